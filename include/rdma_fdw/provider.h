@@ -1,0 +1,221 @@
+/*
+ * provider.h - what the engine asks of a transport.
+ *
+ * A provider moves bytes between registered memory of two engines and tells about it by completions. It knows
+ * nothing of flows, batches or SQL. Every provider keeps the same contract, so that everything above this line
+ * runs unchanged over verbs, over the software providers and over the simulated one of the unit tests:
+ *
+ *  - posting never blocks and never fails: whatever goes wrong arrives as a completion with a status;
+ *  - a queue pair executes its work requests in order; nothing is promised between queue pairs;
+ *  - a WRITE_IMM is announced to the remote completion queue after all bytes of it, and of every earlier work
+ *    request of the same queue pair, are visible there; polling the payload itself proves nothing;
+ *  - unsignaled work requests complete silently unless they fail; a signaled completion covers all earlier ones
+ *    of its queue pair; a failed work request always completes, and everything behind it is FLUSHED;
+ *  - the provider keeps receives posted for immediates itself;
+ *  - a completion's memory may be reused by the caller as soon as the completion was polled.
+ *
+ * Threads: device, domain, region and queue pair set-up calls come from the engine's main thread. A completion queue
+ * and the queue pairs attached to it are polled, posted to and armed by one thread only (its lane); a provider
+ * that shares state between the two (regions of a domain, for example) locks it itself. qp_connect comes from the main thread
+ * before the lane knows the queue pair; qp_destroy from the lane.
+ *
+ * No PostgreSQL header may be included here or in any provider.
+ */
+#ifndef RF_PROVIDER_H
+#define RF_PROVIDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RF_MAX_SGE			30			/* entries in one work request, at most */
+#define RF_MAX_MESSAGE		(8u << 20)	/* bytes in one work request, at most */
+#define RF_QP_BLOB_SIZE		128			/* what two queue pairs exchange to connect */
+
+/* An error as data: threads and providers hand it up, the main thread logs it, a backend raises it. */
+typedef enum RfErrorKind
+{
+	RF_ERROR_NONE = 0,
+	RF_ERROR_CONNECTION,		/* peer unreachable, lost, timed out */
+	RF_ERROR_AUTHENTICATION,	/* token or proof wrong */
+	RF_ERROR_PROTOCOL,			/* bytes on the wire that are not what they should be */
+	RF_ERROR_VERSION,			/* other wire version or type image */
+	RF_ERROR_RESOURCES,			/* memory, buffers, queue pairs, descriptors, memlock */
+	RF_ERROR_CONFIGURATION,		/* device, GID, MTU, settings */
+	RF_ERROR_INTERNAL
+} RfErrorKind;
+
+typedef struct RfError
+{
+	RfErrorKind kind;
+	char		message[192];
+	char		detail[192];
+	char		hint[192];
+} RfError;
+
+/* Fill an error; any of detail and hint may be NULL. Returns false, so that `return rf_error(...)` reads well. */
+extern bool rf_error(RfError *error, RfErrorKind kind, const char *detail, const char *hint,
+					 const char *format,...) __attribute__((format(printf, 5, 6)));
+
+typedef struct RfDevice RfDevice;	/* an opened device, or the software provider's state */
+typedef struct RfDomain RfDomain;	/* protection domain: one per peer */
+typedef struct RfCq RfCq;			/* completion queue: one per lane */
+typedef struct RfQp RfQp;			/* queue pair: one per lane and peer */
+
+/* A registered region. The provider allocates it; the caller reads it. */
+typedef struct RfRegion
+{
+	void	   *addr;
+	size_t		length;
+	uint32_t	lkey;			/* names it in local scatter-gather entries */
+	uint32_t	rkey;			/* names it to the peer; never 0 */
+} RfRegion;
+
+typedef struct RfProviderConfig
+{
+	const char *device;			/* verbs: device name, NULL or "" = best */
+	int			port;			/* verbs: port number, 0 = first active */
+	int			gid_index;		/* verbs: -1 = choose by score */
+	int			mtu;			/* verbs: bytes, 0 = the port's active MTU */
+	int			traffic_class;	/* verbs: GRH traffic class (DSCP << 2) */
+	int			service_level;
+	int			timeout;		/* verbs: local ACK timeout exponent, 4.096 us * 2^n */
+	int			retry_count;
+	int			rnr_retry;
+	size_t		memory_to_register; /* bytes the engine may register at most, for the memlock check */
+	bool		soft_tcp_only;	/* soft: never map the peer's memory (for tests and control measurements) */
+} RfProviderConfig;
+
+typedef struct RfDeviceCaps
+{
+	char		provider[16];	/* "verbs", "soft", "sim" */
+	char		device[64];
+	char		gid[48];		/* verbs: textual GID in use; soft: "" */
+	char		gid_type[16];	/* "RoCEv2", "RoCEv1", "IB", "" */
+	int			gid_index;
+	int			port;
+	char		port_state[16]; /* "active", ... */
+	int			mtu;			/* bytes, 0 where it means nothing */
+	uint32_t	max_message;
+	int			max_sge;
+	int			max_qp_wr;		/* work requests one queue pair holds */
+	int			max_inline;
+	bool		atomics;		/* remote compare-and-swap available */
+	bool		thread_domains; /* a doorbell of its own per lane */
+	bool		needs_socket;	/* qp_connect wants a connected stream socket */
+} RfDeviceCaps;
+
+typedef enum RfWrOpcode
+{
+	RF_WR_WRITE = 1,			/* RDMA WRITE, silent at the target */
+	RF_WR_WRITE_IMM				/* RDMA WRITE (0 bytes allowed) that ends in a completion with imm at the target */
+} RfWrOpcode;
+
+typedef struct RfSge
+{
+	const void *addr;
+	uint32_t	length;
+	uint32_t	lkey;
+} RfSge;
+
+/* A work request. The caller owns it and its sge array until rf post returns; the payload until its completion. */
+typedef struct RfWr
+{
+	struct RfWr *next;			/* the chain: same queue pair, one post, one doorbell */
+	uint64_t	wr_id;			/* comes back in the completion */
+	RfWrOpcode	opcode;
+	bool		signaled;
+	int			num_sge;		/* 0 .. RF_MAX_SGE */
+	const RfSge *sge;
+	uint64_t	remote_addr;
+	uint32_t	rkey;
+	uint32_t	imm;			/* host byte order on both ends */
+} RfWr;
+
+typedef enum RfWcStatus
+{
+	RF_WC_SUCCESS = 0,
+	RF_WC_FLUSHED,				/* the queue pair was in error or is being destroyed */
+	RF_WC_REMOTE_ACCESS,		/* rkey, address or length refused by the peer */
+	RF_WC_TRANSPORT,			/* peer or link lost, retries exceeded */
+	RF_WC_LOCAL					/* local key, length or resource */
+} RfWcStatus;
+
+typedef enum RfWcOpcode
+{
+	RF_WC_WRITE = 1,			/* a work request of ours */
+	RF_WC_RECV_IMM,				/* the peer's WRITE_IMM has landed here */
+	RF_WC_DISCONNECTED			/* the queue pair failed without a work request of ours (peer closed, link cut) */
+} RfWcOpcode;
+
+typedef struct RfWc
+{
+	uint64_t	wr_id;			/* RF_WC_WRITE only */
+	void	   *qp_context;		/* what qp_create was given */
+	RfWcStatus	status;
+	RfWcOpcode	opcode;
+	uint32_t	imm;			/* RF_WC_RECV_IMM only */
+	uint32_t	byte_len;		/* RF_WC_RECV_IMM only: bytes of that WRITE_IMM */
+} RfWc;
+
+typedef struct RfQpConfig
+{
+	int			max_wr;			/* work requests outstanding, at most */
+	int			max_recv;		/* immediates in flight towards us that must not stall */
+	void	   *context;
+} RfQpConfig;
+
+typedef struct RfProviderStats
+{
+	uint64_t	posts;			/* doorbells: verbs ibv_post_send, TCP writev, shm chain */
+	uint64_t	work_requests;
+	uint64_t	bytes;
+	uint64_t	completions;
+	uint64_t	events;			/* wake-ups through the file descriptor */
+} RfProviderStats;
+
+typedef struct RfProvider
+{
+	const char *name;
+
+	RfDevice   *(*device_open) (const RfProviderConfig *config, RfError *error);
+	void		(*device_close) (RfDevice *device);
+	void		(*device_caps) (RfDevice *device, RfDeviceCaps *caps);
+
+	RfDomain   *(*domain_create) (RfDevice *device, RfError *error);
+	void		(*domain_destroy) (RfDomain *domain);	/* after its queue pairs and regions */
+
+	/*
+	 * Register memory in one peer's domain, local read and write and remote write. `fd` is the memfd that is mapped at addr (offset
+	 * 0): the soft provider passes it to a peer on the same host, verbs ignores it. Regions may be registered before or after
+	 * the domain's queue pairs connect; a peer may use the rkey as soon as it learns it by whatever way.
+	 */
+	RfRegion   *(*region_register) (RfDomain *domain, void *addr, size_t length, int fd, RfError *error);
+	void		(*region_deregister) (RfDomain *domain, RfRegion *region);
+
+	RfCq	   *(*cq_create) (RfDevice *device, int depth, RfError *error);
+	void		(*cq_destroy) (RfCq *cq);	/* after its queue pairs */
+	int			(*cq_fd) (RfCq *cq);		/* readable when an armed queue has something; one fd for the queue's life */
+	void		(*cq_arm) (RfCq *cq);		/* then poll once more, then block on cq_fd; consumes old readiness */
+	int			(*cq_poll) (RfCq *cq, RfWc *wc, int max);	/* never blocks; drives progress where software must */
+
+	RfQp	   *(*qp_create) (RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *error);
+	void		(*qp_local) (RfQp *qp, uint8_t blob[RF_QP_BLOB_SIZE]);
+
+	/*
+	 * Connect to the peer's queue pair, described by its blob. `sock` is a connected, authenticated, non-blocking stream socket to the
+	 * peer's engine for this queue pair alone (AF_UNIX when both engines run on one host, else TCP), or -1 when the
+	 * device does not need one; the queue pair owns it from here, also on failure.
+	 */
+	bool		(*qp_connect) (RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, RfError *error);
+	void		(*qp_post) (RfQp *qp, RfWr *chain);
+
+	void		(*qp_destroy) (RfQp *qp);	/* outstanding work requests vanish; their buffers are no longer read or written */
+	void		(*cq_stats) (RfCq *cq, RfProviderStats *stats);	/* sums over its queue pairs */
+} RfProvider;
+
+extern const RfProvider rf_provider_verbs;
+extern const RfProvider rf_provider_soft;
+extern const RfProvider rf_provider_sim;	/* unit tests and benches only: see test/unit/sim.h */
+
+#endif

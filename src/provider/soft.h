@@ -1,0 +1,288 @@
+/*
+ * soft.h - what the files of the software provider share; nobody else includes it.
+ *
+ * soft.c holds devices, domains, regions, completion queues and the life of queue pairs. soft_shm.c moves bytes between two
+ * processes of one host through mapped memory, soft_stream.c over a byte stream. Neither knows flows or batches.
+ *
+ * Locks, in the order in which they are taken:
+ *   RfCq.lock      everything of a completion queue and of the queue pairs attached to it. The lane takes it for each call; the
+ *                  main thread takes it only while it connects a queue pair or destroys one that never reached its lane.
+ *   RfDomain.lock  (read-write) regions, what the peers announced, the list of queue pairs to announce to. Held shared while payload is
+ *                  copied, so that a region or mapping that is taken away is never written to afterwards.
+ */
+#ifndef RF_SOFT_H
+#define RF_SOFT_H
+
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <sys/uio.h>
+
+#include "rdma_fdw/provider.h"
+
+#define RF_SOFT_MAGIC		0x31465352u /* "RSF1" */
+#define RF_SOFT_VERSION		1
+#define RF_SOFT_STAGE		(16 * 1024) /* bytes read ahead of the frame that is being received */
+#define RF_SOFT_IOV			1024	/* IOV_MAX: two per work request give chains of 512 */
+#define RF_SOFT_BURST		(4u << 20)	/* bytes one queue pair moves per call before others get their turn */
+#define RF_SOFT_MAX_RING	(64 * 1024) /* immediates a peer may have in flight towards us */
+
+/* What qp_local gives out. */
+typedef struct RfSoftBlob
+{
+	uint32_t	magic;
+	uint16_t	version;
+	uint16_t	stream_only;
+	uint64_t	domain_id;		/* random: queue pairs with the same one share the announced regions */
+} RfSoftBlob;
+
+struct RfDevice
+{
+	bool		stream_only;
+	int			sndbuf;			/* 0 = leave the kernel's automatic size */
+	int			rcvbuf;
+};
+
+typedef struct RfSoftRegion
+{
+	RfRegion	pub;			/* first: callers hold a pointer to it */
+	int			fd;				/* ours, -1 = cannot be passed on */
+} RfSoftRegion;
+
+/* A peer's region, mapped here. */
+typedef struct RfSoftMapping
+{
+	uint32_t	rkey;
+	uint64_t	addr;			/* as the peer names it */
+	uint64_t	length;
+	char	   *memory;
+} RfSoftMapping;
+
+/* What one peer's domain has announced; shared by the queue pairs that lead there. Under RfDomain.lock. */
+typedef struct RfSoftPeer
+{
+	struct RfSoftPeer *next;
+	uint64_t	domain_id;
+	int			users;
+	RfSoftMapping *mappings;
+	int			count;
+	int			size;
+} RfSoftPeer;
+
+struct RfDomain
+{
+	pthread_rwlock_t lock;
+	uint64_t	id;
+	struct RfDevice device;		/* a copy of its settings */
+	uint32_t	next_key;
+	RfSoftRegion **regions;
+	int			count;
+	int			size;
+	RfSoftPeer *peers;
+	RfQp	   *announce;		/* connected over shared memory, linked by announce_next */
+};
+
+/*
+ * Immediates on their way from one process to another: a ring in a memfd of the receiver. The receiver creates, maps and unmaps it and
+ * closes the descriptor; the sender maps and unmaps its own view. Neither end trusts what it reads of the other's words: positions are
+ * kept privately and compared.
+ */
+typedef struct RfSoftSlot
+{
+	uint32_t	imm;
+	uint32_t	length;
+} RfSoftSlot;
+
+typedef struct RfSoftInbox
+{
+	alignas(64) _Atomic uint64_t head;	/* sender, after the slot and all payload (release); receiver acquires */
+	alignas(64) _Atomic uint64_t tail;	/* receiver, after it has read the slot (release); sender acquires */
+	alignas(64) _Atomic uint32_t armed; /* receiver sets before it looks once more; who clears it writes the receiver's eventfd */
+	alignas(64) _Atomic uint32_t waiting;	/* sender sets when the ring is full; the receiver clears it and writes the sender's */
+	alignas(64) _Atomic uint64_t announced; /* receiver: notes it has put into the socket */
+	_Atomic uint32_t behind;	/* receiver: notes that did not fit into the socket yet */
+	alignas(64) RfSoftSlot slots[];
+} RfSoftInbox;
+
+/* What travels on the local socket; memfds and eventfds ride along. */
+typedef enum RfSoftNoteType
+{
+	RF_SOFT_NOTE_HELLO = 1,		/* two descriptors: inbox, eventfd of the completion queue */
+	RF_SOFT_NOTE_REGION,		/* one descriptor */
+	RF_SOFT_NOTE_GONE			/* the region was deregistered */
+} RfSoftNoteType;
+
+typedef struct RfSoftNote
+{
+	uint32_t	magic;
+	uint16_t	type;
+	uint16_t	reserved;
+	uint32_t	rkey;
+	uint32_t	ring_size;		/* HELLO */
+	uint64_t	addr;
+	uint64_t	length;
+} RfSoftNote;
+
+typedef struct RfSoftBacklog	/* a note that waits for room in the socket */
+{
+	struct RfSoftBacklog *next;
+	uint16_t	type;
+	uint32_t	rkey;
+} RfSoftBacklog;
+
+/* What travels on a byte stream: frame, then `length` bytes of payload for the writes. Little-endian, no holes. */
+#define RF_SOFT_FRAME_MAGIC	0x5246
+#define RF_SOFT_FRAME_ACK_ME 0x1	/* answer with an ACK as soon as it is executed */
+
+typedef enum RfSoftOpcode
+{
+	RF_SOFT_WRITE = 1,
+	RF_SOFT_WRITE_IMM,
+	RF_SOFT_NOTHING,			/* counts as a work request, does nothing: stands for one that failed at the sender */
+	RF_SOFT_ACK,				/* addr = work requests executed so far */
+	RF_SOFT_NAK					/* addr = number of the work request that was refused; the stream ends here */
+} RfSoftOpcode;
+
+typedef struct RfSoftFrame
+{
+	uint16_t	magic;
+	uint8_t		opcode;
+	uint8_t		flags;
+	uint32_t	length;
+	uint64_t	addr;
+	uint32_t	rkey;
+	uint32_t	imm;
+} RfSoftFrame;
+
+/* A work request that could not be completed inside post. */
+typedef struct RfSoftWr
+{
+	RfWr		wr;				/* its sge points to the array below */
+	uint32_t	length;			/* of a good one */
+	RfWcStatus	bad;			/* found at post; told when it is this one's turn */
+	RfSoftFrame frame;
+	RfSge		sge[RF_MAX_SGE];
+} RfSoftWr;
+
+typedef enum RfSoftKind
+{
+	RF_SOFT_UNCONNECTED = 0,
+	RF_SOFT_SHM,
+	RF_SOFT_STREAM
+} RfSoftKind;
+
+struct RfQp
+{
+	RfQp	   *next;			/* in RfCq.qps */
+	RfDomain   *domain;
+	RfCq	   *cq;
+	RfQpConfig	config;
+	RfSoftKind	kind;
+	bool		failed;
+	int			sock;
+	uint32_t	poll_events;	/* what epoll was told; shm: under RfDomain.lock, stream: RfCq.lock */
+
+	/* posted and not completed: numbers [first, last), each at wrs[number & (wrs_size - 1)] */
+	RfSoftWr   *wrs;
+	uint64_t	wrs_size;
+	uint64_t	first;
+	uint64_t	last;
+
+	/* shared memory */
+	RfQp	   *announce_next;	/* in RfDomain.announce */
+	RfSoftPeer *peer;
+	RfSoftInbox *in;			/* ours, the peer fills it */
+	uint64_t	in_size;
+	uint64_t	in_tail;
+	RfSoftInbox *out;			/* the peer's; NULL until its HELLO was read */
+	uint64_t	out_size;
+	uint64_t	out_head;
+	int			peer_event;		/* the eventfd that wakes the peer */
+	bool		kick_due;		/* an immediate went out since the last kick */
+	uint64_t	notes_read;
+	RfSoftNote	note;			/* being received */
+	size_t		note_have;
+	int			note_fds[2];
+	int			note_fd_count;
+	RfSoftBacklog *backlog;		/* under RfDomain.lock */
+	int			mapping_hint;
+	int			region_hint;
+
+	/* byte stream, sending */
+	uint64_t	sent;			/* number of the first work request not sent completely */
+	uint64_t	sent_offset;	/* bytes of it that are out, frame included */
+	RfSoftFrame control;		/* ACK or NAK on its way */
+	size_t		control_left;	/* bytes of it still to send */
+	bool		ack_due;
+
+	/* byte stream, receiving */
+	uint64_t	executed;		/* the peer's work requests */
+	RfSoftFrame rx;
+	bool		rx_in_payload;
+	uint64_t	rx_done;		/* payload bytes of rx that have landed */
+	char	   *stage;
+	size_t		stage_head;
+	size_t		stage_count;
+};
+
+typedef struct RfSoftEntry
+{
+	RfWc		wc;
+	RfQp	   *qp;
+} RfSoftEntry;
+
+struct RfCq
+{
+	pthread_mutex_t lock;
+	int			epoll;			/* what cq_fd returns: holds the eventfd and the sockets */
+	int			event;			/* written by whoever clears an armed flag; stays readable until the next cq_arm */
+	bool		armed;
+	bool		event_counted;
+	uint32_t	tick;
+	RfQp	   *qps;			/* connected ones */
+	int			streams;		/* of them over byte streams and alive */
+	RfSoftEntry *entries;		/* ring of completions not polled yet */
+	size_t		size;
+	size_t		head;
+	size_t		count;
+	size_t		depth;			/* nothing more is taken from peers while so many wait */
+	RfProviderStats stats;
+	struct iovec iov[RF_SOFT_IOV];
+};
+
+static inline bool
+rf_soft_inside(uint64_t base, uint64_t size, uint64_t addr, uint64_t length)
+{
+	return addr >= base && length <= size && addr - base <= size - length;
+}
+
+/* soft.c; all under RfCq.lock */
+extern void rf_soft_push(RfQp *qp, const RfWc *wc);
+extern void rf_soft_complete(RfQp *qp, uint64_t wr_id, RfWcStatus status);
+extern void rf_soft_received(RfQp *qp, uint32_t imm, uint32_t length);
+extern RfSoftWr *rf_soft_append(RfQp *qp, const RfWr *wr, RfWcStatus bad);
+extern void rf_soft_fail(RfQp *qp, RfWcStatus status, bool tell);
+extern bool rf_soft_watch(RfQp *qp, uint32_t events);
+
+/* Under RfDomain.lock, shared at least; NULL when there is no such key. *hint remembers where it was. */
+extern RfSoftRegion *rf_soft_region(RfDomain *domain, uint32_t key, int *hint);
+extern RfWcStatus rf_soft_check_local(RfQp *qp, const RfWr *wr, uint32_t *length);
+
+/* soft_shm.c */
+extern bool rf_soft_shm_connect(RfQp *qp, uint64_t peer_domain, RfError *error);
+extern void rf_soft_shm_post(RfQp *qp, const RfWr *wr);
+extern void rf_soft_shm_kick(RfQp *qp);
+extern void rf_soft_shm_progress(RfQp *qp);
+extern void rf_soft_shm_socket(RfQp *qp);
+extern void rf_soft_shm_destroy(RfQp *qp);
+extern void rf_soft_shm_announce(RfQp *qp, uint16_t type, const RfSoftRegion *region);
+
+/* soft_stream.c */
+extern bool rf_soft_stream_connect(RfQp *qp, int family, RfError *error);
+extern void rf_soft_stream_post(RfQp *qp, const RfWr *wr);
+extern bool rf_soft_stream_unsent(RfQp *qp);
+extern void rf_soft_stream_send(RfQp *qp);
+extern void rf_soft_stream_receive(RfQp *qp);
+extern void rf_soft_stream_destroy(RfQp *qp);
+
+#endif

@@ -1,0 +1,539 @@
+/*
+ * soft_stream.c - the software provider over a byte stream, which is TCP between hosts.
+ *
+ * A work request is a frame and its payload; a chain leaves in one writev. The receiver checks key, address and length before it lets the
+ * payload land in place, and answers with cumulative acknowledgements: a work request completes only when the peer has executed it.
+ * What the peer may not do is answered by a NAK, after which the stream is dead.
+ *
+ * Nothing here blocks or waits; a frame may arrive and leave in any number of pieces.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "soft.h"
+
+#define USER_TIMEOUT_MS		30000	/* data unacknowledged by the peer's kernel for so long: connection lost */
+
+_Static_assert(sizeof(RfSoftFrame) == 24, "the frame has no holes");
+
+bool
+rf_soft_stream_connect(RfQp *qp, int family, RfError *error)
+{
+	int			one = 1;
+	unsigned int timeout = USER_TIMEOUT_MS;
+	const RfDevice *sizes = &qp->domain->device;
+
+	qp->first = qp->last = qp->sent = 1;
+	qp->stage = malloc(RF_SOFT_STAGE);
+	if (qp->stage == NULL)
+		return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory");
+	if (family == AF_INET || family == AF_INET6)
+	{
+		if (setsockopt(qp->sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0 ||
+			setsockopt(qp->sock, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout)) != 0 ||
+			setsockopt(qp->sock, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one)) != 0)
+			return rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL,
+							"could not set the options of a queue pair's socket");
+	}
+	/* sizes only improve speed; whatever the kernel makes of them works */
+	if (sizes->sndbuf > 0)
+		(void) setsockopt(qp->sock, SOL_SOCKET, SO_SNDBUF, &sizes->sndbuf, sizeof(int));
+	if (sizes->rcvbuf > 0)
+		(void) setsockopt(qp->sock, SOL_SOCKET, SO_RCVBUF, &sizes->rcvbuf, sizeof(int));
+	if (!rf_soft_watch(qp, EPOLLIN))
+		return rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL,
+						"could not watch the socket of a queue pair");
+	return true;
+}
+
+void
+rf_soft_stream_destroy(RfQp *qp)
+{
+	free(qp->stage);
+}
+
+/* ---------- sending ---------- */
+
+static RfSoftWr *
+kept_wr(RfQp *qp, uint64_t number)
+{
+	return &qp->wrs[number & (qp->wrs_size - 1)];
+}
+
+/* Nothing goes out behind a work request that failed here. */
+static bool
+behind_failed(RfQp *qp, uint64_t number)
+{
+	return number > qp->first && kept_wr(qp, number - 1)->bad != RF_WC_SUCCESS;
+}
+
+void
+rf_soft_stream_post(RfQp *qp, const RfWr *wr)
+{
+	uint32_t	length;
+	RfWcStatus	bad;
+	RfSoftWr   *kept;
+
+	pthread_rwlock_rdlock(&qp->domain->lock);
+	bad = rf_soft_check_local(qp, wr, &length);
+	pthread_rwlock_unlock(&qp->domain->lock);
+	kept = rf_soft_append(qp, wr, bad);
+	if (kept == NULL)
+		return;
+	kept->frame = (RfSoftFrame)
+	{
+		.magic = RF_SOFT_FRAME_MAGIC,
+		.opcode = wr->opcode == RF_WR_WRITE ? RF_SOFT_WRITE : RF_SOFT_WRITE_IMM,
+		.flags = wr->signaled ? RF_SOFT_FRAME_ACK_ME : 0,
+		.length = kept->length,
+		.addr = wr->remote_addr,
+		.rkey = wr->rkey,
+		.imm = wr->imm
+	};
+	/* one that fails here still travels: the answer tells when everything before it is done */
+	if (kept->bad != RF_WC_SUCCESS)
+	{
+		kept->length = 0;
+		kept->frame.opcode = RF_SOFT_NOTHING;
+		kept->frame.flags = RF_SOFT_FRAME_ACK_ME;
+		kept->frame.length = 0;
+	}
+	qp->cq->stats.bytes += kept->length;
+}
+
+bool
+rf_soft_stream_unsent(RfQp *qp)
+{
+	if (qp->control_left > 0 || qp->ack_due)
+		return true;
+	return qp->sent < qp->last && !behind_failed(qp, qp->sent);
+}
+
+typedef struct Gather
+{
+	struct iovec *iov;
+	int			count;
+	size_t		bytes;
+} Gather;
+
+static void
+add_piece(Gather *gather, const void *addr, size_t length, size_t *skip)
+{
+	if (*skip >= length)
+	{
+		*skip -= length;
+		return;
+	}
+	gather->iov[gather->count].iov_base = (char *) addr + *skip;
+	gather->iov[gather->count].iov_len = length - *skip;
+	gather->bytes += length - *skip;
+	gather->count++;
+	*skip = 0;
+}
+
+static void
+add_wr(Gather *gather, const RfSoftWr *kept, size_t skip)
+{
+	add_piece(gather, &kept->frame, sizeof(kept->frame), &skip);
+	if (kept->length == 0)
+		return;
+	for (int i = 0; i < kept->wr.num_sge; i++)
+	{
+		if (kept->wr.sge[i].length > 0)
+			add_piece(gather, kept->wr.sge[i].addr, kept->wr.sge[i].length, &skip);
+	}
+}
+
+static void
+add_control(Gather *gather, RfQp *qp)
+{
+	size_t		skip = sizeof(qp->control) - qp->control_left;
+
+	add_piece(gather, &qp->control, sizeof(qp->control), &skip);
+}
+
+/* Account for what the socket took, in the order in which gather_output put it together. */
+static void
+output_left(RfQp *qp, size_t bytes)
+{
+	for (;;)
+	{
+		RfSoftWr   *kept;
+		size_t		rest;
+
+		if (qp->control_left > 0 && qp->sent_offset == 0)
+		{
+			size_t		part = bytes < qp->control_left ? bytes : qp->control_left;
+
+			qp->control_left -= part;
+			bytes -= part;
+			if (qp->control_left > 0)
+				return;
+		}
+		if (bytes == 0)
+			return;
+		kept = kept_wr(qp, qp->sent);
+		rest = sizeof(kept->frame) + kept->length - qp->sent_offset;
+		if (bytes < rest)
+		{
+			qp->sent_offset += bytes;
+			return;
+		}
+		bytes -= rest;
+		qp->sent++;
+		qp->sent_offset = 0;
+	}
+}
+
+/*
+ * What leaves next: the rest of the work request that is under way; then the control frame (which is only ever cut between two
+ * work requests), or a new acknowledgement; then further work requests.
+ */
+static void
+gather_output(RfQp *qp, Gather *gather)
+{
+	uint64_t	number = qp->sent;
+
+	if (qp->sent_offset > 0)
+		add_wr(gather, kept_wr(qp, number++), qp->sent_offset);
+	if (qp->control_left == 0 && qp->ack_due)
+	{
+		qp->ack_due = false;
+		qp->control = (RfSoftFrame)
+		{
+			.magic = RF_SOFT_FRAME_MAGIC,
+			.opcode = RF_SOFT_ACK,
+			.addr = qp->executed
+		};
+		qp->control_left = sizeof(qp->control);
+	}
+	if (qp->control_left > 0)
+		add_control(gather, qp);
+	while (number < qp->last && !behind_failed(qp, number) &&
+		   gather->count + 1 + RF_MAX_SGE <= RF_SOFT_IOV && gather->bytes < RF_SOFT_BURST)
+		add_wr(gather, kept_wr(qp, number++), 0);
+}
+
+/* One message of several pieces; never a signal, never a wait. */
+static ssize_t
+write_pieces(int sock, const Gather *gather)
+{
+	struct msghdr message = {.msg_iov = gather->iov, .msg_iovlen = gather->count};
+	ssize_t		sent;
+
+	do
+		sent = sendmsg(sock, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (sent < 0 && errno == EINTR);
+	return sent;
+}
+
+static void
+connection_lost(RfQp *qp)
+{
+	rf_soft_fail(qp, RF_WC_FLUSHED, true);
+}
+
+/* Send until everything is out or the socket is full. */
+void
+rf_soft_stream_send(RfQp *qp)
+{
+	for (;;)
+	{
+		Gather		gather = {.iov = qp->cq->iov};
+		ssize_t		sent;
+
+		gather_output(qp, &gather);
+		if (gather.count == 0)
+			return;
+		sent = write_pieces(qp->sock, &gather);
+		qp->cq->stats.posts++;
+		if (sent < 0)
+		{
+			if (errno == EFAULT)
+				rf_soft_fail(qp, RF_WC_LOCAL, false);	/* payload unmapped before its completion */
+			/* what the peer had to say before it went is still to be read: let the receiver meet the end */
+			else if (errno == ENOMEM || errno == ENOBUFS || errno == EAGAIN || errno == EPIPE || errno == ECONNRESET)
+				return;
+			else
+				connection_lost(qp);
+			return;
+		}
+		output_left(qp, sent);
+		if (sent < gather.bytes)
+			return;
+	}
+}
+
+/* ---------- receiving ---------- */
+
+/* The peer did what it may not: refuse work request `executed` + 1 and end the stream. */
+static void
+refuse(RfQp *qp)
+{
+	Gather		gather = {.iov = qp->cq->iov};
+
+	if (qp->sent_offset > 0)
+		add_wr(&gather, kept_wr(qp, qp->sent), qp->sent_offset);
+	if (qp->control_left > 0)
+		add_control(&gather, qp);
+	/* if it does not fit into the socket at once the peer learns of it by the end of the stream alone */
+	if (gather.count == 0 || write_pieces(qp->sock, &gather) == gather.bytes)
+	{
+		RfSoftFrame nak = {
+			.magic = RF_SOFT_FRAME_MAGIC,
+			.opcode = RF_SOFT_NAK,
+			.addr = qp->executed + 1
+		};
+
+		if (send(qp->sock, &nak, sizeof(nak), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+			errno = 0;
+	}
+	rf_soft_fail(qp, RF_WC_FLUSHED, true);
+}
+
+static void
+retire(RfQp *qp)
+{
+	RfSoftWr   *kept = kept_wr(qp, qp->first++);
+
+	if (kept->wr.signaled)
+		rf_soft_complete(qp, kept->wr.wr_id, RF_WC_SUCCESS);
+}
+
+/* The peer has executed everything up to `number`. */
+static void
+acknowledged(RfQp *qp, uint64_t number)
+{
+	if (number >= qp->sent)
+	{
+		refuse(qp);
+		return;
+	}
+	while (qp->first <= number)
+	{
+		RfWcStatus	bad = kept_wr(qp, qp->first)->bad;
+
+		if (bad != RF_WC_SUCCESS)
+		{
+			rf_soft_fail(qp, bad, false);
+			return;
+		}
+		retire(qp);
+	}
+}
+
+/* The peer has executed everything before `number` and refused that one, of which perhaps not all is out yet. */
+static void
+refused(RfQp *qp, uint64_t number)
+{
+	if (number < qp->first || number > qp->sent || number >= qp->last)
+	{
+		connection_lost(qp);
+		return;
+	}
+	while (qp->first < number)
+		retire(qp);
+	rf_soft_fail(qp, RF_WC_REMOTE_ACCESS, false);
+}
+
+static void
+executed_one(RfQp *qp)
+{
+	qp->executed++;
+	if (qp->rx.opcode == RF_SOFT_WRITE_IMM)
+		rf_soft_received(qp, qp->rx.imm, qp->rx.length);
+	if (qp->rx.flags & RF_SOFT_FRAME_ACK_ME)
+		qp->ack_due = true;
+	qp->rx_in_payload = false;
+}
+
+/* Where the rest of the payload belongs; NULL when the region is not there (any more). Under RfDomain.lock, shared. */
+static char *
+landing_place(RfQp *qp)
+{
+	const RfSoftFrame *rx = &qp->rx;
+	RfSoftRegion *region = rf_soft_region(qp->domain, rx->rkey, &qp->mapping_hint);
+
+	if (region == NULL ||
+		!rf_soft_inside((uintptr_t) region->pub.addr, region->pub.length, rx->addr, rx->length))
+		return NULL;
+	return (char *) (uintptr_t) rx->addr + qp->rx_done;
+}
+
+/* A whole frame lies in qp->rx. */
+static void
+take_frame(RfQp *qp)
+{
+	const RfSoftFrame *rx = &qp->rx;
+
+	if (rx->magic != RF_SOFT_FRAME_MAGIC || rx->length > RF_MAX_MESSAGE || (rx->flags & ~RF_SOFT_FRAME_ACK_ME) != 0)
+	{
+		refuse(qp);
+		return;
+	}
+	switch (rx->opcode)
+	{
+		case RF_SOFT_WRITE:
+		case RF_SOFT_WRITE_IMM:
+			qp->rx_done = 0;
+			if (rx->length == 0)
+				executed_one(qp);
+			else
+				qp->rx_in_payload = true;
+			break;
+		case RF_SOFT_NOTHING:
+			if (rx->length != 0)
+				refuse(qp);
+			else
+				executed_one(qp);
+			break;
+		case RF_SOFT_ACK:
+			acknowledged(qp, rx->addr);
+			break;
+		case RF_SOFT_NAK:
+			refused(qp, rx->addr);
+			break;
+		default:
+			refuse(qp);
+			break;
+	}
+}
+
+/* Use up what was read ahead. */
+static void
+take_stage(RfQp *qp)
+{
+	while (!qp->failed && qp->stage_count > 0)
+	{
+		const char *from = qp->stage + qp->stage_head;
+		size_t		part;
+
+		if (!qp->rx_in_payload)
+		{
+			if (qp->stage_count < sizeof(qp->rx))
+				break;
+			part = sizeof(qp->rx);
+			memcpy(&qp->rx, from, part);
+			take_frame(qp);
+		}
+		else
+		{
+			char	   *to;
+
+			part = qp->rx.length - qp->rx_done;
+			if (part > qp->stage_count)
+				part = qp->stage_count;
+			pthread_rwlock_rdlock(&qp->domain->lock);
+			to = landing_place(qp);
+			if (to != NULL)
+				memcpy(to, from, part);
+			pthread_rwlock_unlock(&qp->domain->lock);
+			if (to == NULL)
+			{
+				refuse(qp);
+				return;
+			}
+			qp->rx_done += part;
+			if (qp->rx_done == qp->rx.length)
+				executed_one(qp);
+		}
+		qp->stage_head += part;
+		qp->stage_count -= part;
+	}
+	if (qp->stage_count == 0)
+		qp->stage_head = 0;
+}
+
+/*
+ * Read once: the rest of a payload straight to its place, and what follows it to the stage. Returns what recvmsg
+ * returns; *no_place when the place is gone.
+ */
+static ssize_t
+read_once(RfQp *qp, size_t *asked, bool *no_place)
+{
+	struct iovec iov[2];
+	struct msghdr message = {.msg_iov = iov};
+	size_t		payload = 0;
+	ssize_t		got;
+
+	*no_place = false;
+	if (qp->stage_head > 0)
+	{
+		memmove(qp->stage, qp->stage + qp->stage_head, qp->stage_count);
+		qp->stage_head = 0;
+	}
+	pthread_rwlock_rdlock(&qp->domain->lock);
+	if (qp->rx_in_payload)
+	{
+		char	   *to = landing_place(qp);
+
+		if (to == NULL)
+		{
+			pthread_rwlock_unlock(&qp->domain->lock);
+			*no_place = true;
+			return 0;
+		}
+		payload = qp->rx.length - qp->rx_done;
+		iov[message.msg_iovlen++] = (struct iovec)
+		{
+			to, payload
+		};
+	}
+	iov[message.msg_iovlen++] = (struct iovec)
+	{
+		qp->stage + qp->stage_count, RF_SOFT_STAGE - qp->stage_count
+	};
+	*asked = payload + RF_SOFT_STAGE - qp->stage_count;
+	do
+		got = recvmsg(qp->sock, &message, MSG_DONTWAIT);
+	while (got < 0 && errno == EINTR);
+	pthread_rwlock_unlock(&qp->domain->lock);
+	if (got > 0)
+	{
+		size_t		landed = got < payload ? got : payload;
+
+		qp->rx_done += landed;
+		qp->stage_count += got - landed;
+	}
+	return got;
+}
+
+/* Receive until the socket is empty, the completion queue is full or others should have their turn. */
+void
+rf_soft_stream_receive(RfQp *qp)
+{
+	RfCq	   *cq = qp->cq;
+	size_t		budget = RF_SOFT_BURST;
+
+	while (cq->count < cq->depth)
+	{
+		size_t		asked;
+		bool		no_place;
+		ssize_t		got = read_once(qp, &asked, &no_place);
+
+		if (no_place)
+		{
+			refuse(qp);
+			return;
+		}
+		if (got < 0 && (errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS))
+			return;
+		if (got <= 0)
+		{
+			connection_lost(qp);
+			return;
+		}
+		if (qp->rx_in_payload && qp->rx_done == qp->rx.length)
+			executed_one(qp);
+		take_stage(qp);
+		if (qp->failed || got < asked || got >= budget)
+			return;
+		budget -= got;
+	}
+}

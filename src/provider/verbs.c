@@ -1,0 +1,970 @@
+/*
+ * verbs.c - the verbs provider: completion queues and reliable connected queue pairs over libibverbs.
+ *
+ * Here: queues, connecting by exchanged blobs, posting chains, polling, arming, and turning every failure into completions. Not here:
+ * choice of device and registered memory (verbs_device.c).
+ *
+ * How failures stay in order: every work request gets a place in its queue pair's ring before it goes to the device. A failing
+ * queue pair is moved to the error state and gets one last request, the marker, whose completion proves that the
+ * device is through with all before it; only then are the requests that never went to the device completed from the ring.
+ *
+ * Threads: queue pairs are created and connected by the main thread, everything else is done by the lane of the completion queue; a
+ * queue pair that no lane knows yet may also be destroyed by the main thread. `lock` of the completion queue is
+ * what they share: held while it is polled, and while its table of queue pairs or the list of ailing ones changes.
+ */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "verbs.h"
+
+#define MAX_QPS			4096		/* queue pairs on one completion queue */
+#define SCRATCH			256			/* work requests handed over by one ibv_post_send */
+#define POLL_BATCH		64			/* completions taken by one ibv_poll_cq */
+#define RECV_BATCH		32			/* receives posted again by one ibv_post_recv */
+#define RD_ATOMIC		16			/* reads and atomics in flight, at most */
+#define MIN_RNR_TIMER	12			/* 0.64 ms */
+#define HOP_LIMIT		64
+#define FAREWELL_MS		5			/* how long qp_destroy waits for the peer to hear of it */
+#define BLOB_MAGIC		0x52465601	/* "RFV", version 1 */
+
+/* Our entries are handed to the device without copying them. */
+static_assert(sizeof(RfSge) == sizeof(struct ibv_sge) &&
+			  offsetof(RfSge, length) == offsetof(struct ibv_sge, length) &&
+			  offsetof(RfSge, lkey) == offsetof(struct ibv_sge, lkey), "RfSge is not laid out like ibv_sge");
+
+/*
+ * The device's wr_id: table slot of the queue pair, kind, low half of the ring position. The status, the number of the queue pair
+ * and this are all that is valid in a failed completion.
+ */
+#define ID_SEND			0u
+#define ID_RECV			1u
+#define ID_MARKER		2u
+#define ID_FAREWELL		3u
+#define MAKE_ID(slot, kind, position) \
+	((uint64_t) (slot) << 48 | (uint64_t) (kind) << 32 | (uint32_t) (position))
+
+/* What two queue pairs exchange. Big-endian on the wire. */
+typedef struct Blob
+{
+	uint32_t	magic;
+	uint32_t	qpn;
+	uint32_t	psn;
+	uint32_t	mtu;			/* enum ibv_mtu */
+	uint32_t	rd_atomic;
+	uint32_t	lid;
+	uint32_t	ethernet;
+	uint8_t		gid[16];
+} Blob;
+
+static_assert(sizeof(Blob) <= RF_QP_BLOB_SIZE, "blob too large");
+
+struct RfCq
+{
+	RfDevice   *device;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_td *td;			/* NULL where the device has none */
+	bool		armed;			/* and no event was taken since */
+
+	pthread_mutex_t lock;		/* guards all down to stash_size */
+	int			depth;			/* entries of the queue */
+	int			needed;			/* entries all its queue pairs could fill at once */
+	RfQp	   *qps[MAX_QPS];
+	RfQp	   *ailing;			/* failed queue pairs with requests that never went to the device */
+	struct ibv_wc *stash;		/* completions taken early, by qp_destroy */
+	int			stash_count;
+	int			stash_next;
+	int			stash_size;
+
+	/* Written by the lane, read by anyone. */
+	_Atomic uint64_t posts;
+	_Atomic uint64_t work_requests;
+	_Atomic uint64_t bytes;
+	_Atomic uint64_t completions;
+	_Atomic uint64_t events;
+	struct ibv_send_wr scratch[SCRATCH];	/* the lane's alone */
+};
+
+struct RfQp
+{
+	RfCq	   *cq;
+	RfDomain   *domain;
+	struct ibv_pd *parent;		/* parent domain with the lane's thread domain, or NULL */
+	struct ibv_qp *qp;
+	void	   *context;
+	uint32_t	slot;
+	uint32_t	psn;
+	uint32_t	max_wr;
+	uint32_t	max_recv;
+	uint32_t	recv_batch;
+	int			needed;
+
+	bool		connected;
+	bool		failed;			/* in the error state; nothing more goes to the device, but the marker */
+	bool		told;			/* the caller has seen a failure */
+	bool		drained;		/* the device is through with everything */
+	bool		listed;			/* in cq->ailing */
+	bool		parting;		/* the farewell is out */
+	RfWcStatus	first;			/* status of the first request that never went to the device */
+	RfQp	   *next_ailing;
+
+	uint64_t   *ring;			/* the caller's wr_id by position */
+	uint32_t	ring_size;		/* power of two */
+	uint64_t	head;			/* given by the caller */
+	uint64_t	posted;			/* of these, given to the device */
+	uint64_t	completed;		/* of these, done; completed <= posted <= head */
+	uint32_t	taken;			/* receives used since the last batch was posted */
+	struct ibv_recv_wr recvs[RECV_BATCH];
+};
+
+static void
+count(_Atomic uint64_t *counter, uint64_t add)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + add,
+						  memory_order_relaxed);
+}
+
+/* ---------- completion queues ---------- */
+
+static void
+cq_destroy(RfCq *cq)
+{
+	if (cq->cq != NULL)
+		ibv_destroy_cq(cq->cq);
+	if (cq->td != NULL)
+		ibv_dealloc_td(cq->td);
+	if (cq->channel != NULL)
+		ibv_destroy_comp_channel(cq->channel);
+	pthread_mutex_destroy(&cq->lock);
+	free(cq->stash);
+	free(cq);
+}
+
+static RfCq *
+cq_create(RfDevice *device, int depth, RfError *error)
+{
+	RfCq	   *cq = calloc(1, sizeof(RfCq));
+	int			flags;
+
+	if (cq == NULL)
+	{
+		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for a completion queue");
+		return NULL;
+	}
+	pthread_mutex_init(&cq->lock, NULL);
+	cq->device = device;
+	if (depth < 1)
+		depth = 1;
+	if (depth > device->attr.max_cqe)
+		depth = device->attr.max_cqe;
+	cq->channel = ibv_create_comp_channel(device->context);
+	if (cq->channel != NULL)
+		cq->cq = ibv_create_cq(device->context, depth, NULL, cq->channel, 0);
+	if (cq->cq == NULL ||
+		(flags = fcntl(cq->channel->fd, F_GETFL)) < 0 ||
+		fcntl(cq->channel->fd, F_SETFL, flags | O_NONBLOCK) != 0)
+	{
+		(void) rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL,
+						"the RDMA device has no completion queue of %d entries for us", depth);
+		cq_destroy(cq);
+		return NULL;
+	}
+	cq->depth = cq->cq->cqe;
+	if (device->thread_domains)
+	{
+		struct ibv_td_init_attr attr = {0};
+
+		/* They can run out; then the lane's queue pairs share a doorbell with others. */
+		cq->td = ibv_alloc_td(device->context, &attr);
+	}
+	return cq;
+}
+
+static int
+cq_fd(RfCq *cq)
+{
+	return cq->channel->fd;
+}
+
+/*
+ * An event that was taken is acknowledged at once, one that was not is never. As long as none was taken since
+ * the queue was armed, it still is, or its event is about to make the descriptor readable.
+ */
+static void
+cq_arm(RfCq *cq)
+{
+	struct ibv_cq *source;
+	void	   *context;
+	unsigned int taken = 0;
+
+	if (cq->armed)
+	{
+		while (ibv_get_cq_event(cq->channel, &source, &context) == 0)
+			taken++;
+		if (taken == 0)
+			return;
+		ibv_ack_cq_events(cq->cq, taken);
+		count(&cq->events, taken);
+	}
+	cq->armed = ibv_req_notify_cq(cq->cq, 0) == 0;
+}
+
+static void
+cq_stats(RfCq *cq, RfProviderStats *stats)
+{
+	memset(stats, 0, sizeof(*stats));
+	stats->posts = atomic_load_explicit(&cq->posts, memory_order_relaxed);
+	stats->work_requests = atomic_load_explicit(&cq->work_requests, memory_order_relaxed);
+	stats->bytes = atomic_load_explicit(&cq->bytes, memory_order_relaxed);
+	stats->completions = atomic_load_explicit(&cq->completions, memory_order_relaxed);
+	stats->events = atomic_load_explicit(&cq->events, memory_order_relaxed);
+}
+
+/* ---------- failing ---------- */
+
+static void
+list_ailing(RfQp *qp)
+{
+	if (qp->listed || qp->head == qp->posted)
+		return;
+	qp->listed = true;
+	qp->next_ailing = qp->cq->ailing;
+	qp->cq->ailing = qp;
+}
+
+static void
+unlist_ailing(RfQp *qp)
+{
+	for (RfQp **link = &qp->cq->ailing; *link != NULL; link = &(*link)->next_ailing)
+	{
+		if (*link == qp)
+		{
+			*link = qp->next_ailing;
+			break;
+		}
+	}
+	qp->listed = false;
+}
+
+/* `first`: what the first request that never went to the device will complete with. */
+static void
+fail_qp(RfQp *qp, RfWcStatus first)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct ibv_send_wr marker = {
+		.wr_id = MAKE_ID(qp->slot, ID_MARKER, 0),
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED
+	};
+	struct ibv_send_wr *bad;
+
+	if (qp->failed)
+		return;
+	qp->failed = true;
+	qp->first = first;
+	/* Without a marker nothing would tell; then what is out is taken for done. */
+	if (ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE) != 0 ||
+		ibv_post_send(qp->qp, &marker, &bad) != 0)
+	{
+		qp->drained = true;
+		qp->completed = qp->posted;
+	}
+	list_ailing(qp);
+}
+
+/* ---------- polling ---------- */
+
+static RfWcStatus
+wc_status(enum ibv_wc_status status)
+{
+	switch (status)
+	{
+		case IBV_WC_SUCCESS:
+			return RF_WC_SUCCESS;
+		case IBV_WC_WR_FLUSH_ERR:
+			return RF_WC_FLUSHED;
+		case IBV_WC_REM_ACCESS_ERR:
+		case IBV_WC_REM_INV_REQ_ERR:
+		case IBV_WC_REM_OP_ERR:
+		case IBV_WC_REM_INV_RD_REQ_ERR:
+			return RF_WC_REMOTE_ACCESS;
+		case IBV_WC_LOC_LEN_ERR:
+		case IBV_WC_LOC_QP_OP_ERR:
+		case IBV_WC_LOC_PROT_ERR:
+		case IBV_WC_LOC_ACCESS_ERR:
+		case IBV_WC_LOC_EEC_OP_ERR:
+		case IBV_WC_MW_BIND_ERR:
+			return RF_WC_LOCAL;
+		default:
+			return RF_WC_TRANSPORT;
+	}
+}
+
+static void
+post_recvs(RfQp *qp, uint32_t number)
+{
+	struct ibv_recv_wr *bad;
+
+	qp->recvs[number - 1].next = NULL;
+	if (ibv_post_recv(qp->qp, qp->recvs, &bad) != 0)
+		fail_qp(qp, RF_WC_FLUSHED);
+	if (number < RECV_BATCH)
+		qp->recvs[number - 1].next = &qp->recvs[number];
+}
+
+/* Tell the caller, once, that the queue pair failed and no work request says so. */
+static bool
+tell_disconnected(RfQp *qp, RfWc *out)
+{
+	fail_qp(qp, RF_WC_FLUSHED);
+	if (qp->told)
+		return false;
+	qp->told = true;
+	out->opcode = RF_WC_DISCONNECTED;
+	out->status = RF_WC_TRANSPORT;
+	return true;
+}
+
+/* The device's completion as ours. False when the caller need not know of it. */
+static bool
+translate(RfCq *cq, const struct ibv_wc *wc, RfWc *out)
+{
+	uint32_t	slot = (uint32_t) (wc->wr_id >> 48);
+	uint32_t	kind = (uint32_t) (wc->wr_id >> 32) & 0xffff;
+	RfQp	   *qp = slot < MAX_QPS ? cq->qps[slot] : NULL;
+	uint64_t	position;
+
+	if (qp == NULL || qp->qp->qp_num != wc->qp_num)
+		return false;
+	memset(out, 0, sizeof(*out));
+	out->qp_context = qp->context;
+	switch (kind)
+	{
+		case ID_RECV:
+			if (wc->status != IBV_WC_SUCCESS)
+				return tell_disconnected(qp, out);
+			/* A SEND is the peer's farewell. */
+			if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM)
+				return tell_disconnected(qp, out);
+			out->opcode = RF_WC_RECV_IMM;
+			out->status = RF_WC_SUCCESS;
+			out->imm = ntohl(wc->imm_data);
+			out->byte_len = wc->byte_len;
+			if (++qp->taken == qp->recv_batch)
+			{
+				qp->taken = 0;
+				if (!qp->failed)
+					post_recvs(qp, qp->recv_batch);
+			}
+			return true;
+
+		case ID_SEND:
+			position = qp->completed + (uint32_t) ((uint32_t) wc->wr_id - (uint32_t) qp->completed);
+			if (position >= qp->posted)
+				return false;	/* given up by fail_qp before it came */
+			out->opcode = RF_WC_WRITE;
+			out->wr_id = qp->ring[position & (qp->ring_size - 1)];
+			out->status = wc_status(wc->status);
+			qp->completed = position + 1;
+			if (out->status != RF_WC_SUCCESS)
+			{
+				qp->told = true;
+				fail_qp(qp, RF_WC_FLUSHED);
+			}
+			return true;
+
+		case ID_FAREWELL:
+			qp->parting = false;
+			return false;
+
+		default:
+			/* The marker: the device is through with everything. */
+			qp->drained = true;
+			qp->completed = qp->posted;
+			return false;
+	}
+}
+
+/* Completions of what never went to the device. */
+static int
+poll_ailing(RfCq *cq, RfWc *wc, int max)
+{
+	int			n = 0;
+
+	for (RfQp *qp = cq->ailing, *next; qp != NULL && n < max; qp = next)
+	{
+		next = qp->next_ailing;
+		if (!qp->drained && qp->completed < qp->posted)
+			continue;
+		for (; qp->posted < qp->head && n < max; n++)
+		{
+			memset(&wc[n], 0, sizeof(wc[n]));
+			wc[n].opcode = RF_WC_WRITE;
+			wc[n].wr_id = qp->ring[qp->posted & (qp->ring_size - 1)];
+			wc[n].qp_context = qp->context;
+			wc[n].status = qp->first;
+			qp->first = RF_WC_FLUSHED;
+			qp->told = true;
+			qp->completed = ++qp->posted;
+		}
+		if (qp->posted == qp->head)
+			unlist_ailing(qp);
+	}
+	return n;
+}
+
+static int
+cq_poll(RfCq *cq, RfWc *wc, int max)
+{
+	struct ibv_wc batch[POLL_BATCH];
+	int			n = 0;
+
+	pthread_mutex_lock(&cq->lock);
+	while (cq->stash_next < cq->stash_count && n < max)
+		n += translate(cq, &cq->stash[cq->stash_next++], &wc[n]);
+	while (n < max)
+	{
+		int			want = max - n < POLL_BATCH ? max - n : POLL_BATCH;
+		int			got = ibv_poll_cq(cq->cq, want, batch);
+
+		for (int i = 0; i < got; i++)
+			n += translate(cq, &batch[i], &wc[n]);
+		if (got < want)
+			break;
+	}
+	if (cq->ailing != NULL)
+		n += poll_ailing(cq, wc + n, max - n);
+	pthread_mutex_unlock(&cq->lock);
+	if (n > 0)
+		count(&cq->completions, (uint64_t) n);
+	return n;
+}
+
+/* ---------- queue pairs: life ---------- */
+
+/* Room in the completion queue for everything the queue pair could complete at once, and a slot in the table. */
+static bool
+enter_cq(RfCq *cq, RfQp *qp, RfError *error)
+{
+	bool		ok = true;
+	uint32_t	slot = 0;
+
+	pthread_mutex_lock(&cq->lock);
+	while (slot < MAX_QPS && cq->qps[slot] != NULL)
+		slot++;
+	if (slot == MAX_QPS)
+		ok = rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "too many queue pairs in one lane");
+	else if (cq->needed + qp->needed > cq->depth)
+	{
+		int			depth = cq->needed + qp->needed;
+
+		if (depth > cq->device->attr.max_cqe)
+		{
+			char		detail[192];
+
+			snprintf(detail, sizeof(detail), "The device's completion queues hold %d entries, %d are needed.",
+					 cq->device->attr.max_cqe, depth);
+			ok = rf_error(error, RF_ERROR_RESOURCES, detail, "More lanes (rdma_fdw.engine_lanes) have more queues.",
+						  "no room in the RDMA completion queue for another peer");
+		}
+		else if (ibv_resize_cq(cq->cq, depth) != 0)
+			ok = rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL,
+						  "the RDMA completion queue cannot be enlarged to %d entries", depth);
+		else
+			cq->depth = cq->cq->cqe;
+	}
+	if (ok)
+	{
+		cq->needed += qp->needed;
+		qp->slot = slot;
+		cq->qps[slot] = qp;
+	}
+	pthread_mutex_unlock(&cq->lock);
+	return ok;
+}
+
+/* The lock is held. */
+static void
+leave_cq(RfQp *qp)
+{
+	qp->cq->needed -= qp->needed;
+	qp->cq->qps[qp->slot] = NULL;
+}
+
+static void
+free_qp(RfQp *qp)
+{
+	if (qp->qp != NULL)
+		ibv_destroy_qp(qp->qp);
+	if (qp->parent != NULL)
+		ibv_dealloc_pd(qp->parent);
+	free(qp->ring);
+	free(qp);
+}
+
+/* Create the device's queue pair and bring it to INIT with all receives posted. */
+static bool
+start_qp(RfQp *qp, RfError *error)
+{
+	RfDevice   *device = qp->domain->device;
+	struct ibv_qp_init_attr init = {
+		.send_cq = qp->cq->cq,
+		.recv_cq = qp->cq->cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = qp->max_wr + RF_VERBS_RESERVE,
+			.max_recv_wr = qp->max_recv,
+			.max_send_sge = (uint32_t) device->max_sge,
+			.max_recv_sge = 1
+		}
+	};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = device->port,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | (device->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0)
+	};
+
+	if (qp->cq->td != NULL)
+	{
+		struct ibv_parent_domain_init_attr parent = {.pd = qp->domain->pd,.td = qp->cq->td};
+
+		qp->parent = ibv_alloc_parent_domain(device->context, &parent);
+	}
+	qp->qp = ibv_create_qp(qp->parent != NULL ? qp->parent : qp->domain->pd, &init);
+	if (qp->qp == NULL)
+		return rf_error(error, RF_ERROR_RESOURCES, strerror(errno),
+						"Check the memlock limit of the server (ulimit -l).",
+						"the RDMA device cannot create a queue pair of %u requests", qp->max_wr);
+	if (ibv_modify_qp(qp->qp, &attr,
+					  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0)
+		return rf_error(error, RF_ERROR_INTERNAL, strerror(errno), NULL,
+						"an RDMA queue pair cannot be initialized");
+	return true;
+}
+
+static void
+fill_recvs(RfQp *qp)
+{
+	for (int i = 0; i < RECV_BATCH; i++)
+	{
+		qp->recvs[i].wr_id = MAKE_ID(qp->slot, ID_RECV, 0);
+		qp->recvs[i].next = i + 1 < RECV_BATCH ? &qp->recvs[i + 1] : NULL;
+	}
+	for (uint32_t done = 0; done < qp->max_recv && !qp->failed;)
+	{
+		uint32_t	number = qp->max_recv - done < RECV_BATCH ? qp->max_recv - done : RECV_BATCH;
+
+		post_recvs(qp, number);
+		done += number;
+	}
+}
+
+static RfQp *
+qp_create(RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *error)
+{
+	int			limit = domain->device->attr.max_qp_wr;
+	RfQp	   *qp;
+
+	if (config->max_wr < 1 || config->max_recv < 1 ||
+		config->max_wr > limit - RF_VERBS_RESERVE || config->max_recv > limit)
+	{
+		(void) rf_error(error, RF_ERROR_CONFIGURATION, NULL, NULL,
+						"queue pairs of %d and %d requests were asked for, the RDMA device's limit is %d",
+						config->max_wr, config->max_recv, limit);
+		return NULL;
+	}
+	qp = calloc(1, sizeof(RfQp));
+	if (qp == NULL)
+	{
+		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for a queue pair");
+		return NULL;
+	}
+	qp->cq = cq;
+	qp->domain = domain;
+	qp->context = config->context;
+	qp->max_wr = (uint32_t) config->max_wr;
+	/* Used receives are posted again in batches; those of a batch in the making are not there for the peer. */
+	qp->recv_batch = RECV_BATCH;
+	qp->max_recv = (uint32_t) config->max_recv + RECV_BATCH - 1;
+	if (qp->max_recv > (uint32_t) limit)
+	{
+		qp->max_recv = (uint32_t) config->max_recv;
+		qp->recv_batch = 1;
+	}
+	qp->needed = (int) (qp->max_wr + RF_VERBS_RESERVE + qp->max_recv);
+	qp->ring_size = 1;
+	while (qp->ring_size < qp->max_wr)
+		qp->ring_size *= 2;
+	qp->ring = calloc(qp->ring_size, sizeof(uint64_t));
+	if (qp->ring == NULL || getrandom(&qp->psn, sizeof(qp->psn), 0) != sizeof(qp->psn))
+	{
+		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for a queue pair");
+		free_qp(qp);
+		return NULL;
+	}
+	qp->psn &= 0xffffff;
+	if (!start_qp(qp, error))
+	{
+		free_qp(qp);
+		return NULL;
+	}
+	if (!enter_cq(cq, qp, error))
+	{
+		free_qp(qp);
+		return NULL;
+	}
+	fill_recvs(qp);
+	if (qp->failed)
+	{
+		(void) rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL,
+						"the RDMA device takes no receives");
+		pthread_mutex_lock(&cq->lock);
+		leave_cq(qp);
+		pthread_mutex_unlock(&cq->lock);
+		free_qp(qp);
+		return NULL;
+	}
+	return qp;
+}
+
+static uint32_t
+rd_atomic(const RfDevice *device)
+{
+	int			limit = device->attr.max_qp_rd_atom < device->attr.max_qp_init_rd_atom ?
+		device->attr.max_qp_rd_atom : device->attr.max_qp_init_rd_atom;
+
+	return (uint32_t) (limit < RD_ATOMIC ? limit : RD_ATOMIC);
+}
+
+static void
+qp_local(RfQp *qp, uint8_t bytes[RF_QP_BLOB_SIZE])
+{
+	RfDevice   *device = qp->domain->device;
+	Blob		blob = {
+		.magic = htonl(BLOB_MAGIC),
+		.qpn = htonl(qp->qp->qp_num),
+		.psn = htonl(qp->psn),
+		.mtu = htonl((uint32_t) device->mtu),
+		.rd_atomic = htonl(rd_atomic(device)),
+		.lid = htonl(device->port_attr.lid),
+		.ethernet = htonl(device->ethernet)
+	};
+
+	memcpy(blob.gid, device->gid.raw, sizeof(blob.gid));
+	memset(bytes, 0, RF_QP_BLOB_SIZE);
+	memcpy(bytes, &blob, sizeof(blob));
+}
+
+static bool
+connect_error(RfError *error, RfDevice *device, const char *step)
+{
+	char		detail[192];
+
+	snprintf(detail, sizeof(detail), "%s: %s. Device \"%s\", port %d, GID %d (%s).", step, strerror(errno),
+			 ibv_get_device_name(device->context->device), device->port, device->gid_index, device->gid_text);
+	return rf_error(error, RF_ERROR_CONNECTION, detail,
+					"Both nodes must reach each other through their RDMA devices: check rdma_fdw.device and "
+					"rdma_fdw.gid_index on both.",
+					"an RDMA queue pair cannot be connected to the peer");
+}
+
+static bool
+qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, RfError *error)
+{
+	RfDevice   *device = qp->domain->device;
+	Blob		blob;
+	uint32_t	peer_mtu;
+	uint32_t	peer_rd_atomic;
+	struct ibv_qp_attr rtr;
+	struct ibv_qp_attr rts;
+
+	if (sock >= 0)
+		close(sock);
+	memcpy(&blob, bytes, sizeof(blob));
+	peer_mtu = ntohl(blob.mtu);
+	peer_rd_atomic = ntohl(blob.rd_atomic);
+	if (ntohl(blob.magic) != BLOB_MAGIC || peer_mtu < IBV_MTU_256 || peer_mtu > IBV_MTU_4096 ||
+		ntohl(blob.qpn) > 0xffffff || ntohl(blob.psn) > 0xffffff || ntohl(blob.lid) > 0xffff)
+		return rf_error(error, RF_ERROR_PROTOCOL, NULL, "Check that rdma_fdw.provider is the same on both nodes.",
+						"the peer's description of its RDMA queue pair is not valid");
+	if ((ntohl(blob.ethernet) != 0) != device->ethernet)
+		return rf_error(error, RF_ERROR_CONFIGURATION, NULL, "Check rdma_fdw.device and rdma_fdw.device_port on both nodes.",
+						"one node's RDMA device speaks Ethernet (RoCE), the other's InfiniBand");
+
+	rtr = (struct ibv_qp_attr)
+	{
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = peer_mtu < (uint32_t) device->mtu ? (enum ibv_mtu) peer_mtu : device->mtu,
+		.dest_qp_num = ntohl(blob.qpn),
+		.rq_psn = ntohl(blob.psn),
+		.max_dest_rd_atomic = (uint8_t) rd_atomic(device),
+		.min_rnr_timer = MIN_RNR_TIMER,
+		.ah_attr = {
+			.dlid = (uint16_t) ntohl(blob.lid),
+			.sl = (uint8_t) device->service_level,
+			.port_num = device->port
+		}
+	};
+	/* InfiniBand needs the global address only when the peer is in another subnet. */
+	if (device->ethernet || memcmp(blob.gid, device->gid.raw, 8) != 0)
+	{
+		rtr.ah_attr.is_global = 1;
+		memcpy(rtr.ah_attr.grh.dgid.raw, blob.gid, sizeof(blob.gid));
+		rtr.ah_attr.grh.sgid_index = (uint8_t) device->gid_index;
+		rtr.ah_attr.grh.hop_limit = HOP_LIMIT;
+		rtr.ah_attr.grh.traffic_class = (uint8_t) device->traffic_class;
+	}
+	if (ibv_modify_qp(qp->qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0)
+		return connect_error(error, device, "Ready to receive");
+
+	rts = (struct ibv_qp_attr)
+	{
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = qp->psn,
+		.timeout = (uint8_t) device->timeout,
+		.retry_cnt = (uint8_t) device->retry_count,
+		.rnr_retry = (uint8_t) device->rnr_retry,
+		.max_rd_atomic = (uint8_t) (peer_rd_atomic < rd_atomic(device) ? peer_rd_atomic : rd_atomic(device))
+	};
+	if (ibv_modify_qp(qp->qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+					  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) != 0)
+		return connect_error(error, device, "Ready to send");
+	qp->connected = true;
+	return true;
+}
+
+static int64_t
+clock_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Take what is in the completion queue, to be polled later. False when memory is short and completions were lost. */
+static void
+stash_completions(RfCq *cq)
+{
+	struct ibv_wc batch[POLL_BATCH];
+	int			got;
+
+	while ((got = ibv_poll_cq(cq->cq, POLL_BATCH, batch)) > 0)
+	{
+		for (int i = 0; i < got; i++)
+		{
+			uint32_t	slot = (uint32_t) (batch[i].wr_id >> 48);
+			uint32_t	kind = (uint32_t) (batch[i].wr_id >> 32) & 0xffff;
+			RfQp	   *owner = slot < MAX_QPS ? cq->qps[slot] : NULL;
+
+			if (owner == NULL || owner->qp->qp_num != batch[i].qp_num)
+				continue;
+			if (kind == ID_FAREWELL)
+			{
+				owner->parting = false;
+				continue;
+			}
+			if (cq->stash_count == cq->stash_size)
+			{
+				int			size = cq->stash_size == 0 ? 256 : cq->stash_size * 2;
+				struct ibv_wc *grown;
+
+				if (cq->stash_next > 0)
+				{
+					memmove(cq->stash, cq->stash + cq->stash_next,
+							(size_t) (cq->stash_count - cq->stash_next) * sizeof(struct ibv_wc));
+					cq->stash_count -= cq->stash_next;
+					cq->stash_next = 0;
+				}
+				else
+				{
+					grown = realloc(cq->stash, (size_t) size * sizeof(struct ibv_wc));
+					if (grown == NULL)
+					{
+						fail_qp(owner, RF_WC_FLUSHED);
+						continue;
+					}
+					cq->stash = grown;
+					cq->stash_size = size;
+				}
+			}
+			cq->stash[cq->stash_count++] = batch[i];
+		}
+	}
+}
+
+/*
+ * Let the peer know, as a closed socket would: an empty SEND. It does not have to arrive; the engines' control connection, or the
+ * peer's own retries, tell as well.
+ */
+static void
+say_farewell(RfQp *qp)
+{
+	struct ibv_send_wr farewell = {
+		.wr_id = MAKE_ID(qp->slot, ID_FAREWELL, 0),
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED
+	};
+	struct ibv_send_wr *bad;
+	int64_t		until = clock_ms() + FAREWELL_MS;
+
+	if (!qp->connected || qp->failed || ibv_post_send(qp->qp, &farewell, &bad) != 0)
+		return;
+	qp->parting = true;
+	while (qp->parting && clock_ms() < until)
+		stash_completions(qp->cq);
+}
+
+static void
+qp_destroy(RfQp *qp)
+{
+	RfCq	   *cq = qp->cq;
+	uint32_t	slot = qp->slot;
+
+	pthread_mutex_lock(&cq->lock);
+	say_farewell(qp);
+	if (qp->listed)
+		unlist_ailing(qp);
+	ibv_destroy_qp(qp->qp);
+	qp->qp = NULL;
+	leave_cq(qp);
+
+	/* The slot may be used again at once: nothing that names it may be left, neither in the queue nor in the stash. */
+	stash_completions(cq);
+	for (int i = cq->stash_next; i < cq->stash_count; i++)
+	{
+		if (cq->stash[i].wr_id >> 48 == slot)
+			cq->stash[i].wr_id = UINT64_MAX;
+	}
+	pthread_mutex_unlock(&cq->lock);
+	free_qp(qp);
+}
+
+/* ---------- posting ---------- */
+
+/* A place in the ring. Beyond max_wr it grows: what cannot go to the device must still complete. */
+static bool
+ring_put(RfQp *qp, uint64_t wr_id)
+{
+	if (qp->head - qp->completed >= qp->ring_size)
+	{
+		uint64_t   *ring = calloc((size_t) qp->ring_size * 2, sizeof(uint64_t));
+
+		if (ring == NULL)
+			return false;
+		for (uint64_t i = qp->completed; i < qp->head; i++)
+			ring[i & (qp->ring_size * 2 - 1)] = qp->ring[i & (qp->ring_size - 1)];
+		free(qp->ring);
+		qp->ring = ring;
+		qp->ring_size *= 2;
+	}
+	qp->ring[qp->head++ & (qp->ring_size - 1)] = wr_id;
+	return true;
+}
+
+static void
+qp_post(RfQp *qp, RfWr *chain)
+{
+	RfCq	   *cq = qp->cq;
+	RfDevice   *device = qp->domain->device;
+
+	while (chain != NULL)
+	{
+		struct ibv_send_wr *bad = NULL;
+		uint32_t	n = 0;
+		uint64_t	bytes = 0;
+		uint64_t	start = qp->head;
+		bool		usable = !qp->failed && qp->connected;
+
+		/* As many as go out with one doorbell; after a request that cannot be sent, only its place is taken. */
+		for (; chain != NULL && n < SCRATCH && usable; chain = chain->next)
+		{
+			struct ibv_send_wr *wr = &cq->scratch[n];
+			uint64_t	length = 0;
+
+			for (int i = 0; i < chain->num_sge; i++)
+				length += chain->sge[i].length;
+			if (length > device->max_message || chain->num_sge > device->max_sge ||
+				qp->head - qp->completed >= qp->max_wr)
+			{
+				usable = false;
+				break;
+			}
+			memset(wr, 0, offsetof(struct ibv_send_wr, qp_type));
+			wr->wr_id = MAKE_ID(qp->slot, ID_SEND, qp->head);
+			wr->sg_list = (struct ibv_sge *) chain->sge;
+			wr->num_sge = chain->num_sge;
+			wr->opcode = chain->opcode == RF_WR_WRITE_IMM ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+			wr->send_flags = chain->signaled ? IBV_SEND_SIGNALED : 0;
+			wr->imm_data = htonl(chain->imm);
+			wr->wr.rdma.remote_addr = chain->remote_addr;
+			wr->wr.rdma.rkey = chain->rkey;
+			if (n > 0)
+				cq->scratch[n - 1].next = wr;
+			n++;
+			bytes += length;
+			(void) ring_put(qp, chain->wr_id);
+		}
+		if (n > 0)
+		{
+			if (ibv_post_send(qp->qp, cq->scratch, &bad) == 0)
+				qp->posted += n;
+			else
+				qp->posted += bad != NULL ? (uint64_t) (bad - cq->scratch) : 0;
+			count(&cq->posts, 1);
+			count(&cq->work_requests, qp->posted - start);
+			count(&cq->bytes, bytes);
+		}
+		if (usable && qp->posted == qp->head)
+			continue;
+
+		/* The rest never goes out. Its first one says why, unless something before it failed already. */
+		while (chain != NULL && ring_put(qp, chain->wr_id))
+			chain = chain->next;
+		pthread_mutex_lock(&cq->lock);
+		if (!qp->failed)
+		{
+			qp->told = true;
+			fail_qp(qp, RF_WC_LOCAL);
+		}
+		else
+			list_ailing(qp);
+		pthread_mutex_unlock(&cq->lock);
+		return;
+	}
+}
+
+const RfProvider rf_provider_verbs = {
+	.name = "verbs",
+	.device_open = rf_verbs_device_open,
+	.device_close = rf_verbs_device_close,
+	.device_caps = rf_verbs_device_caps,
+	.domain_create = rf_verbs_domain_create,
+	.domain_destroy = rf_verbs_domain_destroy,
+	.region_register = rf_verbs_region_register,
+	.region_deregister = rf_verbs_region_deregister,
+	.cq_create = cq_create,
+	.cq_destroy = cq_destroy,
+	.cq_fd = cq_fd,
+	.cq_arm = cq_arm,
+	.cq_poll = cq_poll,
+	.qp_create = qp_create,
+	.qp_local = qp_local,
+	.qp_connect = qp_connect,
+	.qp_post = qp_post,
+	.qp_destroy = qp_destroy,
+	.cq_stats = cq_stats
+};

@@ -1,0 +1,487 @@
+/*
+ * verbs_device.c - the verbs provider's device: which one, by which address, with how much locked memory.
+ *
+ * Here: choice of device, port and GID; the check of the memlock limit; protection domains and memory regions. Not here: everything
+ * that moves data (verbs.c).
+ *
+ * Nothing is opened before device_open, which only the engine calls: a device must not be inherited by forked processes.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "verbs.h"
+
+#define MAX_GIDS		1024
+
+#define SOFT_HINT		"Or set rdma_fdw.provider to soft, which needs no device."
+
+typedef struct Region
+{
+	RfRegion	region;			/* first: this is what the caller sees */
+	struct ibv_mr *mr;
+} Region;
+
+/* ---------- locked memory ---------- */
+
+/* May this process lock memory beyond its limit (CAP_IPC_LOCK)? */
+static bool
+may_lock_any(void)
+{
+	FILE	   *status = fopen("/proc/self/status", "re");
+	char		line[256];
+	unsigned long long caps = 0;
+
+	if (status == NULL)
+		return false;
+	while (fgets(line, sizeof(line), status) != NULL)
+	{
+		if (sscanf(line, "CapEff: %llx", &caps) == 1)
+			break;
+	}
+	fclose(status);
+	return (caps & (1ULL << 14)) != 0;
+}
+
+static bool
+memlock_error(RfError *error, size_t wanted, rlim_t limit)
+{
+	char		detail[192];
+
+	snprintf(detail, sizeof(detail),
+			 "The server may lock %llu kB (ulimit -l); the buffers need up to %llu kB, and queues some more.",
+			 (unsigned long long) limit / 1024, (unsigned long long) wanted / 1024);
+	return rf_error(error, RF_ERROR_RESOURCES, detail,
+					"Start the server with a higher limit: LimitMEMLOCK=infinity in its systemd unit, or memlock in "
+					"/etc/security/limits.conf. Or lower rdma_fdw.buffer_memory.",
+					"the memlock limit is too small for RDMA buffers");
+}
+
+/*
+ * Fail now, with a reason, rather than at the first registration. The soft limit is raised as far as the hard one
+ * allows. Queues are locked as well; they are small against the slack of one eighth.
+ */
+static bool
+check_memlock(size_t wanted, RfError *error)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || may_lock_any())
+		return true;
+	if (limit.rlim_cur < limit.rlim_max)
+	{
+		limit.rlim_cur = limit.rlim_max;
+		if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0)
+			(void) getrlimit(RLIMIT_MEMLOCK, &limit);
+	}
+	if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < wanted + wanted / 8)
+		return memlock_error(error, wanted, limit.rlim_cur);
+	return true;
+}
+
+/* ---------- addresses ---------- */
+
+static bool
+is_ipv4_mapped(const union ibv_gid *gid)
+{
+	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+	return memcmp(gid->raw, prefix, sizeof(prefix)) == 0;
+}
+
+/* Higher is better; 0 = not usable. RoCE v1 cannot be routed, link-local addresses need both ends on one link. */
+static int
+gid_score(const struct ibv_gid_entry *entry)
+{
+	static const union ibv_gid none;
+
+	if (memcmp(&entry->gid, &none, sizeof(none)) == 0)
+		return 0;
+	switch (entry->gid_type)
+	{
+		case IBV_GID_TYPE_ROCE_V2:
+			if (is_ipv4_mapped(&entry->gid))
+				/* 169.254.0.0/16 is a link-local address, too */
+				return entry->gid.raw[12] == 169 && entry->gid.raw[13] == 254 ? 3 : 6;
+			return entry->gid.raw[0] == 0xfe && (entry->gid.raw[1] & 0xc0) == 0x80 ? 4 : 5;
+		case IBV_GID_TYPE_IB:
+			return 5;
+		case IBV_GID_TYPE_ROCE_V1:
+			return is_ipv4_mapped(&entry->gid) ? 2 : 1;
+	}
+	return 0;
+}
+
+static const char *
+gid_type_text(uint32_t type)
+{
+	switch (type)
+	{
+		case IBV_GID_TYPE_ROCE_V2:
+			return "RoCEv2";
+		case IBV_GID_TYPE_ROCE_V1:
+			return "RoCEv1";
+		case IBV_GID_TYPE_IB:
+			return "IB";
+	}
+	return "";
+}
+
+static const char *
+port_state_text(enum ibv_port_state state)
+{
+	switch (state)
+	{
+		case IBV_PORT_DOWN:
+			return "down";
+		case IBV_PORT_INIT:
+			return "init";
+		case IBV_PORT_ARMED:
+			return "armed";
+		case IBV_PORT_ACTIVE:
+			return "active";
+		case IBV_PORT_ACTIVE_DEFER:
+			return "active defer";
+		default:
+			return "unknown";
+	}
+}
+
+static int
+mtu_bytes(enum ibv_mtu mtu)
+{
+	return 128 << mtu;
+}
+
+/*
+ * Look at one port: fill the device's port, address and MTU and return the address' score, or return 0 with the reason in
+ * error. Of an override nothing is chosen, only checked.
+ */
+static int
+look_at_port(RfDevice *device, struct ibv_gid_entry *gids, int port, const RfProviderConfig *config,
+			 RfError *error)
+{
+	const char *name = ibv_get_device_name(device->context->device);
+	struct ibv_port_attr attr;
+	const struct ibv_gid_entry *best = NULL;
+	ssize_t		count;
+	int			best_score = 0;
+
+	if (ibv_query_port(device->context, (uint8_t) port, &attr) != 0)
+		return rf_error(error, RF_ERROR_CONFIGURATION, NULL, "Check rdma_fdw.device and rdma_fdw.device_port.",
+						"port %d of RDMA device \"%s\" cannot be queried: %s", port, name, strerror(errno));
+	if (attr.state != IBV_PORT_ACTIVE)
+		return rf_error(error, RF_ERROR_CONFIGURATION, NULL,
+						"Bring the network interface of the device up and check its cable. " SOFT_HINT,
+						"port %d of RDMA device \"%s\" is not active but %s", port, name,
+						port_state_text(attr.state));
+
+	count = ibv_query_gid_table(device->context, gids, MAX_GIDS, 0);
+	for (ssize_t i = 0; i < count; i++)
+	{
+		int			score = gid_score(&gids[i]);
+
+		if (gids[i].port_num != (uint32_t) port)
+			continue;
+		if (config->gid_index >= 0 && gids[i].gid_index != (uint32_t) config->gid_index)
+			continue;
+		if (score > best_score)
+		{
+			best_score = score;
+			best = &gids[i];
+		}
+	}
+	if (best == NULL && config->gid_index >= 0)
+		return rf_error(error, RF_ERROR_CONFIGURATION, NULL, "Set rdma_fdw.gid_index to -1 to choose by score.",
+						"port %d of RDMA device \"%s\" has no GID %d", port, name, config->gid_index);
+	if (best == NULL)
+		return rf_error(error, RF_ERROR_CONFIGURATION, NULL,
+						"Give the network interface of the device an IP address. " SOFT_HINT,
+						"port %d of RDMA device \"%s\" has no GID", port, name);
+
+	device->port = (uint8_t) port;
+	device->port_attr = attr;
+	device->ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+	device->gid_index = (int) best->gid_index;
+	device->gid = best->gid;
+	device->gid_type = gid_type_text(best->gid_type);
+	if (inet_ntop(AF_INET6, best->gid.raw, device->gid_text, sizeof(device->gid_text)) == NULL)
+		device->gid_text[0] = '\0';
+	return best_score;
+}
+
+/* Open one device and choose its port. NULL with the reason in error. */
+static RfDevice *
+open_candidate(struct ibv_device *candidate, const RfProviderConfig *config, int *score, RfError *error)
+{
+	const char *name = ibv_get_device_name(candidate);
+	RfDevice   *device = calloc(1, sizeof(RfDevice));
+	struct ibv_gid_entry *gids = calloc(MAX_GIDS, sizeof(struct ibv_gid_entry));
+
+	*score = 0;
+	if (device == NULL || gids == NULL)
+		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for RDMA device \"%s\"", name);
+	else if (candidate->transport_type != IBV_TRANSPORT_IB)
+		(void) rf_error(error, RF_ERROR_CONFIGURATION, NULL, SOFT_HINT,
+						"RDMA device \"%s\" is neither RoCE nor InfiniBand", name);
+	else if ((device->context = ibv_open_device(candidate)) == NULL)
+		(void) rf_error(error, RF_ERROR_CONFIGURATION, strerror(errno),
+						"Check that the server's user may open /dev/infiniband/uverbs*. " SOFT_HINT,
+						"RDMA device \"%s\" cannot be opened", name);
+	else if (ibv_query_device(device->context, &device->attr) != 0)
+		(void) rf_error(error, RF_ERROR_CONFIGURATION, strerror(errno), NULL,
+						"RDMA device \"%s\" cannot be queried", name);
+	else
+	{
+		int			first = config->port > 0 ? config->port : 1;
+		int			last = config->port > 0 ? config->port : device->attr.phys_port_cnt;
+
+		for (int port = first; port <= last && *score == 0; port++)
+			*score = look_at_port(device, gids, port, config, error);
+	}
+	free(gids);
+	if (*score == 0)
+	{
+		rf_verbs_device_close(device);
+		return NULL;
+	}
+	return device;
+}
+
+static RfDevice *
+choose_device(const RfProviderConfig *config, RfError *error)
+{
+	bool		named = config->device != NULL && config->device[0] != '\0';
+	int			count = 0;
+	struct ibv_device **list = ibv_get_device_list(&count);
+	RfDevice   *best = NULL;
+	int			best_score = 0;
+	bool		found = false;
+	char		names[192] = "";
+
+	for (int i = 0; list != NULL && i < count; i++)
+	{
+		RfDevice   *device;
+		int			score;
+		size_t		used = strlen(names);
+
+		snprintf(names + used, sizeof(names) - used, "%s%s", used == 0 ? "Devices found: " : ", ",
+				 ibv_get_device_name(list[i]));
+		if (named && strcmp(config->device, ibv_get_device_name(list[i])) != 0)
+			continue;
+		found = true;
+		device = open_candidate(list[i], config, &score, error);
+		if (device != NULL && score > best_score)
+		{
+			if (best != NULL)
+				rf_verbs_device_close(best);
+			best = device;
+			best_score = score;
+		}
+		else if (device != NULL)
+			rf_verbs_device_close(device);
+	}
+	if (list != NULL)
+		ibv_free_device_list(list);
+
+	/* When no device is good enough, the last one's reason stays in error. */
+	if (!found && named)
+		(void) rf_error(error, RF_ERROR_CONFIGURATION, names[0] ? names : "This machine has no RDMA device.",
+						"Check rdma_fdw.device; \"rdma link\" lists the devices.",
+						"there is no RDMA device \"%s\"", config->device);
+	else if (!found)
+		(void) rf_error(error, RF_ERROR_CONFIGURATION, NULL,
+						"Load the adapter's driver and ib_uverbs; \"rdma link\" lists the devices. " SOFT_HINT,
+						"this machine has no RDMA device");
+	return best;
+}
+
+/* ---------- the provider's calls ---------- */
+
+RfDevice *
+rf_verbs_device_open(const RfProviderConfig *config, RfError *error)
+{
+	RfDevice   *device;
+	struct ibv_td_init_attr td_attr = {0};
+	struct ibv_td *td;
+	int			flags;
+
+	if (config->mtu != 0 && config->mtu != 256 && config->mtu != 512 && config->mtu != 1024 &&
+		config->mtu != 2048 && config->mtu != 4096)
+	{
+		(void) rf_error(error, RF_ERROR_CONFIGURATION, "RDMA knows 256, 512, 1024, 2048 and 4096 bytes.",
+						"Set rdma_fdw.mtu to one of them, or to 0 for the port's own.",
+						"invalid RDMA MTU %d", config->mtu);
+		return NULL;
+	}
+	/* First the device: where there is none, a limit for its buffers is not what is wrong. */
+	device = choose_device(config, error);
+	if (device == NULL)
+		return NULL;
+	if (!check_memlock(config->memory_to_register, error))
+	{
+		rf_verbs_device_close(device);
+		return NULL;
+	}
+
+	device->mtu = device->port_attr.active_mtu;
+	while (config->mtu != 0 && mtu_bytes(device->mtu) > config->mtu)
+		device->mtu--;
+	device->traffic_class = config->traffic_class;
+	device->service_level = config->service_level;
+	device->timeout = config->timeout;
+	device->retry_count = config->retry_count;
+	device->rnr_retry = config->rnr_retry;
+	device->max_message = RF_MAX_MESSAGE;
+	if (device->port_attr.max_msg_sz != 0 && device->port_attr.max_msg_sz < device->max_message)
+		device->max_message = device->port_attr.max_msg_sz;
+	device->max_sge = device->attr.max_sge < RF_MAX_SGE ? device->attr.max_sge : RF_MAX_SGE;
+	device->atomics = device->attr.atomic_cap != IBV_ATOMIC_NONE;
+
+	td = ibv_alloc_td(device->context, &td_attr);
+	if (td != NULL)
+	{
+		struct ibv_pd *pd = ibv_alloc_pd(device->context);
+		struct ibv_parent_domain_init_attr parent_attr = {.pd = pd,.td = td};
+		struct ibv_pd *parent = pd != NULL ? ibv_alloc_parent_domain(device->context, &parent_attr) : NULL;
+
+		device->thread_domains = parent != NULL;
+		if (parent != NULL)
+			ibv_dealloc_pd(parent);
+		if (pd != NULL)
+			ibv_dealloc_pd(pd);
+		ibv_dealloc_td(td);
+	}
+
+	flags = fcntl(device->context->async_fd, F_GETFL);
+	if (flags < 0 || fcntl(device->context->async_fd, F_SETFL, flags | O_NONBLOCK) != 0)
+	{
+		(void) rf_error(error, RF_ERROR_INTERNAL, strerror(errno), NULL,
+						"the RDMA device's event file cannot be made non-blocking");
+		rf_verbs_device_close(device);
+		return NULL;
+	}
+	return device;
+}
+
+void
+rf_verbs_device_close(RfDevice *device)
+{
+	if (device == NULL)
+		return;
+	if (device->context != NULL)
+		ibv_close_device(device->context);
+	free(device);
+}
+
+/* Called now and then by the main thread, so this is also where the device's own events are taken and forgotten: what they
+ * mean for a queue pair arrives as completions. An event that is taken must be acknowledged before its object can be destroyed. */
+void
+rf_verbs_device_caps(RfDevice *device, RfDeviceCaps *caps)
+{
+	struct ibv_async_event event;
+	struct ibv_port_attr attr;
+
+	while (ibv_get_async_event(device->context, &event) == 0)
+		ibv_ack_async_event(&event);
+
+	memset(caps, 0, sizeof(*caps));
+	snprintf(caps->provider, sizeof(caps->provider), "verbs");
+	snprintf(caps->device, sizeof(caps->device), "%s", ibv_get_device_name(device->context->device));
+	snprintf(caps->gid, sizeof(caps->gid), "%s", device->gid_text);
+	snprintf(caps->gid_type, sizeof(caps->gid_type), "%s", device->gid_type);
+	caps->gid_index = device->gid_index;
+	caps->port = device->port;
+	if (ibv_query_port(device->context, device->port, &attr) != 0)
+		attr.state = IBV_PORT_NOP;
+	snprintf(caps->port_state, sizeof(caps->port_state), "%s", port_state_text(attr.state));
+	caps->mtu = mtu_bytes(device->mtu);
+	caps->max_message = device->max_message;
+	caps->max_sge = device->max_sge;
+	caps->max_qp_wr = device->attr.max_qp_wr - RF_VERBS_RESERVE;
+	caps->max_inline = 0;		/* not used: what travels alone is an immediate */
+	caps->atomics = device->atomics;
+	caps->thread_domains = device->thread_domains;
+	caps->needs_socket = false;
+}
+
+RfDomain *
+rf_verbs_domain_create(RfDevice *device, RfError *error)
+{
+	RfDomain   *domain = calloc(1, sizeof(RfDomain));
+
+	if (domain != NULL)
+	{
+		domain->device = device;
+		domain->pd = ibv_alloc_pd(device->context);
+	}
+	if (domain == NULL || domain->pd == NULL)
+	{
+		(void) rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL, "no RDMA protection domain to be had");
+		free(domain);
+		return NULL;
+	}
+	return domain;
+}
+
+void
+rf_verbs_domain_destroy(RfDomain *domain)
+{
+	ibv_dealloc_pd(domain->pd);
+	free(domain);
+}
+
+RfRegion *
+rf_verbs_region_register(RfDomain *domain, void *addr, size_t length, int fd, RfError *error)
+{
+	unsigned int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	Region	   *region = calloc(1, sizeof(Region));
+	struct rlimit limit;
+
+	if (region == NULL)
+	{
+		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for an RDMA region");
+		return NULL;
+	}
+	if (domain->device->atomics)
+		access |= IBV_ACCESS_REMOTE_ATOMIC;
+	region->mr = ibv_reg_mr(domain->pd, addr, length, access);
+	if (region->mr != NULL && region->mr->rkey == 0)
+	{
+		/* A legal key, but callers take 0 for none: while this one is held, the next is another. */
+		struct ibv_mr *zero = region->mr;
+
+		region->mr = ibv_reg_mr(domain->pd, addr, length, access);
+		ibv_dereg_mr(zero);
+	}
+	if (region->mr == NULL)
+	{
+		int			failure = errno;
+
+		if (failure == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+			(void) memlock_error(error, length, limit.rlim_cur);
+		else
+			(void) rf_error(error, RF_ERROR_RESOURCES, strerror(failure), NULL,
+							"the RDMA device cannot register %zu bytes", length);
+		free(region);
+		return NULL;
+	}
+	region->region.addr = addr;
+	region->region.length = length;
+	region->region.lkey = region->mr->lkey;
+	region->region.rkey = region->mr->rkey;
+	return &region->region;
+}
+
+void
+rf_verbs_region_deregister(RfDomain *domain, RfRegion *region)
+{
+	Region	   *mine = (Region *) region;
+
+	ibv_dereg_mr(mine->mr);
+	free(mine);
+}

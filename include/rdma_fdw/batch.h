@@ -1,0 +1,84 @@
+/*
+ * batch.h - rows to column batches and back (wire.h, section 3). Both backends; needs PostgreSQL.
+ *
+ * The encoder writes straight into the memory it is given (a slot of a flow, or a private buffer);
+ * the decoder reads in place and copies nothing: by-reference datums point into the batch and live
+ * until the next rf_decoder_load. Neither knows where the memory comes from.
+ */
+#ifndef RF_BATCH_H
+#define RF_BATCH_H
+
+#include "postgres.h"
+
+#include "access/htup.h"
+#include "access/tupdesc.h"
+#include "executor/tuptable.h"
+
+#include "rdma_fdw/wire.h"
+
+typedef struct RfEncoder RfEncoder;
+typedef struct RfDecoder RfDecoder;
+
+typedef enum RfEncodeResult
+{
+	RF_ENCODE_DONE,				/* row added */
+	RF_ENCODE_FULL,				/* does not fit any more: finish this batch, begin another, add again */
+	RF_ENCODE_TOO_LARGE			/* the batch is empty and the row alone does not fit: rf_encoder_large_row */
+} RfEncodeResult;
+
+/*
+ * Encoder for rows of `desc`, whose i-th output column is attribute attmap[i] (1-based) of the
+ * slots (attmap NULL: i + 1). `wanted` is what the reader asked for per column; the kinds are
+ * chosen from both (raw image, send/receive, text). ERROR for a column that cannot be sent.
+ */
+extern RfEncoder *rf_encoder_create(TupleDesc desc, int column_count, const AttrNumber *attmap,
+									const RfStreamColumn *wanted, uint32 flags, int reader_encoding);
+extern void rf_encoder_begin(RfEncoder *encoder, void *buffer, uint32 capacity);	/* buffer 8-aligned */
+extern RfEncodeResult rf_encoder_add(RfEncoder *encoder, TupleTableSlot *slot);
+
+/*
+ * Rows from the tuples of one heap page, for an encoder whose attmap names attributes of `table`.
+ * First ask whether it can (once), then add: it takes tuples from the front and returns how many.
+ * When it stops early the next one does not fit or is not plain (NULLs among the wanted attributes,
+ * or attributes added later): give that one to rf_encoder_add in a slot. The tuples are visible and
+ * their page is pinned.
+ */
+extern bool rf_encoder_takes_tuples(RfEncoder *encoder, TupleDesc table);
+extern int	rf_encoder_add_tuples(RfEncoder *encoder, const HeapTupleHeader *tuples, int count);
+
+extern uint32 rf_encoder_rows(RfEncoder *encoder);
+extern uint32 rf_encoder_finish(RfEncoder *encoder);	/* bytes used */
+
+/*
+ * A batch of one row in memory of the encoder's own, valid until the next call; up to 4 GB. Begin a
+ * batch before adding again.
+ */
+extern const char *rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint32 *length);
+extern void rf_encoder_destroy(RfEncoder *encoder);
+
+/* What the reader asks for: fill the stream request's column from a local type. */
+extern void rf_column_wanted(Oid type, int32 typmod, RfStreamColumn *wanted);
+
+/*
+ * Decoder into rows of `desc`: column i of a batch becomes attribute attnums[i] (1-based). The
+ * other attributes are set NULL once. `source` names the foreign table in errors. Domains of the
+ * reader are checked, also for NULL.
+ */
+extern RfDecoder *rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums, const char *source);
+
+/*
+ * Check a batch's header, column descriptors and extents; values are checked as they are read.
+ * ERROR (data corrupted) when anything is off. `length` is exactly the batch's. A batch that is not
+ * 8-aligned (inside libpq's answer) is copied first.
+ */
+extern void rf_decoder_load(RfDecoder *decoder, const void *batch, uint32 length);
+
+/*
+ * Next row into values/isnull (natts long, the same arrays every time); false at the end of the
+ * batch.
+ */
+extern bool rf_decoder_next(RfDecoder *decoder, Datum *values, bool *isnull);
+extern uint32 rf_decoder_remaining(RfDecoder *decoder);
+extern void rf_decoder_destroy(RfDecoder *decoder);
+
+#endif

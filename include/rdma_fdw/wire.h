@@ -1,0 +1,328 @@
+/*
+ * wire.h - every byte that two nodes exchange, except SQL text and the providers' own framing.
+ *
+ * Three layers, each with its section below:
+ *   1. control messages between two engines, on a TCP or local stream socket (handshake, then opening of flows);
+ *   2. what travels inside libpq's answers (hello and stream: request and reply);
+ *   3. slots and column batches, written by RDMA into the reader's memory.
+ *
+ * All integers are little-endian; nodes of another byte order are refused in the handshake. All structures are laid out without
+ * padding holes and are copied in and out with memcpy where their alignment is not given. Whoever reads one checks every length, offset
+ * and enumeration against what it holds before using it.
+ *
+ * No PostgreSQL header. The batch room, the engine, the fuzzers and the benches share this file.
+ */
+#ifndef RF_WIRE_H
+#define RF_WIRE_H
+
+#include <stdint.h>
+
+#define RF_WIRE_VERSION		1
+
+/* A node: one postmaster's run. A restart makes a new generation, and with it a new identity for connections. */
+typedef struct RfNodeId
+{
+	uint64_t	system_identifier;	/* from pg_control */
+	uint64_t	generation;			/* random, new with every arena (start or crash restart) */
+} RfNodeId;
+
+/* What must be the same for raw images of values to mean the same on both nodes. Compared bytewise. */
+typedef struct RfTypeImage
+{
+	uint32_t	byte_order_mark;	/* 0x01020304 as stored by the node */
+	uint8_t		sizeof_datum;
+	uint8_t		maximum_alignment;
+	uint8_t		float8_by_value;
+	uint8_t		name_data_length;
+	uint32_t	double_format;		/* top half of the bits of 1.0 */
+	uint32_t	image_version;		/* bumped when a major changes a built-in type's stored form; 15 to 18: 1 */
+} RfTypeImage;
+
+/* ---------- 1. engine to engine: control ---------- */
+
+/*
+ * Every control message: header, then `length` bytes of payload. Length is bounded by RF_CONTROL_MAX; anything longer, an unknown type or a
+ * type that does not fit the state closes the connection.
+ *
+ *   initiator                                acceptor
+ *   HELLO  (who, version, image, nonce_i) ->
+ *                                         <- CHALLENGE (who, version, image, nonce_a)
+ *   PROOF  (token id, HMAC_i)             ->
+ *                                         <- WELCOME   (HMAC_a, lanes)    or  REFUSED (reason)
+ *   QP     (lane, blob) ...               <->  QP (lane, blob) ...
+ *   then OPEN / OPENED / OPEN_FAILED / PING / PONG / BYE in both directions.
+ *
+ * HMAC_i = HMAC-SHA256(token secret, "initiator" | HELLO payload | CHALLENGE payload), HMAC_a the same with "acceptor": both
+ * sides prove that they know the token, which libpq carried over an authenticated session; a token is used once, by one connection set.
+ * QP messages are sent by both sides after WELCOME, one per lane. The initiator sends READY when all its queue pairs are connected, the acceptor when
+ * its own are and READY came; then the connection set is up. ATTACHED, READY and BYE have no payload; PING and PONG carry 8 bytes that come back as they are.
+ * A socket that carries a queue pair of the soft provider begins with ATTACH (connection id, lane, HMAC) instead of HELLO.
+ */
+#define RF_CONTROL_MAGIC	0x31464452u	/* "RDF1" */
+#define RF_CONTROL_MAX		4096u
+#define RF_NONCE_SIZE		32
+#define RF_HMAC_SIZE		32
+#define RF_TOKEN_SIZE		32
+
+typedef enum RfControlType
+{
+	RF_CONTROL_HELLO = 1,
+	RF_CONTROL_CHALLENGE,
+	RF_CONTROL_PROOF,
+	RF_CONTROL_WELCOME,
+	RF_CONTROL_REFUSED,
+	RF_CONTROL_ATTACH,
+	RF_CONTROL_ATTACHED,
+	RF_CONTROL_QP,
+	RF_CONTROL_READY,
+	RF_CONTROL_OPEN,
+	RF_CONTROL_OPENED,
+	RF_CONTROL_OPEN_FAILED,
+	RF_CONTROL_PING,
+	RF_CONTROL_PONG,
+	RF_CONTROL_BYE
+} RfControlType;
+
+typedef struct RfControlHeader
+{
+	uint32_t	magic;
+	uint16_t	type;
+	uint16_t	version;
+	uint32_t	length;			/* of the payload */
+	uint32_t	reserved;		/* 0 */
+} RfControlHeader;
+
+typedef struct RfControlHello	/* HELLO and CHALLENGE */
+{
+	RfNodeId	node;
+	RfTypeImage image;
+	uint8_t		host[16];		/* boot id of the machine: equal means "try the local socket" */
+	uint8_t		nonce[RF_NONCE_SIZE];
+	uint32_t	lanes;
+	uint32_t	provider;		/* 1 soft, 2 verbs: what the sender is ready to use, preferred one */
+	char		local_name[64]; /* abstract AF_UNIX name of the engine, NUL-padded */
+} RfControlHello;
+
+typedef struct RfControlProof	/* PROOF */
+{
+	uint8_t		token_id[16];
+	uint8_t		hmac[RF_HMAC_SIZE];
+} RfControlProof;
+
+typedef struct RfControlWelcome /* WELCOME */
+{
+	uint8_t		hmac[RF_HMAC_SIZE];
+	uint8_t		connection_id[16];	/* random; names the connection set in ATTACH */
+	uint32_t	lanes;			/* min of both */
+	uint32_t	provider;		/* chosen */
+} RfControlWelcome;
+
+/* The acceptor is connecting to the initiator itself and its connection has precedence. The token stays valid. */
+#define RF_REFUSED_CROSSING 100
+
+typedef struct RfControlRefused /* REFUSED */
+{
+	uint32_t	reason;			/* RfErrorKind, or RF_REFUSED_CROSSING */
+	char		message[188];	/* NUL-terminated */
+} RfControlRefused;
+
+typedef struct RfControlAttach	/* ATTACH: HMAC-SHA256(token secret, "attach" | connection_id | lane) */
+{
+	uint8_t		connection_id[16];
+	uint32_t	lane;
+	uint32_t	reserved;
+	uint8_t		hmac[RF_HMAC_SIZE];
+} RfControlAttach;
+
+typedef struct RfControlQp		/* QP */
+{
+	uint32_t	lane;
+	uint32_t	reserved;
+	uint8_t		blob[128];
+} RfControlQp;
+
+typedef struct RfControlOpen	/* OPEN: producer's engine to consumer's engine */
+{
+	uint32_t	producer_flow;	/* sender's flow index */
+	uint32_t	consumer_flow;	/* receiver's flow index */
+	uint64_t	key;			/* from the stream request: proves that the reader asked for it */
+	uint32_t	lane;			/* both ends use this lane */
+	uint32_t	reserved;
+} RfControlOpen;
+
+typedef struct RfControlOpened	/* OPENED: where the producer may write */
+{
+	uint32_t	producer_flow;
+	uint32_t	consumer_flow;
+	uint64_t	remote_addr;	/* of receive buffer 0; the others follow it without gap */
+	uint32_t	rkey;
+	uint32_t	slot_count;
+	uint32_t	slot_size;
+	uint32_t	reserved;
+} RfControlOpened;
+
+typedef struct RfControlOpenFailed
+{
+	uint32_t	producer_flow;
+	uint32_t	reason;			/* RfErrorKind */
+	char		message[184];
+} RfControlOpenFailed;
+
+/* ---------- 2. inside libpq's answers ---------- */
+
+/* rdma.hello(request bytea) returns bytea */
+typedef struct RfHelloRequest
+{
+	uint32_t	wire_version;
+	uint32_t	need_token;		/* 1: the reader's engine has no connection to this node */
+	RfNodeId	node;			/* the reader's node */
+	RfTypeImage image;
+} RfHelloRequest;
+
+typedef struct RfHelloReply
+{
+	uint32_t	wire_version;
+	uint32_t	server_version_num;
+	uint32_t	encoding;		/* database encoding (pg_enc) of the data node */
+	uint32_t	port;			/* where its engine listens */
+	RfNodeId	node;
+	RfTypeImage image;
+	uint8_t		token_id[16];	/* zeros when none was asked for */
+	uint8_t		token[RF_TOKEN_SIZE];
+	char		extension_version[16];
+	char		address[64];	/* rdma_fdw.engine_address if set, else "": use the host that libpq connected to */
+} RfHelloReply;
+
+/*
+ * rdma.stream(request bytea, query text, parameter_types text[], parameter_values text[]) returns bytea:
+ * RfStreamRequest, then column_count RfStreamColumn.
+ */
+typedef struct RfStreamRequest
+{
+	uint32_t	wire_version;
+	uint32_t	flags;			/* RF_STREAM_* */
+	RfNodeId	node;			/* the reader's node: names the peer */
+	uint64_t	key;			/* of the reader's flow */
+	uint32_t	consumer_flow;	/* its index */
+	uint32_t	inline_limit;	/* bytes of batch that may come back in the reply */
+	uint32_t	encoding;		/* the reader's database encoding */
+	uint32_t	column_count;
+} RfStreamRequest;
+
+#define RF_STREAM_PORTABLE	0x1	/* no raw images of variable-length values: send/receive or text */
+
+typedef struct RfStreamColumn
+{
+	uint32_t	type_oid;		/* the reader's type if it is built in (< 10000), else 0 */
+	int32_t		typmod;
+	char		type_name[128]; /* schema-qualified and quoted as format_type prints it; truncated names never match */
+} RfStreamColumn;
+
+/* Followed by `inline_length` bytes: one column batch. */
+typedef struct RfStreamReply
+{
+	uint32_t	wire_version;
+	uint32_t	inline_length;	/* 0 when the rows went over the flow (or there are none) */
+	uint64_t	rows;			/* all rows of the query, inline or not */
+	uint64_t	batches;		/* sent over the flow */
+	uint64_t	bytes;			/* batch bytes sent over the flow */
+	uint32_t	used_flow;		/* 1: rows went over the flow */
+	uint32_t	reserved;
+
+	/* How they went, for EXPLAIN: the sender's counters of the flow (flow.h, RfFlowStats). */
+	uint64_t	work_requests;
+	uint64_t	merged;
+	uint64_t	chained;
+	uint64_t	credit_stalls;
+	uint64_t	waits;
+	uint64_t	wait_us;
+} RfStreamReply;
+
+/* ---------- 3. slots and batches ---------- */
+
+/*
+ * The immediate of a WRITE_IMM: kind (3 bits) | receiver's flow index (13 bits) | value (16 bits).
+ *   DATA    value = low bits of the number of slots written so far, this one included; the k-th slot lies in receive buffer k mod r
+ *   CREDIT  value = low bits of the number of receive buffers released so far
+ *   PROBE   the producer has waited for credit: answer with CREDIT
+ *   STOP    the reader wants no more; the producer discards and ends. Sent after something came from the producer, never earlier
+ *   END     the sender of it will send nothing more for this flow and no write of its own is in flight; each side sends it once;
+ *           value = RF_END_*
+ */
+typedef enum RfImmKind
+{
+	RF_IMM_DATA = 0,
+	RF_IMM_CREDIT = 1,
+	RF_IMM_PROBE = 2,
+	RF_IMM_STOP = 3,
+	RF_IMM_END = 4
+} RfImmKind;
+
+#define RF_IMM(kind, flow, value) (((uint32_t) (kind) << 29) | ((uint32_t) (flow) << 16) | ((uint32_t) (value) & 0xffff))
+#define RF_IMM_KIND(imm)	((imm) >> 29)
+#define RF_IMM_FLOW(imm)	(((imm) >> 16) & 0x1fff)
+#define RF_IMM_VALUE(imm)	((imm) & 0xffff)
+#define RF_MAX_FLOWS		8192
+#define RF_MAX_SLOTS		16			/* per flow: SB slots, RBs */
+
+#define RF_END_CLEAN		0			/* after end-of-stream was acknowledged */
+#define RF_END_STOPPED		1			/* after STOP */
+#define RF_END_FAILED		2			/* the producer's backend gave up; libpq says why */
+
+/* First 64 bytes of every slot as it is written; the payload follows. */
+#define RF_SLOT_MAGIC		0x544c5352u	/* "RSLT" */
+
+typedef struct RfSlotHeader
+{
+	uint32_t	magic;
+	uint32_t	flags;			/* RF_SLOT_* */
+	uint64_t	key;			/* the flow's key: old traffic never matches */
+	uint64_t	sequence;		/* 0, 1, 2, ... */
+	uint32_t	length;			/* of the payload in this slot */
+	uint32_t	reserved;
+	uint64_t	rows;			/* rows of the batch that ends here; in END: all rows of the flow */
+	uint64_t	bytes;			/* 0; in END: all payload bytes of the flow */
+	uint64_t	reserved2[2];
+} RfSlotHeader;
+
+#define RF_SLOT_FIRST		0x1			/* a batch begins here */
+#define RF_SLOT_LAST		0x2			/* and ends here; batches larger than a slot span several */
+#define RF_SLOT_END			0x4			/* end of stream, no payload; its credit is the acknowledgement */
+
+/*
+ * A column batch. Offsets count from the batch's first byte, which is 8-aligned (64-aligned in a slot).
+ *
+ *   RfBatchHeader | RfBatchColumn[column_count] | per column: null bitmap, vector | heap of variable-length values
+ *
+ * Null bitmap: bit (row & 7) of byte (row >> 3) set = NULL; absent when nulls_offset is 0. Vectors hold an entry for every row, NULL or not.
+ */
+#define RF_BATCH_MAGIC		0x48435442u	/* "BTCH" */
+
+typedef struct RfBatchHeader
+{
+	uint32_t	magic;
+	uint32_t	length;			/* of the whole batch, this header included */
+	uint32_t	row_count;
+	uint16_t	column_count;
+	uint16_t	flags;			/* 0 */
+} RfBatchHeader;
+
+typedef enum RfColumnKind
+{
+	RF_COLUMN_BYVAL = 1,		/* vector of `width` bytes each (1, 2, 4, 8): the value's image */
+	RF_COLUMN_BYREF,			/* vector of `width` bytes each (multiple of 8 above the type's length): fixed-length, by reference */
+	RF_COLUMN_VARLENA,			/* vector of uint32 offsets: varlena with its header, detoasted, 1-byte headers kept; 4-byte headers are 8-aligned */
+	RF_COLUMN_BINARY,			/* vector of uint32 offsets: uint32 length (4-aligned), then the type's send() image */
+	RF_COLUMN_TEXT				/* vector of uint32 offsets: uint32 length (4-aligned), then the output text and a NUL not counted */
+} RfColumnKind;
+
+typedef struct RfBatchColumn
+{
+	uint8_t		kind;
+	uint8_t		reserved[3];
+	uint32_t	width;			/* stride of the vector */
+	uint32_t	nulls_offset;	/* 0: no NULL in this batch */
+	uint32_t	data_offset;	/* 8-aligned */
+} RfBatchColumn;
+
+#endif

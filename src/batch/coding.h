@@ -1,0 +1,38 @@
+/*
+ * coding.h - inside the batch room: how a column's values travel, decided by the type map.
+ *
+ * Does: name the choice. Does not: convert values (encode.c, decode.c).
+ */
+#ifndef RF_CODING_H
+#define RF_CODING_H
+
+#include "postgres.h"
+
+#include "access/tupdesc.h"
+
+#include "rdma_fdw/wire.h"
+
+typedef struct RfCoding
+{
+	RfColumnKind kind;
+	uint32		width;			/* stride of the vector */
+	Oid			type;			/* base type whose send or output function makes the value */
+} RfCoding;
+
+/*
+ * How attribute `att` of a result travels to a reader that wants `wanted`. same_encoding: both
+ * databases store text in the same encoding. Never fails: text is the last resort.
+ */
+extern RfCoding rf_coding_choose(Form_pg_attribute att, const RfStreamColumn *wanted,
+								 uint32 flags, bool same_encoding);
+
+/*
+ * May the bytes of a value of this type be taken over as they are? *text: they hold characters in
+ * the database's encoding.
+ */
+extern bool rf_type_is_raw(Oid type, bool *text);
+
+/* Kind and stride of the raw image of a type with this length. */
+extern void rf_raw_layout(int16 typlen, bool typbyval, RfColumnKind *kind, uint32 *width);
+
+#endif

@@ -1,0 +1,546 @@
+/*
+ * decode.c - column batches to rows, read in place.
+ *
+ * Does: check a batch once, then give its rows with one load per by-value column; by-reference
+ * values point into the batch. Values that travelled converted go through receive or input
+ * functions. Does not: keep, copy (except a batch that is not 8-aligned) or fetch batches.
+ *
+ * Nothing that came over a wire is used before it was checked to lie within the batch, and a
+ * column's kind must suit the reader's type: raw images are taken only for built-in types, so a
+ * node cannot smuggle a local OID or an unchecked domain value in. Descriptors are copied when the
+ * batch is loaded. All memory belongs to one backend.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
+#include "rdma_fdw/batch.h"
+#include "rdma_fdw/batch_check.h"
+#include "rdma_fdw/compat.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "coding.h"
+
+typedef enum DecodeOp
+{
+	OP_1,
+	OP_2,
+	OP_4,
+	OP_8,
+	OP_REF,
+	OP_NAME,
+	OP_VARLENA,					/* any bytes do */
+	OP_NUMERIC,
+	OP_IMAGE,					/* varlena with a structure that has to be checked */
+	OP_CONVERTED
+} DecodeOp;
+
+/* What reading one value of the loaded batch needs. */
+typedef struct DecodeColumn
+{
+	const uint8 *vector;
+	const uint8 *nulls;			/* NULL: none in this batch */
+	DecodeOp	op;
+	int			attr;			/* index into values and isnull */
+	uint32		width;
+} DecodeColumn;
+
+/* What the column's local type takes. */
+typedef struct DecodeType
+{
+	Oid			type;
+	int32		typmod;
+	const char *name;			/* column's, for errors */
+	bool		raw;			/* images are welcome, of this kind and stride: */
+	RfColumnKind raw_kind;
+	uint32		raw_width;
+	bool		short_headers;	/* code of the type expects one-byte headers */
+	RfImage		image;			/* of varlenas */
+	RfColumnKind kind;			/* of the loaded batch */
+	FmgrInfo	receive;		/* looked up when first needed */
+	FmgrInfo	input;
+	Oid			receive_param;
+	Oid			input_param;
+} DecodeType;
+
+struct RfDecoder
+{
+	const uint8 *base;			/* the loaded batch */
+	uint32		length;
+	uint32		row;
+	uint32		rows;
+	bool		fresh;			/* no row of it was read yet */
+	int			column_count;
+	DecodeColumn *columns;
+	DecodeType *types;
+
+	int			natts;
+	bool	   *filled;			/* natts long: some column fills it */
+	const char *source;
+	StringInfoData wire;		/* a value for a receive function, which may scribble on it */
+	uint8	   *copy;			/* of a batch that came unaligned */
+	MemoryContext context;
+	MemoryContext scratch;		/* converted values, until the next load */
+	int			current;		/* column being converted, for the error context */
+};
+
+/* What the image of a built-in varlena type has to look like, for rf_image_check. */
+static void
+describe_image(Oid type, RfImage *image)
+{
+	Oid			element = InvalidOid;
+	int16		length;
+	bool		by_value;
+	char		align;
+
+	memset(image, 0, sizeof(*image));
+	switch (type)
+	{
+		case NUMERICOID:
+			image->kind = RF_IMAGE_NUMERIC;
+			return;
+		case INETOID:
+		case CIDROID:
+			image->kind = RF_IMAGE_INET;
+			return;
+		case BITOID:
+		case VARBITOID:
+			image->kind = RF_IMAGE_BITS;
+			return;
+		case PATHOID:
+			image->kind = RF_IMAGE_PATH;
+			return;
+		case POLYGONOID:
+			image->kind = RF_IMAGE_POLYGON;
+			return;
+		case PG_SNAPSHOTOID:
+		case TXID_SNAPSHOTOID:
+			image->kind = RF_IMAGE_SNAPSHOT;
+			return;
+		case TSVECTOROID:
+			image->kind = RF_IMAGE_TSVECTOR;
+			return;
+		case JSONBOID:
+			image->kind = RF_IMAGE_JSONB;
+			return;
+		case INT2VECTOROID:
+		case OIDVECTOROID:
+			image->kind = RF_IMAGE_VECTOR;
+			element = image->type = get_element_type(type);
+			break;
+		default:
+			switch (get_typtype(type))
+			{
+				case TYPTYPE_RANGE:
+					image->kind = RF_IMAGE_RANGE;
+					image->type = type;
+					element = get_range_subtype(type);
+					break;
+				case TYPTYPE_MULTIRANGE:
+					image->kind = RF_IMAGE_MULTIRANGE;
+					image->type = type;
+					element = get_range_subtype(get_multirange_range(type));
+					break;
+				default:
+					element = image->type = get_element_type(type);
+					if (OidIsValid(element))
+						image->kind = RF_IMAGE_ARRAY;
+			}
+	}
+	if (image->kind == RF_IMAGE_BYTES)
+		return;
+	get_typlenbyvalalign(element, &length, &by_value, &align);
+	image->element_length = length;
+	image->element_align = align == TYPALIGN_CHAR ? 1 : align == TYPALIGN_SHORT ? 2 : align == TYPALIGN_INT ? 4 : 8;
+	if (length == -1)
+	{
+		RfImage    *inner = palloc(sizeof(RfImage));
+
+		describe_image(element, inner);
+		image->element = inner;
+	}
+}
+
+RfDecoder *
+rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums, const char *source)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw decoder",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	RfDecoder  *decoder = palloc0(sizeof(RfDecoder));
+
+	decoder->context = context;
+	decoder->scratch = AllocSetContextCreate(context, "rdma_fdw decoded values", ALLOCSET_DEFAULT_SIZES);
+	decoder->column_count = column_count;
+	decoder->columns = palloc0(sizeof(DecodeColumn) * Max(column_count, 1));
+	decoder->types = palloc0(sizeof(DecodeType) * Max(column_count, 1));
+	decoder->natts = desc->natts;
+	decoder->filled = palloc0(sizeof(bool) * Max(desc->natts, 1));
+	decoder->source = pstrdup(source);
+
+	for (int i = 0; i < column_count; i++)
+	{
+		DecodeType *type = &decoder->types[i];
+		Form_pg_attribute att;
+		bool		text;
+
+		if (attnums[i] < 1 || attnums[i] > desc->natts)
+			elog(ERROR, "column %d of a batch has no attribute %d to fill", i + 1, attnums[i]);
+		att = TupleDescAttr(desc, attnums[i] - 1);
+		type->type = att->atttypid;
+		type->typmod = att->atttypmod;
+		type->name = pstrdup(NameStr(att->attname));
+		type->raw = rf_type_is_raw(att->atttypid, &text);
+		if (type->raw)
+			rf_raw_layout(att->attlen, att->attbyval, &type->raw_kind, &type->raw_width);
+		if (type->raw && type->raw_kind == RF_COLUMN_VARLENA)
+			describe_image(att->atttypid, &type->image);
+		type->short_headers = att->attlen == -1 && get_typstorage(att->atttypid) != TYPSTORAGE_PLAIN;
+		decoder->columns[i].attr = attnums[i] - 1;
+		decoder->filled[attnums[i] - 1] = true;
+	}
+	MemoryContextSwitchTo(caller);
+	return decoder;
+}
+
+void
+rf_decoder_destroy(RfDecoder *decoder)
+{
+	MemoryContextDelete(decoder->context);
+}
+
+uint32
+rf_decoder_remaining(RfDecoder *decoder)
+{
+	return decoder->rows - decoder->row;
+}
+
+static pg_noinline void
+bad_batch(RfDecoder *decoder, uint32 column, const char *problem)
+{
+	decoder->row = decoder->rows = 0;
+	if (column < (uint32) decoder->column_count)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("received a damaged column batch for \"%s\"", decoder->source),
+				 errdetail("Column \"%s\": %s.", decoder->types[column].name, problem)));
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("received a damaged column batch for \"%s\"", decoder->source),
+			 errdetail("Batch: %s.", problem)));
+}
+
+/* Decide how a column of the batch is read; look up the conversion it needs. */
+static void
+prepare_column(RfDecoder *decoder, int i, const RfBatchColumn *descriptor)
+{
+	DecodeColumn *column = &decoder->columns[i];
+	DecodeType *type = &decoder->types[i];
+	Oid			function;
+
+	column->width = descriptor->width;
+	column->vector = decoder->base + descriptor->data_offset;
+	column->nulls = descriptor->nulls_offset != 0 ? decoder->base + descriptor->nulls_offset : NULL;
+	type->kind = descriptor->kind;
+	switch (type->kind)
+	{
+		case RF_COLUMN_BYVAL:
+		case RF_COLUMN_BYREF:
+		case RF_COLUMN_VARLENA:
+			if (!type->raw || type->raw_kind != type->kind || type->raw_width != column->width)
+				bad_batch(decoder, i, "its values are not images of the column's type");
+			if (type->kind == RF_COLUMN_VARLENA)
+				column->op = type->image.kind == RF_IMAGE_BYTES ? OP_VARLENA :
+					type->image.kind == RF_IMAGE_NUMERIC ? OP_NUMERIC : OP_IMAGE;
+			else if (type->kind == RF_COLUMN_BYREF)
+				column->op = type->type == NAMEOID ? OP_NAME : OP_REF;
+			else
+				column->op = column->width == 1 ? OP_1 : column->width == 2 ? OP_2 :
+					column->width == 4 ? OP_4 : OP_8;
+			break;
+		case RF_COLUMN_BINARY:
+			if (!OidIsValid(type->receive.fn_oid))
+			{
+				getTypeBinaryInputInfo(type->type, &function, &type->receive_param);
+				fmgr_info_cxt(function, &type->receive, decoder->context);
+			}
+			column->op = OP_CONVERTED;
+			break;
+		case RF_COLUMN_TEXT:
+			if (!OidIsValid(type->input.fn_oid))
+			{
+				getTypeInputInfo(type->type, &function, &type->input_param);
+				fmgr_info_cxt(function, &type->input, decoder->context);
+			}
+			column->op = OP_CONVERTED;
+			break;
+	}
+}
+
+void
+rf_decoder_load(RfDecoder *decoder, const void *batch, uint32 length)
+{
+	RfBatchHeader header;
+	const char *problem;
+	uint32		column;
+
+	decoder->row = decoder->rows = 0;
+	MemoryContextReset(decoder->scratch);
+	if (((uintptr_t) batch & 7) != 0)
+	{
+		if (decoder->copy != NULL)
+			pfree(decoder->copy);
+		decoder->copy = NULL;
+		decoder->copy = MemoryContextAllocHuge(decoder->context, Max(length, 1));
+		memcpy(decoder->copy, batch, length);
+		batch = decoder->copy;
+	}
+	problem = rf_batch_check(batch, length, &column);
+	if (problem != NULL)
+		bad_batch(decoder, column, problem);
+	memcpy(&header, batch, sizeof(header));
+	if (header.column_count != decoder->column_count)
+		bad_batch(decoder, PG_UINT32_MAX, "it has another number of columns than was asked for");
+
+	decoder->base = batch;
+	decoder->length = length;
+	for (int i = 0; i < decoder->column_count; i++)
+	{
+		RfBatchColumn descriptor;
+
+		rf_batch_column(batch, i, &descriptor);
+		/* Checked again on the copy that is used: the memory is shared with the network. */
+		if (descriptor.data_offset + (uint64) header.row_count * descriptor.width > length ||
+			descriptor.data_offset % 8 != 0 ||
+			descriptor.nulls_offset + ((uint64) header.row_count + 7) / 8 > length)
+			bad_batch(decoder, i, "it changed while it was read");
+		prepare_column(decoder, i, &descriptor);
+	}
+	decoder->rows = header.row_count;
+	decoder->fresh = true;
+}
+
+static void
+conversion_error_context(void *arg)
+{
+	RfDecoder  *decoder = arg;
+
+	errcontext("column \"%s\" of foreign table \"%s\"",
+			   decoder->types[decoder->current].name, decoder->source);
+}
+
+static Datum
+receive_value(RfDecoder *decoder, DecodeType *type)
+{
+	Datum		result = ReceiveFunctionCall(&type->receive, &decoder->wire, type->receive_param, type->typmod);
+
+	if (decoder->wire.cursor != decoder->wire.len)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
+				 errmsg("incorrect binary data format")));
+	return result;
+}
+
+/*
+ * Receive functions take text to be in the session's client encoding, but the sender made it for
+ * this database.
+ */
+static pg_noinline Datum
+receive_as_server(RfDecoder *decoder, DecodeType *type)
+{
+	int			client = pg_get_client_encoding();
+	volatile Datum result = (Datum) 0;
+
+	if (PrepareClientEncoding(GetDatabaseEncoding()) < 0 || SetClientEncoding(GetDatabaseEncoding()) < 0)
+		elog(ERROR, "cannot set the client encoding to the database's");
+	PG_TRY();
+	{
+		result = receive_value(decoder, type);
+	}
+	PG_FINALLY();
+	{
+		SetClientEncoding(client);
+	}
+	PG_END_TRY();
+	return result;
+}
+
+/*
+ * A value that travelled converted. NULLs go through the functions of domains only: these may
+ * refuse them.
+ */
+static pg_noinline Datum
+convert(RfDecoder *decoder, int i, uint32 row)
+{
+	DecodeType *type = &decoder->types[i];
+	uint32		offset = ((const uint32 *) decoder->columns[i].vector)[row];
+	ErrorContextCallback callback = {error_context_stack, conversion_error_context, decoder};
+	MemoryContext caller;
+	const uint8 *bytes;
+	uint32		size;
+	Datum		result;
+
+	bytes = rf_batch_blob(decoder->base, decoder->length, offset, type->kind == RF_COLUMN_TEXT, &size);
+	if (bytes == NULL)
+		bad_batch(decoder, i, "a value lies outside the batch");
+	if (size >= MaxAllocSize)
+		bad_batch(decoder, i, "a value is too long");
+
+	decoder->current = i;
+	error_context_stack = &callback;
+	if (type->kind == RF_COLUMN_TEXT)
+	{
+		caller = MemoryContextSwitchTo(decoder->scratch);
+		result = InputFunctionCall(&type->input, unconstify(char *, (const char *) bytes),
+								   type->input_param, type->typmod);
+	}
+	else
+	{
+		caller = MemoryContextSwitchTo(decoder->context);
+		if (decoder->wire.data == NULL)
+			initStringInfo(&decoder->wire);
+		resetStringInfo(&decoder->wire);
+		appendBinaryStringInfo(&decoder->wire, (const char *) bytes, size);
+		MemoryContextSwitchTo(decoder->scratch);
+		if (pg_get_client_encoding() == GetDatabaseEncoding())
+			result = receive_value(decoder, type);
+		else
+			result = receive_as_server(decoder, type);
+	}
+	MemoryContextSwitchTo(caller);
+	error_context_stack = callback.previous;
+	return result;
+}
+
+/* A NULL of a column that travels converted: its domain may not allow it. */
+static pg_noinline void
+check_null(RfDecoder *decoder, int i)
+{
+	DecodeType *type = &decoder->types[i];
+	ErrorContextCallback callback = {error_context_stack, conversion_error_context, decoder};
+	MemoryContext caller = MemoryContextSwitchTo(decoder->scratch);
+
+	decoder->current = i;
+	error_context_stack = &callback;
+	if (type->kind == RF_COLUMN_TEXT)
+		(void) InputFunctionCall(&type->input, NULL, type->input_param, type->typmod);
+	else
+		(void) ReceiveFunctionCall(&type->receive, NULL, type->receive_param, type->typmod);
+	error_context_stack = callback.previous;
+	MemoryContextSwitchTo(caller);
+}
+
+static pg_noinline void
+bad_value(RfDecoder *decoder, const DecodeColumn *column)
+{
+	bad_batch(decoder, column - decoder->columns, "a value lies outside the batch or is damaged");
+}
+
+static pg_noinline Datum
+structured_value(RfDecoder *decoder, const DecodeColumn *column, uint32 offset)
+{
+	DecodeType *type = &decoder->types[column - decoder->columns];
+	uint32		size = rf_batch_varlena_size(decoder->base, decoder->length, offset);
+	const uint8 *value = decoder->base + offset;
+	uint32		header;
+
+	if (size == 0)
+		bad_value(decoder, column);
+	header = *value & 1 ? VARHDRSZ_SHORT : VARHDRSZ;
+	if ((header == VARHDRSZ_SHORT && !type->short_headers) ||
+		!rf_image_check(&type->image, value + header, size - header))
+		bad_value(decoder, column);
+	return PointerGetDatum(value);
+}
+
+bool
+rf_decoder_next(RfDecoder *decoder, Datum *values, bool *isnull)
+{
+	uint32		row = decoder->row;
+	const DecodeColumn *column = decoder->columns;
+	const DecodeColumn *end = column + decoder->column_count;
+
+	if (row >= decoder->rows)
+		return false;
+	decoder->row = row + 1;
+	if (unlikely(decoder->fresh))
+	{
+		decoder->fresh = false;
+		for (int i = 0; i < decoder->natts; i++)
+			if (!decoder->filled[i])
+			{
+				values[i] = (Datum) 0;
+				isnull[i] = true;
+			}
+	}
+
+	for (; column < end; column++)
+	{
+		const uint8 *vector = column->vector;
+		Datum	   *value = &values[column->attr];
+
+		if (column->nulls != NULL && rf_batch_is_null(column->nulls, row))
+		{
+			*value = (Datum) 0;
+			isnull[column->attr] = true;
+			if (column->op == OP_CONVERTED)
+				check_null(decoder, column - decoder->columns);
+			continue;
+		}
+		isnull[column->attr] = false;
+		switch (column->op)
+		{
+			case OP_1:
+				*value = CharGetDatum(((const char *) vector)[row]);
+				break;
+			case OP_2:
+				*value = Int16GetDatum(((const int16 *) vector)[row]);
+				break;
+			case OP_4:
+				*value = Int32GetDatum(((const int32 *) vector)[row]);
+				break;
+			case OP_8:
+				*value = ((const Datum *) vector)[row];
+				break;
+			case OP_REF:
+				*value = PointerGetDatum(vector + (size_t) row * column->width);
+				break;
+			case OP_NAME:
+				vector += (size_t) row * column->width;
+				if (vector[NAMEDATALEN - 1] != 0)
+					bad_batch(decoder, column - decoder->columns, "a name has no end");
+				*value = PointerGetDatum(vector);
+				break;
+			case OP_VARLENA:
+				{
+					uint32		offset = ((const uint32 *) vector)[row];
+
+					if (rf_batch_varlena_size(decoder->base, decoder->length, offset) == 0)
+						bad_value(decoder, column);
+					*value = PointerGetDatum(decoder->base + offset);
+					break;
+				}
+			case OP_NUMERIC:
+				{
+					uint32		offset = ((const uint32 *) vector)[row];
+					uint32		size = rf_batch_varlena_size(decoder->base, decoder->length, offset);
+					uint32		header = size != 0 && (decoder->base[offset] & 1) ? VARHDRSZ_SHORT : VARHDRSZ;
+
+					if (size < header || !rf_image_is_numeric(decoder->base + offset + header, size - header))
+						bad_value(decoder, column);
+					*value = PointerGetDatum(decoder->base + offset);
+					break;
+				}
+			case OP_IMAGE:
+				*value = structured_value(decoder, column, ((const uint32 *) vector)[row]);
+				break;
+			case OP_CONVERTED:
+				*value = convert(decoder, column - decoder->columns, row);
+				break;
+		}
+	}
+	return true;
+}

@@ -1,0 +1,378 @@
+/*
+ * flow.h - flows in shared memory: the arena, the flow table, slots and their status words.
+ *
+ * A flow is one directed stream of batches between one producer backend and one consumer backend on two nodes (DESIGN: gather). Each side has
+ * its own entry in its own node's flow table; the engines' lanes connect the two. Backends touch only their entry and their buffers, with
+ * loads, stores and atomics; the lane that owns the flow does all the sending.
+ *
+ * This header is plain C11 (the lanes and the unit tests include it without PostgreSQL), except the backend API at the
+ * end, which is declared under RF_FLOW_BACKEND.
+ */
+#ifndef RF_FLOW_H
+#define RF_FLOW_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rdma_fdw/provider.h"
+#include "rdma_fdw/wire.h"
+
+#define RF_CACHE_LINE		64
+#define RF_MAX_LANES		16
+#define RF_MAX_CHAIN		64			/* work requests in one post, at most */
+#define RF_MAX_PEERS		64
+#define RF_MAX_SEGMENTS		1024
+#define RF_NO_PEER			(-1)
+
+typedef enum RfFlowRole
+{
+	RF_FLOW_CONSUMER = 1,
+	RF_FLOW_PRODUCER
+} RfFlowRole;
+
+/*
+ * Life of an entry. Every change is a compare-and-swap by the party named.
+ *
+ *   FREE -> CLAIMED             backend: takes the entry, fills in identity and geometry
+ *   CLAIMED -> LISTENING        consumer backend: a producer with the right key may open it. No buffers yet, no engine involved
+ *   CLAIMED -> OPENING          producer backend: asks its engine to open (and rings the engine's main thread)
+ *   LISTENING -> OPEN           consumer's engine (main thread), on OPEN: buffers assigned, lane attached
+ *   OPENING -> OPEN | FAILED    producer's engine, on OPENED | OPEN_FAILED, lost peer, buffer_wait over
+ *   OPEN -> FAILED              engine: peer lost, protocol error; `error` is set before
+ *   LISTENING -> FAILED         engine: peer lost (a peer that was stopped or cut off says nothing over libpq either)
+ *   LISTENING -> FREE           consumer backend: nothing ever came (CAS; loses against the engine's LISTENING -> OPEN)
+ *   OPENING, OPEN, FAILED -> CLOSING   backend: done with it, for whatever reason; will not touch it or its buffers again
+ *   CLOSING -> FREE             engine: END sent and received or the connection is gone; buffers returned
+ */
+typedef enum RfFlowState
+{
+	RF_FLOW_FREE = 0,
+	RF_FLOW_CLAIMED,
+	RF_FLOW_LISTENING,
+	RF_FLOW_OPENING,
+	RF_FLOW_OPEN,
+	RF_FLOW_FAILED,
+	RF_FLOW_CLOSING
+} RfFlowState;
+
+/*
+ * Buffer info: one status word per send buffer slot or receive buffer. Each transition has one writer.
+ *   send:    FREE -> FILLING -> READY (producer backend), READY -> IN_FLIGHT -> FREE (lane)
+ *   receive: FREE -> FULL (lane, at the immediate), FULL -> READING -> FREE (consumer backend)
+ * A store that hands a buffer over is a release, the load that takes it an acquire.
+ */
+typedef enum RfSlotStatus
+{
+	RF_SLOT_FREE = 0,
+	RF_SLOT_FILLING,
+	RF_SLOT_READY,
+	RF_SLOT_IN_FLIGHT,
+	RF_SLOT_FULL,
+	RF_SLOT_READING
+} RfSlotStatus;
+
+/*
+ * RfFlow.waiting: what the owner sleeps for. The sleeper stores it, then re-checks; whoever changes a word that a sleeper may look at stores that
+ * word, then loads this one; all four are sequentially consistent, so one of the two sees the other. The waker takes it back to
+ * NONE by an exchange and wakes only when that returned something else.
+ */
+typedef enum RfFlowWaiting
+{
+	RF_WAIT_NONE = 0,
+	RF_WAIT_ANY,				/* whatever comes: a buffer, a state */
+	RF_WAIT_SLOTS,				/* producer: half of its slots (at least one), so that it runs for a while once woken */
+	RF_WAIT_ACK					/* producer: everything it handed over is released by the reader */
+} RfFlowWaiting;
+
+typedef struct RfFlowStats		/* written by the party named; read by anybody, relaxed */
+{
+	_Atomic uint64_t rows;			/* backend */
+	_Atomic uint64_t bytes;			/* backend: payload bytes submitted or consumed */
+	_Atomic uint64_t slots;			/* backend */
+	_Atomic uint64_t waits;			/* backend: times it slept for a slot, an RB or the END ack */
+	_Atomic uint64_t wait_us;		/* backend */
+	_Atomic uint64_t work_requests; /* lane */
+	_Atomic uint64_t merged;		/* lane: slots that left within another slot's work request */
+	_Atomic uint64_t chained;		/* lane: work requests that shared a doorbell with an earlier one */
+	_Atomic uint64_t credit_stalls; /* lane: visits that found READY slots and no credit */
+	_Atomic uint64_t credits_sent;	/* lane */
+	_Atomic uint64_t probes;		/* lane */
+} RfFlowStats;
+
+typedef struct RfFlow
+{
+	_Alignas(RF_CACHE_LINE) _Atomic uint32_t state;	/* RfFlowState */
+
+	/* Identity: written by the claiming backend before it leaves CLAIMED, constant until FREE. */
+	uint32_t	role;
+	uint64_t	key;			/* random; both ends know it */
+	int32_t		peer;			/* index into the peer table */
+	int32_t		owner_pid;
+	int32_t		owner_proc;		/* index into ProcGlobal->allProcs, for the latch */
+	uint32_t	role_oid;		/* SQL role, for who may see it */
+	uint32_t	database_oid;
+	uint32_t	remote_flow;	/* producer: the consumer's index, from the stream request; consumer: set by the engine at OPEN */
+	uint32_t	slot_count;		/* consumer: wanted by the backend. producer: set by the engine at OPENED */
+	uint32_t	slot_size;		/* the same; bytes, header included, multiple of 4096 */
+	uint64_t	estimated_rows; /* consumer: the planner's estimate, for progress */
+	uint32_t	buffer_wait_ms; /* the claiming session's rdma_fdw.buffer_wait */
+	int64_t		start_us;		/* CLOCK_REALTIME at claim */
+
+	/* Placement: written by the engine before OPEN. */
+	uint8_t    *buffers;		/* slot_count * slot_size contiguous bytes in the arena (same address in every process) */
+	uint32_t	lkey;
+	uint32_t	lane;
+	uint64_t	remote_addr;	/* producer: receive buffer 0 */
+	uint32_t	remote_rkey;
+
+	RfError		error;			/* written by the engine before the store of FAILED */
+
+	/* Backend's words. `handed`: producer: slots submitted so far; consumer: receive buffers released so far. */
+	_Alignas(RF_CACHE_LINE) _Atomic uint64_t handed;
+	_Atomic uint32_t stop;		/* consumer backend: wants no more. producer: the lane sets it on STOP */
+	_Atomic uint32_t abandoned; /* producer backend: closing without an acknowledged end: END says FAILED or STOPPED */
+
+	/* Lane's words. `completed`: producer: slots sent and reusable; consumer: slots arrived. `credit`: producer: buffers the reader released. */
+	_Alignas(RF_CACHE_LINE) _Atomic uint64_t completed;
+	_Atomic uint64_t credit;		/* consumer: releases the producer was told of */
+	_Atomic uint32_t remote_end;	/* 1 + RF_END_* once the peer's END came */
+
+	/* The owner sleeps (RfFlowWaiting): set by the backend before it re-checks and waits, cleared by whoever wakes it. */
+	_Alignas(RF_CACHE_LINE) _Atomic uint32_t waiting;
+	_Atomic uint32_t queued;	/* in its lane's doorbell ring: set by exchange by whoever rings, cleared by the lane before it looks */
+
+	_Alignas(RF_CACHE_LINE) _Atomic uint32_t status[RF_MAX_SLOTS];	/* RfSlotStatus, the BI */
+
+	RfFlowStats stats;
+} RfFlow;
+
+/* ---------- lanes, as shared memory sees them ---------- */
+
+/*
+ * Doorbell ring: a multi-producer, single-consumer ring of flow indexes. A flow is in at most one entry (RfFlow.queued), so a ring of
+ * RF_MAX_FLOWS + 1 never fills. The lane sets `asleep`, re-checks everything, then blocks; whoever rings and sees it writes `wake_fd`,
+ * an eventfd made before fork.
+ */
+typedef struct RfLane
+{
+	_Alignas(RF_CACHE_LINE) _Atomic uint64_t head;	/* ringers: next place to fill */
+	_Alignas(RF_CACHE_LINE) _Atomic uint64_t tail;	/* lane */
+	_Atomic uint32_t asleep;
+	int			wake_fd;		/* same number in every process of the cluster */
+	_Alignas(RF_CACHE_LINE) _Atomic uint32_t ring[RF_MAX_FLOWS];	/* flow index + 1; 0 = not filled yet */
+
+	/* Counters: the lane writes, anybody reads. */
+	_Atomic uint64_t doorbells;
+	_Atomic uint64_t work_requests;
+	_Atomic uint64_t bytes_sent;
+	_Atomic uint64_t immediates;	/* received */
+	_Atomic uint64_t polls;
+	_Atomic uint64_t sleeps;
+	_Atomic uint64_t busy_us;	/* awake */
+	_Atomic uint64_t protocol_errors;
+} RfLane;
+
+typedef enum RfPeerState
+{
+	RF_PEER_FREE = 0,
+	RF_PEER_CLAIMED,			/* a backend fills in address and token */
+	RF_PEER_REQUESTED,			/* the engine shall connect */
+	RF_PEER_CONNECTING,
+	RF_PEER_CONNECTED,
+	RF_PEER_FAILED,				/* `error` says why; the entry may be claimed again */
+	RF_PEER_CLOSING				/* lanes are letting go */
+} RfPeerState;
+
+typedef struct RfPeer
+{
+	_Alignas(RF_CACHE_LINE) _Atomic uint32_t state;	/* RfPeerState */
+	RfNodeId	node;
+	uint32_t	accepted;		/* 1: the other side connected to us. A node connected to itself has two entries, one of each */
+	char		host[128];		/* as the user names it; of an accepted one, its address */
+	char		addresses[128]; /* numeric, with commas between: where the engine connects to */
+	uint32_t	port;
+	uint8_t		token_id[16];
+	uint8_t		token[RF_TOKEN_SIZE];	/* wiped when used */
+	RfError		error;
+	char		transport[16];	/* "shm", "tcp", "verbs" */
+	uint32_t	attempt;		/* counts claims of this entry: a waiter knows by it whether the failure is its own */
+	uint32_t	connections;	/* connection sets made so far: reconnects + 1 */
+	int64_t		since_us;
+	uint32_t	handshake_us;
+	uint32_t	round_trip_us;	/* last PING */
+	_Atomic uint64_t bytes_sent;
+	_Atomic uint64_t bytes_received;
+	_Atomic uint64_t flows_opened;
+	_Atomic uint32_t segments;	/* lent to it */
+	_Atomic uint32_t waiters;	/* backends that wait for its state */
+} RfPeer;
+
+typedef struct RfSegment
+{
+	int			fd;				/* memfd, made in the postmaster */
+	uint8_t    *addr;
+	int32_t		peer;			/* RF_NO_PEER = free. Written by the engine's main thread only */
+	_Atomic uint32_t used_pages;	/* allocation units in use */
+} RfSegment;
+
+typedef struct RfToken
+{
+	uint8_t		id[16];
+	uint8_t		secret[RF_TOKEN_SIZE];
+	RfNodeId	client;
+	int64_t		expires_us;		/* 0 = free */
+} RfToken;
+
+#define RF_MAX_TOKENS		256
+
+/* The extension's main shared memory, laid out by the engine's shmem start-up hook; flows[] follows it. */
+typedef struct RfShared
+{
+	RfNodeId	node;			/* ours; generation is new with every arena */
+	uint32_t	max_flows;
+	uint32_t	segment_count;
+	uint64_t	segment_size;
+	uint32_t	lane_count;
+	int			engine_wake_fd; /* eventfd: wakes the engine's main thread */
+	_Atomic int32_t engine_pid; /* 0 = not running */
+	_Atomic uint32_t engine_epoch;	/* counts engine starts within this arena */
+	_Atomic uint32_t engine_port;
+	int64_t		engine_start_us;
+	char		engine_local_name[64];
+	RfDeviceCaps device;		/* written by the engine before engine_pid */
+	RfError		device_error;	/* why verbs was not taken, for rdma.check */
+	_Atomic uint32_t waiting_for_buffers;	/* flows for which the engine's main thread wants buffers: who lets go of a LISTENING one tells it */
+	_Atomic uint32_t main_requests; /* bumped with engine_wake_fd: flows OPENING, peers REQUESTED or flows to free */
+
+	/* Counters of the main thread. */
+	_Atomic uint64_t handshakes;
+	_Atomic uint64_t handshakes_refused;
+	_Atomic uint64_t garbage_connections;
+	_Atomic uint64_t connections_lost;
+	_Atomic uint64_t flows_refused;
+	_Atomic uint64_t buffer_waits;
+
+	_Atomic uint32_t token_lock;	/* 0/1; held for a few loads and stores by backends and the engine's main thread */
+	_Atomic uint32_t peer_lock; /* the same for claiming and renaming of peers[]; the states are atomic and read without it */
+	RfToken		tokens[RF_MAX_TOKENS];
+	RfSegment	segments[RF_MAX_SEGMENTS];
+	RfPeer		peers[RF_MAX_PEERS];
+	RfLane		lanes[RF_MAX_LANES];
+	RfFlow		flows[];		/* max_flows */
+} RfShared;
+
+extern RfShared *rf_shared;		/* NULL when not in shared_preload_libraries */
+
+/* Put a flow into its lane's ring and wake the lane if it sleeps. Any thread or process. (src/flow/ring.c, plain C) */
+extern void rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index);
+
+/* Lane: take the next rung flow, clearing its `queued` word first; false when there is none. */
+extern bool rf_lane_take(RfLane *lane, RfFlow *flows, uint32_t *flow_index);
+
+/* ---------- slots, as one backend sees them (src/flow/slots.c, plain C) ---------- */
+
+/* A backend's place in its flow; nobody else sees it. */
+typedef struct RfSlotCursor
+{
+	uint64_t	next;			/* producer: slot to fill next. consumer: slot to read next */
+	uint64_t	released;		/* consumer: slots given back */
+	uint64_t	rung;			/* consumer: releases the lane was rung for */
+	uint64_t	rows;			/* of the data slots so far */
+	uint64_t	bytes;
+	bool		in_batch;		/* between FIRST and LAST */
+	bool		remote_end_noticed; /* consumer: its owner knows that remote_end is set */
+	bool		ended;			/* the END slot was submitted (producer) or seen (consumer) */
+} RfSlotCursor;
+
+typedef enum RfSlotRead
+{
+	RF_READ_NOTHING,
+	RF_READ_DATA,
+	RF_READ_END,				/* the END slot, counts checked; it is released already: ring the lane */
+	RF_READ_BAD					/* *error says what is wrong with the slot */
+} RfSlotRead;
+
+/* Empty every word but the identity for a new life of the entry. Claiming backend, state CLAIMED. */
+extern void rf_slots_reset(RfFlow *flow);
+
+/* Producer. Take the next slot (FREE -> FILLING; taking it twice is the same slot); its address or NULL when it is not free. */
+extern uint8_t *rf_slot_fill(RfFlow *flow, RfSlotCursor *cursor);
+
+/* Write the slot's header and hand it over (FILLING -> READY). True: ring the lane, which has credit to send it. */
+extern bool rf_slot_submit(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, uint32_t flags, uint64_t rows);
+
+/* The reader has released everything that was handed over. */
+extern bool rf_slot_acked(RfFlow *flow);
+
+/* Consumer. Look at the next slot: FULL -> READING, header copied to *header and checked. */
+extern RfSlotRead rf_slot_read(RfFlow *flow, RfSlotCursor *cursor, RfSlotHeader *header, uint8_t **payload,
+							   RfError *error);
+
+/*
+ * READING -> FREE for the oldest slot not released yet. True: ring the lane, for it is time to tell the producer (half of the buffers, a quarter
+ * of many, or the end of the stream).
+ */
+extern bool rf_slot_release(RfFlow *flow, RfSlotCursor *cursor);
+
+/* True when the owner of a flow beyond OPENING has something to look at, for the check between storing `waiting` and sleeping. */
+extern bool rf_slots_ready(RfFlow *flow, const RfSlotCursor *cursor, RfFlowWaiting waiting);
+
+/* ---------- backend API (src/flow/flow.c; needs PostgreSQL) ---------- */
+#ifdef RF_FLOW_BACKEND
+
+#include "postgres.h"
+
+typedef struct RfFlowHandle RfFlowHandle;	/* backend-local; closed by its resource owner on error */
+
+typedef struct RfBuffer
+{
+	uint8_t    *data;			/* payload, behind the slot header; 64-aligned */
+	uint32_t	length;			/* consumer: payload bytes; producer: capacity */
+	uint32_t	flags;			/* RF_SLOT_FIRST, RF_SLOT_LAST */
+	uint64_t	sequence;
+} RfBuffer;
+
+typedef enum RfFlowPoll
+{
+	RF_POLL_BUFFER,				/* *buffer is filled in */
+	RF_POLL_EMPTY,				/* nothing there now */
+	RF_POLL_END					/* end-of-stream: counts were checked, rf_flow_totals() */
+} RfFlowPoll;
+
+/* Consumer: claim an entry that a producer on `peer` may open. No round trip, no buffers until then. ERROR when the table is full. */
+extern RfFlowHandle *rf_flow_listen(int peer, uint32_t slot_count, uint32_t slot_size, uint64_t estimated_rows);
+extern void rf_flow_address(RfFlowHandle *flow, uint32_t *index, uint64_t *key);
+
+/* Never blocks. Checks every word of the slot header; ERROR for a failed flow or a bad header. */
+extern RfFlowPoll rf_flow_poll(RfFlowHandle *flow, RfBuffer *buffer);
+extern void rf_flow_release(RfFlowHandle *flow, const RfBuffer *buffer);	/* in order of arrival */
+extern void rf_flow_totals(RfFlowHandle *flow, uint64_t *rows, uint64_t *bytes);
+extern bool rf_flow_is_open(RfFlowHandle *flow);	/* a producer has opened it */
+
+/*
+ * Sleep until the flow may have something new, `socket` (PGINVALID_SOCKET: none) is readable, or timeout_ms passed (-1: none). Returns the
+ * WL_* events. Services interrupts.
+ */
+extern int	rf_flow_wait(RfFlowHandle *flow, int socket, long timeout_ms);
+
+/* Producer: open towards the consumer's entry; waits for the engines. ERROR when that fails. */
+extern RfFlowHandle *rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key);
+
+/* Wait for a free slot; false: the reader sent STOP. */
+extern bool rf_flow_acquire(RfFlowHandle *flow, RfBuffer *buffer);
+extern void rf_flow_submit(RfFlowHandle *flow, const RfBuffer *buffer, uint32_t length, uint32_t flags, uint64_t rows);
+
+/* End of stream: send the counts and wait until the reader acknowledged them; false: STOP came instead. */
+extern bool rf_flow_finish(RfFlowHandle *flow);
+
+/*
+ * Either side, any state, also at abort (never throws): consumer sends STOP if the stream has not ended. Frees the handle; does nothing when
+ * its resource owner has closed it already.
+ */
+extern void rf_flow_close(RfFlowHandle *flow);
+extern const RfFlow *rf_flow_entry(RfFlowHandle *flow);	/* for counters */
+
+#endif							/* RF_FLOW_BACKEND */
+#endif

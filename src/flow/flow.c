@@ -1,0 +1,538 @@
+/*
+ * flow.c - a backend's side of a flow: claim an entry, wait, and close it whatever happens.
+ *
+ * The transitions of the slots are in slots.c, the lanes' side in src/engine/. Here is what needs PostgreSQL: latches, interrupts, errors,
+ * and the list of open handles that is closed with the resource owner in which they were made, so that an error, a
+ * rolled back subtransaction or a dropped cursor closes exactly its own flows.
+ *
+ * Handles are this backend's own memory. The shared entry belongs to this backend from the claim to the store of FREE or
+ * CLOSING; after that the engine frees it.
+ */
+#include "postgres.h"
+
+#include <time.h>
+
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+#define RF_FLOW_BACKEND
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/engine.h"
+#include "rdma_fdw/flow.h"
+#include "rdma_fdw/guc.h"
+
+/* While asleep, look this often whether the engine still runs: a dead one wakes nobody. */
+#define ENGINE_CHECK_MS		1000
+
+struct RfFlowHandle
+{
+	dlist_node	node;
+	ResourceOwner owner;
+	RfFlow	   *flow;
+	uint32		index;
+	uint32		engine_epoch;	/* of the engine that ran when the entry was claimed */
+	bool		acked;			/* producer: the reader has everything */
+	RfSlotCursor cursor;
+	WaitEventSet *set;			/* latch and `socket`, made at the first wait for both */
+	int			socket;
+};
+
+static dlist_head handles = DLIST_STATIC_INIT(handles);
+static bool callbacks_registered = false;
+static uint32 next_entry = 0;	/* where the next search begins */
+
+static uint32 wait_open = 0;
+static uint32 wait_send = 0;
+static uint32 wait_receive = 0;
+
+static uint32
+named_wait_event(uint32 *event, const char *name)
+{
+	if (*event == 0)
+		*event = rf_wait_event_new(name);
+	return *event;
+}
+
+static int64
+wall_clock_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64) now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* Statistics have one writer, this backend. */
+static void
+count(_Atomic uint64_t *counter, uint64 add)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + add,
+						  memory_order_relaxed);
+}
+
+static void
+ring(RfFlowHandle *handle)
+{
+	rf_lane_ring(&rf_shared->lanes[handle->flow->lane % RF_MAX_LANES], rf_shared->flows, handle->index);
+}
+
+/* ---------- handles and their end ---------- */
+
+static void
+release_handles(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *argument)
+{
+	dlist_mutable_iter iter;
+
+	if (phase != RESOURCE_RELEASE_BEFORE_LOCKS)
+		return;
+	dlist_foreach_modify(iter, &handles)
+	{
+		RfFlowHandle *handle = dlist_container(RfFlowHandle, node, iter.cur);
+
+		if (handle->owner == CurrentResourceOwner)
+			rf_flow_close(handle);
+	}
+}
+
+static void
+close_all_handles(int code, Datum argument)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &handles)
+		rf_flow_close(dlist_container(RfFlowHandle, node, iter.cur));
+}
+
+/* Take a free entry. It is CLAIMED and in the list of handles, so any ERROR from here on gives it back. */
+static RfFlowHandle *
+claim(int peer, RfFlowRole role)
+{
+	RfFlowHandle *handle;
+	RfFlow	   *flow;
+	uint32		index = 0;
+	bool		found = false;
+
+	rf_engine_require();
+	if (!callbacks_registered)
+	{
+		RegisterResourceReleaseCallback(release_handles, NULL);
+		before_shmem_exit(close_all_handles, (Datum) 0);
+		callbacks_registered = true;
+		/* Backends begin at different places, so that they do not fight for the same entries. */
+		next_entry = (uint32) rf_my_proc_number() * 7;
+	}
+
+	handle = MemoryContextAllocZero(TopMemoryContext, sizeof(RfFlowHandle));
+	for (uint32 tries = 0; tries < rf_shared->max_flows && !found; tries++)
+	{
+		uint32		state = RF_FLOW_FREE;
+
+		index = next_entry++ % rf_shared->max_flows;
+		flow = &rf_shared->flows[index];
+		found = atomic_load_explicit(&flow->state, memory_order_relaxed) == RF_FLOW_FREE &&
+			atomic_compare_exchange_strong(&flow->state, &state, RF_FLOW_CLAIMED);
+	}
+	if (!found)
+	{
+		pfree(handle);
+		atomic_fetch_add_explicit(&rf_shared->flows_refused, 1, memory_order_relaxed);
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("all %u flows of rdma_fdw are in use", rf_shared->max_flows),
+				 errhint("Increase rdma_fdw.max_flows and restart, or run fewer foreign scans at a time.")));
+	}
+
+	flow = &rf_shared->flows[index];
+	handle->flow = flow;
+	handle->index = index;
+	handle->owner = CurrentResourceOwner;
+	handle->engine_epoch = atomic_load(&rf_shared->engine_epoch);
+	handle->socket = PGINVALID_SOCKET;
+	dlist_push_tail(&handles, &handle->node);
+
+	rf_slots_reset(flow);
+	flow->role = role;
+	flow->key = 0;
+	flow->peer = peer;
+	flow->owner_pid = MyProcPid;
+	flow->owner_proc = rf_my_proc_number();
+	flow->role_oid = GetUserId();
+	flow->database_oid = MyDatabaseId;
+	flow->remote_flow = 0;
+	flow->slot_count = 0;
+	flow->slot_size = 0;
+	flow->estimated_rows = 0;
+	flow->buffer_wait_ms = (uint32) rf_buffer_wait;
+	flow->start_us = wall_clock_us();
+	return handle;
+}
+
+/* Is it still open? At an abort its resource owner may have been faster than its user. */
+static bool
+is_handle(const RfFlowHandle *handle)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &handles)
+	{
+		if (dlist_container(RfFlowHandle, node, iter.cur) == handle)
+			return true;
+	}
+	return false;
+}
+
+void
+rf_flow_close(RfFlowHandle *handle)
+{
+	RfFlow	   *flow;
+	uint32		state;
+	bool		closed = false;
+
+	if (!is_handle(handle))
+		return;
+	flow = handle->flow;
+	state = atomic_load(&flow->state);
+
+	/*
+	 * Before the change of state: the lane reads them after it. An END that was seen but not released is not acknowledged, and never
+	 * will be: then only STOP lets the producer go.
+	 */
+	if (flow->role == RF_FLOW_CONSUMER &&
+		(!handle->cursor.ended || handle->cursor.released != handle->cursor.next))
+		atomic_store(&flow->stop, 1);
+	if (flow->role == RF_FLOW_PRODUCER && !handle->acked)
+		atomic_store(&flow->abandoned, 1);
+	atomic_store(&flow->waiting, RF_WAIT_NONE);
+
+	/* The engine may open or fail it at the same time; then look again. */
+	while (!closed)
+	{
+		bool		unknown_to_engine = state == RF_FLOW_CLAIMED || state == RF_FLOW_LISTENING;
+
+		closed = atomic_compare_exchange_strong(&flow->state, &state,
+												unknown_to_engine ? RF_FLOW_FREE : RF_FLOW_CLOSING);
+	}
+	if (state == RF_FLOW_OPEN || state == RF_FLOW_FAILED)
+		ring(handle);
+	if (state == RF_FLOW_OPENING || state == RF_FLOW_FAILED ||
+		(state == RF_FLOW_LISTENING && atomic_load(&rf_shared->waiting_for_buffers) > 0))
+		rf_engine_wake_main();
+
+	if (handle->set != NULL)
+		FreeWaitEventSet(handle->set);
+	dlist_delete(&handle->node);
+	pfree(handle);
+}
+
+const RfFlow *
+rf_flow_entry(RfFlowHandle *handle)
+{
+	return handle->flow;
+}
+
+bool
+rf_flow_is_open(RfFlowHandle *handle)
+{
+	uint32		state = atomic_load(&handle->flow->state);
+
+	return state == RF_FLOW_OPEN || (state == RF_FLOW_FAILED && handle->flow->buffers != NULL);
+}
+
+/* ---------- failing and sleeping ---------- */
+
+static void
+raise_if_failed(RfFlowHandle *handle)
+{
+	RfFlow	   *flow = handle->flow;
+	RfError		error;
+
+	if (atomic_load(&flow->state) == RF_FLOW_FAILED)
+	{
+		error = flow->error;
+		rf_raise(&error, flow->peer);
+	}
+}
+
+/* A flow whose engine is gone gets neither data nor a word about it until the next engine starts. */
+static void
+raise_if_engine_gone(RfFlowHandle *handle)
+{
+	RfError		error;
+
+	if (atomic_load(&rf_shared->engine_pid) != 0 &&
+		atomic_load(&rf_shared->engine_epoch) == handle->engine_epoch)
+		return;
+	(void) rf_error(&error, RF_ERROR_CONNECTION, NULL, "The next query will use the new one.",
+					"the rdma_fdw engine stopped");
+	rf_raise(&error, RF_NO_PEER);
+}
+
+/* Begin and end of every sleep. The sleeper checks again between begin_sleep and blocking. */
+static int64
+begin_sleep(RfFlowHandle *handle, RfFlowWaiting waiting)
+{
+	atomic_store(&handle->flow->waiting, waiting);
+	return wall_clock_us();
+}
+
+static void
+end_sleep(RfFlowHandle *handle, int64 since)
+{
+	RfFlow	   *flow = handle->flow;
+	int64		elapsed = wall_clock_us() - since;
+
+	atomic_store(&flow->waiting, RF_WAIT_NONE);
+	count(&flow->stats.waits, 1);
+	count(&flow->stats.wait_us, elapsed > 0 ? (uint64) elapsed : 0);
+}
+
+/* Sleep until what `waiting` names may be there. The caller looks and comes back if it is not. */
+static void
+sleep_for(RfFlowHandle *handle, RfFlowWaiting waiting, uint32 wait_event)
+{
+	RfFlow	   *flow = handle->flow;
+	int64		since = begin_sleep(handle, waiting);
+	bool		ready;
+	int			events = 0;
+
+	if (waiting == RF_WAIT_ANY)
+		ready = atomic_load(&flow->state) != RF_FLOW_OPENING;
+	else
+		ready = rf_slots_ready(flow, &handle->cursor, waiting);
+	if (!ready)
+	{
+		events = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						   ENGINE_CHECK_MS, wait_event);
+		ResetLatch(MyLatch);
+	}
+	end_sleep(handle, since);
+	CHECK_FOR_INTERRUPTS();
+	if (events & WL_TIMEOUT)
+		raise_if_engine_gone(handle);
+}
+
+/* ---------- consumer ---------- */
+
+RfFlowHandle *
+rf_flow_listen(int peer, uint32_t slot_count, uint32_t slot_size, uint64_t estimated_rows)
+{
+	RfFlowHandle *handle;
+	uint64		key;
+
+	if (slot_count < 1 || slot_count > RF_MAX_SLOTS || slot_size < 4096 || slot_size % 4096 != 0)
+		elog(ERROR, "invalid geometry of a flow: %u buffers of %u bytes", slot_count, slot_size);
+	if (!pg_strong_random(&key, sizeof(key)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a random key for a flow")));
+
+	handle = claim(peer, RF_FLOW_CONSUMER);
+	handle->flow->key = key;
+	handle->flow->slot_count = slot_count;
+	handle->flow->slot_size = slot_size;
+	handle->flow->estimated_rows = estimated_rows;
+	atomic_store(&handle->flow->state, RF_FLOW_LISTENING);
+	return handle;
+}
+
+void
+rf_flow_address(RfFlowHandle *handle, uint32_t *index, uint64_t *key)
+{
+	*index = handle->index;
+	*key = handle->flow->key;
+}
+
+RfFlowPoll
+rf_flow_poll(RfFlowHandle *handle, RfBuffer *buffer)
+{
+	RfFlow	   *flow = handle->flow;
+	RfSlotHeader header;
+	RfError		error;
+	uint8_t    *payload;
+
+	switch (rf_slot_read(flow, &handle->cursor, &header, &payload, &error))
+	{
+		case RF_READ_DATA:
+			buffer->data = payload;
+			buffer->length = header.length;
+			buffer->flags = header.flags;
+			buffer->sequence = header.sequence;
+			count(&flow->stats.slots, 1);
+			count(&flow->stats.bytes, header.length);
+			count(&flow->stats.rows, header.rows);
+			return RF_POLL_BUFFER;
+
+		case RF_READ_END:
+			ring(handle);		/* the producer waits for the acknowledgement */
+			return RF_POLL_END;
+
+		case RF_READ_BAD:
+			rf_raise(&error, flow->peer);
+
+		case RF_READ_NOTHING:
+			break;
+	}
+	raise_if_failed(handle);
+	return RF_POLL_EMPTY;
+}
+
+void
+rf_flow_release(RfFlowHandle *handle, const RfBuffer *buffer)
+{
+	if (buffer->sequence != handle->cursor.released)
+		elog(ERROR, "receive buffers must be released in order");
+	if (rf_slot_release(handle->flow, &handle->cursor))
+		ring(handle);
+}
+
+void
+rf_flow_totals(RfFlowHandle *handle, uint64_t *rows, uint64_t *bytes)
+{
+	*rows = handle->cursor.rows;
+	*bytes = handle->cursor.bytes;
+}
+
+int
+rf_flow_wait(RfFlowHandle *handle, int socket, long timeout_ms)
+{
+	RfFlow	   *flow = handle->flow;
+	uint32		wait_event = named_wait_event(&wait_receive, "RdmaFlowReceive");
+	bool		capped = timeout_ms < 0 || timeout_ms > ENGINE_CHECK_MS;
+	long		timeout = capped ? ENGINE_CHECK_MS : timeout_ms;
+	int64		since = begin_sleep(handle, RF_WAIT_ANY);
+	int			events;
+
+	if (rf_slots_ready(flow, &handle->cursor, RF_WAIT_ANY))
+		events = WL_LATCH_SET;
+	else if (socket == PGINVALID_SOCKET)
+		events = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						   timeout, wait_event);
+	else
+	{
+		WaitEvent	occurred[2];
+		int			occurred_count;
+
+		/* One set for the life of the flow: WaitLatchOrSocket would make and drop one each time. */
+		if (handle->set != NULL && handle->socket != socket)
+		{
+			FreeWaitEventSet(handle->set);
+			handle->set = NULL;
+		}
+		if (handle->set == NULL)
+		{
+#if PG_VERSION_NUM >= 170000
+			WaitEventSet *set = CreateWaitEventSet(NULL, 3);
+#else
+			WaitEventSet *set = CreateWaitEventSet(TopMemoryContext, 3);
+#endif
+
+			handle->set = set;
+			handle->socket = socket;
+			AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+			AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+			AddWaitEventToSet(set, WL_SOCKET_READABLE, socket, NULL, NULL);
+		}
+		occurred_count = WaitEventSetWait(handle->set, timeout, occurred, lengthof(occurred), wait_event);
+		events = occurred_count == 0 ? WL_TIMEOUT : 0;
+		for (int i = 0; i < occurred_count; i++)
+			events |= occurred[i].events;
+	}
+
+	if (events & WL_LATCH_SET)
+		ResetLatch(MyLatch);
+	end_sleep(handle, since);
+	/* Told once: the caller looks at remote_end, and then waits for libpq to say why. */
+	handle->cursor.remote_end_noticed = atomic_load(&flow->remote_end) != 0;
+	CHECK_FOR_INTERRUPTS();
+	if (events & WL_TIMEOUT)
+	{
+		if (atomic_load(&flow->state) == RF_FLOW_OPEN)
+			raise_if_engine_gone(handle);
+		if (capped)
+			events &= ~WL_TIMEOUT;	/* ours, not the caller's */
+	}
+	return events;
+}
+
+/* ---------- producer ---------- */
+
+RfFlowHandle *
+rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key)
+{
+	RfFlowHandle *handle = claim(peer, RF_FLOW_PRODUCER);
+	uint32		wait_event = named_wait_event(&wait_open, "RdmaFlowOpen");
+
+	handle->flow->key = key;
+	handle->flow->remote_flow = consumer_flow;
+	atomic_store(&handle->flow->state, RF_FLOW_OPENING);
+	rf_engine_wake_main();
+	while (atomic_load(&handle->flow->state) == RF_FLOW_OPENING)
+		sleep_for(handle, RF_WAIT_ANY, wait_event);
+	raise_if_failed(handle);
+	return handle;
+}
+
+bool
+rf_flow_acquire(RfFlowHandle *handle, RfBuffer *buffer)
+{
+	RfFlow	   *flow = handle->flow;
+
+	for (;;)
+	{
+		uint8_t    *slot;
+
+		raise_if_failed(handle);
+		if (atomic_load(&flow->stop) != 0)
+			return false;
+		slot = rf_slot_fill(flow, &handle->cursor);
+		if (slot != NULL)
+		{
+			buffer->data = slot + sizeof(RfSlotHeader);
+			buffer->length = flow->slot_size - (uint32) sizeof(RfSlotHeader);
+			buffer->flags = 0;
+			buffer->sequence = handle->cursor.next;
+			return true;
+		}
+		sleep_for(handle, RF_WAIT_SLOTS, named_wait_event(&wait_send, "RdmaFlowSend"));
+	}
+}
+
+void
+rf_flow_submit(RfFlowHandle *handle, const RfBuffer *buffer, uint32_t length, uint32_t flags,
+			   uint64_t rows)
+{
+	RfFlow	   *flow = handle->flow;
+
+	if (buffer->sequence != handle->cursor.next || length > buffer->length)
+		elog(ERROR, "a send buffer was submitted out of order or is too long");
+	if (rf_slot_submit(flow, &handle->cursor, length, flags, rows))
+		ring(handle);
+	count(&flow->stats.slots, 1);
+	count(&flow->stats.bytes, length);
+	count(&flow->stats.rows, rows);
+}
+
+bool
+rf_flow_finish(RfFlowHandle *handle)
+{
+	RfFlow	   *flow = handle->flow;
+	RfBuffer	buffer;
+
+	if (!rf_flow_acquire(handle, &buffer))
+		return false;
+	if (rf_slot_submit(flow, &handle->cursor, 0, RF_SLOT_END, 0))
+		ring(handle);
+	while (!rf_slot_acked(flow))
+	{
+		raise_if_failed(handle);
+		if (atomic_load(&flow->stop) != 0)
+			return false;
+		sleep_for(handle, RF_WAIT_ACK, named_wait_event(&wait_send, "RdmaFlowSend"));
+	}
+	handle->acked = true;
+	return true;
+}

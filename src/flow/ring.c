@@ -1,0 +1,53 @@
+/*
+ * ring.c - the doorbell ring of a lane: how a backend tells a lane to look at a flow.
+ *
+ * Any number of ringers, one taker. Plain C: used by backends, by lanes and by the unit tests. It does not know what a
+ * doorbell is for; a flow that is rung for no reason is looked at and left alone.
+ */
+#include <unistd.h>
+
+#include "rdma_fdw/flow.h"
+
+void
+rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index)
+{
+	uint64_t	place;
+
+	/* Whoever finds it queued may leave: the lane clears the word before it looks at the flow. */
+	if (atomic_exchange(&flows[flow_index].queued, 1) == 0)
+	{
+		/*
+		 * The place is empty: at most max_flows <= RF_MAX_FLOWS flows are queued, and the taker
+		 * empties a place before it lets that flow be queued again.
+		 */
+		place = atomic_fetch_add(&lane->head, 1);
+		atomic_store(&lane->ring[place % RF_MAX_FLOWS], flow_index + 1);
+	}
+
+	/* Of several ringers that find it asleep, one pays for the system call. */
+	if (atomic_load(&lane->asleep) != 0 && atomic_exchange(&lane->asleep, 0) != 0)
+	{
+		uint64_t	one = 1;
+
+		/* Fails only when the counter is full, and then it is readable anyway. */
+		if (write(lane->wake_fd, &one, sizeof(one)) < 0)
+			return;
+	}
+}
+
+bool
+rf_lane_take(RfLane *lane, RfFlow *flows, uint32_t *flow_index)
+{
+	uint64_t	place = atomic_load_explicit(&lane->tail, memory_order_relaxed);
+	uint32_t	entry = atomic_load(&lane->ring[place % RF_MAX_FLOWS]);
+
+	/* Empty, or its ringer is between taking the place and filling it; it looks at `asleep` after that. */
+	if (entry == 0)
+		return false;
+
+	atomic_store(&lane->ring[place % RF_MAX_FLOWS], 0);
+	atomic_store_explicit(&lane->tail, place + 1, memory_order_release);
+	atomic_store(&flows[entry - 1].queued, 0);
+	*flow_index = entry - 1;
+	return true;
+}

@@ -1,0 +1,220 @@
+/*
+ * slots.c - what one backend does with the slots of its flow: fill, submit, read, check, release.
+ *
+ * Plain C, shared by the backend API (flow.c) and the unit tests. It never sleeps, never rings and never raises: the caller
+ * does. The lane's transitions of the same status words are in src/engine/lane_flow.c.
+ */
+#include <string.h>
+
+#include "rdma_fdw/flow.h"
+
+static uint8_t *
+slot_address(const RfFlow *flow, uint64_t slot)
+{
+	return flow->buffers + (size_t) (slot % flow->slot_count) * flow->slot_size;
+}
+
+void
+rf_slots_reset(RfFlow *flow)
+{
+	RfFlowStats *stats = &flow->stats;
+	_Atomic uint64_t *counters[] = {
+		&stats->rows, &stats->bytes, &stats->slots, &stats->waits, &stats->wait_us,
+		&stats->work_requests, &stats->merged, &stats->chained, &stats->credit_stalls,
+		&stats->credits_sent, &stats->probes,
+		&flow->handed, &flow->completed, &flow->credit
+	};
+
+	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+		atomic_store_explicit(counters[i], 0, memory_order_relaxed);
+	for (int i = 0; i < RF_MAX_SLOTS; i++)
+		atomic_store_explicit(&flow->status[i], RF_SLOT_FREE, memory_order_relaxed);
+	atomic_store_explicit(&flow->stop, 0, memory_order_relaxed);
+	atomic_store_explicit(&flow->abandoned, 0, memory_order_relaxed);
+	atomic_store_explicit(&flow->remote_end, 0, memory_order_relaxed);
+	atomic_store_explicit(&flow->waiting, RF_WAIT_NONE, memory_order_relaxed);
+	/* `queued` stays: an old doorbell may still lie in a ring. */
+	flow->buffers = NULL;
+	flow->lkey = 0;
+	flow->lane = 0;
+	flow->remote_addr = 0;
+	flow->remote_rkey = 0;
+	memset(&flow->error, 0, sizeof(flow->error));
+}
+
+uint8_t *
+rf_slot_fill(RfFlow *flow, RfSlotCursor *cursor)
+{
+	_Atomic uint32_t *status = &flow->status[cursor->next % flow->slot_count];
+	uint32_t	now = atomic_load(status);
+
+	if (now == RF_SLOT_FREE)
+		atomic_store_explicit(status, RF_SLOT_FILLING, memory_order_relaxed);
+	else if (now != RF_SLOT_FILLING)
+		return NULL;
+	return slot_address(flow, cursor->next);
+}
+
+bool
+rf_slot_submit(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, uint32_t flags, uint64_t rows)
+{
+	RfSlotHeader *header = (RfSlotHeader *) slot_address(flow, cursor->next);
+	uint64_t	slot = cursor->next++;
+
+	memset(header, 0, sizeof(*header));
+	header->magic = RF_SLOT_MAGIC;
+	header->flags = flags;
+	header->key = flow->key;
+	header->sequence = slot;
+	header->length = length;
+	if (flags & RF_SLOT_END)
+	{
+		header->rows = cursor->rows;
+		header->bytes = cursor->bytes;
+		cursor->ended = true;
+	}
+	else
+	{
+		header->rows = rows;
+		cursor->rows += rows;
+		cursor->bytes += length;
+	}
+	atomic_store_explicit(&flow->status[slot % flow->slot_count], RF_SLOT_READY, memory_order_release);
+	atomic_store(&flow->handed, cursor->next);
+
+	/* Without credit the lane can do nothing; it looks here after every credit that comes. */
+	return slot < atomic_load(&flow->credit) + flow->slot_count;
+}
+
+bool
+rf_slot_acked(RfFlow *flow)
+{
+	return atomic_load(&flow->credit) == atomic_load_explicit(&flow->handed, memory_order_relaxed);
+}
+
+/* Is the header what the next slot of this flow must carry? Sets *error and returns false when not. */
+static bool
+check_header(const RfFlow *flow, const RfSlotCursor *cursor, const RfSlotHeader *header,
+			 RfError *error)
+{
+	const char *what = NULL;
+	uint32_t	flags = header->flags;
+
+	if (header->magic != RF_SLOT_MAGIC)
+		what = "It does not begin with a slot header.";
+	else if (header->key != flow->key)
+		what = "Its key is another flow's.";
+	else if (header->sequence != cursor->next)
+		what = "It is out of sequence.";
+	else if (header->length > flow->slot_size - sizeof(RfSlotHeader))
+		what = "Its length is larger than the buffer.";
+	else if (flags & ~(uint32_t) (RF_SLOT_FIRST | RF_SLOT_LAST | RF_SLOT_END))
+		what = "It has unknown flags.";
+	else if (flags & RF_SLOT_END)
+	{
+		if (flags != RF_SLOT_END || header->length != 0 || cursor->in_batch)
+			what = "The stream ends within a batch.";
+		else if (header->rows != cursor->rows || header->bytes != cursor->bytes)
+			return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+							"rows were lost on the way: the data node sent %llu rows in %llu bytes, %llu rows in %llu bytes came",
+							(unsigned long long) header->rows, (unsigned long long) header->bytes,
+							(unsigned long long) cursor->rows, (unsigned long long) cursor->bytes);
+	}
+	else if (((flags & RF_SLOT_FIRST) != 0) == cursor->in_batch)
+		what = "The parts of a batch do not fit together.";
+
+	if (what == NULL)
+		return true;
+	return rf_error(error, RF_ERROR_PROTOCOL, what, NULL, "a receive buffer holds invalid data");
+}
+
+static void
+release_one(RfFlow *flow, RfSlotCursor *cursor)
+{
+	atomic_store_explicit(&flow->status[cursor->released % flow->slot_count], RF_SLOT_FREE,
+						  memory_order_release);
+	cursor->released++;
+	atomic_store(&flow->handed, cursor->released);
+}
+
+RfSlotRead
+rf_slot_read(RfFlow *flow, RfSlotCursor *cursor, RfSlotHeader *header, uint8_t **payload,
+			 RfError *error)
+{
+	_Atomic uint32_t *status;
+	uint8_t    *slot;
+
+	if (cursor->ended)
+		return RF_READ_END;
+
+	/* All buffers are held by the caller: the next one is FULL only after a release. */
+	if (cursor->next - cursor->released == flow->slot_count)
+		return RF_READ_NOTHING;
+	status = &flow->status[cursor->next % flow->slot_count];
+	if (atomic_load(status) != RF_SLOT_FULL)
+		return RF_READ_NOTHING;
+
+	/* Copy first: a peer that breaks the rules may write while we look. */
+	slot = slot_address(flow, cursor->next);
+	memcpy(header, slot, sizeof(*header));
+	if (!check_header(flow, cursor, header, error))
+		return RF_READ_BAD;
+
+	atomic_store_explicit(status, RF_SLOT_READING, memory_order_relaxed);
+	*payload = slot + sizeof(RfSlotHeader);
+	cursor->next++;
+	if (header->flags & RF_SLOT_END)
+	{
+		/* Nobody reads the END slot: it goes back at once, or with the buffer before it. */
+		cursor->ended = true;
+		if (cursor->released + 1 == cursor->next)
+			release_one(flow, cursor);
+		return RF_READ_END;
+	}
+	cursor->rows += header->rows;
+	cursor->bytes += header->length;
+	cursor->in_batch = (header->flags & RF_SLOT_LAST) == 0;
+	return RF_READ_DATA;
+}
+
+bool
+rf_slot_release(RfFlow *flow, RfSlotCursor *cursor)
+{
+	uint32_t	count = flow->slot_count;
+	uint64_t	threshold = count >= 8 ? count / 4 : (count + 1) / 2;
+
+	release_one(flow, cursor);
+	if (cursor->ended && cursor->released + 1 == cursor->next)
+		release_one(flow, cursor);
+
+	/*
+	 * What is kept back is never more than the threshold less one: a producer that waits for half of its slots gets them,
+	 * and the end of the stream is acknowledged at once.
+	 */
+	if (cursor->released - cursor->rung < threshold && !cursor->ended)
+		return false;
+	cursor->rung = cursor->released;
+	return true;
+}
+
+bool
+rf_slots_ready(RfFlow *flow, const RfSlotCursor *cursor, RfFlowWaiting waiting)
+{
+	uint32_t	state = atomic_load(&flow->state);
+
+	if (state != RF_FLOW_OPEN)
+		return state == RF_FLOW_FAILED;
+	switch (waiting)
+	{
+		case RF_WAIT_SLOTS:
+			return atomic_load(&flow->stop) != 0 ||
+				atomic_load(&flow->status[cursor->next % flow->slot_count]) <= RF_SLOT_FILLING;
+		case RF_WAIT_ACK:
+			return atomic_load(&flow->stop) != 0 || rf_slot_acked(flow);
+		default:
+			if (atomic_load(&flow->remote_end) != 0 && !cursor->remote_end_noticed)
+				return true;
+			return cursor->next - cursor->released < flow->slot_count &&
+				atomic_load(&flow->status[cursor->next % flow->slot_count]) == RF_SLOT_FULL;
+	}
+}

@@ -1,0 +1,152 @@
+/*
+ * compat.h
+ *		One spelling for what differs between PostgreSQL 15, 16, 17 and 18.
+ *
+ * Every entry says which release changed what.  Nothing here changes behaviour: a file that
+ * includes this header is written for the newest interface, and older servers are adapted to it.
+ * Files that must compile without PostgreSQL headers (provider/, the plain-C part of engine/,
+ * flow/ and batch/) do not include it.
+ */
+#ifndef RDMA_FDW_COMPAT_H
+#define RDMA_FDW_COMPAT_H
+
+#include "postgres.h"
+
+#include "access/tupdesc.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/execnodes.h"
+#include "nodes/plannodes.h"
+#include "optimizer/pathnode.h"
+#include "parser/parsetree.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "utils/acl.h"
+#include "utils/wait_event.h"
+
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"				/* 16 took the varlena macros out of postgres.h */
+#endif
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"	/* 18 split explain.h */
+#include "commands/explain_state.h"
+#include "storage/waiteventset.h"	/* 18 took the wait sets out of latch.h */
+#else
+#include "commands/explain.h"
+#endif
+
+#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
+#error "rdma_fdw supports PostgreSQL 15 to 18"
+#endif
+
+/*
+ * 16 moved the user whose rights a scan uses from the range table entry to the plan node (and
+ * RTEPermissionInfo).  0 there means "whoever runs the query".
+ */
+static inline Oid
+rf_scan_userid(ForeignScan *fsplan, EState *estate)
+{
+	Oid			userid;
+
+#if PG_VERSION_NUM >= 160000
+	userid = fsplan->checkAsUser;
+#else
+	Index		rti = fsplan->scan.scanrelid > 0 ? fsplan->scan.scanrelid :
+		(Index) bms_next_member(fsplan->fs_relids, -1);
+
+	userid = exec_rt_fetch(rti, estate)->checkAsUser;
+#endif
+	return OidIsValid(userid) ? userid : GetUserId();
+}
+
+/* The same question while planning a base relation. */
+static inline Oid
+rf_rel_userid(PlannerInfo *root, RelOptInfo *baserel)
+{
+	Oid			userid;
+
+#if PG_VERSION_NUM >= 160000
+	userid = baserel->userid;
+#else
+	userid = planner_rt_fetch(baserel->relid, root)->checkAsUser;
+#endif
+	return OidIsValid(userid) ? userid : GetUserId();
+}
+
+/*
+ * 17 added fdw_restrictinfo (only join paths use it), 18 added disabled_nodes (0: nothing in the
+ * path is disabled by an enable_* setting).
+ */
+static inline ForeignPath *
+rf_create_foreignscan_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target,
+						   double rows, Cost startup_cost, Cost total_cost,
+						   List *pathkeys, Relids required_outer, Path *fdw_outerpath,
+						   List *fdw_private)
+{
+#if PG_VERSION_NUM >= 180000
+	return create_foreignscan_path(root, rel, target, rows, 0, startup_cost, total_cost,
+								   pathkeys, required_outer, fdw_outerpath, NIL, fdw_private);
+#elif PG_VERSION_NUM >= 170000
+	return create_foreignscan_path(root, rel, target, rows, startup_cost, total_cost,
+								   pathkeys, required_outer, fdw_outerpath, NIL, fdw_private);
+#else
+	return create_foreignscan_path(root, rel, target, rows, startup_cost, total_cost,
+								   pathkeys, required_outer, fdw_outerpath, fdw_private);
+#endif
+}
+
+/* 16 records which outer joins null a Var; a Var that none nulls is the only kind a scan sees. */
+#if PG_VERSION_NUM >= 160000
+#define rf_var_is_nullable(var)		(!bms_is_empty((var)->varnullingrels))
+#define rf_phv_is_nullable(phv)		(!bms_is_empty((phv)->phnullingrels))
+#else
+#define rf_var_is_nullable(var)		false
+#define rf_phv_is_nullable(phv)		true	/* 15 does not say, so take the safe answer */
+#endif
+
+/* 16 replaced the pg_xxx_aclcheck() family by one function. */
+#if PG_VERSION_NUM >= 160000
+#define rf_server_aclcheck(serverid, userid, mode) \
+	object_aclcheck(ForeignServerRelationId, (serverid), (userid), (mode))
+#else
+#define rf_server_aclcheck(serverid, userid, mode) \
+	pg_foreign_server_aclcheck((serverid), (userid), (mode))
+#endif
+
+/* 17 ties wait sets to a resource owner; before, the memory context alone decided. */
+#if PG_VERSION_NUM >= 170000
+#define rf_create_wait_event_set(nevents)	CreateWaitEventSet(CurrentResourceOwner, (nevents))
+#else
+#define rf_create_wait_event_set(nevents)	CreateWaitEventSet(CurrentMemoryContext, (nevents))
+#endif
+
+/* 17 has named wait events for extensions; the caller keeps the number it got. */
+#if PG_VERSION_NUM >= 170000
+#define rf_wait_event_new(name)		WaitEventExtensionNew(name)
+#else
+#define rf_wait_event_new(name)		((uint32) PG_WAIT_EXTENSION)
+#endif
+
+/* 17 names a process by its slot number in a variable of its own. */
+#if PG_VERSION_NUM >= 170000
+#define rf_my_proc_number()			((int) MyProcNumber)
+#else
+#define rf_my_proc_number()			((int) MyProc->pgprocno)
+#endif
+#define rf_proc_latch(procno)		(&ProcGlobal->allProcs[(procno)].procLatch)
+
+/* 18 dropped the argument that said a portal or executor runs once only. */
+#if PG_VERSION_NUM >= 180000
+#define rf_executor_run(desc, direction, count)	ExecutorRun((desc), (direction), (count))
+#else
+#define rf_executor_run(desc, direction, count)	ExecutorRun((desc), (direction), (count), true)
+#endif
+
+/* 16 lets a CustomScan choose the kind of slot it returns; 15 always uses a virtual one. */
+#if PG_VERSION_NUM >= 160000
+#define rf_custom_scan_set_slot_ops(css, ops)	((css)->slotOps = (ops))
+#else
+#define rf_custom_scan_set_slot_ops(css, ops)	((void) 0)
+#endif
+
+#endif							/* RDMA_FDW_COMPAT_H */

@@ -1,0 +1,60 @@
+/*
+ * guc.h - the settings (src/guc.c defines them, with descriptions and units; the README lists them).
+ */
+#ifndef RF_GUC_H
+#define RF_GUC_H
+
+/* postmaster start */
+extern int	rf_buffer_memory;		/* rdma_fdw.buffer_memory, kB: the arena, default 256MB */
+extern int	rf_segment_size;		/* rdma_fdw.segment_size, kB: what is lent to one peer, default 16MB */
+extern int	rf_huge_pages;			/* rdma_fdw.huge_pages: off | try | on */
+extern int	rf_max_flows;			/* rdma_fdw.max_flows, default 1024 */
+extern int	rf_engine_lanes;		/* rdma_fdw.engine_lanes, default 1 */
+extern char *rf_listen_address;		/* rdma_fdw.listen_address, default: listen_addresses' first */
+extern int	rf_engine_port;			/* rdma_fdw.engine_port; 0 = any free port */
+extern int	rf_provider;			/* rdma_fdw.provider: auto | verbs | soft */
+extern char *rf_device;				/* rdma_fdw.device */
+extern int	rf_device_port;
+extern int	rf_gid_index;			/* -1 = by score */
+extern int	rf_mtu;
+extern int	rf_traffic_class;
+extern int	rf_service_level;
+extern int	rf_ack_timeout;
+extern int	rf_retry_count;
+extern int	rf_rnr_retry;
+extern int	rf_soft_transport;		/* rdma_fdw.soft_transport: auto | tcp */
+
+/* reload (engine) */
+extern int	rf_peer_timeout;		/* ms, default 30 s */
+extern int	rf_poll_time;			/* us the lane keeps trying before it arms, default 30 */
+extern int	rf_poll_batch;			/* completions per poll, default 32 */
+extern int	rf_merge_limit;			/* kB per merged work request */
+extern int	rf_chain_limit;			/* work requests per post */
+extern int	rf_probe_time;			/* ms */
+extern char *rf_engine_address;		/* what a data node tells readers to connect to; "" = the host libpq used */
+extern int	rf_token_lifetime;		/* s */
+
+/* session */
+extern int	rf_receive_buffers;		/* per flow, 1..16, default 4 */
+extern int	rf_receive_buffer_size; /* kB, default 256 */
+extern int	rf_inline_limit;		/* kB, default 64 */
+extern int	rf_buffer_wait;			/* ms, default 10 s */
+extern int	rf_connect_timeout;		/* ms: engine to engine */
+extern char *rf_application_name;
+
+enum
+{
+	RF_HUGE_OFF, RF_HUGE_TRY, RF_HUGE_ON
+};
+enum
+{
+	RF_PROVIDER_AUTO, RF_PROVIDER_VERBS, RF_PROVIDER_SOFT
+};
+enum
+{
+	RF_SOFT_AUTO, RF_SOFT_TCP
+};
+
+extern void rf_define_settings(void);
+
+#endif

@@ -1,0 +1,212 @@
+/*
+ * arena.c - shared memory of the extension: the main structure and the arena of segments.
+ *
+ * Runs in the postmaster, at start and again at every crash restart. Each segment is a memfd of its own, because a descriptor that is passed to
+ * another engine opens all of it; all lie in one address range that is reserved once and mapped before any child is forked, so a
+ * buffer has the same address in every process. A crash restart makes new memfds and a new generation: whatever a peer still maps or writes is
+ * not what the new processes use.
+ *
+ * Does not lend or allocate (pool.c), and opens no device.
+ */
+#include "postgres.h"
+
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <fcntl.h>
+
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+
+#include "rdma_fdw/guc.h"
+
+#include "engine_int.h"
+
+#define RF_HUGE_PAGE	(2 * 1024 * 1024)
+
+RfShared   *rf_shared = NULL;
+RfWaitPoints *rf_wait_points = NULL;
+
+/* The postmaster's own, inherited by its children. Kept over a crash restart so that descriptors and addresses are reused or returned. */
+static uint8_t *arena_base = NULL;
+static int	arena_fds[RF_MAX_SEGMENTS];
+static uint32_t arena_fd_count = 0;
+static int	event_fds[RF_MAX_LANES + 1];
+static bool events_made = false;
+
+static size_t
+shared_size(void)
+{
+	return add_size(offsetof(RfShared, flows), mul_size(rf_max_flows, sizeof(RfFlow)));
+}
+
+void
+rf_arena_request(void)
+{
+	RequestAddinShmemSpace(shared_size());
+	RequestAddinShmemSpace(sizeof(RfWaitPoints));
+}
+
+static void
+out_of_memory(const char *what, size_t size, bool huge)
+{
+	int			saved_errno = errno;
+
+	errno = saved_errno;
+	ereport(FATAL,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("rdma_fdw could not %s of %zu kB of buffer memory: %m", what, size / 1024),
+			 huge ?
+			 errhint("Reserve huge pages (vm.nr_hugepages), set rdma_fdw.huge_pages = try, or lower rdma_fdw.buffer_memory.") :
+			 errhint("Lower rdma_fdw.buffer_memory, or raise rdma_fdw.segment_size when descriptors ran out.")));
+}
+
+/* One segment at addr; -1 when huge pages were wanted and there are none (errno says why). */
+static int
+map_segment(uint8_t *addr, size_t size, bool huge)
+{
+	int			fd;
+
+	fd = memfd_create("rdma_fdw segment", MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0));
+	if (fd < 0)
+	{
+		if (huge)
+			return -1;
+		out_of_memory("create a segment", size, false);
+	}
+	if (ftruncate(fd, size) != 0 ||
+		mmap(addr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+	{
+		int			saved_errno = errno;
+
+		close(fd);
+		errno = saved_errno;
+		if (huge)
+			return -1;
+		out_of_memory("map a segment", size, false);
+	}
+
+	/* A peer that gets the descriptor could otherwise cut the file under our feet. */
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+		out_of_memory("seal a segment", size, false);
+	return fd;
+}
+
+static void
+make_arena(RfShared *shared)
+{
+	size_t		size = TYPEALIGN(RF_HUGE_PAGE, (size_t) rf_segment_size * 1024);
+	size_t		count = (size_t) rf_buffer_memory * 1024 / size;
+	bool		huge = rf_huge_pages != RF_HUGE_OFF;
+	size_t		i;
+
+	if (count < 2)
+		ereport(FATAL,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("rdma_fdw.buffer_memory holds fewer than two segments"),
+				 errdetail("rdma_fdw.buffer_memory is %d kB, rdma_fdw.segment_size is %d kB.", rf_buffer_memory, rf_segment_size),
+				 errhint("Raise rdma_fdw.buffer_memory or lower rdma_fdw.segment_size.")));
+	if (count > RF_MAX_SEGMENTS)
+		ereport(FATAL,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("rdma_fdw.buffer_memory holds more than %d segments", RF_MAX_SEGMENTS),
+				 errhint("Raise rdma_fdw.segment_size.")));
+
+	/* Both settings are fixed for the postmaster's life, so the range reserved at start fits every later arena. */
+	if (arena_base == NULL)
+	{
+		uint8_t    *range = mmap(NULL, count * size + RF_HUGE_PAGE, PROT_NONE,
+								 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+		if (range == MAP_FAILED)
+			out_of_memory("reserve addresses", count * size, false);
+		arena_base = (uint8_t *) TYPEALIGN(RF_HUGE_PAGE, (uintptr_t) range);
+	}
+	else
+	{
+		for (i = 0; i < arena_fd_count; i++)
+			close(arena_fds[i]);
+		arena_fd_count = 0;
+		if (mmap(arena_base, count * size, PROT_NONE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+			out_of_memory("take back addresses", count * size, false);
+	}
+
+	for (i = 0; i < count; i++)
+	{
+		uint8_t    *addr = arena_base + i * size;
+		int			fd = map_segment(addr, size, huge);
+
+		if (fd < 0 && rf_huge_pages == RF_HUGE_ON)
+			out_of_memory("get huge pages for a segment", size, true);
+		if (fd < 0)
+		{
+			/* "try": from the first segment that gets none, ordinary pages. */
+			huge = false;
+			fd = map_segment(addr, size, false);
+		}
+		arena_fds[arena_fd_count++] = fd;
+		shared->segments[i].fd = fd;
+		shared->segments[i].addr = addr;
+		shared->segments[i].peer = RF_NO_PEER;
+	}
+	shared->segment_count = count;
+	shared->segment_size = size;
+}
+
+/* Eventfds carry no content, so they outlive a crash restart. */
+static void
+make_events(RfShared *shared)
+{
+	int			i;
+
+	if (!events_made)
+	{
+		for (i = 0; i <= rf_engine_lanes; i++)
+		{
+			event_fds[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+			if (event_fds[i] < 0)
+				ereport(FATAL,
+						(errcode_for_file_access(),
+						 errmsg("rdma_fdw could not create an event descriptor: %m")));
+		}
+		events_made = true;
+	}
+	shared->engine_wake_fd = event_fds[rf_engine_lanes];
+	for (i = 0; i < rf_engine_lanes; i++)
+		shared->lanes[i].wake_fd = event_fds[i];
+	shared->lane_count = rf_engine_lanes;
+}
+
+void
+rf_arena_startup(void)
+{
+	bool		found;
+	int			i;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	rf_shared = ShmemInitStruct("rdma_fdw", shared_size(), &found);
+	if (!found)
+	{
+		memset(rf_shared, 0, shared_size());
+		rf_shared->node.system_identifier = GetSystemIdentifier();
+		while (rf_shared->node.generation == 0)
+		{
+			if (!pg_strong_random(&rf_shared->node.generation, sizeof(rf_shared->node.generation)))
+				ereport(FATAL, (errmsg("rdma_fdw could not get random bytes")));
+		}
+		rf_shared->max_flows = rf_max_flows;
+		make_arena(rf_shared);
+		make_events(rf_shared);
+	}
+	rf_wait_points = ShmemInitStruct("rdma_fdw wait points", sizeof(RfWaitPoints), &found);
+	if (!found)
+	{
+		for (i = 0; i < RF_MAX_PEERS; i++)
+			ConditionVariableInit(&rf_wait_points->peer[i]);
+	}
+	LWLockRelease(AddinShmemInitLock);
+}

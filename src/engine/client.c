@@ -1,0 +1,536 @@
+/*
+ * client.c - what backends ask of the engine: is it there, which node are we, connect to another, a token for a reader.
+ *
+ * Everything goes through shared memory: a request is written, the engine's main thread is woken, the answer is waited for. A backend opens no socket to
+ * an engine and calls no provider.
+ */
+#include "postgres.h"
+
+#include <netdb.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "pgstat.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+#include "rdma_fdw/guc.h"
+
+#include "engine_int.h"
+
+#define RF_MAX_CLAIMS		3
+#define RF_RESTART_WAIT_MS	5000	/* an engine that was ended is back by then */
+
+/*
+ * A lock word, held for a few loads and stores by processes that do not raise in between. Not an s_lock: those may PANIC when the holder
+ * does not get the processor for long.
+ */
+void
+rf_spin_lock(_Atomic uint32_t *lock)
+{
+	while (atomic_exchange_explicit(lock, 1, memory_order_acquire) != 0)
+		sched_yield();
+}
+
+void
+rf_spin_unlock(_Atomic uint32_t *lock)
+{
+	atomic_store_explicit(lock, 0, memory_order_release);
+}
+
+int
+rf_error_sqlstate(RfErrorKind kind)
+{
+	switch (kind)
+	{
+		case RF_ERROR_CONNECTION:
+			return ERRCODE_CONNECTION_FAILURE;
+		case RF_ERROR_AUTHENTICATION:
+			return ERRCODE_SQLSERVER_REJECTED_ESTABLISHMENT_OF_SQLCONNECTION;
+		case RF_ERROR_PROTOCOL:
+			return ERRCODE_PROTOCOL_VIOLATION;
+		case RF_ERROR_VERSION:
+		case RF_ERROR_CONFIGURATION:
+			return ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
+		case RF_ERROR_RESOURCES:
+			return ERRCODE_INSUFFICIENT_RESOURCES;
+		case RF_ERROR_NONE:
+		case RF_ERROR_INTERNAL:
+			break;
+	}
+	return ERRCODE_INTERNAL_ERROR;
+}
+
+void
+rf_raise(const RfError *error, int peer)
+{
+	/* The entry may be used for another node while we report: take a copy first. */
+	RfError		copy = *error;
+	char		node[160] = "";
+
+	copy.message[sizeof(copy.message) - 1] = '\0';
+	copy.detail[sizeof(copy.detail) - 1] = '\0';
+	copy.hint[sizeof(copy.hint) - 1] = '\0';
+	if (peer != RF_NO_PEER && rf_shared != NULL)
+	{
+		const RfPeer *entry = &rf_shared->peers[peer];
+
+		snprintf(node, sizeof(node), "The other node is %.127s, port %u of its engine.", entry->host, entry->port);
+	}
+	ereport(ERROR,
+			(errcode(rf_error_sqlstate(copy.kind)),
+			 errmsg("%s", copy.message),
+			 copy.detail[0] && node[0] ? errdetail("%s %s", copy.detail, node) :
+			 copy.detail[0] ? errdetail("%s", copy.detail) :
+			 node[0] ? errdetail("%s", node) : 0,
+			 copy.hint[0] ? errhint("%s", copy.hint) : 0));
+	pg_unreachable();
+}
+
+void
+rf_engine_require(void)
+{
+	int			waited;
+
+	if (rf_shared == NULL)
+	{
+		const char *others = GetConfigOption("shared_preload_libraries", true, false);
+
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("rdma_fdw must be loaded by shared_preload_libraries"),
+				 errhint("Add this line to postgresql.conf and restart the server: shared_preload_libraries = '%s%srdma_fdw'",
+						 others ? others : "", others && others[0] ? ", " : "")));
+	}
+
+	/* An engine that was terminated is started again at once; that is worth a moment. */
+	for (waited = 0; atomic_load(&rf_shared->engine_pid) == 0; waited += 20)
+	{
+		if (waited >= RF_RESTART_WAIT_MS)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("the rdma_fdw engine is not running"),
+					 errhint("The server log says why. The engine needs a free slot of max_worker_processes, and the port of rdma_fdw.engine_port.")));
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 20, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	if (rf_shared->device.provider[0] == '\0')
+		rf_raise(&rf_shared->device_error, RF_NO_PEER);
+}
+
+void
+rf_engine_wake_main(void)
+{
+	uint64_t	one = 1;
+
+	atomic_fetch_add(&rf_shared->main_requests, 1);
+
+	/* Fails only when the counter is full, and then the engine is awake. */
+	if (write(rf_shared->engine_wake_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+void
+rf_type_image(RfTypeImage *image)
+{
+	double		one = 1.0;
+	uint64_t	bits;
+
+	memcpy(&bits, &one, sizeof(bits));
+	memset(image, 0, sizeof(*image));
+	image->byte_order_mark = 0x01020304;
+	image->sizeof_datum = sizeof(Datum);
+	image->maximum_alignment = MAXIMUM_ALIGNOF;
+	image->float8_by_value = FLOAT8PASSBYVAL;
+	image->name_data_length = NAMEDATALEN;
+	image->double_format = (uint32_t) (bits >> 32);
+	image->image_version = 1;
+}
+
+void
+rf_node_self(RfNodeId *node, RfTypeImage *image)
+{
+	if (node)
+		*node = rf_shared->node;
+	if (image)
+		rf_type_image(image);
+}
+
+static bool
+same_node(const RfNodeId *a, const RfNodeId *b)
+{
+	return a->system_identifier == b->system_identifier && a->generation == b->generation;
+}
+
+int
+rf_peer_find(const RfNodeId *node, bool producer_side)
+{
+	bool		self = same_node(node, &rf_shared->node);
+	int			i;
+
+	if (atomic_load(&rf_shared->engine_pid) == 0)
+		return RF_NO_PEER;
+	for (i = 0; i < RF_MAX_PEERS; i++)
+	{
+		RfPeer	   *peer = &rf_shared->peers[i];
+
+		if (atomic_load(&peer->state) == RF_PEER_CONNECTED && same_node(&peer->node, node) &&
+			(!self || (peer->accepted != 0) == producer_side))
+			return i;
+	}
+	return RF_NO_PEER;
+}
+
+/*
+ * Names are looked up here and not in the engine, which must never wait for a name server. The result is a list of numeric addresses: a name like
+ * localhost has several and the engine listens on one.
+ */
+static void
+resolve(const char *host, char *list, size_t size)
+{
+	struct addrinfo hints;
+	struct addrinfo *found = NULL;
+	struct addrinfo *one;
+	int			rc;
+
+	list[0] = '\0';
+	if (host[0] == '\0' || host[0] == '/' || host[0] == '@')
+		host = "127.0.0.1";		/* libpq came over a local socket */
+	memset(&hints, 0, sizeof(hints));
+	hints.ai_socktype = SOCK_STREAM;
+	rc = getaddrinfo(host, NULL, &hints, &found);
+	if (rc != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+				 errmsg("could not translate host name \"%s\" to an address: %s", host, gai_strerror(rc)),
+				 errhint("The name comes from the server's option host, or from rdma_fdw.engine_address of that node.")));
+	for (one = found; one != NULL; one = one->ai_next)
+	{
+		char		text[64];
+
+		if (getnameinfo(one->ai_addr, one->ai_addrlen, text, sizeof(text), NULL, 0, NI_NUMERICHOST) == 0 &&
+			strlen(list) + strlen(text) + 2 < size)
+		{
+			if (list[0])
+				strlcat(list, ",", size);
+			strlcat(list, text, size);
+		}
+	}
+	freeaddrinfo(found);
+}
+
+/*
+ * The entry for a node that we connect to: one that exists, or a new claim (*claimed). Entries that were accepted from the node are as good,
+ * except for a node connected to itself.
+ */
+static int
+find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses, bool *claimed, uint32_t *attempt)
+{
+	bool		self = same_node(&hello->node, &rf_shared->node);
+	bool		has_token = false;
+	int			found = RF_NO_PEER;
+	int			i;
+
+	for (i = 0; i < (int) sizeof(hello->token_id); i++)
+		has_token |= hello->token_id[i] != 0;
+
+	*claimed = false;
+	rf_spin_lock(&rf_shared->peer_lock);
+	for (i = 0; i < RF_MAX_PEERS; i++)
+	{
+		RfPeer	   *peer = &rf_shared->peers[i];
+		uint32_t	state = atomic_load(&peer->state);
+
+		if (state != RF_PEER_FREE && state != RF_PEER_FAILED && state != RF_PEER_CLOSING &&
+			same_node(&peer->node, &hello->node) && (!self || peer->accepted == 0))
+		{
+			found = i;
+			break;
+		}
+	}
+	if (found == RF_NO_PEER && has_token)
+	{
+		found = rf_peer_claim(&hello->node, false);
+		if (found != RF_NO_PEER)
+		{
+			RfPeer	   *peer = &rf_shared->peers[found];
+
+			strlcpy(peer->host, host, sizeof(peer->host));
+			strlcpy(peer->addresses, addresses, sizeof(peer->addresses));
+			peer->port = hello->port;
+			memcpy(peer->token_id, hello->token_id, sizeof(peer->token_id));
+			memcpy(peer->token, hello->token, sizeof(peer->token));
+			atomic_store(&peer->state, RF_PEER_REQUESTED);
+			*claimed = true;
+		}
+	}
+	if (found != RF_NO_PEER)
+	{
+		*attempt = rf_shared->peers[found].attempt;
+		atomic_fetch_add(&rf_shared->peers[found].waiters, 1);
+	}
+	rf_spin_unlock(&rf_shared->peer_lock);
+	return found;
+}
+
+/*
+ * Take a free entry, state CLAIMED; peer_lock is held. One that failed is as good as a free one unless somebody still has to read why; the
+ * same node's goes first, so that a node that comes and goes does not leave a trail.
+ */
+int
+rf_peer_claim(const RfNodeId *node, bool accepted)
+{
+	int			best = RF_NO_PEER;
+	int			best_rank = 3;
+	int			i;
+	RfPeer	   *peer;
+	uint32_t	connections = 0;
+
+	for (i = 0; i < RF_MAX_PEERS; i++)
+	{
+		uint32_t	state;
+		int			rank;
+
+		peer = &rf_shared->peers[i];
+		state = atomic_load(&peer->state);
+		if ((state != RF_PEER_FREE && state != RF_PEER_FAILED) || atomic_load(&peer->waiters) > 0)
+			continue;
+		rank = same_node(&peer->node, node) && (peer->accepted != 0) == accepted ? 0 : state == RF_PEER_FREE ? 1 : 2;
+		if (rank < best_rank)
+		{
+			best = i;
+			best_rank = rank;
+		}
+	}
+	if (best == RF_NO_PEER)
+		return RF_NO_PEER;
+
+	peer = &rf_shared->peers[best];
+	if (best_rank == 0)
+		connections = peer->connections;
+	atomic_store(&peer->state, RF_PEER_CLAIMED);
+	peer->node = *node;
+	peer->accepted = accepted;
+	peer->host[0] = '\0';
+	peer->port = 0;
+	memset(&peer->error, 0, sizeof(peer->error));
+	memset(peer->token, 0, sizeof(peer->token));
+	peer->transport[0] = '\0';
+	peer->attempt++;
+	peer->connections = connections;
+	peer->since_us = 0;
+	peer->handshake_us = 0;
+	peer->round_trip_us = 0;
+	atomic_store(&peer->bytes_sent, 0);
+	atomic_store(&peer->bytes_received, 0);
+	atomic_store(&peer->flows_opened, 0);
+	atomic_store(&peer->segments, 0);
+	return best;
+}
+
+/* Also when the backend is terminated while it waits: an entry with waiters is never used for another node. */
+static void
+stop_waiting(int code, Datum arg)
+{
+	ConditionVariableCancelSleep();
+	atomic_fetch_sub(&rf_shared->peers[DatumGetInt32(arg)].waiters, 1);
+}
+
+/*
+ * Wait until the entry, of which we are a waiter already, is no longer on its way. Returns its last state; *error is why it failed. False in *same: the
+ * entry is used for something else now.
+ */
+static uint32_t
+wait_for_entry(int index, uint32_t attempt, TimestampTz start, bool *same, RfError *error)
+{
+	static uint32 wait_event = 0;
+	RfPeer	   *peer = &rf_shared->peers[index];
+	volatile uint32_t state = RF_PEER_FREE;
+
+	if (wait_event == 0)
+		wait_event = rf_wait_event_new("RdmaConnect");
+	PG_ENSURE_ERROR_CLEANUP(stop_waiting, Int32GetDatum(index));
+	{
+		ConditionVariablePrepareToSleep(&rf_wait_points->peer[index]);
+		for (;;)
+		{
+			long		left;
+
+			state = atomic_load(&peer->state);
+			if (peer->attempt != attempt || atomic_load(&rf_shared->engine_pid) == 0 ||
+				(state != RF_PEER_CLAIMED && state != RF_PEER_REQUESTED && state != RF_PEER_CONNECTING))
+				break;
+			left = rf_connect_timeout - TimestampDifferenceMilliseconds(start, GetCurrentTimestamp());
+			if (left <= 0)
+				break;
+			(void) ConditionVariableTimedSleep(&rf_wait_points->peer[index], Min(left, 1000), wait_event);
+		}
+		*same = peer->attempt == attempt;
+		*error = peer->error;
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(stop_waiting, Int32GetDatum(index));
+	stop_waiting(0, Int32GetDatum(index));
+	return state;
+}
+
+int
+rf_peer_connect(const char *host, const RfHelloReply *hello)
+{
+	char		addresses[sizeof(rf_shared->peers[0].addresses)];
+	TimestampTz start = GetCurrentTimestamp();
+	int			claims = 0;
+
+	rf_engine_require();
+	resolve(hello->address[0] ? hello->address : host, addresses, sizeof(addresses));
+
+	for (;;)
+	{
+		bool		claimed;
+		bool		same;
+		uint32_t	attempt = 0;
+		uint32_t	state;
+		RfError		error;
+		int			index = find_or_claim(host, hello, addresses, &claimed, &attempt);
+
+		if (index == RF_NO_PEER)
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+					 errmsg("no engine connection to node \"%s\" can be made", host),
+					 errdetail("At most %d nodes can be connected at one time, and the node must have issued a token.", RF_MAX_PEERS)));
+		if (claimed)
+		{
+			claims++;
+			rf_engine_wake_main();
+		}
+		state = wait_for_entry(index, attempt, start, &same, &error);
+		if (state == RF_PEER_CONNECTED && same)
+			return index;
+
+		/* The node may have connected to us meanwhile, and its connection was taken instead of ours. */
+		index = rf_peer_find(&hello->node, false);
+		if (index != RF_NO_PEER)
+			return index;
+		if (state == RF_PEER_FAILED && same)
+			rf_raise(&error, RF_NO_PEER);
+		if (TimestampDifferenceMilliseconds(start, GetCurrentTimestamp()) >= rf_connect_timeout)
+			ereport(ERROR,
+					(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+					 errmsg("timeout while the engine connects to node \"%s\"", host),
+					 errdetail("Its engine should answer at %s, port %u.", addresses, hello->port),
+					 errhint("See that the port is not blocked by a firewall; rdma_fdw.engine_port fixes it, rdma_fdw.connect_timeout is %d ms.",
+							 rf_connect_timeout)));
+		if (claims >= RF_MAX_CLAIMS)
+			ereport(ERROR,
+					(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+					 errmsg("the connection attempt to the engine of node \"%s\" was given up", host),
+					 errdetail("The engine of this node stopped, or the other one ended the connection at once.")));
+
+		/* An attempt that vanished, somebody else's or ours in favour of the other node's: look again. */
+		CHECK_FOR_INTERRUPTS();
+		rf_engine_require();
+	}
+}
+
+int
+rf_peer_wait(const RfNodeId *node, bool producer_side)
+{
+	bool		self = same_node(node, &rf_shared->node);
+	TimestampTz start = GetCurrentTimestamp();
+
+	for (;;)
+	{
+		int			index = rf_peer_find(node, producer_side);
+		uint32_t	attempt = 0;
+		bool		same;
+		RfError		error;
+		int			i;
+
+		if (index != RF_NO_PEER)
+			return index;
+		rf_spin_lock(&rf_shared->peer_lock);
+		for (i = 0; i < RF_MAX_PEERS && index == RF_NO_PEER; i++)
+		{
+			RfPeer	   *peer = &rf_shared->peers[i];
+			uint32_t	state = atomic_load(&peer->state);
+
+			if ((state == RF_PEER_REQUESTED || state == RF_PEER_CONNECTING || state == RF_PEER_CONNECTED) &&
+				same_node(&peer->node, node) && (!self || (peer->accepted != 0) == producer_side))
+			{
+				index = i;
+				attempt = peer->attempt;
+				atomic_fetch_add(&peer->waiters, 1);
+			}
+		}
+		rf_spin_unlock(&rf_shared->peer_lock);
+		if (index == RF_NO_PEER ||
+			TimestampDifferenceMilliseconds(start, GetCurrentTimestamp()) >= rf_connect_timeout)
+		{
+			if (index != RF_NO_PEER)
+				stop_waiting(0, Int32GetDatum(index));
+			return RF_NO_PEER;
+		}
+		(void) wait_for_entry(index, attempt, start, &same, &error);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* ---------- tokens ---------- */
+
+void
+rf_token_issue(const RfNodeId *client, uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE])
+{
+	int64_t		now = rf_now_us();
+	RfToken    *oldest = NULL;
+	int			i;
+
+	if (!pg_strong_random(id, 16) || !pg_strong_random(secret, RF_TOKEN_SIZE))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not get random bytes for a token")));
+
+	/* When all are taken, the one that expires first gives way: a reader that comes too late asks again. */
+	rf_spin_lock(&rf_shared->token_lock);
+	for (i = 0; i < RF_MAX_TOKENS; i++)
+	{
+		RfToken    *token = &rf_shared->tokens[i];
+
+		if (oldest == NULL || token->expires_us < oldest->expires_us)
+			oldest = token;
+	}
+	memcpy(oldest->id, id, sizeof(oldest->id));
+	memcpy(oldest->secret, secret, sizeof(oldest->secret));
+	oldest->client = *client;
+	oldest->expires_us = now + (int64_t) rf_token_lifetime * 1000000;
+	rf_spin_unlock(&rf_shared->token_lock);
+}
+
+/* The engine looks up a token; unless `keep`, nobody will find it again. */
+bool
+rf_token_take(const uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE], RfNodeId *client, bool keep)
+{
+	int64_t		now = rf_now_us();
+	bool		found = false;
+	int			i;
+
+	rf_spin_lock(&rf_shared->token_lock);
+	for (i = 0; i < RF_MAX_TOKENS; i++)
+	{
+		RfToken    *token = &rf_shared->tokens[i];
+
+		if (token->expires_us == 0 || memcmp(token->id, id, sizeof(token->id)) != 0)
+			continue;
+		found = token->expires_us > now;
+		memcpy(secret, token->secret, RF_TOKEN_SIZE);
+		*client = token->client;
+		if (!keep || !found)
+			memset(token, 0, sizeof(*token));
+		break;
+	}
+	rf_spin_unlock(&rf_shared->token_lock);
+	return found;
+}

@@ -1,0 +1,231 @@
+/*
+ * engine_int.h - inside the engine's room only: what its PostgreSQL files share.
+ *
+ * main.c       the worker: start, loop, timers, end
+ * listener.c   sockets: listening, accepting, connecting
+ * peer.c       control connections: bytes in and out, timers, loss; entries of the peer table
+ * setup.c      from the proof of the token to a connected set of queue pairs
+ * open.c       opening and freeing of flows
+ * client.c     what backends call
+ * arena.c      shared memory, in the postmaster
+ * handshake.c, pool.c, lane*.c   plain C, own headers
+ *
+ * Everything in RfEngine and below it belongs to the engine's main thread. Backends see RfShared only.
+ */
+#ifndef RF_ENGINE_INT_H
+#define RF_ENGINE_INT_H
+
+#include "postgres.h"
+
+#include "storage/condition_variable.h"
+
+#include "rdma_fdw/compat.h"
+#define RF_FLOW_BACKEND
+#include "rdma_fdw/engine.h"
+#include "rdma_fdw/flow.h"
+
+#include "handshake.h"
+#include "pool.h"
+
+#define RF_ENGINE_RESTART_SECONDS	1
+
+/* Where backends wait for a peer's state to change. Beside RfShared because a condition variable is PostgreSQL's. */
+typedef struct RfWaitPoints
+{
+	ConditionVariable peer[RF_MAX_PEERS];
+} RfWaitPoints;
+
+extern RfWaitPoints *rf_wait_points;
+
+/* arena.c */
+extern void rf_arena_request(void);
+extern void rf_arena_startup(void);
+
+/* client.c, also used by the main thread */
+extern void rf_spin_lock(_Atomic uint32_t *lock);
+extern void rf_spin_unlock(_Atomic uint32_t *lock);
+extern bool rf_token_take(const uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE], RfNodeId *client, bool keep);
+extern void rf_type_image(RfTypeImage *image);
+
+/* ---------- the engine's main thread ---------- */
+
+/* Something in the epoll set. The address of one of these is the event's data. */
+typedef enum RfSourceKind
+{
+	RF_SOURCE_WAKE,				/* backends: requests */
+	RF_SOURCE_LANES,			/* lanes: events */
+	RF_SOURCE_LISTEN,
+	RF_SOURCE_CONTROL,			/* a control connection, RfConnection */
+	RF_SOURCE_DATA				/* a data socket that we connect: waiting for ATTACHED, RfDataSocket */
+} RfSourceKind;
+
+typedef struct RfSource
+{
+	RfSourceKind kind;
+	int			fd;
+	uint32_t	events;			/* what epoll watches now */
+} RfSource;
+
+typedef struct RfConnection RfConnection;
+
+/* A socket that will carry one queue pair: opened by the initiator, announced by ATTACH, handed over after ATTACHED. */
+typedef struct RfDataSocket
+{
+	RfSource	source;
+	RfConnection *connection;
+	uint32_t	lane;
+	bool		local;			/* AF_UNIX; falls back to TCP when it cannot connect */
+	bool		attach_sent;
+	uint8_t		in[sizeof(RfControlHeader)];
+	uint32_t	in_done;
+} RfDataSocket;
+
+typedef enum RfConnectionPhase
+{
+	RF_PHASE_CONNECTING,		/* initiator: TCP connect under way */
+	RF_PHASE_HANDSHAKE,			/* until PROOF and WELCOME */
+	RF_PHASE_SETUP,				/* queue pairs */
+	RF_PHASE_UP,
+	RF_PHASE_DROPPING			/* lanes are letting go */
+} RfConnectionPhase;
+
+/* One control connection, from connect or accept to its end; from SETUP on it owns a peer entry. */
+struct RfConnection
+{
+	RfSource	source;
+	RfConnection *next;
+	RfConnectionPhase phase;
+	RfHandshake handshake;
+	int			peer;			/* RF_NO_PEER until known */
+	bool		accepted;
+	bool		dead;			/* closed; freed at the end of the round */
+	int64_t		started_us;
+	int64_t		deadline_us;	/* of connecting, handshake and set-up */
+	int64_t		heard_us;
+	int64_t		ping_us;		/* when the next PING is due */
+	int64_t		retry_us;		/* initiator refused for a connection the other way: try again then, 0 = no */
+	int			retries;
+	bool		crossed;		/* failed only because both nodes connected at once */
+	bool		was_up;
+	int			address;		/* which address of the peer's list is being tried */
+	uint8_t		connection_id[16];
+	uint8_t		secret[RF_TOKEN_SIZE];	/* until the connection set is up */
+	uint32_t	lanes;
+	RfDomain   *domain;
+	RfQp	   *qps[RF_MAX_LANES];
+	bool		have_blob[RF_MAX_LANES];
+	uint8_t		blobs[RF_MAX_LANES][RF_QP_BLOB_SIZE];
+	RfDataSocket sockets[RF_MAX_LANES]; /* initiator: on the way */
+	int			waiting_socket[RF_MAX_LANES];	/* acceptor: attached before its blob came; -1 none */
+	bool		connected[RF_MAX_LANES];
+	bool		all_connected;
+	bool		got_ready;
+	bool		local_sockets;
+	uint32_t	lanes_dropping;
+	RfError		error;			/* why it is being dropped */
+};
+
+/* What the main thread remembers of a flow beside its entry. */
+typedef enum RfFlowPhase
+{
+	RF_OPEN_NONE = 0,
+	RF_OPEN_SENT,				/* producer: OPEN sent */
+	RF_OPEN_BUFFERS,			/* either side: waits for buffers until the deadline */
+	RF_OPEN_ATTACHED,			/* the lane has it */
+	RF_OPEN_ORPHAN				/* its connection is gone; only buffers are left to free */
+} RfFlowPhase;
+
+typedef struct RfFlowWork
+{
+	uint8_t		phase;
+	bool		producer;
+	int			peer;
+	int64_t		deadline_us;
+	RfBlock		block;			/* buffers; block.segment < 0: none */
+	uint32_t	lane;
+	RfControlOpen open;			/* consumer side: who asked */
+	RfControlOpened opened;		/* producer side: what OPENED said */
+} RfFlowWork;
+
+typedef struct RfEngine
+{
+	int			epoll_fd;
+	RfSource	wake;
+	RfSource	lane_events;
+	RfSource	listen_tcp;
+	RfSource	listen_local;
+	const RfProvider *provider; /* NULL: no device as configured, shared->device_error says why */
+	RfDevice   *device;
+	RfDeviceCaps caps;
+	uint32_t	lane_count;
+	RfLaneThread *lanes[RF_MAX_LANES];
+	RfLaneConfig lane_config;
+	RfQpConfig	qp_config;
+	RfConnection *connections;
+	RfConnection *by_peer[RF_MAX_PEERS];	/* the connection that owns the entry */
+	RfPool	   *pool;
+	RfFlowWork *flows;			/* max_flows */
+	uint32_t	lane_flows[RF_MAX_LANES];	/* attached to each */
+	uint8_t		boot_id[16];
+	uint32_t	unauthenticated;	/* accepted connections before their proof */
+} RfEngine;
+
+extern RfEngine *rf_engine;
+
+/* main.c */
+extern int64_t rf_now_us(void);
+extern int64_t rf_wall_us(void);
+extern bool rf_watch(RfSource *source, uint32_t events);
+extern void rf_unwatch(RfSource *source);
+extern void rf_own_hello(RfControlHello *hello);
+extern void rf_log_error(int level, const char *what, const RfError *error);
+
+/* listener.c */
+extern bool rf_listen(RfError *error);
+extern void rf_listener_event(RfSource *source);
+extern void rf_listener_timers(int64_t now);
+extern int64_t rf_listener_deadline(void);
+extern int	rf_start_connect(const char *address, uint32_t port, RfError *error);
+extern int	rf_start_connect_local(const char *name);
+extern int	rf_start_connect_like(int control_fd, RfError *error);
+extern void rf_socket_address(int fd, char *text, size_t size);
+
+/* peer.c: life of a control connection */
+extern RfConnection *rf_connection_new(int fd, bool accepted);
+extern void rf_connection_event(RfConnection *connection, uint32_t events);
+extern void rf_connection_fail(RfConnection *connection, const RfError *error);
+extern void rf_connection_send(RfConnection *connection, RfControlType type, const void *payload, uint32_t length);
+extern void rf_connection_refuse(RfConnection *connection, uint32_t reason, const char *message);
+extern void rf_connection_close_fd(RfConnection *connection);
+extern void rf_connections_timers(int64_t now);
+extern int64_t rf_connections_deadline(void);
+extern void rf_connections_reap(void);
+extern void rf_peers_requested(void);
+extern void rf_peer_lane_dropped(int peer);
+extern void rf_peers_wake(int peer);
+extern int	rf_peer_claim(const RfNodeId *node, bool accepted);
+
+/* setup.c: from the proof to CONNECTED */
+extern void rf_setup_proof(RfConnection *connection, const RfControlProof *proof);
+extern void rf_setup_welcome(RfConnection *connection, const RfControlWelcome *welcome);
+extern void rf_setup_qp(RfConnection *connection, const RfControlQp *qp);
+extern void rf_setup_ready(RfConnection *connection);
+extern void rf_setup_attach(RfConnection *attaching, const RfControlAttach *attach);
+extern void rf_setup_socket_event(RfDataSocket *socket, uint32_t events);
+extern void rf_setup_close(RfConnection *connection);
+
+/* open.c */
+extern bool rf_flows_start(void);
+extern void rf_flows_requested(void);
+extern void rf_flow_handle_open(RfConnection *connection, const RfControlOpen *open);
+extern void rf_flow_handle_opened(RfConnection *connection, const RfControlOpened *opened);
+extern void rf_flow_handle_open_failed(RfConnection *connection, const RfControlOpenFailed *failed);
+extern void rf_flow_detached(uint32_t index);
+extern void rf_flows_peer_failed(int peer, const RfError *error);
+extern void rf_flows_peer_gone(int peer);
+extern void rf_flows_timers(int64_t now);
+extern int64_t rf_flows_deadline(void);
+extern void rf_flows_fail_all(const RfError *error);
+extern void rf_flow_wake(RfFlow *flow);
+
+#endif

@@ -1,0 +1,733 @@
+/*
+ * lane.c - a lane: the thread that moves the data of its flows.
+ *
+ * Here: the loop with its polling rule, sleeping and waking, commands from and events to the main thread, connections, and the chains of
+ * work requests that leave with one post per peer and round. What is in the chains is decided in lane_flow.c.
+ *
+ * Plain C. The thread calls nothing of PostgreSQL's but the wake_owner callback, and reports failures as events.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lane.h"
+
+static int64_t
+clock_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static void
+wake_fd(int fd)
+{
+	uint64_t	one = 1;
+
+	/* Fails only when the counter is full, and then it is readable anyway. */
+	if (write(fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+/* ---------- between the main thread and the lane ---------- */
+
+void
+rf_lane_notice(RfLaneThread *lane, RfLaneEventKind kind, int peer, uint32_t flow)
+{
+	LaneNotice *notice;
+
+	/*
+	 * Never full: a flow is detached once and a connection lost and dropped once before the
+	 * main thread, which reads the notice first, attaches or adds it again.
+	 */
+	pthread_mutex_lock(&lane->lock);
+	notice = &lane->notices[lane->notice_head++ % lane->notice_size];
+	notice->kind = kind;
+	notice->peer = peer;
+	notice->flow = flow;
+	pthread_mutex_unlock(&lane->lock);
+	wake_fd(lane->config.main_wake_fd);
+}
+
+bool
+rf_lane_event(RfLaneThread *lane, RfLaneEvent *event)
+{
+	bool		found;
+
+	memset(event, 0, sizeof(*event));
+	pthread_mutex_lock(&lane->lock);
+	found = lane->notice_tail != lane->notice_head;
+	if (found)
+	{
+		LaneNotice *notice = &lane->notices[lane->notice_tail++ % lane->notice_size];
+
+		event->kind = notice->kind;
+		event->peer = notice->peer;
+		event->flow = notice->flow;
+		if (notice->kind == RF_LANE_CONNECTION_LOST)
+			event->error = lane->lost_errors[notice->peer];
+	}
+	pthread_mutex_unlock(&lane->lock);
+	return found;
+}
+
+/* Wake the lane from the main thread. */
+static void
+wake_lane(RfLaneThread *lane)
+{
+	atomic_store(&lane->pending, 1);
+	if (atomic_load(&lane->lane->asleep) != 0 && atomic_exchange(&lane->lane->asleep, 0) != 0)
+		wake_fd(lane->lane->wake_fd);
+}
+
+static void
+command(RfLaneThread *lane, LaneCommandKind kind, int peer, uint32_t flow, RfQp *qp,
+		const RfError *error)
+{
+	LaneCommand *slot;
+
+	pthread_mutex_lock(&lane->lock);
+	slot = &lane->commands[lane->command_head++ % lane->command_size];
+	slot->kind = kind;
+	slot->peer = peer;
+	slot->flow = flow;
+	slot->qp = qp;
+	if (error != NULL)
+		lane->drop_errors[peer] = *error;
+	pthread_mutex_unlock(&lane->lock);
+	wake_lane(lane);
+}
+
+void
+rf_lane_add_connection(RfLaneThread *lane, int peer, RfQp *qp)
+{
+	command(lane, LANE_ADD, peer, 0, qp, NULL);
+}
+
+void
+rf_lane_drop_connection(RfLaneThread *lane, int peer, const RfError *error)
+{
+	command(lane, LANE_DROP, peer, 0, NULL, error);
+}
+
+void
+rf_lane_attach_flow(RfLaneThread *lane, uint32_t flow_index)
+{
+	command(lane, LANE_ATTACH, 0, flow_index, NULL, NULL);
+}
+
+void
+rf_lane_tune(RfLaneThread *lane, const RfLaneConfig *config)
+{
+	pthread_mutex_lock(&lane->lock);
+	lane->tune = *config;
+	lane->tuned = true;
+	pthread_mutex_unlock(&lane->lock);
+	wake_lane(lane);
+}
+
+static uint32_t
+between(uint32_t value, uint32_t low, uint32_t high)
+{
+	return value < low ? low : value > high ? high : value;
+}
+
+static void
+take_settings(RfLaneConfig *to, const RfLaneConfig *from)
+{
+	to->poll_batch = between(from->poll_batch, 1, LANE_MAX_POLL);
+	to->poll_us = from->poll_us;
+	to->probe_ms = between(from->probe_ms, 1, 1u << 20);
+	to->merge_limit = from->merge_limit;
+	to->chain_limit = between(from->chain_limit, 1, RF_MAX_CHAIN);
+	if (to->chain_limit > to->max_wr)
+		to->chain_limit = to->max_wr;
+}
+
+/* ---------- connections ---------- */
+
+static void
+add_connection(RfLaneThread *lane, int peer, RfQp *qp)
+{
+	LaneConnection *connection = &lane->connections[peer];
+	bool		failed_early = connection->failed_early;
+
+	connection->posts = malloc(lane->config.max_wr * sizeof(LanePost));
+	connection->wrs = malloc(RF_MAX_CHAIN * sizeof(RfWr));
+	connection->sges = malloc(RF_MAX_CHAIN * sizeof(RfSge));
+	connection->qp = qp;
+	connection->failed = false;
+	connection->failed_early = false;
+	connection->posted = connection->completed = 0;
+	connection->chain = 0;
+	connection->unsignaled = 0;
+	connection->touched = false;
+	connection->blocked_head = connection->blocked_tail = LANE_NONE;
+
+	if (connection->posts == NULL || connection->wrs == NULL || connection->sges == NULL)
+	{
+		RfError		error;
+
+		(void) rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for a connection");
+		rf_lane_lost(lane, peer, &error);
+	}
+	else if (failed_early)
+	{
+		RfError		error;
+
+		(void) rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL,
+						"the peer closed the connection while it was set up");
+		rf_lane_lost(lane, peer, &error);
+	}
+}
+
+static void
+drop_connection(RfLaneThread *lane, int peer, const RfError *error)
+{
+	LaneConnection *connection = &lane->connections[peer];
+
+	connection->failed = true;
+	connection->failed_early = false;
+	connection->dropped_round = lane->round;
+	if (connection->qp != NULL)
+		lane->config.provider->qp_destroy(connection->qp);
+	connection->qp = NULL;
+	connection->chain = 0;
+	free(connection->posts);
+	free(connection->wrs);
+	free(connection->sges);
+	connection->posts = NULL;
+	connection->wrs = NULL;
+	connection->sges = NULL;
+	for (uint32_t i = 0; i < lane->config.shared->max_flows; i++)
+	{
+		if (lane->local[i].attached && lane->local[i].peer == peer)
+			rf_lane_flow_fail(lane, i, error);
+	}
+	rf_lane_notice(lane, RF_LANE_CONNECTION_DROPPED, peer, 0);
+}
+
+void
+rf_lane_lost(RfLaneThread *lane, int peer, const RfError *error)
+{
+	LaneConnection *connection = &lane->connections[peer];
+
+	if (connection->failed)
+		return;
+	connection->failed = true;
+	connection->chain = 0;
+	pthread_mutex_lock(&lane->lock);
+	lane->lost_errors[peer] = *error;
+	pthread_mutex_unlock(&lane->lock);
+	rf_lane_notice(lane, RF_LANE_CONNECTION_LOST, peer, 0);
+}
+
+/*
+ * Commands that are there now. Not those that come meanwhile: a connection that is added again after a drop must belong to a later round
+ * than the old one's last completions.
+ */
+static void
+run_commands(RfLaneThread *lane)
+{
+	uint64_t	end;
+
+	if (atomic_load(&lane->pending) == 0)
+		return;
+	pthread_mutex_lock(&lane->lock);
+	atomic_store(&lane->pending, 0);
+	end = lane->command_head;
+	if (lane->tuned)
+		take_settings(&lane->config, &lane->tune);
+	lane->tuned = false;
+	while (lane->command_tail != end)
+	{
+		LaneCommand next = lane->commands[lane->command_tail++ % lane->command_size];
+		RfError		error;
+
+		if (next.kind == LANE_DROP)
+			error = lane->drop_errors[next.peer];
+		pthread_mutex_unlock(&lane->lock);
+		switch (next.kind)
+		{
+			case LANE_ADD:
+				add_connection(lane, next.peer, next.qp);
+				break;
+			case LANE_DROP:
+				drop_connection(lane, next.peer, &error);
+				break;
+			case LANE_ATTACH:
+				rf_lane_flow_attach(lane, next.flow);
+				break;
+		}
+		pthread_mutex_lock(&lane->lock);
+	}
+	pthread_mutex_unlock(&lane->lock);
+}
+
+/* ---------- chains ---------- */
+
+/* Post what was gathered for a peer: one call, one doorbell. */
+static void
+post_chain(RfLaneThread *lane, LaneConnection *connection)
+{
+	uint32_t	count = connection->chain;
+
+	if (count == 0)
+		return;
+	for (uint32_t i = 0; i + 1 < count; i++)
+		connection->wrs[i].next = &connection->wrs[i + 1];
+	/* Its completion gives back all of the chain's room in the send queue. */
+	connection->wrs[count - 1].next = NULL;
+	connection->wrs[count - 1].signaled = true;
+	connection->unsignaled = 0;
+	connection->chain = 0;
+	lane->config.provider->qp_post(connection->qp, connection->wrs);
+	lane_count(&lane->lane->doorbells, 1);
+}
+
+static void
+post_chains(RfLaneThread *lane)
+{
+	for (int i = 0; i < lane->touched_count; i++)
+	{
+		LaneConnection *connection = &lane->connections[lane->touched[i]];
+
+		connection->touched = false;
+		post_chain(lane, connection);
+	}
+	lane->touched_count = 0;
+}
+
+RfWr *
+rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots, uint32_t bytes)
+{
+	LaneFlow   *local = &lane->local[flow];
+	LaneConnection *connection = &lane->connections[local->peer];
+	RfFlowStats *stats = &lane->flows[flow].stats;
+	LanePost   *post;
+	RfWr	   *wr;
+
+	if (connection->posted - connection->completed >= lane->config.max_wr)
+	{
+		if (!local->blocked)
+		{
+			local->blocked = true;
+			local->next_blocked = LANE_NONE;
+			if (connection->blocked_head == LANE_NONE)
+				connection->blocked_head = flow;
+			else
+				lane->local[connection->blocked_tail].next_blocked = flow;
+			connection->blocked_tail = flow;
+		}
+		return NULL;
+	}
+	if (connection->chain == lane->config.chain_limit)
+		post_chain(lane, connection);
+	if (!connection->touched)
+	{
+		connection->touched = true;
+		lane->touched[lane->touched_count++] = local->peer;
+	}
+
+	wr = &connection->wrs[connection->chain];
+	memset(wr, 0, sizeof(*wr));
+	wr->sge = &connection->sges[connection->chain];
+	wr->opcode = RF_WR_WRITE_IMM;
+	wr->wr_id = ++connection->posted;
+	connection->unsignaled += bytes;
+	if (connection->unsignaled >= LANE_SIGNAL_BYTES)
+	{
+		wr->signaled = true;
+		connection->unsignaled = 0;
+	}
+	post = &connection->posts[connection->posted % lane->config.max_wr];
+	post->flow = flow;
+	post->slots = (uint16_t) slots;
+	post->kind = (uint16_t) kind;
+
+	if (connection->chain > 0)
+		lane_count(&stats->chained, 1);
+	connection->chain++;
+	lane_count(&stats->work_requests, 1);
+	lane_count(&lane->lane->work_requests, 1);
+	lane_count(&lane->lane->bytes_sent, bytes);
+	if (bytes > 0)
+		atomic_fetch_add_explicit(&lane->config.shared->peers[local->peer].bytes_sent, bytes,
+								  memory_order_relaxed);
+	return wr;
+}
+
+/* ---------- completions ---------- */
+
+static const char *
+status_text(RfWcStatus status)
+{
+	switch (status)
+	{
+		case RF_WC_SUCCESS:
+			return "The peer closed it, or the link is down.";
+		case RF_WC_FLUSHED:
+			return "The queue pair had failed before.";
+		case RF_WC_REMOTE_ACCESS:
+			return "The peer refused access to its memory.";
+		case RF_WC_TRANSPORT:
+			return "The peer does not answer.";
+		case RF_WC_LOCAL:
+			return "A request was not valid on this side.";
+	}
+	return "Its status is unknown.";
+}
+
+/* All requests of the connection up to `wr_id` are done. */
+static bool
+requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_id)
+{
+	if (wr_id <= connection->completed || wr_id > connection->posted)
+		return false;
+	while (connection->completed < wr_id && !connection->failed)
+	{
+		LanePost	post = connection->posts[++connection->completed % lane->config.max_wr];
+
+		/* A flow is attached until all of its own requests completed, so it is still the same one. */
+		rf_lane_flow_posted(lane, &post);
+	}
+
+	/* There is room again: serve each that waits once; who finds it full again goes to the end. */
+	if (connection->blocked_head != LANE_NONE)
+	{
+		int32_t		last = connection->blocked_tail;
+
+		for (;;)
+		{
+			int32_t		flow = connection->blocked_head;
+
+			connection->blocked_head = lane->local[flow].next_blocked;
+			if (connection->blocked_head == LANE_NONE)
+				connection->blocked_tail = LANE_NONE;
+			lane->local[flow].blocked = false;
+			rf_lane_flow_serve(lane, (uint32_t) flow);
+			if (flow == last)
+				break;
+		}
+	}
+	return true;
+}
+
+static void
+handle_completion(RfLaneThread *lane, const RfWc *wc)
+{
+	int			peer = (int) (intptr_t) wc->qp_context;
+	LaneConnection *connection = &lane->connections[peer];
+	RfError		error;
+
+	if (connection->qp == NULL)
+	{
+		/* Not added yet; or polled before and destroyed since. */
+		if (connection->dropped_round != lane->round &&
+			(wc->opcode == RF_WC_DISCONNECTED || wc->status != RF_WC_SUCCESS))
+			connection->failed_early = true;
+		return;
+	}
+	if (connection->failed)
+		return;
+
+	if (wc->opcode == RF_WC_DISCONNECTED || wc->status != RF_WC_SUCCESS)
+	{
+		(void) rf_error(&error, RF_ERROR_CONNECTION, status_text(wc->status), NULL,
+						"lost the data connection to the peer");
+		rf_lane_lost(lane, peer, &error);
+	}
+	else if (wc->opcode == RF_WC_WRITE)
+	{
+		if (!requests_completed(lane, connection, wc->wr_id))
+		{
+			(void) rf_error(&error, RF_ERROR_INTERNAL, NULL, NULL,
+							"a completion names a request that is not out");
+			rf_lane_lost(lane, peer, &error);
+		}
+	}
+	else
+	{
+		lane_count(&lane->lane->immediates, 1);
+		if (wc->byte_len > 0)
+			atomic_fetch_add_explicit(&lane->config.shared->peers[peer].bytes_received,
+									  wc->byte_len, memory_order_relaxed);
+		if (!rf_lane_flow_immediate(lane, peer, wc, &error))
+		{
+			lane_count(&lane->lane->protocol_errors, 1);
+			rf_lane_lost(lane, peer, &error);
+		}
+	}
+}
+
+/* ---------- the loop ---------- */
+
+/* One look at everything. True when there was something to do. */
+static bool
+run_round(RfLaneThread *lane)
+{
+	int			count;
+	uint32_t	flow;
+	uint32_t	taken = 0;
+
+	lane->round++;
+	count = lane->config.provider->cq_poll(lane->cq, lane->wcs, (int) lane->config.poll_batch);
+	lane_count(&lane->lane->polls, 1);
+
+	/*
+	 * After the poll: a flow was attached, and a connection added, before the peer was told of it, so the command of
+	 * whatever a completion names is there by now.
+	 */
+	run_commands(lane);
+	for (int i = 0; i < count; i++)
+		handle_completion(lane, &lane->wcs[i]);
+
+	/* At most once round the table, so that completions get their turn. */
+	while (taken < lane->config.shared->max_flows &&
+		   rf_lane_take(lane->lane, lane->flows, &flow))
+	{
+		taken++;
+		if (flow < lane->config.shared->max_flows)
+			rf_lane_flow_serve(lane, flow);
+	}
+
+	post_chains(lane);
+	return count > 0 || taken > 0;
+}
+
+/* Sleep until something happens. Everything that may happen after the checks here writes one of the two descriptors. */
+static void
+sleep_until_woken(RfLaneThread *lane, int timeout_ms)
+{
+	RfLane	   *shared = lane->lane;
+	struct pollfd fds[2] = {
+		{.fd = shared->wake_fd, .events = POLLIN},
+		{.fd = lane->config.provider->cq_fd(lane->cq), .events = POLLIN}
+	};
+
+	atomic_store(&shared->asleep, 1);
+	if (atomic_load(&shared->ring[atomic_load(&shared->tail) % RF_MAX_FLOWS]) == 0 &&
+		atomic_load(&lane->pending) == 0 && !atomic_load(&lane->stop))
+	{
+		lane_count(&shared->sleeps, 1);
+		(void) poll(fds, 2, timeout_ms);
+	}
+	atomic_store(&shared->asleep, 0);
+
+	if (fds[0].revents & POLLIN)
+	{
+		uint64_t	value;
+
+		if (read(shared->wake_fd, &value, sizeof(value)) < 0)
+			return;
+	}
+}
+
+/*
+ * Is it worth to keep trying after a success? The next event must usually come within poll_us, else sleeping is cheaper: a score counts the
+ * last attempts, and while it is 0 only every 32nd chance is taken, to learn whether things have changed. And nobody else must want
+ * the core: a yield that gives it away does so for a whole time slice, whereas a thread that sleeps preempts when it is woken.
+ */
+typedef struct Trying
+{
+	bool		now;			/* an attempt is under way */
+	bool		decided;		/* since the last success */
+	int			score;			/* 0 .. TRY_SCORE_MAX */
+	int			passed;			/* chances not taken */
+	int64_t		not_before;		/* us */
+} Trying;
+
+#define TRY_SCORE_MAX	8
+#define TRY_EVERY		32
+#define YIELD_TAKEN_US	200			/* a yield that takes longer gave the core to somebody who had work */
+#define NO_TRY_US		200000		/* then not for a while */
+
+static void
+trying_succeeded(Trying *trying)
+{
+	if (trying->now && trying->score < TRY_SCORE_MAX)
+		trying->score++;
+	trying->now = trying->decided = false;
+}
+
+/* An empty round: true to go on looking. */
+static bool
+keep_trying(RfLaneThread *lane, Trying *trying, int64_t last_success)
+{
+	int64_t		after;
+
+	if (lane->now - last_success >= (int64_t) lane->config.poll_us)
+	{
+		if (trying->now && trying->score > 0)
+			trying->score--;
+		trying->now = false;
+		return false;
+	}
+	if (!trying->decided)
+	{
+		trying->decided = true;
+		trying->now = lane->now >= trying->not_before &&
+			(trying->score > 0 || ++trying->passed >= TRY_EVERY);
+		if (trying->now)
+			trying->passed = 0;
+	}
+	if (!trying->now)
+		return false;
+
+	sched_yield();
+	after = clock_us();
+	if (after - lane->now > YIELD_TAKEN_US)
+	{
+		trying->not_before = after + NO_TRY_US;
+		trying->now = false;
+	}
+	return true;
+}
+
+static void *
+lane_main(void *argument)
+{
+	RfLaneThread *lane = argument;
+	Trying		trying = {.score = TRY_SCORE_MAX / 2};
+	int64_t		awake_since = clock_us();
+	int64_t		last_success = awake_since;
+
+	lane->now = awake_since;
+	while (!atomic_load(&lane->stop))
+	{
+		int			timeout_ms;
+
+		if (run_round(lane))
+		{
+			/* Every success opens the time to keep trying anew. */
+			trying_succeeded(&trying);
+			last_success = lane->now = clock_us();
+			continue;
+		}
+		lane->now = clock_us();
+		if (keep_trying(lane, &trying, last_success))
+			continue;
+
+		/* Arm, look once more, sleep. */
+		timeout_ms = rf_lane_flow_probe(lane);
+		post_chains(lane);
+		lane->config.provider->cq_arm(lane->cq);
+		if (run_round(lane))
+		{
+			trying_succeeded(&trying);
+			last_success = lane->now = clock_us();
+			continue;
+		}
+		lane_count(&lane->lane->busy_us, (uint64_t) (clock_us() - awake_since));
+		sleep_until_woken(lane, timeout_ms);
+		awake_since = lane->now = clock_us();
+		/* Not a success yet: one that finds nothing goes back to sleep at once. */
+	}
+	return NULL;
+}
+
+/* ---------- start and stop ---------- */
+
+static void
+free_lane(RfLaneThread *lane)
+{
+	if (lane->cq != NULL)
+		lane->config.provider->cq_destroy(lane->cq);
+	free(lane->local);
+	free(lane->wcs);
+	free(lane->commands);
+	free(lane->notices);
+	pthread_mutex_destroy(&lane->lock);
+	free(lane);
+}
+
+RfLaneThread *
+rf_lane_start(const RfLaneConfig *config, RfError *error)
+{
+	RfLaneThread *lane = calloc(1, sizeof(*lane));
+	uint32_t	flows = config->shared->max_flows;
+	sigset_t	all;
+	sigset_t	before;
+	int			result;
+
+	if (lane == NULL)
+	{
+		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for a lane");
+		return NULL;
+	}
+	lane->config = *config;
+	take_settings(&lane->config, config);
+	lane->lane = &config->shared->lanes[config->lane];
+	lane->flows = config->shared->flows;
+	lane->max_message = config->shared->device.max_message;
+	if (lane->max_message == 0 || lane->max_message > RF_MAX_MESSAGE)
+		lane->max_message = RF_MAX_MESSAGE;
+	lane->starving_head = lane->starving_tail = LANE_NONE;
+	pthread_mutex_init(&lane->lock, NULL);
+
+	/* Each flow at most once and each connection a few times, see rf_lane_notice. */
+	lane->command_size = lane->notice_size = flows + 4 * RF_MAX_PEERS;
+	lane->local = calloc(flows, sizeof(LaneFlow));
+	lane->wcs = calloc(LANE_MAX_POLL, sizeof(RfWc));
+	lane->commands = calloc(lane->command_size, sizeof(LaneCommand));
+	lane->notices = calloc(lane->notice_size, sizeof(LaneNotice));
+	if (lane->local == NULL || lane->wcs == NULL || lane->commands == NULL || lane->notices == NULL)
+	{
+		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for a lane");
+		free_lane(lane);
+		return NULL;
+	}
+	lane->cq = config->provider->cq_create(config->device, config->cq_depth, error);
+	if (lane->cq == NULL)
+	{
+		free_lane(lane);
+		return NULL;
+	}
+
+	/* Signal handlers belong to the main thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	result = pthread_create(&lane->thread, NULL, lane_main, lane);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (result != 0)
+	{
+		(void) rf_error(error, RF_ERROR_RESOURCES, strerror(result), NULL,
+						"could not start a lane's thread");
+		free_lane(lane);
+		return NULL;
+	}
+	return lane;
+}
+
+RfCq *
+rf_lane_cq(RfLaneThread *lane)
+{
+	return lane->cq;
+}
+
+void
+rf_lane_stop(RfLaneThread *lane)
+{
+	atomic_store(&lane->stop, true);
+	wake_lane(lane);
+	pthread_join(lane->thread, NULL);
+	run_commands(lane);			/* a queue pair that was added last is ours to destroy */
+	for (int peer = 0; peer < RF_MAX_PEERS; peer++)
+	{
+		LaneConnection *connection = &lane->connections[peer];
+
+		if (connection->qp != NULL)
+			lane->config.provider->qp_destroy(connection->qp);
+		free(connection->posts);
+		free(connection->wrs);
+		free(connection->sges);
+	}
+	free_lane(lane);
+}

@@ -1,0 +1,176 @@
+/*
+ * lane.h - what the two files of a lane share. Nobody else includes it.
+ *
+ * lane.c has the thread: its loop, sleeping, commands and events, connections and chains. lane_flow.c has the flows: what is sent
+ * for them, what arrives for them. Plain C.
+ *
+ * Everything here belongs to the lane's thread, except what is marked as guarded by `lock`.
+ */
+#ifndef RF_LANE_H
+#define RF_LANE_H
+
+#include <pthread.h>
+
+#include "rdma_fdw/engine.h"
+
+#define LANE_MAX_POLL		256			/* completions in one poll */
+#define LANE_SIGNAL_BYTES	(512u << 10)	/* within a long chain, ask for a completion after this much */
+#define LANE_MERGE_GAP		4096		/* unused bytes at a slot's end that are cheaper to send than a work request */
+#define LANE_NONE			(-1)
+
+/* A work request that is out, in order of posting. */
+typedef struct LanePost
+{
+	int32_t		flow;
+	uint16_t	slots;			/* data slots it carries; 0 = an immediate alone */
+	uint16_t	kind;			/* RfImmKind */
+} LanePost;
+
+/* One queue pair: this lane's connection to a peer. */
+typedef struct LaneConnection
+{
+	RfQp	   *qp;				/* NULL = none */
+	bool		failed;			/* the main thread was told; nothing is posted or believed any more */
+	bool		failed_early;	/* it failed before it was added */
+	uint64_t	dropped_round;	/* completions of this round are still of the destroyed queue pair */
+	uint64_t	posted;			/* work requests so far, those in the chain included */
+	uint64_t	completed;
+	LanePost   *posts;			/* ring of max_wr */
+	RfWr	   *wrs;			/* the chain being built: RF_MAX_CHAIN */
+	RfSge	   *sges;
+	uint32_t	chain;
+	uint32_t	unsignaled;		/* bytes since the last signaled one */
+	bool		touched;		/* in lane->touched */
+	int32_t		blocked_head;	/* flows that wait for room in the send queue */
+	int32_t		blocked_tail;
+} LaneConnection;
+
+/* A flow as its lane sees it; identity and placement are copied at attach. */
+typedef struct LaneFlow
+{
+	bool		attached;
+	bool		producer;
+	bool		blocked;		/* in its connection's blocked list */
+	bool		starving;		/* in the probe list: all credit is used */
+	bool		stop_sent;
+	bool		end_sent;
+	bool		end_done;		/* our END's own completion came */
+	bool		end_received;
+	int32_t		peer;
+	uint32_t	remote_flow;
+	uint32_t	slot_count;
+	uint32_t	slot_size;
+	uint8_t    *buffers;
+	uint32_t	lkey;
+	uint32_t	rkey;
+	uint64_t	remote_addr;
+	uint64_t	moved;			/* producer: slots posted. consumer: slots arrived */
+	uint64_t	credit;			/* producer: releases we know of. consumer: releases the peer was told of */
+	uint64_t	done;			/* producer: slots whose work request completed */
+	int32_t		next_blocked;
+	int32_t		next_starving;
+	int32_t		previous_starving;
+	int64_t		probe_at;		/* us */
+	uint32_t	probe_wait_ms;
+} LaneFlow;
+
+typedef enum LaneCommandKind
+{
+	LANE_ADD = 1,
+	LANE_DROP,
+	LANE_ATTACH
+} LaneCommandKind;
+
+typedef struct LaneCommand
+{
+	LaneCommandKind kind;
+	int32_t		peer;
+	uint32_t	flow;
+	RfQp	   *qp;
+} LaneCommand;
+
+typedef struct LaneNotice
+{
+	RfLaneEventKind kind;
+	int32_t		peer;
+	uint32_t	flow;
+} LaneNotice;
+
+struct RfLaneThread
+{
+	RfLaneConfig config;
+	RfLane	   *lane;
+	RfFlow	   *flows;
+	RfCq	   *cq;
+	pthread_t	thread;
+	uint32_t	max_message;
+
+	LaneConnection connections[RF_MAX_PEERS];
+	LaneFlow   *local;			/* max_flows */
+	RfWc	   *wcs;
+	int32_t		touched[RF_MAX_PEERS];
+	int			touched_count;
+	int32_t		starving_head;	/* in order of probe_at, nearly: the wait doubles */
+	int32_t		starving_tail;
+	uint64_t	round;
+	int64_t		now;			/* us, monotonic; read once per round */
+
+	/* Between the main thread and the lane. */
+	atomic_bool stop;
+	_Atomic uint32_t pending;	/* commands or tuned settings wait; raised under `lock` */
+	pthread_mutex_t lock;
+	LaneCommand *commands;		/* ring, guarded */
+	uint32_t	command_size;
+	uint64_t	command_head;
+	uint64_t	command_tail;
+	LaneNotice *notices;		/* ring, guarded */
+	uint32_t	notice_size;
+	uint64_t	notice_head;
+	uint64_t	notice_tail;
+	RfError		lost_errors[RF_MAX_PEERS];	/* guarded: of RF_LANE_CONNECTION_LOST */
+	RfError		drop_errors[RF_MAX_PEERS];	/* guarded: of LANE_DROP */
+	bool		tuned;			/* guarded */
+	RfLaneConfig tune;			/* guarded */
+};
+
+/* A counter that only this thread writes: no locked instruction. */
+static inline void
+lane_count(_Atomic uint64_t *counter, uint64_t add)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + add,
+						  memory_order_relaxed);
+}
+
+/* ---------- lane.c ---------- */
+
+/*
+ * A work request to fill in, at the end of the peer's chain: opcode WRITE_IMM, no payload. NULL when the send queue is full: the
+ * flow is remembered and served again when there is room. `bytes` is the payload that will be put in.
+ */
+extern RfWr *rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots,
+							 uint32_t bytes);
+extern void rf_lane_notice(RfLaneThread *lane, RfLaneEventKind kind, int peer, uint32_t flow);
+
+/* The connection is not usable any more; told once. */
+extern void rf_lane_lost(RfLaneThread *lane, int peer, const RfError *error);
+
+/* ---------- lane_flow.c ---------- */
+
+extern void rf_lane_flow_attach(RfLaneThread *lane, uint32_t flow);
+
+/* Look at a flow: send what can be sent. */
+extern void rf_lane_flow_serve(RfLaneThread *lane, uint32_t flow);
+
+/* The peer's immediate. False: it is not what it may be; *error says why. */
+extern bool rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *error);
+
+/* A work request of the flow has completed. */
+extern void rf_lane_flow_posted(RfLaneThread *lane, const LanePost *post);
+
+/* Its connection is gone. */
+extern void rf_lane_flow_fail(RfLaneThread *lane, uint32_t flow, const RfError *error);
+
+/* Probe for what is due; returns milliseconds until the next one is, -1 when no flow waits for credit. */
+extern int	rf_lane_flow_probe(RfLaneThread *lane);
+
+#endif

@@ -1,0 +1,511 @@
+/*
+ * lane_flow.c - the flows of a lane: which work requests they need, what arrives for them, when they end.
+ *
+ * Plain C, the lane's thread only. The lane's transitions of the status words are here (READY -> IN_FLIGHT -> FREE of a send
+ * buffer, FREE -> FULL of a receive buffer); the backends' are in src/flow/slots.c. It posts nothing itself: requests go to the
+ * chain of their connection, which lane.c posts at the end of the round.
+ *
+ * Every word of an immediate is checked against what this side knows before it changes anything.
+ */
+#include <string.h>
+
+#include "lane.h"
+
+#define PROBE_BACKOFF_LIMIT		32		/* times probe_ms */
+
+static void
+wake(RfLaneThread *lane, RfFlow *flow)
+{
+	if (atomic_exchange(&flow->waiting, RF_WAIT_NONE) != RF_WAIT_NONE)
+		lane->config.wake_owner(flow);
+}
+
+/* Wake a producer when what it sleeps for is there. The words it looks at were stored before. */
+static void
+wake_producer(RfLaneThread *lane, const LaneFlow *local, RfFlow *flow)
+{
+	uint32_t	waiting = atomic_load(&flow->waiting);
+	uint64_t	handed;
+
+	if (waiting == RF_WAIT_NONE)
+		return;
+	handed = atomic_load_explicit(&flow->handed, memory_order_relaxed);
+	if (atomic_load_explicit(&flow->stop, memory_order_relaxed) == 0)
+	{
+		/*
+		 * Half of its slots, so that it does not switch context for each. It cannot wait for
+		 * ever: the reader gives back all it has before it waits for us, and then all are free.
+		 */
+		if (waiting == RF_WAIT_SLOTS &&
+			local->slot_count - (handed - local->done) < (local->slot_count + 1) / 2)
+			return;
+		if (waiting == RF_WAIT_ACK && local->credit != handed)
+			return;
+	}
+	wake(lane, flow);
+}
+
+/* ---------- waiting for credit ---------- */
+
+static void
+starving_add(RfLaneThread *lane, int32_t index)
+{
+	LaneFlow   *local = &lane->local[index];
+
+	local->starving = true;
+	local->probe_at = lane->now + (int64_t) local->probe_wait_ms * 1000;
+	local->next_starving = LANE_NONE;
+	local->previous_starving = lane->starving_tail;
+	if (lane->starving_tail == LANE_NONE)
+		lane->starving_head = index;
+	else
+		lane->local[lane->starving_tail].next_starving = index;
+	lane->starving_tail = index;
+}
+
+static void
+starving_remove(RfLaneThread *lane, int32_t index)
+{
+	LaneFlow   *local = &lane->local[index];
+
+	if (!local->starving)
+		return;
+	local->starving = false;
+	if (local->previous_starving == LANE_NONE)
+		lane->starving_head = local->next_starving;
+	else
+		lane->local[local->previous_starving].next_starving = local->next_starving;
+	if (local->next_starving == LANE_NONE)
+		lane->starving_tail = local->previous_starving;
+	else
+		lane->local[local->next_starving].previous_starving = local->previous_starving;
+}
+
+int
+rf_lane_flow_probe(RfLaneThread *lane)
+{
+	int64_t		first = INT64_MAX;
+	int32_t		next;
+
+	for (int32_t index = lane->starving_head; index != LANE_NONE; index = next)
+	{
+		LaneFlow   *local = &lane->local[index];
+
+		next = local->next_starving;
+		if (local->probe_at <= lane->now && !lane->connections[local->peer].failed)
+		{
+			RfWr	   *wr = NULL;
+
+			if (atomic_load(&lane->flows[index].handed) > local->moved)
+				wr = rf_lane_request(lane, index, RF_IMM_PROBE, 0, 0);
+			if (wr != NULL)
+			{
+				wr->imm = RF_IMM(RF_IMM_PROBE, local->remote_flow, 0);
+				lane_count(&lane->flows[index].stats.probes, 1);
+				/* The sender need not have rung: this visit, too, found READY slots and no credit. */
+				lane_count(&lane->flows[index].stats.credit_stalls, 1);
+			}
+			/* A reader may be at rest for hours (a cursor): ask it less and less often. */
+			if (local->probe_wait_ms < lane->config.probe_ms * PROBE_BACKOFF_LIMIT)
+				local->probe_wait_ms *= 2;
+			local->probe_at = lane->now + (int64_t) local->probe_wait_ms * 1000;
+		}
+		if (local->probe_at > lane->now && local->probe_at < first)
+			first = local->probe_at;
+	}
+	if (first == INT64_MAX)
+		return -1;
+	return (int) ((first - lane->now) / 1000) + 1;
+}
+
+/* ---------- sending ---------- */
+
+/* Bytes of a filled slot. The header is our own backend's; the bound keeps a bug from becoming a leak. */
+static uint32_t
+slot_bytes(const LaneFlow *local, uint64_t slot)
+{
+	const RfSlotHeader *header = (const RfSlotHeader *)
+		(local->buffers + (size_t) (slot % local->slot_count) * local->slot_size);
+	uint32_t	room = local->slot_size - (uint32_t) sizeof(RfSlotHeader);
+
+	return (uint32_t) sizeof(RfSlotHeader) + (header->length < room ? header->length : room);
+}
+
+/*
+ * Send the READY slots from `local->moved` up to `limit`. Neighbours go as one work request when the first of them is (almost) full, since the
+ * hole between their payloads has to travel too. Returns false when the send queue is full.
+ */
+static bool
+send_slots(RfLaneThread *lane, uint32_t index, LaneFlow *local, RfFlow *flow, uint64_t limit)
+{
+	uint32_t	merge_limit = lane->config.merge_limit;
+
+	if (merge_limit > lane->max_message)
+		merge_limit = lane->max_message;
+
+	while (local->moved < limit)
+	{
+		uint64_t	first = local->moved;
+		uint64_t	next = first + 1;
+		uint32_t	place = (uint32_t) (first % local->slot_count);
+		uint32_t	bytes = slot_bytes(local, first);
+		uint32_t	last_bytes = bytes;
+		RfWr	   *wr;
+		RfSge	   *sge;
+
+		while (next < limit && next % local->slot_count != 0 &&
+			   local->slot_size - last_bytes <= LANE_MERGE_GAP)
+		{
+			uint32_t	next_bytes = slot_bytes(local, next);
+			uint32_t	merged = (uint32_t) (next - first) * local->slot_size + next_bytes;
+
+			if (merged > merge_limit)
+				break;
+			bytes = merged;
+			last_bytes = next_bytes;
+			next++;
+		}
+
+		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_DATA, (uint32_t) (next - first), bytes);
+		if (wr == NULL)
+			return false;
+		for (uint64_t slot = first; slot < next; slot++)
+			atomic_store_explicit(&flow->status[slot % local->slot_count], RF_SLOT_IN_FLIGHT,
+								  memory_order_relaxed);
+		sge = (RfSge *) wr->sge;
+		sge->addr = local->buffers + (size_t) place * local->slot_size;
+		sge->length = bytes;
+		sge->lkey = local->lkey;
+		wr->num_sge = 1;
+		wr->remote_addr = local->remote_addr + (uint64_t) place * local->slot_size;
+		wr->rkey = local->rkey;
+		wr->imm = RF_IMM(RF_IMM_DATA, local->remote_flow, next);
+		local->moved = next;
+		lane_count(&flow->stats.merged, next - first - 1);
+	}
+	return true;
+}
+
+/* Send the one END of our side; the flow is over when the peer's is here too and ours has left. */
+static void
+send_end(RfLaneThread *lane, uint32_t index, LaneFlow *local, uint32_t value)
+{
+	RfWr	   *wr = rf_lane_request(lane, (int32_t) index, RF_IMM_END, 0, 0);
+
+	if (wr == NULL)
+		return;
+	wr->imm = RF_IMM(RF_IMM_END, local->remote_flow, value);
+	local->end_sent = true;
+}
+
+static void
+detach(RfLaneThread *lane, uint32_t index)
+{
+	LaneFlow   *local = &lane->local[index];
+
+	starving_remove(lane, (int32_t) index);
+	local->attached = false;
+}
+
+static void
+detach_if_over(RfLaneThread *lane, uint32_t index)
+{
+	LaneFlow   *local = &lane->local[index];
+
+	if (!local->end_done || !local->end_received)
+		return;
+	detach(lane, index);
+	rf_lane_notice(lane, RF_LANE_FLOW_DETACHED, local->peer, index);
+}
+
+static void
+serve_producer(RfLaneThread *lane, uint32_t index)
+{
+	LaneFlow   *local = &lane->local[index];
+	RfFlow	   *flow = &lane->flows[index];
+	bool		closing = atomic_load(&flow->state) == RF_FLOW_CLOSING;
+	bool		stopped = atomic_load(&flow->stop) != 0;
+	uint64_t	handed = atomic_load(&flow->handed);
+	uint64_t	limit = local->credit + local->slot_count;
+
+	if (local->end_sent)
+		return;
+
+	if (!closing && !stopped)
+	{
+		if (!send_slots(lane, index, local, flow, handed < limit ? handed : limit))
+			return;
+		if (handed > local->moved)
+			lane_count(&flow->stats.credit_stalls, 1);
+
+		/* From here the backend does not ring until credit comes, so the time to probe runs already. */
+		if (local->moved == limit && !local->starving)
+		{
+			local->probe_wait_ms = lane->config.probe_ms;
+			starving_add(lane, (int32_t) index);
+		}
+		return;
+	}
+
+	/* What was not sent yet is discarded; what is in flight must have landed before the peer may reuse anything. */
+	starving_remove(lane, (int32_t) index);
+	if (closing && local->done == local->moved)
+		send_end(lane, index, local,
+				 atomic_load(&flow->abandoned) == 0 ? RF_END_CLEAN :
+				 stopped ? RF_END_STOPPED : RF_END_FAILED);
+}
+
+static void
+serve_consumer(RfLaneThread *lane, uint32_t index)
+{
+	LaneFlow   *local = &lane->local[index];
+	RfFlow	   *flow = &lane->flows[index];
+	bool		closing = atomic_load(&flow->state) == RF_FLOW_CLOSING;
+	uint64_t	released = atomic_load(&flow->handed);
+	RfWr	   *wr;
+
+	if (local->end_sent)
+		return;
+
+	/* Also when closing: the last credit acknowledges the end of the stream. */
+	if (released > local->credit && !local->end_received)
+	{
+		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_CREDIT, 0, 0);
+		if (wr == NULL)
+			return;
+		wr->imm = RF_IMM(RF_IMM_CREDIT, local->remote_flow, released);
+		local->credit = released;
+		atomic_store(&flow->credit, released);
+		lane_count(&flow->stats.credits_sent, 1);
+	}
+
+	if (!closing)
+		return;
+
+	/*
+	 * Not before something came: the news that the flow is open takes another way to the producer's engine, and a STOP that
+	 * overtakes it would name a flow that is not attached there.
+	 */
+	if (atomic_load(&flow->stop) != 0 && local->moved > 0 && !local->end_received &&
+		!local->stop_sent)
+	{
+		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_STOP, 0, 0);
+		if (wr == NULL)
+			return;
+		wr->imm = RF_IMM(RF_IMM_STOP, local->remote_flow, 0);
+		local->stop_sent = true;
+	}
+	if (local->end_received)
+		send_end(lane, index, local, local->stop_sent ? RF_END_STOPPED : RF_END_CLEAN);
+}
+
+void
+rf_lane_flow_serve(RfLaneThread *lane, uint32_t index)
+{
+	LaneFlow   *local = &lane->local[index];
+
+	if (!local->attached || lane->connections[local->peer].failed)
+		return;
+	if (local->producer)
+		serve_producer(lane, index);
+	else
+		serve_consumer(lane, index);
+}
+
+/* ---------- what comes ---------- */
+
+void
+rf_lane_flow_posted(RfLaneThread *lane, const LanePost *post)
+{
+	LaneFlow   *local = &lane->local[post->flow];
+	RfFlow	   *flow = &lane->flows[post->flow];
+
+	if (post->kind == RF_IMM_END)
+	{
+		local->end_done = true;
+		detach_if_over(lane, (uint32_t) post->flow);
+		return;
+	}
+	if (post->kind != RF_IMM_DATA)
+		return;
+
+	for (uint32_t i = 0; i < post->slots; i++, local->done++)
+		atomic_store(&flow->status[local->done % local->slot_count], RF_SLOT_FREE);
+	atomic_store(&flow->completed, local->done);
+	if (atomic_load_explicit(&flow->state, memory_order_relaxed) == RF_FLOW_CLOSING)
+		rf_lane_flow_serve(lane, (uint32_t) post->flow);
+	else
+		wake_producer(lane, local, flow);
+}
+
+static bool
+data_arrived(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t value, RfError *error)
+{
+	uint32_t	slots = (uint16_t) (value - (uint16_t) local->moved);
+	uint64_t	arrived = local->moved + slots;
+
+	if (slots == 0 || arrived > local->credit + local->slot_count || local->end_received)
+		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+						"the peer wrote into buffers it has no credit for");
+
+	if (atomic_load(&flow->state) == RF_FLOW_OPEN)
+	{
+		for (uint64_t slot = local->moved; slot < arrived; slot++)
+			atomic_store(&flow->status[slot % local->slot_count], RF_SLOT_FULL);
+		local->moved = arrived;
+		atomic_store(&flow->completed, arrived);
+		wake(lane, flow);
+	}
+	else
+	{
+		/* Nobody reads it; a STOP may have waited for it. */
+		local->moved = arrived;
+		rf_lane_flow_serve(lane, (uint32_t) (local - lane->local));
+	}
+	return true;
+}
+
+static bool
+credit_arrived(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t value, RfError *error)
+{
+	uint32_t	released = (uint16_t) (value - (uint16_t) local->credit);
+
+	if (local->credit + released > local->moved)
+		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+						"the peer released buffers that were not written");
+	if (released == 0)
+		return true;			/* answer to a probe: it is alive and has not moved */
+	local->credit += released;
+	atomic_store(&flow->credit, local->credit);
+	starving_remove(lane, (int32_t) (local - lane->local));
+	wake_producer(lane, local, flow);
+	return true;
+}
+
+bool
+rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *error)
+{
+	uint32_t	index = RF_IMM_FLOW(wc->imm);
+	uint32_t	kind = RF_IMM_KIND(wc->imm);
+	uint32_t	value = RF_IMM_VALUE(wc->imm);
+	LaneFlow   *local;
+	RfFlow	   *flow;
+
+	if (index >= lane->config.shared->max_flows || !lane->local[index].attached ||
+		lane->local[index].peer != peer)
+		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+						"the peer sent an immediate for flow %u, which is not open towards it", index);
+	local = &lane->local[index];
+	flow = &lane->flows[index];
+
+	switch (kind)
+	{
+		case RF_IMM_DATA:
+			if (local->producer)
+				break;
+			return data_arrived(lane, local, flow, value, error);
+
+		case RF_IMM_CREDIT:
+			if (!local->producer || local->end_received)
+				break;
+			if (!credit_arrived(lane, local, flow, value, error))
+				return false;
+			rf_lane_flow_serve(lane, index);
+			return true;
+
+		case RF_IMM_PROBE:
+			if (local->producer || local->end_received)
+				break;
+			{
+				/* Tell what was released, also when that is nothing: the answer ends the doubt. */
+				uint64_t	released = atomic_load(&flow->handed);
+				RfWr	   *wr = rf_lane_request(lane, (int32_t) index, RF_IMM_CREDIT, 0, 0);
+
+				/* No room now: the next probe comes. */
+				if (wr == NULL)
+					return true;
+				wr->imm = RF_IMM(RF_IMM_CREDIT, local->remote_flow, released);
+				local->credit = released;
+				atomic_store(&flow->credit, released);
+				lane_count(&flow->stats.credits_sent, 1);
+			}
+			return true;
+
+		case RF_IMM_STOP:
+			if (!local->producer || local->end_received)
+				break;
+			atomic_store(&flow->stop, 1);
+			wake_producer(lane, local, flow);
+			rf_lane_flow_serve(lane, index);
+			return true;
+
+		case RF_IMM_END:
+			/* The reader's END answers the producer's. */
+			if (local->end_received || value > RF_END_FAILED ||
+				(local->producer && !local->end_sent))
+				break;
+			local->end_received = true;
+			atomic_store(&flow->remote_end, 1 + value);
+			if (local->producer)
+			{
+				detach_if_over(lane, index);
+				return true;
+			}
+			wake(lane, flow);
+			rf_lane_flow_serve(lane, index);
+			return true;
+	}
+	return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+					"the peer sent an immediate of kind %u that flow %u does not expect", kind, index);
+}
+
+/* ---------- life ---------- */
+
+void
+rf_lane_flow_attach(RfLaneThread *lane, uint32_t index)
+{
+	LaneFlow   *local = &lane->local[index];
+	RfFlow	   *flow = &lane->flows[index];
+
+	memset(local, 0, sizeof(*local));
+	local->attached = true;
+	local->producer = flow->role == RF_FLOW_PRODUCER;
+	local->peer = flow->peer;
+	local->remote_flow = flow->remote_flow;
+	local->slot_count = flow->slot_count;
+	local->slot_size = flow->slot_size;
+	local->buffers = flow->buffers;
+	local->lkey = flow->lkey;
+	local->rkey = flow->remote_rkey;
+	local->remote_addr = flow->remote_addr;
+
+	if (lane->connections[local->peer].qp == NULL)
+	{
+		RfError		error;
+
+		(void) rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "the connection to the peer is gone");
+		rf_lane_flow_fail(lane, index, &error);
+		return;
+	}
+	/* The backend may have rung, or gone, before we knew the flow. */
+	rf_lane_flow_serve(lane, index);
+}
+
+void
+rf_lane_flow_fail(RfLaneThread *lane, uint32_t index, const RfError *error)
+{
+	LaneFlow   *local = &lane->local[index];
+	RfFlow	   *flow = &lane->flows[index];
+	uint32_t	state = atomic_load(&flow->state);
+
+	/* The backend may go on to CLOSING at any time; one that is FAILED already keeps its first error. */
+	detach(lane, index);
+	if (state == RF_FLOW_OPEN)
+	{
+		flow->error = *error;
+		if (atomic_compare_exchange_strong(&flow->state, &state, RF_FLOW_FAILED))
+			wake(lane, flow);
+	}
+	if (state == RF_FLOW_CLOSING)
+		rf_lane_notice(lane, RF_LANE_FLOW_DETACHED, local->peer, index);
+}

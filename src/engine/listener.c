@@ -1,0 +1,306 @@
+/*
+ * listener.c - the engine's sockets: listening on TCP and on a local name, accepting, connecting.
+ *
+ * Anybody can connect; nobody is believed before peer.c and setup.c have seen a proof. So there is a limit on connections without one (the oldest gives way)
+ * and a deadline for each, and running out of descriptors pauses accepting instead of spinning.
+ */
+#include "postgres.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+#include "postmaster/postmaster.h"
+
+#include "rdma_fdw/guc.h"
+
+#include "engine_int.h"
+
+#define RF_MAX_UNAUTHENTICATED	64
+#define RF_ACCEPT_PAUSE_US		1000000
+
+static int64_t paused_until = 0;
+
+/* The first entry of listen_addresses; the loopback address when the server listens on local sockets only. */
+static void
+listen_host(char *host, size_t size)
+{
+	const char *from = rf_listen_address && rf_listen_address[0] ? rf_listen_address : ListenAddresses;
+	size_t		length;
+
+	while (from && (*from == ' ' || *from == ','))
+		from++;
+	length = from ? strcspn(from, ", ") : 0;
+	if (length == 0)
+		strlcpy(host, "127.0.0.1", size);
+	else
+		strlcpy(host, from, Min(size, length + 1));
+}
+
+static int
+bind_tcp(const struct addrinfo *address)
+{
+	int			on = 1;
+	int			off = 0;
+	int			fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -1;
+	(void) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (address->ai_family == AF_INET6)
+		(void) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	if (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, 128) != 0)
+	{
+		int			saved_errno = errno;
+
+		close(fd);
+		errno = saved_errno;
+		return -1;
+	}
+	return fd;
+}
+
+static uint32_t
+local_port(int fd)
+{
+	struct sockaddr_storage address;
+	socklen_t	length = sizeof(address);
+
+	if (getsockname(fd, (struct sockaddr *) &address, &length) != 0)
+		return 0;
+	return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *) &address)->sin6_port :
+				 ((struct sockaddr_in *) &address)->sin_port);
+}
+
+static socklen_t
+local_address(struct sockaddr_un *address, const char *name)
+{
+	memset(address, 0, sizeof(*address));
+	address->sun_family = AF_UNIX;
+	strlcpy(address->sun_path + 1, name, sizeof(address->sun_path) - 1);
+	return offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name);
+}
+
+bool
+rf_listen(RfError *error)
+{
+	char		host[256];
+	char		port[16];
+	struct addrinfo hints;
+	struct addrinfo *found = NULL;
+	struct addrinfo *one;
+	struct sockaddr_un name;
+	socklen_t	name_length;
+	bool		any;
+	int			rc;
+	int			fd = -1;
+
+	listen_host(host, sizeof(host));
+	any = strcmp(host, "*") == 0;
+	snprintf(port, sizeof(port), "%d", rf_engine_port);
+	memset(&hints, 0, sizeof(hints));
+	hints.ai_socktype = SOCK_STREAM;
+	hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+	rc = getaddrinfo(any ? NULL : host, port, &hints, &found);
+	if (rc != 0)
+		return rf_error(error, RF_ERROR_CONFIGURATION, NULL, "Set rdma_fdw.listen_address.",
+						"could not translate \"%.100s\" to an address: %s", host, gai_strerror(rc));
+
+	/* "*": a socket of IPv6 takes both kinds where there is IPv6. */
+	for (one = found; fd < 0 && any && one != NULL; one = one->ai_next)
+	{
+		if (one->ai_family == AF_INET6)
+			fd = bind_tcp(one);
+	}
+	for (one = found; fd < 0 && one != NULL; one = one->ai_next)
+		fd = bind_tcp(one);
+	freeaddrinfo(found);
+	if (fd < 0)
+		return rf_error(error, RF_ERROR_CONFIGURATION, NULL, "Set rdma_fdw.listen_address and rdma_fdw.engine_port.",
+						"could not listen on address %.80s, port %d: %s", host, rf_engine_port, strerror(errno));
+	rf_engine->listen_tcp.kind = RF_SOURCE_LISTEN;
+	rf_engine->listen_tcp.fd = fd;
+	atomic_store(&rf_shared->engine_port, local_port(fd));
+
+	/* The local name is for engines of this host; without it they use TCP. */
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	name_length = local_address(&name, rf_shared->engine_local_name);
+	if (fd < 0 || bind(fd, (struct sockaddr *) &name, name_length) != 0 || listen(fd, 128) != 0)
+	{
+		ereport(LOG,
+				(errcode_for_socket_access(),
+				 errmsg("rdma_fdw engine: could not listen on a local socket, engines of this host will use TCP: %m")));
+		if (fd >= 0)
+			close(fd);
+		fd = -1;
+		rf_shared->engine_local_name[0] = '\0';
+	}
+	rf_engine->listen_local.kind = RF_SOURCE_LISTEN;
+	rf_engine->listen_local.fd = fd;
+
+	if (!rf_watch(&rf_engine->listen_tcp, EPOLLIN) || (fd >= 0 && !rf_watch(&rf_engine->listen_local, EPOLLIN)))
+		return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "could not watch a socket: %s", strerror(errno));
+	return true;
+}
+
+/* Too many connections that have not proved anything: the one that had the most time goes. */
+static void
+drop_oldest(void)
+{
+	RfConnection *connection;
+	RfConnection *oldest = NULL;
+
+	for (connection = rf_engine->connections; connection; connection = connection->next)
+	{
+		if (connection->accepted && !connection->dead && connection->phase == RF_PHASE_HANDSHAKE &&
+			(oldest == NULL || connection->started_us < oldest->started_us))
+			oldest = connection;
+	}
+	if (oldest)
+	{
+		RfError		error;
+
+		memset(&error, 0, sizeof(error));
+		rf_error(&error, RF_ERROR_PROTOCOL, NULL, NULL, "too many connections that prove nothing");
+		rf_connection_fail(oldest, &error);
+	}
+}
+
+void
+rf_listener_event(RfSource *source)
+{
+	int			i;
+
+	/* Not more at once: others wait too. */
+	for (i = 0; i < 16; i++)
+	{
+		int			fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int			on = 1;
+
+		if (fd < 0)
+		{
+			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			{
+				ereport(LOG,
+						(errcode_for_socket_access(),
+						 errmsg("rdma_fdw engine: could not accept a connection: %m")));
+				rf_unwatch(&rf_engine->listen_tcp);
+				rf_unwatch(&rf_engine->listen_local);
+				paused_until = rf_now_us() + RF_ACCEPT_PAUSE_US;
+			}
+			return;
+		}
+		if (rf_engine->unauthenticated >= RF_MAX_UNAUTHENTICATED)
+			drop_oldest();
+		if (source == &rf_engine->listen_tcp)
+			(void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+		if (rf_connection_new(fd, true) == NULL)
+			close(fd);
+	}
+}
+
+void
+rf_listener_timers(int64_t now)
+{
+	if (paused_until == 0 || now < paused_until)
+		return;
+	paused_until = 0;
+	(void) rf_watch(&rf_engine->listen_tcp, EPOLLIN);
+	if (rf_engine->listen_local.fd >= 0)
+		(void) rf_watch(&rf_engine->listen_local, EPOLLIN);
+}
+
+int64_t
+rf_listener_deadline(void)
+{
+	return paused_until == 0 ? INT64_MAX : paused_until;
+}
+
+/* ---------- connecting ---------- */
+
+static int
+connect_to(const struct sockaddr *address, socklen_t length, RfError *error)
+{
+	int			on = 1;
+	int			fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+	{
+		rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "could not create a socket: %s", strerror(errno));
+		return -1;
+	}
+	if (address->sa_family != AF_UNIX)
+		(void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (connect(fd, address, length) != 0 && errno != EINPROGRESS)
+	{
+		rf_error(error, RF_ERROR_CONNECTION, NULL, NULL, "could not connect: %s", strerror(errno));
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* Begin to connect to a numeric address. The result shows when the socket becomes writable. */
+int
+rf_start_connect(const char *address, uint32_t port, RfError *error)
+{
+	struct addrinfo hints;
+	struct addrinfo *found = NULL;
+	char		service[16];
+	int			fd;
+
+	snprintf(service, sizeof(service), "%u", port);
+	memset(&hints, 0, sizeof(hints));
+	hints.ai_socktype = SOCK_STREAM;
+	hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+	if (getaddrinfo(address, service, &hints, &found) != 0)
+	{
+		rf_error(error, RF_ERROR_CONFIGURATION, NULL, NULL, "\"%.100s\" is not an address", address);
+		return -1;
+	}
+	fd = connect_to(found->ai_addr, found->ai_addrlen, error);
+	freeaddrinfo(found);
+	return fd;
+}
+
+int
+rf_start_connect_local(const char *name)
+{
+	struct sockaddr_un address;
+	socklen_t	length = local_address(&address, name);
+	RfError		error;
+
+	return connect_to((struct sockaddr *) &address, length, &error);
+}
+
+/* One more connection to where this control connection goes. */
+int
+rf_start_connect_like(int control_fd, RfError *error)
+{
+	struct sockaddr_storage address;
+	socklen_t	length = sizeof(address);
+
+	if (getpeername(control_fd, (struct sockaddr *) &address, &length) != 0)
+	{
+		rf_error(error, RF_ERROR_CONNECTION, NULL, NULL, "could not connect: %s", strerror(errno));
+		return -1;
+	}
+	return connect_to((struct sockaddr *) &address, length, error);
+}
+
+void
+rf_socket_address(int fd, char *text, size_t size)
+{
+	struct sockaddr_storage address;
+	socklen_t	length = sizeof(address);
+
+	if (getpeername(fd, (struct sockaddr *) &address, &length) != 0 ||
+		getnameinfo((struct sockaddr *) &address, length, text, size, NULL, 0, NI_NUMERICHOST) != 0)
+		strlcpy(text, "local socket", size);
+}

@@ -1,0 +1,503 @@
+/*
+ * main.c - the engine: a background worker that owns the device, the lanes, the registered memory and all connections to other engines.
+ *
+ * Here: start, the loop of the main thread, its timers, and the end. The loop sleeps on the process latch and on one epoll descriptor in which
+ * everything else hangs, so an engine with nothing to do uses no processor time. What the sources mean is in listener.c, peer.c,
+ * setup.c and open.c. The main thread is the only thread that calls PostgreSQL; lanes report through events.
+ */
+#include "postgres.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+#include "rdma_fdw/guc.h"
+
+#include "engine_int.h"
+
+#define RF_EVENTS_AT_ONCE	64
+#define RF_QP_MAX_WR		512
+#define RF_QP_MAX_RECV		1024
+#define RF_CQ_DEPTH			8192
+
+RfEngine   *rf_engine = NULL;
+
+PGDLLEXPORT void rf_engine_main(Datum arg);
+
+static int64_t
+clock_us(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* For deadlines, the same in all processes. */
+int64_t
+rf_now_us(void)
+{
+	return clock_us(CLOCK_MONOTONIC);
+}
+
+/* For people to read. */
+int64_t
+rf_wall_us(void)
+{
+	return clock_us(CLOCK_REALTIME);
+}
+
+bool
+rf_watch(RfSource *source, uint32_t events)
+{
+	struct epoll_event event;
+	int			what = source->events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+
+	if (source->events == events)
+		return true;
+	memset(&event, 0, sizeof(event));
+	event.events = events;
+	event.data.ptr = source;
+	if (epoll_ctl(rf_engine->epoll_fd, what, source->fd, &event) != 0)
+		return false;
+	source->events = events;
+	return true;
+}
+
+void
+rf_unwatch(RfSource *source)
+{
+	if (source->events != 0 && source->fd >= 0)
+		epoll_ctl(rf_engine->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+	source->events = 0;
+}
+
+void
+rf_log_error(int level, const char *what, const RfError *error)
+{
+	ereport(level,
+			(errcode(rf_error_sqlstate(error->kind)),
+			 errmsg("rdma_fdw engine: %s: %s", what, error->message),
+			 error->detail[0] ? errdetail_internal("%s", error->detail) : 0,
+			 error->hint[0] ? errhint("%s", error->hint) : 0));
+}
+
+/* How we introduce ourselves; every connection gets a nonce of its own. */
+void
+rf_own_hello(RfControlHello *hello)
+{
+	memset(hello, 0, sizeof(*hello));
+	hello->node = rf_shared->node;
+	rf_type_image(&hello->image);
+	memcpy(hello->host, rf_engine->boot_id, sizeof(hello->host));
+	if (!pg_strong_random(hello->nonce, sizeof(hello->nonce)))
+		ereport(FATAL, (errmsg("rdma_fdw engine: could not get random bytes")));
+	hello->lanes = rf_engine->lane_count > 0 ? rf_engine->lane_count : 1;
+	hello->provider = rf_engine->provider == &rf_provider_verbs ? 2 : 1;
+	if (rf_soft_transport == RF_SOFT_AUTO)
+		strlcpy(hello->local_name, rf_shared->engine_local_name, sizeof(hello->local_name));
+}
+
+/* Called by lanes: SetLatch only stores a flag and sends a signal. */
+static void
+wake_owner(RfFlow *flow)
+{
+	SetLatch(rf_proc_latch(flow->owner_proc));
+}
+
+void
+rf_flow_wake(RfFlow *flow)
+{
+	atomic_store(&flow->waiting, RF_WAIT_NONE);
+	wake_owner(flow);
+}
+
+/* Two engines of one boot may use local sockets. Zero when the kernel does not say: then never. */
+static void
+read_boot_id(uint8_t id[16])
+{
+	FILE	   *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	int			digits = 0;
+	int			c;
+
+	memset(id, 0, 16);
+	if (file == NULL)
+		return;
+	while (digits < 32 && (c = fgetc(file)) != EOF)
+	{
+		int			value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+
+		if (value >= 0)
+		{
+			id[digits / 2] = (uint8_t) (id[digits / 2] << 4 | value);
+			digits++;
+		}
+	}
+	fclose(file);
+}
+
+/* ---------- start ---------- */
+
+static void
+lane_settings(RfLaneConfig *config)
+{
+	config->poll_batch = rf_poll_batch;
+	config->poll_us = rf_poll_time;
+	config->probe_ms = rf_probe_time;
+	config->merge_limit = (uint32_t) rf_merge_limit * 1024;
+	config->chain_limit = rf_chain_limit;
+}
+
+static bool
+open_device(const RfProvider *provider, RfError *error)
+{
+	RfProviderConfig config;
+
+	memset(&config, 0, sizeof(config));
+	config.device = rf_device && rf_device[0] ? rf_device : NULL;
+	config.port = rf_device_port;
+	config.gid_index = rf_gid_index;
+	config.mtu = rf_mtu;
+	config.traffic_class = rf_traffic_class;
+	config.service_level = rf_service_level;
+	config.timeout = rf_ack_timeout;
+	config.retry_count = rf_retry_count;
+	config.rnr_retry = rf_rnr_retry;
+	config.memory_to_register = rf_shared->segment_count * rf_shared->segment_size;
+	config.soft_tcp_only = rf_soft_transport == RF_SOFT_TCP;
+	rf_engine->device = provider->device_open(&config, error);
+	if (rf_engine->device == NULL)
+		return false;
+	rf_engine->provider = provider;
+	provider->device_caps(rf_engine->device, &rf_engine->caps);
+	return true;
+}
+
+static void
+choose_device(void)
+{
+	RfError		error;
+
+	memset(&error, 0, sizeof(error));
+	memset(&rf_shared->device_error, 0, sizeof(rf_shared->device_error));
+	memset(&rf_shared->device, 0, sizeof(rf_shared->device));
+	if (rf_provider != RF_PROVIDER_SOFT && !open_device(&rf_provider_verbs, &error))
+	{
+		rf_shared->device_error = error;
+		if (rf_provider == RF_PROVIDER_VERBS)
+		{
+			/* The engine stays, so that rdma.check can say what is wrong, and every use gets this error. */
+			rf_log_error(LOG, "no usable RDMA device", &error);
+			return;
+		}
+		/* Nothing is wrong, so one line without the advice; rdma.check has that. */
+		ereport(LOG,
+				(errmsg("rdma_fdw engine: using shared memory and TCP: %s", error.message)));
+	}
+	if (rf_engine->provider == NULL && !open_device(&rf_provider_soft, &error))
+	{
+		rf_shared->device_error = error;
+		rf_log_error(LOG, "the software transport cannot be used", &error);
+		return;
+	}
+	rf_shared->device = rf_engine->caps;
+}
+
+static bool
+start_lanes(void)
+{
+	uint32_t	i;
+	RfError		error;
+	RfLaneConfig config;
+
+	memset(&config, 0, sizeof(config));
+	config.shared = rf_shared;
+	config.provider = rf_engine->provider;
+	config.device = rf_engine->device;
+	config.cq_depth = RF_CQ_DEPTH;
+	config.max_wr = RF_QP_MAX_WR;
+	if (rf_engine->caps.max_qp_wr > 0 && config.max_wr > (uint32_t) rf_engine->caps.max_qp_wr)
+		config.max_wr = rf_engine->caps.max_qp_wr;
+	rf_engine->qp_config.max_wr = config.max_wr;
+	rf_engine->qp_config.max_recv = RF_QP_MAX_RECV;
+	if (rf_engine->caps.max_qp_wr > 0 && rf_engine->qp_config.max_recv > rf_engine->caps.max_qp_wr)
+		rf_engine->qp_config.max_recv = rf_engine->caps.max_qp_wr;
+	lane_settings(&config);
+	config.main_wake_fd = rf_engine->lane_events.fd;
+	config.wake_owner = wake_owner;
+
+	for (i = 0; i < rf_shared->lane_count; i++)
+	{
+		config.lane = i;
+		memset(&error, 0, sizeof(error));
+		rf_engine->lanes[i] = rf_lane_start(&config, &error);
+		if (rf_engine->lanes[i] == NULL)
+		{
+			rf_log_error(LOG, "could not start a lane", &error);
+			return false;
+		}
+		rf_engine->lane_count = i + 1;
+	}
+	rf_engine->lane_config = config;
+	return true;
+}
+
+/*
+ * Stop the lanes before shared memory goes away, and let everybody know: flows fail, waiters look again. The sockets close with the
+ * process, which tells the peers.
+ */
+static void
+engine_exit(int code, Datum arg)
+{
+	RfError		error;
+	uint32_t	i;
+
+	atomic_store(&rf_shared->engine_pid, 0);
+	for (i = 0; i < rf_engine->lane_count; i++)
+		rf_lane_stop(rf_engine->lanes[i]);
+	rf_engine->lane_count = 0;
+
+	memset(&error, 0, sizeof(error));
+	rf_error(&error, RF_ERROR_CONNECTION, NULL, "The engine starts again by itself; repeat the query.",
+			 "the rdma_fdw engine of this node was stopped");
+	rf_flows_fail_all(&error);
+	for (i = 0; i < RF_MAX_PEERS; i++)
+	{
+		RfPeer	   *peer = &rf_shared->peers[i];
+
+		if (atomic_load(&peer->state) != RF_PEER_CLAIMED)
+			atomic_store(&peer->state, RF_PEER_FREE);
+		explicit_bzero(peer->token, sizeof(peer->token));
+		atomic_store(&peer->segments, 0);
+		rf_peers_wake(i);
+	}
+}
+
+static void
+start_engine(void)
+{
+	RfError		error;
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	uint32_t	i;
+
+	rf_engine = palloc0(sizeof(RfEngine));
+	rf_engine->flows = palloc0(sizeof(RfFlowWork) * rf_shared->max_flows);
+	MemoryContextSwitchTo(old);
+	rf_engine->listen_tcp.fd = rf_engine->listen_local.fd = -1;
+	rf_engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	rf_engine->lane_events.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (rf_engine->epoll_fd < 0 || rf_engine->lane_events.fd < 0)
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("rdma_fdw engine: could not create an event descriptor: %m")));
+	rf_engine->wake.kind = RF_SOURCE_WAKE;
+	rf_engine->wake.fd = rf_shared->engine_wake_fd;
+	rf_engine->lane_events.kind = RF_SOURCE_LANES;
+	if (!rf_watch(&rf_engine->wake, EPOLLIN) || !rf_watch(&rf_engine->lane_events, EPOLLIN))
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("rdma_fdw engine: could not watch an event descriptor: %m")));
+
+	read_boot_id(rf_engine->boot_id);
+	atomic_fetch_add(&rf_shared->engine_epoch, 1);
+	snprintf(rf_shared->engine_local_name, sizeof(rf_shared->engine_local_name), "rdma_fdw.%016llx.%u",
+			 (unsigned long long) rf_shared->node.generation, atomic_load(&rf_shared->engine_epoch));
+	for (i = 0; i < RF_MAX_PEERS; i++)
+	{
+		uint32_t	state = atomic_load(&rf_shared->peers[i].state);
+
+		/* Requests that came while no engine ran are served; whatever was connected is not any more. */
+		if (state != RF_PEER_CLAIMED && state != RF_PEER_REQUESTED)
+			atomic_store(&rf_shared->peers[i].state, RF_PEER_FREE);
+		rf_peers_wake(i);
+	}
+
+	before_shmem_exit(engine_exit, (Datum) 0);
+	choose_device();
+	rf_engine->pool = rf_pool_create(rf_shared, rf_engine->provider);
+	if (rf_engine->pool == NULL || !rf_flows_start())
+		ereport(FATAL, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("rdma_fdw engine: out of memory")));
+	if (rf_engine->provider != NULL && !start_lanes())
+		proc_exit(1);
+	memset(&error, 0, sizeof(error));
+	if (!rf_listen(&error))
+	{
+		rf_log_error(LOG, "could not listen for other engines", &error);
+
+		/* The port may come free; do not write this line every second. */
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10000, PG_WAIT_EXTENSION);
+		proc_exit(1);
+	}
+
+	rf_shared->engine_start_us = rf_wall_us();
+	atomic_store(&rf_shared->engine_pid, MyProcPid);
+	ereport(LOG,
+			(errmsg("rdma_fdw engine: ready on port %u, provider %s, %u lanes, %u segments of %llu MB",
+					atomic_load(&rf_shared->engine_port),
+					rf_engine->provider ? rf_engine->caps.provider : "none",
+					rf_engine->lane_count, rf_shared->segment_count,
+					(unsigned long long) (rf_shared->segment_size >> 20))));
+}
+
+/* ---------- the loop ---------- */
+
+static void
+drain(int fd)
+{
+	uint64_t	count;
+
+	if (read(fd, &count, sizeof(count)) < 0)
+		return;
+}
+
+static void
+lane_events(void)
+{
+	uint32_t	i;
+
+	for (i = 0; i < rf_engine->lane_count; i++)
+	{
+		RfLaneEvent event;
+
+		while (rf_lane_event(rf_engine->lanes[i], &event))
+		{
+			RfConnection *connection = event.peer >= 0 && event.peer < RF_MAX_PEERS ? rf_engine->by_peer[event.peer] : NULL;
+
+			switch (event.kind)
+			{
+				case RF_LANE_CONNECTION_LOST:
+					if (connection && connection->phase != RF_PHASE_DROPPING)
+						rf_connection_fail(connection, &event.error);
+					break;
+				case RF_LANE_CONNECTION_DROPPED:
+					rf_peer_lane_dropped(event.peer);
+					break;
+				case RF_LANE_FLOW_DETACHED:
+					rf_flow_detached(event.flow);
+					break;
+			}
+		}
+	}
+}
+
+static long
+next_timeout(int64_t now)
+{
+	int64_t		due = rf_connections_deadline();
+	int64_t		other = rf_flows_deadline();
+
+	if (other < due)
+		due = other;
+	other = rf_listener_deadline();
+	if (other < due)
+		due = other;
+	if (due == INT64_MAX)
+		return -1;
+	if (due <= now)
+		return 0;
+	return Min((due - now) / 1000 + 1, 3600 * 1000);
+}
+
+static void
+one_round(void)
+{
+	struct epoll_event events[RF_EVENTS_AT_ONCE];
+	int			count = epoll_wait(rf_engine->epoll_fd, events, RF_EVENTS_AT_ONCE, 0);
+	int			i;
+	int64_t		now;
+
+	for (i = 0; i < count; i++)
+	{
+		RfSource   *source = events[i].data.ptr;
+
+		/* An earlier event of this round may have closed it; its memory is there until the round is over. */
+		if (source->events == 0)
+			continue;
+		switch (source->kind)
+		{
+			case RF_SOURCE_WAKE:
+				drain(source->fd);
+				rf_peers_requested();
+				rf_flows_requested();
+				break;
+			case RF_SOURCE_LANES:
+				drain(source->fd);
+				lane_events();
+				break;
+			case RF_SOURCE_LISTEN:
+				rf_listener_event(source);
+				break;
+			case RF_SOURCE_CONTROL:
+				rf_connection_event((RfConnection *) source, events[i].events);
+				break;
+			case RF_SOURCE_DATA:
+				rf_setup_socket_event((RfDataSocket *) source, events[i].events);
+				break;
+		}
+	}
+
+	now = rf_now_us();
+	rf_connections_timers(now);
+	rf_flows_timers(now);
+	rf_listener_timers(now);
+	rf_connections_reap();
+}
+
+void
+rf_engine_main(Datum arg)
+{
+	WaitEventSet *set;
+	WaitEvent	event;
+	uint32		wait_event;
+
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+
+	if (rf_shared == NULL)
+		proc_exit(1);
+	start_engine();
+
+	wait_event = rf_wait_event_new("RdmaEngineMain");
+	MemoryContextSwitchTo(TopMemoryContext);
+	set = rf_create_wait_event_set(3);
+	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+	AddWaitEventToSet(set, WL_SOCKET_READABLE, rf_engine->epoll_fd, NULL, NULL);
+
+	/* What was asked for before we were there. */
+	rf_peers_requested();
+	rf_flows_requested();
+
+	while (!ShutdownRequestPending)
+	{
+		(void) WaitEventSetWait(set, next_timeout(rf_now_us()), &event, 1, wait_event);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			uint32_t	i;
+
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+			lane_settings(&rf_engine->lane_config);
+			for (i = 0; i < rf_engine->lane_count; i++)
+				rf_lane_tune(rf_engine->lanes[i], &rf_engine->lane_config);
+		}
+		one_round();
+	}
+
+	/* Exit code 1 has the postmaster start us again, unless it is shutting down. */
+	ereport(LOG, (errmsg("rdma_fdw engine: stopping")));
+	proc_exit(1);
+}

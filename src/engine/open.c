@@ -1,0 +1,540 @@
+/*
+ * open.c - opening and freeing of flows, by the engine's main thread.
+ *
+ * A producer's backend asks for a flow (OPENING); its engine asks the reader's engine (OPEN), which finds receive buffers, hands the flow to a lane and
+ * answers (OPENED); the producer's engine finds send buffers and hands its side to a lane. From then on the lanes work alone until they say
+ * that a flow is detached; its buffers then go back to the pool. Who finds no buffers waits as long as rdma_fdw.buffer_wait is in its session.
+ *
+ * Flow indexes in messages come from the peer: a flow is touched only when its entry, its peer and its key fit.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "rdma_fdw/guc.h"
+
+#include "engine_int.h"
+
+static void try_consumer(uint32_t index);
+static void try_producer(uint32_t index);
+static void forget_stale(uint32_t index);
+
+static RfConnection *
+connection_up(int peer)
+{
+	RfConnection *connection = peer >= 0 && peer < RF_MAX_PEERS ? rf_engine->by_peer[peer] : NULL;
+
+	return connection && connection->phase == RF_PHASE_UP ? connection : NULL;
+}
+
+static void
+set_phase(uint32_t index, RfFlowPhase phase)
+{
+	RfFlowWork *work = &rf_engine->flows[index];
+
+	if (work->phase == RF_OPEN_BUFFERS)
+		atomic_fetch_sub(&rf_shared->waiting_for_buffers, 1);
+	if (phase == RF_OPEN_BUFFERS)
+		atomic_fetch_add(&rf_shared->waiting_for_buffers, 1);
+	if (work->phase == RF_OPEN_ATTACHED)
+		rf_engine->lane_flows[work->lane]--;
+	if (phase == RF_OPEN_ATTACHED)
+		rf_engine->lane_flows[work->lane]++;
+	work->phase = phase;
+}
+
+/* The entry is ours alone now (CLOSING, and no lane knows it): give back its buffers and free it. */
+static void
+free_flow(uint32_t index)
+{
+	RfFlow	   *flow = &rf_shared->flows[index];
+	RfFlowWork *work = &rf_engine->flows[index];
+
+	set_phase(index, RF_OPEN_NONE);
+	rf_pool_return(rf_engine->pool, &work->block);
+	flow->buffers = NULL;
+	atomic_store(&flow->state, RF_FLOW_FREE);
+}
+
+/* From a state that waits for the engine to FAILED; a backend that was faster is CLOSING and knows. */
+static bool
+fail_flow(uint32_t index, RfFlowState from, const RfError *error)
+{
+	RfFlow	   *flow = &rf_shared->flows[index];
+	uint32_t	expected = from;
+
+	/* Not of one that is FAILED already: its backend may be reading why. */
+	if (atomic_load(&flow->state) != from)
+		return false;
+	flow->error = *error;
+	if (!atomic_compare_exchange_strong(&flow->state, &expected, RF_FLOW_FAILED))
+		return false;
+	rf_flow_wake(flow);
+	return true;
+}
+
+/* Buffers came back: those that wait for some may try again. */
+static void
+retry_waiting(void)
+{
+	uint32_t	i;
+
+	for (i = 0; i < rf_shared->max_flows && atomic_load(&rf_shared->waiting_for_buffers) > 0; i++)
+	{
+		if (rf_engine->flows[i].phase != RF_OPEN_BUFFERS)
+			continue;
+		if (rf_engine->flows[i].producer)
+			try_producer(i);
+		else
+			try_consumer(i);
+	}
+}
+
+static void
+wait_for_buffers(uint32_t index)
+{
+	RfFlowWork *work = &rf_engine->flows[index];
+
+	if (work->phase == RF_OPEN_BUFFERS)
+		return;
+	atomic_fetch_add(&rf_shared->buffer_waits, 1);
+	work->deadline_us = rf_now_us() + (int64_t) rf_shared->flows[index].buffer_wait_ms * 1000;
+	set_phase(index, RF_OPEN_BUFFERS);
+}
+
+static void
+no_buffers(RfError *error, uint32_t index, const char *where)
+{
+	memset(error, 0, sizeof(*error));
+	rf_error(error, RF_ERROR_RESOURCES, NULL,
+			 "Raise rdma_fdw.buffer_memory or rdma_fdw.buffer_wait there, or lower rdma_fdw.receive_buffers or rdma_fdw.receive_buffer_size.",
+			 "no free buffer memory for a stream on the %s node within %u ms", where, rf_shared->flows[index].buffer_wait_ms);
+}
+
+/* ---------- the producer's side ---------- */
+
+static void
+start_open(uint32_t index)
+{
+	RfFlow	   *flow = &rf_shared->flows[index];
+	RfFlowWork *work = &rf_engine->flows[index];
+	RfConnection *connection = connection_up(flow->peer);
+	RfControlOpen open;
+	uint32_t	i;
+
+	work->producer = true;
+	work->peer = flow->peer;
+	work->block.segment = -1;
+	work->lane = 0;
+	if (connection == NULL)
+	{
+		RfError		error;
+
+		memset(&error, 0, sizeof(error));
+		rf_error(&error, RF_ERROR_CONNECTION, NULL, "Repeat the query.", "the connection to the reader's engine is gone");
+		(void) fail_flow(index, RF_FLOW_OPENING, &error);
+		return;
+	}
+	for (i = 1; i < connection->lanes; i++)
+	{
+		if (rf_engine->lane_flows[i] < rf_engine->lane_flows[work->lane])
+			work->lane = i;
+	}
+	memset(&open, 0, sizeof(open));
+	open.producer_flow = index;
+	open.consumer_flow = flow->remote_flow;
+	open.key = flow->key;
+	open.lane = work->lane;
+	set_phase(index, RF_OPEN_SENT);
+	rf_connection_send(connection, RF_CONTROL_OPEN, &open, sizeof(open));
+}
+
+/* OPENED came: send buffers, then the lane. When the backend has gone already, the lane only exchanges the ENDs. */
+static void
+try_producer(uint32_t index)
+{
+	RfFlow	   *flow = &rf_shared->flows[index];
+	RfFlowWork *work = &rf_engine->flows[index];
+	RfConnection *connection = rf_engine->by_peer[work->peer];
+	RfError		error;
+	uint32_t	expected = RF_FLOW_OPENING;
+
+	memset(&error, 0, sizeof(error));
+	flow->buffers = NULL;
+	if (atomic_load(&flow->state) == RF_FLOW_OPENING)
+	{
+		switch (rf_pool_take(rf_engine->pool, work->peer, connection->domain,
+							 (size_t) work->opened.slot_count * work->opened.slot_size, &work->block, &error))
+		{
+			case RF_POOL_TAKEN:
+				flow->buffers = rf_pool_address(rf_engine->pool, &work->block);
+				flow->lkey = rf_pool_region(rf_engine->pool, &work->block)->lkey;
+				break;
+			case RF_POOL_NONE_FREE:
+				if (work->phase != RF_OPEN_BUFFERS || rf_now_us() < work->deadline_us)
+				{
+					wait_for_buffers(index);
+					return;
+				}
+				no_buffers(&error, index, "sending");
+				(void) fail_flow(index, RF_FLOW_OPENING, &error);
+				break;
+			case RF_POOL_FAILED:
+				(void) fail_flow(index, RF_FLOW_OPENING, &error);
+				break;
+		}
+	}
+	flow->slot_count = work->opened.slot_count;
+	flow->slot_size = work->opened.slot_size;
+	flow->remote_addr = work->opened.remote_addr;
+	flow->remote_rkey = work->opened.rkey;
+	flow->lane = work->lane;
+	if (flow->buffers && atomic_compare_exchange_strong(&flow->state, &expected, RF_FLOW_OPEN))
+		atomic_fetch_add(&rf_shared->peers[work->peer].flows_opened, 1);
+	set_phase(index, RF_OPEN_ATTACHED);
+	rf_lane_attach_flow(rf_engine->lanes[work->lane], index);
+	rf_flow_wake(flow);
+}
+
+void
+rf_flow_handle_opened(RfConnection *connection, const RfControlOpened *opened)
+{
+	RfFlowWork *work;
+
+	if (opened->producer_flow >= rf_shared->max_flows ||
+		(work = &rf_engine->flows[opened->producer_flow])->phase != RF_OPEN_SENT || work->peer != connection->peer ||
+		rf_shared->flows[opened->producer_flow].remote_flow != opened->consumer_flow)
+	{
+		RfError		error;
+
+		memset(&error, 0, sizeof(error));
+		rf_error(&error, RF_ERROR_PROTOCOL, NULL, NULL, "it opened a stream that was not asked for");
+		rf_connection_fail(connection, &error);
+		return;
+	}
+	work->opened = *opened;
+	try_producer(opened->producer_flow);
+}
+
+void
+rf_flow_handle_open_failed(RfConnection *connection, const RfControlOpenFailed *failed)
+{
+	uint32_t	index = failed->producer_flow;
+	RfFlowWork *work;
+	RfError		error;
+
+	memset(&error, 0, sizeof(error));
+	if (index >= rf_shared->max_flows || (work = &rf_engine->flows[index])->phase != RF_OPEN_SENT ||
+		work->peer != connection->peer)
+	{
+		rf_error(&error, RF_ERROR_PROTOCOL, NULL, NULL, "it refused a stream that was not asked for");
+		rf_connection_fail(connection, &error);
+		return;
+	}
+	rf_error(&error, failed->reason, NULL,
+			 failed->reason == RF_ERROR_RESOURCES ?
+			 "Raise rdma_fdw.buffer_memory or rdma_fdw.buffer_wait on the reading node." :
+			 failed->reason == RF_ERROR_CONFIGURATION ?
+			 "See rdma_fdw.segment_size, rdma_fdw.receive_buffers and rdma_fdw.receive_buffer_size on the reading node." : NULL,
+			 "%s", failed->message);
+	set_phase(index, RF_OPEN_NONE);
+	if (!fail_flow(index, RF_FLOW_OPENING, &error))
+		free_flow(index);
+}
+
+/* ---------- the consumer's side ---------- */
+
+static void
+refuse_open(RfConnection *connection, uint32_t producer_flow, RfErrorKind reason, const char *message)
+{
+	RfControlOpenFailed failed;
+
+	atomic_fetch_add(&rf_shared->flows_refused, 1);
+	memset(&failed, 0, sizeof(failed));
+	failed.producer_flow = producer_flow;
+	failed.reason = reason;
+	strlcpy(failed.message, message, sizeof(failed.message));
+	rf_connection_send(connection, RF_CONTROL_OPEN_FAILED, &failed, sizeof(failed));
+}
+
+static bool
+still_listening(uint32_t index, const RfControlOpen *open, int peer)
+{
+	RfFlow	   *flow = &rf_shared->flows[index];
+
+	return atomic_load(&flow->state) == RF_FLOW_LISTENING && flow->role == RF_FLOW_CONSUMER &&
+		flow->key == open->key && flow->peer == peer;
+}
+
+static void
+try_consumer(uint32_t index)
+{
+	RfFlow	   *flow = &rf_shared->flows[index];
+	RfFlowWork *work = &rf_engine->flows[index];
+	RfConnection *connection = rf_engine->by_peer[work->peer];
+	uint32_t	expected = RF_FLOW_LISTENING;
+	uint32_t	slot_count = flow->slot_count;
+	uint32_t	slot_size = flow->slot_size;
+	RfControlOpened opened;
+	RfError		error;
+
+	memset(&error, 0, sizeof(error));
+	if (!still_listening(index, &work->open, work->peer))
+	{
+		set_phase(index, RF_OPEN_NONE);
+		refuse_open(connection, work->open.producer_flow, RF_ERROR_CONNECTION, "the reader does not wait for this stream any more");
+		return;
+	}
+	switch (rf_pool_take(rf_engine->pool, work->peer, connection->domain, (size_t) slot_count * slot_size, &work->block, &error))
+	{
+		case RF_POOL_TAKEN:
+			break;
+		case RF_POOL_NONE_FREE:
+			if (work->phase != RF_OPEN_BUFFERS || rf_now_us() < work->deadline_us)
+			{
+				/* Its backend looks at waiting_for_buffers when it has let go, so look at the entry once more. */
+				wait_for_buffers(index);
+				forget_stale(index);
+				return;
+			}
+			no_buffers(&error, index, "reading");
+			set_phase(index, RF_OPEN_NONE);
+			refuse_open(connection, work->open.producer_flow, error.kind, error.message);
+			return;
+		case RF_POOL_FAILED:
+			set_phase(index, RF_OPEN_NONE);
+			refuse_open(connection, work->open.producer_flow, error.kind, error.message);
+			return;
+	}
+
+	/*
+	 * First the state, then the placement: until the exchange the backend may free the entry and another may claim it. The backend looks at the
+	 * buffers only after the lane has announced something in them.
+	 */
+	if (!atomic_compare_exchange_strong(&flow->state, &expected, RF_FLOW_OPEN))
+	{
+		rf_pool_return(rf_engine->pool, &work->block);
+		set_phase(index, RF_OPEN_NONE);
+		refuse_open(connection, work->open.producer_flow, RF_ERROR_CONNECTION, "the reader does not wait for this stream any more");
+		return;
+	}
+	flow->buffers = rf_pool_address(rf_engine->pool, &work->block);
+	flow->lkey = rf_pool_region(rf_engine->pool, &work->block)->lkey;
+	flow->lane = work->lane;
+	flow->remote_flow = work->open.producer_flow;
+	atomic_fetch_add(&rf_shared->peers[work->peer].flows_opened, 1);
+	set_phase(index, RF_OPEN_ATTACHED);
+	rf_lane_attach_flow(rf_engine->lanes[work->lane], index);
+	rf_flow_wake(flow);
+
+	memset(&opened, 0, sizeof(opened));
+	opened.producer_flow = work->open.producer_flow;
+	opened.consumer_flow = index;
+	opened.remote_addr = (uint64_t) (uintptr_t) flow->buffers;
+	opened.rkey = rf_pool_region(rf_engine->pool, &work->block)->rkey;
+	opened.slot_count = slot_count;
+	opened.slot_size = slot_size;
+	rf_connection_send(connection, RF_CONTROL_OPENED, &opened, sizeof(opened));
+}
+
+/*
+ * A reader that waits for buffers may let go of its entry (LISTENING -> FREE), which may have a new owner by now. Then the sender is refused at once: it
+ * must not wait for nobody, and what we remember of the old owner must not stand in the way of the new one.
+ */
+static void
+forget_stale(uint32_t index)
+{
+	RfFlowWork *work = &rf_engine->flows[index];
+
+	if (work->phase == RF_OPEN_BUFFERS && !work->producer && !still_listening(index, &work->open, work->peer))
+		try_consumer(index);
+}
+
+void
+rf_flow_handle_open(RfConnection *connection, const RfControlOpen *open)
+{
+	uint32_t	index = open->consumer_flow;
+	RfFlowWork *work;
+
+	if (index < rf_shared->max_flows)
+		forget_stale(index);
+	if (index >= rf_shared->max_flows || open->lane >= connection->lanes || !still_listening(index, open, connection->peer) ||
+		rf_engine->flows[index].phase != RF_OPEN_NONE)
+	{
+		refuse_open(connection, open->producer_flow, RF_ERROR_CONNECTION, "the reader does not wait for this stream any more");
+		return;
+	}
+	work = &rf_engine->flows[index];
+	work->producer = false;
+	work->peer = connection->peer;
+	work->block.segment = -1;
+	work->lane = open->lane;
+	work->open = *open;
+	try_consumer(index);
+}
+
+/* ---------- both sides ---------- */
+
+/* A backend rang: flows to open, and flows it has left. */
+void
+rf_flows_requested(void)
+{
+	uint32_t	i;
+	bool		freed = false;
+
+	for (i = 0; i < rf_shared->max_flows; i++)
+	{
+		RfFlowWork *work = &rf_engine->flows[i];
+		uint32_t	state = atomic_load(&rf_shared->flows[i].state);
+
+		if (work->phase == RF_OPEN_BUFFERS)
+			forget_stale(i);
+		if (state == RF_FLOW_OPENING && work->phase == RF_OPEN_NONE)
+			start_open(i);
+		else if (state == RF_FLOW_CLOSING && (work->phase == RF_OPEN_NONE || work->phase == RF_OPEN_ORPHAN))
+		{
+			free_flow(i);
+			freed = true;
+		}
+		else if (state == RF_FLOW_CLOSING && work->phase == RF_OPEN_BUFFERS)
+			try_producer(i);
+	}
+	if (freed)
+		retry_waiting();
+}
+
+void
+rf_flow_detached(uint32_t index)
+{
+	if (index >= rf_shared->max_flows || rf_engine->flows[index].phase != RF_OPEN_ATTACHED)
+		return;
+	free_flow(index);
+	retry_waiting();
+}
+
+/* The connection failed: what the lanes do not know yet fails here, the rest there. */
+void
+rf_flows_peer_failed(int peer, const RfError *error)
+{
+	uint32_t	i;
+
+	for (i = 0; i < rf_shared->max_flows; i++)
+	{
+		RfFlow	   *flow = &rf_shared->flows[i];
+		RfFlowWork *work = &rf_engine->flows[i];
+		uint32_t	state = atomic_load(&flow->state);
+
+		if ((work->phase == RF_OPEN_SENT || work->phase == RF_OPEN_BUFFERS) && work->peer == peer)
+		{
+			bool		producer = work->producer;
+
+			set_phase(i, RF_OPEN_NONE);
+			if (producer && !fail_flow(i, RF_FLOW_OPENING, error) && atomic_load(&flow->state) == RF_FLOW_CLOSING)
+				free_flow(i);
+		}
+		else if (work->phase == RF_OPEN_NONE && state == RF_FLOW_OPENING && flow->peer == peer)
+			(void) fail_flow(i, RF_FLOW_OPENING, error);
+		if (atomic_load(&flow->state) == RF_FLOW_LISTENING && flow->peer == peer)
+			(void) fail_flow(i, RF_FLOW_LISTENING, error);
+	}
+}
+
+/* All lanes have let go: what was attached has only its buffers left. */
+void
+rf_flows_peer_gone(int peer)
+{
+	uint32_t	i;
+
+	for (i = 0; i < rf_shared->max_flows; i++)
+	{
+		RfFlowWork *work = &rf_engine->flows[i];
+
+		if (work->phase != RF_OPEN_ATTACHED || work->peer != peer)
+			continue;
+		set_phase(i, RF_OPEN_ORPHAN);
+		if (atomic_load(&rf_shared->flows[i].state) == RF_FLOW_CLOSING)
+			free_flow(i);
+	}
+	retry_waiting();
+}
+
+void
+rf_flows_timers(int64_t now)
+{
+	uint32_t	i;
+
+	if (atomic_load(&rf_shared->waiting_for_buffers) == 0)
+		return;
+	for (i = 0; i < rf_shared->max_flows; i++)
+	{
+		if (rf_engine->flows[i].phase != RF_OPEN_BUFFERS || rf_engine->flows[i].deadline_us > now)
+			continue;
+		if (rf_engine->flows[i].producer)
+			try_producer(i);
+		else
+			try_consumer(i);
+	}
+}
+
+int64_t
+rf_flows_deadline(void)
+{
+	int64_t		first = INT64_MAX;
+	uint32_t	i;
+
+	if (atomic_load(&rf_shared->waiting_for_buffers) == 0)
+		return first;
+	for (i = 0; i < rf_shared->max_flows; i++)
+	{
+		if (rf_engine->flows[i].phase == RF_OPEN_BUFFERS)
+			first = Min(first, rf_engine->flows[i].deadline_us);
+	}
+	return first;
+}
+
+/* ---------- start and end of the engine ---------- */
+
+/* Nothing is open in a new engine: whoever still waits for the old one fails, and memory that a backend still reads stays taken. */
+bool
+rf_flows_start(void)
+{
+	RfError		error;
+	uint32_t	i;
+
+	atomic_store(&rf_shared->waiting_for_buffers, 0);
+	for (i = 0; i < rf_shared->max_flows; i++)
+		rf_engine->flows[i].block.segment = -1;
+	memset(&error, 0, sizeof(error));
+	rf_error(&error, RF_ERROR_CONNECTION, NULL, "Repeat the query.", "the rdma_fdw engine of this node was restarted");
+	rf_flows_fail_all(&error);
+	for (i = 0; i < rf_shared->max_flows; i++)
+	{
+		RfFlow	   *flow = &rf_shared->flows[i];
+
+		if (atomic_load(&flow->state) == RF_FLOW_FAILED && flow->buffers != NULL)
+		{
+			rf_pool_mark(rf_engine->pool, flow->buffers, (size_t) flow->slot_count * flow->slot_size, &rf_engine->flows[i].block);
+			rf_engine->flows[i].phase = RF_OPEN_ORPHAN;
+		}
+	}
+	return true;
+}
+
+void
+rf_flows_fail_all(const RfError *error)
+{
+	uint32_t	i;
+
+	for (i = 0; i < rf_shared->max_flows; i++)
+	{
+		RfFlow	   *flow = &rf_shared->flows[i];
+
+		(void) (fail_flow(i, RF_FLOW_OPENING, error) || fail_flow(i, RF_FLOW_LISTENING, error) ||
+				fail_flow(i, RF_FLOW_OPEN, error));
+		if (atomic_load(&flow->state) == RF_FLOW_CLOSING)
+		{
+			flow->buffers = NULL;
+			atomic_store(&flow->state, RF_FLOW_FREE);
+		}
+	}
+}

@@ -1,0 +1,647 @@
+/*
+ * peer.c - control connections from connect or accept to their end, and the entries of the peer table that they own.
+ *
+ * Here: bytes in and out, deadlines, signs of life, what happens when one is lost. What the messages between proof and CONNECTED mean is in
+ * setup.c, those about flows in open.c. A connection that dies keeps its memory until the end of the round, and its peer
+ * entry until all lanes have let go of its queue pairs.
+ */
+#include "postgres.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+
+#include "rdma_fdw/guc.h"
+
+#include "engine_int.h"
+
+#define RF_HANDSHAKE_LIMIT_US	10000000
+#define RF_PING_MAX_US			5000000
+#define RF_CROSSING_RETRY_US	300000
+#define RF_CROSSING_RETRIES		6
+#define RF_STEPS_AT_ONCE		512
+
+static void connection_finish(RfConnection *connection);
+
+RfConnection *
+rf_connection_new(int fd, bool accepted)
+{
+	RfConnection *connection = calloc(1, sizeof(RfConnection));
+	int			i;
+
+	if (connection == NULL)
+		return NULL;
+	connection->source.kind = RF_SOURCE_CONTROL;
+	connection->source.fd = fd;
+	connection->peer = RF_NO_PEER;
+	connection->accepted = accepted;
+	connection->phase = accepted ? RF_PHASE_HANDSHAKE : RF_PHASE_CONNECTING;
+	connection->started_us = rf_now_us();
+	connection->deadline_us = connection->started_us + RF_HANDSHAKE_LIMIT_US;
+	for (i = 0; i < RF_MAX_LANES; i++)
+	{
+		connection->sockets[i].source.kind = RF_SOURCE_DATA;
+		connection->sockets[i].source.fd = -1;
+		connection->sockets[i].connection = connection;
+		connection->sockets[i].lane = i;
+		connection->waiting_socket[i] = -1;
+	}
+	if (accepted)
+	{
+		RfControlHello hello;
+
+		rf_own_hello(&hello);
+		rf_handshake_acceptor(&connection->handshake, &hello);
+		if (!rf_watch(&connection->source, EPOLLIN))
+		{
+			free(connection);
+			return NULL;
+		}
+		rf_engine->unauthenticated++;
+	}
+	connection->next = rf_engine->connections;
+	rf_engine->connections = connection;
+	return connection;
+}
+
+void
+rf_peers_wake(int peer)
+{
+	ConditionVariableBroadcast(&rf_wait_points->peer[peer]);
+}
+
+void
+rf_connection_close_fd(RfConnection *connection)
+{
+	rf_unwatch(&connection->source);
+	if (connection->source.fd >= 0)
+		close(connection->source.fd);
+	connection->source.fd = -1;
+}
+
+/* ---------- bytes ---------- */
+
+static void
+flush_out(RfConnection *connection)
+{
+	RfHandshake *hs = &connection->handshake;
+	RfError		error;
+
+	while (hs->out_used > 0)
+	{
+		ssize_t		sent = send(connection->source.fd, hs->out, hs->out_used, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (sent > 0)
+			rf_handshake_sent(hs, sent);
+		else if (sent < 0 && errno == EINTR)
+			continue;
+		else if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			break;
+		else
+		{
+			memset(&error, 0, sizeof(error));
+			rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s", strerror(errno));
+			rf_connection_fail(connection, &error);
+			return;
+		}
+	}
+	if (connection->source.fd >= 0 && !rf_watch(&connection->source, EPOLLIN | (hs->out_used > 0 ? EPOLLOUT : 0)))
+	{
+		memset(&error, 0, sizeof(error));
+		rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "could not watch a socket: %s", strerror(errno));
+		rf_connection_fail(connection, &error);
+	}
+}
+
+void
+rf_connection_send(RfConnection *connection, RfControlType type, const void *payload, uint32_t length)
+{
+	RfError		error;
+
+	if (connection->dead || connection->source.fd < 0)
+		return;
+	if (!rf_handshake_put(&connection->handshake, type, payload, length))
+	{
+		memset(&error, 0, sizeof(error));
+		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "the other engine does not read what it is sent");
+		rf_connection_fail(connection, &error);
+		return;
+	}
+	flush_out(connection);
+}
+
+/* Say no to a connection that has no peer entry yet, and count it. */
+void
+rf_connection_refuse(RfConnection *connection, uint32_t reason, const char *message)
+{
+	RfError		error;
+	char		address[64];
+
+	atomic_fetch_add(&rf_shared->handshakes_refused, 1);
+	rf_socket_address(connection->source.fd, address, sizeof(address));
+	if (reason != RF_REFUSED_CROSSING)
+		ereport(LOG,
+				(errmsg("rdma_fdw engine: refused a connection from %s: %s", address, message)));
+	rf_handshake_refuse(&connection->handshake, reason, message);
+
+	/* What fits into the socket's buffer is enough; nobody waits for a reader who may not come. */
+	(void) send(connection->source.fd, connection->handshake.out, connection->handshake.out_used, MSG_NOSIGNAL | MSG_DONTWAIT);
+	memset(&error, 0, sizeof(error));
+	connection->crossed = true; /* told already */
+	rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s", message);
+	rf_connection_fail(connection, &error);
+}
+
+static void
+handle_message(RfConnection *connection, const RfControlMessage *message)
+{
+	switch (message->type)
+	{
+		case RF_CONTROL_PROOF:
+			rf_setup_proof(connection, &message->u.proof);
+			break;
+		case RF_CONTROL_WELCOME:
+			rf_setup_welcome(connection, &message->u.welcome);
+			break;
+		case RF_CONTROL_ATTACH:
+			rf_setup_attach(connection, &message->u.attach);
+			break;
+		case RF_CONTROL_QP:
+			rf_setup_qp(connection, &message->u.qp);
+			break;
+		case RF_CONTROL_READY:
+			connection->got_ready = true;
+			rf_setup_ready(connection);
+			break;
+		case RF_CONTROL_OPEN:
+			rf_flow_handle_open(connection, &message->u.open);
+			break;
+		case RF_CONTROL_OPENED:
+			rf_flow_handle_opened(connection, &message->u.opened);
+			break;
+		case RF_CONTROL_OPEN_FAILED:
+			rf_flow_handle_open_failed(connection, &message->u.open_failed);
+			break;
+		case RF_CONTROL_PONG:
+			{
+				uint64_t	elapsed = (uint64_t) rf_now_us() - message->u.stamp;
+
+				/* The stamp is what the peer says it was: unsigned, and a senseless one is only a senseless number. */
+				if (connection->peer != RF_NO_PEER)
+					rf_shared->peers[connection->peer].round_trip_us = Min(elapsed, INT_MAX);
+				break;
+			}
+		case RF_CONTROL_BYE:
+			{
+				RfError		error;
+
+				memset(&error, 0, sizeof(error));
+				rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "the other engine stopped");
+				rf_connection_fail(connection, &error);
+				break;
+			}
+		default:
+			break;
+	}
+}
+
+static void
+read_in(RfConnection *connection)
+{
+	RfHandshake *hs = &connection->handshake;
+	RfError		error;
+	int			steps = 0;
+
+	/* Not without end: a peer that sends without pause must not keep the others waiting. What is left wakes us again. */
+	memset(&error, 0, sizeof(error));
+	while (!connection->dead && connection->source.fd >= 0 && steps++ < RF_STEPS_AT_ONCE)
+	{
+		uint8_t    *place;
+		uint32_t	room = rf_handshake_room(hs, &place);
+		RfControlMessage message;
+
+		if (room > 0)
+		{
+			ssize_t		got = recv(connection->source.fd, place, room, MSG_DONTWAIT);
+
+			if (got < 0 && errno == EINTR)
+				continue;
+			if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+				break;
+			if (got <= 0)
+			{
+				rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s",
+						 got == 0 ? "the other side closed the connection" : strerror(errno));
+				rf_connection_fail(connection, &error);
+				return;
+			}
+			rf_handshake_filled(hs, got);
+			connection->heard_us = rf_now_us();
+			if ((uint32_t) got < room)
+				continue;
+		}
+		switch (rf_handshake_step(hs, &message, &error))
+		{
+			case RF_STEP_MORE:
+				break;
+			case RF_STEP_MESSAGE:
+				handle_message(connection, &message);
+				break;
+			case RF_STEP_FAILED:
+				if (hs->out_used > 0)
+					(void) send(connection->source.fd, hs->out, hs->out_used, MSG_NOSIGNAL | MSG_DONTWAIT);
+				if (hs->crossing && connection->retries < RF_CROSSING_RETRIES)
+				{
+					/* The token is still good. Normally the other side's connection is here before we try again. */
+					connection->retries++;
+					connection->retry_us = rf_now_us() + RF_CROSSING_RETRY_US;
+					rf_connection_close_fd(connection);
+					return;
+				}
+				rf_connection_fail(connection, &error);
+				return;
+		}
+	}
+	if (!connection->dead && connection->source.fd >= 0 && hs->out_used > 0)
+		flush_out(connection);
+}
+
+/* ---------- the initiator's beginning ---------- */
+
+/* Try the addresses of the peer's list from connection->address on. */
+static void
+connect_next(RfConnection *connection, RfError *error)
+{
+	RfPeer	   *peer = &rf_shared->peers[connection->peer];
+
+	for (;;)
+	{
+		char		address[64];
+		const char *from = peer->addresses;
+		int			i;
+
+		for (i = 0; i < connection->address && from; i++)
+		{
+			from = strchr(from, ',');
+			from = from ? from + 1 : NULL;
+		}
+		if (from == NULL)
+		{
+			rf_connection_fail(connection, error);
+			return;
+		}
+		strlcpy(address, from, Min(sizeof(address), strcspn(from, ",") + 1));
+		connection->source.fd = rf_start_connect(address, peer->port, error);
+		if (connection->source.fd >= 0 && rf_watch(&connection->source, EPOLLOUT))
+			return;
+		rf_connection_close_fd(connection);
+		connection->address++;
+	}
+}
+
+static void
+start_initiator(RfConnection *connection)
+{
+	RfError		error;
+
+	connection->phase = RF_PHASE_CONNECTING;
+	connection->address = 0;
+	memset(&error, 0, sizeof(error));
+	rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "it has no address");
+	connect_next(connection, &error);
+}
+
+static void
+connected(RfConnection *connection)
+{
+	RfPeer	   *peer = &rf_shared->peers[connection->peer];
+	int			problem = 0;
+	socklen_t	length = sizeof(problem);
+	RfControlHello hello;
+
+	if (getsockopt(connection->source.fd, SOL_SOCKET, SO_ERROR, &problem, &length) != 0)
+		problem = errno;
+	if (problem != 0)
+	{
+		RfError		error;
+
+		memset(&error, 0, sizeof(error));
+		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s", strerror(problem));
+		rf_connection_close_fd(connection);
+		connection->address++;
+		connect_next(connection, &error);
+		return;
+	}
+	connection->phase = RF_PHASE_HANDSHAKE;
+	rf_own_hello(&hello);
+	rf_handshake_free(&connection->handshake);
+	rf_handshake_initiator(&connection->handshake, &hello, peer->token_id, peer->token);
+	flush_out(connection);
+}
+
+/* Is there another connection with that node, up or coming up? Not asked for this node itself, which has one of each direction. */
+static bool
+already_connecting(const RfNodeId *node)
+{
+	int			i;
+
+	if (memcmp(node, &rf_shared->node, sizeof(*node)) == 0)
+		return false;
+	for (i = 0; i < RF_MAX_PEERS; i++)
+	{
+		if (rf_engine->by_peer[i] && rf_engine->by_peer[i]->phase != RF_PHASE_DROPPING &&
+			memcmp(&rf_shared->peers[i].node, node, sizeof(*node)) == 0)
+			return true;
+	}
+	return false;
+}
+
+void
+rf_peers_requested(void)
+{
+	int			i;
+
+	for (i = 0; i < RF_MAX_PEERS; i++)
+	{
+		RfPeer	   *peer = &rf_shared->peers[i];
+		RfConnection *connection;
+
+		if (atomic_load(&peer->state) != RF_PEER_REQUESTED || rf_engine->by_peer[i] != NULL)
+			continue;
+		if (already_connecting(&peer->node))
+		{
+			/* The node was faster; who waits here will find its connection. */
+			explicit_bzero(peer->token, sizeof(peer->token));
+			atomic_store(&peer->state, RF_PEER_FREE);
+			rf_peers_wake(i);
+			continue;
+		}
+		atomic_store(&peer->state, RF_PEER_CONNECTING);
+		if (rf_engine->provider == NULL)
+		{
+			peer->error = rf_shared->device_error;
+			atomic_store(&peer->state, RF_PEER_FAILED);
+			rf_peers_wake(i);
+			continue;
+		}
+		connection = rf_connection_new(-1, false);
+		if (connection == NULL)
+		{
+			rf_error(&peer->error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory");
+			atomic_store(&peer->state, RF_PEER_FAILED);
+			rf_peers_wake(i);
+			continue;
+		}
+		connection->peer = i;
+		rf_engine->by_peer[i] = connection;
+		start_initiator(connection);
+	}
+}
+
+void
+rf_connection_event(RfConnection *connection, uint32_t events)
+{
+	if (connection->dead)
+		return;
+	if (connection->phase == RF_PHASE_CONNECTING)
+	{
+		connected(connection);
+		return;
+	}
+	if (events & EPOLLOUT)
+		flush_out(connection);
+	if (!connection->dead && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+		read_in(connection);
+}
+
+/* ---------- the end ---------- */
+
+static void
+tell_why(RfConnection *connection, const RfError *error)
+{
+	RfPeer	   *peer = connection->peer == RF_NO_PEER ? NULL : &rf_shared->peers[connection->peer];
+	const char *hint = error->hint[0] ? error->hint : NULL;
+
+	memset(&connection->error, 0, sizeof(connection->error));
+	if (connection->was_up)
+		rf_error(&connection->error, error->kind, error->detail[0] ? error->detail : NULL, hint,
+				 "lost the connection to the engine of %.40s: %.120s", peer->host, error->message);
+	else if (peer && !connection->accepted)
+		rf_error(&connection->error, error->kind, error->detail[0] ? error->detail : NULL,
+				 hint ? hint : error->kind == RF_ERROR_CONNECTION ?
+				 "The engine's port on the data node must be reachable; rdma_fdw.listen_address and rdma_fdw.engine_port set it." : NULL,
+				 "could not connect to the engine at %.40s, port %u: %.110s", peer->host, peer->port, error->message);
+	else
+		connection->error = *error;
+
+	if (connection->was_up)
+	{
+		atomic_fetch_add(&rf_shared->connections_lost, 1);
+		ereport(LOG,
+				(errcode(rf_error_sqlstate(error->kind)),
+				 errmsg("rdma_fdw engine: %s", connection->error.message),
+				 error->detail[0] ? errdetail_internal("%s", error->detail) : 0));
+	}
+	else if (peer)
+		ereport(connection->crossed ? DEBUG1 : LOG,	/* one that was not needed any more is no failure */
+				(errcode(rf_error_sqlstate(error->kind)),
+				 errmsg("rdma_fdw engine: %s", connection->error.message)));
+	else if (!connection->crossed)
+	{
+		char		address[64] = "unknown";
+
+		/* Not an engine, or one that broke off. Whoever scans ports shall not fill the log. */
+		if (connection->source.fd >= 0)
+			rf_socket_address(connection->source.fd, address, sizeof(address));
+		atomic_fetch_add(&rf_shared->garbage_connections, 1);
+		ereport(DEBUG1,
+				(errmsg_internal("rdma_fdw engine: closed a connection from %s: %s", address, error->message)));
+	}
+}
+
+/* The connection is of no more use: whatever depends on it learns why. */
+void
+rf_connection_fail(RfConnection *connection, const RfError *error)
+{
+	uint32_t	i;
+	bool		wait_for_lanes = false;
+
+	if (connection->dead || connection->phase == RF_PHASE_DROPPING)
+		return;
+	tell_why(connection, error);
+	if (connection->accepted && connection->phase == RF_PHASE_HANDSHAKE)
+		rf_engine->unauthenticated--;
+	rf_connection_close_fd(connection);
+	rf_setup_close(connection);
+
+	if (connection->peer == RF_NO_PEER)
+	{
+		connection->dead = true;
+		return;
+	}
+
+	/* From CONNECTED no new flow may choose this peer. */
+	if (connection->phase == RF_PHASE_UP)
+	{
+		rf_shared->peers[connection->peer].error = connection->error;
+		atomic_store(&rf_shared->peers[connection->peer].state, RF_PEER_CLOSING);
+		rf_flows_peer_failed(connection->peer, &connection->error);
+	}
+
+	/* Only a lane may destroy a queue pair, also one it has not seen. */
+	for (i = 0; i < connection->lanes; i++)
+	{
+		if (connection->qps[i] == NULL)
+			continue;
+		if (connection->phase != RF_PHASE_UP)
+			rf_lane_add_connection(rf_engine->lanes[i], connection->peer, connection->qps[i]);
+		connection->qps[i] = NULL;
+		connection->lanes_dropping++;
+		wait_for_lanes = true;
+		rf_lane_drop_connection(rf_engine->lanes[i], connection->peer, &connection->error);
+	}
+	connection->phase = RF_PHASE_DROPPING;
+	if (!wait_for_lanes)
+		connection_finish(connection);
+}
+
+void
+rf_peer_lane_dropped(int peer)
+{
+	RfConnection *connection = rf_engine->by_peer[peer];
+
+	if (connection && connection->lanes_dropping > 0 && --connection->lanes_dropping == 0)
+		connection_finish(connection);
+}
+
+/* No queue pair is left: give back memory and the peer entry. */
+static void
+connection_finish(RfConnection *connection)
+{
+	RfPeer	   *peer = &rf_shared->peers[connection->peer];
+
+	rf_flows_peer_gone(connection->peer);
+	rf_pool_peer_gone(rf_engine->pool, connection->peer);
+	if (connection->domain)
+		rf_engine->provider->domain_destroy(connection->domain);
+	connection->domain = NULL;
+
+	rf_engine->by_peer[connection->peer] = NULL;
+	explicit_bzero(peer->token, sizeof(peer->token));
+	peer->error = connection->error;
+	atomic_store(&peer->state, connection->crossed ? RF_PEER_FREE : RF_PEER_FAILED);
+	rf_peers_wake(connection->peer);
+	connection->dead = true;
+}
+
+void
+rf_connections_reap(void)
+{
+	RfConnection **link = &rf_engine->connections;
+
+	while (*link)
+	{
+		RfConnection *connection = *link;
+
+		if (connection->dead)
+		{
+			*link = connection->next;
+			rf_handshake_free(&connection->handshake);
+			explicit_bzero(connection->secret, sizeof(connection->secret));
+			free(connection);
+		}
+		else
+			link = &connection->next;
+	}
+}
+
+/* ---------- time ---------- */
+
+static int64_t
+peer_timeout_us(void)
+{
+	return (int64_t) rf_peer_timeout * 1000;
+}
+
+static int64_t
+ping_interval_us(void)
+{
+	return Min(peer_timeout_us() / 6, RF_PING_MAX_US);
+}
+
+void
+rf_connections_timers(int64_t now)
+{
+	RfConnection *connection;
+
+	for (connection = rf_engine->connections; connection; connection = connection->next)
+	{
+		RfError		error;
+
+		if (connection->dead || connection->phase == RF_PHASE_DROPPING)
+			continue;
+		memset(&error, 0, sizeof(error));
+		if (connection->phase == RF_PHASE_UP)
+		{
+			if (now - connection->heard_us >= peer_timeout_us())
+			{
+				rf_error(&error, RF_ERROR_CONNECTION, NULL, "rdma_fdw.peer_timeout is how long a silent engine is waited for.",
+						 "it has not answered for %d ms", rf_peer_timeout);
+				rf_connection_fail(connection, &error);
+			}
+			else if (now >= connection->ping_us)
+			{
+				uint64_t	stamp = now;
+
+				connection->ping_us = now + ping_interval_us();
+				rf_connection_send(connection, RF_CONTROL_PING, &stamp, sizeof(stamp));
+			}
+			continue;
+		}
+		if (connection->retry_us != 0 && now >= connection->retry_us)
+		{
+			RfPeer	   *peer = &rf_shared->peers[connection->peer];
+
+			connection->retry_us = 0;
+			if (rf_peer_find(&peer->node, false) != RF_NO_PEER)
+			{
+				/* As expected: its connection is there and ours is not needed. */
+				connection->crossed = true;
+				rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "the other node's connection is used");
+				rf_connection_fail(connection, &error);
+			}
+			else
+				start_initiator(connection);
+			continue;
+		}
+		if (now >= connection->deadline_us)
+		{
+			rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL,
+					 connection->phase == RF_PHASE_CONNECTING ? "timeout" : "timeout in the handshake");
+			rf_connection_fail(connection, &error);
+		}
+	}
+}
+
+int64_t
+rf_connections_deadline(void)
+{
+	RfConnection *connection;
+	int64_t		first = INT64_MAX;
+
+	for (connection = rf_engine->connections; connection; connection = connection->next)
+	{
+		int64_t		due = connection->deadline_us;
+
+		if (connection->dead || connection->phase == RF_PHASE_DROPPING)
+			continue;
+		if (connection->phase == RF_PHASE_UP)
+			due = Min(connection->ping_us, connection->heard_us + peer_timeout_us());
+		else if (connection->retry_us != 0)
+			due = Min(due, connection->retry_us);
+		first = Min(first, due);
+	}
+	return first;
+}

@@ -1,0 +1,50 @@
+/*
+ * pool.h - lending segments of the arena to peers, and cutting buffers out of them.
+ *
+ * A segment is registered in one peer's domain at a time and wiped before another node gets it. Buffers of a flow are contiguous, in units of
+ * 4 kB, first fit. Main thread of the engine only; plain C. What others may see (RfSegment.peer, used_pages, RfPeer.segments) is
+ * written here and read by the views.
+ */
+#ifndef RF_POOL_H
+#define RF_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rdma_fdw/flow.h"
+#include "rdma_fdw/provider.h"
+
+#define RF_POOL_PAGE	4096u
+
+typedef struct RfPool RfPool;
+
+typedef struct RfBlock
+{
+	int32_t		segment;		/* -1: none */
+	uint32_t	page;
+	uint32_t	pages;
+} RfBlock;
+
+typedef enum RfPoolResult
+{
+	RF_POOL_TAKEN,
+	RF_POOL_NONE_FREE,			/* try again when something is returned */
+	RF_POOL_FAILED				/* *error: can never be had, or registration failed */
+} RfPoolResult;
+
+extern RfPool *rf_pool_create(RfShared *shared, const RfProvider *provider);
+extern void rf_pool_destroy(RfPool *pool);
+
+/* `size` bytes of a segment that is or can be lent to the peer. */
+extern RfPoolResult rf_pool_take(RfPool *pool, int peer, RfDomain *domain, size_t size, RfBlock *block, RfError *error);
+extern uint8_t *rf_pool_address(RfPool *pool, const RfBlock *block);
+extern const RfRegion *rf_pool_region(RfPool *pool, const RfBlock *block);
+extern void rf_pool_return(RfPool *pool, RfBlock *block);
+
+/* After a restart of the engine: this memory is still read by a backend. */
+extern void rf_pool_mark(RfPool *pool, const uint8_t *address, size_t size, RfBlock *block);
+
+/* The peer's queue pairs are gone: take back its segments. Pages still in use stay so until they are returned. */
+extern void rf_pool_peer_gone(RfPool *pool, int peer);
+
+#endif

@@ -1,0 +1,470 @@
+/*
+ * setup.c - from the proof of a token to a connected set of queue pairs.
+ *
+ * The acceptor looks up the token, decides between two connections that cross each other, and welcomes; then both sides make one queue pair per lane,
+ * exchange their descriptions, connect data sockets where the device needs them, and are READY. The domain and the regions of a peer
+ * belong to its connection: keys that one peer learns are good for nothing over another's queue pairs.
+ */
+#include "postgres.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+
+#include "rdma_fdw/guc.h"
+
+#include "engine_int.h"
+
+/* A connection of ours that is younger than this may be crossing one of the peer's. */
+#define RF_CROSSING_US	1000000
+
+static void try_lane(RfConnection *connection, uint32_t lane);
+
+static bool
+same_node(const RfNodeId *a, const RfNodeId *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+static void
+fail(RfConnection *connection, const RfError *error)
+{
+	rf_connection_fail(connection, error);
+}
+
+static void
+protocol_error(RfConnection *connection, const char *what)
+{
+	RfError		error;
+
+	memset(&error, 0, sizeof(error));
+	rf_error(&error, RF_ERROR_PROTOCOL, NULL, NULL, "%s", what);
+	fail(connection, &error);
+}
+
+/* Domain and queue pairs, and our half of the exchange. False: the connection has failed. */
+static bool
+begin_setup(RfConnection *connection, uint32_t lanes)
+{
+	const RfProvider *provider = rf_engine->provider;
+	RfQpConfig	config = rf_engine->qp_config;
+	RfError		error;
+	uint32_t	i;
+
+	connection->phase = RF_PHASE_SETUP;
+	connection->lanes = lanes;
+	connection->local_sockets = rf_soft_transport == RF_SOFT_AUTO &&
+		memcmp(connection->handshake.remote.host, rf_engine->boot_id, sizeof(rf_engine->boot_id)) == 0 &&
+		connection->handshake.remote.local_name[0] != '\0' && rf_shared->engine_local_name[0] != '\0';
+	memset(&error, 0, sizeof(error));
+	connection->domain = provider->domain_create(rf_engine->device, &error);
+	if (connection->domain == NULL)
+	{
+		fail(connection, &error);
+		return false;
+	}
+	config.context = (void *) (intptr_t) connection->peer;
+	for (i = 0; i < lanes; i++)
+	{
+		RfControlQp qp;
+
+		connection->qps[i] = provider->qp_create(connection->domain, rf_lane_cq(rf_engine->lanes[i]), &config, &error);
+		if (connection->qps[i] == NULL)
+		{
+			fail(connection, &error);
+			return false;
+		}
+		memset(&qp, 0, sizeof(qp));
+		qp.lane = i;
+		provider->qp_local(connection->qps[i], qp.blob);
+		rf_connection_send(connection, RF_CONTROL_QP, &qp, sizeof(qp));
+		if (connection->phase != RF_PHASE_SETUP)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Two nodes may connect to each other at the same moment: the connection begun by the node with the smaller identity stays. True: refuse this
+ * one. Otherwise a connection we have with that node is old news, which the node has lost, and gives way.
+ */
+static bool
+crosses(const RfNodeId *node)
+{
+	const RfNodeId *own = &rf_shared->node;
+	bool		ours_first = own->system_identifier != node->system_identifier ?
+		own->system_identifier < node->system_identifier : own->generation < node->generation;
+	int			i;
+
+	if (same_node(own, node))
+		return false;
+	for (i = 0; i < RF_MAX_PEERS; i++)
+	{
+		RfConnection *other = rf_engine->by_peer[i];
+
+		if (other && !other->accepted && other->phase != RF_PHASE_DROPPING && same_node(&rf_shared->peers[i].node, node) &&
+			other->retry_us == 0 && ours_first &&
+			(other->phase != RF_PHASE_UP || rf_now_us() - other->deadline_us < RF_CROSSING_US))
+			return true;
+	}
+	return false;
+}
+
+static void
+drop_older(const RfNodeId *node)
+{
+	bool		self = same_node(&rf_shared->node, node);
+	RfError		error;
+	int			i;
+
+	memset(&error, 0, sizeof(error));
+	rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "the other engine made a new connection");
+	for (i = 0; i < RF_MAX_PEERS; i++)
+	{
+		RfConnection *other = rf_engine->by_peer[i];
+
+		if (other == NULL || other->phase == RF_PHASE_DROPPING || !same_node(&rf_shared->peers[i].node, node) ||
+			(self && !other->accepted))
+			continue;
+
+		/* An attempt of ours that is still under way is simply not needed any more. */
+		if (other->phase != RF_PHASE_UP)
+			other->crossed = true;
+		rf_connection_fail(other, &error);
+	}
+}
+
+/* Acceptor: PROOF. */
+void
+rf_setup_proof(RfConnection *connection, const RfControlProof *proof)
+{
+	RfHandshake *hs = &connection->handshake;
+	const RfNodeId *node = &hs->remote.node;
+	uint8_t		secret[RF_TOKEN_SIZE];
+	RfNodeId	client;
+	RfPeer	   *peer;
+	uint32_t	lanes = Min(hs->own.lanes, hs->remote.lanes);
+	int			index;
+
+	if (!rf_token_take(proof->token_id, secret, &client, true) || !same_node(&client, node) ||
+		!rf_handshake_verify(hs, secret, proof))
+	{
+		/* Wrong, used or expired, and no hint which. Whoever knows an id but not the secret has spent it. */
+		(void) rf_token_take(proof->token_id, secret, &client, false);
+		explicit_bzero(secret, sizeof(secret));
+		rf_connection_refuse(connection, RF_ERROR_AUTHENTICATION, "its token is not valid");
+		return;
+	}
+	if (rf_engine->provider == NULL || hs->remote.provider != hs->own.provider)
+	{
+		char		message[160];
+
+		snprintf(message, sizeof(message), "this node uses provider %s, the other one %s: set rdma_fdw.provider alike on both",
+				 rf_engine->provider == NULL ? "none (no usable device)" : rf_engine->provider->name,
+				 hs->remote.provider == 2 ? "verbs" : "soft");
+		explicit_bzero(secret, sizeof(secret));
+		rf_connection_refuse(connection, RF_ERROR_CONFIGURATION, message);
+		return;
+	}
+	if (crosses(node))
+	{
+		explicit_bzero(secret, sizeof(secret));
+		rf_connection_refuse(connection, RF_REFUSED_CROSSING, "this node is connecting to the other one itself");
+		return;
+	}
+	(void) rf_token_take(proof->token_id, secret, &client, false);
+	drop_older(node);
+
+	rf_spin_lock(&rf_shared->peer_lock);
+	index = rf_peer_claim(node, true);
+	rf_spin_unlock(&rf_shared->peer_lock);
+	if (index == RF_NO_PEER)
+	{
+		explicit_bzero(secret, sizeof(secret));
+		rf_connection_refuse(connection, RF_ERROR_RESOURCES, "too many nodes are connected");
+		return;
+	}
+	rf_engine->unauthenticated--;
+	peer = &rf_shared->peers[index];
+	rf_socket_address(connection->source.fd, peer->host, sizeof(peer->host));
+	connection->peer = index;
+	rf_engine->by_peer[index] = connection;
+	connection->phase = RF_PHASE_SETUP;
+	atomic_store(&peer->state, RF_PEER_CONNECTING);
+	memcpy(connection->secret, secret, sizeof(secret));
+	explicit_bzero(secret, sizeof(secret));
+	if (!pg_strong_random(connection->connection_id, sizeof(connection->connection_id)) ||
+		!rf_handshake_welcome(hs, connection->secret, connection->connection_id, lanes, hs->own.provider))
+	{
+		protocol_error(connection, "could not compute a proof");
+		return;
+	}
+	(void) begin_setup(connection, lanes);
+}
+
+/* Initiator: WELCOME, whose proof and numbers have been checked. */
+void
+rf_setup_welcome(RfConnection *connection, const RfControlWelcome *welcome)
+{
+	RfPeer	   *peer = &rf_shared->peers[connection->peer];
+
+	if (!same_node(&connection->handshake.remote.node, &peer->node))
+	{
+		protocol_error(connection, "another node answers at its address");
+		return;
+	}
+	memcpy(connection->secret, peer->token, sizeof(connection->secret));
+	explicit_bzero(peer->token, sizeof(peer->token));
+	memcpy(connection->connection_id, welcome->connection_id, sizeof(connection->connection_id));
+	(void) begin_setup(connection, welcome->lanes);
+}
+
+void
+rf_setup_qp(RfConnection *connection, const RfControlQp *qp)
+{
+	if (qp->lane >= connection->lanes || connection->have_blob[qp->lane])
+	{
+		protocol_error(connection, "it described a queue pair that is not expected");
+		return;
+	}
+	connection->have_blob[qp->lane] = true;
+	memcpy(connection->blobs[qp->lane], qp->blob, RF_QP_BLOB_SIZE);
+	try_lane(connection, qp->lane);
+}
+
+static void
+connect_lane(RfConnection *connection, uint32_t lane, int socket)
+{
+	RfError		error;
+	uint32_t	i;
+
+	memset(&error, 0, sizeof(error));
+	connection->connected[lane] = true;
+	if (!rf_engine->provider->qp_connect(connection->qps[lane], connection->blobs[lane], socket, &error))
+	{
+		fail(connection, &error);
+		return;
+	}
+	for (i = 0; i < connection->lanes; i++)
+	{
+		if (!connection->connected[i])
+			return;
+	}
+	connection->all_connected = true;
+	if (!connection->accepted)
+		rf_connection_send(connection, RF_CONTROL_READY, NULL, 0);
+	rf_setup_ready(connection);
+}
+
+/*
+ * Our queue pairs are connected and READY came: the connection set is up. The acceptor answers READY only now, so that the initiator's session
+ * finds the peer on both nodes when it goes on.
+ */
+void
+rf_setup_ready(RfConnection *connection)
+{
+	RfPeer	   *peer;
+	int64_t		now = rf_now_us();
+	uint32_t	i;
+
+	if (!connection->all_connected || !connection->got_ready || connection->phase != RF_PHASE_SETUP)
+		return;
+	peer = &rf_shared->peers[connection->peer];
+	explicit_bzero(connection->secret, sizeof(connection->secret));
+	rf_handshake_up(&connection->handshake);
+	for (i = 0; i < connection->lanes; i++)
+		rf_lane_add_connection(rf_engine->lanes[i], connection->peer, connection->qps[i]);
+
+	strlcpy(peer->transport, !rf_engine->caps.needs_socket ? rf_engine->provider->name :
+			connection->local_sockets ? "shm" : "tcp", sizeof(peer->transport));
+	peer->connections++;
+	peer->since_us = rf_wall_us();
+	peer->handshake_us = now - connection->started_us;
+	connection->phase = RF_PHASE_UP;
+	connection->was_up = true;
+	connection->deadline_us = now;	/* from here on: since when it is up */
+	connection->heard_us = now;
+	connection->ping_us = now;	/* the first PING measures the round trip */
+	atomic_fetch_add(&rf_shared->handshakes, 1);
+	atomic_store(&peer->state, RF_PEER_CONNECTED);
+	rf_peers_wake(connection->peer);
+	if (connection->accepted)
+		rf_connection_send(connection, RF_CONTROL_READY, NULL, 0);
+	ereport(DEBUG1,
+			(errmsg_internal("rdma_fdw engine: connected with %s over %s, %u lanes", peer->host, peer->transport, connection->lanes)));
+}
+
+/* ---------- data sockets ---------- */
+
+/* Initiator: open the socket of one lane, locally when both engines are on one host. */
+static void
+open_socket(RfConnection *connection, uint32_t lane)
+{
+	RfDataSocket *socket = &connection->sockets[lane];
+	RfError		error;
+
+	memset(&error, 0, sizeof(error));
+	rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "could not open a data connection");
+	socket->attach_sent = false;
+	socket->in_done = 0;
+	socket->local = connection->local_sockets;
+	if (socket->local)
+	{
+		socket->source.fd = rf_start_connect_local(connection->handshake.remote.local_name);
+
+		/* Same kernel, but not the same network namespace: a container. */
+		if (socket->source.fd < 0)
+			connection->local_sockets = socket->local = false;
+	}
+	if (!socket->local)
+		socket->source.fd = rf_start_connect_like(connection->source.fd, &error);
+	if (socket->source.fd < 0 || !rf_watch(&socket->source, EPOLLOUT))
+		fail(connection, &error);
+}
+
+static void
+try_lane(RfConnection *connection, uint32_t lane)
+{
+	if (connection->phase != RF_PHASE_SETUP || !connection->have_blob[lane] || connection->connected[lane] ||
+		connection->qps[lane] == NULL)
+		return;
+	if (!rf_engine->caps.needs_socket)
+		connect_lane(connection, lane, -1);
+	else if (!connection->accepted)
+	{
+		if (connection->sockets[lane].source.fd < 0)
+			open_socket(connection, lane);
+	}
+	else if (connection->waiting_socket[lane] >= 0)
+	{
+		int			fd = connection->waiting_socket[lane];
+		uint8_t		out[sizeof(RfControlHeader)];
+		uint32_t	length = rf_control_frame(out, RF_CONTROL_ATTACHED, NULL, 0);
+
+		connection->waiting_socket[lane] = -1;
+		if (send(fd, out, length, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t) length)
+		{
+			close(fd);
+			protocol_error(connection, "a data connection broke while it was set up");
+			return;
+		}
+		connect_lane(connection, lane, fd);
+	}
+}
+
+/* Acceptor: somebody says that this socket is for one of our lanes. `attaching` loses its socket, or is refused. */
+void
+rf_setup_attach(RfConnection *attaching, const RfControlAttach *attach)
+{
+	RfConnection *connection;
+	int			fd;
+
+	for (connection = rf_engine->connections; connection; connection = connection->next)
+	{
+		if (connection->accepted && !connection->dead && connection->phase == RF_PHASE_SETUP &&
+			memcmp(connection->connection_id, attach->connection_id, sizeof(attach->connection_id)) == 0)
+			break;
+	}
+	if (connection == NULL || !rf_engine->caps.needs_socket || attach->lane >= connection->lanes || connection->connected[attach->lane] ||
+		connection->waiting_socket[attach->lane] >= 0 || !rf_attach_verify(attach, connection->secret))
+	{
+		rf_connection_refuse(attaching, RF_ERROR_AUTHENTICATION, "it names no connection that waits for it");
+		return;
+	}
+
+	{
+		struct sockaddr_storage address;
+		socklen_t	length = sizeof(address);
+
+		if (getsockname(attaching->source.fd, (struct sockaddr *) &address, &length) == 0 && address.ss_family != AF_UNIX)
+			connection->local_sockets = false;
+	}
+	rf_unwatch(&attaching->source);
+	fd = attaching->source.fd;
+	attaching->source.fd = -1;
+	attaching->dead = true;
+	rf_engine->unauthenticated--;
+	connection->waiting_socket[attach->lane] = fd;
+	try_lane(connection, attach->lane);
+}
+
+/* Initiator: the socket is connected, or the answer to ATTACH is there. */
+void
+rf_setup_socket_event(RfDataSocket *socket, uint32_t events)
+{
+	RfConnection *connection = socket->connection;
+	RfError		error;
+	ssize_t		got;
+
+	if (connection->dead || connection->phase != RF_PHASE_SETUP || socket->source.fd < 0)
+		return;
+	memset(&error, 0, sizeof(error));
+	if (!socket->attach_sent)
+	{
+		uint8_t		out[sizeof(RfControlHeader) + sizeof(RfControlAttach)];
+		RfControlAttach attach;
+		uint32_t	length;
+		int			problem = 0;
+		socklen_t	size = sizeof(problem);
+
+		if (getsockopt(socket->source.fd, SOL_SOCKET, SO_ERROR, &problem, &size) != 0)
+			problem = errno;
+		rf_attach_fill(&attach, connection->secret, connection->connection_id, socket->lane);
+		length = rf_control_frame(out, RF_CONTROL_ATTACH, &attach, sizeof(attach));
+		if (problem == 0 && send(socket->source.fd, out, length, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t) length &&
+			rf_watch(&socket->source, EPOLLIN))
+		{
+			socket->attach_sent = true;
+			return;
+		}
+		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "could not open a data connection: %s", strerror(problem ? problem : errno));
+		fail(connection, &error);
+		return;
+	}
+
+	/* Exactly the answer: what follows it belongs to the queue pair. */
+	got = recv(socket->source.fd, socket->in + socket->in_done, sizeof(socket->in) - socket->in_done, MSG_DONTWAIT);
+	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+		return;
+	if (got <= 0)
+	{
+		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "a data connection was closed while it was set up");
+		fail(connection, &error);
+		return;
+	}
+	socket->in_done += got;
+	if (socket->in_done < sizeof(socket->in))
+		return;
+	if (!rf_control_is(socket->in, RF_CONTROL_ATTACHED))
+	{
+		protocol_error(connection, "a data connection was refused");
+		return;
+	}
+	rf_unwatch(&socket->source);
+	{
+		int			fd = socket->source.fd;
+
+		socket->source.fd = -1;
+		connect_lane(connection, socket->lane, fd);
+	}
+}
+
+/* The connection fails: sockets that no queue pair owns yet. */
+void
+rf_setup_close(RfConnection *connection)
+{
+	uint32_t	i;
+
+	for (i = 0; i < RF_MAX_LANES; i++)
+	{
+		rf_unwatch(&connection->sockets[i].source);
+		if (connection->sockets[i].source.fd >= 0)
+			close(connection->sockets[i].source.fd);
+		connection->sockets[i].source.fd = -1;
+		if (connection->waiting_socket[i] >= 0)
+			close(connection->waiting_socket[i]);
+		connection->waiting_socket[i] = -1;
+	}
+}

@@ -1,0 +1,260 @@
+/*
+ * guc.c - the settings of rdma_fdw: names, descriptions, units, ranges and when they may change.
+ *
+ * Defines them and nothing else; what a setting does is told where it is used. Settings that need a start of the server exist in a
+ * session that loaded the library by itself too, where they show what the configuration file says and change nothing.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "miscadmin.h"
+#include "utils/guc.h"
+
+#include "rdma_fdw/flow.h"
+#include "rdma_fdw/guc.h"
+
+int			rf_buffer_memory = 256 * 1024;
+int			rf_segment_size = 16 * 1024;
+int			rf_huge_pages = RF_HUGE_TRY;
+int			rf_max_flows = 1024;
+int			rf_engine_lanes = 1;
+char	   *rf_listen_address = NULL;
+int			rf_engine_port = 0;
+int			rf_provider = RF_PROVIDER_AUTO;
+char	   *rf_device = NULL;
+int			rf_device_port = 0;
+int			rf_gid_index = -1;
+int			rf_mtu = 0;
+int			rf_traffic_class = 0;
+int			rf_service_level = 0;
+int			rf_ack_timeout = 14;
+int			rf_retry_count = 7;
+int			rf_rnr_retry = 7;
+int			rf_soft_transport = RF_SOFT_AUTO;
+
+int			rf_peer_timeout = 30 * 1000;
+int			rf_poll_time = 30;
+int			rf_poll_batch = 32;
+int			rf_merge_limit = 4 * 1024;
+int			rf_chain_limit = 32;
+int			rf_probe_time = 1000;
+char	   *rf_engine_address = NULL;
+int			rf_token_lifetime = 60;
+
+int			rf_receive_buffers = 4;
+int			rf_receive_buffer_size = 256;
+int			rf_inline_limit = 64;
+int			rf_buffer_wait = 10 * 1000;
+int			rf_connect_timeout = 10 * 1000;
+char	   *rf_application_name = NULL;
+
+static const struct config_enum_entry huge_pages_options[] = {
+	{"off", RF_HUGE_OFF, false},
+	{"try", RF_HUGE_TRY, false},
+	{"on", RF_HUGE_ON, false},
+	{"false", RF_HUGE_OFF, true},
+	{"true", RF_HUGE_ON, true},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry provider_options[] = {
+	{"auto", RF_PROVIDER_AUTO, false},
+	{"verbs", RF_PROVIDER_VERBS, false},
+	{"soft", RF_PROVIDER_SOFT, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry soft_transport_options[] = {
+	{"auto", RF_SOFT_AUTO, false},
+	{"tcp", RF_SOFT_TCP, false},
+	{NULL, 0, false}
+};
+
+static void
+define_start_settings(GucContext context)
+{
+	DefineCustomIntVariable("rdma_fdw.buffer_memory",
+							"Memory for the send and receive buffers of all flows.",
+							"Lent to peers in pieces of rdma_fdw.segment_size. With an RDMA device it is locked in memory.",
+							&rf_buffer_memory, 256 * 1024, 4 * 1024, INT_MAX / 2,
+							context, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.segment_size",
+							"Size of the pieces in which buffer memory is lent to a peer.",
+							"A peer can reach the segments lent to it and nothing else. The buffers of one flow must fit into one segment.",
+							&rf_segment_size, 16 * 1024, 2 * 1024, 1024 * 1024,
+							context, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.huge_pages",
+							 "Use of huge pages for the buffer memory.",
+							 "\"try\" falls back to ordinary pages, \"on\" refuses to start without huge pages.",
+							 &rf_huge_pages, RF_HUGE_TRY, huge_pages_options,
+							 context, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.max_flows",
+							"Maximum number of streams, incoming and outgoing, at one time.",
+							NULL,
+							&rf_max_flows, 1024, 16, RF_MAX_FLOWS,
+							context, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.engine_lanes",
+							"Number of threads of the engine that move data.",
+							"Two nodes use as many lanes as the one with fewer has.",
+							&rf_engine_lanes, 1, 1, RF_MAX_LANES,
+							context, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("rdma_fdw.listen_address",
+							   "Host name or address on which the engine listens for other engines.",
+							   "Empty: the first of listen_addresses.",
+							   &rf_listen_address, "",
+							   context, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.engine_port",
+							"TCP port on which the engine listens for other engines.",
+							"0 takes any free port; readers learn it over their database connection.",
+							&rf_engine_port, 0, 0, 65535,
+							context, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.provider",
+							 "What moves the data: an RDMA device (verbs) or shared memory and TCP (soft).",
+							 "\"auto\" takes verbs when a usable device is found.",
+							 &rf_provider, RF_PROVIDER_AUTO, provider_options,
+							 context, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("rdma_fdw.device",
+							   "Name of the RDMA device to use.",
+							   "Empty: the first with an active port. The view rdma.devices lists them.",
+							   &rf_device, "",
+							   context, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.device_port",
+							"Port of the RDMA device; 0 takes the first active one.",
+							NULL,
+							&rf_device_port, 0, 0, 255,
+							context, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.gid_index",
+							"Index of the GID to use on the RDMA device; -1 chooses the best one.",
+							"RoCEv2 with an IPv4 address is preferred.",
+							&rf_gid_index, -1, -1, 1023,
+							context, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.mtu",
+							"Path MTU on the RDMA device; 0 takes the active MTU of the port.",
+							NULL,
+							&rf_mtu, 0, 0, 4096,
+							context, GUC_UNIT_BYTE, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.traffic_class",
+							"Traffic class of RDMA packets (on RoCEv2: DSCP * 4).",
+							NULL,
+							&rf_traffic_class, 0, 0, 255,
+							context, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.service_level",
+							"Service level of RDMA packets.",
+							NULL,
+							&rf_service_level, 0, 0, 15,
+							context, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.ack_timeout",
+							"Exponent of the RDMA acknowledgement timeout: 4.096 microseconds * 2 ^ this.",
+							NULL,
+							&rf_ack_timeout, 14, 1, 31,
+							context, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.retry_count",
+							"Times an unacknowledged RDMA packet is sent again before the connection counts as lost.",
+							NULL,
+							&rf_retry_count, 7, 0, 7,
+							context, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.rnr_retry",
+							"Times RDMA tries again when the receiver was not ready; 7 means without end.",
+							NULL,
+							&rf_rnr_retry, 7, 0, 7,
+							context, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.soft_transport",
+							 "How the soft provider moves data between engines of one host.",
+							 "\"auto\" maps the other engine's buffers, \"tcp\" never does.",
+							 &rf_soft_transport, RF_SOFT_AUTO, soft_transport_options,
+							 context, 0, NULL, NULL, NULL);
+}
+
+static void
+define_engine_settings(void)
+{
+	DefineCustomIntVariable("rdma_fdw.peer_timeout",
+							"Time without any sign of life after which another engine counts as lost.",
+							NULL,
+							&rf_peer_timeout, 30 * 1000, 500, 3600 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.poll_time",
+							"Microseconds that a lane goes on polling after its last success before it sleeps.",
+							NULL,
+							&rf_poll_time, 30, 0, 100000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.poll_batch",
+							"Completions that a lane takes at once.",
+							NULL,
+							&rf_poll_batch, 32, 1, 256,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.merge_limit",
+							"Most bytes that neighbouring buffers are merged to in one work request; 0 never merges.",
+							NULL,
+							&rf_merge_limit, 4 * 1024, 0, RF_MAX_MESSAGE / 1024,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.chain_limit",
+							"Most work requests that are handed to the device at once; 1 never chains.",
+							NULL,
+							&rf_chain_limit, 32, 1, RF_MAX_CHAIN,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.probe_time",
+							"Time a sender waits for a free receive buffer before it asks the reader.",
+							NULL,
+							&rf_probe_time, 1000, 10, 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomStringVariable("rdma_fdw.engine_address",
+							   "Address that this node tells readers to connect their engines to.",
+							   "\"host\", \"host:port\" or \"[IPv6 address]:port\". Empty: the host that their database connection uses, and the engine's own port.",
+							   &rf_engine_address, "",
+							   PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.token_lifetime",
+							"Time within which a reader's engine must connect after it was invited.",
+							NULL,
+							&rf_token_lifetime, 60, 1, 3600,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+}
+
+static void
+define_session_settings(void)
+{
+	DefineCustomIntVariable("rdma_fdw.receive_buffers",
+							"Number of receive buffers of one stream.",
+							"1 is the single-buffer mode. Servers and tables can have their own value.",
+							&rf_receive_buffers, 4, 1, RF_MAX_SLOTS,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.receive_buffer_size",
+							"Size of each receive buffer of a stream.",
+							"Servers and tables can have their own value.",
+							&rf_receive_buffer_size, 256, 4, 4 * 1024,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.inline_limit",
+							"Results up to this size come inside the answer on the database connection.",
+							"Servers and tables can have their own value. 0 sends every row through the engines.",
+							&rf_inline_limit, 64, 0, 64 * 1024,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.buffer_wait",
+							"Time to wait for buffers when rdma_fdw.buffer_memory is used up.",
+							"The stream then fails. Each of its two sessions has its own value.",
+							&rf_buffer_wait, 10 * 1000, 0, 3600 * 1000,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.connect_timeout",
+							"Time to wait for the connection between two engines.",
+							NULL,
+							&rf_connect_timeout, 10 * 1000, 100, 600 * 1000,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomStringVariable("rdma_fdw.application_name",
+							   "application_name of the sessions on data nodes.",
+							   "The escapes %a, %c, %C, %d, %p, %u and %% mean what they do in postgres_fdw.",
+							   &rf_application_name, "",
+							   PGC_USERSET, 0, NULL, NULL, NULL);
+}
+
+void
+rf_define_settings(void)
+{
+	/*
+	 * A setting that is fixed at start cannot be defined later with its own context. PGC_SIGHUP keeps a value from the configuration
+	 * file visible, and ordinary SET is refused.
+	 */
+	define_start_settings(process_shared_preload_libraries_in_progress ? PGC_POSTMASTER : PGC_SIGHUP);
+	define_engine_settings();
+	define_session_settings();
+	MarkGUCPrefixReserved("rdma_fdw");
+}

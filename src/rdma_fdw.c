@@ -1,0 +1,73 @@
+/*
+ * rdma_fdw.c - what PostgreSQL calls when it loads the library: settings, shared memory, the engine.
+ *
+ * Loaded by shared_preload_libraries it asks for shared memory and registers the engine's background worker. Loaded later, by a session, it only
+ * defines the settings: everything that needs the engine then raises through rf_engine_require(). Nothing is opened here.
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "storage/ipc.h"
+
+#include "rdma_fdw/guc.h"
+
+#include "engine/engine_int.h"
+
+PG_MODULE_MAGIC;
+
+PGDLLEXPORT void _PG_init(void);
+
+static shmem_request_hook_type previous_shmem_request_hook = NULL;
+static shmem_startup_hook_type previous_shmem_startup_hook = NULL;
+
+static void
+rf_shmem_request(void)
+{
+	if (previous_shmem_request_hook)
+		previous_shmem_request_hook();
+	rf_arena_request();
+}
+
+static void
+rf_shmem_startup(void)
+{
+	if (previous_shmem_startup_hook)
+		previous_shmem_startup_hook();
+	rf_arena_startup();
+}
+
+static void
+register_engine(void)
+{
+	BackgroundWorker worker;
+
+	memset(&worker, 0, sizeof(worker));
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
+	worker.bgw_start_time = BgWorkerStart_PostmasterStart;
+	worker.bgw_restart_time = RF_ENGINE_RESTART_SECONDS;
+	strlcpy(worker.bgw_library_name, "rdma_fdw", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "rf_engine_main", sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_name, "rdma_fdw engine", sizeof(worker.bgw_name));
+	strlcpy(worker.bgw_type, "rdma_fdw engine", sizeof(worker.bgw_type));
+	RegisterBackgroundWorker(&worker);
+}
+
+void
+_PG_init(void)
+{
+	rf_define_settings();
+
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+
+	previous_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = rf_shmem_request;
+	previous_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = rf_shmem_startup;
+
+	/* pg_upgrade's servers and single-user mode run no workers of ours. */
+	if (!IsBinaryUpgrade)
+		register_engine();
+}

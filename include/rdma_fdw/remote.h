@@ -1,0 +1,127 @@
+/*
+ * remote.h - the coordinator's sessions on data nodes (libpq): connections, transactions, streams, cancel.
+ *
+ * One session per user mapping, kept for the life of the backend. Its remote transaction begins with the first command that
+ * needs it, in the same round trip, and follows the local one: a savepoint per subtransaction that used it. Rows do not travel
+ * by libpq except the small-result path. Does not decode batches (batch/) and knows nothing of foreign tables (fdw/).
+ *
+ * Everything here belongs to one backend. Needs PostgreSQL.
+ */
+#ifndef RF_REMOTE_H
+#define RF_REMOTE_H
+
+#include "postgres.h"
+
+#include "foreign/foreign.h"
+#include "libpq-fe.h"
+
+#include "rdma_fdw/wire.h"
+
+typedef struct RfSession RfSession;
+typedef struct RfStream RfStream;
+
+/*
+ * The session of a user mapping, connected. in_transaction: what follows runs inside the remote transaction (and savepoints)
+ * that belongs to the local one. Stays valid until the local transaction ends.
+ */
+extern RfSession *rf_session_get(UserMapping *user, bool in_transaction);
+
+/* Run one command or query and wait, interruptibly. Raises the remote error. The caller PQclears. */
+extern PGresult *rf_session_query(RfSession *session, const char *sql);
+
+/* Raise a remote error with its SQLSTATE, detail, hint and context; clears result. */
+extern void rf_session_raise(RfSession *session, PGresult *result, const char *sql) __attribute__((noreturn));
+
+/* Name of the foreign server, for messages. */
+extern const char *rf_session_server(RfSession *session);
+
+/* ---------- streams: a query's rows as column batches ---------- */
+
+typedef struct RfStreamSpec
+{
+	const char *sql;
+	const char *source;			/* what the rows are, for messages: the remote relation */
+	int			param_count;
+	const char *const *param_types; /* type names, schema-qualified */
+	const char *const *param_values;	/* text; NULL: NULL */
+	int			column_count;
+	const RfStreamColumn *columns;
+	uint32		receive_buffers;
+	uint32		receive_buffer_size;	/* bytes of each */
+	uint32		inline_limit;	/* bytes of rows that may come within libpq's answer */
+	double		estimated_rows;
+
+	/*
+	 * How long a batch must stay where it is. in_place: batches are read in the receive buffer; nobody else may use the
+	 * session while one is held, unless `moved` is given: it tells the owner that the batch it reads lies elsewhere now.
+	 * Otherwise every batch is copied first, which frees the buffer at once.
+	 */
+	bool		in_place;
+	void		(*moved) (void *owner, const void *batch, uint32 length);
+	void	   *owner;
+
+	bool		keep;			/* fetch everything first and keep it, so that rf_stream_rewind works */
+} RfStreamSpec;
+
+/* What streams did; a scan adds up those of its rescans. */
+typedef struct RfStreamStats
+{
+	uint64		streams;		/* remote executions */
+	uint64		inlined;		/* of them, answered within libpq's reply */
+	uint64		rows;
+	uint64		batches;
+	uint64		bytes;			/* of batches */
+	uint64		fragments;		/* slots of batches larger than one receive buffer */
+	uint64		waits;			/* times the backend slept for data */
+	uint64		wait_us;
+	uint64		spooled_bytes;	/* stored here because the session was needed elsewhere, or for a rewind */
+	uint64		credits;		/* messages that returned buffers to the sender */
+	uint64		work_requests;	/* from here on: the sender's side, of streams that ended */
+	uint64		merged;
+	uint64		chained;
+	uint64		credit_stalls;
+	uint64		sender_waits;
+	uint64		sender_wait_us;
+	uint32		buffers;		/* of the last stream that used its flow */
+	uint32		buffer_size;
+	char		transport[16];	/* how those came: shm, tcp, verbs; "" = never */
+} RfStreamStats;
+
+/*
+ * Start a remote query in the session's transaction: sends it and returns. Finishes what else runs on the session first. The spec is
+ * needed during the call only. *stream is set to NULL when the stream goes away by itself, at the end of the transaction; so the
+ * variable must live as long as the stream, or rf_stream_orphan must be called before it goes.
+ */
+extern void rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStream **stream);
+
+/* Next batch, valid until the next call on this stream; false at the end, when all counts were checked. */
+extern bool rf_stream_next(RfStream *stream, const void **batch, uint32 *length);
+
+/* Begin again with the first batch. False when the stream does not keep its rows: start another. */
+extern bool rf_stream_rewind(RfStream *stream);
+
+/* Done with it, at any time: tells the sender to stop if it has not ended. */
+extern void rf_stream_close(RfStream *stream, RfStreamStats *stats);
+
+/* The memory of the owner is about to be freed. Raises nothing. */
+extern void rf_stream_orphan(RfStream *stream);
+
+/* Adds the stream's counters to *stats; rf_stream_close does it too. */
+extern void rf_stream_stats(RfStream *stream, RfStreamStats *stats);
+
+/* The options that libpq understands and a server or user mapping may hold (conninfo.c). Kept for the life of the backend. */
+typedef struct RfConnectionOption
+{
+	const char *name;
+	bool		in_user_mapping;	/* who one is and secrets; all others belong to the server */
+} RfConnectionOption;
+
+extern const RfConnectionOption *rf_connection_options(int *count);
+
+/*
+ * Picks them out of a server's or a user mapping's options into the arrays that PQconnectStartParams() wants; the caller provides room for
+ * list_length(options) entries. Returns how many were stored. The strings belong to the list.
+ */
+extern int	rf_extract_connection_options(List *options, const char **keywords, const char **values);
+
+#endif

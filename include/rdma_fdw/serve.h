@@ -1,0 +1,80 @@
+/*
+ * serve.h - the data node's side of a stream: rdma.hello and rdma.stream. Needs PostgreSQL.
+ *
+ * Does: introduce this node, run one SELECT with the caller's rights inside the caller's
+ * transaction, and send its rows as column batches: in the answer itself when they are few, over a
+ * flow otherwise. Does not: touch the network (flow/), or know how rows become batches (batch/).
+ *
+ * Everything here belongs to one backend; nothing is shared.
+ */
+#ifndef RF_SERVE_H
+#define RF_SERVE_H
+
+#include "postgres.h"
+
+#include "access/htup.h"
+#include "executor/execdesc.h"
+#include "nodes/params.h"
+#include "tcop/dest.h"
+#include "utils/array.h"
+#include "utils/plancache.h"
+
+#include "rdma_fdw/wire.h"
+
+/* ---------- plan.c: statements and their plans, kept by text ---------- */
+
+typedef struct RfStatement RfStatement;
+
+/*
+ * The statement for a query text and the names of its parameters' types (NULL: none), parsed and
+ * checked to be one SELECT. Kept for the life of the session; the least recently used one makes
+ * room. The pointer is good until the next call.
+ */
+extern RfStatement *rf_statement_get(const char *query, ArrayType *type_names);
+
+/*
+ * The values of its parameters, by the types' input functions, in the current memory context; NULL
+ * when there are none.
+ */
+extern ParamListInfo rf_statement_params(RfStatement *statement, ArrayType *values);
+
+/* A plan, held by the current resource owner until ReleaseCachedPlan. */
+extern CachedPlan *rf_statement_plan(RfStatement *statement, ParamListInfo params);
+
+/* ---------- dest.c: the DestReceiver ---------- */
+
+typedef struct RfStreamDest RfStreamDest;
+
+/* The request's bytes must outlive the receiver. */
+extern RfStreamDest *rf_stream_dest_create(const RfStreamRequest *request, const RfStreamColumn *columns);
+extern DestReceiver *rf_stream_dest_receiver(RfStreamDest *dest);
+
+/*
+ * Rows will come in slots that hold more than the result's columns: the i-th one is attribute
+ * attmap[i] of desc. Replaces the receiver's rStartup; attmap must outlive the receiver.
+ */
+extern void rf_stream_dest_start_raw(RfStreamDest *dest, TupleDesc desc, const AttrNumber *attmap, int column_count);
+
+/*
+ * Rows from the tuples of one heap page, once start_raw was called with the table's descriptor:
+ * returns how many it took from the front, less than count when the next one has to come in a slot.
+ * takes_tuples: will it take any?
+ */
+extern bool rf_stream_dest_takes_tuples(RfStreamDest *dest, TupleDesc table);
+extern int	rf_stream_dest_add_tuples(RfStreamDest *dest, const HeapTupleHeader *tuples, int count);
+
+/*
+ * The query has no more rows: end the stream, wait for the reader's acknowledgement, and return the
+ * answer, a bytea.
+ */
+extern bytea *rf_stream_dest_reply(RfStreamDest *dest);
+
+/* ---------- scan.c: bare table scans without projection ---------- */
+
+/*
+ * Run the started query row by row past the executor's projection if it is a bare sequential scan;
+ * false: it is not.
+ */
+extern bool rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest);
+
+#endif

@@ -1,0 +1,533 @@
+/*
+ * connection.c - the backend's sessions on data nodes: finding, connecting, checking the password rules, and closing them when
+ * options change.
+ *
+ * Transactions are transaction.c's, commands query.c's, streams stream.c's business.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_user_mapping.h"
+#include "commands/dbcommands.h"
+#include "commands/defrem.h"
+#include "mb/pg_wchar.h"
+#include "storage/fd.h"
+#include "storage/latch.h"
+#include "utils/guc.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+#include <poll.h>
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
+#include "session.h"
+
+/* Sessions by user mapping OID; entries stay for the life of the backend, their connections do not. */
+static HTAB *sessions = NULL;
+
+/* A session was handed out in this transaction, so its end concerns us. */
+static bool in_use = false;
+
+static HASH_SEQ_STATUS iteration;
+
+static void connect_session(RfSession *session, UserMapping *user);
+static void check_before(ForeignServer *server, UserMapping *user);
+static void check_after(RfSession *session, UserMapping *user);
+static PGconn *connect_server(ForeignServer *server, const char **keywords, const char **values);
+static bool password_required(UserMapping *user);
+static bool password_given(UserMapping *user);
+static bool idle_and_alive(RfSession *session);
+static char *expand_application_name(const char *pattern);
+static void options_changed(Datum arg, int cacheid, uint32 hashvalue);
+static void receive_notice(void *arg, const PGresult *result);
+
+bool
+rf_session_in_use(void)
+{
+	return in_use;
+}
+
+void
+rf_session_set_in_use(bool value)
+{
+	in_use = value;
+}
+
+/* One session after the other; NULL at the end. Only one walk at a time, always to its end. */
+RfSession *
+rf_session_iterate(bool restart)
+{
+	if (sessions == NULL)
+		return NULL;
+	if (restart)
+		hash_seq_init(&iteration, sessions);
+	return (RfSession *) hash_seq_search(&iteration);
+}
+
+const char *
+rf_session_server(RfSession *session)
+{
+	return session->server_name;
+}
+
+RfSession *
+rf_session_get(UserMapping *user, bool in_transaction)
+{
+	RfSession  *session;
+	bool		found;
+
+	if (sessions == NULL)
+	{
+		HASHCTL		ctl;
+
+		memset(&ctl, 0, sizeof(ctl));
+		ctl.keysize = sizeof(Oid);
+		ctl.entrysize = sizeof(RfSession);
+		sessions = hash_create("rdma_fdw sessions", 8, &ctl, HASH_ELEM | HASH_BLOBS);
+		CacheRegisterSyscacheCallback(FOREIGNSERVEROID, options_changed, (Datum) 0);
+		CacheRegisterSyscacheCallback(USERMAPPINGOID, options_changed, (Datum) 0);
+		rf_transaction_register();
+	}
+
+	in_use = true;
+	session = hash_search(sessions, &user->umid, HASH_ENTER, &found);
+	if (!found)
+	{
+		memset((char *) session + sizeof(Oid), 0, sizeof(RfSession) - sizeof(Oid));
+		dlist_init(&session->streams);
+	}
+
+	if (session->depth > 0 || session->running)
+	{
+		if (session->broken || session->conn == NULL || PQstatus(session->conn) != CONNECTION_OK)
+			rf_session_lost(session);
+	}
+	else if (session->conn &&
+			 (session->invalidated || session->broken || !idle_and_alive(session)))
+		rf_session_disconnect(session);
+
+	if (session->conn == NULL)
+		connect_session(session, user);
+	else
+		check_after(session, user); /* it may have been made for another user of a mapping for PUBLIC */
+
+	session->transactional = in_transaction || session->depth > 0;
+	return session;
+}
+
+/* The remote transaction is gone with its connection: nothing can go on, but the next transaction can connect again. */
+void
+rf_session_lost(RfSession *session)
+{
+	RfStream   *stream = session->running;
+	char	   *detail;
+
+	session->broken = true;
+	/* the other side may have said why before it went; its SQLSTATE would say that this session was shut down */
+	if (stream && stream->result && PQresultErrorField(stream->result, PG_DIAG_MESSAGE_PRIMARY))
+		detail = pstrdup(PQresultErrorField(stream->result, PG_DIAG_MESSAGE_PRIMARY));
+	else
+		detail = session->conn ? pchomp(PQerrorMessage(session->conn)) : "";
+	ereport(ERROR,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg("connection to server \"%s\" was lost", session->server_name),
+			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0,
+			 stream ? errcontext("remote SQL command: %s", stream->sql) : 0));
+}
+
+void
+rf_session_disconnect(RfSession *session)
+{
+	while (!dlist_is_empty(&session->streams))
+		rf_stream_free(dlist_container(RfStream, node, dlist_pop_head_node(&session->streams)));
+	session->running = NULL;
+	if (session->conn)
+	{
+		PQfinish(session->conn);
+		session->conn = NULL;
+		ReleaseExternalFD();
+	}
+	session->depth = 0;
+	session->unsure = false;
+	session->broken = false;
+	session->invalidated = false;
+	session->prepared = false;
+	session->hello_valid = false;
+	explicit_bzero(&session->hello, sizeof(session->hello));
+}
+
+static void
+connect_session(RfSession *session, UserMapping *user)
+{
+	ForeignServer *server = GetForeignServer(user->serverid);
+	const char **keywords;
+	const char **values;
+	int			room = list_length(server->options) + list_length(user->options) + 4;
+	int			n;
+	ListCell   *lc;
+	const char *host;
+
+	/* The entry may be left from a mapping that was dropped; names change, too. */
+	if (session->server_name)
+		pfree(session->server_name);
+	session->server_name = NULL;
+	session->server_name = MemoryContextStrdup(TopMemoryContext, server->servername);
+	session->serverid = server->serverid;
+	session->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(server->serverid));
+	session->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
+	session->keep = true;
+	foreach(lc, server->options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, "keep_connections") == 0)
+			session->keep = defGetBoolean(def);
+	}
+
+	keywords = palloc0(room * sizeof(char *));
+	values = palloc0(room * sizeof(char *));
+	n = 0;
+	keywords[n] = "fallback_application_name";
+	values[n++] = "rdma_fdw";
+	n += rf_extract_connection_options(server->options, keywords + n, values + n);
+	n += rf_extract_connection_options(user->options, keywords + n, values + n);
+	if (rf_application_name && rf_application_name[0] != '\0')
+	{
+		char	   *name = expand_application_name(rf_application_name);
+
+		if (name[0] != '\0')
+		{
+			keywords[n] = "application_name";
+			values[n++] = name;
+		}
+	}
+	keywords[n] = "client_encoding";
+	values[n++] = GetDatabaseEncodingName();
+
+	check_before(server, user);
+	session->conn = connect_server(server, keywords, values);
+
+	PG_TRY();
+	{
+		session->password_used = PQconnectionUsedPassword(session->conn) && password_given(user);
+		check_after(session, user);
+		PQsetNoticeReceiver(session->conn, receive_notice, session);
+
+		/* An engine connects by TCP, also where libpq used a local socket. */
+		host = PQhostaddr(session->conn);
+		if (host == NULL || host[0] == '\0')
+			host = PQhost(session->conn);
+		if (host == NULL || host[0] == '\0' || host[0] == '/' || host[0] == '@')
+			host = "localhost";
+		if (session->host)
+			pfree(session->host);
+		session->host = NULL;
+		session->host = MemoryContextStrdup(TopMemoryContext, host);
+
+		/*
+		 * Names in what we send are qualified except those of pg_catalog; values go as text in the forms that mean the same
+		 * everywhere.
+		 */
+		session->transactional = false;
+		PQclear(rf_session_query(session,
+								 "SET search_path = pg_catalog; SET timezone = 'UTC'; SET datestyle = ISO; "
+								 "SET intervalstyle = postgres; SET extra_float_digits = 3"));
+	}
+	PG_CATCH();
+	{
+		rf_session_disconnect(session);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	pfree(keywords);
+	pfree(values);
+}
+
+/*
+ * When to give up. libpq looks at connect_timeout in its own blocking loop only, and per host; so all hosts of a list get their share
+ * here. 0: never.
+ */
+static TimestampTz
+connect_deadline(const char **keywords, const char **values)
+{
+	int			seconds = 0;
+	int			hosts = 1;
+
+	for (int i = 0; keywords[i]; i++)
+	{
+		if (strcmp(keywords[i], "connect_timeout") == 0)
+			seconds = atoi(values[i]);
+		if (strcmp(keywords[i], "host") == 0)
+			for (const char *p = values[i]; *p; p++)
+				hosts += *p == ',';
+	}
+	if (seconds <= 0)
+		return 0;
+	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(), (int64) Max(seconds, 2) * 1000 * hosts);
+}
+
+/* libpq's steps of connecting, driven from here so that interrupts are not blocked. */
+static void
+drive_connect(PGconn *conn, const char *name, TimestampTz deadline)
+{
+	static uint32 wait_event = 0;
+	PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+
+	if (wait_event == 0)
+		wait_event = rf_wait_event_new("RdmaFdwConnect");
+
+	while (PQstatus(conn) != CONNECTION_BAD && status != PGRES_POLLING_OK && status != PGRES_POLLING_FAILED)
+	{
+		int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
+		long		timeout = -1;
+		int			got;
+
+		events |= status == PGRES_POLLING_READING ? WL_SOCKET_READABLE : WL_SOCKET_WRITEABLE;
+		if (deadline != 0)
+		{
+			timeout = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+			events |= WL_TIMEOUT;
+			if (timeout <= 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+						 errmsg("could not connect to server \"%s\"", name),
+						 errdetail("Timeout expired (option connect_timeout).")));
+		}
+		got = WaitLatchOrSocket(MyLatch, events, PQsocket(conn), timeout, wait_event);
+		if (got & WL_LATCH_SET)
+		{
+			ResetLatch(MyLatch);
+			CHECK_FOR_INTERRUPTS();
+		}
+		if (got & (WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE))
+			status = PQconnectPoll(conn);
+	}
+
+	if (PQstatus(conn) != CONNECTION_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+				 errmsg("could not connect to server \"%s\"", name),
+				 errdetail_internal("%s", pchomp(PQerrorMessage(conn)))));
+	if (PQsetnonblocking(conn, 1) != 0)
+		elog(ERROR, "could not make the connection to server \"%s\" non-blocking", name);
+}
+
+static PGconn *
+connect_server(ForeignServer *server, const char **keywords, const char **values)
+{
+	PGconn	   *conn;
+
+	if (!AcquireExternalFD())
+		ereport(ERROR,
+				(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+				 errmsg("could not connect to server \"%s\"", server->servername),
+				 errdetail("There are too many open files on the local server."),
+				 errhint("Raise the server's max_files_per_process and/or \"ulimit -n\" limits.")));
+
+	conn = PQconnectStartParams(keywords, values, false);
+	if (conn == NULL)
+	{
+		ReleaseExternalFD();
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory")));
+	}
+	PG_TRY();
+	{
+		drive_connect(conn, server->servername, connect_deadline(keywords, values));
+	}
+	PG_CATCH();
+	{
+		PQfinish(conn);
+		ReleaseExternalFD();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return conn;
+}
+
+/* ---------- who may connect without a password of his own ---------- */
+
+static bool
+password_required(UserMapping *user)
+{
+	ListCell   *lc;
+
+	if (superuser_arg(user->userid))
+		return false;
+	foreach(lc, user->options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, "password_required") == 0)
+			return defGetBoolean(def);
+	}
+	return true;
+}
+
+static bool
+password_given(UserMapping *user)
+{
+	ListCell   *lc;
+
+	foreach(lc, user->options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, "password") == 0 && defGetString(def)[0] != '\0')
+			return true;
+	}
+	return false;
+}
+
+/*
+ * An ordinary user must not reach data nodes with the identity of the local server's operating system user (peer, ident, trust, a
+ * .pgpass file): so a password has to stand in the mapping, before we connect, ...
+ */
+static void
+check_before(ForeignServer *server, UserMapping *user)
+{
+	if (password_required(user) && !password_given(user))
+		ereport(ERROR,
+				(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
+				 errmsg("password is required"),
+				 errdetail("User mappings of non-superusers for server \"%s\" must have a password.",
+						   server->servername)));
+}
+
+/* ... and it must have been what let us in. */
+static void
+check_after(RfSession *session, UserMapping *user)
+{
+	if (password_required(user) && !session->password_used)
+		ereport(ERROR,
+				(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
+				 errmsg("password is required"),
+				 errdetail("Server \"%s\" did not ask for a password, so a non-superuser may not use it.",
+						   session->server_name),
+				 errhint("Change the authentication method on that server, or let a superuser set "
+						 "password_required=false in the user mapping.")));
+}
+
+/* ---------- keeping connections in step with the world ---------- */
+
+/*
+ * An idle connection has nothing to say; if its socket is readable, then it was closed, or the remote server told us that it shuts
+ * down. One poll(2), so that a restarted data node costs a new connection, not an error.
+ */
+static bool
+idle_and_alive(RfSession *session)
+{
+	struct pollfd fd;
+
+	if (PQstatus(session->conn) != CONNECTION_OK ||
+		PQtransactionStatus(session->conn) != PQTRANS_IDLE)
+		return false;
+	fd.fd = PQsocket(session->conn);
+	fd.events = POLLIN;
+	fd.revents = 0;
+	while (poll(&fd, 1, 0) > 0)
+	{
+		/* a parameter or a warning is fine; what ends a session makes it broken, in receive_notice() */
+		if (!PQconsumeInput(session->conn) || PQisBusy(session->conn) ||
+			PQstatus(session->conn) != CONNECTION_OK || session->broken)
+			return false;
+	}
+	return true;
+}
+
+static void
+options_changed(Datum arg, int cacheid, uint32 hashvalue)
+{
+	RfSession  *session;
+	HASH_SEQ_STATUS seq;
+
+	/* not rf_session_iterate: invalidations arrive in the middle of such a walk, too */
+	hash_seq_init(&seq, sessions);
+	while ((session = hash_seq_search(&seq)) != NULL)
+	{
+		if (session->conn == NULL)
+			continue;
+		if (hashvalue == 0 ||
+			(cacheid == FOREIGNSERVEROID && session->server_hash == hashvalue) ||
+			(cacheid == USERMAPPINGOID && session->mapping_hash == hashvalue))
+		{
+			/* closed at the end of this or the next transaction, even if nobody asks for it again */
+			session->invalidated = true;
+			in_use = true;
+		}
+	}
+}
+
+/* A remote NOTICE or WARNING is one here, with its origin. */
+static void
+receive_notice(void *arg, const PGresult *result)
+{
+	RfSession  *session = arg;
+	const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+	int			level = DEBUG1;
+
+	if (severity && strcmp(severity, "WARNING") == 0)
+		level = WARNING;
+	else if (severity && (strcmp(severity, "NOTICE") == 0 || strcmp(severity, "INFO") == 0))
+		level = NOTICE;
+	else if (severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
+		session->broken = true; /* said while nothing ran: the server shuts down */
+	ereport(level,
+			(errmsg_internal("%s", message ? message : "message from a remote server"),
+			 errcontext("remote server \"%s\"", session->server_name)));
+}
+
+/*
+ * rdma_fdw.application_name: %a this session's application_name, %c session ID, %C cluster_name, %u user, %d database, %p process
+ * ID, %% a percent sign; anything else behind % is left out.
+ */
+static char *
+expand_application_name(const char *pattern)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	for (const char *p = pattern; *p; p++)
+	{
+		if (*p != '%')
+		{
+			appendStringInfoChar(&buf, *p);
+			continue;
+		}
+		p++;
+		switch (*p)
+		{
+			case '\0':
+				return buf.data;
+			case '%':
+				appendStringInfoChar(&buf, '%');
+				break;
+			case 'a':
+				appendStringInfoString(&buf, application_name ? application_name : "");
+				break;
+			case 'c':
+				appendStringInfo(&buf, "%lx.%x", (long) MyStartTime, MyProcPid);
+				break;
+			case 'C':
+				appendStringInfoString(&buf, cluster_name);
+				break;
+			case 'd':
+				appendStringInfoString(&buf, get_database_name(MyDatabaseId));
+				break;
+			case 'u':
+				appendStringInfoString(&buf, GetUserNameFromId(GetSessionUserId(), false));
+				break;
+			case 'p':
+				appendStringInfo(&buf, "%d", MyProcPid);
+				break;
+			default:
+				break;
+		}
+	}
+	return buf.data;
+}

@@ -1,0 +1,564 @@
+/*
+ * query.c - commands on a session: sending, waiting without blocking interrupts, remote errors, cancelling, and the greeting of the
+ * extension on the other side.
+ *
+ * Two ways of waiting exist: interruptible ones that raise errors, and those with a deadline that an abort uses and that never raise.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "utils/memutils.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
+#include "session.h"
+
+#define HELLO_SQL	"SELECT rdma.hello($1)"
+#define EXTENSION_VERSION	"1.0"
+#define STREAM_SQL	"SELECT rdma.stream($1, $2, $3, $4)"
+
+static uint32
+query_wait_event(void)
+{
+	static uint32 event = 0;
+
+	if (event == 0)
+		event = rf_wait_event_new("RdmaFdwQuery");
+	return event;
+}
+
+/* Wait for the session's socket (WL_SOCKET_* bits); services interrupts. Returns what happened. */
+int
+rf_session_wait(RfSession *session, int events, long timeout_ms)
+{
+	int			got;
+
+	events |= WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
+	if (timeout_ms >= 0)
+		events |= WL_TIMEOUT;
+	got = WaitLatchOrSocket(MyLatch, events, PQsocket(session->conn), timeout_ms, query_wait_event());
+	if (got & WL_LATCH_SET)
+		ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	return got;
+}
+
+/* Everything queued goes out. The server may be writing, too: take what it says, or both sides would wait for ever. */
+void
+rf_session_flush(RfSession *session)
+{
+	int			left;
+
+	while ((left = PQflush(session->conn)) > 0)
+	{
+		int			got = rf_session_wait(session, WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE, -1);
+
+		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
+			rf_session_lost(session);
+	}
+	if (left < 0)
+		rf_session_lost(session);
+}
+
+/* Next result of a command that is running, NULL behind the last. */
+PGresult *
+rf_session_result(RfSession *session)
+{
+	while (PQisBusy(session->conn))
+	{
+		int			got = rf_session_wait(session, WL_SOCKET_READABLE, -1);
+
+		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
+			rf_session_lost(session);
+	}
+	return PQgetResult(session->conn);
+}
+
+PGresult *
+rf_session_query(RfSession *session, const char *sql)
+{
+	int			target = session->transactional ? rf_transaction_target(session) : session->depth;
+	char	   *begin = NULL;
+	const char *text = sql;
+	PGresult   *volatile last = NULL;
+	int			opening = 0;
+
+	rf_stream_settle(session);
+
+	/* Statements of one string are one round trip. */
+	if (target > session->depth)
+	{
+		StringInfoData buf;
+
+		initStringInfo(&buf);
+		for (int level = session->depth + 1; level <= target; level++)
+		{
+			begin = rf_transaction_begin_sql(session, level);
+			appendStringInfo(&buf, "%s;", begin);
+			pfree(begin);
+		}
+		appendStringInfoString(&buf, sql);
+		text = buf.data;
+		opening = target - session->depth;
+		session->depth = target;
+		session->unsure = true;
+	}
+
+	if (!PQsendQuery(session->conn, text))
+		rf_session_lost(session);
+	rf_session_flush(session);
+
+	PG_TRY();
+	{
+		PGresult   *result;
+
+		while ((result = rf_session_result(session)) != NULL)
+		{
+			if (opening > 0 && PQresultStatus(result) == PGRES_COMMAND_OK && --opening == 0)
+				session->unsure = false;
+			/* the last result counts, or the error that kept it from coming */
+			if (last && PQresultStatus(last) == PGRES_FATAL_ERROR)
+				PQclear(result);
+			else
+			{
+				PQclear(last);
+				last = result;
+			}
+			if (PQstatus(session->conn) != CONNECTION_OK)
+				break;
+		}
+	}
+	PG_CATCH();
+	{
+		PQclear(last);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+
+	if (text != sql)
+		pfree(unconstify(char *, text));
+	if (PQstatus(session->conn) != CONNECTION_OK)
+	{
+		PQclear(last);
+		rf_session_lost(session);
+	}
+	if (PQresultStatus(last) != PGRES_TUPLES_OK && PQresultStatus(last) != PGRES_COMMAND_OK)
+		rf_session_raise(session, last, sql);
+	return last;
+}
+
+void
+rf_session_raise(RfSession *session, PGresult *result, const char *sql)
+{
+	const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+	const char *primary = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+	const char *detail = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL) : NULL;
+	const char *hint = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_HINT) : NULL;
+	const char *context = result ? PQresultErrorField(result, PG_DIAG_CONTEXT) : NULL;
+	int			code = ERRCODE_CONNECTION_FAILURE;
+
+	if (state && strlen(state) == 5)
+		code = MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4]);
+
+	/* libpq's memory goes before the error leaves */
+	if (primary)
+		primary = pstrdup(primary);
+	else
+		primary = pchomp(PQerrorMessage(session->conn));
+	detail = detail ? pstrdup(detail) : NULL;
+	hint = hint ? pstrdup(hint) : NULL;
+	context = context ? pstrdup(context) : NULL;
+	PQclear(result);
+
+	ereport(ERROR,
+			(errcode(code),
+			 primary[0] != '\0' ? errmsg_internal("%s", primary) :
+			 errmsg("server \"%s\" gave no reason for an error", session->server_name),
+			 detail ? errdetail_internal("%s", detail) : 0,
+			 hint ? errhint("%s", hint) : 0,
+			 context ? errcontext("%s", context) : 0,
+			 errcontext("remote SQL command: %s", sql)));
+}
+
+/* ---------- hello ---------- */
+
+/* A function of ours that is not there means that the extension is not, or that it is another one. */
+static void pg_attribute_noreturn()
+raise_unless_missing(RfSession *session, PGresult *result, const char *sql)
+{
+	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+	if (state == NULL || (strcmp(state, "42883") != 0 && strcmp(state, "3F000") != 0))
+		rf_session_raise(session, result, sql);
+	PQclear(result);
+	ereport(ERROR,
+			(errcode(ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION),
+			 errmsg("server \"%s\" does not have the extension rdma_fdw of version %s or later",
+					session->server_name, EXTENSION_VERSION),
+			 errdetail("Database \"%s\" there lacks the function that \"%s\" calls.", PQdb(session->conn), sql),
+			 errhint("Run CREATE EXTENSION rdma_fdw in that database, or ALTER EXTENSION rdma_fdw UPDATE.")));
+}
+
+/* Checks the reply's version before anything else of it; clears both results when it raises an error. */
+static void
+read_hello(RfSession *session, PGresult *answer, PGresult *prepare_error)
+{
+	int			length = 0;
+	uint32		version = 0;
+
+	if (PQntuples(answer) == 1 && PQnfields(answer) == 1)
+		length = PQgetlength(answer, 0, 0);
+	if (length >= (int) sizeof(version))
+		memcpy(&version, PQgetvalue(answer, 0, 0), sizeof(version));
+	if (length == (int) sizeof(RfHelloReply) && version == RF_WIRE_VERSION)
+	{
+		memcpy(&session->hello, PQgetvalue(answer, 0, 0), sizeof(RfHelloReply));
+		explicit_bzero(PQgetvalue(answer, 0, 0), sizeof(RfHelloReply));
+		PQclear(answer);
+		return;
+	}
+
+	PQclear(answer);
+	PQclear(prepare_error);
+	if (length >= (int) sizeof(version) && version != RF_WIRE_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION),
+				 errmsg("server \"%s\" speaks version %u of rdma_fdw's wire format, this one version %u",
+						session->server_name, version, RF_WIRE_VERSION),
+				 errhint("Install the same release of rdma_fdw on both servers.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("server \"%s\" answered the greeting with something else", session->server_name)));
+}
+
+/*
+ * Introduce this node, learn who answers and where its engine listens. The statement that starts streams is prepared in the same
+ * round trip the first time.
+ */
+void
+rf_session_hello(RfSession *session, bool need_token)
+{
+	static const Oid stream_types[] = {BYTEAOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID};
+	static const Oid hello_types[] = {BYTEAOID};
+	RfHelloRequest request;
+	const char *value = (const char *) &request;
+	int			length = sizeof(request);
+	int			format = 1;
+	bool		prepare = !session->prepared;
+	PGresult   *volatile answer = NULL;
+	PGresult   *volatile prepare_error = NULL;
+	bool		sent;
+
+	rf_stream_settle(session);
+	memset(&request, 0, sizeof(request));
+	request.wire_version = RF_WIRE_VERSION;
+	request.need_token = need_token;
+	rf_node_self(&request.node, &request.image);
+	session->hello_valid = false;
+
+	sent = PQenterPipelineMode(session->conn) &&
+		PQsendQueryParams(session->conn, HELLO_SQL, 1, hello_types, &value, &length, &format, 1) &&
+		(!prepare || PQsendPrepare(session->conn, "rdma_fdw_stream", STREAM_SQL, 4, stream_types)) &&
+		PQpipelineSync(session->conn);
+	if (!sent)
+		rf_session_lost(session);
+	rf_session_flush(session);
+
+	PG_TRY();
+	{
+		int			nulls = 0;
+
+		for (;;)
+		{
+			PGresult   *result = rf_session_result(session);
+			ExecStatusType status = PQresultStatus(result);
+
+			if (result == NULL)
+			{
+				/* one NULL behind every command */
+				if (++nulls > 2 || PQstatus(session->conn) != CONNECTION_OK)
+					rf_session_lost(session);
+				continue;
+			}
+			if (status == PGRES_PIPELINE_SYNC)
+			{
+				PQclear(result);
+				break;
+			}
+			if (answer == NULL && (status == PGRES_TUPLES_OK || status == PGRES_FATAL_ERROR))
+				answer = result;
+			else if (prepare_error == NULL && status == PGRES_FATAL_ERROR)
+				prepare_error = result;
+			else
+				PQclear(result);
+		}
+	}
+	PG_CATCH();
+	{
+		PQclear(answer);
+		PQclear(prepare_error);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (!PQexitPipelineMode(session->conn))
+		rf_session_lost(session);
+
+	if (PQresultStatus(answer) != PGRES_TUPLES_OK)
+	{
+		PQclear(prepare_error);
+		raise_unless_missing(session, answer, HELLO_SQL);
+	}
+	read_hello(session, answer, prepare_error);
+	if (prepare_error)
+		raise_unless_missing(session, prepare_error, STREAM_SQL);
+	session->hello.extension_version[sizeof(session->hello.extension_version) - 1] = '\0';
+	session->hello.address[sizeof(session->hello.address) - 1] = '\0';
+	session->hello_valid = true;
+	session->prepared = true;
+}
+
+/* ---------- for aborts: nothing here raises an error ---------- */
+
+static long
+remaining(TimestampTz deadline)
+{
+	return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+}
+
+/* Take answers until the remote server is ready for a command. False: it did not come to that in time. */
+bool
+rf_session_drain_deadline(RfSession *session, TimestampTz deadline)
+{
+	PGconn	   *conn = session->conn;
+	bool		synced = PQpipelineStatus(conn) == PQ_PIPELINE_OFF;
+
+	for (;;)
+	{
+		int			got;
+		long		left;
+
+		if (PQstatus(conn) != CONNECTION_OK)
+			return false;
+		if (PQflush(conn) < 0)
+			return false;
+		while (!PQisBusy(conn))
+		{
+			PGresult   *result = PQgetResult(conn);
+
+			if (result == NULL && synced)
+			{
+				if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF && !PQexitPipelineMode(conn))
+					return false;
+				return PQtransactionStatus(conn) != PQTRANS_ACTIVE &&
+					PQtransactionStatus(conn) != PQTRANS_UNKNOWN;
+			}
+			if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
+				synced = true;
+			PQclear(result);
+			if (PQstatus(conn) != CONNECTION_OK)
+				return false;
+		}
+
+		left = remaining(deadline);
+		if (left <= 0)
+			return false;
+		got = WaitLatchOrSocket(MyLatch,
+								WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+								PQsocket(conn), left, query_wait_event());
+		if (got & WL_LATCH_SET)
+			ResetLatch(MyLatch);
+		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(conn))
+			return false;
+	}
+}
+
+/* A command whose result is returned whatever it says; NULL when it could not be had in time. */
+PGresult *
+rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz deadline)
+{
+	PGconn	   *conn = session->conn;
+	PGresult   *last = NULL;
+
+	if (!PQsendQuery(conn, sql))
+		return NULL;
+	for (;;)
+	{
+		int			got;
+		long		left;
+
+		if (PQflush(conn) < 0)
+			break;
+		while (!PQisBusy(conn))
+		{
+			PGresult   *result = PQgetResult(conn);
+
+			if (result == NULL)
+				return last;
+			PQclear(last);
+			last = result;
+			if (PQstatus(conn) != CONNECTION_OK)
+				return last;
+		}
+		left = remaining(deadline);
+		if (left <= 0)
+			break;
+		got = WaitLatchOrSocket(MyLatch,
+								WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+								PQsocket(conn), left, query_wait_event());
+		if (got & WL_LATCH_SET)
+			ResetLatch(MyLatch);
+		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(conn))
+			break;
+	}
+	PQclear(last);
+	return NULL;
+}
+
+#ifdef LIBPQ_HAS_ASYNC_CANCEL
+
+bool
+rf_session_cancel(RfSession *session, int timeout_ms)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
+	PGcancelConn *cancel = PQcancelCreate(session->conn);
+	bool		ok = false;
+
+	if (cancel && PQcancelStart(cancel))
+	{
+		PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+
+		for (;;)
+		{
+			struct pollfd fd;
+			long		left = remaining(deadline);
+
+			if (left <= 0)
+				break;
+			fd.fd = PQcancelSocket(cancel);
+			fd.events = status == PGRES_POLLING_READING ? POLLIN : POLLOUT;
+			fd.revents = 0;
+			if (poll(&fd, 1, left) <= 0)
+				continue;
+			status = PQcancelPoll(cancel);
+			if (status == PGRES_POLLING_OK || status == PGRES_POLLING_FAILED)
+			{
+				ok = status == PGRES_POLLING_OK;
+				break;
+			}
+		}
+	}
+	PQcancelFinish(cancel);
+	return ok;
+}
+
+#else
+
+/*
+ * Before release 17 libpq's PQcancel() blocks for as long as the other machine likes. It needs nothing of PostgreSQL and is safe in
+ * a thread, so it gets one, and we wait for that no longer than we want to. Whoever of the two is last frees the request.
+ */
+typedef struct CancelRequest
+{
+	PGcancel   *cancel;
+	int			done_fd;
+	atomic_int	users;
+	atomic_int	ok;
+	char		error[256];
+} CancelRequest;
+
+static void
+cancel_release(CancelRequest *request)
+{
+	if (atomic_fetch_sub(&request->users, 1) == 1)
+	{
+		PQfreeCancel(request->cancel);
+		close(request->done_fd);
+		free(request);
+	}
+}
+
+static void *
+cancel_thread(void *arg)
+{
+	CancelRequest *request = arg;
+	uint64_t	one = 1;
+
+	atomic_store(&request->ok, PQcancel(request->cancel, request->error, sizeof(request->error)));
+	if (write(request->done_fd, &one, sizeof(one)) < 0)
+		atomic_store(&request->ok, 0);
+	cancel_release(request);
+	return NULL;
+}
+
+bool
+rf_session_cancel(RfSession *session, int timeout_ms)
+{
+	CancelRequest *request = calloc(1, sizeof(CancelRequest));
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
+	pthread_attr_t attr;
+	pthread_t	thread;
+	sigset_t	all;
+	sigset_t	old;
+	bool		started;
+	bool		ok = false;
+
+	if (request == NULL)
+		return false;
+	request->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	request->cancel = PQgetCancel(session->conn);
+	atomic_init(&request->users, 2);
+	if (request->done_fd < 0 || request->cancel == NULL)
+	{
+		if (request->done_fd >= 0)
+			close(request->done_fd);
+		PQfreeCancel(request->cancel);
+		free(request);
+		return false;
+	}
+
+	/* Signal handlers belong to the backend's own thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	started = pthread_create(&thread, &attr, cancel_thread, request) == 0;
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+
+	if (!started)
+		cancel_release(request);	/* the thread's share */
+	else
+	{
+		for (;;)
+		{
+			struct pollfd fd;
+			long		left = remaining(deadline);
+
+			if (left <= 0)
+				break;
+			fd.fd = request->done_fd;
+			fd.events = POLLIN;
+			fd.revents = 0;
+			if (poll(&fd, 1, left) > 0)
+			{
+				ok = atomic_load(&request->ok) != 0;
+				break;
+			}
+		}
+	}
+	cancel_release(request);
+	return ok;
+}
+
+#endif

@@ -1,0 +1,140 @@
+/*
+ * session.h - what the files of src/remote/ share: the session and its streams. Nobody outside the room includes it.
+ */
+#ifndef RF_SESSION_H
+#define RF_SESSION_H
+
+#include "rdma_fdw/remote.h"
+
+#include "lib/ilist.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+
+#define RF_FLOW_BACKEND
+#include "rdma_fdw/engine.h"
+
+#include "spool.h"
+
+/* How long an abort may spend on one remote session before it gives the connection up. */
+#define RF_ABORT_TIMEOUT_MS		30000
+/* The same when this backend is ending anyway, or the data node seems to be gone. */
+#define RF_SHORT_ABORT_TIMEOUT_MS	2000
+/* At commit: how long a scan that was told to stop may take before it is cancelled. */
+#define RF_STOP_PATIENCE_MS		200
+
+struct RfSession
+{
+	Oid			umid;			/* hash key, first */
+	Oid			serverid;
+	char	   *server_name;
+	PGconn	   *conn;			/* NULL: not connected */
+	uint32		server_hash;	/* syscache hash values, to see ALTER SERVER and ALTER USER MAPPING */
+	uint32		mapping_hash;
+	bool		password_used;	/* the connection was authenticated by the mapping's password */
+	bool		keep;			/* option keep_connections */
+	bool		invalidated;	/* options changed: reconnect when no transaction is open */
+	bool		suspect;		/* a flow from that node failed: do not wait long for it */
+	bool		broken;			/* its state is unknown or it is gone: close at the end of the transaction */
+
+	/*
+	 * Remote transaction: how many levels are open there (1: the transaction, n + 1: n savepoints). It lags behind the local
+	 * nest level until something is sent. `unsure`: commands that change it were sent and not all of them answered.
+	 */
+	bool		transactional;
+	int			depth;
+	bool		unsure;
+
+	bool		prepared;		/* the stream statement exists there */
+	bool		hello_valid;
+	RfHelloReply hello;
+	char	   *host;			/* what libpq connected to, for engines */
+
+	/* The stream whose query runs there now; its libpq results are not collected yet. */
+	RfStream   *running;
+	dlist_head	streams;		/* all streams, for the end of the transaction */
+	RfStream   *failed;			/* of them: nobody reads it any more, but its error voided the remote transaction */
+};
+
+typedef enum RfStreamState
+{
+	RF_STREAM_RUNNING,			/* session->running is this one */
+	RF_STREAM_STOPPING,			/* the same, but nobody reads it: only the libpq answer is awaited */
+	RF_STREAM_ENDED,			/* everything is here: inline or in the spool, or read */
+	RF_STREAM_LOST				/* the subtransaction that started it was rolled back */
+} RfStreamState;
+
+struct RfStream
+{
+	dlist_node	node;
+	RfSession  *session;
+	MemoryContext context;		/* the stream and all it allocates, under TopMemoryContext */
+	ResourceOwner resowner;		/* of the scan: temporary files and the flow belong to it */
+	RfStreamState state;
+	int			begin_results;	/* results of START TRANSACTION and SAVEPOINTs that come first */
+	int			results;		/* seen so far */
+	int			level;			/* nest level of the (sub)transaction it belongs to */
+	RfStream  **owner_ref;		/* the owner's pointer to it, cleared when it goes; NULL: the owner went first */
+
+	char	   *sql;
+	char	   *source;
+	bool		in_place;
+	bool		keep;
+	void		(*moved) (void *owner, const void *batch, uint32 length);
+	void	   *owner;
+	uint32		receive_buffers;
+	uint32		receive_buffer_size;
+
+	RfFlowHandle *flow;
+	bool		flow_ended;
+	bool		holding;		/* `buffer` is read in place and not released yet */
+	RfBuffer	buffer;
+
+	/* One batch copied or put together from fragments. */
+	char	   *copy;
+	Size		copy_size;
+	Size		copy_length;
+	bool		assembling;		/* FIRST was seen, LAST was not */
+
+	char	   *retained;		/* the batch that the owner read when the stream was drained */
+	bool		replied;		/* the libpq answer is here and was checked */
+	RfStreamReply reply;
+	PGresult   *result;			/* the reply, kept while an inline batch is read; or the error */
+	const char *inline_batch;
+	bool		inline_read;
+
+	bool		spooled;		/* batches come from the spool */
+	RfSpool    *spool;
+
+	RfStreamStats stats;
+};
+
+/* connection.c */
+extern void rf_session_disconnect(RfSession *session);
+extern void rf_session_lost(RfSession *session) __attribute__((noreturn));
+extern RfSession *rf_session_iterate(bool restart);
+extern bool rf_session_in_use(void);
+extern void rf_session_set_in_use(bool in_use);
+
+/* query.c */
+extern int	rf_session_wait(RfSession *session, int events, long timeout_ms);
+extern void rf_session_flush(RfSession *session);
+extern bool rf_session_cancel(RfSession *session, int timeout_ms);
+extern PGresult *rf_session_result(RfSession *session);
+extern void rf_session_hello(RfSession *session, bool need_token);
+extern PGresult *rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz deadline);
+extern bool rf_session_drain_deadline(RfSession *session, TimestampTz deadline);
+
+/* transaction.c */
+extern void rf_transaction_register(void);
+extern char *rf_transaction_begin_sql(RfSession *session, int level);
+extern int	rf_transaction_target(RfSession *session);
+
+/* stream.c */
+extern void rf_stream_settle(RfSession *session);
+extern bool rf_stream_collect(RfStream *stream);
+extern void rf_stream_abandon(RfStream *stream);
+extern void rf_stream_free(RfStream *stream);
+extern void rf_stream_lose(RfStream *stream);
+extern void rf_stream_end_level(RfSession *session, int level, bool commit);
+
+#endif

@@ -1,0 +1,780 @@
+/*
+ * stream.c - a remote query whose rows arrive as column batches: by a flow, or inside libpq's answer when they are few.
+ *
+ * It starts rdma.stream() on the data node, hands out batches as they come, puts fragments together, and checks at the end that all
+ * came. One stream runs per session at a time: when the session is needed for something else, the rest of it is stored here
+ * first. It does not look into batches.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
+#include "port/pg_bswap.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/memutils.h"
+
+#include "rdma_fdw/compat.h"
+#include "session.h"
+
+/* A batch grows by its fragments; what its header announces is not believed before it came. */
+#define FIRST_ASSEMBLY	(1024 * 1024)
+
+static int	find_peer(RfSession *session);
+static void send_request(RfStream *stream, const RfStreamSpec *spec, int peer);
+static bool fetch(RfStream *stream, const void **batch, uint32 *length);
+static bool take_buffer(RfStream *stream, const void **batch, uint32 *length);
+static void reserve_copy(RfStream *stream, Size size);
+static void check_reply(RfStream *stream);
+static void close_flow(RfStream *stream);
+static void drain(RfStream *stream);
+static void finish_exchange(RfStream *stream);
+
+/*
+ * The engine's connection to the session's node, made if there is none. A token is asked for in the first greeting only when it looks
+ * as if it would be needed: it costs the data node an entry in a small table.
+ */
+static int
+find_peer(RfSession *session)
+{
+	int			peer;
+	bool		fresh = false;
+
+	if (!session->hello_valid)
+	{
+		fresh = true;
+		for (int i = 0; rf_shared && i < RF_MAX_PEERS; i++)
+		{
+			RfPeer	   *p = &rf_shared->peers[i];
+
+			if (atomic_load_explicit(&p->state, memory_order_acquire) == RF_PEER_CONNECTED &&
+				!p->accepted && strncmp(p->host, session->host, sizeof(p->host)) == 0)
+				fresh = false;
+		}
+		rf_session_hello(session, fresh);
+	}
+
+	peer = rf_peer_find(&session->hello.node, false);
+	if (peer == RF_NO_PEER)
+	{
+		if (!fresh)
+			rf_session_hello(session, true);
+		peer = rf_peer_find(&session->hello.node, false);
+		if (peer == RF_NO_PEER)
+			peer = rf_peer_connect(session->host, &session->hello);
+	}
+	explicit_bzero(session->hello.token, sizeof(session->hello.token));
+	return peer;
+}
+
+void
+rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStream **owner_ref)
+{
+	MemoryContext context;
+	RfStream   *stream;
+	int			peer;
+
+	*owner_ref = NULL;
+	rf_stream_settle(session);
+	rf_engine_require();
+	peer = find_peer(session);
+
+	context = AllocSetContextCreate(TopMemoryContext, "rdma_fdw stream", ALLOCSET_SMALL_SIZES);
+	stream = MemoryContextAllocZero(context, sizeof(RfStream));
+	stream->session = session;
+	stream->context = context;
+	stream->resowner = CurrentResourceOwner;
+	stream->level = rf_transaction_target(session);
+	stream->state = RF_STREAM_ENDED;	/* nothing runs yet */
+	stream->owner_ref = owner_ref;
+	dlist_push_tail(&session->streams, &stream->node);
+	*owner_ref = stream;
+
+	stream->sql = MemoryContextStrdup(context, spec->sql);
+	stream->source = MemoryContextStrdup(context, spec->source);
+	stream->in_place = spec->in_place;
+	stream->moved = spec->moved;
+	stream->owner = spec->owner;
+	stream->keep = spec->keep;
+	stream->receive_buffers = spec->receive_buffers;
+	stream->receive_buffer_size = spec->receive_buffer_size;
+	stream->stats.streams = 1;
+
+	stream->flow = rf_flow_listen(peer, spec->receive_buffers, spec->receive_buffer_size,
+								  spec->estimated_rows < 1e18 ? (uint64) spec->estimated_rows : 0);
+	send_request(stream, spec, peer);
+}
+
+/* text[] in its binary form, which needs no quoting */
+static void
+append_text_array(StringInfo buf, int count, const char *const *values)
+{
+	bool		nulls = false;
+
+#define PUT32(v) do { uint32 be_ = pg_hton32((uint32) (v)); appendBinaryStringInfo(buf, (char *) &be_, 4); } while (0)
+	for (int i = 0; i < count; i++)
+		nulls |= values[i] == NULL;
+	PUT32(count > 0 ? 1 : 0);
+	PUT32(nulls);
+	PUT32(TEXTOID);
+	if (count > 0)
+	{
+		PUT32(count);
+		PUT32(1);
+	}
+	for (int i = 0; i < count; i++)
+	{
+		if (values[i] == NULL)
+			PUT32(-1);
+		else
+		{
+			uint32		length = strlen(values[i]);
+
+			PUT32(length);
+			appendBinaryStringInfo(buf, values[i], length);
+		}
+	}
+#undef PUT32
+}
+
+/* The remote transaction's beginning, if it has not begun, and the query: one round trip. */
+static void
+send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
+{
+	RfSession  *session = stream->session;
+	PGconn	   *conn = session->conn;
+	int			target = rf_transaction_target(session);
+	RfStreamRequest request;
+	RfTypeImage image;
+	RfNodeId	node;
+	StringInfoData head;
+	StringInfoData types;
+	StringInfoData values;
+	const char *arguments[4];
+	int			lengths[4];
+	int			formats[4] = {1, 1, 1, 1};
+	MemoryContext save = MemoryContextSwitchTo(stream->context);
+	bool		sent;
+
+	rf_node_self(&node, &image);
+	memset(&request, 0, sizeof(request));
+	request.wire_version = RF_WIRE_VERSION;
+	if (memcmp(&image, &session->hello.image, sizeof(image)) != 0)
+		request.flags |= RF_STREAM_PORTABLE;
+	request.node = node;
+	rf_flow_address(stream->flow, &request.consumer_flow, &request.key);
+	request.inline_limit = spec->inline_limit;
+	request.encoding = GetDatabaseEncoding();
+	request.column_count = spec->column_count;
+
+	initStringInfo(&head);
+	appendBinaryStringInfo(&head, (char *) &request, sizeof(request));
+	if (spec->column_count > 0)
+		appendBinaryStringInfo(&head, (const char *) spec->columns, spec->column_count * sizeof(RfStreamColumn));
+	initStringInfo(&types);
+	append_text_array(&types, spec->param_count, spec->param_types);
+	initStringInfo(&values);
+	append_text_array(&values, spec->param_count, spec->param_values);
+
+	arguments[0] = head.data;
+	lengths[0] = head.len;
+	arguments[1] = spec->sql;
+	lengths[1] = strlen(spec->sql);
+	arguments[2] = types.data;
+	lengths[2] = types.len;
+	arguments[3] = values.data;
+	lengths[3] = values.len;
+
+	/* From here on an error finds the session busy, and the end of the transaction puts that right. */
+	stream->state = RF_STREAM_RUNNING;
+	session->running = stream;
+	sent = PQenterPipelineMode(conn) == 1;
+	for (int level = session->depth + 1; sent && level <= target; level++)
+	{
+		char	   *begin = rf_transaction_begin_sql(session, level);
+
+		sent = PQsendQueryParams(conn, begin, 0, NULL, NULL, NULL, NULL, 0) == 1;
+		session->unsure = true;
+		session->depth = level;
+		stream->begin_results++;
+		pfree(begin);
+	}
+	sent = sent &&
+		PQsendQueryPrepared(conn, "rdma_fdw_stream", 4, arguments, lengths, formats, 1) &&
+		PQpipelineSync(conn);
+	if (!sent)
+		rf_session_lost(session);
+	rf_session_flush(session);
+
+	pfree(head.data);
+	pfree(types.data);
+	pfree(values.data);
+	MemoryContextSwitchTo(save);
+}
+
+/* ---------- reading ---------- */
+
+static void
+release_held(RfStream *stream)
+{
+	if (stream->holding)
+	{
+		stream->holding = false;
+		rf_flow_release(stream->flow, &stream->buffer);
+	}
+}
+
+bool
+rf_stream_next(RfStream *stream, const void **batch, uint32 *length)
+{
+	if (stream->state == RF_STREAM_LOST)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_CURSOR_STATE),
+				 errmsg("the remaining rows of \"%s\" are gone", stream->source),
+				 errdetail("They were being read from server \"%s\" in a subtransaction that was rolled back.",
+						   stream->session->server_name)));
+
+	if (stream->retained)
+	{
+		pfree(stream->retained);
+		stream->retained = NULL;
+	}
+	if (stream->keep && stream->state == RF_STREAM_RUNNING)
+		drain(stream);
+	if (stream->spooled && rf_spool_get(stream->spool, batch, length))
+		return true;
+	return fetch(stream, batch, length);
+}
+
+/* Next batch as it comes from the other side. */
+static bool
+fetch(RfStream *stream, const void **batch, uint32 *length)
+{
+	RfSession  *session = stream->session;
+
+	release_held(stream);
+	while (!stream->replied)
+	{
+		int			got;
+
+		if (stream->flow && !stream->flow_ended)
+		{
+			RfFlowPoll	poll = rf_flow_poll(stream->flow, &stream->buffer);
+
+			if (poll == RF_POLL_BUFFER)
+			{
+				if (take_buffer(stream, batch, length))
+					return true;
+				continue;
+			}
+			if (poll == RF_POLL_END)
+				stream->flow_ended = true;
+		}
+
+		if (rf_stream_collect(stream))
+		{
+			check_reply(stream);
+			break;
+		}
+
+		/* Only data or an answer make us go on: an ended flow still has its answer to come. */
+		if (stream->flow && !stream->flow_ended)
+			got = rf_flow_wait(stream->flow, PQsocket(session->conn), -1);
+		else
+			got = rf_session_wait(session, WL_SOCKET_READABLE, -1);
+		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
+			rf_session_lost(session);
+	}
+
+	if (stream->inline_batch && !stream->inline_read)
+	{
+		stream->inline_read = true;
+		*batch = stream->inline_batch;
+		*length = stream->reply.inline_length;
+		return true;
+	}
+	return false;
+}
+
+/* A buffer came: a whole batch, or a part of one. True when *batch is complete. */
+static bool
+take_buffer(RfStream *stream, const void **batch, uint32 *length)
+{
+	RfBuffer   *buffer = &stream->buffer;
+	bool		first = (buffer->flags & RF_SLOT_FIRST) != 0;
+	bool		last = (buffer->flags & RF_SLOT_LAST) != 0;
+	uint32		data = buffer->length;
+
+	stream->holding = true;
+	if (first == stream->assembling)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("received a part of a column batch out of order"),
+				 errdetail("Rows of \"%s\" from server \"%s\".", stream->source, stream->session->server_name)));
+
+	if (first && last && stream->in_place)
+	{
+		stream->stats.batches++;
+		stream->stats.bytes += data;
+		*batch = buffer->data;
+		*length = data;
+		return true;
+	}
+
+	if (first)
+		stream->copy_length = 0;
+	if (stream->copy_length + data > PG_UINT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a row of \"%s\" is too large", stream->source)));
+	reserve_copy(stream, stream->copy_length + data);
+	memcpy(stream->copy + stream->copy_length, buffer->data, data);
+	stream->copy_length += data;
+	release_held(stream);
+	if (!(first && last))
+		stream->stats.fragments++;
+
+	stream->assembling = !last;
+	if (!last)
+		return false;
+	stream->stats.batches++;
+	stream->stats.bytes += stream->copy_length;
+	*batch = stream->copy;
+	*length = stream->copy_length;
+	return true;
+}
+
+static void
+reserve_copy(RfStream *stream, Size size)
+{
+	Size		room = Max(stream->copy_size * 2, stream->receive_buffer_size);
+
+	if (size <= stream->copy_size)
+		return;
+	room = Max(room, size);
+	if (stream->copy)
+		stream->copy = repalloc_huge(stream->copy, room);
+	else
+		stream->copy = MemoryContextAllocHuge(stream->context, room);
+	stream->copy_size = room;
+}
+
+/*
+ * Take what libpq has, without waiting. True when the answer is complete and the session is free again; what it says is in
+ * stream->result. Raises an error when the connection is lost.
+ */
+bool
+rf_stream_collect(RfStream *stream)
+{
+	RfSession  *session = stream->session;
+	PGconn	   *conn = session->conn;
+	int			empty = 0;
+
+	Assert(session->running == stream);
+	while (!PQisBusy(conn))
+	{
+		PGresult   *result = PQgetResult(conn);
+		ExecStatusType status = PQresultStatus(result);
+
+		if (result == NULL)
+		{
+			/* one stands behind every command */
+			if (++empty > 1 || PQstatus(conn) != CONNECTION_OK)
+				rf_session_lost(session);
+			continue;
+		}
+		empty = 0;
+		if (status == PGRES_PIPELINE_SYNC)
+		{
+			PQclear(result);
+			if (!PQexitPipelineMode(conn))
+				rf_session_lost(session);
+			finish_exchange(stream);
+			return true;
+		}
+		if (PQstatus(conn) != CONNECTION_OK)
+		{
+			if (stream->result == NULL)
+				stream->result = result;
+			else
+				PQclear(result);
+			rf_session_lost(session);
+		}
+
+		stream->results++;
+		if (stream->results <= stream->begin_results && status == PGRES_COMMAND_OK)
+		{
+			if (stream->results == stream->begin_results)
+				session->unsure = false;
+			PQclear(result);
+		}
+		else if (stream->result == NULL && status != PGRES_PIPELINE_ABORTED)
+			stream->result = result;	/* the answer, or the first error */
+		else
+			PQclear(result);
+	}
+	return false;
+}
+
+/* The remote command is over. A stream that nobody reads is over, too. */
+static void
+finish_exchange(RfStream *stream)
+{
+	RfSession  *session = stream->session;
+
+	session->running = NULL;
+	if (stream->state == RF_STREAM_STOPPING && PQresultStatus(stream->result) != PGRES_TUPLES_OK)
+	{
+		stream->state = RF_STREAM_ENDED;
+		session->failed = stream;
+	}
+	else if (stream->state == RF_STREAM_STOPPING)
+	{
+		dlist_delete(&stream->node);
+		rf_stream_free(stream);
+	}
+	else
+		stream->state = RF_STREAM_ENDED;
+}
+
+static void
+incomplete(RfStream *stream, const char *what, uint64 expected, uint64 got)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("the rows of \"%s\" did not arrive complete from server \"%s\"",
+					stream->source, stream->session->server_name),
+			 errdetail("Expected " UINT64_FORMAT " %s, got " UINT64_FORMAT ".", expected, what, got)));
+}
+
+/* The remote command ended: with an error, or with counts that must be those of what came. */
+static void
+check_reply(RfStream *stream)
+{
+	PGresult   *result = stream->result;
+	RfStreamReply *reply = &stream->reply;
+	int			length;
+
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+	{
+		stream->result = NULL;
+		rf_session_raise(stream->session, result, stream->sql);
+	}
+
+	length = PQntuples(result) == 1 && PQnfields(result) == 1 ? PQgetlength(result, 0, 0) : 0;
+	if (length >= (int) sizeof(RfStreamReply))
+		memcpy(reply, PQgetvalue(result, 0, 0), sizeof(RfStreamReply));
+	if (length < (int) sizeof(RfStreamReply) || reply->wire_version != RF_WIRE_VERSION ||
+		reply->inline_length != length - sizeof(RfStreamReply) ||
+		(reply->used_flow && reply->inline_length > 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("server \"%s\" answered a stream request with something else",
+						stream->session->server_name)));
+
+	if (reply->used_flow)
+	{
+		uint64		rows;
+		uint64		bytes;
+
+		if (!stream->flow_ended)
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("the rows of \"%s\" did not arrive complete from server \"%s\"",
+							stream->source, stream->session->server_name),
+					 errdetail("The stream ended short.")));
+		rf_flow_totals(stream->flow, &rows, &bytes);
+		if (rows != reply->rows)
+			incomplete(stream, "rows", reply->rows, rows);
+		if (bytes != reply->bytes || bytes != stream->stats.bytes)
+			incomplete(stream, "bytes", reply->bytes, stream->stats.bytes);
+		if (reply->batches != stream->stats.batches)
+			incomplete(stream, "batches", reply->batches, stream->stats.batches);
+		PQclear(result);
+		stream->result = NULL;
+	}
+	else if (reply->inline_length > 0)
+	{
+		RfBatchHeader header;
+
+		if (reply->inline_length < sizeof(header))
+			incomplete(stream, "bytes", sizeof(header), reply->inline_length);
+		stream->inline_batch = PQgetvalue(result, 0, 0) + sizeof(RfStreamReply);
+		memcpy(&header, stream->inline_batch, sizeof(header));
+		if (header.row_count != reply->rows)
+			incomplete(stream, "rows", reply->rows, header.row_count);
+		stream->stats.inlined = 1;
+		stream->stats.batches = 1;
+		stream->stats.bytes = reply->inline_length;
+	}
+	else
+	{
+		if (reply->rows != 0)
+			incomplete(stream, "rows", reply->rows, 0);
+		stream->stats.inlined = 1;
+	}
+	stream->stats.rows = reply->rows;
+	stream->stats.work_requests = reply->work_requests;
+	stream->stats.merged = reply->merged;
+	stream->stats.chained = reply->chained;
+	stream->stats.credit_stalls = reply->credit_stalls;
+	stream->stats.sender_waits = reply->waits;
+	stream->stats.sender_wait_us = reply->wait_us;
+	stream->replied = true;
+	close_flow(stream);
+}
+
+/* ---------- ending ---------- */
+
+static void
+add_flow_stats(RfFlowHandle *flow, RfStreamStats *stats)
+{
+	const RfFlow *entry = rf_flow_entry(flow);
+
+	stats->waits += atomic_load_explicit(&entry->stats.waits, memory_order_relaxed);
+	stats->wait_us += atomic_load_explicit(&entry->stats.wait_us, memory_order_relaxed);
+	stats->credits += atomic_load_explicit(&entry->stats.credits_sent, memory_order_relaxed);
+	if (atomic_load_explicit(&entry->stats.slots, memory_order_relaxed) > 0)
+	{
+		stats->buffers = entry->slot_count;
+		stats->buffer_size = entry->slot_size;
+		if (rf_shared && entry->peer >= 0 && entry->peer < RF_MAX_PEERS)
+			strlcpy(stats->transport, rf_shared->peers[entry->peer].transport, sizeof(stats->transport));
+	}
+}
+
+/* Ours goes back; the sender is told to stop if it has not ended. */
+static void
+close_flow(RfStream *stream)
+{
+	RfFlowHandle *flow = stream->flow;
+
+	if (flow == NULL)
+		return;
+	stream->flow = NULL;
+	stream->holding = false;
+	/* An ending backend closes its flows before it aborts its transaction; the handle is gone then. */
+	if (proc_exit_inprogress)
+		return;
+	add_flow_stats(flow, &stream->stats);
+	if (atomic_load(&rf_flow_entry(flow)->state) == RF_FLOW_FAILED)
+		stream->session->suspect = true;
+	rf_flow_close(flow);
+}
+
+/* Store the rest of a running stream here, so that its session is free. */
+static void
+drain(RfStream *stream)
+{
+	const void *batch;
+	uint32		length;
+
+	if (stream->holding)
+	{
+		if (stream->moved == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("server \"%s\" cannot be used while rows of \"%s\" are being read",
+							stream->session->server_name, stream->source),
+					 errdetail("The rows being read lie in a receive buffer that must be freed first."),
+					 errhint("Set receive_buffers to 1 for that table, which makes it copy its rows.")));
+		reserve_copy(stream, stream->buffer.length);
+		memcpy(stream->copy, stream->buffer.data, stream->buffer.length);
+		stream->moved(stream->owner, stream->copy, stream->buffer.length);
+	}
+
+	/* The owner goes on reading what it has; further batches need memory of their own. */
+	if (stream->copy)
+	{
+		stream->retained = stream->copy;
+		stream->copy = NULL;
+		stream->copy_size = 0;
+	}
+
+	while (fetch(stream, &batch, &length))
+	{
+		/* a result that came inline is here already, and can be read again */
+		if (stream->inline_batch)
+		{
+			stream->inline_read = false;
+			return;
+		}
+		if (stream->spool == NULL)
+			stream->spool = rf_spool_create(stream->context, stream->resowner);
+		rf_spool_put(stream->spool, batch, length);
+	}
+	if (stream->spool)
+	{
+		stream->stats.spooled_bytes += rf_spool_bytes(stream->spool);
+		rf_spool_rewind(stream->spool);
+		stream->spooled = true;
+	}
+}
+
+/* Make the session ready for another command. */
+void
+rf_stream_settle(RfSession *session)
+{
+	/* an error of the drained query is one here as well: the remote transaction is void */
+	if (session->running && session->running->state == RF_STREAM_RUNNING)
+		drain(session->running);
+
+	while (session->running && !rf_stream_collect(session->running))
+	{
+		int			got = rf_session_wait(session, WL_SOCKET_READABLE, -1);
+
+		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
+			rf_session_lost(session);
+	}
+
+	/* A query that was told to stop had failed before it heard that: nothing more can be done in this remote transaction. */
+	if (session->failed)
+	{
+		PGresult   *result = session->failed->result;
+
+		session->failed->result = NULL;
+		if (result == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_IN_FAILED_SQL_TRANSACTION),
+					 errmsg("the transaction on server \"%s\" is aborted", session->server_name)));
+		rf_session_raise(session, result, session->failed->sql);
+	}
+}
+
+bool
+rf_stream_rewind(RfStream *stream)
+{
+	if (stream->state == RF_STREAM_LOST)
+		return true;			/* reading tells */
+	if (stream->state == RF_STREAM_RUNNING)
+		return false;
+	if (stream->inline_batch)
+	{
+		stream->inline_read = false;
+		return true;
+	}
+	if (stream->keep && stream->spooled)
+	{
+		rf_spool_rewind(stream->spool);
+		return true;
+	}
+	return stream->replied && stream->reply.rows == 0;
+}
+
+void
+rf_stream_stats(RfStream *stream, RfStreamStats *stats)
+{
+	RfStreamStats *own = &stream->stats;
+
+	stats->streams += own->streams;
+	stats->inlined += own->inlined;
+	stats->rows += own->rows;
+	stats->batches += own->batches;
+	stats->bytes += own->bytes;
+	stats->fragments += own->fragments;
+	stats->waits += own->waits;
+	stats->wait_us += own->wait_us;
+	stats->spooled_bytes += own->spooled_bytes;
+	stats->credits += own->credits;
+	stats->work_requests += own->work_requests;
+	stats->merged += own->merged;
+	stats->chained += own->chained;
+	stats->credit_stalls += own->credit_stalls;
+	stats->sender_waits += own->sender_waits;
+	stats->sender_wait_us += own->sender_wait_us;
+	if (own->transport[0] != '\0')
+	{
+		stats->buffers = own->buffers;
+		stats->buffer_size = own->buffer_size;
+		strlcpy(stats->transport, own->transport, sizeof(stats->transport));
+	}
+	if (stream->flow)
+		add_flow_stats(stream->flow, stats);
+}
+
+/* Nobody reads it any more; if it runs, it stays until its libpq answer has come. Raises nothing. */
+void
+rf_stream_abandon(RfStream *stream)
+{
+	if (stream->owner_ref)
+		*stream->owner_ref = NULL;
+	stream->owner_ref = NULL;
+	close_flow(stream);
+	if (stream->session->running == stream)
+		stream->state = RF_STREAM_STOPPING;
+	else
+	{
+		dlist_delete(&stream->node);
+		rf_stream_free(stream);
+	}
+}
+
+void
+rf_stream_close(RfStream *stream, RfStreamStats *stats)
+{
+	if (stats)
+		rf_stream_stats(stream, stats);
+	if (stream->spool)
+		rf_spool_close(stream->spool);
+	rf_stream_abandon(stream);
+}
+
+void
+rf_stream_orphan(RfStream *stream)
+{
+	/* its resource owner, and with it flow and files, is gone or going */
+	stream->owner_ref = NULL;
+	stream->moved = NULL;
+	rf_stream_abandon(stream);
+}
+
+/* At the rollback of the (sub)transaction that it was started in: its remote command is being cancelled. */
+void
+rf_stream_lose(RfStream *stream)
+{
+	close_flow(stream);
+	stream->session->running = NULL;
+	if (stream->owner_ref)
+		stream->state = RF_STREAM_LOST;
+	else
+	{
+		dlist_delete(&stream->node);
+		rf_stream_free(stream);
+	}
+}
+
+/*
+ * The subtransaction ends. Its streams become the outer one's, or, before its resource owners are released, let go of their flows: their
+ * owners may live a little longer.
+ */
+void
+rf_stream_end_level(RfSession *session, int level, bool commit)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &session->streams)
+	{
+		RfStream   *stream = dlist_container(RfStream, node, iter.cur);
+
+		if (stream->level < level)
+			continue;
+		if (commit)
+			stream->level = level - 1;
+		else
+			close_flow(stream);
+	}
+}
+
+/* Taken out of its session's list already. */
+void
+rf_stream_free(RfStream *stream)
+{
+	if (stream->owner_ref)
+		*stream->owner_ref = NULL;
+	if (stream->session->failed == stream)
+		stream->session->failed = NULL;
+	close_flow(stream);
+	PQclear(stream->result);
+	MemoryContextDelete(stream->context);
+}

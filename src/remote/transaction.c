@@ -1,0 +1,342 @@
+/*
+ * transaction.c - the remote transactions that belong to the local one.
+ *
+ * A session that is used gets one transaction, REPEATABLE READ or SERIALIZABLE, so that all scans of a local transaction see one
+ * snapshot there, and a savepoint for every subtransaction in which it is used. Nothing is sent before it is needed. Commit and abort
+ * follow the local ones; there is no two-phase commit, so PREPARE TRANSACTION is refused.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "utils/elog.h"
+#include "utils/memutils.h"
+
+#include "rdma_fdw/compat.h"
+#include "session.h"
+
+static void at_transaction_end(XactEvent event, void *arg);
+static void at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
+								  void *arg);
+static void commit_all(void);
+static void refuse_prepare(void);
+static void finish_all(bool commit);
+static bool quiesce(RfSession *session);
+static void abort_transaction(RfSession *session);
+static void release_savepoint(RfSession *session, int level);
+static void abort_savepoint(RfSession *session, int level);
+
+void
+rf_transaction_register(void)
+{
+	RegisterXactCallback(at_transaction_end, NULL);
+	RegisterSubXactCallback(at_subtransaction_end, NULL);
+}
+
+/* How deep the remote transaction must be for what is about to be sent. */
+int
+rf_transaction_target(RfSession *session)
+{
+	return GetCurrentTransactionNestLevel();
+}
+
+/* The command that opens one level. */
+char *
+rf_transaction_begin_sql(RfSession *session, int level)
+{
+	if (level > 1)
+		return psprintf("SAVEPOINT s%d", level);
+
+	/*
+	 * A subtransaction may be read-only by itself inside one that writes, so what it says is not taken for the whole remote
+	 * transaction.
+	 */
+	return psprintf("START TRANSACTION ISOLATION LEVEL %s%s%s",
+					IsolationIsSerializable() ? "SERIALIZABLE" : "REPEATABLE READ",
+					XactReadOnly && GetCurrentTransactionNestLevel() == 1 ? " READ ONLY" : "",
+					XactReadOnly && XactDeferrable && IsolationIsSerializable() &&
+					GetCurrentTransactionNestLevel() == 1 ? " DEFERRABLE" : "");
+}
+
+static void
+at_transaction_end(XactEvent event, void *arg)
+{
+	if (!rf_session_in_use())
+		return;
+
+	switch (event)
+	{
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+		case XACT_EVENT_PRE_COMMIT:
+			commit_all();
+			break;
+		case XACT_EVENT_PRE_PREPARE:
+			refuse_prepare();
+			break;
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PREPARE:
+			finish_all(true);
+			break;
+		case XACT_EVENT_PARALLEL_ABORT:
+		case XACT_EVENT_ABORT:
+			finish_all(false);
+			break;
+	}
+}
+
+static void
+refuse_prepare(void)
+{
+	RfSession  *session;
+	const char *used = NULL;
+
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+		if (session->depth > 0)
+			used = session->server_name;
+	if (used)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot PREPARE a transaction that has operated on rdma_fdw foreign tables"),
+				 errdetail("It used server \"%s\".", used)));
+}
+
+/*
+ * Before the local commit: end all remote transactions, sending to every server before waiting for any. A failure is an error, which
+ * aborts the local transaction.
+ */
+static void
+commit_all(void)
+{
+	RfSession  *session;
+
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		const char *command = "COMMIT TRANSACTION";
+
+		if (session->depth == 0)
+			continue;
+		if (session->broken || PQstatus(session->conn) != CONNECTION_OK)
+			rf_session_lost(session);
+
+		/*
+		 * A scan that ended early may still be looking for a next row. If it has to be cancelled, or failed by itself, the remote
+		 * transaction is void, which is as good as committed: scans are all it did.
+		 */
+		if (session->running)
+		{
+			TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_STOP_PATIENCE_MS);
+
+			rf_stream_abandon(session->running);
+			while (session->running && !rf_stream_collect(session->running))
+			{
+				long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+				int			got;
+
+				if (left <= 0)
+				{
+					(void) rf_session_cancel(session, RF_ABORT_TIMEOUT_MS);
+					left = RF_ABORT_TIMEOUT_MS;
+					deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), left);
+				}
+				got = rf_session_wait(session, WL_SOCKET_READABLE, left);
+				if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
+					rf_session_lost(session);
+			}
+		}
+		if (session->failed)
+			command = "ABORT TRANSACTION";
+
+		if (session->unsure)
+			rf_session_lost(session);
+		session->unsure = true;
+		if (!PQsendQuery(session->conn, command))
+			rf_session_lost(session);
+		rf_session_flush(session);
+	}
+
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		PGresult   *result;
+
+		if (session->depth == 0)
+			continue;
+		result = rf_session_result(session);
+		if (PQresultStatus(result) != PGRES_COMMAND_OK)
+			rf_session_raise(session, result, "COMMIT TRANSACTION");
+		PQclear(result);
+		/* the end-of-results marker, which is here already */
+		PQclear(rf_session_result(session));
+		session->depth = 0;
+		session->unsure = false;
+	}
+}
+
+/* After the local commit, or instead of it: whatever is still open is rolled back, and what is unusable is closed. */
+static void
+finish_all(bool commit)
+{
+	RfSession  *session;
+
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->conn == NULL)
+			continue;
+
+		if (!commit)
+			abort_transaction(session);
+		while (!dlist_is_empty(&session->streams))
+			rf_stream_free(dlist_container(RfStream, node, dlist_pop_head_node(&session->streams)));
+		session->running = NULL;
+		session->depth = 0;
+		session->transactional = false;
+		session->suspect = false;
+
+		if (session->broken || session->invalidated || session->unsure || !session->keep ||
+			PQstatus(session->conn) != CONNECTION_OK ||
+			PQtransactionStatus(session->conn) != PQTRANS_IDLE)
+			rf_session_disconnect(session);
+	}
+	rf_session_set_in_use(false);
+}
+
+static TimestampTz
+abort_deadline(RfSession *session)
+{
+	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+									   proc_exit_inprogress || session->suspect ?
+									   RF_SHORT_ABORT_TIMEOUT_MS : RF_ABORT_TIMEOUT_MS);
+}
+
+/*
+ * Bring a session to where it takes commands: tell senders to stop, cancel what runs, take its answers. False, and broken, when that
+ * does not succeed. Raises nothing.
+ */
+static bool
+quiesce(RfSession *session)
+{
+	TimestampTz deadline;
+
+	if (session->running)
+		rf_stream_lose(session->running);
+	deadline = abort_deadline(session);
+
+	if (session->broken || PQstatus(session->conn) != CONNECTION_OK)
+	{
+		session->broken = true;
+		return false;
+	}
+	if (PQtransactionStatus(session->conn) == PQTRANS_ACTIVE ||
+		PQpipelineStatus(session->conn) != PQ_PIPELINE_OFF)
+	{
+		/* an answer may be on its way already, without which the cancel would hit nothing: harmless */
+		if (!rf_session_cancel(session, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)))
+			ereport(LOG,
+					(errmsg("could not send a cancel request to server \"%s\"", session->server_name)));
+		if (!rf_session_drain_deadline(session, deadline))
+		{
+			session->broken = true;
+			return false;
+		}
+	}
+	return true;
+}
+
+static void
+abort_transaction(RfSession *session)
+{
+	PGresult   *result;
+
+	/* In an error within an error there is nothing to gain from talking to other servers. */
+	if (in_error_recursion_trouble())
+	{
+		session->broken = true;
+		return;
+	}
+	if (!quiesce(session))
+		return;
+
+	if (PQtransactionStatus(session->conn) != PQTRANS_IDLE)
+	{
+		result = rf_session_command_deadline(session, "ABORT TRANSACTION", abort_deadline(session));
+		if (PQresultStatus(result) != PGRES_COMMAND_OK)
+			session->broken = true;
+		PQclear(result);
+	}
+	session->unsure = false;
+	session->depth = 0;
+}
+
+static void
+at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
+{
+	RfSession  *session;
+	int			level;
+
+	if ((event != SUBXACT_EVENT_PRE_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB) ||
+		!rf_session_in_use())
+		return;
+
+	level = GetCurrentTransactionNestLevel();
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->conn == NULL)
+			continue;
+		if (event == SUBXACT_EVENT_ABORT_SUB)
+			abort_savepoint(session, level);
+		else if (session->depth >= level)
+			release_savepoint(session, level);
+		rf_stream_end_level(session, level, event == SUBXACT_EVENT_PRE_COMMIT_SUB);
+	}
+}
+
+/* A scan that was begun in the subtransaction may be read on by the outer one (a cursor): its rows come here first. */
+static void
+release_savepoint(RfSession *session, int level)
+{
+	char	   *sql = psprintf("RELEASE SAVEPOINT s%d", level);
+
+	if (!session->broken && PQstatus(session->conn) == CONNECTION_OK)
+		rf_stream_settle(session);
+	if (session->broken || session->unsure || PQstatus(session->conn) != CONNECTION_OK)
+		rf_session_lost(session);
+	session->transactional = true;
+	PQclear(rf_session_query(session, sql));
+	session->depth = level - 1;
+	pfree(sql);
+}
+
+/*
+ * What runs there was begun in this subtransaction or deeper if the session has a savepoint for it, as nothing new starts before the
+ * old is finished; otherwise it belongs to an outer one and goes on.
+ */
+static void
+abort_savepoint(RfSession *session, int level)
+{
+	char		sql[128];
+	PGresult   *result;
+
+	/* outside a remote transaction: a query that was interrupted */
+	if (session->depth < level)
+	{
+		if (session->running == NULL && PQtransactionStatus(session->conn) == PQTRANS_ACTIVE)
+			(void) quiesce(session);
+		return;
+	}
+
+	if (in_error_recursion_trouble())
+		session->broken = true;
+	if (!quiesce(session))
+		return;
+
+	/* if it was not even made there, this fails */
+	snprintf(sql, sizeof(sql), "ROLLBACK TO SAVEPOINT s%d; RELEASE SAVEPOINT s%d", level, level);
+	result = rf_session_command_deadline(session, sql, abort_deadline(session));
+	if (PQresultStatus(result) != PGRES_COMMAND_OK)
+		session->broken = true;
+	PQclear(result);
+	session->depth = level - 1;
+	session->unsure = false;
+	session->failed = NULL;
+}

@@ -1,0 +1,317 @@
+/*
+ * dest.c - the DestReceiver of a stream: rows into batches, batches to the reader.
+ *
+ * Rows are first encoded into private memory of the request's inline limit. If all fit, they go
+ * back inside the answer; else the flow is opened, that first batch is copied to its slots, and
+ * from then on rows are encoded in the slots themselves.
+ *
+ * Does: own that switch, fragments of rows larger than a slot, the reader's STOP, and the totals.
+ * Does not: free the flow on error: its resource owner does, as receivers are not told of errors.
+ */
+#define RF_FLOW_BACKEND
+#include "postgres.h"
+
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "rdma_fdw/batch.h"
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/engine.h"
+#include "rdma_fdw/flow.h"
+#include "rdma_fdw/serve.h"
+#include "utils/memutils.h"
+
+struct RfStreamDest
+{
+	DestReceiver pub;			/* first */
+	const RfStreamRequest *request;
+	const RfStreamColumn *columns;
+	MemoryContext context;
+	RfEncoder  *encoder;
+	bool		filling;		/* a batch has been begun */
+	char	   *private_batch;	/* while nothing has been sent */
+	RfFlowHandle *flow;			/* NULL: still private */
+	RfBuffer	buffer;			/* slot being filled, with a flow */
+	bool		stopped;		/* the reader wants no more */
+	uint64		rows;			/* encoded and sent, or in the private batch */
+	uint64		batches;
+	uint64		bytes;
+};
+
+static void
+start(RfStreamDest *dest, TupleDesc desc, const AttrNumber *attmap, int column_count)
+{
+	MemoryContext caller = MemoryContextSwitchTo(dest->context);
+
+	if (column_count != dest->request->column_count)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("the query returns %d columns, but the reader expects %u",
+						column_count, dest->request->column_count)));
+	dest->encoder = rf_encoder_create(desc, column_count, attmap, dest->columns,
+									  dest->request->flags, dest->request->encoding);
+	if (dest->request->inline_limit >= sizeof(RfBatchHeader))
+		dest->private_batch = palloc_extended(dest->request->inline_limit, MCXT_ALLOC_HUGE);
+	MemoryContextSwitchTo(caller);
+}
+
+static void
+stream_startup(DestReceiver *self, int operation, TupleDesc desc)
+{
+	start((RfStreamDest *) self, desc, NULL, desc->natts);
+}
+
+void
+rf_stream_dest_start_raw(RfStreamDest *dest, TupleDesc desc, const AttrNumber *attmap, int column_count)
+{
+	start(dest, desc, attmap, column_count);
+}
+
+/* Send a batch that lies in private memory, in as many fragments as it needs. */
+static void
+send_copy(RfStreamDest *dest, const char *batch, uint32 length, uint32 rows)
+{
+	uint32		flags = RF_SLOT_FIRST;
+
+	dest->batches++;
+	dest->bytes += length;
+	while (length > 0)
+	{
+		RfBuffer	buffer;
+		uint32		part;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!rf_flow_acquire(dest->flow, &buffer))
+		{
+			dest->stopped = true;
+			return;
+		}
+		part = Min(length, buffer.length);
+		if (part == length)
+			flags |= RF_SLOT_LAST;
+		memcpy(buffer.data, batch, part);
+		rf_flow_submit(dest->flow, &buffer, part, flags, part == length ? rows : 0);
+		batch += part;
+		length -= part;
+		flags = 0;
+	}
+}
+
+/* From now on rows go over the flow. */
+static void
+leave_private(RfStreamDest *dest)
+{
+	int			peer;
+	uint32		rows = dest->filling ? rf_encoder_rows(dest->encoder) : 0;
+
+	rf_engine_require();
+	peer = rf_peer_wait(&dest->request->node, true);
+	if (peer == RF_NO_PEER)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),
+				 errmsg("the reading node's engine is not connected to this node"),
+				 errhint("It connects when the next query begins; run the query again.")));
+	dest->flow = rf_flow_open(peer, dest->request->consumer_flow, dest->request->key);
+	if (rows > 0)
+		send_copy(dest, dest->private_batch, rf_encoder_finish(dest->encoder), rows);
+	dest->filling = false;
+	if (dest->private_batch != NULL)
+		pfree(dest->private_batch);
+	dest->private_batch = NULL;
+}
+
+/* Hand the slot's batch over. */
+static void
+flush_slot(RfStreamDest *dest)
+{
+	uint32		rows = rf_encoder_rows(dest->encoder);
+	uint32		length = rf_encoder_finish(dest->encoder);
+
+	rf_flow_submit(dest->flow, &dest->buffer, length, RF_SLOT_FIRST | RF_SLOT_LAST, rows);
+	dest->filling = false;
+	dest->batches++;
+	dest->bytes += length;
+}
+
+/* Begin a batch where rows go now; false: nowhere, the reader has stopped. */
+static bool
+begin_batch(RfStreamDest *dest)
+{
+	if (dest->flow == NULL)
+	{
+		if (dest->private_batch == NULL)
+		{
+			leave_private(dest);
+			return begin_batch(dest);
+		}
+		rf_encoder_begin(dest->encoder, dest->private_batch, dest->request->inline_limit);
+	}
+	else
+	{
+		if (!rf_flow_acquire(dest->flow, &dest->buffer))
+		{
+			dest->stopped = true;
+			return false;
+		}
+		rf_encoder_begin(dest->encoder, dest->buffer.data, dest->buffer.length);
+	}
+	dest->filling = true;
+	return true;
+}
+
+/*
+ * A row that does not fit an empty batch. It travels as a batch of its own; the empty slot stays
+ * ours and takes what comes next, so fragments would overtake it: it is given its own row's first
+ * fragment instead.
+ */
+static void
+send_large_row(RfStreamDest *dest, TupleTableSlot *slot)
+{
+	uint32		length;
+	const char *batch = rf_encoder_large_row(dest->encoder, slot, &length);
+	uint32		part = Min(length, dest->buffer.length);
+	uint32		flags = RF_SLOT_FIRST | (part == length ? RF_SLOT_LAST : 0);
+
+	dest->batches++;
+	dest->bytes += length;
+	dest->filling = false;
+	for (;;)
+	{
+		memcpy(dest->buffer.data, batch, part);
+		rf_flow_submit(dest->flow, &dest->buffer, part, flags, part == length ? 1 : 0);
+		batch += part;
+		length -= part;
+		if (length == 0)
+			return;
+		CHECK_FOR_INTERRUPTS();
+		if (!rf_flow_acquire(dest->flow, &dest->buffer))
+		{
+			dest->stopped = true;
+			return;
+		}
+		part = Min(length, dest->buffer.length);
+		flags = part == length ? RF_SLOT_LAST : 0;
+	}
+}
+
+static bool
+stream_receive(TupleTableSlot *slot, DestReceiver *self)
+{
+	RfStreamDest *dest = (RfStreamDest *) self;
+
+	for (;;)
+	{
+		if (!dest->filling && (dest->stopped || !begin_batch(dest)))
+			return false;
+		switch (rf_encoder_add(dest->encoder, slot))
+		{
+			case RF_ENCODE_DONE:
+				dest->rows++;
+				return true;
+			case RF_ENCODE_FULL:
+				if (dest->flow == NULL)
+					leave_private(dest);
+				else
+					flush_slot(dest);
+				break;
+			case RF_ENCODE_TOO_LARGE:
+				if (dest->flow == NULL)
+					leave_private(dest);
+				else
+				{
+					send_large_row(dest, slot);
+					dest->rows++;
+					return !dest->stopped;
+				}
+				break;
+		}
+	}
+}
+
+bool
+rf_stream_dest_takes_tuples(RfStreamDest *dest, TupleDesc table)
+{
+	return rf_encoder_takes_tuples(dest->encoder, table);
+}
+
+int
+rf_stream_dest_add_tuples(RfStreamDest *dest, const HeapTupleHeader *tuples, int count)
+{
+	/* The start of a batch, the switch to another and odd rows are the slot's business. */
+	if (!dest->filling)
+		return 0;
+	count = rf_encoder_add_tuples(dest->encoder, tuples, count);
+	dest->rows += count;
+	return count;
+}
+
+static void
+stream_shutdown(DestReceiver *self)
+{
+}
+
+static void
+stream_destroy(DestReceiver *self)
+{
+}
+
+RfStreamDest *
+rf_stream_dest_create(const RfStreamRequest *request, const RfStreamColumn *columns)
+{
+	RfStreamDest *dest = palloc0(sizeof(RfStreamDest));
+
+	dest->pub.receiveSlot = stream_receive;
+	dest->pub.rStartup = stream_startup;
+	dest->pub.rShutdown = stream_shutdown;
+	dest->pub.rDestroy = stream_destroy;
+	dest->pub.mydest = DestCopyOut; /* to the executor just "not the client" */
+	dest->request = request;
+	dest->columns = columns;
+	dest->context = CurrentMemoryContext;
+	return dest;
+}
+
+DestReceiver *
+rf_stream_dest_receiver(RfStreamDest *dest)
+{
+	return &dest->pub;
+}
+
+bytea *
+rf_stream_dest_reply(RfStreamDest *dest)
+{
+	RfStreamReply reply = {0};
+	const RfFlowStats *stats;
+	bytea	   *answer;
+
+	if (dest->flow == NULL)
+		reply.inline_length = dest->filling && dest->rows > 0 ? rf_encoder_finish(dest->encoder) : 0;
+	else
+	{
+		if (!dest->stopped && dest->filling && rf_encoder_rows(dest->encoder) > 0)
+			flush_slot(dest);
+		if (!dest->stopped)
+			dest->stopped = !rf_flow_finish(dest->flow);
+		stats = &rf_flow_entry(dest->flow)->stats;
+		reply.work_requests = atomic_load_explicit(&stats->work_requests, memory_order_relaxed);
+		reply.merged = atomic_load_explicit(&stats->merged, memory_order_relaxed);
+		reply.chained = atomic_load_explicit(&stats->chained, memory_order_relaxed);
+		reply.credit_stalls = atomic_load_explicit(&stats->credit_stalls, memory_order_relaxed);
+		reply.waits = atomic_load_explicit(&stats->waits, memory_order_relaxed);
+		reply.wait_us = atomic_load_explicit(&stats->wait_us, memory_order_relaxed);
+		rf_flow_close(dest->flow);
+		reply.used_flow = 1;
+	}
+	reply.wire_version = RF_WIRE_VERSION;
+	reply.rows = dest->rows;
+	reply.batches = dest->batches;
+	reply.bytes = dest->bytes;
+
+	answer = palloc(VARHDRSZ + sizeof(reply) + reply.inline_length);
+	SET_VARSIZE(answer, VARHDRSZ + sizeof(reply) + reply.inline_length);
+	memcpy(VARDATA(answer), &reply, sizeof(reply));
+	if (reply.inline_length > 0)
+		memcpy(VARDATA(answer) + sizeof(reply), dest->private_batch, reply.inline_length);
+	if (dest->encoder != NULL)
+		rf_encoder_destroy(dest->encoder);
+	return answer;
+}

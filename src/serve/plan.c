@@ -1,0 +1,264 @@
+/*
+ * plan.c - statements and their plans, kept by query text.
+ *
+ * Does: parse a query once per session and let PostgreSQL's plan cache decide when to plan it
+ * again, so that a nested loop's rescans and point lookups pay for planning a few times only; read
+ * parameter values. Does not: execute.
+ *
+ * The list belongs to the backend; entries live in contexts of their own below CacheMemoryContext.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "catalog/pg_type.h"
+#include "lib/ilist.h"
+#include "nodes/parsenodes.h"
+#include "parser/analyze.h"
+#include "parser/parse_type.h"
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/serve.h"
+#include "tcop/tcopprot.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#define MAX_STATEMENTS		32
+#define MAX_PARAMETERS		65535	/* what the protocol allows */
+
+typedef struct StatementParam
+{
+	Oid			type;
+	int32		typmod;
+	Oid			io_param;
+	FmgrInfo	input;
+} StatementParam;
+
+struct RfStatement
+{
+	dlist_node	node;
+	MemoryContext context;
+	char	   *query;
+	Size		query_length;
+	ArrayType  *type_names;		/* as it came; NULL: no parameters */
+	int			param_count;
+	StatementParam *params;
+	bool		only_built_in;	/* types whose meaning does not depend on anything */
+	CachedPlanSource *source;
+};
+
+static dlist_head statements = DLIST_STATIC_INIT(statements);
+static int	statement_count = 0;
+
+static void
+forget(RfStatement *statement)
+{
+	dlist_delete(&statement->node);
+	statement_count--;
+	DropCachedPlan(statement->source);
+	MemoryContextDelete(statement->context);
+}
+
+static bool
+same_types(ArrayType *ours, ArrayType *theirs)
+{
+	if (ours == NULL || theirs == NULL)
+		return ours == theirs;
+	return VARSIZE(ours) == VARSIZE(theirs) && memcmp(ours, theirs, VARSIZE(ours)) == 0;
+}
+
+/* Members of a one-dimensional text array. */
+static int
+text_array(ArrayType *array, const char *what, Datum **values, bool **nulls)
+{
+	int			count;
+
+	*values = NULL;
+	*nulls = NULL;
+	if (array == NULL || ARR_NDIM(array) == 0)
+		return 0;
+	if (ARR_NDIM(array) != 1 || ARR_ELEMTYPE(array) != TEXTOID)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s of rdma.stream must be a one-dimensional array of text", what)));
+	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, values, nulls, &count);
+	return count;
+}
+
+/* Resolve the types' names under the session's search_path; allocates in the current context. */
+static void
+resolve_types(RfStatement *statement)
+{
+	Datum	   *names;
+	bool	   *nulls;
+	int			count = text_array(statement->type_names, "parameter_types", &names, &nulls);
+
+	if (count > MAX_PARAMETERS)
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_ARGUMENTS),
+				 errmsg("rdma.stream takes at most %d parameters", MAX_PARAMETERS)));
+	statement->param_count = count;
+	statement->params = palloc0(sizeof(StatementParam) * Max(count, 1));
+	statement->only_built_in = true;
+	for (int i = 0; i < count; i++)
+	{
+		StatementParam *param = &statement->params[i];
+		Oid			function;
+
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("the type of parameter $%d is NULL", i + 1)));
+#if PG_VERSION_NUM >= 160000
+		(void) parseTypeString(TextDatumGetCString(names[i]), &param->type, &param->typmod, NULL);
+#else
+		parseTypeString(TextDatumGetCString(names[i]), &param->type, &param->typmod, false);
+#endif
+		getTypeInputInfo(param->type, &function, &param->io_param);
+		fmgr_info_cxt(function, &param->input, CurrentMemoryContext);
+		if (param->type >= FirstGenbkiObjectId)
+			statement->only_built_in = false;
+	}
+}
+
+/* One plain SELECT (or VALUES, TABLE, WITH ... SELECT); ERROR for anything else. */
+static RawStmt *
+parse_one_select(const char *query)
+{
+	List	   *statements = pg_parse_query(query);
+
+	if (list_length(statements) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("rdma.stream runs exactly one SELECT statement"),
+				 errdetail("The query text has %d statements.", list_length(statements))));
+	return linitial_node(RawStmt, statements);
+}
+
+static void
+check_is_select(List *queries, CommandTag tag)
+{
+	Query	   *query;
+
+	query = list_length(queries) == 1 ? linitial_node(Query, queries) : NULL;
+	if (query == NULL || query->commandType != CMD_SELECT || query->utilityStmt != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("rdma.stream runs SELECT statements only, not %s", GetCommandTagName(tag))));
+	if (query->hasModifyingCTE)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("rdma.stream does not run data-modifying statements in WITH")));
+}
+
+static RfStatement *
+build_statement(const char *query, ArrayType *type_names)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext context = AllocSetContextCreate(caller, "rdma_fdw statement", ALLOCSET_SMALL_SIZES);
+	RfStatement *statement;
+	RawStmt    *parsed;
+	List	   *queries;
+	Oid		   *types;
+	CommandTag	tag;
+
+	/*
+	 * Until it is complete, everything hangs below the caller's context: an error leaves nothing
+	 * behind.
+	 */
+	MemoryContextSwitchTo(context);
+	statement = palloc0(sizeof(RfStatement));
+	statement->context = context;
+	statement->query = pstrdup(query);
+	statement->query_length = strlen(query);
+	if (type_names != NULL)
+	{
+		statement->type_names = palloc(VARSIZE(type_names));
+		memcpy(statement->type_names, type_names, VARSIZE(type_names));
+	}
+	resolve_types(statement);
+	types = palloc(sizeof(Oid) * Max(statement->param_count, 1));
+	for (int i = 0; i < statement->param_count; i++)
+		types[i] = statement->params[i].type;
+	MemoryContextSwitchTo(caller);
+
+	parsed = parse_one_select(query);
+	tag = CreateCommandTag(parsed->stmt);
+	statement->source = CreateCachedPlan(parsed, query, tag);
+	queries = pg_analyze_and_rewrite_fixedparams(parsed, query, types, statement->param_count, NULL);
+	check_is_select(queries, tag);
+	CompleteCachedPlan(statement->source, queries, NULL, types, statement->param_count, NULL, NULL,
+					   CURSOR_OPT_PARALLEL_OK, true);
+
+	/* From here nothing can fail. */
+	SaveCachedPlan(statement->source);
+	MemoryContextSetParent(context, CacheMemoryContext);
+	dlist_push_head(&statements, &statement->node);
+	statement_count++;
+	return statement;
+}
+
+RfStatement *
+rf_statement_get(const char *query, ArrayType *type_names)
+{
+	Size		length = strlen(query);
+	dlist_iter	iter;
+
+	if (type_names != NULL && ARR_NDIM(type_names) == 0)
+		type_names = NULL;
+	dlist_foreach(iter, &statements)
+	{
+		RfStatement *statement = dlist_container(RfStatement, node, iter.cur);
+
+		if (statement->query_length != length || memcmp(statement->query, query, length) != 0 ||
+			!same_types(statement->type_names, type_names))
+			continue;
+		if (!statement->only_built_in)
+		{
+			/* A type of that name may be another one by now, and nothing tells us. */
+			forget(statement);
+			break;
+		}
+		dlist_move_head(&statements, &statement->node);
+		return statement;
+	}
+	while (statement_count >= MAX_STATEMENTS)
+		forget(dlist_tail_element(RfStatement, node, &statements));
+	return build_statement(query, type_names);
+}
+
+ParamListInfo
+rf_statement_params(RfStatement *statement, ArrayType *array)
+{
+	Datum	   *values;
+	bool	   *nulls;
+	int			count = text_array(array, "parameter_values", &values, &nulls);
+	ParamListInfo params;
+
+	if (count != statement->param_count)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("rdma.stream got %d parameter values for %d parameter types",
+						count, statement->param_count)));
+	if (count == 0)
+		return NULL;
+	params = makeParamList(count);
+	for (int i = 0; i < count; i++)
+	{
+		StatementParam *from = &statement->params[i];
+		ParamExternData *to = &params->params[i];
+
+		to->ptype = from->type;
+		to->pflags = PARAM_FLAG_CONST;
+		to->isnull = nulls[i];
+		to->value = InputFunctionCall(&from->input, nulls[i] ? NULL : TextDatumGetCString(values[i]),
+									  from->io_param, from->typmod);
+	}
+	return params;
+}
+
+CachedPlan *
+rf_statement_plan(RfStatement *statement, ParamListInfo params)
+{
+	return GetCachedPlan(statement->source, params, CurrentResourceOwner, NULL);
+}

@@ -1,0 +1,244 @@
+/*
+ * scan.c - bare sequential scans, straight from the table to the encoder.
+ *
+ * A SELECT of plain columns of one table makes the executor project every row into a narrower slot,
+ * which the encoder takes apart again. Here the encoder is given the table's own slot and a map of
+ * the wanted attributes instead, and without quals whole pages of tuples. Quals are the executor's
+ * own.
+ *
+ * Does: run a query that ExecutorStart has prepared, so permissions, row security, locks and
+ * snapshot are the executor's. Does not: know plans other than one sequential scan at the top;
+ * those run the usual way.
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/syncscan.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "executor/executor.h"
+#include "executor/instrument.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/serve.h"
+#include "storage/bufmgr.h"
+#include "storage/predicate.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+/* The table's attribute behind every result column; NULL when some column is not just that. */
+static AttrNumber *
+plain_columns(SeqScan *scan, TupleDesc table, int *count)
+{
+	List	   *targets = scan->scan.plan.targetlist;
+	AttrNumber *map = palloc(sizeof(AttrNumber) * Max(list_length(targets), 1));
+	ListCell   *cell;
+
+	*count = 0;
+	foreach(cell, targets)
+	{
+		TargetEntry *target = lfirst_node(TargetEntry, cell);
+		Var		   *var = (Var *) target->expr;
+
+		if (!IsA(var, Var) || target->resjunk || var->varno != scan->scan.scanrelid ||
+			var->varattno < 1 || var->varattno > table->natts ||
+			TupleDescAttr(table, var->varattno - 1)->atttypid != var->vartype)
+		{
+			pfree(map);
+			return NULL;
+		}
+		map[(*count)++] = var->varattno;
+	}
+	return map;
+}
+
+/* The visible tuples of one page, which stays pinned. */
+typedef struct PageTuples
+{
+	int			count;
+	HeapTupleHeader tuples[MaxHeapTuplesPerPage];
+	uint16		lengths[MaxHeapTuplesPerPage];
+	OffsetNumber offsets[MaxHeapTuplesPerPage];
+} PageTuples;
+
+/* What heap scans do with a page: prune it, and check each tuple under the share lock. */
+static void
+collect_visible(Relation rel, Snapshot snapshot, Buffer buffer, PageTuples *found)
+{
+	BlockNumber block = BufferGetBlockNumber(buffer);
+	Page		page;
+	OffsetNumber last;
+	bool		all_visible;
+
+	heap_page_prune_opt(rel, buffer);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	page = BufferGetPage(buffer);
+#if PG_VERSION_NUM < 170000
+	TestForOldSnapshot(snapshot, rel, page);	/* 17 removed old_snapshot_threshold */
+#endif
+	last = PageGetMaxOffsetNumber(page);
+
+	/* A snapshot from recovery may not trust a flag that was set on the primary. */
+	all_visible = PageIsAllVisible(page) && !snapshot->takenDuringRecovery;
+	found->count = 0;
+	for (OffsetNumber offset = FirstOffsetNumber; offset <= last; offset++)
+	{
+		ItemId		item = PageGetItemId(page, offset);
+		HeapTupleData tuple;
+
+		if (!ItemIdIsNormal(item))
+			continue;
+		tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
+		if (!all_visible || IsolationIsSerializable())
+		{
+			bool		visible = all_visible;
+
+			tuple.t_tableOid = RelationGetRelid(rel);
+			tuple.t_len = ItemIdGetLength(item);
+			ItemPointerSet(&tuple.t_self, block, offset);
+			if (!visible)
+				visible = HeapTupleSatisfiesVisibility(&tuple, snapshot, buffer);
+			HeapCheckForSerializableConflictOut(visible, rel, &tuple, buffer, snapshot);
+			if (!visible)
+				continue;
+		}
+		found->tuples[found->count] = tuple.t_data;
+		found->lengths[found->count] = ItemIdGetLength(item);
+		found->offsets[found->count] = offset;
+		found->count++;
+	}
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+}
+
+/* Hand a page's tuples over; false: the reader has stopped. */
+static bool
+send_page(Relation rel, Buffer buffer, const PageTuples *found, TupleTableSlot *slot, RfStreamDest *dest)
+{
+	DestReceiver *receiver = rf_stream_dest_receiver(dest);
+	int			at = 0;
+
+	for (;;)
+	{
+		HeapTupleData tuple;
+		bool		more;
+
+		at += rf_stream_dest_add_tuples(dest, found->tuples + at, found->count - at);
+		if (at == found->count)
+			return true;
+		tuple.t_tableOid = RelationGetRelid(rel);
+		tuple.t_data = found->tuples[at];
+		tuple.t_len = found->lengths[at];
+		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buffer), found->offsets[at]);
+		ExecStoreBufferHeapTuple(&tuple, slot, buffer);
+		more = receiver->receiveSlot(slot, receiver);
+		ExecClearTuple(slot);
+		if (!more)
+			return false;
+		at++;
+	}
+}
+
+/*
+ * All pages of a heap without quals. Large tables use a ring of buffers and keep step with other
+ * scans, as core's scans do.
+ */
+static uint64
+run_heap(Relation rel, Snapshot snapshot, TupleTableSlot *slot, RfStreamDest *dest)
+{
+	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
+	bool		large = !RelationUsesLocalBuffers(rel) && blocks > NBuffers / 4;
+	bool		keep_step = large && synchronize_seqscans;
+	BufferAccessStrategy strategy = large ? GetAccessStrategy(BAS_BULKREAD) : NULL;
+	BlockNumber block = keep_step ? ss_get_location(rel, blocks) : 0;
+	PageTuples *found = palloc(sizeof(PageTuples));
+	uint64		rows = 0;
+
+	PredicateLockRelation(rel, snapshot);
+	pgstat_count_heap_scan(rel);
+	for (BlockNumber n = 0; n < blocks; n++)
+	{
+		Buffer		buffer;
+		bool		more;
+
+		CHECK_FOR_INTERRUPTS();
+		buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+		collect_visible(rel, snapshot, buffer, found);
+		for (int i = 0; i < found->count; i++)
+			pgstat_count_heap_getnext(rel);
+		more = send_page(rel, buffer, found, slot, dest);
+		ReleaseBuffer(buffer);
+		rows += found->count;
+		if (!more)
+			break;
+		block = block + 1 == blocks ? 0 : block + 1;
+		if (keep_step)
+			ss_report_location(rel, block);
+	}
+	if (strategy != NULL)
+		FreeAccessStrategy(strategy);
+	pfree(found);
+	return rows;
+}
+
+/* Any table, row by row past the projection. */
+static uint64
+run_rows(SeqScanState *node, Snapshot snapshot, DestReceiver *receiver)
+{
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+	ExprState  *qual = node->ss.ps.qual;
+	ExprContext *econtext = node->ss.ps.ps_ExprContext;
+	TableScanDesc scan = table_beginscan(node->ss.ss_currentRelation, snapshot, 0, NULL);
+	uint64		rows = 0;
+
+	/* In its usual place, so that ExecutorEnd closes it. */
+	node->ss.ss_currentScanDesc = scan;
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (qual != NULL)
+		{
+			ResetExprContext(econtext);
+			econtext->ecxt_scantuple = slot;
+			if (!ExecQual(qual, econtext))
+				continue;
+		}
+		if (!receiver->receiveSlot(slot, receiver))
+			break;
+		rows++;
+	}
+	ExecClearTuple(slot);
+	return rows;
+}
+
+bool
+rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest)
+{
+	EState	   *estate = query->estate;
+	SeqScanState *node = (SeqScanState *) query->planstate;
+	DestReceiver *receiver = rf_stream_dest_receiver(dest);
+	Relation	rel;
+	AttrNumber *map;
+	int			count;
+
+	if (!IsA(node, SeqScanState) || query->plannedstmt->parallelModeNeeded || node->ss.ps.plan->parallel_aware ||
+		query->plannedstmt->rowMarks != NIL || estate->es_junkFilter != NULL || node->ss.ps.instrument != NULL)
+		return false;
+	rel = node->ss.ss_currentRelation;
+	map = plain_columns((SeqScan *) node->ss.ps.plan, RelationGetDescr(rel), &count);
+	if (map == NULL)
+		return false;
+
+	if (query->totaltime)
+		InstrStartNode(query->totaltime);
+	rf_stream_dest_start_raw(dest, RelationGetDescr(rel), map, count);
+	if (node->ss.ps.qual == NULL && rel->rd_tableam == GetHeapamTableAmRoutine() &&
+		IsMVCCSnapshot(estate->es_snapshot) && rf_stream_dest_takes_tuples(dest, RelationGetDescr(rel)))
+		estate->es_processed = run_heap(rel, estate->es_snapshot, node->ss.ss_ScanTupleSlot, dest);
+	else
+		estate->es_processed = run_rows(node, estate->es_snapshot, receiver);
+	receiver->rShutdown(receiver);
+	if (query->totaltime)
+		InstrStopNode(query->totaltime, estate->es_processed);
+	return true;
+}

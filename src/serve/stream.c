@@ -1,0 +1,107 @@
+/*
+ * stream.c - rdma.stream(): run a query for a reader and send its rows.
+ *
+ * Does: check the request, run the statement with the caller's rights, transaction and active
+ * snapshot, answer with the totals. Does not: decide how rows travel (dest.c) or keep plans
+ * (plan.c).
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "mb/pg_wchar.h"
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/serve.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+
+#define MAX_INLINE_LIMIT	(64 * 1024 * 1024)
+
+PG_FUNCTION_INFO_V1(rdma_stream);
+
+static void
+bad_request(const char *problem)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("invalid request to rdma.stream"),
+			 errdetail_internal("%s", problem),
+			 errhint("This function is called by rdma_fdw of a reading node, not by users.")));
+}
+
+/* Copy the request out of its bytes, checked; the columns follow it in the copy. */
+static RfStreamRequest *
+read_request(bytea *bytes, RfStreamColumn **columns)
+{
+	Size		length = VARSIZE_ANY_EXHDR(bytes);
+	RfStreamRequest *request;
+
+	if (length < sizeof(RfStreamRequest))
+		bad_request("It is shorter than its header.");
+	request = palloc(length);
+	memcpy(request, VARDATA_ANY(bytes), length);
+	if (request->wire_version != RF_WIRE_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the reading node speaks wire version %u, this node %d",
+						request->wire_version, RF_WIRE_VERSION),
+				 errhint("Install the same version of rdma_fdw on both nodes.")));
+	if ((request->flags & ~(uint32) RF_STREAM_PORTABLE) != 0)
+		bad_request("It has unknown flags.");
+	if (request->column_count > MaxTupleAttributeNumber ||
+		length != sizeof(RfStreamRequest) + request->column_count * sizeof(RfStreamColumn))
+		bad_request("Its length does not match its number of columns.");
+	if (request->inline_limit > MAX_INLINE_LIMIT)
+		bad_request("Its inline limit is too large.");
+	if (!PG_VALID_BE_ENCODING((int) request->encoding))
+		bad_request("Its encoding is not one of a database.");
+	*columns = (RfStreamColumn *) (request + 1);
+	for (uint32 i = 0; i < request->column_count; i++)
+		if (memchr((*columns)[i].type_name, 0, sizeof((*columns)[i].type_name)) == NULL)
+			bad_request("The name of a column's type has no end.");
+	return request;
+}
+
+static void
+run(PlannedStmt *stmt, const char *sql, ParamListInfo params, RfStreamDest *dest)
+{
+	QueryDesc  *query = CreateQueryDesc(stmt, sql, GetActiveSnapshot(), InvalidSnapshot,
+										rf_stream_dest_receiver(dest), params, NULL, 0);
+
+	ExecutorStart(query, 0);
+	if (!rf_run_bare_scan(query, dest))
+		rf_executor_run(query, ForwardScanDirection, 0);
+	ExecutorFinish(query);
+	ExecutorEnd(query);
+	FreeQueryDesc(query);
+}
+
+Datum
+rdma_stream(PG_FUNCTION_ARGS)
+{
+	RfStreamRequest *request;
+	RfStreamColumn *columns;
+	RfStatement *statement;
+	RfStreamDest *dest;
+	ParamListInfo params;
+	CachedPlan *plan;
+	char	   *sql;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		bad_request("Request and query must not be NULL.");
+	request = read_request(PG_GETARG_BYTEA_PP(0), &columns);
+	sql = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	statement = rf_statement_get(sql, PG_ARGISNULL(2) ? NULL : PG_GETARG_ARRAYTYPE_P(2));
+	params = rf_statement_params(statement, PG_ARGISNULL(3) ? NULL : PG_GETARG_ARRAYTYPE_P(3));
+	plan = rf_statement_plan(statement, params);
+
+	/*
+	 * The query may itself call this function and push its statement out of the list; the plan
+	 * stays.
+	 */
+	dest = rf_stream_dest_create(request, columns);
+	run(linitial_node(PlannedStmt, plan->stmt_list), sql, params, dest);
+	ReleaseCachedPlan(plan, CurrentResourceOwner);
+	PG_RETURN_BYTEA_P(rf_stream_dest_reply(dest));
+}

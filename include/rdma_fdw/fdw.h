@@ -1,0 +1,257 @@
+/*
+ * fdw.h
+ *		The room src/fdw/: planning and running a foreign scan in the coordinator's backend.
+ *
+ * Does: options and their checks, what may be sent to the data node, the remote SQL text, costs,
+ * IMPORT FOREIGN SCHEMA, and the executor callbacks that return rows.
+ * Does not: open connections or transactions (remote/), decode bytes (batch/), move data (flow/
+ * and below).
+ *
+ * All memory of this header belongs to one backend; there is nothing shared in it.
+ */
+#ifndef RDMA_FDW_FDW_H
+#define RDMA_FDW_FDW_H
+
+#include "postgres.h"
+
+#include "foreign/fdwapi.h"
+#include "foreign/foreign.h"
+#include "nodes/execnodes.h"
+#include "nodes/parsenodes.h"
+#include "nodes/pathnodes.h"
+#include "nodes/plannodes.h"
+#include "utils/rel.h"
+
+#include "rdma_fdw/compat.h"
+
+/* ---------------------------------------------------------------------------------------------
+ * Options (option.c)
+ * ---------------------------------------------------------------------------------------------
+ */
+
+#define RF_RECEIVE_BUFFERS_MIN		1	/* the single-buffer mode */
+#define RF_RECEIVE_BUFFERS_MAX		16
+#define RF_RECEIVE_BUFFER_SIZE_MIN	(4 * 1024)
+#define RF_RECEIVE_BUFFER_SIZE_MAX	(4 * 1024 * 1024)
+#define RF_INLINE_LIMIT_MAX			(64 * 1024 * 1024)
+
+/* How rows are fetched: table option, else server option, else the setting of the same name. */
+typedef struct RfFetchOptions
+{
+	int			fetch_size;		/* rows the user expects per round; 0: not given.  A hint only */
+	int			receive_buffers;	/* buffers per flow; -1: rdma_fdw.receive_buffers */
+	int			receive_buffer_size;	/* bytes of each; -1: rdma_fdw.receive_buffer_size */
+	int			inline_limit;	/* bytes that may come inside libpq's answer; -1:
+								 * rdma_fdw.inline_limit; 0: never */
+} RfFetchOptions;
+
+/* Everything the planner wants to know from the options of one foreign table. */
+typedef struct RfTableOptions
+{
+	const char *schema_name;	/* remote schema and table, never NULL */
+	const char *table_name;
+	bool		use_remote_estimate;
+	bool		async_capable;
+	double		fdw_startup_cost;
+	double		fdw_tuple_cost;
+	const char *analyze_sampling;	/* off, auto, random, system or bernoulli */
+	List	   *extensions;		/* OIDs of extensions whose objects may be shipped */
+	RfFetchOptions fetch;
+} RfTableOptions;
+
+/*
+ * Reads the options of server and table (the table wins).  Allocated in the current
+ * memory context.
+ */
+extern void rf_table_options(ForeignTable *table, ForeignServer *server, RfTableOptions *opts);
+
+/* Remote name of a column of a foreign table: its column_name option, else its local name. */
+extern const char *rf_column_name(Oid relid, AttrNumber attno);
+
+/*
+ * Parses a comma separated list of extension names to OIDs; a name that is not installed gives a
+ * WARNING when asked for, and is left out.
+ */
+extern List *rf_extension_list(const char *names, bool warn_on_missing);
+
+/* ---------------------------------------------------------------------------------------------
+ * Planner state of one foreign relation (RelOptInfo.fdw_private)
+ * ---------------------------------------------------------------------------------------------
+ */
+typedef struct RfRelInfo
+{
+	ForeignTable *table;
+	ForeignServer *server;
+	UserMapping *user;			/* only with use_remote_estimate, else NULL */
+	RfTableOptions opts;
+	char	   *relation_name;	/* for EXPLAIN: remote name, quoted */
+
+	List	   *remote_conds;	/* RestrictInfos evaluated on the data node */
+	List	   *local_conds;	/* RestrictInfos evaluated here */
+	Bitmapset  *attrs_used;		/* columns wanted, offset by FirstLowInvalidHeapAttributeNumber */
+	Selectivity local_conds_sel;
+	QualCost	local_conds_cost;
+
+	double		rows;			/* after all conditions */
+	double		retrieved_rows; /* rows that cross the wire */
+	int			width;			/* bytes per row that cross it */
+	Cost		startup_cost;
+	Cost		total_cost;
+
+	/* without our per-query and per-row charges; -1: not computed yet */
+	Cost		rel_startup_cost;
+	Cost		rel_total_cost;
+} RfRelInfo;
+
+/* ---------------------------------------------------------------------------------------------
+ * What planning hands to execution: ForeignScan.fdw_private
+ *
+ * A List with one member per value below, in this order.  The node types are copyable, so plans
+ * can be cached.  The values of the remote parameters are ForeignScan.fdw_exprs, in the order of
+ * $1, $2, ...; evaluate them when the scan starts and after every rescan with changed parameters.
+ * ---------------------------------------------------------------------------------------------
+ */
+typedef enum RfScanPrivateIndex
+{
+	/* String: the complete remote statement, for a session with search_path = pg_catalog */
+	RF_SCAN_SQL,
+	/*
+	 * IntList: for every remote output column, in order, the attribute number here that it fills
+	 * (ctid is SelfItemPointerAttributeNumber).  Attributes not listed are NULL.  An empty list
+	 * means rows without columns: only how many there are matters.
+	 */
+	RF_SCAN_ATTRS,
+	/* OidList: type of each remote parameter; the data node is given their names */
+	RF_SCAN_PARAM_TYPES,
+	/* IntList: RfFetchOptions as fetch_size, receive_buffers, receive_buffer_size, inline_limit */
+	RF_SCAN_FETCH,
+	/* Float: rows the planner expects to cross the wire, for progress and for buffer choice */
+	RF_SCAN_ROWS,
+	/* Boolean: the statement takes row locks, so it must not run as read-only */
+	RF_SCAN_LOCKS_ROWS,
+	/* String: the remote relation's name, for EXPLAIN and error context */
+	RF_SCAN_RELATION,
+	RF_SCAN_NPRIVATE
+} RfScanPrivateIndex;
+
+/* Readers of the list, so that its layout is known in one place. */
+static inline const char *
+rf_scan_sql(ForeignScan *plan)
+{
+	return strVal(list_nth(plan->fdw_private, RF_SCAN_SQL));
+}
+
+static inline List *
+rf_scan_attrs(ForeignScan *plan)
+{
+	return (List *) list_nth(plan->fdw_private, RF_SCAN_ATTRS);
+}
+
+static inline List *
+rf_scan_param_types(ForeignScan *plan)
+{
+	return (List *) list_nth(plan->fdw_private, RF_SCAN_PARAM_TYPES);
+}
+
+static inline RfFetchOptions
+rf_scan_fetch_options(ForeignScan *plan)
+{
+	List	   *values = (List *) list_nth(plan->fdw_private, RF_SCAN_FETCH);
+	RfFetchOptions fetch;
+
+	fetch.fetch_size = list_nth_int(values, 0);
+	fetch.receive_buffers = list_nth_int(values, 1);
+	fetch.receive_buffer_size = list_nth_int(values, 2);
+	fetch.inline_limit = list_nth_int(values, 3);
+	return fetch;
+}
+
+static inline double
+rf_scan_expected_rows(ForeignScan *plan)
+{
+	return floatVal(list_nth(plan->fdw_private, RF_SCAN_ROWS));
+}
+
+static inline bool
+rf_scan_locks_rows(ForeignScan *plan)
+{
+	return boolVal(list_nth(plan->fdw_private, RF_SCAN_LOCKS_ROWS));
+}
+
+static inline const char *
+rf_scan_relation(ForeignScan *plan)
+{
+	return strVal(list_nth(plan->fdw_private, RF_SCAN_RELATION));
+}
+
+/* ---------------------------------------------------------------------------------------------
+ * Inside planning
+ * ---------------------------------------------------------------------------------------------
+ */
+
+/* relinfo.c: reads table, server and options and sorts the conditions */
+extern RfRelInfo *rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid);
+
+/* Sorts RestrictInfos into those the data node can evaluate and the rest. */
+extern void rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List *conditions,
+								   List **remote_conds, List **local_conds);
+
+/*
+ * shippable.c: can the data node evaluate this expression and give the same answer?  Refuses every
+ * node that the deparser cannot print, too.
+ */
+extern bool rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *baserel, Expr *expr);
+extern bool rf_is_shippable_object(Oid objectid, Oid classid, RfRelInfo *info);
+
+/* querybuild.c: the remote statement of one relation */
+typedef struct RfRemoteQuery
+{
+	char	   *sql;
+	List	   *retrieved_attrs;	/* IntList, see RF_SCAN_ATTRS */
+	List	   *params;			/* expressions behind $1, $2, ... */
+	List	   *param_types;	/* OidList */
+} RfRemoteQuery;
+
+/*
+ * conditions: list of bare expressions that passed rf_is_shippable_expr().  locking: text such as
+ * "FOR UPDATE", or NULL.  for_estimate: parameters become unknown values instead of $n, so that
+ * the text can stand after EXPLAIN.
+ */
+extern void rf_build_scan_query(PlannerInfo *root, RelOptInfo *baserel, Bitmapset *attrs_used,
+								List *conditions, const char *locking, bool for_estimate,
+								RfRemoteQuery *out);
+
+/* Quoted and qualified remote name of a foreign table. */
+extern char *rf_remote_relation_name(const RfTableOptions *opts);
+
+/* estimate.c: rows, width and costs of scanning baserel with extra pushed join conditions */
+extern void rf_estimate_scan(PlannerInfo *root, RelOptInfo *baserel, List *join_conds,
+							 double *rows, int *width, Cost *startup_cost, Cost *total_cost);
+
+/* scan_plan.c */
+extern void rdmaGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid);
+extern void rdmaGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid);
+extern ForeignScan *rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid,
+									   ForeignPath *best_path, List *tlist, List *scan_clauses,
+									   Plan *outer_plan);
+
+/* analyze.c */
+extern bool rdmaAnalyzeForeignTable(Relation relation, AcquireSampleRowsFunc *func,
+									BlockNumber *totalpages);
+
+/* import.c */
+extern List *rdmaImportForeignSchema(ImportForeignSchemaStmt *stmt, Oid serverOid);
+
+/* ---------------------------------------------------------------------------------------------
+ * Execution (scan_exec.c, explain.c)
+ * ---------------------------------------------------------------------------------------------
+ */
+struct ExplainState;
+
+extern void rdmaBeginForeignScan(ForeignScanState *node, int eflags);
+extern TupleTableSlot *rdmaIterateForeignScan(ForeignScanState *node);
+extern void rdmaReScanForeignScan(ForeignScanState *node);
+extern void rdmaEndForeignScan(ForeignScanState *node);
+extern void rdmaExplainForeignScan(ForeignScanState *node, struct ExplainState *es);
+
+#endif							/* RDMA_FDW_FDW_H */

@@ -1,0 +1,108 @@
+/* rdma_fdw--1.0.sql - install script. Every object carries a comment, so \dx+ and \df+ explain themselves. */
+
+-- complain if script is sourced in psql, rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION rdma_fdw" to load this file. \quit
+
+-- Made here, not named in the control file, so that DROP EXTENSION takes it along.
+CREATE SCHEMA rdma;
+COMMENT ON SCHEMA rdma IS 'functions and views of the extension rdma_fdw';
+GRANT USAGE ON SCHEMA rdma TO PUBLIC;
+
+CREATE FUNCTION rdma.rdma_fdw_handler()
+RETURNS fdw_handler
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+COMMENT ON FUNCTION rdma.rdma_fdw_handler() IS 'foreign data wrapper routines of rdma_fdw';
+
+CREATE FUNCTION rdma.rdma_fdw_validator(text[], oid)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+COMMENT ON FUNCTION rdma.rdma_fdw_validator(text[], oid) IS 'checks the options of rdma_fdw servers, user mappings, tables and columns';
+
+CREATE FOREIGN DATA WRAPPER rdma_fdw
+  HANDLER rdma.rdma_fdw_handler
+  VALIDATOR rdma.rdma_fdw_validator;
+COMMENT ON FOREIGN DATA WRAPPER rdma_fdw IS 'tables of other PostgreSQL servers, pulled as columns over RDMA';
+
+CREATE FUNCTION rdma.hello(request bytea)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'rdma_hello' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.hello(bytea) IS 'internal: a reading node introduces itself and learns address, identity and one-time token of this node''s engine';
+
+CREATE FUNCTION rdma.stream(request bytea, query text, parameter_types text[], parameter_values text[])
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'rdma_stream' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.stream(bytea, text, text[], text[]) IS 'internal: run a query with the caller''s rights and send its rows as column batches';
+
+
+-- What the engine does. The functions read counters in shared memory; the views give names to what they return.
+
+CREATE FUNCTION rdma.stat_engine(
+  OUT pid integer, OUT started timestamptz, OUT port integer, OUT starts integer, OUT node text,
+  OUT provider text, OUT device text, OUT device_problem text, OUT lanes integer,
+  OUT buffer_memory bigint, OUT buffer_used bigint, OUT segments integer, OUT segments_lent integer,
+  OUT handshakes bigint, OUT handshakes_refused bigint, OUT garbage_connections bigint, OUT connections_lost bigint,
+  OUT flows_refused bigint, OUT buffer_waits bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_stat_engine' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rdma.stat_engine() IS 'state and counters of this node''s engine';
+CREATE VIEW rdma.stat_engine AS SELECT * FROM rdma.stat_engine();
+COMMENT ON VIEW rdma.stat_engine IS 'this node''s engine: process, port, device, buffer memory, handshakes; pid is NULL while it does not run';
+
+CREATE FUNCTION rdma.stat_lanes(
+  OUT lane integer, OUT asleep boolean, OUT doorbells bigint, OUT work_requests bigint, OUT bytes_sent bigint,
+  OUT immediates bigint, OUT polls bigint, OUT sleeps bigint, OUT busy_ms double precision, OUT protocol_errors bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_stat_lanes' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 4;
+COMMENT ON FUNCTION rdma.stat_lanes() IS 'counters of the engine''s threads that move data';
+CREATE VIEW rdma.stat_lanes AS SELECT * FROM rdma.stat_lanes();
+COMMENT ON VIEW rdma.stat_lanes IS 'the engine''s lanes: one row per thread that moves data';
+
+CREATE FUNCTION rdma.stat_peers(
+  OUT peer integer, OUT node text, OUT host text, OUT port integer, OUT direction text, OUT state text, OUT transport text,
+  OUT connected timestamptz, OUT connections integer, OUT handshake_ms double precision, OUT round_trip_us integer,
+  OUT bytes_sent bigint, OUT bytes_received bigint, OUT flows_opened bigint, OUT segments integer, OUT error text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_stat_peers' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 4;
+COMMENT ON FUNCTION rdma.stat_peers() IS 'connections of this node''s engine to others';
+CREATE VIEW rdma.stat_peers AS SELECT * FROM rdma.stat_peers();
+COMMENT ON VIEW rdma.stat_peers IS 'one row per connection of this node''s engine to another: transport, round trip, bytes, and why it failed';
+
+CREATE FUNCTION rdma.stat_flows(
+  OUT flow integer, OUT pid integer, OUT datid oid, OUT usesysid oid, OUT role text, OUT state text, OUT peer integer, OUT host text,
+  OUT transport text, OUT lane integer, OUT started timestamptz, OUT rows bigint, OUT bytes bigint,
+  OUT estimated_rows bigint, OUT percent double precision, OUT buffers integer, OUT buffer_size integer, OUT buffer_states text,
+  OUT slots bigint, OUT waits bigint, OUT wait_ms double precision, OUT work_requests bigint, OUT merged bigint, OUT chained bigint,
+  OUT credit_stalls bigint, OUT credits_sent bigint, OUT probes bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_stat_flows' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 10;
+COMMENT ON FUNCTION rdma.stat_flows() IS 'streams of this node, incoming and outgoing; details of other roles'' streams are NULL';
+CREATE VIEW rdma.stat_flows AS
+  SELECT f.flow, f.pid, d.datname, r.rolname AS usename, f.role, f.state, f.host, f.transport, f.started,
+    f.rows, f.bytes, f.estimated_rows, round(f.percent::numeric, 1) AS percent,
+    f.buffers, f.buffer_size, f.buffer_states, f.slots, f.waits, f.wait_ms,
+    f.work_requests, f.merged, f.chained, f.credit_stalls, f.credits_sent, f.probes, f.lane, f.peer
+  FROM rdma.stat_flows() f
+    LEFT JOIN pg_catalog.pg_database d ON d.oid = f.datid
+    LEFT JOIN pg_catalog.pg_roles r ON r.oid = f.usesysid;
+COMMENT ON VIEW rdma.stat_flows IS 'one row per running stream: progress against the planner''s estimate, waits, and how the bytes left; buffer_states has a letter per buffer: - free, f being filled, r ready, i in flight, p arrived, u being read';
+
+CREATE FUNCTION rdma.devices(
+  OUT provider text, OUT device text, OUT port integer, OUT state text, OUT link_layer text, OUT rate text, OUT netdev text,
+  OUT mtu integer, OUT gid text, OUT gid_type text, OUT in_use boolean)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_devices' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 4;
+COMMENT ON FUNCTION rdma.devices() IS 'RDMA devices of this machine and the software transport';
+CREATE VIEW rdma.devices AS SELECT * FROM rdma.devices();
+COMMENT ON VIEW rdma.devices IS 'what this machine can move data with: one row per port of an RDMA device, and the software transport; in_use is what the engine took';
+
+CREATE FUNCTION rdma."check"(server name, OUT item text, OUT status text, OUT value text, OUT fix text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_check' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 15;
+COMMENT ON FUNCTION rdma."check"(name) IS 'looks at everything that can be wrong between this node and a server: one row each, with what to do about it';
+
+-- Counters of everybody's work are for everybody to see, as in pg_stat_activity; what names other machines is not.
+REVOKE ALL ON rdma.stat_peers FROM PUBLIC;
+REVOKE ALL ON FUNCTION rdma.stat_peers() FROM PUBLIC;
+GRANT SELECT ON rdma.stat_peers TO pg_read_all_stats;
+GRANT EXECUTE ON FUNCTION rdma.stat_peers() TO pg_read_all_stats;
+GRANT SELECT ON rdma.stat_engine, rdma.stat_lanes, rdma.stat_flows, rdma.devices TO PUBLIC;

@@ -1,0 +1,276 @@
+/*
+ * analyze.c
+ *		ANALYZE of a foreign table: fetches a sample of the remote rows.
+ *
+ * The sample is thinned out on the data node where possible, so that a large table does not cross
+ * the wire for the sake of thirty thousand rows.  It comes by libpq through a cursor: few rows, and
+ * what is wanted of them is a heap tuple, not a column batch.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "commands/vacuum.h"
+#include "funcapi.h"
+#include "libpq-fe.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/sampling.h"
+
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/remote.h"
+
+#define SAMPLE_CURSOR	"rdma_fdw_sample"
+#define SAMPLE_FETCH	10000
+
+/* Asked for this much more than needed, so that an unlucky draw is seldom too small. */
+#define SAMPLE_MARGIN	1.1
+
+typedef struct RemoteSize
+{
+	char		relkind;
+	double		pages;
+	double		tuples;			/* 0: the data node does not know */
+} RemoteSize;
+
+typedef struct SampleState
+{
+	AttInMetadata *in;
+	List	   *attnums;		/* of the remote columns, in order */
+	Datum	   *values;
+	bool	   *isnull;
+	HeapTuple  *rows;
+	int			targrows;
+	int			numrows;
+	double		rowsseen;
+	double		rowstoskip;
+	ReservoirStateData reservoir;
+	MemoryContext row_context;	/* for the values of one row */
+	MemoryContext tuple_context;	/* where the sample stays */
+} SampleState;
+
+static RfSession *
+open_session(Relation relation, RfTableOptions *opts)
+{
+	ForeignTable *table = GetForeignTable(RelationGetRelid(relation));
+	ForeignServer *server = GetForeignServer(table->serverid);
+
+	rf_table_options(table, server, opts);
+	/* With the rights of the table's owner: who runs ANALYZE may be anybody, autovacuum included */
+	return rf_session_get(GetUserMapping(relation->rd_rel->relowner, server->serverid), true);
+}
+
+/* A relation with children is one table to us, so theirs counts, too. */
+static RemoteSize
+ask_size(RfSession *session, const RfTableOptions *opts)
+{
+	RemoteSize	size = {0};
+	PGresult   *volatile result = NULL;
+	StringInfoData sql;
+	char	   *name = quote_literal_cstr(rf_remote_relation_name(opts));
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql,
+					 "WITH RECURSIVE tree(oid) AS (SELECT %s::regclass::oid"
+					 " UNION SELECT i.inhrelid FROM pg_inherits i, tree WHERE i.inhparent = tree.oid)"
+					 " SELECT (SELECT relkind FROM pg_class WHERE oid = %s::regclass),"
+					 " sum(pg_relation_size(c.oid)) / current_setting('block_size')::int8,"
+					 " CASE WHEN min(c.reltuples) FILTER (WHERE c.relkind <> 'p') >= 0"
+					 " THEN sum(c.reltuples) FILTER (WHERE c.relkind <> 'p') ELSE 0 END"
+					 " FROM tree JOIN pg_class c USING (oid)",
+					 name, name);
+
+	PG_TRY();
+	{
+		result = rf_session_query(session, sql.data);
+		if (PQntuples(result) != 1 || PQnfields(result) != 3)
+			elog(ERROR, "unexpected answer to the question for a remote table's size");
+		size.relkind = PQgetvalue(result, 0, 0)[0];
+		size.pages = strtod(PQgetvalue(result, 0, 1), NULL);
+		size.tuples = strtod(PQgetvalue(result, 0, 2), NULL);
+	}
+	PG_FINALLY();
+	{
+		PQclear(result);
+	}
+	PG_END_TRY();
+
+	return size;
+}
+
+/*
+ * Appends what thins the rows out, and returns the fraction of them that is wanted; 1 means all.
+ * Only what has storage can be sampled by TABLESAMPLE, and a fraction can be named only if the
+ * number of rows is known.
+ */
+static double
+append_sampling(StringInfo sql, const char *method, const RemoteSize *size, int targrows)
+{
+	bool		has_storage = size->relkind == 'r' || size->relkind == 'm' || size->relkind == 'p';
+	double		fraction;
+
+	if (strcmp(method, "off") == 0 || size->tuples <= 0)
+		return 1;
+	fraction = targrows * SAMPLE_MARGIN / size->tuples;
+	if (fraction >= 0.95)
+		return 1;
+
+	if (strcmp(method, "random") == 0 || !has_storage)
+		appendStringInfo(sql, " WHERE pg_catalog.random() < %g", fraction);
+	else
+		appendStringInfo(sql, " TABLESAMPLE %s(%g)",
+						 strcmp(method, "system") == 0 ? "SYSTEM" : "BERNOULLI", fraction * 100);
+	return fraction;
+}
+
+static HeapTuple
+make_tuple(SampleState *state, PGresult *result, int row)
+{
+	MemoryContext old = MemoryContextSwitchTo(state->row_context);
+	TupleDesc	desc = state->in->tupdesc;
+	HeapTuple	tuple;
+	ListCell   *lc;
+
+	memset(state->isnull, true, desc->natts * sizeof(bool));
+	foreach(lc, state->attnums)
+	{
+		int			i = lfirst_int(lc) - 1;
+		int			col = foreach_current_index(lc);
+		char	   *value = PQgetisnull(result, row, col) ? NULL : PQgetvalue(result, row, col);
+
+		/* NULLs too: a domain may forbid them */
+		state->values[i] = InputFunctionCall(&state->in->attinfuncs[i], value,
+											 state->in->attioparams[i],
+											 state->in->atttypmods[i]);
+		state->isnull[i] = value == NULL;
+	}
+
+	MemoryContextSwitchTo(state->tuple_context);
+	tuple = heap_form_tuple(desc, state->values, state->isnull);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(state->row_context);
+	return tuple;
+}
+
+/* Vitter's algorithm: every row seen so far has the same chance to be in the sample. */
+static void
+take_row(SampleState *state, PGresult *result, int row)
+{
+	int			pos = -1;
+
+	if (state->numrows < state->targrows)
+		pos = state->numrows++;
+	else
+	{
+		if (state->rowstoskip < 0)
+			state->rowstoskip = reservoir_get_next_S(&state->reservoir, state->rowsseen,
+													 state->targrows);
+		if (state->rowstoskip <= 0)
+		{
+			pos = (int) (state->targrows * sampler_random_fract(&state->reservoir.randstate));
+			heap_freetuple(state->rows[pos]);
+			state->rows[pos] = NULL;
+		}
+		state->rowstoskip -= 1;
+	}
+
+	if (pos >= 0)
+		state->rows[pos] = make_tuple(state, result, row);
+	state->rowsseen += 1;
+}
+
+/* Fetches the next rows into the sample; false at the end. */
+static bool
+fetch_some(RfSession *session, SampleState *state)
+{
+	PGresult   *result = rf_session_query(session,
+										  psprintf("FETCH %d FROM " SAMPLE_CURSOR, SAMPLE_FETCH));
+	volatile int n = 0;
+
+	PG_TRY();
+	{
+		n = PQntuples(result);
+		for (int row = 0; row < n; row++)
+			take_row(state, result, row);
+	}
+	PG_FINALLY();
+	{
+		PQclear(result);
+	}
+	PG_END_TRY();
+
+	return n == SAMPLE_FETCH;
+}
+
+static void
+fetch_rows(RfSession *session, SampleState *state, const char *sql)
+{
+	PQclear(rf_session_query(session, psprintf("DECLARE " SAMPLE_CURSOR " CURSOR FOR %s", sql)));
+	while (fetch_some(session, state))
+		CHECK_FOR_INTERRUPTS();
+	PQclear(rf_session_query(session, "CLOSE " SAMPLE_CURSOR));
+}
+
+static int
+acquire_sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows,
+					double *totalrows, double *totaldeadrows)
+{
+	TupleDesc	desc = RelationGetDescr(relation);
+	RfTableOptions opts;
+	RfSession  *session = open_session(relation, &opts);
+	RemoteSize	size = ask_size(session, &opts);
+	SampleState state = {0};
+	StringInfoData sql;
+	double		fraction;
+
+	initStringInfo(&sql);
+	appendStringInfoString(&sql, "SELECT");
+	for (int i = 0; i < desc->natts; i++)
+	{
+		if (TupleDescAttr(desc, i)->attisdropped)
+			continue;
+		appendStringInfo(&sql, "%s%s", state.attnums == NIL ? " " : ", ",
+						 quote_identifier(rf_column_name(RelationGetRelid(relation), i + 1)));
+		state.attnums = lappend_int(state.attnums, i + 1);
+	}
+	appendStringInfo(&sql, " FROM %s", rf_remote_relation_name(&opts));
+	fraction = append_sampling(&sql, opts.analyze_sampling, &size, targrows);
+
+	state.in = TupleDescGetAttInMetadata(desc);
+	state.values = palloc0(desc->natts * sizeof(Datum));
+	state.isnull = palloc0(desc->natts * sizeof(bool));
+	state.rows = rows;
+	state.targrows = targrows;
+	state.rowstoskip = -1;
+	state.tuple_context = CurrentMemoryContext;
+	state.row_context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw sample row",
+											  ALLOCSET_SMALL_SIZES);
+	reservoir_init_selection_state(&state.reservoir, targrows);
+
+	fetch_rows(session, &state, sql.data);
+	MemoryContextDelete(state.row_context);
+
+	/* What the draw found says more than the data node's statistics, which may be old. */
+	*totalrows = rint(state.rowsseen / fraction);
+	*totaldeadrows = 0;
+
+	ereport(elevel,
+			(errmsg("\"%s\": table contains %.0f rows, %d rows in sample",
+					RelationGetRelationName(relation), *totalrows, state.numrows)));
+	return state.numrows;
+}
+
+bool
+rdmaAnalyzeForeignTable(Relation relation, AcquireSampleRowsFunc *func, BlockNumber *totalpages)
+{
+	RfTableOptions opts;
+	RfSession  *session = open_session(relation, &opts);
+	RemoteSize	size = ask_size(session, &opts);
+
+	*func = acquire_sample_rows;
+	*totalpages = (BlockNumber) Min(size.pages, (double) MaxBlockNumber);
+	return true;
+}

@@ -1,0 +1,84 @@
+/*
+ * explain.c - what EXPLAIN says about a foreign scan: the remote statement with VERBOSE, and with ANALYZE, too, what the
+ * pull cost.
+ */
+#include "postgres.h"
+
+#include "rdma_fdw/compat.h"
+#include "scan_state.h"
+
+static void explain_counters(RfScanState *state, ExplainState *es);
+
+void
+rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
+{
+	RfScanState *state = (RfScanState *) node->fdw_state;
+
+	if (!es->verbose)
+		return;
+	ExplainPropertyText("Remote SQL", rf_scan_sql((ForeignScan *) node->ss.ps.plan), es);
+	if (es->analyze && state != NULL)
+		explain_counters(state, es);
+}
+
+/*
+ * One line per subject in TEXT, single values in the other formats. Timings follow the TIMING option, so that output can be compared.
+ */
+static void
+explain_counters(RfScanState *state, ExplainState *es)
+{
+	RfStreamStats total = state->stats;
+
+	if (state->stream)
+		rf_stream_stats(state->stream, &total);
+
+	if (es->format == EXPLAIN_FORMAT_TEXT)
+	{
+		ExplainPropertyText("Pulled",
+							psprintf("rows=" UINT64_FORMAT " batches=" UINT64_FORMAT " bytes=" UINT64_FORMAT
+									 " streams=" UINT64_FORMAT " inline=" UINT64_FORMAT,
+									 total.rows, total.batches, total.bytes, total.streams, total.inlined), es);
+		if (total.transport[0] != '\0')
+			ExplainPropertyText("Transport",
+								psprintf("%s buffers=%ux%ukB fragments=" UINT64_FORMAT,
+										 total.transport, total.buffers, total.buffer_size / 1024,
+										 total.fragments), es);
+		if (total.spooled_bytes > 0)
+			ExplainPropertyText("Stored Locally",
+								psprintf(UINT64_FORMAT "kB", (total.spooled_bytes + 1023) / 1024), es);
+		/* what varies from run to run stays away where timings do */
+		if (es->timing && total.transport[0] != '\0')
+			ExplainPropertyText("Sender",
+								psprintf("work requests=" UINT64_FORMAT " merged=" UINT64_FORMAT " chained=" UINT64_FORMAT
+										 " stalls=" UINT64_FORMAT " credits=" UINT64_FORMAT " waited %.3f ms in " UINT64_FORMAT " waits",
+										 total.work_requests, total.merged, total.chained, total.credit_stalls,
+										 total.credits, total.sender_wait_us / 1000.0, total.sender_waits), es);
+		if (es->timing)
+			ExplainPropertyText("Waited",
+								psprintf("%.3f ms in " UINT64_FORMAT " waits", total.wait_us / 1000.0, total.waits), es);
+		return;
+	}
+
+	ExplainPropertyUInteger("Streams", NULL, total.streams, es);
+	ExplainPropertyUInteger("Inline Streams", NULL, total.inlined, es);
+	ExplainPropertyUInteger("Remote Rows", NULL, total.rows, es);
+	ExplainPropertyUInteger("Batches", NULL, total.batches, es);
+	ExplainPropertyUInteger("Bytes", NULL, total.bytes, es);
+	ExplainPropertyText("Transport", total.transport[0] != '\0' ? total.transport : "libpq", es);
+	ExplainPropertyUInteger("Receive Buffers", NULL, total.buffers, es);
+	ExplainPropertyUInteger("Receive Buffer Size", "B", total.buffer_size, es);
+	ExplainPropertyUInteger("Fragments", NULL, total.fragments, es);
+	ExplainPropertyUInteger("Stored Bytes", NULL, total.spooled_bytes, es);
+	if (es->timing)
+	{
+		ExplainPropertyUInteger("Work Requests", NULL, total.work_requests, es);
+		ExplainPropertyUInteger("Merged", NULL, total.merged, es);
+		ExplainPropertyUInteger("Chained", NULL, total.chained, es);
+		ExplainPropertyUInteger("Credit Stalls", NULL, total.credit_stalls, es);
+		ExplainPropertyUInteger("Credits", NULL, total.credits, es);
+		ExplainPropertyUInteger("Sender Waits", NULL, total.sender_waits, es);
+		ExplainPropertyFloat("Sender Wait Time", "ms", total.sender_wait_us / 1000.0, 3, es);
+		ExplainPropertyUInteger("Waits", NULL, total.waits, es);
+		ExplainPropertyFloat("Wait Time", "ms", total.wait_us / 1000.0, 3, es);
+	}
+}

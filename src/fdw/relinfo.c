@@ -1,0 +1,102 @@
+/*
+ * relinfo.c
+ *		Collects what the planner needs to know about one foreign table: its options, which of the
+ *		query's conditions the data node evaluates, and which columns must cross the wire.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "catalog/pg_attribute.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/restrictinfo.h"
+#include "utils/lsyscache.h"
+
+#include "rdma_fdw/fdw.h"
+
+/* The data node has no meaningful xmin and the like to give; ctid and tableoid do exist. */
+static void
+refuse_system_columns(Bitmapset *attrs_used, Oid relid)
+{
+	for (AttrNumber attno = FirstLowInvalidHeapAttributeNumber + 1; attno < 0; attno++)
+	{
+		if (attno == SelfItemPointerAttributeNumber || attno == TableOidAttributeNumber)
+			continue;
+		if (bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, attrs_used))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot read system column \"%s\" of foreign table \"%s\"",
+							get_attname(relid, attno, false), get_rel_name(relid)),
+					 errdetail("Of the system columns, rdma_fdw provides ctid and tableoid.")));
+	}
+}
+
+RfRelInfo *
+rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
+{
+	RfRelInfo  *info = palloc0(sizeof(RfRelInfo));
+	ListCell   *lc;
+
+	baserel->fdw_private = info;
+
+	info->table = GetForeignTable(foreigntableid);
+	info->server = GetForeignServer(info->table->serverid);
+	rf_table_options(info->table, info->server, &info->opts);
+	info->relation_name = rf_remote_relation_name(&info->opts);
+
+	/*
+	 * Planning asks the data node only for estimates.  Otherwise the mapping is not needed yet, and
+	 * a plan can be made (and explained) by a user who has none.
+	 */
+	if (info->opts.use_remote_estimate)
+		info->user = GetUserMapping(rf_rel_userid(root, baserel), info->server->serverid);
+
+	rf_classify_conditions(root, baserel, baserel->baserestrictinfo,
+						   &info->remote_conds, &info->local_conds);
+
+	pull_varattnos((Node *) baserel->reltarget->exprs, baserel->relid, &info->attrs_used);
+	foreach(lc, info->local_conds)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+
+		pull_varattnos((Node *) rinfo->clause, baserel->relid, &info->attrs_used);
+	}
+	refuse_system_columns(info->attrs_used, foreigntableid);
+
+	info->local_conds_sel = clauselist_selectivity(root, info->local_conds, baserel->relid,
+												   JOIN_INNER, NULL);
+	cost_qual_eval(&info->local_conds_cost, info->local_conds, root);
+	info->rel_startup_cost = -1;
+	info->rel_total_cost = -1;
+
+	return info;
+}
+
+/*
+ * Pseudoconstant conditions belong to neither list: core puts a gating Result above the scan.
+ *
+ * A condition that must not see rows hidden by a security barrier stays here, unless it is
+ * leakproof: on the data node nothing would keep the order.
+ */
+void
+rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List *conditions,
+					   List **remote_conds, List **local_conds)
+{
+	ListCell   *lc;
+
+	*remote_conds = NIL;
+	*local_conds = NIL;
+
+	foreach(lc, conditions)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (rinfo->pseudoconstant)
+			continue;
+		if (restriction_is_securely_promotable(rinfo, baserel) &&
+			rf_is_shippable_expr(root, baserel, rinfo->clause))
+			*remote_conds = lappend(*remote_conds, rinfo);
+		else
+			*local_conds = lappend(*local_conds, rinfo);
+	}
+}

@@ -1,0 +1,512 @@
+/*
+ * scan_exec.c - running a foreign scan: batches of a remote stream become rows in the scan's slot.
+ *
+ * The remote query starts with the first row that is asked for. Rows are read in place: a slot's by-reference values point into the batch,
+ * which stays until the next row of another batch is asked for. Planning is scan_plan.c's, the connection and the stream remote/'s,
+ * the bytes batch/'s business.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "foreign/fdwapi.h"
+#include "foreign/foreign.h"
+#include "nodes/plannodes.h"
+#include "utils/builtins.h"
+#include "utils/float.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
+#include "scan_state.h"
+
+/* Scans between Begin and End in this backend. */
+static dlist_head open_scans = DLIST_STATIC_INIT(open_scans);
+
+/* The executor state whose plan runs to its end in one go, NULL when rows are taken in portions (cursors, SQL functions). */
+static EState *whole_run = NULL;
+static ExecutorRun_hook_type previous_executor_run = NULL;
+
+static void watch_executor(void);
+static void query_memory_gone(void *arg);
+static TupleDesc with_ctid(TupleDesc desc);
+static void set_up_columns(RfScanState *state, TupleDesc desc, List *attrs);
+static void set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan);
+static bool next_batch(ForeignScanState *node, RfScanState *state);
+static void start_stream(ForeignScanState *node, RfScanState *state);
+static bool rows_may_stay_in_place(RfScanState *state);
+static void batch_moved(void *owner, const void *batch, uint32 length);
+static void evaluate_params(ForeignScanState *node, RfScanState *state);
+
+void
+rdmaBeginForeignScan(ForeignScanState *node, int eflags)
+{
+	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
+	EState	   *estate = node->ss.ps.state;
+	TupleDesc	desc = node->ss.ss_ScanTupleSlot->tts_tupleDescriptor;
+	RfScanState *state;
+
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+
+	watch_executor();
+	state = palloc0(sizeof(RfScanState));
+	state->context = estate->es_query_cxt;
+	state->estate = estate;
+	state->serverid = plan->fs_server;
+	state->userid = rf_scan_userid(plan, estate);
+	state->sql = rf_scan_sql(plan);
+	state->relation = rf_scan_relation(plan);
+	state->expected_rows = rf_scan_expected_rows(plan);
+	state->fetch = rf_scan_fetch_options(plan);
+	if (state->fetch.receive_buffers < 0)
+		state->fetch.receive_buffers = rf_receive_buffers;
+	if (state->fetch.receive_buffer_size < 0)
+		state->fetch.receive_buffer_size = rf_receive_buffer_size * 1024;
+	if (state->fetch.inline_limit < 0)
+		state->fetch.inline_limit = rf_inline_limit * 1024;
+	state->fetch.receive_buffer_size = TYPEALIGN(4096, state->fetch.receive_buffer_size);
+
+	set_up_columns(state, desc, rf_scan_attrs(plan));
+	set_up_params(state, node, plan);
+	if (state->has_ctid)
+		desc = with_ctid(desc);
+	state->decoder = rf_decoder_create(desc, state->column_count, state->attnums, state->relation);
+	state->need_batch = true;
+	state->plain_slot = TTS_IS_HEAPTUPLE(node->ss.ss_ScanTupleSlot) && !state->has_ctid;
+
+	dlist_push_tail(&open_scans, &state->node);
+	state->gone.func = query_memory_gone;
+	state->gone.arg = state;
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, &state->gone);
+	node->fdw_state = state;
+}
+
+/* After an error nobody calls End; the query's memory goes nevertheless. */
+static void
+query_memory_gone(void *arg)
+{
+	RfScanState *state = arg;
+
+	if (state->node.next != NULL)
+		dlist_delete(&state->node);
+	state->node.next = NULL;
+	if (state->stream)
+		rf_stream_orphan(state->stream);
+	state->stream = NULL;
+}
+
+/*
+ * Whether a query runs in one go is known to ExecutorRun only. Hooked by the first scan of a backend: its ExecutorRun is still to come.
+ */
+static void
+executor_run(QueryDesc *query, ScanDirection direction, uint64 count
+#if PG_VERSION_NUM < 180000
+			 ,bool execute_once
+#endif
+)
+{
+	EState	   *saved = whole_run;
+
+	whole_run = count == 0 ? query->estate : NULL;
+	PG_TRY();
+	{
+#if PG_VERSION_NUM >= 180000
+		if (previous_executor_run)
+			previous_executor_run(query, direction, count);
+		else
+			standard_ExecutorRun(query, direction, count);
+#else
+		if (previous_executor_run)
+			previous_executor_run(query, direction, count, execute_once);
+		else
+			standard_ExecutorRun(query, direction, count, execute_once);
+#endif
+	}
+	PG_FINALLY();
+	{
+		whole_run = saved;
+	}
+	PG_END_TRY();
+}
+
+static void
+watch_executor(void)
+{
+	static bool watching = false;
+
+	if (watching)
+		return;
+	previous_executor_run = ExecutorRun_hook;
+	ExecutorRun_hook = executor_run;
+	watching = true;
+}
+
+/* ---------- set-up ---------- */
+
+/* A row type with ctid as one more column. */
+static TupleDesc
+with_ctid(TupleDesc desc)
+{
+	TupleDesc	extended = CreateTemplateTupleDesc(desc->natts + 1);
+
+	for (int i = 1; i <= desc->natts; i++)
+		TupleDescCopyEntry(extended, i, desc, i);
+	TupleDescInitEntry(extended, desc->natts + 1, "ctid", TIDOID, -1, 0);
+	return extended;
+}
+
+static void
+set_up_columns(RfScanState *state, TupleDesc desc, List *attrs)
+{
+	ListCell   *lc;
+	int			i = 0;
+
+	state->column_count = list_length(attrs);
+	state->attnums = palloc(sizeof(AttrNumber) * Max(state->column_count, 1));
+	state->columns = palloc0(sizeof(RfStreamColumn) * Max(state->column_count, 1));
+	state->natts = desc->natts;
+	state->by_value = true;
+
+	foreach(lc, attrs)
+	{
+		int			attno = lfirst_int(lc);
+		Oid			type = TIDOID;
+		int32		typmod = -1;
+
+		if (attno == SelfItemPointerAttributeNumber)
+		{
+			state->has_ctid = true;
+			state->attnums[i] = desc->natts + 1;
+		}
+		else
+		{
+			Form_pg_attribute att;
+
+			if (attno < 1 || attno > desc->natts)
+				elog(ERROR, "a foreign scan has no attribute %d", attno);
+			att = TupleDescAttr(desc, attno - 1);
+			type = att->atttypid;
+			typmod = att->atttypmod;
+			state->attnums[i] = attno;
+			if (!att->attbyval)
+				state->by_value = false;
+		}
+		rf_column_wanted(type, typmod, &state->columns[i]);
+		i++;
+	}
+	state->values = palloc0(sizeof(Datum) * (desc->natts + 1));
+	state->isnull = palloc0(sizeof(bool) * (desc->natts + 1));
+}
+
+static void
+set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan)
+{
+	List	   *types = rf_scan_param_types(plan);
+	ListCell   *lc;
+	int			i = 0;
+
+	state->param_count = list_length(types);
+	if (state->param_count == 0)
+		return;
+
+	/* made once, as nothing here is cheap */
+	state->param_exprs = ExecInitExprList(plan->fdw_exprs, (PlanState *) node);
+	state->param_out = palloc0(sizeof(FmgrInfo) * state->param_count);
+	state->param_types = palloc0(sizeof(char *) * state->param_count);
+	state->param_values = palloc0(sizeof(char *) * state->param_count);
+	state->param_context = AllocSetContextCreate(state->context, "rdma_fdw parameters", ALLOCSET_SMALL_SIZES);
+	foreach(lc, types)
+	{
+		Oid			type = lfirst_oid(lc);
+		Oid			function;
+		bool		is_varlena;
+
+		getTypeOutputInfo(type, &function, &is_varlena);
+		fmgr_info(function, &state->param_out[i]);
+		/* "typmod given": without it char and bit would be named as what stands for one character or bit */
+		state->param_types[i] = format_type_extended(type, -1,
+													 FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+		switch (type)
+		{
+			case REGCLASSOID:
+			case REGCOLLATIONOID:
+			case REGCONFIGOID:
+			case REGDICTIONARYOID:
+			case REGNAMESPACEOID:
+			case REGOPEROID:
+			case REGOPERATOROID:
+			case REGPROCOID:
+			case REGPROCEDUREOID:
+			case REGROLEOID:
+			case REGTYPEOID:
+				state->param_has_names = true;
+				break;
+			default:
+				break;
+		}
+		i++;
+	}
+}
+
+/* ---------- rows ---------- */
+
+/* ctid is no attribute of the slot: such rows take a way round. */
+static TupleTableSlot *
+iterate_with_ctid(ForeignScanState *node, RfScanState *state)
+{
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+
+	while (state->need_batch || !rf_decoder_next(state->decoder, state->values, state->isnull))
+	{
+		if (!next_batch(node, state))
+			return slot;
+	}
+	memcpy(slot->tts_values, state->values, sizeof(Datum) * state->natts);
+	memcpy(slot->tts_isnull, state->isnull, sizeof(bool) * state->natts);
+	ExecStoreVirtualTuple(slot);
+	if (!state->isnull[state->natts])
+		slot->tts_tid = *(ItemPointer) DatumGetPointer(state->values[state->natts]);
+	return slot;
+}
+
+TupleTableSlot *
+rdmaIterateForeignScan(ForeignScanState *node)
+{
+	RfScanState *state = (RfScanState *) node->fdw_state;
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+
+	/*
+	 * The slot still holds our previous row, unchanged: the next one goes into the same places. It does not when it is empty, or when
+	 * somebody made it a tuple of its own.
+	 */
+	if (likely((slot->tts_flags & (TTS_FLAG_EMPTY | TTS_FLAG_SHOULDFREE)) == 0 && state->plain_slot &&
+			   ((HeapTupleTableSlot *) slot)->tuple == NULL && !state->need_batch) &&
+		likely(rf_decoder_next(state->decoder, slot->tts_values, slot->tts_isnull)))
+		return slot;
+
+	ExecClearTuple(slot);
+	if (unlikely(state->has_ctid))
+		return iterate_with_ctid(node, state);
+	while (unlikely(state->need_batch) ||
+		   unlikely(!rf_decoder_next(state->decoder, slot->tts_values, slot->tts_isnull)))
+	{
+		if (!next_batch(node, state))
+			return slot;
+	}
+	return ExecStoreVirtualTuple(slot);
+}
+
+static bool
+next_batch(ForeignScanState *node, RfScanState *state)
+{
+	const void *batch;
+	uint32		length;
+
+	if (state->ended)
+		return false;
+	if (!state->started)
+		start_stream(node, state);
+	if (state->stream == NULL)
+		elog(ERROR, "the remote stream of a foreign scan ended with its transaction");
+	if (!rf_stream_next(state->stream, &batch, &length))
+	{
+		state->ended = true;
+		state->need_batch = true;
+		return false;
+	}
+	rf_decoder_load(state->decoder, batch, length);
+	state->need_batch = false;
+	return true;
+}
+
+static void
+start_stream(ForeignScanState *node, RfScanState *state)
+{
+	RfSession  *session;
+	RfStreamSpec spec;
+
+	evaluate_params(node, state);
+
+	if (state->user == NULL)
+	{
+		MemoryContext save = MemoryContextSwitchTo(state->context);
+
+		state->user = GetUserMapping(state->userid, state->serverid);
+		MemoryContextSwitchTo(save);
+	}
+	session = rf_session_get(state->user, true);
+
+	memset(&spec, 0, sizeof(spec));
+	spec.sql = state->sql;
+	spec.source = state->relation;
+	spec.param_count = state->param_count;
+	spec.param_types = state->param_types;
+	spec.param_values = state->param_values;
+	spec.column_count = state->column_count;
+	spec.columns = state->columns;
+	spec.receive_buffers = state->fetch.receive_buffers;
+	spec.receive_buffer_size = state->fetch.receive_buffer_size;
+	spec.inline_limit = state->fetch.inline_limit;
+	spec.estimated_rows = state->expected_rows;
+	spec.in_place = rows_may_stay_in_place(state);
+	if (state->by_value)
+		spec.moved = batch_moved;
+	spec.owner = state;
+	spec.keep = state->repeated;
+
+	rf_stream_start(session, &spec, &state->stream);
+	state->started = true;
+}
+
+/*
+ * May rows point into receive buffers? Not if something else may use the session while one is held: then the stream must be stored
+ * away, which frees its buffers, but rows that upper nodes still hold would lose what they point to. That can be another scan of the
+ * same server in this plan, a function of the user's, a trigger, or whatever a client does between two portions of a cursor. Rows that
+ * are passed by value point to nothing. When in doubt batches are copied, at the speed of memcpy.
+ */
+static bool
+rows_may_stay_in_place(RfScanState *state)
+{
+	PlannedStmt *plan = state->estate->es_plannedstmt;
+	ListCell   *lc;
+	dlist_iter	iter;
+
+	if (state->by_value)
+		return true;
+	if (state->fetch.receive_buffers == 1 || whole_run != state->estate ||
+		plan == NULL || plan->commandType != CMD_SELECT || plan->hasModifyingCTE || plan->rowMarks != NIL)
+		return false;
+
+	/* The planner lists all functions that are not built in, operators' included, as what a cached plan depends on. */
+	foreach(lc, plan->invalItems)
+	{
+		if (lfirst_node(PlanInvalItem, lc)->cacheId == PROCOID)
+			return false;
+	}
+	dlist_foreach(iter, &open_scans)
+	{
+		RfScanState *other = dlist_container(RfScanState, node, iter.cur);
+
+		if (other != state && other->estate == state->estate && other->serverid == state->serverid)
+			return false;
+	}
+	return true;
+}
+
+/* The batch being read lies elsewhere now: go on there with the same row. Rows are passed by value. */
+static void
+batch_moved(void *owner, const void *batch, uint32 length)
+{
+	RfScanState *state = owner;
+	RfBatchHeader header;
+	uint32		left = rf_decoder_remaining(state->decoder);
+
+	if (state->need_batch || left == 0)
+		return;
+	memcpy(&header, batch, sizeof(header));
+	rf_decoder_load(state->decoder, batch, length);
+	for (uint32 i = left; i < header.row_count; i++)
+		(void) rf_decoder_next(state->decoder, state->values, state->isnull);
+}
+
+/* ---------- parameters ---------- */
+
+static void
+evaluate_params(ForeignScanState *node, RfScanState *state)
+{
+	ExprContext *econtext = node->ss.ps.ps_ExprContext;
+	MemoryContext save;
+	int			nest_level = -1;
+	int			i = 0;
+	ListCell   *lc;
+
+	if (state->param_count == 0)
+		return;
+
+	/* Text that means the same on the other side, whatever this session's user likes to see. */
+	if (DateStyle != USE_ISO_DATES || IntervalStyle != INTSTYLE_POSTGRES || extra_float_digits < 3 ||
+		state->param_has_names)
+	{
+		nest_level = NewGUCNestLevel();
+		if (DateStyle != USE_ISO_DATES)
+			(void) set_config_option("datestyle", "ISO", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+		if (IntervalStyle != INTSTYLE_POSTGRES)
+			(void) set_config_option("intervalstyle", "postgres", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+		if (extra_float_digits < 3)
+			(void) set_config_option("extra_float_digits", "3", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+		if (state->param_has_names)
+			(void) set_config_option("search_path", "pg_catalog", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	}
+
+	MemoryContextReset(state->param_context);
+	save = MemoryContextSwitchTo(state->param_context);
+	foreach(lc, state->param_exprs)
+	{
+		ExprState  *expr = (ExprState *) lfirst(lc);
+		bool		isnull;
+		Datum		value = ExecEvalExpr(expr, econtext, &isnull);
+
+		state->param_values[i] = isnull ? NULL : OutputFunctionCall(&state->param_out[i], value);
+		i++;
+	}
+	MemoryContextSwitchTo(save);
+
+	if (nest_level >= 0)
+		AtEOXact_GUC(true, nest_level);
+}
+
+/* ---------- again, and the end ---------- */
+
+static void
+close_stream(RfScanState *state)
+{
+	if (state->stream)
+		rf_stream_close(state->stream, &state->stats);
+	state->stream = NULL;
+	state->started = false;
+	state->ended = false;
+}
+
+void
+rdmaReScanForeignScan(ForeignScanState *node)
+{
+	RfScanState *state = (RfScanState *) node->fdw_state;
+
+	if (state == NULL || !state->started)
+		return;
+
+	state->need_batch = true;
+	if (node->ss.ps.chgParam != NULL && state->param_count > 0)
+	{
+		close_stream(state);
+		state->repeated = false;
+	}
+	else if (state->stream && rf_stream_rewind(state->stream))
+		state->ended = false;
+	else
+	{
+		/* Once may be chance; the second time all rows are kept. */
+		close_stream(state);
+		state->repeated = true;
+	}
+}
+
+void
+rdmaEndForeignScan(ForeignScanState *node)
+{
+	RfScanState *state = (RfScanState *) node->fdw_state;
+
+	if (state == NULL)
+		return;
+	close_stream(state);
+	if (state->node.next != NULL)
+		dlist_delete(&state->node);
+	state->node.next = NULL;
+	rf_decoder_destroy(state->decoder);
+	node->fdw_state = NULL;
+}

@@ -1,0 +1,252 @@
+/*
+ * scan_plan.c
+ *		The planner callbacks: size, paths and plan of a scan of one foreign table.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/planmain.h"
+#include "optimizer/prep.h"
+#include "optimizer/restrictinfo.h"
+
+#include "rdma_fdw/fdw.h"
+
+/* Assumed size of a remote table that has never been analyzed here. */
+#define UNKNOWN_TABLE_PAGES		10
+
+typedef struct EcMatchContext
+{
+	Expr	   *current;		/* the member now being dealt with, or NULL */
+	List	   *done;			/* members dealt with before */
+} EcMatchContext;
+
+void
+rdmaGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
+{
+	RfRelInfo  *info = rf_relinfo_build(root, baserel, foreigntableid);
+
+	if (info->opts.use_remote_estimate)
+	{
+		rf_estimate_scan(root, baserel, NIL, &info->rows, &info->width,
+						 &info->startup_cost, &info->total_cost);
+		baserel->rows = info->rows;
+		baserel->reltarget->width = info->width;
+		return;
+	}
+
+	if (baserel->tuples < 0)
+	{
+		baserel->pages = UNKNOWN_TABLE_PAGES;
+		baserel->tuples = (UNKNOWN_TABLE_PAGES * BLCKSZ) /
+			(baserel->reltarget->width + MAXALIGN(SizeofHeapTupleHeader));
+	}
+	set_baserel_size_estimates(root, baserel);
+	rf_estimate_scan(root, baserel, NIL, &info->rows, &info->width,
+					 &info->startup_cost, &info->total_cost);
+}
+
+/* Is this equivalence member an expression of our relation that we have not dealt with? */
+static bool
+ec_member_matches(PlannerInfo *root, RelOptInfo *rel, EquivalenceClass *ec,
+				  EquivalenceMember *em, void *arg)
+{
+	EcMatchContext *cxt = (EcMatchContext *) arg;
+
+	if (cxt->current != NULL)
+		return equal(cxt->current, em->em_expr);
+	if (list_member(cxt->done, em->em_expr))
+		return false;
+	cxt->current = em->em_expr;
+	return true;
+}
+
+/* Adds the parameterization that a join clause would need, if the clause can be shipped. */
+static List *
+add_parameterization(PlannerInfo *root, RelOptInfo *baserel, RestrictInfo *rinfo, List *ppis)
+{
+	Relids		required_outer;
+
+	if (!join_clause_is_movable_to(rinfo, baserel) ||
+		!rf_is_shippable_expr(root, baserel, rinfo->clause))
+		return ppis;
+
+	required_outer = bms_union(rinfo->clause_relids, baserel->lateral_relids);
+	required_outer = bms_del_member(required_outer, baserel->relid);
+	if (bms_is_empty(required_outer))
+		return ppis;
+
+	return list_append_unique_ptr(ppis, get_baserel_parampathinfo(root, baserel, required_outer));
+}
+
+static void
+add_parameterized_paths(PlannerInfo *root, RelOptInfo *baserel)
+{
+	List	   *ppis = NIL;
+	ListCell   *lc;
+
+	foreach(lc, baserel->joininfo)
+		ppis = add_parameterization(root, baserel, lfirst_node(RestrictInfo, lc), ppis);
+
+	/* Equality clauses are not in joininfo but implied by equivalence classes. */
+	if (baserel->has_eclass_joins)
+	{
+		EcMatchContext cxt = {NULL, NIL};
+
+		for (;;)
+		{
+			List	   *clauses;
+
+			cxt.current = NULL;
+			clauses = generate_implied_equalities_for_column(root, baserel, ec_member_matches,
+															 &cxt, baserel->lateral_referencers);
+			if (cxt.current == NULL)
+				break;
+			foreach(lc, clauses)
+				ppis = add_parameterization(root, baserel, lfirst_node(RestrictInfo, lc), ppis);
+			cxt.done = lappend(cxt.done, cxt.current);
+		}
+	}
+
+	foreach(lc, ppis)
+	{
+		ParamPathInfo *ppi = (ParamPathInfo *) lfirst(lc);
+		double		rows;
+		int			width;
+		Cost		startup_cost;
+		Cost		total_cost;
+
+		rf_estimate_scan(root, baserel, ppi->ppi_clauses, &rows, &width,
+						 &startup_cost, &total_cost);
+		/* Every path with this parameterization must agree on the number of rows. */
+		ppi->ppi_rows = rows;
+		add_path(baserel, (Path *)
+				 rf_create_foreignscan_path(root, baserel, NULL, rows, startup_cost, total_cost,
+											NIL, ppi->ppi_req_outer, NULL, NIL));
+	}
+}
+
+void
+rdmaGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
+{
+	RfRelInfo  *info = (RfRelInfo *) baserel->fdw_private;
+
+	add_path(baserel, (Path *)
+			 rf_create_foreignscan_path(root, baserel, NULL, baserel->rows,
+										info->startup_cost, info->total_cost,
+										NIL, baserel->lateral_relids, NULL, NIL));
+
+	/*
+	 * Nothing here says whether the remote table has an index that makes a look-up per outer row
+	 * cheap; only the data node knows.
+	 */
+	if (info->opts.use_remote_estimate)
+		add_parameterized_paths(root, baserel);
+}
+
+/*
+ * SELECT ... FOR UPDATE and the like lock the remote rows, with the strength and the manner of
+ * waiting that were asked for.  Rows that a condition evaluated here then drops are locked, too.
+ */
+static const char *
+locking_clause(PlannerInfo *root, RelOptInfo *baserel)
+{
+	PlanRowMark *mark = get_plan_rowmark(root->rowMarks, baserel->relid);
+	const char *strength = NULL;
+	const char *waiting = "";
+
+	if (mark == NULL)
+		return NULL;
+
+	switch (mark->strength)
+	{
+		case LCS_NONE:
+			return NULL;		/* the query locks another table, and this one is only re-read */
+		case LCS_FORKEYSHARE:
+			strength = "FOR KEY SHARE";
+			break;
+		case LCS_FORSHARE:
+			strength = "FOR SHARE";
+			break;
+		case LCS_FORNOKEYUPDATE:
+			strength = "FOR NO KEY UPDATE";
+			break;
+		case LCS_FORUPDATE:
+			strength = "FOR UPDATE";
+			break;
+	}
+
+	switch (mark->waitPolicy)
+	{
+		case LockWaitBlock:
+			break;
+		case LockWaitSkip:
+			waiting = " SKIP LOCKED";
+			break;
+		case LockWaitError:
+			waiting = " NOWAIT";
+			break;
+	}
+	return psprintf("%s%s", strength, waiting);
+}
+
+ForeignScan *
+rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid,
+				   ForeignPath *best_path, List *tlist, List *scan_clauses, Plan *outer_plan)
+{
+	RfRelInfo  *info = (RfRelInfo *) baserel->fdw_private;
+	RfFetchOptions *fetch = &info->opts.fetch;
+	List	   *remote_exprs = NIL;
+	List	   *local_exprs = NIL;
+	List	   *fdw_private = NIL;
+	const char *locking = locking_clause(root, baserel);
+	RfRemoteQuery query;
+	ListCell   *lc;
+
+	/*
+	 * The clauses are the conditions sorted at the start, plus join clauses if the path is
+	 * parameterized: those are sorted now.
+	 */
+	foreach(lc, scan_clauses)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (rinfo->pseudoconstant)
+			continue;
+		if (list_member_ptr(info->remote_conds, rinfo))
+			remote_exprs = lappend(remote_exprs, rinfo->clause);
+		else if (list_member_ptr(info->local_conds, rinfo))
+			local_exprs = lappend(local_exprs, rinfo->clause);
+		else if (restriction_is_securely_promotable(rinfo, baserel) &&
+				 rf_is_shippable_expr(root, baserel, rinfo->clause))
+			remote_exprs = lappend(remote_exprs, rinfo->clause);
+		else
+			local_exprs = lappend(local_exprs, rinfo->clause);
+	}
+
+	rf_build_scan_query(root, baserel, info->attrs_used, remote_exprs, locking, false, &query);
+
+	/* In the order of RfScanPrivateIndex */
+	fdw_private = lappend(fdw_private, makeString(query.sql));
+	fdw_private = lappend(fdw_private, query.retrieved_attrs);
+	fdw_private = lappend(fdw_private, query.param_types);
+	fdw_private = lappend(fdw_private,
+						  list_make4_int(fetch->fetch_size, fetch->receive_buffers,
+										 fetch->receive_buffer_size, fetch->inline_limit));
+	fdw_private = lappend(fdw_private, makeFloat(psprintf("%.0f", info->retrieved_rows)));
+	fdw_private = lappend(fdw_private, makeBoolean(locking != NULL));
+	fdw_private = lappend(fdw_private, makeString(info->relation_name));
+	Assert(list_length(fdw_private) == RF_SCAN_NPRIVATE);
+
+	/*
+	 * The conditions evaluated remotely are needed again if a row mark makes the executor recheck
+	 * a row (EvalPlanQual).
+	 */
+	return make_foreignscan(tlist, local_exprs, baserel->relid, query.params, fdw_private,
+							NIL, remote_exprs, outer_plan);
+}

@@ -1,0 +1,563 @@
+/*
+ * shippable.c
+ *		May the data node evaluate an expression in our stead?
+ *
+ * Yes, if every type, function and operator in it is built in (or belongs to an extension that the
+ * server's "extensions" option vouches for), if nothing in it is volatile or stable, if its
+ * collations come from columns of the foreign table, and if the deparser can print each node.
+ * A node kind that is not listed here is refused: the printer does not only print some nodes
+ * wrongly, it crashes on some.
+ *
+ * Collations.  The two nodes need not agree on what the default collation is, nor have the same
+ * named ones.  What is the same by definition is the collation of a foreign column: the data node
+ * uses its own column's.  So a collation-sensitive operation is shipped only if its input collation
+ * was brought in by a column of the foreign table.  Each subexpression is given one of three
+ * states: its result has no collation worth mentioning (or just the default one), it has one that
+ * a foreign column brought, or it has one from elsewhere.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/transam.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_operator.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/typcache.h"
+
+#include "rdma_fdw/fdw.h"
+
+typedef enum CollationOrigin
+{
+	ORIGIN_NONE,				/* not collatable, or the default collation of no one's column */
+	ORIGIN_COLUMN,				/* a foreign column's */
+	ORIGIN_ELSEWHERE			/* anything else, or a conflict */
+} CollationOrigin;
+
+typedef struct CollationState
+{
+	Oid			collation;
+	CollationOrigin origin;
+} CollationState;
+
+typedef struct WalkContext
+{
+	PlannerInfo *root;
+	RelOptInfo *baserel;
+	RfRelInfo  *info;
+	bool		in_case_test;	/* CaseTestExpr is legal here */
+} WalkContext;
+
+static bool walk(Node *node, WalkContext *cxt, CollationState *result);
+static bool walk_list(List *nodes, WalkContext *cxt, CollationState *merged);
+static bool walk_case(CaseExpr *expr, WalkContext *cxt, CollationState *inner);
+
+/*
+ * Everything in template databases has an OID below this and is the same on every node of one
+ * version.  Other objects count if their extension is listed in the server's option.
+ */
+bool
+rf_is_shippable_object(Oid objectid, Oid classid, RfRelInfo *info)
+{
+	Oid			extension;
+
+	if (objectid < FirstGenbkiObjectId)
+		return true;
+	if (info->opts.extensions == NIL)
+		return false;
+	extension = getExtensionOfObject(classid, objectid);
+	return OidIsValid(extension) && list_member_oid(info->opts.extensions, extension);
+}
+
+/*
+ * Values of these types mean something else on another node (OIDs of objects), or their text
+ * depends on a setting that we cannot pin (money), or are not values of a definite type.
+ */
+static bool
+is_shippable_type(Oid type, RfRelInfo *info)
+{
+	Oid			element;
+
+	switch (type)
+	{
+		case REGPROCOID:
+		case REGPROCEDUREOID:
+		case REGOPEROID:
+		case REGOPERATOROID:
+		case REGCLASSOID:
+		case REGTYPEOID:
+		case REGROLEOID:
+		case REGNAMESPACEOID:
+		case REGCONFIGOID:
+		case REGDICTIONARYOID:
+		case REGCOLLATIONOID:
+		case MONEYOID:
+		case RECORDOID:
+		case RECORDARRAYOID:
+		case UNKNOWNOID:
+			return false;
+		default:
+			break;
+	}
+	if (get_typtype(type) == TYPTYPE_PSEUDO)
+		return false;
+	/* An array goes where its elements go; it is no member of an extension on its own. */
+	element = get_element_type(type);
+	if (OidIsValid(element))
+		return is_shippable_type(element, info);
+	return rf_is_shippable_object(type, TypeRelationId, info);
+}
+
+static bool
+is_shippable_function(Oid funcid, RfRelInfo *info)
+{
+	return rf_is_shippable_object(funcid, ProcedureRelationId, info);
+}
+
+static bool
+is_shippable_operator(Oid opno, RfRelInfo *info)
+{
+	return rf_is_shippable_object(opno, OperatorRelationId, info);
+}
+
+/* Folds what a child brought into what its siblings brought. */
+static void
+merge_collation(CollationState *into, const CollationState *child)
+{
+	if (child->origin == ORIGIN_NONE || into->origin == ORIGIN_ELSEWHERE)
+		return;
+	if (into->origin == ORIGIN_NONE || child->origin == ORIGIN_ELSEWHERE)
+	{
+		*into = *child;
+		return;
+	}
+
+	/* Both come from columns: an explicit collation beats the default, two of them conflict. */
+	if (into->collation == child->collation || child->collation == DEFAULT_COLLATION_OID)
+		return;
+	if (into->collation == DEFAULT_COLLATION_OID)
+		into->collation = child->collation;
+	else
+		into->origin = ORIGIN_ELSEWHERE;
+}
+
+/*
+ * Functions that are passed a collation because an argument is text, and do not look at it.  Equality
+ * is among them because a default collation is always deterministic.
+ */
+static bool
+ignores_collation(Oid funcid)
+{
+	switch (funcid)
+	{
+		case F_TEXTEQ:
+		case F_TEXTNE:
+		case F_BPCHAREQ:
+		case F_BPCHARNE:
+		case F_TEXTCAT:
+		case F_LENGTH_TEXT:
+		case F_LENGTH_BPCHAR:
+		case F_CHAR_LENGTH_TEXT:
+		case F_CHARACTER_LENGTH_TEXT:
+		case F_OCTET_LENGTH_TEXT:
+		case F_OCTET_LENGTH_BPCHAR:
+		case F_SUBSTR_TEXT_INT4:
+		case F_SUBSTR_TEXT_INT4_INT4:
+		case F_SUBSTRING_TEXT_INT4:
+		case F_SUBSTRING_TEXT_INT4_INT4:
+		case F_LEFT:
+		case F_RIGHT:
+		case F_DATE_PART_TEXT_DATE:
+		case F_DATE_PART_TEXT_TIME:
+		case F_DATE_PART_TEXT_TIMETZ:
+		case F_DATE_PART_TEXT_TIMESTAMP:
+		case F_DATE_PART_TEXT_INTERVAL:
+		case F_EXTRACT_TEXT_DATE:
+		case F_EXTRACT_TEXT_TIME:
+		case F_EXTRACT_TEXT_TIMETZ:
+		case F_EXTRACT_TEXT_TIMESTAMP:
+		case F_EXTRACT_TEXT_INTERVAL:
+		case F_DATE_TRUNC_TEXT_TIMESTAMP:
+		case F_DATE_TRUNC_TEXT_INTERVAL:
+		case F_TIMEZONE_TEXT_TIMESTAMP:
+		case F_TIMEZONE_TEXT_TIMESTAMPTZ:
+		case F_JSON_OBJECT_FIELD:
+		case F_JSON_OBJECT_FIELD_TEXT:
+		case F_JSONB_OBJECT_FIELD:
+		case F_JSONB_OBJECT_FIELD_TEXT:
+		case F_JSONB_EXISTS:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* May a function that is given this collation be shipped, considering where its inputs' come from? */
+static bool
+input_collation_ok(Oid inputcollid, Oid funcid, const CollationState *inner)
+{
+	if (!OidIsValid(inputcollid))
+		return true;
+	if (inner->origin == ORIGIN_COLUMN)
+		return inputcollid == inner->collation;
+	return inner->origin == ORIGIN_NONE && inputcollid == DEFAULT_COLLATION_OID &&
+		ignores_collation(funcid);
+}
+
+/* The state of a node whose result has this collation, from the state of its inputs. */
+static CollationState
+derived_collation(Oid collation, const CollationState *inner)
+{
+	CollationState state = {collation, ORIGIN_ELSEWHERE};
+
+	if (!OidIsValid(collation))
+		state.origin = ORIGIN_NONE;
+	else if (inner->origin == ORIGIN_COLUMN && inner->collation == collation)
+		state.origin = ORIGIN_COLUMN;
+	else if (collation == DEFAULT_COLLATION_OID)
+		state.origin = ORIGIN_NONE;
+	return state;
+}
+
+/*
+ * For values that do not come from the foreign table: constants, parameters, outer columns.  A type
+ * that has a collation of its own (name) has the same one on every node.
+ */
+static CollationState
+visitor_collation(Oid collation, Oid type)
+{
+	CollationState state = {collation, ORIGIN_ELSEWHERE};
+
+	if (!OidIsValid(collation) || collation == DEFAULT_COLLATION_OID ||
+		collation == get_typcollation(type))
+		state.origin = ORIGIN_NONE;
+	return state;
+}
+
+/* Casts through text, where the text does not depend on settings. */
+static bool
+is_plain_text_type(Oid type)
+{
+	switch (type)
+	{
+		case BOOLOID:
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+		case NUMERICOID:
+		case TEXTOID:
+		case VARCHAROID:
+		case BPCHAROID:
+		case UUIDOID:
+			return true;
+		default:
+			return false;
+	}
+}
+
+static bool
+walk_list(List *nodes, WalkContext *cxt, CollationState *merged)
+{
+	ListCell   *lc;
+
+	foreach(lc, nodes)
+	{
+		CollationState state = {InvalidOid, ORIGIN_NONE};
+
+		if (!walk((Node *) lfirst(lc), cxt, &state))
+			return false;
+		merge_collation(merged, &state);
+	}
+	return true;
+}
+
+/*
+ * "CASE x WHEN y" prints right only if every WHEN still is "CaseTestExpr = y"; once the planner has
+ * inlined the operator it is not.
+ */
+static bool
+walk_case(CaseExpr *expr, WalkContext *cxt, CollationState *inner)
+{
+	CollationState arg = {InvalidOid, ORIGIN_NONE};
+	ListCell   *lc;
+
+	if (expr->arg && !walk((Node *) expr->arg, cxt, &arg))
+		return false;
+
+	foreach(lc, expr->args)
+	{
+		CaseWhen   *when = lfirst_node(CaseWhen, lc);
+		CollationState state = {InvalidOid, ORIGIN_NONE};
+
+		if (expr->arg)
+		{
+			OpExpr	   *op = (OpExpr *) when->expr;
+			Node	   *left;
+			CollationState right = {InvalidOid, ORIGIN_NONE};
+
+			if (!IsA(op, OpExpr) || list_length(op->args) != 2)
+				return false;
+			left = strip_implicit_coercions(linitial(op->args));
+			if (!IsA(left, CaseTestExpr) ||
+				!is_shippable_operator(op->opno, cxt->info) ||
+				!walk(lsecond(op->args), cxt, &right))
+				return false;
+			merge_collation(&right, &arg);
+			if (!input_collation_ok(op->inputcollid, get_opcode(op->opno), &right))
+				return false;
+		}
+		else if (!walk((Node *) when->expr, cxt, &state))
+			return false;
+
+		state.collation = InvalidOid;
+		state.origin = ORIGIN_NONE;
+		if (!walk((Node *) when->result, cxt, &state))
+			return false;
+		merge_collation(inner, &state);
+	}
+
+	if (expr->defresult)
+	{
+		CollationState state = {InvalidOid, ORIGIN_NONE};
+
+		if (!walk((Node *) expr->defresult, cxt, &state))
+			return false;
+		merge_collation(inner, &state);
+	}
+	return true;
+}
+
+/* Returns whether node may be shipped; if so *result says where its collation comes from. */
+static bool
+walk(Node *node, WalkContext *cxt, CollationState *result)
+{
+	CollationState inner = {InvalidOid, ORIGIN_NONE};
+	RfRelInfo  *info = cxt->info;
+
+	if (node == NULL)
+		return true;
+	check_stack_depth();
+
+	switch (nodeTag(node))
+	{
+		case T_Var:
+			{
+				Var		   *var = (Var *) node;
+
+				if (var->varlevelsup != 0)
+					return false;
+				if (var->varno == cxt->baserel->relid)
+				{
+					/* whole rows and the coordinator's own system columns stay here */
+					if (var->varattno == 0 ||
+						(var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber) ||
+						rf_var_is_nullable(var))
+						return false;
+					result->collation = var->varcollid;
+					result->origin = OidIsValid(var->varcollid) ? ORIGIN_COLUMN : ORIGIN_NONE;
+				}
+				else
+					*result = visitor_collation(var->varcollid, var->vartype);
+				break;
+			}
+
+		case T_Const:
+			*result = visitor_collation(((Const *) node)->constcollid,
+										((Const *) node)->consttype);
+			break;
+
+		case T_Param:
+			{
+				Param	   *param = (Param *) node;
+
+				if (param->paramkind != PARAM_EXTERN && param->paramkind != PARAM_EXEC)
+					return false;
+				*result = visitor_collation(param->paramcollid, param->paramtype);
+				break;
+			}
+
+		case T_SubscriptingRef:
+			{
+				SubscriptingRef *ref = (SubscriptingRef *) node;
+
+				if (ref->refassgnexpr != NULL)
+					return false;
+				/* The subscripts' collations have no bearing on the element's. */
+				if (!walk_list(ref->refupperindexpr, cxt, &inner) ||
+					!walk_list(ref->reflowerindexpr, cxt, &inner))
+					return false;
+				inner.collation = InvalidOid;
+				inner.origin = ORIGIN_NONE;
+				if (!walk((Node *) ref->refexpr, cxt, &inner))
+					return false;
+				*result = derived_collation(ref->refcollid, &inner);
+				break;
+			}
+
+		case T_FuncExpr:
+			{
+				FuncExpr   *func = (FuncExpr *) node;
+
+				if (func->funcretset || !is_shippable_function(func->funcid, info) ||
+					!walk_list(func->args, cxt, &inner) ||
+					!input_collation_ok(func->inputcollid, func->funcid, &inner))
+					return false;
+				*result = derived_collation(func->funccollid, &inner);
+				break;
+			}
+
+		case T_OpExpr:
+		case T_DistinctExpr:	/* the same struct under other tags */
+		case T_NullIfExpr:
+			{
+				OpExpr	   *op = (OpExpr *) node;
+
+				if (op->opretset || !is_shippable_operator(op->opno, info) ||
+					!walk_list(op->args, cxt, &inner) ||
+					!input_collation_ok(op->inputcollid, get_opcode(op->opno), &inner))
+					return false;
+				*result = derived_collation(op->opcollid, &inner);
+				break;
+			}
+
+		case T_ScalarArrayOpExpr:
+			{
+				ScalarArrayOpExpr *op = (ScalarArrayOpExpr *) node;
+
+				if (!is_shippable_operator(op->opno, info) ||
+					!walk_list(op->args, cxt, &inner) ||
+					!input_collation_ok(op->inputcollid, get_opcode(op->opno), &inner))
+					return false;
+				break;			/* a boolean */
+			}
+
+		case T_RelabelType:
+			{
+				RelabelType *relabel = (RelabelType *) node;
+
+				if (!walk((Node *) relabel->arg, cxt, &inner))
+					return false;
+				*result = derived_collation(relabel->resultcollid, &inner);
+				break;
+			}
+
+		case T_CoerceViaIO:
+			{
+				CoerceViaIO *coerce = (CoerceViaIO *) node;
+
+				if (!is_plain_text_type(exprType((Node *) coerce->arg)) ||
+					!is_plain_text_type(coerce->resulttype) ||
+					!walk((Node *) coerce->arg, cxt, &inner))
+					return false;
+				*result = derived_collation(coerce->resultcollid, &inner);
+				break;
+			}
+
+		case T_ArrayCoerceExpr:
+			{
+				ArrayCoerceExpr *coerce = (ArrayCoerceExpr *) node;
+				CollationState element = {InvalidOid, ORIGIN_NONE};
+				bool		outer_case_test = cxt->in_case_test;
+				bool		ok;
+
+				if (!walk((Node *) coerce->arg, cxt, &inner))
+					return false;
+				/* prints as a plain cast; the element expression only decides if it is ours */
+				cxt->in_case_test = true;
+				ok = walk((Node *) coerce->elemexpr, cxt, &element);
+				cxt->in_case_test = outer_case_test;
+				if (!ok)
+					return false;
+				*result = derived_collation(coerce->resultcollid, &inner);
+				break;
+			}
+
+		case T_CaseTestExpr:
+			if (!cxt->in_case_test)
+				return false;
+			*result = visitor_collation(((CaseTestExpr *) node)->collation,
+										((CaseTestExpr *) node)->typeId);
+			break;
+
+		case T_BoolExpr:
+			if (!walk_list(((BoolExpr *) node)->args, cxt, &inner))
+				return false;
+			break;
+
+		case T_NullTest:
+			/* of a row it would look into the fields */
+			if (((NullTest *) node)->argisrow ||
+				!walk((Node *) ((NullTest *) node)->arg, cxt, &inner))
+				return false;
+			break;
+
+		case T_BooleanTest:
+			if (!walk((Node *) ((BooleanTest *) node)->arg, cxt, &inner))
+				return false;
+			break;
+
+		case T_CaseExpr:
+			if (!walk_case((CaseExpr *) node, cxt, &inner))
+				return false;
+			*result = derived_collation(((CaseExpr *) node)->casecollid, &inner);
+			break;
+
+		case T_CoalesceExpr:
+			if (!walk_list(((CoalesceExpr *) node)->args, cxt, &inner))
+				return false;
+			*result = derived_collation(((CoalesceExpr *) node)->coalescecollid, &inner);
+			break;
+
+		case T_MinMaxExpr:
+			{
+				MinMaxExpr *minmax = (MinMaxExpr *) node;
+				TypeCacheEntry *type = lookup_type_cache(minmax->minmaxtype, TYPECACHE_CMP_PROC);
+
+				if (!OidIsValid(type->cmp_proc) || !is_shippable_function(type->cmp_proc, info) ||
+					!walk_list(minmax->args, cxt, &inner) ||
+					!input_collation_ok(minmax->inputcollid, type->cmp_proc, &inner))
+					return false;
+				*result = derived_collation(minmax->minmaxcollid, &inner);
+				break;
+			}
+
+		case T_ArrayExpr:
+			if (!walk_list(((ArrayExpr *) node)->elements, cxt, &inner))
+				return false;
+			*result = derived_collation(((ArrayExpr *) node)->array_collid, &inner);
+			break;
+
+		default:
+
+			/*
+			 * Sub-plans, aggregates, row constructors, SQL value functions, placeholders and
+			 * whatever a later release adds.
+			 */
+			return false;
+	}
+
+	return is_shippable_type(exprType(node), info);
+}
+
+bool
+rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *baserel, Expr *expr)
+{
+	WalkContext cxt = {root, baserel, (RfRelInfo *) baserel->fdw_private, false};
+	CollationState state = {InvalidOid, ORIGIN_NONE};
+
+	if (!walk((Node *) expr, &cxt, &state))
+		return false;
+
+	/* A result collation that is not a column's would be lost on the way. */
+	if (state.origin == ORIGIN_ELSEWHERE)
+		return false;
+
+	/* Even "immutable built-in" excludes now(), random() and casts that depend on the time zone. */
+	return !contain_mutable_functions((Node *) expr);
+}

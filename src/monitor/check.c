@@ -1,0 +1,521 @@
+/*
+ * check.c - rdma.check(server): everything that can be wrong between this node and a server, one row each, with what to do about it.
+ *
+ * Goes from near to far: library, engine, device, database connection, the other node's extension and engine, the connection between the engines,
+ * and a short stream. A step that fails gives a row and not an error, and ends the check where the next steps need it; each
+ * runs in a subtransaction of its own, so the session survives. Runs with the caller's rights and user mapping.
+ */
+#include "postgres.h"
+
+#include <sys/resource.h>
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "foreign/foreign.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+#include "rdma_fdw/batch.h"
+#include "rdma_fdw/compat.h"
+#define RF_FLOW_BACKEND
+#include "rdma_fdw/engine.h"
+#include "rdma_fdw/guc.h"
+#include "rdma_fdw/remote.h"
+
+PG_FUNCTION_INFO_V1(rdma_check);
+
+#define EXTENSION_VERSION	"1.0"
+#define ROUND_TRIPS			7
+#define STREAM_ROWS			1024
+#define STREAM_ROW_BYTES	65000
+
+typedef struct CheckRow
+{
+	const char *item;
+	const char *status;
+	const char *value;
+	const char *fix;
+} CheckRow;
+
+typedef struct Check
+{
+	MemoryContext context;		/* of the rows */
+	List	   *rows;
+	UserMapping *user;
+	RfSession  *session;
+	RfHelloReply hello;
+	bool		stop;			/* what follows needs what just failed */
+} Check;
+
+static const char *
+kept(Check *check, const char *text)
+{
+	return text && text[0] ? MemoryContextStrdup(check->context, text) : NULL;
+}
+
+static void
+add(Check *check, const char *item, const char *status, const char *value, const char *fix)
+{
+	MemoryContext old = MemoryContextSwitchTo(check->context);
+	CheckRow   *row = palloc(sizeof(CheckRow));
+
+	row->item = item;
+	row->status = status;
+	row->value = kept(check, value);
+	row->fix = kept(check, fix);
+	check->rows = lappend(check->rows, row);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+ok(Check *check, const char *item, const char *value)
+{
+	add(check, item, "ok", value, NULL);
+}
+
+static void
+info(Check *check, const char *item, const char *value, const char *fix)
+{
+	add(check, item, "info", value, fix);
+}
+
+static void
+problem(Check *check, const char *item, const char *value, const char *fix)
+{
+	add(check, item, "problem", value, fix);
+}
+
+/* Run a step; an error becomes its row. False: it failed. */
+static bool
+run_step(Check *check, const char *item, void (*step) (Check *check))
+{
+	MemoryContext old = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile bool good = true;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(old);
+	PG_TRY();
+	{
+		step(check);
+		ReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(old);
+		CurrentResourceOwner = owner;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+		char	   *value;
+
+		MemoryContextSwitchTo(old);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(old);
+		CurrentResourceOwner = owner;
+
+		/* The user wants to stop, not to learn about it. */
+		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED || error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
+			ReThrowError(error);
+		value = error->detail ? psprintf("%s (%s)", error->message, error->detail) : error->message;
+		problem(check, item, value, error->hint);
+		good = false;
+	}
+	PG_END_TRY();
+	return good;
+}
+
+/* ---------- this node ---------- */
+
+static void
+check_preload(Check *check)
+{
+	if (rf_shared != NULL)
+	{
+		ok(check, "preload", "rdma_fdw is loaded by shared_preload_libraries");
+		return;
+	}
+	problem(check, "preload", "rdma_fdw is not in shared_preload_libraries",
+			"Add shared_preload_libraries = 'rdma_fdw' to postgresql.conf and restart the server.");
+	check->stop = true;
+}
+
+static void
+check_engine(Check *check)
+{
+	int32		pid = atomic_load(&rf_shared->engine_pid);
+
+	if (pid == 0)
+	{
+		problem(check, "engine", "not running", "The server log says why; it tries again by itself.");
+		check->stop = true;
+		return;
+	}
+	ok(check, "engine", psprintf("process %d, port %u", pid, atomic_load(&rf_shared->engine_port)));
+}
+
+static void
+check_device(Check *check)
+{
+	RfDeviceCaps caps = rf_shared->device;
+	const RfError *error = &rf_shared->device_error;
+	struct rlimit limit;
+	uint64		arena = (uint64) rf_shared->segment_count * rf_shared->segment_size;
+
+	if (caps.provider[0] == '\0')
+	{
+		problem(check, "device", error->detail[0] ? psprintf("%s (%s)", error->message, error->detail) : error->message,
+				error->hint[0] ? error->hint : "Set rdma_fdw.provider = soft, or make the device work, and restart the server.");
+		check->stop = true;
+	}
+	else if (strcmp(caps.provider, "verbs") != 0)
+	{
+		if (rf_provider == RF_PROVIDER_SOFT)
+			ok(check, "device", "software transport, as rdma_fdw.provider says");
+		else
+			info(check, "device", psprintf("software transport: %s", error->message),
+				 error->hint[0] ? error->hint : "Nothing, if this machine has no RDMA device.");
+	}
+	else
+	{
+		ok(check, "device", psprintf("%s, port %d", caps.device, caps.port));
+		if (pg_strcasecmp(caps.port_state, "active") == 0)
+			ok(check, "link", caps.port_state);
+		else
+			problem(check, "link", caps.port_state, "Bring the port up: see rdma link and ip link.");
+		if (strcmp(caps.gid_type, "RoCEv1") == 0)
+			info(check, "GID", psprintf("index %d, %s, %s", caps.gid_index, caps.gid, caps.gid_type),
+				 "RoCEv1 is not routed. Give the network device an IPv4 address, or set rdma_fdw.gid_index.");
+		else
+			ok(check, "GID", psprintf("index %d, %s, %s", caps.gid_index, caps.gid, caps.gid_type));
+		if (caps.mtu >= 2048)
+			ok(check, "MTU", psprintf("%d bytes", caps.mtu));
+		else
+			info(check, "MTU", psprintf("%d bytes", caps.mtu),
+				 "Larger packets are faster: raise the network device's MTU (4200 carries 4096) here and there.");
+	}
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && (caps.provider[0] == '\0' || strcmp(caps.provider, "verbs") == 0))
+	{
+		if (limit.rlim_cur == RLIM_INFINITY)
+			ok(check, "memlock", "unlimited");
+		else if (limit.rlim_cur >= arena)
+			ok(check, "memlock", psprintf("%llu MB", (unsigned long long) limit.rlim_cur >> 20));
+		else
+			info(check, "memlock", psprintf("%llu MB, buffer memory has %llu MB", (unsigned long long) limit.rlim_cur >> 20,
+											(unsigned long long) arena >> 20),
+				 "Start the server with LimitMEMLOCK=infinity, or lower rdma_fdw.buffer_memory.");
+	}
+}
+
+/* ---------- the other node, over libpq ---------- */
+
+/* One value, or NULL. */
+static char *
+remote_value(Check *check, const char *sql)
+{
+	PGresult   *result = rf_session_query(check->session, sql);
+	char	   *value = NULL;
+
+	if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0 && !PQgetisnull(result, 0, 0))
+		value = pstrdup(PQgetvalue(result, 0, 0));
+	PQclear(result);
+	return value;
+}
+
+static void
+check_session(Check *check)
+{
+	check->session = rf_session_get(check->user, false);
+	ok(check, "database connection", psprintf("PostgreSQL %s", remote_value(check, "SELECT pg_catalog.current_setting('server_version')")));
+}
+
+static void
+check_remote_extension(Check *check)
+{
+	char	   *version = remote_value(check, "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'rdma_fdw'");
+
+	if (version == NULL)
+	{
+		problem(check, "remote extension", "not installed in that database", "Run CREATE EXTENSION rdma_fdw there.");
+		check->stop = true;
+	}
+	else if (strcmp(version, EXTENSION_VERSION) != 0)
+		info(check, "remote extension", psprintf("version %s, this node has %s", version, EXTENSION_VERSION),
+			 "Install the same release on both nodes and run ALTER EXTENSION rdma_fdw UPDATE.");
+	else
+		ok(check, "remote extension", psprintf("version %s", version));
+}
+
+static void
+check_remote_engine(Check *check)
+{
+	char	   *preloaded = remote_value(check, "SELECT count(*) FROM rdma.stat_engine");
+	char	   *pid;
+	char	   *provider;
+	char	   *trouble;
+
+	if (preloaded == NULL || strcmp(preloaded, "0") == 0)
+	{
+		problem(check, "remote engine", "rdma_fdw is not in shared_preload_libraries of that server",
+				"Add it there and restart that server.");
+		check->stop = true;
+		return;
+	}
+	pid = remote_value(check, "SELECT pid FROM rdma.stat_engine");
+	if (pid == NULL)
+	{
+		problem(check, "remote engine", "not running", "The log of that server says why.");
+		check->stop = true;
+		return;
+	}
+	provider = remote_value(check, "SELECT provider FROM rdma.stat_engine");
+	trouble = remote_value(check, "SELECT device_problem FROM rdma.stat_engine");
+	if (provider == NULL || strcmp(provider, rf_shared->device.provider) != 0)
+	{
+		problem(check, "remote engine",
+				psprintf("uses %s, this node %s%s%s", provider ? provider : "no device", rf_shared->device.provider,
+						 trouble ? ": " : "", trouble ? trouble : ""),
+				"Set rdma_fdw.provider alike on both nodes.");
+		check->stop = true;
+		return;
+	}
+	ok(check, "remote engine", psprintf("process %s, provider %s", pid, provider));
+}
+
+static int
+hex_digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static void
+check_hello(Check *check)
+{
+	RfHelloRequest request;
+	RfTypeImage image;
+	StringInfoData sql;
+	char	   *answer;
+	uint8	   *bytes = (uint8 *) &check->hello;
+	size_t		i;
+
+	memset(&request, 0, sizeof(request));
+	request.wire_version = RF_WIRE_VERSION;
+	rf_node_self(&request.node, &request.image);
+	initStringInfo(&sql);
+	appendStringInfoString(&sql, "SELECT pg_catalog.encode(rdma.hello('\\x");
+	for (i = 0; i < sizeof(request); i++)
+		appendStringInfo(&sql, "%02x", ((uint8 *) &request)[i]);
+	appendStringInfoString(&sql, "'), 'hex')");
+	answer = remote_value(check, sql.data);
+	if (answer == NULL || strlen(answer) < 2 * sizeof(uint32))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("the other node's rdma.hello answered with something else")));
+	memset(&check->hello, 0, sizeof(check->hello));
+	for (i = 0; i < sizeof(check->hello) && answer[2 * i] && answer[2 * i + 1]; i++)
+		bytes[i] = hex_digit(answer[2 * i]) << 4 | hex_digit(answer[2 * i + 1]);
+
+	if (check->hello.wire_version != RF_WIRE_VERSION)
+	{
+		problem(check, "wire version", psprintf("%u there, %u here", check->hello.wire_version, RF_WIRE_VERSION),
+				"Install the same release of rdma_fdw on both nodes.");
+		check->stop = true;
+		return;
+	}
+	ok(check, "wire version", psprintf("%u on both", RF_WIRE_VERSION));
+
+	rf_node_self(NULL, &image);
+	if (memcmp(&image, &check->hello.image, sizeof(image)) == 0)
+		ok(check, "value format", "the same on both: values are sent as they are");
+	else
+		info(check, "value format", "not the same: values of variable length are converted",
+			 "Nothing; servers of the same architecture and build options are faster.");
+}
+
+/* ---------- between the engines ---------- */
+
+static void
+read_all(Check *check, const char *sql, uint32 buffers, uint64 *bytes)
+{
+	RfStreamColumn column;
+	RfStreamSpec spec;
+	RfStreamStats stats;
+	RfStream   *stream = NULL;
+	const void *batch;
+	uint32		length;
+
+	memset(&spec, 0, sizeof(spec));
+	memset(&stats, 0, sizeof(stats));
+	rf_column_wanted(TEXTOID, -1, &column);
+	spec.sql = sql;
+	spec.source = "rdma.check";
+	spec.column_count = 1;
+	spec.columns = &column;
+	spec.receive_buffers = buffers;
+	spec.receive_buffer_size = rf_receive_buffer_size * 1024;
+	spec.inline_limit = 0;
+	spec.in_place = true;
+	rf_stream_start(rf_session_get(check->user, true), &spec, &stream);
+	PG_TRY();
+	{
+		while (rf_stream_next(stream, &batch, &length))
+			*bytes += length;
+	}
+	PG_CATCH();
+	{
+		/* `stream` lives on this stack. */
+		if (stream)
+			rf_stream_orphan(stream);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (stream)
+		rf_stream_close(stream, &stats);
+}
+
+static void
+check_connection(Check *check)
+{
+	uint64		bytes = 0;
+	int			peer;
+
+	/* One row that may not come over libpq makes the engines connect. */
+	read_all(check, "SELECT 'connect'::pg_catalog.text", rf_receive_buffers, &bytes);
+	peer = rf_peer_find(&check->hello.node, false);
+	if (peer == RF_NO_PEER)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("the engines' connection was lost again")));
+	ok(check, "engine connection", psprintf("to %s, port %u, in %.1f ms", rf_shared->peers[peer].host, check->hello.port,
+											rf_shared->peers[peer].handshake_us / 1000.0));
+	if (strcmp(rf_shared->peers[peer].transport, "tcp") == 0)
+		info(check, "transport", "tcp", "On other hosts RDMA needs a device on both nodes.");
+	else
+		ok(check, "transport", rf_shared->peers[peer].transport);
+}
+
+static int
+compare_doubles(const void *a, const void *b)
+{
+	double		x = *(const double *) a;
+	double		y = *(const double *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void
+check_round_trip(Check *check)
+{
+	double		ms[ROUND_TRIPS];
+	int			peer = rf_peer_find(&check->hello.node, false);
+	int			i;
+
+	for (i = 0; i < ROUND_TRIPS; i++)
+	{
+		instr_time	start;
+		instr_time	end;
+
+		INSTR_TIME_SET_CURRENT(start);
+		(void) remote_value(check, "SELECT 1");
+		INSTR_TIME_SET_CURRENT(end);
+		INSTR_TIME_SUBTRACT(end, start);
+		ms[i] = INSTR_TIME_GET_MILLISEC(end);
+	}
+	qsort(ms, ROUND_TRIPS, sizeof(double), compare_doubles);
+	if (peer != RF_NO_PEER)
+		ok(check, "round trip", psprintf("%.0f us for a statement, %u us between the engines", ms[ROUND_TRIPS / 2] * 1000,
+										 rf_shared->peers[peer].round_trip_us));
+	else
+		ok(check, "round trip", psprintf("%.0f us for a statement", ms[ROUND_TRIPS / 2] * 1000));
+}
+
+static void
+check_bandwidth(Check *check)
+{
+	char	   *sql = psprintf("SELECT pg_catalog.repeat('x', %d) FROM pg_catalog.generate_series(1, %d)",
+							   STREAM_ROW_BYTES, STREAM_ROWS);
+	uint64		bytes = 0;
+	instr_time	start;
+	instr_time	end;
+
+	INSTR_TIME_SET_CURRENT(start);
+	read_all(check, sql, rf_receive_buffers, &bytes);
+	INSTR_TIME_SET_CURRENT(end);
+	INSTR_TIME_SUBTRACT(end, start);
+	ok(check, "bandwidth", psprintf("%.0f MB/s (%llu MB of generated rows in %.0f ms)",
+									bytes / 1e6 / INSTR_TIME_GET_DOUBLE(end), (unsigned long long) (bytes / 1000000),
+									INSTR_TIME_GET_MILLISEC(end)));
+}
+
+static void
+check_mapping(Check *check, ForeignServer *server)
+{
+	AclResult	allowed = rf_server_aclcheck(server->serverid, GetUserId(), ACL_USAGE);
+	ForeignDataWrapper *wrapper = GetForeignDataWrapper(server->fdwid);
+
+	if (allowed != ACLCHECK_OK)
+		aclcheck_error(allowed, OBJECT_FOREIGN_SERVER, server->servername);
+	if (strcmp(wrapper->fdwname, "rdma_fdw") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("server \"%s\" is not a server of rdma_fdw", server->servername)));
+	check->user = GetUserMapping(GetUserId(), server->serverid);
+}
+
+Datum
+rdma_check(PG_FUNCTION_ARGS)
+{
+	static const struct
+	{
+		const char *item;
+		void		(*step) (Check *check);
+	}			steps[] = {
+		{"preload", check_preload},
+		{"engine", check_engine},
+		{"device", check_device},
+		{"database connection", check_session},
+		{"remote extension", check_remote_extension},
+		{"remote engine", check_remote_engine},
+		{"wire version", check_hello},
+		{"engine connection", check_connection},
+		{"round trip", check_round_trip},
+		{"bandwidth", check_bandwidth}
+	};
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
+	Check		check;
+	ListCell   *cell;
+	int			i;
+
+	InitMaterializedSRF(fcinfo, 0);
+	memset(&check, 0, sizeof(check));
+	check.context = CurrentMemoryContext;
+	check_mapping(&check, server);
+	for (i = 0; i < (int) lengthof(steps); i++)
+	{
+		if (!run_step(&check, steps[i].item, steps[i].step) || check.stop)
+			break;
+	}
+	foreach(cell, check.rows)
+	{
+		CheckRow   *row = lfirst(cell);
+		Datum		values[4];
+		bool		nulls[4] = {false};
+
+		values[0] = CStringGetTextDatum(row->item);
+		values[1] = CStringGetTextDatum(row->status);
+		nulls[2] = row->value == NULL;
+		values[2] = row->value ? CStringGetTextDatum(row->value) : (Datum) 0;
+		nulls[3] = row->fix == NULL;
+		values[3] = row->fix ? CStringGetTextDatum(row->fix) : (Datum) 0;
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}

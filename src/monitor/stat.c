@@ -1,0 +1,374 @@
+/*
+ * stat.c - the counters of engine, lanes, peers and flows as SQL functions; the views of the install script are over these.
+ *
+ * Reads shared memory and nothing else: no lock, no request to the engine. So a row is a glance, not a snapshot. Without the library
+ * in shared_preload_libraries there is nothing to show, and the functions return no rows.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_authid.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#define RF_FLOW_BACKEND
+#include "rdma_fdw/engine.h"
+#include "rdma_fdw/flow.h"
+
+PG_FUNCTION_INFO_V1(rdma_stat_engine);
+PG_FUNCTION_INFO_V1(rdma_stat_lanes);
+PG_FUNCTION_INFO_V1(rdma_stat_peers);
+PG_FUNCTION_INFO_V1(rdma_stat_flows);
+
+#define MAX_COLUMNS	40
+
+/* One result row, filled from left to right. */
+typedef struct Row
+{
+	ReturnSetInfo *result;
+	int			count;
+	Datum		values[MAX_COLUMNS];
+	bool		nulls[MAX_COLUMNS];
+} Row;
+
+static void
+begin_row(Row *row, FunctionCallInfo fcinfo)
+{
+	row->result = (ReturnSetInfo *) fcinfo->resultinfo;
+	row->count = 0;
+}
+
+static void
+put(Row *row, Datum value)
+{
+	row->nulls[row->count] = false;
+	row->values[row->count++] = value;
+}
+
+static void
+put_null(Row *row)
+{
+	row->nulls[row->count] = true;
+	row->values[row->count++] = (Datum) 0;
+}
+
+static void
+put_number(Row *row, uint64 value)
+{
+	put(row, Int64GetDatum((int64) value));
+}
+
+static void
+put_counter(Row *row, const _Atomic uint64_t *counter)
+{
+	put_number(row, atomic_load_explicit(counter, memory_order_relaxed));
+}
+
+static void
+put_int(Row *row, int value)
+{
+	put(row, Int32GetDatum(value));
+}
+
+static void
+put_text(Row *row, const char *value)
+{
+	if (value == NULL || value[0] == '\0')
+		put_null(row);
+	else
+		put(row, CStringGetTextDatum(value));
+}
+
+/* Microseconds since 1970, 0 = never. */
+static void
+put_time(Row *row, int64 unix_us)
+{
+	if (unix_us == 0)
+		put_null(row);
+	else
+		put(row, TimestampTzGetDatum(unix_us - (int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY));
+}
+
+static void
+put_ms(Row *row, uint64 us)
+{
+	put(row, Float8GetDatum(us / 1000.0));
+}
+
+static void
+end_row(Row *row)
+{
+	tuplestore_putvalues(row->result->setResult, row->result->setDesc, row->values, row->nulls);
+}
+
+static const char *
+node_text(const RfNodeId *node)
+{
+	return psprintf("%llu.%016llx", (unsigned long long) node->system_identifier, (unsigned long long) node->generation);
+}
+
+Datum
+rdma_stat_engine(PG_FUNCTION_ARGS)
+{
+	Row			row;
+	int32		pid;
+	uint64		used = 0;
+	uint32		lent = 0;
+	uint32		i;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (rf_shared == NULL)
+		return (Datum) 0;
+	pid = atomic_load(&rf_shared->engine_pid);
+	for (i = 0; i < rf_shared->segment_count; i++)
+	{
+		used += atomic_load_explicit(&rf_shared->segments[i].used_pages, memory_order_relaxed);
+		lent += rf_shared->segments[i].peer != RF_NO_PEER;
+	}
+
+	begin_row(&row, fcinfo);
+	if (pid == 0)
+	{
+		put_null(&row);
+		put_null(&row);
+		put_null(&row);
+	}
+	else
+	{
+		put_int(&row, pid);
+		put_time(&row, rf_shared->engine_start_us);
+		put_int(&row, atomic_load(&rf_shared->engine_port));
+	}
+	put_int(&row, atomic_load(&rf_shared->engine_epoch));
+	put_text(&row, node_text(&rf_shared->node));
+	put_text(&row, rf_shared->device.provider);
+	put_text(&row, rf_shared->device.device);
+	put_text(&row, rf_shared->device_error.message);
+	put_int(&row, rf_shared->lane_count);
+	put_number(&row, (uint64) rf_shared->segment_count * rf_shared->segment_size);
+	put_number(&row, used * 4096);
+	put_int(&row, rf_shared->segment_count);
+	put_int(&row, lent);
+	put_counter(&row, &rf_shared->handshakes);
+	put_counter(&row, &rf_shared->handshakes_refused);
+	put_counter(&row, &rf_shared->garbage_connections);
+	put_counter(&row, &rf_shared->connections_lost);
+	put_counter(&row, &rf_shared->flows_refused);
+	put_counter(&row, &rf_shared->buffer_waits);
+	end_row(&row);
+	return (Datum) 0;
+}
+
+Datum
+rdma_stat_lanes(PG_FUNCTION_ARGS)
+{
+	uint32		i;
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (i = 0; rf_shared != NULL && i < rf_shared->lane_count; i++)
+	{
+		RfLane	   *lane = &rf_shared->lanes[i];
+		Row			row;
+
+		begin_row(&row, fcinfo);
+		put_int(&row, i);
+		put(&row, BoolGetDatum(atomic_load(&lane->asleep) != 0));
+		put_counter(&row, &lane->doorbells);
+		put_counter(&row, &lane->work_requests);
+		put_counter(&row, &lane->bytes_sent);
+		put_counter(&row, &lane->immediates);
+		put_counter(&row, &lane->polls);
+		put_counter(&row, &lane->sleeps);
+		put_ms(&row, atomic_load_explicit(&lane->busy_us, memory_order_relaxed));
+		put_counter(&row, &lane->protocol_errors);
+		end_row(&row);
+	}
+	return (Datum) 0;
+}
+
+static const char *
+peer_state(uint32 state)
+{
+	switch ((RfPeerState) state)
+	{
+		case RF_PEER_FREE:
+			return "free";
+		case RF_PEER_CLAIMED:
+		case RF_PEER_REQUESTED:
+		case RF_PEER_CONNECTING:
+			return "connecting";
+		case RF_PEER_CONNECTED:
+			return "connected";
+		case RF_PEER_FAILED:
+			return "failed";
+		case RF_PEER_CLOSING:
+			return "closing";
+	}
+	return "unknown";
+}
+
+Datum
+rdma_stat_peers(PG_FUNCTION_ARGS)
+{
+	int			i;
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (i = 0; rf_shared != NULL && i < RF_MAX_PEERS; i++)
+	{
+		/* A copy, so that strings end however the entry changes meanwhile. */
+		RfPeer		peer = rf_shared->peers[i];
+		uint32		state = atomic_load(&rf_shared->peers[i].state);
+		Row			row;
+
+		if (state == RF_PEER_FREE || state == RF_PEER_CLAIMED)
+			continue;
+		explicit_bzero(peer.token, sizeof(peer.token));
+		peer.host[sizeof(peer.host) - 1] = '\0';
+		peer.transport[sizeof(peer.transport) - 1] = '\0';
+		peer.error.message[sizeof(peer.error.message) - 1] = '\0';
+		begin_row(&row, fcinfo);
+		put_int(&row, i);
+		put_text(&row, node_text(&peer.node));
+		put_text(&row, peer.host);
+		if (peer.accepted)
+			put_null(&row);
+		else
+			put_int(&row, peer.port);
+		put_text(&row, peer.accepted ? "accepted" : "connected to it");
+		put_text(&row, peer_state(state));
+		put_text(&row, peer.transport);
+		put_time(&row, peer.since_us);
+		put_int(&row, peer.connections);
+		put_ms(&row, peer.handshake_us);
+		put_int(&row, peer.round_trip_us);
+		put_counter(&row, &peer.bytes_sent);
+		put_counter(&row, &peer.bytes_received);
+		put_counter(&row, &peer.flows_opened);
+		put_int(&row, atomic_load(&peer.segments));
+		put_text(&row, state == RF_PEER_CONNECTED ? NULL : peer.error.message);
+		end_row(&row);
+	}
+	return (Datum) 0;
+}
+
+static const char *
+flow_state(uint32 state)
+{
+	switch ((RfFlowState) state)
+	{
+		case RF_FLOW_FREE:
+		case RF_FLOW_CLAIMED:
+			break;
+		case RF_FLOW_LISTENING:
+			return "waiting for sender";
+		case RF_FLOW_OPENING:
+			return "opening";
+		case RF_FLOW_OPEN:
+			return "open";
+		case RF_FLOW_FAILED:
+			return "failed";
+		case RF_FLOW_CLOSING:
+			return "closing";
+	}
+	return "unknown";
+}
+
+/* The buffer-info array as one letter per buffer. */
+static const char *
+buffer_letters(const RfFlow *flow, char letters[RF_MAX_SLOTS + 1])
+{
+	static const char names[] = "-fripu";	/* free, filling, ready, in flight, full ("packed"), in use */
+	uint32		count = Min(flow->slot_count, RF_MAX_SLOTS);
+	uint32		i;
+
+	for (i = 0; i < count; i++)
+	{
+		uint32		status = atomic_load_explicit(&flow->status[i], memory_order_relaxed);
+
+		letters[i] = status < sizeof(names) - 1 ? names[status] : '?';
+	}
+	letters[count] = '\0';
+	return letters;
+}
+
+Datum
+rdma_stat_flows(PG_FUNCTION_ARGS)
+{
+	bool		sees_all = is_member_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+	uint32		i;
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (i = 0; rf_shared != NULL && i < rf_shared->max_flows; i++)
+	{
+		RfFlow	   *flow = &rf_shared->flows[i];
+		uint32		state = atomic_load(&flow->state);
+		char		letters[RF_MAX_SLOTS + 1];
+		char		host[sizeof(rf_shared->peers[0].host)] = "";
+		char		transport[sizeof(rf_shared->peers[0].transport)] = "";
+		uint64		rows;
+		Row			row;
+
+		if (state == RF_FLOW_FREE || state == RF_FLOW_CLAIMED)
+			continue;
+
+		/* As in pg_stat_activity: others see that there is something, and whose, but not what. */
+		begin_row(&row, fcinfo);
+		put_int(&row, i);
+		put_int(&row, flow->owner_pid);
+		put(&row, ObjectIdGetDatum(flow->database_oid));
+		put(&row, ObjectIdGetDatum(flow->role_oid));
+		if (!sees_all && !has_privs_of_role(GetUserId(), flow->role_oid))
+		{
+			while (row.count < row.result->setDesc->natts)
+				put_null(&row);
+			end_row(&row);
+			continue;
+		}
+
+		if (flow->peer >= 0 && flow->peer < RF_MAX_PEERS)
+		{
+			strlcpy(host, rf_shared->peers[flow->peer].host, sizeof(host));
+			strlcpy(transport, rf_shared->peers[flow->peer].transport, sizeof(transport));
+		}
+		rows = atomic_load_explicit(&flow->stats.rows, memory_order_relaxed);
+		put_text(&row, flow->role == RF_FLOW_CONSUMER ? "reader" : "sender");
+		put_text(&row, flow_state(state));
+		put_int(&row, flow->peer);
+		put_text(&row, host);
+		put_text(&row, transport);
+		put_int(&row, flow->lane);
+		put_time(&row, flow->start_us);
+		put_number(&row, rows);
+		put_counter(&row, &flow->stats.bytes);
+		if (flow->role == RF_FLOW_CONSUMER && flow->estimated_rows > 0)
+		{
+			/* An estimate is only one: a pull that passes it is not done. */
+			double		percent = 100.0 * rows / flow->estimated_rows;
+
+			put_number(&row, flow->estimated_rows);
+			put(&row, Float8GetDatum(Min(percent, 99.9)));
+		}
+		else
+		{
+			put_null(&row);
+			put_null(&row);
+		}
+		put_int(&row, flow->slot_count);
+		put_int(&row, flow->slot_size);
+		put_text(&row, buffer_letters(flow, letters));
+		put_counter(&row, &flow->stats.slots);
+		put_counter(&row, &flow->stats.waits);
+		put_ms(&row, atomic_load_explicit(&flow->stats.wait_us, memory_order_relaxed));
+		put_counter(&row, &flow->stats.work_requests);
+		put_counter(&row, &flow->stats.merged);
+		put_counter(&row, &flow->stats.chained);
+		put_counter(&row, &flow->stats.credit_stalls);
+		put_counter(&row, &flow->stats.credits_sent);
+		put_counter(&row, &flow->stats.probes);
+		end_row(&row);
+	}
+	return (Datum) 0;
+}

@@ -1,0 +1,64 @@
+# rdma_fdw: foreign data wrapper and exchange over RDMA.
+#
+#   make                  build against the PostgreSQL that PG_CONFIG names (15 to 18)
+#   make install          install it there
+#   make check            install what the tests need (install-deps), then run all of them; ends with "N passed, N failed"
+#   make check-unit, check-sql, check-sql_tcp, check-isolation, check-tap, check-roce    one group;
+#                         TESTS='01_a 02_b' only those, PROVIDER=soft_tcp over another provider
+#   make demo [SCALE=0.1] a coordinator and two data nodes with data in them, and a tour; make demo-stop removes them
+#   make bench-scan [SF=1]
+MODULE_big = rdma_fdw
+EXTENSION = rdma_fdw
+DATA = sql/rdma_fdw--1.0.sql
+PGFILEDESC = "rdma_fdw - foreign data wrapper and exchange over RDMA"
+
+srcdir ?= .
+OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/src/*.c $(srcdir)/src/*/*.c)))
+
+PG_CPPFLAGS = -I$(srcdir)/include -I$(libpq_srcdir) -D_GNU_SOURCE
+PG_CFLAGS = -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-declaration-after-statement
+SHLIB_LINK = $(libpq) -libverbs -lcrypto -lpthread
+
+PG_CONFIG ?= pg_config
+PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
+# Bitcode would need the exact LLVM the server was built with; inlining into SQL expressions gains nothing here.
+override with_llvm = no
+
+# Targets that need no PGXS, so that they work before PostgreSQL is installed; PGXS also has a "check" that only refuses.
+own = check check-% install-deps demo demo-stop bench-scan
+ifneq ($(filter-out $(own),$(or $(MAKECMDGOALS),all)),)
+ifneq ($(PGXS),)
+include $(PGXS)
+else
+all install:
+	@echo "There is no PostgreSQL to build against: run 'make install-deps', or set PG_CONFIG." >&2; false
+endif
+endif
+
+$(OBJS): $(wildcard $(srcdir)/include/rdma_fdw/*.h $(srcdir)/src/*/*.h)
+
+export PG_CONFIG PROVIDER TESTS SCALE SF
+groups = unit sql sql_tcp isolation tap roce
+run_check = $(srcdir)/test/run_check.sh
+
+.PHONY: $(filter-out check-%,$(own)) $(groups:%=check-%)
+
+install-deps:
+	@$(srcdir)/test/install_deps.sh
+
+ifeq ($(filter-out $(own),$(or $(MAKECMDGOALS),all)),)
+check: install-deps
+	@$(run_check) $(groups)
+endif
+
+$(groups:%=check-%): install-deps
+	@$(run_check) $(@:check-%=%)
+
+demo: install-deps
+	@$(srcdir)/bench/demo/demo.sh
+
+demo-stop:
+	@$(srcdir)/bench/demo/demo.sh stop
+
+bench-scan: install-deps
+	@$(srcdir)/bench/scan/run.sh

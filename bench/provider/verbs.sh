@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# verbs.sh [rounds] [folder for the results]: write bandwidth of the verbs provider against perftest's ib_write_bw, same sizes, same boot of
+# the soft-RoCE machine, interleaved. Emulated: only the ratios mean anything. Target: 0.9.
+#
+# Prints a table and writes verbs.tsv and verbs.svg. MiB/s are medians over the rounds (default 7); a ratio is the median of the ratios
+# within a round. Plain writes, chains of 16 per post, and writes with an immediate each, whose target sleeps in between.
+#
+# On a machine with an RDMA device of its own, without the virtual one: verbs.sh here ROUNDS [ib_write_bw's options, e.g. -d mlx5_0 -x 3].
+set -euo pipefail
+tree=$(cd "$(dirname "$0")/../.." && pwd)
+build()
+{
+	"${CC:-gcc}" -std=gnu11 -O2 -D_GNU_SOURCE -I"$tree/include" "$tree/bench/provider/verbs_bw.c" \
+		"$tree"/src/provider/verbs*.c "$tree/src/provider/error.c" -o "$1" -libverbs -lpthread
+}
+
+if [ "${1:-}" != here ]; then
+	rounds=${1:-7} out=${2:-$tree/build/bench-provider}
+	mkdir -p "$out"
+	build "$out/verbs_bw"
+	"$tree/test/soft_roce/vm.sh" env VERBS_BW="$(cd "$out" && pwd)/verbs_bw" SERVER=10.77.0.1 \
+		"$tree/bench/provider/verbs.sh" here "$rounds" -d rxe0 -x 1 | tee "$out/verbs.tsv" | column -t -s "$(printf '\t')"
+	if command -v gnuplot >/dev/null; then
+		gnuplot -e "table='$out/verbs.tsv'; out='$out/verbs.svg'" "$tree/bench/provider/plot_verbs.gp"
+		echo "plot: $out/verbs.svg"
+	fi
+	exit
+fi
+rounds=$2
+shift 2
+samples=$(mktemp -d)
+trap 'rm -rf "$samples"' EXIT
+if [ -z "${VERBS_BW:-}" ]; then
+	VERBS_BW=$samples/verbs_bw
+	build "$VERBS_BW"
+fi
+
+perftest()
+{
+	ib_write_bw -F "$@" -s "$size" -n "$count" >/dev/null 2>&1 &
+	local server=$! try
+	for try in 1 2 3 4 5 6 7 8 9 10; do
+		sleep 0.3
+		if ib_write_bw -F "$@" -s "$size" -n "$count" "${SERVER:-127.0.0.1}" 2>/dev/null | awk -v s="$size" '$1 == s {print $4; found = 1} END {exit !found}'; then
+			break
+		fi
+	done
+	wait "$server" || true
+}
+
+median() { sort -n | awk '{v[NR] = $1} END {print (NR % 2) ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2}'; }
+
+printf 'message\tib_write_bw\twrite\tratio\tchain\tratio\timmediate\tratio\n'
+for size in 4096 65536 262144 1048576; do
+	count=$((${BYTES:-50331648} / size))
+	[ "$count" -le 2000 ] || count=2000
+	rm -f "$samples"/*.MB "$samples"/*.ratio
+	for ((round = 0; round < rounds; round++)); do
+		base=$(perftest "$@")
+		echo "$base" >>"$samples/perftest.MB"
+		for kind in write chain imm; do
+			value=$("$VERBS_BW" "$size" "$count" $kind)
+			echo "$value" >>"$samples/$kind.MB"
+			awk -v a="$value" -v b="$base" 'BEGIN {print a / b}' >>"$samples/$kind.ratio"
+		done
+	done
+	printf '%s\t%.1f' "$size" "$(median <"$samples/perftest.MB")"
+	for kind in write chain imm; do
+		printf '\t%.1f\t%.2f' "$(median <"$samples/$kind.MB")" "$(median <"$samples/$kind.ratio")"
+	done
+	printf '\n'
+done

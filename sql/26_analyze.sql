@@ -1,0 +1,75 @@
+-- ANALYZE of foreign tables, and what the planner makes of it
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+RESET client_min_messages;
+
+DO $$ BEGIN EXECUTE format(
+  'CREATE SERVER ana_srv FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host ''127.0.0.1'', port %L, dbname %L)',
+  current_setting('port'), current_database()); END $$;
+CREATE USER MAPPING FOR CURRENT_USER SERVER ana_srv OPTIONS (user :'USER');
+CREATE SCHEMA ana_src;
+CREATE TABLE ana_src.t (id int, grp int, txt text, d date, hole int);
+INSERT INTO ana_src.t SELECT i, i % 10, CASE WHEN i % 4 > 0 THEN 'x' || i END, '2020-01-01'::date + i % 100 FROM generate_series(1, 20000) i;
+CREATE VIEW ana_src.v AS SELECT * FROM ana_src.t WHERE id <= 500;
+CREATE TABLE ana_src.p (k int) PARTITION BY RANGE (k);
+CREATE TABLE ana_src.p1 PARTITION OF ana_src.p FOR VALUES FROM (0) TO (5000);
+CREATE TABLE ana_src.p2 PARTITION OF ana_src.p FOR VALUES FROM (5000) TO (20000);
+INSERT INTO ana_src.p SELECT i FROM generate_series(0, 19999) i;
+CREATE TABLE ana_src.empty (a int);
+CREATE TABLE ana_src.nothing ();
+INSERT INTO ana_src.nothing SELECT FROM generate_series(1, 7);
+
+CREATE FOREIGN TABLE t (no1 int OPTIONS (column_name 'id'), gone int, grp int, txt text, d date, hole int) SERVER ana_srv OPTIONS (schema_name 'ana_src');
+ALTER FOREIGN TABLE t DROP COLUMN gone;
+CREATE FOREIGN TABLE v (id int, grp int) SERVER ana_srv OPTIONS (schema_name 'ana_src');
+CREATE FOREIGN TABLE p (k int) SERVER ana_srv OPTIONS (schema_name 'ana_src');
+CREATE FOREIGN TABLE empty (a int) SERVER ana_srv OPTIONS (schema_name 'ana_src');
+CREATE FOREIGN TABLE nothing () SERVER ana_srv OPTIONS (schema_name 'ana_src');
+CREATE FOREIGN TABLE missing (a int) SERVER ana_srv OPTIONS (schema_name 'ana_src');
+
+CREATE FUNCTION estimate(query text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE j json;
+BEGIN
+  EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO j;
+  RETURN j -> 0 -> 'Plan' ->> 'Plan Rows';
+END $$;
+
+-- the data node does not know how many rows there are, so all come
+ANALYZE t, v, p, empty, nothing;
+SELECT relname, reltuples, relpages > 0 AS pages FROM pg_class WHERE oid IN ('t'::regclass, 'v'::regclass, 'p'::regclass, 'empty'::regclass, 'nothing'::regclass) ORDER BY 1;
+SELECT attname, null_frac, n_distinct, avg_width BETWEEN 4 AND 7 AS width FROM pg_stats WHERE schemaname = 'public' AND tablename = 't' ORDER BY 1;
+SELECT estimate('SELECT * FROM t'), estimate('SELECT * FROM t WHERE no1 <= 5000'), estimate('SELECT * FROM t WHERE no1 = 7');
+-- now it knows: about a tenth is drawn, in every way there is
+ANALYZE ana_src.t, ana_src.p, ana_src.p1, ana_src.p2;
+SET default_statistics_target = 10;
+ANALYZE t (no1), p;
+SELECT relname, reltuples BETWEEN 15000 AND 25000 AS good FROM pg_class WHERE oid IN ('t'::regclass, 'p'::regclass) ORDER BY 1;
+ALTER SERVER ana_srv OPTIONS (ADD analyze_sampling 'off');
+ANALYZE t;
+SELECT reltuples FROM pg_class WHERE oid = 't'::regclass;
+ALTER FOREIGN TABLE t OPTIONS (ADD analyze_sampling 'random');
+ANALYZE t;
+SELECT reltuples BETWEEN 15000 AND 25000 AS good FROM pg_class WHERE oid = 't'::regclass;
+ALTER FOREIGN TABLE t OPTIONS (SET analyze_sampling 'system');
+ANALYZE t;
+SELECT reltuples BETWEEN 2000 AND 200000 AS good FROM pg_class WHERE oid = 't'::regclass;
+ALTER FOREIGN TABLE t OPTIONS (SET analyze_sampling 'bernoulli');
+ANALYZE t;
+SELECT reltuples BETWEEN 15000 AND 25000 AS good FROM pg_class WHERE oid = 't'::regclass;
+RESET default_statistics_target;
+\set VERBOSITY terse
+ANALYZE missing;
+\set VERBOSITY default
+SELECT count(*) FROM t;
+
+-- estimates of the data node itself
+ALTER FOREIGN TABLE v OPTIONS (ADD use_remote_estimate 'true');
+SELECT estimate('SELECT * FROM v') BETWEEN 400 AND 600 AS remote;
+ALTER FOREIGN TABLE t OPTIONS (ADD use_remote_estimate 'true');
+SELECT estimate('SELECT * FROM t'), estimate('SELECT * FROM t WHERE no1 <= 5000') BETWEEN 4500 AND 5500 AS some,
+       estimate('SELECT * FROM t WHERE no1 <= 5000 AND random() < 0.5') BETWEEN 1000 AND 2000 AS some_here;
+
+SET client_min_messages = warning;
+DROP SERVER ana_srv CASCADE;
+DROP SCHEMA ana_src CASCADE;
+DROP FUNCTION estimate(text);

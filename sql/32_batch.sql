@@ -1,0 +1,49 @@
+-- The batch room alone, in one backend (test/modules/batch): every layout comes back as it was, damaged batches are errors and nothing worse.
+SET client_min_messages = warning;
+CREATE SCHEMA ba;
+SET search_path = ba;
+CREATE FUNCTION batch_round_trip(query text, capacity int DEFAULT 65536, portable bool DEFAULT false, encoding text DEFAULT '', damage int DEFAULT 0)
+  RETURNS SETOF record AS '$libdir/batch_test' LANGUAGE C STRICT;
+CREATE FUNCTION batch_kinds(query text, portable bool DEFAULT false, encoding text DEFAULT '') RETURNS text AS '$libdir/batch_test' LANGUAGE C STRICT;
+
+-- What goes raw, what through send and receive, what as text: same node type, portable, other encoding.
+CREATE TYPE mood AS ENUM ('sad', 'happy');
+CREATE DOMAIN posint AS int CHECK (VALUE > 0);
+CREATE TYPE pair AS (a int, b text);
+CREATE TYPE pair_of_mood AS (a int, m mood);
+CREATE TYPE textrange AS RANGE (subtype = text);
+CREATE TABLE kinds (c_int4 int, c_bool bool, c_float8 float8, c_uuid uuid, c_interval interval, c_name name, c_text text, c_numeric numeric, c_jsonb jsonb, c_jsonpath jsonpath,
+  c_inet inet, c_int4range int4range, c_multirange nummultirange, a_int4 int[], a_text text[], c_regclass regclass, a_regclass regclass[], c_aclitem aclitem, c_oid oid, c_oidvector oidvector,
+  u_mood mood, ua_mood mood[], u_posint posint, u_pair pair, u_pair_of_mood pair_of_mood, u_textrange textrange, u_multirange textmultirange);
+INSERT INTO kinds VALUES (1);
+SELECT attname, k[attnum] AS same, p[attnum] AS portable, e[attnum] AS other_encoding
+FROM pg_attribute, string_to_array(batch_kinds('SELECT * FROM ba.kinds'), ' ') k, string_to_array(batch_kinds('SELECT * FROM ba.kinds', true), ' ') p,
+  string_to_array(batch_kinds('SELECT * FROM ba.kinds', false, 'LATIN1'), ' ') e
+WHERE attrelid = 'kinds'::regclass AND attnum > 0 ORDER BY attnum;
+
+-- Batches of all sizes, from less than a row to more than the table.
+SELECT setseed(0.5);
+CREATE TABLE rows AS SELECT i, CASE WHEN random() < 0.3 THEN NULL ELSE repeat('k', (random() * 300)::int) END AS t, CASE WHEN random() < 0.5 THEN (random() * 1000)::numeric END AS n,
+  CASE WHEN random() < 0.1 THEN random() < 0.5 END AS b, CASE WHEN i % 1000 > 500 THEN repeat('z', (random() * 5000)::int) END AS late,
+  ARRAY[i, NULL, i * 2] AS a, CASE WHEN i % 2 = 0 THEN jsonb_build_object('k', i, 'l', jsonb_build_array(i, 'x', null, 1.5)) END AS j, numrange(i, i + 0.5) AS r,
+  to_tsvector('simple', 'a b c a ' || i) AS v, ('10.0.0.' || i % 256)::inet AS h, ('n' || i)::name AS m FROM generate_series(1, 2000) i;
+SELECT capacity, portable, count(*) AS same FROM unnest(ARRAY[200, 1000, 4032, 65536, 4194304]) AS capacity, unnest(ARRAY[false, true]) AS portable,
+  LATERAL batch_round_trip('SELECT * FROM ba.rows', capacity, portable) AS x(i int, t text, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h inet, m name)
+  JOIN rows y ON x.i = y.i AND x::text = y::text GROUP BY 1, 2 ORDER BY 1, 2;
+
+-- Flipped bytes: thousands of damaged batches, whose values are all used.
+CREATE TABLE few AS SELECT * FROM rows WHERE i <= 60;
+DO $$
+DECLARE ok int := 0; refused int := 0; row_text text;
+BEGIN
+  FOR seed IN 1..3000 LOOP
+    BEGIN
+      PERFORM count(x::text) FROM batch_round_trip('SELECT * FROM ba.few', 30000, seed % 2 = 0, '', seed)
+        AS x(i int, t text, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h inet, m name);
+      ok := ok + 1;
+    EXCEPTION WHEN OTHERS THEN refused := refused + 1;
+    END;
+  END LOOP;
+  RAISE WARNING 'all of them read or refused: %; some read: %; some refused: %', ok + refused = 3000, ok > 0, refused > 0;
+END $$;
+DROP SCHEMA ba CASCADE;

@@ -1,0 +1,256 @@
+/*
+ * batch_test.c - rows through encoder and decoder within one backend, for tests and profiles of the
+ * batch room.
+ *
+ *   batch_round_trip(query text, capacity int, portable bool, encoding text, damage int)  returns
+ *   setof record
+ *       rows of the query after a trip through batches of `capacity` bytes. damage > 0: seed of
+ *       flipped bytes in every batch.
+ *   batch_kinds(query text, portable bool, encoding text)  returns text      how each column
+ *   travels to a reader with the same types
+ *   batch_time(query text, capacity int, decode bool)  returns float8  seconds, nothing kept
+ *
+ * Does not: touch flows or the network.
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+#include "rdma_fdw/batch.h"
+#include "tcop/tcopprot.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/tuplestore.h"
+
+PG_MODULE_MAGIC;
+
+PG_FUNCTION_INFO_V1(batch_round_trip);
+PG_FUNCTION_INFO_V1(batch_kinds);
+PG_FUNCTION_INFO_V1(batch_time);
+
+typedef struct TripDest
+{
+	DestReceiver pub;
+	uint32		capacity;
+	uint32		flags;
+	int			encoding;
+	uint32		damage;			/* 0: none, else the generator's state */
+	TupleDesc	result;			/* NULL: the query's own */
+	Tuplestorestate *store;		/* NULL: do not keep rows */
+	bool		decode;
+	RfEncoder  *encoder;
+	RfDecoder  *decoder;
+	char	   *buffer;
+	bool		filling;
+	Datum	   *values;
+	bool	   *isnull;
+	StringInfo	kinds;			/* not NULL: describe the first batch */
+	uint64		bytes;
+} TripDest;
+
+static uint32
+next_random(uint32 *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 17;
+	*state ^= *state << 5;
+	return *state;
+}
+
+static void
+take_batch(TripDest *dest, const char *batch, uint32 length)
+{
+	static const char *const names[] = {"?", "byval", "byref", "varlena", "binary", "text"};
+
+	dest->bytes += length;
+	if (dest->kinds != NULL)
+	{
+		for (int i = 0; i < dest->result->natts; i++)
+		{
+			RfBatchColumn column;
+
+			memcpy(&column, batch + sizeof(RfBatchHeader) + i * sizeof(column), sizeof(column));
+			appendStringInfo(dest->kinds, "%s%s", i > 0 ? " " : "", names[column.kind]);
+		}
+		dest->kinds = NULL;
+	}
+	if (!dest->decode)
+		return;
+	if (dest->damage != 0)
+	{
+		int			count = next_random(&dest->damage) % 3;
+		char	   *bad = palloc(length);
+
+		memcpy(bad, batch, length);
+		while (count-- > 0)
+		{
+			uint32		reach = next_random(&dest->damage) % 8 == 0 ? Min(length, 512) : length;
+
+			bad[next_random(&dest->damage) % reach] = next_random(&dest->damage);
+		}
+		batch = bad;
+	}
+	rf_decoder_load(dest->decoder, batch, length);
+	while (rf_decoder_next(dest->decoder, dest->values, dest->isnull))
+	{
+		if (dest->store != NULL)
+			tuplestore_putvalues(dest->store, dest->result, dest->values, dest->isnull);
+	}
+}
+
+static void
+trip_startup(DestReceiver *self, int operation, TupleDesc desc)
+{
+	TripDest   *dest = (TripDest *) self;
+	RfStreamColumn *wanted = palloc0(sizeof(RfStreamColumn) * Max(desc->natts, 1));
+	AttrNumber *attnums = palloc0(sizeof(AttrNumber) * Max(desc->natts, 1));
+
+	if (dest->result == NULL)
+		dest->result = CreateTupleDescCopy(desc);
+	if (dest->result->natts != desc->natts)
+		elog(ERROR, "%d columns wanted, query has %d", dest->result->natts, desc->natts);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		rf_column_wanted(TupleDescAttr(dest->result, i)->atttypid, TupleDescAttr(dest->result, i)->atttypmod, &wanted[i]);
+		attnums[i] = i + 1;
+	}
+	dest->encoder = rf_encoder_create(desc, desc->natts, NULL, wanted, dest->flags, dest->encoding);
+	dest->decoder = rf_decoder_create(dest->result, desc->natts, attnums, "trip");
+	dest->buffer = palloc_extended(dest->capacity, MCXT_ALLOC_HUGE);
+	dest->values = palloc0(sizeof(Datum) * Max(desc->natts, 1));
+	dest->isnull = palloc0(sizeof(bool) * Max(desc->natts, 1));
+}
+
+static void
+flush(TripDest *dest)
+{
+	if (dest->filling && rf_encoder_rows(dest->encoder) > 0)
+		take_batch(dest, dest->buffer, rf_encoder_finish(dest->encoder));
+	dest->filling = false;
+}
+
+static bool
+trip_receive(TupleTableSlot *slot, DestReceiver *self)
+{
+	TripDest   *dest = (TripDest *) self;
+
+	for (;;)
+	{
+		if (!dest->filling)
+		{
+			rf_encoder_begin(dest->encoder, dest->buffer, dest->capacity);
+			dest->filling = true;
+		}
+		switch (rf_encoder_add(dest->encoder, slot))
+		{
+			case RF_ENCODE_DONE:
+				return true;
+			case RF_ENCODE_FULL:
+				flush(dest);
+				break;
+			case RF_ENCODE_TOO_LARGE:
+				{
+					uint32		length;
+					const char *batch = rf_encoder_large_row(dest->encoder, slot, &length);
+
+					take_batch(dest, batch, length);
+					dest->filling = false;
+					return true;
+				}
+		}
+	}
+}
+
+static void
+trip_nothing(DestReceiver *self)
+{
+}
+
+static void
+run(TripDest *dest, const char *sql)
+{
+	List	   *parsed = pg_parse_query(sql);
+	List	   *queries = pg_analyze_and_rewrite_fixedparams(linitial_node(RawStmt, parsed), sql, NULL, 0, NULL);
+	PlannedStmt *plan = pg_plan_query(linitial_node(Query, queries), sql, CURSOR_OPT_PARALLEL_OK, NULL);
+	QueryDesc  *query;
+
+	dest->pub.receiveSlot = trip_receive;
+	dest->pub.rStartup = trip_startup;
+	dest->pub.rShutdown = trip_nothing;
+	dest->pub.rDestroy = trip_nothing;
+	dest->pub.mydest = DestCopyOut;
+	query = CreateQueryDesc(plan, sql, GetActiveSnapshot(), InvalidSnapshot, &dest->pub, NULL, NULL, 0);
+	ExecutorStart(query, 0);
+#if PG_VERSION_NUM >= 180000
+	ExecutorRun(query, ForwardScanDirection, 0);
+#else
+	ExecutorRun(query, ForwardScanDirection, 0, true);
+#endif
+	flush(dest);
+	ExecutorFinish(query);
+	ExecutorEnd(query);
+	FreeQueryDesc(query);
+}
+
+static int
+encoding_arg(text *name)
+{
+	int			encoding = pg_char_to_encoding(text_to_cstring(name));
+
+	return encoding < 0 ? GetDatabaseEncoding() : encoding;
+}
+
+Datum
+batch_round_trip(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	TripDest	dest = {0};
+
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	dest.capacity = PG_GETARG_INT32(1);
+	dest.flags = PG_GETARG_BOOL(2) ? RF_STREAM_PORTABLE : 0;
+	dest.encoding = encoding_arg(PG_GETARG_TEXT_PP(3));
+	dest.damage = PG_GETARG_INT32(4);
+	dest.result = rsinfo->setDesc;
+	dest.store = rsinfo->setResult;
+	dest.decode = true;
+	run(&dest, text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	return (Datum) 0;
+}
+
+Datum
+batch_kinds(PG_FUNCTION_ARGS)
+{
+	TripDest	dest = {0};
+	StringInfoData out;
+
+	initStringInfo(&out);
+	dest.capacity = 1 << 20;
+	dest.flags = PG_GETARG_BOOL(1) ? RF_STREAM_PORTABLE : 0;
+	dest.encoding = encoding_arg(PG_GETARG_TEXT_PP(2));
+	dest.kinds = &out;
+	run(&dest, text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	PG_RETURN_TEXT_P(cstring_to_text(out.data));
+}
+
+Datum
+batch_time(PG_FUNCTION_ARGS)
+{
+	TripDest	dest = {0};
+	instr_time	start;
+	instr_time	stop;
+
+	dest.capacity = PG_GETARG_INT32(1);
+	dest.encoding = GetDatabaseEncoding();
+	dest.decode = PG_GETARG_BOOL(2);
+	INSTR_TIME_SET_CURRENT(start);
+	run(&dest, text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	INSTR_TIME_SET_CURRENT(stop);
+	INSTR_TIME_SUBTRACT(stop, start);
+	PG_RETURN_FLOAT8(INSTR_TIME_GET_DOUBLE(stop));
+}

@@ -1,0 +1,136 @@
+# RdmaCluster.pm: PostgreSQL clusters with rdma_fdw for the TAP tests, on top of PostgreSQL::Test::Cluster.
+#
+#   my $node = rdma_node('n1');                                   # started, preloaded, listens on 127.0.0.1
+#   my $node = rdma_node('n1', conf => "work_mem = '1MB'\n");      # more settings; also: auth => 'scram', preload => 0
+#   my ($coord, $n1, $n2) = rdma_trio(conf => ...);               # extension, servers n1 and n2, mappings, ready
+#   rdma_connect($coord, n1 => $n1, options => "fetch_size '100'");
+#   rdma_wait($node, "SELECT count(*) = 0 FROM rdma.stat_flows", 10) or die;
+#   rdma_engine_pid($node)
+#   rdma_healthy($coord, 'SELECT count(*) FROM t', '42', 'after the crash');   # two assertions
+#
+# PROVIDER in the environment (auto, verbs, soft, soft_shm, soft_tcp) selects the provider for all of them.
+# It asserts nothing but rdma_healthy, and it contains no test of its own.
+package RdmaCluster;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use File::Basename qw(dirname);
+use Time::HiRes qw(time usleep);
+use Test::More;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+
+our @EXPORT = qw(rdma_node rdma_trio rdma_connect rdma_wait rdma_engine_pid rdma_healthy);
+
+our $PASSWORD = 'secret';
+
+my %provider_settings = (
+	auto     => "rdma_fdw.provider = auto\n",
+	verbs    => "rdma_fdw.provider = verbs\n",
+	soft     => "rdma_fdw.provider = soft\n",
+	soft_shm => "rdma_fdw.provider = soft\nrdma_fdw.soft_transport = auto\n",
+	soft_tcp => "rdma_fdw.provider = soft\nrdma_fdw.soft_transport = tcp\n");
+
+sub rdma_node
+{
+	my ($name, %args) = @_;
+	my $preload = $args{preload} // 1;
+	my $node    = PostgreSQL::Test::Cluster->new($name);
+	my @extra   = ('--no-locale', '-E', 'UTF8', '-U', 'postgres');
+
+	if (($args{auth} // 'trust') eq 'scram')
+	{
+		my $file = PostgreSQL::Test::Utils::tempdir() . '/password';
+		append_to_file($file, "$PASSWORD\n");
+		push @extra, '--auth-host=scram-sha-256', "--pwfile=$file";
+	}
+	$node->init(extra => \@extra);
+	$node->append_conf('postgresql.conf', "listen_addresses = '127.0.0.1'\n");
+	$node->append_conf('postgresql.conf', "restart_after_crash = on\nautovacuum = off\nshared_buffers = 32MB\n");
+	if ($preload)
+	{
+		$node->append_conf('postgresql.conf',
+			"shared_preload_libraries = 'rdma_fdw'\n"
+			  . "rdma_fdw.buffer_memory = '64MB'\nrdma_fdw.segment_size = '8MB'\n"
+			  . ($provider_settings{ $ENV{PROVIDER} // 'auto' } // die "PROVIDER=$ENV{PROVIDER}?"));
+	}
+	$node->append_conf('postgresql.conf', $args{conf}) if defined $args{conf};
+	$node->start unless $args{no_start};
+	return $node;
+}
+
+# Makes NAME => NODE pairs known to $coord: the extension on both sides, a server and a mapping for the superuser.
+sub rdma_connect
+{
+	my ($coord, %args) = @_;
+	my $options = delete $args{options};
+	my $mapping = delete $args{mapping} // "user 'postgres', password '$PASSWORD'";
+
+	$coord->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS rdma_fdw');
+	foreach my $name (sort keys %args)
+	{
+		my $port = $args{$name}->port;
+
+		$args{$name}->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS rdma_fdw');
+		$coord->safe_psql('postgres',
+			    "CREATE SERVER $name FOREIGN DATA WRAPPER rdma_fdw"
+			  . " OPTIONS (host '127.0.0.1', port '$port', dbname 'postgres'"
+			  . ($options ? ", $options" : '') . ");"
+			  . "CREATE USER MAPPING FOR postgres SERVER $name OPTIONS ($mapping)");
+	}
+	return;
+}
+
+sub rdma_trio
+{
+	my (%args) = @_;
+	my ($coord, $n1, $n2) = map { rdma_node($_, %args) } qw(coord n1 n2);
+
+	rdma_connect($coord, n1 => $n1, n2 => $n2);
+	return ($coord, $n1, $n2);
+}
+
+# Asks until the answer is true or the time is over; a refused connection (a crash restart) counts as "not yet".
+sub rdma_wait
+{
+	my ($node, $query, $seconds) = @_;
+	my $end = time() + ($seconds // 30);
+
+	do
+	{
+		my ($status, $out) = $node->psql('postgres', $query);
+		return 1 if $status == 0 && $out eq 't';
+		usleep(50_000);
+	} while (time() < $end);
+	return 0;
+}
+
+sub rdma_engine_pid
+{
+	my ($node) = @_;
+
+	return $node->safe_psql('postgres', "SELECT pid FROM rdma.stat_engine");
+}
+
+# The two things that hold after every bad day: the next query works, and no flow is left behind.
+sub rdma_healthy
+{
+	my ($coord, $query, $expected, $when) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my ($status, $out, $err) = (1, '', '');
+
+	# A cluster that restarts after a crash needs a moment.
+	for (1 .. 100)
+	{
+		($status, $out, $err) = $coord->psql('postgres', $query);
+		last if $status == 0;
+		last if $err !~ /starting up|recovery mode|could not connect|connection to server|terminat/;
+		usleep(100_000);
+	}
+	is($status == 0 ? $out : "error: $err", $expected, "the next query works $when");
+	ok(rdma_wait($coord, 'SELECT count(*) = 0 FROM rdma.stat_flows', 40), "no flow is left $when");
+	return;
+}
+
+1;

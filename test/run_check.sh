@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# run_check.sh GROUP...: run groups of tests (unit, sql, sql_tcp, isolation, tap, roce) and end with one line
+# "N passed, N failed"; the exit status says the same.
+#
+# Everything happens in a throw-away folder that the user PostgreSQL runs as can reach, whatever folder the sources lie in:
+# the inputs are copied there and PostgreSQL with this extension is installed there. When something failed the folder stays.
+#
+#   RF_WORK    the folder (default: a new one in /tmp)         RF_PREFIX  an existing copy made by tmp_install.sh
+#   PROVIDER   auto, verbs, soft, soft_shm or soft_tcp, for the groups that run SQL
+#   PG_CONFIG  which PostgreSQL to build and run with
+set -uo pipefail
+
+tree=$(cd "$(dirname "$0")/.." && pwd)
+umask 022
+if [ -n "${RF_WORK:-}" ]; then
+	mkdir -p "$RF_WORK"
+else
+	RF_WORK=$(mktemp -d /tmp/rdma_fdw_check.XXXXXX)
+	chmod 755 "$RF_WORK"
+fi
+export RF_WORK RF_TREE=$RF_WORK/tree RF_SOURCE=$tree RF_RESULTS=$RF_WORK/results
+: >"$RF_RESULTS"
+. "$tree/test/results.sh"
+
+finish()
+{
+	local passed failed
+	passed=$(grep -c '^ok ' "$RF_RESULTS")
+	failed=$(grep -c '^FAIL ' "$RF_RESULTS")
+	if [ "$failed" -gt 0 ] || [ "$passed" = 0 ]; then
+		printf '\n'
+		grep '^FAIL ' "$RF_RESULTS"
+		printf 'outputs and logs are kept in %s\n' "$RF_WORK"
+		printf '%s passed, %s failed\n' "$passed" "$failed"
+		exit 1
+	fi
+	rm -rf "$RF_WORK"
+	printf '%s passed, %s failed\n' "$passed" "$failed"
+	exit 0
+}
+
+# inputs
+rm -rf "$RF_TREE"
+mkdir -p "$RF_TREE"
+for part in Makefile rdma_fdw.control sql expected test bench src include; do
+	[ ! -e "$tree/$part" ] || cp -R "$tree/$part" "$RF_TREE/"
+done
+chmod -R a+rX "$RF_TREE"
+
+# the extension (the unit tests need no server)
+if [ "$*" != unit ]; then
+	export RF_PREFIX=${RF_PREFIX:-$RF_WORK/pg}
+	if ! "$tree/test/tmp_install.sh" "$RF_PREFIX" "${PG_CONFIG:-pg_config}" >"$RF_WORK/build.log" 2>&1; then
+		rf_show "$RF_WORK/build.log"
+		rf_result FAIL build "the extension does not build"
+		finish
+	fi
+	# Modules that only tests use go into the private copy too.
+	for module in "$RF_TREE"/test/modules/*/Makefile; do
+		[ -e "$module" ] || continue
+		module=$(dirname "$module")
+		if make -s -C "$module" PG_CONFIG="${PG_CONFIG:-pg_config}" >>"$RF_WORK/build.log" 2>&1; then
+			install -m 755 "$module"/*.so "$("$RF_PREFIX/bin/pg_config" --pkglibdir)/"
+		else
+			rf_show "$RF_WORK/build.log"
+			rf_result FAIL build "test module $(basename "$module") does not build"
+		fi
+	done
+	if grep -q 'warning:' "$RF_WORK/build.log"; then
+		rf_show "$RF_WORK/build.log"
+		rf_result FAIL build "the compiler warns"
+	else
+		rf_result ok build
+	fi
+fi
+
+for group in "$@"; do
+	start=$SECONDS
+	printf '== %s\n' "$group"
+	case $group in
+		unit | isolation | tap) "$tree/test/run_$group.sh" ;;
+		sql) "$tree/test/run_sql.sh" ;;
+		sql_tcp) PROVIDER=soft_tcp "$tree/test/run_sql.sh" ;;
+		roce)
+			if [ ! -e "$tree/test/soft_roce/check.sh" ]; then
+				rf_result FAIL roce "test/soft_roce/check.sh is missing"
+			else
+				before=$(wc -l <"$RF_RESULTS")
+				"$tree/test/soft_roce/check.sh"
+				status=$?
+				# It reports through RF_RESULTS; when it could not, its exit status still counts.
+				if [ "$status" != 0 ] && ! tail -n "+$((before + 1))" "$RF_RESULTS" | grep -q '^FAIL '; then
+					rf_result FAIL roce "soft_roce/check.sh ended with status $status"
+				elif [ "$(wc -l <"$RF_RESULTS")" = "$before" ]; then
+					rf_result ok roce
+				fi
+			fi
+			;;
+		*) rf_result FAIL "$group" "no such group of tests" ;;
+	esac
+	printf '== %s took %s s\n' "$group" $((SECONDS - start))
+done
+finish

@@ -1,0 +1,73 @@
+# run_common.sh: what run_sql.sh and run_isolation.sh share: one coordinator and two data nodes, and how tests find them.
+# Source it after run_check.sh has set RF_WORK, RF_TREE and RF_PREFIX.
+#
+# A test finds its clusters by psql variables' sources in the environment (\getenv) or by settings in every database:
+#   RF_N1_PORT, RF_N2_PORT, RF_COORD_PORT      rdma_test.n1_port, rdma_test.n2_port, rdma_test.coord_port
+# All listen on 127.0.0.1; the superuser is postgres without a password; the database is contrib_regression everywhere.
+
+. "$(dirname "${BASH_SOURCE[0]}")/results.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/cluster.sh"
+
+: "${RF_WORK:?run this through make check-...}" "${RF_TREE:?}" "${RF_PREFIX:?}"
+
+rf_pg_config() { "${PG_CONFIG:-pg_config}" "$@"; }
+
+# rf_provider_settings: PROVIDER as settings, one per line
+rf_provider_settings()
+{
+	case ${PROVIDER:-auto} in
+		auto | verbs | soft) printf 'rdma_fdw.provider=%s\n' "${PROVIDER:-auto}" ;;
+		soft_shm) printf 'rdma_fdw.provider=soft\nrdma_fdw.soft_transport=auto\n' ;;
+		soft_tcp) printf 'rdma_fdw.provider=soft\nrdma_fdw.soft_transport=tcp\n' ;;
+		*) rf_die "PROVIDER=$PROVIDER is none of auto, verbs, soft, soft_shm, soft_tcp" ;;
+	esac
+}
+
+# rf_start_trio FOLDER: clusters coord, n1 and n2, each knowing all ports
+rf_start_trio()
+{
+	local name settings
+	mapfile -t settings < <(rf_provider_settings)
+	rf_init "$1"
+	for name in coord n1 n2; do
+		rf_start "$name" timezone=America/Los_Angeles shared_buffers=64MB max_connections=50 log_min_messages=log \
+			rdma_fdw.buffer_memory=96MB rdma_fdw.segment_size=8MB "${settings[@]}"
+	done
+	RF_COORD_PORT=$(rf_port coord) RF_N1_PORT=$(rf_port n1) RF_N2_PORT=$(rf_port n2)
+	export RF_COORD_PORT RF_N1_PORT RF_N2_PORT
+	for name in coord n1 n2; do
+		rf_psql "$name" -q <<-SQL
+			CREATE DATABASE contrib_regression TEMPLATE template0;
+			ALTER DATABASE contrib_regression SET rdma_test.coord_port = $RF_COORD_PORT;
+			ALTER DATABASE contrib_regression SET rdma_test.n1_port = $RF_N1_PORT;
+			ALTER DATABASE contrib_regression SET rdma_test.n2_port = $RF_N2_PORT;
+			ALTER DATABASE contrib_regression SET lc_messages = 'C';
+			ALTER DATABASE contrib_regression SET bytea_output = 'hex';
+		SQL
+	done
+}
+
+# rf_expect FOLDER TEST...: pg_regress gives up at a missing expected output; an empty one is just different, and the diff
+# shows what to write.
+rf_expect()
+{
+	local folder=$1 name
+	shift
+	mkdir -p "$folder"
+	for name in "$@"; do
+		[ -e "$folder/$name.out" ] || : >"$folder/$name.out"
+	done
+}
+
+# A server that crashed or an engine that died in passing is a failure even when every output is right.
+rf_check_logs()
+{
+	local group=$1 name bad
+	for name in coord n1 n2; do
+		bad=$(grep -E 'PANIC|TRAP:|terminated by signal (6|7|8|11)|AddressSanitizer|runtime error:' "$(rf_log "$name")" | head -5)
+		if [ -n "$bad" ]; then
+			printf '%s\n' "$bad"
+			rf_result FAIL "$group/log of $name" "a process crashed"
+		fi
+	done
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# run_sql.sh: pg_regress over sql/NN_name.sql against clusters of its own (see run_common.sh for how the inputs find them).
+# TESTS="01_a 02_b" runs only those. run_check.sh calls it.
+set -uo pipefail
+. "$(dirname "$0")/run_common.sh"
+
+group=sql_${PROVIDER:-auto}
+work=$RF_WORK/$group
+tests=()
+for file in "$RF_TREE"/sql/[0-9]*.sql; do
+	[ ! -e "$file" ] || tests+=("$(basename "$file" .sql)")
+done
+if [ -n "${TESTS:-}" ]; then
+	read -ra tests <<<"$TESTS"
+fi
+if [ ${#tests[@]} = 0 ]; then
+	rf_result FAIL "$group" "no sql/NN_*.sql found"
+	exit 1
+fi
+
+trap rf_stop_all EXIT
+rf_start_trio "$work"
+rf_run mkdir -p "$work/out"
+rf_expect "$RF_TREE/expected" "${tests[@]}"
+log=$work/pg_regress.log
+rf_run timeout "${RF_TIMEOUT:-600}" "$(dirname "$(rf_pg_config --pgxs)")/../test/regress/pg_regress" --use-existing \
+	--bindir="$RF_BINDIR" --host="$RF_SOCKETS" --port="$RF_COORD_PORT" --user=postgres --dbname=contrib_regression \
+	--inputdir="$RF_TREE" --outputdir="$work/out" "${tests[@]}" >"$log" 2>&1
+rf_regress_results "$group" "$log" "${tests[@]}"
+rf_check_logs "$group"
+rf_show "$work/out/regression.diffs" 300
+grep -Eq '^(test|ok|not ok) ' "$log" || rf_show "$log"

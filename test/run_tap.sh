@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# run_tap.sh: the TAP tests test/t/*.pl, each with clusters of its own (test/perl/RdmaCluster.pm starts them).
+# TESTS="t/001_a.pl" runs only those. run_check.sh calls it.
+set -uo pipefail
+here=$(dirname "$0")
+. "$here/results.sh"
+. "$here/cluster.sh"
+: "${RF_WORK:?run this through make check-tap}" "${RF_TREE:?}" "${RF_PREFIX:?}"
+
+pgxs_test=$(cd "$(dirname "$("${PG_CONFIG:-pg_config}" --pgxs)")/../test" && pwd)
+cd "$RF_TREE/test" || exit 1
+if [ -n "${TESTS:-}" ]; then
+	read -ra files <<<"$TESTS"
+else
+	files=(t/*.pl)
+fi
+if [ ! -e "${files[0]}" ]; then
+	rf_result FAIL tap "no test/t/*.pl found"
+	exit 1
+fi
+
+rf_init "$RF_WORK/tap"
+for file in "${files[@]}"; do
+	name=$(basename "$file" .pl)
+	dir=$RF_ROOT/$name
+	rf_run mkdir -p "$dir/log"
+	# shellcheck disable=SC2024
+	rf_run timeout "${RF_TIMEOUT:-300}" env PATH="$RF_BINDIR:$PATH" HOME="$RF_ROOT" LANG=C.UTF-8 TESTDIR="$dir" TESTDATADIR="$dir/tmp_check" \
+		TESTLOGDIR="$dir/log" PG_REGRESS="$pgxs_test/regress/pg_regress" PERL5LIB="$pgxs_test/perl:$RF_TREE/test/perl" \
+		PROVIDER="${PROVIDER:-auto}" PG_TEST_TIMEOUT_DEFAULT=60 PG_TEST_PORT_DIR="$RF_ROOT" \
+		prove --verbose --norc --comments "$file" >"$dir.log" 2>&1 </dev/null
+	status=$?
+	rf_tap_results "tap/$name" "$dir.log" || [ "$status" != 0 ] || rf_result FAIL "tap/$name" "it asserted nothing"
+	if [ "$status" != 0 ]; then
+		grep -Eq '^not ok [0-9]+' "$dir.log" || rf_result FAIL "tap/$name" "ended with status $status"
+		grep -vE '^ok [0-9]+' "$dir.log" | tail -n 80
+	fi
+done

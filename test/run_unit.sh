@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# run_unit.sh: the plain C tests. run_check.sh calls it.
+#
+# test/unit/NAME.c is one program, linked with whatever it needs of the sources that include no PostgreSQL header (they are
+# put into a library together with test/unit files that have no main, so nothing has to be listed). It prints "ok - what" and "not ok - what" lines, or nothing and only its
+# exit status counts. Each runs plain and under ASan+UBSan; under TSan too when it says pthread_create or RF_TSAN.
+# test/fuzz/NAME.c defines LLVMFuzzerTestOneInput; it runs for RF_FUZZ_SECONDS (10) from the inputs in test/fuzz/NAME/.
+#
+#   TESTS="a b"   only these          CC, CLANG   compilers
+set -uo pipefail
+. "$(dirname "$0")/results.sh"
+: "${RF_WORK:?run this through make check-unit}" "${RF_TREE:?}"
+
+work=$RF_WORK/unit
+mkdir -p "$work"
+cd "$RF_TREE" || exit 1
+warnings="-Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Werror"
+flags="-std=gnu11 -g -fno-omit-frame-pointer -D_GNU_SOURCE -Iinclude -Itest/unit"
+libs="-libverbs -lcrypto -lpthread -lm"
+mapfile -t sources < <(grep -LE '#include[[:space:]]*"(postgres(_fe)?\.h|rdma_fdw/compat\.h|c\.h)"' src/*.c src/*/*.c 2>/dev/null
+	grep -LE '^main[[:space:]]*\(|[[:space:]]main[[:space:]]*\(' test/unit/*.c 2>/dev/null)
+
+flavour_flags()
+{
+	case $1 in
+		plain) echo "-O2" ;;
+		asan) echo "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all" ;;
+		tsan) echo "-O1 -fsanitize=thread" ;;
+		fuzz) echo "-O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" ;;
+	esac
+}
+
+compiler() { if [ "$1" = fuzz ]; then echo "${CLANG:-clang}"; else echo "${CC:-gcc}"; fi; }
+
+# library FLAVOUR: work/FLAVOUR/plain.a out of all plain sources
+library()
+{
+	local dir=$work/$1 extra=$warnings
+	mkdir -p "$dir"
+	[ "$1" != fuzz ] || extra=-w
+	printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -I{} bash -c '
+		src=$1; shift; object=$0/$(echo "${src%.c}" | tr / _).o
+		"$@" -c "$src" -o "$object"' "$dir" {} $(compiler "$1") $flags $extra $(flavour_flags "$1") >"$dir/build.log" 2>&1 ||
+		{ rf_show "$dir/build.log" 60; return 1; }
+	rm -f "$dir/plain.a"
+	ar rcs "$dir/plain.a" "$dir"/*.o
+}
+
+# run_one FLAVOUR NAME FILE
+run_one()
+{
+	local flavour=$1 name=$2 program=$work/$1/$2 log=$work/$1/$2.log status label=unit/$2
+	[ "$flavour" = plain ] || label="unit/$name ($flavour)"
+	# shellcheck disable=SC2046,SC2086
+	if ! ${CC:-gcc} $flags $warnings $(flavour_flags "$flavour") "$3" "$work/$flavour/plain.a" $libs -o "$program" >"$log" 2>&1; then
+		rf_show "$log" 60
+		rf_result FAIL "$label" "does not compile"
+		return
+	fi
+	# TSan's shadow memory does not survive every address layout.
+	(cd "$work" && UBSAN_OPTIONS=print_stacktrace=1 timeout "${RF_TIMEOUT:-400}" setarch -R "$program" >"$log" 2>&1 </dev/null)
+	status=$?
+	if ! rf_tap_results "$label" "$log" && [ "$status" = 0 ]; then
+		rf_result ok "$label"
+	elif [ "$status" != 0 ]; then
+		grep -Eq '^not ok' "$log" || rf_result FAIL "$label" "ended with status $status"
+		grep -v '^ok' "$log" | tail -n 60
+	fi
+}
+
+names=()
+for file in test/unit/*.c; do
+	[ -e "$file" ] && ! printf '%s\n' "${sources[@]}" | grep -Fqx "$file" && names+=("$(basename "$file" .c)")
+done
+fuzzers=()
+for file in test/fuzz/*.c; do
+	[ -e "$file" ] && fuzzers+=("$(basename "$file" .c)")
+done
+if [ -n "${TESTS:-}" ]; then
+	read -ra wanted <<<"$TESTS"
+	names=($(printf '%s\n' "${names[@]}" | grep -Fxf <(printf '%s\n' "${wanted[@]}")))
+	fuzzers=($(printf '%s\n' "${fuzzers[@]}" | grep -Fxf <(printf '%s\n' "${wanted[@]}")))
+fi
+if [ ${#names[@]} = 0 ] && [ ${#fuzzers[@]} = 0 ]; then
+	rf_result FAIL unit "no test/unit/*.c found"
+	exit 1
+fi
+
+for flavour in plain asan tsan; do
+	[ ${#names[@]} -gt 0 ] || break
+	if ! library $flavour; then
+		rf_result FAIL "unit ($flavour)" "the plain C sources do not compile"
+		continue
+	fi
+	for name in "${names[@]}"; do
+		if [ $flavour != tsan ] || grep -q 'pthread_create\|RF_TSAN' "test/unit/$name.c"; then
+			run_one $flavour "$name" "test/unit/$name.c"
+		fi
+	done
+done
+
+if [ ${#fuzzers[@]} -gt 0 ]; then
+	if ! library fuzz; then
+		rf_result FAIL "unit (fuzz)" "the plain C sources do not compile with ${CLANG:-clang}"
+		exit 1
+	fi
+	for name in "${fuzzers[@]}"; do
+		log=$work/fuzz/$name.log
+		seeds=()
+		[ ! -d "test/fuzz/$name" ] || seeds=("test/fuzz/$name")
+		mkdir -p "$work/fuzz/$name.corpus"
+		# shellcheck disable=SC2046,SC2086
+		if ! ${CLANG:-clang} $flags $(flavour_flags fuzz) -fsanitize=fuzzer "test/fuzz/$name.c" "$work/fuzz/plain.a" $libs \
+			-o "$work/fuzz/$name" >"$log" 2>&1; then
+			rf_show "$log" 60
+			rf_result FAIL "fuzz/$name" "does not compile"
+		elif "$work/fuzz/$name" -max_total_time="${RF_FUZZ_SECONDS:-10}" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+			-artifact_prefix="$work/fuzz/$name." "$work/fuzz/$name.corpus" "${seeds[@]}" >"$log" 2>&1 </dev/null; then
+			rf_result ok "fuzz/$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs"
+		else
+			tail -n 40 "$log"
+			rf_result FAIL "fuzz/$name"
+		fi
+	done
+fi

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# check.sh: the tests over soft-RoCE, in a virtual machine (vm.sh). run_check.sh calls it for the group "roce".
+#
+# Runs the conformance test of all providers with verbs, then the whole SQL suite with rdma_fdw.provider = verbs. Everything is
+# built and initialized out here, where it is fast; only the tests run inside. Reports through RF_RESULTS like its
+# siblings. A machine that does not start is a failure with the reason.
+#
+#   TESTS="01_a 02_b"   only these inputs of the SQL suite; TESTS=unit only the plain C programs
+set -uo pipefail
+. "$(dirname "$0")/../run_common.sh"
+
+here=$(cd "$(dirname "$0")" && pwd)
+work=$RF_WORK/roce
+mkdir -p "$work/out"
+rm -f "$work/out"/*
+
+# Plain C programs that want a device.
+for name in test_provider_conformance test_verbs_device; do
+	if ! (cd "$RF_TREE" && ${CC:-gcc} -std=gnu11 -g -O2 -D_GNU_SOURCE -DWITH_VERBS -Iinclude -Itest/unit "test/unit/$name.c" \
+		test/unit/sim.c src/provider/*.c -o "$work/$name" -libverbs -lpthread) >"$work/build.log" 2>&1; then
+		rf_show "$work/build.log" 60
+		rf_result FAIL "roce/$name" "does not compile"
+		rm -f "$work/$name"
+	fi
+done
+
+# A data directory, of which the machine makes copies: initdb takes 12 s under emulation.
+rf_init "$work/template" && rf_create cluster trust || {
+	rf_result FAIL roce "no data directory"
+	exit 1
+}
+
+VM_OUT=$work/out VM_TIMEOUT=${RF_VM_TIMEOUT:-1200} "$here/vm.sh" env RF_WORK="$RF_WORK" RF_TREE="$RF_TREE" RF_PREFIX="$RF_PREFIX" \
+	RF_RESULTS="$work/out/results" RF_TIMEOUT=900 PG_CONFIG="${PG_CONFIG:-pg_config}" TESTS="${TESTS:-}" RF_USER="$RF_USER" \
+	PROVIDER=verbs "$here/inside.sh" "$work" 2>"$work/vm.log"
+status=$?
+cat "$work/vm.log" >&2
+cat "$work/out/results" >>"${RF_RESULTS:-/dev/null}" 2>/dev/null
+if [ "$status" = 125 ]; then
+	rf_result FAIL roce "$(tail -n 1 "$work/vm.log")"
+elif [ "$status" != 0 ] && ! grep -q '^FAIL ' "$work/out/results"; then
+	rf_result FAIL roce "the tests in the virtual machine ended with status $status"
+fi
+! grep -q '^FAIL ' "$work/out/results" 2>/dev/null && [ "$status" = 0 ]

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# inside.sh FOLDER: what check.sh runs inside the virtual machine. FOLDER is check.sh's: programs, template/cluster (a
+# data directory), out/ (really writable: what is to be seen outside).
+set -uo pipefail
+work=$1
+test=$(cd "$(dirname "$0")/.." && pwd)
+. "$test/results.sh"
+
+# run NAME [ARGUMENT ...], as the user PostgreSQL runs as: its rights must be enough.
+run()
+{
+	local name=$1 log=$work/out/$1.log began=$SECONDS status
+	[ -x "$work/$name" ] || return
+	timeout 240 runuser -u "$RF_USER" -- "$work/$@" >"$log" 2>&1 </dev/null
+	status=$?
+	if [ "$status" = 0 ]; then
+		rf_result ok "roce/$name" "$(grep -c '^ok' "$log") checks, $((SECONDS - began)) s"
+	else
+		rf_show "$log" 100
+		rf_result FAIL "roce/$name" "status $status; $(grep -c '^not ok' "$log") of its checks failed"
+	fi
+}
+if [ "${TESTS:-unit}" = unit ]; then
+	run test_verbs_device
+	run test_provider_conformance verbs rounds=1000
+fi
+
+# The SQL suite, on copies of the data directory.
+if [ "${TESTS:-}" != unit ]; then
+	began=$SECONDS
+	cp -r --preserve=mode,ownership "$work/template/cluster" "$TMPDIR/cluster"
+	export RF_TEMPLATE=$TMPDIR/cluster
+	# What pg_regress says as it comes: minutes pass under emulation.
+	log=$RF_WORK/sql_verbs/pg_regress.log
+	mkdir -p "${log%/*}"
+	: >"$log"
+	tail -n +1 -f "$log" | sed -u 's/^/  /' &
+	"$test/run_sql.sh"
+	kill %1
+	cp "$RF_WORK"/sql_verbs/*.log "$RF_WORK"/sql_verbs/out/regression.diffs "$work/out/" 2>/dev/null
+	echo "sql_verbs took $((SECONDS - began)) s"
+fi
+exit 0

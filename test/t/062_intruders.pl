@@ -1,0 +1,134 @@
+# The engine's port, seen from outside: garbage, truncated and oversized messages, slow ones, wrong and replayed tokens. Nobody gets in, nothing
+# breaks, everything is counted.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use RdmaCluster;
+use Digest::SHA qw(hmac_sha256);
+use IO::Socket::INET;
+use Socket;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = rdma_node('victim', conf => "rdma_fdw.peer_timeout = '3s'\n");
+rdma_connect($node, self => $node);
+$node->safe_psql('postgres', 'CREATE TABLE t AS SELECT g AS a FROM generate_series(1, 100000) g; CREATE SCHEMA f; IMPORT FOREIGN SCHEMA public LIMIT TO (t) FROM SERVER self INTO f');
+my $check = 'SELECT count(*), sum(a) FROM f.t WHERE random() >= 0';
+my $expected = '100000|5000050000';
+is($node->safe_psql('postgres', $check), $expected, 'works before');
+my $port = $node->safe_psql('postgres', 'SELECT port FROM rdma.stat_engine');
+
+use constant MAGIC => 0x31464452;
+my ($HELLO, $CHALLENGE, $PROOF, $WELCOME, $REFUSED, $ATTACH, $OPEN) = (1, 2, 3, 4, 5, 6, 10);
+
+sub connect_engine
+{
+	my $s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Proto => 'tcp', Timeout => 5) or die "connect: $!";
+	$s->autoflush(1);
+	return $s;
+}
+sub message { my ($type, $payload) = @_; return pack('VvvVV', MAGIC, $type, 1, length($payload), 0) . $payload; }
+
+sub read_bytes
+{
+	my ($s, $n) = @_;
+	my $got = '';
+	local $SIG{ALRM} = sub { die "timeout\n" };
+	alarm(15);
+	while (length($got) < $n)
+	{
+		my $r = sysread($s, my $piece, $n - length($got));
+		last unless $r;
+		$got .= $piece;
+	}
+	alarm(0);
+	return $got;
+}
+sub closed { my ($s) = @_; return eval { read_bytes($s, 65536); 1 } || 0; }
+
+# What this node says in its own hello: the image is at a fixed place of the reply.
+my $request = pack('VV', 1, 1) . pack('Q<Q<', 7, 9) . ("\0" x 16);
+my $reply = pack('H*', $node->safe_psql('postgres', "SELECT encode(rdma.hello(decode('" . unpack('H*', $request) . "', 'hex')), 'hex')"));
+my $image = substr($reply, 32, 16);
+
+# Only a client with our type image gets a token worth having.
+$request = pack('VV', 1, 1) . pack('Q<Q<', 7, 9) . $image;
+sub token
+{
+	my $r = pack('H*', $node->safe_psql('postgres', "SELECT encode(rdma.hello(decode('" . unpack('H*', $request) . "', 'hex')), 'hex')"));
+	return (substr($r, 48, 16), substr($r, 64, 32));
+}
+sub hello { return pack('Q<Q<', 7, 9) . $image . ("\1" x 16) . ("n" x 32) . pack('VV', 1, 1) . ("\0" x 64); }
+
+sub proof
+{
+	my ($s, $id, $secret) = @_;
+	my $hello = hello();
+	print $s message($HELLO, $hello);
+	my $header = read_bytes($s, 16);
+	my (undef, $type, undef, $length) = unpack('VvvV', $header);
+	return 'closed' unless defined $type && $type == $CHALLENGE;
+	my $challenge = read_bytes($s, $length);
+	print $s message($PROOF, $id . hmac_sha256('initiator' . $hello . $challenge, $secret));
+	$header = read_bytes($s, 16);
+	return 'closed' if length($header) < 16;
+	(undef, $type, undef, $length) = unpack('VvvV', $header);
+	my $payload = read_bytes($s, $length);
+	return $type == $WELCOME ? 'welcome' : $type == $REFUSED ? 'refused' : "type $type";
+}
+
+my %garbage = (
+	'nothing at all' => '',
+	'an HTTP request' => "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+	'zeros' => "\0" x 5000,
+	'random bytes' => join('', map { chr((($_ * 7919) >> 3) & 255) } 1 .. 5000),
+	'a truncated header' => substr(message($HELLO, hello()), 0, 7),
+	'a truncated hello' => substr(message($HELLO, hello()), 0, 60),
+	'a length beyond the limit' => pack('VvvVV', MAGIC, $HELLO, 1, 0x7fffffff, 0) . 'x' x 1000,
+	'a length of -1' => pack('VvvVV', MAGIC, $HELLO, 1, 0xffffffff, 0),
+	'another protocol version' => pack('VvvVV', MAGIC, $HELLO, 77, length(hello()), 0) . hello(),
+	'an unknown message' => message(999, 'x'),
+	'an OPEN before the handshake' => message($OPEN, "\0" x 32),
+	'a PROOF before HELLO' => message($PROOF, "\0" x 48),
+	'an ATTACH to nothing' => message($ATTACH, "\0" x 56),
+	'a hello of the wrong size' => message($HELLO, hello() . 'more'));
+foreach my $what (sort keys %garbage)
+{
+	my $s = connect_engine();
+	print $s $garbage{$what};
+	shutdown($s, 1);
+	ok(closed($s), "$what: the connection is closed");
+	close($s);
+}
+is($node->safe_psql('postgres', $check), $expected, 'works after garbage');
+
+my ($id, $secret) = token();
+is(proof(connect_engine(), "\x55" x 16, $secret), 'refused', 'an unknown token is refused');
+is(proof(connect_engine(), $id, "\x55" x 32), 'refused', 'a wrong secret is refused');
+($id, $secret) = token();
+my $first = connect_engine();
+is(proof($first, $id, $secret), 'welcome', 'a right token is welcome');
+is(proof(connect_engine(), $id, $secret), 'refused', 'but only once');
+close($first);
+
+# After the handshake: garbage on an authenticated connection closes it and nothing else.
+($id, $secret) = token();
+my $inside = connect_engine();
+is(proof($inside, $id, $secret), 'welcome', 'inside');
+print $inside 'garbage garbage garbage garbage garbage';
+ok(closed($inside), 'garbage after the handshake closes the connection');
+
+# A client that connects and says nothing does not stay.
+my $silent = connect_engine();
+ok(closed($silent), 'a silent client is thrown out');
+my @crowd = map { connect_engine() } 1 .. 100;
+is($node->safe_psql('postgres', $check), $expected, 'a crowd of silent clients keeps nobody out');
+close($_) foreach @crowd;
+
+rdma_healthy($node, $check, $expected, 'after all intruders');
+cmp_ok($node->safe_psql('postgres', 'SELECT handshakes_refused FROM rdma.stat_engine'), '>=', 3, 'refused handshakes are counted');
+cmp_ok($node->safe_psql('postgres', 'SELECT garbage_connections FROM rdma.stat_engine'), '>=', 10, 'garbage connections are counted');
+$node->stop;
+done_testing();

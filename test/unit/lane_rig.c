@@ -1,0 +1,476 @@
+/*
+ * lane_rig.c - see lane_rig.h.
+ */
+#include "lane_rig.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+RigNode		rig_nodes[2];
+RfLaneConfig rig_config = {
+	.max_wr = 32, .poll_batch = 16, .poll_us = 20, .probe_ms = 5,
+	.merge_limit = 1 << 20, .chain_limit = 16
+};
+_Atomic uint64_t rig_wakes;
+_Atomic uint64_t rig_lost;
+bool		rig_reconnect = true;
+void		(*rig_half_open) (uint32_t consumer_flow);
+
+static pthread_mutex_t main_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_t main_thread;
+static atomic_bool main_stop;
+static int	main_fd;
+static sem_t sleepers[RIG_BACKENDS];
+
+uint64_t
+rig_random(uint64_t *state)
+{
+	uint64_t	x = (*state += 0x9e3779b97f4a7c15ull);
+
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+	return x ^ (x >> 31);
+}
+
+static void
+wake_owner(RfFlow *flow)
+{
+	atomic_fetch_add(&rig_wakes, 1);
+	sem_post(&sleepers[flow->owner_proc]);
+}
+
+void
+rig_sleep(int backend, int timeout_ms)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += timeout_ms / 1000;
+	until.tv_nsec += (long) (timeout_ms % 1000) * 1000000;
+	if (until.tv_nsec >= 1000000000)
+	{
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	if (sem_timedwait(&sleepers[backend], &until) != 0 && errno != EINTR)
+		CHECK(!"a wake-up was lost");
+}
+
+/* ---------- the main threads of both nodes, as one ---------- */
+
+static void
+connect_nodes(void)
+{
+	RfError		error;
+	RfQpConfig	config = {.max_wr = (int) rig_config.max_wr, .max_recv = 256, .context = (void *) (intptr_t) 1};
+
+	for (int i = 0; i < 2; i++)
+	{
+		rig_nodes[i].qp = rf_provider_sim.qp_create(rig_nodes[i].domain, rf_lane_cq(rig_nodes[i].lane),
+													&config, &error);
+		CHECK(rig_nodes[i].qp != NULL);
+	}
+	CHECK(rf_sim_connect(rig_nodes[0].qp, rig_nodes[1].qp, &error));
+	for (int i = 0; i < 2; i++)
+	{
+		rf_lane_add_connection(rig_nodes[i].lane, 1, rig_nodes[i].qp);
+		rig_nodes[i].connected = true;
+	}
+}
+
+static void
+free_flow(RigNode *node, uint32_t index)
+{
+	RfFlow	   *flow = &node->shared->flows[index];
+
+	CHECK(atomic_load(&flow->state) == RF_FLOW_CLOSING);
+	node->attached[index] = false;
+	atomic_store(&flow->state, RF_FLOW_FREE);
+}
+
+/* With main_lock held. */
+static void
+handle_events(void)
+{
+	static bool dropping[2];
+
+	for (int n = 0; n < 2; n++)
+	{
+		RigNode    *node = &rig_nodes[n];
+		RfLaneEvent event;
+
+		while (rf_lane_event(node->lane, &event))
+		{
+			switch (event.kind)
+			{
+				case RF_LANE_FLOW_DETACHED:
+					CHECK(node->attached[event.flow]);
+					free_flow(node, event.flow);
+					break;
+				case RF_LANE_CONNECTION_LOST:
+					CHECK(event.peer == 1 && event.error.message[0] != 0);
+					atomic_fetch_add(&rig_lost, 1);
+					/* As the control connection would tell the other engine. */
+					for (int i = 0; i < 2; i++)
+					{
+						if (!dropping[i])
+						{
+							rig_nodes[i].connected = false;
+							dropping[i] = true;
+							rf_lane_drop_connection(rig_nodes[i].lane, 1, &event.error);
+						}
+					}
+					break;
+				case RF_LANE_CONNECTION_DROPPED:
+					dropping[n] = false;
+					for (uint32_t i = 0; i < RIG_FLOWS; i++)
+						node->attached[i] = false;
+					if (rig_reconnect && !dropping[1 - n] && !rig_nodes[1 - n].connected)
+						connect_nodes();
+					break;
+			}
+		}
+		for (uint32_t i = 0; i < RIG_FLOWS; i++)
+		{
+			if (!node->attached[i] && !dropping[n] &&
+				atomic_load(&node->shared->flows[i].state) == RF_FLOW_CLOSING)
+				free_flow(node, i);
+		}
+	}
+}
+
+static void *
+main_loop(void *argument)
+{
+	while (!atomic_load(&main_stop))
+	{
+		uint64_t	value;
+
+		if (read(main_fd, &value, sizeof(value)) < 0)
+			CHECK(errno == EINTR);
+		pthread_mutex_lock(&main_lock);
+		handle_events();
+		pthread_mutex_unlock(&main_lock);
+	}
+	return NULL;
+}
+
+static void
+wake_main(void)
+{
+	uint64_t	one = 1;
+
+	CHECK(write(main_fd, &one, sizeof(one)) == sizeof(one));
+}
+
+void
+rig_start(const RfSimConfig *sim)
+{
+	RfError		error;
+
+	rf_sim_reset(sim);
+	main_fd = eventfd(0, 0);
+	atomic_store(&main_stop, false);
+	for (int i = 0; i < RIG_BACKENDS; i++)
+		sem_init(&sleepers[i], 0, 0);
+	for (int n = 0; n < 2; n++)
+	{
+		RigNode    *node = &rig_nodes[n];
+		size_t		length = (size_t) RIG_FLOWS * RF_MAX_SLOTS * RIG_SLOT_MAX;
+		RfLaneConfig config = rig_config;
+
+		memset(node, 0, sizeof(*node));
+		node->shared = aligned_alloc(RF_CACHE_LINE, sizeof(RfShared) + RIG_FLOWS * sizeof(RfFlow));
+		memset(node->shared, 0, sizeof(RfShared) + RIG_FLOWS * sizeof(RfFlow));
+		node->shared->max_flows = RIG_FLOWS;
+		node->shared->lane_count = 1;
+		node->shared->lanes[0].wake_fd = eventfd(0, 0);
+		node->arena = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		node->device = rf_provider_sim.device_open(NULL, &error);
+		node->domain = rf_provider_sim.domain_create(node->device, &error);
+		node->region = rf_provider_sim.region_register(node->domain, node->arena, length, -1, &error);
+		CHECK(node->region != NULL);
+		config.shared = node->shared;
+		config.lane = 0;
+		config.provider = &rf_provider_sim;
+		config.device = node->device;
+		config.cq_depth = 4096;
+		config.main_wake_fd = main_fd;
+		config.wake_owner = wake_owner;
+		node->lane = rf_lane_start(&config, &error);
+		CHECK(node->lane != NULL);
+	}
+	connect_nodes();
+	CHECK(rf_sim_start());
+	CHECK(pthread_create(&main_thread, NULL, main_loop, NULL) == 0);
+}
+
+void
+rig_stop(void)
+{
+	atomic_store(&main_stop, true);
+	wake_main();
+	pthread_join(main_thread, NULL);
+	for (int n = 0; n < 2; n++)
+		rf_lane_stop(rig_nodes[n].lane);
+	rf_sim_stop();
+	for (int n = 0; n < 2; n++)
+	{
+		RigNode    *node = &rig_nodes[n];
+
+		rf_provider_sim.region_deregister(node->domain, node->region);
+		rf_provider_sim.domain_destroy(node->domain);
+		rf_provider_sim.device_close(node->device);
+		munmap(node->arena, (size_t) RIG_FLOWS * RF_MAX_SLOTS * RIG_SLOT_MAX);
+		close(node->shared->lanes[0].wake_fd);
+		free(node->shared);
+	}
+	close(main_fd);
+}
+
+bool
+rig_connected(void)
+{
+	bool		both;
+
+	pthread_mutex_lock(&main_lock);
+	both = rig_nodes[0].connected && rig_nodes[1].connected;
+	pthread_mutex_unlock(&main_lock);
+	return both;
+}
+
+/* ---------- backends ---------- */
+
+static uint32_t
+claim(int n, int backend)
+{
+	RfShared   *shared = rig_nodes[n].shared;
+
+	for (;;)
+	{
+		for (uint32_t i = 0; i < RIG_FLOWS; i++)
+		{
+			RfFlow	   *flow = &shared->flows[i];
+			uint32_t	state = RF_FLOW_FREE;
+
+			if (atomic_compare_exchange_strong(&flow->state, &state, RF_FLOW_CLAIMED))
+			{
+				rf_slots_reset(flow);
+				flow->owner_proc = backend;
+				flow->peer = 1;
+				return i;
+			}
+		}
+		usleep(50);
+	}
+}
+
+uint32_t
+rig_listen(int n, int backend, uint32_t slot_count, uint32_t slot_size, uint64_t key)
+{
+	uint32_t	index = claim(n, backend);
+	RfFlow	   *flow = &rig_nodes[n].shared->flows[index];
+
+	CHECK(slot_size <= RIG_SLOT_MAX && slot_count <= RF_MAX_SLOTS);
+	flow->role = RF_FLOW_CONSUMER;
+	flow->key = key;
+	flow->slot_count = slot_count;
+	flow->slot_size = slot_size;
+	atomic_store(&flow->state, RF_FLOW_LISTENING);
+	return index;
+}
+
+static void
+place(RigNode *node, uint32_t index)
+{
+	RfFlow	   *flow = &node->shared->flows[index];
+
+	flow->buffers = node->arena + (size_t) index * RF_MAX_SLOTS * RIG_SLOT_MAX;
+	flow->lkey = node->region->lkey;
+	flow->lane = 0;
+}
+
+uint32_t
+rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
+{
+	RigNode    *here = &rig_nodes[n];
+	RigNode    *there = &rig_nodes[1 - n];
+	RfFlow	   *consumer = &there->shared->flows[remote_flow];
+	uint32_t	index = claim(n, backend);
+	RfFlow	   *flow = &here->shared->flows[index];
+	uint32_t	listening = RF_FLOW_LISTENING;
+
+	flow->role = RF_FLOW_PRODUCER;
+	flow->key = key;
+	flow->remote_flow = remote_flow;
+	atomic_store(&flow->state, RF_FLOW_OPENING);
+
+	pthread_mutex_lock(&main_lock);
+	if (!here->connected || !there->connected ||
+		atomic_load(&consumer->state) != RF_FLOW_LISTENING || consumer->key != key)
+	{
+		pthread_mutex_unlock(&main_lock);
+		atomic_store(&flow->state, RF_FLOW_FREE);
+		return UINT32_MAX;
+	}
+	place(there, remote_flow);
+	consumer->remote_flow = index;
+	if (!atomic_compare_exchange_strong(&consumer->state, &listening, RF_FLOW_OPEN))
+	{
+		pthread_mutex_unlock(&main_lock);
+		atomic_store(&flow->state, RF_FLOW_FREE);
+		return UINT32_MAX;
+	}
+	there->attached[remote_flow] = true;
+	rf_lane_attach_flow(there->lane, remote_flow);
+	if (rig_half_open != NULL)
+		rig_half_open(remote_flow);
+
+	place(here, index);
+	flow->slot_count = consumer->slot_count;
+	flow->slot_size = consumer->slot_size;
+	flow->remote_addr = (uint64_t) (uintptr_t) consumer->buffers;
+	flow->remote_rkey = there->region->rkey;
+	atomic_store(&flow->state, RF_FLOW_OPEN);
+	here->attached[index] = true;
+	rf_lane_attach_flow(here->lane, index);
+	pthread_mutex_unlock(&main_lock);
+	return index;
+}
+
+void
+rig_ring(int n, uint32_t flow)
+{
+	rf_lane_ring(&rig_nodes[n].shared->lanes[0], rig_nodes[n].shared->flows, flow);
+}
+
+void
+rig_close(int n, uint32_t index, bool stop, bool abandoned)
+{
+	RfFlow	   *flow = &rig_nodes[n].shared->flows[index];
+	uint32_t	state = RF_FLOW_LISTENING;
+
+	if (atomic_compare_exchange_strong(&flow->state, &state, RF_FLOW_FREE))
+		return;
+	if (stop)
+		atomic_store(&flow->stop, 1);
+	if (abandoned)
+		atomic_store(&flow->abandoned, 1);
+	state = atomic_exchange(&flow->state, RF_FLOW_CLOSING);
+	CHECK(state == RF_FLOW_OPEN || state == RF_FLOW_FAILED);
+	rig_ring(n, index);
+	wake_main();
+}
+
+static void
+wait_for(RfFlow *flow, int backend, RfSlotCursor *cursor, RfFlowWaiting waiting)
+{
+	atomic_store(&flow->waiting, waiting);
+	if (rf_slots_ready(flow, cursor, waiting))
+	{
+		/* Whoever took the word away has posted or will post the semaphore: take that too. */
+		if (atomic_exchange(&flow->waiting, RF_WAIT_NONE) == RF_WAIT_NONE)
+			rig_sleep(backend, 20000);
+		return;
+	}
+	rig_sleep(backend, 20000);
+}
+
+uint8_t *
+rig_acquire(int n, int backend, uint32_t index, RfSlotCursor *cursor)
+{
+	RfFlow	   *flow = &rig_nodes[n].shared->flows[index];
+
+	for (;;)
+	{
+		uint8_t    *slot;
+
+		if (atomic_load(&flow->state) != RF_FLOW_OPEN || atomic_load(&flow->stop) != 0)
+			return NULL;
+		slot = rf_slot_fill(flow, cursor);
+		if (slot != NULL)
+			return slot;
+		wait_for(flow, backend, cursor, RF_WAIT_SLOTS);
+	}
+}
+
+bool
+rig_finish(int n, int backend, uint32_t index, RfSlotCursor *cursor)
+{
+	RfFlow	   *flow = &rig_nodes[n].shared->flows[index];
+
+	if (rig_acquire(n, backend, index, cursor) == NULL)
+		return false;
+	if (rf_slot_submit(flow, cursor, 0, RF_SLOT_END, 0))
+		rig_ring(n, index);
+	while (!rf_slot_acked(flow))
+	{
+		if (atomic_load(&flow->state) != RF_FLOW_OPEN || atomic_load(&flow->stop) != 0)
+			return false;
+		wait_for(flow, backend, cursor, RF_WAIT_ACK);
+	}
+	return true;
+}
+
+RfSlotRead
+rig_read(int n, int backend, uint32_t index, RfSlotCursor *cursor, RfSlotHeader *header,
+		 uint8_t **payload)
+{
+	RfFlow	   *flow = &rig_nodes[n].shared->flows[index];
+	RfError		error = {0};
+
+	for (;;)
+	{
+		RfSlotRead	result = rf_slot_read(flow, cursor, header, payload, &error);
+
+		if (result == RF_READ_BAD)
+			fprintf(stderr, "%s: %s\n", error.message, error.detail);
+		if (result == RF_READ_END)
+			rig_ring(n, index);
+		if (result != RF_READ_NOTHING)
+			return result;
+		if (atomic_load(&flow->state) == RF_FLOW_FAILED)
+			return RF_READ_NOTHING;
+		if (atomic_load(&flow->remote_end) != 0 && cursor->remote_end_noticed)
+			return RF_READ_NOTHING;
+		if (atomic_load(&flow->remote_end) != 0)
+			cursor->remote_end_noticed = true;
+		else
+			wait_for(flow, backend, cursor, RF_WAIT_ANY);
+	}
+}
+
+bool
+rig_all_free(void)
+{
+	for (int tries = 0; tries < 5000; tries++)
+	{
+		bool		all = true;
+
+		for (int n = 0; n < 2; n++)
+			for (uint32_t i = 0; i < RIG_FLOWS; i++)
+				if (atomic_load(&rig_nodes[n].shared->flows[i].state) != RF_FLOW_FREE)
+					all = false;
+		if (all)
+			return true;
+		wake_main();
+		usleep(1000);
+	}
+	for (int n = 0; n < 2; n++)
+		for (uint32_t i = 0; i < RIG_FLOWS; i++)
+		{
+			RfFlow	   *flow = &rig_nodes[n].shared->flows[i];
+
+			if (atomic_load(&flow->state) != RF_FLOW_FREE)
+				fprintf(stderr, "node %d flow %u role %u state %u remote_end %u handed %llu completed %llu credit %llu\n",
+						n, i, flow->role, atomic_load(&flow->state), atomic_load(&flow->remote_end),
+						(unsigned long long) atomic_load(&flow->handed),
+						(unsigned long long) atomic_load(&flow->completed),
+						(unsigned long long) atomic_load(&flow->credit));
+		}
+	return false;
+}

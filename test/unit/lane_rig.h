@@ -1,0 +1,78 @@
+/*
+ * lane_rig.h - two nodes in one process for the tests of lanes and flows: tables, arenas, lanes over the simulated fabric, and the part of
+ * the engine's main thread that opens and frees flows. Backends are the test's threads; they use the slot logic that real backends use.
+ */
+#ifndef LANE_RIG_H
+#define LANE_RIG_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rdma_fdw/engine.h"
+#include "sim.h"
+
+#define RIG_FLOWS		64
+#define RIG_SLOT_MAX	16384
+#define RIG_BACKENDS	64
+
+/* Print where and stop: a test that goes on after a broken promise says nothing. */
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) \
+		{ \
+			fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
+			abort(); \
+		} \
+	} while (0)
+
+typedef struct RigNode
+{
+	RfShared   *shared;
+	RfLaneThread *lane;
+	RfDevice   *device;
+	RfDomain   *domain;
+	RfRegion   *region;
+	RfQp	   *qp;
+	uint8_t    *arena;
+	bool		attached[RIG_FLOWS];	/* the main thread's own record */
+	bool		connected;
+} RigNode;
+
+extern RigNode rig_nodes[2];
+extern RfLaneConfig rig_config;		/* change before rig_start */
+extern _Atomic uint64_t rig_wakes;
+extern _Atomic uint64_t rig_lost;
+extern bool rig_reconnect;			/* connect again after a loss */
+extern void (*rig_half_open) (uint32_t consumer_flow);	/* if set: called when the consumer's side is open, the producer's not yet */
+
+extern void rig_start(const RfSimConfig *sim);
+extern void rig_stop(void);
+extern bool rig_connected(void);
+
+/* A backend: index names its semaphore. */
+extern void rig_sleep(int backend, int timeout_ms);
+
+/* Consumer: claim and listen; LISTENING. Blocks while the table is full. */
+extern uint32_t rig_listen(int node, int backend, uint32_t slot_count, uint32_t slot_size, uint64_t key);
+
+/* Producer: claim, and open towards the other node's flow. UINT32_MAX when that is refused (nobody listens, no connection). */
+extern uint32_t rig_open(int node, int backend, uint32_t remote_flow, uint64_t key);
+extern void rig_close(int node, uint32_t flow, bool stop, bool abandoned);
+extern void rig_ring(int node, uint32_t flow);
+
+/* Producer: wait for a free slot; NULL: stopped or failed. */
+extern uint8_t *rig_acquire(int node, int backend, uint32_t flow, RfSlotCursor *cursor);
+extern bool rig_finish(int node, int backend, uint32_t flow, RfSlotCursor *cursor);
+
+/* Consumer: next slot, waiting for it. RF_READ_NOTHING: the flow failed or the remote ended. */
+extern RfSlotRead rig_read(int node, int backend, uint32_t flow, RfSlotCursor *cursor, RfSlotHeader *header,
+						   uint8_t **payload);
+
+/* All entries of both nodes are FREE within a few seconds. */
+extern bool rig_all_free(void);
+
+extern uint64_t rig_random(uint64_t *state);
+
+#endif

@@ -1,0 +1,257 @@
+/*
+ * test_pool.c - lending segments and cutting buffers (src/engine/pool.c) over a provider that only counts: nothing overlaps, a peer's buffers lie in
+ * its own segments, memory is wiped before another node sees it, what is in use is never taken back, and everything comes back.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../src/engine/pool.h"
+
+#define SEGMENTS		4
+#define SEGMENT_SIZE	(2u << 20)
+#define PEERS			3
+#define BLOCKS			64
+
+static int	failures;
+static int	registered;
+static bool refuse;
+
+static void
+check(bool good, const char *what)
+{
+	printf("%sok - %s\n", good ? "" : "not ", what);
+	failures += !good;
+}
+
+static RfRegion *
+region_register(RfDomain *domain, void *addr, size_t length, int fd, RfError *error)
+{
+	RfRegion   *region;
+
+	if (refuse)
+	{
+		rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "no more regions");
+		return NULL;
+	}
+	region = calloc(1, sizeof(*region));
+	region->addr = addr;
+	region->length = length;
+	region->lkey = region->rkey = 1;
+	registered++;
+	return region;
+}
+
+static void
+region_deregister(RfDomain *domain, RfRegion *region)
+{
+	registered--;
+	free(region);
+}
+
+static const RfProvider provider = {.name = "counting",.region_register = region_register,.region_deregister = region_deregister};
+
+static RfShared *shared;
+static uint8_t *arena;
+
+static RfPool *
+fresh(void)
+{
+	uint32_t	i;
+
+	free(shared);
+	free(arena);
+	shared = aligned_alloc(64, sizeof(RfShared));
+	memset((void *) shared, 0, sizeof(RfShared));
+	arena = calloc(SEGMENTS, SEGMENT_SIZE);
+	shared->segment_count = SEGMENTS;
+	shared->segment_size = SEGMENT_SIZE;
+	for (i = 0; i < SEGMENTS; i++)
+	{
+		shared->segments[i].addr = arena + (size_t) i * SEGMENT_SIZE;
+		shared->segments[i].peer = RF_NO_PEER;
+	}
+	for (i = 0; i < RF_MAX_PEERS; i++)
+		shared->peers[i].node.system_identifier = i + 1;
+	atomic_store(&shared->engine_epoch, 1);
+	registered = 0;
+	refuse = false;
+	return rf_pool_create(shared, &provider);
+}
+
+static RfPoolResult
+take(RfPool *pool, int peer, size_t size, RfBlock *block)
+{
+	RfError		error;
+
+	return rf_pool_take(pool, peer, (RfDomain *) shared, size, block, &error);
+}
+
+static void
+limits(void)
+{
+	RfPool	   *pool = fresh();
+	RfBlock		blocks[SEGMENTS + 1];
+	RfError		error = {0};
+	int			i;
+
+	check(rf_pool_take(pool, 0, NULL, SEGMENT_SIZE + 1, &blocks[0], &error) == RF_POOL_FAILED &&
+		  error.kind == RF_ERROR_CONFIGURATION && strstr(error.hint, "segment_size"), "buffers larger than a segment name the setting");
+	for (i = 0; i < SEGMENTS; i++)
+		check(take(pool, 0, SEGMENT_SIZE, &blocks[i]) == RF_POOL_TAKEN, "a whole segment");
+	check(take(pool, 0, 4096, &blocks[SEGMENTS]) == RF_POOL_NONE_FREE, "no page is left");
+	check(take(pool, 1, 4096, &blocks[SEGMENTS]) == RF_POOL_NONE_FREE, "nor for another peer");
+	rf_pool_return(pool, &blocks[2]);
+	check(blocks[2].segment == -1, "a returned block is none");
+	rf_pool_return(pool, &blocks[2]);
+	check(take(pool, 1, 4096, &blocks[SEGMENTS]) == RF_POOL_TAKEN && blocks[SEGMENTS].segment == 2,
+		  "an unused segment is taken back from its peer");
+	check(atomic_load(&shared->peers[0].segments) == SEGMENTS - 1 && atomic_load(&shared->peers[1].segments) == 1, "and counted");
+	check(take(pool, 0, 4096, &blocks[2]) == RF_POOL_NONE_FREE, "one in use is not");
+	refuse = true;
+	rf_pool_return(pool, &blocks[SEGMENTS]);
+	check(rf_pool_take(pool, 0, NULL, 4096, &blocks[2], &error) == RF_POOL_FAILED && error.kind == RF_ERROR_RESOURCES,
+		  "a registration that fails is told");
+	rf_pool_destroy(pool);
+}
+
+static void
+wiping(void)
+{
+	RfPool	   *pool = fresh();
+	RfBlock		block;
+	RfBlock		mine;
+	int			i;
+
+	take(pool, 0, SEGMENT_SIZE, &block);
+	memset(rf_pool_address(pool, &block), 'x', SEGMENT_SIZE);
+	rf_pool_return(pool, &block);
+	rf_pool_peer_gone(pool, 0);
+	check(registered == 0 && atomic_load(&shared->peers[0].segments) == 0, "a peer that is gone has no segment");
+	check(take(pool, 0, 4096, &block) == RF_POOL_TAKEN && *rf_pool_address(pool, &block) == 'x', "the same node gets its own segment back as it is");
+	rf_pool_return(pool, &block);
+	rf_pool_peer_gone(pool, 0);
+	for (i = 0; i < SEGMENTS; i++)
+	{
+		uint8_t    *bytes;
+		bool		clean;
+
+		take(pool, 1, SEGMENT_SIZE, &mine);
+		bytes = rf_pool_address(pool, &mine);
+		clean = bytes[0] == 0 && memcmp(bytes, bytes + 1, SEGMENT_SIZE - 1) == 0;
+		check(clean, "another node sees nothing of it");
+	}
+	rf_pool_destroy(pool);
+
+	/* Pages that a backend still reads after its peer went. */
+	pool = fresh();
+	take(pool, 0, 8192, &block);
+	rf_pool_peer_gone(pool, 0);
+	check(registered == 0, "the segment is not registered any more");
+	for (i = 0; i < SEGMENTS; i++)
+		check((take(pool, 1, SEGMENT_SIZE, &mine) == RF_POOL_TAKEN) == (i < SEGMENTS - 1), "and not lent while a page of it is in use");
+	rf_pool_return(pool, &block);
+	check(take(pool, 1, SEGMENT_SIZE, &mine) == RF_POOL_TAKEN, "but afterwards");
+	rf_pool_destroy(pool);
+}
+
+static void
+restart(void)
+{
+	RfPool	   *pool = fresh();
+	RfBlock		block;
+	RfBlock		again;
+	RfBlock		mine;
+	uint8_t    *address;
+	int			taken = 0;
+
+	take(pool, 0, 12288, &again);
+	take(pool, 0, 12288, &block);
+	address = rf_pool_address(pool, &block);
+	memset(arena, 'x', (size_t) SEGMENTS * SEGMENT_SIZE);
+	rf_pool_destroy(pool);
+	atomic_store(&shared->engine_epoch, 2);
+	pool = rf_pool_create(shared, &provider);
+	rf_pool_mark(pool, address, 12288, &block);
+	check(rf_pool_address(pool, &block) == address && block.pages == 3, "a new engine finds what is still read");
+	rf_pool_mark(pool, arena - 4096, 4096, &again);
+	check(again.segment == -1, "an address outside is nothing");
+	rf_pool_mark(pool, arena + (size_t) SEGMENTS * SEGMENT_SIZE - 4096, 8192, &again);
+	check(again.segment == -1, "nor is one that ends outside");
+	while (take(pool, 0, SEGMENT_SIZE, &mine) == RF_POOL_TAKEN)
+	{
+		taken++;
+		if (rf_pool_address(pool, &mine)[0] != 0)
+			failures++;
+	}
+	check(taken == SEGMENTS - 1, "and lends the others, wiped");
+	rf_pool_return(pool, &block);
+	rf_pool_destroy(pool);
+}
+
+/* Random takes and returns of three peers. Each block is filled with its own mark and must still have it when it is returned. */
+static void
+random_life(void)
+{
+	RfPool	   *pool = fresh();
+	RfBlock		blocks[BLOCKS];
+	int			owner[BLOCKS];
+	unsigned	seed = 4711;
+	bool		intact = true;
+	bool		own_segment = true;
+	int			i;
+	int			step;
+
+	for (i = 0; i < BLOCKS; i++)
+		owner[i] = -1;
+	for (step = 0; step < 20000; step++)
+	{
+		i = rand_r(&seed) % BLOCKS;
+		if (owner[i] >= 0)
+		{
+			uint8_t    *bytes = rf_pool_address(pool, &blocks[i]);
+			size_t		size = (size_t) blocks[i].pages * RF_POOL_PAGE;
+
+			intact &= bytes[0] == i + 1 && bytes[size - 1] == i + 1 && bytes[size / 2] == i + 1;
+			own_segment &= shared->segments[blocks[i].segment].peer == owner[i];
+			rf_pool_return(pool, &blocks[i]);
+			owner[i] = -1;
+		}
+		else
+		{
+			int			peer = rand_r(&seed) % PEERS;
+			size_t		size = (size_t) (1 + rand_r(&seed) % 64) * RF_POOL_PAGE;
+
+			if (take(pool, peer, size, &blocks[i]) == RF_POOL_TAKEN)
+			{
+				memset(rf_pool_address(pool, &blocks[i]), i + 1, size);
+				owner[i] = peer;
+			}
+		}
+	}
+	check(intact, "20000 random steps: no block touches another");
+	check(own_segment, "and every block lies in a segment of its peer");
+	for (i = 0; i < BLOCKS; i++)
+	{
+		if (owner[i] >= 0)
+			rf_pool_return(pool, &blocks[i]);
+	}
+	for (i = 0; i < PEERS; i++)
+		rf_pool_peer_gone(pool, i);
+	for (i = 0; i < SEGMENTS; i++)
+		intact &= atomic_load(&shared->segments[i].used_pages) == 0 && shared->segments[i].peer == RF_NO_PEER;
+	check(intact && registered == 0, "and everything comes back");
+	rf_pool_destroy(pool);
+}
+
+int
+main(void)
+{
+	limits();
+	wiping();
+	restart();
+	random_life();
+	free(shared);
+	free(arena);
+	return failures ? 1 : 0;
+}

@@ -161,8 +161,8 @@ is_binary(Oid type)
 	switch (typtype)
 	{
 		case TYPTYPE_BASE:
-			/* Their receive functions refuse empty vectors. */
-			if (type == INT2VECTOROID || type == OIDVECTOROID)
+			/* Their receive functions refuse empty ones (tsquery's since 17, though it sends them). */
+			if (type == INT2VECTOROID || type == OIDVECTOROID || type == TSQUERYOID)
 				return false;
 			element = get_element_type(type);
 			if (OidIsValid(element))

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 
 #include "access/xact.h"
+#include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"

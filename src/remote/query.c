@@ -194,7 +194,7 @@ rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 /* ---------- hello ---------- */
 
 /* A function of ours that is not there means that the extension is not, or that it is another one. */
-static void pg_attribute_noreturn()
+__attribute__((noreturn)) static void
 raise_unless_missing(RfSession *session, PGresult *result, const char *sql)
 {
 	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);

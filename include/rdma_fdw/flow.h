@@ -141,7 +141,7 @@ typedef struct RfFlow
 
 	/* The owner sleeps (RfFlowWaiting): set by the backend before it re-checks and waits, cleared by whoever wakes it. */
 	_Alignas(RF_CACHE_LINE) _Atomic uint32_t waiting;
-	_Atomic uint32_t queued;	/* in its lane's doorbell ring: set by exchange by whoever rings, cleared by the lane before it looks */
+	_Atomic uint32_t queued;	/* a bit per lane whose ring it is in: set by whoever rings, cleared by that lane before it looks */
 
 	_Alignas(RF_CACHE_LINE) _Atomic uint32_t status[RF_MAX_SLOTS];	/* RfSlotStatus, the BI */
 
@@ -151,8 +151,8 @@ typedef struct RfFlow
 /* ---------- lanes, as shared memory sees them ---------- */
 
 /*
- * Doorbell ring: a multi-producer, single-consumer ring of flow indexes. A flow is in at most one entry (RfFlow.queued), so a ring of
- * RF_MAX_FLOWS + 1 never fills. The lane sets `asleep`, re-checks everything, then blocks; whoever rings and sees it writes `wake_fd`,
+ * Doorbell ring: a multi-producer, single-consumer ring of flow indexes. A flow is in at most one entry of each lane's ring (RfFlow.queued), so
+ * a ring of RF_MAX_FLOWS never fills. In two rings it is when its entry got a new life on another lane before the old one took it out. The lane sets `asleep`, re-checks everything, then blocks; whoever rings and sees it writes `wake_fd`,
  * an eventfd made before fork.
  */
 typedef struct RfLane
@@ -160,6 +160,7 @@ typedef struct RfLane
 	_Alignas(RF_CACHE_LINE) _Atomic uint64_t head;	/* ringers: next place to fill */
 	_Alignas(RF_CACHE_LINE) _Atomic uint64_t tail;	/* lane */
 	_Atomic uint32_t asleep;
+	uint32_t	number;			/* its place in RfShared.lanes */
 	int			wake_fd;		/* same number in every process of the cluster */
 	_Alignas(RF_CACHE_LINE) _Atomic uint32_t ring[RF_MAX_FLOWS];	/* flow index + 1; 0 = not filled yet */
 

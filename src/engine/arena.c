@@ -177,7 +177,10 @@ make_events(RfShared *shared)
 	}
 	shared->engine_wake_fd = event_fds[rf_engine_lanes];
 	for (i = 0; i < rf_engine_lanes; i++)
+	{
+		shared->lanes[i].number = i;
 		shared->lanes[i].wake_fd = event_fds[i];
+	}
 	shared->lane_count = rf_engine_lanes;
 }
 

@@ -190,6 +190,7 @@ rf_flow_close(RfFlowHandle *handle)
 {
 	RfFlow	   *flow;
 	uint32		state;
+	uint32		lane = 0;
 	bool		closed = false;
 
 	if (!is_handle(handle))
@@ -213,11 +214,14 @@ rf_flow_close(RfFlowHandle *handle)
 	{
 		bool		unknown_to_engine = state == RF_FLOW_CLAIMED || state == RF_FLOW_LISTENING;
 
+		/* Read it now: once the entry is CLOSING the engine may free it, and another backend claim it. */
+		if (state == RF_FLOW_OPEN || state == RF_FLOW_FAILED)
+			lane = flow->lane % RF_MAX_LANES;
 		closed = atomic_compare_exchange_strong(&flow->state, &state,
 												unknown_to_engine ? RF_FLOW_FREE : RF_FLOW_CLOSING);
 	}
 	if (state == RF_FLOW_OPEN || state == RF_FLOW_FAILED)
-		ring(handle);
+		rf_lane_ring(&rf_shared->lanes[lane], rf_shared->flows, handle->index);
 	if (state == RF_FLOW_OPENING || state == RF_FLOW_FAILED ||
 		(state == RF_FLOW_LISTENING && atomic_load(&rf_shared->waiting_for_buffers) > 0))
 		rf_engine_wake_main();

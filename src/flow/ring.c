@@ -11,10 +11,14 @@
 void
 rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index)
 {
+	uint32_t	bit = 1u << lane->number;
 	uint64_t	place;
 
-	/* Whoever finds it queued may leave: the lane clears the word before it looks at the flow. */
-	if (atomic_exchange(&flows[flow_index].queued, 1) == 0)
+	/*
+	 * Whoever finds it queued here may leave: the lane clears its bit before it looks at the flow. What another lane's
+	 * ring still holds is of an earlier life of the entry, and that lane ignores it.
+	 */
+	if ((atomic_fetch_or(&flows[flow_index].queued, bit) & bit) == 0)
 	{
 		/*
 		 * The place is empty: at most max_flows <= RF_MAX_FLOWS flows are queued, and the taker
@@ -47,7 +51,7 @@ rf_lane_take(RfLane *lane, RfFlow *flows, uint32_t *flow_index)
 
 	atomic_store(&lane->ring[place % RF_MAX_FLOWS], 0);
 	atomic_store_explicit(&lane->tail, place + 1, memory_order_release);
-	atomic_store(&flows[entry - 1].queued, 0);
+	atomic_fetch_and(&flows[entry - 1].queued, ~(1u << lane->number));
 	*flow_index = entry - 1;
 	return true;
 }

@@ -15,6 +15,7 @@ RfLaneConfig rig_config = {
 	.max_wr = 32, .poll_batch = 16, .poll_us = 20, .probe_ms = 5,
 	.merge_limit = 1 << 20, .chain_limit = 16
 };
+int			rig_lanes = 1;
 _Atomic uint64_t rig_wakes;
 _Atomic uint64_t rig_lost;
 bool		rig_reconnect = true;
@@ -68,16 +69,20 @@ connect_nodes(void)
 	RfError		error;
 	RfQpConfig	config = {.max_wr = (int) rig_config.max_wr, .max_recv = 256, .context = (void *) (intptr_t) 1};
 
-	for (int i = 0; i < 2; i++)
+	for (int lane = 0; lane < rig_lanes; lane++)
 	{
-		rig_nodes[i].qp = rf_provider_sim.qp_create(rig_nodes[i].domain, rf_lane_cq(rig_nodes[i].lane),
-													&config, &error);
-		CHECK(rig_nodes[i].qp != NULL);
+		for (int i = 0; i < 2; i++)
+		{
+			rig_nodes[i].qps[lane] = rf_provider_sim.qp_create(rig_nodes[i].domain, rf_lane_cq(rig_nodes[i].lanes[lane]),
+															   &config, &error);
+			CHECK(rig_nodes[i].qps[lane] != NULL);
+		}
+		CHECK(rf_sim_connect(rig_nodes[0].qps[lane], rig_nodes[1].qps[lane], &error));
 	}
-	CHECK(rf_sim_connect(rig_nodes[0].qp, rig_nodes[1].qp, &error));
 	for (int i = 0; i < 2; i++)
 	{
-		rf_lane_add_connection(rig_nodes[i].lane, 1, rig_nodes[i].qp);
+		for (int lane = 0; lane < rig_lanes; lane++)
+			rf_lane_add_connection(rig_nodes[i].lanes[lane], 1, rig_nodes[i].qps[lane]);
 		rig_nodes[i].connected = true;
 	}
 }
@@ -94,49 +99,56 @@ free_flow(RigNode *node, uint32_t index)
 
 /* With main_lock held. */
 static void
+handle_event(int n, int lane, const RfLaneEvent *event)
+{
+	RigNode    *node = &rig_nodes[n];
+
+	switch (event->kind)
+	{
+		case RF_LANE_FLOW_DETACHED:
+			CHECK(node->attached[event->flow] && node->shared->flows[event->flow].lane == (uint32_t) lane);
+			free_flow(node, event->flow);
+			break;
+		case RF_LANE_CONNECTION_LOST:
+			CHECK(event->peer == 1 && event->error.message[0] != 0);
+			atomic_fetch_add(&rig_lost, 1);
+			/* As the control connection would tell the other engine. */
+			for (int i = 0; i < 2; i++)
+			{
+				if (!rig_nodes[i].connected)
+					continue;
+				rig_nodes[i].connected = false;
+				rig_nodes[i].dropping = rig_lanes;
+				for (int l = 0; l < rig_lanes; l++)
+					rf_lane_drop_connection(rig_nodes[i].lanes[l], 1, &event->error);
+			}
+			break;
+		case RF_LANE_CONNECTION_DROPPED:
+			for (uint32_t i = 0; i < RIG_FLOWS; i++)
+				if (node->attached[i] && node->shared->flows[i].lane == (uint32_t) lane)
+					node->attached[i] = false;
+			node->dropping--;
+			if (rig_reconnect && node->dropping == 0 && rig_nodes[1 - n].dropping == 0)
+				connect_nodes();
+			break;
+	}
+}
+
+/* With main_lock held. */
+static void
 handle_events(void)
 {
-	static bool dropping[2];
-
 	for (int n = 0; n < 2; n++)
 	{
 		RigNode    *node = &rig_nodes[n];
 		RfLaneEvent event;
 
-		while (rf_lane_event(node->lane, &event))
-		{
-			switch (event.kind)
-			{
-				case RF_LANE_FLOW_DETACHED:
-					CHECK(node->attached[event.flow]);
-					free_flow(node, event.flow);
-					break;
-				case RF_LANE_CONNECTION_LOST:
-					CHECK(event.peer == 1 && event.error.message[0] != 0);
-					atomic_fetch_add(&rig_lost, 1);
-					/* As the control connection would tell the other engine. */
-					for (int i = 0; i < 2; i++)
-					{
-						if (!dropping[i])
-						{
-							rig_nodes[i].connected = false;
-							dropping[i] = true;
-							rf_lane_drop_connection(rig_nodes[i].lane, 1, &event.error);
-						}
-					}
-					break;
-				case RF_LANE_CONNECTION_DROPPED:
-					dropping[n] = false;
-					for (uint32_t i = 0; i < RIG_FLOWS; i++)
-						node->attached[i] = false;
-					if (rig_reconnect && !dropping[1 - n] && !rig_nodes[1 - n].connected)
-						connect_nodes();
-					break;
-			}
-		}
+		for (int lane = 0; lane < rig_lanes; lane++)
+			while (rf_lane_event(node->lanes[lane], &event))
+				handle_event(n, lane, &event);
 		for (uint32_t i = 0; i < RIG_FLOWS; i++)
 		{
-			if (!node->attached[i] && !dropping[n] &&
+			if (!node->attached[i] && node->dropping == 0 &&
 				atomic_load(&node->shared->flows[i].state) == RF_FLOW_CLOSING)
 				free_flow(node, i);
 		}
@@ -187,22 +199,26 @@ rig_start(const RfSimConfig *sim)
 		node->shared = aligned_alloc(RF_CACHE_LINE, sizeof(RfShared) + RIG_FLOWS * sizeof(RfFlow));
 		memset(node->shared, 0, sizeof(RfShared) + RIG_FLOWS * sizeof(RfFlow));
 		node->shared->max_flows = RIG_FLOWS;
-		node->shared->lane_count = 1;
-		node->shared->lanes[0].wake_fd = eventfd(0, 0);
+		node->shared->lane_count = (uint32_t) rig_lanes;
 		node->arena = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		node->device = rf_provider_sim.device_open(NULL, &error);
 		node->domain = rf_provider_sim.domain_create(node->device, &error);
 		node->region = rf_provider_sim.region_register(node->domain, node->arena, length, -1, &error);
 		CHECK(node->region != NULL);
 		config.shared = node->shared;
-		config.lane = 0;
 		config.provider = &rf_provider_sim;
 		config.device = node->device;
 		config.cq_depth = 4096;
 		config.main_wake_fd = main_fd;
 		config.wake_owner = wake_owner;
-		node->lane = rf_lane_start(&config, &error);
-		CHECK(node->lane != NULL);
+		for (int lane = 0; lane < rig_lanes; lane++)
+		{
+			node->shared->lanes[lane].wake_fd = eventfd(0, 0);
+			node->shared->lanes[lane].number = (uint32_t) lane;
+			config.lane = lane;
+			node->lanes[lane] = rf_lane_start(&config, &error);
+			CHECK(node->lanes[lane] != NULL);
+		}
 	}
 	connect_nodes();
 	CHECK(rf_sim_start());
@@ -216,7 +232,8 @@ rig_stop(void)
 	wake_main();
 	pthread_join(main_thread, NULL);
 	for (int n = 0; n < 2; n++)
-		rf_lane_stop(rig_nodes[n].lane);
+		for (int lane = 0; lane < rig_lanes; lane++)
+			rf_lane_stop(rig_nodes[n].lanes[lane]);
 	rf_sim_stop();
 	for (int n = 0; n < 2; n++)
 	{
@@ -226,7 +243,8 @@ rig_stop(void)
 		rf_provider_sim.domain_destroy(node->domain);
 		rf_provider_sim.device_close(node->device);
 		munmap(node->arena, (size_t) RIG_FLOWS * RF_MAX_SLOTS * RIG_SLOT_MAX);
-		close(node->shared->lanes[0].wake_fd);
+		for (int lane = 0; lane < rig_lanes; lane++)
+			close(node->shared->lanes[lane].wake_fd);
 		free(node->shared);
 	}
 	close(main_fd);
@@ -241,6 +259,25 @@ rig_connected(void)
 	both = rig_nodes[0].connected && rig_nodes[1].connected;
 	pthread_mutex_unlock(&main_lock);
 	return both;
+}
+
+/* While it is connected, no lane was told to destroy its queue pairs. */
+void
+rig_cut(int lane)
+{
+	pthread_mutex_lock(&main_lock);
+	if (rig_nodes[0].connected)
+		rf_sim_cut(rig_nodes[0].qps[lane]);
+	pthread_mutex_unlock(&main_lock);
+}
+
+void
+rig_hold(int lane, bool hold)
+{
+	pthread_mutex_lock(&main_lock);
+	if (rig_nodes[0].connected)
+		rf_sim_hold(rig_nodes[0].qps[lane], hold);
+	pthread_mutex_unlock(&main_lock);
 }
 
 /* ---------- backends ---------- */
@@ -285,13 +322,13 @@ rig_listen(int n, int backend, uint32_t slot_count, uint32_t slot_size, uint64_t
 }
 
 static void
-place(RigNode *node, uint32_t index)
+place(RigNode *node, uint32_t index, uint32_t lane)
 {
 	RfFlow	   *flow = &node->shared->flows[index];
 
 	flow->buffers = node->arena + (size_t) index * RF_MAX_SLOTS * RIG_SLOT_MAX;
 	flow->lkey = node->region->lkey;
-	flow->lane = 0;
+	flow->lane = lane;
 }
 
 uint32_t
@@ -317,7 +354,7 @@ rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
 		atomic_store(&flow->state, RF_FLOW_FREE);
 		return UINT32_MAX;
 	}
-	place(there, remote_flow);
+	place(there, remote_flow, remote_flow % (uint32_t) rig_lanes);
 	consumer->remote_flow = index;
 	if (!atomic_compare_exchange_strong(&consumer->state, &listening, RF_FLOW_OPEN))
 	{
@@ -326,18 +363,18 @@ rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
 		return UINT32_MAX;
 	}
 	there->attached[remote_flow] = true;
-	rf_lane_attach_flow(there->lane, remote_flow);
+	rf_lane_attach_flow(there->lanes[consumer->lane], remote_flow);
 	if (rig_half_open != NULL)
 		rig_half_open(remote_flow);
 
-	place(here, index);
+	place(here, index, consumer->lane);
 	flow->slot_count = consumer->slot_count;
 	flow->slot_size = consumer->slot_size;
 	flow->remote_addr = (uint64_t) (uintptr_t) consumer->buffers;
 	flow->remote_rkey = there->region->rkey;
 	atomic_store(&flow->state, RF_FLOW_OPEN);
 	here->attached[index] = true;
-	rf_lane_attach_flow(here->lane, index);
+	rf_lane_attach_flow(here->lanes[flow->lane], index);
 	pthread_mutex_unlock(&main_lock);
 	return index;
 }
@@ -345,7 +382,9 @@ rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
 void
 rig_ring(int n, uint32_t flow)
 {
-	rf_lane_ring(&rig_nodes[n].shared->lanes[0], rig_nodes[n].shared->flows, flow);
+	RfShared   *shared = rig_nodes[n].shared;
+
+	rf_lane_ring(&shared->lanes[shared->flows[flow].lane], shared->flows, flow);
 }
 
 void
@@ -353,16 +392,18 @@ rig_close(int n, uint32_t index, bool stop, bool abandoned)
 {
 	RfFlow	   *flow = &rig_nodes[n].shared->flows[index];
 	uint32_t	state = RF_FLOW_LISTENING;
+	uint32_t	lane;
 
 	if (atomic_compare_exchange_strong(&flow->state, &state, RF_FLOW_FREE))
 		return;
+	lane = flow->lane;
 	if (stop)
 		atomic_store(&flow->stop, 1);
 	if (abandoned)
 		atomic_store(&flow->abandoned, 1);
 	state = atomic_exchange(&flow->state, RF_FLOW_CLOSING);
 	CHECK(state == RF_FLOW_OPEN || state == RF_FLOW_FAILED);
-	rig_ring(n, index);
+	rf_lane_ring(&rig_nodes[n].shared->lanes[lane], rig_nodes[n].shared->flows, index);
 	wake_main();
 }
 
@@ -374,10 +415,10 @@ wait_for(RfFlow *flow, int backend, RfSlotCursor *cursor, RfFlowWaiting waiting)
 	{
 		/* Whoever took the word away has posted or will post the semaphore: take that too. */
 		if (atomic_exchange(&flow->waiting, RF_WAIT_NONE) == RF_WAIT_NONE)
-			rig_sleep(backend, 20000);
+			rig_sleep(backend, 60000);
 		return;
 	}
-	rig_sleep(backend, 20000);
+	rig_sleep(backend, 60000);
 }
 
 uint8_t *
@@ -447,7 +488,7 @@ rig_read(int n, int backend, uint32_t index, RfSlotCursor *cursor, RfSlotHeader 
 bool
 rig_all_free(void)
 {
-	for (int tries = 0; tries < 5000; tries++)
+	for (int tries = 0; tries < 60000; tries++)
 	{
 		bool		all = true;
 

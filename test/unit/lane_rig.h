@@ -16,6 +16,7 @@
 #define RIG_FLOWS		64
 #define RIG_SLOT_MAX	16384
 #define RIG_BACKENDS	64
+#define RIG_MAX_LANES	4
 
 /* Print where and stop: a test that goes on after a broken promise says nothing. */
 #define CHECK(condition) \
@@ -30,18 +31,20 @@
 typedef struct RigNode
 {
 	RfShared   *shared;
-	RfLaneThread *lane;
+	RfLaneThread *lanes[RIG_MAX_LANES];
 	RfDevice   *device;
 	RfDomain   *domain;
 	RfRegion   *region;
-	RfQp	   *qp;
+	RfQp	   *qps[RIG_MAX_LANES]; /* one per lane, as the engines have it */
 	uint8_t    *arena;
 	bool		attached[RIG_FLOWS];	/* the main thread's own record */
 	bool		connected;
+	int			dropping;		/* lanes that have not let go of a lost connection yet */
 } RigNode;
 
 extern RigNode rig_nodes[2];
 extern RfLaneConfig rig_config;		/* change before rig_start */
+extern int	rig_lanes;			/* of each node; the same */
 extern _Atomic uint64_t rig_wakes;
 extern _Atomic uint64_t rig_lost;
 extern bool rig_reconnect;			/* connect again after a loss */
@@ -50,6 +53,10 @@ extern void (*rig_half_open) (uint32_t consumer_flow);	/* if set: called when th
 extern void rig_start(const RfSimConfig *sim);
 extern void rig_stop(void);
 extern bool rig_connected(void);
+
+/* Cut the link of one lane, or stop the other side from hearing what node 0 says on it; nothing happens when there is no connection. */
+extern void rig_cut(int lane);
+extern void rig_hold(int lane, bool hold);
 
 /* A backend: index names its semaphore. */
 extern void rig_sleep(int backend, int timeout_ms);

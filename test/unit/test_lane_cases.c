@@ -299,7 +299,7 @@ post_immediate(uint32_t imm)
 {
 	RfWr		wr = {.opcode = RF_WR_WRITE_IMM, .imm = imm};
 
-	rf_provider_sim.qp_post(rig_nodes[0].qp, &wr);
+	rf_provider_sim.qp_post(rig_nodes[0].qps[0], &wr);
 }
 
 static void

@@ -41,21 +41,35 @@ CREATE FUNCTION rdma.stat_engine(
   OUT provider text, OUT device text, OUT device_problem text, OUT lanes integer,
   OUT buffer_memory bigint, OUT buffer_used bigint, OUT segments integer, OUT segments_lent integer,
   OUT handshakes bigint, OUT handshakes_refused bigint, OUT garbage_connections bigint, OUT connections_lost bigint,
-  OUT flows_refused bigint, OUT buffer_waits bigint)
+  OUT flows_refused bigint, OUT buffer_waits bigint, OUT sleep_us double precision, OUT empty_poll_us double precision)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_stat_engine' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION rdma.stat_engine() IS 'state and counters of this node''s engine';
 CREATE VIEW rdma.stat_engine AS SELECT * FROM rdma.stat_engine();
 COMMENT ON VIEW rdma.stat_engine IS 'this node''s engine: process, port, device, buffer memory, handshakes; pid is NULL while it does not run';
+COMMENT ON COLUMN rdma.stat_engine.sleep_us IS 'what it costs a lane to sleep and be woken, in microseconds, measured when the engine started; rdma_fdw.poll_time = -1 polls for that long';
+COMMENT ON COLUMN rdma.stat_engine.empty_poll_us IS 'what one look at an empty completion queue costs, in microseconds, measured when the engine started';
 
 CREATE FUNCTION rdma.stat_lanes(
   OUT lane integer, OUT asleep boolean, OUT doorbells bigint, OUT work_requests bigint, OUT bytes_sent bigint,
-  OUT immediates bigint, OUT polls bigint, OUT sleeps bigint, OUT busy_ms double precision, OUT protocol_errors bigint)
+  OUT immediates bigint, OUT protocol_errors bigint,
+  OUT polling_mode text, OUT poll_time integer, OUT polls bigint, OUT empty_polls bigint, OUT completions bigint,
+  OUT armed bigint, OUT sleeps bigint, OUT busy_ms double precision)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_stat_lanes' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 4;
 COMMENT ON FUNCTION rdma.stat_lanes() IS 'counters of the engine''s threads that move data';
-CREATE VIEW rdma.stat_lanes AS SELECT * FROM rdma.stat_lanes();
+CREATE VIEW rdma.stat_lanes AS
+  SELECT *, round((busy_ms * 1000 / nullif(completions, 0))::numeric, 2) AS cpu_us_per_completion FROM rdma.stat_lanes();
 COMMENT ON VIEW rdma.stat_lanes IS 'the engine''s lanes: one row per thread that moves data';
+COMMENT ON COLUMN rdma.stat_lanes.polling_mode IS 'rdma_fdw.polling_mode in force';
+COMMENT ON COLUMN rdma.stat_lanes.poll_time IS 'microseconds that polling goes on after a success before it sleeps, in mode adaptive';
+COMMENT ON COLUMN rdma.stat_lanes.polls IS 'looks at the completion queue';
+COMMENT ON COLUMN rdma.stat_lanes.empty_polls IS 'those that found nothing';
+COMMENT ON COLUMN rdma.stat_lanes.completions IS 'what the others found: immediates from peers and completions of own work requests';
+COMMENT ON COLUMN rdma.stat_lanes.armed IS 'times the completion queue was asked for an event';
+COMMENT ON COLUMN rdma.stat_lanes.sleeps IS 'times the lane went to sleep';
+COMMENT ON COLUMN rdma.stat_lanes.busy_ms IS 'CPU time of the thread in milliseconds';
+COMMENT ON COLUMN rdma.stat_lanes.cpu_us_per_completion IS 'that time in microseconds, divided by completions';
 
 CREATE FUNCTION rdma.stat_peers(
   OUT peer integer, OUT node text, OUT host text, OUT port integer, OUT direction text, OUT state text, OUT transport text,

@@ -11,7 +11,7 @@
 #include "miscadmin.h"
 #include "utils/guc.h"
 
-#include "rdma_fdw/flow.h"
+#include "rdma_fdw/engine.h"
 #include "rdma_fdw/guc.h"
 
 int			rf_buffer_memory = 256 * 1024;
@@ -34,7 +34,8 @@ int			rf_rnr_retry = 7;
 int			rf_soft_transport = RF_SOFT_AUTO;
 
 int			rf_peer_timeout = 30 * 1000;
-int			rf_poll_time = 30;
+int			rf_polling_mode = RF_POLLING_ADAPTIVE;
+int			rf_poll_time = -1;
 int			rf_poll_batch = 32;
 int			rf_merge_limit = 4 * 1024;
 int			rf_chain_limit = 32;
@@ -62,6 +63,15 @@ static const struct config_enum_entry provider_options[] = {
 	{"auto", RF_PROVIDER_AUTO, false},
 	{"verbs", RF_PROVIDER_VERBS, false},
 	{"soft", RF_PROVIDER_SOFT, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry polling_mode_options[] = {
+	{"adaptive", RF_POLLING_ADAPTIVE, false},
+	{"busy", RF_POLLING_BUSY, false},
+	{"event", RF_POLLING_EVENT, false},
+	{"event_batch", RF_POLLING_EVENT_BATCH, false},
+	{"hybrid", RF_POLLING_HYBRID, false},
 	{NULL, 0, false}
 };
 
@@ -174,14 +184,20 @@ define_engine_settings(void)
 							NULL,
 							&rf_peer_timeout, 30 * 1000, 500, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.polling_mode",
+							 "How the engine's lanes wait for completions.",
+							 "\"adaptive\" sleeps, and once woken polls on for rdma_fdw.poll_time; \"busy\" never sleeps and takes a core per lane; "
+							 "\"event\", \"event_batch\" and \"hybrid\" exist for comparison.",
+							 &rf_polling_mode, RF_POLLING_ADAPTIVE, polling_mode_options,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.poll_time",
 							"Microseconds that a lane goes on polling after its last success before it sleeps.",
-							NULL,
-							&rf_poll_time, 30, 0, 100000,
+							"-1 takes what sleeping and waking cost when the engine started (rdma.stat_engine shows it).",
+							&rf_poll_time, -1, -1, 100000,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.poll_batch",
 							"Completions that a lane takes at once.",
-							NULL,
+							"Polling mode \"event\" takes one, whatever is set here.",
 							&rf_poll_batch, 32, 1, 256,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.merge_limit",

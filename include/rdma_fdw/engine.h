@@ -31,6 +31,16 @@ typedef struct RfLaneEvent
 	RfError		error;
 } RfLaneEvent;
 
+/* How a lane waits for completions (src/engine/polling.c says what each does); the values of rdma_fdw.polling_mode. */
+typedef enum RfPollingMode
+{
+	RF_POLLING_ADAPTIVE = 0,
+	RF_POLLING_BUSY,
+	RF_POLLING_EVENT,
+	RF_POLLING_EVENT_BATCH,
+	RF_POLLING_HYBRID
+} RfPollingMode;
+
 typedef struct RfLaneConfig
 {
 	RfShared   *shared;
@@ -40,7 +50,8 @@ typedef struct RfLaneConfig
 	int			cq_depth;
 	uint32_t	max_wr;			/* of every queue pair (RfQpConfig.max_wr); the lane never has more outstanding */
 	uint32_t	poll_batch;		/* MAX_POLL_WC */
-	uint32_t	poll_us;		/* keep trying this long after the last success before arming */
+	RfPollingMode polling_mode;
+	uint32_t	poll_us;		/* adaptive: keep trying this long after the last success before arming */
 	uint32_t	probe_ms;		/* wait for credit this long before a PROBE */
 	uint32_t	merge_limit;	/* bytes one merged work request may have; 0 = never merge */
 	uint32_t	chain_limit;	/* work requests per post; 1 = never chain */
@@ -52,7 +63,7 @@ typedef struct RfLaneConfig
 extern RfLaneThread *rf_lane_start(const RfLaneConfig *config, RfError *error);
 extern RfCq *rf_lane_cq(RfLaneThread *lane);
 
-/* New values for the settings that may change while the lane runs: poll_batch, poll_us, probe_ms, merge_limit, chain_limit. */
+/* New values for the settings that may change while the lane runs: polling_mode, poll_batch, poll_us, probe_ms, merge_limit, chain_limit. */
 extern void rf_lane_tune(RfLaneThread *lane, const RfLaneConfig *config);
 
 /*

@@ -170,8 +170,13 @@ typedef struct RfLane
 	_Atomic uint64_t bytes_sent;
 	_Atomic uint64_t immediates;	/* received */
 	_Atomic uint64_t polls;
+	_Atomic uint64_t empty_polls;
+	_Atomic uint64_t completions;	/* immediates and completions of its own requests */
+	_Atomic uint64_t armed;
 	_Atomic uint64_t sleeps;
-	_Atomic uint64_t busy_us;	/* awake */
+	_Atomic uint64_t busy_us;	/* CPU time; up to a millisecond behind */
+	_Atomic uint32_t polling_mode;	/* RfPollingMode in force */
+	_Atomic uint32_t poll_us;	/* adaptive: in force */
 	_Atomic uint64_t protocol_errors;
 } RfLane;
 
@@ -228,6 +233,14 @@ typedef struct RfToken
 
 #define RF_MAX_TOKENS		256
 
+/* What sleeping and polling cost on this machine (rf_polling_calibrate). Written by the engine before engine_pid. */
+typedef struct RfCalibration
+{
+	uint32_t	sleep_ns;		/* arm, block and be woken; 0 = not measured */
+	uint32_t	empty_poll_ns;
+	uint32_t	poll_us;		/* how long to poll before sleeping is cheaper */
+} RfCalibration;
+
 /* The extension's main shared memory, laid out by the engine's shmem start-up hook; flows[] follows it. */
 typedef struct RfShared
 {
@@ -244,6 +257,7 @@ typedef struct RfShared
 	char		engine_local_name[64];
 	RfDeviceCaps device;		/* written by the engine before engine_pid */
 	RfError		device_error;	/* why verbs was not taken, for rdma.check */
+	RfCalibration calibration;
 	_Atomic uint32_t waiting_for_buffers;	/* flows for which the engine's main thread wants buffers: who lets go of a LISTENING one tells it */
 	_Atomic uint32_t main_requests; /* bumped with engine_wake_fd: flows OPENING, peers REQUESTED or flows to free */
 

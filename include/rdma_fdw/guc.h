@@ -26,7 +26,8 @@ extern int	rf_soft_transport;		/* rdma_fdw.soft_transport: auto | tcp */
 
 /* reload (engine) */
 extern int	rf_peer_timeout;		/* ms, default 30 s */
-extern int	rf_poll_time;			/* us the lane keeps trying before it arms, default 30 */
+extern int	rf_polling_mode;		/* RfPollingMode */
+extern int	rf_poll_time;			/* us the lane keeps trying before it arms; -1 = as measured at start */
 extern int	rf_poll_batch;			/* completions per poll, default 32 */
 extern int	rf_merge_limit;			/* kB per merged work request */
 extern int	rf_chain_limit;			/* work requests per post */

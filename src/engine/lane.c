@@ -1,14 +1,13 @@
 /*
  * lane.c - a lane: the thread that moves the data of its flows.
  *
- * Here: the loop with its polling rule, sleeping and waking, commands from and events to the main thread, connections, and the chains of
+ * Here: the loop, sleeping and waking (when is polling.c's to say), commands from and events to the main thread, connections, and the chains of
  * work requests that leave with one post per peer and round. What is in the chains is decided in lane_flow.c.
  *
  * Plain C. The thread calls nothing of PostgreSQL's but the wake_owner callback, and reports failures as events.
  */
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,8 +139,11 @@ between(uint32_t value, uint32_t low, uint32_t high)
 }
 
 static void
-take_settings(RfLaneConfig *to, const RfLaneConfig *from)
+take_settings(RfLaneThread *lane, const RfLaneConfig *from)
 {
+	RfLaneConfig *to = &lane->config;
+
+	to->polling_mode = from->polling_mode;
 	to->poll_batch = between(from->poll_batch, 1, LANE_MAX_POLL);
 	to->poll_us = from->poll_us;
 	to->probe_ms = between(from->probe_ms, 1, 1u << 20);
@@ -149,6 +151,9 @@ take_settings(RfLaneConfig *to, const RfLaneConfig *from)
 	to->chain_limit = between(from->chain_limit, 1, RF_MAX_CHAIN);
 	if (to->chain_limit > to->max_wr)
 		to->chain_limit = to->max_wr;
+	rf_polling_set(&lane->polling, to->polling_mode, to->poll_batch, to->poll_us);
+	atomic_store_explicit(&lane->lane->polling_mode, to->polling_mode, memory_order_relaxed);
+	atomic_store_explicit(&lane->lane->poll_us, to->poll_us, memory_order_relaxed);
 }
 
 /* ---------- connections ---------- */
@@ -244,7 +249,7 @@ run_commands(RfLaneThread *lane)
 	atomic_store(&lane->pending, 0);
 	end = lane->command_head;
 	if (lane->tuned)
-		take_settings(&lane->config, &lane->tune);
+		take_settings(lane, &lane->tune);
 	lane->tuned = false;
 	while (lane->command_tail != end)
 	{
@@ -478,8 +483,12 @@ run_round(RfLaneThread *lane)
 	uint32_t	taken = 0;
 
 	lane->round++;
-	count = lane->config.provider->cq_poll(lane->cq, lane->wcs, (int) lane->config.poll_batch);
+	count = lane->config.provider->cq_poll(lane->cq, lane->wcs, (int) rf_polling_batch(&lane->polling));
 	lane_count(&lane->lane->polls, 1);
+	if (count > 0)
+		lane_count(&lane->lane->completions, (uint64_t) count);
+	else
+		lane_count(&lane->lane->empty_polls, 1);
 
 	/*
 	 * After the poll: a flow was attached, and a connection added, before the peer was told of it, so the command of
@@ -530,105 +539,43 @@ sleep_until_woken(RfLaneThread *lane, int timeout_ms)
 	}
 }
 
-/*
- * Is it worth to keep trying after a success? The next event must usually come within poll_us, else sleeping is cheaper: a score counts the
- * last attempts, and while it is 0 only every 32nd chance is taken, to learn whether things have changed. And nobody else must want
- * the core: a yield that gives it away does so for a whole time slice, whereas a thread that sleeps preempts when it is woken.
- */
-typedef struct Trying
-{
-	bool		now;			/* an attempt is under way */
-	bool		decided;		/* since the last success */
-	int			score;			/* 0 .. TRY_SCORE_MAX */
-	int			passed;			/* chances not taken */
-	int64_t		not_before;		/* us */
-} Trying;
-
-#define TRY_SCORE_MAX	8
-#define TRY_EVERY		32
-#define YIELD_TAKEN_US	200			/* a yield that takes longer gave the core to somebody who had work */
-#define NO_TRY_US		200000		/* then not for a while */
-
-static void
-trying_succeeded(Trying *trying)
-{
-	if (trying->now && trying->score < TRY_SCORE_MAX)
-		trying->score++;
-	trying->now = trying->decided = false;
-}
-
-/* An empty round: true to go on looking. */
-static bool
-keep_trying(RfLaneThread *lane, Trying *trying, int64_t last_success)
-{
-	int64_t		after;
-
-	if (lane->now - last_success >= (int64_t) lane->config.poll_us)
-	{
-		if (trying->now && trying->score > 0)
-			trying->score--;
-		trying->now = false;
-		return false;
-	}
-	if (!trying->decided)
-	{
-		trying->decided = true;
-		trying->now = lane->now >= trying->not_before &&
-			(trying->score > 0 || ++trying->passed >= TRY_EVERY);
-		if (trying->now)
-			trying->passed = 0;
-	}
-	if (!trying->now)
-		return false;
-
-	sched_yield();
-	after = clock_us();
-	if (after - lane->now > YIELD_TAKEN_US)
-	{
-		trying->not_before = after + NO_TRY_US;
-		trying->now = false;
-	}
-	return true;
-}
-
 static void *
 lane_main(void *argument)
 {
 	RfLaneThread *lane = argument;
-	Trying		trying = {.score = TRY_SCORE_MAX / 2};
-	int64_t		awake_since = clock_us();
-	int64_t		last_success = awake_since;
+	RfLane	   *shared = lane->lane;
+	int			timeout_ms = -1;
 
-	lane->now = awake_since;
+	lane->now = clock_us();
+	rf_polling_init(&lane->polling, lane->now);
 	while (!atomic_load(&lane->stop))
 	{
-		int			timeout_ms;
+		bool		found = run_round(lane);
+		RfPollingStep step;
+		uint64_t	cpu_us;
 
-		if (run_round(lane))
-		{
-			/* Every success opens the time to keep trying anew. */
-			trying_succeeded(&trying);
-			last_success = lane->now = clock_us();
-			continue;
-		}
 		lane->now = clock_us();
-		if (keep_trying(lane, &trying, last_success))
-			continue;
-
-		/* Arm, look once more, sleep. */
-		timeout_ms = rf_lane_flow_probe(lane);
-		post_chains(lane);
-		lane->config.provider->cq_arm(lane->cq);
-		if (run_round(lane))
+		step = rf_polling_next(&lane->polling, found, lane->now);
+		if (step == RF_POLLING_ARM)
 		{
-			trying_succeeded(&trying);
-			last_success = lane->now = clock_us();
-			continue;
+			timeout_ms = rf_lane_flow_probe(lane);
+			post_chains(lane);
+			lane->config.provider->cq_arm(lane->cq);
+			lane_count(&shared->armed, 1);
 		}
-		lane_count(&lane->lane->busy_us, (uint64_t) (clock_us() - awake_since));
-		sleep_until_woken(lane, timeout_ms);
-		awake_since = lane->now = clock_us();
-		/* Not a success yet: one that finds nothing goes back to sleep at once. */
+		if (rf_polling_tick(&lane->polling, lane->now, &cpu_us))
+		{
+			lane_count(&shared->busy_us, cpu_us);
+			if (step == RF_POLLING_LOOK)
+				(void) rf_lane_flow_probe(lane);	/* it may never come to arming */
+		}
+		if (step == RF_POLLING_SLEEP)
+		{
+			sleep_until_woken(lane, timeout_ms);
+			lane->now = clock_us();
+		}
+		else if (step == RF_POLLING_LOOK && !found)
+			rf_polling_yield(&lane->polling, lane->now);
 	}
 	return NULL;
 }
@@ -663,8 +610,8 @@ rf_lane_start(const RfLaneConfig *config, RfError *error)
 		return NULL;
 	}
 	lane->config = *config;
-	take_settings(&lane->config, config);
 	lane->lane = &config->shared->lanes[config->lane];
+	take_settings(lane, config);
 	lane->flows = config->shared->flows;
 	lane->max_message = config->shared->device.max_message;
 	if (lane->max_message == 0 || lane->max_message > RF_MAX_MESSAGE)

@@ -13,6 +13,8 @@
 
 #include "rdma_fdw/engine.h"
 
+#include "polling.h"
+
 #define LANE_MAX_POLL		256			/* completions in one poll */
 #define LANE_SIGNAL_BYTES	(512u << 10)	/* within a long chain, ask for a completion after this much */
 #define LANE_MERGE_GAP		4096		/* unused bytes at a slot's end that are cheaper to send than a work request */
@@ -114,6 +116,7 @@ struct RfLaneThread
 	int32_t		starving_tail;
 	uint64_t	round;
 	int64_t		now;			/* us, monotonic; read once per round */
+	RfPolling	polling;
 
 	/* Between the main thread and the lane. */
 	atomic_bool stop;

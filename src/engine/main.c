@@ -24,6 +24,7 @@
 #include "rdma_fdw/guc.h"
 
 #include "engine_int.h"
+#include "polling.h"
 
 #define RF_EVENTS_AT_ONCE	64
 #define RF_QP_MAX_WR		512
@@ -152,7 +153,8 @@ static void
 lane_settings(RfLaneConfig *config)
 {
 	config->poll_batch = rf_poll_batch;
-	config->poll_us = rf_poll_time;
+	config->polling_mode = rf_polling_mode;
+	config->poll_us = rf_poll_time >= 0 ? (uint32_t) rf_poll_time : rf_shared->calibration.poll_us;
 	config->probe_ms = rf_probe_time;
 	config->merge_limit = (uint32_t) rf_merge_limit * 1024;
 	config->chain_limit = rf_chain_limit;
@@ -232,6 +234,10 @@ start_lanes(void)
 	rf_engine->qp_config.max_recv = RF_QP_MAX_RECV;
 	if (rf_engine->caps.max_qp_wr > 0 && rf_engine->qp_config.max_recv > rf_engine->caps.max_qp_wr)
 		rf_engine->qp_config.max_recv = rf_engine->caps.max_qp_wr;
+	if (!rf_polling_calibrate(config.provider, config.device, &rf_shared->calibration))
+		ereport(LOG,
+				(errmsg("rdma_fdw engine: could not measure what sleeping costs, polling for %u microseconds",
+						rf_shared->calibration.poll_us)));
 	lane_settings(&config);
 	config.main_wake_fd = rf_engine->lane_events.fd;
 	config.wake_owner = wake_owner;

@@ -158,8 +158,37 @@ rdma_stat_engine(PG_FUNCTION_ARGS)
 	put_counter(&row, &rf_shared->connections_lost);
 	put_counter(&row, &rf_shared->flows_refused);
 	put_counter(&row, &rf_shared->buffer_waits);
+	if (pid == 0 || rf_shared->calibration.sleep_ns == 0)
+	{
+		put_null(&row);
+		put_null(&row);
+	}
+	else
+	{
+		put(&row, Float8GetDatum(rf_shared->calibration.sleep_ns / 1000.0));
+		put(&row, Float8GetDatum(rf_shared->calibration.empty_poll_ns / 1000.0));
+	}
 	end_row(&row);
 	return (Datum) 0;
+}
+
+static const char *
+polling_mode(uint32 mode)
+{
+	switch ((RfPollingMode) mode)
+	{
+		case RF_POLLING_ADAPTIVE:
+			return "adaptive";
+		case RF_POLLING_BUSY:
+			return "busy";
+		case RF_POLLING_EVENT:
+			return "event";
+		case RF_POLLING_EVENT_BATCH:
+			return "event_batch";
+		case RF_POLLING_HYBRID:
+			return "hybrid";
+	}
+	return "unknown";
 }
 
 Datum
@@ -180,10 +209,15 @@ rdma_stat_lanes(PG_FUNCTION_ARGS)
 		put_counter(&row, &lane->work_requests);
 		put_counter(&row, &lane->bytes_sent);
 		put_counter(&row, &lane->immediates);
+		put_counter(&row, &lane->protocol_errors);
+		put_text(&row, polling_mode(atomic_load_explicit(&lane->polling_mode, memory_order_relaxed)));
+		put_int(&row, atomic_load_explicit(&lane->poll_us, memory_order_relaxed));
 		put_counter(&row, &lane->polls);
+		put_counter(&row, &lane->empty_polls);
+		put_counter(&row, &lane->completions);
+		put_counter(&row, &lane->armed);
 		put_counter(&row, &lane->sleeps);
 		put_ms(&row, atomic_load_explicit(&lane->busy_us, memory_order_relaxed));
-		put_counter(&row, &lane->protocol_errors);
 		end_row(&row);
 	}
 	return (Datum) 0;

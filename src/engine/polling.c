@@ -1,0 +1,313 @@
+/*
+ * polling.c - the polling modes of a lane (RDMAbox, Bae et al., section III-B, IV-B and algorithm 3).
+ *
+ * Every mode keeps one rule: arm, poll once more, and only then block. A completion that comes before the arming is found by that poll, one that
+ * comes later makes the descriptor readable; the published code blocks right after arming and can sleep over a completion.
+ *
+ *   busy         never arms, never sleeps
+ *   event        one completion per poll, and the queue is armed anew before each
+ *   event_batch  up to poll_batch completions per event, then armed anew, whatever else has come meanwhile
+ *   hybrid       polls until a poll finds nothing, then arms at once
+ *   adaptive     as hybrid, but goes on trying for poll_time after a success before it arms
+ *
+ * Where adaptive departs from algorithm 3, and why:
+ *  - The retry budget is opened anew by every success. As printed (and in the published code) it is never reset, so a thread that has seen
+ *    MAX_RETRY empty polls in its life is in event mode for ever.
+ *  - The budget is a time, not a number of polls: 120 polls of a device's queue are 5 us, less than a tenth of what sleeping costs on a virtual
+ *    machine. The time is measured at start (rf_polling_calibrate).
+ *  - Trying must pay. Where nothing ever comes within the time, as between the requests of one session with thinking between, each success
+ *    would cost that time in vain. A score counts the last attempts; while it is 0 only every TRY_EVERY-th chance is taken, to learn whether
+ *    things have changed.
+ *  - Nobody else must want the core: a yield that gives it away does so for a whole time slice, whereas a thread that sleeps preempts
+ *    when it is woken. With fewer cores than busy processes polling on made pulls slower, not faster.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "polling.h"
+
+#define TRY_SCORE_MAX	8
+#define TRY_EVERY		32
+#define YIELD_TAKEN_US	200			/* a yield that takes longer gave the core to somebody who had work */
+#define NO_TRY_US		200000		/* then not for a while */
+#define TICK_US			1000
+
+#define CALIBRATE_ROUNDS	200
+#define CALIBRATE_POLLS		1000
+#define CALIBRATE_LIMIT_US	200000
+#define POLL_US_DEFAULT		30		/* where nothing could be measured */
+#define POLL_US_MIN			5
+#define POLL_US_MAX			100		/* a crowded machine at start must not make the lanes spin for ever after */
+
+static int64_t
+clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void
+rf_polling_init(RfPolling *polling, int64_t now)
+{
+	polling->armed = false;
+	polling->last_success = now;
+	polling->score = TRY_SCORE_MAX / 2;
+	polling->tick_at = now + TICK_US;
+	polling->cpu_us = clock_ns(CLOCK_THREAD_CPUTIME_ID) / 1000;
+}
+
+void
+rf_polling_set(RfPolling *polling, RfPollingMode mode, uint32_t batch, uint32_t poll_us)
+{
+	polling->mode = mode;
+	polling->batch = batch;
+	polling->poll_us = poll_us;
+}
+
+uint32_t
+rf_polling_batch(const RfPolling *polling)
+{
+	return polling->mode == RF_POLLING_EVENT ? 1 : polling->batch;
+}
+
+/* ---------- the modes ---------- */
+
+static void
+trying_succeeded(RfPolling *polling)
+{
+	if (polling->trying && polling->score < TRY_SCORE_MAX)
+		polling->score++;
+	polling->trying = polling->decided = false;
+}
+
+/* An empty poll in adaptive mode: true to go on looking. */
+static bool
+keep_trying(RfPolling *polling, int64_t now)
+{
+	if (now - polling->last_success >= polling->poll_us)
+	{
+		if (polling->trying && polling->score > 0)
+			polling->score--;
+		polling->trying = false;
+		return false;
+	}
+	if (!polling->decided)
+	{
+		polling->decided = true;
+		polling->trying = now >= polling->not_before &&
+			(polling->score > 0 || ++polling->passed >= TRY_EVERY);
+		if (polling->trying)
+			polling->passed = 0;
+	}
+	return polling->trying;
+}
+
+RfPollingStep
+rf_polling_next(RfPolling *polling, bool found, int64_t now)
+{
+	bool		armed = polling->armed;
+	bool		look = false;
+
+	polling->armed = false;
+	if (found)
+	{
+		trying_succeeded(polling);
+		polling->last_success = now;
+	}
+	switch (polling->mode)
+	{
+		case RF_POLLING_BUSY:
+			look = true;
+			break;
+		case RF_POLLING_EVENT:
+		case RF_POLLING_EVENT_BATCH:
+			break;
+		case RF_POLLING_HYBRID:
+			look = found;
+			break;
+		case RF_POLLING_ADAPTIVE:
+			/* A wake-up that finds nothing is no success: it goes back to sleep at once. */
+			look = found || (!armed && keep_trying(polling, now));
+			break;
+	}
+	if (look)
+		return RF_POLLING_LOOK;
+	if (armed && !found)
+		return RF_POLLING_SLEEP;
+	polling->armed = true;
+	return RF_POLLING_ARM;
+}
+
+void
+rf_polling_yielded(RfPolling *polling, int64_t before, int64_t after)
+{
+	if (after - before > YIELD_TAKEN_US)
+	{
+		polling->not_before = after + NO_TRY_US;
+		polling->trying = false;
+	}
+}
+
+void
+rf_polling_yield(RfPolling *polling, int64_t now)
+{
+	sched_yield();
+	rf_polling_yielded(polling, now, clock_ns(CLOCK_MONOTONIC) / 1000);
+}
+
+bool
+rf_polling_tick(RfPolling *polling, int64_t now, uint64_t *cpu_us)
+{
+	int64_t		cpu;
+
+	if (now < polling->tick_at)
+		return false;
+	polling->tick_at = now + TICK_US;
+	cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) / 1000;
+	*cpu_us = (uint64_t) (cpu - polling->cpu_us);
+	polling->cpu_us = cpu;
+	return true;
+}
+
+/* ---------- calibration ---------- */
+
+typedef struct Echo
+{
+	int			ping;			/* eventfds, blocking */
+	int			pong;
+} Echo;
+
+static bool
+wait_and_take(int fd)
+{
+	struct pollfd descriptor = {.fd = fd, .events = POLLIN};
+	uint64_t	value;
+
+	while (poll(&descriptor, 1, -1) < 0)
+	{
+		if (errno != EINTR)
+			return false;
+	}
+	return read(fd, &value, sizeof(value)) == sizeof(value);
+}
+
+static bool
+ring(int fd, uint64_t value)
+{
+	return write(fd, &value, sizeof(value)) == sizeof(value);
+}
+
+/* Answers every ping; a ping of 2 ends it. */
+static void *
+echo_main(void *argument)
+{
+	Echo	   *echo = argument;
+	struct pollfd descriptor = {.fd = echo->ping, .events = POLLIN};
+
+	for (;;)
+	{
+		uint64_t	value;
+
+		if (poll(&descriptor, 1, -1) < 0)
+			continue;
+		if (read(echo->ping, &value, sizeof(value)) != sizeof(value) || value >= 2 ||
+			!ring(echo->pong, 1))
+			return NULL;
+	}
+}
+
+static int
+compare_times(const void *a, const void *b)
+{
+	int64_t		left = *(const int64_t *) a;
+	int64_t		right = *(const int64_t *) b;
+
+	return left < right ? -1 : left > right;
+}
+
+/* Half a round trip between two threads that sleep on descriptors, ns; 0 = could not be measured. */
+static uint32_t
+measure_wake(void)
+{
+	Echo		echo = {eventfd(0, EFD_CLOEXEC), eventfd(0, EFD_CLOEXEC)};
+	int64_t		times[CALIBRATE_ROUNDS];
+	int64_t		start = clock_ns(CLOCK_MONOTONIC);
+	int			rounds = 0;
+	pthread_t	thread;
+	sigset_t	all;
+	sigset_t	before;
+	int			failed = 1;
+
+	/* Signal handlers belong to the main thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (echo.ping >= 0 && echo.pong >= 0)
+		failed = pthread_create(&thread, NULL, echo_main, &echo);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (failed == 0)
+	{
+		int64_t		now = clock_ns(CLOCK_MONOTONIC);
+
+		while (rounds < CALIBRATE_ROUNDS && now - start < (int64_t) CALIBRATE_LIMIT_US * 1000)
+		{
+			int64_t		sent = now;
+
+			if (!ring(echo.ping, 1) || !wait_and_take(echo.pong))
+				break;
+			now = clock_ns(CLOCK_MONOTONIC);
+			times[rounds++] = now - sent;
+		}
+		(void) ring(echo.ping, 2);
+		pthread_join(thread, NULL);
+	}
+	if (echo.ping >= 0)
+		close(echo.ping);
+	if (echo.pong >= 0)
+		close(echo.pong);
+	if (rounds == 0)
+		return 0;
+	qsort(times, rounds, sizeof(times[0]), compare_times);
+	return (uint32_t) (times[rounds / 2] / 2);
+}
+
+bool
+rf_polling_calibrate(const RfProvider *provider, RfDevice *device, RfCalibration *calibration)
+{
+	uint32_t	wake_ns = measure_wake();
+	RfError		error;
+	RfCq	   *cq;
+	RfWc		wc;
+	int64_t		start;
+	int64_t		polled;
+	int64_t		armed;
+	uint32_t	us;
+
+	memset(calibration, 0, sizeof(*calibration));
+	calibration->poll_us = POLL_US_DEFAULT;
+	if (wake_ns == 0 || (cq = provider->cq_create(device, 16, &error)) == NULL)
+		return false;
+	start = clock_ns(CLOCK_MONOTONIC);
+	for (int i = 0; i < CALIBRATE_POLLS; i++)
+		(void) provider->cq_poll(cq, &wc, 1);
+	polled = clock_ns(CLOCK_MONOTONIC);
+	for (int i = 0; i < CALIBRATE_POLLS; i++)
+		provider->cq_arm(cq);
+	armed = clock_ns(CLOCK_MONOTONIC);
+	provider->cq_destroy(cq);
+
+	calibration->empty_poll_ns = (uint32_t) ((polled - start) / CALIBRATE_POLLS);
+	calibration->sleep_ns = wake_ns + (uint32_t) ((armed - polled) / CALIBRATE_POLLS);
+	us = (calibration->sleep_ns + 999) / 1000;
+	calibration->poll_us = us < POLL_US_MIN ? POLL_US_MIN : us > POLL_US_MAX ? POLL_US_MAX : us;
+	return true;
+}

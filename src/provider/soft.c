@@ -21,6 +21,7 @@
 
 #define SOCKET_BUFFER		(4 << 20)	/* asked for when the kernel allows that much */
 #define IDLE_SOCKET_CHECK	128		/* polls of a spinning caller between looks at the local sockets */
+#define FULL_POLLS			16		/* polls that found enough completions waiting, until one looks further all the same */
 
 static bool
 no_memory(RfError *error)
@@ -431,9 +432,14 @@ progress(RfCq *cq)
 			rf_soft_stream_send(qp);
 	}
 
-	/* streams move only by system calls; local sockets merely bring news of regions and of death */
-	if (cq->streams == 0 && !cq->armed && ++cq->tick % IDLE_SOCKET_CHECK != 0)
+	/*
+	 * Streams move only by system calls. Local sockets merely bring news of regions and of death, which may wait for a number of polls, but
+	 * not for as many copies.
+	 */
+	if (cq->streams == 0 && !cq->armed && ++cq->tick % IDLE_SOCKET_CHECK != 0 &&
+		cq->stats.bytes - cq->looked_at < RF_SOFT_BURST)
 		return;
+	cq->looked_at = cq->stats.bytes;
 	count = epoll_wait(cq->epoll, events, 16, 0);
 	for (int i = 0; i < count; i++)
 	{
@@ -465,8 +471,10 @@ soft_cq_poll(RfCq *cq, RfWc *wc, int max)
 
 	pthread_mutex_lock(&cq->lock);
 	taken = take_completions(cq, wc, max);
-	if (taken < max)
+	/* who fills every poll with completions of its own must hear of its peers as well */
+	if (taken < max || ++cq->full_polls == FULL_POLLS)
 	{
+		cq->full_polls = 0;
 		progress(cq);
 		taken += take_completions(cq, wc + taken, max - taken);
 	}

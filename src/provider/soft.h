@@ -239,6 +239,8 @@ struct RfCq
 	bool		armed;
 	bool		event_counted;
 	uint32_t	tick;
+	uint32_t	full_polls; /* in a row */
+	uint64_t	looked_at;		/* stats.bytes at the last look at the sockets */
 	RfQp	   *qps;			/* connected ones */
 	int			streams;		/* of them over byte streams and alive */
 	RfSoftEntry *entries;		/* ring of completions not polled yet */

@@ -37,6 +37,15 @@ rig_random(uint64_t *state)
 	return x ^ (x >> 31);
 }
 
+double
+rig_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec + now.tv_nsec * 1e-9;
+}
+
 static void
 wake_owner(RfFlow *flow)
 {
@@ -415,10 +424,10 @@ wait_for(RfFlow *flow, int backend, RfSlotCursor *cursor, RfFlowWaiting waiting)
 	{
 		/* Whoever took the word away has posted or will post the semaphore: take that too. */
 		if (atomic_exchange(&flow->waiting, RF_WAIT_NONE) == RF_WAIT_NONE)
-			rig_sleep(backend, 60000);
+			rig_sleep(backend, RIG_PATIENCE * 1000);
 		return;
 	}
-	rig_sleep(backend, 60000);
+	rig_sleep(backend, RIG_PATIENCE * 1000);
 }
 
 uint8_t *
@@ -488,7 +497,7 @@ rig_read(int n, int backend, uint32_t index, RfSlotCursor *cursor, RfSlotHeader 
 bool
 rig_all_free(void)
 {
-	for (int tries = 0; tries < 60000; tries++)
+	for (double deadline = rig_seconds() + RIG_PATIENCE; rig_seconds() < deadline;)
 	{
 		bool		all = true;
 

@@ -17,6 +17,7 @@
 #define RIG_SLOT_MAX	16384
 #define RIG_BACKENDS	64
 #define RIG_MAX_LANES	4
+#define RIG_PATIENCE	60			/* seconds until something that must come has failed to; only reached on failure */
 
 /* Print where and stop: a test that goes on after a broken promise says nothing. */
 #define CHECK(condition) \
@@ -77,9 +78,10 @@ extern bool rig_finish(int node, int backend, uint32_t flow, RfSlotCursor *curso
 extern RfSlotRead rig_read(int node, int backend, uint32_t flow, RfSlotCursor *cursor, RfSlotHeader *header,
 						   uint8_t **payload);
 
-/* All entries of both nodes are FREE within a few seconds. */
+/* All entries of both nodes become FREE. */
 extern bool rig_all_free(void);
 
 extern uint64_t rig_random(uint64_t *state);
+extern double rig_seconds(void);
 
 #endif

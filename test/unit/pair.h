@@ -33,6 +33,7 @@ typedef enum PairKind
 } PairKind;
 
 #define LOG_MAX 100000
+#define PATIENCE 60			/* seconds until something that must come has failed to; only reached on failure */
 
 typedef struct End
 {
@@ -254,11 +255,11 @@ pair_pump(Pair *pair)
 	return total;
 }
 
-/* Pump until that many completions of an end are logged; false after half a minute. */
+/* Pump until that many completions of an end are logged; false when they never come. */
 static inline bool
 pair_wait(Pair *pair, End *end, int count)
 {
-	double		deadline = now_seconds() + 30;
+	double		deadline = now_seconds() + PATIENCE;
 
 	while (end->logged < count)
 	{
@@ -268,7 +269,10 @@ pair_wait(Pair *pair, End *end, int count)
 	return true;
 }
 
-/* Pump until nothing has happened for a while. */
+/*
+ * Pump until nothing has happened for a while, to see that something does not happen. What must happen is waited for by
+ * pair_wait: how long it takes depends on who else wants the processor.
+ */
 static inline void
 pair_settle(Pair *pair)
 {

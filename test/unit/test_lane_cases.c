@@ -14,14 +14,14 @@ flow_of(int node, uint32_t index)
 	return &rig_nodes[node].shared->flows[index];
 }
 
-/* Wait until a shared word has a value; aborts after some seconds. */
+/* Wait until a shared word has a value; aborts when that never comes. */
 #define AWAIT(condition) \
 	do { \
-		int			tries_ = 0; \
+		double		deadline_ = rig_seconds() + RIG_PATIENCE; \
 		while (!(condition)) \
 		{ \
 			usleep(200); \
-			if (tries_++ > 25000) \
+			if (rig_seconds() > deadline_) \
 			{ \
 				fprintf(stderr, "%s:%d: never came: %s\n", __FILE__, __LINE__, #condition); \
 				abort(); \
@@ -167,12 +167,13 @@ test_stop_before_open(void)
 }
 
 /* Full neighbours leave as one request, and a request's limit and the ring's end are kept. */
-static void
-test_merge(void)
+static bool
+merge_once(void)
 {
 	uint32_t	consumer;
 	uint32_t	producer;
 	uint64_t	requests;
+	uint64_t	merged;
 
 	/* Two alone, so that the lane knows the flow; the next eight go round the end: six and two. */
 	open_pair(8, &consumer, &producer);
@@ -191,12 +192,24 @@ test_merge(void)
 	rig_ring(0, producer);
 	AWAIT(atomic_load(&flow_of(1, consumer)->completed) == 10);
 	requests = atomic_load(&flow_of(0, producer)->stats.work_requests);
-	CHECK(requests == 4 && atomic_load(&flow_of(0, producer)->stats.merged) == 6);
+	merged = atomic_load(&flow_of(0, producer)->stats.merged);
+	CHECK(requests >= 4 && requests + merged == 10);
 	for (int i = 0; i < 8; i++)
 		read_one(consumer, false);
 	rig_close(1, consumer, true, false);
 	rig_close(0, producer, false, true);
 	CHECK(rig_all_free());
+	return requests == 4;
+}
+
+/* The lane may still be at the credit when the eight are handed over one by one, and then sends the first of them alone. */
+static void
+test_merge(void)
+{
+	double		deadline = rig_seconds() + RIG_PATIENCE;
+
+	while (!merge_once())
+		CHECK(rig_seconds() < deadline);
 }
 
 /* Both sides give up in every order and state; entries come back and are used again. */
@@ -254,14 +267,17 @@ static void
 test_idle(void)
 {
 	RfLane	   *lane = &rig_nodes[0].shared->lanes[0];
+	double		deadline = rig_seconds() + RIG_PATIENCE;
 	uint64_t	polls;
 
 	AWAIT(rig_connected());
-	usleep(50000);
-	polls = atomic_load(&lane->polls);
-	usleep(300000);
-	CHECK(atomic_load(&lane->polls) - polls <= 2);
-	CHECK(atomic_load(&lane->asleep) == 1);
+	do
+	{
+		AWAIT(atomic_load(&lane->asleep) == 1);
+		CHECK(rig_seconds() < deadline);
+		polls = atomic_load(&lane->polls);
+		usleep(300000);
+	} while (atomic_load(&lane->polls) - polls > 2 || atomic_load(&lane->asleep) != 1);
 }
 
 /* Gaps of all lengths around the time the lane falls asleep: every doorbell and every immediate is seen. */

@@ -99,6 +99,16 @@ disconnects(End *end)
 	return count;
 }
 
+/* Pump until the end is told that its peer is gone. */
+static void
+await_disconnect(Pair *pair, End *end)
+{
+	double		deadline = now_seconds() + PATIENCE;
+
+	while (disconnects(end) == 0 && now_seconds() < deadline)
+		pair_pump(pair);
+}
+
 static RfWc *
 completion(End *end, uint64_t wr_id)
 {
@@ -166,7 +176,7 @@ test_order(void)
 	int			seen = 0;
 	int			posted = 0;
 	int			finished = 0;
-	double		deadline = now_seconds() + 30;
+	double		deadline = now_seconds() + PATIENCE;
 
 	pair_open_as(&pair, kind, 16 << 20, 64, 64, false);
 	while (seen < ROUNDS && now_seconds() < deadline)
@@ -308,6 +318,8 @@ violation(const char *name, RfWcStatus expected, void (*spoil) (Pair *pair, Requ
 	send_one(&pair.a, &pair.b, 32, 16, false, 0, false, 4);
 	send_one(&pair.a, &pair.b, 48, 16, true, 5, true, 5);
 	good = pair_wait(&pair, &pair.a, 4);
+	if (expected == RF_WC_REMOTE_ACCESS)
+		await_disconnect(&pair, &pair.b);
 	pair_settle(&pair);
 	snprintf(text, sizeof(text), "%s: the one before succeeds, it fails, the others are flushed", name);
 	check(good && completed(&pair.a, 2, RF_WC_SUCCESS) && completed(&pair.a, 3, expected) &&
@@ -322,7 +334,7 @@ violation(const char *name, RfWcStatus expected, void (*spoil) (Pair *pair, Requ
 	}
 	pair.a.logged = 0;
 	send_one(&pair.a, &pair.b, 0, 16, true, 6, false, 6);
-	pair_settle(&pair);
+	pair_wait(&pair, &pair.a, 1);
 	snprintf(text, sizeof(text), "%s: later posts are flushed, signaled or not", name);
 	check(completed(&pair.a, 6, RF_WC_FLUSHED), text);
 	pair_close(&pair);
@@ -438,6 +450,7 @@ test_limits(void)
 {
 	Pair		pair;
 	int			got;
+	double		deadline = now_seconds() + 2 * PATIENCE;
 
 	/* the receiver does not poll: what is beyond max_recv waits, nothing is lost */
 	pair_open_as(&pair, kind, 1 << 20, 256, 32, false);
@@ -467,10 +480,13 @@ test_limits(void)
 	}
 	for (int i = 0; i < 40; i++)
 		send_one(&pair.a, &pair.b, 0, 65536, true, i, true, i);
-	pair_settle(&pair);
-	got = 0;
-	for (int i = 0; i < 40; i++)
-		got += completion(&pair.a, i) != NULL;
+	do
+	{
+		pair_pump(&pair);
+		got = 0;
+		for (int i = 0; i < 40; i++)
+			got += completion(&pair.a, i) != NULL;
+	} while (got < 40 && now_seconds() < deadline);
 	check(got == 40 && (kind == PAIR_VERBS || count_of(&pair.a, RF_WC_WRITE, RF_WC_LOCAL) == 1),
 		  "posting beyond max_wr fails by completions");
 	pair_close(&pair);
@@ -486,7 +502,7 @@ test_loopback(void)
 	int			posted[2] = {0, 0};
 	int			left[2] = {0, 0};
 	int			scanned[2] = {0, 0};
-	double		deadline = now_seconds() + 30;
+	double		deadline = now_seconds() + PATIENCE;
 
 	pair_open_as(&pair, kind, 16 << 20, 64, 64, true);
 	while ((pair.a.logged < 2 * number || pair.b.logged < 2 * number) && now_seconds() < deadline)
@@ -630,6 +646,8 @@ test_peer_destroyed(void)
 		pair_wait(&pair, &pair.b, 10);
 	pair.b.provider->qp_destroy(pair.b.qp);
 	pair.b.qp = NULL;
+	if (kind != PAIR_VERBS)
+		await_disconnect(&pair, &pair.a);
 	pair_settle(&pair);
 	for (int i = 0; i < pair.a.logged; i++)
 	{
@@ -768,7 +786,7 @@ typedef struct Racer
 	bool		lost;
 } Racer;
 
-/* Wait for one immediate the way a lane does: poll, arm, poll once more, sleep. False after five seconds of sleep. */
+/* Wait for one immediate the way a lane does: poll, arm, poll once more, sleep. False when nothing wakes it. */
 static bool
 sleep_for_imm(End *me, uint32_t *imm)
 {
@@ -799,7 +817,7 @@ sleep_for_imm(End *me, uint32_t *imm)
 			}
 			continue;
 		}
-		if (poll(&waiting, 1, 5000) == 0)
+		if (poll(&waiting, 1, PATIENCE * 1000) == 0)
 			return false;
 	}
 }
@@ -883,14 +901,14 @@ test_idle(void)
 	getrusage(RUSAGE_SELF, &after);
 	used = (after.ru_utime.tv_sec - before.ru_utime.tv_sec) + (after.ru_utime.tv_usec - before.ru_utime.tv_usec) * 1e-6 +
 		(after.ru_stime.tv_sec - before.ru_stime.tv_sec) + (after.ru_stime.tv_usec - before.ru_stime.tv_usec) * 1e-6;
-	check(quiet && used < 0.05, "nothing happens, nothing wakes");
+	check(quiet && used < 0.15, "nothing happens, nothing wakes");
 
 	pair.b.provider->cq_arm(pair.b.cq);
 	pair.b.provider->cq_poll(pair.b.cq, &wc, 1);
 	send_one(&pair.a, &pair.b, 0, 64, true, 2, true, 2);
 	if (kind == PAIR_SIM)
 		rf_sim_run(100);
-	check(poll(&waiting, 1, 2000) == 1, "an immediate wakes a sleeper");
+	check(poll(&waiting, 1, PATIENCE * 1000) == 1, "an immediate wakes a sleeper");
 	while (pair.b.provider->cq_poll(pair.b.cq, &wc, 1) != 1)
 		if (kind == PAIR_SIM)
 			rf_sim_step();
@@ -901,7 +919,8 @@ test_idle(void)
 	pair.a.qp = NULL;
 	if (kind != PAIR_VERBS)
 	{
-		check(poll(&waiting, 1, 2000) == 1, "so does the peer's end");
+		check(poll(&waiting, 1, PATIENCE * 1000) == 1, "so does the peer's end");
+		await_disconnect(&pair, &pair.b);
 		pair_settle(&pair);
 		check(disconnects(&pair.b) == 1, "which is told once");
 		pair.b.provider->cq_arm(pair.b.cq);
@@ -918,7 +937,7 @@ test_idle(void)
 	pair.a.provider->cq_arm(pair.a.cq);
 	pair.a.provider->cq_poll(pair.a.cq, &wc, 1);
 	send_one(&pair.a, &pair.b, 0, 64, false, 0, true, 5);
-	for (int i = 0; i < 20 && poll(&waiting, 1, 0) == 0; i++)
+	for (double deadline = now_seconds() + PATIENCE; poll(&waiting, 1, 0) == 0 && now_seconds() < deadline;)
 	{
 		struct pollfd pause = {.fd = -1};
 
@@ -938,7 +957,7 @@ typedef struct Worker
 	Pair	   *pair;
 	atomic_bool stop;
 	bool		good;
-	uint64_t	sent;
+	_Atomic uint64_t sent;
 } Worker;
 
 static void *
@@ -992,7 +1011,7 @@ test_threads(void)
 	if (kind == PAIR_SIM)
 		rf_sim_start();
 	pthread_create(&thread, NULL, lane_main, &worker);
-	for (int i = 0; i < 500 && good; i++)
+	for (int i = 0; (i < 500 || atomic_load(&worker.sent) == 0) && good; i++)
 	{
 		RfRegion   *here = pair.a.provider->region_register(pair.a.domain, memory, 1 << 20, fd, &error);
 		RfRegion   *there = pair.b.provider->region_register(pair.b.domain, memory, 1 << 20, fd, &error);

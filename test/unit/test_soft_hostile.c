@@ -349,18 +349,24 @@ test_killed(void)
 		int			waiting = 0;
 
 		peer_open(&peer);
+		/* before the key is used, however late the note comes: requests for a key that nobody announced are refused */
+		atomic_store(&peer.inbox->announced, 1);
 		child = fork();
 		if (child == 0)
 		{
+			RfSoftNote	note = {.magic = RF_SOFT_MAGIC, .type = RF_SOFT_NOTE_REGION, .rkey = 1, .addr = 0x10000,
+			.length = 1 << 20};
 			int			fd = memfd(1 << 20, F_SEAL_SHRINK);
 
 			hello(&peer);
-			region(&peer, 1, 0x10000, 1 << 20, fd);
+			if (round % 4 == 3)
+				usleep(1000);	/* the other side meets the gap between the two notes */
+			send_note(peer.sock, &note, &fd, 1);
 			usleep(round * 50);
 			_exit(0);
 		}
 		close(peer.sock);
-		deadline = now_seconds() + 5;
+		deadline = now_seconds() + PATIENCE;
 		while (!gone && now_seconds() < deadline)
 		{
 			RfWc		wc[16];
@@ -384,6 +390,44 @@ test_killed(void)
 		close(peer.event);
 	}
 	check(bad == 0, "a peer that dies while we write into its memory");
+}
+
+/* A caller whose polls are full of its own completions hears of the end all the same, and before it has copied for long. */
+static void
+test_busy_caller(void)
+{
+	Peer		peer;
+	int			fds = open_fds();
+	int			fd = memfd(1 << 20, F_SEAL_SHRINK);
+	RfWc		wc[8];
+	int			polls = 0;
+	int			end = 0;
+
+	peer_open(&peer);
+	hello(&peer);
+	region(&peer, 1, 0x10000, 1 << 20, fd);
+	close(fd);
+	post(&peer, 0x10000, 1, 1, false);
+	while (peer.end.provider->cq_poll(peer.end.cq, wc, 8) == 0)
+		;
+	shutdown(peer.sock, SHUT_WR);
+	for (; end == 0 && polls < 64; polls++)
+	{
+		int			count;
+
+		for (int i = 0; i < 8; i++)
+			post(&peer, 0x10000, 1, 1 << 20, false);
+		count = peer.end.provider->cq_poll(peer.end.cq, wc, 8);
+		for (int i = 0; i < count; i++)
+			end += wc[i].opcode == RF_WC_DISCONNECTED;
+	}
+	check(end == 1, "the end is seen between full polls");
+	end_close(&peer.end);
+	munmap(peer.inbox, sizeof(RfSoftInbox) + RING * sizeof(RfSoftSlot));
+	close(peer.inbox_fd);
+	close(peer.event);
+	close(peer.sock);
+	check(open_fds() == fds, "and nothing is left of it");
 }
 
 /* Descriptors that region_register must refuse. */
@@ -417,6 +461,7 @@ main(void)
 	test_region();
 	test_ring();
 	test_killed();
+	test_busy_caller();
 	test_register();
 	printf("1..%d\n", test_number);
 	return failures > 0;

@@ -243,6 +243,11 @@ TRUNCATE copy;
 INSERT INTO copy SELECT id, filler FROM big WHERE id <= 1000;
 SELECT count(*), count(DISTINCT filler) FROM copy;
 
+-- rows copied out of the receive buffers before they are looked at
+ALTER FOREIGN TABLE big OPTIONS (ADD read_in_place 'false');
+SELECT count(*), min(filler), max(length(filler)) FROM (SELECT * FROM big OFFSET 0) t;
+ALTER FOREIGN TABLE big OPTIONS (DROP read_in_place);
+
 -- what EXPLAIN shows
 EXPLAIN (VERBOSE, COSTS OFF) SELECT name FROM item WHERE id = 5;
 EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT name FROM item WHERE id = 5;

@@ -16,56 +16,81 @@
 
 #include "rdma_fdw/wire.h"
 
-/* The descriptor of column i; the batch has passed rf_batch_check or at least is long enough. */
-static inline void
-rf_batch_column(const void *batch, uint32_t i, RfBatchColumn *column)
+/*
+ * A batch may lie in memory that its sender can still write (a receive buffer: a peer's engine on
+ * the same host maps it, a device writes it). What decides where we read next is therefore loaded
+ * once, checked, and used as it was loaded. These loads are done exactly once: the compiler cannot
+ * go back to memory for a value that it believes was changed in a register.
+ */
+static inline uint8_t
+rf_load8(const uint8_t *from)
 {
-	memcpy(column, (const char *) batch + sizeof(RfBatchHeader) + (size_t) i * sizeof(RfBatchColumn),
-		   sizeof(RfBatchColumn));
+	uint8_t		value = *from;
+
+	__asm__ volatile("" : "+r"(value));
+	return value;
+}
+
+/* Needs no alignment. */
+static inline uint32_t
+rf_load32(const uint8_t *from)
+{
+	uint32_t	value;
+
+	memcpy(&value, from, sizeof(value));
+	__asm__ volatile("" : "+r"(value));
+	return value;
 }
 
 /*
- * NULL when header, descriptors, bitmaps and vectors all lie within `length` bytes at `batch`
- * (8-aligned), otherwise what is wrong, with the column's index (or UINT32_MAX) in *column. Values
- * behind offsets are not looked at.
+ * Copies a batch's header and column descriptors out, once, and checks the copies: NULL when
+ * bitmaps and vectors, as the copies describe them, all lie within `length` bytes at `batch`
+ * (8-aligned), otherwise what is wrong, with the column's index (or UINT32_MAX) in *column.
+ * `columns` takes column_count descriptors; another number of columns is wrong. Values behind
+ * offsets are not looked at.
  */
-extern const char *rf_batch_check(const void *batch, uint32_t length, uint32_t *column);
+extern const char *rf_batch_open(const void *batch, uint32_t length, uint32_t column_count,
+								 RfBatchHeader *header, RfBatchColumn *columns, uint32_t *column);
 
 static inline bool
 rf_batch_is_null(const uint8_t *nulls, uint32_t row)
 {
-	return (nulls[row >> 3] >> (row & 7)) & 1;
+	return (rf_load8(&nulls[row >> 3]) >> (row & 7)) & 1;
 }
 
 /*
- * Size of the varlena at `offset`, its header included; 0 when it does not lie within the batch, is
- * not aligned, or is of a kind that never travels (compressed, external, expanded). Little-endian
- * headers: bit 0 set = one-byte header, 0x01 alone = a toast pointer; low bits 00 = four-byte
- * header, 10 = compressed.
+ * Size of the varlena at `offset`, its header of *header bytes (1 or 4) included; 0 when it does not
+ * lie within the batch, is not aligned, or is of a kind that never travels (compressed, external,
+ * expanded). Little-endian headers: bit 0 set = one-byte header, 0x01 alone = a toast pointer; low
+ * bits 00 = four-byte header, 10 = compressed.
  */
 static inline uint32_t
-rf_batch_varlena_size(const uint8_t *batch, uint32_t length, uint32_t offset)
+rf_batch_varlena(const uint8_t *batch, uint32_t length, uint32_t offset, uint32_t *header)
 {
-	uint32_t	header;
+	uint32_t	word;
 	uint32_t	size;
 
 	if (offset >= length)
 		return 0;
-	if (batch[offset] & 1)
+	word = rf_load8(batch + offset);
+	if (word & 1)
 	{
-		size = batch[offset] >> 1;
+		*header = 1;
+		size = word >> 1;
 		return size != 0 && size <= length - offset ? size : 0;
 	}
 	if ((offset & 7) != 0 || length - offset < 4)
 		return 0;
-	memcpy(&header, batch + offset, 4);
-	size = header >> 2;
-	return (header & 2) == 0 && size >= 4 && size <= length - offset ? size : 0;
+	*header = 4;
+	word = rf_load32(batch + offset);
+	size = word >> 2;
+	return (word & 3) == 0 && size >= 4 && size <= length - offset ? size : 0;
 }
 
 /*
  * Bytes of the value of a BINARY or TEXT column at `offset`, with its length in *size; NULL when it
- * does not lie within the batch.
+ * does not lie within the batch. The NUL behind a text is only known to have been there: copy the
+ * value before calling anything that looks for it.
  */
 static inline const uint8_t *
 rf_batch_blob(const uint8_t *batch, uint32_t length, uint32_t offset, bool text, uint32_t *size)
@@ -76,8 +101,8 @@ rf_batch_blob(const uint8_t *batch, uint32_t length, uint32_t offset, bool text,
 	if ((offset & 3) != 0 || offset >= length || length - offset < 4)
 		return NULL;
 	have = length - offset - 4;
-	memcpy(&want, batch + offset, 4);
-	if (want > have || (text && (want == have || batch[offset + 4 + want] != 0)))
+	want = rf_load32(batch + offset);
+	if (want > have || (text && (want == have || rf_load8(batch + offset + 4 + want) != 0)))
 		return NULL;
 	*size = want;
 	return batch + offset + 4;
@@ -117,7 +142,8 @@ typedef struct RfImage
 
 /*
  * Do lengths and offsets inside a varlena stay inside it? `payload` lies behind the header,
- * whatever size that has; structures are aligned as if it had four bytes.
+ * whatever size that has; structures are aligned as if it had four bytes. Reads nothing outside
+ * `length` bytes, even if they change meanwhile.
  */
 extern bool rf_image_check(const RfImage *image, const uint8_t *payload, uint32_t length);
 
@@ -131,7 +157,7 @@ rf_image_is_numeric(const uint8_t *payload, uint32_t length)
 	 */
 	if (length < 2 || (length & 1) != 0)
 		return false;
-	return (payload[1] & 0x80) != 0 || length >= 4;
+	return (rf_load8(payload + 1) & 0x80) != 0 || length >= 4;
 }
 
 #endif

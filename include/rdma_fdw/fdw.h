@@ -43,6 +43,8 @@ typedef struct RfFetchOptions
 	int			receive_buffer_size;	/* bytes of each; -1: rdma_fdw.receive_buffer_size */
 	int			inline_limit;	/* bytes that may come inside libpq's answer; -1:
 								 * rdma_fdw.inline_limit; 0: never */
+	bool		read_in_place;	/* rows may point into receive buffers, which the data node's engine
+								 * could write; see batch/decode.c */
 } RfFetchOptions;
 
 /* Everything the planner wants to know from the options of one foreign table. */
@@ -123,7 +125,7 @@ typedef enum RfScanPrivateIndex
 	RF_SCAN_ATTRS,
 	/* OidList: type of each remote parameter; the data node is given their names */
 	RF_SCAN_PARAM_TYPES,
-	/* IntList: RfFetchOptions as fetch_size, receive_buffers, receive_buffer_size, inline_limit */
+	/* IntList: RfFetchOptions, made by rf_fetch_options_list() */
 	RF_SCAN_FETCH,
 	/* Float: rows the planner expects to cross the wire, for progress and for buffer choice */
 	RF_SCAN_ROWS,
@@ -153,6 +155,13 @@ rf_scan_param_types(ForeignScan *plan)
 	return (List *) list_nth(plan->fdw_private, RF_SCAN_PARAM_TYPES);
 }
 
+static inline List *
+rf_fetch_options_list(const RfFetchOptions *fetch)
+{
+	return list_make5_int(fetch->fetch_size, fetch->receive_buffers, fetch->receive_buffer_size,
+						  fetch->inline_limit, fetch->read_in_place);
+}
+
 static inline RfFetchOptions
 rf_scan_fetch_options(ForeignScan *plan)
 {
@@ -163,6 +172,7 @@ rf_scan_fetch_options(ForeignScan *plan)
 	fetch.receive_buffers = list_nth_int(values, 1);
 	fetch.receive_buffer_size = list_nth_int(values, 2);
 	fetch.inline_limit = list_nth_int(values, 3);
+	fetch.read_in_place = list_nth_int(values, 4) != 0;
 	return fetch;
 }
 

@@ -7,8 +7,21 @@
  *
  * Nothing that came over a wire is used before it was checked to lie within the batch, and a
  * column's kind must suit the reader's type: raw images are taken only for built-in types, so a
- * node cannot smuggle a local OID or an unchecked domain value in. Descriptors are copied when the
- * batch is loaded. All memory belongs to one backend.
+ * node cannot smuggle a local OID or an unchecked domain value in.
+ *
+ * A batch may be read in a receive buffer, which the peer's engine maps (same host) or its device
+ * can write: an honest peer leaves it alone until its credit comes back, a hostile or broken one may
+ * not. So header and descriptors are copied when the batch is loaded, and every offset, length and
+ * bit that says where to read is loaded once (rf_load8, rf_load32). Hence, whatever happens to the
+ * bytes meanwhile: this file and image.c read inside the batch only; by-value columns give some
+ * value of their type; fixed-length ones lie inside the batch; what travels converted goes through
+ * a private copy. What cannot be guaranteed: a varlena or a name is handed out where it lies, and
+ * the executor reads its header or looks for its end again. A peer that changes it after the check
+ * here leads that code astray. Reading in place therefore trusts the peer's engine, which has
+ * proved a token that an authenticated session carried; who does not trust it turns the option
+ * read_in_place off and has each batch copied to private memory before it is loaded.
+ *
+ * All other memory belongs to one backend.
  */
 #include "postgres.h"
 
@@ -76,11 +89,12 @@ struct RfDecoder
 	int			column_count;
 	DecodeColumn *columns;
 	DecodeType *types;
+	RfBatchColumn *descriptors; /* the loaded batch's, copied */
 
 	int			natts;
 	bool	   *filled;			/* natts long: some column fills it */
 	const char *source;
-	StringInfoData wire;		/* a value for a receive function, which may scribble on it */
+	StringInfoData wire;		/* a value being converted: private, NUL-terminated */
 	uint8	   *copy;			/* of a batch that came unaligned */
 	MemoryContext context;
 	MemoryContext scratch;		/* converted values, until the next load */
@@ -177,6 +191,7 @@ rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums, c
 	decoder->column_count = column_count;
 	decoder->columns = palloc0(sizeof(DecodeColumn) * Max(column_count, 1));
 	decoder->types = palloc0(sizeof(DecodeType) * Max(column_count, 1));
+	decoder->descriptors = palloc0(sizeof(RfBatchColumn) * Max(column_count, 1));
 	decoder->natts = desc->natts;
 	decoder->filled = palloc0(sizeof(bool) * Max(desc->natts, 1));
 	decoder->source = pstrdup(source);
@@ -285,7 +300,7 @@ rf_decoder_load(RfDecoder *decoder, const void *batch, uint32 length)
 {
 	RfBatchHeader header;
 	const char *problem;
-	uint32		column;
+	uint32_t	column;
 
 	decoder->row = decoder->rows = 0;
 	MemoryContextReset(decoder->scratch);
@@ -298,27 +313,14 @@ rf_decoder_load(RfDecoder *decoder, const void *batch, uint32 length)
 		memcpy(decoder->copy, batch, length);
 		batch = decoder->copy;
 	}
-	problem = rf_batch_check(batch, length, &column);
+	problem = rf_batch_open(batch, length, decoder->column_count, &header, decoder->descriptors, &column);
 	if (problem != NULL)
 		bad_batch(decoder, column, problem);
-	memcpy(&header, batch, sizeof(header));
-	if (header.column_count != decoder->column_count)
-		bad_batch(decoder, PG_UINT32_MAX, "it has another number of columns than was asked for");
 
 	decoder->base = batch;
 	decoder->length = length;
 	for (int i = 0; i < decoder->column_count; i++)
-	{
-		RfBatchColumn descriptor;
-
-		rf_batch_column(batch, i, &descriptor);
-		/* Checked again on the copy that is used: the memory is shared with the network. */
-		if (descriptor.data_offset + (uint64) header.row_count * descriptor.width > length ||
-			descriptor.data_offset % 8 != 0 ||
-			descriptor.nulls_offset + ((uint64) header.row_count + 7) / 8 > length)
-			bad_batch(decoder, i, "it changed while it was read");
-		prepare_column(decoder, i, &descriptor);
-	}
+		prepare_column(decoder, i, &decoder->descriptors[i]);
 	decoder->rows = header.row_count;
 	decoder->fresh = true;
 }
@@ -368,6 +370,13 @@ receive_as_server(RfDecoder *decoder, DecodeType *type)
 	return result;
 }
 
+/* The entry of an offset column. Vectors are 8-aligned. */
+static inline uint32
+vector_offset(const uint8 *vector, uint32 row)
+{
+	return rf_load32(vector + (size_t) row * sizeof(uint32));
+}
+
 /*
  * A value that travelled converted. NULLs go through the functions of domains only: these may
  * refuse them.
@@ -376,7 +385,7 @@ static pg_noinline Datum
 convert(RfDecoder *decoder, int i, uint32 row)
 {
 	DecodeType *type = &decoder->types[i];
-	uint32		offset = ((const uint32 *) decoder->columns[i].vector)[row];
+	uint32		offset = vector_offset(decoder->columns[i].vector, row);
 	ErrorContextCallback callback = {error_context_stack, conversion_error_context, decoder};
 	MemoryContext caller;
 	const uint8 *bytes;
@@ -391,25 +400,18 @@ convert(RfDecoder *decoder, int i, uint32 row)
 
 	decoder->current = i;
 	error_context_stack = &callback;
+	caller = MemoryContextSwitchTo(decoder->context);
+	if (decoder->wire.data == NULL)
+		initStringInfo(&decoder->wire);
+	resetStringInfo(&decoder->wire);
+	appendBinaryStringInfo(&decoder->wire, (const char *) bytes, size);
+	MemoryContextSwitchTo(decoder->scratch);
 	if (type->kind == RF_COLUMN_TEXT)
-	{
-		caller = MemoryContextSwitchTo(decoder->scratch);
-		result = InputFunctionCall(&type->input, unconstify(char *, (const char *) bytes),
-								   type->input_param, type->typmod);
-	}
+		result = InputFunctionCall(&type->input, decoder->wire.data, type->input_param, type->typmod);
+	else if (pg_get_client_encoding() == GetDatabaseEncoding())
+		result = receive_value(decoder, type);
 	else
-	{
-		caller = MemoryContextSwitchTo(decoder->context);
-		if (decoder->wire.data == NULL)
-			initStringInfo(&decoder->wire);
-		resetStringInfo(&decoder->wire);
-		appendBinaryStringInfo(&decoder->wire, (const char *) bytes, size);
-		MemoryContextSwitchTo(decoder->scratch);
-		if (pg_get_client_encoding() == GetDatabaseEncoding())
-			result = receive_value(decoder, type);
-		else
-			result = receive_as_server(decoder, type);
-	}
+		result = receive_as_server(decoder, type);
 	MemoryContextSwitchTo(caller);
 	error_context_stack = callback.previous;
 	return result;
@@ -443,13 +445,12 @@ static pg_noinline Datum
 structured_value(RfDecoder *decoder, const DecodeColumn *column, uint32 offset)
 {
 	DecodeType *type = &decoder->types[column - decoder->columns];
-	uint32		size = rf_batch_varlena_size(decoder->base, decoder->length, offset);
-	const uint8 *value = decoder->base + offset;
 	uint32		header;
+	uint32		size = rf_batch_varlena(decoder->base, decoder->length, offset, &header);
+	const uint8 *value = decoder->base + offset;
 
 	if (size == 0)
 		bad_value(decoder, column);
-	header = *value & 1 ? VARHDRSZ_SHORT : VARHDRSZ;
 	if ((header == VARHDRSZ_SHORT && !type->short_headers) ||
 		!rf_image_check(&type->image, value + header, size - header))
 		bad_value(decoder, column);
@@ -516,26 +517,27 @@ rf_decoder_next(RfDecoder *decoder, Datum *values, bool *isnull)
 				break;
 			case OP_VARLENA:
 				{
-					uint32		offset = ((const uint32 *) vector)[row];
+					uint32		offset = vector_offset(vector, row);
+					uint32		header;
 
-					if (rf_batch_varlena_size(decoder->base, decoder->length, offset) == 0)
+					if (rf_batch_varlena(decoder->base, decoder->length, offset, &header) == 0)
 						bad_value(decoder, column);
 					*value = PointerGetDatum(decoder->base + offset);
 					break;
 				}
 			case OP_NUMERIC:
 				{
-					uint32		offset = ((const uint32 *) vector)[row];
-					uint32		size = rf_batch_varlena_size(decoder->base, decoder->length, offset);
-					uint32		header = size != 0 && (decoder->base[offset] & 1) ? VARHDRSZ_SHORT : VARHDRSZ;
+					uint32		offset = vector_offset(vector, row);
+					uint32		header;
+					uint32		size = rf_batch_varlena(decoder->base, decoder->length, offset, &header);
 
-					if (size < header || !rf_image_is_numeric(decoder->base + offset + header, size - header))
+					if (size == 0 || !rf_image_is_numeric(decoder->base + offset + header, size - header))
 						bad_value(decoder, column);
 					*value = PointerGetDatum(decoder->base + offset);
 					break;
 				}
 			case OP_IMAGE:
-				*value = structured_value(decoder, column, ((const uint32 *) vector)[row]);
+				*value = structured_value(decoder, column, vector_offset(vector, row));
 				break;
 			case OP_CONVERTED:
 				*value = convert(decoder, column - decoder->columns, row);

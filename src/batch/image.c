@@ -26,13 +26,17 @@ typedef struct Bytes
 	uint32_t	length;			/* with the four-byte header: offsets are below it */
 } Bytes;
 
+/* The bytes may change while they are looked at: what is checked is what these return, once. */
 static inline uint32_t
 get32(const Bytes *bytes, uint64_t offset)
 {
-	uint32_t	value;
+	return rf_load32(bytes->payload + offset - HEADER);
+}
 
-	memcpy(&value, bytes->payload + offset - HEADER, sizeof(value));
-	return value;
+static inline uint8_t
+get8(const Bytes *bytes, uint64_t offset)
+{
+	return rf_load8(bytes->payload + offset - HEADER);
 }
 
 static inline uint64_t
@@ -52,6 +56,7 @@ pass_element(const RfImage *image, const Bytes *bytes, uint64_t *offset, uint64_
 	uint64_t	at = *offset;
 	uint32_t	header_size;
 	uint32_t	size;
+	uint8_t		byte;
 
 	if (image->element_length > 0)
 	{
@@ -61,14 +66,15 @@ pass_element(const RfImage *image, const Bytes *bytes, uint64_t *offset, uint64_
 	}
 	if (at >= end)
 		return false;
-	if (!first && bytes->payload[at - HEADER] == 0)
+	if (!first && get8(bytes, at) == 0)
 		at = align_up(at, image->element_align);
 	if (at >= end)
 		return false;
-	if (bytes->payload[at - HEADER] & 1)
+	byte = get8(bytes, at);
+	if (byte & 1)
 	{
 		header_size = 1;
-		size = bytes->payload[at - HEADER] >> 1;
+		size = byte >> 1;
 	}
 	else
 	{
@@ -77,7 +83,7 @@ pass_element(const RfImage *image, const Bytes *bytes, uint64_t *offset, uint64_
 		if (end - at < HEADER || at % 4 != 0)
 			return false;
 		header = get32(bytes, at);
-		if (header & 2)
+		if (header & 3)
 			return false;
 		header_size = HEADER;
 		size = header >> 2;
@@ -138,7 +144,7 @@ is_array(const RfImage *image, const Bytes *bytes)
 	for (uint64_t i = 0; i < items; i++)
 	{
 		/* Here a set bit is a value. */
-		if (nulls != 0 && ((bytes->payload[nulls - HEADER + i / 8] >> (i % 8)) & 1) == 0)
+		if (nulls != 0 && ((get8(bytes, nulls + i / 8) >> (i % 8)) & 1) == 0)
 			continue;
 		if (!pass_element(image, bytes, &offset, bytes->length, false))
 			return false;
@@ -171,7 +177,7 @@ is_range(const RfImage *image, const Bytes *bytes)
 {
 	if (bytes->length < 9 || get32(bytes, 4) != image->type)
 		return false;
-	return has_bounds(image, bytes, 8, bytes->length - 1, bytes->payload[bytes->length - 1 - HEADER]);
+	return has_bounds(image, bytes, 8, bytes->length - 1, get8(bytes, bytes->length - 1));
 }
 
 static bool
@@ -209,7 +215,7 @@ is_multirange(const RfImage *image, const Bytes *bytes)
 		 * Bounds begin aligned; a fixed-length or four-byte-header lower bound is read right there.
 		 */
 		if (offset > bytes->length || (start + offset) % (image->element_length > 0 ? image->element_align : 1) != 0 ||
-			!has_bounds(image, bytes, start + offset, bytes->length, bytes->payload[flags + i - HEADER]))
+			!has_bounds(image, bytes, start + offset, bytes->length, get8(bytes, flags + i)))
 			return false;
 	}
 	return true;
@@ -304,12 +310,12 @@ is_tsvector(const Bytes *bytes)
 			return false;
 		if (entry & 1)
 		{
-			uint16_t	positions;
+			uint32_t	positions;
 
 			end = strings + align_up(end - strings, 2);
 			if (end + 2 > bytes->length)
 				return false;
-			memcpy(&positions, bytes->payload + end - HEADER, 2);
+			positions = get8(bytes, end) | get8(bytes, end + 1) << 8;
 			if (positions == 0 || end + 2 + 2 * (uint64_t) positions > bytes->length)
 				return false;
 		}
@@ -335,12 +341,12 @@ is_inet(const Bytes *bytes)
 
 	if (bytes->length < HEADER + 2)
 		return false;
-	switch (bytes->payload[0])
+	switch (get8(bytes, HEADER))
 	{
 		case 2:
-			return address == 4 && bytes->payload[1] <= 32;
+			return address == 4 && get8(bytes, HEADER + 1) <= 32;
 		case 3:
-			return address == 16 && bytes->payload[1] <= 128;
+			return address == 16 && get8(bytes, HEADER + 1) <= 128;
 		default:
 			return false;
 	}

@@ -88,6 +88,7 @@ static const OptionDef own_options[] = {
 	{"receive_buffer_size", ON_SERVER | ON_TABLE, KIND_BYTES,
 	RF_RECEIVE_BUFFER_SIZE_MIN, RF_RECEIVE_BUFFER_SIZE_MAX},
 	{"inline_limit", ON_SERVER | ON_TABLE, KIND_BYTES, 0, RF_INLINE_LIMIT_MAX},
+	{"read_in_place", ON_SERVER | ON_TABLE, KIND_BOOL},
 };
 
 /* own_options and libpq's in one array; built once per backend and kept */
@@ -433,6 +434,8 @@ apply_options(List *options, RfTableOptions *opts)
 		else if (strcmp(name, "inline_limit") == 0)
 			opts->fetch.inline_limit = parse_bytes(defGetString(def),
 												   find_option(name, ON_TABLE));
+		else if (strcmp(name, "read_in_place") == 0)
+			opts->fetch.read_in_place = defGetBoolean(def);
 	}
 }
 
@@ -447,6 +450,7 @@ rf_table_options(ForeignTable *table, ForeignServer *server, RfTableOptions *opt
 	opts->fetch.receive_buffers = -1;
 	opts->fetch.receive_buffer_size = -1;
 	opts->fetch.inline_limit = -1;
+	opts->fetch.read_in_place = true;
 
 	apply_options(server->options, opts);
 	apply_options(table->options, opts);

@@ -367,7 +367,8 @@ start_stream(ForeignScanState *node, RfScanState *state)
  * May rows point into receive buffers? Not if something else may use the session while one is held: then the stream must be stored
  * away, which frees its buffers, but rows that upper nodes still hold would lose what they point to. That can be another scan of the
  * same server in this plan, a function of the user's, a trigger, or whatever a client does between two portions of a cursor. Rows that
- * are passed by value point to nothing. When in doubt batches are copied, at the speed of memcpy.
+ * are passed by value point to nothing. When in doubt, or when the data node's engine is not trusted to leave a buffer alone while it
+ * is read (option read_in_place), batches are copied, at the speed of memcpy.
  */
 static bool
 rows_may_stay_in_place(RfScanState *state)
@@ -378,7 +379,7 @@ rows_may_stay_in_place(RfScanState *state)
 
 	if (state->by_value)
 		return true;
-	if (state->fetch.receive_buffers == 1 || whole_run != state->estate ||
+	if (!state->fetch.read_in_place || state->fetch.receive_buffers == 1 || whole_run != state->estate ||
 		plan == NULL || plan->commandType != CMD_SELECT || plan->hasModifyingCTE || plan->rowMarks != NIL)
 		return false;
 

@@ -200,7 +200,6 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid,
 				   ForeignPath *best_path, List *tlist, List *scan_clauses, Plan *outer_plan)
 {
 	RfRelInfo  *info = (RfRelInfo *) baserel->fdw_private;
-	RfFetchOptions *fetch = &info->opts.fetch;
 	List	   *remote_exprs = NIL;
 	List	   *local_exprs = NIL;
 	List	   *fdw_private = NIL;
@@ -235,9 +234,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid,
 	fdw_private = lappend(fdw_private, makeString(query.sql));
 	fdw_private = lappend(fdw_private, query.retrieved_attrs);
 	fdw_private = lappend(fdw_private, query.param_types);
-	fdw_private = lappend(fdw_private,
-						  list_make4_int(fetch->fetch_size, fetch->receive_buffers,
-										 fetch->receive_buffer_size, fetch->inline_limit));
+	fdw_private = lappend(fdw_private, rf_fetch_options_list(&info->opts.fetch));
 	fdw_private = lappend(fdw_private, makeFloat(psprintf("%.0f", info->retrieved_rows)));
 	fdw_private = lappend(fdw_private, makeBoolean(locking != NULL));
 	fdw_private = lappend(fdw_private, makeString(info->relation_name));

@@ -4,6 +4,7 @@
 #   make install          install it there
 #   make check            install what the tests need (install-deps), then run all of them; ends with "N passed, N failed"
 #   make check-unit, check-sql, check-sql_tcp, check-isolation, check-tap, check-roce    one group;
+#   make check-versions   SQL and isolation tests on PostgreSQL 17 and 18, and with data nodes of those
 #                         TESTS='01_a 02_b' only those, PROVIDER=soft_tcp over another provider
 #   make demo [SCALE=0.1] a coordinator and two data nodes with data in them, and a tour; make demo-stop removes them
 #   make bench-scan [SF=1]
@@ -39,9 +40,11 @@ $(OBJS): $(wildcard $(srcdir)/include/rdma_fdw/*.h $(srcdir)/src/*/*.h)
 
 export PG_CONFIG PROVIDER TESTS SCALE SF
 groups = unit sql sql_tcp isolation tap roce
+# Not in `make check`: other majors of PostgreSQL, in folders of other Debian suites (needs root and the network).
+extra_groups = versions
 run_check = $(srcdir)/test/run_check.sh
 
-.PHONY: $(filter-out check-%,$(own)) $(groups:%=check-%)
+.PHONY: $(filter-out check-%,$(own)) $(groups:%=check-%) $(extra_groups:%=check-%)
 
 install-deps:
 	@$(srcdir)/test/install_deps.sh
@@ -51,7 +54,7 @@ check: install-deps
 	@$(run_check) $(groups)
 endif
 
-$(groups:%=check-%): install-deps
+$(groups:%=check-%) $(extra_groups:%=check-%): install-deps
 	@$(run_check) $(@:check-%=%)
 
 demo: install-deps

@@ -304,7 +304,9 @@ CREATE VIEW owners AS SELECT id FROM plain WHERE id = 1;
 GRANT SELECT ON plain, owners TO regress_rdma_reader;
 SET ROLE regress_rdma_reader;
 SELECT * FROM owners;
+\set VERBOSITY sqlstate
 SELECT id FROM plain WHERE id = 1;
+\set VERBOSITY default
 RESET ROLE;
 
 SET client_min_messages = warning;

@@ -29,6 +29,15 @@ CREATE FOREIGN TABLE ft (
   SERVER push_srv OPTIONS (schema_name 'push_remote', table_name 'T 1');
 ALTER FOREIGN TABLE ft DROP COLUMN gone;
 
+-- Only what is sent.
+CREATE FUNCTION remote_sql(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+  FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
+    RETURN QUERY SELECT btrim(line) WHERE line ~ 'Remote SQL: ';
+  END LOOP;
+END $$;
+
 -- Prints Remote SQL and Filter of every foreign scan of a query, and checks that the rows are those of the table itself.
 CREATE FUNCTION pushed(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text; diff bigint; own text := replace(query, ' ft', ' ft_here');
@@ -173,9 +182,10 @@ DEALLOCATE p2;
 EXPLAIN (VERBOSE, COSTS OFF)
   SELECT x, (SELECT count(*) FROM ft WHERE c1 <= x AND c2 = x AND c3 > 'a' || y) FROM (VALUES (3, 'b'), (4, 'c')) v(x, y);
 SELECT x, (SELECT count(*) FROM ft WHERE c1 <= x AND c2 = x) FROM generate_series(3, 6) x;
-EXPLAIN (VERBOSE, COSTS OFF) SELECT c1 FROM ft WHERE c1 = (SELECT max(c2) FROM ft_here);
+-- plans that differ between majors: only what the other side is asked
+SELECT remote_sql('SELECT c1 FROM ft WHERE c1 = (SELECT max(c2) FROM ft_here)');
 SELECT c1 FROM ft WHERE c1 = (SELECT max(c2) FROM ft_here);
-EXPLAIN (VERBOSE, COSTS OFF) SELECT c1 FROM ft WHERE c2 IN (SELECT c2 FROM ft_here h WHERE h.c1 = ft.c1 AND random() >= 0) AND c1 < 4;
+SELECT remote_sql('SELECT c1 FROM ft WHERE c2 IN (SELECT c2 FROM ft_here h WHERE h.c1 = ft.c1 AND random() >= 0) AND c1 < 4');
 SELECT c1 FROM ft WHERE c2 IN (SELECT c2 FROM ft_here h WHERE h.c1 = ft.c1 AND random() >= 0) AND c1 < 4 ORDER BY 1;
 -- lateral
 SELECT x, l.* FROM generate_series(1, 3) x, LATERAL (SELECT c1, c3 FROM ft WHERE c1 = x * 100 OFFSET 0) l;
@@ -187,7 +197,7 @@ INSERT INTO few VALUES (5, '00005'), (5, '00006'), (77, '00077'), (2000, NULL);
 ANALYZE few;
 INSERT INTO push_remote."T 1" ("C 1", c2) SELECT i, i % 10 FROM generate_series(1001, 50000) i;
 ANALYZE push_remote."T 1";
-EXPLAIN (VERBOSE, COSTS OFF) SELECT few.*, ft.c3 FROM few JOIN ft ON ft.c1 = few.id;
+SELECT replace(remote_sql('SELECT few.*, ft.c3 FROM few JOIN ft ON ft.c1 = few.id'), '($1 = "C 1")', '("C 1" = $1)');
 SELECT few.*, ft.c3 FROM few JOIN ft ON ft.c1 = few.id ORDER BY 1, 2;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT few.*, ft.c3 FROM few LEFT JOIN ft ON ft.c1 = few.id + 1 AND ft.c3 > few.word;
 SELECT few.*, ft.c3 FROM few LEFT JOIN ft ON ft.c1 = few.id + 1 AND ft.c3 > few.word ORDER BY 1, 2;

@@ -126,7 +126,9 @@ RESET ROLE;
 -- no mapping at all
 DROP USER MAPPING FOR regress_plain41 SERVER err41;
 SET ROLE regress_plain41;
+\set VERBOSITY sqlstate
 SELECT count(*) FROM big;
+\set VERBOSITY default
 RESET ROLE;
 -- a mapping for everybody does not let everybody use a superuser's connection
 DROP USER MAPPING FOR CURRENT_USER SERVER err41;

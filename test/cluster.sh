@@ -14,7 +14,8 @@
 #   RF_START_TIMEOUT         seconds until a cluster has to be up (60); an emulated machine needs more
 #
 # PostgreSQL refuses to run as root: root's clusters belong to RF_USER (default postgres), anybody else's to themselves.
-# RF_PREFIX names a copy made by tmp_install.sh (its bin/ is used), otherwise RF_BINDIR names the programs.
+# RF_PREFIX names a copy made by tmp_install.sh (its bin/ is used), otherwise RF_BINDIR names the programs;
+# RF_BINDIR_NAME those of one cluster, which may be of another major.
 # Sockets and TCP are on the loopback interface only.
 
 RF_USER=${RF_USER:-postgres}
@@ -65,6 +66,13 @@ rf_free_port()
 		print $s->sockport, "\n";'
 }
 
+# Programs of the cluster NAME: RF_BINDIR_NAME, so that clusters of several majors can be mixed, or RF_BINDIR.
+rf_bindir()
+{
+	local variable=RF_BINDIR_$1
+	printf '%s\n' "${!variable:-$RF_BINDIR}"
+}
+
 rf_port() { cat "$RF_ROOT/$1.port"; }
 rf_log() { printf '%s\n' "$RF_ROOT/$1.log"; }
 rf_pid() { rf_run head -n 1 "$RF_ROOT/$1/postmaster.pid"; }
@@ -98,7 +106,7 @@ rf_create()
 	if [ -n "${RF_TEMPLATE:-}" ]; then
 		rf_run cp -r "$RF_TEMPLATE/." "$data/" && rf_run chmod 700 "$data" || rf_die "cluster.sh: cannot copy $RF_TEMPLATE"
 	else
-		rf_run "$RF_BINDIR/initdb" -D "$data" -U postgres -E UTF8 --locale=C --no-sync --no-instructions \
+		rf_run "$(rf_bindir "$name")/initdb" -D "$data" -U postgres -E UTF8 --locale=C --no-sync --no-instructions \
 			--auth-local=trust --auth-host="$hba" --pwfile="$RF_ROOT/$name.password" >/dev/null ||
 			rf_die "cluster.sh: initdb of $name failed"
 	fi
@@ -133,7 +141,7 @@ rf_start()
 		port=$(rf_free_port)
 		printf 'port = %s\n' "$port" | rf_run tee "$data/port.conf" >/dev/null
 		printf '%s\n' "$port" | rf_run tee "$RF_ROOT/$name.port" >/dev/null
-		if rf_run "$RF_BINDIR/pg_ctl" -D "$data" -l "$log" -w -t "${RF_START_TIMEOUT:-60}" -s start >/dev/null 2>&1 </dev/null; then
+		if rf_run "$(rf_bindir "$name")/pg_ctl" -D "$data" -l "$log" -w -t "${RF_START_TIMEOUT:-60}" -s start >/dev/null 2>&1 </dev/null; then
 			RF_CLUSTERS+=("$name")
 			return 0
 		fi
@@ -156,12 +164,12 @@ rf_sql() { rf_psql "$1" -qAtc "$2" </dev/null; }
 rf_stop()
 {
 	[ ! -e "$RF_ROOT/$1/postmaster.pid" ] ||
-		rf_run "$RF_BINDIR/pg_ctl" -D "$RF_ROOT/$1" -m "${2:-immediate}" -w -t 120 -s stop >/dev/null 2>&1 || true
+		rf_run "$(rf_bindir "$1")/pg_ctl" -D "$RF_ROOT/$1" -m "${2:-immediate}" -w -t 120 -s stop >/dev/null 2>&1 || true
 }
 
 rf_restart()
 {
-	rf_run "$RF_BINDIR/pg_ctl" -D "$RF_ROOT/$1" -l "$RF_ROOT/$1.log" -m fast -w -t "${RF_START_TIMEOUT:-60}" -s restart >/dev/null 2>&1 </dev/null ||
+	rf_run "$(rf_bindir "$1")/pg_ctl" -D "$RF_ROOT/$1" -l "$RF_ROOT/$1.log" -m fast -w -t "${RF_START_TIMEOUT:-60}" -s restart >/dev/null 2>&1 </dev/null ||
 		{ tail -n 20 "$RF_ROOT/$1.log" >&2; rf_die "cluster.sh: cluster $1 did not restart; its log is above"; }
 }
 

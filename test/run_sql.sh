@@ -4,7 +4,7 @@
 set -uo pipefail
 . "$(dirname "$0")/run_common.sh"
 
-group=sql_${PROVIDER:-auto}
+group=${RF_GROUP:-sql_${PROVIDER:-auto}}
 work=$RF_WORK/$group
 tests=()
 for file in "$RF_TREE"/sql/[0-9]*.sql; do

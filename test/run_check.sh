@@ -7,6 +7,7 @@
 #
 #   RF_WORK    the folder (default: a new one in /tmp)         RF_PREFIX  an existing copy made by tmp_install.sh
 #   PROVIDER   auto, verbs, soft, soft_shm or soft_tcp, for the groups that run SQL
+#   SETTINGS   more settings for their clusters, as "K=V K=V" (groups sql, sql_tcp and isolation)
 #   PG_CONFIG  which PostgreSQL to build and run with
 set -uo pipefail
 

@@ -28,6 +28,9 @@ rf_start_trio()
 {
 	local name settings
 	mapfile -t settings < <(rf_provider_settings)
+	# More of them, for all clusters: SETTINGS="rdma_fdw.engine_lanes=4 ..."
+	# shellcheck disable=SC2206
+	settings+=(${SETTINGS:-})
 	rf_init "$1"
 	for name in coord n1 n2; do
 		rf_start "$name" timezone=America/Los_Angeles shared_buffers=64MB max_connections=50 log_min_messages=log \

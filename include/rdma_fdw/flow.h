@@ -38,11 +38,12 @@ typedef enum RfFlowRole
  *   FREE -> CLAIMED             backend: takes the entry, fills in identity and geometry
  *   CLAIMED -> LISTENING        consumer backend: a producer with the right key may open it. No buffers yet, no engine involved
  *   CLAIMED -> OPENING          producer backend: asks its engine to open (and rings the engine's main thread)
- *   LISTENING -> OPEN           consumer's engine (main thread), on OPEN: buffers assigned, lane attached
- *   OPENING -> OPEN | FAILED    producer's engine, on OPENED | OPEN_FAILED, lost peer, buffer_wait over
+ *   LISTENING <-> OPENING       consumer's engine (main thread): holds the entry while it looks at it, see life.c
+ *   OPENING -> OPEN             engine: buffers and lane are assigned; producer: OPENED came; consumer: OPEN with its key came
+ *   OPENING -> FAILED           engine: OPEN_FAILED came, peer lost (one that was stopped or cut off says nothing over libpq either), buffer_wait
+ *                               over; `error` is set before
  *   OPEN -> FAILED              engine: peer lost, protocol error; `error` is set before
- *   LISTENING -> FAILED         engine: peer lost (a peer that was stopped or cut off says nothing over libpq either)
- *   LISTENING -> FREE           consumer backend: nothing ever came (CAS; loses against the engine's LISTENING -> OPEN)
+ *   LISTENING -> FREE           consumer backend: nothing ever came
  *   OPENING, OPEN, FAILED -> CLOSING   backend: done with it, for whatever reason; will not touch it or its buffers again
  *   CLOSING -> FREE             engine: END sent and received or the connection is gone; buffers returned
  */
@@ -151,9 +152,9 @@ typedef struct RfFlow
 /* ---------- lanes, as shared memory sees them ---------- */
 
 /*
- * Doorbell ring: a multi-producer, single-consumer ring of flow indexes. A flow is in at most one entry of each lane's ring (RfFlow.queued), so
- * a ring of RF_MAX_FLOWS never fills. In two rings it is when its entry got a new life on another lane before the old one took it out. The lane sets `asleep`, re-checks everything, then blocks; whoever rings and sees it writes `wake_fd`,
- * an eventfd made before fork.
+ * Doorbell ring: a multi-producer, single-consumer ring of flow indexes. A flow is in at most one place of each lane's ring (RfFlow.queued), so it
+ * never fills; in two rings it is when its entry got a new life on another lane before the old one took it out (ring.c). The lane sets
+ * `asleep`, re-checks everything, then blocks; whoever rings and sees it writes `wake_fd`, an eventfd made before fork.
  */
 typedef struct RfLane
 {
@@ -283,8 +284,25 @@ extern RfShared *rf_shared;		/* NULL when not in shared_preload_libraries */
 /* Put a flow into its lane's ring and wake the lane if it sleeps. Any thread or process. (src/flow/ring.c, plain C) */
 extern void rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index);
 
-/* Lane: take the next rung flow, clearing its `queued` word first; false when there is none. */
+/* Wake a lane that sleeps. What it shall see was stored before. */
+extern void rf_lane_wake(RfLane *lane);
+
+/* Lane: take the next rung flow, clearing its bit of the `queued` word first; false when there is none. */
 extern bool rf_lane_take(RfLane *lane, RfFlow *flows, uint32_t *flow_index);
+
+/* ---------- states that both sides change (src/flow/life.c, plain C) ---------- */
+
+/* Engine's main thread: LISTENING -> OPENING. True: the entry keeps its owner until it is OPEN, FAILED or let go. */
+extern bool rf_flow_hold(RfFlow *flow);
+
+/* Back to LISTENING; FREE when its backend has left meanwhile. Only before it got buffers. */
+extern void rf_flow_let_go(RfFlow *flow);
+
+/*
+ * Backend: done with the entry, which is not its own any more. Returns the state it had, and the lane to ring when that was OPEN or FAILED. After
+ * OPENING and FAILED the engine's main thread has to be woken.
+ */
+extern RfFlowState rf_flow_leave(RfFlow *flow, uint32_t *lane);
 
 /* ---------- slots, as one backend sees them (src/flow/slots.c, plain C) ---------- */
 

@@ -82,8 +82,7 @@ static void
 wake_lane(RfLaneThread *lane)
 {
 	atomic_store(&lane->pending, 1);
-	if (atomic_load(&lane->lane->asleep) != 0 && atomic_exchange(&lane->lane->asleep, 0) != 0)
-		wake_fd(lane->lane->wake_fd);
+	rf_lane_wake(lane->lane);
 }
 
 static void
@@ -235,16 +234,16 @@ rf_lane_lost(RfLaneThread *lane, int peer, const RfError *error)
 }
 
 /*
- * Commands that are there now. Not those that come meanwhile: a connection that is added again after a drop must belong to a later round
+ * Commands that are there now; false when there are none. Not those that come meanwhile: a connection that is added again after a drop must belong to a later round
  * than the old one's last completions.
  */
-static void
+static bool
 run_commands(RfLaneThread *lane)
 {
 	uint64_t	end;
 
 	if (atomic_load(&lane->pending) == 0)
-		return;
+		return false;
 	pthread_mutex_lock(&lane->lock);
 	atomic_store(&lane->pending, 0);
 	end = lane->command_head;
@@ -274,6 +273,7 @@ run_commands(RfLaneThread *lane)
 		pthread_mutex_lock(&lane->lock);
 	}
 	pthread_mutex_unlock(&lane->lock);
+	return true;
 }
 
 /* ---------- chains ---------- */
@@ -481,6 +481,7 @@ run_round(RfLaneThread *lane)
 	int			count;
 	uint32_t	flow;
 	uint32_t	taken = 0;
+	bool		commanded;
 
 	lane->round++;
 	count = lane->config.provider->cq_poll(lane->cq, lane->wcs, (int) rf_polling_batch(&lane->polling));
@@ -494,7 +495,7 @@ run_round(RfLaneThread *lane)
 	 * After the poll: a flow was attached, and a connection added, before the peer was told of it, so the command of
 	 * whatever a completion names is there by now.
 	 */
-	run_commands(lane);
+	commanded = run_commands(lane);
 	for (int i = 0; i < count; i++)
 		handle_completion(lane, &lane->wcs[i]);
 
@@ -508,7 +509,7 @@ run_round(RfLaneThread *lane)
 	}
 
 	post_chains(lane);
-	return count > 0 || taken > 0;
+	return count > 0 || taken > 0 || commanded;
 }
 
 /* Sleep until something happens. Everything that may happen after the checks here writes one of the two descriptors. */
@@ -665,7 +666,7 @@ rf_lane_stop(RfLaneThread *lane)
 	atomic_store(&lane->stop, true);
 	wake_lane(lane);
 	pthread_join(lane->thread, NULL);
-	run_commands(lane);			/* a queue pair that was added last is ours to destroy */
+	(void) run_commands(lane);	/* a queue pair that was added last is ours to destroy */
 	for (int peer = 0; peer < RF_MAX_PEERS; peer++)
 	{
 		LaneConnection *connection = &lane->connections[peer];

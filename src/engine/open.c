@@ -19,6 +19,8 @@ static void try_consumer(uint32_t index);
 static void try_producer(uint32_t index);
 static void forget_stale(uint32_t index);
 
+static const char reader_gone[] = "the reader does not wait for this stream any more";
+
 static RfConnection *
 connection_up(int peer)
 {
@@ -56,7 +58,10 @@ free_flow(uint32_t index)
 	atomic_store(&flow->state, RF_FLOW_FREE);
 }
 
-/* From a state that waits for the engine to FAILED; a backend that was faster is CLOSING and knows. */
+/*
+ * To FAILED from a state in which the entry cannot change its owner: OPENING (also a listening entry that is held) or OPEN. False when it is not
+ * in that state; a backend that was faster is CLOSING and knows.
+ */
 static bool
 fail_flow(uint32_t index, RfFlowState from, const RfError *error)
 {
@@ -160,7 +165,14 @@ try_producer(uint32_t index)
 	uint32_t	expected = RF_FLOW_OPENING;
 
 	memset(&error, 0, sizeof(error));
+
+	/* All of it before OPEN and FAILED: whoever sees these and leaves rings flow->lane. */
 	flow->buffers = NULL;
+	flow->slot_count = work->opened.slot_count;
+	flow->slot_size = work->opened.slot_size;
+	flow->remote_addr = work->opened.remote_addr;
+	flow->remote_rkey = work->opened.rkey;
+	flow->lane = work->lane;
 	if (atomic_load(&flow->state) == RF_FLOW_OPENING)
 	{
 		switch (rf_pool_take(rf_engine->pool, work->peer, connection->domain,
@@ -184,11 +196,6 @@ try_producer(uint32_t index)
 				break;
 		}
 	}
-	flow->slot_count = work->opened.slot_count;
-	flow->slot_size = work->opened.slot_size;
-	flow->remote_addr = work->opened.remote_addr;
-	flow->remote_rkey = work->opened.rkey;
-	flow->lane = work->lane;
 	if (flow->buffers && atomic_compare_exchange_strong(&flow->state, &expected, RF_FLOW_OPEN))
 		atomic_fetch_add(&rf_shared->peers[work->peer].flows_opened, 1);
 	set_phase(index, RF_OPEN_ATTACHED);
@@ -257,13 +264,18 @@ refuse_open(RfConnection *connection, uint32_t producer_flow, RfErrorKind reason
 	rf_connection_send(connection, RF_CONTROL_OPEN_FAILED, &failed, sizeof(failed));
 }
 
+/* The entry listens to this peer and with this key: then it is held, else untouched. The key is random, so it is the same life of the entry. */
 static bool
-still_listening(uint32_t index, const RfControlOpen *open, int peer)
+hold_listening(uint32_t index, const RfControlOpen *open, int peer)
 {
 	RfFlow	   *flow = &rf_shared->flows[index];
 
-	return atomic_load(&flow->state) == RF_FLOW_LISTENING && flow->role == RF_FLOW_CONSUMER &&
-		flow->key == open->key && flow->peer == peer;
+	if (!rf_flow_hold(flow))
+		return false;
+	if (flow->key == open->key && flow->peer == peer)
+		return true;
+	rf_flow_let_go(flow);
+	return false;
 }
 
 static void
@@ -272,20 +284,25 @@ try_consumer(uint32_t index)
 	RfFlow	   *flow = &rf_shared->flows[index];
 	RfFlowWork *work = &rf_engine->flows[index];
 	RfConnection *connection = rf_engine->by_peer[work->peer];
-	uint32_t	expected = RF_FLOW_LISTENING;
-	uint32_t	slot_count = flow->slot_count;
-	uint32_t	slot_size = flow->slot_size;
+	uint32_t	expected = RF_FLOW_OPENING;
 	RfControlOpened opened;
 	RfError		error;
 
 	memset(&error, 0, sizeof(error));
-	if (!still_listening(index, &work->open, work->peer))
+	if (!hold_listening(index, &work->open, work->peer))
 	{
 		set_phase(index, RF_OPEN_NONE);
-		refuse_open(connection, work->open.producer_flow, RF_ERROR_CONNECTION, "the reader does not wait for this stream any more");
+		refuse_open(connection, work->open.producer_flow, RF_ERROR_CONNECTION, reader_gone);
 		return;
 	}
-	switch (rf_pool_take(rf_engine->pool, work->peer, connection->domain, (size_t) slot_count * slot_size, &work->block, &error))
+
+	/* As long as it is held nobody else writes into the entry: its backend can only make it CLOSING, and leaves it to us. */
+	memset(&opened, 0, sizeof(opened));
+	opened.producer_flow = work->open.producer_flow;
+	opened.consumer_flow = index;
+	opened.slot_count = flow->slot_count;
+	opened.slot_size = flow->slot_size;
+	switch (rf_pool_take(rf_engine->pool, work->peer, connection->domain, (size_t) flow->slot_count * flow->slot_size, &work->block, &error))
 	{
 		case RF_POOL_TAKEN:
 			break;
@@ -294,46 +311,34 @@ try_consumer(uint32_t index)
 			{
 				/* Its backend looks at waiting_for_buffers when it has let go, so look at the entry once more. */
 				wait_for_buffers(index);
+				rf_flow_let_go(flow);
 				forget_stale(index);
 				return;
 			}
 			no_buffers(&error, index, "reading");
-			set_phase(index, RF_OPEN_NONE);
-			refuse_open(connection, work->open.producer_flow, error.kind, error.message);
-			return;
+			/* FALLTHROUGH */
 		case RF_POOL_FAILED:
+			rf_flow_let_go(flow);
 			set_phase(index, RF_OPEN_NONE);
 			refuse_open(connection, work->open.producer_flow, error.kind, error.message);
 			return;
-	}
-
-	/*
-	 * First the state, then the placement: until the exchange the backend may free the entry and another may claim it. The backend looks at the
-	 * buffers only after the lane has announced something in them.
-	 */
-	if (!atomic_compare_exchange_strong(&flow->state, &expected, RF_FLOW_OPEN))
-	{
-		rf_pool_return(rf_engine->pool, &work->block);
-		set_phase(index, RF_OPEN_NONE);
-		refuse_open(connection, work->open.producer_flow, RF_ERROR_CONNECTION, "the reader does not wait for this stream any more");
-		return;
 	}
 	flow->buffers = rf_pool_address(rf_engine->pool, &work->block);
 	flow->lkey = rf_pool_region(rf_engine->pool, &work->block)->lkey;
 	flow->lane = work->lane;
 	flow->remote_flow = work->open.producer_flow;
+	opened.remote_addr = (uint64_t) (uintptr_t) flow->buffers;
+	opened.rkey = rf_pool_region(rf_engine->pool, &work->block)->rkey;
+	if (!atomic_compare_exchange_strong(&flow->state, &expected, RF_FLOW_OPEN))
+	{
+		free_flow(index);
+		refuse_open(connection, opened.producer_flow, RF_ERROR_CONNECTION, reader_gone);
+		return;
+	}
 	atomic_fetch_add(&rf_shared->peers[work->peer].flows_opened, 1);
 	set_phase(index, RF_OPEN_ATTACHED);
 	rf_lane_attach_flow(rf_engine->lanes[work->lane], index);
 	rf_flow_wake(flow);
-
-	memset(&opened, 0, sizeof(opened));
-	opened.producer_flow = work->open.producer_flow;
-	opened.consumer_flow = index;
-	opened.remote_addr = (uint64_t) (uintptr_t) flow->buffers;
-	opened.rkey = rf_pool_region(rf_engine->pool, &work->block)->rkey;
-	opened.slot_count = slot_count;
-	opened.slot_size = slot_size;
 	rf_connection_send(connection, RF_CONTROL_OPENED, &opened, sizeof(opened));
 }
 
@@ -346,7 +351,11 @@ forget_stale(uint32_t index)
 {
 	RfFlowWork *work = &rf_engine->flows[index];
 
-	if (work->phase == RF_OPEN_BUFFERS && !work->producer && !still_listening(index, &work->open, work->peer))
+	if (work->phase != RF_OPEN_BUFFERS || work->producer)
+		return;
+	if (hold_listening(index, &work->open, work->peer))
+		rf_flow_let_go(&rf_shared->flows[index]);
+	else
 		try_consumer(index);
 }
 
@@ -358,10 +367,9 @@ rf_flow_handle_open(RfConnection *connection, const RfControlOpen *open)
 
 	if (index < rf_shared->max_flows)
 		forget_stale(index);
-	if (index >= rf_shared->max_flows || open->lane >= connection->lanes || !still_listening(index, open, connection->peer) ||
-		rf_engine->flows[index].phase != RF_OPEN_NONE)
+	if (index >= rf_shared->max_flows || open->lane >= connection->lanes || rf_engine->flows[index].phase != RF_OPEN_NONE)
 	{
-		refuse_open(connection, open->producer_flow, RF_ERROR_CONNECTION, "the reader does not wait for this stream any more");
+		refuse_open(connection, open->producer_flow, RF_ERROR_CONNECTION, reader_gone);
 		return;
 	}
 	work = &rf_engine->flows[index];
@@ -385,10 +393,11 @@ rf_flows_requested(void)
 	for (i = 0; i < rf_shared->max_flows; i++)
 	{
 		RfFlowWork *work = &rf_engine->flows[i];
-		uint32_t	state = atomic_load(&rf_shared->flows[i].state);
+		uint32_t	state;
 
 		if (work->phase == RF_OPEN_BUFFERS)
 			forget_stale(i);
+		state = atomic_load(&rf_shared->flows[i].state);
 		if (state == RF_FLOW_OPENING && work->phase == RF_OPEN_NONE)
 			start_open(i);
 		else if (state == RF_FLOW_CLOSING && (work->phase == RF_OPEN_NONE || work->phase == RF_OPEN_ORPHAN))
@@ -434,8 +443,9 @@ rf_flows_peer_failed(int peer, const RfError *error)
 		}
 		else if (work->phase == RF_OPEN_NONE && state == RF_FLOW_OPENING && flow->peer == peer)
 			(void) fail_flow(i, RF_FLOW_OPENING, error);
-		if (atomic_load(&flow->state) == RF_FLOW_LISTENING && flow->peer == peer)
-			(void) fail_flow(i, RF_FLOW_LISTENING, error);
+		if (atomic_load(&flow->state) == RF_FLOW_LISTENING && rf_flow_hold(flow) &&
+			(flow->peer != peer || !fail_flow(i, RF_FLOW_OPENING, error)))
+			rf_flow_let_go(flow);
 	}
 }
 
@@ -529,8 +539,9 @@ rf_flows_fail_all(const RfError *error)
 	{
 		RfFlow	   *flow = &rf_shared->flows[i];
 
-		(void) (fail_flow(i, RF_FLOW_OPENING, error) || fail_flow(i, RF_FLOW_LISTENING, error) ||
-				fail_flow(i, RF_FLOW_OPEN, error));
+		/* What is held is OPENING. */
+		(void) rf_flow_hold(flow);
+		(void) (fail_flow(i, RF_FLOW_OPENING, error) || fail_flow(i, RF_FLOW_OPEN, error));
 		if (atomic_load(&flow->state) == RF_FLOW_CLOSING)
 		{
 			flow->buffers = NULL;

@@ -189,14 +189,12 @@ void
 rf_flow_close(RfFlowHandle *handle)
 {
 	RfFlow	   *flow;
-	uint32		state;
-	uint32		lane = 0;
-	bool		closed = false;
+	RfFlowState state;
+	uint32		lane;
 
 	if (!is_handle(handle))
 		return;
 	flow = handle->flow;
-	state = atomic_load(&flow->state);
 
 	/*
 	 * Before the change of state: the lane reads them after it. An END that was seen but not released is not acknowledged, and never
@@ -209,19 +207,10 @@ rf_flow_close(RfFlowHandle *handle)
 		atomic_store(&flow->abandoned, 1);
 	atomic_store(&flow->waiting, RF_WAIT_NONE);
 
-	/* The engine may open or fail it at the same time; then look again. */
-	while (!closed)
-	{
-		bool		unknown_to_engine = state == RF_FLOW_CLAIMED || state == RF_FLOW_LISTENING;
-
-		/* Read it now: once the entry is CLOSING the engine may free it, and another backend claim it. */
-		if (state == RF_FLOW_OPEN || state == RF_FLOW_FAILED)
-			lane = flow->lane % RF_MAX_LANES;
-		closed = atomic_compare_exchange_strong(&flow->state, &state,
-												unknown_to_engine ? RF_FLOW_FREE : RF_FLOW_CLOSING);
-	}
+	/* From here the entry may be somebody else's; a ring that comes too late is for nothing and does no harm. */
+	state = rf_flow_leave(flow, &lane);
 	if (state == RF_FLOW_OPEN || state == RF_FLOW_FAILED)
-		rf_lane_ring(&rf_shared->lanes[lane], rf_shared->flows, handle->index);
+		rf_lane_ring(&rf_shared->lanes[lane % RF_MAX_LANES], rf_shared->flows, handle->index);
 	if (state == RF_FLOW_OPENING || state == RF_FLOW_FAILED ||
 		(state == RF_FLOW_LISTENING && atomic_load(&rf_shared->waiting_for_buffers) > 0))
 		rf_engine_wake_main();

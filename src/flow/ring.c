@@ -1,12 +1,22 @@
 /*
  * ring.c - the doorbell ring of a lane: how a backend tells a lane to look at a flow.
  *
- * Any number of ringers, one taker. Plain C: used by backends, by lanes and by the unit tests. It does not know what a
+ * Any number of ringers, one taker per lane. Plain C: used by backends, by lanes and by the unit tests. It does not know what a
  * doorbell is for; a flow that is rung for no reason is looked at and left alone.
+ *
+ * Why no doorbell is lost. RfFlow.queued has one bit per lane, and the bit of a lane is set exactly while the flow is in that lane's ring or
+ * on the way into it. A ringer stores what the lane shall see, then sets the bit; the taker clears the bit, then looks at the flow. Both are
+ * read-modify-writes of one word, so a ringer that finds the bit set precedes the taker's clearing, and the taker sees what it stored.
+ *
+ * Why lanes do not disturb each other. An entry may be freed and claimed again while a doorbell of its old life still lies in the ring of its
+ * old lane. That doorbell holds only the old lane's bit: a ring for the new lane finds its own bit clear and goes into the new lane's ring.
+ * The old lane takes the stale one, clears its own bit, finds the flow not attached, and leaves it.
  */
 #include <unistd.h>
 
 #include "rdma_fdw/flow.h"
+
+_Static_assert(RF_MAX_LANES <= 32, "RfFlow.queued has a bit per lane");
 
 void
 rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index)
@@ -14,10 +24,6 @@ rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index)
 	uint32_t	bit = 1u << lane->number;
 	uint64_t	place;
 
-	/*
-	 * Whoever finds it queued here may leave: the lane clears its bit before it looks at the flow. What another lane's
-	 * ring still holds is of an earlier life of the entry, and that lane ignores it.
-	 */
 	if ((atomic_fetch_or(&flows[flow_index].queued, bit) & bit) == 0)
 	{
 		/*
@@ -28,7 +34,13 @@ rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index)
 		atomic_store(&lane->ring[place % RF_MAX_FLOWS], flow_index + 1);
 	}
 
-	/* Of several ringers that find it asleep, one pays for the system call. */
+	rf_lane_wake(lane);
+}
+
+void
+rf_lane_wake(RfLane *lane)
+{
+	/* Of several that find it asleep, one pays for the system call. */
 	if (atomic_load(&lane->asleep) != 0 && atomic_exchange(&lane->asleep, 0) != 0)
 	{
 		uint64_t	one = 1;

@@ -348,7 +348,7 @@ rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
 	RfFlow	   *consumer = &there->shared->flows[remote_flow];
 	uint32_t	index = claim(n, backend);
 	RfFlow	   *flow = &here->shared->flows[index];
-	uint32_t	listening = RF_FLOW_LISTENING;
+	uint32_t	held = RF_FLOW_OPENING;
 
 	flow->role = RF_FLOW_PRODUCER;
 	flow->key = key;
@@ -356,17 +356,20 @@ rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
 	atomic_store(&flow->state, RF_FLOW_OPENING);
 
 	pthread_mutex_lock(&main_lock);
-	if (!here->connected || !there->connected ||
-		atomic_load(&consumer->state) != RF_FLOW_LISTENING || consumer->key != key)
+	if (!here->connected || !there->connected || !rf_flow_hold(consumer))
 	{
 		pthread_mutex_unlock(&main_lock);
 		atomic_store(&flow->state, RF_FLOW_FREE);
 		return UINT32_MAX;
 	}
-	place(there, remote_flow, remote_flow % (uint32_t) rig_lanes);
-	consumer->remote_flow = index;
-	if (!atomic_compare_exchange_strong(&consumer->state, &listening, RF_FLOW_OPEN))
+	if (consumer->key == key)
 	{
+		place(there, remote_flow, remote_flow % (uint32_t) rig_lanes);
+		consumer->remote_flow = index;
+	}
+	if (consumer->key != key || !atomic_compare_exchange_strong(&consumer->state, &held, RF_FLOW_OPEN))
+	{
+		rf_flow_let_go(consumer);
 		pthread_mutex_unlock(&main_lock);
 		atomic_store(&flow->state, RF_FLOW_FREE);
 		return UINT32_MAX;
@@ -400,20 +403,18 @@ void
 rig_close(int n, uint32_t index, bool stop, bool abandoned)
 {
 	RfFlow	   *flow = &rig_nodes[n].shared->flows[index];
-	uint32_t	state = RF_FLOW_LISTENING;
+	RfFlowState state;
 	uint32_t	lane;
 
-	if (atomic_compare_exchange_strong(&flow->state, &state, RF_FLOW_FREE))
-		return;
-	lane = flow->lane;
 	if (stop)
 		atomic_store(&flow->stop, 1);
 	if (abandoned)
 		atomic_store(&flow->abandoned, 1);
-	state = atomic_exchange(&flow->state, RF_FLOW_CLOSING);
-	CHECK(state == RF_FLOW_OPEN || state == RF_FLOW_FAILED);
-	rf_lane_ring(&rig_nodes[n].shared->lanes[lane], rig_nodes[n].shared->flows, index);
-	wake_main();
+	state = rf_flow_leave(flow, &lane);
+	if (state == RF_FLOW_OPEN || state == RF_FLOW_FAILED)
+		rf_lane_ring(&rig_nodes[n].shared->lanes[lane], rig_nodes[n].shared->flows, index);
+	if (state != RF_FLOW_LISTENING)
+		wake_main();
 }
 
 static void
@@ -492,6 +493,16 @@ rig_read(int n, int backend, uint32_t index, RfSlotCursor *cursor, RfSlotHeader 
 		else
 			wait_for(flow, backend, cursor, RF_WAIT_ANY);
 	}
+}
+
+uint64_t
+rig_lane_sum(int n, size_t counter)
+{
+	uint64_t	sum = 0;
+
+	for (int lane = 0; lane < rig_lanes; lane++)
+		sum += atomic_load((_Atomic uint64_t *) ((char *) &rig_nodes[n].shared->lanes[lane] + counter));
+	return sum;
 }
 
 bool

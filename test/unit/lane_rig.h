@@ -78,6 +78,9 @@ extern bool rig_finish(int node, int backend, uint32_t flow, RfSlotCursor *curso
 extern RfSlotRead rig_read(int node, int backend, uint32_t flow, RfSlotCursor *cursor, RfSlotHeader *header,
 						   uint8_t **payload);
 
+/* Sum of a counter of RfLane over the lanes of a node: rig_lane_sum(0, offsetof(RfLane, doorbells)) */
+extern uint64_t rig_lane_sum(int node, size_t counter);
+
 /* All entries of both nodes become FREE. */
 extern bool rig_all_free(void);
 

@@ -1,0 +1,104 @@
+/*
+ * bench.h - the engine without PostgreSQL: what a run is, and what it gives.
+ *
+ * node.c runs one load between two nodes: each a process with real lanes over a real provider, real flows, and threads in place of the backends. Over the
+ * simulated provider, which lives in one process, the nodes are threads of it. techniques.c says which loads show a technique; main.c
+ * runs them in turns and prints medians.
+ */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rdma_fdw/engine.h"
+
+#define BENCH_GROUPS		2
+#define BENCH_MAX_FLOWS		1024
+#define BENCH_MAX_THREADS	64
+
+/* Flows that are used alike. `threads` producers share them; 0 threads = no such group. */
+typedef struct BenchGroup
+{
+	int			flows;
+	int			threads;
+	uint32_t	slots;			/* per flow, on both sides */
+	uint32_t	slot_size;		/* with the header of 64 bytes */
+	uint32_t	length;			/* payload of a message; 0 = a full slot */
+	uint32_t	burst;			/* messages that come at once, then a gap; 0 = as fast as it goes */
+	uint32_t	gap_us;			/* mean; the gaps are random */
+	bool		fill;			/* the producer writes what it sends; otherwise only its first 8 bytes */
+	bool		copy;			/* the consumer copies what it gets before it releases it (consume test) */
+	bool		latency;		/* measure from submit to sight */
+} BenchGroup;
+
+typedef struct BenchLoad
+{
+	const char *name;
+	const char *transport;		/* shm, tcp, verbs, sim */
+	int			lanes;
+	int			peers;			/* connection sets between the two nodes */
+	uint32_t	milliseconds;
+	BenchGroup	groups[BENCH_GROUPS];
+	RfLaneConfig lane;			/* the settings of engine.h, starting from bench_defaults() */
+} BenchLoad;
+
+typedef struct BenchResult
+{
+	double		seconds;
+	uint64_t	messages;
+	uint64_t	bytes;			/* payload, as the consumers saw it */
+	double		cpu[2];			/* seconds, of the producer's and the consumer's node */
+	uint64_t	work_requests;	/* these of the producer's lanes */
+	uint64_t	doorbells;
+	uint64_t	merged;
+	uint64_t	chained;
+	uint64_t	credit_stalls;
+	uint64_t	polls;			/* these of both nodes' lanes */
+	uint64_t	sleeps;
+	uint64_t	memory;			/* bytes that the flows and connections cost the producer's node beyond their buffers */
+	double		p50;			/* us, of the groups that measure it */
+	double		p99;
+} BenchResult;
+
+extern RfLaneConfig bench_defaults(void);
+
+/* False: it failed, the reason is printed. */
+extern bool bench_run(const BenchLoad *load, BenchResult *result);
+
+/* ---------- main.c, for techniques.c ---------- */
+
+#define BENCH_MAX_VARIANTS	32
+
+typedef struct BenchSeries
+{
+	int			variants;
+	int			rounds;
+	BenchResult *results;		/* [round][variant] */
+} BenchSeries;
+
+typedef double (*BenchMetric) (const BenchResult *result);
+
+extern double bench_bandwidth(const BenchResult *result);	/* bytes per second */
+extern double bench_cpu(const BenchResult *result); /* seconds of both nodes per GB */
+extern double bench_cpu_share(const BenchResult *result);	/* cores in use, both nodes */
+extern double bench_p50(const BenchResult *result);
+extern double bench_p99(const BenchResult *result);
+extern double bench_requests(const BenchResult *result);	/* work requests per message */
+extern double bench_doorbells(const BenchResult *result);	/* per work request */
+
+/* Run the loads in turns, --rounds times, and print a line of medians for each: technique, x, variant, figures. */
+extern BenchSeries bench_series(const char *technique, const char *x, const BenchLoad *loads, int count);
+
+/* Median over the rounds of metric(variant) or of metric(variant) / metric(base). */
+extern double bench_median(const BenchSeries *series, BenchMetric metric, int variant);
+extern double bench_ratio(const BenchSeries *series, BenchMetric metric, int variant, int base);
+
+/* A line of the table. `target` is compared: at_least or at most; NAN = only told. */
+extern void bench_row(const char *technique, const char *transport, const char *what, double value,
+					  bool at_least, double target, const char *paper);
+extern void bench_note(const char *technique, const char *format,...) __attribute__((format(printf, 2, 3)));
+
+extern uint32_t bench_ms;			/* per run */
+
+#endif

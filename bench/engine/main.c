@@ -1,0 +1,189 @@
+/*
+ * main.c - the engine's bench: run each technique's loads in turns, print what they did, and the table of techniques.
+ *
+ *		engine_bench [-r rounds] [-m milliseconds per run] [-t transport] [technique ...]
+ *
+ * Prints lines of tab-separated values. "series": medians of one variant. "row": one line of the table: a ratio (or a figure) with what it
+ * must reach and what the paper has. "note": what cannot be measured here. run.sh makes files, plots and a table of them.
+ */
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "techniques.h"
+
+uint32_t	bench_ms = 300;
+static int	rounds = 7;
+static bool failed;
+
+/* ---------- metrics ---------- */
+
+double
+bench_bandwidth(const BenchResult *result)
+{
+	return (double) result->bytes / result->seconds;
+}
+
+double
+bench_cpu(const BenchResult *result)
+{
+	return (result->cpu[0] + result->cpu[1]) / ((double) result->bytes / 1e9);
+}
+
+double
+bench_cpu_share(const BenchResult *result)
+{
+	return (result->cpu[0] + result->cpu[1]) / result->seconds;
+}
+
+double
+bench_p50(const BenchResult *result)
+{
+	return result->p50;
+}
+
+double
+bench_p99(const BenchResult *result)
+{
+	return result->p99;
+}
+
+double
+bench_requests(const BenchResult *result)
+{
+	return (double) result->work_requests / (double) result->messages;
+}
+
+double
+bench_doorbells(const BenchResult *result)
+{
+	return (double) result->doorbells / (double) result->work_requests;
+}
+
+/* ---------- medians ---------- */
+
+static int
+compare_doubles(const void *a, const void *b)
+{
+	double		x = *(const double *) a;
+	double		y = *(const double *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double
+median(double *values, int count)
+{
+	qsort(values, (size_t) count, sizeof(double), compare_doubles);
+	return count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+double
+bench_median(const BenchSeries *series, BenchMetric metric, int variant)
+{
+	double		values[series->rounds];
+
+	for (int r = 0; r < series->rounds; r++)
+		values[r] = metric(&series->results[r * series->variants + variant]);
+	return median(values, series->rounds);
+}
+
+double
+bench_ratio(const BenchSeries *series, BenchMetric metric, int variant, int base)
+{
+	double		values[series->rounds];
+
+	for (int r = 0; r < series->rounds; r++)
+		values[r] = metric(&series->results[r * series->variants + variant]) /
+			metric(&series->results[r * series->variants + base]);
+	return median(values, series->rounds);
+}
+
+/* ---------- output ---------- */
+
+BenchSeries
+bench_series(const char *technique, const char *x, const BenchLoad *loads, int count)
+{
+	BenchSeries series = {.variants = count, .rounds = rounds};
+
+	series.results = calloc((size_t) (rounds * count), sizeof(BenchResult));
+	for (int r = 0; r < rounds; r++)
+		for (int v = 0; v < count; v++)
+			if (!bench_run(&loads[v], &series.results[r * count + v]))
+			{
+				fprintf(stderr, "bench: %s, %s: the run failed\n", technique, loads[v].name);
+				exit(1);
+			}
+	for (int v = 0; v < count; v++)
+		printf("series\t%s\t%s\t%s\t%s\t%.1f\t%.4f\t%.3f\t%.1f\t%.1f\t%.3f\t%.3f\n", technique, loads[v].transport, x,
+			   loads[v].name, bench_median(&series, bench_bandwidth, v) / 1e6, bench_median(&series, bench_cpu, v),
+			   bench_median(&series, bench_cpu_share, v), bench_median(&series, bench_p50, v),
+			   bench_median(&series, bench_p99, v), bench_median(&series, bench_requests, v),
+			   bench_median(&series, bench_doorbells, v));
+	fflush(stdout);
+	return series;
+}
+
+void
+bench_row(const char *technique, const char *transport, const char *what, double value,
+		  bool at_least, double target, const char *paper)
+{
+	bool		reached = isnan(target) || (at_least ? value >= target : value <= target);
+	char		wanted[32] = "-";
+
+	if (!isnan(target))
+		snprintf(wanted, sizeof(wanted), "%s %.2f", at_least ? ">=" : "<=", target);
+	printf("row\t%s\t%s\t%s\t%.3g\t%s\t%s\t%s\n", technique, transport, what, value, wanted,
+		   isnan(target) ? "" : reached ? "yes" : "NO", paper);
+	fflush(stdout);
+	failed |= !reached;
+}
+
+void
+bench_note(const char *technique, const char *format,...)
+{
+	va_list		arguments;
+
+	printf("note\t%s\t", technique);
+	va_start(arguments, format);
+	vprintf(format, arguments);
+	va_end(arguments);
+	printf("\n");
+	fflush(stdout);
+}
+
+int
+main(int argc, char **argv)
+{
+	const char *transport = NULL;
+	int			option;
+
+	while ((option = getopt(argc, argv, "r:m:t:")) != -1)
+	{
+		if (option == 'r')
+			rounds = atoi(optarg);
+		else if (option == 'm')
+			bench_ms = (uint32_t) atoi(optarg);
+		else if (option == 't')
+			transport = optarg;
+		else
+			return 2;
+	}
+	if (rounds < 1 || bench_ms < 1)
+		return 2;
+	for (const Technique *t = techniques; t->name != NULL; t++)
+	{
+		bool		wanted = optind == argc;
+
+		for (int i = optind; i < argc; i++)
+			wanted |= strcmp(argv[i], t->name) == 0;
+		for (const char *const *on = t->transports; wanted && *on != NULL; on++)
+			if (transport == NULL ? strcmp(*on, "verbs") != 0 : strcmp(*on, transport) == 0)
+				t->run(*on);
+	}
+	return failed ? 3 : 0;
+}

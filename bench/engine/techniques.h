@@ -1,0 +1,16 @@
+/*
+ * techniques.h - the table of what is measured.
+ */
+#ifndef BENCH_TECHNIQUES_H
+#define BENCH_TECHNIQUES_H
+
+typedef struct Technique
+{
+	const char *name;
+	const char *transports[5];	/* where it can be shown; the first is the one the table's target is meant for */
+	void		(*run) (const char *transport);
+} Technique;
+
+extern const Technique techniques[];	/* ends with a NULL name */
+
+#endif

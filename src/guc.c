@@ -47,6 +47,7 @@ int			rf_receive_buffers = 4;
 int			rf_receive_buffer_size = 256;
 int			rf_inline_limit = 64;
 int			rf_buffer_wait = 10 * 1000;
+int			rf_flush_time = 200;
 int			rf_connect_timeout = 10 * 1000;
 char	   *rf_application_name = NULL;
 
@@ -249,6 +250,11 @@ define_session_settings(void)
 							"Time to wait for buffers when rdma_fdw.buffer_memory is used up.",
 							"The stream then fails. Each of its two sessions has its own value.",
 							&rf_buffer_wait, 10 * 1000, 0, 3600 * 1000,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.flush_time",
+							"Time after which a data node sends rows although their batch is not full.",
+							"They leave with the next row that the query makes. 0 sends full batches only.",
+							&rf_flush_time, 200, 0, 3600 * 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.connect_timeout",
 							"Time to wait for the connection between two engines.",

@@ -28,9 +28,10 @@ rf_start_trio()
 {
 	local name settings
 	mapfile -t settings < <(rf_provider_settings)
-	# More of them, for all clusters: SETTINGS="rdma_fdw.engine_lanes=4 ..."
+	# EXPLAIN's counts of batches must not depend on how fast a machine is.
+	# More settings for all clusters: SETTINGS="rdma_fdw.engine_lanes=4 ..."
 	# shellcheck disable=SC2206
-	settings+=(${SETTINGS:-})
+	settings+=(rdma_fdw.flush_time=1h ${SETTINGS:-})
 	rf_init "$1"
 	for name in coord n1 n2; do
 		rf_start "$name" timezone=America/Los_Angeles shared_buffers=64MB max_connections=50 log_min_messages=log \

@@ -40,6 +40,7 @@ extern int	rf_receive_buffers;		/* per flow, 1..16, default 4 */
 extern int	rf_receive_buffer_size; /* kB, default 256 */
 extern int	rf_inline_limit;		/* kB, default 64 */
 extern int	rf_buffer_wait;			/* ms, default 10 s */
+extern int	rf_flush_time;			/* ms, default 200; 0: never */
 extern int	rf_connect_timeout;		/* ms: engine to engine */
 extern char *rf_application_name;
 

@@ -12,6 +12,8 @@
 
 #include "postgres.h"
 
+#include <signal.h>
+
 #include "access/htup.h"
 #include "executor/execdesc.h"
 #include "nodes/params.h"
@@ -62,6 +64,14 @@ extern void rf_stream_dest_start_raw(RfStreamDest *dest, TupleDesc desc, const A
  */
 extern bool rf_stream_dest_takes_tuples(RfStreamDest *dest, TupleDesc table);
 extern int	rf_stream_dest_add_tuples(RfStreamDest *dest, const HeapTupleHeader *tuples, int count);
+
+/*
+ * rf_stream_tick is set when rows have waited for rdma_fdw.flush_time; whoever makes rows without
+ * giving each to the receiver calls flush then: it sends what there is, and returns false when the
+ * reader has stopped.
+ */
+extern volatile sig_atomic_t rf_stream_tick;
+extern bool rf_stream_dest_flush(RfStreamDest *dest);
 
 /*
  * The query has no more rows: end the stream, wait for the reader's acknowledgement, and return the

@@ -5,6 +5,12 @@
  * back inside the answer; else the flow is opened, that first batch is copied to its slots, and
  * from then on rows are encoded in the slots themselves.
  *
+ * A batch that is not full waits for more rows, but not for long: a timer's handler sets a flag
+ * every rdma_fdw.flush_time, and the next row sends what there is. Rows further apart than that go
+ * one by one, rows that come fast meet the flag a few times a second. No clock is read per row. What
+ * this cannot do: send while the plan itself is busy or asleep between two rows; only a bare scan
+ * (scan.c) looks at the flag also when its filter lets nothing through.
+ *
  * Does: own that switch, fragments of rows larger than a slot, the reader's STOP, and the totals.
  * Does not: free the flow on error: its resource owner does, as receivers are not told of errors.
  */
@@ -17,8 +23,10 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/engine.h"
 #include "rdma_fdw/flow.h"
+#include "rdma_fdw/guc.h"
 #include "rdma_fdw/serve.h"
 #include "utils/memutils.h"
+#include "utils/timeout.h"
 
 struct RfStreamDest
 {
@@ -32,10 +40,33 @@ struct RfStreamDest
 	RfFlowHandle *flow;			/* NULL: still private */
 	RfBuffer	buffer;			/* slot being filled, with a flow */
 	bool		stopped;		/* the reader wants no more */
+	bool		waiting;		/* the private batch had rows when the timer went off last */
 	uint64		rows;			/* encoded and sent, or in the private batch */
 	uint64		batches;
 	uint64		bytes;
 };
+
+volatile sig_atomic_t rf_stream_tick = false;
+static TimeoutId flush_timer = MAX_TIMEOUTS;
+
+static void
+flush_time_over(void)
+{
+	rf_stream_tick = true;
+}
+
+/*
+ * One shot, so that a stream that failed leaves nothing behind but a flag. A query within the query
+ * may have stopped the timer: each batch looks.
+ */
+static void
+start_timer(void)
+{
+	if (flush_timer == MAX_TIMEOUTS)
+		flush_timer = RegisterTimeout(USER_TIMEOUT, flush_time_over);
+	if (rf_flush_time > 0 && !get_timeout_active(flush_timer))
+		enable_timeout_after(flush_timer, rf_flush_time);
+}
 
 static void
 start(RfStreamDest *dest, TupleDesc desc, const AttrNumber *attmap, int column_count)
@@ -52,6 +83,7 @@ start(RfStreamDest *dest, TupleDesc desc, const AttrNumber *attmap, int column_c
 	if (dest->request->inline_limit >= sizeof(RfBatchHeader))
 		dest->private_batch = palloc_extended(dest->request->inline_limit, MCXT_ALLOC_HUGE);
 	MemoryContextSwitchTo(caller);
+	rf_stream_tick = false;
 }
 
 static void
@@ -155,7 +187,30 @@ begin_batch(RfStreamDest *dest)
 		rf_encoder_begin(dest->encoder, dest->buffer.data, dest->buffer.length);
 	}
 	dest->filling = true;
+	start_timer();
 	return true;
+}
+
+/*
+ * The timer went off. Rows in private memory get a second chance to be all of the answer. Also the
+ * time to see whether the reader still wants anything; false: it does not.
+ */
+bool
+rf_stream_dest_flush(RfStreamDest *dest)
+{
+	rf_stream_tick = false;
+	if (dest->flow != NULL && atomic_load(&rf_flow_entry(dest->flow)->stop) != 0)
+		dest->stopped = true;
+	else if (dest->filling && rf_encoder_rows(dest->encoder) > 0)
+	{
+		if (dest->flow != NULL)
+			flush_slot(dest);
+		else if (dest->waiting)
+			leave_private(dest);
+		dest->waiting = true;
+	}
+	start_timer();
+	return !dest->stopped;
 }
 
 /*
@@ -206,7 +261,7 @@ stream_receive(TupleTableSlot *slot, DestReceiver *self)
 		{
 			case RF_ENCODE_DONE:
 				dest->rows++;
-				return true;
+				return likely(!rf_stream_tick) || rf_stream_dest_flush(dest);
 			case RF_ENCODE_FULL:
 				if (dest->flow == NULL)
 					leave_private(dest);
@@ -241,6 +296,8 @@ rf_stream_dest_add_tuples(RfStreamDest *dest, const HeapTupleHeader *tuples, int
 		return 0;
 	count = rf_encoder_add_tuples(dest->encoder, tuples, count);
 	dest->rows += count;
+	if (unlikely(rf_stream_tick))
+		(void) rf_stream_dest_flush(dest);
 	return count;
 }
 
@@ -283,6 +340,8 @@ rf_stream_dest_reply(RfStreamDest *dest)
 	const RfFlowStats *stats;
 	bytea	   *answer;
 
+	if (flush_timer != MAX_TIMEOUTS)
+		disable_timeout(flush_timer, false);
 	if (dest->flow == NULL)
 		reply.inline_length = dest->filling && dest->rows > 0 ? rf_encoder_finish(dest->encoder) : 0;
 	else

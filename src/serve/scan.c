@@ -183,8 +183,9 @@ run_heap(Relation rel, Snapshot snapshot, TupleTableSlot *slot, RfStreamDest *de
 
 /* Any table, row by row past the projection. */
 static uint64
-run_rows(SeqScanState *node, Snapshot snapshot, DestReceiver *receiver)
+run_rows(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 {
+	DestReceiver *receiver = rf_stream_dest_receiver(dest);
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 	ExprState  *qual = node->ss.ps.qual;
 	ExprContext *econtext = node->ss.ps.ps_ExprContext;
@@ -196,6 +197,8 @@ run_rows(SeqScanState *node, Snapshot snapshot, DestReceiver *receiver)
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		CHECK_FOR_INTERRUPTS();
+		if (unlikely(rf_stream_tick) && !rf_stream_dest_flush(dest))
+			break;
 		if (qual != NULL)
 		{
 			ResetExprContext(econtext);
@@ -236,7 +239,7 @@ rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest)
 		IsMVCCSnapshot(estate->es_snapshot) && rf_stream_dest_takes_tuples(dest, RelationGetDescr(rel)))
 		estate->es_processed = run_heap(rel, estate->es_snapshot, node->ss.ss_ScanTupleSlot, dest);
 	else
-		estate->es_processed = run_rows(node, estate->es_snapshot, receiver);
+		estate->es_processed = run_rows(node, estate->es_snapshot, dest);
 	receiver->rShutdown(receiver);
 	if (query->totaltime)
 		InstrStopNode(query->totaltime, estate->es_processed);

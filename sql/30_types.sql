@@ -180,3 +180,4 @@ DROP TYPE public.mood;
 \c contrib_regression postgres 127.0.0.1 :n1
 SET client_min_messages = warning;
 DROP SCHEMA ty CASCADE;
+DROP DATABASE rdma_latin1 WITH (FORCE);

@@ -239,12 +239,13 @@ define_session_settings(void)
 	DefineCustomIntVariable("rdma_fdw.receive_buffer_size",
 							"Size of each receive buffer of a stream.",
 							"Servers and tables can have their own value.",
-							&rf_receive_buffer_size, 256, 4, 4 * 1024,
+							&rf_receive_buffer_size, 256,
+							RF_MIN_SLOT_SIZE / 1024, RF_MAX_SLOT_SIZE / 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.inline_limit",
 							"Results up to this size come inside the answer on the database connection.",
 							"Servers and tables can have their own value. 0 sends every row through the engines.",
-							&rf_inline_limit, 64, 0, 64 * 1024,
+							&rf_inline_limit, 64, 0, RF_MAX_INLINE / 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.buffer_wait",
 							"Time to wait for buffers when rdma_fdw.buffer_memory is used up.",

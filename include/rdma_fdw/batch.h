@@ -56,6 +56,9 @@ extern uint32 rf_encoder_finish(RfEncoder *encoder);	/* bytes used */
 extern const char *rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint32 *length);
 extern void rf_encoder_destroy(RfEncoder *encoder);
 
+/* Is this one of the reg* types, whose values are OIDs of objects and print as their names? */
+extern bool rf_type_names_objects(Oid type);
+
 /* What the reader asks for: fill the stream request's column from a local type. */
 extern void rf_column_wanted(Oid type, int32 typmod, RfStreamColumn *wanted);
 
@@ -64,7 +67,8 @@ extern void rf_column_wanted(Oid type, int32 typmod, RfStreamColumn *wanted);
  * other attributes are set NULL once. `source` names the foreign table in errors. Domains of the
  * reader are checked, also for NULL.
  */
-extern RfDecoder *rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums, const char *source);
+extern RfDecoder *rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums,
+									const char *source);
 
 /*
  * Check a batch's header, column descriptors and extents; values are checked as they are read.

@@ -29,12 +29,6 @@
  * ---------------------------------------------------------------------------------------------
  */
 
-#define RF_RECEIVE_BUFFERS_MIN		1	/* the single-buffer mode */
-#define RF_RECEIVE_BUFFERS_MAX		16
-#define RF_RECEIVE_BUFFER_SIZE_MIN	(4 * 1024)
-#define RF_RECEIVE_BUFFER_SIZE_MAX	(4 * 1024 * 1024)
-#define RF_INLINE_LIMIT_MAX			(64 * 1024 * 1024)
-
 /* How rows are fetched: table option, else server option, else the setting of the same name. */
 typedef struct RfFetchOptions
 {

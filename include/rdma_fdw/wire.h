@@ -263,7 +263,10 @@ typedef enum RfImmKind
 #define RF_IMM_FLOW(imm)	(((imm) >> 16) & 0x1fff)
 #define RF_IMM_VALUE(imm)	((imm) & 0xffff)
 #define RF_MAX_FLOWS		8192
-#define RF_MAX_SLOTS		16			/* per flow: SB slots, RBs */
+#define RF_MAX_SLOTS		16			/* per flow: SB slots, RBs; one is the single-buffer mode */
+#define RF_MIN_SLOT_SIZE	4096
+#define RF_MAX_SLOT_SIZE	(4 * 1024 * 1024)
+#define RF_MAX_INLINE		(64 * 1024 * 1024)	/* RfStreamRequest.inline_limit */
 
 #define RF_END_CLEAN		0			/* after end-of-stream was acknowledged */
 #define RF_END_STOPPED		1			/* after STOP */

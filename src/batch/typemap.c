@@ -24,9 +24,8 @@
 /* Built-in types have hand-assigned OIDs, the same on every node and in every release. */
 #define IS_BUILT_IN(type)	((type) < FirstGenbkiObjectId)
 
-/* Built-in types whose values name local objects, or that refuse to be read in. */
-static bool
-means_something_else_elsewhere(Oid type)
+bool
+rf_type_names_objects(Oid type)
 {
 	switch (type)
 	{
@@ -41,6 +40,20 @@ means_something_else_elsewhere(Oid type)
 		case REGCONFIGOID:
 		case REGDICTIONARYOID:
 		case REGCOLLATIONOID:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* Built-in types whose values name local objects, or that refuse to be read in. */
+static bool
+means_something_else_elsewhere(Oid type)
+{
+	if (rf_type_names_objects(type))
+		return true;
+	switch (type)
+	{
 		case ACLITEMOID:
 		case PG_NODE_TREEOID:
 		case PG_NDISTINCTOID:

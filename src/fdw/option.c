@@ -83,11 +83,9 @@ static const OptionDef own_options[] = {
 	{"password_required", ON_USER, KIND_BOOL},
 	{"sslcert", ON_USER, KIND_TEXT},
 	{"sslkey", ON_USER, KIND_TEXT},
-	{"receive_buffers", ON_SERVER | ON_TABLE, KIND_COUNT,
-	RF_RECEIVE_BUFFERS_MIN, RF_RECEIVE_BUFFERS_MAX},
-	{"receive_buffer_size", ON_SERVER | ON_TABLE, KIND_BYTES,
-	RF_RECEIVE_BUFFER_SIZE_MIN, RF_RECEIVE_BUFFER_SIZE_MAX},
-	{"inline_limit", ON_SERVER | ON_TABLE, KIND_BYTES, 0, RF_INLINE_LIMIT_MAX},
+	{"receive_buffers", ON_SERVER | ON_TABLE, KIND_COUNT, 1, RF_MAX_SLOTS},
+	{"receive_buffer_size", ON_SERVER | ON_TABLE, KIND_BYTES, RF_MIN_SLOT_SIZE, RF_MAX_SLOT_SIZE},
+	{"inline_limit", ON_SERVER | ON_TABLE, KIND_BYTES, 0, RF_MAX_INLINE},
 	{"read_in_place", ON_SERVER | ON_TABLE, KIND_BOOL},
 };
 

@@ -231,24 +231,8 @@ set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan)
 		/* "typmod given": without it char and bit would be named as what stands for one character or bit */
 		state->param_types[i] = format_type_extended(type, -1,
 													 FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
-		switch (type)
-		{
-			case REGCLASSOID:
-			case REGCOLLATIONOID:
-			case REGCONFIGOID:
-			case REGDICTIONARYOID:
-			case REGNAMESPACEOID:
-			case REGOPEROID:
-			case REGOPERATOROID:
-			case REGPROCOID:
-			case REGPROCEDUREOID:
-			case REGROLEOID:
-			case REGTYPEOID:
-				state->param_has_names = true;
-				break;
-			default:
-				break;
-		}
+		if (rf_type_names_objects(type))
+			state->param_has_names = true;
 		i++;
 	}
 }

@@ -31,6 +31,7 @@
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
+#include "rdma_fdw/batch.h"
 #include "rdma_fdw/fdw.h"
 
 typedef enum CollationOrigin
@@ -84,19 +85,10 @@ is_shippable_type(Oid type, RfRelInfo *info)
 {
 	Oid			element;
 
+	if (rf_type_names_objects(type))
+		return false;
 	switch (type)
 	{
-		case REGPROCOID:
-		case REGPROCEDUREOID:
-		case REGOPEROID:
-		case REGOPERATOROID:
-		case REGCLASSOID:
-		case REGTYPEOID:
-		case REGROLEOID:
-		case REGNAMESPACEOID:
-		case REGCONFIGOID:
-		case REGDICTIONARYOID:
-		case REGCOLLATIONOID:
 		case MONEYOID:
 		case RECORDOID:
 		case RECORDARRAYOID:

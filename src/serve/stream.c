@@ -16,8 +16,6 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
-#define MAX_INLINE_LIMIT	(64 * 1024 * 1024)
-
 PG_FUNCTION_INFO_V1(rdma_stream);
 
 static void
@@ -52,7 +50,7 @@ read_request(bytea *bytes, RfStreamColumn **columns)
 	if (request->column_count > MaxTupleAttributeNumber ||
 		length != sizeof(RfStreamRequest) + request->column_count * sizeof(RfStreamColumn))
 		bad_request("Its length does not match its number of columns.");
-	if (request->inline_limit > MAX_INLINE_LIMIT)
+	if (request->inline_limit > RF_MAX_INLINE)
 		bad_request("Its inline limit is too large.");
 	if (!PG_VALID_BE_ENCODING((int) request->encoding))
 		bad_request("Its encoding is not one of a database.");

@@ -120,3 +120,15 @@ REVOKE ALL ON FUNCTION rdma.stat_peers() FROM PUBLIC;
 GRANT SELECT ON rdma.stat_peers TO pg_read_all_stats;
 GRANT EXECUTE ON FUNCTION rdma.stat_peers() TO pg_read_all_stats;
 GRANT SELECT ON rdma.stat_engine, rdma.stat_lanes, rdma.stat_flows, rdma.devices TO PUBLIC;
+
+CREATE FUNCTION rdma.zero_pages(bytes bigint, page_size integer)
+RETURNS SETOF bytea
+AS 'MODULE_PATHNAME', 'rdma_zero_pages' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rdma.zero_pages(bigint, integer) IS 'pages of zeros, bytes in sum: what rdma.bench reads';
+
+CREATE FUNCTION rdma.bench(server name, bytes bigint, buffer_size integer DEFAULT NULL, buffers integer DEFAULT NULL, copy boolean DEFAULT true,
+  OUT throughput_mb_s double precision, OUT consume_mb_s double precision, OUT batches bigint, OUT waits bigint, OUT sender_waits bigint,
+  OUT work_requests bigint, OUT merged bigint, OUT chained bigint, OUT credit_stalls bigint, OUT provider text, OUT transport text)
+RETURNS record
+AS 'MODULE_PATHNAME', 'rdma_bench' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.bench(name, bigint, integer, integer, boolean) IS 'moves bytes of zeros from a server through both engines: throughput test (buffers are released at once) and, with copy, consume test (they are copied first); buffer_size in kB and buffers are by default the settings rdma_fdw.receive_buffer_size and rdma_fdw.receive_buffers; the counters are of both tests together';

@@ -28,6 +28,7 @@
 #include "rdma_fdw/engine.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
+#include "monitor.h"
 
 PG_FUNCTION_INFO_V1(rdma_check);
 
@@ -455,8 +456,8 @@ check_bandwidth(Check *check)
 									INSTR_TIME_GET_MILLISEC(end)));
 }
 
-static void
-check_mapping(Check *check, ForeignServer *server)
+UserMapping *
+rf_monitor_mapping(ForeignServer *server)
 {
 	AclResult	allowed = rf_server_aclcheck(server->serverid, GetUserId(), ACL_USAGE);
 	ForeignDataWrapper *wrapper = GetForeignDataWrapper(server->fdwid);
@@ -467,7 +468,7 @@ check_mapping(Check *check, ForeignServer *server)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("server \"%s\" is not a server of rdma_fdw", server->servername)));
-	check->user = GetUserMapping(GetUserId(), server->serverid);
+	return GetUserMapping(GetUserId(), server->serverid);
 }
 
 Datum
@@ -498,7 +499,7 @@ rdma_check(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	memset(&check, 0, sizeof(check));
 	check.context = CurrentMemoryContext;
-	check_mapping(&check, server);
+	check.user = rf_monitor_mapping(server);
 	for (i = 0; i < (int) lengthof(steps); i++)
 	{
 		if (!run_step(&check, steps[i].item, steps[i].step) || check.stop)

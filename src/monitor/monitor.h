@@ -1,0 +1,14 @@
+/*
+ * monitor.h - what the SQL functions about a server share.
+ */
+#ifndef RF_MONITOR_H
+#define RF_MONITOR_H
+
+#include "postgres.h"
+
+#include "foreign/foreign.h"
+
+/* The caller's user mapping for a server of rdma_fdw that it may use. ERROR when it is none, or the caller may not. (check.c) */
+extern UserMapping *rf_monitor_mapping(ForeignServer *server);
+
+#endif

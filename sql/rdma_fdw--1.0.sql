@@ -39,7 +39,7 @@ COMMENT ON FUNCTION rdma.stream(bytea, text, text[], text[]) IS 'internal: run a
 CREATE FUNCTION rdma.stat_engine(
   OUT pid integer, OUT started timestamptz, OUT port integer, OUT starts integer, OUT node text,
   OUT provider text, OUT device text, OUT device_problem text, OUT lanes integer,
-  OUT buffer_memory bigint, OUT buffer_used bigint, OUT segments integer, OUT segments_lent integer,
+  OUT buffer_memory bigint, OUT buffer_used bigint, OUT segments integer, OUT segments_lent integer, OUT segments_held integer,
   OUT handshakes bigint, OUT handshakes_refused bigint, OUT garbage_connections bigint, OUT connections_lost bigint,
   OUT flows_refused bigint, OUT buffer_waits bigint, OUT sleep_us double precision, OUT empty_poll_us double precision)
 RETURNS SETOF record
@@ -47,6 +47,7 @@ AS 'MODULE_PATHNAME', 'rdma_stat_engine' LANGUAGE C VOLATILE STRICT PARALLEL SAF
 COMMENT ON FUNCTION rdma.stat_engine() IS 'state and counters of this node''s engine';
 CREATE VIEW rdma.stat_engine AS SELECT * FROM rdma.stat_engine();
 COMMENT ON VIEW rdma.stat_engine IS 'this node''s engine: process, port, device, buffer memory, handshakes; pid is NULL while it does not run';
+COMMENT ON COLUMN rdma.stat_engine.segments_held IS 'segments that an engine of this host may still write into although its connection is over (it was stopped, say); they are lent again when it has noticed or has ended';
 COMMENT ON COLUMN rdma.stat_engine.sleep_us IS 'what it costs a lane to sleep and be woken, in microseconds, measured when the engine started; rdma_fdw.poll_time = -1 polls for that long';
 COMMENT ON COLUMN rdma.stat_engine.empty_poll_us IS 'what one look at an empty completion queue costs, in microseconds, measured when the engine started';
 

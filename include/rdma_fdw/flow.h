@@ -269,6 +269,7 @@ typedef struct RfShared
 	_Atomic uint64_t connections_lost;
 	_Atomic uint64_t flows_refused;
 	_Atomic uint64_t buffer_waits;
+	_Atomic uint32_t segments_held; /* taken back from peers that may still write into them: see pool.h */
 
 	_Atomic uint32_t token_lock;	/* 0/1; held for a few loads and stores by backends and the engine's main thread */
 	_Atomic uint32_t peer_lock; /* the same for claiming and renaming of peers[]; the states are atomic and read without it */

@@ -186,6 +186,14 @@ typedef struct RfProvider
 	void		(*domain_destroy) (RfDomain *domain);	/* after its queue pairs and regions */
 
 	/*
+	 * After all queue pairs of the domain are destroyed: can their peers still write into what its regions were? Where a device or this
+	 * process carries the writes out, never. Where the peer does (shared memory), until the peer has noticed the end, or is dead: one that
+	 * was stopped in the middle of a copy finishes it whenever it goes on. True for good once it is true. Memory that is not quiet belongs to that
+	 * peer and must be lent to nobody else. Does not block; ask again.
+	 */
+	bool		(*domain_quiet) (RfDomain *domain);
+
+	/*
 	 * Register memory in one peer's domain, local read and write and remote write. `fd` is the memfd that is mapped at addr (offset
 	 * 0): the soft provider passes it to a peer on the same host, verbs ignores it. Regions may be registered before or after
 	 * the domain's queue pairs connect; a peer may use the rkey as soon as it learns it by whatever way.

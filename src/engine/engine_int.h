@@ -223,6 +223,7 @@ extern void rf_flow_handle_open_failed(RfConnection *connection, const RfControl
 extern void rf_flow_detached(uint32_t index);
 extern void rf_flows_peer_failed(int peer, const RfError *error);
 extern void rf_flows_peer_gone(int peer);
+extern void rf_flows_retry(void);
 extern void rf_flows_timers(int64_t now);
 extern int64_t rf_flows_deadline(void);
 extern void rf_flows_fail_all(const RfError *error);

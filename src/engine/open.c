@@ -79,8 +79,8 @@ fail_flow(uint32_t index, RfFlowState from, const RfError *error)
 }
 
 /* Buffers came back: those that wait for some may try again. */
-static void
-retry_waiting(void)
+void
+rf_flows_retry(void)
 {
 	uint32_t	i;
 
@@ -409,7 +409,7 @@ rf_flows_requested(void)
 			try_producer(i);
 	}
 	if (freed)
-		retry_waiting();
+		rf_flows_retry();
 }
 
 void
@@ -418,7 +418,7 @@ rf_flow_detached(uint32_t index)
 	if (index >= rf_shared->max_flows || rf_engine->flows[index].phase != RF_OPEN_ATTACHED)
 		return;
 	free_flow(index);
-	retry_waiting();
+	rf_flows_retry();
 }
 
 /* The connection failed: what the lanes do not know yet fails here, the rest there. */
@@ -465,7 +465,7 @@ rf_flows_peer_gone(int peer)
 		if (atomic_load(&rf_shared->flows[i].state) == RF_FLOW_CLOSING)
 			free_flow(i);
 	}
-	retry_waiting();
+	rf_flows_retry();
 }
 
 void

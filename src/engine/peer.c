@@ -22,6 +22,8 @@
 #define RF_CROSSING_RETRY_US	300000
 #define RF_CROSSING_RETRIES		6
 #define RF_STEPS_AT_ONCE		512
+#define RF_SETTLE_FIRST_US		2000
+#define RF_SETTLE_MAX_US		1000000
 
 static void connection_finish(RfConnection *connection);
 
@@ -516,6 +518,20 @@ rf_peer_lane_dropped(int peer)
 		connection_finish(connection);
 }
 
+/*
+ * A peer whose connection is over need not have let go of our memory yet. That takes a moment, or as long as somebody keeps it stopped: ask after
+ * pauses that grow, as long as there is something to ask for.
+ */
+static int64_t settle_us = INT64_MAX;
+static int64_t settle_pause_us;
+
+static void
+settle_again(int64_t now, int64_t pause)
+{
+	settle_pause_us = Min(pause, RF_SETTLE_MAX_US);
+	settle_us = atomic_load(&rf_shared->segments_held) > 0 ? now + settle_pause_us : INT64_MAX;
+}
+
 /* No queue pair is left: give back memory and the peer entry. */
 static void
 connection_finish(RfConnection *connection)
@@ -523,10 +539,10 @@ connection_finish(RfConnection *connection)
 	RfPeer	   *peer = &rf_shared->peers[connection->peer];
 
 	rf_flows_peer_gone(connection->peer);
-	rf_pool_peer_gone(rf_engine->pool, connection->peer);
 	if (connection->domain)
-		rf_engine->provider->domain_destroy(connection->domain);
+		rf_pool_peer_gone(rf_engine->pool, connection->peer, connection->domain);
 	connection->domain = NULL;
+	settle_again(rf_now_us(), RF_SETTLE_FIRST_US);
 
 	rf_engine->by_peer[connection->peer] = NULL;
 	explicit_bzero(peer->token, sizeof(peer->token));
@@ -576,6 +592,12 @@ rf_connections_timers(int64_t now)
 {
 	RfConnection *connection;
 
+	if (now >= settle_us)
+	{
+		(void) rf_pool_settle(rf_engine->pool);
+		rf_flows_retry();
+		settle_again(now, settle_pause_us * 2);
+	}
 	for (connection = rf_engine->connections; connection; connection = connection->next)
 	{
 		RfError		error;
@@ -629,7 +651,7 @@ int64_t
 rf_connections_deadline(void)
 {
 	RfConnection *connection;
-	int64_t		first = INT64_MAX;
+	int64_t		first = settle_us;
 
 	for (connection = rf_engine->connections; connection; connection = connection->next)
 	{

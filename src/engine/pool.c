@@ -10,6 +10,7 @@ typedef struct RfLent
 {
 	RfRegion   *region;			/* NULL: not lent */
 	RfDomain   *domain;
+	RfDomain   *held_by;		/* it was lent there and the peer may still write: not to be lent */
 	int			peer;			/* whom it is lent to, RF_NO_PEER when not */
 	bool		touched;		/* was ever lent */
 	RfNodeId	last;			/* to whom last */
@@ -49,6 +50,7 @@ rf_pool_create(RfShared *shared, const RfProvider *provider)
 		shared->segments[i].peer = RF_NO_PEER;
 		atomic_store(&shared->segments[i].used_pages, 0);
 	}
+	atomic_store(&shared->segments_held, 0);
 	return pool;
 }
 
@@ -99,6 +101,43 @@ take_back(RfPool *pool, int segment)
 	pool->shared->segments[segment].peer = RF_NO_PEER;
 }
 
+static void
+release_held(RfPool *pool, RfDomain *domain)
+{
+	uint32_t	i;
+
+	for (i = 0; i < pool->shared->segment_count; i++)
+	{
+		if (pool->lent[i].held_by == domain)
+		{
+			pool->lent[i].held_by = NULL;
+			atomic_fetch_sub(&pool->shared->segments_held, 1);
+		}
+	}
+	pool->provider->domain_destroy(domain);
+}
+
+bool
+rf_pool_settle(RfPool *pool)
+{
+	bool		freed = false;
+	uint32_t	i;
+
+	if (atomic_load_explicit(&pool->shared->segments_held, memory_order_relaxed) == 0)
+		return false;
+	for (i = 0; i < pool->shared->segment_count; i++)
+	{
+		RfDomain   *domain = pool->lent[i].held_by;
+
+		if (domain != NULL && pool->provider->domain_quiet(domain))
+		{
+			release_held(pool, domain);
+			freed = true;
+		}
+	}
+	return freed;
+}
+
 void
 rf_pool_destroy(RfPool *pool)
 {
@@ -108,6 +147,8 @@ rf_pool_destroy(RfPool *pool)
 	{
 		if (pool->lent[i].region != NULL)
 			take_back(pool, i);
+		if (pool->lent[i].held_by != NULL)
+			release_held(pool, pool->lent[i].held_by);
 	}
 	free(pool);
 }
@@ -155,13 +196,15 @@ rf_pool_take(RfPool *pool, int peer, RfDomain *domain, size_t size, RfBlock *blo
 			return RF_POOL_TAKEN;
 	}
 
+	(void) rf_pool_settle(pool);
+
 	/* One more segment: one this node had before (warm, no wiping), a new one, one to be wiped, else one that another peer has and does not use. */
 	for (i = 0; i < pool->shared->segment_count; i++)
 	{
 		RfLent	   *lent = &pool->lent[i];
 		int			rank;
 
-		if (lent->used > 0 || lent->peer == peer)
+		if (lent->used > 0 || lent->held_by != NULL || lent->peer == peer)
 			continue;
 		rank = lent->region != NULL ? 3 : !lent->touched ? 1 : memcmp(&lent->last, node, sizeof(*node)) == 0 ? 0 : 2;
 		if (rank < best_rank)
@@ -225,13 +268,24 @@ rf_pool_mark(RfPool *pool, const uint8_t *address, size_t size, RfBlock *block)
 }
 
 void
-rf_pool_peer_gone(RfPool *pool, int peer)
+rf_pool_peer_gone(RfPool *pool, int peer, RfDomain *domain)
 {
+	bool		quiet = pool->provider->domain_quiet(domain);
+	bool		held = false;
 	uint32_t	i;
 
 	for (i = 0; i < pool->shared->segment_count; i++)
 	{
-		if (pool->lent[i].peer == peer && pool->lent[i].region != NULL)
-			take_back(pool, i);
+		if (pool->lent[i].peer != peer || pool->lent[i].region == NULL)
+			continue;
+		take_back(pool, i);
+		if (!quiet)
+		{
+			pool->lent[i].held_by = domain;
+			atomic_fetch_add(&pool->shared->segments_held, 1);
+			held = true;
+		}
 	}
+	if (!held)
+		pool->provider->domain_destroy(domain);
 }

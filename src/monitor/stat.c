@@ -152,6 +152,7 @@ rdma_stat_engine(PG_FUNCTION_ARGS)
 	put_number(&row, used * 4096);
 	put_int(&row, rf_shared->segment_count);
 	put_int(&row, lent);
+	put_int(&row, atomic_load(&rf_shared->segments_held));
 	put_counter(&row, &rf_shared->handshakes);
 	put_counter(&row, &rf_shared->handshakes_refused);
 	put_counter(&row, &rf_shared->garbage_connections);

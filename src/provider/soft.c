@@ -125,8 +125,38 @@ free_region(RfSoftRegion *region)
 }
 
 static void
+free_leaving(RfQp **link)
+{
+	RfQp	   *qp = *link;
+
+	*link = qp->next;
+	close(qp->sock);
+	free(qp);
+}
+
+static bool
+soft_domain_quiet(RfDomain *domain)
+{
+	bool		quiet;
+
+	pthread_rwlock_wrlock(&domain->lock);
+	for (RfQp **link = &domain->leaving; *link != NULL;)
+	{
+		if (rf_soft_shm_left(*link))
+			free_leaving(link);
+		else
+			link = &(*link)->next;
+	}
+	quiet = domain->leaving == NULL;
+	pthread_rwlock_unlock(&domain->lock);
+	return quiet;
+}
+
+static void
 soft_domain_destroy(RfDomain *domain)
 {
+	while (domain->leaving != NULL)
+		free_leaving(&domain->leaving);
 	for (int i = 0; i < domain->count; i++)
 		free_region(domain->regions[i]);
 	pthread_rwlock_destroy(&domain->lock);
@@ -744,15 +774,18 @@ soft_qp_destroy(RfQp *qp)
 			cq->entries[(cq->head + kept++) % cq->size] = entry;
 	}
 	cq->count = kept;
+	free(qp->wrs);
 	if (qp->kind == RF_SOFT_SHM)
 		rf_soft_shm_destroy(qp);
-	else if (qp->kind == RF_SOFT_STREAM)
-		rf_soft_stream_destroy(qp);
-	if (qp->sock >= 0)
-		close(qp->sock);
+	else
+	{
+		if (qp->kind == RF_SOFT_STREAM)
+			rf_soft_stream_destroy(qp);
+		if (qp->sock >= 0)
+			close(qp->sock);
+		free(qp);
+	}
 	pthread_mutex_unlock(&cq->lock);
-	free(qp->wrs);
-	free(qp);
 }
 
 const RfProvider rf_provider_soft = {
@@ -762,6 +795,7 @@ const RfProvider rf_provider_soft = {
 	.device_caps = soft_device_caps,
 	.domain_create = soft_domain_create,
 	.domain_destroy = soft_domain_destroy,
+	.domain_quiet = soft_domain_quiet,
 	.region_register = soft_region_register,
 	.region_deregister = soft_region_deregister,
 	.cq_create = soft_cq_create,

@@ -80,6 +80,7 @@ struct RfDomain
 	int			size;
 	RfSoftPeer *peers;
 	RfQp	   *announce;		/* connected over shared memory, linked by announce_next */
+	RfQp	   *leaving;		/* destroyed over shared memory, their peers may still be writing; linked by next */
 };
 
 /*
@@ -173,7 +174,7 @@ typedef enum RfSoftKind
 
 struct RfQp
 {
-	RfQp	   *next;			/* in RfCq.qps */
+	RfQp	   *next;			/* in RfCq.qps; when destroyed, in RfDomain.leaving */
 	RfDomain   *domain;
 	RfCq	   *cq;
 	RfQpConfig	config;
@@ -277,6 +278,7 @@ extern void rf_soft_shm_kick(RfQp *qp);
 extern void rf_soft_shm_progress(RfQp *qp);
 extern void rf_soft_shm_socket(RfQp *qp);
 extern void rf_soft_shm_destroy(RfQp *qp);
+extern bool rf_soft_shm_left(RfQp *qp);
 extern void rf_soft_shm_announce(RfQp *qp, uint16_t type, const RfSoftRegion *region);
 
 /* soft_stream.c */

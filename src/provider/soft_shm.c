@@ -8,6 +8,14 @@
  * The peer is authenticated but not trusted: descriptors must be memfds that cannot shrink and are as long as announced,
  * so that no access here can fault, and positions of the rings are checked. A peer that was given a memfd could write to all of it
  * at any time; the engine therefore lends a memfd to one peer only.
+ *
+ * When is a memfd that was lent free for another peer? The writes are the peer's own memcpy, and no end of ours can stop one that
+ * is under way: a peer that was stopped in it (SIGSTOP, a frozen container, swap) goes on with it whenever it wakes. What ends them is that the
+ * peer says so. Every end of a queue pair shuts its socket down for writing after its last copy, and only then: rf_soft_fail and
+ * rf_soft_shm_destroy are called by the thread that copies, between two copies, and nothing is copied over a queue pair that has failed. So
+ * the end of the stream, read here, comes after all writes of that queue pair; and a process that dies gives the same end without
+ * more writes. Therefore qp_destroy keeps the socket until that end was read (RfDomain.leaving), and domain_quiet is true when it
+ * was read from the sockets of all queue pairs of the domain. Both ends say it without waiting for each other.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -119,7 +127,8 @@ rf_soft_shm_announce(RfQp *qp, uint16_t type, const RfSoftRegion *region)
 	kept = malloc(sizeof(RfSoftBacklog));
 	if (kept == NULL)
 	{
-		shutdown(qp->sock, SHUT_RDWR);
+		/* the lane reads an end; only the lane may say ours (see above) */
+		shutdown(qp->sock, SHUT_RD);
 		return;
 	}
 	kept->next = NULL;
@@ -710,4 +719,32 @@ rf_soft_shm_destroy(RfQp *qp)
 		munmap(qp->out, inbox_bytes(qp->out_size));
 	if (qp->in != NULL)
 		munmap(qp->in, inbox_bytes(qp->in_size));
+
+	epoll_ctl(qp->cq->epoll, EPOLL_CTL_DEL, qp->sock, NULL);
+	shutdown(qp->sock, SHUT_WR);
+	pthread_rwlock_wrlock(&domain->lock);
+	qp->next = domain->leaving;
+	domain->leaving = qp;
+	pthread_rwlock_unlock(&domain->lock);
+}
+
+/* Has the peer of a destroyed queue pair said its end? What it sent before that is of no use; descriptors in it are closed by the kernel. */
+bool
+rf_soft_shm_left(RfQp *qp)
+{
+	char		notes[4096];
+
+	/* not without end: the peer may be one that sends without pause */
+	for (int i = 0; i < 64; i++)
+	{
+		ssize_t		got = recv(qp->sock, notes, sizeof(notes), MSG_DONTWAIT);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 && (errno == EAGAIN || errno == ENOMEM))
+			return false;
+		if (got <= 0)
+			return true;
+	}
+	return false;
 }

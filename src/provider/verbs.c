@@ -954,6 +954,7 @@ const RfProvider rf_provider_verbs = {
 	.device_caps = rf_verbs_device_caps,
 	.domain_create = rf_verbs_domain_create,
 	.domain_destroy = rf_verbs_domain_destroy,
+	.domain_quiet = rf_verbs_domain_quiet,
 	.region_register = rf_verbs_region_register,
 	.region_deregister = rf_verbs_region_deregister,
 	.cq_create = cq_create,

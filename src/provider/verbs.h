@@ -48,6 +48,7 @@ extern void rf_verbs_device_close(RfDevice *device);
 extern void rf_verbs_device_caps(RfDevice *device, RfDeviceCaps *caps);
 extern RfDomain *rf_verbs_domain_create(RfDevice *device, RfError *error);
 extern void rf_verbs_domain_destroy(RfDomain *domain);
+extern bool rf_verbs_domain_quiet(RfDomain *domain);
 extern RfRegion *rf_verbs_region_register(RfDomain *domain, void *addr, size_t length, int fd,
 										  RfError *error);
 extern void rf_verbs_region_deregister(RfDomain *domain, RfRegion *region);

@@ -145,11 +145,14 @@ foreach my $case ([ 'TERM', $n1, 'the data node\'s engine was terminated' ], [ '
 $job = background($coord, $big);
 ok(rdma_wait($coord, $streaming), 'a pull is under way');
 my $engine = rdma_engine_pid($n1);
+my $shared = $coord->safe_psql('postgres', q{SELECT count(*) > 0 FROM rdma.stat_peers WHERE transport = 'shm'});
 kill 'STOP', $engine;
 cmp_ok(outcome($job, 40), '<', 15, 'a peer that stops answering is noticed within peer_timeout');
 like($job->{err}, qr/ERROR:\s+08\w\w\w/, 'and the error is a connection failure');
 like($job->{err}, qr/HINT:.*peer_timeout/s, 'whose hint names the setting');
+ok(rdma_wait($coord, "SELECT segments_held > 0 FROM rdma.stat_engine", 60), 'memory that the stopped engine may still write into is not lent again') if $shared eq 't';
 kill 'CONT', $engine;
+ok(rdma_wait($coord, "SELECT segments_held = 0 FROM rdma.stat_engine", 60), 'until it goes on');
 rdma_healthy($coord, $check, $expected, 'after the peer woke up');
 no_remote_query($n1, 'after the peer woke up');
 

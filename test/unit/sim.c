@@ -718,6 +718,13 @@ sim_domain_destroy(RfDomain *domain)
 	free(domain);
 }
 
+/* The fabric carries out the writes, and drops those of a queue pair that is gone. */
+static bool
+sim_domain_quiet(RfDomain *domain)
+{
+	return true;
+}
+
 static RfRegion *
 sim_region_register(RfDomain *domain, void *addr, size_t length, int fd, RfError *error)
 {
@@ -997,6 +1004,7 @@ const RfProvider rf_provider_sim = {
 	.device_caps = sim_device_caps,
 	.domain_create = sim_domain_create,
 	.domain_destroy = sim_domain_destroy,
+	.domain_quiet = sim_domain_quiet,
 	.region_register = sim_region_register,
 	.region_deregister = sim_region_deregister,
 	.cq_create = sim_cq_create,

@@ -16,6 +16,8 @@
 static int	failures;
 static int	registered;
 static bool refuse;
+static int	domains;			/* destroyed */
+static bool loud;				/* no domain is quiet */
 
 static void
 check(bool good, const char *what)
@@ -49,7 +51,20 @@ region_deregister(RfDomain *domain, RfRegion *region)
 	free(region);
 }
 
-static const RfProvider provider = {.name = "counting",.region_register = region_register,.region_deregister = region_deregister};
+static void
+domain_destroy(RfDomain *domain)
+{
+	domains++;
+}
+
+static bool
+domain_quiet(RfDomain *domain)
+{
+	return !loud;
+}
+
+static const RfProvider provider = {.name = "counting",.region_register = region_register,.region_deregister = region_deregister,
+.domain_destroy = domain_destroy,.domain_quiet = domain_quiet};
 
 static RfShared *shared;
 static uint8_t *arena;
@@ -74,8 +89,8 @@ fresh(void)
 	for (i = 0; i < RF_MAX_PEERS; i++)
 		shared->peers[i].node.system_identifier = i + 1;
 	atomic_store(&shared->engine_epoch, 1);
-	registered = 0;
-	refuse = false;
+	registered = domains = 0;
+	refuse = loud = false;
 	return rf_pool_create(shared, &provider);
 }
 
@@ -126,11 +141,11 @@ wiping(void)
 	take(pool, 0, SEGMENT_SIZE, &block);
 	memset(rf_pool_address(pool, &block), 'x', SEGMENT_SIZE);
 	rf_pool_return(pool, &block);
-	rf_pool_peer_gone(pool, 0);
+	rf_pool_peer_gone(pool, 0, (RfDomain *) shared);
 	check(registered == 0 && atomic_load(&shared->peers[0].segments) == 0, "a peer that is gone has no segment");
 	check(take(pool, 0, 4096, &block) == RF_POOL_TAKEN && *rf_pool_address(pool, &block) == 'x', "the same node gets its own segment back as it is");
 	rf_pool_return(pool, &block);
-	rf_pool_peer_gone(pool, 0);
+	rf_pool_peer_gone(pool, 0, (RfDomain *) shared);
 	for (i = 0; i < SEGMENTS; i++)
 	{
 		uint8_t    *bytes;
@@ -146,7 +161,7 @@ wiping(void)
 	/* Pages that a backend still reads after its peer went. */
 	pool = fresh();
 	take(pool, 0, 8192, &block);
-	rf_pool_peer_gone(pool, 0);
+	rf_pool_peer_gone(pool, 0, (RfDomain *) shared);
 	check(registered == 0, "the segment is not registered any more");
 	for (i = 0; i < SEGMENTS; i++)
 		check((take(pool, 1, SEGMENT_SIZE, &mine) == RF_POOL_TAKEN) == (i < SEGMENTS - 1), "and not lent while a page of it is in use");
@@ -187,6 +202,49 @@ restart(void)
 	check(taken == SEGMENTS - 1, "and lends the others, wiped");
 	rf_pool_return(pool, &block);
 	rf_pool_destroy(pool);
+}
+
+/* A peer that may still write into its segments after its end: nobody gets them, neither it nor another, until it is quiet. */
+static void
+held(void)
+{
+	RfPool	   *pool = fresh();
+	RfBlock		block;
+	RfBlock		reading;
+	RfBlock		mine[SEGMENTS];
+	int			i;
+
+	take(pool, 0, SEGMENT_SIZE, &reading);
+	take(pool, 0, SEGMENT_SIZE, &block);
+	memset(rf_pool_address(pool, &block), 'x', SEGMENT_SIZE);
+	rf_pool_return(pool, &block);
+	loud = true;
+	rf_pool_peer_gone(pool, 0, (RfDomain *) shared);
+	check(registered == 0 && domains == 0 && atomic_load(&shared->segments_held) == 2, "segments of a peer that is not quiet are held");
+	for (i = 0; i < 2; i++)
+		check(take(pool, 1, SEGMENT_SIZE, &mine[i]) == RF_POOL_TAKEN, "the others are lent");
+	check(take(pool, 1, 4096, &mine[2]) == RF_POOL_NONE_FREE, "these are not lent to another node");
+	check(take(pool, 0, 4096, &mine[2]) == RF_POOL_NONE_FREE, "nor to the same");
+	rf_pool_return(pool, &reading);
+	check(!rf_pool_settle(pool) && take(pool, 0, 4096, &mine[2]) == RF_POOL_NONE_FREE, "not even when their last reader is done");
+	loud = false;
+	check(rf_pool_settle(pool) && domains == 1 && atomic_load(&shared->segments_held) == 0, "when it is quiet they are free, and its domain is gone");
+	check(!rf_pool_settle(pool) && domains == 1, "once");
+	check(take(pool, 1, SEGMENT_SIZE, &mine[2]) == RF_POOL_TAKEN && *rf_pool_address(pool, &mine[2]) == 0, "and lent, wiped");
+
+	/* whoever wants buffers does not wait for the next time somebody looks */
+	loud = true;
+	rf_pool_peer_gone(pool, 1, (RfDomain *) shared);
+	for (i = 0; i < 3; i++)
+		rf_pool_return(pool, &mine[i]);
+	loud = false;
+	for (i = 0; i < SEGMENTS; i++)
+		check(take(pool, 0, SEGMENT_SIZE, &mine[i]) == RF_POOL_TAKEN, "who needs one finds that it is quiet");
+	check(domains == 2, "every domain is destroyed once");
+	loud = true;
+	rf_pool_peer_gone(pool, 0, (RfDomain *) shared);
+	rf_pool_destroy(pool);
+	check(domains == 3, "also with the pool");
 }
 
 /* Random takes and returns of three peers. Each block is filled with its own mark and must still have it when it is returned. */
@@ -237,7 +295,7 @@ random_life(void)
 			rf_pool_return(pool, &blocks[i]);
 	}
 	for (i = 0; i < PEERS; i++)
-		rf_pool_peer_gone(pool, i);
+		rf_pool_peer_gone(pool, i, (RfDomain *) shared);
 	for (i = 0; i < SEGMENTS; i++)
 		intact &= atomic_load(&shared->segments[i].used_pages) == 0 && shared->segments[i].peer == RF_NO_PEER;
 	check(intact && registered == 0, "and everything comes back");
@@ -250,6 +308,7 @@ main(void)
 	limits();
 	wiping();
 	restart();
+	held();
 	random_life();
 	free(shared);
 	free(arena);

@@ -636,6 +636,7 @@ test_peer_destroyed(void)
 {
 	Pair		pair;
 	int			order = 0;
+	double		deadline;
 
 	pair_open(&pair, kind);
 	for (int i = 0; i < 10; i++)
@@ -664,6 +665,10 @@ test_peer_destroyed(void)
 	pair_settle(&pair);
 	check(pair.a.logged <= 6 && count_of(&pair.a, RF_WC_WRITE, RF_WC_SUCCESS) == 0 && disconnects(&pair.a) <= 1,
 		  "and fails");
+	deadline = now_seconds() + PATIENCE;
+	while (!pair.b.provider->domain_quiet(pair.b.domain) && now_seconds() < deadline)
+		pair_pump(&pair);
+	check(pair.b.provider->domain_quiet(pair.b.domain), "the memory of who left is quiet when its peer has noticed");
 	pair_close(&pair);
 }
 

@@ -31,7 +31,6 @@ PG_FUNCTION_INFO_V1(rdma_zero_pages);
 
 #define MAX_BYTES			(INT64CONST(1) << 40)
 #define MAX_PAGE			(16 * 1024 * 1024)
-#define MAX_BUFFER_KB		(4 * 1024)	/* as rdma_fdw.receive_buffer_size */
 #define BATCH_OVERHEAD		128			/* more than the headers of a batch with one value, aligned */
 
 /* ---------- the data node's side ---------- */
@@ -177,7 +176,8 @@ rdma_bench(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("bytes must be between 1 and %lld", (long long) MAX_BYTES)));
-	kilobytes = int_argument(fcinfo, 2, "buffer_size", rf_receive_buffer_size, 4, MAX_BUFFER_KB);
+	kilobytes = int_argument(fcinfo, 2, "buffer_size", rf_receive_buffer_size,
+							 RF_MIN_SLOT_SIZE / 1024, RF_MAX_SLOT_SIZE / 1024);
 	buffers = int_argument(fcinfo, 3, "buffers", rf_receive_buffers, 1, RF_MAX_SLOTS);
 	copy = PG_ARGISNULL(4) || PG_GETARG_BOOL(4);
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
@@ -185,8 +185,8 @@ rdma_bench(PG_FUNCTION_ARGS)
 	user = rf_monitor_mapping(GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false));
 	rf_engine_require();
 
-	/* Flows are made of units of 4 kB. The first stream connects what is not connected yet. */
-	buffer_size = (uint32) kilobytes * 1024 / 4096 * 4096;
+	/* The first stream connects what is not connected yet. */
+	buffer_size = (uint32) kilobytes * 1024 / RF_MIN_SLOT_SIZE * RF_MIN_SLOT_SIZE;
 	memset(&stats, 0, sizeof(stats));
 	(void) read_zeros(user, 1, buffer_size, buffers, false, &stats);
 

@@ -322,7 +322,7 @@ consumer_main(void *argument)
 			if (result == RF_READ_NOTHING)
 			{
 				if (atomic_load(&flow->state) != RF_FLOW_OPEN)
-					fail("a flow failed", flow->error.message);
+					fail("a flow failed", rf_flow_error(node->shared, flow)->message);
 				continue;
 			}
 			moved = true;

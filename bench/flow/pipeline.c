@@ -302,7 +302,7 @@ main(int argc, char **argv)
 	meeting = mmap(NULL, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	for (int i = 0; i < 2; i++)
 	{
-		nodes[i].shared = mmap(NULL, sizeof(RfShared) + sizeof(RfFlow), PROT_READ | PROT_WRITE,
+		nodes[i].shared = mmap(NULL, RF_SHARED_SIZE(1), PROT_READ | PROT_WRITE,
 							   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		nodes[i].shared->max_flows = 1;
 		nodes[i].shared->lanes[0].wake_fd = eventfd(0, EFD_NONBLOCK);

@@ -41,8 +41,8 @@ typedef enum RfFlowRole
  *   LISTENING <-> OPENING       consumer's engine (main thread): holds the entry while it looks at it, see life.c
  *   OPENING -> OPEN             engine: buffers and lane are assigned; producer: OPENED came; consumer: OPEN with its key came
  *   OPENING -> FAILED           engine: OPEN_FAILED came, peer lost (one that was stopped or cut off says nothing over libpq either), buffer_wait
- *                               over; `error` is set before
- *   OPEN -> FAILED              engine: peer lost, protocol error; `error` is set before
+ *                               over; rf_flow_error is set before
+ *   OPEN -> FAILED              engine: peer lost, protocol error; rf_flow_error is set before
  *   LISTENING -> FREE           consumer backend: nothing ever came
  *   OPENING, OPEN, FAILED -> CLOSING   backend: done with it, for whatever reason; will not touch it or its buffers again
  *   CLOSING -> FREE             engine: END sent and received or the connection is gone; buffers returned
@@ -127,8 +127,6 @@ typedef struct RfFlow
 	uint32_t	lane;
 	uint64_t	remote_addr;	/* producer: receive buffer 0 */
 	uint32_t	remote_rkey;
-
-	RfError		error;			/* written by the engine before the store of FAILED */
 
 	/* Backend's words. `handed`: producer: slots submitted so far; consumer: receive buffers released so far. */
 	_Alignas(RF_CACHE_LINE) _Atomic uint64_t handed;
@@ -277,8 +275,23 @@ typedef struct RfShared
 	RfSegment	segments[RF_MAX_SEGMENTS];
 	RfPeer		peers[RF_MAX_PEERS];
 	RfLane		lanes[RF_MAX_LANES];
-	RfFlow		flows[];		/* max_flows */
+	RfFlow		flows[];		/* max_flows; behind them an RfError for each: rf_flow_error */
 } RfShared;
+
+/*
+ * Why a flow is FAILED: written by the engine before the store of that state, read after it. They are apart from the flows because they are large and
+ * seldom written: what was never touched is address space, not memory.
+ */
+static inline RfError *
+rf_flow_error(RfShared *shared, const RfFlow *flow)
+{
+	return (RfError *) (shared->flows + shared->max_flows) + (flow - shared->flows);
+}
+
+/* Bytes of it all, in whole cache lines. */
+#define RF_SHARED_SIZE(flow_count)	\
+	((sizeof(RfShared) + (size_t) (flow_count) * (sizeof(RfFlow) + sizeof(RfError)) + \
+	  RF_CACHE_LINE - 1) & ~(size_t) (RF_CACHE_LINE - 1))
 
 extern RfShared *rf_shared;		/* NULL when not in shared_preload_libraries */
 

@@ -40,7 +40,7 @@ static bool events_made = false;
 static size_t
 shared_size(void)
 {
-	return add_size(offsetof(RfShared, flows), mul_size(rf_max_flows, sizeof(RfFlow)));
+	return RF_SHARED_SIZE(rf_max_flows);
 }
 
 void
@@ -194,7 +194,8 @@ rf_arena_startup(void)
 	rf_shared = ShmemInitStruct("rdma_fdw", shared_size(), &found);
 	if (!found)
 	{
-		memset(rf_shared, 0, shared_size());
+		/* Not the errors behind the flows: they are written before they are read. */
+		memset(rf_shared, 0, sizeof(RfShared) + mul_size(rf_max_flows, sizeof(RfFlow)));
 		rf_shared->node.system_identifier = GetSystemIdentifier();
 		while (rf_shared->node.generation == 0)
 		{

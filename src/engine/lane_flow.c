@@ -502,7 +502,7 @@ rf_lane_flow_fail(RfLaneThread *lane, uint32_t index, const RfError *error)
 	detach(lane, index);
 	if (state == RF_FLOW_OPEN)
 	{
-		flow->error = *error;
+		*rf_flow_error(lane->config.shared, flow) = *error;
 		if (atomic_compare_exchange_strong(&flow->state, &state, RF_FLOW_FAILED))
 			wake(lane, flow);
 	}

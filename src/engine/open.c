@@ -71,7 +71,7 @@ fail_flow(uint32_t index, RfFlowState from, const RfError *error)
 	/* Not of one that is FAILED already: its backend may be reading why. */
 	if (atomic_load(&flow->state) != from)
 		return false;
-	flow->error = *error;
+	*rf_flow_error(rf_shared, flow) = *error;
 	if (!atomic_compare_exchange_strong(&flow->state, &expected, RF_FLOW_FAILED))
 		return false;
 	rf_flow_wake(flow);

@@ -245,7 +245,7 @@ raise_if_failed(RfFlowHandle *handle)
 
 	if (atomic_load(&flow->state) == RF_FLOW_FAILED)
 	{
-		error = flow->error;
+		error = *rf_flow_error(rf_shared, flow);
 		rf_raise(&error, flow->peer);
 	}
 }

@@ -39,7 +39,6 @@ rf_slots_reset(RfFlow *flow)
 	flow->lane = 0;
 	flow->remote_addr = 0;
 	flow->remote_rkey = 0;
-	memset(&flow->error, 0, sizeof(flow->error));
 }
 
 uint8_t *

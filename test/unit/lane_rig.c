@@ -205,8 +205,8 @@ rig_start(const RfSimConfig *sim)
 		RfLaneConfig config = rig_config;
 
 		memset(node, 0, sizeof(*node));
-		node->shared = aligned_alloc(RF_CACHE_LINE, sizeof(RfShared) + RIG_FLOWS * sizeof(RfFlow));
-		memset(node->shared, 0, sizeof(RfShared) + RIG_FLOWS * sizeof(RfFlow));
+		node->shared = aligned_alloc(RF_CACHE_LINE, RF_SHARED_SIZE(RIG_FLOWS));
+		memset(node->shared, 0, RF_SHARED_SIZE(RIG_FLOWS));
 		node->shared->max_flows = RIG_FLOWS;
 		node->shared->lane_count = (uint32_t) rig_lanes;
 		node->arena = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -251,7 +251,7 @@ consume(Pair *pair, uint64_t *state, uint64_t stop_at)
 	else
 	{
 		CHECK(pair->faults && atomic_load(&flow->state) == RF_FLOW_FAILED);
-		CHECK(flow->error.kind == RF_ERROR_CONNECTION);
+		CHECK(rf_flow_error(rig_nodes[node].shared, flow)->kind == RF_ERROR_CONNECTION);
 		pair->failed++;
 	}
 	rig_close(node, stream->flow, !cursor.ended, false);

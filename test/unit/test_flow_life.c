@@ -285,7 +285,7 @@ test_listening(void)
 int
 main(int argc, char **argv)
 {
-	size_t		size = sizeof(RfShared) + ENTRIES * sizeof(RfFlow);
+	size_t		size = RF_SHARED_SIZE(ENTRIES);
 
 	lives = argc > 1 ? atoi(argv[1]) : 3000;
 	shared = aligned_alloc(RF_CACHE_LINE, size);

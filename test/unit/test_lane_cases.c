@@ -334,7 +334,7 @@ expect_protocol_error(uint32_t imm)
 	AWAIT(atomic_load(&rig_nodes[1].shared->lanes[0].protocol_errors) == errors + 1);
 	AWAIT(atomic_load(&flow_of(1, consumer)->state) == RF_FLOW_FAILED);
 	AWAIT(atomic_load(&flow_of(0, producer)->state) == RF_FLOW_FAILED);
-	CHECK(flow_of(1, consumer)->error.kind == RF_ERROR_PROTOCOL);
+	CHECK(rf_flow_error(rig_nodes[1].shared, flow_of(1, consumer))->kind == RF_ERROR_PROTOCOL);
 
 	/* What had arrived is still there to read. */
 	read_one(consumer, false);

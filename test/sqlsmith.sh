@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# sqlsmith.sh [SECONDS [SEED]]: random queries over foreign tables (SQLsmith, Debian package sqlsmith), by hand; not part of make check.
+#
+# A coordinator and two data nodes with small TPC-H tables and one with a column of many types; an ordinary role runs whatever SQLsmith
+# thinks of, the functions of this extension included. Errors are expected. What must not be: a process that crashes, a query that
+# hangs (statement_timeout is 5 s), a flow or a session's memory that stays. Prints the counts and ends with what is wrong, if anything is.
+#
+#   RF_PREFIX   a copy made by tmp_install.sh (default: one is made)        RF_WORK   folder (default: a new one in /tmp)
+set -uo pipefail
+seconds=${1:-60} seed=${2:-1}
+tree=$(cd "$(dirname "$0")/.." && pwd)
+command -v sqlsmith >/dev/null || { echo "sqlsmith.sh: install the package sqlsmith" >&2; exit 2; }
+umask 022
+RF_WORK=${RF_WORK:-$(mktemp -d /tmp/rdma_fdw_sqlsmith.XXXXXX)}
+mkdir -p "$RF_WORK" && chmod 755 "$RF_WORK"
+export RF_WORK RF_TREE=$tree RF_PREFIX=${RF_PREFIX:-$RF_WORK/pg}
+[ -x "$RF_PREFIX/bin/postgres" ] || "$tree/test/tmp_install.sh" "$RF_PREFIX" >/dev/null || exit 1
+. "$tree/test/run_common.sh"
+
+trap 'rf_stop_all' EXIT
+gcc -O2 -o "$RF_WORK/tpchgen" "$tree/bench/tpch/tpchgen.c" -lm || exit 1
+rf_start_trio "$RF_WORK/clusters"
+export RF_DB=contrib_regression
+for node in coord n1 n2; do rf_psql $node -qc 'ALTER DATABASE contrib_regression SET log_min_messages = error'; done
+
+for node in n1 n2; do
+	rf_psql $node -q -f "$tree/bench/tpch/schema.sql"
+	for table in region nation supplier part partsupp customer orders lineitem; do
+		"$RF_WORK/tpchgen" -s 0.001 -t $table | rf_psql $node -q -c "\\copy $table from pstdin" || exit 1
+	done
+	rf_psql $node -q <<-'SQL'
+		CREATE EXTENSION rdma_fdw;
+		CREATE TABLE kinds AS SELECT i AS id, i::int2 AS a, i * 1.5::float4 AS b, i::numeric / 7 AS c, 'text ' || i AS d,
+			i % 2 = 0 AS e, '2024-01-01'::timestamptz + i * interval '1 day' AS f, i * interval '1 hour' AS g,
+			int4range(i, i + 5) AS h, ARRAY[i, NULL, i] AS j, jsonb_build_object('k', i) AS k, ('10.0.0.' || i)::inet AS l,
+			to_tsvector('simple', 'w' || i) AS m, point(i, i) AS n, md5(i::text)::uuid AS o, i::bit(8) AS p, decode(md5(i::text), 'hex') AS q
+			FROM generate_series(1, 100) i;
+		ANALYZE;
+		CREATE ROLE smith LOGIN;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO smith;
+	SQL
+done
+rf_psql coord -q <<-SQL
+	CREATE EXTENSION rdma_fdw;
+	CREATE ROLE smith LOGIN;
+	ALTER ROLE smith SET statement_timeout = '5s';
+	ALTER ROLE smith SET log_statement = 'none';
+	CREATE SERVER n1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$RF_N1_PORT', dbname 'contrib_regression');
+	CREATE SERVER n2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$RF_N2_PORT', dbname 'contrib_regression', inline_limit '0',
+		receive_buffers '2', receive_buffer_size '4kB');
+	CREATE USER MAPPING FOR smith SERVER n1 OPTIONS (user 'smith', password_required 'false');
+	CREATE USER MAPPING FOR smith SERVER n2 OPTIONS (user 'smith', password_required 'false');
+	CREATE USER MAPPING FOR postgres SERVER n1 OPTIONS (user 'postgres');
+	CREATE USER MAPPING FOR postgres SERVER n2 OPTIONS (user 'postgres');
+	CREATE SCHEMA s1; CREATE SCHEMA s2;
+	IMPORT FOREIGN SCHEMA public FROM SERVER n1 INTO s1;
+	IMPORT FOREIGN SCHEMA public FROM SERVER n2 INTO s2;
+	GRANT USAGE ON SCHEMA s1, s2 TO smith;
+	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA s1, s2 TO smith;
+	GRANT USAGE ON FOREIGN SERVER n1, n2 TO smith;
+SQL
+
+log=$RF_WORK/sqlsmith.log
+timeout -s INT "$seconds" sqlsmith --exclude-catalog --seed="$seed" --verbose \
+	--target="host=127.0.0.1 port=$RF_COORD_PORT dbname=contrib_regression user=smith" >"$log" 2>&1
+tail -n 25 "$log"
+
+wrong=0
+complain() { printf 'WRONG: %s\n' "$*"; wrong=1; }
+for name in coord n1 n2; do
+	bad=$(grep -E 'PANIC|TRAP:|terminated by signal|rdma_fdw.*internal|not supposed' "$(rf_log $name)" | sort | uniq -c | head -5)
+	[ -z "$bad" ] || complain "log of $name: $bad"
+	starts=$(rf_sql $name 'SELECT starts FROM rdma.stat_engine')
+	[ "$starts" = 1 ] || complain "the engine of $name has started $starts times"
+	flows=
+	for try in $(seq 1 60); do
+		flows=$(rf_sql $name 'SELECT count(*) FROM rdma.stat_flows')
+		[ "$flows" != 0 ] || break
+		sleep 1
+	done
+	[ "$flows" = 0 ] || complain "$name keeps $flows flows"
+	used=$(rf_sql $name 'SELECT buffer_used FROM rdma.stat_engine')
+	[ "$used" = 0 ] || complain "$name keeps $used bytes of buffers"
+	printf '%s: errors by kind, numbers and names left out, without those of SQLsmith itself:\n' $name
+	grep -oE 'ERROR:  .*' "$(rf_log $name)" |
+		grep -vE 'does not exist|permission denied|any(multi)?(range|enum)|element type|only superuser|must be superuser' | sed -E 's/"[^"]*"/"..."/g; s/[0-9]+/N/g; s/(.{110}).*/\1/' | sort | uniq -c | sort -rn | head -30
+done
+[ $wrong = 1 ] || rm -rf "$RF_WORK"
+exit $wrong

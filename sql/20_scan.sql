@@ -286,10 +286,6 @@ SELECT * FROM missing;
 SELECT * FROM wrong_col;
 SELECT count(x) FROM fails;
 SELECT count(x) FROM fails WHERE id < 90000;
-INSERT INTO plain VALUES (1);
-UPDATE plain SET grp = 1;
-DELETE FROM plain;
-TRUNCATE plain;
 -- the definition here says integer, the data node has text
 CREATE FOREIGN TABLE wrong_type (k int, v int) SERVER scan_srv OPTIONS (schema_name 'scan_remote', table_name 'parent');
 SELECT * FROM wrong_type;

@@ -33,6 +33,15 @@ RETURNS bytea
 AS 'MODULE_PATHNAME', 'rdma_stream' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION rdma.stream(bytea, text, text[], text[]) IS 'internal: run a query with the caller''s rights and send its rows as column batches';
 
+CREATE FUNCTION rdma.store(request bytea, relation text, columns text[], batch bytea)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'rdma_store' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.store(bytea, text, text[], bytea) IS 'internal: insert rows that another node sends as column batches, with the caller''s rights';
+
+CREATE FUNCTION rdma.receive()
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_receive' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 1000;
+COMMENT ON FUNCTION rdma.receive() IS 'internal: stands for the rows that arrive in the INSERT that rdma.store runs';
 
 -- What the engine does. The functions read counters in shared memory; the views give names to what they return.
 

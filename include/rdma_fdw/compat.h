@@ -74,6 +74,26 @@ rf_rel_userid(PlannerInfo *root, RelOptInfo *baserel)
 }
 
 /*
+ * And for a relation that rows are written to.  15 finds it by range table index; a partition that rows are
+ * routed to has none and takes its root's.
+ */
+static inline Oid
+rf_modify_userid(ResultRelInfo *rel, EState *estate)
+{
+	Oid			userid;
+
+#if PG_VERSION_NUM >= 160000
+	userid = ExecGetResultRelCheckAsUser(rel, estate);
+#else
+	Index		rti = rel->ri_RangeTableIndex != 0 || rel->ri_RootResultRelInfo == NULL ?
+		rel->ri_RangeTableIndex : rel->ri_RootResultRelInfo->ri_RangeTableIndex;
+
+	userid = rti == 0 ? InvalidOid : exec_rt_fetch(rti, estate)->checkAsUser;
+#endif
+	return OidIsValid(userid) ? userid : GetUserId();
+}
+
+/*
  * 17 added fdw_restrictinfo (only join paths use it), 18 added disabled_nodes (0: nothing in the
  * path is disabled by an enable_* setting).
  */

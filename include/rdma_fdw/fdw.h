@@ -48,6 +48,9 @@ typedef struct RfTableOptions
 	const char *table_name;
 	bool		use_remote_estimate;
 	bool		async_capable;
+	bool		updatable;
+	bool		truncatable;
+	int			batch_size;		/* 1: rows are inserted one by one; else in column batches.  0: not given */
 	double		fdw_startup_cost;
 	double		fdw_tuple_cost;
 	const char *analyze_sampling;	/* off, auto, random, system or bernoulli */
@@ -225,6 +228,18 @@ extern void rf_build_scan_query(PlannerInfo *root, RelOptInfo *baserel, Bitmapse
 								List *conditions, const char *locking, bool for_estimate,
 								RfRemoteQuery *out);
 
+/*
+ * Prints a shippable expression over one foreign table for a statement that is put together elsewhere; what
+ * is only known here becomes $n, and is added to *params and *param_types.
+ */
+extern char *rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List **param_types);
+
+/*
+ * Settings under which values and names print the same for every session; undo with
+ * AtEOXact_GUC(true, what it returned).
+ */
+extern int	rf_neutral_settings(void);
+
 /* Quoted and qualified remote name of a foreign table. */
 extern char *rf_remote_relation_name(const RfTableOptions *opts);
 
@@ -238,6 +253,29 @@ extern void rdmaGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid fore
 extern ForeignScan *rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid,
 									   ForeignPath *best_path, List *tlist, List *scan_clauses,
 									   Plan *outer_plan);
+
+/* modify_plan.c: which statements write, and how */
+extern void rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte,
+										Relation target_relation);
+extern List *rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
+extern int	rdmaIsForeignRelUpdatable(Relation rel);
+
+/* The remote INSERT; *retrieved_attrs is what its RETURNING gives, in order. */
+extern char *rf_insert_sql(Relation rel, const RfTableOptions *opts, Index rti, List *target_attrs, bool do_nothing,
+						   List *check_options, List *returning, List **retrieved_attrs);
+extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, List *check_options,
+								List *returning, List **retrieved_attrs);
+extern List *rf_all_columns(Relation rel);
+
+/* ModifyTable's fdw_private: what planning hands to execution */
+typedef enum RfModifyPrivateIndex
+{
+	RF_MODIFY_SQL,				/* String */
+	RF_MODIFY_TARGETS,			/* IntList: attributes that are written */
+	RF_MODIFY_RETRIEVED,		/* IntList: attributes that RETURNING gives, in order */
+	RF_MODIFY_DO_NOTHING,		/* Boolean: ON CONFLICT DO NOTHING */
+	RF_MODIFY_NPRIVATE
+} RfModifyPrivateIndex;
 
 /* analyze.c */
 extern bool rdmaAnalyzeForeignTable(Relation relation, AcquireSampleRowsFunc *func,
@@ -257,5 +295,45 @@ extern TupleTableSlot *rdmaIterateForeignScan(ForeignScanState *node);
 extern void rdmaReScanForeignScan(ForeignScanState *node);
 extern void rdmaEndForeignScan(ForeignScanState *node);
 extern void rdmaExplainForeignScan(ForeignScanState *node, struct ExplainState *es);
+
+/* modify.c */
+extern void rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,
+								   int subplan_index, int eflags);
+extern TupleTableSlot *rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot,
+											 TupleTableSlot *plan_slot);
+extern TupleTableSlot *rdmaExecForeignUpdate(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot,
+											 TupleTableSlot *plan_slot);
+extern TupleTableSlot *rdmaExecForeignDelete(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot,
+											 TupleTableSlot *plan_slot);
+extern void rdmaEndForeignModify(EState *estate, ResultRelInfo *result_rel);
+extern void rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel);
+extern void rdmaEndForeignInsert(EState *estate, ResultRelInfo *result_rel);
+extern void rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,
+									 int subplan_index, struct ExplainState *es);
+extern void rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs);
+
+/* modify_direct.c */
+extern bool rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
+extern void rdmaBeginDirectModify(ForeignScanState *node, int eflags);
+extern TupleTableSlot *rdmaIterateDirectModify(ForeignScanState *node);
+extern void rdmaEndDirectModify(ForeignScanState *node);
+extern void rdmaExplainDirectModify(ForeignScanState *node, struct ExplainState *es);
+
+/*
+ * modify_convert.c: values to the text of remote parameters, rows of libpq results to tuples.  Both live in the
+ * memory context that is current when they are made; what they return lives until their next call.
+ */
+typedef struct RfValueWriter RfValueWriter;
+
+extern RfValueWriter *rf_value_writer_create(List *types);	/* OidList */
+/* Text of values[i], NULL for a NULL one. */
+extern const char *const *rf_write_values(RfValueWriter *writer, const Datum *values, const bool *isnull);
+
+typedef struct RfResultReader RfResultReader;
+struct pg_result;
+
+extern RfResultReader *rf_result_reader_create(Relation rel, List *attnums);
+/* One row of the result as a row of the table, in a slot of its row type. */
+extern void rf_read_result(RfResultReader *reader, struct pg_result *result, int row, TupleTableSlot *slot);
 
 #endif							/* RDMA_FDW_FDW_H */

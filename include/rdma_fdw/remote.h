@@ -12,6 +12,7 @@
 
 #include "postgres.h"
 
+#include "executor/tuptable.h"
 #include "foreign/foreign.h"
 #include "libpq-fe.h"
 
@@ -34,6 +35,17 @@ extern void rf_session_raise(RfSession *session, PGresult *result, const char *s
 
 /* Name of the foreign server, for messages. */
 extern const char *rf_session_server(RfSession *session);
+
+/* ---------- statements with parameters (command.c) ---------- */
+
+/*
+ * A statement for a session that was got with in_transaction, in the current memory context. Values are text, NULL is NULL; their types
+ * are what the remote parser makes of $1, $2, ... It goes with its memory context. Execute waits, interruptibly; raises the remote error; the caller PQclears.
+ */
+typedef struct RfCommand RfCommand;
+
+extern RfCommand *rf_command_create(RfSession *session, const char *sql, int param_count);
+extern PGresult *rf_command_execute(RfCommand *command, const char *const *values);
 
 /* ---------- streams: a query's rows as column batches ---------- */
 
@@ -108,6 +120,48 @@ extern void rf_stream_orphan(RfStream *stream);
 
 /* Adds the stream's counters to *stats; rf_stream_close does it too. */
 extern void rf_stream_stats(RfStream *stream, RfStreamStats *stats);
+
+/* ---------- loads: rows to a table there, as column batches (load.c) ---------- */
+
+typedef struct RfLoad RfLoad;
+
+/* What it points to must live as long as the load. */
+typedef struct RfLoadSpec
+{
+	const char *relation;		/* remote name, quoted and qualified */
+	int			column_count;
+	const char *const *column_names;	/* remote names, bare */
+	TupleDesc	desc;			/* of the slots that come */
+	const AttrNumber *attnums;	/* what of them fills the columns */
+	bool		do_nothing;		/* ON CONFLICT DO NOTHING */
+	uint32		receive_buffers;
+	uint32		receive_buffer_size;	/* bytes of each */
+	uint32		inline_limit;	/* bytes of rows that travel within one command */
+} RfLoadSpec;
+
+typedef struct RfLoadStats
+{
+	uint64		rows;
+	uint64		batches;
+	uint64		bytes;			/* of batches */
+	uint64		requests;		/* remote INSERTs */
+	uint64		flows;			/* of them, by flow */
+	uint64		waits;			/* times the backend slept for a free slot */
+	uint64		wait_us;
+	uint32		buffers;		/* of the last flow */
+	uint32		buffer_size;
+} RfLoadStats;
+
+/*
+ * Sends nothing yet. It goes with the current memory context; finish it before, or what was not sent is lost. The session was got with
+ * in_transaction. Errors of the data node may come with any later row or at the end.
+ */
+extern RfLoad *rf_load_create(RfSession *session, const RfLoadSpec *spec);
+extern void rf_load_add(RfLoad *load, TupleTableSlot *slot);
+
+/* All rows so far are inserted there. Returns how many were since the last time. More rows may follow. */
+extern uint64 rf_load_finish(RfLoad *load);
+extern const RfLoadStats *rf_load_stats(RfLoad *load);
 
 /* The options that libpq understands and a server or user mapping may hold (conninfo.c). Kept for the life of the backend. */
 typedef struct RfConnectionOption

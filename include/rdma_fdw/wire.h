@@ -238,6 +238,36 @@ typedef struct RfStreamReply
 	uint64_t	wait_us;
 } RfStreamReply;
 
+/*
+ * rdma.store(request bytea, relation text, columns text[], batch bytea) returns bytea: RfStoreRequest, then column_count
+ * RfStreamColumn, the writer's types. With a batch its rows are all there is; without one the data node opens a flow for reading and says
+ * where by reporting a new value of the parameter RF_STORE_PARAMETER: "id index key", hexadecimal, decimal, hexadecimal.
+ */
+typedef struct RfStoreRequest
+{
+	uint32_t	wire_version;
+	uint32_t	flags;			/* RF_STORE_* */
+	RfNodeId	node;			/* the writer's node: names the peer */
+	uint64_t	id;				/* random: tells this request's flow from an earlier one's */
+	uint32_t	receive_buffers;
+	uint32_t	receive_buffer_size;	/* bytes, a multiple of 4096 */
+	uint32_t	column_count;
+	uint32_t	reserved;
+} RfStoreRequest;
+
+#define RF_STORE_DO_NOTHING	0x1	/* ON CONFLICT DO NOTHING */
+#define RF_STORE_PARAMETER	"rdma_fdw.store_flow"
+
+typedef struct RfStoreReply
+{
+	uint32_t	wire_version;
+	uint32_t	reserved;
+	uint64_t	rows;			/* that arrived */
+	uint64_t	batches;
+	uint64_t	bytes;			/* of batches */
+	uint64_t	inserted;		/* rows that the INSERT counted: triggers and ON CONFLICT may drop some */
+} RfStoreReply;
+
 /* ---------- 3. slots and batches ---------- */
 
 /*

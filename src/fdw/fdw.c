@@ -1,9 +1,6 @@
 /*
  * fdw.c
  *		The handler: the table of functions that makes this a foreign data wrapper.
- *
- * Foreign tables are read-only, so the callbacks for writing are absent and core reports
- * "cannot insert into foreign table".
  */
 #include "postgres.h"
 
@@ -27,6 +24,24 @@ rdma_fdw_handler(PG_FUNCTION_ARGS)
 	routine->IterateForeignScan = rdmaIterateForeignScan;
 	routine->ReScanForeignScan = rdmaReScanForeignScan;
 	routine->EndForeignScan = rdmaEndForeignScan;
+
+	routine->AddForeignUpdateTargets = rdmaAddForeignUpdateTargets;
+	routine->PlanForeignModify = rdmaPlanForeignModify;
+	routine->BeginForeignModify = rdmaBeginForeignModify;
+	routine->ExecForeignInsert = rdmaExecForeignInsert;
+	routine->ExecForeignUpdate = rdmaExecForeignUpdate;
+	routine->ExecForeignDelete = rdmaExecForeignDelete;
+	routine->EndForeignModify = rdmaEndForeignModify;
+	routine->BeginForeignInsert = rdmaBeginForeignInsert;
+	routine->EndForeignInsert = rdmaEndForeignInsert;
+	routine->IsForeignRelUpdatable = rdmaIsForeignRelUpdatable;
+	routine->PlanDirectModify = rdmaPlanDirectModify;
+	routine->BeginDirectModify = rdmaBeginDirectModify;
+	routine->IterateDirectModify = rdmaIterateDirectModify;
+	routine->EndDirectModify = rdmaEndDirectModify;
+	routine->ExplainForeignModify = rdmaExplainForeignModify;
+	routine->ExplainDirectModify = rdmaExplainDirectModify;
+	routine->ExecForeignTruncate = rdmaExecForeignTruncate;
 
 	routine->ExplainForeignScan = rdmaExplainForeignScan;
 

@@ -412,6 +412,12 @@ apply_options(List *options, RfTableOptions *opts)
 			opts->table_name = defGetString(def);
 		else if (strcmp(name, "use_remote_estimate") == 0)
 			opts->use_remote_estimate = defGetBoolean(def);
+		else if (strcmp(name, "updatable") == 0)
+			opts->updatable = defGetBoolean(def);
+		else if (strcmp(name, "truncatable") == 0)
+			opts->truncatable = defGetBoolean(def);
+		else if (strcmp(name, "batch_size") == 0)
+			(void) parse_int(defGetString(def), &opts->batch_size, 0, NULL);
 		else if (strcmp(name, "async_capable") == 0)
 			opts->async_capable = defGetBoolean(def);
 		else if (strcmp(name, "fdw_startup_cost") == 0)
@@ -445,6 +451,8 @@ rf_table_options(ForeignTable *table, ForeignServer *server, RfTableOptions *opt
 	opts->fdw_startup_cost = DEFAULT_FDW_STARTUP_COST;
 	opts->fdw_tuple_cost = DEFAULT_FDW_TUPLE_COST;
 	opts->analyze_sampling = "auto";
+	opts->updatable = true;
+	opts->truncatable = true;
 	opts->fetch.receive_buffers = -1;
 	opts->fetch.receive_buffer_size = -1;
 	opts->fetch.inline_limit = -1;

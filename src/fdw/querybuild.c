@@ -159,8 +159,8 @@ force_setting(const char *name, const char *value)
  * Settings that the printed text depends on.  Names must be right for a session that searches only
  * pg_catalog, constants must read the same whatever the other session's settings are.
  */
-static int
-begin_neutral_settings(void)
+int
+rf_neutral_settings(void)
 {
 	int			nestlevel = NewGUCNestLevel();
 
@@ -191,6 +191,19 @@ print_expression(Node *expr, RewriteContext *cxt)
 
 	return deparse_expression(expr, deparse_context_for_plan_tree(stmt, list_make1("r1")),
 							  false, false);
+}
+
+char *
+rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List **param_types)
+{
+	RewriteContext cxt = {relid, foreigntableid, false, NIL, *params, *param_types};
+	int			nestlevel = rf_neutral_settings();
+	char	   *text = print_expression(rewrite_mutator((Node *) expr, &cxt), &cxt);
+
+	AtEOXact_GUC(true, nestlevel);
+	*params = cxt.params;
+	*param_types = cxt.param_types;
+	return text;
 }
 
 /* Appends the SELECT list and fills retrieved_attrs, which has the same order. */
@@ -245,7 +258,7 @@ rf_build_scan_query(PlannerInfo *root, RelOptInfo *baserel, Bitmapset *attrs_use
 
 	if (conditions != NIL)
 	{
-		int			nestlevel = begin_neutral_settings();
+		int			nestlevel = rf_neutral_settings();
 		ListCell   *lc;
 
 		foreach(lc, conditions)

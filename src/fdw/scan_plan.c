@@ -160,6 +160,10 @@ locking_clause(PlannerInfo *root, RelOptInfo *baserel)
 	const char *strength = NULL;
 	const char *waiting = "";
 
+	/* Rows that an UPDATE or DELETE will look for by their ctid must stay where they are. */
+	if (bms_is_member(baserel->relid, root->all_result_relids) &&
+		(root->parse->commandType == CMD_UPDATE || root->parse->commandType == CMD_DELETE))
+		return "FOR UPDATE";
 	if (mark == NULL)
 		return NULL;
 

@@ -100,7 +100,7 @@ rf_session_get(UserMapping *user, bool in_transaction)
 		dlist_init(&session->streams);
 	}
 
-	if (session->depth > 0 || session->running)
+	if (session->depth > 0 || session->running || session->load)
 	{
 		if (session->broken || session->conn == NULL || PQstatus(session->conn) != CONNECTION_OK)
 			rf_session_lost(session);
@@ -144,6 +144,8 @@ rf_session_disconnect(RfSession *session)
 	while (!dlist_is_empty(&session->streams))
 		rf_stream_free(dlist_container(RfStream, node, dlist_pop_head_node(&session->streams)));
 	session->running = NULL;
+	if (session->load)
+		rf_load_lose(session->load);
 	if (session->conn)
 	{
 		PQfinish(session->conn);
@@ -155,6 +157,8 @@ rf_session_disconnect(RfSession *session)
 	session->broken = false;
 	session->invalidated = false;
 	session->prepared = false;
+	list_free_deep(session->garbage);
+	session->garbage = NIL;
 	session->hello_valid = false;
 	explicit_bzero(&session->hello, sizeof(session->hello));
 }
@@ -209,6 +213,7 @@ connect_session(RfSession *session, UserMapping *user)
 
 	check_before(server, user);
 	session->conn = connect_server(server, keywords, values);
+	session->connection_count++;
 
 	PG_TRY();
 	{

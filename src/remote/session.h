@@ -45,6 +45,9 @@ struct RfSession
 	bool		unsure;
 
 	bool		prepared;		/* the stream statement exists there */
+	uint32		connection_count;	/* connections made so far: tells prepared statements of an earlier one */
+	uint32		statement_count;	/* names given to prepared statements */
+	List	   *garbage;		/* names of prepared statements that nobody uses any more */
 	bool		hello_valid;
 	RfHelloReply hello;
 	char	   *host;			/* what libpq connected to, for engines */
@@ -52,6 +55,7 @@ struct RfSession
 	/* The stream whose query runs there now; its libpq results are not collected yet. */
 	RfStream   *running;
 	dlist_head	streams;		/* all streams, for the end of the transaction */
+	RfLoad	   *load;			/* the load whose remote INSERT runs there now; never beside `running` */
 	RfStream   *failed;			/* of them: nobody reads it any more, but its error voided the remote transaction */
 };
 
@@ -129,7 +133,16 @@ extern void rf_transaction_register(void);
 extern char *rf_transaction_begin_sql(RfSession *session, int level);
 extern int	rf_transaction_target(RfSession *session);
 
+/* command.c */
+extern bool rf_session_send_begin(RfSession *session, int *count);
+
+/* load.c */
+extern void rf_load_interrupt(RfLoad *load);
+extern void rf_load_lose(RfLoad *load);
+
 /* stream.c */
+extern int	rf_session_peer(RfSession *session);
+extern void rf_append_text_array(StringInfo buf, int count, const char *const *values);
 extern void rf_stream_settle(RfSession *session);
 extern bool rf_stream_collect(RfStream *stream);
 extern void rf_stream_abandon(RfStream *stream);

@@ -21,7 +21,6 @@
 /* A batch grows by its fragments; what its header announces is not believed before it came. */
 #define FIRST_ASSEMBLY	(1024 * 1024)
 
-static int	find_peer(RfSession *session);
 static void send_request(RfStream *stream, const RfStreamSpec *spec, int peer);
 static bool fetch(RfStream *stream, const void **batch, uint32 *length);
 static bool take_buffer(RfStream *stream, const void **batch, uint32 *length);
@@ -35,8 +34,8 @@ static void finish_exchange(RfStream *stream);
  * The engine's connection to the session's node, made if there is none. A token is asked for in the first greeting only when it looks
  * as if it would be needed: it costs the data node an entry in a small table.
  */
-static int
-find_peer(RfSession *session)
+int
+rf_session_peer(RfSession *session)
 {
 	int			peer;
 	bool		fresh = false;
@@ -78,7 +77,7 @@ rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStream **owner_r
 	*owner_ref = NULL;
 	rf_stream_settle(session);
 	rf_engine_require();
-	peer = find_peer(session);
+	peer = rf_session_peer(session);
 
 	context = AllocSetContextCreate(TopMemoryContext, "rdma_fdw stream", ALLOCSET_SMALL_SIZES);
 	stream = MemoryContextAllocZero(context, sizeof(RfStream));
@@ -107,8 +106,8 @@ rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStream **owner_r
 }
 
 /* text[] in its binary form, which needs no quoting */
-static void
-append_text_array(StringInfo buf, int count, const char *const *values)
+void
+rf_append_text_array(StringInfo buf, int count, const char *const *values)
 {
 	bool		nulls = false;
 
@@ -173,9 +172,9 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 	if (spec->column_count > 0)
 		appendBinaryStringInfo(&head, (const char *) spec->columns, spec->column_count * sizeof(RfStreamColumn));
 	initStringInfo(&types);
-	append_text_array(&types, spec->param_count, spec->param_types);
+	rf_append_text_array(&types, spec->param_count, spec->param_types);
 	initStringInfo(&values);
-	append_text_array(&values, spec->param_count, spec->param_values);
+	rf_append_text_array(&values, spec->param_count, spec->param_values);
 
 	arguments[0] = head.data;
 	lengths[0] = head.len;
@@ -616,6 +615,9 @@ drain(RfStream *stream)
 void
 rf_stream_settle(RfSession *session)
 {
+	if (session->load)
+		rf_load_interrupt(session->load);
+
 	/* an error of the drained query is one here as well: the remote transaction is void */
 	if (session->running && session->running->state == RF_STREAM_RUNNING)
 		drain(session->running);

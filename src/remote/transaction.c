@@ -145,6 +145,8 @@ commit_all(void)
 					rf_session_lost(session);
 			}
 		}
+		if (session->load)
+			rf_load_interrupt(session->load);
 		if (session->failed)
 			command = "ABORT TRANSACTION";
 
@@ -189,6 +191,8 @@ finish_all(bool commit)
 		while (!dlist_is_empty(&session->streams))
 			rf_stream_free(dlist_container(RfStream, node, dlist_pop_head_node(&session->streams)));
 		session->running = NULL;
+		if (session->load)
+			rf_load_lose(session->load);
 		session->depth = 0;
 		session->transactional = false;
 		session->suspect = false;
@@ -220,6 +224,8 @@ quiesce(RfSession *session)
 
 	if (session->running)
 		rf_stream_lose(session->running);
+	if (session->load)
+		rf_load_lose(session->load);
 	deadline = abort_deadline(session);
 
 	if (session->broken || PQstatus(session->conn) != CONNECTION_OK)
@@ -320,7 +326,8 @@ abort_savepoint(RfSession *session, int level)
 	/* outside a remote transaction: a query that was interrupted */
 	if (session->depth < level)
 	{
-		if (session->running == NULL && PQtransactionStatus(session->conn) == PQTRANS_ACTIVE)
+		if (session->running == NULL && session->load == NULL &&
+			PQtransactionStatus(session->conn) == PQTRANS_ACTIVE)
 			(void) quiesce(session);
 		return;
 	}

@@ -1,0 +1,202 @@
+-- UPDATE, DELETE and TRUNCATE of foreign tables: every statement runs on a local table, too, and the rows must stay the same.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+RESET client_min_messages;
+
+DO $$ BEGIN EXECUTE format(
+  'CREATE SERVER mod_srv FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host ''127.0.0.1'', port %L, dbname %L)',
+  current_setting('port'), current_database()); END $$;
+CREATE USER MAPPING FOR CURRENT_USER SERVER mod_srv OPTIONS (user :'USER');
+CREATE SCHEMA mod_remote;
+CREATE SCHEMA mod_here;
+SET search_path = mod_here, public;
+
+-- same(a, b): do two relations (or queries in parentheses) have the same rows, counted with repetitions?
+CREATE FUNCTION same(a text, b text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE n bigint; extra bigint; missing bigint;
+BEGIN
+  EXECUTE format('SELECT count(*), count(*) FILTER (WHERE n > 0), count(*) FILTER (WHERE n < 0) FROM
+    (SELECT image, sum(n) AS n FROM (SELECT row_::text AS image, 1 AS n FROM %s row_ UNION ALL SELECT row_::text, -1 FROM %s row_) u GROUP BY image) v', a, b)
+    INTO n, extra, missing;
+  IF extra + missing = 0 THEN RETURN 'same, ' || n || ' distinct rows'; END IF;
+  RETURN extra || ' rows too many, ' || missing || ' missing, of ' || n;
+END $$;
+
+
+CREATE TABLE mod_remote.t (a int PRIMARY KEY, b text, c numeric, d date, e int[]);
+CREATE FOREIGN TABLE t (a int, b text, c numeric, d date, e int[]) SERVER mod_srv OPTIONS (schema_name 'mod_remote');
+CREATE TABLE l (a int PRIMARY KEY, b text, c numeric, d date, e int[]);
+INSERT INTO l SELECT g, 'row ' || g, g * 1.5, date '2020-01-01' + g, ARRAY[g, NULL] FROM generate_series(1, 1000) g;
+INSERT INTO t SELECT * FROM l;
+CREATE TABLE other (k int, v text);
+INSERT INTO other SELECT g, 'other ' || g FROM generate_series(1, 1000, 7) g;
+CREATE FUNCTION here(x int) RETURNS int LANGUAGE plpgsql VOLATILE AS $$ BEGIN RETURN x + 1; END $$;
+CREATE FUNCTION both_ways(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE here bigint; there bigint;
+BEGIN
+  EXECUTE replace(statement, 'TABLE_', 'l');
+  GET DIAGNOSTICS here = ROW_COUNT;
+  EXECUTE replace(statement, 'TABLE_', 't');
+  GET DIAGNOSTICS there = ROW_COUNT;
+  RETURN CASE WHEN here = there THEN here || ' rows, ' ELSE here || ' rows here, ' || there || ' there, ' END || same('l', 't');
+END $$;
+
+-- the data node does it alone
+EXPLAIN (VERBOSE, COSTS OFF) UPDATE t SET b = b || '!', c = c + 1 WHERE a < 10;
+EXPLAIN (VERBOSE, COSTS OFF) DELETE FROM t WHERE a > 900 RETURNING a, b;
+EXPLAIN (VERBOSE, COSTS OFF) UPDATE t SET c = DEFAULT, e = ARRAY[a, 2] WHERE d = '2020-01-05';
+SELECT both_ways($$UPDATE TABLE_ SET b = b || '!', c = c + 1 WHERE a < 10$$);
+SELECT both_ways($$UPDATE TABLE_ SET c = DEFAULT, e = ARRAY[a, 2] WHERE d = '2020-01-05'$$);
+SELECT both_ways($$UPDATE TABLE_ SET b = NULL WHERE a % 100 = 0$$);
+SELECT both_ways($$DELETE FROM TABLE_ WHERE a > 990$$);
+SELECT both_ways($$UPDATE TABLE_ SET b = 'none' WHERE false$$);
+UPDATE t SET b = 'returned', c = 2.50 WHERE a IN (20, 21) RETURNING *;
+UPDATE l SET b = 'returned', c = 2.50 WHERE a IN (20, 21);
+-- new values are not computed once more from what is returned
+UPDATE t SET c = 10 / c WHERE a = 20 RETURNING a, round(c, 3);
+UPDATE t SET c = 0 / c WHERE a = 20 RETURNING a, round(c, 3);
+UPDATE l SET c = 10 / c WHERE a = 20;
+UPDATE l SET c = 0 / c WHERE a = 20;
+UPDATE t SET b = 'x' WHERE a = 22 RETURNING 'nothing of the row', tableoid::regclass;
+UPDATE l SET b = 'x' WHERE a = 22;
+DELETE FROM t WHERE a = 23 RETURNING t;
+DELETE FROM l WHERE a = 23;
+SELECT same('l', 't');
+PREPARE up(int, text) AS UPDATE t SET b = $2 WHERE a = $1;
+EXECUTE up(30, 'prepared');
+SET plan_cache_mode = force_generic_plan;
+EXPLAIN (VERBOSE, COSTS OFF) EXECUTE up(31, 'generic');
+EXECUTE up(31, 'generic');
+RESET plan_cache_mode;
+UPDATE l SET b = CASE a WHEN 30 THEN 'prepared' ELSE 'generic' END WHERE a IN (30, 31);
+SELECT same('l', 't');
+EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF) UPDATE t SET b = b WHERE a < 5;
+
+-- row by row: conditions or values that only we can evaluate, joins, sub-selects
+EXPLAIN (VERBOSE, COSTS OFF) UPDATE t SET c = here(a) WHERE a < 10;
+EXPLAIN (VERBOSE, COSTS OFF) DELETE FROM t WHERE here(a) = 50;
+SELECT both_ways($$UPDATE TABLE_ SET c = here(a) WHERE a < 10$$);
+SELECT both_ways($$DELETE FROM TABLE_ WHERE here(a) = 50$$);
+SELECT both_ways($$UPDATE TABLE_ x SET b = o.v FROM other o WHERE o.k = x.a AND x.a < 500$$);
+SELECT both_ways($$DELETE FROM TABLE_ x USING other o WHERE o.k = x.a AND x.a > 800$$);
+SELECT both_ways($$UPDATE TABLE_ SET b = (SELECT max(v) FROM other WHERE k <= a) WHERE a BETWEEN 100 AND 120$$);
+SELECT both_ways($$DELETE FROM TABLE_ WHERE a IN (SELECT k + 1 FROM other WHERE k BETWEEN 100 AND 200)$$);
+SELECT both_ways($$UPDATE TABLE_ SET (b, c) = (SELECT v, k FROM other WHERE k = a) WHERE a BETWEEN 40 AND 60$$);
+UPDATE t SET b = 'seen', c = here(a) WHERE a IN (60, 61) RETURNING a, b, c;
+UPDATE l SET b = 'seen', c = here(a) WHERE a IN (60, 61);
+DELETE FROM t USING other o WHERE o.k = t.a AND t.a BETWEEN 60 AND 80 RETURNING t.a, o.v;
+DELETE FROM l USING other o WHERE o.k = l.a AND l.a BETWEEN 60 AND 80;
+WITH gone AS (DELETE FROM t WHERE a BETWEEN 700 AND 705 RETURNING a) SELECT sum(a) FROM gone;
+DELETE FROM l WHERE a BETWEEN 700 AND 705;
+SELECT both_ways($$UPDATE TABLE_ SET a = a + 10000 WHERE here(a) % 2 = 0 AND a > 500$$);
+SELECT same('l', 't');
+
+-- WHERE CURRENT OF has no counterpart
+BEGIN;
+DECLARE cur CURSOR FOR SELECT * FROM t;
+FETCH cur;
+UPDATE t SET b = 'cursor' WHERE CURRENT OF cur;
+ROLLBACK;
+SELECT ctid FROM t WHERE a = 1;
+UPDATE t SET b = 'by ctid' WHERE ctid = (SELECT ctid FROM t WHERE a = 1) RETURNING a, b;
+UPDATE l SET b = 'by ctid' WHERE a = 1;
+UPDATE t SET ctid = '(0,1)';
+
+-- errors there
+UPDATE t SET a = 1 WHERE a = 2;
+UPDATE t SET a = here(0) WHERE a IN (3, 5);
+UPDATE t SET a = here(a) WHERE a = 3;
+DELETE FROM t WHERE 1 / (a - 1) = 5;
+UPDATE t SET c = 1 / (a - 1) WHERE a = 1;
+SELECT same('l', 't');
+
+-- views with check options, triggers here
+CREATE VIEW small AS SELECT * FROM t WHERE a < 100 WITH CHECK OPTION;
+UPDATE small SET b = 'by view' WHERE a = 10;
+UPDATE small SET a = a + 5000 WHERE a = 10;
+UPDATE l SET b = 'by view' WHERE a = 10;
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_LEVEL = 'STATEMENT' THEN RAISE NOTICE '% % %', TG_WHEN, TG_OP, TG_LEVEL; RETURN NULL; END IF;
+  RAISE NOTICE '% % % -> %', TG_WHEN, TG_OP, (OLD).b, CASE TG_OP WHEN 'UPDATE' THEN (NEW).b END;
+  IF TG_OP = 'DELETE' THEN RETURN OLD; END IF;
+  IF TG_WHEN = 'BEFORE' THEN NEW.c := -1; END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER b BEFORE UPDATE OR DELETE ON t FOR EACH ROW EXECUTE FUNCTION note();
+CREATE TRIGGER a AFTER UPDATE OR DELETE ON t FOR EACH ROW EXECUTE FUNCTION note();
+CREATE TRIGGER s AFTER UPDATE OR DELETE ON t FOR EACH STATEMENT EXECUTE FUNCTION note();
+EXPLAIN (VERBOSE, COSTS OFF) UPDATE t SET b = 'triggered' WHERE a = 11;
+UPDATE t SET b = 'triggered' WHERE a = 11;
+DELETE FROM t WHERE a = 12;
+DROP TRIGGER b ON t;
+DROP TRIGGER a ON t;
+DROP TRIGGER s ON t;
+UPDATE l SET b = 'triggered', c = -1 WHERE a = 11;
+DELETE FROM l WHERE a = 12;
+SELECT same('l', 't');
+
+-- a BEFORE trigger there changes what is stored, and RETURNING tells
+CREATE FUNCTION mod_remote.change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.b := NEW.b || ' (changed)'; RETURN NEW; END $$;
+CREATE TRIGGER change BEFORE UPDATE ON mod_remote.t FOR EACH ROW EXECUTE FUNCTION mod_remote.change();
+UPDATE t SET b = 'new' WHERE a = 14 RETURNING b;
+UPDATE t SET b = 'new', c = here(1) WHERE a = 14 RETURNING b;
+DROP TRIGGER change ON mod_remote.t;
+UPDATE l SET b = 'new (changed)', c = 2 WHERE a = 14;
+SELECT same('l', 't');
+
+-- generated columns
+CREATE TABLE mod_remote.g (a int, b int GENERATED ALWAYS AS (a * 2) STORED);
+CREATE FOREIGN TABLE g (a int, b int GENERATED ALWAYS AS (a * 2) STORED) SERVER mod_srv OPTIONS (schema_name 'mod_remote');
+INSERT INTO g (a) VALUES (1), (2);
+EXPLAIN (VERBOSE, COSTS OFF) UPDATE g SET a = a + 10 WHERE a = 1;
+UPDATE g SET a = a + 10 WHERE a = 1 RETURNING *;
+UPDATE g SET b = DEFAULT;
+SELECT * FROM g ORDER BY a;
+
+-- inheritance: a foreign table as a child, and row security and leaky conditions stay here
+CREATE TABLE parent (a int, b text, c numeric, d date, e int[]);
+INSERT INTO parent VALUES (1, 'parent');
+ALTER FOREIGN TABLE t INHERIT parent;
+EXPLAIN (VERBOSE, COSTS OFF) UPDATE parent SET b = 'inherited' WHERE a = 1;
+UPDATE parent SET b = 'inherited' WHERE a = 1 RETURNING tableoid::regclass, a, b;
+DELETE FROM parent WHERE a = 1 RETURNING tableoid::regclass, a;
+ALTER FOREIGN TABLE t NO INHERIT parent;
+DELETE FROM l WHERE a = 1;
+SELECT same('l', 't');
+
+-- rows of a partitioned table there: never another one than was meant
+CREATE TABLE mod_remote.p (k int, t text) PARTITION BY LIST (k);
+CREATE TABLE mod_remote.p1 PARTITION OF mod_remote.p FOR VALUES IN (1);
+CREATE TABLE mod_remote.p2 PARTITION OF mod_remote.p FOR VALUES IN (2);
+CREATE FOREIGN TABLE p (k int, t text) SERVER mod_srv OPTIONS (schema_name 'mod_remote');
+INSERT INTO p VALUES (1, 'one'), (2, 'two');
+UPDATE p SET t = 'changed ' || here(k) WHERE k = 1;
+UPDATE p SET t = 'changed' WHERE k = 1;
+SELECT * FROM p ORDER BY k;
+
+-- TRUNCATE
+CREATE TABLE mod_remote.seq (i serial, x int);
+CREATE TABLE mod_remote.ref (a int REFERENCES mod_remote.t);
+CREATE FOREIGN TABLE seq (x int) SERVER mod_srv OPTIONS (schema_name 'mod_remote');
+INSERT INTO seq VALUES (1), (2);
+TRUNCATE seq;
+INSERT INTO seq VALUES (3);
+TRUNCATE seq RESTART IDENTITY;
+INSERT INTO seq VALUES (4);
+SELECT * FROM mod_remote.seq;
+TRUNCATE t;
+TRUNCATE t, seq CASCADE;
+SELECT count(*) FROM t;
+BEGIN;
+INSERT INTO seq VALUES (5);
+TRUNCATE seq;
+ROLLBACK;
+ALTER FOREIGN TABLE seq OPTIONS (ADD truncatable 'false');
+TRUNCATE seq;
+SELECT table_name, is_updatable FROM information_schema.views WHERE table_schema = 'mod_here';
+
+SET client_min_messages = warning;
+DROP SERVER mod_srv CASCADE;
+DROP SCHEMA mod_here CASCADE;
+DROP SCHEMA mod_remote CASCADE;

@@ -1,0 +1,471 @@
+/*
+ * modify.c - running statements that write a foreign table: INSERT, UPDATE, DELETE, COPY FROM, rows routed to it, TRUNCATE.
+ *
+ * Updates and deletes go row by row, each found by its ctid. Inserts go as column batches (remote.h, loads) unless somebody wants to see
+ * what became of a row before the next one comes: RETURNING, a view's check option, row triggers here. With batches an error of the data
+ * node may come later than the row it is about, but before the statement's end: loads are finished when ExecutorRun is, which is before
+ * AFTER STATEMENT triggers fire. What ran partly is rolled back with the (sub)transaction, as any statement that failed.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/tableam.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "lib/ilist.h"
+#include "nodes/makefuncs.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/guc.h"
+#include "rdma_fdw/remote.h"
+
+typedef struct ModifyState
+{
+	EState	   *estate;
+	Relation	rel;
+	RfSession  *session;
+
+	/* row by row */
+	RfCommand  *command;
+	List	   *attrs;			/* attributes whose values are parameters */
+	AttrNumber	ctid_attno;		/* in the plan's rows; updates and deletes */
+	RfValueWriter *writer;
+	Datum	   *values;
+	bool	   *isnull;
+	bool		has_returning;
+	RfResultReader *reader;
+
+	/* in column batches */
+	RfLoad	   *load;			/* NULL: row by row */
+	dlist_node	node;			/* in open_loads */
+	bool		counted;		/* its rows are in the statement's count */
+	uint64		rows;			/* given to the load since it was finished */
+	MemoryContextCallback gone;
+} ModifyState;
+
+/* States with loads, of all executor runs in this backend. */
+static dlist_head open_loads = DLIST_STATIC_INIT(open_loads);
+static ExecutorRun_hook_type previous_executor_run = NULL;
+
+/* ---------- loads end with the executor's run ---------- */
+
+/*
+ * The data node may have dropped rows (ON CONFLICT, triggers): only now we know how many the statement really inserted.
+ */
+static void
+finish_load(ModifyState *state)
+{
+	uint64		inserted = rf_load_finish(state->load);
+
+	if (state->counted && inserted < state->rows)
+		state->estate->es_processed -= Min(state->rows - inserted, state->estate->es_processed);
+	state->rows = 0;
+}
+
+static void
+finish_loads(EState *estate)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &open_loads)
+	{
+		ModifyState *state = dlist_container(ModifyState, node, iter.cur);
+
+		if (state->estate == estate)
+			finish_load(state);
+	}
+}
+
+#if PG_VERSION_NUM >= 180000
+static void
+executor_run(QueryDesc *query, ScanDirection direction, uint64 count)
+{
+	if (previous_executor_run)
+		previous_executor_run(query, direction, count);
+	else
+		standard_ExecutorRun(query, direction, count);
+	finish_loads(query->estate);
+}
+#else
+static void
+executor_run(QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once)
+{
+	if (previous_executor_run)
+		previous_executor_run(query, direction, count, execute_once);
+	else
+		standard_ExecutorRun(query, direction, count, execute_once);
+	finish_loads(query->estate);
+}
+#endif
+
+static void
+forget_load(void *arg)
+{
+	ModifyState *state = arg;
+
+	if (state->node.next != NULL)
+		dlist_delete(&state->node);
+	state->node.next = NULL;
+}
+
+/* ---------- beginning ---------- */
+
+static RfSession *
+open_session(ResultRelInfo *result_rel, EState *estate)
+{
+	ForeignTable *table = GetForeignTable(RelationGetRelid(result_rel->ri_RelationDesc));
+
+	return rf_session_get(GetUserMapping(rf_modify_userid(result_rel, estate), table->serverid), true);
+}
+
+static void
+begin_load(ModifyState *state, ResultRelInfo *result_rel, const RfTableOptions *opts, bool do_nothing)
+{
+	static bool hooked = false;
+	int			count = list_length(state->attrs);
+	AttrNumber *attnums = palloc(sizeof(AttrNumber) * count);
+	const char **names = palloc(sizeof(char *) * count);
+	RfLoadSpec	spec = {0};
+	ListCell   *lc;
+
+	foreach(lc, state->attrs)
+	{
+		attnums[foreach_current_index(lc)] = lfirst_int(lc);
+		names[foreach_current_index(lc)] = pstrdup(rf_column_name(RelationGetRelid(state->rel), lfirst_int(lc)));
+	}
+	spec.relation = rf_remote_relation_name(opts);
+	spec.column_count = count;
+	spec.column_names = names;
+	spec.desc = RelationGetDescr(state->rel);
+	spec.attnums = attnums;
+	spec.do_nothing = do_nothing;
+	spec.receive_buffers = opts->fetch.receive_buffers < 0 ? rf_receive_buffers : opts->fetch.receive_buffers;
+	spec.receive_buffer_size = TYPEALIGN(4096, opts->fetch.receive_buffer_size < 0 ? rf_receive_buffer_size * 1024 :
+										 opts->fetch.receive_buffer_size);
+	spec.inline_limit = opts->fetch.inline_limit < 0 ? rf_inline_limit * 1024 : opts->fetch.inline_limit;
+	state->load = rf_load_create(state->session, &spec);
+
+	if (!hooked)
+	{
+		previous_executor_run = ExecutorRun_hook;
+		ExecutorRun_hook = executor_run;
+		hooked = true;
+	}
+	dlist_push_tail(&open_loads, &state->node);
+	state->gone.func = forget_load;
+	state->gone.arg = state;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &state->gone);
+}
+
+static bool
+may_load(ResultRelInfo *result_rel, const RfTableOptions *opts, List *attrs, List *retrieved_attrs)
+{
+	TriggerDesc *triggers = result_rel->ri_TrigDesc;
+
+	return opts->batch_size != 1 && attrs != NIL && retrieved_attrs == NIL &&
+		result_rel->ri_WithCheckOptions == NIL && result_rel->ri_projectReturning == NULL &&
+		result_rel->ri_returningList == NIL &&
+		(triggers == NULL || (!triggers->trig_insert_before_row && !triggers->trig_insert_after_row));
+}
+
+static ModifyState *
+create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const char *sql, List *targets,
+			 List *retrieved_attrs)
+{
+	ModifyState *state = palloc0(sizeof(ModifyState));
+	TupleDesc	desc = RelationGetDescr(result_rel->ri_RelationDesc);
+	List	   *types = NIL;
+	ListCell   *lc;
+
+	state->estate = estate;
+	state->rel = result_rel->ri_RelationDesc;
+	state->session = open_session(result_rel, estate);
+	if (operation != CMD_INSERT)
+		types = lappend_oid(types, TIDOID);
+	foreach(lc, targets)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, lfirst_int(lc) - 1);
+
+		/* the data node computes those */
+		if (att->attgenerated != '\0')
+			continue;
+		state->attrs = lappend_int(state->attrs, lfirst_int(lc));
+		types = lappend_oid(types, att->atttypid);
+	}
+	state->writer = rf_value_writer_create(types);
+	state->values = palloc0(sizeof(Datum) * Max(list_length(types), 1));
+	state->isnull = palloc0(sizeof(bool) * Max(list_length(types), 1));
+	state->command = rf_command_create(state->session, sql, list_length(types));
+	state->has_returning = retrieved_attrs != NIL;
+	if (state->has_returning)
+		state->reader = rf_result_reader_create(state->rel, retrieved_attrs);
+	return state;
+}
+
+void
+rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,
+					   int subplan_index, int eflags)
+{
+	ForeignTable *table;
+	RfTableOptions opts;
+	ModifyState *state;
+	List	   *retrieved;
+
+	/* without a state EXPLAIN shows the plan only */
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+
+	retrieved = (List *) list_nth(fdw_private, RF_MODIFY_RETRIEVED);
+	state = create_state(result_rel, mtstate->ps.state, mtstate->operation,
+						 strVal(list_nth(fdw_private, RF_MODIFY_SQL)),
+						 (List *) list_nth(fdw_private, RF_MODIFY_TARGETS), retrieved);
+	if (mtstate->operation == CMD_INSERT)
+	{
+		table = GetForeignTable(RelationGetRelid(state->rel));
+		rf_table_options(table, GetForeignServer(table->serverid), &opts);
+		if (may_load(result_rel, &opts, state->attrs, retrieved))
+			begin_load(state, result_rel, &opts, boolVal(list_nth(fdw_private, RF_MODIFY_DO_NOTHING)));
+		state->counted = mtstate->canSetTag;
+	}
+	else
+	{
+		state->ctid_attno = ExecFindJunkAttributeInTlist(outerPlanState(mtstate)->plan->targetlist, "ctid");
+		if (!AttributeNumberIsValid(state->ctid_attno))
+			elog(ERROR, "could not find junk ctid column");
+	}
+	result_rel->ri_FdwState = state;
+}
+
+/* Rows that are routed to the table, or that COPY brings: there was no planning. */
+void
+rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
+{
+	ModifyTable *plan = castNode(ModifyTable, mtstate->ps.plan);
+	EState	   *estate = mtstate->ps.state;
+	Relation	rel = result_rel->ri_RelationDesc;
+	ForeignTable *table = GetForeignTable(RelationGetRelid(rel));
+	List	   *targets = rf_all_columns(rel);
+	List	   *retrieved = NIL;
+	RfTableOptions opts;
+	ModifyState *state;
+	bool		do_nothing = false;
+	char	   *sql;
+	Index		rti;
+
+	/* The rows that were moved here would be found and updated once more. */
+	if (plan && plan->operation == CMD_UPDATE &&
+		(result_rel->ri_usesFdwDirectModify || result_rel->ri_FdwState))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot route tuples into foreign table to be updated \"%s\"", RelationGetRelationName(rel))));
+
+	rf_table_options(table, GetForeignServer(table->serverid), &opts);
+	if (plan && plan->onConflictAction == ONCONFLICT_NOTHING)
+		do_nothing = true;
+	else if (plan && plan->onConflictAction != ONCONFLICT_NONE)
+		elog(ERROR, "unexpected ON CONFLICT specification: %d", (int) plan->onConflictAction);
+
+	/* What RETURNING and check options refer to a partition by is its root's or, in an UPDATE, its first target's number. */
+	rti = result_rel->ri_RangeTableIndex;
+	if (rti == 0)
+	{
+		rti = result_rel->ri_RootResultRelInfo ? result_rel->ri_RootResultRelInfo->ri_RangeTableIndex : 0;
+		if (plan && plan->operation == CMD_UPDATE && rti == plan->rootRelation)
+			rti = mtstate->resultRelInfo[0].ri_RangeTableIndex;
+	}
+	sql = rf_insert_sql(rel, &opts, rti, targets, do_nothing, result_rel->ri_WithCheckOptions,
+						result_rel->ri_returningList, &retrieved);
+	state = create_state(result_rel, estate, CMD_INSERT, sql, targets, retrieved);
+
+	/* An UPDATE that moves rows reads and deletes on the same sessions, so batches would not grow. */
+	if (mtstate->operation == CMD_INSERT && may_load(result_rel, &opts, state->attrs, retrieved))
+		begin_load(state, result_rel, &opts, do_nothing);
+	state->counted = plan != NULL && mtstate->canSetTag;
+	result_rel->ri_FdwState = state;
+}
+
+/* ---------- one row ---------- */
+
+/* The row's new values behind what stands at the front already. */
+static void
+take_values(ModifyState *state, TupleTableSlot *slot, int at)
+{
+	ListCell   *lc;
+
+	foreach(lc, state->attrs)
+	{
+		state->values[at] = slot_getattr(slot, lfirst_int(lc), &state->isnull[at]);
+		at++;
+	}
+}
+
+/* Runs the statement with the values; how many rows it wrote there, the first of them into the slot if it returns any. */
+static int
+execute(ModifyState *state, TupleTableSlot *slot)
+{
+	PGresult   *volatile result;
+	volatile int rows = 0;
+
+	result = rf_command_execute(state->command, rf_write_values(state->writer, state->values, state->isnull));
+	PG_TRY();
+	{
+		if (state->has_returning)
+		{
+			rows = PQntuples(result);
+			if (rows > 0)
+				rf_read_result(state->reader, result, 0, slot);
+		}
+		else
+			rows = atoi(PQcmdTuples(result));
+	}
+	PG_FINALLY();
+	{
+		PQclear(result);
+	}
+	PG_END_TRY();
+	return rows;
+}
+
+TupleTableSlot *
+rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot)
+{
+	ModifyState *state = result_rel->ri_FdwState;
+
+	if (state->load)
+	{
+		rf_load_add(state->load, slot);
+		state->rows++;
+		return slot;
+	}
+	take_values(state, slot, 0);
+	return execute(state, slot) > 0 ? slot : NULL;
+}
+
+/*
+ * A row of the data node is known by its ctid, which is unique in one table but not in all partitions or children of one. The statement
+ * would then write other rows as well.
+ */
+static TupleTableSlot *
+write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot, bool update)
+{
+	ModifyState *state = result_rel->ri_FdwState;
+	bool		isnull;
+	int			rows;
+
+	state->values[0] = ExecGetJunkAttribute(plan_slot, state->ctid_attno, &isnull);
+	if (isnull)
+		elog(ERROR, "ctid is NULL");
+	state->isnull[0] = false;
+	if (update)
+		take_values(state, slot, 1);
+	rows = execute(state, slot);
+	if (rows > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_CARDINALITY_VIOLATION),
+				 errmsg("a row of foreign table \"%s\" cannot be told from others", RelationGetRelationName(state->rel)),
+				 errdetail("The remote relation has partitions or children, and %d rows of them are at the same place (ctid).", rows),
+				 errhint("Make each of them a foreign table of its own, or write a statement whose conditions the data node can evaluate.")));
+	return rows > 0 ? slot : NULL;
+}
+
+TupleTableSlot *
+rdmaExecForeignUpdate(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot)
+{
+	return write_row(result_rel, slot, plan_slot, true);
+}
+
+TupleTableSlot *
+rdmaExecForeignDelete(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot)
+{
+	return write_row(result_rel, slot, plan_slot, false);
+}
+
+/* ---------- the end ---------- */
+
+void
+rdmaEndForeignModify(EState *estate, ResultRelInfo *result_rel)
+{
+	ModifyState *state = result_rel->ri_FdwState;
+
+	if (state == NULL || state->load == NULL)
+		return;
+	(void) rf_load_finish(state->load);
+	forget_load(state);
+}
+
+void
+rdmaEndForeignInsert(EState *estate, ResultRelInfo *result_rel)
+{
+	rdmaEndForeignModify(estate, result_rel);
+}
+
+void
+rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,
+						 int subplan_index, ExplainState *es)
+{
+	ModifyState *state = result_rel->ri_FdwState;
+
+	if (!es->verbose)
+		return;
+	ExplainPropertyText("Remote SQL", strVal(list_nth(fdw_private, RF_MODIFY_SQL)), es);
+	if (es->analyze && state && state->load)
+	{
+		const RfLoadStats *stats = rf_load_stats(state->load);
+
+		if (es->format == EXPLAIN_FORMAT_TEXT)
+		{
+			ExplainPropertyText("Loaded",
+								psprintf("rows=" UINT64_FORMAT " batches=" UINT64_FORMAT " bytes=" UINT64_FORMAT
+										 " requests=" UINT64_FORMAT " flows=" UINT64_FORMAT,
+										 stats->rows, stats->batches, stats->bytes, stats->requests, stats->flows), es);
+			if (es->timing && stats->flows > 0)
+				ExplainPropertyText("Waited",
+									psprintf("%.3f ms in " UINT64_FORMAT " waits", stats->wait_us / 1000.0, stats->waits), es);
+			return;
+		}
+		ExplainPropertyUInteger("Loaded Rows", NULL, stats->rows, es);
+		ExplainPropertyUInteger("Loaded Batches", NULL, stats->batches, es);
+		ExplainPropertyUInteger("Loaded Bytes", NULL, stats->bytes, es);
+		ExplainPropertyUInteger("Load Requests", NULL, stats->requests, es);
+		ExplainPropertyUInteger("Load Flows", NULL, stats->flows, es);
+		if (es->timing)
+		{
+			ExplainPropertyUInteger("Load Waits", NULL, stats->waits, es);
+			ExplainPropertyFloat("Load Wait Time", "ms", stats->wait_us / 1000.0, 3, es);
+		}
+	}
+}
+
+void
+rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
+{
+	StringInfoData sql;
+	ForeignServer *server = NULL;
+	ListCell   *lc;
+
+	initStringInfo(&sql);
+	foreach(lc, rels)
+	{
+		Relation	rel = lfirst(lc);
+		ForeignTable *table = GetForeignTable(RelationGetRelid(rel));
+		RfTableOptions opts;
+
+		server = GetForeignServer(table->serverid);
+		rf_table_options(table, server, &opts);
+		if (!opts.truncatable)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("foreign table \"%s\" does not allow truncates", RelationGetRelationName(rel))));
+		appendStringInfo(&sql, "%s%s", lc == list_head(rels) ? "TRUNCATE " : ", ", rf_remote_relation_name(&opts));
+	}
+	Assert(server != NULL);		/* core calls once per server */
+	appendStringInfo(&sql, " %s IDENTITY %s", restart_seqs ? "RESTART" : "CONTINUE",
+					 behavior == DROP_CASCADE ? "CASCADE" : "RESTRICT");
+	PQclear(rf_session_query(rf_session_get(GetUserMapping(GetUserId(), server->serverid), true), sql.data));
+}

@@ -1,0 +1,268 @@
+/*
+ * modify_direct.c - UPDATE and DELETE that the data node does by itself: one remote statement, no rows here but those of RETURNING.
+ *
+ * It is possible when all conditions are evaluated there and all new values can be. Core asks only where no trigger, check option or
+ * generated column here wants to see rows.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/appendinfo.h"
+#include "optimizer/pathnode.h"
+#include "parser/parsetree.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/remote.h"
+
+/* What takes the scan's place in ForeignScan.fdw_private. */
+enum
+{
+	DIRECT_SQL,					/* String */
+	DIRECT_PARAM_TYPES,			/* OidList */
+	DIRECT_RETRIEVED,			/* IntList: attributes that RETURNING gives, in order */
+	DIRECT_SET_PROCESSED		/* Boolean: rows count for the statement */
+};
+
+typedef struct DirectState
+{
+	UserMapping *user;
+	const char *sql;
+	List	   *params;			/* ExprStates */
+	RfValueWriter *writer;
+	Datum	   *values;
+	bool	   *isnull;
+	List	   *retrieved;
+	RfResultReader *reader;		/* NULL: nothing is retrieved */
+	bool		set_processed;
+	MemoryContext context;		/* of the query */
+
+	bool		executed;
+	PGresult   *result;
+	int			rows;
+	int			next;
+	MemoryContextCallback gone;
+} DirectState;
+
+/* The scan of the target below ModifyTable, or NULL when something stands between. */
+static ForeignScan *
+find_scan(ModifyTable *plan, Index rtindex, int subplan_index)
+{
+	Plan	   *subplan = outerPlan(plan);
+
+	if (IsA(subplan, Append))
+	{
+		if (subplan_index < list_length(((Append *) subplan)->appendplans))
+			subplan = (Plan *) list_nth(((Append *) subplan)->appendplans, subplan_index);
+	}
+	else if (IsA(subplan, Result) && outerPlan(subplan) != NULL && IsA(outerPlan(subplan), Append))
+	{
+		Append	   *append = (Append *) outerPlan(subplan);
+
+		if (subplan_index < list_length(append->appendplans))
+			subplan = (Plan *) list_nth(append->appendplans, subplan_index);
+	}
+	if (IsA(subplan, ForeignScan) && ((ForeignScan *) subplan)->scan.scanrelid == rtindex)
+		return (ForeignScan *) subplan;
+	return NULL;
+}
+
+/*
+ * The scan's target list holds the new values, which nobody asks for any more; computed from rows that RETURNING gives they could even
+ * fail.
+ */
+static List *
+without_values(List *tlist)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, tlist)
+	{
+		TargetEntry *entry = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+
+		if (!entry->resjunk)
+			entry->expr = (Expr *) makeNullConst(exprType((Node *) entry->expr), exprTypmod((Node *) entry->expr),
+												 exprCollation((Node *) entry->expr));
+		result = lappend(result, entry);
+	}
+	return result;
+}
+
+bool
+rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index)
+{
+	ForeignScan *scan;
+	RelOptInfo *baserel;
+	RfRelInfo  *info;
+	Oid			relid;
+	Relation	rel;
+	StringInfoData sql;
+	List	   *targets = NIL;
+	List	   *target_attrs = NIL;
+	List	   *params = NIL;
+	List	   *param_types = NIL;
+	List	   *retrieved = NIL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	if (plan->operation != CMD_UPDATE && plan->operation != CMD_DELETE)
+		return false;
+	scan = find_scan(plan, resultRelation, subplan_index);
+	if (scan == NULL || scan->scan.plan.qual != NIL)
+		return false;
+	baserel = find_base_rel(root, resultRelation);
+	info = (RfRelInfo *) baserel->fdw_private;
+	relid = planner_rt_fetch(resultRelation, root)->relid;
+
+	if (plan->operation == CMD_UPDATE)
+	{
+		get_translated_update_targetlist(root, resultRelation, &targets, &target_attrs);
+		forboth(lc, targets, lc2, target_attrs)
+		{
+			if (lfirst_int(lc2) <= InvalidAttrNumber)
+				elog(ERROR, "system-column update is not supported");
+			if (!rf_is_shippable_expr(root, baserel, lfirst_node(TargetEntry, lc)->expr))
+				return false;
+		}
+	}
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "%s%s", plan->operation == CMD_UPDATE ? "UPDATE " : "DELETE FROM ", info->relation_name);
+	forboth(lc, targets, lc2, target_attrs)
+		appendStringInfo(&sql, "%s%s = %s", lc == list_head(targets) ? " SET " : ", ",
+						 quote_identifier(rf_column_name(relid, lfirst_int(lc2))),
+						 rf_print_expr(resultRelation, relid, lfirst_node(TargetEntry, lc)->expr, &params, &param_types));
+	foreach(lc, scan->fdw_recheck_quals)
+		appendStringInfo(&sql, "%s%s", lc == list_head(scan->fdw_recheck_quals) ? " WHERE " : " AND ",
+						 rf_print_expr(resultRelation, relid, (Expr *) lfirst(lc), &params, &param_types));
+	rel = table_open(relid, NoLock);	/* locked by the planner */
+	if (plan->returningLists)
+		rf_append_returning(&sql, rel, resultRelation, false, NIL,
+							(List *) list_nth(plan->returningLists, subplan_index), &retrieved);
+	table_close(rel, NoLock);
+
+	scan->operation = plan->operation;
+	scan->resultRelation = resultRelation;
+	scan->fdw_exprs = params;
+	scan->fdw_private = list_make4(makeString(sql.data), param_types, retrieved, makeBoolean(plan->canSetTag));
+	if (outerPlan(plan) == (Plan *) scan)
+		scan->scan.plan.targetlist = without_values(scan->scan.plan.targetlist);
+
+	/* What was evaluated there is not evaluated again, and async execution is for reading. */
+	scan->fdw_recheck_quals = NIL;
+	scan->scan.plan.async_capable = false;
+	return true;
+}
+
+static void
+clear_result(void *arg)
+{
+	DirectState *state = arg;
+
+	PQclear(state->result);
+	state->result = NULL;
+}
+
+void
+rdmaBeginDirectModify(ForeignScanState *node, int eflags)
+{
+	ForeignScan *plan = castNode(ForeignScan, node->ss.ps.plan);
+	EState	   *estate = node->ss.ps.state;
+	DirectState *state;
+	List	   *types;
+
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+	state = palloc0(sizeof(DirectState));
+	types = (List *) list_nth(plan->fdw_private, DIRECT_PARAM_TYPES);
+	state->context = estate->es_query_cxt;
+	state->user = GetUserMapping(rf_modify_userid(node->resultRelInfo, estate), plan->fs_server);
+	state->sql = strVal(list_nth(plan->fdw_private, DIRECT_SQL));
+	state->params = ExecInitExprList(plan->fdw_exprs, &node->ss.ps);
+	state->writer = rf_value_writer_create(types);
+	state->values = palloc0(sizeof(Datum) * Max(list_length(types), 1));
+	state->isnull = palloc0(sizeof(bool) * Max(list_length(types), 1));
+	state->retrieved = (List *) list_nth(plan->fdw_private, DIRECT_RETRIEVED);
+	if (state->retrieved != NIL)
+		state->reader = rf_result_reader_create(node->ss.ss_currentRelation, state->retrieved);
+	state->set_processed = boolVal(list_nth(plan->fdw_private, DIRECT_SET_PROCESSED));
+	state->gone.func = clear_result;
+	state->gone.arg = state;
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, &state->gone);
+	node->fdw_state = state;
+}
+
+static void
+execute(ForeignScanState *node, DirectState *state)
+{
+	ExprContext *econtext = node->ss.ps.ps_ExprContext;
+	MemoryContext caller;
+	RfCommand  *command;
+	ListCell   *lc;
+
+	foreach(lc, state->params)
+	{
+		int			i = foreach_current_index(lc);
+
+		state->values[i] = ExecEvalExpr((ExprState *) lfirst(lc), econtext, &state->isnull[i]);
+	}
+	caller = MemoryContextSwitchTo(state->context);
+	command = rf_command_create(rf_session_get(state->user, true), state->sql, list_length(state->params));
+	state->result = rf_command_execute(command, rf_write_values(state->writer, state->values, state->isnull));
+	MemoryContextSwitchTo(caller);
+	state->rows = state->reader ? PQntuples(state->result) : atoi(PQcmdTuples(state->result));
+	state->executed = true;
+}
+
+TupleTableSlot *
+rdmaIterateDirectModify(ForeignScanState *node)
+{
+	DirectState *state = node->fdw_state;
+	EState	   *estate = node->ss.ps.state;
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+	ProjectionInfo *returning = node->resultRelInfo->ri_projectReturning;
+
+	ExecClearTuple(slot);
+	if (!state->executed)
+	{
+		execute(node, state);
+		if (state->set_processed)
+			estate->es_processed += state->rows;
+		/* rows that nobody sees are this node's all the same */
+		if (returning == NULL && node->ss.ps.instrument)
+			node->ss.ps.instrument->tuplecount += state->rows;
+	}
+	if (returning == NULL || state->next >= state->rows)
+		return slot;
+
+	if (state->reader)
+		rf_read_result(state->reader, state->result, state->next, slot);
+	else
+		ExecStoreAllNullTuple(slot);
+	slot->tts_tableOid = RelationGetRelid(node->ss.ss_currentRelation);
+	state->next++;
+	returning->pi_exprContext->ecxt_scantuple = slot;
+	return slot;
+}
+
+void
+rdmaEndDirectModify(ForeignScanState *node)
+{
+	if (node->fdw_state)
+		clear_result(node->fdw_state);
+}
+
+void
+rdmaExplainDirectModify(ForeignScanState *node, ExplainState *es)
+{
+	if (es->verbose)
+		ExplainPropertyText("Remote SQL",
+							strVal(list_nth(castNode(ForeignScan, node->ss.ps.plan)->fdw_private, DIRECT_SQL)), es);
+}

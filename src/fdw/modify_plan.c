@@ -1,0 +1,221 @@
+/*
+ * modify_plan.c - planning of statements that write foreign tables: which columns, which remote statement.
+ *
+ * A row is found again by its remote ctid. What the data node can do by itself in one statement is modify_direct.c's business.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/appendinfo.h"
+#include "optimizer/inherit.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "parser/parsetree.h"
+#include "utils/builtins.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/fdw.h"
+
+void
+rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte, Relation target_relation)
+{
+	Var		   *var = makeVar(rtindex, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
+
+	add_row_identity_var(root, var, rtindex, "ctid");
+}
+
+List *
+rf_all_columns(Relation rel)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	List	   *columns = NIL;
+
+	for (int i = 0; i < desc->natts; i++)
+		if (!TupleDescAttr(desc, i)->attisdropped)
+			columns = lappend_int(columns, i + 1);
+	return columns;
+}
+
+static bool
+is_generated(Relation rel, AttrNumber attno)
+{
+	return TupleDescAttr(RelationGetDescr(rel), attno - 1)->attgenerated != '\0';
+}
+
+/* RETURNING what the caller's RETURNING, view checks or AFTER triggers look at: the remote row may differ from what was sent. */
+void
+rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, List *check_options, List *returning,
+					List **retrieved_attrs)
+{
+	Bitmapset  *used = NULL;
+	ListCell   *lc;
+
+	*retrieved_attrs = NIL;
+	pull_varattnos((Node *) check_options, rti, &used);
+	pull_varattnos((Node *) returning, rti, &used);
+	whole_row = whole_row || bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, used);
+	foreach(lc, rf_all_columns(rel))
+	{
+		AttrNumber	attno = lfirst_int(lc);
+
+		if (!whole_row && !bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, used))
+			continue;
+		appendStringInfo(buf, "%s%s", *retrieved_attrs == NIL ? " RETURNING " : ", ",
+						 quote_identifier(rf_column_name(RelationGetRelid(rel), attno)));
+		*retrieved_attrs = lappend_int(*retrieved_attrs, attno);
+	}
+}
+
+char *
+rf_insert_sql(Relation rel, const RfTableOptions *opts, Index rti, List *target_attrs, bool do_nothing,
+			  List *check_options, List *returning, List **retrieved_attrs)
+{
+	StringInfoData buf;
+	ListCell   *lc;
+	int			param = 0;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "INSERT INTO %s", rf_remote_relation_name(opts));
+	foreach(lc, target_attrs)
+		appendStringInfo(&buf, "%s%s", lc == list_head(target_attrs) ? "(" : ", ",
+						 quote_identifier(rf_column_name(RelationGetRelid(rel), lfirst_int(lc))));
+	if (target_attrs == NIL)
+		appendStringInfoString(&buf, " DEFAULT VALUES");
+	else
+	{
+		appendStringInfoString(&buf, ") VALUES (");
+		foreach(lc, target_attrs)
+		{
+			if (lc != list_head(target_attrs))
+				appendStringInfoString(&buf, ", ");
+			if (is_generated(rel, lfirst_int(lc)))
+				appendStringInfoString(&buf, "DEFAULT");
+			else
+				appendStringInfo(&buf, "$%d", ++param);
+		}
+		appendStringInfoChar(&buf, ')');
+	}
+	if (do_nothing)
+		appendStringInfoString(&buf, " ON CONFLICT DO NOTHING");
+	rf_append_returning(&buf, rel, rti, rel->trigdesc && rel->trigdesc->trig_insert_after_row,
+						check_options, returning, retrieved_attrs);
+	return buf.data;
+}
+
+/* $1 is the row's ctid. */
+static char *
+update_sql(Relation rel, const RfTableOptions *opts, Index rti, List *target_attrs, List *check_options,
+		   List *returning, List **retrieved_attrs)
+{
+	StringInfoData buf;
+	ListCell   *lc;
+	int			param = 1;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "UPDATE %s SET ", rf_remote_relation_name(opts));
+	foreach(lc, target_attrs)
+	{
+		appendStringInfo(&buf, "%s%s = ", lc == list_head(target_attrs) ? "" : ", ",
+						 quote_identifier(rf_column_name(RelationGetRelid(rel), lfirst_int(lc))));
+		if (is_generated(rel, lfirst_int(lc)))
+			appendStringInfoString(&buf, "DEFAULT");
+		else
+			appendStringInfo(&buf, "$%d", ++param);
+	}
+	appendStringInfoString(&buf, " WHERE ctid = $1");
+	rf_append_returning(&buf, rel, rti, rel->trigdesc && rel->trigdesc->trig_update_after_row,
+						check_options, returning, retrieved_attrs);
+	return buf.data;
+}
+
+static char *
+delete_sql(Relation rel, const RfTableOptions *opts, Index rti, List *returning, List **retrieved_attrs)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "DELETE FROM %s WHERE ctid = $1", rf_remote_relation_name(opts));
+	rf_append_returning(&buf, rel, rti, rel->trigdesc && rel->trigdesc->trig_delete_after_row,
+						NIL, returning, retrieved_attrs);
+	return buf.data;
+}
+
+/* Columns that an UPDATE assigns, and generated ones that follow from them. */
+static List *
+updated_columns(PlannerInfo *root, Index rti)
+{
+	Bitmapset  *updated = get_rel_all_updated_cols(root, find_base_rel(root, rti));
+	List	   *columns = NIL;
+	int			member = -1;
+
+	while ((member = bms_next_member(updated, member)) >= 0)
+	{
+		AttrNumber	attno = member + FirstLowInvalidHeapAttributeNumber;
+
+		if (attno <= InvalidAttrNumber)
+			elog(ERROR, "system-column update is not supported");
+		columns = lappend_int(columns, attno);
+	}
+	return columns;
+}
+
+List *
+rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index)
+{
+	RangeTblEntry *rte = planner_rt_fetch(resultRelation, root);
+	Relation	rel = table_open(rte->relid, NoLock);	/* locked by the planner */
+	ForeignTable *table = GetForeignTable(rte->relid);
+	List	   *check_options = plan->withCheckOptionLists ?
+		(List *) list_nth(plan->withCheckOptionLists, subplan_index) : NIL;
+	List	   *returning = plan->returningLists ? (List *) list_nth(plan->returningLists, subplan_index) : NIL;
+	List	   *target_attrs = NIL;
+	List	   *retrieved_attrs = NIL;
+	RfTableOptions opts;
+	bool		do_nothing = false;
+	char	   *sql = NULL;
+
+	rf_table_options(table, GetForeignServer(table->serverid), &opts);
+	if (plan->onConflictAction == ONCONFLICT_NOTHING)
+		do_nothing = true;
+	else if (plan->onConflictAction != ONCONFLICT_NONE)
+		elog(ERROR, "unexpected ON CONFLICT specification: %d", (int) plan->onConflictAction);
+
+	switch (plan->operation)
+	{
+		case CMD_INSERT:
+			target_attrs = rf_all_columns(rel);
+			sql = rf_insert_sql(rel, &opts, resultRelation, target_attrs, do_nothing, check_options, returning,
+								&retrieved_attrs);
+			break;
+		case CMD_UPDATE:
+			/* a BEFORE trigger may change any column */
+			if (rel->trigdesc && rel->trigdesc->trig_update_before_row)
+				target_attrs = rf_all_columns(rel);
+			else
+				target_attrs = updated_columns(root, resultRelation);
+			sql = update_sql(rel, &opts, resultRelation, target_attrs, check_options, returning, &retrieved_attrs);
+			break;
+		case CMD_DELETE:
+			sql = delete_sql(rel, &opts, resultRelation, returning, &retrieved_attrs);
+			break;
+		default:
+			elog(ERROR, "unexpected operation: %d", (int) plan->operation);
+	}
+	table_close(rel, NoLock);
+
+	/* in the order of RfModifyPrivateIndex */
+	return list_make4(makeString(sql), target_attrs, retrieved_attrs, makeBoolean(do_nothing));
+}
+
+int
+rdmaIsForeignRelUpdatable(Relation rel)
+{
+	ForeignTable *table = GetForeignTable(RelationGetRelid(rel));
+	RfTableOptions opts;
+
+	rf_table_options(table, GetForeignServer(table->serverid), &opts);
+	return opts.updatable ? (1 << CMD_INSERT) | (1 << CMD_UPDATE) | (1 << CMD_DELETE) : 0;
+}

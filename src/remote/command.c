@@ -1,0 +1,201 @@
+/*
+ * command.c - statements with parameters on a session: the writes of one row at a time, and what else sends values.
+ *
+ * A statement that runs once is sent as it is; from its second run on it is prepared there. Everything that has to come before it (the
+ * remote transaction's beginning, savepoints, preparing) travels in the same round trip. Prepared statements whose user is gone are
+ * dropped along with a later command, so that ending a statement costs no round trip.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "utils/memutils.h"
+
+#include "rdma_fdw/compat.h"
+#include "session.h"
+
+struct RfCommand
+{
+	RfSession  *session;
+	uint32		connection;		/* of the session's connections, the one that `name` is prepared on; 0: none */
+	char	   *sql;
+	int			param_count;
+	bool		used;			/* ran once */
+	char		name[NAMEDATALEN];
+	MemoryContextCallback gone;
+};
+
+/* The statement's memory goes, after an error, too: what it prepared is dropped with a later command. */
+static void
+command_gone(void *arg)
+{
+	RfCommand  *command = arg;
+	RfSession  *session = command->session;
+	MemoryContext caller;
+
+	if (command->connection == 0 || session->conn == NULL || command->connection != session->connection_count)
+		return;
+	caller = MemoryContextSwitchTo(TopMemoryContext);
+	session->garbage = lappend(session->garbage, pstrdup(command->name));
+	MemoryContextSwitchTo(caller);
+}
+
+RfCommand *
+rf_command_create(RfSession *session, const char *sql, int param_count)
+{
+	RfCommand  *command = palloc0(sizeof(RfCommand));
+
+	command->session = session;
+	command->sql = pstrdup(sql);
+	command->param_count = param_count;
+	command->gone.func = command_gone;
+	command->gone.arg = command;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &command->gone);
+	return command;
+}
+
+/* Take the results of a pipeline of which the last command is the one that counts. Returns its result, or the first error. */
+static PGresult *
+collect(RfSession *session, int before, int opening)
+{
+	PGconn	   *conn = session->conn;
+	PGresult   *volatile kept = NULL;
+
+	PG_TRY();
+	{
+		int			seen = 0;
+		int			empty = 0;
+
+		for (;;)
+		{
+			PGresult   *result = rf_session_result(session);
+			ExecStatusType status = PQresultStatus(result);
+
+			if (result == NULL)
+			{
+				/* one stands behind every command */
+				if (++empty > 1 || PQstatus(conn) != CONNECTION_OK)
+					rf_session_lost(session);
+				continue;
+			}
+			empty = 0;
+			if (status == PGRES_PIPELINE_SYNC)
+			{
+				PQclear(result);
+				break;
+			}
+			seen++;
+			if (seen <= before && status == PGRES_COMMAND_OK)
+			{
+				if (seen == opening)
+					session->unsure = false;
+				PQclear(result);
+			}
+			else if (kept == NULL && status != PGRES_PIPELINE_ABORTED)
+				kept = result;
+			else
+				PQclear(result);
+			if (PQstatus(conn) != CONNECTION_OK)
+				rf_session_lost(session);
+		}
+	}
+	PG_CATCH();
+	{
+		PQclear(kept);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+
+	if (!PQexitPipelineMode(conn))
+	{
+		PQclear(kept);
+		rf_session_lost(session);
+	}
+	return kept;
+}
+
+/* Begins the remote (sub)transactions that are missing, inside a pipeline. Counts them in *count; false when libpq refuses. */
+bool
+rf_session_send_begin(RfSession *session, int *count)
+{
+	int			target = rf_transaction_target(session);
+
+	*count = 0;
+	for (int level = session->depth + 1; level <= target; level++)
+	{
+		char	   *begin = rf_transaction_begin_sql(session, level);
+		bool		sent = PQsendQueryParams(session->conn, begin, 0, NULL, NULL, NULL, NULL, 0) == 1;
+
+		pfree(begin);
+		session->unsure = true;
+		session->depth = level;
+		if (!sent)
+			return false;
+		(*count)++;
+	}
+	return true;
+}
+
+/* Drop what is left of earlier statements, inside a pipeline. */
+static bool
+send_garbage(RfSession *session, int *count)
+{
+	ListCell   *lc;
+
+	foreach(lc, session->garbage)
+	{
+		char	   *sql = psprintf("DEALLOCATE %s", (char *) lfirst(lc));
+		bool		sent = PQsendQueryParams(session->conn, sql, 0, NULL, NULL, NULL, NULL, 0) == 1;
+
+		pfree(sql);
+		if (!sent)
+			return false;
+		(*count)++;
+	}
+	list_free_deep(session->garbage);
+	session->garbage = NIL;
+	return true;
+}
+
+PGresult *
+rf_command_execute(RfCommand *command, const char *const *values)
+{
+	RfSession  *session = command->session;
+	PGconn	   *conn = session->conn;
+	PGresult   *result;
+	int			opening = 0;
+	int			before;
+	bool		prepare = false;
+	bool		sent;
+
+	rf_stream_settle(session);
+	if (session->conn == NULL || session->broken)
+		rf_session_lost(session);
+
+	sent = PQenterPipelineMode(conn) == 1 && rf_session_send_begin(session, &opening);
+	before = opening;
+	sent = sent && send_garbage(session, &before);
+	if (!command->used)
+		sent = sent && PQsendQueryParams(conn, command->sql, command->param_count, NULL, values, NULL, NULL, 0) == 1;
+	else
+	{
+		prepare = command->connection != session->connection_count;
+		if (prepare)
+		{
+			snprintf(command->name, sizeof(command->name), "rdma_fdw_s%u", ++session->statement_count);
+			before++;
+			sent = sent && PQsendPrepare(conn, command->name, command->sql, 0, NULL) == 1;
+		}
+		sent = sent && PQsendQueryPrepared(conn, command->name, command->param_count, values, NULL, NULL, 0) == 1;
+	}
+	command->used = true;
+	if (!sent || !PQpipelineSync(conn))
+		rf_session_lost(session);
+	rf_session_flush(session);
+
+	result = collect(session, before, opening);
+	if (PQresultStatus(result) != PGRES_TUPLES_OK && PQresultStatus(result) != PGRES_COMMAND_OK)
+		rf_session_raise(session, result, command->sql);
+	if (prepare)
+		command->connection = session->connection_count;
+	return result;
+}

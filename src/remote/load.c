@@ -1,0 +1,526 @@
+/*
+ * load.c - rows to a table of the data node, as column batches: the stream's opposite direction.
+ *
+ * Rows are first encoded into private memory of the inline limit. If the statement ends before that is full they travel inside one
+ * call of rdma.store(); else that call opens a flow towards the data node's session, which inserts while it reads, and rows are encoded
+ * in the flow's slots from then on. This backend is the flow's producer, the session over there its consumer.
+ *
+ * A running load keeps its session busy, as a running stream does. Whoever needs the session next finishes the load first
+ * (rf_stream_settle), which is nothing but the end of one remote INSERT: rows that come later start another. Two loads that take turns,
+ * as partitions of one table may, would do that for every few rows, so a load that was interrupted goes on inline only, in
+ * pieces as large as a receive buffer.
+ *
+ * Errors of the remote INSERT come by libpq; the flow only tells that nobody reads any more (STOP), and then the answer is awaited. All
+ * memory is the caller's query's; a reset callback lets go of session and flow when an error takes it away.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
+#include "storage/ipc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "rdma_fdw/batch.h"
+#include "rdma_fdw/compat.h"
+#include "session.h"
+
+#define STORE_SQL	"SELECT rdma.store($1, $2, $3, $4)"
+
+struct RfLoad
+{
+	RfSession  *session;
+	RfLoadSpec	spec;
+	MemoryContext context;
+	MemoryContextCallback gone;
+	RfStreamColumn *columns;	/* how values travel */
+	RfEncoder  *encoder;		/* NULL: no row came yet */
+	char	   *private_batch;
+	uint32		private_size;
+	bool		filling;		/* a batch has been begun */
+	bool		interrupted;	/* somebody else took the session: inline only */
+	uint64		id;				/* of the running request */
+	int			opening;		/* results of its pipeline that come first */
+
+	/* The remote INSERT that runs now; session->load is this one. */
+	RfFlowHandle *flow;
+	RfBuffer	buffer;			/* slot being filled */
+	uint64		rows;			/* of this INSERT */
+	uint64		batches;
+	uint64		bytes;
+
+	uint64		inserted;		/* what the data node said it inserted, since rf_load_finish */
+	RfLoadStats stats;
+};
+
+static void load_gone(void *arg);
+static void send_request(RfLoad *load, const char *batch, uint32 length);
+static PGresult *take_result(RfLoad *load, bool wait_for_flow);
+static void end_insert(RfLoad *load);
+static void remote_stopped(RfLoad *load) __attribute__((noreturn));
+
+RfLoad *
+rf_load_create(RfSession *session, const RfLoadSpec *spec)
+{
+	RfLoad	   *load = palloc0(sizeof(RfLoad));
+
+	load->session = session;
+	load->spec = *spec;
+	load->context = CurrentMemoryContext;
+	load->columns = palloc0(sizeof(RfStreamColumn) * Max(spec->column_count, 1));
+	for (int i = 0; i < spec->column_count; i++)
+	{
+		Oid			type = getBaseType(TupleDescAttr(spec->desc, spec->attnums[i] - 1)->atttypid);
+
+		/* Types that users made are anything over there: their values go as text, as parameters would. */
+		rf_column_wanted(type, -1, &load->columns[i]);
+		if (load->columns[i].type_oid == 0)
+			load->columns[i].type_name[0] = '\0';
+	}
+	load->private_size = Max(spec->inline_limit, 8192);
+	load->gone.func = load_gone;
+	load->gone.arg = load;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &load->gone);
+	return load;
+}
+
+/* Raises nothing. What runs on the session is cancelled by the abort that brought us here. */
+void
+rf_load_lose(RfLoad *load)
+{
+	RfFlowHandle *flow = load->flow;
+
+	load->flow = NULL;
+	if (load->session->load == load)
+		load->session->load = NULL;
+	if (flow && !proc_exit_inprogress)
+		rf_flow_close(flow);
+}
+
+static void
+load_gone(void *arg)
+{
+	rf_load_lose((RfLoad *) arg);
+}
+
+/* ---------- the request ---------- */
+
+/* Whether values are images depends on the other node, which says so in its greeting. */
+static void
+create_encoder(RfLoad *load)
+{
+	RfSession  *session = load->session;
+	MemoryContext caller;
+	RfTypeImage image;
+	RfNodeId	node;
+
+	if (!session->hello_valid)
+		rf_session_hello(session, false);
+	rf_node_self(&node, &image);
+	caller = MemoryContextSwitchTo(load->context);
+	load->encoder = rf_encoder_create(load->spec.desc, load->spec.column_count, load->spec.attnums, load->columns,
+									  memcmp(&image, &session->hello.image, sizeof(image)) != 0 ? RF_STREAM_PORTABLE : 0,
+									  session->hello.encoding);
+	load->private_batch = palloc_extended(load->private_size, MCXT_ALLOC_HUGE);
+	MemoryContextSwitchTo(caller);
+}
+
+/* The remote transaction's beginning, if it has not begun, and the INSERT; with a batch that is all of it, or NULL for a flow. */
+static void
+send_request(RfLoad *load, const char *batch, uint32 length)
+{
+	static const Oid types[] = {BYTEAOID, TEXTOID, TEXTARRAYOID, BYTEAOID};
+	RfSession  *session = load->session;
+	PGconn	   *conn = session->conn;
+	RfStoreRequest request;
+	RfTypeImage image;
+	StringInfoData head;
+	StringInfoData names;
+	const char *arguments[4];
+	int			lengths[4];
+	int			formats[4] = {1, 1, 1, 1};
+	bool		sent;
+
+	if (!pg_strong_random(&load->id, sizeof(load->id)))
+		elog(ERROR, "could not generate a random number");
+	memset(&request, 0, sizeof(request));
+	request.wire_version = RF_WIRE_VERSION;
+	if (load->spec.do_nothing)
+		request.flags |= RF_STORE_DO_NOTHING;
+	rf_node_self(&request.node, &image);
+	request.id = load->id;
+	request.receive_buffers = load->spec.receive_buffers;
+	request.receive_buffer_size = load->spec.receive_buffer_size;
+	request.column_count = load->spec.column_count;
+
+	initStringInfo(&head);
+	appendBinaryStringInfo(&head, (char *) &request, sizeof(request));
+	if (load->spec.column_count > 0)
+		appendBinaryStringInfo(&head, (const char *) load->columns, load->spec.column_count * sizeof(RfStreamColumn));
+	initStringInfo(&names);
+	rf_append_text_array(&names, load->spec.column_count, load->spec.column_names);
+	arguments[0] = head.data;
+	lengths[0] = head.len;
+	arguments[1] = load->spec.relation;
+	lengths[1] = strlen(load->spec.relation);
+	arguments[2] = names.data;
+	lengths[2] = names.len;
+	arguments[3] = batch;
+	lengths[3] = length;
+
+	/* From here on an error finds the session busy, and the end of the transaction puts that right. */
+	session->load = load;
+	sent = PQenterPipelineMode(conn) == 1 &&
+		rf_session_send_begin(session, &load->opening) &&
+		PQsendQueryParams(conn, STORE_SQL, 4, types, arguments, lengths, formats, 1) &&
+		PQpipelineSync(conn);
+	if (!sent)
+		rf_session_lost(session);
+	rf_session_flush(session);
+	pfree(head.data);
+	pfree(names.data);
+	load->stats.requests++;
+}
+
+/* Is this the data node's word where to send? It comes as a parameter's new value, in front of the answer. */
+static bool
+flow_address(RfLoad *load, uint32 *index, uint64 *key)
+{
+	const char *value = PQparameterStatus(load->session->conn, RF_STORE_PARAMETER);
+	unsigned long long id;
+	unsigned long long found;
+
+	if (value == NULL || sscanf(value, "%llx %u %llx", &id, index, &found) != 3 || id != load->id)
+		return false;
+	*key = found;
+	return true;
+}
+
+/*
+ * Take results until the pipeline's end, or, if asked, until the flow's address came (then NULL). The session is free again when a result
+ * is returned.
+ */
+static PGresult *
+take_result(RfLoad *load, bool wait_for_flow)
+{
+	RfSession  *session = load->session;
+	PGconn	   *conn = session->conn;
+	PGresult   *volatile kept = NULL;
+
+	PG_TRY();
+	{
+		int			empty = 0;
+
+		for (;;)
+		{
+			uint32		index;
+			uint64		key;
+			PGresult   *result;
+			ExecStatusType status;
+
+			while (PQisBusy(conn))
+			{
+				int			got;
+
+				if (wait_for_flow && flow_address(load, &index, &key))
+					goto done;
+				got = rf_session_wait(session, WL_SOCKET_READABLE, -1);
+				if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(conn))
+					rf_session_lost(session);
+			}
+			result = PQgetResult(conn);
+			status = PQresultStatus(result);
+			if (result == NULL)
+			{
+				if (++empty > 1 || PQstatus(conn) != CONNECTION_OK)
+					rf_session_lost(session);
+				continue;
+			}
+			empty = 0;
+			if (status == PGRES_PIPELINE_SYNC)
+			{
+				PQclear(result);
+				if (!PQexitPipelineMode(conn))
+					rf_session_lost(session);
+				session->load = NULL;
+				break;
+			}
+			if (load->opening > 0 && status == PGRES_COMMAND_OK)
+			{
+				if (--load->opening == 0)
+					session->unsure = false;
+				PQclear(result);
+			}
+			else if (kept == NULL && status != PGRES_PIPELINE_ABORTED)
+				kept = result;
+			else
+				PQclear(result);
+			if (PQstatus(conn) != CONNECTION_OK)
+				rf_session_lost(session);
+		}
+done:	;
+	}
+	PG_CATCH();
+	{
+		PQclear(kept);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return kept;
+}
+
+/* The answer to a whole INSERT: an error, or counts that must be those of what was sent. */
+static void
+check_reply(RfLoad *load, PGresult *result)
+{
+	RfSession  *session = load->session;
+	RfStoreReply reply;
+
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+		rf_session_raise(session, result, psprintf("INSERT INTO %s", load->spec.relation));
+	if (PQntuples(result) != 1 || PQnfields(result) != 1 || PQgetlength(result, 0, 0) != sizeof(reply))
+	{
+		PQclear(result);
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("server \"%s\" answered a store request with something else", session->server_name)));
+	}
+	memcpy(&reply, PQgetvalue(result, 0, 0), sizeof(reply));
+	PQclear(result);
+	if (reply.wire_version != RF_WIRE_VERSION || reply.rows != load->rows || reply.batches != load->batches ||
+		reply.bytes != load->bytes)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the rows for \"%s\" did not arrive complete on server \"%s\"",
+						load->spec.relation, session->server_name),
+				 errdetail("Sent " UINT64_FORMAT " rows in " UINT64_FORMAT " batches of " UINT64_FORMAT " bytes; "
+						   UINT64_FORMAT " rows in " UINT64_FORMAT " batches of " UINT64_FORMAT " bytes arrived.",
+						   load->rows, load->batches, load->bytes, reply.rows, reply.batches, reply.bytes)));
+	load->inserted += reply.inserted;
+	load->stats.rows += load->rows;
+	load->stats.batches += load->batches;
+	load->stats.bytes += load->bytes;
+	load->rows = load->batches = load->bytes = 0;
+}
+
+/* ---------- sending ---------- */
+
+/* The other side stopped reading before the end: it says why over libpq. */
+static void
+remote_stopped(RfLoad *load)
+{
+	PGresult   *result;
+
+	rf_flow_close(load->flow);
+	load->flow = NULL;
+	result = take_result(load, false);
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+		rf_session_raise(load->session, result, psprintf("INSERT INTO %s", load->spec.relation));
+	PQclear(result);
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("server \"%s\" stopped reading rows for \"%s\" before their end",
+					load->session->server_name, load->spec.relation)));
+}
+
+static void
+acquire(RfLoad *load)
+{
+	if (!rf_flow_acquire(load->flow, &load->buffer))
+		remote_stopped(load);
+}
+
+/* A batch of private memory, in as many fragments as it needs. The first goes to the slot that is held, if one is. */
+static void
+send_copy(RfLoad *load, const char *batch, uint32 length, uint32 rows, bool held)
+{
+	uint32		flags = RF_SLOT_FIRST;
+
+	load->batches++;
+	load->bytes += length;
+	while (length > 0)
+	{
+		uint32		part;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!held)
+			acquire(load);
+		held = false;
+		part = Min(length, load->buffer.length);
+		if (part == length)
+			flags |= RF_SLOT_LAST;
+		memcpy(load->buffer.data, batch, part);
+		rf_flow_submit(load->flow, &load->buffer, part, flags, part == length ? rows : 0);
+		batch += part;
+		length -= part;
+		flags = 0;
+	}
+}
+
+/* From now on rows go over a flow. */
+static void
+start_flow(RfLoad *load)
+{
+	RfSession  *session = load->session;
+	uint32		rows = load->filling ? rf_encoder_rows(load->encoder) : 0;
+	PGresult   *result;
+	uint32		index;
+	uint64		key;
+	int			peer;
+
+	rf_stream_settle(session);
+	rf_engine_require();
+	peer = rf_session_peer(session);
+	send_request(load, NULL, 0);
+	result = take_result(load, true);
+	if (result != NULL || !flow_address(load, &index, &key))
+	{
+		check_reply(load, result);
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("server \"%s\" did not wait for the rows for \"%s\"", session->server_name, load->spec.relation)));
+	}
+	load->flow = rf_flow_open(peer, index, key);
+	load->stats.flows++;
+	if (rows > 0)
+		send_copy(load, load->private_batch, rf_encoder_finish(load->encoder), rows, false);
+	load->filling = false;
+}
+
+/* What private memory holds becomes an INSERT of its own. */
+static void
+send_inline(RfLoad *load)
+{
+	uint32		length;
+
+	rf_stream_settle(load->session);
+	if (load->session->conn == NULL || load->session->broken)
+		rf_session_lost(load->session);
+	length = rf_encoder_finish(load->encoder);
+	load->filling = false;
+	load->batches = 1;
+	load->bytes = length;
+	send_request(load, load->private_batch, length);
+	check_reply(load, take_result(load, false));
+}
+
+/* The slot's batch goes out. */
+static void
+flush_slot(RfLoad *load)
+{
+	uint32		rows = rf_encoder_rows(load->encoder);
+	uint32		length = rf_encoder_finish(load->encoder);
+
+	rf_flow_submit(load->flow, &load->buffer, length, RF_SLOT_FIRST | RF_SLOT_LAST, rows);
+	load->filling = false;
+	load->batches++;
+	load->bytes += length;
+}
+
+static void
+leave_private(RfLoad *load)
+{
+	/* An empty batch that is too small for its row leaves no choice. */
+	if ((load->interrupted || load->session->load != NULL) && rf_encoder_rows(load->encoder) > 0)
+		send_inline(load);
+	else
+		start_flow(load);
+}
+
+void
+rf_load_add(RfLoad *load, TupleTableSlot *slot)
+{
+	uint32		length;
+	const char *batch;
+
+	if (load->encoder == NULL)
+		create_encoder(load);
+	for (;;)
+	{
+		if (!load->filling)
+		{
+			if (load->flow)
+			{
+				acquire(load);
+				rf_encoder_begin(load->encoder, load->buffer.data, load->buffer.length);
+			}
+			else
+				rf_encoder_begin(load->encoder, load->private_batch, load->private_size);
+			load->filling = true;
+		}
+		switch (rf_encoder_add(load->encoder, slot))
+		{
+			case RF_ENCODE_DONE:
+				load->rows++;
+				return;
+			case RF_ENCODE_FULL:
+				if (load->flow)
+					flush_slot(load);
+				else
+					leave_private(load);
+				break;
+			case RF_ENCODE_TOO_LARGE:
+				if (load->flow == NULL)
+				{
+					leave_private(load);
+					break;
+				}
+				/* The slot that was begun takes the row's first fragment. */
+				batch = rf_encoder_large_row(load->encoder, slot, &length);
+				load->filling = false;
+				load->rows++;
+				send_copy(load, batch, length, 1, true);
+				return;
+		}
+	}
+}
+
+/* The remote INSERT gets its end, and answers. The session is free. */
+static void
+end_insert(RfLoad *load)
+{
+	RfFlowHandle *flow = load->flow;
+
+	if (load->filling && rf_encoder_rows(load->encoder) > 0)
+		flush_slot(load);
+	load->filling = false;
+	if (!rf_flow_finish(flow))
+		remote_stopped(load);
+	load->stats.buffers = rf_flow_entry(flow)->slot_count;
+	load->stats.buffer_size = rf_flow_entry(flow)->slot_size;
+	load->stats.waits += atomic_load_explicit(&rf_flow_entry(flow)->stats.waits, memory_order_relaxed);
+	load->stats.wait_us += atomic_load_explicit(&rf_flow_entry(flow)->stats.wait_us, memory_order_relaxed);
+	load->flow = NULL;
+	rf_flow_close(flow);
+	check_reply(load, take_result(load, false));
+}
+
+void
+rf_load_interrupt(RfLoad *load)
+{
+	load->interrupted = true;
+	load->private_size = Max(load->private_size, load->spec.receive_buffer_size);
+	end_insert(load);
+	load->private_batch = repalloc_huge(load->private_batch, load->private_size);
+}
+
+uint64
+rf_load_finish(RfLoad *load)
+{
+	uint64		inserted;
+
+	if (load->flow)
+		end_insert(load);
+	else if (load->filling && rf_encoder_rows(load->encoder) > 0)
+		send_inline(load);
+	inserted = load->inserted;
+	load->inserted = 0;
+	return inserted;
+}
+
+const RfLoadStats *
+rf_load_stats(RfLoad *load)
+{
+	return &load->stats;
+}

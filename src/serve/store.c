@@ -1,0 +1,630 @@
+/*
+ * store.c - rdma.store(): insert rows that another node sends as column batches.
+ *
+ * The rows are a relation of an ordinary INSERT: INSERT INTO t(...) SELECT * FROM rdma.receive() AS ..., run through SPI. So everything
+ * that holds for an INSERT holds here by construction, because the server's own ModifyTable does it: the caller's rights on table and
+ * columns, row security, defaults and identity of columns that are not sent, generated columns, constraints, indexes, triggers per row and
+ * per statement, partitions, views. rdma.receive() is never called: wherever it stands in a query that rdma.store() plans, a custom scan
+ * replaces it that hands rows out as they arrive, without storing them.
+ *
+ * Values come as images of the writer's types where these are built in, else as text. A column whose type here is another one gets the
+ * value's text, as it would from a parameter. Types of the relation are base types without modifiers, so that INSERT's assignment
+ * applies lengths and checks domains.
+ *
+ * Everything belongs to this backend. One request runs at a time, but triggers may start others inside it.
+ */
+#define RF_FLOW_BACKEND
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+/* Only the way to the client is wanted; the headers of Kerberos that come with it may not be installed. The layout does not change. */
+#undef ENABLE_GSS
+#include "libpq/libpq.h"
+#include "libpq/pqformat.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/planmain.h"
+#include "optimizer/restrictinfo.h"
+#include "optimizer/tlist.h"
+#include "parser/parse_func.h"
+#include "rdma_fdw/batch.h"
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/engine.h"
+#include "rdma_fdw/flow.h"
+#include "rdma_fdw/serve.h"
+#include "tcop/tcopprot.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/varlena.h"
+
+/* While rows are awaited: look this often whether our client is still there. */
+#define CLIENT_CHECK_MS		1000
+
+PG_FUNCTION_INFO_V1(rdma_store);
+PG_FUNCTION_INFO_V1(rdma_receive);
+
+/* A column whose type here is not the one that its values come in. */
+typedef struct Conversion
+{
+	AttrNumber	attr;			/* of the rows, from 0 */
+	FmgrInfo	output;
+	FmgrInfo	input;
+	Oid			input_param;
+} Conversion;
+
+/* One request, between rdma.store() and the scan that reads its rows. */
+typedef struct Incoming
+{
+	struct Incoming *outer;
+	const RfStoreRequest *request;
+	const char *relation;		/* for messages */
+	Oid			receive;		/* OID of rdma.receive() */
+	TupleDesc	sent;			/* as values come */
+	TupleDesc	wanted;			/* as the INSERT takes them */
+	bytea	   *batch;			/* all rows, or NULL: they come by flow */
+	RfStoreReply reply;
+} Incoming;
+
+typedef struct ReceiveState
+{
+	CustomScanState css;		/* first */
+	Incoming   *incoming;
+	RfDecoder  *decoder;
+	RfFlowHandle *flow;
+	RfBuffer	buffer;
+	bool		holding;
+	bool		started;
+	bool		ended;
+	char	   *copy;			/* a batch put together from fragments */
+	Size		copy_size;
+	Size		copy_length;
+	bool		assembling;
+	int			conversion_count;
+	Conversion *conversions;
+	MemoryContext values;		/* converted values of one row */
+} ReceiveState;
+
+static Incoming *incoming = NULL;
+static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
+
+static Plan *plan_receive(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans);
+static Node *create_receive(CustomScan *scan);
+static void begin_receive(CustomScanState *node, EState *estate, int eflags);
+static TupleTableSlot *exec_receive(CustomScanState *node);
+static void end_receive(CustomScanState *node);
+static void rescan_receive(CustomScanState *node);
+
+static const CustomPathMethods path_methods = {"RdmaReceive", plan_receive, NULL};
+static const CustomScanMethods scan_methods = {"RdmaReceive", create_receive};
+static const CustomExecMethods exec_methods = {
+	.CustomName = "RdmaReceive",
+	.BeginCustomScan = begin_receive,
+	.ExecCustomScan = exec_receive,
+	.EndCustomScan = end_receive,
+	.ReScanCustomScan = rescan_receive,
+};
+
+static void
+bad_request(const char *problem)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("invalid request to rdma.store"),
+			 errdetail_internal("%s", problem),
+			 errhint("This function is called by rdma_fdw of a writing node, not by users.")));
+}
+
+/* ---------- planning: the custom scan in rdma.receive()'s place ---------- */
+
+static void
+replace_receive(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	CustomPath *path;
+	RangeTblFunction *function;
+
+	if (previous_pathlist_hook)
+		previous_pathlist_hook(root, rel, rti, rte);
+	if (incoming == NULL || rte->rtekind != RTE_FUNCTION || list_length(rte->functions) != 1)
+		return;
+	function = linitial_node(RangeTblFunction, rte->functions);
+	if (!IsA(function->funcexpr, FuncExpr) || castNode(FuncExpr, function->funcexpr)->funcid != incoming->receive)
+		return;
+
+	path = makeNode(CustomPath);
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = rel;
+	path->path.pathtarget = rel->reltarget;
+	path->path.rows = rel->rows;
+	path->path.total_cost = rel->rows * cpu_tuple_cost;
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->methods = &path_methods;
+	rel->pathlist = NIL;
+	rel->partial_pathlist = NIL;
+	add_path(rel, &path->path);
+}
+
+static Plan *
+plan_receive(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	List	   *columns = NIL;
+
+	/* The rows are described by what was sent, as there is no table. */
+	for (int i = 0; i < incoming->wanted->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(incoming->wanted, i);
+
+		columns = lappend(columns,
+						  makeTargetEntry((Expr *) makeVar(rel->relid, i + 1, att->atttypid, att->atttypmod,
+														   att->attcollation, 0),
+										  i + 1, NULL, false));
+	}
+	scan->flags = path->flags;
+	scan->methods = &scan_methods;
+	scan->scan.plan.targetlist = tlist;
+	scan->scan.plan.qual = extract_actual_clauses(clauses, false);
+	scan->scan.scanrelid = 0;
+	scan->custom_scan_tlist = columns;
+	scan->custom_relids = bms_make_singleton(rel->relid);
+	return &scan->scan.plan;
+}
+
+static Node *
+create_receive(CustomScan *scan)
+{
+	ReceiveState *state = (ReceiveState *) newNode(sizeof(ReceiveState), T_CustomScanState);
+
+	state->css.methods = &exec_methods;
+	return (Node *) state;
+}
+
+/* ---------- rows ---------- */
+
+static void
+begin_receive(CustomScanState *node, EState *estate, int eflags)
+{
+	ReceiveState *state = (ReceiveState *) node;
+	int			count;
+	AttrNumber *attnums;
+
+	if (incoming == NULL)
+		elog(ERROR, "rows are received inside rdma.store only");
+	state->incoming = incoming;
+	count = incoming->sent->natts;
+	attnums = palloc(sizeof(AttrNumber) * Max(count, 1));
+	state->conversions = palloc0(sizeof(Conversion) * Max(count, 1));
+	for (int i = 0; i < count; i++)
+	{
+		Oid			from = TupleDescAttr(incoming->sent, i)->atttypid;
+		Oid			to = TupleDescAttr(incoming->wanted, i)->atttypid;
+		Conversion *conversion = &state->conversions[state->conversion_count];
+		Oid			function;
+		bool		is_varlena;
+
+		attnums[i] = i + 1;
+		if (from == to)
+			continue;
+		getTypeOutputInfo(from, &function, &is_varlena);
+		fmgr_info(function, &conversion->output);
+		getTypeInputInfo(to, &function, &conversion->input_param);
+		fmgr_info(function, &conversion->input);
+		conversion->attr = i;
+		state->conversion_count++;
+	}
+	state->decoder = rf_decoder_create(incoming->sent, count, attnums, incoming->relation);
+	state->values = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw converted values", ALLOCSET_DEFAULT_SIZES);
+}
+
+/* Tell the writer where to send. It waits for that, so the message must leave now. */
+static void
+start_flow(ReceiveState *state)
+{
+	const RfStoreRequest *request = state->incoming->request;
+	StringInfoData message;
+	uint32		index;
+	uint64		key;
+	int			peer;
+
+	if (whereToSendOutput != DestRemote)
+		bad_request("There is no client to tell where to send.");
+	rf_engine_require();
+	peer = rf_peer_wait(&request->node, true);
+	if (peer == RF_NO_PEER)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),
+				 errmsg("the writing node's engine is not connected to this node"),
+				 errhint("It connects when the next query begins; run the statement again.")));
+	state->flow = rf_flow_listen(peer, request->receive_buffers, request->receive_buffer_size, 0);
+	rf_flow_address(state->flow, &index, &key);
+
+	pq_beginmessage(&message, 'S');
+	pq_sendstring(&message, RF_STORE_PARAMETER);
+	pq_sendstring(&message, psprintf("%llx %u %llx", (unsigned long long) request->id, index, (unsigned long long) key));
+	pq_endmessage(&message);
+	pq_flush();
+}
+
+static void
+append_fragment(ReceiveState *state)
+{
+	Size		length = state->copy_length + state->buffer.length;
+
+	if (length > PG_UINT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a row for \"%s\" is too large", state->incoming->relation)));
+	if (length > state->copy_size)
+	{
+		Size		size = Max(Max(state->copy_size * 2, state->incoming->request->receive_buffer_size), length);
+
+		if (state->copy)
+			state->copy = repalloc_huge(state->copy, size);
+		else
+			state->copy = MemoryContextAllocHuge(state->css.ss.ps.state->es_query_cxt, size);
+		state->copy_size = size;
+	}
+	memcpy(state->copy + state->copy_length, state->buffer.data, state->buffer.length);
+	state->copy_length = length;
+}
+
+/* A whole batch from the flow, read in place unless it came in fragments; false at the end. */
+static bool
+next_from_flow(ReceiveState *state, const void **batch, uint32 *length)
+{
+	if (state->flow == NULL)
+		start_flow(state);
+	for (;;)
+	{
+		bool		first;
+		bool		last;
+
+		if (state->holding)
+			rf_flow_release(state->flow, &state->buffer);
+		state->holding = false;
+		for (;;)
+		{
+			/* looked at first: what was sent before the end must be seen by the poll */
+			bool		over = atomic_load(&rf_flow_entry(state->flow)->remote_end) != 0;
+			RfFlowPoll	poll = rf_flow_poll(state->flow, &state->buffer);
+
+			if (poll == RF_POLL_END)
+				return false;
+			if (poll == RF_POLL_BUFFER)
+				break;
+			if (over)
+				ereport(ERROR,
+						(errcode(ERRCODE_CONNECTION_FAILURE),
+						 errmsg("the writing node gave up before the end of the rows for \"%s\"",
+								state->incoming->relation)));
+			if (rf_flow_wait(state->flow, PGINVALID_SOCKET, CLIENT_CHECK_MS) & WL_TIMEOUT && !pq_check_connection())
+				ereport(FATAL,
+						(errcode(ERRCODE_CONNECTION_FAILURE),
+						 errmsg("connection to the writing node was lost")));
+		}
+		state->holding = true;
+		first = (state->buffer.flags & RF_SLOT_FIRST) != 0;
+		last = (state->buffer.flags & RF_SLOT_LAST) != 0;
+		if (first == state->assembling)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("received a part of a column batch for \"%s\" out of order", state->incoming->relation)));
+		if (first && last)
+		{
+			*batch = state->buffer.data;
+			*length = state->buffer.length;
+			return true;
+		}
+		if (first)
+			state->copy_length = 0;
+		append_fragment(state);
+		state->assembling = !last;
+		if (last)
+		{
+			*batch = state->copy;
+			*length = state->copy_length;
+			return true;
+		}
+	}
+}
+
+static bool
+next_batch(ReceiveState *state)
+{
+	Incoming   *from = state->incoming;
+	const void *batch;
+	uint32		length;
+
+	if (from->batch == NULL)
+	{
+		if (!next_from_flow(state, &batch, &length))
+			return false;
+	}
+	else if (state->started)
+		return false;
+	else
+	{
+		batch = VARDATA_ANY(from->batch);
+		length = VARSIZE_ANY_EXHDR(from->batch);
+	}
+	state->started = true;
+	rf_decoder_load(state->decoder, batch, length);
+	from->reply.batches++;
+	from->reply.bytes += length;
+	return true;
+}
+
+static void
+convert(ReceiveState *state, Datum *values, bool *isnull)
+{
+	MemoryContext caller;
+
+	MemoryContextReset(state->values);
+	caller = MemoryContextSwitchTo(state->values);
+	for (int i = 0; i < state->conversion_count; i++)
+	{
+		Conversion *conversion = &state->conversions[i];
+		AttrNumber	attr = conversion->attr;
+
+		if (!isnull[attr])
+			values[attr] = InputFunctionCall(&conversion->input, OutputFunctionCall(&conversion->output, values[attr]),
+											 conversion->input_param, -1);
+	}
+	MemoryContextSwitchTo(caller);
+}
+
+static TupleTableSlot *
+next_row(ScanState *node)
+{
+	ReceiveState *state = (ReceiveState *) node;
+	TupleTableSlot *slot = node->ss_ScanTupleSlot;
+
+	ExecClearTuple(slot);
+	if (state->ended)
+		return slot;
+	while (!rf_decoder_next(state->decoder, slot->tts_values, slot->tts_isnull))
+	{
+		if (!next_batch(state))
+		{
+			state->ended = true;
+			return slot;
+		}
+	}
+	state->incoming->reply.rows++;
+	if (state->conversion_count > 0)
+		convert(state, slot->tts_values, slot->tts_isnull);
+	return ExecStoreVirtualTuple(slot);
+}
+
+static bool
+recheck_row(ScanState *node, TupleTableSlot *slot)
+{
+	return true;
+}
+
+static TupleTableSlot *
+exec_receive(CustomScanState *node)
+{
+	return ExecScan(&node->ss, next_row, recheck_row);
+}
+
+static void
+rescan_receive(CustomScanState *node)
+{
+	if (((ReceiveState *) node)->started)
+		elog(ERROR, "rows that were received cannot be read again");
+}
+
+static void
+end_receive(CustomScanState *node)
+{
+	ReceiveState *state = (ReceiveState *) node;
+
+	if (state->flow)
+		rf_flow_close(state->flow);
+	state->flow = NULL;
+	if (state->decoder)
+		rf_decoder_destroy(state->decoder);
+	state->decoder = NULL;
+}
+
+/* Stands in queries only to be replaced. */
+Datum
+rdma_receive(PG_FUNCTION_ARGS)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("rdma.receive is not for users"),
+			 errdetail("It names the rows that another node sends to rdma.store.")));
+}
+
+/* ---------- the request ---------- */
+
+static RfStoreRequest *
+read_request(bytea *bytes, RfStreamColumn **columns)
+{
+	Size		length = VARSIZE_ANY_EXHDR(bytes);
+	RfStoreRequest *request;
+
+	if (length < sizeof(RfStoreRequest))
+		bad_request("It is shorter than its header.");
+	request = palloc(length);
+	memcpy(request, VARDATA_ANY(bytes), length);
+	if (request->wire_version != RF_WIRE_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the writing node speaks wire version %u, this node %d", request->wire_version, RF_WIRE_VERSION),
+				 errhint("Install the same version of rdma_fdw on both nodes.")));
+	if ((request->flags & ~(uint32) RF_STORE_DO_NOTHING) != 0)
+		bad_request("It has unknown flags.");
+	if (request->column_count > MaxTupleAttributeNumber ||
+		length != sizeof(RfStoreRequest) + request->column_count * sizeof(RfStreamColumn))
+		bad_request("Its length does not match its number of columns.");
+	if (request->receive_buffers < 1 || request->receive_buffers > RF_MAX_SLOTS ||
+		request->receive_buffer_size < 4096 || request->receive_buffer_size > 4 * 1024 * 1024 ||
+		request->receive_buffer_size % 4096 != 0)
+		bad_request("Its receive buffers are not possible.");
+	*columns = (RfStreamColumn *) (request + 1);
+	return request;
+}
+
+/* The relation's type of a column, without domain and modifier; text if it has no such column, which the INSERT will tell. */
+static Oid
+column_type(Relation rel, const char *name)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped && strcmp(NameStr(att->attname), name) == 0)
+			return getBaseType(att->atttypid);
+	}
+	return TEXTOID;
+}
+
+/* Images of these are one another's. */
+static bool
+is_text(Oid type)
+{
+	return type == TEXTOID || type == VARCHAROID || type == BPCHAROID;
+}
+
+/* A type that the writer says its values have. What is not a plain value's is refused before anything trusts it. */
+static Oid
+sent_type(const RfStreamColumn *column)
+{
+	Oid			type = column->type_oid;
+	char		kind;
+
+	if (type == InvalidOid)
+		return InvalidOid;
+	kind = type < FirstGenbkiObjectId ? get_typtype(type) : '\0';
+	if (kind != TYPTYPE_BASE && kind != TYPTYPE_RANGE && kind != TYPTYPE_MULTIRANGE)
+		bad_request("A column has no type that values can be sent in.");
+	return type;
+}
+
+static List *
+relation_name(const char *qualified)
+{
+	return textToQualifiedNameList(cstring_to_text(qualified));
+}
+
+/* Fills in both row types, and returns the INSERT. */
+static char *
+build_insert(Incoming *in, RfStreamColumn *columns, ArrayType *names)
+{
+	Relation	rel = table_openrv(makeRangeVarFromNameList(relation_name(in->relation)), RowExclusiveLock);
+	int			count = in->request->column_count;
+	StringInfoData sql;
+	StringInfoData types;
+	Datum	   *datums;
+	bool	   *nulls;
+	int			given;
+
+	if (ARR_NDIM(names) > 1 || ARR_ELEMTYPE(names) != TEXTOID)
+		bad_request("Its column names are not a list.");
+	deconstruct_array(names, TEXTOID, -1, false, TYPALIGN_INT, &datums, &nulls, &given);
+	if (given != count)
+		bad_request("It has not one name for each column.");
+
+	initStringInfo(&sql);
+	initStringInfo(&types);
+	in->sent = CreateTemplateTupleDesc(count);
+	in->wanted = CreateTemplateTupleDesc(count);
+	appendStringInfo(&sql, "INSERT INTO %s", in->relation);
+	for (int i = 0; i < count; i++)
+	{
+		char	   *name;
+		Oid			sent = sent_type(&columns[i]);
+		Oid			wanted;
+
+		if (nulls[i])
+			bad_request("A column has no name.");
+		name = TextDatumGetCString(datums[i]);
+		wanted = column_type(rel, name);
+		if (sent == InvalidOid || (is_text(sent) && is_text(wanted)))
+			sent = wanted;
+		TupleDescInitEntry(in->sent, i + 1, name, sent, -1, 0);
+		TupleDescInitEntry(in->wanted, i + 1, name, wanted, -1, 0);
+		appendStringInfo(&sql, "%s%s", i == 0 ? "(" : ", ", quote_identifier(name));
+		/* "typmod given": without it char and bit would be named as what stands for one character or bit */
+		appendStringInfo(&types, "%sc%d %s", i == 0 ? "" : ", ", i + 1,
+						 format_type_extended(wanted, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
+	}
+	if (count > 0)
+		appendStringInfo(&sql, ") SELECT * FROM rdma.receive() AS r(%s)", types.data);
+	if ((in->request->flags & RF_STORE_DO_NOTHING) != 0)
+		appendStringInfoString(&sql, " ON CONFLICT DO NOTHING");
+	table_close(rel, NoLock);
+	return sql.data;
+}
+
+static void
+prepare_planner(void)
+{
+	static bool hooked = false;
+
+	if (hooked)
+		return;
+	RegisterCustomScanMethods(&scan_methods);
+	previous_pathlist_hook = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = replace_receive;
+	hooked = true;
+}
+
+Datum
+rdma_store(PG_FUNCTION_ARGS)
+{
+	Incoming	in = {0};
+	RfStreamColumn *columns;
+	char	   *sql;
+	bytea	   *answer;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2))
+		bad_request("Request, relation and columns must not be NULL.");
+	in.request = read_request(PG_GETARG_BYTEA_PP(0), &columns);
+	if (in.request->column_count == 0)
+		bad_request("It has no columns.");
+	in.relation = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	in.batch = PG_ARGISNULL(3) ? NULL : PG_GETARG_BYTEA_PP(3);
+	in.receive = LookupFuncName(list_make2(makeString("rdma"), makeString("receive")), 0, NULL, false);
+	in.reply.wire_version = RF_WIRE_VERSION;
+	sql = build_insert(&in, columns, PG_GETARG_ARRAYTYPE_P(2));
+
+	prepare_planner();
+	SPI_connect();
+	in.outer = incoming;
+	incoming = &in;
+	PG_TRY();
+	{
+		int			result = SPI_execute(sql, false, 0);
+
+		if (result != SPI_OK_INSERT && result != SPI_OK_REWRITTEN)
+			elog(ERROR, "rdma.store ran \"%s\" with result %d", sql, result);
+		in.reply.inserted = SPI_processed;
+	}
+	PG_FINALLY();
+	{
+		incoming = in.outer;
+	}
+	PG_END_TRY();
+	SPI_finish();
+
+	answer = palloc(VARHDRSZ + sizeof(RfStoreReply));
+	SET_VARSIZE(answer, VARHDRSZ + sizeof(RfStoreReply));
+	memcpy(VARDATA(answer), &in.reply, sizeof(RfStoreReply));
+	PG_RETURN_BYTEA_P(answer);
+}

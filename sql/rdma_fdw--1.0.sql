@@ -50,18 +50,23 @@ CREATE FUNCTION rdma.stat_engine(
   OUT provider text, OUT device text, OUT device_problem text, OUT lanes integer,
   OUT buffer_memory bigint, OUT buffer_used bigint, OUT segments integer, OUT segments_lent integer, OUT segments_held integer,
   OUT handshakes bigint, OUT handshakes_refused bigint, OUT garbage_connections bigint, OUT connections_lost bigint,
-  OUT flows_refused bigint, OUT buffer_waits bigint, OUT sleep_us double precision, OUT empty_poll_us double precision)
+  OUT flows_refused bigint, OUT buffer_waits bigint, OUT bytes_in_flight bigint, OUT bytes_in_flight_max bigint,
+  OUT sleep_us double precision, OUT empty_poll_us double precision)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_stat_engine' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION rdma.stat_engine() IS 'state and counters of this node''s engine';
 CREATE VIEW rdma.stat_engine AS SELECT * FROM rdma.stat_engine();
 COMMENT ON VIEW rdma.stat_engine IS 'this node''s engine: process, port, device, buffer memory, handshakes; pid is NULL while it does not run';
 COMMENT ON COLUMN rdma.stat_engine.segments_held IS 'segments that an engine of this host may still write into although its connection is over (it was stopped, say); they are lent again when it has noticed or has ended';
+COMMENT ON COLUMN rdma.stat_engine.bytes_in_flight IS 'bytes that are in flight under rdma_fdw.admission_policy';
+COMMENT ON COLUMN rdma.stat_engine.bytes_in_flight_max IS 'most that were since the engine started';
 COMMENT ON COLUMN rdma.stat_engine.sleep_us IS 'what it costs a lane to sleep and be woken, in microseconds, measured when the engine started; rdma_fdw.poll_time = -1 polls for that long';
 COMMENT ON COLUMN rdma.stat_engine.empty_poll_us IS 'what one look at an empty completion queue costs, in microseconds, measured when the engine started';
 
 CREATE FUNCTION rdma.stat_lanes(
-  OUT lane integer, OUT asleep boolean, OUT doorbells bigint, OUT work_requests bigint, OUT bytes_sent bigint,
+  OUT lane integer, OUT asleep boolean, OUT requests bigint, OUT work_requests bigint, OUT merged bigint, OUT merged_while_throttled bigint,
+  OUT chained bigint, OUT doorbells bigint, OUT signaled bigint, OUT turns bigint, OUT throttled bigint, OUT throttled_ms double precision,
+  OUT bytes_sent bigint,
   OUT immediates bigint, OUT protocol_errors bigint,
   OUT polling_mode text, OUT poll_time integer, OUT polls bigint, OUT empty_polls bigint, OUT completions bigint,
   OUT armed bigint, OUT sleeps bigint, OUT busy_ms double precision)
@@ -71,6 +76,16 @@ COMMENT ON FUNCTION rdma.stat_lanes() IS 'counters of the engine''s threads that
 CREATE VIEW rdma.stat_lanes AS
   SELECT *, round((busy_ms * 1000 / nullif(completions, 0))::numeric, 2) AS cpu_us_per_completion FROM rdma.stat_lanes();
 COMMENT ON VIEW rdma.stat_lanes IS 'the engine''s lanes: one row per thread that moves data';
+COMMENT ON COLUMN rdma.stat_lanes.requests IS 'buffers and messages that were to be sent';
+COMMENT ON COLUMN rdma.stat_lanes.work_requests IS 'work requests that carried them';
+COMMENT ON COLUMN rdma.stat_lanes.merged IS 'requests that left within the work request of a neighbour';
+COMMENT ON COLUMN rdma.stat_lanes.merged_while_throttled IS 'those of them that had to wait for the admission window or for room in the send queue';
+COMMENT ON COLUMN rdma.stat_lanes.chained IS 'work requests that shared a doorbell with an earlier one';
+COMMENT ON COLUMN rdma.stat_lanes.doorbells IS 'times work requests were handed to the device';
+COMMENT ON COLUMN rdma.stat_lanes.signaled IS 'work requests that asked for a completion';
+COMMENT ON COLUMN rdma.stat_lanes.turns IS 'turns that ended because it was the next stream''s';
+COMMENT ON COLUMN rdma.stat_lanes.throttled IS 'times the admission policy made the lane wait';
+COMMENT ON COLUMN rdma.stat_lanes.throttled_ms IS 'how long it waited in all, in milliseconds';
 COMMENT ON COLUMN rdma.stat_lanes.polling_mode IS 'rdma_fdw.polling_mode in force';
 COMMENT ON COLUMN rdma.stat_lanes.poll_time IS 'microseconds that polling goes on after a success before it sleeps, in mode adaptive';
 COMMENT ON COLUMN rdma.stat_lanes.polls IS 'looks at the completion queue';
@@ -93,7 +108,7 @@ COMMENT ON VIEW rdma.stat_peers IS 'one row per connection of this node''s engin
 
 CREATE FUNCTION rdma.stat_flows(
   OUT flow integer, OUT pid integer, OUT datid oid, OUT usesysid oid, OUT role text, OUT state text, OUT peer integer, OUT host text,
-  OUT transport text, OUT lane integer, OUT started timestamptz, OUT rows bigint, OUT bytes bigint,
+  OUT transport text, OUT lane integer, OUT weight integer, OUT started timestamptz, OUT rows bigint, OUT bytes bigint,
   OUT estimated_rows bigint, OUT percent double precision, OUT buffers integer, OUT buffer_size integer, OUT buffer_states text,
   OUT slots bigint, OUT waits bigint, OUT wait_ms double precision, OUT work_requests bigint, OUT merged bigint, OUT chained bigint,
   OUT credit_stalls bigint, OUT credits_sent bigint, OUT probes bigint)
@@ -104,7 +119,7 @@ CREATE VIEW rdma.stat_flows AS
   SELECT f.flow, f.pid, d.datname, r.rolname AS usename, f.role, f.state, f.host, f.transport, f.started,
     f.rows, f.bytes, f.estimated_rows, round(f.percent::numeric, 1) AS percent,
     f.buffers, f.buffer_size, f.buffer_states, f.slots, f.waits, f.wait_ms,
-    f.work_requests, f.merged, f.chained, f.credit_stalls, f.credits_sent, f.probes, f.lane, f.peer
+    f.work_requests, f.merged, f.chained, f.credit_stalls, f.credits_sent, f.probes, f.lane, f.weight, f.peer
   FROM rdma.stat_flows() f
     LEFT JOIN pg_catalog.pg_database d ON d.oid = f.datid
     LEFT JOIN pg_catalog.pg_roles r ON r.oid = f.usesysid;
@@ -130,6 +145,12 @@ REVOKE ALL ON FUNCTION rdma.stat_peers() FROM PUBLIC;
 GRANT SELECT ON rdma.stat_peers TO pg_read_all_stats;
 GRANT EXECUTE ON FUNCTION rdma.stat_peers() TO pg_read_all_stats;
 GRANT SELECT ON rdma.stat_engine, rdma.stat_lanes, rdma.stat_flows, rdma.devices TO PUBLIC;
+
+CREATE FUNCTION rdma.set_flow_weight(flow integer, weight integer)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'rdma_set_flow_weight' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rdma.set_flow_weight(integer, integer) IS 'another weight, 1 to 100, for a stream that this node is sending; false when there is no such stream';
+REVOKE ALL ON FUNCTION rdma.set_flow_weight(integer, integer) FROM PUBLIC;
 
 CREATE FUNCTION rdma.zero_pages(bytes bigint, page_size integer)
 RETURNS SETOF bytea

@@ -39,6 +39,9 @@ int			rf_poll_time = -1;
 int			rf_poll_batch = 32;
 int			rf_merge_limit = 4 * 1024;
 int			rf_chain_limit = 32;
+bool		rf_selective_signaling = true;
+int			rf_admission_policy = RF_ADMISSION_WINDOW;
+int			rf_admission_window = 0;
 int			rf_probe_time = 1000;
 char	   *rf_engine_address = NULL;
 int			rf_token_lifetime = 60;
@@ -47,6 +50,7 @@ int			rf_receive_buffers = 4;
 int			rf_receive_buffer_size = 256;
 int			rf_inline_limit = 64;
 int			rf_buffer_wait = 10 * 1000;
+int			rf_flow_weight = RF_DEFAULT_WEIGHT;
 int			rf_flush_time = 200;
 int			rf_connect_timeout = 10 * 1000;
 char	   *rf_application_name = NULL;
@@ -64,6 +68,13 @@ static const struct config_enum_entry provider_options[] = {
 	{"auto", RF_PROVIDER_AUTO, false},
 	{"verbs", RF_PROVIDER_VERBS, false},
 	{"soft", RF_PROVIDER_SOFT, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry admission_policy_options[] = {
+	{"none", RF_ADMISSION_NONE, false},
+	{"window", RF_ADMISSION_WINDOW, false},
+	{"delay", RF_ADMISSION_DELAY, false},
 	{NULL, 0, false}
 };
 
@@ -211,6 +222,21 @@ define_engine_settings(void)
 							NULL,
 							&rf_chain_limit, 32, 1, RF_MAX_CHAIN,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("rdma_fdw.selective_signaling",
+							 "Asks the device for a completion of only the last of several work requests.",
+							 "Off: of each.",
+							 &rf_selective_signaling, true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.admission_policy",
+							 "Who decides how many bytes may be in flight.",
+							 "\"window\" keeps them below rdma_fdw.admission_window, \"delay\" follows the delay of completions below that, \"none\" has no limit.",
+							 &rf_admission_policy, RF_ADMISSION_WINDOW, admission_policy_options,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.admission_window",
+							"Most bytes that the engine has in flight; what is beyond waits, and is merged while it waits.",
+							"0 has no limit.",
+							&rf_admission_window, 0, 0, 1024 * 1024,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.probe_time",
 							"Time a sender waits for a free receive buffer before it asks the reader.",
 							NULL,
@@ -252,6 +278,11 @@ define_session_settings(void)
 							"The stream then fails. Each of its two sessions has its own value.",
 							&rf_buffer_wait, 10 * 1000, 0, 3600 * 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.flow_weight",
+							"Share of the streams that this session reads, when streams compete.",
+							"Bytes are shared in proportion to the weights.",
+							&rf_flow_weight, RF_DEFAULT_WEIGHT, 1, RF_MAX_WEIGHT,
+							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.flush_time",
 							"Time after which a data node sends rows although their batch is not full.",
 							"They leave with the next row that the query makes. 0 sends full batches only.",

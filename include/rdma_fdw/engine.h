@@ -55,6 +55,8 @@ typedef struct RfLaneConfig
 	uint32_t	probe_ms;		/* wait for credit this long before a PROBE */
 	uint32_t	merge_limit;	/* bytes one merged work request may have; 0 = never merge */
 	uint32_t	chain_limit;	/* work requests per post; 1 = never chain */
+	bool		signal_all;		/* ask for a completion of every work request */
+	RfAdmission *admission;		/* NULL = no policy. The lane keeps a use of its own */
 	int			main_wake_fd;	/* eventfd: the main thread has events to read */
 	void		(*wake_owner) (RfFlow *flow);	/* SetLatch of the flow's backend; called with waiting == 1 cleared */
 } RfLaneConfig;
@@ -63,7 +65,9 @@ typedef struct RfLaneConfig
 extern RfLaneThread *rf_lane_start(const RfLaneConfig *config, RfError *error);
 extern RfCq *rf_lane_cq(RfLaneThread *lane);
 
-/* New values for the settings that may change while the lane runs: polling_mode, poll_batch, poll_us, probe_ms, merge_limit, chain_limit. */
+/*
+ * New values for the settings that may change while the lane runs: polling_mode, poll_batch, poll_us, probe_ms, merge_limit, chain_limit, signal_all,
+ * admission. */
 extern void rf_lane_tune(RfLaneThread *lane, const RfLaneConfig *config);
 
 /*

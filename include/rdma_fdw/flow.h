@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rdma_fdw/admission.h"
 #include "rdma_fdw/provider.h"
 #include "rdma_fdw/wire.h"
 
@@ -25,6 +26,8 @@
 #define RF_MAX_PEERS		64
 #define RF_MAX_SEGMENTS		1024
 #define RF_NO_PEER			(-1)
+#define RF_MAX_WEIGHT		100
+#define RF_DEFAULT_WEIGHT	10
 
 typedef enum RfFlowRole
 {
@@ -132,6 +135,8 @@ typedef struct RfFlow
 	_Alignas(RF_CACHE_LINE) _Atomic uint64_t handed;
 	_Atomic uint32_t stop;		/* consumer backend: wants no more. producer: the lane sets it on STOP */
 	_Atomic uint32_t abandoned; /* producer backend: closing without an acknowledged end: END says FAILED or STOPPED */
+	_Atomic uint32_t weight;	/* 1..RF_MAX_WEIGHT, 0 stands for the default. Reader: its setting. Sender: the reader's, or what
+								 * rdma.set_flow_weight stored since; the lane reads it each turn */
 
 	/* Lane's words. `completed`: producer: slots sent and reusable; consumer: slots arrived. `credit`: producer: buffers the reader released. */
 	_Alignas(RF_CACHE_LINE) _Atomic uint64_t completed;
@@ -165,7 +170,15 @@ typedef struct RfLane
 
 	/* Counters: the lane writes, anybody reads. */
 	_Atomic uint64_t doorbells;
-	_Atomic uint64_t work_requests;
+	_Atomic uint64_t requests;	/* slots and messages that were to be sent */
+	_Atomic uint64_t work_requests; /* that carried them: requests - merged */
+	_Atomic uint64_t merged;	/* requests that left within another's work request */
+	_Atomic uint64_t merged_while_throttled;	/* those of them that had to wait for the window or for room in the send queue */
+	_Atomic uint64_t chained;	/* work requests that shared a doorbell with an earlier one */
+	_Atomic uint64_t signaled;	/* work requests that asked for a completion */
+	_Atomic uint64_t turns;		/* turns that were cut short for other flows */
+	_Atomic uint64_t throttled; /* times the admission window was full */
+	_Atomic uint64_t throttled_us;	/* and how long, in all */
 	_Atomic uint64_t bytes_sent;
 	_Atomic uint64_t immediates;	/* received */
 	_Atomic uint64_t polls;
@@ -257,6 +270,7 @@ typedef struct RfShared
 	RfDeviceCaps device;		/* written by the engine before engine_pid */
 	RfError		device_error;	/* why verbs was not taken, for rdma.check */
 	RfCalibration calibration;
+	RfAdmissionStats admission;
 	_Atomic uint32_t waiting_for_buffers;	/* flows for which the engine's main thread wants buffers: who lets go of a LISTENING one tells it */
 	_Atomic uint32_t main_requests; /* bumped with engine_wake_fd: flows OPENING, peers REQUESTED or flows to free */
 

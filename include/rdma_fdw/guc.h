@@ -31,6 +31,9 @@ extern int	rf_poll_time;			/* us the lane keeps trying before it arms; -1 = as m
 extern int	rf_poll_batch;			/* completions per poll, default 32 */
 extern int	rf_merge_limit;			/* kB per merged work request */
 extern int	rf_chain_limit;			/* work requests per post */
+extern bool rf_selective_signaling;
+extern int	rf_admission_policy;	/* RF_ADMISSION_* */
+extern int	rf_admission_window;	/* kB in flight per device, 0 = no limit */
 extern int	rf_probe_time;			/* ms */
 extern char *rf_engine_address;		/* what a data node tells readers to connect to; "" = the host libpq used */
 extern int	rf_token_lifetime;		/* s */
@@ -40,6 +43,7 @@ extern int	rf_receive_buffers;		/* per flow, 1..16, default 4 */
 extern int	rf_receive_buffer_size; /* kB, default 256 */
 extern int	rf_inline_limit;		/* kB, default 64 */
 extern int	rf_buffer_wait;			/* ms, default 10 s */
+extern int	rf_flow_weight;			/* 1..RF_MAX_WEIGHT */
 extern int	rf_flush_time;			/* ms, default 200; 0: never */
 extern int	rf_connect_timeout;		/* ms: engine to engine */
 extern char *rf_application_name;
@@ -55,6 +59,10 @@ enum
 enum
 {
 	RF_SOFT_AUTO, RF_SOFT_TCP
+};
+enum
+{
+	RF_ADMISSION_NONE, RF_ADMISSION_WINDOW, RF_ADMISSION_DELAY
 };
 
 extern void rf_define_settings(void);

@@ -158,7 +158,7 @@ typedef struct RfControlOpened	/* OPENED: where the producer may write */
 	uint32_t	rkey;
 	uint32_t	slot_count;
 	uint32_t	slot_size;
-	uint32_t	reserved;
+	uint32_t	weight;			/* the reader's rdma_fdw.flow_weight; 1..100 */
 } RfControlOpened;
 
 typedef struct RfControlOpenFailed

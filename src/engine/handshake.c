@@ -196,7 +196,7 @@ check_opened(const RfControlOpened *opened)
 		opened->slot_count >= 1 && opened->slot_count <= RF_MAX_SLOTS &&
 		opened->slot_size >= 4096 && opened->slot_size <= RF_MAX_MESSAGE && opened->slot_size % 4096 == 0 &&
 		opened->rkey != 0 && opened->remote_addr != 0 && opened->remote_addr <= UINT64_MAX - size &&
-		opened->reserved == 0;
+		opened->weight >= 1 && opened->weight <= RF_MAX_WEIGHT;
 }
 
 static bool

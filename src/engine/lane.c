@@ -2,7 +2,7 @@
  * lane.c - a lane: the thread that moves the data of its flows.
  *
  * Here: the loop, sleeping and waking (when is polling.c's to say), commands from and events to the main thread, connections, and the chains of
- * work requests that leave with one post per peer and round. What is in the chains is decided in lane_flow.c.
+ * work requests that leave with one post per peer and round. What is in the chains is decided in lane_flow.c, when in queue.c.
  *
  * Plain C. The thread calls nothing of PostgreSQL's but the wake_owner callback, and reports failures as events.
  */
@@ -150,6 +150,12 @@ take_settings(RfLaneThread *lane, const RfLaneConfig *from)
 	to->chain_limit = between(from->chain_limit, 1, RF_MAX_CHAIN);
 	if (to->chain_limit > to->max_wr)
 		to->chain_limit = to->max_wr;
+	to->signal_all = from->signal_all;
+	if (lane->admission != from->admission)
+	{
+		rf_admission_unuse(lane->admission);
+		lane->admission = rf_admission_use(from->admission);
+	}
 	rf_polling_set(&lane->polling, to->polling_mode, to->poll_batch, to->poll_us);
 	atomic_store_explicit(&lane->lane->polling_mode, to->polling_mode, memory_order_relaxed);
 	atomic_store_explicit(&lane->lane->poll_us, to->poll_us, memory_order_relaxed);
@@ -173,7 +179,6 @@ add_connection(RfLaneThread *lane, int peer, RfQp *qp)
 	connection->chain = 0;
 	connection->unsignaled = 0;
 	connection->touched = false;
-	connection->blocked_head = connection->blocked_tail = LANE_NONE;
 
 	if (connection->posts == NULL || connection->wrs == NULL || connection->sges == NULL)
 	{
@@ -192,11 +197,43 @@ add_connection(RfLaneThread *lane, int peer, RfQp *qp)
 	}
 }
 
+void
+rf_lane_wake_others(RfLaneThread *lane, uint32_t mask)
+{
+	for (uint32_t i = 0; mask >> i != 0; i++)
+	{
+		if ((mask >> i & 1) != 0 && i != lane->lane->number)
+			rf_lane_wake(&lane->config.shared->lanes[i]);
+	}
+}
+
+/* Bytes that were admitted are not in flight any more. */
+static void
+give_back(RfLaneThread *lane, uint64_t bytes, uint32_t us)
+{
+	if (bytes == 0)
+		return;
+	lane->queue.in_flight -= bytes;
+	rf_lane_wake_others(lane, rf_admission_give(lane->admission, &lane->config.shared->admission, bytes, us));
+}
+
+/* Requests that will not complete: their queue pair is gone. */
+static void
+forget_posts(RfLaneThread *lane, LaneConnection *connection)
+{
+	uint64_t	admitted = 0;
+
+	while (connection->posts != NULL && connection->completed < connection->posted)
+		admitted += connection->posts[++connection->completed % lane->config.max_wr].admitted;
+	give_back(lane, admitted, 0);
+}
+
 static void
 drop_connection(RfLaneThread *lane, int peer, const RfError *error)
 {
 	LaneConnection *connection = &lane->connections[peer];
 
+	forget_posts(lane, connection);
 	connection->failed = true;
 	connection->failed_early = false;
 	connection->dropped_round = lane->round;
@@ -290,6 +327,8 @@ post_chain(RfLaneThread *lane, LaneConnection *connection)
 		connection->wrs[i].next = &connection->wrs[i + 1];
 	/* Its completion gives back all of the chain's room in the send queue. */
 	connection->wrs[count - 1].next = NULL;
+	if (!connection->wrs[count - 1].signaled)
+		lane_count(&lane->lane->signaled, 1);
 	connection->wrs[count - 1].signaled = true;
 	connection->unsignaled = 0;
 	connection->chain = 0;
@@ -310,8 +349,16 @@ post_chains(RfLaneThread *lane)
 	lane->touched_count = 0;
 }
 
+bool
+rf_lane_has_room(RfLaneThread *lane, int peer)
+{
+	LaneConnection *connection = &lane->connections[peer];
+
+	return connection->posted - connection->completed < lane->config.max_wr;
+}
+
 RfWr *
-rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots, uint32_t bytes)
+rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots, uint32_t bytes, uint32_t admitted)
 {
 	LaneFlow   *local = &lane->local[flow];
 	LaneConnection *connection = &lane->connections[local->peer];
@@ -319,18 +366,9 @@ rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots
 	LanePost   *post;
 	RfWr	   *wr;
 
-	if (connection->posted - connection->completed >= lane->config.max_wr)
+	if (!rf_lane_has_room(lane, local->peer))
 	{
-		if (!local->blocked)
-		{
-			local->blocked = true;
-			local->next_blocked = LANE_NONE;
-			if (connection->blocked_head == LANE_NONE)
-				connection->blocked_head = flow;
-			else
-				lane->local[connection->blocked_tail].next_blocked = flow;
-			connection->blocked_tail = flow;
-		}
+		rf_queue_park(lane, (uint32_t) flow);
 		return NULL;
 	}
 	if (connection->chain == lane->config.chain_limit)
@@ -347,21 +385,29 @@ rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots
 	wr->opcode = RF_WR_WRITE_IMM;
 	wr->wr_id = ++connection->posted;
 	connection->unsignaled += bytes;
-	if (connection->unsignaled >= LANE_SIGNAL_BYTES)
+	if (connection->unsignaled >= LANE_SIGNAL_BYTES || lane->config.signal_all)
 	{
 		wr->signaled = true;
 		connection->unsignaled = 0;
+		lane_count(&lane->lane->signaled, 1);
 	}
 	post = &connection->posts[connection->posted % lane->config.max_wr];
 	post->flow = flow;
 	post->slots = (uint16_t) slots;
 	post->kind = (uint16_t) kind;
+	post->admitted = admitted;
+	post->posted_at = lane->now;
+	lane->queue.in_flight += admitted;
 
 	if (connection->chain > 0)
+	{
 		lane_count(&stats->chained, 1);
+		lane_count(&lane->lane->chained, 1);
+	}
 	connection->chain++;
 	lane_count(&stats->work_requests, 1);
 	lane_count(&lane->lane->work_requests, 1);
+	lane_count(&lane->lane->requests, slots > 0 ? slots : 1);
 	lane_count(&lane->lane->bytes_sent, bytes);
 	if (bytes > 0)
 		atomic_fetch_add_explicit(&lane->config.shared->peers[local->peer].bytes_sent, bytes,
@@ -394,34 +440,31 @@ status_text(RfWcStatus status)
 static bool
 requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_id)
 {
+	uint64_t	admitted = 0;
+	int64_t		posted_at = 0;
+
 	if (wr_id <= connection->completed || wr_id > connection->posted)
 		return false;
 	while (connection->completed < wr_id && !connection->failed)
 	{
 		LanePost	post = connection->posts[++connection->completed % lane->config.max_wr];
 
+		if (post.admitted > 0)
+		{
+			admitted += post.admitted;
+			posted_at = post.posted_at;
+		}
 		/* A flow is attached until all of its own requests completed, so it is still the same one. */
 		rf_lane_flow_posted(lane, &post);
 	}
-
-	/* There is room again: serve each that waits once; who finds it full again goes to the end. */
-	if (connection->blocked_head != LANE_NONE)
+	if (admitted > 0)
 	{
-		int32_t		last = connection->blocked_tail;
+		int64_t		us = clock_us() - posted_at;
 
-		for (;;)
-		{
-			int32_t		flow = connection->blocked_head;
-
-			connection->blocked_head = lane->local[flow].next_blocked;
-			if (connection->blocked_head == LANE_NONE)
-				connection->blocked_tail = LANE_NONE;
-			lane->local[flow].blocked = false;
-			rf_lane_flow_serve(lane, (uint32_t) flow);
-			if (flow == last)
-				break;
-		}
+		give_back(lane, admitted, us > 0 ? (uint32_t) us : 1);
 	}
+
+	rf_queue_unpark(lane, connection);
 	return true;
 }
 
@@ -482,6 +525,7 @@ run_round(RfLaneThread *lane)
 	uint32_t	flow;
 	uint32_t	taken = 0;
 	bool		commanded;
+	bool		sent;
 
 	lane->round++;
 	count = lane->config.provider->cq_poll(lane->cq, lane->wcs, (int) rf_polling_batch(&lane->polling));
@@ -508,8 +552,9 @@ run_round(RfLaneThread *lane)
 			rf_lane_flow_serve(lane, flow);
 	}
 
+	sent = rf_queue_run(lane);
 	post_chains(lane);
-	return count > 0 || taken > 0 || commanded;
+	return count > 0 || taken > 0 || commanded || sent;
 }
 
 /* Sleep until something happens. Everything that may happen after the checks here writes one of the two descriptors. */
@@ -524,7 +569,7 @@ sleep_until_woken(RfLaneThread *lane, int timeout_ms)
 
 	atomic_store(&shared->asleep, 1);
 	if (atomic_load(&shared->ring[atomic_load(&shared->tail) % RF_MAX_FLOWS]) == 0 &&
-		atomic_load(&lane->pending) == 0 && !atomic_load(&lane->stop))
+		atomic_load(&lane->pending) == 0 && !atomic_load(&lane->stop) && !rf_queue_may_continue(lane))
 	{
 		lane_count(&shared->sleeps, 1);
 		(void) poll(fds, 2, timeout_ms);
@@ -592,6 +637,7 @@ free_lane(RfLaneThread *lane)
 	free(lane->wcs);
 	free(lane->commands);
 	free(lane->notices);
+	rf_admission_unuse(lane->admission);
 	pthread_mutex_destroy(&lane->lock);
 	free(lane);
 }
@@ -612,12 +658,14 @@ rf_lane_start(const RfLaneConfig *config, RfError *error)
 	}
 	lane->config = *config;
 	lane->lane = &config->shared->lanes[config->lane];
+	lane->lane->number = (uint32_t) config->lane;
 	take_settings(lane, config);
 	lane->flows = config->shared->flows;
 	lane->max_message = config->shared->device.max_message;
 	if (lane->max_message == 0 || lane->max_message > RF_MAX_MESSAGE)
 		lane->max_message = RF_MAX_MESSAGE;
 	lane->starving_head = lane->starving_tail = LANE_NONE;
+	rf_queue_init(lane);
 	pthread_mutex_init(&lane->lock, NULL);
 
 	/* Each flow at most once and each connection a few times, see rf_lane_notice. */
@@ -671,6 +719,7 @@ rf_lane_stop(RfLaneThread *lane)
 	{
 		LaneConnection *connection = &lane->connections[peer];
 
+		forget_posts(lane, connection);
 		if (connection->qp != NULL)
 			lane->config.provider->qp_destroy(connection->qp);
 		free(connection->posts);

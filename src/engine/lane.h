@@ -14,11 +14,11 @@
 #include "rdma_fdw/engine.h"
 
 #include "polling.h"
+#include "queue.h"
 
 #define LANE_MAX_POLL		256			/* completions in one poll */
 #define LANE_SIGNAL_BYTES	(512u << 10)	/* within a long chain, ask for a completion after this much */
 #define LANE_MERGE_GAP		4096		/* unused bytes at a slot's end that are cheaper to send than a work request */
-#define LANE_NONE			(-1)
 
 /* A work request that is out, in order of posting. */
 typedef struct LanePost
@@ -26,6 +26,8 @@ typedef struct LanePost
 	int32_t		flow;
 	uint16_t	slots;			/* data slots it carries; 0 = an immediate alone */
 	uint16_t	kind;			/* RfImmKind */
+	uint32_t	admitted;		/* bytes in flight under the admission window */
+	int64_t		posted_at;		/* us; only when bytes were admitted */
 } LanePost;
 
 /* One queue pair: this lane's connection to a peer. */
@@ -43,8 +45,7 @@ typedef struct LaneConnection
 	uint32_t	chain;
 	uint32_t	unsignaled;		/* bytes since the last signaled one */
 	bool		touched;		/* in lane->touched */
-	int32_t		blocked_head;	/* flows that wait for room in the send queue */
-	int32_t		blocked_tail;
+	QueueList	parked;			/* flows that wait for room in the send queue */
 } LaneConnection;
 
 /* A flow as its lane sees it; identity and placement are copied at attach. */
@@ -52,7 +53,6 @@ typedef struct LaneFlow
 {
 	bool		attached;
 	bool		producer;
-	bool		blocked;		/* in its connection's blocked list */
 	bool		starving;		/* in the probe list: all credit is used */
 	bool		stop_sent;
 	bool		end_sent;
@@ -69,11 +69,11 @@ typedef struct LaneFlow
 	uint64_t	moved;			/* producer: slots posted. consumer: slots arrived */
 	uint64_t	credit;			/* producer: releases we know of. consumer: releases the peer was told of */
 	uint64_t	done;			/* producer: slots whose work request completed */
-	int32_t		next_blocked;
 	int32_t		next_starving;
 	int32_t		previous_starving;
 	int64_t		probe_at;		/* us */
 	uint32_t	probe_wait_ms;
+	QueueEntry	waiting;
 } LaneFlow;
 
 typedef enum LaneCommandKind
@@ -112,6 +112,8 @@ struct RfLaneThread
 	RfWc	   *wcs;
 	int32_t		touched[RF_MAX_PEERS];
 	int			touched_count;
+	LaneQueue	queue;
+	RfAdmission *admission;		/* NULL: none */
 	int32_t		starving_head;	/* in order of probe_at, nearly: the wait doubles */
 	int32_t		starving_tail;
 	uint64_t	round;
@@ -148,10 +150,16 @@ lane_count(_Atomic uint64_t *counter, uint64_t add)
 
 /*
  * A work request to fill in, at the end of the peer's chain: opcode WRITE_IMM, no payload. NULL when the send queue is full: the
- * flow is remembered and served again when there is room. `bytes` is the payload that will be put in.
+ * flow is parked and served again when there is room. `bytes` is the payload that will be put in, `admitted` what the window was asked for.
  */
 extern RfWr *rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots,
-							 uint32_t bytes);
+							 uint32_t bytes, uint32_t admitted);
+
+/* There is room for another work request. */
+extern bool rf_lane_has_room(RfLaneThread *lane, int peer);
+
+/* Wake other lanes of this engine, a bit each. */
+extern void rf_lane_wake_others(RfLaneThread *lane, uint32_t mask);
 extern void rf_lane_notice(RfLaneThread *lane, RfLaneEventKind kind, int peer, uint32_t flow);
 
 /* The connection is not usable any more; told once. */
@@ -161,8 +169,11 @@ extern void rf_lane_lost(RfLaneThread *lane, int peer, const RfError *error);
 
 extern void rf_lane_flow_attach(RfLaneThread *lane, uint32_t flow);
 
-/* Look at a flow: send what can be sent. */
+/* Look at a flow: send its messages, queue its slots. */
 extern void rf_lane_flow_serve(RfLaneThread *lane, uint32_t flow);
+
+/* Its turn in the queue: send slots, until `budget` bytes or a few more are sent. */
+extern QueueResult rf_lane_flow_send(RfLaneThread *lane, uint32_t flow, uint64_t budget, uint64_t *bytes);
 
 /* The peer's immediate. False: it is not what it may be; *error says why. */
 extern bool rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *error);

@@ -3,7 +3,7 @@
  *
  * Plain C, the lane's thread only. The lane's transitions of the status words are here (READY -> IN_FLIGHT -> FREE of a send
  * buffer, FREE -> FULL of a receive buffer); the backends' are in src/flow/slots.c. It posts nothing itself: requests go to the
- * chain of their connection, which lane.c posts at the end of the round.
+ * chain of their connection, which lane.c posts at the end of the round; slots only in the flow's turn (queue.c).
  *
  * Every word of an immediate is checked against what this side knows before it changes anything.
  */
@@ -97,7 +97,7 @@ rf_lane_flow_probe(RfLaneThread *lane)
 			RfWr	   *wr = NULL;
 
 			if (atomic_load(&lane->flows[index].handed) > local->moved)
-				wr = rf_lane_request(lane, index, RF_IMM_PROBE, 0, 0);
+				wr = rf_lane_request(lane, index, RF_IMM_PROBE, 0, 0, 0);
 			if (wr != NULL)
 			{
 				wr->imm = RF_IMM(RF_IMM_PROBE, local->remote_flow, 0);
@@ -131,44 +131,82 @@ slot_bytes(const LaneFlow *local, uint64_t slot)
 	return (uint32_t) sizeof(RfSlotHeader) + (header->length < room ? header->length : room);
 }
 
-/*
- * Send the READY slots from `local->moved` up to `limit`. Neighbours go as one work request when the first of them is (almost) full, since the
- * hole between their payloads has to travel too. Returns false when the send queue is full.
- */
-static bool
-send_slots(RfLaneThread *lane, uint32_t index, LaneFlow *local, RfFlow *flow, uint64_t limit)
+/* All credit is used: from here the backend does not ring until credit comes, so the time to probe runs already. */
+static void
+probe_if_starving(RfLaneThread *lane, uint32_t index)
 {
-	uint32_t	merge_limit = lane->config.merge_limit;
+	LaneFlow   *local = &lane->local[index];
 
-	if (merge_limit > lane->max_message)
-		merge_limit = lane->max_message;
+	if (local->moved == local->credit + local->slot_count && !local->starving)
+	{
+		local->probe_wait_ms = lane->config.probe_ms;
+		starving_add(lane, (int32_t) index);
+	}
+}
 
-	while (local->moved < limit)
+/*
+ * Send the READY slots that have credit. Neighbours go as one work request when the first of them is (almost) full, since the hole between their
+ * payloads has to travel too.
+ */
+QueueResult
+rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t *sent)
+{
+	LaneFlow   *local = &lane->local[index];
+	RfFlow	   *flow = &lane->flows[index];
+	RfAdmissionStats *admission = &lane->config.shared->admission;
+	uint64_t	handed = atomic_load(&flow->handed);
+	uint64_t	limit = local->credit + local->slot_count;
+
+	if (lane->connections[local->peer].failed || atomic_load(&flow->state) == RF_FLOW_CLOSING ||
+		atomic_load(&flow->stop) != 0)
+		return QUEUE_DONE;
+
+	for (*sent = 0; local->moved < handed && local->moved < limit;)
 	{
 		uint64_t	first = local->moved;
 		uint64_t	next = first + 1;
 		uint32_t	place = (uint32_t) (first % local->slot_count);
 		uint32_t	bytes = slot_bytes(local, first);
 		uint32_t	last_bytes = bytes;
+		uint64_t	most = lane->config.merge_limit;
+		uint64_t	room;
 		RfWr	   *wr;
 		RfSge	   *sge;
 
-		while (next < limit && next % local->slot_count != 0 &&
+		if (*sent >= budget)
+		{
+			lane_count(&lane->lane->turns, 1);
+			return QUEUE_SPENT;
+		}
+		if (!rf_lane_has_room(lane, local->peer))
+			return QUEUE_PARK;
+
+		/* One slot at least; more as far as they fit into all limits. */
+		room = rf_admission_room(lane->admission, admission, lane->lane->number, lane->queue.in_flight);
+		if (most > lane->max_message)
+			most = lane->max_message;
+		if (most > budget - *sent)
+			most = budget - *sent;
+		if (most > room)
+			most = room;
+		while (next < handed && next < limit && next % local->slot_count != 0 &&
 			   local->slot_size - last_bytes <= LANE_MERGE_GAP)
 		{
 			uint32_t	next_bytes = slot_bytes(local, next);
-			uint32_t	merged = (uint32_t) (next - first) * local->slot_size + next_bytes;
+			uint64_t	merged = (next - first) * local->slot_size + next_bytes;
 
-			if (merged > merge_limit)
+			if (merged > most)
 				break;
-			bytes = merged;
+			bytes = (uint32_t) merged;
 			last_bytes = next_bytes;
 			next++;
 		}
+		if (lane->admission != NULL &&
+			!rf_admission_take(lane->admission, admission, lane->lane->number, lane->queue.in_flight, bytes))
+			return QUEUE_THROTTLED;
 
-		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_DATA, (uint32_t) (next - first), bytes);
-		if (wr == NULL)
-			return false;
+		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_DATA, (uint32_t) (next - first), bytes,
+							 lane->admission != NULL ? bytes : 0);
 		for (uint64_t slot = first; slot < next; slot++)
 			atomic_store_explicit(&flow->status[slot % local->slot_count], RF_SLOT_IN_FLIGHT,
 								  memory_order_relaxed);
@@ -181,16 +219,26 @@ send_slots(RfLaneThread *lane, uint32_t index, LaneFlow *local, RfFlow *flow, ui
 		wr->rkey = local->rkey;
 		wr->imm = RF_IMM(RF_IMM_DATA, local->remote_flow, next);
 		local->moved = next;
-		lane_count(&flow->stats.merged, next - first - 1);
+		*sent += bytes;
+		if (next - first > 1)
+		{
+			lane_count(&flow->stats.merged, next - first - 1);
+			lane_count(&lane->lane->merged, next - first - 1);
+			if (local->waiting.held_up)
+				lane_count(&lane->lane->merged_while_throttled, next - first - 1);
+		}
 	}
-	return true;
+	if (handed > local->moved)
+		lane_count(&flow->stats.credit_stalls, 1);
+	probe_if_starving(lane, index);
+	return QUEUE_DONE;
 }
 
 /* Send the one END of our side; the flow is over when the peer's is here too and ours has left. */
 static void
 send_end(RfLaneThread *lane, uint32_t index, LaneFlow *local, uint32_t value)
 {
-	RfWr	   *wr = rf_lane_request(lane, (int32_t) index, RF_IMM_END, 0, 0);
+	RfWr	   *wr = rf_lane_request(lane, (int32_t) index, RF_IMM_END, 0, 0, 0);
 
 	if (wr == NULL)
 		return;
@@ -204,6 +252,7 @@ detach(RfLaneThread *lane, uint32_t index)
 	LaneFlow   *local = &lane->local[index];
 
 	starving_remove(lane, (int32_t) index);
+	rf_queue_remove(lane, index);
 	local->attached = false;
 }
 
@@ -233,21 +282,19 @@ serve_producer(RfLaneThread *lane, uint32_t index)
 
 	if (!closing && !stopped)
 	{
-		if (!send_slots(lane, index, local, flow, handed < limit ? handed : limit))
-			return;
-		if (handed > local->moved)
-			lane_count(&flow->stats.credit_stalls, 1);
-
-		/* From here the backend does not ring until credit comes, so the time to probe runs already. */
-		if (local->moved == limit && !local->starving)
+		if (local->moved < handed && local->moved < limit)
+			rf_queue_add(lane, index);
+		else
 		{
-			local->probe_wait_ms = lane->config.probe_ms;
-			starving_add(lane, (int32_t) index);
+			if (handed > local->moved)
+				lane_count(&flow->stats.credit_stalls, 1);
+			probe_if_starving(lane, index);
 		}
 		return;
 	}
 
 	/* What was not sent yet is discarded; what is in flight must have landed before the peer may reuse anything. */
+	rf_queue_remove(lane, index);
 	starving_remove(lane, (int32_t) index);
 	if (closing && local->done == local->moved)
 		send_end(lane, index, local,
@@ -270,7 +317,7 @@ serve_consumer(RfLaneThread *lane, uint32_t index)
 	/* Also when closing: the last credit acknowledges the end of the stream. */
 	if (released > local->credit && !local->end_received)
 	{
-		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_CREDIT, 0, 0);
+		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_CREDIT, 0, 0, 0);
 		if (wr == NULL)
 			return;
 		wr->imm = RF_IMM(RF_IMM_CREDIT, local->remote_flow, released);
@@ -289,7 +336,7 @@ serve_consumer(RfLaneThread *lane, uint32_t index)
 	if (atomic_load(&flow->stop) != 0 && local->moved > 0 && !local->end_received &&
 		!local->stop_sent)
 	{
-		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_STOP, 0, 0);
+		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_STOP, 0, 0, 0);
 		if (wr == NULL)
 			return;
 		wr->imm = RF_IMM(RF_IMM_STOP, local->remote_flow, 0);
@@ -419,7 +466,7 @@ rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *er
 			{
 				/* Tell what was released, also when that is nothing: the answer ends the doubt. */
 				uint64_t	released = atomic_load(&flow->handed);
-				RfWr	   *wr = rf_lane_request(lane, (int32_t) index, RF_IMM_CREDIT, 0, 0);
+				RfWr	   *wr = rf_lane_request(lane, (int32_t) index, RF_IMM_CREDIT, 0, 0, 0);
 
 				/* No room now: the next probe comes. */
 				if (wr == NULL)

@@ -158,6 +158,27 @@ lane_settings(RfLaneConfig *config)
 	config->probe_ms = rf_probe_time;
 	config->merge_limit = (uint32_t) rf_merge_limit * 1024;
 	config->chain_limit = rf_chain_limit;
+	config->signal_all = !rf_selective_signaling;
+}
+
+/* The admission policy as set. What it replaces is let go of by the caller, when the lanes know the new one. */
+static RfAdmission *
+admission_settings(RfLaneConfig *config)
+{
+	const RfAdmissionPolicy *policy = rf_admission_hook != NULL ? rf_admission_hook :
+		rf_admission_policy == RF_ADMISSION_DELAY ? &rf_admission_delay_policy : &rf_admission_window_policy;
+	uint64_t	window = (uint64_t) rf_admission_window * 1024;
+	RfAdmission *before = config->admission;
+
+	if (rf_admission_policy == RF_ADMISSION_NONE || window == 0)
+		policy = NULL;
+	if (policy == (before ? before->policy : NULL) && (before == NULL || before->window == window))
+		return NULL;
+	config->admission = policy ? rf_admission_new(policy, window) : NULL;
+	if (policy && config->admission == NULL)
+		ereport(LOG,
+				(errmsg("rdma_fdw engine: out of memory for the admission policy; there is none now")));
+	return before;
 }
 
 static bool
@@ -239,6 +260,8 @@ start_lanes(void)
 				(errmsg("rdma_fdw engine: could not measure what sleeping costs, polling for %u microseconds",
 						rf_shared->calibration.poll_us)));
 	lane_settings(&config);
+	memset(&rf_shared->admission, 0, sizeof(rf_shared->admission));
+	(void) admission_settings(&config);
 	config.main_wake_fd = rf_engine->lane_events.fd;
 	config.wake_owner = wake_owner;
 
@@ -493,12 +516,15 @@ rf_engine_main(Datum arg)
 		if (ConfigReloadPending)
 		{
 			uint32_t	i;
+			RfAdmission *admission;
 
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 			lane_settings(&rf_engine->lane_config);
+			admission = admission_settings(&rf_engine->lane_config);
 			for (i = 0; i < rf_engine->lane_count; i++)
 				rf_lane_tune(rf_engine->lanes[i], &rf_engine->lane_config);
+			rf_admission_unuse(admission);
 		}
 		one_round();
 	}

@@ -173,6 +173,7 @@ try_producer(uint32_t index)
 	flow->remote_addr = work->opened.remote_addr;
 	flow->remote_rkey = work->opened.rkey;
 	flow->lane = work->lane;
+	atomic_store(&flow->weight, work->opened.weight);
 	if (atomic_load(&flow->state) == RF_FLOW_OPENING)
 	{
 		switch (rf_pool_take(rf_engine->pool, work->peer, connection->domain,
@@ -302,6 +303,7 @@ try_consumer(uint32_t index)
 	opened.consumer_flow = index;
 	opened.slot_count = flow->slot_count;
 	opened.slot_size = flow->slot_size;
+	opened.weight = atomic_load(&flow->weight);
 	switch (rf_pool_take(rf_engine->pool, work->peer, connection->domain, (size_t) flow->slot_count * flow->slot_size, &work->block, &error))
 	{
 		case RF_POOL_TAKEN:

@@ -167,6 +167,7 @@ claim(int peer, RfFlowRole role)
 	flow->slot_size = 0;
 	flow->estimated_rows = 0;
 	flow->buffer_wait_ms = (uint32) rf_buffer_wait;
+	atomic_store(&flow->weight, (uint32) rf_flow_weight);
 	flow->start_us = wall_clock_us();
 	return handle;
 }

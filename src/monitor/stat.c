@@ -159,6 +159,8 @@ rdma_stat_engine(PG_FUNCTION_ARGS)
 	put_counter(&row, &rf_shared->connections_lost);
 	put_counter(&row, &rf_shared->flows_refused);
 	put_counter(&row, &rf_shared->buffer_waits);
+	put_counter(&row, &rf_shared->admission.in_flight);
+	put_counter(&row, &rf_shared->admission.high_water);
 	if (pid == 0 || rf_shared->calibration.sleep_ns == 0)
 	{
 		put_null(&row);
@@ -206,8 +208,16 @@ rdma_stat_lanes(PG_FUNCTION_ARGS)
 		begin_row(&row, fcinfo);
 		put_int(&row, i);
 		put(&row, BoolGetDatum(atomic_load(&lane->asleep) != 0));
-		put_counter(&row, &lane->doorbells);
+		put_counter(&row, &lane->requests);
 		put_counter(&row, &lane->work_requests);
+		put_counter(&row, &lane->merged);
+		put_counter(&row, &lane->merged_while_throttled);
+		put_counter(&row, &lane->chained);
+		put_counter(&row, &lane->doorbells);
+		put_counter(&row, &lane->signaled);
+		put_counter(&row, &lane->turns);
+		put_counter(&row, &lane->throttled);
+		put_ms(&row, atomic_load_explicit(&lane->throttled_us, memory_order_relaxed));
 		put_counter(&row, &lane->bytes_sent);
 		put_counter(&row, &lane->immediates);
 		put_counter(&row, &lane->protocol_errors);
@@ -375,6 +385,7 @@ rdma_stat_flows(PG_FUNCTION_ARGS)
 		put_text(&row, host);
 		put_text(&row, transport);
 		put_int(&row, flow->lane);
+		put_int(&row, atomic_load(&flow->weight));
 		put_time(&row, flow->start_us);
 		put_number(&row, rows);
 		put_counter(&row, &flow->stats.bytes);

@@ -16,6 +16,7 @@ RfLaneConfig rig_config = {
 	.merge_limit = 1 << 20, .chain_limit = 16
 };
 int			rig_lanes = 1;
+const RfProvider *rig_provider = &rf_provider_sim;
 _Atomic uint64_t rig_wakes;
 _Atomic uint64_t rig_lost;
 bool		rig_reconnect = true;
@@ -215,7 +216,7 @@ rig_start(const RfSimConfig *sim)
 		node->region = rf_provider_sim.region_register(node->domain, node->arena, length, -1, &error);
 		CHECK(node->region != NULL);
 		config.shared = node->shared;
-		config.provider = &rf_provider_sim;
+		config.provider = rig_provider;
 		config.device = node->device;
 		config.cq_depth = 4096;
 		config.main_wake_fd = main_fd;

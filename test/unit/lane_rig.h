@@ -46,6 +46,7 @@ typedef struct RigNode
 extern RigNode rig_nodes[2];
 extern RfLaneConfig rig_config;		/* change before rig_start */
 extern int	rig_lanes;			/* of each node; the same */
+extern const RfProvider *rig_provider;	/* what the lanes use; rf_provider_sim, or one that looks at the calls on their way there */
 extern _Atomic uint64_t rig_wakes;
 extern _Atomic uint64_t rig_lost;
 extern bool rig_reconnect;			/* connect again after a loss */

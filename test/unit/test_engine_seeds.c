@@ -26,6 +26,9 @@
 #define CHECK_SEEDS		300
 #endif
 #define CHECK_SECONDS	15			/* the rest of them is left out on a machine that is too slow */
+/* A word that the lanes bring to zero; the alarm rings when they do not. */
+#define AWAIT_ZERO(word) while (atomic_load(&(word)) != 0) usleep(100)
+
 #define SEED_SECONDS	120			/* no seed takes that long: a thread hangs */
 
 typedef struct Stream
@@ -354,6 +357,7 @@ run_seed(uint64_t seed)
 		.check_payload = true
 	};
 	RfSimCounters counters;
+	uint64_t	window;
 
 	current_seed = seed;
 	alarm(SEED_SECONDS);
@@ -364,6 +368,10 @@ run_seed(uint64_t seed)
 	rig_config.probe_ms = PICK(&state, 1, 5, 50);
 	rig_config.merge_limit = PICK(&state, 0, 8192, 1 << 20);
 	rig_config.chain_limit = PICK(&state, 1, 2, 16, RF_MAX_CHAIN);
+	rig_config.signal_all = below(&state, 4) == 0;
+	window = PICK(&state, 0, 4096, 65536, 1 << 20);
+	rig_config.admission = window == 0 ? NULL :
+		rf_admission_new(below(&state, 2) ? &rf_admission_window_policy : &rf_admission_delay_policy, window);
 	rig_start(&sim);
 
 	memset(pairs, 0, sizeof(pairs));
@@ -391,6 +399,12 @@ run_seed(uint64_t seed)
 	CHECK(counters.cq_overflows == 0 && counters.wr_overflows == 0 && counters.payload_changed == 0);
 	for (int n = 0; n < 2; n++)
 	{
+		RfAdmissionStats *admission = &rig_nodes[n].shared->admission;
+
+		/* The delay policy's limit has a least value, and a slot that is larger than the window goes alone. */
+		CHECK(window > 0 || atomic_load(&admission->high_water) == 0);
+		CHECK(window == 0 || atomic_load(&admission->high_water) <= (window > RF_DELAY_MIN ? window : RF_DELAY_MIN));
+		AWAIT_ZERO(admission->in_flight);
 		for (int lane = 0; lane < rig_lanes; lane++)
 		{
 			RfLane	   *shared = &rig_nodes[n].shared->lanes[lane];
@@ -401,6 +415,8 @@ run_seed(uint64_t seed)
 		}
 	}
 	rig_stop();
+	rf_admission_unuse(rig_config.admission);
+	rig_config.admission = NULL;
 	for (int i = 0; i < pair_count; i++)
 	{
 		CHECK(faults || pairs[i].failed == 0);

@@ -239,7 +239,7 @@ static void
 wrong_numbers(void)
 {
 	RfControlOpen open = {.producer_flow = 1, .consumer_flow = 2, .key = 3, .lane = 0};
-	RfControlOpened opened = {.producer_flow = 1, .consumer_flow = 2, .remote_addr = 4096, .rkey = 5, .slot_count = 4, .slot_size = 262144};
+	RfControlOpened opened = {.producer_flow = 1, .consumer_flow = 2, .remote_addr = 4096, .rkey = 5, .slot_count = 4, .slot_size = 262144, .weight = 10};
 	RfControlOpened wrong;
 	RfControlOpenFailed failed = {.producer_flow = 1, .reason = RF_ERROR_RESOURCES};
 	RfControlQp qp = {0};

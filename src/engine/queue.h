@@ -1,0 +1,96 @@
+/*
+ * queue.h - the merge queue of a lane: the flows that have slots to send, in the order in which they may.
+ *
+ * A request is a READY slot that has credit. Requests of one flow are neighbours, so a flow that waits here is all of its requests, and what becomes
+ * READY while it waits merges with them by itself: the work request is made only when its turn comes (RDMAbox, section IV-A). There is one queue
+ * per lane for what it writes; it reads nothing remote, so there is no other direction. The lane is the "earliest arrival": the doorbell that
+ * wakes it makes it take everything that is queued, later ones find their bit set and leave.
+ *
+ * A flow waits in one of two lists: in the lane's own, for its turn and for the admission window; or parked at its connection, while that connection's
+ * send queue is full. Control messages (credit, STOP, END, PROBE) do not wait for turns and windows, only for room in the send queue.
+ *
+ * As long as nothing is in the way a flow sends all it has, at once. When flows compete, because the window or a send queue is full and more than one
+ * waits, turns go round by deficit round robin: each turn gives a flow bytes in proportion to its weight (Shreedhar and Varghese 1995).
+ *
+ * The lane's thread only. Plain C.
+ */
+#ifndef RF_QUEUE_H
+#define RF_QUEUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LANE_NONE			(-1)
+#define QUEUE_TURN_BYTES	(16u << 10) /* of a turn, times the flow's weight */
+
+/* A list of flows by their index; the links are in LaneFlow.waiting. */
+typedef struct QueueList
+{
+	int32_t		head;
+	int32_t		tail;
+	uint32_t	count;
+} QueueList;
+
+typedef enum QueuePlace
+{
+	QUEUE_NOWHERE = 0,
+	QUEUE_LANE,
+	QUEUE_PARKED
+} QueuePlace;
+
+/* A flow's part. */
+typedef struct QueueEntry
+{
+	int32_t		next;
+	int32_t		previous;
+	uint8_t		place;			/* QueuePlace */
+	bool		held_up;		/* it could not be sent when it was first looked at */
+	uint32_t	contention;		/* the competition that `deficit` belongs to */
+	int64_t		deficit;		/* bytes it may still send in this turn; negative: sent ahead */
+	uint64_t	since_round;	/* queued in this round of the lane */
+} QueueEntry;
+
+typedef struct LaneQueue
+{
+	QueueList	list;
+	uint32_t	parked;			/* flows in the lists of the connections */
+	bool		contended;		/* the last run left somebody behind */
+	uint32_t	contention;		/* counts competitions */
+	int64_t		throttled_at;	/* us: the window is full since then; 0 = it is not */
+	uint64_t	given;			/* RfAdmissionStats.given before the last run looked */
+	uint64_t	in_flight;		/* bytes that this lane has out under the window */
+} LaneQueue;
+
+/* What came of a flow's turn. */
+typedef enum QueueResult
+{
+	QUEUE_DONE,					/* nothing more to send now */
+	QUEUE_SPENT,				/* there is more, the turn is over */
+	QUEUE_PARK,					/* its connection's send queue is full */
+	QUEUE_THROTTLED				/* the window is full */
+} QueueResult;
+
+struct RfLaneThread;
+struct LaneConnection;
+
+extern void rf_queue_init(struct RfLaneThread *lane);
+
+/* The flow has slots to send. */
+extern void rf_queue_add(struct RfLaneThread *lane, uint32_t flow);
+
+/* Its connection's send queue is full: serve it again when there is room. */
+extern void rf_queue_park(struct RfLaneThread *lane, uint32_t flow);
+
+/* It is over. */
+extern void rf_queue_remove(struct RfLaneThread *lane, uint32_t flow);
+
+/* There is room in the connection's send queue: serve whoever is parked there, once. */
+extern void rf_queue_unpark(struct RfLaneThread *lane, struct LaneConnection *connection);
+
+/* Send what may be sent. True when something was. */
+extern bool rf_queue_run(struct RfLaneThread *lane);
+
+/* The window had no room for this lane, and somebody has made some since. */
+extern bool rf_queue_may_continue(struct RfLaneThread *lane);
+
+#endif

@@ -39,7 +39,16 @@ typedef struct BenchLoad
 	int			lanes;
 	int			peers;			/* connection sets between the two nodes */
 	uint32_t	milliseconds;
-	BenchGroup	groups[BENCH_GROUPS];
+	BenchGroup	groups[BENCH_GROUPS];	/* flows are dealt out to the peers in turn */
+
+	/*
+	 * Wake-ups alone: no lane and no backends on the producer's side, but one thread that posts to the consumer's lane, looks for the effect in its flow
+	 * without sleeping, and releases. One flow, the first group's.
+	 */
+	bool		drive;
+	uint32_t	drive_burst;	/* messages; 0 = none ever */
+	uint32_t	drive_gap_us;	/* within a burst, from effect to the next post */
+	uint32_t	drive_idle_us;	/* between bursts */
 	RfLaneConfig lane;			/* the settings of engine.h, starting from bench_defaults() */
 } BenchLoad;
 
@@ -84,6 +93,7 @@ extern double bench_cpu(const BenchResult *result); /* seconds of both nodes per
 extern double bench_cpu_share(const BenchResult *result);	/* cores in use, both nodes */
 extern double bench_p50(const BenchResult *result);
 extern double bench_p99(const BenchResult *result);
+extern double bench_memory(const BenchResult *result);	/* bytes, see BenchResult */
 extern double bench_requests(const BenchResult *result);	/* work requests per message */
 extern double bench_doorbells(const BenchResult *result);	/* per work request */
 

@@ -8,6 +8,7 @@
  */
 #include <getopt.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,12 @@ double
 bench_p99(const BenchResult *result)
 {
 	return result->p99;
+}
+
+double
+bench_memory(const BenchResult *result)
+{
+	return (double) result->memory;
 }
 
 double
@@ -108,9 +115,11 @@ bench_ratio(const BenchSeries *series, BenchMetric metric, int variant, int base
 BenchSeries
 bench_series(const char *technique, const char *x, const BenchLoad *loads, int count)
 {
+	static BenchResult *results;	/* good until the next series */
 	BenchSeries series = {.variants = count, .rounds = rounds};
 
-	series.results = calloc((size_t) (rounds * count), sizeof(BenchResult));
+	free(results);
+	series.results = results = calloc((size_t) (rounds * count), sizeof(BenchResult));
 	for (int r = 0; r < rounds; r++)
 		for (int v = 0; v < count; v++)
 			if (!bench_run(&loads[v], &series.results[r * count + v]))
@@ -119,11 +128,16 @@ bench_series(const char *technique, const char *x, const BenchLoad *loads, int c
 				exit(1);
 			}
 	for (int v = 0; v < count; v++)
+	{
+		/* A run without messages has no figures per message. */
+		bool		idle = series.results[v].messages == 0;
+
 		printf("series\t%s\t%s\t%s\t%s\t%.1f\t%.4f\t%.3f\t%.1f\t%.1f\t%.3f\t%.3f\n", technique, loads[v].transport, x,
-			   loads[v].name, bench_median(&series, bench_bandwidth, v) / 1e6, bench_median(&series, bench_cpu, v),
+			   loads[v].name, bench_median(&series, bench_bandwidth, v) / 1e6, idle ? 0 : bench_median(&series, bench_cpu, v),
 			   bench_median(&series, bench_cpu_share, v), bench_median(&series, bench_p50, v),
-			   bench_median(&series, bench_p99, v), bench_median(&series, bench_requests, v),
-			   bench_median(&series, bench_doorbells, v));
+			   bench_median(&series, bench_p99, v), idle ? 0 : bench_median(&series, bench_requests, v),
+			   idle || loads[v].drive ? 0 : bench_median(&series, bench_doorbells, v));
+	}
 	fflush(stdout);
 	return series;
 }
@@ -173,6 +187,8 @@ main(int argc, char **argv)
 		else
 			return 2;
 	}
+	/* As in a server process: a peer that closes first is an error of a write. */
+	signal(SIGPIPE, SIG_IGN);
 	if (rounds < 1 || bench_ms < 1)
 		return 2;
 	for (const Technique *t = techniques; t->name != NULL; t++)

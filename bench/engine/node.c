@@ -58,6 +58,8 @@ typedef struct Node
 	RfDomain   *domains[RF_MAX_PEERS];
 	RfRegion   *regions[RF_MAX_PEERS];
 	uint8_t    *arenas[RF_MAX_PEERS];
+	RfCq	   *drive_cq;		/* of a node that has no lane */
+	RfQp	   *drive_qp;
 	size_t		arena_size;
 	Backend		backends[BENCH_MAX_THREADS];
 	int			backend_count;
@@ -99,6 +101,25 @@ cpu_seconds(void)
 	getrusage(RUSAGE_SELF, &usage);
 	return (double) (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
 		(double) (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+}
+
+static size_t
+allocated(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
+}
+
+/* CPU time of the lanes alone. */
+static double
+lane_seconds(Node *node)
+{
+	double		sum = 0;
+
+	for (int lane = 0; lane < node->load->lanes; lane++)
+		sum += (double) atomic_load(&node->shared->lanes[lane].busy_us) * 1e-6;
+	return sum;
 }
 
 static void
@@ -427,7 +448,9 @@ connect_all(Node *node)
 		open_peer(node, peer);
 		for (int lane = 0; lane < load->lanes; lane++)
 		{
-			qps[peer][lane] = provider->qp_create(node->domains[peer], rf_lane_cq(node->lanes[lane]), &config, &error);
+			RfCq	   *cq = node->drive_cq != NULL ? node->drive_cq : rf_lane_cq(node->lanes[lane]);
+
+			qps[peer][lane] = provider->qp_create(node->domains[peer], cq, &config, &error);
 			if (qps[peer][lane] == NULL)
 				fail(error.message, error.detail);
 			provider->qp_local(qps[peer][lane], meeting->blob[node->me][peer][lane]);
@@ -439,7 +462,8 @@ connect_all(Node *node)
 			if (!provider->qp_connect(qps[peer][lane], meeting->blob[1 - node->me][peer][lane],
 									  socks[node->me][peer][lane], &error))
 				fail(error.message, error.detail);
-	for (int peer = 0; peer < load->peers; peer++)
+	node->drive_qp = qps[0][0];
+	for (int peer = 0; peer < load->peers && node->drive_cq == NULL; peer++)
 		for (int lane = 0; lane < load->lanes; lane++)
 			rf_lane_add_connection(node->lanes[lane], peer, qps[peer][lane]);
 }
@@ -496,8 +520,77 @@ open_flows(Node *node)
 	for (uint32_t i = 0; i < node->shared->max_flows; i++)
 	{
 		atomic_store(&node->shared->flows[i].state, RF_FLOW_OPEN);
-		rf_lane_attach_flow(node->lanes[node->shared->flows[i].lane], i);
+		if (node->drive_cq == NULL)
+			rf_lane_attach_flow(node->lanes[node->shared->flows[i].lane], i);
 	}
+}
+
+/* ---------- the thread that posts to the consumer's lane itself ---------- */
+
+static void
+drain(Node *node)
+{
+	RfWc		wcs[32];
+
+	while (node->provider->cq_poll(node->drive_cq, wcs, 32) > 0);
+}
+
+/*
+ * A message of a few bytes; returns when the consumer's lane has told its flow of it. The other node's buffers are not mapped here, so its backend's part
+ * is played with the status words alone.
+ */
+static void
+drive_one(Node *node, uint64_t number, Backend *backend)
+{
+	RfFlow	   *from = &node->shared->flows[0];
+	RfFlow	   *to = &nodes[1].shared->flows[0];
+	uint32_t	place = (uint32_t) (number % from->slot_count);
+	RfSge		sge = {
+		.addr = from->buffers + (size_t) place * from->slot_size, .length = sizeof(RfSlotHeader), .lkey = from->lkey
+	};
+	RfWr		wr = {
+		.wr_id = number + 1, .opcode = RF_WR_WRITE_IMM, .signaled = true, .num_sge = 1, .sge = &sge,
+		.remote_addr = from->remote_addr + (uint64_t) place * from->slot_size, .rkey = from->remote_rkey,
+		.imm = RF_IMM(RF_IMM_DATA, 0, number + 1)
+	};
+	int64_t		posted = now_ns();
+
+	node->provider->qp_post(node->drive_qp, &wr);
+	while (atomic_load(&to->completed) <= number)
+		drain(node);
+	backend->samples[backend->sample_count++ % MAX_SAMPLES] = (uint32_t) (now_ns() - posted);
+	atomic_store(&to->status[place], RF_SLOT_FREE);
+	atomic_store(&to->handed, number + 1);
+	if ((number + 1) % (to->slot_count / 4) == 0)
+		rf_lane_ring(&nodes[1].shared->lanes[0], nodes[1].shared->flows, 0);
+}
+
+static void
+drive(Node *node)
+{
+	const BenchLoad *load = node->load;
+	int64_t		stop_at = meeting->begin_ns + (int64_t) load->milliseconds * 1000000;
+	Backend    *backend = &node->backends[0];
+	uint64_t	number = 0;
+
+	backend->samples = malloc(MAX_SAMPLES * sizeof(uint32_t));
+	while (now_ns() < stop_at)
+	{
+		for (uint32_t i = 0; i < load->drive_burst; i++)
+		{
+			int64_t		next;
+
+			drive_one(node, number++, backend);
+			next = now_ns() + (int64_t) load->drive_gap_us * 1000;
+			while (now_ns() < next)
+				drain(node);
+		}
+		usleep(load->drive_idle_us);
+	}
+	node->backend_count = 1;
+	backend->wake_fd = -1;
+	backend->messages = number;
+	backend->bytes = number * sizeof(RfSlotHeader);
 }
 
 static int
@@ -566,15 +659,12 @@ node_main(void *argument)
 	RfLaneConfig config = load->lane;
 	uint32_t	flows = flow_count(load);
 	int			main_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	bool		driving = load->drive && node->me == 0;
 	size_t		sizes[RF_MAX_PEERS] = {0};
 	size_t		before;
 	double		cpu;
 
-	before = mallinfo2().uordblks;
-	node->shared = aligned_alloc(RF_CACHE_LINE, sizeof(RfShared) + flows * sizeof(RfFlow));
-	memset(node->shared, 0, sizeof(RfShared) + flows * sizeof(RfFlow));
-	node->shared->max_flows = flows;
-	node->shared->lane_count = (uint32_t) load->lanes;
+	before = allocated();
 	for (uint32_t i = 0; i < flows; i++)
 	{
 		size_t	   *peer_size = &sizes[i % (uint32_t) load->peers];
@@ -592,10 +682,14 @@ node_main(void *argument)
 	config.wake_owner = wake_owner;
 	if (node->shared->device.max_qp_wr > 0 && config.max_wr > (uint32_t) node->shared->device.max_qp_wr)
 		config.max_wr = (uint32_t) node->shared->device.max_qp_wr;
-	for (int lane = 0; lane < load->lanes; lane++)
+	if (driving)
 	{
-		node->shared->lanes[lane].number = (uint32_t) lane;
-		node->shared->lanes[lane].wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		node->drive_cq = node->provider->cq_create(node->device, config.cq_depth, &error);
+		if (node->drive_cq == NULL)
+			fail(error.message, error.detail);
+	}
+	for (int lane = 0; lane < load->lanes && !driving; lane++)
+	{
 		config.lane = lane;
 		node->lanes[lane] = rf_lane_start(&config, &error);
 		if (node->lanes[lane] == NULL)
@@ -604,30 +698,36 @@ node_main(void *argument)
 	connect_all(node);
 	meet(node, 2);
 	open_flows(node);
-	node->memory = mallinfo2().uordblks - before;
+	node->memory = allocated() - before;
 	meet(node, 3);
 
 	if (node->me == 0)
 		meeting->begin_ns = now_ns();
 	meet(node, 4);
-	cpu = cpu_seconds();
-	for (int b = 0; b < node->backend_count; b++)
+	cpu = load->drive ? lane_seconds(node) : cpu_seconds();
+	if (driving)
+		drive(node);
+	for (int b = 0; b < node->backend_count && !load->drive; b++)
 		if (pthread_create(&node->backends[b].thread, NULL, node->me == 0 ? producer_main : consumer_main,
 						   &node->backends[b]) != 0)
 			fail("thread", strerror(errno));
-	for (int b = 0; b < node->backend_count; b++)
+	for (int b = 0; b < node->backend_count && !load->drive; b++)
 		pthread_join(node->backends[b].thread, NULL);
+	if (load->drive)
+		meet(node, 5);
 	meeting->end_ns[node->me] = now_ns();
-	meeting->cpu[node->me] = cpu_seconds() - cpu;
-	meet(node, 5);
+	meeting->cpu[node->me] = (load->drive ? lane_seconds(node) : cpu_seconds()) - cpu;
+	meet(node, 6);
 
 	collect(node);
-	for (int lane = 0; lane < load->lanes; lane++)
-	{
+	for (int lane = 0; lane < load->lanes && !driving; lane++)
 		rf_lane_stop(node->lanes[lane]);
-		close(node->shared->lanes[lane].wake_fd);
+	if (driving)
+	{
+		node->provider->qp_destroy(node->drive_qp);
+		node->provider->cq_destroy(node->drive_cq);
 	}
-	meet(node, 6);
+	meet(node, 7);
 	for (int peer = 0; peer < load->peers; peer++)
 	{
 		node->provider->region_deregister(node->domains[peer], node->regions[peer]);
@@ -638,7 +738,6 @@ node_main(void *argument)
 	for (int b = 0; b < node->backend_count; b++)
 		close(node->backends[b].wake_fd);
 	close(main_fd);
-	free(node->shared);
 	return NULL;
 }
 
@@ -727,6 +826,8 @@ run_processes(const BenchLoad *load)
 
 		if (pids[me] < 0 || waitpid(pids[me], &status, 0) < 0 || status != 0)
 		{
+			if (WIFSIGNALED(status))
+				fprintf(stderr, "bench: node %d: signal %d\n", me, WTERMSIG(status));
 			good = false;
 			atomic_store(&meeting->failed, 1);
 		}
@@ -756,6 +857,7 @@ bool
 bench_run(const BenchLoad *load, BenchResult *result)
 {
 	bool		simulated = strcmp(load->transport, "sim") == 0;
+	uint32_t	flows = flow_count(load);
 	bool		good;
 
 	meeting = mmap(NULL, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -764,12 +866,25 @@ bench_run(const BenchLoad *load, BenchResult *result)
 	memset(nodes, 0, sizeof(nodes));
 	for (int me = 0; me < 2; me++)
 	{
+		RfShared   *shared = mmap(NULL, RF_SHARED_SIZE(flows), PROT_READ | PROT_WRITE,
+								  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+		if (shared == MAP_FAILED)
+			return false;
+		shared->max_flows = flows;
+		shared->lane_count = (uint32_t) load->lanes;
+		for (int lane = 0; lane < load->lanes; lane++)
+		{
+			shared->lanes[lane].number = (uint32_t) lane;
+			shared->lanes[lane].wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		}
 		nodes[me].me = me;
 		nodes[me].load = load;
+		nodes[me].shared = shared;
 	}
 	good = simulated ? run_threads() : run_processes(load);
 
-	*result = meeting->result[1];
+	*result = meeting->result[load->drive ? 0 : 1];
 	result->seconds = (double) (meeting->end_ns[1] - meeting->begin_ns) * 1e-9;
 	result->cpu[0] = meeting->cpu[0];
 	result->cpu[1] = simulated ? 0 : meeting->cpu[1];
@@ -778,9 +893,15 @@ bench_run(const BenchLoad *load, BenchResult *result)
 	result->merged = meeting->result[0].merged;
 	result->chained = meeting->result[0].chained;
 	result->credit_stalls = meeting->result[0].credit_stalls;
-	result->polls += meeting->result[0].polls;
-	result->sleeps += meeting->result[0].sleeps;
+	result->polls = meeting->result[0].polls + meeting->result[1].polls;
+	result->sleeps = meeting->result[0].sleeps + meeting->result[1].sleeps;
 	result->memory = meeting->result[0].memory;
+	for (int me = 0; me < 2; me++)
+	{
+		for (int lane = 0; lane < load->lanes; lane++)
+			close(nodes[me].shared->lanes[lane].wake_fd);
+		munmap(nodes[me].shared, RF_SHARED_SIZE(flows));
+	}
 	munmap(meeting, sizeof(Meeting));
 	meeting = NULL;
 	return good;

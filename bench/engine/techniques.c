@@ -130,31 +130,106 @@ merge_chain(const char *transport)
 			  "never waits for company");
 }
 
-/* RDMAbox IV-B, algorithm 3, figure 9. */
+/*
+ * RDMAbox IV-B, algorithm 3, figure 9. One lane and one thread that posts to it, so that nothing but the lane's waiting is measured: bursts with pauses
+ * that are too short to sleep in, and nothing at all.
+ */
 static void
 polling(const char *transport)
 {
-	static const uint32_t times[] = {0, 30, 200};
-	static const char *const names[] = {"event", "adaptive, 30 us", "adaptive, 200 us"};
-	BenchLoad	loads[3];
+	static const struct
+	{
+		const char *name;
+		RfPollingMode mode;
+	}			modes[] = {
+		{"event", RF_POLLING_EVENT},
+		{"event batch", RF_POLLING_EVENT_BATCH},
+		{"hybrid", RF_POLLING_HYBRID},
+		{"adaptive", RF_POLLING_ADAPTIVE},
+		{"busy", RF_POLLING_BUSY}
+	};
+	BenchLoad	loads[5];
 	BenchSeries series;
 
-	for (int v = 0; v < 3; v++)
+	for (int v = 0; v < 5; v++)
 	{
-		loads[v] = base_load(transport, names[v]);
-		loads[v].lane.poll_us = times[v];
+		loads[v] = base_load(transport, modes[v].name);
+		loads[v].lane.polling_mode = modes[v].mode;
+		loads[v].drive = true;
+		loads[v].drive_burst = 50;
+		loads[v].drive_gap_us = 10;
+		loads[v].drive_idle_us = 5000;
 		loads[v].groups[0] = (BenchGroup)
 		{
-			.flows = 1, .threads = 1, .slots = 16, .slot_size = 4096, .burst = 8, .gap_us = 1000, .latency = true
+			.flows = 1, .slots = 16, .slot_size = 4096
 		};
 	}
-	series = bench_series("polling", "bursts", loads, 3);
-	bench_row("polling", transport, "p50 latency on bursts, adaptive over event", bench_ratio(&series, bench_p50, 1, 0), false, NAN, "-");
+	series = bench_series("polling", "bursts", loads, 5);
+	bench_row("polling", transport, "p50 latency on bursts, adaptive over event", bench_ratio(&series, bench_p50, 3, 0), false,
+			  target(transport, "shm", 0.2), "adaptive near busy polling, event mode far behind (RDMAbox, fig. 9)");
+	bench_row("polling", transport, "CPU on bursts, adaptive over busy", bench_ratio(&series, bench_cpu_share, 3, 4), false, NAN,
+			  "between event and busy");
+	for (int v = 0; v < 5; v++)
+	{
+		loads[v].drive_burst = 0;
+		loads[v].drive_idle_us = 20000;
+	}
+	series = bench_series("polling", "idle", loads, 5);
+	bench_row("polling", transport, "CPU when idle, adaptive over busy", bench_ratio(&series, bench_cpu_share, 3, 4), false,
+			  target(transport, "shm", 0.05), "event mode's");
+}
+
+/*
+ * Not in a paper: what many peers and flows cost. The peers are connection sets to one process, which has every table and queue that as many
+ * nodes would have on this side.
+ */
+static void
+scale(const char *transport)
+{
+	static const struct
+	{
+		const char *name;
+		int			peers;
+		int			flows;
+	}			sizes[] = {
+		{"1 peer, 1000 flows", 1, 1000},
+		{"8 peers, 1000 flows", 8, 1000},
+		{"64 peers, 1000 flows", 64, 1000},
+		{"64 peers, 64 flows", 64, 64},
+		{"1 peer, 8 flows", 1, 8}
+	};
+	BenchLoad	loads[5];
+	BenchSeries series;
+
+	for (int v = 0; v < 5; v++)
+	{
+		loads[v] = base_load(transport, sizes[v].name);
+		loads[v].lanes = 4;
+		loads[v].peers = sizes[v].peers;
+		loads[v].groups[0] = (BenchGroup)
+		{
+			.flows = sizes[v].flows, .threads = 8, .slots = 4, .slot_size = 16384
+		};
+	}
+	series = bench_series("scale", "4 lanes", loads, 5);
+	if (strcmp(transport, "sim") == 0)
+		bench_note("scale", "the simulated fabric looks through all queue pairs for its next event, so over it the ratio is that of the simulation, not of the lanes");
+	bench_row("scale", transport, "bandwidth, 64 peers over 1, 4 lanes, 1,000 flows", bench_ratio(&series, bench_bandwidth, 2, 0), true,
+			  target(transport, "shm", 0.8), "-");
+	bench_row("scale", transport, "bandwidth, 1,000 flows over 8, 1 peer", bench_ratio(&series, bench_bandwidth, 0, 4), true, NAN, "-");
+	bench_row("scale", transport, "bytes of memory per idle flow",
+			  (double) sizeof(RfFlow) +
+			  (bench_median(&series, bench_memory, 0) - bench_median(&series, bench_memory, 4)) / (1000 - 8), false, 1024,
+			  "about 50 bytes per flow pair in the switch (Zero-sided)");
+	bench_row("scale", transport, "bytes of memory per idle peer with 4 queue pairs",
+			  (double) sizeof(RfPeer) +
+			  (bench_median(&series, bench_memory, 2) - bench_median(&series, bench_memory, 0)) / 63, false, NAN, "-");
 }
 
 const Technique techniques[] = {
 	{"multi-buffer", {"shm", "tcp", "verbs"}, multi_buffer},
 	{"merge", {"tcp", "shm", "verbs"}, merge_chain},
 	{"polling", {"shm", "tcp", "verbs"}, polling},
+	{"scale", {"shm", "tcp", "sim"}, scale},
 	{NULL}
 };

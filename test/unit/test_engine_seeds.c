@@ -364,6 +364,8 @@ run_seed(uint64_t seed)
 	rig_lanes = 1 + (int) below(&state, RIG_MAX_LANES);
 	rig_config.max_wr = PICK(&state, 2, 3, 32, 128);
 	rig_config.poll_batch = PICK(&state, 1, 16, 256);
+	rig_config.polling_mode = PICK(&state, RF_POLLING_ADAPTIVE, RF_POLLING_ADAPTIVE, RF_POLLING_EVENT, RF_POLLING_EVENT_BATCH,
+								   RF_POLLING_HYBRID);
 	rig_config.poll_us = PICK(&state, 0, 0, 20, 200);
 	rig_config.probe_ms = PICK(&state, 1, 5, 50);
 	rig_config.merge_limit = PICK(&state, 0, 8192, 1 << 20);

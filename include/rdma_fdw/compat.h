@@ -12,16 +12,20 @@
 
 #include "postgres.h"
 
+#include "access/stratnum.h"
 #include "access/tupdesc.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/plannodes.h"
+#include "optimizer/cost.h"
 #include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
 #include "parser/parsetree.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
+#include "utils/lsyscache.h"
 #include "utils/wait_event.h"
 
 #if PG_VERSION_NUM >= 160000
@@ -115,14 +119,85 @@ rf_create_foreignscan_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *targe
 #endif
 }
 
-/* 16 records which outer joins null a Var; a Var that none nulls is the only kind a scan sees. */
-#if PG_VERSION_NUM >= 160000
-#define rf_var_is_nullable(var)		(!bms_is_empty((var)->varnullingrels))
-#define rf_phv_is_nullable(phv)		(!bms_is_empty((phv)->phnullingrels))
+static inline ForeignPath *
+rf_create_foreign_join_path(PlannerInfo *root, RelOptInfo *rel, double rows, Cost startup_cost,
+							Cost total_cost, List *pathkeys, List *fdw_restrictinfo)
+{
+#if PG_VERSION_NUM >= 180000
+	return create_foreign_join_path(root, rel, NULL, rows, 0, startup_cost, total_cost, pathkeys,
+									NULL, NULL, fdw_restrictinfo, NIL);
+#elif PG_VERSION_NUM >= 170000
+	return create_foreign_join_path(root, rel, NULL, rows, startup_cost, total_cost, pathkeys,
+									NULL, NULL, fdw_restrictinfo, NIL);
 #else
-#define rf_var_is_nullable(var)		false
-#define rf_phv_is_nullable(phv)		true	/* 15 does not say, so take the safe answer */
+	return create_foreign_join_path(root, rel, NULL, rows, startup_cost, total_cost, pathkeys,
+									NULL, NULL, NIL);
 #endif
+}
+
+static inline ForeignPath *
+rf_create_foreign_upper_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, double rows,
+							 Cost startup_cost, Cost total_cost, List *pathkeys,
+							 List *fdw_private)
+{
+#if PG_VERSION_NUM >= 180000
+	return create_foreign_upper_path(root, rel, target, rows, 0, startup_cost, total_cost,
+									 pathkeys, NULL, NIL, fdw_private);
+#elif PG_VERSION_NUM >= 170000
+	return create_foreign_upper_path(root, rel, target, rows, startup_cost, total_cost,
+									 pathkeys, NULL, NIL, fdw_private);
+#else
+	return create_foreign_upper_path(root, rel, target, rows, startup_cost, total_cost,
+									 pathkeys, NULL, fdw_private);
+#endif
+}
+
+/* 18 keeps the members of child relations apart, behind an iterator. */
+static inline List *
+rf_ec_members(EquivalenceClass *ec, Relids relids)
+{
+#if PG_VERSION_NUM >= 180000
+	EquivalenceMemberIterator it;
+	EquivalenceMember *em;
+	List	   *members = NIL;
+
+	setup_eclass_member_iterator(&it, ec, relids);
+	while ((em = eclass_member_iterator_next(&it)) != NULL)
+		members = lappend(members, em);
+	return members;
+#else
+	return ec->ec_members;
+#endif
+}
+
+/* 18 counts the disabled nodes below. */
+static inline void
+rf_cost_sort(Path *path, PlannerInfo *root, List *pathkeys, Cost input_cost, double tuples,
+			 int width, double limit_tuples)
+{
+#if PG_VERSION_NUM >= 180000
+	cost_sort(path, root, pathkeys, 0, input_cost, tuples, width, 0.0, work_mem, limit_tuples);
+#else
+	cost_sort(path, root, pathkeys, input_cost, tuples, width, 0.0, work_mem, limit_tuples);
+#endif
+}
+
+/* 18 speaks of what a comparison means instead of btree's strategy numbers. */
+#if PG_VERSION_NUM >= 180000
+#define RF_SORT_ASCENDING	COMPARE_LT
+#else
+#define RF_SORT_ASCENDING	BTLessStrategyNumber
+#endif
+static inline Oid
+rf_pathkey_operator(PathKey *pathkey, Oid datatype)
+{
+#if PG_VERSION_NUM >= 180000
+	return get_opfamily_member_for_cmptype(pathkey->pk_opfamily, datatype, datatype,
+										   pathkey->pk_cmptype);
+#else
+	return get_opfamily_member(pathkey->pk_opfamily, datatype, datatype, pathkey->pk_strategy);
+#endif
+}
 
 /* 16 replaced the pg_xxx_aclcheck() family by one function. */
 #if PG_VERSION_NUM >= 160000

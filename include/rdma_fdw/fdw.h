@@ -75,19 +75,44 @@ extern List *rf_extension_list(const char *names, bool warn_on_missing);
 
 /* ---------------------------------------------------------------------------------------------
  * Planner state of one foreign relation (RelOptInfo.fdw_private)
+ *
+ * Base relations, join relations and upper relations (grouping, windows, DISTINCT) all have one.
+ * One remote SELECT stands for each: a join's FROM is made of its two sides, and an upper relation
+ * adds its clause to the SELECT over "scanrel".  ORDER BY and LIMIT belong to paths.
  * ---------------------------------------------------------------------------------------------
  */
 typedef struct RfRelInfo
 {
-	ForeignTable *table;
+	ForeignTable *table;		/* base relations only */
 	ForeignServer *server;
 	UserMapping *user;			/* only with use_remote_estimate, else NULL */
 	RfTableOptions opts;
-	char	   *relation_name;	/* for EXPLAIN: remote name, quoted */
+	char	   *relation_name;	/* remote name, quoted; of others than base relations: all of them */
+	char	   *description;	/* for EXPLAIN: local names and how they are joined */
 
 	List	   *remote_conds;	/* RestrictInfos evaluated on the data node */
-	List	   *local_conds;	/* RestrictInfos evaluated here */
-	Bitmapset  *attrs_used;		/* columns wanted, offset by FirstLowInvalidHeapAttributeNumber */
+	List	   *local_conds;	/* evaluated here; RestrictInfos, of upper relations bare */
+	Bitmapset  *attrs_used;		/* base relations: columns wanted, offset by
+								 * FirstLowInvalidHeapAttributeNumber */
+
+	/* join relations */
+	RelOptInfo *outerrel;
+	RelOptInfo *innerrel;
+	JoinType	jointype;
+	List	   *joinclauses;	/* RestrictInfos of ON, or of EXISTS */
+	Relids		hidden_relids;	/* relations inside EXISTS, whose columns nothing outside can see */
+
+	/* upper relations */
+	RelOptInfo *scanrel;		/* the base or join relation below; NULL in one of those */
+	bool		grouped;		/* GROUP BY, HAVING, aggregates */
+	List	   *having;			/* bare conditions that the data node evaluates */
+	bool		windowed;		/* window functions */
+	bool		distinct;		/* DISTINCT */
+	RelOptInfo *ordered;		/* of the ordered relation: the one whose statement is sorted */
+
+	/* columns of the remote SELECT as TargetEntries; not for base relations */
+	List	   *tlist;
+
 	Selectivity local_conds_sel;
 	QualCost	local_conds_cost;
 
@@ -128,8 +153,10 @@ typedef enum RfScanPrivateIndex
 	RF_SCAN_ROWS,
 	/* Boolean: the statement takes row locks, so it must not run as read-only */
 	RF_SCAN_LOCKS_ROWS,
-	/* String: the remote relation's name, for EXPLAIN and error context */
+	/* String: the remote relation's name, for error context */
 	RF_SCAN_RELATION,
+	/* String: what EXPLAIN says of a join or an upper relation; empty for a table */
+	RF_SCAN_DESCRIPTION,
 	RF_SCAN_NPRIVATE
 } RfScanPrivateIndex;
 
@@ -191,10 +218,22 @@ rf_scan_relation(ForeignScan *plan)
 	return strVal(list_nth(plan->fdw_private, RF_SCAN_RELATION));
 }
 
+static inline const char *
+rf_scan_description(ForeignScan *plan)
+{
+	return strVal(list_nth(plan->fdw_private, RF_SCAN_DESCRIPTION));
+}
+
 /* ---------------------------------------------------------------------------------------------
  * Inside planning
  * ---------------------------------------------------------------------------------------------
  */
+
+/* The column that a SortGroupClause refers to, or NULL. */
+extern TargetEntry *rf_sortgroupref_tle(Index sortgroupref, List *tlist);
+
+/* RestrictInfos or bare expressions to bare expressions */
+extern List *rf_bare_clauses(List *clauses);
 
 /* relinfo.c: reads table, server and options and sorts the conditions */
 extern RfRelInfo *rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid);
@@ -205,10 +244,27 @@ extern void rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List 
 
 /*
  * shippable.c: can the data node evaluate this expression and give the same answer?  Refuses every
- * node that the deparser cannot print, too.
+ * node that the deparser cannot print, too.  Aggregates pass in grouped relations and those above,
+ * window functions in windowed ones.
  */
-extern bool rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *baserel, Expr *expr);
+extern bool rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
 extern bool rf_is_shippable_object(Oid objectid, Oid classid, RfRelInfo *info);
+
+/* Would sorting by this expression with this operator give the same order on the data node? */
+extern bool rf_is_shippable_sort(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid sortop);
+
+/*
+ * Is this a value that the query does not change while it runs, and that only this node knows: a
+ * stable expression without columns, such as now() - '1 day'?  It is computed here and sent as a
+ * parameter.
+ */
+extern bool rf_is_local_value(Node *node);
+
+/*
+ * ForeignPath.fdw_private holds integers: what the path's remote query has beyond its relation's.
+ * Its order is in path.pathkeys.
+ */
+#define RF_PATH_LIMIT	1		/* the query's LIMIT and OFFSET */
 
 /* querybuild.c: the remote statement of one relation */
 typedef struct RfRemoteQuery
@@ -220,13 +276,14 @@ typedef struct RfRemoteQuery
 } RfRemoteQuery;
 
 /*
- * conditions: list of bare expressions that passed rf_is_shippable_expr().  locking: text such as
- * "FOR UPDATE", or NULL.  for_estimate: parameters become unknown values instead of $n, so that
- * the text can stand after EXPLAIN.
+ * conditions: a base relation's WHERE, bare expressions that passed rf_is_shippable_expr(); joins
+ * and upper relations have theirs in RfRelInfo.  locking: text such as "FOR UPDATE", or NULL.
+ * for_estimate: parameters become unknown values instead of $n, so that the text can stand after
+ * EXPLAIN.
  */
-extern void rf_build_scan_query(PlannerInfo *root, RelOptInfo *baserel, Bitmapset *attrs_used,
-								List *conditions, const char *locking, bool for_estimate,
-								RfRemoteQuery *out);
+extern void rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys,
+						   bool limit, const char *locking, bool for_estimate,
+						   RfRemoteQuery *out);
 
 /*
  * Prints a shippable expression over one foreign table for a statement that is put together elsewhere; what
@@ -243,14 +300,47 @@ extern int	rf_neutral_settings(void);
 /* Quoted and qualified remote name of a foreign table. */
 extern char *rf_remote_relation_name(const RfTableOptions *opts);
 
-/* estimate.c: rows, width and costs of scanning baserel with extra pushed join conditions */
-extern void rf_estimate_scan(PlannerInfo *root, RelOptInfo *baserel, List *join_conds,
-							 double *rows, int *width, Cost *startup_cost, Cost *total_cost);
+/*
+ * order.c: the expression of the relation that a pathkey sorts by, if the data node can sort by it
+ * as we would; else NULL.  *sortop is the operator.
+ */
+extern Expr *rf_pathkey_expr(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, Oid *sortop);
+extern bool rf_pathkeys_shippable(PlannerInfo *root, RelOptInfo *rel, List *pathkeys);
+
+/* Adds paths of a base or join relation that are sorted on the data node, where that may help. */
+extern void rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, List *fdw_restrictinfo);
+
+/* estimate.c */
+typedef struct RfEstimate
+{
+	double		rows;
+	double		retrieved_rows; /* that cross the wire */
+	int			width;
+	Cost		startup_cost;
+	Cost		total_cost;
+} RfEstimate;
+
+/*
+ * rows, width and costs of scanning rel, with these pushed join conditions (base relations only) in
+ * this order and with the query's LIMIT (limit_tuples; -1: none)
+ */
+extern void rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys,
+						bool limit, int64 offset_est, int64 count_est, RfEstimate *est);
+
+/* the same without order and limit, kept in RfRelInfo */
+extern void rf_estimate_rel(PlannerInfo *root, RelOptInfo *rel);
+
+/* join.c, upper.c */
+extern void rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+									RelOptInfo *innerrel, JoinType jointype,
+									JoinPathExtraData *extra);
+extern void rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
+									 RelOptInfo *input_rel, RelOptInfo *output_rel, void *extra);
 
 /* scan_plan.c */
 extern void rdmaGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid);
 extern void rdmaGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid);
-extern ForeignScan *rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid,
+extern ForeignScan *rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 									   ForeignPath *best_path, List *tlist, List *scan_clauses,
 									   Plan *outer_plan);
 

@@ -13,7 +13,11 @@ void
 rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;
+	const char *description = rf_scan_description((ForeignScan *) node->ss.ps.plan);
 
+	/* core names the table of a plain scan */
+	if (description[0] != '\0')
+		ExplainPropertyText("Relations", description, es);
 	if (!es->verbose)
 		return;
 	ExplainPropertyText("Remote SQL", rf_scan_sql((ForeignScan *) node->ss.ps.plan), es);

@@ -18,6 +18,8 @@ rdma_fdw_handler(PG_FUNCTION_ARGS)
 
 	routine->GetForeignRelSize = rdmaGetForeignRelSize;
 	routine->GetForeignPaths = rdmaGetForeignPaths;
+	routine->GetForeignJoinPaths = rdmaGetForeignJoinPaths;
+	routine->GetForeignUpperPaths = rdmaGetForeignUpperPaths;
 	routine->GetForeignPlan = rdmaGetForeignPlan;
 
 	routine->BeginForeignScan = rdmaBeginForeignScan;

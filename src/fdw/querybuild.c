@@ -2,14 +2,17 @@
  * querybuild.c
  *		The text of the remote statement.
  *
- * The frame (SELECT list, FROM, locking) is written here; expressions are printed by the server's
- * own deparser.  It is given a made-up range table with one entry, a CTE reference whose columns
- * bear the remote names: the deparser takes such names as they come, never looks into the catalogs
- * for them, and leaves out the qualification as long as there is one relation.  So the result reads
- * like what a user would type: SELECT a, b FROM public.t WHERE (a > 5).
+ * The frame (SELECT list, FROM, WHERE, GROUP BY, ..., locking) is written here; expressions are
+ * printed by the server's own deparser.  It is given a made-up range table with one entry per
+ * foreign table, a CTE reference whose columns bear the remote names: the deparser takes such names
+ * as they come, never looks into the catalogs for them, and leaves out the qualification when told
+ * that there is one relation.  So the result reads like what a user would type:
+ *		SELECT a, b FROM public.t WHERE (a > 5)
+ *		SELECT count(*), r1.a FROM public.t r1 JOIN public.u r2 ON ((r1.b = r2.b)) GROUP BY 2
  *
  * deparse_expression() is preferred over pg_get_querydef() because it breaks no lines, takes no
- * locks and does not scribble on its input.
+ * locks and does not scribble on its input.  Only window functions need the latter, which alone
+ * prints their OVER.
  *
  * Everything that reaches the deparser has passed shippable.c.  What must not reach it in any case
  * is converted first: parameters of the executor and columns of other relations become numbered
@@ -23,23 +26,39 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/restrictinfo.h"
+#include "optimizer/tlist.h"
+#include "parser/parse_agg.h"
 #include "utils/builtins.h"
 #include "utils/float.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
+#include "utils/typcache.h"
 
 #include "rdma_fdw/fdw.h"
 
-typedef struct RewriteContext
+/* One foreign table of the statement. */
+typedef struct TableRef
 {
-	Index		relid;			/* of the foreign table in the query */
+	Index		relid;			/* its range table index in the query */
 	Oid			foreigntableid;
-	bool		for_estimate;
 	List	   *colnames;		/* remote column names so far, String */
+} TableRef;
+
+typedef struct BuildContext
+{
+	PlannerInfo *root;
+	Relids		relids;			/* the tables of the statement; other Vars are parameters */
+	bool		qualified;		/* columns need their relation's name */
+	bool		for_estimate;
+	List	   *tables;			/* TableRefs; the made-up range table */
 	List	   *params;			/* expressions whose values become $1, $2, ... */
 	List	   *param_types;
-} RewriteContext;
+} BuildContext;
+
+static void append_from(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, bool closed,
+						List **conds);
 
 char *
 rf_remote_relation_name(const RfTableOptions *opts)
@@ -54,27 +73,46 @@ remote_column(Oid relid, AttrNumber attno)
 	return attno == SelfItemPointerAttributeNumber ? "ctid" : rf_column_name(relid, attno);
 }
 
+/* Where a foreign table stands in the made-up range table, counted from one. */
+static int
+table_number(BuildContext *cxt, Index relid)
+{
+	TableRef   *table;
+	ListCell   *lc;
+
+	foreach(lc, cxt->tables)
+	{
+		if (((TableRef *) lfirst(lc))->relid == relid)
+			return foreach_current_index(lc) + 1;
+	}
+	table = palloc0(sizeof(TableRef));
+	table->relid = relid;
+	table->foreigntableid = planner_rt_fetch(relid, cxt->root)->relid;
+	cxt->tables = lappend(cxt->tables, table);
+	return list_length(cxt->tables);
+}
+
 /*
- * The number of a remote column in the made-up relation.  Two columns here may stand for the same
+ * The number of a remote column in its made-up relation.  Two columns here may stand for the same
  * remote one; it then gets one number, as the deparser renames duplicates.
  */
 static AttrNumber
-column_number(RewriteContext *cxt, AttrNumber attno)
+column_number(TableRef *table, AttrNumber attno)
 {
-	const char *name = remote_column(cxt->foreigntableid, attno);
+	const char *name = remote_column(table->foreigntableid, attno);
 	ListCell   *lc;
 
-	foreach(lc, cxt->colnames)
+	foreach(lc, table->colnames)
 	{
 		if (strcmp(strVal(lfirst(lc)), name) == 0)
 			return foreach_current_index(lc) + 1;
 	}
-	cxt->colnames = lappend(cxt->colnames, makeString(pstrdup(name)));
-	return list_length(cxt->colnames);
+	table->colnames = lappend(table->colnames, makeString(pstrdup(name)));
+	return list_length(table->colnames);
 }
 
 static int
-param_number(RewriteContext *cxt, Node *node)
+param_number(BuildContext *cxt, Node *node)
 {
 	ListCell   *lc;
 
@@ -111,21 +149,23 @@ unknown_value(Oid type, int32 typmod, Oid collation)
 }
 
 static Node *
-rewrite_mutator(Node *node, RewriteContext *cxt)
+rewrite_mutator(Node *node, BuildContext *cxt)
 {
 	if (node == NULL)
 		return NULL;
 
-	if (IsA(node, Var) && ((Var *) node)->varno == cxt->relid)
+	if (IsA(node, Var) && bms_is_member(((Var *) node)->varno, cxt->relids))
 	{
 		Var		   *var = (Var *) node;
+		int			number = table_number(cxt, var->varno);
 
 		/* A new node, so that nothing of the original (varnosyn!) can mislead the deparser. */
-		return (Node *) makeVar(1, column_number(cxt, var->varattno), var->vartype,
-								var->vartypmod, var->varcollid, 0);
+		return (Node *) makeVar(number,
+								column_number(list_nth(cxt->tables, number - 1), var->varattno),
+								var->vartype, var->vartypmod, var->varcollid, 0);
 	}
 
-	if (IsA(node, Var) || IsA(node, Param))
+	if (IsA(node, Var) || IsA(node, Param) || rf_is_local_value(node))
 	{
 		Param	   *param;
 
@@ -175,30 +215,122 @@ rf_neutral_settings(void)
 	return nestlevel;
 }
 
-/* Prints one condition; a List of them is printed by the caller with AND between. */
-static char *
-print_expression(Node *expr, RewriteContext *cxt)
+/* The made-up range table as it is now: printing one expression may add to it. */
+static List *
+made_up_range_table(BuildContext *cxt, List **names)
 {
-	PlannedStmt *stmt = makeNode(PlannedStmt);
-	RangeTblEntry *rte = makeNode(RangeTblEntry);
+	List	   *rtable = NIL;
+	ListCell   *lc;
 
-	rte->rtekind = RTE_CTE;
-	rte->ctename = "r1";
-	rte->eref = makeAlias("r1", cxt->colnames);
-	rte->inFromCl = true;
+	*names = NIL;
+	foreach(lc, cxt->tables)
+	{
+		TableRef   *table = (TableRef *) lfirst(lc);
+		RangeTblEntry *rte = makeNode(RangeTblEntry);
+
+		rte->rtekind = RTE_CTE;
+		rte->ctename = psprintf("r%u", table->relid);
+		rte->eref = makeAlias(rte->ctename, table->colnames);
+		rte->inFromCl = true;
+		rtable = lappend(rtable, rte);
+		*names = lappend(*names, rte->ctename);
+	}
+	return rtable;
+}
+
+static bool
+contains_window_function(Node *node, void *unused)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, WindowFunc))
+		return true;
+	return expression_tree_walker(node, contains_window_function, unused);
+}
+
+/*
+ * With window functions in it an expression is printed as the only column of a query without FROM,
+ * which has the windows it refers to: " SELECT rank() OVER (ORDER BY r1.a)".
+ */
+static char *
+print_windowed(Node *expr, BuildContext *cxt)
+{
+	Query	   *query = makeNode(Query);
+	List	   *tlist = cxt->root->processed_tlist;
+	List	   *names;
+	char	   *text;
+	ListCell   *lc;
+
+	/* a column without a name of its own is printed without one, if that is what it is called */
+	query->commandType = CMD_SELECT;
+	query->targetList = list_make1(makeTargetEntry((Expr *) expr, 1, "?column?", false));
+	foreach(lc, cxt->root->parse->windowClause)
+	{
+		WindowClause *window = copyObject(lfirst_node(WindowClause, lc));
+		ListCell   *sort;
+
+		window->name = NULL;
+		window->refname = NULL;
+		window->startOffset = rewrite_mutator(window->startOffset, cxt);
+		window->endOffset = rewrite_mutator(window->endOffset, cxt);
+		query->windowClause = lappend(query->windowClause, window);
+		foreach(sort, list_concat_copy(window->partitionClause, window->orderClause))
+		{
+			Index		ref = lfirst_node(SortGroupClause, sort)->tleSortGroupRef;
+			TargetEntry *tle = get_sortgroupref_tle(ref, tlist);
+			TargetEntry *junk;
+
+			if (rf_sortgroupref_tle(ref, query->targetList) != NULL)
+				continue;
+			junk = makeTargetEntry((Expr *) rewrite_mutator((Node *) tle->expr, cxt),
+								   list_length(query->targetList) + 1, NULL, true);
+			junk->ressortgroupref = ref;
+			query->targetList = lappend(query->targetList, junk);
+		}
+	}
+	query->rtable = made_up_range_table(cxt, &names);
+	query->jointree = makeFromExpr(NIL, NULL);
+	query->hasWindowFuncs = true;
+
+	text = pg_get_querydef(query, false);
+	while (isspace((unsigned char) *text))
+		text++;
+	Assert(strncmp(text, "SELECT ", 7) == 0);
+	return text + 7;
+}
+
+/* Operators come with parentheses around them, a bare column or function does not need any. */
+static char *
+print_expression(Node *expr, BuildContext *cxt)
+{
+	PlannedStmt *stmt;
+	List	   *names;
+
+	expr = rewrite_mutator(expr, cxt);
+	if (contains_window_function(expr, NULL))
+		return print_windowed(expr, cxt);
+
+	stmt = makeNode(PlannedStmt);
 	stmt->commandType = CMD_SELECT;
-	stmt->rtable = list_make1(rte);
-
-	return deparse_expression(expr, deparse_context_for_plan_tree(stmt, list_make1("r1")),
-							  false, false);
+	stmt->rtable = made_up_range_table(cxt, &names);
+	return deparse_expression(expr, deparse_context_for_plan_tree(stmt, names),
+							  cxt->qualified, false);
 }
 
 char *
 rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List **param_types)
 {
-	RewriteContext cxt = {relid, foreigntableid, false, NIL, *params, *param_types};
+	BuildContext cxt = {NULL, bms_make_singleton(relid)};
+	TableRef   *table = palloc0(sizeof(TableRef));
 	int			nestlevel = rf_neutral_settings();
-	char	   *text = print_expression(rewrite_mutator((Node *) expr, &cxt), &cxt);
+	char	   *text;
+
+	table->relid = relid;
+	table->foreigntableid = foreigntableid;
+	cxt.tables = list_make1(table);
+	cxt.params = *params;
+	cxt.param_types = *param_types;
+	text = print_expression((Node *) expr, &cxt);
 
 	AtEOXact_GUC(true, nestlevel);
 	*params = cxt.params;
@@ -206,7 +338,161 @@ rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List *
 	return text;
 }
 
-/* Appends the SELECT list and fills retrieved_attrs, which has the same order. */
+/* Appends printed conditions with AND between them. */
+static void
+append_conditions(StringInfo buf, const char *before, List *conds)
+{
+	ListCell   *lc;
+
+	foreach(lc, conds)
+		appendStringInfo(buf, "%s%s", lc == list_head(conds) ? before : " AND ",
+						 (char *) lfirst(lc));
+}
+
+/* Expressions or RestrictInfos to printed conditions. */
+static List *
+print_conditions(BuildContext *cxt, List *exprs)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, rf_bare_clauses(exprs))
+		result = lappend(result, print_expression((Node *) lfirst(lc), cxt));
+	return result;
+}
+
+/*
+ * One foreign table in FROM.  Closed, its conditions go inside; the sub-select bears the names of
+ * the table's columns, so nothing outside sees a difference.
+ */
+static void
+append_table(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, bool closed, List **conds)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	List	   *own = print_conditions(cxt, info->remote_conds);
+
+	/* ONLY is not wanted: what has children there is one table to us */
+	if (closed && own != NIL)
+	{
+		appendStringInfo(buf, "(SELECT * FROM %s r%u", info->relation_name, rel->relid);
+		append_conditions(buf, " WHERE ", own);
+		appendStringInfo(buf, ") r%u", rel->relid);
+		return;
+	}
+	appendStringInfo(buf, "%s r%u", info->relation_name, rel->relid);
+	*conds = list_concat(*conds, own);
+}
+
+/* Is its FROM item more than one table?  What stands in EXISTS is not in FROM. */
+static bool
+is_join_item(RelOptInfo *rel)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+
+	if (!IS_JOIN_REL(rel))
+		return false;
+	if (info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI)
+		return is_join_item(info->outerrel);
+	return true;
+}
+
+/*
+ * Two sides of a join in FROM.  Conditions of a side that must hold before the join stand in WHERE
+ * where the join cannot add rows that fail them (inner join, outer side of a left join), in ON for
+ * the side that gets NULLs, and inside a side of a full join, as both of the former would be wrong
+ * there.  A semi or anti join's inner side goes into EXISTS, which is a condition like others.
+ */
+static void
+append_join(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, bool closed, List **conds)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	bool		exists = info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI;
+	bool		outer_closed = info->jointype == JOIN_FULL ||
+		(closed && (info->jointype == JOIN_LEFT || exists));
+	bool		inner_closed = info->jointype == JOIN_FULL ||
+		(closed && info->jointype == JOIN_RIGHT);
+	List	   *outer_conds = NIL;
+	List	   *inner_conds = NIL;
+	List	   *on = print_conditions(cxt, info->joinclauses);
+	List	   *own = print_conditions(cxt, info->remote_conds);
+	const char *words = "JOIN";
+	StringInfoData outer;
+	StringInfoData inner;
+
+	initStringInfo(&outer);
+	initStringInfo(&inner);
+	append_from(&outer, cxt, info->outerrel, outer_closed, &outer_conds);
+	append_from(&inner, cxt, info->innerrel, inner_closed, &inner_conds);
+
+	switch (info->jointype)
+	{
+		case JOIN_SEMI:
+		case JOIN_ANTI:
+			{
+				StringInfoData text;
+
+				initStringInfo(&text);
+				appendStringInfo(&text, "%s (SELECT FROM %s",
+								 info->jointype == JOIN_SEMI ? "EXISTS" : "NOT EXISTS", inner.data);
+				append_conditions(&text, " WHERE ", list_concat(on, inner_conds));
+				appendStringInfoChar(&text, ')');
+				appendStringInfoString(buf, outer.data);
+				*conds = list_concat(*conds, outer_conds);
+				*conds = lappend(*conds, text.data);
+				*conds = list_concat(*conds, own);
+				return;
+			}
+		case JOIN_INNER:
+			if (closed)
+				on = list_concat(list_concat(list_concat(on, outer_conds), inner_conds), own);
+			else
+				*conds = list_concat(list_concat(list_concat(*conds, outer_conds), inner_conds),
+									 own);
+			break;
+		case JOIN_LEFT:
+			words = "LEFT JOIN";
+			on = list_concat(on, inner_conds);
+			*conds = list_concat(list_concat(*conds, outer_conds), own);
+			break;
+		case JOIN_RIGHT:
+			words = "RIGHT JOIN";
+			on = list_concat(on, outer_conds);
+			*conds = list_concat(list_concat(*conds, inner_conds), own);
+			break;
+		case JOIN_FULL:
+			words = "FULL JOIN";
+			Assert(outer_conds == NIL && inner_conds == NIL);
+			*conds = list_concat(*conds, own);
+			break;
+		default:
+			elog(ERROR, "unsupported join type %d", (int) info->jointype);
+	}
+
+	appendStringInfo(buf, "%s %s ", outer.data, words);
+	/* joins associate to the left, so a join on the right needs parentheses */
+	if (is_join_item(info->innerrel))
+		appendStringInfo(buf, "(%s)", inner.data);
+	else
+		appendStringInfoString(buf, inner.data);
+	if (on == NIL)
+		appendStringInfoString(buf, " ON true");
+	append_conditions(buf, " ON ", on);
+}
+
+/*
+ * Appends the FROM item of a base or join relation, and to *conds the conditions on its rows that
+ * are not in it.  closed: there must be none of those; see rf_can_close() in join.c.
+ */
+static void
+append_from(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, bool closed, List **conds)
+{
+	if (IS_JOIN_REL(rel))
+		append_join(buf, cxt, rel, closed, conds);
+	else
+		append_table(buf, cxt, rel, closed, conds);
+}
+
+/* The SELECT list of a base relation; fills retrieved_attrs, which has the same order. */
 static void
 append_columns(StringInfo buf, Relation rel, Bitmapset *attrs_used, List **retrieved_attrs)
 {
@@ -234,47 +520,164 @@ append_columns(StringInfo buf, Relation rel, Bitmapset *attrs_used, List **retri
 	}
 }
 
-void
-rf_build_scan_query(PlannerInfo *root, RelOptInfo *baserel, Bitmapset *attrs_used,
-					List *conditions, const char *locking, bool for_estimate,
-					RfRemoteQuery *out)
+/* The position of a grouped or sorted column in the SELECT list. */
+static int
+column_position(Index sortgroupref, List *tlist)
 {
-	RfRelInfo  *info = (RfRelInfo *) baserel->fdw_private;
-	Oid			foreigntableid = planner_rt_fetch(baserel->relid, root)->relid;
-	RewriteContext cxt = {baserel->relid, foreigntableid, for_estimate};
-	StringInfoData buf;
-	Relation	rel;
+	return get_sortgroupref_tle(sortgroupref, tlist)->resno;
+}
 
-	initStringInfo(&buf);
-	appendStringInfoString(&buf, "SELECT");
+/* Columns are named by position: an expression need not be repeated, and a constant can be one. */
+static void
+append_group_by(StringInfo buf, BuildContext *cxt, List *tlist)
+{
+	Query	   *parse = cxt->root->parse;
+	ListCell   *lc;
 
-	/* Planner or executor hold a lock already */
-	rel = table_open(foreigntableid, NoLock);
-	append_columns(&buf, rel, attrs_used, &out->retrieved_attrs);
-	table_close(rel, NoLock);
-
-	/* ONLY is not wanted: what has children there is one table to us */
-	appendStringInfo(&buf, " FROM %s", info->relation_name);
-
-	if (conditions != NIL)
+	if (parse->groupingSets != NIL)
 	{
-		int			nestlevel = rf_neutral_settings();
-		ListCell   *lc;
+		List	   *sets = expand_grouping_sets(parse->groupingSets, parse->groupDistinct, -1);
 
-		foreach(lc, conditions)
+		appendStringInfoString(buf, " GROUP BY GROUPING SETS (");
+		foreach(lc, sets)
 		{
-			Node	   *expr = rewrite_mutator((Node *) lfirst(lc), &cxt);
-			char	   *text = print_expression(expr, &cxt);
+			ListCell   *ref;
 
-			/* Operators come with parentheses, a bare column or function does not need any. */
-			appendStringInfo(&buf, "%s%s", lc == list_head(conditions) ? " WHERE " : " AND ", text);
+			appendStringInfoString(buf, lc == list_head(sets) ? "(" : ", (");
+			foreach(ref, (List *) lfirst(lc))
+				appendStringInfo(buf, "%s%d", ref == list_head((List *) lfirst(lc)) ? "" : ", ",
+								 column_position(lfirst_int(ref), tlist));
+			appendStringInfoChar(buf, ')');
 		}
-
-		AtEOXact_GUC(true, nestlevel);
+		appendStringInfoChar(buf, ')');
+		return;
 	}
 
+	/* all of them, whatever our planner found redundant: what remains might be empty */
+	foreach(lc, parse->groupClause)
+	{
+		SortGroupClause *group = lfirst_node(SortGroupClause, lc);
+
+		appendStringInfo(buf, "%s%d", lc == list_head(parse->groupClause) ? " GROUP BY " : ", ",
+						 column_position(group->tleSortGroupRef, tlist));
+	}
+	if (parse->groupClause == NIL && !parse->hasAggs)
+		appendStringInfoString(buf, " GROUP BY ()");
+}
+
+static void
+append_order_by(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, List *pathkeys)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	ListCell   *lc;
+
+	foreach(lc, pathkeys)
+	{
+		PathKey    *pathkey = lfirst_node(PathKey, lc);
+		Oid			sortop;
+		Expr	   *expr = rf_pathkey_expr(cxt->root, rel, pathkey, &sortop);
+		TargetEntry *tle;
+		bool		descending;
+
+		if (expr == NULL)
+			elog(ERROR, "no expression of the foreign relation for a sort key");
+		appendStringInfoString(buf, lc == list_head(pathkeys) ? " ORDER BY " : ", ");
+
+		/* with DISTINCT the expression must be one of the columns, beyond doubt */
+		tle = info->distinct ? tlist_member(expr, info->tlist) : NULL;
+		if (tle != NULL)
+			appendStringInfo(buf, "%d", tle->resno);
+		else
+			appendStringInfoString(buf, print_expression((Node *) expr, cxt));
+
+		/* either the type's "<" or its ">", see rf_is_shippable_sort() */
+		descending = sortop != lookup_type_cache(exprType((Node *) expr), TYPECACHE_LT_OPR)->lt_opr;
+		if (descending)
+			appendStringInfoString(buf, " DESC");
+		if (pathkey->pk_nulls_first != descending)
+			appendStringInfoString(buf, pathkey->pk_nulls_first ? " NULLS FIRST" : " NULLS LAST");
+	}
+}
+
+static void
+append_limit_value(StringInfo buf, const char *word, Node *value, BuildContext *cxt)
+{
+	if (value == NULL || (IsA(value, Const) && ((Const *) value)->constisnull))
+		return;
+	if (IsA(value, Const))
+		appendStringInfo(buf, " %s " INT64_FORMAT, word, DatumGetInt64(((Const *) value)->constvalue));
+	else
+		appendStringInfo(buf, " %s %s", word, print_expression(value, cxt));
+}
+
+void
+rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys, bool limit,
+			   const char *locking, bool for_estimate, RfRemoteQuery *out)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	RelOptInfo *scanrel = info->scanrel ? info->scanrel : rel;
+	RfRelInfo  *scaninfo = (RfRelInfo *) scanrel->fdw_private;
+	BuildContext cxt = {root, scanrel->relids};
+	StringInfoData buf;
+	StringInfoData from;
+	List	   *conds = NIL;
+	List	   *having = NIL;
+	int			nestlevel = rf_neutral_settings();
+	ListCell   *lc;
+
+	cxt.for_estimate = for_estimate;
+	cxt.qualified = IS_JOIN_REL(scanrel);
+
+	initStringInfo(&buf);
+	appendStringInfoString(&buf, info->distinct ? "SELECT DISTINCT" : "SELECT");
+	if (IS_SIMPLE_REL(rel))
+	{
+		/* Planner or executor hold a lock already */
+		Relation	table = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
+
+		append_columns(&buf, table, info->attrs_used, &out->retrieved_attrs);
+		table_close(table, NoLock);
+	}
+	else
+	{
+		out->retrieved_attrs = NIL;
+		foreach(lc, info->tlist)
+		{
+			TargetEntry *tle = lfirst_node(TargetEntry, lc);
+
+			appendStringInfo(&buf, "%s%s", tle->resno == 1 ? " " : ", ",
+							 print_expression((Node *) tle->expr, &cxt));
+			out->retrieved_attrs = lappend_int(out->retrieved_attrs, tle->resno);
+		}
+	}
+
+	initStringInfo(&from);
+	if (IS_JOIN_REL(scanrel))
+		append_from(&from, &cxt, scanrel, false, &conds);
+	else
+	{
+		appendStringInfoString(&from, scaninfo->relation_name);
+		conds = print_conditions(&cxt, IS_SIMPLE_REL(rel) ? conditions : scaninfo->remote_conds);
+	}
+	appendStringInfo(&buf, " FROM %s", from.data);
+	append_conditions(&buf, " WHERE ", conds);
+
+	if (info->grouped)
+	{
+		append_group_by(&buf, &cxt, info->tlist);
+		having = print_conditions(&cxt, info->having);
+		append_conditions(&buf, " HAVING ", having);
+	}
+	append_order_by(&buf, &cxt, rel, pathkeys);
+	if (limit)
+	{
+		append_limit_value(&buf, "LIMIT", root->parse->limitCount, &cxt);
+		append_limit_value(&buf, "OFFSET", root->parse->limitOffset, &cxt);
+	}
 	if (locking != NULL)
 		appendStringInfo(&buf, " %s", locking);
+
+	AtEOXact_GUC(true, nestlevel);
 
 	out->sql = buf.data;
 	out->params = cxt.params;

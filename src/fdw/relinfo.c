@@ -10,6 +10,8 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 #include "rdma_fdw/fdw.h"
@@ -31,6 +33,19 @@ refuse_system_columns(Bitmapset *attrs_used, Oid relid)
 	}
 }
 
+/* For EXPLAIN: "schema.table alias" */
+static char *
+local_name(RangeTblEntry *rte, Oid relid)
+{
+	const char *name = get_rel_name(relid);
+	char	   *qualified = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+													   name);
+
+	if (strcmp(rte->eref->aliasname, name) == 0)
+		return qualified;
+	return psprintf("%s %s", qualified, quote_identifier(rte->eref->aliasname));
+}
+
 RfRelInfo *
 rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 {
@@ -43,6 +58,7 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	info->server = GetForeignServer(info->table->serverid);
 	rf_table_options(info->table, info->server, &info->opts);
 	info->relation_name = rf_remote_relation_name(&info->opts);
+	info->description = local_name(planner_rt_fetch(baserel->relid, root), foreigntableid);
 
 	/*
 	 * Planning asks the data node only for estimates.  Otherwise the mapping is not needed yet, and
@@ -99,4 +115,34 @@ rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List *conditions,
 		else
 			*local_conds = lappend(*local_conds, rinfo);
 	}
+}
+
+List *
+rf_bare_clauses(List *clauses)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		Node	   *clause = (Node *) lfirst(lc);
+
+		if (IsA(clause, RestrictInfo))
+			clause = (Node *) ((RestrictInfo *) clause)->clause;
+		result = lappend(result, clause);
+	}
+	return result;
+}
+
+TargetEntry *
+rf_sortgroupref_tle(Index sortgroupref, List *tlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, tlist)
+	{
+		if (lfirst_node(TargetEntry, lc)->ressortgroupref == sortgroupref)
+			return lfirst_node(TargetEntry, lc);
+	}
+	return NULL;
 }

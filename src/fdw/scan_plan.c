@@ -33,8 +33,7 @@ rdmaGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid
 
 	if (info->opts.use_remote_estimate)
 	{
-		rf_estimate_scan(root, baserel, NIL, &info->rows, &info->width,
-						 &info->startup_cost, &info->total_cost);
+		rf_estimate_rel(root, baserel);
 		baserel->rows = info->rows;
 		baserel->reltarget->width = info->width;
 		return;
@@ -47,8 +46,7 @@ rdmaGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid
 			(baserel->reltarget->width + MAXALIGN(SizeofHeapTupleHeader));
 	}
 	set_baserel_size_estimates(root, baserel);
-	rf_estimate_scan(root, baserel, NIL, &info->rows, &info->width,
-					 &info->startup_cost, &info->total_cost);
+	rf_estimate_rel(root, baserel);
 }
 
 /* Is this equivalence member an expression of our relation that we have not dealt with? */
@@ -116,18 +114,14 @@ add_parameterized_paths(PlannerInfo *root, RelOptInfo *baserel)
 	foreach(lc, ppis)
 	{
 		ParamPathInfo *ppi = (ParamPathInfo *) lfirst(lc);
-		double		rows;
-		int			width;
-		Cost		startup_cost;
-		Cost		total_cost;
+		RfEstimate	est;
 
-		rf_estimate_scan(root, baserel, ppi->ppi_clauses, &rows, &width,
-						 &startup_cost, &total_cost);
+		rf_estimate(root, baserel, ppi->ppi_clauses, NIL, false, 0, 0, &est);
 		/* Every path with this parameterization must agree on the number of rows. */
-		ppi->ppi_rows = rows;
+		ppi->ppi_rows = est.rows;
 		add_path(baserel, (Path *)
-				 rf_create_foreignscan_path(root, baserel, NULL, rows, startup_cost, total_cost,
-											NIL, ppi->ppi_req_outer, NULL, NIL));
+				 rf_create_foreignscan_path(root, baserel, NULL, est.rows, est.startup_cost,
+											est.total_cost, NIL, ppi->ppi_req_outer, NULL, NIL));
 	}
 }
 
@@ -140,6 +134,7 @@ rdmaGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 			 rf_create_foreignscan_path(root, baserel, NULL, baserel->rows,
 										info->startup_cost, info->total_cost,
 										NIL, baserel->lateral_relids, NULL, NIL));
+	rf_add_sorted_paths(root, baserel, NIL);
 
 	/*
 	 * Nothing here says whether the remote table has an index that makes a look-up per outer row
@@ -199,22 +194,17 @@ locking_clause(PlannerInfo *root, RelOptInfo *baserel)
 	return psprintf("%s%s", strength, waiting);
 }
 
-ForeignScan *
-rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid,
-				   ForeignPath *best_path, List *tlist, List *scan_clauses, Plan *outer_plan)
+/*
+ * The clauses of a base relation's path are the conditions sorted at the start, plus join clauses if
+ * the path is parameterized: those are sorted now.
+ */
+static void
+sort_scan_clauses(PlannerInfo *root, RelOptInfo *baserel, List *scan_clauses,
+				  List **remote_exprs, List **local_exprs)
 {
 	RfRelInfo  *info = (RfRelInfo *) baserel->fdw_private;
-	List	   *remote_exprs = NIL;
-	List	   *local_exprs = NIL;
-	List	   *fdw_private = NIL;
-	const char *locking = locking_clause(root, baserel);
-	RfRemoteQuery query;
 	ListCell   *lc;
 
-	/*
-	 * The clauses are the conditions sorted at the start, plus join clauses if the path is
-	 * parameterized: those are sorted now.
-	 */
 	foreach(lc, scan_clauses)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
@@ -222,32 +212,56 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid,
 		if (rinfo->pseudoconstant)
 			continue;
 		if (list_member_ptr(info->remote_conds, rinfo))
-			remote_exprs = lappend(remote_exprs, rinfo->clause);
+			*remote_exprs = lappend(*remote_exprs, rinfo->clause);
 		else if (list_member_ptr(info->local_conds, rinfo))
-			local_exprs = lappend(local_exprs, rinfo->clause);
+			*local_exprs = lappend(*local_exprs, rinfo->clause);
 		else if (restriction_is_securely_promotable(rinfo, baserel) &&
 				 rf_is_shippable_expr(root, baserel, rinfo->clause))
-			remote_exprs = lappend(remote_exprs, rinfo->clause);
+			*remote_exprs = lappend(*remote_exprs, rinfo->clause);
 		else
-			local_exprs = lappend(local_exprs, rinfo->clause);
+			*local_exprs = lappend(*local_exprs, rinfo->clause);
 	}
+}
 
-	rf_build_scan_query(root, baserel, info->attrs_used, remote_exprs, locking, false, &query);
+/* Of a base, join or upper relation; the latter two have no scanrelid, but columns of their own. */
+ForeignScan *
+rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
+				   ForeignPath *best_path, List *tlist, List *scan_clauses, Plan *outer_plan)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	bool		simple = IS_SIMPLE_REL(rel);
+	bool		limit = list_member_int(best_path->fdw_private, RF_PATH_LIMIT);
+	List	   *remote_exprs = NIL;
+	List	   *local_exprs = NIL;
+	List	   *fdw_private = NIL;
+	const char *locking = simple ? locking_clause(root, rel) : NULL;
+	RfRemoteQuery query;
+
+	if (simple)
+		sort_scan_clauses(root, rel, scan_clauses, &remote_exprs, &local_exprs);
+	else
+		local_exprs = rf_bare_clauses(info->local_conds);
+
+	rf_build_query(root, rel, remote_exprs, best_path->path.pathkeys, limit, locking, false,
+				   &query);
 
 	/* In the order of RfScanPrivateIndex */
 	fdw_private = lappend(fdw_private, makeString(query.sql));
 	fdw_private = lappend(fdw_private, query.retrieved_attrs);
 	fdw_private = lappend(fdw_private, query.param_types);
 	fdw_private = lappend(fdw_private, rf_fetch_options_list(&info->opts.fetch));
-	fdw_private = lappend(fdw_private, makeFloat(psprintf("%.0f", info->retrieved_rows)));
+	fdw_private = lappend(fdw_private,
+						  makeFloat(psprintf("%.0f", limit ? best_path->path.rows :
+											 info->retrieved_rows)));
 	fdw_private = lappend(fdw_private, makeBoolean(locking != NULL));
 	fdw_private = lappend(fdw_private, makeString(info->relation_name));
+	fdw_private = lappend(fdw_private, makeString(simple ? "" : info->description));
 	Assert(list_length(fdw_private) == RF_SCAN_NPRIVATE);
 
 	/*
 	 * The conditions evaluated remotely are needed again if a row mark makes the executor recheck
 	 * a row (EvalPlanQual).
 	 */
-	return make_foreignscan(tlist, local_exprs, baserel->relid, query.params, fdw_private,
-							NIL, remote_exprs, outer_plan);
+	return make_foreignscan(tlist, local_exprs, rel->relid, query.params, fdw_private,
+							info->tlist, remote_exprs, outer_plan);
 }

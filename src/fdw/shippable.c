@@ -6,14 +6,16 @@
  * server's "extensions" option vouches for), if nothing in it is volatile or stable, if its
  * collations come from columns of the foreign table, and if the deparser can print each node.
  * A node kind that is not listed here is refused: the printer does not only print some nodes
- * wrongly, it crashes on some.
+ * wrongly, it crashes on some.  A stable part without columns is a value that is computed here and
+ * sent along.
  *
  * Collations.  The two nodes need not agree on what the default collation is, nor have the same
  * named ones.  What is the same by definition is the collation of a foreign column: the data node
  * uses its own column's.  So a collation-sensitive operation is shipped only if its input collation
- * was brought in by a column of the foreign table.  Each subexpression is given one of three
- * states: its result has no collation worth mentioning (or just the default one), it has one that
- * a foreign column brought, or it has one from elsewhere.
+ * was brought in by a column of the foreign table, or by an explicit COLLATE "C" or "POSIX", which
+ * are the same everywhere.  Each subexpression is given one of three states: its result has no
+ * collation worth mentioning (or just the default one), it has one that both nodes know, or it has
+ * one from elsewhere.
  */
 #include "postgres.h"
 
@@ -25,8 +27,10 @@
 #include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
@@ -37,7 +41,7 @@
 typedef enum CollationOrigin
 {
 	ORIGIN_NONE,				/* not collatable, or the default collation of no one's column */
-	ORIGIN_COLUMN,				/* a foreign column's */
+	ORIGIN_COLUMN,				/* a foreign column's, or an explicit "C" */
 	ORIGIN_ELSEWHERE			/* anything else, or a conflict */
 } CollationOrigin;
 
@@ -50,7 +54,7 @@ typedef struct CollationState
 typedef struct WalkContext
 {
 	PlannerInfo *root;
-	RelOptInfo *baserel;
+	Relids		relids;			/* whose columns the data node has; others' are parameters */
 	RfRelInfo  *info;
 	bool		in_case_test;	/* CaseTestExpr is legal here */
 } WalkContext;
@@ -58,6 +62,8 @@ typedef struct WalkContext
 static bool walk(Node *node, WalkContext *cxt, CollationState *result);
 static bool walk_list(List *nodes, WalkContext *cxt, CollationState *merged);
 static bool walk_case(CaseExpr *expr, WalkContext *cxt, CollationState *inner);
+static bool walk_aggregate(Aggref *agg, WalkContext *cxt, CollationState *inner);
+static bool walk_window(WindowFunc *func, WalkContext *cxt, CollationState *inner);
 
 /*
  * Everything in template databases has an OID below this and is the same on every node of one
@@ -336,6 +342,12 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 		return true;
 	check_stack_depth();
 
+	if (rf_is_local_value(node))
+	{
+		*result = visitor_collation(exprCollation(node), exprType(node));
+		return is_shippable_type(exprType(node), info);
+	}
+
 	switch (nodeTag(node))
 	{
 		case T_Var:
@@ -344,12 +356,11 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 
 				if (var->varlevelsup != 0)
 					return false;
-				if (var->varno == cxt->baserel->relid)
+				if (bms_is_member(var->varno, cxt->relids))
 				{
 					/* whole rows and the coordinator's own system columns stay here */
 					if (var->varattno == 0 ||
-						(var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber) ||
-						rf_var_is_nullable(var))
+						(var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber))
 						return false;
 					result->collation = var->varcollid;
 					result->origin = OidIsValid(var->varcollid) ? ORIGIN_COLUMN : ORIGIN_NONE;
@@ -439,6 +450,20 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 				break;
 			}
 
+		case T_CollateExpr:
+			{
+				CollateExpr *collate = (CollateExpr *) node;
+
+				if (!walk((Node *) collate->arg, cxt, &inner))
+					return false;
+				result->collation = collate->collOid;
+				result->origin = collate->collOid == C_COLLATION_OID ||
+					collate->collOid == POSIX_COLLATION_OID ||
+					(inner.origin == ORIGIN_COLUMN && inner.collation == collate->collOid) ?
+					ORIGIN_COLUMN : ORIGIN_ELSEWHERE;
+				break;
+			}
+
 		case T_CoerceViaIO:
 			{
 				CoerceViaIO *coerce = (CoerceViaIO *) node;
@@ -519,6 +544,47 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 				break;
 			}
 
+		case T_RowCompareExpr:
+			{
+				RowCompareExpr *row = (RowCompareExpr *) node;
+				ListCell   *left;
+				ListCell   *right;
+				ListCell   *op;
+				ListCell   *collation;
+
+				/* a boolean made of comparisons in pairs, each with a collation of its own */
+				forfour(left, row->largs, right, row->rargs, op, row->opnos,
+						collation, row->inputcollids)
+				{
+					CollationState pair = {InvalidOid, ORIGIN_NONE};
+
+					if (!is_shippable_operator(lfirst_oid(op), info) ||
+						!walk_list(list_make2(lfirst(left), lfirst(right)), cxt, &pair) ||
+						!input_collation_ok(lfirst_oid(collation), get_opcode(lfirst_oid(op)), &pair))
+						return false;
+				}
+				break;
+			}
+
+		case T_Aggref:
+			if (!info->grouped || !walk_aggregate((Aggref *) node, cxt, &inner))
+				return false;
+			*result = derived_collation(((Aggref *) node)->aggcollid, &inner);
+			break;
+
+		case T_GroupingFunc:
+			if (!info->grouped || ((GroupingFunc *) node)->agglevelsup != 0)
+				return false;
+			if (!walk_list(((GroupingFunc *) node)->args, cxt, &inner))
+				return false;
+			break;
+
+		case T_WindowFunc:
+			if (!info->windowed || !walk_window((WindowFunc *) node, cxt, &inner))
+				return false;
+			*result = derived_collation(((WindowFunc *) node)->wincollid, &inner);
+			break;
+
 		case T_ArrayExpr:
 			if (!walk_list(((ArrayExpr *) node)->elements, cxt, &inner))
 				return false;
@@ -528,8 +594,8 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 		default:
 
 			/*
-			 * Sub-plans, aggregates, row constructors, SQL value functions, placeholders and
-			 * whatever a later release adds.
+			 * Sub-plans, row constructors, SQL value functions, placeholders and whatever a later
+			 * release adds.
 			 */
 			return false;
 	}
@@ -537,19 +603,221 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 	return is_shippable_type(exprType(node), info);
 }
 
-bool
-rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *baserel, Expr *expr)
+/* Of a type that has it, the operator is what plain ORDER BY or ORDER BY ... DESC means. */
+static bool
+is_default_ordering(Oid sortop, Oid type)
 {
-	WalkContext cxt = {root, baserel, (RfRelInfo *) baserel->fdw_private, false};
+	TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_LT_OPR | TYPECACHE_GT_OPR);
+
+	return OidIsValid(sortop) && (sortop == entry->lt_opr || sortop == entry->gt_opr);
+}
+
+/* Sorting by a text needs to know the collation, even where none was mentioned. */
+static bool
+walk_sort_key(Node *expr, Oid sortop, WalkContext *cxt)
+{
+	CollationState state = {InvalidOid, ORIGIN_NONE};
+	Oid			collation = exprCollation(expr);
+
+	if (!is_default_ordering(sortop, exprType(expr)) || !is_shippable_operator(sortop, cxt->info) ||
+		!walk(expr, cxt, &state))
+		return false;
+	if (!OidIsValid(collation))
+		return true;
+	if (state.origin == ORIGIN_COLUMN)
+		return state.collation == collation;
+	/* name's own collation is the same everywhere */
+	return state.origin == ORIGIN_NONE && collation != DEFAULT_COLLATION_OID;
+}
+
+/* Sort clauses over the columns of tlist. */
+static bool
+walk_sort_clauses(List *clauses, List *tlist, WalkContext *cxt)
+{
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+		Node	   *expr = (Node *) get_sortgroupref_tle(clause->tleSortGroupRef, tlist)->expr;
+
+		if (!walk_sort_key(expr, clause->sortop, cxt))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The whole aggregate, not a part of it: the deparser has no words for those.  DISTINCT needs no look
+ * of its own, as its columns are among the arguments and equality is what their types say.
+ */
+static bool
+walk_aggregate(Aggref *agg, WalkContext *cxt, CollationState *inner)
+{
+	ListCell   *lc;
+
+	if (agg->agglevelsup != 0 || agg->aggsplit != AGGSPLIT_SIMPLE ||
+		!is_shippable_function(agg->aggfnoid, cxt->info) ||
+		func_volatile(agg->aggfnoid) != PROVOLATILE_IMMUTABLE ||
+		!walk_list(agg->aggdirectargs, cxt, inner))
+		return false;
+
+	foreach(lc, agg->args)
+	{
+		CollationState state = {InvalidOid, ORIGIN_NONE};
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+
+		if (!walk((Node *) tle->expr, cxt, &state))
+			return false;
+		/* what only sorts the input brings no collation, but its own is checked below */
+		if (!tle->resjunk)
+			merge_collation(inner, &state);
+	}
+	if (!walk_sort_clauses(agg->aggorder, agg->args, cxt))
+		return false;
+	if (agg->aggfilter != NULL)
+	{
+		CollationState state = {InvalidOid, ORIGIN_NONE};
+
+		if (!walk((Node *) agg->aggfilter, cxt, &state))
+			return false;
+	}
+	return input_collation_ok(agg->inputcollid, agg->aggfnoid, inner);
+}
+
+static bool
+walk_window(WindowFunc *func, WalkContext *cxt, CollationState *inner)
+{
+	WindowClause *window = NULL;
+	CollationState state = {InvalidOid, ORIGIN_NONE};
+	List	   *tlist = cxt->root->processed_tlist;
+	ListCell   *lc;
+
+	if (!is_shippable_function(func->winfnoid, cxt->info) ||
+		func_volatile(func->winfnoid) != PROVOLATILE_IMMUTABLE ||
+		!walk_list(func->args, cxt, inner) ||
+		!walk((Node *) func->aggfilter, cxt, &state) ||
+		!input_collation_ok(func->inputcollid, func->winfnoid, inner))
+		return false;
+
+	foreach(lc, cxt->root->parse->windowClause)
+	{
+		if (lfirst_node(WindowClause, lc)->winref == func->winref)
+			window = lfirst_node(WindowClause, lc);
+	}
+	if (window == NULL)
+		return false;
+	foreach(lc, window->partitionClause)
+	{
+		Index		ref = lfirst_node(SortGroupClause, lc)->tleSortGroupRef;
+
+		if (!walk((Node *) get_sortgroupref_tle(ref, tlist)->expr, cxt, &state))
+			return false;
+	}
+	return walk_sort_clauses(window->orderClause, tlist, cxt) &&
+		walk(window->startOffset, cxt, &state) && walk(window->endOffset, cxt, &state) &&
+		(!OidIsValid(window->startInRangeFunc) ||
+		 is_shippable_function(window->startInRangeFunc, cxt->info)) &&
+		(!OidIsValid(window->endInRangeFunc) ||
+		 is_shippable_function(window->endInRangeFunc, cxt->info));
+}
+
+static bool
+contains_columns(Node *node, void *unused)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Var:
+		case T_Aggref:
+		case T_GroupingFunc:
+		case T_WindowFunc:
+		case T_PlaceHolderVar:
+		case T_SubPlan:
+		case T_AlternativeSubPlan:
+		case T_SubLink:
+		case T_CaseTestExpr:	/* part of something */
+		case T_CoerceToDomainValue:
+			return true;
+		default:
+			return expression_tree_walker(node, contains_columns, unused);
+	}
+}
+
+bool
+rf_is_local_value(Node *node)
+{
+	switch (nodeTag(node))
+	{
+		case T_FuncExpr:
+			if (((FuncExpr *) node)->funcretset)
+				return false;
+			break;
+		case T_OpExpr:
+		case T_CoerceViaIO:
+		case T_RelabelType:
+		case T_SQLValueFunction:
+		case T_CaseExpr:
+		case T_CoalesceExpr:
+			break;
+		default:
+			return false;
+	}
+	return contain_mutable_functions(node) && !contain_volatile_functions(node) &&
+		!contains_columns(node, NULL);
+}
+
+/* Values of that kind as parameters, so that what remains shows whether it is immutable. */
+static Node *
+hide_local_values(Node *node, void *unused)
+{
+	if (node == NULL)
+		return NULL;
+	if (rf_is_local_value(node))
+		return (Node *) makeNullConst(exprType(node), exprTypmod(node), exprCollation(node));
+	return expression_tree_mutator(node, hide_local_values, unused);
+}
+
+/* Even "immutable built-in" excludes now(), random() and casts that depend on the time zone. */
+static bool
+is_immutable(Node *expr)
+{
+	return !contain_mutable_functions(expr) ||
+		!contain_mutable_functions(hide_local_values(expr, NULL));
+}
+
+static void
+init_context(WalkContext *cxt, PlannerInfo *root, RelOptInfo *rel)
+{
+	cxt->root = root;
+	cxt->info = (RfRelInfo *) rel->fdw_private;
+	cxt->relids = cxt->info->scanrel ? cxt->info->scanrel->relids : rel->relids;
+	cxt->in_case_test = false;
+}
+
+bool
+rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
+{
+	WalkContext cxt;
 	CollationState state = {InvalidOid, ORIGIN_NONE};
 
+	init_context(&cxt, root, rel);
 	if (!walk((Node *) expr, &cxt, &state))
 		return false;
 
-	/* A result collation that is not a column's would be lost on the way. */
+	/* A result collation that both nodes do not know would be lost on the way. */
 	if (state.origin == ORIGIN_ELSEWHERE)
 		return false;
 
-	/* Even "immutable built-in" excludes now(), random() and casts that depend on the time zone. */
-	return !contain_mutable_functions((Node *) expr);
+	return is_immutable((Node *) expr);
+}
+
+bool
+rf_is_shippable_sort(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid sortop)
+{
+	WalkContext cxt;
+
+	init_context(&cxt, root, rel);
+	return walk_sort_key((Node *) expr, sortop, &cxt) && is_immutable((Node *) expr);
 }

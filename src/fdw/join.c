@@ -1,0 +1,343 @@
+/*
+ * join.c
+ *		Joins on the data node: of two relations of one server (core sees to that, and to one user),
+ *		which may be joins themselves.
+ *
+ * What is refused is joined here, as ever.  Row locks, UPDATE and DELETE over a join are: the
+ * rows that the executor would recheck are not kept.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/restrictinfo.h"
+#include "optimizer/tlist.h"
+
+#include "rdma_fdw/fdw.h"
+
+/*
+ * Can the FROM item of this relation be written such that no condition is left outside of it?  See
+ * append_join() in querybuild.c.
+ */
+static bool
+can_close(RelOptInfo *rel)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+
+	if (!IS_JOIN_REL(rel))
+		return true;
+	switch (info->jointype)
+	{
+		case JOIN_INNER:
+			return true;		/* all of them move to ON */
+		case JOIN_LEFT:
+			return info->remote_conds == NIL && can_close(info->outerrel);
+		case JOIN_RIGHT:
+			return info->remote_conds == NIL && can_close(info->innerrel);
+		case JOIN_FULL:
+			return info->remote_conds == NIL;
+		default:
+			return false;		/* EXISTS is a condition */
+	}
+}
+
+/*
+ * Every column that is wanted must be a plain one: whole rows, tableoid and placeholders have no
+ * remote counterpart.  Those of relations inside EXISTS cannot be had either.
+ */
+static bool
+columns_can_be_fetched(List *exprs, Relids relids, Relids hidden)
+{
+	ListCell   *lc;
+
+	foreach(lc, exprs)
+	{
+		Var		   *var = (Var *) lfirst(lc);
+
+		if (!IsA(var, Var) || var->varattno == 0 ||
+			(var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber) ||
+			!bms_is_member(var->varno, relids) || bms_is_member(var->varno, hidden))
+			return false;
+	}
+	return true;
+}
+
+static bool
+fetches_ctid(List *exprs)
+{
+	ListCell   *lc;
+
+	foreach(lc, exprs)
+	{
+		Var		   *var = (Var *) lfirst(lc);
+
+		if (IsA(var, Var) && var->varattno == SelfItemPointerAttributeNumber)
+			return true;
+	}
+	return false;
+}
+
+/* A placeholder computed from a part of the join would have to be computed below it. */
+static bool
+placeholder_in_between(PlannerInfo *root, RelOptInfo *joinrel)
+{
+	Relids		relids = IS_OTHER_REL(joinrel) ? joinrel->top_parent_relids : joinrel->relids;
+	ListCell   *lc;
+
+	foreach(lc, root->placeholder_list)
+	{
+		PlaceHolderInfo *phinfo = lfirst_node(PlaceHolderInfo, lc);
+
+		if (bms_is_subset(phinfo->ph_eval_at, relids) &&
+			bms_nonempty_difference(relids, phinfo->ph_eval_at))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Sorts the join's clauses into ON, WHERE and what stays here.  False: the join cannot be sent.
+ *
+ * An outer join's own clauses decide which rows get NULLs, so all of them must go; those from WHERE
+ * above it, and an inner join's, may stay.  All clauses of a semi join belong into its EXISTS; those
+ * made from an equivalence class look as if they came from WHERE.
+ */
+static bool
+classify_clauses(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
+{
+	RfRelInfo  *info = (RfRelInfo *) joinrel->fdw_private;
+	ListCell   *lc;
+
+	foreach(lc, restrictlist)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		bool		shippable;
+
+		if (rinfo->pseudoconstant)
+			return false;		/* core's gating Result needs the join to be here */
+		shippable = rf_is_shippable_expr(root, joinrel, rinfo->clause);
+
+		if (info->jointype == JOIN_INNER)
+		{
+			if (shippable)
+				info->joinclauses = lappend(info->joinclauses, rinfo);
+			else
+				info->local_conds = lappend(info->local_conds, rinfo);
+		}
+		else if (info->jointype == JOIN_SEMI || !RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids))
+		{
+			if (!shippable)
+				return false;
+			info->joinclauses = lappend(info->joinclauses, rinfo);
+		}
+		else
+		{
+			if (shippable)
+				info->remote_conds = lappend(info->remote_conds, rinfo);
+			else
+				info->local_conds = lappend(info->local_conds, rinfo);
+		}
+	}
+	return true;
+}
+
+/*
+ * "a LEFT JOIN b ... WHERE b.x IS NULL" is an anti join to the planner, but its condition on b's
+ * columns is still there; as a left join it has a meaning.  NOT EXISTS has no such condition.
+ */
+static bool
+anti_join_was_left_join(RelOptInfo *joinrel, RelOptInfo *innerrel, List *restrictlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, restrictlist)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids) &&
+			bms_overlap(rinfo->clause_relids, innerrel->relids))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Conditions that a side evaluates here can be evaluated after the join just as well where the join
+ * neither turns the side's columns to NULL nor hides them.  Not with security barriers about: the
+ * join's own conditions would see rows that the side's were to hide.
+ */
+static bool
+take_local_conds(PlannerInfo *root, RfRelInfo *info, RfRelInfo *side, bool preserved)
+{
+	if (side->local_conds == NIL)
+		return true;
+	if (!preserved || root->qual_security_level > 0)
+		return false;
+	info->local_conds = list_concat(info->local_conds, side->local_conds);
+	return true;
+}
+
+static Relids
+clause_relids(List *rinfos)
+{
+	Relids		relids = NULL;
+	ListCell   *lc;
+
+	foreach(lc, rinfos)
+		relids = bms_add_members(relids, lfirst_node(RestrictInfo, lc)->clause_relids);
+	return relids;
+}
+
+/* Fills joinrel's info; false if the data node cannot do this join. */
+static bool
+join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+				 RelOptInfo *innerrel, List *restrictlist)
+{
+	RfRelInfo  *info = (RfRelInfo *) joinrel->fdw_private;
+	RfRelInfo  *outer = (RfRelInfo *) outerrel->fdw_private;
+	RfRelInfo  *inner = (RfRelInfo *) innerrel->fdw_private;
+	bool		exists;
+	List	   *local_vars;
+
+	if (info->jointype == JOIN_ANTI && anti_join_was_left_join(joinrel, innerrel, restrictlist))
+		info->jointype = JOIN_LEFT;
+	exists = info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI;
+
+	if (!classify_clauses(root, joinrel, restrictlist))
+		return false;
+	if (!take_local_conds(root, info, outer,
+						  info->jointype != JOIN_RIGHT && info->jointype != JOIN_FULL) ||
+		!take_local_conds(root, info, inner,
+						  info->jointype == JOIN_INNER || info->jointype == JOIN_RIGHT))
+		return false;
+
+	info->hidden_relids = bms_union(outer->hidden_relids, inner->hidden_relids);
+	if (exists)
+		info->hidden_relids = bms_add_members(info->hidden_relids, innerrel->relids);
+
+	/* what was hidden below cannot be compared with here */
+	if (bms_overlap(clause_relids(info->joinclauses),
+					bms_union(outer->hidden_relids, inner->hidden_relids)) ||
+		bms_overlap(clause_relids(info->remote_conds), info->hidden_relids))
+		return false;
+
+	if (info->jointype == JOIN_FULL &&
+		(!can_close(outerrel) || !can_close(innerrel) || fetches_ctid(joinrel->reltarget->exprs)))
+		return false;
+
+	local_vars = pull_var_clause((Node *) extract_actual_clauses(info->local_conds, false),
+								 PVC_INCLUDE_PLACEHOLDERS);
+	if (!columns_can_be_fetched(joinrel->reltarget->exprs, joinrel->relids, info->hidden_relids) ||
+		!columns_can_be_fetched(local_vars, joinrel->relids, info->hidden_relids))
+		return false;
+
+	info->tlist = add_to_flat_tlist(add_to_flat_tlist(NIL, joinrel->reltarget->exprs), local_vars);
+	return true;
+}
+
+static const char *
+join_name(JoinType jointype)
+{
+	switch (jointype)
+	{
+		case JOIN_INNER:
+			return "INNER";
+		case JOIN_LEFT:
+			return "LEFT";
+		case JOIN_RIGHT:
+			return "RIGHT";
+		case JOIN_FULL:
+			return "FULL";
+		case JOIN_SEMI:
+			return "SEMI";
+		case JOIN_ANTI:
+			return "ANTI";
+		default:
+			elog(ERROR, "unsupported join type %d", (int) jointype);
+	}
+}
+
+/* One statement gets the fetch options of its first table that has any. */
+static void
+merge_options(RfRelInfo *info, RfRelInfo *outer, RfRelInfo *inner)
+{
+	info->server = outer->server;
+	info->opts = outer->opts;
+	info->opts.use_remote_estimate |= inner->opts.use_remote_estimate;
+	info->opts.async_capable |= inner->opts.async_capable;
+	info->opts.fetch.fetch_size = Max(outer->opts.fetch.fetch_size, inner->opts.fetch.fetch_size);
+	if (info->opts.fetch.receive_buffers < 0)
+		info->opts.fetch.receive_buffers = inner->opts.fetch.receive_buffers;
+	if (info->opts.fetch.receive_buffer_size < 0)
+		info->opts.fetch.receive_buffer_size = inner->opts.fetch.receive_buffer_size;
+	if (info->opts.fetch.inline_limit < 0)
+		info->opts.fetch.inline_limit = inner->opts.fetch.inline_limit;
+	info->user = outer->user ? outer->user : inner->user;
+}
+
+void
+rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+						RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
+{
+	RfRelInfo  *outer = (RfRelInfo *) outerrel->fdw_private;
+	RfRelInfo  *inner = (RfRelInfo *) innerrel->fdw_private;
+	RfRelInfo  *info;
+
+	/* One statement is enough, whichever pair of relations it was found with. */
+	if (joinrel->fdw_private != NULL)
+		return;
+
+	switch (jointype)
+	{
+		case JOIN_INNER:
+		case JOIN_LEFT:
+		case JOIN_RIGHT:
+		case JOIN_FULL:
+		case JOIN_SEMI:
+		case JOIN_ANTI:
+			break;
+		default:
+			return;
+	}
+	/* A side that is no single statement has no info. */
+	if (outer == NULL || inner == NULL)
+		return;
+	if (root->rowMarks != NIL || root->parse->commandType != CMD_SELECT ||
+		!bms_is_empty(joinrel->lateral_relids) || placeholder_in_between(root, joinrel))
+		return;
+
+	info = palloc0(sizeof(RfRelInfo));
+	info->outerrel = outerrel;
+	info->innerrel = innerrel;
+	info->jointype = jointype;
+	merge_options(info, outer, inner);
+	joinrel->fdw_private = info;
+	if (!join_can_be_sent(root, joinrel, outerrel, innerrel, extra->restrictlist))
+	{
+		joinrel->fdw_private = NULL;
+		return;
+	}
+
+	info->relation_name = psprintf("%s, %s", outer->relation_name, inner->relation_name);
+	info->description = psprintf("(%s) %s JOIN (%s)", outer->description,
+								 join_name(info->jointype), inner->description);
+	info->local_conds_sel = clauselist_selectivity(root, info->local_conds, 0, JOIN_INNER, NULL);
+	cost_qual_eval(&info->local_conds_cost, info->local_conds, root);
+	info->rel_total_cost = -1;
+
+	rf_estimate_rel(root, joinrel);
+	if (info->opts.use_remote_estimate)
+	{
+		joinrel->rows = info->rows;
+		joinrel->reltarget->width = info->width;
+	}
+	add_path(joinrel, (Path *)
+			 rf_create_foreign_join_path(root, joinrel, info->rows, info->startup_cost,
+										 info->total_cost, NIL, extra->restrictlist));
+	rf_add_sorted_paths(root, joinrel, extra->restrictlist);
+}

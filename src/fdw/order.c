@@ -1,0 +1,154 @@
+/*
+ * order.c
+ *		Sorting on the data node: which pathkeys it can serve, and paths that do.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_collation.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/tlist.h"
+
+#include "rdma_fdw/fdw.h"
+
+/*
+ * A pathkey names a class of equal expressions.  Of a base or join relation any member made of its
+ * columns will do, of an upper relation one that its SELECT computes.
+ */
+Expr *
+rf_pathkey_expr(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, Oid *sortop)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	EquivalenceClass *ec = pathkey->pk_eclass;
+	RelOptInfo *scanrel = info->scanrel ? info->scanrel : rel;
+	ListCell   *lc;
+
+	if (ec->ec_has_volatile)
+		return NULL;
+
+	foreach(lc, rf_ec_members(ec, scanrel->relids))
+	{
+		EquivalenceMember *em = (EquivalenceMember *) lfirst(lc);
+		Expr	   *expr = em->em_expr;
+
+		if (info->scanrel != NULL)
+		{
+			ListCell   *column;
+
+			/* sort expressions may come with a relabelling that the column does not have */
+			expr = NULL;
+			foreach(column, info->tlist)
+			{
+				Expr	   *bare = lfirst_node(TargetEntry, column)->expr;
+				Expr	   *wanted = em->em_expr;
+
+				if (em->em_is_const || em->em_is_child)
+					break;
+				while (!equal(bare, wanted) && IsA(wanted, RelabelType))
+					wanted = ((RelabelType *) wanted)->arg;
+				if (equal(bare, wanted))
+				{
+					expr = em->em_expr;
+					break;
+				}
+			}
+			if (expr == NULL)
+				continue;
+		}
+		else if (bms_is_empty(em->em_relids) || !bms_is_subset(em->em_relids, rel->relids) ||
+				 bms_overlap(em->em_relids, info->hidden_relids))
+			continue;
+
+		*sortop = rf_pathkey_operator(pathkey, em->em_datatype);
+		if (rf_is_shippable_sort(root, rel, expr, *sortop))
+			return expr;
+	}
+	return NULL;
+}
+
+bool
+rf_pathkeys_shippable(PlannerInfo *root, RelOptInfo *rel, List *pathkeys)
+{
+	ListCell   *lc;
+	Oid			sortop;
+
+	foreach(lc, pathkeys)
+	{
+		if (rf_pathkey_expr(root, rel, lfirst_node(PathKey, lc), &sortop) == NULL)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Would our own sort put the values into the same order?  A merge join compares what the data node
+ * sorted with what was sorted here, and wrong order means wrong rows.  The two nodes may have other
+ * default collations.
+ */
+static bool
+merges_safely(PathKey *pathkey)
+{
+	return pathkey->pk_eclass->ec_collation != DEFAULT_COLLATION_OID;
+}
+
+/* The orders that may be useful: the query's, and those of merge joins with other relations. */
+static List *
+useful_orders(PlannerInfo *root, RelOptInfo *rel)
+{
+	List	   *orders = NIL;
+	int			i = -1;
+
+	if (root->query_pathkeys != NIL && rf_pathkeys_shippable(root, rel, root->query_pathkeys))
+		orders = list_make1(root->query_pathkeys);
+
+	if (!rel->has_eclass_joins)
+		return orders;
+
+	/* of joins with relations that this one is not joined with on the data node anyway */
+	while ((i = bms_next_member(rel->eclass_indexes, i)) >= 0)
+	{
+		EquivalenceClass *ec = (EquivalenceClass *) list_nth(root->eq_classes, i);
+		List	   *pathkeys;
+		PathKey    *pathkey;
+
+		if (!eclass_useful_for_merging(root, ec, rel) || bms_is_subset(ec->ec_relids, rel->relids))
+			continue;
+		pathkey = make_canonical_pathkey(root, ec, linitial_oid(ec->ec_opfamilies),
+										 RF_SORT_ASCENDING, false);
+		if (!merges_safely(pathkey))
+			continue;
+		pathkeys = list_make1(pathkey);
+		if (root->query_pathkeys != NIL && linitial(root->query_pathkeys) == pathkey &&
+			orders != NIL)
+			continue;
+		if (rf_pathkeys_shippable(root, rel, pathkeys))
+			orders = lappend(orders, pathkeys);
+	}
+	return orders;
+}
+
+void
+rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, List *fdw_restrictinfo)
+{
+	ListCell   *lc;
+
+	foreach(lc, useful_orders(root, rel))
+	{
+		List	   *pathkeys = (List *) lfirst(lc);
+		RfEstimate	est;
+		ForeignPath *path;
+
+		rf_estimate(root, rel, NIL, pathkeys, false, 0, 0, &est);
+		if (IS_JOIN_REL(rel))
+			path = rf_create_foreign_join_path(root, rel, est.rows, est.startup_cost,
+											   est.total_cost, pathkeys, fdw_restrictinfo);
+		else
+			path = rf_create_foreignscan_path(root, rel, NULL, est.rows, est.startup_cost,
+											  est.total_cost, pathkeys, rel->lateral_relids,
+											  NULL, NIL);
+		add_path(rel, (Path *) path);
+	}
+}

@@ -114,9 +114,9 @@ SELECT * FROM src_as_text ORDER BY id LIMIT 3;
 CREATE FOREIGN TABLE src_modified (id int, c_numeric2 numeric(20,1), c_varchar varchar(60), c_time time(0), c_bpchar char(14), c_int2 int8, c_text varchar) SERVER types_n1 OPTIONS (table_name 'src');
 SELECT id, c_numeric2, c_varchar, c_time, c_bpchar || '|' AS c_bpchar, c_int2, c_text FROM src_modified ORDER BY id LIMIT 4;
 CREATE FOREIGN TABLE src_short (id int, c_varchar varchar(4)) SERVER types_n1 OPTIONS (table_name 'src');
-SELECT count(c_varchar) FROM src_short;
+SELECT count(c_varchar) FROM (SELECT c_varchar FROM src_short OFFSET 0) s;
 CREATE FOREIGN TABLE src_not_int (id int, c_text int) SERVER types_n1 OPTIONS (table_name 'src');
-SELECT count(c_text) FROM src_not_int;
+SELECT count(c_text) FROM (SELECT c_text FROM src_not_int OFFSET 0) s;
 CREATE FOREIGN TABLE src_domains (id int, u_posint posint, u_short shorttext, c_int4 posint) SERVER types_n1 OPTIONS (table_name 'src');
 SELECT count(u_posint), count(u_short) FROM src_domains;
 SELECT count(c_int4) FROM src_domains;	-- the domain here refuses what the base type there holds
@@ -167,7 +167,7 @@ CREATE SERVER types_n1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', 
 CREATE USER MAPPING FOR CURRENT_USER SERVER types_n1 OPTIONS (user 'postgres');
 CREATE FOREIGN TABLE src (id int, c_text text, c_json json, c_numeric numeric) SERVER types_n1 OPTIONS (schema_name 'ty');
 SELECT c_json FROM src WHERE c_json IS NOT NULL ORDER BY id LIMIT 4;
-SELECT count(c_text) FROM src;
+SELECT count(c_text) FROM (SELECT c_text FROM src OFFSET 0) s;
 SELECT count(c_numeric) FROM src;
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;

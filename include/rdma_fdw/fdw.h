@@ -261,6 +261,12 @@ extern bool rf_is_shippable_sort(PlannerInfo *root, RelOptInfo *rel, Expr *expr,
 extern bool rf_is_local_value(Node *node);
 
 /*
+ * Is this a relabelling or a constant that says COLLATE "C" or "POSIX"?  Those two collations are
+ * the same everywhere.
+ */
+extern bool rf_is_explicit_collation(Node *node);
+
+/*
  * ForeignPath.fdw_private holds integers: what the path's remote query has beyond its relation's.
  * Its order is in path.pathkeys.
  */

@@ -201,11 +201,23 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 	est->total_cost = est->startup_cost + run_cost;
 }
 
+/* tlist has the columns of a child of a partitioned table as its own; later stages may lack some. */
 static double
 group_count(PlannerInfo *root, List *clauses, List *tlist, double rows)
 {
-	return clauses == NIL ? 1 :
-		estimate_num_groups(root, get_sortgrouplist_exprs(clauses, tlist), rows, NULL, NULL);
+	List	   *exprs = NIL;
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		Index		ref = lfirst_node(SortGroupClause, lc)->tleSortGroupRef;
+		TargetEntry *tle = rf_sortgroupref_tle(ref, tlist);
+
+		if (tle == NULL)
+			tle = get_sortgroupref_tle(ref, root->processed_tlist);
+		exprs = lappend(exprs, tle->expr);
+	}
+	return exprs == NIL ? 1 : estimate_num_groups(root, exprs, rows, NULL, NULL);
 }
 
 static Cost
@@ -362,6 +374,13 @@ rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys
 		}
 	}
 	add_transfer(info, est);
+
+	/*
+	 * A limit here costs as much by the book, but a row that is not asked for has often crossed
+	 * already: the data node fills a batch before it sends it.  So it wins where they tie.
+	 */
+	if (limit)
+		est->total_cost -= cpu_operator_cost;
 }
 
 void

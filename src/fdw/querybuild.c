@@ -28,7 +28,6 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
-#include "parser/parse_agg.h"
 #include "utils/builtins.h"
 #include "utils/float.h"
 #include "utils/guc.h"
@@ -182,6 +181,22 @@ rewrite_mutator(Node *node, BuildContext *cxt)
 		return (Node *) param;
 	}
 
+	/* The planner makes COLLATE a relabelling, or part of a constant, which print without it. */
+	if ((IsA(node, RelabelType) || IsA(node, Const)) && rf_is_explicit_collation(node))
+	{
+		CollateExpr *collate = makeNode(CollateExpr);
+		Node	   *arg = copyObject(node);
+
+		exprSetCollation(arg, get_typcollation(exprType(node)));
+		/* often the collation is all that the relabelling changes */
+		if (IsA(node, RelabelType) && exprType((Node *) ((RelabelType *) node)->arg) == exprType(node))
+			arg = (Node *) ((RelabelType *) node)->arg;
+		collate->arg = (Expr *) rewrite_mutator(arg, cxt);
+		collate->collOid = exprCollation(node);
+		collate->location = -1;
+		return (Node *) collate;
+	}
+
 	return expression_tree_mutator(node, rewrite_mutator, cxt);
 }
 
@@ -261,9 +276,8 @@ print_windowed(Node *expr, BuildContext *cxt)
 	char	   *text;
 	ListCell   *lc;
 
-	/* a column without a name of its own is printed without one, if that is what it is called */
 	query->commandType = CMD_SELECT;
-	query->targetList = list_make1(makeTargetEntry((Expr *) expr, 1, "?column?", false));
+	query->targetList = list_make1(makeTargetEntry((Expr *) expr, 1, NULL, false));
 	foreach(lc, cxt->root->parse->windowClause)
 	{
 		WindowClause *window = copyObject(lfirst_node(WindowClause, lc));
@@ -520,14 +534,24 @@ append_columns(StringInfo buf, Relation rel, Bitmapset *attrs_used, List **retri
 	}
 }
 
-/* The position of a grouped or sorted column in the SELECT list. */
-static int
-column_position(Index sortgroupref, List *tlist)
+/*
+ * A column to group by is named by its position in the SELECT list: then it need not be repeated,
+ * and a constant can be one.  Above the grouping it may have gone from the list.
+ */
+static void
+append_group_column(StringInfo buf, BuildContext *cxt, List *tlist, Index sortgroupref)
 {
-	return get_sortgroupref_tle(sortgroupref, tlist)->resno;
+	TargetEntry *tle = rf_sortgroupref_tle(sortgroupref, tlist);
+
+	if (tle != NULL)
+		appendStringInfo(buf, "%d", tle->resno);
+	else
+	{
+		tle = get_sortgroupref_tle(sortgroupref, cxt->root->processed_tlist);
+		appendStringInfoString(buf, print_expression((Node *) tle->expr, cxt));
+	}
 }
 
-/* Columns are named by position: an expression need not be repeated, and a constant can be one. */
 static void
 append_group_by(StringInfo buf, BuildContext *cxt, List *tlist)
 {
@@ -536,17 +560,20 @@ append_group_by(StringInfo buf, BuildContext *cxt, List *tlist)
 
 	if (parse->groupingSets != NIL)
 	{
-		List	   *sets = expand_grouping_sets(parse->groupingSets, parse->groupDistinct, -1);
-
+		/* the planner has made a plain list of sets of what was written */
 		appendStringInfoString(buf, " GROUP BY GROUPING SETS (");
-		foreach(lc, sets)
+		foreach(lc, parse->groupingSets)
 		{
+			List	   *set = (List *) lfirst(lc);
 			ListCell   *ref;
 
-			appendStringInfoString(buf, lc == list_head(sets) ? "(" : ", (");
-			foreach(ref, (List *) lfirst(lc))
-				appendStringInfo(buf, "%s%d", ref == list_head((List *) lfirst(lc)) ? "" : ", ",
-								 column_position(lfirst_int(ref), tlist));
+			appendStringInfoString(buf, lc == list_head(parse->groupingSets) ? "(" : ", (");
+			foreach(ref, set)
+			{
+				if (ref != list_head(set))
+					appendStringInfoString(buf, ", ");
+				append_group_column(buf, cxt, tlist, lfirst_int(ref));
+			}
 			appendStringInfoChar(buf, ')');
 		}
 		appendStringInfoChar(buf, ')');
@@ -558,8 +585,8 @@ append_group_by(StringInfo buf, BuildContext *cxt, List *tlist)
 	{
 		SortGroupClause *group = lfirst_node(SortGroupClause, lc);
 
-		appendStringInfo(buf, "%s%d", lc == list_head(parse->groupClause) ? " GROUP BY " : ", ",
-						 column_position(group->tleSortGroupRef, tlist));
+		appendStringInfoString(buf, lc == list_head(parse->groupClause) ? " GROUP BY " : ", ");
+		append_group_column(buf, cxt, tlist, group->tleSortGroupRef);
 	}
 	if (parse->groupClause == NIL && !parse->hasAggs)
 		appendStringInfoString(buf, " GROUP BY ()");

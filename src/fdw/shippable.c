@@ -373,6 +373,8 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 		case T_Const:
 			*result = visitor_collation(((Const *) node)->constcollid,
 										((Const *) node)->consttype);
+			if (rf_is_explicit_collation(node))
+				result->origin = ORIGIN_COLUMN;
 			break;
 
 		case T_Param:
@@ -447,20 +449,8 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 				if (!walk((Node *) relabel->arg, cxt, &inner))
 					return false;
 				*result = derived_collation(relabel->resultcollid, &inner);
-				break;
-			}
-
-		case T_CollateExpr:
-			{
-				CollateExpr *collate = (CollateExpr *) node;
-
-				if (!walk((Node *) collate->arg, cxt, &inner))
-					return false;
-				result->collation = collate->collOid;
-				result->origin = collate->collOid == C_COLLATION_OID ||
-					collate->collOid == POSIX_COLLATION_OID ||
-					(inner.origin == ORIGIN_COLUMN && inner.collation == collate->collOid) ?
-					ORIGIN_COLUMN : ORIGIN_ELSEWHERE;
+				if (rf_is_explicit_collation(node))
+					result->origin = ORIGIN_COLUMN;
 				break;
 			}
 
@@ -720,6 +710,19 @@ walk_window(WindowFunc *func, WalkContext *cxt, CollationState *inner)
 		 is_shippable_function(window->startInRangeFunc, cxt->info)) &&
 		(!OidIsValid(window->endInRangeFunc) ||
 		 is_shippable_function(window->endInRangeFunc, cxt->info));
+}
+
+bool
+rf_is_explicit_collation(Node *node)
+{
+	Oid			collation = exprCollation(node);
+
+	if ((collation != C_COLLATION_OID && collation != POSIX_COLLATION_OID) ||
+		collation == get_typcollation(exprType(node)))
+		return false;
+	return IsA(node, Const) ||
+		(IsA(node, RelabelType) &&
+		 exprCollation((Node *) ((RelabelType *) node)->arg) != collation);
 }
 
 static bool

@@ -200,6 +200,7 @@ static bool
 make_distinct(PlannerInfo *root, RelOptInfo *rel, PathTarget *target)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	int			i = 0;
 	ListCell   *lc;
 
 	if (root->parse->hasDistinctOn)
@@ -208,6 +209,7 @@ make_distinct(PlannerInfo *root, RelOptInfo *rel, PathTarget *target)
 	foreach(lc, target->exprs)
 	{
 		Expr	   *expr = (Expr *) lfirst(lc);
+		Index		ref = get_pathtarget_sortgroupref(target, i++);
 
 		/* a value that is the same in all rows makes no difference, unless it is none of that kind */
 		if (!has_columns((Node *) expr))
@@ -216,11 +218,29 @@ make_distinct(PlannerInfo *root, RelOptInfo *rel, PathTarget *target)
 				return false;
 			continue;
 		}
-		if (!rf_is_shippable_expr(root, rel, expr))
+		/* nor may there be others, such as what was grouped or ordered by below */
+		if (ref == 0 || get_sortgroupref_clause_noerr(ref, root->parse->distinctClause) == NULL ||
+			!rf_is_shippable_expr(root, rel, expr))
 			return false;
 		add_column(info, expr, 0);
 	}
 	return info->tlist != NIL;
+}
+
+/* Above a grouping its columns may have to be named by expression, which a constant cannot be. */
+static bool
+groups_by_constant(PlannerInfo *root)
+{
+	ListCell   *lc;
+
+	foreach(lc, root->parse->groupClause)
+	{
+		Index		ref = lfirst_node(SortGroupClause, lc)->tleSortGroupRef;
+
+		if (IsA(get_sortgroupref_tle(ref, root->processed_tlist)->expr, Const))
+			return true;
+	}
+	return false;
 }
 
 /* One of the three above: a new relation over input_rel. */
@@ -235,7 +255,8 @@ add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 	bool		ok;
 
 	if (output_rel->fdw_private != NULL || input->local_conds != NIL ||
-		(stage == UPPERREL_GROUP_AGG && input->scanrel != NULL))
+		(stage == UPPERREL_GROUP_AGG && input->scanrel != NULL) ||
+		(input->grouped && groups_by_constant(root)))
 		return;
 
 	info = upper_info(input_rel);

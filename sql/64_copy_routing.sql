@@ -108,7 +108,7 @@ UPDATE p SET k = 5, t = 'moved' WHERE k = 200004 AND t = 'cte' RETURNING tableoi
 UPDATE p SET k = 200005, t = 'moved' WHERE k = 200001 AND t = 'three';
 UPDATE p SET k = 200006 WHERE k = 4 AND t = 'cte';
 UPDATE p2 SET k = 6 WHERE k = 100003;
-SELECT tableoid::regclass, * FROM p WHERE t = 'moved' OR k IN (4, 200006) AND t = 'cte' ORDER BY k;
+SELECT tableoid::regclass, * FROM p WHERE t = 'moved' OR k IN (4, 200006) AND t = 'cte' ORDER BY k + 0;
 -- with two sources in one transaction
 BEGIN;
 INSERT INTO p SELECT k + 1, 'again' FROM p WHERE k < 100 OR k > 199900;

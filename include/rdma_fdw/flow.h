@@ -87,8 +87,19 @@ typedef enum RfFlowWaiting
 	RF_WAIT_NONE = 0,
 	RF_WAIT_ANY,				/* whatever comes: a buffer, a state */
 	RF_WAIT_SLOTS,				/* producer: half of its slots (at least one), so that it runs for a while once woken */
-	RF_WAIT_ACK					/* producer: everything it handed over is released by the reader */
+	RF_WAIT_ACK,				/* producer: everything it handed over is released by the reader */
+	RF_WAIT_OPEN,				/* producer: the engines have opened it, or have not */
+	RF_WAIT_CREDIT,				/* producer: the reader has a free buffer, and a slot is free */
+	RF_WAIT_LANDED				/* producer: everything it handed over has landed in the reader's buffers */
 } RfFlowWaiting;
+
+/* RfFlow.stop */
+typedef enum RfStopReason
+{
+	RF_STOP_NONE = 0,
+	RF_STOP_CLEAN,				/* the reader wants no more: a LIMIT, an early end above it */
+	RF_STOP_FAILED				/* the reader failed; its own session says why */
+} RfStopReason;
 
 typedef struct RfFlowStats		/* written by the party named; read by anybody, relaxed */
 {
@@ -133,7 +144,8 @@ typedef struct RfFlow
 
 	/* Backend's words. `handed`: producer: slots submitted so far; consumer: receive buffers released so far. */
 	_Alignas(RF_CACHE_LINE) _Atomic uint64_t handed;
-	_Atomic uint32_t stop;		/* consumer backend: wants no more. producer: the lane sets it on STOP */
+	_Atomic uint32_t stop;		/* RfStopReason. consumer backend: wants no more. producer: the lane sets it on STOP */
+	_Atomic uint32_t leaving;	/* consumer backend: reads what was sent and wants to be sent an end then. producer: the lane sets it */
 	_Atomic uint32_t abandoned; /* producer backend: closing without an acknowledged end: END says FAILED or STOPPED */
 	_Atomic uint32_t weight;	/* 1..RF_MAX_WEIGHT, 0 stands for the default. Reader: its setting. Sender: the reader's, or what
 								 * rdma.set_flow_weight stored since; the lane reads it each turn */
@@ -409,6 +421,9 @@ extern void rf_flow_address(RfFlowHandle *flow, uint32_t *index, uint64_t *key);
 /* Never blocks. Checks every word of the slot header; ERROR for a failed flow or a bad header. */
 extern RfFlowPoll rf_flow_poll(RfFlowHandle *flow, RfBuffer *buffer);
 extern void rf_flow_release(RfFlowHandle *flow, const RfBuffer *buffer);	/* in order of arrival */
+
+/* Ask the producer to end its stream after the batch it sends now; nothing is discarded. It hears of it once it has sent something. */
+extern void rf_flow_withdraw(RfFlowHandle *flow);
 extern void rf_flow_totals(RfFlowHandle *flow, uint64_t *rows, uint64_t *bytes);
 extern bool rf_flow_is_open(RfFlowHandle *flow);	/* a producer has opened it */
 
@@ -427,6 +442,39 @@ extern void rf_flow_submit(RfFlowHandle *flow, const RfBuffer *buffer, uint32_t 
 
 /* End of stream: send the counts and wait until the reader acknowledged them; false: STOP came instead. */
 extern bool rf_flow_finish(RfFlowHandle *flow);
+
+/*
+ * The same in steps that never wait, for a producer of several flows (group.h). rf_flow_open_begin is followed by rf_flow_opened until that is true;
+ * rf_flow_finish_begin needs what rf_flow_try_acquire gives, and is followed by rf_flow_finished until that is not RF_ACQUIRE_FULL.
+ * All but the first raise what made the flow fail.
+ */
+typedef enum RfAcquire
+{
+	RF_ACQUIRED,				/* *buffer is filled in; rf_flow_finished: acknowledged */
+	RF_ACQUIRE_FULL,			/* not now */
+	RF_ACQUIRE_STOPPED			/* the reader sent STOP; rf_flow_stop_reason() */
+} RfAcquire;
+
+extern RfFlowHandle *rf_flow_open_begin(int peer, uint32_t consumer_flow, uint64_t key);
+extern bool rf_flow_opened(RfFlowHandle *flow);
+extern RfAcquire rf_flow_try_acquire(RfFlowHandle *flow, RfBuffer *buffer);
+extern void rf_flow_finish_begin(RfFlowHandle *flow);
+extern RfAcquire rf_flow_finished(RfFlowHandle *flow);
+extern bool rf_flow_landed(RfFlowHandle *flow); /* all that was submitted lies in the reader's buffers */
+extern uint32_t rf_flow_credit(RfFlowHandle *flow); /* receive buffers that nothing was submitted for yet */
+extern RfStopReason rf_flow_stop_reason(RfFlowHandle *flow);
+
+/*
+ * Sleep until one of several flows has what its entry waits for, `socket` is readable, or timeout_ms passed; as rf_flow_wait otherwise. A producer's flow
+ * must be beyond CLAIMED.
+ */
+typedef struct RfFlowSleep
+{
+	RfFlowHandle *flow;
+	RfFlowWaiting waiting;
+} RfFlowSleep;
+
+extern int	rf_flow_wait_any(const RfFlowSleep *sleeps, int count, int socket, long timeout_ms);
 
 /*
  * Either side, any state, also at abort (never throws): consumer sends STOP if the stream has not ended. Frees the handle; does nothing when

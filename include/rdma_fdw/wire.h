@@ -268,6 +268,33 @@ typedef struct RfStoreReply
 	uint64_t	inserted;		/* rows that the INSERT counted: triggers and ON CONFLICT may drop some */
 } RfStoreReply;
 
+/*
+ * Description of a group of flows (group.h): RfGroupHeader, then an RfNodeId for every producer and every consumer, then the addresses: for every
+ * consumer, for every producer, the entry that the producer opens; RF_GROUP_REPLICATE: then for every consumer but the first the entry at that consumer
+ * that takes the order, and then for each of them the entry at the first consumer that takes its arrivals.
+ */
+#define RF_GROUP_MAGIC		0x50524752u	/* "RGRP" */
+
+typedef struct RfGroupHeader
+{
+	uint32_t	magic;
+	uint16_t	version;		/* RF_WIRE_VERSION */
+	uint16_t	kind;			/* RfGroupKind */
+	uint32_t	length;			/* of the whole description */
+	uint16_t	producers;
+	uint16_t	consumers;
+	uint8_t		id[16];			/* random */
+	uint32_t	slot_count;		/* of every pair */
+	uint32_t	slot_size;
+} RfGroupHeader;
+
+typedef struct RfGroupAddress
+{
+	uint32_t	flow;			/* index in the flow table of the reading end's node */
+	uint32_t	known;			/* 0: that member does not listen yet, the rest is 0 */
+	uint64_t	key;
+} RfGroupAddress;
+
 /* ---------- 3. slots and batches ---------- */
 
 /*
@@ -275,7 +302,8 @@ typedef struct RfStoreReply
  *   DATA    value = low bits of the number of slots written so far, this one included; the k-th slot lies in receive buffer k mod r
  *   CREDIT  value = low bits of the number of receive buffers released so far
  *   PROBE   the producer has waited for credit: answer with CREDIT
- *   STOP    the reader wants no more; the producer discards and ends. Sent after something came from the producer, never earlier
+ *   STOP    value = RF_STOP_IMM_*. The reader wants no more; the producer discards and ends. Or (LEAVE) it wants no new batch; the producer ends its
+ *           stream with the next whole one. Sent after something came from the producer, never earlier
  *   END     the sender of it will send nothing more for this flow and no write of its own is in flight; each side sends it once;
  *           value = RF_END_*
  */
@@ -297,6 +325,10 @@ typedef enum RfImmKind
 #define RF_MIN_SLOT_SIZE	4096
 #define RF_MAX_SLOT_SIZE	(4 * 1024 * 1024)
 #define RF_MAX_INLINE		(64 * 1024 * 1024)	/* RfStreamRequest.inline_limit */
+
+#define RF_STOP_IMM_CLEAN	0			/* it has what it needs */
+#define RF_STOP_IMM_FAILED	1			/* it failed; libpq says why */
+#define RF_STOP_IMM_LEAVE	2			/* it reads what was sent, discard nothing */
 
 #define RF_END_CLEAN		0			/* after end-of-stream was acknowledged */
 #define RF_END_STOPPED		1			/* after STOP */
@@ -357,5 +389,24 @@ typedef struct RfBatchColumn
 	uint32_t	nulls_offset;	/* 0: no NULL in this batch */
 	uint32_t	data_offset;	/* 8-aligned */
 } RfBatchColumn;
+
+/*
+ * What the consumers of a replicating group tell each other, each message in one slot. ARRIVALS goes to the first consumer: for every producer twice the
+ * number of slots that have arrived here, plus 1 when its stream has ended. ORDER comes from it: the producers of the next `count` slots.
+ */
+#define RF_ORDER_ARRIVALS	1
+#define RF_ORDER_LOG		2
+
+#define RF_ORDER_DRAINS		0x1			/* ARRIVALS: this consumer wants no more */
+#define RF_ORDER_COMPLETE	0x1			/* LOG: nothing follows, all streams have ended */
+#define RF_ORDER_STOPPED	0x2			/* LOG: nothing follows, no consumer wants more */
+
+typedef struct RfOrderHeader	/* ARRIVALS: followed by uint64_t[producers]; LOG: by uint16_t[count] */
+{
+	uint16_t	kind;
+	uint16_t	flags;
+	uint32_t	count;			/* of what follows */
+	uint64_t	first;			/* LOG: number of slots ordered before */
+} RfOrderHeader;
 
 #endif

@@ -55,6 +55,7 @@ typedef struct LaneFlow
 	bool		producer;
 	bool		starving;		/* in the probe list: all credit is used */
 	bool		stop_sent;
+	bool		leave_sent;
 	bool		end_sent;
 	bool		end_done;		/* our END's own completion came */
 	bool		end_received;

@@ -326,6 +326,16 @@ serve_consumer(RfLaneThread *lane, uint32_t index)
 		lane_count(&flow->stats.credits_sent, 1);
 	}
 
+	/* The same holds for a reader that leaves: see below. */
+	if (atomic_load(&flow->leaving) != 0 && !closing && local->moved > 0 && !local->end_received &&
+		!local->leave_sent)
+	{
+		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_STOP, 0, 0);
+		if (wr == NULL)
+			return;
+		wr->imm = RF_IMM(RF_IMM_STOP, local->remote_flow, RF_STOP_IMM_LEAVE);
+		local->leave_sent = true;
+	}
 	if (!closing)
 		return;
 
@@ -339,7 +349,8 @@ serve_consumer(RfLaneThread *lane, uint32_t index)
 		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_STOP, 0, 0, 0);
 		if (wr == NULL)
 			return;
-		wr->imm = RF_IMM(RF_IMM_STOP, local->remote_flow, 0);
+		wr->imm = RF_IMM(RF_IMM_STOP, local->remote_flow,
+						 atomic_load(&flow->stop) == RF_STOP_FAILED ? RF_STOP_IMM_FAILED : RF_STOP_IMM_CLEAN);
 		local->stop_sent = true;
 	}
 	if (local->end_received)
@@ -402,6 +413,8 @@ data_arrived(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t value, 
 		local->moved = arrived;
 		atomic_store(&flow->completed, arrived);
 		wake(lane, flow);
+		if (atomic_load(&flow->leaving) != 0 && !local->leave_sent)
+			rf_lane_flow_serve(lane, (uint32_t) (local - lane->local));
 	}
 	else
 	{
@@ -479,9 +492,12 @@ rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *er
 			return true;
 
 		case RF_IMM_STOP:
-			if (!local->producer || local->end_received)
+			if (!local->producer || local->end_received || value > RF_STOP_IMM_LEAVE)
 				break;
-			atomic_store(&flow->stop, 1);
+			if (value == RF_STOP_IMM_LEAVE)
+				atomic_store(&flow->leaving, 1);
+			else
+				atomic_store(&flow->stop, value == RF_STOP_IMM_FAILED ? RF_STOP_FAILED : RF_STOP_CLEAN);
 			wake_producer(lane, local, flow);
 			rf_lane_flow_serve(lane, index);
 			return true;

@@ -48,6 +48,7 @@ static uint32 next_entry = 0;	/* where the next search begins */
 static uint32 wait_open = 0;
 static uint32 wait_send = 0;
 static uint32 wait_receive = 0;
+static uint32 wait_group = 0;
 
 static uint32
 named_wait_event(uint32 *event, const char *name)
@@ -82,6 +83,8 @@ ring(RfFlowHandle *handle)
 
 /* ---------- handles and their end ---------- */
 
+static void close_handle(RfFlowHandle *handle, bool failed);
+
 static void
 release_handles(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *argument)
 {
@@ -94,7 +97,7 @@ release_handles(ResourceReleasePhase phase, bool is_commit, bool is_top_level, v
 		RfFlowHandle *handle = dlist_container(RfFlowHandle, node, iter.cur);
 
 		if (handle->owner == CurrentResourceOwner)
-			rf_flow_close(handle);
+			close_handle(handle, !is_commit);
 	}
 }
 
@@ -104,7 +107,7 @@ close_all_handles(int code, Datum argument)
 	dlist_mutable_iter iter;
 
 	dlist_foreach_modify(iter, &handles)
-		rf_flow_close(dlist_container(RfFlowHandle, node, iter.cur));
+		close_handle(dlist_container(RfFlowHandle, node, iter.cur), true);
 }
 
 /* Take a free entry. It is CLAIMED and in the list of handles, so any ERROR from here on gives it back. */
@@ -189,13 +192,17 @@ is_handle(const RfFlowHandle *handle)
 void
 rf_flow_close(RfFlowHandle *handle)
 {
-	RfFlow	   *flow;
+	if (is_handle(handle))
+		close_handle(handle, false);
+}
+
+/* `failed`: its owner did not come to its end, so a producer must not take the reader's STOP for a wish. */
+static void
+close_handle(RfFlowHandle *handle, bool failed)
+{
+	RfFlow	   *flow = handle->flow;
 	RfFlowState state;
 	uint32		lane;
-
-	if (!is_handle(handle))
-		return;
-	flow = handle->flow;
 
 	/*
 	 * Before the change of state: the lane reads them after it. An END that was seen but not released is not acknowledged, and never
@@ -203,7 +210,7 @@ rf_flow_close(RfFlowHandle *handle)
 	 */
 	if (flow->role == RF_FLOW_CONSUMER &&
 		(!handle->cursor.ended || handle->cursor.released != handle->cursor.next))
-		atomic_store(&flow->stop, 1);
+		atomic_store(&flow->stop, failed ? RF_STOP_FAILED : RF_STOP_CLEAN);
 	if (flow->role == RF_FLOW_PRODUCER && !handle->acked)
 		atomic_store(&flow->abandoned, 1);
 	atomic_store(&flow->waiting, RF_WAIT_NONE);
@@ -293,10 +300,7 @@ sleep_for(RfFlowHandle *handle, RfFlowWaiting waiting, uint32 wait_event)
 	bool		ready;
 	int			events = 0;
 
-	if (waiting == RF_WAIT_ANY)
-		ready = atomic_load(&flow->state) != RF_FLOW_OPENING;
-	else
-		ready = rf_slots_ready(flow, &handle->cursor, waiting);
+	ready = rf_slots_ready(flow, &handle->cursor, waiting);
 	if (!ready)
 	{
 		events = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
@@ -384,6 +388,14 @@ rf_flow_release(RfFlowHandle *handle, const RfBuffer *buffer)
 }
 
 void
+rf_flow_withdraw(RfFlowHandle *handle)
+{
+	atomic_store(&handle->flow->leaving, 1);
+	if (atomic_load(&handle->flow->state) == RF_FLOW_OPEN)
+		ring(handle);
+}
+
+void
 rf_flow_totals(RfFlowHandle *handle, uint64_t *rows, uint64_t *bytes)
 {
 	*rows = handle->cursor.rows;
@@ -455,44 +467,61 @@ rf_flow_wait(RfFlowHandle *handle, int socket, long timeout_ms)
 /* ---------- producer ---------- */
 
 RfFlowHandle *
-rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key)
+rf_flow_open_begin(int peer, uint32_t consumer_flow, uint64_t key)
 {
 	RfFlowHandle *handle = claim(peer, RF_FLOW_PRODUCER);
-	uint32		wait_event = named_wait_event(&wait_open, "RdmaFlowOpen");
 
 	handle->flow->key = key;
 	handle->flow->remote_flow = consumer_flow;
 	atomic_store(&handle->flow->state, RF_FLOW_OPENING);
 	rf_engine_wake_main();
-	while (atomic_load(&handle->flow->state) == RF_FLOW_OPENING)
-		sleep_for(handle, RF_WAIT_ANY, wait_event);
-	raise_if_failed(handle);
 	return handle;
+}
+
+bool
+rf_flow_opened(RfFlowHandle *handle)
+{
+	raise_if_failed(handle);
+	return atomic_load(&handle->flow->state) != RF_FLOW_OPENING;
+}
+
+RfFlowHandle *
+rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key)
+{
+	RfFlowHandle *handle = rf_flow_open_begin(peer, consumer_flow, key);
+
+	while (!rf_flow_opened(handle))
+		sleep_for(handle, RF_WAIT_OPEN, named_wait_event(&wait_open, "RdmaFlowOpen"));
+	return handle;
+}
+
+RfAcquire
+rf_flow_try_acquire(RfFlowHandle *handle, RfBuffer *buffer)
+{
+	RfFlow	   *flow = handle->flow;
+	uint8_t    *slot;
+
+	raise_if_failed(handle);
+	if (atomic_load(&flow->stop) != RF_STOP_NONE)
+		return RF_ACQUIRE_STOPPED;
+	slot = rf_slot_fill(flow, &handle->cursor);
+	if (slot == NULL)
+		return RF_ACQUIRE_FULL;
+	buffer->data = slot + sizeof(RfSlotHeader);
+	buffer->length = flow->slot_size - (uint32) sizeof(RfSlotHeader);
+	buffer->flags = 0;
+	buffer->sequence = handle->cursor.next;
+	return RF_ACQUIRED;
 }
 
 bool
 rf_flow_acquire(RfFlowHandle *handle, RfBuffer *buffer)
 {
-	RfFlow	   *flow = handle->flow;
+	RfAcquire	result;
 
-	for (;;)
-	{
-		uint8_t    *slot;
-
-		raise_if_failed(handle);
-		if (atomic_load(&flow->stop) != 0)
-			return false;
-		slot = rf_slot_fill(flow, &handle->cursor);
-		if (slot != NULL)
-		{
-			buffer->data = slot + sizeof(RfSlotHeader);
-			buffer->length = flow->slot_size - (uint32) sizeof(RfSlotHeader);
-			buffer->flags = 0;
-			buffer->sequence = handle->cursor.next;
-			return true;
-		}
+	while ((result = rf_flow_try_acquire(handle, buffer)) == RF_ACQUIRE_FULL)
 		sleep_for(handle, RF_WAIT_SLOTS, named_wait_event(&wait_send, "RdmaFlowSend"));
-	}
+	return result == RF_ACQUIRED;
 }
 
 void
@@ -510,23 +539,102 @@ rf_flow_submit(RfFlowHandle *handle, const RfBuffer *buffer, uint32_t length, ui
 	count(&flow->stats.rows, rows);
 }
 
+void
+rf_flow_finish_begin(RfFlowHandle *handle)
+{
+	if (rf_slot_submit(handle->flow, &handle->cursor, 0, RF_SLOT_END, 0))
+		ring(handle);
+}
+
+RfAcquire
+rf_flow_finished(RfFlowHandle *handle)
+{
+	if (rf_slot_acked(handle->flow))
+	{
+		handle->acked = true;
+		return RF_ACQUIRED;
+	}
+	raise_if_failed(handle);
+	return atomic_load(&handle->flow->stop) != RF_STOP_NONE ? RF_ACQUIRE_STOPPED : RF_ACQUIRE_FULL;
+}
+
 bool
 rf_flow_finish(RfFlowHandle *handle)
 {
-	RfFlow	   *flow = handle->flow;
 	RfBuffer	buffer;
+	RfAcquire	result;
 
 	if (!rf_flow_acquire(handle, &buffer))
 		return false;
-	if (rf_slot_submit(flow, &handle->cursor, 0, RF_SLOT_END, 0))
-		ring(handle);
-	while (!rf_slot_acked(flow))
-	{
-		raise_if_failed(handle);
-		if (atomic_load(&flow->stop) != 0)
-			return false;
+	rf_flow_finish_begin(handle);
+	while ((result = rf_flow_finished(handle)) == RF_ACQUIRE_FULL)
 		sleep_for(handle, RF_WAIT_ACK, named_wait_event(&wait_send, "RdmaFlowSend"));
+	return result == RF_ACQUIRED;
+}
+
+bool
+rf_flow_landed(RfFlowHandle *handle)
+{
+	raise_if_failed(handle);
+	return atomic_load(&handle->flow->completed) == handle->cursor.next;
+}
+
+uint32_t
+rf_flow_credit(RfFlowHandle *handle)
+{
+	uint64		limit = atomic_load(&handle->flow->credit) + handle->flow->slot_count;
+
+	return limit > handle->cursor.next ? (uint32_t) (limit - handle->cursor.next) : 0;
+}
+
+RfStopReason
+rf_flow_stop_reason(RfFlowHandle *handle)
+{
+	return atomic_load(&handle->flow->stop);
+}
+
+/* ---------- several flows ---------- */
+
+int
+rf_flow_wait_any(const RfFlowSleep *sleeps, int sleep_count, int socket, long timeout_ms)
+{
+	uint32		wait_event = named_wait_event(&wait_group, "RdmaFlowGroup");
+	bool		capped = timeout_ms < 0 || timeout_ms > ENGINE_CHECK_MS;
+	long		timeout = capped ? ENGINE_CHECK_MS : timeout_ms;
+	int			events = WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH;
+	int64		since = wall_clock_us();
+	bool		ready = false;
+
+	/* First all are announced, then all are looked at: what comes in between sets the latch. */
+	for (int i = 0; i < sleep_count; i++)
+		atomic_store(&sleeps[i].flow->flow->waiting, sleeps[i].waiting);
+	for (int i = 0; i < sleep_count && !ready; i++)
+		ready = rf_slots_ready(sleeps[i].flow->flow, &sleeps[i].flow->cursor, sleeps[i].waiting);
+
+	if (ready)
+		events = WL_LATCH_SET;
+	else
+	{
+		if (socket == PGINVALID_SOCKET)
+			events = WaitLatch(MyLatch, events, timeout, wait_event);
+		else
+			events = WaitLatchOrSocket(MyLatch, events | WL_SOCKET_READABLE, socket, timeout, wait_event);
+		if (events & WL_LATCH_SET)
+			ResetLatch(MyLatch);
 	}
-	handle->acked = true;
-	return true;
+
+	for (int i = 0; i < sleep_count; i++)
+	{
+		end_sleep(sleeps[i].flow, since);
+		sleeps[i].flow->cursor.remote_end_noticed = atomic_load(&sleeps[i].flow->flow->remote_end) != 0;
+	}
+	CHECK_FOR_INTERRUPTS();
+	if (events & WL_TIMEOUT)
+	{
+		for (int i = 0; i < sleep_count; i++)
+			raise_if_engine_gone(sleeps[i].flow);
+		if (capped)
+			events &= ~WL_TIMEOUT;	/* ours, not the caller's */
+	}
+	return events;
 }

@@ -29,7 +29,8 @@ rf_slots_reset(RfFlow *flow)
 		atomic_store_explicit(counters[i], 0, memory_order_relaxed);
 	for (int i = 0; i < RF_MAX_SLOTS; i++)
 		atomic_store_explicit(&flow->status[i], RF_SLOT_FREE, memory_order_relaxed);
-	atomic_store_explicit(&flow->stop, 0, memory_order_relaxed);
+	atomic_store_explicit(&flow->stop, RF_STOP_NONE, memory_order_relaxed);
+	atomic_store_explicit(&flow->leaving, 0, memory_order_relaxed);
 	atomic_store_explicit(&flow->abandoned, 0, memory_order_relaxed);
 	atomic_store_explicit(&flow->remote_end, 0, memory_order_relaxed);
 	atomic_store_explicit(&flow->waiting, RF_WAIT_NONE, memory_order_relaxed);
@@ -202,7 +203,7 @@ rf_slots_ready(RfFlow *flow, const RfSlotCursor *cursor, RfFlowWaiting waiting)
 	uint32_t	state = atomic_load(&flow->state);
 
 	if (state != RF_FLOW_OPEN)
-		return state == RF_FLOW_FAILED;
+		return state == RF_FLOW_FAILED || (waiting == RF_WAIT_OPEN && state != RF_FLOW_OPENING);
 	switch (waiting)
 	{
 		case RF_WAIT_SLOTS:
@@ -210,6 +211,15 @@ rf_slots_ready(RfFlow *flow, const RfSlotCursor *cursor, RfFlowWaiting waiting)
 				atomic_load(&flow->status[cursor->next % flow->slot_count]) <= RF_SLOT_FILLING;
 		case RF_WAIT_ACK:
 			return atomic_load(&flow->stop) != 0 || rf_slot_acked(flow);
+		case RF_WAIT_OPEN:
+			return true;
+		case RF_WAIT_CREDIT:
+			return atomic_load(&flow->stop) != 0 || atomic_load(&flow->leaving) != 0 ||
+				(cursor->next < atomic_load(&flow->credit) + flow->slot_count &&
+				 atomic_load(&flow->status[cursor->next % flow->slot_count]) <= RF_SLOT_FILLING);
+		case RF_WAIT_LANDED:
+			return atomic_load(&flow->stop) != 0 || atomic_load(&flow->remote_end) != 0 ||
+				atomic_load(&flow->completed) == cursor->next;
 		default:
 			if (atomic_load(&flow->remote_end) != 0 && !cursor->remote_end_noticed)
 				return true;

@@ -1,0 +1,244 @@
+/*
+ * group.c - a member of a group of flows: descriptions, connections, waiting and the end; what producers and consumers have in common.
+ *
+ * A group owns nothing that its flows and its memory context do not own already: at an abort the flows close with their resource owner (flow.c)
+ * and the rest goes with the context.
+ */
+#include "postgres.h"
+
+#include "group_int.h"
+
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "utils/memutils.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
+
+static const char *const kind_names[] = {"", "gather", "balance", "repartition", "replicate"};
+
+/* ---------- descriptions ---------- */
+
+RfGroupDesc *
+rf_group_desc_parse(const void *bytes, size_t length)
+{
+	RfGroupDesc *desc = palloc(Max(length, sizeof(RfGroupDesc)));
+	RfError		error;
+
+	memcpy(desc, bytes, length);
+	if (!rf_group_desc_check(desc, length, &error))
+		rf_raise(&error, RF_NO_PEER);
+	return desc;
+}
+
+RfGroupDesc *
+rf_group_desc_make(RfGroupKind kind, uint32_t producers, uint32_t consumers, const RfNodeId *nodes,
+				   uint32_t slot_count, uint32_t slot_size)
+{
+	RfGroupDesc *desc = palloc0(Max(rf_group_desc_size(kind, producers, consumers), sizeof(RfGroupDesc)));
+	uint8_t		id[16];
+	RfError		error;
+
+	if (!pg_strong_random(id, sizeof(id)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a random identity for a flow")));
+	if (!rf_group_desc_init(desc, kind, id, producers, consumers, nodes, slot_count, slot_size, &error))
+		rf_raise(&error, RF_NO_PEER);
+	return desc;
+}
+
+/* ---------- connections ---------- */
+
+void
+rf_group_greet(RfHelloRequest *request)
+{
+	rf_engine_require();
+	memset(request, 0, sizeof(*request));
+	request->wire_version = RF_WIRE_VERSION;
+	request->need_token = 1;
+	rf_node_self(&request->node, &request->image);
+}
+
+int
+rf_group_connect(const char *host, const void *hello, size_t length)
+{
+	RfHelloReply reply;
+	int			peer;
+
+	rf_engine_require();
+	if (length == sizeof(reply))
+		memcpy(&reply, hello, sizeof(reply));
+	if (length != sizeof(reply) || memchr(reply.address, 0, sizeof(reply.address)) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("the answer of a node to rdma.hello is not valid")));
+	if (reply.wire_version != RF_WIRE_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("node \"%s\" speaks wire version %u, this node %d", host, reply.wire_version, RF_WIRE_VERSION),
+				 errhint("Install the same version of rdma_fdw on both nodes.")));
+	peer = rf_peer_find(&reply.node, false);
+	if (peer == RF_NO_PEER)
+		peer = rf_peer_connect(host, &reply);
+	explicit_bzero(reply.token, sizeof(reply.token));
+	return peer;
+}
+
+int
+rf_group_peer(const RfNodeId *node, bool producer_side)
+{
+	int			peer = rf_peer_wait(node, producer_side);
+
+	if (peer == RF_NO_PEER)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),
+				 errmsg("this node's engine is not connected to another member's node"),
+				 errdetail("The node's system identifier is " UINT64_FORMAT ".", node->system_identifier),
+				 errhint("It was restarted, or its connection was lost; repeat the query.")));
+	return peer;
+}
+
+/* ---------- errors ---------- */
+
+static void
+describe_group(void *argument)
+{
+	const RfGroup *group = argument;
+	char		id[2 * sizeof(group->id) + 1];
+
+	for (size_t i = 0; i < sizeof(group->id); i++)
+		snprintf(id + 2 * i, 3, "%02x", group->id[i]);
+	errcontext("%s %u of %s flow %s", group->role == RF_FLOW_PRODUCER ? "producer" : "consumer", group->member,
+			   kind_names[group->kind], id);
+}
+
+void
+rf_group_begin_context(ErrorContextCallback *context, RfGroup *group)
+{
+	context->callback = describe_group;
+	context->arg = group;
+	context->previous = error_context_stack;
+	error_context_stack = context;
+}
+
+void
+rf_group_end_context(ErrorContextCallback *context)
+{
+	error_context_stack = context->previous;
+}
+
+/* format has one %u, for the member at the other end */
+void
+rf_group_fail(const GroupPair *pair, const char *format, uint32 member)
+{
+	RfError		error;
+	char		message[sizeof(error.message)];
+
+	snprintf(message, sizeof(message), format, member);
+	(void) rf_error(&error, RF_ERROR_CONNECTION, NULL,
+					"Its own session, or the server log of its node, says why.", "%s", message);
+	rf_raise(&error, rf_flow_entry(pair->flow)->peer);
+}
+
+/* ---------- life ---------- */
+
+RfGroup *
+rf_group_new(const RfGroupDesc *desc, RfFlowRole role, uint32 member)
+{
+	RfGroup    *group = palloc0(sizeof(RfGroup));
+
+	if (member >= (role == RF_FLOW_PRODUCER ? desc->producers : desc->consumers))
+		elog(ERROR, "member %u is not in the flow's description", member);
+	group->context = CurrentMemoryContext;
+	group->kind = desc->kind;
+	group->role = role;
+	group->member = member;
+	memcpy(group->id, desc->id, sizeof(group->id));
+	group->slot_count = desc->slot_count;
+	group->slot_size = desc->slot_size;
+	group->consumers = desc->consumers;
+	group->turn.torn = -1;
+	rf_group_grow(group, role == RF_FLOW_PRODUCER ? desc->consumers : desc->producers);
+	return group;
+}
+
+void
+rf_group_grow(RfGroup *group, uint32 pair_count)
+{
+	GroupPair  *pairs = MemoryContextAllocZero(group->context, pair_count * sizeof(GroupPair));
+
+	if (group->pair_count > 0)
+	{
+		memcpy(pairs, group->pairs, group->pair_count * sizeof(GroupPair));
+		pfree(group->pairs);
+		pfree(group->free_buffers);
+	}
+	group->pairs = pairs;
+	group->free_buffers = MemoryContextAllocZero(group->context, pair_count * sizeof(uint32));
+	group->pair_count = pair_count;
+}
+
+void
+rf_group_join(RfGroup *group, RfGroupDesc *desc)
+{
+	ErrorContextCallback context;
+
+	rf_group_begin_context(&context, group);
+	if (memcmp(group->id, desc->id, sizeof(group->id)) != 0)
+		elog(ERROR, "the description is another flow's");
+	if (group->finishing)
+		elog(ERROR, "members cannot join a flow that has ended");
+	if (group->role == RF_FLOW_PRODUCER)
+		rf_group_join_consumers(group, desc);
+	else
+		rf_group_join_producers(group, desc);
+	rf_group_end_context(&context);
+}
+
+static void
+close_pairs(GroupPair *pairs, uint32 count)
+{
+	for (uint32 i = 0; pairs != NULL && i < count; i++)
+	{
+		if (pairs[i].flow != NULL)
+			rf_flow_close(pairs[i].flow);
+		pairs[i].flow = NULL;
+	}
+}
+
+void
+rf_group_close(RfGroup *group)
+{
+	close_pairs(group->pairs, group->pair_count);
+	close_pairs(group->tell, group->consumers);
+	close_pairs(group->hear, group->consumers);
+}
+
+/* ---------- waiting ---------- */
+
+int
+rf_groups_wait(RfGroup *const *groups, int count, int socket, long timeout_ms)
+{
+	uint32		most = 0;
+	int			sleep_count = 0;
+	int			events;
+	RfFlowSleep *sleeps;
+	ErrorContextCallback context;
+
+	for (int i = 0; i < count; i++)
+		most += groups[i]->pair_count + 2 * groups[i]->consumers;
+	sleeps = palloc(Max(most, 1) * sizeof(RfFlowSleep));
+	for (int i = 0; i < count; i++)
+		sleep_count += groups[i]->role == RF_FLOW_PRODUCER ?
+			rf_group_produce_sleeps(groups[i], sleeps + sleep_count) :
+			rf_group_consume_sleeps(groups[i], sleeps + sleep_count);
+
+	if (count == 1)
+		rf_group_begin_context(&context, groups[0]);
+	events = rf_flow_wait_any(sleeps, sleep_count, socket, timeout_ms);
+	if (count == 1)
+		rf_group_end_context(&context);
+	pfree(sleeps);
+	return events;
+}

@@ -1,0 +1,445 @@
+/*
+ * group_consume.c - a consumer of a group: listen for all producers, take their batches in turn; for replicate also the consumers' talk with each other.
+ *
+ * The order itself is decided in group_order.c; here its messages are carried and its verdicts carried out.
+ */
+#include "postgres.h"
+
+#include "group_int.h"
+
+#include "storage/latch.h"
+
+#include "rdma_fdw/compat.h"
+
+#define CONTROL_ROOM	(RF_GROUP_CONTROL_SIZE - (uint32_t) sizeof(RfSlotHeader))
+
+/* ---------- listening ---------- */
+
+static RfFlowHandle *
+listen_for(const RfNodeId *node, uint32_t slot_count, uint32_t slot_size, RfGroupAddress *address)
+{
+	RfFlowHandle *flow = rf_flow_listen(rf_group_peer(node, false), slot_count, slot_size, 0);
+
+	rf_flow_address(flow, &address->flow, &address->key);
+	address->known = 1;
+	return flow;
+}
+
+static void
+listen_pairs(RfGroup *group, RfGroupDesc *desc, uint32_t from)
+{
+	for (uint32 producer = from; producer < group->pair_count; producer++)
+	{
+		GroupPair  *pair = &group->pairs[producer];
+
+		pair->flow = listen_for(rf_group_desc_node(desc, RF_FLOW_PRODUCER, producer), group->slot_count,
+								group->slot_size, rf_group_desc_pair(desc, producer, group->member));
+		pair->state = PAIR_LIVE;
+		if (group->kind == RF_GROUP_REPLICATE)
+			pair->held = MemoryContextAlloc(group->context, group->slot_count * sizeof(RfBuffer));
+	}
+}
+
+RfGroup *
+rf_group_listen(RfGroupDesc *desc, uint32_t consumer)
+{
+	RfGroup    *group = rf_group_new(desc, RF_FLOW_CONSUMER, consumer);
+	ErrorContextCallback context;
+
+	rf_group_begin_context(&context, group);
+	listen_pairs(group, desc, 0);
+	if (group->kind == RF_GROUP_REPLICATE)
+	{
+		group->order = palloc_extended(rf_order_size(desc->producers, desc->consumers, group->slot_count), MCXT_ALLOC_HUGE);
+		rf_order_init(group->order, desc->producers, desc->consumers, consumer, group->slot_count);
+		group->tell = palloc0(group->consumers * sizeof(GroupPair));
+		group->hear = palloc0(group->consumers * sizeof(GroupPair));
+		for (uint32 other = 1; other < group->consumers; other++)
+		{
+			GroupPair  *pair = &group->hear[consumer == 0 ? other : 0];
+			uint32		speaker = consumer == 0 ? other : 0;
+
+			if (consumer != 0 && other != consumer)
+				continue;
+			pair->flow = listen_for(rf_group_desc_node(desc, RF_FLOW_CONSUMER, speaker),
+									RF_GROUP_CONTROL_SLOTS, RF_GROUP_CONTROL_SIZE,
+									rf_group_desc_control(desc, other, consumer == 0 ? RF_FLOW_PRODUCER : RF_FLOW_CONSUMER));
+			pair->state = PAIR_LIVE;
+		}
+	}
+	rf_group_end_context(&context);
+	return group;
+}
+
+void
+rf_group_begin(RfGroup *group, RfGroupDesc *desc)
+{
+	ErrorContextCallback context;
+
+	if (group->order == NULL)
+		return;
+	rf_group_begin_context(&context, group);
+	for (uint32 other = 1; other < group->consumers; other++)
+	{
+		uint32		listener = group->member == 0 ? other : 0;
+		GroupPair  *pair = &group->tell[listener];
+		const RfGroupAddress *address = rf_group_desc_control(desc, other, group->member == 0 ? RF_FLOW_CONSUMER : RF_FLOW_PRODUCER);
+
+		if (group->member != 0 && other != group->member)
+			continue;
+		if (!address->known)
+			elog(ERROR, "consumer %u of the flow does not listen yet", listener);
+		pair->flow = rf_flow_open_begin(rf_group_peer(rf_group_desc_node(desc, RF_FLOW_CONSUMER, listener), true),
+										address->flow, address->key);
+		pair->state = PAIR_OPENING;
+	}
+	rf_group_end_context(&context);
+}
+
+void
+rf_group_join_producers(RfGroup *group, RfGroupDesc *desc)
+{
+	uint32		known = group->pair_count;
+
+	if (desc->producers <= known)
+		return;
+	if (group->kind == RF_GROUP_REPLICATE)
+		elog(ERROR, "producers cannot join a replicating flow");
+	rf_group_grow(group, desc->producers);
+	listen_pairs(group, desc, known);
+}
+
+/* ---------- taking what has come ---------- */
+
+/* The next buffer of a reading end. An end that comes before the end of the stream is the other member's failure. */
+static RfFlowPoll
+poll_pair(GroupPair *pair, const char *failed, uint32 member, RfBuffer *buffer)
+{
+	/* Read first: what is there when it is set is all that comes. */
+	bool		ended = atomic_load(&rf_flow_entry(pair->flow)->remote_end) != 0;
+	RfFlowPoll	result = rf_flow_poll(pair->flow, buffer);
+
+	if (result == RF_POLL_EMPTY && ended)
+		rf_group_fail(pair, failed, member);
+	if (result == RF_POLL_BUFFER)
+		pair->polled++;
+	return result;
+}
+
+static RfFlowPoll
+poll_producer(RfGroup *group, uint32 producer, RfBuffer *buffer)
+{
+	RfFlowPoll	result = poll_pair(&group->pairs[producer], "producer %u ended before the end of its stream",
+								   producer, buffer);
+
+	if (result == RF_POLL_END)
+	{
+		group->pairs[producer].state = PAIR_ENDED;
+		if (group->order != NULL)
+			rf_order_ended(group->order, producer);
+	}
+	return result;
+}
+
+/* A batch of each producer in turn. */
+static RfFlowPoll
+poll_in_turn(RfGroup *group, RfGroupBuffer *buffer)
+{
+	bool		some_live = false;
+
+	for (uint32 i = 0; i < group->pair_count; i++)
+	{
+		uint32		producer = rf_turn_look(&group->turn, i, group->pair_count);
+		GroupPair  *pair = &group->pairs[producer];
+
+		if (pair->state != PAIR_LIVE)
+			continue;
+		switch (poll_producer(group, producer, &buffer->buffer))
+		{
+			case RF_POLL_BUFFER:
+				buffer->member = (int) producer;
+				pair->given++;
+				rf_turn_take(&group->turn, producer, (buffer->buffer.flags & RF_SLOT_LAST) != 0);
+				return RF_POLL_BUFFER;
+			case RF_POLL_EMPTY:
+				if (group->turn.torn >= 0)
+					return RF_POLL_EMPTY;
+				some_live = true;
+				break;
+			case RF_POLL_END:
+				break;
+		}
+	}
+	if (some_live)
+		return RF_POLL_EMPTY;
+	group->finishing = true;
+	return RF_POLL_END;
+}
+
+/* ---------- replicate ---------- */
+
+static void
+check_order(RfGroup *group, bool good, const GroupPair *pair, const RfError *error)
+{
+	if (!good)
+		rf_raise(error, pair != NULL ? rf_flow_entry(pair->flow)->peer : RF_NO_PEER);
+}
+
+static void
+hear(RfGroup *group, uint32 speaker)
+{
+	GroupPair  *pair = &group->hear[speaker];
+	RfBuffer	buffer;
+	RfError		error;
+
+	while (!rf_order_told(group->order, speaker) &&
+		   poll_pair(pair, "consumer %u of the flow failed", speaker, &buffer) == RF_POLL_BUFFER)
+	{
+		bool		good = rf_order_read(group->order, speaker, buffer.data, buffer.length, &error);
+
+		check_order(group, good, pair, &error);
+		rf_flow_release(pair->flow, &buffer);
+	}
+}
+
+static void
+tell(RfGroup *group, uint32 listener)
+{
+	GroupPair  *pair = &group->tell[listener];
+	RfBuffer	buffer;
+
+	/* Until it is acquired nothing is written, so that what waits for a slot is told in one message. */
+	while (!rf_order_told(group->order, listener))
+	{
+		uint8_t		message[CONTROL_ROOM];
+		uint32		length;
+		RfAcquire	result = rf_group_pair_acquire(pair, listener, &buffer);
+
+		/* The first consumer may have told how it ended and be gone: that, or that it ended without, is what is heard next. */
+		if (result == RF_ACQUIRE_STOPPED && group->member == 0)
+			rf_group_fail(pair, "consumer %u of the flow failed", listener);
+		if (result != RF_ACQUIRED)
+			return;
+		length = rf_order_write(group->order, listener, message, CONTROL_ROOM);
+		if (length == 0)
+			return;
+		memcpy(buffer.data, message, length);
+		rf_flow_submit(pair->flow, &buffer, length, RF_SLOT_FIRST | RF_SLOT_LAST, 0);
+	}
+}
+
+/* Exchange with the others all there is to say now. */
+static void
+exchange_order(RfGroup *group)
+{
+	RfError		error;
+
+	for (uint32 producer = 0; producer < group->pair_count; producer++)
+	{
+		GroupPair  *pair = &group->pairs[producer];
+		RfBuffer	buffer;
+
+		while (pair->state == PAIR_LIVE && poll_producer(group, producer, &buffer) == RF_POLL_BUFFER)
+		{
+			pair->held[(pair->polled - 1) % group->slot_count] = buffer;
+			rf_order_arrived(group->order, producer, (buffer.flags & RF_SLOT_LAST) != 0);
+		}
+	}
+
+	if (group->member != 0)
+	{
+		tell(group, 0);
+		hear(group, 0);
+		return;
+	}
+	for (uint32 other = 1; other < group->consumers; other++)
+		hear(group, other);
+	check_order(group, rf_order_decide(group->order, &error), NULL, &error);
+	for (uint32 other = 1; other < group->consumers; other++)
+		tell(group, other);
+}
+
+/* All others know how it ended: then the first consumer may go. */
+static bool
+others_know(RfGroup *group)
+{
+	for (uint32 other = 1; group->member == 0 && other < group->consumers; other++)
+	{
+		if (!rf_order_told(group->order, other) || !rf_flow_landed(group->tell[other].flow))
+			return false;
+	}
+	return true;
+}
+
+static RfFlowPoll
+poll_ordered(RfGroup *group, RfGroupBuffer *buffer)
+{
+	uint32_t	producer;
+	RfOrderNext next;
+	GroupPair  *pair;
+
+	/* Not only when nothing is left: the others wait for what has arrived here meanwhile. But not for every slot either. */
+	next = RF_ORDER_NOTHING;
+	if (group->unreported < Max(group->slot_count / 2, 1))
+		next = rf_order_next(group->order, &producer);
+	if (next != RF_ORDER_SLOT)
+	{
+		exchange_order(group);
+		group->unreported = 0;
+		next = rf_order_next(group->order, &producer);
+	}
+	switch (next)
+	{
+		case RF_ORDER_SLOT:
+			pair = &group->pairs[producer];
+			buffer->member = (int) producer;
+			buffer->buffer = pair->held[pair->given++ % group->slot_count];
+			group->unreported++;
+			return RF_POLL_BUFFER;
+		case RF_ORDER_NOTHING:
+			return RF_POLL_EMPTY;
+		case RF_ORDER_END:
+		case RF_ORDER_STOP:
+			if (!others_know(group))
+				return RF_POLL_EMPTY;
+			group->finishing = true;
+			return RF_POLL_END;
+	}
+	pg_unreachable();
+}
+
+/* ---------- the caller's side ---------- */
+
+RfFlowPoll
+rf_group_poll(RfGroup *group, RfGroupBuffer *buffer)
+{
+	ErrorContextCallback context;
+	RfFlowPoll	result;
+
+	rf_group_begin_context(&context, group);
+	if (group->finishing)
+		result = RF_POLL_END;
+	else if (group->order != NULL)
+		result = poll_ordered(group, buffer);
+	else
+		result = poll_in_turn(group, buffer);
+	rf_group_end_context(&context);
+	return result;
+}
+
+bool
+rf_group_read(RfGroup *group, RfGroupBuffer *buffer)
+{
+	RfFlowPoll	result;
+
+	while ((result = rf_group_poll(group, buffer)) == RF_POLL_EMPTY)
+		(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
+	return result == RF_POLL_BUFFER;
+}
+
+void
+rf_group_release(RfGroup *group, const RfGroupBuffer *buffer)
+{
+	GroupPair  *pair = &group->pairs[buffer->member];
+
+	rf_flow_release(pair->flow, &buffer->buffer);
+	pair->released++;
+}
+
+void
+rf_group_totals(RfGroup *group, uint32_t producer, uint64_t *rows, uint64_t *bytes)
+{
+	rf_flow_totals(group->pairs[producer].flow, rows, bytes);
+}
+
+void
+rf_group_leave(RfGroup *group)
+{
+	if (group->kind != RF_GROUP_BALANCE || group->role != RF_FLOW_CONSUMER)
+		elog(ERROR, "only a consumer of a balancing flow can leave it");
+	for (uint32 producer = 0; producer < group->pair_count; producer++)
+	{
+		if (group->pairs[producer].state == PAIR_LIVE)
+			rf_flow_withdraw(group->pairs[producer].flow);
+	}
+}
+
+/* A producer that has not opened its pair yet would find nobody there, and take that for a failure. */
+static void
+wait_until_opened(RfGroup *group)
+{
+	RfFlowSleep *sleeps = palloc(group->pair_count * sizeof(RfFlowSleep));
+	int			count;
+
+	for (;;)
+	{
+		count = 0;
+		for (uint32 producer = 0; producer < group->pair_count; producer++)
+		{
+			RfFlowHandle *flow = group->pairs[producer].flow;
+
+			(void) rf_flow_opened(flow);	/* raises what made it fail */
+			if (!rf_flow_is_open(flow))
+				sleeps[count++] = (RfFlowSleep) {flow, RF_WAIT_ANY};
+		}
+		if (count == 0)
+			break;
+		(void) rf_flow_wait_any(sleeps, count, PGINVALID_SOCKET, -1);
+	}
+	pfree(sleeps);
+}
+
+void
+rf_group_stop(RfGroup *group)
+{
+	ErrorContextCallback context;
+	RfGroupBuffer buffer;
+
+	if (group->finishing)
+		return;
+	if (group->order != NULL)
+	{
+		/* What the caller still holds goes back first: the others may wait for it. */
+		for (uint32 producer = 0; producer < group->pair_count; producer++)
+		{
+			GroupPair  *pair = &group->pairs[producer];
+
+			for (; pair->released < pair->given; pair->released++)
+				rf_flow_release(pair->flow, &pair->held[pair->released % group->slot_count]);
+		}
+		rf_order_drain(group->order);
+		while (rf_group_read(group, &buffer))
+			rf_group_release(group, &buffer);
+	}
+	rf_group_begin_context(&context, group);
+	wait_until_opened(group);
+	rf_group_end_context(&context);
+	group->finishing = true;
+	rf_group_close(group);
+}
+
+int
+rf_group_consume_sleeps(RfGroup *group, RfFlowSleep *sleeps)
+{
+	int			count = 0;
+
+	for (uint32 producer = 0; producer < group->pair_count; producer++)
+	{
+		if (group->pairs[producer].state == PAIR_LIVE && (group->turn.torn < 0 || group->turn.torn == (int) producer))
+			sleeps[count++] = (RfFlowSleep) {group->pairs[producer].flow, RF_WAIT_ANY};
+	}
+	for (uint32 other = 0; group->order != NULL && other < group->consumers; other++)
+	{
+		GroupPair  *pair = &group->tell[other];
+
+		if (group->hear[other].flow != NULL && !rf_order_told(group->order, other))
+			sleeps[count++] = (RfFlowSleep) {group->hear[other].flow, RF_WAIT_ANY};
+		if (pair->state == PAIR_OPENING)
+			sleeps[count++] = (RfFlowSleep) {pair->flow, RF_WAIT_OPEN};
+		else if (pair->flow != NULL && group->member == 0 && rf_order_told(group->order, other))
+			sleeps[count++] = (RfFlowSleep) {pair->flow, RF_WAIT_LANDED};
+		else if (pair->wanted)
+			sleeps[count++] = (RfFlowSleep) {pair->flow, RF_WAIT_SLOTS};
+	}
+	return count;
+}

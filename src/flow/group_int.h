@@ -1,0 +1,81 @@
+/*
+ * group_int.h - what the PostgreSQL files of a group share: one member and its pairs. Nobody else includes it.
+ *
+ * group.c          descriptions, peers, waiting, closing
+ * group_produce.c  a producer: open, route, end
+ * group_consume.c  a consumer: listen, take in turn, the replicating consumer's exchange with the others
+ *
+ * Everything here belongs to one backend.
+ */
+#ifndef RF_GROUP_INT_H
+#define RF_GROUP_INT_H
+
+#define RF_FLOW_BACKEND
+#include "rdma_fdw/engine.h"
+#include "rdma_fdw/group.h"
+
+typedef enum GroupPairState
+{
+	PAIR_NONE = 0,
+	PAIR_OPENING,				/* producing end: the engines are at it */
+	PAIR_LIVE,
+	PAIR_ENDING,				/* producing end: the end of the stream was handed over, its acknowledgement is awaited */
+	PAIR_ENDED,					/* the end was acknowledged, or seen */
+	PAIR_STOPPED				/* producing end: the reader wants no more */
+} GroupPairState;
+
+/* One flow of the member. */
+typedef struct GroupPair
+{
+	RfFlowHandle *flow;			/* NULL: closed */
+	GroupPairState state;
+	bool		wanted;			/* producing end: an acquire was refused */
+	uint64		polled;			/* consumer: slots taken from the flow, given to the caller, released by it */
+	uint64		given;
+	uint64		released;
+	RfBuffer   *held;			/* replicate: ring of slot_count, those polled and not given out yet */
+} GroupPair;
+
+struct RfGroup
+{
+	MemoryContext context;
+	RfGroupKind kind;
+	RfFlowRole	role;
+	uint32		member;
+	uint8		id[16];
+	uint32		slot_count;
+	uint32		slot_size;
+	uint32		pair_count;		/* producers of a consumer, consumers of a producer */
+	GroupPair  *pairs;
+	RfTurn		turn;			/* of the pairs: a consumer's, a balancing producer's */
+	bool		finishing;
+	uint32	   *free_buffers;	/* balance, producer: scratch */
+
+	/* Replicate, consumer. The first one: pairs with each other consumer ([0] unused); the others: [0] only. */
+	RfOrder    *order;
+	uint32		consumers;
+	uint32		unreported;		/* slots given out since the last talk with the others */
+	GroupPair  *tell;			/* what is told to them */
+	GroupPair  *hear;
+};
+
+/* group.c */
+extern RfGroup *rf_group_new(const RfGroupDesc *desc, RfFlowRole role, uint32 member);
+extern void rf_group_grow(RfGroup *group, uint32 pair_count);
+extern int	rf_group_peer(const RfNodeId *node, bool producer_side);
+extern void rf_group_fail(const GroupPair *pair, const char *format, uint32 member) __attribute__((noreturn));
+extern void rf_group_begin_context(ErrorContextCallback *context, RfGroup *group);
+extern void rf_group_end_context(ErrorContextCallback *context);
+
+/* group_produce.c */
+extern void rf_group_join_consumers(RfGroup *group, RfGroupDesc *desc);
+extern int	rf_group_produce_sleeps(RfGroup *group, RfFlowSleep *sleeps);
+
+/* One producing pair, also those between consumers: OPENING to LIVE, then a buffer; the reader's STOP for a failure raises. */
+extern RfAcquire rf_group_pair_acquire(GroupPair *pair, uint32 member, RfBuffer *buffer);
+
+/* group_consume.c */
+extern void rf_group_join_producers(RfGroup *group, RfGroupDesc *desc);
+extern int	rf_group_consume_sleeps(RfGroup *group, RfFlowSleep *sleeps);
+
+#endif

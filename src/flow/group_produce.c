@@ -1,0 +1,313 @@
+/*
+ * group_produce.c - a producer of a group: open towards all consumers at once, route batches, end all streams.
+ *
+ * No call but those that say so waits. What was refused is remembered (`wanted`), so that rf_groups_wait sleeps for it and for nothing else.
+ */
+#include "postgres.h"
+
+#include "group_int.h"
+
+#include "storage/latch.h"
+
+RfAcquire
+rf_group_pair_acquire(GroupPair *pair, uint32 member, RfBuffer *buffer)
+{
+	RfAcquire	result;
+
+	if (pair->state == PAIR_OPENING)
+	{
+		if (!rf_flow_opened(pair->flow))
+		{
+			pair->wanted = true;
+			return RF_ACQUIRE_FULL;
+		}
+		pair->state = PAIR_LIVE;
+	}
+	if (pair->state != PAIR_LIVE)
+		return RF_ACQUIRE_STOPPED;
+
+	result = rf_flow_try_acquire(pair->flow, buffer);
+	if (result == RF_ACQUIRE_STOPPED)
+	{
+		if (rf_flow_stop_reason(pair->flow) == RF_STOP_FAILED)
+			rf_group_fail(pair, "consumer %u of the flow failed", member);
+		pair->state = PAIR_STOPPED;
+	}
+	pair->wanted = result == RF_ACQUIRE_FULL;
+	return result;
+}
+
+/* ---------- opening ---------- */
+
+static void
+open_pairs(RfGroup *group, RfGroupDesc *desc, uint32 from)
+{
+	for (uint32 consumer = from; consumer < group->pair_count; consumer++)
+	{
+		const RfGroupAddress *address = rf_group_desc_pair(desc, group->member, consumer);
+		int			peer = rf_group_peer(rf_group_desc_node(desc, RF_FLOW_CONSUMER, consumer), true);
+
+		if (!address->known)
+			elog(ERROR, "consumer %u of the flow does not listen yet", consumer);
+		group->pairs[consumer].flow = rf_flow_open_begin(peer, address->flow, address->key);
+		group->pairs[consumer].state = PAIR_OPENING;
+		group->pairs[consumer].wanted = true;
+	}
+}
+
+RfGroup *
+rf_group_open(RfGroupDesc *desc, uint32_t producer)
+{
+	RfGroup    *group = rf_group_new(desc, RF_FLOW_PRODUCER, producer);
+	ErrorContextCallback context;
+	uint32		opened = 0;
+
+	rf_group_begin_context(&context, group);
+	open_pairs(group, desc, 0);
+	for (;;)
+	{
+		while (opened < group->pair_count && rf_flow_opened(group->pairs[opened].flow))
+		{
+			group->pairs[opened].state = PAIR_LIVE;
+			group->pairs[opened++].wanted = false;
+		}
+		if (opened == group->pair_count)
+			break;
+		(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
+	}
+	rf_group_end_context(&context);
+	return group;
+}
+
+void
+rf_group_join_consumers(RfGroup *group, RfGroupDesc *desc)
+{
+	uint32		known = group->pair_count;
+
+	if (desc->consumers <= known)
+		return;
+	if (group->kind != RF_GROUP_BALANCE)
+		elog(ERROR, "consumers join balancing flows only");
+	rf_group_grow(group, desc->consumers);
+	open_pairs(group, desc, known);
+}
+
+/* ---------- routing ---------- */
+
+/* Hand over the end of the stream when there is a slot for it. */
+static void
+end_pair(RfGroup *group, uint32 consumer)
+{
+	GroupPair  *pair = &group->pairs[consumer];
+	RfBuffer	buffer;
+
+	if (rf_group_pair_acquire(pair, consumer, &buffer) == RF_ACQUIRED)
+	{
+		rf_flow_finish_begin(pair->flow);
+		pair->state = PAIR_ENDING;
+	}
+}
+
+/*
+ * To the consumer with most free receive buffers: it has released most since its last batch, so batches go where they are consumed. Nothing is queued
+ * for one that has none free.
+ */
+static RfAcquire
+acquire_balanced(RfGroup *group, RfGroupBuffer *buffer)
+{
+	bool		some_live = false;
+	int			best;
+
+	if (group->turn.torn >= 0)
+	{
+		buffer->member = group->turn.torn;
+		return rf_group_pair_acquire(&group->pairs[group->turn.torn], group->turn.torn, &buffer->buffer);
+	}
+
+	for (uint32 consumer = 0; consumer < group->pair_count; consumer++)
+	{
+		GroupPair  *pair = &group->pairs[consumer];
+
+		group->free_buffers[consumer] = 0;
+		if (pair->state == PAIR_STOPPED)
+			return RF_ACQUIRE_STOPPED;	/* what it did not read is lost, so it speaks for all */
+		if (pair->state == PAIR_OPENING && rf_flow_opened(pair->flow))
+			pair->state = PAIR_LIVE;
+		if (pair->state == PAIR_LIVE && atomic_load(&rf_flow_entry(pair->flow)->leaving) != 0)
+			end_pair(group, consumer);
+		else if (pair->state == PAIR_LIVE)
+			group->free_buffers[consumer] = rf_flow_credit(pair->flow);
+		/* One whose end waits for a slot takes nothing either, but it may still be told that all is over. */
+		if (pair->state == PAIR_LIVE && rf_flow_stop_reason(pair->flow) != RF_STOP_NONE)
+			return rf_group_pair_acquire(pair, consumer, &buffer->buffer);
+		some_live = some_live || pair->state == PAIR_LIVE || pair->state == PAIR_OPENING;
+		pair->wanted = pair->state == PAIR_LIVE || pair->state == PAIR_OPENING;
+	}
+	while ((best = rf_group_most_free(group->free_buffers, group->pair_count, group->turn.next)) >= 0)
+	{
+		RfAcquire	result = rf_group_pair_acquire(&group->pairs[best], best, &buffer->buffer);
+
+		if (result != RF_ACQUIRE_FULL)
+		{
+			buffer->member = best;
+			rf_turn_take(&group->turn, best, false);
+			return result;
+		}
+		group->free_buffers[best] = 0;	/* the slot's last write has not completed */
+	}
+	return some_live ? RF_ACQUIRE_FULL : RF_ACQUIRE_STOPPED;
+}
+
+/* A slot towards every consumer: the least free of them decides. The caller fills the first one's. */
+static RfAcquire
+acquire_all(RfGroup *group, RfGroupBuffer *buffer)
+{
+	RfAcquire	result = RF_ACQUIRED;
+
+	for (uint32 consumer = group->pair_count; consumer-- > 0;)
+	{
+		switch (rf_group_pair_acquire(&group->pairs[consumer], consumer, &buffer->buffer))
+		{
+			case RF_ACQUIRED:
+				break;
+			case RF_ACQUIRE_FULL:
+				result = RF_ACQUIRE_FULL;
+				break;
+			case RF_ACQUIRE_STOPPED:
+				return RF_ACQUIRE_STOPPED;	/* sent only when none wants more */
+		}
+	}
+	buffer->member = RF_GROUP_ANY;
+	return result;
+}
+
+RfAcquire
+rf_group_try_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer)
+{
+	ErrorContextCallback context;
+	RfAcquire	result;
+
+	if (group->finishing || (group->kind == RF_GROUP_REPARTITION) != (consumer >= 0) || consumer >= (int) group->pair_count)
+		elog(ERROR, "invalid use of a flow: consumer %d", consumer);
+	rf_group_begin_context(&context, group);
+	switch (group->kind)
+	{
+		case RF_GROUP_BALANCE:
+			result = acquire_balanced(group, buffer);
+			break;
+		case RF_GROUP_REPLICATE:
+			result = acquire_all(group, buffer);
+			break;
+		default:
+			buffer->member = Max(consumer, 0);
+			result = rf_group_pair_acquire(&group->pairs[buffer->member], buffer->member, &buffer->buffer);
+			break;
+	}
+	rf_group_end_context(&context);
+	return result;
+}
+
+bool
+rf_group_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer)
+{
+	RfAcquire	result;
+
+	while ((result = rf_group_try_acquire(group, consumer, buffer)) == RF_ACQUIRE_FULL)
+		(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
+	return result == RF_ACQUIRED;
+}
+
+void
+rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_t length, uint32_t flags, uint64_t rows)
+{
+	if (buffer->member >= 0)
+		rf_flow_submit(group->pairs[buffer->member].flow, &buffer->buffer, length, flags, rows);
+	else
+	{
+		/* The first one last: its slot is what the others are copied from. */
+		for (uint32 consumer = group->pair_count; consumer-- > 0;)
+		{
+			RfBuffer	copy = buffer->buffer;
+
+			if (consumer > 0)
+			{
+				/* Acquired with the first one's; one that has said STOP since takes nothing, and then nobody does. */
+				if (rf_flow_try_acquire(group->pairs[consumer].flow, &copy) != RF_ACQUIRED)
+					continue;
+				memcpy(copy.data, buffer->buffer.data, length);
+			}
+			rf_flow_submit(group->pairs[consumer].flow, &copy, length, flags, rows);
+		}
+	}
+	if (flags & RF_SLOT_LAST)
+		group->turn.torn = -1;
+}
+
+/* ---------- the end ---------- */
+
+RfAcquire
+rf_group_try_finish(RfGroup *group)
+{
+	ErrorContextCallback context;
+	bool		waiting = false;
+	bool		acknowledged = false;
+
+	rf_group_begin_context(&context, group);
+	group->finishing = true;
+	for (uint32 consumer = 0; consumer < group->pair_count; consumer++)
+	{
+		GroupPair  *pair = &group->pairs[consumer];
+
+		if (pair->state == PAIR_OPENING || pair->state == PAIR_LIVE)
+			end_pair(group, consumer);
+		if (pair->state == PAIR_ENDING)
+		{
+			RfAcquire	result = rf_flow_finished(pair->flow);
+
+			if (result == RF_ACQUIRE_STOPPED && rf_flow_stop_reason(pair->flow) == RF_STOP_FAILED)
+				rf_group_fail(pair, "consumer %u of the flow failed", consumer);
+			if (result != RF_ACQUIRE_FULL)
+				pair->state = result == RF_ACQUIRED ? PAIR_ENDED : PAIR_STOPPED;
+		}
+		acknowledged = acknowledged || pair->state == PAIR_ENDED;
+		waiting = waiting || (pair->state != PAIR_ENDED && pair->state != PAIR_STOPPED);
+	}
+	rf_group_end_context(&context);
+	return waiting ? RF_ACQUIRE_FULL : acknowledged ? RF_ACQUIRED : RF_ACQUIRE_STOPPED;
+}
+
+bool
+rf_group_finish(RfGroup *group)
+{
+	RfAcquire	result;
+
+	while ((result = rf_group_try_finish(group)) == RF_ACQUIRE_FULL)
+		(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
+	return result == RF_ACQUIRED;
+}
+
+int
+rf_group_produce_sleeps(RfGroup *group, RfFlowSleep *sleeps)
+{
+	int			count = 0;
+
+	for (uint32 consumer = 0; consumer < group->pair_count; consumer++)
+	{
+		GroupPair  *pair = &group->pairs[consumer];
+		RfFlowWaiting waiting = RF_WAIT_NONE;
+
+		if (pair->state == PAIR_OPENING)
+			waiting = RF_WAIT_OPEN;
+		else if (pair->state == PAIR_LIVE && pair->wanted)
+			waiting = group->kind == RF_GROUP_BALANCE && group->turn.torn < 0 && !group->finishing &&
+				atomic_load(&rf_flow_entry(pair->flow)->leaving) == 0 ? RF_WAIT_CREDIT : RF_WAIT_SLOTS;
+		else if (pair->state == PAIR_ENDING && group->finishing)
+			waiting = RF_WAIT_ACK;
+		if (waiting != RF_WAIT_NONE && (group->turn.torn < 0 || group->turn.torn == (int) consumer))
+			sleeps[count++] = (RfFlowSleep) {pair->flow, waiting};
+
+		/* Who still wants it will be refused again; what nobody asks for any more must not end the sleep at once. */
+		pair->wanted = false;
+	}
+	return count;
+}

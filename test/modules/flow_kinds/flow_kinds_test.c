@@ -1,0 +1,429 @@
+/*
+ * flow_kinds_test.c - members of a group of flows as SQL functions, for test/t/072_flow_kinds.pl.
+ *
+ * A producer sends batches whose content says who sent them and which they are; a consumer checks every byte and answers with what makes losses,
+ * duplicates and disorder visible: counts, sums that do not depend on the order, and a hash that does. Nothing here is timed, except a consumer that is
+ * told to be slow.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/wait_event.h"
+
+#define RF_FLOW_BACKEND
+#include "rdma_fdw/engine.h"
+#include "rdma_fdw/group.h"
+
+PG_MODULE_MAGIC;
+
+PG_FUNCTION_INFO_V1(kinds_greet);
+PG_FUNCTION_INFO_V1(kinds_connect);
+PG_FUNCTION_INFO_V1(kinds_make);
+PG_FUNCTION_INFO_V1(kinds_merge);
+PG_FUNCTION_INFO_V1(kinds_extend);
+PG_FUNCTION_INFO_V1(kinds_listen);
+PG_FUNCTION_INFO_V1(kinds_open);
+PG_FUNCTION_INFO_V1(kinds_join);
+PG_FUNCTION_INFO_V1(kinds_produce);
+PG_FUNCTION_INFO_V1(kinds_consume);
+PG_FUNCTION_INFO_V1(kinds_expected);
+
+/* The member that this session is, from listen or open to the end of the transaction. */
+static RfGroup *group = NULL;
+static RfGroupDesc *group_desc = NULL;
+
+static void
+forget_group(XactEvent event, void *argument)
+{
+	group = NULL;
+}
+
+/* What every part of a batch begins with. */
+typedef struct TestPart
+{
+	uint32		producer;
+	uint32		part;			/* of the batch */
+	uint64		batch;			/* of the producer */
+	uint32		parts;
+	uint32		consumer;		/* repartition: who must get it */
+} TestPart;
+
+static bytea *
+to_bytea(const void *data, size_t length)
+{
+	bytea	   *result = palloc(VARHDRSZ + length);
+
+	SET_VARSIZE(result, VARHDRSZ + length);
+	memcpy(VARDATA(result), data, length);
+	return result;
+}
+
+static RfGroupDesc *
+desc_argument(FunctionCallInfo fcinfo, int n)
+{
+	bytea	   *bytes = PG_GETARG_BYTEA_PP(n);
+
+	return rf_group_desc_parse(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+}
+
+static RfNodeId
+node_argument(bytea *greeting)
+{
+	RfHelloRequest request;
+
+	if (VARSIZE_ANY_EXHDR(greeting) != sizeof(request))
+		elog(ERROR, "not a greeting");
+	memcpy(&request, VARDATA_ANY(greeting), sizeof(request));
+	return request.node;
+}
+
+/* greet() bytea: names this node, and is what rdma.hello() elsewhere wants */
+Datum
+kinds_greet(PG_FUNCTION_ARGS)
+{
+	RfHelloRequest request;
+
+	rf_group_greet(&request);
+	PG_RETURN_BYTEA_P(to_bytea(&request, sizeof(request)));
+}
+
+/* connect(host text, hello bytea) integer */
+Datum
+kinds_connect(PG_FUNCTION_ARGS)
+{
+	bytea	   *hello = PG_GETARG_BYTEA_PP(1);
+
+	PG_RETURN_INT32(rf_group_connect(text_to_cstring(PG_GETARG_TEXT_PP(0)), VARDATA_ANY(hello), VARSIZE_ANY_EXHDR(hello)));
+}
+
+/* make(kind integer, producers bytea[], consumers bytea[], slots integer, slot_size integer) bytea; members by their nodes' greetings */
+Datum
+kinds_make(PG_FUNCTION_ARGS)
+{
+	RfNodeId	nodes[2 * RF_GROUP_MAX_MEMBERS];
+	int			counts[2];
+	int			count = 0;
+	RfGroupDesc *desc;
+
+	for (int side = 0; side < 2; side++)
+	{
+		Datum	   *elements;
+
+		deconstruct_array(PG_GETARG_ARRAYTYPE_P(1 + side), BYTEAOID, -1, false, TYPALIGN_INT, &elements, NULL, &counts[side]);
+		for (int i = 0; i < counts[side] && count < (int) lengthof(nodes); i++)
+			nodes[count++] = node_argument(DatumGetByteaPP(elements[i]));
+	}
+	desc = rf_group_desc_make(PG_GETARG_INT32(0), counts[0], counts[1], nodes, PG_GETARG_INT32(3), PG_GETARG_INT32(4));
+	PG_RETURN_BYTEA_P(to_bytea(desc, desc->length));
+}
+
+/* merge(bytea, bytea) bytea */
+Datum
+kinds_merge(PG_FUNCTION_ARGS)
+{
+	RfGroupDesc *desc = desc_argument(fcinfo, 0);
+	RfError		error;
+
+	if (!rf_group_desc_merge(desc, desc_argument(fcinfo, 1), &error))
+		rf_raise(&error, RF_NO_PEER);
+	PG_RETURN_BYTEA_P(to_bytea(desc, desc->length));
+}
+
+/* extend(desc bytea, producer boolean, greeting bytea) bytea: one member more */
+Datum
+kinds_extend(PG_FUNCTION_ARGS)
+{
+	RfGroupDesc *desc = desc_argument(fcinfo, 0);
+	RfNodeId	node = node_argument(PG_GETARG_BYTEA_PP(2));
+	bool		producer = PG_GETARG_BOOL(1);
+	RfGroupDesc *bigger = palloc0(desc->length + RF_GROUP_MAX_MEMBERS * 2 * sizeof(RfNodeId));
+	RfError		error;
+
+	if (!rf_group_desc_extend(bigger, desc, producer ? RF_FLOW_PRODUCER : RF_FLOW_CONSUMER, &node, &error))
+		rf_raise(&error, RF_NO_PEER);
+	PG_RETURN_BYTEA_P(to_bytea(bigger, bigger->length));
+}
+
+/* Become a member until the end of the transaction. */
+static RfGroupDesc *
+become(FunctionCallInfo fcinfo, bool listen)
+{
+	static bool registered = false;
+	MemoryContext context = MemoryContextSwitchTo(TopTransactionContext);
+	ResourceOwner owner = CurrentResourceOwner;
+
+	if (!registered)
+		RegisterXactCallback(forget_group, NULL);
+	registered = true;
+	CurrentResourceOwner = TopTransactionResourceOwner;
+	group_desc = desc_argument(fcinfo, 0);
+	group = listen ? rf_group_listen(group_desc, PG_GETARG_INT32(1)) : rf_group_open(group_desc, PG_GETARG_INT32(1));
+	CurrentResourceOwner = owner;
+	MemoryContextSwitchTo(context);
+	return group_desc;
+}
+
+/* listen(desc bytea, consumer integer) bytea: the description with this consumer's addresses */
+Datum
+kinds_listen(PG_FUNCTION_ARGS)
+{
+	RfGroupDesc *desc = become(fcinfo, true);
+
+	PG_RETURN_BYTEA_P(to_bytea(desc, desc->length));
+}
+
+/* open(desc bytea, producer integer) */
+Datum
+kinds_open(PG_FUNCTION_ARGS)
+{
+	(void) become(fcinfo, false);
+	PG_RETURN_VOID();
+}
+
+/* join(desc bytea) bytea: the group has grown */
+Datum
+kinds_join(PG_FUNCTION_ARGS)
+{
+	RfGroupDesc *desc;
+	ResourceOwner owner = CurrentResourceOwner;
+
+	if (group == NULL)
+		elog(ERROR, "not a member");
+	desc = desc_argument(fcinfo, 0);
+	CurrentResourceOwner = TopTransactionResourceOwner;
+	rf_group_join(group, desc);
+	CurrentResourceOwner = owner;
+	PG_RETURN_BYTEA_P(to_bytea(desc, desc->length));
+}
+
+static uint64
+mix(uint64 hash, uint64 value)
+{
+	hash ^= value + UINT64CONST(0x9E3779B97F4A7C15) + (hash << 6) + (hash >> 2);
+	return hash * UINT64CONST(1099511628211);
+}
+
+/* expected(producers integer, batches bigint) bigint: the sum of all batches that so many producers send */
+Datum
+kinds_expected(PG_FUNCTION_ARGS)
+{
+	uint64		sum = 0;
+
+	for (int producer = 0; producer < PG_GETARG_INT32(0); producer++)
+		for (uint64 batch = 0; batch < PG_GETARG_INT64(1); batch++)
+			sum += mix(producer, batch);
+	PG_RETURN_INT64((int64) sum);
+}
+
+static uint8
+filling(const TestPart *part)
+{
+	return (uint8) (part->producer * 31 + part->batch * 7 + part->part);
+}
+
+/*
+ * produce(producer integer, consumers integer, first bigint, batches bigint, bytes integer, finish boolean) text: batches number `first` and on; every
+ * seventh batch has up to three parts. Repartition: to consumer hash(batch) mod consumers, without waiting for one while others have room. Answers
+ * "finished" or "stopped", and how many batches were handed over.
+ */
+Datum
+kinds_produce(PG_FUNCTION_ARGS)
+{
+	uint32		producer = PG_GETARG_INT32(0);
+	int			consumers = PG_GETARG_INT32(1);
+	uint64		first = PG_GETARG_INT64(2);
+	uint64		batches = PG_GETARG_INT64(3);
+	uint32		bytes = PG_GETARG_INT32(4);
+	uint64		sent = 0;
+	bool		stopped = false;
+	bool		keyed;
+	uint64	   *next;			/* per destination, the batch it looks at next */
+	int			destinations;
+	int			open;
+
+	if (group == NULL)
+		elog(ERROR, "not a member");
+	keyed = group_desc->kind == RF_GROUP_REPARTITION;
+	destinations = keyed ? consumers : 1;
+	next = palloc(destinations * sizeof(uint64));
+	for (int i = 0; i < destinations; i++)
+		next[i] = first;
+
+	for (open = destinations; open > 0;)
+	{
+		bool		moved = false;
+
+		for (int to = 0; to < destinations; to++)
+		{
+			RfGroupBuffer buffer;
+			TestPart	part = {.producer = producer,.consumer = to};
+			RfAcquire	result = RF_ACQUIRED;
+
+			if (next[to] == PG_UINT64_MAX)
+				continue;
+			while (keyed && next[to] < first + batches && mix(producer, next[to]) % consumers != to)
+				next[to]++;
+			if (next[to] >= first + batches)
+			{
+				next[to] = PG_UINT64_MAX;
+				open--;
+				moved = true;
+				continue;
+			}
+			part.batch = next[to];
+			part.parts = part.batch % 7 == 3 ? 1 + part.batch % 3 : 1;
+			for (part.part = 0; part.part < part.parts && result == RF_ACQUIRED; part.part++)
+			{
+				uint32		flags = (part.part == 0 ? RF_SLOT_FIRST : 0) | (part.part + 1 == part.parts ? RF_SLOT_LAST : 0);
+				uint32		length;
+
+				CHECK_FOR_INTERRUPTS();
+				/* Once a batch has begun, its rest waits. */
+				if (part.part == 0)
+					result = rf_group_try_acquire(group, keyed ? to : RF_GROUP_ANY, &buffer);
+				else if (!rf_group_acquire(group, keyed ? to : RF_GROUP_ANY, &buffer))
+					result = RF_ACQUIRE_STOPPED;
+				if (result != RF_ACQUIRED)
+					break;
+				length = Max(Min(bytes, buffer.buffer.length) - (uint32) (part.batch % 100), sizeof(part));
+				memset(buffer.buffer.data + sizeof(part), filling(&part), length - sizeof(part));
+				memcpy(buffer.buffer.data, &part, sizeof(part));
+				rf_group_submit(group, &buffer, length, flags, flags & RF_SLOT_LAST ? 1 : 0);
+			}
+			if (result == RF_ACQUIRED)
+			{
+				next[to]++;
+				sent++;
+				moved = true;
+			}
+			else if (result == RF_ACQUIRE_STOPPED)
+			{
+				next[to] = PG_UINT64_MAX;
+				stopped = moved = true;
+				open--;
+			}
+		}
+		if (!moved)
+			(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
+	}
+
+	if (PG_GETARG_BOOL(5))
+	{
+		stopped = !rf_group_finish(group) || stopped;
+		rf_group_close(group);
+	}
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s " UINT64_FORMAT, stopped ? "stopped" : "finished", sent)));
+}
+
+/*
+ * consume(desc bytea, consumer integer, stop_after bigint, leave_after bigint, pause_us integer, pause_after bigint) returns (how, batches, sum, hash,
+ * per_producer bigint[]): read to the end; sum does not depend on the order of batches, hash does. pause_us per batch; pause_after: return after so many
+ * batches and stay a member.
+ */
+Datum
+kinds_consume(PG_FUNCTION_ARGS)
+{
+	RfGroupDesc *desc = desc_argument(fcinfo, 0);
+	uint32		consumer = PG_GETARG_INT32(1);
+	int64		stop_after = PG_GETARG_INT64(2);
+	int64		leave_after = PG_GETARG_INT64(3);
+	int			pause_us = PG_GETARG_INT32(4);
+	int64		pause_after = PG_GETARG_INT64(5);
+	const char *how = "ended";
+	int64		batches = 0;
+	uint64		sum = 0;
+	uint64		hash = 0;
+	Datum		counts[RF_GROUP_MAX_MEMBERS] = {0};
+	TestPart	before = {0};
+	RfGroupBuffer buffer;
+	TupleDesc	tupdesc;
+	Datum		values[5];
+	bool		nulls[5] = {false};
+	ResourceOwner owner = CurrentResourceOwner;
+
+	if (group == NULL)
+		elog(ERROR, "not a member");
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	CurrentResourceOwner = TopTransactionResourceOwner;
+	rf_group_begin(group, desc);
+	CurrentResourceOwner = owner;
+
+	while (rf_group_read(group, &buffer))
+	{
+		TestPart	part;
+		uint32		flags = buffer.buffer.flags;
+
+		if (buffer.buffer.length < sizeof(part))
+			elog(ERROR, "a part is too short");
+		memcpy(&part, buffer.buffer.data, sizeof(part));
+		if (part.producer != buffer.member || part.part >= part.parts ||
+			((flags & RF_SLOT_FIRST) != 0) != (part.part == 0) ||
+			((flags & RF_SLOT_LAST) != 0) != (part.part + 1 == part.parts))
+			elog(ERROR, "a part is not what its flags say");
+		if (part.part > 0 && (part.producer != before.producer || part.batch != before.batch || part.part != before.part + 1))
+			elog(ERROR, "a batch is torn apart");
+		if (desc->kind == RF_GROUP_REPARTITION && part.consumer != consumer)
+			elog(ERROR, "a batch came to the wrong consumer");
+		for (uint32 i = sizeof(part); i < buffer.buffer.length; i++)
+			if (buffer.buffer.data[i] != filling(&part))
+				elog(ERROR, "a batch has wrong bytes");
+		before = part;
+		rf_group_release(group, &buffer);
+		if ((flags & RF_SLOT_LAST) == 0)
+			continue;
+		sum += mix(part.producer, part.batch);
+		hash = mix(mix(hash, part.producer), part.batch);
+		counts[part.producer]++;
+		batches++;
+		if (pause_us > 0)
+		{
+			/* pg_usleep and not the latch, which batches set all the time. */
+			pg_usleep(pause_us);
+			CHECK_FOR_INTERRUPTS();
+		}
+		if (batches == leave_after)
+			rf_group_leave(group);
+		if (batches == stop_after)
+		{
+			rf_group_stop(group);
+			how = "stopped";
+			break;
+		}
+		if (batches == pause_after)
+		{
+			how = "paused";
+			break;
+		}
+	}
+	if (strcmp(how, "paused") != 0)
+	{
+		if (strcmp(how, "ended") == 0)
+			for (uint32 i = 0; i < desc->producers; i++)
+			{
+				uint64_t	rows;
+				uint64_t	bytes;
+
+				rf_group_totals(group, i, &rows, &bytes);
+				if (leave_after == 0 && pause_after == 0 && rows != DatumGetInt64(counts[i]))
+					elog(ERROR, "a producer's count is wrong");
+			}
+		rf_group_close(group);
+	}
+
+	values[0] = CStringGetTextDatum(how);
+	values[1] = Int64GetDatum(batches);
+	values[2] = Int64GetDatum((int64) sum);
+	values[3] = Int64GetDatum((int64) hash);
+	values[4] = PointerGetDatum(construct_array(counts, desc->producers, INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls)));
+}

@@ -69,7 +69,8 @@ CREATE FUNCTION rdma.stat_lanes(
   OUT bytes_sent bigint,
   OUT immediates bigint, OUT protocol_errors bigint,
   OUT polling_mode text, OUT poll_time integer, OUT polls bigint, OUT empty_polls bigint, OUT completions bigint,
-  OUT armed bigint, OUT sleeps bigint, OUT busy_ms double precision)
+  OUT armed bigint, OUT sleeps bigint, OUT busy_ms double precision,
+  OUT c_max integer, OUT credit_waits bigint, OUT epoch bigint, OUT candidate_rates bigint[])
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_stat_lanes' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 4;
 COMMENT ON FUNCTION rdma.stat_lanes() IS 'counters of the engine''s threads that move data';
@@ -95,6 +96,31 @@ COMMENT ON COLUMN rdma.stat_lanes.armed IS 'times the completion queue was asked
 COMMENT ON COLUMN rdma.stat_lanes.sleeps IS 'times the lane went to sleep';
 COMMENT ON COLUMN rdma.stat_lanes.busy_ms IS 'CPU time of the thread in milliseconds';
 COMMENT ON COLUMN rdma.stat_lanes.cpu_us_per_completion IS 'that time in microseconds, divided by completions';
+COMMENT ON COLUMN rdma.stat_lanes.c_max IS 'work requests that may be outstanding on one queue pair; NULL: no limit. rdma_fdw.credit_limit sets it or has it found';
+COMMENT ON COLUMN rdma.stat_lanes.credit_waits IS 'times that a stream had to wait because so many were';
+COMMENT ON COLUMN rdma.stat_lanes.epoch IS 'automatic decisions about c_max so far; none while no queue pair has more than 4 outstanding';
+COMMENT ON COLUMN rdma.stat_lanes.candidate_rates IS 'bytes per second that the last decision measured with no limit, 4, 6, 8, 10, 12; NULL: not tried, because the load does not reach it';
+
+CREATE FUNCTION rdma.qps(
+  OUT lane integer, OUT peer integer, OUT host text, OUT qp bigint, OUT thread_domain integer,
+  OUT outstanding integer, OUT outstanding_max integer, OUT c_max integer, OUT credit_waits bigint,
+  OUT work_requests bigint, OUT bytes_sent bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_qps' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 8;
+COMMENT ON FUNCTION rdma.qps() IS 'queue pairs of this node''s engine';
+CREATE VIEW rdma.qps AS SELECT * FROM rdma.qps();
+COMMENT ON VIEW rdma.qps IS 'one row per queue pair: each lane has one to each peer';
+COMMENT ON COLUMN rdma.qps.lane IS 'thread that owns it, as in rdma.stat_lanes';
+COMMENT ON COLUMN rdma.qps.peer IS 'as in rdma.stat_peers';
+COMMENT ON COLUMN rdma.qps.host IS 'the peer as rdma.stat_peers names it';
+COMMENT ON COLUMN rdma.qps.qp IS 'the device''s queue pair number; for shared memory and TCP a number of the lane''s own';
+COMMENT ON COLUMN rdma.qps.thread_domain IS 'thread domain that it is on, so that its doorbell is shared with no other lane; NULL where the device has none (shared memory, TCP, soft-RoCE)';
+COMMENT ON COLUMN rdma.qps.outstanding IS 'work requests posted and not completed';
+COMMENT ON COLUMN rdma.qps.outstanding_max IS 'most that ever were';
+COMMENT ON COLUMN rdma.qps.c_max IS 'most that may be, as in rdma.stat_lanes; NULL: no limit';
+COMMENT ON COLUMN rdma.qps.credit_waits IS 'times that a stream had to wait because so many were';
+COMMENT ON COLUMN rdma.qps.work_requests IS 'work requests posted since it was connected';
+COMMENT ON COLUMN rdma.qps.bytes_sent IS 'bytes of payload in them';
 
 CREATE FUNCTION rdma.stat_peers(
   OUT peer integer, OUT node text, OUT host text, OUT port integer, OUT direction text, OUT state text, OUT transport text,
@@ -140,10 +166,10 @@ AS 'MODULE_PATHNAME', 'rdma_check' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE RO
 COMMENT ON FUNCTION rdma."check"(name) IS 'looks at everything that can be wrong between this node and a server: one row each, with what to do about it';
 
 -- Counters of everybody's work are for everybody to see, as in pg_stat_activity; what names other machines is not.
-REVOKE ALL ON rdma.stat_peers FROM PUBLIC;
-REVOKE ALL ON FUNCTION rdma.stat_peers() FROM PUBLIC;
-GRANT SELECT ON rdma.stat_peers TO pg_read_all_stats;
-GRANT EXECUTE ON FUNCTION rdma.stat_peers() TO pg_read_all_stats;
+REVOKE ALL ON rdma.stat_peers, rdma.qps FROM PUBLIC;
+REVOKE ALL ON FUNCTION rdma.stat_peers(), rdma.qps() FROM PUBLIC;
+GRANT SELECT ON rdma.stat_peers, rdma.qps TO pg_read_all_stats;
+GRANT EXECUTE ON FUNCTION rdma.stat_peers(), rdma.qps() TO pg_read_all_stats;
 GRANT SELECT ON rdma.stat_engine, rdma.stat_lanes, rdma.stat_flows, rdma.devices TO PUBLIC;
 
 CREATE FUNCTION rdma.set_flow_weight(flow integer, weight integer)

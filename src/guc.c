@@ -42,6 +42,7 @@ int			rf_chain_limit = 32;
 bool		rf_selective_signaling = true;
 int			rf_admission_policy = RF_ADMISSION_WINDOW;
 int			rf_admission_window = 0;
+int			rf_credit_limit = RF_CREDIT_AUTO;
 int			rf_probe_time = 1000;
 char	   *rf_engine_address = NULL;
 int			rf_token_lifetime = 60;
@@ -237,6 +238,11 @@ define_engine_settings(void)
 							"0 has no limit.",
 							&rf_admission_window, 0, 0, 1024 * 1024,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.credit_limit",
+							"Most writes that may be outstanding on one queue pair; 0 sets no limit.",
+							"-1 finds the best limit by trying, and again as the load changes (rdma.stat_lanes shows it).",
+							&rf_credit_limit, RF_CREDIT_AUTO, RF_CREDIT_AUTO, 1024,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.probe_time",
 							"Time a sender waits for a free receive buffer before it asks the reader.",
 							NULL,

@@ -57,6 +57,7 @@ typedef struct RfLaneConfig
 	uint32_t	chain_limit;	/* work requests per post; 1 = never chain */
 	bool		signal_all;		/* ask for a completion of every work request */
 	RfAdmission *admission;		/* NULL = no policy. The lane keeps a use of its own */
+	int32_t		credit_limit;	/* work requests outstanding on a queue pair; 0 = up to max_wr, RF_CREDIT_AUTO = by trying */
 	int			main_wake_fd;	/* eventfd: the main thread has events to read */
 	void		(*wake_owner) (RfFlow *flow);	/* SetLatch of the flow's backend; called with waiting == 1 cleared */
 } RfLaneConfig;
@@ -67,7 +68,8 @@ extern RfCq *rf_lane_cq(RfLaneThread *lane);
 
 /*
  * New values for the settings that may change while the lane runs: polling_mode, poll_batch, poll_us, probe_ms, merge_limit, chain_limit, signal_all,
- * admission. */
+ * admission, credit_limit.
+ */
 extern void rf_lane_tune(RfLaneThread *lane, const RfLaneConfig *config);
 
 /*

@@ -166,6 +166,30 @@ typedef struct RfFlow
 
 /* ---------- lanes, as shared memory sees them ---------- */
 
+#define RF_CREDIT_AUTO			(-1)
+#define RF_CREDIT_CANDIDATES	6		/* no limit, 4, 6, 8, 10, 12 (src/engine/throttle.c) */
+
+/* What a lane's credit throttle decided. The lane writes, anybody reads; words of one decision may be seen mixed with the next one's. */
+typedef struct RfLaneThrottle
+{
+	_Atomic uint32_t c_max;		/* work requests outstanding on a queue pair, at most; 0 = no limit */
+	_Atomic uint64_t epoch;		/* decisions so far */
+	_Atomic uint64_t waits;		/* times that a flow had to wait for credit */
+	_Atomic uint64_t rate[RF_CREDIT_CANDIDATES];	/* of the last decision, bytes per second; 0 = not tried, it could not matter */
+} RfLaneThrottle;
+
+/* A queue pair of a lane, by peer. The lane writes, anybody reads. */
+typedef struct RfLaneQp
+{
+	_Atomic uint32_t number;	/* 0 = there is none; stored last when it is made, first when it goes */
+	_Atomic uint32_t thread_domain; /* 1: on a thread domain, which is the lane's own */
+	_Atomic uint32_t outstanding;
+	_Atomic uint32_t outstanding_max;
+	_Atomic uint64_t work_requests;
+	_Atomic uint64_t bytes;
+	_Atomic uint64_t waits;		/* for credit */
+} RfLaneQp;
+
 /*
  * Doorbell ring: a multi-producer, single-consumer ring of flow indexes. A flow is in at most one place of each lane's ring (RfFlow.queued), so it
  * never fills; in two rings it is when its entry got a new life on another lane before the old one took it out (ring.c). The lane sets
@@ -201,6 +225,8 @@ typedef struct RfLane
 	_Atomic uint64_t busy_us;	/* CPU time; up to a millisecond behind */
 	_Atomic uint32_t polling_mode;	/* RfPollingMode in force */
 	_Atomic uint32_t poll_us;	/* adaptive: in force */
+	RfLaneThrottle throttle;
+	RfLaneQp	qps[RF_MAX_PEERS];
 	_Atomic uint64_t protocol_errors;
 } RfLane;
 

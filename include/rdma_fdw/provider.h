@@ -218,6 +218,9 @@ typedef struct RfProvider
 	bool		(*qp_connect) (RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, RfError *error);
 	void		(*qp_post) (RfQp *qp, RfWr *chain);
 
+	/* For people: the device's number of it (0 = it has none), and whether it has a doorbell of its own lane's. NULL: neither exists here. */
+	uint32_t	(*qp_number) (RfQp *qp, bool *thread_domain);
+
 	void		(*qp_destroy) (RfQp *qp);	/* outstanding work requests vanish; their buffers are no longer read or written */
 	void		(*cq_stats) (RfCq *cq, RfProviderStats *stats);	/* sums over its queue pairs */
 } RfProvider;

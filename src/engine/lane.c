@@ -156,12 +156,35 @@ take_settings(RfLaneThread *lane, const RfLaneConfig *from)
 		rf_admission_unuse(lane->admission);
 		lane->admission = rf_admission_use(from->admission);
 	}
+	to->credit_limit = from->credit_limit;
+	rf_throttle_set(&lane->throttle, to->credit_limit);
 	rf_polling_set(&lane->polling, to->polling_mode, to->poll_batch, to->poll_us);
 	atomic_store_explicit(&lane->lane->polling_mode, to->polling_mode, memory_order_relaxed);
 	atomic_store_explicit(&lane->lane->poll_us, to->poll_us, memory_order_relaxed);
 }
 
 /* ---------- connections ---------- */
+
+/* Begin its row of rdma.qps. */
+static void
+show_qp(RfLaneThread *lane, int peer, RfQp *qp)
+{
+	RfLaneQp   *shown = &lane->lane->qps[peer];
+	bool		thread_domain = false;
+	uint32_t	number = 0;
+
+	if (lane->config.provider->qp_number != NULL)
+		number = lane->config.provider->qp_number(qp, &thread_domain);
+	if (number == 0)
+		number = ++lane->numbered;
+	atomic_store(&shown->thread_domain, thread_domain);
+	atomic_store(&shown->outstanding, 0);
+	atomic_store(&shown->outstanding_max, 0);
+	atomic_store(&shown->work_requests, 0);
+	atomic_store(&shown->bytes, 0);
+	atomic_store(&shown->waits, 0);
+	atomic_store(&shown->number, number);
+}
 
 static void
 add_connection(RfLaneThread *lane, int peer, RfQp *qp)
@@ -179,6 +202,7 @@ add_connection(RfLaneThread *lane, int peer, RfQp *qp)
 	connection->chain = 0;
 	connection->unsignaled = 0;
 	connection->touched = false;
+	show_qp(lane, peer, qp);
 
 	if (connection->posts == NULL || connection->wrs == NULL || connection->sges == NULL)
 	{
@@ -237,6 +261,9 @@ drop_connection(RfLaneThread *lane, int peer, const RfError *error)
 	connection->failed = true;
 	connection->failed_early = false;
 	connection->dropped_round = lane->round;
+	if (connection->qp != NULL)
+		rf_throttle_forget(&lane->throttle, connection->posted - connection->completed, lane->now);
+	atomic_store(&lane->lane->qps[peer].number, 0);
 	if (connection->qp != NULL)
 		lane->config.provider->qp_destroy(connection->qp);
 	connection->qp = NULL;
@@ -353,8 +380,35 @@ bool
 rf_lane_has_room(RfLaneThread *lane, int peer)
 {
 	LaneConnection *connection = &lane->connections[peer];
+	uint64_t	outstanding = connection->posted - connection->completed;
 
-	return connection->posted - connection->completed < lane->config.max_wr;
+	return outstanding < lane->config.max_wr && rf_throttle_room(&lane->throttle, outstanding);
+}
+
+void
+rf_lane_no_room(RfLaneThread *lane, int peer)
+{
+	LaneConnection *connection = &lane->connections[peer];
+
+	if (connection->posted - connection->completed >= lane->config.max_wr)
+		return;
+	rf_throttle_wait(&lane->throttle);
+	lane_count(&lane->lane->qps[peer].waits, 1);
+}
+
+/* A work request was put into the chain: throttle and rdma.qps. */
+static void
+show_post(RfLaneThread *lane, int peer, uint32_t bytes)
+{
+	RfLaneQp   *shown = &lane->lane->qps[peer];
+	uint64_t	outstanding = lane->connections[peer].posted - lane->connections[peer].completed;
+
+	rf_throttle_post(&lane->throttle, outstanding, lane->now);
+	atomic_store_explicit(&shown->outstanding, (uint32_t) outstanding, memory_order_relaxed);
+	if (outstanding > atomic_load_explicit(&shown->outstanding_max, memory_order_relaxed))
+		atomic_store_explicit(&shown->outstanding_max, (uint32_t) outstanding, memory_order_relaxed);
+	lane_count(&shown->work_requests, 1);
+	lane_count(&shown->bytes, bytes);
 }
 
 RfWr *
@@ -398,6 +452,8 @@ rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots
 	post->admitted = admitted;
 	post->posted_at = lane->now;
 	lane->queue.in_flight += admitted;
+	post->bytes = bytes;
+	show_post(lane, local->peer, bytes);
 
 	if (connection->chain > 0)
 	{
@@ -440,6 +496,8 @@ status_text(RfWcStatus status)
 static bool
 requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_id)
 {
+	uint64_t	before = connection->completed;
+	uint64_t	bytes = 0;
 	uint64_t	admitted = 0;
 	int64_t		posted_at = 0;
 
@@ -455,8 +513,12 @@ requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_i
 			posted_at = post.posted_at;
 		}
 		/* A flow is attached until all of its own requests completed, so it is still the same one. */
+		bytes += post.bytes;
 		rf_lane_flow_posted(lane, &post);
 	}
+	rf_throttle_complete(&lane->throttle, connection->completed - before, bytes, lane->now);
+	atomic_store_explicit(&lane->lane->qps[connection - lane->connections].outstanding,
+						  (uint32_t) (connection->posted - connection->completed), memory_order_relaxed);
 	if (admitted > 0)
 	{
 		int64_t		us = clock_us() - posted_at;
@@ -659,6 +721,9 @@ rf_lane_start(const RfLaneConfig *config, RfError *error)
 	lane->config = *config;
 	lane->lane = &config->shared->lanes[config->lane];
 	lane->lane->number = (uint32_t) config->lane;
+	for (int peer = 0; peer < RF_MAX_PEERS; peer++)
+		atomic_store(&lane->lane->qps[peer].number, 0);
+	rf_throttle_init(&lane->throttle, &lane->lane->throttle);
 	take_settings(lane, config);
 	lane->flows = config->shared->flows;
 	lane->max_message = config->shared->device.max_message;

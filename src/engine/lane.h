@@ -15,6 +15,7 @@
 
 #include "polling.h"
 #include "queue.h"
+#include "throttle.h"
 
 #define LANE_MAX_POLL		256			/* completions in one poll */
 #define LANE_SIGNAL_BYTES	(512u << 10)	/* within a long chain, ask for a completion after this much */
@@ -28,6 +29,7 @@ typedef struct LanePost
 	uint16_t	kind;			/* RfImmKind */
 	uint32_t	admitted;		/* bytes in flight under the admission window */
 	int64_t		posted_at;		/* us; only when bytes were admitted */
+	uint32_t	bytes;
 } LanePost;
 
 /* One queue pair: this lane's connection to a peer. */
@@ -120,6 +122,8 @@ struct RfLaneThread
 	uint64_t	round;
 	int64_t		now;			/* us, monotonic; read once per round */
 	RfPolling	polling;
+	RfThrottle	throttle;
+	uint32_t	numbered;		/* queue pairs that got a number from us */
 
 	/* Between the main thread and the lane. */
 	atomic_bool stop;
@@ -156,8 +160,11 @@ lane_count(_Atomic uint64_t *counter, uint64_t add)
 extern RfWr *rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots,
 							 uint32_t bytes, uint32_t admitted);
 
-/* There is room for another work request. */
+/* There is room for another work request: in the send queue, and under the throttle. */
 extern bool rf_lane_has_room(RfLaneThread *lane, int peer);
+
+/* A flow has to wait because there is none. */
+extern void rf_lane_no_room(RfLaneThread *lane, int peer);
 
 /* Wake other lanes of this engine, a bit each. */
 extern void rf_lane_wake_others(RfLaneThread *lane, uint32_t mask);

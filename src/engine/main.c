@@ -159,6 +159,7 @@ lane_settings(RfLaneConfig *config)
 	config->merge_limit = (uint32_t) rf_merge_limit * 1024;
 	config->chain_limit = rf_chain_limit;
 	config->signal_all = !rf_selective_signaling;
+	config->credit_limit = rf_credit_limit;
 }
 
 /* The admission policy as set. What it replaces is let go of by the caller, when the lanes know the new one. */

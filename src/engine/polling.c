@@ -43,8 +43,9 @@
 #define CALIBRATE_ROUNDS	200
 #define CALIBRATE_POLLS		1000
 #define CALIBRATE_LIMIT_US	200000
+#define CALIBRATE_GAP_US	20
 #define POLL_US_DEFAULT		30		/* where nothing could be measured */
-#define POLL_US_MIN			5
+#define POLL_US_MIN			10
 #define POLL_US_MAX			100		/* a crowded machine at start must not make the lanes spin for ever after */
 
 static int64_t
@@ -185,6 +186,7 @@ typedef struct Echo
 {
 	int			ping;			/* eventfds, blocking */
 	int			pong;
+	_Atomic int64_t woken;		/* ns */
 } Echo;
 
 static bool
@@ -220,8 +222,10 @@ echo_main(void *argument)
 
 		if (poll(&descriptor, 1, -1) < 0)
 			continue;
-		if (read(echo->ping, &value, sizeof(value)) != sizeof(value) || value >= 2 ||
-			!ring(echo->pong, 1))
+		if (read(echo->ping, &value, sizeof(value)) != sizeof(value) || value >= 2)
+			return NULL;
+		atomic_store(&echo->woken, clock_ns(CLOCK_MONOTONIC));
+		if (!ring(echo->pong, 1))
 			return NULL;
 	}
 }
@@ -235,11 +239,11 @@ compare_times(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* Half a round trip between two threads that sleep on descriptors, ns; 0 = could not be measured. */
+/* From writing a descriptor to running of the thread that slept on it, ns; 0 = could not be measured. */
 static uint32_t
 measure_wake(void)
 {
-	Echo		echo = {eventfd(0, EFD_CLOEXEC), eventfd(0, EFD_CLOEXEC)};
+	Echo		echo = {.ping = eventfd(0, EFD_CLOEXEC), .pong = eventfd(0, EFD_CLOEXEC)};
 	int64_t		times[CALIBRATE_ROUNDS];
 	int64_t		start = clock_ns(CLOCK_MONOTONIC);
 	int			rounds = 0;
@@ -260,12 +264,14 @@ measure_wake(void)
 
 		while (rounds < CALIBRATE_ROUNDS && now - start < (int64_t) CALIBRATE_LIMIT_US * 1000)
 		{
-			int64_t		sent = now;
+			int64_t		sent;
 
+			/* Long enough for the other core to become idle, as it does between a lane's events. */
+			while ((sent = clock_ns(CLOCK_MONOTONIC)) - now < CALIBRATE_GAP_US * 1000);
 			if (!ring(echo.ping, 1) || !wait_and_take(echo.pong))
 				break;
+			times[rounds++] = atomic_load(&echo.woken) - sent;
 			now = clock_ns(CLOCK_MONOTONIC);
-			times[rounds++] = now - sent;
 		}
 		(void) ring(echo.ping, 2);
 		pthread_join(thread, NULL);
@@ -277,7 +283,7 @@ measure_wake(void)
 	if (rounds == 0)
 		return 0;
 	qsort(times, rounds, sizeof(times[0]), compare_times);
-	return (uint32_t) (times[rounds / 2] / 2);
+	return (uint32_t) times[rounds / 2];
 }
 
 bool

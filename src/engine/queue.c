@@ -79,6 +79,7 @@ rf_queue_park(RfLaneThread *lane, uint32_t index)
 
 	if (local->waiting.place == QUEUE_PARKED)
 		return;
+	rf_lane_no_room(lane, local->peer);
 	rf_queue_remove(lane, index);
 	append(lane, &lane->connections[local->peer].parked, (int32_t) index, QUEUE_PARKED);
 	local->waiting.held_up = true;

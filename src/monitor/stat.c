@@ -7,10 +7,12 @@
 #include "postgres.h"
 
 #include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -20,6 +22,7 @@
 
 PG_FUNCTION_INFO_V1(rdma_stat_engine);
 PG_FUNCTION_INFO_V1(rdma_stat_lanes);
+PG_FUNCTION_INFO_V1(rdma_qps);
 PG_FUNCTION_INFO_V1(rdma_stat_peers);
 PG_FUNCTION_INFO_V1(rdma_stat_flows);
 
@@ -194,6 +197,42 @@ polling_mode(uint32 mode)
 	return "unknown";
 }
 
+/* 0 = no limit */
+static void
+put_limit(Row *row, uint32 c_max)
+{
+	if (c_max == 0)
+		put_null(row);
+	else
+		put_int(row, c_max);
+}
+
+/* An element per candidate, NULL for those not tried; NULL while nothing was decided. */
+static void
+put_rates(Row *row, const RfLaneThrottle *throttle)
+{
+	Datum		rates[RF_CREDIT_CANDIDATES];
+	bool		nulls[RF_CREDIT_CANDIDATES];
+	int			dimension = RF_CREDIT_CANDIDATES;
+	int			lower = 1;
+	int			i;
+
+	if (atomic_load_explicit(&throttle->epoch, memory_order_relaxed) == 0)
+	{
+		put_null(row);
+		return;
+	}
+	for (i = 0; i < RF_CREDIT_CANDIDATES; i++)
+	{
+		uint64		rate = atomic_load_explicit(&throttle->rate[i], memory_order_relaxed);
+
+		rates[i] = Int64GetDatum((int64) rate);
+		nulls[i] = rate == 0;
+	}
+	put(row, PointerGetDatum(construct_md_array(rates, nulls, 1, &dimension, &lower,
+												INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
+}
+
 Datum
 rdma_stat_lanes(PG_FUNCTION_ARGS)
 {
@@ -229,7 +268,55 @@ rdma_stat_lanes(PG_FUNCTION_ARGS)
 		put_counter(&row, &lane->armed);
 		put_counter(&row, &lane->sleeps);
 		put_ms(&row, atomic_load_explicit(&lane->busy_us, memory_order_relaxed));
+		put_limit(&row, atomic_load_explicit(&lane->throttle.c_max, memory_order_relaxed));
+		put_counter(&row, &lane->throttle.waits);
+		put_counter(&row, &lane->throttle.epoch);
+		put_rates(&row, &lane->throttle);
 		end_row(&row);
+	}
+	return (Datum) 0;
+}
+
+Datum
+rdma_qps(PG_FUNCTION_ARGS)
+{
+	uint32		i;
+	int			peer;
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (i = 0; rf_shared != NULL && i < rf_shared->lane_count; i++)
+	{
+		RfLane	   *lane = &rf_shared->lanes[i];
+
+		for (peer = 0; peer < RF_MAX_PEERS; peer++)
+		{
+			RfLaneQp   *qp = &lane->qps[peer];
+			uint32		number = atomic_load(&qp->number);
+			char		host[sizeof(rf_shared->peers[0].host)];
+			Row			row;
+
+			if (number == 0 || atomic_load(&rf_shared->engine_pid) == 0)
+				continue;
+			strlcpy(host, rf_shared->peers[peer].host, sizeof(host));
+			begin_row(&row, fcinfo);
+			put_int(&row, i);
+			put_int(&row, peer);
+			put_text(&row, host);
+			put_number(&row, number);
+
+			/* A lane has one, so its number is the lane's. */
+			if (atomic_load(&qp->thread_domain) != 0)
+				put_int(&row, i);
+			else
+				put_null(&row);
+			put_int(&row, atomic_load_explicit(&qp->outstanding, memory_order_relaxed));
+			put_int(&row, atomic_load_explicit(&qp->outstanding_max, memory_order_relaxed));
+			put_limit(&row, atomic_load_explicit(&lane->throttle.c_max, memory_order_relaxed));
+			put_counter(&row, &qp->waits);
+			put_counter(&row, &qp->work_requests);
+			put_counter(&row, &qp->bytes);
+			end_row(&row);
+		}
 	}
 	return (Datum) 0;
 }

@@ -680,6 +680,13 @@ connect_error(RfError *error, RfDevice *device, const char *step)
 					"an RDMA queue pair cannot be connected to the peer");
 }
 
+static uint32_t
+qp_number(RfQp *qp, bool *thread_domain)
+{
+	*thread_domain = qp->parent != NULL;
+	return qp->qp->qp_num;
+}
+
 static bool
 qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, RfError *error)
 {
@@ -964,6 +971,7 @@ const RfProvider rf_provider_verbs = {
 	.cq_poll = cq_poll,
 	.qp_create = qp_create,
 	.qp_local = qp_local,
+	.qp_number = qp_number,
 	.qp_connect = qp_connect,
 	.qp_post = qp_post,
 	.qp_destroy = qp_destroy,

@@ -64,6 +64,7 @@ typedef struct SimWr
 	uint64_t	hash;
 	RfWcStatus	bad;			/* found at post; reported when it is this one's turn */
 	int			phase;			/* pieces landed */
+	uint64_t	ack_at;			/* with a service time */
 	bool		executed;
 	bool		stalled;		/* counted as an RNR stall already */
 } SimWr;
@@ -98,6 +99,8 @@ static struct
 	RfSimCounters counters;
 	uint64_t	rng;
 	uint64_t	now;
+	uint64_t	adapter_free;	/* with a service time: when the adapter has done the last one */
+	uint64_t	outstanding;	/* of all queue pairs, to the acknowledgement */
 	RfQp	   *qps;
 	uint32_t	next_qp;
 	uint32_t	next_key;
@@ -224,6 +227,7 @@ retire_first(RfQp *qp, RfWcStatus status)
 		qp->last = NULL;
 	if (status != RF_WC_SUCCESS || swr->wr.signaled)
 		push_write(qp, swr, status);
+	fabric.outstanding--;
 	free(swr);
 }
 
@@ -387,6 +391,21 @@ fail_at(RfQp *qp, SimWr *swr, RfWcStatus status)
 		fail_qp(peer, RF_WC_FLUSHED, true);
 }
 
+/*
+ * The capacity of an adapter whose cache holds the state of so many work requests: it rises with their number until the latency is
+ * hidden, and falls when they do not fit any more.
+ */
+static void
+occupy_adapter(void)
+{
+	uint64_t	cost = fabric.config.service;
+	uint32_t	cache = fabric.config.cache;
+
+	if (cache > 0 && fabric.outstanding > cache)
+		cost = cost * fabric.outstanding / cache;
+	fabric.adapter_free = fabric.now + cost;
+}
+
 static void
 execute(RfQp *qp, SimWr *swr)
 {
@@ -454,8 +473,10 @@ execute(RfQp *qp, SimWr *swr)
 	}
 	swr->executed = true;
 	fabric.counters.executed++;
+	occupy_adapter();
+	swr->ack_at = fabric.now + fabric.config.latency;
 	if (swr == qp->first)
-		qp->ack_due = fabric.now + random_delay();
+		qp->ack_due = swr->ack_at + random_delay();
 	if (qp->fail_at == swr->number || chance(fabric.config.fail_ppm / 2))
 		cut_link(qp);
 }
@@ -467,6 +488,8 @@ acknowledge(RfQp *qp)
 		fabric.counters.payload_changed++;
 	retire_first(qp, RF_WC_SUCCESS);
 	qp->ack_due = fabric.now + random_delay();
+	if (qp->first != NULL && qp->first->ack_at > qp->ack_due)
+		qp->ack_due = qp->first->ack_at;
 }
 
 /* Earliest due event; among equals a random one. */
@@ -492,6 +515,8 @@ step_locked(void)
 
 			if (!possible)
 				continue;
+			if (kind == 0 && due < fabric.adapter_free)
+				due = fabric.adapter_free;
 			if (due < fabric.now)
 				due = fabric.now;
 			if (best == NULL || due < best_due)
@@ -577,10 +602,22 @@ rf_sim_reset(const RfSimConfig *config)
 		abort();
 	}
 	memset(&fabric.counters, 0, sizeof(fabric.counters));
-	fabric.now = 0;
+	fabric.now = fabric.adapter_free = 0;
+	fabric.outstanding = 0;
 	fabric.next_qp = 0;
 	fabric.next_key = 1;
 	unlock();
+}
+
+uint64_t
+rf_sim_now(void)
+{
+	uint64_t	now;
+
+	lock();
+	now = fabric.now;
+	unlock();
+	return now;
 }
 
 void
@@ -943,6 +980,7 @@ sim_qp_post(RfQp *qp, RfWr *chain)
 		}
 		if (fabric.config.check_payload && swr->bad == RF_WC_SUCCESS)
 			swr->hash = hash_payload(&swr->wr);
+		fabric.outstanding++;
 		if (next_to_execute(qp) == NULL)
 			qp->exec_due = fabric.now + random_delay();
 		if (qp->last != NULL)
@@ -983,6 +1021,7 @@ sim_qp_destroy(RfQp *qp)
 		SimWr	   *swr = qp->first;
 
 		qp->first = swr->next;
+		fabric.outstanding--;
 		free(swr);
 	}
 	for (size_t i = 0; i < cq->count; i++)

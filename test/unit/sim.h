@@ -29,6 +29,9 @@ typedef struct RfSimConfig
 	uint32_t	delay_max;		/* and at the latest; 0 = at once */
 	uint32_t	fail_ppm;		/* chance per work request, in millionths, that its queue pair fails (before or after execution) */
 	uint32_t	step_sleep_us;	/* threads: the fabric thread pauses up to this long between steps; 0 = never */
+	uint32_t	service;		/* steps that the adapter, which all queue pairs share, takes for a work request; 0 = none */
+	uint32_t	latency;		/* with service: steps from execution to acknowledgement, those of many at once */
+	uint32_t	cache;			/* with service: that many outstanding fit its cache, with more each takes longer in proportion; 0 = any */
 	bool		tear;			/* payload lands in pieces, last piece first */
 	bool		check_payload;	/* count work requests whose payload changed between post and completion (costs a hash of it) */
 } RfSimConfig;
@@ -58,6 +61,9 @@ extern uint64_t rf_sim_run(uint64_t max);
 
 /* Events that wait, of queue pairs that are not held. */
 extern uint64_t rf_sim_pending(void);
+
+/* Time so far, in steps. */
+extern uint64_t rf_sim_now(void);
 
 /* Connect two queue pairs of this process with each other. */
 extern bool rf_sim_connect(RfQp *a, RfQp *b, RfError *error);

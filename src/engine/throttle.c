@@ -1,0 +1,212 @@
+/*
+ * throttle.c - credit throttling: how many work requests may be outstanding on a queue pair (SMART, section 4.2, algorithm 1).
+ *
+ * Too many outstanding requests evict each other's state from the adapter's cache; too few leave it idle. The best number depends on the device
+ * and the load, so it is found by trying: an update phase gives each candidate 8 ms and counts what completes, the best is kept for
+ * a stable phase of 480 ms.
+ *
+ * As in the authors' code, and unlike their text, "no limit" is a candidate too and is preferred unless another is better by 5 %; and a rate is
+ * work by the time that really passed, because the end of a window is noticed by a completion.
+ *
+ * What is different here, and why:
+ *  - Time counts only while something is outstanding, and only a completion advances a phase. So no timer ever wakes a lane: one that sends nothing has
+ *    nothing to decide. A request that waits for credit needs no timer either: credit is used up, so a completion is due.
+ *  - A window begins when everything that was posted under the value before has completed. Else the backlog of "no limit", which may take longer than
+ *    8 ms to drain, would be counted for the candidate after it.
+ *  - "No limit" is tried first and shows how many requests the load really keeps outstanding. A candidate that is not below that changes nothing and
+ *    is not tried; and while no queue pair had more than the smallest candidate there is no update phase at all.
+ *  - A candidate that after a quarter of its window has not half the rate of the best so far is given up: on a link with much latency the small ones
+ *    would cost most of what the update phase can win.
+ *  - The measure is bytes, to each request a fixed amount added. A lower limit makes requests wait, waiting requests merge, and merged ones are fewer
+ *    and larger: counting requests would punish exactly that.
+ */
+#include <string.h>
+
+#include "throttle.h"
+
+#define NO_LIMIT			UINT32_MAX
+#define WINDOW_US			8000
+#define STABLE_US			480000
+#define REQUEST_WORK		64		/* bytes that a request counts for beside its payload: header and acknowledgement */
+#define NO_LIMIT_BIAS		1.05
+
+/* In the order in which they are tried. */
+static const uint32_t candidates[RF_CREDIT_CANDIDATES] = {NO_LIMIT, 4, 6, 8, 10, 12};
+
+static void
+show(_Atomic uint64_t *where, uint64_t value)
+{
+	atomic_store_explicit(where, value, memory_order_relaxed);
+}
+
+static void
+set_c_max(RfThrottle *throttle, uint32_t c_max)
+{
+	throttle->c_max = c_max;
+	if (throttle->shown != NULL)
+		atomic_store_explicit(&throttle->shown->c_max, c_max == NO_LIMIT ? 0 : c_max,
+							  memory_order_relaxed);
+}
+
+static void
+start_phase(RfThrottle *throttle)
+{
+	throttle->phase_start = throttle->active_us;
+	throttle->phase_work = throttle->work;
+	throttle->peak = 0;
+	throttle->waited = false;
+}
+
+static void
+start_window(RfThrottle *throttle, int candidate)
+{
+	throttle->trying = candidate;
+	throttle->settling = true;
+	throttle->settled_at = throttle->posted;
+	set_c_max(throttle, candidates[candidate]);
+}
+
+/* Keep the best, and rest. */
+static void
+decide(RfThrottle *throttle)
+{
+	int			best = 0;
+
+	for (int i = 1; i < RF_CREDIT_CANDIDATES; i++)
+	{
+		double		bias = best == 0 ? NO_LIMIT_BIAS : 1.0;
+
+		if ((double) throttle->rate[i] > (double) throttle->rate[best] * bias)
+			best = i;
+	}
+	throttle->trying = -1;
+	set_c_max(throttle, candidates[best]);
+	start_phase(throttle);
+	if (throttle->shown != NULL)
+	{
+		for (int i = 0; i < RF_CREDIT_CANDIDATES; i++)
+			show(&throttle->shown->rate[i], throttle->rate[i]);
+		show(&throttle->shown->epoch,
+			 atomic_load_explicit(&throttle->shown->epoch, memory_order_relaxed) + 1);
+	}
+}
+
+/* Bytes per second since the phase began. */
+static uint64_t
+phase_rate(const RfThrottle *throttle, int64_t elapsed)
+{
+	return (throttle->work - throttle->phase_work) * 1000000 / (uint64_t) elapsed;
+}
+
+/* A candidate's time is over: the next one that can matter, or the end of the update phase. */
+static void
+end_window(RfThrottle *throttle, uint64_t rate)
+{
+	int			next = throttle->trying + 1;
+
+	throttle->rate[throttle->trying] = rate;
+	if (rate > throttle->best_rate)
+		throttle->best_rate = rate;
+	if (throttle->trying == 0)
+		throttle->demand = throttle->peak;
+	/* The candidates rise, so those that can matter come first. */
+	if (next < RF_CREDIT_CANDIDATES && candidates[next] < throttle->demand)
+		start_window(throttle, next);
+	else
+		decide(throttle);
+}
+
+static void
+advance(RfThrottle *throttle)
+{
+	int64_t		elapsed;
+	uint64_t	rate;
+
+	if (throttle->settling)
+	{
+		if (throttle->completed < throttle->settled_at)
+			return;
+		throttle->settling = false;
+		start_phase(throttle);
+		return;
+	}
+	elapsed = throttle->active_us - throttle->phase_start;
+	if (throttle->trying >= 0)
+	{
+		if (elapsed < WINDOW_US / 4)
+			return;
+		rate = phase_rate(throttle, elapsed);
+		if (elapsed >= WINDOW_US || rate < throttle->best_rate / 2)
+			end_window(throttle, rate);
+	}
+	else if (elapsed >= STABLE_US)
+	{
+		if (throttle->waited || throttle->peak > candidates[1])
+		{
+			memset(throttle->rate, 0, sizeof(throttle->rate));
+			throttle->best_rate = phase_rate(throttle, elapsed);
+			start_window(throttle, 0);
+		}
+		else
+			start_phase(throttle);
+	}
+}
+
+void
+rf_throttle_init(RfThrottle *throttle, RfLaneThrottle *shown)
+{
+	memset(throttle, 0, sizeof(*throttle));
+	throttle->shown = shown;
+	throttle->trying = -1;
+	set_c_max(throttle, NO_LIMIT);
+}
+
+void
+rf_throttle_set(RfThrottle *throttle, int32_t setting)
+{
+	if (setting == throttle->setting)
+		return;
+	throttle->setting = setting;
+	throttle->trying = -1;
+	throttle->settling = false;
+	set_c_max(throttle, setting > 0 ? (uint32_t) setting : NO_LIMIT);
+	start_phase(throttle);
+}
+
+void
+rf_throttle_wait(RfThrottle *throttle)
+{
+	throttle->waited = true;
+	if (throttle->shown != NULL)
+		show(&throttle->shown->waits,
+			 atomic_load_explicit(&throttle->shown->waits, memory_order_relaxed) + 1);
+}
+
+void
+rf_throttle_post(RfThrottle *throttle, uint64_t outstanding, int64_t now)
+{
+	if (throttle->posted == throttle->completed)
+		throttle->active_since = now;
+	throttle->posted++;
+	if (outstanding > throttle->peak)
+		throttle->peak = (uint32_t) outstanding;
+}
+
+void
+rf_throttle_complete(RfThrottle *throttle, uint64_t requests, uint64_t bytes, int64_t now)
+{
+	throttle->work += bytes + requests * REQUEST_WORK;
+	rf_throttle_forget(throttle, requests, now);
+	if (throttle->setting == RF_CREDIT_AUTO)
+		advance(throttle);
+}
+
+void
+rf_throttle_forget(RfThrottle *throttle, uint64_t requests, int64_t now)
+{
+	if (requests == 0)
+		return;
+	throttle->completed += requests;
+	throttle->active_us += now - throttle->active_since;
+	throttle->active_since = now;
+}

@@ -1,0 +1,356 @@
+/*
+ * test_throttle.c - credit throttling: the automatic choice against every fixed one, over a simulated adapter whose capacity depends on what is
+ * outstanding; and a lane that keeps its limit. RF_TSAN: the lane has threads.
+ *
+ * One step of the simulated fabric stands for a microsecond, so nothing here depends on the machine.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "../../src/engine/throttle.h"
+#include "lane_rig.h"
+#include "pair.h"
+
+#define BACKLOG		64			/* outstanding on a queue pair without a limit */
+#define PAYLOAD		4096
+#define EPOCH_US	(480000 + 6 * 8000)
+
+static int	pairs;
+static Pair pair[4];
+static uint64_t outstanding[4];
+static RfThrottle throttle;
+static RfLaneThrottle shown;
+
+static void
+begin(int count, const RfSimConfig *config, int32_t setting)
+{
+	rf_sim_reset(config);
+	pairs = count;
+	for (int i = 0; i < count; i++)
+	{
+		pair_open_as(&pair[i], PAIR_SIM, 1 << 16, BACKLOG, 4 * BACKLOG, false);
+		outstanding[i] = 0;
+	}
+	memset(&shown, 0, sizeof(shown));
+	rf_throttle_init(&throttle, &shown);
+	rf_throttle_set(&throttle, setting);
+}
+
+static void
+end(void)
+{
+	for (int i = 0; i < pairs; i++)
+		pair_close(&pair[i]);
+}
+
+/* Post all that there is room for, in a load that keeps up to `backlog` on each queue pair; one step; take what completed. */
+static uint64_t
+turn(uint64_t backlog)
+{
+	uint64_t	done = 0;
+
+	for (int i = 0; i < pairs; i++)
+	{
+		RfWc		wc[64];
+		int			count;
+
+		while (outstanding[i] < backlog)
+		{
+			RfSge		sge = {pair[i].a.memory, PAYLOAD, pair[i].a.region->lkey};
+			RfWr		wr = {.opcode = RF_WR_WRITE, .signaled = true, .num_sge = 1, .sge = &sge,
+				.remote_addr = (uint64_t) (uintptr_t) pair[i].b.memory, .rkey = pair[i].b.region->rkey};
+
+			if (!rf_throttle_room(&throttle, outstanding[i]))
+			{
+				rf_throttle_wait(&throttle);
+				break;
+			}
+			rf_throttle_post(&throttle, ++outstanding[i], (int64_t) rf_sim_now());
+			rf_provider_sim.qp_post(pair[i].a.qp, &wr);
+		}
+		count = rf_provider_sim.cq_poll(pair[i].a.cq, wc, 64);
+		for (int k = 0; k < count; k++)
+			CHECK(wc[k].status == RF_WC_SUCCESS);
+		outstanding[i] -= (uint64_t) count;
+		if (count > 0)
+			rf_throttle_complete(&throttle, (uint64_t) count, (uint64_t) count * PAYLOAD, (int64_t) rf_sim_now());
+		done += (uint64_t) count;
+	}
+	(void) rf_sim_step();
+	return done;
+}
+
+/* Requests per second of simulated time. */
+static double
+run(uint64_t us)
+{
+	uint64_t	start = rf_sim_now();
+	uint64_t	done = 0;
+
+	while (rf_sim_now() - start < us)
+		done += turn(BACKLOG);
+	return (double) done * 1e6 / (double) (rf_sim_now() - start);
+}
+
+static double
+fixed(int count, const RfSimConfig *config, int32_t setting)
+{
+	double		rate;
+
+	begin(count, config, setting);
+	(void) run(10000);
+	rate = run(60000);
+	end();
+	return rate;
+}
+
+static double
+best_fixed(int count, const RfSimConfig *config, int32_t *which)
+{
+	static const int32_t all[] = {0, 4, 6, 8, 10, 12};
+	double		best = 0;
+
+	for (int i = 0; i < 6; i++)
+	{
+		double		rate = fixed(count, config, all[i]);
+
+		if (rate > best)
+		{
+			best = rate;
+			*which = all[i];
+		}
+	}
+	return best;
+}
+
+/* The sum over epochs, with all that the trials cost, against the best that never tries. */
+static void
+test_choice(int count, const RfSimConfig *config, int32_t expected)
+{
+	int32_t		which = -1;
+	double		best = best_fixed(count, config, &which);
+	double		rate;
+
+	CHECK(which == expected);
+	begin(count, config, RF_CREDIT_AUTO);
+	while (atomic_load(&shown.epoch) == 0)
+		CHECK(run(10000) > 0 && rf_sim_now() < 2 * EPOCH_US);
+	rate = run(3 * EPOCH_US);
+	CHECK(atomic_load(&shown.epoch) >= 3);
+	CHECK(atomic_load(&shown.waits) > 0);
+	if (rate < 0.95 * best)
+		fprintf(stderr, "C_max found: %.0f requests/s, best fixed: %.0f\n", rate, best);
+	CHECK(rate >= 0.95 * best);
+	end();
+}
+
+static void
+test_change(void)
+{
+	RfSimConfig config = {.seed = 1, .service = 10, .latency = 70, .cache = 8};
+	uint64_t	changed;
+
+	begin(1, &config, RF_CREDIT_AUTO);
+	(void) run(2 * EPOCH_US);
+	CHECK(atomic_load(&shown.c_max) == 8);
+	config.latency = 30;
+	config.cache = 4;
+	rf_sim_configure(&config);
+	changed = rf_sim_now();
+	while (atomic_load(&shown.c_max) != 4 || throttle.trying >= 0)
+	{
+		(void) turn(BACKLOG);
+		CHECK(rf_sim_now() - changed < 2 * EPOCH_US);
+	}
+	CHECK(atomic_load(&shown.rate[1]) > atomic_load(&shown.rate[0]));
+
+	/* And back to none when nothing thrashes. */
+	config.latency = 400;
+	config.cache = 0;
+	rf_sim_configure(&config);
+	changed = rf_sim_now();
+	while (atomic_load(&shown.c_max) != 0 || throttle.trying >= 0)
+	{
+		(void) turn(BACKLOG);
+		CHECK(rf_sim_now() - changed < 2 * EPOCH_US);
+	}
+	end();
+}
+
+/* A load that never has more than four outstanding: nothing can matter, nothing is tried. */
+static void
+test_light(void)
+{
+	RfSimConfig config = {.seed = 1, .service = 10, .latency = 70, .cache = 8};
+
+	begin(1, &config, RF_CREDIT_AUTO);
+	while (rf_sim_now() < 3 * EPOCH_US)
+		(void) turn(4);
+	CHECK(atomic_load(&shown.epoch) == 0 && atomic_load(&shown.waits) == 0);
+	CHECK(atomic_load(&shown.c_max) == 0 && throttle.trying == -1);
+
+	/* Seven: the limits of 8 and more are not tried. */
+	while (atomic_load(&shown.epoch) == 0)
+	{
+		(void) turn(7);
+		CHECK(rf_sim_now() < 6 * EPOCH_US);
+	}
+	CHECK(atomic_load(&shown.rate[0]) > 0 && atomic_load(&shown.rate[1]) > 0 && atomic_load(&shown.rate[2]) > 0);
+	for (int i = 3; i < RF_CREDIT_CANDIDATES; i++)
+		CHECK(atomic_load(&shown.rate[i]) == 0);
+	end();
+}
+
+/* Time passes only while something is outstanding. */
+static void
+test_idle(void)
+{
+	rf_throttle_init(&throttle, &shown);
+	rf_throttle_set(&throttle, RF_CREDIT_AUTO);
+	for (int64_t hour = 0; hour < 1000; hour++)
+	{
+		int64_t		now = hour * 3600 * 1000000;
+
+		for (uint64_t i = 1; i <= 8; i++)
+			rf_throttle_post(&throttle, i, now);
+		rf_throttle_complete(&throttle, 8, 8 * PAYLOAD, now + 100);
+	}
+	CHECK(throttle.active_us == 1000 * 100);
+	CHECK(throttle.trying == -1 && throttle.c_max == UINT32_MAX);
+
+	/* What is lost with its queue pair does not keep the clock running. */
+	rf_throttle_post(&throttle, 1, 1000);
+	rf_throttle_forget(&throttle, 1, 1500);
+	rf_throttle_post(&throttle, 1, 1000000);
+	rf_throttle_complete(&throttle, 1, 0, 1000010);
+	CHECK(throttle.active_us == 1000 * 100 + 510);
+}
+
+static void
+test_setting(void)
+{
+	rf_throttle_init(&throttle, NULL);
+	CHECK(rf_throttle_room(&throttle, 1000000));
+	rf_throttle_set(&throttle, 3);
+	CHECK(rf_throttle_room(&throttle, 2) && !rf_throttle_room(&throttle, 3));
+	rf_throttle_set(&throttle, 0);
+	CHECK(rf_throttle_room(&throttle, 1000000));
+}
+
+/* ---------- in a lane ---------- */
+
+/* Streams of `count` slots each over one connection; every slot arrives, and the limit is kept. */
+static void
+stream(uint64_t count)
+{
+	enum
+	{
+		FLOWS = 4
+	};
+	uint32_t	consumer[FLOWS];
+	uint32_t	producer[FLOWS];
+	RfSlotCursor sent[FLOWS];
+	RfSlotCursor got[FLOWS];
+	uint64_t	done = 0;
+
+	memset(sent, 0, sizeof(sent));
+	memset(got, 0, sizeof(got));
+	for (int i = 0; i < FLOWS; i++)
+	{
+		consumer[i] = rig_listen(1, i, 8, 4096, 77 + i);
+		producer[i] = rig_open(0, FLOWS + i, consumer[i], 77 + i);
+		CHECK(producer[i] != UINT32_MAX);
+	}
+	while (done < FLOWS * count)
+	{
+		for (int i = 0; i < FLOWS; i++)
+		{
+			RfFlow	   *from = &rig_nodes[0].shared->flows[producer[i]];
+			RfFlow	   *to = &rig_nodes[1].shared->flows[consumer[i]];
+			RfSlotHeader header;
+			uint8_t    *payload;
+			RfError		error;
+
+			while (sent[i].next < count && rf_slot_fill(from, &sent[i]) != NULL)
+			{
+				if (rf_slot_submit(from, &sent[i], 100, RF_SLOT_FIRST | RF_SLOT_LAST, 1))
+					rig_ring(0, producer[i]);
+			}
+			while (rf_slot_read(to, &got[i], &header, &payload, &error) == RF_READ_DATA)
+			{
+				if (rf_slot_release(to, &got[i]))
+					rig_ring(1, consumer[i]);
+				done++;
+			}
+			CHECK(atomic_load(&from->state) == RF_FLOW_OPEN);
+		}
+		sched_yield();
+	}
+	for (int i = 0; i < FLOWS; i++)
+	{
+		rig_close(1, consumer[i], true, false);
+		rig_close(0, producer[i], false, true);
+	}
+	CHECK(rig_all_free());
+}
+
+static void
+test_lane(int32_t limit)
+{
+	RfSimConfig sim = {.seed = 3, .delay_max = 3};
+	RfLane	   *lane;
+	RfLaneQp   *qp;
+	double		deadline;
+
+	rig_config.merge_limit = 0;
+	rig_config.chain_limit = 16;
+	rig_config.credit_limit = limit;
+	rig_start(&sim);
+	lane = &rig_nodes[0].shared->lanes[0];
+	qp = &lane->qps[1];
+	stream(2000);
+	CHECK(atomic_load(&qp->number) != 0);
+	CHECK(atomic_load(&qp->work_requests) >= 4 * 2000);
+	if (limit > 0)
+	{
+		CHECK(atomic_load(&qp->outstanding_max) <= (uint32_t) limit);
+		CHECK(atomic_load(&lane->throttle.c_max) == (uint32_t) limit);
+		CHECK(atomic_load(&qp->waits) > 0 && atomic_load(&lane->throttle.waits) > 0);
+	}
+	else
+	{
+		CHECK(atomic_load(&lane->throttle.c_max) == 0 || limit < 0);
+		CHECK(atomic_load(&lane->throttle.waits) == 0 || limit < 0);
+	}
+	deadline = now_seconds() + RIG_PATIENCE;
+	while (atomic_load(&qp->outstanding) > 0)
+	{
+		usleep(100);
+		CHECK(now_seconds() < deadline);
+	}
+	rig_stop();
+}
+
+#define RUN(what, call) (call, printf("ok - %s\n", what))
+
+int
+main(void)
+{
+	RfSimConfig eight = {.seed = 1, .service = 10, .latency = 70, .cache = 8};
+	RfSimConfig shared_cache = {.seed = 2, .service = 5, .latency = 115, .cache = 24};
+	RfSimConfig flat = {.seed = 3, .service = 10, .latency = 600};
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	RUN("a fixed limit, and none", test_setting());
+	RUN("idle time decides nothing", test_idle());
+	RUN("where one candidate can matter none is tried", test_light());
+	RUN("one queue pair: found is 0.95 of the best", test_choice(1, &eight, 8));
+	RUN("four queue pairs that share a cache", test_choice(4, &shared_cache, 6));
+	RUN("no limit where nothing thrashes", (test_choice(1, &flat, 0)));
+	RUN("decided again within two epochs of a change", test_change());
+	RUN("a lane keeps a limit of 1", test_lane(1));
+	RUN("a lane keeps a limit of 3", test_lane(3));
+	RUN("a lane without a limit", test_lane(0));
+	RUN("a lane that tries", test_lane(RF_CREDIT_AUTO));
+	return 0;
+}

@@ -153,12 +153,15 @@ COMMENT ON VIEW rdma.stat_flows IS 'one row per running stream: progress against
 
 CREATE FUNCTION rdma.devices(
   OUT provider text, OUT device text, OUT port integer, OUT state text, OUT link_layer text, OUT rate text, OUT netdev text,
-  OUT mtu integer, OUT gid text, OUT gid_type text, OUT in_use boolean)
+  OUT mtu integer, OUT gid text, OUT gid_type text, OUT in_use boolean,
+  OUT atomics boolean, OUT thread_domains boolean)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_devices' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 4;
 COMMENT ON FUNCTION rdma.devices() IS 'RDMA devices of this machine and the software transport';
 CREATE VIEW rdma.devices AS SELECT * FROM rdma.devices();
 COMMENT ON VIEW rdma.devices IS 'what this machine can move data with: one row per port of an RDMA device, and the software transport; in_use is what the engine took';
+COMMENT ON COLUMN rdma.devices.atomics IS 'remote compare-and-swap is available; NULL for what the engine has not opened';
+COMMENT ON COLUMN rdma.devices.thread_domains IS 'each lane has a doorbell of its own, see rdma.qps; NULL for what the engine has not opened';
 
 CREATE FUNCTION rdma."check"(server name, OUT item text, OUT status text, OUT value text, OUT fix text)
 RETURNS SETOF record

@@ -17,7 +17,7 @@
 PG_FUNCTION_INFO_V1(rdma_devices);
 
 #define SYSFS	"/sys/class/infiniband"
-#define COLUMNS	11
+#define COLUMNS	13
 
 /* First line of a small file, "" when there is none. */
 static void
@@ -72,6 +72,14 @@ put_device(ReturnSetInfo *result, const char *provider, const char *device, int 
 	values[8] = text_or_null(gid, &nulls[8]);
 	values[9] = text_or_null(gid_type, &nulls[9]);
 	values[10] = BoolGetDatum(in_use);
+
+	/* Only the engine, which has it open, can tell. */
+	nulls[11] = nulls[12] = !in_use;
+	if (in_use)
+	{
+		values[11] = BoolGetDatum(rf_shared->device.atomics);
+		values[12] = BoolGetDatum(rf_shared->device.thread_domains);
+	}
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 

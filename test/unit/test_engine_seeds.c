@@ -371,6 +371,7 @@ run_seed(uint64_t seed)
 	rig_config.merge_limit = PICK(&state, 0, 8192, 1 << 20);
 	rig_config.chain_limit = PICK(&state, 1, 2, 16, RF_MAX_CHAIN);
 	rig_config.signal_all = below(&state, 4) == 0;
+	rig_config.credit_limit = PICK(&state, 0, RF_CREDIT_AUTO, 1, 3, 8);
 	window = PICK(&state, 0, 4096, 65536, 1 << 20);
 	rig_config.admission = window == 0 ? NULL :
 		rf_admission_new(below(&state, 2) ? &rf_admission_window_policy : &rf_admission_delay_policy, window);

@@ -330,7 +330,7 @@ serve_consumer(RfLaneThread *lane, uint32_t index)
 	if (atomic_load(&flow->leaving) != 0 && !closing && local->moved > 0 && !local->end_received &&
 		!local->leave_sent)
 	{
-		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_STOP, 0, 0);
+		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_STOP, 0, 0, 0);
 		if (wr == NULL)
 			return;
 		wr->imm = RF_IMM(RF_IMM_STOP, local->remote_flow, RF_STOP_IMM_LEAVE);

@@ -13,7 +13,7 @@
 
 #include "rdma_fdw/engine.h"
 
-#define BENCH_GROUPS		2
+#define BENCH_GROUPS		4
 #define BENCH_MAX_FLOWS		1024
 #define BENCH_MAX_THREADS	64
 
@@ -27,6 +27,7 @@ typedef struct BenchGroup
 	uint32_t	length;			/* payload of a message; 0 = a full slot */
 	uint32_t	burst;			/* messages that come at once, then a gap; 0 = as fast as it goes */
 	uint32_t	gap_us;			/* mean; the gaps are random */
+	uint32_t	weight;			/* of each flow; 0 = the default */
 	bool		fill;			/* the producer writes what it sends; otherwise only its first 8 bytes */
 	bool		copy;			/* the consumer copies what it gets before it releases it (consume test) */
 	bool		latency;		/* measure from submit to sight */
@@ -39,6 +40,8 @@ typedef struct BenchLoad
 	int			lanes;
 	int			peers;			/* connection sets between the two nodes */
 	uint32_t	milliseconds;
+	const RfAdmissionPolicy *policy;	/* of the producer's node; NULL = none */
+	uint64_t	window;			/* bytes */
 	BenchGroup	groups[BENCH_GROUPS];	/* flows are dealt out to the peers in turn */
 
 	/*
@@ -57,12 +60,16 @@ typedef struct BenchResult
 	double		seconds;
 	uint64_t	messages;
 	uint64_t	bytes;			/* payload, as the consumers saw it */
+	uint64_t	group_bytes[BENCH_GROUPS];
 	double		cpu[2];			/* seconds, of the producer's and the consumer's node */
 	uint64_t	work_requests;	/* these of the producer's lanes */
 	uint64_t	doorbells;
 	uint64_t	merged;
 	uint64_t	chained;
 	uint64_t	credit_stalls;
+	uint64_t	throttled;
+	uint64_t	merged_while_throttled;
+	uint64_t	high_water;		/* bytes in flight under the policy */
 	uint64_t	polls;			/* these of both nodes' lanes */
 	uint64_t	sleeps;
 	uint64_t	memory;			/* bytes that the flows and connections cost the producer's node beyond their buffers */
@@ -94,6 +101,11 @@ extern double bench_cpu_share(const BenchResult *result);	/* cores in use, both 
 extern double bench_p50(const BenchResult *result);
 extern double bench_p99(const BenchResult *result);
 extern double bench_memory(const BenchResult *result);	/* bytes, see BenchResult */
+extern double bench_throttled(const BenchResult *result);
+extern double bench_merged(const BenchResult *result);
+extern double bench_chained(const BenchResult *result);
+extern double bench_merged_while_throttled(const BenchResult *result);
+extern double bench_high_water(const BenchResult *result);
 extern double bench_requests(const BenchResult *result);	/* work requests per message */
 extern double bench_doorbells(const BenchResult *result);	/* per work request */
 

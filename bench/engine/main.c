@@ -60,6 +60,36 @@ bench_memory(const BenchResult *result)
 }
 
 double
+bench_throttled(const BenchResult *result)
+{
+	return (double) result->throttled;
+}
+
+double
+bench_merged(const BenchResult *result)
+{
+	return (double) result->merged;
+}
+
+double
+bench_chained(const BenchResult *result)
+{
+	return (double) result->chained;
+}
+
+double
+bench_merged_while_throttled(const BenchResult *result)
+{
+	return (double) result->merged_while_throttled;
+}
+
+double
+bench_high_water(const BenchResult *result)
+{
+	return (double) result->high_water;
+}
+
+double
 bench_requests(const BenchResult *result)
 {
 	return (double) result->work_requests / (double) result->messages;

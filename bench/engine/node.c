@@ -488,6 +488,7 @@ open_flows(Node *node)
 		flow->peer = peer;
 		flow->remote_flow = i;
 		flow->owner_pid = node->me;
+		atomic_store(&flow->weight, group->weight);
 		flow->slot_count = group->slots;
 		flow->slot_size = group->slot_size;
 		flow->buffers = node->arenas[peer] + place;
@@ -588,6 +589,7 @@ drive(Node *node)
 		usleep(load->drive_idle_us);
 	}
 	node->backend_count = 1;
+	backend->group = load->groups;
 	backend->wake_fd = -1;
 	backend->messages = number;
 	backend->bytes = number * sizeof(RfSlotHeader);
@@ -616,6 +618,7 @@ collect(Node *node)
 
 		result->messages += backend->messages;
 		result->bytes += backend->bytes;
+		result->group_bytes[backend->group - node->load->groups] += backend->bytes;
 		if (more == 0)
 			continue;
 		samples = realloc(samples, (count + more) * sizeof(uint32_t));
@@ -635,6 +638,8 @@ collect(Node *node)
 		RfLane	   *lane = &node->shared->lanes[l];
 
 		result->work_requests += atomic_load(&lane->work_requests);
+		result->throttled += atomic_load(&lane->throttled);
+		result->merged_while_throttled += atomic_load(&lane->merged_while_throttled);
 		result->doorbells += atomic_load(&lane->doorbells);
 		result->polls += atomic_load(&lane->polls);
 		result->sleeps += atomic_load(&lane->sleeps);
@@ -647,6 +652,7 @@ collect(Node *node)
 		result->chained += atomic_load(&stats->chained);
 		result->credit_stalls += atomic_load(&stats->credit_stalls);
 	}
+	result->high_water = atomic_load(&node->shared->admission.high_water);
 	result->memory = node->memory;
 }
 
@@ -678,6 +684,8 @@ node_main(void *argument)
 	config.provider = node->provider;
 	config.device = node->device;
 	config.cq_depth = load->peers * ((int) config.max_wr + MAX_RECV);
+	if (load->policy != NULL && node->me == 0)
+		config.admission = rf_admission_new(load->policy, load->window);
 	config.main_wake_fd = main_fd;
 	config.wake_owner = wake_owner;
 	if (node->shared->device.max_qp_wr > 0 && config.max_wr > (uint32_t) node->shared->device.max_qp_wr)
@@ -738,6 +746,7 @@ node_main(void *argument)
 	for (int b = 0; b < node->backend_count; b++)
 		close(node->backends[b].wake_fd);
 	close(main_fd);
+	rf_admission_unuse(config.admission);
 	return NULL;
 }
 
@@ -893,6 +902,9 @@ bench_run(const BenchLoad *load, BenchResult *result)
 	result->merged = meeting->result[0].merged;
 	result->chained = meeting->result[0].chained;
 	result->credit_stalls = meeting->result[0].credit_stalls;
+	result->throttled = meeting->result[0].throttled;
+	result->merged_while_throttled = meeting->result[0].merged_while_throttled;
+	result->high_water = meeting->result[0].high_water;
 	result->polls = meeting->result[0].polls + meeting->result[1].polls;
 	result->sleeps = meeting->result[0].sleeps + meeting->result[1].sleeps;
 	result->memory = meeting->result[0].memory;

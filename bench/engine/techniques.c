@@ -114,13 +114,16 @@ merge_chain(const char *transport)
 	bench_row("merge", transport, "doorbells per work request, chain alone", bench_median(&series, bench_doorbells, 2), false,
 			  target(transport, "tcp", 0.25),
 			  "chains of up to 32");
+	bench_row("merge", transport, "merged, with merge off", bench_median(&series, bench_merged, 2), false, 0, "-");
+	bench_row("merge", transport, "chained, with chain off", bench_median(&series, bench_chained, 1), false, 0, "-");
 	bench_row("merge", transport, "work requests per message, off", bench_median(&series, bench_requests, 0), true, NAN, "-");
 
 	for (int v = 0; v < 4; v += 3)
 	{
 		loads[v].groups[0] = (BenchGroup)
 		{
-			.flows = 1, .threads = 1, .slots = 16, .slot_size = 4096, .burst = 1, .gap_us = 100, .latency = true
+			.flows = 1, .threads = 1, .slots = 16, .slot_size = 4096, .burst = 1,
+			.gap_us = strcmp(transport, "verbs") == 0 ? 5000 : 100, .latency = true
 		};
 	}
 	loads[1] = loads[3];
@@ -180,6 +183,94 @@ polling(const char *transport)
 }
 
 /*
+ * RDMAbox IV-A, figure 5: 16 flows offer more than the way takes, and one wants to send little, now and then. What is in flight is first come, first
+ * served, so it is the little one's delay that shows how much that is.
+ */
+static void
+admission(const char *transport)
+{
+	static const struct
+	{
+		const char *name;
+		const RfAdmissionPolicy *policy;
+		uint64_t	window;
+	}			variants[] = {
+		{"no limit", NULL, 0},
+		{"window of 256 kB", &rf_admission_window_policy, 256 << 10},
+		{"window of 1 MB", &rf_admission_window_policy, 1 << 20},
+		{"window of 4 MB", &rf_admission_window_policy, 4 << 20},
+		{"delay, 4 MB at most", &rf_admission_delay_policy, 4 << 20}
+	};
+	BenchLoad	loads[5];
+	BenchSeries series;
+
+	for (int v = 0; v < 5; v++)
+	{
+		loads[v] = base_load(transport, variants[v].name);
+		loads[v].policy = variants[v].policy;
+		loads[v].window = variants[v].window;
+		loads[v].groups[0] = (BenchGroup)
+		{
+			.flows = 16, .threads = 4, .slots = 16, .slot_size = 64 << 10, .copy = true
+		};
+		loads[v].groups[1] = (BenchGroup)
+		{
+			.flows = 1, .threads = 1, .slots = 16, .slot_size = 4096, .length = 256, .burst = 1, .gap_us = 1000, .latency = true
+		};
+	}
+	series = bench_series("admission", "overload", loads, 5);
+	bench_row("admission", transport, "p99 latency of a small flow under overload, 1 MB over no limit", bench_ratio(&series, bench_p99, 2, 0), false,
+			  target(transport, "tcp", 0.5), "p99 -98 % over Accelio, all techniques together");
+	bench_row("admission", transport, "bandwidth under overload, 1 MB over no limit", bench_ratio(&series, bench_bandwidth, 2, 0), true,
+			  target(transport, "tcp", 1.0), "1.299");
+	bench_row("admission", transport, "p99 latency, delay policy over no limit", bench_ratio(&series, bench_p99, 4, 0), false, NAN, "-");
+	bench_row("admission", transport, "bandwidth, delay policy over no limit", bench_ratio(&series, bench_bandwidth, 4, 0), true, NAN, "-");
+	bench_row("admission", transport, "most bytes in flight over the window of 1 MB", bench_median(&series, bench_high_water, 2) / (1 << 20),
+			  false, 1.0, "-");
+	bench_row("admission", transport, "requests merged while they had to wait, 1 MB", bench_median(&series, bench_merged_while_throttled, 2), true, 1, "-");
+	bench_row("admission", transport, "times throttled, no limit", bench_median(&series, bench_throttled, 0), false, 0, "-");
+}
+
+/* The largest relative distance of a group's share of the bytes from its share of the weights. */
+static double
+share_error(const BenchResult *result)
+{
+	static const double wanted[] = {4.0 / 7, 2.0 / 7, 1.0 / 7};
+	double		worst = 0;
+
+	for (int g = 0; g < 3; g++)
+		worst = fmax(worst, fabs((double) result->group_bytes[g] / (double) result->bytes / wanted[g] - 1));
+	return worst;
+}
+
+/* Zero-sided 7.2: three flows of one lane, all with more to send than goes out. */
+static void
+weights(const char *transport)
+{
+	static const char *const names[] = {"equal weights", "weights 4 : 2 : 1"};
+	static const uint32_t values[] = {40, 20, 10};
+	BenchLoad	loads[2];
+	BenchSeries series;
+
+	for (int v = 0; v < 2; v++)
+	{
+		loads[v] = base_load(transport, names[v]);
+		loads[v].milliseconds = 2 * bench_ms;	/* so that the last buffers do not count */
+		loads[v].policy = &rf_admission_window_policy;
+		loads[v].window = 256 << 10;
+		for (int g = 0; g < 3; g++)
+			loads[v].groups[g] = (BenchGroup)
+			{
+				.flows = 1, .threads = 1, .slots = 16, .slot_size = 64 << 10, .weight = v == 0 ? 0 : values[g]
+			};
+	}
+	series = bench_series("weights", "3 flows", loads, 2);
+	bench_row("weights", transport, "largest error of a share, weights 4 : 2 : 1", bench_median(&series, share_error, 1), false,
+			  target(transport, "tcp", 0.1), "bandwidth follows the weights (Zero-sided, fig. 11)");
+	bench_row("weights", transport, "the same with equal weights, for comparison", bench_median(&series, share_error, 0), true, NAN, "-");
+}
+
+/*
  * Not in a paper: what many peers and flows cost. The peers are connection sets to one process, which has every table and queue that as many
  * nodes would have on this side.
  */
@@ -230,6 +321,8 @@ const Technique techniques[] = {
 	{"multi-buffer", {"shm", "tcp", "verbs"}, multi_buffer},
 	{"merge", {"tcp", "shm", "verbs"}, merge_chain},
 	{"polling", {"shm", "tcp", "verbs"}, polling},
+	{"admission", {"tcp", "shm", "verbs"}, admission},
+	{"weights", {"tcp", "shm"}, weights},
 	{"scale", {"shm", "tcp", "sim"}, scale},
 	{NULL}
 };

@@ -244,4 +244,9 @@ rf_pathkey_operator(PathKey *pathkey, Oid datatype)
 #define rf_custom_scan_set_slot_ops(css, ops)	((void) 0)
 #endif
 
+/* 18 has no name for the "POSIX" collation any more; its pinned OID is the same. */
+#ifndef POSIX_COLLATION_OID
+#define POSIX_COLLATION_OID		951
+#endif
+
 #endif							/* RDMA_FDW_COMPAT_H */

@@ -55,8 +55,10 @@ typedef struct RfTypeImage
  * HMAC_i = HMAC-SHA256(token secret, "initiator" | HELLO payload | CHALLENGE payload), HMAC_a the same with "acceptor": both
  * sides prove that they know the token, which libpq carried over an authenticated session; a token is used once, by one connection set.
  * QP messages are sent by both sides after WELCOME, one per lane. The initiator sends READY when all its queue pairs are connected, the acceptor when
- * its own are and READY came; then the connection set is up. ATTACHED, READY and BYE have no payload; PING and PONG carry 8 bytes that come back as they are.
- * A socket that carries a queue pair of the soft provider begins with ATTACH (connection id, lane, HMAC) instead of HELLO.
+ * its own are and READY came; then the connection set is up. READY and BYE have no payload; PING and PONG carry 8 bytes that come back as they are.
+ * A socket that carries a queue pair of the soft provider begins with ATTACH (connection id, lane, HMAC) instead of HELLO, and is answered by ATTACHED
+ * (HMAC): memory is passed to who proves to be the engine that the control connection leads to, on either end. BYE is sent by an engine that
+ * ends in order.
  */
 #define RF_CONTROL_MAGIC	0x31464452u	/* "RDF1" */
 #define RF_CONTROL_MAX		4096u
@@ -133,6 +135,11 @@ typedef struct RfControlAttach	/* ATTACH: HMAC-SHA256(token secret, "attach" | c
 	uint32_t	reserved;
 	uint8_t		hmac[RF_HMAC_SIZE];
 } RfControlAttach;
+
+typedef struct RfControlAttached	/* ATTACHED: HMAC-SHA256(token secret, "attached" | connection_id | lane) */
+{
+	uint8_t		hmac[RF_HMAC_SIZE];
+} RfControlAttached;
 
 typedef struct RfControlQp		/* QP */
 {

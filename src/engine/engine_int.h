@@ -76,7 +76,7 @@ typedef struct RfDataSocket
 	uint32_t	lane;
 	bool		local;			/* AF_UNIX; falls back to TCP when it cannot connect */
 	bool		attach_sent;
-	uint8_t		in[sizeof(RfControlHeader)];
+	uint8_t		in[sizeof(RfControlHeader) + sizeof(RfControlAttached)];
 	uint32_t	in_done;
 } RfDataSocket;
 
@@ -108,6 +108,7 @@ struct RfConnection
 	bool		crossed;		/* failed only because both nodes connected at once */
 	bool		was_up;
 	int			address;		/* which address of the peer's list is being tried */
+	int64_t		attempt_us;		/* and until when, if there is another */
 	uint8_t		connection_id[16];
 	uint8_t		secret[RF_TOKEN_SIZE];	/* until the connection set is up */
 	uint32_t	lanes;
@@ -189,6 +190,7 @@ extern int	rf_start_connect(const char *address, uint32_t port, RfError *error);
 extern int	rf_start_connect_local(const char *name);
 extern int	rf_start_connect_like(int control_fd, RfError *error);
 extern void rf_socket_address(int fd, char *text, size_t size);
+extern void rf_socket_options(int fd);
 
 /* peer.c: life of a control connection */
 extern RfConnection *rf_connection_new(int fd, bool accepted);
@@ -200,6 +202,9 @@ extern void rf_connection_close_fd(RfConnection *connection);
 extern void rf_connections_timers(int64_t now);
 extern int64_t rf_connections_deadline(void);
 extern void rf_connections_reap(void);
+extern void rf_connection_lost(RfConnection *connection, const RfError *error);
+extern void rf_connections_reloaded(void);
+extern void rf_connections_bye(void);
 extern void rf_peers_requested(void);
 extern void rf_peer_lane_dropped(int peer);
 extern void rf_peers_wake(int peer);

@@ -54,13 +54,13 @@ rf_control_frame(uint8_t *out, RfControlType type, const void *payload, uint32_t
 }
 
 bool
-rf_control_is(const uint8_t *in, RfControlType type)
+rf_control_is(const uint8_t *in, RfControlType type, uint32_t length)
 {
 	RfControlHeader header;
 
 	memcpy(&header, in, sizeof(header));
 	return header.magic == RF_CONTROL_MAGIC && header.type == type && header.version == RF_WIRE_VERSION &&
-		header.length == 0 && header.reserved == 0;
+		header.length == length && header.reserved == 0;
 }
 
 bool
@@ -466,4 +466,21 @@ rf_attach_verify(const RfControlAttach *attach, const uint8_t secret[RF_TOKEN_SI
 
 	return hmac(right, secret, "attach", attach->connection_id, 16, &attach->lane, sizeof(attach->lane)) &&
 		CRYPTO_memcmp(right, attach->hmac, RF_HMAC_SIZE) == 0;
+}
+
+void
+rf_attached_fill(RfControlAttached *attached, const uint8_t secret[RF_TOKEN_SIZE], const uint8_t connection_id[16], uint32_t lane)
+{
+	memset(attached, 0, sizeof(*attached));
+	hmac(attached->hmac, secret, "attached", connection_id, 16, &lane, sizeof(lane));
+}
+
+bool
+rf_attached_verify(const RfControlAttached *attached, const uint8_t secret[RF_TOKEN_SIZE], const uint8_t connection_id[16],
+				   uint32_t lane)
+{
+	uint8_t		right[RF_HMAC_SIZE];
+
+	return hmac(right, secret, "attached", connection_id, 16, &lane, sizeof(lane)) &&
+		CRYPTO_memcmp(right, attached->hmac, RF_HMAC_SIZE) == 0;
 }

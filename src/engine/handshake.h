@@ -95,15 +95,19 @@ extern void rf_handshake_refuse(RfHandshake *hs, uint32_t reason, const char *me
 /* Both READY: from now flows may be opened. */
 extern void rf_handshake_up(RfHandshake *hs);
 
-/* ATTACH of a data socket. */
+/* ATTACH of a data socket, and its answer. */
 extern void rf_attach_fill(RfControlAttach *attach, const uint8_t secret[RF_TOKEN_SIZE], const uint8_t connection_id[16],
 						   uint32_t lane);
 extern bool rf_attach_verify(const RfControlAttach *attach, const uint8_t secret[RF_TOKEN_SIZE]);
+extern void rf_attached_fill(RfControlAttached *attached, const uint8_t secret[RF_TOKEN_SIZE], const uint8_t connection_id[16],
+							 uint32_t lane);
+extern bool rf_attached_verify(const RfControlAttached *attached, const uint8_t secret[RF_TOKEN_SIZE],
+							   const uint8_t connection_id[16], uint32_t lane);
 
 /* A whole message into `out`, which has room for header and payload. Returns its length. */
 extern uint32_t rf_control_frame(uint8_t *out, RfControlType type, const void *payload, uint32_t length);
 
-/* Check a header that carries no payload, as ATTACHED does. */
-extern bool rf_control_is(const uint8_t *in, RfControlType type);
+/* Is this the header of such a message with a payload of that length? */
+extern bool rf_control_is(const uint8_t *in, RfControlType type, uint32_t length);
 
 #endif

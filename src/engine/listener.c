@@ -181,7 +181,6 @@ rf_listener_event(RfSource *source)
 	for (i = 0; i < 16; i++)
 	{
 		int			fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		int			on = 1;
 
 		if (fd < 0)
 		{
@@ -199,7 +198,7 @@ rf_listener_event(RfSource *source)
 		if (rf_engine->unauthenticated >= RF_MAX_UNAUTHENTICATED)
 			drop_oldest();
 		if (source == &rf_engine->listen_tcp)
-			(void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+			rf_socket_options(fd);
 		if (rf_connection_new(fd, true) == NULL)
 			close(fd);
 	}
@@ -222,12 +221,27 @@ rf_listener_deadline(void)
 	return paused_until == 0 ? INT64_MAX : paused_until;
 }
 
+/*
+ * Of control and data connections over TCP. What the other host's kernel has not acknowledged for peer_timeout means the same as an engine that has
+ * not answered for as long. A changed setting reaches control connections at once and data connections when they are made anew; they
+ * end with their control connection anyway.
+ */
+void
+rf_socket_options(int fd)
+{
+	int			on = 1;
+	unsigned int timeout = rf_peer_timeout;
+
+	(void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	(void) setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
+	(void) setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
+
 /* ---------- connecting ---------- */
 
 static int
 connect_to(const struct sockaddr *address, socklen_t length, RfError *error)
 {
-	int			on = 1;
 	int			fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
@@ -236,7 +250,7 @@ connect_to(const struct sockaddr *address, socklen_t length, RfError *error)
 		return -1;
 	}
 	if (address->sa_family != AF_UNIX)
-		(void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+		rf_socket_options(fd);
 	if (connect(fd, address, length) != 0 && errno != EINPROGRESS)
 	{
 		rf_error(error, RF_ERROR_CONNECTION, NULL, NULL, "could not connect: %s", strerror(errno));

@@ -407,7 +407,7 @@ lane_events(void)
 			{
 				case RF_LANE_CONNECTION_LOST:
 					if (connection && connection->phase != RF_PHASE_DROPPING)
-						rf_connection_fail(connection, &event.error);
+						rf_connection_lost(connection, &event.error);
 					break;
 				case RF_LANE_CONNECTION_DROPPED:
 					rf_peer_lane_dropped(event.peer);
@@ -523,12 +523,15 @@ rf_engine_main(Datum arg)
 			ProcessConfigFile(PGC_SIGHUP);
 			lane_settings(&rf_engine->lane_config);
 			admission = admission_settings(&rf_engine->lane_config);
+			rf_connections_reloaded();
 			for (i = 0; i < rf_engine->lane_count; i++)
 				rf_lane_tune(rf_engine->lanes[i], &rf_engine->lane_config);
 			rf_admission_unuse(admission);
 		}
 		one_round();
 	}
+
+	rf_connections_bye();
 
 	/* Exit code 1 has the postmaster start us again, unless it is shutting down. */
 	ereport(LOG, (errmsg("rdma_fdw engine: stopping")));

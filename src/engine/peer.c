@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@
 #define RF_CROSSING_RETRY_US	300000
 #define RF_CROSSING_RETRIES		6
 #define RF_STEPS_AT_ONCE		512
+#define RF_BYE_LIMIT_US			200000
 #define RF_SETTLE_FIRST_US		2000
 #define RF_SETTLE_MAX_US		1000000
 
@@ -200,7 +202,8 @@ handle_message(RfConnection *connection, const RfControlMessage *message)
 				RfError		error;
 
 				memset(&error, 0, sizeof(error));
-				rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "the other engine stopped");
+				rf_error(&error, RF_ERROR_CONNECTION, NULL, "Repeat the query; the engine starts again by itself unless its server was shut down.",
+						 "the other engine was stopped");
 				rf_connection_fail(connection, &error);
 				break;
 			}
@@ -297,7 +300,16 @@ connect_next(RfConnection *connection, RfError *error)
 		strlcpy(address, from, Min(sizeof(address), strcspn(from, ",") + 1));
 		connection->source.fd = rf_start_connect(address, peer->port, error);
 		if (connection->source.fd >= 0 && rf_watch(&connection->source, EPOLLOUT))
+		{
+			/* One that does not answer leaves the others their share of the time. */
+			int64_t		now = rf_now_us();
+			int			left = 1;
+
+			for (from = strchr(from, ','); from; from = strchr(from + 1, ','))
+				left++;
+			connection->attempt_us = now + (connection->deadline_us - now) / left;
 			return;
+		}
 		rf_connection_close_fd(connection);
 		connection->address++;
 	}
@@ -337,6 +349,7 @@ connected(RfConnection *connection)
 		return;
 	}
 	connection->phase = RF_PHASE_HANDSHAKE;
+	connection->deadline_us = rf_now_us() + RF_HANDSHAKE_LIMIT_US;
 	rf_own_hello(&hello);
 	rf_handshake_free(&connection->handshake);
 	rf_handshake_initiator(&connection->handshake, &hello, peer->token_id, peer->token);
@@ -509,6 +522,65 @@ rf_connection_fail(RfConnection *connection, const RfError *error)
 		connection_finish(connection);
 }
 
+/* A lane lost the data connection. What the other engine had to say before it went is the better reason, so see whether it did. */
+void
+rf_connection_lost(RfConnection *connection, const RfError *error)
+{
+	if (connection->phase == RF_PHASE_UP)
+		read_in(connection);
+	rf_connection_fail(connection, error);
+}
+
+void
+rf_connections_reloaded(void)
+{
+	RfConnection *connection;
+
+	for (connection = rf_engine->connections; connection; connection = connection->next)
+	{
+		if (connection->source.fd >= 0)
+			rf_socket_options(connection->source.fd);
+	}
+}
+
+/*
+ * This engine ends in order: say so, and give the others a moment to take note before the data connections break, so that their queries fail
+ * with that reason. They close when they have; nobody waits long for one that hangs.
+ */
+void
+rf_connections_bye(void)
+{
+	struct pollfd waiting[RF_MAX_PEERS];
+	int			count = 0;
+	int64_t		until = rf_now_us() + RF_BYE_LIMIT_US;
+	int64_t		now;
+	int			i;
+
+	for (i = 0; i < RF_MAX_PEERS; i++)
+	{
+		RfConnection *connection = rf_engine->by_peer[i];
+
+		if (connection == NULL || connection->phase != RF_PHASE_UP)
+			continue;
+		rf_connection_send(connection, RF_CONTROL_BYE, NULL, 0);
+		if (connection->source.fd >= 0 && memcmp(&rf_shared->peers[i].node, &rf_shared->node, sizeof(RfNodeId)) != 0)
+			waiting[count++] = (struct pollfd) {.fd = connection->source.fd, .events = POLLIN};
+	}
+	while (count > 0 && (now = rf_now_us()) < until)
+	{
+		if (poll(waiting, count, (until - now) / 1000 + 1) < 0 && errno != EINTR)
+			return;
+		for (i = count - 1; i >= 0; i--)
+		{
+			char		ignored[4096];
+			ssize_t		got = waiting[i].revents == 0 ? 1 : recv(waiting[i].fd, ignored, sizeof(ignored), MSG_DONTWAIT);
+
+			if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+				waiting[i] = waiting[--count];
+		}
+	}
+}
+
 void
 rf_peer_lane_dropped(int peer)
 {
@@ -638,6 +710,15 @@ rf_connections_timers(int64_t now)
 				start_initiator(connection);
 			continue;
 		}
+		if (connection->phase == RF_PHASE_CONNECTING && connection->source.fd >= 0 &&
+			now >= connection->attempt_us && now < connection->deadline_us)
+		{
+			rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "timeout");
+			rf_connection_close_fd(connection);
+			connection->address++;
+			connect_next(connection, &error);
+			continue;
+		}
 		if (now >= connection->deadline_us)
 		{
 			rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL,
@@ -663,6 +744,8 @@ rf_connections_deadline(void)
 			due = Min(connection->ping_us, connection->heard_us + peer_timeout_us());
 		else if (connection->retry_us != 0)
 			due = Min(due, connection->retry_us);
+		else if (connection->phase == RF_PHASE_CONNECTING)
+			due = Min(due, connection->attempt_us);
 		first = Min(first, due);
 	}
 	return first;

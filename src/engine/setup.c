@@ -340,9 +340,12 @@ try_lane(RfConnection *connection, uint32_t lane)
 	else if (connection->waiting_socket[lane] >= 0)
 	{
 		int			fd = connection->waiting_socket[lane];
-		uint8_t		out[sizeof(RfControlHeader)];
-		uint32_t	length = rf_control_frame(out, RF_CONTROL_ATTACHED, NULL, 0);
+		uint8_t		out[sizeof(RfControlHeader) + sizeof(RfControlAttached)];
+		RfControlAttached attached;
+		uint32_t	length;
 
+		rf_attached_fill(&attached, connection->secret, connection->connection_id, lane);
+		length = rf_control_frame(out, RF_CONTROL_ATTACHED, &attached, sizeof(attached));
 		connection->waiting_socket[lane] = -1;
 		if (send(fd, out, length, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t) length)
 		{
@@ -395,6 +398,7 @@ void
 rf_setup_socket_event(RfDataSocket *socket, uint32_t events)
 {
 	RfConnection *connection = socket->connection;
+	RfControlAttached attached;
 	RfError		error;
 	ssize_t		got;
 
@@ -437,9 +441,16 @@ rf_setup_socket_event(RfDataSocket *socket, uint32_t events)
 	socket->in_done += got;
 	if (socket->in_done < sizeof(socket->in))
 		return;
-	if (!rf_control_is(socket->in, RF_CONTROL_ATTACHED))
+	memcpy(&attached, socket->in + sizeof(RfControlHeader), sizeof(attached));
+	if (!rf_control_is(socket->in, RF_CONTROL_ATTACHED, sizeof(attached)))
 	{
 		protocol_error(connection, "a data connection was refused");
+		return;
+	}
+	if (!rf_attached_verify(&attached, connection->secret, connection->connection_id, socket->lane))
+	{
+		rf_error(&error, RF_ERROR_AUTHENTICATION, NULL, NULL, "a data connection leads to somebody else");
+		fail(connection, &error);
 		return;
 	}
 	rf_unwatch(&socket->source);

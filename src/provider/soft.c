@@ -328,8 +328,8 @@ soft_cq_fd(RfCq *cq)
 }
 
 /* The descriptor is readable from here to the next cq_arm, so one write serves every completion in between. */
-static void
-signal_self(RfCq *cq)
+void
+rf_soft_signal(RfCq *cq)
 {
 	uint64_t	one = 1;
 
@@ -339,16 +339,40 @@ signal_self(RfCq *cq)
 		return;
 }
 
+/* Take what made the descriptor readable for the last arming: our own event, and WAKE notes. */
+static void
+consume_readiness(RfCq *cq)
+{
+	struct epoll_event events[16];
+	int			count = epoll_wait(cq->epoll, events, 16, 0);
+	bool		woken = false;
+
+	cq->arming = true;
+	for (int i = 0; i < count; i++)
+	{
+		RfQp	   *qp = events[i].data.ptr;
+		uint64_t	ignored;
+
+		if (qp == NULL)
+			woken |= read(cq->event, &ignored, sizeof(ignored)) > 0;
+		else if (qp->kind == RF_SOFT_SHM && !qp->failed)
+		{
+			rf_soft_shm_socket(qp);
+			woken = true;
+		}
+	}
+	cq->arming = false;
+	if (woken && !cq->event_counted)
+		cq->stats.events++;
+	cq->event_counted = false;
+}
+
 static void
 soft_cq_arm(RfCq *cq)
 {
-	uint64_t	ignored;
-
 	pthread_mutex_lock(&cq->lock);
-	/* the read comes first: an event of after it belongs to the new arming */
-	if (read(cq->event, &ignored, sizeof(ignored)) > 0 && !cq->event_counted)
-		cq->stats.events++;
-	cq->event_counted = false;
+	/* this comes first: an event of after it belongs to the new arming */
+	consume_readiness(cq);
 	cq->armed = true;
 	for (RfQp *qp = cq->qps; qp != NULL; qp = qp->next)
 	{
@@ -510,7 +534,7 @@ soft_cq_poll(RfCq *cq, RfWc *wc, int max)
 	}
 	/* what the caller had no room for must wake it like anything that arrives later */
 	if (cq->armed && cq->count > 0)
-		signal_self(cq);
+		rf_soft_signal(cq);
 	pthread_mutex_unlock(&cq->lock);
 	return taken;
 }
@@ -539,7 +563,6 @@ soft_qp_create(RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *er
 	qp->cq = cq;
 	qp->config = *config;
 	qp->sock = -1;
-	qp->peer_event = -1;
 	qp->wrs_size = 16;
 	while (qp->wrs_size < config->max_wr)
 		qp->wrs_size *= 2;
@@ -745,7 +768,7 @@ soft_qp_post(RfQp *qp, RfWr *chain)
 			rf_soft_watch(qp, EPOLLIN | EPOLLOUT);
 	}
 	if (cq->armed && cq->count > 0)
-		signal_self(cq);
+		rf_soft_signal(cq);
 	pthread_mutex_unlock(&cq->lock);
 }
 

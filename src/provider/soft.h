@@ -98,19 +98,20 @@ typedef struct RfSoftInbox
 {
 	alignas(64) _Atomic uint64_t head;	/* sender, after the slot and all payload (release); receiver acquires */
 	alignas(64) _Atomic uint64_t tail;	/* receiver, after it has read the slot (release); sender acquires */
-	alignas(64) _Atomic uint32_t armed; /* receiver sets before it looks once more; who clears it writes the receiver's eventfd */
-	alignas(64) _Atomic uint32_t waiting;	/* sender sets when the ring is full; the receiver clears it and writes the sender's */
+	alignas(64) _Atomic uint32_t armed; /* receiver sets before it looks once more; who clears it sends WAKE */
+	alignas(64) _Atomic uint32_t waiting;	/* sender sets when the ring is full; the receiver clears it and sends WAKE */
 	alignas(64) _Atomic uint64_t announced; /* receiver: notes it has put into the socket */
 	_Atomic uint32_t behind;	/* receiver: notes that did not fit into the socket yet */
 	alignas(64) RfSoftSlot slots[];
 } RfSoftInbox;
 
-/* What travels on the local socket; memfds and eventfds ride along. */
+/* What travels on the local socket; memfds ride along. */
 typedef enum RfSoftNoteType
 {
-	RF_SOFT_NOTE_HELLO = 1,		/* two descriptors: inbox, eventfd of the completion queue */
+	RF_SOFT_NOTE_HELLO = 1,		/* one descriptor: inbox */
 	RF_SOFT_NOTE_REGION,		/* one descriptor */
-	RF_SOFT_NOTE_GONE			/* the region was deregistered */
+	RF_SOFT_NOTE_GONE,			/* the region was deregistered */
+	RF_SOFT_NOTE_WAKE			/* wakes a receiver that has armed itself, or a sender that waits for room */
 } RfSoftNoteType;
 
 typedef struct RfSoftNote
@@ -198,12 +199,11 @@ struct RfQp
 	RfSoftInbox *out;			/* the peer's; NULL until its HELLO was read */
 	uint64_t	out_size;
 	uint64_t	out_head;
-	int			peer_event;		/* the eventfd that wakes the peer */
 	bool		kick_due;		/* an immediate went out since the last kick */
 	uint64_t	notes_read;
 	RfSoftNote	note;			/* being received */
 	size_t		note_have;
-	int			note_fds[2];
+	int			note_fds[1];
 	int			note_fd_count;
 	RfSoftBacklog *backlog;		/* under RfDomain.lock */
 	int			mapping_hint;
@@ -236,8 +236,9 @@ struct RfCq
 {
 	pthread_mutex_t lock;
 	int			epoll;			/* what cq_fd returns: holds the eventfd and the sockets */
-	int			event;			/* written by whoever clears an armed flag; stays readable until the next cq_arm */
+	int			event;			/* our own thread's: readable until the next cq_arm */
 	bool		armed;
+	bool		arming;			/* in cq_arm */
 	bool		event_counted;
 	uint32_t	tick;
 	uint32_t	full_polls; /* in a row */
@@ -260,6 +261,7 @@ rf_soft_inside(uint64_t base, uint64_t size, uint64_t addr, uint64_t length)
 }
 
 /* soft.c; all under RfCq.lock */
+extern void rf_soft_signal(RfCq *cq);
 extern void rf_soft_push(RfQp *qp, const RfWc *wc);
 extern void rf_soft_complete(RfQp *qp, uint64_t wr_id, RfWcStatus status);
 extern void rf_soft_received(RfQp *qp, uint32_t imm, uint32_t length);

@@ -2,11 +2,12 @@
  * soft_shm.c - the software provider between two processes of one host.
  *
  * A WRITE is a memcpy by the poster into its mapping of the peer's memfd; an immediate goes through a ring in a memfd of the
- * receiver, whose eventfd is written only if its completion queue is armed. The local socket carries descriptors and news of regions
+ * receiver, who is woken only if its completion queue is armed. The local socket carries descriptors, news of regions and wake-ups
  * (RfSoftNote), and its end is the news of the peer's death. Nothing else is sent on it.
  *
  * The peer is authenticated but not trusted: descriptors must be memfds that cannot shrink and are as long as announced,
- * so that no access here can fault, and positions of the rings are checked. A peer that was given a memfd could write to all of it
+ * so that no access here can fault, and positions of the rings are checked. Nothing the peer holds can make us wait: notes are sent and read with
+ * MSG_DONTWAIT. (An eventfd for wake-ups would be cheaper, but whoever has one can fill it and clear its O_NONBLOCK, which both ends share.) A peer that was given a memfd could write to all of it
  * at any time; the engine therefore lends a memfd to one peer only.
  *
  * When is a memfd that was lent free for another peer? The writes are the peer's own memcpy, and no end of ours can stop one that
@@ -30,6 +31,7 @@
 #include "soft.h"
 
 #define MAX_MAPPINGS	4096
+#define NOTES_AT_ONCE	1024
 
 typedef enum Outcome
 {
@@ -45,16 +47,6 @@ inbox_bytes(uint64_t ring_size)
 	return sizeof(RfSoftInbox) + ring_size * sizeof(RfSoftSlot);
 }
 
-static void
-wake(int event)
-{
-	uint64_t	one = 1;
-
-	/* fails only when the counter is full, and then it is readable */
-	if (event >= 0 && write(event, &one, sizeof(one)) < 0)
-		return;
-}
-
 /* ---------- notes: sending ---------- */
 
 /* 0 or an errno. A note is far smaller than a socket's buffer granularity: it goes out whole or not at all. */
@@ -63,7 +55,7 @@ send_note(int sock, const RfSoftNote *note, const int *fds, int fd_count)
 {
 	union
 	{
-		char		bytes[CMSG_SPACE(2 * sizeof(int))];
+		char		bytes[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	}			control;
 	struct iovec iov = {(void *) note, sizeof(*note)};
@@ -84,7 +76,8 @@ send_note(int sock, const RfSoftNote *note, const int *fds, int fd_count)
 		memcpy(CMSG_DATA(header), fds, fd_count * sizeof(int));
 	}
 	do
-		sent = sendmsg(sock, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+		sent = fd_count == 0 ? send(sock, note, sizeof(*note), MSG_NOSIGNAL | MSG_DONTWAIT) :
+			sendmsg(sock, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 	while (sent < 0 && errno == EINTR);
 	return sent < 0 ? errno : 0;
 }
@@ -110,6 +103,16 @@ static bool
 socket_is_full(int error)
 {
 	return error == EAGAIN || error == ENOBUFS || error == ENOMEM || error == ETOOMANYREFS;
+}
+
+/* Wake the peer. False: the kernel had no memory for it, try again. In a socket that is full there is enough to wake it. */
+static bool
+wake(RfQp *qp)
+{
+	RfSoftNote	note = {.magic = RF_SOFT_MAGIC, .type = RF_SOFT_NOTE_WAKE};
+	int			error = send_note(qp->sock, &note, NULL, 0);
+
+	return error != ENOMEM && error != ENOBUFS;
 }
 
 /*
@@ -189,26 +192,14 @@ map_passed(int fd, uint64_t length)
 static bool
 take_hello(RfQp *qp, const RfSoftNote *note)
 {
-	int			flags;
-
-	if (qp->out != NULL || qp->note_fd_count != 2)
+	if (qp->out != NULL || qp->note_fd_count != 1)
 		return false;
 	if (note->ring_size == 0 || note->ring_size > RF_SOFT_MAX_RING || (note->ring_size & (note->ring_size - 1)) != 0)
-		return false;
-	/* a wake-up must never block us, whatever the peer passed */
-	flags = fcntl(qp->note_fds[1], F_GETFL);
-	if (flags < 0 || fcntl(qp->note_fds[1], F_SETFL, flags | O_NONBLOCK) != 0)
 		return false;
 	qp->out = map_passed(qp->note_fds[0], inbox_bytes(note->ring_size));
 	if (qp->out == NULL)
 		return false;
 	qp->out_size = note->ring_size;
-	qp->peer_event = qp->note_fds[1];
-	close(qp->note_fds[0]);
-	qp->note_fd_count = 0;
-	/* the peer may have filled our ring before we knew how to wake it */
-	if (atomic_exchange(&qp->in->waiting, 0))
-		wake(qp->peer_event);
 	return true;
 }
 
@@ -285,6 +276,13 @@ take_note(RfQp *qp)
 		return take_hello(qp, note);
 	if (qp->out == NULL)
 		return false;
+	if (note->type == RF_SOFT_NOTE_WAKE)
+	{
+		/* taken before the caller slept, whom our own event has to keep awake in its place */
+		if (!qp->cq->arming)
+			rf_soft_signal(qp->cq);
+		return true;
+	}
 	pthread_rwlock_wrlock(&qp->domain->lock);
 	if (note->type == RF_SOFT_NOTE_REGION)
 		good = take_region(qp, note);
@@ -320,7 +318,7 @@ keep_fds(RfQp *qp, struct msghdr *message)
 			int			fd;
 
 			memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-			if (good && qp->note_fd_count < 2)
+			if (good && qp->note_fd_count < 1)
 				qp->note_fds[qp->note_fd_count++] = fd;
 			else
 			{
@@ -333,12 +331,13 @@ keep_fds(RfQp *qp, struct msghdr *message)
 }
 
 static void drain_inbox(RfQp *qp, bool all);
+static bool notes_wait(RfQp *qp);
 
-/* Read what the socket holds. False when that was the end of the queue pair. */
+/* Read what the socket holds, but not without end: what is left keeps it readable. False when that was the end of the queue pair. */
 static bool
 read_notes(RfQp *qp)
 {
-	for (;;)
+	for (int i = 0;; i++)
 	{
 		union
 		{
@@ -352,9 +351,12 @@ read_notes(RfQp *qp)
 			.msg_control = control.bytes,
 			.msg_controllen = sizeof(control)
 		};
-		ssize_t		got = recvmsg(qp->sock, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		ssize_t		got;
 		bool		good;
 
+		if (i >= NOTES_AT_ONCE)
+			return true;
+		got = recvmsg(qp->sock, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0 && errno == EAGAIN)
@@ -370,6 +372,9 @@ read_notes(RfQp *qp)
 		close_note_fds(qp);
 		if (!good)
 			break;
+		/* mostly alone; if not, the socket stays readable, and announced notes are waited for */
+		if (qp->note.type == RF_SOFT_NOTE_WAKE && !notes_wait(qp))
+			return true;
 	}
 	/* what was written before the end counts */
 	drain_inbox(qp, true);
@@ -516,8 +521,11 @@ rf_soft_shm_kick(RfQp *qp)
 	if (!qp->kick_due)
 		return;
 	qp->kick_due = false;
-	if (atomic_load(&qp->out->armed) && atomic_exchange(&qp->out->armed, 0))
-		wake(qp->peer_event);
+	if (atomic_load(&qp->out->armed) && atomic_exchange(&qp->out->armed, 0) && !wake(qp))
+	{
+		atomic_store(&qp->out->armed, 1);
+		qp->kick_due = true;
+	}
 }
 
 static void
@@ -542,8 +550,8 @@ drain_inbox(RfQp *qp, bool all)
 	if (qp->in_tail != before)
 	{
 		atomic_store(&qp->in->tail, qp->in_tail);
-		if (atomic_load(&qp->in->waiting) && qp->peer_event >= 0 && atomic_exchange(&qp->in->waiting, 0))
-			wake(qp->peer_event);
+		if (atomic_load(&qp->in->waiting) && atomic_exchange(&qp->in->waiting, 0) && !wake(qp))
+			atomic_store(&qp->in->waiting, 1);
 	}
 }
 
@@ -552,7 +560,7 @@ void
 rf_soft_shm_progress(RfQp *qp)
 {
 	drain_inbox(qp, false);
-	/* who cleared the flag has written the eventfd, or is about to, or its death shows on the socket */
+	/* who cleared the flag has sent WAKE, or is about to, or its death shows on the socket */
 	if (qp->cq->armed && !atomic_load(&qp->in->armed))
 		qp->cq->armed = false;
 	while (!qp->failed && qp->first < qp->last)
@@ -655,18 +663,16 @@ rf_soft_shm_connect(RfQp *qp, uint64_t peer_domain, RfError *error)
 {
 	RfDomain   *domain = qp->domain;
 	RfSoftNote	hello = {.magic = RF_SOFT_MAGIC, .type = RF_SOFT_NOTE_HELLO};
-	int			fds[2];
+	int			inbox = create_inbox(qp, error);
 	int			failure;
 
-	fds[0] = create_inbox(qp, error);
-	if (fds[0] < 0)
+	if (inbox < 0)
 		return false;
-	fds[1] = qp->cq->event;
 	hello.ring_size = (uint32_t) qp->in_size;
 
 	pthread_rwlock_wrlock(&domain->lock);
 	qp->peer = join_peer(domain, peer_domain);
-	failure = qp->peer == NULL ? ENOMEM : send_note(qp->sock, &hello, fds, 2);
+	failure = qp->peer == NULL ? ENOMEM : send_note(qp->sock, &hello, &inbox, 1);
 	if (failure == 0 && !rf_soft_watch(qp, EPOLLIN))
 		failure = errno;
 	if (failure == 0)
@@ -680,7 +686,7 @@ rf_soft_shm_connect(RfQp *qp, uint64_t peer_domain, RfError *error)
 		}
 	}
 	pthread_rwlock_unlock(&domain->lock);
-	close(fds[0]);
+	close(inbox);
 	if (failure != 0)
 		return rf_error(error, RF_ERROR_CONNECTION, strerror(failure), NULL,
 						"could not pass shared memory to the peer");
@@ -713,8 +719,6 @@ rf_soft_shm_destroy(RfQp *qp)
 	pthread_rwlock_unlock(&domain->lock);
 
 	close_note_fds(qp);
-	if (qp->peer_event >= 0)
-		close(qp->peer_event);
 	if (qp->out != NULL)
 		munmap(qp->out, inbox_bytes(qp->out_size));
 	if (qp->in != NULL)

@@ -18,15 +18,12 @@
 
 #include "soft.h"
 
-#define USER_TIMEOUT_MS		30000	/* data unacknowledged by the peer's kernel for so long: connection lost */
-
 _Static_assert(sizeof(RfSoftFrame) == 24, "the frame has no holes");
 
 bool
 rf_soft_stream_connect(RfQp *qp, int family, RfError *error)
 {
 	int			one = 1;
-	unsigned int timeout = USER_TIMEOUT_MS;
 	const RfDevice *sizes = &qp->domain->device;
 
 	qp->first = qp->last = qp->sent = 1;
@@ -35,9 +32,8 @@ rf_soft_stream_connect(RfQp *qp, int family, RfError *error)
 		return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory");
 	if (family == AF_INET || family == AF_INET6)
 	{
-		if (setsockopt(qp->sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0 ||
-			setsockopt(qp->sock, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout)) != 0 ||
-			setsockopt(qp->sock, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one)) != 0)
+		/* how long the peer's kernel may be silent is the caller's to set (TCP_USER_TIMEOUT) */
+		if (setsockopt(qp->sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0)
 			return rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL,
 							"could not set the options of a queue pair's socket");
 	}

@@ -134,10 +134,13 @@ foreach my $case ([ 'TERM', $n1, 'the data node\'s engine was terminated' ], [ '
 	$job = background($coord, $big);
 	ok(rdma_wait($coord, $streaming), 'a pull is under way');
 	my $pid = rdma_engine_pid($node);
+	my $other = $node == $n1 ? $coord : $n1;
+	my $log_end = -s $other->logfile;
 	kill $signal, $pid;
 	outcome($job, 40);
 	like($job->{err}, qr/ERROR:|FATAL:|WARNING:|server closed/, "an error when $when");
 	unlike($job->{out}, qr/\d+\|100/, "and no result when $when");
+	ok(eval { $other->wait_for_log(qr/the other engine was stopped/, $log_end); 1 }, "the other node was told when $when") if $signal eq 'TERM';
 	ok(rdma_wait($node, "SELECT pid <> $pid FROM rdma.stat_engine WHERE pid IS NOT NULL", 20), 'the engine comes back');
 	rdma_healthy($coord, $check, $expected, "after $when");
 }

@@ -292,6 +292,7 @@ wrong_proofs(void)
 	RfControlHello b;
 	RfControlMessage messages[8];
 	RfControlAttach attach;
+	RfControlAttached attached;
 	RfError		error;
 	int			count = 0;
 
@@ -332,6 +333,15 @@ wrong_proofs(void)
 	check(!rf_attach_verify(&attach, other_secret), "ATTACH with another secret does not");
 	attach.lane = 4;
 	check(!rf_attach_verify(&attach, secret), "ATTACH for another lane does not");
+
+	rf_attached_fill(&attached, secret, token_id, 3);
+	check(rf_attached_verify(&attached, secret, token_id, 3), "ATTACHED verifies");
+	check(!rf_attached_verify(&attached, other_secret, token_id, 3), "ATTACHED with another secret does not");
+	check(!rf_attached_verify(&attached, secret, token_id, 4), "nor for another lane");
+	check(!rf_attached_verify(&attached, secret, secret, 3), "nor for another connection");
+	rf_attach_fill(&attach, secret, token_id, 3);
+	memcpy(attached.hmac, attach.hmac, sizeof(attached.hmac));
+	check(!rf_attached_verify(&attached, secret, token_id, 3), "nor does the question sent back");
 }
 
 static void

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# run.sh: how fast rows go into a foreign table: rdma_fdw against postgres_fdw at several batch sizes, and a local INSERT. Interleaved
+# runs, medians; the ratio is that of postgres_fdw's best batch size to rdma_fdw.
+#
+#   ROWS   rows of the narrow table (default 1000000); the wide one gets a quarter       RUNS  rounds (default 5)
+#   TABLES "narrow wide"      BATCHES "1000 10000"   postgres_fdw's batch_size values
+#   OUT    where table and CSV go (default build/bench-write)
+#
+# Narrow: (int, int, float8). Wide: 16 columns with text, numeric, timestamps, and a primary key. Sources are local tables here, prewarmed;
+# targets on the data node are truncated before each run. fsync is off on both, wal_level minimal.
+set -euo pipefail
+tree=$(cd "$(dirname "$0")/../.." && pwd)
+. "$tree/test/cluster.sh"
+rows=${ROWS:-1000000} runs=${RUNS:-5} out=${OUT:-$tree/build/bench-write}
+read -ra tables <<<"${TABLES:-narrow wide}"
+read -ra batches <<<"${BATCHES:-1000 10000}"
+mkdir -p "$out"
+dir=$(mktemp -d /tmp/rdma_fdw_bench.XXXXXX)
+chmod 755 "$dir"
+say() { printf '%s %s\n' "$(date +%T)" "$*" >&2; }
+trap rf_cleanup EXIT
+
+RF_PREFIX=$dir/pg RF_BINDIR=$dir/pg/bin
+"$tree/test/tmp_install.sh" "$RF_PREFIX" >/dev/null
+rf_init "$dir/clusters"
+settings=(shared_buffers=${SHARED_BUFFERS:-1GB} work_mem=64MB jit=off max_wal_size=16GB wal_level=minimal max_wal_senders=0 checkpoint_timeout=1d)
+rf_start n1 "${settings[@]}"
+rf_start coord "${settings[@]}"
+port=$(rf_port n1)
+
+rf_psql n1 -q <<-SQL
+	CREATE EXTENSION rdma_fdw;
+	CREATE TABLE narrow (a int, b int, c float8);
+	CREATE TABLE wide (id bigint PRIMARY KEY, i1 int, i2 int, i3 int, i4 int, n1 numeric(12,2), n2 numeric(12,2), t1 text, t2 text, t3 varchar(40),
+	  c1 char(10), d1 date, ts1 timestamptz, ts2 timestamp, f1 float8, b1 bool);
+SQL
+rf_psql coord -q <<-SQL
+	CREATE EXTENSION rdma_fdw;
+	CREATE EXTENSION postgres_fdw;
+	CREATE SERVER rdma FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$port', dbname 'postgres');
+	CREATE SERVER pg FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '$port', dbname 'postgres');
+	CREATE USER MAPPING FOR postgres SERVER rdma OPTIONS (user 'postgres');
+	CREATE USER MAPPING FOR postgres SERVER pg OPTIONS (user 'postgres');
+	CREATE SCHEMA rdmafdw; CREATE SCHEMA pgfdw; CREATE SCHEMA local_;
+	IMPORT FOREIGN SCHEMA public LIMIT TO (narrow, wide) FROM SERVER rdma INTO rdmafdw;
+	IMPORT FOREIGN SCHEMA public LIMIT TO (narrow, wide) FROM SERVER pg INTO pgfdw;
+	CREATE TABLE narrow AS SELECT g AS a, g % 1000 AS b, g / 3.0::float8 AS c FROM generate_series(1, $rows) g;
+	CREATE TABLE wide AS SELECT g::bigint AS id, g AS i1, g % 100 AS i2, g % 7 AS i3, -g AS i4, (g * 1.25)::numeric(12,2) AS n1, (g % 1000 / 3.0)::numeric(12,2) AS n2,
+	  'some text ' || g AS t1, repeat('x', g % 60) AS t2, ('v' || g)::varchar(40) AS t3, (g % 1000)::char(10) AS c1, date '2020-01-01' + g % 2000 AS d1,
+	  timestamptz '2020-01-01' + g * interval '1 s' AS ts1, timestamp '2020-01-01' + g * interval '1 s' AS ts2, sqrt(g) AS f1, g % 2 = 0 AS b1
+	  FROM generate_series(1, $rows / 4) g;
+	CREATE TABLE local_.narrow (LIKE narrow);
+	CREATE TABLE local_.wide (LIKE wide, PRIMARY KEY (id));
+	VACUUM FREEZE ANALYZE;
+SQL
+
+# once CASE TABLE: seconds of one INSERT ... SELECT
+once()
+{
+	local case=$1 table=$2 target
+	case $case in
+		rdma) target=rdmafdw.$table ;;
+		pg*) target=pgfdw.$table; rf_sql coord "ALTER FOREIGN TABLE $target OPTIONS ($3 batch_size '${case#pg}')" ;;
+		local) target=local_.$table ;;
+	esac
+	rf_sql n1 "TRUNCATE $table; CHECKPOINT"
+	[ "$case" != local ] || rf_sql coord "TRUNCATE $target; CHECKPOINT"
+	rf_psql coord -qAt -c '\timing on' -c "INSERT INTO $target SELECT * FROM public.$table" </dev/null | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' |
+		awk '{ printf "%.3f\n", $1 / 1000 }'
+	if [ "$case" != local ]; then
+		[ "$(rf_sql n1 "SELECT count(*) FROM $table")" = "$(rf_sql coord "SELECT count(*) FROM public.$table")" ] || rf_die "$case lost rows of $table"
+	fi
+}
+
+raw=$out/raw.csv
+echo "table,case,round,seconds" >"$raw"
+cases=(rdma local)
+for batch in "${batches[@]}"; do cases+=("pg$batch"); done
+for table in "${tables[@]}"; do
+	verb=ADD
+	for ((round = 0; round <= runs; round++)); do
+		for case in "${cases[@]}"; do
+			seconds=$(once "$case" "$table" "$verb")
+			case $case in pg*) verb=SET ;; esac
+			# the first round warms up
+			[ "$round" = 0 ] || echo "$table,$case,$round,$seconds" >>"$raw"
+			say "$table $case round $round: $seconds s"
+		done
+	done
+done
+
+perl -F, -lane '
+	next if $. == 1;
+	push @{$t{$F[0]}{$F[1]}}, $F[3];
+	END {
+		print "table    case            median s   rows/s vs rdma";
+		foreach my $table (sort keys %t) {
+			my %m = map { my @s = sort { $a <=> $b } @{$t{$table}{$_}}; ($_ => $s[$#s / 2]) } keys %{$t{$table}};
+			my ($best) = sort { $m{$a} <=> $m{$b} } grep { /^pg/ } keys %m;
+			printf "%-8s %-15s %8.3f   %.2f\n", $table, $_, $m{$_}, $m{$_} / $m{rdma} foreach sort keys %m;
+			printf "%-8s postgres_fdw at its best (%s) takes %.2f times as long as rdma_fdw\n", $table, $best, $m{$best} / $m{rdma} if $best;
+		}
+	}' "$raw" | tee "$out/table.txt"

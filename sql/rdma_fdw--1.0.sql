@@ -43,6 +43,148 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_receive' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 1000;
 COMMENT ON FUNCTION rdma.receive() IS 'internal: stands for the rows that arrive in the INSERT that rdma.store runs';
 
+-- Connections of this session to data nodes.
+
+CREATE FUNCTION rdma.connections(
+  OUT server text, OUT usename text, OUT valid boolean, OUT in_transaction boolean, OUT closed boolean, OUT remote_pid integer)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_connections' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 4;
+COMMENT ON FUNCTION rdma.connections() IS 'connections to data nodes that this session holds open';
+CREATE VIEW rdma.connections AS SELECT * FROM rdma.connections();
+COMMENT ON VIEW rdma.connections IS 'one row per connection that this session holds to a data node; not valid: options have changed or its mapping is gone, so it will be closed; closed: the other side has hung up';
+GRANT SELECT ON rdma.connections TO PUBLIC;
+
+CREATE FUNCTION rdma.disconnect(server name)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'rdma_disconnect' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION rdma.disconnect(name) IS 'closes this session''s connections to a server; false when there was none that could be closed';
+
+CREATE FUNCTION rdma.disconnect_all()
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'rdma_disconnect_all' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION rdma.disconnect_all() IS 'closes all of this session''s connections to data nodes';
+
+-- From postgres_fdw. Everything is made with the caller's rights, by the statements he could type himself.
+CREATE FUNCTION rdma.adopt_server(server name, into_schema name, new_server name DEFAULT NULL,
+  OUT kind text, OUT name text, OUT remark text)
+RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  old record;
+  mapping record;
+  tab record;
+  part record;
+  known text[];
+  unknown text[];
+  columns text;
+  mappings_hidden boolean;
+BEGIN
+  SELECT s.oid, s.srvname, s.srvtype, s.srvversion, s.srvoptions, w.fdwname INTO old
+    FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw WHERE s.srvname = server;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'server "%" does not exist', server USING ERRCODE = 'undefined_object';
+  END IF;
+  IF old.fdwname <> 'postgres_fdw' THEN
+    RAISE EXCEPTION 'server "%" is not one of postgres_fdw', server USING ERRCODE = 'wrong_object_type',
+      DETAIL = format('Its foreign-data wrapper is "%s".', old.fdwname);
+  END IF;
+  IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = into_schema) THEN
+    RAISE EXCEPTION 'schema "%" does not exist', into_schema USING ERRCODE = 'invalid_schema_name';
+  END IF;
+  new_server := coalesce(new_server, old.srvname || '_rdma');
+
+  SELECT * INTO known, unknown FROM rdma.known_options(old.srvoptions, 'pg_foreign_server'::regclass);
+  EXECUTE format('CREATE SERVER %I%s%s FOREIGN DATA WRAPPER rdma_fdw%s', new_server, ' TYPE ' || quote_literal(old.srvtype),
+    ' VERSION ' || quote_literal(old.srvversion), rdma.option_list(known));
+  kind := 'server'; name := new_server; remark := 'options left out: ' || array_to_string(unknown, ', ');
+  RETURN NEXT;
+
+  FOR mapping IN SELECT umuser, usename, umoptions FROM pg_user_mappings WHERE srvid = old.oid ORDER BY umuser LOOP
+    SELECT * INTO known, unknown FROM rdma.known_options(mapping.umoptions, 'pg_user_mapping'::regclass);
+    EXECUTE format('CREATE USER MAPPING FOR %s SERVER %I%s',
+      CASE WHEN mapping.umuser = 0 THEN 'PUBLIC' ELSE quote_ident(mapping.usename) END, new_server, rdma.option_list(known));
+    kind := 'user mapping'; name := mapping.usename; remark := 'options left out: ' || array_to_string(unknown, ', ');
+    IF mapping.umoptions IS NULL AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
+      remark := 'its options, if any, are hidden from you';
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+
+  FOR tab IN
+    SELECT c.oid, c.relname, n.nspname, c.relacl, c.relispartition, c.relhassubclass, f.ftoptions,
+        (SELECT string_agg(DISTINCT i.inhparent::regclass::text, ', ') FROM pg_inherits i WHERE i.inhrelid = c.oid) AS parents,
+        (SELECT string_agg(quote_ident(t.tgname), ', ' ORDER BY t.tgname) FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal) AS triggers,
+        obj_description(c.oid, 'pg_class') AS comment
+      FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE f.ftserver = old.oid ORDER BY n.nspname, c.relname
+  LOOP
+    columns := '';
+    FOR part IN
+      SELECT a.attname, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull, a.attgenerated, pg_get_expr(d.adbin, d.adrelid) AS expr,
+          a.attfdwoptions, CASE WHEN a.attcollation <> t.typcollation THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END AS collation
+        FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+          LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+          LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+        WHERE a.attrelid = tab.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+    LOOP
+      SELECT * INTO known, unknown FROM rdma.known_options(part.attfdwoptions, 'pg_attribute'::regclass);
+      columns := columns || CASE WHEN columns = '' THEN '' ELSE ', ' END || format('%I %s%s%s%s%s', part.attname, part.type,
+        rdma.option_list(known), ' COLLATE ' || part.collation,
+        CASE WHEN part.expr IS NULL THEN '' WHEN part.attgenerated = '' THEN ' DEFAULT ' || part.expr
+          ELSE ' GENERATED ALWAYS AS (' || part.expr || CASE part.attgenerated WHEN 's' THEN ') STORED' ELSE ') VIRTUAL' END END,
+        CASE WHEN part.attnotnull THEN ' NOT NULL' END);
+    END LOOP;
+    FOR part IN SELECT conname, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab.oid AND contype = 'c' ORDER BY conname LOOP
+      columns := columns || CASE WHEN columns = '' THEN '' ELSE ', ' END || format('CONSTRAINT %I %s', part.conname, part.definition);
+    END LOOP;
+
+    -- A table without these options stands for the remote table of its own schema and name.
+    IF NOT EXISTS (SELECT FROM pg_options_to_table(tab.ftoptions) WHERE option_name = 'schema_name') THEN
+      tab.ftoptions := array_append(tab.ftoptions, 'schema_name=' || tab.nspname);
+    END IF;
+    SELECT * INTO known, unknown FROM rdma.known_options(tab.ftoptions, 'pg_foreign_table'::regclass);
+    EXECUTE format('CREATE FOREIGN TABLE %I.%I (%s) SERVER %I%s', into_schema, tab.relname, columns, new_server, rdma.option_list(known));
+    IF tab.comment IS NOT NULL THEN
+      EXECUTE format('COMMENT ON FOREIGN TABLE %I.%I IS %L', into_schema, tab.relname, tab.comment);
+    END IF;
+    kind := 'foreign table'; name := format('%I.%I', into_schema, tab.relname);
+    remark := nullif(concat_ws('; ', 'options left out: ' || array_to_string(unknown, ', '),
+      CASE WHEN tab.relispartition THEN 'not attached as a partition of ' || tab.parents ELSE 'does not inherit from ' || tab.parents END,
+      'triggers left out: ' || tab.triggers, CASE WHEN tab.relacl IS NOT NULL THEN 'privileges not copied' END), '');
+    RETURN NEXT;
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma.adopt_server(name, name, name) IS 'makes an rdma_fdw server with user mappings and foreign tables, in a schema of your choice, from a postgres_fdw one; tells what it left out. The name of the new server is that of the old one and _rdma by default';
+
+CREATE FUNCTION rdma.known_options(options text[], catalog oid, OUT known text[], OUT unknown text[])
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  option text;
+BEGIN
+  FOREACH option IN ARRAY coalesce(options, '{}') LOOP
+    BEGIN
+      PERFORM rdma.rdma_fdw_validator(ARRAY[option], catalog);
+      known := array_append(known, option);
+    EXCEPTION WHEN fdw_invalid_option_name OR invalid_parameter_value THEN
+      unknown := array_append(unknown, split_part(option, '=', 1));
+    END;
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma.known_options(text[], oid) IS 'internal: which of another wrapper''s options rdma_fdw has, too';
+
+CREATE FUNCTION rdma.option_list(options text[])
+RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $function$
+  SELECT coalesce(' OPTIONS (' || pg_catalog.string_agg(pg_catalog.format('%I %L', option_name, option_value), ', ') || ')', '')
+    FROM pg_catalog.pg_options_to_table(options)
+$function$;
+COMMENT ON FUNCTION rdma.option_list(text[]) IS 'internal: options as CREATE statements want them';
+
 -- What the engine does. The functions read counters in shared memory; the views give names to what they return.
 
 CREATE FUNCTION rdma.stat_engine(

@@ -183,12 +183,18 @@ connect_session(RfSession *session, UserMapping *user)
 	session->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(server->serverid));
 	session->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
 	session->keep = true;
+	session->parallel_commit = true;
+	session->parallel_abort = true;
 	foreach(lc, server->options)
 	{
 		DefElem    *def = lfirst_node(DefElem, lc);
 
 		if (strcmp(def->defname, "keep_connections") == 0)
 			session->keep = defGetBoolean(def);
+		else if (strcmp(def->defname, "parallel_commit") == 0)
+			session->parallel_commit = defGetBoolean(def);
+		else if (strcmp(def->defname, "parallel_abort") == 0)
+			session->parallel_abort = defGetBoolean(def);
 	}
 
 	keywords = palloc0(room * sizeof(char *));

@@ -383,14 +383,14 @@ rf_session_drain_deadline(RfSession *session, TimestampTz deadline)
 	}
 }
 
-/* A command whose result is returned whatever it says; NULL when it could not be had in time. */
+/* A command (NULL: it was sent already) whose result is returned whatever it says; NULL when it could not be had in time. */
 PGresult *
 rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz deadline)
 {
 	PGconn	   *conn = session->conn;
 	PGresult   *last = NULL;
 
-	if (!PQsendQuery(conn, sql))
+	if (sql && !PQsendQuery(conn, sql))
 		return NULL;
 	for (;;)
 	{

@@ -32,6 +32,8 @@ struct RfSession
 	uint32		mapping_hash;
 	bool		password_used;	/* the connection was authenticated by the mapping's password */
 	bool		keep;			/* option keep_connections */
+	bool		parallel_commit;	/* options of the same names: no waiting for one server before the next is told */
+	bool		parallel_abort;
 	bool		invalidated;	/* options changed: reconnect when no transaction is open */
 	bool		suspect;		/* a flow from that node failed: do not wait long for it */
 	bool		broken;			/* its state is unknown or it is gone: close at the end of the transaction */
@@ -43,6 +45,7 @@ struct RfSession
 	bool		transactional;
 	int			depth;
 	bool		unsure;
+	bool		aborting;		/* during an abort: told to roll back, and not heard yet */
 
 	bool		prepared;		/* the stream statement exists there */
 	uint32		connection_count;	/* connections made so far: tells prepared statements of an earlier one */

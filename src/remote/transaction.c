@@ -23,9 +23,11 @@ static void commit_all(void);
 static void refuse_prepare(void);
 static void finish_all(bool commit);
 static bool quiesce(RfSession *session);
-static void abort_transaction(RfSession *session);
-static void release_savepoint(RfSession *session, int level);
-static void abort_savepoint(RfSession *session, int level);
+static bool send_abort(RfSession *session, const char *sql);
+static void await_abort(RfSession *session, int depth);
+static void abort_transactions(void);
+static void release_savepoints(int level);
+static void abort_savepoints(int level);
 
 void
 rf_transaction_register(void)
@@ -102,9 +104,29 @@ refuse_prepare(void)
 				 errdetail("It used server \"%s\".", used)));
 }
 
+/* Waits for the answer to a command that ends a level, sent before. */
+static void
+await_end(RfSession *session, const char *sql, int depth)
+{
+	PGresult   *result = rf_session_result(session);
+
+	/* the end-of-results marker; a server that goes away closes the connection behind its last words */
+	PQclear(rf_session_result(session));
+	if (PQstatus(session->conn) != CONNECTION_OK)
+	{
+		PQclear(result);
+		rf_session_lost(session);
+	}
+	if (PQresultStatus(result) != PGRES_COMMAND_OK)
+		rf_session_raise(session, result, sql);
+	PQclear(result);
+	session->depth = depth;
+	session->unsure = false;
+}
+
 /*
- * Before the local commit: end all remote transactions, sending to every server before waiting for any. A failure is an error, which
- * aborts the local transaction.
+ * Before the local commit: end all remote transactions, sending to every server before waiting for any (those whose option
+ * parallel_commit is off are waited for at once). A failure is an error, which aborts the local transaction.
  */
 static void
 commit_all(void)
@@ -156,22 +178,14 @@ commit_all(void)
 		if (!PQsendQuery(session->conn, command))
 			rf_session_lost(session);
 		rf_session_flush(session);
+		if (!session->parallel_commit)
+			await_end(session, command, 0);
 	}
 
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		PGresult   *result;
-
-		if (session->depth == 0)
-			continue;
-		result = rf_session_result(session);
-		if (PQresultStatus(result) != PGRES_COMMAND_OK)
-			rf_session_raise(session, result, "COMMIT TRANSACTION");
-		PQclear(result);
-		/* the end-of-results marker, which is here already */
-		PQclear(rf_session_result(session));
-		session->depth = 0;
-		session->unsure = false;
+		if (session->depth > 0)
+			await_end(session, "COMMIT TRANSACTION", 0);
 	}
 }
 
@@ -181,13 +195,13 @@ finish_all(bool commit)
 {
 	RfSession  *session;
 
+	if (!commit)
+		abort_transactions();
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
 		if (session->conn == NULL)
 			continue;
 
-		if (!commit)
-			abort_transaction(session);
 		while (!dlist_is_empty(&session->streams))
 			rf_stream_free(dlist_container(RfStream, node, dlist_pop_head_node(&session->streams)));
 		session->running = NULL;
@@ -249,29 +263,72 @@ quiesce(RfSession *session)
 	return true;
 }
 
-static void
-abort_transaction(RfSession *session)
+/* Send a command that undoes something. False, and broken, when that fails. Raises nothing. */
+static bool
+send_abort(RfSession *session, const char *sql)
 {
-	PGresult   *result;
+	if (!PQsendQuery(session->conn, sql) || PQflush(session->conn) < 0)
+	{
+		session->broken = true;
+		return false;
+	}
+	return true;
+}
 
-	/* In an error within an error there is nothing to gain from talking to other servers. */
+static void
+await_abort(RfSession *session, int depth)
+{
+	PGresult   *result = rf_session_command_deadline(session, NULL, abort_deadline(session));
+
+	if (PQresultStatus(result) != PGRES_COMMAND_OK)
+		session->broken = true;
+	PQclear(result);
+	session->depth = depth;
+	session->unsure = false;
+}
+
+/* In an error within an error there is nothing to gain from talking to other servers. */
+static bool
+ready_to_abort(RfSession *session)
+{
 	if (in_error_recursion_trouble())
 	{
 		session->broken = true;
-		return;
+		return false;
 	}
-	if (!quiesce(session))
-		return;
+	return quiesce(session);
+}
 
-	if (PQtransactionStatus(session->conn) != PQTRANS_IDLE)
+/* Sessions that were told and not heard yet have `aborting` set, in the second round of the two functions below only. */
+static void
+abort_transactions(void)
+{
+	RfSession  *session;
+
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		result = rf_session_command_deadline(session, "ABORT TRANSACTION", abort_deadline(session));
-		if (PQresultStatus(result) != PGRES_COMMAND_OK)
-			session->broken = true;
-		PQclear(result);
+		session->aborting = false;
+		if (session->conn == NULL || !ready_to_abort(session))
+			continue;
+		if (PQtransactionStatus(session->conn) == PQTRANS_IDLE)
+		{
+			session->depth = 0;
+			session->unsure = false;
+			continue;
+		}
+		session->aborting = send_abort(session, "ABORT TRANSACTION");
+		if (session->aborting && !session->parallel_abort)
+		{
+			await_abort(session, 0);
+			session->aborting = false;
+		}
 	}
-	session->unsure = false;
-	session->depth = 0;
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->aborting)
+			await_abort(session, 0);
+		session->aborting = false;
+	}
 }
 
 static void
@@ -285,31 +342,44 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 		return;
 
 	level = GetCurrentTransactionNestLevel();
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		abort_savepoints(level);
+	else
+		release_savepoints(level);
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		if (session->conn == NULL)
-			continue;
-		if (event == SUBXACT_EVENT_ABORT_SUB)
-			abort_savepoint(session, level);
-		else if (session->depth >= level)
-			release_savepoint(session, level);
-		rf_stream_end_level(session, level, event == SUBXACT_EVENT_PRE_COMMIT_SUB);
+		if (session->conn)
+			rf_stream_end_level(session, level, event == SUBXACT_EVENT_PRE_COMMIT_SUB);
 	}
 }
 
 /* A scan that was begun in the subtransaction may be read on by the outer one (a cursor): its rows come here first. */
 static void
-release_savepoint(RfSession *session, int level)
+release_savepoints(int level)
 {
 	char	   *sql = psprintf("RELEASE SAVEPOINT s%d", level);
+	RfSession  *session;
 
-	if (!session->broken && PQstatus(session->conn) == CONNECTION_OK)
-		rf_stream_settle(session);
-	if (session->broken || session->unsure || PQstatus(session->conn) != CONNECTION_OK)
-		rf_session_lost(session);
-	session->transactional = true;
-	PQclear(rf_session_query(session, sql));
-	session->depth = level - 1;
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->conn == NULL || session->depth < level)
+			continue;
+		if (!session->broken && PQstatus(session->conn) == CONNECTION_OK)
+			rf_stream_settle(session);
+		if (session->broken || session->unsure || PQstatus(session->conn) != CONNECTION_OK)
+			rf_session_lost(session);
+		session->unsure = true;
+		if (!PQsendQuery(session->conn, sql))
+			rf_session_lost(session);
+		rf_session_flush(session);
+		if (!session->parallel_commit)
+			await_end(session, sql, level - 1);
+	}
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->conn && session->depth >= level)
+			await_end(session, sql, level - 1);
+	}
 	pfree(sql);
 }
 
@@ -318,32 +388,40 @@ release_savepoint(RfSession *session, int level)
  * old is finished; otherwise it belongs to an outer one and goes on.
  */
 static void
-abort_savepoint(RfSession *session, int level)
+abort_savepoints(int level)
 {
+	RfSession  *session;
 	char		sql[128];
-	PGresult   *result;
 
-	/* outside a remote transaction: a query that was interrupted */
-	if (session->depth < level)
-	{
-		if (session->running == NULL && session->load == NULL &&
-			PQtransactionStatus(session->conn) == PQTRANS_ACTIVE)
-			(void) quiesce(session);
-		return;
-	}
-
-	if (in_error_recursion_trouble())
-		session->broken = true;
-	if (!quiesce(session))
-		return;
-
-	/* if it was not even made there, this fails */
 	snprintf(sql, sizeof(sql), "ROLLBACK TO SAVEPOINT s%d; RELEASE SAVEPOINT s%d", level, level);
-	result = rf_session_command_deadline(session, sql, abort_deadline(session));
-	if (PQresultStatus(result) != PGRES_COMMAND_OK)
-		session->broken = true;
-	PQclear(result);
-	session->depth = level - 1;
-	session->unsure = false;
-	session->failed = NULL;
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		session->aborting = false;
+		if (session->conn == NULL)
+			continue;
+		if (session->depth < level)
+		{
+			/* outside a remote transaction: a query that was interrupted */
+			if (session->running == NULL && session->load == NULL &&
+				PQtransactionStatus(session->conn) == PQTRANS_ACTIVE)
+				(void) quiesce(session);
+			continue;
+		}
+		if (!ready_to_abort(session))
+			continue;
+		/* if it was not even made there, this fails */
+		session->failed = NULL;
+		session->aborting = send_abort(session, sql);
+		if (session->aborting && !session->parallel_abort)
+		{
+			await_abort(session, level - 1);
+			session->aborting = false;
+		}
+	}
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->aborting)
+			await_abort(session, level - 1);
+		session->aborting = false;
+	}
 }

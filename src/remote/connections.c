@@ -1,0 +1,122 @@
+/*
+ * connections.c - rdma.connections(), rdma.disconnect() and rdma.disconnect_all(): this backend's sessions, for its user to see and close.
+ *
+ * Everybody may look at and close what his own backend holds; there is nothing of others here.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_user_mapping.h"
+#include "fmgr.h"
+#include "foreign/foreign.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/syscache.h"
+#include "utils/tuplestore.h"
+
+#include <poll.h>
+
+#include "rdma_fdw/compat.h"
+#include "session.h"
+
+#define CONNECTION_COLUMNS	6
+
+PG_FUNCTION_INFO_V1(rdma_connections);
+PG_FUNCTION_INFO_V1(rdma_disconnect);
+PG_FUNCTION_INFO_V1(rdma_disconnect_all);
+
+static bool
+in_use(RfSession *session)
+{
+	return session->depth > 0 || session->running != NULL || session->load != NULL;
+}
+
+/* Whose mapping it is: a role's name, "public", or NULL when the mapping was dropped. */
+static char *
+mapping_user(Oid umid)
+{
+	HeapTuple	tuple = SearchSysCache1(USERMAPPINGOID, ObjectIdGetDatum(umid));
+	Oid			role;
+
+	if (!HeapTupleIsValid(tuple))
+		return NULL;
+	role = ((Form_pg_user_mapping) GETSTRUCT(tuple))->umuser;
+	ReleaseSysCache(tuple);
+	return OidIsValid(role) ? GetUserNameFromId(role, true) : "public";
+}
+
+/* Has the other side hung up? What it may have said before does not matter here. */
+static bool
+hung_up(RfSession *session)
+{
+	struct pollfd fd = {.fd = PQsocket(session->conn), .events = POLLRDHUP};
+
+	return PQstatus(session->conn) != CONNECTION_OK ||
+		(poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0);
+}
+
+Datum
+rdma_connections(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	RfSession  *session;
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		Datum		values[CONNECTION_COLUMNS];
+		bool		nulls[CONNECTION_COLUMNS] = {false};
+		char	   *user;
+
+		if (session->conn == NULL)
+			continue;
+		values[0] = CStringGetTextDatum(session->server_name);
+		user = mapping_user(session->umid);
+		nulls[1] = user == NULL;
+		values[1] = user ? CStringGetTextDatum(user) : (Datum) 0;
+		values[2] = BoolGetDatum(!session->invalidated && !session->broken && user != NULL);
+		values[3] = BoolGetDatum(in_use(session));
+		values[4] = BoolGetDatum(hung_up(session));
+		values[5] = Int32GetDatum(PQbackendPID(session->conn));
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* Close the sessions of one server (InvalidOid: of all) that nothing uses now. Did it close any? */
+static bool
+disconnect(Oid serverid)
+{
+	RfSession  *session;
+	bool		closed = false;
+
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->conn == NULL || (OidIsValid(serverid) && session->serverid != serverid))
+			continue;
+		if (in_use(session))
+			ereport(WARNING,
+					(errmsg("cannot close connection for server \"%s\" because it is still in use", session->server_name)));
+		else
+		{
+			rf_session_disconnect(session);
+			closed = true;
+		}
+	}
+	return closed;
+}
+
+Datum
+rdma_disconnect(PG_FUNCTION_ARGS)
+{
+	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
+
+	PG_RETURN_BOOL(disconnect(server->serverid));
+}
+
+Datum
+rdma_disconnect_all(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(disconnect(InvalidOid));
+}

@@ -39,6 +39,9 @@
  */
 #define REMOTE_SORT_DISCOUNT	0.95
 
+/* Within what the planner takes for equal (1 %), see prefer_remote() */
+#define TIE_DISCOUNT			0.995
+
 /*
  * The first line of EXPLAIN, e.g. "Seq Scan on t  (cost=0.00..35.50 rows=2550 width=4)".  The last
  * parenthesis is the one: names of relations come before it and may contain others.
@@ -343,6 +346,21 @@ add_transfer(RfRelInfo *info, RfEstimate *est)
 		est->retrieved_rows;
 }
 
+/*
+ * Aggregates and limits of few rows cost the same by the book wherever they are done, or differ by
+ * an estimate of a width.  Then the data node shall do it: what our estimate of the rows missed
+ * stays off the wire, and a row that a limit here does not ask for has often crossed already, as the
+ * data node fills a batch before it sends it.
+ */
+static void
+prefer_remote(bool upper, RfEstimate *est)
+{
+	if (!upper)
+		return;
+	est->startup_cost *= TIE_DISCOUNT;
+	est->total_cost *= TIE_DISCOUNT;
+}
+
 void
 rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys, bool limit,
 			int64 offset_est, int64 count_est, RfEstimate *est)
@@ -374,13 +392,7 @@ rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys
 		}
 	}
 	add_transfer(info, est);
-
-	/*
-	 * A limit here costs as much by the book, but a row that is not asked for has often crossed
-	 * already: the data node fills a batch before it sends it.  So it wins where they tie.
-	 */
-	if (limit)
-		est->total_cost -= cpu_operator_cost;
+	prefer_remote(limit || info->scanrel != NULL, est);
 }
 
 void
@@ -396,6 +408,7 @@ rf_estimate_rel(PlannerInfo *root, RelOptInfo *rel)
 	info->rel_startup_cost = est.startup_cost;
 	info->rel_total_cost = est.total_cost;
 	add_transfer(info, &est);
+	prefer_remote(info->scanrel != NULL, &est);
 	info->startup_cost = est.startup_cost;
 	info->total_cost = est.total_cost;
 }

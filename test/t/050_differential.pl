@@ -145,6 +145,10 @@ $coordinator->safe_psql('postgres', q{
 	BEGIN
 		-- Whether 1 / 0 or an overflow comes up depends on the order in which conditions are tried, and so on where each is
 		-- evaluated: an error of that kind (22003, 22012) needs only one of the two others for a witness. Otherwise the local table is right.
+		-- Where we alone let the data node evaluate the condition there is none; such queries must be rare.
+		IF r IN ('ERROR 22003', 'ERROR 22012') AND l NOT LIKE 'ERROR%' AND p = l THEN
+			RETURN 'unwitnessed error';
+		END IF;
 		IF r IS DISTINCT FROM l AND r IS DISTINCT FROM p
 			OR (l NOT IN ('ERROR 22003', 'ERROR 22012') AND p NOT IN ('ERROR 22003', 'ERROR 22012') AND r IS DISTINCT FROM l) THEN
 			INSERT INTO differences VALUES (q, l, p, r);
@@ -369,6 +373,7 @@ $seen{$_}++ foreach split(/\n/, $outcomes);
 note(join(', ', map { "$seen{$_} with $_" } sort keys %seen));
 my $differences = $coordinator->safe_psql('postgres', q{SELECT 'local ' || l || ', postgres_fdw ' || p || ', rdma_fdw ' || r || ': ' || q FROM differences});
 is($differences, '', "seed $seed: $queries queries agree with the local table and with postgres_fdw");
+cmp_ok($seen{'unwitnessed error'} || 0, '<=', 1 + $queries / 200, 'few queries met an arithmetic error that the others did not get to');
 ok(($seen{rows} || 0) > $queries / 3, 'a third or more of the queries returned rows (' . ($seen{rows} || 0) . ')');
 
 # Column by column, whole table, all three ways and through a tiny receive buffer, so that batches span buffers.

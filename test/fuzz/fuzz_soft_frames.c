@@ -130,5 +130,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(ours <= OUTSTANDING);
 	provider->qp_destroy(qp);
 	drain(queues[kind], &ours);
+	require(provider->domain_quiet(domains[kind]));
 	return 0;
 }

@@ -257,7 +257,6 @@ drop_connection(RfLaneThread *lane, int peer, const RfError *error)
 {
 	LaneConnection *connection = &lane->connections[peer];
 
-	forget_posts(lane, connection);
 	connection->failed = true;
 	connection->failed_early = false;
 	connection->dropped_round = lane->round;
@@ -266,6 +265,7 @@ drop_connection(RfLaneThread *lane, int peer, const RfError *error)
 	atomic_store(&lane->lane->qps[peer].number, 0);
 	if (connection->qp != NULL)
 		lane->config.provider->qp_destroy(connection->qp);
+	forget_posts(lane, connection);
 	connection->qp = NULL;
 	connection->chain = 0;
 	free(connection->posts);

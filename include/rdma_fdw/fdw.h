@@ -37,6 +37,7 @@ typedef struct RfFetchOptions
 	int			receive_buffer_size;	/* bytes of each; -1: rdma_fdw.receive_buffer_size */
 	int			inline_limit;	/* bytes that may come inside libpq's answer; -1:
 								 * rdma_fdw.inline_limit; 0: never */
+	int			async_capable;	/* run beside other scans: 0 no, 1 yes, -1 where it is worth it */
 	bool		read_in_place;	/* rows may point into receive buffers, which the data node's engine
 								 * could write; see batch/decode.c */
 } RfFetchOptions;
@@ -47,7 +48,6 @@ typedef struct RfTableOptions
 	const char *schema_name;	/* remote schema and table, never NULL */
 	const char *table_name;
 	bool		use_remote_estimate;
-	bool		async_capable;
 	bool		updatable;
 	bool		truncatable;
 	int			batch_size;		/* 1: rows are inserted one by one; else in column batches.  0: not given */
@@ -182,8 +182,9 @@ rf_scan_param_types(ForeignScan *plan)
 static inline List *
 rf_fetch_options_list(const RfFetchOptions *fetch)
 {
-	return list_make5_int(fetch->fetch_size, fetch->receive_buffers, fetch->receive_buffer_size,
-						  fetch->inline_limit, fetch->read_in_place);
+	return lappend_int(list_make5_int(fetch->fetch_size, fetch->receive_buffers,
+									  fetch->receive_buffer_size, fetch->inline_limit,
+									  fetch->read_in_place), fetch->async_capable);
 }
 
 static inline RfFetchOptions
@@ -197,6 +198,7 @@ rf_scan_fetch_options(ForeignScan *plan)
 	fetch.receive_buffer_size = list_nth_int(values, 2);
 	fetch.inline_limit = list_nth_int(values, 3);
 	fetch.read_in_place = list_nth_int(values, 4) != 0;
+	fetch.async_capable = list_nth_int(values, 5);
 	return fetch;
 }
 
@@ -431,5 +433,11 @@ struct pg_result;
 extern RfResultReader *rf_result_reader_create(Relation rel, List *attnums);
 /* One row of the result as a row of the table, in a slot of its row type. */
 extern void rf_read_result(RfResultReader *reader, struct pg_result *result, int row, TupleTableSlot *slot);
+
+/* scan_async.c */
+extern bool rdmaIsForeignPathAsyncCapable(ForeignPath *path);
+extern void rdmaForeignAsyncRequest(AsyncRequest *areq);
+extern void rdmaForeignAsyncConfigureWait(AsyncRequest *areq);
+extern void rdmaForeignAsyncNotify(AsyncRequest *areq);
 
 #endif							/* RDMA_FDW_FDW_H */

@@ -454,6 +454,12 @@ extern void rf_flow_totals(RfFlowHandle *flow, uint64_t *rows, uint64_t *bytes);
 extern bool rf_flow_is_open(RfFlowHandle *flow);	/* a producer has opened it */
 
 /*
+ * For who sleeps elsewhere: from now on the process latch is set when the flow may have something
+ * new. True: it has already; poll instead of sleeping.
+ */
+extern bool rf_flow_prepare_wait(RfFlowHandle *flow);
+
+/*
  * Sleep until the flow may have something new, `socket` (PGINVALID_SOCKET: none) is readable, or timeout_ms passed (-1: none). Returns the
  * WL_* events. Services interrupts.
  */

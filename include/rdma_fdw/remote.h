@@ -33,6 +33,9 @@ extern PGresult *rf_session_query(RfSession *session, const char *sql);
 /* Raise a remote error with its SQLSTATE, detail, hint and context; clears result. */
 extern void rf_session_raise(RfSession *session, PGresult *result, const char *sql) __attribute__((noreturn));
 
+/* Does a stream's query occupy it? Whatever is started now would store the rest of that first. */
+extern bool rf_session_is_busy(RfSession *session);
+
 /* Name of the foreign server, for messages. */
 extern const char *rf_session_server(RfSession *session);
 
@@ -108,6 +111,23 @@ extern void rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStre
 
 /* Next batch, valid until the next call on this stream; false at the end, when all counts were checked. */
 extern bool rf_stream_next(RfStream *stream, const void **batch, uint32 *length);
+
+/*
+ * The same without sleeping. RF_STREAM_NOTHING: nothing is here yet; something may be once the
+ * process latch is set or the session's socket is readable.
+ */
+typedef enum RfStreamPoll
+{
+	RF_STREAM_BATCH,
+	RF_STREAM_END,
+	RF_STREAM_NOTHING
+} RfStreamPoll;
+
+extern RfStreamPoll rf_stream_try(RfStream *stream, const void **batch, uint32 *length);
+
+/* Its query occupies the session; and that session's socket, for who sleeps elsewhere. */
+extern bool rf_stream_is_running(const RfStream *stream);
+extern pgsocket rf_stream_socket(const RfStream *stream);
 
 /* Begin again with the first batch. False when the stream does not keep its rows: start another. */
 extern bool rf_stream_rewind(RfStream *stream);

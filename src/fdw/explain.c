@@ -57,7 +57,8 @@ explain_counters(RfScanState *state, ExplainState *es)
 										 " stalls=" UINT64_FORMAT " credits=" UINT64_FORMAT " waited %.3f ms in " UINT64_FORMAT " waits",
 										 total.work_requests, total.merged, total.chained, total.credit_stalls,
 										 total.credits, total.sender_wait_us / 1000.0, total.sender_waits), es);
-		if (es->timing)
+		/* an asynchronous scan does not wait: Append does, for all of them */
+		if (es->timing && !state->scan->ss.ps.async_capable)
 			ExplainPropertyText("Waited",
 								psprintf("%.3f ms in " UINT64_FORMAT " waits", total.wait_us / 1000.0, total.waits), es);
 		return;
@@ -82,7 +83,10 @@ explain_counters(RfScanState *state, ExplainState *es)
 		ExplainPropertyUInteger("Credits", NULL, total.credits, es);
 		ExplainPropertyUInteger("Sender Waits", NULL, total.sender_waits, es);
 		ExplainPropertyFloat("Sender Wait Time", "ms", total.sender_wait_us / 1000.0, 3, es);
-		ExplainPropertyUInteger("Waits", NULL, total.waits, es);
-		ExplainPropertyFloat("Wait Time", "ms", total.wait_us / 1000.0, 3, es);
+		if (!state->scan->ss.ps.async_capable)
+		{
+			ExplainPropertyUInteger("Waits", NULL, total.waits, es);
+			ExplainPropertyFloat("Wait Time", "ms", total.wait_us / 1000.0, 3, es);
+		}
 	}
 }

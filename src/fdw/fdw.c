@@ -47,6 +47,11 @@ rdma_fdw_handler(PG_FUNCTION_ARGS)
 
 	routine->ExplainForeignScan = rdmaExplainForeignScan;
 
+	routine->IsForeignPathAsyncCapable = rdmaIsForeignPathAsyncCapable;
+	routine->ForeignAsyncRequest = rdmaForeignAsyncRequest;
+	routine->ForeignAsyncConfigureWait = rdmaForeignAsyncConfigureWait;
+	routine->ForeignAsyncNotify = rdmaForeignAsyncNotify;
+
 	routine->AnalyzeForeignTable = rdmaAnalyzeForeignTable;
 
 	routine->ImportForeignSchema = rdmaImportForeignSchema;

@@ -419,7 +419,7 @@ apply_options(List *options, RfTableOptions *opts)
 		else if (strcmp(name, "batch_size") == 0)
 			(void) parse_int(defGetString(def), &opts->batch_size, 0, NULL);
 		else if (strcmp(name, "async_capable") == 0)
-			opts->async_capable = defGetBoolean(def);
+			opts->fetch.async_capable = defGetBoolean(def);
 		else if (strcmp(name, "fdw_startup_cost") == 0)
 			(void) parse_real(defGetString(def), &opts->fdw_startup_cost, 0, NULL);
 		else if (strcmp(name, "fdw_tuple_cost") == 0)
@@ -457,6 +457,7 @@ rf_table_options(ForeignTable *table, ForeignServer *server, RfTableOptions *opt
 	opts->fetch.receive_buffer_size = -1;
 	opts->fetch.inline_limit = -1;
 	opts->fetch.read_in_place = true;
+	opts->fetch.async_capable = -1;
 
 	apply_options(server->options, opts);
 	apply_options(table->options, opts);

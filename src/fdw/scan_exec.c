@@ -24,11 +24,11 @@
 #include "rdma_fdw/guc.h"
 #include "scan_state.h"
 
-/* Scans between Begin and End in this backend. */
-static dlist_head open_scans = DLIST_STATIC_INIT(open_scans);
+dlist_head	rf_open_scans = DLIST_STATIC_INIT(rf_open_scans);
 
 /* The executor state whose plan runs to its end in one go, NULL when rows are taken in portions (cursors, SQL functions). */
 static EState *whole_run = NULL;
+static PlanState *early_start = NULL;	/* that plan, until its first scan has started */
 static ExecutorRun_hook_type previous_executor_run = NULL;
 
 static void watch_executor(void);
@@ -37,7 +37,6 @@ static TupleDesc with_ctid(TupleDesc desc);
 static void set_up_columns(RfScanState *state, TupleDesc desc, List *attrs);
 static void set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan);
 static bool next_batch(ForeignScanState *node, RfScanState *state);
-static void start_stream(ForeignScanState *node, RfScanState *state);
 static bool rows_may_stay_in_place(RfScanState *state);
 static void batch_moved(void *owner, const void *batch, uint32 length);
 static void evaluate_params(ForeignScanState *node, RfScanState *state);
@@ -56,6 +55,7 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	watch_executor();
 	state = palloc0(sizeof(RfScanState));
 	state->context = estate->es_query_cxt;
+	state->scan = node;
 	state->estate = estate;
 	state->serverid = plan->fs_server;
 	state->userid = rf_scan_userid(plan, estate);
@@ -79,7 +79,7 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	state->need_batch = true;
 	state->plain_slot = TTS_IS_HEAPTUPLE(node->ss.ss_ScanTupleSlot) && !state->has_ctid;
 
-	dlist_push_tail(&open_scans, &state->node);
+	dlist_push_tail(&rf_open_scans, &state->node);
 	state->gone.func = query_memory_gone;
 	state->gone.arg = state;
 	MemoryContextRegisterResetCallback(estate->es_query_cxt, &state->gone);
@@ -111,8 +111,10 @@ executor_run(QueryDesc *query, ScanDirection direction, uint64 count
 )
 {
 	EState	   *saved = whole_run;
+	PlanState  *saved_plan = early_start;
 
 	whole_run = count == 0 ? query->estate : NULL;
+	early_start = count == 0 ? query->planstate : NULL;
 	PG_TRY();
 	{
 #if PG_VERSION_NUM >= 180000
@@ -130,6 +132,7 @@ executor_run(QueryDesc *query, ScanDirection direction, uint64 count
 	PG_FINALLY();
 	{
 		whole_run = saved;
+		early_start = saved_plan;
 	}
 	PG_END_TRY();
 }
@@ -290,16 +293,29 @@ next_batch(ForeignScanState *node, RfScanState *state)
 {
 	const void *batch;
 	uint32		length;
+	RfStreamPoll got;
 
 	if (state->ended)
 		return false;
 	if (!state->started)
-		start_stream(node, state);
+		rf_scan_start(state);
+	if (early_start != NULL && whole_run == state->estate)
+	{
+		PlanState  *top = early_start;
+
+		early_start = NULL;
+		rf_scan_start_early(state->estate, top);
+	}
 	if (state->stream == NULL)
 		elog(ERROR, "the remote stream of a foreign scan ended with its transaction");
-	if (!rf_stream_next(state->stream, &batch, &length))
+	if (state->requestor != NULL)
+		got = rf_stream_try(state->stream, &batch, &length);
+	else
+		got = rf_stream_next(state->stream, &batch, &length) ? RF_STREAM_BATCH : RF_STREAM_END;
+	if (got != RF_STREAM_BATCH)
 	{
-		state->ended = true;
+		state->starved = got == RF_STREAM_NOTHING;
+		state->ended = got == RF_STREAM_END;
 		state->need_batch = true;
 		return false;
 	}
@@ -308,14 +324,9 @@ next_batch(ForeignScanState *node, RfScanState *state)
 	return true;
 }
 
-static void
-start_stream(ForeignScanState *node, RfScanState *state)
+UserMapping *
+rf_scan_user(RfScanState *state)
 {
-	RfSession  *session;
-	RfStreamSpec spec;
-
-	evaluate_params(node, state);
-
 	if (state->user == NULL)
 	{
 		MemoryContext save = MemoryContextSwitchTo(state->context);
@@ -323,7 +334,17 @@ start_stream(ForeignScanState *node, RfScanState *state)
 		state->user = GetUserMapping(state->userid, state->serverid);
 		MemoryContextSwitchTo(save);
 	}
-	session = rf_session_get(state->user, true);
+	return state->user;
+}
+
+void
+rf_scan_start(RfScanState *state)
+{
+	RfSession  *session;
+	RfStreamSpec spec;
+
+	evaluate_params(state->scan, state);
+	session = rf_session_get(rf_scan_user(state), true);
 
 	memset(&spec, 0, sizeof(spec));
 	spec.sql = state->sql;
@@ -373,7 +394,7 @@ rows_may_stay_in_place(RfScanState *state)
 		if (lfirst_node(PlanInvalItem, lc)->cacheId == PROCOID)
 			return false;
 	}
-	dlist_foreach(iter, &open_scans)
+	dlist_foreach(iter, &rf_open_scans)
 	{
 		RfScanState *other = dlist_container(RfScanState, node, iter.cur);
 

@@ -15,6 +15,7 @@
 typedef struct RfScanState
 {
 	dlist_node	node;			/* in the list of open scans of this backend */
+	ForeignScanState *scan;
 	EState	   *estate;
 	Oid			serverid;
 	Oid			userid;
@@ -48,10 +49,21 @@ typedef struct RfScanState
 	bool		started;
 	bool		ended;
 	bool		need_batch;		/* the decoder's rows, if any, are of before a rescan */
+	void	   *requestor;		/* the Append that asks asynchronously; NULL: rows are waited for */
+	bool		starved;		/* with a requestor: no row was there */
+	PlanState  *append;			/* the Append or MergeAppend that it was found under, to start it early */
 	bool		repeated;		/* was rescanned with the same parameters: worth keeping the rows */
 
 	RfStreamStats stats;		/* of streams that are closed */
 	MemoryContextCallback gone; /* the query's memory goes */
 } RfScanState;
+
+/* scan_exec.c: scans between Begin and End in this backend */
+extern dlist_head rf_open_scans;
+extern UserMapping *rf_scan_user(RfScanState *state);
+extern void rf_scan_start(RfScanState *state);
+
+/* scan_async.c: start what the query will read anyway */
+extern void rf_scan_start_early(EState *estate, PlanState *top);
 
 #endif

@@ -402,6 +402,21 @@ rf_flow_totals(RfFlowHandle *handle, uint64_t *rows, uint64_t *bytes)
 	*bytes = handle->cursor.bytes;
 }
 
+/* `waiting` stays set if the caller is woken by something else: the lane then sets a latch in vain. */
+bool
+rf_flow_prepare_wait(RfFlowHandle *handle)
+{
+	RfFlow	   *flow = handle->flow;
+	bool		ready;
+
+	atomic_store(&flow->waiting, RF_WAIT_ANY);
+	ready = rf_slots_ready(flow, &handle->cursor, RF_WAIT_ANY);
+	handle->cursor.remote_end_noticed = atomic_load(&flow->remote_end) != 0;
+	if (!ready && atomic_load(&flow->state) == RF_FLOW_OPEN)
+		raise_if_engine_gone(handle);
+	return ready;
+}
+
 int
 rf_flow_wait(RfFlowHandle *handle, int socket, long timeout_ms)
 {

@@ -67,6 +67,12 @@ rf_session_iterate(bool restart)
 	return (RfSession *) hash_seq_search(&iteration);
 }
 
+bool
+rf_session_is_busy(RfSession *session)
+{
+	return session->running != NULL;
+}
+
 const char *
 rf_session_server(RfSession *session)
 {

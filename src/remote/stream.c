@@ -22,7 +22,7 @@
 #define FIRST_ASSEMBLY	(1024 * 1024)
 
 static void send_request(RfStream *stream, const RfStreamSpec *spec, int peer);
-static bool fetch(RfStream *stream, const void **batch, uint32 *length);
+static RfStreamPoll fetch(RfStream *stream, bool wait, const void **batch, uint32 *length);
 static bool take_buffer(RfStream *stream, const void **batch, uint32 *length);
 static void reserve_copy(RfStream *stream, Size size);
 static void check_reply(RfStream *stream);
@@ -224,8 +224,8 @@ release_held(RfStream *stream)
 	}
 }
 
-bool
-rf_stream_next(RfStream *stream, const void **batch, uint32 *length)
+static RfStreamPoll
+next_batch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 {
 	if (stream->state == RF_STREAM_LOST)
 		ereport(ERROR,
@@ -242,15 +242,49 @@ rf_stream_next(RfStream *stream, const void **batch, uint32 *length)
 	if (stream->keep && stream->state == RF_STREAM_RUNNING)
 		drain(stream);
 	if (stream->spooled && rf_spool_get(stream->spool, batch, length))
-		return true;
-	return fetch(stream, batch, length);
+		return RF_STREAM_BATCH;
+	return fetch(stream, wait, batch, length);
+}
+
+bool
+rf_stream_next(RfStream *stream, const void **batch, uint32 *length)
+{
+	return next_batch(stream, true, batch, length) == RF_STREAM_BATCH;
+}
+
+RfStreamPoll
+rf_stream_try(RfStream *stream, const void **batch, uint32 *length)
+{
+	return next_batch(stream, false, batch, length);
+}
+
+bool
+rf_stream_is_running(const RfStream *stream)
+{
+	return stream->state == RF_STREAM_RUNNING;
+}
+
+pgsocket
+rf_stream_socket(const RfStream *stream)
+{
+	return PQsocket(stream->session->conn);
+}
+
+/* The flow knows its peer's address only; the user knows servers. */
+static void
+flow_error_context(void *arg)
+{
+	RfStream   *stream = arg;
+
+	errcontext("rows of \"%s\" from server \"%s\"", stream->source, stream->session->server_name);
 }
 
 /* Next batch as it comes from the other side. */
-static bool
-fetch(RfStream *stream, const void **batch, uint32 *length)
+static RfStreamPoll
+fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 {
 	RfSession  *session = stream->session;
+	ErrorContextCallback callback = {error_context_stack, flow_error_context, stream};
 
 	release_held(stream);
 	while (!stream->replied)
@@ -259,29 +293,48 @@ fetch(RfStream *stream, const void **batch, uint32 *length)
 
 		if (stream->flow && !stream->flow_ended)
 		{
-			RfFlowPoll	poll = rf_flow_poll(stream->flow, &stream->buffer);
+			RfFlowPoll	poll;
 
+			error_context_stack = &callback;
+			poll = rf_flow_poll(stream->flow, &stream->buffer);
+			error_context_stack = callback.previous;
 			if (poll == RF_POLL_BUFFER)
 			{
 				if (take_buffer(stream, batch, length))
-					return true;
+					return RF_STREAM_BATCH;
 				continue;
 			}
 			if (poll == RF_POLL_END)
 				stream->flow_ended = true;
 		}
 
+		if (!wait && !PQconsumeInput(session->conn))
+			rf_session_lost(session);
 		if (rf_stream_collect(stream))
 		{
 			check_reply(stream);
 			break;
 		}
+		if (!wait)
+		{
+			bool		ready = false;
+
+			error_context_stack = &callback;
+			if (stream->flow && !stream->flow_ended)
+				ready = rf_flow_prepare_wait(stream->flow);
+			error_context_stack = callback.previous;
+			if (!ready)
+				return RF_STREAM_NOTHING;
+			continue;
+		}
 
 		/* Only data or an answer make us go on: an ended flow still has its answer to come. */
+		error_context_stack = &callback;
 		if (stream->flow && !stream->flow_ended)
 			got = rf_flow_wait(stream->flow, PQsocket(session->conn), -1);
 		else
 			got = rf_session_wait(session, WL_SOCKET_READABLE, -1);
+		error_context_stack = callback.previous;
 		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
 			rf_session_lost(session);
 	}
@@ -291,9 +344,9 @@ fetch(RfStream *stream, const void **batch, uint32 *length)
 		stream->inline_read = true;
 		*batch = stream->inline_batch;
 		*length = stream->reply.inline_length;
-		return true;
+		return RF_STREAM_BATCH;
 	}
-	return false;
+	return RF_STREAM_END;
 }
 
 /* A buffer came: a whole batch, or a part of one. True when *batch is complete. */
@@ -591,7 +644,7 @@ drain(RfStream *stream)
 		stream->copy_size = 0;
 	}
 
-	while (fetch(stream, &batch, &length))
+	while (fetch(stream, true, &batch, &length) == RF_STREAM_BATCH)
 	{
 		/* a result that came inline is here already, and can be read again */
 		if (stream->inline_batch)

@@ -269,7 +269,9 @@ merge_options(RfRelInfo *info, RfRelInfo *outer, RfRelInfo *inner)
 	info->server = outer->server;
 	info->opts = outer->opts;
 	info->opts.use_remote_estimate |= inner->opts.use_remote_estimate;
-	info->opts.async_capable |= inner->opts.async_capable;
+	info->opts.fetch.async_capable = Max(outer->opts.fetch.async_capable,
+										 inner->opts.fetch.async_capable);
+	info->opts.fetch.read_in_place &= inner->opts.fetch.read_in_place;
 	info->opts.fetch.fetch_size = Max(outer->opts.fetch.fetch_size, inner->opts.fetch.fetch_size);
 	if (info->opts.fetch.receive_buffers < 0)
 		info->opts.fetch.receive_buffers = inner->opts.fetch.receive_buffers;

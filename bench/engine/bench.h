@@ -17,11 +17,25 @@
 #define BENCH_MAX_FLOWS		1024
 #define BENCH_MAX_THREADS	64
 
+#define BENCH_MAX_CONSUMERS	4
+
+/* How a group's messages find their consumers. Of the others than BENCH_FLOWS there is one group in a load, and its flows are producers x consumers. */
+typedef enum BenchKind
+{
+	BENCH_FLOWS = 0,			/* each thread has flows of its own */
+	BENCH_STATIC,				/* in turn */
+	BENCH_BALANCE,				/* to the consumer with most free receive buffers */
+	BENCH_REPLICATE				/* to all, who see them in one order */
+} BenchKind;
+
 /* Flows that are used alike. `threads` producers share them; 0 threads = no such group. */
 typedef struct BenchGroup
 {
 	int			flows;
 	int			threads;
+	BenchKind	kind;
+	int			consumers;		/* threads of the other side, unless BENCH_FLOWS */
+	uint32_t	pause_us[BENCH_MAX_CONSUMERS];	/* that each takes for a message */
 	uint32_t	slots;			/* per flow, on both sides */
 	uint32_t	slot_size;		/* with the header of 64 bytes */
 	uint32_t	length;			/* payload of a message; 0 = a full slot */
@@ -61,6 +75,7 @@ typedef struct BenchResult
 	uint64_t	messages;
 	uint64_t	bytes;			/* payload, as the consumers saw it */
 	uint64_t	group_bytes[BENCH_GROUPS];
+	uint64_t	hashes[BENCH_MAX_CONSUMERS];	/* replicate: of the order that each consumer saw */
 	double		cpu[2];			/* seconds, of the producer's and the consumer's node */
 	uint64_t	work_requests;	/* these of the producer's lanes */
 	uint64_t	doorbells;

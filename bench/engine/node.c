@@ -24,47 +24,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "node.h"
 #include "sim.h"
 
 #define MAX_RECV		512
 #define MAX_SAMPLES		(1u << 18)
 #define SLEEP_MS		100
-
-typedef struct Backend
-{
-	struct Node *node;
-	int			number;
-	const BenchGroup *group;
-	uint32_t	first;			/* its flows: first, first + step, ... below end */
-	uint32_t	step;
-	uint32_t	end;
-	int			wake_fd;
-	pthread_t	thread;
-	uint64_t	messages;
-	uint64_t	bytes;
-	uint32_t   *samples;		/* ns */
-	uint32_t	sample_count;
-} Backend;
-
-typedef struct Node
-{
-	int			me;				/* 0 produces, 1 consumes */
-	const BenchLoad *load;
-	const RfProvider *provider;
-	RfShared   *shared;
-	RfLaneThread *lanes[RF_MAX_LANES];
-	RfDevice   *device;
-	RfDomain   *domains[RF_MAX_PEERS];
-	RfRegion   *regions[RF_MAX_PEERS];
-	uint8_t    *arenas[RF_MAX_PEERS];
-	RfCq	   *drive_cq;		/* of a node that has no lane */
-	RfQp	   *drive_qp;
-	size_t		arena_size;
-	Backend		backends[BENCH_MAX_THREADS];
-	int			backend_count;
-	uint64_t	memory;
-} Node;
 
 /* What the engines tell each other, in place of the handshake; shared by the processes. */
 typedef struct Meeting
@@ -80,12 +45,12 @@ typedef struct Meeting
 	BenchResult result[2];		/* the counters of each node */
 } Meeting;
 
-static Node nodes[2];
+Node		bench_nodes[2];
 static Meeting *meeting;
 static int	socks[2][RF_MAX_PEERS][RF_MAX_LANES];
 
-static int64_t
-now_ns(void)
+int64_t
+bench_now_ns(void)
 {
 	struct timespec now;
 
@@ -122,13 +87,19 @@ lane_seconds(Node *node)
 	return sum;
 }
 
-static void
-fail(const char *what, const char *detail)
+void
+bench_fail(const char *what, const char *detail)
 {
 	fprintf(stderr, "bench: %s: %s\n", what, detail);
 	if (meeting != NULL)
 		atomic_store(&meeting->failed, 1);
 	_exit(1);
+}
+
+int64_t
+bench_stop_at(const Node *node)
+{
+	return meeting->begin_ns + (int64_t) node->load->milliseconds * 1000000;
 }
 
 /* Both nodes come here. */
@@ -181,14 +152,14 @@ static void
 wake_owner(RfFlow *flow)
 {
 	uint64_t	one = 1;
-	Node	   *node = &nodes[flow->owner_pid];
+	Node	   *node = &bench_nodes[flow->owner_pid];
 
 	if (write(node->backends[flow->owner_proc].wake_fd, &one, sizeof(one)) < 0)
-		fail("wake", strerror(errno));
+		bench_fail("wake", strerror(errno));
 }
 
-static void
-ring(Node *node, uint32_t index)
+void
+bench_ring(Node *node, uint32_t index)
 {
 	RfFlow	   *flows = node->shared->flows;
 
@@ -196,8 +167,8 @@ ring(Node *node, uint32_t index)
 }
 
 /* Sleep until one of these flows has something, or a while. */
-static void
-sleep_for(Backend *backend, RfSlotCursor *cursors, uint32_t first, uint32_t end, RfFlowWaiting waiting)
+void
+bench_sleep(Backend *backend, RfSlotCursor *cursors, uint32_t first, uint32_t end, RfFlowWaiting waiting)
 {
 	RfFlow	   *flows = backend->node->shared->flows;
 	struct pollfd fd = {.fd = backend->wake_fd, .events = POLLIN};
@@ -212,16 +183,16 @@ sleep_for(Backend *backend, RfSlotCursor *cursors, uint32_t first, uint32_t end,
 		ready = rf_slots_ready(&flows[i], &cursors[i], waiting);
 	}
 	if (!ready && poll(&fd, 1, SLEEP_MS) > 0 && read(backend->wake_fd, &value, sizeof(value)) < 0)
-		fail("sleep", strerror(errno));
+		bench_fail("sleep", strerror(errno));
 	for (uint32_t i = first; i < end; i += backend->step)
 		atomic_store_explicit(&flows[i].waiting, RF_WAIT_NONE, memory_order_relaxed);
 }
 
-static void
-submit(Backend *backend, RfSlotCursor *cursor, uint32_t index, uint32_t length, uint32_t flags)
+void
+bench_submit(Backend *backend, RfSlotCursor *cursor, uint32_t index, uint32_t length, uint32_t flags)
 {
 	if (rf_slot_submit(&backend->node->shared->flows[index], cursor, length, flags, 1))
-		ring(backend->node, index);
+		bench_ring(backend->node, index);
 }
 
 /* Put a message into the flow if it has a free slot. */
@@ -239,11 +210,11 @@ produce(Backend *backend, RfSlotCursor *cursor, uint32_t index, const uint8_t *s
 		memcpy(slot + sizeof(RfSlotHeader), source, length);
 	if (group->latency)
 	{
-		int64_t		stamp = now_ns();
+		int64_t		stamp = bench_now_ns();
 
 		memcpy(slot + sizeof(RfSlotHeader), &stamp, sizeof(stamp));
 	}
-	submit(backend, cursor, index, length, RF_SLOT_FIRST | RF_SLOT_LAST);
+	bench_submit(backend, cursor, index, length, RF_SLOT_FIRST | RF_SLOT_LAST);
 	return true;
 }
 
@@ -265,12 +236,12 @@ producer_main(void *argument)
 	RfSlotCursor *cursors = calloc(BENCH_MAX_FLOWS, sizeof(RfSlotCursor));
 	uint8_t    *source = malloc(group->slot_size);
 	uint64_t	random = (uint64_t) backend->number + 1;
-	int64_t		stop_at = meeting->begin_ns + (int64_t) node->load->milliseconds * 1000000;
-	int64_t		burst_at = now_ns();
+	int64_t		stop_at = bench_stop_at(node);
+	int64_t		burst_at = bench_now_ns();
 	uint32_t	index = backend->first;
 
 	memset(source, 7, group->slot_size);
-	while (now_ns() < stop_at)
+	while (bench_now_ns() < stop_at)
 	{
 		bool		moved = false;
 
@@ -279,12 +250,12 @@ producer_main(void *argument)
 			/* A burst goes to the next flow; what has no room is waited for. */
 			for (uint32_t i = 0; i < group->burst; i++)
 				while (!produce(backend, &cursors[index], index, source))
-					sleep_for(backend, cursors, index, index + 1, RF_WAIT_SLOTS);
+					bench_sleep(backend, cursors, index, index + 1, RF_WAIT_SLOTS);
 			index = index + backend->step < backend->end ? index + backend->step : backend->first;
 			burst_at += (int64_t) group->gap_us * 500 + (int64_t) (random_u64(&random) % (group->gap_us + 1)) * 1000;
-			if (burst_at < now_ns())
-				burst_at = now_ns();
-			while (now_ns() < burst_at)
+			if (burst_at < bench_now_ns())
+				burst_at = bench_now_ns();
+			while (bench_now_ns() < burst_at)
 			{
 				struct timespec until = {.tv_sec = burst_at / 1000000000, .tv_nsec = burst_at % 1000000000};
 
@@ -295,15 +266,15 @@ producer_main(void *argument)
 		for (uint32_t i = backend->first; i < backend->end; i += backend->step)
 			moved |= produce(backend, &cursors[i], i, source);
 		if (!moved)
-			sleep_for(backend, cursors, backend->first, backend->end, RF_WAIT_SLOTS);
+			bench_sleep(backend, cursors, backend->first, backend->end, RF_WAIT_SLOTS);
 	}
 
 	/* The end of every stream. */
 	for (uint32_t i = backend->first; i < backend->end; i += backend->step)
 	{
 		while (rf_slot_fill(&node->shared->flows[i], &cursors[i]) == NULL)
-			sleep_for(backend, cursors, i, i + 1, RF_WAIT_SLOTS);
-		submit(backend, &cursors[i], i, 0, RF_SLOT_END);
+			bench_sleep(backend, cursors, i, i + 1, RF_WAIT_SLOTS);
+		bench_submit(backend, &cursors[i], i, 0, RF_SLOT_END);
 	}
 	free(cursors);
 	free(source);
@@ -343,15 +314,15 @@ consumer_main(void *argument)
 			if (result == RF_READ_NOTHING)
 			{
 				if (atomic_load(&flow->state) != RF_FLOW_OPEN)
-					fail("a flow failed", rf_flow_error(node->shared, flow)->message);
+					bench_fail("a flow failed", rf_flow_error(node->shared, flow)->message);
 				continue;
 			}
 			moved = true;
 			if (result == RF_READ_BAD)
-				fail("bad slot", error.message);
+				bench_fail("bad slot", error.message);
 			if (result == RF_READ_END)
 			{
-				ring(node, i);
+				bench_ring(node, i);
 				open--;
 				continue;
 			}
@@ -361,7 +332,7 @@ consumer_main(void *argument)
 				int64_t		took;
 
 				memcpy(&stamp, payload, sizeof(stamp));
-				took = now_ns() - stamp;
+				took = bench_now_ns() - stamp;
 				backend->samples[backend->sample_count++ % MAX_SAMPLES] =
 					took < UINT32_MAX ? (uint32_t) took : UINT32_MAX;
 			}
@@ -373,14 +344,24 @@ consumer_main(void *argument)
 				__asm__ volatile ("" : : "r" (target) : "memory");
 			}
 			if (rf_slot_release(flow, &cursors[i]))
-				ring(node, i);
+				bench_ring(node, i);
 		}
 		if (!moved && open > 0)
-			sleep_for(backend, cursors, backend->first, backend->end, RF_WAIT_ANY);
+			bench_sleep(backend, cursors, backend->first, backend->end, RF_WAIT_ANY);
 	}
 	free(cursors);
 	free(target);
 	return NULL;
+}
+
+typedef void *(*ThreadBody) (void *backend);
+
+static ThreadBody
+body_of(const Node *node, const Backend *backend)
+{
+	if (backend->group->kind == BENCH_FLOWS)
+		return node->me == 0 ? producer_main : consumer_main;
+	return node->me == 0 ? bench_kind_producer : bench_kind_consumer;
 }
 
 /* ---------- a node ---------- */
@@ -400,7 +381,7 @@ open_device(Node *node)
 		strcmp(transport, "sim") == 0 ? &rf_provider_sim : &rf_provider_soft;
 	node->device = node->provider->device_open(&config, &error);
 	if (node->device == NULL)
-		fail(error.message, error.detail);
+		bench_fail(error.message, error.detail);
 	node->provider->device_caps(node->device, &node->shared->device);
 }
 
@@ -413,17 +394,17 @@ open_peer(Node *node, int peer)
 	int			fd = memfd_create("bench", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0 || ftruncate(fd, (off_t) node->arena_size) != 0)
-		fail("arena", strerror(errno));
+		bench_fail("arena", strerror(errno));
 	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
 	node->arenas[peer] = mmap(NULL, node->arena_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
 	if (node->arenas[peer] == MAP_FAILED)
-		fail("arena", strerror(errno));
+		bench_fail("arena", strerror(errno));
 	node->domains[peer] = provider->domain_create(node->device, &error);
 	if (node->domains[peer] == NULL)
-		fail(error.message, error.detail);
+		bench_fail(error.message, error.detail);
 	node->regions[peer] = provider->region_register(node->domains[peer], node->arenas[peer], node->arena_size, fd, &error);
 	if (node->regions[peer] == NULL)
-		fail(error.message, error.detail);
+		bench_fail(error.message, error.detail);
 	close(fd);
 	meeting->rkey[node->me][peer] = node->regions[peer]->rkey;
 	meeting->addr[node->me][peer] = (uint64_t) (uintptr_t) node->arenas[peer];
@@ -452,7 +433,7 @@ connect_all(Node *node)
 
 			qps[peer][lane] = provider->qp_create(node->domains[peer], cq, &config, &error);
 			if (qps[peer][lane] == NULL)
-				fail(error.message, error.detail);
+				bench_fail(error.message, error.detail);
 			provider->qp_local(qps[peer][lane], meeting->blob[node->me][peer][lane]);
 		}
 	}
@@ -461,7 +442,7 @@ connect_all(Node *node)
 		for (int lane = 0; lane < load->lanes; lane++)
 			if (!provider->qp_connect(qps[peer][lane], meeting->blob[1 - node->me][peer][lane],
 									  socks[node->me][peer][lane], &error))
-				fail(error.message, error.detail);
+				bench_fail(error.message, error.detail);
 	node->drive_qp = qps[0][0];
 	for (int peer = 0; peer < load->peers && node->drive_cq == NULL; peer++)
 		for (int lane = 0; lane < load->lanes; lane++)
@@ -503,7 +484,9 @@ open_flows(Node *node)
 	{
 		const BenchGroup *group = &load->groups[g];
 
-		for (int t = 0; t < group->threads; t++)
+		int			threads = group->kind != BENCH_FLOWS && node->me == 1 ? group->consumers : group->threads;
+
+		for (int t = 0; t < threads; t++)
 		{
 			Backend    *backend = &node->backends[node->backend_count];
 
@@ -511,8 +494,16 @@ open_flows(Node *node)
 			backend->number = node->backend_count++;
 			backend->group = group;
 			backend->first = first + (uint32_t) t;
-			backend->step = (uint32_t) group->threads;
+			backend->member = (uint32_t) t;
+			backend->step = (uint32_t) threads;
 			backend->end = first + (uint32_t) group->flows;
+			if (group->kind != BENCH_FLOWS && node->me == 0)
+			{
+				/* One flow to each consumer. */
+				backend->first = first + (uint32_t) (t * group->consumers);
+				backend->step = 1;
+				backend->end = backend->first + (uint32_t) group->consumers;
+			}
 			backend->wake_fd = eventfd(0, EFD_CLOEXEC);
 			for (uint32_t i = backend->first; i < backend->end; i += backend->step)
 				node->shared->flows[i].owner_proc = backend->number;
@@ -544,7 +535,7 @@ static void
 drive_one(Node *node, uint64_t number, Backend *backend)
 {
 	RfFlow	   *from = &node->shared->flows[0];
-	RfFlow	   *to = &nodes[1].shared->flows[0];
+	RfFlow	   *to = &bench_nodes[1].shared->flows[0];
 	uint32_t	place = (uint32_t) (number % from->slot_count);
 	RfSge		sge = {
 		.addr = from->buffers + (size_t) place * from->slot_size, .length = sizeof(RfSlotHeader), .lkey = from->lkey
@@ -554,36 +545,36 @@ drive_one(Node *node, uint64_t number, Backend *backend)
 		.remote_addr = from->remote_addr + (uint64_t) place * from->slot_size, .rkey = from->remote_rkey,
 		.imm = RF_IMM(RF_IMM_DATA, 0, number + 1)
 	};
-	int64_t		posted = now_ns();
+	int64_t		posted = bench_now_ns();
 
 	node->provider->qp_post(node->drive_qp, &wr);
 	while (atomic_load(&to->completed) <= number)
 		drain(node);
-	backend->samples[backend->sample_count++ % MAX_SAMPLES] = (uint32_t) (now_ns() - posted);
+	backend->samples[backend->sample_count++ % MAX_SAMPLES] = (uint32_t) (bench_now_ns() - posted);
 	atomic_store(&to->status[place], RF_SLOT_FREE);
 	atomic_store(&to->handed, number + 1);
 	if ((number + 1) % (to->slot_count / 4) == 0)
-		rf_lane_ring(&nodes[1].shared->lanes[0], nodes[1].shared->flows, 0);
+		rf_lane_ring(&bench_nodes[1].shared->lanes[0], bench_nodes[1].shared->flows, 0);
 }
 
 static void
 drive(Node *node)
 {
 	const BenchLoad *load = node->load;
-	int64_t		stop_at = meeting->begin_ns + (int64_t) load->milliseconds * 1000000;
+	int64_t		stop_at = bench_stop_at(node);
 	Backend    *backend = &node->backends[0];
 	uint64_t	number = 0;
 
 	backend->samples = malloc(MAX_SAMPLES * sizeof(uint32_t));
-	while (now_ns() < stop_at)
+	while (bench_now_ns() < stop_at)
 	{
 		for (uint32_t i = 0; i < load->drive_burst; i++)
 		{
 			int64_t		next;
 
 			drive_one(node, number++, backend);
-			next = now_ns() + (int64_t) load->drive_gap_us * 1000;
-			while (now_ns() < next)
+			next = bench_now_ns() + (int64_t) load->drive_gap_us * 1000;
+			while (bench_now_ns() < next)
 				drain(node);
 		}
 		usleep(load->drive_idle_us);
@@ -618,6 +609,7 @@ collect(Node *node)
 
 		result->messages += backend->messages;
 		result->bytes += backend->bytes;
+		result->hashes[backend->member % BENCH_MAX_CONSUMERS] = backend->hash;
 		result->group_bytes[backend->group - node->load->groups] += backend->bytes;
 		if (more == 0)
 			continue;
@@ -694,14 +686,14 @@ node_main(void *argument)
 	{
 		node->drive_cq = node->provider->cq_create(node->device, config.cq_depth, &error);
 		if (node->drive_cq == NULL)
-			fail(error.message, error.detail);
+			bench_fail(error.message, error.detail);
 	}
 	for (int lane = 0; lane < load->lanes && !driving; lane++)
 	{
 		config.lane = lane;
 		node->lanes[lane] = rf_lane_start(&config, &error);
 		if (node->lanes[lane] == NULL)
-			fail(error.message, error.detail);
+			bench_fail(error.message, error.detail);
 	}
 	connect_all(node);
 	meet(node, 2);
@@ -710,20 +702,20 @@ node_main(void *argument)
 	meet(node, 3);
 
 	if (node->me == 0)
-		meeting->begin_ns = now_ns();
+		meeting->begin_ns = bench_now_ns();
 	meet(node, 4);
 	cpu = load->drive ? lane_seconds(node) : cpu_seconds();
 	if (driving)
 		drive(node);
 	for (int b = 0; b < node->backend_count && !load->drive; b++)
-		if (pthread_create(&node->backends[b].thread, NULL, node->me == 0 ? producer_main : consumer_main,
+		if (pthread_create(&node->backends[b].thread, NULL, body_of(node, &node->backends[b]),
 						   &node->backends[b]) != 0)
-			fail("thread", strerror(errno));
+			bench_fail("thread", strerror(errno));
 	for (int b = 0; b < node->backend_count && !load->drive; b++)
 		pthread_join(node->backends[b].thread, NULL);
 	if (load->drive)
 		meet(node, 5);
-	meeting->end_ns[node->me] = now_ns();
+	meeting->end_ns[node->me] = bench_now_ns();
 	meeting->cpu[node->me] = (load->drive ? lane_seconds(node) : cpu_seconds()) - cpu;
 	meet(node, 6);
 
@@ -823,7 +815,7 @@ run_processes(const BenchLoad *load)
 		if (pids[me] == 0)
 		{
 			close_sockets(load, 1 - me);
-			node_main(&nodes[me]);
+			node_main(&bench_nodes[me]);
 			_exit(0);
 		}
 	}
@@ -854,8 +846,8 @@ run_threads(void)
 	if (!rf_sim_start())
 		return false;
 	for (int me = 0; me < 2; me++)
-		if (pthread_create(&threads[me], NULL, node_main, &nodes[me]) != 0)
-			fail("thread", strerror(errno));
+		if (pthread_create(&threads[me], NULL, node_main, &bench_nodes[me]) != 0)
+			bench_fail("thread", strerror(errno));
 	for (int me = 0; me < 2; me++)
 		pthread_join(threads[me], NULL);
 	rf_sim_stop();
@@ -872,7 +864,7 @@ bench_run(const BenchLoad *load, BenchResult *result)
 	meeting = mmap(NULL, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (meeting == MAP_FAILED || !make_sockets(load))
 		return false;
-	memset(nodes, 0, sizeof(nodes));
+	memset(bench_nodes, 0, sizeof(bench_nodes));
 	for (int me = 0; me < 2; me++)
 	{
 		RfShared   *shared = mmap(NULL, RF_SHARED_SIZE(flows), PROT_READ | PROT_WRITE,
@@ -887,9 +879,9 @@ bench_run(const BenchLoad *load, BenchResult *result)
 			shared->lanes[lane].number = (uint32_t) lane;
 			shared->lanes[lane].wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		}
-		nodes[me].me = me;
-		nodes[me].load = load;
-		nodes[me].shared = shared;
+		bench_nodes[me].me = me;
+		bench_nodes[me].load = load;
+		bench_nodes[me].shared = shared;
 	}
 	good = simulated ? run_threads() : run_processes(load);
 
@@ -911,8 +903,8 @@ bench_run(const BenchLoad *load, BenchResult *result)
 	for (int me = 0; me < 2; me++)
 	{
 		for (int lane = 0; lane < load->lanes; lane++)
-			close(nodes[me].shared->lanes[lane].wake_fd);
-		munmap(nodes[me].shared, RF_SHARED_SIZE(flows));
+			close(bench_nodes[me].shared->lanes[lane].wake_fd);
+		munmap(bench_nodes[me].shared, RF_SHARED_SIZE(flows));
 	}
 	munmap(meeting, sizeof(Meeting));
 	meeting = NULL;

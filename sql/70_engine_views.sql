@@ -33,14 +33,14 @@ FROM pg_attribute c
 WHERE c.attrelid = 'rdma.stat_lanes'::regclass
 	AND c.attname IN ('polling_mode', 'poll_time', 'polls', 'empty_polls', 'completions', 'armed', 'sleeps', 'busy_ms', 'cpu_us_per_completion',
 					  'c_max', 'credit_waits', 'epoch', 'candidate_rates') ORDER BY c.attname;
-SELECT polling_mode, poll_time BETWEEN 10 AND 100 AS poll_time, polls > 0 AS polls, sum(completions) OVER () > 0 AS completions,
+SELECT polling_mode, poll_time BETWEEN 20 AND 100 AS poll_time, polls > 0 AS polls, sum(completions) OVER () > 0 AS completions,
 	busy_ms >= 0 AS cpu, armed > 0 AS armed
 FROM rdma.stat_lanes WHERE lane = 0;
 
 -- what was measured when the engine started, and what poll_time = -1 made of it
 SHOW rdma_fdw.poll_time;
 SELECT sleep_us > 0 AS sleep, empty_poll_us > 0 AS empty_poll,
-	poll_time = greatest(10, least(100, ceil(round(sleep_us::numeric, 3)))) AS break_even
+	poll_time = greatest(20, least(100, ceil(round(sleep_us::numeric, 3)))) AS break_even
 FROM rdma.stat_engine, rdma.stat_lanes WHERE lane = 0;
 
 -- devices

@@ -45,7 +45,7 @@
 #define CALIBRATE_LIMIT_US	200000
 #define CALIBRATE_GAP_US	20
 #define POLL_US_DEFAULT		30		/* where nothing could be measured */
-#define POLL_US_MIN			10
+#define POLL_US_MIN			20		/* between idle cores a wake-up takes 20 to 40; less is measured when both threads share a core */
 #define POLL_US_MAX			100		/* a crowded machine at start must not make the lanes spin for ever after */
 
 static int64_t

@@ -174,7 +174,7 @@ test_calibration(void)
 
 	CHECK(device != NULL);
 	CHECK(rf_polling_calibrate(&rf_provider_soft, device, &calibration));
-	CHECK(calibration.sleep_ns > 0 && calibration.poll_us >= 10 && calibration.poll_us <= 100);
+	CHECK(calibration.sleep_ns > 0 && calibration.poll_us >= 20 && calibration.poll_us <= 100);
 	printf("# sleep and wake %.1f us, empty poll %.2f us, poll for %u us\n", calibration.sleep_ns / 1000.0,
 		   calibration.empty_poll_ns / 1000.0, calibration.poll_us);
 	rf_provider_soft.device_close(device);

@@ -35,6 +35,9 @@
 
 #include "rdma_fdw/flow.h"
 
+/* Other modules use it (test/modules/flow_kinds); since PostgreSQL 16 extensions are built with hidden symbols. */
+#pragma GCC visibility push(default)
+
 #define RF_GROUP_MAX_MEMBERS	256		/* of either side */
 #define RF_GROUP_MAX_PAIRS		RF_MAX_FLOWS
 #define RF_GROUP_CONTROL_SLOTS	4		/* of the flows between consumers */
@@ -232,4 +235,6 @@ extern int	rf_groups_wait(RfGroup *const *groups, int count, int socket, long ti
 extern void rf_group_close(RfGroup *group);
 
 #endif							/* RF_FLOW_BACKEND */
+
+#pragma GCC visibility pop
 #endif

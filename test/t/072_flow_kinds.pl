@@ -31,6 +31,9 @@ foreach my $name (sort keys %node)
 		CREATE FUNCTION kinds_consume(bytea, int, bigint, bigint, int, bigint,
 			OUT how text, OUT batches bigint, OUT sum bigint, OUT hash bigint, OUT per_producer bigint[])
 			AS '$libdir/flow_kinds_test' LANGUAGE C;
+		CREATE FUNCTION kinds_exchange(bytea, int, bigint, int,
+			OUT how text, OUT batches bigint, OUT sum bigint, OUT hash bigint, OUT per_producer bigint[])
+			AS '$libdir/flow_kinds_test' LANGUAGE C;
 		CREATE FUNCTION kinds_expected(int, bigint) RETURNS bigint AS '$libdir/flow_kinds_test' LANGUAGE C;
 	});
 }
@@ -299,6 +302,37 @@ is($joined_batches, 600, 'a consumer and a producer join: every batch came once'
 is($joined_sum, expected(2, 300), 'and to one consumer');
 cmp_ok($new_consumer, '>', 0, 'the new consumer too has some');
 no_flows_left('after members have joined');
+
+# ---- every member is producer and consumer, in one backend: no cycle of waiting
+foreach my $kind (qw(balance repartition replicate))
+{
+	my $exchanged = $coord->safe_psql('postgres', qq{
+		DO \$\$
+		DECLARE d bytea; nodes text[] := '{n1,n2,n3}'; greetings bytea[];
+		BEGIN
+			PERFORM connect_nodes();
+			greetings := (SELECT array_agg(greet(n) ORDER BY n) FROM unnest(nodes) n);
+			d := kinds_make($kind{$kind}, greetings, greetings, 2, 65536);
+			FOR i IN 0 .. 2 LOOP
+				PERFORM begin_member('c' || i, nodes[i + 1]);
+				d := kinds_merge(d, ask('c' || i, format('kinds_listen(%L, %s)', d, i))::bytea);
+			END LOOP;
+			FOR i IN 0 .. 2 LOOP
+				PERFORM dblink_send_query('c' || i, format('SELECT t::text FROM kinds_exchange(%L, %s, 200, 60000) t', d, i));
+			END LOOP;
+			CREATE TEMP TABLE parts (who text, answer text);
+			FOR i IN 0 .. 2 LOOP
+				INSERT INTO parts SELECT 'c' || i, coalesce(answer, error) FROM end_member('c' || i);
+			END LOOP;
+		END \$\$;
+		SELECT who, answer, NULL FROM parts ORDER BY 1});
+	my $both = parse_members($exchanged);
+
+	is(hows($both), 'c0=ended c1=ended c2=ended', "$kind: members that send and read come to their end");
+	is($kind eq 'replicate' ? join(' ', map { $_->{sum} } values %$both) : total($both, 'sum', qw(c0 c1 c2)),
+		$kind eq 'replicate' ? join(' ', (expected(3, 200)) x 3) : expected(3, 200), "$kind: and nothing is lost");
+}
+no_flows_left('after members that send and read');
 
 # ---- bad days: all others get an error, nobody an end
 sub bad_day

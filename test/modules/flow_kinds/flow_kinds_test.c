@@ -20,7 +20,6 @@
 #include "utils/wait_event.h"
 
 #define RF_FLOW_BACKEND
-#include "rdma_fdw/engine.h"
 #include "rdma_fdw/group.h"
 
 PG_MODULE_MAGIC;
@@ -36,6 +35,7 @@ PG_FUNCTION_INFO_V1(kinds_join);
 PG_FUNCTION_INFO_V1(kinds_produce);
 PG_FUNCTION_INFO_V1(kinds_consume);
 PG_FUNCTION_INFO_V1(kinds_expected);
+PG_FUNCTION_INFO_V1(kinds_exchange);
 
 /* The member that this session is, from listen or open to the end of the transaction. */
 static RfGroup *group = NULL;
@@ -134,7 +134,7 @@ kinds_merge(PG_FUNCTION_ARGS)
 	RfError		error;
 
 	if (!rf_group_desc_merge(desc, desc_argument(fcinfo, 1), &error))
-		rf_raise(&error, RF_NO_PEER);
+		elog(ERROR, "%s", error.message);
 	PG_RETURN_BYTEA_P(to_bytea(desc, desc->length));
 }
 
@@ -149,7 +149,7 @@ kinds_extend(PG_FUNCTION_ARGS)
 	RfError		error;
 
 	if (!rf_group_desc_extend(bigger, desc, producer ? RF_FLOW_PRODUCER : RF_FLOW_CONSUMER, &node, &error))
-		rf_raise(&error, RF_NO_PEER);
+		elog(ERROR, "%s", error.message);
 	PG_RETURN_BYTEA_P(to_bytea(bigger, bigger->length));
 }
 
@@ -324,6 +324,78 @@ kinds_produce(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s " UINT64_FORMAT, stopped ? "stopped" : "finished", sent)));
 }
 
+/* What a consumer has seen. */
+typedef struct Tally
+{
+	int64		batches;
+	uint64		sum;
+	uint64		hash;
+	Datum		counts[RF_GROUP_MAX_MEMBERS];
+	TestPart	before;
+} Tally;
+
+/* Check a part; true when a batch ends with it. */
+static bool
+tally_part(Tally *tally, const RfGroupBuffer *buffer, RfGroupKind kind, uint32 consumer)
+{
+	TestPart	part;
+	uint32		flags = buffer->buffer.flags;
+
+	if (buffer->buffer.length < sizeof(part))
+		elog(ERROR, "a part is too short");
+	memcpy(&part, buffer->buffer.data, sizeof(part));
+	if (part.producer != buffer->member || part.part >= part.parts ||
+		((flags & RF_SLOT_FIRST) != 0) != (part.part == 0) ||
+		((flags & RF_SLOT_LAST) != 0) != (part.part + 1 == part.parts))
+		elog(ERROR, "a part is not what its flags say");
+	if (part.part > 0 && (part.producer != tally->before.producer || part.batch != tally->before.batch ||
+						  part.part != tally->before.part + 1))
+		elog(ERROR, "a batch is torn apart");
+	if (kind == RF_GROUP_REPARTITION && part.consumer != consumer)
+		elog(ERROR, "a batch came to the wrong consumer");
+	for (uint32 i = sizeof(part); i < buffer->buffer.length; i++)
+		if (buffer->buffer.data[i] != filling(&part))
+			elog(ERROR, "a batch has wrong bytes");
+	tally->before = part;
+	if ((flags & RF_SLOT_LAST) == 0)
+		return false;
+	tally->sum += mix(part.producer, part.batch);
+	tally->hash = mix(mix(tally->hash, part.producer), part.batch);
+	tally->counts[part.producer]++;
+	tally->batches++;
+	return true;
+}
+
+static Datum
+tally_row(FunctionCallInfo fcinfo, Tally *tally, const char *how, int producers)
+{
+	TupleDesc	tupdesc;
+	Datum		values[5];
+	bool		nulls[5] = {false};
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	values[0] = CStringGetTextDatum(how);
+	values[1] = Int64GetDatum(tally->batches);
+	values[2] = Int64GetDatum((int64) tally->sum);
+	values[3] = Int64GetDatum((int64) tally->hash);
+	values[4] = PointerGetDatum(construct_array(tally->counts, producers, INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	return HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls));
+}
+
+/* Flows made here live as long as the transaction. */
+static void
+begin_consuming(RfGroupDesc *desc)
+{
+	ResourceOwner owner = CurrentResourceOwner;
+
+	if (group == NULL)
+		elog(ERROR, "not a member");
+	CurrentResourceOwner = TopTransactionResourceOwner;
+	rf_group_begin(group, desc);
+	CurrentResourceOwner = owner;
+}
+
 /*
  * consume(desc bytea, consumer integer, stop_after bigint, leave_after bigint, pause_us integer, pause_after bigint) returns (how, batches, sum, hash,
  * per_producer bigint[]): read to the end; sum does not depend on the order of batches, hash does. pause_us per batch; pause_after: return after so many
@@ -339,91 +411,113 @@ kinds_consume(PG_FUNCTION_ARGS)
 	int			pause_us = PG_GETARG_INT32(4);
 	int64		pause_after = PG_GETARG_INT64(5);
 	const char *how = "ended";
-	int64		batches = 0;
-	uint64		sum = 0;
-	uint64		hash = 0;
-	Datum		counts[RF_GROUP_MAX_MEMBERS] = {0};
-	TestPart	before = {0};
+	Tally		tally = {0};
 	RfGroupBuffer buffer;
-	TupleDesc	tupdesc;
-	Datum		values[5];
-	bool		nulls[5] = {false};
-	ResourceOwner owner = CurrentResourceOwner;
 
-	if (group == NULL)
-		elog(ERROR, "not a member");
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	CurrentResourceOwner = TopTransactionResourceOwner;
-	rf_group_begin(group, desc);
-	CurrentResourceOwner = owner;
-
+	begin_consuming(desc);
 	while (rf_group_read(group, &buffer))
 	{
-		TestPart	part;
-		uint32		flags = buffer.buffer.flags;
+		bool		whole = tally_part(&tally, &buffer, desc->kind, consumer);
 
-		if (buffer.buffer.length < sizeof(part))
-			elog(ERROR, "a part is too short");
-		memcpy(&part, buffer.buffer.data, sizeof(part));
-		if (part.producer != buffer.member || part.part >= part.parts ||
-			((flags & RF_SLOT_FIRST) != 0) != (part.part == 0) ||
-			((flags & RF_SLOT_LAST) != 0) != (part.part + 1 == part.parts))
-			elog(ERROR, "a part is not what its flags say");
-		if (part.part > 0 && (part.producer != before.producer || part.batch != before.batch || part.part != before.part + 1))
-			elog(ERROR, "a batch is torn apart");
-		if (desc->kind == RF_GROUP_REPARTITION && part.consumer != consumer)
-			elog(ERROR, "a batch came to the wrong consumer");
-		for (uint32 i = sizeof(part); i < buffer.buffer.length; i++)
-			if (buffer.buffer.data[i] != filling(&part))
-				elog(ERROR, "a batch has wrong bytes");
-		before = part;
 		rf_group_release(group, &buffer);
-		if ((flags & RF_SLOT_LAST) == 0)
+		if (!whole)
 			continue;
-		sum += mix(part.producer, part.batch);
-		hash = mix(mix(hash, part.producer), part.batch);
-		counts[part.producer]++;
-		batches++;
 		if (pause_us > 0)
 		{
 			/* pg_usleep and not the latch, which batches set all the time. */
 			pg_usleep(pause_us);
 			CHECK_FOR_INTERRUPTS();
 		}
-		if (batches == leave_after)
+		if (tally.batches == leave_after)
 			rf_group_leave(group);
-		if (batches == stop_after)
+		if (tally.batches == stop_after)
 		{
 			rf_group_stop(group);
 			how = "stopped";
 			break;
 		}
-		if (batches == pause_after)
-		{
-			how = "paused";
-			break;
-		}
+		if (tally.batches == pause_after)
+			PG_RETURN_DATUM(tally_row(fcinfo, &tally, "paused", desc->producers));
 	}
-	if (strcmp(how, "paused") != 0)
+	for (uint32 i = 0; i < desc->producers && strcmp(how, "ended") == 0 && leave_after >= 0; i++)
 	{
-		if (strcmp(how, "ended") == 0)
-			for (uint32 i = 0; i < desc->producers; i++)
-			{
-				uint64_t	rows;
-				uint64_t	bytes;
+		uint64_t	rows;
+		uint64_t	bytes;
 
-				rf_group_totals(group, i, &rows, &bytes);
-				if (leave_after == 0 && pause_after == 0 && rows != DatumGetInt64(counts[i]))
-					elog(ERROR, "a producer's count is wrong");
-			}
-		rf_group_close(group);
+		rf_group_totals(group, i, &rows, &bytes);
+		if (rows != DatumGetInt64(tally.counts[i]))
+			elog(ERROR, "a producer's count is wrong");
 	}
+	rf_group_close(group);
+	PG_RETURN_DATUM(tally_row(fcinfo, &tally, how, desc->producers));
+}
 
-	values[0] = CStringGetTextDatum(how);
-	values[1] = Int64GetDatum(batches);
-	values[2] = Int64GetDatum((int64) sum);
-	values[3] = Int64GetDatum((int64) hash);
-	values[4] = PointerGetDatum(construct_array(counts, desc->producers, INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls)));
+/*
+ * exchange(desc bytea, member integer, batches bigint, bytes integer) returns what consume does: producer and consumer of one group in one backend, after
+ * listen. Neither may wait for one side while the other could go on.
+ */
+Datum
+kinds_exchange(PG_FUNCTION_ARGS)
+{
+	RfGroupDesc *desc = desc_argument(fcinfo, 0);
+	uint32		member = PG_GETARG_INT32(1);
+	uint64		batches = PG_GETARG_INT64(2);
+	uint32		bytes = PG_GETARG_INT32(3);
+	ResourceOwner owner = CurrentResourceOwner;
+	uint64		next = 0;
+	bool		finished = false;
+	bool		ended = false;
+	Tally		tally = {0};
+	RfGroup    *both[2];
+
+	begin_consuming(desc);
+	CurrentResourceOwner = TopTransactionResourceOwner;
+	both[0] = rf_group_open(desc, member);
+	CurrentResourceOwner = owner;
+	both[1] = group;
+
+	while (!finished || !ended)
+	{
+		bool		moved = false;
+		RfGroupBuffer buffer;
+
+		if (next < batches)
+		{
+			TestPart	part = {.producer = member,.batch = next,.parts = 1};
+			bool		keyed = desc->kind == RF_GROUP_REPARTITION;
+
+			part.consumer = keyed ? mix(member, next) % desc->consumers : 0;
+			if (rf_group_try_acquire(both[0], keyed ? (int) part.consumer : RF_GROUP_ANY, &buffer) == RF_ACQUIRED)
+			{
+				uint32		length = Min(bytes, buffer.buffer.length);
+
+				memset(buffer.buffer.data + sizeof(part), filling(&part), length - sizeof(part));
+				memcpy(buffer.buffer.data, &part, sizeof(part));
+				rf_group_submit(both[0], &buffer, length, RF_SLOT_FIRST | RF_SLOT_LAST, 1);
+				next++;
+				moved = true;
+			}
+		}
+		else if (!finished)
+			moved = finished = rf_group_try_finish(both[0]) != RF_ACQUIRE_FULL;
+
+		if (!ended)
+		{
+			RfFlowPoll	result = rf_group_poll(group, &buffer);
+
+			if (result == RF_POLL_BUFFER)
+			{
+				(void) tally_part(&tally, &buffer, desc->kind, member);
+				rf_group_release(group, &buffer);
+			}
+			ended = result == RF_POLL_END;
+			moved = moved || result != RF_POLL_EMPTY;
+		}
+		if (!moved)
+			(void) rf_groups_wait(both, 2, PGINVALID_SOCKET, -1);
+		CHECK_FOR_INTERRUPTS();
+	}
+	rf_group_close(both[0]);
+	rf_group_close(both[1]);
+	PG_RETURN_DATUM(tally_row(fcinfo, &tally, "ended", desc->producers));
 }

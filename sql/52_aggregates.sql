@@ -152,7 +152,13 @@ CREATE VIEW here.p AS SELECT k, v, n FROM here.t WHERE k <> 3;
 SET enable_partitionwise_aggregate = on;
 SELECT pushed('SELECT k, count(*), sum(n) FROM p GROUP BY k HAVING count(*) > 5');
 SELECT pushed('SELECT count(*), sum(v), max(n) FROM p');
-SELECT pushed('SELECT v, count(*), sum(v), avg(n) FROM p GROUP BY v');
+SELECT pushed('SELECT v, count(*), sum(v), max(n), bool_or(k > 1) FROM p GROUP BY v HAVING count(*) > 30');
+SELECT pushed('SELECT v % 3 AS r, count(*) + 1, min(k) FROM p WHERE v > 2 GROUP BY 1');
+SELECT pushed('SELECT v, sum(k) FILTER (WHERE n > 100) FROM p GROUP BY v');
+SELECT pushed('SELECT count(*), max(n) FROM p WHERE v > 1000');
+-- a state that is no SQL value, and what has to see all rows at once
+SELECT pushed('SELECT v, count(*), avg(n) FROM p GROUP BY v');
+SELECT pushed('SELECT v, count(DISTINCT k) FROM p GROUP BY v');
 RESET enable_partitionwise_aggregate;
 
 -- asking the data node

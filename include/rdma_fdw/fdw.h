@@ -106,6 +106,7 @@ typedef struct RfRelInfo
 	RelOptInfo *scanrel;		/* the base or join relation below; NULL in one of those */
 	bool		grouped;		/* GROUP BY, HAVING, aggregates */
 	List	   *having;			/* bare conditions that the data node evaluates */
+	bool		partial;		/* grouped, but aggregates stop at their transition states */
 	bool		windowed;		/* window functions */
 	bool		distinct;		/* DISTINCT */
 	RelOptInfo *ordered;		/* of the ordered relation: the one whose statement is sorted */

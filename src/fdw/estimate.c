@@ -261,7 +261,8 @@ estimate_upper(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est)
 		double		groups;
 
 		if (parse->hasAggs)
-			get_agg_clause_costs(root, AGGSPLIT_SIMPLE, &costs);
+			get_agg_clause_costs(root, info->partial ? AGGSPLIT_INITIAL_SERIAL : AGGSPLIT_SIMPLE,
+								 &costs);
 		groups = group_count(root, parse->groupClause, info->tlist, rows);
 		/* the sets of a rollup are prefixes of the first, rarely larger than it all together */
 		if (parse->groupingSets != NIL)

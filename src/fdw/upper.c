@@ -91,7 +91,7 @@ add_expression(PlannerInfo *root, RelOptInfo *rel, Node *expr)
 		Node	   *part = (Node *) lfirst(lc);
 
 		/* outside of aggregates it can only be a grouped column or part of a grouped expression */
-		if (IsA(part, Var) && info->grouped)
+		if (IsA(part, Var) && info->grouped && !info->partial)
 			continue;
 		/* columns can be fetched even when the data node could do nothing with them */
 		if (!(IsA(part, Var) && ((Var *) part)->varattno > 0) &&
@@ -102,7 +102,10 @@ add_expression(PlannerInfo *root, RelOptInfo *rel, Node *expr)
 	return true;
 }
 
-/* GROUP BY, HAVING, aggregates */
+/*
+ * GROUP BY, HAVING, aggregates.  Partial: core combines the states of several foreign tables, and
+ * HAVING comes after that.
+ */
 static bool
 group(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *having)
 {
@@ -255,7 +258,8 @@ add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 	bool		ok;
 
 	if (output_rel->fdw_private != NULL || input->local_conds != NIL ||
-		(stage == UPPERREL_GROUP_AGG && input->scanrel != NULL) ||
+		((stage == UPPERREL_GROUP_AGG || stage == UPPERREL_PARTIAL_GROUP_AGG) &&
+		 input->scanrel != NULL) ||
 		(input->grouped && groups_by_constant(root)))
 		return;
 
@@ -269,6 +273,12 @@ add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 			what = "Aggregate";
 			ok = group(root, output_rel, target,
 					   (List *) ((GroupPathExtraData *) extra)->havingQual);
+			break;
+		case UPPERREL_PARTIAL_GROUP_AGG:
+			target = output_rel->reltarget;
+			what = "Partial Aggregate";
+			info->partial = true;
+			ok = group(root, output_rel, target, NIL);
 			break;
 		case UPPERREL_WINDOW:
 			target = root->upper_targets[stage];
@@ -369,6 +379,11 @@ rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 
 	switch (stage)
 	{
+		case UPPERREL_PARTIAL_GROUP_AGG:
+			/* only as a child of a partitioned relation: nobody would combine the states otherwise */
+			if (!IS_OTHER_REL(output_rel))
+				break;
+			/* FALLTHROUGH */
 		case UPPERREL_GROUP_AGG:
 		case UPPERREL_WINDOW:
 		case UPPERREL_DISTINCT:

@@ -192,7 +192,13 @@ ignores_collation(Oid funcid)
 		case F_JSON_OBJECT_FIELD_TEXT:
 		case F_JSONB_OBJECT_FIELD:
 		case F_JSONB_OBJECT_FIELD_TEXT:
+		case F_JSON_EXTRACT_PATH:
+		case F_JSON_EXTRACT_PATH_TEXT:
+		case F_JSONB_EXTRACT_PATH:
+		case F_JSONB_EXTRACT_PATH_TEXT:
 		case F_JSONB_EXISTS:
+		case F_JSONB_EXISTS_ANY:
+		case F_JSONB_EXISTS_ALL:
 			return true;
 		default:
 			return false;

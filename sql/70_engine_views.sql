@@ -13,7 +13,8 @@ END $$;
 CREATE USER MAPPING FOR CURRENT_USER SERVER views70;
 CREATE TABLE far70.big AS SELECT i AS id, repeat(chr(97 + i % 26), 100) AS filler FROM generate_series(1, 30000) i;
 IMPORT FOREIGN SCHEMA far70 FROM SERVER views70 INTO near70;
-SELECT count(*), sum(length(filler)) FROM near70.big;
+-- random() keeps the sum here, so every row comes
+SELECT count(*), sum(length(filler)) FROM near70.big WHERE random() >= 0;
 
 -- queue pairs
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), col_description(a.attrelid, a.attnum) IS NOT NULL AS described

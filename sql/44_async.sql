@@ -127,6 +127,22 @@ SELECT count(*) FROM f1 JOIN none1 USING (a);
 SELECT count(*) FROM (SELECT a FROM f1 WHERE a + random() < 0 OFFSET 0) l JOIN (SELECT a FROM f2 OFFSET 0) r USING (a);
 SELECT (SELECT max(a) FROM f2 WHERE a + random() > 0), count(*) FROM (SELECT * FROM two OFFSET 0) t;
 
+-- Children of Append fill slots with the wanted columns only: whatever their order, also beside what needs the whole row
+CREATE TABLE pt (a int, b int, c text) PARTITION BY RANGE (a);
+CREATE FOREIGN TABLE pf1 (c text, b int, a int) SERVER asy1 OPTIONS (schema_name 'asy', table_name 'p');
+CREATE FOREIGN TABLE pf2 (gone int, b int, a int, c text) SERVER asy1 OPTIONS (schema_name 'asy', table_name 'q');
+ALTER FOREIGN TABLE pf2 DROP COLUMN gone;
+ALTER TABLE pt ATTACH PARTITION pf1 FOR VALUES FROM (1) TO (40001);
+ALTER TABLE pt ATTACH PARTITION pf2 FOR VALUES FROM (40001) TO (50001);
+EXPLAIN (VERBOSE, COSTS OFF) SELECT c, b FROM pt WHERE a + random() >= 0;
+SELECT count(*), sum(b), min(c COLLATE "C"), max(c COLLATE "C") FROM (SELECT c, b FROM pt WHERE a + random() >= 0 OFFSET 0) t;
+SELECT tableoid::regclass AS part, count(*), sum(a), min(c COLLATE "C") FROM pt WHERE a + random() > 0 GROUP BY 1 ORDER BY 1;
+SELECT count(t), max(t::text COLLATE "C") FROM (SELECT pt AS t FROM pt OFFSET 0) s;
+SELECT b, c, a, c || b AS d, length(c) FROM pt WHERE a + random() > 0 ORDER BY a DESC LIMIT 2;
+SELECT c FROM pt WHERE b + random() >= 9 AND a > 40090;
+SELECT a, c FROM pt WHERE a IN (1, 40100) ORDER BY a FOR UPDATE;
+SELECT x.b, y.c FROM (SELECT * FROM pt OFFSET 0) x JOIN (SELECT c, a FROM two OFFSET 0) y USING (a) WHERE a = 29999;
+
 DO $$
 BEGIN
 	FOR i IN 1 .. 1000 LOOP

@@ -3,7 +3,7 @@
 # local scan, postgres_fdw, COPY to a client, and the bare loops of floor/floor.c. Interleaved runs, medians, ratios first.
 #
 #   SF     TPC-H scale (default 1: 6 million line items, 10 million rows of nums)     RUNS  rounds (default 5)
-#   PULLS  "narrow medium wide"        PARTS  "pulls cpu latency memory idle"             CASES a pattern for the pulls' cases
+#   PULLS  "narrow medium wide"        PARTS  "pulls nodes cpu latency memory idle"             CASES a pattern for the pulls' cases
 #   OUT    where table, CSV and plot go (default build/bench-scan)
 #   DIR    keep clusters and data in this folder and use them again the next time (default: a throw-away folder in /tmp)
 #   ALL=1  adds postgres_fdw with fetch_size 100 and a parallel local scan
@@ -21,7 +21,7 @@ here=$tree/bench/scan
 . "$tree/test/cluster.sh"
 sf=${SF:-1} runs=${RUNS:-5} out=${OUT:-$tree/build/bench-scan}
 read -ra pulls <<<"${PULLS:-narrow medium wide}"
-parts=${PARTS:-pulls cpu latency memory idle}
+parts=${PARTS:-pulls nodes cpu latency memory idle}
 rows=$(awk -v sf="$sf" 'BEGIN { printf "%d", sf * 10000000 }')
 mkdir -p "$out"
 raw=$out/raw.csv
@@ -276,6 +276,54 @@ run_cpu()
 			cpu_case "$pull" floor_receive shm "SELECT count(*) FROM floor.$pull" "SELECT ${target[$pull]} FROM floor.$pull"
 		done
 	} | tee "$out/cpu.txt"
+}
+
+# ---- two nodes with half of the rows each, against one with all: everything crosses, or one row in a thousand. One after the
+# other (async_capable false), both started early (the default for bulk), Append asking asynchronously (true). ----
+run_nodes()
+{
+	local round kind case schema filter option
+	for option in false true; do
+		rf_psql shm -q <<-SQL >/dev/null
+			SET client_min_messages = warning;
+			DROP SCHEMA IF EXISTS nodes_$option, nodes1_$option, nodes2_$option CASCADE;
+			CREATE SCHEMA nodes_$option; CREATE SCHEMA nodes1_$option; CREATE SCHEMA nodes2_$option;
+			IMPORT FOREIGN SCHEMA public LIMIT TO (nums_half) FROM SERVER n1 INTO nodes1_$option;
+			IMPORT FOREIGN SCHEMA public LIMIT TO (nums_half) FROM SERVER n2 INTO nodes2_$option;
+			ALTER FOREIGN TABLE nodes1_$option.nums_half OPTIONS (ADD async_capable '$option');
+			ALTER FOREIGN TABLE nodes2_$option.nums_half OPTIONS (ADD async_capable '$option');
+			$(half_views nodes_$option.nums nodes1_$option.nums_half nodes2_$option.nums_half)
+		SQL
+	done
+	echo "kind,case,ms" >"$out/nodes.csv"
+	for round in $(seq 0 "$runs"); do
+		for kind in bulk selective; do
+			filter=
+			[ $kind = bulk ] || filter=' WHERE b % 1000 = 7'
+			for case in one:rdma1 serial:nodes_false early:rdma2 async:nodes_true; do
+				schema=${case#*:}
+				ms=$(timed shm SELECT "SELECT a FROM $schema.nums LIMIT 1" \
+					"SELECT ${target[medium]} FROM (SELECT * FROM $schema.nums$filter OFFSET 0) t")
+				[ "$round" = 0 ] || echo "$kind,${case%:*},$ms" >>"$out/nodes.csv"
+			done
+		done
+	done
+	awk -F, 'NR > 1 { v[$1, $2] = v[$1, $2] " " $3; kinds[$1]; cases[$2] }
+		function median(list, a, n, i, j, t) {
+			n = split(list, a, " ")
+			for (i = 2; i <= n; i++) for (j = i; j > 1 && a[j] < a[j - 1]; j--) { t = a[j]; a[j] = a[j - 1]; a[j - 1] = t }
+			return n % 2 ? a[(n + 1) / 2] : (a[n / 2] + a[n / 2 + 1]) / 2
+		}
+		END {
+			printf "%-10s %12s %24s %24s %24s\n", "two nodes", "one node, ms", "one after the other", "started early", "async Append"
+			for (kind in kinds) {
+				one = median(v[kind, "one"])
+				printf "%-10s %12.1f", kind, one
+				split("serial early async", order, " ")
+				for (i = 1; i <= 3; i++) { m = median(v[kind, order[i]]); printf " %15.1f (%.2f x)", m, m / one }
+				printf "\n"
+			}
+		}' "$out/nodes.csv" | tee "$out/nodes.txt"
 }
 
 # ---- single rows: pgbench writes every latency ----

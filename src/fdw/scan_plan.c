@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/sysattr.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
@@ -14,6 +15,7 @@
 #include "optimizer/planmain.h"
 #include "optimizer/prep.h"
 #include "optimizer/restrictinfo.h"
+#include "utils/lsyscache.h"
 
 #include "rdma_fdw/fdw.h"
 
@@ -223,6 +225,72 @@ sort_scan_clauses(PlannerInfo *root, RelOptInfo *baserel, List *scan_clauses,
 	}
 }
 
+/*
+ * A child of Append gives exactly the columns that are wanted, so out of a slot as wide as its table
+ * every row would have to be projected. Its slot gets those columns only, in the order in which they
+ * are given. Returns what it holds (NIL: leave it the table's), and changes the attributes that the
+ * remote columns fill to match. Not where rows may be rechecked, which takes whole ones.
+ */
+static List *
+narrow_slot(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *local_exprs, List **attrs)
+{
+	Oid			relid = planner_rt_fetch(rel->relid, root)->relid;
+	Bitmapset  *used = NULL;
+	List	   *wanted = NIL;
+	List	   *slot = NIL;
+	List	   *filled = NIL;
+	ListCell   *lc;
+	int			attno;
+
+	if (rel->reloptkind != RELOPT_OTHER_MEMBER_REL)
+		return NIL;
+	for (PlannerInfo *r = root; r != NULL; r = r->parent_root)
+	{
+		if (r->parse->commandType != CMD_SELECT || r->rowMarks != NIL)
+			return NIL;
+	}
+	pull_varattnos((Node *) tlist, rel->relid, &used);
+	pull_varattnos((Node *) local_exprs, rel->relid, &used);
+	if (bms_is_empty(used) || bms_next_member(used, -1) <= -FirstLowInvalidHeapAttributeNumber)
+		return NIL;				/* no columns, system columns, or the whole row */
+
+	foreach(lc, tlist)
+	{
+		Var		   *var = (Var *) lfirst_node(TargetEntry, lc)->expr;
+
+		if (IsA(var, Var) && var->varno == rel->relid)
+			wanted = list_append_unique_int(wanted, var->varattno);
+	}
+	attno = -1;
+	while ((attno = bms_next_member(used, attno)) >= 0)
+		wanted = list_append_unique_int(wanted, attno + FirstLowInvalidHeapAttributeNumber);
+
+	foreach(lc, *attrs)
+	{
+		int			at = 0;
+
+		while (at < list_length(wanted) && list_nth_int(wanted, at) != lfirst_int(lc))
+			at++;
+		if (at == list_length(wanted))
+			return NIL;			/* something is fetched that nobody asked for */
+		filled = lappend_int(filled, at + 1);
+	}
+	foreach(lc, wanted)
+	{
+		Oid			type;
+		int32		typmod;
+		Oid			collation;
+
+		attno = lfirst_int(lc);
+		get_atttypetypmodcoll(relid, attno, &type, &typmod, &collation);
+		slot = lappend(slot,
+					   makeTargetEntry((Expr *) makeVar(rel->relid, attno, type, typmod, collation, 0),
+									   list_length(slot) + 1, get_attname(relid, attno, false), false));
+	}
+	*attrs = filled;
+	return slot;
+}
+
 /* Of a base, join or upper relation; the latter two have no scanrelid, but columns of their own. */
 ForeignScan *
 rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
@@ -235,6 +303,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	List	   *local_exprs = NIL;
 	List	   *fdw_private = NIL;
 	const char *locking = simple ? locking_clause(root, rel) : NULL;
+	List	   *slot = info->tlist;
 	RfRemoteQuery query;
 
 	if (simple)
@@ -244,6 +313,9 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 
 	rf_build_query(root, rel, remote_exprs, best_path->path.pathkeys, limit, locking, false,
 				   &query);
+
+	if (simple)
+		slot = narrow_slot(root, rel, tlist, local_exprs, &query.retrieved_attrs);
 
 	/* In the order of RfScanPrivateIndex */
 	fdw_private = lappend(fdw_private, makeString(query.sql));
@@ -263,5 +335,5 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	 * a row (EvalPlanQual).
 	 */
 	return make_foreignscan(tlist, local_exprs, rel->relid, query.params, fdw_private,
-							info->tlist, remote_exprs, outer_plan);
+							slot, simple && slot != NIL ? NIL : remote_exprs, outer_plan);
 }

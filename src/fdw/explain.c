@@ -4,10 +4,57 @@
  */
 #include "postgres.h"
 
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "utils/memutils.h"
+
 #include "rdma_fdw/compat.h"
 #include "scan_state.h"
 
 static void explain_counters(RfScanState *state, ExplainState *es);
+
+#if PG_VERSION_NUM >= 180000
+static Node *
+windows_as_calls(Node *node, void *context)
+{
+	if (node != NULL && IsA(node, WindowFunc))
+	{
+		WindowFunc *func = (WindowFunc *) node;
+
+		return (Node *) makeFuncExpr(func->winfnoid, func->wintype, copyObject(func->args), func->wincollid,
+									 func->inputcollid, COERCE_EXPLICIT_CALL);
+	}
+	return expression_tree_mutator(node, windows_as_calls, context);
+}
+#endif
+
+/*
+ * EXPLAIN of 18 prints the window of a window function by the name that a WindowAgg above it has, and fails when there is none, as when the
+ * data node computes the function. After planning the list of columns serves only to describe rows and for EXPLAIN, which reads it from
+ * the plan itself also for the nodes above, so the plan shows such a column as a plain call; Remote SQL has the window. What is put in lives as long as
+ * the plan does, which may be kept for later executions: they find nothing left to do.
+ */
+void
+rf_explain_prepare(ForeignScan *scan)
+{
+#if PG_VERSION_NUM >= 180000
+	ListCell   *lc;
+
+	foreach(lc, scan->fdw_scan_tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (contain_window_function((Node *) entry->expr))
+		{
+			MemoryContext before = MemoryContextSwitchTo(GetMemoryChunkContext(scan));
+
+			entry->expr = (Expr *) windows_as_calls((Node *) entry->expr, NULL);
+			MemoryContextSwitchTo(before);
+		}
+	}
+#endif
+}
 
 void
 rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)

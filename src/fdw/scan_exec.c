@@ -49,6 +49,7 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	TupleDesc	desc = node->ss.ss_ScanTupleSlot->tts_tupleDescriptor;
 	RfScanState *state;
 
+	rf_explain_prepare(plan);
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 

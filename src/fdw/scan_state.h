@@ -60,6 +60,7 @@ typedef struct RfScanState
 
 /* scan_exec.c: scans between Begin and End in this backend */
 extern dlist_head rf_open_scans;
+extern void rf_explain_prepare(ForeignScan *scan);
 extern UserMapping *rf_scan_user(RfScanState *state);
 extern void rf_scan_start(RfScanState *state);
 

@@ -69,6 +69,7 @@ SELECT x, count(*), sum(a) FROM generate_series(1, 4) x,
 SELECT x, count(*), sum(a) FROM generate_series(1, 3) x
 	LEFT JOIN (SELECT a, b FROM five WHERE a + random() > 0 OFFSET 0) t ON true GROUP BY x ORDER BY x;
 SELECT x, (SELECT count(*) FROM (SELECT a FROM two WHERE a + random() > x LIMIT 3) t) FROM generate_series(1, 3) x;
+SELECT x, (SELECT count(*) FROM (SELECT a FROM five WHERE a + random() > x LIMIT 5) t) FROM generate_series(1, 3) x;
 RESET enable_hashjoin;
 RESET enable_mergejoin;
 RESET enable_material;

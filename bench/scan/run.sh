@@ -279,7 +279,7 @@ run_cpu()
 }
 
 # ---- two nodes with half of the rows each, against one with all: everything crosses, or one row in a thousand. One after the
-# other (async_capable false), both started early (the default for bulk), Append asking asynchronously (true). ----
+# other (async_capable false), the default (started early; asynchronous if that looks worth it), asynchronous (true). ----
 run_nodes()
 {
 	local round kind case schema filter option
@@ -300,7 +300,7 @@ run_nodes()
 		for kind in bulk selective; do
 			filter=
 			[ $kind = bulk ] || filter=' WHERE b % 1000 = 7'
-			for case in one:rdma1 serial:nodes_false early:rdma2 async:nodes_true; do
+			for case in one:rdma1 serial:nodes_false default:rdma2 async:nodes_true; do
 				schema=${case#*:}
 				ms=$(timed shm SELECT "SELECT a FROM $schema.nums LIMIT 1" \
 					"SELECT ${target[medium]} FROM (SELECT * FROM $schema.nums$filter OFFSET 0) t")
@@ -315,11 +315,11 @@ run_nodes()
 			return n % 2 ? a[(n + 1) / 2] : (a[n / 2] + a[n / 2 + 1]) / 2
 		}
 		END {
-			printf "%-10s %12s %24s %24s %24s\n", "two nodes", "one node, ms", "one after the other", "started early", "async Append"
+			printf "%-10s %12s %24s %24s %24s\n", "two nodes", "one node, ms", "one after the other", "default", "async Append"
 			for (kind in kinds) {
 				one = median(v[kind, "one"])
 				printf "%-10s %12.1f", kind, one
-				split("serial early async", order, " ")
+				split("serial default async", order, " ")
 				for (i = 1; i <= 3; i++) { m = median(v[kind, order[i]]); printf " %15.1f (%.2f x)", m, m / one }
 				printf "\n"
 			}

@@ -60,9 +60,14 @@ rdmaIsForeignPathAsyncCapable(ForeignPath *path)
 /*
  * Is the session taken by another child of the same Append? Then ours starts when that one is read
  * to its end; starting now would store the rest of it away.
+ *
+ * But that one must be read on, or we would wait for ever. While Append is about to sleep
+ * (`sleeping`), all its children are asked for rows or have just given one in this round. If the one
+ * in front is not asked, nor was since we saw it so the last time, then Append only wants to be rid
+ * of its requests, before a rescan.
  */
 static bool
-must_queue(RfScanState *state)
+must_queue(RfScanState *state, bool sleeping)
 {
 	dlist_iter	iter;
 
@@ -72,25 +77,32 @@ must_queue(RfScanState *state)
 	{
 		RfScanState *other = dlist_container(RfScanState, node, iter.cur);
 
-		if (other != state && other->requestor == state->requestor && other->stream != NULL &&
-			rf_stream_is_running(other->stream) &&
-			other->user->umid == rf_scan_user(state)->umid)
+		if (other == state || other->request == NULL ||
+			other->request->requestor != state->request->requestor ||
+			other->stream == NULL || !rf_stream_is_running(other->stream) ||
+			other->user->umid != rf_scan_user(state)->umid)
+			continue;
+		if (!sleeping || other->request->callback_pending)
 			return true;
+		if (state->seen_requests == other->requests)
+			return false;
+		state->seen_requests = other->requests;
+		return true;
 	}
 	return false;
 }
 
 /* A row, or the end, if one is here; false: it is not. */
 static bool
-produce(AsyncRequest *areq)
+produce(AsyncRequest *areq, bool sleeping)
 {
 	ForeignScanState *node = (ForeignScanState *) areq->requestee;
 	RfScanState *state = (RfScanState *) node->fdw_state;
 	TupleTableSlot *slot;
 
-	state->requestor = areq->requestor;
+	state->request = areq;
 	state->starved = false;
-	if (must_queue(state))
+	if (must_queue(state, sleeping))
 		return false;
 	/* Not ExecProcNode: whoever called us counts rows and time. */
 	slot = node->ss.ps.ExecProcNodeReal(&node->ss.ps);
@@ -103,14 +115,15 @@ produce(AsyncRequest *areq)
 void
 rdmaForeignAsyncRequest(AsyncRequest *areq)
 {
-	if (!produce(areq))
+	((RfScanState *) ((ForeignScanState *) areq->requestee)->fdw_state)->requests++;
+	if (!produce(areq, false))
 		ExecAsyncRequestPending(areq);
 }
 
 void
 rdmaForeignAsyncNotify(AsyncRequest *areq)
 {
-	if (!produce(areq))
+	if (!produce(areq, false))
 		ExecAsyncRequestPending(areq);
 }
 
@@ -129,7 +142,7 @@ rdmaForeignAsyncConfigureWait(AsyncRequest *areq)
 	AppendState *append = (AppendState *) areq->requestor;
 
 	Assert(areq->callback_pending);
-	if (produce(areq))
+	if (produce(areq, true))
 	{
 		areq->callback_pending = false;
 		if (areq->requestee->instrument)

@@ -309,7 +309,7 @@ next_batch(ForeignScanState *node, RfScanState *state)
 	}
 	if (state->stream == NULL)
 		elog(ERROR, "the remote stream of a foreign scan ended with its transaction");
-	if (state->requestor != NULL)
+	if (state->request != NULL)
 		got = rf_stream_try(state->stream, &batch, &length);
 	else
 		got = rf_stream_next(state->stream, &batch, &length) ? RF_STREAM_BATCH : RF_STREAM_END;

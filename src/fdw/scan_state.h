@@ -49,8 +49,10 @@ typedef struct RfScanState
 	bool		started;
 	bool		ended;
 	bool		need_batch;		/* the decoder's rows, if any, are of before a rescan */
-	void	   *requestor;		/* the Append that asks asynchronously; NULL: rows are waited for */
-	bool		starved;		/* with a requestor: no row was there */
+	AsyncRequest *request;		/* of the Append that asks asynchronously; NULL: rows are waited for */
+	bool		starved;		/* with a request: no row was there */
+	uint64		requests;		/* how often it was asked */
+	uint64		seen_requests;	/* queued: those of the scan in front, when that had nothing to do */
 	PlanState  *append;			/* the Append or MergeAppend that it was found under, to start it early */
 	bool		repeated;		/* was rescanned with the same parameters: worth keeping the rows */
 

@@ -41,7 +41,7 @@ int			rf_merge_limit = 4 * 1024;
 int			rf_chain_limit = 32;
 bool		rf_selective_signaling = true;
 int			rf_admission_policy = RF_ADMISSION_WINDOW;
-int			rf_admission_window = 0;
+int			rf_admission_window = 4 * 1024;
 int			rf_credit_limit = RF_CREDIT_AUTO;
 int			rf_probe_time = 1000;
 char	   *rf_engine_address = NULL;
@@ -236,7 +236,7 @@ define_engine_settings(void)
 	DefineCustomIntVariable("rdma_fdw.admission_window",
 							"Most bytes that the engine has in flight; what is beyond waits, and is merged while it waits.",
 							"0 has no limit.",
-							&rf_admission_window, 0, 0, 1024 * 1024,
+							&rf_admission_window, 4 * 1024, 0, 1024 * 1024,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.credit_limit",
 							"Most writes that may be outstanding on one queue pair; 0 sets no limit.",

@@ -33,7 +33,7 @@ extern int	rf_merge_limit;			/* kB per merged work request */
 extern int	rf_chain_limit;			/* work requests per post */
 extern bool rf_selective_signaling;
 extern int	rf_admission_policy;	/* RF_ADMISSION_* */
-extern int	rf_admission_window;	/* kB in flight per device, 0 = no limit */
+extern int	rf_admission_window;	/* kB in flight per device, default 4096, 0 = no limit */
 extern int	rf_credit_limit;		/* work requests outstanding per queue pair; 0 = no limit, RF_CREDIT_AUTO */
 extern int	rf_probe_time;			/* ms */
 extern char *rf_engine_address;		/* what a data node tells readers to connect to; "" = the host libpq used */

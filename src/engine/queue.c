@@ -170,9 +170,16 @@ rf_queue_run(RfLaneThread *lane)
 	{
 		int32_t		index = queue->list.head;
 		QueueEntry *entry = &lane->local[index].waiting;
-		uint64_t	budget = turn(lane, index);
+		uint64_t	budget;
 		uint64_t	bytes = 0;
 
+		/* Before its turn: who cannot send must not fall behind, nor others get further turns meanwhile. */
+		if (!rf_lane_has_room(lane, lane->local[index].peer))
+		{
+			rf_queue_park(lane, (uint32_t) index);
+			continue;
+		}
+		budget = turn(lane, index);
 		if (budget == 0)
 		{
 			rotate(lane, index);

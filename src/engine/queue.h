@@ -21,7 +21,8 @@
 #include <stdint.h>
 
 #define LANE_NONE			(-1)
-#define QUEUE_TURN_BYTES	(16u << 10) /* of a turn, times the flow's weight */
+#define QUEUE_TURN_BYTES	(8u << 10)	/* of a turn, times the flow's weight. The largest weight's fits into the buffers of a flow,
+										 * so that it has something to send in each of its turns */
 
 /* A list of flows by their index; the links are in LaneFlow.waiting. */
 typedef struct QueueList

@@ -11,7 +11,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $conf = "rdma_fdw.peer_timeout = '20s'\nlog_min_messages = log\n";
+my $conf = "rdma_fdw.admission_window = 0\nrdma_fdw.peer_timeout = '20s'\nlog_min_messages = log\n";
 my ($coord, $n1) = map { rdma_node($_, conf => $conf . "rdma_fdw.engine_lanes = 4\n") } qw(coord n1);
 my $n2 = rdma_node('n2', conf => $conf . "rdma_fdw.engine_lanes = 2\n");
 rdma_connect($coord, n1 => $n1, n2 => $n2);

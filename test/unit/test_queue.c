@@ -167,17 +167,25 @@ one_phase(int plug)
 	}
 }
 
-/* Bytes of flows 1 to 3 in the whole cycles of turns before the first of them has sent all it had. */
+/*
+ * Bytes of flows 1 to 3 in the whole cycles of turns, of which each ends with flow 3's. Not in the first, in which everybody may send ahead, and no more
+ * when one of them has sent all it had.
+ */
 static void
 add_shares(uint64_t shares[FLOWS])
 {
 	uint64_t	bytes[FLOWS] = {0};
-	uint64_t	cycles[FLOWS] = {0};
+	uint64_t	first[FLOWS] = {0};
+	uint64_t	last[FLOWS] = {0};
 
 	for (uint32_t k = 0; k < atomic_load(&posted_count); k++)
 	{
 		if (k > 0 && posted[k].flow == consumers[1] && posted[k - 1].flow == consumers[FLOWS - 1])
-			memcpy(cycles, bytes, sizeof(cycles));
+		{
+			memcpy(last, bytes, sizeof(last));
+			if (first[1] == 0)
+				memcpy(first, bytes, sizeof(first));
+		}
 		for (int i = 1; i < FLOWS; i++)
 		{
 			if (posted[k].flow == consumers[i])
@@ -187,7 +195,7 @@ add_shares(uint64_t shares[FLOWS])
 			break;
 	}
 	for (int i = 1; i < FLOWS; i++)
-		shares[i] += cycles[i];
+		shares[i] += last[i] - first[i];
 }
 
 static void

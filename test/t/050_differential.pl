@@ -110,6 +110,8 @@ $fill .= "CREATE TABLE u ($second);\n"
   . "INSERT INTO u SELECT g, CASE WHEN random() < 0.8 THEN (random() * 300)::int END, CASE WHEN random() < 0.85 THEN (random() * random() * 12)::int END, "
   . "(random() * 30 - 10)::int2, chr(97 + (random() * 4)::int) || (random() * 9)::int, (random() * 100)::numeric(10,2), date '2001-01-01' + (random() * 500)::int, "
   . "(array['sad', 'ok', 'happy'])[1 + (random() * 2)::int]::mood, CASE WHEN random() < 0.9 THEN random() < 0.5 END FROM generate_series(1, 250) g;\nANALYZE u;\n";
+# The same rows once more, as partitions there, which a partitioned table here puts together.
+$fill .= "CREATE TABLE w1 AS SELECT * FROM u WHERE k < 4;\nCREATE TABLE w2 AS SELECT * FROM u WHERE k >= 4;\nCREATE TABLE w3 AS SELECT * FROM u WHERE k IS NULL;\n";
 $data->safe_psql('postgres', $fill);
 
 my $connect = "host '" . $data->host . "', port '" . $data->port . "', dbname 'postgres'";
@@ -123,7 +125,21 @@ $coordinator->safe_psql('postgres', qq{
 	IMPORT FOREIGN SCHEMA public LIMIT TO (t, u) FROM SERVER pg INTO p;
 	CREATE TABLE l.t (id int8 PRIMARY KEY, $definition);
 	CREATE TABLE l.u ($second);
+	CREATE VIEW l.w AS SELECT * FROM l.u;
+	SET client_min_messages = warning;
+	ALTER DATABASE postgres SET enable_partitionwise_aggregate = on;
+	ALTER DATABASE postgres SET enable_partitionwise_join = on;
 });
+my $plain = $second =~ s/ PRIMARY KEY//r;
+foreach my $schema ('r', 'p')
+{
+	my $server = $schema eq 'r' ? 'rdma' : 'pg';
+	my $partition = "SERVER $server OPTIONS (schema_name 'public'";
+	$coordinator->safe_psql('postgres', "CREATE TABLE $schema.w ($plain) PARTITION BY RANGE (k);"
+		  . "CREATE FOREIGN TABLE $schema.w1 PARTITION OF $schema.w FOR VALUES FROM (MINVALUE) TO (4) $partition);"
+		  . "CREATE FOREIGN TABLE $schema.w2 PARTITION OF $schema.w FOR VALUES FROM (4) TO (MAXVALUE) $partition);"
+		  . "CREATE FOREIGN TABLE $schema.w3 PARTITION OF $schema.w DEFAULT $partition)");
+}
 foreach my $table ('t', 'u')
 {
 	my $dump = $data->safe_psql('postgres', "COPY (SELECT * FROM $table) TO STDOUT");
@@ -135,7 +151,7 @@ $coordinator->safe_psql('postgres', q{
 	CREATE FUNCTION outcome(q text, schema text) RETURNS text LANGUAGE plpgsql AS $$
 	DECLARE result text;
 	BEGIN
-		EXECUTE format('SELECT count(*) || '' '' || coalesce(md5(string_agg(x::text, ''|'' ORDER BY x::text COLLATE "C")), '''') FROM (%s) x', replace(replace(q, '%T%', schema || '.t'), '%U%', schema || '.u')) INTO result;
+		EXECUTE format('SELECT count(*) || '' '' || coalesce(md5(string_agg(x::text, ''|'' ORDER BY x::text COLLATE "C")), '''') FROM (%s) x', replace(replace(replace(q, '%T%', schema || '.t'), '%U%', schema || '.u'), '%W%', schema || '.w')) INTO result;
 		RETURN result;
 	EXCEPTION WHEN OTHERS THEN RETURN 'ERROR ' || SQLSTATE;
 	END $$;
@@ -349,6 +365,7 @@ for my $i (1 .. $queries)
 	if ($i % 2)
 	{
 		my $q = two_tables();
+		$q =~ s/%U%/rand() < 0.4 ? '%W%' : '%U%'/ge if rand() < 0.4;
 		$q =~ s/'/''/g;
 		$sql .= "SELECT compare('$q');\n";
 		next;

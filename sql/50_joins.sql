@@ -73,6 +73,8 @@ SELECT pushed('SELECT id FROM a WHERE id IN (SELECT aid FROM b WHERE b.t = a.t)'
 SELECT pushed('SELECT id FROM a WHERE NOT EXISTS (SELECT FROM b WHERE b.aid = a.id AND b.y > 5) AND x < 5');
 SELECT pushed('SELECT a.id FROM a LEFT JOIN b ON a.id = b.aid AND b.y > 5 WHERE b.aid IS NULL');
 SELECT pushed('SELECT a.id, b.y FROM a LEFT JOIN b ON a.id = b.aid AND b.y > 5 WHERE b.id IS NULL');
+SELECT pushed('SELECT a.id, b.aid FROM a LEFT JOIN b ON a.id = b.aid WHERE b.aid IS NULL');
+SELECT pushed('SELECT count(*) FROM a LEFT JOIN b ON a.id = b.aid WHERE b.aid IS NULL AND (b.y, b.y) < (5, 7)');
 SELECT pushed('SELECT id FROM a WHERE id NOT IN (SELECT id FROM b WHERE id > 50)');
 SELECT pushed('SELECT a.id, c.id FROM a, c WHERE a.id < 4 AND c.id < 3');
 SELECT pushed('SELECT a.id, c.id FROM a JOIN c ON a.id < c.id AND c.id < 5');

@@ -147,26 +147,6 @@ classify_clauses(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 }
 
 /*
- * "a LEFT JOIN b ... WHERE b.x IS NULL" is an anti join to the planner, but its condition on b's
- * columns is still there; as a left join it has a meaning.  NOT EXISTS has no such condition.
- */
-static bool
-anti_join_was_left_join(RelOptInfo *joinrel, RelOptInfo *innerrel, List *restrictlist)
-{
-	ListCell   *lc;
-
-	foreach(lc, restrictlist)
-	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-
-		if (RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids) &&
-			bms_overlap(rinfo->clause_relids, innerrel->relids))
-			return true;
-	}
-	return false;
-}
-
-/*
  * Conditions that a side evaluates here can be evaluated after the join just as well where the join
  * neither turns the side's columns to NULL nor hides them.  Not with security barriers about: the
  * join's own conditions would see rows that the side's were to hide.
@@ -204,8 +184,6 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 	bool		exists;
 	List	   *local_vars;
 
-	if (info->jointype == JOIN_ANTI && anti_join_was_left_join(joinrel, innerrel, restrictlist))
-		info->jointype = JOIN_LEFT;
 	exists = info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI;
 
 	if (!classify_clauses(root, joinrel, restrictlist))
@@ -220,7 +198,11 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 	if (exists)
 		info->hidden_relids = bms_add_members(info->hidden_relids, innerrel->relids);
 
-	/* what was hidden below cannot be compared with here */
+	/*
+	 * What was hidden below cannot be compared with here.  That includes "a LEFT JOIN b ... WHERE b.x
+	 * IS NULL AND b.y > 5": the planner made an anti join of it and dropped IS NULL, so that it cannot
+	 * be sent as the left join that it was either.
+	 */
 	if (bms_overlap(clause_relids(info->joinclauses),
 					bms_union(outer->hidden_relids, inner->hidden_relids)) ||
 		bms_overlap(clause_relids(info->remote_conds), info->hidden_relids))

@@ -1,25 +1,29 @@
 /*
- * polling.c - the polling modes of a lane (RDMAbox, Bae et al., section III-B, IV-B and algorithm 3).
+ * polling.c - the polling modes of a lane (RDMAbox, Bae et al., III-B, IV-B and algorithm 3).
  *
- * Every mode keeps one rule: arm, poll once more, and only then block. A completion that comes before the arming is found by that poll, one that
- * comes later makes the descriptor readable; the published code blocks right after arming and can sleep over a completion.
+ * Every mode keeps one rule: arm, poll once more, and only then block. A completion that comes
+ * before the arming is found by that poll, one that comes later makes the descriptor readable; the
+ * published code blocks right after arming and can sleep over a completion.
  *
  *   busy         never arms, never sleeps
  *   event        one completion per poll, and the queue is armed anew before each
- *   event_batch  up to poll_batch completions per event, then armed anew, whatever else has come meanwhile
+ *   event_batch  up to poll_batch completions per event, then armed anew, whatever else has come
  *   hybrid       polls until a poll finds nothing, then arms at once
  *   adaptive     as hybrid, but goes on trying for poll_time after a success before it arms
  *
  * Where adaptive departs from algorithm 3, and why:
- *  - The retry budget is opened anew by every success. As printed (and in the published code) it is never reset, so a thread that has seen
- *    MAX_RETRY empty polls in its life is in event mode for ever.
- *  - The budget is a time, not a number of polls: 120 polls of a device's queue are 5 us, less than a tenth of what sleeping costs on a virtual
- *    machine. The time is measured at start (rf_polling_calibrate).
- *  - Trying must pay. Where nothing ever comes within the time, as between the requests of one session with thinking between, each success
- *    would cost that time in vain. A score counts the last attempts; while it is 0 only every TRY_EVERY-th chance is taken, to learn whether
- *    things have changed.
- *  - Nobody else must want the core: a yield that gives it away does so for a whole time slice, whereas a thread that sleeps preempts
- *    when it is woken. With fewer cores than busy processes polling on made pulls slower, not faster.
+ *  - The retry budget is opened anew by every success. As printed (and in the published code) it is
+ *    never reset, so a thread that has seen MAX_RETRY empty polls in its life is in event mode for
+ *    ever.
+ *  - The budget is a time, not a number of polls: 120 polls of a device's queue are some 5 us, and
+ *    to sleep and be woken takes 20 to 40 on a virtual machine. The time is measured at start
+ *    (rf_polling_calibrate).
+ *  - Trying must pay. Where nothing ever comes within the time, as between the requests of one
+ *    session with thinking between, each success would cost that time in vain. A score counts the
+ *    last attempts; while it is 0 only every TRY_EVERY-th chance is taken, to learn whether things
+ *    have changed.
+ *  - Nobody else must want the core: a yield that gives it away does so for a whole time slice,
+ *    whereas a thread that sleeps preempts when it is woken.
  */
 #include <errno.h>
 #include <poll.h>
@@ -36,7 +40,7 @@
 
 #define TRY_SCORE_MAX	8
 #define TRY_EVERY		32
-#define YIELD_TAKEN_US	200			/* a yield that takes longer gave the core to somebody who had work */
+#define YIELD_TAKEN_US	200			/* a longer yield gave the core to somebody with work */
 #define NO_TRY_US		200000		/* then not for a while */
 #define TICK_US			1000
 
@@ -45,8 +49,13 @@
 #define CALIBRATE_LIMIT_US	200000
 #define CALIBRATE_GAP_US	20
 #define POLL_US_DEFAULT		30		/* where nothing could be measured */
-#define POLL_US_MIN			20		/* between idle cores a wake-up takes 20 to 40; less is measured when both threads share a core */
-#define POLL_US_MAX			100		/* a crowded machine at start must not make the lanes spin for ever after */
+
+/*
+ * Between idle cores a wake-up takes 20 us and more; less is measured on a crowded machine, where
+ * both threads share a core. More than 100 is the crowd's as well, and lasts only as long as it.
+ */
+#define POLL_US_MIN			20
+#define POLL_US_MAX			100
 
 static int64_t
 clock_ns(clockid_t clock)

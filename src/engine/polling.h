@@ -1,8 +1,9 @@
 /*
  * polling.h - when a lane looks for completions again, when it arms its queue, and when it sleeps.
  *
- * A state machine without a system call of its own but the yield and the two clocks, so that every mode is tested by hand-made times. The
- * lane does what a step says and reports whether it found anything. Plain C; one RfPolling belongs to one thread.
+ * A state machine without a system call of its own but the yield and the two clocks, so that every
+ * mode is tested by hand-made times. The lane does what a step says and reports whether it found
+ * anything. Plain C; one RfPolling belongs to one thread.
  */
 #ifndef RF_POLLING_H
 #define RF_POLLING_H
@@ -12,7 +13,7 @@
 typedef enum RfPollingStep
 {
 	RF_POLLING_LOOK,			/* poll again, without arming */
-	RF_POLLING_ARM,				/* arm the completion queue, then poll: what came in between is not told by the descriptor */
+	RF_POLLING_ARM,				/* arm the queue, then poll: the descriptor tells only of what comes later */
 	RF_POLLING_SLEEP			/* armed, and still nothing there: wait for the descriptor */
 } RfPollingStep;
 
@@ -39,7 +40,8 @@ typedef struct RfPolling
 extern void rf_polling_init(RfPolling *polling, int64_t now);
 
 /* Also in mid-run: the next step goes by the new values. */
-extern void rf_polling_set(RfPolling *polling, RfPollingMode mode, uint32_t batch, uint32_t poll_us);
+extern void rf_polling_set(RfPolling *polling, RfPollingMode mode, uint32_t batch,
+						   uint32_t poll_us);
 
 /* Completions to take in the next poll, at most. */
 extern uint32_t rf_polling_batch(const RfPolling *polling);
@@ -47,22 +49,24 @@ extern uint32_t rf_polling_batch(const RfPolling *polling);
 /* The last poll found something or nothing, and it is `now` (us, monotonic): what next. */
 extern RfPollingStep rf_polling_next(RfPolling *polling, bool found, int64_t now);
 
-/* Between two empty polls that follow each other: let others have the core, and notice when somebody took it. */
+/* Between two empty polls: let others have the core, and notice when somebody took it. */
 extern void rf_polling_yield(RfPolling *polling, int64_t now);
 extern void rf_polling_yielded(RfPolling *polling, int64_t before, int64_t after);
 
 /*
- * True about once a millisecond while the lane is awake, for what need not be done in every round: then *cpu_us is the CPU time (us) that
- * the thread has used since the last time it was true.
+ * True about once a millisecond while the lane is awake, for what need not be done in every round:
+ * then *cpu_us is the CPU time (us) that the thread has used since the last time it was true.
  */
 extern bool rf_polling_tick(RfPolling *polling, int64_t now, uint64_t *cpu_us);
 
 /*
- * Measure on this machine what sleeping costs: arm a completion queue of the device, block on a descriptor, be woken through it by another
- * thread (median), and what one poll of an empty queue costs. poll_us is the break-even: who polls as long as a sleep would have cost never pays
- * more than twice the best. Takes about 20 ms, at most 200 ms on a crowded machine. False: a thread, a descriptor or a queue could
- * not be had; poll_us then is a usual value and the others are 0.
+ * Measure on this machine what sleeping costs: arm a completion queue of the device, block on a
+ * descriptor, be woken through it by another thread (median), and what one poll of an empty queue
+ * costs. poll_us is the break-even: who polls as long as a sleep would have cost never pays more
+ * than twice the best. Takes about 20 ms, at most 200 ms on a crowded machine. False: a thread, a
+ * descriptor or a queue could not be had; poll_us then is a usual value and the others are 0.
  */
-extern bool rf_polling_calibrate(const RfProvider *provider, RfDevice *device, RfCalibration *calibration);
+extern bool rf_polling_calibrate(const RfProvider *provider, RfDevice *device,
+								 RfCalibration *calibration);
 
 #endif

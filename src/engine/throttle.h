@@ -1,8 +1,9 @@
 /*
  * throttle.h - how many work requests a lane lets be outstanding on each queue pair.
  *
- * Credit throttling of SMART (Ren et al., ASPLOS 2024, section 4.2, algorithm 1). The lane asks before it posts, and tells what it posted, what
- * completed and when; no timer, no thread, no system call. One RfThrottle belongs to one lane and its thread. Plain C.
+ * Credit throttling of SMART (Ren et al., ASPLOS 2024, section 4.2, algorithm 1). The lane asks
+ * before it posts, and tells what it posted, what completed and when; no timer, no thread, no
+ * system call. One RfThrottle belongs to one lane and its thread. Plain C.
  */
 #ifndef RF_THROTTLE_H
 #define RF_THROTTLE_H
@@ -52,11 +53,15 @@ rf_throttle_room(const RfThrottle *throttle, uint64_t outstanding)
 /* A request was held back because there was no room. */
 extern void rf_throttle_wait(RfThrottle *throttle);
 
-/* One request was posted (or put into a chain) on a queue pair that has `outstanding` now, this one included. `now`: us, monotonic. */
+/*
+ * One request was posted, or put into a chain, on a queue pair that has `outstanding` now, this one
+ * included. `now`: us, monotonic.
+ */
 extern void rf_throttle_post(RfThrottle *throttle, uint64_t outstanding, int64_t now);
 
 /* So many requests with so many bytes of payload together completed. */
-extern void rf_throttle_complete(RfThrottle *throttle, uint64_t requests, uint64_t bytes, int64_t now);
+extern void rf_throttle_complete(RfThrottle *throttle, uint64_t requests, uint64_t bytes,
+								 int64_t now);
 
 /* So many will never complete: their queue pair is gone. */
 extern void rf_throttle_forget(RfThrottle *throttle, uint64_t requests, int64_t now);

@@ -1,8 +1,10 @@
 /*
- * test_polling.c - the polling modes: what each does by times made up here; no wake-up lost in any of them, over every provider that needs no
- * device, also while the mode changes; and what an idle lane costs.
+ * test_polling.c - the polling modes: what each does by times made up here; no wake-up lost in any
+ * of them, over every provider that needs no device, also while the mode changes; and what an idle
+ * lane costs.
  *
- *	test_polling [gaps]		total of random gaps over providers and modes; without it up to a million, as far as some seconds go
+ * test_polling [gaps]             total of random gaps over providers and modes; without it up to a
+ * million, as far as some seconds go
  */
 #include <sched.h>
 #include <string.h>
@@ -188,8 +190,8 @@ static _Atomic uint64_t seen;
 static atomic_bool finish;
 
 /*
- * Wait for the descriptor: mostly by looking at it, which meets the same races as sleeping and takes a fiftieth of the time, and
- * sometimes really.
+ * Wait for the descriptor: mostly by looking at it, which meets the same races as sleeping and
+ * takes a fiftieth of the time, and sometimes really.
  */
 static void
 wait_for_descriptor(int fd, uint64_t *random)

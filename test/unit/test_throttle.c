@@ -1,8 +1,10 @@
 /*
- * test_throttle.c - credit throttling: the automatic choice against every fixed one, over a simulated adapter whose capacity depends on what is
- * outstanding; and a lane that keeps its limit. RF_TSAN: the lane has threads.
+ * test_throttle.c - credit throttling: the automatic choice against every fixed one, over a
+ * simulated adapter whose capacity depends on what is outstanding; and a lane that keeps its limit.
+ * RF_TSAN: the lane has threads.
  *
- * One step of the simulated fabric stands for a microsecond, so nothing here depends on the machine.
+ * One step of the simulated fabric stands for a microsecond, so nothing here depends on the
+ * machine.
  */
 #include <string.h>
 #include <unistd.h>
@@ -138,8 +140,7 @@ test_choice(int count, const RfSimConfig *config, int32_t expected)
 	rate = run(3 * EPOCH_US);
 	CHECK(atomic_load(&shown.epoch) >= 3);
 	CHECK(atomic_load(&shown.waits) > 0);
-	if (rate < 0.95 * best)
-		fprintf(stderr, "C_max found: %.0f requests/s, best fixed: %.0f\n", rate, best);
+	printf("# found by trying: %.0f requests/s, best fixed (%d): %.0f, ratio %.3f\n", rate, (int) which, best, rate / best);
 	CHECK(rate >= 0.95 * best);
 	end();
 }

@@ -269,6 +269,11 @@ wrong_numbers(void)
 	wrong = opened;
 	wrong.rkey = 0;
 	check(opened_refused(wrong), "OPENED without a key is refused");
+	wrong = opened;
+	wrong.weight = 0;
+	check(opened_refused(wrong), "OPENED without a weight is refused");
+	wrong.weight = RF_MAX_WEIGHT + 1;
+	check(opened_refused(wrong), "OPENED with too large a weight is refused");
 
 	memset(failed.message, 'x', sizeof(failed.message));
 	check(refused(RF_HS_UP, out, frame(out, RF_CONTROL_OPEN_FAILED, &failed, sizeof(failed)), RF_ERROR_PROTOCOL),

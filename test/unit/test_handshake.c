@@ -272,7 +272,7 @@ wrong_numbers(void)
 	wrong = opened;
 	wrong.weight = 0;
 	check(opened_refused(wrong), "OPENED without a weight is refused");
-	wrong.weight = RF_MAX_WEIGHT + 1;
+	wrong.weight = 101;
 	check(opened_refused(wrong), "OPENED with too large a weight is refused");
 
 	memset(failed.message, 'x', sizeof(failed.message));

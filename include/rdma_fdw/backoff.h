@@ -1,11 +1,15 @@
 /*
- * backoff.h - how a lane claims what others claim too by remote compare-and-swap: conflict avoidance after SMART (Ren et al., ASPLOS 2024, 4.3).
+ * backoff.h - how a lane claims what others claim too by remote compare-and-swap: conflict
+ * avoidance after SMART (Ren et al., ASPLOS 2024, 4.3).
  *
- * A claim that lost its compare-and-swap waits min(t0 * 2^i, limit) + rand(t0) before its next attempt, i being the attempts it has lost so far. Every
- * millisecond the lane looks at its retry rate (lost attempts of all attempts): above one half it lets fewer claims run at once, and when only one
- * is left doubles the limit; below a tenth it takes that back in the opposite order of effect: more claims, then half the limit.
+ * A claim that lost its compare-and-swap waits min(t0 * 2^i, limit) + rand(t0) before its next
+ * attempt, i being the attempts it has lost so far. Every millisecond the lane looks at its retry
+ * rate (lost attempts of all attempts): above one half it lets fewer claims run at once, and when
+ * only one is left doubles the limit; below a tenth it takes that back in the opposite order of
+ * effect: more claims, then half the limit.
  *
- * Plain C; one per lane, used by its thread only. Times are nanoseconds of any monotonic clock, given by the caller.
+ * Plain C; one per lane, used by its thread only. Times are nanoseconds of any monotonic clock,
+ * given by the caller.
  */
 #ifndef RF_BACKOFF_H
 #define RF_BACKOFF_H
@@ -32,12 +36,16 @@ typedef struct RfBackoff
 } RfBackoff;
 
 /* seed: different for every lane of every node. */
-extern void rf_backoff_init(RfBackoff *backoff, uint64_t unit_ns, uint32_t most, uint64_t seed, uint64_t now_ns);
+extern void rf_backoff_init(RfBackoff *backoff, uint64_t unit_ns, uint32_t most, uint64_t seed,
+							uint64_t now_ns);
 
 /* May another claim begin? True: it runs until rf_backoff_won or rf_backoff_gave_up. */
 extern bool rf_backoff_begin(RfBackoff *backoff);
 
-/* An attempt came back lost, the claim's `lost`-th so far (from 1): nanoseconds to wait before the next. */
+/*
+ * An attempt came back lost, the claim's `lost`-th so far (from 1): nanoseconds to wait before the
+ * next.
+ */
 extern uint64_t rf_backoff_lost(RfBackoff *backoff, uint32_t lost, uint64_t now_ns);
 
 extern void rf_backoff_won(RfBackoff *backoff, uint64_t now_ns);

@@ -1,41 +1,58 @@
 /*
- * group.h - flows between P producers and C consumers: gather, balance, repartition, replicate (the flow kinds of Jasny et al., "Zero-sided RDMA", 5).
+ * group.h - flows between P producers and C consumers: gather, balance, repartition, replicate (the
+ * flow kinds of Jasny et al., "Zero-sided RDMA", 5).
  *
- * A group is made of pair flows (flow.h), one per producer and consumer; each pair has its own buffers at both ends, so memory is bounded by
- * pairs x slot_count x slot_size, and a consumer that does not read stops only what is meant for it. A member is one backend; the same backend may be a
- * producer and a consumer, and members may share a node (whose engine must then be connected to itself).
+ * A group is made of pair flows (flow.h), one per producer and consumer; each pair has its own
+ * buffers at both ends, so memory is bounded by pairs x slot_count x slot_size, and a consumer that
+ * does not read stops only what is meant for it. A member is one backend; the same backend may be a
+ * producer and a consumer, and members may share a node (whose engine must then be connected to
+ * itself).
  *
  *   gather        one consumer
- *   balance       a batch goes to the consumer with most free receive buffers, so consumers get what they can take
+ *   balance       a batch goes to the consumer with most free receive buffers: each gets what it
+ *                 can take
  *   repartition   the producer names the consumer of each batch
- *   replicate     every consumer gets every batch, all in the same order; a batch is seen by all consumers or by none
+ *   replicate     every consumer gets every batch, all in the same order; a batch is seen by all
+ *                 consumers or by none
  *
- * Forming a group. Whoever coordinates makes a description (rf_group_desc_init), every consumer listens and fills in its addresses (rf_group_listen), the
- * answers are merged (rf_group_desc_merge), and the result goes to the producers (rf_group_open) and, for replicate, to the consumers once more
- * (rf_group_begin). The engines of all pairs of nodes must be connected before (rf_group_greet, rdma.hello, rf_group_connect).
+ * Forming a group. Whoever coordinates makes a description (rf_group_desc_init), every consumer
+ * listens and fills in its addresses (rf_group_listen), the answers are merged
+ * (rf_group_desc_merge), and the result goes to the producers (rf_group_open) and, for replicate,
+ * to the consumers once more (rf_group_begin). The engines of all pairs of nodes must be connected
+ * before (rf_group_greet, rdma.hello, rf_group_connect).
  *
- * Replicate. The first consumer decides the order: what has arrived at every consumer is appended to the order log, a batch of each producer in turn, and
- * the log goes to the others. They report to it what has arrived. A slot is given to the caller only when it is in the log; so
+ * Replicate. The first consumer decides the order: what has arrived at every consumer is appended
+ * to the order log, a batch of each producer in turn, and the log goes to the others. They report
+ * to it what has arrived. A slot is given to the caller only when it is in the log; so
  *   - all see one order, the log, which has one writer and comes over one flow;
- *   - who sees a slot knows that all have it in their own memory: from then on only the end of a whole member keeps it from being seen, and that is an
- *     error at all members (a producer sees STOP or a lost connection and gives up its other pairs, consumers see an end without an end-of-stream);
+ *   - who sees a slot knows that all have it in their own memory: from then on only the end of a
+ *     whole member keeps it from being seen, and that is an error at all members (a producer sees
+ *     STOP or a lost connection and gives up its other pairs, consumers see an end without an
+ *     end-of-stream);
  *   - nothing waits for a producer that is silent, and none can hold up what another has sent.
- * The log's pace is that of the slowest consumer, as is that of the producers, since the buffers of all pairs must take each batch. The decision lies with
- * a consumer and not with the producers because these compute their next batch for as long as it takes, while consumers wait.
+ * The log's pace is that of the slowest consumer, as is that of the producers, since the buffers of
+ * all pairs must take each batch. The decision lies with a consumer and not with the producers
+ * because these compute their next batch for as long as it takes, while consumers wait.
  *
- * Ending. Each pair ends with counts that its consumer checks; a consumer's end is the end of all its pairs. A consumer that wants no more says so
- * (rf_group_stop): producers get RF_ACQUIRE_STOPPED. In repartition that is meant for this consumer alone; in gather and balance for all. One that
- * replicates reads on without giving anything out, for the others need it, until the end or until all of them have stopped. Whoever ends in another way
- * than by an end, a stop or a leave makes an error at those it is paired with.
+ * Ending. Each pair ends with counts that its consumer checks; a consumer's end is the end of all
+ * its pairs. A consumer that wants no more says so (rf_group_stop): producers get
+ * RF_ACQUIRE_STOPPED. In repartition that is meant for this consumer alone; in gather and balance
+ * for all. One that replicates reads on without giving anything out, for the others need it, until
+ * the end or until all of them have stopped. Whoever ends in another way than by an end, a stop or
+ * a leave makes an error at those it is paired with.
  *
- * The first parts are plain C (unit tests and benches); the backend API at the end is declared under RF_FLOW_BACKEND.
+ * The first parts are plain C (unit tests and benches); the backend API at the end is declared
+ * under RF_FLOW_BACKEND.
  */
 #ifndef RF_GROUP_H
 #define RF_GROUP_H
 
 #include "rdma_fdw/flow.h"
 
-/* Other modules use it (test/modules/flow_kinds); since PostgreSQL 16 extensions are built with hidden symbols. */
+/*
+ * Other modules use it (test/modules/flow_kinds); since PostgreSQL 16 extensions are built with
+ * hidden symbols.
+ */
 #pragma GCC visibility push(default)
 
 #define RF_GROUP_MAX_MEMBERS	256		/* of either side */
@@ -60,8 +77,12 @@ typedef RfGroupHeader RfGroupDesc;
 /* Bytes of a description; 0 when there can be none of this shape. */
 extern size_t rf_group_desc_size(uint32_t kind, uint32_t producers, uint32_t consumers);
 
-/* nodes: those of the producers, then those of the consumers. `desc` has room for rf_group_desc_size(). */
-extern bool rf_group_desc_init(RfGroupDesc *desc, RfGroupKind kind, const uint8_t id[16], uint32_t producers, uint32_t consumers,
+/*
+ * nodes: those of the producers, then those of the consumers. `desc` has room for
+ * rf_group_desc_size().
+ */
+extern bool rf_group_desc_init(RfGroupDesc *desc, RfGroupKind kind, const uint8_t id[16],
+							   uint32_t producers, uint32_t consumers,
 							   const RfNodeId *nodes, uint32_t slot_count, uint32_t slot_size, RfError *error);
 
 /* Is this (from the wire, copied to aligned memory) a description, every word of it? */
@@ -71,20 +92,28 @@ extern bool rf_group_desc_check(const RfGroupDesc *desc, size_t length, RfError 
 extern bool rf_group_desc_merge(RfGroupDesc *into, const RfGroupDesc *from, RfError *error);
 
 /*
- * The group with one more producer or consumer, without whose addresses; `to` has room for it. Not for RF_GROUP_REPLICATE; a consumer only for
- * RF_GROUP_BALANCE.
+ * The group with one more producer or consumer, without whose addresses; `to` has room for it. Not
+ * for RF_GROUP_REPLICATE; a consumer only for RF_GROUP_BALANCE.
  */
-extern bool rf_group_desc_extend(RfGroupDesc *to, const RfGroupDesc *from, RfFlowRole role, const RfNodeId *node, RfError *error);
+extern bool rf_group_desc_extend(RfGroupDesc *to, const RfGroupDesc *from, RfFlowRole role,
+								 const RfNodeId *node, RfError *error);
 
-extern const RfNodeId *rf_group_desc_node(const RfGroupDesc *desc, RfFlowRole role, uint32_t member);
+extern const RfNodeId *rf_group_desc_node(const RfGroupDesc *desc, RfFlowRole role,
+										  uint32_t member);
 extern RfGroupAddress *rf_group_desc_pair(RfGroupDesc *desc, uint32_t producer, uint32_t consumer);
 
-/* consumer > 0; RF_FLOW_CONSUMER: where it takes the order; RF_FLOW_PRODUCER: where the first consumer takes its arrivals. */
+/*
+ * consumer > 0; RF_FLOW_CONSUMER: where it takes the order; RF_FLOW_PRODUCER: where the first
+ * consumer takes its arrivals.
+ */
 extern RfGroupAddress *rf_group_desc_control(RfGroupDesc *desc, uint32_t consumer, RfFlowRole role);
 
 /* ---------- turns (src/flow/group_order.c) ---------- */
 
-/* Whole batches in turn. A batch that came or went in part is torn: its member keeps the turn until its last part. */
+/*
+ * Whole batches in turn. A batch that came or went in part is torn: its member keeps the turn until
+ * its last part.
+ */
 typedef struct RfTurn
 {
 	uint32_t	next;			/* to look at first */
@@ -104,10 +133,13 @@ rf_turn_take(RfTurn *turn, uint32_t member, bool last)
 	turn->next = member + 1;
 }
 
-/* Of `count` members the one with most free buffers, none with 0; of equals the first from `turn` on. RF_GROUP_ANY: none. */
+/*
+ * Of `count` members the one with most free buffers, none with 0; of equals the first from `turn`
+ * on. RF_GROUP_ANY: none.
+ */
 extern int	rf_group_most_free(const uint32_t *free_buffers, uint32_t count, uint32_t turn);
 
-/* ---------- the order of a replicating group, as one consumer knows it (src/flow/group_order.c) ---------- */
+/* ---------- the order of replicate, as one consumer knows it (src/flow/group_order.c) ---------- */
 
 typedef struct RfOrder RfOrder;
 
@@ -120,57 +152,74 @@ typedef enum RfOrderNext
 } RfOrderNext;
 
 extern size_t rf_order_size(uint32_t producers, uint32_t consumers, uint32_t slot_count);
-extern void rf_order_init(RfOrder *order, uint32_t producers, uint32_t consumers, uint32_t me, uint32_t slot_count);
+extern void rf_order_init(RfOrder *order, uint32_t producers, uint32_t consumers, uint32_t me,
+						  uint32_t slot_count);
 
-/* The next slot of a producer has arrived here; `last`: a batch ends with it. And: its stream has ended. */
+/*
+ * The next slot of a producer has arrived here; `last`: a batch ends with it. And: its stream has
+ * ended.
+ */
 extern void rf_order_arrived(RfOrder *order, uint32_t producer, bool last);
 extern void rf_order_ended(RfOrder *order, uint32_t producer);
 
 /* This consumer wants no more. */
 extern void rf_order_drain(RfOrder *order);
 
-/* The first consumer: append to the log what has arrived everywhere. False: the consumers contradict each other. */
+/*
+ * The first consumer: append to the log what has arrived everywhere. False: the consumers
+ * contradict each other.
+ */
 extern bool rf_order_decide(RfOrder *order, RfError *error);
 
 /*
- * The next message for consumer `to` (the first consumer's log; the others have only to == 0, their arrivals) into `room` bytes, at least
- * RF_GROUP_CONTROL_SIZE less the slot header. Its length, 0: nothing to tell.
+ * The next message for consumer `to` (the first consumer's log; the others have only to == 0, their
+ * arrivals) into `room` bytes, at least RF_GROUP_CONTROL_SIZE less the slot header. Its length, 0:
+ * nothing to tell.
  */
 extern uint32_t rf_order_write(RfOrder *order, uint32_t to, void *message, uint32_t room);
 
 /* A message came from consumer `from`. False: it is not what it may be. */
-extern bool rf_order_read(RfOrder *order, uint32_t from, const void *message, uint32_t length, RfError *error);
+extern bool rf_order_read(RfOrder *order, uint32_t from, const void *message, uint32_t length,
+						  RfError *error);
 
 /* Nothing will be written to `to` any more, and nothing it says matters. */
 extern bool rf_order_told(const RfOrder *order, uint32_t to);
 
 extern RfOrderNext rf_order_next(RfOrder *order, uint32_t *producer);
 
-/* ---------- backend API (src/flow/group.c, group_produce.c, group_consume.c; needs PostgreSQL) ---------- */
+/*
+ * ---------- backend API (src/flow/group.c, group_produce.c, group_consume.c; needs PostgreSQL)
+ * ----------
+ */
 #ifdef RF_FLOW_BACKEND
 
 /*
- * A member. It lives in the memory context it was made in; its flows belong to the resource owner that was current then, and close with it: at an abort
- * that makes errors at the others.
+ * A member. It lives in the memory context it was made in; its flows belong to the resource owner
+ * that was current then, and close with it: at an abort that makes errors at the others.
  */
 typedef struct RfGroup RfGroup;
 
 typedef struct RfGroupBuffer
 {
 	RfBuffer	buffer;
-	int			member;			/* consumer: the producer it is from. producer: the consumer it goes to, RF_GROUP_ANY: all */
+	int			member;			/* who it is from; producer: who it goes to, RF_GROUP_ANY: all */
 } RfGroupBuffer;
 
-/* Bytes that come from another node, checked and copied to where they may be used. ERROR when they are no description. */
+/*
+ * Bytes that come from another node, checked and copied to where they may be used. ERROR when they
+ * are no description.
+ */
 extern RfGroupDesc *rf_group_desc_parse(const void *bytes, size_t length);
 
 /* A description with a random id, palloc'd. ERROR for a shape that cannot be. */
-extern RfGroupDesc *rf_group_desc_make(RfGroupKind kind, uint32_t producers, uint32_t consumers, const RfNodeId *nodes,
+extern RfGroupDesc *rf_group_desc_make(RfGroupKind kind, uint32_t producers, uint32_t consumers,
+									   const RfNodeId *nodes,
 									   uint32_t slot_count, uint32_t slot_size);
 
 /*
- * Connect this node's engine with another's. The request goes to rdma.hello() there, and its answer, and the host where libpq found that
- * node, to rf_group_connect here. One of two nodes does it for both directions. Returns the peer.
+ * Connect this node's engine with another's. The request goes to rdma.hello() there, and its
+ * answer, and the host where libpq found that node, to rf_group_connect here. One of two nodes does
+ * it for both directions. Returns the peer.
  */
 extern void rf_group_greet(RfHelloRequest *request);
 extern int	rf_group_connect(const char *host, const void *hello, size_t length);
@@ -178,21 +227,25 @@ extern int	rf_group_connect(const char *host, const void *hello, size_t length);
 /* Consumer: listen for all producers; fills in the consumer's addresses in *desc. */
 extern RfGroup *rf_group_listen(RfGroupDesc *desc, uint32_t consumer);
 
-/* Consumer of a replicating group: now all addresses are known. Does nothing for the other kinds. */
+/*
+ * Consumer of a replicating group: now all addresses are known. Does nothing for the other kinds.
+ */
 extern void rf_group_begin(RfGroup *group, RfGroupDesc *desc);
 
 /* Producer: open all pairs at once and wait for all. ERROR when one fails. */
 extern RfGroup *rf_group_open(RfGroupDesc *desc, uint32_t producer);
 
 /*
- * The group has more members: a consumer listens for the new producers and fills in its addresses, a producer opens towards the new consumers (and
- * does not wait). Before the last stream of the old producers has ended.
+ * The group has more members: a consumer listens for the new producers and fills in its addresses,
+ * a producer opens towards the new consumers (and does not wait). Before the last stream of the old
+ * producers has ended.
  */
 extern void rf_group_join(RfGroup *group, RfGroupDesc *desc);
 
 /*
- * Consumer: the next part of a batch, if there is one now. The parts of a batch come one after the other; whole batches of the producers in turn.
- * Valid until it is released, which is due in the order in which they came. RF_POLL_END: all producers ended and all counts are right.
+ * Consumer: the next part of a batch, if there is one now. The parts of a batch come one after the
+ * other; whole batches of the producers in turn. Valid until it is released, which is due in the
+ * order in which they came. RF_POLL_END: all producers ended and all counts are right.
  */
 extern RfFlowPoll rf_group_poll(RfGroup *group, RfGroupBuffer *buffer);
 extern bool rf_group_read(RfGroup *group, RfGroupBuffer *buffer);	/* the same, waits; false: the end */
@@ -205,32 +258,40 @@ extern void rf_group_totals(RfGroup *group, uint32_t producer, uint64_t *rows, u
 extern void rf_group_leave(RfGroup *group);
 
 /*
- * Consumer: wants no more; releases what is held. Then only rf_group_close. Waits until every producer has opened its pair, and in replicate for the
- * other consumers. Without it an early close is a failure to a producer that has not opened yet.
+ * Consumer: wants no more; releases what is held. Then only rf_group_close. Waits until every
+ * producer has opened its pair, and in replicate for the other consumers. Without it an early close
+ * is a failure to a producer that has not opened yet.
  */
 extern void rf_group_stop(RfGroup *group);
 
 /*
- * Producer: a buffer for the next part of a batch. repartition: towards `consumer`; a batch for each may be under way. The others: RF_GROUP_ANY. Asking
- * again before submitting gives the same one. RF_ACQUIRE_STOPPED: this consumer (repartition) or nobody wants more.
+ * Producer: a buffer for the next part of a batch. repartition: towards `consumer`; a batch for
+ * each may be under way. The others: RF_GROUP_ANY. Asking again before submitting gives the same
+ * one. RF_ACQUIRE_STOPPED: this consumer (repartition) or nobody wants more.
  */
 extern RfAcquire rf_group_try_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer);
 extern bool rf_group_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer);	/* the same, waits; false: stopped */
-extern void rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_t length, uint32_t flags, uint64_t rows);
+extern void rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_t length,
+							uint32_t flags, uint64_t rows);
 
-/* Producer: end all streams and wait until all consumers acknowledged it; false: none did, all stopped. The first form never waits. */
+/*
+ * Producer: end all streams and wait until all consumers acknowledged it; false: none did, all
+ * stopped. The first form never waits.
+ */
 extern RfAcquire rf_group_try_finish(RfGroup *group);
 extern bool rf_group_finish(RfGroup *group);
 
 /*
- * Sleep until a poll, an acquire that was refused or a finish under way of one of the groups may succeed, `socket` (PGINVALID_SOCKET: none) is readable or
- * timeout_ms passed (-1: none): one latch for all. Returns WL_* events. Services interrupts.
+ * Sleep until a poll, an acquire that was refused or a finish under way of one of the groups may
+ * succeed, `socket` (PGINVALID_SOCKET: none) is readable or timeout_ms passed (-1: none): one latch
+ * for all. Returns WL_* events. Services interrupts.
  */
 extern int	rf_groups_wait(RfGroup *const *groups, int count, int socket, long timeout_ms);
 
 /*
- * Done with it: closes its flows. A producer that has not finished is an error at its consumers; a consumer that has neither ended nor stopped
- * stops now, except that in replicate it is an error at the others.
+ * Done with it: closes its flows. A producer that has not finished is an error at its consumers; a
+ * consumer that has neither ended nor stopped stops now, except that in replicate it is an error at
+ * the others.
  */
 extern void rf_group_close(RfGroup *group);
 

@@ -1,5 +1,6 @@
 /*
- * backoff.c - how long a lost remote compare-and-swap waits, and how many may be tried at once. See backoff.h.
+ * backoff.c - how long a lost remote compare-and-swap waits, and how many may be tried at once. See
+ * backoff.h.
  */
 #include <string.h>
 
@@ -17,7 +18,10 @@ rf_backoff_init(RfBackoff *backoff, uint64_t unit_ns, uint32_t most, uint64_t se
 	backoff->window_end_ns = now_ns + RF_BACKOFF_WINDOW_NS;
 }
 
-/* A window has passed: one step towards fewer conflicts, or back. A window without attempts says nothing. */
+/*
+ * A window has passed: one step towards fewer conflicts, or back. A window without attempts says
+ * nothing.
+ */
 static void
 adjust(RfBackoff *backoff, uint64_t now_ns)
 {
@@ -33,7 +37,8 @@ adjust(RfBackoff *backoff, uint64_t now_ns)
 	else if (backoff->window_attempts > 0 && backoff->window_lost * 10 < backoff->window_attempts)
 	{
 		if (backoff->allowed < backoff->most)
-			backoff->allowed = backoff->allowed * 2 < backoff->most ? backoff->allowed * 2 : backoff->most;
+			backoff->allowed = backoff->allowed * 2 < backoff->most ?
+				backoff->allowed * 2 : backoff->most;
 		else if (backoff->limit_ns > backoff->unit_ns)
 			backoff->limit_ns /= 2;
 	}

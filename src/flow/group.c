@@ -1,8 +1,9 @@
 /*
- * group.c - a member of a group of flows: descriptions, connections, waiting and the end; what producers and consumers have in common.
+ * group.c - a member of a group of flows: descriptions, connections, waiting and the end; what
+ * producers and consumers have in common.
  *
- * A group owns nothing that its flows and its memory context do not own already: at an abort the flows close with their resource owner (flow.c)
- * and the rest goes with the context.
+ * A group owns nothing that its flows and its memory context do not own already: at an abort the
+ * flows close with their resource owner (flow.c) and the rest goes with the context.
  */
 #include "postgres.h"
 
@@ -35,7 +36,8 @@ RfGroupDesc *
 rf_group_desc_make(RfGroupKind kind, uint32_t producers, uint32_t consumers, const RfNodeId *nodes,
 				   uint32_t slot_count, uint32_t slot_size)
 {
-	RfGroupDesc *desc = palloc0(Max(rf_group_desc_size(kind, producers, consumers), sizeof(RfGroupDesc)));
+	RfGroupDesc *desc = palloc0(Max(rf_group_desc_size(kind, producers, consumers),
+									sizeof(RfGroupDesc)));
 	uint8_t		id[16];
 	RfError		error;
 
@@ -43,7 +45,8 @@ rf_group_desc_make(RfGroupKind kind, uint32_t producers, uint32_t consumers, con
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate a random identity for a flow")));
-	if (!rf_group_desc_init(desc, kind, id, producers, consumers, nodes, slot_count, slot_size, &error))
+	if (!rf_group_desc_init(desc, kind, id, producers, consumers, nodes, slot_count, slot_size,
+							&error))
 		rf_raise(&error, RF_NO_PEER);
 	return desc;
 }
@@ -76,7 +79,8 @@ rf_group_connect(const char *host, const void *hello, size_t length)
 	if (reply.wire_version != RF_WIRE_VERSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("node \"%s\" speaks wire version %u, this node %d", host, reply.wire_version, RF_WIRE_VERSION),
+				 errmsg("node \"%s\" speaks wire version %u, this node %d", host,
+						reply.wire_version, RF_WIRE_VERSION),
 				 errhint("Install the same version of rdma_fdw on both nodes.")));
 	peer = rf_peer_find(&reply.node, false);
 	if (peer == RF_NO_PEER)
@@ -94,7 +98,8 @@ rf_group_peer(const RfNodeId *node, bool producer_side)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),
 				 errmsg("this node's engine is not connected to another member's node"),
-				 errdetail("The node's system identifier is " UINT64_FORMAT ".", node->system_identifier),
+				 errdetail("The node's system identifier is " UINT64_FORMAT ".",
+						   node->system_identifier),
 				 errhint("It was restarted, or its connection was lost; repeat the query.")));
 	return peer;
 }
@@ -109,7 +114,8 @@ describe_group(void *argument)
 
 	for (size_t i = 0; i < sizeof(group->id); i++)
 		snprintf(id + 2 * i, 3, "%02x", group->id[i]);
-	errcontext("%s %u of %s flow %s", group->role == RF_FLOW_PRODUCER ? "producer" : "consumer", group->member,
+	errcontext("%s %u of %s flow %s", group->role == RF_FLOW_PRODUCER ? "producer" : "consumer",
+			   group->member,
 			   kind_names[group->kind], id);
 }
 

@@ -1,7 +1,9 @@
 /*
- * group_consume.c - a consumer of a group: listen for all producers, take their batches in turn; for replicate also the consumers' talk with each other.
+ * group_consume.c - a consumer of a group: listen for all producers, take their batches in turn;
+ * for replicate also the consumers' talk with each other.
  *
- * The order itself is decided in group_order.c; here its messages are carried and its verdicts carried out.
+ * The order itself is decided in group_order.c; here its messages are carried and its verdicts
+ * carried out.
  */
 #include "postgres.h"
 
@@ -32,8 +34,9 @@ listen_pairs(RfGroup *group, RfGroupDesc *desc, uint32_t from)
 	{
 		GroupPair  *pair = &group->pairs[producer];
 
-		pair->flow = listen_for(rf_group_desc_node(desc, RF_FLOW_PRODUCER, producer), group->slot_count,
-								group->slot_size, rf_group_desc_pair(desc, producer, group->member));
+		pair->flow = listen_for(rf_group_desc_node(desc, RF_FLOW_PRODUCER, producer),
+								group->slot_count, group->slot_size,
+								rf_group_desc_pair(desc, producer, group->member));
 		pair->state = PAIR_LIVE;
 		if (group->kind == RF_GROUP_REPLICATE)
 			pair->held = MemoryContextAlloc(group->context, group->slot_count * sizeof(RfBuffer));
@@ -50,7 +53,8 @@ rf_group_listen(RfGroupDesc *desc, uint32_t consumer)
 	listen_pairs(group, desc, 0);
 	if (group->kind == RF_GROUP_REPLICATE)
 	{
-		group->order = palloc_extended(rf_order_size(desc->producers, desc->consumers, group->slot_count), MCXT_ALLOC_HUGE);
+		group->order = palloc_extended(rf_order_size(desc->producers, desc->consumers,
+													 group->slot_count), MCXT_ALLOC_HUGE);
 		rf_order_init(group->order, desc->producers, desc->consumers, consumer, group->slot_count);
 		group->tell = palloc0(group->consumers * sizeof(GroupPair));
 		group->hear = palloc0(group->consumers * sizeof(GroupPair));
@@ -63,7 +67,8 @@ rf_group_listen(RfGroupDesc *desc, uint32_t consumer)
 				continue;
 			pair->flow = listen_for(rf_group_desc_node(desc, RF_FLOW_CONSUMER, speaker),
 									RF_GROUP_CONTROL_SLOTS, RF_GROUP_CONTROL_SIZE,
-									rf_group_desc_control(desc, other, consumer == 0 ? RF_FLOW_PRODUCER : RF_FLOW_CONSUMER));
+									rf_group_desc_control(desc, other,
+														  consumer == 0 ? RF_FLOW_PRODUCER : RF_FLOW_CONSUMER));
 			pair->state = PAIR_LIVE;
 		}
 	}
@@ -83,13 +88,15 @@ rf_group_begin(RfGroup *group, RfGroupDesc *desc)
 	{
 		uint32		listener = group->member == 0 ? other : 0;
 		GroupPair  *pair = &group->tell[listener];
-		const RfGroupAddress *address = rf_group_desc_control(desc, other, group->member == 0 ? RF_FLOW_CONSUMER : RF_FLOW_PRODUCER);
+		const RfGroupAddress *address = rf_group_desc_control(desc, other, group->member == 0 ?
+															  RF_FLOW_CONSUMER : RF_FLOW_PRODUCER);
 
 		if (group->member != 0 && other != group->member)
 			continue;
 		if (!address->known)
 			elog(ERROR, "consumer %u of the flow does not listen yet", listener);
-		pair->flow = rf_flow_open_begin(rf_group_peer(rf_group_desc_node(desc, RF_FLOW_CONSUMER, listener), true),
+		pair->flow = rf_flow_open_begin(rf_group_peer(rf_group_desc_node(desc, RF_FLOW_CONSUMER,
+																		 listener), true),
 										address->flow, address->key);
 		pair->state = PAIR_OPENING;
 	}
@@ -111,7 +118,10 @@ rf_group_join_producers(RfGroup *group, RfGroupDesc *desc)
 
 /* ---------- taking what has come ---------- */
 
-/* The next buffer of a reading end. An end that comes before the end of the stream is the other member's failure. */
+/*
+ * The next buffer of a reading end. An end that comes before the end of the stream is the other
+ * member's failure.
+ */
 static RfFlowPoll
 poll_pair(GroupPair *pair, const char *failed, uint32 member, RfBuffer *buffer)
 {
@@ -129,7 +139,8 @@ poll_pair(GroupPair *pair, const char *failed, uint32 member, RfBuffer *buffer)
 static RfFlowPoll
 poll_producer(RfGroup *group, uint32 producer, RfBuffer *buffer)
 {
-	RfFlowPoll	result = poll_pair(&group->pairs[producer], "producer %u ended before the end of its stream",
+	RfFlowPoll	result = poll_pair(&group->pairs[producer],
+								   "producer %u ended before the end of its stream",
 								   producer, buffer);
 
 	if (result == RF_POLL_END)
@@ -208,14 +219,20 @@ tell(RfGroup *group, uint32 listener)
 	GroupPair  *pair = &group->tell[listener];
 	RfBuffer	buffer;
 
-	/* Until it is acquired nothing is written, so that what waits for a slot is told in one message. */
+	/*
+	 * Until it is acquired nothing is written, so that what waits for a slot is told in one
+	 * message.
+	 */
 	while (!rf_order_told(group->order, listener))
 	{
 		uint8_t		message[CONTROL_ROOM];
 		uint32		length;
 		RfAcquire	result = rf_group_pair_acquire(pair, listener, &buffer);
 
-		/* The first consumer may have told how it ended and be gone: that, or that it ended without, is what is heard next. */
+		/*
+		 * The first consumer may have told how it ended and be gone: that, or that it ended
+		 * without, is what is heard next.
+		 */
 		if (result == RF_ACQUIRE_STOPPED && group->member == 0)
 			rf_group_fail(pair, "consumer %u of the flow failed", listener);
 		if (result != RF_ACQUIRED)
@@ -239,7 +256,8 @@ exchange_order(RfGroup *group)
 		GroupPair  *pair = &group->pairs[producer];
 		RfBuffer	buffer;
 
-		while (pair->state == PAIR_LIVE && poll_producer(group, producer, &buffer) == RF_POLL_BUFFER)
+		while (pair->state == PAIR_LIVE &&
+			   poll_producer(group, producer, &buffer) == RF_POLL_BUFFER)
 		{
 			pair->held[(pair->polled - 1) % group->slot_count] = buffer;
 			rf_order_arrived(group->order, producer, (buffer.flags & RF_SLOT_LAST) != 0);
@@ -278,7 +296,10 @@ poll_ordered(RfGroup *group, RfGroupBuffer *buffer)
 	RfOrderNext next;
 	GroupPair  *pair;
 
-	/* Not only when nothing is left: the others wait for what has arrived here meanwhile. But not for every slot either. */
+	/*
+	 * Not only when nothing is left: the others wait for what has arrived here meanwhile. But not
+	 * for every slot either.
+	 */
 	next = RF_ORDER_NOTHING;
 	if (group->unreported < Max(group->slot_count / 2, 1))
 		next = rf_order_next(group->order, &producer);
@@ -364,7 +385,9 @@ rf_group_leave(RfGroup *group)
 	}
 }
 
-/* A producer that has not opened its pair yet would find nobody there, and take that for a failure. */
+/*
+ * A producer that has not opened its pair yet would find nobody there, and take that for a failure.
+ */
 static void
 wait_until_opened(RfGroup *group)
 {
@@ -425,7 +448,8 @@ rf_group_consume_sleeps(RfGroup *group, RfFlowSleep *sleeps)
 
 	for (uint32 producer = 0; producer < group->pair_count; producer++)
 	{
-		if (group->pairs[producer].state == PAIR_LIVE && (group->turn.torn < 0 || group->turn.torn == (int) producer))
+		if (group->pairs[producer].state == PAIR_LIVE &&
+			(group->turn.torn < 0 || group->turn.torn == (int) producer))
 			sleeps[count++] = (RfFlowSleep) {group->pairs[producer].flow, RF_WAIT_ANY};
 	}
 	for (uint32 other = 0; group->order != NULL && other < group->consumers; other++)

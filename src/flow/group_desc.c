@@ -1,8 +1,8 @@
 /*
  * group_desc.c - the description of a group of flows: make, check, merge, extend.
  *
- * Plain C. A description is one piece of memory that travels as it is (wire.h); whoever gets one from elsewhere checks it once, and from then on
- * its shape is what its header says.
+ * Plain C. A description is one piece of memory that travels as it is (wire.h); whoever gets one
+ * from elsewhere checks it once, and from then on its shape is what its header says.
  */
 #include <string.h>
 
@@ -72,7 +72,8 @@ rf_group_desc_check(const RfGroupDesc *desc, size_t length, RfError *error)
 	if (length < sizeof(RfGroupHeader) || desc->magic != RF_GROUP_MAGIC)
 		what = "It does not begin with its header.";
 	else if (desc->version != RF_WIRE_VERSION)
-		return rf_error(error, RF_ERROR_VERSION, NULL, "Install the same version of rdma_fdw on all nodes.",
+		return rf_error(error, RF_ERROR_VERSION, NULL,
+						"Install the same version of rdma_fdw on all nodes.",
 						"the description of a flow has version %u, this node speaks %u",
 						desc->version, RF_WIRE_VERSION);
 	else if (rf_group_desc_size(desc->kind, desc->producers, desc->consumers) == 0)
@@ -108,21 +109,25 @@ rf_group_desc_merge(RfGroupDesc *into, const RfGroupDesc *from, RfError *error)
 	const RfGroupAddress *other = addresses_of(from);
 
 	if (into->length != from->length || memcmp(into, from, sizeof(RfGroupHeader)) != 0 ||
-		memcmp(nodes_of(into), nodes_of(from), (into->producers + into->consumers) * sizeof(RfNodeId)) != 0)
-		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL, "descriptions of two flows cannot be merged");
+		memcmp(nodes_of(into), nodes_of(from),
+			   (into->producers + into->consumers) * sizeof(RfNodeId)) != 0)
+		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+						"descriptions of two flows cannot be merged");
 	for (uint32_t i = address_count(into->kind, into->producers, into->consumers); i-- > 0;)
 	{
 		if (other[i].known == 0)
 			continue;
 		if (to[i].known != 0 && memcmp(&to[i], &other[i], sizeof(to[i])) != 0)
-			return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL, "two members of a flow claim the same place");
+			return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+							"two members of a flow claim the same place");
 		to[i] = other[i];
 	}
 	return true;
 }
 
 bool
-rf_group_desc_extend(RfGroupDesc *to, const RfGroupDesc *from, RfFlowRole role, const RfNodeId *node,
+rf_group_desc_extend(RfGroupDesc *to, const RfGroupDesc *from, RfFlowRole role,
+					 const RfNodeId *node,
 					 RfError *error)
 {
 	uint32_t	producers = from->producers + (role == RF_FLOW_PRODUCER ? 1 : 0);
@@ -131,17 +136,20 @@ rf_group_desc_extend(RfGroupDesc *to, const RfGroupDesc *from, RfFlowRole role, 
 
 	if (size == 0 || from->kind == RF_GROUP_REPLICATE ||
 		(role == RF_FLOW_CONSUMER && from->kind != RF_GROUP_BALANCE))
-		return rf_error(error, RF_ERROR_CONFIGURATION, NULL, NULL, "no member can join a flow of this kind");
+		return rf_error(error, RF_ERROR_CONFIGURATION, NULL, NULL,
+						"no member can join a flow of this kind");
 	memset(to, 0, size);
 	*to = *from;
 	to->length = (uint32_t) size;
 	to->producers = (uint16_t) producers;
 	to->consumers = (uint16_t) consumers;
 	memcpy(nodes_of(to), nodes_of(from), from->producers * sizeof(RfNodeId));
-	memcpy(nodes_of(to) + producers, nodes_of(from) + from->producers, from->consumers * sizeof(RfNodeId));
+	memcpy(nodes_of(to) + producers, nodes_of(from) + from->producers,
+		   from->consumers * sizeof(RfNodeId));
 	nodes_of(to)[role == RF_FLOW_PRODUCER ? producers - 1 : producers + consumers - 1] = *node;
 	for (uint32_t consumer = 0; consumer < from->consumers; consumer++)
-		memcpy(addresses_of(to) + consumer * producers, addresses_of(from) + consumer * from->producers,
+		memcpy(addresses_of(to) + consumer * producers,
+			   addresses_of(from) + consumer * from->producers,
 			   from->producers * sizeof(RfGroupAddress));
 	return true;
 }

@@ -1,9 +1,10 @@
 /*
- * group_int.h - what the PostgreSQL files of a group share: one member and its pairs. Nobody else includes it.
+ * group_int.h - what the PostgreSQL files of a group share: one member and its pairs. Nobody else
+ * includes it.
  *
  * group.c          descriptions, peers, waiting, closing
  * group_produce.c  a producer: open, route, end
- * group_consume.c  a consumer: listen, take in turn, the replicating consumer's exchange with the others
+ * group_consume.c  a consumer: listen, take in turn, the replicating consumer's talk with the others
  *
  * Everything here belongs to one backend.
  */
@@ -19,7 +20,7 @@ typedef enum GroupPairState
 	PAIR_NONE = 0,
 	PAIR_OPENING,				/* producing end: the engines are at it */
 	PAIR_LIVE,
-	PAIR_ENDING,				/* producing end: the end of the stream was handed over, its acknowledgement is awaited */
+	PAIR_ENDING,				/* producing end: the end was handed over, not acknowledged yet */
 	PAIR_ENDED,					/* the end was acknowledged, or seen */
 	PAIR_STOPPED				/* producing end: the reader wants no more */
 } GroupPairState;
@@ -30,10 +31,10 @@ typedef struct GroupPair
 	RfFlowHandle *flow;			/* NULL: closed */
 	GroupPairState state;
 	bool		wanted;			/* producing end: an acquire was refused */
-	uint64		polled;			/* consumer: slots taken from the flow, given to the caller, released by it */
+	uint64		polled;			/* consumer: slots taken, given to the caller, released by it */
 	uint64		given;
 	uint64		released;
-	RfBuffer   *held;			/* replicate: ring of slot_count, those polled and not given out yet */
+	RfBuffer   *held;			/* replicate: ring of slot_count, polled and not given out yet */
 } GroupPair;
 
 struct RfGroup
@@ -51,7 +52,10 @@ struct RfGroup
 	bool		finishing;
 	uint32	   *free_buffers;	/* balance, producer: scratch */
 
-	/* Replicate, consumer. The first one: pairs with each other consumer ([0] unused); the others: [0] only. */
+	/*
+	 * Replicate, consumer. The first one: pairs with each other consumer ([0] unused); the others:
+	 * [0] only.
+	 */
 	RfOrder    *order;
 	uint32		consumers;
 	uint32		unreported;		/* slots given out since the last talk with the others */
@@ -63,7 +67,8 @@ struct RfGroup
 extern RfGroup *rf_group_new(const RfGroupDesc *desc, RfFlowRole role, uint32 member);
 extern void rf_group_grow(RfGroup *group, uint32 pair_count);
 extern int	rf_group_peer(const RfNodeId *node, bool producer_side);
-extern void rf_group_fail(const GroupPair *pair, const char *format, uint32 member) __attribute__((noreturn));
+extern void rf_group_fail(const GroupPair *pair, const char *format,
+						  uint32 member) __attribute__((noreturn));
 extern void rf_group_begin_context(ErrorContextCallback *context, RfGroup *group);
 extern void rf_group_end_context(ErrorContextCallback *context);
 
@@ -71,7 +76,10 @@ extern void rf_group_end_context(ErrorContextCallback *context);
 extern void rf_group_join_consumers(RfGroup *group, RfGroupDesc *desc);
 extern int	rf_group_produce_sleeps(RfGroup *group, RfFlowSleep *sleeps);
 
-/* One producing pair, also those between consumers: OPENING to LIVE, then a buffer; the reader's STOP for a failure raises. */
+/*
+ * One producing pair, also those between consumers: OPENING to LIVE, then a buffer; the reader's
+ * STOP for a failure raises.
+ */
 extern RfAcquire rf_group_pair_acquire(GroupPair *pair, uint32 member, RfBuffer *buffer);
 
 /* group_consume.c */

@@ -1,18 +1,25 @@
 /*
  * group_order.c - who comes next: the consumer that has room, and the order of a replicating group.
  *
- * Plain C, one thread; it sends nothing itself: group_consume.c, and the unit test's model, carry its messages.
+ * Plain C, one thread; it sends nothing itself: group_consume.c, and the unit test's model, carry
+ * its messages.
  *
- * The order log is a ring of producer numbers, one per slot. Its size is producers x slot_count, and that is enough: a slot that is in the log and
- * was not given out here, or whose place in the log another consumer was not told, still occupies a receive buffer of its pair there, and there are
- * only slot_count of them per pair.
+ * The order log is a ring of producer numbers, one per slot. Its size is producers x slot_count,
+ * and that is enough: a slot that is in the log and was not given out here, or whose place in the
+ * log another consumer was not told, still occupies a receive buffer of its pair there, and there
+ * are only slot_count of them per pair.
  *
  * Safety, for the first consumer's `decided[p]` slots of producer p in the log:
- *   decided[p] <= min over consumers c of arrived[c][p], where arrived[c][p] is what c itself said; so what any consumer gives out has arrived at all.
- *   Order within a pair is the pair's; between pairs it is the log's, which has one writer and reaches each other consumer over one ordered flow.
- *   A batch of several slots is not torn apart: once its first slot is in the log, nothing but this producer's slots follow until its last one.
- * Liveness: a consumer's report is due whenever it has changed, and the log is due whenever it has grown; both are cumulative, so a report that waits for a
- * free slot loses nothing. The rest of a torn batch can always arrive: everything before it is in the log, so all consumers can give it out and release it.
+ *   - decided[p] <= min over consumers c of arrived[c][p], where arrived[c][p] is what c itself
+ *     said; so what any consumer gives out has arrived at all.
+ *   - Order within a pair is the pair's; between pairs it is the log's, which has one writer and
+ *     reaches each other consumer over one ordered flow.
+ *   - A batch of several slots is not torn apart: once its first slot is in the log, nothing but
+ *     this producer's slots follow until its last one.
+ * Liveness: a consumer's report is due whenever it has changed, and the log is due whenever it has
+ * grown; both are cumulative, so a report that waits for a free slot loses nothing. The rest of a
+ * torn batch can always arrive: everything before it is in the log, so all consumers can give it
+ * out and release it.
  */
 #include <string.h>
 
@@ -57,7 +64,7 @@ struct RfOrder
 	bool		report_due;		/* others: something changed since the last message */
 	RfTurn		turn;			/* the first consumer: of the producers */
 	uint64_t   *decided;		/* [producers] slots of each in the log */
-	uint8_t    *last;			/* [producers * slot_count] does a batch end with the slot: the first consumer's own arrivals */
+	uint8_t    *last;			/* [producers * slot_count] does a batch end with the slot */
 	uint16_t   *log;			/* ring */
 	OrderConsumer *others;		/* [consumers]; only [me] but for the first */
 };
@@ -113,7 +120,8 @@ rf_order_size(uint32_t producers, uint32_t consumers, uint32_t slot_count)
 }
 
 void
-rf_order_init(RfOrder *order, uint32_t producers, uint32_t consumers, uint32_t me, uint32_t slot_count)
+rf_order_init(RfOrder *order, uint32_t producers, uint32_t consumers, uint32_t me,
+			  uint32_t slot_count)
 {
 	memset(order, 0, rf_order_size(producers, consumers, slot_count));
 	order->producers = producers;
@@ -182,7 +190,8 @@ rf_order_decide(RfOrder *order, RfError *error)
 
 		while (order->decided[producer] < limit && !last)
 		{
-			last = order->last[producer * order->slot_count + order->decided[producer]++ % order->slot_count];
+			last = order->last[producer * order->slot_count +
+							   order->decided[producer]++ % order->slot_count];
 			order->log[order->ordered++ % order->log_size] = (uint16_t) producer;
 			rf_turn_take(&order->turn, producer, last);
 		}
@@ -231,7 +240,8 @@ write_log(RfOrder *order, OrderConsumer *other, void *message, uint32_t room)
 		return 0;
 	header.count = left < most ? (uint32_t) left : most;
 	for (uint32_t i = 0; i < header.count; i++)
-		memcpy(entries + i * sizeof(uint16_t), &order->log[(other->told + i) % order->log_size], sizeof(uint16_t));
+		memcpy(entries + i * sizeof(uint16_t), &order->log[(other->told + i) % order->log_size],
+			   sizeof(uint16_t));
 	other->told += header.count;
 	if (other->told == order->ordered)
 	{
@@ -278,11 +288,13 @@ rf_order_write(RfOrder *order, uint32_t to, void *message, uint32_t room)
 static bool
 bad_message(RfError *error, uint32_t from)
 {
-	return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL, "consumer %u sent an invalid message about the order of batches", from);
+	return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+					"consumer %u sent an invalid message about the order of batches", from);
 }
 
 static bool
-read_arrivals(RfOrder *order, uint32_t from, const RfOrderHeader *header, const uint8_t *counts, RfError *error)
+read_arrivals(RfOrder *order, uint32_t from, const RfOrderHeader *header, const uint8_t *counts,
+			  RfError *error)
 {
 	OrderConsumer *other = &order->others[from];
 
@@ -346,7 +358,8 @@ rf_order_read(RfOrder *order, uint32_t from, const void *message, uint32_t lengt
 	if (order->me == 0 && header.kind == RF_ORDER_ARRIVALS && header.count == order->producers &&
 		length == sizeof(header) + (size_t) header.count * sizeof(uint64_t))
 		return read_arrivals(order, from, &header, rest, error);
-	if (from == 0 && header.kind == RF_ORDER_LOG && length == sizeof(header) + (size_t) header.count * sizeof(uint16_t))
+	if (from == 0 && header.kind == RF_ORDER_LOG &&
+		length == sizeof(header) + (size_t) header.count * sizeof(uint16_t))
 		return read_log(order, &header, rest, error);
 	return bad_message(error, from);
 }

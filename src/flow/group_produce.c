@@ -1,7 +1,9 @@
 /*
- * group_produce.c - a producer of a group: open towards all consumers at once, route batches, end all streams.
+ * group_produce.c - a producer of a group: open towards all consumers at once, route batches, end
+ * all streams.
  *
- * No call but those that say so waits. What was refused is remembered (`wanted`), so that rf_groups_wait sleeps for it and for nothing else.
+ * No call but those that say so waits. What was refused is remembered (`wanted`), so that
+ * rf_groups_wait sleeps for it and for nothing else.
  */
 #include "postgres.h"
 
@@ -45,7 +47,8 @@ open_pairs(RfGroup *group, RfGroupDesc *desc, uint32 from)
 	for (uint32 consumer = from; consumer < group->pair_count; consumer++)
 	{
 		const RfGroupAddress *address = rf_group_desc_pair(desc, group->member, consumer);
-		int			peer = rf_group_peer(rf_group_desc_node(desc, RF_FLOW_CONSUMER, consumer), true);
+		int			peer = rf_group_peer(rf_group_desc_node(desc, RF_FLOW_CONSUMER, consumer),
+										 true);
 
 		if (!address->known)
 			elog(ERROR, "consumer %u of the flow does not listen yet", consumer);
@@ -109,8 +112,8 @@ end_pair(RfGroup *group, uint32 consumer)
 }
 
 /*
- * To the consumer with most free receive buffers: it has released most since its last batch, so batches go where they are consumed. Nothing is queued
- * for one that has none free.
+ * To the consumer with most free receive buffers: it has released most since its last batch, so
+ * batches go where they are consumed. Nothing is queued for one that has none free.
  */
 static RfAcquire
 acquire_balanced(RfGroup *group, RfGroupBuffer *buffer)
@@ -121,7 +124,8 @@ acquire_balanced(RfGroup *group, RfGroupBuffer *buffer)
 	if (group->turn.torn >= 0)
 	{
 		buffer->member = group->turn.torn;
-		return rf_group_pair_acquire(&group->pairs[group->turn.torn], group->turn.torn, &buffer->buffer);
+		return rf_group_pair_acquire(&group->pairs[group->turn.torn], group->turn.torn,
+									 &buffer->buffer);
 	}
 
 	for (uint32 consumer = 0; consumer < group->pair_count; consumer++)
@@ -137,13 +141,17 @@ acquire_balanced(RfGroup *group, RfGroupBuffer *buffer)
 			end_pair(group, consumer);
 		else if (pair->state == PAIR_LIVE)
 			group->free_buffers[consumer] = rf_flow_credit(pair->flow);
-		/* One whose end waits for a slot takes nothing either, but it may still be told that all is over. */
+		/*
+		 * One whose end waits for a slot takes nothing either, but it may still be told that all is
+		 * over.
+		 */
 		if (pair->state == PAIR_LIVE && rf_flow_stop_reason(pair->flow) != RF_STOP_NONE)
 			return rf_group_pair_acquire(pair, consumer, &buffer->buffer);
 		some_live = some_live || pair->state == PAIR_LIVE || pair->state == PAIR_OPENING;
 		pair->wanted = pair->state == PAIR_LIVE || pair->state == PAIR_OPENING;
 	}
-	while ((best = rf_group_most_free(group->free_buffers, group->pair_count, group->turn.next)) >= 0)
+	while ((best = rf_group_most_free(group->free_buffers, group->pair_count,
+									  group->turn.next)) >= 0)
 	{
 		RfAcquire	result = rf_group_pair_acquire(&group->pairs[best], best, &buffer->buffer);
 
@@ -158,7 +166,9 @@ acquire_balanced(RfGroup *group, RfGroupBuffer *buffer)
 	return some_live ? RF_ACQUIRE_FULL : RF_ACQUIRE_STOPPED;
 }
 
-/* A slot towards every consumer: the least free of them decides. The caller fills the first one's. */
+/*
+ * A slot towards every consumer: the least free of them decides. The caller fills the first one's.
+ */
 static RfAcquire
 acquire_all(RfGroup *group, RfGroupBuffer *buffer)
 {
@@ -187,7 +197,8 @@ rf_group_try_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer)
 	ErrorContextCallback context;
 	RfAcquire	result;
 
-	if (group->finishing || (group->kind == RF_GROUP_REPARTITION) != (consumer >= 0) || consumer >= (int) group->pair_count)
+	if (group->finishing || (group->kind == RF_GROUP_REPARTITION) != (consumer >= 0) ||
+		consumer >= (int) group->pair_count)
 		elog(ERROR, "invalid use of a flow: consumer %d", consumer);
 	rf_group_begin_context(&context, group);
 	switch (group->kind)
@@ -200,7 +211,8 @@ rf_group_try_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer)
 			break;
 		default:
 			buffer->member = Max(consumer, 0);
-			result = rf_group_pair_acquire(&group->pairs[buffer->member], buffer->member, &buffer->buffer);
+			result = rf_group_pair_acquire(&group->pairs[buffer->member], buffer->member,
+										   &buffer->buffer);
 			break;
 	}
 	rf_group_end_context(&context);
@@ -218,7 +230,8 @@ rf_group_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer)
 }
 
 void
-rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_t length, uint32_t flags, uint64_t rows)
+rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_t length, uint32_t flags,
+				uint64_t rows)
 {
 	if (buffer->member >= 0)
 		rf_flow_submit(group->pairs[buffer->member].flow, &buffer->buffer, length, flags, rows);
@@ -231,7 +244,10 @@ rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_t length, ui
 
 			if (consumer > 0)
 			{
-				/* Acquired with the first one's; one that has said STOP since takes nothing, and then nobody does. */
+				/*
+				 * Acquired with the first one's; one that has said STOP since takes nothing, and
+				 * then nobody does.
+				 */
 				if (rf_flow_try_acquire(group->pairs[consumer].flow, &copy) != RF_ACQUIRED)
 					continue;
 				memcpy(copy.data, buffer->buffer.data, length);
@@ -299,14 +315,18 @@ rf_group_produce_sleeps(RfGroup *group, RfFlowSleep *sleeps)
 		if (pair->state == PAIR_OPENING)
 			waiting = RF_WAIT_OPEN;
 		else if (pair->state == PAIR_LIVE && pair->wanted)
-			waiting = group->kind == RF_GROUP_BALANCE && group->turn.torn < 0 && !group->finishing &&
-				atomic_load(&rf_flow_entry(pair->flow)->leaving) == 0 ? RF_WAIT_CREDIT : RF_WAIT_SLOTS;
+			waiting = group->kind == RF_GROUP_BALANCE && group->turn.torn < 0 &&
+				!group->finishing && atomic_load(&rf_flow_entry(pair->flow)->leaving) == 0 ?
+				RF_WAIT_CREDIT : RF_WAIT_SLOTS;
 		else if (pair->state == PAIR_ENDING && group->finishing)
 			waiting = RF_WAIT_ACK;
 		if (waiting != RF_WAIT_NONE && (group->turn.torn < 0 || group->turn.torn == (int) consumer))
 			sleeps[count++] = (RfFlowSleep) {pair->flow, waiting};
 
-		/* Who still wants it will be refused again; what nobody asks for any more must not end the sleep at once. */
+		/*
+		 * Who still wants it will be refused again; what nobody asks for any more must not end the
+		 * sleep at once.
+		 */
 		pair->wanted = false;
 	}
 	return count;

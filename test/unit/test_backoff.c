@@ -1,7 +1,9 @@
 /*
- * test_backoff.c - claims by compare-and-swap that many lanes want (src/flow/backoff.c), in a simulation of time: 16 and 48 lanes with up to four claims
- * each want the receive buffers of one pool. An attempt swaps the word of a buffer, takes a round trip and is decided in its middle; a buffer that was
- * claimed is free again after a while. Counted: lost attempts per claim, with backoff and with immediate retries.
+ * test_backoff.c - claims by compare-and-swap that many lanes want (src/flow/backoff.c), in a
+ * simulation of time: 16 and 48 lanes with up to four claims each want the receive buffers of one
+ * pool. An attempt swaps the word of a buffer, takes a round trip and is decided in its middle; a
+ * buffer that was claimed is free again after a while. Counted: lost attempts per claim, with
+ * backoff and with immediate retries.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,7 +134,8 @@ simulate(uint32_t lanes, bool backoff)
 				}
 				else
 				{
-					uint64_t	wait = backoff ? rf_backoff_lost(&policies[lane], ++task->lost, now) : 0;
+					uint64_t	wait = backoff ? rf_backoff_lost(&policies[lane], ++task->lost,
+																 now) : 0;
 
 					lost++;
 					task->state = TRYING;
@@ -168,10 +171,12 @@ main(void)
 		uint64_t	wait = rf_backoff_lost(&one, lost, now += 50000);
 		uint64_t	full = 100ULL << (lost < 10 ? lost : 10);
 
-		in_range = in_range && wait >= (full < one.limit_ns ? full : one.limit_ns) && wait < one.limit_ns + 100;
+		in_range = in_range && wait >= (full < one.limit_ns ?
+										full : one.limit_ns) && wait < one.limit_ns + 100;
 	}
 	check(in_range, "a lost attempt waits min(t0 * 2^i, limit) and up to t0 more");
-	check(one.allowed == 1 && one.limit_ns == 100 << RF_BACKOFF_LIMIT_SHIFT, "conflicts without end: one claim at once, then the longest limit");
+	check(one.allowed == 1 && one.limit_ns == 100 << RF_BACKOFF_LIMIT_SHIFT,
+		  "conflicts without end: one claim at once, then the longest limit");
 	check(rf_backoff_begin(&one) && !rf_backoff_begin(&one), "a second claim has to wait");
 	one.running = 0;
 	for (int i = 0; i < 100000; i++)
@@ -189,9 +194,11 @@ main(void)
 
 		printf("# %u lanes: lost attempts per claim %.2f immediately, %.2f with backoff; claims %.2f x; least lane %.2f of the average\n", lanes,
 			   immediate.lost_per_claim, with.lost_per_claim, with.claims / immediate.claims, with.least_share);
-		snprintf(what, sizeof(what), "%u lanes: at most a fifth of the retries of immediate retrying", lanes);
+		snprintf(what, sizeof(what),
+				 "%u lanes: at most a fifth of the retries of immediate retrying", lanes);
 		check(with.lost_per_claim <= 0.2 * immediate.lost_per_claim, what);
-		snprintf(what, sizeof(what), "%u lanes: no lane starves, and concurrency went down first", lanes);
+		snprintf(what, sizeof(what), "%u lanes: no lane starves, and concurrency went down first",
+				 lanes);
 		check(with.least_share > 0.2 && with.least_allowed == 1, what);
 	}
 	return failures != 0;

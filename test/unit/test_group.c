@@ -1,10 +1,14 @@
 /*
- * test_group.c - groups of flows without a server: descriptions, turns, balance, and the order of a replicating group over a model of its pair flows.
+ * test_group.c - groups of flows without a server: descriptions, turns, balance, and the order of a
+ * replicating group over a model of its pair flows.
  *
- * The model: a pair is a queue of slots in flight and a queue of slots that have arrived, with as many as there are receive buffers; a flow between
- * consumers the same with messages of bytes. A seed decides who does something next, so anything between two pairs may come in any order and at any
- * time; within a pair nothing does. Members die, stop or dawdle. Checked at every slot that is given out: it is the pair's next, it has arrived at every
- * consumer, it is the same as at every other consumer in that place, no batch is torn. At the end: nothing lost, nothing twice, every buffer free.
+ * The model: a pair is a queue of slots in flight and a queue of slots that have arrived, with as
+ * many as there are receive buffers; a flow between consumers the same with messages of bytes. A
+ * seed decides who does something next, so anything between two pairs may come in any order and at
+ * any time; within a pair nothing does. Members die, stop or dawdle. Checked at every slot that is
+ * given out: it is the pair's next, it has arrived at every consumer, it is the same as at every
+ * other consumer in that place, no batch is torn. At the end: nothing lost, nothing twice, every
+ * buffer free.
  *
  *   test_group [first seed [count]]      a failing seed is printed; give it as the first argument to repeat it
  */
@@ -69,7 +73,8 @@ test_descriptions(void)
 	check(rf_group_desc_init(desc, RF_GROUP_REPLICATE, id, 3, 4, nodes, 4, 65536, &error) &&
 		  rf_group_desc_check(desc, size, &error), "a description is what its own check wants");
 	check(rf_group_desc_node(desc, RF_FLOW_PRODUCER, 2)->system_identifier == 102 &&
-		  rf_group_desc_node(desc, RF_FLOW_CONSUMER, 3)->system_identifier == 106, "the nodes are in their places");
+		  rf_group_desc_node(desc, RF_FLOW_CONSUMER,
+							 3)->system_identifier == 106, "the nodes are in their places");
 
 	/* Every address has a place of its own within the bytes. */
 	memcpy(other, desc, size);
@@ -98,7 +103,8 @@ test_descriptions(void)
 	rf_group_desc_pair(other, 1, 2)->key = 77;
 	other->id[3]++;
 	check(!rf_group_desc_merge(desc, other, &error), "another group is not merged");
-	check(!rf_group_desc_extend(other, desc, RF_FLOW_PRODUCER, nodes, &error), "nobody joins a replicating group");
+	check(!rf_group_desc_extend(other, desc, RF_FLOW_PRODUCER, nodes, &error),
+		  "nobody joins a replicating group");
 
 	/* Bytes that were damaged are refused, or they are another valid description. */
 	for (uint32_t i = 0; i < 20000; i++)
@@ -108,7 +114,8 @@ test_descriptions(void)
 
 		memcpy(copy, desc, size);
 		for (uint32_t n = pick(3); n-- > 0;)
-			((uint8_t *) copy)[pick(4) == 0 ? pick((uint32_t) size) : pick(sizeof(RfGroupHeader))] = (uint8_t) pick(256);
+			((uint8_t *) copy)[pick(4) == 0 ?
+							   pick((uint32_t) size) : pick(sizeof(RfGroupHeader))] = (uint8_t) pick(256);
 		copy = realloc(copy, length > 0 ? length : 1);
 		if (length >= sizeof(RfGroupHeader) ? rf_group_desc_check(copy, length, &error) :
 			rf_group_desc_check(copy, length, &error))
@@ -134,14 +141,17 @@ test_descriptions(void)
 	other = calloc(1, size);
 	check(rf_group_desc_extend(other, desc, RF_FLOW_PRODUCER, &nodes[7], &error) &&
 		  rf_group_desc_check(other, size, &error) &&
-		  rf_group_desc_pair(other, 1, 1)->key == 90 && rf_group_desc_pair(other, 1, 0)->key == 80 &&
+		  rf_group_desc_pair(other, 1, 1)->key == 90 && rf_group_desc_pair(other, 1,
+																		   0)->key == 80 &&
 		  rf_group_desc_pair(other, 2, 1)->known == 0 &&
 		  rf_group_desc_node(other, RF_FLOW_PRODUCER, 2)->system_identifier == 107 &&
-		  rf_group_desc_node(other, RF_FLOW_CONSUMER, 1)->system_identifier == 103, "a producer joins");
+		  rf_group_desc_node(other, RF_FLOW_CONSUMER,
+							 1)->system_identifier == 103, "a producer joins");
 	bigger = calloc(1, rf_group_desc_size(RF_GROUP_BALANCE, 3, 3));
 	check(rf_group_desc_extend(bigger, other, RF_FLOW_CONSUMER, &nodes[6], &error) &&
 		  rf_group_desc_pair(bigger, 1, 1)->key == 90 &&
-		  rf_group_desc_node(bigger, RF_FLOW_CONSUMER, 2)->system_identifier == 106, "a consumer joins");
+		  rf_group_desc_node(bigger, RF_FLOW_CONSUMER,
+							 2)->system_identifier == 106, "a consumer joins");
 	free(desc);
 	free(other);
 	free(bigger);
@@ -164,14 +174,18 @@ test_turns(void)
 	const double speed[3] = {1, 1.5, 3};
 	uint32_t	next = 0;
 
-	check(rf_group_most_free(free_buffers, 3, 0) == 1 && rf_group_most_free(free_buffers, 3, 2) == 2,
+	check(rf_group_most_free(free_buffers, 3, 0) == 1 && rf_group_most_free(free_buffers, 3,
+																			2) == 2,
 		  "of equals the one whose turn it is");
 	free_buffers[0] = 3;
 	check(rf_group_most_free(free_buffers, 3, 2) == 0, "most free buffers go first");
 	memset(free_buffers, 0, sizeof(free_buffers));
 	check(rf_group_most_free(free_buffers, 3, 1) == RF_GROUP_ANY, "nobody has room");
 
-	/* Four producers that always have something, in batches of one to three parts: a reader takes whole ones in turn. */
+	/*
+	 * Four producers that always have something, in batches of one to three parts: a reader takes
+	 * whole ones in turn.
+	 */
 	for (uint32_t round = 0; round < 4000; round++)
 	{
 		uint32_t	producer = rf_turn_look(&turn, 0, 4);
@@ -186,11 +200,13 @@ test_turns(void)
 		mean += sums[i] / 4;
 	for (int i = 0; i < 4; i++)
 		variance += (sums[i] - mean) * (sums[i] - mean) / 4;
-	check(sqrt(variance) / mean < 0.05, "producers with equal load get equal shares (coefficient of variation < 5 %)");
+	check(sqrt(variance) / mean < 0.05,
+		  "producers with equal load get equal shares (coefficient of variation < 5 %)");
 
 	/*
-	 * Three consumers, four buffers each, who need 1/speed for a batch. Balanced: a producer that always has one gives it away as soon as there is room,
-	 * and sees released buffers two at a time. Static: a third for each, over when the slowest is.
+	 * Three consumers, four buffers each, who need 1/speed for a batch. Balanced: a producer that
+	 * always has one gives it away as soon as there is room, and sees released buffers two at a
+	 * time. Static: a third for each, over when the slowest is.
 	 */
 	for (int i = 0; i < 3; i++)
 		due[i] = 1 / speed[i];
@@ -314,7 +330,8 @@ produce(Model *model, uint32_t producer)
 		return false;
 	for (uint32_t i = 0; i < model->consumers; i++)
 	{
-		if (pairs[i].end_sent || pairs[i].sent - pairs[i].released >= model->slots || model->consumer[i].stopped)
+		if (pairs[i].end_sent || pairs[i].sent - pairs[i].released >= model->slots ||
+			model->consumer[i].stopped)
 			return false;
 	}
 	if (pairs[0].sent == model->total[producer])
@@ -349,7 +366,8 @@ send_to(Model *model, uint32_t from, uint32_t to)
 	{
 		/* Little room, so that a long log goes in pieces. */
 		message = &channel->messages[channel->sent % RF_GROUP_CONTROL_SLOTS];
-		message->length = rf_order_write(model->consumer[from].order, to, message->bytes, from == 0 ? 28 : sizeof(message->bytes));
+		message->length = rf_order_write(model->consumer[from].order, to, message->bytes,
+										 from == 0 ? 28 : sizeof(message->bytes));
 		if (message->length == 0)
 			break;
 		channel->sent++;
@@ -370,7 +388,8 @@ exchange(Model *model, uint32_t me)
 		Pair	   *pair = &model->pairs[producer][me];
 
 		for (; pair->polled < pair->arrived; pair->polled++, moved = true)
-			rf_order_arrived(consumer->order, producer, pair->slots[pair->polled % model->slots].last);
+			rf_order_arrived(consumer->order, producer,
+							 pair->slots[pair->polled % model->slots].last);
 		if (pair->end_sent && pair->polled == pair->sent && !pair->end_seen)
 		{
 			pair->end_seen = moved = true;
@@ -524,15 +543,18 @@ run_model(uint64_t seed)
 		model->total[i] = pick(4) == 0 ? 0 : pick(60);
 	for (uint32_t i = 0; i < model->consumers; i++)
 	{
-		model->consumer[i].order = malloc(rf_order_size(model->producers, model->consumers, model->slots));
-		rf_order_init(model->consumer[i].order, model->producers, model->consumers, i, model->slots);
+		model->consumer[i].order = malloc(rf_order_size(model->producers, model->consumers,
+														model->slots));
+		rf_order_init(model->consumer[i].order, model->producers, model->consumers, i,
+					  model->slots);
 		model->consumer[i].torn = -1;
 	}
 	when = pick(3000);
 	victim = pick(fate == PRODUCER_DIES ? model->producers : model->consumers);
 
 	/* Nothing moved in this many tries: nothing can. */
-	for (uint32_t steps = 0; idle < 30000 && over < model->consumers && model->wrong == NULL; steps++)
+	for (uint32_t steps = 0; idle < 30000 && over < model->consumers &&
+		 model->wrong == NULL; steps++)
 	{
 		if (steps == when && fate == PRODUCER_DIES && !model->pairs[victim][0].end_sent)
 			model->producer_dead[victim] = true;
@@ -541,7 +563,8 @@ run_model(uint64_t seed)
 		for (uint32_t i = 0; i < model->consumers; i++)
 		{
 			if (!model->consumer[i].drains && !model->consumer[i].over &&
-				steps >= when + i * 20 && (fate == ALL_DRAIN || (fate == ONE_DRAINS && i == victim)))
+				steps >= when + i * 20 && (fate == ALL_DRAIN || (fate == ONE_DRAINS &&
+																 i == victim)))
 			{
 				model->consumer[i].drains = true;
 				rf_order_drain(model->consumer[i].order);
@@ -570,9 +593,11 @@ run_model(uint64_t seed)
 			all += model->total[p];
 		if (consumer->over && !consumer->stopped && consumer->place != all)
 			wrong(model, "an end with slots missing");
-		if (consumer->over && !consumer->stopped && consumer->hash != model->consumer[0].hash && model->consumer[0].place == all)
+		if (consumer->over && !consumer->stopped && consumer->hash != model->consumer[0].hash &&
+			model->consumer[0].place == all)
 			wrong(model, "orders differ");
-		if (consumer->stopped && fate != ALL_DRAIN && !(fate == ONE_DRAINS && model->consumers == 1))
+		if (consumer->stopped && fate != ALL_DRAIN && !(fate == ONE_DRAINS &&
+														model->consumers == 1))
 			wrong(model, "stopped although somebody wants more");
 		if (!consumer->over && (fate == ALL_WELL || fate == ONE_DRAINS || fate == ALL_DRAIN))
 			wrong(model, "it hangs");
@@ -580,7 +605,8 @@ run_model(uint64_t seed)
 		{
 			Pair	   *pair = &model->pairs[p][i];
 
-			if (consumer->over && !consumer->stopped && !consumer->dead && pair->released != pair->sent)
+			if (consumer->over && !consumer->stopped && !consumer->dead &&
+				pair->released != pair->sent)
 				wrong(model, "a buffer is not given back");
 			if (consumer->over && !consumer->stopped && model->producer_dead[p])
 				wrong(model, "an end without a producer's end");
@@ -602,7 +628,9 @@ run_model(uint64_t seed)
 	return result;
 }
 
-/* Messages that nobody would send are refused, and whatever is accepted keeps the books in order. */
+/*
+ * Messages that nobody would send are refused, and whatever is accepted keeps the books in order.
+ */
 static void
 test_damaged_messages(void)
 {
@@ -675,7 +703,8 @@ main(int argc, char **argv)
 
 		if (problem != NULL)
 		{
-			printf("# seed %llu: %s; repeat it with: test_group %llu\n", (unsigned long long) seed, problem,
+			printf("# seed %llu: %s; repeat it with: test_group %llu\n", (unsigned long long) seed,
+				   problem,
 				   (unsigned long long) seed);
 			all_good = false;
 			break;

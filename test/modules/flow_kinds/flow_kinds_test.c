@@ -1,9 +1,10 @@
 /*
  * flow_kinds_test.c - members of a group of flows as SQL functions, for test/t/072_flow_kinds.pl.
  *
- * A producer sends batches whose content says who sent them and which they are; a consumer checks every byte and answers with what makes losses,
- * duplicates and disorder visible: counts, sums that do not depend on the order, and a hash that does. Nothing here is timed, except a consumer that is
- * told to be slow.
+ * A producer sends batches whose content says who sent them and which they are; a consumer checks
+ * every byte and answers with what makes losses, duplicates and disorder visible: counts, sums that
+ * do not depend on the order, and a hash that does. Nothing here is timed, except a consumer that
+ * is told to be slow.
  */
 #include "postgres.h"
 
@@ -102,10 +103,14 @@ kinds_connect(PG_FUNCTION_ARGS)
 {
 	bytea	   *hello = PG_GETARG_BYTEA_PP(1);
 
-	PG_RETURN_INT32(rf_group_connect(text_to_cstring(PG_GETARG_TEXT_PP(0)), VARDATA_ANY(hello), VARSIZE_ANY_EXHDR(hello)));
+	PG_RETURN_INT32(rf_group_connect(text_to_cstring(PG_GETARG_TEXT_PP(0)), VARDATA_ANY(hello),
+									 VARSIZE_ANY_EXHDR(hello)));
 }
 
-/* make(kind integer, producers bytea[], consumers bytea[], slots integer, slot_size integer) bytea; members by their nodes' greetings */
+/*
+ * make(kind integer, producers bytea[], consumers bytea[], slots integer, slot_size integer) bytea;
+ * members by their nodes' greetings
+ */
 Datum
 kinds_make(PG_FUNCTION_ARGS)
 {
@@ -118,11 +123,13 @@ kinds_make(PG_FUNCTION_ARGS)
 	{
 		Datum	   *elements;
 
-		deconstruct_array(PG_GETARG_ARRAYTYPE_P(1 + side), BYTEAOID, -1, false, TYPALIGN_INT, &elements, NULL, &counts[side]);
+		deconstruct_array(PG_GETARG_ARRAYTYPE_P(1 + side), BYTEAOID, -1, false, TYPALIGN_INT,
+						  &elements, NULL, &counts[side]);
 		for (int i = 0; i < counts[side] && count < (int) lengthof(nodes); i++)
 			nodes[count++] = node_argument(DatumGetByteaPP(elements[i]));
 	}
-	desc = rf_group_desc_make(PG_GETARG_INT32(0), counts[0], counts[1], nodes, PG_GETARG_INT32(3), PG_GETARG_INT32(4));
+	desc = rf_group_desc_make(PG_GETARG_INT32(0), counts[0], counts[1], nodes, PG_GETARG_INT32(3),
+							  PG_GETARG_INT32(4));
 	PG_RETURN_BYTEA_P(to_bytea(desc, desc->length));
 }
 
@@ -148,7 +155,8 @@ kinds_extend(PG_FUNCTION_ARGS)
 	RfGroupDesc *bigger = palloc0(desc->length + RF_GROUP_MAX_MEMBERS * 2 * sizeof(RfNodeId));
 	RfError		error;
 
-	if (!rf_group_desc_extend(bigger, desc, producer ? RF_FLOW_PRODUCER : RF_FLOW_CONSUMER, &node, &error))
+	if (!rf_group_desc_extend(bigger, desc, producer ? RF_FLOW_PRODUCER : RF_FLOW_CONSUMER, &node,
+							  &error))
 		elog(ERROR, "%s", error.message);
 	PG_RETURN_BYTEA_P(to_bytea(bigger, bigger->length));
 }
@@ -166,7 +174,8 @@ become(FunctionCallInfo fcinfo, bool listen)
 	registered = true;
 	CurrentResourceOwner = TopTransactionResourceOwner;
 	group_desc = desc_argument(fcinfo, 0);
-	group = listen ? rf_group_listen(group_desc, PG_GETARG_INT32(1)) : rf_group_open(group_desc, PG_GETARG_INT32(1));
+	group = listen ? rf_group_listen(group_desc, PG_GETARG_INT32(1)) : rf_group_open(group_desc,
+																					 PG_GETARG_INT32(1));
 	CurrentResourceOwner = owner;
 	MemoryContextSwitchTo(context);
 	return group_desc;
@@ -212,7 +221,10 @@ mix(uint64 hash, uint64 value)
 	return hash * UINT64CONST(1099511628211);
 }
 
-/* expected(producers integer, batches bigint) bigint: the sum of all batches that so many producers send */
+/*
+ * expected(producers integer, batches bigint) bigint: the sum of all batches that so many producers
+ * send
+ */
 Datum
 kinds_expected(PG_FUNCTION_ARGS)
 {
@@ -231,9 +243,10 @@ filling(const TestPart *part)
 }
 
 /*
- * produce(producer integer, consumers integer, first bigint, batches bigint, bytes integer, finish boolean) text: batches number `first` and on; every
- * seventh batch has up to three parts. Repartition: to consumer hash(batch) mod consumers, without waiting for one while others have room. Answers
- * "finished" or "stopped", and how many batches were handed over.
+ * produce(producer integer, consumers integer, first bigint, batches bigint, bytes integer, finish
+ * boolean) text: batches number `first` and on; every seventh batch has up to three parts.
+ * Repartition: to consumer hash(batch) mod consumers, without waiting for one while others have
+ * room. Answers "finished" or "stopped", and how many batches were handed over.
  */
 Datum
 kinds_produce(PG_FUNCTION_ARGS)
@@ -283,7 +296,9 @@ kinds_produce(PG_FUNCTION_ARGS)
 			part.parts = part.batch % 7 == 3 ? 1 + part.batch % 3 : 1;
 			for (part.part = 0; part.part < part.parts && result == RF_ACQUIRED; part.part++)
 			{
-				uint32		flags = (part.part == 0 ? RF_SLOT_FIRST : 0) | (part.part + 1 == part.parts ? RF_SLOT_LAST : 0);
+				uint32		flags = (part.part == 0 ?
+									 RF_SLOT_FIRST : 0) | (part.part + 1 == part.parts ?
+														   RF_SLOT_LAST : 0);
 				uint32		length;
 
 				CHECK_FOR_INTERRUPTS();
@@ -294,7 +309,8 @@ kinds_produce(PG_FUNCTION_ARGS)
 					result = RF_ACQUIRE_STOPPED;
 				if (result != RF_ACQUIRED)
 					break;
-				length = Max(Min(bytes, buffer.buffer.length) - (uint32) (part.batch % 100), sizeof(part));
+				length = Max(Min(bytes, buffer.buffer.length) - (uint32) (part.batch % 100),
+							 sizeof(part));
 				memset(buffer.buffer.data + sizeof(part), filling(&part), length - sizeof(part));
 				memcpy(buffer.buffer.data, &part, sizeof(part));
 				rf_group_submit(group, &buffer, length, flags, flags & RF_SLOT_LAST ? 1 : 0);
@@ -321,7 +337,8 @@ kinds_produce(PG_FUNCTION_ARGS)
 		stopped = !rf_group_finish(group) || stopped;
 		rf_group_close(group);
 	}
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s " UINT64_FORMAT, stopped ? "stopped" : "finished", sent)));
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s " UINT64_FORMAT, stopped ? "stopped" : "finished",
+											  sent)));
 }
 
 /* What a consumer has seen. */
@@ -348,7 +365,8 @@ tally_part(Tally *tally, const RfGroupBuffer *buffer, RfGroupKind kind, uint32 c
 		((flags & RF_SLOT_FIRST) != 0) != (part.part == 0) ||
 		((flags & RF_SLOT_LAST) != 0) != (part.part + 1 == part.parts))
 		elog(ERROR, "a part is not what its flags say");
-	if (part.part > 0 && (part.producer != tally->before.producer || part.batch != tally->before.batch ||
+	if (part.part > 0 && (part.producer != tally->before.producer ||
+						  part.batch != tally->before.batch ||
 						  part.part != tally->before.part + 1))
 		elog(ERROR, "a batch is torn apart");
 	if (kind == RF_GROUP_REPARTITION && part.consumer != consumer)
@@ -379,7 +397,8 @@ tally_row(FunctionCallInfo fcinfo, Tally *tally, const char *how, int producers)
 	values[1] = Int64GetDatum(tally->batches);
 	values[2] = Int64GetDatum((int64) tally->sum);
 	values[3] = Int64GetDatum((int64) tally->hash);
-	values[4] = PointerGetDatum(construct_array(tally->counts, producers, INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	values[4] = PointerGetDatum(construct_array(tally->counts, producers, INT8OID, 8,
+												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	return HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls));
 }
 
@@ -397,9 +416,10 @@ begin_consuming(RfGroupDesc *desc)
 }
 
 /*
- * consume(desc bytea, consumer integer, stop_after bigint, leave_after bigint, pause_us integer, pause_after bigint) returns (how, batches, sum, hash,
- * per_producer bigint[]): read to the end; sum does not depend on the order of batches, hash does. pause_us per batch; pause_after: return after so many
- * batches and stay a member.
+ * consume(desc bytea, consumer integer, stop_after bigint, leave_after bigint, pause_us integer,
+ * pause_after bigint) returns (how, batches, sum, hash, per_producer bigint[]): read to the end;
+ * sum does not depend on the order of batches, hash does. pause_us per batch; pause_after: return
+ * after so many batches and stay a member.
  */
 Datum
 kinds_consume(PG_FUNCTION_ARGS)
@@ -453,8 +473,9 @@ kinds_consume(PG_FUNCTION_ARGS)
 }
 
 /*
- * exchange(desc bytea, member integer, batches bigint, bytes integer) returns what consume does: producer and consumer of one group in one backend, after
- * listen. Neither may wait for one side while the other could go on.
+ * exchange(desc bytea, member integer, batches bigint, bytes integer) returns what consume does:
+ * producer and consumer of one group in one backend, after listen. Neither may wait for one side
+ * while the other could go on.
  */
 Datum
 kinds_exchange(PG_FUNCTION_ARGS)
@@ -487,7 +508,8 @@ kinds_exchange(PG_FUNCTION_ARGS)
 			bool		keyed = desc->kind == RF_GROUP_REPARTITION;
 
 			part.consumer = keyed ? mix(member, next) % desc->consumers : 0;
-			if (rf_group_try_acquire(both[0], keyed ? (int) part.consumer : RF_GROUP_ANY, &buffer) == RF_ACQUIRED)
+			if (rf_group_try_acquire(both[0], keyed ? (int) part.consumer : RF_GROUP_ANY,
+									 &buffer) == RF_ACQUIRED)
 			{
 				uint32		length = Min(bytes, buffer.buffer.length);
 

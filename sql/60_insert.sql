@@ -100,7 +100,7 @@ INSERT INTO big_local (id, t, p) VALUES (0, repeat('large', 300000), 1);
 INSERT INTO big SELECT * FROM big_local;
 SELECT same('big_local', 'big');
 -- what arrived there, not only what comes back: the last column is a text there
-SELECT same('(SELECT id, small, f, n, t, v, ch, ts, u, j, m, p, q, arr, r, by, iv, bits, nm, ip, c, widened, to_char(narrowed, 'YYYY-MM-DD') FROM ins_here.big_local)',
+SELECT same('(SELECT id, small, f, n, t, v, ch, ts, u, j, m, p, q, arr, r, by, iv, bits, nm, ip, c, widened, to_char(narrowed, ''YYYY-MM-DD'') FROM ins_here.big_local)',
             'ins_remote.big');
 -- the stream's counters: rows left by a flow
 CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
@@ -192,6 +192,42 @@ INSERT INTO rules (a) SELECT g FROM generate_series(28, 29) g;
 RESET ROLE;
 SELECT a, d FROM ins_remote.rules WHERE a >= 20 ORDER BY a;
 
+-- what takes many rows at a time there: indexes, foreign keys, triggers after rows and statements, generated and dropped columns, sequences
+CREATE TABLE ins_remote.fast (gone text, id int PRIMARY KEY, ref int REFERENCES ins_remote.t (a), g int GENERATED ALWAYS AS (id + 1) STORED, s serial,
+  big text, later int UNIQUE DEFERRABLE INITIALLY DEFERRED, CHECK (id >= 0));
+ALTER TABLE ins_remote.fast DROP COLUMN gone;
+ALTER TABLE ins_remote.fast ALTER big SET STORAGE EXTERNAL;
+CREATE FOREIGN TABLE fast (later int, id int, ref int, big text) SERVER ins_srv OPTIONS (schema_name 'ins_remote');
+TRUNCATE ins_remote.log;
+CREATE FUNCTION ins_remote.note_fast() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_LEVEL = 'ROW' THEN INSERT INTO ins_remote.log VALUES ('row', NEW.id);
+  ELSIF TG_WHEN = 'BEFORE' THEN INSERT INTO ins_remote.log SELECT 'before', count(*) FROM ins_remote.fast;
+  ELSE INSERT INTO ins_remote.log SELECT 'after', count(*) FROM new_rows; END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER b BEFORE INSERT ON ins_remote.fast FOR EACH STATEMENT EXECUTE FUNCTION ins_remote.note_fast();
+CREATE TRIGGER s AFTER INSERT ON ins_remote.fast REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION ins_remote.note_fast();
+CREATE TRIGGER r AFTER INSERT ON ins_remote.fast FOR EACH ROW WHEN (NEW.id % 1000 = 0) EXECUTE FUNCTION ins_remote.note_fast();
+INSERT INTO fast SELECT g, g, CASE g % 3 WHEN 0 THEN 1 WHEN 1 THEN 2 END, CASE WHEN g % 500 = 0 THEN repeat(md5(g::text), 1000) ELSE repeat('x', g % 100) END
+  FROM generate_series(0, 5000) g;
+SELECT count(*), sum(id), sum(ref), sum(g), count(DISTINCT s), sum(length(big)), count(later) FROM ins_remote.fast;
+SELECT what, count(*), min(n), max(n) FROM ins_remote.log GROUP BY what ORDER BY what;
+SET enable_seqscan = off;
+SELECT id, g, length(big) FROM ins_remote.fast WHERE id IN (0, 4999);
+RESET enable_seqscan;
+\set VERBOSITY terse
+INSERT INTO fast SELECT g, g, 77777 FROM generate_series(6000, 7000) g;
+INSERT INTO fast SELECT g, g FROM generate_series(7000, 4990, -1) g;
+INSERT INTO fast SELECT g, g FROM generate_series(6000, -1, -1) g WHERE g > 5000 OR g < 0;
+INSERT INTO fast SELECT 8000, g FROM generate_series(6000, 6001) g;
+\set VERBOSITY default
+BEGIN;
+INSERT INTO fast SELECT 8000, g FROM generate_series(6000, 6001) g;
+UPDATE fast SET later = 8001 WHERE id = 6001;
+COMMIT;
+SELECT count(*) FROM ins_remote.fast;
+
 -- a remote view, a remote partitioned table, a column of another name, no such column, no such table
 CREATE VIEW ins_remote.v AS SELECT a AS x, d AS y FROM ins_remote.rules WHERE a > 100 WITH CHECK OPTION;
 CREATE FOREIGN TABLE v ("X" int OPTIONS (column_name 'x'), y text) SERVER ins_srv OPTIONS (schema_name 'ins_remote');
@@ -205,6 +241,8 @@ CREATE FOREIGN TABLE parts (k int, t text) SERVER ins_srv OPTIONS (schema_name '
 INSERT INTO parts SELECT g, 'p' FROM generate_series(500, 1499) g;
 SELECT tableoid::regclass, count(*) FROM ins_remote.parts GROUP BY 1 ORDER BY 1;
 INSERT INTO parts VALUES (5000, 'nowhere');
+CREATE FOREIGN TABLE parts1 (k int, t text) SERVER ins_srv OPTIONS (schema_name 'ins_remote');
+INSERT INTO parts1 VALUES (1, 'first'), (1500, 'not here');
 CREATE FOREIGN TABLE wrong (k int, nix text) SERVER ins_srv OPTIONS (schema_name 'ins_remote', table_name 'parts');
 INSERT INTO wrong VALUES (1, 'x');
 ALTER FOREIGN TABLE wrong OPTIONS (SET table_name 'nothing');

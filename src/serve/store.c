@@ -48,6 +48,8 @@
 #include "utils/rel.h"
 #include "utils/varlena.h"
 
+#include "store.h"
+
 /* While rows are awaited: look this often whether our client is still there. */
 #define CLIENT_CHECK_MS		1000
 
@@ -97,6 +99,7 @@ typedef struct ReceiveState
 
 static Incoming *incoming = NULL;
 static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
+static ExecutorStart_hook_type previous_executor_start = NULL;
 
 static Plan *plan_receive(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans);
 static Node *create_receive(CustomScan *scan);
@@ -572,6 +575,25 @@ build_insert(Incoming *in, RfStreamColumn *columns, ArrayType *names)
 	return sql.data;
 }
 
+/* The INSERT is ready to run: plain tables take many rows at a time. */
+static void
+executor_start(QueryDesc *query, int eflags)
+{
+	PlanState  *node;
+	PlanState  *source;
+
+	if (previous_executor_start)
+		previous_executor_start(query, eflags);
+	else
+		standard_ExecutorStart(query, eflags);
+	node = query->planstate;
+	if (incoming == NULL || node == NULL || !IsA(node, ModifyTableState))
+		return;
+	source = outerPlanState(node);
+	if (IsA(source, CustomScanState) && ((CustomScanState *) source)->methods == &exec_methods)
+		rf_store_insert_together((ModifyTableState *) node);
+}
+
 static void
 prepare_planner(void)
 {
@@ -582,6 +604,8 @@ prepare_planner(void)
 	RegisterCustomScanMethods(&scan_methods);
 	previous_pathlist_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = replace_receive;
+	previous_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = executor_start;
 	hooked = true;
 }
 

@@ -1,0 +1,147 @@
+# Bad days of writers: whatever dies, is cancelled or refused in the middle of a bulk load, nothing of the load remains, the writer gets an
+# error, both sides are free again, and the next statements work. And: a database with foreign objects is dumped, restored and cleaned out.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use RdmaCluster;
+use IPC::Run qw(start finish);
+use Time::HiRes qw(time usleep);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $conf = "rdma_fdw.peer_timeout = '3s'\nrdma_fdw.connect_timeout = '4s'\nlog_min_messages = log\n";
+my ($coord, $n1, $n2) = rdma_trio(conf => $conf);
+
+foreach my $node ($n1, $n2)
+{
+	$node->safe_psql('postgres', q{
+		CREATE TABLE small AS SELECT g AS a, 'row ' || g AS b FROM generate_series(1, 1000) g;
+		CREATE UNLOGGED TABLE target (a bigint CHECK (a <> 3000000), b text);
+		CREATE TABLE log (a bigint PRIMARY KEY, b text);
+	});
+}
+$coord->safe_psql('postgres', "CREATE SCHEMA $_; IMPORT FOREIGN SCHEMA public FROM SERVER $_ INTO $_") foreach ('n1', 'n2');
+
+my $check = 'SELECT count(*), sum(a) FROM n1.small WHERE length(b) + random() > 0';
+my $expected = '1000|500500';
+# more rows than anybody waits for; the constraint ends a load that nothing else ended
+my $load = "INSERT INTO n1.target SELECT g, repeat('x', 200) FROM generate_series(1::bigint, 1000000000) g";
+my $streaming = "SELECT coalesce(bool_or(bytes > 1000000), false) FROM rdma.stat_flows";
+my $storing = "query LIKE '%rdma.store(%' AND pid <> pg_backend_pid() AND state = 'active'";
+
+sub background
+{
+	my ($node, @sql) = @_;
+	my %job = (out => '', err => '');
+
+	$job{run} = start([ 'psql', '-X', '-A', '-t', '-q', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres'),
+			'-c', "SET application_name = 'victim'", map { ('-c', $_) } @sql ], '<', '/dev/null', '>', \$job{out}, '2>', \$job{err});
+	return \%job;
+}
+
+sub outcome
+{
+	my ($job) = @_;
+	my $done = eval {
+		local $SIG{ALRM} = sub { die "late\n" };
+		alarm(120);
+		finish($job->{run});
+		alarm(0);
+		1;
+	};
+	alarm(0);
+	$job->{run}->kill_kill unless defined $done;
+	return defined $done;
+}
+
+sub victim_pid { return $coord->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'victim'"); }
+sub storing_pid { return $n1->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE $storing"); }
+
+# Everything that must hold afterwards. The number of rows is asked on the data node itself.
+sub nothing_remains
+{
+	my ($when) = @_;
+
+	rdma_healthy($coord, $check, $expected, $when);
+	ok(rdma_wait($n1, "SELECT count(*) = 0 FROM pg_stat_activity WHERE $storing", 60), "no INSERT is left on the data node $when");
+	ok(rdma_wait($n1, 'SELECT count(*) = 0 FROM rdma.stat_flows', 60), "no flow is left on the data node $when");
+	is($n1->safe_psql('postgres', 'SELECT (SELECT count(*) FROM target), (SELECT count(*) FROM log)'), '0|0', "no row remains $when");
+	$coord->safe_psql('postgres', "INSERT INTO n1.target SELECT g, 'after' FROM generate_series(1, 5000) g");
+	is($n1->safe_psql('postgres', 'SELECT count(*), sum(a) FROM target'), '5000|12502500', "the next load works $when");
+	$coord->safe_psql('postgres', 'TRUNCATE n1.target');
+	return;
+}
+
+is($coord->safe_psql('postgres', $check), $expected, 'the cluster works before anything goes wrong');
+
+# ---- the data node refuses a row in mid-stream
+my ($status, $out, $err) = $coord->psql('postgres', "\\set VERBOSITY verbose\n$load");
+like($err, qr/23514.*violates check constraint.*DETAIL:.*3000000/s, 'a refused row: the error of the data node, with its detail');
+nothing_remains('after a refused row');
+
+# ---- the source fails in mid-stream
+($status, $out, $err) = $coord->psql('postgres', "\\set VERBOSITY verbose\nINSERT INTO n1.target SELECT 1000 / (400000 - g), repeat('x', 200) FROM generate_series(1, 1000000) g");
+like($err, qr/22012.*division by zero/s, 'a source that fails: its own error');
+nothing_remains('after a source that failed');
+
+# ---- kinds of ends; each begins with another write of the same transaction, which must not remain either
+my %ends = (
+	'a cancel'                          => sub { $coord->safe_psql('postgres', 'SELECT pg_cancel_backend(' . victim_pid() . ')'); },
+	'the end of the writer'             => sub { $coord->safe_psql('postgres', 'SELECT pg_terminate_backend(' . victim_pid() . ')'); },
+	'a kill -9 of the writer'           => sub { kill 'KILL', victim_pid(); },
+	'the end of the remote session'     => sub { $n1->safe_psql('postgres', 'SELECT pg_terminate_backend(' . storing_pid() . ')'); },
+	'a cancel of the remote session'    => sub { $n1->safe_psql('postgres', 'SELECT pg_cancel_backend(' . storing_pid() . ')'); },
+	'a kill -9 of the remote session'   => sub { kill 'KILL', storing_pid(); },
+	'a kill -9 of the data node engine' => sub { kill 'KILL', rdma_engine_pid($n1); },
+	'a kill -9 of the own engine'       => sub { kill 'KILL', rdma_engine_pid($coord); },
+	'the death of the data node'        => sub { $n1->stop('immediate'); $n1->start; });
+my %errors = (
+	'a cancel'                       => qr/57014/,
+	'a cancel of the remote session' => qr/57014.*canceling statement/s);
+
+foreach my $end (sort keys %ends)
+{
+	my $job = background($coord, "BEGIN; INSERT INTO n1.log VALUES (1, 'first'); $load; COMMIT");
+
+	ok(rdma_wait($coord, $streaming, 60), "rows stream before $end");
+	$ends{$end}->();
+	ok(outcome($job), "the writer is told of $end");
+	like($job->{err}, $errors{$end} // qr/ERROR|FATAL|server closed the connection|connection to server was lost/, "with an error after $end");
+	nothing_remains("after $end");
+}
+
+# ---- an idle transaction with a load finished: the data node goes away before COMMIT
+my $job = background($coord, "BEGIN; INSERT INTO n1.target SELECT g, repeat('x', 200) FROM generate_series(1, 20000) g; SELECT pg_sleep(1); SELECT count(*) FROM n2.small; "
+	. "INSERT INTO n2.log VALUES (1, 'other node'); SELECT pg_sleep(3600)", "COMMIT");
+ok(rdma_wait($coord, "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'victim' AND query ~ '3600' AND wait_event = 'PgSleep'", 60),
+	'a transaction holds rows on two nodes');
+$n1->stop('immediate');
+$n1->start;
+$coord->safe_psql('postgres', 'SELECT pg_cancel_backend(' . victim_pid() . ')');
+ok(outcome($job), 'it ends');
+nothing_remains('after a node that died in a transaction');
+is($n2->safe_psql('postgres', 'SELECT count(*) FROM log'), '0', 'nor on the other node');
+
+# ---- pg_dump and restore
+$coord->safe_psql('postgres', "CREATE TABLE here AS SELECT 1 AS a; COMMENT ON SERVER n1 IS 'first node'; CREATE VIEW both_nodes AS SELECT a FROM n1.small UNION ALL SELECT a FROM n2.small");
+my $dump = $coord->basedir . '/dump.sql';
+command_ok([ 'pg_dump', '-d', $coord->connstr('postgres'), '-f', $dump ], 'a database with servers, mappings and foreign tables is dumped');
+$coord->safe_psql('postgres', 'CREATE DATABASE restored TEMPLATE template0');
+command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $coord->connstr('restored'), '-f', $dump ], 'and restored');
+is($coord->safe_psql('restored', 'SELECT count(*), sum(a) FROM both_nodes'), '2000|1001000', 'foreign tables of the restored database work');
+$coord->safe_psql('restored', "INSERT INTO n1.log VALUES (2, 'restored')");
+my $objects = q{SELECT (SELECT string_agg(srvname || srvoptions::text, ',' ORDER BY srvname) FROM pg_foreign_server),
+	(SELECT string_agg(srvname || usename || umoptions::text, ',' ORDER BY srvname) FROM pg_user_mappings),
+	(SELECT string_agg(ftrelid::regclass || ftoptions::text, ',' ORDER BY ftrelid::regclass::text) FROM pg_foreign_table)};
+is($coord->safe_psql('restored', $objects), $coord->safe_psql('postgres', $objects), 'with the same options');
+
+# ---- DROP EXTENSION leaves nothing
+$coord->safe_psql('restored', 'SET client_min_messages = warning; DROP EXTENSION rdma_fdw CASCADE');
+is($coord->safe_psql('restored', q{SELECT (SELECT count(*) FROM pg_foreign_server), (SELECT count(*) FROM pg_user_mappings), (SELECT count(*) FROM pg_foreign_table),
+	(SELECT count(*) FROM pg_foreign_data_wrapper), (SELECT count(*) FROM pg_namespace WHERE nspname = 'rdma'),
+	(SELECT count(*) FROM pg_proc WHERE probin ~ 'rdma_fdw'), (SELECT count(*) FROM pg_depend d JOIN pg_class c ON c.oid = d.refobjid WHERE c.relkind = 'f')}),
+	'0|0|0|0|0|0|0', 'DROP EXTENSION ... CASCADE leaves nothing');
+
+done_testing();

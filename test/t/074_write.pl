@@ -26,8 +26,8 @@ $coord->safe_psql('postgres', "CREATE SCHEMA $_; IMPORT FOREIGN SCHEMA public FR
 
 my $check = 'SELECT count(*), sum(a) FROM n1.small WHERE length(b) + random() > 0';
 my $expected = '1000|500500';
-# more rows than anybody waits for; the constraint ends a load that nothing else ended
-my $load = "INSERT INTO n1.target SELECT g, repeat('x', 200) FROM generate_series(1::bigint, 1000000000) g";
+# more rows than anybody waits for, and not stored first as a function in FROM would; the constraint ends a load that nothing else ended
+my $load = "INSERT INTO n1.target SELECT g, repeat('x', 200) FROM (SELECT generate_series(1::bigint, 1000000000) AS g) s";
 my $streaming = "SELECT coalesce(bool_or(bytes > 1000000), false) FROM rdma.stat_flows";
 my $storing = "query LIKE '%rdma.store(%' AND pid <> pg_backend_pid() AND state = 'active'";
 
@@ -82,7 +82,7 @@ like($err, qr/23514.*violates check constraint.*DETAIL:.*3000000/s, 'a refused r
 nothing_remains('after a refused row');
 
 # ---- the source fails in mid-stream
-($status, $out, $err) = $coord->psql('postgres', "\\set VERBOSITY verbose\nINSERT INTO n1.target SELECT 1000 / (400000 - g), repeat('x', 200) FROM generate_series(1, 1000000) g");
+($status, $out, $err) = $coord->psql('postgres', "\\set VERBOSITY verbose\nINSERT INTO n1.target SELECT 1000 / (400000 - g), repeat('x', 200) FROM (SELECT generate_series(1, 1000000) AS g) s");
 like($err, qr/22012.*division by zero/s, 'a source that fails: its own error');
 nothing_remains('after a source that failed');
 
@@ -132,9 +132,9 @@ $coord->safe_psql('postgres', 'CREATE DATABASE restored TEMPLATE template0');
 command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $coord->connstr('restored'), '-f', $dump ], 'and restored');
 is($coord->safe_psql('restored', 'SELECT count(*), sum(a) FROM both_nodes'), '2000|1001000', 'foreign tables of the restored database work');
 $coord->safe_psql('restored', "INSERT INTO n1.log VALUES (2, 'restored')");
-my $objects = q{SELECT (SELECT string_agg(srvname || srvoptions::text, ',' ORDER BY srvname) FROM pg_foreign_server),
-	(SELECT string_agg(srvname || usename || umoptions::text, ',' ORDER BY srvname) FROM pg_user_mappings),
-	(SELECT string_agg(ftrelid::regclass || ftoptions::text, ',' ORDER BY ftrelid::regclass::text) FROM pg_foreign_table)};
+my $objects = q{SELECT (SELECT string_agg(srvname || ARRAY(SELECT unnest(srvoptions) ORDER BY 1)::text, ',' ORDER BY srvname) FROM pg_foreign_server),
+	(SELECT string_agg(srvname || usename || ARRAY(SELECT unnest(umoptions) ORDER BY 1)::text, ',' ORDER BY srvname) FROM pg_user_mappings),
+	(SELECT string_agg(ftrelid::regclass || ARRAY(SELECT unnest(ftoptions) ORDER BY 1)::text, ',' ORDER BY ftrelid::regclass::text) FROM pg_foreign_table)};
 is($coord->safe_psql('restored', $objects), $coord->safe_psql('postgres', $objects), 'with the same options');
 
 # ---- DROP EXTENSION leaves nothing

@@ -16,9 +16,16 @@ set ylabel 'MB/s'
 plot rows using 0:6:xtic(label(strcol(3), strcol(4), strcol(5))) with boxes
 set ylabel 'cores in use'
 plot rows using 0:8:xtic(label(strcol(3), strcol(4), strcol(5))) with boxes
-set ylabel 'latency, us (p50, and p99 as a line)'
-set logscale y
-set yrange [*:*]
-plot rows using 0:($9 > 0 ? $9 : 1/0):xtic(label(strcol(3), strcol(4), strcol(5))) with boxes, \
-	rows using ($0 - 0.3):($10 > 0 ? $10 : 1/0):(0.6):(0) with vectors nohead lw 3
+# Latency where it was measured, else what the work requests were.
+stats rows using 9 nooutput
+if (STATS_max > 0) {
+	set ylabel 'latency, us (p50, and p99 as a line)'
+	set logscale y
+	set yrange [*:*]
+	plot rows using 0:($9 > 0 ? $9 : 1/0):xtic(label(strcol(3), strcol(4), strcol(5))) with boxes, \
+		rows using ($0 - 0.3):($10 > 0 ? $10 : 1/0):(0.6):(0) with vectors nohead lw 3
+} else {
+	set ylabel 'work requests per message'
+	plot rows using 0:11:xtic(label(strcol(3), strcol(4), strcol(5))) with boxes
+}
 unset multiplot

@@ -276,7 +276,7 @@ drop_connection(RfLaneThread *lane, int peer, const RfError *error)
 	connection->sges = NULL;
 	for (uint32_t i = 0; i < lane->config.shared->max_flows; i++)
 	{
-		if (lane->local[i].attached && lane->local[i].peer == peer)
+		if (lane->local[i]->attached && lane->local[i]->peer == peer)
 			rf_lane_flow_fail(lane, i, error);
 	}
 	rf_lane_notice(lane, RF_LANE_CONNECTION_DROPPED, peer, 0);
@@ -414,7 +414,7 @@ show_post(RfLaneThread *lane, int peer, uint32_t bytes)
 RfWr *
 rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots, uint32_t bytes, uint32_t admitted)
 {
-	LaneFlow   *local = &lane->local[flow];
+	LaneFlow   *local = lane->local[flow];
 	LaneConnection *connection = &lane->connections[local->peer];
 	RfFlowStats *stats = &lane->flows[flow].stats;
 	LanePost   *post;
@@ -695,6 +695,9 @@ free_lane(RfLaneThread *lane)
 {
 	if (lane->cq != NULL)
 		lane->config.provider->cq_destroy(lane->cq);
+	for (uint32_t i = 0; lane->local != NULL && i < lane->config.shared->max_flows; i++)
+		if (lane->local[i] != NULL && lane->local[i] != &lane->nothing)
+			free(lane->local[i]);
 	free(lane->local);
 	free(lane->wcs);
 	free(lane->commands);
@@ -735,7 +738,7 @@ rf_lane_start(const RfLaneConfig *config, RfError *error)
 
 	/* Each flow at most once and each connection a few times, see rf_lane_notice. */
 	lane->command_size = lane->notice_size = flows + 4 * RF_MAX_PEERS;
-	lane->local = calloc(flows, sizeof(LaneFlow));
+	lane->local = calloc(flows, sizeof(LaneFlow *));
 	lane->wcs = calloc(LANE_MAX_POLL, sizeof(RfWc));
 	lane->commands = calloc(lane->command_size, sizeof(LaneCommand));
 	lane->notices = calloc(lane->notice_size, sizeof(LaneNotice));
@@ -745,6 +748,8 @@ rf_lane_start(const RfLaneConfig *config, RfError *error)
 		free_lane(lane);
 		return NULL;
 	}
+	for (uint32_t i = 0; i < flows; i++)
+		lane->local[i] = &lane->nothing;
 	lane->cq = config->provider->cq_create(config->device, config->cq_depth, error);
 	if (lane->cq == NULL)
 	{

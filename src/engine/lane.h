@@ -50,10 +50,11 @@ typedef struct LaneConnection
 	QueueList	parked;			/* flows that wait for room in the send queue */
 } LaneConnection;
 
-/* A flow as its lane sees it; identity and placement are copied at attach. */
+/* A flow as its lane sees it; identity and placement are copied at attach. Made then, freed at detach: most entries of the table are idle. */
 typedef struct LaneFlow
 {
 	bool		attached;
+	uint32_t	index;
 	bool		producer;
 	bool		starving;		/* in the probe list: all credit is used */
 	bool		stop_sent;
@@ -111,7 +112,8 @@ struct RfLaneThread
 	uint32_t	max_message;
 
 	LaneConnection connections[RF_MAX_PEERS];
-	LaneFlow   *local;			/* max_flows */
+	LaneFlow  **local;			/* max_flows; of those that are not attached here: `nothing` */
+	LaneFlow	nothing;
 	RfWc	   *wcs;
 	int32_t		touched[RF_MAX_PEERS];
 	int			touched_count;

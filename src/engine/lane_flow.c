@@ -7,6 +7,7 @@
  *
  * Every word of an immediate is checked against what this side knows before it changes anything.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "lane.h"
@@ -50,7 +51,7 @@ wake_producer(RfLaneThread *lane, const LaneFlow *local, RfFlow *flow)
 static void
 starving_add(RfLaneThread *lane, int32_t index)
 {
-	LaneFlow   *local = &lane->local[index];
+	LaneFlow   *local = lane->local[index];
 
 	local->starving = true;
 	local->probe_at = lane->now + (int64_t) local->probe_wait_ms * 1000;
@@ -59,14 +60,14 @@ starving_add(RfLaneThread *lane, int32_t index)
 	if (lane->starving_tail == LANE_NONE)
 		lane->starving_head = index;
 	else
-		lane->local[lane->starving_tail].next_starving = index;
+		lane->local[lane->starving_tail]->next_starving = index;
 	lane->starving_tail = index;
 }
 
 static void
 starving_remove(RfLaneThread *lane, int32_t index)
 {
-	LaneFlow   *local = &lane->local[index];
+	LaneFlow   *local = lane->local[index];
 
 	if (!local->starving)
 		return;
@@ -74,11 +75,11 @@ starving_remove(RfLaneThread *lane, int32_t index)
 	if (local->previous_starving == LANE_NONE)
 		lane->starving_head = local->next_starving;
 	else
-		lane->local[local->previous_starving].next_starving = local->next_starving;
+		lane->local[local->previous_starving]->next_starving = local->next_starving;
 	if (local->next_starving == LANE_NONE)
 		lane->starving_tail = local->previous_starving;
 	else
-		lane->local[local->next_starving].previous_starving = local->previous_starving;
+		lane->local[local->next_starving]->previous_starving = local->previous_starving;
 }
 
 int
@@ -89,7 +90,7 @@ rf_lane_flow_probe(RfLaneThread *lane)
 
 	for (int32_t index = lane->starving_head; index != LANE_NONE; index = next)
 	{
-		LaneFlow   *local = &lane->local[index];
+		LaneFlow   *local = lane->local[index];
 
 		next = local->next_starving;
 		if (local->probe_at <= lane->now && !lane->connections[local->peer].failed)
@@ -135,7 +136,7 @@ slot_bytes(const LaneFlow *local, uint64_t slot)
 static void
 probe_if_starving(RfLaneThread *lane, uint32_t index)
 {
-	LaneFlow   *local = &lane->local[index];
+	LaneFlow   *local = lane->local[index];
 
 	if (local->moved == local->credit + local->slot_count && !local->starving)
 	{
@@ -151,7 +152,7 @@ probe_if_starving(RfLaneThread *lane, uint32_t index)
 QueueResult
 rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t *sent)
 {
-	LaneFlow   *local = &lane->local[index];
+	LaneFlow   *local = lane->local[index];
 	RfFlow	   *flow = &lane->flows[index];
 	RfAdmissionStats *admission = &lane->config.shared->admission;
 	uint64_t	handed = atomic_load(&flow->handed);
@@ -249,28 +250,31 @@ send_end(RfLaneThread *lane, uint32_t index, LaneFlow *local, uint32_t value)
 static void
 detach(RfLaneThread *lane, uint32_t index)
 {
-	LaneFlow   *local = &lane->local[index];
+	LaneFlow   *local = lane->local[index];
 
+	if (!local->attached)
+		return;
 	starving_remove(lane, (int32_t) index);
 	rf_queue_remove(lane, index);
-	local->attached = false;
+	lane->local[index] = &lane->nothing;
+	free(local);
 }
 
 static void
 detach_if_over(RfLaneThread *lane, uint32_t index)
 {
-	LaneFlow   *local = &lane->local[index];
+	LaneFlow   *local = lane->local[index];
 
 	if (!local->end_done || !local->end_received)
 		return;
 	detach(lane, index);
-	rf_lane_notice(lane, RF_LANE_FLOW_DETACHED, local->peer, index);
+	rf_lane_notice(lane, RF_LANE_FLOW_DETACHED, lane->flows[index].peer, index);
 }
 
 static void
 serve_producer(RfLaneThread *lane, uint32_t index)
 {
-	LaneFlow   *local = &lane->local[index];
+	LaneFlow   *local = lane->local[index];
 	RfFlow	   *flow = &lane->flows[index];
 	bool		closing = atomic_load(&flow->state) == RF_FLOW_CLOSING;
 	bool		stopped = atomic_load(&flow->stop) != 0;
@@ -305,7 +309,7 @@ serve_producer(RfLaneThread *lane, uint32_t index)
 static void
 serve_consumer(RfLaneThread *lane, uint32_t index)
 {
-	LaneFlow   *local = &lane->local[index];
+	LaneFlow   *local = lane->local[index];
 	RfFlow	   *flow = &lane->flows[index];
 	bool		closing = atomic_load(&flow->state) == RF_FLOW_CLOSING;
 	uint64_t	released = atomic_load(&flow->handed);
@@ -360,7 +364,7 @@ serve_consumer(RfLaneThread *lane, uint32_t index)
 void
 rf_lane_flow_serve(RfLaneThread *lane, uint32_t index)
 {
-	LaneFlow   *local = &lane->local[index];
+	LaneFlow   *local = lane->local[index];
 
 	if (!local->attached || lane->connections[local->peer].failed)
 		return;
@@ -375,7 +379,7 @@ rf_lane_flow_serve(RfLaneThread *lane, uint32_t index)
 void
 rf_lane_flow_posted(RfLaneThread *lane, const LanePost *post)
 {
-	LaneFlow   *local = &lane->local[post->flow];
+	LaneFlow   *local = lane->local[post->flow];
 	RfFlow	   *flow = &lane->flows[post->flow];
 
 	if (post->kind == RF_IMM_END)
@@ -414,13 +418,13 @@ data_arrived(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t value, 
 		atomic_store(&flow->completed, arrived);
 		wake(lane, flow);
 		if (atomic_load(&flow->leaving) != 0 && !local->leave_sent)
-			rf_lane_flow_serve(lane, (uint32_t) (local - lane->local));
+			rf_lane_flow_serve(lane, local->index);
 	}
 	else
 	{
 		/* Nobody reads it; a STOP may have waited for it. */
 		local->moved = arrived;
-		rf_lane_flow_serve(lane, (uint32_t) (local - lane->local));
+		rf_lane_flow_serve(lane, local->index);
 	}
 	return true;
 }
@@ -437,7 +441,7 @@ credit_arrived(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t value
 		return true;			/* answer to a probe: it is alive and has not moved */
 	local->credit += released;
 	atomic_store(&flow->credit, local->credit);
-	starving_remove(lane, (int32_t) (local - lane->local));
+	starving_remove(lane, (int32_t) local->index);
 	wake_producer(lane, local, flow);
 	return true;
 }
@@ -451,11 +455,11 @@ rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *er
 	LaneFlow   *local;
 	RfFlow	   *flow;
 
-	if (index >= lane->config.shared->max_flows || !lane->local[index].attached ||
-		lane->local[index].peer != peer)
+	if (index >= lane->config.shared->max_flows || !lane->local[index]->attached ||
+		lane->local[index]->peer != peer)
 		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
 						"the peer sent an immediate for flow %u, which is not open towards it", index);
-	local = &lane->local[index];
+	local = lane->local[index];
 	flow = &lane->flows[index];
 
 	switch (kind)
@@ -527,11 +531,22 @@ rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *er
 void
 rf_lane_flow_attach(RfLaneThread *lane, uint32_t index)
 {
-	LaneFlow   *local = &lane->local[index];
+	LaneFlow   *local = calloc(1, sizeof(*local));
 	RfFlow	   *flow = &lane->flows[index];
 
-	memset(local, 0, sizeof(*local));
+	if (local == NULL)
+	{
+		RfError		error;
+
+		/* A flow that fails and is not attached has to be the dropped connection's. */
+		(void) rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for a flow");
+		rf_lane_flow_fail(lane, index, &error);
+		rf_lane_lost(lane, flow->peer, &error);
+		return;
+	}
+	lane->local[index] = local;
 	local->attached = true;
+	local->index = index;
 	local->producer = flow->role == RF_FLOW_PRODUCER;
 	local->peer = flow->peer;
 	local->remote_flow = flow->remote_flow;
@@ -557,7 +572,6 @@ rf_lane_flow_attach(RfLaneThread *lane, uint32_t index)
 void
 rf_lane_flow_fail(RfLaneThread *lane, uint32_t index, const RfError *error)
 {
-	LaneFlow   *local = &lane->local[index];
 	RfFlow	   *flow = &lane->flows[index];
 	uint32_t	state = atomic_load(&flow->state);
 
@@ -570,5 +584,5 @@ rf_lane_flow_fail(RfLaneThread *lane, uint32_t index, const RfError *error)
 			wake(lane, flow);
 	}
 	if (state == RF_FLOW_CLOSING)
-		rf_lane_notice(lane, RF_LANE_FLOW_DETACHED, local->peer, index);
+		rf_lane_notice(lane, RF_LANE_FLOW_DETACHED, flow->peer, index);
 }

@@ -8,7 +8,7 @@
 static void
 append(RfLaneThread *lane, QueueList *list, int32_t index, QueuePlace place)
 {
-	QueueEntry *entry = &lane->local[index].waiting;
+	QueueEntry *entry = &lane->local[index]->waiting;
 
 	entry->place = (uint8_t) place;
 	entry->next = LANE_NONE;
@@ -16,7 +16,7 @@ append(RfLaneThread *lane, QueueList *list, int32_t index, QueuePlace place)
 	if (list->tail == LANE_NONE)
 		list->head = index;
 	else
-		lane->local[list->tail].waiting.next = index;
+		lane->local[list->tail]->waiting.next = index;
 	list->tail = index;
 	list->count++;
 }
@@ -24,16 +24,16 @@ append(RfLaneThread *lane, QueueList *list, int32_t index, QueuePlace place)
 static void
 unlink_entry(RfLaneThread *lane, QueueList *list, int32_t index)
 {
-	QueueEntry *entry = &lane->local[index].waiting;
+	QueueEntry *entry = &lane->local[index]->waiting;
 
 	if (entry->previous == LANE_NONE)
 		list->head = entry->next;
 	else
-		lane->local[entry->previous].waiting.next = entry->next;
+		lane->local[entry->previous]->waiting.next = entry->next;
 	if (entry->next == LANE_NONE)
 		list->tail = entry->previous;
 	else
-		lane->local[entry->next].waiting.previous = entry->previous;
+		lane->local[entry->next]->waiting.previous = entry->previous;
 	list->count--;
 	entry->place = QUEUE_NOWHERE;
 }
@@ -49,7 +49,7 @@ rf_queue_init(RfLaneThread *lane)
 void
 rf_queue_add(RfLaneThread *lane, uint32_t index)
 {
-	QueueEntry *entry = &lane->local[index].waiting;
+	QueueEntry *entry = &lane->local[index]->waiting;
 
 	if (entry->place != QUEUE_NOWHERE)
 		return;
@@ -60,7 +60,7 @@ rf_queue_add(RfLaneThread *lane, uint32_t index)
 void
 rf_queue_remove(RfLaneThread *lane, uint32_t index)
 {
-	LaneFlow   *local = &lane->local[index];
+	LaneFlow   *local = lane->local[index];
 
 	if (local->waiting.place == QUEUE_PARKED)
 	{
@@ -75,7 +75,7 @@ rf_queue_remove(RfLaneThread *lane, uint32_t index)
 void
 rf_queue_park(RfLaneThread *lane, uint32_t index)
 {
-	LaneFlow   *local = &lane->local[index];
+	LaneFlow   *local = lane->local[index];
 
 	if (local->waiting.place == QUEUE_PARKED)
 		return;
@@ -95,11 +95,11 @@ rf_queue_unpark(RfLaneThread *lane, LaneConnection *connection)
 		int32_t		index = connection->parked.head;
 		bool		held_up;
 
-		held_up = lane->local[index].waiting.held_up;
+		held_up = lane->local[index]->waiting.held_up;
 		rf_queue_remove(lane, (uint32_t) index);
 		rf_lane_flow_serve(lane, (uint32_t) index);
-		if (lane->local[index].waiting.place != QUEUE_NOWHERE)
-			lane->local[index].waiting.held_up = held_up;
+		if (lane->local[index]->waiting.place != QUEUE_NOWHERE)
+			lane->local[index]->waiting.held_up = held_up;
 	}
 }
 
@@ -110,7 +110,7 @@ static uint64_t
 turn(RfLaneThread *lane, int32_t index)
 {
 	LaneQueue  *queue = &lane->queue;
-	QueueEntry *entry = &lane->local[index].waiting;
+	QueueEntry *entry = &lane->local[index]->waiting;
 	uint32_t	weight = atomic_load_explicit(&lane->flows[index].weight, memory_order_relaxed);
 
 	if (!queue->contended || queue->list.count + queue->parked < 2)
@@ -169,12 +169,12 @@ rf_queue_run(RfLaneThread *lane)
 	while (queue->list.head != LANE_NONE && !full)
 	{
 		int32_t		index = queue->list.head;
-		QueueEntry *entry = &lane->local[index].waiting;
+		QueueEntry *entry = &lane->local[index]->waiting;
 		uint64_t	budget;
 		uint64_t	bytes = 0;
 
 		/* Before its turn: who cannot send must not fall behind, nor others get further turns meanwhile. */
-		if (!rf_lane_has_room(lane, lane->local[index].peer))
+		if (!rf_lane_has_room(lane, lane->local[index]->peer))
 		{
 			rf_queue_park(lane, (uint32_t) index);
 			continue;

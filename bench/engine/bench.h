@@ -97,6 +97,9 @@ extern RfLaneConfig bench_defaults(void);
 /* False: it failed, the reason is printed. */
 extern bool bench_run(const BenchLoad *load, BenchResult *result);
 
+/* Lost attempts per claim of threads that want buffers of one pool (claims.c), for bench_ms. */
+extern double bench_claims(int claimants, int buffers, bool backoff, double *claims_per_second);
+
 /* ---------- main.c, for techniques.c ---------- */
 
 #define BENCH_MAX_VARIANTS	32
@@ -136,6 +139,7 @@ extern void bench_row(const char *technique, const char *transport, const char *
 					  bool at_least, double target, const char *paper);
 extern void bench_note(const char *technique, const char *format,...) __attribute__((format(printf, 2, 3)));
 
+extern int bench_rounds;
 extern uint32_t bench_ms;			/* per run */
 
 #endif

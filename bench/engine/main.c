@@ -18,7 +18,7 @@
 #include "techniques.h"
 
 uint32_t	bench_ms = 300;
-static int	rounds = 7;
+int			bench_rounds = 7;
 static bool failed;
 
 /* ---------- metrics ---------- */
@@ -146,11 +146,11 @@ BenchSeries
 bench_series(const char *technique, const char *x, const BenchLoad *loads, int count)
 {
 	static BenchResult *results;	/* good until the next series */
-	BenchSeries series = {.variants = count, .rounds = rounds};
+	BenchSeries series = {.variants = count, .rounds = bench_rounds};
 
 	free(results);
-	series.results = results = calloc((size_t) (rounds * count), sizeof(BenchResult));
-	for (int r = 0; r < rounds; r++)
+	series.results = results = calloc((size_t) (bench_rounds * count), sizeof(BenchResult));
+	for (int r = 0; r < bench_rounds; r++)
 		for (int v = 0; v < count; v++)
 			if (!bench_run(&loads[v], &series.results[r * count + v]))
 			{
@@ -209,7 +209,7 @@ main(int argc, char **argv)
 	while ((option = getopt(argc, argv, "r:m:t:")) != -1)
 	{
 		if (option == 'r')
-			rounds = atoi(optarg);
+			bench_rounds = atoi(optarg);
 		else if (option == 'm')
 			bench_ms = (uint32_t) atoi(optarg);
 		else if (option == 't')
@@ -219,7 +219,7 @@ main(int argc, char **argv)
 	}
 	/* As in a server process: a peer that closes first is an error of a write. */
 	signal(SIGPIPE, SIG_IGN);
-	if (rounds < 1 || bench_ms < 1)
+	if (bench_rounds < 1 || bench_ms < 1)
 		return 2;
 	for (const Technique *t = techniques; t->name != NULL; t++)
 	{

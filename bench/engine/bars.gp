@@ -1,17 +1,18 @@
 # A technique's variants side by side: bandwidth, CPU and, where it was measured, latency.
 # gnuplot -e "table='results.tsv'; technique='merge'; out='merge.svg'" bars.gp
-set terminal svg size 1100,420 font 'sans,11' background '#ffffff'
+set terminal svg size 1200,560 font 'sans,11' background '#ffffff'
 set output out
 set datafile separator "\t"
 set multiplot layout 1,3 title technique
 rows = '< grep "^series	'.technique.'	" '.table
 set style fill solid 0.7 noborder
 set boxwidth 0.7
-set xtics rotate by -40 scale 0
+set xtics rotate by -90 scale 0
+set bmargin 17
 set yrange [0:*]
 set grid ytics
 unset key
-label(t, x, v) = t.', '.x.': '.v
+label(t, x, v) = t.' '.x.' '.v
 set ylabel 'MB/s'
 plot rows using 0:6:xtic(label(strcol(3), strcol(4), strcol(5))) with boxes
 set ylabel 'cores in use'

@@ -13,10 +13,10 @@ set ylabel 'GB/s'
 set yrange [0:*]
 set grid ytics
 set key top left
-rows = '< grep "^series	multi-buffer	shm" '.table
+rows(test, n) = '< grep "^series	multi-buffer	shm	[^	]*	'.test.', '.n.' buffer" '.table
 do for [test in 'throughput consume'] {
 	set title test.' test, shared memory'
-	plot for [n in '1 2 4 7'] rows using (bytes(strcol(4))):(strcol(5) eq test.', '.n.' buffer'.(n eq '1' ? '' : 's') ? $6 / 1000 : 1/0) \
+	plot for [n in '1 2 4 7'] rows(test, n) using (bytes(strcol(4))):($6 / 1000) \
 		with linespoints lw 2 pt 7 title n.(n eq '1' ? ' buffer' : ' buffers')
 }
 unset multiplot

@@ -43,7 +43,7 @@ grep '^note' "$out/results.tsv" | cut -f 2- | sed 's/\t/: /' | tee -a "$out/tabl
 if command -v gnuplot >/dev/null; then
 	for script in "$tree"/bench/engine/*.gp; do
 		name=$(basename "$script" .gp)
-		[ "$name" != bars ] && grep -q "^series	$name	" "$out/results.tsv" || continue
+		[ "$name" != bars ] && grep -Eq "^(series|row)	$name	" "$out/results.tsv" || continue
 		gnuplot -e "table='$out/results.tsv'; out='$out/$name.svg'" "$script" && echo "plot: $out/$name.svg"
 	done
 	# The others alike: a bar per variant.

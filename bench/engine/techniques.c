@@ -223,6 +223,8 @@ admission(const char *transport)
 			  target(transport, "tcp", 0.5), "p99 -98 % over Accelio, all techniques together");
 	bench_row("admission", transport, "bandwidth under overload, 1 MB over no limit", bench_ratio(&series, bench_bandwidth, 2, 0), true,
 			  target(transport, "tcp", 1.0), "1.299");
+	bench_row("admission", transport, "p99 latency of a small flow, 4 MB over no limit", bench_ratio(&series, bench_p99, 3, 0), false, NAN, "-");
+	bench_row("admission", transport, "bandwidth under overload, 4 MB over no limit", bench_ratio(&series, bench_bandwidth, 3, 0), true, NAN, "-");
 	bench_row("admission", transport, "p99 latency, delay policy over no limit", bench_ratio(&series, bench_p99, 4, 0), false, NAN, "-");
 	bench_row("admission", transport, "bandwidth, delay policy over no limit", bench_ratio(&series, bench_bandwidth, 4, 0), true, NAN, "-");
 	bench_row("admission", transport, "most bytes in flight over the window of 1 MB", bench_median(&series, bench_high_water, 2) / (1 << 20),

@@ -125,6 +125,12 @@ typedef enum RfStreamPoll
 
 extern RfStreamPoll rf_stream_try(RfStream *stream, const void **batch, uint32 *length);
 
+/*
+ * How many nodes' streams one query may have open at a time. Every node's buffers lie in segments of
+ * their own, so a query over more nodes than there are segments would wait for itself.
+ */
+extern int	rf_stream_limit(void);
+
 /* Its query occupies the session; and that session's socket, for who sleeps elsewhere. */
 extern bool rf_stream_is_running(const RfStream *stream);
 extern pgsocket rf_stream_socket(const RfStream *stream);

@@ -59,7 +59,8 @@ rdmaIsForeignPathAsyncCapable(ForeignPath *path)
 
 /*
  * Is the session taken by another child of the same Append? Then ours starts when that one is read
- * to its end; starting now would store the rest of it away.
+ * to its end; starting now would store the rest of it away. The same when so many children have
+ * their streams open that there may be no buffers for another.
  *
  * But that one must be read on, or we would wait for ever. While Append is about to sleep
  * (`sleeping`), all its children are asked for rows or have just given one in this round. If the one
@@ -69,6 +70,8 @@ rdmaIsForeignPathAsyncCapable(ForeignPath *path)
 static bool
 must_queue(RfScanState *state, bool sleeping)
 {
+	RfScanState *in_front = NULL;
+	int			running = 0;
 	dlist_iter	iter;
 
 	if (state->started)
@@ -79,17 +82,25 @@ must_queue(RfScanState *state, bool sleeping)
 
 		if (other == state || other->request == NULL ||
 			other->request->requestor != state->request->requestor ||
-			other->stream == NULL || !rf_stream_is_running(other->stream) ||
-			other->user->umid != rf_scan_user(state)->umid)
+			other->stream == NULL || !rf_stream_is_running(other->stream))
 			continue;
-		if (!sleeping || other->request->callback_pending)
-			return true;
-		if (state->seen_requests == other->requests)
-			return false;
-		state->seen_requests = other->requests;
-		return true;
+		if (other->user->umid == rf_scan_user(state)->umid)
+		{
+			in_front = other;
+			break;
+		}
+		if (++running >= rf_stream_limit())
+			in_front = other;
 	}
-	return false;
+	if (in_front == NULL)
+		return false;
+	if (!sleeping || in_front->request->callback_pending)
+		return true;
+	if (state->seen == in_front && state->seen_requests == in_front->requests)
+		return false;
+	state->seen = in_front;
+	state->seen_requests = in_front->requests;
+	return true;
 }
 
 /* A row, or the end, if one is here; false: it is not. */
@@ -271,6 +282,7 @@ rf_scan_start_early(EState *estate, PlanState *top)
 {
 	PlannedStmt *plan = estate->es_plannedstmt;
 	List	   *scans = NIL;
+	int			left = rf_stream_limit() - 1;
 	ListCell   *lc;
 
 	if (plan == NULL || plan->commandType != CMD_SELECT || plan->hasModifyingCTE ||
@@ -281,10 +293,13 @@ rf_scan_start_early(EState *estate, PlanState *top)
 	{
 		RfScanState *state = lfirst(lc);
 
-		if (!state->started && !state->ended && state->param_count == 0 &&
+		if (left > 0 && !state->started && !state->ended && state->param_count == 0 &&
 			state->fetch.async_capable != 0 && has_session_to_itself(state) &&
 			!rf_session_is_busy(rf_session_get(rf_scan_user(state), true)))
+		{
 			rf_scan_start(state);
+			left--;
+		}
 	}
 	list_free(scans);
 }

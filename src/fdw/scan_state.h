@@ -52,7 +52,8 @@ typedef struct RfScanState
 	AsyncRequest *request;		/* of the Append that asks asynchronously; NULL: rows are waited for */
 	bool		starved;		/* with a request: no row was there */
 	uint64		requests;		/* how often it was asked */
-	uint64		seen_requests;	/* queued: those of the scan in front, when that had nothing to do */
+	struct RfScanState *seen;	/* queued: the scan in front, when it was not asked for anything, */
+	uint64		seen_requests;	/* and its `requests` then */
 	PlanState  *append;			/* the Append or MergeAppend that it was found under, to start it early */
 	bool		repeated;		/* was rescanned with the same parameters: worth keeping the rows */
 

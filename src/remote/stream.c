@@ -258,6 +258,13 @@ rf_stream_try(RfStream *stream, const void **batch, uint32 *length)
 	return next_batch(stream, false, batch, length);
 }
 
+/* Half of the segments: other sessions may read from other nodes. */
+int
+rf_stream_limit(void)
+{
+	return rf_shared != NULL ? Max(rf_shared->segment_count / 2, 1) : 1;
+}
+
 bool
 rf_stream_is_running(const RfStream *stream)
 {

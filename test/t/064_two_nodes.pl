@@ -83,4 +83,12 @@ foreach my $async ('', 'true')
 		rdma_healthy($coord, 'SELECT count(*), sum(a) FROM (SELECT * FROM two_small OFFSET 0) t', '2000|1001000', "($kind, $name died)");
 	}
 }
+
+# ---- buffers for one node at a time: children of Append queue, and each is read once
+$coord->append_conf('postgresql.conf', "rdma_fdw.segment_size = '32MB'\nrdma_fdw.inline_limit = 0\n");
+$coord->restart;
+$coord->safe_psql('postgres', 'CREATE VIEW six AS ' . join(' UNION ALL ', map { "SELECT a FROM $_.small" } qw(n1 n2 n1 n1 n2 n2)));
+is($coord->safe_psql('postgres', 'SELECT count(*), sum(a) FROM (SELECT * FROM six OFFSET 0) t'), '6000|3003000', 'six children in turn');
+is($coord->safe_psql('postgres', 'SELECT count(*), sum(n) FROM generate_series(1, 5) x, LATERAL (SELECT count(*) AS n FROM (SELECT a FROM six WHERE a + random() > x LIMIT 1500) s) t'),
+	'5|7500', 'and again, when each time some were not read');
 done_testing();

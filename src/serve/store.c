@@ -5,7 +5,7 @@
  * that holds for an INSERT holds here by construction, because the server's own ModifyTable does it: the caller's rights on table and
  * columns, row security, defaults and identity of columns that are not sent, generated columns, constraints, indexes, triggers per row and
  * per statement, partitions, views. rdma.receive() is never called: wherever it stands in a query that rdma.store() plans, a custom scan
- * replaces it that hands rows out as they arrive, without storing them.
+ * replaces it that hands rows out as they arrive, without storing them. Plain tables take many rows at a time (store_insert.c).
  *
  * Values come as images of the writer's types where these are built in, else as text. A column whose type here is another one gets the
  * value's text, as it would from a parameter. Types of the relation are base types without modifiers, so that INSERT's assignment

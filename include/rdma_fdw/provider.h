@@ -108,7 +108,15 @@ typedef struct RfDeviceCaps
 typedef enum RfWrOpcode
 {
 	RF_WR_WRITE = 1,			/* RDMA WRITE, silent at the target */
-	RF_WR_WRITE_IMM				/* RDMA WRITE (0 bytes allowed) that ends in a completion with imm at the target */
+	RF_WR_WRITE_IMM,			/* RDMA WRITE (0 bytes allowed) that ends in a completion with imm at the target */
+
+	/*
+	 * If the 8 bytes at remote_addr are `compare`, make them `swap`, in one step towards all other work of this kind that goes through the same
+	 * device; what they were is in sge[0] when the completion is polled (one entry of 8 bytes; silent at the target, like WRITE). remote_addr is a multiple of 8, else
+	 * RF_WC_LOCAL. Only where RfDeviceCaps.atomics, else the same. Over shared memory it is atomic towards processors too,
+	 * over TCP towards what runs in the target's completion queue only, and devices promise no more than the first.
+	 */
+	RF_WR_COMPARE_SWAP
 } RfWrOpcode;
 
 typedef struct RfSge
@@ -130,6 +138,8 @@ typedef struct RfWr
 	uint64_t	remote_addr;
 	uint32_t	rkey;
 	uint32_t	imm;			/* host byte order on both ends */
+	uint64_t	compare;		/* RF_WR_COMPARE_SWAP, host byte order */
+	uint64_t	swap;
 } RfWr;
 
 typedef enum RfWcStatus

@@ -84,6 +84,7 @@ soft_device_caps(RfDevice *device, RfDeviceCaps *caps)
 	caps->max_message = RF_MAX_MESSAGE;
 	caps->max_sge = RF_MAX_SGE;
 	caps->max_qp_wr = 16384;
+	caps->atomics = true;
 	caps->needs_socket = true;
 }
 
@@ -670,8 +671,7 @@ rf_soft_check_local(RfQp *qp, const RfWr *wr, uint32_t *length)
 	uint64_t	total = 0;
 
 	*length = 0;
-	if (wr->num_sge < 0 || wr->num_sge > RF_MAX_SGE ||
-		(wr->opcode != RF_WR_WRITE && wr->opcode != RF_WR_WRITE_IMM))
+	if (wr->num_sge < 0 || wr->num_sge > RF_MAX_SGE || wr->opcode < RF_WR_WRITE || wr->opcode > RF_WR_COMPARE_SWAP)
 		return RF_WC_LOCAL;
 	for (int i = 0; i < wr->num_sge; i++)
 	{
@@ -687,6 +687,9 @@ rf_soft_check_local(RfQp *qp, const RfWr *wr, uint32_t *length)
 		total += sge->length;
 	}
 	if (total > RF_MAX_MESSAGE)
+		return RF_WC_LOCAL;
+	if (wr->opcode == RF_WR_COMPARE_SWAP &&
+		(wr->num_sge != 1 || total != sizeof(uint64_t) || wr->remote_addr % sizeof(uint64_t) != 0))
 		return RF_WC_LOCAL;
 	*length = (uint32_t) total;
 	return RF_WC_SUCCESS;

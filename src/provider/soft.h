@@ -134,6 +134,7 @@ typedef struct RfSoftBacklog	/* a note that waits for room in the socket */
 
 /* What travels on a byte stream: frame, then `length` bytes of payload for the writes. Little-endian, no holes. */
 #define RF_SOFT_FRAME_MAGIC	0x5246
+#define RF_SOFT_MAX_SWAPS	16	/* compare-and-swaps a peer may have sent that are not answered; like a device's max_dest_rd_atomic */
 #define RF_SOFT_FRAME_ACK_ME 0x1	/* answer with an ACK as soon as it is executed */
 
 typedef enum RfSoftOpcode
@@ -142,7 +143,9 @@ typedef enum RfSoftOpcode
 	RF_SOFT_WRITE_IMM,
 	RF_SOFT_NOTHING,			/* counts as a work request, does nothing: stands for one that failed at the sender */
 	RF_SOFT_ACK,				/* addr = work requests executed so far */
-	RF_SOFT_NAK					/* addr = number of the work request that was refused; the stream ends here */
+	RF_SOFT_NAK,				/* addr = number of the work request that was refused; the stream ends here */
+	RF_SOFT_SWAP,				/* compare-and-swap; payload: what to compare with, what to store */
+	RF_SOFT_SWAPPED				/* answer, also an ACK: addr = what was there, imm and rkey = high and low half of the work request's number */
 } RfSoftOpcode;
 
 typedef struct RfSoftFrame
@@ -163,6 +166,7 @@ typedef struct RfSoftWr
 	uint32_t	length;			/* of a good one */
 	RfWcStatus	bad;			/* found at post; told when it is this one's turn */
 	RfSoftFrame frame;
+	uint64_t	swaps;			/* stream: compare-and-swaps of the queue pair up to here, this one included */
 	RfSge		sge[RF_MAX_SGE];
 } RfSoftWr;
 
@@ -215,12 +219,18 @@ struct RfQp
 	RfSoftFrame control;		/* ACK or NAK on its way */
 	size_t		control_left;	/* bytes of it still to send */
 	bool		ack_due;
+	uint64_t	swaps_posted;
+	uint64_t	swaps_answered;
+	RfSoftFrame answers[RF_SOFT_MAX_SWAPS]; /* SWAPPED that wait for their turn, a ring */
+	uint32_t	answers_head;
+	uint32_t	answers_count;
 
 	/* byte stream, receiving */
 	uint64_t	executed;		/* the peer's work requests */
 	RfSoftFrame rx;
 	bool		rx_in_payload;
 	uint64_t	rx_done;		/* payload bytes of rx that have landed */
+	uint64_t	rx_swap[2];		/* payload of SWAP */
 	char	   *stage;
 	size_t		stage_head;
 	size_t		stage_count;

@@ -425,6 +425,7 @@ static Outcome
 write_payload(RfQp *qp, const RfWr *wr, uint32_t *length, RfWcStatus *status)
 {
 	RfSoftMapping *mapping;
+	char	   *memory;
 
 	*status = rf_soft_check_local(qp, wr, length);
 	if (*status != RF_WC_SUCCESS)
@@ -437,7 +438,19 @@ write_payload(RfQp *qp, const RfWr *wr, uint32_t *length, RfWcStatus *status)
 	*status = RF_WC_REMOTE_ACCESS;
 	if (mapping == NULL || !rf_soft_inside(mapping->addr, mapping->length, wr->remote_addr, *length))
 		return OUTCOME_REFUSED;
-	copy_payload(mapping->memory + (wr->remote_addr - mapping->addr), wr);
+	memory = mapping->memory + (wr->remote_addr - mapping->addr);
+	if (wr->opcode == RF_WR_COMPARE_SWAP)
+	{
+		uint64_t	found = wr->compare;
+
+		/* the peer's region begins in the middle of a word */
+		if ((uintptr_t) memory % sizeof(uint64_t) != 0)
+			return OUTCOME_REFUSED;
+		(void) atomic_compare_exchange_strong((_Atomic uint64_t *) memory, &found, wr->swap);
+		memcpy((void *) wr->sge[0].addr, &found, sizeof(found));
+	}
+	else
+		copy_payload(memory, wr);
 	return OUTCOME_DONE;
 }
 

@@ -62,11 +62,16 @@ kept_wr(RfQp *qp, uint64_t number)
 	return &qp->wrs[number & (qp->wrs_size - 1)];
 }
 
-/* Nothing goes out behind a work request that failed here. */
+/*
+ * Nothing goes out behind a work request that failed here, nor more compare-and-swaps at once than the peer keeps answers for: then everything waits
+ * for an answer. A peer that does not answer holds up nothing but itself, and the answers always find room.
+ */
 static bool
-behind_failed(RfQp *qp, uint64_t number)
+held_back(RfQp *qp, uint64_t number)
 {
-	return number > qp->first && kept_wr(qp, number - 1)->bad != RF_WC_SUCCESS;
+	if (number > qp->first && kept_wr(qp, number - 1)->bad != RF_WC_SUCCESS)
+		return true;
+	return kept_wr(qp, number)->swaps > qp->swaps_answered + RF_SOFT_MAX_SWAPS;
 }
 
 void
@@ -92,6 +97,14 @@ rf_soft_stream_post(RfQp *qp, const RfWr *wr)
 		.rkey = wr->rkey,
 		.imm = wr->imm
 	};
+	if (wr->opcode == RF_WR_COMPARE_SWAP && kept->bad == RF_WC_SUCCESS)
+	{
+		qp->swaps_posted++;
+		kept->length = 2 * sizeof(uint64_t);
+		kept->frame.opcode = RF_SOFT_SWAP;
+		kept->frame.length = kept->length;
+	}
+	kept->swaps = qp->swaps_posted;
 	/* one that fails here still travels: the answer tells when everything before it is done */
 	if (kept->bad != RF_WC_SUCCESS)
 	{
@@ -106,9 +119,9 @@ rf_soft_stream_post(RfQp *qp, const RfWr *wr)
 bool
 rf_soft_stream_unsent(RfQp *qp)
 {
-	if (qp->control_left > 0 || qp->ack_due)
+	if (qp->control_left > 0 || qp->answers_count > 0 || qp->ack_due)
 		return true;
-	return qp->sent < qp->last && !behind_failed(qp, qp->sent);
+	return qp->sent < qp->last && (qp->sent_offset > 0 || !held_back(qp, qp->sent));
 }
 
 typedef struct Gather
@@ -139,6 +152,12 @@ add_wr(Gather *gather, const RfSoftWr *kept, size_t skip)
 	add_piece(gather, &kept->frame, sizeof(kept->frame), &skip);
 	if (kept->length == 0)
 		return;
+	if (kept->frame.opcode == RF_SOFT_SWAP)
+	{
+		add_piece(gather, &kept->wr.compare, sizeof(uint64_t), &skip);
+		add_piece(gather, &kept->wr.swap, sizeof(uint64_t), &skip);
+		return;
+	}
 	for (int i = 0; i < kept->wr.num_sge; i++)
 	{
 		if (kept->wr.sge[i].length > 0)
@@ -189,7 +208,7 @@ output_left(RfQp *qp, size_t bytes)
 
 /*
  * What leaves next: the rest of the work request that is under way; then the control frame (which is only ever cut between two
- * work requests), or a new acknowledgement; then further work requests.
+ * work requests), or an answer or a new acknowledgement; then further work requests.
  */
 static void
 gather_output(RfQp *qp, Gather *gather)
@@ -198,7 +217,14 @@ gather_output(RfQp *qp, Gather *gather)
 
 	if (qp->sent_offset > 0)
 		add_wr(gather, kept_wr(qp, number++), qp->sent_offset);
-	if (qp->control_left == 0 && qp->ack_due)
+	/* answers before an acknowledgement of what came after them */
+	if (qp->control_left == 0 && qp->answers_count > 0)
+	{
+		qp->control = qp->answers[qp->answers_head++ % RF_SOFT_MAX_SWAPS];
+		qp->answers_count--;
+		qp->control_left = sizeof(qp->control);
+	}
+	else if (qp->control_left == 0 && qp->ack_due)
 	{
 		qp->ack_due = false;
 		qp->control = (RfSoftFrame)
@@ -211,7 +237,7 @@ gather_output(RfQp *qp, Gather *gather)
 	}
 	if (qp->control_left > 0)
 		add_control(gather, qp);
-	while (number < qp->last && !behind_failed(qp, number) &&
+	while (number < qp->last && !held_back(qp, number) &&
 		   gather->count + 1 + RF_MAX_SGE <= RF_SOFT_IOV && gather->bytes < RF_SOFT_BURST)
 		add_wr(gather, kept_wr(qp, number++), 0);
 }
@@ -278,6 +304,12 @@ refuse(RfQp *qp)
 		add_wr(&gather, kept_wr(qp, qp->sent), qp->sent_offset);
 	if (qp->control_left > 0)
 		add_control(&gather, qp);
+	for (; qp->answers_count > 0; qp->answers_count--)
+	{
+		size_t		skip = 0;
+
+		add_piece(&gather, &qp->answers[qp->answers_head++ % RF_SOFT_MAX_SWAPS], sizeof(RfSoftFrame), &skip);
+	}
 	/* if it does not fit into the socket at once the peer learns of it by the end of the stream alone */
 	if (gather.count == 0 || write_pieces(qp->sock, &gather) == gather.bytes)
 	{
@@ -293,13 +325,18 @@ refuse(RfQp *qp)
 	rf_soft_fail(qp, RF_WC_FLUSHED, true);
 }
 
-static void
+/* The oldest one has been executed. False: a compare-and-swap that was not answered before its acknowledgement. */
+static bool
 retire(RfQp *qp)
 {
-	RfSoftWr   *kept = kept_wr(qp, qp->first++);
+	RfSoftWr   *kept = kept_wr(qp, qp->first);
 
+	if (kept->swaps > qp->swaps_answered)
+		return false;
+	qp->first++;
 	if (kept->wr.signaled)
 		rf_soft_complete(qp, kept->wr.wr_id, RF_WC_SUCCESS);
+	return true;
 }
 
 /* The peer has executed everything up to `number`. */
@@ -320,8 +357,42 @@ acknowledged(RfQp *qp, uint64_t number)
 			rf_soft_fail(qp, bad, false);
 			return;
 		}
-		retire(qp);
+		if (!retire(qp))
+		{
+			refuse(qp);
+			return;
+		}
 	}
+}
+
+/* The answer to the oldest compare-and-swap that waits for one. */
+static void
+answered(RfQp *qp)
+{
+	uint64_t	number = (uint64_t) qp->rx.imm << 32 | qp->rx.rkey;
+	RfSoftWr   *kept;
+	RfWcStatus	status;
+	uint32_t	length;
+
+	if (number < qp->first || number >= qp->sent)
+	{
+		refuse(qp);
+		return;
+	}
+	kept = kept_wr(qp, number);
+	if (kept->frame.opcode != RF_SOFT_SWAP || kept->swaps != qp->swaps_answered + 1)
+	{
+		refuse(qp);
+		return;
+	}
+	pthread_rwlock_rdlock(&qp->domain->lock);
+	status = rf_soft_check_local(qp, &kept->wr, &length);
+	if (status == RF_WC_SUCCESS)
+		memcpy((void *) kept->wr.sge[0].addr, &qp->rx.addr, sizeof(uint64_t));
+	pthread_rwlock_unlock(&qp->domain->lock);
+	qp->swaps_answered++;
+	kept->bad = status;			/* its region is gone: told in its turn */
+	acknowledged(qp, number);
 }
 
 /* The peer has executed everything before `number` and refused that one, of which perhaps not all is out yet. */
@@ -333,14 +404,49 @@ refused(RfQp *qp, uint64_t number)
 		connection_lost(qp);
 		return;
 	}
-	while (qp->first < number)
-		retire(qp);
-	rf_soft_fail(qp, RF_WC_REMOTE_ACCESS, false);
+	while (qp->first < number && retire(qp))
+		;
+	rf_soft_fail(qp, qp->first == number ? RF_WC_REMOTE_ACCESS : RF_WC_TRANSPORT, false);
+}
+
+/* Execute the compare-and-swap in qp->rx. False: refused. */
+static bool
+swap_here(RfQp *qp)
+{
+	const RfSoftFrame *rx = &qp->rx;
+	RfSoftRegion *region;
+	uint64_t	found = qp->rx_swap[0];
+	bool		good;
+
+	pthread_rwlock_rdlock(&qp->domain->lock);
+	region = rf_soft_region(qp->domain, rx->rkey, &qp->mapping_hint);
+	good = region != NULL && rx->addr % sizeof(uint64_t) == 0 &&
+		rf_soft_inside((uintptr_t) region->pub.addr, region->pub.length, rx->addr, sizeof(uint64_t)) &&
+		qp->answers_count < RF_SOFT_MAX_SWAPS;
+	if (good)
+		(void) atomic_compare_exchange_strong((_Atomic uint64_t *) (uintptr_t) rx->addr, &found, qp->rx_swap[1]);
+	pthread_rwlock_unlock(&qp->domain->lock);
+	if (!good)
+	{
+		refuse(qp);
+		return false;
+	}
+	qp->answers[(qp->answers_head + qp->answers_count++) % RF_SOFT_MAX_SWAPS] = (RfSoftFrame)
+	{
+		.magic = RF_SOFT_FRAME_MAGIC,
+		.opcode = RF_SOFT_SWAPPED,
+		.addr = found,
+		.imm = (uint32_t) ((qp->executed + 1) >> 32),
+		.rkey = (uint32_t) (qp->executed + 1)
+	};
+	return true;
 }
 
 static void
 executed_one(RfQp *qp)
 {
+	if (qp->rx.opcode == RF_SOFT_SWAP && !swap_here(qp))
+		return;
 	qp->executed++;
 	if (qp->rx.opcode == RF_SOFT_WRITE_IMM)
 		rf_soft_received(qp, qp->rx.imm, qp->rx.length);
@@ -354,8 +460,11 @@ static char *
 landing_place(RfQp *qp)
 {
 	const RfSoftFrame *rx = &qp->rx;
-	RfSoftRegion *region = rf_soft_region(qp->domain, rx->rkey, &qp->mapping_hint);
+	RfSoftRegion *region;
 
+	if (rx->opcode == RF_SOFT_SWAP)
+		return (char *) qp->rx_swap + qp->rx_done;
+	region = rf_soft_region(qp->domain, rx->rkey, &qp->mapping_hint);
 	if (region == NULL ||
 		!rf_soft_inside((uintptr_t) region->pub.addr, region->pub.length, rx->addr, rx->length))
 		return NULL;
@@ -382,6 +491,21 @@ take_frame(RfQp *qp)
 				executed_one(qp);
 			else
 				qp->rx_in_payload = true;
+			break;
+		case RF_SOFT_SWAP:
+			if (rx->length != sizeof(qp->rx_swap))
+				refuse(qp);
+			else
+			{
+				qp->rx_done = 0;
+				qp->rx_in_payload = true;
+			}
+			break;
+		case RF_SOFT_SWAPPED:
+			if (rx->length != 0)
+				refuse(qp);
+			else
+				answered(qp);
 			break;
 		case RF_SOFT_NOTHING:
 			if (rx->length != 0)

@@ -905,6 +905,7 @@ qp_post(RfQp *qp, RfWr *chain)
 			for (int i = 0; i < chain->num_sge; i++)
 				length += chain->sge[i].length;
 			if (length > device->max_message || chain->num_sge > device->max_sge ||
+				(chain->opcode == RF_WR_COMPARE_SWAP && (!device->atomics || chain->num_sge != 1 || length != 8 || chain->remote_addr % 8 != 0)) ||
 				qp->head - qp->completed >= qp->max_wr)
 			{
 				usable = false;
@@ -919,6 +920,14 @@ qp_post(RfQp *qp, RfWr *chain)
 			wr->imm_data = htonl(chain->imm);
 			wr->wr.rdma.remote_addr = chain->remote_addr;
 			wr->wr.rdma.rkey = chain->rkey;
+			if (chain->opcode == RF_WR_COMPARE_SWAP)
+			{
+				wr->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+				wr->wr.atomic.remote_addr = chain->remote_addr;
+				wr->wr.atomic.compare_add = chain->compare;
+				wr->wr.atomic.swap = chain->swap;
+				wr->wr.atomic.rkey = chain->rkey;
+			}
 			if (n > 0)
 				cq->scratch[n - 1].next = wr;
 			n++;

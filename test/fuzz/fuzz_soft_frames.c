@@ -2,7 +2,8 @@
  * fuzz_soft_frames.c - whatever bytes a peer sends, the software provider neither crashes nor writes outside its regions.
  *
  * The first input byte says what receives the rest: bit 0 the byte stream (0) or the notes of shared memory (1); bit 1 whether work
- * requests of ours are outstanding, so that acknowledgements mean something; bit 2 whether the input arrives in small pieces. The
+ * requests of ours are outstanding, so that acknowledgements mean something; bit 2 whether the input arrives in small pieces; bit 3 whether two
+ * of ours are compare-and-swaps, so that answers mean something. The
  * only region lies at a fixed address, so that inputs can name it, between two pages that may not be touched.
  */
 #include <stdlib.h>
@@ -107,6 +108,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		RfWr		wr = {.wr_id = i, .opcode = RF_WR_WRITE_IMM, .signaled = i & 1, .num_sge = 1, .sge = &sge,
 			.remote_addr = REGION_ADDR, .rkey = 1, .imm = i};
 
+		if ((mode & 8) && (i == 1 || i == 3))
+		{
+			wr.opcode = RF_WR_COMPARE_SWAP;
+			sge.length = sizeof(uint64_t);
+		}
 		provider->qp_post(qp, &wr);
 	}
 	while (size > 0)

@@ -22,7 +22,8 @@ run()
 }
 if [ "${TESTS:-unit}" = unit ]; then
 	run test_verbs_device
-	run test_provider_conformance verbs rounds=1000
+	run test_provider_conformance verbs
+	run test_provider_life verbs rounds=1000
 fi
 
 # The SQL suite, on copies of the data directory.

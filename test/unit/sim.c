@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,7 @@ typedef struct SimWr
 	uint64_t	hash;
 	RfWcStatus	bad;			/* found at post; reported when it is this one's turn */
 	int			phase;			/* pieces landed */
+	uint64_t	found;			/* compare-and-swap: what was there */
 	uint64_t	ack_at;			/* with a service time */
 	bool		executed;
 	bool		stalled;		/* counted as an RNR stall already */
@@ -319,7 +321,9 @@ static RfWcStatus
 check_local(RfQp *qp, const RfWr *wr)
 {
 	if (wr->num_sge < 0 || wr->num_sge > RF_MAX_SGE || message_length(wr) > RF_MAX_MESSAGE ||
-		(wr->opcode != RF_WR_WRITE && wr->opcode != RF_WR_WRITE_IMM))
+		wr->opcode < RF_WR_WRITE || wr->opcode > RF_WR_COMPARE_SWAP ||
+		(wr->opcode == RF_WR_COMPARE_SWAP && (wr->num_sge != 1 || wr->sge[0].length != sizeof(uint64_t) ||
+												 wr->remote_addr % sizeof(uint64_t) != 0)))
 		return RF_WC_LOCAL;
 	for (int i = 0; i < wr->num_sge; i++)
 	{
@@ -444,7 +448,13 @@ execute(RfQp *qp, SimWr *swr)
 	}
 
 	half = length / 2;
-	if (fabric.config.tear && length > 1 && swr->phase < 2)
+	if (wr->opcode == RF_WR_COMPARE_SWAP)
+	{
+		/* the old value travels back with the acknowledgement */
+		swr->found = wr->compare;
+		(void) atomic_compare_exchange_strong((_Atomic uint64_t *) (uintptr_t) wr->remote_addr, &swr->found, wr->swap);
+	}
+	else if (fabric.config.tear && length > 1 && swr->phase < 2)
 	{
 		if (swr->phase == 0)
 			land_bytes(wr, half, length);
@@ -453,7 +463,7 @@ execute(RfQp *qp, SimWr *swr)
 		swr->phase++;
 		return;
 	}
-	if (swr->phase == 0)
+	else if (swr->phase == 0)
 		land_bytes(wr, 0, length);
 
 	if (fabric.config.check_payload && hash_payload(wr) != swr->hash)
@@ -484,7 +494,12 @@ execute(RfQp *qp, SimWr *swr)
 static void
 acknowledge(RfQp *qp)
 {
-	if (fabric.config.check_payload && hash_payload(&qp->first->wr) != qp->first->hash)
+	const RfWr *wr = &qp->first->wr;
+
+	if (wr->opcode == RF_WR_COMPARE_SWAP &&
+		in_region(find_region(qp->domain, wr->sge[0].lkey), (uint64_t) (uintptr_t) wr->sge[0].addr, sizeof(uint64_t)))
+		memcpy((void *) wr->sge[0].addr, &qp->first->found, sizeof(uint64_t));
+	else if (fabric.config.check_payload && hash_payload(&qp->first->wr) != qp->first->hash)
 		fabric.counters.payload_changed++;
 	retire_first(qp, RF_WC_SUCCESS);
 	qp->ack_due = fabric.now + random_delay();
@@ -732,6 +747,7 @@ sim_device_caps(RfDevice *device, RfDeviceCaps *caps)
 	caps->max_message = RF_MAX_MESSAGE;
 	caps->max_sge = RF_MAX_SGE;
 	caps->max_qp_wr = 16384;
+	caps->atomics = true;
 }
 
 static RfDomain *

@@ -1,132 +1,8 @@
-/* needs: src/provider/error.c src/provider/soft.c src/provider/soft_shm.c src/provider/soft_stream.c test/unit/sim.c; libs: -lpthread; tsan: yes */
 /*
- * test_provider_conformance.c - every rule of provider.h's contract, against every provider.
- *
- * Arguments: names of providers (sim, shm, tcp, stream, verbs; default all but verbs, which also needs -DWITH_VERBS,
- * src/provider/verbs*.c and a device), rounds=N for the wake-up race (default 20000).
+ * test_provider_conformance.c - the contract of provider.h, against every provider: what is carried, in which order, and what is refused.
+ * test_provider_life.c has ends and wake-ups. Arguments: see conformance.h.
  */
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <dirent.h>
-
-#include "pair.h"
-
-static const char *kind_name;
-static PairKind kind;
-static int	test_number;
-static int	failures;
-static uint64_t race_rounds = 20000;
-
-static void
-check(bool good, const char *name)
-{
-	printf("%s %d - %s: %s\n", good ? "ok" : "not ok", ++test_number, kind_name, name);
-	fflush(stdout);
-	if (!good)
-		failures++;
-}
-
-/* ---------- work requests in one line ---------- */
-
-typedef struct Request
-{
-	RfWr		wr;
-	RfSge		sge[RF_MAX_SGE + 2];
-} Request;
-
-static Request *
-request(Request *request, End *from, End *to, size_t from_offset, size_t to_offset, uint32_t length)
-{
-	memset(request, 0, sizeof(*request));
-	request->wr.opcode = RF_WR_WRITE;
-	request->wr.sge = request->sge;
-	request->wr.num_sge = length > 0 ? 1 : 0;
-	request->sge[0] = (RfSge)
-	{
-		from->memory + from_offset, length, from->region->lkey
-	};
-	request->wr.remote_addr = (uint64_t) (uintptr_t) (to->memory + to_offset);
-	request->wr.rkey = to->region->rkey;
-	return request;
-}
-
-static void
-send_one(End *from, End *to, size_t offset, uint32_t length, bool imm, uint32_t value, bool signaled, uint64_t wr_id)
-{
-	Request		r;
-
-	request(&r, from, to, offset, offset, length);
-	r.wr.opcode = imm ? RF_WR_WRITE_IMM : RF_WR_WRITE;
-	r.wr.imm = value;
-	r.wr.signaled = signaled;
-	r.wr.wr_id = wr_id;
-	from->provider->qp_post(from->qp, &r.wr);
-}
-
-static void
-fill(End *end, size_t offset, size_t length, uint32_t seed)
-{
-	for (size_t i = 0; i < length; i++)
-		end->memory[offset + i] = (char) (seed + i * 31 + (i >> 8));
-}
-
-static bool
-same(Pair *pair, size_t offset, size_t length)
-{
-	return memcmp(pair->a.memory + offset, pair->b.memory + offset, length) == 0;
-}
-
-static int
-count_of(End *end, RfWcOpcode opcode, RfWcStatus status)
-{
-	int			count = 0;
-
-	for (int i = 0; i < end->logged; i++)
-		count += end->log[i].opcode == opcode && end->log[i].status == status;
-	return count;
-}
-
-static int
-disconnects(End *end)
-{
-	int			count = 0;
-
-	for (int i = 0; i < end->logged; i++)
-		count += end->log[i].opcode == RF_WC_DISCONNECTED;
-	return count;
-}
-
-/* Pump until the end is told that its peer is gone. */
-static void
-await_disconnect(Pair *pair, End *end)
-{
-	double		deadline = now_seconds() + PATIENCE;
-
-	while (disconnects(end) == 0 && now_seconds() < deadline)
-		pair_pump(pair);
-}
-
-static RfWc *
-completion(End *end, uint64_t wr_id)
-{
-	for (int i = 0; i < end->logged; i++)
-	{
-		if (end->log[i].opcode == RF_WC_WRITE && end->log[i].wr_id == wr_id)
-			return &end->log[i];
-	}
-	return NULL;
-}
-
-static bool
-completed(End *end, uint64_t wr_id, RfWcStatus status)
-{
-	RfWc	   *wc = completion(end, wr_id);
-
-	return wc != NULL && wc->status == status;
-}
+#include "conformance.h"
 
 /* ---------- plain transfer ---------- */
 
@@ -574,478 +450,152 @@ test_two_queue_pairs(void)
 	pair_close(&pair);
 }
 
-/* ---------- the end of things ---------- */
-
-static int
-open_fds(void)
-{
-	DIR		   *directory = opendir("/proc/self/fd");
-	int			count = 0;
-
-	while (readdir(directory) != NULL)
-		count++;
-	closedir(directory);
-	return count;
-}
-
-static int
-shared_mappings(void)
-{
-	FILE	   *maps = fopen("/proc/self/maps", "r");
-	char		line[512];
-	int			count = 0;
-
-	while (fgets(line, sizeof(line), maps))
-		count += strstr(line, "memfd:") != NULL;
-	fclose(maps);
-	return count;
-}
+/* ---------- compare and swap ---------- */
 
 static void
-test_destroy(void)
+post_swap(End *from, End *to, size_t offset, uint64_t compare, uint64_t swap, size_t result, bool signaled, uint64_t wr_id)
 {
-	Pair		pair;
-	int			fds = open_fds();
-	int			mappings = shared_mappings();
-
-	for (int round = 0; round < 20; round++)
-	{
-		pair_open(&pair, kind);
-		for (int i = 0; i < 50; i++)
-		{
-			send_one(&pair.a, &pair.b, 0, 100000, true, i, true, i);
-			send_one(&pair.b, &pair.a, 0, 100000, true, i, true, i);
-		}
-		for (int i = 0; i < round; i++)
-			pair_pump(&pair);
-		pair.a.provider->qp_destroy(pair.a.qp);
-		pair.a.qp = NULL;
-		pair.a.logged = 0;
-		pair_settle(&pair);
-		if (pair.a.logged > 0)
-			break;
-		pair_close(&pair);
-	}
-	check(pair.a.logged == 0, "nothing of a destroyed queue pair is polled");
-	check(open_fds() == fds, "no descriptor is left");
-	check(shared_mappings() == mappings, "no mapping is left");
-}
-
-static void
-test_peer_destroyed(void)
-{
-	Pair		pair;
-	int			order = 0;
-	double		deadline;
-
-	pair_open(&pair, kind);
-	for (int i = 0; i < 10; i++)
-		send_one(&pair.b, &pair.a, 0, 1000, true, i, true, i);
-	if (kind == PAIR_SIM)
-		rf_sim_run(1000);
-	else
-		pair_wait(&pair, &pair.b, 10);
-	pair.b.provider->qp_destroy(pair.b.qp);
-	pair.b.qp = NULL;
-	if (kind != PAIR_VERBS)
-		await_disconnect(&pair, &pair.a);
-	pair_settle(&pair);
-	for (int i = 0; i < pair.a.logged; i++)
-	{
-		if (pair.a.log[i].opcode == RF_WC_RECV_IMM && pair.a.log[i].imm == order)
-			order++;
-	}
-	if (kind != PAIR_VERBS)
-		check(order == 10 && pair.a.logged == 11 && pair.a.log[10].opcode == RF_WC_DISCONNECTED,
-			  "what the peer sent before it left is delivered, then one DISCONNECTED");
-	pair.a.logged = 0;
-	for (int i = 0; i < 5; i++)
-		send_one(&pair.a, &pair.b, 0, 1000, true, i, i == 4, i);
-	check(pair_wait(&pair, &pair.a, 5), "work posted to a peer that left completes");
-	pair_settle(&pair);
-	check(pair.a.logged <= 6 && count_of(&pair.a, RF_WC_WRITE, RF_WC_SUCCESS) == 0 && disconnects(&pair.a) <= 1,
-		  "and fails");
-	deadline = now_seconds() + PATIENCE;
-	while (!pair.b.provider->domain_quiet(pair.b.domain) && now_seconds() < deadline)
-		pair_pump(&pair);
-	check(pair.b.provider->domain_quiet(pair.b.domain), "the memory of who left is quiet when its peer has noticed");
-	pair_close(&pair);
-}
-
-/* ---------- another process ---------- */
-
-/* One end in a child; the blobs and the region cross by a socket of ours. */
-typedef struct Introduction
-{
-	uint8_t		blob[RF_QP_BLOB_SIZE];
-	uint64_t	addr;
-	uint32_t	rkey;
-	uint32_t	size;
-} Introduction;
-
-static void
-introduce(End *end, int talk, Introduction *other)
-{
-	Introduction mine = {.addr = (uint64_t) (uintptr_t) end->memory, .rkey = end->region->rkey, .size = end->size};
-
-	end->provider->qp_local(end->qp, mine.blob);
-	if (send(talk, &mine, sizeof(mine), 0) != sizeof(mine) ||
-		recv(talk, other, sizeof(*other), MSG_WAITALL) != sizeof(*other))
-		die("introduce", strerror(errno));
-}
-
-static void
-child_end(int talk, int sock)
-{
-	RfQpConfig	config = {.max_wr = 64, .max_recv = 64};
-	End			end;
-	Introduction other;
-	RfError		error;
-	RfWc		wc;
 	Request		r;
 
-	end_open(&end, kind, NULL, 4 << 20, &config);
-	introduce(&end, talk, &other);
-	if (!end.provider->qp_connect(end.qp, other.blob, sock, &error))
-		die("child connect", error.message);
-	memset(end.memory, 0x5c, 1 << 20);
-	request(&r, &end, &end, 0, 0, 1 << 20);
-	r.wr.remote_addr = other.addr;
-	r.wr.rkey = other.rkey;
-	r.wr.opcode = RF_WR_WRITE_IMM;
-	r.wr.imm = 42;
-	end.provider->qp_post(end.qp, &r.wr);
-	for (;;)
-		end.provider->cq_poll(end.cq, &wc, 1);
+	request(&r, from, to, result, offset, sizeof(uint64_t));
+	r.wr.opcode = RF_WR_COMPARE_SWAP;
+	r.wr.compare = compare;
+	r.wr.swap = swap;
+	r.wr.signaled = signaled;
+	r.wr.wr_id = wr_id;
+	from->provider->qp_post(from->qp, &r.wr);
+}
+
+static uint64_t *
+word(End *end, size_t offset)
+{
+	return (uint64_t *) (end->memory + offset);
 }
 
 static void
-test_peer_killed(void)
+spoil_swap_rkey(Pair *pair, Request *bad)
 {
-	Pair		pair = {.kind = kind};
-	RfQpConfig	config = {.max_wr = 64, .max_recv = 16, .context = &pair.a};
-	Introduction other;
-	RfError		error = {0};
-	int			talk[2];
-	int			socks[2];
-	pid_t		child;
-	Request		r;
-	bool		good;
-
-	if (kind == PAIR_SIM)
-		return;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk) != 0)
-		die("socketpair", strerror(errno));
-	pair_sockets(kind, socks);
-	child = fork();
-	if (child == 0)
-	{
-		close(talk[0]);
-		if (socks[0] >= 0)
-			close(socks[0]);
-		child_end(talk[1], socks[1]);
-	}
-	close(talk[1]);
-	if (socks[1] >= 0)
-		close(socks[1]);
-	end_open(&pair.a, kind, NULL, 4 << 20, &config);
-	introduce(&pair.a, talk[0], &other);
-	if (!pair.a.provider->qp_connect(pair.a.qp, other.blob, socks[0], &error))
-		die("connect", error.message);
-	check(pair_wait(&pair, &pair.a, 1) && pair.a.log[0].imm == 42 && pair.a.memory[(1 << 20) - 1] == 0x5c,
-		  "another process writes here");
-	pair.a.logged = 0;
-	kill(child, SIGSTOP);
-	for (int i = 0; i < 60; i++)
-	{
-		request(&r, &pair.a, &pair.a, 0, 0, 1 << 20);
-		r.wr.remote_addr = other.addr;
-		r.wr.rkey = other.rkey;
-		r.wr.opcode = RF_WR_WRITE_IMM;
-		r.wr.wr_id = i;
-		r.wr.signaled = true;
-		pair.a.provider->qp_post(pair.a.qp, &r.wr);
-	}
-	pair_settle(&pair);
-	check(disconnects(&pair.a) == 0, "a stopped peer is no failure");
-	kill(child, SIGKILL);
-	waitpid(child, NULL, 0);
-	good = pair_wait(&pair, &pair.a, kind == PAIR_VERBS ? 60 : 61);
-	pair_settle(&pair);
-	check(good && disconnects(&pair.a) <= 1, "a killed peer: every work request ends");
-	if (kind != PAIR_VERBS)
-		check(disconnects(&pair.a) == 1 && pair.a.logged == 61, "and one DISCONNECTED");
-	close(talk[0]);
-	end_close(&pair.a);
-}
-
-/* ---------- waking up ---------- */
-
-typedef struct Racer
-{
-	End		   *me;
-	End		   *other;
-	uint64_t	rounds;
-	unsigned	seed;
-	bool		first;
-	bool		lost;
-} Racer;
-
-/* Wait for one immediate the way a lane does: poll, arm, poll once more, sleep. False when nothing wakes it. */
-static bool
-sleep_for_imm(End *me, uint32_t *imm)
-{
-	const RfProvider *provider = me->provider;
-	RfWc		wc;
-
-	for (;;)
-	{
-		struct pollfd waiting = {.fd = provider->cq_fd(me->cq), .events = POLLIN};
-
-		while (provider->cq_poll(me->cq, &wc, 1) == 1)
-		{
-			if (wc.opcode == RF_WC_RECV_IMM)
-			{
-				*imm = wc.imm;
-				return true;
-			}
-			if (wc.status != RF_WC_SUCCESS)
-				return false;
-		}
-		provider->cq_arm(me->cq);
-		if (provider->cq_poll(me->cq, &wc, 1) == 1)
-		{
-			if (wc.opcode == RF_WC_RECV_IMM)
-			{
-				*imm = wc.imm;
-				return true;
-			}
-			continue;
-		}
-		if (poll(&waiting, 1, PATIENCE * 1000) == 0)
-			return false;
-	}
-}
-
-static void *
-race_main(void *argument)
-{
-	Racer	   *racer = argument;
-	uint32_t	imm;
-
-	for (uint64_t i = 0; i < racer->rounds && !racer->lost; i++)
-	{
-		if (racer->first || i > 0)
-		{
-			for (volatile int gap = rand_r(&racer->seed) % 400; gap > 0; gap--)
-				;
-			send_one(racer->me, racer->other, 64, 64, true, (uint32_t) i, i % 32 == 0, i);
-		}
-		if (!sleep_for_imm(racer->me, &imm))
-			racer->lost = true;
-	}
-	if (!racer->first)
-		send_one(racer->me, racer->other, 64, 64, true, 0, true, 0);
-	return NULL;
+	bad->wr.opcode = RF_WR_COMPARE_SWAP;
+	bad->sge[0].length = sizeof(uint64_t);
+	bad->wr.rkey ^= 0x5a5a5a00;
 }
 
 static void
-test_race(void)
+spoil_swap_end(Pair *pair, Request *bad)
 {
-	Pair		pair;
-	Racer		a = {.rounds = race_rounds, .seed = 1, .first = true};
-	Racer		b = {.rounds = race_rounds, .seed = 2};
-	pthread_t	thread;
-	RfProviderStats stats;
-
-	pair_open(&pair, kind);
-	a.me = b.other = &pair.a;
-	b.me = a.other = &pair.b;
-	if (kind == PAIR_SIM)
-		rf_sim_start();
-	pthread_create(&thread, NULL, race_main, &b);
-	race_main(&a);
-	pthread_join(thread, NULL);
-	if (kind == PAIR_SIM)
-		rf_sim_stop();
-	pair.a.provider->cq_stats(pair.a.cq, &stats);
-	check(!a.lost && !b.lost, "arming and polling lose no wake-up");
-	check(stats.events > 0, "and sleeping did happen");
-	pair_close(&pair);
+	bad->wr.opcode = RF_WR_COMPARE_SWAP;
+	bad->sge[0].length = sizeof(uint64_t);
+	bad->wr.remote_addr = (uint64_t) (uintptr_t) pair->b.memory + pair->b.size;
 }
 
 static void
-test_idle(void)
+spoil_swap_alignment(Pair *pair, Request *bad)
 {
-	Pair		pair;
-	struct rusage before;
-	struct rusage after;
-	struct pollfd waiting;
-	RfWc		wc;
-	double		used;
-	bool		quiet = true;
+	bad->wr.opcode = RF_WR_COMPARE_SWAP;
+	bad->sge[0].length = sizeof(uint64_t);
+	bad->wr.remote_addr += 4;
+}
 
-	pair_open(&pair, kind);
-	send_one(&pair.a, &pair.b, 0, 64, true, 1, true, 1);
-	pair_wait(&pair, &pair.b, 1);
-	pair_settle(&pair);
-	waiting = (struct pollfd)
+static void
+spoil_swap_length(Pair *pair, Request *bad)
+{
+	bad->wr.opcode = RF_WR_COMPARE_SWAP;
+	bad->sge[0].length = 4;
+}
+
+static void
+spoil_swap_entries(Pair *pair, Request *bad)
+{
+	bad->wr.opcode = RF_WR_COMPARE_SWAP;
+	bad->wr.num_sge = 2;
+	bad->sge[0].length = 4;
+	bad->sge[1] = bad->sge[0];
+}
+
+static void
+test_swap(void)
+{
+	enum
 	{
-		.fd = pair.b.provider->cq_fd(pair.b.cq),.events = POLLIN
+		CHAIN = 100				/* more than a device or a stream has under way at once */
 	};
-	getrusage(RUSAGE_SELF, &before);
-	/* a wake-up left over from before is allowed once */
-	for (int i = 0; i < 3; i++)
-	{
-		pair.b.provider->cq_arm(pair.b.cq);
-		if (pair.b.provider->cq_poll(pair.b.cq, &wc, 1) != 0)
-			quiet = false;
-		if (poll(&waiting, 1, 100) != 0 && i > 0)
-			quiet = false;
-	}
-	getrusage(RUSAGE_SELF, &after);
-	used = (after.ru_utime.tv_sec - before.ru_utime.tv_sec) + (after.ru_utime.tv_usec - before.ru_utime.tv_usec) * 1e-6 +
-		(after.ru_stime.tv_sec - before.ru_stime.tv_sec) + (after.ru_stime.tv_usec - before.ru_stime.tv_usec) * 1e-6;
-	check(quiet && used < 0.15, "nothing happens, nothing wakes");
-
-	pair.b.provider->cq_arm(pair.b.cq);
-	pair.b.provider->cq_poll(pair.b.cq, &wc, 1);
-	send_one(&pair.a, &pair.b, 0, 64, true, 2, true, 2);
-	if (kind == PAIR_SIM)
-		rf_sim_run(100);
-	check(poll(&waiting, 1, PATIENCE * 1000) == 1, "an immediate wakes a sleeper");
-	while (pair.b.provider->cq_poll(pair.b.cq, &wc, 1) != 1)
-		if (kind == PAIR_SIM)
-			rf_sim_step();
-	pair.a.logged = 0;
-	pair.b.provider->cq_arm(pair.b.cq);
-	pair.b.provider->cq_poll(pair.b.cq, &wc, 1);
-	pair.a.provider->qp_destroy(pair.a.qp);
-	pair.a.qp = NULL;
-	if (kind != PAIR_VERBS)
-	{
-		check(poll(&waiting, 1, PATIENCE * 1000) == 1, "so does the peer's end");
-		await_disconnect(&pair, &pair.b);
-		pair_settle(&pair);
-		check(disconnects(&pair.b) == 1, "which is told once");
-		pair.b.provider->cq_arm(pair.b.cq);
-		pair_settle(&pair);
-		pair.b.provider->cq_arm(pair.b.cq);
-		check(poll(&waiting, 1, 50) == 0, "and does not wake again");
-	}
-	pair_close(&pair);
-
-	/* one's own completion wakes as well when it comes after the arming */
-	pair_open(&pair, kind);
-	pair_settle(&pair);
-	waiting.fd = pair.a.provider->cq_fd(pair.a.cq);
-	pair.a.provider->cq_arm(pair.a.cq);
-	pair.a.provider->cq_poll(pair.a.cq, &wc, 1);
-	send_one(&pair.a, &pair.b, 0, 64, false, 0, true, 5);
-	for (double deadline = now_seconds() + PATIENCE; poll(&waiting, 1, 0) == 0 && now_seconds() < deadline;)
-	{
-		struct pollfd pause = {.fd = -1};
-
-		if (kind == PAIR_SIM)
-			rf_sim_step();
-		pair.b.provider->cq_poll(pair.b.cq, &wc, 1);
-		poll(&pause, 1, 5);
-	}
-	check(poll(&waiting, 1, 0) == 1, "a completion of one's own wakes");
-	pair_close(&pair);
-}
-
-/* ---------- main thread and lanes at once ---------- */
-
-typedef struct Worker
-{
-	Pair	   *pair;
-	atomic_bool stop;
-	bool		good;
-	_Atomic uint64_t sent;
-} Worker;
-
-static void *
-lane_main(void *argument)
-{
-	Worker	   *worker = argument;
-	Pair	   *pair = worker->pair;
-	uint64_t	done = 0;
-	uint64_t	received = 0;
-
-	worker->good = true;
-	while (!atomic_load(&worker->stop) || received < worker->sent)
-	{
-		RfWc		wc[16];
-		int			count;
-
-		if (!atomic_load(&worker->stop) && worker->sent - done < 16)
-		{
-			worker->sent++;
-			send_one(&pair->a, &pair->b, 4096 * (worker->sent % 16), 4096, true, worker->sent, true, worker->sent);
-		}
-		count = pair->a.provider->cq_poll(pair->a.cq, wc, 16);
-		for (int i = 0; i < count; i++)
-		{
-			worker->good &= wc[i].status == RF_WC_SUCCESS;
-			done++;
-		}
-		count = pair->b.provider->cq_poll(pair->b.cq, wc, 16);
-		for (int i = 0; i < count; i++)
-		{
-			worker->good &= wc[i].opcode == RF_WC_RECV_IMM && wc[i].imm == (uint32_t) ++received;
-		}
-		if (!worker->good)
-			break;
-	}
-	return NULL;
-}
-
-static void
-test_threads(void)
-{
 	Pair		pair;
-	Worker		worker = {.pair = &pair};
-	pthread_t	thread;
-	RfError		error = {0};
-	bool		good = true;
-	int			fd;
-	char	   *memory = shared_memory(1 << 20, &fd);
+	RfDeviceCaps caps;
+	bool		in_order = true;
+	uint64_t	won[2] = {0, 0};
+	double		deadline = now_seconds() + PATIENCE;
 
 	pair_open(&pair, kind);
-	if (kind == PAIR_SIM)
-		rf_sim_start();
-	pthread_create(&thread, NULL, lane_main, &worker);
-	for (int i = 0; (i < 500 || atomic_load(&worker.sent) == 0) && good; i++)
+	pair.a.provider->device_caps(pair.a.device, &caps);
+	if (!caps.atomics)
 	{
-		RfRegion   *here = pair.a.provider->region_register(pair.a.domain, memory, 1 << 20, fd, &error);
-		RfRegion   *there = pair.b.provider->region_register(pair.b.domain, memory, 1 << 20, fd, &error);
-
-		good = here != NULL && there != NULL;
-		if (here)
-			pair.a.provider->region_deregister(pair.a.domain, here);
-		if (there)
-			pair.b.provider->region_deregister(pair.b.domain, there);
-		if (i % 16 == 0)
-			usleep(200);
+		post_swap(&pair.a, &pair.b, 0, 0, 1, 64, true, 1);
+		check(pair_wait(&pair, &pair.a, 1) && pair.a.log[0].status == RF_WC_LOCAL, "compare-and-swap fails where there is none");
+		pair_close(&pair);
+		return;
 	}
-	atomic_store(&worker.stop, true);
-	pthread_join(thread, NULL);
-	if (kind == PAIR_SIM)
-		rf_sim_stop();
-	check(good && worker.good && worker.sent > 0, "regions come and go while a lane sends");
+	*word(&pair.b, 0) = 5;
+	post_swap(&pair.a, &pair.b, 0, 5, UINT64_MAX - 8, 64, true, 1);
+	check(pair_wait(&pair, &pair.a, 1) && completed(&pair.a, 1, RF_WC_SUCCESS) && *word(&pair.a, 64) == 5 &&
+		  *word(&pair.b, 0) == UINT64_MAX - 8, "compare-and-swap of what is there");
+	post_swap(&pair.a, &pair.b, 0, 5, 7, 72, true, 2);
+	check(pair_wait(&pair, &pair.a, 2) && completed(&pair.a, 2, RF_WC_SUCCESS) && *word(&pair.a, 72) == UINT64_MAX - 8 &&
+		  *word(&pair.b, 0) == UINT64_MAX - 8, "and of something else, which stays");
+
+	/* behind a write of the word and before an immediate, each finding what the one before it left */
+	*word(&pair.a, 4096) = 1;
+	send_one(&pair.a, &pair.b, 4096, sizeof(uint64_t), false, 0, false, 0);
+	for (uint64_t i = 0; i < CHAIN; i++)
+		post_swap(&pair.a, &pair.b, 4096, i + 1, i + 2, 8192 + i * 8, false, 0);
+	send_one(&pair.a, &pair.b, 0, 0, true, 77, true, 3);
+	check(pair_wait(&pair, &pair.b, 1) && pair.b.log[0].imm == 77 && *word(&pair.b, 4096) == CHAIN + 1,
+		  "a chain of them is executed before the immediate behind it");
+	pair_wait(&pair, &pair.a, 3);
+	for (uint64_t i = 0; i < CHAIN; i++)
+		in_order &= *word(&pair.a, 8192 + i * 8) == i + 1;
+	check(in_order && completed(&pair.a, 3, RF_WC_SUCCESS) && pair.a.logged == 3, "in order, silently, and covered by the completion after them");
 	pair_close(&pair);
-	munmap(memory, 1 << 20);
-	close(fd);
+
+	/* both ends count the same word up, and both ways at once */
+	pair_open_as(&pair, kind, 1 << 20, 64, 64, false);
+	for (int side = 0; side < 2; side++)
+	{
+		End		   *from = side ? &pair.b : &pair.a;
+
+		for (int i = 0; i < 32; i++)
+			post_swap(from, side ? &pair.a : &pair.b, 0, i, i + 1, 64, i % 8 == 7, i);
+	}
+	check(pair_wait(&pair, &pair.a, 4) && pair_wait(&pair, &pair.b, 4) && *word(&pair.a, 0) == 32 && *word(&pair.b, 0) == 32,
+		  "both ways at once");
+	*word(&pair.b, 0) = 0;
+	for (uint64_t round = 0; won[0] < 100 && now_seconds() < deadline; round++)
+	{
+		uint64_t	seen = __atomic_load_n(word(&pair.b, 0), __ATOMIC_SEQ_CST);
+		uint64_t	other = seen;
+
+		post_swap(&pair.a, &pair.b, 0, seen, seen + 1, 64, true, round);
+		/* the owner of the word, where that is atomic towards it */
+		if (kind != PAIR_VERBS && round % 3 == 0)
+			won[1] += __atomic_compare_exchange_n(word(&pair.b, 0), &other, seen + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+		if (!pair_wait(&pair, &pair.a, 5 + round))
+			break;
+		won[0] += *word(&pair.a, 64) == seen;
+	}
+	check(won[0] == 100 && won[0] + won[1] == *word(&pair.b, 0), "who counts with it loses no step");
+	pair_close(&pair);
+
+	violation("compare-and-swap, unknown rkey", RF_WC_REMOTE_ACCESS, spoil_swap_rkey);
+	violation("compare-and-swap behind the region", RF_WC_REMOTE_ACCESS, spoil_swap_end);
+	violation("compare-and-swap across a boundary", RF_WC_LOCAL, spoil_swap_alignment);
+	violation("compare-and-swap of 4 bytes", RF_WC_LOCAL, spoil_swap_length);
+	violation("compare-and-swap with two entries", RF_WC_LOCAL, spoil_swap_entries);
 }
 
 /* ---------- all of it ---------- */
 
 static void
-run(const char *name, PairKind which)
+all(void)
 {
-	kind_name = name;
-	kind = which;
 	test_write();
 	test_order();
 	test_chain();
@@ -1055,54 +605,11 @@ run(const char *name, PairKind which)
 	test_limits();
 	test_loopback();
 	test_two_queue_pairs();
-	test_destroy();
-	test_peer_destroyed();
-	test_peer_killed();
-	test_idle();
-	test_race();
-	test_threads();
+	test_swap();
 }
 
 int
 main(int argc, char **argv)
 {
-	static const struct
-	{
-		const char *name;
-		PairKind	kind;
-	}			known[] = {{"sim", PAIR_SIM}, {"shm", PAIR_SHM}, {"tcp", PAIR_TCP}, {"stream", PAIR_STREAM},
-	{"verbs", PAIR_VERBS}};
-	bool		named = false;
-
-	for (int i = 1; i < argc; i++)
-	{
-		if (sscanf(argv[i], "rounds=%lu", &race_rounds) != 1)
-			named = true;
-	}
-	for (int k = 0; k < 5; k++)
-	{
-		bool		wanted = !named && known[k].kind != PAIR_VERBS;
-
-		for (int i = 1; i < argc; i++)
-			wanted |= strcmp(argv[i], known[k].name) == 0;
-#ifndef WITH_VERBS
-		if (known[k].kind == PAIR_VERBS)
-			wanted = false;
-#endif
-		if (!wanted)
-			continue;
-		if (known[k].kind == PAIR_SIM)
-		{
-			static const RfSimConfig rough = {.seed = 42, .delay_max = 30, .tear = true, .check_payload = false};
-
-			rf_sim_reset(NULL);
-			run("sim", PAIR_SIM);
-			rf_sim_reset(&rough);
-			run("sim with delays", PAIR_SIM);
-		}
-		else
-			run(known[k].name, known[k].kind);
-	}
-	printf("1..%d\n", test_number);
-	return failures > 0;
+	return conformance_main(argc, argv, all);
 }

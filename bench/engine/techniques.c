@@ -441,6 +441,8 @@ scale(const char *transport)
 	series = bench_series("scale", "4 lanes", loads, 5);
 	if (strcmp(transport, "sim") == 0)
 		bench_note("scale", "the simulated fabric looks through all queue pairs for its next event, so over it the ratio is that of the simulation, not of the lanes");
+	if (strcmp(transport, "shm") == 0)
+		bench_note("scale", "doorbells of their own for the lanes (thread domains) and the cache of a NIC with hundreds of queue pairs cannot be seen without a NIC; rdma.qps shows the thread domain and what is outstanding on each queue pair of a real one");
 	bench_row("scale", transport, "bandwidth, 64 peers over 1, 4 lanes, 1,000 flows", bench_ratio(&series, bench_bandwidth, 2, 0), true,
 			  target(transport, "shm", 0.8), "-");
 	bench_row("scale", transport, "bandwidth, 1,000 flows over 8, 1 peer", bench_ratio(&series, bench_bandwidth, 0, 4), true, NAN, "-");

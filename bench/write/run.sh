@@ -18,7 +18,7 @@ mkdir -p "$out"
 dir=$(mktemp -d /tmp/rdma_fdw_bench.XXXXXX)
 chmod 755 "$dir"
 say() { printf '%s %s\n' "$(date +%T)" "$*" >&2; }
-trap rf_cleanup EXIT
+trap 'rf_cleanup; rm -rf "$dir"' EXIT
 
 RF_PREFIX=$dir/pg RF_BINDIR=$dir/pg/bin
 "$tree/test/tmp_install.sh" "$RF_PREFIX" >/dev/null

@@ -32,6 +32,7 @@ finish()
 {
 	if [ -n "${throw_away:-}" ]; then
 		rf_cleanup
+		rm -rf "$throw_away"
 	else
 		rf_stop_all fast
 	fi

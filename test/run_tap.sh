@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run_tap.sh: the TAP tests test/t/*.pl, each with clusters of its own (test/perl/RdmaCluster.pm starts them).
-# TESTS="t/001_a.pl" runs only those. run_check.sh calls it.
+# TESTS="001_a 002_b" runs only those. run_check.sh calls it.
 set -uo pipefail
 here=$(dirname "$0")
 . "$here/results.sh"
@@ -11,6 +11,11 @@ pgxs_test=$(cd "$(dirname "$("${PG_CONFIG:-pg_config}" --pgxs)")/../test" && pwd
 cd "$RF_TREE/test" || exit 1
 if [ -n "${TESTS:-}" ]; then
 	read -ra files <<<"$TESTS"
+	# "060_bad_days" like the other groups' names, or the file
+	files=("${files[@]#t/}")
+	files=("${files[@]%.pl}")
+	files=("${files[@]/#/t/}")
+	files=("${files[@]/%/.pl}")
 else
 	files=(t/*.pl)
 fi
@@ -25,7 +30,7 @@ for file in "${files[@]}"; do
 	dir=$RF_ROOT/$name
 	rf_run mkdir -p "$dir/log"
 	# shellcheck disable=SC2024
-	rf_run timeout "${RF_TIMEOUT:-300}" env PATH="$RF_BINDIR:$PATH" HOME="$RF_ROOT" LANG=C.UTF-8 TESTDIR="$dir" TESTDATADIR="$dir/tmp_check" \
+	rf_run timeout "${RF_TIMEOUT:-600}" env PATH="$RF_BINDIR:$PATH" HOME="$RF_ROOT" LANG=C.UTF-8 TESTDIR="$dir" TESTDATADIR="$dir/tmp_check" \
 		TESTLOGDIR="$dir/log" PG_REGRESS="$pgxs_test/regress/pg_regress" PERL5LIB="$pgxs_test/perl:$RF_TREE/test/perl" \
 		PROVIDER="${PROVIDER:-auto}" PG_TEST_TIMEOUT_DEFAULT=60 PG_TEST_PORT_DIR="$RF_ROOT" \
 		prove --verbose --norc --comments "$file" >"$dir.log" 2>&1 </dev/null

@@ -95,7 +95,7 @@ sub rdma_trio
 sub rdma_wait
 {
 	my ($node, $query, $seconds) = @_;
-	my $end = time() + ($seconds // 30);
+	my $end = time() + ($seconds // 60);
 
 	do
 	{

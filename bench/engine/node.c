@@ -111,7 +111,7 @@ meet(Node *node, int step)
 	{
 		if (atomic_load(&meeting->failed) != 0)
 			_exit(1);
-		usleep(200);
+		usleep(1000);
 	}
 }
 

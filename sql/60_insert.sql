@@ -43,7 +43,15 @@ WITH i AS (INSERT INTO t SELECT g, 'w' FROM generate_series(45, 47) g RETURNING 
 -- the plans
 EXPLAIN (VERBOSE, COSTS OFF) INSERT INTO t VALUES (50, 'x') RETURNING a;
 EXPLAIN (VERBOSE, COSTS OFF) INSERT INTO t (a, b) SELECT g, 'x' FROM generate_series(1, 2) g ON CONFLICT DO NOTHING;
-EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF) INSERT INTO t (a, b) SELECT g, 'x' FROM generate_series(50, 52) g;
+-- Rows as before 18, which shows fractions.
+CREATE FUNCTION analyzed(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+  FOR line IN EXECUTE 'EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) ' || query LOOP
+    RETURN NEXT regexp_replace(line, '(actual rows=[0-9]+)[.]00', '\1');
+  END LOOP;
+END $$;
+SELECT analyzed($$INSERT INTO t (a, b) SELECT g, 'x' FROM generate_series(50, 52) g$$);
 
 -- errors of the data node: SQLSTATE, message and detail are its own, and nothing of the statement remains
 \set SHOW_CONTEXT never

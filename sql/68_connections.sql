@@ -56,7 +56,9 @@ ALTER USER MAPPING FOR CURRENT_USER SERVER con_srv OPTIONS (SET user 'con_role')
 SELECT usr FROM me;
 ALTER USER MAPPING FOR CURRENT_USER SERVER con_srv OPTIONS (SET user :'USER');
 DROP USER MAPPING FOR CURRENT_USER SERVER con_srv;
+\set VERBOSITY sqlstate
 SELECT usr FROM me;
+\set VERBOSITY default
 CREATE USER MAPPING FOR PUBLIC SERVER con_srv OPTIONS (user :'USER');
 SELECT usr = current_user AS mine FROM me;
 SELECT server, usename, valid FROM rdma.connections;

@@ -42,6 +42,7 @@
 #include "rdma_fdw/flow.h"
 #include "rdma_fdw/serve.h"
 #include "tcop/tcopprot.h"
+#include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -622,6 +623,9 @@ rdma_store(PG_FUNCTION_ARGS)
 	in.request = read_request(PG_GETARG_BYTEA_PP(0), &columns);
 	if (in.request->column_count == 0)
 		bad_request("It has no columns.");
+	/* said before the lock below is refused, which a standby does with another error */
+	PreventCommandIfReadOnly("INSERT");
+	PreventCommandIfParallelMode("INSERT");
 	in.relation = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	in.batch = PG_ARGISNULL(3) ? NULL : PG_GETARG_BYTEA_PP(3);
 	in.receive = LookupFuncName(list_make2(makeString("rdma"), makeString("receive")), 0, NULL, false);

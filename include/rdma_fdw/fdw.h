@@ -301,10 +301,10 @@ extern void rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions,
 extern char *rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List **param_types);
 
 /*
- * Settings under which values and names print the same for every session; undo with
+ * Settings under which values (and names, if asked for) print the same for every session; undo with
  * AtEOXact_GUC(true, what it returned).
  */
-extern int	rf_neutral_settings(void);
+extern int	rf_neutral_settings(bool names);
 
 /* Quoted and qualified remote name of a foreign table. */
 extern char *rf_remote_relation_name(const RfTableOptions *opts);

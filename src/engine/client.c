@@ -79,7 +79,11 @@ rf_raise(const RfError *error, int peer)
 	{
 		const RfPeer *entry = &rf_shared->peers[peer];
 
-		snprintf(node, sizeof(node), "The other node is %.127s, port %u of its engine.", entry->host, entry->port);
+		/* of one that connected to us we do not know it */
+		if (entry->port != 0)
+			snprintf(node, sizeof(node), "The other node is %.127s, port %u of its engine.", entry->host, entry->port);
+		else
+			snprintf(node, sizeof(node), "The other node is %.127s.", entry->host);
 	}
 	ereport(ERROR,
 			(errcode(rf_error_sqlstate(copy.kind)),

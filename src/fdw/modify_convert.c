@@ -66,7 +66,7 @@ rf_write_values(RfValueWriter *writer, const Datum *values, const bool *isnull)
 	MemoryContextReset(writer->context);
 	if (writer->count == 0)
 		return writer->text;
-	nestlevel = rf_neutral_settings();
+	nestlevel = rf_neutral_settings(true);
 	caller = MemoryContextSwitchTo(writer->context);
 	for (int i = 0; i < writer->count; i++)
 		writer->text[i] = isnull[i] ? NULL : OutputFunctionCall(&writer->out[i], values[i]);

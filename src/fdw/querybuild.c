@@ -221,14 +221,16 @@ force_setting(const char *name, const char *value)
 
 /*
  * Settings that the printed text depends on.  Names must be right for a session that searches only
- * pg_catalog, constants must read the same whatever the other session's settings are.
+ * pg_catalog, constants must read the same whatever the other session's settings are.  A change of
+ * search_path is the dear one, as it has the next name looked up anew.
  */
 int
-rf_neutral_settings(void)
+rf_neutral_settings(bool names)
 {
 	int			nestlevel = NewGUCNestLevel();
 
-	force_setting("search_path", "pg_catalog");
+	if (names)
+		force_setting("search_path", "pg_catalog");
 	/* DateStyle's current value includes the field order, so it cannot be compared by name */
 	if (DateStyle != USE_ISO_DATES)
 		force_setting("datestyle", "ISO");
@@ -345,7 +347,7 @@ rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List *
 {
 	BuildContext cxt = {NULL, bms_make_singleton(relid)};
 	TableRef   *table = palloc0(sizeof(TableRef));
-	int			nestlevel = rf_neutral_settings();
+	int			nestlevel = rf_neutral_settings(true);
 	char	   *text;
 
 	table->relid = relid;
@@ -658,7 +660,7 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 	StringInfoData from;
 	List	   *conds = NIL;
 	List	   *having = NIL;
-	int			nestlevel = rf_neutral_settings();
+	int			nestlevel = rf_neutral_settings(true);
 	ListCell   *lc;
 
 	cxt.for_estimate = for_estimate;

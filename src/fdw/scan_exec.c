@@ -14,7 +14,6 @@
 #include "foreign/foreign.h"
 #include "nodes/plannodes.h"
 #include "utils/builtins.h"
-#include "utils/float.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -428,7 +427,7 @@ evaluate_params(ForeignScanState *node, RfScanState *state)
 {
 	ExprContext *econtext = node->ss.ps.ps_ExprContext;
 	MemoryContext save;
-	int			nest_level = -1;
+	int			nest_level;
 	int			i = 0;
 	ListCell   *lc;
 
@@ -436,20 +435,7 @@ evaluate_params(ForeignScanState *node, RfScanState *state)
 		return;
 
 	/* Text that means the same on the other side, whatever this session's user likes to see. */
-	if (DateStyle != USE_ISO_DATES || IntervalStyle != INTSTYLE_POSTGRES || extra_float_digits < 3 ||
-		state->param_has_names)
-	{
-		nest_level = NewGUCNestLevel();
-		if (DateStyle != USE_ISO_DATES)
-			(void) set_config_option("datestyle", "ISO", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-		if (IntervalStyle != INTSTYLE_POSTGRES)
-			(void) set_config_option("intervalstyle", "postgres", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-		if (extra_float_digits < 3)
-			(void) set_config_option("extra_float_digits", "3", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-		if (state->param_has_names)
-			(void) set_config_option("search_path", "pg_catalog", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	}
-
+	nest_level = rf_neutral_settings(state->param_has_names);
 	MemoryContextReset(state->param_context);
 	save = MemoryContextSwitchTo(state->param_context);
 	foreach(lc, state->param_exprs)
@@ -463,8 +449,7 @@ evaluate_params(ForeignScanState *node, RfScanState *state)
 	}
 	MemoryContextSwitchTo(save);
 
-	if (nest_level >= 0)
-		AtEOXact_GUC(true, nest_level);
+	AtEOXact_GUC(true, nest_level);
 }
 
 /* ---------- again, and the end ---------- */

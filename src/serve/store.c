@@ -11,6 +11,10 @@
  * value's text, as it would from a parameter. Types of the relation are base types without modifiers, so that INSERT's assignment
  * applies lengths and checks domains.
  *
+ * Code of the caller's choice runs inside the INSERT (triggers, defaults, views' rules) and may name rdma.receive() itself. It gets rows only
+ * with the types that they have, checked when the query is planned and again when a plan, which may be an older one, starts; and only while
+ * the request lasts, whatever cursor it leaves behind.
+ *
  * Everything belongs to this backend. One request runs at a time, but triggers may start others inside it.
  */
 #define RF_FLOW_BACKEND
@@ -70,6 +74,7 @@ typedef struct Conversion
 typedef struct Incoming
 {
 	struct Incoming *outer;
+	uint64		number;			/* of the request in this session: its address is used again */
 	const RfStoreRequest *request;
 	const char *relation;		/* for messages */
 	Oid			receive;		/* OID of rdma.receive() */
@@ -82,7 +87,8 @@ typedef struct Incoming
 typedef struct ReceiveState
 {
 	CustomScanState css;		/* first */
-	Incoming   *incoming;
+	Incoming   *incoming;		/* good while it is the current one and has this number: */
+	uint64		number;
 	RfDecoder  *decoder;
 	RfFlowHandle *flow;
 	RfBuffer	buffer;
@@ -99,6 +105,7 @@ typedef struct ReceiveState
 } ReceiveState;
 
 static Incoming *incoming = NULL;
+static uint64 last_number = 0;
 static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
 static ExecutorStart_hook_type previous_executor_start = NULL;
 
@@ -129,7 +136,31 @@ bad_request(const char *problem)
 			 errhint("This function is called by rdma_fdw of a writing node, not by users.")));
 }
 
+static void
+not_for_users(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("rdma.receive is not for users"),
+			 errdetail("It names the rows that another node sends to rdma.store.")));
+}
+
 /* ---------- planning: the custom scan in rdma.receive()'s place ---------- */
+
+static bool
+names_wanted_types(RangeTblFunction *function)
+{
+	ListCell   *lc;
+
+	if (list_length(function->funccoltypes) != incoming->wanted->natts)
+		return false;
+	foreach(lc, function->funccoltypes)
+	{
+		if (lfirst_oid(lc) != TupleDescAttr(incoming->wanted, foreach_current_index(lc))->atttypid)
+			return false;
+	}
+	return true;
+}
 
 static void
 replace_receive(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
@@ -139,10 +170,11 @@ replace_receive(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rt
 
 	if (previous_pathlist_hook)
 		previous_pathlist_hook(root, rel, rti, rte);
-	if (incoming == NULL || rte->rtekind != RTE_FUNCTION || list_length(rte->functions) != 1)
+	if (incoming == NULL || rte->rtekind != RTE_FUNCTION || list_length(rte->functions) != 1 || rte->funcordinality)
 		return;
 	function = linitial_node(RangeTblFunction, rte->functions);
-	if (!IsA(function->funcexpr, FuncExpr) || castNode(FuncExpr, function->funcexpr)->funcid != incoming->receive)
+	if (!IsA(function->funcexpr, FuncExpr) || castNode(FuncExpr, function->funcexpr)->funcid != incoming->receive ||
+		!names_wanted_types(function))
 		return;
 
 	path = makeNode(CustomPath);
@@ -199,13 +231,22 @@ static void
 begin_receive(CustomScanState *node, EState *estate, int eflags)
 {
 	ReceiveState *state = (ReceiveState *) node;
+	TupleDesc	planned = node->ss.ss_ScanTupleSlot->tts_tupleDescriptor;
 	int			count;
 	AttrNumber *attnums;
 
 	if (incoming == NULL)
-		elog(ERROR, "rows are received inside rdma.store only");
+		not_for_users();
 	state->incoming = incoming;
+	state->number = incoming->number;
 	count = incoming->sent->natts;
+	if (planned->natts != count)
+		not_for_users();
+	for (int i = 0; i < count; i++)
+	{
+		if (TupleDescAttr(planned, i)->atttypid != TupleDescAttr(incoming->wanted, i)->atttypid)
+			not_for_users();
+	}
 	attnums = palloc(sizeof(AttrNumber) * Max(count, 1));
 	state->conversions = palloc0(sizeof(Conversion) * Max(count, 1));
 	for (int i = 0; i < count; i++)
@@ -396,6 +437,8 @@ next_row(ScanState *node)
 	ExecClearTuple(slot);
 	if (state->ended)
 		return slot;
+	if (incoming != state->incoming || incoming->number != state->number)
+		not_for_users();
 	while (!rf_decoder_next(state->decoder, slot->tts_values, slot->tts_isnull))
 	{
 		if (!next_batch(state))
@@ -446,10 +489,8 @@ end_receive(CustomScanState *node)
 Datum
 rdma_receive(PG_FUNCTION_ARGS)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("rdma.receive is not for users"),
-			 errdetail("It names the rows that another node sends to rdma.store.")));
+	not_for_users();
+	PG_RETURN_NULL();
 }
 
 /* ---------- the request ---------- */
@@ -626,7 +667,8 @@ rdma_store(PG_FUNCTION_ARGS)
 	/* said before the lock below is refused, which a standby does with another error */
 	PreventCommandIfReadOnly("INSERT");
 	PreventCommandIfParallelMode("INSERT");
-	in.relation = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	in.number = ++last_number;
+	in.relation = NameListToQuotedString(relation_name(text_to_cstring(PG_GETARG_TEXT_PP(1))));
 	in.batch = PG_ARGISNULL(3) ? NULL : PG_GETARG_BYTEA_PP(3);
 	in.receive = LookupFuncName(list_make2(makeString("rdma"), makeString("receive")), 0, NULL, false);
 	in.reply.wire_version = RF_WIRE_VERSION;

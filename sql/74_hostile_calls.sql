@@ -1,0 +1,193 @@
+-- What an ordinary role of a data node can do with the functions that other nodes call: nothing but what it may do anyway. Wrong arguments,
+-- huge numbers, calls outside the protocol, code of its own inside rdma.store.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+DROP ROLE IF EXISTS rf_hostile;
+RESET client_min_messages;
+CREATE ROLE rf_hostile LOGIN;
+DO $$
+BEGIN
+	EXECUTE format('CREATE SERVER hostile74 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host %L, port %L, dbname %L)',
+				   '127.0.0.1', current_setting('port'), current_database());
+END $$;
+CREATE USER MAPPING FOR CURRENT_USER SERVER hostile74 OPTIONS (user 'rf_hostile');
+CREATE SCHEMA h74 AUTHORIZATION rf_hostile;
+CREATE TABLE public.secret74 AS SELECT 'secret' AS word;
+REVOKE ALL ON public.secret74 FROM PUBLIC;
+SET ROLE rf_hostile;
+SET search_path = h74, pg_catalog;
+
+-- little-endian numbers, requests, and this node as a peer
+CREATE FUNCTION le(value bigint, bytes int) RETURNS bytea LANGUAGE sql AS
+$$ SELECT string_agg(set_byte('\x00', 0, ((value >> (8 * i)) & 255)::int), '' ORDER BY i) FROM generate_series(0, bytes - 1) i $$;
+CREATE FUNCTION node() RETURNS bytea LANGUAGE sql AS
+$$ SELECT substr(rdma.hello(le(1, 4) || le(0, 4) || decode(repeat('01', 16), 'hex') || decode(repeat('00', 16), 'hex')), 17, 16) $$;
+CREATE FUNCTION stream_request(version bigint DEFAULT 1, flags bigint DEFAULT 0, flow bigint DEFAULT 0, inline_limit bigint DEFAULT 65536,
+	encoding bigint DEFAULT 6, columns bigint DEFAULT 1, type bigint DEFAULT 23, name bytea DEFAULT 'integer', node bytea DEFAULT node()) RETURNS bytea LANGUAGE sql AS
+$$ SELECT le(version, 4) || le(flags, 4) || node || le(4711, 8) || le(flow, 4) || le(inline_limit, 4) || le(encoding, 4) || le(columns, 4)
+	|| le(type, 4) || le(-1, 4) || name || decode(repeat('00', 128 - length(name)), 'hex') $$;
+CREATE FUNCTION store_request(version bigint DEFAULT 1, flags bigint DEFAULT 0, buffers bigint DEFAULT 4, size bigint DEFAULT 65536,
+	columns bigint DEFAULT 1, type bigint DEFAULT 23, node bytea DEFAULT node()) RETURNS bytea LANGUAGE sql AS
+$$ SELECT le(version, 4) || le(flags, 4) || node || le(4711, 8) || le(buffers, 4) || le(size, 4) || le(columns, 4) || le(0, 4)
+	|| le(type, 4) || le(-1, 4) || decode(repeat('00', 128), 'hex') $$;
+\set VERBOSITY terse
+\set SHOW_CONTEXT never
+-- what is said, without the place in the sources
+CREATE FUNCTION says(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	detail text;
+	answer text;
+BEGIN
+	EXECUTE statement INTO answer;
+	RETURN 'no error';
+EXCEPTION WHEN OTHERS OR query_canceled THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+	RETURN SQLSTATE || ': ' || SQLERRM || CASE WHEN detail <> '' THEN ' | ' || detail ELSE '' END;
+END $$;
+
+-- rdma.hello
+SELECT says(format('SELECT rdma.hello(%L)', request)) FROM (VALUES (NULL::bytea), (''), ('\x01'), (decode(repeat('ff', 10000), 'hex'))) v(request);
+SELECT length(node()), node() = node() AS same;
+
+-- rdma.stream: the request
+SELECT says('SELECT rdma.stream(NULL, NULL, NULL, NULL)');
+SELECT says('SELECT rdma.stream(stream_request(), NULL, NULL, NULL)');
+SELECT says(format('SELECT rdma.stream(%s, %L, NULL, NULL)', request, 'SELECT 1')) FROM (VALUES
+	(1, 'stream_request()'), (2, $$''::bytea$$), (3, 'stream_request(version => 2)'), (4, 'stream_request(flags => 4294967295)'), (5, 'stream_request(columns => 4294967295)'),
+	(6, 'stream_request(columns => 31580642)'), (7, 'stream_request(columns => 0)'), (8, 'stream_request(inline_limit => 4294967295)'),
+	(9, 'stream_request(encoding => 4294967295)'), (10, 'stream_request(encoding => 35)'), (11, $$stream_request(name => decode(repeat('41', 128), 'hex'))$$),
+	(12, 'substr(stream_request(), 1, 48)'), (13, 'stream_request() || stream_request()')) v(i, request) ORDER BY i;
+-- the statement
+SELECT i, says(format('SELECT rdma.stream(stream_request(), %L, NULL, NULL)', query)) FROM (VALUES
+	(1, ''), (2, 'SELECT 1; SELECT 2'), (3, 'SELECT 1, 2'), (4, 'DROP TABLE public.secret74'), (5, 'INSERT INTO nothing VALUES (1)'), (6, 'SELECT 1 INTO h74.made'),
+	(7, 'WITH w AS (DELETE FROM public.secret74 RETURNING 1) SELECT 1'), (8, 'SELECT 1 FROM public.secret74'), (9, 'SELECT 1 FROM public.secret74 FOR UPDATE'),
+	(10, 'EXPLAIN SELECT 1'), (11, 'COPY (SELECT 1) TO STDOUT'), (12, 'SELECT $1'), (13, 'BEGIN'), (14, 'DECLARE c CURSOR FOR SELECT 1'), (15, 'SELECT 1 WHERE false')) v(i, query) ORDER BY i;
+-- its parameters
+SELECT i, says(format('SELECT rdma.stream(stream_request(), %L, %L, %L)', 'SELECT $1', types, vals)) FROM (VALUES
+	(1, '{integer}', '{1}'), (2, '{integer}', NULL), (3, NULL, '{1}'), (4, '{integer}', '{1,2}'), (5, '{NULL}', '{1}'), (6, '{internal}', '{1}'), (7, '{cstring}', '{abc}'),
+	(8, '{record}', '{(1)}'), (9, '{nonsense}', '{1}'), (10, '{{integer}}', '{1}'), (11, '{integer}', '{{1}}'), (12, '{setof integer}', '{1}'),
+	(13, '{"integer); DROP TABLE public.secret74; --"}', '{1}'), (14, '{integer}', '{x}'), (15, '{}', '{}')) v(i, types, vals) ORDER BY i;
+-- a flow that nobody listens on, and a node that does not exist
+SET rdma_fdw.connect_timeout = '1s';
+SELECT says('SELECT rdma.stream(stream_request(inline_limit => 0, node => decode(repeat(''aa'', 16), ''hex'')), ''SELECT 1'', NULL, NULL)');
+
+-- rdma.store: the request
+CREATE TABLE t (a int, b text);
+SELECT says('SELECT rdma.store(NULL, NULL, NULL, NULL)');
+SELECT says(format('SELECT rdma.store(%s, %L, %L, %L)', request, 'h74.t', '{a}', '\x')) FROM (VALUES
+	(1, 'store_request()'), (2, $$''::bytea$$), (3, 'store_request(version => 2)'), (4, 'store_request(flags => 2)'), (5, 'store_request(columns => 4294967295)'),
+	(6, 'store_request(columns => 0)'), (7, 'store_request(buffers => 0)'), (8, 'store_request(buffers => 4294967295)'), (9, 'store_request(size => 0)'),
+	(10, 'store_request(size => 4097)'), (11, 'store_request(size => 4294963200)'), (12, 'store_request(type => 2281)'), (13, 'store_request(type => 4601)'),
+	(14, 'store_request(type => 4294967295)'), (15, 'substr(store_request(), 1, 48)'), (16, 'store_request(type => 2249)'), (17, 'store_request(type => 2275)')) v(i, request) ORDER BY i;
+-- the relation and its columns
+SELECT i, says(format('SELECT rdma.store(store_request(), %L, %L, %L)', relation, names, '\x')) FROM (VALUES
+	(1, '', '{a}'), (2, 'h74.t(a) VALUES (1) --', '{a}'), (3, 'h74.t(a)values(1)', '{a}'), (4, 'nothing', '{a}'), (5, 'public.secret74', '{word}'), (6, 'pg_catalog.pg_authid', '{rolname}'),
+	(7, 'a.b.c.d', '{a}'), (8, 'h74.t', '{}'), (9, 'h74.t', '{a,b}'), (10, 'h74.t', '{NULL}'), (11, 'h74.t', '{{a}}'), (12, 'h74.t', '{"a) VALUES (1) --"}'), (13, 'h74.t', '{ctid}'),
+	(14, 'h74.t', '{xx}'), (15, 'rdma.stat_engine', '{pid}')) v(i, relation, names) ORDER BY i;
+-- what comes as rows
+SELECT says(format('SELECT rdma.store(store_request(), %L, %L, %L::bytea)', 'h74.t', '{a}', batch)) FROM (VALUES
+	(1, '\x00'::bytea), (2, decode(repeat('ff', 200), 'hex')), (3, decode(repeat('00', 4096), 'hex'))) v(i, batch) ORDER BY i;
+-- nobody sends
+SELECT says('SELECT rdma.store(store_request(node => decode(repeat(''aa'', 16), ''hex'')), ''h74.t'', ''{a}'', NULL)');
+BEGIN READ ONLY;
+SELECT says('SELECT rdma.store(store_request(), ''h74.t'', ''{a}'', ''\x'')');
+COMMIT;
+SELECT count(*) FROM t;
+
+-- rdma.receive outside rdma.store
+SELECT says('SELECT * FROM rdma.receive() AS r(a int)');
+SELECT says('SELECT rdma.receive()');
+
+-- Inside it: triggers run with the request's rows at hand.
+CREATE TABLE log (number serial, said text);
+CREATE FUNCTION spy() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO h74.log (said) VALUES (h74.says(TG_ARGV[0])); RETURN NULL; END $$;
+CREATE TABLE ints (a int, b text);
+CREATE TABLE texts (a text, b text);
+CREATE FUNCTION take() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT string_agg(r.a::text || r.b, ',') FROM rdma.receive() AS r(a int, b text)); END $$;
+RESET ROLE;
+CREATE SCHEMA h74f;
+IMPORT FOREIGN SCHEMA h74 LIMIT TO (ints, texts) FROM SERVER hostile74 INTO h74f;
+-- other types than the rows have, other numbers of columns
+SET ROLE rf_hostile;
+CREATE TRIGGER spy1 BEFORE INSERT ON ints FOR EACH STATEMENT EXECUTE FUNCTION spy('SELECT * FROM rdma.receive() AS r(a text, b text)');
+CREATE TRIGGER spy2 BEFORE INSERT ON ints FOR EACH STATEMENT EXECUTE FUNCTION spy('SELECT * FROM rdma.receive() AS r(a int)');
+CREATE TRIGGER spy3 BEFORE INSERT ON ints FOR EACH STATEMENT EXECUTE FUNCTION spy('SELECT * FROM rdma.receive() AS r(a int, b text, c text)');
+CREATE TRIGGER spy5 BEFORE INSERT ON ints FOR EACH STATEMENT EXECUTE FUNCTION spy('SELECT r.a, r.n FROM ROWS FROM (rdma.receive() AS (a int, b text)) WITH ORDINALITY AS r(a, b, n)');
+RESET ROLE;
+INSERT INTO h74f.ints VALUES (1, 'one'), (2, 'two');
+SELECT said FROM h74.log ORDER BY number;
+SELECT * FROM h74.ints ORDER BY a;
+-- a plan made for one request in another, with other types
+SET ROLE rf_hostile;
+DROP TRIGGER spy1 ON ints;
+DROP TRIGGER spy2 ON ints;
+DROP TRIGGER spy3 ON ints;
+DROP TRIGGER spy5 ON ints;
+TRUNCATE log, ints;
+CREATE TRIGGER spy BEFORE INSERT ON ints FOR EACH STATEMENT EXECUTE FUNCTION spy('SELECT h74.take()');
+CREATE TRIGGER spy BEFORE INSERT ON texts FOR EACH STATEMENT EXECUTE FUNCTION spy('SELECT h74.take()');
+RESET ROLE;
+INSERT INTO h74f.ints VALUES (1, 'one'), (2, 'two');
+INSERT INTO h74f.texts VALUES ('1', 'one'), ('2', 'two');
+INSERT INTO h74f.ints VALUES (3, 'three'), (4, 'four');
+SELECT said FROM h74.log ORDER BY number;
+-- a cursor that outlives the request, read outside and in the next one
+SET ROLE rf_hostile;
+DROP TRIGGER spy ON ints;
+DROP TRIGGER spy ON texts;
+TRUNCATE log, ints, texts;
+CREATE FUNCTION leave() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE c refcursor := 'left_open';
+BEGIN
+	OPEN c FOR SELECT a, b FROM rdma.receive() AS r(a int, b text);
+	RETURN NULL;
+END $$;
+CREATE FUNCTION fetch_one() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE c refcursor := 'left_open'; row_ record;
+BEGIN
+	FETCH c INTO row_;
+	RETURN row_::text;
+END $$;
+CREATE TRIGGER leave BEFORE INSERT ON ints FOR EACH STATEMENT EXECUTE FUNCTION leave();
+CREATE TRIGGER spy BEFORE INSERT ON texts FOR EACH STATEMENT EXECUTE FUNCTION spy('SELECT h74.fetch_one()');
+CREATE VIEW fetched AS SELECT says('SELECT h74.fetch_one()') AS said;
+RESET ROLE;
+IMPORT FOREIGN SCHEMA h74 LIMIT TO (fetched) FROM SERVER hostile74 INTO h74f;
+BEGIN;
+INSERT INTO h74f.ints VALUES (1, 'one'), (2, 'two');
+SELECT * FROM h74f.fetched;
+COMMIT;
+BEGIN;
+INSERT INTO h74f.ints VALUES (3, 'three'), (4, 'four');
+INSERT INTO h74f.texts VALUES ('1', 'one'), ('2', 'two');
+COMMIT;
+SELECT said FROM h74.log ORDER BY number;
+SELECT count(*) FROM h74.ints;
+
+-- the other functions
+SET ROLE rf_hostile;
+SELECT i, says(statement) FROM (VALUES
+	(1, 'SELECT count(*) FROM rdma.zero_pages(-1, 1)'), (2, 'SELECT count(*) FROM rdma.zero_pages(9223372036854775807, 1)'), (3, 'SELECT count(*) FROM rdma.zero_pages(1, 0)'),
+	(4, 'SELECT count(*) FROM rdma.zero_pages(1, 2147483647)'), (5, 'SELECT count(*) FROM rdma.zero_pages(NULL, NULL)'), (6, 'SELECT count(*) FROM rdma.zero_pages(0, 16777216)'),
+	(7, $$SELECT rdma.bench('hostile74', 1)$$), (8, $$SELECT rdma.bench('nothing', 1)$$), (9, 'SELECT rdma.bench(NULL, NULL)'), (10, $$SELECT rdma."check"('hostile74')$$),
+	(11, 'SELECT rdma.set_flow_weight(0, 1)'), (12, 'SELECT * FROM rdma.stat_peers'), (13, 'SELECT * FROM rdma.qps()'), (14, $$SELECT rdma.disconnect('nothing')$$),
+	(15, $$SELECT rdma.rdma_fdw_validator('{NULL}', 1417)$$), (16, $$SELECT rdma.rdma_fdw_validator('{{host=a}}', 0)$$), (17, $$SELECT rdma.rdma_fdw_validator('{x}', 1417)$$),
+	(18, $$SELECT rdma.known_options('{NULL}', 1417)$$), (19, 'SELECT rdma.option_list(''{NULL}'')'), (20, $$SELECT rdma.adopt_server('hostile74', 'h74')$$)) v(i, statement) ORDER BY i;
+RESET ROLE;
+SELECT says74 FROM h74.says('SELECT rdma.set_flow_weight(-1, 1), rdma.set_flow_weight(2147483647, 1)') says74;
+SELECT word FROM public.secret74;
+
+-- nothing is left running
+DO $$ BEGIN
+	FOR i IN 1 .. 1200 LOOP
+		EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows);
+		PERFORM pg_sleep(0.05);
+	END LOOP;
+END $$;
+SELECT count(*) FROM rdma.stat_flows;
+RESET search_path;
+SET client_min_messages = warning;
+DROP SERVER hostile74 CASCADE;
+DROP SCHEMA h74f, h74 CASCADE;
+DROP TABLE public.secret74;
+DROP ROLE rf_hostile;

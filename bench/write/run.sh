@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# run.sh: how fast rows go into a foreign table: rdma_fdw against postgres_fdw at several batch sizes, and a local INSERT. Interleaved
-# runs, medians; the ratio is that of postgres_fdw's best batch size to rdma_fdw.
+# run.sh: how fast rows go into a foreign table: rdma_fdw against postgres_fdw at several batch sizes, and what the data node needs for the
+# same rows without any network (the floor): INSERT ... SELECT from a table of its own, COPY of a binary file. Interleaved runs, medians;
+# the ratio is that of postgres_fdw's best batch size to rdma_fdw.
 #
 #   ROWS   rows of the narrow table (default 1000000); the wide one gets a quarter       RUNS  rounds (default 5)
 #   TABLES "narrow wide"      BATCHES "1000 10000"   postgres_fdw's batch_size values
 #   OUT    where table and CSV go (default build/bench-write)
 #
 # Narrow: (int, int, float8). Wide: 16 columns with text, numeric, timestamps, and a primary key. Sources are local tables here, prewarmed;
-# targets on the data node are truncated before each run. fsync is off on both, wal_level minimal.
+# targets on the data node are truncated before each run. fsync is off on both, wal_level minimal. WAL segments are kept for reuse
+# (min_wal_size), as on a server that has run for a while: making new ones would be a large part of the faster cases' time.
 set -euo pipefail
 tree=$(cd "$(dirname "$0")/../.." && pwd)
 . "$tree/test/cluster.sh"
@@ -23,7 +25,7 @@ trap 'rf_cleanup; rm -rf "$dir"' EXIT
 RF_PREFIX=$dir/pg RF_BINDIR=$dir/pg/bin
 "$tree/test/tmp_install.sh" "$RF_PREFIX" >/dev/null
 rf_init "$dir/clusters"
-settings=(shared_buffers=${SHARED_BUFFERS:-1GB} work_mem=64MB jit=off max_wal_size=16GB wal_level=minimal max_wal_senders=0 checkpoint_timeout=1d)
+settings=(shared_buffers=${SHARED_BUFFERS:-1GB} work_mem=64MB jit=off max_wal_size=16GB min_wal_size=4GB wal_level=minimal max_wal_senders=0 checkpoint_timeout=1d)
 rf_start n1 "${settings[@]}"
 rf_start coord "${settings[@]}"
 port=$(rf_port n1)
@@ -41,7 +43,7 @@ rf_psql coord -q <<-SQL
 	CREATE SERVER pg FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '$port', dbname 'postgres');
 	CREATE USER MAPPING FOR postgres SERVER rdma OPTIONS (user 'postgres');
 	CREATE USER MAPPING FOR postgres SERVER pg OPTIONS (user 'postgres');
-	CREATE SCHEMA rdmafdw; CREATE SCHEMA pgfdw; CREATE SCHEMA local_;
+	CREATE SCHEMA rdmafdw; CREATE SCHEMA pgfdw;
 	IMPORT FOREIGN SCHEMA public LIMIT TO (narrow, wide) FROM SERVER rdma INTO rdmafdw;
 	IMPORT FOREIGN SCHEMA public LIMIT TO (narrow, wide) FROM SERVER pg INTO pgfdw;
 	CREATE TABLE narrow AS SELECT g AS a, g % 1000 AS b, g / 3.0::float8 AS c FROM generate_series(1, $rows) g;
@@ -49,32 +51,41 @@ rf_psql coord -q <<-SQL
 	  'some text ' || g AS t1, repeat('x', g % 60) AS t2, ('v' || g)::varchar(40) AS t3, (g % 1000)::char(10) AS c1, date '2020-01-01' + g % 2000 AS d1,
 	  timestamptz '2020-01-01' + g * interval '1 s' AS ts1, timestamp '2020-01-01' + g * interval '1 s' AS ts2, sqrt(g) AS f1, g % 2 = 0 AS b1
 	  FROM generate_series(1, $rows / 4) g;
-	CREATE TABLE local_.narrow (LIKE narrow);
-	CREATE TABLE local_.wide (LIKE wide, PRIMARY KEY (id));
 	VACUUM FREEZE ANALYZE;
 SQL
+# the floor's source, on the data node
+rf_psql n1 -q <<-SQL
+	CREATE SCHEMA source;
+	CREATE TABLE source.narrow (LIKE narrow);
+	CREATE TABLE source.wide (LIKE wide);
+SQL
+for table in "${tables[@]}"; do
+	rf_sql coord "INSERT INTO rdmafdw.$table SELECT * FROM public.$table"
+	rf_sql n1 "INSERT INTO source.$table SELECT * FROM $table; COPY $table TO '$RF_ROOT/$table.bin' (FORMAT binary)"
+done
+rf_sql n1 "VACUUM FREEZE ANALYZE"
 
-# once CASE TABLE: seconds of one INSERT ... SELECT
+# once CASE TABLE VERB: seconds of one load; VERB is ADD or SET, for the option batch_size
 once()
 {
-	local case=$1 table=$2 target
+	local case=$1 table=$2 node=coord sql
 	case $case in
-		rdma) target=rdmafdw.$table ;;
-		pg*) target=pgfdw.$table; rf_sql coord "ALTER FOREIGN TABLE $target OPTIONS ($3 batch_size '${case#pg}')" ;;
-		local) target=local_.$table ;;
+		rdma) sql="INSERT INTO rdmafdw.$table SELECT * FROM public.$table" ;;
+		pg*)
+			rf_sql coord "ALTER FOREIGN TABLE pgfdw.$table OPTIONS ($3 batch_size '${case#pg}')"
+			sql="INSERT INTO pgfdw.$table SELECT * FROM public.$table"
+			;;
+		floor_insert) node=n1 sql="INSERT INTO $table SELECT * FROM source.$table" ;;
+		floor_copy) node=n1 sql="COPY $table FROM '$RF_ROOT/$table.bin' (FORMAT binary)" ;;
 	esac
 	rf_sql n1 "TRUNCATE $table; CHECKPOINT"
-	[ "$case" != local ] || rf_sql coord "TRUNCATE $target; CHECKPOINT"
-	rf_psql coord -qAt -c '\timing on' -c "INSERT INTO $target SELECT * FROM public.$table" </dev/null | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' |
-		awk '{ printf "%.3f\n", $1 / 1000 }'
-	if [ "$case" != local ]; then
-		[ "$(rf_sql n1 "SELECT count(*) FROM $table")" = "$(rf_sql coord "SELECT count(*) FROM public.$table")" ] || rf_die "$case lost rows of $table"
-	fi
+	rf_psql $node -qAt -c '\timing on' -c "$sql" </dev/null | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | awk '{ printf "%.3f\n", $1 / 1000 }'
+	[ "$(rf_sql n1 "SELECT count(*) FROM $table")" = "$(rf_sql coord "SELECT count(*) FROM public.$table")" ] || rf_die "$case lost rows of $table"
 }
 
 raw=$out/raw.csv
 echo "table,case,round,seconds" >"$raw"
-cases=(rdma local)
+cases=(rdma floor_insert floor_copy)
 for batch in "${batches[@]}"; do cases+=("pg$batch"); done
 for table in "${tables[@]}"; do
 	verb=ADD
@@ -99,5 +110,7 @@ perl -F, -lane '
 			my ($best) = sort { $m{$a} <=> $m{$b} } grep { /^pg/ } keys %m;
 			printf "%-8s %-15s %8.3f   %.2f\n", $table, $_, $m{$_}, $m{$_} / $m{rdma} foreach sort keys %m;
 			printf "%-8s postgres_fdw at its best (%s) takes %.2f times as long as rdma_fdw\n", $table, $best, $m{$best} / $m{rdma} if $best;
+			my ($floor) = sort { $m{$a} <=> $m{$b} } grep { /^floor/ } keys %m;
+			printf "%-8s rdma_fdw takes %.2f times as long as the floor (%s)\n", $table, $m{rdma} / $m{$floor}, $floor;
 		}
 	}' "$raw" | tee "$out/table.txt"

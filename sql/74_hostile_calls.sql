@@ -87,6 +87,15 @@ SELECT i, says(format('SELECT rdma.store(store_request(), %L, %L, %L)', relation
 -- what comes as rows
 SELECT says(format('SELECT rdma.store(store_request(), %L, %L, %L::bytea)', 'h74.t', '{a}', batch)) FROM (VALUES
 	(1, '\x00'::bytea), (2, decode(repeat('ff', 200), 'hex')), (3, decode(repeat('00', 4096), 'hex'))) v(i, batch) ORDER BY i;
+-- text that no client could send: a batch that rdma.stream made, with other letters
+CREATE FUNCTION batch(type bigint, name bytea, query text) RETURNS bytea LANGUAGE sql AS
+$$ SELECT substr(reply, length(reply) + 1 - (get_byte(reply, 4) + 256 * get_byte(reply, 5)))
+	FROM rdma.stream(stream_request(type => type, name => name), query, NULL, NULL) reply $$;
+SELECT says(format('SELECT rdma.store(store_request(type => 25), %L, %L, %L::bytea)', 'h74.t', '{b}', overlay(batch PLACING letters FROM position('abcdefgh'::bytea IN batch))))
+FROM batch(25, 'text', $$SELECT 'abcdefgh'::text$$) batch, (VALUES (1, '\x41'::bytea), (2, '\xff'), (3, '\x00'), (4, '\xc3bc'), (5, '\xf0')) v(i, letters) ORDER BY i;
+SELECT b FROM t ORDER BY b COLLATE "C";
+TRUNCATE t;
+
 -- nobody sends
 SELECT says('SELECT rdma.store(store_request(node => decode(repeat(''aa'', 16), ''hex'')), ''h74.t'', ''{a}'', NULL)');
 BEGIN READ ONLY;

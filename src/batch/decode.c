@@ -407,7 +407,11 @@ convert(RfDecoder *decoder, int i, uint32 row)
 	appendBinaryStringInfo(&decoder->wire, (const char *) bytes, size);
 	MemoryContextSwitchTo(decoder->scratch);
 	if (type->kind == RF_COLUMN_TEXT)
+	{
+		/* as receive functions do by themselves */
+		(void) pg_verifymbstr(decoder->wire.data, size, false);
 		result = InputFunctionCall(&type->input, decoder->wire.data, type->input_param, type->typmod);
+	}
 	else if (pg_get_client_encoding() == GetDatabaseEncoding())
 		result = receive_value(decoder, type);
 	else

@@ -30,6 +30,7 @@
 #undef ENABLE_GSS
 #include "libpq/libpq.h"
 #include "libpq/pqformat.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
@@ -99,6 +100,8 @@ typedef struct ReceiveState
 	Size		copy_size;
 	Size		copy_length;
 	bool		assembling;
+	int			text_count;		/* columns that are text, whose encoding nobody has checked yet */
+	AttrNumber *texts;			/* from 0 */
 	int			conversion_count;
 	Conversion *conversions;
 	MemoryContext values;		/* converted values of one row */
@@ -134,6 +137,13 @@ bad_request(const char *problem)
 			 errmsg("invalid request to rdma.store"),
 			 errdetail_internal("%s", problem),
 			 errhint("This function is called by rdma_fdw of a writing node, not by users.")));
+}
+
+/* Images of these are one another's. */
+static bool
+is_text(Oid type)
+{
+	return type == TEXTOID || type == VARCHAROID || type == BPCHAROID;
 }
 
 static void
@@ -248,6 +258,7 @@ begin_receive(CustomScanState *node, EState *estate, int eflags)
 			not_for_users();
 	}
 	attnums = palloc(sizeof(AttrNumber) * Max(count, 1));
+	state->texts = palloc(sizeof(AttrNumber) * Max(count, 1));
 	state->conversions = palloc0(sizeof(Conversion) * Max(count, 1));
 	for (int i = 0; i < count; i++)
 	{
@@ -258,6 +269,8 @@ begin_receive(CustomScanState *node, EState *estate, int eflags)
 		bool		is_varlena;
 
 		attnums[i] = i + 1;
+		if (is_text(from) || from == JSONOID || from == XMLOID)
+			state->texts[state->text_count++] = i;
 		if (from == to)
 			continue;
 		getTypeOutputInfo(from, &function, &is_varlena);
@@ -409,6 +422,20 @@ next_batch(ReceiveState *state)
 	return true;
 }
 
+/* What a client sends as text is checked by the server before anybody sees it; what comes as images, here. */
+static void
+verify_texts(ReceiveState *state, const Datum *values, const bool *isnull)
+{
+	for (int i = 0; i < state->text_count; i++)
+	{
+		AttrNumber	attr = state->texts[i];
+		const struct varlena *value = (const struct varlena *) DatumGetPointer(values[attr]);
+
+		if (!isnull[attr])
+			(void) pg_verify_mbstr(GetDatabaseEncoding(), VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), false);
+	}
+}
+
 static void
 convert(ReceiveState *state, Datum *values, bool *isnull)
 {
@@ -448,6 +475,7 @@ next_row(ScanState *node)
 		}
 	}
 	state->incoming->reply.rows++;
+	verify_texts(state, slot->tts_values, slot->tts_isnull);
 	if (state->conversion_count > 0)
 		convert(state, slot->tts_values, slot->tts_isnull);
 	return ExecStoreVirtualTuple(slot);
@@ -537,13 +565,6 @@ column_type(Relation rel, const char *name)
 			return getBaseType(att->atttypid);
 	}
 	return TEXTOID;
-}
-
-/* Images of these are one another's. */
-static bool
-is_text(Oid type)
-{
-	return type == TEXTOID || type == VARCHAROID || type == BPCHAROID;
 }
 
 /* A type that the writer says its values have. What is not a plain value's is refused before anything trusts it. */

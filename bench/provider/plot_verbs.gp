@@ -2,7 +2,7 @@
 set terminal svg size 640,400 background "white"
 set output out
 set datafile separator "\t"
-set title "verbs provider against ib_write_bw, soft-RoCE under emulation"
+set title "verbs provider against ib_write_bw or plain verbs, soft-RoCE under emulation"
 set style data histogram
 set style histogram clustered gap 1
 set style fill solid 0.8 border -1
@@ -11,4 +11,4 @@ set ylabel "bandwidth, ratio"
 set yrange [0:*]
 set key top left
 set grid ytics
-plot table using 4:xtic(1) every ::1 title "write", "" using 6 every ::1 title "chains of 16", "" using 8 every ::1 title "with immediate", 0.9 with lines lc rgb "black" title "target for write"
+plot table using 4:xtic(1) every ::1 title "write", "" using 6 every ::1 title "chains of 16", "" using 9 every ::1 title "with immediate, against plain verbs", 0.9 with lines lc rgb "black" title "target"

@@ -38,7 +38,7 @@ else
 fi
 step=0
 began=$SECONDS
-say() { step=$((step + 1)); printf '\n%s[%d/9] %s%s\n' "$bold" "$step" "$*" "$plain"; }
+say() { step=$((step + 1)); printf '\n%s[%d/10] %s%s\n' "$bold" "$step" "$*" "$plain"; }
 note() { printf '      %s\n' "$*"; }
 
 # as_typed SQL: show it as psql would, run it on the coordinator
@@ -126,11 +126,19 @@ for name in n1 n2; do
 done
 as_typed "CREATE VIEW lineitem AS SELECT * FROM n1.lineitem UNION ALL SELECT * FROM n2.lineitem;"
 
+say "Work that one node can do alone is done there"
+join="SELECT o_orderpriority, count(*) FROM n1.orders JOIN n1.lineitem ON o_orderkey = l_orderkey
+WHERE l_quantity > 45 GROUP BY 1 ORDER BY 1;"
+as_typed "EXPLAIN (VERBOSE, COSTS OFF)
+$join"
+as_typed "$join"
+
 say "A pull: every line item crosses to the coordinator (OFFSET 0 keeps a planner from summing on the nodes)"
 pull="SELECT count(*), sum(l_quantity), sum(l_extendedprice)
 FROM (SELECT * FROM lineitem OFFSET 0) l;"
 as_typed "EXPLAIN (ANALYZE, VERBOSE, COSTS OFF)
-SELECT sum(l_quantity), sum(l_extendedprice) FROM n1.lineitem WHERE l_shipdate < '1998-09-02';"
+SELECT sum(l_quantity), sum(l_extendedprice)
+FROM (SELECT l_quantity, l_extendedprice FROM n1.lineitem WHERE l_shipdate < '1998-09-02' OFFSET 0) l;"
 as_typed "$pull"
 ours=$(RF_DB=demo rf_sql coord "$pull")
 

@@ -1,8 +1,9 @@
 /*
  * guc.c - the settings of rdma_fdw: names, descriptions, units, ranges and when they may change.
  *
- * Defines them and nothing else; what a setting does is told where it is used. Settings that need a start of the server exist in a
- * session that loaded the library by itself too, where they show what the configuration file says and change nothing.
+ * Defines them and nothing else; what a setting does is told where it is used. Settings that need a
+ * start of the server exist in a session that loaded the library by itself too, where they show
+ * what the configuration file says and change nothing.
  */
 #include "postgres.h"
 
@@ -310,8 +311,8 @@ void
 rf_define_settings(void)
 {
 	/*
-	 * A setting that is fixed at start cannot be defined later with its own context. PGC_SIGHUP keeps a value from the configuration
-	 * file visible, and ordinary SET is refused.
+	 * A setting that is fixed at start cannot be defined later with its own context. PGC_SIGHUP
+	 * keeps a value from the configuration file visible, and ordinary SET is refused.
 	 */
 	define_start_settings(process_shared_preload_libraries_in_progress ? PGC_POSTMASTER : PGC_SIGHUP);
 	define_engine_settings();

@@ -1,8 +1,10 @@
 /*
- * rdma_fdw.c - what PostgreSQL calls when it loads the library: settings, shared memory, the engine.
+ * rdma_fdw.c - what PostgreSQL calls when it loads the library: settings, shared memory, the
+ * engine.
  *
- * Loaded by shared_preload_libraries it asks for shared memory and registers the engine's background worker. Loaded later, by a session, it only
- * defines the settings: everything that needs the engine then raises through rf_engine_require(). Nothing is opened here.
+ * Loaded by shared_preload_libraries it asks for shared memory and registers the engine's
+ * background worker. Loaded later, by a session, it only defines the settings: everything that
+ * needs the engine then raises through rf_engine_require(). Nothing is opened here.
  */
 #include "postgres.h"
 

@@ -1,14 +1,18 @@
 /*
- * admission.h - how many bytes the engine has in flight, and who decides that: the policies, and the hook for others.
+ * admission.h - how many bytes the engine has in flight, and who decides that: the policies, and
+ * the hook for others.
  *
- * Payload is written only while the policy lets it; what has to wait, waits in the merge queues of the lanes, where it still merges (RDMAbox, section
- * IV-A). The engine does the accounting, for all lanes of the device together; a policy answers one question and hears of completions.
- * Messages without payload never wait, and one work request is always let out when nothing is in flight, so no policy can stop a stream.
+ * Payload is written only while the policy lets it; what has to wait, waits in the merge queues of
+ * the lanes, where it still merges (RDMAbox, section IV-A). The engine does the accounting, for all
+ * lanes of the device together; a policy answers one question and hears of completions. Messages
+ * without payload never wait, and one work request is always let out when nothing is in flight, so
+ * no policy can stop a stream.
  *
- * A module that brings its own policy includes this header, is listed behind rdma_fdw in shared_preload_libraries, and sets rf_admission_hook in its
- * _PG_init. Its policy then takes the place of the built-in ones, unless rdma_fdw.admission_policy is none. Its functions are called by
- * the engine's lanes, which are threads: no function of PostgreSQL's may be called in them, and several lanes call at the same time, so what they
- * share in `state` has to be atomic.
+ * A module that brings its own policy includes this header, is listed behind rdma_fdw in
+ * shared_preload_libraries, and sets rf_admission_hook in its _PG_init. Its policy then takes the
+ * place of the built-in ones, unless rdma_fdw.admission_policy is none. Its functions are called by
+ * the engine's lanes, which are threads: no function of PostgreSQL's may be called in them, and
+ * several lanes call at the same time, so what they share in `state` has to be atomic.
  *
  * Plain C.
  */
@@ -31,7 +35,10 @@ typedef struct RfAdmissionPolicy
 	/* May something be sent now? The bytes that may be, with `in_flight` bytes out; 0 = none. */
 	uint64_t	(*room) (void *state, uint64_t in_flight);
 
-	/* A completion covered `bytes`, the last of which were posted `us` microseconds ago. May be NULL. */
+	/*
+	 * A completion covered `bytes`, the last of which were posted `us` microseconds ago. May be
+	 * NULL.
+	 */
 	void		(*completed) (void *state, uint64_t bytes, uint32_t us);
 } RfAdmissionPolicy;
 
@@ -41,10 +48,12 @@ extern __attribute__((visibility("default"))) const RfAdmissionPolicy *rf_admiss
 extern const RfAdmissionPolicy rf_admission_window_policy;
 
 /*
- * A limit that follows the delay of completions, after TIMELY (Mittal et al., SIGCOMM 2015), at most `window`. Smoothed differences of
- * successive delays give a gradient. Below RF_DELAY_LOW_US the limit grows by RF_DELAY_STEP per window's worth of completions, above RF_DELAY_HIGH_US
- * it shrinks by up to the factor 1 - RF_DELAY_BETA; between them it grows while the gradient is not positive (five times as fast after
- * five such steps), else shrinks by BETA times the gradient. The thresholds are of delays that include the payload's own transfer.
+ * A limit that follows the delay of completions, after TIMELY (Mittal et al., SIGCOMM 2015), at
+ * most `window`. Smoothed differences of successive delays give a gradient. Below RF_DELAY_LOW_US
+ * the limit grows by RF_DELAY_STEP per window's worth of completions, above RF_DELAY_HIGH_US it
+ * shrinks by up to the factor 1 - RF_DELAY_BETA; between them it grows while the gradient is not
+ * positive (five times as fast after five such steps), else shrinks by BETA times the gradient. The
+ * thresholds are of delays that include the payload's own transfer.
  */
 extern const RfAdmissionPolicy rf_admission_delay_policy;
 
@@ -87,13 +96,16 @@ extern uint64_t rf_admission_room(RfAdmission *admission, RfAdmissionStats *stat
 /* Take them; false: there is no room, or others have to come first. */
 extern bool rf_admission_take(RfAdmission *admission, RfAdmissionStats *stats, uint32_t lane, uint64_t own, uint32_t bytes);
 
-/* No room: whoever gives bytes back wakes this lane, until it stops waiting. Both return the lanes to wake, a bit each. */
+/*
+ * No room: whoever gives bytes back wakes this lane, until it stops waiting. Both return the lanes
+ * to wake, a bit each.
+ */
 extern void rf_admission_wait(RfAdmissionStats *stats, uint32_t lane);
 extern uint32_t rf_admission_stop_waiting(RfAdmissionStats *stats, uint32_t lane);
 
 /*
- * `bytes` are not in flight any more. Returns the lanes to wake. `us` since the last of them were posted; 0 = they were lost with their connection,
- * which tells the policy nothing.
+ * `bytes` are not in flight any more. Returns the lanes to wake. `us` since the last of them were
+ * posted; 0 = they were lost with their connection, which tells the policy nothing.
  */
 extern uint32_t rf_admission_give(RfAdmission *admission, RfAdmissionStats *stats, uint64_t bytes, uint32_t us);
 

@@ -59,10 +59,10 @@ rf_batch_is_null(const uint8_t *nulls, uint32_t row)
 }
 
 /*
- * Size of the varlena at `offset`, its header of *header bytes (1 or 4) included; 0 when it does not
- * lie within the batch, is not aligned, or is of a kind that never travels (compressed, external,
- * expanded). Little-endian headers: bit 0 set = one-byte header, 0x01 alone = a toast pointer; low
- * bits 00 = four-byte header, 10 = compressed.
+ * Size of the varlena at `offset`, its header of *header bytes (1 or 4) included; 0 when it does
+ * not lie within the batch, is not aligned, or is of a kind that never travels (compressed,
+ * external, expanded). Little-endian headers: bit 0 set = one-byte header, 0x01 alone = a toast
+ * pointer; low bits 00 = four-byte header, 10 = compressed.
  */
 static inline uint32_t
 rf_batch_varlena(const uint8_t *batch, uint32_t length, uint32_t offset, uint32_t *header)

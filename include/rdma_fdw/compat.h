@@ -78,8 +78,8 @@ rf_rel_userid(PlannerInfo *root, RelOptInfo *baserel)
 }
 
 /*
- * And for a relation that rows are written to.  15 finds it by range table index; a partition that rows are
- * routed to has none and takes its root's.
+ * And for a relation that rows are written to.  15 finds it by range table index; a partition that
+ * rows are routed to has none and takes its root's.
  */
 static inline Oid
 rf_modify_userid(ResultRelInfo *rel, EState *estate)

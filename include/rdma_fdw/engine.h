@@ -1,8 +1,9 @@
 /*
  * engine.h - the one background worker: what backends ask of it, and how its lanes are driven.
  *
- * The engine's main thread listens, shakes hands, lends segments, opens and frees flows and logs. Lanes (threads) move data. Lanes and the
- * handshake parser are plain C; the main loop is PostgreSQL code.
+ * The engine's main thread listens, shakes hands, lends segments, opens and frees flows and logs.
+ * Lanes (threads) move data. Lanes and the handshake parser are plain C; the main loop is
+ * PostgreSQL code.
  *
  * The engine never runs SQL and never reads a row.
  */
@@ -31,7 +32,10 @@ typedef struct RfLaneEvent
 	RfError		error;
 } RfLaneEvent;
 
-/* How a lane waits for completions (src/engine/polling.c says what each does); the values of rdma_fdw.polling_mode. */
+/*
+ * How a lane waits for completions (src/engine/polling.c says what each does); the values of
+ * rdma_fdw.polling_mode.
+ */
 typedef enum RfPollingMode
 {
 	RF_POLLING_ADAPTIVE = 0,
@@ -62,37 +66,45 @@ typedef struct RfLaneConfig
 	void		(*wake_owner) (RfFlow *flow);	/* SetLatch of the flow's backend; called with waiting == 1 cleared */
 } RfLaneConfig;
 
-/* Create the lane's completion queue and start its thread (all signals blocked in it). NULL and *error on failure. */
+/*
+ * Create the lane's completion queue and start its thread (all signals blocked in it). NULL and
+ * *error on failure.
+ */
 extern RfLaneThread *rf_lane_start(const RfLaneConfig *config, RfError *error);
 extern RfCq *rf_lane_cq(RfLaneThread *lane);
 
 /*
- * New values for the settings that may change while the lane runs: polling_mode, poll_batch, poll_us, probe_ms, merge_limit, chain_limit, signal_all,
- * admission, credit_limit.
+ * New values for the settings that may change while the lane runs: polling_mode, poll_batch,
+ * poll_us, probe_ms, merge_limit, chain_limit, signal_all, admission, credit_limit.
  */
 extern void rf_lane_tune(RfLaneThread *lane, const RfLaneConfig *config);
 
 /*
- * Hand a connected queue pair to the lane, before the peer may send anything that names a flow. Its RfQpConfig.context must be the peer's index:
- * (void *) (intptr_t) peer. A queue pair whose handshake fails half-way is added and dropped too, since only the lane may destroy it.
+ * Hand a connected queue pair to the lane, before the peer may send anything that names a flow. Its
+ * RfQpConfig.context must be the peer's index: (void *) (intptr_t) peer. A queue pair whose
+ * handshake fails half-way is added and dropped too, since only the lane may destroy it.
  */
 extern void rf_lane_add_connection(RfLaneThread *lane, int peer, RfQp *qp);
 
 /*
- * Let go of the peer's queue pair: destroy it and fail its attached flows: OPEN becomes FAILED with the error and its backend is woken; one that
- * is CLOSING gets RF_LANE_FLOW_DETACHED. Then RF_LANE_CONNECTION_DROPPED: nothing of the peer is attached any more.
+ * Let go of the peer's queue pair: destroy it and fail its attached flows: OPEN becomes FAILED with
+ * the error and its backend is woken; one that is CLOSING gets RF_LANE_FLOW_DETACHED. Then
+ * RF_LANE_CONNECTION_DROPPED: nothing of the peer is attached any more.
  */
 extern void rf_lane_drop_connection(RfLaneThread *lane, int peer, const RfError *error);
 
 /*
- * From now the lane serves this flow. It is OPEN with buffers, or the backend was faster and it is already CLOSING, or its buffers could not be had
- * and it is FAILED (buffers NULL): then only the ENDs are exchanged once it is CLOSING. Called after the change of state, because a
- * consumer may win LISTENING -> FREE; so the lane ignores rings of flows not attached, and looks at a flow when it is
- * attached as if it had been rung. The peer learns the flow's address only afterwards. A producer is attached also when its backend is CLOSING
- * already: the reader's side is open and must get an END.
+ * From now the lane serves this flow. It is OPEN with buffers, or the backend was faster and it is
+ * already CLOSING, or its buffers could not be had and it is FAILED (buffers NULL): then only the
+ * ENDs are exchanged once it is CLOSING. Called after the change of state, because a consumer may
+ * win LISTENING -> FREE; so the lane ignores rings of flows not attached, and looks at a flow when
+ * it is attached as if it had been rung. The peer learns the flow's address only afterwards. A
+ * producer is attached also when its backend is CLOSING already: the reader's side is open and must
+ * get an END.
  *
- * The main thread may set an attached flow FREE after RF_LANE_FLOW_DETACHED only. A flow that a dropped connection made FAILED, or found FAILED, is
- * not attached any more and has no event; its backend wakes the main thread when it makes it CLOSING.
+ * The main thread may set an attached flow FREE after RF_LANE_FLOW_DETACHED only. A flow that a
+ * dropped connection made FAILED, or found FAILED, is not attached any more and has no event; its
+ * backend wakes the main thread when it makes it CLOSING.
  */
 extern void rf_lane_attach_flow(RfLaneThread *lane, uint32_t flow_index);
 
@@ -107,7 +119,10 @@ extern void rf_lane_stop(RfLaneThread *lane);
 
 #include "postgres.h"
 
-/* ERROR with the line to add to postgresql.conf when the library was not preloaded, or when the engine does not run. */
+/*
+ * ERROR with the line to add to postgresql.conf when the library was not preloaded, or when the
+ * engine does not run.
+ */
 extern void rf_engine_require(void);
 
 extern void rf_engine_wake_main(void);
@@ -116,18 +131,23 @@ extern void rf_engine_wake_main(void);
 extern void rf_node_self(RfNodeId *node, RfTypeImage *image);
 
 /*
- * Index of the CONNECTED entry for a node, or RF_NO_PEER. `producer_side` matters only for a node connected to itself: the reader uses the entry
- * that connected, the data node's session the one that was accepted.
+ * Index of the CONNECTED entry for a node, or RF_NO_PEER. `producer_side` matters only for a node
+ * connected to itself: the reader uses the entry that connected, the data node's session the one
+ * that was accepted.
  */
 extern int	rf_peer_find(const RfNodeId *node, bool producer_side);
 
 /*
- * The same, but when a connection with the node is on its way, wait until it is there: a data node's session may be asked for a stream a moment
- * before its own engine has finished what the reader's engine calls connected. RF_NO_PEER when there is none; interruptible.
+ * The same, but when a connection with the node is on its way, wait until it is there: a data
+ * node's session may be asked for a stream a moment before its own engine has finished what the
+ * reader's engine calls connected. RF_NO_PEER when there is none; interruptible.
  */
 extern int	rf_peer_wait(const RfNodeId *node, bool producer_side);
 
-/* Connect (or wait for another session's attempt); interruptible; ERROR on failure or after rdma_fdw.connect_timeout. Returns the index. */
+/*
+ * Connect (or wait for another session's attempt); interruptible; ERROR on failure or after
+ * rdma_fdw.connect_timeout. Returns the index.
+ */
 extern int	rf_peer_connect(const char *host, const RfHelloReply *hello);
 
 /* Data node: a one-time token for a reader's engine, valid for rdma_fdw.token_lifetime. */

@@ -295,8 +295,8 @@ extern void rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions,
 						   RfRemoteQuery *out);
 
 /*
- * Prints a shippable expression over one foreign table for a statement that is put together elsewhere; what
- * is only known here becomes $n, and is added to *params and *param_types.
+ * Prints a shippable expression over one foreign table for a statement that is put together
+ * elsewhere; what is only known here becomes $n, and is added to *params and *param_types.
  */
 extern char *rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List **param_types);
 
@@ -419,8 +419,9 @@ extern void rdmaEndDirectModify(ForeignScanState *node);
 extern void rdmaExplainDirectModify(ForeignScanState *node, struct ExplainState *es);
 
 /*
- * modify_convert.c: values to the text of remote parameters, rows of libpq results to tuples.  Both live in the
- * memory context that is current when they are made; what they return lives until their next call.
+ * modify_convert.c: values to the text of remote parameters, rows of libpq results to tuples.  Both
+ * live in the memory context that is current when they are made; what they return lives until their
+ * next call.
  */
 typedef struct RfValueWriter RfValueWriter;
 

@@ -1,12 +1,13 @@
 /*
  * flow.h - flows in shared memory: the arena, the flow table, slots and their status words.
  *
- * A flow is one directed stream of batches between one producer backend and one consumer backend on two nodes (DESIGN: gather). Each side has
- * its own entry in its own node's flow table; the engines' lanes connect the two. Backends touch only their entry and their buffers, with
- * loads, stores and atomics; the lane that owns the flow does all the sending.
+ * A flow is one directed stream of batches between one producer backend and one consumer backend on
+ * two nodes (DESIGN: gather). Each side has its own entry in its own node's flow table; the
+ * engines' lanes connect the two. Backends touch only their entry and their buffers, with loads,
+ * stores and atomics; the lane that owns the flow does all the sending.
  *
- * This header is plain C11 (the lanes and the unit tests include it without PostgreSQL), except the backend API at the
- * end, which is declared under RF_FLOW_BACKEND.
+ * This header is plain C11 (the lanes and the unit tests include it without PostgreSQL), except the
+ * backend API at the end, which is declared under RF_FLOW_BACKEND.
  */
 #ifndef RF_FLOW_H
 #define RF_FLOW_H
@@ -62,7 +63,8 @@ typedef enum RfFlowState
 } RfFlowState;
 
 /*
- * Buffer info: one status word per send buffer slot or receive buffer. Each transition has one writer.
+ * Buffer info: one status word per send buffer slot or receive buffer. Each transition has one
+ * writer.
  *   send:    FREE -> FILLING -> READY (producer backend), READY -> IN_FLIGHT -> FREE (lane)
  *   receive: FREE -> FULL (lane, at the immediate), FULL -> READING -> FREE (consumer backend)
  * A store that hands a buffer over is a release, the load that takes it an acquire.
@@ -78,9 +80,10 @@ typedef enum RfSlotStatus
 } RfSlotStatus;
 
 /*
- * RfFlow.waiting: what the owner sleeps for. The sleeper stores it, then re-checks; whoever changes a word that a sleeper may look at stores that
- * word, then loads this one; all four are sequentially consistent, so one of the two sees the other. The waker takes it back to
- * NONE by an exchange and wakes only when that returned something else.
+ * RfFlow.waiting: what the owner sleeps for. The sleeper stores it, then re-checks; whoever changes
+ * a word that a sleeper may look at stores that word, then loads this one; all four are
+ * sequentially consistent, so one of the two sees the other. The waker takes it back to NONE by an
+ * exchange and wakes only when that returned something else.
  */
 typedef enum RfFlowWaiting
 {
@@ -142,7 +145,10 @@ typedef struct RfFlow
 	uint64_t	remote_addr;	/* producer: receive buffer 0 */
 	uint32_t	remote_rkey;
 
-	/* Backend's words. `handed`: producer: slots submitted so far; consumer: receive buffers released so far. */
+	/*
+	 * Backend's words. `handed`: producer: slots submitted so far; consumer: receive buffers
+	 * released so far.
+	 */
 	_Alignas(RF_CACHE_LINE) _Atomic uint64_t handed;
 	_Atomic uint32_t stop;		/* RfStopReason. consumer backend: wants no more. producer: the lane sets it on STOP */
 	_Atomic uint32_t leaving;	/* consumer backend: reads what was sent and wants to be sent an end then. producer: the lane sets it */
@@ -150,12 +156,18 @@ typedef struct RfFlow
 	_Atomic uint32_t weight;	/* 1..RF_MAX_WEIGHT, 0 stands for the default. Reader: its setting. Sender: the reader's, or what
 								 * rdma.set_flow_weight stored since; the lane reads it each turn */
 
-	/* Lane's words. `completed`: producer: slots sent and reusable; consumer: slots arrived. `credit`: producer: buffers the reader released. */
+	/*
+	 * Lane's words. `completed`: producer: slots sent and reusable; consumer: slots arrived.
+	 * `credit`: producer: buffers the reader released.
+	 */
 	_Alignas(RF_CACHE_LINE) _Atomic uint64_t completed;
 	_Atomic uint64_t credit;		/* consumer: releases the producer was told of */
 	_Atomic uint32_t remote_end;	/* 1 + RF_END_* once the peer's END came */
 
-	/* The owner sleeps (RfFlowWaiting): set by the backend before it re-checks and waits, cleared by whoever wakes it. */
+	/*
+	 * The owner sleeps (RfFlowWaiting): set by the backend before it re-checks and waits, cleared
+	 * by whoever wakes it.
+	 */
 	_Alignas(RF_CACHE_LINE) _Atomic uint32_t waiting;
 	_Atomic uint32_t queued;	/* a bit per lane whose ring it is in: set by whoever rings, cleared by that lane before it looks */
 
@@ -169,7 +181,10 @@ typedef struct RfFlow
 #define RF_CREDIT_AUTO			(-1)
 #define RF_CREDIT_CANDIDATES	6		/* no limit, 4, 6, 8, 10, 12 (src/engine/throttle.c) */
 
-/* What a lane's credit throttle decided. The lane writes, anybody reads; words of one decision may be seen mixed with the next one's. */
+/*
+ * What a lane's credit throttle decided. The lane writes, anybody reads; words of one decision may
+ * be seen mixed with the next one's.
+ */
 typedef struct RfLaneThrottle
 {
 	_Atomic uint32_t c_max;		/* work requests outstanding on a queue pair, at most; 0 = no limit */
@@ -191,9 +206,11 @@ typedef struct RfLaneQp
 } RfLaneQp;
 
 /*
- * Doorbell ring: a multi-producer, single-consumer ring of flow indexes. A flow is in at most one place of each lane's ring (RfFlow.queued), so it
- * never fills; in two rings it is when its entry got a new life on another lane before the old one took it out (ring.c). The lane sets
- * `asleep`, re-checks everything, then blocks; whoever rings and sees it writes `wake_fd`, an eventfd made before fork.
+ * Doorbell ring: a multi-producer, single-consumer ring of flow indexes. A flow is in at most one
+ * place of each lane's ring (RfFlow.queued), so it never fills; in two rings it is when its entry
+ * got a new life on another lane before the old one took it out (ring.c). The lane sets `asleep`,
+ * re-checks everything, then blocks; whoever rings and sees it writes `wake_fd`, an eventfd made
+ * before fork.
  */
 typedef struct RfLane
 {
@@ -283,7 +300,10 @@ typedef struct RfToken
 
 #define RF_MAX_TOKENS		256
 
-/* What sleeping and polling cost on this machine (rf_polling_calibrate). Written by the engine before engine_pid. */
+/*
+ * What sleeping and polling cost on this machine (rf_polling_calibrate). Written by the engine
+ * before engine_pid.
+ */
 typedef struct RfCalibration
 {
 	uint32_t	sleep_ns;		/* arm, block and be woken; 0 = not measured */
@@ -291,7 +311,10 @@ typedef struct RfCalibration
 	uint32_t	poll_us;		/* how long to poll before sleeping is cheaper */
 } RfCalibration;
 
-/* The extension's main shared memory, laid out by the engine's shmem start-up hook; flows[] follows it. */
+/*
+ * The extension's main shared memory, laid out by the engine's shmem start-up hook; flows[] follows
+ * it.
+ */
 typedef struct RfShared
 {
 	RfNodeId	node;			/* ours; generation is new with every arena */
@@ -331,8 +354,9 @@ typedef struct RfShared
 } RfShared;
 
 /*
- * Why a flow is FAILED: written by the engine before the store of that state, read after it. They are apart from the flows because they are large and
- * seldom written: what was never touched is address space, not memory.
+ * Why a flow is FAILED: written by the engine before the store of that state, read after it. They
+ * are apart from the flows because they are large and seldom written: what was never touched is
+ * address space, not memory.
  */
 static inline RfError *
 rf_flow_error(RfShared *shared, const RfFlow *flow)
@@ -347,26 +371,36 @@ rf_flow_error(RfShared *shared, const RfFlow *flow)
 
 extern RfShared *rf_shared;		/* NULL when not in shared_preload_libraries */
 
-/* Put a flow into its lane's ring and wake the lane if it sleeps. Any thread or process. (src/flow/ring.c, plain C) */
+/*
+ * Put a flow into its lane's ring and wake the lane if it sleeps. Any thread or process.
+ * (src/flow/ring.c, plain C)
+ */
 extern void rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index);
 
 /* Wake a lane that sleeps. What it shall see was stored before. */
 extern void rf_lane_wake(RfLane *lane);
 
-/* Lane: take the next rung flow, clearing its bit of the `queued` word first; false when there is none. */
+/*
+ * Lane: take the next rung flow, clearing its bit of the `queued` word first; false when there is
+ * none.
+ */
 extern bool rf_lane_take(RfLane *lane, RfFlow *flows, uint32_t *flow_index);
 
 /* ---------- states that both sides change (src/flow/life.c, plain C) ---------- */
 
-/* Engine's main thread: LISTENING -> OPENING. True: the entry keeps its owner until it is OPEN, FAILED or let go. */
+/*
+ * Engine's main thread: LISTENING -> OPENING. True: the entry keeps its owner until it is OPEN,
+ * FAILED or let go.
+ */
 extern bool rf_flow_hold(RfFlow *flow);
 
 /* Back to LISTENING; FREE when its backend has left meanwhile. Only before it got buffers. */
 extern void rf_flow_let_go(RfFlow *flow);
 
 /*
- * Backend: done with the entry, which is not its own any more. Returns the state it had, and the lane to ring when that was OPEN or FAILED. After
- * OPENING and FAILED the engine's main thread has to be woken.
+ * Backend: done with the entry, which is not its own any more. Returns the state it had, and the
+ * lane to ring when that was OPEN or FAILED. After OPENING and FAILED the engine's main thread has
+ * to be woken.
  */
 extern RfFlowState rf_flow_leave(RfFlow *flow, uint32_t *lane);
 
@@ -393,13 +427,21 @@ typedef enum RfSlotRead
 	RF_READ_BAD					/* *error says what is wrong with the slot */
 } RfSlotRead;
 
-/* Empty every word but the identity for a new life of the entry. Claiming backend, state CLAIMED. */
+/*
+ * Empty every word but the identity for a new life of the entry. Claiming backend, state CLAIMED.
+ */
 extern void rf_slots_reset(RfFlow *flow);
 
-/* Producer. Take the next slot (FREE -> FILLING; taking it twice is the same slot); its address or NULL when it is not free. */
+/*
+ * Producer. Take the next slot (FREE -> FILLING; taking it twice is the same slot); its address or
+ * NULL when it is not free.
+ */
 extern uint8_t *rf_slot_fill(RfFlow *flow, RfSlotCursor *cursor);
 
-/* Write the slot's header and hand it over (FILLING -> READY). True: ring the lane, which has credit to send it. */
+/*
+ * Write the slot's header and hand it over (FILLING -> READY). True: ring the lane, which has
+ * credit to send it.
+ */
 extern bool rf_slot_submit(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, uint32_t flags, uint64_t rows);
 
 /* The reader has released everything that was handed over. */
@@ -410,12 +452,15 @@ extern RfSlotRead rf_slot_read(RfFlow *flow, RfSlotCursor *cursor, RfSlotHeader 
 							   RfError *error);
 
 /*
- * READING -> FREE for the oldest slot not released yet. True: ring the lane, for it is time to tell the producer (half of the buffers, a quarter
- * of many, or the end of the stream).
+ * READING -> FREE for the oldest slot not released yet. True: ring the lane, for it is time to tell
+ * the producer (half of the buffers, a quarter of many, or the end of the stream).
  */
 extern bool rf_slot_release(RfFlow *flow, RfSlotCursor *cursor);
 
-/* True when the owner of a flow beyond OPENING has something to look at, for the check between storing `waiting` and sleeping. */
+/*
+ * True when the owner of a flow beyond OPENING has something to look at, for the check between
+ * storing `waiting` and sleeping.
+ */
 extern bool rf_slots_ready(RfFlow *flow, const RfSlotCursor *cursor, RfFlowWaiting waiting);
 
 /* ---------- backend API (src/flow/flow.c; needs PostgreSQL) ---------- */
@@ -440,7 +485,10 @@ typedef enum RfFlowPoll
 	RF_POLL_END					/* end-of-stream: counts were checked, rf_flow_totals() */
 } RfFlowPoll;
 
-/* Consumer: claim an entry that a producer on `peer` may open. No round trip, no buffers until then. ERROR when the table is full. */
+/*
+ * Consumer: claim an entry that a producer on `peer` may open. No round trip, no buffers until
+ * then. ERROR when the table is full.
+ */
 extern RfFlowHandle *rf_flow_listen(int peer, uint32_t slot_count, uint32_t slot_size, uint64_t estimated_rows);
 extern void rf_flow_address(RfFlowHandle *flow, uint32_t *index, uint64_t *key);
 
@@ -448,7 +496,10 @@ extern void rf_flow_address(RfFlowHandle *flow, uint32_t *index, uint64_t *key);
 extern RfFlowPoll rf_flow_poll(RfFlowHandle *flow, RfBuffer *buffer);
 extern void rf_flow_release(RfFlowHandle *flow, const RfBuffer *buffer);	/* in order of arrival */
 
-/* Ask the producer to end its stream after the batch it sends now; nothing is discarded. It hears of it once it has sent something. */
+/*
+ * Ask the producer to end its stream after the batch it sends now; nothing is discarded. It hears
+ * of it once it has sent something.
+ */
 extern void rf_flow_withdraw(RfFlowHandle *flow);
 extern void rf_flow_totals(RfFlowHandle *flow, uint64_t *rows, uint64_t *bytes);
 extern bool rf_flow_is_open(RfFlowHandle *flow);	/* a producer has opened it */
@@ -460,8 +511,8 @@ extern bool rf_flow_is_open(RfFlowHandle *flow);	/* a producer has opened it */
 extern bool rf_flow_prepare_wait(RfFlowHandle *flow);
 
 /*
- * Sleep until the flow may have something new, `socket` (PGINVALID_SOCKET: none) is readable, or timeout_ms passed (-1: none). Returns the
- * WL_* events. Services interrupts.
+ * Sleep until the flow may have something new, `socket` (PGINVALID_SOCKET: none) is readable, or
+ * timeout_ms passed (-1: none). Returns the WL_* events. Services interrupts.
  */
 extern int	rf_flow_wait(RfFlowHandle *flow, int socket, long timeout_ms);
 
@@ -472,12 +523,16 @@ extern RfFlowHandle *rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key
 extern bool rf_flow_acquire(RfFlowHandle *flow, RfBuffer *buffer);
 extern void rf_flow_submit(RfFlowHandle *flow, const RfBuffer *buffer, uint32_t length, uint32_t flags, uint64_t rows);
 
-/* End of stream: send the counts and wait until the reader acknowledged them; false: STOP came instead. */
+/*
+ * End of stream: send the counts and wait until the reader acknowledged them; false: STOP came
+ * instead.
+ */
 extern bool rf_flow_finish(RfFlowHandle *flow);
 
 /*
- * The same in steps that never wait, for a producer of several flows (group.h). rf_flow_open_begin is followed by rf_flow_opened until that is true;
- * rf_flow_finish_begin needs what rf_flow_try_acquire gives, and is followed by rf_flow_finished until that is not RF_ACQUIRE_FULL.
+ * The same in steps that never wait, for a producer of several flows (group.h). rf_flow_open_begin
+ * is followed by rf_flow_opened until that is true; rf_flow_finish_begin needs what
+ * rf_flow_try_acquire gives, and is followed by rf_flow_finished until that is not RF_ACQUIRE_FULL.
  * All but the first raise what made the flow fail.
  */
 typedef enum RfAcquire
@@ -497,8 +552,8 @@ extern uint32_t rf_flow_credit(RfFlowHandle *flow); /* receive buffers that noth
 extern RfStopReason rf_flow_stop_reason(RfFlowHandle *flow);
 
 /*
- * Sleep until one of several flows has what its entry waits for, `socket` is readable, or timeout_ms passed; as rf_flow_wait otherwise. A producer's flow
- * must be beyond CLAIMED.
+ * Sleep until one of several flows has what its entry waits for, `socket` is readable, or
+ * timeout_ms passed; as rf_flow_wait otherwise. A producer's flow must be beyond CLAIMED.
  */
 typedef struct RfFlowSleep
 {
@@ -509,8 +564,8 @@ typedef struct RfFlowSleep
 extern int	rf_flow_wait_any(const RfFlowSleep *sleeps, int count, int socket, long timeout_ms);
 
 /*
- * Either side, any state, also at abort (never throws): consumer sends STOP if the stream has not ended. Frees the handle; does nothing when
- * its resource owner has closed it already.
+ * Either side, any state, also at abort (never throws): consumer sends STOP if the stream has not
+ * ended. Frees the handle; does nothing when its resource owner has closed it already.
  */
 extern void rf_flow_close(RfFlowHandle *flow);
 extern const RfFlow *rf_flow_entry(RfFlowHandle *flow);	/* for counters */

@@ -139,7 +139,9 @@ rf_turn_take(RfTurn *turn, uint32_t member, bool last)
  */
 extern int	rf_group_most_free(const uint32_t *free_buffers, uint32_t count, uint32_t turn);
 
-/* ---------- the order of replicate, as one consumer knows it (src/flow/group_order.c) ---------- */
+/*
+ * ---------- the order of replicate, as one consumer knows it (src/flow/group_order.c) ----------
+ */
 
 typedef struct RfOrder RfOrder;
 

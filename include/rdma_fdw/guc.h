@@ -1,5 +1,6 @@
 /*
- * guc.h - the settings (src/guc.c defines them, with descriptions and units; the README lists them).
+ * guc.h - the settings (src/guc.c defines them, with descriptions and units; the README lists
+ * them).
  */
 #ifndef RF_GUC_H
 #define RF_GUC_H

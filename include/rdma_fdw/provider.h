@@ -1,9 +1,10 @@
 /*
  * provider.h - what the engine asks of a transport.
  *
- * A provider moves bytes between registered memory of two engines and tells about it by completions. It knows
- * nothing of flows, batches or SQL. Every provider keeps the same contract, so that everything above this line
- * runs unchanged over verbs, over the software providers and over the simulated one of the unit tests:
+ * A provider moves bytes between registered memory of two engines and tells about it by
+ * completions. It knows nothing of flows, batches or SQL. Every provider keeps the same contract,
+ * so that everything above this line runs unchanged over verbs, over the software providers and
+ * over the simulated one of the unit tests:
  *
  *  - posting never blocks and never fails: whatever goes wrong arrives as a completion with a status;
  *  - a queue pair executes its work requests in order; nothing is promised between queue pairs;
@@ -14,10 +15,11 @@
  *  - the provider keeps receives posted for immediates itself;
  *  - a completion's memory may be reused by the caller as soon as the completion was polled.
  *
- * Threads: device, domain, region and queue pair set-up calls come from the engine's main thread. A completion queue
- * and the queue pairs attached to it are polled, posted to and armed by one thread only (its lane); a provider
- * that shares state between the two (regions of a domain, for example) locks it itself. qp_connect comes from the main thread
- * before the lane knows the queue pair; qp_destroy from the lane.
+ * Threads: device, domain, region and queue pair set-up calls come from the engine's main thread. A
+ * completion queue and the queue pairs attached to it are polled, posted to and armed by one thread
+ * only (its lane); a provider that shares state between the two (regions of a domain, for example)
+ * locks it itself. qp_connect comes from the main thread before the lane knows the queue pair;
+ * qp_destroy from the lane.
  *
  * No PostgreSQL header may be included here or in any provider.
  */
@@ -32,7 +34,9 @@
 #define RF_MAX_MESSAGE		(8u << 20)	/* bytes in one work request, at most */
 #define RF_QP_BLOB_SIZE		128			/* what two queue pairs exchange to connect */
 
-/* An error as data: threads and providers hand it up, the main thread logs it, a backend raises it. */
+/*
+ * An error as data: threads and providers hand it up, the main thread logs it, a backend raises it.
+ */
 typedef enum RfErrorKind
 {
 	RF_ERROR_NONE = 0,
@@ -53,7 +57,10 @@ typedef struct RfError
 	char		hint[192];
 } RfError;
 
-/* Fill an error; any of detail and hint may be NULL. Returns false, so that `return rf_error(...)` reads well. */
+/*
+ * Fill an error; any of detail and hint may be NULL. Returns false, so that `return rf_error(...)`
+ * reads well.
+ */
 extern bool rf_error(RfError *error, RfErrorKind kind, const char *detail, const char *hint,
 					 const char *format,...) __attribute__((format(printf, 5, 6)));
 
@@ -111,10 +118,12 @@ typedef enum RfWrOpcode
 	RF_WR_WRITE_IMM,			/* RDMA WRITE (0 bytes allowed) that ends in a completion with imm at the target */
 
 	/*
-	 * If the 8 bytes at remote_addr are `compare`, make them `swap`, in one step towards all other work of this kind that goes through the same
-	 * device; what they were is in sge[0] when the completion is polled (one entry of 8 bytes; silent at the target, like WRITE). remote_addr is a multiple of 8, else
-	 * RF_WC_LOCAL. Only where RfDeviceCaps.atomics, else the same. Over shared memory it is atomic towards processors too,
-	 * over TCP towards what runs in the target's completion queue only, and devices promise no more than the first.
+	 * If the 8 bytes at remote_addr are `compare`, make them `swap`, in one step towards all other
+	 * work of this kind that goes through the same device; what they were is in sge[0] when the
+	 * completion is polled (one entry of 8 bytes; silent at the target, like WRITE). remote_addr is
+	 * a multiple of 8, else RF_WC_LOCAL. Only where RfDeviceCaps.atomics, else the same. Over
+	 * shared memory it is atomic towards processors too, over TCP towards what runs in the target's
+	 * completion queue only, and devices promise no more than the first.
 	 */
 	RF_WR_COMPARE_SWAP
 } RfWrOpcode;
@@ -126,7 +135,10 @@ typedef struct RfSge
 	uint32_t	lkey;
 } RfSge;
 
-/* A work request. The caller owns it and its sge array until rf post returns; the payload until its completion. */
+/*
+ * A work request. The caller owns it and its sge array until rf post returns; the payload until its
+ * completion.
+ */
 typedef struct RfWr
 {
 	struct RfWr *next;			/* the chain: same queue pair, one post, one doorbell */
@@ -196,17 +208,20 @@ typedef struct RfProvider
 	void		(*domain_destroy) (RfDomain *domain);	/* after its queue pairs and regions */
 
 	/*
-	 * After all queue pairs of the domain are destroyed: can their peers still write into what its regions were? Where a device or this
-	 * process carries the writes out, never. Where the peer does (shared memory), until the peer has noticed the end, or is dead: one that
-	 * was stopped in the middle of a copy finishes it whenever it goes on. True for good once it is true. Memory that is not quiet belongs to that
-	 * peer and must be lent to nobody else. Does not block; ask again.
+	 * After all queue pairs of the domain are destroyed: can their peers still write into what its
+	 * regions were? Where a device or this process carries the writes out, never. Where the peer
+	 * does (shared memory), until the peer has noticed the end, or is dead: one that was stopped in
+	 * the middle of a copy finishes it whenever it goes on. True for good once it is true. Memory
+	 * that is not quiet belongs to that peer and must be lent to nobody else. Does not block; ask
+	 * again.
 	 */
 	bool		(*domain_quiet) (RfDomain *domain);
 
 	/*
-	 * Register memory in one peer's domain, local read and write and remote write. `fd` is the memfd that is mapped at addr (offset
-	 * 0): the soft provider passes it to a peer on the same host, verbs ignores it. Regions may be registered before or after
-	 * the domain's queue pairs connect; a peer may use the rkey as soon as it learns it by whatever way.
+	 * Register memory in one peer's domain, local read and write and remote write. `fd` is the
+	 * memfd that is mapped at addr (offset 0): the soft provider passes it to a peer on the same
+	 * host, verbs ignores it. Regions may be registered before or after the domain's queue pairs
+	 * connect; a peer may use the rkey as soon as it learns it by whatever way.
 	 */
 	RfRegion   *(*region_register) (RfDomain *domain, void *addr, size_t length, int fd, RfError *error);
 	void		(*region_deregister) (RfDomain *domain, RfRegion *region);
@@ -221,14 +236,18 @@ typedef struct RfProvider
 	void		(*qp_local) (RfQp *qp, uint8_t blob[RF_QP_BLOB_SIZE]);
 
 	/*
-	 * Connect to the peer's queue pair, described by its blob. `sock` is a connected, authenticated, non-blocking stream socket to the
-	 * peer's engine for this queue pair alone (AF_UNIX when both engines run on one host, else TCP), or -1 when the
-	 * device does not need one; the queue pair owns it from here, also on failure.
+	 * Connect to the peer's queue pair, described by its blob. `sock` is a connected,
+	 * authenticated, non-blocking stream socket to the peer's engine for this queue pair alone
+	 * (AF_UNIX when both engines run on one host, else TCP), or -1 when the device does not need
+	 * one; the queue pair owns it from here, also on failure.
 	 */
 	bool		(*qp_connect) (RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, RfError *error);
 	void		(*qp_post) (RfQp *qp, RfWr *chain);
 
-	/* For people: the device's number of it (0 = it has none), and whether it has a doorbell of its own lane's. NULL: neither exists here. */
+	/*
+	 * For people: the device's number of it (0 = it has none), and whether it has a doorbell of its
+	 * own lane's. NULL: neither exists here.
+	 */
 	uint32_t	(*qp_number) (RfQp *qp, bool *thread_domain);
 
 	void		(*qp_destroy) (RfQp *qp);	/* outstanding work requests vanish; their buffers are no longer read or written */

@@ -1,9 +1,11 @@
 /*
- * remote.h - the coordinator's sessions on data nodes (libpq): connections, transactions, streams, cancel.
+ * remote.h - the coordinator's sessions on data nodes (libpq): connections, transactions, streams,
+ * cancel.
  *
- * One session per user mapping, kept for the life of the backend. Its remote transaction begins with the first command that
- * needs it, in the same round trip, and follows the local one: a savepoint per subtransaction that used it. Rows do not travel
- * by libpq except the small-result path. Does not decode batches (batch/) and knows nothing of foreign tables (fdw/).
+ * One session per user mapping, kept for the life of the backend. Its remote transaction begins
+ * with the first command that needs it, in the same round trip, and follows the local one: a
+ * savepoint per subtransaction that used it. Rows do not travel by libpq except the small-result
+ * path. Does not decode batches (batch/) and knows nothing of foreign tables (fdw/).
  *
  * Everything here belongs to one backend. Needs PostgreSQL.
  */
@@ -22,12 +24,15 @@ typedef struct RfSession RfSession;
 typedef struct RfStream RfStream;
 
 /*
- * The session of a user mapping, connected. in_transaction: what follows runs inside the remote transaction (and savepoints)
- * that belongs to the local one. Stays valid until the local transaction ends.
+ * The session of a user mapping, connected. in_transaction: what follows runs inside the remote
+ * transaction (and savepoints) that belongs to the local one. Stays valid until the local
+ * transaction ends.
  */
 extern RfSession *rf_session_get(UserMapping *user, bool in_transaction);
 
-/* Run one command or query and wait, interruptibly. Raises the remote error. The caller PQclears. */
+/*
+ * Run one command or query and wait, interruptibly. Raises the remote error. The caller PQclears.
+ */
 extern PGresult *rf_session_query(RfSession *session, const char *sql);
 
 /* Raise a remote error with its SQLSTATE, detail, hint and context; clears result. */
@@ -42,8 +47,9 @@ extern const char *rf_session_server(RfSession *session);
 /* ---------- statements with parameters (command.c) ---------- */
 
 /*
- * A statement for a session that was got with in_transaction, in the current memory context. Values are text, NULL is NULL; their types
- * are what the remote parser makes of $1, $2, ... It goes with its memory context. Execute waits, interruptibly; raises the remote error; the caller PQclears.
+ * A statement for a session that was got with in_transaction, in the current memory context. Values
+ * are text, NULL is NULL; their types are what the remote parser makes of $1, $2, ... It goes with
+ * its memory context. Execute waits, interruptibly; raises the remote error; the caller PQclears.
  */
 typedef struct RfCommand RfCommand;
 
@@ -67,9 +73,10 @@ typedef struct RfStreamSpec
 	double		estimated_rows;
 
 	/*
-	 * How long a batch must stay where it is. in_place: batches are read in the receive buffer; nobody else may use the
-	 * session while one is held, unless `moved` is given: it tells the owner that the batch it reads lies elsewhere now.
-	 * Otherwise every batch is copied first, which frees the buffer at once.
+	 * How long a batch must stay where it is. in_place: batches are read in the receive buffer;
+	 * nobody else may use the session while one is held, unless `moved` is given: it tells the
+	 * owner that the batch it reads lies elsewhere now. Otherwise every batch is copied first,
+	 * which frees the buffer at once.
 	 */
 	bool		in_place;
 	void		(*moved) (void *owner, const void *batch, uint32 length);
@@ -103,13 +110,17 @@ typedef struct RfStreamStats
 } RfStreamStats;
 
 /*
- * Start a remote query in the session's transaction: sends it and returns. Finishes what else runs on the session first. The spec is
- * needed during the call only. *stream is set to NULL when the stream goes away by itself, at the end of the transaction; so the
- * variable must live as long as the stream, or rf_stream_orphan must be called before it goes.
+ * Start a remote query in the session's transaction: sends it and returns. Finishes what else runs
+ * on the session first. The spec is needed during the call only. *stream is set to NULL when the
+ * stream goes away by itself, at the end of the transaction; so the variable must live as long as
+ * the stream, or rf_stream_orphan must be called before it goes.
  */
 extern void rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStream **stream);
 
-/* Next batch, valid until the next call on this stream; false at the end, when all counts were checked. */
+/*
+ * Next batch, valid until the next call on this stream; false at the end, when all counts were
+ * checked.
+ */
 extern bool rf_stream_next(RfStream *stream, const void **batch, uint32 *length);
 
 /*
@@ -126,8 +137,8 @@ typedef enum RfStreamPoll
 extern RfStreamPoll rf_stream_try(RfStream *stream, const void **batch, uint32 *length);
 
 /*
- * How many nodes' streams one query may have open at a time. Every node's buffers lie in segments of
- * their own, so a query over more nodes than there are segments would wait for itself.
+ * How many nodes' streams one query may have open at a time. Every node's buffers lie in segments
+ * of their own, so a query over more nodes than there are segments would wait for itself.
  */
 extern int	rf_stream_limit(void);
 
@@ -179,17 +190,24 @@ typedef struct RfLoadStats
 } RfLoadStats;
 
 /*
- * Sends nothing yet. It goes with the current memory context; finish it before, or what was not sent is lost. The session was got with
- * in_transaction. Errors of the data node may come with any later row or at the end.
+ * Sends nothing yet. It goes with the current memory context; finish it before, or what was not
+ * sent is lost. The session was got with in_transaction. Errors of the data node may come with any
+ * later row or at the end.
  */
 extern RfLoad *rf_load_create(RfSession *session, const RfLoadSpec *spec);
 extern void rf_load_add(RfLoad *load, TupleTableSlot *slot);
 
-/* All rows so far are inserted there. Returns how many were since the last time. More rows may follow. */
+/*
+ * All rows so far are inserted there. Returns how many were since the last time. More rows may
+ * follow.
+ */
 extern uint64 rf_load_finish(RfLoad *load);
 extern const RfLoadStats *rf_load_stats(RfLoad *load);
 
-/* The options that libpq understands and a server or user mapping may hold (conninfo.c). Kept for the life of the backend. */
+/*
+ * The options that libpq understands and a server or user mapping may hold (conninfo.c). Kept for
+ * the life of the backend.
+ */
 typedef struct RfConnectionOption
 {
 	const char *name;
@@ -199,8 +217,9 @@ typedef struct RfConnectionOption
 extern const RfConnectionOption *rf_connection_options(int *count);
 
 /*
- * Picks them out of a server's or a user mapping's options into the arrays that PQconnectStartParams() wants; the caller provides room for
- * list_length(options) entries. Returns how many were stored. The strings belong to the list.
+ * Picks them out of a server's or a user mapping's options into the arrays that
+ * PQconnectStartParams() wants; the caller provides room for list_length(options) entries. Returns
+ * how many were stored. The strings belong to the list.
  */
 extern int	rf_extract_connection_options(List *options, const char **keywords, const char **values);
 

@@ -6,9 +6,10 @@
  *   2. what travels inside libpq's answers (hello and stream: request and reply);
  *   3. slots and column batches, written by RDMA into the reader's memory.
  *
- * All integers are little-endian; nodes of another byte order are refused in the handshake. All structures are laid out without
- * padding holes and are copied in and out with memcpy where their alignment is not given. Whoever reads one checks every length, offset
- * and enumeration against what it holds before using it.
+ * All integers are little-endian; nodes of another byte order are refused in the handshake. All
+ * structures are laid out without padding holes and are copied in and out with memcpy where their
+ * alignment is not given. Whoever reads one checks every length, offset and enumeration against
+ * what it holds before using it.
  *
  * No PostgreSQL header. The batch room, the engine, the fuzzers and the benches share this file.
  */
@@ -19,14 +20,19 @@
 
 #define RF_WIRE_VERSION		1
 
-/* A node: one postmaster's run. A restart makes a new generation, and with it a new identity for connections. */
+/*
+ * A node: one postmaster's run. A restart makes a new generation, and with it a new identity for
+ * connections.
+ */
 typedef struct RfNodeId
 {
 	uint64_t	system_identifier;	/* from pg_control */
 	uint64_t	generation;			/* random, new with every arena (start or crash restart) */
 } RfNodeId;
 
-/* What must be the same for raw images of values to mean the same on both nodes. Compared bytewise. */
+/*
+ * What must be the same for raw images of values to mean the same on both nodes. Compared bytewise.
+ */
 typedef struct RfTypeImage
 {
 	uint32_t	byte_order_mark;	/* 0x01020304 as stored by the node */
@@ -41,8 +47,9 @@ typedef struct RfTypeImage
 /* ---------- 1. engine to engine: control ---------- */
 
 /*
- * Every control message: header, then `length` bytes of payload. Length is bounded by RF_CONTROL_MAX; anything longer, an unknown type or a
- * type that does not fit the state closes the connection.
+ * Every control message: header, then `length` bytes of payload. Length is bounded by
+ * RF_CONTROL_MAX; anything longer, an unknown type or a type that does not fit the state closes the
+ * connection.
  *
  *   initiator                                acceptor
  *   HELLO  (who, version, image, nonce_i) ->
@@ -52,13 +59,15 @@ typedef struct RfTypeImage
  *   QP     (lane, blob) ...               <->  QP (lane, blob) ...
  *   then OPEN / OPENED / OPEN_FAILED / PING / PONG / BYE in both directions.
  *
- * HMAC_i = HMAC-SHA256(token secret, "initiator" | HELLO payload | CHALLENGE payload), HMAC_a the same with "acceptor": both
- * sides prove that they know the token, which libpq carried over an authenticated session; a token is used once, by one connection set.
- * QP messages are sent by both sides after WELCOME, one per lane. The initiator sends READY when all its queue pairs are connected, the acceptor when
- * its own are and READY came; then the connection set is up. READY and BYE have no payload; PING and PONG carry 8 bytes that come back as they are.
- * A socket that carries a queue pair of the soft provider begins with ATTACH (connection id, lane, HMAC) instead of HELLO, and is answered by ATTACHED
- * (HMAC): memory is passed to who proves to be the engine that the control connection leads to, on either end. BYE is sent by an engine that
- * ends in order.
+ * HMAC_i = HMAC-SHA256(token secret, "initiator" | HELLO payload | CHALLENGE payload), HMAC_a the
+ * same with "acceptor": both sides prove that they know the token, which libpq carried over an
+ * authenticated session; a token is used once, by one connection set. QP messages are sent by both
+ * sides after WELCOME, one per lane. The initiator sends READY when all its queue pairs are
+ * connected, the acceptor when its own are and READY came; then the connection set is up. READY and
+ * BYE have no payload; PING and PONG carry 8 bytes that come back as they are. A socket that
+ * carries a queue pair of the soft provider begins with ATTACH (connection id, lane, HMAC) instead
+ * of HELLO, and is answered by ATTACHED (HMAC): memory is passed to who proves to be the engine
+ * that the control connection leads to, on either end. BYE is sent by an engine that ends in order.
  */
 #define RF_CONTROL_MAGIC	0x31464452u	/* "RDF1" */
 #define RF_CONTROL_MAX		4096u
@@ -119,7 +128,10 @@ typedef struct RfControlWelcome /* WELCOME */
 	uint32_t	provider;		/* chosen */
 } RfControlWelcome;
 
-/* The acceptor is connecting to the initiator itself and its connection has precedence. The token stays valid. */
+/*
+ * The acceptor is connecting to the initiator itself and its connection has precedence. The token
+ * stays valid.
+ */
 #define RF_REFUSED_CROSSING 100
 
 typedef struct RfControlRefused /* REFUSED */
@@ -201,8 +213,8 @@ typedef struct RfHelloReply
 } RfHelloReply;
 
 /*
- * rdma.stream(request bytea, query text, parameter_types text[], parameter_values text[]) returns bytea:
- * RfStreamRequest, then column_count RfStreamColumn.
+ * rdma.stream(request bytea, query text, parameter_types text[], parameter_values text[]) returns
+ * bytea: RfStreamRequest, then column_count RfStreamColumn.
  */
 typedef struct RfStreamRequest
 {
@@ -246,9 +258,10 @@ typedef struct RfStreamReply
 } RfStreamReply;
 
 /*
- * rdma.store(request bytea, relation text, columns text[], batch bytea) returns bytea: RfStoreRequest, then column_count
- * RfStreamColumn, the writer's types. With a batch its rows are all there is; without one the data node opens a flow for reading and says
- * where by reporting a new value of the parameter RF_STORE_PARAMETER: "id index key", hexadecimal, decimal, hexadecimal.
+ * rdma.store(request bytea, relation text, columns text[], batch bytea) returns bytea:
+ * RfStoreRequest, then column_count RfStreamColumn, the writer's types. With a batch its rows are
+ * all there is; without one the data node opens a flow for reading and says where by reporting a
+ * new value of the parameter RF_STORE_PARAMETER: "id index key", hexadecimal, decimal, hexadecimal.
  */
 typedef struct RfStoreRequest
 {
@@ -276,9 +289,11 @@ typedef struct RfStoreReply
 } RfStoreReply;
 
 /*
- * Description of a group of flows (group.h): RfGroupHeader, then an RfNodeId for every producer and every consumer, then the addresses: for every
- * consumer, for every producer, the entry that the producer opens; RF_GROUP_REPLICATE: then for every consumer but the first the entry at that consumer
- * that takes the order, and then for each of them the entry at the first consumer that takes its arrivals.
+ * Description of a group of flows (group.h): RfGroupHeader, then an RfNodeId for every producer and
+ * every consumer, then the addresses: for every consumer, for every producer, the entry that the
+ * producer opens; RF_GROUP_REPLICATE: then for every consumer but the first the entry at that
+ * consumer that takes the order, and then for each of them the entry at the first consumer that
+ * takes its arrivals.
  */
 #define RF_GROUP_MAGIC		0x50524752u	/* "RGRP" */
 
@@ -362,11 +377,13 @@ typedef struct RfSlotHeader
 #define RF_SLOT_END			0x4			/* end of stream, no payload; its credit is the acknowledgement */
 
 /*
- * A column batch. Offsets count from the batch's first byte, which is 8-aligned (64-aligned in a slot).
+ * A column batch. Offsets count from the batch's first byte, which is 8-aligned (64-aligned in a
+ * slot).
  *
  *   RfBatchHeader | RfBatchColumn[column_count] | per column: null bitmap, vector | heap of variable-length values
  *
- * Null bitmap: bit (row & 7) of byte (row >> 3) set = NULL; absent when nulls_offset is 0. Vectors hold an entry for every row, NULL or not.
+ * Null bitmap: bit (row & 7) of byte (row >> 3) set = NULL; absent when nulls_offset is 0. Vectors
+ * hold an entry for every row, NULL or not.
  */
 #define RF_BATCH_MAGIC		0x48435442u	/* "BTCH" */
 
@@ -398,8 +415,9 @@ typedef struct RfBatchColumn
 } RfBatchColumn;
 
 /*
- * What the consumers of a replicating group tell each other, each message in one slot. ARRIVALS goes to the first consumer: for every producer twice the
- * number of slots that have arrived here, plus 1 when its stream has ended. ORDER comes from it: the producers of the next `count` slots.
+ * What the consumers of a replicating group tell each other, each message in one slot. ARRIVALS
+ * goes to the first consumer: for every producer twice the number of slots that have arrived here,
+ * plus 1 when its stream has ended. ORDER comes from it: the producers of the next `count` slots.
  */
 #define RF_ORDER_ARRIVALS	1
 #define RF_ORDER_LOG		2

@@ -1,8 +1,8 @@
 /*
  * check.c - is this a column batch? Plain C, so that it can be fuzzed alone.
  *
- * Does: copy header and descriptors out and check the copies and extents with 64-bit sums. Does not: look at values
- * (batch_check.h has the checks for one value).
+ * Does: copy header and descriptors out and check the copies and extents with 64-bit sums. Does
+ * not: look at values (batch_check.h has the checks for one value).
  */
 #include "rdma_fdw/batch_check.h"
 
@@ -39,7 +39,9 @@ check_column(const RfBatchColumn *column, uint32_t rows, uint64_t first, uint64_
 	return NULL;
 }
 
-/* From memory that may change: after this the compiler knows nothing of the copy but where it lies. */
+/*
+ * From memory that may change: after this the compiler knows nothing of the copy but where it lies.
+ */
 static inline void
 copy_once(void *to, const void *from, size_t length)
 {

@@ -10,10 +10,10 @@
  * node cannot smuggle a local OID or an unchecked domain value in.
  *
  * A batch may be read in a receive buffer, which the peer's engine maps (same host) or its device
- * can write: an honest peer leaves it alone until its credit comes back, a hostile or broken one may
- * not. So header and descriptors are copied when the batch is loaded, and every offset, length and
- * bit that says where to read is loaded once (rf_load8, rf_load32). Hence, whatever happens to the
- * bytes meanwhile: this file and image.c read inside the batch only; by-value columns give some
+ * can write: an honest peer leaves it alone until its credit comes back, a hostile or broken one
+ * may not. So header and descriptors are copied when the batch is loaded, and every offset, length
+ * and bit that says where to read is loaded once (rf_load8, rf_load32). Hence, whatever happens to
+ * the bytes meanwhile: this file and image.c read inside the batch only; by-value columns give some
  * value of their type; fixed-length ones lie inside the batch; what travels converted goes through
  * a private copy. What cannot be guaranteed: a varlena or a name is handed out where it lies, and
  * the executor reads its header or looks for its end again. A peer that changes it after the check

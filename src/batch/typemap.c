@@ -174,7 +174,9 @@ is_binary(Oid type)
 	switch (typtype)
 	{
 		case TYPTYPE_BASE:
-			/* Their receive functions refuse empty ones (tsquery's since 17, though it sends them). */
+			/*
+			 * Their receive functions refuse empty ones (tsquery's since 17, though it sends them).
+			 */
 			if (type == INT2VECTOROID || type == OIDVECTOROID || type == TSQUERYOID)
 				return false;
 			element = get_element_type(type);

@@ -1,12 +1,15 @@
 /*
- * admission.c - bytes in flight per device, and the two policies that come with the engine. See admission.h.
+ * admission.c - bytes in flight per device, and the two policies that come with the engine. See
+ * admission.h.
  *
- * Several lanes take and give. No wake-up is lost: a lane reads `given`, finds no room, sets its bit in `waiting`, and reads `given` again before it
- * sleeps; who gives bytes back counts that in `given`, then looks at `waiting`. All are sequentially consistent, so one sees the other.
+ * Several lanes take and give. No wake-up is lost: a lane reads `given`, finds no room, sets its
+ * bit in `waiting`, and reads `given` again before it sleeps; who gives bytes back counts that in
+ * `given`, then looks at `waiting`. All are sequentially consistent, so one sees the other.
  *
- * No lane starves another: while others wait, a lane gets no more than its share of what the policy would let out. One that has nothing out
- * may go beyond its share for one work request, but not twice running, so lanes alternate when the window is too small for all. Somebody can
- * always go on: with nothing in flight any lane but the last may, and the last one may once no other waits.
+ * No lane starves another: while others wait, a lane gets no more than its share of what the policy
+ * would let out. One that has nothing out may go beyond its share for one work request, but not
+ * twice running, so lanes alternate when the window is too small for all. Somebody can always go
+ * on: with nothing in flight any lane but the last may, and the last one may once no other waits.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -195,7 +198,10 @@ delay_completed(void *state, uint64_t bytes, uint32_t us)
 	if (delay->least == 0 || us < delay->least)
 		delay->least = us;
 
-	/* One step for each limit's worth of completions: that is one for each delay, so a step sees what the last one did. */
+	/*
+	 * One step for each limit's worth of completions: that is one for each delay, so a step sees
+	 * what the last one did.
+	 */
 	delay->acked += bytes;
 	if (delay->acked >= limit)
 	{

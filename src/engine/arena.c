@@ -1,10 +1,11 @@
 /*
  * arena.c - shared memory of the extension: the main structure and the arena of segments.
  *
- * Runs in the postmaster, at start and again at every crash restart. Each segment is a memfd of its own, because a descriptor that is passed to
- * another engine opens all of it; all lie in one address range that is reserved once and mapped before any child is forked, so a
- * buffer has the same address in every process. A crash restart makes new memfds and a new generation: whatever a peer still maps or writes is
- * not what the new processes use.
+ * Runs in the postmaster, at start and again at every crash restart. Each segment is a memfd of its
+ * own, because a descriptor that is passed to another engine opens all of it; all lie in one
+ * address range that is reserved once and mapped before any child is forked, so a buffer has the
+ * same address in every process. A crash restart makes new memfds and a new generation: whatever a
+ * peer still maps or writes is not what the new processes use.
  *
  * Does not lend or allocate (pool.c), and opens no device.
  */
@@ -30,7 +31,10 @@
 RfShared   *rf_shared = NULL;
 RfWaitPoints *rf_wait_points = NULL;
 
-/* The postmaster's own, inherited by its children. Kept over a crash restart so that descriptors and addresses are reused or returned. */
+/*
+ * The postmaster's own, inherited by its children. Kept over a crash restart so that descriptors
+ * and addresses are reused or returned.
+ */
 static uint8_t *arena_base = NULL;
 static int	arena_fds[RF_MAX_SEGMENTS];
 static uint32_t arena_fd_count = 0;
@@ -115,7 +119,10 @@ make_arena(RfShared *shared)
 				 errmsg("rdma_fdw.buffer_memory holds more than %d segments", RF_MAX_SEGMENTS),
 				 errhint("Raise rdma_fdw.segment_size.")));
 
-	/* Both settings are fixed for the postmaster's life, so the range reserved at start fits every later arena. */
+	/*
+	 * Both settings are fixed for the postmaster's life, so the range reserved at start fits every
+	 * later arena.
+	 */
 	if (arena_base == NULL)
 	{
 		uint8_t    *range = mmap(NULL, count * size + RF_HUGE_PAGE, PROT_NONE,

@@ -1,8 +1,9 @@
 /*
- * client.c - what backends ask of the engine: is it there, which node are we, connect to another, a token for a reader.
+ * client.c - what backends ask of the engine: is it there, which node are we, connect to another, a
+ * token for a reader.
  *
- * Everything goes through shared memory: a request is written, the engine's main thread is woken, the answer is waited for. A backend opens no socket to
- * an engine and calls no provider.
+ * Everything goes through shared memory: a request is written, the engine's main thread is woken,
+ * the answer is waited for. A backend opens no socket to an engine and calls no provider.
  */
 #include "postgres.h"
 
@@ -26,8 +27,8 @@
 #define RF_RESTART_WAIT_MS	5000	/* an engine that was ended is back by then */
 
 /*
- * A lock word, held for a few loads and stores by processes that do not raise in between. Not an s_lock: those may PANIC when the holder
- * does not get the processor for long.
+ * A lock word, held for a few loads and stores by processes that do not raise in between. Not an
+ * s_lock: those may PANIC when the holder does not get the processor for long.
  */
 void
 rf_spin_lock(_Atomic uint32_t *lock)
@@ -191,8 +192,9 @@ rf_peer_find(const RfNodeId *node, bool producer_side)
 }
 
 /*
- * Names are looked up here and not in the engine, which must never wait for a name server. The result is a list of numeric addresses: a name like
- * localhost has several and the engine listens on one.
+ * Names are looked up here and not in the engine, which must never wait for a name server. The
+ * result is a list of numeric addresses: a name like localhost has several and the engine listens
+ * on one.
  */
 static void
 resolve(const char *host, char *list, size_t size)
@@ -229,8 +231,8 @@ resolve(const char *host, char *list, size_t size)
 }
 
 /*
- * The entry for a node that we connect to: one that exists, or a new claim (*claimed). Entries that were accepted from the node are as good,
- * except for a node connected to itself.
+ * The entry for a node that we connect to: one that exists, or a new claim (*claimed). Entries that
+ * were accepted from the node are as good, except for a node connected to itself.
  */
 static int
 find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses, bool *claimed, uint32_t *attempt)
@@ -283,8 +285,9 @@ find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses
 }
 
 /*
- * Take a free entry, state CLAIMED; peer_lock is held. One that failed is as good as a free one unless somebody still has to read why; the
- * same node's goes first, so that a node that comes and goes does not leave a trail.
+ * Take a free entry, state CLAIMED; peer_lock is held. One that failed is as good as a free one
+ * unless somebody still has to read why; the same node's goes first, so that a node that comes and
+ * goes does not leave a trail.
  */
 int
 rf_peer_claim(const RfNodeId *node, bool accepted)
@@ -337,7 +340,10 @@ rf_peer_claim(const RfNodeId *node, bool accepted)
 	return best;
 }
 
-/* Also when the backend is terminated while it waits: an entry with waiters is never used for another node. */
+/*
+ * Also when the backend is terminated while it waits: an entry with waiters is never used for
+ * another node.
+ */
 static void
 stop_waiting(int code, Datum arg)
 {
@@ -346,8 +352,8 @@ stop_waiting(int code, Datum arg)
 }
 
 /*
- * Wait until the entry, of which we are a waiter already, is no longer on its way. Returns its last state; *error is why it failed. False in *same: the
- * entry is used for something else now.
+ * Wait until the entry, of which we are a waiter already, is no longer on its way. Returns its last
+ * state; *error is why it failed. False in *same: the entry is used for something else now.
  */
 static uint32_t
 wait_for_entry(int index, uint32_t attempt, TimestampTz start, bool *same, RfError *error)
@@ -415,7 +421,10 @@ rf_peer_connect(const char *host, const RfHelloReply *hello)
 		if (state == RF_PEER_CONNECTED && same)
 			return index;
 
-		/* The node may have connected to us meanwhile, and its connection was taken instead of ours. */
+		/*
+		 * The node may have connected to us meanwhile, and its connection was taken instead of
+		 * ours.
+		 */
 		index = rf_peer_find(&hello->node, false);
 		if (index != RF_NO_PEER)
 			return index;
@@ -434,7 +443,10 @@ rf_peer_connect(const char *host, const RfHelloReply *hello)
 					 errmsg("the connection attempt to the engine of node \"%s\" was given up", host),
 					 errdetail("The engine of this node stopped, or the other one ended the connection at once.")));
 
-		/* An attempt that vanished, somebody else's or ours in favour of the other node's: look again. */
+		/*
+		 * An attempt that vanished, somebody else's or ours in favour of the other node's: look
+		 * again.
+		 */
 		CHECK_FOR_INTERRUPTS();
 		rf_engine_require();
 	}
@@ -497,7 +509,10 @@ rf_token_issue(const RfNodeId *client, uint8_t id[16], uint8_t secret[RF_TOKEN_S
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not get random bytes for a token")));
 
-	/* When all are taken, the one that expires first gives way: a reader that comes too late asks again. */
+	/*
+	 * When all are taken, the one that expires first gives way: a reader that comes too late asks
+	 * again.
+	 */
 	rf_spin_lock(&rf_shared->token_lock);
 	for (i = 0; i < RF_MAX_TOKENS; i++)
 	{

@@ -10,7 +10,8 @@
  * arena.c      shared memory, in the postmaster
  * handshake.c, pool.c, lane*.c   plain C, own headers
  *
- * Everything in RfEngine and below it belongs to the engine's main thread. Backends see RfShared only.
+ * Everything in RfEngine and below it belongs to the engine's main thread. Backends see RfShared
+ * only.
  */
 #ifndef RF_ENGINE_INT_H
 #define RF_ENGINE_INT_H
@@ -29,7 +30,10 @@
 
 #define RF_ENGINE_RESTART_SECONDS	1
 
-/* Where backends wait for a peer's state to change. Beside RfShared because a condition variable is PostgreSQL's. */
+/*
+ * Where backends wait for a peer's state to change. Beside RfShared because a condition variable is
+ * PostgreSQL's.
+ */
 typedef struct RfWaitPoints
 {
 	ConditionVariable peer[RF_MAX_PEERS];
@@ -68,7 +72,10 @@ typedef struct RfSource
 
 typedef struct RfConnection RfConnection;
 
-/* A socket that will carry one queue pair: opened by the initiator, announced by ATTACH, handed over after ATTACHED. */
+/*
+ * A socket that will carry one queue pair: opened by the initiator, announced by ATTACH, handed
+ * over after ATTACHED.
+ */
 typedef struct RfDataSocket
 {
 	RfSource	source;

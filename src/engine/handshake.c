@@ -1,5 +1,6 @@
 /*
- * handshake.c - see handshake.h. Every byte that comes in here may come from anybody who reaches the engine's port.
+ * handshake.c - see handshake.h. Every byte that comes in here may come from anybody who reaches
+ * the engine's port.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,10 @@ hmac(uint8_t out[RF_HMAC_SIZE], const uint8_t secret[RF_TOKEN_SIZE], const char 
 	return HMAC(EVP_sha256(), secret, RF_TOKEN_SIZE, text, used, out, &length) != NULL && length == RF_HMAC_SIZE;
 }
 
-/* Which side's proof: both cover both introductions, so neither nonces nor what was offered can be exchanged on the way. */
+/*
+ * Which side's proof: both cover both introductions, so neither nonces nor what was offered can be
+ * exchanged on the way.
+ */
 static bool
 proof_matches(const RfHandshake *hs, bool initiators, const uint8_t secret[RF_TOKEN_SIZE], const uint8_t claimed[RF_HMAC_SIZE])
 {
@@ -148,7 +152,10 @@ rf_handshake_filled(RfHandshake *hs, uint32_t length)
 	hs->in_used += length;
 }
 
-/* Strings come from the other side and end in logs and in errors of SQL sessions: printable ASCII, and an end. */
+/*
+ * Strings come from the other side and end in logs and in errors of SQL sessions: printable ASCII,
+ * and an end.
+ */
 static bool
 clean_string(char *string, size_t size)
 {

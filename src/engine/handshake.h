@@ -1,9 +1,11 @@
 /*
- * handshake.h - the control protocol between two engines (wire.h, section 1) as a state machine over bytes.
+ * handshake.h - the control protocol between two engines (wire.h, section 1) as a state machine
+ * over bytes.
  *
- * Does: cut the byte stream into messages, check every length, type, state, number and string, prove and check knowledge of the token, queue
- * the answers. Does not: sockets, tokens' storage, queue pairs, flows; those are the caller's, who reads bytes into the
- * place this names, and sends what is queued. Plain C and libcrypto; one thread; no shared memory.
+ * Does: cut the byte stream into messages, check every length, type, state, number and string,
+ * prove and check knowledge of the token, queue the answers. Does not: sockets, tokens' storage,
+ * queue pairs, flows; those are the caller's, who reads bytes into the place this names, and sends
+ * what is queued. Plain C and libcrypto; one thread; no shared memory.
  */
 #ifndef RF_HANDSHAKE_H
 #define RF_HANDSHAKE_H
@@ -75,8 +77,8 @@ extern void rf_handshake_acceptor(RfHandshake *hs, const RfControlHello *own);
 extern void rf_handshake_free(RfHandshake *hs);
 
 /*
- * Where to put the next bytes and how many at most: never beyond the current message, so that what follows an ATTACH stays in the
- * socket. 0 when a complete message waits for rf_handshake_step.
+ * Where to put the next bytes and how many at most: never beyond the current message, so that what
+ * follows an ATTACH stays in the socket. 0 when a complete message waits for rf_handshake_step.
  */
 extern uint32_t rf_handshake_room(RfHandshake *hs, uint8_t **place);
 extern void rf_handshake_filled(RfHandshake *hs, uint32_t length);

@@ -1,10 +1,12 @@
 /*
  * lane.c - a lane: the thread that moves the data of its flows.
  *
- * Here: the loop, sleeping and waking (when is polling.c's to say), commands from and events to the main thread, connections, and the chains of
- * work requests that leave with one post per peer and round. What is in the chains is decided in lane_flow.c, when in queue.c.
+ * Here: the loop, sleeping and waking (when is polling.c's to say), commands from and events to the
+ * main thread, connections, and the chains of work requests that leave with one post per peer and
+ * round. What is in the chains is decided in lane_flow.c, when in queue.c.
  *
- * Plain C. The thread calls nothing of PostgreSQL's but the wake_owner callback, and reports failures as events.
+ * Plain C. The thread calls nothing of PostgreSQL's but the wake_owner callback, and reports
+ * failures as events.
  */
 #include <errno.h>
 #include <poll.h>
@@ -298,8 +300,9 @@ rf_lane_lost(RfLaneThread *lane, int peer, const RfError *error)
 }
 
 /*
- * Commands that are there now; false when there are none. Not those that come meanwhile: a connection that is added again after a drop must belong to a later round
- * than the old one's last completions.
+ * Commands that are there now; false when there are none. Not those that come meanwhile: a
+ * connection that is added again after a drop must belong to a later round than the old one's last
+ * completions.
  */
 static bool
 run_commands(RfLaneThread *lane)
@@ -512,7 +515,9 @@ requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_i
 			admitted += post.admitted;
 			posted_at = post.posted_at;
 		}
-		/* A flow is attached until all of its own requests completed, so it is still the same one. */
+		/*
+		 * A flow is attached until all of its own requests completed, so it is still the same one.
+		 */
 		bytes += post.bytes;
 		rf_lane_flow_posted(lane, &post);
 	}
@@ -598,8 +603,8 @@ run_round(RfLaneThread *lane)
 		lane_count(&lane->lane->empty_polls, 1);
 
 	/*
-	 * After the poll: a flow was attached, and a connection added, before the peer was told of it, so the command of
-	 * whatever a completion names is there by now.
+	 * After the poll: a flow was attached, and a connection added, before the peer was told of it,
+	 * so the command of whatever a completion names is there by now.
 	 */
 	commanded = run_commands(lane);
 	for (int i = 0; i < count; i++)
@@ -619,7 +624,10 @@ run_round(RfLaneThread *lane)
 	return count > 0 || taken > 0 || commanded || sent;
 }
 
-/* Sleep until something happens. Everything that may happen after the checks here writes one of the two descriptors. */
+/*
+ * Sleep until something happens. Everything that may happen after the checks here writes one of the
+ * two descriptors.
+ */
 static void
 sleep_until_woken(RfLaneThread *lane, int timeout_ms)
 {

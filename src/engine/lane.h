@@ -1,8 +1,8 @@
 /*
  * lane.h - what the two files of a lane share. Nobody else includes it.
  *
- * lane.c has the thread: its loop, sleeping, commands and events, connections and chains. lane_flow.c has the flows: what is sent
- * for them, what arrives for them. Plain C.
+ * lane.c has the thread: its loop, sleeping, commands and events, connections and chains.
+ * lane_flow.c has the flows: what is sent for them, what arrives for them. Plain C.
  *
  * Everything here belongs to the lane's thread, except what is marked as guarded by `lock`.
  */
@@ -50,7 +50,10 @@ typedef struct LaneConnection
 	QueueList	parked;			/* flows that wait for room in the send queue */
 } LaneConnection;
 
-/* A flow as its lane sees it; identity and placement are copied at attach. Made then, freed at detach: most entries of the table are idle. */
+/*
+ * A flow as its lane sees it; identity and placement are copied at attach. Made then, freed at
+ * detach: most entries of the table are idle.
+ */
 typedef struct LaneFlow
 {
 	bool		attached;
@@ -156,8 +159,9 @@ lane_count(_Atomic uint64_t *counter, uint64_t add)
 /* ---------- lane.c ---------- */
 
 /*
- * A work request to fill in, at the end of the peer's chain: opcode WRITE_IMM, no payload. NULL when the send queue is full: the
- * flow is parked and served again when there is room. `bytes` is the payload that will be put in, `admitted` what the window was asked for.
+ * A work request to fill in, at the end of the peer's chain: opcode WRITE_IMM, no payload. NULL
+ * when the send queue is full: the flow is parked and served again when there is room. `bytes` is
+ * the payload that will be put in, `admitted` what the window was asked for.
  */
 extern RfWr *rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots,
 							 uint32_t bytes, uint32_t admitted);
@@ -194,7 +198,10 @@ extern void rf_lane_flow_posted(RfLaneThread *lane, const LanePost *post);
 /* Its connection is gone. */
 extern void rf_lane_flow_fail(RfLaneThread *lane, uint32_t flow, const RfError *error);
 
-/* Probe for what is due; returns milliseconds until the next one is, -1 when no flow waits for credit. */
+/*
+ * Probe for what is due; returns milliseconds until the next one is, -1 when no flow waits for
+ * credit.
+ */
 extern int	rf_lane_flow_probe(RfLaneThread *lane);
 
 #endif

@@ -1,9 +1,11 @@
 /*
- * lane_flow.c - the flows of a lane: which work requests they need, what arrives for them, when they end.
+ * lane_flow.c - the flows of a lane: which work requests they need, what arrives for them, when
+ * they end.
  *
- * Plain C, the lane's thread only. The lane's transitions of the status words are here (READY -> IN_FLIGHT -> FREE of a send
- * buffer, FREE -> FULL of a receive buffer); the backends' are in src/flow/slots.c. It posts nothing itself: requests go to the
- * chain of their connection, which lane.c posts at the end of the round; slots only in the flow's turn (queue.c).
+ * Plain C, the lane's thread only. The lane's transitions of the status words are here (READY ->
+ * IN_FLIGHT -> FREE of a send buffer, FREE -> FULL of a receive buffer); the backends' are in
+ * src/flow/slots.c. It posts nothing itself: requests go to the chain of their connection, which
+ * lane.c posts at the end of the round; slots only in the flow's turn (queue.c).
  *
  * Every word of an immediate is checked against what this side knows before it changes anything.
  */
@@ -103,7 +105,9 @@ rf_lane_flow_probe(RfLaneThread *lane)
 			{
 				wr->imm = RF_IMM(RF_IMM_PROBE, local->remote_flow, 0);
 				lane_count(&lane->flows[index].stats.probes, 1);
-				/* The sender need not have rung: this visit, too, found READY slots and no credit. */
+				/*
+				 * The sender need not have rung: this visit, too, found READY slots and no credit.
+				 */
 				lane_count(&lane->flows[index].stats.credit_stalls, 1);
 			}
 			/* A reader may be at rest for hours (a cursor): ask it less and less often. */
@@ -121,7 +125,10 @@ rf_lane_flow_probe(RfLaneThread *lane)
 
 /* ---------- sending ---------- */
 
-/* Bytes of a filled slot. The header is our own backend's; the bound keeps a bug from becoming a leak. */
+/*
+ * Bytes of a filled slot. The header is our own backend's; the bound keeps a bug from becoming a
+ * leak.
+ */
 static uint32_t
 slot_bytes(const LaneFlow *local, uint64_t slot)
 {
@@ -132,7 +139,10 @@ slot_bytes(const LaneFlow *local, uint64_t slot)
 	return (uint32_t) sizeof(RfSlotHeader) + (header->length < room ? header->length : room);
 }
 
-/* All credit is used: from here the backend does not ring until credit comes, so the time to probe runs already. */
+/*
+ * All credit is used: from here the backend does not ring until credit comes, so the time to probe
+ * runs already.
+ */
 static void
 probe_if_starving(RfLaneThread *lane, uint32_t index)
 {
@@ -146,8 +156,8 @@ probe_if_starving(RfLaneThread *lane, uint32_t index)
 }
 
 /*
- * Send the READY slots that have credit. Neighbours go as one work request when the first of them is (almost) full, since the hole between their
- * payloads has to travel too.
+ * Send the READY slots that have credit. Neighbours go as one work request when the first of them
+ * is (almost) full, since the hole between their payloads has to travel too.
  */
 QueueResult
 rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t *sent)
@@ -297,7 +307,10 @@ serve_producer(RfLaneThread *lane, uint32_t index)
 		return;
 	}
 
-	/* What was not sent yet is discarded; what is in flight must have landed before the peer may reuse anything. */
+	/*
+	 * What was not sent yet is discarded; what is in flight must have landed before the peer may
+	 * reuse anything.
+	 */
 	rf_queue_remove(lane, index);
 	starving_remove(lane, (int32_t) index);
 	if (closing && local->done == local->moved)
@@ -344,8 +357,8 @@ serve_consumer(RfLaneThread *lane, uint32_t index)
 		return;
 
 	/*
-	 * Not before something came: the news that the flow is open takes another way to the producer's engine, and a STOP that
-	 * overtakes it would name a flow that is not attached there.
+	 * Not before something came: the news that the flow is open takes another way to the producer's
+	 * engine, and a STOP that overtakes it would name a flow that is not attached there.
 	 */
 	if (atomic_load(&flow->stop) != 0 && local->moved > 0 && !local->end_received &&
 		!local->stop_sent)
@@ -575,7 +588,10 @@ rf_lane_flow_fail(RfLaneThread *lane, uint32_t index, const RfError *error)
 	RfFlow	   *flow = &lane->flows[index];
 	uint32_t	state = atomic_load(&flow->state);
 
-	/* The backend may go on to CLOSING at any time; one that is FAILED already keeps its first error. */
+	/*
+	 * The backend may go on to CLOSING at any time; one that is FAILED already keeps its first
+	 * error.
+	 */
 	detach(lane, index);
 	if (state == RF_FLOW_OPEN)
 	{

@@ -1,8 +1,9 @@
 /*
  * listener.c - the engine's sockets: listening on TCP and on a local name, accepting, connecting.
  *
- * Anybody can connect; nobody is believed before peer.c and setup.c have seen a proof. So there is a limit on connections without one (the oldest gives way)
- * and a deadline for each, and running out of descriptors pauses accepting instead of spinning.
+ * Anybody can connect; nobody is believed before peer.c and setup.c have seen a proof. So there is
+ * a limit on connections without one (the oldest gives way) and a deadline for each, and running
+ * out of descriptors pauses accepting instead of spinning.
  */
 #include "postgres.h"
 
@@ -27,7 +28,10 @@
 
 static int64_t paused_until = 0;
 
-/* The first entry of listen_addresses; the loopback address when the server listens on local sockets only. */
+/*
+ * The first entry of listen_addresses; the loopback address when the server listens on local
+ * sockets only.
+ */
 static void
 listen_host(char *host, size_t size)
 {
@@ -222,9 +226,10 @@ rf_listener_deadline(void)
 }
 
 /*
- * Of control and data connections over TCP. What the other host's kernel has not acknowledged for peer_timeout means the same as an engine that has
- * not answered for as long. A changed setting reaches control connections at once and data connections when they are made anew; they
- * end with their control connection anyway.
+ * Of control and data connections over TCP. What the other host's kernel has not acknowledged for
+ * peer_timeout means the same as an engine that has not answered for as long. A changed setting
+ * reaches control connections at once and data connections when they are made anew; they end with
+ * their control connection anyway.
  */
 void
 rf_socket_options(int fd)

@@ -1,9 +1,11 @@
 /*
- * main.c - the engine: a background worker that owns the device, the lanes, the registered memory and all connections to other engines.
+ * main.c - the engine: a background worker that owns the device, the lanes, the registered memory
+ * and all connections to other engines.
  *
- * Here: start, the loop of the main thread, its timers, and the end. The loop sleeps on the process latch and on one epoll descriptor in which
- * everything else hangs, so an engine with nothing to do uses no processor time. What the sources mean is in listener.c, peer.c,
- * setup.c and open.c. The main thread is the only thread that calls PostgreSQL; lanes report through events.
+ * Here: start, the loop of the main thread, its timers, and the end. The loop sleeps on the process
+ * latch and on one epoll descriptor in which everything else hangs, so an engine with nothing to do
+ * uses no processor time. What the sources mean is in listener.c, peer.c, setup.c and open.c. The
+ * main thread is the only thread that calls PostgreSQL; lanes report through events.
  */
 #include "postgres.h"
 
@@ -162,7 +164,10 @@ lane_settings(RfLaneConfig *config)
 	config->credit_limit = rf_credit_limit;
 }
 
-/* The admission policy as set. What it replaces is let go of by the caller, when the lanes know the new one. */
+/*
+ * The admission policy as set. What it replaces is let go of by the caller, when the lanes know the
+ * new one.
+ */
 static RfAdmission *
 admission_settings(RfLaneConfig *config)
 {
@@ -220,7 +225,10 @@ choose_device(void)
 		rf_shared->device_error = error;
 		if (rf_provider == RF_PROVIDER_VERBS)
 		{
-			/* The engine stays, so that rdma.check can say what is wrong, and every use gets this error. */
+			/*
+			 * The engine stays, so that rdma.check can say what is wrong, and every use gets this
+			 * error.
+			 */
 			rf_log_error(LOG, "no usable RDMA device", &error);
 			return;
 		}
@@ -283,8 +291,8 @@ start_lanes(void)
 }
 
 /*
- * Stop the lanes before shared memory goes away, and let everybody know: flows fail, waiters look again. The sockets close with the
- * process, which tells the peers.
+ * Stop the lanes before shared memory goes away, and let everybody know: flows fail, waiters look
+ * again. The sockets close with the process, which tells the peers.
  */
 static void
 engine_exit(int code, Datum arg)
@@ -346,7 +354,10 @@ start_engine(void)
 	{
 		uint32_t	state = atomic_load(&rf_shared->peers[i].state);
 
-		/* Requests that came while no engine ran are served; whatever was connected is not any more. */
+		/*
+		 * Requests that came while no engine ran are served; whatever was connected is not any
+		 * more.
+		 */
 		if (state != RF_PEER_CLAIMED && state != RF_PEER_REQUESTED)
 			atomic_store(&rf_shared->peers[i].state, RF_PEER_FREE);
 		rf_peers_wake(i);
@@ -450,7 +461,10 @@ one_round(void)
 	{
 		RfSource   *source = events[i].data.ptr;
 
-		/* An earlier event of this round may have closed it; its memory is there until the round is over. */
+		/*
+		 * An earlier event of this round may have closed it; its memory is there until the round is
+		 * over.
+		 */
 		if (source->events == 0)
 			continue;
 		switch (source->kind)

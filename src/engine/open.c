@@ -1,11 +1,14 @@
 /*
  * open.c - opening and freeing of flows, by the engine's main thread.
  *
- * A producer's backend asks for a flow (OPENING); its engine asks the reader's engine (OPEN), which finds receive buffers, hands the flow to a lane and
- * answers (OPENED); the producer's engine finds send buffers and hands its side to a lane. From then on the lanes work alone until they say
- * that a flow is detached; its buffers then go back to the pool. Who finds no buffers waits as long as rdma_fdw.buffer_wait is in its session.
+ * A producer's backend asks for a flow (OPENING); its engine asks the reader's engine (OPEN), which
+ * finds receive buffers, hands the flow to a lane and answers (OPENED); the producer's engine finds
+ * send buffers and hands its side to a lane. From then on the lanes work alone until they say that
+ * a flow is detached; its buffers then go back to the pool. Who finds no buffers waits as long as
+ * rdma_fdw.buffer_wait is in its session.
  *
- * Flow indexes in messages come from the peer: a flow is touched only when its entry, its peer and its key fit.
+ * Flow indexes in messages come from the peer: a flow is touched only when its entry, its peer and
+ * its key fit.
  */
 #include "postgres.h"
 
@@ -45,7 +48,9 @@ set_phase(uint32_t index, RfFlowPhase phase)
 	work->phase = phase;
 }
 
-/* The entry is ours alone now (CLOSING, and no lane knows it): give back its buffers and free it. */
+/*
+ * The entry is ours alone now (CLOSING, and no lane knows it): give back its buffers and free it.
+ */
 static void
 free_flow(uint32_t index)
 {
@@ -59,8 +64,9 @@ free_flow(uint32_t index)
 }
 
 /*
- * To FAILED from a state in which the entry cannot change its owner: OPENING (also a listening entry that is held) or OPEN. False when it is not
- * in that state; a backend that was faster is CLOSING and knows.
+ * To FAILED from a state in which the entry cannot change its owner: OPENING (also a listening
+ * entry that is held) or OPEN. False when it is not in that state; a backend that was faster is
+ * CLOSING and knows.
  */
 static bool
 fail_flow(uint32_t index, RfFlowState from, const RfError *error)
@@ -154,7 +160,10 @@ start_open(uint32_t index)
 	rf_connection_send(connection, RF_CONTROL_OPEN, &open, sizeof(open));
 }
 
-/* OPENED came: send buffers, then the lane. When the backend has gone already, the lane only exchanges the ENDs. */
+/*
+ * OPENED came: send buffers, then the lane. When the backend has gone already, the lane only
+ * exchanges the ENDs.
+ */
 static void
 try_producer(uint32_t index)
 {
@@ -265,7 +274,10 @@ refuse_open(RfConnection *connection, uint32_t producer_flow, RfErrorKind reason
 	rf_connection_send(connection, RF_CONTROL_OPEN_FAILED, &failed, sizeof(failed));
 }
 
-/* The entry listens to this peer and with this key: then it is held, else untouched. The key is random, so it is the same life of the entry. */
+/*
+ * The entry listens to this peer and with this key: then it is held, else untouched. The key is
+ * random, so it is the same life of the entry.
+ */
 static bool
 hold_listening(uint32_t index, const RfControlOpen *open, int peer)
 {
@@ -297,7 +309,10 @@ try_consumer(uint32_t index)
 		return;
 	}
 
-	/* As long as it is held nobody else writes into the entry: its backend can only make it CLOSING, and leaves it to us. */
+	/*
+	 * As long as it is held nobody else writes into the entry: its backend can only make it
+	 * CLOSING, and leaves it to us.
+	 */
 	memset(&opened, 0, sizeof(opened));
 	opened.producer_flow = work->open.producer_flow;
 	opened.consumer_flow = index;
@@ -311,7 +326,10 @@ try_consumer(uint32_t index)
 		case RF_POOL_NONE_FREE:
 			if (work->phase != RF_OPEN_BUFFERS || rf_now_us() < work->deadline_us)
 			{
-				/* Its backend looks at waiting_for_buffers when it has let go, so look at the entry once more. */
+				/*
+				 * Its backend looks at waiting_for_buffers when it has let go, so look at the entry
+				 * once more.
+				 */
 				wait_for_buffers(index);
 				rf_flow_let_go(flow);
 				forget_stale(index);
@@ -345,8 +363,9 @@ try_consumer(uint32_t index)
 }
 
 /*
- * A reader that waits for buffers may let go of its entry (LISTENING -> FREE), which may have a new owner by now. Then the sender is refused at once: it
- * must not wait for nobody, and what we remember of the old owner must not stand in the way of the new one.
+ * A reader that waits for buffers may let go of its entry (LISTENING -> FREE), which may have a new
+ * owner by now. Then the sender is refused at once: it must not wait for nobody, and what we
+ * remember of the old owner must not stand in the way of the new one.
  */
 static void
 forget_stale(uint32_t index)
@@ -506,7 +525,10 @@ rf_flows_deadline(void)
 
 /* ---------- start and end of the engine ---------- */
 
-/* Nothing is open in a new engine: whoever still waits for the old one fails, and memory that a backend still reads stays taken. */
+/*
+ * Nothing is open in a new engine: whoever still waits for the old one fails, and memory that a
+ * backend still reads stays taken.
+ */
 bool
 rf_flows_start(void)
 {

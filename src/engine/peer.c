@@ -1,9 +1,11 @@
 /*
- * peer.c - control connections from connect or accept to their end, and the entries of the peer table that they own.
+ * peer.c - control connections from connect or accept to their end, and the entries of the peer
+ * table that they own.
  *
- * Here: bytes in and out, deadlines, signs of life, what happens when one is lost. What the messages between proof and CONNECTED mean is in
- * setup.c, those about flows in open.c. A connection that dies keeps its memory until the end of the round, and its peer
- * entry until all lanes have let go of its queue pairs.
+ * Here: bytes in and out, deadlines, signs of life, what happens when one is lost. What the
+ * messages between proof and CONNECTED mean is in setup.c, those about flows in open.c. A
+ * connection that dies keeps its memory until the end of the round, and its peer entry until all
+ * lanes have let go of its queue pairs.
  */
 #include "postgres.h"
 
@@ -192,7 +194,10 @@ handle_message(RfConnection *connection, const RfControlMessage *message)
 			{
 				uint64_t	elapsed = (uint64_t) rf_now_us() - message->u.stamp;
 
-				/* The stamp is what the peer says it was: unsigned, and a senseless one is only a senseless number. */
+				/*
+				 * The stamp is what the peer says it was: unsigned, and a senseless one is only a
+				 * senseless number.
+				 */
 				if (connection->peer != RF_NO_PEER)
 					rf_shared->peers[connection->peer].round_trip_us = Min(elapsed, INT_MAX);
 				break;
@@ -219,7 +224,10 @@ read_in(RfConnection *connection)
 	RfError		error;
 	int			steps = 0;
 
-	/* Not without end: a peer that sends without pause must not keep the others waiting. What is left wakes us again. */
+	/*
+	 * Not without end: a peer that sends without pause must not keep the others waiting. What is
+	 * left wakes us again.
+	 */
 	memset(&error, 0, sizeof(error));
 	while (!connection->dead && connection->source.fd >= 0 && steps++ < RF_STEPS_AT_ONCE)
 	{
@@ -259,7 +267,10 @@ read_in(RfConnection *connection)
 					(void) send(connection->source.fd, hs->out, hs->out_used, MSG_NOSIGNAL | MSG_DONTWAIT);
 				if (hs->crossing && connection->retries < RF_CROSSING_RETRIES)
 				{
-					/* The token is still good. Normally the other side's connection is here before we try again. */
+					/*
+					 * The token is still good. Normally the other side's connection is here before
+					 * we try again.
+					 */
 					connection->retries++;
 					connection->retry_us = rf_now_us() + RF_CROSSING_RETRY_US;
 					rf_connection_close_fd(connection);
@@ -356,7 +367,10 @@ connected(RfConnection *connection)
 	flush_out(connection);
 }
 
-/* Is there another connection with that node, up or coming up? Not asked for this node itself, which has one of each direction. */
+/*
+ * Is there another connection with that node, up or coming up? Not asked for this node itself,
+ * which has one of each direction.
+ */
 static bool
 already_connecting(const RfNodeId *node)
 {
@@ -522,7 +536,10 @@ rf_connection_fail(RfConnection *connection, const RfError *error)
 		connection_finish(connection);
 }
 
-/* A lane lost the data connection. What the other engine had to say before it went is the better reason, so see whether it did. */
+/*
+ * A lane lost the data connection. What the other engine had to say before it went is the better
+ * reason, so see whether it did.
+ */
 void
 rf_connection_lost(RfConnection *connection, const RfError *error)
 {
@@ -544,8 +561,9 @@ rf_connections_reloaded(void)
 }
 
 /*
- * This engine ends in order: say so, and give the others a moment to take note before the data connections break, so that their queries fail
- * with that reason. They close when they have; nobody waits long for one that hangs.
+ * This engine ends in order: say so, and give the others a moment to take note before the data
+ * connections break, so that their queries fail with that reason. They close when they have; nobody
+ * waits long for one that hangs.
  */
 void
 rf_connections_bye(void)
@@ -591,8 +609,9 @@ rf_peer_lane_dropped(int peer)
 }
 
 /*
- * A peer whose connection is over need not have let go of our memory yet. That takes a moment, or as long as somebody keeps it stopped: ask after
- * pauses that grow, as long as there is something to ask for.
+ * A peer whose connection is over need not have let go of our memory yet. That takes a moment, or
+ * as long as somebody keeps it stopped: ask after pauses that grow, as long as there is something
+ * to ask for.
  */
 static int64_t settle_us = INT64_MAX;
 static int64_t settle_pause_us;

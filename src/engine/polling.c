@@ -248,7 +248,10 @@ compare_times(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* From writing a descriptor to running of the thread that slept on it, ns; 0 = could not be measured. */
+/*
+ * From writing a descriptor to running of the thread that slept on it, ns; 0 = could not be
+ * measured.
+ */
 static uint32_t
 measure_wake(void)
 {

@@ -198,7 +198,10 @@ rf_pool_take(RfPool *pool, int peer, RfDomain *domain, size_t size, RfBlock *blo
 
 	(void) rf_pool_settle(pool);
 
-	/* One more segment: one this node had before (warm, no wiping), a new one, one to be wiped, else one that another peer has and does not use. */
+	/*
+	 * One more segment: one this node had before (warm, no wiping), a new one, one to be wiped,
+	 * else one that another peer has and does not use.
+	 */
 	for (i = 0; i < pool->shared->segment_count; i++)
 	{
 		RfLent	   *lent = &pool->lent[i];

@@ -1,10 +1,12 @@
 /*
  * pool.h - lending segments of the arena to peers, and cutting buffers out of them.
  *
- * A segment is registered in one peer's domain at a time and wiped before another node gets it. Buffers of a flow are contiguous, in units of
- * 4 kB, first fit. A segment of a peer whose connection is over is lent to nobody, not even to the same node, before the provider says that
- * nothing of that connection can still write into it (provider.h, domain_quiet). Main thread of the engine only; plain C. What others may see (RfSegment.peer, used_pages, RfPeer.segments, RfShared.segments_held) is
- * written here and read by the views.
+ * A segment is registered in one peer's domain at a time and wiped before another node gets it.
+ * Buffers of a flow are contiguous, in units of 4 kB, first fit. A segment of a peer whose
+ * connection is over is lent to nobody, not even to the same node, before the provider says that
+ * nothing of that connection can still write into it (provider.h, domain_quiet). Main thread of the
+ * engine only; plain C. What others may see (RfSegment.peer, used_pages, RfPeer.segments,
+ * RfShared.segments_held) is written here and read by the views.
  */
 #ifndef RF_POOL_H
 #define RF_POOL_H
@@ -46,8 +48,8 @@ extern void rf_pool_return(RfPool *pool, RfBlock *block);
 extern void rf_pool_mark(RfPool *pool, const uint8_t *address, size_t size, RfBlock *block);
 
 /*
- * The peer's queue pairs are gone: take back its segments. Pages still in use stay so until they are returned. The domain is the pool's
- * from here, which destroys it when it is quiet.
+ * The peer's queue pairs are gone: take back its segments. Pages still in use stay so until they
+ * are returned. The domain is the pool's from here, which destroys it when it is quiet.
  */
 extern void rf_pool_peer_gone(RfPool *pool, int peer, RfDomain *domain);
 

@@ -173,7 +173,10 @@ rf_queue_run(RfLaneThread *lane)
 		uint64_t	budget;
 		uint64_t	bytes = 0;
 
-		/* Before its turn: who cannot send must not fall behind, nor others get further turns meanwhile. */
+		/*
+		 * Before its turn: who cannot send must not fall behind, nor others get further turns
+		 * meanwhile.
+		 */
 		if (!rf_lane_has_room(lane, lane->local[index]->peer))
 		{
 			rf_queue_park(lane, (uint32_t) index);

@@ -1,16 +1,21 @@
 /*
- * queue.h - the merge queue of a lane: the flows that have slots to send, in the order in which they may.
+ * queue.h - the merge queue of a lane: the flows that have slots to send, in the order in which
+ * they may.
  *
- * A request is a READY slot that has credit. Requests of one flow are neighbours, so a flow that waits here is all of its requests, and what becomes
- * READY while it waits merges with them by itself: the work request is made only when its turn comes (RDMAbox, section IV-A). There is one queue
- * per lane for what it writes; it reads nothing remote, so there is no other direction. The lane is the "earliest arrival": the doorbell that
- * wakes it makes it take everything that is queued, later ones find their bit set and leave.
+ * A request is a READY slot that has credit. Requests of one flow are neighbours, so a flow that
+ * waits here is all of its requests, and what becomes READY while it waits merges with them by
+ * itself: the work request is made only when its turn comes (RDMAbox, section IV-A). There is one
+ * queue per lane for what it writes; it reads nothing remote, so there is no other direction. The
+ * lane is the "earliest arrival": the doorbell that wakes it makes it take everything that is
+ * queued, later ones find their bit set and leave.
  *
- * A flow waits in one of two lists: in the lane's own, for its turn and for the admission window; or parked at its connection, while that connection's
- * send queue is full. Control messages (credit, STOP, END, PROBE) do not wait for turns and windows, only for room in the send queue.
+ * A flow waits in one of two lists: in the lane's own, for its turn and for the admission window;
+ * or parked at its connection, while that connection's send queue is full. Control messages
+ * (credit, STOP, END, PROBE) do not wait for turns and windows, only for room in the send queue.
  *
- * As long as nothing is in the way a flow sends all it has, at once. When flows compete, because the window or a send queue is full and more than one
- * waits, turns go round by deficit round robin: each turn gives a flow bytes in proportion to its weight (Shreedhar and Varghese 1995).
+ * As long as nothing is in the way a flow sends all it has, at once. When flows compete, because
+ * the window or a send queue is full and more than one waits, turns go round by deficit round
+ * robin: each turn gives a flow bytes in proportion to its weight (Shreedhar and Varghese 1995).
  *
  * The lane's thread only. Plain C.
  */

@@ -1,9 +1,10 @@
 /*
  * setup.c - from the proof of a token to a connected set of queue pairs.
  *
- * The acceptor looks up the token, decides between two connections that cross each other, and welcomes; then both sides make one queue pair per lane,
- * exchange their descriptions, connect data sockets where the device needs them, and are READY. The domain and the regions of a peer
- * belong to its connection: keys that one peer learns are good for nothing over another's queue pairs.
+ * The acceptor looks up the token, decides between two connections that cross each other, and
+ * welcomes; then both sides make one queue pair per lane, exchange their descriptions, connect data
+ * sockets where the device needs them, and are READY. The domain and the regions of a peer belong
+ * to its connection: keys that one peer learns are good for nothing over another's queue pairs.
  */
 #include "postgres.h"
 
@@ -87,8 +88,9 @@ begin_setup(RfConnection *connection, uint32_t lanes)
 }
 
 /*
- * Two nodes may connect to each other at the same moment: the connection begun by the node with the smaller identity stays. True: refuse this
- * one. Otherwise a connection we have with that node is old news, which the node has lost, and gives way.
+ * Two nodes may connect to each other at the same moment: the connection begun by the node with the
+ * smaller identity stays. True: refuse this one. Otherwise a connection we have with that node is
+ * old news, which the node has lost, and gives way.
  */
 static bool
 crosses(const RfNodeId *node)
@@ -151,7 +153,10 @@ rf_setup_proof(RfConnection *connection, const RfControlProof *proof)
 	if (!rf_token_take(proof->token_id, secret, &client, true) || !same_node(&client, node) ||
 		!rf_handshake_verify(hs, secret, proof))
 	{
-		/* Wrong, used or expired, and no hint which. Whoever knows an id but not the secret has spent it. */
+		/*
+		 * Wrong, used or expired, and no hint which. Whoever knows an id but not the secret has
+		 * spent it.
+		 */
 		(void) rf_token_take(proof->token_id, secret, &client, false);
 		explicit_bzero(secret, sizeof(secret));
 		rf_connection_refuse(connection, RF_ERROR_AUTHENTICATION, "its token is not valid");
@@ -259,8 +264,8 @@ connect_lane(RfConnection *connection, uint32_t lane, int socket)
 }
 
 /*
- * Our queue pairs are connected and READY came: the connection set is up. The acceptor answers READY only now, so that the initiator's session
- * finds the peer on both nodes when it goes on.
+ * Our queue pairs are connected and READY came: the connection set is up. The acceptor answers
+ * READY only now, so that the initiator's session finds the peer on both nodes when it goes on.
  */
 void
 rf_setup_ready(RfConnection *connection)
@@ -357,7 +362,10 @@ try_lane(RfConnection *connection, uint32_t lane)
 	}
 }
 
-/* Acceptor: somebody says that this socket is for one of our lanes. `attaching` loses its socket, or is refused. */
+/*
+ * Acceptor: somebody says that this socket is for one of our lanes. `attaching` loses its socket,
+ * or is refused.
+ */
 void
 rf_setup_attach(RfConnection *attaching, const RfControlAttach *attach)
 {

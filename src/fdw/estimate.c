@@ -26,16 +26,17 @@
 #include "rdma_fdw/remote.h"
 
 /*
- * Moving a row costs fdw_tuple_cost, and this for each of its bytes.  bench/scan pulls 6 million rows
- * of 2 columns (12 bytes) in 0.43 s and of 16 columns (about 120 bytes) in 1.08 s, which is 60 ns a
- * row and 1 ns a byte; a local scan of the same rows takes 0.69 s, 115 ns a row that the planner
- * takes for 0.012 to 0.03.  So 0.01 is about 100 ns, which makes the default of fdw_tuple_cost right.
+ * Moving a row costs fdw_tuple_cost, and this for each of its bytes.  bench/scan pulls 6 million
+ * rows of 2 columns (12 bytes) in 0.43 s and of 16 columns (about 120 bytes) in 1.08 s, which is 60
+ * ns a row and 1 ns a byte; a local scan of the same rows takes 0.69 s, 115 ns a row that the
+ * planner takes for 0.012 to 0.03.  So 0.01 is about 100 ns, which makes the default of
+ * fdw_tuple_cost right.
  */
 #define BYTE_COST				0.0001
 
 /*
- * Sorting there is worth a little more than sorting here: an index may do it, and if not, both nodes
- * have something to do at the same time.
+ * Sorting there is worth a little more than sorting here: an index may do it, and if not, both
+ * nodes have something to do at the same time.
  */
 #define REMOTE_SORT_DISCOUNT	0.95
 
@@ -204,7 +205,9 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 	est->total_cost = est->startup_cost + run_cost;
 }
 
-/* tlist has the columns of a child of a partitioned table as its own; later stages may lack some. */
+/*
+ * tlist has the columns of a child of a partitioned table as its own; later stages may lack some.
+ */
 static double
 group_count(PlannerInfo *root, List *clauses, List *tlist, double rows)
 {
@@ -350,8 +353,8 @@ add_transfer(RfRelInfo *info, RfEstimate *est)
 /*
  * Aggregates and limits of few rows cost the same by the book wherever they are done, or differ by
  * an estimate of a width.  Then the data node shall do it: what our estimate of the rows missed
- * stays off the wire, and a row that a limit here does not ask for has often crossed already, as the
- * data node fills a batch before it sends it.
+ * stays off the wire, and a row that a limit here does not ask for has often crossed already, as
+ * the data node fills a batch before it sends it.
  */
 static void
 prefer_remote(bool upper, RfEstimate *est)

@@ -1,6 +1,6 @@
 /*
- * explain.c - what EXPLAIN says about a foreign scan: the remote statement with VERBOSE, and with ANALYZE, too, what the
- * pull cost.
+ * explain.c - what EXPLAIN says about a foreign scan: the remote statement with VERBOSE, and with
+ * ANALYZE, too, what the pull cost.
  */
 #include "postgres.h"
 
@@ -30,10 +30,12 @@ windows_as_calls(Node *node, void *context)
 #endif
 
 /*
- * EXPLAIN of 18 prints the window of a window function by the name that a WindowAgg above it has, and fails when there is none, as when the
- * data node computes the function. After planning the list of columns serves only to describe rows and for EXPLAIN, which reads it from
- * the plan itself also for the nodes above, so the plan shows such a column as a plain call; Remote SQL has the window. What is put in lives as long as
- * the plan does, which may be kept for later executions: they find nothing left to do.
+ * EXPLAIN of 18 prints the window of a window function by the name that a WindowAgg above it has,
+ * and fails when there is none, as when the data node computes the function. After planning the
+ * list of columns serves only to describe rows and for EXPLAIN, which reads it from the plan itself
+ * also for the nodes above, so the plan shows such a column as a plain call; Remote SQL has the
+ * window. What is put in lives as long as the plan does, which may be kept for later executions:
+ * they find nothing left to do.
  */
 void
 rf_explain_prepare(ForeignScan *scan)
@@ -73,7 +75,8 @@ rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
 }
 
 /*
- * One line per subject in TEXT, single values in the other formats. Timings follow the TIMING option, so that output can be compared.
+ * One line per subject in TEXT, single values in the other formats. Timings follow the TIMING
+ * option, so that output can be compared.
  */
 static void
 explain_counters(RfScanState *state, ExplainState *es)

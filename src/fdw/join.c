@@ -104,8 +104,8 @@ placeholder_in_between(PlannerInfo *root, RelOptInfo *joinrel)
  * Sorts the join's clauses into ON, WHERE and what stays here.  False: the join cannot be sent.
  *
  * An outer join's own clauses decide which rows get NULLs, so all of them must go; those from WHERE
- * above it, and an inner join's, may stay.  All clauses of a semi join belong into its EXISTS; those
- * made from an equivalence class look as if they came from WHERE.
+ * above it, and an inner join's, may stay.  All clauses of a semi join belong into its EXISTS;
+ * those made from an equivalence class look as if they came from WHERE.
  */
 static bool
 classify_clauses(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
@@ -199,9 +199,9 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 		info->hidden_relids = bms_add_members(info->hidden_relids, innerrel->relids);
 
 	/*
-	 * What was hidden below cannot be compared with here.  That includes "a LEFT JOIN b ... WHERE b.x
-	 * IS NULL AND b.y > 5": the planner made an anti join of it and dropped IS NULL, so that it cannot
-	 * be sent as the left join that it was either.
+	 * What was hidden below cannot be compared with here.  That includes "a LEFT JOIN b ... WHERE
+	 * b.x IS NULL AND b.y > 5": the planner made an anti join of it and dropped IS NULL, so that it
+	 * cannot be sent as the left join that it was either.
 	 */
 	if (bms_overlap(clause_relids(info->joinclauses),
 					bms_union(outer->hidden_relids, inner->hidden_relids)) ||

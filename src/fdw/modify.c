@@ -1,10 +1,13 @@
 /*
- * modify.c - running statements that write a foreign table: INSERT, UPDATE, DELETE, COPY FROM, rows routed to it, TRUNCATE.
+ * modify.c - running statements that write a foreign table: INSERT, UPDATE, DELETE, COPY FROM, rows
+ * routed to it, TRUNCATE.
  *
- * Updates and deletes go row by row, each found by its ctid. Inserts go as column batches (remote.h, loads) unless somebody wants to see
- * what became of a row before the next one comes: RETURNING, a view's check option, row triggers here. With batches an error of the data
- * node may come later than the row it is about, but before the statement's end: loads are finished when ExecutorRun is, which is before
- * AFTER STATEMENT triggers fire. What ran partly is rolled back with the (sub)transaction, as any statement that failed.
+ * Updates and deletes go row by row, each found by its ctid. Inserts go as column batches
+ * (remote.h, loads) unless somebody wants to see what became of a row before the next one comes:
+ * RETURNING, a view's check option, row triggers here. With batches an error of the data node may
+ * come later than the row it is about, but before the statement's end: loads are finished when
+ * ExecutorRun is, which is before AFTER STATEMENT triggers fire. What ran partly is rolled back
+ * with the (sub)transaction, as any statement that failed.
  */
 #include "postgres.h"
 
@@ -56,7 +59,8 @@ static ExecutorRun_hook_type previous_executor_run = NULL;
 /* ---------- loads end with the executor's run ---------- */
 
 /*
- * The data node may have dropped rows (ON CONFLICT, triggers): only now we know how many the statement really inserted.
+ * The data node may have dropped rows (ON CONFLICT, triggers): only now we know how many the
+ * statement really inserted.
  */
 static void
 finish_load(ModifyState *state)
@@ -271,7 +275,10 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 	else if (plan && plan->onConflictAction != ONCONFLICT_NONE)
 		elog(ERROR, "unexpected ON CONFLICT specification: %d", (int) plan->onConflictAction);
 
-	/* What RETURNING and check options refer to a partition by is its root's or, in an UPDATE, its first target's number. */
+	/*
+	 * What RETURNING and check options refer to a partition by is its root's or, in an UPDATE, its
+	 * first target's number.
+	 */
 	rti = result_rel->ri_RangeTableIndex;
 	if (rti == 0)
 	{
@@ -283,7 +290,9 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 						result_rel->ri_returningList, &retrieved);
 	state = create_state(result_rel, estate, CMD_INSERT, sql, targets, retrieved);
 
-	/* An UPDATE that moves rows reads and deletes on the same sessions, so batches would not grow. */
+	/*
+	 * An UPDATE that moves rows reads and deletes on the same sessions, so batches would not grow.
+	 */
 	if (mtstate->operation == CMD_INSERT && may_load(result_rel, &opts, state->attrs, retrieved))
 		begin_load(state, result_rel, &opts, do_nothing);
 	state->counted = plan != NULL && mtstate->canSetTag;
@@ -305,7 +314,10 @@ take_values(ModifyState *state, TupleTableSlot *slot, int at)
 	}
 }
 
-/* Runs the statement with the values; how many rows it wrote there, the first of them into the slot if it returns any. */
+/*
+ * Runs the statement with the values; how many rows it wrote there, the first of them into the slot
+ * if it returns any.
+ */
 static int
 execute(ModifyState *state, TupleTableSlot *slot)
 {
@@ -348,8 +360,8 @@ rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot 
 }
 
 /*
- * A row of the data node is known by its ctid, which is unique in one table but not in all partitions or children of one. The statement
- * would then write other rows as well.
+ * A row of the data node is known by its ctid, which is unique in one table but not in all
+ * partitions or children of one. The statement would then write other rows as well.
  */
 static TupleTableSlot *
 write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot, bool update)

@@ -1,6 +1,6 @@
 /*
- * modify_convert.c - values of one row at a time on their way through libpq: to the text of parameters, and back from the text of
- * results. What travels as column batches does not come here.
+ * modify_convert.c - values of one row at a time on their way through libpq: to the text of
+ * parameters, and back from the text of results. What travels as column batches does not come here.
  */
 #include "postgres.h"
 

@@ -1,8 +1,9 @@
 /*
- * modify_direct.c - UPDATE and DELETE that the data node does by itself: one remote statement, no rows here but those of RETURNING.
+ * modify_direct.c - UPDATE and DELETE that the data node does by itself: one remote statement, no
+ * rows here but those of RETURNING.
  *
- * It is possible when all conditions are evaluated there and all new values can be. Core asks only where no trigger, check option or
- * generated column here wants to see rows.
+ * It is possible when all conditions are evaluated there and all new values can be. Core asks only
+ * where no trigger, check option or generated column here wants to see rows.
  */
 #include "postgres.h"
 
@@ -74,8 +75,8 @@ find_scan(ModifyTable *plan, Index rtindex, int subplan_index)
 }
 
 /*
- * The scan's target list holds the new values, which nobody asks for any more; computed from rows that RETURNING gives they could even
- * fail.
+ * The scan's target list holds the new values, which nobody asks for any more; computed from rows
+ * that RETURNING gives they could even fail.
  */
 static List *
 without_values(List *tlist)

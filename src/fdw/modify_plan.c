@@ -1,7 +1,9 @@
 /*
- * modify_plan.c - planning of statements that write foreign tables: which columns, which remote statement.
+ * modify_plan.c - planning of statements that write foreign tables: which columns, which remote
+ * statement.
  *
- * A row is found again by its remote ctid. What the data node can do by itself in one statement is modify_direct.c's business.
+ * A row is found again by its remote ctid. What the data node can do by itself in one statement is
+ * modify_direct.c's business.
  */
 #include "postgres.h"
 
@@ -45,7 +47,10 @@ is_generated(Relation rel, AttrNumber attno)
 	return TupleDescAttr(RelationGetDescr(rel), attno - 1)->attgenerated != '\0';
 }
 
-/* RETURNING what the caller's RETURNING, view checks or AFTER triggers look at: the remote row may differ from what was sent. */
+/*
+ * RETURNING what the caller's RETURNING, view checks or AFTER triggers look at: the remote row may
+ * differ from what was sent.
+ */
 void
 rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, List *check_options, List *returning,
 					List **retrieved_attrs)

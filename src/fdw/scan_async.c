@@ -2,10 +2,10 @@
  * scan_async.c - several data nodes at work for one query at the same time.
  *
  * Two ways. Append asks its children asynchronously when the planner said so
- * (rdmaIsForeignPathAsyncCapable): rows come from whichever node has some, at the price of more work
- * per row in Append. Otherwise scans that the plan is going to read anyway are started when the
- * first one is, so that their nodes have planned, sorted, aggregated and filled their buffers when
- * the reader gets to them, at no price per row.
+ * (rdmaIsForeignPathAsyncCapable): rows come from whichever node has some, at the price of more
+ * work per row in Append. Otherwise scans that the plan is going to read anyway are started when
+ * the first one is, so that their nodes have planned, sorted, aggregated and filled their buffers
+ * when the reader gets to them, at no price per row.
  *
  * Does: the callbacks of asynchronous execution, and the early start. Does not: read rows
  * (scan_exec.c). All state is one backend's.
@@ -36,9 +36,9 @@ append_heeds_latch(void)
 }
 
 /*
- * A row that comes asynchronously costs Append about two local tuples' worth more. Unless the option
- * says yes or no, that must be little against the work that the nodes do at the same time: when most
- * of what they read crosses, the reader is what everybody waits for.
+ * A row that comes asynchronously costs Append about two local tuples' worth more. Unless the
+ * option says yes or no, that must be little against the work that the nodes do at the same time:
+ * when most of what they read crosses, the reader is what everybody waits for.
  */
 bool
 rdmaIsForeignPathAsyncCapable(ForeignPath *path)
@@ -63,9 +63,9 @@ rdmaIsForeignPathAsyncCapable(ForeignPath *path)
  * their streams open that there may be no buffers for another.
  *
  * But that one must be read on, or we would wait for ever. While Append is about to sleep
- * (`sleeping`), all its children are asked for rows or have just given one in this round. If the one
- * in front is not asked, nor was since we saw it so the last time, then Append only wants to be rid
- * of its requests, before a rescan.
+ * (`sleeping`), all its children are asked for rows or have just given one in this round. If the
+ * one in front is not asked, nor was since we saw it so the last time, then Append only wants to be
+ * rid of its requests, before a rescan.
  */
 static bool
 must_queue(RfScanState *state, bool sleeping)

@@ -1,9 +1,10 @@
 /*
  * scan_exec.c - running a foreign scan: batches of a remote stream become rows in the scan's slot.
  *
- * The remote query starts with the first row that is asked for. Rows are read in place: a slot's by-reference values point into the batch,
- * which stays until the next row of another batch is asked for. Planning is scan_plan.c's, the connection and the stream remote/'s,
- * the bytes batch/'s business.
+ * The remote query starts with the first row that is asked for. Rows are read in place: a slot's
+ * by-reference values point into the batch, which stays until the next row of another batch is
+ * asked for. Planning is scan_plan.c's, the connection and the stream remote/'s, the bytes batch/'s
+ * business.
  */
 #include "postgres.h"
 
@@ -25,7 +26,10 @@
 
 dlist_head	rf_open_scans = DLIST_STATIC_INIT(rf_open_scans);
 
-/* The executor state whose plan runs to its end in one go, NULL when rows are taken in portions (cursors, SQL functions). */
+/*
+ * The executor state whose plan runs to its end in one go, NULL when rows are taken in portions
+ * (cursors, SQL functions).
+ */
 static EState *whole_run = NULL;
 static PlanState *early_start = NULL;	/* that plan, until its first scan has started */
 static ExecutorRun_hook_type previous_executor_run = NULL;
@@ -101,7 +105,8 @@ query_memory_gone(void *arg)
 }
 
 /*
- * Whether a query runs in one go is known to ExecutorRun only. Hooked by the first scan of a backend: its ExecutorRun is still to come.
+ * Whether a query runs in one go is known to ExecutorRun only. Hooked by the first scan of a
+ * backend: its ExecutorRun is still to come.
  */
 static void
 executor_run(QueryDesc *query, ScanDirection direction, uint64 count
@@ -231,7 +236,10 @@ set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan)
 
 		getTypeOutputInfo(type, &function, &is_varlena);
 		fmgr_info(function, &state->param_out[i]);
-		/* "typmod given": without it char and bit would be named as what stands for one character or bit */
+		/*
+		 * "typmod given": without it char and bit would be named as what stands for one character
+		 * or bit
+		 */
 		state->param_types[i] = format_type_extended(type, -1,
 													 FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 		if (rf_type_names_objects(type))
@@ -268,8 +276,8 @@ rdmaIterateForeignScan(ForeignScanState *node)
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 
 	/*
-	 * The slot still holds our previous row, unchanged: the next one goes into the same places. It does not when it is empty, or when
-	 * somebody made it a tuple of its own.
+	 * The slot still holds our previous row, unchanged: the next one goes into the same places. It
+	 * does not when it is empty, or when somebody made it a tuple of its own.
 	 */
 	if (likely((slot->tts_flags & (TTS_FLAG_EMPTY | TTS_FLAG_SHOULDFREE)) == 0 && state->plain_slot &&
 			   ((HeapTupleTableSlot *) slot)->tuple == NULL && !state->need_batch) &&
@@ -369,11 +377,13 @@ rf_scan_start(RfScanState *state)
 }
 
 /*
- * May rows point into receive buffers? Not if something else may use the session while one is held: then the stream must be stored
- * away, which frees its buffers, but rows that upper nodes still hold would lose what they point to. That can be another scan of the
- * same server in this plan, a function of the user's, a trigger, or whatever a client does between two portions of a cursor. Rows that
- * are passed by value point to nothing. When in doubt, or when the data node's engine is not trusted to leave a buffer alone while it
- * is read (option read_in_place), batches are copied, at the speed of memcpy.
+ * May rows point into receive buffers? Not if something else may use the session while one is held:
+ * then the stream must be stored away, which frees its buffers, but rows that upper nodes still
+ * hold would lose what they point to. That can be another scan of the same server in this plan, a
+ * function of the user's, a trigger, or whatever a client does between two portions of a cursor.
+ * Rows that are passed by value point to nothing. When in doubt, or when the data node's engine is
+ * not trusted to leave a buffer alone while it is read (option read_in_place), batches are copied,
+ * at the speed of memcpy.
  */
 static bool
 rows_may_stay_in_place(RfScanState *state)
@@ -388,7 +398,10 @@ rows_may_stay_in_place(RfScanState *state)
 		plan == NULL || plan->commandType != CMD_SELECT || plan->hasModifyingCTE || plan->rowMarks != NIL)
 		return false;
 
-	/* The planner lists all functions that are not built in, operators' included, as what a cached plan depends on. */
+	/*
+	 * The planner lists all functions that are not built in, operators' included, as what a cached
+	 * plan depends on.
+	 */
 	foreach(lc, plan->invalItems)
 	{
 		if (lfirst_node(PlanInvalItem, lc)->cacheId == PROCOID)
@@ -404,7 +417,9 @@ rows_may_stay_in_place(RfScanState *state)
 	return true;
 }
 
-/* The batch being read lies elsewhere now: go on there with the same row. Rows are passed by value. */
+/*
+ * The batch being read lies elsewhere now: go on there with the same row. Rows are passed by value.
+ */
 static void
 batch_moved(void *owner, const void *batch, uint32 length)
 {

@@ -197,8 +197,8 @@ locking_clause(PlannerInfo *root, RelOptInfo *baserel)
 }
 
 /*
- * The clauses of a base relation's path are the conditions sorted at the start, plus join clauses if
- * the path is parameterized: those are sorted now.
+ * The clauses of a base relation's path are the conditions sorted at the start, plus join clauses
+ * if the path is parameterized: those are sorted now.
  */
 static void
 sort_scan_clauses(PlannerInfo *root, RelOptInfo *baserel, List *scan_clauses,
@@ -226,10 +226,11 @@ sort_scan_clauses(PlannerInfo *root, RelOptInfo *baserel, List *scan_clauses,
 }
 
 /*
- * A child of Append gives exactly the columns that are wanted, so out of a slot as wide as its table
- * every row would have to be projected. Its slot gets those columns only, in the order in which they
- * are given. Returns what it holds (NIL: leave it the table's), and changes the attributes that the
- * remote columns fill to match. Not where rows may be rechecked, which takes whole ones.
+ * A child of Append gives exactly the columns that are wanted, so out of a slot as wide as its
+ * table every row would have to be projected. Its slot gets those columns only, in the order in
+ * which they are given. Returns what it holds (NIL: leave it the table's), and changes the
+ * attributes that the remote columns fill to match. Not where rows may be rechecked, which takes
+ * whole ones.
  */
 static List *
 narrow_slot(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *local_exprs, List **attrs)

@@ -149,8 +149,8 @@ merge_collation(CollationState *into, const CollationState *child)
 }
 
 /*
- * Functions that are passed a collation because an argument is text, and do not look at it.  Equality
- * is among them because a default collation is always deterministic.
+ * Functions that are passed a collation because an argument is text, and do not look at it.
+ * Equality is among them because a default collation is always deterministic.
  */
 static bool
 ignores_collation(Oid funcid)
@@ -205,7 +205,9 @@ ignores_collation(Oid funcid)
 	}
 }
 
-/* May a function that is given this collation be shipped, considering where its inputs' come from? */
+/*
+ * May a function that is given this collation be shipped, considering where its inputs' come from?
+ */
 static bool
 input_collation_ok(Oid inputcollid, Oid funcid, const CollationState *inner)
 {
@@ -647,8 +649,8 @@ walk_sort_clauses(List *clauses, List *tlist, WalkContext *cxt)
 }
 
 /*
- * An aggregate without a final function whose state is an SQL value: the result over some of the rows
- * is the state that the results over the others can be combined with.
+ * An aggregate without a final function whose state is an SQL value: the result over some of the
+ * rows is the state that the results over the others can be combined with.
  */
 static bool
 result_is_state(Oid aggfnoid)
@@ -666,8 +668,8 @@ result_is_state(Oid aggfnoid)
 }
 
 /*
- * The whole aggregate, or a partial one that prints as the whole.  DISTINCT needs no look of its own,
- * as its columns are among the arguments and equality is what their types say.
+ * The whole aggregate, or a partial one that prints as the whole.  DISTINCT needs no look of its
+ * own, as its columns are among the arguments and equality is what their types say.
  */
 static bool
 walk_aggregate(Aggref *agg, WalkContext *cxt, CollationState *inner)

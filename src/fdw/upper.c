@@ -123,8 +123,8 @@ group(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *having)
 		if (ref != 0 && get_sortgroupref_clause_noerr(ref, parse->groupClause) != NULL)
 		{
 			/*
-			 * A column is what the executor finds by its expression.  A parameter must not be one: as
-			 * a parameter of the statement it would be taken for that column.
+			 * A column is what the executor finds by its expression.  A parameter must not be one:
+			 * as a parameter of the statement it would be taken for that column.
 			 */
 			if (!rf_is_shippable_expr(root, rel, expr) ||
 				!(has_columns((Node *) expr) || (IsA(expr, Const) && parse->groupingSets == NIL)))
@@ -214,7 +214,9 @@ make_distinct(PlannerInfo *root, RelOptInfo *rel, PathTarget *target)
 		Expr	   *expr = (Expr *) lfirst(lc);
 		Index		ref = get_pathtarget_sortgroupref(target, i++);
 
-		/* a value that is the same in all rows makes no difference, unless it is none of that kind */
+		/*
+		 * a value that is the same in all rows makes no difference, unless it is none of that kind
+		 */
 		if (!has_columns((Node *) expr))
 		{
 			if (contain_volatile_functions((Node *) expr))
@@ -380,7 +382,9 @@ rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	switch (stage)
 	{
 		case UPPERREL_PARTIAL_GROUP_AGG:
-			/* only as a child of a partitioned relation: nobody would combine the states otherwise */
+			/*
+			 * only as a child of a partitioned relation: nobody would combine the states otherwise
+			 */
 			if (!IS_OTHER_REL(output_rel))
 				break;
 			/* FALLTHROUGH */

@@ -1,12 +1,13 @@
 /*
  * flow.c - a backend's side of a flow: claim an entry, wait, and close it whatever happens.
  *
- * The transitions of the slots are in slots.c, the lanes' side in src/engine/. Here is what needs PostgreSQL: latches, interrupts, errors,
- * and the list of open handles that is closed with the resource owner in which they were made, so that an error, a
- * rolled back subtransaction or a dropped cursor closes exactly its own flows.
+ * The transitions of the slots are in slots.c, the lanes' side in src/engine/. Here is what needs
+ * PostgreSQL: latches, interrupts, errors, and the list of open handles that is closed with the
+ * resource owner in which they were made, so that an error, a rolled back subtransaction or a
+ * dropped cursor closes exactly its own flows.
  *
- * Handles are this backend's own memory. The shared entry belongs to this backend from the claim to the store of FREE or
- * CLOSING; after that the engine frees it.
+ * Handles are this backend's own memory. The shared entry belongs to this backend from the claim to
+ * the store of FREE or CLOSING; after that the engine frees it.
  */
 #include "postgres.h"
 
@@ -110,7 +111,10 @@ close_all_handles(int code, Datum argument)
 		close_handle(dlist_container(RfFlowHandle, node, iter.cur), true);
 }
 
-/* Take a free entry. It is CLAIMED and in the list of handles, so any ERROR from here on gives it back. */
+/*
+ * Take a free entry. It is CLAIMED and in the list of handles, so any ERROR from here on gives it
+ * back.
+ */
 static RfFlowHandle *
 claim(int peer, RfFlowRole role)
 {
@@ -196,7 +200,10 @@ rf_flow_close(RfFlowHandle *handle)
 		close_handle(handle, false);
 }
 
-/* `failed`: its owner did not come to its end, so a producer must not take the reader's STOP for a wish. */
+/*
+ * `failed`: its owner did not come to its end, so a producer must not take the reader's STOP for a
+ * wish.
+ */
 static void
 close_handle(RfFlowHandle *handle, bool failed)
 {
@@ -205,8 +212,8 @@ close_handle(RfFlowHandle *handle, bool failed)
 	uint32		lane;
 
 	/*
-	 * Before the change of state: the lane reads them after it. An END that was seen but not released is not acknowledged, and never
-	 * will be: then only STOP lets the producer go.
+	 * Before the change of state: the lane reads them after it. An END that was seen but not
+	 * released is not acknowledged, and never will be: then only STOP lets the producer go.
 	 */
 	if (flow->role == RF_FLOW_CONSUMER &&
 		(!handle->cursor.ended || handle->cursor.released != handle->cursor.next))
@@ -215,7 +222,10 @@ close_handle(RfFlowHandle *handle, bool failed)
 		atomic_store(&flow->abandoned, 1);
 	atomic_store(&flow->waiting, RF_WAIT_NONE);
 
-	/* From here the entry may be somebody else's; a ring that comes too late is for nothing and does no harm. */
+	/*
+	 * From here the entry may be somebody else's; a ring that comes too late is for nothing and
+	 * does no harm.
+	 */
 	state = rf_flow_leave(flow, &lane);
 	if (state == RF_FLOW_OPEN || state == RF_FLOW_FAILED)
 		rf_lane_ring(&rf_shared->lanes[lane % RF_MAX_LANES], rf_shared->flows, handle->index);
@@ -258,7 +268,9 @@ raise_if_failed(RfFlowHandle *handle)
 	}
 }
 
-/* A flow whose engine is gone gets neither data nor a word about it until the next engine starts. */
+/*
+ * A flow whose engine is gone gets neither data nor a word about it until the next engine starts.
+ */
 static void
 raise_if_engine_gone(RfFlowHandle *handle)
 {
@@ -402,7 +414,9 @@ rf_flow_totals(RfFlowHandle *handle, uint64_t *rows, uint64_t *bytes)
 	*bytes = handle->cursor.bytes;
 }
 
-/* `waiting` stays set if the caller is woken by something else: the lane then sets a latch in vain. */
+/*
+ * `waiting` stays set if the caller is woken by something else: the lane then sets a latch in vain.
+ */
 bool
 rf_flow_prepare_wait(RfFlowHandle *handle)
 {

@@ -1,13 +1,16 @@
 /*
- * life.c - the changes of an entry's state that a backend and its engine's main thread may want at the same time.
+ * life.c - the changes of an entry's state that a backend and its engine's main thread may want at
+ * the same time.
  *
  * Plain C: used by the backend API (flow.c), by the engine (open.c) and by the unit tests.
  *
- * Who may end a life. An entry becomes FREE either by its backend, from CLAIMED and LISTENING (the engine does not know it), or by the engine, from
- * CLOSING. So in OPENING, OPEN, FAILED and CLOSING the entry cannot change its owner behind the engine's back, whereas one that the
- * engine sees LISTENING may have been let go, claimed and made LISTENING again by somebody else between any two looks. The engine
- * therefore holds a listening entry (LISTENING -> OPENING) before it reads or writes anything in it, and lets the wrong one go again;
- * to its owner that is no change, since what it waits for is OPEN or FAILED.
+ * Who may end a life. An entry becomes FREE either by its backend, from CLAIMED and LISTENING (the
+ * engine does not know it), or by the engine, from CLOSING. So in OPENING, OPEN, FAILED and CLOSING
+ * the entry cannot change its owner behind the engine's back, whereas one that the engine sees
+ * LISTENING may have been let go, claimed and made LISTENING again by somebody else between any two
+ * looks. The engine therefore holds a listening entry (LISTENING -> OPENING) before it reads or
+ * writes anything in it, and lets the wrong one go again; to its owner that is no change, since
+ * what it waits for is OPEN or FAILED.
  */
 #include "rdma_fdw/flow.h"
 
@@ -39,8 +42,8 @@ rf_flow_leave(RfFlow *flow, uint32_t *lane)
 	do
 	{
 		/*
-		 * Before the exchange, since afterwards the entry may be another backend's. The engine stored it before the state became OPEN, or FAILED
-		 * with a lane attached.
+		 * Before the exchange, since afterwards the entry may be another backend's. The engine
+		 * stored it before the state became OPEN, or FAILED with a lane attached.
 		 */
 		*lane = state == RF_FLOW_OPEN || state == RF_FLOW_FAILED ? flow->lane : 0;
 		next = state == RF_FLOW_CLAIMED || state == RF_FLOW_LISTENING ? RF_FLOW_FREE : RF_FLOW_CLOSING;

@@ -1,16 +1,20 @@
 /*
  * ring.c - the doorbell ring of a lane: how a backend tells a lane to look at a flow.
  *
- * Any number of ringers, one taker per lane. Plain C: used by backends, by lanes and by the unit tests. It does not know what a
- * doorbell is for; a flow that is rung for no reason is looked at and left alone.
+ * Any number of ringers, one taker per lane. Plain C: used by backends, by lanes and by the unit
+ * tests. It does not know what a doorbell is for; a flow that is rung for no reason is looked at
+ * and left alone.
  *
- * Why no doorbell is lost. RfFlow.queued has one bit per lane, and the bit of a lane is set exactly while the flow is in that lane's ring or
- * on the way into it. A ringer stores what the lane shall see, then sets the bit; the taker clears the bit, then looks at the flow. Both are
- * read-modify-writes of one word, so a ringer that finds the bit set precedes the taker's clearing, and the taker sees what it stored.
+ * Why no doorbell is lost. RfFlow.queued has one bit per lane, and the bit of a lane is set exactly
+ * while the flow is in that lane's ring or on the way into it. A ringer stores what the lane shall
+ * see, then sets the bit; the taker clears the bit, then looks at the flow. Both are
+ * read-modify-writes of one word, so a ringer that finds the bit set precedes the taker's clearing,
+ * and the taker sees what it stored.
  *
- * Why lanes do not disturb each other. An entry may be freed and claimed again while a doorbell of its old life still lies in the ring of its
- * old lane. That doorbell holds only the old lane's bit: a ring for the new lane finds its own bit clear and goes into the new lane's ring.
- * The old lane takes the stale one, clears its own bit, finds the flow not attached, and leaves it.
+ * Why lanes do not disturb each other. An entry may be freed and claimed again while a doorbell of
+ * its old life still lies in the ring of its old lane. That doorbell holds only the old lane's bit:
+ * a ring for the new lane finds its own bit clear and goes into the new lane's ring. The old lane
+ * takes the stale one, clears its own bit, finds the flow not attached, and leaves it.
  */
 #include <unistd.h>
 
@@ -57,7 +61,10 @@ rf_lane_take(RfLane *lane, RfFlow *flows, uint32_t *flow_index)
 	uint64_t	place = atomic_load_explicit(&lane->tail, memory_order_relaxed);
 	uint32_t	entry = atomic_load(&lane->ring[place % RF_MAX_FLOWS]);
 
-	/* Empty, or its ringer is between taking the place and filling it; it looks at `asleep` after that. */
+	/*
+	 * Empty, or its ringer is between taking the place and filling it; it looks at `asleep` after
+	 * that.
+	 */
 	if (entry == 0)
 		return false;
 

@@ -1,8 +1,9 @@
 /*
  * slots.c - what one backend does with the slots of its flow: fill, submit, read, check, release.
  *
- * Plain C, shared by the backend API (flow.c) and the unit tests. It never sleeps, never rings and never raises: the caller
- * does. The lane's transitions of the same status words are in src/engine/lane_flow.c.
+ * Plain C, shared by the backend API (flow.c) and the unit tests. It never sleeps, never rings and
+ * never raises: the caller does. The lane's transitions of the same status words are in
+ * src/engine/lane_flow.c.
  */
 #include <string.h>
 
@@ -92,7 +93,9 @@ rf_slot_acked(RfFlow *flow)
 	return atomic_load(&flow->credit) == atomic_load_explicit(&flow->handed, memory_order_relaxed);
 }
 
-/* Is the header what the next slot of this flow must carry? Sets *error and returns false when not. */
+/*
+ * Is the header what the next slot of this flow must carry? Sets *error and returns false when not.
+ */
 static bool
 check_header(const RfFlow *flow, const RfSlotCursor *cursor, const RfSlotHeader *header,
 			 RfError *error)
@@ -188,8 +191,8 @@ rf_slot_release(RfFlow *flow, RfSlotCursor *cursor)
 		release_one(flow, cursor);
 
 	/*
-	 * What is kept back is never more than the threshold less one: a producer that waits for half of its slots gets them,
-	 * and the end of the stream is acknowledged at once.
+	 * What is kept back is never more than the threshold less one: a producer that waits for half
+	 * of its slots gets them, and the end of the stream is acknowledged at once.
 	 */
 	if (cursor->released - cursor->rung < threshold && !cursor->ended)
 		return false;

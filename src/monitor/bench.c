@@ -1,9 +1,11 @@
 /*
- * bench.c - rdma.bench(server, ...): what a flow between two live nodes moves; and rdma.zero_pages(), what it moves.
+ * bench.c - rdma.bench(server, ...): what a flow between two live nodes moves; and
+ * rdma.zero_pages(), what it moves.
  *
- * As Geyer et al. 3 measure it: in the throughput test the reader releases each receive buffer at once, in the consume test it copies it first. The
- * data node's side is an ordinary stream whose rows are pages of zeros, one to a buffer, so the way is that of a foreign scan from the
- * encoder to the receive buffer; what is missing is a plan that makes rows and an executor that uses them.
+ * As Geyer et al. 3 measure it: in the throughput test the reader releases each receive buffer at
+ * once, in the consume test it copies it first. The data node's side is an ordinary stream whose
+ * rows are pages of zeros, one to a buffer, so the way is that of a foreign scan from the encoder
+ * to the receive buffer; what is missing is a plan that makes rows and an executor that uses them.
  */
 #include "postgres.h"
 
@@ -41,7 +43,10 @@ typedef struct Pages
 	int64		left;
 } Pages;
 
-/* Pages of zeros, `bytes` in sum, the last one shorter. No more memory than one of them, however many. */
+/*
+ * Pages of zeros, `bytes` in sum, the last one shorter. No more memory than one of them, however
+ * many.
+ */
 Datum
 rdma_zero_pages(PG_FUNCTION_ARGS)
 {

@@ -1,9 +1,11 @@
 /*
- * check.c - rdma.check(server): everything that can be wrong between this node and a server, one row each, with what to do about it.
+ * check.c - rdma.check(server): everything that can be wrong between this node and a server, one
+ * row each, with what to do about it.
  *
- * Goes from near to far: library, engine, device, database connection, the other node's extension and engine, the connection between the engines,
- * and a short stream. A step that fails gives a row and not an error, and ends the check where the next steps need it; each
- * runs in a subtransaction of its own, so the session survives. Runs with the caller's rights and user mapping.
+ * Goes from near to far: library, engine, device, database connection, the other node's extension
+ * and engine, the connection between the engines, and a short stream. A step that fails gives a row
+ * and not an error, and ends the check where the next steps need it; each runs in a subtransaction
+ * of its own, so the session survives. Runs with the caller's rights and user mapping.
  */
 #include "postgres.h"
 

@@ -1,7 +1,8 @@
 /*
  * devices.c - rdma.devices: what this machine has to move data with, and what the engine uses.
  *
- * RDMA devices are listed from sysfs. No device is opened: that is the engine's, and a backend that opened one would hold it.
+ * RDMA devices are listed from sysfs. No device is opened: that is the engine's, and a backend that
+ * opened one would hold it.
  */
 #include "postgres.h"
 

@@ -8,7 +8,10 @@
 
 #include "foreign/foreign.h"
 
-/* The caller's user mapping for a server of rdma_fdw that it may use. ERROR when it is none, or the caller may not. (check.c) */
+/*
+ * The caller's user mapping for a server of rdma_fdw that it may use. ERROR when it is none, or the
+ * caller may not. (check.c)
+ */
 extern UserMapping *rf_monitor_mapping(ForeignServer *server);
 
 #endif

@@ -1,8 +1,10 @@
 /*
- * stat.c - the counters of engine, lanes, peers and flows as SQL functions; the views of the install script are over these.
+ * stat.c - the counters of engine, lanes, peers and flows as SQL functions; the views of the
+ * install script are over these.
  *
- * Reads shared memory and nothing else: no lock, no request to the engine. So a row is a glance, not a snapshot. Without the library
- * in shared_preload_libraries there is nothing to show, and the functions return no rows.
+ * Reads shared memory and nothing else: no lock, no request to the engine. So a row is a glance,
+ * not a snapshot. Without the library in shared_preload_libraries there is nothing to show, and the
+ * functions return no rows.
  */
 #include "postgres.h"
 

@@ -1,7 +1,8 @@
 /*
  * weight.c - rdma.set_flow_weight: another weight for a stream that runs.
  *
- * The lane that sends the stream reads the word in each turn, so the change takes effect with the next one.
+ * The lane that sends the stream reads the word in each turn, so the change takes effect with the
+ * next one.
  */
 #include "postgres.h"
 

@@ -1,9 +1,11 @@
 /*
- * soft.c - the software provider: devices, domains, regions, completion queues and the life of queue pairs.
+ * soft.c - the software provider: devices, domains, regions, completion queues and the life of
+ * queue pairs.
  *
- * For machines without an RDMA device, and between two engines of one host. It keeps the contract of provider.h; how bytes travel
- * is in soft_shm.c (AF_UNIX socket given to qp_connect) and soft_stream.c (TCP socket). It opens no connection itself and
- * starts no thread: the caller's polls drive it, and cq_fd is readable when there is something to drive.
+ * For machines without an RDMA device, and between two engines of one host. It keeps the contract
+ * of provider.h; how bytes travel is in soft_shm.c (AF_UNIX socket given to qp_connect) and
+ * soft_stream.c (TCP socket). It opens no connection itself and starts no thread: the caller's
+ * polls drive it, and cq_fd is readable when there is something to drive.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,8 +48,8 @@ read_limit(const char *path)
 }
 
 /*
- * A size set by hand turns the kernel's automatic sizes off, and is cut to wmem_max or rmem_max. So it only helps where these
- * limits were raised.
+ * A size set by hand turns the kernel's automatic sizes off, and is cut to wmem_max or rmem_max. So
+ * it only helps where these limits were raised.
  */
 static RfDevice *
 soft_device_open(const RfProviderConfig *config, RfError *error)
@@ -182,8 +184,8 @@ rf_soft_region(RfDomain *domain, uint32_t key, int *hint)
 }
 
 /*
- * Our own copy of the descriptor, for queue pairs that connect later. A peer that maps it must be sure that it never
- * shrinks (an access behind the end would kill the peer), hence the seal.
+ * Our own copy of the descriptor, for queue pairs that connect later. A peer that maps it must be
+ * sure that it never shrinks (an access behind the end would kill the peer), hence the seal.
  */
 static bool
 keep_descriptor(RfSoftRegion *region, int fd, RfError *error)
@@ -328,7 +330,10 @@ soft_cq_fd(RfCq *cq)
 	return cq->epoll;
 }
 
-/* The descriptor is readable from here to the next cq_arm, so one write serves every completion in between. */
+/*
+ * The descriptor is readable from here to the next cq_arm, so one write serves every completion in
+ * between.
+ */
 void
 rf_soft_signal(RfCq *cq)
 {
@@ -400,7 +405,10 @@ rf_soft_watch(RfQp *qp, uint32_t events)
 	return true;
 }
 
-/* Where completions wait until they are polled. Grows only for a caller that posts more than it said. */
+/*
+ * Where completions wait until they are polled. Grows only for a caller that posts more than it
+ * said.
+ */
 void
 rf_soft_push(RfQp *qp, const RfWc *wc)
 {
@@ -411,7 +419,10 @@ rf_soft_push(RfQp *qp, const RfWc *wc)
 		size_t		size = cq->size * 2;
 		RfSoftEntry *entries = malloc(size * sizeof(RfSoftEntry));
 
-		/* only completions of misuse (posting on into a dead queue pair, never polling) can be lost here */
+		/*
+		 * only completions of misuse (posting on into a dead queue pair, never polling) can be lost
+		 * here
+		 */
 		if (entries == NULL)
 			return;
 		for (size_t i = 0; i < cq->count; i++)
@@ -488,8 +499,8 @@ progress(RfCq *cq)
 	}
 
 	/*
-	 * Streams move only by system calls. Local sockets merely bring news of regions and of death, which may wait for a number of polls, but
-	 * not for as many copies.
+	 * Streams move only by system calls. Local sockets merely bring news of regions and of death,
+	 * which may wait for a number of polls, but not for as many copies.
 	 */
 	if (cq->streams == 0 && !cq->armed && ++cq->tick % IDLE_SOCKET_CHECK != 0 &&
 		cq->stats.bytes - cq->looked_at < RF_SOFT_BURST)
@@ -634,8 +645,9 @@ soft_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, RfError
 }
 
 /*
- * The queue pair is dead: its oldest work request gets `status`, the others FLUSHED, and the peer sees the end of the socket. `tell`: also
- * report DISCONNECTED, because no work request of ours explains it.
+ * The queue pair is dead: its oldest work request gets `status`, the others FLUSHED, and the peer
+ * sees the end of the socket. `tell`: also report DISCONNECTED, because no work request of ours
+ * explains it.
  */
 void
 rf_soft_fail(RfQp *qp, RfWcStatus status, bool tell)
@@ -696,8 +708,8 @@ rf_soft_check_local(RfQp *qp, const RfWr *wr, uint32_t *length)
 }
 
 /*
- * Keep a work request until it completes. One beyond max_wr is kept as well, to fail when its turn comes. NULL: out of memory; the
- * queue pair has failed and the work request is flushed.
+ * Keep a work request until it completes. One beyond max_wr is kept as well, to fail when its turn
+ * comes. NULL: out of memory; the queue pair has failed and the work request is flushed.
  */
 RfSoftWr *
 rf_soft_append(RfQp *qp, const RfWr *wr, RfWcStatus bad)

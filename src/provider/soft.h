@@ -1,8 +1,9 @@
 /*
  * soft.h - what the files of the software provider share; nobody else includes it.
  *
- * soft.c holds devices, domains, regions, completion queues and the life of queue pairs. soft_shm.c moves bytes between two
- * processes of one host through mapped memory, soft_stream.c over a byte stream. Neither knows flows or batches.
+ * soft.c holds devices, domains, regions, completion queues and the life of queue pairs. soft_shm.c
+ * moves bytes between two processes of one host through mapped memory, soft_stream.c over a byte
+ * stream. Neither knows flows or batches.
  *
  * Locks, in the order in which they are taken:
  *   RfCq.lock      everything of a completion queue and of the queue pairs attached to it. The lane takes it for each call; the
@@ -58,7 +59,10 @@ typedef struct RfSoftMapping
 	char	   *memory;
 } RfSoftMapping;
 
-/* What one peer's domain has announced; shared by the queue pairs that lead there. Under RfDomain.lock. */
+/*
+ * What one peer's domain has announced; shared by the queue pairs that lead there. Under
+ * RfDomain.lock.
+ */
 typedef struct RfSoftPeer
 {
 	struct RfSoftPeer *next;
@@ -84,9 +88,10 @@ struct RfDomain
 };
 
 /*
- * Immediates on their way from one process to another: a ring in a memfd of the receiver. The receiver creates, maps and unmaps it and
- * closes the descriptor; the sender maps and unmaps its own view. Neither end trusts what it reads of the other's words: positions are
- * kept privately and compared.
+ * Immediates on their way from one process to another: a ring in a memfd of the receiver. The
+ * receiver creates, maps and unmaps it and closes the descriptor; the sender maps and unmaps its
+ * own view. Neither end trusts what it reads of the other's words: positions are kept privately and
+ * compared.
  */
 typedef struct RfSoftSlot
 {
@@ -132,7 +137,10 @@ typedef struct RfSoftBacklog	/* a note that waits for room in the socket */
 	uint32_t	rkey;
 } RfSoftBacklog;
 
-/* What travels on a byte stream: frame, then `length` bytes of payload for the writes. Little-endian, no holes. */
+/*
+ * What travels on a byte stream: frame, then `length` bytes of payload for the writes.
+ * Little-endian, no holes.
+ */
 #define RF_SOFT_FRAME_MAGIC	0x5246
 #define RF_SOFT_MAX_SWAPS	16	/* compare-and-swaps a peer may have sent that are not answered; like a device's max_dest_rd_atomic */
 #define RF_SOFT_FRAME_ACK_ME 0x1	/* answer with an ACK as soon as it is executed */
@@ -279,7 +287,10 @@ extern RfSoftWr *rf_soft_append(RfQp *qp, const RfWr *wr, RfWcStatus bad);
 extern void rf_soft_fail(RfQp *qp, RfWcStatus status, bool tell);
 extern bool rf_soft_watch(RfQp *qp, uint32_t events);
 
-/* Under RfDomain.lock, shared at least; NULL when there is no such key. *hint remembers where it was. */
+/*
+ * Under RfDomain.lock, shared at least; NULL when there is no such key. *hint remembers where it
+ * was.
+ */
 extern RfSoftRegion *rf_soft_region(RfDomain *domain, uint32_t key, int *hint);
 extern RfWcStatus rf_soft_check_local(RfQp *qp, const RfWr *wr, uint32_t *length);
 

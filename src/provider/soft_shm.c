@@ -1,22 +1,28 @@
 /*
  * soft_shm.c - the software provider between two processes of one host.
  *
- * A WRITE is a memcpy by the poster into its mapping of the peer's memfd; an immediate goes through a ring in a memfd of the
- * receiver, who is woken only if its completion queue is armed. The local socket carries descriptors, news of regions and wake-ups
- * (RfSoftNote), and its end is the news of the peer's death. Nothing else is sent on it.
+ * A WRITE is a memcpy by the poster into its mapping of the peer's memfd; an immediate goes through
+ * a ring in a memfd of the receiver, who is woken only if its completion queue is armed. The local
+ * socket carries descriptors, news of regions and wake-ups (RfSoftNote), and its end is the news of
+ * the peer's death. Nothing else is sent on it.
  *
- * The peer is authenticated but not trusted: descriptors must be memfds that cannot shrink and are as long as announced,
- * so that no access here can fault, and positions of the rings are checked. Nothing the peer holds can make us wait: notes are sent and read with
- * MSG_DONTWAIT. (An eventfd for wake-ups would be cheaper, but whoever has one can fill it and clear its O_NONBLOCK, which both ends share.) A peer that was given a memfd could write to all of it
- * at any time; the engine therefore lends a memfd to one peer only.
+ * The peer is authenticated but not trusted: descriptors must be memfds that cannot shrink and are
+ * as long as announced, so that no access here can fault, and positions of the rings are checked.
+ * Nothing the peer holds can make us wait: notes are sent and read with MSG_DONTWAIT. (An eventfd
+ * for wake-ups would be cheaper, but whoever has one can fill it and clear its O_NONBLOCK, which
+ * both ends share.) A peer that was given a memfd could write to all of it at any time; the engine
+ * therefore lends a memfd to one peer only.
  *
- * When is a memfd that was lent free for another peer? The writes are the peer's own memcpy, and no end of ours can stop one that
- * is under way: a peer that was stopped in it (SIGSTOP, a frozen container, swap) goes on with it whenever it wakes. What ends them is that the
- * peer says so. Every end of a queue pair shuts its socket down for writing after its last copy, and only then: rf_soft_fail and
- * rf_soft_shm_destroy are called by the thread that copies, between two copies, and nothing is copied over a queue pair that has failed. So
- * the end of the stream, read here, comes after all writes of that queue pair; and a process that dies gives the same end without
- * more writes. Therefore qp_destroy keeps the socket until that end was read (RfDomain.leaving), and domain_quiet is true when it
- * was read from the sockets of all queue pairs of the domain. Both ends say it without waiting for each other.
+ * When is a memfd that was lent free for another peer? The writes are the peer's own memcpy, and no
+ * end of ours can stop one that is under way: a peer that was stopped in it (SIGSTOP, a frozen
+ * container, swap) goes on with it whenever it wakes. What ends them is that the peer says so.
+ * Every end of a queue pair shuts its socket down for writing after its last copy, and only then:
+ * rf_soft_fail and rf_soft_shm_destroy are called by the thread that copies, between two copies,
+ * and nothing is copied over a queue pair that has failed. So the end of the stream, read here,
+ * comes after all writes of that queue pair; and a process that dies gives the same end without
+ * more writes. Therefore qp_destroy keeps the socket until that end was read (RfDomain.leaving),
+ * and domain_quiet is true when it was read from the sockets of all queue pairs of the domain. Both
+ * ends say it without waiting for each other.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +55,10 @@ inbox_bytes(uint64_t ring_size)
 
 /* ---------- notes: sending ---------- */
 
-/* 0 or an errno. A note is far smaller than a socket's buffer granularity: it goes out whole or not at all. */
+/*
+ * 0 or an errno. A note is far smaller than a socket's buffer granularity: it goes out whole or not
+ * at all.
+ */
 static int
 send_note(int sock, const RfSoftNote *note, const int *fds, int fd_count)
 {
@@ -105,7 +114,10 @@ socket_is_full(int error)
 	return error == EAGAIN || error == ENOBUFS || error == ENOMEM || error == ETOOMANYREFS;
 }
 
-/* Wake the peer. False: the kernel had no memory for it, try again. In a socket that is full there is enough to wake it. */
+/*
+ * Wake the peer. False: the kernel had no memory for it, try again. In a socket that is full there
+ * is enough to wake it.
+ */
 static bool
 wake(RfQp *qp)
 {
@@ -116,8 +128,9 @@ wake(RfQp *qp)
 }
 
 /*
- * Tell the peer about a region. Under RfDomain.lock, exclusive; main thread. A socket that takes no more keeps the note for the
- * lane to send; any other failure of the socket is seen by the lane as the end of the connection.
+ * Tell the peer about a region. Under RfDomain.lock, exclusive; main thread. A socket that takes no
+ * more keeps the note for the lane to send; any other failure of the socket is seen by the lane as
+ * the end of the connection.
  */
 void
 rf_soft_shm_announce(RfQp *qp, uint16_t type, const RfSoftRegion *region)
@@ -157,7 +170,10 @@ send_backlog(RfQp *qp)
 		int			hint = 0;
 		RfSoftRegion *region = kept->type == RF_SOFT_NOTE_GONE ? &gone : rf_soft_region(domain, kept->rkey, &hint);
 
-		/* a region deregistered while it waited here is never announced; the peer ignores that it is gone */
+		/*
+		 * a region deregistered while it waited here is never announced; the peer ignores that it
+		 * is gone
+		 */
 		if (region != NULL && socket_is_full(send_region_note(qp, kept->type, region)))
 			break;
 		qp->backlog = kept->next;
@@ -300,7 +316,9 @@ close_note_fds(RfQp *qp)
 		close(qp->note_fds[--qp->note_fd_count]);
 }
 
-/* Descriptors of one recvmsg; too many, or some that the kernel had to drop, make the note invalid. */
+/*
+ * Descriptors of one recvmsg; too many, or some that the kernel had to drop, make the note invalid.
+ */
 static bool
 keep_fds(RfQp *qp, struct msghdr *message)
 {
@@ -333,7 +351,10 @@ keep_fds(RfQp *qp, struct msghdr *message)
 static void drain_inbox(RfQp *qp, bool all);
 static bool notes_wait(RfQp *qp);
 
-/* Read what the socket holds, but not without end: what is left keeps it readable. False when that was the end of the queue pair. */
+/*
+ * Read what the socket holds, but not without end: what is left keeps it readable. False when that
+ * was the end of the queue pair.
+ */
 static bool
 read_notes(RfQp *qp)
 {
@@ -400,8 +421,9 @@ notes_wait(RfQp *qp)
 }
 
 /*
- * Plain memcpy also for large payload: stores that bypass the cache were measured at 1.4 times the CPU per byte, both processes together,
- * because the reader takes the bytes at once and finds them in the shared cache.
+ * Plain memcpy also for large payload: stores that bypass the cache were measured at 1.4 times the
+ * CPU per byte, both processes together, because the reader takes the bytes at once and finds them
+ * in the shared cache.
  */
 static void
 copy_payload(char *to, const RfWr *wr)
@@ -745,7 +767,10 @@ rf_soft_shm_destroy(RfQp *qp)
 	pthread_rwlock_unlock(&domain->lock);
 }
 
-/* Has the peer of a destroyed queue pair said its end? What it sent before that is of no use; descriptors in it are closed by the kernel. */
+/*
+ * Has the peer of a destroyed queue pair said its end? What it sent before that is of no use;
+ * descriptors in it are closed by the kernel.
+ */
 bool
 rf_soft_shm_left(RfQp *qp)
 {

@@ -1,9 +1,10 @@
 /*
  * soft_stream.c - the software provider over a byte stream, which is TCP between hosts.
  *
- * A work request is a frame and its payload; a chain leaves in one writev. The receiver checks key, address and length before it lets the
- * payload land in place, and answers with cumulative acknowledgements: a work request completes only when the peer has executed it.
- * What the peer may not do is answered by a NAK, after which the stream is dead.
+ * A work request is a frame and its payload; a chain leaves in one writev. The receiver checks key,
+ * address and length before it lets the payload land in place, and answers with cumulative
+ * acknowledgements: a work request completes only when the peer has executed it. What the peer may
+ * not do is answered by a NAK, after which the stream is dead.
  *
  * Nothing here blocks or waits; a frame may arrive and leave in any number of pieces.
  */
@@ -63,8 +64,9 @@ kept_wr(RfQp *qp, uint64_t number)
 }
 
 /*
- * Nothing goes out behind a work request that failed here, nor more compare-and-swaps at once than the peer keeps answers for: then everything waits
- * for an answer. A peer that does not answer holds up nothing but itself, and the answers always find room.
+ * Nothing goes out behind a work request that failed here, nor more compare-and-swaps at once than
+ * the peer keeps answers for: then everything waits for an answer. A peer that does not answer
+ * holds up nothing but itself, and the answers always find room.
  */
 static bool
 held_back(RfQp *qp, uint64_t number)
@@ -207,8 +209,9 @@ output_left(RfQp *qp, size_t bytes)
 }
 
 /*
- * What leaves next: the rest of the work request that is under way; then the control frame (which is only ever cut between two
- * work requests), or an answer or a new acknowledgement; then further work requests.
+ * What leaves next: the rest of the work request that is under way; then the control frame (which
+ * is only ever cut between two work requests), or an answer or a new acknowledgement; then further
+ * work requests.
  */
 static void
 gather_output(RfQp *qp, Gather *gather)
@@ -279,7 +282,10 @@ rf_soft_stream_send(RfQp *qp)
 		{
 			if (errno == EFAULT)
 				rf_soft_fail(qp, RF_WC_LOCAL, false);	/* payload unmapped before its completion */
-			/* what the peer had to say before it went is still to be read: let the receiver meet the end */
+			/*
+			 * what the peer had to say before it went is still to be read: let the receiver meet
+			 * the end
+			 */
 			else if (errno == ENOMEM || errno == ENOBUFS || errno == EAGAIN || errno == EPIPE || errno == ECONNRESET)
 				return;
 			else
@@ -310,7 +316,10 @@ refuse(RfQp *qp)
 
 		add_piece(&gather, &qp->answers[qp->answers_head++ % RF_SOFT_MAX_SWAPS], sizeof(RfSoftFrame), &skip);
 	}
-	/* if it does not fit into the socket at once the peer learns of it by the end of the stream alone */
+	/*
+	 * if it does not fit into the socket at once the peer learns of it by the end of the stream
+	 * alone
+	 */
 	if (gather.count == 0 || write_pieces(qp->sock, &gather) == gather.bytes)
 	{
 		RfSoftFrame nak = {
@@ -325,7 +334,10 @@ refuse(RfQp *qp)
 	rf_soft_fail(qp, RF_WC_FLUSHED, true);
 }
 
-/* The oldest one has been executed. False: a compare-and-swap that was not answered before its acknowledgement. */
+/*
+ * The oldest one has been executed. False: a compare-and-swap that was not answered before its
+ * acknowledgement.
+ */
 static bool
 retire(RfQp *qp)
 {
@@ -395,7 +407,10 @@ answered(RfQp *qp)
 	acknowledged(qp, number);
 }
 
-/* The peer has executed everything before `number` and refused that one, of which perhaps not all is out yet. */
+/*
+ * The peer has executed everything before `number` and refused that one, of which perhaps not all
+ * is out yet.
+ */
 static void
 refused(RfQp *qp, uint64_t number)
 {
@@ -455,7 +470,10 @@ executed_one(RfQp *qp)
 	qp->rx_in_payload = false;
 }
 
-/* Where the rest of the payload belongs; NULL when the region is not there (any more). Under RfDomain.lock, shared. */
+/*
+ * Where the rest of the payload belongs; NULL when the region is not there (any more). Under
+ * RfDomain.lock, shared.
+ */
 static char *
 landing_place(RfQp *qp)
 {
@@ -571,8 +589,8 @@ take_stage(RfQp *qp)
 }
 
 /*
- * Read once: the rest of a payload straight to its place, and what follows it to the stage. Returns what recvmsg
- * returns; *no_place when the place is gone.
+ * Read once: the rest of a payload straight to its place, and what follows it to the stage. Returns
+ * what recvmsg returns; *no_place when the place is gone.
  */
 static ssize_t
 read_once(RfQp *qp, size_t *asked, bool *no_place)
@@ -624,7 +642,9 @@ read_once(RfQp *qp, size_t *asked, bool *no_place)
 	return got;
 }
 
-/* Receive until the socket is empty, the completion queue is full or others should have their turn. */
+/*
+ * Receive until the socket is empty, the completion queue is full or others should have their turn.
+ */
 void
 rf_soft_stream_receive(RfQp *qp)
 {

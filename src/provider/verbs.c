@@ -1,16 +1,19 @@
 /*
- * verbs.c - the verbs provider: completion queues and reliable connected queue pairs over libibverbs.
+ * verbs.c - the verbs provider: completion queues and reliable connected queue pairs over
+ * libibverbs.
  *
- * Here: queues, connecting by exchanged blobs, posting chains, polling, arming, and turning every failure into completions. Not here:
- * choice of device and registered memory (verbs_device.c).
+ * Here: queues, connecting by exchanged blobs, posting chains, polling, arming, and turning every
+ * failure into completions. Not here: choice of device and registered memory (verbs_device.c).
  *
- * How failures stay in order: every work request gets a place in its queue pair's ring before it goes to the device. A failing
- * queue pair is moved to the error state and gets one last request, the marker, whose completion proves that the
- * device is through with all before it; only then are the requests that never went to the device completed from the ring.
+ * How failures stay in order: every work request gets a place in its queue pair's ring before it
+ * goes to the device. A failing queue pair is moved to the error state and gets one last request,
+ * the marker, whose completion proves that the device is through with all before it; only then are
+ * the requests that never went to the device completed from the ring.
  *
- * Threads: queue pairs are created and connected by the main thread, everything else is done by the lane of the completion queue; a
- * queue pair that no lane knows yet may also be destroyed by the main thread. `lock` of the completion queue is
- * what they share: held while it is polled, and while its table of queue pairs or the list of ailing ones changes.
+ * Threads: queue pairs are created and connected by the main thread, everything else is done by the
+ * lane of the completion queue; a queue pair that no lane knows yet may also be destroyed by the
+ * main thread. `lock` of the completion queue is what they share: held while it is polled, and
+ * while its table of queue pairs or the list of ailing ones changes.
  */
 #include <arpa/inet.h>
 #include <assert.h>
@@ -45,8 +48,8 @@ static_assert(sizeof(RfSge) == sizeof(struct ibv_sge) &&
 			  offsetof(RfSge, lkey) == offsetof(struct ibv_sge, lkey), "RfSge is not laid out like ibv_sge");
 
 /*
- * The device's wr_id: table slot of the queue pair, kind, low half of the ring position. The status, the number of the queue pair
- * and this are all that is valid in a failed completion.
+ * The device's wr_id: table slot of the queue pair, kind, low half of the ring position. The
+ * status, the number of the queue pair and this are all that is valid in a failed completion.
  */
 #define ID_SEND			0u
 #define ID_RECV			1u
@@ -199,8 +202,9 @@ cq_fd(RfCq *cq)
 }
 
 /*
- * An event that was taken is acknowledged at once, one that was not is never. As long as none was taken since
- * the queue was armed, it still is, or its event is about to make the descriptor readable.
+ * An event that was taken is acknowledged at once, one that was not is never. As long as none was
+ * taken since the queue was armed, it still is, or its event is about to make the descriptor
+ * readable.
  */
 static void
 cq_arm(RfCq *cq)
@@ -454,7 +458,10 @@ cq_poll(RfCq *cq, RfWc *wc, int max)
 
 /* ---------- queue pairs: life ---------- */
 
-/* Room in the completion queue for everything the queue pair could complete at once, and a slot in the table. */
+/*
+ * Room in the completion queue for everything the queue pair could complete at once, and a slot in
+ * the table.
+ */
 static bool
 enter_cq(RfCq *cq, RfQp *qp, RfError *error)
 {
@@ -595,7 +602,10 @@ qp_create(RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *error)
 	qp->domain = domain;
 	qp->context = config->context;
 	qp->max_wr = (uint32_t) config->max_wr;
-	/* Used receives are posted again in batches; those of a batch in the making are not there for the peer. */
+	/*
+	 * Used receives are posted again in batches; those of a batch in the making are not there for
+	 * the peer.
+	 */
 	qp->recv_batch = RECV_BATCH;
 	qp->max_recv = (uint32_t) config->max_recv + RECV_BATCH - 1;
 	if (qp->max_recv > (uint32_t) limit)
@@ -762,7 +772,10 @@ clock_ms(void)
 	return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Take what is in the completion queue, to be polled later. False when memory is short and completions were lost. */
+/*
+ * Take what is in the completion queue, to be polled later. False when memory is short and
+ * completions were lost.
+ */
 static void
 stash_completions(RfCq *cq)
 {
@@ -814,8 +827,8 @@ stash_completions(RfCq *cq)
 }
 
 /*
- * Let the peer know, as a closed socket would: an empty SEND. It does not have to arrive; the engines' control connection, or the
- * peer's own retries, tell as well.
+ * Let the peer know, as a closed socket would: an empty SEND. It does not have to arrive; the
+ * engines' control connection, or the peer's own retries, tell as well.
  */
 static void
 say_farewell(RfQp *qp)
@@ -849,7 +862,10 @@ qp_destroy(RfQp *qp)
 	qp->qp = NULL;
 	leave_cq(qp);
 
-	/* The slot may be used again at once: nothing that names it may be left, neither in the queue nor in the stash. */
+	/*
+	 * The slot may be used again at once: nothing that names it may be left, neither in the queue
+	 * nor in the stash.
+	 */
 	stash_completions(cq);
 	for (int i = cq->stash_next; i < cq->stash_count; i++)
 	{
@@ -896,7 +912,10 @@ qp_post(RfQp *qp, RfWr *chain)
 		uint64_t	start = qp->head;
 		bool		usable = !qp->failed && qp->connected;
 
-		/* As many as go out with one doorbell; after a request that cannot be sent, only its place is taken. */
+		/*
+		 * As many as go out with one doorbell; after a request that cannot be sent, only its place
+		 * is taken.
+		 */
 		for (; chain != NULL && n < SCRATCH && usable; chain = chain->next)
 		{
 			struct ibv_send_wr *wr = &cq->scratch[n];
@@ -947,7 +966,10 @@ qp_post(RfQp *qp, RfWr *chain)
 		if (usable && qp->posted == qp->head)
 			continue;
 
-		/* The rest never goes out. Its first one says why, unless something before it failed already. */
+		/*
+		 * The rest never goes out. Its first one says why, unless something before it failed
+		 * already.
+		 */
 		while (chain != NULL && ring_put(qp, chain->wr_id))
 			chain = chain->next;
 		pthread_mutex_lock(&cq->lock);

@@ -1,8 +1,8 @@
 /*
  * verbs.h - what the two files of the verbs provider share. Nobody else includes it.
  *
- * verbs_device.c finds, checks and opens the device, and has protection domains and memory regions. verbs.c has completion
- * queues and queue pairs. Plain C over libibverbs.
+ * verbs_device.c finds, checks and opens the device, and has protection domains and memory regions.
+ * verbs.c has completion queues and queue pairs. Plain C over libibverbs.
  */
 #ifndef RF_VERBS_H
 #define RF_VERBS_H
@@ -13,7 +13,10 @@
 
 #define RF_VERBS_RESERVE	8		/* send queue entries beyond max_wr: the marker and the farewell */
 
-/* Written by device_open; read-only afterwards, except `async` events, which device_caps (main thread) drains. */
+/*
+ * Written by device_open; read-only afterwards, except `async` events, which device_caps (main
+ * thread) drains.
+ */
 struct RfDevice
 {
 	struct ibv_context *context;

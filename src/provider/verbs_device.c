@@ -1,10 +1,12 @@
 /*
- * verbs_device.c - the verbs provider's device: which one, by which address, with how much locked memory.
+ * verbs_device.c - the verbs provider's device: which one, by which address, with how much locked
+ * memory.
  *
- * Here: choice of device, port and GID; the check of the memlock limit; protection domains and memory regions. Not here: everything
- * that moves data (verbs.c).
+ * Here: choice of device, port and GID; the check of the memlock limit; protection domains and
+ * memory regions. Not here: everything that moves data (verbs.c).
  *
- * Nothing is opened before device_open, which only the engine calls: a device must not be inherited by forked processes.
+ * Nothing is opened before device_open, which only the engine calls: a device must not be inherited
+ * by forked processes.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -62,8 +64,9 @@ memlock_error(RfError *error, size_t wanted, rlim_t limit)
 }
 
 /*
- * Fail now, with a reason, rather than at the first registration. The soft limit is raised as far as the hard one
- * allows. Queues are locked as well; they are small against the slack of one eighth.
+ * Fail now, with a reason, rather than at the first registration. The soft limit is raised as far
+ * as the hard one allows. Queues are locked as well; they are small against the slack of one
+ * eighth.
  */
 static bool
 check_memlock(size_t wanted, RfError *error)
@@ -93,7 +96,10 @@ is_ipv4_mapped(const union ibv_gid *gid)
 	return memcmp(gid->raw, prefix, sizeof(prefix)) == 0;
 }
 
-/* Higher is better; 0 = not usable. RoCE v1 cannot be routed, link-local addresses need both ends on one link. */
+/*
+ * Higher is better; 0 = not usable. RoCE v1 cannot be routed, link-local addresses need both ends
+ * on one link.
+ */
 static int
 gid_score(const struct ibv_gid_entry *entry)
 {
@@ -158,8 +164,8 @@ mtu_bytes(enum ibv_mtu mtu)
 }
 
 /*
- * Look at one port: fill the device's port, address and MTU and return the address' score, or return 0 with the reason in
- * error. Of an override nothing is chosen, only checked.
+ * Look at one port: fill the device's port, address and MTU and return the address' score, or
+ * return 0 with the reason in error. Of an override nothing is chosen, only checked.
  */
 static int
 look_at_port(RfDevice *device, struct ibv_gid_entry *gids, int port, const RfProviderConfig *config,

@@ -1,9 +1,11 @@
 /*
- * command.c - statements with parameters on a session: the writes of one row at a time, and what else sends values.
+ * command.c - statements with parameters on a session: the writes of one row at a time, and what
+ * else sends values.
  *
- * A statement that runs once is sent as it is; from its second run on it is prepared there. Everything that has to come before it (the
- * remote transaction's beginning, savepoints, preparing) travels in the same round trip. Prepared statements whose user is gone are
- * dropped along with a later command, so that ending a statement costs no round trip.
+ * A statement that runs once is sent as it is; from its second run on it is prepared there.
+ * Everything that has to come before it (the remote transaction's beginning, savepoints, preparing)
+ * travels in the same round trip. Prepared statements whose user is gone are dropped along with a
+ * later command, so that ending a statement costs no round trip.
  */
 #include "postgres.h"
 
@@ -24,7 +26,10 @@ struct RfCommand
 	MemoryContextCallback gone;
 };
 
-/* The statement's memory goes, after an error, too: what it prepared is dropped with a later command. */
+/*
+ * The statement's memory goes, after an error, too: what it prepared is dropped with a later
+ * command.
+ */
 static void
 command_gone(void *arg)
 {
@@ -53,7 +58,10 @@ rf_command_create(RfSession *session, const char *sql, int param_count)
 	return command;
 }
 
-/* Take the results of a pipeline of which the last command is the one that counts. Returns its result, or the first error. */
+/*
+ * Take the results of a pipeline of which the last command is the one that counts. Returns its
+ * result, or the first error.
+ */
 static PGresult *
 collect(RfSession *session, int before, int opening)
 {
@@ -113,7 +121,10 @@ collect(RfSession *session, int before, int opening)
 	return kept;
 }
 
-/* Begins the remote (sub)transactions that are missing, inside a pipeline. Counts them in *count; false when libpq refuses. */
+/*
+ * Begins the remote (sub)transactions that are missing, inside a pipeline. Counts them in *count;
+ * false when libpq refuses.
+ */
 bool
 rf_session_send_begin(RfSession *session, int *count)
 {

@@ -1,6 +1,6 @@
 /*
- * connection.c - the backend's sessions on data nodes: finding, connecting, checking the password rules, and closing them when
- * options change.
+ * connection.c - the backend's sessions on data nodes: finding, connecting, checking the password
+ * rules, and closing them when options change.
  *
  * Transactions are transaction.c's, commands query.c's, streams stream.c's business.
  */
@@ -25,7 +25,9 @@
 #include "rdma_fdw/guc.h"
 #include "session.h"
 
-/* Sessions by user mapping OID; entries stay for the life of the backend, their connections do not. */
+/*
+ * Sessions by user mapping OID; entries stay for the life of the backend, their connections do not.
+ */
 static HTAB *sessions = NULL;
 
 /* A session was handed out in this transaction, so its end concerns us. */
@@ -124,7 +126,10 @@ rf_session_get(UserMapping *user, bool in_transaction)
 	return session;
 }
 
-/* The remote transaction is gone with its connection: nothing can go on, but the next transaction can connect again. */
+/*
+ * The remote transaction is gone with its connection: nothing can go on, but the next transaction
+ * can connect again.
+ */
 void
 rf_session_lost(RfSession *session)
 {
@@ -132,7 +137,10 @@ rf_session_lost(RfSession *session)
 	char	   *detail;
 
 	session->broken = true;
-	/* the other side may have said why before it went; its SQLSTATE would say that this session was shut down */
+	/*
+	 * the other side may have said why before it went; its SQLSTATE would say that this session was
+	 * shut down
+	 */
 	if (stream && stream->result && PQresultErrorField(stream->result, PG_DIAG_MESSAGE_PRIMARY))
 		detail = pstrdup(PQresultErrorField(stream->result, PG_DIAG_MESSAGE_PRIMARY));
 	else
@@ -245,8 +253,8 @@ connect_session(RfSession *session, UserMapping *user)
 		session->host = MemoryContextStrdup(TopMemoryContext, host);
 
 		/*
-		 * Names in what we send are qualified except those of pg_catalog; values go as text in the forms that mean the same
-		 * everywhere.
+		 * Names in what we send are qualified except those of pg_catalog; values go as text in the
+		 * forms that mean the same everywhere.
 		 */
 		session->transactional = false;
 		PQclear(rf_session_query(session,
@@ -264,8 +272,8 @@ connect_session(RfSession *session, UserMapping *user)
 }
 
 /*
- * When to give up. libpq looks at connect_timeout in its own blocking loop only, and per host; so all hosts of a list get their share
- * here. 0: never.
+ * When to give up. libpq looks at connect_timeout in its own blocking loop only, and per host; so
+ * all hosts of a list get their share here. 0: never.
  */
 static TimestampTz
 connect_deadline(const char **keywords, const char **values)
@@ -401,8 +409,9 @@ password_given(UserMapping *user)
 }
 
 /*
- * An ordinary user must not reach data nodes with the identity of the local server's operating system user (peer, ident, trust, a
- * .pgpass file): so a password has to stand in the mapping, before we connect, ...
+ * An ordinary user must not reach data nodes with the identity of the local server's operating
+ * system user (peer, ident, trust, a .pgpass file): so a password has to stand in the mapping,
+ * before we connect, ...
  */
 static void
 check_before(ForeignServer *server, UserMapping *user)
@@ -432,8 +441,9 @@ check_after(RfSession *session, UserMapping *user)
 /* ---------- keeping connections in step with the world ---------- */
 
 /*
- * An idle connection has nothing to say; if its socket is readable, then it was closed, or the remote server told us that it shuts
- * down. One poll(2), so that a restarted data node costs a new connection, not an error.
+ * An idle connection has nothing to say; if its socket is readable, then it was closed, or the
+ * remote server told us that it shuts down. One poll(2), so that a restarted data node costs a new
+ * connection, not an error.
  */
 static bool
 idle_and_alive(RfSession *session)
@@ -448,7 +458,10 @@ idle_and_alive(RfSession *session)
 	fd.revents = 0;
 	while (poll(&fd, 1, 0) > 0)
 	{
-		/* a parameter or a warning is fine; what ends a session makes it broken, in receive_notice() */
+		/*
+		 * a parameter or a warning is fine; what ends a session makes it broken, in
+		 * receive_notice()
+		 */
 		if (!PQconsumeInput(session->conn) || PQisBusy(session->conn) ||
 			PQstatus(session->conn) != CONNECTION_OK || session->broken)
 			return false;
@@ -472,7 +485,9 @@ options_changed(Datum arg, int cacheid, uint32 hashvalue)
 			(cacheid == FOREIGNSERVEROID && session->server_hash == hashvalue) ||
 			(cacheid == USERMAPPINGOID && session->mapping_hash == hashvalue))
 		{
-			/* closed at the end of this or the next transaction, even if nobody asks for it again */
+			/*
+			 * closed at the end of this or the next transaction, even if nobody asks for it again
+			 */
 			session->invalidated = true;
 			in_use = true;
 		}
@@ -500,8 +515,8 @@ receive_notice(void *arg, const PGresult *result)
 }
 
 /*
- * rdma_fdw.application_name: %a this session's application_name, %c session ID, %C cluster_name, %u user, %d database, %p process
- * ID, %% a percent sign; anything else behind % is left out.
+ * rdma_fdw.application_name: %a this session's application_name, %c session ID, %C cluster_name, %u
+ * user, %d database, %p process ID, %% a percent sign; anything else behind % is left out.
  */
 static char *
 expand_application_name(const char *pattern)

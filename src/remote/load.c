@@ -1,17 +1,20 @@
 /*
  * load.c - rows to a table of the data node, as column batches: the stream's opposite direction.
  *
- * Rows are first encoded into private memory of the inline limit. If the statement ends before that is full they travel inside one
- * call of rdma.store(); else that call opens a flow towards the data node's session, which inserts while it reads, and rows are encoded
- * in the flow's slots from then on. This backend is the flow's producer, the session over there its consumer.
+ * Rows are first encoded into private memory of the inline limit. If the statement ends before that
+ * is full they travel inside one call of rdma.store(); else that call opens a flow towards the data
+ * node's session, which inserts while it reads, and rows are encoded in the flow's slots from then
+ * on. This backend is the flow's producer, the session over there its consumer.
  *
- * A running load keeps its session busy, as a running stream does. Whoever needs the session next finishes the load first
- * (rf_stream_settle), which is nothing but the end of one remote INSERT: rows that come later start another. Two loads that take turns,
- * as partitions of one table may, would do that for every few rows, so a load that was interrupted goes on inline only, in
- * pieces as large as a receive buffer.
+ * A running load keeps its session busy, as a running stream does. Whoever needs the session next
+ * finishes the load first (rf_stream_settle), which is nothing but the end of one remote INSERT:
+ * rows that come later start another. Two loads that take turns, as partitions of one table may,
+ * would do that for every few rows, so a load that was interrupted goes on inline only, in pieces
+ * as large as a receive buffer.
  *
- * Errors of the remote INSERT come by libpq; the flow only tells that nobody reads any more (STOP), and then the answer is awaited. All
- * memory is the caller's query's; a reset callback lets go of session and flow when an error takes it away.
+ * Errors of the remote INSERT come by libpq; the flow only tells that nobody reads any more (STOP),
+ * and then the answer is awaited. All memory is the caller's query's; a reset callback lets go of
+ * session and flow when an error takes it away.
  */
 #include "postgres.h"
 
@@ -73,7 +76,10 @@ rf_load_create(RfSession *session, const RfLoadSpec *spec)
 	{
 		Oid			type = getBaseType(TupleDescAttr(spec->desc, spec->attnums[i] - 1)->atttypid);
 
-		/* Types that users made are anything over there: their values go as text, as parameters would. */
+		/*
+		 * Types that users made are anything over there: their values go as text, as parameters
+		 * would.
+		 */
 		rf_column_wanted(type, -1, &load->columns[i]);
 		if (load->columns[i].type_oid == 0)
 			load->columns[i].type_name[0] = '\0';
@@ -126,7 +132,10 @@ create_encoder(RfLoad *load)
 	MemoryContextSwitchTo(caller);
 }
 
-/* The remote transaction's beginning, if it has not begun, and the INSERT; with a batch that is all of it, or NULL for a flow. */
+/*
+ * The remote transaction's beginning, if it has not begun, and the INSERT; with a batch that is all
+ * of it, or NULL for a flow.
+ */
 static void
 send_request(RfLoad *load, const char *batch, uint32 length)
 {
@@ -169,7 +178,9 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	arguments[3] = batch;
 	lengths[3] = length;
 
-	/* From here on an error finds the session busy, and the end of the transaction puts that right. */
+	/*
+	 * From here on an error finds the session busy, and the end of the transaction puts that right.
+	 */
 	session->load = load;
 	sent = PQenterPipelineMode(conn) == 1 &&
 		rf_session_send_begin(session, &load->opening) &&
@@ -183,7 +194,10 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	load->stats.requests++;
 }
 
-/* Is this the data node's word where to send? It comes as a parameter's new value, in front of the answer. */
+/*
+ * Is this the data node's word where to send? It comes as a parameter's new value, in front of the
+ * answer.
+ */
 static bool
 flow_address(RfLoad *load, uint32 *index, uint64 *key)
 {
@@ -198,8 +212,8 @@ flow_address(RfLoad *load, uint32 *index, uint64 *key)
 }
 
 /*
- * Take results until the pipeline's end, or, if asked, until the flow's address came (then NULL). The session is free again when a result
- * is returned.
+ * Take results until the pipeline's end, or, if asked, until the flow's address came (then NULL).
+ * The session is free again when a result is returned.
  */
 static PGresult *
 take_result(RfLoad *load, bool wait_for_flow)
@@ -331,7 +345,10 @@ acquire(RfLoad *load)
 		remote_stopped(load);
 }
 
-/* A batch of private memory, in as many fragments as it needs. The first goes to the slot that is held, if one is. */
+/*
+ * A batch of private memory, in as many fragments as it needs. The first goes to the slot that is
+ * held, if one is.
+ */
 static void
 send_copy(RfLoad *load, const char *batch, uint32 length, uint32 rows, bool held)
 {

@@ -1,8 +1,9 @@
 /*
- * query.c - commands on a session: sending, waiting without blocking interrupts, remote errors, cancelling, and the greeting of the
- * extension on the other side.
+ * query.c - commands on a session: sending, waiting without blocking interrupts, remote errors,
+ * cancelling, and the greeting of the extension on the other side.
  *
- * Two ways of waiting exist: interruptible ones that raise errors, and those with a deadline that an abort uses and that never raise.
+ * Two ways of waiting exist: interruptible ones that raise errors, and those with a deadline that
+ * an abort uses and that never raise.
  */
 #include "postgres.h"
 
@@ -54,7 +55,10 @@ rf_session_wait(RfSession *session, int events, long timeout_ms)
 	return got;
 }
 
-/* Everything queued goes out. The server may be writing, too: take what it says, or both sides would wait for ever. */
+/*
+ * Everything queued goes out. The server may be writing, too: take what it says, or both sides
+ * would wait for ever.
+ */
 void
 rf_session_flush(RfSession *session)
 {
@@ -193,7 +197,9 @@ rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 
 /* ---------- hello ---------- */
 
-/* A function of ours that is not there means that the extension is not, or that it is another one. */
+/*
+ * A function of ours that is not there means that the extension is not, or that it is another one.
+ */
 __attribute__((noreturn)) static void
 raise_unless_missing(RfSession *session, PGresult *result, const char *sql)
 {
@@ -210,7 +216,10 @@ raise_unless_missing(RfSession *session, PGresult *result, const char *sql)
 			 errhint("Run CREATE EXTENSION rdma_fdw in that database, or ALTER EXTENSION rdma_fdw UPDATE.")));
 }
 
-/* Checks the reply's version before anything else of it; clears both results when it raises an error. */
+/*
+ * Checks the reply's version before anything else of it; clears both results when it raises an
+ * error.
+ */
 static void
 read_hello(RfSession *session, PGresult *answer, PGresult *prepare_error)
 {
@@ -243,8 +252,8 @@ read_hello(RfSession *session, PGresult *answer, PGresult *prepare_error)
 }
 
 /*
- * Introduce this node, learn who answers and where its engine listens. The statement that starts streams is prepared in the same
- * round trip the first time.
+ * Introduce this node, learn who answers and where its engine listens. The statement that starts
+ * streams is prepared in the same round trip the first time.
  */
 void
 rf_session_hello(RfSession *session, bool need_token)
@@ -336,7 +345,10 @@ remaining(TimestampTz deadline)
 	return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
 }
 
-/* Take answers until the remote server is ready for a command. False: it did not come to that in time. */
+/*
+ * Take answers until the remote server is ready for a command. False: it did not come to that in
+ * time.
+ */
 bool
 rf_session_drain_deadline(RfSession *session, TimestampTz deadline)
 {
@@ -383,7 +395,10 @@ rf_session_drain_deadline(RfSession *session, TimestampTz deadline)
 	}
 }
 
-/* A command (NULL: it was sent already) whose result is returned whatever it says; NULL when it could not be had in time. */
+/*
+ * A command (NULL: it was sent already) whose result is returned whatever it says; NULL when it
+ * could not be had in time.
+ */
 PGresult *
 rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz deadline)
 {
@@ -465,8 +480,9 @@ rf_session_cancel(RfSession *session, int timeout_ms)
 #else
 
 /*
- * Before release 17 libpq's PQcancel() blocks for as long as the other machine likes. It needs nothing of PostgreSQL and is safe in
- * a thread, so it gets one, and we wait for that no longer than we want to. Whoever of the two is last frees the request.
+ * Before release 17 libpq's PQcancel() blocks for as long as the other machine likes. It needs
+ * nothing of PostgreSQL and is safe in a thread, so it gets one, and we wait for that no longer
+ * than we want to. Whoever of the two is last frees the request.
  */
 typedef struct CancelRequest
 {

@@ -1,5 +1,6 @@
 /*
- * session.h - what the files of src/remote/ share: the session and its streams. Nobody outside the room includes it.
+ * session.h - what the files of src/remote/ share: the session and its streams. Nobody outside the
+ * room includes it.
  */
 #ifndef RF_SESSION_H
 #define RF_SESSION_H
@@ -39,8 +40,9 @@ struct RfSession
 	bool		broken;			/* its state is unknown or it is gone: close at the end of the transaction */
 
 	/*
-	 * Remote transaction: how many levels are open there (1: the transaction, n + 1: n savepoints). It lags behind the local
-	 * nest level until something is sent. `unsure`: commands that change it were sent and not all of them answered.
+	 * Remote transaction: how many levels are open there (1: the transaction, n + 1: n savepoints).
+	 * It lags behind the local nest level until something is sent. `unsure`: commands that change
+	 * it were sent and not all of them answered.
 	 */
 	bool		transactional;
 	int			depth;

@@ -1,5 +1,6 @@
 /*
- * spool.c - batches that must be kept: of a scan whose session another scan needs, and of one that is read again (see spool.h).
+ * spool.c - batches that must be kept: of a scan whose session another scan needs, and of one that
+ * is read again (see spool.h).
  *
  * It copies whole batches and does not look into them.
  */
@@ -44,7 +45,10 @@ rf_spool_create(MemoryContext context, ResourceOwner owner)
 	return spool;
 }
 
-/* Temporary files go to the resource owner that is current when they are made, and to the current memory context. */
+/*
+ * Temporary files go to the resource owner that is current when they are made, and to the current
+ * memory context.
+ */
 static void
 open_file(RfSpool *spool)
 {

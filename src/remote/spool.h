@@ -1,6 +1,6 @@
 /*
- * spool.h - a sequence of batches kept here: in memory up to work_mem, behind that in a temporary file. Written once from the
- * beginning to the end, then read any number of times.
+ * spool.h - a sequence of batches kept here: in memory up to work_mem, behind that in a temporary
+ * file. Written once from the beginning to the end, then read any number of times.
  */
 #ifndef RF_SPOOL_H
 #define RF_SPOOL_H
@@ -20,7 +20,10 @@ extern void rf_spool_rewind(RfSpool *spool);
 extern bool rf_spool_get(RfSpool *spool, const void **data, uint32 *length);
 extern uint64 rf_spool_bytes(RfSpool *spool);
 
-/* Closes the file. The memory goes with the context. Not after an abort: then the file is gone already. */
+/*
+ * Closes the file. The memory goes with the context. Not after an abort: then the file is gone
+ * already.
+ */
 extern void rf_spool_close(RfSpool *spool);
 
 #endif

@@ -1,9 +1,11 @@
 /*
- * stream.c - a remote query whose rows arrive as column batches: by a flow, or inside libpq's answer when they are few.
+ * stream.c - a remote query whose rows arrive as column batches: by a flow, or inside libpq's
+ * answer when they are few.
  *
- * It starts rdma.stream() on the data node, hands out batches as they come, puts fragments together, and checks at the end that all
- * came. One stream runs per session at a time: when the session is needed for something else, the rest of it is stored here
- * first. It does not look into batches.
+ * It starts rdma.stream() on the data node, hands out batches as they come, puts fragments
+ * together, and checks at the end that all came. One stream runs per session at a time: when the
+ * session is needed for something else, the rest of it is stored here first. It does not look into
+ * batches.
  */
 #include "postgres.h"
 
@@ -31,8 +33,9 @@ static void drain(RfStream *stream);
 static void finish_exchange(RfStream *stream);
 
 /*
- * The engine's connection to the session's node, made if there is none. A token is asked for in the first greeting only when it looks
- * as if it would be needed: it costs the data node an entry in a small table.
+ * The engine's connection to the session's node, made if there is none. A token is asked for in the
+ * first greeting only when it looks as if it would be needed: it costs the data node an entry in a
+ * small table.
  */
 int
 rf_session_peer(RfSession *session)
@@ -185,7 +188,9 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 	arguments[3] = values.data;
 	lengths[3] = values.len;
 
-	/* From here on an error finds the session busy, and the end of the transaction puts that right. */
+	/*
+	 * From here on an error finds the session busy, and the end of the transaction puts that right.
+	 */
 	stream->state = RF_STREAM_RUNNING;
 	session->running = stream;
 	sent = PQenterPipelineMode(conn) == 1;
@@ -420,8 +425,8 @@ reserve_copy(RfStream *stream, Size size)
 }
 
 /*
- * Take what libpq has, without waiting. True when the answer is complete and the session is free again; what it says is in
- * stream->result. Raises an error when the connection is lost.
+ * Take what libpq has, without waiting. True when the answer is complete and the session is free
+ * again; what it says is in stream->result. Raises an error when the connection is lost.
  */
 bool
 rf_stream_collect(RfStream *stream)
@@ -613,7 +618,9 @@ close_flow(RfStream *stream)
 		return;
 	stream->flow = NULL;
 	stream->holding = false;
-	/* An ending backend closes its flows before it aborts its transaction; the handle is gone then. */
+	/*
+	 * An ending backend closes its flows before it aborts its transaction; the handle is gone then.
+	 */
 	if (proc_exit_inprogress)
 		return;
 	add_flow_stats(flow, &stream->stats);
@@ -690,7 +697,10 @@ rf_stream_settle(RfSession *session)
 			rf_session_lost(session);
 	}
 
-	/* A query that was told to stop had failed before it heard that: nothing more can be done in this remote transaction. */
+	/*
+	 * A query that was told to stop had failed before it heard that: nothing more can be done in
+	 * this remote transaction.
+	 */
 	if (session->failed)
 	{
 		PGresult   *result = session->failed->result;
@@ -755,7 +765,9 @@ rf_stream_stats(RfStream *stream, RfStreamStats *stats)
 		add_flow_stats(stream->flow, stats);
 }
 
-/* Nobody reads it any more; if it runs, it stays until its libpq answer has come. Raises nothing. */
+/*
+ * Nobody reads it any more; if it runs, it stays until its libpq answer has come. Raises nothing.
+ */
 void
 rf_stream_abandon(RfStream *stream)
 {
@@ -791,7 +803,10 @@ rf_stream_orphan(RfStream *stream)
 	rf_stream_abandon(stream);
 }
 
-/* At the rollback of the (sub)transaction that it was started in: its remote command is being cancelled. */
+/*
+ * At the rollback of the (sub)transaction that it was started in: its remote command is being
+ * cancelled.
+ */
 void
 rf_stream_lose(RfStream *stream)
 {
@@ -807,8 +822,8 @@ rf_stream_lose(RfStream *stream)
 }
 
 /*
- * The subtransaction ends. Its streams become the outer one's, or, before its resource owners are released, let go of their flows: their
- * owners may live a little longer.
+ * The subtransaction ends. Its streams become the outer one's, or, before its resource owners are
+ * released, let go of their flows: their owners may live a little longer.
  */
 void
 rf_stream_end_level(RfSession *session, int level, bool commit)

@@ -1,9 +1,10 @@
 /*
  * transaction.c - the remote transactions that belong to the local one.
  *
- * A session that is used gets one transaction, REPEATABLE READ or SERIALIZABLE, so that all scans of a local transaction see one
- * snapshot there, and a savepoint for every subtransaction in which it is used. Nothing is sent before it is needed. Commit and abort
- * follow the local ones; there is no two-phase commit, so PREPARE TRANSACTION is refused.
+ * A session that is used gets one transaction, REPEATABLE READ or SERIALIZABLE, so that all scans
+ * of a local transaction see one snapshot there, and a savepoint for every subtransaction in which
+ * it is used. Nothing is sent before it is needed. Commit and abort follow the local ones; there is
+ * no two-phase commit, so PREPARE TRANSACTION is refused.
  */
 #include "postgres.h"
 
@@ -51,8 +52,8 @@ rf_transaction_begin_sql(RfSession *session, int level)
 		return psprintf("SAVEPOINT s%d", level);
 
 	/*
-	 * A subtransaction may be read-only by itself inside one that writes, so what it says is not taken for the whole remote
-	 * transaction.
+	 * A subtransaction may be read-only by itself inside one that writes, so what it says is not
+	 * taken for the whole remote transaction.
 	 */
 	return psprintf("START TRANSACTION ISOLATION LEVEL %s%s%s",
 					IsolationIsSerializable() ? "SERIALIZABLE" : "REPEATABLE READ",
@@ -110,7 +111,10 @@ await_end(RfSession *session, const char *sql, int depth)
 {
 	PGresult   *result = rf_session_result(session);
 
-	/* the end-of-results marker; a server that goes away closes the connection behind its last words */
+	/*
+	 * the end-of-results marker; a server that goes away closes the connection behind its last
+	 * words
+	 */
 	PQclear(rf_session_result(session));
 	if (PQstatus(session->conn) != CONNECTION_OK)
 	{
@@ -125,8 +129,9 @@ await_end(RfSession *session, const char *sql, int depth)
 }
 
 /*
- * Before the local commit: end all remote transactions, sending to every server before waiting for any (those whose option
- * parallel_commit is off are waited for at once). A failure is an error, which aborts the local transaction.
+ * Before the local commit: end all remote transactions, sending to every server before waiting for
+ * any (those whose option parallel_commit is off are waited for at once). A failure is an error,
+ * which aborts the local transaction.
  */
 static void
 commit_all(void)
@@ -143,8 +148,9 @@ commit_all(void)
 			rf_session_lost(session);
 
 		/*
-		 * A scan that ended early may still be looking for a next row. If it has to be cancelled, or failed by itself, the remote
-		 * transaction is void, which is as good as committed: scans are all it did.
+		 * A scan that ended early may still be looking for a next row. If it has to be cancelled,
+		 * or failed by itself, the remote transaction is void, which is as good as committed: scans
+		 * are all it did.
 		 */
 		if (session->running)
 		{
@@ -189,7 +195,10 @@ commit_all(void)
 	}
 }
 
-/* After the local commit, or instead of it: whatever is still open is rolled back, and what is unusable is closed. */
+/*
+ * After the local commit, or instead of it: whatever is still open is rolled back, and what is
+ * unusable is closed.
+ */
 static void
 finish_all(bool commit)
 {
@@ -228,8 +237,8 @@ abort_deadline(RfSession *session)
 }
 
 /*
- * Bring a session to where it takes commands: tell senders to stop, cancel what runs, take its answers. False, and broken, when that
- * does not succeed. Raises nothing.
+ * Bring a session to where it takes commands: tell senders to stop, cancel what runs, take its
+ * answers. False, and broken, when that does not succeed. Raises nothing.
  */
 static bool
 quiesce(RfSession *session)
@@ -250,7 +259,9 @@ quiesce(RfSession *session)
 	if (PQtransactionStatus(session->conn) == PQTRANS_ACTIVE ||
 		PQpipelineStatus(session->conn) != PQ_PIPELINE_OFF)
 	{
-		/* an answer may be on its way already, without which the cancel would hit nothing: harmless */
+		/*
+		 * an answer may be on its way already, without which the cancel would hit nothing: harmless
+		 */
 		if (!rf_session_cancel(session, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)))
 			ereport(LOG,
 					(errmsg("could not send a cancel request to server \"%s\"", session->server_name)));
@@ -299,7 +310,10 @@ ready_to_abort(RfSession *session)
 	return quiesce(session);
 }
 
-/* Sessions that were told and not heard yet have `aborting` set, in the second round of the two functions below only. */
+/*
+ * Sessions that were told and not heard yet have `aborting` set, in the second round of the two
+ * functions below only.
+ */
 static void
 abort_transactions(void)
 {
@@ -353,7 +367,10 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 	}
 }
 
-/* A scan that was begun in the subtransaction may be read on by the outer one (a cursor): its rows come here first. */
+/*
+ * A scan that was begun in the subtransaction may be read on by the outer one (a cursor): its rows
+ * come here first.
+ */
 static void
 release_savepoints(int level)
 {
@@ -384,8 +401,9 @@ release_savepoints(int level)
 }
 
 /*
- * What runs there was begun in this subtransaction or deeper if the session has a savepoint for it, as nothing new starts before the
- * old is finished; otherwise it belongs to an outer one and goes on.
+ * What runs there was begun in this subtransaction or deeper if the session has a savepoint for it,
+ * as nothing new starts before the old is finished; otherwise it belongs to an outer one and goes
+ * on.
  */
 static void
 abort_savepoints(int level)

@@ -7,9 +7,9 @@
  *
  * A batch that is not full waits for more rows, but not for long: a timer's handler sets a flag
  * every rdma_fdw.flush_time, and the next row sends what there is. Rows further apart than that go
- * one by one, rows that come fast meet the flag a few times a second. No clock is read per row. What
- * this cannot do: send while the plan itself is busy or asleep between two rows; only a bare scan
- * (scan.c) looks at the flag also when its filter lets nothing through.
+ * one by one, rows that come fast meet the flag a few times a second. No clock is read per row.
+ * What this cannot do: send while the plan itself is busy or asleep between two rows; only a bare
+ * scan (scan.c) looks at the flag also when its filter lets nothing through.
  *
  * Does: own that switch, fragments of rows larger than a slot, the reader's STOP, and the totals.
  * Does not: free the flow on error: its resource owner does, as receivers are not told of errors.

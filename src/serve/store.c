@@ -1,21 +1,26 @@
 /*
  * store.c - rdma.store(): insert rows that another node sends as column batches.
  *
- * The rows are a relation of an ordinary INSERT: INSERT INTO t(...) SELECT * FROM rdma.receive() AS ..., run through SPI. So everything
- * that holds for an INSERT holds here by construction, because the server's own ModifyTable does it: the caller's rights on table and
- * columns, row security, defaults and identity of columns that are not sent, generated columns, constraints, indexes, triggers per row and
- * per statement, partitions, views. rdma.receive() is never called: wherever it stands in a query that rdma.store() plans, a custom scan
- * replaces it that hands rows out as they arrive, without storing them. Plain tables take many rows at a time (store_insert.c).
+ * The rows are a relation of an ordinary INSERT: INSERT INTO t(...) SELECT * FROM rdma.receive() AS
+ * ..., run through SPI. So everything that holds for an INSERT holds here by construction, because
+ * the server's own ModifyTable does it: the caller's rights on table and columns, row security,
+ * defaults and identity of columns that are not sent, generated columns, constraints, indexes,
+ * triggers per row and per statement, partitions, views. rdma.receive() is never called: wherever
+ * it stands in a query that rdma.store() plans, a custom scan replaces it that hands rows out as
+ * they arrive, without storing them. Plain tables take many rows at a time (store_insert.c).
  *
- * Values come as images of the writer's types where these are built in, else as text. A column whose type here is another one gets the
- * value's text, as it would from a parameter. Types of the relation are base types without modifiers, so that INSERT's assignment
- * applies lengths and checks domains.
+ * Values come as images of the writer's types where these are built in, else as text. A column
+ * whose type here is another one gets the value's text, as it would from a parameter. Types of the
+ * relation are base types without modifiers, so that INSERT's assignment applies lengths and checks
+ * domains.
  *
- * Code of the caller's choice runs inside the INSERT (triggers, defaults, views' rules) and may name rdma.receive() itself. It gets rows only
- * with the types that they have, checked when the query is planned and again when a plan, which may be an older one, starts; and only while
- * the request lasts, whatever cursor it leaves behind.
+ * Code of the caller's choice runs inside the INSERT (triggers, defaults, views' rules) and may
+ * name rdma.receive() itself. It gets rows only with the types that they have, checked when the
+ * query is planned and again when a plan, which may be an older one, starts; and only while the
+ * request lasts, whatever cursor it leaves behind.
  *
- * Everything belongs to this backend. One request runs at a time, but triggers may start others inside it.
+ * Everything belongs to this backend. One request runs at a time, but triggers may start others
+ * inside it.
  */
 #define RF_FLOW_BACKEND
 #include "postgres.h"
@@ -26,7 +31,10 @@
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "fmgr.h"
-/* Only the way to the client is wanted; the headers of Kerberos that come with it may not be installed. The layout does not change. */
+/*
+ * Only the way to the client is wanted; the headers of Kerberos that come with it may not be
+ * installed. The layout does not change.
+ */
 #undef ENABLE_GSS
 #include "libpq/libpq.h"
 #include "libpq/pqformat.h"
@@ -422,7 +430,10 @@ next_batch(ReceiveState *state)
 	return true;
 }
 
-/* What a client sends as text is checked by the server before anybody sees it; what comes as images, here. */
+/*
+ * What a client sends as text is checked by the server before anybody sees it; what comes as
+ * images, here.
+ */
 static void
 verify_texts(ReceiveState *state, const Datum *values, const bool *isnull)
 {
@@ -551,7 +562,10 @@ read_request(bytea *bytes, RfStreamColumn **columns)
 	return request;
 }
 
-/* The relation's type of a column, without domain and modifier; text if it has no such column, which the INSERT will tell. */
+/*
+ * The relation's type of a column, without domain and modifier; text if it has no such column,
+ * which the INSERT will tell.
+ */
 static Oid
 column_type(Relation rel, const char *name)
 {
@@ -567,7 +581,10 @@ column_type(Relation rel, const char *name)
 	return TEXTOID;
 }
 
-/* A type that the writer says its values have. What is not a plain value's is refused before anything trusts it. */
+/*
+ * A type that the writer says its values have. What is not a plain value's is refused before
+ * anything trusts it.
+ */
 static Oid
 sent_type(const RfStreamColumn *column)
 {
@@ -626,7 +643,10 @@ build_insert(Incoming *in, RfStreamColumn *columns, ArrayType *names)
 		TupleDescInitEntry(in->sent, i + 1, name, sent, -1, 0);
 		TupleDescInitEntry(in->wanted, i + 1, name, wanted, -1, 0);
 		appendStringInfo(&sql, "%s%s", i == 0 ? "(" : ", ", quote_identifier(name));
-		/* "typmod given": without it char and bit would be named as what stands for one character or bit */
+		/*
+		 * "typmod given": without it char and bit would be named as what stands for one character
+		 * or bit
+		 */
 		appendStringInfo(&types, "%sc%d %s", i == 0 ? "" : ", ", i + 1,
 						 format_type_extended(wanted, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
 	}

@@ -7,8 +7,9 @@
 #include "nodes/execnodes.h"
 
 /*
- * Let a ModifyTable that has been started, but not run yet, insert its rows many at a time where nobody can tell the difference. Its rows
- * come from the custom scan of store.c, without junk attributes.
+ * Let a ModifyTable that has been started, but not run yet, insert its rows many at a time where
+ * nobody can tell the difference. Its rows come from the custom scan of store.c, without junk
+ * attributes.
  */
 extern void rf_store_insert_together(ModifyTableState *node);
 

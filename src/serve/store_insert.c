@@ -1,11 +1,13 @@
 /*
  * store_insert.c - many rows at a time into a plain table, for the INSERT that rdma.store() runs.
  *
- * ModifyTable stores row by row: a page is locked and a WAL record written for each. COPY FROM collects rows and stores them together;
- * here the same is done with the rows that arrive, in the executor state that ExecutorStart has set up: rights were checked there, and
- * statement triggers, generated columns, constraints, indexes, and AFTER ROW triggers are called as ModifyTable calls them, in COPY's
- * order. Whatever may look at a row before the next one is stored, or decide where it goes, stays with ModifyTable: BEFORE ROW triggers, row
- * security, check options, ON CONFLICT, partitions, views, volatile defaults.
+ * ModifyTable stores row by row: a page is locked and a WAL record written for each. COPY FROM
+ * collects rows and stores them together; here the same is done with the rows that arrive, in the
+ * executor state that ExecutorStart has set up: rights were checked there, and statement triggers,
+ * generated columns, constraints, indexes, and AFTER ROW triggers are called as ModifyTable calls
+ * them, in COPY's order. Whatever may look at a row before the next one is stored, or decide where
+ * it goes, stays with ModifyTable: BEFORE ROW triggers, row security, check options, ON CONFLICT,
+ * partitions, views, volatile defaults.
  */
 #include "postgres.h"
 

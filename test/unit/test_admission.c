@@ -1,4 +1,3 @@
-/* needs: src/engine/admission.c */
 /*
  * test_admission.c - the policies alone, in time of the test's own: the window's bound, shares of lanes, no stop for good, and where the delay
  * policy settles on a link with a queue.

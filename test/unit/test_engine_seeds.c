@@ -1,4 +1,3 @@
-/* needs: src/engine/lane.c src/engine/lane_flow.c src/flow/ring.c src/flow/slots.c src/provider/error.c test/unit/sim.c test/unit/lane_rig.c; tsan: yes */
 /*
  * test_engine_seeds.c - whole streams between the lanes of two nodes over the simulated fabric, by the seed.
  *

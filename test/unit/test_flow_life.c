@@ -1,4 +1,3 @@
-/* needs: src/flow/ring.c src/flow/life.c src/flow/slots.c src/provider/error.c; tsan: yes */
 /*
  * test_flow_life.c - entries of the flow table that change owners all the time, as several lanes and the engine's main thread see them: no
  * doorbell is lost while stale ones lie in the rings of other lanes, and no entry is opened or failed for somebody else.

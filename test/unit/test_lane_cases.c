@@ -1,7 +1,7 @@
-/* needs: src/engine/lane.c src/engine/lane_flow.c src/flow/ring.c src/flow/life.c src/flow/slots.c src/provider/error.c test/unit/sim.c test/unit/lane_rig.c; tsan: yes (RF_TSAN) */
 /*
  * test_lane_cases.c - one lane at a time under the microscope: the peer is the test itself, which posts immediates by hand, right ones
  * and wrong ones. Credits, probes, stops, ends from every state, reuse of entries, sleeping.
+ * RF_TSAN: the lanes have threads.
  */
 #include <string.h>
 #include <unistd.h>

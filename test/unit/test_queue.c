@@ -1,9 +1,9 @@
-/* needs: src/engine/lane.c src/engine/lane_flow.c src/engine/queue.c src/engine/admission.c src/flow/ring.c src/flow/life.c src/flow/slots.c test/unit/sim.c test/unit/lane_rig.c; RF_TSAN */
 /*
  * test_queue.c - the merge queue and admission control in a lane: what waits merges, the window is never passed, weights decide when flows
  * compete, and each technique's counter stays at zero when its setting is off.
  *
  * Nothing depends on time: the fabric is held until everything waits, and what is compared is the order in which the lane posts.
+ * RF_TSAN: the lanes have threads.
  */
 #include <string.h>
 #include <unistd.h>

@@ -1,4 +1,3 @@
-/* needs: src/provider/error.c src/provider/soft.c src/provider/soft_shm.c src/provider/soft_stream.c test/unit/sim.c; libs: -lpthread */
 /*
  * test_soft_hostile.c - a peer on the same host that does not keep to the software provider's rules.
  *

@@ -10,20 +10,8 @@
 
 #include "pair.h"
 
-static const char *kind_name;
 static PairKind kind;
-static int	test_number;
-static int	failures;
 static uint64_t race_rounds = 20000;
-
-static inline void
-check(bool good, const char *name)
-{
-	printf("%s %d - %s: %s\n", good ? "ok" : "not ok", ++test_number, kind_name, name);
-	fflush(stdout);
-	if (!good)
-		failures++;
-}
 
 /* ---------- work requests in one line ---------- */
 
@@ -129,7 +117,7 @@ completed(End *end, uint64_t wr_id, RfWcStatus status)
 static inline void
 conformance_run(const char *name, PairKind which, void (*all) (void))
 {
-	kind_name = name;
+	check_prefix = name;
 	kind = which;
 	all();
 }

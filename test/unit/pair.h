@@ -1,5 +1,6 @@
 /*
- * pair.h - two connected queue pairs of one process, for tests and benches of providers.
+ * pair.h - two connected queue pairs of one process, for tests and benches of providers; how those
+ * tests report, and what they look at.
  *
  * Header only. Keeps what both ends polled in logs, and drives the simulated fabric where there is one.
  */
@@ -7,6 +8,7 @@
 #define RF_PAIR_H
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -58,6 +60,20 @@ typedef struct Pair
 	End			b;
 } Pair;
 
+static const char *check_prefix;	/* what the names of checks begin with, or NULL */
+static int	test_number;
+static int	failures;
+
+static inline void
+check(bool good, const char *name)
+{
+	printf("%s %d - %s%s%s\n", good ? "ok" : "not ok", ++test_number, check_prefix ? check_prefix : "",
+		   check_prefix ? ": " : "", name);
+	fflush(stdout);
+	if (!good)
+		failures++;
+}
+
 static inline double
 now_seconds(void)
 {
@@ -90,15 +106,37 @@ pair_provider(PairKind kind)
 	}
 }
 
-/* A sealed memfd and its mapping. */
+/* Descriptors of this process, to see that none is left. */
+static inline int
+open_fds(void)
+{
+	DIR		   *directory = opendir("/proc/self/fd");
+	int			count = 0;
+
+	while (readdir(directory) != NULL)
+		count++;
+	closedir(directory);
+	return count;
+}
+
+/* A memfd that can be sealed further. */
+static inline int
+memfd(size_t size, int seals)
+{
+	int			fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || ftruncate(fd, size) != 0 || (seals && fcntl(fd, F_ADD_SEALS, seals) != 0))
+		die("memfd", strerror(errno));
+	return fd;
+}
+
+/* A memfd and its mapping. */
 static inline char *
 shared_memory(size_t size, int *fd)
 {
 	char	   *memory;
 
-	*fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (*fd < 0 || ftruncate(*fd, size) != 0)
-		die("memfd", strerror(errno));
+	*fd = memfd(size, 0);
 	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
 	if (memory == MAP_FAILED)
 		die("mmap", strerror(errno));

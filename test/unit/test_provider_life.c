@@ -2,7 +2,6 @@
  * test_provider_life.c - the contract of provider.h, against every provider: ends of queue pairs, peers and processes, sleeping and waking, and
  * the main thread beside the lanes. Arguments: see conformance.h.
  */
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,18 +11,6 @@
 #include "conformance.h"
 
 /* ---------- the end of things ---------- */
-
-static int
-open_fds(void)
-{
-	DIR		   *directory = opendir("/proc/self/fd");
-	int			count = 0;
-
-	while (readdir(directory) != NULL)
-		count++;
-	closedir(directory);
-	return count;
-}
 
 static int
 shared_mappings(void)

@@ -4,46 +4,12 @@
  * The test itself plays the peer: it speaks the notes of soft.h by hand and passes descriptors that must be refused. After each
  * attempt the queue pair must have failed once, and no descriptor or mapping may be left.
  */
-#include <dirent.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 
 #include "pair.h"
 #include "../../src/provider/soft.h"
-
-static int	test_number;
-static int	failures;
-
-static void
-check(bool good, const char *name)
-{
-	printf("%s %d - %s\n", good ? "ok" : "not ok", ++test_number, name);
-	if (!good)
-		failures++;
-}
-
-static int
-open_fds(void)
-{
-	DIR		   *directory = opendir("/proc/self/fd");
-	int			count = 0;
-
-	while (readdir(directory) != NULL)
-		count++;
-	closedir(directory);
-	return count;
-}
-
-static int
-memfd(size_t size, int seals)
-{
-	int			fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	if (fd < 0 || ftruncate(fd, size) != 0 || (seals && fcntl(fd, F_ADD_SEALS, seals) != 0))
-		die("memfd", strerror(errno));
-	return fd;
-}
 
 static void
 send_note(int sock, const RfSoftNote *note, const int *fds, int count)
@@ -453,7 +419,6 @@ test_register(void)
 int
 main(void)
 {
-	setvbuf(stdout, NULL, _IOLBF, 0);
 	signal(SIGPIPE, SIG_IGN);
 	test_hello();
 	test_region();

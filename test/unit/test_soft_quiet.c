@@ -21,15 +21,7 @@ typedef struct Introduction
 	uint32_t	rkey[SEGMENTS];
 } Introduction;
 
-static int	failures;
 static RfShared *shared;
-
-static void
-check(bool good, const char *what)
-{
-	printf("%sok - %s\n", good ? "" : "not ", what);
-	failures += !good;
-}
 
 /* Writes 0x5c into both segments, over both queue pairs, as long as they take it; then waits to be killed. */
 static void
@@ -213,7 +205,6 @@ run(bool woken)
 int
 main(void)
 {
-	setvbuf(stdout, NULL, _IOLBF, 0);
 	shared = aligned_alloc(64, sizeof(RfShared));
 	memset((void *) shared, 0, sizeof(RfShared));
 	shared->segment_count = SEGMENTS;

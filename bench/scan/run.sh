@@ -136,8 +136,9 @@ target[medium]=${MEDIUM:-'sum(a), sum(b), sum(c), sum(d)'}
 table[wide]=lineitem columns[wide]=$lineitem_columns
 target[wide]=$(sed 's/\([a-z_]*\)/count(\1)/g' <<<"$lineitem_columns")
 
-# The subquery's OFFSET 0 keeps any wrapper from aggregating remotely: the rows have to cross.
-query() { printf 'SELECT %s FROM (SELECT * FROM %s OFFSET 0) t' "${target[$1]}" "$2.${table[$1]}"; }
+# The subquery's OFFSET 0 keeps any wrapper from aggregating remotely: the rows have to cross. It names the columns, because with * the
+# planner fills the others with NULL, row by row.
+query() { printf 'SELECT %s FROM (SELECT %s FROM %s OFFSET 0) t' "${target[$1]}" "${columns[$1]}" "$2.${table[$1]}"; }
 
 # timed CLUSTER SETUP WARM SQL: milliseconds of SQL alone, after SETUP and WARM in the same session
 timed()

@@ -85,5 +85,6 @@ for name in coord n1 n2; do
 	grep -oE 'ERROR:  .*' "$(rf_log $name)" |
 		grep -vE 'does not exist|permission denied|any(multi)?(range|enum)|element type|only superuser|must be superuser' | sed -E 's/"[^"]*"/"..."/g; s/[0-9]+/N/g; s/(.{110}).*/\1/' | sort | uniq -c | sort -rn | head -30
 done
+rf_stop_all
 [ $wrong = 1 ] || rm -rf "$RF_WORK"
 exit $wrong

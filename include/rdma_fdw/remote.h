@@ -41,9 +41,6 @@ extern void rf_session_raise(RfSession *session, PGresult *result, const char *s
 /* Does a stream's query occupy it? Whatever is started now would store the rest of that first. */
 extern bool rf_session_is_busy(RfSession *session);
 
-/* Name of the foreign server, for messages. */
-extern const char *rf_session_server(RfSession *session);
-
 /* ---------- statements with parameters (command.c) ---------- */
 
 /*

@@ -2,8 +2,9 @@
  * verbs.c - the verbs provider: completion queues and reliable connected queue pairs over
  * libibverbs.
  *
- * Here: queues, connecting by exchanged blobs, posting chains, polling, arming, and turning every
- * failure into completions. Not here: choice of device and registered memory (verbs_device.c).
+ * Here: queues, connecting by exchanged blobs, polling, arming, and turning every failure into
+ * completions. Not here: posting (verbs_post.c), choice of device and registered memory
+ * (verbs_device.c).
  *
  * How failures stay in order: every work request gets a place in its queue pair's ring before it
  * goes to the device. A failing queue pair is moved to the error state and gets one last request,
@@ -32,31 +33,12 @@
 
 #include "verbs.h"
 
-#define MAX_QPS			4096		/* queue pairs on one completion queue */
-#define SCRATCH			256			/* work requests handed over by one ibv_post_send */
 #define POLL_BATCH		64			/* completions taken by one ibv_poll_cq */
-#define RECV_BATCH		32			/* receives posted again by one ibv_post_recv */
 #define RD_ATOMIC		16			/* reads and atomics in flight, at most */
 #define MIN_RNR_TIMER	12			/* 0.64 ms */
 #define HOP_LIMIT		64
 #define FAREWELL_MS		5			/* how long qp_destroy waits for the peer to hear of it */
 #define BLOB_MAGIC		0x52465601	/* "RFV", version 1 */
-
-/* Our entries are handed to the device without copying them. */
-static_assert(sizeof(RfSge) == sizeof(struct ibv_sge) &&
-			  offsetof(RfSge, length) == offsetof(struct ibv_sge, length) &&
-			  offsetof(RfSge, lkey) == offsetof(struct ibv_sge, lkey), "RfSge is not laid out like ibv_sge");
-
-/*
- * The device's wr_id: table slot of the queue pair, kind, low half of the ring position. The
- * status, the number of the queue pair and this are all that is valid in a failed completion.
- */
-#define ID_SEND			0u
-#define ID_RECV			1u
-#define ID_MARKER		2u
-#define ID_FAREWELL		3u
-#define MAKE_ID(slot, kind, position) \
-	((uint64_t) (slot) << 48 | (uint64_t) (kind) << 32 | (uint32_t) (position))
 
 /* What two queue pairs exchange. Big-endian on the wire. */
 typedef struct Blob
@@ -72,72 +54,6 @@ typedef struct Blob
 } Blob;
 
 static_assert(sizeof(Blob) <= RF_QP_BLOB_SIZE, "blob too large");
-
-struct RfCq
-{
-	RfDevice   *device;
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;
-	struct ibv_td *td;			/* NULL where the device has none */
-	bool		armed;			/* and no event was taken since */
-
-	pthread_mutex_t lock;		/* guards all down to stash_size */
-	int			depth;			/* entries of the queue */
-	int			needed;			/* entries all its queue pairs could fill at once */
-	RfQp	   *qps[MAX_QPS];
-	RfQp	   *ailing;			/* failed queue pairs with requests that never went to the device */
-	struct ibv_wc *stash;		/* completions taken early, by qp_destroy */
-	int			stash_count;
-	int			stash_next;
-	int			stash_size;
-
-	/* Written by the lane, read by anyone. */
-	_Atomic uint64_t posts;
-	_Atomic uint64_t work_requests;
-	_Atomic uint64_t bytes;
-	_Atomic uint64_t completions;
-	_Atomic uint64_t events;
-	struct ibv_send_wr scratch[SCRATCH];	/* the lane's alone */
-};
-
-struct RfQp
-{
-	RfCq	   *cq;
-	RfDomain   *domain;
-	struct ibv_pd *parent;		/* parent domain with the lane's thread domain, or NULL */
-	struct ibv_qp *qp;
-	void	   *context;
-	uint32_t	slot;
-	uint32_t	psn;
-	uint32_t	max_wr;
-	uint32_t	max_recv;
-	uint32_t	recv_batch;
-	int			needed;
-
-	bool		connected;
-	bool		failed;			/* in the error state; nothing more goes to the device, but the marker */
-	bool		told;			/* the caller has seen a failure */
-	bool		drained;		/* the device is through with everything */
-	bool		listed;			/* in cq->ailing */
-	bool		parting;		/* the farewell is out */
-	RfWcStatus	first;			/* status of the first request that never went to the device */
-	RfQp	   *next_ailing;
-
-	uint64_t   *ring;			/* the caller's wr_id by position */
-	uint32_t	ring_size;		/* power of two */
-	uint64_t	head;			/* given by the caller */
-	uint64_t	posted;			/* of these, given to the device */
-	uint64_t	completed;		/* of these, done; completed <= posted <= head */
-	uint32_t	taken;			/* receives used since the last batch was posted */
-	struct ibv_recv_wr recvs[RECV_BATCH];
-};
-
-static void
-count(_Atomic uint64_t *counter, uint64_t add)
-{
-	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + add,
-						  memory_order_relaxed);
-}
 
 /* ---------- completion queues ---------- */
 
@@ -220,7 +136,7 @@ cq_arm(RfCq *cq)
 		if (taken == 0)
 			return;
 		ibv_ack_cq_events(cq->cq, taken);
-		count(&cq->events, taken);
+		rf_verbs_count(&cq->events, taken);
 	}
 	cq->armed = ibv_req_notify_cq(cq->cq, 0) == 0;
 }
@@ -238,8 +154,8 @@ cq_stats(RfCq *cq, RfProviderStats *stats)
 
 /* ---------- failing ---------- */
 
-static void
-list_ailing(RfQp *qp)
+void
+rf_verbs_list_ailing(RfQp *qp)
 {
 	if (qp->listed || qp->head == qp->posted)
 		return;
@@ -263,8 +179,8 @@ unlist_ailing(RfQp *qp)
 }
 
 /* `first`: what the first request that never went to the device will complete with. */
-static void
-fail_qp(RfQp *qp, RfWcStatus first)
+void
+rf_verbs_fail(RfQp *qp, RfWcStatus first)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	struct ibv_send_wr marker = {
@@ -285,7 +201,7 @@ fail_qp(RfQp *qp, RfWcStatus first)
 		qp->drained = true;
 		qp->completed = qp->posted;
 	}
-	list_ailing(qp);
+	rf_verbs_list_ailing(qp);
 }
 
 /* ---------- polling ---------- */
@@ -323,7 +239,7 @@ post_recvs(RfQp *qp, uint32_t number)
 
 	qp->recvs[number - 1].next = NULL;
 	if (ibv_post_recv(qp->qp, qp->recvs, &bad) != 0)
-		fail_qp(qp, RF_WC_FLUSHED);
+		rf_verbs_fail(qp, RF_WC_FLUSHED);
 	if (number < RECV_BATCH)
 		qp->recvs[number - 1].next = &qp->recvs[number];
 }
@@ -332,7 +248,7 @@ post_recvs(RfQp *qp, uint32_t number)
 static bool
 tell_disconnected(RfQp *qp, RfWc *out)
 {
-	fail_qp(qp, RF_WC_FLUSHED);
+	rf_verbs_fail(qp, RF_WC_FLUSHED);
 	if (qp->told)
 		return false;
 	qp->told = true;
@@ -385,7 +301,7 @@ translate(RfCq *cq, const struct ibv_wc *wc, RfWc *out)
 			if (out->status != RF_WC_SUCCESS)
 			{
 				qp->told = true;
-				fail_qp(qp, RF_WC_FLUSHED);
+				rf_verbs_fail(qp, RF_WC_FLUSHED);
 			}
 			return true;
 
@@ -452,7 +368,7 @@ cq_poll(RfCq *cq, RfWc *wc, int max)
 		n += poll_ailing(cq, wc + n, max - n);
 	pthread_mutex_unlock(&cq->lock);
 	if (n > 0)
-		count(&cq->completions, (uint64_t) n);
+		rf_verbs_count(&cq->completions, (uint64_t) n);
 	return n;
 }
 
@@ -814,7 +730,7 @@ stash_completions(RfCq *cq)
 					grown = realloc(cq->stash, (size_t) size * sizeof(struct ibv_wc));
 					if (grown == NULL)
 					{
-						fail_qp(owner, RF_WC_FLUSHED);
+						rf_verbs_fail(owner, RF_WC_FLUSHED);
 						continue;
 					}
 					cq->stash = grown;
@@ -876,115 +792,6 @@ qp_destroy(RfQp *qp)
 	free_qp(qp);
 }
 
-/* ---------- posting ---------- */
-
-/* A place in the ring. Beyond max_wr it grows: what cannot go to the device must still complete. */
-static bool
-ring_put(RfQp *qp, uint64_t wr_id)
-{
-	if (qp->head - qp->completed >= qp->ring_size)
-	{
-		uint64_t   *ring = calloc((size_t) qp->ring_size * 2, sizeof(uint64_t));
-
-		if (ring == NULL)
-			return false;
-		for (uint64_t i = qp->completed; i < qp->head; i++)
-			ring[i & (qp->ring_size * 2 - 1)] = qp->ring[i & (qp->ring_size - 1)];
-		free(qp->ring);
-		qp->ring = ring;
-		qp->ring_size *= 2;
-	}
-	qp->ring[qp->head++ & (qp->ring_size - 1)] = wr_id;
-	return true;
-}
-
-static void
-qp_post(RfQp *qp, RfWr *chain)
-{
-	RfCq	   *cq = qp->cq;
-	RfDevice   *device = qp->domain->device;
-
-	while (chain != NULL)
-	{
-		struct ibv_send_wr *bad = NULL;
-		uint32_t	n = 0;
-		uint64_t	bytes = 0;
-		uint64_t	start = qp->head;
-		bool		usable = !qp->failed && qp->connected;
-
-		/*
-		 * As many as go out with one doorbell; after a request that cannot be sent, only its place
-		 * is taken.
-		 */
-		for (; chain != NULL && n < SCRATCH && usable; chain = chain->next)
-		{
-			struct ibv_send_wr *wr = &cq->scratch[n];
-			uint64_t	length = 0;
-
-			for (int i = 0; i < chain->num_sge; i++)
-				length += chain->sge[i].length;
-			if (length > device->max_message || chain->num_sge > device->max_sge ||
-				(chain->opcode == RF_WR_COMPARE_SWAP && (!device->atomics || chain->num_sge != 1 || length != 8 || chain->remote_addr % 8 != 0)) ||
-				qp->head - qp->completed >= qp->max_wr)
-			{
-				usable = false;
-				break;
-			}
-			memset(wr, 0, offsetof(struct ibv_send_wr, qp_type));
-			wr->wr_id = MAKE_ID(qp->slot, ID_SEND, qp->head);
-			wr->sg_list = (struct ibv_sge *) chain->sge;
-			wr->num_sge = chain->num_sge;
-			wr->opcode = chain->opcode == RF_WR_WRITE_IMM ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
-			wr->send_flags = chain->signaled ? IBV_SEND_SIGNALED : 0;
-			wr->imm_data = htonl(chain->imm);
-			wr->wr.rdma.remote_addr = chain->remote_addr;
-			wr->wr.rdma.rkey = chain->rkey;
-			if (chain->opcode == RF_WR_COMPARE_SWAP)
-			{
-				wr->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
-				wr->wr.atomic.remote_addr = chain->remote_addr;
-				wr->wr.atomic.compare_add = chain->compare;
-				wr->wr.atomic.swap = chain->swap;
-				wr->wr.atomic.rkey = chain->rkey;
-			}
-			if (n > 0)
-				cq->scratch[n - 1].next = wr;
-			n++;
-			bytes += length;
-			(void) ring_put(qp, chain->wr_id);
-		}
-		if (n > 0)
-		{
-			if (ibv_post_send(qp->qp, cq->scratch, &bad) == 0)
-				qp->posted += n;
-			else
-				qp->posted += bad != NULL ? (uint64_t) (bad - cq->scratch) : 0;
-			count(&cq->posts, 1);
-			count(&cq->work_requests, qp->posted - start);
-			count(&cq->bytes, bytes);
-		}
-		if (usable && qp->posted == qp->head)
-			continue;
-
-		/*
-		 * The rest never goes out. Its first one says why, unless something before it failed
-		 * already.
-		 */
-		while (chain != NULL && ring_put(qp, chain->wr_id))
-			chain = chain->next;
-		pthread_mutex_lock(&cq->lock);
-		if (!qp->failed)
-		{
-			qp->told = true;
-			fail_qp(qp, RF_WC_LOCAL);
-		}
-		else
-			list_ailing(qp);
-		pthread_mutex_unlock(&cq->lock);
-		return;
-	}
-}
-
 const RfProvider rf_provider_verbs = {
 	.name = "verbs",
 	.device_open = rf_verbs_device_open,
@@ -1004,7 +811,7 @@ const RfProvider rf_provider_verbs = {
 	.qp_local = qp_local,
 	.qp_number = qp_number,
 	.qp_connect = qp_connect,
-	.qp_post = qp_post,
+	.qp_post = rf_verbs_post,
 	.qp_destroy = qp_destroy,
 	.cq_stats = cq_stats
 };

@@ -1,17 +1,34 @@
 /*
- * verbs.h - what the two files of the verbs provider share. Nobody else includes it.
+ * verbs.h - what the three files of the verbs provider share. Nobody else includes it.
  *
  * verbs_device.c finds, checks and opens the device, and has protection domains and memory regions.
- * verbs.c has completion queues and queue pairs. Plain C over libibverbs.
+ * verbs.c has completion queues and queue pairs, verbs_post.c posts. Plain C over libibverbs.
  */
 #ifndef RF_VERBS_H
 #define RF_VERBS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include <infiniband/verbs.h>
 
 #include "rdma_fdw/provider.h"
 
 #define RF_VERBS_RESERVE	8		/* send queue entries beyond max_wr: the marker and the farewell */
+#define MAX_QPS			4096		/* queue pairs on one completion queue */
+#define SCRATCH			256			/* work requests handed over by one ibv_post_send */
+#define RECV_BATCH		32			/* receives posted again by one ibv_post_recv */
+
+/*
+ * The device's wr_id: table slot of the queue pair, kind, low half of the ring position. The
+ * status, the number of the queue pair and this are all that is valid in a failed completion.
+ */
+#define ID_SEND			0u
+#define ID_RECV			1u
+#define ID_MARKER		2u
+#define ID_FAREWELL		3u
+#define MAKE_ID(slot, kind, position) \
+	((uint64_t) (slot) << 48 | (uint64_t) (kind) << 32 | (uint32_t) (position))
 
 /*
  * Written by device_open; read-only afterwards, except `async` events, which device_caps (main
@@ -45,6 +62,80 @@ struct RfDomain
 	RfDevice   *device;
 	struct ibv_pd *pd;
 };
+
+struct RfCq
+{
+	RfDevice   *device;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_td *td;			/* NULL where the device has none */
+	bool		armed;			/* and no event was taken since */
+
+	pthread_mutex_t lock;		/* guards all down to stash_size */
+	int			depth;			/* entries of the queue */
+	int			needed;			/* entries all its queue pairs could fill at once */
+	RfQp	   *qps[MAX_QPS];
+	RfQp	   *ailing;			/* failed queue pairs with requests that never went to the device */
+	struct ibv_wc *stash;		/* completions taken early, by qp_destroy */
+	int			stash_count;
+	int			stash_next;
+	int			stash_size;
+
+	/* Written by the lane, read by anyone. */
+	_Atomic uint64_t posts;
+	_Atomic uint64_t work_requests;
+	_Atomic uint64_t bytes;
+	_Atomic uint64_t completions;
+	_Atomic uint64_t events;
+	struct ibv_send_wr scratch[SCRATCH];	/* the lane's alone */
+};
+
+struct RfQp
+{
+	RfCq	   *cq;
+	RfDomain   *domain;
+	struct ibv_pd *parent;		/* parent domain with the lane's thread domain, or NULL */
+	struct ibv_qp *qp;
+	void	   *context;
+	uint32_t	slot;
+	uint32_t	psn;
+	uint32_t	max_wr;
+	uint32_t	max_recv;
+	uint32_t	recv_batch;
+	int			needed;
+
+	bool		connected;
+	bool		failed;			/* in the error state; nothing more goes to the device, but the marker */
+	bool		told;			/* the caller has seen a failure */
+	bool		drained;		/* the device is through with everything */
+	bool		listed;			/* in cq->ailing */
+	bool		parting;		/* the farewell is out */
+	RfWcStatus	first;			/* status of the first request that never went to the device */
+	RfQp	   *next_ailing;
+
+	uint64_t   *ring;			/* the caller's wr_id by position */
+	uint32_t	ring_size;		/* power of two */
+	uint64_t	head;			/* given by the caller */
+	uint64_t	posted;			/* of these, given to the device */
+	uint64_t	completed;		/* of these, done; completed <= posted <= head */
+	uint32_t	taken;			/* receives used since the last batch was posted */
+	struct ibv_recv_wr recvs[RECV_BATCH];
+};
+
+static inline void
+rf_verbs_count(_Atomic uint64_t *counter, uint64_t add)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + add,
+						  memory_order_relaxed);
+}
+
+/* Under RfCq.lock: the queue pair has requests that the device never gets. (verbs.c) */
+extern void rf_verbs_list_ailing(RfQp *qp);
+
+/* Under RfCq.lock: to the error state; `first` is the status of the first of those requests. (verbs.c) */
+extern void rf_verbs_fail(RfQp *qp, RfWcStatus first);
+
+extern void rf_verbs_post(RfQp *qp, RfWr *chain);
 
 extern RfDevice *rf_verbs_device_open(const RfProviderConfig *config, RfError *error);
 extern void rf_verbs_device_close(RfDevice *device);

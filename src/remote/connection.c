@@ -75,12 +75,6 @@ rf_session_is_busy(RfSession *session)
 	return session->running != NULL;
 }
 
-const char *
-rf_session_server(RfSession *session)
-{
-	return session->server_name;
-}
-
 RfSession *
 rf_session_get(UserMapping *user, bool in_transaction)
 {

@@ -1,0 +1,124 @@
+/*
+ * verbs_post.c - handing chains of work requests to the device: the lane's side of a queue pair.
+ *
+ * How a request keeps its place when the queue pair fails is told at the top of verbs.c.
+ */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs.h"
+
+/* Our entries are handed to the device without copying them. */
+static_assert(sizeof(RfSge) == sizeof(struct ibv_sge) &&
+			  offsetof(RfSge, length) == offsetof(struct ibv_sge, length) &&
+			  offsetof(RfSge, lkey) == offsetof(struct ibv_sge, lkey), "RfSge is not laid out like ibv_sge");
+
+/* A place in the ring. Beyond max_wr it grows: what cannot go to the device must still complete. */
+static bool
+ring_put(RfQp *qp, uint64_t wr_id)
+{
+	if (qp->head - qp->completed >= qp->ring_size)
+	{
+		uint64_t   *ring = calloc((size_t) qp->ring_size * 2, sizeof(uint64_t));
+
+		if (ring == NULL)
+			return false;
+		for (uint64_t i = qp->completed; i < qp->head; i++)
+			ring[i & (qp->ring_size * 2 - 1)] = qp->ring[i & (qp->ring_size - 1)];
+		free(qp->ring);
+		qp->ring = ring;
+		qp->ring_size *= 2;
+	}
+	qp->ring[qp->head++ & (qp->ring_size - 1)] = wr_id;
+	return true;
+}
+
+void
+rf_verbs_post(RfQp *qp, RfWr *chain)
+{
+	RfCq	   *cq = qp->cq;
+	RfDevice   *device = qp->domain->device;
+
+	while (chain != NULL)
+	{
+		struct ibv_send_wr *bad = NULL;
+		uint32_t	n = 0;
+		uint64_t	bytes = 0;
+		uint64_t	start = qp->head;
+		bool		usable = !qp->failed && qp->connected;
+
+		/*
+		 * As many as go out with one doorbell; after a request that cannot be sent, only its place
+		 * is taken.
+		 */
+		for (; chain != NULL && n < SCRATCH && usable; chain = chain->next)
+		{
+			struct ibv_send_wr *wr = &cq->scratch[n];
+			uint64_t	length = 0;
+
+			for (int i = 0; i < chain->num_sge; i++)
+				length += chain->sge[i].length;
+			if (length > device->max_message || chain->num_sge > device->max_sge ||
+				(chain->opcode == RF_WR_COMPARE_SWAP && (!device->atomics || chain->num_sge != 1 || length != 8 || chain->remote_addr % 8 != 0)) ||
+				qp->head - qp->completed >= qp->max_wr)
+			{
+				usable = false;
+				break;
+			}
+			memset(wr, 0, offsetof(struct ibv_send_wr, qp_type));
+			wr->wr_id = MAKE_ID(qp->slot, ID_SEND, qp->head);
+			wr->sg_list = (struct ibv_sge *) chain->sge;
+			wr->num_sge = chain->num_sge;
+			wr->opcode = chain->opcode == RF_WR_WRITE_IMM ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+			wr->send_flags = chain->signaled ? IBV_SEND_SIGNALED : 0;
+			wr->imm_data = htonl(chain->imm);
+			wr->wr.rdma.remote_addr = chain->remote_addr;
+			wr->wr.rdma.rkey = chain->rkey;
+			if (chain->opcode == RF_WR_COMPARE_SWAP)
+			{
+				wr->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+				wr->wr.atomic.remote_addr = chain->remote_addr;
+				wr->wr.atomic.compare_add = chain->compare;
+				wr->wr.atomic.swap = chain->swap;
+				wr->wr.atomic.rkey = chain->rkey;
+			}
+			if (n > 0)
+				cq->scratch[n - 1].next = wr;
+			n++;
+			bytes += length;
+			(void) ring_put(qp, chain->wr_id);
+		}
+		if (n > 0)
+		{
+			if (ibv_post_send(qp->qp, cq->scratch, &bad) == 0)
+				qp->posted += n;
+			else
+				qp->posted += bad != NULL ? (uint64_t) (bad - cq->scratch) : 0;
+			rf_verbs_count(&cq->posts, 1);
+			rf_verbs_count(&cq->work_requests, qp->posted - start);
+			rf_verbs_count(&cq->bytes, bytes);
+		}
+		if (usable && qp->posted == qp->head)
+			continue;
+
+		/*
+		 * The rest never goes out. Its first one says why, unless something before it failed
+		 * already.
+		 */
+		while (chain != NULL && ring_put(qp, chain->wr_id))
+			chain = chain->next;
+		pthread_mutex_lock(&cq->lock);
+		if (!qp->failed)
+		{
+			qp->told = true;
+			rf_verbs_fail(qp, RF_WC_LOCAL);
+		}
+		else
+			rf_verbs_list_ailing(qp);
+		pthread_mutex_unlock(&cq->lock);
+		return;
+	}
+}

@@ -33,7 +33,7 @@ SELECT ftoptions FROM pg_foreign_table WHERE ftrelid = 'opt_t'::regclass;
 
 -- options of libpq that a user has no business with
 SELECT o, try(format('ALTER SERVER opt_srv OPTIONS (ADD %I %L)', o, 'x'))
-  FROM unnest('{replication,client_encoding,fallback_application_name,user,password,sslpassword,nodes}'::text[]) o;
+  FROM unnest('{replication,client_encoding,fallback_application_name,user,password,sslpassword}'::text[]) o;
 SELECT o, try(format('ALTER USER MAPPING FOR CURRENT_USER SERVER opt_srv OPTIONS (ADD %I %L)', o, 'x'))
   FROM unnest('{host,dbname,fetch_size,table_name}'::text[]) o;
 SELECT o, try(format('ALTER FOREIGN TABLE opt_t OPTIONS (ADD %I %L)', o, 'x'))
@@ -86,7 +86,20 @@ RESET ROLE;
 ALTER USER MAPPING FOR regress_rdma_user SERVER opt_srv OPTIONS (SET password_required 'false');
 DROP USER MAPPING FOR regress_rdma_user SERVER opt_srv;
 
+-- servers that stand for many nodes
+CREATE SERVER opt_n2 FOREIGN DATA WRAPPER rdma_fdw;
+SELECT try('CREATE SERVER opt_many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes ''opt_srv, opt_n2'', host ''h'')'),
+       try('CREATE SERVER opt_many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes '''')'),
+       try('CREATE SERVER opt_many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes ''opt_n2, opt_srv,opt_n2'')'),
+       try('CREATE SERVER opt_many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (compute_nodes ''opt_n2'')');
+CREATE SERVER opt_many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'opt_srv, opt_n2');
+CREATE FOREIGN TABLE opt_d (a int, p point) SERVER opt_many OPTIONS (distributed_by 'a', replicated 'true');
+CREATE FOREIGN TABLE opt_d (a int, p point) SERVER opt_many OPTIONS (distributed_by 'a,', replicated 'false');
+CREATE FOREIGN TABLE opt_d (a int, p point) SERVER opt_many OPTIONS (distributed_by 'a', replicated 'false');
+
 SET client_min_messages = warning;
+DROP SERVER opt_many CASCADE;
+DROP SERVER opt_n2 CASCADE;
 DROP SERVER opt_srv CASCADE;
 DROP OWNED BY regress_rdma_user;
 DROP ROLE regress_rdma_user;

@@ -24,6 +24,7 @@
 #include "utils/memutils.h"
 #include "utils/varlena.h"
 
+#include "rdma_fdw/exchange.h"
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/remote.h"
 
@@ -47,7 +48,9 @@ typedef enum OptionKind
 	KIND_COUNT,					/* integer within low..high */
 	KIND_BYTES,					/* size with unit, low..high bytes */
 	KIND_SAMPLING,
-	KIND_EXTENSIONS
+	KIND_EXTENSIONS,
+	KIND_SERVERS,				/* names of servers */
+	KIND_COLUMNS				/* names of columns */
 } OptionKind;
 
 typedef struct OptionDef
@@ -87,6 +90,10 @@ static const OptionDef own_options[] = {
 	{"receive_buffer_size", ON_SERVER | ON_TABLE, KIND_BYTES, RF_MIN_SLOT_SIZE, RF_MAX_SLOT_SIZE},
 	{"inline_limit", ON_SERVER | ON_TABLE, KIND_BYTES, 0, RF_MAX_INLINE},
 	{"read_in_place", ON_SERVER | ON_TABLE, KIND_BOOL},
+	{"nodes", ON_SERVER, KIND_SERVERS},
+	{"compute_nodes", ON_SERVER, KIND_SERVERS},
+	{"distributed_by", ON_TABLE, KIND_COLUMNS},
+	{"replicated", ON_TABLE, KIND_BOOL},
 };
 
 /* own_options and libpq's in one array; built once per backend and kept */
@@ -99,6 +106,7 @@ static void load_options(void);
 static const OptionDef *find_option(const char *name, int where);
 static void complain_unknown(const char *name, int where) __attribute__((noreturn));
 static void check_value(const OptionDef *opt, DefElem *def);
+static void check_together(List *options, int where);
 static int	catalog_to_where(Oid catalog);
 static int	parse_bytes(const char *value, const OptionDef *opt);
 
@@ -142,8 +150,56 @@ rdma_fdw_validator(PG_FUNCTION_ARGS)
 								 "be created or modified by the superuser.")));
 		}
 	}
+	check_together(options, where);
 
 	PG_RETURN_VOID();
+}
+
+static DefElem *
+given(List *options, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		if (strcmp(lfirst_node(DefElem, lc)->defname, name) == 0)
+			return lfirst_node(DefElem, lc);
+	}
+	return NULL;
+}
+
+/* What contradicts each other: a server with nodes is nothing that one can connect to. */
+static void
+check_together(List *options, int where)
+{
+	if (where == ON_SERVER && given(options, "nodes") != NULL)
+	{
+		const RfConnectionOption *connection_options;
+		int			count;
+
+		connection_options = rf_connection_options(&count);
+		for (int i = 0; i < count; i++)
+		{
+			if (given(options, connection_options[i].name) != NULL)
+				ereport(ERROR,
+						(errcode(ERRCODE_FDW_INVALID_ATTRIBUTE_VALUE),
+						 errmsg("option \"%s\" cannot be used together with \"nodes\"",
+								connection_options[i].name),
+						 errhint("A server with nodes is not connected to; give the option to the "
+								 "servers that it names.")));
+		}
+	}
+	if (where == ON_SERVER && given(options, "compute_nodes") != NULL && given(options, "nodes") == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_INVALID_ATTRIBUTE_VALUE),
+				 errmsg("option \"compute_nodes\" needs \"nodes\""),
+				 errhint("\"nodes\" names the servers that hold the rows.")));
+	if (where == ON_TABLE && given(options, "distributed_by") != NULL &&
+		given(options, "replicated") != NULL && defGetBoolean(given(options, "replicated")))
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_INVALID_ATTRIBUTE_VALUE),
+				 errmsg("option \"distributed_by\" cannot be used together with \"replicated\""),
+				 errdetail("Rows of a replicated table lie on every node.")));
 }
 
 static int
@@ -363,6 +419,22 @@ check_value(const OptionDef *opt, DefElem *def)
 		case KIND_EXTENSIONS:
 			(void) rf_extension_list(defGetString(def), true);
 			break;
+
+		case KIND_SERVERS:
+			(void) rf_server_list(opt->name, defGetString(def));
+			break;
+
+		case KIND_COLUMNS:
+			{
+				List	   *names;
+
+				value = defGetString(def);
+				if (!SplitIdentifierString(pstrdup(value), ',', &names) || names == NIL)
+					ereport(ERROR,
+							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+							 errmsg("option \"%s\" must be a list of names of columns", opt->name)));
+				break;
+			}
 	}
 }
 

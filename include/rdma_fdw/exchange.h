@@ -1,0 +1,60 @@
+/*
+ * exchange.h
+ *		The room src/exchange/: queries over several data nodes at once.
+ *
+ * Does: which servers stand for many nodes and where their tables' rows lie; and in parts of their
+ * own, below, what coordinator and data nodes need so that rows can move between data nodes.
+ * Does not: connect (remote/), decode (batch/), move bytes (flow/ and below).
+ *
+ * All memory of this header belongs to one backend. Needs PostgreSQL.
+ */
+#ifndef RDMA_FDW_EXCHANGE_H
+#define RDMA_FDW_EXCHANGE_H
+
+#include "postgres.h"
+
+#include "access/attnum.h"
+#include "foreign/foreign.h"
+#include "nodes/pg_list.h"
+
+/* ---------------------------------------------------------------------------------------------
+ * Servers that stand for many nodes, and their tables (nodes.c)
+ * ---------------------------------------------------------------------------------------------
+ */
+
+/*
+ * The servers named by option "nodes", in order: a row's place in this list is the remainder of
+ * its hash. NIL: an ordinary server. ERROR when one does not exist, is of another wrapper, or
+ * stands for many itself.
+ */
+extern List *rf_server_nodes(ForeignServer *server);	/* OidList */
+
+/* The servers that join, by option "compute_nodes"; NIL: those that hold the rows. */
+extern List *rf_server_compute_nodes(ForeignServer *server);	/* OidList */
+
+/* Names in an option that lists servers, checked for form only. ERROR names the option. */
+extern List *rf_server_list(const char *option, const char *value); /* of char * */
+
+typedef enum RfPlacement
+{
+	RF_PLACED_ANYWHERE,			/* each row on one node, nobody says which */
+	RF_PLACED_BY_HASH,			/* on the node that the hash of its key says */
+	RF_PLACED_EVERYWHERE		/* all rows on every node */
+} RfPlacement;
+
+typedef struct RfDistribution
+{
+	RfPlacement placement;
+	int			key_count;
+	AttrNumber *keys;			/* columns of the foreign table, in the order of the option */
+	Oid		   *types;
+	Oid		   *collations;
+} RfDistribution;
+
+/*
+ * Of a foreign table of a server with nodes, in the current memory context. ERROR when a key is no
+ * column, or its type cannot be hashed.
+ */
+extern RfDistribution *rf_table_distribution(Oid foreigntableid);
+
+#endif							/* RDMA_FDW_EXCHANGE_H */

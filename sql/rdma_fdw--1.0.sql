@@ -43,6 +43,11 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_receive' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 1000;
 COMMENT ON FUNCTION rdma.receive() IS 'internal: stands for the rows that arrive in the INSERT that rdma.store runs';
 
+CREATE FUNCTION rdma.hash_node(nodes integer, VARIADIC key "any")
+RETURNS integer
+AS 'MODULE_PATHNAME', 'rdma_hash_node' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION rdma.hash_node(integer, "any") IS 'place, from 0, of the node that holds a row with this key: the remainder of PostgreSQL''s hash partitioning';
+
 -- Connections of this session to data nodes.
 
 CREATE FUNCTION rdma.connections(

@@ -57,4 +57,33 @@ typedef struct RfDistribution
  */
 extern RfDistribution *rf_table_distribution(Oid foreigntableid);
 
+/* ---------------------------------------------------------------------------------------------
+ * Which node a row belongs to (route.c)
+ * ---------------------------------------------------------------------------------------------
+ */
+
+/*
+ * Rows' hash by some columns: that of PostgreSQL's hash partitioning, so node = hash % nodes is the
+ * remainder that satisfies_hash_partition() tests. The same for values that an operator of the
+ * types' default hash families calls equal.
+ */
+typedef struct RfRoute RfRoute;
+
+/*
+ * Can rows be routed by values of this type, with the same result on every node? Not when it has no
+ * extended hash function or hashes OIDs (enumerations, reg*).
+ */
+extern bool rf_route_type(Oid type);
+
+/* In the current memory context. ERROR for a type that rf_route_type refuses. */
+extern RfRoute *rf_route_create(int key_count, const Oid *types, const Oid *collations);
+
+/*
+ * values[i] is the i-th key; _row: the i-th key is column keys[i] (from 1) of the row. NULLs count
+ * for nothing; without any other value the hash is 0. May detoast, in the current memory context.
+ */
+extern uint64 rf_route_hash(RfRoute *route, const Datum *values, const bool *isnull);
+extern uint64 rf_route_hash_row(RfRoute *route, const AttrNumber *keys, const Datum *values,
+								const bool *isnull);
+
 #endif							/* RDMA_FDW_EXCHANGE_H */

@@ -63,6 +63,7 @@ typedef struct BenchLoad
 	 * without sleeping, and releases. One flow, the first group's.
 	 */
 	bool		drive;
+	bool		drive_anywhere;	/* the thread may run where the lane does; otherwise each has its own core */
 	uint32_t	drive_burst;	/* messages; 0 = none ever */
 	uint32_t	drive_gap_us;	/* within a burst, from effect to the next post */
 	uint32_t	drive_idle_us;	/* between bursts */

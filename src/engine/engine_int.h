@@ -20,6 +20,7 @@
 
 #include "storage/condition_variable.h"
 
+#include "rdma_fdw/clock.h"
 #include "rdma_fdw/compat.h"
 #define RF_FLOW_BACKEND
 #include "rdma_fdw/engine.h"
@@ -181,8 +182,6 @@ typedef struct RfEngine
 extern RfEngine *rf_engine;
 
 /* main.c */
-extern int64_t rf_now_us(void);
-extern int64_t rf_wall_us(void);
 extern bool rf_watch(RfSource *source, uint32_t events);
 extern void rf_unwatch(RfSource *source);
 extern void rf_own_hello(RfControlHello *hello);

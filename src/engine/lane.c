@@ -13,19 +13,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "rdma_fdw/clock.h"
 #include "lane.h"
-
-static int64_t
-clock_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
 
 static void
 wake_fd(int fd)
@@ -526,7 +517,7 @@ requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_i
 						  (uint32_t) (connection->posted - connection->completed), memory_order_relaxed);
 	if (admitted > 0)
 	{
-		int64_t		us = clock_us() - posted_at;
+		int64_t		us = rf_now_us() - posted_at;
 
 		give_back(lane, admitted, us > 0 ? (uint32_t) us : 1);
 	}
@@ -662,7 +653,7 @@ lane_main(void *argument)
 	RfLane	   *shared = lane->lane;
 	int			timeout_ms = -1;
 
-	lane->now = clock_us();
+	lane->now = rf_now_us();
 	rf_polling_init(&lane->polling, lane->now);
 	while (!atomic_load(&lane->stop))
 	{
@@ -670,7 +661,7 @@ lane_main(void *argument)
 		RfPollingStep step;
 		uint64_t	cpu_us;
 
-		lane->now = clock_us();
+		lane->now = rf_now_us();
 		step = rf_polling_next(&lane->polling, found, lane->now);
 		if (step == RF_POLLING_ARM)
 		{
@@ -688,7 +679,7 @@ lane_main(void *argument)
 		if (step == RF_POLLING_SLEEP)
 		{
 			sleep_until_woken(lane, timeout_ms);
-			lane->now = clock_us();
+			lane->now = rf_now_us();
 		}
 		else if (step == RF_POLLING_LOOK && !found)
 			rf_polling_yield(&lane->polling, lane->now);

@@ -11,7 +11,6 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "miscadmin.h"
@@ -36,29 +35,6 @@
 RfEngine   *rf_engine = NULL;
 
 PGDLLEXPORT void rf_engine_main(Datum arg);
-
-static int64_t
-clock_us(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-/* For deadlines, the same in all processes. */
-int64_t
-rf_now_us(void)
-{
-	return clock_us(CLOCK_MONOTONIC);
-}
-
-/* For people to read. */
-int64_t
-rf_wall_us(void)
-{
-	return clock_us(CLOCK_REALTIME);
-}
 
 bool
 rf_watch(RfSource *source, uint32_t events)

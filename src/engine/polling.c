@@ -23,7 +23,9 @@
  *    last attempts; while it is 0 only every TRY_EVERY-th chance is taken, to learn whether things
  *    have changed.
  *  - Nobody else must want the core: a yield that gives it away does so for a whole time slice,
- *    whereas a thread that sleeps preempts when it is woken.
+ *    whereas a thread that sleeps preempts when it is woken. So after such a yield there is no trying
+ *    for a while: for a millisecond or two the first time, since a stray one is over by then and a
+ *    burst must not lose its rest; longer each time that it happens again soon after.
  */
 #include <errno.h>
 #include <poll.h>
@@ -33,15 +35,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "rdma_fdw/clock.h"
 #include "polling.h"
 
 #define TRY_SCORE_MAX	8
 #define TRY_EVERY		32
 #define YIELD_TAKEN_US	200			/* a longer yield gave the core to somebody with work */
-#define NO_TRY_US		200000		/* then not for a while */
+#define PAUSE_MIN_US	2000		/* no trying after that: the first time */
+#define PAUSE_MAX_US	256000
+#define PAUSE_MEMORY	32			/* it doubles unless so many times its length have passed since */
 #define TICK_US			1000
 
 #define CALIBRATE_ROUNDS	200
@@ -57,15 +61,6 @@
 #define POLL_US_MIN			20
 #define POLL_US_MAX			100
 
-static int64_t
-clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 void
 rf_polling_init(RfPolling *polling, int64_t now)
 {
@@ -73,7 +68,7 @@ rf_polling_init(RfPolling *polling, int64_t now)
 	polling->last_success = now;
 	polling->score = TRY_SCORE_MAX / 2;
 	polling->tick_at = now + TICK_US;
-	polling->cpu_us = clock_ns(CLOCK_THREAD_CPUTIME_ID) / 1000;
+	polling->cpu_us = rf_clock_ns(CLOCK_THREAD_CPUTIME_ID) / 1000;
 }
 
 void
@@ -161,18 +156,21 @@ rf_polling_next(RfPolling *polling, bool found, int64_t now)
 void
 rf_polling_yielded(RfPolling *polling, int64_t before, int64_t after)
 {
-	if (after - before > YIELD_TAKEN_US)
-	{
-		polling->not_before = after + NO_TRY_US;
-		polling->trying = false;
-	}
+	if (after - before <= YIELD_TAKEN_US)
+		return;
+	if (polling->not_before == 0 || after - polling->not_before >= PAUSE_MEMORY * polling->pause_us)
+		polling->pause_us = PAUSE_MIN_US;
+	else if (polling->pause_us < PAUSE_MAX_US)
+		polling->pause_us *= 2;
+	polling->not_before = after + polling->pause_us;
+	polling->trying = false;
 }
 
 void
 rf_polling_yield(RfPolling *polling, int64_t now)
 {
 	sched_yield();
-	rf_polling_yielded(polling, now, clock_ns(CLOCK_MONOTONIC) / 1000);
+	rf_polling_yielded(polling, now, rf_now_us());
 }
 
 bool
@@ -183,7 +181,7 @@ rf_polling_tick(RfPolling *polling, int64_t now, uint64_t *cpu_us)
 	if (now < polling->tick_at)
 		return false;
 	polling->tick_at = now + TICK_US;
-	cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) / 1000;
+	cpu = rf_clock_ns(CLOCK_THREAD_CPUTIME_ID) / 1000;
 	*cpu_us = (uint64_t) (cpu - polling->cpu_us);
 	polling->cpu_us = cpu;
 	return true;
@@ -233,7 +231,7 @@ echo_main(void *argument)
 			continue;
 		if (read(echo->ping, &value, sizeof(value)) != sizeof(value) || value >= 2)
 			return NULL;
-		atomic_store(&echo->woken, clock_ns(CLOCK_MONOTONIC));
+		atomic_store(&echo->woken, rf_clock_ns(CLOCK_MONOTONIC));
 		if (!ring(echo->pong, 1))
 			return NULL;
 	}
@@ -257,7 +255,7 @@ measure_wake(void)
 {
 	Echo		echo = {.ping = eventfd(0, EFD_CLOEXEC), .pong = eventfd(0, EFD_CLOEXEC)};
 	int64_t		times[CALIBRATE_ROUNDS];
-	int64_t		start = clock_ns(CLOCK_MONOTONIC);
+	int64_t		start = rf_clock_ns(CLOCK_MONOTONIC);
 	int			rounds = 0;
 	pthread_t	thread;
 	sigset_t	all;
@@ -272,18 +270,18 @@ measure_wake(void)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (failed == 0)
 	{
-		int64_t		now = clock_ns(CLOCK_MONOTONIC);
+		int64_t		now = rf_clock_ns(CLOCK_MONOTONIC);
 
 		while (rounds < CALIBRATE_ROUNDS && now - start < (int64_t) CALIBRATE_LIMIT_US * 1000)
 		{
 			int64_t		sent;
 
 			/* Long enough for the other core to become idle, as it does between a lane's events. */
-			while ((sent = clock_ns(CLOCK_MONOTONIC)) - now < CALIBRATE_GAP_US * 1000);
+			while ((sent = rf_clock_ns(CLOCK_MONOTONIC)) - now < CALIBRATE_GAP_US * 1000);
 			if (!ring(echo.ping, 1) || !wait_and_take(echo.pong))
 				break;
 			times[rounds++] = atomic_load(&echo.woken) - sent;
-			now = clock_ns(CLOCK_MONOTONIC);
+			now = rf_clock_ns(CLOCK_MONOTONIC);
 		}
 		(void) ring(echo.ping, 2);
 		pthread_join(thread, NULL);
@@ -314,13 +312,13 @@ rf_polling_calibrate(const RfProvider *provider, RfDevice *device, RfCalibration
 	calibration->poll_us = POLL_US_DEFAULT;
 	if (wake_ns == 0 || (cq = provider->cq_create(device, 16, &error)) == NULL)
 		return false;
-	start = clock_ns(CLOCK_MONOTONIC);
+	start = rf_clock_ns(CLOCK_MONOTONIC);
 	for (int i = 0; i < CALIBRATE_POLLS; i++)
 		(void) provider->cq_poll(cq, &wc, 1);
-	polled = clock_ns(CLOCK_MONOTONIC);
+	polled = rf_clock_ns(CLOCK_MONOTONIC);
 	for (int i = 0; i < CALIBRATE_POLLS; i++)
 		provider->cq_arm(cq);
-	armed = clock_ns(CLOCK_MONOTONIC);
+	armed = rf_clock_ns(CLOCK_MONOTONIC);
 	provider->cq_destroy(cq);
 
 	calibration->empty_poll_ns = (uint32_t) ((polled - start) / CALIBRATE_POLLS);

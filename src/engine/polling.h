@@ -30,7 +30,8 @@ typedef struct RfPolling
 	bool		decided;		/* since the last success */
 	int			score;			/* 0 .. TRY_SCORE_MAX */
 	int			passed;			/* chances not taken */
-	int64_t		not_before;		/* us */
+	int64_t		not_before;		/* us: no trying; 0 = the core was never taken */
+	int64_t		pause_us;		/* how long the last time */
 
 	int64_t		tick_at;		/* us */
 	int64_t		cpu_us;			/* the thread's CPU time at the last tick */

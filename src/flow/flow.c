@@ -11,8 +11,6 @@
  */
 #include "postgres.h"
 
-#include <time.h>
-
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -20,8 +18,9 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
-#define RF_FLOW_BACKEND
+#include "rdma_fdw/clock.h"
 #include "rdma_fdw/compat.h"
+#define RF_FLOW_BACKEND
 #include "rdma_fdw/engine.h"
 #include "rdma_fdw/flow.h"
 #include "rdma_fdw/guc.h"
@@ -57,15 +56,6 @@ named_wait_event(uint32 *event, const char *name)
 	if (*event == 0)
 		*event = rf_wait_event_new(name);
 	return *event;
-}
-
-static int64
-wall_clock_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64) now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 /* Statistics have one writer, this backend. */
@@ -175,7 +165,7 @@ claim(int peer, RfFlowRole role)
 	flow->estimated_rows = 0;
 	flow->buffer_wait_ms = (uint32) rf_buffer_wait;
 	atomic_store(&flow->weight, (uint32) rf_flow_weight);
-	flow->start_us = wall_clock_us();
+	flow->start_us = rf_wall_us();
 	return handle;
 }
 
@@ -289,14 +279,14 @@ static int64
 begin_sleep(RfFlowHandle *handle, RfFlowWaiting waiting)
 {
 	atomic_store(&handle->flow->waiting, waiting);
-	return wall_clock_us();
+	return rf_now_us();
 }
 
 static void
 end_sleep(RfFlowHandle *handle, int64 since)
 {
 	RfFlow	   *flow = handle->flow;
-	int64		elapsed = wall_clock_us() - since;
+	int64		elapsed = rf_now_us() - since;
 
 	atomic_store(&flow->waiting, RF_WAIT_NONE);
 	count(&flow->stats.waits, 1);
@@ -631,7 +621,7 @@ rf_flow_wait_any(const RfFlowSleep *sleeps, int sleep_count, int socket, long ti
 	bool		capped = timeout_ms < 0 || timeout_ms > ENGINE_CHECK_MS;
 	long		timeout = capped ? ENGINE_CHECK_MS : timeout_ms;
 	int			events = WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH;
-	int64		since = wall_clock_us();
+	int64		since = rf_now_us();
 	bool		ready = false;
 
 	/* First all are announced, then all are looked at: what comes in between sets the latch. */

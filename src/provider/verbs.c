@@ -28,16 +28,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "rdma_fdw/clock.h"
 #include "verbs.h"
 
 #define POLL_BATCH		64			/* completions taken by one ibv_poll_cq */
 #define RD_ATOMIC		16			/* reads and atomics in flight, at most */
 #define MIN_RNR_TIMER	12			/* 0.64 ms */
 #define HOP_LIMIT		64
-#define FAREWELL_MS		5			/* how long qp_destroy waits for the peer to hear of it */
+#define FAREWELL_US		5000		/* how long qp_destroy waits for the peer to hear of it */
 #define BLOB_MAGIC		0x52465601	/* "RFV", version 1 */
 
 /* What two queue pairs exchange. Big-endian on the wire. */
@@ -679,15 +679,6 @@ qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, RfError *er
 	return true;
 }
 
-static int64_t
-clock_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /*
  * Take what is in the completion queue, to be polled later. False when memory is short and
  * completions were lost.
@@ -755,12 +746,12 @@ say_farewell(RfQp *qp)
 		.send_flags = IBV_SEND_SIGNALED
 	};
 	struct ibv_send_wr *bad;
-	int64_t		until = clock_ms() + FAREWELL_MS;
+	int64_t		until = rf_now_us() + FAREWELL_US;
 
 	if (!qp->connected || qp->failed || ibv_post_send(qp->qp, &farewell, &bad) != 0)
 		return;
 	qp->parting = true;
-	while (qp->parting && clock_ms() < until)
+	while (qp->parting && rf_now_us() < until)
 		stash_completions(qp->cq);
 }
 

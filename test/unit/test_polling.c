@@ -116,6 +116,30 @@ polls_until_armed(RfPolling *polling, int64_t *now)
 	return polls;
 }
 
+/* Whether it goes on looking after a success; if so, that pays. */
+static bool
+tries(RfPolling *polling, int64_t now)
+{
+	bool		tried;
+
+	CHECK(rf_polling_next(polling, true, now) == RF_POLLING_LOOK);
+	tried = rf_polling_next(polling, false, now + 1) == RF_POLLING_LOOK;
+	CHECK(rf_polling_next(polling, true, now + 2) == RF_POLLING_LOOK);
+	return tried;
+}
+
+/* A yield that takes 4 ms: how long (us) there is no trying after it. Goes on to the end of that. */
+static int64_t
+pause_after(RfPolling *polling, int64_t *now)
+{
+	int64_t		end = *now + 4000;
+
+	rf_polling_yielded(polling, *now, end);
+	for (*now = end; !tries(polling, *now); *now += 500)
+		CHECK(*now - end < 1000000);
+	return *now - end;
+}
+
 static void
 test_adaptive(void)
 {
@@ -152,14 +176,20 @@ test_adaptive(void)
 	}
 	CHECK(polls_until_armed(&polling, &now) > 0);
 
-	/* Somebody took the core away: not for a while. */
-	CHECK(rf_polling_next(&polling, true, now) == RF_POLLING_LOOK);
-	CHECK(rf_polling_next(&polling, false, now + 1) == RF_POLLING_LOOK);
-	rf_polling_yielded(&polling, now + 1, now + 4000);
-	now += 4000;
-	CHECK(polls_until_armed(&polling, &now) == 0);
-	now += 300000;
-	CHECK(polls_until_armed(&polling, &now) > 0);
+	/* Somebody took the core away: not for a while, but a burst of some milliseconds goes on being caught. */
+	CHECK(pause_after(&polling, &now) == 2000);
+
+	/* Again and again, soon after each pause: longer each time, up to a quarter of a second. */
+	for (int64_t pause = 4000; pause < 256000; pause *= 2)
+		CHECK(pause_after(&polling, &now) == pause);
+	for (int i = 0; i < 3; i++)
+		CHECK(pause_after(&polling, &now) == 256000);
+
+	/* Long after the last time it is forgotten. A yield that comes back at once changes nothing. */
+	now += 32 * 256000;
+	rf_polling_yielded(&polling, now, now + 200);
+	CHECK(tries(&polling, now));
+	CHECK(pause_after(&polling, &now) == 2000);
 
 	/* No time to try, no trying. */
 	polling = machine(RF_POLLING_ADAPTIVE, 0);

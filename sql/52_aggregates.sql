@@ -156,7 +156,7 @@ SELECT pushed('SELECT v, count(*), sum(v), max(n), bool_or(k > 1) FROM p GROUP B
 SELECT pushed('SELECT v % 3 AS r, count(*) + 1, min(k) FROM p WHERE v > 2 GROUP BY 1');
 SELECT pushed('SELECT v, sum(k) FILTER (WHERE n > 100) FROM p GROUP BY v');
 SELECT pushed('SELECT count(*), max(n) FROM p WHERE v > 1000');
--- a state that is no SQL value, and what has to see all rows at once
+-- a state that leaves as bytes, and what has to see all rows at once
 SELECT pushed('SELECT v, count(*), avg(n) FROM p GROUP BY v');
 SELECT pushed('SELECT v, count(DISTINCT k) FROM p GROUP BY v');
 RESET enable_partitionwise_aggregate;

@@ -48,6 +48,12 @@ RETURNS integer
 AS 'MODULE_PATHNAME', 'rdma_hash_node' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION rdma.hash_node(integer, "any") IS 'place, from 0, of the node that holds a row with this key: the remainder of PostgreSQL''s hash partitioning';
 
+-- Never runs: the planner puts the aggregate's transition state in its place.
+CREATE FUNCTION rdma.partialize(aggregate "any", state anyelement)
+RETURNS anyelement
+AS 'MODULE_PATHNAME', 'rdma_partialize' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION rdma.partialize("any", anyelement) IS 'internal: the transition state of the aggregate that it stands over, of the second argument''s type: the state''s, or bytea for internal ones';
+
 -- Connections of this session to data nodes.
 
 CREATE FUNCTION rdma.connections(

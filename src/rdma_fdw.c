@@ -13,7 +13,9 @@
 #include "postmaster/bgworker.h"
 #include "storage/ipc.h"
 
+#include "rdma_fdw/fdw.h"
 #include "rdma_fdw/guc.h"
+#include "rdma_fdw/serve.h"
 
 #include "engine/engine_int.h"
 
@@ -60,6 +62,8 @@ void
 _PG_init(void)
 {
 	rf_define_settings();
+	rf_watch_planner();
+	rf_watch_upper_paths();
 
 	if (!process_shared_preload_libraries_in_progress)
 		return;

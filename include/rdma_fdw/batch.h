@@ -71,6 +71,14 @@ extern RfDecoder *rf_decoder_create(TupleDesc desc, int column_count, const Attr
 									const char *source);
 
 /*
+ * How bytes that go through this deserial function of an aggregate have to look; NULL when that is
+ * not known. Column i of the decoder, a bytea, will be checked to look like that.
+ */
+struct RfImage;
+extern const struct RfImage *rf_state_image(Oid deserialfn);
+extern void rf_decoder_expect_state(RfDecoder *decoder, int i, Oid deserialfn);
+
+/*
  * Check a batch's header, column descriptors and extents; values are checked as they are read.
  * ERROR (data corrupted) when anything is off. `length` is exactly the batch's. A batch that is not
  * 8-aligned (inside libpq's answer) is copied first.

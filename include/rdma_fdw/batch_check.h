@@ -124,7 +124,14 @@ typedef enum RfImageKind
 	RF_IMAGE_ARRAY,
 	RF_IMAGE_VECTOR,			/* int2vector, oidvector: one dimension, no NULL */
 	RF_IMAGE_RANGE,
-	RF_IMAGE_MULTIRANGE
+	RF_IMAGE_MULTIRANGE,
+	/* what serial functions make of aggregates' states, in a bytea (state.c): */
+	RF_IMAGE_NUMERIC_SUM,
+	RF_IMAGE_NUMERIC_SQUARES,	/* sum and sum of squares */
+	RF_IMAGE_INTEGER_SUM,
+	RF_IMAGE_INTEGER_SQUARES,
+	RF_IMAGE_INTERVAL_SUM,
+	RF_IMAGE_LAST = RF_IMAGE_INTERVAL_SUM
 } RfImageKind;
 
 /*
@@ -146,6 +153,9 @@ typedef struct RfImage
  * `length` bytes, even if they change meanwhile.
  */
 extern bool rf_image_check(const RfImage *image, const uint8_t *payload, uint32_t length);
+
+/* The part of it that is for states of aggregates. */
+extern bool rf_state_check(RfImageKind kind, const uint8_t *payload, uint32_t length);
 
 /* The same for numeric, which is common. */
 static inline bool

@@ -81,6 +81,13 @@ extern List *rf_extension_list(const char *names, bool warn_on_missing);
  * adds its clause to the SELECT over "scanrel".  ORDER BY and LIMIT belong to paths.
  * ---------------------------------------------------------------------------------------------
  */
+typedef enum RfStates
+{
+	RF_STATES_UNKNOWN,
+	RF_STATES_OURS,				/* aggregates' states mean the same on the data nodes as here */
+	RF_STATES_FOREIGN
+} RfStates;
+
 typedef struct RfRelInfo
 {
 	ForeignTable *table;		/* base relations only */
@@ -107,6 +114,7 @@ typedef struct RfRelInfo
 	bool		grouped;		/* GROUP BY, HAVING, aggregates */
 	List	   *having;			/* bare conditions that the data node evaluates */
 	bool		partial;		/* grouped, but aggregates stop at their transition states */
+	RfStates	states;			/* asked when first needed, unless it came from the relation below */
 	bool		windowed;		/* window functions */
 	bool		distinct;		/* DISTINCT */
 	RelOptInfo *ordered;		/* of the ordered relation: the one whose statement is sorted */
@@ -156,6 +164,11 @@ typedef enum RfScanPrivateIndex
 	RF_SCAN_LOCKS_ROWS,
 	/* String: the remote relation's name, for error context */
 	RF_SCAN_RELATION,
+	/*
+	 * OidList: for every remote output column the deserial function that its values, states of an
+	 * aggregate, will go through; InvalidOid for others.  Empty: there are none.
+	 */
+	RF_SCAN_STATES,
 	/* String: what EXPLAIN says of a join or an upper relation; empty for a table */
 	RF_SCAN_DESCRIPTION,
 	RF_SCAN_NPRIVATE
@@ -219,6 +232,12 @@ static inline const char *
 rf_scan_relation(ForeignScan *plan)
 {
 	return strVal(list_nth(plan->fdw_private, RF_SCAN_RELATION));
+}
+
+static inline List *
+rf_scan_states(ForeignScan *plan)
+{
+	return (List *) list_nth(plan->fdw_private, RF_SCAN_STATES);
 }
 
 static inline const char *
@@ -338,6 +357,53 @@ extern void rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, Li
 
 /* the same without order and limit, kept in RfRelInfo */
 extern void rf_estimate_rel(PlannerInfo *root, RelOptInfo *rel);
+
+/*
+ * partial.c: aggregates in two steps; data nodes give transition states of groups, and Finalize
+ * Aggregate here combines them.  To put it over any scan of a relation of ours, when called for
+ * UPPERREL_GROUP_AGG with GROUPING_CAN_PARTIAL_AGG among extra->flags:
+ *
+ *		target = rf_partial_grouping_target(root, grouped_rel->reltarget, extra->havingQual);
+ *		partial = rf_partial_grouped_rel(root, input_rel, target, extra);
+ *		if (partial != NULL)
+ *			rf_add_finalize_paths(root, grouped_rel, partial->cheapest_total_path, extra);
+ *
+ * Between the last two may stand whatever keeps the target's columns and may give a group more than
+ * once: Append, or a scan of several nodes.  rf_build_query() of the partial relation is the
+ * statement for one node; its columns are the partial relation's RfRelInfo.tlist.  Who scans
+ * without ForeignScan must have states checked: rf_state_deserialfn() of each column, and
+ * rf_decoder_expect_state().
+ */
+
+/* The columns: what is grouped by, and aggregates (also those in HAVING) as partial ones. */
+extern PathTarget *rf_partial_grouping_target(PlannerInfo *root, PathTarget *grouping_target, Node *having);
+
+/*
+ * A relation that gives the target's columns, with one path, a ForeignPath; NULL when input_rel is
+ * not ours or its data node cannot compute them.  extra is the stage's.
+ */
+extern RelOptInfo *rf_partial_grouped_rel(PlannerInfo *root, RelOptInfo *input_rel, PathTarget *target, void *extra);
+
+/* Adds Finalize Aggregate over the path, by hashing and by sorting, with HAVING. */
+extern void rf_add_finalize_paths(PlannerInfo *root, RelOptInfo *grouped_rel, Path *partial,
+								  GroupPathExtraData *extra);
+
+/*
+ * Can the state of this partial aggregate (one of a partial target) be had from the relation's data
+ * node?  Its arguments are rf_is_shippable_expr()'s business.  May ask the data node for its
+ * version, unless info->states says what it is: a server that stands for several nodes sets that
+ * beforehand, in the RfRelInfo of its tables.
+ */
+extern bool rf_partial_agg_is_shippable(PlannerInfo *root, RfRelInfo *info, Aggref *agg);
+
+/* What has to be printed for it: the plain aggregate, or rdma.partialize(aggregate, NULL::type). */
+extern Expr *rf_partial_agg_expr(Aggref *agg);
+
+/* For rf_decoder_expect_state(): InvalidOid if a column needs no check of that kind. */
+extern Oid	rf_state_deserialfn(Expr *expr);
+
+/* Sees to it that the above is tried for tables and UNION ALL whose parts are all ours. */
+extern void rf_watch_upper_paths(void);
 
 /* join.c, upper.c */
 extern void rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,

@@ -38,6 +38,9 @@ extern PGresult *rf_session_query(RfSession *session, const char *sql);
 /* Raise a remote error with its SQLSTATE, detail, hint and context; clears result. */
 extern void rf_session_raise(RfSession *session, PGresult *result, const char *sql) __attribute__((noreturn));
 
+/* PG_VERSION_NUM of the data node. */
+extern int	rf_session_server_version(RfSession *session);
+
 /* Does a stream's query occupy it? Whatever is started now would store the rest of that first. */
 extern bool rf_session_is_busy(RfSession *session);
 

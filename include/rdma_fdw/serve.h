@@ -43,6 +43,11 @@ extern ParamListInfo rf_statement_params(RfStatement *statement, ArrayType *valu
 /* A plan, held by the current resource owner until ReleaseCachedPlan. */
 extern CachedPlan *rf_statement_plan(RfStatement *statement, ParamListInfo params);
 
+/* ---------- partialize.c ---------- */
+
+/* Hooks for rdma.partialize, once per process. */
+extern void rf_watch_planner(void);
+
 /* ---------- dest.c: the DestReceiver ---------- */
 
 typedef struct RfStreamDest RfStreamDest;

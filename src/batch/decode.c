@@ -32,6 +32,7 @@
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/batch_check.h"
 #include "rdma_fdw/compat.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -67,6 +68,7 @@ typedef struct DecodeType
 	Oid			type;
 	int32		typmod;
 	const char *name;			/* column's, for errors */
+	bool		state;			/* an aggregate's: `image` holds however it travels */
 	bool		raw;			/* images are welcome, of this kind and stride: */
 	RfColumnKind raw_kind;
 	uint32		raw_width;
@@ -225,6 +227,47 @@ void
 rf_decoder_destroy(RfDecoder *decoder)
 {
 	MemoryContextDelete(decoder->context);
+}
+
+const RfImage *
+rf_state_image(Oid deserialfn)
+{
+	static const RfImage numeric_sum = {RF_IMAGE_NUMERIC_SUM};
+	static const RfImage numeric_squares = {RF_IMAGE_NUMERIC_SQUARES};
+	static const RfImage integer_sum = {RF_IMAGE_INTEGER_SUM};
+	static const RfImage integer_squares = {RF_IMAGE_INTEGER_SQUARES};
+#if PG_VERSION_NUM >= 170000
+	static const RfImage interval_sum = {RF_IMAGE_INTERVAL_SUM};
+#endif
+
+	switch (deserialfn)
+	{
+		case F_NUMERIC_AVG_DESERIALIZE:
+			return &numeric_sum;
+		case F_NUMERIC_DESERIALIZE:
+			return &numeric_squares;
+		case F_INT8_AVG_DESERIALIZE:
+			return &integer_sum;
+		case F_NUMERIC_POLY_DESERIALIZE:
+			return &integer_squares;
+#if PG_VERSION_NUM >= 170000
+		case F_INTERVAL_AVG_DESERIALIZE:	/* before, its state was an array */
+			return &interval_sum;
+#endif
+		default:
+			return NULL;
+	}
+}
+
+void
+rf_decoder_expect_state(RfDecoder *decoder, int i, Oid deserialfn)
+{
+	const RfImage *image = rf_state_image(deserialfn);
+
+	if (image == NULL || decoder->types[i].type != BYTEAOID)
+		elog(ERROR, "the states of function %u cannot be checked", deserialfn);
+	decoder->types[i].image = *image;
+	decoder->types[i].state = true;
 }
 
 uint32
@@ -416,6 +459,9 @@ convert(RfDecoder *decoder, int i, uint32 row)
 		result = receive_value(decoder, type);
 	else
 		result = receive_as_server(decoder, type);
+	if (type->state && !rf_image_check(&type->image, (const uint8_t *) VARDATA_ANY(DatumGetPointer(result)),
+									   VARSIZE_ANY_EXHDR(DatumGetPointer(result))))
+		bad_batch(decoder, i, "it is no transition state of this aggregate");
 	MemoryContextSwitchTo(caller);
 	error_context_stack = callback.previous;
 	return result;

@@ -395,6 +395,8 @@ rf_image_check(const RfImage *image, const uint8_t *payload, uint32_t length)
 			return is_range(image, &bytes);
 		case RF_IMAGE_MULTIRANGE:
 			return is_multirange(image, &bytes);
+		default:
+			return rf_state_check(image->kind, payload, length);
 	}
 	return false;
 }

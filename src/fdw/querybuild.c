@@ -181,14 +181,8 @@ rewrite_mutator(Node *node, BuildContext *cxt)
 		return (Node *) param;
 	}
 
-	/* A partial aggregate that comes here is one whose result is its state. */
 	if (IsA(node, Aggref) && ((Aggref *) node)->aggsplit != AGGSPLIT_SIMPLE)
-	{
-		Aggref	   *whole = copyObject((Aggref *) node);
-
-		whole->aggsplit = AGGSPLIT_SIMPLE;
-		return rewrite_mutator((Node *) whole, cxt);
-	}
+		return rewrite_mutator((Node *) rf_partial_agg_expr((Aggref *) node), cxt);
 
 	/* The planner makes COLLATE a relabelling, or part of a constant, which print without it. */
 	if ((IsA(node, RelabelType) || IsA(node, Const)) && rf_is_explicit_collation(node))

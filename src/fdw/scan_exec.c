@@ -51,6 +51,7 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	EState	   *estate = node->ss.ps.state;
 	TupleDesc	desc = node->ss.ss_ScanTupleSlot->tts_tupleDescriptor;
 	RfScanState *state;
+	ListCell   *lc;
 
 	rf_explain_prepare(plan);
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
@@ -80,6 +81,11 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	if (state->has_ctid)
 		desc = with_ctid(desc);
 	state->decoder = rf_decoder_create(desc, state->column_count, state->attnums, state->relation);
+	foreach(lc, rf_scan_states(plan))
+	{
+		if (OidIsValid(lfirst_oid(lc)))
+			rf_decoder_expect_state(state->decoder, foreach_current_index(lc), lfirst_oid(lc));
+	}
 	state->need_batch = true;
 	state->plain_slot = TTS_IS_HEAPTUPLE(node->ss.ss_ScanTupleSlot) && !state->has_ctid;
 

@@ -305,6 +305,8 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	List	   *fdw_private = NIL;
 	const char *locking = simple ? locking_clause(root, rel) : NULL;
 	List	   *slot = info->tlist;
+	List	   *states = NIL;
+	ListCell   *lc;
 	RfRemoteQuery query;
 
 	if (simple)
@@ -318,6 +320,9 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	if (simple)
 		slot = narrow_slot(root, rel, tlist, local_exprs, &query.retrieved_attrs);
 
+	foreach(lc, info->partial ? info->tlist : NIL)
+		states = lappend_oid(states, rf_state_deserialfn(lfirst_node(TargetEntry, lc)->expr));
+
 	/* In the order of RfScanPrivateIndex */
 	fdw_private = lappend(fdw_private, makeString(query.sql));
 	fdw_private = lappend(fdw_private, query.retrieved_attrs);
@@ -328,6 +333,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 											 info->retrieved_rows)));
 	fdw_private = lappend(fdw_private, makeBoolean(locking != NULL));
 	fdw_private = lappend(fdw_private, makeString(info->relation_name));
+	fdw_private = lappend(fdw_private, states);
 	fdw_private = lappend(fdw_private, makeString(simple ? "" : info->description));
 	Assert(list_length(fdw_private) == RF_SCAN_NPRIVATE);
 

@@ -20,10 +20,8 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
-#include "access/htup_details.h"
 #include "access/transam.h"
 #include "catalog/dependency.h"
-#include "catalog/pg_aggregate.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_operator.h"
@@ -35,7 +33,6 @@
 #include "optimizer/tlist.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 #include "utils/typcache.h"
 
 #include "rdma_fdw/batch.h"
@@ -649,27 +646,8 @@ walk_sort_clauses(List *clauses, List *tlist, WalkContext *cxt)
 }
 
 /*
- * An aggregate without a final function whose state is an SQL value: the result over some of the
- * rows is the state that the results over the others can be combined with.
- */
-static bool
-result_is_state(Oid aggfnoid)
-{
-	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(aggfnoid));
-	Form_pg_aggregate form;
-	bool		result;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for aggregate %u", aggfnoid);
-	form = (Form_pg_aggregate) GETSTRUCT(tuple);
-	result = !OidIsValid(form->aggfinalfn) && form->aggtranstype != INTERNALOID;
-	ReleaseSysCache(tuple);
-	return result;
-}
-
-/*
- * The whole aggregate, or a partial one that prints as the whole.  DISTINCT needs no look of its
- * own, as its columns are among the arguments and equality is what their types say.
+ * The whole aggregate, or its state.  DISTINCT needs no look of its own, as its columns are among
+ * the arguments and equality is what their types say.
  */
 static bool
 walk_aggregate(Aggref *agg, WalkContext *cxt, CollationState *inner)
@@ -677,11 +655,10 @@ walk_aggregate(Aggref *agg, WalkContext *cxt, CollationState *inner)
 	ListCell   *lc;
 
 	if (agg->agglevelsup != 0 ||
-		(cxt->info->partial ?
-		 agg->aggsplit != AGGSPLIT_INITIAL_SERIAL || !result_is_state(agg->aggfnoid) :
-		 agg->aggsplit != AGGSPLIT_SIMPLE) ||
 		!is_shippable_function(agg->aggfnoid, cxt->info) ||
 		func_volatile(agg->aggfnoid) != PROVOLATILE_IMMUTABLE ||
+		!(cxt->info->partial ? rf_partial_agg_is_shippable(cxt->root, cxt->info, agg) :
+		  agg->aggsplit == AGGSPLIT_SIMPLE) ||
 		!walk_list(agg->aggdirectargs, cxt, inner))
 		return false;
 

@@ -69,6 +69,12 @@ rf_session_iterate(bool restart)
 	return (RfSession *) hash_seq_search(&iteration);
 }
 
+int
+rf_session_server_version(RfSession *session)
+{
+	return PQserverVersion(session->conn);
+}
+
 bool
 rf_session_is_busy(RfSession *session)
 {

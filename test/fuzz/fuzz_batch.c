@@ -16,8 +16,8 @@ read_image(uint8_t selector, const uint8_t *payload, uint32_t length)
 	static const uint8_t aligns[] = {1, 2, 4, 8};
 	RfImage		image = {0};
 
-	image.kind = selector % (RF_IMAGE_MULTIRANGE + 1);
-	selector /= RF_IMAGE_MULTIRANGE + 1;
+	image.kind = selector % (RF_IMAGE_LAST + 1);
+	selector /= RF_IMAGE_LAST + 1;
 	image.type = 23;
 	image.element_align = aligns[selector % 4];
 	if ((selector / 4) % 2 == 0)

@@ -1,0 +1,392 @@
+/*
+ * partial.c
+ *		Aggregates in two steps: data nodes compute transition states of groups, and this node
+ *		combines and finishes them, as core does with the states of parallel workers.
+ *
+ * Which aggregates can be had so, whether the data node's states are ours, and the planner's part
+ * of it: the columns of the partial relation, its scan, and Finalize Aggregate above an Append of
+ * such scans.  Core makes these itself for the children of a partitioned table, but only with
+ * enable_partitionwise_aggregate, and it is off by default.
+ *
+ * A state that is also the result (count, sum of integer, min, max) is what the plain aggregate
+ * gives.  Others are asked for as rdma.partialize(avg(x), NULL::bytea), see serve/partialize.c.
+ * States of type internal travel as what their serial function makes of them.  Core's deserial
+ * functions trust those bytes, so only formats are accepted that the decoder knows how to check
+ * (batch/state.c); all others, and states of another major version, which may mean something else
+ * there, are left to be computed here from all rows.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_aggregate.h"
+#include "catalog/pg_type.h"
+#include "foreign/foreign.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/appendinfo.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/planner.h"
+#include "optimizer/prep.h"
+#include "optimizer/tlist.h"
+#include "parser/parse_func.h"
+#include "utils/selfuncs.h"
+#include "utils/syscache.h"
+
+#include "rdma_fdw/batch.h"
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/remote.h"
+
+static create_upper_paths_hook_type previous_upper_paths_hook = NULL;
+
+/* ---------------------------------------------------------------------------------------------
+ * Which aggregates
+ * ---------------------------------------------------------------------------------------------
+ */
+
+/*
+ * *deserialfn is the function that the bytes of an internal state go through, else InvalidOid.
+ */
+static bool
+result_is_state(Oid aggfnoid, Oid *deserialfn)
+{
+	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(aggfnoid));
+	Form_pg_aggregate form;
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for aggregate %u", aggfnoid);
+	form = (Form_pg_aggregate) GETSTRUCT(tuple);
+	result = !OidIsValid(form->aggfinalfn) && form->aggtranstype != INTERNALOID;
+	*deserialfn = form->aggdeserialfn;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/* The user mapping that a scan of these tables would use, or NULL; core has seen to it that all agree. */
+static UserMapping *
+mapping_of(PlannerInfo *root, RfRelInfo *info)
+{
+	int			relid = bms_next_member(info->scanrel->relids, -1);
+	RelOptInfo *base;
+	Oid			userid;
+
+	while (relid >= 0 && root->simple_rel_array[relid] == NULL)
+		relid = bms_next_member(info->scanrel->relids, relid);	/* 16 counts outer joins among them */
+	if (relid < 0)
+		return NULL;
+	base = root->simple_rel_array[relid];
+	userid = rf_rel_userid(root, base);
+	if (!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid),
+							   ObjectIdGetDatum(info->server->serverid)) &&
+		!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid),
+							   ObjectIdGetDatum(info->server->serverid)))
+		return NULL;
+	return GetUserMapping(userid, info->server->serverid);
+}
+
+/*
+ * Is the data node of our major version?  The only question about a node, apart from estimates,
+ * that planning asks; the connection is one that the query will need anyway.
+ */
+static bool
+states_are_ours(PlannerInfo *root, RfRelInfo *info)
+{
+	if (info->states == RF_STATES_UNKNOWN)
+	{
+		UserMapping *user = mapping_of(root, info);
+
+		info->states = user != NULL &&
+			rf_session_server_version(rf_session_get(user, false)) / 10000 == PG_VERSION_NUM / 10000 ?
+			RF_STATES_OURS : RF_STATES_FOREIGN;
+	}
+	return info->states == RF_STATES_OURS;
+}
+
+bool
+rf_partial_agg_is_shippable(PlannerInfo *root, RfRelInfo *info, Aggref *agg)
+{
+	Oid			deserialfn;
+
+	if (agg->aggsplit != AGGSPLIT_INITIAL_SERIAL || agg->aggdistinct != NIL || agg->aggorder != NIL ||
+		AGGKIND_IS_ORDERED_SET(agg->aggkind))
+		return false;
+	if (result_is_state(agg->aggfnoid, &deserialfn))
+		return true;
+	if (agg->aggtranstype == INTERNALOID && rf_state_image(deserialfn) == NULL)
+		return false;
+	return states_are_ours(root, info);
+}
+
+Expr *
+rf_partial_agg_expr(Aggref *agg)
+{
+	Aggref	   *whole = copyObject(agg);
+	Oid			deserialfn;
+	Oid			types[2] = {ANYOID, ANYELEMENTOID};
+	Oid			marker;
+	Expr	   *type;
+
+	whole->aggsplit = AGGSPLIT_SIMPLE;
+	if (result_is_state(agg->aggfnoid, &deserialfn))
+		return (Expr *) whole;
+
+	/* the result's type is of no interest: nothing looks at it before the text is parsed there */
+	marker = LookupFuncName(list_make2(makeString("rdma"), makeString("partialize")), 2, types, false);
+	type = (Expr *) makeNullConst(agg->aggtype, -1, agg->aggcollid);
+	return (Expr *) makeFuncExpr(marker, agg->aggtype, list_make2(whole, type), agg->aggcollid,
+								 agg->inputcollid, COERCE_EXPLICIT_CALL);
+}
+
+Oid
+rf_state_deserialfn(Expr *expr)
+{
+	Aggref	   *agg = (Aggref *) expr;
+	Oid			deserialfn;
+
+	if (!IsA(agg, Aggref) || agg->aggsplit != AGGSPLIT_INITIAL_SERIAL ||
+		agg->aggtranstype != INTERNALOID)
+		return InvalidOid;
+	(void) result_is_state(agg->aggfnoid, &deserialfn);
+	return deserialfn;
+}
+
+/* ---------------------------------------------------------------------------------------------
+ * Paths
+ * ---------------------------------------------------------------------------------------------
+ */
+
+PathTarget *
+rf_partial_grouping_target(PlannerInfo *root, PathTarget *grouping_target, Node *having)
+{
+	PathTarget *target = create_empty_pathtarget();
+	List	   *others = NIL;
+	ListCell   *lc;
+	int			i = 0;
+
+	foreach(lc, grouping_target->exprs)
+	{
+		Expr	   *expr = (Expr *) lfirst(lc);
+		Index		ref = get_pathtarget_sortgroupref(grouping_target, i++);
+
+		/* all that was written, also what the planner found redundant: see append_group_by() */
+		if (ref != 0 && get_sortgroupref_clause_noerr(ref, root->parse->groupClause) != NULL)
+			add_column_to_pathtarget(target, expr, ref);
+		else
+			others = lappend(others, expr);
+	}
+	if (having != NULL)
+		others = lappend(others, having);
+	add_new_columns_to_pathtarget(target,
+								  pull_var_clause((Node *) others, PVC_INCLUDE_AGGREGATES |
+												  PVC_RECURSE_WINDOWFUNCS | PVC_INCLUDE_PLACEHOLDERS));
+
+	foreach(lc, target->exprs)
+	{
+		Aggref	   *agg = (Aggref *) lfirst(lc);
+
+		if (IsA(agg, Aggref))
+		{
+			Aggref	   *partial = makeNode(Aggref);
+
+			/* flat, so that the arguments stay equal; core compares them */
+			memcpy(partial, agg, sizeof(Aggref));
+			mark_partial_aggref(partial, AGGSPLIT_INITIAL_SERIAL);
+			lfirst(lc) = partial;
+		}
+	}
+	return set_pathtarget_cost_width(root, target);
+}
+
+RelOptInfo *
+rf_partial_grouped_rel(PlannerInfo *root, RelOptInfo *input_rel, PathTarget *target, void *extra)
+{
+	RelOptInfo *rel;
+
+	if (input_rel->fdwroutine == NULL ||
+		input_rel->fdwroutine->GetForeignUpperPaths != rdmaGetForeignUpperPaths)
+		return NULL;
+
+	rel = makeNode(RelOptInfo);
+	rel->reloptkind = RELOPT_OTHER_UPPER_REL;
+	rel->relids = input_rel->relids;
+	rel->serverid = input_rel->serverid;
+	rel->userid = input_rel->userid;
+	rel->useridiscurrent = input_rel->useridiscurrent;
+	rel->fdwroutine = input_rel->fdwroutine;
+	rel->reltarget = target;
+	rdmaGetForeignUpperPaths(root, UPPERREL_PARTIAL_GROUP_AGG, input_rel, rel, extra);
+	if (rel->pathlist == NIL)
+		return NULL;
+	set_cheapest(rel);
+	return rel;
+}
+
+/* What 16 found redundant among the grouping columns need not be compared. */
+static List *
+group_clause(PlannerInfo *root)
+{
+#if PG_VERSION_NUM >= 160000
+	return root->processed_groupClause;
+#else
+	return root->parse->groupClause;
+#endif
+}
+
+void
+rf_add_finalize_paths(PlannerInfo *root, RelOptInfo *grouped_rel, Path *partial,
+					  GroupPathExtraData *extra)
+{
+	Query	   *parse = root->parse;
+	List	   *clause = group_clause(root);
+	List	   *having = (List *) extra->havingQual;
+	AggClauseCosts costs = {0};
+	double		groups = 1;
+
+	if (parse->hasAggs)
+		get_agg_clause_costs(root, AGGSPLIT_FINAL_DESERIAL, &costs);
+	if (parse->groupClause == NIL)
+	{
+		add_path(grouped_rel, (Path *)
+				 create_agg_path(root, grouped_rel, partial, grouped_rel->reltarget, AGG_PLAIN,
+								 AGGSPLIT_FINAL_DESERIAL, NIL, having, &costs, 1));
+		return;
+	}
+
+	if (clause != NIL)
+		groups = estimate_num_groups(root, get_sortgrouplist_exprs(clause, root->processed_tlist),
+									 partial->rows, NULL, NULL);
+	if ((extra->flags & GROUPING_CAN_USE_HASH) != 0 && clause != NIL)
+		add_path(grouped_rel, (Path *)
+				 create_agg_path(root, grouped_rel, partial, grouped_rel->reltarget, AGG_HASHED,
+								 AGGSPLIT_FINAL_DESERIAL, clause, having, &costs, groups));
+	if ((extra->flags & GROUPING_CAN_USE_SORT) != 0)
+	{
+		if (!pathkeys_contained_in(root->group_pathkeys, partial->pathkeys))
+			partial = (Path *) create_sort_path(root, grouped_rel, partial, root->group_pathkeys, -1);
+		add_path(grouped_rel, (Path *)
+				 create_agg_path(root, grouped_rel, partial, grouped_rel->reltarget, AGG_SORTED,
+								 AGGSPLIT_FINAL_DESERIAL, clause, having, &costs, groups));
+	}
+}
+
+/* The target of a parent in terms of its child. */
+static PathTarget *
+child_target(PlannerInfo *root, RelOptInfo *child, PathTarget *target)
+{
+	PathTarget *result = copy_pathtarget(target);
+	int			count;
+	AppendRelInfo **infos = find_appinfos_by_relids(root, child->relids, &count);
+
+	result->exprs = (List *) adjust_appendrel_attrs(root, (Node *) target->exprs, count, infos);
+	pfree(infos);
+	return result;
+}
+
+static bool append_partial_scans(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, void *extra,
+								 List **paths);
+
+static bool
+append_partial_child(PlannerInfo *root, RelOptInfo *child, PathTarget *target, void *extra, List **paths)
+{
+	if (child == NULL || IS_DUMMY_REL(child))
+		return true;
+	return append_partial_scans(root, child, child_target(root, child, target), extra, paths);
+}
+
+/*
+ * Scans that give the states of all parts of rel.  False: some part is not ours, or cannot give
+ * them.
+ */
+static bool
+append_partial_scans(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, void *extra, List **paths)
+{
+	RelOptInfo *partial;
+	ListCell   *lc;
+
+	if (rel->fdw_private != NULL)
+	{
+		partial = rf_partial_grouped_rel(root, rel, target, extra);
+		if (partial == NULL)
+			return false;
+		*paths = lappend(*paths, partial->cheapest_total_path);
+		return true;
+	}
+
+	/* a partitioned table, or a join of some that was split up */
+	if (rel->part_scheme != NULL && rel->nparts > 0 && rel->part_rels != NULL)
+	{
+		for (int i = 0; i < rel->nparts; i++)
+		{
+			if (!append_partial_child(root, rel->part_rels[i], target, extra, paths))
+				return false;
+		}
+		return true;
+	}
+
+	/* other parents, and UNION ALL */
+	if (!IS_SIMPLE_REL(rel) || !planner_rt_fetch(rel->relid, root)->inh)
+		return false;
+	foreach(lc, root->append_rel_list)
+	{
+		AppendRelInfo *info = lfirst_node(AppendRelInfo, lc);
+
+		if (info->parent_relid == rel->relid &&
+			!append_partial_child(root, root->simple_rel_array[info->child_relid], target, extra, paths))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * GROUP BY and aggregates over a relation that consists of foreign tables of ours on several
+ * servers: each gives its states, and they are combined here.
+ */
+static void
+group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *grouped_rel,
+				  GroupPathExtraData *extra)
+{
+	PathTarget *target;
+	RelOptInfo *partial;
+	List	   *paths = NIL;
+	double		rows = 0;
+	ListCell   *lc;
+
+	/* what core does with the setting, or one server for all of it */
+	if (extra->patype != PARTITIONWISE_AGGREGATE_NONE || input_rel->fdw_private != NULL ||
+		(extra->flags & GROUPING_CAN_PARTIAL_AGG) == 0 || root->parse->hasTargetSRFs ||
+		IS_DUMMY_REL(input_rel))
+		return;
+
+	target = rf_partial_grouping_target(root, grouped_rel->reltarget, extra->havingQual);
+	if (!append_partial_scans(root, input_rel, target, extra, &paths) || paths == NIL)
+		return;
+	foreach(lc, paths)
+		rows += ((Path *) lfirst(lc))->rows;
+
+	partial = makeNode(RelOptInfo);
+	partial->reloptkind = RELOPT_OTHER_UPPER_REL;
+	partial->relids = input_rel->relids;
+	partial->reltarget = target;
+	rf_add_finalize_paths(root, grouped_rel, (Path *)
+						  create_append_path(root, partial, paths, NIL, NIL, NULL, 0, false, rows), extra);
+}
+
+static void
+upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel, RelOptInfo *output_rel,
+			void *extra)
+{
+	if (previous_upper_paths_hook)
+		previous_upper_paths_hook(root, stage, input_rel, output_rel, extra);
+	if (stage == UPPERREL_GROUP_AGG)
+		group_over_append(root, input_rel, output_rel, (GroupPathExtraData *) extra);
+}
+
+void
+rf_watch_upper_paths(void)
+{
+	previous_upper_paths_hook = create_upper_paths_hook;
+	create_upper_paths_hook = upper_paths;
+}

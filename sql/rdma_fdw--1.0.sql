@@ -53,6 +53,209 @@ CREATE FUNCTION rdma.partialize(aggregate "any", state anyelement)
 RETURNS anyelement
 AS 'MODULE_PATHNAME', 'rdma_partialize' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION rdma.partialize("any", anyelement) IS 'internal: the transition state of the aggregate that it stands over, of the second argument''s type: the state''s, or bytea for internal ones';
+-- Servers that stand for many nodes, and where rows of their tables lie.
+
+CREATE FUNCTION rdma.nodes(server name, OUT place integer, OUT node name)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_nodes' LANGUAGE C STABLE STRICT PARALLEL SAFE ROWS 4;
+COMMENT ON FUNCTION rdma.nodes(name) IS 'the servers that a server stands for (option nodes), each with its place; an ordinary server stands for itself';
+
+CREATE FUNCTION rdma.run_on(server name, command text, OUT node name, OUT answer text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_run_on' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 4;
+COMMENT ON FUNCTION rdma.run_on(name, text) IS 'runs a command on each node of a server, with your user mapping and in the remote transaction; the answer is the only value of a query, or the command''s tag';
+
+CREATE FUNCTION rdma.distribution_key(tab regclass)
+RETURNS text[]
+AS 'MODULE_PATHNAME', 'rdma_distribution_key' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rdma.distribution_key(regclass) IS 'columns of a foreign table whose hash says on which node a row lies (option distributed_by); NULL when there are none';
+
+CREATE FUNCTION rdma.distribute_table(tab regclass, server name, distributed_by text DEFAULT NULL, replicated boolean DEFAULT false)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  old record;
+  part record;
+  keys text[] := '{}';
+  remote_columns text;
+  local_columns text;
+  names text;
+  options text := '';
+  moving name;
+  moved bigint;
+BEGIN
+  IF distributed_by IS NOT NULL AND replicated THEN
+    RAISE EXCEPTION 'a table is either distributed or replicated' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  IF EXISTS (SELECT FROM pg_class WHERE oid = tab AND relkind = 'r') THEN
+    EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', tab);
+  END IF;
+  SELECT c.oid, c.relname, n.nspname, c.relkind, c.relispartition, c.relhassubclass, c.relrowsecurity, c.relacl, c.relpersistence, c.relowner::regrole AS owner,
+      obj_description(c.oid, 'pg_class') AS comment,
+      (SELECT string_agg(quote_ident(tgname), ', ' ORDER BY tgname) FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal) AS triggers,
+      (SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = c.oid AND attidentity <> '') AS identity
+    INTO old FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = tab;
+  IF old.relkind <> 'r' OR old.relispartition OR old.relhassubclass OR old.relpersistence = 't' THEN
+    RAISE EXCEPTION '"%" is not an ordinary table', old.relname USING ERRCODE = 'wrong_object_type',
+      DETAIL = 'Partitioned and temporary tables, partitions, parents and foreign tables cannot be distributed.';
+  END IF;
+  IF old.triggers IS NOT NULL OR old.relrowsecurity OR old.identity IS NOT NULL THEN
+    RAISE EXCEPTION 'table "%" cannot be distributed', old.relname USING ERRCODE = 'feature_not_supported',
+      DETAIL = concat_ws(' ', 'It has triggers: ' || old.triggers || '.', CASE WHEN old.relrowsecurity THEN 'It has row security.' END,
+        'It has identity columns: ' || old.identity || '.'),
+      HINT = 'Drop them first, and create their like on the foreign table or on the nodes.';
+  END IF;
+  SELECT string_agg(DISTINCT pg_describe_object(classid, objid, objsubid), ', ') AS names INTO part FROM pg_depend
+    WHERE refclassid = 'pg_class'::regclass AND refobjid = tab AND (classid = 'pg_rewrite'::regclass OR
+      classid = 'pg_constraint'::regclass AND NOT EXISTS (SELECT FROM pg_constraint WHERE oid = objid AND conrelid = tab));
+  IF part.names IS NOT NULL THEN
+    RAISE EXCEPTION 'table "%" cannot be distributed', old.relname USING ERRCODE = 'dependent_objects_still_exist',
+      DETAIL = format('It would be dropped, and these depend on it: %s.', part.names), HINT = 'Drop them, and create them again afterwards.';
+  END IF;
+  IF distributed_by IS NOT NULL THEN
+    options := format(', distributed_by %L', distributed_by);
+  ELSIF replicated THEN
+    options := ', replicated ''true''';
+  END IF;
+
+  -- Defaults stay here, where sequences are; the nodes compute what is generated.
+  SELECT string_agg(format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+        ' COLLATE ' || CASE WHEN a.attcollation <> t.typcollation THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END,
+        CASE WHEN a.attgenerated <> '' THEN ' GENERATED ALWAYS AS (' || pg_get_expr(d.adbin, d.adrelid) || ') STORED' END,
+        CASE WHEN a.attnotnull THEN ' NOT NULL' END), ', ' ORDER BY a.attnum),
+      string_agg(format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+        ' COLLATE ' || CASE WHEN a.attcollation <> t.typcollation THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END,
+        CASE WHEN a.attgenerated <> '' THEN ' GENERATED ALWAYS AS (' || pg_get_expr(d.adbin, d.adrelid) || ') STORED'
+          ELSE ' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid) END,
+        CASE WHEN a.attnotnull THEN ' NOT NULL' END), ', ' ORDER BY a.attnum),
+      string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FILTER (WHERE a.attgenerated = '')
+    INTO remote_columns, local_columns, names
+    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+      LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+      LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+    WHERE a.attrelid = tab AND a.attnum > 0 AND NOT a.attisdropped;
+
+  PERFORM rdma.run_on(n.node, format('CREATE SCHEMA %I', old.nspname))
+    FROM rdma.run_on(server, format('SELECT to_regnamespace(%L) IS NULL', quote_ident(old.nspname))) n WHERE n.answer = 't';
+  PERFORM rdma.run_on(server, format('CREATE TABLE %I.%I (%s)', old.nspname, old.relname, remote_columns));
+  FOR part IN SELECT conname, contype, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype = 'c' ORDER BY conname LOOP
+    PERFORM rdma.run_on(server, format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.conname, part.definition));
+  END LOOP;
+
+  -- The foreign table takes the table's place.
+  moving := left(old.relname, 50) || '_moving';
+  EXECUTE format('ALTER TABLE %s RENAME TO %I', tab, moving);
+  EXECUTE format('CREATE FOREIGN TABLE %I.%I (%s) SERVER %I OPTIONS (schema_name %L, table_name %L%s)', old.nspname, old.relname,
+    local_columns, server, old.nspname, old.relname, options);
+  EXECUTE format('ALTER FOREIGN TABLE %I.%I OWNER TO %s', old.nspname, old.relname, old.owner);
+  keys := coalesce(rdma.distribution_key(format('%I.%I', old.nspname, old.relname)::regclass), '{}');
+  FOR part IN SELECT conname, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype = 'c' ORDER BY conname LOOP
+    EXECUTE format('ALTER FOREIGN TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.conname, part.definition);
+  END LOOP;
+  EXECUTE format('INSERT INTO %I.%I (%s) SELECT %s FROM %I.%I', old.nspname, old.relname, names, names, old.nspname, moving);
+  GET DIAGNOSTICS moved = ROW_COUNT;
+
+  -- Indexes are built over all rows at once; what is unique is so on each node.
+  FOR part IN SELECT conname, contype, conkey, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype <> 'c' ORDER BY contype, conname LOOP
+    IF part.contype = 'f' OR part.contype = 't' OR part.contype = 'n' THEN
+      IF part.contype = 'f' THEN
+        RAISE WARNING 'foreign key "%" of table "%" is left out', part.conname, old.relname;
+      END IF;
+      CONTINUE;
+    END IF;
+    IF NOT replicated AND NOT (part.contype <> 'x' AND cardinality(keys) > 0 AND keys <@
+        (SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = tab AND attnum = ANY (part.conkey))) THEN
+      RAISE WARNING 'constraint "%" of table "%" holds on each node, not between nodes', part.conname, old.relname
+        USING DETAIL = 'Its columns do not contain those that the table is distributed by.';
+    END IF;
+    PERFORM rdma.run_on(server, format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.conname, part.definition));
+  END LOOP;
+  FOR part IN
+    SELECT replace(pg_get_indexdef(i.indexrelid), format(' ON %s ', tab), format(' ON %I.%I ', old.nspname, old.relname)) AS definition
+      FROM pg_index i WHERE i.indrelid = tab AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid AND conrelid = tab)
+      ORDER BY i.indexrelid::regclass::text
+  LOOP
+    PERFORM rdma.run_on(server, part.definition);
+  END LOOP;
+  PERFORM rdma.run_on(server, format('ANALYZE %I.%I', old.nspname, old.relname));
+
+  FOR part IN
+    SELECT d.objid::regclass AS seq, a.attname FROM pg_depend d JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+      WHERE d.refobjid = tab AND d.refclassid = 'pg_class'::regclass AND d.classid = 'pg_class'::regclass AND d.deptype = 'a'
+        AND (SELECT relkind FROM pg_class WHERE oid = d.objid) = 'S'
+  LOOP
+    EXECUTE format('ALTER SEQUENCE %s OWNED BY %I.%I.%I', part.seq, old.nspname, old.relname, part.attname);
+  END LOOP;
+  FOR part IN
+    SELECT CASE WHEN grantee = 0 THEN 'PUBLIC' ELSE quote_ident(grantee::regrole::text) END AS role, privilege_type, is_grantable
+      FROM aclexplode(old.relacl) WHERE grantee <> (SELECT relowner FROM pg_class WHERE oid = tab)
+  LOOP
+    EXECUTE format('GRANT %s ON %I.%I TO %s%s', part.privilege_type, old.nspname, old.relname, part.role,
+      CASE WHEN part.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
+  END LOOP;
+  IF old.comment IS NOT NULL THEN
+    EXECUTE format('COMMENT ON FOREIGN TABLE %I.%I IS %L', old.nspname, old.relname, old.comment);
+  END IF;
+  EXECUTE format('DROP TABLE %I.%I', old.nspname, moving);
+  EXECUTE format('ANALYZE %I.%I', old.nspname, old.relname);
+  RETURN moved;
+END $function$;
+COMMENT ON FUNCTION rdma.distribute_table(regclass, name, text, boolean) IS 'makes a local table one of a server with nodes: creates it on the nodes, moves its rows there, and puts a foreign table in its place; returns how many rows it moved';
+
+CREATE FUNCTION rdma.check_distribution(tab regclass, OUT node name, OUT rows bigint, OUT misplaced bigint, OUT differs boolean)
+RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  options record;
+  part record;
+  answer text;
+  first_answer text;
+  columns text;
+BEGIN
+  SELECT s.srvname, (SELECT count(*) FROM rdma.nodes(s.srvname)) AS nodes,
+      coalesce(max(o.option_value) FILTER (WHERE o.option_name = 'schema_name'), n.nspname) AS schema_name,
+      coalesce(max(o.option_value) FILTER (WHERE o.option_name = 'table_name'), c.relname) AS table_name,
+      coalesce(max(o.option_value) FILTER (WHERE o.option_name = 'replicated'), 'false')::boolean AS replicated
+    INTO options
+    FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_class c ON c.oid = f.ftrelid
+      JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+      JOIN pg_proc h ON h.oid = w.fdwhandler AND h.proname = 'rdma_fdw_handler'
+      LEFT JOIN LATERAL pg_options_to_table(f.ftoptions) o ON true
+    WHERE f.ftrelid = tab GROUP BY s.srvname, n.nspname, c.relname;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION '"%" is not a foreign table of rdma_fdw', tab USING ERRCODE = 'wrong_object_type';
+  END IF;
+
+  -- remote names of the key's columns, in the option's order
+  IF NOT options.replicated THEN
+    SELECT string_agg(quote_ident(coalesce((SELECT option_value FROM pg_options_to_table(a.attfdwoptions) WHERE option_name = 'column_name'), a.attname)),
+        ', ' ORDER BY k.place)
+      INTO columns
+      FROM unnest(rdma.distribution_key(tab)) WITH ORDINALITY AS k(name, place)
+        LEFT JOIN pg_attribute a ON a.attrelid = tab AND a.attname = k.name AND NOT a.attisdropped;
+  END IF;
+
+  FOR part IN SELECT n.place, n.node FROM rdma.nodes(options.srvname) n ORDER BY n.place LOOP
+    node := part.node;
+    IF options.replicated THEN
+      SELECT r.answer INTO answer FROM rdma.run_on(part.node, format('SELECT concat_ws('','', count(*), sum(hashtextextended(t::text, 0))) FROM %I.%I t',
+        options.schema_name, options.table_name)) r;
+      first_answer := coalesce(first_answer, answer);
+      differs := answer <> first_answer;
+    ELSE
+      SELECT r.answer INTO answer FROM rdma.run_on(part.node, format('SELECT concat_ws('','', count(*), count(*) FILTER (WHERE %s)) FROM %I.%I',
+        CASE WHEN columns IS NULL THEN 'false' ELSE format('rdma.hash_node(%s, %s) <> %s', options.nodes, columns, part.place) END, options.schema_name, options.table_name)) r;
+      misplaced := CASE WHEN columns IS NOT NULL THEN split_part(answer, ',', 2)::bigint END;
+    END IF;
+    rows := split_part(answer, ',', 1)::bigint;
+    RETURN NEXT;
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma.check_distribution(regclass) IS 'per node of a foreign table: its rows, and how many of them belong to another node by option distributed_by; of a replicated table, whether the copy differs from the first node''s';
 
 -- Connections of this session to data nodes.
 

@@ -432,6 +432,15 @@ extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool wh
 								List *returning, List **retrieved_attrs);
 extern List *rf_all_columns(Relation rel);
 
+/*
+ * Name of the junk column that holds a distribution key of a row to be written. Tables that are
+ * written by one statement may have keys of different types.
+ */
+extern void rf_key_junk_name(Oid relid, int key, char *name);
+
+/* ERROR when a table of a server with nodes cannot be written so. direct: by one statement per node. */
+extern void rf_check_distributed_write(Relation rel, CmdType operation, List *target_attrs, bool direct);
+
 /* ModifyTable's fdw_private: what planning hands to execution */
 typedef enum RfModifyPrivateIndex
 {
@@ -476,6 +485,10 @@ extern void rdmaEndForeignInsert(EState *estate, ResultRelInfo *result_rel);
 extern void rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,
 									 int subplan_index, struct ExplainState *es);
 extern void rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs);
+
+/* Nodes did not do the same to their copies of a replicated table. */
+extern void rf_complain_of_copies(Relation rel, UserMapping *first, uint64 first_rows, UserMapping *other,
+								  uint64 rows) __attribute__((noreturn));
 
 /* modify_direct.c */
 extern bool rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);

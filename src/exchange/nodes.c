@@ -5,16 +5,23 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "foreign/foreign.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/typcache.h"
 #include "utils/varlena.h"
 
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/group.h"
+#include "rdma_fdw/remote.h"
 
 static const char *
 option_value(List *options, const char *name)
@@ -154,14 +161,120 @@ rf_table_distribution(Oid foreigntableid)
 		distribution->keys[i] = attnum;
 		get_atttypetypmodcoll(foreigntableid, attnum, &distribution->types[i], &typmod,
 							  &distribution->collations[i]);
-		if (!OidIsValid(lookup_type_cache(distribution->types[i],
-										  TYPECACHE_HASH_EXTENDED_PROC)->hash_extended_proc))
+		if (!rf_route_type(distribution->types[i]))
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_FUNCTION),
 					 errmsg("rows cannot be distributed by column \"%s\" of foreign table \"%s\"",
 							name, get_rel_name(foreigntableid)),
-					 errdetail("Type %s has no extended hash function.",
+					 errdetail("Values of type %s do not hash to the same on every node.",
 							   format_type_be(distribution->types[i]))));
 	}
 	return distribution;
+}
+
+/* ---------- for users ---------- */
+
+PG_FUNCTION_INFO_V1(rdma_nodes);
+PG_FUNCTION_INFO_V1(rdma_run_on);
+PG_FUNCTION_INFO_V1(rdma_distribution_key);
+
+/* rdma.distribution_key(tab): names of the columns, NULL without any */
+Datum
+rdma_distribution_key(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	RfDistribution *distribution;
+	Datum	   *names;
+
+	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)
+		PG_RETURN_NULL();
+	distribution = rf_table_distribution(relid);
+	if (distribution->placement != RF_PLACED_BY_HASH)
+		PG_RETURN_NULL();
+	names = palloc_array(Datum, distribution->key_count);
+	for (int i = 0; i < distribution->key_count; i++)
+		names[i] = CStringGetTextDatum(get_attname(relid, distribution->keys[i], false));
+	PG_RETURN_ARRAYTYPE_P(construct_array(names, distribution->key_count, TEXTOID, -1, false, TYPALIGN_INT));
+}
+
+/* rdma.nodes(server): the servers it stands for, itself if it is an ordinary one */
+Datum
+rdma_nodes(PG_FUNCTION_ARGS)
+{
+	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
+	List	   *nodes = rf_server_nodes(server);
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (nodes == NIL)
+		nodes = list_make1_oid(server->serverid);
+	foreach(lc, nodes)
+	{
+		Datum		values[2];
+		bool		nulls[2] = {false, false};
+
+		values[0] = Int32GetDatum(foreach_current_index(lc));
+		values[1] = DirectFunctionCall1(namein, CStringGetDatum(GetForeignServer(lfirst_oid(lc))->servername));
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* The only value of a query's only row, or the command's tag. */
+static Datum
+single_answer(PGresult *result, ForeignServer *node, bool *isnull)
+{
+	*isnull = false;
+	if (PQntuples(result) > 1 || PQnfields(result) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_CARDINALITY_VIOLATION),
+				 errmsg("the command returned more than one value"),
+				 errdetail("Server \"%s\" returned %d rows of %d columns.",
+						   node->servername, PQntuples(result), PQnfields(result))));
+	if (PQnfields(result) == 0)
+		return CStringGetTextDatum(PQcmdStatus(result));
+	*isnull = PQntuples(result) == 0 || PQgetisnull(result, 0, 0);
+	return *isnull ? (Datum) 0 : CStringGetTextDatum(PQgetvalue(result, 0, 0));
+}
+
+static void
+run_on_node(ForeignServer *node, const char *command, ReturnSetInfo *set)
+{
+	RfSession  *session = rf_session_get(GetUserMapping(GetUserId(), node->serverid), true);
+	PGresult   *result = rf_session_query(session, command);
+	Datum		values[2];
+	bool		nulls[2] = {false, false};
+
+	PG_TRY();
+	{
+		values[0] = DirectFunctionCall1(namein, CStringGetDatum(node->servername));
+		values[1] = single_answer(result, node, &nulls[1]);
+		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
+	}
+	PG_FINALLY();
+	{
+		PQclear(result);
+	}
+	PG_END_TRY();
+}
+
+/* rdma.run_on(server, command): on each node, with the caller's user mapping, in the remote transaction */
+Datum
+rdma_run_on(PG_FUNCTION_ARGS)
+{
+	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
+	char	   *command = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	List	   *nodes = rf_server_nodes(server);
+	AclResult	aclresult = rf_server_aclcheck(server->serverid, GetUserId(), ACL_USAGE);
+	ListCell   *lc;
+
+	if (aclresult != ACLCHECK_OK)
+		aclcheck_error(aclresult, OBJECT_FOREIGN_SERVER, server->servername);
+	InitMaterializedSRF(fcinfo, 0);
+	if (nodes == NIL)
+		nodes = list_make1_oid(server->serverid);
+	foreach(lc, nodes)
+		run_on_node(GetForeignServer(lfirst_oid(lc)), command, (ReturnSetInfo *) fcinfo->resultinfo);
+	return (Datum) 0;
 }

@@ -5,6 +5,9 @@
  * The sample is thinned out on the data node where possible, so that a large table does not cross
  * the wire for the sake of thirty thousand rows.  It comes by libpq through a cursor: few rows, and
  * what is wanted of them is a heap tuple, not a column batch.
+ *
+ * Of a table of a server with nodes each node gives its share of the sample; of a replicated one
+ * the first gives all.
  */
 #include "postgres.h"
 
@@ -20,6 +23,7 @@
 #include "utils/memutils.h"
 #include "utils/sampling.h"
 
+#include "rdma_fdw/exchange.h"
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/remote.h"
 
@@ -52,20 +56,31 @@ typedef struct SampleState
 	MemoryContext tuple_context;	/* where the sample stays */
 } SampleState;
 
-static RfSession *
-open_session(Relation relation, RfTableOptions *opts)
+/* The sessions on all nodes that have rows of their own, as a List of pointers. */
+static List *
+open_sessions(Relation relation, RfTableOptions *opts)
 {
 	ForeignTable *table = GetForeignTable(RelationGetRelid(relation));
 	ForeignServer *server = GetForeignServer(table->serverid);
+	List	   *nodes = rf_server_nodes(server);
+	List	   *sessions = NIL;
+	ListCell   *lc;
 
 	rf_table_options(table, server, opts);
+	if (nodes == NIL)
+		nodes = list_make1_oid(server->serverid);
+	else if (rf_table_distribution(RelationGetRelid(relation))->placement == RF_PLACED_EVERYWHERE)
+		nodes = list_make1_oid(linitial_oid(nodes));
+
 	/* With the rights of the table's owner: who runs ANALYZE may be anybody, autovacuum included */
-	return rf_session_get(GetUserMapping(relation->rd_rel->relowner, server->serverid), true);
+	foreach(lc, nodes)
+		sessions = lappend(sessions, rf_session_get(GetUserMapping(relation->rd_rel->relowner, lfirst_oid(lc)), true));
+	return sessions;
 }
 
 /* A relation with children is one table to us, so theirs counts, too. */
 static RemoteSize
-ask_size(RfSession *session, const RfTableOptions *opts)
+ask_node_size(RfSession *session, const RfTableOptions *opts)
 {
 	RemoteSize	size = {0};
 	PGresult   *volatile result = NULL;
@@ -101,20 +116,43 @@ ask_size(RfSession *session, const RfTableOptions *opts)
 	return size;
 }
 
+/* Of all nodes together. How many rows there are is only known when all of them know. */
+static RemoteSize
+ask_size(List *sessions, const RfTableOptions *opts)
+{
+	RemoteSize	sum = {0};
+	bool		known = true;
+	ListCell   *lc;
+
+	foreach(lc, sessions)
+	{
+		RemoteSize	size = ask_node_size((RfSession *) lfirst(lc), opts);
+
+		sum.relkind = size.relkind;
+		sum.pages += size.pages;
+		sum.tuples += size.tuples;
+		/* a node whose table is empty knows that, too */
+		known = known && (size.tuples > 0 || size.pages == 0);
+	}
+	if (!known)
+		sum.tuples = 0;
+	return sum;
+}
+
 /*
  * Appends what thins the rows out, and returns the fraction of them that is wanted; 1 means all.
  * Only what has storage can be sampled by TABLESAMPLE, and a fraction can be named only if the
  * number of rows is known.
  */
 static double
-append_sampling(StringInfo sql, const char *method, const RemoteSize *size, int targrows)
+append_sampling(StringInfo sql, const char *method, char relkind, double tuples, int targrows)
 {
-	bool		has_storage = size->relkind == 'r' || size->relkind == 'm' || size->relkind == 'p';
+	bool		has_storage = relkind == 'r' || relkind == 'm' || relkind == 'p';
 	double		fraction;
 
-	if (strcmp(method, "off") == 0 || size->tuples <= 0)
+	if (strcmp(method, "off") == 0 || tuples <= 0)
 		return 1;
-	fraction = targrows * SAMPLE_MARGIN / size->tuples;
+	fraction = targrows * SAMPLE_MARGIN / tuples;
 	if (fraction >= 0.95)
 		return 1;
 
@@ -220,11 +258,12 @@ acquire_sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows
 {
 	TupleDesc	desc = RelationGetDescr(relation);
 	RfTableOptions opts;
-	RfSession  *session = open_session(relation, &opts);
-	RemoteSize	size = ask_size(session, &opts);
+	List	   *sessions = open_sessions(relation, &opts);
+	RemoteSize	size = ask_size(sessions, &opts);
 	SampleState state = {0};
 	StringInfoData sql;
 	double		fraction;
+	ListCell   *lc;
 
 	initStringInfo(&sql);
 	appendStringInfoString(&sql, "SELECT");
@@ -237,7 +276,7 @@ acquire_sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows
 		state.attnums = lappend_int(state.attnums, i + 1);
 	}
 	appendStringInfo(&sql, " FROM %s", rf_remote_relation_name(&opts));
-	fraction = append_sampling(&sql, opts.analyze_sampling, &size, targrows);
+	fraction = append_sampling(&sql, opts.analyze_sampling, size.relkind, size.tuples, targrows);
 
 	state.in = TupleDescGetAttInMetadata(desc);
 	state.values = palloc0(desc->natts * sizeof(Datum));
@@ -250,7 +289,8 @@ acquire_sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows
 											  ALLOCSET_SMALL_SIZES);
 	reservoir_init_selection_state(&state.reservoir, targrows);
 
-	fetch_rows(session, &state, sql.data);
+	foreach(lc, sessions)
+		fetch_rows((RfSession *) lfirst(lc), &state, sql.data);
 	MemoryContextDelete(state.row_context);
 
 	/* What the draw found says more than the data node's statistics, which may be old. */
@@ -267,8 +307,7 @@ bool
 rdmaAnalyzeForeignTable(Relation relation, AcquireSampleRowsFunc *func, BlockNumber *totalpages)
 {
 	RfTableOptions opts;
-	RfSession  *session = open_session(relation, &opts);
-	RemoteSize	size = ask_size(session, &opts);
+	RemoteSize	size = ask_size(open_sessions(relation, &opts), &opts);
 
 	*func = acquire_sample_rows;
 	*totalpages = (BlockNumber) Min(size.pages, (double) MaxBlockNumber);

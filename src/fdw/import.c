@@ -4,6 +4,8 @@
  *
  * Core runs the commands, and throws away those that LIMIT TO and EXCEPT exclude; here these lists
  * only spare the data node and the wire the work.
+ *
+ * A server with nodes is asked at each of them; a table must be the same everywhere.
  */
 #include "postgres.h"
 
@@ -12,6 +14,7 @@
 #include "libpq-fe.h"
 #include "utils/builtins.h"
 
+#include "rdma_fdw/exchange.h"
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/remote.h"
 
@@ -200,35 +203,111 @@ build_commands(ImportForeignSchemaStmt *stmt, ForeignServer *server, PGresult *r
 	return commands;
 }
 
+/* What the node answers. The caller PQclears. */
+static PGresult *
+ask_columns(ImportForeignSchemaStmt *stmt, ForeignServer *node)
+{
+	RfSession  *session = rf_session_get(GetUserMapping(GetUserId(), node->serverid), false);
+	PGresult   *result;
+	StringInfoData buf;
+	bool		found;
+
+	initStringInfo(&buf);
+	appendStringInfoString(&buf, "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ");
+	append_literal(&buf, stmt->remote_schema);
+	result = rf_session_query(session, buf.data);
+	found = PQntuples(result) == 1;
+	PQclear(result);
+	if (!found)
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_SCHEMA_NOT_FOUND),
+				 errmsg("schema \"%s\" is not present on foreign server \"%s\"",
+						stmt->remote_schema, node->servername)));
+
+	result = rf_session_query(session, columns_query(stmt));
+	if (PQnfields(result) != NUM_IMPORT_COLS)
+	{
+		PQclear(result);
+		elog(ERROR, "unexpected number of columns in the remote catalog's answer");
+	}
+	return result;
+}
+
+static bool
+same_value(PGresult *a, PGresult *b, int row, int col)
+{
+	return PQgetisnull(a, row, col) == PQgetisnull(b, row, col) &&
+		strcmp(PQgetvalue(a, row, col), PQgetvalue(b, row, col)) == 0;
+}
+
+/* Both are sorted by table and column, so the first difference names a table that differs. */
+static void
+check_same(PGresult *a, ForeignServer *node_a, PGresult *b, ForeignServer *node_b)
+{
+	int			rows = Min(PQntuples(a), PQntuples(b));
+	int			row = 0;
+	PGresult   *longer = PQntuples(a) > PQntuples(b) ? a : b;
+	const char *table;
+
+	for (; row < rows; row++)
+	{
+		bool		same = true;
+
+		for (int col = 0; col < NUM_IMPORT_COLS; col++)
+			same = same && same_value(a, b, row, col);
+		if (!same)
+			break;
+	}
+	if (row == rows && PQntuples(a) == PQntuples(b))
+		return;
+
+	/* of two that differ the one that sorts first may be missing on the other node */
+	table = PQgetvalue(row < rows ? a : longer, row, COL_RELNAME);
+	if (row < rows && strcmp(PQgetvalue(b, row, COL_RELNAME), table) < 0)
+		table = PQgetvalue(b, row, COL_RELNAME);
+	ereport(ERROR,
+			(errcode(ERRCODE_FDW_INVALID_COLUMN_NAME),
+			 errmsg("table \"%s\" is not the same on servers \"%s\" and \"%s\"",
+					pstrdup(table), node_a->servername, node_b->servername),
+			 errdetail("Columns, types, constraints NOT NULL, defaults or their order differ, or one has no such table."),
+			 errhint("Make the tables the same, or leave this one out with EXCEPT.")));
+}
+
+static void
+ask_other_node(ImportForeignSchemaStmt *stmt, PGresult *result, ForeignServer *first, ForeignServer *node)
+{
+	PGresult   *other = ask_columns(stmt, node);
+
+	PG_TRY();
+	{
+		check_same(result, first, other, node);
+	}
+	PG_FINALLY();
+	{
+		PQclear(other);
+	}
+	PG_END_TRY();
+}
+
 List *
 rdmaImportForeignSchema(ImportForeignSchemaStmt *stmt, Oid serverOid)
 {
 	ImportOptions options = read_import_options(stmt->options);
 	ForeignServer *server = GetForeignServer(serverOid);
-	UserMapping *user = GetUserMapping(GetUserId(), serverOid);
-	RfSession  *session = rf_session_get(user, false);
-	PGresult   *volatile result = NULL;
+	List	   *nodes = rf_server_nodes(server);
+	ForeignServer *first;
+	PGresult   *result;
 	List	   *commands = NIL;
-	StringInfoData buf;
 
+	if (nodes == NIL)
+		nodes = list_make1_oid(serverOid);
+	first = GetForeignServer(linitial_oid(nodes));
+
+	result = ask_columns(stmt, first);
 	PG_TRY();
 	{
-		initStringInfo(&buf);
-		appendStringInfoString(&buf,
-							   "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ");
-		append_literal(&buf, stmt->remote_schema);
-		result = rf_session_query(session, buf.data);
-		if (PQntuples(result) != 1)
-			ereport(ERROR,
-					(errcode(ERRCODE_FDW_SCHEMA_NOT_FOUND),
-					 errmsg("schema \"%s\" is not present on foreign server \"%s\"",
-							stmt->remote_schema, server->servername)));
-		PQclear(result);
-		result = NULL;
-
-		result = rf_session_query(session, columns_query(stmt));
-		if (PQnfields(result) != NUM_IMPORT_COLS)
-			elog(ERROR, "unexpected number of columns in the remote catalog's answer");
+		for (int i = 1; i < list_length(nodes); i++)
+			ask_other_node(stmt, result, first, GetForeignServer(list_nth_oid(nodes, i)));
 		commands = build_commands(stmt, server, result, &options);
 	}
 	PG_FINALLY();

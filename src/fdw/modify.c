@@ -8,12 +8,16 @@
  * come later than the row it is about, but before the statement's end: loads are finished when
  * ExecutorRun is, which is before AFTER STATEMENT triggers fire. What ran partly is rolled back
  * with the (sub)transaction, as any statement that failed.
+ *
+ * A table of a server with nodes is written on those nodes (exchange.h): where the hash of its key
+ * says, everywhere, or in turn if nobody says where.
  */
 #include "postgres.h"
 
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/pg_type.h"
+#include "common/pg_prng.h"
 #include "executor/executor.h"
 #include "lib/ilist.h"
 #include "nodes/makefuncs.h"
@@ -24,19 +28,40 @@
 #include "utils/rel.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/exchange.h"
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
+
+/* One data node; sessions are opened for the first row that goes there. */
+typedef struct ModifyTarget
+{
+	UserMapping *user;
+	RfSession  *session;		/* NULL: no row went there yet */
+	RfCommand  *command;		/* row by row */
+	RfLoad	   *load;			/* in column batches */
+	uint64		rows;			/* given to the load since it was finished */
+} ModifyTarget;
 
 typedef struct ModifyState
 {
 	EState	   *estate;
 	Relation	rel;
-	RfSession  *session;
+	MemoryContext context;
+
+	ModifyTarget *targets;
+	int			target_count;
+	RfDistribution *distribution;	/* NULL: an ordinary server, one target */
+	RfRoute    *route;
+	Datum	   *key_values;
+	bool	   *key_isnull;
+	AttrNumber *old_key_attnos; /* in the plan's rows; updates and deletes */
+	uint32		turn;			/* of targets, where nobody says where rows belong */
 
 	/* row by row */
-	RfCommand  *command;
+	const char *sql;
 	List	   *attrs;			/* attributes whose values are parameters */
+	int			param_count;
 	AttrNumber	ctid_attno;		/* in the plan's rows; updates and deletes */
 	RfValueWriter *writer;
 	Datum	   *values;
@@ -45,10 +70,9 @@ typedef struct ModifyState
 	RfResultReader *reader;
 
 	/* in column batches */
-	RfLoad	   *load;			/* NULL: row by row */
+	RfLoadSpec *load_spec;		/* NULL: row by row */
 	dlist_node	node;			/* in open_loads */
 	bool		counted;		/* its rows are in the statement's count */
-	uint64		rows;			/* given to the load since it was finished */
 	MemoryContextCallback gone;
 } ModifyState;
 
@@ -56,20 +80,55 @@ typedef struct ModifyState
 static dlist_head open_loads = DLIST_STATIC_INIT(open_loads);
 static ExecutorRun_hook_type previous_executor_run = NULL;
 
+void
+rf_complain_of_copies(Relation rel, UserMapping *first, uint64 first_rows, UserMapping *other, uint64 rows)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("copies of replicated table \"%s\" differ", RelationGetRelationName(rel)),
+			 errdetail("Server \"%s\" wrote " UINT64_FORMAT " rows, server \"%s\" " UINT64_FORMAT ".",
+					   GetForeignServer(first->serverid)->servername, first_rows,
+					   GetForeignServer(other->serverid)->servername, rows),
+			 errhint("rdma.check_distribution() compares the copies.")));
+}
+
 /* ---------- loads end with the executor's run ---------- */
 
 /*
- * The data node may have dropped rows (ON CONFLICT, triggers): only now we know how many the
- * statement really inserted.
+ * Data nodes may have dropped rows (ON CONFLICT, triggers): only now we know how many the statement
+ * really inserted.
  */
 static void
 finish_load(ModifyState *state)
 {
-	uint64		inserted = rf_load_finish(state->load);
+	bool		everywhere = state->distribution && state->distribution->placement == RF_PLACED_EVERYWHERE;
+	uint64		rows = 0;
+	uint64		inserted = 0;
 
-	if (state->counted && inserted < state->rows)
-		state->estate->es_processed -= Min(state->rows - inserted, state->estate->es_processed);
-	state->rows = 0;
+	for (int i = 0; i < state->target_count; i++)
+	{
+		ModifyTarget *target = &state->targets[i];
+		uint64		here;
+
+		if (target->load == NULL)
+			continue;
+		here = rf_load_finish(target->load);
+		if (!everywhere)
+		{
+			rows += target->rows;
+			inserted += here;
+		}
+		else if (i == 0)
+		{
+			rows = target->rows;
+			inserted = here;
+		}
+		else if (here != inserted)
+			rf_complain_of_copies(state->rel, state->targets[0].user, inserted, state->targets[i].user, here);
+		target->rows = 0;
+	}
+	if (state->counted && inserted < rows)
+		state->estate->es_processed -= Min(rows - inserted, state->estate->es_processed);
 }
 
 static void
@@ -120,12 +179,54 @@ forget_load(void *arg)
 
 /* ---------- beginning ---------- */
 
-static RfSession *
-open_session(ResultRelInfo *result_rel, EState *estate)
+static void
+find_targets(ModifyState *state, ResultRelInfo *result_rel)
 {
-	ForeignTable *table = GetForeignTable(RelationGetRelid(result_rel->ri_RelationDesc));
+	ForeignTable *table = GetForeignTable(RelationGetRelid(state->rel));
+	Oid			userid = rf_modify_userid(result_rel, state->estate);
+	List	   *nodes = rf_server_nodes(GetForeignServer(table->serverid));
+	ListCell   *lc;
 
-	return rf_session_get(GetUserMapping(rf_modify_userid(result_rel, estate), table->serverid), true);
+	if (nodes == NIL)
+		nodes = list_make1_oid(table->serverid);
+	else
+	{
+		state->distribution = rf_table_distribution(RelationGetRelid(state->rel));
+		/* as good a start as any other, so that many small statements fill all nodes */
+		state->turn = pg_prng_uint32(&pg_global_prng_state);
+		if (state->distribution->placement == RF_PLACED_BY_HASH)
+		{
+			RfDistribution *distribution = state->distribution;
+
+			state->route = rf_route_create(distribution->key_count, distribution->types, distribution->collations);
+			state->key_values = palloc0_array(Datum, distribution->key_count);
+			state->key_isnull = palloc0_array(bool, distribution->key_count);
+		}
+	}
+	state->target_count = list_length(nodes);
+	state->targets = palloc0_array(ModifyTarget, state->target_count);
+	foreach(lc, nodes)
+		state->targets[foreach_current_index(lc)].user = GetUserMapping(userid, lfirst_oid(lc));
+}
+
+/* The i-th node, ready to be written to. */
+static ModifyTarget *
+target_at(ModifyState *state, int i)
+{
+	ModifyTarget *target = &state->targets[i];
+
+	if (unlikely(target->session == NULL))
+	{
+		MemoryContext caller = MemoryContextSwitchTo(state->context);
+
+		target->session = rf_session_get(target->user, true);
+		if (state->load_spec)
+			target->load = rf_load_create(target->session, state->load_spec);
+		else
+			target->command = rf_command_create(target->session, state->sql, state->param_count);
+		MemoryContextSwitchTo(caller);
+	}
+	return target;
 }
 
 static void
@@ -135,7 +236,7 @@ begin_load(ModifyState *state, ResultRelInfo *result_rel, const RfTableOptions *
 	int			count = list_length(state->attrs);
 	AttrNumber *attnums = palloc(sizeof(AttrNumber) * count);
 	const char **names = palloc(sizeof(char *) * count);
-	RfLoadSpec	spec = {0};
+	RfLoadSpec *spec = palloc0(sizeof(RfLoadSpec));
 	ListCell   *lc;
 
 	foreach(lc, state->attrs)
@@ -143,17 +244,17 @@ begin_load(ModifyState *state, ResultRelInfo *result_rel, const RfTableOptions *
 		attnums[foreach_current_index(lc)] = lfirst_int(lc);
 		names[foreach_current_index(lc)] = pstrdup(rf_column_name(RelationGetRelid(state->rel), lfirst_int(lc)));
 	}
-	spec.relation = rf_remote_relation_name(opts);
-	spec.column_count = count;
-	spec.column_names = names;
-	spec.desc = RelationGetDescr(state->rel);
-	spec.attnums = attnums;
-	spec.do_nothing = do_nothing;
-	spec.receive_buffers = opts->fetch.receive_buffers < 0 ? rf_receive_buffers : opts->fetch.receive_buffers;
-	spec.receive_buffer_size = TYPEALIGN(4096, opts->fetch.receive_buffer_size < 0 ? rf_receive_buffer_size * 1024 :
+	spec->relation = rf_remote_relation_name(opts);
+	spec->column_count = count;
+	spec->column_names = names;
+	spec->desc = RelationGetDescr(state->rel);
+	spec->attnums = attnums;
+	spec->do_nothing = do_nothing;
+	spec->receive_buffers = opts->fetch.receive_buffers < 0 ? rf_receive_buffers : opts->fetch.receive_buffers;
+	spec->receive_buffer_size = TYPEALIGN(4096, opts->fetch.receive_buffer_size < 0 ? rf_receive_buffer_size * 1024 :
 										 opts->fetch.receive_buffer_size);
-	spec.inline_limit = opts->fetch.inline_limit < 0 ? rf_inline_limit * 1024 : opts->fetch.inline_limit;
-	state->load = rf_load_create(state->session, &spec);
+	spec->inline_limit = opts->fetch.inline_limit < 0 ? rf_inline_limit * 1024 : opts->fetch.inline_limit;
+	state->load_spec = spec;
 
 	if (!hooked)
 	{
@@ -189,7 +290,9 @@ create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const
 
 	state->estate = estate;
 	state->rel = result_rel->ri_RelationDesc;
-	state->session = open_session(result_rel, estate);
+	state->context = CurrentMemoryContext;
+	state->sql = sql;
+	find_targets(state, result_rel);
 	if (operation != CMD_INSERT)
 		types = lappend_oid(types, TIDOID);
 	foreach(lc, targets)
@@ -205,7 +308,7 @@ create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const
 	state->writer = rf_value_writer_create(types);
 	state->values = palloc0(sizeof(Datum) * Max(list_length(types), 1));
 	state->isnull = palloc0(sizeof(bool) * Max(list_length(types), 1));
-	state->command = rf_command_create(state->session, sql, list_length(types));
+	state->param_count = list_length(types);
 	state->has_returning = retrieved_attrs != NIL;
 	if (state->has_returning)
 		state->reader = rf_result_reader_create(state->rel, retrieved_attrs);
@@ -239,10 +342,27 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 	}
 	else
 	{
-		state->ctid_attno = ExecFindJunkAttributeInTlist(outerPlanState(mtstate)->plan->targetlist, "ctid");
+		List	   *tlist = outerPlanState(mtstate)->plan->targetlist;
+
+		state->ctid_attno = ExecFindJunkAttributeInTlist(tlist, "ctid");
 		if (!AttributeNumberIsValid(state->ctid_attno))
 			elog(ERROR, "could not find junk ctid column");
+		if (state->route)
+		{
+			state->old_key_attnos = palloc_array(AttrNumber, state->distribution->key_count);
+			for (int i = 0; i < state->distribution->key_count; i++)
+			{
+				char		name[NAMEDATALEN];
+
+				rf_key_junk_name(RelationGetRelid(state->rel), i, name);
+				state->old_key_attnos[i] = ExecFindJunkAttributeInTlist(tlist, name);
+				if (!AttributeNumberIsValid(state->old_key_attnos[i]))
+					elog(ERROR, "could not find junk column %s", name);
+			}
+		}
 	}
+	if (state->distribution == NULL)
+		(void) target_at(state, 0);
 	result_rel->ri_FdwState = state;
 }
 
@@ -296,6 +416,8 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 	if (mtstate->operation == CMD_INSERT && may_load(result_rel, &opts, state->attrs, retrieved))
 		begin_load(state, result_rel, &opts, do_nothing);
 	state->counted = plan != NULL && mtstate->canSetTag;
+	if (state->distribution == NULL)
+		(void) target_at(state, 0);
 	result_rel->ri_FdwState = state;
 }
 
@@ -316,21 +438,21 @@ take_values(ModifyState *state, TupleTableSlot *slot, int at)
 
 /*
  * Runs the statement with the values; how many rows it wrote there, the first of them into the slot
- * if it returns any.
+ * if it returns any and the slot is given.
  */
 static int
-execute(ModifyState *state, TupleTableSlot *slot)
+execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
 {
 	PGresult   *volatile result;
 	volatile int rows = 0;
 
-	result = rf_command_execute(state->command, rf_write_values(state->writer, state->values, state->isnull));
+	result = rf_command_execute(target->command, rf_write_values(state->writer, state->values, state->isnull));
 	PG_TRY();
 	{
 		if (state->has_returning)
 		{
 			rows = PQntuples(result);
-			if (rows > 0)
+			if (rows > 0 && slot)
 				rf_read_result(state->reader, result, 0, slot);
 		}
 		else
@@ -344,19 +466,106 @@ execute(ModifyState *state, TupleTableSlot *slot)
 	return rows;
 }
 
+/* The node whose part of the hash these key values have. */
+static int
+place_of_key(ModifyState *state)
+{
+	return rf_route_hash(state->route, state->key_values, state->key_isnull) % (uint64) state->target_count;
+}
+
+static int
+place_of_row(ModifyState *state, TupleTableSlot *slot)
+{
+	RfDistribution *distribution = state->distribution;
+
+	for (int i = 0; i < distribution->key_count; i++)
+		state->key_values[i] = slot_getattr(slot, distribution->keys[i], &state->key_isnull[i]);
+	return place_of_key(state);
+}
+
+/* The node for a new row. */
+static ModifyTarget *
+choose_target(ModifyState *state, TupleTableSlot *slot)
+{
+	if (state->distribution == NULL)
+		return &state->targets[0];
+	if (state->route)
+		return target_at(state, place_of_row(state, slot));
+	return target_at(state, state->turn++ % state->target_count);
+}
+
+/* Adds the row to the table's copy on each node. */
+static TupleTableSlot *
+insert_everywhere(ModifyState *state, TupleTableSlot *slot)
+{
+	int			inserted = 0;
+
+	if (state->load_spec == NULL)
+		take_values(state, slot, 0);
+	for (int i = 0; i < state->target_count; i++)
+	{
+		ModifyTarget *target = target_at(state, i);
+		int			here;
+
+		if (target->load)
+		{
+			rf_load_add(target->load, slot);
+			target->rows++;
+			continue;
+		}
+
+		/* The values may lie in the slot, so what is returned goes there last. */
+		here = execute(state, target, i == state->target_count - 1 ? slot : NULL);
+		if (i > 0 && here != inserted)
+			rf_complain_of_copies(state->rel, state->targets[0].user, inserted, state->targets[i].user, here);
+		inserted = here;
+	}
+	return state->load_spec || inserted > 0 ? slot : NULL;
+}
+
 TupleTableSlot *
 rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot)
 {
 	ModifyState *state = result_rel->ri_FdwState;
+	ModifyTarget *target;
 
-	if (state->load)
+	if (state->distribution && state->distribution->placement == RF_PLACED_EVERYWHERE)
+		return insert_everywhere(state, slot);
+	target = choose_target(state, slot);
+	if (target->load)
 	{
-		rf_load_add(state->load, slot);
-		state->rows++;
+		rf_load_add(target->load, slot);
+		target->rows++;
 		return slot;
 	}
 	take_values(state, slot, 0);
-	return execute(state, slot) > 0 ? slot : NULL;
+	return execute(state, target, slot) > 0 ? slot : NULL;
+}
+
+/*
+ * The node that has the row: its key, as it was, says so. Planning refused what cannot be found
+ * again by node and ctid.
+ */
+static ModifyTarget *
+find_target(ModifyState *state, ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot,
+			bool update)
+{
+	int			place;
+
+	if (state->distribution == NULL)
+		return &state->targets[0];
+	for (int i = 0; i < state->distribution->key_count; i++)
+		state->key_values[i] = ExecGetJunkAttribute(plan_slot, state->old_key_attnos[i], &state->key_isnull[i]);
+	place = place_of_key(state);
+
+	/* Planning refused to assign keys; a trigger may have. */
+	if (update && result_rel->ri_TrigDesc && result_rel->ri_TrigDesc->trig_update_before_row &&
+		place_of_row(state, slot) != place)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a trigger of foreign table \"%s\" moves a row to another node", RelationGetRelationName(state->rel)),
+				 errhint("Delete the row and insert it again.")));
+	return target_at(state, place);
 }
 
 /*
@@ -367,6 +576,7 @@ static TupleTableSlot *
 write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot, bool update)
 {
 	ModifyState *state = result_rel->ri_FdwState;
+	ModifyTarget *target = find_target(state, result_rel, slot, plan_slot, update);
 	bool		isnull;
 	int			rows;
 
@@ -376,7 +586,7 @@ write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_
 	state->isnull[0] = false;
 	if (update)
 		take_values(state, slot, 1);
-	rows = execute(state, slot);
+	rows = execute(state, target, slot);
 	if (rows > 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_CARDINALITY_VIOLATION),
@@ -405,9 +615,9 @@ rdmaEndForeignModify(EState *estate, ResultRelInfo *result_rel)
 {
 	ModifyState *state = result_rel->ri_FdwState;
 
-	if (state == NULL || state->load == NULL)
+	if (state == NULL || state->load_spec == NULL)
 		return;
-	(void) rf_load_finish(state->load);
+	finish_load(state);
 	forget_load(state);
 }
 
@@ -426,30 +636,49 @@ rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, L
 	if (!es->verbose)
 		return;
 	ExplainPropertyText("Remote SQL", strVal(list_nth(fdw_private, RF_MODIFY_SQL)), es);
-	if (es->analyze && state && state->load)
+	if (es->analyze && state && state->load_spec)
 	{
-		const RfLoadStats *stats = rf_load_stats(state->load);
+		RfLoadStats sum = {0};
 
+		for (int i = 0; i < state->target_count; i++)
+		{
+			const RfLoadStats *stats;
+
+			if (state->targets[i].load == NULL)
+				continue;
+			stats = rf_load_stats(state->targets[i].load);
+			sum.rows += stats->rows;
+			sum.batches += stats->batches;
+			sum.bytes += stats->bytes;
+			sum.requests += stats->requests;
+			sum.flows += stats->flows;
+			sum.waits += stats->waits;
+			sum.wait_us += stats->wait_us;
+			if (state->distribution && es->format == EXPLAIN_FORMAT_TEXT)
+				ExplainPropertyText("Loaded Node",
+									psprintf("%s rows=" UINT64_FORMAT,
+											 GetForeignServer(state->targets[i].user->serverid)->servername, stats->rows), es);
+		}
 		if (es->format == EXPLAIN_FORMAT_TEXT)
 		{
 			ExplainPropertyText("Loaded",
 								psprintf("rows=" UINT64_FORMAT " batches=" UINT64_FORMAT " bytes=" UINT64_FORMAT
 										 " requests=" UINT64_FORMAT " flows=" UINT64_FORMAT,
-										 stats->rows, stats->batches, stats->bytes, stats->requests, stats->flows), es);
-			if (es->timing && stats->flows > 0)
+										 sum.rows, sum.batches, sum.bytes, sum.requests, sum.flows), es);
+			if (es->timing && sum.flows > 0)
 				ExplainPropertyText("Waited",
-									psprintf("%.3f ms in " UINT64_FORMAT " waits", stats->wait_us / 1000.0, stats->waits), es);
+									psprintf("%.3f ms in " UINT64_FORMAT " waits", sum.wait_us / 1000.0, sum.waits), es);
 			return;
 		}
-		ExplainPropertyUInteger("Loaded Rows", NULL, stats->rows, es);
-		ExplainPropertyUInteger("Loaded Batches", NULL, stats->batches, es);
-		ExplainPropertyUInteger("Loaded Bytes", NULL, stats->bytes, es);
-		ExplainPropertyUInteger("Load Requests", NULL, stats->requests, es);
-		ExplainPropertyUInteger("Load Flows", NULL, stats->flows, es);
+		ExplainPropertyUInteger("Loaded Rows", NULL, sum.rows, es);
+		ExplainPropertyUInteger("Loaded Batches", NULL, sum.batches, es);
+		ExplainPropertyUInteger("Loaded Bytes", NULL, sum.bytes, es);
+		ExplainPropertyUInteger("Load Requests", NULL, sum.requests, es);
+		ExplainPropertyUInteger("Load Flows", NULL, sum.flows, es);
 		if (es->timing)
 		{
-			ExplainPropertyUInteger("Load Waits", NULL, stats->waits, es);
-			ExplainPropertyFloat("Load Wait Time", "ms", stats->wait_us / 1000.0, 3, es);
+			ExplainPropertyUInteger("Load Waits", NULL, sum.waits, es);
+			ExplainPropertyFloat("Load Wait Time", "ms", sum.wait_us / 1000.0, 3, es);
 		}
 	}
 }
@@ -459,6 +688,7 @@ rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 {
 	StringInfoData sql;
 	ForeignServer *server = NULL;
+	List	   *nodes;
 	ListCell   *lc;
 
 	initStringInfo(&sql);
@@ -479,5 +709,9 @@ rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 	Assert(server != NULL);		/* core calls once per server */
 	appendStringInfo(&sql, " %s IDENTITY %s", restart_seqs ? "RESTART" : "CONTINUE",
 					 behavior == DROP_CASCADE ? "CASCADE" : "RESTRICT");
-	PQclear(rf_session_query(rf_session_get(GetUserMapping(GetUserId(), server->serverid), true), sql.data));
+	nodes = rf_server_nodes(server);
+	if (nodes == NIL)
+		nodes = list_make1_oid(server->serverid);
+	foreach(lc, nodes)
+		PQclear(rf_session_query(rf_session_get(GetUserMapping(GetUserId(), lfirst_oid(lc)), true), sql.data));
 }

@@ -3,7 +3,8 @@
  * rows here but those of RETURNING.
  *
  * It is possible when all conditions are evaluated there and all new values can be. Core asks only
- * where no trigger, check option or generated column here wants to see rows.
+ * where no trigger, check option or generated column here wants to see rows. On a server with nodes
+ * each of them runs the statement over its rows, or over its copy of all of them.
  */
 #include "postgres.h"
 
@@ -19,6 +20,7 @@
 #include "utils/rel.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/exchange.h"
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/remote.h"
 
@@ -33,7 +35,9 @@ enum
 
 typedef struct DirectState
 {
-	UserMapping *user;
+	UserMapping **users;		/* one per node */
+	int			node_count;
+	bool		everywhere;		/* all nodes have the same rows */
 	const char *sql;
 	List	   *params;			/* ExprStates */
 	RfValueWriter *writer;
@@ -45,9 +49,9 @@ typedef struct DirectState
 	MemoryContext context;		/* of the query */
 
 	bool		executed;
-	PGresult   *result;
-	int			rows;
-	int			next;
+	PGresult  **results;		/* one per node; of a replicated table only the first one's rows count */
+	int			result;			/* RETURNING goes on with this one */
+	int			next;			/* and this row of it */
 	MemoryContextCallback gone;
 } DirectState;
 
@@ -147,6 +151,7 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	if (plan->returningLists)
 		rf_append_returning(&sql, rel, resultRelation, false, NIL,
 							(List *) list_nth(plan->returningLists, subplan_index), &retrieved);
+	rf_check_distributed_write(rel, plan->operation, target_attrs, true);
 	table_close(rel, NoLock);
 
 	scan->operation = plan->operation;
@@ -167,8 +172,11 @@ clear_result(void *arg)
 {
 	DirectState *state = arg;
 
-	PQclear(state->result);
-	state->result = NULL;
+	for (int i = 0; i < state->node_count; i++)
+	{
+		PQclear(state->results[i]);
+		state->results[i] = NULL;
+	}
 }
 
 void
@@ -178,13 +186,26 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	EState	   *estate = node->ss.ps.state;
 	DirectState *state;
 	List	   *types;
+	List	   *nodes;
+	ListCell   *lc;
 
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 	state = palloc0(sizeof(DirectState));
 	types = (List *) list_nth(plan->fdw_private, DIRECT_PARAM_TYPES);
 	state->context = estate->es_query_cxt;
-	state->user = GetUserMapping(rf_modify_userid(node->resultRelInfo, estate), plan->fs_server);
+	nodes = rf_server_nodes(GetForeignServer(plan->fs_server));
+	if (nodes == NIL)
+		nodes = list_make1_oid(plan->fs_server);
+	else
+		state->everywhere = rf_table_distribution(RelationGetRelid(node->ss.ss_currentRelation))->placement ==
+			RF_PLACED_EVERYWHERE;
+	state->node_count = list_length(nodes);
+	state->users = palloc_array(UserMapping *, state->node_count);
+	state->results = palloc0_array(PGresult *, state->node_count);
+	foreach(lc, nodes)
+		state->users[foreach_current_index(lc)] =
+			GetUserMapping(rf_modify_userid(node->resultRelInfo, estate), lfirst_oid(lc));
 	state->sql = strVal(list_nth(plan->fdw_private, DIRECT_SQL));
 	state->params = ExecInitExprList(plan->fdw_exprs, &node->ss.ps);
 	state->writer = rf_value_writer_create(types);
@@ -200,12 +221,20 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	node->fdw_state = state;
 }
 
-static void
+static int
+rows_written(DirectState *state, int i)
+{
+	return state->reader ? PQntuples(state->results[i]) : atoi(PQcmdTuples(state->results[i]));
+}
+
+/* Runs the statement on all nodes; how many rows the statement wrote. */
+static uint64
 execute(ForeignScanState *node, DirectState *state)
 {
 	ExprContext *econtext = node->ss.ps.ps_ExprContext;
 	MemoryContext caller;
-	RfCommand  *command;
+	const char *const *values;
+	uint64		rows = 0;
 	ListCell   *lc;
 
 	foreach(lc, state->params)
@@ -215,11 +244,22 @@ execute(ForeignScanState *node, DirectState *state)
 		state->values[i] = ExecEvalExpr((ExprState *) lfirst(lc), econtext, &state->isnull[i]);
 	}
 	caller = MemoryContextSwitchTo(state->context);
-	command = rf_command_create(rf_session_get(state->user, true), state->sql, list_length(state->params));
-	state->result = rf_command_execute(command, rf_write_values(state->writer, state->values, state->isnull));
+	values = rf_write_values(state->writer, state->values, state->isnull);
+	for (int i = 0; i < state->node_count; i++)
+	{
+		RfCommand  *command = rf_command_create(rf_session_get(state->users[i], true), state->sql,
+												list_length(state->params));
+
+		state->results[i] = rf_command_execute(command, values);
+		if (!state->everywhere || i == 0)
+			rows += rows_written(state, i);
+		else if (rows_written(state, i) != rows)
+			rf_complain_of_copies(node->ss.ss_currentRelation, state->users[0], rows, state->users[i],
+								  rows_written(state, i));
+	}
 	MemoryContextSwitchTo(caller);
-	state->rows = state->reader ? PQntuples(state->result) : atoi(PQcmdTuples(state->result));
 	state->executed = true;
+	return rows;
 }
 
 TupleTableSlot *
@@ -233,18 +273,26 @@ rdmaIterateDirectModify(ForeignScanState *node)
 	ExecClearTuple(slot);
 	if (!state->executed)
 	{
-		execute(node, state);
+		uint64		rows = execute(node, state);
+
 		if (state->set_processed)
-			estate->es_processed += state->rows;
+			estate->es_processed += rows;
 		/* rows that nobody sees are this node's all the same */
 		if (returning == NULL && node->ss.ps.instrument)
-			node->ss.ps.instrument->tuplecount += state->rows;
+			node->ss.ps.instrument->tuplecount += rows;
 	}
-	if (returning == NULL || state->next >= state->rows)
+	if (returning == NULL)
 		return slot;
+	while (state->next >= rows_written(state, state->result))
+	{
+		if (state->everywhere || state->result + 1 >= state->node_count)
+			return slot;
+		state->result++;
+		state->next = 0;
+	}
 
 	if (state->reader)
-		rf_read_result(state->reader, state->result, state->next, slot);
+		rf_read_result(state->reader, state->results[state->result], state->next, slot);
 	else
 		ExecStoreAllNullTuple(slot);
 	slot->tts_tableOid = RelationGetRelid(node->ss.ss_currentRelation);

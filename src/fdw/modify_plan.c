@@ -2,7 +2,8 @@
  * modify_plan.c - planning of statements that write foreign tables: which columns, which remote
  * statement.
  *
- * A row is found again by its remote ctid. What the data node can do by itself in one statement is
+ * A row is found again by its remote ctid; on a server with nodes by its distribution key, too,
+ * which says which node's ctid that is. What the data node can do by itself in one statement is
  * modify_direct.c's business.
  */
 #include "postgres.h"
@@ -19,14 +20,77 @@
 #include "utils/builtins.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/exchange.h"
 #include "rdma_fdw/fdw.h"
+
+static bool is_distributed(Oid foreigntableid);
 
 void
 rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte, Relation target_relation)
 {
 	Var		   *var = makeVar(rtindex, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
+	RfDistribution *distribution;
 
 	add_row_identity_var(root, var, rtindex, "ctid");
+	if (!is_distributed(RelationGetRelid(target_relation)))
+		return;
+	distribution = rf_table_distribution(RelationGetRelid(target_relation));
+	for (int i = 0; i < distribution->key_count; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(target_relation), distribution->keys[i] - 1);
+		char		name[NAMEDATALEN];
+
+		/* the name is kept */
+		rf_key_junk_name(RelationGetRelid(target_relation), i, name);
+		var = makeVar(rtindex, att->attnum, att->atttypid, att->atttypmod, att->attcollation, 0);
+		add_row_identity_var(root, var, rtindex, pstrdup(name));
+	}
+}
+
+static bool
+is_distributed(Oid foreigntableid)
+{
+	return rf_server_nodes(GetForeignServer(GetForeignServerIdByRelId(foreigntableid))) != NIL;
+}
+
+void
+rf_key_junk_name(Oid relid, int key, char *name)
+{
+	snprintf(name, NAMEDATALEN, "rdma_key_%u_%d", relid, key + 1);
+}
+
+/*
+ * Rows of a server with nodes stay where their key says they belong, and only there one finds them
+ * again.
+ */
+void
+rf_check_distributed_write(Relation rel, CmdType operation, List *target_attrs, bool direct)
+{
+	RfDistribution *distribution;
+
+	if (operation == CMD_INSERT || !is_distributed(RelationGetRelid(rel)))
+		return;
+	distribution = rf_table_distribution(RelationGetRelid(rel));
+	for (int i = 0; i < distribution->key_count && operation == CMD_UPDATE; i++)
+	{
+		if (list_member_int(target_attrs, distribution->keys[i]))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot update column \"%s\" of foreign table \"%s\"",
+							NameStr(TupleDescAttr(RelationGetDescr(rel), distribution->keys[i] - 1)->attname),
+							RelationGetRelationName(rel)),
+					 errdetail("The table is distributed by it, and the row would have to move to another node."),
+					 errhint("Delete the row and insert it again.")));
+	}
+	if (!direct && distribution->placement != RF_PLACED_BY_HASH)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot %s single rows of foreign table \"%s\"",
+						operation == CMD_UPDATE ? "update" : "delete", RelationGetRelationName(rel)),
+				 distribution->placement == RF_PLACED_EVERYWHERE ?
+				 errdetail("The table is replicated, and a row is at another place on each node.") :
+				 errdetail("Nothing says on which node a row is: the table has no option \"distributed_by\"."),
+				 errhint("Write a statement whose conditions and new values the data nodes can evaluate.")));
 }
 
 List *
@@ -209,6 +273,9 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 		default:
 			elog(ERROR, "unexpected operation: %d", (int) plan->operation);
 	}
+	/* what a trigger assigns is checked when it has */
+	rf_check_distributed_write(rel, plan->operation,
+							   plan->operation == CMD_UPDATE ? updated_columns(root, resultRelation) : NIL, false);
 	table_close(rel, NoLock);
 
 	/* in the order of RfModifyPrivateIndex */

@@ -1,0 +1,103 @@
+-- rdma.distribute_table: a local table becomes one of a server with nodes; rdma.check_distribution, rdma.run_on, rdma.nodes.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\getenv n1 RF_N1_PORT
+\getenv n2 RF_N2_PORT
+\getenv coord RF_COORD_PORT
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\c contrib_regression postgres 127.0.0.1 :coord
+SET client_min_messages = warning;
+CREATE SCHEMA dst;
+CREATE SCHEMA dst1;
+SET search_path = dst;
+CREATE SERVER dst1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+CREATE SERVER dst2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+DO $$
+BEGIN
+	EXECUTE format('ALTER SERVER dst1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
+	EXECUTE format('ALTER SERVER dst2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
+END $$;
+CREATE USER MAPPING FOR CURRENT_USER SERVER dst1 OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR CURRENT_USER SERVER dst2 OPTIONS (user 'postgres');
+CREATE SERVER dst FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'dst1, dst2');
+RESET client_min_messages;
+\set VERBOSITY terse
+
+SELECT * FROM rdma.nodes('dst');
+SELECT * FROM rdma.nodes('dst1');
+SELECT node, answer FROM rdma.run_on('dst', 'SELECT 1 + 1');
+SELECT node, answer FROM rdma.run_on('dst', 'CREATE TABLE public.dst_gone ()');
+SELECT node, answer FROM rdma.run_on('dst', 'DROP TABLE public.dst_gone');
+SELECT node, answer FROM rdma.run_on('dst', 'SELECT NULL');
+SELECT * FROM rdma.run_on('dst', 'SELECT 1, 2');
+SELECT * FROM rdma.run_on('nowhere', 'SELECT 1');
+
+CREATE ROLE regress_rdma_reader;
+CREATE TABLE item (
+	id serial PRIMARY KEY,
+	"Group" text COLLATE "C" NOT NULL,
+	price numeric(10,2) CHECK (price >= 0),
+	gone int,
+	code text GENERATED ALWAYS AS (upper("Group")) STORED,
+	added date DEFAULT '2020-02-02',
+	UNIQUE ("Group", id));
+ALTER TABLE item DROP COLUMN gone;
+CREATE INDEX item_price ON item (price) WHERE price > 10;
+COMMENT ON TABLE item IS 'what is sold';
+GRANT SELECT ON item TO regress_rdma_reader;
+INSERT INTO item ("Group", price) SELECT 'g' || i % 50, i FROM generate_series(1, 5000) i;
+CREATE TABLE before AS SELECT * FROM item;
+
+-- by a column; keys that do not contain it are unique on each node only
+SELECT rdma.distribute_table('item', 'dst', '"Group"');
+\d item
+SELECT node, rows > 2000 AS rows, misplaced, differs FROM rdma.check_distribution('item');
+IMPORT FOREIGN SCHEMA dst LIMIT TO (item) FROM SERVER dst1 INTO dst1;
+SELECT count(*) > 2000 AS count, count(*) FILTER (WHERE code = upper("Group")) = count(*) AS codes FROM dst1.item;
+SELECT (rdma.run_on('dst', $$SELECT string_agg(indexrelid::regclass || ' ' || indisunique, ', ' ORDER BY 1) FROM pg_index i WHERE indrelid = 'dst.item'::regclass$$)).*;
+SELECT has_table_privilege('regress_rdma_reader', 'item', 'SELECT'), has_table_privilege('regress_rdma_reader', 'item', 'INSERT'), obj_description('item'::regclass);
+INSERT INTO item ("Group", price) VALUES ('new', 1) RETURNING id, code, added;
+INSERT INTO item ("Group", price) VALUES ('new', -1);
+-- a row where it does not belong
+INSERT INTO dst1.item (id, "Group") VALUES (-1, 'g1'), (-2, 'g2'), (-3, 'g3'), (-4, 'g4');
+SELECT sum(misplaced) > 0 AS misplaced FROM rdma.check_distribution('item');
+SELECT sum((answer = 'DELETE 4')::int) FROM rdma.run_on('dst', 'DELETE FROM dst.item WHERE id < 0');
+
+-- replicated, and nowhere in particular
+CREATE TABLE copies (a int PRIMARY KEY, b text);
+INSERT INTO copies SELECT i, 'b' || i FROM generate_series(1, 1000) i;
+SELECT rdma.distribute_table('copies', 'dst', replicated => true);
+SELECT * FROM rdma.check_distribution('copies');
+SELECT node, answer FROM rdma.run_on('dst2', $$UPDATE dst.copies SET b = 'x' WHERE a = 7$$);
+SELECT * FROM rdma.check_distribution('copies');
+CREATE TABLE strewn AS SELECT i AS a FROM generate_series(1, 1000) i;
+SELECT rdma.distribute_table('strewn', 'dst');
+SELECT * FROM rdma.check_distribution('strewn');
+
+-- what it refuses; then nothing has changed
+CREATE TABLE ident (a int GENERATED ALWAYS AS IDENTITY);
+SELECT rdma.distribute_table('ident', 'dst', 'a');
+SELECT rdma.distribute_table('item', 'dst', 'a');
+SELECT rdma.distribute_table('before', 'dst', 'nothing');
+SELECT rdma.distribute_table('before', 'dst', 'id', true);
+CREATE VIEW on_before AS SELECT id FROM before;
+SELECT rdma.distribute_table('before', 'dst', 'id');
+SELECT count(*) FROM before;
+SELECT * FROM rdma.check_distribution('before');
+SELECT node, answer FROM rdma.run_on('dst', $$SELECT to_regclass('dst.before') IS NULL$$);
+
+SET client_min_messages = warning;
+DROP SERVER dst1, dst2, dst CASCADE;
+DROP SCHEMA dst, dst1 CASCADE;
+DROP ROLE regress_rdma_reader;
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+DROP SCHEMA dst CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+DROP SCHEMA dst CASCADE;

@@ -53,6 +53,7 @@ CREATE FUNCTION rdma.partialize(aggregate "any", state anyelement)
 RETURNS anyelement
 AS 'MODULE_PATHNAME', 'rdma_partialize' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION rdma.partialize("any", anyelement) IS 'internal: the transition state of the aggregate that it stands over, of the second argument''s type: the state''s, or bytea for internal ones';
+
 -- Servers that stand for many nodes, and where rows of their tables lie.
 
 CREATE FUNCTION rdma.nodes(server name, OUT place integer, OUT node name)

@@ -23,6 +23,7 @@
 #include "utils/rel.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/exchange.h"
 
 /* ---------------------------------------------------------------------------------------------
  * Options (option.c)
@@ -92,6 +93,8 @@ typedef struct RfRelInfo
 {
 	ForeignTable *table;		/* base relations only */
 	ForeignServer *server;
+	List	   *nodes;			/* OidList: the servers that the server stands for; NIL: an ordinary one */
+	RfDistribution *distribution;	/* of base relations of such a server, else NULL */
 	UserMapping *user;			/* only with use_remote_estimate, else NULL */
 	RfTableOptions opts;
 	char	   *relation_name;	/* remote name, quoted; of others than base relations: all of them */
@@ -171,8 +174,41 @@ typedef enum RfScanPrivateIndex
 	RF_SCAN_STATES,
 	/* String: what EXPLAIN says of a join or an upper relation; empty for a table */
 	RF_SCAN_DESCRIPTION,
+	/* List: NIL for an ordinary server, else as RfScanNodesIndex says */
+	RF_SCAN_NODES,
 	RF_SCAN_NPRIVATE
 } RfScanPrivateIndex;
+
+/* RF_SCAN_NODES of a server that stands for many nodes: the statement runs on several of them. */
+typedef enum RfScanNodesIndex
+{
+	/* OidList: the node servers, in order */
+	RF_NODES_SERVERS,
+	/* IntList: places in it of those that run the statement */
+	RF_NODES_PLACES,
+	/*
+	 * List of the statement's exchanges, number = place + 1: each list_make3(String kind,
+	 * "repartition" or "replicate"; Float: rows that move; String: what EXPLAIN says of it)
+	 */
+	RF_NODES_EXCHANGES,
+	/*
+	 * List of the keys by which every node's rows are sorted, so that they are merged; NIL: in any
+	 * order. Each list_make2(IntList: attribute of the scan tuple, nulls first; OidList: sort
+	 * operator, collation)
+	 */
+	RF_NODES_MERGE,
+	/*
+	 * IntList: places in ForeignScan.fdw_exprs of the values that all distribution keys have, in
+	 * order, coerced to the keys' types: only the node that their hash says runs the statement.
+	 * NIL: no such. They may stand behind the values of the remote parameters or among them.
+	 */
+	RF_NODES_PRUNE,
+	/* OidList: types, then collations of the distribution keys; NIL with RF_NODES_PRUNE */
+	RF_NODES_KEYS,
+	/* String: the strategy, for EXPLAIN; empty for a plain scan */
+	RF_NODES_STRATEGY,
+	RF_NODES_N
+} RfScanNodesIndex;
 
 /* Readers of the list, so that its layout is known in one place. */
 static inline const char *
@@ -244,6 +280,25 @@ static inline const char *
 rf_scan_description(ForeignScan *plan)
 {
 	return strVal(list_nth(plan->fdw_private, RF_SCAN_DESCRIPTION));
+}
+
+/* NIL: an ordinary server */
+static inline List *
+rf_scan_nodes(ForeignScan *plan)
+{
+	return (List *) list_nth(plan->fdw_private, RF_SCAN_NODES);
+}
+
+static inline List *
+rf_scan_nodes_member(ForeignScan *plan, RfScanNodesIndex member)
+{
+	return (List *) list_nth(rf_scan_nodes(plan), member);
+}
+
+static inline const char *
+rf_scan_strategy(ForeignScan *plan)
+{
+	return strVal(list_nth(rf_scan_nodes(plan), RF_NODES_STRATEGY));
 }
 
 /* ---------------------------------------------------------------------------------------------
@@ -334,6 +389,8 @@ extern char *rf_remote_relation_name(const RfTableOptions *opts);
  */
 extern Expr *rf_pathkey_expr(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, Oid *sortop);
 extern bool rf_pathkeys_shippable(PlannerInfo *root, RelOptInfo *rel, List *pathkeys);
+
+extern bool rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys, List **keys);
 
 /* Adds paths of a base or join relation that are sorted on the data node, where that may help. */
 extern void rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, List *fdw_restrictinfo);

@@ -44,6 +44,9 @@ extern int	rf_session_server_version(RfSession *session);
 /* Does a stream's query occupy it? Whatever is started now would store the rest of that first. */
 extern bool rf_session_is_busy(RfSession *session);
 
+/* Make it ready for something else: what runs there is finished, and rows of a stream stored here. */
+extern void rf_session_settle(RfSession *session);
+
 /* ---------- statements with parameters (command.c) ---------- */
 
 /*
@@ -142,6 +145,29 @@ extern RfStreamPoll rf_stream_try(RfStream *stream, const void **batch, uint32 *
  */
 extern int	rf_stream_limit(void);
 
+/*
+ * Its batch is not read any more, although the next one is not wanted now: the sender gets the
+ * buffer back.
+ */
+extern void rf_stream_release(RfStream *stream);
+
+/* Store the rest of it here, which frees its session: what any other use of the session does. */
+extern void rf_stream_store(RfStream *stream);
+
+/*
+ * Streams, just started, of one statement on several nodes, which depend on each other (stream_set.c):
+ * none may be left unread while another one is waited for, so that storing one stores all; and when
+ * one fails because another one's node did, the error is the other one's. All or none of their owners
+ * close them.
+ */
+extern void rf_stream_tie(RfStream *const *streams, int count);
+
+/*
+ * Sleep until one of the streams tied to this one may have something, or timeout_ms passed (-1:
+ * none); every one that is wanted was tried before, and had nothing. False: the time passed.
+ */
+extern bool rf_stream_set_wait(RfStream *stream, long timeout_ms);
+
 /* Its query occupies the session; and that session's socket, for who sleeps elsewhere. */
 extern bool rf_stream_is_running(const RfStream *stream);
 extern pgsocket rf_stream_socket(const RfStream *stream);
@@ -157,6 +183,7 @@ extern void rf_stream_orphan(RfStream *stream);
 
 /* Adds the stream's counters to *stats; rf_stream_close does it too. */
 extern void rf_stream_stats(RfStream *stream, RfStreamStats *stats);
+extern void rf_stream_stats_add(const RfStreamStats *from, RfStreamStats *to);
 
 /* ---------- loads: rows to a table there, as column batches (load.c) ---------- */
 

@@ -74,6 +74,15 @@ rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
 		explain_counters(state, es);
 }
 
+/* Adds what the part did so far. */
+static void
+part_stats(RfScanPart *part, RfStreamStats *stats)
+{
+	rf_stream_stats_add(&part->stats, stats);
+	if (part->stream)
+		rf_stream_stats(part->stream, stats);
+}
+
 /*
  * One line per subject in TEXT, single values in the other formats. Timings follow the TIMING
  * option, so that output can be compared.
@@ -81,10 +90,11 @@ rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
 static void
 explain_counters(RfScanState *state, ExplainState *es)
 {
-	RfStreamStats total = state->stats;
+	RfStreamStats total;
 
-	if (state->stream)
-		rf_stream_stats(state->stream, &total);
+	memset(&total, 0, sizeof(total));
+	for (int i = 0; i < state->part_count; i++)
+		part_stats(&state->parts[i], &total);
 
 	if (es->format == EXPLAIN_FORMAT_TEXT)
 	{

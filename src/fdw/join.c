@@ -289,7 +289,7 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 			return;
 	}
 	/* A side that is no single statement has no info. */
-	if (outer == NULL || inner == NULL)
+	if (outer == NULL || inner == NULL || outer->nodes != NIL || inner->nodes != NIL)
 		return;
 	if (root->rowMarks != NIL || root->parse->commandType != CMD_SELECT ||
 		!bms_is_empty(joinrel->lateral_relids) || placeholder_in_between(root, joinrel))

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "access/sysattr.h"
 #include "catalog/pg_collation.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
@@ -130,6 +131,46 @@ useful_orders(PlannerInfo *root, RelOptInfo *rel)
 	return orders;
 }
 
+/*
+ * The rows of several nodes, each sorted by these pathkeys, are merged by columns that they have:
+ * fills *keys as RF_NODES_MERGE says. columns: those of the scan tuple, NIL: the table's. False when
+ * a pathkey is no such column.
+ */
+bool
+rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys, List **keys)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	ListCell   *lc;
+
+	*keys = NIL;
+	foreach(lc, pathkeys)
+	{
+		PathKey    *pathkey = lfirst_node(PathKey, lc);
+		Oid			sortop;
+		Expr	   *expr = rf_pathkey_expr(root, rel, pathkey, &sortop);
+		int			attno = 0;
+		ListCell   *column;
+
+		while (expr != NULL && IsA(expr, RelabelType))
+			expr = ((RelabelType *) expr)->arg;
+		if (expr == NULL)
+			return false;
+		foreach(column, columns)
+		{
+			if (equal(lfirst_node(TargetEntry, column)->expr, expr))
+				attno = lfirst_node(TargetEntry, column)->resno;
+		}
+		if (columns == NIL && IsA(expr, Var) && ((Var *) expr)->varattno > 0 &&
+			bms_is_member(((Var *) expr)->varattno - FirstLowInvalidHeapAttributeNumber, info->attrs_used))
+			attno = ((Var *) expr)->varattno;
+		if (attno == 0)
+			return false;
+		*keys = lappend(*keys, list_make2(list_make2_int(attno, pathkey->pk_nulls_first),
+										  list_make2_oid(sortop, pathkey->pk_eclass->ec_collation)));
+	}
+	return true;
+}
+
 void
 rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, List *fdw_restrictinfo)
 {
@@ -140,7 +181,10 @@ rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, List *fdw_restrictinfo)
 		List	   *pathkeys = (List *) lfirst(lc);
 		RfEstimate	est;
 		ForeignPath *path;
+		List	   *keys;
 
+		if (((RfRelInfo *) rel->fdw_private)->nodes != NIL && !rf_merge_keys(root, rel, NIL, pathkeys, &keys))
+			continue;
 		rf_estimate(root, rel, NIL, pathkeys, false, 0, 0, &est);
 		if (IS_JOIN_REL(rel))
 			path = rf_create_foreign_join_path(root, rel, est.rows, est.startup_cost,

@@ -57,6 +57,13 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	info->table = GetForeignTable(foreigntableid);
 	info->server = GetForeignServer(info->table->serverid);
 	rf_table_options(info->table, info->server, &info->opts);
+	info->nodes = rf_server_nodes(info->server);
+	if (info->nodes != NIL)
+	{
+		info->distribution = rf_table_distribution(foreigntableid);
+		/* no node knows what all of them have */
+		info->opts.use_remote_estimate = false;
+	}
 	info->relation_name = rf_remote_relation_name(&info->opts);
 	info->description = local_name(planner_rt_fetch(baserel->relid, root), foreigntableid);
 

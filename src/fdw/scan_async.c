@@ -48,7 +48,8 @@ rdmaIsForeignPathAsyncCapable(ForeignPath *path)
 	Cost		remote = path->path.total_cost - opts->fdw_startup_cost -
 		(opts->fdw_tuple_cost + cpu_tuple_cost) * Max(info->retrieved_rows, path->path.rows);
 
-	if (!append_heeds_latch())
+	/* several nodes run at the same time anyway */
+	if (info->nodes != NIL || !append_heeds_latch())
 		return false;
 	if (opts->fetch.async_capable >= 0)
 		return opts->fetch.async_capable == 1;
@@ -82,9 +83,9 @@ must_queue(RfScanState *state, bool sleeping)
 
 		if (other == state || other->request == NULL ||
 			other->request->requestor != state->request->requestor ||
-			other->stream == NULL || !rf_stream_is_running(other->stream))
+			other->parts->stream == NULL || !rf_stream_is_running(other->parts->stream))
 			continue;
-		if (other->user->umid == rf_scan_user(state)->umid)
+		if (other->parts->user->umid == rf_scan_part_user(state->parts)->umid)
 		{
 			in_front = other;
 			break;
@@ -160,8 +161,8 @@ rdmaForeignAsyncConfigureWait(AsyncRequest *areq)
 			InstrUpdateTupleCount(areq->requestee->instrument, TupIsNull(areq->result) ? 0.0 : 1.0);
 		ExecAsyncResponse(areq);
 	}
-	else if (state->stream != NULL)
-		AddWaitEventToSet(append->as_eventset, WL_SOCKET_READABLE, rf_stream_socket(state->stream),
+	else if (state->parts->stream != NULL)
+		AddWaitEventToSet(append->as_eventset, WL_SOCKET_READABLE, rf_stream_socket(state->parts->stream),
 						  NULL, areq);
 }
 
@@ -265,8 +266,19 @@ has_session_to_itself(RfScanState *state)
 	{
 		RfScanState *other = dlist_container(RfScanState, node, iter.cur);
 
-		if (other != state && other->serverid == state->serverid && !other->ended &&
+		if (other != state && rf_scans_share_node(other, state) && !other->ended &&
 			(state->append == NULL || other->append != state->append))
+			return false;
+	}
+	return true;
+}
+
+static bool
+sessions_are_idle(RfScanState *state)
+{
+	for (int i = 0; i < state->part_count; i++)
+	{
+		if (rf_session_is_busy(rf_session_get(rf_scan_part_user(&state->parts[i]), true)))
 			return false;
 	}
 	return true;
@@ -294,11 +306,10 @@ rf_scan_start_early(EState *estate, PlanState *top)
 		RfScanState *state = lfirst(lc);
 
 		if (left > 0 && !state->started && !state->ended && state->param_count == 0 &&
-			state->fetch.async_capable != 0 && has_session_to_itself(state) &&
-			!rf_session_is_busy(rf_session_get(rf_scan_user(state), true)))
+			state->fetch.async_capable != 0 && has_session_to_itself(state) && sessions_are_idle(state))
 		{
 			rf_scan_start(state);
-			left--;
+			left -= state->part_count;
 		}
 	}
 	list_free(scans);

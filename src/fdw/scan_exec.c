@@ -39,7 +39,10 @@ static void query_memory_gone(void *arg);
 static TupleDesc with_ctid(TupleDesc desc);
 static void set_up_columns(RfScanState *state, TupleDesc desc, List *attrs);
 static void set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan);
+static TupleTableSlot *iterate_merge(ForeignScanState *node, RfScanState *state);
+static void start_once(RfScanState *state);
 static bool next_batch(ForeignScanState *node, RfScanState *state);
+static void start_part(RfScanPart *part);
 static bool rows_may_stay_in_place(RfScanState *state);
 static void batch_moved(void *owner, const void *batch, uint32 length);
 static void evaluate_params(ForeignScanState *node, RfScanState *state);
@@ -62,7 +65,6 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	state->context = estate->es_query_cxt;
 	state->scan = node;
 	state->estate = estate;
-	state->serverid = plan->fs_server;
 	state->userid = rf_scan_userid(plan, estate);
 	state->sql = rf_scan_sql(plan);
 	state->relation = rf_scan_relation(plan);
@@ -88,6 +90,16 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	}
 	state->need_batch = true;
 	state->plain_slot = TTS_IS_HEAPTUPLE(node->ss.ss_ScanTupleSlot) && !state->has_ctid;
+	if (rf_scan_nodes(plan) != NIL)
+		rf_scan_nodes_begin(state, plan, desc);
+	else
+	{
+		state->part_count = 1;
+		state->parts = palloc0(sizeof(RfScanPart));
+		state->parts->scan = state;
+		state->parts->serverid = plan->fs_server;
+		state->parts->decoder = state->decoder;
+	}
 
 	dlist_push_tail(&rf_open_scans, &state->node);
 	state->gone.func = query_memory_gone;
@@ -105,9 +117,12 @@ query_memory_gone(void *arg)
 	if (state->node.next != NULL)
 		dlist_delete(&state->node);
 	state->node.next = NULL;
-	if (state->stream)
-		rf_stream_orphan(state->stream);
-	state->stream = NULL;
+	for (int i = 0; i < state->part_count; i++)
+	{
+		if (state->parts[i].stream)
+			rf_stream_orphan(state->parts[i].stream);
+		state->parts[i].stream = NULL;
+	}
 }
 
 /*
@@ -224,12 +239,11 @@ set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan)
 	ListCell   *lc;
 	int			i = 0;
 
+	/* made once, as nothing here is cheap */
+	state->param_exprs = ExecInitExprList(plan->fdw_exprs, (PlanState *) node);
 	state->param_count = list_length(types);
 	if (state->param_count == 0)
 		return;
-
-	/* made once, as nothing here is cheap */
-	state->param_exprs = ExecInitExprList(plan->fdw_exprs, (PlanState *) node);
 	state->param_out = palloc0(sizeof(FmgrInfo) * state->param_count);
 	state->param_types = palloc0(sizeof(char *) * state->param_count);
 	state->param_values = palloc0(sizeof(char *) * state->param_count);
@@ -256,6 +270,18 @@ set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan)
 
 /* ---------- rows ---------- */
 
+/* A row whose last value is ctid */
+static TupleTableSlot *
+store_with_ctid(RfScanState *state, TupleTableSlot *slot, const Datum *values, const bool *isnull)
+{
+	memcpy(slot->tts_values, values, sizeof(Datum) * state->natts);
+	memcpy(slot->tts_isnull, isnull, sizeof(bool) * state->natts);
+	ExecStoreVirtualTuple(slot);
+	if (!isnull[state->natts])
+		slot->tts_tid = *(ItemPointer) DatumGetPointer(values[state->natts]);
+	return slot;
+}
+
 /* ctid is no attribute of the slot: such rows take a way round. */
 static TupleTableSlot *
 iterate_with_ctid(ForeignScanState *node, RfScanState *state)
@@ -267,12 +293,20 @@ iterate_with_ctid(ForeignScanState *node, RfScanState *state)
 		if (!next_batch(node, state))
 			return slot;
 	}
-	memcpy(slot->tts_values, state->values, sizeof(Datum) * state->natts);
-	memcpy(slot->tts_isnull, state->isnull, sizeof(bool) * state->natts);
-	ExecStoreVirtualTuple(slot);
-	if (!state->isnull[state->natts])
-		slot->tts_tid = *(ItemPointer) DatumGetPointer(state->values[state->natts]);
-	return slot;
+	return store_with_ctid(state, slot, state->values, state->isnull);
+}
+
+/* Rows of several nodes in their common order. Each stays in a slot of its node's until the next one. */
+static TupleTableSlot *
+iterate_merge(ForeignScanState *node, RfScanState *state)
+{
+	TupleTableSlot *row;
+
+	start_once(state);
+	row = rf_scan_merge_next(state);
+	if (row != NULL && state->has_ctid)
+		return store_with_ctid(state, node->ss.ss_ScanTupleSlot, row->tts_values, row->tts_isnull);
+	return row;
 }
 
 TupleTableSlot *
@@ -291,6 +325,8 @@ rdmaIterateForeignScan(ForeignScanState *node)
 		return slot;
 
 	ExecClearTuple(slot);
+	if (unlikely(state->merge != NULL))
+		return iterate_merge(node, state);
 	if (unlikely(state->has_ctid))
 		return iterate_with_ctid(node, state);
 	while (unlikely(state->need_batch) ||
@@ -302,15 +338,10 @@ rdmaIterateForeignScan(ForeignScanState *node)
 	return ExecStoreVirtualTuple(slot);
 }
 
-static bool
-next_batch(ForeignScanState *node, RfScanState *state)
+/* The first row was asked for. */
+static void
+start_once(RfScanState *state)
 {
-	const void *batch;
-	uint32		length;
-	RfStreamPoll got;
-
-	if (state->ended)
-		return false;
 	if (!state->started)
 		rf_scan_start(state);
 	if (early_start != NULL && whole_run == state->estate)
@@ -320,12 +351,31 @@ next_batch(ForeignScanState *node, RfScanState *state)
 		early_start = NULL;
 		rf_scan_start_early(state->estate, top);
 	}
-	if (state->stream == NULL)
+}
+
+static bool
+next_batch(ForeignScanState *node, RfScanState *state)
+{
+	RfScanPart *part = state->parts;
+	const void *batch;
+	uint32		length;
+	RfStreamPoll got;
+
+	if (state->ended)
+		return false;
+	start_once(state);
+	if (state->part_count > 1)
+	{
+		state->need_batch = !rf_scan_nodes_batch(state);
+		state->ended = state->need_batch;
+		return !state->need_batch;
+	}
+	if (part->stream == NULL)
 		elog(ERROR, "the remote stream of a foreign scan ended with its transaction");
 	if (state->request != NULL)
-		got = rf_stream_try(state->stream, &batch, &length);
+		got = rf_stream_try(part->stream, &batch, &length);
 	else
-		got = rf_stream_next(state->stream, &batch, &length) ? RF_STREAM_BATCH : RF_STREAM_END;
+		got = rf_stream_next(part->stream, &batch, &length) ? RF_STREAM_BATCH : RF_STREAM_END;
 	if (got != RF_STREAM_BATCH)
 	{
 		state->starved = got == RF_STREAM_NOTHING;
@@ -334,31 +384,59 @@ next_batch(ForeignScanState *node, RfScanState *state)
 		return false;
 	}
 	rf_decoder_load(state->decoder, batch, length);
+	state->current = part;
 	state->need_batch = false;
 	return true;
 }
 
 UserMapping *
-rf_scan_user(RfScanState *state)
+rf_scan_part_user(RfScanPart *part)
 {
-	if (state->user == NULL)
+	if (part->user == NULL)
 	{
-		MemoryContext save = MemoryContextSwitchTo(state->context);
+		MemoryContext save = MemoryContextSwitchTo(part->scan->context);
 
-		state->user = GetUserMapping(state->userid, state->serverid);
+		part->user = GetUserMapping(part->scan->userid, part->serverid);
 		MemoryContextSwitchTo(save);
 	}
-	return state->user;
+	return part->user;
 }
 
+/*
+ * All parts start before anything is read. Whatever else runs on their sessions is finished before
+ * the first of them starts: were it found by a later one, then that would have to wait, while those
+ * before it run.
+ */
 void
 rf_scan_start(RfScanState *state)
 {
-	RfSession  *session;
-	RfStreamSpec spec;
+	RfStream  **streams = palloc(sizeof(RfStream *) * state->part_count);
+	int			running = 0;
 
 	evaluate_params(state->scan, state);
-	session = rf_session_get(rf_scan_user(state), true);
+	if (state->part_count > 1)
+		rf_scan_nodes_prepare(state);
+	for (int i = 0; i < state->part_count; i++)
+	{
+		RfScanPart *part = &state->parts[i];
+
+		if (part->ended)
+			continue;
+		start_part(part);
+		streams[running++] = part->stream;
+	}
+	if (state->part_count > 1)
+		rf_stream_tie(streams, running);
+	pfree(streams);
+	state->started = true;
+}
+
+static void
+start_part(RfScanPart *part)
+{
+	RfScanState *state = part->scan;
+	RfSession  *session = rf_session_get(rf_scan_part_user(part), true);
+	RfStreamSpec spec;
 
 	memset(&spec, 0, sizeof(spec));
 	spec.sql = state->sql;
@@ -371,15 +449,28 @@ rf_scan_start(RfScanState *state)
 	spec.receive_buffers = state->fetch.receive_buffers;
 	spec.receive_buffer_size = state->fetch.receive_buffer_size;
 	spec.inline_limit = state->fetch.inline_limit;
-	spec.estimated_rows = state->expected_rows;
+	spec.estimated_rows = state->expected_rows / state->part_count;
 	spec.in_place = rows_may_stay_in_place(state);
 	if (state->by_value)
 		spec.moved = batch_moved;
-	spec.owner = state;
+	spec.owner = part;
 	spec.keep = state->repeated;
 
-	rf_stream_start(session, &spec, &state->stream);
-	state->started = true;
+	rf_stream_start(session, &spec, &part->stream);
+}
+
+bool
+rf_scans_share_node(const RfScanState *one, const RfScanState *other)
+{
+	for (int i = 0; i < one->part_count; i++)
+	{
+		for (int j = 0; j < other->part_count; j++)
+		{
+			if (one->parts[i].serverid == other->parts[j].serverid)
+				return true;
+		}
+	}
+	return false;
 }
 
 /*
@@ -400,6 +491,9 @@ rows_may_stay_in_place(RfScanState *state)
 
 	if (state->by_value)
 		return true;
+	/* a merge may have to store what it did not read yet */
+	if (state->merge != NULL && state->exchanges != NIL)
+		return false;
 	if (!state->fetch.read_in_place || state->fetch.receive_buffers == 1 || whole_run != state->estate ||
 		plan == NULL || plan->commandType != CMD_SELECT || plan->hasModifyingCTE || plan->rowMarks != NIL)
 		return false;
@@ -417,7 +511,7 @@ rows_may_stay_in_place(RfScanState *state)
 	{
 		RfScanState *other = dlist_container(RfScanState, node, iter.cur);
 
-		if (other != state && other->estate == state->estate && other->serverid == state->serverid)
+		if (other != state && other->estate == state->estate && rf_scans_share_node(other, state))
 			return false;
 	}
 	return true;
@@ -429,16 +523,17 @@ rows_may_stay_in_place(RfScanState *state)
 static void
 batch_moved(void *owner, const void *batch, uint32 length)
 {
-	RfScanState *state = owner;
+	RfScanPart *part = owner;
+	RfScanState *state = part->scan;
 	RfBatchHeader header;
-	uint32		left = rf_decoder_remaining(state->decoder);
+	uint32		left = rf_decoder_remaining(part->decoder);
 
-	if (state->need_batch || left == 0)
+	if ((state->merge ? part->need_batch : state->need_batch || state->current != part) || left == 0)
 		return;
 	memcpy(&header, batch, sizeof(header));
-	rf_decoder_load(state->decoder, batch, length);
+	rf_decoder_load(part->decoder, batch, length);
 	for (uint32 i = left; i < header.row_count; i++)
-		(void) rf_decoder_next(state->decoder, state->values, state->isnull);
+		(void) rf_decoder_next(part->decoder, state->values, state->isnull);
 }
 
 /* ---------- parameters ---------- */
@@ -449,8 +544,7 @@ evaluate_params(ForeignScanState *node, RfScanState *state)
 	ExprContext *econtext = node->ss.ps.ps_ExprContext;
 	MemoryContext save;
 	int			nest_level;
-	int			i = 0;
-	ListCell   *lc;
+	int			i;
 
 	if (state->param_count == 0)
 		return;
@@ -459,14 +553,13 @@ evaluate_params(ForeignScanState *node, RfScanState *state)
 	nest_level = rf_neutral_settings(state->param_has_names);
 	MemoryContextReset(state->param_context);
 	save = MemoryContextSwitchTo(state->param_context);
-	foreach(lc, state->param_exprs)
+	for (i = 0; i < state->param_count; i++)
 	{
-		ExprState  *expr = (ExprState *) lfirst(lc);
+		ExprState  *expr = (ExprState *) list_nth(state->param_exprs, i);
 		bool		isnull;
 		Datum		value = ExecEvalExpr(expr, econtext, &isnull);
 
 		state->param_values[i] = isnull ? NULL : OutputFunctionCall(&state->param_out[i], value);
-		i++;
 	}
 	MemoryContextSwitchTo(save);
 
@@ -476,13 +569,36 @@ evaluate_params(ForeignScanState *node, RfScanState *state)
 /* ---------- again, and the end ---------- */
 
 static void
-close_stream(RfScanState *state)
+close_streams(RfScanState *state)
 {
-	if (state->stream)
-		rf_stream_close(state->stream, &state->stats);
-	state->stream = NULL;
+	for (int i = 0; i < state->part_count; i++)
+	{
+		RfScanPart *part = &state->parts[i];
+
+		if (part->stream)
+			rf_stream_close(part->stream, &part->stats);
+		part->stream = NULL;
+		part->ended = false;
+	}
 	state->started = false;
 	state->ended = false;
+}
+
+/* All that ran begin again with the first batch; false: they do not keep them all. */
+static bool
+rewind_streams(RfScanState *state)
+{
+	for (int i = 0; i < state->part_count; i++)
+	{
+		RfScanPart *part = &state->parts[i];
+
+		if (part->stream == NULL ? !part->ended : !rf_stream_rewind(part->stream))
+			return false;
+	}
+	for (int i = 0; i < state->part_count; i++)
+		state->parts[i].ended = state->parts[i].stream == NULL;
+	state->ended = false;
+	return true;
 }
 
 void
@@ -494,17 +610,18 @@ rdmaReScanForeignScan(ForeignScanState *node)
 		return;
 
 	state->need_batch = true;
-	if (node->ss.ps.chgParam != NULL && state->param_count > 0)
+	state->current = NULL;
+	if (state->merge)
+		rf_scan_merge_reset(state);
+	if (node->ss.ps.chgParam != NULL && state->param_exprs != NIL)
 	{
-		close_stream(state);
+		close_streams(state);
 		state->repeated = false;
 	}
-	else if (state->stream && rf_stream_rewind(state->stream))
-		state->ended = false;
-	else
+	else if (!rewind_streams(state))
 	{
 		/* Once may be chance; the second time all rows are kept. */
-		close_stream(state);
+		close_streams(state);
 		state->repeated = true;
 	}
 }
@@ -516,10 +633,12 @@ rdmaEndForeignScan(ForeignScanState *node)
 
 	if (state == NULL)
 		return;
-	close_stream(state);
+	close_streams(state);
 	if (state->node.next != NULL)
 		dlist_delete(&state->node);
 	state->node.next = NULL;
+	if (state->merge)
+		rf_scan_merge_end(state);
 	rf_decoder_destroy(state->decoder);
 	node->fdw_state = NULL;
 }

@@ -292,6 +292,36 @@ narrow_slot(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *local_exprs, 
 	return slot;
 }
 
+/*
+ * RF_SCAN_NODES of a statement over one table of a server with nodes: all of them, of a replicated
+ * table one. columns: those of the scan tuple, NIL: the table's.
+ */
+static List *
+scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	List	   *places = NIL;
+	List	   *merge = NIL;
+	List	   *nodes;
+
+	if (info->nodes == NIL)
+		return NIL;
+	if (info->distribution->placement == RF_PLACED_EVERYWHERE)
+		places = list_make1_int(0);
+	else
+	{
+		for (int i = 0; i < list_length(info->nodes); i++)
+			places = lappend_int(places, i);
+		if (!rf_merge_keys(root, rel, columns, path->path.pathkeys, &merge))
+			elog(ERROR, "rows of several nodes cannot be merged by these keys");
+	}
+
+	/* In the order of RfScanNodesIndex */
+	nodes = list_make5(list_copy(info->nodes), places, NIL, merge, NIL);
+	nodes = lappend(nodes, NIL);
+	return lappend(nodes, makeString(""));
+}
+
 /* Of a base, join or upper relation; the latter two have no scanrelid, but columns of their own. */
 ForeignScan *
 rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
@@ -335,6 +365,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	fdw_private = lappend(fdw_private, makeString(info->relation_name));
 	fdw_private = lappend(fdw_private, states);
 	fdw_private = lappend(fdw_private, makeString(simple ? "" : info->description));
+	fdw_private = lappend(fdw_private, scan_nodes(root, rel, best_path, slot));
 	Assert(list_length(fdw_private) == RF_SCAN_NPRIVATE);
 
 	/*

@@ -1,30 +1,66 @@
 /*
- * scan_state.h - the executor's state of one foreign scan, shared by scan_exec.c and explain.c.
+ * scan_state.h - the executor's state of one foreign scan, shared by scan_exec.c, scan_nodes.c,
+ * scan_async.c and explain.c.
  */
 #ifndef RF_SCAN_STATE_H
 #define RF_SCAN_STATE_H
 
 #include "postgres.h"
 
+#include "lib/binaryheap.h"
 #include "lib/ilist.h"
+#include "utils/sortsupport.h"
 
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/remote.h"
+
+struct RfScanState;
+
+/* The statement on one node; a scan of an ordinary server has one. */
+typedef struct RfScanPart
+{
+	struct RfScanState *scan;
+	Oid			serverid;
+	UserMapping *user;			/* looked up at the first start */
+	RfStream   *stream;			/* NULL: not started, or pruned */
+	bool		ended;
+	RfDecoder  *decoder;		/* the scan's; its own where rows are merged */
+	/* of a merge: */
+	bool		need_batch;		/* the decoder has no rows */
+	TupleTableSlot *slot;		/* its next row */
+	RfStreamStats stats;		/* of streams that are closed */
+} RfScanPart;
+
+/* How the rows of several sorted parts become one sequence (scan_nodes.c) */
+typedef struct RfScanMerge
+{
+	int			key_count;
+	SortSupport keys;
+	binaryheap *heap;			/* places of the parts that have a row */
+	bool		begun;
+	bool		given;			/* the first of the heap was returned: its next row is due */
+} RfScanMerge;
 
 typedef struct RfScanState
 {
 	dlist_node	node;			/* in the list of open scans of this backend */
 	ForeignScanState *scan;
 	EState	   *estate;
-	Oid			serverid;
 	Oid			userid;
-	UserMapping *user;			/* looked up at the first start */
 	const char *sql;
 	const char *relation;
 	RfFetchOptions fetch;		/* resolved: nothing is -1; sizes in bytes */
 	double		expected_rows;
 	MemoryContext context;		/* per query */
+
+	int			part_count;
+	RfScanPart *parts;
+	RfScanPart *current;		/* whose batch is being read; NULL: none. Not in a merge */
+	RfScanMerge *merge;			/* NULL: rows come in any order */
+	List	   *exchanges;		/* RF_NODES_EXCHANGES */
+	List	   *prune;			/* IntList: places in param_exprs of the distribution key; NIL: all parts run */
+	List	   *prune_keys;		/* RF_NODES_KEYS */
 
 	int			column_count;
 	AttrNumber *attnums;		/* what each remote column fills; ctid comes as an attribute behind the last */
@@ -38,14 +74,13 @@ typedef struct RfScanState
 	RfDecoder  *decoder;
 
 	int			param_count;
-	List	   *param_exprs;	/* ExprStates */
+	List	   *param_exprs;	/* ExprStates: those of the remote parameters, then others of fdw_exprs */
 	FmgrInfo   *param_out;
 	const char **param_types;
 	const char **param_values;
 	bool		param_has_names;	/* some parameter prints names of objects */
 	MemoryContext param_context;
 
-	RfStream   *stream;
 	bool		started;
 	bool		ended;
 	bool		need_batch;		/* the decoder's rows, if any, are of before a rescan */
@@ -57,17 +92,33 @@ typedef struct RfScanState
 	PlanState  *append;			/* the Append or MergeAppend that it was found under, to start it early */
 	bool		repeated;		/* was rescanned with the same parameters: worth keeping the rows */
 
-	RfStreamStats stats;		/* of streams that are closed */
 	MemoryContextCallback gone; /* the query's memory goes */
 } RfScanState;
 
 /* scan_exec.c: scans between Begin and End in this backend */
 extern dlist_head rf_open_scans;
 extern void rf_explain_prepare(ForeignScan *scan);
-extern UserMapping *rf_scan_user(RfScanState *state);
+extern UserMapping *rf_scan_part_user(RfScanPart *part);
 extern void rf_scan_start(RfScanState *state);
+
+/* Does one of them need a session that the other needs? */
+extern bool rf_scans_share_node(const RfScanState *one, const RfScanState *other);
 
 /* scan_async.c: start what the query will read anyway */
 extern void rf_scan_start_early(EState *estate, PlanState *top);
+
+/* scan_nodes.c: what differs when the statement runs on several nodes. desc: of the decoders */
+extern void rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc desc);
+
+/* Before the parts start: which of them do not, and free sessions and exchanges for the others. */
+extern void rf_scan_nodes_prepare(RfScanState *state);
+
+/* The next batch of any part, loaded into the scan's decoder; false: all have ended. */
+extern bool rf_scan_nodes_batch(RfScanState *state);
+
+/* The next row of a merge, in a slot of its part; NULL at the end. */
+extern TupleTableSlot *rf_scan_merge_next(RfScanState *state);
+extern void rf_scan_merge_reset(RfScanState *state);
+extern void rf_scan_merge_end(RfScanState *state);
 
 #endif

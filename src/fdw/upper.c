@@ -376,7 +376,8 @@ rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 						 RelOptInfo *output_rel, void *extra)
 {
 	/* what the data node cannot do ends the series; functions that return sets are computed here */
-	if (input_rel->fdw_private == NULL || root->parse->hasTargetSRFs)
+	if (input_rel->fdw_private == NULL || root->parse->hasTargetSRFs ||
+		((RfRelInfo *) input_rel->fdw_private)->nodes != NIL)
 		return;
 
 	switch (stage)

@@ -178,7 +178,7 @@ rf_command_execute(RfCommand *command, const char *const *values)
 	bool		prepare = false;
 	bool		sent;
 
-	rf_stream_settle(session);
+	rf_session_settle(session);
 	if (session->conn == NULL || session->broken)
 		rf_session_lost(session);
 

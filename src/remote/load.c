@@ -7,7 +7,7 @@
  * on. This backend is the flow's producer, the session over there its consumer.
  *
  * A running load keeps its session busy, as a running stream does. Whoever needs the session next
- * finishes the load first (rf_stream_settle), which is nothing but the end of one remote INSERT:
+ * finishes the load first (rf_session_settle), which is nothing but the end of one remote INSERT:
  * rows that come later start another. Two loads that take turns, as partitions of one table may,
  * would do that for every few rows, so a load that was interrupted goes on inline only, in pieces
  * as large as a receive buffer.
@@ -386,7 +386,7 @@ start_flow(RfLoad *load)
 	uint64		key;
 	int			peer;
 
-	rf_stream_settle(session);
+	rf_session_settle(session);
 	rf_engine_require();
 	peer = rf_session_peer(session);
 	send_request(load, NULL, 0);
@@ -411,7 +411,7 @@ send_inline(RfLoad *load)
 {
 	uint32		length;
 
-	rf_stream_settle(load->session);
+	rf_session_settle(load->session);
 	if (load->session->conn == NULL || load->session->broken)
 		rf_session_lost(load->session);
 	length = rf_encoder_finish(load->encoder);

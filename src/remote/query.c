@@ -98,7 +98,7 @@ rf_session_query(RfSession *session, const char *sql)
 	PGresult   *volatile last = NULL;
 	int			opening = 0;
 
-	rf_stream_settle(session);
+	rf_session_settle(session);
 
 	/* Statements of one string are one round trip. */
 	if (target > session->depth)
@@ -269,7 +269,7 @@ rf_session_hello(RfSession *session, bool need_token)
 	PGresult   *volatile prepare_error = NULL;
 	bool		sent;
 
-	rf_stream_settle(session);
+	rf_session_settle(session);
 	memset(&request, 0, sizeof(request));
 	request.wire_version = RF_WIRE_VERSION;
 	request.need_token = need_token;

@@ -8,8 +8,11 @@
 #include "rdma_fdw/remote.h"
 
 #include "lib/ilist.h"
+#include "storage/latch.h"
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
+
+#include "rdma_fdw/compat.h"
 
 #define RF_FLOW_BACKEND
 #include "rdma_fdw/engine.h"
@@ -72,6 +75,18 @@ typedef enum RfStreamState
 	RF_STREAM_LOST				/* the subtransaction that started it was rolled back */
 } RfStreamState;
 
+/*
+ * Streams of one statement on several nodes (stream_set.c). It lives as long as one of them does.
+ */
+typedef struct RfStreamSet
+{
+	int			count;
+	int			left;			/* members that are still there */
+	RfStream  **members;		/* NULL: gone */
+	WaitEventSet *waits;		/* the latch and the sockets of the members that run; NULL: to be made */
+	int			waiting_for;	/* sockets in it */
+} RfStreamSet;
+
 struct RfStream
 {
 	dlist_node	node;
@@ -82,6 +97,7 @@ struct RfStream
 	int			begin_results;	/* results of START TRANSACTION and SAVEPOINTs that come first */
 	int			results;		/* seen so far */
 	int			level;			/* nest level of the (sub)transaction it belongs to */
+	RfStreamSet *set;			/* NULL: it depends on no other stream */
 	RfStream  **owner_ref;		/* the owner's pointer to it, cleared when it goes; NULL: the owner went first */
 
 	char	   *sql;
@@ -148,11 +164,15 @@ extern void rf_load_lose(RfLoad *load);
 /* stream.c */
 extern int	rf_session_peer(RfSession *session);
 extern void rf_append_text_array(StringInfo buf, int count, const char *const *values);
-extern void rf_stream_settle(RfSession *session);
 extern bool rf_stream_collect(RfStream *stream);
 extern void rf_stream_abandon(RfStream *stream);
 extern void rf_stream_free(RfStream *stream);
 extern void rf_stream_lose(RfStream *stream);
+extern void rf_stream_error_context(void *arg);
 extern void rf_stream_end_level(RfSession *session, int level, bool commit);
+
+/* stream_set.c */
+extern void rf_stream_set_leave(RfStream *stream);
+extern void rf_stream_set_blame(RfStream *stream) __attribute__((noreturn));
 
 #endif

@@ -29,7 +29,7 @@ static bool take_buffer(RfStream *stream, const void **batch, uint32 *length);
 static void reserve_copy(RfStream *stream, Size size);
 static void check_reply(RfStream *stream);
 static void close_flow(RfStream *stream);
-static void drain(RfStream *stream);
+static bool store(RfStream *stream, bool wait);
 static void finish_exchange(RfStream *stream);
 
 /*
@@ -78,7 +78,7 @@ rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStream **owner_r
 	int			peer;
 
 	*owner_ref = NULL;
-	rf_stream_settle(session);
+	rf_session_settle(session);
 	rf_engine_require();
 	peer = rf_session_peer(session);
 
@@ -229,6 +229,21 @@ release_held(RfStream *stream)
 	}
 }
 
+static void
+drop_retained(RfStream *stream)
+{
+	if (stream->retained)
+		pfree(stream->retained);
+	stream->retained = NULL;
+}
+
+void
+rf_stream_release(RfStream *stream)
+{
+	release_held(stream);
+	drop_retained(stream);
+}
+
 static RfStreamPoll
 next_batch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 {
@@ -239,13 +254,9 @@ next_batch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 				 errdetail("They were being read from server \"%s\" in a subtransaction that was rolled back.",
 						   stream->session->server_name)));
 
-	if (stream->retained)
-	{
-		pfree(stream->retained);
-		stream->retained = NULL;
-	}
+	drop_retained(stream);
 	if (stream->keep && stream->state == RF_STREAM_RUNNING)
-		drain(stream);
+		rf_stream_store(stream);
 	if (stream->spooled && rf_spool_get(stream->spool, batch, length))
 		return RF_STREAM_BATCH;
 	return fetch(stream, wait, batch, length);
@@ -283,8 +294,8 @@ rf_stream_socket(const RfStream *stream)
 }
 
 /* The flow knows its peer's address only; the user knows servers. */
-static void
-flow_error_context(void *arg)
+void
+rf_stream_error_context(void *arg)
 {
 	RfStream   *stream = arg;
 
@@ -296,7 +307,7 @@ static RfStreamPoll
 fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 {
 	RfSession  *session = stream->session;
-	ErrorContextCallback callback = {error_context_stack, flow_error_context, stream};
+	ErrorContextCallback callback = {error_context_stack, rf_stream_error_context, stream};
 
 	release_held(stream);
 	while (!stream->replied)
@@ -522,6 +533,8 @@ check_reply(RfStream *stream)
 
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
 	{
+		if (stream->set)
+			rf_stream_set_blame(stream);
 		stream->result = NULL;
 		rf_session_raise(stream->session, result, stream->sql);
 	}
@@ -629,13 +642,10 @@ close_flow(RfStream *stream)
 	rf_flow_close(flow);
 }
 
-/* Store the rest of a running stream here, so that its session is free. */
+/* What the owner reads must not be in the way of what is to be stored. */
 static void
-drain(RfStream *stream)
+make_way(RfStream *stream)
 {
-	const void *batch;
-	uint32		length;
-
 	if (stream->holding)
 	{
 		if (stream->moved == NULL)
@@ -657,37 +667,86 @@ drain(RfStream *stream)
 		stream->copy = NULL;
 		stream->copy_size = 0;
 	}
+}
 
-	while (fetch(stream, true, &batch, &length) == RF_STREAM_BATCH)
+/* Store what comes. False: that was not all, and no more is here now. */
+static bool
+store(RfStream *stream, bool wait)
+{
+	const void *batch;
+	uint32		length;
+	RfStreamPoll got;
+
+	while ((got = fetch(stream, wait, &batch, &length)) == RF_STREAM_BATCH)
 	{
 		/* a result that came inline is here already, and can be read again */
 		if (stream->inline_batch)
 		{
 			stream->inline_read = false;
-			return;
+			return true;
 		}
 		if (stream->spool == NULL)
 			stream->spool = rf_spool_create(stream->context, stream->resowner);
 		rf_spool_put(stream->spool, batch, length);
 	}
+	if (got == RF_STREAM_NOTHING)
+		return false;
 	if (stream->spool)
 	{
 		stream->stats.spooled_bytes += rf_spool_bytes(stream->spool);
 		rf_spool_rewind(stream->spool);
 		stream->spooled = true;
 	}
+	return true;
+}
+
+/*
+ * Store the rest of a running stream here, so that its session is free; and that of all others of
+ * its set, since their nodes may only go on when all of them do.
+ */
+void
+rf_stream_store(RfStream *stream)
+{
+	RfStreamSet *set = stream->set;
+	bool		all;
+
+	if (set == NULL)
+	{
+		make_way(stream);
+		(void) store(stream, true);
+		return;
+	}
+
+	for (int i = 0; i < set->count; i++)
+	{
+		if (set->members[i] != NULL && rf_stream_is_running(set->members[i]))
+			make_way(set->members[i]);
+	}
+	for (;;)
+	{
+		all = true;
+		for (int i = 0; i < set->count; i++)
+		{
+			if (set->members[i] != NULL && rf_stream_is_running(set->members[i]) &&
+				!store(set->members[i], false))
+				all = false;
+		}
+		if (all)
+			return;
+		(void) rf_stream_set_wait(stream, -1);
+	}
 }
 
 /* Make the session ready for another command. */
 void
-rf_stream_settle(RfSession *session)
+rf_session_settle(RfSession *session)
 {
 	if (session->load)
 		rf_load_interrupt(session->load);
 
 	/* an error of the drained query is one here as well: the remote transaction is void */
 	if (session->running && session->running->state == RF_STREAM_RUNNING)
-		drain(session->running);
+		rf_stream_store(session->running);
 
 	while (session->running && !rf_stream_collect(session->running))
 	{
@@ -735,10 +794,8 @@ rf_stream_rewind(RfStream *stream)
 }
 
 void
-rf_stream_stats(RfStream *stream, RfStreamStats *stats)
+rf_stream_stats_add(const RfStreamStats *own, RfStreamStats *stats)
 {
-	RfStreamStats *own = &stream->stats;
-
 	stats->streams += own->streams;
 	stats->inlined += own->inlined;
 	stats->rows += own->rows;
@@ -761,6 +818,12 @@ rf_stream_stats(RfStream *stream, RfStreamStats *stats)
 		stats->buffer_size = own->buffer_size;
 		strlcpy(stats->transport, own->transport, sizeof(stats->transport));
 	}
+}
+
+void
+rf_stream_stats(RfStream *stream, RfStreamStats *stats)
+{
+	rf_stream_stats_add(&stream->stats, stats);
 	if (stream->flow)
 		add_flow_stats(stream->flow, stats);
 }
@@ -852,6 +915,8 @@ rf_stream_free(RfStream *stream)
 	if (stream->session->failed == stream)
 		stream->session->failed = NULL;
 	close_flow(stream);
+	if (stream->set)
+		rf_stream_set_leave(stream);
 	PQclear(stream->result);
 	MemoryContextDelete(stream->context);
 }

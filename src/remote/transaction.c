@@ -382,7 +382,7 @@ release_savepoints(int level)
 		if (session->conn == NULL || session->depth < level)
 			continue;
 		if (!session->broken && PQstatus(session->conn) == CONNECTION_OK)
-			rf_stream_settle(session);
+			rf_session_settle(session);
 		if (session->broken || session->unsure || PQstatus(session->conn) != CONNECTION_OK)
 			rf_session_lost(session);
 		session->unsure = true;

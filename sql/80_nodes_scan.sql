@@ -1,0 +1,178 @@
+-- Scans of a server that stands for two nodes: both run the statement, and one foreign scan reads both streams.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\getenv n1 RF_N1_PORT
+\getenv n2 RF_N2_PORT
+\getenv coord RF_COORD_PORT
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+CREATE SCHEMA nsc;
+CREATE TABLE nsc.t AS SELECT i AS a, i % 10 AS b, 'row ' || i AS c FROM generate_series(1, 30000, 2) i;
+INSERT INTO nsc.t VALUES (NULL, 11, 'null on n1');
+CREATE TABLE nsc.same AS SELECT i AS a, 'same ' || i AS c FROM generate_series(1, 100) i;
+CREATE TABLE nsc.empty (a int, b int, c text);
+CREATE TABLE nsc.half AS SELECT i AS a, 0 AS b, 'only here' AS c FROM generate_series(1, 500) i;
+CREATE VIEW nsc.failing AS SELECT * FROM nsc.t;
+ANALYZE;
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+CREATE SCHEMA nsc;
+CREATE TABLE nsc.t AS SELECT i AS a, i % 10 AS b, 'row ' || i AS c FROM generate_series(2, 30000, 2) i;
+CREATE TABLE nsc.same AS SELECT i AS a, 'same ' || i AS c FROM generate_series(1, 100) i;
+CREATE TABLE nsc.empty (a int, b int, c text);
+CREATE TABLE nsc.half (a int, b int, c text);
+CREATE VIEW nsc.failing AS SELECT a, 1 / (20002 - a) AS b, c FROM nsc.t;
+ANALYZE;
+\c contrib_regression postgres 127.0.0.1 :coord
+SET client_min_messages = warning;
+CREATE SCHEMA nsc;
+SET search_path = nsc;
+CREATE SERVER nsc1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+CREATE SERVER nsc2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+DO $$
+BEGIN
+	EXECUTE format('ALTER SERVER nsc1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
+	EXECUTE format('ALTER SERVER nsc2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
+END $$;
+CREATE USER MAPPING FOR CURRENT_USER SERVER nsc1 OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR CURRENT_USER SERVER nsc2 OPTIONS (user 'postgres');
+CREATE SERVER nsc FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'nsc1, nsc2');
+CREATE FOREIGN TABLE t (a int, b int, c text) SERVER nsc;
+CREATE FOREIGN TABLE same (a int, c text) SERVER nsc OPTIONS (replicated 'true');
+CREATE FOREIGN TABLE empty (a int, b int, c text) SERVER nsc;
+CREATE FOREIGN TABLE half (a int, b int, c text) SERVER nsc;
+CREATE FOREIGN TABLE failing (a int, b int, c text) SERVER nsc;
+CREATE FOREIGN TABLE missing (a int, b int, c text) SERVER nsc;
+CREATE FOREIGN TABLE t1 (a int, b int, c text) SERVER nsc1 OPTIONS (table_name 't');
+-- what only the coordinator can compute
+CREATE FUNCTION here(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';
+
+EXPLAIN (VERBOSE, COSTS OFF) SELECT a, c FROM t WHERE b = 3 AND here(a) > 0;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT a FROM same;
+SELECT count(*), sum(a), count(DISTINCT c), min(c COLLATE "C"), max(c COLLATE "C") FROM (SELECT * FROM t OFFSET 0) x;
+SELECT count(*), sum(a) FROM (SELECT a FROM t WHERE b = 3 OFFSET 0) x;
+SELECT count(*) FROM (SELECT FROM t OFFSET 0) x;
+SELECT count(*), sum(a) FROM (SELECT * FROM same OFFSET 0) x;
+SELECT count(*) FROM (SELECT * FROM empty OFFSET 0) x;
+SELECT count(*), sum(a) FROM (SELECT * FROM half OFFSET 0) x;
+SELECT count(*), count(DISTINCT ctid) FROM (SELECT ctid, a FROM half OFFSET 0) x;
+-- everything over the engines, and in tiny buffers
+SET rdma_fdw.inline_limit = 0;
+SET rdma_fdw.receive_buffer_size = '4kB';
+SELECT count(*), sum(a), count(DISTINCT c) FROM (SELECT * FROM t OFFSET 0) x;
+SET rdma_fdw.receive_buffers = 1;
+SELECT count(*), sum(a), count(DISTINCT c) FROM (SELECT * FROM t OFFSET 0) x;
+RESET rdma_fdw.receive_buffers;
+RESET rdma_fdw.receive_buffer_size;
+RESET rdma_fdw.inline_limit;
+
+-- in order: each node sorts, the scan merges
+EXPLAIN (VERBOSE, COSTS OFF) SELECT a, b FROM t WHERE here(b) >= 0 ORDER BY a;
+SELECT count(*), count(a), bool_and(a IS NULL OR a = n) FROM (SELECT a, row_number() OVER () AS n FROM (SELECT a FROM t ORDER BY a OFFSET 0) x) y;
+SELECT a, c FROM (SELECT * FROM t WHERE here(b) >= 0 ORDER BY a DESC LIMIT 4) x;
+SELECT a, c FROM (SELECT * FROM t WHERE here(b) >= 0 ORDER BY a NULLS FIRST LIMIT 4) x;
+SELECT a, b FROM t WHERE a BETWEEN 100 AND 115 AND here(b) >= 0 ORDER BY b DESC, a;
+SELECT c COLLATE "C", a FROM t WHERE a BETWEEN 998 AND 1003 AND here(b) >= 0 ORDER BY c COLLATE "C";
+SELECT ctid IS NOT NULL, a FROM t WHERE a BETWEEN 1 AND 4 AND here(b) >= 0 ORDER BY a;
+SET rdma_fdw.inline_limit = 0;
+SET rdma_fdw.receive_buffer_size = '4kB';
+SELECT count(*), count(a), bool_and(a IS NULL OR (a = n AND c = 'row ' || n))
+FROM (SELECT a, c, row_number() OVER () AS n FROM (SELECT a, c FROM t ORDER BY a OFFSET 0) x) y;
+RESET rdma_fdw.receive_buffer_size;
+RESET rdma_fdw.inline_limit;
+
+-- parameters, prepared statements, generic plans
+PREPARE p(int) AS SELECT count(*), min(c) FROM (SELECT * FROM t WHERE a = $1 OFFSET 0) x;
+SET plan_cache_mode = force_generic_plan;
+EXECUTE p(7);
+EXECUTE p(8);
+EXECUTE p(NULL);
+DEALLOCATE p;
+RESET plan_cache_mode;
+
+-- other uses of the same sessions while the streams run: what is left of them is stored, all streams together
+SELECT count(*), sum(x.a + y.a) FROM (SELECT * FROM t OFFSET 0) x JOIN (SELECT * FROM t OFFSET 0) y ON x.a = y.a;
+SET enable_hashjoin = off;
+SELECT count(*), sum(x.a + y.a) FROM (SELECT * FROM t OFFSET 0) x JOIN (SELECT * FROM t OFFSET 0) y ON x.a = y.a;
+SET enable_mergejoin = off;
+SELECT count(*), sum(x.a) FROM (SELECT * FROM t WHERE a < 2000 OFFSET 0) x JOIN (SELECT * FROM same OFFSET 0) y ON x.a = y.a * 7;
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+SELECT count(*), sum((SELECT count(*) FROM t1 WHERE t1.a = x.a AND here(t1.b) >= 0)) FROM (SELECT * FROM t WHERE a < 20 OFFSET 0) x;
+SELECT a, (SELECT string_agg(c, ', ' ORDER BY c) FROM t z WHERE z.b = x.a AND z.a < 30 AND here(z.a) > 0) FROM same x WHERE a < 4 ORDER BY a;
+SET rdma_fdw.inline_limit = 0;
+SET rdma_fdw.receive_buffer_size = '4kB';
+SELECT count(*), sum(x.a), sum((SELECT max(s.a) FROM same s WHERE s.a <= x.a AND here(s.a) > 0))
+FROM (SELECT * FROM t WHERE a < 3000 ORDER BY a OFFSET 0) x WHERE x.a % 100 = 0;
+RESET rdma_fdw.receive_buffer_size;
+RESET rdma_fdw.inline_limit;
+
+-- cursors, subtransactions
+BEGIN;
+DECLARE k CURSOR FOR SELECT a, c FROM t WHERE here(b) >= 0 ORDER BY a;
+DECLARE l CURSOR FOR SELECT a FROM t WHERE b = 5;
+FETCH 2 FROM k;
+SELECT count(*) FROM (SELECT * FROM t1 OFFSET 0) x;
+FETCH 2 FROM k;
+MOVE FORWARD ALL IN l;
+SAVEPOINT s;
+DECLARE m CURSOR FOR SELECT a FROM t ORDER BY a;
+FETCH 2 FROM m;
+ROLLBACK TO s;
+FETCH 2 FROM k;
+CLOSE k;
+COMMIT;
+
+-- early end
+SELECT count(*) FROM (SELECT a FROM t WHERE here(a) > 0 LIMIT 5) x;
+SELECT EXISTS (SELECT FROM t WHERE here(a) > 10);
+SELECT count(*) FROM (SELECT a FROM t WHERE here(a) > 0 LIMIT 0) x;
+
+-- the counters: nothing is counted twice, also when a scan runs again
+EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT * FROM t WHERE b = 3;
+
+-- errors of one node name it, end the others and leave no flow behind
+SELECT sum(b) FROM (SELECT * FROM failing OFFSET 0) x;
+SELECT sum(b) FROM (SELECT * FROM failing ORDER BY a OFFSET 0) x;
+\set VERBOSITY terse
+SELECT * FROM missing;
+\set VERBOSITY default
+BEGIN;
+SELECT count(*) FROM (SELECT * FROM t OFFSET 0) x;
+SAVEPOINT s;
+SELECT sum(b) FROM (SELECT * FROM failing OFFSET 0) x;
+ROLLBACK TO s;
+SELECT count(*) FROM (SELECT * FROM t OFFSET 0) x;
+COMMIT;
+CREATE USER MAPPING FOR PUBLIC SERVER nsc1 OPTIONS (user 'postgres', password_required 'false');
+CREATE ROLE nsc_user;
+GRANT USAGE ON SCHEMA nsc TO nsc_user;
+GRANT SELECT ON t TO nsc_user;
+SET client_min_messages = notice;
+SET ROLE nsc_user;
+DO $$
+BEGIN
+	PERFORM count(*) FROM nsc.t;
+EXCEPTION WHEN undefined_object THEN RAISE NOTICE 'no mapping';
+END $$;
+RESET ROLE;
+DROP OWNED BY nsc_user;
+DROP ROLE nsc_user;
+
+DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows); PERFORM pg_sleep(0.1); END LOOP; END $$;
+SELECT count(*) FROM rdma.stat_flows;
+SET client_min_messages = warning;
+DROP SERVER nsc, nsc1, nsc2 CASCADE;
+DROP SCHEMA nsc CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n1
+DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows); PERFORM pg_sleep(0.1); END LOOP; END $$;
+SELECT count(*) FROM rdma.stat_flows;
+SET client_min_messages = warning;
+DROP SCHEMA nsc CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n2
+DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows); PERFORM pg_sleep(0.1); END LOOP; END $$;
+SELECT count(*) FROM rdma.stat_flows;
+SET client_min_messages = warning;
+DROP SCHEMA nsc CASCADE;

@@ -1,0 +1,245 @@
+/*
+ * scan_nodes.c - a statement that runs on several nodes at once, read by one foreign scan: which of
+ * them run it, batches of whichever has one, and rows merged in a common order.
+ *
+ * Starting, rescans and the row path are scan_exec.c's. The streams are tied (remote.h): while this
+ * waits for one node no other one may wait for us, since nodes may depend on each other.
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/memutils.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/exchange.h"
+#include "scan_state.h"
+
+/*
+ * A merge waits for one node at a time. If nothing comes from it for so long although the others
+ * have filled their buffers, it may be waiting for them: then all rows are stored here.
+ */
+#define MERGE_PATIENCE_MS	200
+
+static int	compare_rows(Datum a, Datum b, void *arg);
+
+void
+rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc desc)
+{
+	List	   *servers = rf_scan_nodes_member(plan, RF_NODES_SERVERS);
+	List	   *places = rf_scan_nodes_member(plan, RF_NODES_PLACES);
+	List	   *keys = rf_scan_nodes_member(plan, RF_NODES_MERGE);
+	ListCell   *lc;
+
+	state->part_count = list_length(places);
+	state->parts = palloc0(sizeof(RfScanPart) * state->part_count);
+	state->exchanges = rf_scan_nodes_member(plan, RF_NODES_EXCHANGES);
+	state->prune = rf_scan_nodes_member(plan, RF_NODES_PRUNE);
+	state->prune_keys = rf_scan_nodes_member(plan, RF_NODES_KEYS);
+	foreach(lc, places)
+	{
+		RfScanPart *part = &state->parts[foreach_current_index(lc)];
+
+		part->scan = state;
+		part->serverid = list_nth_oid(servers, lfirst_int(lc));
+		part->decoder = state->decoder;
+	}
+
+	/* one node's rows are in order already */
+	if (keys == NIL || state->part_count == 1)
+		return;
+	state->merge = palloc0(sizeof(RfScanMerge));
+	state->merge->key_count = list_length(keys);
+	state->merge->keys = palloc0(sizeof(SortSupportData) * list_length(keys));
+	state->merge->heap = binaryheap_allocate(state->part_count, compare_rows, state);
+	foreach(lc, keys)
+	{
+		List	   *key = lfirst(lc);
+		SortSupport support = &state->merge->keys[foreach_current_index(lc)];
+
+		support->ssup_cxt = state->context;
+		support->ssup_attno = linitial_int(linitial(key));
+		support->ssup_nulls_first = lsecond_int(linitial(key)) != 0;
+		support->ssup_collation = lsecond_oid(lsecond(key));
+		PrepareSortSupportFromOrderingOp(linitial_oid(lsecond(key)), support);
+	}
+	for (int i = 0; i < state->part_count; i++)
+	{
+		RfScanPart *part = &state->parts[i];
+
+		if (i > 0)
+			part->decoder = rf_decoder_create(desc, state->column_count, state->attnums, state->relation);
+		part->need_batch = true;
+		part->slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+	}
+}
+
+void
+rf_scan_nodes_prepare(RfScanState *state)
+{
+	for (int i = 0; i < state->part_count; i++)
+	{
+		if (!state->parts[i].ended)
+			rf_session_settle(rf_session_get(rf_scan_part_user(&state->parts[i]), true));
+	}
+}
+
+/* ---------- rows in any order ---------- */
+
+bool
+rf_scan_nodes_batch(RfScanState *state)
+{
+	int			first = 0;
+
+	/* from here on nobody reads the rows of the batch before */
+	if (state->current != NULL)
+	{
+		first = state->current - state->parts + 1;
+		if (state->current->stream)
+			rf_stream_release(state->current->stream);
+		state->current = NULL;
+	}
+	for (;;)
+	{
+		RfStream   *starved = NULL;
+
+		for (int i = 0; i < state->part_count; i++)
+		{
+			RfScanPart *part = &state->parts[(first + i) % state->part_count];
+			const void *batch;
+			uint32		length;
+
+			if (part->ended)
+				continue;
+			if (part->stream == NULL)
+				elog(ERROR, "the remote stream of a foreign scan ended with its transaction");
+			switch (rf_stream_try(part->stream, &batch, &length))
+			{
+				case RF_STREAM_BATCH:
+					rf_decoder_load(state->decoder, batch, length);
+					state->current = part;
+					return true;
+				case RF_STREAM_END:
+					part->ended = true;
+					break;
+				case RF_STREAM_NOTHING:
+					starved = part->stream;
+					break;
+			}
+		}
+		if (starved == NULL)
+			return false;
+		(void) rf_stream_set_wait(starved, -1);
+	}
+}
+
+/* ---------- rows in a common order ---------- */
+
+static int
+compare_rows(Datum a, Datum b, void *arg)
+{
+	RfScanState *state = arg;
+	TupleTableSlot *one = state->parts[DatumGetInt32(a)].slot;
+	TupleTableSlot *other = state->parts[DatumGetInt32(b)].slot;
+
+	for (int i = 0; i < state->merge->key_count; i++)
+	{
+		SortSupport key = &state->merge->keys[i];
+		int			at = key->ssup_attno - 1;
+		int			order = ApplySortComparator(one->tts_values[at], one->tts_isnull[at],
+												other->tts_values[at], other->tts_isnull[at], key);
+
+		/* the heap has the greatest on top */
+		if (order != 0)
+			return order > 0 ? -1 : 1;
+	}
+	return 0;
+}
+
+/* A part's next row into its slot; false at its end. */
+static bool
+advance(RfScanPart *part)
+{
+	TupleTableSlot *slot = part->slot;
+
+	ExecClearTuple(slot);
+	while (part->need_batch || !rf_decoder_next(part->decoder, slot->tts_values, slot->tts_isnull))
+	{
+		const void *batch;
+		uint32		length;
+		RfStreamPoll got;
+
+		part->need_batch = true;
+		if (part->ended)
+			return false;
+		if (part->stream == NULL)
+			elog(ERROR, "the remote stream of a foreign scan ended with its transaction");
+		while ((got = rf_stream_try(part->stream, &batch, &length)) == RF_STREAM_NOTHING)
+		{
+			/* without exchanges each node goes on by itself */
+			if (!rf_stream_set_wait(part->stream, part->scan->exchanges != NIL ? MERGE_PATIENCE_MS : -1))
+				rf_stream_store(part->stream);
+		}
+		if (got == RF_STREAM_END)
+		{
+			part->ended = true;
+			return false;
+		}
+		rf_decoder_load(part->decoder, batch, length);
+		part->need_batch = false;
+	}
+	ExecStoreVirtualTuple(slot);
+	return true;
+}
+
+TupleTableSlot *
+rf_scan_merge_next(RfScanState *state)
+{
+	RfScanMerge *merge = state->merge;
+
+	if (!merge->begun)
+	{
+		for (int i = 0; i < state->part_count; i++)
+		{
+			if (advance(&state->parts[i]))
+				binaryheap_add_unordered(merge->heap, Int32GetDatum(i));
+		}
+		binaryheap_build(merge->heap);
+		merge->begun = true;
+	}
+	else if (merge->given)
+	{
+		Datum		first = binaryheap_first(merge->heap);
+
+		if (advance(&state->parts[DatumGetInt32(first)]))
+			binaryheap_replace_first(merge->heap, first);
+		else
+			(void) binaryheap_remove_first(merge->heap);
+	}
+	merge->given = !binaryheap_empty(merge->heap);
+	return merge->given ? state->parts[DatumGetInt32(binaryheap_first(merge->heap))].slot : NULL;
+}
+
+void
+rf_scan_merge_reset(RfScanState *state)
+{
+	binaryheap_reset(state->merge->heap);
+	state->merge->begun = false;
+	state->merge->given = false;
+	for (int i = 0; i < state->part_count; i++)
+	{
+		ExecClearTuple(state->parts[i].slot);
+		state->parts[i].need_batch = true;
+	}
+}
+
+void
+rf_scan_merge_end(RfScanState *state)
+{
+	for (int i = 0; i < state->part_count; i++)
+	{
+		ExecDropSingleTupleTableSlot(state->parts[i].slot);
+		if (i > 0)
+			rf_decoder_destroy(state->parts[i].decoder);
+	}
+}

@@ -7,7 +7,7 @@
 #   make check-versions   SQL and isolation tests on PostgreSQL 17 and 18, and with data nodes of those
 #                         TESTS='01_a 02_b' only those, PROVIDER=soft_tcp over another provider
 #   make demo [SCALE=0.1] a coordinator and two data nodes with data in them, and a tour; make demo-stop removes them
-#   make bench-scan [SF=1], make bench-fdw [SF=0.1]
+#   make bench-scan [SF=1], make bench-fdw [SF=0.1], make bench-join [SF=1] [NODES=2]
 #   make bench-engine     the engine's techniques, each without and with it: table, results.tsv and plots in bench/engine
 MODULE_big = rdma_fdw
 EXTENSION = rdma_fdw
@@ -27,7 +27,7 @@ PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
 override with_llvm = no
 
 # Targets that need no PGXS, so that they work before PostgreSQL is installed; PGXS also has a "check" that only refuses.
-own = check check-% install-deps demo demo-stop bench-scan bench-fdw bench-engine
+own = check check-% install-deps demo demo-stop bench-scan bench-fdw bench-join bench-engine
 ifneq ($(filter-out $(own),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -39,7 +39,7 @@ endif
 
 $(OBJS): $(wildcard $(srcdir)/include/rdma_fdw/*.h $(srcdir)/src/*/*.h)
 
-export PG_CONFIG PROVIDER TESTS SCALE SF
+export PG_CONFIG PROVIDER TESTS SCALE SF NODES
 groups = unit sql sql_tcp isolation tap roce
 # Not in `make check`: other majors of PostgreSQL, in folders of other Debian suites (needs root and the network).
 extra_groups = versions
@@ -69,6 +69,9 @@ bench-scan: install-deps
 
 bench-fdw: install-deps
 	@$(srcdir)/bench/fdw/run.sh
+
+bench-join: install-deps
+	@$(srcdir)/bench/join/run.sh
 
 bench-engine: install-deps
 	@$(srcdir)/bench/engine/run.sh

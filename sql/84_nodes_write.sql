@@ -1,0 +1,170 @@
+-- Writing tables of a server that stands for many nodes: INSERT and COPY route rows, UPDATE and DELETE find them again,
+-- copies of replicated tables stay the same; IMPORT FOREIGN SCHEMA and ANALYZE ask all nodes.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\getenv n1 RF_N1_PORT
+\getenv n2 RF_N2_PORT
+\getenv coord RF_COORD_PORT
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+CREATE SCHEMA nw;
+CREATE TABLE nw.h (k int, v text, n numeric DEFAULT 7, s int GENERATED ALWAYS AS (length(v)) STORED);
+CREATE TABLE nw.h2 (a text, b date, v int);
+CREATE TABLE nw.r (id int PRIMARY KEY, v text);
+CREATE TABLE nw.strewn (k int, v text);
+CREATE TABLE nw.p (k int, v text);
+CREATE SCHEMA nw_differ;
+CREATE TABLE nw_differ.t (a int, b text);
+CREATE TABLE nw_differ.same (a int);
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+CREATE SCHEMA nw;
+CREATE TABLE nw.h (k int, v text, n numeric DEFAULT 7, s int GENERATED ALWAYS AS (length(v)) STORED);
+CREATE TABLE nw.h2 (a text, b date, v int);
+CREATE TABLE nw.r (id int PRIMARY KEY, v text);
+CREATE TABLE nw.strewn (k int, v text);
+CREATE TABLE nw.p (k int, v text);
+CREATE SCHEMA nw_differ;
+CREATE TABLE nw_differ.t (a int, b varchar);
+CREATE TABLE nw_differ.same (a int);
+\c contrib_regression postgres 127.0.0.1 :coord
+SET client_min_messages = warning;
+CREATE SCHEMA nw;
+CREATE SCHEMA nw1;
+CREATE SCHEMA nw2;
+SET search_path = nw;
+CREATE SERVER nw1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+CREATE SERVER nw2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+DO $$
+BEGIN
+	EXECUTE format('ALTER SERVER nw1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
+	EXECUTE format('ALTER SERVER nw2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
+END $$;
+CREATE USER MAPPING FOR CURRENT_USER SERVER nw1 OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR CURRENT_USER SERVER nw2 OPTIONS (user 'postgres');
+CREATE SERVER nw FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'nw1, nw2');
+RESET client_min_messages;
+
+-- each node as it is, and all of them
+IMPORT FOREIGN SCHEMA nw FROM SERVER nw1 INTO nw1;
+IMPORT FOREIGN SCHEMA nw FROM SERVER nw2 INTO nw2;
+IMPORT FOREIGN SCHEMA nw FROM SERVER nw INTO nw;
+IMPORT FOREIGN SCHEMA nw_differ FROM SERVER nw INTO nw;
+IMPORT FOREIGN SCHEMA nw_differ EXCEPT (t) FROM SERVER nw INTO nw;
+IMPORT FOREIGN SCHEMA nowhere FROM SERVER nw INTO nw;
+ALTER FOREIGN TABLE h OPTIONS (ADD distributed_by 'k');
+ALTER FOREIGN TABLE h2 OPTIONS (ADD distributed_by 'b, a');
+ALTER FOREIGN TABLE r OPTIONS (ADD replicated 'true');
+
+-- misplaced(): rows of a distributed table that are not where their key says
+CREATE FUNCTION misplaced(tab text, keys text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE n bigint;
+BEGIN
+	EXECUTE format('SELECT count(*) FROM (SELECT 0 AS place, * FROM nw1.%1$I UNION ALL SELECT 1, * FROM nw2.%1$I) t
+		WHERE rdma.hash_node(2, %2$s) <> place', tab, keys) INTO n;
+	RETURN n;
+END $$;
+
+-- INSERT: few rows, many rows, NULL keys, RETURNING, ON CONFLICT
+INSERT INTO h (k, v) VALUES (1, 'one'), (2, 'two'), (NULL, 'none'), (3, NULL);
+INSERT INTO h (k, v) SELECT i, 'row ' || i FROM generate_series(4, 20000) i;
+INSERT INTO h (k, v) VALUES (-1, 'back') RETURNING k, v, s;
+INSERT INTO h2 SELECT 'key ' || i % 100, date '2020-01-01' + i % 77, i FROM generate_series(1, 5000) i;
+INSERT INTO strewn SELECT i, 'x' FROM generate_series(1, 1000) i;
+INSERT INTO r SELECT i, 'r' || i FROM generate_series(1, 3000) i;
+INSERT INTO r SELECT i, 'again' FROM generate_series(2991, 3010) i ON CONFLICT DO NOTHING;
+INSERT INTO r VALUES (0, 'zero') RETURNING id, v;
+INSERT INTO r VALUES (0, 'zero') ON CONFLICT DO NOTHING RETURNING id, v;
+INSERT INTO r VALUES (1, 'twice');
+SELECT misplaced('h', 'k'), misplaced('h2', 'b, a'),
+	(SELECT count(*) FROM nw1.h) > 8000 AS h1, (SELECT count(*) FROM nw2.h) > 8000 AS h2,
+	(SELECT count(*) FROM nw1.h) + (SELECT count(*) FROM nw2.h) AS h,
+	(SELECT count(*) FROM nw1.h2) + (SELECT count(*) FROM nw2.h2) AS h2,
+	(SELECT count(*) FROM nw1.strewn) AS strewn1, (SELECT count(*) FROM nw2.strewn) AS strewn2;
+SELECT count(*), sum(id) FROM nw1.r;
+SELECT (SELECT array_agg(r::text ORDER BY id) FROM nw1.r) = (SELECT array_agg(r::text ORDER BY id) FROM nw2.r) AS same;
+
+-- COPY, and rows routed to it from a partitioned table
+COPY h (k, v) FROM STDIN;
+30001	copied
+30002	copied, too
+\N	nobody's
+\.
+CREATE TABLE parts (k int, v text) PARTITION BY RANGE (k);
+CREATE TABLE parts_low PARTITION OF parts FOR VALUES FROM (MINVALUE) TO (40000);
+CREATE FOREIGN TABLE parts_high PARTITION OF parts FOR VALUES FROM (40000) TO (MAXVALUE) SERVER nw OPTIONS (table_name 'p', distributed_by 'k');
+INSERT INTO parts SELECT i, 'part' FROM generate_series(39001, 41000) i;
+SELECT misplaced('p', 'k'), (SELECT count(*) FROM parts_low) AS low, (SELECT count(*) FROM nw1.p) + (SELECT count(*) FROM nw2.p) AS high;
+SELECT misplaced('h', 'k');
+SELECT k, v, s FROM (SELECT * FROM nw1.h UNION ALL SELECT * FROM nw2.h) u WHERE k > 30000 OR k IS NULL ORDER BY k, v;
+
+-- UPDATE and DELETE by one statement per node, and row by row (a generated column sees to that)
+EXPLAIN (VERBOSE, COSTS OFF) UPDATE h2 SET v = -v WHERE v % 10 = 3;
+UPDATE h2 SET v = -v WHERE v % 10 = 3;
+UPDATE h2 SET v = v * 2 WHERE v < -4990 RETURNING a, v;
+DELETE FROM h2 WHERE v BETWEEN 100 AND 199;
+SELECT sum(n), sum(v) FROM (SELECT 1 AS n, v FROM nw1.h2 UNION ALL SELECT 1, v FROM nw2.h2) u;
+EXPLAIN (VERBOSE, COSTS OFF) UPDATE h SET v = v || '!' WHERE k BETWEEN 10 AND 19;
+UPDATE h SET v = v || '!' WHERE k BETWEEN 10 AND 19;
+UPDATE h SET v = 'big' WHERE k > 19990 RETURNING k > 0 AS k, v, s;
+DELETE FROM h WHERE k BETWEEN 100 AND 199;
+UPDATE r SET v = 'new' WHERE id < 10;
+WITH d AS (DELETE FROM r WHERE id BETWEEN 2000 AND 2999 RETURNING id) SELECT count(*), sum(id) FROM d;
+DELETE FROM strewn WHERE k % 2 = 0;
+SELECT (SELECT count(*) FROM nw1.h) + (SELECT count(*) FROM nw2.h) AS h,
+	(SELECT count(*) FROM nw1.strewn) + (SELECT count(*) FROM nw2.strewn) AS strewn,
+	(SELECT count(*) FILTER (WHERE v LIKE '%!') FROM nw1.h) + (SELECT count(*) FILTER (WHERE v LIKE '%!') FROM nw2.h) AS changed;
+SELECT (SELECT array_agg(r::text ORDER BY id) FROM nw1.r) = (SELECT array_agg(r::text ORDER BY id) FROM nw2.r) AS same, (SELECT count(*) FROM nw1.r);
+
+-- what cannot be done, and says so
+UPDATE h SET k = k + 1 WHERE v = 'one';
+UPDATE h2 SET b = b WHERE v = 1;
+CREATE FUNCTION only_here(text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN $1 = 'r1500'; END $$;
+EXPLAIN (COSTS OFF) UPDATE r SET v = 'x' WHERE only_here(v);
+EXPLAIN (COSTS OFF) DELETE FROM strewn WHERE only_here(v);
+-- copies that differ
+INSERT INTO nw1.r VALUES (7777, 'only on one');
+UPDATE r SET v = 'seven' WHERE id = 7777;
+DELETE FROM nw1.r WHERE id = 7777;
+
+-- a failing row undoes the statement on both nodes
+BEGIN;
+INSERT INTO r SELECT i, 'rolled back' FROM generate_series(5000, 5100) i;
+SAVEPOINT s;
+INSERT INTO r VALUES (5000, 'twice');
+ROLLBACK TO s;
+INSERT INTO r VALUES (6000, 'committed');
+COMMIT;
+SELECT count(*), max(id) FROM nw1.r;
+SELECT count(*), max(id) FROM nw2.r;
+
+-- ANALYZE counts all nodes' rows, a replicated table's once
+ANALYZE h;
+ANALYZE r;
+SELECT relname, reltuples FROM pg_class WHERE oid IN ('nw.h'::regclass, 'nw.r'::regclass) ORDER BY 1;
+SELECT n_distinct FROM pg_stats WHERE schemaname = 'nw' AND tablename = 'h' AND attname = 'n';
+
+TRUNCATE h, r;
+SELECT (SELECT count(*) FROM nw1.h) + (SELECT count(*) FROM nw2.h) AS h, (SELECT count(*) FROM nw1.r) + (SELECT count(*) FROM nw2.r) AS r;
+
+-- options that say nonsense are found when they are used
+ALTER SERVER nw OPTIONS (SET nodes 'nw1, nw3');
+INSERT INTO h (k) VALUES (1);
+ALTER SERVER nw OPTIONS (SET nodes 'nw1, nw');
+INSERT INTO h (k) VALUES (1);
+ALTER SERVER nw OPTIONS (SET nodes 'nw1, nw2');
+ALTER FOREIGN TABLE h OPTIONS (SET distributed_by 'nothing');
+INSERT INTO h (k) VALUES (1);
+
+\set VERBOSITY terse
+SET client_min_messages = warning;
+DROP SERVER nw1, nw2, nw CASCADE;
+DROP SCHEMA nw, nw1, nw2 CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+DROP SCHEMA nw, nw_differ CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+DROP SCHEMA nw, nw_differ CASCADE;

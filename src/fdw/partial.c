@@ -200,6 +200,18 @@ rf_partial_grouping_target(PlannerInfo *root, PathTarget *grouping_target, Node 
 	return set_pathtarget_cost_width(root, target);
 }
 
+/* A relation of its own, which nothing finds but paths. */
+static RelOptInfo *
+partial_rel(RelOptInfo *input_rel, PathTarget *target)
+{
+	RelOptInfo *rel = makeNode(RelOptInfo);
+
+	rel->reloptkind = RELOPT_OTHER_UPPER_REL;
+	rel->relids = input_rel->relids;
+	rel->reltarget = target;
+	return rel;
+}
+
 RelOptInfo *
 rf_partial_grouped_rel(PlannerInfo *root, RelOptInfo *input_rel, PathTarget *target, void *extra)
 {
@@ -209,14 +221,11 @@ rf_partial_grouped_rel(PlannerInfo *root, RelOptInfo *input_rel, PathTarget *tar
 		input_rel->fdwroutine->GetForeignUpperPaths != rdmaGetForeignUpperPaths)
 		return NULL;
 
-	rel = makeNode(RelOptInfo);
-	rel->reloptkind = RELOPT_OTHER_UPPER_REL;
-	rel->relids = input_rel->relids;
+	rel = partial_rel(input_rel, target);
 	rel->serverid = input_rel->serverid;
 	rel->userid = input_rel->userid;
 	rel->useridiscurrent = input_rel->useridiscurrent;
 	rel->fdwroutine = input_rel->fdwroutine;
-	rel->reltarget = target;
 	rdmaGetForeignUpperPaths(root, UPPERREL_PARTIAL_GROUP_AGG, input_rel, rel, extra);
 	if (rel->pathlist == NIL)
 		return NULL;
@@ -285,33 +294,62 @@ child_target(PlannerInfo *root, RelOptInfo *child, PathTarget *target)
 	return result;
 }
 
-static bool append_partial_scans(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, void *extra,
-								 List **paths);
+typedef struct AppendContext
+{
+	GroupPathExtraData *extra;
+	List	   *paths;
+	bool		remote;			/* some of them is a scan of ours */
+	bool		partitioned;	/* the whole is a partitioned table */
+} AppendContext;
+
+static bool append_partial_paths(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, AppendContext *cxt);
 
 static bool
-append_partial_child(PlannerInfo *root, RelOptInfo *child, PathTarget *target, void *extra, List **paths)
+append_partial_child(PlannerInfo *root, RelOptInfo *child, PathTarget *target, AppendContext *cxt)
 {
 	if (child == NULL || IS_DUMMY_REL(child))
 		return true;
-	return append_partial_scans(root, child, child_target(root, child, target), extra, paths);
+	return append_partial_paths(root, child, child_target(root, child, target), cxt);
 }
 
 /*
- * Scans that give the states of all parts of rel.  False: some part is not ours, or cannot give
- * them.
+ * The states of a partition that is here, or whose data node cannot compute them.  Its paths give
+ * what is grouped by: the planner has seen to that for partitions.
  */
-static bool
-append_partial_scans(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, void *extra, List **paths)
+static Path *
+local_partial_path(PlannerInfo *root, RelOptInfo *child, PathTarget *target, AppendContext *cxt)
 {
-	RelOptInfo *partial;
+	List	   *clause = group_clause(root);
+	Path	   *path = child->cheapest_total_path;
+	AggClauseCosts costs = {0};
+	RelOptInfo *rel = partial_rel(child, target);
+	double		groups = 1;
+
+	if (root->parse->hasAggs)
+		get_agg_clause_costs(root, AGGSPLIT_INITIAL_SERIAL, &costs);
+	if (root->parse->groupClause == NIL)
+		return (Path *) create_agg_path(root, rel, path, target, AGG_PLAIN, AGGSPLIT_INITIAL_SERIAL,
+										NIL, NIL, &costs, 1);
+	if (clause == NIL || (cxt->extra->flags & GROUPING_CAN_USE_HASH) == 0)
+		return NULL;
+	groups = estimate_num_groups(root, get_sortgrouplist_exprs(clause, make_tlist_from_pathtarget(target)),
+								 path->rows, NULL, NULL);
+	return (Path *) create_agg_path(root, rel, path, target, AGG_HASHED, AGGSPLIT_INITIAL_SERIAL,
+									clause, NIL, &costs, groups);
+}
+
+/* Paths that give the states of all parts of rel.  False: some part cannot. */
+static bool
+append_partial_paths(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, AppendContext *cxt)
+{
+	RelOptInfo *partial = rf_partial_grouped_rel(root, rel, target, cxt->extra);
+	Path	   *path;
 	ListCell   *lc;
 
-	if (rel->fdw_private != NULL)
+	if (partial != NULL)
 	{
-		partial = rf_partial_grouped_rel(root, rel, target, extra);
-		if (partial == NULL)
-			return false;
-		*paths = lappend(*paths, partial->cheapest_total_path);
+		cxt->paths = lappend(cxt->paths, partial->cheapest_total_path);
+		cxt->remote = true;
 		return true;
 	}
 
@@ -320,37 +358,45 @@ append_partial_scans(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, voi
 	{
 		for (int i = 0; i < rel->nparts; i++)
 		{
-			if (!append_partial_child(root, rel->part_rels[i], target, extra, paths))
+			if (!append_partial_child(root, rel->part_rels[i], target, cxt))
 				return false;
 		}
 		return true;
 	}
 
 	/* other parents, and UNION ALL */
-	if (!IS_SIMPLE_REL(rel) || !planner_rt_fetch(rel->relid, root)->inh)
-		return false;
-	foreach(lc, root->append_rel_list)
+	if (IS_SIMPLE_REL(rel) && planner_rt_fetch(rel->relid, root)->inh)
 	{
-		AppendRelInfo *info = lfirst_node(AppendRelInfo, lc);
+		foreach(lc, root->append_rel_list)
+		{
+			AppendRelInfo *info = lfirst_node(AppendRelInfo, lc);
 
-		if (info->parent_relid == rel->relid &&
-			!append_partial_child(root, root->simple_rel_array[info->child_relid], target, extra, paths))
-			return false;
+			if (info->parent_relid == rel->relid &&
+				!append_partial_child(root, root->simple_rel_array[info->child_relid], target, cxt))
+				return false;
+		}
+		return true;
 	}
+
+	if (!cxt->partitioned)
+		return false;
+	path = local_partial_path(root, rel, target, cxt);
+	if (path == NULL)
+		return false;
+	cxt->paths = lappend(cxt->paths, path);
 	return true;
 }
 
 /*
- * GROUP BY and aggregates over a relation that consists of foreign tables of ours on several
- * servers: each gives its states, and they are combined here.
+ * GROUP BY and aggregates over a relation that consists of foreign tables on several servers: each
+ * gives its states, and they are combined here.
  */
 static void
 group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *grouped_rel,
 				  GroupPathExtraData *extra)
 {
+	AppendContext cxt = {extra, NIL, false, IS_PARTITIONED_REL(input_rel)};
 	PathTarget *target;
-	RelOptInfo *partial;
-	List	   *paths = NIL;
 	double		rows = 0;
 	ListCell   *lc;
 
@@ -361,17 +407,13 @@ group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *grouped_
 		return;
 
 	target = rf_partial_grouping_target(root, grouped_rel->reltarget, extra->havingQual);
-	if (!append_partial_scans(root, input_rel, target, extra, &paths) || paths == NIL)
+	if (!append_partial_paths(root, input_rel, target, &cxt) || !cxt.remote)
 		return;
-	foreach(lc, paths)
+	foreach(lc, cxt.paths)
 		rows += ((Path *) lfirst(lc))->rows;
-
-	partial = makeNode(RelOptInfo);
-	partial->reloptkind = RELOPT_OTHER_UPPER_REL;
-	partial->relids = input_rel->relids;
-	partial->reltarget = target;
 	rf_add_finalize_paths(root, grouped_rel, (Path *)
-						  create_append_path(root, partial, paths, NIL, NIL, NULL, 0, false, rows), extra);
+						  create_append_path(root, partial_rel(input_rel, target), cxt.paths, NIL, NIL, NULL,
+											 0, false, rows), extra);
 }
 
 static void

@@ -53,6 +53,7 @@ typedef struct BenchLoad
 	const char *transport;		/* shm, tcp, verbs, sim */
 	int			lanes;
 	int			peers;			/* connection sets between the two nodes */
+	bool		apart;			/* each node has cores of its own, as two machines have; otherwise any thread may run anywhere */
 	uint32_t	milliseconds;
 	const RfAdmissionPolicy *policy;	/* of the producer's node; NULL = none */
 	uint64_t	window;			/* bytes */
@@ -63,7 +64,6 @@ typedef struct BenchLoad
 	 * without sleeping, and releases. One flow, the first group's.
 	 */
 	bool		drive;
-	bool		drive_anywhere;	/* the thread may run where the lane does; otherwise each has its own core */
 	uint32_t	drive_burst;	/* messages; 0 = none ever */
 	uint32_t	drive_gap_us;	/* within a burst, from effect to the next post */
 	uint32_t	drive_idle_us;	/* between bursts */
@@ -100,6 +100,14 @@ extern bool bench_run(const BenchLoad *load, BenchResult *result);
 
 /* Lost attempts per claim of threads that want buffers of one pool (claims.c), for bench_ms. */
 extern double bench_claims(int claimants, int buffers, bool backoff, double *claims_per_second);
+
+/* Bytes per second from core to core over `buffers` buffers, for bench_ms (copies.c). */
+extern double bench_copies(size_t size, int buffers);
+
+extern int64_t bench_now_ns(void);
+
+/* This thread, and those it starts, on the first half of the cores or on the other. Nothing changes where there is only one. */
+extern void bench_part_cores(bool first);
 
 /* ---------- main.c, for techniques.c ---------- */
 
@@ -141,6 +149,7 @@ extern void bench_row(const char *technique, const char *transport, const char *
 extern void bench_note(const char *technique, const char *format,...) __attribute__((format(printf, 2, 3)));
 
 extern int bench_rounds;
+extern double bench_middle(double *values, int count);	/* median; sorts them */
 extern uint32_t bench_ms;			/* per run */
 
 #endif

@@ -32,15 +32,6 @@ typedef struct Claimant
 	pthread_t	thread;
 } Claimant;
 
-static int64_t
-now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static void
 wait_ns(uint64_t ns)
 {
@@ -57,14 +48,14 @@ claim(void *argument)
 	uint64_t	random = claimant->seed;
 	RfBackoff	backoff;
 
-	rf_backoff_init(&backoff, ROUND_TRIP_NS, 1, claimant->seed, (uint64_t) now_ns());
-	while (now_ns() < claims->stop_at)
+	rf_backoff_init(&backoff, ROUND_TRIP_NS, 1, claimant->seed, (uint64_t) bench_now_ns());
+	while (bench_now_ns() < claims->stop_at)
 	{
 		uint32_t	lost = 0;
 
 		if (!rf_backoff_begin(&backoff))
 			break;
-		while (now_ns() < claims->stop_at)
+		while (bench_now_ns() < claims->stop_at)
 		{
 			atomic_int *word;
 			int			free_word = 0;
@@ -85,10 +76,10 @@ claim(void *argument)
 			claimant->lost++;
 			lost++;
 			if (claims->backoff)
-				wait_ns(rf_backoff_lost(&backoff, lost, (uint64_t) now_ns()));
+				wait_ns(rf_backoff_lost(&backoff, lost, (uint64_t) bench_now_ns()));
 		}
 		if (claims->backoff)
-			rf_backoff_won(&backoff, (uint64_t) now_ns());
+			rf_backoff_won(&backoff, (uint64_t) bench_now_ns());
 		else
 			rf_backoff_gave_up(&backoff);
 	}
@@ -103,7 +94,7 @@ bench_claims(int claimants, int buffers, bool backoff, double *claims_per_second
 	uint64_t	won = 0;
 	uint64_t	lost = 0;
 
-	claims.stop_at = now_ns() + (int64_t) bench_ms * 1000000;
+	claims.stop_at = bench_now_ns() + (int64_t) bench_ms * 1000000;
 	for (int i = 0; i < claimants; i++)
 	{
 		all[i].claims = &claims;

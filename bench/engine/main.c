@@ -112,8 +112,8 @@ compare_doubles(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static double
-median(double *values, int count)
+double
+bench_middle(double *values, int count)
 {
 	qsort(values, (size_t) count, sizeof(double), compare_doubles);
 	return count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
@@ -126,7 +126,7 @@ bench_median(const BenchSeries *series, BenchMetric metric, int variant)
 
 	for (int r = 0; r < series->rounds; r++)
 		values[r] = metric(&series->results[r * series->variants + variant]);
-	return median(values, series->rounds);
+	return bench_middle(values, series->rounds);
 }
 
 double
@@ -137,7 +137,7 @@ bench_ratio(const BenchSeries *series, BenchMetric metric, int variant, int base
 	for (int r = 0; r < series->rounds; r++)
 		values[r] = metric(&series->results[r * series->variants + variant]) /
 			metric(&series->results[r * series->variants + base]);
-	return median(values, series->rounds);
+	return bench_middle(values, series->rounds);
 }
 
 /* ---------- output ---------- */

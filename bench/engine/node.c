@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "node.h"
+#include "rdma_fdw/clock.h"
 #include "sim.h"
 
 #define MAX_RECV		512
@@ -53,10 +54,29 @@ static int	socks[2][RF_MAX_PEERS][RF_MAX_LANES];
 int64_t
 bench_now_ns(void)
 {
-	struct timespec now;
+	return rf_clock_ns(CLOCK_MONOTONIC);
+}
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
+void
+bench_part_cores(bool first_half)
+{
+	cpu_set_t	cores;
+	cpu_set_t	mine;
+	int			left;
+
+	if (sched_getaffinity(0, sizeof(cores), &cores) != 0 || CPU_COUNT(&cores) < 2)
+		return;
+	CPU_ZERO(&mine);
+	left = CPU_COUNT(&cores) / 2;
+	for (int cpu = 0; left > 0; cpu++)
+		if (CPU_ISSET(cpu, &cores))
+		{
+			CPU_SET(cpu, &mine);
+			left--;
+		}
+	if (!first_half)
+		CPU_XOR(&mine, &cores, &mine);
+	(void) sched_setaffinity(0, sizeof(mine), &mine);
 }
 
 static double
@@ -558,29 +578,6 @@ drive_one(Node *node, uint64_t number, Backend *backend)
 		rf_lane_ring(&bench_nodes[1].shared->lanes[0], bench_nodes[1].shared->flows, 0);
 }
 
-/*
- * The driving thread stands for the network, which takes no core from the lane: one core for it, the others for the lane's node. Left to itself
- * the scheduler puts the two on one core for most of the time, since who is woken goes where its waker runs; the thread that waits for the
- * effect keeps that core, and a lane that tries on keeps away what it waits for.
- */
-static void
-part_cores(const Node *node)
-{
-	cpu_set_t	cores;
-	cpu_set_t	mine;
-	int			first = 0;
-
-	if (sched_getaffinity(0, sizeof(cores), &cores) != 0 || CPU_COUNT(&cores) < 2)
-		return;
-	while (!CPU_ISSET(first, &cores))
-		first++;
-	CPU_ZERO(&mine);
-	CPU_SET(first, &mine);
-	if (node->me == 1)
-		CPU_XOR(&mine, &cores, &mine);
-	(void) sched_setaffinity(0, sizeof(mine), &mine);
-}
-
 static void
 drive(Node *node)
 {
@@ -686,8 +683,8 @@ node_main(void *argument)
 	size_t		before;
 	double		cpu;
 
-	if (load->drive && !load->drive_anywhere)
-		part_cores(node);
+	if (load->apart)
+		bench_part_cores(node->me == 0);
 	before = allocated();
 	for (uint32_t i = 0; i < flows; i++)
 	{

@@ -47,7 +47,6 @@ typedef struct Node
 
 extern Node bench_nodes[2];
 
-extern int64_t bench_now_ns(void);
 extern int64_t bench_stop_at(const Node *node);
 extern void bench_fail(const char *what, const char *detail);
 

@@ -5,13 +5,15 @@
  * Goes from near to far: library, engine, device, database connection, the other node's extension
  * and engine, the connection between the engines, and a short stream. A step that fails gives a row
  * and not an error, and ends the check where the next steps need it; each runs in a subtransaction
- * of its own, so the session survives. Runs with the caller's rights and user mapping.
+ * of its own, so the session survives. Runs with the caller's rights and user mapping. A server with
+ * nodes is checked at each of them.
  */
 #include "postgres.h"
 
 #include <sys/resource.h>
 
 #include "access/xact.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
@@ -21,11 +23,14 @@
 #include "portability/instr_time.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/date.h"
+#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/exchange.h"
 #define RF_FLOW_BACKEND
 #include "rdma_fdw/engine.h"
 #include "rdma_fdw/guc.h"
@@ -52,6 +57,7 @@ typedef struct Check
 	MemoryContext context;		/* of the rows */
 	List	   *rows;
 	UserMapping *user;
+	const char *node;			/* named in front of items; NULL: an ordinary server */
 	RfSession  *session;
 	RfHelloReply hello;
 	bool		stop;			/* what follows needs what just failed */
@@ -69,7 +75,7 @@ add(Check *check, const char *item, const char *status, const char *value, const
 	MemoryContext old = MemoryContextSwitchTo(check->context);
 	CheckRow   *row = palloc(sizeof(CheckRow));
 
-	row->item = item;
+	row->item = check->node ? psprintf("%s: %s", check->node, item) : item;
 	row->status = status;
 	row->value = kept(check, value);
 	row->fix = kept(check, fix);
@@ -470,20 +476,63 @@ rf_monitor_mapping(ForeignServer *server)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("server \"%s\" is not a server of rdma_fdw", server->servername)));
+	if (rf_server_nodes(server) != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("server \"%s\" stands for many nodes", server->servername),
+				 errhint("Name one of them; rdma.nodes() lists them.")));
 	return GetUserMapping(GetUserId(), server->serverid);
+}
+
+/* Nodes must hash alike, or rows would not be where they are looked for. */
+static void
+check_routing(Check *check)
+{
+	static const char *sql = "SELECT rdma.hash_node(1000000007, 42, 'routing'::pg_catalog.text, 1.5, '2020-02-02'::pg_catalog.date)";
+	const Oid	types[] = {INT4OID, TEXTOID, NUMERICOID, DATEOID};
+	const Oid	collations[] = {InvalidOid, DEFAULT_COLLATION_OID, InvalidOid, InvalidOid};
+	const bool	isnull[] = {false, false, false, false};
+	Datum		values[4];
+	uint64		here;
+	char	   *there = remote_value(check, sql);
+
+	values[0] = Int32GetDatum(42);
+	values[1] = CStringGetTextDatum("routing");
+	values[2] = DirectFunctionCall3(numeric_in, CStringGetDatum("1.5"), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+	values[3] = DirectFunctionCall1(date_in, CStringGetDatum("2020-02-02"));
+	here = rf_route_hash(rf_route_create(lengthof(types), types, collations), values, isnull) % 1000000007;
+	if (strtoull(there, NULL, 10) == here)
+		ok(check, "row routing", "values hash there as here");
+	else
+		problem(check, "row routing", psprintf("a sample key has hash %s there and " UINT64_FORMAT " here", there, here),
+				"Nodes of one server must be of the same byte order, and of major versions whose hash functions agree.");
+}
+
+typedef struct CheckStep
+{
+	const char *item;
+	void		(*step) (Check *check);
+} CheckStep;
+
+static void
+run_steps(Check *check, const CheckStep *steps, int count)
+{
+	for (int i = 0; i < count && !check->stop; i++)
+	{
+		if (!run_step(check, steps[i].item, steps[i].step))
+			check->stop = true;
+	}
 }
 
 Datum
 rdma_check(PG_FUNCTION_ARGS)
 {
-	static const struct
-	{
-		const char *item;
-		void		(*step) (Check *check);
-	}			steps[] = {
+	static const CheckStep here[] = {
 		{"preload", check_preload},
 		{"engine", check_engine},
-		{"device", check_device},
+		{"device", check_device}
+	};
+	static const CheckStep there[] = {
 		{"database connection", check_session},
 		{"remote extension", check_remote_extension},
 		{"remote engine", check_remote_engine},
@@ -492,20 +541,36 @@ rdma_check(PG_FUNCTION_ARGS)
 		{"round trip", check_round_trip},
 		{"bandwidth", check_bandwidth}
 	};
+	static const CheckStep among_nodes[] = {
+		{"row routing", check_routing}
+	};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
+	List	   *nodes = rf_server_nodes(server);
 	Check		check;
 	ListCell   *cell;
-	int			i;
 
 	InitMaterializedSRF(fcinfo, 0);
 	memset(&check, 0, sizeof(check));
 	check.context = CurrentMemoryContext;
-	check.user = rf_monitor_mapping(server);
-	for (i = 0; i < (int) lengthof(steps); i++)
+	if (nodes == NIL)
+		check.user = rf_monitor_mapping(server);
+	run_steps(&check, here, lengthof(here));
+	if (!check.stop && nodes == NIL)
+		run_steps(&check, there, lengthof(there));
+	else if (!check.stop)
 	{
-		if (!run_step(&check, steps[i].item, steps[i].step) || check.stop)
-			break;
+		foreach(cell, nodes)
+		{
+			ForeignServer *node = GetForeignServer(lfirst_oid(cell));
+
+			check.node = node->servername;
+			check.user = rf_monitor_mapping(node);
+			check.session = NULL;
+			check.stop = false;
+			run_steps(&check, there, lengthof(there));
+			run_steps(&check, among_nodes, lengthof(among_nodes));
+		}
 	}
 	foreach(cell, check.rows)
 	{

@@ -50,7 +50,7 @@ is($coord->safe_psql('postgres', 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONL
 is($coord->safe_psql('postgres', 'BEGIN; SAVEPOINT a; SELECT count(*) FROM s.small; ROLLBACK TO a; SELECT count(*) FROM s.wide; COMMIT'), "10\n200000", 'with savepoints');
 is($coord->safe_psql('postgres', "ANALYZE s.wide; SELECT count(*) FROM pg_stats WHERE schemaname = 's' AND tablename = 'wide'"), '3', 'ANALYZE');
 is($coord->safe_psql('postgres', "ALTER SERVER s OPTIONS (ADD use_remote_estimate 'true'); $all; ALTER SERVER s OPTIONS (DROP use_remote_estimate)"), $expected, 'use_remote_estimate');
-is($coord->safe_psql('postgres', "SELECT count(*) FROM rdma.\"check\"('s') WHERE status = 'error'"), '0', 'rdma.check finds nothing wrong');
+is($coord->safe_psql('postgres', "SELECT count(*) FROM rdma.\"check\"('s') WHERE status = 'problem'"), '0', 'rdma.check finds nothing wrong');
 is($coord->safe_psql('postgres', "SELECT batches > 0 FROM rdma.bench('s', 1000000)"), 't', 'rdma.bench');
 $primary->safe_psql('postgres', "INSERT INTO log VALUES (2, 'later')");
 $primary->wait_for_catchup($standby);

@@ -82,7 +82,7 @@ read_sum(Reader *reader)
 	expect(reader, scale >= 0 && scale <= MAX_SCALE);
 	/* no digits behind the scale's but what fills up the last group */
 	expect(reader, digits <= MAX_WEIGHT - MIN_WEIGHT + 1);
-	while (digits-- > 0 && !reader->damaged)
+	for (int32_t i = 0; i < digits && !reader->damaged; i++)
 		expect(reader, read16(reader) < BASE);
 }
 

@@ -14,6 +14,7 @@
 #include "storage/ipc.h"
 
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/exchange.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/serve.h"
 
@@ -64,6 +65,7 @@ _PG_init(void)
 	rf_define_settings();
 	rf_watch_planner();
 	rf_watch_upper_paths();
+	rf_exchange_watch();
 
 	if (!process_shared_preload_libraries_in_progress)
 		return;

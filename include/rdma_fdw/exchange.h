@@ -86,4 +86,42 @@ extern uint64 rf_route_hash(RfRoute *route, const Datum *values, const bool *isn
 extern uint64 rf_route_hash_row(RfRoute *route, const AttrNumber *keys, const Datum *values,
 								const bool *isnull);
 
+/* ---------------------------------------------------------------------------------------------
+ * A data node's side (spec.c, node_*.c): SQL functions rdma.exchange_*, and rdma.exchange
+ * ---------------------------------------------------------------------------------------------
+ *
+ * A distributed statement runs on all of its nodes at once (DESIGN, 8), each running the same text.
+ * An input whose rows have to move stands in it as
+ *
+ *		FROM rdma.exchange('number=1 kind=repartition keys=1 rows=1000', 'SELECT ...') AS x(c1 bigint, ...)
+ *
+ * and is, on every node, producer and consumer at once: it runs the inner query, sends its rows to
+ * the nodes they belong to and returns those that belong to this one, its own and others'.
+ *
+ *		number		which of the statement's exchanges, from 1. One inside another one's query has a lower
+ *					number than that
+ *		kind		repartition: by hash of the keys; replicate: all rows to all nodes
+ *		keys		columns of the inner query, from 1
+ *		rows		estimated, that come out on one node; distinct: the same for the values of each column
+ *					(-1 or missing: unknown)
+ *		heavy		spread:HASH,... or broadcast:HASH,...: rows whose key has one of these hashes
+ *					(rf_route_hash) go to the nodes in turn, or to all of them
+ *
+ * Set-up: rdma.exchange_listen() on all members, rdma.exchange_open() on all with the merged
+ * descriptions (group.h; all of RF_GROUP_REPARTITION), then the statement. A member's pair with
+ * itself has no flow and stays unknown in the description.
+ */
+
+/* Called once, when the library is loaded: chains itself into the planner and the executor. */
+extern void rf_exchange_watch(void);
+
+struct RfFlowHandle;
+struct RfBuffer;
+
+/*
+ * rf_flow_acquire() for a flow that takes the result of a statement: while it waits for its reader,
+ * the statement's exchanges go on.
+ */
+extern bool rf_exchange_acquire(struct RfFlowHandle *flow, struct RfBuffer *buffer);
+
 #endif							/* RDMA_FDW_EXCHANGE_H */

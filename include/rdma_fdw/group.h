@@ -230,12 +230,22 @@ extern int	rf_group_connect(const char *host, const void *hello, size_t length);
 extern RfGroup *rf_group_listen(RfGroupDesc *desc, uint32_t consumer);
 
 /*
+ * The same for a backend that is also producer `own` (RF_GROUP_ANY: it is none). What it has for
+ * itself needs no flow: that pair's address stays unknown, and the caller hands rows over by
+ * itself. Not for RF_GROUP_REPLICATE, whose order is made of what arrives.
+ */
+extern RfGroup *rf_group_listen_others(RfGroupDesc *desc, uint32_t consumer, int own);
+
+/*
  * Consumer of a replicating group: now all addresses are known. Does nothing for the other kinds.
  */
 extern void rf_group_begin(RfGroup *group, RfGroupDesc *desc);
 
 /* Producer: open all pairs at once and wait for all. ERROR when one fails. */
 extern RfGroup *rf_group_open(RfGroupDesc *desc, uint32_t producer);
+
+/* The same for a backend that is also consumer `own`, or RF_GROUP_ANY. */
+extern RfGroup *rf_group_open_others(RfGroupDesc *desc, uint32_t producer, int own);
 
 /*
  * The group has more members: a consumer listens for the new producers and fills in its addresses,
@@ -289,6 +299,10 @@ extern bool rf_group_finish(RfGroup *group);
  * for all. Returns WL_* events. Services interrupts.
  */
 extern int	rf_groups_wait(RfGroup *const *groups, int count, int socket, long timeout_ms);
+
+/* The same, also for a flow of no group (NULL: none). */
+extern int	rf_groups_wait_also(RfGroup *const *groups, int count, const RfFlowSleep *also,
+								int socket, long timeout_ms);
 
 /*
  * Done with it: closes its flows. A producer that has not finished is an error at its consumers; a

@@ -226,6 +226,13 @@ rf_group_close(RfGroup *group)
 int
 rf_groups_wait(RfGroup *const *groups, int count, int socket, long timeout_ms)
 {
+	return rf_groups_wait_also(groups, count, NULL, socket, timeout_ms);
+}
+
+int
+rf_groups_wait_also(RfGroup *const *groups, int count, const RfFlowSleep *also, int socket,
+					long timeout_ms)
+{
 	uint32		most = 0;
 	int			sleep_count = 0;
 	int			events;
@@ -234,11 +241,13 @@ rf_groups_wait(RfGroup *const *groups, int count, int socket, long timeout_ms)
 
 	for (int i = 0; i < count; i++)
 		most += groups[i]->pair_count + 2 * groups[i]->consumers;
-	sleeps = palloc(Max(most, 1) * sizeof(RfFlowSleep));
+	sleeps = palloc((most + 1) * sizeof(RfFlowSleep));
 	for (int i = 0; i < count; i++)
 		sleep_count += groups[i]->role == RF_FLOW_PRODUCER ?
 			rf_group_produce_sleeps(groups[i], sleeps + sleep_count) :
 			rf_group_consume_sleeps(groups[i], sleeps + sleep_count);
+	if (also != NULL)
+		sleeps[sleep_count++] = *also;
 
 	if (count == 1)
 		rf_group_begin_context(&context, groups[0]);

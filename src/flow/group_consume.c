@@ -28,12 +28,14 @@ listen_for(const RfNodeId *node, uint32_t slot_count, uint32_t slot_size, RfGrou
 }
 
 static void
-listen_pairs(RfGroup *group, RfGroupDesc *desc, uint32_t from)
+listen_pairs(RfGroup *group, RfGroupDesc *desc, uint32_t from, int own)
 {
 	for (uint32 producer = from; producer < group->pair_count; producer++)
 	{
 		GroupPair  *pair = &group->pairs[producer];
 
+		if ((int) producer == own)
+			continue;
 		pair->flow = listen_for(rf_group_desc_node(desc, RF_FLOW_PRODUCER, producer),
 								group->slot_count, group->slot_size,
 								rf_group_desc_pair(desc, producer, group->member));
@@ -46,11 +48,19 @@ listen_pairs(RfGroup *group, RfGroupDesc *desc, uint32_t from)
 RfGroup *
 rf_group_listen(RfGroupDesc *desc, uint32_t consumer)
 {
+	return rf_group_listen_others(desc, consumer, RF_GROUP_ANY);
+}
+
+RfGroup *
+rf_group_listen_others(RfGroupDesc *desc, uint32_t consumer, int own)
+{
 	RfGroup    *group = rf_group_new(desc, RF_FLOW_CONSUMER, consumer);
 	ErrorContextCallback context;
 
+	if (own >= 0 && group->kind == RF_GROUP_REPLICATE)
+		elog(ERROR, "a replicating flow needs all of its pairs");
 	rf_group_begin_context(&context, group);
-	listen_pairs(group, desc, 0);
+	listen_pairs(group, desc, 0, own);
 	if (group->kind == RF_GROUP_REPLICATE)
 	{
 		group->order = palloc_extended(rf_order_size(desc->producers, desc->consumers,
@@ -113,7 +123,7 @@ rf_group_join_producers(RfGroup *group, RfGroupDesc *desc)
 	if (group->kind == RF_GROUP_REPLICATE)
 		elog(ERROR, "producers cannot join a replicating flow");
 	rf_group_grow(group, desc->producers);
-	listen_pairs(group, desc, known);
+	listen_pairs(group, desc, known, RF_GROUP_ANY);
 }
 
 /* ---------- taking what has come ---------- */
@@ -401,6 +411,8 @@ wait_until_opened(RfGroup *group)
 		{
 			RfFlowHandle *flow = group->pairs[producer].flow;
 
+			if (flow == NULL)
+				continue;
 			(void) rf_flow_opened(flow);	/* raises what made it fail */
 			if (!rf_flow_is_open(flow))
 				sleeps[count++] = (RfFlowSleep) {flow, RF_WAIT_ANY};

@@ -42,16 +42,18 @@ rf_group_pair_acquire(GroupPair *pair, uint32 member, RfBuffer *buffer)
 /* ---------- opening ---------- */
 
 static void
-open_pairs(RfGroup *group, RfGroupDesc *desc, uint32 from)
+open_pairs(RfGroup *group, RfGroupDesc *desc, uint32 from, int own)
 {
 	for (uint32 consumer = from; consumer < group->pair_count; consumer++)
 	{
 		const RfGroupAddress *address = rf_group_desc_pair(desc, group->member, consumer);
-		int			peer = rf_group_peer(rf_group_desc_node(desc, RF_FLOW_CONSUMER, consumer),
-										 true);
+		int			peer;
 
+		if ((int) consumer == own)
+			continue;
 		if (!address->known)
 			elog(ERROR, "consumer %u of the flow does not listen yet", consumer);
+		peer = rf_group_peer(rf_group_desc_node(desc, RF_FLOW_CONSUMER, consumer), true);
 		group->pairs[consumer].flow = rf_flow_open_begin(peer, address->flow, address->key);
 		group->pairs[consumer].state = PAIR_OPENING;
 		group->pairs[consumer].wanted = true;
@@ -61,17 +63,27 @@ open_pairs(RfGroup *group, RfGroupDesc *desc, uint32 from)
 RfGroup *
 rf_group_open(RfGroupDesc *desc, uint32_t producer)
 {
+	return rf_group_open_others(desc, producer, RF_GROUP_ANY);
+}
+
+RfGroup *
+rf_group_open_others(RfGroupDesc *desc, uint32_t producer, int own)
+{
 	RfGroup    *group = rf_group_new(desc, RF_FLOW_PRODUCER, producer);
 	ErrorContextCallback context;
 	uint32		opened = 0;
 
+	if (own >= 0 && group->kind == RF_GROUP_REPLICATE)
+		elog(ERROR, "a replicating flow needs all of its pairs");
 	rf_group_begin_context(&context, group);
-	open_pairs(group, desc, 0);
+	open_pairs(group, desc, 0, own);
 	for (;;)
 	{
-		while (opened < group->pair_count && rf_flow_opened(group->pairs[opened].flow))
+		while (opened < group->pair_count &&
+			   ((int) opened == own || rf_flow_opened(group->pairs[opened].flow)))
 		{
-			group->pairs[opened].state = PAIR_LIVE;
+			if ((int) opened != own)
+				group->pairs[opened].state = PAIR_LIVE;
 			group->pairs[opened++].wanted = false;
 		}
 		if (opened == group->pair_count)
@@ -92,7 +104,7 @@ rf_group_join_consumers(RfGroup *group, RfGroupDesc *desc)
 	if (group->kind != RF_GROUP_BALANCE)
 		elog(ERROR, "consumers join balancing flows only");
 	rf_group_grow(group, desc->consumers);
-	open_pairs(group, desc, known);
+	open_pairs(group, desc, known, RF_GROUP_ANY);
 }
 
 /* ---------- routing ---------- */
@@ -286,7 +298,8 @@ rf_group_try_finish(RfGroup *group)
 				pair->state = result == RF_ACQUIRED ? PAIR_ENDED : PAIR_STOPPED;
 		}
 		acknowledged = acknowledged || pair->state == PAIR_ENDED;
-		waiting = waiting || (pair->state != PAIR_ENDED && pair->state != PAIR_STOPPED);
+		waiting = waiting || (pair->state != PAIR_ENDED && pair->state != PAIR_STOPPED &&
+							  pair->state != PAIR_NONE);
 	}
 	rf_group_end_context(&context);
 	return waiting ? RF_ACQUIRE_FULL : acknowledged ? RF_ACQUIRED : RF_ACQUIRE_STOPPED;

@@ -22,6 +22,7 @@
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/engine.h"
+#include "rdma_fdw/exchange.h"
 #include "rdma_fdw/flow.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/serve.h"
@@ -112,7 +113,7 @@ send_copy(RfStreamDest *dest, const char *batch, uint32 length, uint32 rows)
 		uint32		part;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!rf_flow_acquire(dest->flow, &buffer))
+		if (!rf_exchange_acquire(dest->flow, &buffer))
 		{
 			dest->stopped = true;
 			return;
@@ -179,7 +180,7 @@ begin_batch(RfStreamDest *dest)
 	}
 	else
 	{
-		if (!rf_flow_acquire(dest->flow, &dest->buffer))
+		if (!rf_exchange_acquire(dest->flow, &dest->buffer))
 		{
 			dest->stopped = true;
 			return false;
@@ -238,7 +239,7 @@ send_large_row(RfStreamDest *dest, TupleTableSlot *slot)
 		if (length == 0)
 			return;
 		CHECK_FOR_INTERRUPTS();
-		if (!rf_flow_acquire(dest->flow, &dest->buffer))
+		if (!rf_exchange_acquire(dest->flow, &dest->buffer))
 		{
 			dest->stopped = true;
 			return;

@@ -1,0 +1,219 @@
+/*
+ * node.h - inside the exchange room: a data node's side.
+ *
+ * spec.c        what rdma.exchange is told
+ * node_set.c    the session's set of exchanges and the functions that set it up
+ * node_plan.c   the custom scan in the place of rdma.exchange()
+ * node_exec.c   the custom scan's executor: one row after the other, and waiting
+ * node_move.c   one exchange's rows: out of its query, to other nodes, and in from them
+ * node_drive.c  which exchanges go on while one waits, and the end of the statement
+ *
+ * All of it belongs to one backend.
+ */
+#ifndef RF_EXCHANGE_NODE_H
+#define RF_EXCHANGE_NODE_H
+
+#define RF_FLOW_BACKEND
+#include "postgres.h"
+
+#include "executor/execdesc.h"
+#include "nodes/execnodes.h"
+#include "utils/plancache.h"
+#include "utils/resowner.h"
+#include "utils/tuplestore.h"
+
+#include "rdma_fdw/batch.h"
+#include "rdma_fdw/exchange.h"
+#include "rdma_fdw/group.h"
+
+#define EXCHANGE_MAX	64		/* of one statement */
+
+/* ---------- spec.c ---------- */
+
+typedef enum ExchangeHeavy
+{
+	HEAVY_NONE,
+	HEAVY_SPREAD,				/* rows of such a key go to the nodes in turn, */
+	HEAVY_BROADCAST				/* those that they are joined with to all nodes */
+} ExchangeHeavy;
+
+typedef struct ExchangeSpec
+{
+	int			number;			/* 1.. */
+	bool		replicate;
+	int			key_count;
+	AttrNumber *keys;			/* columns of the query, from 1 */
+	double		rows;
+	int			distinct_count; /* of the first columns; <= 0: not known */
+	double	   *distinct;
+	ExchangeHeavy heavy;
+	int			heavy_count;
+	uint64	   *heavy_hashes;	/* sorted */
+} ExchangeSpec;
+
+/* In the current memory context; ERROR when it is not one. */
+extern ExchangeSpec *exchange_spec_parse(const char *text);
+
+/* ---------- the set ---------- */
+
+typedef struct ExchangeState ExchangeState;
+
+typedef struct ExchangeCounters
+{
+	uint64		rows_out;
+	uint64		bytes_out;
+	uint64		rows_in;
+	uint64		bytes_in;
+	uint64		rows_local;		/* that stayed */
+	uint64		stalls;			/* sleeps because it could not go on */
+	uint64		spilled_bytes;	/* of rows that waited for their reader on disk */
+	char		transport[32];
+} ExchangeCounters;
+
+typedef struct ExchangeMember
+{
+	RfGroupDesc *desc;
+	int			producer;		/* this session's places in the group; -1: it has none */
+	int			consumer;
+	RfGroup    *in;				/* NULL: not a consumer, or over */
+	RfGroup    *out;
+	ExchangeState *state;		/* the plan node that uses it; NULL: none yet */
+	ExchangeCounters counters;
+} ExchangeMember;
+
+typedef struct ExchangeSet
+{
+	MemoryContext context;
+	int			member;
+	int			count;
+	bool		opened;
+	EState	   *estate;			/* of the statement that has taken it */
+	int			starting;		/* depth of exchanges whose queries are being started */
+	int			unread;			/* exchanges of the statement whose rows are still wanted */
+	ExchangeMember members[FLEXIBLE_ARRAY_MEMBER];	/* number - 1 */
+} ExchangeSet;
+
+/* The session's, or NULL. Gone when its transaction ends. */
+extern ExchangeSet *exchange_set;
+
+/* The plan node takes its place in the set. ERROR when there is none. */
+extern ExchangeMember *exchange_take(ExchangeState *state, EState *estate);
+
+/* The plan node is done with it; the last one ends the set. */
+extern void exchange_give_back(ExchangeMember *member);
+
+/* ---------- one exchange in execution ---------- */
+
+typedef enum ExchangeProduction
+{
+	PRODUCTION_RUNNING,			/* the query may have more rows */
+	PRODUCTION_ENDING,			/* all were handed over; consumers have not acknowledged that yet */
+	PRODUCTION_OVER
+} ExchangeProduction;
+
+/* Towards one consumer. */
+typedef struct ExchangeOutlet
+{
+	RfEncoder  *encoder;
+	RfGroupBuffer buffer;
+	bool		has_buffer;
+	bool		filling;		/* a batch has begun in the buffer */
+	bool		stopped;		/* wants no more; its rows are dropped */
+} ExchangeOutlet;
+
+struct ExchangeState
+{
+	CustomScanState css;		/* first */
+	ExchangeSpec *spec;
+	const char *query_text;
+	ExchangeSet *set;			/* NULL: EXPLAIN without execution */
+	ExchangeMember *member;
+	bool		by_reference;	/* some column is passed by reference */
+
+	/* the query */
+	CachedPlan *plan;
+	ResourceOwner plan_owner;
+	QueryDesc  *query;
+	bool		started;		/* its first row was asked for; parallel mode is on if it needs it */
+	bool		inside;			/* its ExecProcNode is on the stack */
+	TupleTableSlot *row;		/* its row that has not gone everywhere yet */
+
+	/* routing */
+	ExchangeProduction production;
+	RfRoute    *route;
+	AttrNumber	last_key;		/* highest key column */
+	int			consumers;
+	int			live_outlets;
+	ExchangeOutlet *outlets;	/* one for each consumer; the own one is not used */
+	int			to;				/* consumers that `row` has still to go to: to .. last */
+	int			last;
+	bool		row_is_ours;	/* and it is for this node, too */
+	uint32		spread_turn;
+	const char *large;			/* a batch of one row that needs several buffers, for outlet `to` */
+	uint32		large_length;
+	uint32		large_sent;
+
+	/* what comes */
+	bool		in_ended;
+	RfDecoder  *decoder;
+	bool		loaded;			/* the decoder has a batch, */
+	bool		holding;		/* which lies in this receive buffer, or in `copy` */
+	RfGroupBuffer buffer;
+	bool		assembling;
+	char	   *copy;
+	Size		copy_size;
+	Size		copy_length;
+
+	/* what waits for the reader */
+	Tuplestorestate *store;		/* NULL: nothing yet */
+	TupleTableSlot *stored;
+	TupleTableSlot *arriving;	/* virtual, for rows on their way into the store */
+	uint64		waiting;		/* rows of the store not read yet */
+	uint64		store_bytes;
+	uint64		store_spilled;
+	uint32		unpolled;		/* rows of its own since it looked for what has arrived */
+
+	/* the reader */
+	bool		keep;			/* it may ask for all rows again: they go through the store, which keeps them */
+	bool		exposed;		/* it may hold a row while another exchange waits */
+	bool		lent;			/* it has a row that points into memory of the query or of a batch */
+	bool		reading_over;	/* it has got the last row, or wants no more */
+};
+
+/* node_move.c */
+typedef enum ExchangeStep
+{
+	STEP_STUCK,					/* nothing can be done now, or ever */
+	STEP_MOVED,
+	STEP_OWN_ROW				/* state->row is for this node; exchange_row_taken() when it was taken */
+} ExchangeStep;
+
+extern void exchange_begin_moving(ExchangeState *state, TupleDesc desc);
+extern ExchangeStep exchange_produce(ExchangeState *state);
+extern void exchange_row_taken(ExchangeState *state);
+extern bool exchange_receive(ExchangeState *state); /* load the next batch that has arrived, if none is loaded */
+extern bool exchange_next_received(ExchangeState *state, TupleTableSlot *slot);
+extern void exchange_store(ExchangeState *state, TupleTableSlot *row);
+extern void exchange_stop_reading(ExchangeState *state);
+extern void exchange_end_query(ExchangeState *state);
+extern void exchange_end_moving(ExchangeState *state);
+
+/* node_drive.c */
+
+/* Let others go on, or sleep until something may have changed for `waiting`. */
+extern void exchange_wait(ExchangeState *waiting);
+
+/* The statement wants nothing more: send what others still wait for. */
+extern void exchange_finish_all(ExchangeSet *set);
+
+/* Which rows may be held while others wait, which may be asked for again (all trees of the statement). */
+extern void exchange_inspect(PlanState *tree, bool exposed);
+
+/* node_exec.c */
+extern Node *exchange_create_state(CustomScan *scan);
+extern bool exchange_is_state(PlanState *node);
+
+/* node_plan.c */
+extern const char *exchange_describe(const ExchangeSpec *spec);
+
+#endif

@@ -1,0 +1,287 @@
+/*
+ * node_drive.c - which exchanges go on while one of them waits.
+ *
+ * Every node runs the same statement, but each by its own plan: where one builds its hash table
+ * from exchange 2 and then probes with exchange 1, another may do it the other way round. If a
+ * node sent rows of an exchange only when its plan asks for them, the first would wait for rows of
+ * 2 from the second and the second for rows of 1 from the first.
+ *
+ * Rule. While exchange W waits, the backend also drives every exchange X of the statement whose
+ * number is not above W's: it runs X's query, sends, and keeps in X's store what is for itself.
+ * Excepted are those whose query is being run further up the stack.
+ *
+ * Why nothing hangs. An exchange inside another one's query has a lower number than that. So along
+ * one backend's stack, from the plan's root inwards, the numbers waited for fall strictly. Take
+ * the lowest number L that the innermost wait of some node is for; all other nodes compute (and
+ * will wait or end), or wait for L or more. Each node drives L: it could only be excepted if L's
+ * query was on its stack, but then the innermost wait there would be for a number below L. Hence
+ * the rows of L that are missing are made, sent and received, whatever the plans are. A node that
+ * has ended drives all until nobody wants anything from it (exchange_finish_all), and one that
+ * waits for the reader of its result does, too (rf_exchange_acquire). What a store cannot hold in
+ * work_mem it keeps on disk, so no receiving node stops a sender for good.
+ *
+ * Rows in use. Driving X invalidates the memory of the row that X gave out last. A row that may
+ * still be looked at while another exchange waits is therefore copied (state->exposed, found by
+ * exchange_inspect); a row given out without a copy (state->lent) keeps X from being driven, so
+ * that whatever exchange_inspect overlooks is never a wrong result.
+ */
+#include "node.h"
+
+#include "executor/executor.h"
+#include "libpq/pqcomm.h"
+/* Only the way to the client is wanted, see store.c. */
+#undef ENABLE_GSS
+#include "libpq/libpq.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "tcop/tcopprot.h"
+
+#include "rdma_fdw/compat.h"
+
+/* Batches taken, and steps of the query done, for an exchange that nobody reads, before looking at the others. */
+#define BATCHES_PER_TURN	4
+#define STEPS_PER_TURN		4
+
+/* While asleep: look this often whether our client is still there. */
+#define CLIENT_CHECK_MS		1000
+
+static bool
+may_drive(const ExchangeState *state, const ExchangeState *waiting)
+{
+	return state != NULL && state != waiting && !state->inside && !state->lent &&
+		(waiting == NULL || state->spec->number <= waiting->spec->number);
+}
+
+/* Let one go on that is not being read. True: it did. */
+static bool
+drive(ExchangeState *state)
+{
+	bool		moved = false;
+
+	for (int batches = 0; batches < BATCHES_PER_TURN && exchange_receive(state); batches++)
+	{
+		moved = true;
+		while (exchange_next_received(state, state->arriving))
+			exchange_store(state, state->arriving);
+		if (state->in_ended)
+			break;
+	}
+	for (int steps = 0; steps < STEPS_PER_TURN; steps++)
+	{
+		ExchangeStep step;
+
+		/* Own rows one by one, so that a step is about as many rows either way. */
+		for (int rows = 0; (step = exchange_produce(state)) == STEP_OWN_ROW && rows < 64; rows++)
+		{
+			exchange_store(state, state->row);
+			exchange_row_taken(state);
+		}
+		if (step == STEP_STUCK)
+			break;
+		moved = true;
+	}
+	return moved;
+}
+
+/* `waiting` NULL: all. */
+static bool
+drive_others(ExchangeSet *set, const ExchangeState *waiting)
+{
+	bool		moved = false;
+
+	for (int i = 0; i < set->count; i++)
+	{
+		ExchangeState *state = set->members[i].state;
+
+		if (may_drive(state, waiting))
+			moved |= drive(state);
+		else if (state != NULL && state->lent)
+			state->exposed = true;
+	}
+	return moved;
+}
+
+static void
+sleep_until_moved(ExchangeSet *set, ExchangeState *waiting, const RfFlowSleep *also)
+{
+	RfGroup    *groups[2 * EXCHANGE_MAX];
+	int			count = 0;
+
+	for (int i = 0; i < set->count; i++)
+	{
+		ExchangeMember *member = &set->members[i];
+
+		if (member->state == NULL || (member->state != waiting && !may_drive(member->state, waiting)))
+			continue;
+		if (member->in != NULL)
+			groups[count++] = member->in;
+		if (member->out != NULL && member->state->production != PRODUCTION_OVER)
+			groups[count++] = member->out;
+		if (member->in != NULL || member->out != NULL)
+			member->counters.stalls++;
+	}
+	if ((rf_groups_wait_also(groups, count, also, PGINVALID_SOCKET, CLIENT_CHECK_MS) & WL_TIMEOUT) &&
+		whereToSendOutput == DestRemote && !pq_check_connection())
+		ereport(FATAL,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("connection to the coordinator was lost")));
+}
+
+void
+exchange_wait(ExchangeState *waiting)
+{
+	if (!drive_others(waiting->set, waiting))
+		sleep_until_moved(waiting->set, waiting, NULL);
+}
+
+void
+exchange_finish_all(ExchangeSet *set)
+{
+	for (int i = 0; i < set->count; i++)
+	{
+		if (set->members[i].state != NULL)
+			exchange_stop_reading(set->members[i].state);
+	}
+	for (;;)
+	{
+		bool		moved = drive_others(set, NULL);
+		bool		over = true;
+
+		for (int i = 0; i < set->count; i++)
+		{
+			ExchangeState *state = set->members[i].state;
+
+			over = over && (state == NULL || state->production == PRODUCTION_OVER);
+		}
+		if (over)
+			return;
+		CHECK_FOR_INTERRUPTS();
+		if (!moved)
+			sleep_until_moved(set, NULL, NULL);
+	}
+}
+
+bool
+rf_exchange_acquire(RfFlowHandle *flow, RfBuffer *buffer)
+{
+	RfFlowSleep also = {flow, RF_WAIT_SLOTS};
+	RfAcquire	result;
+
+	if (exchange_set == NULL || exchange_set->estate == NULL)
+		return rf_flow_acquire(flow, buffer);
+	while ((result = rf_flow_try_acquire(flow, buffer)) == RF_ACQUIRE_FULL)
+	{
+		if (!drive_others(exchange_set, NULL))
+			sleep_until_moved(exchange_set, NULL, &also);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return result == RF_ACQUIRED;
+}
+
+/* ---------- which rows may be in use while others wait ---------- */
+
+static bool
+contains_exchange(PlanState *tree, void *context)
+{
+	if (tree == NULL)
+		return false;
+	return exchange_is_state(tree) || planstate_tree_walker(tree, contains_exchange, context);
+}
+
+typedef struct InspectContext
+{
+	bool		exposed;
+	bool		again;			/* may be asked for its rows again */
+} InspectContext;
+
+static bool inspect(PlanState *node, void *argument);
+
+static void
+inspect_child(PlanState *node, bool exposed, bool again)
+{
+	InspectContext context = {exposed, again};
+
+	if (node != NULL)
+		(void) inspect(node, &context);
+}
+
+/* Init plans and subplans run whenever an expression needs them, while rows of all kinds are in use. */
+static bool
+has_busy_subplan(PlanState *node, void *context)
+{
+	ListCell   *lc;
+
+	if (node == NULL)
+		return false;
+	foreach(lc, node->initPlan)
+	{
+		if (contains_exchange(lfirst_node(SubPlanState, lc)->planstate, NULL))
+			return true;
+	}
+	foreach(lc, node->subPlan)
+	{
+		if (contains_exchange(lfirst_node(SubPlanState, lc)->planstate, NULL))
+			return true;
+	}
+	return planstate_tree_walker(node, has_busy_subplan, context);
+}
+
+static bool
+inspect(PlanState *node, void *argument)
+{
+	InspectContext context = *(InspectContext *) argument;
+	PlanState  *outer = outerPlanState(node);
+	PlanState  *inner = innerPlanState(node);
+	ListCell   *lc;
+
+	if (exchange_is_state(node))
+	{
+		ExchangeState *state = (ExchangeState *) node;
+
+		state->exposed |= context.exposed;
+		state->keep |= context.again;
+		return false;
+	}
+	foreach(lc, node->initPlan)
+		inspect_child(lfirst_node(SubPlanState, lc)->planstate, true, true);
+	foreach(lc, node->subPlan)
+		inspect_child(lfirst_node(SubPlanState, lc)->planstate, true, true);
+	switch (nodeTag(node))
+	{
+		case T_SortState:
+		case T_IncrementalSortState:
+		case T_HashState:
+		case T_AggState:
+		case T_SetOpState:
+			/* They copy what they take. */
+			inspect_child(outer, false, context.again);
+			return false;
+		case T_MaterialState:
+			/* Keeps it, too, unless something below it changes between scans. */
+			inspect_child(outer, false, context.again &&
+						  (((MaterialState *) node)->eflags == 0 || !bms_is_empty(node->plan->extParam)));
+			return false;
+		case T_NestLoopState:
+			inspect_child(outer, context.exposed || contains_exchange(inner, NULL), context.again);
+			inspect_child(inner, context.exposed || contains_exchange(outer, NULL), true);
+			return false;
+		case T_HashJoinState:
+		case T_MergeJoinState:
+			inspect_child(outer, context.exposed || contains_exchange(inner, NULL), context.again);
+			inspect_child(inner, context.exposed || contains_exchange(outer, NULL), context.again);
+			return false;
+		case T_MergeAppendState:
+		case T_RecursiveUnionState:
+			context.exposed = true;
+			context.again = context.again || IsA(node, RecursiveUnionState);
+			return planstate_tree_walker(node, inspect, &context);
+		default:
+			return planstate_tree_walker(node, inspect, &context);
+	}
+}
+
+void
+exchange_inspect(PlanState *tree, bool exposed)
+{
+	inspect_child(tree, exposed || has_busy_subplan(tree, NULL), false);
+}

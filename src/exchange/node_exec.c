@@ -1,0 +1,402 @@
+/*
+ * node_exec.c - Custom Scan (RdmaExchange): producer and consumer of one exchange at once.
+ *
+ * Asked for a row it gives, in this order: what waits in the store, what has arrived from other
+ * nodes, and what its own query makes for this node; rows for others leave on the way. Only when
+ * none of these can go on does it wait, and then other exchanges of the statement go on
+ * (node_drive.c).
+ *
+ * The query's statement and plan come from the cache that rdma.stream() uses (serve/plan.c), with
+ * the outer statement's parameters; its executor runs inside this one's, under its snapshot and
+ * with the caller's rights.
+ */
+#include "node.h"
+
+#include "access/parallel.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "parser/parse_type.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/serve.h"
+
+/* Rows of its own before it looks for what has arrived. */
+#define ROWS_PER_POLL	64
+
+static void begin_exchange(CustomScanState *node, EState *estate, int eflags);
+static TupleTableSlot *exec_exchange(CustomScanState *node);
+static void end_exchange(CustomScanState *node);
+static void rescan_exchange(CustomScanState *node);
+static void shutdown_exchange(CustomScanState *node);
+static void explain_exchange(CustomScanState *node, List *ancestors, ExplainState *es);
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "RdmaExchange",
+	.BeginCustomScan = begin_exchange,
+	.ExecCustomScan = exec_exchange,
+	.EndCustomScan = end_exchange,
+	.ReScanCustomScan = rescan_exchange,
+	.ShutdownCustomScan = shutdown_exchange,
+	.ExplainCustomScan = explain_exchange,
+};
+
+Node *
+exchange_create_state(CustomScan *scan)
+{
+	ExchangeState *state = (ExchangeState *) newNode(sizeof(ExchangeState), T_CustomScanState);
+
+	state->css.methods = &exec_methods;
+	return (Node *) state;
+}
+
+bool
+exchange_is_state(PlanState *node)
+{
+	return IsA(node, CustomScanState) && ((CustomScanState *) node)->methods == &exec_methods;
+}
+
+/* ---------- begin ---------- */
+
+/* The names of the parameters' types, which the cache of statements knows them by; NULL: no parameters. */
+static ArrayType *
+parameter_types(ParamListInfo params)
+{
+	Datum	   *names;
+
+	if (params == NULL || params->numParams == 0)
+		return NULL;
+	names = palloc(params->numParams * sizeof(Datum));
+	for (int i = 0; i < params->numParams; i++)
+	{
+		ParamExternData space;
+		ParamExternData *param = params->paramFetch != NULL ?
+			params->paramFetch(params, i + 1, false, &space) : &params->params[i];
+		Oid			type = OidIsValid(param->ptype) ? param->ptype : TEXTOID;	/* not used anywhere */
+
+		names[i] = CStringGetTextDatum(format_type_extended(type, -1, FORMAT_TYPE_FORCE_QUALIFY));
+	}
+	return construct_array(names, params->numParams, TEXTOID, -1, false, TYPALIGN_INT);
+}
+
+static void
+query_context(void *argument)
+{
+	errcontext("query of exchange %d", ((ExchangeState *) argument)->spec->number);
+}
+
+/* The query's columns must be of the types that the column definition list says. */
+static void
+check_columns(const ExchangeState *state, TupleDesc promised)
+{
+	TupleDesc	made = state->query->tupDesc;
+
+	if (made->natts != promised->natts)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("the query of exchange %d returns %d columns, but %d are defined",
+						state->spec->number, made->natts, promised->natts)));
+	for (int i = 0; i < made->natts; i++)
+	{
+		if (TupleDescAttr(made, i)->atttypid != TupleDescAttr(promised, i)->atttypid)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATATYPE_MISMATCH),
+					 errmsg("column %d of the query of exchange %d has type %s, but %s is defined",
+							i + 1, state->spec->number, format_type_be(TupleDescAttr(made, i)->atttypid),
+							format_type_be(TupleDescAttr(promised, i)->atttypid))));
+	}
+	for (int i = 0; i < state->spec->key_count; i++)
+	{
+		if (state->spec->keys[i] > promised->natts)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("exchange %d has no column %d to be routed by", state->spec->number, state->spec->keys[i])));
+	}
+}
+
+static void
+start_query(ExchangeState *state, EState *estate, int eflags)
+{
+	ParamListInfo params = estate->es_param_list_info;
+	ErrorContextCallback callback = {error_context_stack, query_context, state};
+	RfStatement *statement;
+
+	error_context_stack = &callback;
+	statement = rf_statement_get(state->query_text, parameter_types(params));
+	state->plan = rf_statement_plan(statement, params);
+	state->plan_owner = CurrentResourceOwner;
+	state->query = CreateQueryDesc(linitial_node(PlannedStmt, state->plan->stmt_list), state->query_text,
+								   estate->es_snapshot, InvalidSnapshot, None_Receiver, params,
+								   estate->es_queryEnv, estate->es_instrument);
+	if (state->set != NULL)
+		state->set->starting++;
+	ExecutorStart(state->query, eflags & EXEC_FLAG_EXPLAIN_ONLY);
+	if (state->set != NULL)
+		state->set->starting--;
+	error_context_stack = callback.previous;
+}
+
+static void
+check_rights(Oid function)
+{
+	AclResult	result;
+
+#if PG_VERSION_NUM >= 160000
+	result = object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE);
+#else
+	result = pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE);
+#endif
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_FUNCTION, get_func_name(function));
+}
+
+static void
+begin_exchange(CustomScanState *node, EState *estate, int eflags)
+{
+	ExchangeState *state = (ExchangeState *) node;
+	List	   *private = castNode(CustomScan, node->ss.ps.plan)->custom_private;
+	TupleDesc	desc = CreateTupleDescCopy(node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
+
+	check_rights(linitial_oid(linitial(private)));
+	state->spec = exchange_spec_parse(strVal(lsecond(private)));
+	state->query_text = strVal(lthird(private));
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
+		state->member = exchange_take(state, estate);
+	start_query(state, estate, eflags);
+	check_columns(state, desc);
+	if (state->member == NULL)
+		return;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		/* Values come as the query made them: with their modifiers applied. */
+		TupleDescAttr(desc, i)->atttypmod = -1;
+		state->by_reference |= !TupleDescAttr(desc, i)->attbyval;
+	}
+	state->keep = (eflags & (EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK)) != 0;
+	state->stored = ExecInitExtraTupleSlot(estate, desc, &TTSOpsMinimalTuple);
+	state->arriving = ExecInitExtraTupleSlot(estate, desc, &TTSOpsVirtual);
+	exchange_begin_moving(state, desc);
+	exchange_inspect(state->query->planstate, true);
+}
+
+/* ---------- rows ---------- */
+
+/* A row whose values lie elsewhere becomes ours: a few words are copied, not what they point to. */
+static void
+borrow_row(TupleTableSlot *slot, TupleTableSlot *row)
+{
+	int			natts = slot->tts_tupleDescriptor->natts;
+
+	slot_getallattrs(row);
+	ExecClearTuple(slot);
+	memcpy(slot->tts_values, row->tts_values, natts * sizeof(Datum));
+	memcpy(slot->tts_isnull, row->tts_isnull, natts * sizeof(bool));
+	ExecStoreVirtualTuple(slot);
+}
+
+/* Before a row is given out. */
+static TupleTableSlot *
+give(ExchangeState *state, TupleTableSlot *slot)
+{
+	if (state->by_reference)
+	{
+		if (state->exposed && state->set->unread > 1)
+			ExecMaterializeSlot(slot);
+		else
+			state->lent = true;
+	}
+	return slot;
+}
+
+static bool
+next_stored(ExchangeState *state, TupleTableSlot *slot)
+{
+	if (state->waiting == 0)
+		return false;
+	if (!tuplestore_gettupleslot(state->store, true, false, state->stored))
+		elog(ERROR, "exchange %d has lost a row", state->spec->number);
+	borrow_row(slot, state->stored);
+	if (--state->waiting == 0 && !state->keep)
+	{
+		/* What it held is not needed any more but for this row. */
+		ExecMaterializeSlot(slot);
+		ExecClearTuple(state->stored);
+		tuplestore_clear(state->store);
+		state->store_bytes = state->store_spilled = 0;
+	}
+	return true;
+}
+
+/* Nothing comes any more. */
+static bool
+all_read(ExchangeState *state)
+{
+	return state->in_ended && !state->loaded && state->waiting == 0 && state->production != PRODUCTION_RUNNING;
+}
+
+static TupleTableSlot *
+next_row(ScanState *node)
+{
+	ExchangeState *state = (ExchangeState *) node;
+	TupleTableSlot *slot = node->ss_ScanTupleSlot;
+
+	state->lent = false;
+	for (;;)
+	{
+		if (state->waiting > 0 && next_stored(state, slot))
+			return give(state, slot);
+		if (unlikely(state->keep) && !state->reading_over)
+		{
+			/* All rows go through the store, which keeps them. */
+			while (exchange_next_received(state, state->arriving))
+				exchange_store(state, state->arriving);
+			if (state->waiting > 0)
+				continue;
+		}
+		else if (exchange_next_received(state, slot))
+			return give(state, slot);
+		if (state->reading_over)
+			return ExecClearTuple(slot);
+		if (state->unpolled >= ROWS_PER_POLL && exchange_receive(state))
+			continue;
+
+		switch (exchange_produce(state))
+		{
+			case STEP_OWN_ROW:
+				state->unpolled++;
+				if (unlikely(state->keep))
+					exchange_store(state, state->row);
+				else
+					borrow_row(slot, state->row);
+				exchange_row_taken(state);
+				if (!state->keep)
+					return give(state, slot);
+				continue;
+			case STEP_MOVED:
+				(void) exchange_receive(state);
+				continue;
+			case STEP_STUCK:
+				if (exchange_receive(state))
+					continue;
+				break;
+		}
+		if (all_read(state))
+		{
+			state->reading_over = true;
+			state->set->unread--;
+			return ExecClearTuple(slot);
+		}
+		exchange_wait(state);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+static bool
+recheck_row(ScanState *node, TupleTableSlot *slot)
+{
+	return true;
+}
+
+static TupleTableSlot *
+exec_exchange(CustomScanState *node)
+{
+	return ExecScan(&node->ss, next_row, recheck_row);
+}
+
+static void
+rescan_exchange(CustomScanState *node)
+{
+	ExchangeState *state = (ExchangeState *) node;
+
+	ExecScanReScan(&node->ss);
+	if (!state->keep)
+	{
+		if (state->started || state->loaded || state->in_ended)
+			elog(ERROR, "rows of exchange %d cannot be read again", state->spec->number);
+		return;
+	}
+	state->lent = false;
+	ExecClearTuple(state->stored);
+	if (state->store != NULL)
+	{
+		tuplestore_rescan(state->store);
+		state->waiting = tuplestore_tuple_count(state->store);
+	}
+}
+
+/* ---------- the end ---------- */
+
+/* Its parent wants nothing more; what others wait for is sent while something waits, and at the end. */
+static void
+shutdown_exchange(CustomScanState *node)
+{
+	ExchangeState *state = (ExchangeState *) node;
+
+	if (state->member != NULL && !state->keep && !state->reading_over && !state->lent)
+		exchange_stop_reading(state);
+}
+
+static void
+end_exchange(CustomScanState *node)
+{
+	ExchangeState *state = (ExchangeState *) node;
+
+	if (state->member != NULL)
+		exchange_end_moving(state);
+	if (state->query != NULL)
+	{
+		if ((state->query->estate->es_top_eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
+			ExecutorFinish(state->query);
+		ExecutorEnd(state->query);
+		FreeQueryDesc(state->query);
+		ReleaseCachedPlan(state->plan, state->plan_owner);
+	}
+	if (state->member != NULL)
+		exchange_give_back(state->member);
+	state->member = NULL;
+	state->query = NULL;
+}
+
+/* The query's own plan, as a child of this node. */
+static void
+explain_query(ExchangeState *state, ExplainState *es)
+{
+	ExplainState outer = *es;
+
+	es->rtable_names = NIL;
+	es->deparse_cxt = NIL;
+	es->printed_subplans = NULL;
+	es->hide_workers = false;
+	ExplainPrintPlan(es, state->query);
+	outer.str = es->str;
+	outer.grouping_stack = es->grouping_stack;
+	*es = outer;
+}
+
+static void
+explain_exchange(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	ExchangeState *state = (ExchangeState *) node;
+
+	ExplainPropertyText("Exchange", exchange_describe(state->spec), es);
+	if (es->analyze && state->member != NULL)
+	{
+		const ExchangeCounters *counters = &state->member->counters;
+
+		ExplainPropertyUInteger("Rows Sent", NULL, counters->rows_out, es);
+		ExplainPropertyUInteger("Rows Received", NULL, counters->rows_in, es);
+		ExplainPropertyUInteger("Rows Kept", NULL, counters->rows_local, es);
+		if (es->timing || counters->spilled_bytes > 0)
+			ExplainPropertyUInteger("Spilled", "bytes", counters->spilled_bytes, es);
+		if (es->timing)
+			ExplainPropertyUInteger("Stalls", NULL, counters->stalls, es);
+	}
+	explain_query(state, es);
+}

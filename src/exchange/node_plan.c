@@ -1,0 +1,232 @@
+/*
+ * node_plan.c - rdma.exchange() in a query: a custom scan takes its place.
+ *
+ * The function itself only says what it is for. Wherever it stands in FROM with constant
+ * arguments, the planner gets a custom scan instead, with the rows and numbers of distinct values
+ * that the coordinator estimated: this node sees its own part of the input only, and what arrives
+ * comes from all. The query inside is planned when the scan starts, by the same cache of
+ * statements as rdma.stream's: only then are the parameters' types known, and only a plan that the
+ * cache hands out is locked and checked against changes of the catalog.
+ *
+ * Hooks into the planner and the executor's start are chained.
+ */
+#include "node.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_statistic.h"
+#include "fmgr.h"
+#include "nodes/extensible.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/planmain.h"
+#include "optimizer/restrictinfo.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/selfuncs.h"
+
+#include "rdma_fdw/compat.h"
+
+PG_FUNCTION_INFO_V1(rdma_exchange);
+
+static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
+static get_relation_stats_hook_type previous_stats_hook = NULL;
+static ExecutorStart_hook_type previous_executor_start = NULL;
+static ExecutorFinish_hook_type previous_executor_finish = NULL;
+
+static Plan *plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans);
+
+static const CustomPathMethods path_methods = {"RdmaExchange", plan_exchange, NULL};
+static const CustomScanMethods scan_methods = {"RdmaExchange", exchange_create_state};
+
+/* Runs only where no custom scan could take its place. */
+Datum
+rdma_exchange(PG_FUNCTION_ARGS)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("rdma.exchange cannot be called like other functions"),
+			 errhint("It stands in FROM, with constant arguments and a column definition list; "
+					 "rdma_fdw must be in shared_preload_libraries.")));
+	PG_RETURN_NULL();
+}
+
+/* Is it our function, with constant arguments? Its name decides first: that costs nothing for all others. */
+static bool
+is_exchange(RangeTblEntry *rte, char **spec, char **query)
+{
+	RangeTblFunction *function;
+	FuncExpr   *call;
+	char	   *name;
+	FmgrInfo	flinfo;
+
+	if (rte->rtekind != RTE_FUNCTION || list_length(rte->functions) != 1 || rte->funcordinality)
+		return false;
+	function = linitial_node(RangeTblFunction, rte->functions);
+	call = (FuncExpr *) function->funcexpr;
+	if (!IsA(call, FuncExpr) || call->funcresulttype != RECORDOID || list_length(call->args) != 2 ||
+		function->funccoltypes == NIL)
+		return false;
+	name = get_func_name(call->funcid);
+	if (name == NULL || strcmp(name, "exchange") != 0)
+		return false;
+	fmgr_info(call->funcid, &flinfo);
+	if (flinfo.fn_addr != rdma_exchange)
+		return false;
+	for (int i = 0; i < 2; i++)
+	{
+		Const	   *argument = (Const *) list_nth(call->args, i);
+
+		if (!IsA(argument, Const) || argument->constisnull)
+			return false;
+		*(i == 0 ? spec : query) = TextDatumGetCString(argument->constvalue);
+	}
+	return true;
+}
+
+static void
+replace_exchange(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	char	   *text;
+	char	   *query;
+	ExchangeSpec *spec;
+	CustomPath *path;
+
+	if (previous_pathlist_hook)
+		previous_pathlist_hook(root, rel, rti, rte);
+	if (!is_exchange(rte, &text, &query))
+		return;
+	spec = exchange_spec_parse(text);
+
+	rel->tuples = clamp_row_est(spec->rows);
+	rel->rows = clamp_row_est(rel->tuples * clauselist_selectivity(root, rel->baserestrictinfo, 0, JOIN_INNER, NULL));
+	path = makeNode(CustomPath);
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = rel;
+	path->path.pathtarget = rel->reltarget;
+	path->path.rows = rel->rows;
+
+	/* What the query costs is the same in every plan; the first row comes when it has made some. */
+	path->path.startup_cost = 100 * cpu_tuple_cost;
+	path->path.total_cost = path->path.startup_cost + rel->tuples * 4 * cpu_tuple_cost;
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->custom_private = list_make2(makeString(text), makeString(query));
+	path->methods = &path_methods;
+	rel->pathlist = NIL;
+	rel->partial_pathlist = NIL;
+	add_path(rel, &path->path);
+}
+
+static Plan *
+plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	RangeTblFunction *function = linitial_node(RangeTblFunction, planner_rt_fetch(rel->relid, root)->functions);
+	List	   *columns = NIL;
+
+	for (int i = 0; i < list_length(function->funccoltypes); i++)
+		columns = lappend(columns,
+						  makeTargetEntry((Expr *) makeVar(rel->relid, i + 1, list_nth_oid(function->funccoltypes, i),
+														   list_nth_int(function->funccoltypmods, i),
+														   list_nth_oid(function->funccolcollations, i), 0),
+										  i + 1, NULL, false));
+	scan->flags = path->flags;
+	scan->methods = &scan_methods;
+	scan->scan.plan.targetlist = tlist;
+	scan->scan.plan.qual = extract_actual_clauses(clauses, false);
+	scan->scan.scanrelid = 0;
+	scan->custom_scan_tlist = columns;
+	scan->custom_private = lappend_oid(NIL, castNode(FuncExpr, function->funcexpr)->funcid);
+	scan->custom_private = list_concat(list_make1(scan->custom_private), path->custom_private);
+	scan->custom_relids = bms_make_singleton(rel->relid);
+	return &scan->scan.plan;
+}
+
+/* What the coordinator knows of a column, in the form in which ANALYZE would have left it. */
+static bool
+exchange_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, VariableStatData *vardata)
+{
+	char	   *text;
+	char	   *query;
+	ExchangeSpec *spec;
+	Relation	rel;
+	Datum		values[Natts_pg_statistic] = {0};
+	bool		nulls[Natts_pg_statistic];
+
+	if (previous_stats_hook && previous_stats_hook(root, rte, attnum, vardata))
+		return true;
+	if (!is_exchange(rte, &text, &query))
+		return false;
+	spec = exchange_spec_parse(text);
+	if (attnum < 1 || attnum > spec->distinct_count || spec->distinct[attnum - 1] <= 0)
+		return false;
+	memset(nulls, true, sizeof(nulls));
+	for (int i = 0; i < Anum_pg_statistic_stakind1 + STATISTIC_NUM_SLOTS * 3 - 1; i++)
+		nulls[i] = false;		/* up to the collations, all are fixed and 0 stands for nothing */
+	values[Anum_pg_statistic_staattnum - 1] = Int16GetDatum(attnum);
+	values[Anum_pg_statistic_stadistinct - 1] = Float4GetDatum((float4) spec->distinct[attnum - 1]);
+	rel = table_open(StatisticRelationId, AccessShareLock);
+	vardata->statsTuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+	table_close(rel, AccessShareLock);
+	vardata->freefunc = heap_freetuple;
+	vardata->acl_ok = true;
+	return true;
+}
+
+const char *
+exchange_describe(const ExchangeSpec *spec)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "%d, %s", spec->number, spec->replicate ? "replicate" : "repartition by column");
+	for (int i = 0; i < spec->key_count; i++)
+		appendStringInfo(&text, "%s %d", i > 0 ? "," : "", spec->keys[i]);
+	if (spec->heavy != HEAVY_NONE)
+		appendStringInfo(&text, ", %d heavy %s %s", spec->heavy_count, spec->heavy_count == 1 ? "key" : "keys",
+						 spec->heavy == HEAVY_SPREAD ? "spread" : "broadcast");
+	return text.data;
+}
+
+/* ---------- the statement's start and end ---------- */
+
+static void
+executor_start(QueryDesc *query, int eflags)
+{
+	if (previous_executor_start)
+		previous_executor_start(query, eflags);
+	else
+		standard_ExecutorStart(query, eflags);
+	if (exchange_set != NULL && exchange_set->estate != NULL && exchange_set->estate == query->estate)
+		exchange_inspect(query->planstate, false);
+}
+
+static void
+executor_finish(QueryDesc *query)
+{
+	if (exchange_set != NULL && exchange_set->estate != NULL && exchange_set->estate == query->estate)
+		exchange_finish_all(exchange_set);
+	if (previous_executor_finish)
+		previous_executor_finish(query);
+	else
+		standard_ExecutorFinish(query);
+}
+
+void
+rf_exchange_watch(void)
+{
+	RegisterCustomScanMethods(&scan_methods);
+	previous_pathlist_hook = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = replace_exchange;
+	previous_stats_hook = get_relation_stats_hook;
+	get_relation_stats_hook = exchange_stats;
+	previous_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = executor_start;
+	previous_executor_finish = ExecutorFinish_hook;
+	ExecutorFinish_hook = executor_finish;
+}

@@ -1,0 +1,401 @@
+/*
+ * node_set.c - the exchanges of a session's next statement, and the functions that set them up.
+ *
+ * The coordinator calls them through its sessions, inside the transaction that will run the
+ * statement: rdma.exchange_connect() for pairs of nodes that are not connected yet, then
+ * rdma.exchange_listen() on every node, then, with all their answers merged,
+ * rdma.exchange_open() on every node. What that makes is the session's set: it is taken by the next
+ * statement that contains rdma.exchange(), and ends with it, or with the transaction.
+ *
+ * Does: check descriptions, make the flows, count. Does not: plan or run anything.
+ */
+#include "node.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/engine.h"
+
+PG_FUNCTION_INFO_V1(rdma_exchange_greet);
+PG_FUNCTION_INFO_V1(rdma_exchange_connect);
+PG_FUNCTION_INFO_V1(rdma_exchange_listen);
+PG_FUNCTION_INFO_V1(rdma_exchange_open);
+PG_FUNCTION_INFO_V1(rdma_exchange_stats);
+
+ExchangeSet *exchange_set = NULL;
+
+/* Of the session's last set, for rdma.exchange_stats(). */
+static ExchangeCounters last_counters[EXCHANGE_MAX];
+static int	last_count = 0;
+
+static void
+bad_setup(const char *problem)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("invalid set-up of an exchange"),
+			 errdetail_internal("%s", problem),
+			 errhint("These functions are called by rdma_fdw of a coordinator, not by users.")));
+}
+
+static bytea *
+to_bytea(const void *data, size_t length)
+{
+	bytea	   *result = palloc(VARHDRSZ + length);
+
+	SET_VARSIZE(result, VARHDRSZ + length);
+	memcpy(VARDATA(result), data, length);
+	return result;
+}
+
+/* ---------- life of the set ---------- */
+
+static void
+publish_counters(ExchangeSet *set)
+{
+	last_count = set->count;
+	for (int i = 0; i < set->count; i++)
+		last_counters[i] = set->members[i].counters;
+}
+
+static void
+close_set(void)
+{
+	ExchangeSet *set = exchange_set;
+
+	exchange_set = NULL;
+	if (set == NULL)
+		return;
+	for (int i = 0; i < set->count; i++)
+	{
+		if (set->members[i].in != NULL)
+			rf_group_close(set->members[i].in);
+		if (set->members[i].out != NULL)
+			rf_group_close(set->members[i].out);
+	}
+	MemoryContextDelete(set->context);
+}
+
+/* The flows go with the transaction's resource owner, the memory with its context. */
+static void
+transaction_over(XactEvent event, void *argument)
+{
+	if (event == XACT_EVENT_ABORT || event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE)
+		exchange_set = NULL;
+}
+
+/* The statement that has taken the set failed: its plan nodes are gone. */
+static void
+subtransaction_over(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *argument)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB && exchange_set != NULL && exchange_set->estate != NULL)
+		close_set();
+}
+
+static ExchangeSet *
+new_set(int count)
+{
+	static bool registered = false;
+	MemoryContext context;
+
+	if (!registered)
+	{
+		RegisterXactCallback(transaction_over, NULL);
+		RegisterSubXactCallback(subtransaction_over, NULL);
+		registered = true;
+	}
+	if (exchange_set != NULL && exchange_set->estate != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("a statement of this session still uses its exchanges"),
+				 errhint("Close the cursor that runs it.")));
+	close_set();
+	context = AllocSetContextCreate(TopTransactionContext, "rdma_fdw exchanges", ALLOCSET_DEFAULT_SIZES);
+	exchange_set = MemoryContextAllocZero(context, offsetof(ExchangeSet, members) + count * sizeof(ExchangeMember));
+	exchange_set->context = context;
+	exchange_set->count = count;
+	return exchange_set;
+}
+
+ExchangeMember *
+exchange_take(ExchangeState *state, EState *estate)
+{
+	int			number = state->spec->number;
+	ExchangeMember *member;
+
+	if (exchange_set == NULL || !exchange_set->opened || number > exchange_set->count)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("exchange %d is not set up in this session", number),
+				 errhint("rdma.exchange is part of what a coordinator sends to all nodes of a distributed query: "
+						 "query a foreign table of a server with option \"nodes\" instead.")));
+	if (exchange_set->estate == NULL)
+		exchange_set->estate = estate;
+	else if (exchange_set->estate != estate && exchange_set->starting == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("exchange %d is used by another statement of this session", number)));
+	member = &exchange_set->members[number - 1];
+	if (member->state != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("exchange %d is in the statement twice", number)));
+	member->state = state;
+	state->set = exchange_set;
+	if (member->consumer >= 0)
+		exchange_set->unread++;
+	return member;
+}
+
+void
+exchange_give_back(ExchangeMember *member)
+{
+	ExchangeSet *set = exchange_set;
+
+	member->state = NULL;
+	for (int i = 0; i < set->count; i++)
+	{
+		if (set->members[i].state != NULL)
+			return;
+	}
+	publish_counters(set);
+	close_set();
+}
+
+/* ---------- arguments ---------- */
+
+static Datum *
+group_argument(ArrayType *array, int *count)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+
+	if (ARR_NDIM(array) > 1)
+		bad_setup("The groups are not a list.");
+	deconstruct_array(array, BYTEAOID, -1, false, TYPALIGN_INT, &elements, &nulls, count);
+	if (*count < 1 || *count > EXCHANGE_MAX)
+		bad_setup("There are too many groups, or none.");
+	for (int i = 0; i < *count; i++)
+	{
+		if (nulls[i])
+			bad_setup("A group is NULL.");
+	}
+	return elements;
+}
+
+/* How the rows travel: the transports of the connections with the other members, each once. */
+static void
+name_transports(ExchangeMember *member)
+{
+	for (int side = 0; side < 2; side++)
+	{
+		RfFlowRole	role = side == 0 ? RF_FLOW_CONSUMER : RF_FLOW_PRODUCER;
+		int			own = side == 0 ? member->consumer : member->producer;
+		uint32		count = side == 0 ? member->desc->consumers : member->desc->producers;
+
+		for (uint32 i = 0; i < count && (side == 0 ? member->out : member->in) != NULL; i++)
+		{
+			int			peer = (int) i == own ? RF_NO_PEER :
+				rf_peer_find(rf_group_desc_node(member->desc, role, i), side == 0);
+			char	   *names = member->counters.transport;
+
+			if (peer == RF_NO_PEER || strstr(names, rf_shared->peers[peer].transport) != NULL)
+				continue;
+			if (names[0] != '\0')
+				strlcat(names, ",", sizeof(member->counters.transport));
+			strlcat(names, rf_shared->peers[peer].transport, sizeof(member->counters.transport));
+		}
+	}
+}
+
+static RfGroupDesc *
+parse_group(Datum element)
+{
+	bytea	   *bytes = DatumGetByteaPP(element);
+	RfGroupDesc *desc = rf_group_desc_parse(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+
+	if (desc->kind != RF_GROUP_REPARTITION)
+		bad_setup("A group's flows are not of the repartitioning kind.");
+	return desc;
+}
+
+/* This session's place in the i-th of `count` groups, -1 for none. */
+static int
+place_argument(FunctionCallInfo fcinfo, int argument, int i, int count, int members, int otherwise)
+{
+	int			place = otherwise;
+
+	if (!PG_ARGISNULL(argument))
+	{
+		Datum	   *elements;
+		bool	   *nulls;
+		int			given;
+
+		deconstruct_array(PG_GETARG_ARRAYTYPE_P(argument), INT4OID, 4, true, TYPALIGN_INT, &elements, &nulls, &given);
+		if (given != count)
+			bad_setup("There is not one place for each group.");
+		place = nulls[i] ? -1 : DatumGetInt32(elements[i]);
+	}
+	if (place < -1 || place >= members)
+		bad_setup("The member is not in a group.");
+	return place;
+}
+
+static Datum
+groups_result(ExchangeSet *set)
+{
+	Datum	   *elements = palloc(set->count * sizeof(Datum));
+
+	for (int i = 0; i < set->count; i++)
+		elements[i] = PointerGetDatum(to_bytea(set->members[i].desc, set->members[i].desc->length));
+	return PointerGetDatum(construct_array(elements, set->count, BYTEAOID, -1, false, TYPALIGN_INT));
+}
+
+/* ---------- functions ---------- */
+
+/* exchange_greet() bytea: what rdma.hello() on another node wants */
+Datum
+rdma_exchange_greet(PG_FUNCTION_ARGS)
+{
+	RfHelloRequest request;
+
+	rf_group_greet(&request);
+	PG_RETURN_BYTEA_P(to_bytea(&request, sizeof(request)));
+}
+
+/* exchange_connect(host text, hello bytea): connect this node's engine with the one that said hello */
+Datum
+rdma_exchange_connect(PG_FUNCTION_ARGS)
+{
+	char	   *host = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	bytea	   *hello = PG_GETARG_BYTEA_PP(1);
+	RfHelloReply reply;
+
+	(void) rf_group_connect(host, VARDATA_ANY(hello), VARSIZE_ANY_EXHDR(hello));
+	memcpy(&reply, VARDATA_ANY(hello), sizeof(reply));
+	if (reply.encoding != GetDatabaseEncoding())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the database on node \"%s\" has another encoding than this one's %s",
+						host, GetDatabaseEncodingName()),
+				 errhint("Databases that exchange rows must have the same encoding.")));
+	PG_RETURN_VOID();
+}
+
+/*
+ * exchange_listen(member integer, groups bytea[], producers integer[], consumers integer[])
+ * bytea[]: the groups with this session's addresses. Without the arrays the member is producer and
+ * consumer `member` of all groups.
+ */
+Datum
+rdma_exchange_listen(PG_FUNCTION_ARGS)
+{
+	ResourceOwner owner = CurrentResourceOwner;
+	MemoryContext caller = CurrentMemoryContext;
+	Datum	   *groups;
+	int			count;
+	ExchangeSet *set;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		bad_setup("Member and groups must not be NULL.");
+	groups = group_argument(PG_GETARG_ARRAYTYPE_P(1), &count);
+	set = new_set(count);
+	set->member = PG_GETARG_INT32(0);
+	MemoryContextSwitchTo(set->context);
+	for (int i = 0; i < count; i++)
+	{
+		ExchangeMember *member = &set->members[i];
+
+		member->desc = parse_group(groups[i]);
+		member->producer = place_argument(fcinfo, 2, i, count, member->desc->producers, set->member);
+		member->consumer = place_argument(fcinfo, 3, i, count, member->desc->consumers, set->member);
+	}
+	CurrentResourceOwner = TopTransactionResourceOwner;
+	for (int i = 0; i < count; i++)
+	{
+		ExchangeMember *member = &set->members[i];
+
+		if (member->consumer >= 0)
+			member->in = rf_group_listen_others(member->desc, member->consumer, member->producer);
+	}
+	CurrentResourceOwner = owner;
+	MemoryContextSwitchTo(caller);
+	PG_RETURN_DATUM(groups_result(set));
+}
+
+/* exchange_open(member integer, groups bytea[]): all members listen, and these are their addresses */
+Datum
+rdma_exchange_open(PG_FUNCTION_ARGS)
+{
+	ResourceOwner owner = CurrentResourceOwner;
+	MemoryContext caller = CurrentMemoryContext;
+	ExchangeSet *set = exchange_set;
+	Datum	   *groups;
+	int			count;
+	RfError		error;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		bad_setup("Member and groups must not be NULL.");
+	groups = group_argument(PG_GETARG_ARRAYTYPE_P(1), &count);
+	if (set == NULL || set->opened || set->count != count || set->member != PG_GETARG_INT32(0))
+		bad_setup("This session does not listen for these groups.");
+	MemoryContextSwitchTo(set->context);
+	CurrentResourceOwner = TopTransactionResourceOwner;
+	for (int i = 0; i < count; i++)
+	{
+		ExchangeMember *member = &set->members[i];
+		RfGroupDesc *merged = parse_group(groups[i]);
+
+		if (!rf_group_desc_merge(member->desc, merged, &error))
+			rf_raise(&error, RF_NO_PEER);
+		for (uint32 consumer = 0; consumer < member->desc->consumers && member->producer >= 0; consumer++)
+		{
+			if ((int) consumer != member->consumer &&
+				!rf_group_desc_pair(member->desc, member->producer, consumer)->known)
+				bad_setup("A consumer of a group does not listen yet.");
+		}
+		pfree(merged);
+		if (member->producer >= 0)
+			member->out = rf_group_open_others(member->desc, member->producer, member->consumer);
+		name_transports(member);
+	}
+	CurrentResourceOwner = owner;
+	MemoryContextSwitchTo(caller);
+	set->opened = true;
+	PG_RETURN_VOID();
+}
+
+/* exchange_stats() setof record: counters of the session's last exchanges */
+Datum
+rdma_exchange_stats(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < last_count; i++)
+	{
+		const ExchangeCounters *counters = &last_counters[i];
+		Datum		values[9];
+		bool		nulls[9] = {false};
+
+		values[0] = Int32GetDatum(i + 1);
+		values[1] = Int64GetDatum(counters->rows_out);
+		values[2] = Int64GetDatum(counters->bytes_out);
+		values[3] = Int64GetDatum(counters->rows_in);
+		values[4] = Int64GetDatum(counters->bytes_in);
+		values[5] = Int64GetDatum(counters->rows_local);
+		values[6] = Int64GetDatum(counters->stalls);
+		values[7] = Int64GetDatum(counters->spilled_bytes);
+		values[8] = CStringGetTextDatum(counters->transport);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}

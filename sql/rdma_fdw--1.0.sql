@@ -441,7 +441,10 @@ CREATE FUNCTION rdma.stat_engine(
   OUT buffer_memory bigint, OUT buffer_used bigint, OUT segments integer, OUT segments_lent integer, OUT segments_held integer,
   OUT handshakes bigint, OUT handshakes_refused bigint, OUT garbage_connections bigint, OUT connections_lost bigint,
   OUT flows_refused bigint, OUT buffer_waits bigint, OUT bytes_in_flight bigint, OUT bytes_in_flight_max bigint,
-  OUT sleep_us double precision, OUT empty_poll_us double precision)
+  OUT sleep_us double precision, OUT empty_poll_us double precision,
+  OUT value_memory bigint, OUT value_used bigint, OUT value_registered bigint,
+  OUT registrations bigint, OUT registration_hits bigint, OUT registration_evictions bigint, OUT registrations_refused bigint,
+  OUT copy_us_per_mb double precision, OUT register_us double precision, OUT register_us_per_mb double precision)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_stat_engine' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION rdma.stat_engine() IS 'state and counters of this node''s engine';
@@ -452,11 +455,21 @@ COMMENT ON COLUMN rdma.stat_engine.bytes_in_flight IS 'bytes that are in flight 
 COMMENT ON COLUMN rdma.stat_engine.bytes_in_flight_max IS 'most that were since the engine started';
 COMMENT ON COLUMN rdma.stat_engine.sleep_us IS 'what it costs a lane to sleep and be woken, in microseconds, measured when the engine started; rdma_fdw.poll_time = -1 polls for that long';
 COMMENT ON COLUMN rdma.stat_engine.empty_poll_us IS 'what one look at an empty completion queue costs, in microseconds, measured when the engine started';
+COMMENT ON COLUMN rdma.stat_engine.value_memory IS 'bytes of memory in which rows that do not fit a buffer are laid out and sent from (rdma_fdw.value_memory)';
+COMMENT ON COLUMN rdma.stat_engine.value_used IS 'bytes of it that streams have now';
+COMMENT ON COLUMN rdma.stat_engine.value_registered IS 'bytes of it that are registered; what is registered for two peers counts twice';
+COMMENT ON COLUMN rdma.stat_engine.registrations IS 'registrations of pieces of it';
+COMMENT ON COLUMN rdma.stat_engine.registration_hits IS 'pieces that were registered already when a stream wanted them';
+COMMENT ON COLUMN rdma.stat_engine.registration_evictions IS 'registrations given up for rdma_fdw.registration_cache';
+COMMENT ON COLUMN rdma.stat_engine.registrations_refused IS 'times a stream got no piece, and copied';
+COMMENT ON COLUMN rdma.stat_engine.copy_us_per_mb IS 'what it costs to copy a MB into buffers, in microseconds, measured when the engine started; rdma_fdw.dynamic_registration = auto decides by this and the next two';
+COMMENT ON COLUMN rdma.stat_engine.register_us IS 'what it costs to register and deregister memory, in microseconds, whatever its size';
+COMMENT ON COLUMN rdma.stat_engine.register_us_per_mb IS 'and for each MB of it';
 
 CREATE FUNCTION rdma.stat_lanes(
   OUT lane integer, OUT asleep boolean, OUT requests bigint, OUT work_requests bigint, OUT merged bigint, OUT merged_while_throttled bigint,
   OUT chained bigint, OUT doorbells bigint, OUT signaled bigint, OUT turns bigint, OUT throttled bigint, OUT throttled_ms double precision,
-  OUT bytes_sent bigint,
+  OUT bytes_sent bigint, OUT in_place bigint, OUT in_place_bytes bigint,
   OUT immediates bigint, OUT protocol_errors bigint,
   OUT polling_mode text, OUT poll_time integer, OUT polls bigint, OUT empty_polls bigint, OUT completions bigint,
   OUT armed bigint, OUT sleeps bigint, OUT busy_ms double precision,
@@ -477,6 +490,8 @@ COMMENT ON COLUMN rdma.stat_lanes.signaled IS 'work requests that asked for a co
 COMMENT ON COLUMN rdma.stat_lanes.turns IS 'turns that ended because it was the next stream''s';
 COMMENT ON COLUMN rdma.stat_lanes.throttled IS 'times the admission policy made the lane wait';
 COMMENT ON COLUMN rdma.stat_lanes.throttled_ms IS 'how long it waited in all, in milliseconds';
+COMMENT ON COLUMN rdma.stat_lanes.in_place IS 'buffers whose payload was sent from value memory, where it had been laid out, without a copy (rdma_fdw.dynamic_registration)';
+COMMENT ON COLUMN rdma.stat_lanes.in_place_bytes IS 'bytes of such payload';
 COMMENT ON COLUMN rdma.stat_lanes.polling_mode IS 'rdma_fdw.polling_mode in force';
 COMMENT ON COLUMN rdma.stat_lanes.poll_time IS 'microseconds that polling goes on after a success before it sleeps, in mode adaptive';
 COMMENT ON COLUMN rdma.stat_lanes.polls IS 'looks at the completion queue';

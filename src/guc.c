@@ -17,6 +17,7 @@
 
 int			rf_buffer_memory = 256 * 1024;
 int			rf_segment_size = 16 * 1024;
+int			rf_value_memory = 64 * 1024;
 int			rf_huge_pages = RF_HUGE_TRY;
 int			rf_max_flows = 1024;
 int			rf_engine_lanes = 1;
@@ -44,6 +45,7 @@ bool		rf_selective_signaling = true;
 int			rf_admission_policy = RF_ADMISSION_WINDOW;
 int			rf_admission_window = 4 * 1024;
 int			rf_credit_limit = RF_CREDIT_AUTO;
+int			rf_registration_cache = 64 * 1024;
 int			rf_probe_time = 1000;
 char	   *rf_engine_address = NULL;
 int			rf_token_lifetime = 60;
@@ -54,6 +56,8 @@ int			rf_inline_limit = 64;
 int			rf_buffer_wait = 10 * 1000;
 int			rf_flow_weight = RF_DEFAULT_WEIGHT;
 int			rf_flush_time = 200;
+int			rf_dynamic_registration = RF_VALUES_AUTO;
+int			rf_dynamic_threshold = -1;
 int			rf_connect_timeout = 10 * 1000;
 char	   *rf_application_name = NULL;
 
@@ -63,6 +67,15 @@ static const struct config_enum_entry huge_pages_options[] = {
 	{"on", RF_HUGE_ON, false},
 	{"false", RF_HUGE_OFF, true},
 	{"true", RF_HUGE_ON, true},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry dynamic_registration_options[] = {
+	{"off", RF_VALUES_OFF, false},
+	{"auto", RF_VALUES_AUTO, false},
+	{"on", RF_VALUES_ON, false},
+	{"false", RF_VALUES_OFF, true},
+	{"true", RF_VALUES_ON, true},
 	{NULL, 0, false}
 };
 
@@ -108,8 +121,13 @@ define_start_settings(GucContext context)
 							"A peer can reach the segments lent to it and nothing else. The buffers of one flow must fit into one segment.",
 							&rf_segment_size, 16 * 1024, 2 * 1024, 1024 * 1024,
 							context, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.value_memory",
+							"Memory in which rows that do not fit a buffer are laid out and sent from.",
+							"0 has them copied to the buffers. It is registered with an RDMA device as it is used, see rdma_fdw.dynamic_registration.",
+							&rf_value_memory, 64 * 1024, 0, INT_MAX / 2,
+							context, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.huge_pages",
-							 "Use of huge pages for the buffer memory.",
+							 "Use of huge pages for the buffer memory and the value memory.",
 							 "\"try\" falls back to ordinary pages, \"on\" refuses to start without huge pages.",
 							 &rf_huge_pages, RF_HUGE_TRY, huge_pages_options,
 							 context, 0, NULL, NULL, NULL);
@@ -244,6 +262,11 @@ define_engine_settings(void)
 							"-1 finds the best limit by trying, and again as the load changes (rdma.stat_lanes shows it).",
 							&rf_credit_limit, RF_CREDIT_AUTO, RF_CREDIT_AUTO, 1024,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.registration_cache",
+							"Most bytes of value memory that stay registered for peers when no stream uses them.",
+							"What was not used for longest is deregistered first. 0 keeps nothing.",
+							&rf_registration_cache, 64 * 1024, 0, INT_MAX / 2,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.probe_time",
 							"Time a sender waits for a free receive buffer before it asks the reader.",
 							NULL,
@@ -295,6 +318,16 @@ define_session_settings(void)
 							"They leave with the next row that the query makes. 0 sends full batches only.",
 							&rf_flush_time, 200, 0, 3600 * 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.dynamic_registration",
+							 "Where a data node lays out rows that do not fit a buffer: in memory that is registered for the purpose, or in its own, from which they are copied to the buffers.",
+							 "\"auto\" registers when that is cheaper, by what both cost when the engine started.",
+							 &rf_dynamic_registration, RF_VALUES_AUTO, dynamic_registration_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.dynamic_registration_threshold",
+							"Size of a row from which on rdma_fdw.dynamic_registration = auto registers.",
+							"-1 decides by what copying and registering cost when the engine started (rdma.stat_engine shows it).",
+							&rf_dynamic_threshold, -1, -1, INT_MAX / 2,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.connect_timeout",
 							"Time to wait for the connection between two engines.",
 							NULL,

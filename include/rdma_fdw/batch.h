@@ -50,10 +50,13 @@ extern uint32 rf_encoder_rows(RfEncoder *encoder);
 extern uint32 rf_encoder_finish(RfEncoder *encoder);	/* bytes used */
 
 /*
- * A batch of one row in memory of the encoder's own, valid until the next call; up to 4 GB. Begin a
- * batch before adding again.
+ * A row that does not fit: first how many bytes a batch of it alone takes at most (ERROR beyond 4
+ * GB), then that batch, at `place` or, when that is NULL, in memory of the encoder's own that is
+ * valid until the next call. Begin a batch before adding again.
  */
-extern const char *rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint32 *length);
+extern uint32 rf_encoder_measure_large(RfEncoder *encoder, TupleTableSlot *slot);
+extern const uint8 *rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint8 *place, uint32 bytes,
+										 uint32 *length);
 extern void rf_encoder_destroy(RfEncoder *encoder);
 
 /* Is this one of the reg* types, whose values are OIDs of objects and print as their names? */

@@ -65,7 +65,7 @@ typedef enum RfFlowState
 /*
  * Buffer info: one status word per send buffer slot or receive buffer. Each transition has one
  * writer.
- *   send:    FREE -> FILLING -> READY (producer backend), READY -> IN_FLIGHT -> FREE (lane)
+ *   send:    FREE -> FILLING -> READY or PLACED (producer backend), these -> IN_FLIGHT -> FREE (lane)
  *   receive: FREE -> FULL (lane, at the immediate), FULL -> READING -> FREE (consumer backend)
  * A store that hands a buffer over is a release, the load that takes it an acquire.
  */
@@ -76,7 +76,8 @@ typedef enum RfSlotStatus
 	RF_SLOT_READY,
 	RF_SLOT_IN_FLIGHT,
 	RF_SLOT_FULL,
-	RF_SLOT_READING
+	RF_SLOT_READING,
+	RF_SLOT_PLACED				/* READY, but of the slot only the header: the payload is sent from value memory */
 } RfSlotStatus;
 
 /*
@@ -93,8 +94,41 @@ typedef enum RfFlowWaiting
 	RF_WAIT_ACK,				/* producer: everything it handed over is released by the reader */
 	RF_WAIT_OPEN,				/* producer: the engines have opened it, or have not */
 	RF_WAIT_CREDIT,				/* producer: the reader has a free buffer, and a slot is free */
-	RF_WAIT_LANDED				/* producer: everything it handed over has landed in the reader's buffers */
+	RF_WAIT_LANDED,				/* producer: everything it handed over has landed in the reader's buffers */
+	RF_WAIT_VALUE				/* producer: an answer about value memory, or room in its piece (RfValueCursor.wait) */
 } RfFlowWaiting;
+
+/*
+ * Value memory: large rows are laid out in it and leave from where they lie, without the copy into
+ * the slots (RDMAbox, figure 5: dynamic registration against copying to registered memory). Here is
+ * what the two sides of one node share; src/flow/value.c has the backend's part with the rule that
+ * chooses, src/engine/values.c the engine's with the cache of registrations.
+ *
+ * A producer's piece of it belongs to its flow's entry like the slots: the engine's main thread
+ * takes it from the pool when the backend asks, and takes it back when it frees the entry. Nothing
+ * but the entry says where in it a slot's payload is: what lies in the segments a peer on the same
+ * host can write, and must not be able to choose what is sent to it.
+ *
+ * RfFlow.value_state. NONE, GRANTED, REFUSED -> WANTED: backend, with value_wanted stored before
+ * and nothing in flight that reads the old piece. WANTED -> GRANTED, REFUSED: engine's main thread,
+ * with the piece stored before. So each side writes only what the other is not looking at.
+ */
+typedef enum RfValueState
+{
+	RF_VALUE_NONE = 0,
+	RF_VALUE_WANTED,
+	RF_VALUE_GRANTED,
+	RF_VALUE_REFUSED			/* not now: it is used up, or the device registers no more */
+} RfValueState;
+
+#define RF_VALUE_UNIT		(1u << 20)	/* value memory is handed out in whole ones */
+
+/* The payload of a PLACED slot, in the flow's piece. */
+typedef struct RfPlaced
+{
+	uint32_t	offset;
+	uint32_t	length;
+} RfPlaced;
 
 /* RfFlow.stop */
 typedef enum RfStopReason
@@ -171,6 +205,17 @@ typedef struct RfFlow
 	_Alignas(RF_CACHE_LINE) _Atomic uint32_t waiting;
 	_Atomic uint32_t queued;	/* a bit per lane whose ring it is in: set by whoever rings, cleared by that lane before it looks */
 
+	/*
+	 * Value memory, producers only. The lane reads the piece when it finds a PLACED slot, which the
+	 * backend made after it had been GRANTED.
+	 */
+	_Atomic uint32_t value_state;	/* RfValueState */
+	uint32_t	value_lkey;		/* engine */
+	uint8_t    *value;			/* engine: the piece; NULL = none */
+	uint64_t	value_size;		/* engine: bytes */
+	uint64_t	value_wanted;	/* backend */
+	RfPlaced	placed[RF_MAX_SLOTS];	/* backend, before the slot is PLACED */
+
 	_Alignas(RF_CACHE_LINE) _Atomic uint32_t status[RF_MAX_SLOTS];	/* RfSlotStatus, the BI */
 
 	RfFlowStats stats;
@@ -233,6 +278,8 @@ typedef struct RfLane
 	_Atomic uint64_t throttled; /* times the admission window was full */
 	_Atomic uint64_t throttled_us;	/* and how long, in all */
 	_Atomic uint64_t bytes_sent;
+	_Atomic uint64_t in_place;	/* slots whose payload was sent from value memory */
+	_Atomic uint64_t in_place_bytes;
 	_Atomic uint64_t immediates;	/* received */
 	_Atomic uint64_t polls;
 	_Atomic uint64_t empty_polls;
@@ -279,6 +326,7 @@ typedef struct RfPeer
 	_Atomic uint64_t bytes_received;
 	_Atomic uint64_t flows_opened;
 	_Atomic uint32_t segments;	/* lent to it */
+	_Atomic uint64_t value_registered;	/* bytes: most value memory that is registered for it and free. Engine's main thread writes */
 	_Atomic uint32_t waiters;	/* backends that wait for its state */
 } RfPeer;
 
@@ -301,15 +349,29 @@ typedef struct RfToken
 #define RF_MAX_TOKENS		256
 
 /*
- * What sleeping and polling cost on this machine (rf_polling_calibrate). Written by the engine
- * before engine_pid.
+ * What sleeping, polling (rf_polling_calibrate), copying and registering (rf_values_calibrate) cost
+ * on this machine. Written by the engine before engine_pid.
  */
 typedef struct RfCalibration
 {
 	uint32_t	sleep_ns;		/* arm, block and be woken; 0 = not measured */
 	uint32_t	empty_poll_ns;
 	uint32_t	poll_us;		/* how long to poll before sleeping is cheaper */
+	uint32_t	copy_ns;		/* a MB from memory into slots; 0 = not measured */
+	uint32_t	register_ns;	/* registering and deregistering, whatever the size */
+	uint32_t	register_mb_ns; /* and for each MB */
 } RfCalibration;
+
+/* Of value memory. The engine's main thread writes, anybody reads. */
+typedef struct RfValueStats
+{
+	_Atomic uint64_t used;		/* bytes that flows have */
+	_Atomic uint64_t registered;	/* bytes that are registered; what is registered for two peers counts twice */
+	_Atomic uint64_t registrations;
+	_Atomic uint64_t hits;		/* pieces that were registered already */
+	_Atomic uint64_t evictions; /* registrations given up for the limit of those not in use */
+	_Atomic uint64_t refused;
+} RfValueStats;
 
 /*
  * The extension's main shared memory, laid out by the engine's shmem start-up hook; flows[] follows
@@ -322,6 +384,9 @@ typedef struct RfShared
 	uint32_t	segment_count;
 	uint64_t	segment_size;
 	uint32_t	lane_count;
+	uint8_t    *value_memory;	/* the same address in every process; NULL = there is none */
+	uint64_t	value_size;		/* bytes, whole units */
+	RfValueStats values;
 	int			engine_wake_fd; /* eventfd: wakes the engine's main thread */
 	_Atomic int32_t engine_pid; /* 0 = not running */
 	_Atomic uint32_t engine_epoch;	/* counts engine starts within this arena */
@@ -406,9 +471,20 @@ extern RfFlowState rf_flow_leave(RfFlow *flow, uint32_t *lane);
 
 /* ---------- slots, as one backend sees them (src/flow/slots.c, plain C) ---------- */
 
+/* A producer's place in its piece of value memory: two halves, of which one is filled while the other leaves. */
+typedef struct RfValueCursor
+{
+	uint64_t	copied;			/* bytes of large rows that went through the slots since it last asked for a piece */
+	uint64_t	wait;			/* RF_WAIT_VALUE: until so many slots are sent */
+	uint64_t	used;			/* bytes of the half that is being filled */
+	uint64_t	until[2];		/* of each half: slots handed over when its last row was */
+	uint32_t	half;
+} RfValueCursor;
+
 /* A backend's place in its flow; nobody else sees it. */
 typedef struct RfSlotCursor
 {
+	RfValueCursor value;
 	uint64_t	next;			/* producer: slot to fill next. consumer: slot to read next */
 	uint64_t	released;		/* consumer: slots given back */
 	uint64_t	rung;			/* consumer: releases the lane was rung for */
@@ -444,6 +520,13 @@ extern uint8_t *rf_slot_fill(RfFlow *flow, RfSlotCursor *cursor);
  */
 extern bool rf_slot_submit(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, uint32_t flags, uint64_t rows);
 
+/*
+ * The same for a payload that lies in the flow's piece of value memory and stays there until the
+ * slot is sent.
+ */
+extern bool rf_slot_place(RfFlow *flow, RfSlotCursor *cursor, const uint8_t *payload, uint32_t length,
+						  uint32_t flags, uint64_t rows);
+
 /* The reader has released everything that was handed over. */
 extern bool rf_slot_acked(RfFlow *flow);
 
@@ -462,6 +545,32 @@ extern bool rf_slot_release(RfFlow *flow, RfSlotCursor *cursor);
  * storing `waiting` and sleeping.
  */
 extern bool rf_slots_ready(RfFlow *flow, const RfSlotCursor *cursor, RfFlowWaiting waiting);
+
+/* ---------- where a large row is laid out (src/flow/value.c, plain C) ---------- */
+
+/* The values of rdma_fdw.dynamic_registration. */
+typedef enum RfValueMode
+{
+	RF_VALUES_OFF = 0,			/* never in value memory */
+	RF_VALUES_AUTO,				/* when that is cheaper than to copy */
+	RF_VALUES_ON				/* whenever there is room */
+} RfValueMode;
+
+typedef enum RfValueStep
+{
+	RF_VALUE_COPY,				/* in private memory; it goes through the slots */
+	RF_VALUE_IN_PLACE,			/* at *place */
+	RF_VALUE_ASKED,				/* wake the engine's main thread; then as RF_VALUE_WAIT */
+	RF_VALUE_WAIT				/* sleep for RF_WAIT_VALUE, and ask here again */
+} RfValueStep;
+
+/*
+ * Where to lay out a row of `bytes` bytes that does not fit a slot: 64-aligned. The row must be
+ * handed over by rf_slot_place before this is called for another one. `threshold`: automatic choice
+ * takes rows from so many bytes on; -1 = as the costs measured at start have it.
+ */
+extern RfValueStep rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor,
+								  RfValueMode mode, int64_t threshold, uint64_t bytes, uint8_t **place);
 
 /* ---------- backend API (src/flow/flow.c; needs PostgreSQL) ---------- */
 #ifdef RF_FLOW_BACKEND
@@ -522,6 +631,16 @@ extern RfFlowHandle *rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key
 /* Wait for a free slot; false: the reader sent STOP. */
 extern bool rf_flow_acquire(RfFlowHandle *flow, RfBuffer *buffer);
 extern void rf_flow_submit(RfFlowHandle *flow, const RfBuffer *buffer, uint32_t length, uint32_t flags, uint64_t rows);
+
+/*
+ * Where to lay out a row that does not fit a buffer, so that it is sent from there, by
+ * rdma_fdw.dynamic_registration; NULL: anywhere. May wait for earlier rows to leave.
+ * rf_flow_submit_from hands over a part of the row: it leaves from there if it was placed, else by
+ * way of the buffer.
+ */
+extern uint8_t *rf_flow_place(RfFlowHandle *flow, uint64_t bytes);
+extern void rf_flow_submit_from(RfFlowHandle *flow, const RfBuffer *buffer, const uint8_t *part, bool placed,
+								uint32_t length, uint32_t flags, uint64_t rows);
 
 /*
  * End of stream: send the counts and wait until the reader acknowledged them; false: STOP came

@@ -8,6 +8,7 @@
 /* postmaster start */
 extern int	rf_buffer_memory;		/* rdma_fdw.buffer_memory, kB: the arena, default 256MB */
 extern int	rf_segment_size;		/* rdma_fdw.segment_size, kB: what is lent to one peer, default 16MB */
+extern int	rf_value_memory;		/* rdma_fdw.value_memory, kB: where large rows are sent from, default 64MB; 0 = none */
 extern int	rf_huge_pages;			/* rdma_fdw.huge_pages: off | try | on */
 extern int	rf_max_flows;			/* rdma_fdw.max_flows, default 1024 */
 extern int	rf_engine_lanes;		/* rdma_fdw.engine_lanes, default 1 */
@@ -36,6 +37,7 @@ extern bool rf_selective_signaling;
 extern int	rf_admission_policy;	/* RF_ADMISSION_* */
 extern int	rf_admission_window;	/* kB in flight per device, default 4096, 0 = no limit */
 extern int	rf_credit_limit;		/* work requests outstanding per queue pair; 0 = no limit, RF_CREDIT_AUTO */
+extern int	rf_registration_cache;	/* kB of value memory that stay registered unused, default 64MB */
 extern int	rf_probe_time;			/* ms */
 extern char *rf_engine_address;		/* what a data node tells readers to connect to; "" = the host libpq used */
 extern int	rf_token_lifetime;		/* s */
@@ -47,6 +49,8 @@ extern int	rf_inline_limit;		/* kB, default 64 */
 extern int	rf_buffer_wait;			/* ms, default 10 s */
 extern int	rf_flow_weight;			/* 1..RF_MAX_WEIGHT */
 extern int	rf_flush_time;			/* ms, default 200; 0: never */
+extern int	rf_dynamic_registration;	/* RfValueMode */
+extern int	rf_dynamic_threshold;	/* kB; -1 = as measured at start */
 extern int	rf_connect_timeout;		/* ms: engine to engine */
 extern char *rf_application_name;
 

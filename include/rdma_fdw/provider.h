@@ -75,7 +75,7 @@ typedef struct RfRegion
 	void	   *addr;
 	size_t		length;
 	uint32_t	lkey;			/* names it in local scatter-gather entries */
-	uint32_t	rkey;			/* names it to the peer; never 0 */
+	uint32_t	rkey;			/* names it to the peer; 0 = nothing does (source_register), never otherwise */
 } RfRegion;
 
 typedef struct RfProviderConfig
@@ -224,7 +224,13 @@ typedef struct RfProvider
 	 * connect; a peer may use the rkey as soon as it learns it by whatever way.
 	 */
 	RfRegion   *(*region_register) (RfDomain *domain, void *addr, size_t length, int fd, RfError *error);
-	void		(*region_deregister) (RfDomain *domain, RfRegion *region);
+
+	/*
+	 * Register memory of any kind that this domain's work requests may send from and that no peer
+	 * can name: its rkey is 0. It must stay mapped until it is deregistered.
+	 */
+	RfRegion   *(*source_register) (RfDomain *domain, void *addr, size_t length, RfError *error);
+	void		(*region_deregister) (RfDomain *domain, RfRegion *region);	/* either kind; nothing that reads it is out */
 
 	RfCq	   *(*cq_create) (RfDevice *device, int depth, RfError *error);
 	void		(*cq_destroy) (RfCq *cq);	/* after its queue pairs */

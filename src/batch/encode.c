@@ -514,24 +514,30 @@ measure_row(RfEncoder *encoder, TupleTableSlot *slot)
 	return bytes;
 }
 
-const char *
-rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint32 *length)
+uint32
+rf_encoder_measure_large(RfEncoder *encoder, TupleTableSlot *slot)
 {
-	double		heap_per_row = encoder->heap_per_row;
 	uint64		bytes;
 
-	if (encoder->large == NULL)
-		encoder->large = AllocSetContextCreate(encoder->context, "rdma_fdw large row", ALLOCSET_SMALL_SIZES);
-	MemoryContextReset(encoder->large);
 	MemoryContextReset(encoder->scratch);
-
 	bytes = TYPEALIGN64(8, fixed_part(encoder, 1) + measure_row(encoder, slot) + 8);
 	if (bytes > PG_UINT32_MAX - 8)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a row of the query's result is too large to be sent"),
 				 errdetail("It takes " UINT64_FORMAT " bytes; the limit is 4 GB.", bytes)));
-	encoder->base = MemoryContextAllocHuge(encoder->large, bytes);
+	return bytes;
+}
+
+const uint8 *
+rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint8 *place, uint32 bytes, uint32 *length)
+{
+	double		heap_per_row = encoder->heap_per_row;
+
+	if (encoder->large == NULL)
+		encoder->large = AllocSetContextCreate(encoder->context, "rdma_fdw large row", ALLOCSET_SMALL_SIZES);
+	MemoryContextReset(encoder->large);
+	encoder->base = place != NULL ? place : MemoryContextAllocHuge(encoder->large, bytes);
 	encoder->capacity = bytes;
 	encoder->rows = 0;
 	lay_out(encoder, 1);
@@ -547,5 +553,5 @@ rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint32 *length)
 	encoder->uses_scratch = false;
 	encoder->max_rows = 0;
 	encoder->rows = 0;
-	return (const char *) encoder->base;
+	return encoder->base;
 }

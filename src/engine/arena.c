@@ -38,6 +38,8 @@ RfWaitPoints *rf_wait_points = NULL;
 static uint8_t *arena_base = NULL;
 static int	arena_fds[RF_MAX_SEGMENTS];
 static uint32_t arena_fd_count = 0;
+static uint8_t *value_memory = NULL;
+static size_t value_size = 0;
 static int	event_fds[RF_MAX_LANES + 1];
 static bool events_made = false;
 
@@ -164,6 +166,33 @@ make_arena(RfShared *shared)
 	shared->segment_size = size;
 }
 
+/*
+ * Value memory is nobody's but ours (no peer maps it), so it needs no descriptor. New after a crash
+ * restart, at whatever address: no process of before is left.
+ */
+static void
+make_value_memory(RfShared *shared)
+{
+	size_t		size = (size_t) rf_value_memory * 1024 / RF_HUGE_PAGE * RF_HUGE_PAGE;
+	void	   *memory = MAP_FAILED;
+
+	if (value_memory != NULL)
+		(void) munmap(value_memory, value_size);
+	value_memory = NULL;
+	if (size == 0)
+		return;
+	if (rf_huge_pages != RF_HUGE_OFF)
+		memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	if (memory == MAP_FAILED && rf_huge_pages == RF_HUGE_ON)
+		out_of_memory("get huge pages for the values", size, true);
+	if (memory == MAP_FAILED)
+		memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		out_of_memory("map the values", size, false);
+	shared->value_memory = value_memory = memory;
+	shared->value_size = value_size = size;
+}
+
 /* Eventfds carry no content, so they outlive a crash restart. */
 static void
 make_events(RfShared *shared)
@@ -211,6 +240,7 @@ rf_arena_startup(void)
 		}
 		rf_shared->max_flows = rf_max_flows;
 		make_arena(rf_shared);
+		make_value_memory(rf_shared);
 		make_events(rf_shared);
 	}
 	rf_wait_points = ShmemInitStruct("rdma_fdw wait points", sizeof(RfWaitPoints), &found);

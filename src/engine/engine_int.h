@@ -8,7 +8,7 @@
  * open.c       opening and freeing of flows
  * client.c     what backends call
  * arena.c      shared memory, in the postmaster
- * handshake.c, pool.c, lane*.c   plain C, own headers
+ * handshake.c, pool.c, values.c, lane*.c   plain C, own headers
  *
  * Everything in RfEngine and below it belongs to the engine's main thread. Backends see RfShared
  * only.
@@ -28,6 +28,7 @@
 
 #include "handshake.h"
 #include "pool.h"
+#include "values.h"
 
 #define RF_ENGINE_RESTART_SECONDS	1
 
@@ -151,6 +152,7 @@ typedef struct RfFlowWork
 	int			peer;
 	int64_t		deadline_us;
 	RfBlock		block;			/* buffers; block.segment < 0: none */
+	RfPiece		piece;			/* of value memory; piece.units == 0: none */
 	uint32_t	lane;
 	RfControlOpen open;			/* consumer side: who asked */
 	RfControlOpened opened;		/* producer side: what OPENED said */
@@ -173,6 +175,7 @@ typedef struct RfEngine
 	RfConnection *connections;
 	RfConnection *by_peer[RF_MAX_PEERS];	/* the connection that owns the entry */
 	RfPool	   *pool;
+	RfValues   *values;
 	RfFlowWork *flows;			/* max_flows */
 	uint32_t	lane_flows[RF_MAX_LANES];	/* attached to each */
 	uint8_t		boot_id[16];

@@ -187,7 +187,7 @@ add_connection(RfLaneThread *lane, int peer, RfQp *qp)
 
 	connection->posts = malloc(lane->config.max_wr * sizeof(LanePost));
 	connection->wrs = malloc(RF_MAX_CHAIN * sizeof(RfWr));
-	connection->sges = malloc(RF_MAX_CHAIN * sizeof(RfSge));
+	connection->sges = malloc(LANE_SGES * sizeof(RfSge));
 	connection->qp = qp;
 	connection->failed = false;
 	connection->failed_early = false;
@@ -405,6 +405,15 @@ show_post(RfLaneThread *lane, int peer, uint32_t bytes)
 	lane_count(&shown->bytes, bytes);
 }
 
+/* Behind the entries of the chain so far. */
+static const RfSge *
+next_sge(const LaneConnection *connection)
+{
+	const RfWr *last = connection->wrs + connection->chain - 1;
+
+	return connection->chain == 0 ? connection->sges : last->sge + last->num_sge;
+}
+
 RfWr *
 rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots, uint32_t bytes, uint32_t admitted)
 {
@@ -412,6 +421,7 @@ rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots
 	LaneConnection *connection = &lane->connections[local->peer];
 	RfFlowStats *stats = &lane->flows[flow].stats;
 	LanePost   *post;
+	const RfSge *sge;
 	RfWr	   *wr;
 
 	if (!rf_lane_has_room(lane, local->peer))
@@ -419,8 +429,12 @@ rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots
 		rf_queue_park(lane, (uint32_t) flow);
 		return NULL;
 	}
-	if (connection->chain == lane->config.chain_limit)
+	sge = next_sge(connection);
+	if (connection->chain == lane->config.chain_limit || sge > connection->sges + RF_MAX_CHAIN)
+	{
 		post_chain(lane, connection);
+		sge = connection->sges;
+	}
 	if (!connection->touched)
 	{
 		connection->touched = true;
@@ -429,7 +443,7 @@ rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots
 
 	wr = &connection->wrs[connection->chain];
 	memset(wr, 0, sizeof(*wr));
-	wr->sge = &connection->sges[connection->chain];
+	wr->sge = sge;
 	wr->opcode = RF_WR_WRITE_IMM;
 	wr->wr_id = ++connection->posted;
 	connection->unsignaled += bytes;
@@ -731,6 +745,9 @@ rf_lane_start(const RfLaneConfig *config, RfError *error)
 	lane->max_message = config->shared->device.max_message;
 	if (lane->max_message == 0 || lane->max_message > RF_MAX_MESSAGE)
 		lane->max_message = RF_MAX_MESSAGE;
+	lane->max_sge = (uint32_t) config->shared->device.max_sge;
+	if (lane->max_sge == 0 || lane->max_sge > RF_MAX_SGE)
+		lane->max_sge = RF_MAX_SGE;
 	lane->starving_head = lane->starving_tail = LANE_NONE;
 	rf_queue_init(lane);
 	pthread_mutex_init(&lane->lock, NULL);

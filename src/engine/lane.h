@@ -19,6 +19,7 @@
 
 #define LANE_MAX_POLL		256			/* completions in one poll */
 #define LANE_SIGNAL_BYTES	(512u << 10)	/* within a long chain, ask for a completion after this much */
+#define LANE_SGES			(RF_MAX_CHAIN + RF_MAX_SGE) /* entries for one chain: the last request may still have all it can */
 #define LANE_MERGE_GAP		4096		/* unused bytes at a slot's end that are cheaper to send than a work request */
 
 /* A work request that is out, in order of posting. */
@@ -43,7 +44,7 @@ typedef struct LaneConnection
 	uint64_t	completed;
 	LanePost   *posts;			/* ring of max_wr */
 	RfWr	   *wrs;			/* the chain being built: RF_MAX_CHAIN */
-	RfSge	   *sges;
+	RfSge	   *sges;			/* and its entries: LANE_SGES */
 	uint32_t	chain;
 	uint32_t	unsignaled;		/* bytes since the last signaled one */
 	bool		touched;		/* in lane->touched */
@@ -113,6 +114,7 @@ struct RfLaneThread
 	RfCq	   *cq;
 	pthread_t	thread;
 	uint32_t	max_message;
+	uint32_t	max_sge;
 
 	LaneConnection connections[RF_MAX_PEERS];
 	LaneFlow  **local;			/* max_flows; of those that are not attached here: `nothing` */
@@ -159,8 +161,8 @@ lane_count(_Atomic uint64_t *counter, uint64_t add)
 /* ---------- lane.c ---------- */
 
 /*
- * A work request to fill in, at the end of the peer's chain: opcode WRITE_IMM, no payload. NULL
- * when the send queue is full: the flow is parked and served again when there is room. `bytes` is
+ * A work request to fill in, at the end of the peer's chain: opcode WRITE_IMM, no payload, room for
+ * RF_MAX_SGE entries. NULL when the send queue is full: the flow is parked and served again when there is room. `bytes` is
  * the payload that will be put in, `admitted` what the window was asked for.
  */
 extern RfWr *rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots,

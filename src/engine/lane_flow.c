@@ -125,18 +125,63 @@ rf_lane_flow_probe(RfLaneThread *lane)
 
 /* ---------- sending ---------- */
 
+static bool
+is_placed(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
+{
+	return atomic_load_explicit(&flow->status[slot % local->slot_count], memory_order_relaxed) == RF_SLOT_PLACED;
+}
+
 /*
  * Bytes of a filled slot. The header is our own backend's; the bound keeps a bug from becoming a
- * leak.
+ * leak. A peer on this host can write the header, so it does not say how much is sent from
+ * elsewhere.
  */
 static uint32_t
-slot_bytes(const LaneFlow *local, uint64_t slot)
+slot_bytes(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
 {
 	const RfSlotHeader *header = (const RfSlotHeader *)
 		(local->buffers + (size_t) (slot % local->slot_count) * local->slot_size);
+	const RfPlaced *placed = &flow->placed[slot % local->slot_count];
 	uint32_t	room = local->slot_size - (uint32_t) sizeof(RfSlotHeader);
+	uint32_t	length = header->length;
 
-	return (uint32_t) sizeof(RfSlotHeader) + (header->length < room ? header->length : room);
+	if (is_placed(flow, local, slot))
+		length = (uint64_t) placed->offset + placed->length <= flow->value_size ? placed->length : 0;
+	return (uint32_t) sizeof(RfSlotHeader) + (length < room ? length : room);
+}
+
+/*
+ * Slots [first, next) as entries of a work request: what lies side by side in the send buffer is
+ * one entry; a payload in value memory is one of its own between its header and its neighbour.
+ */
+static int
+describe_slots(const RfFlow *flow, const LaneFlow *local, uint64_t first, uint64_t next,
+			   uint32_t last_bytes, RfSge *sge)
+{
+	int			count = 0;
+	bool		open = false;	/* the last entry ends where the next slot begins */
+
+	for (uint64_t slot = first; slot < next; slot++)
+	{
+		uint32_t	place = (uint32_t) (slot % local->slot_count);
+		uint32_t	bytes = slot + 1 < next ? local->slot_size : last_bytes;
+		bool		placed = is_placed(flow, local, slot);
+
+		if (!open)
+			sge[count++] = (RfSge)
+			{
+				.addr = local->buffers + (size_t) place * local->slot_size, .lkey = local->lkey
+			};
+		sge[count - 1].length += placed ? (uint32_t) sizeof(RfSlotHeader) : bytes;
+		if (placed)
+			sge[count++] = (RfSge)
+			{
+				.addr = flow->value + flow->placed[place].offset,
+				.length = bytes - (uint32_t) sizeof(RfSlotHeader), .lkey = flow->value_lkey
+			};
+		open = !placed;
+	}
+	return count;
 }
 
 /*
@@ -177,12 +222,14 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 		uint64_t	first = local->moved;
 		uint64_t	next = first + 1;
 		uint32_t	place = (uint32_t) (first % local->slot_count);
-		uint32_t	bytes = slot_bytes(local, first);
+		uint32_t	bytes = slot_bytes(flow, local, first);
 		uint32_t	last_bytes = bytes;
+		bool		placed = is_placed(flow, local, first);
+		uint32_t	placed_count = placed;
+		uint32_t	placed_bytes = placed ? bytes - (uint32_t) sizeof(RfSlotHeader) : 0;
 		uint64_t	most = lane->config.merge_limit;
 		uint64_t	room;
 		RfWr	   *wr;
-		RfSge	   *sge;
 
 		if (*sent >= budget)
 		{
@@ -201,15 +248,19 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 		if (most > room)
 			most = room;
 		while (next < handed && next < limit && next % local->slot_count != 0 &&
-			   local->slot_size - last_bytes <= LANE_MERGE_GAP)
+			   local->slot_size - last_bytes <= (placed ? 0 : LANE_MERGE_GAP))
 		{
-			uint32_t	next_bytes = slot_bytes(local, next);
+			uint32_t	next_bytes = slot_bytes(flow, local, next);
 			uint64_t	merged = (next - first) * local->slot_size + next_bytes;
 
-			if (merged > most)
+			/* Each placed one has at most two entries of its own, and one of others behind it. */
+			placed = is_placed(flow, local, next);
+			if (merged > most || 2 * (placed_count + placed) + 1 > lane->max_sge)
 				break;
 			bytes = (uint32_t) merged;
 			last_bytes = next_bytes;
+			placed_count += placed;
+			placed_bytes += placed ? next_bytes - (uint32_t) sizeof(RfSlotHeader) : 0;
 			next++;
 		}
 		if (lane->admission != NULL &&
@@ -218,19 +269,20 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 
 		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_DATA, (uint32_t) (next - first), bytes,
 							 lane->admission != NULL ? bytes : 0);
+		wr->num_sge = describe_slots(flow, local, first, next, last_bytes, (RfSge *) wr->sge);
 		for (uint64_t slot = first; slot < next; slot++)
 			atomic_store_explicit(&flow->status[slot % local->slot_count], RF_SLOT_IN_FLIGHT,
 								  memory_order_relaxed);
-		sge = (RfSge *) wr->sge;
-		sge->addr = local->buffers + (size_t) place * local->slot_size;
-		sge->length = bytes;
-		sge->lkey = local->lkey;
-		wr->num_sge = 1;
 		wr->remote_addr = local->remote_addr + (uint64_t) place * local->slot_size;
 		wr->rkey = local->rkey;
 		wr->imm = RF_IMM(RF_IMM_DATA, local->remote_flow, next);
 		local->moved = next;
 		*sent += bytes;
+		if (placed_count > 0)
+		{
+			lane_count(&lane->lane->in_place, placed_count);
+			lane_count(&lane->lane->in_place_bytes, placed_bytes);
+		}
 		if (next - first > 1)
 		{
 			lane_count(&flow->stats.merged, next - first - 1);

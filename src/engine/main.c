@@ -179,6 +179,8 @@ open_device(const RfProvider *provider, RfError *error)
 	config.retry_count = rf_retry_count;
 	config.rnr_retry = rf_rnr_retry;
 	config.memory_to_register = rf_shared->segment_count * rf_shared->segment_size;
+	if (rf_shared->value_size > 0)
+		config.memory_to_register += rf_shared->value_size + (size_t) rf_registration_cache * 1024;
 	config.soft_tcp_only = rf_soft_transport == RF_SOFT_TCP;
 	rf_engine->device = provider->device_open(&config, error);
 	if (rf_engine->device == NULL)
@@ -244,6 +246,7 @@ start_lanes(void)
 		ereport(LOG,
 				(errmsg("rdma_fdw engine: could not measure what sleeping costs, polling for %u microseconds",
 						rf_shared->calibration.poll_us)));
+	rf_values_calibrate(rf_shared, config.provider, config.device);
 	lane_settings(&config);
 	memset(&rf_shared->admission, 0, sizeof(rf_shared->admission));
 	(void) admission_settings(&config);
@@ -342,7 +345,8 @@ start_engine(void)
 	before_shmem_exit(engine_exit, (Datum) 0);
 	choose_device();
 	rf_engine->pool = rf_pool_create(rf_shared, rf_engine->provider);
-	if (rf_engine->pool == NULL || !rf_flows_start())
+	rf_engine->values = rf_values_create(rf_shared, rf_engine->provider, (uint64_t) rf_registration_cache * 1024);
+	if (rf_engine->pool == NULL || rf_engine->values == NULL || !rf_flows_start())
 		ereport(FATAL, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("rdma_fdw engine: out of memory")));
 	if (rf_engine->provider != NULL && !start_lanes())
 		proc_exit(1);
@@ -514,6 +518,7 @@ rf_engine_main(Datum arg)
 			lane_settings(&rf_engine->lane_config);
 			admission = admission_settings(&rf_engine->lane_config);
 			rf_connections_reloaded();
+			rf_values_limit(rf_engine->values, (uint64_t) rf_registration_cache * 1024);
 			for (i = 0; i < rf_engine->lane_count; i++)
 				rf_lane_tune(rf_engine->lanes[i], &rf_engine->lane_config);
 			rf_admission_unuse(admission);

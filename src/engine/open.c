@@ -59,6 +59,7 @@ free_flow(uint32_t index)
 
 	set_phase(index, RF_OPEN_NONE);
 	rf_pool_return(rf_engine->pool, &work->block);
+	rf_values_return(rf_engine->values, &work->piece);
 	flow->buffers = NULL;
 	atomic_store(&flow->state, RF_FLOW_FREE);
 }
@@ -402,6 +403,44 @@ rf_flow_handle_open(RfConnection *connection, const RfControlOpen *open)
 	try_consumer(index);
 }
 
+/* ---------- value memory ---------- */
+
+/*
+ * A producer wants a piece of it. What it had is in nobody's use, or it would not ask.
+ */
+static void
+grant_value(uint32_t index)
+{
+	RfFlow	   *flow = &rf_shared->flows[index];
+	RfFlowWork *work = &rf_engine->flows[index];
+	RfConnection *connection = connection_up(work->peer);
+	RfError		error;
+
+	memset(&error, 0, sizeof(error));
+	flow->value = NULL;
+	flow->value_size = 0;
+	rf_values_return(rf_engine->values, &work->piece);
+	if (connection != NULL && rf_engine->caps.max_sge >= 2 &&
+		rf_values_take(rf_engine->values, work->peer, connection->domain, flow->value_wanted, &work->piece, &error))
+	{
+		flow->value = rf_values_address(rf_engine->values, &work->piece);
+		flow->value_size = (uint64_t) work->piece.units * RF_VALUE_UNIT;
+		flow->value_lkey = rf_values_lkey(rf_engine->values, &work->piece);
+		atomic_store(&flow->value_state, RF_VALUE_GRANTED);
+	}
+	else
+	{
+		/* No error: the rows are copied instead. The device's reason is worth a line, once. */
+		static bool told = false;
+
+		if (error.kind != RF_ERROR_NONE && !told)
+			rf_log_error(LOG, "large rows are copied, because value memory cannot be registered", &error);
+		told |= error.kind != RF_ERROR_NONE;
+		atomic_store(&flow->value_state, RF_VALUE_REFUSED);
+	}
+	rf_flow_wake(flow);
+}
+
 /* ---------- both sides ---------- */
 
 /* A backend rang: flows to open, and flows it has left. */
@@ -428,6 +467,9 @@ rf_flows_requested(void)
 		}
 		else if (state == RF_FLOW_CLOSING && work->phase == RF_OPEN_BUFFERS)
 			try_producer(i);
+		else if (state == RF_FLOW_OPEN && work->phase == RF_OPEN_ATTACHED && work->producer &&
+				 atomic_load(&rf_shared->flows[i].value_state) == RF_VALUE_WANTED)
+			grant_value(i);
 	}
 	if (freed)
 		rf_flows_retry();
@@ -548,6 +590,8 @@ rf_flows_start(void)
 		if (atomic_load(&flow->state) == RF_FLOW_FAILED && flow->buffers != NULL)
 		{
 			rf_pool_mark(rf_engine->pool, flow->buffers, (size_t) flow->slot_count * flow->slot_size, &rf_engine->flows[i].block);
+			if (flow->value != NULL)
+				rf_values_mark(rf_engine->values, flow->value, flow->value_size, &rf_engine->flows[i].piece);
 			rf_engine->flows[i].phase = RF_OPEN_ORPHAN;
 		}
 	}

@@ -631,7 +631,10 @@ connection_finish(RfConnection *connection)
 
 	rf_flows_peer_gone(connection->peer);
 	if (connection->domain)
+	{
+		rf_values_peer_gone(rf_engine->values, connection->domain);
 		rf_pool_peer_gone(rf_engine->pool, connection->peer, connection->domain);
+	}
 	connection->domain = NULL;
 	settle_again(rf_now_us(), RF_SETTLE_FIRST_US);
 

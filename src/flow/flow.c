@@ -49,6 +49,7 @@ static uint32 wait_open = 0;
 static uint32 wait_send = 0;
 static uint32 wait_receive = 0;
 static uint32 wait_group = 0;
+static uint32 wait_value = 0;
 
 static uint32
 named_wait_event(uint32 *event, const char *name)
@@ -543,19 +544,71 @@ rf_flow_acquire(RfFlowHandle *handle, RfBuffer *buffer)
 	return result == RF_ACQUIRED;
 }
 
+static void
+check_submit(RfFlowHandle *handle, const RfBuffer *buffer, uint32_t length)
+{
+	if (buffer->sequence != handle->cursor.next || length > buffer->length)
+		elog(ERROR, "a send buffer was submitted out of order or is too long");
+}
+
+static void
+submitted(RfFlowHandle *handle, bool wanted, uint32_t length, uint64_t rows)
+{
+	RfFlowStats *stats = &handle->flow->stats;
+
+	if (wanted)
+		ring(handle);
+	count(&stats->slots, 1);
+	count(&stats->bytes, length);
+	count(&stats->rows, rows);
+}
+
 void
 rf_flow_submit(RfFlowHandle *handle, const RfBuffer *buffer, uint32_t length, uint32_t flags,
 			   uint64_t rows)
 {
-	RfFlow	   *flow = handle->flow;
+	check_submit(handle, buffer, length);
+	submitted(handle, rf_slot_submit(handle->flow, &handle->cursor, length, flags, rows), length, rows);
+}
 
-	if (buffer->sequence != handle->cursor.next || length > buffer->length)
-		elog(ERROR, "a send buffer was submitted out of order or is too long");
-	if (rf_slot_submit(flow, &handle->cursor, length, flags, rows))
-		ring(handle);
-	count(&flow->stats.slots, 1);
-	count(&flow->stats.bytes, length);
-	count(&flow->stats.rows, rows);
+void
+rf_flow_submit_from(RfFlowHandle *handle, const RfBuffer *buffer, const uint8_t *part, bool placed,
+					uint32_t length, uint32_t flags, uint64_t rows)
+{
+	if (!placed)
+	{
+		memcpy(buffer->data, part, Min(length, buffer->length));
+		rf_flow_submit(handle, buffer, length, flags, rows);
+		return;
+	}
+	check_submit(handle, buffer, length);
+	submitted(handle, rf_slot_place(handle->flow, &handle->cursor, part, length, flags, rows), length, rows);
+}
+
+uint8_t *
+rf_flow_place(RfFlowHandle *handle, uint64_t bytes)
+{
+	int64		threshold = rf_dynamic_threshold < 0 ? -1 : (int64) rf_dynamic_threshold * 1024;
+	uint8_t    *place = NULL;
+
+	for (;;)
+	{
+		raise_if_failed(handle);
+		switch (rf_value_place(rf_shared, handle->flow, &handle->cursor, rf_dynamic_registration,
+							   threshold, bytes, &place))
+		{
+			case RF_VALUE_COPY:
+				return NULL;
+			case RF_VALUE_IN_PLACE:
+				return place;
+			case RF_VALUE_ASKED:
+				rf_engine_wake_main();
+				break;
+			case RF_VALUE_WAIT:
+				break;
+		}
+		sleep_for(handle, RF_WAIT_VALUE, named_wait_event(&wait_value, "RdmaFlowValue"));
+	}
 }
 
 void

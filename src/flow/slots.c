@@ -35,6 +35,8 @@ rf_slots_reset(RfFlow *flow)
 	atomic_store_explicit(&flow->abandoned, 0, memory_order_relaxed);
 	atomic_store_explicit(&flow->remote_end, 0, memory_order_relaxed);
 	atomic_store_explicit(&flow->waiting, RF_WAIT_NONE, memory_order_relaxed);
+	atomic_store_explicit(&flow->value_state, RF_VALUE_NONE, memory_order_relaxed);
+	flow->value = NULL;
 	/* `queued` stays: an old doorbell may still lie in a ring. */
 	flow->buffers = NULL;
 	flow->lkey = 0;
@@ -56,8 +58,8 @@ rf_slot_fill(RfFlow *flow, RfSlotCursor *cursor)
 	return slot_address(flow, cursor->next);
 }
 
-bool
-rf_slot_submit(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, uint32_t flags, uint64_t rows)
+static bool
+submit(RfFlow *flow, RfSlotCursor *cursor, RfSlotStatus status, uint32_t length, uint32_t flags, uint64_t rows)
 {
 	RfSlotHeader *header = (RfSlotHeader *) slot_address(flow, cursor->next);
 	uint64_t	slot = cursor->next++;
@@ -80,11 +82,29 @@ rf_slot_submit(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, uint32_t fla
 		cursor->rows += rows;
 		cursor->bytes += length;
 	}
-	atomic_store_explicit(&flow->status[slot % flow->slot_count], RF_SLOT_READY, memory_order_release);
+	atomic_store_explicit(&flow->status[slot % flow->slot_count], status, memory_order_release);
 	atomic_store(&flow->handed, cursor->next);
 
 	/* Without credit the lane can do nothing; it looks here after every credit that comes. */
 	return slot < atomic_load(&flow->credit) + flow->slot_count;
+}
+
+bool
+rf_slot_submit(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, uint32_t flags, uint64_t rows)
+{
+	return submit(flow, cursor, RF_SLOT_READY, length, flags, rows);
+}
+
+bool
+rf_slot_place(RfFlow *flow, RfSlotCursor *cursor, const uint8_t *payload, uint32_t length,
+			  uint32_t flags, uint64_t rows)
+{
+	RfPlaced   *placed = &flow->placed[cursor->next % flow->slot_count];
+
+	placed->offset = (uint32_t) (payload - flow->value);
+	placed->length = length;
+	cursor->value.until[cursor->value.half] = cursor->next + 1;
+	return submit(flow, cursor, RF_SLOT_PLACED, length, flags, rows);
 }
 
 bool
@@ -223,6 +243,10 @@ rf_slots_ready(RfFlow *flow, const RfSlotCursor *cursor, RfFlowWaiting waiting)
 		case RF_WAIT_LANDED:
 			return atomic_load(&flow->stop) != 0 || atomic_load(&flow->remote_end) != 0 ||
 				atomic_load(&flow->completed) == cursor->next;
+		case RF_WAIT_VALUE:
+			return atomic_load(&flow->stop) != 0 ||
+				(atomic_load(&flow->value_state) != RF_VALUE_WANTED &&
+				 atomic_load(&flow->completed) >= cursor->value.wait);
 		default:
 			if (atomic_load(&flow->remote_end) != 0 && !cursor->remote_end_noticed)
 				return true;

@@ -176,6 +176,25 @@ rdma_stat_engine(PG_FUNCTION_ARGS)
 		put(&row, Float8GetDatum(rf_shared->calibration.sleep_ns / 1000.0));
 		put(&row, Float8GetDatum(rf_shared->calibration.empty_poll_ns / 1000.0));
 	}
+	put_number(&row, rf_shared->value_size);
+	put_counter(&row, &rf_shared->values.used);
+	put_counter(&row, &rf_shared->values.registered);
+	put_counter(&row, &rf_shared->values.registrations);
+	put_counter(&row, &rf_shared->values.hits);
+	put_counter(&row, &rf_shared->values.evictions);
+	put_counter(&row, &rf_shared->values.refused);
+	if (pid == 0 || rf_shared->calibration.copy_ns == 0)
+	{
+		put_null(&row);
+		put_null(&row);
+		put_null(&row);
+	}
+	else
+	{
+		put(&row, Float8GetDatum(rf_shared->calibration.copy_ns / 1000.0));
+		put(&row, Float8GetDatum(rf_shared->calibration.register_ns / 1000.0));
+		put(&row, Float8GetDatum(rf_shared->calibration.register_mb_ns / 1000.0));
+	}
 	end_row(&row);
 	return (Datum) 0;
 }
@@ -260,6 +279,8 @@ rdma_stat_lanes(PG_FUNCTION_ARGS)
 		put_counter(&row, &lane->throttled);
 		put_ms(&row, atomic_load_explicit(&lane->throttled_us, memory_order_relaxed));
 		put_counter(&row, &lane->bytes_sent);
+		put_counter(&row, &lane->in_place);
+		put_counter(&row, &lane->in_place_bytes);
 		put_counter(&row, &lane->immediates);
 		put_counter(&row, &lane->protocol_errors);
 		put_text(&row, polling_mode(atomic_load_explicit(&lane->polling_mode, memory_order_relaxed)));
@@ -414,7 +435,7 @@ flow_state(uint32 state)
 static const char *
 buffer_letters(const RfFlow *flow, char letters[RF_MAX_SLOTS + 1])
 {
-	static const char names[] = "-fripu";	/* free, filling, ready, in flight, full ("packed"), in use */
+	static const char names[] = "-fripur";	/* free, filling, ready, in flight, full ("packed"), in use, placed: ready, too */
 	uint32		count = Min(flow->slot_count, RF_MAX_SLOTS);
 	uint32		i;
 

@@ -170,11 +170,11 @@ soft_domain_destroy(RfDomain *domain)
 RfSoftRegion *
 rf_soft_region(RfDomain *domain, uint32_t key, int *hint)
 {
-	if (*hint < domain->count && domain->regions[*hint]->pub.rkey == key)
+	if (*hint < domain->count && domain->regions[*hint]->pub.lkey == key)
 		return domain->regions[*hint];
 	for (int i = 0; i < domain->count; i++)
 	{
-		if (domain->regions[i]->pub.rkey == key)
+		if (domain->regions[i]->pub.lkey == key)
 		{
 			*hint = i;
 			return domain->regions[i];
@@ -211,7 +211,7 @@ keep_descriptor(RfSoftRegion *region, int fd, RfError *error)
 }
 
 static RfRegion *
-soft_region_register(RfDomain *domain, void *addr, size_t length, int fd, RfError *error)
+add_region(RfDomain *domain, void *addr, size_t length, int fd, bool source, RfError *error)
 {
 	RfSoftRegion *region = calloc(1, sizeof(RfSoftRegion));
 
@@ -245,7 +245,8 @@ soft_region_register(RfDomain *domain, void *addr, size_t length, int fd, RfErro
 		domain->regions = regions;
 		domain->size = size;
 	}
-	region->pub.lkey = region->pub.rkey = domain->next_key++;
+	region->pub.lkey = domain->next_key++;
+	region->pub.rkey = source ? 0 : region->pub.lkey;
 	domain->regions[domain->count++] = region;
 	if (region->fd >= 0)
 	{
@@ -254,6 +255,18 @@ soft_region_register(RfDomain *domain, void *addr, size_t length, int fd, RfErro
 	}
 	pthread_rwlock_unlock(&domain->lock);
 	return &region->pub;
+}
+
+static RfRegion *
+soft_region_register(RfDomain *domain, void *addr, size_t length, int fd, RfError *error)
+{
+	return add_region(domain, addr, length, fd, false, error);
+}
+
+static RfRegion *
+soft_source_register(RfDomain *domain, void *addr, size_t length, RfError *error)
+{
+	return add_region(domain, addr, length, -1, true, error);
 }
 
 static void
@@ -835,6 +848,7 @@ const RfProvider rf_provider_soft = {
 	.domain_destroy = soft_domain_destroy,
 	.domain_quiet = soft_domain_quiet,
 	.region_register = soft_region_register,
+	.source_register = soft_source_register,
 	.region_deregister = soft_region_deregister,
 	.cq_create = soft_cq_create,
 	.cq_destroy = soft_cq_destroy,

@@ -288,8 +288,8 @@ extern void rf_soft_fail(RfQp *qp, RfWcStatus status, bool tell);
 extern bool rf_soft_watch(RfQp *qp, uint32_t events);
 
 /*
- * Under RfDomain.lock, shared at least; NULL when there is no such key. *hint remembers where it
- * was.
+ * Under RfDomain.lock, shared at least; NULL when there is no such local key. *hint remembers where
+ * it was. A peer's key is the same number, but reaches only a region whose rkey it is.
  */
 extern RfSoftRegion *rf_soft_region(RfDomain *domain, uint32_t key, int *hint);
 extern RfWcStatus rf_soft_check_local(RfQp *qp, const RfWr *wr, uint32_t *length);

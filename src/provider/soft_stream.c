@@ -435,7 +435,7 @@ swap_here(RfQp *qp)
 
 	pthread_rwlock_rdlock(&qp->domain->lock);
 	region = rf_soft_region(qp->domain, rx->rkey, &qp->mapping_hint);
-	good = region != NULL && rx->addr % sizeof(uint64_t) == 0 &&
+	good = region != NULL && region->pub.rkey == rx->rkey && rx->addr % sizeof(uint64_t) == 0 &&
 		rf_soft_inside((uintptr_t) region->pub.addr, region->pub.length, rx->addr, sizeof(uint64_t)) &&
 		qp->answers_count < RF_SOFT_MAX_SWAPS;
 	if (good)
@@ -483,7 +483,7 @@ landing_place(RfQp *qp)
 	if (rx->opcode == RF_SOFT_SWAP)
 		return (char *) qp->rx_swap + qp->rx_done;
 	region = rf_soft_region(qp->domain, rx->rkey, &qp->mapping_hint);
-	if (region == NULL ||
+	if (region == NULL || region->pub.rkey != rx->rkey ||
 		!rf_soft_inside((uintptr_t) region->pub.addr, region->pub.length, rx->addr, rx->length))
 		return NULL;
 	return (char *) (uintptr_t) rx->addr + qp->rx_done;

@@ -792,6 +792,7 @@ const RfProvider rf_provider_verbs = {
 	.domain_destroy = rf_verbs_domain_destroy,
 	.domain_quiet = rf_verbs_domain_quiet,
 	.region_register = rf_verbs_region_register,
+	.source_register = rf_verbs_source_register,
 	.region_deregister = rf_verbs_region_deregister,
 	.cq_create = cq_create,
 	.cq_destroy = cq_destroy,

@@ -145,6 +145,7 @@ extern void rf_verbs_domain_destroy(RfDomain *domain);
 extern bool rf_verbs_domain_quiet(RfDomain *domain);
 extern RfRegion *rf_verbs_region_register(RfDomain *domain, void *addr, size_t length, int fd,
 										  RfError *error);
+extern RfRegion *rf_verbs_source_register(RfDomain *domain, void *addr, size_t length, RfError *error);
 extern void rf_verbs_region_deregister(RfDomain *domain, RfRegion *region);
 
 #endif

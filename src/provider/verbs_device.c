@@ -448,10 +448,9 @@ rf_verbs_domain_quiet(RfDomain *domain)
 	return true;
 }
 
-RfRegion *
-rf_verbs_region_register(RfDomain *domain, void *addr, size_t length, int fd, RfError *error)
+static RfRegion *
+register_memory(RfDomain *domain, void *addr, size_t length, unsigned int access, RfError *error)
 {
-	unsigned int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	Region	   *region = calloc(1, sizeof(Region));
 	struct rlimit limit;
 
@@ -460,8 +459,6 @@ rf_verbs_region_register(RfDomain *domain, void *addr, size_t length, int fd, Rf
 		(void) rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for an RDMA region");
 		return NULL;
 	}
-	if (domain->device->atomics)
-		access |= IBV_ACCESS_REMOTE_ATOMIC;
 	region->mr = ibv_reg_mr(domain->pd, addr, length, access);
 	if (region->mr != NULL && region->mr->rkey == 0)
 	{
@@ -488,6 +485,24 @@ rf_verbs_region_register(RfDomain *domain, void *addr, size_t length, int fd, Rf
 	region->region.lkey = region->mr->lkey;
 	region->region.rkey = region->mr->rkey;
 	return &region->region;
+}
+
+RfRegion *
+rf_verbs_region_register(RfDomain *domain, void *addr, size_t length, int fd, RfError *error)
+{
+	return register_memory(domain, addr, length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+						   (domain->device->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0), error);
+}
+
+/* Without remote access the device refuses the key to every peer. */
+RfRegion *
+rf_verbs_source_register(RfDomain *domain, void *addr, size_t length, RfError *error)
+{
+	RfRegion   *region = register_memory(domain, addr, length, 0, error);
+
+	if (region != NULL)
+		region->rkey = 0;
+	return region;
 }
 
 void

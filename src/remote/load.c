@@ -350,7 +350,7 @@ acquire(RfLoad *load)
  * held, if one is.
  */
 static void
-send_copy(RfLoad *load, const char *batch, uint32 length, uint32 rows, bool held)
+send_batch(RfLoad *load, const uint8 *batch, bool placed, uint32 length, uint32 rows, bool held)
 {
 	uint32		flags = RF_SLOT_FIRST;
 
@@ -367,8 +367,7 @@ send_copy(RfLoad *load, const char *batch, uint32 length, uint32 rows, bool held
 		part = Min(length, load->buffer.length);
 		if (part == length)
 			flags |= RF_SLOT_LAST;
-		memcpy(load->buffer.data, batch, part);
-		rf_flow_submit(load->flow, &load->buffer, part, flags, part == length ? rows : 0);
+		rf_flow_submit_from(load->flow, &load->buffer, batch, placed, part, flags, part == length ? rows : 0);
 		batch += part;
 		length -= part;
 		flags = 0;
@@ -401,7 +400,7 @@ start_flow(RfLoad *load)
 	load->flow = rf_flow_open(peer, index, key);
 	load->stats.flows++;
 	if (rows > 0)
-		send_copy(load, load->private_batch, rf_encoder_finish(load->encoder), rows, false);
+		send_batch(load, (const uint8 *) load->private_batch, false, rf_encoder_finish(load->encoder), rows, false);
 	load->filling = false;
 }
 
@@ -449,7 +448,8 @@ void
 rf_load_add(RfLoad *load, TupleTableSlot *slot)
 {
 	uint32		length;
-	const char *batch;
+	uint8	   *place;
+	const uint8 *batch;
 
 	if (load->encoder == NULL)
 		create_encoder(load);
@@ -484,10 +484,12 @@ rf_load_add(RfLoad *load, TupleTableSlot *slot)
 					break;
 				}
 				/* The slot that was begun takes the row's first fragment. */
-				batch = rf_encoder_large_row(load->encoder, slot, &length);
+				length = rf_encoder_measure_large(load->encoder, slot);
+				place = rf_flow_place(load->flow, length);
+				batch = rf_encoder_large_row(load->encoder, slot, place, length, &length);
 				load->filling = false;
 				load->rows++;
-				send_copy(load, batch, length, 1, true);
+				send_batch(load, batch, place != NULL, length, 1, true);
 				return;
 		}
 	}

@@ -215,15 +215,17 @@ rf_stream_dest_flush(RfStreamDest *dest)
 }
 
 /*
- * A row that does not fit an empty batch. It travels as a batch of its own; the empty slot stays
- * ours and takes what comes next, so fragments would overtake it: it is given its own row's first
- * fragment instead.
+ * A row that does not fit an empty batch. It travels as a batch of its own, from where it is laid
+ * out or by way of the slots; the empty slot stays ours and takes what comes next, so fragments
+ * would overtake it: it is given its own row's first fragment instead.
  */
 static void
 send_large_row(RfStreamDest *dest, TupleTableSlot *slot)
 {
 	uint32		length;
-	const char *batch = rf_encoder_large_row(dest->encoder, slot, &length);
+	uint32		bytes = rf_encoder_measure_large(dest->encoder, slot);
+	uint8	   *place = rf_flow_place(dest->flow, bytes);
+	const uint8 *batch = rf_encoder_large_row(dest->encoder, slot, place, bytes, &length);
 	uint32		part = Min(length, dest->buffer.length);
 	uint32		flags = RF_SLOT_FIRST | (part == length ? RF_SLOT_LAST : 0);
 
@@ -232,8 +234,7 @@ send_large_row(RfStreamDest *dest, TupleTableSlot *slot)
 	dest->filling = false;
 	for (;;)
 	{
-		memcpy(dest->buffer.data, batch, part);
-		rf_flow_submit(dest->flow, &dest->buffer, part, flags, part == length ? 1 : 0);
+		rf_flow_submit_from(dest->flow, &dest->buffer, batch, place != NULL, part, flags, part == length ? 1 : 0);
 		batch += part;
 		length -= part;
 		if (length == 0)

@@ -170,10 +170,19 @@ find_region(RfDomain *domain, uint32_t key)
 {
 	for (SimRegion *region = domain->regions; region != NULL; region = region->next)
 	{
-		if (region->pub.rkey == key)
+		if (region->pub.lkey == key)
 			return region;
 	}
 	return NULL;
+}
+
+/* The same by the key that a peer knows it by. */
+static SimRegion *
+find_remote(RfDomain *domain, uint32_t key)
+{
+	SimRegion  *region = find_region(domain, key);
+
+	return region != NULL && region->pub.rkey == key ? region : NULL;
 }
 
 static bool
@@ -336,7 +345,7 @@ execute(RfQp *qp, SimWr *swr)
 			return;
 		}
 	}
-	if (length > 0 && !in_region(find_region(peer->domain, wr->rkey), wr->remote_addr, length))
+	if (length > 0 && !in_region(find_remote(peer->domain, wr->rkey), wr->remote_addr, length))
 	{
 		fail_at(qp, swr, RF_WC_REMOTE_ACCESS);
 		return;

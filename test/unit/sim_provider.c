@@ -88,6 +88,16 @@ sim_region_register(RfDomain *domain, void *addr, size_t length, int fd, RfError
 	return &region->pub;
 }
 
+static RfRegion *
+sim_source_register(RfDomain *domain, void *addr, size_t length, RfError *error)
+{
+	RfRegion   *region = sim_region_register(domain, addr, length, -1, error);
+
+	if (region != NULL)
+		region->rkey = 0;
+	return region;
+}
+
 static void
 sim_region_deregister(RfDomain *domain, RfRegion *pub)
 {
@@ -351,6 +361,7 @@ const RfProvider rf_provider_sim = {
 	.domain_destroy = sim_domain_destroy,
 	.domain_quiet = sim_domain_quiet,
 	.region_register = sim_region_register,
+	.source_register = sim_source_register,
 	.region_deregister = sim_region_deregister,
 	.cq_create = sim_cq_create,
 	.cq_destroy = sim_cq_destroy,

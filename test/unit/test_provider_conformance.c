@@ -319,6 +319,61 @@ test_regions(void)
 	pair_close(&pair);
 }
 
+/* Memory that is only ever sent from: gathered with other memory, and out of the peer's reach. */
+static void
+test_sources(void)
+{
+	Pair		pair;
+	Request		r;
+	RfSge		sge[2];
+	RfError		error = {0};
+	char	   *memory = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	RfRegion   *here;
+	RfRegion   *there;
+
+	pair_open(&pair, kind);
+	here = pair.a.provider->source_register(pair.a.domain, memory, 4096, &error);
+	there = pair.b.provider->source_register(pair.b.domain, memory + 4096, 4096, &error);
+	check(here != NULL && here->rkey == 0 && there != NULL && there->rkey == 0, "a source has no remote key");
+	memset(memory, 's', 4096);
+	memset(memory + 4096, 't', 4096);
+	fill(&pair.a, 0, 64, 5);
+	request(&r, &pair.a, &pair.b, 0, 0, 64);
+	sge[0] = r.sge[0];
+	sge[1] = (RfSge) {.addr = memory + 96, .length = 4000, .lkey = here->lkey};
+	r.wr.sge = sge;
+	r.wr.num_sge = 2;
+	r.wr.opcode = RF_WR_WRITE_IMM;
+	r.wr.signaled = true;
+	pair.a.provider->qp_post(pair.a.qp, &r.wr);
+	check(pair_wait(&pair, &pair.b, 1) && pair.b.log[0].byte_len == 4064 &&
+		  memcmp(pair.b.memory, pair.a.memory, 64) == 0 && memcmp(pair.b.memory + 64, memory + 96, 4000) == 0,
+		  "a request gathers from a region and a source");
+	check(pair_wait(&pair, &pair.a, 1) && pair.a.log[0].status == RF_WC_SUCCESS, "and completes");
+
+	r.wr.num_sge = 1;
+	r.wr.remote_addr = (uint64_t) (uintptr_t) there->addr;
+	r.wr.rkey = there->lkey;
+	pair.a.provider->qp_post(pair.a.qp, &r.wr);
+	check(pair_wait(&pair, &pair.a, 2) && pair.a.log[1].status == RF_WC_REMOTE_ACCESS && memory[4096] == 't',
+		  "a peer cannot write to a source, whatever key it names");
+	pair.a.provider->region_deregister(pair.a.domain, here);
+	pair.b.provider->region_deregister(pair.b.domain, there);
+	pair_close(&pair);
+
+	pair_open(&pair, kind);
+	here = pair.a.provider->source_register(pair.a.domain, memory, 4096, &error);
+	sge[0] = (RfSge) {.addr = memory, .length = 100, .lkey = here->lkey};
+	pair.a.provider->region_deregister(pair.a.domain, here);
+	request(&r, &pair.a, &pair.b, 0, 0, 64);
+	r.wr.sge = sge;
+	r.wr.signaled = true;
+	pair.a.provider->qp_post(pair.a.qp, &r.wr);
+	check(pair_wait(&pair, &pair.a, 1) && pair.a.log[0].status == RF_WC_LOCAL, "nor is a deregistered one sent from");
+	munmap(memory, 8192);
+	pair_close(&pair);
+}
+
 /* ---------- limits ---------- */
 
 static void
@@ -602,6 +657,7 @@ all(void)
 	test_sizes();
 	test_violations();
 	test_regions();
+	test_sources();
 	test_limits();
 	test_loopback();
 	test_two_queue_pairs();

@@ -155,10 +155,10 @@ trip_receive(TupleTableSlot *slot, DestReceiver *self)
 				break;
 			case RF_ENCODE_TOO_LARGE:
 				{
-					uint32		length;
-					const char *batch = rf_encoder_large_row(dest->encoder, slot, &length);
+					uint32		length = rf_encoder_measure_large(dest->encoder, slot);
+					const uint8 *batch = rf_encoder_large_row(dest->encoder, slot, NULL, length, &length);
 
-					take_batch(dest, batch, length);
+					take_batch(dest, (const char *) batch, length);
 					dest->filling = false;
 					return true;
 				}

@@ -1,0 +1,64 @@
+/*
+ * values.h - value memory as the engine has it: pieces for flows, and a cache of registrations.
+ *
+ * A piece is registered for the peer that its flow sends to, as a source (provider.h): nobody but
+ * this engine's queue pairs reads it, so unlike segments it may serve one peer after another. When
+ * a flow is done its piece goes back, but the registration stays for the next flow to that peer; of
+ * those not in use the least recently used ones go when they are more than a limit. All that is
+ * registered is never more than the memory itself and that limit; who would need more gets nothing.
+ *
+ * What makes registration caches dangerous elsewhere, memory that is unmapped while a registration
+ * of it lives on, cannot happen here: value memory is mapped before the engine starts and outlives
+ * it. What does end before the cache is a peer's domain, and then its registrations go with it,
+ * those in use, too: its queue pairs are gone by then.
+ *
+ * Main thread of the engine only; plain C. The figures in RfShared.values and
+ * RfPeer.value_registered are written here.
+ */
+#ifndef RF_VALUES_H
+#define RF_VALUES_H
+
+#include "rdma_fdw/flow.h"
+#include "rdma_fdw/provider.h"
+
+typedef struct RfValues RfValues;
+
+typedef struct RfPiece
+{
+	uint32_t	unit;			/* first of `units` in the memory */
+	uint32_t	units;			/* 0: none */
+	int32_t		registration;	/* -1: its peer is gone */
+} RfPiece;
+
+/* NULL: out of memory. The memory is the one of `shared`, possibly none. */
+extern RfValues *rf_values_create(RfShared *shared, const RfProvider *provider, uint64_t limit);
+extern void rf_values_destroy(RfValues *values);
+
+/* Bytes of registrations that are kept although nobody uses them. */
+extern void rf_values_limit(RfValues *values, uint64_t limit);
+
+/*
+ * `size` bytes, registered for the peer; false: there is no room, or the device refuses (*error
+ * says why, else its kind is RF_ERROR_NONE).
+ */
+extern bool rf_values_take(RfValues *values, int peer, RfDomain *domain, uint64_t size,
+						   RfPiece *piece, RfError *error);
+extern uint8_t *rf_values_address(RfValues *values, const RfPiece *piece);
+extern uint32_t rf_values_lkey(RfValues *values, const RfPiece *piece);
+
+/* No work request that reads it is out, or its peer is gone. */
+extern void rf_values_return(RfValues *values, RfPiece *piece);
+
+/* After a restart of the engine: a backend still writes there. */
+extern void rf_values_mark(RfValues *values, const uint8_t *address, uint64_t size, RfPiece *piece);
+
+/* The peer's queue pairs are gone, its domain is about to be destroyed. */
+extern void rf_values_peer_gone(RfValues *values, RfDomain *domain);
+
+/*
+ * What copying and registering cost here: into shared->calibration. Leaves it as it is when it
+ * cannot be measured.
+ */
+extern void rf_values_calibrate(RfShared *shared, const RfProvider *provider, RfDevice *device);
+
+#endif

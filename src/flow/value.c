@@ -1,0 +1,108 @@
+/*
+ * value.c - where a producer lays out a row that does not fit a slot: in its flow's piece of value
+ * memory, from where it is sent, or anywhere, and then it is copied into the slots.
+ *
+ * Registering memory costs time as copying does, and pays only when it is used often enough
+ * (RDMAbox, figure 5, where a buffer is registered for each use, has copying ahead up to 928 kB). A
+ * stream does not know how many large rows it will have. So it copies until it has spent on copying
+ * what a piece would have cost, and then asks for one (the "ski rental" rule): never more than
+ * twice the cheaper of the two, at once where registering costs next to nothing or an earlier
+ * stream's registration is at hand, never for a single row where copying that is cheaper.
+ *
+ * The piece has two halves. Rows are laid out one behind the other in one half while the other
+ * one's leave; a half is begun anew when the last slot of its rows has been sent, so nothing that a
+ * device may still read is ever written.
+ *
+ * Plain C, one backend's own; it never sleeps, never rings and never raises.
+ */
+#include "rdma_fdw/flow.h"
+
+#define MB				(1u << 20)
+#define ROUND(bytes)	(((bytes) + RF_CACHE_LINE - 1) & ~(uint64_t) (RF_CACHE_LINE - 1))
+
+/* Bytes of the piece for rows of this size: powers of two, so that pieces recur and fit each other's registrations. */
+static uint64_t
+piece_size(uint64_t bytes)
+{
+	uint64_t	half = RF_VALUE_UNIT;
+
+	while (half < ROUND(bytes))
+		half *= 2;
+	return 2 * half;
+}
+
+/* Has copying cost as much as asking for the piece would? */
+static bool
+pays(const RfShared *shared, const RfFlow *flow, uint64_t copied, uint64_t piece)
+{
+	const RfCalibration *costs = &shared->calibration;
+	uint64_t	ask_ns = 2 * (uint64_t) costs->sleep_ns;	/* the main thread wakes, and we do */
+
+	if (costs->copy_ns == 0)
+		return false;
+	if (atomic_load_explicit(&shared->peers[flow->peer].value_registered, memory_order_relaxed) < piece)
+		ask_ns += costs->register_ns + piece / MB * costs->register_mb_ns;
+	return (double) copied / MB * costs->copy_ns >= (double) ask_ns;
+}
+
+RfValueStep
+rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor, RfValueMode mode,
+			   int64_t threshold, uint64_t bytes, uint8_t **place)
+{
+	RfValueCursor *value = &cursor->value;
+	uint64_t	piece = piece_size(bytes);
+	uint64_t	completed = atomic_load(&flow->completed);
+	uint32_t	state = atomic_load(&flow->value_state);
+
+	if (mode == RF_VALUES_OFF || piece > shared->value_size || piece > UINT32_MAX ||
+		atomic_load(&flow->stop) != RF_STOP_NONE)
+		return RF_VALUE_COPY;
+	value->wait = 0;
+	if (state == RF_VALUE_WANTED)
+		return RF_VALUE_WAIT;
+	if (mode == RF_VALUES_AUTO && threshold >= 0 && bytes < (uint64_t) threshold)
+		return RF_VALUE_COPY;
+
+	if (state == RF_VALUE_GRANTED && bytes <= flow->value_size / 2)
+	{
+		uint64_t	half_size = flow->value_size / 2;
+
+		if (value->used + bytes > half_size)
+		{
+			if (completed < value->until[1 - value->half])
+			{
+				value->wait = value->until[1 - value->half];
+				return RF_VALUE_WAIT;
+			}
+			value->half = 1 - value->half;
+			value->used = 0;
+		}
+		*place = flow->value + value->half * half_size + value->used;
+		value->used += ROUND(bytes);
+		return RF_VALUE_IN_PLACE;
+	}
+
+	if (state == RF_VALUE_REFUSED)
+	{
+		/* Not asked again for the same row, nor, when it is for the price, before as much was copied once more. */
+		atomic_store(&flow->value_state, RF_VALUE_NONE);
+		value->copied = 0;
+		return RF_VALUE_COPY;
+	}
+	if (mode == RF_VALUES_AUTO && threshold < 0 && !pays(shared, flow, value->copied + bytes, piece))
+	{
+		value->copied += bytes;
+		return RF_VALUE_COPY;
+	}
+
+	/* What leaves from a piece that is too small has to be gone before it is given back. */
+	if (state == RF_VALUE_GRANTED && completed < cursor->next)
+	{
+		value->wait = cursor->next;
+		return RF_VALUE_WAIT;
+	}
+	*value = (RfValueCursor) {0};
+	flow->value_wanted = piece;
+	atomic_store(&flow->value_state, RF_VALUE_WANTED);
+	return RF_VALUE_ASKED;
+}

@@ -16,6 +16,7 @@ RfLaneConfig rig_config = {
 	.merge_limit = 1 << 20, .chain_limit = 16
 };
 int			rig_lanes = 1;
+int			rig_max_sge = RF_MAX_SGE;
 const RfProvider *rig_provider = &rf_provider_sim;
 _Atomic uint64_t rig_wakes;
 _Atomic uint64_t rig_lost;
@@ -210,11 +211,14 @@ rig_start(const RfSimConfig *sim)
 		memset(node->shared, 0, RF_SHARED_SIZE(RIG_FLOWS));
 		node->shared->max_flows = RIG_FLOWS;
 		node->shared->lane_count = (uint32_t) rig_lanes;
+		node->shared->device.max_sge = rig_max_sge;
 		node->arena = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		node->device = rf_provider_sim.device_open(NULL, &error);
 		node->domain = rf_provider_sim.domain_create(node->device, &error);
 		node->region = rf_provider_sim.region_register(node->domain, node->arena, length, -1, &error);
-		CHECK(node->region != NULL);
+		node->values = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		node->source = rf_provider_sim.source_register(node->domain, node->values, length, &error);
+		CHECK(node->region != NULL && node->source != NULL);
 		config.shared = node->shared;
 		config.provider = rig_provider;
 		config.device = node->device;
@@ -250,9 +254,11 @@ rig_stop(void)
 		RigNode    *node = &rig_nodes[n];
 
 		rf_provider_sim.region_deregister(node->domain, node->region);
+		rf_provider_sim.region_deregister(node->domain, node->source);
 		rf_provider_sim.domain_destroy(node->domain);
 		rf_provider_sim.device_close(node->device);
 		munmap(node->arena, (size_t) RIG_FLOWS * RF_MAX_SLOTS * RIG_SLOT_MAX);
+		munmap(node->values, (size_t) RIG_FLOWS * RF_MAX_SLOTS * RIG_SLOT_MAX);
 		for (int lane = 0; lane < rig_lanes; lane++)
 			close(node->shared->lanes[lane].wake_fd);
 		free(node->shared);
@@ -385,6 +391,9 @@ rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
 	flow->slot_size = consumer->slot_size;
 	flow->remote_addr = (uint64_t) (uintptr_t) consumer->buffers;
 	flow->remote_rkey = there->region->rkey;
+	flow->value = here->values + (size_t) index * RF_MAX_SLOTS * RIG_SLOT_MAX;
+	flow->value_size = (uint64_t) RF_MAX_SLOTS * RIG_SLOT_MAX;
+	flow->value_lkey = here->source->lkey;
 	atomic_store(&flow->state, RF_FLOW_OPEN);
 	here->attached[index] = true;
 	rf_lane_attach_flow(here->lanes[flow->lane], index);

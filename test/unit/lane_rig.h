@@ -38,6 +38,8 @@ typedef struct RigNode
 	RfRegion   *region;
 	RfQp	   *qps[RIG_MAX_LANES]; /* one per lane, as the engines have it */
 	uint8_t    *arena;
+	uint8_t    *values;			/* value memory: each producer has a piece of the size of its slots */
+	RfRegion   *source;			/* registration of all of it */
 	bool		attached[RIG_FLOWS];	/* the main thread's own record */
 	bool		connected;
 	int			dropping;		/* lanes that have not let go of a lost connection yet */
@@ -46,6 +48,7 @@ typedef struct RigNode
 extern RigNode rig_nodes[2];
 extern RfLaneConfig rig_config;		/* change before rig_start */
 extern int	rig_lanes;			/* of each node; the same */
+extern int	rig_max_sge;			/* entries that a work request may have */
 extern const RfProvider *rig_provider;	/* what the lanes use; rf_provider_sim, or one that looks at the calls on their way there */
 extern _Atomic uint64_t rig_wakes;
 extern _Atomic uint64_t rig_lost;

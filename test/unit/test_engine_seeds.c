@@ -65,6 +65,7 @@ typedef struct Totals
 	uint64_t	failed;
 	uint64_t	slots;
 	uint64_t	requests;
+	uint64_t	in_place;
 	uint64_t	doorbells;
 } Totals;
 
@@ -157,7 +158,9 @@ produce(Pair *pair, uint64_t *state)
 	RfSlotCursor cursor = {0};
 	RfFlow	   *flow;
 	uint32_t	index = rig_open(node, backend, stream->flow, stream->key);
+	uint64_t	placed = below(state, 5);	/* of four slots */
 	bool		alive = true;
+	bool		ring;
 
 	/* Once the flow is open, the consumer may be over with it and at the next stream. */
 	if (index == UINT32_MAX)
@@ -177,8 +180,19 @@ produce(Pair *pair, uint64_t *state)
 			break;
 		}
 		length = slot_length(seed, slot, flow->slot_size - (uint32_t) sizeof(RfSlotHeader));
-		fill(data + sizeof(RfSlotHeader), length, seed, slot);
-		if (rf_slot_submit(flow, &cursor, length, RF_SLOT_FIRST | RF_SLOT_LAST, slot))
+		if (rig_random(state) % 4 < placed)
+		{
+			/* What lies there is not touched before the slot is free again. */
+			data = flow->value + (size_t) (slot % flow->slot_count) * flow->slot_size + slot % 64;
+			fill(data, length, seed, slot);
+			ring = rf_slot_place(flow, &cursor, data, length, RF_SLOT_FIRST | RF_SLOT_LAST, slot);
+		}
+		else
+		{
+			fill(data + sizeof(RfSlotHeader), length, seed, slot);
+			ring = rf_slot_submit(flow, &cursor, length, RF_SLOT_FIRST | RF_SLOT_LAST, slot);
+		}
+		if (ring)
 			rig_ring(node, index);
 		pause_sometimes(state);
 	}
@@ -361,6 +375,7 @@ run_seed(uint64_t seed)
 	current_seed = seed;
 	alarm(SEED_SECONDS);
 	rig_lanes = 1 + (int) below(&state, RIG_MAX_LANES);
+	rig_max_sge = (int) PICK(&state, 2, 3, 8, RF_MAX_SGE);
 	rig_config.max_wr = PICK(&state, 2, 3, 32, 128);
 	rig_config.poll_batch = PICK(&state, 1, 16, 256);
 	rig_config.polling_mode = PICK(&state, RF_POLLING_ADAPTIVE, RF_POLLING_ADAPTIVE, RF_POLLING_EVENT, RF_POLLING_EVENT_BATCH,
@@ -413,6 +428,7 @@ run_seed(uint64_t seed)
 
 			CHECK(atomic_load(&shared->protocol_errors) == 0);
 			totals.requests += atomic_load(&shared->work_requests);
+			totals.in_place += atomic_load(&shared->in_place);
 			totals.doorbells += atomic_load(&shared->doorbells);
 		}
 	}
@@ -496,11 +512,11 @@ main(int argc, char **argv)
 
 	CHECK(totals.complete > 0 || argc > 1);
 	printf("ok - %llu seeds in %d s: %llu slots; streams: %llu complete, %llu stopped, %llu given up, %llu failed with one of %llu lost connections; "
-		   "%llu requests, %llu doorbells\n",
+		   "%llu requests, %llu doorbells, %llu slots from value memory\n",
 		   (unsigned long long) totals.seeds, (int) (time(NULL) - began), (unsigned long long) totals.slots,
 		   (unsigned long long) totals.complete, (unsigned long long) totals.stopped,
 		   (unsigned long long) totals.gave_up, (unsigned long long) totals.failed,
 		   (unsigned long long) atomic_load(&rig_lost), (unsigned long long) totals.requests,
-		   (unsigned long long) totals.doorbells);
+		   (unsigned long long) totals.doorbells, (unsigned long long) totals.in_place);
 	return 0;
 }

@@ -18,6 +18,7 @@
 #define BENCH_MAX_THREADS	64
 
 #define BENCH_MAX_CONSUMERS	4
+#define BENCH_VALUE_MEMORY	((size_t) 64 << 20)
 
 /* How a group's messages find their consumers. Of the others than BENCH_FLOWS there is one group in a load, and its flows are producers x consumers. */
 typedef enum BenchKind
@@ -25,7 +26,8 @@ typedef enum BenchKind
 	BENCH_FLOWS = 0,			/* each thread has flows of its own */
 	BENCH_STATIC,				/* in turn */
 	BENCH_BALANCE,				/* to the consumer with most free receive buffers */
-	BENCH_REPLICATE				/* to all, who see them in one order */
+	BENCH_REPLICATE,			/* to all, who see them in one order */
+	BENCH_VALUES				/* as BENCH_FLOWS, but messages that need not fit a slot (values.c); one flow and thread */
 } BenchKind;
 
 /* Flows that are used alike. `threads` producers share them; 0 threads = no such group. */
@@ -42,6 +44,8 @@ typedef struct BenchGroup
 	uint32_t	burst;			/* messages that come at once, then a gap; 0 = as fast as it goes */
 	uint32_t	gap_us;			/* mean; the gaps are random */
 	uint32_t	weight;			/* of each flow; 0 = the default */
+	RfValueMode values;			/* BENCH_VALUES: where a message is laid out */
+	bool		single;			/* and each is a stream of its own, of which nothing stays registered */
 	bool		fill;			/* the producer writes what it sends; otherwise only its first 8 bytes */
 	bool		copy;			/* the consumer copies what it gets before it releases it (consume test) */
 	bool		latency;		/* measure from submit to sight */
@@ -86,6 +90,9 @@ typedef struct BenchResult
 	uint64_t	throttled;
 	uint64_t	merged_while_throttled;
 	uint64_t	high_water;		/* bytes in flight under the policy */
+	uint64_t	in_place;		/* bytes sent from value memory */
+	uint64_t	registrations;	/* of value memory */
+	RfCalibration calibration;	/* what copying and registering cost */
 	uint64_t	polls;			/* these of both nodes' lanes */
 	uint64_t	sleeps;
 	uint64_t	memory;			/* bytes that the flows and connections cost the producer's node beyond their buffers */
@@ -131,6 +138,8 @@ extern double bench_memory(const BenchResult *result);	/* bytes, see BenchResult
 extern double bench_throttled(const BenchResult *result);
 extern double bench_merged(const BenchResult *result);
 extern double bench_chained(const BenchResult *result);
+extern double bench_in_place(const BenchResult *result);
+extern double bench_registrations(const BenchResult *result);
 extern double bench_merged_while_throttled(const BenchResult *result);
 extern double bench_high_water(const BenchResult *result);
 extern double bench_requests(const BenchResult *result);	/* work requests per message */

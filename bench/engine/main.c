@@ -84,6 +84,18 @@ bench_merged_while_throttled(const BenchResult *result)
 }
 
 double
+bench_in_place(const BenchResult *result)
+{
+	return (double) result->in_place;
+}
+
+double
+bench_registrations(const BenchResult *result)
+{
+	return (double) result->registrations;
+}
+
+double
 bench_high_water(const BenchResult *result)
 {
 	return (double) result->high_water;

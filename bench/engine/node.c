@@ -167,6 +167,13 @@ group_of(const BenchLoad *load, uint32_t index)
 	return group;
 }
 
+/* Its flows belong together: producers x consumers. */
+static bool
+is_group(const BenchGroup *group)
+{
+	return group->kind != BENCH_FLOWS && group->kind != BENCH_VALUES;
+}
+
 /* ---------- backends ---------- */
 
 static void
@@ -380,7 +387,9 @@ typedef void *(*ThreadBody) (void *backend);
 static ThreadBody
 body_of(const Node *node, const Backend *backend)
 {
-	if (backend->group->kind == BENCH_FLOWS)
+	if (backend->group->kind == BENCH_VALUES && node->me == 0)
+		return bench_value_producer;
+	if (!is_group(backend->group))
 		return node->me == 0 ? producer_main : consumer_main;
 	return node->me == 0 ? bench_kind_producer : bench_kind_consumer;
 }
@@ -393,7 +402,7 @@ open_device(Node *node)
 	const char *transport = node->load->transport;
 	RfProviderConfig config = {
 		.gid_index = -1, .timeout = 14, .retry_count = 7, .rnr_retry = 7,
-		.memory_to_register = node->arena_size * (size_t) node->load->peers,
+		.memory_to_register = node->arena_size * (size_t) node->load->peers + 2 * BENCH_VALUE_MEMORY,
 		.soft_tcp_only = strcmp(transport, "tcp") == 0
 	};
 	RfError		error = {0};
@@ -505,7 +514,7 @@ open_flows(Node *node)
 	{
 		const BenchGroup *group = &load->groups[g];
 
-		int			threads = group->kind != BENCH_FLOWS && node->me == 1 ? group->consumers : group->threads;
+		int			threads = is_group(group) && node->me == 1 ? group->consumers : group->threads;
 
 		for (int t = 0; t < threads; t++)
 		{
@@ -518,7 +527,7 @@ open_flows(Node *node)
 			backend->member = (uint32_t) t;
 			backend->step = (uint32_t) threads;
 			backend->end = first + (uint32_t) group->flows;
-			if (group->kind != BENCH_FLOWS && node->me == 0)
+			if (is_group(group) && node->me == 0)
 			{
 				/* One flow to each consumer. */
 				backend->first = first + (uint32_t) (t * group->consumers);
@@ -651,6 +660,7 @@ collect(Node *node)
 		RfLane	   *lane = &node->shared->lanes[l];
 
 		result->work_requests += atomic_load(&lane->work_requests);
+		result->in_place += atomic_load(&lane->in_place_bytes);
 		result->throttled += atomic_load(&lane->throttled);
 		result->merged_while_throttled += atomic_load(&lane->merged_while_throttled);
 		result->doorbells += atomic_load(&lane->doorbells);
@@ -665,6 +675,8 @@ collect(Node *node)
 		result->chained += atomic_load(&stats->chained);
 		result->credit_stalls += atomic_load(&stats->credit_stalls);
 	}
+	result->registrations = atomic_load(&node->shared->values.registrations);
+	result->calibration = node->shared->calibration;
 	result->high_water = atomic_load(&node->shared->admission.high_water);
 	result->memory = node->memory;
 }
@@ -719,6 +731,8 @@ node_main(void *argument)
 			bench_fail(error.message, error.detail);
 	}
 	connect_all(node);
+	if (load->groups[0].kind == BENCH_VALUES && node->me == 0)
+		bench_values_open(node);
 	meet(node, 2);
 	open_flows(node);
 	node->memory = allocated() - before;
@@ -751,6 +765,8 @@ node_main(void *argument)
 		node->provider->cq_destroy(node->drive_cq);
 	}
 	meet(node, 7);
+	if (node->values != NULL)
+		bench_values_close(node);
 	for (int peer = 0; peer < load->peers; peer++)
 	{
 		node->provider->region_deregister(node->domains[peer], node->regions[peer]);
@@ -920,6 +936,9 @@ bench_run(const BenchLoad *load, BenchResult *result)
 	result->throttled = meeting->result[0].throttled;
 	result->merged_while_throttled = meeting->result[0].merged_while_throttled;
 	result->high_water = meeting->result[0].high_water;
+	result->in_place = meeting->result[0].in_place;
+	result->registrations = meeting->result[0].registrations;
+	result->calibration = meeting->result[0].calibration;
 	result->polls = meeting->result[0].polls + meeting->result[1].polls;
 	result->sleeps = meeting->result[0].sleeps + meeting->result[1].sleeps;
 	result->memory = meeting->result[0].memory;

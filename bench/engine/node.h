@@ -40,6 +40,7 @@ typedef struct Node
 	RfCq	   *drive_cq;		/* of a node that has no lane */
 	RfQp	   *drive_qp;
 	size_t		arena_size;
+	struct RfValues *values;	/* NULL: nobody has large values */
 	Backend		backends[BENCH_MAX_THREADS];
 	int			backend_count;
 	uint64_t	memory;
@@ -54,6 +55,11 @@ extern void bench_fail(const char *what, const char *detail);
 extern void bench_sleep(Backend *backend, RfSlotCursor *cursors, uint32_t first, uint32_t end, RfFlowWaiting waiting);
 extern void bench_ring(Node *node, uint32_t index);
 extern void bench_submit(Backend *backend, RfSlotCursor *cursor, uint32_t index, uint32_t length, uint32_t flags);
+
+/* values.c */
+extern void bench_values_open(Node *node);
+extern void bench_values_close(Node *node);
+extern void *bench_value_producer(void *backend);
 
 /* kinds.c */
 extern void *bench_kind_producer(void *backend);

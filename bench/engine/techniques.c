@@ -482,6 +482,78 @@ scale(const char *transport)
 			  (strcmp(transport, "sim") == 0 ? 2 : 1), false, NAN, "-");
 }
 
+/* The variant with the most bandwidth of two. */
+static int
+better(const BenchSeries *series, int a, int b)
+{
+	return bench_median(series, bench_bandwidth, a) > bench_median(series, bench_bandwidth, b) ? a : b;
+}
+
+/*
+ * RDMAbox, figure 5: values that lie in memory of their own are copied to registered buffers, or their memory is registered. Each one for itself, so that
+ * a registration serves once, and many of one stream; and what the automatic choice makes of both.
+ */
+static void
+registration(const char *transport)
+{
+	static const uint32_t sizes[] = {64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
+	static const char *const names[] = {
+		"once, copied", "once, registered", "once, automatic", "stream, copied", "stream, registered", "stream, automatic"
+	};
+	static const RfValueMode modes[] = {RF_VALUES_OFF, RF_VALUES_ON, RF_VALUES_AUTO};
+	const char *paper = "copying is ahead up to 928 kB, registering above it (RDMAbox, fig. 5)";
+	double		wanted = strcmp(transport, "verbs") == 0 ? NAN : 0.9;
+	double		product[2] = {1, 1};
+	double		worst[2] = {INFINITY, INFINITY};
+	double		off = 0;
+	RfCalibration costs = {0};
+
+	for (int s = 0; s < ARRAY_LENGTH(sizes); s++)
+	{
+		BenchLoad	loads[6];
+		BenchSeries series;
+		char		what[96];
+
+		for (int v = 0; v < 6; v++)
+		{
+			loads[v] = base_load(transport, names[v]);
+			loads[v].groups[0] = (BenchGroup)
+			{
+				.flows = 1, .threads = 1, .kind = BENCH_VALUES, .slots = 4, .slot_size = 256 << 10, .length = sizes[s],
+				.values = modes[v % 3], .single = v < 3, .copy = true
+			};
+		}
+		series = bench_series("registration", size_name(sizes[s]), loads, 6);
+		for (int once = 1; once >= 0; once--)
+		{
+			int			v = once ? 0 : 3;
+			double		chosen;
+
+			snprintf(what, sizeof(what), "bandwidth, registered over copied, %s, %s", once ? "each once" : "one stream", size_name(sizes[s]));
+			bench_row("registration", transport, what, bench_ratio(&series, bench_bandwidth, v + 1, v), true, NAN, once ? paper : "-");
+			chosen = bench_ratio(&series, bench_bandwidth, v + 2, better(&series, v, v + 1));
+			product[once] *= chosen;
+			worst[once] = fmin(worst[once], chosen);
+			off += bench_median(&series, bench_in_place, v) + bench_median(&series, bench_registrations, v);
+		}
+		snprintf(what, sizeof(what), "CPU per byte, registered over copied, one stream, %s", size_name(sizes[s]));
+		bench_row("registration", transport, what, bench_ratio(&series, bench_cpu, 4, 3), false, NAN, "-");
+		costs = series.results[0].calibration;
+	}
+	for (int once = 1; once >= 0; once--)
+	{
+		char		what[96];
+
+		snprintf(what, sizeof(what), "bandwidth, automatic over the better, %s, mean of sizes", once ? "each once" : "one stream");
+		bench_row("registration", transport, what, pow(product[once], 1.0 / ARRAY_LENGTH(sizes)), true, wanted, "-");
+		snprintf(what, sizeof(what), "bandwidth, automatic over the better, %s, worst size", once ? "each once" : "one stream");
+		bench_row("registration", transport, what, worst[once], true, NAN, "-");
+	}
+	bench_row("registration", transport, "registrations and bytes in place, off", off, false, 0, "-");
+	bench_note("registration", "over %s a MB takes %.0f us to copy into buffers and %.1f us + %.1f us per MB to register, in pages of 4 kB",
+			   transport, costs.copy_ns / 1e3, costs.register_ns / 1e3, costs.register_mb_ns / 1e3);
+}
+
 const Technique techniques[] = {
 	{"multi-buffer", {"shm", "tcp", "verbs"}, multi_buffer},
 	{"merge", {"tcp", "shm", "verbs"}, merge_chain},
@@ -489,6 +561,7 @@ const Technique techniques[] = {
 	{"admission", {"tcp", "shm", "verbs"}, admission},
 	{"weights", {"tcp", "shm"}, weights},
 	{"credits", {"tcp", "shm", "verbs"}, credits},
+	{"registration", {"shm", "tcp", "verbs"}, registration},
 	{"balance", {"shm", "tcp", "verbs"}, balance},
 	{"replicate", {"shm", "tcp", "verbs"}, replicate},
 	{"backoff", {"memory"}, backoff},

@@ -135,7 +135,9 @@ send_row(ExchangeState *state, int consumer)
 				break;
 			case RF_ENCODE_TOO_LARGE:
 				outlet->filling = false;
-				state->large = rf_encoder_large_row(outlet->encoder, state->row, &state->large_length);
+				state->large_length = rf_encoder_measure_large(outlet->encoder, state->row);
+				state->large = (const char *) rf_encoder_large_row(outlet->encoder, state->row, NULL, state->large_length,
+																   &state->large_length);
 				state->large_sent = 0;
 				return send_large(state, consumer);
 		}

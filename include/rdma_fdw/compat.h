@@ -100,39 +100,48 @@ rf_modify_userid(ResultRelInfo *rel, EState *estate)
 /*
  * 17 added fdw_restrictinfo (only join paths use it), 18 added disabled_nodes (0: nothing in the
  * path is disabled by an enable_* setting).
+ *
+ * Only the leader of a parallel query may talk to a data node, so no path is parallel-safe but those
+ * that rf_add_partial_path makes of these.
  */
+static inline ForeignPath *
+rf_leader_only(ForeignPath *path)
+{
+	path->path.parallel_safe = false;
+	return path;
+}
+
 static inline ForeignPath *
 rf_create_foreignscan_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target,
 						   double rows, Cost startup_cost, Cost total_cost,
 						   List *pathkeys, Relids required_outer, Path *fdw_outerpath,
 						   List *fdw_private)
 {
+	return rf_leader_only(create_foreignscan_path(root, rel, target, rows,
 #if PG_VERSION_NUM >= 180000
-	return create_foreignscan_path(root, rel, target, rows, 0, startup_cost, total_cost,
-								   pathkeys, required_outer, fdw_outerpath, NIL, fdw_private);
-#elif PG_VERSION_NUM >= 170000
-	return create_foreignscan_path(root, rel, target, rows, startup_cost, total_cost,
-								   pathkeys, required_outer, fdw_outerpath, NIL, fdw_private);
-#else
-	return create_foreignscan_path(root, rel, target, rows, startup_cost, total_cost,
-								   pathkeys, required_outer, fdw_outerpath, fdw_private);
+												  0,
 #endif
+												  startup_cost, total_cost, pathkeys,
+												  required_outer, fdw_outerpath,
+#if PG_VERSION_NUM >= 170000
+												  NIL,
+#endif
+												  fdw_private));
 }
 
 static inline ForeignPath *
 rf_create_foreign_join_path(PlannerInfo *root, RelOptInfo *rel, double rows, Cost startup_cost,
 							Cost total_cost, List *pathkeys, List *fdw_restrictinfo)
 {
+	return rf_leader_only(create_foreign_join_path(root, rel, NULL, rows,
 #if PG_VERSION_NUM >= 180000
-	return create_foreign_join_path(root, rel, NULL, rows, 0, startup_cost, total_cost, pathkeys,
-									NULL, NULL, fdw_restrictinfo, NIL);
-#elif PG_VERSION_NUM >= 170000
-	return create_foreign_join_path(root, rel, NULL, rows, startup_cost, total_cost, pathkeys,
-									NULL, NULL, fdw_restrictinfo, NIL);
-#else
-	return create_foreign_join_path(root, rel, NULL, rows, startup_cost, total_cost, pathkeys,
-									NULL, NULL, NIL);
+												   0,
 #endif
+												   startup_cost, total_cost, pathkeys, NULL, NULL,
+#if PG_VERSION_NUM >= 170000
+												   fdw_restrictinfo,
+#endif
+												   NIL));
 }
 
 static inline ForeignPath *
@@ -140,16 +149,15 @@ rf_create_foreign_upper_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *tar
 							 Cost startup_cost, Cost total_cost, List *pathkeys,
 							 List *fdw_private)
 {
+	return rf_leader_only(create_foreign_upper_path(root, rel, target, rows,
 #if PG_VERSION_NUM >= 180000
-	return create_foreign_upper_path(root, rel, target, rows, 0, startup_cost, total_cost,
-									 pathkeys, NULL, NIL, fdw_private);
-#elif PG_VERSION_NUM >= 170000
-	return create_foreign_upper_path(root, rel, target, rows, startup_cost, total_cost,
-									 pathkeys, NULL, NIL, fdw_private);
-#else
-	return create_foreign_upper_path(root, rel, target, rows, startup_cost, total_cost,
-									 pathkeys, NULL, fdw_private);
+													0,
 #endif
+													startup_cost, total_cost, pathkeys, NULL,
+#if PG_VERSION_NUM >= 170000
+													NIL,
+#endif
+													fdw_private));
 }
 
 /* 18 keeps the members of child relations apart, behind an iterator. */

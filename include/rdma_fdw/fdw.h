@@ -54,6 +54,7 @@ typedef struct RfTableOptions
 	int			batch_size;		/* 1: rows are inserted one by one; else in column batches.  0: not given */
 	double		fdw_startup_cost;
 	double		fdw_tuple_cost;
+	int			parallel_scan;	/* with parallel workers: 0 no, 1 also for few rows, -1 where it is worth it */
 	const char *analyze_sampling;	/* off, auto, random, system or bernoulli */
 	List	   *extensions;		/* OIDs of extensions whose objects may be shipped */
 	RfFetchOptions fetch;
@@ -462,12 +463,28 @@ extern Oid	rf_state_deserialfn(Expr *expr);
 /* Sees to it that the above is tried for tables and UNION ALL whose parts are all ours. */
 extern void rf_watch_upper_paths(void);
 
+/*
+ * One participant's share of a scan that `divisor` of them do together; from RfRelInfo, which
+ * rf_estimate_rel filled.
+ */
+extern void rf_estimate_partial(RfRelInfo *info, double divisor, RfEstimate *est);
+
 /* join.c, upper.c */
 extern void rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 									RelOptInfo *innerrel, JoinType jointype,
 									JoinPathExtraData *extra);
 extern void rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 									 RelOptInfo *input_rel, RelOptInfo *output_rel, void *extra);
+
+/* parallel_plan.c */
+extern bool rdmaIsForeignScanParallelSafe(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
+
+/*
+ * Adds a path of which each parallel worker gets a part of the rows, where that may be worth it.
+ * relids: the base relations that the statement reads.
+ */
+extern void rf_add_partial_path(PlannerInfo *root, RelOptInfo *rel, Relids relids,
+								PathTarget *target, List *fdw_restrictinfo);
 
 /* scan_plan.c */
 extern void rdmaGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid);
@@ -571,6 +588,15 @@ struct pg_result;
 extern RfResultReader *rf_result_reader_create(Relation rel, List *attnums);
 /* One row of the result as a row of the table, in a slot of its row type. */
 extern void rf_read_result(RfResultReader *reader, struct pg_result *result, int row, TupleTableSlot *slot);
+
+/* scan_parallel.c */
+extern Size rdmaEstimateDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt);
+extern void rdmaInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt,
+										 void *coordinate);
+extern void rdmaReInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt,
+										   void *coordinate);
+extern void rdmaInitializeWorkerForeignScan(ForeignScanState *node, shm_toc *toc, void *coordinate);
+extern void rdmaShutdownForeignScan(ForeignScanState *node);
 
 /* scan_async.c */
 extern bool rdmaIsForeignPathAsyncCapable(ForeignPath *path);

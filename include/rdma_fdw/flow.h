@@ -12,6 +12,7 @@
 #ifndef RF_FLOW_H
 #define RF_FLOW_H
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -162,7 +163,7 @@ typedef struct RfFlow
 	uint64_t	key;			/* random; both ends know it */
 	int32_t		peer;			/* index into the peer table */
 	int32_t		owner_pid;
-	int32_t		owner_proc;		/* index into ProcGlobal->allProcs, for the latch */
+	_Atomic int32_t owner_proc; /* whom to wake: index into ProcGlobal->allProcs. Constant but for a shared flow (share.h) */
 	uint32_t	role_oid;		/* SQL role, for who may see it */
 	uint32_t	database_oid;
 	uint32_t	remote_flow;	/* producer: the consumer's index, from the stream request; consumer: set by the engine at OPEN */
@@ -437,6 +438,23 @@ rf_flow_error(RfShared *shared, const RfFlow *flow)
 extern RfShared *rf_shared;		/* NULL when not in shared_preload_libraries */
 
 /*
+ * A lock word, held for a few loads and stores by processes that do not raise in between. Not an
+ * s_lock: those may PANIC when the holder does not get the processor for long.
+ */
+static inline void
+rf_spin_lock(_Atomic uint32_t *lock)
+{
+	while (atomic_exchange_explicit(lock, 1, memory_order_acquire) != 0)
+		sched_yield();
+}
+
+static inline void
+rf_spin_unlock(_Atomic uint32_t *lock)
+{
+	atomic_store_explicit(lock, 0, memory_order_release);
+}
+
+/*
  * Put a flow into its lane's ring and wake the lane if it sleeps. Any thread or process.
  * (src/flow/ring.c, plain C)
  */
@@ -687,6 +705,9 @@ extern int	rf_flow_wait_any(const RfFlowSleep *sleeps, int count, int socket, lo
  * ended. Frees the handle; does nothing when its resource owner has closed it already.
  */
 extern void rf_flow_close(RfFlowHandle *flow);
+
+/* ERROR when the engine of that epoch does not run any more: nobody would wake a sleeper. */
+extern void rf_flow_require_engine(uint32_t epoch);
 extern const RfFlow *rf_flow_entry(RfFlowHandle *flow);	/* for counters */
 
 #endif							/* RF_FLOW_BACKEND */

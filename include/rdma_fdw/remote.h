@@ -86,6 +86,12 @@ typedef struct RfStreamSpec
 	void	   *owner;
 
 	bool		keep;			/* fetch everything first and keep it, so that rf_stream_rewind works */
+
+	/*
+	 * rf_stream_share will be called: rows come by a flow however few they are, and the flow is
+	 * opened before the query runs. Not with in_place, moved and keep.
+	 */
+	bool		shared;
 } RfStreamSpec;
 
 /* What streams did; a scan adds up those of its rescans. */
@@ -107,6 +113,8 @@ typedef struct RfStreamStats
 	uint64		credit_stalls;
 	uint64		sender_waits;
 	uint64		sender_wait_us;
+	uint64		sharers;		/* parallel workers that joined a stream, */
+	uint64		sharers_batches;	/* and how many of the batches they took */
 	uint32		buffers;		/* of the last stream that used its flow */
 	uint32		buffer_size;
 	char		transport[16];	/* how those came: shm, tcp, verbs; "" = never */
@@ -184,6 +192,42 @@ extern void rf_stream_orphan(RfStream *stream);
 /* Adds the stream's counters to *stats; rf_stream_close does it too. */
 extern void rf_stream_stats(RfStream *stream, RfStreamStats *stats);
 extern void rf_stream_stats_add(const RfStreamStats *from, RfStreamStats *to);
+
+/* ---------- streams that parallel workers read, too (stream_share.c) ---------- */
+
+/* Where a stream is found; for shared memory of the query. */
+typedef struct RfStreamAddress
+{
+	bool		shared;
+	uint32		share;
+	uint64		key;
+} RfStreamAddress;
+
+/*
+ * Leader, for a stream started with RfStreamSpec.shared that nobody has read from: waits until the
+ * data node has opened its flow; raises what kept it from that. From then on rf_stream_next gives
+ * each batch to one of those that ask for one, here or in a worker. Where *address says that it is
+ * not shared, for want of a place in shared memory, workers find nothing and the leader everything.
+ */
+extern void rf_stream_share(RfStream *stream, RfStreamAddress *address);
+
+/*
+ * Leader: workers shall end. If they and the leader have read everything, waits for the data node's
+ * answer and checks its counts.
+ */
+extern void rf_stream_share_end(RfStream *stream);
+
+/* Worker, in the current memory context. NULL: there is nothing to read (any more). */
+typedef struct RfStreamReader RfStreamReader;
+
+extern RfStreamReader *rf_stream_join(const RfStreamAddress *address, const char *source);
+
+/*
+ * Next batch, valid until the next call; false: the leader and all workers have them all, or the
+ * leader wants no more. If the stream breaks the leader says why; ERROR after a while if it does
+ * not.
+ */
+extern bool rf_stream_reader_next(RfStreamReader *reader, const void **batch, uint32 *length);
 
 /* ---------- loads: rows to a table there, as column batches (load.c) ---------- */
 

@@ -229,6 +229,7 @@ typedef struct RfStreamRequest
 } RfStreamRequest;
 
 #define RF_STREAM_PORTABLE	0x1	/* no raw images of variable-length values: send/receive or text */
+#define RF_STREAM_FLOW		0x2	/* open the flow before the query runs and end it whatever comes: several processes read it */
 
 typedef struct RfStreamColumn
 {

@@ -23,6 +23,8 @@
 #include "storage/shmem.h"
 
 #include "rdma_fdw/guc.h"
+#define RF_FLOW_BACKEND
+#include "rdma_fdw/share.h"
 
 #include "engine_int.h"
 
@@ -30,6 +32,7 @@
 
 RfShared   *rf_shared = NULL;
 RfWaitPoints *rf_wait_points = NULL;
+RfShare    *rf_shares = NULL;
 
 /*
  * The postmaster's own, inherited by its children. Kept over a crash restart so that descriptors
@@ -54,6 +57,7 @@ rf_arena_request(void)
 {
 	RequestAddinShmemSpace(shared_size());
 	RequestAddinShmemSpace(sizeof(RfWaitPoints));
+	RequestAddinShmemSpace(RF_MAX_SHARES * sizeof(RfShare));
 }
 
 static void
@@ -249,5 +253,8 @@ rf_arena_startup(void)
 		for (i = 0; i < RF_MAX_PEERS; i++)
 			ConditionVariableInit(&rf_wait_points->peer[i]);
 	}
+	rf_shares = ShmemInitStruct("rdma_fdw shared flows", RF_MAX_SHARES * sizeof(RfShare), &found);
+	if (!found)
+		memset(rf_shares, 0, RF_MAX_SHARES * sizeof(RfShare));
 	LWLockRelease(AddinShmemInitLock);
 }

@@ -8,7 +8,6 @@
 #include "postgres.h"
 
 #include <netdb.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,23 +24,6 @@
 
 #define RF_MAX_CLAIMS		3
 #define RF_RESTART_WAIT_MS	5000	/* an engine that was ended is back by then */
-
-/*
- * A lock word, held for a few loads and stores by processes that do not raise in between. Not an
- * s_lock: those may PANIC when the holder does not get the processor for long.
- */
-void
-rf_spin_lock(_Atomic uint32_t *lock)
-{
-	while (atomic_exchange_explicit(lock, 1, memory_order_acquire) != 0)
-		sched_yield();
-}
-
-void
-rf_spin_unlock(_Atomic uint32_t *lock)
-{
-	atomic_store_explicit(lock, 0, memory_order_release);
-}
 
 int
 rf_error_sqlstate(RfErrorKind kind)

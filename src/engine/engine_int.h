@@ -48,8 +48,6 @@ extern void rf_arena_request(void);
 extern void rf_arena_startup(void);
 
 /* client.c, also used by the main thread */
-extern void rf_spin_lock(_Atomic uint32_t *lock);
-extern void rf_spin_unlock(_Atomic uint32_t *lock);
 extern bool rf_token_take(const uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE], RfNodeId *client, bool keep);
 extern void rf_type_image(RfTypeImage *image);
 

@@ -33,6 +33,7 @@
  * fdw_tuple_cost right.
  */
 #define BYTE_COST				0.0001
+#define COPY_BYTE_COST			(BYTE_COST / 10)
 
 /*
  * Sorting there is worth a little more than sorting here: an index may do it, and if not, both
@@ -348,6 +349,27 @@ add_transfer(RfRelInfo *info, RfEstimate *est)
 	est->total_cost += info->opts.fdw_startup_cost +
 		(info->opts.fdw_tuple_cost + BYTE_COST * est->width + cpu_tuple_cost) *
 		est->retrieved_rows;
+}
+
+/*
+ * The data node's work is not shared out, nor does it begin earlier. Handling rows is: decoding
+ * them, and conditions evaluated here. Each batch is copied before, at the speed of memory.
+ */
+void
+rf_estimate_partial(RfRelInfo *info, double divisor, RfEstimate *est)
+{
+	double		rows = info->retrieved_rows;
+	Cost		handling = rows * (info->opts.fdw_tuple_cost + cpu_tuple_cost +
+								   (BYTE_COST + COPY_BYTE_COST) * info->width);
+	Cost		local = rows * info->local_conds_cost.per_tuple;
+	Cost		run_cost = info->rel_total_cost - info->rel_startup_cost;
+
+	local = Min(local, run_cost);
+	est->rows = clamp_row_est(info->rows / divisor);
+	est->retrieved_rows = clamp_row_est(rows / divisor);
+	est->width = info->width;
+	est->startup_cost = info->opts.fdw_startup_cost + info->rel_startup_cost;
+	est->total_cost = est->startup_cost + run_cost - local + (handling + local) / divisor;
 }
 
 /*

@@ -107,6 +107,12 @@ explain_counters(RfScanState *state, ExplainState *es)
 								psprintf("%s buffers=%ux%ukB fragments=" UINT64_FORMAT,
 										 total.transport, total.buffers, total.buffer_size / 1024,
 										 total.fragments), es);
+		if (state->scan->ss.ps.plan->parallel_aware && es->timing)
+			ExplainPropertyText("Shared",
+								psprintf("workers=" UINT64_FORMAT " batches by leader=" UINT64_FORMAT
+										 " by workers=" UINT64_FORMAT,
+										 total.sharers, total.batches - total.sharers_batches,
+										 total.sharers_batches), es);
 		if (total.spooled_bytes > 0)
 			ExplainPropertyText("Stored Locally",
 								psprintf(UINT64_FORMAT "kB", (total.spooled_bytes + 1023) / 1024), es);
@@ -134,6 +140,11 @@ explain_counters(RfScanState *state, ExplainState *es)
 	ExplainPropertyUInteger("Receive Buffer Size", "B", total.buffer_size, es);
 	ExplainPropertyUInteger("Fragments", NULL, total.fragments, es);
 	ExplainPropertyUInteger("Stored Bytes", NULL, total.spooled_bytes, es);
+	if (state->scan->ss.ps.plan->parallel_aware && es->timing)
+	{
+		ExplainPropertyUInteger("Sharing Workers", NULL, total.sharers, es);
+		ExplainPropertyUInteger("Batches by Workers", NULL, total.sharers_batches, es);
+	}
 	if (es->timing)
 	{
 		ExplainPropertyUInteger("Work Requests", NULL, total.work_requests, es);

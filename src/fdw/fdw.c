@@ -45,6 +45,13 @@ rdma_fdw_handler(PG_FUNCTION_ARGS)
 	routine->ExplainDirectModify = rdmaExplainDirectModify;
 	routine->ExecForeignTruncate = rdmaExecForeignTruncate;
 
+	routine->IsForeignScanParallelSafe = rdmaIsForeignScanParallelSafe;
+	routine->EstimateDSMForeignScan = rdmaEstimateDSMForeignScan;
+	routine->InitializeDSMForeignScan = rdmaInitializeDSMForeignScan;
+	routine->ReInitializeDSMForeignScan = rdmaReInitializeDSMForeignScan;
+	routine->InitializeWorkerForeignScan = rdmaInitializeWorkerForeignScan;
+	routine->ShutdownForeignScan = rdmaShutdownForeignScan;
+
 	routine->ExplainForeignScan = rdmaExplainForeignScan;
 
 	routine->IsForeignPathAsyncCapable = rdmaIsForeignPathAsyncCapable;

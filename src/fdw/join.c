@@ -253,6 +253,8 @@ merge_options(RfRelInfo *info, RfRelInfo *outer, RfRelInfo *inner)
 	info->opts.use_remote_estimate |= inner->opts.use_remote_estimate;
 	info->opts.fetch.async_capable = Max(outer->opts.fetch.async_capable,
 										 inner->opts.fetch.async_capable);
+	info->opts.parallel_scan = outer->opts.parallel_scan == 0 || inner->opts.parallel_scan == 0 ? 0 :
+		Max(outer->opts.parallel_scan, inner->opts.parallel_scan);
 	info->opts.fetch.read_in_place &= inner->opts.fetch.read_in_place;
 	info->opts.fetch.fetch_size = Max(outer->opts.fetch.fetch_size, inner->opts.fetch.fetch_size);
 	if (info->opts.fetch.receive_buffers < 0)
@@ -324,4 +326,5 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 			 rf_create_foreign_join_path(root, joinrel, info->rows, info->startup_cost,
 										 info->total_cost, NIL, extra->restrictlist));
 	rf_add_sorted_paths(root, joinrel, extra->restrictlist);
+	rf_add_partial_path(root, joinrel, joinrel->relids, NULL, extra->restrictlist);
 }

@@ -79,6 +79,7 @@ static const OptionDef own_options[] = {
 	{"fetch_size", ON_SERVER | ON_TABLE, KIND_COUNT, 1, INT_MAX},
 	{"batch_size", ON_SERVER | ON_TABLE, KIND_COUNT, 1, INT_MAX},
 	{"async_capable", ON_SERVER | ON_TABLE, KIND_BOOL},
+	{"parallel_scan", ON_SERVER | ON_TABLE, KIND_BOOL},
 	{"parallel_commit", ON_SERVER, KIND_BOOL},
 	{"parallel_abort", ON_SERVER, KIND_BOOL},
 	{"keep_connections", ON_SERVER, KIND_BOOL},
@@ -492,6 +493,8 @@ apply_options(List *options, RfTableOptions *opts)
 			(void) parse_int(defGetString(def), &opts->batch_size, 0, NULL);
 		else if (strcmp(name, "async_capable") == 0)
 			opts->fetch.async_capable = defGetBoolean(def);
+		else if (strcmp(name, "parallel_scan") == 0)
+			opts->parallel_scan = defGetBoolean(def);
 		else if (strcmp(name, "fdw_startup_cost") == 0)
 			(void) parse_real(defGetString(def), &opts->fdw_startup_cost, 0, NULL);
 		else if (strcmp(name, "fdw_tuple_cost") == 0)
@@ -530,6 +533,7 @@ rf_table_options(ForeignTable *table, ForeignServer *server, RfTableOptions *opt
 	opts->fetch.inline_limit = -1;
 	opts->fetch.read_in_place = true;
 	opts->fetch.async_capable = -1;
+	opts->parallel_scan = -1;
 
 	apply_options(server->options, opts);
 	apply_options(table->options, opts);

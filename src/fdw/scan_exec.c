@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "access/sysattr.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
@@ -363,6 +364,14 @@ next_batch(ForeignScanState *node, RfScanState *state)
 
 	if (state->ended)
 		return false;
+	if (IsParallelWorker())
+	{
+		state->ended = !rf_scan_worker_batch(state, &batch, &length);
+		if (!state->ended)
+			rf_decoder_load(state->decoder, batch, length);
+		state->need_batch = state->ended;
+		return !state->ended;
+	}
 	start_once(state);
 	if (state->part_count > 1)
 	{
@@ -450,11 +459,12 @@ start_part(RfScanPart *part)
 	spec.receive_buffer_size = state->fetch.receive_buffer_size;
 	spec.inline_limit = state->fetch.inline_limit;
 	spec.estimated_rows = state->expected_rows / state->part_count;
-	spec.in_place = rows_may_stay_in_place(state);
+	spec.shared = state->shared != NULL;
+	spec.in_place = !spec.shared && rows_may_stay_in_place(state);
 	if (state->by_value)
 		spec.moved = batch_moved;
 	spec.owner = part;
-	spec.keep = state->repeated;
+	spec.keep = !spec.shared && state->repeated;
 
 	rf_stream_start(session, &spec, &part->stream);
 }
@@ -568,8 +578,8 @@ evaluate_params(ForeignScanState *node, RfScanState *state)
 
 /* ---------- again, and the end ---------- */
 
-static void
-close_streams(RfScanState *state)
+void
+rf_scan_close(RfScanState *state)
 {
 	for (int i = 0; i < state->part_count; i++)
 	{
@@ -610,18 +620,24 @@ rdmaReScanForeignScan(ForeignScanState *node)
 		return;
 
 	state->need_batch = true;
+	if (state->shared != NULL)
+	{
+		/* the stream was started anew with the shared memory, or will be */
+		state->ended = false;
+		return;
+	}
 	state->current = NULL;
 	if (state->merge)
 		rf_scan_merge_reset(state);
 	if (node->ss.ps.chgParam != NULL && state->param_exprs != NIL)
 	{
-		close_streams(state);
+		rf_scan_close(state);
 		state->repeated = false;
 	}
 	else if (!rewind_streams(state))
 	{
 		/* Once may be chance; the second time all rows are kept. */
-		close_streams(state);
+		rf_scan_close(state);
 		state->repeated = true;
 	}
 }
@@ -633,7 +649,7 @@ rdmaEndForeignScan(ForeignScanState *node)
 
 	if (state == NULL)
 		return;
-	close_streams(state);
+	rf_scan_close(state);
 	if (state->node.next != NULL)
 		dlist_delete(&state->node);
 	state->node.next = NULL;

@@ -137,6 +137,7 @@ rdmaGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 										info->startup_cost, info->total_cost,
 										NIL, baserel->lateral_relids, NULL, NIL));
 	rf_add_sorted_paths(root, baserel, NIL);
+	rf_add_partial_path(root, baserel, baserel->relids, NULL, NIL);
 
 	/*
 	 * Nothing here says whether the remote table has an index that makes a look-up per outer row
@@ -358,8 +359,9 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	fdw_private = lappend(fdw_private, query.retrieved_attrs);
 	fdw_private = lappend(fdw_private, query.param_types);
 	fdw_private = lappend(fdw_private, rf_fetch_options_list(&info->opts.fetch));
+	/* with a fraction: workers get the plan as text, in which 5 would be an integer */
 	fdw_private = lappend(fdw_private,
-						  makeFloat(psprintf("%.0f", limit ? best_path->path.rows :
+						  makeFloat(psprintf("%.1f", limit ? best_path->path.rows :
 											 info->retrieved_rows)));
 	fdw_private = lappend(fdw_private, makeBoolean(locking != NULL));
 	fdw_private = lappend(fdw_private, makeString(info->relation_name));

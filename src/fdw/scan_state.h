@@ -90,6 +90,8 @@ typedef struct RfScanState
 	struct RfScanState *seen;	/* queued: the scan in front, when it was not asked for anything, */
 	uint64		seen_requests;	/* and its `requests` then */
 	PlanState  *append;			/* the Append or MergeAppend that it was found under, to start it early */
+	struct RfScanShared *shared;	/* parallel: in the query's dynamic shared memory; NULL: there is none */
+	RfStreamReader *reader;		/* in a worker: NULL: nothing to read */
 	bool		repeated;		/* was rescanned with the same parameters: worth keeping the rows */
 
 	MemoryContextCallback gone; /* the query's memory goes */
@@ -100,6 +102,10 @@ extern dlist_head rf_open_scans;
 extern void rf_explain_prepare(ForeignScan *scan);
 extern UserMapping *rf_scan_part_user(RfScanPart *part);
 extern void rf_scan_start(RfScanState *state);
+extern void rf_scan_close(RfScanState *state);
+
+/* scan_parallel.c: the next batch in a worker */
+extern bool rf_scan_worker_batch(RfScanState *state, const void **batch, uint32 *length);
 
 /* Does one of them need a session that the other needs? */
 extern bool rf_scans_share_node(const RfScanState *one, const RfScanState *other);

@@ -306,6 +306,8 @@ add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 	add_path(output_rel, (Path *)
 			 rf_create_foreign_upper_path(root, output_rel, target, info->rows,
 										  info->startup_cost, info->total_cost, NIL, NIL));
+	if (stage != UPPERREL_PARTIAL_GROUP_AGG)
+		rf_add_partial_path(root, output_rel, info->scanrel->relids, target, NIL);
 }
 
 /* ORDER BY.  What sorts a base or join relation has a path among those of that relation already. */

@@ -22,8 +22,8 @@
 #include "rdma_fdw/compat.h"
 #define RF_FLOW_BACKEND
 #include "rdma_fdw/engine.h"
-#include "rdma_fdw/flow.h"
 #include "rdma_fdw/guc.h"
+#include "rdma_fdw/share.h"
 
 /* While asleep, look this often whether the engine still runs: a dead one wakes nobody. */
 #define ENGINE_CHECK_MS		1000
@@ -37,6 +37,7 @@ struct RfFlowHandle
 	uint32		engine_epoch;	/* of the engine that ran when the entry was claimed */
 	bool		acked;			/* producer: the reader has everything */
 	RfSlotCursor cursor;
+	RfShare    *share;			/* readers have the cursor until the flow is closed; see share.h */
 	WaitEventSet *set;			/* latch and `socket`, made at the first wait for both */
 	int			socket;
 };
@@ -202,6 +203,14 @@ close_handle(RfFlowHandle *handle, bool failed)
 	RfFlowState state;
 	uint32		lane;
 
+	if (handle->share != NULL)
+	{
+		RfShareWakes wakes;
+
+		rf_share_end(handle->share, flow->key, &handle->cursor, &wakes);
+		rf_wake_readers(&wakes);
+	}
+
 	/*
 	 * Before the change of state: the lane reads them after it. An END that was seen but not
 	 * released is not acknowledged, and never will be: then only STOP lets the producer go.
@@ -262,17 +271,22 @@ raise_if_failed(RfFlowHandle *handle)
 /*
  * A flow whose engine is gone gets neither data nor a word about it until the next engine starts.
  */
-static void
-raise_if_engine_gone(RfFlowHandle *handle)
+void
+rf_flow_require_engine(uint32_t epoch)
 {
 	RfError		error;
 
-	if (atomic_load(&rf_shared->engine_pid) != 0 &&
-		atomic_load(&rf_shared->engine_epoch) == handle->engine_epoch)
+	if (atomic_load(&rf_shared->engine_pid) != 0 && atomic_load(&rf_shared->engine_epoch) == epoch)
 		return;
 	(void) rf_error(&error, RF_ERROR_CONNECTION, NULL, "The next query will use the new one.",
 					"the rdma_fdw engine stopped");
 	rf_raise(&error, RF_NO_PEER);
+}
+
+static void
+raise_if_engine_gone(RfFlowHandle *handle)
+{
+	rf_flow_require_engine(handle->engine_epoch);
 }
 
 /* Begin and end of every sleep. The sleeper checks again between begin_sleep and blocking. */
@@ -398,9 +412,46 @@ rf_flow_withdraw(RfFlowHandle *handle)
 		ring(handle);
 }
 
+bool
+rf_flow_share(RfFlowHandle *handle, uint32_t *share, uint64_t *key)
+{
+	Assert(handle->share == NULL && handle->cursor.next == 0);
+	handle->share = rf_share_claim(rf_shares, handle->flow, handle->flow->key);
+	if (handle->share == NULL)
+		return false;
+	*share = (uint32_t) (handle->share - rf_shares);
+	*key = handle->flow->key;
+	return true;
+}
+
+bool
+rf_flow_share_stop(RfFlowHandle *handle)
+{
+	RfShareWakes wakes;
+	bool		ended = rf_share_stop(handle->share, handle->flow->key, &wakes);
+
+	rf_wake_readers(&wakes);
+	return ended;
+}
+
+void
+rf_flow_share_totals(RfFlowHandle *handle, RfShareTotals *totals)
+{
+	rf_share_totals(handle->share, totals);
+}
+
 void
 rf_flow_totals(RfFlowHandle *handle, uint64_t *rows, uint64_t *bytes)
 {
+	if (handle->share != NULL)
+	{
+		RfShareTotals totals;
+
+		rf_share_totals(handle->share, &totals);
+		*rows = totals.rows;
+		*bytes = totals.bytes;
+		return;
+	}
 	*rows = handle->cursor.rows;
 	*bytes = handle->cursor.bytes;
 }

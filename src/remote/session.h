@@ -8,6 +8,7 @@
 #include "rdma_fdw/remote.h"
 
 #include "lib/ilist.h"
+#include "lib/stringinfo.h"
 #include "storage/latch.h"
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
@@ -16,6 +17,7 @@
 
 #define RF_FLOW_BACKEND
 #include "rdma_fdw/engine.h"
+#include "rdma_fdw/share.h"
 
 #include "spool.h"
 
@@ -87,6 +89,17 @@ typedef struct RfStreamSet
 	int			waiting_for;	/* sockets in it */
 } RfStreamSet;
 
+/* One batch copied or put together from fragments. */
+typedef struct RfBatchCopy
+{
+	MemoryContext context;
+	Size		first;			/* room to begin with */
+	char	   *data;
+	Size		size;
+	Size		length;
+	bool		assembling;		/* FIRST was seen, LAST was not */
+} RfBatchCopy;
+
 struct RfStream
 {
 	dlist_node	node;
@@ -114,11 +127,8 @@ struct RfStream
 	bool		holding;		/* `buffer` is read in place and not released yet */
 	RfBuffer	buffer;
 
-	/* One batch copied or put together from fragments. */
-	char	   *copy;
-	Size		copy_size;
-	Size		copy_length;
-	bool		assembling;		/* FIRST was seen, LAST was not */
+	RfFlowReader *reader;		/* the flow is shared with workers, and this is our part in it */
+	RfBatchCopy copy;
 
 	char	   *retained;		/* the batch that the owner read when the stream was drained */
 	bool		replied;		/* the libpq answer is here and was checked */
@@ -161,7 +171,18 @@ extern bool rf_session_send_begin(RfSession *session, int *count);
 extern void rf_load_interrupt(RfLoad *load);
 extern void rf_load_lose(RfLoad *load);
 
+/* batch_copy.c */
+extern void rf_batch_copy_reserve(RfBatchCopy *copy, Size size);
+extern bool rf_batch_copy_add(RfBatchCopy *copy, const RfBuffer *buffer, const char *source,
+							  const char *server);
+
+/* stream_share.c */
+extern RfFlowPoll rf_stream_share_poll(RfStream *stream);
+extern void rf_stream_share_stats(RfStream *stream);
+
 /* stream.c */
+extern void rf_stream_answered(RfStream *stream);
+extern void rf_stream_check_flow(RfStream *stream);
 extern int	rf_session_peer(RfSession *session);
 extern void rf_append_text_array(StringInfo buf, int count, const char *const *values);
 extern bool rf_stream_collect(RfStream *stream);

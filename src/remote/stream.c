@@ -20,14 +20,9 @@
 #include "rdma_fdw/compat.h"
 #include "session.h"
 
-/* A batch grows by its fragments; what its header announces is not believed before it came. */
-#define FIRST_ASSEMBLY	(1024 * 1024)
-
 static void send_request(RfStream *stream, const RfStreamSpec *spec, int peer);
 static RfStreamPoll fetch(RfStream *stream, bool wait, const void **batch, uint32 *length);
 static bool take_buffer(RfStream *stream, const void **batch, uint32 *length);
-static void reserve_copy(RfStream *stream, Size size);
-static void check_reply(RfStream *stream);
 static void close_flow(RfStream *stream);
 static bool store(RfStream *stream, bool wait);
 static void finish_exchange(RfStream *stream);
@@ -101,6 +96,8 @@ rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStream **owner_r
 	stream->keep = spec->keep;
 	stream->receive_buffers = spec->receive_buffers;
 	stream->receive_buffer_size = spec->receive_buffer_size;
+	stream->copy.context = context;
+	stream->copy.first = spec->receive_buffer_size;
 	stream->stats.streams = 1;
 
 	stream->flow = rf_flow_listen(peer, spec->receive_buffers, spec->receive_buffer_size,
@@ -164,6 +161,8 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 	request.wire_version = RF_WIRE_VERSION;
 	if (memcmp(&image, &session->hello.image, sizeof(image)) != 0)
 		request.flags |= RF_STREAM_PORTABLE;
+	if (spec->shared)
+		request.flags |= RF_STREAM_FLOW;
 	request.node = node;
 	rf_flow_address(stream->flow, &request.consumer_flow, &request.key);
 	request.inline_limit = spec->inline_limit;
@@ -225,7 +224,10 @@ release_held(RfStream *stream)
 	if (stream->holding)
 	{
 		stream->holding = false;
-		rf_flow_release(stream->flow, &stream->buffer);
+		if (stream->reader)
+			(void) rf_reader_copied(stream->reader, &stream->buffer);
+		else
+			rf_flow_release(stream->flow, &stream->buffer);
 	}
 }
 
@@ -302,6 +304,17 @@ rf_stream_error_context(void *arg)
 	errcontext("rows of \"%s\" from server \"%s\"", stream->source, stream->session->server_name);
 }
 
+/* Raises what made the flow fail, if it did. */
+void
+rf_stream_check_flow(RfStream *stream)
+{
+	ErrorContextCallback callback = {error_context_stack, rf_stream_error_context, stream};
+
+	error_context_stack = &callback;
+	(void) rf_flow_opened(stream->flow);
+	error_context_stack = callback.previous;
+}
+
 /* Next batch as it comes from the other side. */
 static RfStreamPoll
 fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
@@ -319,7 +332,8 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 			RfFlowPoll	poll;
 
 			error_context_stack = &callback;
-			poll = rf_flow_poll(stream->flow, &stream->buffer);
+			poll = stream->reader ? rf_stream_share_poll(stream) :
+				rf_flow_poll(stream->flow, &stream->buffer);
 			error_context_stack = callback.previous;
 			if (poll == RF_POLL_BUFFER)
 			{
@@ -335,7 +349,7 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 			rf_session_lost(session);
 		if (rf_stream_collect(stream))
 		{
-			check_reply(stream);
+			rf_stream_answered(stream);
 			break;
 		}
 		if (!wait)
@@ -353,7 +367,9 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 
 		/* Only data or an answer make us go on: an ended flow still has its answer to come. */
 		error_context_stack = &callback;
-		if (stream->flow && !stream->flow_ended)
+		if (stream->reader)
+			got = rf_reader_wait(stream->reader, PQsocket(session->conn), -1);
+		else if (stream->flow && !stream->flow_ended)
 			got = rf_flow_wait(stream->flow, PQsocket(session->conn), -1);
 		else
 			got = rf_session_wait(session, WL_SOCKET_READABLE, -1);
@@ -377,62 +393,30 @@ static bool
 take_buffer(RfStream *stream, const void **batch, uint32 *length)
 {
 	RfBuffer   *buffer = &stream->buffer;
-	bool		first = (buffer->flags & RF_SLOT_FIRST) != 0;
-	bool		last = (buffer->flags & RF_SLOT_LAST) != 0;
-	uint32		data = buffer->length;
+	bool		whole = (buffer->flags & (RF_SLOT_FIRST | RF_SLOT_LAST)) == (RF_SLOT_FIRST | RF_SLOT_LAST);
+	bool		complete;
 
 	stream->holding = true;
-	if (first == stream->assembling)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("received a part of a column batch out of order"),
-				 errdetail("Rows of \"%s\" from server \"%s\".", stream->source, stream->session->server_name)));
-
-	if (first && last && stream->in_place)
+	if (whole && stream->in_place)
 	{
 		stream->stats.batches++;
-		stream->stats.bytes += data;
+		stream->stats.bytes += buffer->length;
 		*batch = buffer->data;
-		*length = data;
+		*length = buffer->length;
 		return true;
 	}
 
-	if (first)
-		stream->copy_length = 0;
-	if (stream->copy_length + data > PG_UINT32_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("a row of \"%s\" is too large", stream->source)));
-	reserve_copy(stream, stream->copy_length + data);
-	memcpy(stream->copy + stream->copy_length, buffer->data, data);
-	stream->copy_length += data;
+	complete = rf_batch_copy_add(&stream->copy, buffer, stream->source, stream->session->server_name);
 	release_held(stream);
-	if (!(first && last))
+	if (!whole)
 		stream->stats.fragments++;
-
-	stream->assembling = !last;
-	if (!last)
+	if (!complete)
 		return false;
 	stream->stats.batches++;
-	stream->stats.bytes += stream->copy_length;
-	*batch = stream->copy;
-	*length = stream->copy_length;
+	stream->stats.bytes += stream->copy.length;
+	*batch = stream->copy.data;
+	*length = stream->copy.length;
 	return true;
-}
-
-static void
-reserve_copy(RfStream *stream, Size size)
-{
-	Size		room = Max(stream->copy_size * 2, stream->receive_buffer_size);
-
-	if (size <= stream->copy_size)
-		return;
-	room = Max(room, size);
-	if (stream->copy)
-		stream->copy = repalloc_huge(stream->copy, room);
-	else
-		stream->copy = MemoryContextAllocHuge(stream->context, room);
-	stream->copy_size = room;
 }
 
 /*
@@ -524,8 +508,8 @@ incomplete(RfStream *stream, const char *what, uint64 expected, uint64 got)
 }
 
 /* The remote command ended: with an error, or with counts that must be those of what came. */
-static void
-check_reply(RfStream *stream)
+void
+rf_stream_answered(RfStream *stream)
 {
 	PGresult   *result = stream->result;
 	RfStreamReply *reply = &stream->reply;
@@ -561,6 +545,8 @@ check_reply(RfStream *stream)
 					 errmsg("the rows of \"%s\" did not arrive complete from server \"%s\"",
 							stream->source, stream->session->server_name),
 					 errdetail("The stream ended short.")));
+		if (stream->reader)
+			rf_stream_share_stats(stream);
 		rf_flow_totals(stream->flow, &rows, &bytes);
 		if (rows != reply->rows)
 			incomplete(stream, "rows", reply->rows, rows);
@@ -629,7 +615,10 @@ close_flow(RfStream *stream)
 
 	if (flow == NULL)
 		return;
+	if (stream->reader && !proc_exit_inprogress)
+		rf_stream_share_stats(stream);
 	stream->flow = NULL;
+	stream->reader = NULL;
 	stream->holding = false;
 	/*
 	 * An ending backend closes its flows before it aborts its transaction; the handle is gone then.
@@ -655,17 +644,17 @@ make_way(RfStream *stream)
 							stream->session->server_name, stream->source),
 					 errdetail("The rows being read lie in a receive buffer that must be freed first."),
 					 errhint("Set receive_buffers to 1 for that table, which makes it copy its rows.")));
-		reserve_copy(stream, stream->buffer.length);
-		memcpy(stream->copy, stream->buffer.data, stream->buffer.length);
-		stream->moved(stream->owner, stream->copy, stream->buffer.length);
+		rf_batch_copy_reserve(&stream->copy, stream->buffer.length);
+		memcpy(stream->copy.data, stream->buffer.data, stream->buffer.length);
+		stream->moved(stream->owner, stream->copy.data, stream->buffer.length);
 	}
 
 	/* The owner goes on reading what it has; further batches need memory of their own. */
-	if (stream->copy)
+	if (stream->copy.data)
 	{
-		stream->retained = stream->copy;
-		stream->copy = NULL;
-		stream->copy_size = 0;
+		stream->retained = stream->copy.data;
+		stream->copy.data = NULL;
+		stream->copy.size = 0;
 	}
 }
 
@@ -679,6 +668,12 @@ store(RfStream *stream, bool wait)
 
 	while ((got = fetch(stream, wait, &batch, &length)) == RF_STREAM_BATCH)
 	{
+		if (stream->reader)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("server \"%s\" cannot be used while a parallel scan reads the rows of \"%s\" from it",
+							stream->session->server_name, stream->source),
+					 errhint("Set option parallel_scan of that foreign table or server to false.")));
 		/* a result that came inline is here already, and can be read again */
 		if (stream->inline_batch)
 		{
@@ -812,6 +807,8 @@ rf_stream_stats_add(const RfStreamStats *own, RfStreamStats *stats)
 	stats->credit_stalls += own->credit_stalls;
 	stats->sender_waits += own->sender_waits;
 	stats->sender_wait_us += own->sender_wait_us;
+	stats->sharers += own->sharers;
+	stats->sharers_batches += own->sharers_batches;
 	if (own->transport[0] != '\0')
 	{
 		stats->buffers = own->buffers;

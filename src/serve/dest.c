@@ -69,6 +69,8 @@ start_timer(void)
 		enable_timeout_after(flush_timer, rf_flush_time);
 }
 
+static void leave_private(RfStreamDest *dest);
+
 static void
 start(RfStreamDest *dest, TupleDesc desc, const AttrNumber *attmap, int column_count)
 {
@@ -81,9 +83,12 @@ start(RfStreamDest *dest, TupleDesc desc, const AttrNumber *attmap, int column_c
 						column_count, dest->request->column_count)));
 	dest->encoder = rf_encoder_create(desc, column_count, attmap, dest->columns,
 									  dest->request->flags, dest->request->encoding);
-	if (dest->request->inline_limit >= sizeof(RfBatchHeader))
+	if ((dest->request->flags & RF_STREAM_FLOW) == 0 &&
+		dest->request->inline_limit >= sizeof(RfBatchHeader))
 		dest->private_batch = palloc_extended(dest->request->inline_limit, MCXT_ALLOC_HUGE);
 	MemoryContextSwitchTo(caller);
+	if ((dest->request->flags & RF_STREAM_FLOW) != 0)
+		leave_private(dest);
 	rf_stream_tick = false;
 }
 

@@ -1,0 +1,164 @@
+/*
+ * share.h - a consumer's flow that several processes of one query read: the leader, to whom it
+ * belongs, and parallel workers. Each batch goes to whoever asks first.
+ *
+ * The flow stays one flow: one queue of receive buffers, one producer that knows nothing of it. What
+ * its readers have in common, above all the place in the stream (RfSlotCursor), lies in an RfShare
+ * of the extension's main shared memory, not in the query's dynamic segment: that goes before the
+ * flow is closed, and workers that end late must find out without touching what is gone.
+ *
+ * A reader takes a slot, copies it to memory of its own and gives it back. It holds nothing while it
+ * is away: rows in the making, a full tuple queue, a barrier of a parallel hash join. So a reader
+ * that waits for data waits for the producer alone, never for another reader (but for the copying of
+ * slots taken before). Were slots read in place, a worker that sleeps until the leader empties its
+ * queue would keep the leader from getting data.
+ *
+ * Nothing is given out in advance: a worker that starts late, never, or ends early changes nothing
+ * but the speed.
+ *
+ * The first part is plain C (src/flow/share.c; unit tests), the backend API (src/flow/reader.c) is
+ * declared under RF_FLOW_BACKEND.
+ */
+#ifndef RF_SHARE_H
+#define RF_SHARE_H
+
+#include "rdma_fdw/flow.h"
+
+#define RF_MAX_SHARES		64
+#define RF_SHARE_MEMBERS	32		/* of one flow, the leader is the first */
+#define RF_NO_MEMBER		(-1)
+
+typedef enum RfShareState
+{
+	RF_SHARE_READING = 0,
+	RF_SHARE_ENDED,				/* the END slot came, counts are right */
+	RF_SHARE_BROKEN,			/* nothing more will come, and there was no END */
+	RF_SHARE_STOPPED			/* the leader wants no more */
+} RfShareState;
+
+/*
+ * Everything is read and written under `lock`, which is held for some loads and stores and never
+ * across a call that may block or raise. Claimed by the leader (key), freed by the leader before it
+ * lets go of the flow's entry; whoever finds another key under the lock has nothing to do here any
+ * more and must not touch the flow.
+ */
+typedef struct RfShare
+{
+	_Alignas(RF_CACHE_LINE) _Atomic uint32_t lock;
+	uint32_t	state;			/* RfShareState */
+	uint64_t	key;			/* the flow's; 0 = free */
+	RfFlow	   *flow;
+	uint32_t	members;		/* that joined so far */
+	uint32_t	idle;			/* a bit per member that will sleep until a member wakes it */
+	uint32_t	copied;			/* a bit per buffer that was copied while one before it was not */
+	int32_t		assembler;		/* member that has the first parts of a batch: the next part is for it */
+	int32_t		watcher;		/* member that the lane wakes: RfFlow.owner_proc */
+	RfSlotCursor cursor;
+	int32_t		procs[RF_SHARE_MEMBERS];
+	uint64_t	batches[RF_SHARE_MEMBERS];
+} RfShare;
+
+/* Processes whose latches are to be set, once the lock is released. */
+typedef struct RfShareWakes
+{
+	int			count;
+	int32_t		procs[RF_SHARE_MEMBERS];
+} RfShareWakes;
+
+typedef enum RfShareTake
+{
+	RF_TAKE_DATA,
+	RF_TAKE_NOTHING,			/* sleep until the latch is set, then look again */
+	RF_TAKE_END,				/* all batches were taken, by whomever, and counts are right */
+	RF_TAKE_BROKEN,				/* nothing more will come; the producer's session, or the flow, says why */
+	RF_TAKE_OVER,				/* the leader stopped, or is done */
+	RF_TAKE_BAD					/* *error says what is wrong with the slot */
+} RfShareTake;
+
+typedef struct RfShareSlot
+{
+	RfSlotHeader header;
+	uint8_t    *payload;
+	uint64_t	slot;
+	bool		ring;			/* ring the flow's lane */
+	RfShareWakes wakes;
+	RfError		error;
+} RfShareSlot;
+
+/* Leader: a free entry for a flow that is OPEN and that nobody has read from; NULL: none is free. */
+extern RfShare *rf_share_claim(RfShare *shares, RfFlow *flow, uint64_t key);
+
+/* Join; RF_NO_MEMBER: it is over, or all places are taken. */
+extern int	rf_share_join(RfShare *share, uint64_t key, int32_t proc);
+
+/*
+ * The next slot for this member. After RF_TAKE_NOTHING its latch will be set when there may be one.
+ */
+extern RfShareTake rf_share_take(RfShare *share, uint64_t key, int member, RfShareSlot *slot);
+
+/*
+ * The slot was copied. False: the flow was closed meanwhile, and what was copied may be anything.
+ * *ring as above.
+ */
+extern bool rf_share_copied(RfShare *share, uint64_t key, uint64_t slot, bool *ring);
+
+/* Leader: nobody shall read on. True: all had been read. */
+extern bool rf_share_stop(RfShare *share, uint64_t key, RfShareWakes *wakes);
+
+/* Leader, before it lets go of the flow: nobody touches it from here on. Gives the cursor back. */
+extern void rf_share_end(RfShare *share, uint64_t key, RfSlotCursor *cursor, RfShareWakes *wakes);
+
+/* Leader: whole batches and bytes so far, of them by others, and how many others joined. */
+typedef struct RfShareTotals
+{
+	uint64_t	rows;
+	uint64_t	bytes;
+	uint64_t	batches;
+	uint64_t	others_batches;
+	uint32_t	others;
+} RfShareTotals;
+
+extern void rf_share_totals(RfShare *share, RfShareTotals *totals);
+
+/* ---------- backend API (src/flow/reader.c; needs PostgreSQL) ---------- */
+#ifdef RF_FLOW_BACKEND
+
+extern RfShare *rf_shares;		/* RF_MAX_SHARES of them, in main shared memory */
+
+/* Set the latches of those that were to be woken. */
+extern void rf_wake_readers(const RfShareWakes *wakes);
+
+/* A member, this process's own memory; pfree it. */
+typedef struct RfFlowReader RfFlowReader;
+
+/*
+ * The owner of a consumer's flow that is open: from now on it is read by readers only, also by its
+ * owner. False: there are RF_MAX_SHARES already. *share and *key are for rf_reader_join.
+ */
+extern bool rf_flow_share(RfFlowHandle *flow, uint32_t *share, uint64_t *key);
+extern bool rf_flow_share_stop(RfFlowHandle *flow);
+extern void rf_flow_share_totals(RfFlowHandle *flow, RfShareTotals *totals);
+
+/* In the current memory context. NULL: it is over, or has enough readers. */
+extern RfFlowReader *rf_reader_join(uint32_t share, uint64_t key);
+
+/* Never blocks. ERROR for a bad slot. RF_TAKE_NOTHING: see rf_reader_wait. */
+extern RfShareTake rf_reader_poll(RfFlowReader *reader, RfBuffer *buffer);
+
+/* The buffer's bytes were copied. False: they are not what came, for the flow is closed. */
+extern bool rf_reader_copied(RfFlowReader *reader, const RfBuffer *buffer);
+
+/*
+ * Sleep, after a poll that found nothing, until there may be something, `socket` (PGINVALID_SOCKET:
+ * none) is readable or timeout_ms passed. Returns the WL_* events. Services interrupts. ERROR when
+ * the engine is gone.
+ */
+extern int	rf_reader_wait(RfFlowReader *reader, int socket, long timeout_ms);
+
+extern void rf_reader_waits(RfFlowReader *reader, uint64_t *waits, uint64_t *wait_us);
+
+/* Set the leader's latch. */
+extern void rf_reader_call_leader(RfFlowReader *reader);
+
+#endif							/* RF_FLOW_BACKEND */
+#endif

@@ -1,0 +1,211 @@
+/*
+ * parallel_plan.c
+ *		When a scan, a pushed join or a pushed aggregate may be read by parallel workers, and the path
+ *		for it.
+ *
+ * What it gains: rows are decoded, filtered, joined and aggregated here by several processes. What
+ * it costs: core's price for workers, and a copy of every batch. Parallel and asynchronous scans
+ * exclude each other: core asks an Append for rows asynchronously only if it is not parallel.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_proc.h"
+#include "foreign/foreign.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+
+#include "rdma_fdw/exchange.h"
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/remote.h"
+#include "rdma_fdw/share.h"
+
+/* Who asks for asynchronous scans gets them, unless for parallel ones as well. */
+static bool
+is_wanted(const RfTableOptions *opts)
+{
+	return opts->parallel_scan == 1 || (opts->parallel_scan < 0 && opts->fetch.async_capable != 1);
+}
+
+/*
+ * "Safe" means here that partial paths may be made; all other paths are taken back in compat.h.
+ */
+bool
+rdmaIsForeignScanParallelSafe(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
+{
+	ForeignTable *table = GetForeignTable(rte->relid);
+	RfTableOptions opts;
+
+	rf_table_options(table, GetForeignServer(table->serverid), &opts);
+	return is_wanted(&opts);
+}
+
+/* ---------- one stream at a time ---------- */
+
+/*
+ * A session runs one query at a time, and a parallel scan's rows cannot be stored away when
+ * somebody else needs it: so nothing else of the whole query may read from that server. The query is
+ * planned from the inside out; what is not planned yet is looked at as it was written.
+ */
+static bool
+table_is_on(Oid relid, char relkind, Oid serverid)
+{
+	if (relkind == RELKIND_FOREIGN_TABLE)
+	{
+		Oid			other = GetForeignServerIdByRelId(relid);
+
+		return other == serverid || list_member_oid(rf_server_nodes(GetForeignServer(other)), serverid);
+	}
+	/* of partitions and children nothing is known yet */
+	return relkind == RELKIND_PARTITIONED_TABLE || has_subclass(relid);
+}
+
+static bool
+query_reads_from(Node *node, Oid *serverid)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		return rte->rtekind == RTE_RELATION && table_is_on(rte->relid, rte->relkind, *serverid);
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, query_reads_from, serverid, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, query_reads_from, serverid);
+}
+
+/*
+ * Does the query of this planner read from the server other than for `relids`? *unplanned counts
+ * subqueries that do and are not planned, or just being planned. *tables: all foreign tables.
+ */
+static bool
+others_read_from(PlannerInfo *root, Relids relids, Oid serverid, int *unplanned, int *tables)
+{
+	for (int i = 1; i < root->simple_rel_array_size; i++)
+	{
+		RelOptInfo *rel = root->simple_rel_array[i];
+		RangeTblEntry *rte = root->simple_rte_array[i];
+
+		/*
+		 * Nobody refers to it, or it stands for others; without a relation it may also be a branch
+		 * of UNION and the like whose turn has not come.
+		 */
+		if ((rel == NULL && (root->parse->setOperations == NULL || rte == NULL)) ||
+			(rte->rtekind == RTE_SUBQUERY && rte->inh))
+			continue;
+		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_FOREIGN_TABLE)
+		{
+			(*tables)++;
+			if (!bms_is_member(i, relids) && table_is_on(rte->relid, rte->relkind, serverid))
+				return true;
+		}
+		else if (rte->rtekind == RTE_SUBQUERY && rel != NULL && rel->subroot != NULL)
+		{
+			if (others_read_from(rel->subroot, NULL, serverid, unplanned, tables))
+				return true;
+		}
+		else if (rte->rtekind == RTE_SUBQUERY && query_reads_from((Node *) rte->subquery, &serverid))
+			(*unplanned)++;
+	}
+	return false;
+}
+
+static bool
+has_server_to_itself(PlannerInfo *root, Relids relids, Oid serverid)
+{
+	int			unplanned = 0;
+	int			tables = 0;
+	ListCell   *lc;
+
+	/* a function that only the leader may run might read from there, too */
+	if (root->glob->maxParallelHazard != PROPARALLEL_SAFE)
+		return false;
+	/* all streams start at the same time and want their buffers */
+	if (others_read_from(root, relids, serverid, &unplanned, &tables) || unplanned > 0 ||
+		tables > rf_stream_limit())
+		return false;
+
+	foreach(lc, root->glob->subroots)
+	{
+		if (others_read_from((PlannerInfo *) lfirst(lc), NULL, serverid, &unplanned, &tables))
+			return false;
+	}
+	/* the one that is being planned is where we are */
+	for (PlannerInfo *outer = root->parent_root; outer != NULL; outer = outer->parent_root)
+	{
+		/* a CTE or sublink: the rest of the outer query is not known yet */
+		if (outer->simple_rel_array == NULL)
+			return false;
+		unplanned = 0;
+		if (others_read_from(outer, NULL, serverid, &unplanned, &tables) || unplanned > 1)
+			return false;
+	}
+	return true;
+}
+
+/* ---------- the path ---------- */
+
+/* As core does for a table: another worker for every three times as many pages. */
+static int
+worker_count(RfRelInfo *info)
+{
+	double		pages = ceil(info->retrieved_rows * (info->width + SizeofHeapTupleHeader) / BLCKSZ);
+	double		threshold = Max(min_parallel_table_scan_size, 1);
+	int			workers = 0;
+
+	for (; pages >= threshold && workers < RF_SHARE_MEMBERS - 1; threshold *= 3)
+		workers++;
+	if (info->opts.parallel_scan == 1)
+		workers = Max(workers, 1);
+	return Min(workers, max_parallel_workers_per_gather);
+}
+
+/* As core's get_parallel_divisor. */
+static double
+participants(int workers)
+{
+	double		leader = parallel_leader_participation ? 1.0 - 0.3 * workers : 0;
+
+	return workers + Max(leader, 0);
+}
+
+void
+rf_add_partial_path(PlannerInfo *root, RelOptInfo *rel, Relids relids, PathTarget *target,
+					List *fdw_restrictinfo)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	ForeignPath *path;
+	RfEstimate	est;
+	int			workers;
+
+	/* a server that stands for many nodes has a stream from each, and the leader reads them all */
+	if (!rel->consider_parallel || !bms_is_empty(rel->lateral_relids) || !is_wanted(&info->opts) ||
+		info->nodes != NIL)
+		return;
+	workers = worker_count(info);
+	if (workers <= 0 || !has_server_to_itself(root, relids, info->server->serverid))
+		return;
+
+	rf_estimate_partial(info, participants(workers), &est);
+	if (info->scanrel != NULL)
+		path = rf_create_foreign_upper_path(root, rel, target, est.rows, est.startup_cost,
+											est.total_cost, NIL, NIL);
+	else if (IS_JOIN_REL(rel))
+		path = rf_create_foreign_join_path(root, rel, est.rows, est.startup_cost, est.total_cost,
+										   NIL, fdw_restrictinfo);
+	else
+		path = rf_create_foreignscan_path(root, rel, target, est.rows, est.startup_cost,
+										  est.total_cost, NIL, NULL, NULL, NIL);
+	path->path.parallel_safe = true;
+	path->path.parallel_aware = true;
+	path->path.parallel_workers = workers;
+	add_partial_path(rel, (Path *) path);
+}

@@ -1,0 +1,288 @@
+/*
+ * share.c - one consumer's flow, several readers (share.h).
+ *
+ * Plain C, used by the backends (reader.c) and the unit tests. It never sleeps, never rings and sets
+ * no latch: the caller does, when the lock is released.
+ *
+ * Order. Slots are taken in the order in which they were written, under the lock, by rf_slot_read;
+ * so counts, sequence numbers and the END slot are checked as for a single reader. They are copied
+ * side by side. Buffers go back to the producer in order (credit is a number), each when it and all
+ * before it were copied; since copying waits for nothing, none is kept for long. The END slot goes
+ * back last: the producer's acknowledgement still means that every byte was copied.
+ *
+ * A batch in several slots belongs to who took its first: until the last one nobody else takes any.
+ *
+ * Sleeping. The lane wakes one process, RfFlow.owner_proc. Of the readers that find nothing the
+ * first becomes the watcher: under the lock it makes itself the owner_proc, stores `waiting`, and
+ * looks once more (RfFlow.waiting's rule). The others become idle and rely on the watcher. Who takes
+ * something gives up watching and wakes one of the idle, which looks and, if it finds nothing,
+ * becomes the watcher; who sees the end, or that there is none to come, wakes all. So while any
+ * reader is idle there is a watcher, an assembler, or a reader that was woken and has not looked
+ * yet. A watcher that wakes up and finds a part for the assembler, who may be idle, wakes that one
+ * and becomes idle.
+ *
+ * The owner_proc is stored before `waiting`. A lane that read an older `waiting` may wake either
+ * process: the old watcher is not asleep any more, the new one looks after its store, which comes
+ * after the lane's exchange, and sees what the lane stored before that.
+ *
+ * The end. The leader closes the flow whatever workers do. It takes the key out under the lock
+ * first. A worker that is copying then copies from a buffer that may get new content; it learns so
+ * when it gives the slot back, before it looks at what it copied, and it touches neither the buffer
+ * nor the flow's entry.
+ */
+#include <string.h>
+
+#include "rdma_fdw/share.h"
+
+_Static_assert(RF_MAX_SLOTS <= 32 && RF_SHARE_MEMBERS <= 32, "sets of them are 32 bits");
+
+RfShare *
+rf_share_claim(RfShare *shares, RfFlow *flow, uint64_t key)
+{
+	for (int i = 0; key != 0 && i < RF_MAX_SHARES; i++)
+	{
+		RfShare    *share = &shares[i];
+		bool		mine = false;
+
+		rf_spin_lock(&share->lock);
+		if (share->key == 0)
+		{
+			mine = true;
+			share->state = RF_SHARE_READING;
+			share->flow = flow;
+			share->members = 0;
+			share->idle = 0;
+			share->copied = 0;
+			share->assembler = RF_NO_MEMBER;
+			share->watcher = RF_NO_MEMBER;
+			memset(&share->cursor, 0, sizeof(share->cursor));
+			memset(share->batches, 0, sizeof(share->batches));
+			share->key = key;
+		}
+		rf_spin_unlock(&share->lock);
+		if (mine)
+			return share;
+	}
+	return NULL;
+}
+
+int
+rf_share_join(RfShare *share, uint64_t key, int32_t proc)
+{
+	int			member = RF_NO_MEMBER;
+
+	rf_spin_lock(&share->lock);
+	if (share->key == key && share->members < RF_SHARE_MEMBERS)
+	{
+		member = (int) share->members++;
+		share->procs[member] = proc;
+	}
+	rf_spin_unlock(&share->lock);
+	return member;
+}
+
+static void
+wake_member(RfShare *share, int member, RfShareWakes *wakes)
+{
+	if ((share->idle & (1u << member)) == 0)
+		return;
+	share->idle &= ~(1u << member);
+	wakes->procs[wakes->count++] = share->procs[member];
+}
+
+static void
+wake_one(RfShare *share, RfShareWakes *wakes)
+{
+	for (uint32_t i = 0; i < share->members && wakes->count == 0; i++)
+		wake_member(share, (int) i, wakes);
+}
+
+/* The watcher sleeps without being idle. */
+static void
+wake_all(RfShare *share, RfShareWakes *wakes)
+{
+	for (uint32_t i = 0; i < share->members; i++)
+		wake_member(share, (int) i, wakes);
+	if (share->watcher != RF_NO_MEMBER)
+		wakes->procs[wakes->count++] = share->procs[share->watcher];
+	share->watcher = RF_NO_MEMBER;
+}
+
+/* Statistics of the flow have one writer: who holds the lock. */
+static void
+count(_Atomic uint64_t *counter, uint64_t add)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + add,
+						  memory_order_relaxed);
+}
+
+/* One look at the stream, the lock is held. */
+static RfShareTake
+look(RfShare *share, int member, RfShareSlot *slot)
+{
+	RfFlow	   *flow = share->flow;
+	RfSlotCursor *cursor = &share->cursor;
+	bool		failed;
+	bool		remote_end;
+
+	switch ((RfShareState) share->state)
+	{
+		case RF_SHARE_READING:
+			break;
+		case RF_SHARE_ENDED:
+			return RF_TAKE_END;
+		case RF_SHARE_BROKEN:
+			return RF_TAKE_BROKEN;
+		case RF_SHARE_STOPPED:
+			return RF_TAKE_OVER;
+	}
+	if (share->assembler != RF_NO_MEMBER && share->assembler != member)
+		return RF_TAKE_NOTHING;
+
+	/* Before the slots: the lane stores what came before it stores that nothing more will. */
+	failed = atomic_load(&flow->state) == RF_FLOW_FAILED;
+	remote_end = atomic_load(&flow->remote_end) != 0;
+	switch (rf_slot_read(flow, cursor, &slot->header, &slot->payload, &slot->error))
+	{
+		case RF_READ_DATA:
+			slot->slot = cursor->next - 1;
+			share->assembler = cursor->in_batch ? member : RF_NO_MEMBER;
+			if (!cursor->in_batch)
+				share->batches[member]++;
+			count(&flow->stats.slots, 1);
+			count(&flow->stats.bytes, slot->header.length);
+			count(&flow->stats.rows, slot->header.rows);
+			wake_one(share, &slot->wakes);
+			return RF_TAKE_DATA;
+
+		case RF_READ_END:
+			share->state = RF_SHARE_ENDED;
+			slot->ring = true;
+			wake_all(share, &slot->wakes);
+			return RF_TAKE_END;
+
+		case RF_READ_BAD:
+			return RF_TAKE_BAD;
+
+		case RF_READ_NOTHING:
+			break;
+	}
+	if (failed || (remote_end && cursor->next == atomic_load(&flow->completed)))
+	{
+		share->state = RF_SHARE_BROKEN;
+		wake_all(share, &slot->wakes);
+		return RF_TAKE_BROKEN;
+	}
+	return RF_TAKE_NOTHING;
+}
+
+RfShareTake
+rf_share_take(RfShare *share, uint64_t key, int member, RfShareSlot *slot)
+{
+	RfShareTake take = RF_TAKE_OVER;
+
+	slot->ring = false;
+	slot->wakes.count = 0;
+	rf_spin_lock(&share->lock);
+	if (share->key == key)
+	{
+		share->idle &= ~(1u << member);
+		if (share->watcher == member)
+			share->watcher = RF_NO_MEMBER;
+		take = look(share, member, slot);
+		if (take == RF_TAKE_NOTHING)
+		{
+			bool		foreign = share->assembler != RF_NO_MEMBER && share->assembler != member;
+
+			if (foreign && share->watcher == RF_NO_MEMBER)
+				wake_member(share, share->assembler, &slot->wakes);
+			if (!foreign && share->watcher == RF_NO_MEMBER)
+			{
+				share->watcher = member;
+				atomic_store(&share->flow->owner_proc, share->procs[member]);
+				atomic_store(&share->flow->waiting, RF_WAIT_ANY);
+				take = look(share, member, slot);
+				if (take != RF_TAKE_NOTHING && share->watcher == member)
+					share->watcher = RF_NO_MEMBER;
+			}
+			else
+				share->idle |= 1u << member;
+		}
+	}
+	rf_spin_unlock(&share->lock);
+	return take;
+}
+
+bool
+rf_share_copied(RfShare *share, uint64_t key, uint64_t slot, bool *ring)
+{
+	bool		valid = false;
+
+	*ring = false;
+	rf_spin_lock(&share->lock);
+	if (share->key == key)
+	{
+		RfFlow	   *flow = share->flow;
+		RfSlotCursor *cursor = &share->cursor;
+
+		valid = true;
+		share->copied |= 1u << (slot % flow->slot_count);
+		while (cursor->released < cursor->next &&
+			   (share->copied & (1u << (cursor->released % flow->slot_count))) != 0)
+		{
+			share->copied &= ~(1u << (cursor->released % flow->slot_count));
+			*ring |= rf_slot_release(flow, cursor);
+		}
+	}
+	rf_spin_unlock(&share->lock);
+	return valid;
+}
+
+bool
+rf_share_stop(RfShare *share, uint64_t key, RfShareWakes *wakes)
+{
+	bool		ended = false;
+
+	wakes->count = 0;
+	rf_spin_lock(&share->lock);
+	if (share->key == key)
+	{
+		ended = share->state == RF_SHARE_ENDED;
+		if (!ended)
+			share->state = RF_SHARE_STOPPED;
+		wake_all(share, wakes);
+	}
+	rf_spin_unlock(&share->lock);
+	return ended;
+}
+
+void
+rf_share_end(RfShare *share, uint64_t key, RfSlotCursor *cursor, RfShareWakes *wakes)
+{
+	wakes->count = 0;
+	rf_spin_lock(&share->lock);
+	if (share->key == key)
+	{
+		*cursor = share->cursor;
+		wake_all(share, wakes);
+		share->key = 0;
+	}
+	rf_spin_unlock(&share->lock);
+}
+
+void
+rf_share_totals(RfShare *share, RfShareTotals *totals)
+{
+	memset(totals, 0, sizeof(*totals));
+	rf_spin_lock(&share->lock);
+	totals->rows = share->cursor.rows;
+	totals->bytes = share->cursor.bytes;
+	totals->others = share->members > 0 ? share->members - 1 : 0;
+	for (uint32_t i = 0; i < share->members; i++)
+	{
+		totals->batches += share->batches[i];
+		if (i > 0)
+			totals->others_batches += share->batches[i];
+	}
+	rf_spin_unlock(&share->lock);
+}

@@ -128,7 +128,19 @@ plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	CustomScan *scan = makeNode(CustomScan);
 	RangeTblFunction *function = linitial_node(RangeTblFunction, planner_rt_fetch(rel->relid, root)->functions);
 	List	   *columns = NIL;
+	List	   *quals = extract_actual_clauses(clauses, false);
+	List	   *used = list_concat(pull_var_clause((Node *) tlist, PVC_RECURSE_PLACEHOLDERS),
+								   pull_var_clause((Node *) quals, PVC_RECURSE_PLACEHOLDERS));
+	ListCell   *lc;
 
+	foreach(lc, used)
+	{
+		if (IsA(lfirst(lc), Var) && lfirst_node(Var, lc)->varattno == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("whole rows of an exchange are not supported"),
+					 errhint("Name its columns.")));
+	}
 	for (int i = 0; i < list_length(function->funccoltypes); i++)
 		columns = lappend(columns,
 						  makeTargetEntry((Expr *) makeVar(rel->relid, i + 1, list_nth_oid(function->funccoltypes, i),
@@ -138,7 +150,7 @@ plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->flags = path->flags;
 	scan->methods = &scan_methods;
 	scan->scan.plan.targetlist = tlist;
-	scan->scan.plan.qual = extract_actual_clauses(clauses, false);
+	scan->scan.plan.qual = quals;
 	scan->scan.scanrelid = 0;
 	scan->custom_scan_tlist = columns;
 	scan->custom_private = lappend_oid(NIL, castNode(FuncExpr, function->funcexpr)->funcid);

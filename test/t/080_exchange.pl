@@ -1,0 +1,225 @@
+# rdma.exchange on the data nodes, with a plain script as its coordinator (RdmaExchange.pm): every row arrives once and where its hash says, joins over
+# exchanges give what one node gives, whatever order the nodes' own plans read them in, and nothing is left behind. Bad days are in 082_exchange_bad_days.
+use strict;
+use warnings;
+use FindBin;
+use List::Util qw(max);
+use lib "$FindBin::Bin/../perl";
+use RdmaCluster;
+use RdmaExchange;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $conf = "work_mem = '4MB'\njit = off\nmax_parallel_workers_per_gather = 0\n";
+my %node = map { $_ => rdma_node($_, conf => $conf) } qw(n1 n2 n3);
+my $coord = $node{n3};
+my @all = values %node;
+
+exchange_setup($coord, %node);
+
+# Node i has the rows with n % 3 = i, so not by any key; n3's part of the tables b and c is empty; one key of a has a third of the rows; some are NULL.
+my $rows_a = "SELECT n AS id, CASE WHEN n % 3 = 0 THEN 7 WHEN n % 50 = 1 THEN NULL ELSE n % 997 END AS k, 'text ' || n AS t, (n / 8.0)::numeric(12,2) AS x, n::bigint AS l FROM generate_series(1, 9000) n";
+my $rows_b = "SELECT n AS id, CASE WHEN n % 40 = 1 THEN NULL ELSE n % 1200 END AS k, md5(n::text) AS t FROM generate_series(1, 4000) n";
+my $rows_c = "SELECT n AS id, repeat(md5(n::text), 1 + n % 9) AS t FROM generate_series(1, 300) n";
+foreach my $i (0 .. 2)
+{
+	my $name = 'n' . ($i + 1);
+
+	$node{$name}->safe_psql('postgres', qq{
+		CREATE TABLE a AS SELECT * FROM ($rows_a) s WHERE (id / 5) % 3 = $i;
+		CREATE TABLE b AS SELECT * FROM ($rows_b) s WHERE (id / 7) % 2 = $i;
+		CREATE TABLE c AS SELECT * FROM ($rows_c) s WHERE id % 2 = $i;
+		CREATE TABLE nothing (id int, k int);
+		ANALYZE;
+	});
+}
+$coord->safe_psql('postgres', "CREATE TABLE all_a AS $rows_a; CREATE TABLE all_b AS $rows_b; CREATE TABLE all_c AS $rows_c; CREATE TABLE all_nothing (id int, k int); ANALYZE");
+
+my %columns = (a => 'id int, k int, t text, x numeric(12,2), l bigint', b => 'id int, k int, t text', c => 'id int, t text', nothing => 'id int, k int');
+
+# rdma.exchange over a table
+sub ex
+{
+	my ($number, $table, $spec, $where) = @_;
+
+	$where = defined $where ? " WHERE $where" : '';
+	return "rdma.exchange('number=$number $spec', \$q\$SELECT * FROM $table$where\$q\$) AS $table($columns{$table})";
+}
+sub by { return "kind=repartition keys=$_[0] rows=" . ($_[1] // 1000); }
+my $everywhere = 'kind=replicate rows=100';
+
+# All nodes' rows together are those of the query over the whole tables, and nothing is left behind. Returns the answers.
+sub same
+{
+	my ($what, $members, $exchanges, $sql, $truth, %options) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my %answers = exchange_run($coord, $members, $exchanges, $sql, %options);
+	my @rows = map { split /\n/, $answers{$_} } grep { !/^stats_/ && length $answers{$_} } keys %answers;
+	my $want = join("\n", sort split(/\n/, $coord->safe_psql('postgres', $truth)));
+	my $have = join("\n", sort @rows);
+
+	ok($have eq $want, $what) or diag("wanted " . substr($want, 0, 400) . "\nhave " . substr($have, 0, 2000));
+	ok(exchange_idle(@all), "$what: no flow is left");
+	return %answers;
+}
+
+# ---- every row once, and where it belongs
+foreach my $members ('n1,n2', 'n1,n2,n3', 'n1')
+{
+	my $n = () = $members =~ /n/g;
+	my $part = $members =~ /n2/ ? ($n == 3 ? 'true' : '(id / 5) % 3 < 2') : '(id / 5) % 3 = 0';
+
+	same("rows repartitioned over $members", $members, 1, "SELECT ROW(id, k, t, x, l)::text FROM " . ex(1, 'a', by(2)), "SELECT all_a::text FROM all_a WHERE $part");
+	same("two keys over $members", $members, 1, "SELECT id || ' ' || rdma.hash_node($n, l, t) FROM " . ex(1, 'a', by('5,3')),
+		"SELECT id || ' ' || rdma.hash_node($n, l, t) FROM all_a WHERE $part");
+}
+my %where = exchange_run($coord, 'n1,n2,n3', 1, "SELECT DISTINCT rdma.hash_node(3, l, t) FROM " . ex(1, 'a', by('5,3')));
+is("$where{n1} $where{n2} $where{n3}", '0 1 2', 'rows are where rdma.hash_node says');
+same('only some columns and rows are wanted', 'n1,n2,n3', 1, "SELECT t FROM " . ex(1, 'a', by(1)) . " WHERE x > 1000", "SELECT t FROM all_a WHERE x > 1000");
+same('no column is wanted', 'n1,n2,n3', 1, "SELECT 1 FROM " . ex(1, 'a', by(1)), "SELECT 1 FROM all_a");
+
+# ---- replicate
+same('replicate', 'n1,n2,n3', 1, "SELECT ROW(id, t)::text FROM " . ex(1, 'c', $everywhere), "SELECT all_c::text FROM all_c, generate_series(1, 3)");
+same('replicate with rows larger than a buffer', 'n1,n2', 1, "SELECT id || md5(t) FROM rdma.exchange('number=1 $everywhere', 'SELECT id, repeat(t, 1000) FROM c') AS x(id int, t text)",
+	"SELECT id || md5(repeat(t, 1000)) FROM all_c, generate_series(1, 2)", slot_size => 8192, slots => 2);
+same('repartition of rows larger than a buffer', 'n1,n2', 1, "SELECT id || md5(t) FROM rdma.exchange('number=1 kind=repartition keys=2', 'SELECT id, repeat(t, 1000) FROM c') AS x(id int, t text)",
+	"SELECT id || md5(repeat(t, 1000)) FROM all_c", slot_size => 4096, slots => 1);
+
+# ---- joins
+my %joins = (
+	inner => "SELECT a.id || ' ' || b.id || b.t || a.x FROM %s JOIN %s ON a.k = b.k",
+	left => "SELECT a.id || ' ' || coalesce(b.id, -1) || a.t FROM %s LEFT JOIN %s ON a.k = b.k",
+	right => "SELECT coalesce(a.id, -1) || ' ' || b.id FROM %s RIGHT JOIN %s ON a.k = b.k",
+	full => "SELECT coalesce(a.id, -1) || ' ' || coalesce(b.id, -1) FROM %s FULL JOIN %s ON a.k = b.k",
+	semi => "SELECT a.id::text FROM %s WHERE EXISTS (SELECT FROM %s WHERE a.k = b.k)",
+	anti => "SELECT a.id::text FROM %s WHERE NOT EXISTS (SELECT FROM %s WHERE a.k = b.k)");
+my %ways = (hash => 'SET enable_mergejoin = off; SET enable_nestloop = off', merge => 'SET enable_hashjoin = off; SET enable_nestloop = off');
+foreach my $type (sort keys %joins)
+{
+	my $truth = sprintf($joins{$type}, 'all_a a', 'all_b b');
+
+	same("$type join, both repartitioned", 'n1,n2,n3', 2, sprintf($joins{$type}, ex(1, 'a', by(2)), ex(2, 'b', by(2))), $truth);
+
+	# One node builds a hash table from exchange 2 first, the other sorts exchange 1 first; buffers hold a fraction of the rows.
+	same("$type join, nodes read in opposite orders", 'n1,n2,n3', 2, sprintf($joins{$type}, ex(1, 'a', by(2)), ex(2, 'b', by(2))), $truth,
+		settings => { n1 => $ways{hash}, n2 => $ways{merge}, n3 => $ways{hash} }, slot_size => 4096, slots => 1);
+}
+same('one side replicated', 'n1,n2,n3', 1, "SELECT a.id || ' ' || b.id FROM a JOIN " . ex(1, 'b', $everywhere) . " ON a.k = b.k",
+	"SELECT a.id || ' ' || b.id FROM all_a a JOIN all_b b ON a.k = b.k");
+same('without equality, one side replicated', 'n1,n2,n3', 1, "SELECT a.id || ' ' || c.id FROM a JOIN " . ex(1, 'c', $everywhere) . " ON a.id BETWEEN c.id * 10 AND c.id * 10 + 2",
+	"SELECT a.id || ' ' || c.id FROM all_a a JOIN all_c c ON a.id BETWEEN c.id * 10 AND c.id * 10 + 2");
+
+# ---- more than work_mem while the other exchange is read
+my %spilled = same('what waits for its reader goes to disk', 'n1,n2', 2,
+	"SELECT a.id || ' ' || b.id FROM " . ex(1, 'a', by(2), 'k <> 7') . " JOIN " . ex(2, 'b', by(2)) . ' ON a.k = b.k',
+	"SELECT a.id || ' ' || b.id FROM all_a a JOIN all_b b ON a.k = b.k WHERE a.k <> 7 AND (a.id / 5) % 3 < 2",
+	settings => { n1 => "SET work_mem = '64kB'; $ways{hash}", n2 => "SET work_mem = '64kB'; $ways{merge}" }, slot_size => 4096, slots => 1);
+like("$spilled{stats_n1} $spilled{stats_n2}", qr/,[1-9][0-9]{3,},\w+\)/, 'and is counted') or diag(explain(\%spilled));
+
+# ---- several joins: exchanges side by side, and one inside the query of another
+same('three exchanges side by side', 'n1,n2,n3', 3,
+	"SELECT a.id || ' ' || b.id || ' ' || c.id FROM " . ex(1, 'a', by(2)) . ' JOIN ' . ex(2, 'b', by(2)) . ' ON a.k = b.k JOIN ' . ex(3, 'c', $everywhere) . ' ON c.id = a.k',
+	"SELECT a.id || ' ' || b.id || ' ' || c.id FROM all_a a JOIN all_b b ON a.k = b.k JOIN all_c c ON c.id = a.k", settings => { n2 => $ways{merge} }, slot_size => 4096, slots => 2);
+my $inner = "SELECT a.id, b.id, a.t, b.k FROM " . ex(1, 'a', by(2)) . " JOIN " . ex(2, 'b', by(2)) . " ON a.k = b.k WHERE a.id % 5 = 0";
+my $nested = "rdma.exchange('number=3 kind=repartition keys=1 rows=2000', \$n\$$inner\$n\$) AS j(aid int, bid int, t text, k int)";
+foreach my $how (sort keys %ways)
+{
+	same("an exchange inside another's query ($how joins on one node)", 'n1,n2,n3', 4,
+		"SELECT j.aid || ' ' || j.bid || j.t || c.id FROM $nested JOIN " . ex(4, 'c', by(1)) . " ON c.id = j.aid",
+		"SELECT a.id || ' ' || b.id || a.t || c.id FROM all_a a JOIN all_b b ON a.k = b.k JOIN all_c c ON c.id = a.id WHERE a.id % 5 = 0",
+		settings => { n2 => $ways{$how} }, slot_size => 4096, slots => 1);
+}
+same('set operations', 'n1,n2,n3', 2, "SELECT k::text FROM " . ex(1, 'a', by(2)) . " EXCEPT SELECT k::text FROM " . ex(2, 'b', by(2)),
+	"SELECT k::text FROM all_a EXCEPT SELECT k::text FROM all_b", settings => { n3 => 'SET enable_hashagg = off' });
+same('union all', 'n1,n2,n3', 2, "SELECT t FROM " . ex(1, 'a', by(2)) . " UNION ALL SELECT t FROM " . ex(2, 'b', by(2)), "SELECT t FROM all_a UNION ALL SELECT t FROM all_b");
+
+# ---- rows that are asked for again
+my $nested_loop = 'SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off';
+same('nested loop over an exchange', 'n1,n2', 1, "SELECT b.id || ' ' || c.id || c.t FROM b JOIN " . ex(1, 'c', $everywhere) . " ON b.id % 150 = c.id",
+	"SELECT b.id || ' ' || c.id || c.t FROM all_b b JOIN all_c c ON b.id % 150 = c.id", settings => { all => $nested_loop });
+same('nested loop over two exchanges', 'n1,n2', 2, "SELECT b.id || b.t || ' ' || c.id || c.t FROM " . ex(1, 'b', by(1), 'id < 200') . ' LEFT JOIN ' . ex(2, 'c', by(1)) . " ON b.id = c.id",
+	"SELECT b.id || b.t || ' ' || c.id || c.t FROM all_b b LEFT JOIN all_c c ON b.id = c.id WHERE b.id < 200", settings => { n1 => $nested_loop, n2 => $ways{hash} }, slot_size => 4096, slots => 1);
+same('a subquery for each row', 'n1,n2', 1, "SELECT b.id || ' ' || (SELECT count(*) FROM " . ex(1, 'c', $everywhere) . " WHERE c.id % 100 = b.id) FROM b WHERE b.id < 100",
+	"SELECT b.id || ' ' || (SELECT count(*) FROM all_c c WHERE c.id % 100 = b.id) FROM all_b b WHERE b.id < 100");
+same('a subquery for all rows', 'n1,n2', 2, "SELECT a.id || a.t FROM " . ex(1, 'a', by(1)) . " WHERE a.id < (SELECT max(id) FROM " . ex(2, 'c', $everywhere) . ')',
+	"SELECT a.id || a.t FROM all_a a WHERE a.id < 300 AND (a.id / 5) % 3 < 2", slot_size => 4096, slots => 1);
+
+# ---- ends before the end
+my %limited = same('limit over an exchange', 'n1,n2,n3', 1, "SELECT 'row' FROM " . ex(1, 'a', by(1)) . ' LIMIT 5', "SELECT 'row' FROM generate_series(1, 15)");
+same('limit below a join', 'n1,n2', 2, "SELECT count(*)::text || s.t IS NULL FROM (SELECT * FROM " . ex(1, 'a', by(1)) . ' LIMIT 10) s JOIN ' . ex(2, 'b', by(1)) . ' ON s.id = b.id OR true GROUP BY s.t LIMIT 1',
+	"SELECT false FROM generate_series(1, 2)", slot_size => 4096, slots => 1);
+same('one node wants nothing', 'n1,n2,n3', 2, "SELECT nothing.id || a.t FROM " . ex(1, 'nothing', by(2)) . ' JOIN ' . ex(2, 'a', by(2)) . ' ON a.k = nothing.k', 'SELECT 1 WHERE false', slot_size => 4096, slots => 1);
+same('nor does the other plan', 'n1,n2,n3', 2, "SELECT nothing.id || a.t FROM " . ex(1, 'nothing', by(2)) . ' JOIN ' . ex(2, 'a', by(2)) . ' ON a.k = nothing.k', 'SELECT 1 WHERE false',
+	settings => { n1 => $ways{merge}, n2 => $ways{hash}, n3 => $nested_loop }, slot_size => 4096, slots => 1);
+same('empty inputs', 'n1,n2,n3', 2, "SELECT count(*) FROM " . ex(1, 'nothing', by(2)) . ' FULL JOIN ' . ex(2, 'b', by(2), 'false') . ' ON b.k = nothing.k', 'SELECT 0 FROM generate_series(1, 3)');
+same('only NULL keys', 'n1,n2,n3', 1, "SELECT id::text FROM " . ex(1, 'b', by(2), 'k IS NULL'), 'SELECT id::text FROM all_b WHERE k IS NULL');
+
+# ---- the nodes' queries: parallel ones, with parameters, prepared
+my $parallel = "SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0";
+my %plan = exchange_run($coord, 'n1,n2', 1, 'EXPLAIN (COSTS OFF) SELECT 1 FROM ' . ex(1, 'a', by(1)), settings => { all => $parallel });
+like($plan{n1}, qr/RdmaExchange.*Gather.*Parallel Seq Scan on a/s, 'a query inside may be parallel');
+same('parallel queries', 'n1,n2,n3', 2, sprintf($joins{left}, ex(1, 'a', by(2)), ex(2, 'b', by(2))), sprintf($joins{left}, 'all_a a', 'all_b b'), settings => { all => $parallel }, slot_size => 4096, slots => 1);
+same('parallel queries that end early', 'n1,n2,n3', 1, "SELECT 'row' FROM " . ex(1, 'a', by(1)) . ' LIMIT 5', "SELECT 'row' FROM generate_series(1, 15)", settings => { all => $parallel });
+foreach my $mode (qw(force_custom_plan force_generic_plan))
+{
+	my $prepare = "SET plan_cache_mode = $mode; PREPARE p(int, text, int) AS SELECT a.id || a.t FROM rdma.exchange('number=1 kind=repartition keys=1', 'SELECT id, t FROM a WHERE id < \$1 AND t <> \$2') AS a(id int, t text) WHERE id > \$3";
+
+	same("parameters inside an exchange ($mode)", 'n1,n2,n3', 1, "EXECUTE p(500, 'text 8', 3)", "SELECT id || t FROM all_a WHERE id < 500 AND id > 3 AND t <> 'text 8'", settings => { all => $prepare });
+}
+
+# ---- heavy keys: 7 is in a third of a's rows
+my $heavy = $coord->safe_psql('postgres', q{SELECT (hashint4extended(7, 8816678312871386365)::numeric + 18446744073709551616 + 5305509591434766563) % 18446744073709551616});
+my %plain = exchange_run($coord, 'n1,n2,n3', 1, 'SELECT count(*) FROM ' . ex(1, 'a', by(2)));
+my %spread = exchange_run($coord, 'n1,n2,n3', 1, 'SELECT count(*) FROM ' . ex(1, 'a', by(2) . " heavy=spread:1,$heavy"));
+cmp_ok(max(@plain{qw(n1 n2 n3)}), '>', 4500, 'a heavy key makes one node heavy');
+cmp_ok(max(@spread{qw(n1 n2 n3)}), '<', 3600, 'a heavy key that is spread does not');
+foreach my $type (qw(inner left))
+{
+	same("$type join with a heavy key", 'n1,n2,n3', 2, sprintf($joins{$type}, ex(1, 'a', by(2) . " heavy=spread:$heavy"), ex(2, 'b', by(2) . " heavy=broadcast:$heavy")),
+		sprintf($joins{$type}, 'all_a a', 'all_b b'), slot_size => 4096, slots => 2);
+}
+
+# ---- estimates
+my $counted = by(2, 5000) . ' distinct=4000,1000,-1';
+%plan = exchange_run($coord, 'n1,n2', 1, 'EXPLAIN SELECT k FROM ' . ex(1, 'a', $counted) . ' GROUP BY k');
+like($plan{n1}, qr/HashAggregate.* rows=1000 .*RdmaExchange.* rows=5000 /s, "the coordinator's estimates of rows and values are used");
+
+# ---- nodes that only hold rows, and nodes that only join
+same('compute node', 'n1,n2,n3', 2, sprintf($joins{inner}, ex(1, 'a', by(2), 'id % 2 = 0'), ex(2, 'b', by(2))), "SELECT a.id || ' ' || b.id || b.t || a.x FROM all_a a JOIN all_b b ON a.k = b.k WHERE a.id % 2 = 0 AND (a.id / 5) % 3 < 2",
+	producers => 'n1,n2', consumers => 'n3', slot_size => 4096, slots => 1);
+same('two compute nodes, one of which has rows', 'n1,n2,n3', 2, sprintf($joins{left}, ex(1, 'a', by(2)), ex(2, 'b', by(2))), sprintf($joins{left}, '(SELECT * FROM all_a WHERE (id / 5) % 3 < 2) a', 'all_b b'),
+	producers => 'n1,n2', consumers => 'n2,n3', settings => { n3 => $ways{merge} }, slot_size => 4096, slots => 1);
+same('replicate to compute nodes', 'n1,n2,n3', 1, 'SELECT c.id::text FROM ' . ex(1, 'c', $everywhere), 'SELECT id::text FROM all_c, generate_series(1, 2)', producers => 'n1,n2', consumers => 'n2,n3');
+
+# ---- what is wrong is said
+sub refused
+{
+	my ($what, $error, $sql, %options) = @_;
+	my %answers = exchange_run($coord, 'n1,n2', 2, $sql, %options);
+
+	like("$answers{n1}", $error, $what);
+	return ok(exchange_idle(@all), "$what: no flow is left");
+}
+refused('no set-up', qr/exchange 3 is not set up in this session/, 'SELECT 1 FROM ' . ex(3, 'a', by(1)));
+refused('the same exchange twice', qr/exchange 1 is in the statement twice/, 'SELECT 1 FROM ' . ex(1, 'a', by(1)) . ' CROSS JOIN ' . ex(1, 'b', by(1)));
+refused('not a SELECT', qr/SELECT statements only/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', 'DELETE FROM a') AS x(id int)");
+refused('a SELECT that changes data', qr/data-modifying/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', 'WITH d AS (DELETE FROM a RETURNING 1) SELECT * FROM d') AS x(id int)");
+refused('two statements', qr/exactly one SELECT/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', 'SELECT 1; SELECT 2') AS x(id int)");
+refused('another number of columns', qr/returns 2 columns, but 1 are defined/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', 'SELECT 1, 2') AS x(id int)");
+refused('another type', qr/column 1 of the query of exchange 1 has type integer, but text is defined/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', 'SELECT 1') AS x(id text)");
+refused('a key that is no column', qr/exchange 1 has no column 9/, 'SELECT 1 FROM ' . ex(1, 'a', by(9)));
+refused('a key that cannot be hashed', qr/extended hash function for type point/, "SELECT 1 FROM rdma.exchange('number=1 kind=repartition keys=1', 'SELECT point(1, 2)') AS x(p point)");
+refused('a whole row', qr/whole rows of an exchange/, 'SELECT a FROM ' . ex(1, 'a', by(1)));
+refused('a query with an error', qr/relation "nowhere" does not exist/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', 'SELECT id FROM nowhere') AS x(id int)");
+foreach my $spec ('', 'number=1', 'kind=replicate', 'number=0 kind=replicate', 'number=65 kind=replicate', 'number=1.5 kind=replicate', 'number=1 kind=gather', 'number=1 kind=repartition',
+	'number=1 kind=repartition keys=', 'number=1 kind=repartition keys=0', 'number=1 kind=repartition keys=1,x', 'number=1 kind=replicate keys=1', 'number=1 kind=replicate rows=-1', 'number=1 kind=replicate rows=nan',
+	'number=1 kind=replicate rows', 'number=1 kind=replicate what=1', 'number=1 kind=repartition keys=1 keys=1', 'number=1 kind=repartition keys=1 heavy=spread', 'number=1 kind=repartition keys=1 heavy=all:1',
+	'number=1 kind=repartition keys=1 heavy=spread:-1', 'number=1 kind=repartition keys=1 heavy=spread:99999999999999999999')
+{
+	my ($status, $out, $err) = $node{n1}->psql('postgres', "SELECT 1 FROM rdma.exchange('$spec', 'SELECT 1') AS x(id int)");
+
+	like($err, qr/invalid description of an exchange/, "description \"$spec\" is refused");
+}
+
+done_testing();

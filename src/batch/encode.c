@@ -15,6 +15,8 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
+#include "access/table.h"
+#include "access/tableam.h"
 #include "fmgr.h"
 #include "mb/pg_wchar.h"
 #include "rdma_fdw/batch.h"
@@ -263,6 +265,24 @@ convert(RfEncoder *encoder, RfEncodeConversion *conversion, Datum value, uint32 
 	return result;
 }
 
+/* A value that lies as it is in the TOAST table: its parts are put together where it is to be. */
+static uint32
+fetch_plain(RfEncoder *encoder, const struct varatt_external *toast, uint32 *heap)
+{
+	uint32		length = VARATT_EXTERNAL_GET_EXTSIZE(*toast);
+	uint32		at = rf_reserve(encoder, (uint64) length + VARHDRSZ, 8, heap);
+	Relation	relation;
+
+	if (at == 0)
+		return 0;
+	SET_VARSIZE(encoder->base + at, length + VARHDRSZ);
+	relation = table_open(toast->va_toastrelid, AccessShareLock);
+	table_relation_fetch_toast_slice(relation, toast->va_valueid, length, 0, length,
+									 (struct varlena *) (encoder->base + at));
+	table_close(relation, AccessShareLock);
+	return at;
+}
+
 /* A varlena that is not plain: fetch, decompress or flatten it if it will fit. 0: it does not. */
 uint32
 rf_store_toasted(RfEncoder *encoder, Datum value, uint32 *heap)
@@ -275,6 +295,14 @@ rf_store_toasted(RfEncoder *encoder, Datum value, uint32 *heap)
 	/* Say no before the work is done. A value stored short has a header of 3 bytes less. */
 	if (TYPEALIGN64(8, (uint64) *heap) + size - (VARHDRSZ - VARHDRSZ_SHORT) > encoder->capacity)
 		return 0;
+	if (VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(value)))
+	{
+		struct varatt_external toast;
+
+		VARATT_EXTERNAL_GET_POINTER(toast, DatumGetPointer(value));
+		if (!VARATT_EXTERNAL_IS_COMPRESSED(toast))
+			return fetch_plain(encoder, &toast, heap);
+	}
 	caller = MemoryContextSwitchTo(encoder->scratch);
 	encoder->uses_scratch = true;
 	plain = pg_detoast_datum_packed((struct varlena *) DatumGetPointer(value));
@@ -534,10 +562,17 @@ rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint8 *place, uin
 {
 	double		heap_per_row = encoder->heap_per_row;
 
-	if (encoder->large == NULL)
-		encoder->large = AllocSetContextCreate(encoder->context, "rdma_fdw large row", ALLOCSET_SMALL_SIZES);
-	MemoryContextReset(encoder->large);
-	encoder->base = place != NULL ? place : MemoryContextAllocHuge(encoder->large, bytes);
+	/* Kept for the next one: new memory of this size costs more than what is done in it. */
+	if (place == NULL && encoder->large_size < bytes)
+	{
+		if (encoder->large != NULL)
+			pfree(encoder->large);
+		encoder->large = NULL;
+		encoder->large_size = 0;
+		encoder->large = MemoryContextAllocHuge(encoder->context, bytes);
+		encoder->large_size = bytes;
+	}
+	encoder->base = place != NULL ? place : encoder->large;
 	encoder->capacity = bytes;
 	encoder->rows = 0;
 	lay_out(encoder, 1);

@@ -73,7 +73,8 @@ struct RfEncoder
 	bool		switch_client;	/* send functions would encode for somebody else */
 	MemoryContext context;
 	MemoryContext scratch;		/* results of detoasting and conversion */
-	MemoryContext large;		/* the last large row */
+	uint8	   *large;			/* the last large row, if it was not placed elsewhere */
+	uint32		large_size;
 };
 
 /* Copy a short value without a call; both ranges lie within their objects. */

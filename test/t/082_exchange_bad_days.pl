@@ -1,0 +1,162 @@
+# Bad days of rdma.exchange: a backend, an engine or a query fails while nodes build or probe, or one is stopped for a while. Every other node gets an error that
+# says so, within the deadline, nobody gets a result that is not whole, and afterwards no flow and no buffer is held anywhere and the next statement works.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use RdmaCluster;
+use RdmaExchange;
+use IPC::Run qw(start finish);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $conf = "max_parallel_workers_per_gather = 0\njit = off\nrdma_fdw.peer_timeout = '20s'\n";
+my %node = map { $_ => rdma_node($_, conf => $conf) } qw(n1 n2 n3);
+my $coord = $node{n3};
+my @all = values %node;
+
+exchange_setup($coord, %node);
+foreach my $name (qw(n1 n2))
+{
+	# A row of these takes its time on this node: the build side, or the probe side.
+	$node{$name}->safe_psql('postgres', q{
+		CREATE TABLE t AS SELECT n AS id, md5(n::text) AS t FROM generate_series(1, 4000) n;
+		CREATE FUNCTION slowly(int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.02); RETURN $1; END $$;
+		ANALYZE;
+	});
+}
+
+my $fast = 'SELECT id, t FROM t';
+my $slow = 'SELECT slowly(id), t FROM t';
+sub join_of
+{
+	my ($probe, $build) = @_;
+	return "SELECT count(*) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=100000', '$probe') AS p(id int, t text)"
+	  . " JOIN rdma.exchange('number=2 kind=repartition keys=1 rows=1000', '$build') AS b(id int, t text) USING (id)";
+}
+my %phase = (build => join_of($fast, $slow), probe => join_of($slow, $fast));
+my %whole = exchange_run($coord, 'n1,n2', 2, join_of($fast, $fast));
+my $total = $whole{n1} + $whole{n2};
+is($total, 16000, 'the join works');
+
+sub buffers_back
+{
+	my ($when) = @_;
+	foreach my $name (sort keys %node)
+	{
+		ok(rdma_wait($node{$name}, 'SELECT count(*) = 0 FROM rdma.stat_flows', 60), "no flow is left on $name $when");
+		ok(rdma_wait($node{$name}, 'SELECT coalesce(buffer_used, 0) = 0 FROM rdma.stat_engine', 60), "no buffer is held on $name $when");
+	}
+	return;
+}
+
+sub bad_day
+{
+	my ($phase, $how, $survivor_says) = @_;
+	my $when = "when n2 $how in the $phase phase";
+	my ($out, $err) = ('', '');
+	my $sql = exchange_sql('n1,n2', 2, $phase{$phase}, slot_size => 4096, slots => 2, settings => { all => 'SET enable_mergejoin = off; SET enable_nestloop = off' });
+	my $job = start([ 'psql', '-X', '-A', '-t', '-q', '-d', $coord->connstr('postgres'), '-c', $sql ], '<', '/dev/null', '>', \$out, '2>', \$err);
+
+	ok(rdma_wait($node{n2}, "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'member_n2' AND query LIKE '%rdma.exchange(''number%' AND state = 'active'", 60), "it runs $when");
+	ok(rdma_wait($node{n1}, 'SELECT coalesce(sum(rows), 0) > 50 FROM rdma.stat_flows', 60), "rows move $when");
+	my $pid = $node{n2}->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'member_n2'");
+
+	if ($how eq 'is cancelled') { $node{n2}->safe_psql('postgres', "SELECT pg_cancel_backend($pid)"); }
+	elsif ($how eq 'is terminated') { $node{n2}->safe_psql('postgres', "SELECT pg_terminate_backend($pid)"); }
+	elsif ($how eq 'is killed') { kill 'KILL', $pid; }
+	elsif ($how eq 'loses its engine') { kill 'KILL', rdma_engine_pid($node{n2}); }
+	finish($job);
+	my %answers = exchange_parse($out);
+
+	like($answers{n1} // $err, qr/ERROR: .*$survivor_says/s, "n1 gets an error $when");
+	like($answers{n2} // $err, qr/ERROR: /, "n2 too $when");
+	ok(rdma_wait($node{n2}, 'SELECT pid IS NOT NULL FROM rdma.stat_engine', 60), "the node works again $when");
+	buffers_back($when);
+	return;
+}
+
+foreach my $phase (qw(build probe))
+{
+	bad_day($phase, 'is cancelled', 'ended before the end of its stream|of the flow failed');
+	bad_day($phase, 'is terminated', 'ended before the end of its stream|of the flow failed');
+	bad_day($phase, 'is killed', 'ended before the end of its stream|of the flow failed|connection|engine');
+	bad_day($phase, 'loses its engine', 'ended before the end of its stream|of the flow failed|connection|engine');
+}
+
+# ---- one node's query fails in the middle
+foreach my $failing ('probe', 'build')
+{
+	my $bad = "SELECT id / (CASE WHEN id = 3500 AND inet_server_port() = " . $node{n2}->port . " THEN 0 ELSE 1 END), t FROM t";
+	my %answers = exchange_run($coord, 'n1,n2', 2, $failing eq 'probe' ? join_of($bad, $fast) : join_of($fast, $bad), slot_size => 4096, slots => 2);
+
+	like($answers{n1}, qr/ERROR: .*(ended before the end of its stream|of the flow failed)/, "n1 hears of an error in n2's $failing side");
+	like($answers{n2}, qr/ERROR: .*division by zero/, 'which says what it was');
+	buffers_back("after an error in the $failing side");
+}
+
+# ---- a node that stands still for a while: the other waits, and nothing is lost
+foreach my $phase (qw(build probe))
+{
+	my ($out, $err) = ('', '');
+	my $sql = exchange_sql('n1,n2', 2, $phase{$phase} . ' WHERE p.id < 50', slot_size => 4096, slots => 1);
+	my $small = $phase eq 'build' ? join_of($fast, "$slow WHERE id < 200") : join_of("$slow WHERE id < 200", $fast);
+	$sql = exchange_sql('n1,n2', 2, $small, slot_size => 4096, slots => 1);
+	my $job = start([ 'psql', '-X', '-A', '-t', '-q', '-d', $coord->connstr('postgres'), '-c', $sql ], '<', '/dev/null', '>', \$out, '2>', \$err);
+
+	ok(rdma_wait($node{n2}, "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'member_n2' AND query LIKE '%rdma.exchange(''number%' AND state = 'active'", 60), 'it runs');
+	my $pid = $node{n2}->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'member_n2'");
+
+	kill 'STOP', $pid;
+	sleep 2;
+	kill 'CONT', $pid;
+	finish($job);
+	my %answers = exchange_parse($out);
+	is(($answers{n1} // 0) + ($answers{n2} // 0), 199 * 4, "a node that stands still in the $phase phase loses nothing") or diag($out . $err);
+	buffers_back("after it stood still in the $phase phase");
+}
+
+# ---- a set-up that is not what it should be
+my $node = $node{n1};
+my $no_group = qr/description of a flow is not valid|invalid set-up/;
+foreach my $call ("exchange_listen(0, '{}')", "exchange_listen(0, NULL)", "exchange_listen(0, ARRAY[NULL::bytea])", "exchange_listen(0, ARRAY[''::bytea])", "exchange_listen(0, ARRAY['\\x0011'::bytea])",
+	"exchange_open(0, '{}')", "exchange_open(0, ARRAY['\\x00'::bytea])", "exchange_connect('n2', '\\x0011')")
+{
+	my ($status, $out, $err) = $node->psql('postgres', "SELECT rdma.$call");
+	like($err, qr/$no_group|answer of a node to rdma.hello is not valid/, "rdma.$call is refused");
+}
+$coord->safe_psql('postgres', q{
+	CREATE FUNCTION make(kind int, slots int, size int) RETURNS bytea LANGUAGE sql AS $$
+		SELECT kinds_make(kind, ARRAY[g, g], ARRAY[g, g], slots, size) FROM (SELECT rdma.exchange_greet() g) s $$});
+my %forged = (
+	'another kind of flow' => 'make(4, 4, 65536)',
+	'a byte too many' => "make(3, 4, 65536) || '\\x00'",
+	'a byte less' => 'substr(make(3, 4, 65536), 1, 100)',
+	'another magic' => 'set_byte(make(3, 4, 65536), 0, 1)',
+	'another version' => 'set_byte(make(3, 4, 65536), 4, 200)',
+	'too many members' => 'set_byte(make(3, 4, 65536), 13, 255)');
+foreach my $what (sort keys %forged)
+{
+	my ($status, $out, $err) = $coord->psql('postgres', "SELECT rdma.exchange_listen(0, ARRAY[$forged{$what}])");
+	like($err, qr/$no_group|has version/, "a group with $what is refused");
+}
+foreach my $places ("0, ARRAY[make(3, 4, 65536)], '{2}'", "0, ARRAY[make(3, 4, 65536)], '{-2}'", "7, ARRAY[make(3, 4, 65536)]", "0, ARRAY[make(3, 4, 65536)], '{0,0}'")
+{
+	my ($status, $out, $err) = $coord->psql('postgres', "SELECT rdma.exchange_listen($places)");
+	like($err, qr/invalid set-up/, "places $places are refused");
+}
+my ($status, $out, $err) = $coord->psql('postgres', q{BEGIN; SELECT rdma.exchange_listen(0, ARRAY[g], '{0}', '{NULL}') IS NULL FROM make(3, 4, 65536) g; SELECT rdma.exchange_open(0, ARRAY[make(3, 4, 65536)])});
+like($err, qr/cannot be merged/, 'opening another group than was listened for is refused');
+($status, $out, $err) = $coord->psql('postgres', q{BEGIN; CREATE TEMP TABLE g AS SELECT make(3, 4, 65536) g; SELECT rdma.exchange_listen(0, ARRAY[g], '{0}', '{NULL}') IS NULL FROM g; SELECT rdma.exchange_open(0, ARRAY[g]) FROM g});
+like($err, qr/does not listen yet/, 'opening before others listen is refused');
+($status, $out, $err) = $node->psql('postgres', "SELECT rdma.exchange('number=1 kind=replicate', 'SELECT 1')");
+like($err, qr/cannot be called like other functions|record/, 'calling rdma.exchange itself is refused');
+($status, $out, $err) = $node->psql('postgres', q{CREATE ROLE nobody; REVOKE EXECUTE ON FUNCTION rdma.exchange(text, text) FROM PUBLIC; SET ROLE nobody; SELECT * FROM rdma.exchange('number=1 kind=replicate', 'SELECT 1') AS x(a int)});
+like($err, qr/permission denied for function exchange/, 'who may not execute it cannot use it in FROM');
+
+%whole = exchange_run($coord, 'n1,n2', 2, join_of($fast, $fast));
+is($whole{n1} + $whole{n2}, 16000, 'after all that the join works');
+buffers_back('at the end');
+
+done_testing();

@@ -271,7 +271,10 @@ share_error(const BenchResult *result)
 	return worst;
 }
 
-/* Zero-sided 7.2: three flows of one lane, all with more to send than goes out. */
+/*
+ * Zero-sided 7.2: three flows of one lane, all with more to send than goes out. Over shared memory that takes buffers of 256 kB: 64 kB are copied in 3 us,
+ * before the threads of a flow have handed over the next.
+ */
 static void
 weights(const char *transport)
 {
@@ -286,15 +289,17 @@ weights(const char *transport)
 		loads[v].milliseconds = 2 * bench_ms;	/* so that the last buffers do not count */
 		loads[v].policy = &rf_admission_window_policy;
 		loads[v].window = 256 << 10;
+		loads[v].apart = true;
 		for (int g = 0; g < 3; g++)
 			loads[v].groups[g] = (BenchGroup)
 			{
-				.flows = 1, .threads = 1, .slots = 16, .slot_size = 64 << 10, .weight = v == 0 ? 0 : values[g]
+				.flows = 1, .threads = 1, .slots = 16, .slot_size = strcmp(transport, "shm") == 0 ? 256 << 10 : 64 << 10,
+				.weight = v == 0 ? 0 : values[g]
 			};
 	}
 	series = bench_series("weights", "3 flows", loads, 2);
 	bench_row("weights", transport, "largest error of a share, weights 4 : 2 : 1", bench_median(&series, share_error, 1), false,
-			  target(transport, "tcp", 0.1), "bandwidth follows the weights (Zero-sided, fig. 11)");
+			  0.1, "bandwidth follows the weights (Zero-sided, fig. 11)");
 	bench_row("weights", transport, "the same with equal weights, for comparison", bench_median(&series, share_error, 0), true, NAN, "-");
 }
 

@@ -239,15 +239,17 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 		if (!rf_lane_has_room(lane, local->peer))
 			return QUEUE_PARK;
 
-		/* One slot at least; more as far as they fit into all limits. */
+		/*
+		 * One slot at least; more as far as they fit into all limits, and as many as would leave
+		 * in this turn one by one: a turn ends with the slot that uses up its bytes.
+		 */
 		room = rf_admission_room(lane->admission, admission, lane->lane->number, lane->queue.in_flight);
 		if (most > lane->max_message)
 			most = lane->max_message;
-		if (most > budget - *sent)
-			most = budget - *sent;
 		if (most > room)
 			most = room;
 		while (next < handed && next < limit && next % local->slot_count != 0 &&
+			   bytes < budget - *sent &&
 			   local->slot_size - last_bytes <= (placed ? 0 : LANE_MERGE_GAP))
 		{
 			uint32_t	next_bytes = slot_bytes(flow, local, next);

@@ -112,6 +112,7 @@ turn(RfLaneThread *lane, int32_t index)
 	LaneQueue  *queue = &lane->queue;
 	QueueEntry *entry = &lane->local[index]->waiting;
 	uint32_t	weight = atomic_load_explicit(&lane->flows[index].weight, memory_order_relaxed);
+	uint32_t	unit;
 
 	if (!queue->contended || queue->list.count + queue->parked < 2)
 		return UINT64_MAX;
@@ -121,8 +122,15 @@ turn(RfLaneThread *lane, int32_t index)
 		entry->deficit = 0;
 	}
 	/* The weight is looked at in each turn, so a change is followed with the next. */
+	if (weight == 0)
+		weight = RF_DEFAULT_WEIGHT;
+	if (weight > queue->heaviest)
+		queue->heaviest = weight;
+	unit = QUEUE_TURN_MAX / queue->heaviest;
+	if (unit > QUEUE_TURN_BYTES)
+		unit = QUEUE_TURN_BYTES;
 	if (entry->deficit <= 0)
-		entry->deficit += (int64_t) (weight == 0 ? RF_DEFAULT_WEIGHT : weight) * QUEUE_TURN_BYTES;
+		entry->deficit += (int64_t) weight * unit;
 	return entry->deficit > 0 ? (uint64_t) entry->deficit : 0;
 }
 
@@ -216,6 +224,7 @@ rf_queue_run(RfLaneThread *lane)
 	{
 		queue->contended = true;
 		queue->contention++;
+		queue->heaviest = 0;
 	}
 	return sent;
 }

@@ -26,8 +26,14 @@
 #include <stdint.h>
 
 #define LANE_NONE			(-1)
-#define QUEUE_TURN_BYTES	(8u << 10)	/* of a turn, times the flow's weight. The largest weight's fits into the buffers of a flow,
-										 * so that it has something to send in each of its turns */
+
+/*
+ * Bytes of a turn, times the flow's weight: what waits has to merge, and with the default weight
+ * two or three buffers of 64 kB do. But no flow's turn is larger than QUEUE_TURN_MAX: that fits into
+ * the buffers of a flow (1 MB by default), so that it has something to send in each of its turns.
+ */
+#define QUEUE_TURN_BYTES	(16u << 10)
+#define QUEUE_TURN_MAX		(800u << 10)
 
 /* A list of flows by their index; the links are in LaneFlow.waiting. */
 typedef struct QueueList
@@ -62,6 +68,7 @@ typedef struct LaneQueue
 	uint32_t	parked;			/* flows in the lists of the connections */
 	bool		contended;		/* the last run left somebody behind */
 	uint32_t	contention;		/* counts competitions */
+	uint32_t	heaviest;		/* largest weight seen in this one */
 	int64_t		throttled_at;	/* us: the window is full since then; 0 = it is not */
 	uint64_t	given;			/* RfAdmissionStats.given before the last run looked */
 	uint64_t	in_flight;		/* bytes that this lane has out under the window */

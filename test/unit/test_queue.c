@@ -269,6 +269,56 @@ test_window(uint64_t window)
 	rf_admission_unuse(admission);
 }
 
+/* Slots that the longest request of flow 2 had, which is never the only one left. */
+static uint32_t
+longest_turn(void)
+{
+	uint32_t	longest = 0;
+
+	for (uint32_t k = 0; k < atomic_load(&posted_count); k++)
+	{
+		uint32_t	slots = (posted[k].bytes + 64) / SIZE;
+
+		if (posted[k].flow == consumers[2] && slots > longest)
+			longest = slots;
+	}
+	return longest;
+}
+
+/*
+ * Flows that compete for a window merge within their turns. Turns of weight 3 are 48 kB, three slots; 24 kB, one or two slots, beside
+ * the largest weight, whose turn would not fit into the buffers of a flow otherwise. How the window opens again may cut a turn into
+ * pieces, so it is tried until one is whole.
+ */
+static void
+test_turns_merge(void)
+{
+	static const uint32_t weights[2] = {3, RF_MAX_WEIGHT};
+	RfAdmission *admission = rf_admission_new(&rf_admission_window_policy, 9 * SIZE);
+
+	rig_config.admission = admission;
+	start();
+	for (int phase = 0; phase < 2; phase++)
+	{
+		uint32_t	whole = phase == 0 ? 3 : 2;
+		uint32_t	longest;
+
+		for (int i = 1; i < FLOWS; i++)
+			atomic_store(&flow_of(0, producers[i])->weight, i == 1 ? weights[phase] : 3);
+		for (int tries = 0;; tries++)
+		{
+			one_phase(9);
+			longest = longest_turn();
+			CHECK(longest <= whole && tries < 1000);
+			if (longest == whole)
+				break;
+		}
+	}
+	stop();
+	rig_config.admission = NULL;
+	rf_admission_unuse(admission);
+}
+
 /* A policy of somebody else's. */
 static _Atomic uint64_t hook_completed;
 
@@ -341,6 +391,8 @@ main(void)
 	printf("ok - counters of what is switched off stay at zero\n");
 	test_window(8 * SIZE);
 	printf("ok - the window is kept, and what waits merges\n");
+	test_turns_merge();
+	printf("ok - a turn leaves merged\n");
 	test_hook();
 	printf("ok - another policy decides\n");
 	test_chain();

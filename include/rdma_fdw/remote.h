@@ -59,6 +59,15 @@ typedef struct RfCommand RfCommand;
 extern RfCommand *rf_command_create(RfSession *session, const char *sql, int param_count);
 extern PGresult *rf_command_execute(RfCommand *command, const char *const *values);
 
+/*
+ * The two halves of that, for commands that run on several sessions at the same time. Between them
+ * nothing else happens on the session. The result may be a remote error, which rf_command_raise
+ * raises (and clears).
+ */
+extern void rf_command_send(RfCommand *command, const char *const *values);
+extern PGresult *rf_command_receive(RfCommand *command);
+extern void rf_command_raise(RfCommand *command, PGresult *result) __attribute__((noreturn));
+
 /* ---------- streams: a query's rows as column batches ---------- */
 
 typedef struct RfStreamSpec

@@ -23,6 +23,10 @@ struct RfCommand
 	int			param_count;
 	bool		used;			/* ran once */
 	char		name[NAMEDATALEN];
+	/* of the execution under way: */
+	int			before;			/* results in front of the command's own */
+	int			opening;		/* of them, of what opens the remote (sub)transactions */
+	bool		preparing;
 	MemoryContextCallback gone;
 };
 
@@ -167,33 +171,31 @@ send_garbage(RfSession *session, int *count)
 	return true;
 }
 
-PGresult *
-rf_command_execute(RfCommand *command, const char *const *values)
+void
+rf_command_send(RfCommand *command, const char *const *values)
 {
 	RfSession  *session = command->session;
 	PGconn	   *conn = session->conn;
-	PGresult   *result;
-	int			opening = 0;
-	int			before;
-	bool		prepare = false;
 	bool		sent;
 
 	rf_session_settle(session);
 	if (session->conn == NULL || session->broken)
 		rf_session_lost(session);
 
-	sent = PQenterPipelineMode(conn) == 1 && rf_session_send_begin(session, &opening);
-	before = opening;
-	sent = sent && send_garbage(session, &before);
+	command->opening = 0;
+	command->preparing = false;
+	sent = PQenterPipelineMode(conn) == 1 && rf_session_send_begin(session, &command->opening);
+	command->before = command->opening;
+	sent = sent && send_garbage(session, &command->before);
 	if (!command->used)
 		sent = sent && PQsendQueryParams(conn, command->sql, command->param_count, NULL, values, NULL, NULL, 0) == 1;
 	else
 	{
-		prepare = command->connection != session->connection_count;
-		if (prepare)
+		command->preparing = command->connection != session->connection_count;
+		if (command->preparing)
 		{
 			snprintf(command->name, sizeof(command->name), "rdma_fdw_s%u", ++session->statement_count);
-			before++;
+			command->before++;
 			sent = sent && PQsendPrepare(conn, command->name, command->sql, 0, NULL) == 1;
 		}
 		sent = sent && PQsendQueryPrepared(conn, command->name, command->param_count, values, NULL, NULL, 0) == 1;
@@ -202,11 +204,33 @@ rf_command_execute(RfCommand *command, const char *const *values)
 	if (!sent || !PQpipelineSync(conn))
 		rf_session_lost(session);
 	rf_session_flush(session);
+}
 
-	result = collect(session, before, opening);
-	if (PQresultStatus(result) != PGRES_TUPLES_OK && PQresultStatus(result) != PGRES_COMMAND_OK)
-		rf_session_raise(session, result, command->sql);
-	if (prepare)
+PGresult *
+rf_command_receive(RfCommand *command)
+{
+	RfSession  *session = command->session;
+	PGresult   *result = collect(session, command->before, command->opening);
+
+	if (command->preparing && (PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK))
 		command->connection = session->connection_count;
+	return result;
+}
+
+void
+rf_command_raise(RfCommand *command, PGresult *result)
+{
+	rf_session_raise(command->session, result, command->sql);
+}
+
+PGresult *
+rf_command_execute(RfCommand *command, const char *const *values)
+{
+	PGresult   *result;
+
+	rf_command_send(command, values);
+	result = rf_command_receive(command);
+	if (PQresultStatus(result) != PGRES_TUPLES_OK && PQresultStatus(result) != PGRES_COMMAND_OK)
+		rf_command_raise(command, result);
 	return result;
 }

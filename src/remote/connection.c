@@ -162,6 +162,7 @@ rf_session_disconnect(RfSession *session)
 		rf_load_lose(session->load);
 	if (session->conn)
 	{
+		(void) rf_session_cancel_finish(session, 0);
 		PQfinish(session->conn);
 		session->conn = NULL;
 		ReleaseExternalFD();

@@ -1,6 +1,6 @@
 /*
  * query.c - commands on a session: sending, waiting without blocking interrupts, remote errors,
- * cancelling, and the greeting of the extension on the other side.
+ * and the greeting of the extension on the other side.
  *
  * Two ways of waiting exist: interruptible ones that raise errors, and those with a deadline that
  * an abort uses and that never raise.
@@ -13,13 +13,6 @@
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/memutils.h"
-
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
@@ -439,142 +432,3 @@ rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz dea
 	PQclear(last);
 	return NULL;
 }
-
-#ifdef LIBPQ_HAS_ASYNC_CANCEL
-
-bool
-rf_session_cancel(RfSession *session, int timeout_ms)
-{
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
-	PGcancelConn *cancel = PQcancelCreate(session->conn);
-	bool		ok = false;
-
-	if (cancel && PQcancelStart(cancel))
-	{
-		PostgresPollingStatusType status = PGRES_POLLING_WRITING;
-
-		for (;;)
-		{
-			struct pollfd fd;
-			long		left = remaining(deadline);
-
-			if (left <= 0)
-				break;
-			fd.fd = PQcancelSocket(cancel);
-			fd.events = status == PGRES_POLLING_READING ? POLLIN : POLLOUT;
-			fd.revents = 0;
-			if (poll(&fd, 1, left) <= 0)
-				continue;
-			status = PQcancelPoll(cancel);
-			if (status == PGRES_POLLING_OK || status == PGRES_POLLING_FAILED)
-			{
-				ok = status == PGRES_POLLING_OK;
-				break;
-			}
-		}
-	}
-	PQcancelFinish(cancel);
-	return ok;
-}
-
-#else
-
-/*
- * Before release 17 libpq's PQcancel() blocks for as long as the other machine likes. It needs
- * nothing of PostgreSQL and is safe in a thread, so it gets one, and we wait for that no longer
- * than we want to. Whoever of the two is last frees the request.
- */
-typedef struct CancelRequest
-{
-	PGcancel   *cancel;
-	int			done_fd;
-	atomic_int	users;
-	atomic_int	ok;
-	char		error[256];
-} CancelRequest;
-
-static void
-cancel_release(CancelRequest *request)
-{
-	if (atomic_fetch_sub(&request->users, 1) == 1)
-	{
-		PQfreeCancel(request->cancel);
-		close(request->done_fd);
-		free(request);
-	}
-}
-
-static void *
-cancel_thread(void *arg)
-{
-	CancelRequest *request = arg;
-	uint64_t	one = 1;
-
-	atomic_store(&request->ok, PQcancel(request->cancel, request->error, sizeof(request->error)));
-	if (write(request->done_fd, &one, sizeof(one)) < 0)
-		atomic_store(&request->ok, 0);
-	cancel_release(request);
-	return NULL;
-}
-
-bool
-rf_session_cancel(RfSession *session, int timeout_ms)
-{
-	CancelRequest *request = calloc(1, sizeof(CancelRequest));
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
-	pthread_attr_t attr;
-	pthread_t	thread;
-	sigset_t	all;
-	sigset_t	old;
-	bool		started;
-	bool		ok = false;
-
-	if (request == NULL)
-		return false;
-	request->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	request->cancel = PQgetCancel(session->conn);
-	atomic_init(&request->users, 2);
-	if (request->done_fd < 0 || request->cancel == NULL)
-	{
-		if (request->done_fd >= 0)
-			close(request->done_fd);
-		PQfreeCancel(request->cancel);
-		free(request);
-		return false;
-	}
-
-	/* Signal handlers belong to the backend's own thread. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	started = pthread_create(&thread, &attr, cancel_thread, request) == 0;
-	pthread_attr_destroy(&attr);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-
-	if (!started)
-		cancel_release(request);	/* the thread's share */
-	else
-	{
-		for (;;)
-		{
-			struct pollfd fd;
-			long		left = remaining(deadline);
-
-			if (left <= 0)
-				break;
-			fd.fd = request->done_fd;
-			fd.events = POLLIN;
-			fd.revents = 0;
-			if (poll(&fd, 1, left) > 0)
-			{
-				ok = atomic_load(&request->ok) != 0;
-				break;
-			}
-		}
-	}
-	cancel_release(request);
-	return ok;
-}
-
-#endif

@@ -53,6 +53,8 @@ struct RfSession
 	int			depth;
 	bool		unsure;
 	bool		aborting;		/* during an abort: told to roll back, and not heard yet */
+	struct RfCancel *cancel;	/* the cancel request under way; NULL: none */
+	RfSession  *cancel_next;	/* during an abort: the next one with a request, in a ring; else NULL */
 
 	bool		prepared;		/* the stream statement exists there */
 	uint32		connection_count;	/* connections made so far: tells prepared statements of an earlier one */
@@ -68,6 +70,8 @@ struct RfSession
 	RfLoad	   *load;			/* the load whose remote INSERT runs there now; never beside `running` */
 	RfStream   *failed;			/* of them: nobody reads it any more, but its error voided the remote transaction */
 };
+
+typedef struct RfCancel RfCancel;
 
 typedef enum RfStreamState
 {
@@ -153,11 +157,15 @@ extern void rf_session_set_in_use(bool in_use);
 /* query.c */
 extern int	rf_session_wait(RfSession *session, int events, long timeout_ms);
 extern void rf_session_flush(RfSession *session);
-extern bool rf_session_cancel(RfSession *session, int timeout_ms);
 extern PGresult *rf_session_result(RfSession *session);
 extern void rf_session_hello(RfSession *session, bool need_token);
 extern PGresult *rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz deadline);
 extern bool rf_session_drain_deadline(RfSession *session, TimestampTz deadline);
+
+/* cancel.c: start, then wait; or both. False: it was not sent. */
+extern void rf_session_cancel_start(RfSession *session);
+extern bool rf_session_cancel_finish(RfSession *session, TimestampTz deadline);
+extern bool rf_session_cancel(RfSession *session, int timeout_ms);
 
 /* transaction.c */
 extern void rf_transaction_register(void);

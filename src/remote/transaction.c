@@ -23,12 +23,18 @@ static void at_subtransaction_end(SubXactEvent event, SubTransactionId mine, Sub
 static void commit_all(void);
 static void refuse_prepare(void);
 static void finish_all(bool commit);
+static void stop_all(int level);
+static void stop_senders(RfSession *session);
+static bool is_active(RfSession *session);
+static bool concerns(RfSession *session, int level);
 static bool quiesce(RfSession *session);
 static bool send_abort(RfSession *session, const char *sql);
 static void await_abort(RfSession *session, int depth);
 static void abort_transactions(void);
 static void release_savepoints(int level);
 static void abort_savepoints(int level);
+
+static TimestampTz abort_started;
 
 void
 rf_transaction_register(void)
@@ -138,6 +144,12 @@ commit_all(void)
 {
 	RfSession  *session;
 
+	/* scans that ended early: all are told before one is waited for, as they may wait for each other */
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->running)
+			rf_stream_abandon(session->running);
+	}
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
 		const char *command = "COMMIT TRANSACTION";
@@ -156,7 +168,6 @@ commit_all(void)
 		{
 			TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_STOP_PATIENCE_MS);
 
-			rf_stream_abandon(session->running);
 			while (session->running && !rf_stream_collect(session->running))
 			{
 				long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
@@ -228,12 +239,85 @@ finish_all(bool commit)
 	rf_session_set_in_use(false);
 }
 
+/*
+ * All sessions share the time of an abort, but each gets a little of its own.
+ */
 static TimestampTz
 abort_deadline(RfSession *session)
 {
-	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-									   proc_exit_inprogress || session->suspect ?
-									   RF_SHORT_ABORT_TIMEOUT_MS : RF_ABORT_TIMEOUT_MS);
+	TimestampTz deadline = TimestampTzPlusMilliseconds(abort_started,
+													   proc_exit_inprogress || session->suspect ?
+													   RF_SHORT_ABORT_TIMEOUT_MS : RF_ABORT_TIMEOUT_MS);
+	TimestampTz own = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_SHORT_ABORT_TIMEOUT_MS);
+
+	return Max(deadline, own);
+}
+
+/*
+ * The first half of quiesce(), for all sessions before the second of any, so that no node that does
+ * not answer keeps others from hearing that they shall stop. level: of those that are concerned.
+ */
+static void
+stop_all(int level)
+{
+	RfSession  *session;
+	RfSession  *first = NULL;
+	RfSession  *last = NULL;
+
+	abort_started = GetCurrentTimestamp();
+	if (in_error_recursion_trouble())
+		return;
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		session->cancel_next = NULL;
+		if (session->conn == NULL || !concerns(session, level))
+			continue;
+		stop_senders(session);
+		if (session->broken || !is_active(session))
+			continue;
+		/*
+		 * an answer may be on its way already, without which the cancel would hit nothing: harmless
+		 */
+		rf_session_cancel_start(session);
+		if (session->cancel == NULL)
+			continue;
+		if (last)
+			last->cancel_next = session;
+		else
+			first = session;
+		last = session;
+		last->cancel_next = first;
+	}
+}
+
+static void
+stop_senders(RfSession *session)
+{
+	if (session->running)
+		rf_stream_lose(session->running);
+	if (session->load)
+		rf_load_lose(session->load);
+}
+
+/* Does something run there? */
+static bool
+is_active(RfSession *session)
+{
+	return PQstatus(session->conn) == CONNECTION_OK &&
+		(PQtransactionStatus(session->conn) == PQTRANS_ACTIVE ||
+		 PQpipelineStatus(session->conn) != PQ_PIPELINE_OFF);
+}
+
+/*
+ * Does the end of this level, an abort, concern it? Also a query outside a remote transaction that
+ * was interrupted. What runs in an outer level goes on.
+ */
+static bool
+concerns(RfSession *session, int level)
+{
+	return level == 1 || session->depth >= level ||
+		(session->running == NULL && session->load == NULL &&
+		 PQtransactionStatus(session->conn) == PQTRANS_ACTIVE);
 }
 
 /*
@@ -243,26 +327,18 @@ abort_deadline(RfSession *session)
 static bool
 quiesce(RfSession *session)
 {
-	TimestampTz deadline;
+	TimestampTz deadline = abort_deadline(session);
 
-	if (session->running)
-		rf_stream_lose(session->running);
-	if (session->load)
-		rf_load_lose(session->load);
-	deadline = abort_deadline(session);
-
+	stop_senders(session);
 	if (session->broken || PQstatus(session->conn) != CONNECTION_OK)
 	{
 		session->broken = true;
 		return false;
 	}
-	if (PQtransactionStatus(session->conn) == PQTRANS_ACTIVE ||
-		PQpipelineStatus(session->conn) != PQ_PIPELINE_OFF)
+	if (session->cancel != NULL || is_active(session))
 	{
-		/*
-		 * an answer may be on its way already, without which the cancel would hit nothing: harmless
-		 */
-		if (!rf_session_cancel(session, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)))
+		rf_session_cancel_start(session);	/* nothing if it was */
+		if (!rf_session_cancel_finish(session, deadline))
 			ereport(LOG,
 					(errmsg("could not send a cancel request to server \"%s\"", session->server_name)));
 		if (!rf_session_drain_deadline(session, deadline))
@@ -319,6 +395,7 @@ abort_transactions(void)
 {
 	RfSession  *session;
 
+	stop_all(1);
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
 		session->aborting = false;
@@ -411,6 +488,7 @@ abort_savepoints(int level)
 	RfSession  *session;
 	char		sql[128];
 
+	stop_all(level);
 	snprintf(sql, sizeof(sql), "ROLLBACK TO SAVEPOINT s%d; RELEASE SAVEPOINT s%d", level, level);
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
@@ -419,9 +497,7 @@ abort_savepoints(int level)
 			continue;
 		if (session->depth < level)
 		{
-			/* outside a remote transaction: a query that was interrupted */
-			if (session->running == NULL && session->load == NULL &&
-				PQtransactionStatus(session->conn) == PQTRANS_ACTIVE)
+			if (concerns(session, level))
 				(void) quiesce(session);
 			continue;
 		}

@@ -54,6 +54,8 @@ int			rf_receive_buffers = 4;
 int			rf_receive_buffer_size = 256;
 int			rf_inline_limit = 64;
 int			rf_buffer_wait = 10 * 1000;
+int			rf_exchange_wait = 60 * 1000;
+bool		rf_explain_nodes = false;
 int			rf_flow_weight = RF_DEFAULT_WEIGHT;
 int			rf_flush_time = 200;
 int			rf_dynamic_registration = RF_VALUES_AUTO;
@@ -308,6 +310,16 @@ define_session_settings(void)
 							"The stream then fails. Each of its two sessions has its own value.",
 							&rf_buffer_wait, 10 * 1000, 0, 3600 * 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.exchange_wait",
+							"Time to wait until all nodes have buffers for the exchanges of a statement.",
+							"While it waits the statement holds none. It then fails.",
+							&rf_exchange_wait, 60 * 1000, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomBoolVariable("rdma_fdw.explain_nodes",
+							 "EXPLAIN shows the plans that the nodes of a server with nodes have for their part.",
+							 NULL,
+							 &rf_explain_nodes, false,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.flow_weight",
 							"Share of the streams that this session reads, when streams compete.",
 							"Bytes are shared in proportion to the weights.",

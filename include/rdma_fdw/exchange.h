@@ -124,4 +124,24 @@ struct RfBuffer;
  */
 extern bool rf_exchange_acquire(struct RfFlowHandle *flow, struct RfBuffer *buffer);
 
+ * Forming the exchanges of a statement, by the coordinator (setup.c)
+ * ---------------------------------------------------------------------------------------------
+ */
+struct RfSession;
+
+typedef struct RfExchangeSpec
+{
+	bool		replicate;		/* every node gets every row; else each row goes where its key's hash says */
+	uint32		buffers;		/* of each pair of nodes */
+	uint32		buffer_size;	/* bytes of each */
+} RfExchangeSpec;
+
+/*
+ * Before the statement is sent: member i of all exchanges is the node of sessions[i]; exchange
+ * number i + 1 is specs[i]. The sessions are idle and were got with in_transaction. Waits up to
+ * rdma_fdw.exchange_wait for buffers, without holding any meanwhile. ERROR when it fails.
+ */
+extern void rf_exchange_form(struct RfSession *const *sessions, int count, const RfExchangeSpec *specs,
+							 int spec_count);
+
 #endif							/* RDMA_FDW_EXCHANGE_H */

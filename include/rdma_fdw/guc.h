@@ -47,6 +47,8 @@ extern int	rf_receive_buffers;		/* per flow, 1..16, default 4 */
 extern int	rf_receive_buffer_size; /* kB, default 256 */
 extern int	rf_inline_limit;		/* kB, default 64 */
 extern int	rf_buffer_wait;			/* ms, default 10 s */
+extern int	rf_exchange_wait;		/* ms, default 60 s: for buffers on all nodes */
+extern bool rf_explain_nodes;		/* EXPLAIN shows the nodes' own plans */
 extern int	rf_flow_weight;			/* 1..RF_MAX_WEIGHT */
 extern int	rf_flush_time;			/* ms, default 200; 0: never */
 extern int	rf_dynamic_registration;	/* RfValueMode */

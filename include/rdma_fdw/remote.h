@@ -41,6 +41,18 @@ extern void rf_session_raise(RfSession *session, PGresult *result, const char *s
 /* PG_VERSION_NUM of the data node. */
 extern int	rf_session_server_version(RfSession *session);
 
+/*
+ * What forming exchanges needs to know: the node that it is connected to (whose engine is connected
+ * with ours then), as libpq found it and as it calls itself; and has its remote transaction begun?
+ */
+extern const RfNodeId *rf_session_node(RfSession *session);
+extern const char *rf_session_host(RfSession *session);
+extern const char *rf_session_server_name(RfSession *session);
+extern bool rf_session_in_transaction(RfSession *session);
+
+/* The remote transaction, in which nothing was done that matters, is given up; another may begin. */
+extern void rf_session_abort_transaction(RfSession *session);
+
 /* Does a stream's query occupy it? Whatever is started now would store the rest of that first. */
 extern bool rf_session_is_busy(RfSession *session);
 

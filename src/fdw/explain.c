@@ -67,11 +67,16 @@ rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
 	/* core names the table of a plain scan */
 	if (description[0] != '\0')
 		ExplainPropertyText("Relations", description, es);
-	if (!es->verbose)
-		return;
-	ExplainPropertyText("Remote SQL", rf_scan_sql((ForeignScan *) node->ss.ps.plan), es);
-	if (es->analyze && state != NULL)
+	if (rf_scan_nodes((ForeignScan *) node->ss.ps.plan) != NIL)
+		rf_explain_nodes_plan(node, es);
+	if (es->verbose)
+		ExplainPropertyText("Remote SQL", rf_scan_sql((ForeignScan *) node->ss.ps.plan), es);
+	if (es->analyze && state != NULL && rf_scan_nodes((ForeignScan *) node->ss.ps.plan) != NIL)
+		rf_explain_nodes_counters(state, es);
+	if (es->verbose && es->analyze && state != NULL)
 		explain_counters(state, es);
+	if (rf_scan_nodes((ForeignScan *) node->ss.ps.plan) != NIL)
+		rf_explain_nodes_plans(node, es);
 }
 
 /* Adds what the part did so far. */

@@ -423,7 +423,7 @@ rf_scan_start(RfScanState *state)
 	int			running = 0;
 
 	evaluate_params(state->scan, state);
-	if (state->part_count > 1)
+	if (state->part_count > 1 || state->exchanges != NIL)
 		rf_scan_nodes_prepare(state);
 	for (int i = 0; i < state->part_count; i++)
 	{

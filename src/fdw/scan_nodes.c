@@ -74,14 +74,130 @@ rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc desc)
 	}
 }
 
+/* The only node whose rows can have these values of the distribution key. */
+static void
+prune(RfScanState *state)
+{
+	int			count = list_length(state->prune);
+	ExprContext *econtext = state->scan->ss.ps.ps_ExprContext;
+	MemoryContext caller = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	Datum	   *values = palloc(sizeof(Datum) * count);
+	bool	   *isnull = palloc(sizeof(bool) * count);
+	uint64		hash;
+
+	for (int i = 0; i < count; i++)
+		values[i] = ExecEvalExpr((ExprState *) list_nth(state->param_exprs, list_nth_int(state->prune, i)),
+								 econtext, &isnull[i]);
+	if (state->route == NULL)
+	{
+		Oid		   *types = palloc(sizeof(Oid) * count);
+		Oid		   *collations = palloc(sizeof(Oid) * count);
+
+		for (int i = 0; i < count; i++)
+		{
+			types[i] = list_nth_oid(state->prune_keys, i);
+			collations[i] = list_nth_oid(state->prune_keys, count + i);
+		}
+		MemoryContextSwitchTo(state->context);
+		state->route = rf_route_create(count, types, collations);
+		MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	}
+	hash = rf_route_hash(state->route, values, isnull);
+	MemoryContextSwitchTo(caller);
+	for (int i = 0; i < state->part_count; i++)
+		state->parts[i].ended = i != hash % state->part_count;
+}
+
+/*
+ * Whatever else runs on the sessions is finished before the first part starts: were it found by a
+ * later one, then that would have to wait, while those before it run.
+ */
 void
 rf_scan_nodes_prepare(RfScanState *state)
 {
+	RfSession **sessions = palloc(sizeof(RfSession *) * state->part_count);
+	RfExchangeSpec *specs = palloc(sizeof(RfExchangeSpec) * Max(list_length(state->exchanges), 1));
+	int			count = 0;
+	ListCell   *lc;
+
+	if (state->prune != NIL)
+		prune(state);
 	for (int i = 0; i < state->part_count; i++)
 	{
-		if (!state->parts[i].ended)
-			rf_session_settle(rf_session_get(rf_scan_part_user(&state->parts[i]), true));
+		if (state->parts[i].ended)
+			continue;
+		sessions[count] = rf_session_get(rf_scan_part_user(&state->parts[i]), true);
+		rf_session_settle(sessions[count++]);
 	}
+	foreach(lc, state->exchanges)
+	{
+		RfExchangeSpec *spec = &specs[foreach_current_index(lc)];
+
+		spec->replicate = strcmp(strVal(linitial(lfirst(lc))), "replicate") == 0;
+		spec->buffers = state->fetch.receive_buffers;
+		spec->buffer_size = state->fetch.receive_buffer_size;
+	}
+	if (state->exchanges != NIL)
+		rf_exchange_form(sessions, count, specs, list_length(state->exchanges));
+	pfree(sessions);
+	pfree(specs);
+}
+
+static uint64
+to_uint64(PGresult *result, int row, int column)
+{
+	return strtoull(PQgetvalue(result, row, column), NULL, 10);
+}
+
+void
+rf_scan_nodes_collect(RfScanState *state)
+{
+	int			count = list_length(state->exchanges);
+	RfCommand **commands = palloc(sizeof(RfCommand *) * state->part_count);
+
+	for (int i = 0; i < state->part_count; i++)
+	{
+		commands[i] = rf_command_create(rf_session_get(rf_scan_part_user(&state->parts[i]), true),
+										"SELECT number, rows_out, bytes_out, rows_in, bytes_in, rows_kept_local, stalls, "
+										"spilled_bytes, transport FROM rdma.exchange_stats()", 0);
+		rf_command_send(commands[i], NULL);
+	}
+	for (int i = 0; i < state->part_count; i++)
+	{
+		PGresult   *result = rf_command_receive(commands[i]);
+		RfScanPart *part = &state->parts[i];
+
+		if (PQresultStatus(result) != PGRES_TUPLES_OK)
+			rf_command_raise(commands[i], result);
+		part->exchanges = MemoryContextAllocZero(state->context, sizeof(RfExchangeStats) * count);
+		for (int row = 0; row < PQntuples(result); row++)
+		{
+			uint64		number = to_uint64(result, row, 0);
+			RfExchangeStats *stats;
+
+			if (number < 1 || number > count)
+				continue;
+			stats = &part->exchanges[number - 1];
+			stats->rows_out = to_uint64(result, row, 1);
+			stats->bytes_out = to_uint64(result, row, 2);
+			stats->rows_in = to_uint64(result, row, 3);
+			stats->bytes_in = to_uint64(result, row, 4);
+			stats->rows_kept = to_uint64(result, row, 5);
+			stats->stalls = to_uint64(result, row, 6);
+			stats->spilled_bytes = to_uint64(result, row, 7);
+			strlcpy(stats->transport, PQgetvalue(result, row, 8), sizeof(stats->transport));
+		}
+		PQclear(result);
+	}
+	pfree(commands);
+}
+
+/* All streams have ended: what runs next on the sessions may have exchanges of its own. */
+static void
+collect_at_end(RfScanState *state)
+{
+	if (state->exchanges != NIL && state->scan->ss.ps.instrument != NULL)
+		rf_scan_nodes_collect(state);
 }
 
 /* ---------- rows in any order ---------- */
@@ -128,7 +244,10 @@ rf_scan_nodes_batch(RfScanState *state)
 			}
 		}
 		if (starved == NULL)
+		{
+			collect_at_end(state);
 			return false;
+		}
 		(void) rf_stream_set_wait(starved, -1);
 	}
 }
@@ -217,6 +336,11 @@ rf_scan_merge_next(RfScanState *state)
 			(void) binaryheap_remove_first(merge->heap);
 	}
 	merge->given = !binaryheap_empty(merge->heap);
+	if (!merge->given && !merge->ended)
+	{
+		merge->ended = true;
+		collect_at_end(state);
+	}
 	return merge->given ? state->parts[DatumGetInt32(binaryheap_first(merge->heap))].slot : NULL;
 }
 
@@ -226,6 +350,7 @@ rf_scan_merge_reset(RfScanState *state)
 	binaryheap_reset(state->merge->heap);
 	state->merge->begun = false;
 	state->merge->given = false;
+	state->merge->ended = false;
 	for (int i = 0; i < state->part_count; i++)
 	{
 		ExecClearTuple(state->parts[i].slot);

@@ -8,6 +8,7 @@
 #include "access/sysattr.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -16,6 +17,7 @@
 #include "optimizer/prep.h"
 #include "optimizer/restrictinfo.h"
 #include "utils/lsyscache.h"
+#include "utils/typcache.h"
 
 #include "rdma_fdw/fdw.h"
 
@@ -294,15 +296,83 @@ narrow_slot(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *local_exprs, 
 }
 
 /*
+ * What does one of the conditions say that the column equals, without looking at rows? Its hash is
+ * the column's when the operator belongs to the family by which rows are distributed.
+ */
+static Expr *
+key_value(RelOptInfo *rel, AttrNumber key, Oid type, Oid collation, List *conditions)
+{
+	TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_HASH_OPFAMILY);
+	ListCell   *lc;
+
+	foreach(lc, conditions)
+	{
+		OpExpr	   *op = (OpExpr *) lfirst(lc);
+
+		if (!IsA(op, OpExpr) || list_length(op->args) != 2 || !op_in_opfamily(op->opno, entry->hash_opf))
+			continue;
+		/* values that it calls equal must hash alike by the column's collation */
+		if (OidIsValid(op->inputcollid) && op->inputcollid != collation &&
+			!get_collation_isdeterministic(op->inputcollid))
+			continue;
+		for (int side = 0; side < 2; side++)
+		{
+			Node	   *column = list_nth(op->args, side);
+			Node	   *value = list_nth(op->args, 1 - side);
+
+			while (IsA(column, RelabelType))
+				column = (Node *) ((RelabelType *) column)->arg;
+			if (IsA(column, Var) && ((Var *) column)->varno == rel->relid && ((Var *) column)->varattno == key &&
+				!contain_var_clause(value) && !contain_volatile_functions(value) && !contain_subplans(value) &&
+				rf_route_type(exprType(value)))
+				return (Expr *) value;
+		}
+	}
+	return NULL;
+}
+
+/*
+ * Conditions that fix the whole distribution key: only one node has such rows. Adds the values to
+ * *values; fills *places and *keys as RF_NODES_PRUNE and RF_NODES_KEYS say.
+ */
+static void
+prune_by_key(RelOptInfo *rel, List *conditions, List **values, List **places, List **keys)
+{
+	RfDistribution *distribution = ((RfRelInfo *) rel->fdw_private)->distribution;
+	List	   *found = NIL;
+	List	   *types = NIL;
+	List	   *collations = NIL;
+
+	for (int i = 0; i < distribution->key_count; i++)
+	{
+		Expr	   *value = key_value(rel, distribution->keys[i], distribution->types[i],
+									  distribution->collations[i], conditions);
+
+		if (value == NULL)
+			return;
+		found = lappend(found, value);
+		types = lappend_oid(types, exprType((Node *) value));
+		collations = lappend_oid(collations, distribution->collations[i]);
+	}
+	for (int i = 0; i < distribution->key_count; i++)
+		*places = lappend_int(*places, list_length(*values) + i);
+	*values = list_concat(*values, found);
+	*keys = list_concat(types, collations);
+}
+
+/*
  * RF_SCAN_NODES of a statement over one table of a server with nodes: all of them, of a replicated
- * table one. columns: those of the scan tuple, NIL: the table's.
+ * table one, and when the conditions say which, that one. columns: those of the scan tuple, NIL:
+ * the table's. *exprs: those of the plan, which may get more.
  */
 static List *
-scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns)
+scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns, List *conditions, List **exprs)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	List	   *places = NIL;
 	List	   *merge = NIL;
+	List	   *prune = NIL;
+	List	   *keys = NIL;
 	List	   *nodes;
 
 	if (info->nodes == NIL)
@@ -315,11 +385,13 @@ scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns)
 			places = lappend_int(places, i);
 		if (!rf_merge_keys(root, rel, columns, path->path.pathkeys, &merge))
 			elog(ERROR, "rows of several nodes cannot be merged by these keys");
+		if (info->distribution->placement == RF_PLACED_BY_HASH)
+			prune_by_key(rel, conditions, exprs, &prune, &keys);
 	}
 
 	/* In the order of RfScanNodesIndex */
-	nodes = list_make5(list_copy(info->nodes), places, NIL, merge, NIL);
-	nodes = lappend(nodes, NIL);
+	nodes = list_make5(list_copy(info->nodes), places, NIL, merge, prune);
+	nodes = lappend(nodes, keys);
 	return lappend(nodes, makeString(""));
 }
 
@@ -367,7 +439,8 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	fdw_private = lappend(fdw_private, makeString(info->relation_name));
 	fdw_private = lappend(fdw_private, states);
 	fdw_private = lappend(fdw_private, makeString(simple ? "" : info->description));
-	fdw_private = lappend(fdw_private, scan_nodes(root, rel, best_path, slot));
+	fdw_private = lappend(fdw_private, scan_nodes(root, rel, best_path, slot,
+											  list_concat_copy(remote_exprs, local_exprs), &query.params));
 	Assert(list_length(fdw_private) == RF_SCAN_NPRIVATE);
 
 	/*

@@ -12,6 +12,7 @@
 #include "utils/sortsupport.h"
 
 #include "rdma_fdw/batch.h"
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/remote.h"
 
@@ -30,7 +31,21 @@ typedef struct RfScanPart
 	bool		need_batch;		/* the decoder has no rows */
 	TupleTableSlot *slot;		/* its next row */
 	RfStreamStats stats;		/* of streams that are closed */
+	struct RfExchangeStats *exchanges;	/* what the node says of each exchange at the end; NULL: not asked */
 } RfScanPart;
+
+/* What rdma.exchange_stats() gives, of one exchange at one node */
+typedef struct RfExchangeStats
+{
+	uint64		rows_out;
+	uint64		bytes_out;
+	uint64		rows_in;
+	uint64		bytes_in;
+	uint64		rows_kept;		/* that stayed on the node */
+	uint64		stalls;
+	uint64		spilled_bytes;
+	char		transport[16];
+} RfExchangeStats;
 
 /* How the rows of several sorted parts become one sequence (scan_nodes.c) */
 typedef struct RfScanMerge
@@ -40,6 +55,7 @@ typedef struct RfScanMerge
 	binaryheap *heap;			/* places of the parts that have a row */
 	bool		begun;
 	bool		given;			/* the first of the heap was returned: its next row is due */
+	bool		ended;
 } RfScanMerge;
 
 typedef struct RfScanState
@@ -61,6 +77,7 @@ typedef struct RfScanState
 	List	   *exchanges;		/* RF_NODES_EXCHANGES */
 	List	   *prune;			/* IntList: places in param_exprs of the distribution key; NIL: all parts run */
 	List	   *prune_keys;		/* RF_NODES_KEYS */
+	RfRoute    *route;			/* made by the first pruning */
 
 	int			column_count;
 	AttrNumber *attnums;		/* what each remote column fills; ctid comes as an attribute behind the last */
@@ -118,6 +135,17 @@ extern void rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc
 
 /* Before the parts start: which of them do not, and free sessions and exchanges for the others. */
 extern void rf_scan_nodes_prepare(RfScanState *state);
+
+/*
+ * EXPLAIN ANALYZE: ask the nodes what the exchanges did, when all streams have ended and before
+ * others run.
+ */
+extern void rf_scan_nodes_collect(RfScanState *state);
+
+/* explain_nodes.c */
+extern void rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es);
+extern void rf_explain_nodes_counters(RfScanState *state, ExplainState *es);
+extern void rf_explain_nodes_plans(ForeignScanState *node, ExplainState *es);
 
 /* The next batch of any part, loaded into the scan's decoder; false: all have ended. */
 extern bool rf_scan_nodes_batch(RfScanState *state);

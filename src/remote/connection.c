@@ -81,6 +81,32 @@ rf_session_is_busy(RfSession *session)
 	return session->running != NULL;
 }
 
+const RfNodeId *
+rf_session_node(RfSession *session)
+{
+	rf_engine_require();
+	(void) rf_session_peer(session);
+	return &session->hello.node;
+}
+
+const char *
+rf_session_host(RfSession *session)
+{
+	return session->host;
+}
+
+const char *
+rf_session_server_name(RfSession *session)
+{
+	return session->server_name;
+}
+
+bool
+rf_session_in_transaction(RfSession *session)
+{
+	return session->depth > 0;
+}
+
 RfSession *
 rf_session_get(UserMapping *user, bool in_transaction)
 {

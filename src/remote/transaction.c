@@ -134,6 +134,20 @@ await_end(RfSession *session, const char *sql, int depth)
 	session->unsure = false;
 }
 
+void
+rf_session_abort_transaction(RfSession *session)
+{
+	const char *command = "ABORT TRANSACTION";
+
+	if (session->depth == 0)
+		return;
+	session->unsure = true;
+	if (!PQsendQuery(session->conn, command))
+		rf_session_lost(session);
+	rf_session_flush(session);
+	await_end(session, command, 0);
+}
+
 /*
  * Before the local commit: end all remote transactions, sending to every server before waiting for
  * any (those whose option parallel_commit is off are waited for at once). A failure is an error,

@@ -1,0 +1,541 @@
+/*
+ * setup.c - before a statement runs on several nodes: the engines of all pairs of them are
+ * connected, and the flow groups of its exchanges are formed. The coordinator does it over its
+ * sessions, with one command to all nodes at a time.
+ *
+ * The nodes' side is rdma.exchange_greet, _connect, _listen and _open. What flows in the groups
+ * never passes here.
+ *
+ * When a node has no buffers left, all nodes give back what they have and the statement tries again
+ * a little later: whoever fails first frees the others, so of several statements that wait for each
+ * other's buffers one goes on.
+ */
+#define RF_FLOW_BACKEND
+#include "postgres.h"
+
+#include "common/pg_prng.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "utils/hsearch.h"
+#include "utils/timestamp.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/engine.h"
+#include "rdma_fdw/exchange.h"
+#include "rdma_fdw/group.h"
+#include "rdma_fdw/guc.h"
+#include "rdma_fdw/remote.h"
+
+#define GREET_SQL	"SELECT rdma.exchange_greet()"
+#define HELLO_SQL	"SELECT rdma.hello(g) FROM pg_catalog.unnest($1::bytea[]) WITH ORDINALITY AS u(g, n) ORDER BY n"
+#define CONNECT_SQL	"SELECT rdma.exchange_connect(h, r) FROM pg_catalog.unnest($1::text[], $2::bytea[]) AS u(h, r)"
+
+/*
+ * How long engines wait for buffers is short while groups are formed, as nobody knows whether the
+ * wait is in vain; behind it the session's own value is in force again.
+ */
+#define LISTEN_SQL	\
+	"SELECT d, was FROM (SELECT pg_catalog.current_setting('rdma_fdw.buffer_wait') AS was OFFSET 0) s, " \
+	"pg_catalog.set_config('rdma_fdw.buffer_wait', $3::text, true) AS now, " \
+	"LATERAL pg_catalog.unnest(rdma.exchange_listen($1::int, $2::bytea[])) WITH ORDINALITY AS u(d, n) " \
+	"WHERE now IS NOT NULL ORDER BY n"
+#define OPEN_SQL	\
+	"SELECT pg_catalog.set_config('rdma_fdw.buffer_wait', $3::text, true) " \
+	"FROM (SELECT rdma.exchange_open($1::int, $2::bytea[]) OFFSET 0) s"
+
+/* Before the n-th attempt. */
+#define FIRST_PAUSE_MS	10
+#define LONGEST_PAUSE_MS	1000
+#define FIRST_BUFFER_WAIT_MS	500
+
+/* Pairs of engines that this backend has connected, or found so. */
+typedef struct Pair
+{
+	RfNodeId	one;
+	RfNodeId	other;
+} Pair;
+
+static HTAB *pairs = NULL;
+
+/* Commands on all sessions, and their answers. */
+typedef struct Round
+{
+	int			count;
+	RfSession *const *sessions;
+	RfCommand **commands;
+	PGresult  **results;
+	MemoryContextCallback gone;
+} Round;
+
+typedef enum Outcome
+{
+	DONE,
+	NO_BUFFERS,					/* try again later */
+	NOT_CONNECTED,				/* a connection that was there is not any more */
+} Outcome;
+
+/* ---------- rounds ---------- */
+
+static void
+clear_results(void *arg)
+{
+	Round	   *round = arg;
+
+	for (int i = 0; i < round->count; i++)
+	{
+		PQclear(round->results[i]);
+		round->results[i] = NULL;
+	}
+}
+
+static Round *
+new_round(RfSession *const *sessions, int count)
+{
+	Round	   *round = palloc0(sizeof(Round));
+
+	round->count = count;
+	round->sessions = sessions;
+	round->commands = palloc0(sizeof(RfCommand *) * count);
+	round->results = palloc0(sizeof(PGresult *) * count);
+	round->gone.func = clear_results;
+	round->gone.arg = round;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &round->gone);
+	return round;
+}
+
+static void
+send_command(Round *round, int i, const char *sql, int param_count, const char *const *values)
+{
+	round->commands[i] = rf_command_create(round->sessions[i], sql, param_count);
+	rf_command_send(round->commands[i], values);
+}
+
+/* The error is the receiver's to raise. */
+static void
+raise_result(Round *round, int i)
+{
+	PGresult   *result = round->results[i];
+
+	round->results[i] = NULL;
+	rf_command_raise(round->commands[i], result);
+}
+
+/*
+ * Takes all answers. An error that repeating cannot cure is raised, and of several one that does
+ * not say only that another node went away. Of the others *culprit has the first.
+ */
+static Outcome
+receive(Round *round, int *culprit)
+{
+	Outcome		outcome = DONE;
+	int			lost = -1;
+
+	*culprit = -1;
+	for (int i = 0; i < round->count; i++)
+	{
+		if (round->commands[i] != NULL)
+			round->results[i] = rf_command_receive(round->commands[i]);
+	}
+	for (int i = 0; i < round->count; i++)
+	{
+		PGresult   *result = round->results[i];
+		const char *state;
+
+		if (round->commands[i] == NULL || PQresultStatus(result) == PGRES_TUPLES_OK ||
+			PQresultStatus(result) == PGRES_COMMAND_OK)
+			continue;
+		state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+		if (state != NULL && strncmp(state, "53", 2) == 0)
+		{
+			if (outcome != NO_BUFFERS)
+				*culprit = i;
+			outcome = NO_BUFFERS;
+		}
+		else if (state != NULL && strcmp(state, "08003") == 0)
+		{
+			if (outcome == DONE)
+			{
+				*culprit = i;
+				outcome = NOT_CONNECTED;
+			}
+		}
+		else if (state != NULL && strncmp(state, "08", 2) == 0)
+			lost = i;
+		else
+			raise_result(round, i);
+	}
+	if (outcome == DONE && lost >= 0)
+		raise_result(round, lost);
+	return outcome;
+}
+
+/* A round in which nothing may go wrong. */
+static void
+receive_all(Round *round)
+{
+	int			culprit;
+
+	if (receive(round, &culprit) != DONE)
+		raise_result(round, culprit);
+}
+
+/* The same command without parameters to all. */
+static void
+run_on_all(RfSession *const *sessions, int count, const char *sql)
+{
+	Round	   *round = new_round(sessions, count);
+
+	for (int i = 0; i < count; i++)
+		send_command(round, i, sql, 0, NULL);
+	receive_all(round);
+	clear_results(round);
+}
+
+/* One more member of an array literal. */
+static void
+append_member(StringInfo array, const char *text)
+{
+	appendStringInfoString(array, array->len == 0 ? "{\"" : ",\"");
+	for (const char *p = text; *p; p++)
+	{
+		if (*p == '"' || *p == '\\')
+			appendStringInfoChar(array, '\\');
+		appendStringInfoChar(array, *p);
+	}
+	appendStringInfoChar(array, '"');
+}
+
+static void
+append_bytes(StringInfo array, const void *bytes, size_t length)
+{
+	appendStringInfoString(array, array->len == 0 ? "{\"\\\\x" : ",\"\\\\x");
+	for (size_t i = 0; i < length; i++)
+		appendStringInfo(array, "%02x", ((const uint8 *) bytes)[i]);
+	appendStringInfoChar(array, '"');
+}
+
+static void
+expect_rows(Round *round, int i, int rows, int columns)
+{
+	if (PQntuples(round->results[i]) == rows && PQnfields(round->results[i]) == columns)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("server \"%s\" answered the setting up of an exchange with something else",
+					rf_session_server_name(round->sessions[i]))));
+}
+
+/* ---------- connections ---------- */
+
+static bool
+is_connected(const RfNodeId *one, const RfNodeId *other)
+{
+	Pair		pair;
+
+	memset(&pair, 0, sizeof(pair));
+	pair.one = *one;
+	pair.other = *other;
+	return pairs != NULL && hash_search(pairs, &pair, HASH_FIND, NULL) != NULL;
+}
+
+static void
+remember_connected(const RfNodeId *one, const RfNodeId *other)
+{
+	Pair		pair;
+
+	if (pairs == NULL)
+	{
+		HASHCTL		ctl;
+
+		memset(&ctl, 0, sizeof(ctl));
+		ctl.keysize = sizeof(Pair);
+		ctl.entrysize = sizeof(Pair);
+		pairs = hash_create("rdma_fdw connected nodes", 64, &ctl, HASH_ELEM | HASH_BLOBS);
+	}
+	memset(&pair, 0, sizeof(pair));
+	pair.one = *one;
+	pair.other = *other;
+	(void) hash_search(pairs, &pair, HASH_ENTER, NULL);
+}
+
+static void
+forget_connected(void)
+{
+	if (pairs != NULL)
+		hash_destroy(pairs);
+	pairs = NULL;
+}
+
+/* Node i connects to those of the nodes behind it that it is not connected with: missing[i][j]. */
+static bool
+find_missing(int count, const RfNodeId *nodes, bool *missing)
+{
+	bool		any = false;
+
+	for (int i = 0; i < count; i++)
+	{
+		for (int j = i + 1; j < count; j++)
+		{
+			bool		wanted = !is_connected(&nodes[i], &nodes[j]);
+
+			/* several servers of one postmaster have one engine */
+			for (int k = 0; wanted && k < i * count + j; k++)
+			{
+				if (missing[k] && memcmp(&nodes[k / count], &nodes[i], sizeof(RfNodeId)) == 0 &&
+					memcmp(&nodes[k % count], &nodes[j], sizeof(RfNodeId)) == 0)
+					wanted = false;
+			}
+			missing[i * count + j] = wanted;
+			any |= wanted;
+		}
+	}
+	return any;
+}
+
+/* Three rounds: who are you, here is a token for each who will come, go there. */
+static void
+connect_pairs(RfSession *const *sessions, int count, const RfNodeId *nodes)
+{
+	bool	   *missing = palloc0(sizeof(bool) * count * count);
+	int		   *taken;
+	Round	   *greetings;
+	Round	   *answers;
+	Round	   *connects;
+
+	if (!find_missing(count, nodes, missing))
+	{
+		pfree(missing);
+		return;
+	}
+
+	greetings = new_round(sessions, count);
+	for (int i = 0; i < count; i++)
+		send_command(greetings, i, GREET_SQL, 0, NULL);
+	receive_all(greetings);
+
+	answers = new_round(sessions, count);
+	for (int j = 0; j < count; j++)
+	{
+		StringInfoData requests;
+
+		initStringInfo(&requests);
+		for (int i = 0; i < j; i++)
+		{
+			if (!missing[i * count + j])
+				continue;
+			expect_rows(greetings, i, 1, 1);
+			append_member(&requests, PQgetvalue(greetings->results[i], 0, 0));
+		}
+		if (requests.len > 0)
+		{
+			const char *values[1];
+
+			appendStringInfoChar(&requests, '}');
+			values[0] = requests.data;
+			send_command(answers, j, HELLO_SQL, 1, values);
+		}
+	}
+	receive_all(answers);
+
+	connects = new_round(sessions, count);
+	taken = palloc0(sizeof(int) * count);
+	for (int i = 0; i < count; i++)
+	{
+		StringInfoData hosts;
+		StringInfoData hellos;
+
+		initStringInfo(&hosts);
+		initStringInfo(&hellos);
+		for (int j = i + 1; j < count; j++)
+		{
+			if (!missing[i * count + j])
+				continue;
+			if (taken[j] >= PQntuples(answers->results[j]))
+				expect_rows(answers, j, taken[j] + 1, 1);
+			append_member(&hosts, rf_session_host(sessions[j]));
+			append_member(&hellos, PQgetvalue(answers->results[j], taken[j]++, 0));
+		}
+		if (hosts.len > 0)
+		{
+			const char *values[2];
+
+			appendStringInfoChar(&hosts, '}');
+			appendStringInfoChar(&hellos, '}');
+			values[0] = hosts.data;
+			values[1] = hellos.data;
+			send_command(connects, i, CONNECT_SQL, 2, values);
+		}
+	}
+	receive_all(connects);
+
+	for (int k = 0; k < count * count; k++)
+	{
+		if (missing[k])
+			remember_connected(&nodes[k / count], &nodes[k % count]);
+	}
+	/* the answers hold tokens */
+	clear_results(greetings);
+	clear_results(answers);
+	clear_results(connects);
+}
+
+/* ---------- groups ---------- */
+
+/* All descriptions as they are now, for the member's command. */
+static char *
+descriptions_literal(RfGroupDesc **descs, int count)
+{
+	StringInfoData array;
+
+	initStringInfo(&array);
+	for (int i = 0; i < count; i++)
+		append_bytes(&array, descs[i], descs[i]->length);
+	appendStringInfoChar(&array, '}');
+	return array.data;
+}
+
+/* What a member filled in. */
+static void
+merge_answer(Round *round, int member, RfGroupDesc **descs, int count)
+{
+	PGresult   *result = round->results[member];
+
+	expect_rows(round, member, count, 2);
+	for (int i = 0; i < count; i++)
+	{
+		size_t		length;
+		unsigned char *bytes = PQunescapeBytea((unsigned char *) PQgetvalue(result, i, 0), &length);
+		void	   *copy;
+		RfError		error;
+
+		if (bytes == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("out of memory")));
+		copy = palloc(Max(length, 1));
+		memcpy(copy, bytes, length);
+		PQfreemem(bytes);
+		if (!rf_group_desc_merge(descs[i], rf_group_desc_parse(copy, length), &error))
+			rf_raise(&error, RF_NO_PEER);
+	}
+}
+
+static Outcome
+form_groups(RfSession *const *sessions, int count, const RfNodeId *nodes, const RfExchangeSpec *specs,
+			int spec_count, int buffer_wait_ms, Round **failed, int *culprit)
+{
+	RfGroupDesc **descs = palloc(sizeof(RfGroupDesc *) * spec_count);
+	RfNodeId   *members = palloc(sizeof(RfNodeId) * count * 2);
+	Round	   *listens = new_round(sessions, count);
+	Round	   *opens = new_round(sessions, count);
+	Outcome		outcome;
+	char	   *literal;
+
+	memcpy(members, nodes, sizeof(RfNodeId) * count);
+	memcpy(members + count, nodes, sizeof(RfNodeId) * count);
+	for (int i = 0; i < spec_count; i++)
+		descs[i] = rf_group_desc_make(specs[i].replicate ? RF_GROUP_REPLICATE : RF_GROUP_REPARTITION, count, count,
+									  members, specs[i].buffers, specs[i].buffer_size);
+
+	literal = descriptions_literal(descs, spec_count);
+	for (int i = 0; i < count; i++)
+	{
+		const char *values[3] = {psprintf("%d", i), literal, psprintf("%d", buffer_wait_ms)};
+
+		send_command(listens, i, LISTEN_SQL, 3, values);
+	}
+	*failed = listens;
+	outcome = receive(listens, culprit);
+	if (outcome != DONE)
+		return outcome;
+	for (int i = 0; i < count; i++)
+		merge_answer(listens, i, descs, spec_count);
+
+	literal = descriptions_literal(descs, spec_count);
+	for (int i = 0; i < count; i++)
+	{
+		const char *values[3] = {psprintf("%d", i), literal, PQgetvalue(listens->results[i], 0, 1)};
+
+		send_command(opens, i, OPEN_SQL, 3, values);
+	}
+	clear_results(listens);
+	*failed = opens;
+	outcome = receive(opens, culprit);
+	if (outcome == DONE)
+		clear_results(opens);
+	return outcome;
+}
+
+static void
+pause_for(long ms)
+{
+	static uint32 event = 0;
+
+	if (event == 0)
+		event = rf_wait_event_new("RdmaFdwExchange");
+	if (WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, event) & WL_LATCH_SET)
+		ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/*
+ * An attempt that fails voids the remote transactions. Those that begin with it are begun again;
+ * others have a savepoint.
+ */
+void
+rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *specs, int spec_count)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw exchange", ALLOCSET_SMALL_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), rf_exchange_wait);
+	RfNodeId   *nodes = palloc(sizeof(RfNodeId) * count);
+	bool		fresh = true;
+	bool		reconnected = false;
+
+	for (int i = 0; i < count; i++)
+	{
+		nodes[i] = *rf_session_node(sessions[i]);
+		fresh = fresh && !rf_session_in_transaction(sessions[i]);
+	}
+	for (int attempt = 0;; attempt++)
+	{
+		long		pause = Min((long) FIRST_PAUSE_MS << Min(attempt, 10), LONGEST_PAUSE_MS);
+		Outcome		outcome;
+		Round	   *failed;
+		int			culprit;
+
+		connect_pairs(sessions, count, nodes);
+		if (!fresh)
+			run_on_all(sessions, count, "SAVEPOINT rdma_fdw_exchange");
+		outcome = form_groups(sessions, count, nodes, specs, spec_count,
+							  Min(FIRST_BUFFER_WAIT_MS << Min(attempt, 5), Max(rf_exchange_wait, 1)), &failed, &culprit);
+		if (outcome == DONE)
+		{
+			if (!fresh)
+				run_on_all(sessions, count, "RELEASE SAVEPOINT rdma_fdw_exchange");
+			break;
+		}
+		if (outcome == NOT_CONNECTED ? reconnected : GetCurrentTimestamp() >= deadline)
+			raise_result(failed, culprit);
+		if (outcome == NOT_CONNECTED)
+		{
+			forget_connected();
+			reconnected = true;
+		}
+		if (fresh)
+		{
+			for (int i = 0; i < count; i++)
+				rf_session_abort_transaction(sessions[i]);
+		}
+		else
+		{
+			run_on_all(sessions, count, "ROLLBACK TO SAVEPOINT rdma_fdw_exchange");
+			run_on_all(sessions, count, "RELEASE SAVEPOINT rdma_fdw_exchange");
+		}
+		if (outcome == NO_BUFFERS)
+			pause_for(1 + (long) (pg_prng_double(&pg_global_prng_state) * pause));
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(context);
+}

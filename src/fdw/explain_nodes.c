@@ -1,0 +1,262 @@
+/*
+ * explain_nodes.c - what EXPLAIN says about a statement that runs on several nodes: which, how its
+ * inputs move between them, what each did, and the nodes' own plans.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "lib/stringinfo.h"
+#include "utils/builtins.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
+#include "scan_state.h"
+
+static char *
+node_name(ForeignScan *plan, int part)
+{
+	int			place = list_nth_int(rf_scan_nodes_member(plan, RF_NODES_PLACES), part);
+
+	return GetForeignServer(list_nth_oid(rf_scan_nodes_member(plan, RF_NODES_SERVERS), place))->servername;
+}
+
+/*
+ * The plan that a node has for the statement now. The values of the parameters do not matter: it is
+ * a generic plan.
+ */
+static void
+explain_on_node(ForeignScanState *node, int part, ExplainState *es)
+{
+	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
+	int			place = list_nth_int(rf_scan_nodes_member(plan, RF_NODES_PLACES), part);
+	Oid			serverid = list_nth_oid(rf_scan_nodes_member(plan, RF_NODES_SERVERS), place);
+	RfSession  *session = rf_session_get(GetUserMapping(rf_scan_userid(plan, node->ss.ps.state), serverid), true);
+	StringInfoData sql;
+	PGresult   *result;
+	List	   *lines = NIL;
+	ListCell   *lc;
+
+	initStringInfo(&sql);
+	appendStringInfoString(&sql, "PREPARE rdma_fdw_explain");
+	foreach(lc, rf_scan_param_types(plan))
+		appendStringInfo(&sql, "%s%s", foreach_current_index(lc) == 0 ? "(" : ", ",
+						 format_type_extended(lfirst_oid(lc), -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
+	appendStringInfo(&sql, "%s AS %s", rf_scan_param_types(plan) == NIL ? "" : ")", rf_scan_sql(plan));
+	PQclear(rf_session_query(session, sql.data));
+
+	resetStringInfo(&sql);
+	appendStringInfo(&sql, "SET LOCAL plan_cache_mode = force_generic_plan; EXPLAIN (COSTS %s, VERBOSE %s) EXECUTE rdma_fdw_explain",
+					 es->costs ? "on" : "off", es->verbose ? "on" : "off");
+	foreach(lc, rf_scan_param_types(plan))
+		appendStringInfoString(&sql, foreach_current_index(lc) == 0 ? "(NULL" : ", NULL");
+	if (rf_scan_param_types(plan) != NIL)
+		appendStringInfoChar(&sql, ')');
+	result = rf_session_query(session, sql.data);
+	for (int i = 0; i < PQntuples(result); i++)
+		lines = lappend(lines, pstrdup(PQgetvalue(result, i, 0)));
+	PQclear(result);
+	PQclear(rf_session_query(session, "SET LOCAL plan_cache_mode TO DEFAULT; DEALLOCATE rdma_fdw_explain"));
+
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+	{
+		ExplainPropertyList("Plan", lines, es);
+		return;
+	}
+	appendStringInfoSpaces(es->str, es->indent * 2);
+	appendStringInfo(es->str, "Plan on %s:\n", node_name(plan, part));
+	foreach(lc, lines)
+	{
+		appendStringInfoSpaces(es->str, es->indent * 2 + 2);
+		appendStringInfo(es->str, "%s\n", (char *) lfirst(lc));
+	}
+}
+
+/* The parts' names: those that run, or of a pruned scan those that may. */
+void
+rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es)
+{
+	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
+	int			count = list_length(rf_scan_nodes_member(plan, RF_NODES_PLACES));
+	List	   *names = NIL;
+	ListCell   *lc;
+
+	for (int i = 0; i < count; i++)
+		names = lappend(names, node_name(plan, i));
+	ExplainPropertyList(rf_scan_nodes_member(plan, RF_NODES_PRUNE) != NIL ? "One of Nodes" : "Nodes", names, es);
+	if (rf_scan_strategy(plan)[0] != '\0')
+		ExplainPropertyText("Strategy", rf_scan_strategy(plan), es);
+	if (rf_scan_nodes_member(plan, RF_NODES_EXCHANGES) == NIL)
+		return;
+
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainOpenGroup("Exchanges", "Exchanges", false, es);
+	foreach(lc, rf_scan_nodes_member(plan, RF_NODES_EXCHANGES))
+	{
+		List	   *exchange = lfirst(lc);
+		double		rows = floatVal(lsecond(exchange));
+
+		if (es->format == EXPLAIN_FORMAT_TEXT)
+		{
+			char	   *label = psprintf("Exchange %d", foreach_current_index(lc) + 1);
+
+			ExplainPropertyText(label, es->costs ? psprintf("%s (rows=%.0f)", strVal(lthird(exchange)), rows) :
+								strVal(lthird(exchange)), es);
+			continue;
+		}
+		ExplainOpenGroup("Exchange", NULL, true, es);
+		ExplainPropertyText("Kind", strVal(linitial(exchange)), es);
+		ExplainPropertyText("Movement", strVal(lthird(exchange)), es);
+		if (es->costs)
+			ExplainPropertyFloat("Plan Rows", NULL, rows, 0, es);
+		ExplainCloseGroup("Exchange", NULL, true, es);
+	}
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainCloseGroup("Exchanges", "Exchanges", false, es);
+}
+
+static void
+explain_exchange(RfScanState *state, int number, ExplainState *es)
+{
+	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
+	uint64		most = 0;
+	uint64		total = 0;
+
+	for (int i = 0; i < state->part_count; i++)
+	{
+		RfExchangeStats *stats = &state->parts[i].exchanges[number];
+		uint64		rows = stats->rows_in + stats->rows_kept;
+
+		most = Max(most, rows);
+		total += rows;
+		if (es->format == EXPLAIN_FORMAT_TEXT)
+		{
+			StringInfoData line;
+
+			initStringInfo(&line);
+			appendStringInfo(&line, "sent rows=" UINT64_FORMAT " received rows=" UINT64_FORMAT " kept rows=" UINT64_FORMAT,
+							 stats->rows_out, stats->rows_in, stats->rows_kept);
+			if (stats->spilled_bytes > 0)
+				appendStringInfo(&line, " spilled=" UINT64_FORMAT "kB", (stats->spilled_bytes + 1023) / 1024);
+			/* where batches end, and so their bytes, depends on what came when */
+			if (es->timing)
+				appendStringInfo(&line, " bytes=" UINT64_FORMAT "/" UINT64_FORMAT " stalls=" UINT64_FORMAT,
+								 stats->bytes_out, stats->bytes_in, stats->stalls);
+			if (stats->transport[0] != '\0')
+				appendStringInfo(&line, " %s", stats->transport);
+			ExplainPropertyText(psprintf("Exchange %d on %s", number + 1, node_name(plan, i)), line.data, es);
+			continue;
+		}
+		ExplainOpenGroup("Exchange", NULL, true, es);
+		ExplainPropertyInteger("Number", NULL, number + 1, es);
+		ExplainPropertyText("Node", node_name(plan, i), es);
+		ExplainPropertyUInteger("Rows Sent", NULL, stats->rows_out, es);
+		ExplainPropertyUInteger("Rows Received", NULL, stats->rows_in, es);
+		ExplainPropertyUInteger("Rows Kept", NULL, stats->rows_kept, es);
+		ExplainPropertyUInteger("Spilled Bytes", NULL, stats->spilled_bytes, es);
+		if (es->timing)
+		{
+			ExplainPropertyUInteger("Bytes Sent", NULL, stats->bytes_out, es);
+			ExplainPropertyUInteger("Bytes Received", NULL, stats->bytes_in, es);
+			ExplainPropertyUInteger("Stalls", NULL, stats->stalls, es);
+		}
+		ExplainPropertyText("Transport", stats->transport, es);
+		ExplainCloseGroup("Exchange", NULL, true, es);
+	}
+	if (es->format == EXPLAIN_FORMAT_TEXT && total > 0)
+		ExplainPropertyText(psprintf("Exchange %d Skew", number + 1),
+							psprintf("%.2f", (double) most * state->part_count / total), es);
+}
+
+/* A part's figures so far, of its streams that are closed and the one that is not */
+static RfStreamStats
+part_stats(RfScanPart *part)
+{
+	RfStreamStats stats = part->stats;
+
+	if (part->stream)
+		rf_stream_stats(part->stream, &stats);
+	return stats;
+}
+
+/*
+ * Nodes' lines count executions up, as "Pulled" does; the exchanges' are of the last one. Skew is
+ * what the busiest node has against the mean.
+ */
+void
+rf_explain_nodes_counters(RfScanState *state, ExplainState *es)
+{
+	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
+	bool		text = es->format == EXPLAIN_FORMAT_TEXT;
+
+	if (!text)
+		ExplainOpenGroup("Node Counters", "Node Counters", false, es);
+	for (int i = 0; i < state->part_count; i++)
+	{
+		RfStreamStats stats = part_stats(&state->parts[i]);
+
+		if (text)
+		{
+			ExplainPropertyText(psprintf("Node %s", node_name(plan, i)),
+								stats.streams == 0 ? "not executed" :
+								psprintf("rows=" UINT64_FORMAT " batches=" UINT64_FORMAT " bytes=" UINT64_FORMAT,
+										 stats.rows, stats.batches, stats.bytes), es);
+			continue;
+		}
+		ExplainOpenGroup("Node", NULL, true, es);
+		ExplainPropertyText("Node", node_name(plan, i), es);
+		ExplainPropertyUInteger("Streams", NULL, stats.streams, es);
+		ExplainPropertyUInteger("Remote Rows", NULL, stats.rows, es);
+		ExplainPropertyUInteger("Batches", NULL, stats.batches, es);
+		ExplainPropertyUInteger("Bytes", NULL, stats.bytes, es);
+		ExplainCloseGroup("Node", NULL, true, es);
+	}
+	if (!text)
+		ExplainCloseGroup("Node Counters", "Node Counters", false, es);
+
+	if (state->exchanges == NIL || !state->started)
+		return;
+	if (state->parts->exchanges == NULL)
+	{
+		/* it ended early: whoever still sends is told so, and its figures are those until then */
+		for (int i = 0; i < state->part_count; i++)
+		{
+			RfScanPart *part = &state->parts[i];
+
+			if (part->stream)
+				rf_stream_close(part->stream, &part->stats);
+			part->stream = NULL;
+		}
+		rf_scan_nodes_collect(state);
+	}
+	if (!text)
+		ExplainOpenGroup("Exchange Counters", "Exchange Counters", false, es);
+	for (int i = 0; i < list_length(state->exchanges); i++)
+		explain_exchange(state, i, es);
+	if (!text)
+		ExplainCloseGroup("Exchange Counters", "Exchange Counters", false, es);
+}
+
+void
+rf_explain_nodes_plans(ForeignScanState *node, ExplainState *es)
+{
+	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
+	int			count = list_length(rf_scan_nodes_member(plan, RF_NODES_PLACES));
+
+	if (!rf_explain_nodes)
+		return;
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainOpenGroup("Node Plans", "Node Plans", false, es);
+	for (int i = 0; i < count; i++)
+	{
+		if (es->format != EXPLAIN_FORMAT_TEXT)
+		{
+			ExplainOpenGroup("Node Plan", NULL, true, es);
+			ExplainPropertyText("Node", node_name(plan, i), es);
+		}
+		explain_on_node(node, i, es);
+		if (es->format != EXPLAIN_FORMAT_TEXT)
+			ExplainCloseGroup("Node Plan", NULL, true, es);
+	}
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainCloseGroup("Node Plans", "Node Plans", false, es);
+}

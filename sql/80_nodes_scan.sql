@@ -158,6 +158,13 @@ SELECT count(*) FROM (SELECT a FROM t WHERE here(a) > 0 LIMIT 5) x;
 SELECT EXISTS (SELECT FROM t WHERE here(a) > 10);
 SELECT count(*) FROM (SELECT a FROM t WHERE here(a) > 0 LIMIT 0) x;
 
+-- in a transaction that goes on: the nodes whose rows were not wanted any more are as good as new
+BEGIN;
+SELECT count(*) FROM (SELECT a FROM t WHERE here(a) > 0 LIMIT 5) x;
+SELECT count(*) FROM (SELECT a FROM t WHERE here(a) > 0 LIMIT 5) x;
+SELECT count(*), sum(a) FROM (SELECT * FROM t OFFSET 0) x;
+COMMIT;
+
 -- the counters: nothing is counted twice, also when a scan runs again
 SELECT explained('SELECT * FROM t WHERE b = 3', ', VERBOSE');
 

@@ -124,6 +124,7 @@ struct RfBuffer;
  */
 extern bool rf_exchange_acquire(struct RfFlowHandle *flow, struct RfBuffer *buffer);
 
+/* ---------------------------------------------------------------------------------------------
  * Forming the exchanges of a statement, by the coordinator (setup.c)
  * ---------------------------------------------------------------------------------------------
  */
@@ -131,7 +132,8 @@ struct RfSession;
 
 typedef struct RfExchangeSpec
 {
-	bool		replicate;		/* every node gets every row; else each row goes where its key's hash says */
+	List	   *producers;		/* IntList: members that run the inner query; NIL: all */
+	List	   *consumers;		/* IntList: members that its rows come out on; NIL: all */
 	uint32		buffers;		/* of each pair of nodes */
 	uint32		buffer_size;	/* bytes of each */
 } RfExchangeSpec;

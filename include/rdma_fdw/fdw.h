@@ -189,7 +189,9 @@ typedef enum RfScanNodesIndex
 	RF_NODES_PLACES,
 	/*
 	 * List of the statement's exchanges, number = place + 1: each list_make3(String kind,
-	 * "repartition" or "replicate"; Float: rows that move; String: what EXPLAIN says of it)
+	 * "repartition" or "replicate"; Float: rows that move; String: what EXPLAIN says of it).
+	 * Optionally two more, IntLists: the members (places in RF_NODES_PLACES) that run its query,
+	 * and those that its rows come out on; NIL: all.
 	 */
 	RF_NODES_EXCHANGES,
 	/*

@@ -643,7 +643,10 @@ extern bool rf_flow_prepare_wait(RfFlowHandle *flow);
  */
 extern int	rf_flow_wait(RfFlowHandle *flow, int socket, long timeout_ms);
 
-/* Producer: open towards the consumer's entry; waits for the engines. ERROR when that fails. */
+/*
+ * Producer: open towards the consumer's entry; waits for the engines. NULL: the consumer has gone.
+ * ERROR when it fails otherwise.
+ */
 extern RfFlowHandle *rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key);
 
 /* Wait for a free slot; false: the reader sent STOP. */

@@ -46,7 +46,8 @@ typedef enum RfErrorKind
 	RF_ERROR_VERSION,			/* other wire version or type image */
 	RF_ERROR_RESOURCES,			/* memory, buffers, queue pairs, descriptors, memlock */
 	RF_ERROR_CONFIGURATION,		/* device, GID, MTU, settings */
-	RF_ERROR_INTERNAL
+	RF_ERROR_INTERNAL,
+	RF_ERROR_GONE				/* whoever was to read does not want it any more */
 } RfErrorKind;
 
 typedef struct RfError

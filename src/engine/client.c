@@ -41,6 +41,8 @@ rf_error_sqlstate(RfErrorKind kind)
 			return ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
 		case RF_ERROR_RESOURCES:
 			return ERRCODE_INSUFFICIENT_RESOURCES;
+		case RF_ERROR_GONE:
+			return ERRCODE_CONNECTION_FAILURE;
 		case RF_ERROR_NONE:
 		case RF_ERROR_INTERNAL:
 			break;

@@ -209,7 +209,7 @@ check_opened(const RfControlOpened *opened)
 static bool
 check_reason(uint32_t reason)
 {
-	return reason > RF_ERROR_NONE && reason <= RF_ERROR_INTERNAL;
+	return reason > RF_ERROR_NONE && reason <= RF_ERROR_GONE;
 }
 
 /* Is this type what the state expects, and how long must it be? -1: it is not. */

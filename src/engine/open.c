@@ -306,7 +306,7 @@ try_consumer(uint32_t index)
 	if (!hold_listening(index, &work->open, work->peer))
 	{
 		set_phase(index, RF_OPEN_NONE);
-		refuse_open(connection, work->open.producer_flow, RF_ERROR_CONNECTION, reader_gone);
+		refuse_open(connection, work->open.producer_flow, RF_ERROR_GONE, reader_gone);
 		return;
 	}
 
@@ -353,7 +353,7 @@ try_consumer(uint32_t index)
 	if (!atomic_compare_exchange_strong(&flow->state, &expected, RF_FLOW_OPEN))
 	{
 		free_flow(index);
-		refuse_open(connection, opened.producer_flow, RF_ERROR_CONNECTION, reader_gone);
+		refuse_open(connection, opened.producer_flow, RF_ERROR_GONE, reader_gone);
 		return;
 	}
 	atomic_fetch_add(&rf_shared->peers[work->peer].flows_opened, 1);
@@ -391,7 +391,7 @@ rf_flow_handle_open(RfConnection *connection, const RfControlOpen *open)
 		forget_stale(index);
 	if (index >= rf_shared->max_flows || open->lane >= connection->lanes || rf_engine->flows[index].phase != RF_OPEN_NONE)
 	{
-		refuse_open(connection, open->producer_flow, RF_ERROR_CONNECTION, reader_gone);
+		refuse_open(connection, open->producer_flow, RF_ERROR_GONE, reader_gone);
 		return;
 	}
 	work = &rf_engine->flows[index];

@@ -87,6 +87,7 @@ typedef struct ExchangeSet
 	int			member;
 	int			count;
 	bool		opened;
+	SubTransactionId subid;		/* it was made in */
 	EState	   *estate;			/* of the statement that has taken it */
 	int			starting;		/* depth of exchanges whose queries are being started */
 	int			unread;			/* exchanges of the statement whose rows are still wanted */

@@ -92,12 +92,20 @@ transaction_over(XactEvent event, void *argument)
 		exchange_set = NULL;
 }
 
-/* The statement that has taken the set failed: its plan nodes are gone. */
+/*
+ * The set ends with the subtransaction that it was made in: a statement that has taken it has
+ * failed, and one that was to take it will not come. Not with one inside, of a function that the
+ * statement calls.
+ */
 static void
 subtransaction_over(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *argument)
 {
-	if (event == SUBXACT_EVENT_ABORT_SUB && exchange_set != NULL && exchange_set->estate != NULL)
+	if (exchange_set == NULL || exchange_set->subid != mine)
+		return;
+	if (event == SUBXACT_EVENT_ABORT_SUB)
 		close_set();
+	else if (event == SUBXACT_EVENT_COMMIT_SUB)
+		exchange_set->subid = parent;
 }
 
 static ExchangeSet *
@@ -122,6 +130,7 @@ new_set(int count)
 	exchange_set = MemoryContextAllocZero(context, offsetof(ExchangeSet, members) + count * sizeof(ExchangeMember));
 	exchange_set->context = context;
 	exchange_set->count = count;
+	exchange_set->subid = GetCurrentSubTransactionId();
 	return exchange_set;
 }
 

@@ -29,7 +29,7 @@
 
 #define GREET_SQL	"SELECT rdma.exchange_greet()"
 #define HELLO_SQL	"SELECT rdma.hello(g) FROM pg_catalog.unnest($1::bytea[]) WITH ORDINALITY AS u(g, n) ORDER BY n"
-#define CONNECT_SQL	"SELECT rdma.exchange_connect(h, r) FROM pg_catalog.unnest($1::text[], $2::bytea[]) AS u(h, r)"
+#define CONNECT_SQL	"SELECT rdma.exchange_connect(h, r) FROM unnest($1::text[], $2::bytea[]) AS u(h, r)"
 
 /*
  * How long engines wait for buffers is short while groups are formed, as nobody knows whether the
@@ -38,7 +38,7 @@
 #define LISTEN_SQL	\
 	"SELECT d, was FROM (SELECT pg_catalog.current_setting('rdma_fdw.buffer_wait') AS was OFFSET 0) s, " \
 	"pg_catalog.set_config('rdma_fdw.buffer_wait', $3::text, true) AS now, " \
-	"LATERAL pg_catalog.unnest(rdma.exchange_listen($1::int, $2::bytea[])) WITH ORDINALITY AS u(d, n) " \
+	"LATERAL pg_catalog.unnest(rdma.exchange_listen($1::int, $2::bytea[], $4::int[], $5::int[])) WITH ORDINALITY AS u(d, n) " \
 	"WHERE now IS NOT NULL ORDER BY n"
 #define OPEN_SQL	\
 	"SELECT pg_catalog.set_config('rdma_fdw.buffer_wait', $3::text, true) " \
@@ -421,6 +421,46 @@ merge_answer(Round *round, int member, RfGroupDesc **descs, int count)
 	}
 }
 
+/* The nodes of one side of a group; NIL: all. Returns how many. */
+static int
+side_nodes(List *members, int count, const RfNodeId *nodes, RfNodeId *side)
+{
+	ListCell   *lc;
+
+	if (members == NIL)
+	{
+		memcpy(side, nodes, sizeof(RfNodeId) * count);
+		return count;
+	}
+	foreach(lc, members)
+		side[foreach_current_index(lc)] = nodes[lfirst_int(lc)];
+	return list_length(members);
+}
+
+/* The member's place in one side of each group, NULL where it has none. */
+static char *
+places_literal(const RfExchangeSpec *specs, int spec_count, bool producers, int member)
+{
+	StringInfoData array;
+
+	initStringInfo(&array);
+	for (int i = 0; i < spec_count; i++)
+	{
+		List	   *members = producers ? specs[i].producers : specs[i].consumers;
+		int			place = members == NIL ? member : 0;
+
+		while (members != NIL && place < list_length(members) && list_nth_int(members, place) != member)
+			place++;
+		appendStringInfoChar(&array, i == 0 ? '{' : ',');
+		if (members != NIL && place == list_length(members))
+			appendStringInfoString(&array, "NULL");
+		else
+			appendStringInfo(&array, "%d", place);
+	}
+	appendStringInfoChar(&array, '}');
+	return array.data;
+}
+
 static Outcome
 form_groups(RfSession *const *sessions, int count, const RfNodeId *nodes, const RfExchangeSpec *specs,
 			int spec_count, int buffer_wait_ms, Round **failed, int *culprit)
@@ -432,18 +472,22 @@ form_groups(RfSession *const *sessions, int count, const RfNodeId *nodes, const 
 	Outcome		outcome;
 	char	   *literal;
 
-	memcpy(members, nodes, sizeof(RfNodeId) * count);
-	memcpy(members + count, nodes, sizeof(RfNodeId) * count);
 	for (int i = 0; i < spec_count; i++)
-		descs[i] = rf_group_desc_make(specs[i].replicate ? RF_GROUP_REPLICATE : RF_GROUP_REPARTITION, count, count,
-									  members, specs[i].buffers, specs[i].buffer_size);
+	{
+		int			producers = side_nodes(specs[i].producers, count, nodes, members);
+		int			consumers = side_nodes(specs[i].consumers, count, nodes, members + producers);
+
+		descs[i] = rf_group_desc_make(RF_GROUP_REPARTITION, producers, consumers, members,
+									  specs[i].buffers, specs[i].buffer_size);
+	}
 
 	literal = descriptions_literal(descs, spec_count);
 	for (int i = 0; i < count; i++)
 	{
-		const char *values[3] = {psprintf("%d", i), literal, psprintf("%d", buffer_wait_ms)};
+		const char *values[5] = {psprintf("%d", i), literal, psprintf("%d", buffer_wait_ms),
+			places_literal(specs, spec_count, true, i), places_literal(specs, spec_count, false, i)};
 
-		send_command(listens, i, LISTEN_SQL, 3, values);
+		send_command(listens, i, LISTEN_SQL, 5, values);
 	}
 	*failed = listens;
 	outcome = receive(listens, culprit);

@@ -132,8 +132,10 @@ rf_scan_nodes_prepare(RfScanState *state)
 	foreach(lc, state->exchanges)
 	{
 		RfExchangeSpec *spec = &specs[foreach_current_index(lc)];
+		List	   *exchange = lfirst(lc);
 
-		spec->replicate = strcmp(strVal(linitial(lfirst(lc))), "replicate") == 0;
+		spec->producers = list_length(exchange) > 3 ? lfourth(exchange) : NIL;
+		spec->consumers = list_length(exchange) > 4 ? list_nth(exchange, 4) : NIL;
 		spec->buffers = state->fetch.receive_buffers;
 		spec->buffer_size = state->fetch.receive_buffer_size;
 	}

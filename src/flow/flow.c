@@ -561,9 +561,18 @@ rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key)
 {
 	RfFlowHandle *handle = rf_flow_open_begin(peer, consumer_flow, key);
 
-	while (!rf_flow_opened(handle))
+	for (;;)
+	{
+		if (atomic_load(&handle->flow->state) == RF_FLOW_FAILED &&
+			rf_flow_error(rf_shared, handle->flow)->kind == RF_ERROR_GONE)
+		{
+			close_handle(handle, true);
+			return NULL;
+		}
+		if (rf_flow_opened(handle))
+			return handle;
 		sleep_for(handle, RF_WAIT_OPEN, named_wait_event(&wait_open, "RdmaFlowOpen"));
-	return handle;
+	}
 }
 
 RfAcquire

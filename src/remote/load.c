@@ -398,6 +398,10 @@ start_flow(RfLoad *load)
 				 errmsg("server \"%s\" did not wait for the rows for \"%s\"", session->server_name, load->spec.relation)));
 	}
 	load->flow = rf_flow_open(peer, index, key);
+	if (load->flow == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("server \"%s\" does not wait for the rows for \"%s\" any more", session->server_name, load->spec.relation)));
 	load->stats.flows++;
 	if (rows > 0)
 		send_batch(load, (const uint8 *) load->private_batch, false, rf_encoder_finish(load->encoder), rows, false);

@@ -149,7 +149,9 @@ leave_private(RfStreamDest *dest)
 				 errmsg("the reading node's engine is not connected to this node"),
 				 errhint("It connects when the next query begins; run the query again.")));
 	dest->flow = rf_flow_open(peer, dest->request->consumer_flow, dest->request->key);
-	if (rows > 0)
+	if (dest->flow == NULL)
+		dest->stopped = true;	/* before the first row went */
+	else if (rows > 0)
 		send_copy(dest, dest->private_batch, rf_encoder_finish(dest->encoder), rows);
 	dest->filling = false;
 	if (dest->private_batch != NULL)
@@ -179,7 +181,7 @@ begin_batch(RfStreamDest *dest)
 		if (dest->private_batch == NULL)
 		{
 			leave_private(dest);
-			return begin_batch(dest);
+			return !dest->stopped && begin_batch(dest);
 		}
 		rf_encoder_begin(dest->encoder, dest->private_batch, dest->request->inline_limit);
 	}

@@ -75,7 +75,7 @@ check_message(RfHandshake *hs, const RfControlMessage *message)
 					message->u.opened.remote_addr);
 			break;
 		case RF_CONTROL_OPEN_FAILED:
-			require(message->u.open_failed.reason > RF_ERROR_NONE && message->u.open_failed.reason <= RF_ERROR_INTERNAL &&
+			require(message->u.open_failed.reason > RF_ERROR_NONE && message->u.open_failed.reason <= RF_ERROR_GONE &&
 					ends(message->u.open_failed.message, sizeof(message->u.open_failed.message)));
 			break;
 		case RF_CONTROL_READY:

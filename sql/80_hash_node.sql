@@ -1,6 +1,7 @@
 -- rdma.hash_node: a row's node is the remainder of PostgreSQL's own hash partitioning.
 \set VERBOSITY terse
 SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA hash_node;
 SET search_path = hash_node;
 CREATE DOMAIN positive AS int CHECK (VALUE > 0);

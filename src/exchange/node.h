@@ -144,6 +144,7 @@ struct ExchangeState
 	RfRoute    *route;
 	AttrNumber	last_key;		/* highest key column */
 	int			consumers;
+	uint64		consumer_mask;	/* consumers - 1 when they are a power of two, else 0 */
 	int			live_outlets;
 	ExchangeOutlet *outlets;	/* one for each consumer; the own one is not used */
 	int			to;				/* consumers that `row` has still to go to: to .. last */
@@ -177,6 +178,7 @@ struct ExchangeState
 	/* the reader */
 	bool		keep;			/* it may ask for all rows again: they go through the store, which keeps them */
 	bool		exposed;		/* it may hold a row while another exchange waits */
+	bool		given;			/* it has got a row since the start */
 	bool		lent;			/* it has a row that points into memory of the query or of a batch */
 	bool		reading_over;	/* it has got the last row, or wants no more */
 };

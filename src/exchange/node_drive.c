@@ -205,7 +205,14 @@ inspect_child(PlanState *node, bool exposed, bool again)
 		(void) inspect(node, &context);
 }
 
-/* Init plans and subplans run whenever an expression needs them, while rows of all kinds are in use. */
+/* What CTE scans read: once, and they keep what they have read. */
+static bool
+is_cte(const SubPlanState *subplan)
+{
+	return subplan->subplan->subLinkType == CTE_SUBLINK;
+}
+
+/* Other init plans and subplans run whenever an expression needs them, while rows of all kinds are in use. */
 static bool
 has_busy_subplan(PlanState *node, void *context)
 {
@@ -215,7 +222,7 @@ has_busy_subplan(PlanState *node, void *context)
 		return false;
 	foreach(lc, node->initPlan)
 	{
-		if (contains_exchange(lfirst_node(SubPlanState, lc)->planstate, NULL))
+		if (!is_cte(lfirst(lc)) && contains_exchange(lfirst_node(SubPlanState, lc)->planstate, NULL))
 			return true;
 	}
 	foreach(lc, node->subPlan)
@@ -243,7 +250,7 @@ inspect(PlanState *node, void *argument)
 		return false;
 	}
 	foreach(lc, node->initPlan)
-		inspect_child(lfirst_node(SubPlanState, lc)->planstate, true, true);
+		inspect_child(lfirst_node(SubPlanState, lc)->planstate, !is_cte(lfirst(lc)), !is_cte(lfirst(lc)));
 	foreach(lc, node->subPlan)
 		inspect_child(lfirst_node(SubPlanState, lc)->planstate, true, true);
 	switch (nodeTag(node))

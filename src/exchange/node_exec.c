@@ -12,9 +12,9 @@
  */
 #include "node.h"
 
-#include "access/parallel.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "commands/explain.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
@@ -205,6 +205,7 @@ borrow_row(TupleTableSlot *slot, TupleTableSlot *row)
 static TupleTableSlot *
 give(ExchangeState *state, TupleTableSlot *slot)
 {
+	state->given = true;
 	if (state->by_reference)
 	{
 		if (state->exposed && state->set->unread > 1)
@@ -318,7 +319,7 @@ rescan_exchange(CustomScanState *node)
 	ExecScanReScan(&node->ss);
 	if (!state->keep)
 	{
-		if (state->started || state->loaded || state->in_ended)
+		if (state->given || state->reading_over)
 			elog(ERROR, "rows of exchange %d cannot be read again", state->spec->number);
 		return;
 	}

@@ -235,7 +235,8 @@ route_row(ExchangeState *state)
 			hash = state->spread_turn;
 			state->spread_turn += everywhere ? 0 : 1;
 		}
-		state->to = state->last = (int) (hash % (uint64) state->consumers);
+		state->to = state->last = (int) (state->consumer_mask != 0 ? hash & state->consumer_mask :
+										 hash % (uint64) state->consumers);
 	}
 	if (everywhere)
 	{
@@ -458,6 +459,8 @@ make_outlets(ExchangeState *state, TupleDesc desc)
 	for (int i = 0; i < desc->natts; i++)
 		rf_column_wanted(TupleDescAttr(desc, i)->atttypid, -1, &wanted[i]);
 	state->consumers = state->member->desc->consumers;
+	if ((state->consumers & (state->consumers - 1)) == 0)
+		state->consumer_mask = state->consumers - 1;
 	state->outlets = palloc0(state->consumers * sizeof(ExchangeOutlet));
 	state->spread_turn = Max(state->member->consumer, 0);
 	for (int consumer = 0; consumer < state->consumers; consumer++)

@@ -145,6 +145,11 @@ same('a subquery for each row', 'n1,n2', 1, "SELECT b.id || ' ' || (SELECT count
 same('a subquery for all rows', 'n1,n2', 2, "SELECT a.id || a.t FROM " . ex(1, 'a', by(1)) . " WHERE a.id < (SELECT max(id) FROM " . ex(2, 'c', $everywhere) . ')',
 	"SELECT a.id || a.t FROM all_a a WHERE a.id < 300 AND (a.id / 5) % 3 < 2", slot_size => 4096, slots => 1);
 
+same('a CTE that two scans read', 'n1,n2', 2, "WITH m AS MATERIALIZED (SELECT * FROM " . ex(1, 'b', by(2)) . ") SELECT x.id || x.t || y.id || c.t FROM m x JOIN m y ON x.k = y.k AND x.id < y.id JOIN " . ex(2, 'c', $everywhere) . ' ON c.id = x.id',
+	"SELECT x.id || x.t || y.id || c.t FROM all_b x JOIN all_b y ON x.k = y.k AND x.id < y.id JOIN all_c c ON c.id = x.id", settings => { n1 => $ways{hash}, n2 => $ways{merge} }, slot_size => 4096, slots => 1);
+same('a lateral subquery', 'n1,n2', 2, "SELECT b.id || s.t FROM " . ex(1, 'b', by(1), 'id < 100') . ' CROSS JOIN LATERAL (SELECT t FROM ' . ex(2, 'c', $everywhere) . ' WHERE c.id > b.id ORDER BY c.id LIMIT 1) s',
+	"SELECT b.id || s.t FROM all_b b CROSS JOIN LATERAL (SELECT t FROM all_c c WHERE c.id > b.id ORDER BY c.id LIMIT 1) s WHERE b.id < 100", slot_size => 4096, slots => 1);
+
 # ---- ends before the end
 my %limited = same('limit over an exchange', 'n1,n2,n3', 1, "SELECT 'row' FROM " . ex(1, 'a', by(1)) . ' LIMIT 5', "SELECT 'row' FROM generate_series(1, 15)");
 same('limit below a join', 'n1,n2', 2, "SELECT count(*)::text || s.t IS NULL FROM (SELECT * FROM " . ex(1, 'a', by(1)) . ' LIMIT 10) s JOIN ' . ex(2, 'b', by(1)) . ' ON s.id = b.id OR true GROUP BY s.t LIMIT 1',
@@ -184,6 +189,9 @@ foreach my $type (qw(inner left))
 my $counted = by(2, 5000) . ' distinct=4000,1000,-1';
 %plan = exchange_run($coord, 'n1,n2', 1, 'EXPLAIN SELECT k FROM ' . ex(1, 'a', $counted) . ' GROUP BY k');
 like($plan{n1}, qr/HashAggregate.* rows=1000 .*RdmaExchange.* rows=5000 /s, "the coordinator's estimates of rows and values are used");
+
+like($coord->safe_psql('postgres', 'EXPLAIN (COSTS OFF) SELECT k FROM ' . ex(1, 'a', by(2) . ' heavy=spread:5,6')), qr/RdmaExchange\)\n +Exchange: 1, repartition by column 2, 2 heavy keys spread\n +->  Seq Scan on a/,
+	'EXPLAIN needs no set-up');
 
 # ---- nodes that only hold rows, and nodes that only join
 same('compute node', 'n1,n2,n3', 2, sprintf($joins{inner}, ex(1, 'a', by(2), 'id % 2 = 0'), ex(2, 'b', by(2))), "SELECT a.id || ' ' || b.id || b.t || a.x FROM all_a a JOIN all_b b ON a.k = b.k WHERE a.id % 2 = 0 AND (a.id / 5) % 3 < 2",

@@ -8,7 +8,8 @@
 #                         TESTS='01_a 02_b' only those, PROVIDER=soft_tcp over another provider
 #   make demo [SCALE=0.1] a coordinator and two data nodes with data in them, and a tour; make demo-stop removes them
 #   make bench-scan [SF=1], make bench-fdw [SF=0.1], make bench-join [SF=1] [NODES=2]
-#   make bench-engine     the engine's techniques, each without and with it: table, results.tsv and plots in bench/engine
+#   make bench-engine     the engine's techniques, each without and with it: table, results.tsv and plots in bench/engine;
+#   make bench-engine-verbs   the same over verbs in the soft-RoCE machine: verbs.txt and verbs.tsv there
 MODULE_big = rdma_fdw
 EXTENSION = rdma_fdw
 DATA = sql/rdma_fdw--1.0.sql
@@ -27,7 +28,7 @@ PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
 override with_llvm = no
 
 # Targets that need no PGXS, so that they work before PostgreSQL is installed; PGXS also has a "check" that only refuses.
-own = check check-% install-deps demo demo-stop bench-scan bench-fdw bench-join bench-engine
+own = check check-% install-deps demo demo-stop bench-scan bench-fdw bench-join bench-engine bench-engine-verbs
 ifneq ($(filter-out $(own),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -75,3 +76,6 @@ bench-join: install-deps
 
 bench-engine: install-deps
 	@$(srcdir)/bench/engine/run.sh
+
+bench-engine-verbs: install-deps
+	@OVER=verbs $(srcdir)/bench/engine/run.sh

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # run.sh [rounds] [milliseconds per run] [technique ...]: every technique of the engine without and with it, no PostgreSQL.
 #
-# Two processes, one per node, with real lanes, flows and providers: shared memory, TCP on this machine, the simulated fabric, and verbs
-# in the soft-RoCE machine (test/soft_roce; VERBS=0 leaves it out, VERBS=here uses this machine's own device). Rounds are interleaved: each
-# runs all variants of a technique in turn. A ratio is the median of the ratios within a round. Prints the table and writes into
-# OUT (this folder): results.tsv, table.txt, and a plot per technique.
+# Two processes, one per node, with real lanes, flows and providers. OVER says which:
+#   OVER=soft     shared memory, TCP on this machine, the simulated fabric (default): results.tsv, table.txt and a plot per technique
+#   OVER=verbs    verbs in the soft-RoCE machine (test/soft_roce), where all is emulated, so that only ratios mean anything: verbs.tsv, verbs.txt
+#   OVER=device   verbs on this machine's own device: the same files
+# Rounds are interleaved: each runs all variants of a technique in turn. A ratio is the median of the ratios within a round. Prints the table, and
+# writes the files into OUT (this folder).
 set -euo pipefail
 tree=$(cd "$(dirname "$0")/../.." && pwd)
-rounds=${1:-11} ms=${2:-300}
+over=${OVER:-soft}
+rounds=${1:-$([ "$over" = verbs ] && echo 3 || echo 11)} ms=${2:-300}
 shift $(($# < 2 ? $# : 2))
 out=${OUT:-$tree/bench/engine}
 work=$(mktemp -d)
@@ -18,38 +21,37 @@ mapfile -t sources < <(cd "$tree" && grep -LE '#include[[:space:]]*"(postgres(_f
 (cd "$tree" && "${CC:-gcc}" -std=gnu11 -O2 -D_GNU_SOURCE -Iinclude -Itest/unit bench/engine/*.c "${sources[@]}" test/unit/sim*.c \
 	-libverbs -lcrypto -lpthread -lm -o "$work/engine_bench")
 
+case $over in
+	soft) results=$out/results.tsv table=$out/table.txt command=() transport=() ;;
+	verbs) results=$out/verbs.tsv table=$out/verbs.txt command=("$tree/test/soft_roce/vm.sh") transport=(-t verbs) ;;
+	device) results=$out/verbs.tsv table=$out/verbs.txt command=() transport=(-t verbs) ;;
+	*) echo "OVER is soft, verbs or device" >&2; exit 2 ;;
+esac
+chmod 755 "$work"
 {
 	printf 'kind\ttechnique\ttransport\tx\tvariant\tMB/s\tCPU s/GB\tcores\tp50 us\tp99 us\trequests/message\tdoorbells/request\n'
 	# 3: a target was not reached. The table says which.
-	"$work/engine_bench" -r "$rounds" -m "$ms" "$@" || [ $? = 3 ]
-	case ${VERBS:-vm} in
-		0) ;;
-		here) "$work/engine_bench" -r "$rounds" -m "$ms" -t verbs "$@" || [ $? = 3 ] ;;
-		*)
-			# Everything is emulated there, so only ratios mean anything, and few rounds do.
-			chmod 755 "$work"
-			"$tree/test/soft_roce/vm.sh" "$work/engine_bench" -r "${VERBS_ROUNDS:-3}" -m "$ms" -t verbs "$@" || [ $? = 3 ]
-			;;
-	esac
+	VM_TIMEOUT=${VM_TIMEOUT:-7200} "${command[@]}" "$work/engine_bench" -r "$rounds" -m "$ms" "${transport[@]}" "$@" || [ $? = 3 ]
 } | tee "$work/results.tsv" >&2
-mv "$work/results.tsv" "$out/results.tsv"
+mv "$work/results.tsv" "$results"
 
 {
 	printf 'technique\tover\tmeasure\tours\twanted\treached\tthe paper\n'
-	grep '^row' "$out/results.tsv" | cut -f 2-
-} | column -t -s "$(printf '\t')" | tee "$out/table.txt"
-grep '^note' "$out/results.tsv" | cut -f 2- | sed 's/\t/: /' | tee -a "$out/table.txt" || true
+	grep '^row' "$results" | cut -f 2-
+} | column -t -s "$(printf '\t')" | tee "$table"
+grep '^note' "$results" | cut -f 2- | sed 's/\t/: /' | tee -a "$table" || true
 
+[ "$over" = soft ] || exit 0
 if command -v gnuplot >/dev/null; then
 	for script in "$tree"/bench/engine/*.gp; do
 		name=$(basename "$script" .gp)
-		[ "$name" != bars ] && grep -Eq "^(series|row)	$name	" "$out/results.tsv" || continue
-		gnuplot -e "table='$out/results.tsv'; out='$out/$name.svg'" "$script" && echo "plot: $out/$name.svg"
+		[ "$name" != bars ] && grep -Eq "^(series|row)	$name	" "$results" || continue
+		gnuplot -e "table='$results'; out='$out/$name.svg'" "$script" && echo "plot: $out/$name.svg"
 	done
 	# The others alike: a bar per variant.
-	cut -f 2 -s <(grep '^series' "$out/results.tsv") | sort -u | while read -r name; do
+	cut -f 2 -s <(grep '^series' "$results") | sort -u | while read -r name; do
 		[ ! -e "$tree/bench/engine/$name.gp" ] || continue
-		gnuplot -e "table='$out/results.tsv'; technique='$name'; out='$out/$name.svg'" "$tree/bench/engine/bars.gp" &&
+		gnuplot -e "table='$results'; technique='$name'; out='$out/$name.svg'" "$tree/bench/engine/bars.gp" &&
 			echo "plot: $out/$name.svg"
 	done
 else

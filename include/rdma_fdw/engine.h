@@ -127,6 +127,9 @@ extern void rf_engine_require(void);
 
 extern void rf_engine_wake_main(void);
 
+/* Most bytes that the engine may register with a device. */
+extern uint64_t rf_engine_lockable(void);
+
 /* Our side of a hello, and the type image of this build. */
 extern void rf_node_self(RfNodeId *node, RfTypeImage *image);
 

@@ -112,6 +112,14 @@ rf_engine_require(void)
 		rf_raise(&rf_shared->device_error, RF_NO_PEER);
 }
 
+uint64_t
+rf_engine_lockable(void)
+{
+	uint64		bytes = (uint64) rf_shared->segment_count * rf_shared->segment_size;
+
+	return rf_shared->value_size == 0 ? bytes : bytes + rf_shared->value_size + (uint64) rf_registration_cache * 1024;
+}
+
 void
 rf_engine_wake_main(void)
 {

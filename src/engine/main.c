@@ -178,9 +178,7 @@ open_device(const RfProvider *provider, RfError *error)
 	config.timeout = rf_ack_timeout;
 	config.retry_count = rf_retry_count;
 	config.rnr_retry = rf_rnr_retry;
-	config.memory_to_register = rf_shared->segment_count * rf_shared->segment_size;
-	if (rf_shared->value_size > 0)
-		config.memory_to_register += rf_shared->value_size + (size_t) rf_registration_cache * 1024;
+	config.memory_to_register = rf_engine_lockable();
 	config.soft_tcp_only = rf_soft_transport == RF_SOFT_TCP;
 	rf_engine->device = provider->device_open(&config, error);
 	if (rf_engine->device == NULL)

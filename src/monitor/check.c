@@ -176,7 +176,7 @@ check_device(Check *check)
 	RfDeviceCaps caps = rf_shared->device;
 	const RfError *error = &rf_shared->device_error;
 	struct rlimit limit;
-	uint64		arena = (uint64) rf_shared->segment_count * rf_shared->segment_size;
+	uint64		arena = rf_engine_lockable();
 
 	if (caps.provider[0] == '\0')
 	{
@@ -218,9 +218,9 @@ check_device(Check *check)
 		else if (limit.rlim_cur >= arena)
 			ok(check, "memlock", psprintf("%llu MB", (unsigned long long) limit.rlim_cur >> 20));
 		else
-			info(check, "memlock", psprintf("%llu MB, buffer memory has %llu MB", (unsigned long long) limit.rlim_cur >> 20,
+			info(check, "memlock", psprintf("%llu MB, the engine registers up to %llu MB", (unsigned long long) limit.rlim_cur >> 20,
 											(unsigned long long) arena >> 20),
-				 "Start the server with LimitMEMLOCK=infinity, or lower rdma_fdw.buffer_memory.");
+				 "Start the server with LimitMEMLOCK=infinity, or lower rdma_fdw.buffer_memory and rdma_fdw.value_memory.");
 	}
 }
 

@@ -19,6 +19,7 @@ my %title = (
 	local => 'local scan', local_parallel => 'local scan, 2 workers', copy => 'COPY binary to a client',
 	rdma_shm => 'rdma_fdw, shared memory', rdma_tcp => 'rdma_fdw, soft TCP', rdma_verbs => 'rdma_fdw, verbs',
 	rdma_shm_2 => 'rdma_fdw, two nodes', rdma_verbs_2 => 'rdma_fdw, verbs, two nodes',
+	rdma_shm_cluster => 'rdma_fdw, two nodes in one scan', rdma_verbs_cluster => 'rdma_fdw, verbs, two nodes in one scan',
 	rdma_shm_1buffer => 'rdma_fdw, one receive buffer',
 	pgfdw_100 => 'postgres_fdw, fetch_size 100', pgfdw_10000 => 'postgres_fdw, fetch_size 10000',
 	pgfdw_50000 => 'postgres_fdw, fetch_size 50000', pgfdw2_10000 => 'postgres_fdw, two nodes, async',
@@ -50,6 +51,7 @@ foreach my $pull (@pulls)
 			$m{$best} / $m{rdma_shm}, $to_rival, $title{$best})) if $best;
 		tee(sprintf("  soft TCP to shared memory       %5.2f x\n", $m{rdma_tcp} / $m{rdma_shm})) if $m{rdma_tcp};
 		tee(sprintf("  two nodes to one                %5.2f x  (target: at most 1)\n", $m{rdma_shm_2} / $m{rdma_shm})) if $m{rdma_shm_2};
+		tee(sprintf("  two nodes in one scan to one    %5.2f x  (target: at most 1)\n", $m{rdma_shm_cluster} / $m{rdma_shm})) if $m{rdma_shm_cluster};
 		my ($slower) = sort { $b <=> $a } map { $m{$_} // 0 } qw(floor_send floor_receive);
 		tee(sprintf("  rdma_fdw to the slower floor    %5.2f x  (target: at most 1.15 x)\n", $m{rdma_shm} / $slower)) if $slower;
 	}

@@ -101,12 +101,12 @@ done
 half_views() { printf 'CREATE VIEW %s AS SELECT * FROM %s UNION ALL SELECT * FROM %s;\n' "$@"; }
 for name in "${coords[@]}"; do
 	rf_psql "$name" -q >/dev/null 2>&1 <<-SQL
-		DROP SCHEMA IF EXISTS rdma1, rdma2, pg1, pg2, floor CASCADE;
+		DROP SCHEMA IF EXISTS rdma1, rdma2, rdmac, pg1, pg2, floor CASCADE;
 		DROP FUNCTION IF EXISTS floor_send(regclass, text);
 		DROP FOREIGN DATA WRAPPER IF EXISTS floor CASCADE;
 		DROP FUNCTION IF EXISTS floor_handler();
-		DROP SERVER IF EXISTS n1, n2, p1, p2 CASCADE;
-		CREATE SCHEMA rdma1; CREATE SCHEMA rdma2; CREATE SCHEMA pg1; CREATE SCHEMA pg2; CREATE SCHEMA floor;
+		DROP SERVER IF EXISTS pair, n1, n2, p1, p2 CASCADE;
+		CREATE SCHEMA rdma1; CREATE SCHEMA rdma2; CREATE SCHEMA rdmac; CREATE SCHEMA pg1; CREATE SCHEMA pg2; CREATE SCHEMA floor;
 		CREATE SERVER n1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$(rf_port n1)', dbname 'postgres');
 		CREATE SERVER n2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$(rf_port n2)', dbname 'postgres');
 		CREATE SERVER p1 FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '$(rf_port n1)', dbname 'postgres', fetch_size '10000', async_capable 'true');
@@ -122,6 +122,10 @@ for name in "${coords[@]}"; do
 		IMPORT FOREIGN SCHEMA public LIMIT TO (lineitem, nums) FROM SERVER n1 INTO rdma1;
 		IMPORT FOREIGN SCHEMA public LIMIT TO (lineitem_half, nums_half) FROM SERVER n1 INTO rdma1;
 		IMPORT FOREIGN SCHEMA public LIMIT TO (lineitem_half, nums_half) FROM SERVER n2 INTO rdma2;
+		CREATE SERVER pair FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');
+		IMPORT FOREIGN SCHEMA public LIMIT TO (lineitem_half, nums_half) FROM SERVER pair INTO rdmac;
+		ALTER FOREIGN TABLE rdmac.lineitem_half RENAME TO lineitem;
+		ALTER FOREIGN TABLE rdmac.nums_half RENAME TO nums;
 		$(half_views rdma2.lineitem rdma1.lineitem_half rdma2.lineitem_half) $(half_views rdma2.nums rdma1.nums_half rdma2.nums_half)
 	SQL
 done
@@ -166,6 +170,7 @@ one()
 			awk -v ns=$((end - start)) 'BEGIN { printf "%.3f\n", ns / 1e6 }'
 			;;
 		rdma_*_2) timed "$(cut -d_ -f2 <<<"$case")" SELECT "$(printf "$peek" rdma2)" "$(query "$pull" rdma2)" ;;
+		rdma_*_cluster) timed "$(cut -d_ -f2 <<<"$case")" SELECT "$(printf "$peek" rdmac)" "$(query "$pull" rdmac)" ;;
 		rdma_*_1buffer) timed "$(cut -d_ -f2 <<<"$case")" "SET rdma_fdw.receive_buffers = 1" "$(printf "$peek" rdma1)" "$(query "$pull" rdma1)" ;;
 		rdma_*) timed "${case#rdma_}" SELECT "$(printf "$peek" rdma1)" "$(query "$pull" rdma1)" ;;
 		floor_send) timed shm SELECT SELECT "SELECT floor_send('public.$t', '${columns[$pull]}')" ;;
@@ -173,8 +178,8 @@ one()
 	esac
 }
 
-cases=(local rdma_shm rdma_tcp rdma_shm_1buffer rdma_shm_2 copy pgfdw_10000 pgfdw_50000 pgfdw2_10000 floor_send floor_receive)
-[ -z "${VERBS:-}" ] || cases+=(rdma_verbs rdma_verbs_2)
+cases=(local rdma_shm rdma_tcp rdma_shm_1buffer rdma_shm_2 rdma_shm_cluster copy pgfdw_10000 pgfdw_50000 pgfdw2_10000 floor_send floor_receive)
+[ -z "${VERBS:-}" ] || cases+=(rdma_verbs rdma_verbs_2 rdma_verbs_cluster)
 [ -z "${ALL:-}" ] || cases+=(pgfdw_100 local_parallel)
 mapfile -t cases < <(printf '%s\n' "${cases[@]}" | grep -E "${CASES:-.}")
 

@@ -86,7 +86,7 @@ FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid,
   LATERAL (SELECT p.proname || '(' || CASE WHEN p.pronargs = 0 THEN '*' ELSE (SELECT string_agg(c, ', ' ORDER BY n) FROM unnest(p.proargtypes) WITH ORDINALITY x(y, n),
     LATERAL (SELECT CASE y::regtype::text WHEN 'anyarray' THEN 'ints' WHEN 'anyenum' THEN 'm' WHEN 'anyrange' THEN 'rng' WHEN 'anymultirange' THEN 'mrng' WHEN '"any"' THEN 's'
       WHEN 'anyelement' THEN 'i4' WHEN 'anynonarray' THEN 'i4' ELSE (SELECT min(attname) FROM pg_attribute WHERE attrelid = 'here.t'::regclass AND atttypid = y AND attnum > 0 AND attname NOT IN ('id', 'k')) END) z(c)) END || ')') q(call)
-WHERE a.aggcombinefn <> 0 AND a.aggkind = 'n' AND p.oid < 10000 AND call IS NOT NULL AND p.proname !~ '^(array|string)_agg';
+WHERE a.aggcombinefn <> 0 AND a.aggkind = 'n' AND p.oid < 10000 AND call IS NOT NULL AND p.proname !~ '^(array_agg|string_agg|any_value)';
 SELECT name, call, diff FROM here.tried WHERE diff IS NOT NULL ORDER BY name;
 SELECT crosses, count(*), string_agg(name, ' ' ORDER BY name) FROM here.tried
 WHERE split_part(name, '(', 1) = ANY ('{avg,sum,count,min,max,stddev,stddev_pop,stddev_samp,variance,var_pop,var_samp,corr,covar_pop,covar_samp,regr_avgx,regr_avgy,regr_count,regr_intercept,regr_r2,regr_slope,regr_sxx,regr_sxy,regr_syy,bit_and,bit_or,bit_xor,bool_and,bool_or,every,range_intersect_agg}')

@@ -131,13 +131,15 @@ rf_create_foreignscan_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *targe
 
 static inline ForeignPath *
 rf_create_foreign_join_path(PlannerInfo *root, RelOptInfo *rel, double rows, Cost startup_cost,
-							Cost total_cost, List *pathkeys, List *fdw_restrictinfo)
+							Cost total_cost, List *pathkeys, Path *fdw_outerpath,
+							List *fdw_restrictinfo)
 {
 	return rf_leader_only(create_foreign_join_path(root, rel, NULL, rows,
 #if PG_VERSION_NUM >= 180000
 												   0,
 #endif
-												   startup_cost, total_cost, pathkeys, NULL, NULL,
+												   startup_cost, total_cost, pathkeys, NULL,
+												   fdw_outerpath,
 #if PG_VERSION_NUM >= 170000
 												   fdw_restrictinfo,
 #endif

@@ -118,7 +118,7 @@ typedef struct RfRelInfo
 	bool		grouped;		/* GROUP BY, HAVING, aggregates */
 	List	   *having;			/* bare conditions that the data node evaluates */
 	bool		partial;		/* grouped, but aggregates stop at their transition states */
-	RfStates	states;			/* asked when first needed, unless it came from the relation below */
+	RfStates	states;			/* asked when first needed */
 	bool		windowed;		/* window functions */
 	bool		distinct;		/* DISTINCT */
 	RelOptInfo *ordered;		/* of the ordered relation: the one whose statement is sorted */
@@ -378,6 +378,15 @@ extern void rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions,
 extern char *rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List **param_types);
 
 /*
+ * UPDATE ... FROM or DELETE ... USING of one of a join's tables: new values for these columns (lists
+ * of TargetEntries and numbers), and columns of the join to return (TargetEntries).  NULL when that
+ * table is not inner-joined with the rest.
+ */
+extern char *rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, CmdType operation,
+								  List *values, List *attnums, List *returning, List **params,
+								  List **param_types);
+
+/*
  * Settings under which values (and names, if asked for) print the same for every session; undo with
  * AtEOXact_GUC(true, what it returned).
  */
@@ -395,8 +404,11 @@ extern bool rf_pathkeys_shippable(PlannerInfo *root, RelOptInfo *rel, List *path
 
 extern bool rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys, List **keys);
 
-/* Adds paths of a base or join relation that are sorted on the data node, where that may help. */
-extern void rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, List *fdw_restrictinfo);
+/*
+ * Adds paths of a base or join relation that are sorted on the data node, where that may help.
+ * local_join: of joins whose rows may be rechecked, see join.c; else NULL.
+ */
+extern void rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join, List *fdw_restrictinfo);
 
 /* estimate.c */
 typedef struct RfEstimate
@@ -450,9 +462,8 @@ extern void rf_add_finalize_paths(PlannerInfo *root, RelOptInfo *grouped_rel, Pa
 
 /*
  * Can the state of this partial aggregate (one of a partial target) be had from the relation's data
- * node?  Its arguments are rf_is_shippable_expr()'s business.  May ask the data node for its
- * version, unless info->states says what it is: a server that stands for several nodes sets that
- * beforehand, in the RfRelInfo of its tables.
+ * node, or from all of them?  Its arguments are rf_is_shippable_expr()'s business.  May ask them for
+ * their version; info->states keeps the answer.
  */
 extern bool rf_partial_agg_is_shippable(PlannerInfo *root, RfRelInfo *info, Aggref *agg);
 
@@ -542,6 +553,7 @@ struct ExplainState;
 
 extern void rdmaBeginForeignScan(ForeignScanState *node, int eflags);
 extern TupleTableSlot *rdmaIterateForeignScan(ForeignScanState *node);
+extern bool rdmaRecheckForeignScan(ForeignScanState *node, TupleTableSlot *slot);
 extern void rdmaReScanForeignScan(ForeignScanState *node);
 extern void rdmaEndForeignScan(ForeignScanState *node);
 extern void rdmaExplainForeignScan(ForeignScanState *node, struct ExplainState *es);
@@ -587,8 +599,9 @@ extern const char *const *rf_write_values(RfValueWriter *writer, const Datum *va
 typedef struct RfResultReader RfResultReader;
 struct pg_result;
 
-extern RfResultReader *rf_result_reader_create(Relation rel, List *attnums);
-/* One row of the result as a row of the table, in a slot of its row type. */
+/* attnums: what the result's columns fill; relation is for messages */
+extern RfResultReader *rf_result_reader_create(TupleDesc desc, const char *relation, List *attnums);
+/* One row of the result, in a slot of that row type. */
 extern void rf_read_result(RfResultReader *reader, struct pg_result *result, int row, TupleTableSlot *slot);
 
 /* scan_parallel.c */

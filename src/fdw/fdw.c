@@ -24,6 +24,7 @@ rdma_fdw_handler(PG_FUNCTION_ARGS)
 
 	routine->BeginForeignScan = rdmaBeginForeignScan;
 	routine->IterateForeignScan = rdmaIterateForeignScan;
+	routine->RecheckForeignScan = rdmaRecheckForeignScan;
 	routine->ReScanForeignScan = rdmaReScanForeignScan;
 	routine->EndForeignScan = rdmaEndForeignScan;
 

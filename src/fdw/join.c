@@ -3,12 +3,17 @@
  *		Joins on the data node: of two relations of one server (core sees to that, and to one user),
  *		which may be joins themselves.
  *
- * What is refused is joined here, as ever.  Row locks, UPDATE and DELETE over a join are: the
- * rows that the executor would recheck are not kept.
+ * What is refused is joined here, as ever.
+ *
+ * Under row locks, UPDATE and DELETE the executor may recheck a row with new versions of some
+ * table's part of it (EvalPlanQual).  The join keeps a local join of the same tables below it for
+ * that, which never runs otherwise, and fetches whole rows of its tables for it to start from.  Only
+ * changes of rows that are here, locked or written by the query, make the executor look again.
  */
 #include "postgres.h"
 
 #include "access/sysattr.h"
+#include "catalog/pg_class.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
@@ -47,11 +52,12 @@ can_close(RelOptInfo *rel)
 }
 
 /*
- * Every column that is wanted must be a plain one: whole rows, tableoid and placeholders have no
- * remote counterpart.  Those of relations inside EXISTS cannot be had either.
+ * Every column that is wanted must be a plain one or a whole row: tableoid and placeholders have no
+ * remote counterpart.  Those of relations inside EXISTS cannot be had either, but whole rows of them
+ * can be left NULL where they are only asked for to be rechecked, and will not be.
  */
 static bool
-columns_can_be_fetched(List *exprs, Relids relids, Relids hidden)
+columns_can_be_fetched(List *exprs, Relids relids, Relids hidden, bool never_rechecked)
 {
 	ListCell   *lc;
 
@@ -59,9 +65,10 @@ columns_can_be_fetched(List *exprs, Relids relids, Relids hidden)
 	{
 		Var		   *var = (Var *) lfirst(lc);
 
-		if (!IsA(var, Var) || var->varattno == 0 ||
+		if (!IsA(var, Var) ||
 			(var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber) ||
-			!bms_is_member(var->varno, relids) || bms_is_member(var->varno, hidden))
+			!bms_is_member(var->varno, relids) ||
+			(bms_is_member(var->varno, hidden) && !(never_rechecked && var->varattno == 0)))
 			return false;
 	}
 	return true;
@@ -173,6 +180,31 @@ clause_relids(List *rinfos)
 	return relids;
 }
 
+/* Does the query lock or write a table that is here? */
+static bool
+rows_may_be_rechecked(PlannerInfo *root)
+{
+	ListCell   *lc;
+	int			relid = -1;
+
+	foreach(lc, root->rowMarks)
+	{
+		PlanRowMark *mark = lfirst_node(PlanRowMark, lc);
+
+		if (!mark->isParent && RowMarkRequiresRowShareLock(mark->markType))
+			return true;
+	}
+	if (root->parse->commandType != CMD_UPDATE && root->parse->commandType != CMD_DELETE &&
+		root->parse->commandType != CMD_MERGE)
+		return false;
+	while ((relid = bms_next_member(root->leaf_result_relids, relid)) >= 0)
+	{
+		if (planner_rt_fetch(relid, root)->relkind != RELKIND_FOREIGN_TABLE)
+			return true;
+	}
+	return false;
+}
+
 /* Fills joinrel's info; false if the data node cannot do this join. */
 static bool
 join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
@@ -214,8 +246,9 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 
 	local_vars = pull_var_clause((Node *) extract_actual_clauses(info->local_conds, false),
 								 PVC_INCLUDE_PLACEHOLDERS);
-	if (!columns_can_be_fetched(joinrel->reltarget->exprs, joinrel->relids, info->hidden_relids) ||
-		!columns_can_be_fetched(local_vars, joinrel->relids, info->hidden_relids))
+	if (!columns_can_be_fetched(joinrel->reltarget->exprs, joinrel->relids, info->hidden_relids,
+								!rows_may_be_rechecked(root)) ||
+		!columns_can_be_fetched(local_vars, joinrel->relids, info->hidden_relids, false))
 		return false;
 
 	info->tlist = add_to_flat_tlist(add_to_flat_tlist(NIL, joinrel->reltarget->exprs), local_vars);
@@ -272,6 +305,7 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 {
 	RfRelInfo  *outer = (RfRelInfo *) outerrel->fdw_private;
 	RfRelInfo  *inner = (RfRelInfo *) innerrel->fdw_private;
+	Path	   *local_join = NULL;
 	RfRelInfo  *info;
 
 	/* One statement is enough, whichever pair of relations it was found with. */
@@ -293,9 +327,16 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	/* A side that is no single statement has no info. */
 	if (outer == NULL || inner == NULL || outer->nodes != NIL || inner->nodes != NIL)
 		return;
-	if (root->rowMarks != NIL || root->parse->commandType != CMD_SELECT ||
-		!bms_is_empty(joinrel->lateral_relids) || placeholder_in_between(root, joinrel))
+	if (!bms_is_empty(joinrel->lateral_relids) || placeholder_in_between(root, joinrel))
 		return;
+	if (rows_may_be_rechecked(root))
+	{
+		/* it gets no columns but those that its tables' scans give, so these leave no conditions to it */
+		if (outer->local_conds == NIL && inner->local_conds == NIL)
+			local_join = GetExistingLocalJoinPath(joinrel);
+		if (local_join == NULL)
+			return;
+	}
 
 	info = palloc0(sizeof(RfRelInfo));
 	info->outerrel = outerrel;
@@ -324,7 +365,7 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	}
 	add_path(joinrel, (Path *)
 			 rf_create_foreign_join_path(root, joinrel, info->rows, info->startup_cost,
-										 info->total_cost, NIL, extra->restrictlist));
-	rf_add_sorted_paths(root, joinrel, extra->restrictlist);
+										 info->total_cost, NIL, local_join, extra->restrictlist));
+	rf_add_sorted_paths(root, joinrel, local_join, extra->restrictlist);
 	rf_add_partial_path(root, joinrel, joinrel->relids, NULL, extra->restrictlist);
 }

@@ -311,7 +311,8 @@ create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const
 	state->param_count = list_length(types);
 	state->has_returning = retrieved_attrs != NIL;
 	if (state->has_returning)
-		state->reader = rf_result_reader_create(state->rel, retrieved_attrs);
+		state->reader = rf_result_reader_create(RelationGetDescr(state->rel), RelationGetRelationName(state->rel),
+												retrieved_attrs);
 	return state;
 }
 

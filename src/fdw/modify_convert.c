@@ -76,13 +76,12 @@ rf_write_values(RfValueWriter *writer, const Datum *values, const bool *isnull)
 }
 
 RfResultReader *
-rf_result_reader_create(Relation rel, List *attnums)
+rf_result_reader_create(TupleDesc desc, const char *relation, List *attnums)
 {
 	RfResultReader *reader = palloc0(sizeof(RfResultReader));
-	TupleDesc	desc = RelationGetDescr(rel);
 
 	reader->in = TupleDescGetAttInMetadata(desc);
-	reader->relation = pstrdup(RelationGetRelationName(rel));
+	reader->relation = pstrdup(relation);
 	reader->attnums = attnums;
 	reader->values = palloc0(sizeof(Datum) * desc->natts);
 	reader->isnull = palloc0(sizeof(bool) * desc->natts);

@@ -2,18 +2,22 @@
  * modify_direct.c - UPDATE and DELETE that the data node does by itself: one remote statement, no
  * rows here but those of RETURNING.
  *
- * It is possible when all conditions are evaluated there and all new values can be. Core asks only
- * where no trigger, check option or generated column here wants to see rows. On a server with nodes
+ * It is possible when all conditions are evaluated there and all new values can be; of a join
+ * (UPDATE ... FROM, DELETE ... USING) when the join is made there. Core asks only where no trigger,
+ * check option or generated column here wants to see rows. On a server with nodes
  * each of them runs the statement over its rows, or over its copy of all of them.
  */
 #include "postgres.h"
 
+#include "access/sysattr.h"
 #include "access/table.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/appendinfo.h"
+#include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
+#include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -45,6 +49,8 @@ typedef struct DirectState
 	bool	   *isnull;
 	List	   *retrieved;
 	RfResultReader *reader;		/* NULL: nothing is retrieved */
+	TupleTableSlot *target;		/* of a join: the target's part of a row, for RETURNING; else NULL */
+	AttrNumber *target_attrs;	/* of each column retrieved: of the target, or 0 */
 	bool		set_processed;
 	MemoryContext context;		/* of the query */
 
@@ -55,7 +61,10 @@ typedef struct DirectState
 	MemoryContextCallback gone;
 } DirectState;
 
-/* The scan of the target below ModifyTable, or NULL when something stands between. */
+/*
+ * The scan of the target, or of a join with it, below ModifyTable; NULL when something stands
+ * between.
+ */
 static ForeignScan *
 find_scan(ModifyTable *plan, Index rtindex, int subplan_index)
 {
@@ -73,9 +82,67 @@ find_scan(ModifyTable *plan, Index rtindex, int subplan_index)
 		if (subplan_index < list_length(append->appendplans))
 			subplan = (Plan *) list_nth(append->appendplans, subplan_index);
 	}
-	if (IsA(subplan, ForeignScan) && ((ForeignScan *) subplan)->scan.scanrelid == rtindex)
+	if (IsA(subplan, ForeignScan) &&
+		(((ForeignScan *) subplan)->scan.scanrelid == rtindex ||
+		 (((ForeignScan *) subplan)->scan.scanrelid == 0 &&
+		  bms_is_member(rtindex, ((ForeignScan *) subplan)->fs_relids))))
 		return (ForeignScan *) subplan;
 	return NULL;
+}
+
+/*
+ * What RETURNING looks at, as columns of a join: those of the target one by one, others' whole rows
+ * as such. False: something of it cannot be had.
+ */
+static bool
+returned_columns(PlannerInfo *root, RelOptInfo *joinrel, Index target, List *returning, List **columns)
+{
+	Relation	rel = table_open(planner_rt_fetch(target, root)->relid, NoLock);
+	List	   *vars = NIL;
+	bool		possible = true;
+	ListCell   *lc;
+
+	foreach(lc, pull_var_clause((Node *) returning, PVC_INCLUDE_PLACEHOLDERS))
+	{
+		Var		   *var = (Var *) lfirst(lc);
+
+		if (IsA(var, Var) && var->varno == target && var->varattno == TableOidAttributeNumber)
+			continue;
+		if (!IsA(var, Var) || var->varattno < 0 || !bms_is_member(var->varno, joinrel->relids))
+			possible = false;
+		else if (var->varno == target && var->varattno == 0)
+		{
+			ListCell   *column;
+
+			foreach(column, rf_all_columns(rel))
+			{
+				Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), lfirst_int(column) - 1);
+
+				vars = lappend(vars, makeVar(target, att->attnum, att->atttypid, att->atttypmod,
+											 att->attcollation, 0));
+			}
+		}
+		else
+			vars = lappend(vars, var);
+	}
+	table_close(rel, NoLock);
+	*columns = add_to_flat_tlist(NIL, vars);
+	return possible;
+}
+
+/*
+ * The scan's row now holds what RETURNING wants. The columns that it had stay in it for what the
+ * target list still mentions, and are NULL.
+ */
+static List *
+with_former_columns(List *columns, List *former)
+{
+	List	   *exprs = NIL;
+	ListCell   *lc;
+
+	foreach(lc, former)
+		exprs = lappend(exprs, lfirst_node(TargetEntry, lc)->expr);
+	return add_to_flat_tlist(columns, exprs);
 }
 
 /*
@@ -100,12 +167,42 @@ without_values(List *tlist)
 	return result;
 }
 
+/* The statement of a scan of the target alone. */
+static void
+table_statement(PlannerInfo *root, ModifyTable *plan, ForeignScan *scan, int subplan_index, List *targets,
+				List *target_attrs, StringInfo sql, List **params, List **param_types, List **retrieved)
+{
+	Index		target = scan->scan.scanrelid;
+	Oid			relid = planner_rt_fetch(target, root)->relid;
+	Relation	rel;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	appendStringInfo(sql, "%s%s", plan->operation == CMD_UPDATE ? "UPDATE " : "DELETE FROM ",
+					 ((RfRelInfo *) find_base_rel(root, target)->fdw_private)->relation_name);
+	forboth(lc, targets, lc2, target_attrs)
+		appendStringInfo(sql, "%s%s = %s", lc == list_head(targets) ? " SET " : ", ",
+						 quote_identifier(rf_column_name(relid, lfirst_int(lc2))),
+						 rf_print_expr(target, relid, lfirst_node(TargetEntry, lc)->expr, params, param_types));
+	foreach(lc, scan->fdw_recheck_quals)
+		appendStringInfo(sql, "%s%s", lc == list_head(scan->fdw_recheck_quals) ? " WHERE " : " AND ",
+						 rf_print_expr(target, relid, (Expr *) lfirst(lc), params, param_types));
+	if (plan->returningLists)
+	{
+		rel = table_open(relid, NoLock);	/* locked by the planner */
+		rf_append_returning(sql, rel, target, false, NIL,
+							(List *) list_nth(plan->returningLists, subplan_index), retrieved);
+		table_close(rel, NoLock);
+	}
+}
+
 bool
 rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index)
 {
 	ForeignScan *scan;
-	RelOptInfo *baserel;
-	RfRelInfo  *info;
+	RelOptInfo *scanned;
+	bool		join;
+	List	   *columns = NIL;
 	Oid			relid;
 	Relation	rel;
 	StringInfoData sql;
@@ -122,8 +219,10 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	scan = find_scan(plan, resultRelation, subplan_index);
 	if (scan == NULL || scan->scan.plan.qual != NIL)
 		return false;
-	baserel = find_base_rel(root, resultRelation);
-	info = (RfRelInfo *) baserel->fdw_private;
+	join = scan->scan.scanrelid == 0;
+	scanned = join ? find_join_rel(root, scan->fs_relids) : find_base_rel(root, resultRelation);
+	if (scanned == NULL || scanned->fdw_private == NULL)
+		return false;
 	relid = planner_rt_fetch(resultRelation, root)->relid;
 
 	if (plan->operation == CMD_UPDATE)
@@ -133,24 +232,35 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 		{
 			if (lfirst_int(lc2) <= InvalidAttrNumber)
 				elog(ERROR, "system-column update is not supported");
-			if (!rf_is_shippable_expr(root, baserel, lfirst_node(TargetEntry, lc)->expr))
+			if (!rf_is_shippable_expr(root, scanned, lfirst_node(TargetEntry, lc)->expr))
 				return false;
 		}
 	}
 
 	initStringInfo(&sql);
-	appendStringInfo(&sql, "%s%s", plan->operation == CMD_UPDATE ? "UPDATE " : "DELETE FROM ", info->relation_name);
-	forboth(lc, targets, lc2, target_attrs)
-		appendStringInfo(&sql, "%s%s = %s", lc == list_head(targets) ? " SET " : ", ",
-						 quote_identifier(rf_column_name(relid, lfirst_int(lc2))),
-						 rf_print_expr(resultRelation, relid, lfirst_node(TargetEntry, lc)->expr, &params, &param_types));
-	foreach(lc, scan->fdw_recheck_quals)
-		appendStringInfo(&sql, "%s%s", lc == list_head(scan->fdw_recheck_quals) ? " WHERE " : " AND ",
-						 rf_print_expr(resultRelation, relid, (Expr *) lfirst(lc), &params, &param_types));
+	if (join)
+	{
+		char	   *text;
+
+		if (plan->returningLists &&
+			!returned_columns(root, scanned, resultRelation,
+							  (List *) list_nth(plan->returningLists, subplan_index), &columns))
+			return false;
+		text = rf_build_join_modify(root, scanned, resultRelation, plan->operation, targets, target_attrs, columns,
+									&params, &param_types);
+		if (text == NULL)
+			return false;
+		foreach(lc, columns)
+			retrieved = lappend_int(retrieved, lfirst_node(TargetEntry, lc)->resno);
+		scan->fdw_scan_tlist = with_former_columns(columns, scan->fdw_scan_tlist);
+		/* no row is rechecked any more */
+		outerPlan(scan) = NULL;
+		appendStringInfoString(&sql, text);
+	}
+	else
+		table_statement(root, plan, scan, subplan_index, targets, target_attrs, &sql, &params, &param_types,
+						&retrieved);
 	rel = table_open(relid, NoLock);	/* locked by the planner */
-	if (plan->returningLists)
-		rf_append_returning(&sql, rel, resultRelation, false, NIL,
-							(List *) list_nth(plan->returningLists, subplan_index), &retrieved);
 	rf_check_distributed_write(rel, plan->operation, target_attrs, true);
 	table_close(rel, NoLock);
 
@@ -179,11 +289,50 @@ clear_result(void *arg)
 	}
 }
 
+/* RETURNING of a join looks for the target's columns in a row of the target's own. */
+static void
+set_up_target(DirectState *state, ForeignScan *plan, Relation rel, EState *estate)
+{
+	ListCell   *lc;
+
+	state->target = ExecInitExtraTupleSlot(estate, RelationGetDescr(rel), &TTSOpsVirtual);
+	state->target_attrs = palloc0_array(AttrNumber, Max(list_length(state->retrieved), 1));
+	foreach(lc, state->retrieved)
+	{
+		TargetEntry *tle = list_nth_node(TargetEntry, plan->fdw_scan_tlist, lfirst_int(lc) - 1);
+		Var		   *var = castNode(Var, tle->expr);
+
+		if (var->varno == plan->resultRelation)
+			state->target_attrs[foreach_current_index(lc)] = var->varattno;
+	}
+}
+
+/* The target's part of the row in slot, which must stay. */
+static TupleTableSlot *
+target_row(DirectState *state, TupleTableSlot *slot)
+{
+	TupleTableSlot *target = state->target;
+
+	slot_getallattrs(slot);
+	ExecStoreAllNullTuple(target);
+	for (int i = 0; i < list_length(state->retrieved); i++)
+	{
+		AttrNumber	attno = state->target_attrs[i];
+
+		if (attno == 0)
+			continue;
+		target->tts_values[attno - 1] = slot->tts_values[i];
+		target->tts_isnull[attno - 1] = slot->tts_isnull[i];
+	}
+	return target;
+}
+
 void
 rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 {
 	ForeignScan *plan = castNode(ForeignScan, node->ss.ps.plan);
 	EState	   *estate = node->ss.ps.state;
+	Relation	rel = node->resultRelInfo->ri_RelationDesc;
 	DirectState *state;
 	List	   *types;
 	List	   *nodes;
@@ -198,8 +347,7 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	if (nodes == NIL)
 		nodes = list_make1_oid(plan->fs_server);
 	else
-		state->everywhere = rf_table_distribution(RelationGetRelid(node->ss.ss_currentRelation))->placement ==
-			RF_PLACED_EVERYWHERE;
+		state->everywhere = rf_table_distribution(RelationGetRelid(rel))->placement == RF_PLACED_EVERYWHERE;
 	state->node_count = list_length(nodes);
 	state->users = palloc_array(UserMapping *, state->node_count);
 	state->results = palloc0_array(PGresult *, state->node_count);
@@ -213,7 +361,10 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	state->isnull = palloc0(sizeof(bool) * Max(list_length(types), 1));
 	state->retrieved = (List *) list_nth(plan->fdw_private, DIRECT_RETRIEVED);
 	if (state->retrieved != NIL)
-		state->reader = rf_result_reader_create(node->ss.ss_currentRelation, state->retrieved);
+		state->reader = rf_result_reader_create(node->ss.ss_ScanTupleSlot->tts_tupleDescriptor,
+												RelationGetRelationName(rel), state->retrieved);
+	if (plan->scan.scanrelid == 0)
+		set_up_target(state, plan, rel, estate);
 	state->set_processed = boolVal(list_nth(plan->fdw_private, DIRECT_SET_PROCESSED));
 	state->gone.func = clear_result;
 	state->gone.arg = state;
@@ -254,7 +405,7 @@ execute(ForeignScanState *node, DirectState *state)
 		if (!state->everywhere || i == 0)
 			rows += rows_written(state, i);
 		else if (rows_written(state, i) != rows)
-			rf_complain_of_copies(node->ss.ss_currentRelation, state->users[0], rows, state->users[i],
+			rf_complain_of_copies(node->resultRelInfo->ri_RelationDesc, state->users[0], rows, state->users[i],
 								  rows_written(state, i));
 	}
 	MemoryContextSwitchTo(caller);
@@ -269,6 +420,7 @@ rdmaIterateDirectModify(ForeignScanState *node)
 	EState	   *estate = node->ss.ps.state;
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 	ProjectionInfo *returning = node->resultRelInfo->ri_projectReturning;
+	TupleTableSlot *target;
 
 	ExecClearTuple(slot);
 	if (!state->executed)
@@ -295,9 +447,10 @@ rdmaIterateDirectModify(ForeignScanState *node)
 		rf_read_result(state->reader, state->results[state->result], state->next, slot);
 	else
 		ExecStoreAllNullTuple(slot);
-	slot->tts_tableOid = RelationGetRelid(node->ss.ss_currentRelation);
 	state->next++;
-	returning->pi_exprContext->ecxt_scantuple = slot;
+	target = state->target != NULL ? target_row(state, slot) : slot;
+	target->tts_tableOid = RelationGetRelid(node->resultRelInfo->ri_RelationDesc);
+	returning->pi_exprContext->ecxt_scantuple = target;
 	return slot;
 }
 

@@ -172,7 +172,7 @@ rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys,
 }
 
 void
-rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, List *fdw_restrictinfo)
+rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join, List *fdw_restrictinfo)
 {
 	ListCell   *lc;
 
@@ -187,8 +187,15 @@ rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, List *fdw_restrictinfo)
 			continue;
 		rf_estimate(root, rel, NIL, pathkeys, false, 0, 0, &est);
 		if (IS_JOIN_REL(rel))
+		{
+			Path	   *local = local_join;
+
+			/* it may come to stand below a merge join in turn */
+			if (local != NULL && !pathkeys_contained_in(pathkeys, local->pathkeys))
+				local = (Path *) create_sort_path(root, rel, local, pathkeys, -1);
 			path = rf_create_foreign_join_path(root, rel, est.rows, est.startup_cost,
-											   est.total_cost, pathkeys, fdw_restrictinfo);
+											   est.total_cost, pathkeys, local, fdw_restrictinfo);
+		}
 		else
 			path = rf_create_foreignscan_path(root, rel, NULL, est.rows, est.startup_cost,
 											  est.total_cost, pathkeys, rel->lateral_relids,

@@ -65,42 +65,54 @@ result_is_state(Oid aggfnoid, Oid *deserialfn)
 	return result;
 }
 
-/* The user mapping that a scan of these tables would use, or NULL; core has seen to it that all agree. */
-static UserMapping *
-mapping_of(PlannerInfo *root, RfRelInfo *info)
+/* Whose rights the scan will have; core has seen to it that all tables below agree. */
+static Oid
+user_of(PlannerInfo *root, RfRelInfo *info)
 {
-	int			relid = bms_next_member(info->scanrel->relids, -1);
-	RelOptInfo *base;
-	Oid			userid;
+	int			relid = -1;
 
-	while (relid >= 0 && root->simple_rel_array[relid] == NULL)
-		relid = bms_next_member(info->scanrel->relids, relid);	/* 16 counts outer joins among them */
-	if (relid < 0)
-		return NULL;
-	base = root->simple_rel_array[relid];
-	userid = rf_rel_userid(root, base);
-	if (!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid),
-							   ObjectIdGetDatum(info->server->serverid)) &&
-		!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid),
-							   ObjectIdGetDatum(info->server->serverid)))
-		return NULL;
-	return GetUserMapping(userid, info->server->serverid);
+	while ((relid = bms_next_member(info->scanrel->relids, relid)) >= 0)
+	{
+		RelOptInfo *base = root->simple_rel_array[relid];
+
+		if (base != NULL)		/* 16 counts outer joins among them */
+			return rf_rel_userid(root, base);
+	}
+	elog(ERROR, "an aggregate over no foreign table");
+}
+
+/* Is the data node of our major version?  Nobody can ask who has no user mapping. */
+static bool
+version_is_ours(Oid userid, Oid serverid)
+{
+	RfSession  *session;
+
+	if (!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid), ObjectIdGetDatum(serverid)) &&
+		!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid), ObjectIdGetDatum(serverid)))
+		return false;
+	session = rf_session_get(GetUserMapping(userid, serverid), false);
+	return rf_session_server_version(session) / 10000 == PG_VERSION_NUM / 10000;
 }
 
 /*
- * Is the data node of our major version?  The only question about a node, apart from estimates,
- * that planning asks; the connection is one that the query will need anyway.
+ * The only question about data nodes, apart from estimates, that planning asks; the connections are
+ * those that the query will need anyway.
  */
 static bool
 states_are_ours(PlannerInfo *root, RfRelInfo *info)
 {
-	if (info->states == RF_STATES_UNKNOWN)
-	{
-		UserMapping *user = mapping_of(root, info);
+	List	   *servers = info->nodes != NIL ? info->nodes : list_make1_oid(info->server->serverid);
+	Oid			userid;
+	ListCell   *lc;
 
-		info->states = user != NULL &&
-			rf_session_server_version(rf_session_get(user, false)) / 10000 == PG_VERSION_NUM / 10000 ?
-			RF_STATES_OURS : RF_STATES_FOREIGN;
+	if (info->states != RF_STATES_UNKNOWN)
+		return info->states == RF_STATES_OURS;
+	userid = user_of(root, info);
+	info->states = RF_STATES_OURS;
+	foreach(lc, servers)
+	{
+		if (!version_is_ours(userid, lfirst_oid(lc)))
+			info->states = RF_STATES_FOREIGN;
 	}
 	return info->states == RF_STATES_OURS;
 }

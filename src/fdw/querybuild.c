@@ -357,6 +357,42 @@ rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List *
 	return text;
 }
 
+/*
+ * A whole row of a table: as one value of no type that the data node knows, NULL where an outer join
+ * has found none.
+ */
+static char *
+print_whole_row(Var *var, BuildContext *cxt)
+{
+	Relation	table = table_open(planner_rt_fetch(var->varno, cxt->root)->relid, NoLock);
+	TupleDesc	desc = RelationGetDescr(table);
+	StringInfoData buf;
+	bool		first = true;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "CASE WHEN (r%d.*) IS DISTINCT FROM NULL THEN ROW(", var->varno);
+	for (AttrNumber attno = 1; attno <= desc->natts; attno++)
+	{
+		if (TupleDescAttr(desc, attno - 1)->attisdropped)
+			continue;
+		appendStringInfo(&buf, "%sr%d.%s", first ? "" : ", ", var->varno,
+						 quote_identifier(remote_column(RelationGetRelid(table), attno)));
+		first = false;
+	}
+	table_close(table, NoLock);
+	appendStringInfoString(&buf, ") END");
+	return buf.data;
+}
+
+/* A column of the SELECT list.  Whole rows stand alone there; those inside of EXISTS are not needed. */
+static char *
+print_column(Node *expr, BuildContext *cxt, Relids hidden)
+{
+	if (IsA(expr, Var) && ((Var *) expr)->varattno == 0)
+		return bms_is_member(((Var *) expr)->varno, hidden) ? "NULL" : print_whole_row((Var *) expr, cxt);
+	return print_expression(expr, cxt);
+}
+
 /* Appends printed conditions with AND between them. */
 static void
 append_conditions(StringInfo buf, const char *before, List *conds)
@@ -415,6 +451,18 @@ is_join_item(RelOptInfo *rel)
 	return true;
 }
 
+static char *
+exists_condition(RfRelInfo *info, const char *inner, List *conds)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "%s (SELECT FROM %s", info->jointype == JOIN_SEMI ? "EXISTS" : "NOT EXISTS", inner);
+	append_conditions(&text, " WHERE ", conds);
+	appendStringInfoChar(&text, ')');
+	return text.data;
+}
+
 /*
  * Two sides of a join in FROM.  Conditions of a side that must hold before the join stand in WHERE
  * where the join cannot add rows that fail them (inner join, outer side of a left join), in ON for
@@ -448,16 +496,9 @@ append_join(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, bool closed, Lis
 		case JOIN_SEMI:
 		case JOIN_ANTI:
 			{
-				StringInfoData text;
-
-				initStringInfo(&text);
-				appendStringInfo(&text, "%s (SELECT FROM %s",
-								 info->jointype == JOIN_SEMI ? "EXISTS" : "NOT EXISTS", inner.data);
-				append_conditions(&text, " WHERE ", list_concat(on, inner_conds));
-				appendStringInfoChar(&text, ')');
 				appendStringInfoString(buf, outer.data);
 				*conds = list_concat(*conds, outer_conds);
-				*conds = lappend(*conds, text.data);
+				*conds = lappend(*conds, exists_condition(info, inner.data, list_concat(on, inner_conds)));
 				*conds = list_concat(*conds, own);
 				return;
 			}
@@ -678,7 +719,7 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 			TargetEntry *tle = lfirst_node(TargetEntry, lc);
 
 			appendStringInfo(&buf, "%s%s", tle->resno == 1 ? " " : ", ",
-							 print_expression((Node *) tle->expr, &cxt));
+							 print_column((Node *) tle->expr, &cxt, info->hidden_relids));
 			out->retrieved_attrs = lappend_int(out->retrieved_attrs, tle->resno);
 		}
 	}
@@ -714,4 +755,83 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 	out->sql = buf.data;
 	out->params = cxt.params;
 	out->param_types = cxt.param_types;
+}
+
+/*
+ * The target leaves the join: its conditions and those that join it with the rest go to *conds, the
+ * rest to buf, which stays empty if that is EXISTS only.  False: it is outer-joined with something.
+ */
+static bool
+take_target(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, Index target, List **conds)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	bool		in_outer;
+
+	if (IS_SIMPLE_REL(rel))
+	{
+		*conds = list_concat(*conds, print_conditions(cxt, info->remote_conds));
+		return true;
+	}
+	in_outer = bms_is_member(target, info->outerrel->relids);
+	if (!take_target(buf, cxt, in_outer ? info->outerrel : info->innerrel, target, conds))
+		return false;
+	if (in_outer && (info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI))
+	{
+		StringInfoData inner;
+		List	   *on = print_conditions(cxt, info->joinclauses);
+
+		initStringInfo(&inner);
+		append_from(&inner, cxt, info->innerrel, false, &on);
+		*conds = lappend(*conds, exists_condition(info, inner.data, on));
+	}
+	else if (info->jointype == JOIN_INNER)
+	{
+		if (buf->len > 0)
+			appendStringInfoString(buf, ", ");
+		append_from(buf, cxt, in_outer ? info->innerrel : info->outerrel, false, conds);
+		*conds = list_concat(*conds, print_conditions(cxt, info->joinclauses));
+	}
+	else
+		return false;
+	*conds = list_concat(*conds, print_conditions(cxt, info->remote_conds));
+	return true;
+}
+
+char *
+rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, CmdType operation,
+					 List *values, List *attnums, List *returning, List **params, List **param_types)
+{
+	RfRelInfo  *info = (RfRelInfo *) find_base_rel(root, target)->fdw_private;
+	Oid			relid = planner_rt_fetch(target, root)->relid;
+	BuildContext cxt = {root, joinrel->relids};
+	int			nestlevel = rf_neutral_settings(true);
+	bool		update = operation == CMD_UPDATE;
+	StringInfoData buf;
+	StringInfoData others;
+	List	   *conds = NIL;
+	bool		possible;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	cxt.qualified = true;
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "%s %s r%u", update ? "UPDATE" : "DELETE FROM", info->relation_name, target);
+	forboth(lc, values, lc2, attnums)
+		appendStringInfo(&buf, "%s%s = %s", lc == list_head(values) ? " SET " : ", ",
+						 quote_identifier(rf_column_name(relid, lfirst_int(lc2))),
+						 print_expression((Node *) lfirst_node(TargetEntry, lc)->expr, &cxt));
+
+	initStringInfo(&others);
+	possible = take_target(&others, &cxt, joinrel, target, &conds);
+	if (others.len > 0)
+		appendStringInfo(&buf, " %s %s", update ? "FROM" : "USING", others.data);
+	append_conditions(&buf, " WHERE ", conds);
+	foreach(lc, returning)
+		appendStringInfo(&buf, "%s%s", lc == list_head(returning) ? " RETURNING " : ", ",
+						 print_column((Node *) lfirst_node(TargetEntry, lc)->expr, &cxt, NULL));
+
+	AtEOXact_GUC(true, nestlevel);
+	*params = cxt.params;
+	*param_types = cxt.param_types;
+	return possible ? buf.data : NULL;
 }

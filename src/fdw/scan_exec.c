@@ -37,6 +37,7 @@ static ExecutorRun_hook_type previous_executor_run = NULL;
 
 static void watch_executor(void);
 static void query_memory_gone(void *arg);
+static TupleDesc with_row_types(TupleDesc desc, ForeignScan *plan, EState *estate);
 static TupleDesc with_ctid(TupleDesc desc);
 static void set_up_columns(RfScanState *state, TupleDesc desc, List *attrs);
 static void set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan);
@@ -79,6 +80,7 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 		state->fetch.inline_limit = rf_inline_limit * 1024;
 	state->fetch.receive_buffer_size = TYPEALIGN(4096, state->fetch.receive_buffer_size);
 
+	desc = with_row_types(desc, plan, estate);
 	set_up_columns(state, desc, rf_scan_attrs(plan));
 	set_up_params(state, node, plan);
 	if (state->has_ctid)
@@ -177,6 +179,31 @@ watch_executor(void)
 }
 
 /* ---------- set-up ---------- */
+
+/*
+ * The planner asks for the old row of an UPDATE's target as a record of no definite type; what comes
+ * is one of the table.
+ */
+static TupleDesc
+with_row_types(TupleDesc desc, ForeignScan *plan, EState *estate)
+{
+	TupleDesc	result = desc;
+	ListCell   *lc;
+
+	foreach(lc, plan->fdw_scan_tlist)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+		Var		   *var = (Var *) tle->expr;
+
+		if (!IsA(var, Var) || var->varattno != 0 || var->vartype != RECORDOID)
+			continue;
+		if (result == desc)
+			result = CreateTupleDescCopy(desc);
+		TupleDescInitEntry(result, tle->resno, NameStr(TupleDescAttr(desc, tle->resno - 1)->attname),
+						   get_rel_type_id(exec_rt_fetch(var->varno, estate)->relid), -1, 0);
+	}
+	return result;
+}
 
 /* A row type with ctid as one more column. */
 static TupleDesc
@@ -574,6 +601,26 @@ evaluate_params(ForeignScanState *node, RfScanState *state)
 	MemoryContextSwitchTo(save);
 
 	AtEOXact_GUC(true, nest_level);
+}
+
+/*
+ * EvalPlanQual, with other versions of some tables' rows: a table's scan has been given its row, and
+ * a join is made here by the plan below it.
+ */
+bool
+rdmaRecheckForeignScan(ForeignScanState *node, TupleTableSlot *slot)
+{
+	TupleTableSlot *row;
+
+	if (((ForeignScan *) node->ss.ps.plan)->scan.scanrelid > 0)
+		return true;
+	if (outerPlanState(node) == NULL)
+		elog(ERROR, "a foreign join has no plan to recheck a row with");
+	row = ExecProcNode(outerPlanState(node));
+	if (TupIsNull(row))
+		return false;
+	ExecCopySlot(slot, row);
+	return true;
 }
 
 /* ---------- again, and the end ---------- */

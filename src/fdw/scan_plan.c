@@ -16,6 +16,7 @@
 #include "optimizer/planmain.h"
 #include "optimizer/prep.h"
 #include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
@@ -138,7 +139,7 @@ rdmaGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 			 rf_create_foreignscan_path(root, baserel, NULL, baserel->rows,
 										info->startup_cost, info->total_cost,
 										NIL, baserel->lateral_relids, NULL, NIL));
-	rf_add_sorted_paths(root, baserel, NIL);
+	rf_add_sorted_paths(root, baserel, NULL, NIL);
 	rf_add_partial_path(root, baserel, baserel->relids, NULL, NIL);
 
 	/*
@@ -152,18 +153,19 @@ rdmaGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 /*
  * SELECT ... FOR UPDATE and the like lock the remote rows, with the strength and the manner of
  * waiting that were asked for.  Rows that a condition evaluated here then drops are locked, too.
+ * table: "" or " OF r1".  NULL: this table's rows are not locked.
  */
 static const char *
-locking_clause(PlannerInfo *root, RelOptInfo *baserel)
+table_locking(PlannerInfo *root, Index relid, const char *table)
 {
-	PlanRowMark *mark = get_plan_rowmark(root->rowMarks, baserel->relid);
+	PlanRowMark *mark = get_plan_rowmark(root->rowMarks, relid);
 	const char *strength = NULL;
 	const char *waiting = "";
 
 	/* Rows that an UPDATE or DELETE will look for by their ctid must stay where they are. */
-	if (bms_is_member(baserel->relid, root->all_result_relids) &&
+	if (bms_is_member(relid, root->all_result_relids) &&
 		(root->parse->commandType == CMD_UPDATE || root->parse->commandType == CMD_DELETE))
-		return "FOR UPDATE";
+		return psprintf("FOR UPDATE%s", table);
 	if (mark == NULL)
 		return NULL;
 
@@ -196,7 +198,29 @@ locking_clause(PlannerInfo *root, RelOptInfo *baserel)
 			waiting = " NOWAIT";
 			break;
 	}
-	return psprintf("%s%s", strength, waiting);
+	return psprintf("%s%s%s", strength, table, waiting);
+}
+
+/* Of all tables of a base or join relation; NULL: no locks. */
+static const char *
+locking_clause(PlannerInfo *root, RelOptInfo *rel)
+{
+	StringInfoData buf;
+	int			relid = -1;
+
+	if (IS_UPPER_REL(rel))
+		return NULL;
+	if (IS_SIMPLE_REL(rel))
+		return table_locking(root, rel->relid, "");
+	initStringInfo(&buf);
+	while ((relid = bms_next_member(rel->relids, relid)) >= 0)
+	{
+		const char *locking = table_locking(root, relid, psprintf(" OF r%d", relid));
+
+		if (locking != NULL)
+			appendStringInfo(&buf, "%s%s", buf.len == 0 ? "" : " ", locking);
+	}
+	return buf.len == 0 ? NULL : buf.data;
 }
 
 /*
@@ -395,6 +419,50 @@ scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
 	return lappend(nodes, makeString(""));
 }
 
+/*
+ * The join that rows are rechecked with gives the scan's columns, and does not evaluate what the
+ * scan does.
+ */
+static Plan *
+recheck_plan(Plan *plan, List *columns, List *local_exprs, bool parallel_safe)
+{
+	ListCell   *lc;
+
+	foreach(lc, local_exprs)
+	{
+		plan->qual = list_delete(plan->qual, lfirst(lc));
+		/* an inner join has its conditions here, or there as join conditions */
+		if (IsA(plan, NestLoop) || IsA(plan, MergeJoin) || IsA(plan, HashJoin))
+		{
+			Join	   *join = (Join *) plan;
+
+			if (join->jointype == JOIN_INNER)
+				join->joinqual = list_delete(join->joinqual, lfirst(lc));
+		}
+	}
+	return change_plan_targetlist(plan, columns, parallel_safe);
+}
+
+/* Names for errors: "table.column". */
+static void
+name_columns(PlannerInfo *root, List *columns)
+{
+	ListCell   *lc;
+
+	foreach(lc, columns)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+		Var		   *var = (Var *) tle->expr;
+		RangeTblEntry *rte;
+
+		if (!IsA(var, Var) || tle->resname != NULL)
+			continue;
+		rte = planner_rt_fetch(var->varno, root);
+		tle->resname = psprintf("%s.%s", rte->eref->aliasname,
+								var->varattno == 0 ? "*" : get_rte_attribute_name(rte, var->varattno));
+	}
+}
+
 /* Of a base, join or upper relation; the latter two have no scanrelid, but columns of their own. */
 ForeignScan *
 rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
@@ -406,7 +474,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	List	   *remote_exprs = NIL;
 	List	   *local_exprs = NIL;
 	List	   *fdw_private = NIL;
-	const char *locking = simple ? locking_clause(root, rel) : NULL;
+	const char *locking = locking_clause(root, rel);
 	List	   *slot = info->tlist;
 	List	   *states = NIL;
 	ListCell   *lc;
@@ -422,6 +490,11 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 
 	if (simple)
 		slot = narrow_slot(root, rel, tlist, local_exprs, &query.retrieved_attrs);
+	else if (outer_plan != NULL)
+		outer_plan = recheck_plan(outer_plan, slot, local_exprs, best_path->path.parallel_safe);
+
+	if (!simple)
+		name_columns(root, slot);
 
 	foreach(lc, info->partial ? info->tlist : NIL)
 		states = lappend_oid(states, rf_state_deserialfn(lfirst_node(TargetEntry, lc)->expr));

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh [rounds] [milliseconds per run] [technique ...]: every technique of the engine without and with it, no PostgreSQL.
 #
-# Two processes, one per node, with real lanes, flows and providers. OVER says which:
+# Two processes, one per node and each on half of the cores as if on its own machine, with real lanes, flows and providers. OVER says which:
 #   OVER=soft     shared memory, TCP on this machine, the simulated fabric (default): results.tsv, table.txt and a plot per technique
 #   OVER=verbs    verbs in the soft-RoCE machine (test/soft_roce), where all is emulated, so that only ratios mean anything: verbs.tsv, verbs.txt
 #   OVER=device   verbs on this machine's own device: the same files

@@ -88,7 +88,8 @@ typedef struct ExchangeSet
 	int			count;
 	bool		opened;
 	SubTransactionId subid;		/* it was made in */
-	EState	   *estate;			/* of the statement that has taken it */
+	EState	   *estate;			/* of the statement that has taken it, in this one: */
+	SubTransactionId taken_subid;
 	int			starting;		/* depth of exchanges whose queries are being started */
 	int			unread;			/* exchanges of the statement whose rows are still wanted */
 	ExchangeMember members[FLEXIBLE_ARRAY_MEMBER];	/* number - 1 */

@@ -93,19 +93,27 @@ transaction_over(XactEvent event, void *argument)
 }
 
 /*
- * The set ends with the subtransaction that it was made in: a statement that has taken it has
- * failed, and one that was to take it will not come. Not with one inside, of a function that the
- * statement calls.
+ * The set ends with the subtransaction that it was made in, or that the statement which has taken
+ * it runs in: that one has failed and its plan nodes are gone. Not with one inside, of a function
+ * that the statement calls.
  */
 static void
 subtransaction_over(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *argument)
 {
-	if (exchange_set == NULL || exchange_set->subid != mine)
+	ExchangeSet *set = exchange_set;
+
+	if (set == NULL)
 		return;
-	if (event == SUBXACT_EVENT_ABORT_SUB)
+	if (event == SUBXACT_EVENT_ABORT_SUB &&
+		(set->subid == mine || (set->estate != NULL && set->taken_subid == mine)))
 		close_set();
 	else if (event == SUBXACT_EVENT_COMMIT_SUB)
-		exchange_set->subid = parent;
+	{
+		if (set->subid == mine)
+			set->subid = parent;
+		if (set->taken_subid == mine)
+			set->taken_subid = parent;
+	}
 }
 
 static ExchangeSet *
@@ -147,7 +155,10 @@ exchange_take(ExchangeState *state, EState *estate)
 				 errhint("rdma.exchange is part of what a coordinator sends to all nodes of a distributed query: "
 						 "query a foreign table of a server with option \"nodes\" instead.")));
 	if (exchange_set->estate == NULL)
+	{
 		exchange_set->estate = estate;
+		exchange_set->taken_subid = GetCurrentSubTransactionId();
+	}
 	else if (exchange_set->estate != estate && exchange_set->starting == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),

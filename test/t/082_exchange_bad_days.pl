@@ -155,6 +155,25 @@ like($err, qr/cannot be called like other functions|record/, 'calling rdma.excha
 ($status, $out, $err) = $node->psql('postgres', q{CREATE ROLE nobody; REVOKE EXECUTE ON FUNCTION rdma.exchange(text, text) FROM PUBLIC; SET ROLE nobody; SELECT * FROM rdma.exchange('number=1 kind=replicate', 'SELECT 1') AS x(a int)});
 like($err, qr/permission denied for function exchange/, 'who may not execute it cannot use it in FROM');
 
+# A statement that fails inside a savepoint takes the set with it; what runs then has nothing to do with it.
+($status, $out, $err) = $coord->psql('postgres', q{
+	BEGIN;
+	CREATE TEMP TABLE g AS SELECT kinds_make(3, ARRAY[g], ARRAY[g], 4, 65536) g FROM (SELECT rdma.exchange_greet() g) s;
+	SELECT rdma.exchange_listen(0, ARRAY[g]) IS NULL FROM g;
+	SELECT rdma.exchange_open(0, ARRAY[g]) FROM g;
+	SAVEPOINT s;
+	SELECT 1 / (n - 5) FROM rdma.exchange('number=1 kind=replicate', 'SELECT generate_series(1, 10)') AS x(n int);
+	ROLLBACK TO s;
+	SELECT n FROM rdma.exchange('number=1 kind=replicate', 'SELECT 1') AS x(n int);
+	ROLLBACK TO s;
+	SELECT rdma.exchange_listen(0, ARRAY[g]) IS NULL FROM g;
+	SELECT rdma.exchange_open(0, ARRAY[g]) FROM g;
+	SAVEPOINT s;
+	SELECT 'alone ' || sum(n) FROM rdma.exchange('number=1 kind=repartition keys=1', 'SELECT generate_series(1, 10)') AS x(n int);
+	COMMIT}, on_error_stop => 0);
+like($err, qr/division by zero.*exchange 1 is not set up/s, 'a set ends with the savepoint that its statement failed in');
+like($out, qr/^alone 55$/m, 'and the next one works, also for one node alone');
+
 %whole = exchange_run($coord, 'n1,n2', 2, join_of($fast, $fast));
 is($whole{n1} + $whole{n2}, 16000, 'after all that the join works');
 buffers_back('at the end');

@@ -35,10 +35,11 @@ chmod 755 "$work"
 } | tee "$work/results.tsv" >&2
 mv "$work/results.tsv" "$results"
 
+echo "$rounds rounds of $ms ms" >"$table"
 {
 	printf 'technique\tover\tmeasure\tours\twanted\treached\tthe paper\n'
 	grep '^row' "$results" | cut -f 2-
-} | column -t -s "$(printf '\t')" | tee "$table"
+} | column -t -s "$(printf '\t')" | tee -a "$table"
 grep '^note' "$results" | cut -f 2- | sed 's/\t/: /' | tee -a "$table" || true
 
 [ "$over" = soft ] || exit 0

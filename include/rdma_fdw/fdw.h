@@ -69,12 +69,6 @@ extern void rf_table_options(ForeignTable *table, ForeignServer *server, RfTable
 /* Remote name of a column of a foreign table: its column_name option, else its local name. */
 extern const char *rf_column_name(Oid relid, AttrNumber attno);
 
-/*
- * Parses a comma separated list of extension names to OIDs; a name that is not installed gives a
- * WARNING when asked for, and is left out.
- */
-extern List *rf_extension_list(const char *names, bool warn_on_missing);
-
 /* ---------------------------------------------------------------------------------------------
  * Planner state of one foreign relation (RelOptInfo.fdw_private)
  *
@@ -328,7 +322,6 @@ extern void rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List 
  * window functions in windowed ones.
  */
 extern bool rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
-extern bool rf_is_shippable_object(Oid objectid, Oid classid, RfRelInfo *info);
 
 /* Would sorting by this expression with this operator give the same order on the data node? */
 extern bool rf_is_shippable_sort(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid sortop);

@@ -558,7 +558,8 @@ rf_encoder_measure_large(RfEncoder *encoder, TupleTableSlot *slot)
 }
 
 const uint8 *
-rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint8 *place, uint32 bytes, uint32 *length)
+rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint8 *place, uint32 bytes,
+					 uint32 *length)
 {
 	double		heap_per_row = encoder->heap_per_row;
 

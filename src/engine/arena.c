@@ -186,7 +186,8 @@ make_value_memory(RfShared *shared)
 	if (size == 0)
 		return;
 	if (rf_huge_pages != RF_HUGE_OFF)
-		memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+		memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+					  MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
 	if (memory == MAP_FAILED && rf_huge_pages == RF_HUGE_ON)
 		out_of_memory("get huge pages for the values", size, true);
 	if (memory == MAP_FAILED)

@@ -205,7 +205,6 @@ extern void rf_connection_event(RfConnection *connection, uint32_t events);
 extern void rf_connection_fail(RfConnection *connection, const RfError *error);
 extern void rf_connection_send(RfConnection *connection, RfControlType type, const void *payload, uint32_t length);
 extern void rf_connection_refuse(RfConnection *connection, uint32_t reason, const char *message);
-extern void rf_connection_close_fd(RfConnection *connection);
 extern void rf_connections_timers(int64_t now);
 extern int64_t rf_connections_deadline(void);
 extern void rf_connections_reap(void);

@@ -128,7 +128,8 @@ rf_lane_flow_probe(RfLaneThread *lane)
 static bool
 is_placed(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
 {
-	return atomic_load_explicit(&flow->status[slot % local->slot_count], memory_order_relaxed) == RF_SLOT_PLACED;
+	return atomic_load_explicit(&flow->status[slot % local->slot_count],
+								memory_order_relaxed) == RF_SLOT_PLACED;
 }
 
 /*
@@ -146,7 +147,8 @@ slot_bytes(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
 	uint32_t	length = header->length;
 
 	if (is_placed(flow, local, slot))
-		length = (uint64_t) placed->offset + placed->length <= flow->value_size ? placed->length : 0;
+		length = (uint64_t) placed->offset + placed->length <= flow->value_size ?
+			placed->length : 0;
 	return (uint32_t) sizeof(RfSlotHeader) + (length < room ? length : room);
 }
 

@@ -119,8 +119,10 @@ no_buffers(RfError *error, uint32_t index, const char *where)
 {
 	memset(error, 0, sizeof(*error));
 	rf_error(error, RF_ERROR_RESOURCES, NULL,
-			 "Raise rdma_fdw.buffer_memory or rdma_fdw.buffer_wait there, or lower rdma_fdw.receive_buffers or rdma_fdw.receive_buffer_size.",
-			 "no free buffer memory for a stream on the %s node within %u ms", where, rf_shared->flows[index].buffer_wait_ms);
+			 "Raise rdma_fdw.buffer_memory or rdma_fdw.buffer_wait there, "
+			 "or lower rdma_fdw.receive_buffers or rdma_fdw.receive_buffer_size.",
+			 "no free buffer memory for a stream on the %s node within %u ms",
+			 where, rf_shared->flows[index].buffer_wait_ms);
 }
 
 /* ---------- the producer's side ---------- */
@@ -143,7 +145,8 @@ start_open(uint32_t index)
 		RfError		error;
 
 		memset(&error, 0, sizeof(error));
-		rf_error(&error, RF_ERROR_CONNECTION, NULL, "Repeat the query.", "the connection to the reader's engine is gone");
+		rf_error(&error, RF_ERROR_CONNECTION, NULL, "Repeat the query.",
+				 "the connection to the reader's engine is gone");
 		(void) fail_flow(index, RF_FLOW_OPENING, &error);
 		return;
 	}
@@ -187,7 +190,8 @@ try_producer(uint32_t index)
 	if (atomic_load(&flow->state) == RF_FLOW_OPENING)
 	{
 		switch (rf_pool_take(rf_engine->pool, work->peer, connection->domain,
-							 (size_t) work->opened.slot_count * work->opened.slot_size, &work->block, &error))
+							 (size_t) work->opened.slot_count * work->opened.slot_size,
+							 &work->block, &error))
 		{
 			case RF_POOL_TAKEN:
 				flow->buffers = rf_pool_address(rf_engine->pool, &work->block);
@@ -220,13 +224,15 @@ rf_flow_handle_opened(RfConnection *connection, const RfControlOpened *opened)
 	RfFlowWork *work;
 
 	if (opened->producer_flow >= rf_shared->max_flows ||
-		(work = &rf_engine->flows[opened->producer_flow])->phase != RF_OPEN_SENT || work->peer != connection->peer ||
+		(work = &rf_engine->flows[opened->producer_flow])->phase != RF_OPEN_SENT ||
+		work->peer != connection->peer ||
 		rf_shared->flows[opened->producer_flow].remote_flow != opened->consumer_flow)
 	{
 		RfError		error;
 
 		memset(&error, 0, sizeof(error));
-		rf_error(&error, RF_ERROR_PROTOCOL, NULL, NULL, "it opened a stream that was not asked for");
+		rf_error(&error, RF_ERROR_PROTOCOL, NULL, NULL,
+				 "it opened a stream that was not asked for");
 		rf_connection_fail(connection, &error);
 		return;
 	}
@@ -245,7 +251,8 @@ rf_flow_handle_open_failed(RfConnection *connection, const RfControlOpenFailed *
 	if (index >= rf_shared->max_flows || (work = &rf_engine->flows[index])->phase != RF_OPEN_SENT ||
 		work->peer != connection->peer)
 	{
-		rf_error(&error, RF_ERROR_PROTOCOL, NULL, NULL, "it refused a stream that was not asked for");
+		rf_error(&error, RF_ERROR_PROTOCOL, NULL, NULL,
+				 "it refused a stream that was not asked for");
 		rf_connection_fail(connection, &error);
 		return;
 	}
@@ -253,7 +260,8 @@ rf_flow_handle_open_failed(RfConnection *connection, const RfControlOpenFailed *
 			 failed->reason == RF_ERROR_RESOURCES ?
 			 "Raise rdma_fdw.buffer_memory or rdma_fdw.buffer_wait on the reading node." :
 			 failed->reason == RF_ERROR_CONFIGURATION ?
-			 "See rdma_fdw.segment_size, rdma_fdw.receive_buffers and rdma_fdw.receive_buffer_size on the reading node." : NULL,
+			 "See rdma_fdw.segment_size, rdma_fdw.receive_buffers and rdma_fdw.receive_buffer_size "
+			 "on the reading node." : NULL,
 			 "%s", failed->message);
 	set_phase(index, RF_OPEN_NONE);
 	if (!fail_flow(index, RF_FLOW_OPENING, &error))
@@ -263,7 +271,8 @@ rf_flow_handle_open_failed(RfConnection *connection, const RfControlOpenFailed *
 /* ---------- the consumer's side ---------- */
 
 static void
-refuse_open(RfConnection *connection, uint32_t producer_flow, RfErrorKind reason, const char *message)
+refuse_open(RfConnection *connection, uint32_t producer_flow, RfErrorKind reason,
+			const char *message)
 {
 	RfControlOpenFailed failed;
 
@@ -320,7 +329,8 @@ try_consumer(uint32_t index)
 	opened.slot_count = flow->slot_count;
 	opened.slot_size = flow->slot_size;
 	opened.weight = atomic_load(&flow->weight);
-	switch (rf_pool_take(rf_engine->pool, work->peer, connection->domain, (size_t) flow->slot_count * flow->slot_size, &work->block, &error))
+	switch (rf_pool_take(rf_engine->pool, work->peer, connection->domain,
+						 (size_t) flow->slot_count * flow->slot_size, &work->block, &error))
 	{
 		case RF_POOL_TAKEN:
 			break;
@@ -389,7 +399,8 @@ rf_flow_handle_open(RfConnection *connection, const RfControlOpen *open)
 
 	if (index < rf_shared->max_flows)
 		forget_stale(index);
-	if (index >= rf_shared->max_flows || open->lane >= connection->lanes || rf_engine->flows[index].phase != RF_OPEN_NONE)
+	if (index >= rf_shared->max_flows || open->lane >= connection->lanes ||
+		rf_engine->flows[index].phase != RF_OPEN_NONE)
 	{
 		refuse_open(connection, open->producer_flow, RF_ERROR_GONE, reader_gone);
 		return;
@@ -421,7 +432,8 @@ grant_value(uint32_t index)
 	flow->value_size = 0;
 	rf_values_return(rf_engine->values, &work->piece);
 	if (connection != NULL && rf_engine->caps.max_sge >= 2 &&
-		rf_values_take(rf_engine->values, work->peer, connection->domain, flow->value_wanted, &work->piece, &error))
+		rf_values_take(rf_engine->values, work->peer, connection->domain, flow->value_wanted,
+					   &work->piece, &error))
 	{
 		flow->value = rf_values_address(rf_engine->values, &work->piece);
 		flow->value_size = (uint64_t) work->piece.units * RF_VALUE_UNIT;
@@ -434,7 +446,8 @@ grant_value(uint32_t index)
 		static bool told = false;
 
 		if (error.kind != RF_ERROR_NONE && !told)
-			rf_log_error(LOG, "large rows are copied, because value memory cannot be registered", &error);
+			rf_log_error(LOG, "large rows are copied, because value memory cannot be registered",
+						 &error);
 		told |= error.kind != RF_ERROR_NONE;
 		atomic_store(&flow->value_state, RF_VALUE_REFUSED);
 	}
@@ -460,7 +473,8 @@ rf_flows_requested(void)
 		state = atomic_load(&rf_shared->flows[i].state);
 		if (state == RF_FLOW_OPENING && work->phase == RF_OPEN_NONE)
 			start_open(i);
-		else if (state == RF_FLOW_CLOSING && (work->phase == RF_OPEN_NONE || work->phase == RF_OPEN_ORPHAN))
+		else if (state == RF_FLOW_CLOSING &&
+				 (work->phase == RF_OPEN_NONE || work->phase == RF_OPEN_ORPHAN))
 		{
 			free_flow(i);
 			freed = true;
@@ -501,7 +515,8 @@ rf_flows_peer_failed(int peer, const RfError *error)
 			bool		producer = work->producer;
 
 			set_phase(i, RF_OPEN_NONE);
-			if (producer && !fail_flow(i, RF_FLOW_OPENING, error) && atomic_load(&flow->state) == RF_FLOW_CLOSING)
+			if (producer && !fail_flow(i, RF_FLOW_OPENING, error) &&
+				atomic_load(&flow->state) == RF_FLOW_CLOSING)
 				free_flow(i);
 		}
 		else if (work->phase == RF_OPEN_NONE && state == RF_FLOW_OPENING && flow->peer == peer)
@@ -581,7 +596,8 @@ rf_flows_start(void)
 	for (i = 0; i < rf_shared->max_flows; i++)
 		rf_engine->flows[i].block.segment = -1;
 	memset(&error, 0, sizeof(error));
-	rf_error(&error, RF_ERROR_CONNECTION, NULL, "Repeat the query.", "the rdma_fdw engine of this node was restarted");
+	rf_error(&error, RF_ERROR_CONNECTION, NULL, "Repeat the query.",
+			 "the rdma_fdw engine of this node was restarted");
 	rf_flows_fail_all(&error);
 	for (i = 0; i < rf_shared->max_flows; i++)
 	{
@@ -589,9 +605,11 @@ rf_flows_start(void)
 
 		if (atomic_load(&flow->state) == RF_FLOW_FAILED && flow->buffers != NULL)
 		{
-			rf_pool_mark(rf_engine->pool, flow->buffers, (size_t) flow->slot_count * flow->slot_size, &rf_engine->flows[i].block);
+			rf_pool_mark(rf_engine->pool, flow->buffers, (size_t) flow->slot_count * flow->slot_size,
+						 &rf_engine->flows[i].block);
 			if (flow->value != NULL)
-				rf_values_mark(rf_engine->values, flow->value, flow->value_size, &rf_engine->flows[i].piece);
+				rf_values_mark(rf_engine->values, flow->value, flow->value_size,
+							   &rf_engine->flows[i].piece);
 			rf_engine->flows[i].phase = RF_OPEN_ORPHAN;
 		}
 	}

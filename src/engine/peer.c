@@ -78,8 +78,8 @@ rf_peers_wake(int peer)
 	ConditionVariableBroadcast(&rf_wait_points->peer[peer]);
 }
 
-void
-rf_connection_close_fd(RfConnection *connection)
+static void
+close_fd(RfConnection *connection)
 {
 	rf_unwatch(&connection->source);
 	if (connection->source.fd >= 0)
@@ -273,7 +273,7 @@ read_in(RfConnection *connection)
 					 */
 					connection->retries++;
 					connection->retry_us = rf_now_us() + RF_CROSSING_RETRY_US;
-					rf_connection_close_fd(connection);
+					close_fd(connection);
 					return;
 				}
 				rf_connection_fail(connection, &error);
@@ -321,7 +321,7 @@ connect_next(RfConnection *connection, RfError *error)
 			connection->attempt_us = now + (connection->deadline_us - now) / left;
 			return;
 		}
-		rf_connection_close_fd(connection);
+		close_fd(connection);
 		connection->address++;
 	}
 }
@@ -354,7 +354,7 @@ connected(RfConnection *connection)
 
 		memset(&error, 0, sizeof(error));
 		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s", strerror(problem));
-		rf_connection_close_fd(connection);
+		close_fd(connection);
 		connection->address++;
 		connect_next(connection, &error);
 		return;
@@ -502,7 +502,7 @@ rf_connection_fail(RfConnection *connection, const RfError *error)
 	tell_why(connection, error);
 	if (connection->accepted && connection->phase == RF_PHASE_HANDSHAKE)
 		rf_engine->unauthenticated--;
-	rf_connection_close_fd(connection);
+	close_fd(connection);
 	rf_setup_close(connection);
 
 	if (connection->peer == RF_NO_PEER)
@@ -736,7 +736,7 @@ rf_connections_timers(int64_t now)
 			now >= connection->attempt_us && now < connection->deadline_us)
 		{
 			rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "timeout");
-			rf_connection_close_fd(connection);
+			close_fd(connection);
 			connection->address++;
 			connect_next(connection, &error);
 			continue;

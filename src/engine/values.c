@@ -66,7 +66,8 @@ show_peer(RfValues *values, int peer)
 		if (r->region != NULL && r->users == 0 && r->peer == peer && bytes > most)
 			most = bytes;
 	}
-	atomic_store_explicit(&values->shared->peers[peer].value_registered, most, memory_order_relaxed);
+	atomic_store_explicit(&values->shared->peers[peer].value_registered, most,
+						  memory_order_relaxed);
 }
 
 static void
@@ -82,7 +83,10 @@ drop(RfValues *values, Registration *r)
 	show_peer(values, r->peer);
 }
 
-/* Give up what was not used for longest, until no more than `bytes` are unused; true: something went. */
+/*
+ * Give up what was not used for longest, until no more than `bytes` are unused; true: something
+ * went.
+ */
 static bool
 evict(RfValues *values, uint64_t bytes)
 {
@@ -96,7 +100,8 @@ evict(RfValues *values, uint64_t bytes)
 		{
 			Registration *r = &values->registrations[i];
 
-			if (r->region != NULL && r->users == 0 && (oldest == NULL || r->used_at < oldest->used_at))
+			if (r->region != NULL && r->users == 0 &&
+				(oldest == NULL || r->used_at < oldest->used_at))
 				oldest = r;
 		}
 		drop(values, oldest);
@@ -170,7 +175,8 @@ free_entry(RfValues *values)
 }
 
 bool
-rf_values_take(RfValues *values, int peer, RfDomain *domain, uint64_t size, RfPiece *piece, RfError *error)
+rf_values_take(RfValues *values, int peer, RfDomain *domain, uint64_t size, RfPiece *piece,
+			   RfError *error)
 {
 	RfValueStats *stats = &values->shared->values;
 	uint32_t	units = (uint32_t) ((size + RF_VALUE_UNIT - 1) / RF_VALUE_UNIT);
@@ -205,7 +211,8 @@ rf_values_take(RfValues *values, int peer, RfDomain *domain, uint64_t size, RfPi
 	excess -= excess < bound ? excess : bound;
 	if (r == NULL && excess == 0)
 		excess = 1;
-	if (unit != UINT32_MAX && excess > 0 && evict(values, values->unused > excess ? values->unused - excess : 0))
+	if (unit != UINT32_MAX && excess > 0 &&
+		evict(values, values->unused > excess ? values->unused - excess : 0))
 		r = free_entry(values);
 	if (unit != UINT32_MAX && r != NULL && atomic_load(&stats->registered) + bytes <= bound)
 	{
@@ -274,7 +281,8 @@ rf_values_mark(RfValues *values, const uint8_t *address, uint64_t size, RfPiece 
 
 	piece->units = 0;
 	piece->registration = -1;
-	if (size == 0 || offset > values->shared->value_size || size > values->shared->value_size - offset)
+	if (size == 0 || offset > values->shared->value_size ||
+		size > values->shared->value_size - offset)
 		return;
 	take_run(values, (uint32_t) (offset / RF_VALUE_UNIT), (uint32_t) (size / RF_VALUE_UNIT), piece);
 }
@@ -373,7 +381,8 @@ rf_values_calibrate(RfShared *shared, const RfProvider *provider, RfDevice *devi
 		if (one > 0 && all > 0)
 		{
 			costs->register_mb_ns = all > one ? (uint32_t) ((all - one) / (units - 1)) : 0;
-			costs->register_ns = one > costs->register_mb_ns ? (uint32_t) (one - costs->register_mb_ns) : 0;
+			costs->register_ns = one > costs->register_mb_ns ?
+				(uint32_t) (one - costs->register_mb_ns) : 0;
 			costs->copy_ns = (uint32_t) (copy_ns(shared->value_memory, size, target) / units);
 		}
 		provider->domain_destroy(domain);

@@ -336,6 +336,39 @@ parse_bytes(const char *value, const OptionDef *opt)
 	return kilobytes * 1024;
 }
 
+/*
+ * Parses a comma separated list of extension names to OIDs; a name that is not installed gives a
+ * WARNING when asked for, and is left out.
+ */
+static List *
+extension_list(const char *names, bool warn_on_missing)
+{
+	List	   *extensions = NIL;
+	List	   *identifiers;
+	ListCell   *lc;
+
+	/* SplitIdentifierString scribbles on its input, and the list points into it */
+	if (!SplitIdentifierString(pstrdup(names), ',', &identifiers))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("parameter \"%s\" must be a list of extension names", "extensions")));
+
+	foreach(lc, identifiers)
+	{
+		const char *name = (const char *) lfirst(lc);
+		Oid			extension = get_extension_oid(name, true);
+
+		if (OidIsValid(extension))
+			extensions = list_append_unique_oid(extensions, extension);
+		else if (warn_on_missing)
+			ereport(WARNING,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("extension \"%s\" is not installed", name)));
+	}
+	list_free(identifiers);
+	return extensions;
+}
+
 /* Also refuses "OPTIONS (name)" without a value, which the grammar does not let through anyway. */
 static void
 check_value(const OptionDef *opt, DefElem *def)
@@ -418,7 +451,7 @@ check_value(const OptionDef *opt, DefElem *def)
 			break;
 
 		case KIND_EXTENSIONS:
-			(void) rf_extension_list(defGetString(def), true);
+			(void) extension_list(defGetString(def), true);
 			break;
 
 		case KIND_SERVERS:
@@ -437,35 +470,6 @@ check_value(const OptionDef *opt, DefElem *def)
 				break;
 			}
 	}
-}
-
-List *
-rf_extension_list(const char *names, bool warn_on_missing)
-{
-	List	   *extensions = NIL;
-	List	   *identifiers;
-	ListCell   *lc;
-
-	/* SplitIdentifierString scribbles on its input, and the list points into it */
-	if (!SplitIdentifierString(pstrdup(names), ',', &identifiers))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("parameter \"%s\" must be a list of extension names", "extensions")));
-
-	foreach(lc, identifiers)
-	{
-		const char *name = (const char *) lfirst(lc);
-		Oid			extension = get_extension_oid(name, true);
-
-		if (OidIsValid(extension))
-			extensions = list_append_unique_oid(extensions, extension);
-		else if (warn_on_missing)
-			ereport(WARNING,
-					(errcode(ERRCODE_UNDEFINED_OBJECT),
-					 errmsg("extension \"%s\" is not installed", name)));
-	}
-	list_free(identifiers);
-	return extensions;
 }
 
 /* One list of options over another; called for the server first, then for the table. */
@@ -502,7 +506,7 @@ apply_options(List *options, RfTableOptions *opts)
 		else if (strcmp(name, "analyze_sampling") == 0)
 			opts->analyze_sampling = defGetString(def);
 		else if (strcmp(name, "extensions") == 0)
-			opts->extensions = rf_extension_list(defGetString(def), false);
+			opts->extensions = extension_list(defGetString(def), false);
 		else if (strcmp(name, "fetch_size") == 0)
 			(void) parse_int(defGetString(def), &opts->fetch.fetch_size, 0, NULL);
 		else if (strcmp(name, "receive_buffers") == 0)

@@ -69,8 +69,8 @@ static bool walk_window(WindowFunc *func, WalkContext *cxt, CollationState *inne
  * Everything in template databases has an OID below this and is the same on every node of one
  * version.  Other objects count if their extension is listed in the server's option.
  */
-bool
-rf_is_shippable_object(Oid objectid, Oid classid, RfRelInfo *info)
+static bool
+is_shippable_object(Oid objectid, Oid classid, RfRelInfo *info)
 {
 	Oid			extension;
 
@@ -109,19 +109,19 @@ is_shippable_type(Oid type, RfRelInfo *info)
 	element = get_element_type(type);
 	if (OidIsValid(element))
 		return is_shippable_type(element, info);
-	return rf_is_shippable_object(type, TypeRelationId, info);
+	return is_shippable_object(type, TypeRelationId, info);
 }
 
 static bool
 is_shippable_function(Oid funcid, RfRelInfo *info)
 {
-	return rf_is_shippable_object(funcid, ProcedureRelationId, info);
+	return is_shippable_object(funcid, ProcedureRelationId, info);
 }
 
 static bool
 is_shippable_operator(Oid opno, RfRelInfo *info)
 {
-	return rf_is_shippable_object(opno, OperatorRelationId, info);
+	return is_shippable_object(opno, OperatorRelationId, info);
 }
 
 /* Folds what a child brought into what its siblings brought. */

@@ -59,7 +59,8 @@ rf_slot_fill(RfFlow *flow, RfSlotCursor *cursor)
 }
 
 static bool
-submit(RfFlow *flow, RfSlotCursor *cursor, RfSlotStatus status, uint32_t length, uint32_t flags, uint64_t rows)
+submit(RfFlow *flow, RfSlotCursor *cursor, RfSlotStatus status, uint32_t length, uint32_t flags,
+	   uint64_t rows)
 {
 	RfSlotHeader *header = (RfSlotHeader *) slot_address(flow, cursor->next);
 	uint64_t	slot = cursor->next++;

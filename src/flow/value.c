@@ -20,7 +20,10 @@
 #define MB				(1u << 20)
 #define ROUND(bytes)	(((bytes) + RF_CACHE_LINE - 1) & ~(uint64_t) (RF_CACHE_LINE - 1))
 
-/* Bytes of the piece for rows of this size: powers of two, so that pieces recur and fit each other's registrations. */
+/*
+ * Bytes of the piece for rows of this size: powers of two, so that pieces recur and fit each
+ * other's registrations.
+ */
 static uint64_t
 piece_size(uint64_t bytes)
 {
@@ -40,7 +43,8 @@ pays(const RfShared *shared, const RfFlow *flow, uint64_t copied, uint64_t piece
 
 	if (costs->copy_ns == 0)
 		return false;
-	if (atomic_load_explicit(&shared->peers[flow->peer].value_registered, memory_order_relaxed) < piece)
+	if (atomic_load_explicit(&shared->peers[flow->peer].value_registered,
+							 memory_order_relaxed) < piece)
 		ask_ns += costs->register_ns + piece / MB * costs->register_mb_ns;
 	return (double) copied / MB * costs->copy_ns >= (double) ask_ns;
 }
@@ -84,12 +88,16 @@ rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor, RfVal
 
 	if (state == RF_VALUE_REFUSED)
 	{
-		/* Not asked again for the same row, nor, when it is for the price, before as much was copied once more. */
+		/*
+		 * Not asked again for the same row, nor, when it is for the price, before as much was
+		 * copied once more.
+		 */
 		atomic_store(&flow->value_state, RF_VALUE_NONE);
 		value->copied = 0;
 		return RF_VALUE_COPY;
 	}
-	if (mode == RF_VALUES_AUTO && threshold < 0 && !pays(shared, flow, value->copied + bytes, piece))
+	if (mode == RF_VALUES_AUTO && threshold < 0 &&
+		!pays(shared, flow, value->copied + bytes, piece))
 	{
 		value->copied += bytes;
 		return RF_VALUE_COPY;

@@ -422,8 +422,8 @@ rf_soft_watch(RfQp *qp, uint32_t events)
  * Where completions wait until they are polled. Grows only for a caller that posts more than it
  * said.
  */
-void
-rf_soft_push(RfQp *qp, const RfWc *wc)
+static void
+push(RfQp *qp, const RfWc *wc)
 {
 	RfCq	   *cq = qp->cq;
 
@@ -463,7 +463,7 @@ rf_soft_complete(RfQp *qp, uint64_t wr_id, RfWcStatus status)
 		.opcode = RF_WC_WRITE
 	};
 
-	rf_soft_push(qp, &wc);
+	push(qp, &wc);
 }
 
 void
@@ -477,7 +477,7 @@ rf_soft_received(RfQp *qp, uint32_t imm, uint32_t length)
 		.byte_len = length
 	};
 
-	rf_soft_push(qp, &wc);
+	push(qp, &wc);
 }
 
 static int
@@ -685,7 +685,7 @@ rf_soft_fail(RfQp *qp, RfWcStatus status, bool tell)
 			.opcode = RF_WC_DISCONNECTED
 		};
 
-		rf_soft_push(qp, &wc);
+		push(qp, &wc);
 	}
 }
 

@@ -280,7 +280,6 @@ rf_soft_inside(uint64_t base, uint64_t size, uint64_t addr, uint64_t length)
 
 /* soft.c; all under RfCq.lock */
 extern void rf_soft_signal(RfCq *cq);
-extern void rf_soft_push(RfQp *qp, const RfWc *wc);
 extern void rf_soft_complete(RfQp *qp, uint64_t wr_id, RfWcStatus status);
 extern void rf_soft_received(RfQp *qp, uint32_t imm, uint32_t length);
 extern RfSoftWr *rf_soft_append(RfQp *qp, const RfWr *wr, RfWcStatus bad);

@@ -14,7 +14,8 @@
 /* Our entries are handed to the device without copying them. */
 static_assert(sizeof(RfSge) == sizeof(struct ibv_sge) &&
 			  offsetof(RfSge, length) == offsetof(struct ibv_sge, length) &&
-			  offsetof(RfSge, lkey) == offsetof(struct ibv_sge, lkey), "RfSge is not laid out like ibv_sge");
+			  offsetof(RfSge, lkey) == offsetof(struct ibv_sge, lkey),
+			  "RfSge is not laid out like ibv_sge");
 
 /* A place in the ring. Beyond max_wr it grows: what cannot go to the device must still complete. */
 static bool
@@ -62,7 +63,9 @@ rf_verbs_post(RfQp *qp, RfWr *chain)
 			for (int i = 0; i < chain->num_sge; i++)
 				length += chain->sge[i].length;
 			if (length > device->max_message || chain->num_sge > device->max_sge ||
-				(chain->opcode == RF_WR_COMPARE_SWAP && (!device->atomics || chain->num_sge != 1 || length != 8 || chain->remote_addr % 8 != 0)) ||
+				(chain->opcode == RF_WR_COMPARE_SWAP &&
+				 (!device->atomics || chain->num_sge != 1 || length != 8 ||
+				  chain->remote_addr % 8 != 0)) ||
 				qp->head - qp->completed >= qp->max_wr)
 			{
 				usable = false;
@@ -72,7 +75,8 @@ rf_verbs_post(RfQp *qp, RfWr *chain)
 			wr->wr_id = MAKE_ID(qp->slot, ID_SEND, qp->head);
 			wr->sg_list = (struct ibv_sge *) chain->sge;
 			wr->num_sge = chain->num_sge;
-			wr->opcode = chain->opcode == RF_WR_WRITE_IMM ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+			wr->opcode = chain->opcode == RF_WR_WRITE_IMM ?
+				IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
 			wr->send_flags = chain->signaled ? IBV_SEND_SIGNALED : 0;
 			wr->imm_data = htonl(chain->imm);
 			wr->wr.rdma.remote_addr = chain->remote_addr;

@@ -120,7 +120,8 @@ static uint64 last_number = 0;
 static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
 static ExecutorStart_hook_type previous_executor_start = NULL;
 
-static Plan *plan_receive(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans);
+static Plan *plan_receive(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
+						  List *clauses, List *plans);
 static Node *create_receive(CustomScan *scan);
 static void begin_receive(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec_receive(CustomScanState *node);
@@ -188,10 +189,12 @@ replace_receive(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rt
 
 	if (previous_pathlist_hook)
 		previous_pathlist_hook(root, rel, rti, rte);
-	if (incoming == NULL || rte->rtekind != RTE_FUNCTION || list_length(rte->functions) != 1 || rte->funcordinality)
+	if (incoming == NULL || rte->rtekind != RTE_FUNCTION || list_length(rte->functions) != 1 ||
+		rte->funcordinality)
 		return;
 	function = linitial_node(RangeTblFunction, rte->functions);
-	if (!IsA(function->funcexpr, FuncExpr) || castNode(FuncExpr, function->funcexpr)->funcid != incoming->receive ||
+	if (!IsA(function->funcexpr, FuncExpr) ||
+		castNode(FuncExpr, function->funcexpr)->funcid != incoming->receive ||
 		!names_wanted_types(function))
 		return;
 
@@ -209,7 +212,8 @@ replace_receive(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rt
 }
 
 static Plan *
-plan_receive(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans)
+plan_receive(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
+			 List *plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
 	List	   *columns = NIL;
@@ -289,7 +293,8 @@ begin_receive(CustomScanState *node, EState *estate, int eflags)
 		state->conversion_count++;
 	}
 	state->decoder = rf_decoder_create(incoming->sent, count, attnums, incoming->relation);
-	state->values = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw converted values", ALLOCSET_DEFAULT_SIZES);
+	state->values = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw converted values",
+										  ALLOCSET_DEFAULT_SIZES);
 }
 
 /* Tell the writer where to send. It waits for that, so the message must leave now. */
@@ -316,7 +321,8 @@ start_flow(ReceiveState *state)
 
 	pq_beginmessage(&message, 'S');
 	pq_sendstring(&message, RF_STORE_PARAMETER);
-	pq_sendstring(&message, psprintf("%llx %u %llx", (unsigned long long) request->id, index, (unsigned long long) key));
+	pq_sendstring(&message, psprintf("%llx %u %llx", (unsigned long long) request->id, index,
+									 (unsigned long long) key));
 	pq_endmessage(&message);
 	pq_flush();
 }
@@ -332,7 +338,8 @@ append_fragment(ReceiveState *state)
 				 errmsg("a row for \"%s\" is too large", state->incoming->relation)));
 	if (length > state->copy_size)
 	{
-		Size		size = Max(Max(state->copy_size * 2, state->incoming->request->receive_buffer_size), length);
+		Size		size = Max(Max(state->copy_size * 2, length),
+							   state->incoming->request->receive_buffer_size);
 
 		if (state->copy)
 			state->copy = repalloc_huge(state->copy, size);
@@ -373,7 +380,8 @@ next_from_flow(ReceiveState *state, const void **batch, uint32 *length)
 						(errcode(ERRCODE_CONNECTION_FAILURE),
 						 errmsg("the writing node gave up before the end of the rows for \"%s\"",
 								state->incoming->relation)));
-			if (rf_flow_wait(state->flow, PGINVALID_SOCKET, CLIENT_CHECK_MS) & WL_TIMEOUT && !pq_check_connection())
+			if (rf_flow_wait(state->flow, PGINVALID_SOCKET, CLIENT_CHECK_MS) & WL_TIMEOUT &&
+				!pq_check_connection())
 				ereport(FATAL,
 						(errcode(ERRCODE_CONNECTION_FAILURE),
 						 errmsg("connection to the writing node was lost")));
@@ -384,7 +392,8 @@ next_from_flow(ReceiveState *state, const void **batch, uint32 *length)
 		if (first == state->assembling)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("received a part of a column batch for \"%s\" out of order", state->incoming->relation)));
+					 errmsg("received a part of a column batch for \"%s\" out of order",
+							state->incoming->relation)));
 		if (first && last)
 		{
 			*batch = state->buffer.data;
@@ -443,7 +452,8 @@ verify_texts(ReceiveState *state, const Datum *values, const bool *isnull)
 		const struct varlena *value = (const struct varlena *) DatumGetPointer(values[attr]);
 
 		if (!isnull[attr])
-			(void) pg_verify_mbstr(GetDatabaseEncoding(), VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), false);
+			(void) pg_verify_mbstr(GetDatabaseEncoding(), VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value),
+								   false);
 	}
 }
 
@@ -547,7 +557,8 @@ read_request(bytea *bytes, RfStreamColumn **columns)
 	if (request->wire_version != RF_WIRE_VERSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("the writing node speaks wire version %u, this node %d", request->wire_version, RF_WIRE_VERSION),
+				 errmsg("the writing node speaks wire version %u, this node %d",
+						request->wire_version, RF_WIRE_VERSION),
 				 errhint("Install the same version of rdma_fdw on both nodes.")));
 	if ((request->flags & ~(uint32) RF_STORE_DO_NOTHING) != 0)
 		bad_request("It has unknown flags.");
@@ -609,7 +620,8 @@ relation_name(const char *qualified)
 static char *
 build_insert(Incoming *in, RfStreamColumn *columns, ArrayType *names)
 {
-	Relation	rel = table_openrv(makeRangeVarFromNameList(relation_name(in->relation)), RowExclusiveLock);
+	Relation	rel = table_openrv(makeRangeVarFromNameList(relation_name(in->relation)),
+								   RowExclusiveLock);
 	int			count = in->request->column_count;
 	StringInfoData sql;
 	StringInfoData types;
@@ -711,7 +723,8 @@ rdma_store(PG_FUNCTION_ARGS)
 	in.number = ++last_number;
 	in.relation = NameListToQuotedString(relation_name(text_to_cstring(PG_GETARG_TEXT_PP(1))));
 	in.batch = PG_ARGISNULL(3) ? NULL : PG_GETARG_BYTEA_PP(3);
-	in.receive = LookupFuncName(list_make2(makeString("rdma"), makeString("receive")), 0, NULL, false);
+	in.receive = LookupFuncName(list_make2(makeString("rdma"), makeString("receive")), 0, NULL,
+								false);
 	in.reply.wire_version = RF_WIRE_VERSION;
 	sql = build_insert(&in, columns, PG_GETARG_ARRAYTYPE_P(2));
 

@@ -530,12 +530,15 @@ COMMENT ON COLUMN rdma.qps.bytes_sent IS 'bytes of payload in them';
 CREATE FUNCTION rdma.stat_peers(
   OUT peer integer, OUT node text, OUT host text, OUT port integer, OUT direction text, OUT state text, OUT transport text,
   OUT connected timestamptz, OUT connections integer, OUT handshake_ms double precision, OUT round_trip_us integer,
-  OUT bytes_sent bigint, OUT bytes_received bigint, OUT flows_opened bigint, OUT segments integer, OUT error text)
+  OUT usual_round_trip_us integer, OUT bandwidth bigint, OUT bytes_sent bigint, OUT bytes_received bigint, OUT flows_opened bigint, OUT segments integer, OUT error text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_stat_peers' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 4;
 COMMENT ON FUNCTION rdma.stat_peers() IS 'connections of this node''s engine to others';
 CREATE VIEW rdma.stat_peers AS SELECT * FROM rdma.stat_peers();
 COMMENT ON VIEW rdma.stat_peers IS 'one row per connection of this node''s engine to another: transport, round trip, bytes, and why it failed';
+COMMENT ON COLUMN rdma.stat_peers.round_trip_us IS 'the last round trip between the engines, their own delays included';
+COMMENT ON COLUMN rdma.stat_peers.usual_round_trip_us IS 'round trips smoothed, towards the shorter ones; what the planner counts on with rdma_fdw.measured_costs';
+COMMENT ON COLUMN rdma.stat_peers.bandwidth IS 'bytes per second that pulls from this peer got while both ends waited for the network, smoothed; NULL: none did; what the planner counts on with rdma_fdw.measured_costs';
 
 CREATE FUNCTION rdma.stat_flows(
   OUT flow integer, OUT pid integer, OUT datid oid, OUT usesysid oid, OUT role text, OUT state text, OUT peer integer, OUT host text,

@@ -57,6 +57,7 @@ int			rf_buffer_wait = 10 * 1000;
 int			rf_exchange_wait = 60 * 1000;
 bool		rf_explain_nodes = false;
 int			rf_flow_weight = RF_DEFAULT_WEIGHT;
+bool		rf_measured_costs = true;
 int			rf_flush_time = 200;
 int			rf_dynamic_registration = RF_VALUES_AUTO;
 int			rf_dynamic_threshold = -1;
@@ -325,6 +326,12 @@ define_session_settings(void)
 							"Bytes are shared in proportion to the weights.",
 							&rf_flow_weight, RF_DEFAULT_WEIGHT, 1, RF_MAX_WEIGHT,
 							PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("rdma_fdw.measured_costs",
+							 "Counts the network's round trip and bandwidth, as measured, into costs of foreign scans.",
+							 "Only where the options fdw_startup_cost and fdw_tuple_cost of the server are not set.",
+							 &rf_measured_costs, true,
+							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+
 	DefineCustomIntVariable("rdma_fdw.flush_time",
 							"Time after which a data node sends rows although their batch is not full.",
 							"They leave with the next row that the query makes. 0 sends full batches only.",

@@ -31,7 +31,8 @@ rf_start_trio()
 	# EXPLAIN's counts of batches must not depend on how fast a machine is.
 	# More settings for all clusters: SETTINGS="rdma_fdw.engine_lanes=4 ..."
 	# shellcheck disable=SC2206
-	settings+=(rdma_fdw.flush_time=1h ${SETTINGS:-})
+	# Nor plans on how fast its network is.
+	settings+=(rdma_fdw.flush_time=1h rdma_fdw.measured_costs=off ${SETTINGS:-})
 	rf_init "$1"
 	for name in coord n1 n2; do
 		rf_start "$name" timezone=America/Los_Angeles shared_buffers=64MB max_connections=50 log_min_messages=log \

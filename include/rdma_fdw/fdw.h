@@ -52,8 +52,9 @@ typedef struct RfTableOptions
 	bool		updatable;
 	bool		truncatable;
 	int			batch_size;		/* 1: rows are inserted one by one; else in column batches.  0: not given */
-	double		fdw_startup_cost;
+	double		fdw_startup_cost;	/* -1 when not given, until rf_transfer_costs() */
 	double		fdw_tuple_cost;
+	double		byte_cost;		/* set by rf_transfer_costs() */
 	int			parallel_scan;	/* with parallel workers: 0 no, 1 also for few rows, -1 where it is worth it */
 	const char *analyze_sampling;	/* off, auto, random, system or bernoulli */
 	List	   *extensions;		/* OIDs of extensions whose objects may be shipped */
@@ -404,6 +405,10 @@ extern bool rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, Lis
 extern void rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join, List *fdw_restrictinfo);
 
 /* estimate.c */
+
+/* What is not given by options: defaults, or what the network's round trip and bandwidth make it. */
+extern void rf_transfer_costs(ForeignServer *server, RfTableOptions *opts);
+
 typedef struct RfEstimate
 {
 	double		rows;

@@ -323,6 +323,9 @@ typedef struct RfPeer
 	int64_t		since_us;
 	uint32_t	handshake_us;
 	uint32_t	round_trip_us;	/* last PING */
+	_Atomic uint32_t usual_round_trip_us;	/* smoothed, see smooth_round_trip(); 0 = not known. The engine writes */
+	_Atomic uint64_t bandwidth; /* bytes per second, smoothed, of pulls that waited for the network; 0 = none did. Backends
+								 * write (src/remote/link.c); of two at the same time one is lost */
 	_Atomic uint64_t bytes_sent;
 	_Atomic uint64_t bytes_received;
 	_Atomic uint64_t flows_opened;

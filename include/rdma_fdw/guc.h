@@ -50,6 +50,7 @@ extern int	rf_buffer_wait;			/* ms, default 10 s */
 extern int	rf_exchange_wait;		/* ms, default 60 s: for buffers on all nodes */
 extern bool rf_explain_nodes;		/* EXPLAIN shows the nodes' own plans */
 extern int	rf_flow_weight;			/* 1..RF_MAX_WEIGHT */
+extern bool rf_measured_costs;
 extern int	rf_flush_time;			/* ms, default 200; 0: never */
 extern int	rf_dynamic_registration;	/* RfValueMode */
 extern int	rf_dynamic_threshold;	/* kB; -1 = as measured at start */

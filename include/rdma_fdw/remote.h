@@ -250,6 +250,17 @@ extern RfStreamReader *rf_stream_join(const RfStreamAddress *address, const char
  */
 extern bool rf_stream_reader_next(RfStreamReader *reader, const void **batch, uint32 *length);
 
+/* ---------- the network between this node and a server's (link.c) ---------- */
+
+typedef struct RfLink
+{
+	uint32		round_trip_us;	/* 0: not known */
+	uint64		bandwidth;		/* bytes per second; 0: not known, it was never what a pull waited for */
+} RfLink;
+
+/* What the engine and pulls have measured. Connects to nobody. */
+extern void rf_server_link(ForeignServer *server, RfLink *link);
+
 /* ---------- loads: rows to a table there, as column batches (load.c) ---------- */
 
 typedef struct RfLoad RfLoad;

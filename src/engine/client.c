@@ -325,6 +325,8 @@ rf_peer_claim(const RfNodeId *node, bool accepted)
 	peer->since_us = 0;
 	peer->handshake_us = 0;
 	peer->round_trip_us = 0;
+	atomic_store(&peer->usual_round_trip_us, 0);
+	atomic_store(&peer->bandwidth, 0);
 	atomic_store(&peer->bytes_sent, 0);
 	atomic_store(&peer->bytes_received, 0);
 	atomic_store(&peer->flows_opened, 0);

@@ -160,6 +160,23 @@ rf_connection_refuse(RfConnection *connection, uint32_t reason, const char *mess
 	rf_connection_fail(connection, &error);
 }
 
+/*
+ * Half way down to a shorter one, an eighth of the way up to a longer: what delays a message most is
+ * an engine that is busy or not on the processor, and that is not the network's.
+ */
+static void
+smooth_round_trip(RfPeer *peer)
+{
+	int64_t		usual = atomic_load(&peer->usual_round_trip_us);
+	int64_t		last = Max(peer->round_trip_us, 1);
+
+	if (usual == 0)
+		usual = last;
+	else
+		usual += (last - usual) / (last < usual ? 2 : 8);
+	atomic_store(&peer->usual_round_trip_us, (uint32_t) usual);
+}
+
 static void
 handle_message(RfConnection *connection, const RfControlMessage *message)
 {
@@ -199,7 +216,12 @@ handle_message(RfConnection *connection, const RfControlMessage *message)
 				 * senseless number.
 				 */
 				if (connection->peer != RF_NO_PEER)
-					rf_shared->peers[connection->peer].round_trip_us = Min(elapsed, INT_MAX);
+				{
+					RfPeer	   *peer = &rf_shared->peers[connection->peer];
+
+					peer->round_trip_us = Min(elapsed, INT_MAX);
+					smooth_round_trip(peer);
+				}
 				break;
 			}
 		case RF_CONTROL_BYE:

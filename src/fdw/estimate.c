@@ -23,6 +23,7 @@
 #include "utils/selfuncs.h"
 
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
 
 /*
@@ -33,7 +34,16 @@
  * fdw_tuple_cost right.
  */
 #define BYTE_COST				0.0001
+#define COST_OF_A_SECOND		1e5
 #define COPY_BYTE_COST			(BYTE_COST / 10)
+
+/*
+ * The first is for a query's way there and back, and for starting it: it stands for about a
+ * millisecond, as in one machine room.
+ */
+#define DEFAULT_FDW_STARTUP_COST	100.0
+#define DEFAULT_ROUND_TRIP_US		1000
+#define DEFAULT_FDW_TUPLE_COST		0.01
 
 /*
  * Sorting there is worth a little more than sorting here: an index may do it, and if not, both
@@ -341,18 +351,38 @@ estimate_plain(PlannerInfo *root, RelOptInfo *rel, List *join_conds, RfEstimate 
 		estimate_base(root, rel, join_conds, est);
 }
 
+void
+rf_transfer_costs(ForeignServer *server, RfTableOptions *opts)
+{
+	RfLink		link = {0};
+
+	if (rf_measured_costs && (opts->fdw_startup_cost < 0 || opts->fdw_tuple_cost < 0))
+		rf_server_link(server, &link);
+	opts->byte_cost = BYTE_COST;
+	if (opts->fdw_startup_cost < 0)
+		opts->fdw_startup_cost = DEFAULT_FDW_STARTUP_COST +
+			COST_OF_A_SECOND / 1e6 * Max((double) link.round_trip_us - DEFAULT_ROUND_TRIP_US, 0);
+	if (opts->fdw_tuple_cost < 0)
+	{
+		opts->fdw_tuple_cost = DEFAULT_FDW_TUPLE_COST;
+		/* decoding goes on while bytes come: the slower one counts */
+		if (link.bandwidth > 0)
+			opts->byte_cost = Max(BYTE_COST, COST_OF_A_SECOND / link.bandwidth);
+	}
+}
+
 /* Ours: starting a remote query, and moving and handling each row that crosses. */
 static void
 add_transfer(RfRelInfo *info, RfEstimate *est)
 {
 	est->startup_cost += info->opts.fdw_startup_cost;
 	est->total_cost += info->opts.fdw_startup_cost +
-		(info->opts.fdw_tuple_cost + BYTE_COST * est->width + cpu_tuple_cost) *
+		(info->opts.fdw_tuple_cost + info->opts.byte_cost * est->width + cpu_tuple_cost) *
 		est->retrieved_rows;
 }
 
 /*
- * The data node's work is not shared out, nor does it begin earlier. Handling rows is: decoding
+ * The data node's work and the network are not shared out, nor do they begin earlier. Handling rows is: decoding
  * them, and conditions evaluated here. Each batch is copied before, at the speed of memory.
  */
 void
@@ -362,6 +392,7 @@ rf_estimate_partial(RfRelInfo *info, double divisor, RfEstimate *est)
 	Cost		handling = rows * (info->opts.fdw_tuple_cost + cpu_tuple_cost +
 								   (BYTE_COST + COPY_BYTE_COST) * info->width);
 	Cost		local = rows * info->local_conds_cost.per_tuple;
+	Cost		network = rows * (info->opts.byte_cost - BYTE_COST) * info->width;
 	Cost		run_cost = info->rel_total_cost - info->rel_startup_cost;
 
 	local = Min(local, run_cost);
@@ -369,7 +400,7 @@ rf_estimate_partial(RfRelInfo *info, double divisor, RfEstimate *est)
 	est->retrieved_rows = clamp_row_est(rows / divisor);
 	est->width = info->width;
 	est->startup_cost = info->opts.fdw_startup_cost + info->rel_startup_cost;
-	est->total_cost = est->startup_cost + run_cost - local + (handling + local) / divisor;
+	est->total_cost = est->startup_cost + run_cost - local + network + (handling + local) / divisor;
 }
 
 /*

@@ -33,9 +33,6 @@
 #define ON_TABLE	0x04
 #define ON_COLUMN	0x08
 
-#define DEFAULT_FDW_STARTUP_COST	100.0
-#define DEFAULT_FDW_TUPLE_COST		0.01
-
 /* A misspelled name this near to a valid one is answered with "perhaps you meant". */
 #define MAX_TYPO_DISTANCE			4
 
@@ -527,8 +524,8 @@ rf_table_options(ForeignTable *table, ForeignServer *server, RfTableOptions *opt
 {
 	memset(opts, 0, sizeof(*opts));
 	load_options();
-	opts->fdw_startup_cost = DEFAULT_FDW_STARTUP_COST;
-	opts->fdw_tuple_cost = DEFAULT_FDW_TUPLE_COST;
+	opts->fdw_startup_cost = -1;
+	opts->fdw_tuple_cost = -1;
 	opts->analyze_sampling = "auto";
 	opts->updatable = true;
 	opts->truncatable = true;

@@ -57,6 +57,7 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	info->table = GetForeignTable(foreigntableid);
 	info->server = GetForeignServer(info->table->serverid);
 	rf_table_options(info->table, info->server, &info->opts);
+	rf_transfer_costs(info->server, &info->opts);
 	info->nodes = rf_server_nodes(info->server);
 	if (info->nodes != NIL)
 	{

@@ -399,6 +399,14 @@ rdma_stat_peers(PG_FUNCTION_ARGS)
 		put_int(&row, peer.connections);
 		put_ms(&row, peer.handshake_us);
 		put_int(&row, peer.round_trip_us);
+		if (atomic_load(&peer.usual_round_trip_us) > 0)
+			put_int(&row, atomic_load(&peer.usual_round_trip_us));
+		else
+			put_null(&row);
+		if (atomic_load(&peer.bandwidth) > 0)
+			put_counter(&row, &peer.bandwidth);
+		else
+			put_null(&row);
 		put_counter(&row, &peer.bytes_sent);
 		put_counter(&row, &peer.bytes_received);
 		put_counter(&row, &peer.flows_opened);

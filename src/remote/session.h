@@ -9,6 +9,7 @@
 
 #include "lib/ilist.h"
 #include "lib/stringinfo.h"
+#include "portability/instr_time.h"
 #include "storage/latch.h"
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
@@ -131,6 +132,8 @@ struct RfStream
 	bool		holding;		/* `buffer` is read in place and not released yet */
 	RfBuffer	buffer;
 
+	instr_time	first_time;		/* of the first buffer: see link.c */
+	uint64		first_wait_us;	/* waited until then */
 	RfFlowReader *reader;		/* the flow is shared with workers, and this is our part in it */
 	RfBatchCopy copy;
 
@@ -183,6 +186,10 @@ extern void rf_load_lose(RfLoad *load);
 extern void rf_batch_copy_reserve(RfBatchCopy *copy, Size size);
 extern bool rf_batch_copy_add(RfBatchCopy *copy, const RfBuffer *buffer, const char *source,
 							  const char *server);
+
+/* link.c */
+extern void rf_link_begin(RfStream *stream);
+extern void rf_link_observe(RfStream *stream);
 
 /* stream_share.c */
 extern RfFlowPoll rf_stream_share_poll(RfStream *stream);

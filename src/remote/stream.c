@@ -397,6 +397,8 @@ take_buffer(RfStream *stream, const void **batch, uint32 *length)
 	bool		complete;
 
 	stream->holding = true;
+	if (unlikely(INSTR_TIME_IS_ZERO(stream->first_time)))
+		rf_link_begin(stream);
 	if (whole && stream->in_place)
 	{
 		stream->stats.batches++;
@@ -585,6 +587,8 @@ rf_stream_answered(RfStream *stream)
 	stream->stats.sender_waits = reply->waits;
 	stream->stats.sender_wait_us = reply->wait_us;
 	stream->replied = true;
+	if (reply->used_flow)
+		rf_link_observe(stream);
 	close_flow(stream);
 }
 

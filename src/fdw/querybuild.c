@@ -757,15 +757,33 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 	out->param_types = cxt.param_types;
 }
 
+/* Joins one more FROM item of a relation to those in buf. */
+static void
+append_item(StringInfo buf, RelOptInfo *rel, const char *words, const char *item)
+{
+	if (buf->len == 0)
+		appendStringInfoString(buf, item);
+	else if (is_join_item(rel))
+		appendStringInfo(buf, " %s (%s)", words, item);
+	else
+		appendStringInfo(buf, " %s %s", words, item);
+}
+
 /*
  * The target leaves the join: its conditions and those that join it with the rest go to *conds, the
- * rest to buf, which stays empty if that is EXISTS only.  False: it is outer-joined with something.
+ * rest to buf, which stays empty if that is EXISTS only.  False: it cannot leave.
+ *
+ * Something outer-joined to the target and others may be so joined to the others alone, as long as
+ * the target has no say in it.
  */
 static bool
 take_target(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, Index target, List **conds)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	List	   *on;
 	bool		in_outer;
+	RelOptInfo *other;
+	StringInfoData item;
 
 	if (IS_SIMPLE_REL(rel))
 	{
@@ -773,23 +791,37 @@ take_target(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, Index target, Li
 		return true;
 	}
 	in_outer = bms_is_member(target, info->outerrel->relids);
+	other = in_outer ? info->innerrel : info->outerrel;
 	if (!take_target(buf, cxt, in_outer ? info->outerrel : info->innerrel, target, conds))
 		return false;
-	if (in_outer && (info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI))
-	{
-		StringInfoData inner;
-		List	   *on = print_conditions(cxt, info->joinclauses);
 
-		initStringInfo(&inner);
-		append_from(&inner, cxt, info->innerrel, false, &on);
-		*conds = lappend(*conds, exists_condition(info, inner.data, on));
-	}
-	else if (info->jointype == JOIN_INNER)
+	on = print_conditions(cxt, info->joinclauses);
+	initStringInfo(&item);
+	if (info->jointype == JOIN_INNER)
 	{
-		if (buf->len > 0)
-			appendStringInfoString(buf, ", ");
-		append_from(buf, cxt, in_outer ? info->innerrel : info->outerrel, false, conds);
-		*conds = list_concat(*conds, print_conditions(cxt, info->joinclauses));
+		append_from(&item, cxt, other, false, conds);
+		append_item(buf, other, "CROSS JOIN", item.data);
+		*conds = list_concat(*conds, on);
+	}
+	else if (in_outer && (info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI))
+	{
+		append_from(&item, cxt, other, false, &on);
+		*conds = lappend(*conds, exists_condition(info, item.data, on));
+	}
+	else if (buf->len > 0 && info->jointype == (in_outer ? JOIN_LEFT : JOIN_RIGHT))
+	{
+		ListCell   *lc;
+
+		foreach(lc, info->joinclauses)
+		{
+			if (bms_is_member(target, lfirst_node(RestrictInfo, lc)->clause_relids))
+				return false;
+		}
+		append_from(&item, cxt, other, false, &on);
+		append_item(buf, other, "LEFT JOIN", item.data);
+		if (on == NIL)
+			appendStringInfoString(buf, " ON true");
+		append_conditions(buf, " ON ", on);
 	}
 	else
 		return false;

@@ -473,7 +473,9 @@ CREATE FUNCTION rdma.stat_lanes(
   OUT immediates bigint, OUT protocol_errors bigint,
   OUT polling_mode text, OUT poll_time integer, OUT polls bigint, OUT empty_polls bigint, OUT completions bigint,
   OUT armed bigint, OUT sleeps bigint, OUT busy_ms double precision,
-  OUT c_max integer, OUT credit_waits bigint, OUT epoch bigint, OUT candidate_rates bigint[])
+  OUT c_max integer, OUT credit_waits bigint, OUT epoch bigint, OUT candidate_rates bigint[],
+  OUT claims bigint, OUT claims_lost bigint, OUT claims_held_up bigint, OUT backoff_ms double precision, OUT backoff_limit integer,
+  OUT claims_at_once integer, OUT claims_asked bigint, OUT grants bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_stat_lanes' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 4;
 COMMENT ON FUNCTION rdma.stat_lanes() IS 'counters of the engine''s threads that move data';
@@ -504,6 +506,14 @@ COMMENT ON COLUMN rdma.stat_lanes.cpu_us_per_completion IS 'that time in microse
 COMMENT ON COLUMN rdma.stat_lanes.c_max IS 'work requests that may be outstanding on one queue pair; NULL: no limit. rdma_fdw.credit_limit sets it or has it found';
 COMMENT ON COLUMN rdma.stat_lanes.credit_waits IS 'times that a stream had to wait because so many were';
 COMMENT ON COLUMN rdma.stat_lanes.epoch IS 'automatic decisions about c_max so far; none while no queue pair has more than 4 outstanding';
+COMMENT ON COLUMN rdma.stat_lanes.claims IS 'receive buffers of shared pools that were won by remote compare-and-swap';
+COMMENT ON COLUMN rdma.stat_lanes.claims_lost IS 'attempts that found the buffer taken';
+COMMENT ON COLUMN rdma.stat_lanes.claims_held_up IS 'times that a claim could not begin because the stream had claims_at_once of them';
+COMMENT ON COLUMN rdma.stat_lanes.backoff_ms IS 'milliseconds between lost attempts and the next ones, in all';
+COMMENT ON COLUMN rdma.stat_lanes.backoff_limit IS 'microseconds that a lost claim waits at most, of the stream that claimed last; it follows the share of lost attempts';
+COMMENT ON COLUMN rdma.stat_lanes.claims_at_once IS 'claims that may be under way at once, of the stream that claimed last; they are made fewer before backoff_limit rises; 0: none claimed yet';
+COMMENT ON COLUMN rdma.stat_lanes.claims_asked IS 'receive buffers of shared pools that were asked for, because there are no atomics or too many attempts were lost';
+COMMENT ON COLUMN rdma.stat_lanes.grants IS 'receive buffers of this node''s shared pools that were granted to those that asked';
 COMMENT ON COLUMN rdma.stat_lanes.candidate_rates IS 'bytes per second that the last decision measured with no limit, 4, 6, 8, 10, 12; NULL: not tried, because the load does not reach it';
 
 CREATE FUNCTION rdma.qps(
@@ -545,7 +555,8 @@ CREATE FUNCTION rdma.stat_flows(
   OUT transport text, OUT lane integer, OUT weight integer, OUT started timestamptz, OUT rows bigint, OUT bytes bigint,
   OUT estimated_rows bigint, OUT percent double precision, OUT buffers integer, OUT buffer_size integer, OUT buffer_states text,
   OUT slots bigint, OUT waits bigint, OUT wait_ms double precision, OUT work_requests bigint, OUT merged bigint, OUT chained bigint,
-  OUT credit_stalls bigint, OUT credits_sent bigint, OUT probes bigint)
+  OUT credit_stalls bigint, OUT credits_sent bigint, OUT probes bigint, OUT pool_buffers integer, OUT claims bigint,
+  OUT claims_lost bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_stat_flows' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 10;
 COMMENT ON FUNCTION rdma.stat_flows() IS 'streams of this node, incoming and outgoing; details of other roles'' streams are NULL';
@@ -553,10 +564,14 @@ CREATE VIEW rdma.stat_flows AS
   SELECT f.flow, f.pid, d.datname, r.rolname AS usename, f.role, f.state, f.host, f.transport, f.started,
     f.rows, f.bytes, f.estimated_rows, round(f.percent::numeric, 1) AS percent,
     f.buffers, f.buffer_size, f.buffer_states, f.slots, f.waits, f.wait_ms,
-    f.work_requests, f.merged, f.chained, f.credit_stalls, f.credits_sent, f.probes, f.lane, f.weight, f.peer
+    f.work_requests, f.merged, f.chained, f.credit_stalls, f.credits_sent, f.probes, f.lane, f.weight, f.peer,
+    f.pool_buffers, f.claims, f.claims_lost
   FROM rdma.stat_flows() f
     LEFT JOIN pg_catalog.pg_database d ON d.oid = f.datid
     LEFT JOIN pg_catalog.pg_roles r ON r.oid = f.usesysid;
+COMMENT ON COLUMN rdma.stat_flows.pool_buffers IS 'receive buffers that the reader''s streams share (rdma_fdw.receive_pool); NULL: the stream has its own';
+COMMENT ON COLUMN rdma.stat_flows.claims IS 'of a sender: those that it got, each for one buffer full';
+COMMENT ON COLUMN rdma.stat_flows.claims_lost IS 'of a sender: attempts to claim one that found it taken';
 COMMENT ON VIEW rdma.stat_flows IS 'one row per running stream: progress against the planner''s estimate, waits, and how the bytes left; buffer_states has a letter per buffer: - free, f being filled, r ready, i in flight, p arrived, u being read';
 
 CREATE FUNCTION rdma.devices(

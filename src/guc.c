@@ -52,6 +52,8 @@ int			rf_token_lifetime = 60;
 
 int			rf_receive_buffers = 4;
 int			rf_receive_buffer_size = 256;
+int			rf_receive_pool = RF_RECEIVE_POOL_AUTO;
+int			rf_receive_pool_buffers = 16;
 int			rf_inline_limit = 64;
 int			rf_buffer_wait = 10 * 1000;
 int			rf_exchange_wait = 60 * 1000;
@@ -93,6 +95,16 @@ static const struct config_enum_entry admission_policy_options[] = {
 	{"none", RF_ADMISSION_NONE, false},
 	{"window", RF_ADMISSION_WINDOW, false},
 	{"delay", RF_ADMISSION_DELAY, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry receive_pool_options[] = {
+	{"auto", RF_RECEIVE_POOL_AUTO, false},
+	{"on", RF_RECEIVE_POOL_ON, false},
+	{"granted", RF_RECEIVE_POOL_GRANTED, false},
+	{"off", RF_RECEIVE_POOL_OFF, false},
+	{"true", RF_RECEIVE_POOL_ON, true},
+	{"false", RF_RECEIVE_POOL_OFF, true},
 	{NULL, 0, false}
 };
 
@@ -301,6 +313,17 @@ define_session_settings(void)
 							&rf_receive_buffer_size, 256,
 							RF_MIN_SLOT_SIZE / 1024, RF_MAX_SLOT_SIZE / 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.receive_pool",
+							 "Whether all producers of one consumer share its receive buffers.",
+							 "\"auto\" shares where that needs fewer buffers than rdma_fdw.receive_buffers for each producer; "
+							 "\"granted\" shares without remote compare-and-swap.",
+							 &rf_receive_pool, RF_RECEIVE_POOL_AUTO, receive_pool_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.receive_pool_buffers",
+							"Number of receive buffers that all producers of one consumer share.",
+							NULL,
+							&rf_receive_pool_buffers, 16, RF_RECEIVE_MIN, RF_RECEIVE_MAX,
+							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.inline_limit",
 							"Results up to this size come inside the answer on the database connection.",
 							"Servers and tables can have their own value. 0 sends every row through the engines.",

@@ -1,14 +1,14 @@
 /*
- * backoff.h - how a lane claims what others claim too by remote compare-and-swap: conflict
+ * backoff.h - how a flow claims what others claim too by remote compare-and-swap: conflict
  * avoidance after SMART (Ren et al., ASPLOS 2024, 4.3).
  *
  * A claim that lost its compare-and-swap waits min(t0 * 2^i, limit) + rand(t0) before its next
- * attempt, i being the attempts it has lost so far. Every millisecond the lane looks at its retry
+ * attempt, i being the attempts it has lost so far. Every millisecond it looks at its retry
  * rate (lost attempts of all attempts): above one half it lets fewer claims run at once, and when
  * only one is left doubles the limit; below a tenth it takes that back in the opposite order of
  * effect: more claims, then half the limit.
  *
- * Plain C; one per lane, used by its thread only. Times are nanoseconds of any monotonic clock,
+ * Plain C; one per claimant (src/engine/lane_claim.c: a flow), used by its thread only. Times are nanoseconds of any monotonic clock,
  * given by the caller.
  */
 #ifndef RF_BACKOFF_H
@@ -35,7 +35,7 @@ typedef struct RfBackoff
 	uint64_t	claims;
 } RfBackoff;
 
-/* seed: different for every lane of every node. */
+/* seed: different for every claimant. */
 extern void rf_backoff_init(RfBackoff *backoff, uint64_t unit_ns, uint32_t most, uint64_t seed,
 							uint64_t now_ns);
 
@@ -47,6 +47,12 @@ extern bool rf_backoff_begin(RfBackoff *backoff);
  * next.
  */
 extern uint64_t rf_backoff_lost(RfBackoff *backoff, uint32_t lost, uint64_t now_ns);
+
+/*
+ * An attempt took so long: the unit follows the round trips, and the limit stays within its bounds
+ * of the unit.
+ */
+extern void rf_backoff_round_trip(RfBackoff *backoff, uint64_t ns);
 
 extern void rf_backoff_won(RfBackoff *backoff, uint64_t now_ns);
 extern void rf_backoff_gave_up(RfBackoff *backoff);

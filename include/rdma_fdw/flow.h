@@ -20,6 +20,7 @@
 
 #include "rdma_fdw/admission.h"
 #include "rdma_fdw/provider.h"
+#include "rdma_fdw/receive.h"
 #include "rdma_fdw/wire.h"
 
 #define RF_CACHE_LINE		64
@@ -28,6 +29,7 @@
 #define RF_MAX_PEERS		64
 #define RF_MAX_SEGMENTS		1024
 #define RF_NO_PEER			(-1)
+#define RF_SEVERAL_PEERS	(-2)		/* RfSegment.peer: shared receive pools */
 #define RF_MAX_WEIGHT		100
 #define RF_DEFAULT_WEIGHT	10
 
@@ -152,6 +154,8 @@ typedef struct RfFlowStats		/* written by the party named; read by anybody, rela
 	_Atomic uint64_t credit_stalls; /* lane: visits that found READY slots and no credit */
 	_Atomic uint64_t credits_sent;	/* lane */
 	_Atomic uint64_t probes;		/* lane */
+	_Atomic uint64_t claims;		/* lane: receive buffers that it got from a shared pool */
+	_Atomic uint64_t claims_lost;	/* lane: compare-and-swaps that found the buffer taken */
 } RfFlowStats;
 
 typedef struct RfFlow
@@ -171,6 +175,9 @@ typedef struct RfFlow
 	uint32_t	slot_size;		/* the same; bytes, header included, multiple of 4096 */
 	uint64_t	estimated_rows; /* consumer: the planner's estimate, for progress */
 	uint32_t	buffer_wait_ms; /* the claiming session's rdma_fdw.buffer_wait */
+	RfReceivePool *pool;		/* consumer: where it takes buffers from; NULL = it has its own. The engine makes it NULL when there is none to be had */
+	_Atomic uint32_t claim_after;	/* producer: 1 + the flow that must have got a buffer for a slot first (receive.h); 0 = none */
+	_Atomic uint32_t claim_before;	/* and 1 + the flow for which this is that one. Both before the first slot is handed over */
 	int64_t		start_us;		/* CLOCK_REALTIME at claim */
 
 	/* Placement: written by the engine before OPEN. */
@@ -179,6 +186,8 @@ typedef struct RfFlow
 	uint32_t	lane;
 	uint64_t	remote_addr;	/* producer: receive buffer 0 */
 	uint32_t	remote_rkey;
+	uint32_t	pool_buffers;	/* producer: receive buffers in the reader's pool; 0 = slot_count of its own */
+	uint32_t	pool_claimable; /* the first so many of them may be claimed by compare-and-swap */
 
 	/*
 	 * Backend's words. `handed`: producer: slots submitted so far; consumer: receive buffers
@@ -193,11 +202,14 @@ typedef struct RfFlow
 
 	/*
 	 * Lane's words. `completed`: producer: slots sent and reusable; consumer: slots arrived.
-	 * `credit`: producer: buffers the reader released.
+	 * `credit`: producer: buffers the reader released. `claimed`: producer: slots that got a buffer
+	 * of the pool. `place`: consumer with a pool: in which buffer each slot lies, by status[].
 	 */
 	_Alignas(RF_CACHE_LINE) _Atomic uint64_t completed;
 	_Atomic uint64_t credit;		/* consumer: releases the producer was told of */
+	_Atomic uint64_t claimed;
 	_Atomic uint32_t remote_end;	/* 1 + RF_END_* once the peer's END came */
+	_Atomic uint8_t place[RF_MAX_SLOTS];
 
 	/*
 	 * The owner sleeps (RfFlowWaiting): set by the backend before it re-checks and waits, cleared
@@ -293,6 +305,14 @@ typedef struct RfLane
 	RfLaneThrottle throttle;
 	RfLaneQp	qps[RF_MAX_PEERS];
 	_Atomic uint64_t protocol_errors;
+	_Atomic uint64_t claims;	/* shared receive pools: buffers won by compare-and-swap */
+	_Atomic uint64_t claims_lost;	/* attempts that found the buffer taken */
+	_Atomic uint64_t claims_held_up;	/* times that a claim could not begin because enough were under way */
+	_Atomic uint64_t claims_asked;	/* buffers asked for instead */
+	_Atomic uint64_t grants;	/* buffers granted to those that asked */
+	_Atomic uint64_t backoff_us;	/* waited between attempts, in all */
+	_Atomic uint32_t backoff_limit_us;	/* t_max of the flow that claimed last */
+	_Atomic uint32_t claims_at_once;	/* and how many claims of it may be under way */
 } RfLane;
 
 typedef enum RfPeerState
@@ -338,7 +358,7 @@ typedef struct RfSegment
 {
 	int			fd;				/* memfd, made in the postmaster */
 	uint8_t    *addr;
-	int32_t		peer;			/* RF_NO_PEER = free. Written by the engine's main thread only */
+	int32_t		peer;			/* RF_NO_PEER = free, RF_SEVERAL_PEERS. Written by the engine's main thread only */
 	_Atomic uint32_t used_pages;	/* allocation units in use */
 } RfSegment;
 
@@ -418,6 +438,7 @@ typedef struct RfShared
 	RfToken		tokens[RF_MAX_TOKENS];
 	RfSegment	segments[RF_MAX_SEGMENTS];
 	RfPeer		peers[RF_MAX_PEERS];
+	RfReceivePool receive_pools[RF_RECEIVE_POOLS];
 	RfLane		lanes[RF_MAX_LANES];
 	RfFlow		flows[];		/* max_flows; behind them an RfError for each: rf_flow_error */
 } RfShared;
@@ -465,6 +486,12 @@ extern void rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index);
 
 /* Wake a lane that sleeps. What it shall see was stored before. */
 extern void rf_lane_wake(RfLane *lane);
+
+/*
+ * A buffer of the pool was given back, or `turn` was stored: wake the lanes that have flows in
+ * line. (src/flow/receive.c)
+ */
+extern void rf_receive_wake(RfLane *lanes, RfReceivePool *pool);
 
 /*
  * Lane: take the next rung flow, clearing its bit of the `queued` word first; false when there is
@@ -622,6 +649,18 @@ typedef enum RfFlowPoll
 extern RfFlowHandle *rf_flow_listen(int peer, uint32_t slot_count, uint32_t slot_size, uint64_t estimated_rows);
 extern void rf_flow_address(RfFlowHandle *flow, uint32_t *index, uint64_t *key);
 
+/*
+ * A shared receive pool for the flows that are made to listen with it (receive.h), for producers on
+ * `peers` (a bit each). It belongs to the current resource owner, as its flows must, and is closed
+ * after them. NULL: all pools are in use.
+ */
+extern RfReceivePool *rf_receive_open(uint32_t count, uint32_t size, uint64_t peers, bool claim);
+extern void rf_receive_close(RfReceivePool *pool);
+extern RfFlowHandle *rf_flow_listen_pooled(int peer, RfReceivePool *pool, uint32_t slot_count);
+
+/* The next slot of this flow is what its consumer waits for, and it reads nothing else before. */
+extern void rf_flow_await_next(RfFlowHandle *flow);
+
 /* Never blocks. Checks every word of the slot header; ERROR for a failed flow or a bad header. */
 extern RfFlowPoll rf_flow_poll(RfFlowHandle *flow, RfBuffer *buffer);
 extern void rf_flow_release(RfFlowHandle *flow, const RfBuffer *buffer);	/* in order of arrival */
@@ -693,6 +732,10 @@ extern RfAcquire rf_flow_finished(RfFlowHandle *flow);
 extern bool rf_flow_landed(RfFlowHandle *flow); /* all that was submitted lies in the reader's buffers */
 extern uint32_t rf_flow_credit(RfFlowHandle *flow); /* receive buffers that nothing was submitted for yet */
 extern RfStopReason rf_flow_stop_reason(RfFlowHandle *flow);
+
+/* Of two producer's flows, both open: each slot gets a pool's buffer at the first one first (receive.h). */
+extern void rf_flow_claim_in_order(RfFlowHandle *first, RfFlowHandle *then);
+extern bool rf_flow_is_pooled(RfFlowHandle *flow);
 
 /*
  * Sleep until one of several flows has what its entry waits for, `socket` is readable, or

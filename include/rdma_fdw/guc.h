@@ -45,6 +45,8 @@ extern int	rf_token_lifetime;		/* s */
 /* session */
 extern int	rf_receive_buffers;		/* per flow, 1..16, default 4 */
 extern int	rf_receive_buffer_size; /* kB, default 256 */
+extern int	rf_receive_pool;		/* RF_RECEIVE_POOL_* */
+extern int	rf_receive_pool_buffers;	/* 4..64, default 16 */
 extern int	rf_inline_limit;		/* kB, default 64 */
 extern int	rf_buffer_wait;			/* ms, default 10 s */
 extern int	rf_exchange_wait;		/* ms, default 60 s: for buffers on all nodes */
@@ -72,6 +74,10 @@ enum
 enum
 {
 	RF_ADMISSION_NONE, RF_ADMISSION_WINDOW, RF_ADMISSION_DELAY
+};
+enum
+{
+	RF_RECEIVE_POOL_AUTO, RF_RECEIVE_POOL_ON, RF_RECEIVE_POOL_GRANTED, RF_RECEIVE_POOL_OFF
 };
 
 extern void rf_define_settings(void);

@@ -175,9 +175,12 @@ typedef struct RfControlOpened	/* OPENED: where the producer may write */
 	uint32_t	consumer_flow;
 	uint64_t	remote_addr;	/* of receive buffer 0; the others follow it without gap */
 	uint32_t	rkey;
-	uint32_t	slot_count;
+	uint32_t	slot_count;		/* slots that may be sent and not released yet */
 	uint32_t	slot_size;
 	uint32_t	weight;			/* the reader's rdma_fdw.flow_weight; 1..100 */
+	uint32_t	pool_buffers;	/* 0: slot_count receive buffers for this flow alone; else so many for all producers, and 4096 bytes
+								 * before buffer 0 begins a word of 8 bytes for each (receive.h) */
+	uint32_t	pool_claimable; /* the first so many of them may be claimed by compare-and-swap */
 } RfControlOpened;
 
 typedef struct RfControlOpenFailed
@@ -322,13 +325,16 @@ typedef struct RfGroupAddress
 
 /*
  * The immediate of a WRITE_IMM: kind (3 bits) | receiver's flow index (13 bits) | value (16 bits).
- *   DATA    value = low bits of the number of slots written so far, this one included; the k-th slot lies in receive buffer k mod r
+ *   DATA    value = low bits of the number of slots written so far, this one included; the k-th slot lies in receive buffer k mod r.
+ *           Of a flow with a shared receive pool: one more slot was written, and value is the receive buffer it lies in
  *   CREDIT  value = low bits of the number of receive buffers released so far
  *   PROBE   the producer has waited for credit: answer with CREDIT
  *   STOP    value = RF_STOP_IMM_*. The reader wants no more; the producer discards and ends. Or (LEAVE) it wants no new batch; the producer ends its
  *           stream with the next whole one. Sent after something came from the producer, never earlier
  *   END     the sender of it will send nothing more for this flow and no write of its own is in flight; each side sends it once;
  *           value = RF_END_*
+ *   CLAIM   value = low bits of the number of buffers of the pool that the producer has asked for so far
+ *   GRANT   value = a buffer of the pool, now the producer's for one slot
  */
 typedef enum RfImmKind
 {
@@ -336,7 +342,9 @@ typedef enum RfImmKind
 	RF_IMM_CREDIT = 1,
 	RF_IMM_PROBE = 2,
 	RF_IMM_STOP = 3,
-	RF_IMM_END = 4
+	RF_IMM_END = 4,
+	RF_IMM_CLAIM = 5,
+	RF_IMM_GRANT = 6
 } RfImmKind;
 
 #define RF_IMM(kind, flow, value) (((uint32_t) (kind) << 29) | ((uint32_t) (flow) << 16) | ((uint32_t) (value) & 0xffff))

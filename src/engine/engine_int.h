@@ -6,6 +6,7 @@
  * peer.c       control connections: bytes in and out, timers, loss; entries of the peer table
  * setup.c      from the proof of the token to a connected set of queue pairs
  * open.c       opening and freeing of flows
+ * receive.c    memory for shared receive pools
  * client.c     what backends call
  * arena.c      shared memory, in the postmaster
  * handshake.c, pool.c, values.c, lane*.c   plain C, own headers
@@ -151,10 +152,19 @@ typedef struct RfFlowWork
 	int64_t		deadline_us;
 	RfBlock		block;			/* buffers; block.segment < 0: none */
 	RfPiece		piece;			/* of value memory; piece.units == 0: none */
+	RfReceivePool *pool;		/* consumer side: its buffers are this pool's instead */
 	uint32_t	lane;
 	RfControlOpen open;			/* consumer side: who asked */
 	RfControlOpened opened;		/* producer side: what OPENED said */
 } RfFlowWork;
+
+/* The memory of a shared receive pool, as long as flows use it. */
+typedef struct RfReceiveWork
+{
+	RfBlock		block;
+	uint32_t	users;			/* flows that have it: from the opening until they are freed */
+	bool		refused;		/* it can have none; its flows get buffers of their own */
+} RfReceiveWork;
 
 typedef struct RfEngine
 {
@@ -175,12 +185,27 @@ typedef struct RfEngine
 	RfPool	   *pool;
 	RfValues   *values;
 	RfFlowWork *flows;			/* max_flows */
+	RfReceiveWork receive[RF_RECEIVE_POOLS];
 	uint32_t	lane_flows[RF_MAX_LANES];	/* attached to each */
 	uint8_t		boot_id[16];
 	uint32_t	unauthenticated;	/* accepted connections before their proof */
 } RfEngine;
 
 extern RfEngine *rf_engine;
+
+/* receive.c */
+
+/*
+ * Memory that the peer can write for a flow that listens with the pool, which is a user of it then.
+ * NULL with RF_POOL_TAKEN: the flow needs buffers of its own.
+ */
+extern RfPoolResult rf_receive_use(RfReceivePool *pool, int peer, const RfRegion **region, RfError *error);
+extern void rf_receive_unuse(RfReceivePool *pool, uint32_t flow);
+
+/* Backends have left pools; a new engine begins, and this flow is still read. */
+extern void rf_receive_left(void);
+extern void rf_receive_start(void);
+extern void rf_receive_mark(RfReceivePool *pool);
 
 /* main.c */
 extern bool rf_watch(RfSource *source, uint32_t events);

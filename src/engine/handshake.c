@@ -197,8 +197,12 @@ check_open(const RfControlOpen *open)
 static bool
 check_opened(const RfControlOpened *opened)
 {
-	uint64_t	size = (uint64_t) opened->slot_count * opened->slot_size;
+	uint64_t	buffers = opened->pool_buffers > 0 ? opened->pool_buffers : opened->slot_count;
+	uint64_t	size = buffers * opened->slot_size;
 
+	if (opened->pool_buffers > RF_RECEIVE_MAX || opened->pool_claimable > opened->pool_buffers ||
+		(opened->pool_buffers > 0 && opened->remote_addr < RF_RECEIVE_WORDS))
+		return false;
 	return opened->producer_flow < RF_MAX_FLOWS && opened->consumer_flow < RF_MAX_FLOWS &&
 		opened->slot_count >= 1 && opened->slot_count <= RF_MAX_SLOTS &&
 		opened->slot_size >= 4096 && opened->slot_size <= RF_MAX_MESSAGE && opened->slot_size % 4096 == 0 &&

@@ -597,6 +597,7 @@ run_round(RfLaneThread *lane)
 	uint32_t	flow;
 	uint32_t	taken = 0;
 	bool		commanded;
+	bool		claimed;
 	bool		sent;
 
 	lane->round++;
@@ -624,30 +625,42 @@ run_round(RfLaneThread *lane)
 			rf_lane_flow_serve(lane, flow);
 	}
 
+	claimed = rf_claims_run(lane);
+	claimed = rf_claims_grant(lane) || claimed;
 	sent = rf_queue_run(lane);
 	post_chains(lane);
-	return count > 0 || taken > 0 || commanded || sent;
+	return count > 0 || taken > 0 || commanded || sent || claimed;
 }
 
 /*
- * Sleep until something happens. Everything that may happen after the checks here writes one of the
- * two descriptors.
+ * Sleep until something happens, or an attempt to claim a buffer is due. Everything else that may
+ * happen after the checks here writes one of the two descriptors.
  */
 static void
 sleep_until_woken(RfLaneThread *lane, int timeout_ms)
 {
 	RfLane	   *shared = lane->lane;
+	int64_t		timeout_us = timeout_ms < 0 ? INT64_MAX : (int64_t) timeout_ms * 1000;
+	struct timespec timeout;
 	struct pollfd fds[2] = {
 		{.fd = shared->wake_fd, .events = POLLIN},
 		{.fd = lane->config.provider->cq_fd(lane->cq), .events = POLLIN}
 	};
 
+	if (lane->claiming.count > 0 && lane->claim_at - lane->now < timeout_us)
+		timeout_us = lane->claim_at > lane->now ? lane->claim_at - lane->now : 0;
+	timeout = (struct timespec)
+	{
+		.tv_sec = timeout_us / 1000000, .tv_nsec = timeout_us % 1000000 * 1000
+	};
+
 	atomic_store(&shared->asleep, 1);
 	if (atomic_load(&shared->ring[atomic_load(&shared->tail) % RF_MAX_FLOWS]) == 0 &&
-		atomic_load(&lane->pending) == 0 && !atomic_load(&lane->stop) && !rf_queue_may_continue(lane))
+		atomic_load(&lane->pending) == 0 && !atomic_load(&lane->stop) && !rf_queue_may_continue(lane) &&
+		!rf_claims_may_grant(lane))
 	{
 		lane_count(&shared->sleeps, 1);
-		(void) poll(fds, 2, timeout_ms);
+		(void) ppoll(fds, 2, timeout_us == INT64_MAX ? NULL : &timeout, NULL);
 	}
 	atomic_store(&shared->asleep, 0);
 
@@ -749,6 +762,8 @@ rf_lane_start(const RfLaneConfig *config, RfError *error)
 	if (lane->max_sge == 0 || lane->max_sge > RF_MAX_SGE)
 		lane->max_sge = RF_MAX_SGE;
 	lane->starving_head = lane->starving_tail = LANE_NONE;
+	lane->claiming.head = lane->claiming.tail = lane->asking.head = lane->asking.tail = LANE_NONE;
+	lane->claim_at = INT64_MAX;
 	rf_queue_init(lane);
 	pthread_mutex_init(&lane->lock, NULL);
 

@@ -1,8 +1,9 @@
 /*
- * lane.h - what the two files of a lane share. Nobody else includes it.
+ * lane.h - what the files of a lane share. Nobody else includes it.
  *
  * lane.c has the thread: its loop, sleeping, commands and events, connections and chains.
- * lane_flow.c has the flows: what is sent for them, what arrives for them. Plain C.
+ * lane_flow.c has the flows: what is sent for them, what arrives for them. lane_claim.c has the
+ * receive buffers of shared pools: claiming and granting. Plain C.
  *
  * Everything here belongs to the lane's thread, except what is marked as guarded by `lock`.
  */
@@ -11,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "rdma_fdw/backoff.h"
 #include "rdma_fdw/engine.h"
 
 #include "polling.h"
@@ -22,12 +24,14 @@
 #define LANE_SGES			(RF_MAX_CHAIN + RF_MAX_SGE) /* entries for one chain: the last request may still have all it can */
 #define LANE_MERGE_GAP		4096		/* unused bytes at a slot's end that are cheaper to send than a work request */
 
+#define LANE_POST_CLAIM		8			/* LanePost.kind: a compare-and-swap; the others are immediates */
+
 /* A work request that is out, in order of posting. */
 typedef struct LanePost
 {
 	int32_t		flow;
-	uint16_t	slots;			/* data slots it carries; 0 = an immediate alone */
-	uint16_t	kind;			/* RfImmKind */
+	uint16_t	slots;			/* data slots it carries; 0 = an immediate alone. LANE_POST_CLAIM: which claim */
+	uint16_t	kind;			/* RfImmKind, LANE_POST_CLAIM */
 	uint32_t	admitted;		/* bytes in flight under the admission window */
 	int64_t		posted_at;		/* us; only when bytes were admitted */
 	uint32_t	bytes;
@@ -50,6 +54,56 @@ typedef struct LaneConnection
 	bool		touched;		/* in lane->touched */
 	QueueList	parked;			/* flows that wait for room in the send queue */
 } LaneConnection;
+
+/* A buffer that a producer tries to claim: until it has one, or asks instead. */
+typedef enum LaneClaimState
+{
+	CLAIM_NONE = 0,
+	CLAIM_DUE,					/* to be posted at `at` */
+	CLAIM_OUT
+} LaneClaimState;
+
+typedef struct LaneClaim
+{
+	uint8_t		state;			/* LaneClaimState */
+	uint8_t		buffer;
+	uint16_t	lost;			/* attempts in a row */
+	int64_t		at;				/* us; CLAIM_OUT: when it was posted */
+} LaneClaim;
+
+/* What a flow with a shared receive pool has besides; receive.h has the protocol. */
+typedef struct LaneClaims
+{
+	bool		listed;			/* in lane->claiming (producer) or lane->asking (consumer) */
+	int32_t		next;
+	int32_t		previous;
+	uint32_t	asked;			/* buffers asked for, in all; 16 bits travel */
+	uint32_t	granted;
+
+	/* Consumer. */
+	RfReceivePool *pool;
+	uint64_t	granted_unused; /* a bit each: granted, and nothing has arrived in them yet */
+
+	/* Producer. */
+	uint32_t	buffers;
+	uint32_t	claimable;
+	uint64_t   *results;		/* [RF_MAX_SLOTS] of compare-and-swaps, in the flow's registered memory */
+	uint64_t	busy;			/* a bit each: tried, held, or written and not released as far as we know */
+	uint64_t	holding;		/* of them those in held[] */
+	uint64_t	back;			/* ours lately, and released: likely to be free */
+	uint32_t	cursor;			/* else the next to try */
+	uint32_t	patience;		/* attempts lost in a row after which we ask */
+	bool		impatient;
+	uint32_t	out;
+	uint32_t	under_way;		/* claims that are not CLAIM_NONE */
+	RfBackoff	backoff;
+	int64_t		due;			/* us: the next attempt */
+	uint32_t	held_first;		/* buffers to be filled, in order */
+	uint32_t	held_count;
+	uint8_t		held[RF_MAX_SLOTS];
+	uint8_t		place[RF_MAX_SLOTS];	/* where the slots lie that have no credit back */
+	LaneClaim	claim[RF_MAX_SLOTS];
+} LaneClaims;
 
 /*
  * A flow as its lane sees it; identity and placement are copied at attach. Made then, freed at
@@ -82,6 +136,7 @@ typedef struct LaneFlow
 	int64_t		probe_at;		/* us */
 	uint32_t	probe_wait_ms;
 	QueueEntry	waiting;
+	LaneClaims *claims;			/* NULL: it has receive buffers of its own */
 } LaneFlow;
 
 typedef enum LaneCommandKind
@@ -126,6 +181,10 @@ struct RfLaneThread
 	RfAdmission *admission;		/* NULL: none */
 	int32_t		starving_head;	/* in order of probe_at, nearly: the wait doubles */
 	int32_t		starving_tail;
+	QueueList	claiming;		/* producers' flows with attempts that are due some time */
+	int64_t		claim_at;		/* us: the first of them is due */
+	QueueList	asking;			/* consumers' flows that asked for buffers and got too few yet */
+	uint16_t	asking_of[RF_RECEIVE_POOLS];	/* how many of them by pool */
 	uint64_t	round;
 	int64_t		now;			/* us, monotonic; read once per round */
 	RfPolling	polling;
@@ -205,5 +264,41 @@ extern void rf_lane_flow_fail(RfLaneThread *lane, uint32_t flow, const RfError *
  * credit.
  */
 extern int	rf_lane_flow_probe(RfLaneThread *lane);
+
+/* ---------- lane_claim.c ---------- */
+
+/* A flow with a pool is attached, or lets go. False: out of memory. */
+extern bool rf_claims_attach(RfLaneThread *lane, LaneFlow *local, RfFlow *flow);
+extern void rf_claims_detach(RfLaneThread *lane, LaneFlow *local);
+
+/* Producer: get buffers for the slots that have credit and none yet. */
+extern void rf_claims_want(RfLaneThread *lane, uint32_t flow);
+
+/* Producer: the buffer for the next slot, which is sent now. There is one: held_count > 0. */
+extern uint32_t rf_claims_use(LaneFlow *local);
+
+/* Producer: some were used; if it wants to ask for more, it is looked at again soon. */
+extern void rf_claims_sent(RfLaneThread *lane, uint32_t flow);
+
+/* Producer: the reader has released this slot. */
+extern void rf_claims_released(LaneFlow *local, uint64_t slot);
+
+/* Producer: the flow ends; no attempt begins any more. True: none is out either. */
+extern bool rf_claims_stop(RfLaneThread *lane, LaneFlow *local);
+
+/* Producer: a compare-and-swap is done; a buffer was granted. False: it is not what it may be. */
+extern void rf_claims_done(RfLaneThread *lane, uint32_t flow, uint32_t claim);
+extern bool rf_claims_granted(RfLaneThread *lane, uint32_t flow, uint32_t buffer, RfError *error);
+
+/* Post the attempts that are due. */
+extern bool rf_claims_run(RfLaneThread *lane);
+
+/* Consumer: the producer asks; false: more than it may. Its END came: what it did not use comes back. */
+extern bool rf_claims_asked(RfLaneThread *lane, uint32_t flow, uint32_t value, RfError *error);
+extern void rf_claims_ended(RfLaneThread *lane, LaneFlow *local);
+
+/* Grant what there is to those in line. Would it grant anything? */
+extern bool rf_claims_grant(RfLaneThread *lane);
+extern bool rf_claims_may_grant(RfLaneThread *lane);
 
 #endif

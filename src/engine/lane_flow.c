@@ -202,9 +202,21 @@ probe_if_starving(RfLaneThread *lane, uint32_t index)
 	}
 }
 
+/* Slots that may be written: all that have credit, and a buffer when those come from a pool. */
+static uint64_t
+send_limit(const LaneFlow *local)
+{
+	uint64_t	limit = local->credit + local->slot_count;
+
+	if (local->claims != NULL && limit > local->moved + local->claims->held_count)
+		limit = local->moved + local->claims->held_count;
+	return limit;
+}
+
 /*
  * Send the READY slots that have credit. Neighbours go as one work request when the first of them
- * is (almost) full, since the hole between their payloads has to travel too.
+ * is (almost) full, since the hole between their payloads has to travel too; not into a pool, whose
+ * buffers are seldom neighbours.
  */
 QueueResult
 rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t *sent)
@@ -213,7 +225,7 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 	RfFlow	   *flow = &lane->flows[index];
 	RfAdmissionStats *admission = &lane->config.shared->admission;
 	uint64_t	handed = atomic_load(&flow->handed);
-	uint64_t	limit = local->credit + local->slot_count;
+	uint64_t	limit = send_limit(local);
 
 	if (lane->connections[local->peer].failed || atomic_load(&flow->state) == RF_FLOW_CLOSING ||
 		atomic_load(&flow->stop) != 0)
@@ -250,7 +262,7 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 			most = lane->max_message;
 		if (most > room)
 			most = room;
-		while (next < handed && next < limit && next % local->slot_count != 0 &&
+		while (next < handed && next < limit && next % local->slot_count != 0 && local->claims == NULL &&
 			   bytes < budget - *sent &&
 			   local->slot_size - last_bytes <= (placed ? 0 : LANE_MERGE_GAP))
 		{
@@ -277,9 +289,11 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 		for (uint64_t slot = first; slot < next; slot++)
 			atomic_store_explicit(&flow->status[slot % local->slot_count], RF_SLOT_IN_FLIGHT,
 								  memory_order_relaxed);
+		if (local->claims != NULL)
+			place = rf_claims_use(local);
 		wr->remote_addr = local->remote_addr + (uint64_t) place * local->slot_size;
 		wr->rkey = local->rkey;
-		wr->imm = RF_IMM(RF_IMM_DATA, local->remote_flow, next);
+		wr->imm = RF_IMM(RF_IMM_DATA, local->remote_flow, local->claims != NULL ? place : next);
 		local->moved = next;
 		*sent += bytes;
 		if (placed_count > 0)
@@ -295,9 +309,11 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 				lane_count(&lane->lane->merged_while_throttled, next - first - 1);
 		}
 	}
-	if (handed > local->moved)
+	if (handed > local->moved && local->moved == local->credit + local->slot_count)
 		lane_count(&flow->stats.credit_stalls, 1);
 	probe_if_starving(lane, index);
+	if (local->claims != NULL)
+		rf_claims_sent(lane, index);
 	return QUEUE_DONE;
 }
 
@@ -322,6 +338,7 @@ detach(RfLaneThread *lane, uint32_t index)
 		return;
 	starving_remove(lane, (int32_t) index);
 	rf_queue_remove(lane, index);
+	rf_claims_detach(lane, local);
 	lane->local[index] = &lane->nothing;
 	free(local);
 }
@@ -345,18 +362,20 @@ serve_producer(RfLaneThread *lane, uint32_t index)
 	bool		closing = atomic_load(&flow->state) == RF_FLOW_CLOSING;
 	bool		stopped = atomic_load(&flow->stop) != 0;
 	uint64_t	handed = atomic_load(&flow->handed);
-	uint64_t	limit = local->credit + local->slot_count;
 
 	if (local->end_sent)
 		return;
 
 	if (!closing && !stopped)
 	{
-		if (local->moved < handed && local->moved < limit)
+		/* First, so that the claims are on their way before what is sent now. */
+		if (local->claims != NULL)
+			rf_claims_want(lane, index);
+		if (local->moved < handed && local->moved < send_limit(local))
 			rf_queue_add(lane, index);
 		else
 		{
-			if (handed > local->moved)
+			if (handed > local->moved && local->moved == local->credit + local->slot_count)
 				lane_count(&flow->stats.credit_stalls, 1);
 			probe_if_starving(lane, index);
 		}
@@ -369,7 +388,7 @@ serve_producer(RfLaneThread *lane, uint32_t index)
 	 */
 	rf_queue_remove(lane, index);
 	starving_remove(lane, (int32_t) index);
-	if (closing && local->done == local->moved)
+	if (rf_claims_stop(lane, local) && closing && local->done == local->moved)
 		send_end(lane, index, local,
 				 atomic_load(&flow->abandoned) == 0 ? RF_END_CLEAN :
 				 stopped ? RF_END_STOPPED : RF_END_FAILED);
@@ -457,6 +476,12 @@ rf_lane_flow_posted(RfLaneThread *lane, const LanePost *post)
 		detach_if_over(lane, (uint32_t) post->flow);
 		return;
 	}
+	if (post->kind == LANE_POST_CLAIM)
+	{
+		rf_claims_done(lane, (uint32_t) post->flow, post->slots);
+		rf_lane_flow_serve(lane, (uint32_t) post->flow);
+		return;
+	}
 	if (post->kind != RF_IMM_DATA)
 		return;
 
@@ -469,16 +494,44 @@ rf_lane_flow_posted(RfLaneThread *lane, const LanePost *post)
 		wake_producer(lane, local, flow);
 }
 
+/*
+ * A slot has landed in a buffer of the pool. A peer that had no right to the buffer, or finds it
+ * taken, makes an error of this flow and not of the connection: another producer of the pool may
+ * have caused it by writing words that are not its own.
+ */
+static void
+place_slot(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t buffer)
+{
+	LaneClaims *claims = local->claims;
+	uint64_t	bit = UINT64_C(1) << buffer;
+	bool		granted = (claims->granted_unused & bit) != 0;
+	uint32_t	state = RF_FLOW_OPEN;
+
+	claims->granted_unused &= ~bit;
+	atomic_store_explicit(&flow->place[local->moved % local->slot_count], (uint8_t) buffer, memory_order_relaxed);
+	if (rf_receive_arrived(claims->pool, buffer, local->index, granted) || atomic_load(&flow->state) != RF_FLOW_OPEN)
+		return;
+	(void) rf_error(rf_flow_error(lane->config.shared, flow), RF_ERROR_PROTOCOL, NULL, NULL,
+					"a slot came into a receive buffer that its producer had not claimed");
+	if (atomic_compare_exchange_strong(&flow->state, &state, RF_FLOW_FAILED))
+		wake(lane, flow);
+}
+
 static bool
 data_arrived(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t value, RfError *error)
 {
-	uint32_t	slots = (uint16_t) (value - (uint16_t) local->moved);
+	uint32_t	slots = local->claims != NULL ? 1 : (uint16_t) (value - (uint16_t) local->moved);
 	uint64_t	arrived = local->moved + slots;
 
+	if (local->claims != NULL && value >= local->claims->pool->count)
+		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+						"the peer wrote into a buffer that does not exist");
 	if (slots == 0 || arrived > local->credit + local->slot_count || local->end_received)
 		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
 						"the peer wrote into buffers it has no credit for");
 
+	if (local->claims != NULL)
+		place_slot(lane, local, flow, value);
 	if (atomic_load(&flow->state) == RF_FLOW_OPEN)
 	{
 		for (uint64_t slot = local->moved; slot < arrived; slot++)
@@ -508,6 +561,8 @@ credit_arrived(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t value
 						"the peer released buffers that were not written");
 	if (released == 0)
 		return true;			/* answer to a probe: it is alive and has not moved */
+	for (uint32_t i = 0; local->claims != NULL && i < released; i++)
+		rf_claims_released(local, local->credit + i);
 	local->credit += released;
 	atomic_store(&flow->credit, local->credit);
 	starving_remove(lane, (int32_t) local->index);
@@ -564,6 +619,19 @@ rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *er
 			}
 			return true;
 
+		case RF_IMM_CLAIM:
+			if (local->producer || local->claims == NULL || local->end_received)
+				break;
+			return rf_claims_asked(lane, index, value, error);
+
+		case RF_IMM_GRANT:
+			if (!local->producer || local->claims == NULL || local->end_received)
+				break;
+			if (!rf_claims_granted(lane, index, value, error))
+				return false;
+			rf_lane_flow_serve(lane, index);
+			return true;
+
 		case RF_IMM_STOP:
 			if (!local->producer || local->end_received || value > RF_STOP_IMM_LEAVE)
 				break;
@@ -587,6 +655,7 @@ rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *er
 				detach_if_over(lane, index);
 				return true;
 			}
+			rf_claims_ended(lane, local);
 			wake(lane, flow);
 			rf_lane_flow_serve(lane, index);
 			return true;
@@ -625,6 +694,15 @@ rf_lane_flow_attach(RfLaneThread *lane, uint32_t index)
 	local->lkey = flow->lkey;
 	local->rkey = flow->remote_rkey;
 	local->remote_addr = flow->remote_addr;
+	if (!rf_claims_attach(lane, local, flow))
+	{
+		RfError		error;
+
+		(void) rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for a flow");
+		rf_lane_flow_fail(lane, index, &error);
+		rf_lane_lost(lane, flow->peer, &error);
+		return;
+	}
 
 	if (lane->connections[local->peer].qp == NULL)
 	{

@@ -60,6 +60,9 @@ free_flow(uint32_t index)
 	set_phase(index, RF_OPEN_NONE);
 	rf_pool_return(rf_engine->pool, &work->block);
 	rf_values_return(rf_engine->values, &work->piece);
+	if (work->pool != NULL)
+		rf_receive_unuse(work->pool, index);
+	work->pool = NULL;
 	flow->buffers = NULL;
 	atomic_store(&flow->state, RF_FLOW_FREE);
 }
@@ -138,6 +141,7 @@ start_open(uint32_t index)
 
 	work->producer = true;
 	work->peer = flow->peer;
+	work->pool = NULL;
 	work->block.segment = -1;
 	work->lane = 0;
 	if (connection == NULL)
@@ -186,16 +190,22 @@ try_producer(uint32_t index)
 	flow->remote_addr = work->opened.remote_addr;
 	flow->remote_rkey = work->opened.rkey;
 	flow->lane = work->lane;
+	flow->pool_buffers = work->opened.pool_buffers;
+	flow->pool_claimable = work->opened.pool_claimable;
 	atomic_store(&flow->weight, work->opened.weight);
 	if (atomic_load(&flow->state) == RF_FLOW_OPENING)
 	{
-		switch (rf_pool_take(rf_engine->pool, work->peer, connection->domain,
-							 (size_t) work->opened.slot_count * work->opened.slot_size,
-							 &work->block, &error))
+		size_t		size = (size_t) work->opened.slot_count * work->opened.slot_size;
+
+		/* Behind the slots is where answers to compare-and-swaps come (lane_claim.c). */
+		if (work->opened.pool_claimable > 0)
+			size += RF_POOL_PAGE;
+		switch (rf_pool_take(rf_engine->pool, work->peer, connection->domain, size, &work->block,
+							 &error))
 		{
 			case RF_POOL_TAKEN:
 				flow->buffers = rf_pool_address(rf_engine->pool, &work->block);
-				flow->lkey = rf_pool_region(rf_engine->pool, &work->block)->lkey;
+				flow->lkey = rf_pool_region(rf_engine->pool, &work->block, work->peer)->lkey;
 				break;
 			case RF_POOL_NONE_FREE:
 				if (work->phase != RF_OPEN_BUFFERS || rf_now_us() < work->deadline_us)
@@ -308,6 +318,8 @@ try_consumer(uint32_t index)
 	RfFlowWork *work = &rf_engine->flows[index];
 	RfConnection *connection = rf_engine->by_peer[work->peer];
 	uint32_t	expected = RF_FLOW_OPENING;
+	const RfRegion *region = NULL;
+	RfPoolResult result = RF_POOL_TAKEN;
 	RfControlOpened opened;
 	RfError		error;
 
@@ -329,8 +341,17 @@ try_consumer(uint32_t index)
 	opened.slot_count = flow->slot_count;
 	opened.slot_size = flow->slot_size;
 	opened.weight = atomic_load(&flow->weight);
-	switch (rf_pool_take(rf_engine->pool, work->peer, connection->domain,
-						 (size_t) flow->slot_count * flow->slot_size, &work->block, &error))
+	if (flow->pool != NULL)
+		result = rf_receive_use(flow->pool, work->peer, &region, &error);
+	if (result == RF_POOL_TAKEN && region != NULL)
+		work->pool = flow->pool;
+	else if (result == RF_POOL_TAKEN)
+	{
+		flow->pool = NULL;
+		result = rf_pool_take(rf_engine->pool, work->peer, connection->domain,
+							  (size_t) flow->slot_count * flow->slot_size, &work->block, &error);
+	}
+	switch (result)
 	{
 		case RF_POOL_TAKEN:
 			break;
@@ -354,12 +375,22 @@ try_consumer(uint32_t index)
 			refuse_open(connection, work->open.producer_flow, error.kind, error.message);
 			return;
 	}
-	flow->buffers = rf_pool_address(rf_engine->pool, &work->block);
-	flow->lkey = rf_pool_region(rf_engine->pool, &work->block)->lkey;
+	if (region != NULL)
+	{
+		flow->buffers = rf_receive_buffer(flow->pool, 0);
+		opened.pool_buffers = flow->pool->count;
+		opened.pool_claimable = flow->pool->claimable;
+	}
+	else
+	{
+		flow->buffers = rf_pool_address(rf_engine->pool, &work->block);
+		region = rf_pool_region(rf_engine->pool, &work->block, work->peer);
+	}
+	flow->lkey = region->lkey;
 	flow->lane = work->lane;
 	flow->remote_flow = work->open.producer_flow;
 	opened.remote_addr = (uint64_t) (uintptr_t) flow->buffers;
-	opened.rkey = rf_pool_region(rf_engine->pool, &work->block)->rkey;
+	opened.rkey = region->rkey;
 	if (!atomic_compare_exchange_strong(&flow->state, &expected, RF_FLOW_OPEN))
 	{
 		free_flow(index);
@@ -408,6 +439,7 @@ rf_flow_handle_open(RfConnection *connection, const RfControlOpen *open)
 	work = &rf_engine->flows[index];
 	work->producer = false;
 	work->peer = connection->peer;
+	work->pool = NULL;
 	work->block.segment = -1;
 	work->lane = open->lane;
 	work->open = *open;
@@ -485,6 +517,7 @@ rf_flows_requested(void)
 				 atomic_load(&rf_shared->flows[i].value_state) == RF_VALUE_WANTED)
 			grant_value(i);
 	}
+	rf_receive_left();
 	if (freed)
 		rf_flows_retry();
 }
@@ -595,6 +628,7 @@ rf_flows_start(void)
 	atomic_store(&rf_shared->waiting_for_buffers, 0);
 	for (i = 0; i < rf_shared->max_flows; i++)
 		rf_engine->flows[i].block.segment = -1;
+	rf_receive_start();
 	memset(&error, 0, sizeof(error));
 	rf_error(&error, RF_ERROR_CONNECTION, NULL, "Repeat the query.",
 			 "the rdma_fdw engine of this node was restarted");
@@ -605,14 +639,20 @@ rf_flows_start(void)
 
 		if (atomic_load(&flow->state) == RF_FLOW_FAILED && flow->buffers != NULL)
 		{
-			rf_pool_mark(rf_engine->pool, flow->buffers, (size_t) flow->slot_count * flow->slot_size,
-						 &rf_engine->flows[i].block);
+			rf_engine->flows[i].pool = flow->role == RF_FLOW_CONSUMER ? flow->pool : NULL;
+			if (rf_engine->flows[i].pool != NULL)
+				rf_receive_mark(flow->pool);
+			else
+				rf_pool_mark(rf_engine->pool, flow->buffers,
+							 (size_t) flow->slot_count * flow->slot_size,
+							 &rf_engine->flows[i].block);
 			if (flow->value != NULL)
 				rf_values_mark(rf_engine->values, flow->value, flow->value_size,
 							   &rf_engine->flows[i].piece);
 			rf_engine->flows[i].phase = RF_OPEN_ORPHAN;
 		}
 	}
+	rf_receive_left();
 	return true;
 }
 

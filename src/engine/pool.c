@@ -6,14 +6,21 @@
 
 #include "pool.h"
 
+/* A peer's access to a segment. */
+typedef struct RfLoan
+{
+	int			peer;
+	RfRegion   *region;			/* NULL: its connection is over, but the peer may still write; not to be lent */
+	RfDomain   *domain;
+} RfLoan;
+
 typedef struct RfLent
 {
-	RfRegion   *region;			/* NULL: not lent */
-	RfDomain   *domain;
-	RfDomain   *held_by;		/* it was lent there and the peer may still write: not to be lent */
-	int			peer;			/* whom it is lent to, RF_NO_PEER when not */
+	RfLoan	   *loans;			/* one, or those of all peers of shared receive pools in it */
+	uint32_t	loan_count;
+	uint32_t	held;			/* of them without a region */
 	bool		touched;		/* was ever lent */
-	RfNodeId	last;			/* to whom last */
+	RfNodeId	last;			/* to whom last; zeros: to several */
 	uint32_t	used;			/* pages */
 	uint8_t    *map;			/* a byte per page: 1 = in use */
 } RfLent;
@@ -42,7 +49,6 @@ rf_pool_create(RfShared *shared, const RfProvider *provider)
 	maps = (uint8_t *) &pool->lent[shared->segment_count];
 	for (i = 0; i < shared->segment_count; i++)
 	{
-		pool->lent[i].peer = RF_NO_PEER;
 		pool->lent[i].map = maps + (size_t) i * pages;
 
 		/* An earlier engine of this arena may have lent it to anybody. */
@@ -88,52 +94,102 @@ cut(RfPool *pool, int segment, uint32_t pages, RfBlock *block)
 	return false;
 }
 
+/* Is it lent to these peers, all of them and nobody else? */
+static bool
+lent_to(const RfLent *lent, uint64_t peers)
+{
+	uint64_t	has = 0;
+
+	for (uint32_t i = 0; i < lent->loan_count; i++)
+		has |= UINT64_C(1) << lent->loans[i].peer;
+	return has == peers && lent->held == 0;
+}
+
+/* The loan has no region any more: forget it, unless the peer may still write. */
+static void
+end_loan(RfPool *pool, int segment, uint32_t i)
+{
+	RfLent	   *lent = &pool->lent[segment];
+
+	lent->loans[i] = lent->loans[--lent->loan_count];
+	if (lent->loan_count > 0)
+		return;
+	free(lent->loans);
+	lent->loans = NULL;
+	pool->shared->segments[segment].peer = RF_NO_PEER;
+}
+
+static void
+deregister(RfPool *pool, RfLoan *loan)
+{
+	pool->provider->region_deregister(loan->domain, loan->region);
+	atomic_fetch_sub(&pool->shared->peers[loan->peer].segments, 1);
+	loan->region = NULL;
+}
+
 static void
 take_back(RfPool *pool, int segment)
 {
 	RfLent	   *lent = &pool->lent[segment];
 
-	pool->provider->region_deregister(lent->domain, lent->region);
-	atomic_fetch_sub(&pool->shared->peers[lent->peer].segments, 1);
-	lent->region = NULL;
-	lent->domain = NULL;
-	lent->peer = RF_NO_PEER;
-	pool->shared->segments[segment].peer = RF_NO_PEER;
+	for (uint32_t i = lent->loan_count; i-- > 0;)
+	{
+		if (lent->loans[i].region == NULL)
+			continue;
+		deregister(pool, &lent->loans[i]);
+		end_loan(pool, segment, i);
+	}
 }
 
 static void
 release_held(RfPool *pool, RfDomain *domain)
 {
-	uint32_t	i;
-
-	for (i = 0; i < pool->shared->segment_count; i++)
+	for (uint32_t segment = 0; segment < pool->shared->segment_count; segment++)
 	{
-		if (pool->lent[i].held_by == domain)
+		RfLent	   *lent = &pool->lent[segment];
+
+		for (uint32_t i = lent->loan_count; i-- > 0;)
 		{
-			pool->lent[i].held_by = NULL;
-			atomic_fetch_sub(&pool->shared->segments_held, 1);
+			if (lent->loans[i].region != NULL || lent->loans[i].domain != domain)
+				continue;
+			end_loan(pool, (int) segment, i);
+			if (--lent->held == 0)
+				atomic_fetch_sub(&pool->shared->segments_held, 1);
 		}
 	}
 	pool->provider->domain_destroy(domain);
+}
+
+/* A domain that a segment is held for, NULL when there is none from `*segment` on. */
+static RfDomain *
+held_domain(RfPool *pool, uint32_t *segment, bool quiet_only)
+{
+	for (; *segment < pool->shared->segment_count; (*segment)++)
+	{
+		RfLent	   *lent = &pool->lent[*segment];
+
+		for (uint32_t i = 0; i < lent->loan_count; i++)
+		{
+			if (lent->loans[i].region == NULL && (!quiet_only || pool->provider->domain_quiet(lent->loans[i].domain)))
+				return lent->loans[i].domain;
+		}
+	}
+	return NULL;
 }
 
 bool
 rf_pool_settle(RfPool *pool)
 {
 	bool		freed = false;
-	uint32_t	i;
+	uint32_t	segment = 0;
+	RfDomain   *domain;
 
 	if (atomic_load_explicit(&pool->shared->segments_held, memory_order_relaxed) == 0)
 		return false;
-	for (i = 0; i < pool->shared->segment_count; i++)
+	while ((domain = held_domain(pool, &segment, true)) != NULL)
 	{
-		RfDomain   *domain = pool->lent[i].held_by;
-
-		if (domain != NULL && pool->provider->domain_quiet(domain))
-		{
-			release_held(pool, domain);
-			freed = true;
-		}
+		release_held(pool, domain);
+		freed = true;
 	}
 	return freed;
 }
@@ -141,44 +197,63 @@ rf_pool_settle(RfPool *pool)
 void
 rf_pool_destroy(RfPool *pool)
 {
-	uint32_t	i;
+	uint32_t	segment = 0;
+	RfDomain   *domain;
 
-	for (i = 0; i < pool->shared->segment_count; i++)
-	{
-		if (pool->lent[i].region != NULL)
-			take_back(pool, i);
-		if (pool->lent[i].held_by != NULL)
-			release_held(pool, pool->lent[i].held_by);
-	}
+	for (uint32_t i = 0; i < pool->shared->segment_count; i++)
+		take_back(pool, (int) i);
+	while ((domain = held_domain(pool, &segment, false)) != NULL)
+		release_held(pool, domain);
 	free(pool);
 }
 
 static bool
-lend(RfPool *pool, int segment, int peer, RfDomain *domain, RfError *error)
+lend(RfPool *pool, int segment, uint64_t peers, RfDomain *const *domains, RfError *error)
 {
 	RfLent	   *lent = &pool->lent[segment];
 	RfSegment  *shared = &pool->shared->segments[segment];
-	const RfNodeId *node = &pool->shared->peers[peer].node;
+	int			first = __builtin_ctzll(peers);
+	bool		several = (peers & (peers - 1)) != 0;
+	RfNodeId	node = {0, 0};
 
-	if (lent->touched && memcmp(&lent->last, node, sizeof(*node)) != 0)
+	if (!several)
+		node = pool->shared->peers[first].node;
+	if (lent->touched && (several || memcmp(&lent->last, &node, sizeof(node)) != 0))
 		memset(shared->addr, 0, pool->shared->segment_size);
-	lent->region = pool->provider->region_register(domain, shared->addr, pool->shared->segment_size, shared->fd, error);
-	if (lent->region == NULL)
-		return false;
-	lent->domain = domain;
-	lent->peer = peer;
+	lent->loans = calloc((size_t) __builtin_popcountll(peers), sizeof(RfLoan));
+	if (lent->loans == NULL)
+		return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for lending a segment");
+	for (int peer = first; peer < RF_MAX_PEERS; peer++)
+	{
+		RfLoan	   *loan = &lent->loans[lent->loan_count];
+
+		if ((peers >> peer & 1) == 0)
+			continue;
+		loan->peer = peer;
+		loan->domain = domains[peer];
+		loan->region = pool->provider->region_register(loan->domain, shared->addr, pool->shared->segment_size,
+													   shared->fd, error);
+		if (loan->region == NULL)
+		{
+			take_back(pool, segment);
+			free(lent->loans);
+			lent->loans = NULL;
+			return false;
+		}
+		lent->loan_count++;
+		atomic_fetch_add(&pool->shared->peers[peer].segments, 1);
+	}
 	lent->touched = true;
-	lent->last = *node;
-	shared->peer = peer;
-	atomic_fetch_add(&pool->shared->peers[peer].segments, 1);
+	lent->last = node;
+	shared->peer = several ? RF_SEVERAL_PEERS : first;
 	return true;
 }
 
 RfPoolResult
-rf_pool_take(RfPool *pool, int peer, RfDomain *domain, size_t size, RfBlock *block, RfError *error)
+rf_pool_take_shared(RfPool *pool, uint64_t peers, RfDomain *const *domains, size_t size, RfBlock *block, RfError *error)
 {
 	uint32_t	pages = (size + RF_POOL_PAGE - 1) / RF_POOL_PAGE;
-	const RfNodeId *node = &pool->shared->peers[peer].node;
+	const RfNodeId *node = (peers & (peers - 1)) == 0 ? &pool->shared->peers[__builtin_ctzll(peers)].node : NULL;
 	int			best = -1;
 	int			best_rank = 4;
 	uint32_t	i;
@@ -192,7 +267,7 @@ rf_pool_take(RfPool *pool, int peer, RfDomain *domain, size_t size, RfBlock *blo
 	}
 	for (i = 0; i < pool->shared->segment_count; i++)
 	{
-		if (pool->lent[i].peer == peer && pool->lent[i].region != NULL && cut(pool, i, pages, block))
+		if (lent_to(&pool->lent[i], peers) && cut(pool, i, pages, block))
 			return RF_POOL_TAKEN;
 	}
 
@@ -207,9 +282,10 @@ rf_pool_take(RfPool *pool, int peer, RfDomain *domain, size_t size, RfBlock *blo
 		RfLent	   *lent = &pool->lent[i];
 		int			rank;
 
-		if (lent->used > 0 || lent->held_by != NULL || lent->peer == peer)
+		if (lent->used > 0 || lent->held > 0 || lent_to(lent, peers))
 			continue;
-		rank = lent->region != NULL ? 3 : !lent->touched ? 1 : memcmp(&lent->last, node, sizeof(*node)) == 0 ? 0 : 2;
+		rank = lent->loan_count > 0 ? 3 : !lent->touched ? 1 :
+			node != NULL && memcmp(&lent->last, node, sizeof(*node)) == 0 ? 0 : 2;
 		if (rank < best_rank)
 		{
 			best = i;
@@ -218,11 +294,19 @@ rf_pool_take(RfPool *pool, int peer, RfDomain *domain, size_t size, RfBlock *blo
 	}
 	if (best < 0)
 		return RF_POOL_NONE_FREE;
-	if (pool->lent[best].region != NULL)
-		take_back(pool, best);
-	if (!lend(pool, best, peer, domain, error))
+	take_back(pool, best);
+	if (!lend(pool, best, peers, domains, error))
 		return RF_POOL_FAILED;
 	return cut(pool, best, pages, block) ? RF_POOL_TAKEN : RF_POOL_NONE_FREE;
+}
+
+RfPoolResult
+rf_pool_take(RfPool *pool, int peer, RfDomain *domain, size_t size, RfBlock *block, RfError *error)
+{
+	RfDomain   *domains[RF_MAX_PEERS];
+
+	domains[peer] = domain;
+	return rf_pool_take_shared(pool, UINT64_C(1) << peer, domains, size, block, error);
 }
 
 uint8_t *
@@ -232,9 +316,16 @@ rf_pool_address(RfPool *pool, const RfBlock *block)
 }
 
 const RfRegion *
-rf_pool_region(RfPool *pool, const RfBlock *block)
+rf_pool_region(RfPool *pool, const RfBlock *block, int peer)
 {
-	return pool->lent[block->segment].region;
+	RfLent	   *lent = &pool->lent[block->segment];
+
+	for (uint32_t i = 0; i < lent->loan_count; i++)
+	{
+		if (lent->loans[i].peer == peer && lent->loans[i].region != NULL)
+			return lent->loans[i].region;
+	}
+	return NULL;
 }
 
 void
@@ -275,18 +366,28 @@ rf_pool_peer_gone(RfPool *pool, int peer, RfDomain *domain)
 {
 	bool		quiet = pool->provider->domain_quiet(domain);
 	bool		held = false;
-	uint32_t	i;
 
-	for (i = 0; i < pool->shared->segment_count; i++)
+	for (uint32_t segment = 0; segment < pool->shared->segment_count; segment++)
 	{
-		if (pool->lent[i].peer != peer || pool->lent[i].region == NULL)
-			continue;
-		take_back(pool, i);
-		if (!quiet)
+		RfLent	   *lent = &pool->lent[segment];
+
+		for (uint32_t i = lent->loan_count; i-- > 0;)
 		{
-			pool->lent[i].held_by = domain;
-			atomic_fetch_add(&pool->shared->segments_held, 1);
-			held = true;
+			RfLoan	   *loan = &lent->loans[i];
+
+			if (loan->peer != peer || loan->region == NULL)
+				continue;
+			deregister(pool, loan);
+			if (quiet)
+				end_loan(pool, (int) segment, i);
+			else
+			{
+				if (lent->held++ == 0)
+					atomic_fetch_add(&pool->shared->segments_held, 1);
+				if (lent->held == lent->loan_count)
+					pool->shared->segments[segment].peer = RF_NO_PEER;
+				held = true;
+			}
 		}
 	}
 	if (!held)

@@ -2,6 +2,8 @@
  * pool.h - lending segments of the arena to peers, and cutting buffers out of them.
  *
  * A segment is registered in one peer's domain at a time and wiped before another node gets it.
+ * Only shared receive pools (receive.h) are in segments that several peers have at the same time:
+ * these hold pools of exactly these peers, and are wiped before anybody else gets them.
  * Buffers of a flow are contiguous, in units of 4 kB, first fit. A segment of a peer whose
  * connection is over is lent to nobody, not even to the same node, before the provider says that
  * nothing of that connection can still write into it (provider.h, domain_quiet). Main thread of the
@@ -40,8 +42,14 @@ extern void rf_pool_destroy(RfPool *pool);
 
 /* `size` bytes of a segment that is or can be lent to the peer. */
 extern RfPoolResult rf_pool_take(RfPool *pool, int peer, RfDomain *domain, size_t size, RfBlock *block, RfError *error);
+
+/* The same for several peers, a bit each, whose domains are domains[peer]. */
+extern RfPoolResult rf_pool_take_shared(RfPool *pool, uint64_t peers, RfDomain *const *domains, size_t size,
+										RfBlock *block, RfError *error);
 extern uint8_t *rf_pool_address(RfPool *pool, const RfBlock *block);
-extern const RfRegion *rf_pool_region(RfPool *pool, const RfBlock *block);
+
+/* NULL: the peer has no access to it, or not any more. */
+extern const RfRegion *rf_pool_region(RfPool *pool, const RfBlock *block, int peer);
 extern void rf_pool_return(RfPool *pool, RfBlock *block);
 
 /* After a restart of the engine: this memory is still read by a backend. */

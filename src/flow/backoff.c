@@ -75,11 +75,23 @@ rf_backoff_lost(RfBackoff *backoff, uint32_t lost, uint64_t now_ns)
 	if (wait > backoff->limit_ns)
 		wait = backoff->limit_ns;
 
-	/* xorshift64*: enough to keep lanes apart */
+	/* xorshift64*: enough to keep claimants apart */
 	backoff->random ^= backoff->random >> 12;
 	backoff->random ^= backoff->random << 25;
 	backoff->random ^= backoff->random >> 27;
 	return wait + ((backoff->random * 0x2545F4914F6CDD1DULL) >> 11) % backoff->unit_ns;
+}
+
+void
+rf_backoff_round_trip(RfBackoff *backoff, uint64_t ns)
+{
+	uint64_t	unit = (backoff->unit_ns * 7 + ns) / 8;
+
+	backoff->unit_ns = unit > 0 ? unit : 1;
+	if (backoff->limit_ns < backoff->unit_ns)
+		backoff->limit_ns = backoff->unit_ns;
+	else if (backoff->limit_ns > backoff->unit_ns << RF_BACKOFF_LIMIT_SHIFT)
+		backoff->limit_ns = backoff->unit_ns << RF_BACKOFF_LIMIT_SHIFT;
 }
 
 void

@@ -42,7 +42,16 @@ struct RfFlowHandle
 	int			socket;
 };
 
+/* A shared receive pool of this backend. */
+typedef struct RfReceiveHandle
+{
+	dlist_node	node;
+	ResourceOwner owner;
+	RfReceivePool *pool;
+} RfReceiveHandle;
+
 static dlist_head handles = DLIST_STATIC_INIT(handles);
+static dlist_head pool_handles = DLIST_STATIC_INIT(pool_handles);
 static bool callbacks_registered = false;
 static uint32 next_entry = 0;	/* where the next search begins */
 
@@ -77,6 +86,7 @@ ring(RfFlowHandle *handle)
 /* ---------- handles and their end ---------- */
 
 static void close_handle(RfFlowHandle *handle, bool failed);
+static void close_pool(RfReceiveHandle *handle);
 
 static void
 release_handles(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *argument)
@@ -92,6 +102,13 @@ release_handles(ResourceReleasePhase phase, bool is_commit, bool is_top_level, v
 		if (handle->owner == CurrentResourceOwner)
 			close_handle(handle, !is_commit);
 	}
+	dlist_foreach_modify(iter, &pool_handles)
+	{
+		RfReceiveHandle *handle = dlist_container(RfReceiveHandle, node, iter.cur);
+
+		if (handle->owner == CurrentResourceOwner)
+			close_pool(handle);
+	}
 }
 
 static void
@@ -101,6 +118,20 @@ close_all_handles(int code, Datum argument)
 
 	dlist_foreach_modify(iter, &handles)
 		close_handle(dlist_container(RfFlowHandle, node, iter.cur), true);
+	dlist_foreach_modify(iter, &pool_handles)
+		close_pool(dlist_container(RfReceiveHandle, node, iter.cur));
+}
+
+static void
+register_callbacks(void)
+{
+	if (callbacks_registered)
+		return;
+	RegisterResourceReleaseCallback(release_handles, NULL);
+	before_shmem_exit(close_all_handles, (Datum) 0);
+	callbacks_registered = true;
+	/* Backends begin at different places, so that they do not fight for the same entries. */
+	next_entry = (uint32) rf_my_proc_number() * 7;
 }
 
 /*
@@ -116,15 +147,7 @@ claim(int peer, RfFlowRole role)
 	bool		found = false;
 
 	rf_engine_require();
-	if (!callbacks_registered)
-	{
-		RegisterResourceReleaseCallback(release_handles, NULL);
-		before_shmem_exit(close_all_handles, (Datum) 0);
-		callbacks_registered = true;
-		/* Backends begin at different places, so that they do not fight for the same entries. */
-		next_entry = (uint32) rf_my_proc_number() * 7;
-	}
-
+	register_callbacks();
 	handle = MemoryContextAllocZero(TopMemoryContext, sizeof(RfFlowHandle));
 	for (uint32 tries = 0; tries < rf_shared->max_flows && !found; tries++)
 	{
@@ -330,10 +353,85 @@ sleep_for(RfFlowHandle *handle, RfFlowWaiting waiting, uint32 wait_event)
 		raise_if_engine_gone(handle);
 }
 
+/* ---------- shared receive pools ---------- */
+
+RfReceivePool *
+rf_receive_open(uint32_t buffer_count, uint32_t buffer_size, uint64_t peers, bool claim_them)
+{
+	RfReceiveHandle *handle;
+
+	rf_engine_require();
+	register_callbacks();
+	handle = MemoryContextAllocZero(TopMemoryContext, sizeof(RfReceiveHandle));
+	for (int i = 0; i < RF_RECEIVE_POOLS; i++)
+	{
+		RfReceivePool *pool = &rf_shared->receive_pools[i];
+		uint32_t	state = RF_RECEIVE_UNUSED;
+
+		if (!atomic_compare_exchange_strong(&pool->state, &state, RF_RECEIVE_CLAIMED))
+			continue;
+		pool->count = buffer_count;
+		pool->size = buffer_size;
+		pool->peers = peers;
+		pool->claim = claim_them;
+		handle->pool = pool;
+		handle->owner = CurrentResourceOwner;
+		dlist_push_tail(&pool_handles, &handle->node);
+		return pool;
+	}
+	pfree(handle);
+	return NULL;
+}
+
+/* After its flows: who sees it LEFT uses it for nobody but those the engine still knows. */
+static void
+close_pool(RfReceiveHandle *handle)
+{
+	atomic_store(&handle->pool->state, RF_RECEIVE_LEFT);
+	rf_engine_wake_main();
+	dlist_delete(&handle->node);
+	pfree(handle);
+}
+
+void
+rf_receive_close(RfReceivePool *pool)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pool_handles)
+	{
+		RfReceiveHandle *handle = dlist_container(RfReceiveHandle, node, iter.cur);
+
+		if (handle->pool == pool)
+			close_pool(handle);
+	}
+}
+
+/* The lanes that have producers of this flow's pool in line: what they wait for may be there. */
+static void
+wake_line(RfFlowHandle *handle)
+{
+	if (handle->flow->pool != NULL)
+		rf_receive_wake(rf_shared->lanes, handle->flow->pool);
+}
+
+void
+rf_flow_await_next(RfFlowHandle *handle)
+{
+	RfFlow	   *flow = handle->flow;
+	uint64		turn = RF_RECEIVE_TURN(handle->index, handle->cursor.next);
+
+	if (flow->pool == NULL || atomic_load(&flow->state) != RF_FLOW_OPEN ||
+		atomic_load(&flow->pool->turn) == turn)
+		return;
+	atomic_store(&flow->pool->turn, turn);
+	wake_line(handle);
+}
+
 /* ---------- consumer ---------- */
 
-RfFlowHandle *
-rf_flow_listen(int peer, uint32_t slot_count, uint32_t slot_size, uint64_t estimated_rows)
+static RfFlowHandle *
+listen_with(int peer, RfReceivePool *pool, uint32_t slot_count, uint32_t slot_size, uint64_t estimated_rows)
 {
 	RfFlowHandle *handle;
 	uint64		key;
@@ -350,8 +448,21 @@ rf_flow_listen(int peer, uint32_t slot_count, uint32_t slot_size, uint64_t estim
 	handle->flow->slot_count = slot_count;
 	handle->flow->slot_size = slot_size;
 	handle->flow->estimated_rows = estimated_rows;
+	handle->flow->pool = pool;
 	atomic_store(&handle->flow->state, RF_FLOW_LISTENING);
 	return handle;
+}
+
+RfFlowHandle *
+rf_flow_listen(int peer, uint32_t slot_count, uint32_t slot_size, uint64_t estimated_rows)
+{
+	return listen_with(peer, NULL, slot_count, slot_size, estimated_rows);
+}
+
+RfFlowHandle *
+rf_flow_listen_pooled(int peer, RfReceivePool *pool, uint32_t slot_count)
+{
+	return listen_with(peer, pool, slot_count, pool->size, 0);
 }
 
 void
@@ -383,6 +494,7 @@ rf_flow_poll(RfFlowHandle *handle, RfBuffer *buffer)
 
 		case RF_READ_END:
 			ring(handle);		/* the producer waits for the acknowledgement */
+			wake_line(handle);
 			return RF_POLL_END;
 
 		case RF_READ_BAD:
@@ -402,6 +514,7 @@ rf_flow_release(RfFlowHandle *handle, const RfBuffer *buffer)
 		elog(ERROR, "receive buffers must be released in order");
 	if (rf_slot_release(handle->flow, &handle->cursor))
 		ring(handle);
+	wake_line(handle);
 }
 
 void
@@ -717,6 +830,19 @@ rf_flow_credit(RfFlowHandle *handle)
 	uint64		limit = atomic_load(&handle->flow->credit) + handle->flow->slot_count;
 
 	return limit > handle->cursor.next ? (uint32_t) (limit - handle->cursor.next) : 0;
+}
+
+bool
+rf_flow_is_pooled(RfFlowHandle *handle)
+{
+	return handle->flow->pool_buffers > 0;
+}
+
+void
+rf_flow_claim_in_order(RfFlowHandle *first, RfFlowHandle *then)
+{
+	atomic_store(&then->flow->claim_after, first->index + 1);
+	atomic_store(&first->flow->claim_before, then->index + 1);
 }
 
 RfStopReason

@@ -219,6 +219,9 @@ rf_group_close(RfGroup *group)
 	close_pairs(group->pairs, group->pair_count);
 	close_pairs(group->tell, group->consumers);
 	close_pairs(group->hear, group->consumers);
+	if (group->pool != NULL)
+		rf_receive_close(group->pool);
+	group->pool = NULL;
 }
 
 /* ---------- waiting ---------- */

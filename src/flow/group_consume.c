@@ -12,18 +12,25 @@
 #include "storage/latch.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
 
 #define CONTROL_ROOM	(RF_GROUP_CONTROL_SIZE - (uint32_t) sizeof(RfSlotHeader))
 
 /* ---------- listening ---------- */
+
+static void
+tell_address(RfFlowHandle *flow, RfGroupAddress *address)
+{
+	rf_flow_address(flow, &address->flow, &address->key);
+	address->known = 1;
+}
 
 static RfFlowHandle *
 listen_for(const RfNodeId *node, uint32_t slot_count, uint32_t slot_size, RfGroupAddress *address)
 {
 	RfFlowHandle *flow = rf_flow_listen(rf_group_peer(node, false), slot_count, slot_size, 0);
 
-	rf_flow_address(flow, &address->flow, &address->key);
-	address->known = 1;
+	tell_address(flow, address);
 	return flow;
 }
 
@@ -33,16 +40,46 @@ listen_pairs(RfGroup *group, RfGroupDesc *desc, uint32_t from, int own)
 	for (uint32 producer = from; producer < group->pair_count; producer++)
 	{
 		GroupPair  *pair = &group->pairs[producer];
+		const RfNodeId *node = rf_group_desc_node(desc, RF_FLOW_PRODUCER, producer);
+		RfGroupAddress *address = rf_group_desc_pair(desc, producer, group->member);
 
 		if ((int) producer == own)
 			continue;
-		pair->flow = listen_for(rf_group_desc_node(desc, RF_FLOW_PRODUCER, producer),
-								group->slot_count, group->slot_size,
-								rf_group_desc_pair(desc, producer, group->member));
+		if (group->pool != NULL && from == 0)
+		{
+			pair->flow = rf_flow_listen_pooled(rf_group_peer(node, false), group->pool, group->slot_count);
+			tell_address(pair->flow, address);
+		}
+		else
+			pair->flow = listen_for(node, group->slot_count, group->slot_size, address);
 		pair->state = PAIR_LIVE;
 		if (group->kind == RF_GROUP_REPLICATE)
 			pair->held = MemoryContextAlloc(group->context, group->slot_count * sizeof(RfBuffer));
 	}
+}
+
+/*
+ * One set of receive buffers for all producers that are there from the beginning; one that joins
+ * later brings its own. It is as large as the setting says and a segment allows, and not used where
+ * it saves nothing.
+ */
+static void
+open_pool(RfGroup *group, const RfGroupDesc *desc, int own)
+{
+	uint32		count = Min((uint32) rf_receive_pool_buffers,
+							(uint32) ((rf_shared->segment_size - RF_RECEIVE_WORDS) / group->slot_size));
+	uint32		producers = desc->producers - (own >= 0 ? 1 : 0);
+	uint64		peers = 0;
+
+	if (rf_receive_pool == RF_RECEIVE_POOL_OFF || count < RF_RECEIVE_MIN || producers == 0 ||
+		(rf_receive_pool == RF_RECEIVE_POOL_AUTO && producers * group->slot_count <= count))
+		return;
+	for (uint32 producer = 0; producer < desc->producers; producer++)
+	{
+		if ((int) producer != own)
+			peers |= UINT64_C(1) << rf_group_peer(rf_group_desc_node(desc, RF_FLOW_PRODUCER, producer), false);
+	}
+	group->pool = rf_receive_open(count, group->slot_size, peers, rf_receive_pool != RF_RECEIVE_POOL_GRANTED);
 }
 
 RfGroup *
@@ -60,12 +97,15 @@ rf_group_listen_others(RfGroupDesc *desc, uint32_t consumer, int own)
 	if (own >= 0 && group->kind == RF_GROUP_REPLICATE)
 		elog(ERROR, "a replicating flow needs all of its pairs");
 	rf_group_begin_context(&context, group);
+	rf_engine_require();
+	open_pool(group, desc, own);
 	listen_pairs(group, desc, 0, own);
 	if (group->kind == RF_GROUP_REPLICATE)
 	{
 		group->order = palloc_extended(rf_order_size(desc->producers, desc->consumers,
 													 group->slot_count), MCXT_ALLOC_HUGE);
 		rf_order_init(group->order, desc->producers, desc->consumers, consumer, group->slot_count);
+		group->rest_of = -1;
 		group->tell = palloc0(group->consumers * sizeof(GroupPair));
 		group->hear = palloc0(group->consumers * sizeof(GroupPair));
 		for (uint32 other = 1; other < group->consumers; other++)
@@ -184,7 +224,10 @@ poll_in_turn(RfGroup *group, RfGroupBuffer *buffer)
 				return RF_POLL_BUFFER;
 			case RF_POLL_EMPTY:
 				if (group->turn.torn >= 0)
+				{
+					rf_flow_await_next(pair->flow);
 					return RF_POLL_EMPTY;
+				}
 				some_live = true;
 				break;
 			case RF_POLL_END:
@@ -326,8 +369,12 @@ poll_ordered(RfGroup *group, RfGroupBuffer *buffer)
 			buffer->member = (int) producer;
 			buffer->buffer = pair->held[pair->given++ % group->slot_count];
 			group->unreported++;
+			group->rest_of = (buffer->buffer.flags & RF_SLOT_LAST) != 0 ? -1 : (int) producer;
 			return RF_POLL_BUFFER;
 		case RF_ORDER_NOTHING:
+			/* The log goes on with the rest of a batch. When that is here it waits for others. */
+			if (group->rest_of >= 0 && group->pairs[group->rest_of].given == group->pairs[group->rest_of].polled)
+				rf_flow_await_next(group->pairs[group->rest_of].flow);
 			return RF_POLL_EMPTY;
 		case RF_ORDER_END:
 		case RF_ORDER_STOP:

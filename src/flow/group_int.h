@@ -51,6 +51,7 @@ struct RfGroup
 	RfTurn		turn;			/* of the pairs: a consumer's, a balancing producer's */
 	bool		finishing;
 	uint32	   *free_buffers;	/* balance, producer: scratch */
+	RfReceivePool *pool;		/* consumer: of the pairs that began with it; NULL: each pair has its own buffers */
 
 	/*
 	 * Replicate, consumer. The first one: pairs with each other consumer ([0] unused); the others:
@@ -59,6 +60,7 @@ struct RfGroup
 	RfOrder    *order;
 	uint32		consumers;
 	uint32		unreported;		/* slots given out since the last talk with the others */
+	int			rest_of;		/* producer whose batch was given out in part, -1: none */
 	GroupPair  *tell;			/* what is told to them */
 	GroupPair  *hear;
 };

@@ -60,6 +60,27 @@ open_pairs(RfGroup *group, RfGroupDesc *desc, uint32 from, int own)
 	}
 }
 
+/*
+ * A batch that has a buffer at one consumer and waits for one at another holds the first until it
+ * is ordered; all producers take them in one order, so they cannot wait for each other (receive.h).
+ */
+static void
+claim_in_order(RfGroup *group)
+{
+	RfFlowHandle *last = NULL;
+
+	for (uint32 consumer = 0; consumer < group->pair_count; consumer++)
+	{
+		RfFlowHandle *flow = group->pairs[consumer].flow;
+
+		if (!rf_flow_is_pooled(flow))
+			continue;
+		if (last != NULL)
+			rf_flow_claim_in_order(last, flow);
+		last = flow;
+	}
+}
+
 RfGroup *
 rf_group_open(RfGroupDesc *desc, uint32_t producer)
 {
@@ -90,6 +111,8 @@ rf_group_open_others(RfGroupDesc *desc, uint32_t producer, int own)
 			break;
 		(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
 	}
+	if (group->kind == RF_GROUP_REPLICATE)
+		claim_in_order(group);
 	rf_group_end_context(&context);
 	return group;
 }

@@ -12,6 +12,9 @@
 static uint8_t *
 slot_address(const RfFlow *flow, uint64_t slot)
 {
+	if (flow->pool != NULL)
+		return rf_receive_buffer(flow->pool, atomic_load_explicit(&flow->place[slot % flow->slot_count],
+																  memory_order_relaxed));
 	return flow->buffers + (size_t) (slot % flow->slot_count) * flow->slot_size;
 }
 
@@ -22,8 +25,8 @@ rf_slots_reset(RfFlow *flow)
 	_Atomic uint64_t *counters[] = {
 		&stats->rows, &stats->bytes, &stats->slots, &stats->waits, &stats->wait_us,
 		&stats->work_requests, &stats->merged, &stats->chained, &stats->credit_stalls,
-		&stats->credits_sent, &stats->probes,
-		&flow->handed, &flow->completed, &flow->credit
+		&stats->credits_sent, &stats->probes, &stats->claims, &stats->claims_lost,
+		&flow->handed, &flow->completed, &flow->credit, &flow->claimed
 	};
 
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
@@ -43,6 +46,10 @@ rf_slots_reset(RfFlow *flow)
 	flow->lane = 0;
 	flow->remote_addr = 0;
 	flow->remote_rkey = 0;
+	flow->pool = NULL;
+	flow->pool_buffers = flow->pool_claimable = 0;
+	atomic_store_explicit(&flow->claim_after, 0, memory_order_relaxed);
+	atomic_store_explicit(&flow->claim_before, 0, memory_order_relaxed);
 }
 
 uint8_t *
@@ -155,10 +162,15 @@ check_header(const RfFlow *flow, const RfSlotCursor *cursor, const RfSlotHeader 
 static void
 release_one(RfFlow *flow, RfSlotCursor *cursor)
 {
-	atomic_store_explicit(&flow->status[cursor->released % flow->slot_count], RF_SLOT_FREE,
-						  memory_order_release);
+	uint32_t	slot = (uint32_t) (cursor->released % flow->slot_count);
+	uint32_t	place = atomic_load_explicit(&flow->place[slot], memory_order_relaxed);
+
+	atomic_store_explicit(&flow->status[slot], RF_SLOT_FREE, memory_order_release);
 	cursor->released++;
 	atomic_store(&flow->handed, cursor->released);
+	/* A buffer of a pool may be another producer's at once; credit for the slot is told later. */
+	if (flow->pool != NULL)
+		rf_receive_release(flow->pool, place);
 }
 
 RfSlotRead

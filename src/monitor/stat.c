@@ -295,6 +295,14 @@ rdma_stat_lanes(PG_FUNCTION_ARGS)
 		put_counter(&row, &lane->throttle.waits);
 		put_counter(&row, &lane->throttle.epoch);
 		put_rates(&row, &lane->throttle);
+		put_counter(&row, &lane->claims);
+		put_counter(&row, &lane->claims_lost);
+		put_counter(&row, &lane->claims_held_up);
+		put_ms(&row, atomic_load_explicit(&lane->backoff_us, memory_order_relaxed));
+		put_int(&row, atomic_load_explicit(&lane->backoff_limit_us, memory_order_relaxed));
+		put_int(&row, atomic_load_explicit(&lane->claims_at_once, memory_order_relaxed));
+		put_counter(&row, &lane->claims_asked);
+		put_counter(&row, &lane->grants);
 		end_row(&row);
 	}
 	return (Datum) 0;
@@ -532,6 +540,12 @@ rdma_stat_flows(PG_FUNCTION_ARGS)
 		put_counter(&row, &flow->stats.credit_stalls);
 		put_counter(&row, &flow->stats.credits_sent);
 		put_counter(&row, &flow->stats.probes);
+		if (flow->role == RF_FLOW_CONSUMER ? flow->pool != NULL : flow->pool_buffers > 0)
+			put_int(&row, flow->role == RF_FLOW_CONSUMER ? flow->pool->count : flow->pool_buffers);
+		else
+			put_null(&row);
+		put_counter(&row, &flow->stats.claims);
+		put_counter(&row, &flow->stats.claims_lost);
 		end_row(&row);
 	}
 	return (Datum) 0;

@@ -11,7 +11,9 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my %node = map { $_ => rdma_node($_) } qw(n1 n2 n3);
+# 073_flow_kinds_pooled.pl runs all of this with other settings.
+our $settings;
+my %node = map { $_ => rdma_node($_, conf => $settings) } qw(n1 n2 n3);
 my $coord = $node{n3};
 
 foreach my $name (sort keys %node)

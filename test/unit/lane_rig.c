@@ -10,7 +10,13 @@
 #include <time.h>
 #include <unistd.h>
 
+/* A flow's buffers and the page behind them; behind all flows the pools. */
+#define FLOW_BYTES		((size_t) RF_MAX_SLOTS * RIG_SLOT_MAX + 4096)
+#define POOL_BYTES		(RF_RECEIVE_WORDS + (size_t) RF_RECEIVE_MAX * RIG_SLOT_MAX)
+#define ARENA_BYTES		(RIG_FLOWS * FLOW_BYTES + RIG_POOLS * POOL_BYTES)
+
 RigNode		rig_nodes[2];
+_Atomic int rig_pool_users[RIG_POOLS];
 RfLaneConfig rig_config = {
 	.max_wr = 32, .poll_batch = 16, .poll_us = 20, .probe_ms = 5,
 	.merge_limit = 1 << 20, .chain_limit = 16
@@ -105,6 +111,12 @@ free_flow(RigNode *node, uint32_t index)
 
 	CHECK(atomic_load(&flow->state) == RF_FLOW_CLOSING);
 	node->attached[index] = false;
+	if (flow->pool != NULL)
+	{
+		rf_receive_forget(flow->pool, index);
+		rf_receive_wake(node->shared->lanes, flow->pool);
+		atomic_fetch_sub(&rig_pool_users[flow->pool - node->shared->receive_pools], 1);
+	}
 	atomic_store(&flow->state, RF_FLOW_FREE);
 }
 
@@ -203,7 +215,7 @@ rig_start(const RfSimConfig *sim)
 	for (int n = 0; n < 2; n++)
 	{
 		RigNode    *node = &rig_nodes[n];
-		size_t		length = (size_t) RIG_FLOWS * RF_MAX_SLOTS * RIG_SLOT_MAX;
+		size_t		length = ARENA_BYTES;
 		RfLaneConfig config = rig_config;
 
 		memset(node, 0, sizeof(*node));
@@ -257,8 +269,8 @@ rig_stop(void)
 		rf_provider_sim.region_deregister(node->domain, node->source);
 		rf_provider_sim.domain_destroy(node->domain);
 		rf_provider_sim.device_close(node->device);
-		munmap(node->arena, (size_t) RIG_FLOWS * RF_MAX_SLOTS * RIG_SLOT_MAX);
-		munmap(node->values, (size_t) RIG_FLOWS * RF_MAX_SLOTS * RIG_SLOT_MAX);
+		munmap(node->arena, ARENA_BYTES);
+		munmap(node->values, ARENA_BYTES);
 		for (int lane = 0; lane < rig_lanes; lane++)
 			close(node->shared->lanes[lane].wake_fd);
 		free(node->shared);
@@ -322,8 +334,32 @@ claim(int n, int backend)
 	}
 }
 
+RfReceivePool *
+rig_pool(int n, int number, uint32_t count, uint32_t size, bool claim_them)
+{
+	RigNode    *node = &rig_nodes[n];
+	RfReceivePool *pool = &node->shared->receive_pools[number];
+
+	CHECK(number < RIG_POOLS && size <= RIG_SLOT_MAX && count <= RF_RECEIVE_MAX);
+	pool->count = count;
+	pool->size = size;
+	pool->claim = claim_them;
+	rf_receive_init(pool, node->arena + RIG_FLOWS * FLOW_BYTES + (size_t) number * POOL_BYTES, node->shared->device.atomics);
+	return pool;
+}
+
 uint32_t
-rig_listen(int n, int backend, uint32_t slot_count, uint32_t slot_size, uint64_t key)
+rig_pool_idle(const RfReceivePool *pool)
+{
+	uint32_t	idle = (uint32_t) __builtin_popcountll(atomic_load(&pool->free));
+
+	for (uint32_t i = 0; i < pool->claimable; i++)
+		idle += atomic_load(rf_receive_word(pool, i)) == RF_RECEIVE_FREE;
+	return idle;
+}
+
+static uint32_t
+listen_with(int n, int backend, RfReceivePool *pool, uint32_t slot_count, uint32_t slot_size, uint64_t key)
 {
 	uint32_t	index = claim(n, backend);
 	RfFlow	   *flow = &rig_nodes[n].shared->flows[index];
@@ -333,8 +369,22 @@ rig_listen(int n, int backend, uint32_t slot_count, uint32_t slot_size, uint64_t
 	flow->key = key;
 	flow->slot_count = slot_count;
 	flow->slot_size = slot_size;
+	flow->pool = pool;
 	atomic_store(&flow->state, RF_FLOW_LISTENING);
 	return index;
+}
+
+uint32_t
+rig_listen(int n, int backend, uint32_t slot_count, uint32_t slot_size, uint64_t key)
+{
+	return listen_with(n, backend, NULL, slot_count, slot_size, key);
+}
+
+uint32_t
+rig_listen_pooled(int n, int backend, RfReceivePool *pool, uint32_t slot_count, uint64_t key)
+{
+	atomic_fetch_add(&rig_pool_users[pool - rig_nodes[n].shared->receive_pools], 1);
+	return listen_with(n, backend, pool, slot_count, pool->size, key);
 }
 
 static void
@@ -342,7 +392,7 @@ place(RigNode *node, uint32_t index, uint32_t lane)
 {
 	RfFlow	   *flow = &node->shared->flows[index];
 
-	flow->buffers = node->arena + (size_t) index * RF_MAX_SLOTS * RIG_SLOT_MAX;
+	flow->buffers = flow->pool != NULL ? rf_receive_buffer(flow->pool, 0) : node->arena + index * FLOW_BYTES;
 	flow->lkey = node->region->lkey;
 	flow->lane = lane;
 }
@@ -394,6 +444,11 @@ rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
 	flow->value = here->values + (size_t) index * RF_MAX_SLOTS * RIG_SLOT_MAX;
 	flow->value_size = (uint64_t) RF_MAX_SLOTS * RIG_SLOT_MAX;
 	flow->value_lkey = here->source->lkey;
+	if (consumer->pool != NULL)
+	{
+		flow->pool_buffers = consumer->pool->count;
+		flow->pool_claimable = consumer->pool->claimable;
+	}
 	atomic_store(&flow->state, RF_FLOW_OPEN);
 	here->attached[index] = true;
 	rf_lane_attach_flow(here->lanes[flow->lane], index);
@@ -413,6 +468,7 @@ void
 rig_close(int n, uint32_t index, bool stop, bool abandoned)
 {
 	RfFlow	   *flow = &rig_nodes[n].shared->flows[index];
+	RfReceivePool *pool = flow->pool;
 	RfFlowState state;
 	uint32_t	lane;
 
@@ -425,6 +481,8 @@ rig_close(int n, uint32_t index, bool stop, bool abandoned)
 		rf_lane_ring(&rig_nodes[n].shared->lanes[lane], rig_nodes[n].shared->flows, index);
 	if (state != RF_FLOW_LISTENING)
 		wake_main();
+	else if (pool != NULL)
+		atomic_fetch_sub(&rig_pool_users[pool - rig_nodes[n].shared->receive_pools], 1);
 }
 
 static void

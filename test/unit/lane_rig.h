@@ -17,7 +17,10 @@
 #define RIG_SLOT_MAX	16384
 #define RIG_BACKENDS	64
 #define RIG_MAX_LANES	4
+#define RIG_POOLS		8
+#ifndef RIG_PATIENCE
 #define RIG_PATIENCE	60			/* seconds until something that must come has failed to; only reached on failure */
+#endif
 
 /* Print where and stop: a test that goes on after a broken promise says nothing. */
 #define CHECK(condition) \
@@ -68,6 +71,15 @@ extern void rig_sleep(int backend, int timeout_ms);
 
 /* Consumer: claim and listen; LISTENING. Blocks while the table is full. */
 extern uint32_t rig_listen(int node, int backend, uint32_t slot_count, uint32_t slot_size, uint64_t key);
+
+/*
+ * Shared receive pool `number` of a node, all free; none of its flows is there any more. The same as rig_listen with one of them; and its buffers
+ * that nobody holds.
+ */
+extern RfReceivePool *rig_pool(int node, int number, uint32_t count, uint32_t size, bool claim);
+extern uint32_t rig_listen_pooled(int node, int backend, RfReceivePool *pool, uint32_t slot_count, uint64_t key);
+extern uint32_t rig_pool_idle(const RfReceivePool *pool);
+extern _Atomic int rig_pool_users[RIG_POOLS];	/* flows of node 1 that have it */
 
 /* Producer: claim, and open towards the other node's flow. UINT32_MAX when that is refused (nobody listens, no connection). */
 extern uint32_t rig_open(int node, int backend, uint32_t remote_flow, uint64_t key);

@@ -185,6 +185,13 @@ main(void)
 		rf_backoff_won(&one, now += 1000);
 	}
 	check(one.allowed == 4 && one.limit_ns == 100, "without conflicts all of it is taken back");
+	for (int i = 0; i < 200; i++)
+		rf_backoff_round_trip(&one, 3000);
+	check(one.unit_ns > 2900 && one.unit_ns <= 3000 && one.limit_ns >= one.unit_ns, "the unit follows the round trips, and the limit is not below it");
+	one.limit_ns = one.unit_ns << RF_BACKOFF_LIMIT_SHIFT;
+	for (int i = 0; i < 200; i++)
+		rf_backoff_round_trip(&one, 0);
+	check(one.unit_ns == 1 && one.limit_ns == 1 << RF_BACKOFF_LIMIT_SHIFT, "nor too many units");
 
 	for (uint32_t lanes = 16; lanes <= MAX_LANES; lanes += 32)
 	{

@@ -275,6 +275,22 @@ wrong_numbers(void)
 	wrong.weight = 101;
 	check(opened_refused(wrong), "OPENED with too large a weight is refused");
 
+	wrong = opened;
+	wrong.remote_addr = 8192;
+	wrong.pool_buffers = 16;
+	wrong.pool_claimable = 14;
+	check(!opened_refused(wrong), "a good OPENED with a shared receive pool passes");
+	wrong.pool_claimable = 17;
+	check(opened_refused(wrong), "OPENED with more buffers to claim than there are is refused");
+	wrong.pool_claimable = 14;
+	wrong.pool_buffers = 65;
+	check(opened_refused(wrong), "OPENED with too large a pool is refused");
+	wrong.pool_buffers = 16;
+	wrong.remote_addr = 64;
+	check(opened_refused(wrong), "OPENED without room for the words of a pool is refused");
+	wrong.remote_addr = UINT64_MAX - 8 * 262144;
+	check(opened_refused(wrong), "OPENED whose pool wraps around is refused");
+
 	memset(failed.message, 'x', sizeof(failed.message));
 	check(refused(RF_HS_UP, out, frame(out, RF_CONTROL_OPEN_FAILED, &failed, sizeof(failed)), RF_ERROR_PROTOCOL),
 		  "OPEN_FAILED with a message without an end is refused");

@@ -247,6 +247,56 @@ held(void)
 	check(domains == 3, "also with the pool");
 }
 
+/* Shared receive pools lie in segments that several peers have, and in nothing else. */
+static void
+several(void)
+{
+	RfPool	   *pool = fresh();
+	RfDomain   *all[RF_MAX_PEERS] = {[0] = (RfDomain *) shared,[1] = (RfDomain *) arena,[2] = (RfDomain *) pool};
+	RfBlock		both;
+	RfBlock		again;
+	RfBlock		other;
+	RfBlock		own;
+	RfBlock		none;
+	RfError		error;
+
+	refuse = true;
+	check(rf_pool_take_shared(pool, 3, all, 4096, &both, &error) == RF_POOL_FAILED && registered == 0, "what cannot be registered for all is lent to none");
+	refuse = false;
+	check(rf_pool_take_shared(pool, 3, all, 8192, &both, &error) == RF_POOL_TAKEN && registered == 2, "a segment for two peers is registered for both");
+	check(rf_pool_region(pool, &both, 0) != NULL && rf_pool_region(pool, &both, 1) != NULL && rf_pool_region(pool, &both, 2) == NULL,
+		  "each has its key, and nobody else");
+	check(shared->segments[both.segment].peer == RF_SEVERAL_PEERS && atomic_load(&shared->peers[1].segments) == 1, "and it shows");
+	check(rf_pool_take_shared(pool, 3, all, 4096, &again, &error) == RF_POOL_TAKEN && again.segment == both.segment && registered == 2,
+		  "the same two share it further");
+	check(take(pool, 0, 4096, &own) == RF_POOL_TAKEN && own.segment != both.segment, "what one of them has alone lies elsewhere");
+	check(rf_pool_take_shared(pool, 5, all, 4096, &other, &error) == RF_POOL_TAKEN && other.segment != both.segment && other.segment != own.segment,
+		  "and what it shares with a third");
+	memset(rf_pool_address(pool, &both), 'x', 8192);
+
+	loud = true;
+	rf_pool_peer_gone(pool, 1, all[1]);
+	loud = false;
+	check(rf_pool_region(pool, &both, 1) == NULL && rf_pool_region(pool, &both, 0) != NULL && atomic_load(&shared->segments_held) == 1,
+		  "one goes and may still write: the other keeps its access");
+	rf_pool_return(pool, &both);
+	rf_pool_return(pool, &again);
+	loud = true;
+	check(rf_pool_take_shared(pool, 3, all, SEGMENT_SIZE, &both, &error) == RF_POOL_TAKEN && both.segment != again.segment,
+		  "nothing new comes into the segment meanwhile");
+	rf_pool_return(pool, &both);
+	loud = false;
+	check(rf_pool_settle(pool) && atomic_load(&shared->segments_held) == 0 && domains == 1, "it is quiet");
+	check(take(pool, 2, SEGMENT_SIZE, &none) == RF_POOL_TAKEN && take(pool, 2, SEGMENT_SIZE, &again) == RF_POOL_TAKEN, "and may be lent");
+	check(*rf_pool_address(pool, &none) == 0 && *rf_pool_address(pool, &again) == 0, "wiped");
+	rf_pool_return(pool, &none);
+	rf_pool_return(pool, &again);
+	rf_pool_return(pool, &own);
+	rf_pool_return(pool, &other);
+	rf_pool_destroy(pool);
+	check(registered == 0, "and all is given back");
+}
+
 /* Random takes and returns of three peers. Each block is filled with its own mark and must still have it when it is returned. */
 static void
 random_life(void)
@@ -309,6 +359,7 @@ main(void)
 	wiping();
 	restart();
 	held();
+	several();
 	random_life();
 	free(shared);
 	free(arena);

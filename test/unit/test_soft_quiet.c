@@ -142,7 +142,7 @@ run(bool woken)
 			die("rf_pool_take", error.message);
 		memset(rf_pool_address(pool, &blocks[i]), 0, SEGMENT_SIZE);
 		mine.addr[i] = (uint64_t) (uintptr_t) rf_pool_address(pool, &blocks[i]);
-		mine.rkey[i] = rf_pool_region(pool, &blocks[i])->rkey;
+		mine.rkey[i] = rf_pool_region(pool, &blocks[i], 0)->rkey;
 	}
 	if (recv(talk[0], &other, sizeof(other), MSG_WAITALL) != sizeof(other))
 		die("recv", strerror(errno));

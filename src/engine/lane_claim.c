@@ -1,0 +1,593 @@
+/*
+ * lane_claim.c - receive buffers of shared pools: a producer's lane claims them or asks for them, a
+ * consumer's lane grants them. receive.h has the protocol and why nobody waits for ever.
+ *
+ * Plain C, the lane's thread only. It posts nothing itself, like lane_flow.c.
+ *
+ * Conflict avoidance after SMART (Ren et al., ASPLOS 2024, 4.3): a claim that lost waits as
+ * backoff.h says, which also limits how many of the flow's claims are under way. There it is of a
+ * thread, here of a flow: conflicts are in its pool, and one that is crowded is no reason to claim
+ * less in another. A claim begins with a buffer that was this flow's own and came back, so that in
+ * the long run producers that are no more than the buffers do not meet. One that lost `patience`
+ * times in a row gives up, and the flow asks instead: then the pool is likely to be full, and one
+ * message waits for it where any number of attempts would find nothing.
+ *
+ * A flow asks for one buffer and only when it has none and no claim under way; where it cannot
+ * claim at all it asks for all it needs. Buffers are used for its slots in the order in which it
+ * gets them. Both are what the consumer's last buffer relies on (receive.h).
+ */
+#include <stdlib.h>
+
+#include "lane.h"
+
+#define MAX_PATIENCE	16
+#define MIN_PATIENCE	4
+#define MAX_WAIT_US		2000		/* rather than wait longer for the next attempt, ask */
+#define FIRST_UNIT_NS	2000		/* t0 until round trips were measured */
+
+/* ---------- lists ---------- */
+
+static void
+list_add(RfLaneThread *lane, QueueList *list, uint32_t index)
+{
+	LaneClaims *claims = lane->local[index]->claims;
+
+	claims->listed = true;
+	claims->next = LANE_NONE;
+	claims->previous = list->tail;
+	if (list->tail == LANE_NONE)
+		list->head = (int32_t) index;
+	else
+		lane->local[list->tail]->claims->next = (int32_t) index;
+	list->tail = (int32_t) index;
+	list->count++;
+}
+
+static void
+list_remove(RfLaneThread *lane, QueueList *list, LaneClaims *claims)
+{
+	claims->listed = false;
+	if (claims->previous == LANE_NONE)
+		list->head = claims->next;
+	else
+		lane->local[claims->previous]->claims->next = claims->next;
+	if (claims->next == LANE_NONE)
+		list->tail = claims->previous;
+	else
+		lane->local[claims->next]->claims->previous = claims->previous;
+	list->count--;
+}
+
+static void
+leave_line(RfLaneThread *lane, LaneClaims *claims)
+{
+	RfReceivePool *pool = claims->pool;
+	uint16_t   *waiting = &lane->asking_of[pool - lane->config.shared->receive_pools];
+
+	list_remove(lane, &lane->asking, claims);
+	if (--*waiting == 0)
+	{
+		atomic_fetch_and(&pool->lanes_waiting, ~(1u << lane->lane->number));
+		rf_receive_none_waits(pool);
+	}
+}
+
+/* ---------- a producer's claims ---------- */
+
+bool
+rf_claims_attach(RfLaneThread *lane, LaneFlow *local, RfFlow *flow)
+{
+	LaneClaims *claims;
+
+	if (local->producer ? flow->pool_buffers == 0 : flow->pool == NULL)
+	{
+		/* Whoever claims after it need not wait for it. */
+		atomic_store(&flow->claimed, UINT64_MAX);
+		return true;
+	}
+	claims = calloc(1, sizeof(*claims));
+	if (claims == NULL)
+		return false;
+	local->claims = claims;
+	claims->pool = flow->pool;
+	claims->buffers = flow->pool_buffers;
+	if (lane->config.shared->device.atomics)
+		claims->claimable = flow->pool_claimable;
+	claims->cursor = local->remote_flow * 5;	/* apart from each other from the beginning */
+	claims->patience = MAX_PATIENCE;
+	rf_backoff_init(&claims->backoff, FIRST_UNIT_NS, flow->slot_count, flow->key, (uint64_t) lane->now * 1000);
+	if (local->producer && flow->buffers != NULL)
+		claims->results = (uint64_t *) (flow->buffers + (size_t) flow->slot_count * flow->slot_size);
+	return true;
+}
+
+static void
+give_up(LaneClaims *claims, LaneClaim *claim)
+{
+	rf_backoff_gave_up(&claims->backoff);
+	claim->state = CLAIM_NONE;
+	claims->under_way--;
+}
+
+static void
+give_up_due(LaneClaims *claims)
+{
+	for (uint32_t i = 0; i < RF_MAX_SLOTS; i++)
+	{
+		if (claims->claim[i].state == CLAIM_DUE)
+			give_up(claims, &claims->claim[i]);
+	}
+}
+
+bool
+rf_claims_stop(RfLaneThread *lane, LaneFlow *local)
+{
+	LaneClaims *claims = local->claims;
+
+	if (claims == NULL)
+		return true;
+	give_up_due(claims);
+	if (claims->listed)
+		list_remove(lane, &lane->claiming, claims);
+	return claims->out == 0;
+}
+
+void
+rf_claims_detach(RfLaneThread *lane, LaneFlow *local)
+{
+	LaneClaims *claims = local->claims;
+
+	if (claims == NULL)
+		return;
+	if (!local->producer)
+	{
+		if (claims->listed)
+			leave_line(lane, claims);
+	}
+	else
+	{
+		(void) rf_claims_stop(lane, local);
+		for (uint32_t i = 0; i < RF_MAX_SLOTS; i++)
+		{
+			if (claims->claim[i].state == CLAIM_OUT)
+				give_up(claims, &claims->claim[i]);
+		}
+	}
+	local->claims = NULL;
+	free(claims);
+}
+
+/* Slots that are READY, have credit, and no buffer nor hope of one. */
+static uint32_t
+buffers_needed(RfLaneThread *lane, const LaneFlow *local, const RfFlow *flow)
+{
+	const LaneClaims *claims = local->claims;
+	uint64_t	limit = atomic_load(&flow->handed);
+	uint32_t	after = atomic_load_explicit(&flow->claim_after, memory_order_relaxed);
+	uint64_t	have = local->moved + claims->held_count + claims->under_way + claims->asked - claims->granted;
+
+	if (limit > local->credit + local->slot_count)
+		limit = local->credit + local->slot_count;
+	if (after != 0)
+	{
+		uint64_t	before = atomic_load(&lane->flows[after - 1].claimed);
+
+		if (limit > before)
+			limit = before;
+	}
+	return limit > have ? (uint32_t) (limit - have) : 0;
+}
+
+/* A buffer that nobody of us has or tries: the last that came back, else the next. -1: none. */
+static int
+choose_buffer(LaneClaims *claims)
+{
+	uint64_t	back = claims->back & ~claims->busy;
+
+	if (back != 0)
+	{
+		int			buffer = __builtin_ctzll(back);
+
+		claims->back &= ~(UINT64_C(1) << buffer);
+		return buffer;
+	}
+	for (uint32_t i = 0; i < claims->claimable; i++)
+	{
+		uint32_t	buffer = claims->cursor++ % claims->claimable;
+
+		if ((claims->busy >> buffer & 1) == 0)
+			return (int) buffer;
+	}
+	return -1;
+}
+
+/* Post one attempt. */
+static void
+attempt(RfLaneThread *lane, uint32_t index, uint32_t i, int buffer)
+{
+	LaneFlow   *local = lane->local[index];
+	LaneClaims *claims = local->claims;
+	LaneConnection *connection = &lane->connections[local->peer];
+	RfWr	   *wr = rf_lane_request(lane, (int32_t) index, (RfImmKind) LANE_POST_CLAIM, 0, 0, 0);
+	RfSge	   *sge = (RfSge *) wr->sge;
+
+	connection->posts[connection->posted % lane->config.max_wr].slots = (uint16_t) i;
+	sge->addr = &claims->results[i];
+	sge->length = sizeof(uint64_t);
+	sge->lkey = local->lkey;
+	wr->opcode = RF_WR_COMPARE_SWAP;
+	wr->num_sge = 1;
+	wr->remote_addr = local->remote_addr - RF_RECEIVE_WORDS + (uint64_t) buffer * sizeof(uint64_t);
+	wr->rkey = local->rkey;
+	wr->compare = RF_RECEIVE_FREE;
+	wr->swap = (uint64_t) local->remote_flow + 1;
+	/* Its answer is waited for; the end of the chain may be megabytes away. */
+	if (!wr->signaled)
+	{
+		wr->signaled = true;
+		connection->unsignaled = 0;
+		lane_count(&lane->lane->signaled, 1);
+	}
+	claims->busy |= UINT64_C(1) << buffer;
+	claims->claim[i].state = CLAIM_OUT;
+	claims->claim[i].buffer = (uint8_t) buffer;
+	claims->claim[i].at = lane->now;
+	claims->out++;
+}
+
+/* Ask the consumer's lane for so many. */
+static void
+ask(RfLaneThread *lane, uint32_t index, uint32_t count)
+{
+	LaneClaims *claims = lane->local[index]->claims;
+	RfWr	   *wr = rf_lane_request(lane, (int32_t) index, RF_IMM_CLAIM, 0, 0, 0);
+
+	if (wr == NULL)
+		return;					/* parked: it is served again */
+	claims->asked += count;
+	wr->imm = RF_IMM(RF_IMM_CLAIM, lane->local[index]->remote_flow, claims->asked);
+	lane_count(&lane->lane->claims_asked, count);
+}
+
+/* Post what is due, and note when the next attempt is. */
+static void
+run_attempts(RfLaneThread *lane, uint32_t index)
+{
+	LaneFlow   *local = lane->local[index];
+	LaneClaims *claims = local->claims;
+
+	claims->due = INT64_MAX;
+	for (uint32_t i = 0; i < RF_MAX_SLOTS; i++)
+	{
+		LaneClaim  *claim = &claims->claim[i];
+		int			buffer;
+
+		if (claim->state != CLAIM_DUE)
+			continue;
+		if (claim->at > lane->now)
+		{
+			if (claim->at < claims->due)
+				claims->due = claim->at;
+			continue;
+		}
+		/* Without room it is served again when there is some. */
+		if (!rf_lane_has_room(lane, local->peer))
+		{
+			rf_queue_park(lane, index);
+			break;
+		}
+		buffer = choose_buffer(claims);
+		if (buffer >= 0)
+			attempt(lane, index, i, buffer);
+		else
+		{
+			/* All are ours already, as far as we know. */
+			claims->impatient = true;
+			give_up(claims, claim);
+		}
+	}
+	if ((claims->due != INT64_MAX) != claims->listed)
+	{
+		if (claims->due != INT64_MAX)
+			list_add(lane, &lane->claiming, index);
+		else
+			list_remove(lane, &lane->claiming, claims);
+	}
+	if (claims->due < lane->claim_at)
+		lane->claim_at = claims->due;
+}
+
+void
+rf_claims_want(RfLaneThread *lane, uint32_t index)
+{
+	LaneFlow   *local = lane->local[index];
+	LaneClaims *claims = local->claims;
+	uint32_t	needed = buffers_needed(lane, local, &lane->flows[index]);
+
+	if (claims->claimable == 0)
+	{
+		if (needed > 0)
+			ask(lane, index, needed);
+		return;
+	}
+	if (claims->asked != claims->granted)
+		return;
+	for (uint32_t i = 0; i < RF_MAX_SLOTS && needed > 0 && !claims->impatient; i++)
+	{
+		if (claims->claim[i].state != CLAIM_NONE)
+			continue;
+		if (!rf_backoff_begin(&claims->backoff))
+		{
+			lane_count(&lane->lane->claims_held_up, 1);
+			break;
+		}
+		claims->claim[i] = (LaneClaim) {.state = CLAIM_DUE, .at = lane->now};
+		claims->under_way++;
+		needed--;
+	}
+	if (!claims->impatient)
+		run_attempts(lane, index);
+	if (!claims->impatient)
+		return;
+
+	/* Nothing new begins; what is out may still win, and then there is no need to ask. */
+	give_up_due(claims);
+	if (claims->listed)
+		list_remove(lane, &lane->claiming, claims);
+	if (claims->out == 0 && claims->held_count == 0 &&
+		buffers_needed(lane, local, &lane->flows[index]) > 0)
+		ask(lane, index, 1);
+}
+
+void
+rf_claims_sent(RfLaneThread *lane, uint32_t index)
+{
+	LaneClaims *claims = lane->local[index]->claims;
+
+	if (!claims->impatient || claims->held_count > 0 || claims->listed)
+		return;
+	claims->due = lane->claim_at = lane->now;
+	list_add(lane, &lane->claiming, index);
+}
+
+/* The flow has one more buffer to fill. */
+static void
+hold(RfLaneThread *lane, uint32_t index, uint32_t buffer)
+{
+	LaneFlow   *local = lane->local[index];
+	LaneClaims *claims = local->claims;
+	RfFlow	   *flow = &lane->flows[index];
+	uint32_t	before = atomic_load_explicit(&flow->claim_before, memory_order_relaxed);
+
+	claims->held[(claims->held_first + claims->held_count++) % RF_MAX_SLOTS] = (uint8_t) buffer;
+	claims->busy |= UINT64_C(1) << buffer;
+	claims->holding |= UINT64_C(1) << buffer;
+	lane_count(&flow->stats.claims, 1);
+	atomic_store(&flow->claimed, local->moved + claims->held_count);
+	if (before != 0)
+		rf_lane_ring(&lane->config.shared->lanes[lane->flows[before - 1].lane % RF_MAX_LANES], lane->flows, before - 1);
+}
+
+uint32_t
+rf_claims_use(LaneFlow *local)
+{
+	LaneClaims *claims = local->claims;
+	uint32_t	buffer = claims->held[claims->held_first++ % RF_MAX_SLOTS];
+
+	claims->held_count--;
+	claims->holding &= ~(UINT64_C(1) << buffer);
+	claims->place[local->moved % local->slot_count] = (uint8_t) buffer;
+	return buffer;
+}
+
+void
+rf_claims_released(LaneFlow *local, uint64_t slot)
+{
+	LaneClaims *claims = local->claims;
+	uint32_t	buffer = claims->place[slot % local->slot_count];
+	uint64_t	bit = UINT64_C(1) << buffer;
+
+	/* A buffer is free before we have credit for its slot: we may have got it once more. */
+	if ((claims->holding & bit) != 0)
+		return;
+	for (uint64_t later = slot + 1; later < local->moved; later++)
+	{
+		if (claims->place[later % local->slot_count] == buffer)
+			return;
+	}
+	claims->busy &= ~bit;
+	if (buffer < claims->claimable)
+		claims->back |= bit;
+}
+
+void
+rf_claims_done(RfLaneThread *lane, uint32_t index, uint32_t i)
+{
+	LaneClaims *claims = lane->local[index]->claims;
+	RfFlow	   *flow = &lane->flows[index];
+	LaneClaim  *claim = &claims->claim[i];
+	uint64_t	now_ns = (uint64_t) lane->now * 1000;
+	uint64_t	wait_us;
+
+	claims->out--;
+	rf_backoff_round_trip(&claims->backoff, (uint64_t) (lane->now - claim->at) * 1000);
+	if (claims->results[i] == RF_RECEIVE_FREE)
+	{
+		rf_backoff_won(&claims->backoff, now_ns);
+		claim->state = CLAIM_NONE;
+		claims->under_way--;
+		if (claims->patience < MAX_PATIENCE)
+			claims->patience *= 2;
+		lane_count(&lane->lane->claims, 1);
+		hold(lane, index, claim->buffer);
+	}
+	else
+	{
+		claims->busy &= ~(UINT64_C(1) << claim->buffer);
+		lane_count(&lane->lane->claims_lost, 1);
+		lane_count(&flow->stats.claims_lost, 1);
+		wait_us = rf_backoff_lost(&claims->backoff, ++claim->lost, now_ns) / 1000;
+		if (claim->lost >= claims->patience || (claim->lost > 1 && wait_us > MAX_WAIT_US))
+		{
+			if (claims->patience > MIN_PATIENCE)
+				claims->patience /= 2;
+			claims->impatient = true;
+			give_up(claims, claim);
+		}
+		else
+		{
+			claim->state = CLAIM_DUE;
+			claim->at = lane->now + (int64_t) wait_us;
+			lane_count(&lane->lane->backoff_us, wait_us);
+		}
+	}
+	atomic_store_explicit(&lane->lane->backoff_limit_us, (uint32_t) (claims->backoff.limit_ns / 1000), memory_order_relaxed);
+	atomic_store_explicit(&lane->lane->claims_at_once, claims->backoff.allowed, memory_order_relaxed);
+}
+
+bool
+rf_claims_granted(RfLaneThread *lane, uint32_t index, uint32_t buffer, RfError *error)
+{
+	LaneClaims *claims = lane->local[index]->claims;
+
+	if (buffer >= claims->buffers || claims->asked == claims->granted ||
+		claims->held_count == RF_MAX_SLOTS || (claims->holding >> buffer & 1) != 0)
+		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+						"the peer granted a receive buffer that was not asked for");
+	claims->granted++;
+	claims->impatient = false;
+	hold(lane, index, buffer);
+	return true;
+}
+
+bool
+rf_claims_run(RfLaneThread *lane)
+{
+	uint32_t	count = lane->claiming.count;
+	uint64_t	before = lane->lane->work_requests;
+	int32_t		index = lane->claiming.head;
+
+	if (count == 0 || lane->now < lane->claim_at)
+		return false;
+	lane->claim_at = INT64_MAX;
+	while (count-- > 0 && index != LANE_NONE)
+	{
+		LaneClaims *claims = lane->local[index]->claims;
+		int32_t		next = claims->next;
+
+		if (claims->due <= lane->now)
+			rf_lane_flow_serve(lane, (uint32_t) index);
+		else if (claims->due < lane->claim_at)
+			lane->claim_at = claims->due;
+		index = next;
+	}
+	return lane->lane->work_requests != before;
+}
+
+/* ---------- a consumer's grants ---------- */
+
+bool
+rf_claims_asked(RfLaneThread *lane, uint32_t index, uint32_t value, RfError *error)
+{
+	LaneFlow   *local = lane->local[index];
+	LaneClaims *claims = local->claims;
+	uint32_t	more = (uint16_t) (value - claims->asked);
+
+	/* It asks for slots that have credit. */
+	if (more == 0 || claims->asked + more - claims->granted +
+		(uint32_t) __builtin_popcountll(claims->granted_unused) + local->moved > local->credit + local->slot_count)
+		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+						"the peer asked for receive buffers that it has no credit for");
+	claims->asked += more;
+	if (!claims->listed)
+	{
+		uint16_t   *waiting = &lane->asking_of[claims->pool - lane->config.shared->receive_pools];
+
+		list_add(lane, &lane->asking, index);
+		if ((*waiting)++ == 0)
+			atomic_fetch_or(&claims->pool->lanes_waiting, 1u << lane->lane->number);
+	}
+	return true;
+}
+
+void
+rf_claims_ended(RfLaneThread *lane, LaneFlow *local)
+{
+	LaneClaims *claims = local->claims;
+
+	if (claims == NULL)
+		return;
+	if (claims->listed)
+		leave_line(lane, claims);
+	rf_receive_unused(claims->pool, local->index, claims->granted_unused);
+	claims->granted_unused = 0;
+	rf_receive_wake(lane->config.shared->lanes, claims->pool);
+}
+
+/* The slot that its next buffer would be for. */
+static uint64_t
+next_slot(const LaneFlow *local)
+{
+	return local->moved + (uint32_t) __builtin_popcountll(local->claims->granted_unused);
+}
+
+bool
+rf_claims_grant(RfLaneThread *lane)
+{
+	uint32_t	count = lane->asking.count;
+	int32_t		index = lane->asking.head;
+	bool		some = false;
+
+	/* One each, in line; who wants more goes to its end. */
+	while (count-- > 0)
+	{
+		LaneFlow   *local = lane->local[index];
+		LaneClaims *claims = local->claims;
+		int32_t		next = claims->next;
+		uint32_t	flow = (uint32_t) index;
+		int			buffer = -1;
+		RfWr	   *wr;
+
+		index = next;
+		if (lane->connections[local->peer].failed)
+			continue;
+		if (!rf_receive_may_grant(claims->pool, flow, next_slot(local)))
+			continue;
+		if (!rf_lane_has_room(lane, local->peer))
+		{
+			rf_queue_park(lane, flow);
+			continue;
+		}
+		buffer = rf_receive_grant(claims->pool, flow, next_slot(local));
+		if (buffer < 0)
+			continue;
+		wr = rf_lane_request(lane, (int32_t) flow, RF_IMM_GRANT, 0, 0, 0);
+		wr->imm = RF_IMM(RF_IMM_GRANT, local->remote_flow, (uint32_t) buffer);
+		claims->granted_unused |= UINT64_C(1) << buffer;
+		claims->granted++;
+		lane_count(&lane->lane->grants, 1);
+		some = true;
+		if (claims->granted == claims->asked)
+			leave_line(lane, claims);
+		else
+		{
+			list_remove(lane, &lane->asking, claims);
+			list_add(lane, &lane->asking, flow);
+		}
+	}
+	return some;
+}
+
+bool
+rf_claims_may_grant(RfLaneThread *lane)
+{
+	for (int32_t index = lane->asking.head; index != LANE_NONE; index = lane->local[index]->claims->next)
+	{
+		LaneFlow   *local = lane->local[index];
+
+		if (!lane->connections[local->peer].failed && local->waiting.place == QUEUE_NOWHERE &&
+			rf_receive_may_grant(local->claims->pool, (uint32_t) index, next_slot(local)))
+			return true;
+	}
+	return false;
+}

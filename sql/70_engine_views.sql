@@ -67,6 +67,12 @@ ALTER SYSTEM SET rdma_fdw.credit_limit = -2;
 SELECT name, boot_val, enumvals, context FROM pg_settings
 WHERE name IN ('rdma_fdw.polling_mode', 'rdma_fdw.poll_time', 'rdma_fdw.poll_batch', 'rdma_fdw.credit_limit') ORDER BY name;
 
+SET rdma_fdw.receive_pool = 'sometimes';
+SET rdma_fdw.receive_pool_buffers = 3;
+SELECT name, boot_val, min_val, max_val, enumvals, context FROM pg_settings WHERE name LIKE 'rdma_fdw.receive_pool%' ORDER BY name;
+SELECT c.attname, c.atttypid::regtype, col_description(c.attrelid, c.attnum) IS NOT NULL AS told
+FROM pg_attribute c WHERE c.attrelid = 'rdma.stat_lanes'::regclass AND c.attname ~ 'claim|backoff|grants' ORDER BY c.attname;
+
 SET client_min_messages = warning;
 DROP SCHEMA near70, far70 CASCADE;
 DROP SERVER views70 CASCADE;

@@ -471,7 +471,7 @@ scale(const char *transport)
 	if (strcmp(transport, "sim") == 0)
 		bench_note("scale", "the simulated fabric looks through all queue pairs for its next event, so over it the ratio is that of the simulation, not of the lanes");
 	if (strcmp(transport, "shm") == 0)
-		bench_note("scale", "64 peers take 1.4 to 1.5 times the CPU per byte of one, and two cores have no more of it. A profile gives less than half of the difference to the lanes, which post to 64 queue pairs in turn where they had one (doorbells per work request), and the rest to the bench's own threads: each looks through its 125 flows, and is woken for fewer messages at a time");
+		bench_note("scale", "64 peers take 1.4 to 1.5 times the CPU per byte of one, and two cores have no more of it. A profile gives two fifths of the difference to the lanes, which post to 64 queue pairs in turn where they had one (doorbells per work request), and the rest to the backends' part, which is woken for fewer messages at a time");
 	if (strcmp(transport, "shm") == 0)
 		bench_note("scale", "doorbells of their own for the lanes (thread domains) and the cache of a NIC with hundreds of queue pairs cannot be seen without a NIC; rdma.qps shows the thread domain and what is outstanding on each queue pair of a real one");
 	bench_row("scale", transport, "bandwidth, 64 peers over 1, 4 lanes, 1,000 flows", bench_ratio(&series, bench_bandwidth, 2, 0), true,

@@ -29,6 +29,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/selfuncs.h"
+#include "utils/snapmgr.h"
 
 #include "rdma_fdw/compat.h"
 
@@ -222,7 +223,12 @@ static void
 executor_finish(QueryDesc *query)
 {
 	if (exchange_set != NULL && exchange_set->estate != NULL && exchange_set->estate == query->estate)
+	{
+		/* A portal is finished without an active snapshot, but queries inside may begin only now. */
+		PushActiveSnapshot(query->snapshot);
 		exchange_finish_all(exchange_set);
+		PopActiveSnapshot();
+	}
 	if (previous_executor_finish)
 		previous_executor_finish(query);
 	else

@@ -166,6 +166,8 @@ my %plan = exchange_run($coord, 'n1,n2', 1, 'EXPLAIN (COSTS OFF) SELECT 1 FROM '
 like($plan{n1}, qr/RdmaExchange.*Gather.*Parallel Seq Scan on a/s, 'a query inside may be parallel');
 same('parallel queries', 'n1,n2,n3', 2, sprintf($joins{left}, ex(1, 'a', by(2)), ex(2, 'b', by(2))), sprintf($joins{left}, 'all_a a', 'all_b b'), settings => { all => $parallel }, slot_size => 4096, slots => 1);
 same('parallel queries that end early', 'n1,n2,n3', 1, "SELECT 'row' FROM " . ex(1, 'a', by(1)) . ' LIMIT 5', "SELECT 'row' FROM generate_series(1, 15)", settings => { all => $parallel });
+same('parallel queries that begin when nothing is wanted any more', 'n1,n2,n3', 2, "SELECT nothing.id || a.t FROM " . ex(1, 'nothing', by(2)) . ' JOIN ' . ex(2, 'a', by(2)) . ' ON a.k = nothing.k', 'SELECT 1 WHERE false',
+	settings => { all => "$parallel; $ways{merge}" }, slot_size => 4096, slots => 1);
 foreach my $mode (qw(force_custom_plan force_generic_plan))
 {
 	my $prepare = "SET plan_cache_mode = $mode; PREPARE p(int, text, int) AS SELECT a.id || a.t FROM rdma.exchange('number=1 kind=repartition keys=1', 'SELECT id, t FROM a WHERE id < \$1 AND t <> \$2') AS a(id int, t text) WHERE id > \$3";

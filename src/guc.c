@@ -63,6 +63,7 @@ bool		rf_measured_costs = true;
 int			rf_flush_time = 200;
 int			rf_dynamic_registration = RF_VALUES_AUTO;
 int			rf_dynamic_threshold = -1;
+int			rf_exchange_strategy = RF_STRATEGY_AUTO;
 int			rf_connect_timeout = 10 * 1000;
 char	   *rf_application_name = NULL;
 
@@ -114,6 +115,16 @@ static const struct config_enum_entry polling_mode_options[] = {
 	{"event", RF_POLLING_EVENT, false},
 	{"event_batch", RF_POLLING_EVENT_BATCH, false},
 	{"hybrid", RF_POLLING_HYBRID, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry exchange_strategy_options[] = {
+	{"auto", RF_STRATEGY_AUTO, false},
+	{"colocated", RF_STRATEGY_COLOCATED, false},
+	{"repartition_one", RF_STRATEGY_REPARTITION_ONE, false},
+	{"repartition_both", RF_STRATEGY_REPARTITION_BOTH, false},
+	{"replicate", RF_STRATEGY_REPLICATE, false},
+	{"pull", RF_STRATEGY_PULL, false},
 	{NULL, 0, false}
 };
 
@@ -370,6 +381,12 @@ define_session_settings(void)
 							"-1 decides by what copying and registering cost when the engine started (rdma.stat_engine shows it).",
 							&rf_dynamic_threshold, -1, -1, INT_MAX / 2,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.exchange_strategy",
+							 "How tables of a server with several nodes are joined.",
+							 "auto takes what costs least; any other value is taken where it is possible. "
+							 "pull joins on this node.",
+							 &rf_exchange_strategy, RF_STRATEGY_AUTO, exchange_strategy_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.connect_timeout",
 							"Time to wait for the connection between two engines.",
 							NULL,

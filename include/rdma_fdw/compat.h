@@ -132,7 +132,7 @@ rf_create_foreignscan_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *targe
 static inline ForeignPath *
 rf_create_foreign_join_path(PlannerInfo *root, RelOptInfo *rel, double rows, Cost startup_cost,
 							Cost total_cost, List *pathkeys, Path *fdw_outerpath,
-							List *fdw_restrictinfo)
+							List *fdw_restrictinfo, List *fdw_private)
 {
 	return rf_leader_only(create_foreign_join_path(root, rel, NULL, rows,
 #if PG_VERSION_NUM >= 180000
@@ -143,7 +143,7 @@ rf_create_foreign_join_path(PlannerInfo *root, RelOptInfo *rel, double rows, Cos
 #if PG_VERSION_NUM >= 170000
 												   fdw_restrictinfo,
 #endif
-												   NIL));
+												   fdw_private));
 }
 
 static inline ForeignPath *

@@ -20,6 +20,7 @@
 #include "nodes/parsenodes.h"
 #include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
+#include "nodes/value.h"
 #include "utils/rel.h"
 
 #include "rdma_fdw/compat.h"
@@ -101,15 +102,19 @@ typedef struct RfRelInfo
 	Bitmapset  *attrs_used;		/* base relations: columns wanted, offset by
 								 * FirstLowInvalidHeapAttributeNumber */
 
+	RelOptInfo *rel;			/* the relation that this is the statement of */
+	struct RfFragment *fragment;	/* of a server with nodes: where its rows lie, see fragment.h */
+
 	/* join relations */
-	RelOptInfo *outerrel;
-	RelOptInfo *innerrel;
+	struct RfRelInfo *outer;
+	struct RfRelInfo *inner;
 	JoinType	jointype;
 	List	   *joinclauses;	/* RestrictInfos of ON, or of EXISTS */
 	Relids		hidden_relids;	/* relations inside EXISTS, whose columns nothing outside can see */
 
 	/* upper relations */
 	RelOptInfo *scanrel;		/* the base or join relation below; NULL in one of those */
+	struct RfRelInfo *scan;		/* its statement */
 	bool		grouped;		/* GROUP BY, HAVING, aggregates */
 	List	   *having;			/* bare conditions that the data node evaluates */
 	bool		partial;		/* grouped, but aggregates stop at their transition states */
@@ -324,6 +329,9 @@ extern void rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List 
  */
 extern bool rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
 
+/* Do values of this type mean the same on every node? */
+extern bool rf_is_shippable_type(Oid type, RfRelInfo *info);
+
 /* Would sorting by this expression with this operator give the same order on the data node? */
 extern bool rf_is_shippable_sort(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid sortop);
 
@@ -341,10 +349,34 @@ extern bool rf_is_local_value(Node *node);
 extern bool rf_is_explicit_collation(Node *node);
 
 /*
- * ForeignPath.fdw_private holds integers: what the path's remote query has beyond its relation's.
- * Its order is in path.pathkeys.
+ * ForeignPath.fdw_private is made of two pointers: the statement, and an Integer, what the path's
+ * remote query has beyond it.  NIL: the only statement of the relation, as it is.  Its order is in
+ * path.pathkeys.  Paths are never copied.
  */
 #define RF_PATH_LIMIT	1		/* the query's LIMIT and OFFSET */
+
+static inline List *
+rf_path_private(RfRelInfo *info, int what)
+{
+	return list_make2(info, makeInteger(what));
+}
+
+/*
+ * Several statements may stand for one relation of a server with nodes; who works on one, or makes
+ * its plan, first puts it into RelOptInfo.fdw_private, where everybody looks.
+ */
+static inline RfRelInfo *
+rf_path_info(ForeignPath *path)
+{
+	return (RfRelInfo *) (path->fdw_private == NIL ? path->path.parent->fdw_private :
+						  linitial(path->fdw_private));
+}
+
+static inline bool
+rf_path_has_limit(ForeignPath *path)
+{
+	return path->fdw_private != NIL && (intVal(lsecond(path->fdw_private)) & RF_PATH_LIMIT) != 0;
+}
 
 /* querybuild.c: the remote statement of one relation */
 typedef struct RfRemoteQuery
@@ -353,6 +385,7 @@ typedef struct RfRemoteQuery
 	List	   *retrieved_attrs;	/* IntList, see RF_SCAN_ATTRS */
 	List	   *params;			/* expressions behind $1, $2, ... */
 	List	   *param_types;	/* OidList */
+	List	   *exchanges;		/* RF_NODES_EXCHANGES */
 } RfRemoteQuery;
 
 /*

@@ -58,6 +58,7 @@ extern int	rf_dynamic_registration;	/* RfValueMode */
 extern int	rf_dynamic_threshold;	/* kB; -1 = as measured at start */
 extern int	rf_connect_timeout;		/* ms: engine to engine */
 extern char *rf_application_name;
+extern int	rf_exchange_strategy;	/* RfStrategy */
 
 enum
 {
@@ -79,6 +80,17 @@ enum
 {
 	RF_RECEIVE_POOL_AUTO, RF_RECEIVE_POOL_ON, RF_RECEIVE_POOL_GRANTED, RF_RECEIVE_POOL_OFF
 };
+
+/* How rows of several nodes are joined, see fdw/strategy.c */
+typedef enum RfStrategy
+{
+	RF_STRATEGY_AUTO,
+	RF_STRATEGY_COLOCATED,
+	RF_STRATEGY_REPARTITION_ONE,
+	RF_STRATEGY_REPARTITION_BOTH,
+	RF_STRATEGY_REPLICATE,
+	RF_STRATEGY_PULL
+} RfStrategy;
 
 extern void rf_define_settings(void);
 

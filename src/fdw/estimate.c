@@ -23,6 +23,7 @@
 #include "utils/selfuncs.h"
 
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
 
@@ -51,8 +52,15 @@
  */
 #define REMOTE_SORT_DISCOUNT	0.95
 
+/*
+ * What it takes to set up an exchange: several round trips to all nodes, a few hundred
+ * microseconds.
+ */
+#define EXCHANGE_COST			50.0
+
 /* Within what the planner takes for equal (1 %), see prefer_remote() */
 #define TIE_DISCOUNT			0.995
+#define FORCED_DISCOUNT			0.0001
 
 /*
  * The first line of EXPLAIN, e.g. "Seq Scan on t  (cost=0.00..35.50 rows=2550 width=4)".  The last
@@ -154,9 +162,10 @@ estimate_base(PlannerInfo *root, RelOptInfo *baserel, List *join_conds, RfEstima
 
 	cost_qual_eval(&join_cost, join_conds, root);
 	est->startup_cost = baserel->baserestrictcost.startup + join_cost.startup;
-	est->total_cost = est->startup_cost + seq_page_cost * baserel->pages +
-		(cpu_tuple_cost + baserel->baserestrictcost.per_tuple + join_cost.per_tuple) *
-		baserel->tuples;
+	est->total_cost = est->startup_cost + rf_node_share(info) *
+		(seq_page_cost * baserel->pages +
+		 (cpu_tuple_cost + baserel->baserestrictcost.per_tuple + join_cost.per_tuple) *
+		 baserel->tuples);
 }
 
 static bool
@@ -182,8 +191,12 @@ static void
 estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 {
 	RfRelInfo  *info = (RfRelInfo *) joinrel->fdw_private;
-	RfRelInfo  *outer = (RfRelInfo *) info->outerrel->fdw_private;
-	RfRelInfo  *inner = (RfRelInfo *) info->innerrel->fdw_private;
+	RfRelInfo  *outer = info->outer;
+	RfRelInfo  *inner = info->inner;
+	/* what one node has of each */
+	double		outer_rows = outer->retrieved_rows * rf_node_share(outer);
+	double		inner_rows = inner->retrieved_rows * rf_node_share(inner);
+	double		rows;
 	QualCost	on_cost;
 	QualCost	where_cost;
 	Cost		run_cost;
@@ -200,20 +213,39 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 		on_cost.startup + where_cost.startup + info->local_conds_cost.startup;
 	run_cost = outer->rel_total_cost - outer->rel_startup_cost +
 		inner->rel_total_cost - inner->rel_startup_cost;
+	rows = est->retrieved_rows * rf_node_share(info);
 	if (has_hashable_clause(info->joinclauses))
 	{
-		double		build_rows = Min(outer->retrieved_rows, inner->retrieved_rows);
-		double		probe_rows = Max(outer->retrieved_rows, inner->retrieved_rows);
+		double		build_rows = Min(outer_rows, inner_rows);
+		double		probe_rows = Max(outer_rows, inner_rows);
 
 		est->startup_cost += build_rows * (cpu_operator_cost + cpu_tuple_cost);
-		run_cost += probe_rows * cpu_operator_cost + est->retrieved_rows * on_cost.per_tuple;
+		run_cost += probe_rows * cpu_operator_cost + rows * on_cost.per_tuple;
 	}
 	else
-		run_cost += outer->retrieved_rows * inner->retrieved_rows *
-			(cpu_operator_cost + on_cost.per_tuple);
-	run_cost += est->retrieved_rows *
-		(cpu_tuple_cost + where_cost.per_tuple + info->local_conds_cost.per_tuple);
+		run_cost += outer_rows * inner_rows * (cpu_operator_cost + on_cost.per_tuple);
+	run_cost += rows * (cpu_tuple_cost + where_cost.per_tuple) +
+		est->retrieved_rows * info->local_conds_cost.per_tuple;
 	est->total_cost = est->startup_cost + run_cost;
+}
+
+/*
+ * Of the rows that each node has, all but its own part cross to another one, as they come.  The
+ * nodes send and receive at the same time, so what one does is what it costs.  A batch is encoded
+ * once for all that get it, and decoded by each.
+ */
+void
+rf_estimate_move(RfRelInfo *move)
+{
+	RfRelInfo  *moved = move->fragment->moved;
+	int			nodes = list_length(move->nodes);
+	double		rows = move->retrieved_rows * rf_node_share(moved);
+	double		crossing = rows * (nodes - 1) / (move->fragment->replicate ? 1 : nodes);
+	Cost		cost = crossing * (move->opts.fdw_tuple_cost + move->opts.byte_cost * move->width) +
+		cpu_tuple_cost * move->retrieved_rows * rf_node_share(move);
+
+	move->rel_startup_cost = moved->rel_startup_cost + EXCHANGE_COST;
+	move->rel_total_cost = moved->rel_total_cost + EXCHANGE_COST + cost;
 }
 
 /*
@@ -254,9 +286,11 @@ static void
 estimate_upper(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
-	RfRelInfo  *scan = (RfRelInfo *) info->scanrel->fdw_private;
+	RfRelInfo  *scan = info->scan;
 	Query	   *parse = root->parse;
-	double		rows = scan->retrieved_rows;
+	double		share = rf_node_share(info);
+	/* one node's, as all of this is, until the end */
+	double		rows = scan->retrieved_rows * share;
 	Cost		startup_cost = scan->rel_startup_cost;
 	Cost		run_cost = scan->rel_total_cost - scan->rel_startup_cost;
 	ListCell   *lc;
@@ -277,7 +311,9 @@ estimate_upper(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est)
 		if (parse->hasAggs)
 			get_agg_clause_costs(root, info->partial ? AGGSPLIT_INITIAL_SERIAL : AGGSPLIT_SIMPLE,
 								 &costs);
-		groups = group_count(root, parse->groupClause, info->tlist, rows);
+		groups = group_count(root, parse->groupClause, info->tlist, scan->retrieved_rows);
+		/* each node has its own groups, or rows of all of them */
+		groups = info->partial ? Max(Min(groups, rows), 1) : Max(groups * share, 1);
 		/* the sets of a rollup are prefixes of the first, rarely larger than it all together */
 		if (parse->groupingSets != NIL)
 			groups = Min(groups * 2, rows);
@@ -314,13 +350,17 @@ estimate_upper(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est)
 	}
 	if (info->distinct)
 	{
-		double		groups = group_count(root, parse->distinctClause, root->processed_tlist, rows);
+		double		groups = group_count(root, parse->distinctClause, root->processed_tlist,
+										 rows / share);
+
+		groups = Max(groups * share, 1);
 
 		startup_cost += run_cost + rows * cpu_operator_cost * list_length(parse->distinctClause);
 		run_cost = groups * cpu_tuple_cost;
 		rows = groups;
 	}
 
+	rows /= share;
 	est->retrieved_rows = rows;
 	est->rows = clamp_row_est(rows * info->local_conds_sel);
 	est->startup_cost = startup_cost + info->local_conds_cost.startup;
@@ -410,12 +450,18 @@ rf_estimate_partial(RfRelInfo *info, double divisor, RfEstimate *est)
  * the data node fills a batch before it sends it.
  */
 static void
-prefer_remote(bool upper, RfEstimate *est)
+prefer_remote(RfRelInfo *info, bool upper, RfEstimate *est)
 {
-	if (!upper)
-		return;
-	est->startup_cost *= TIE_DISCOUNT;
-	est->total_cost *= TIE_DISCOUNT;
+	double		discount = 1;
+
+	if (upper)
+		discount = TIE_DISCOUNT;
+	/* of the joins that rdma_fdw.exchange_strategy asks for each has to be chosen */
+	if (info->fragment != NULL && info->fragment->strategies != NIL &&
+		rf_exchange_strategy != RF_STRATEGY_AUTO)
+		discount *= FORCED_DISCOUNT;
+	est->startup_cost *= discount;
+	est->total_cost *= discount;
 }
 
 void
@@ -435,7 +481,7 @@ rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys
 			Cost		run_cost = est->total_cost - est->startup_cost;
 			Cost		total;
 
-			total = sort_cost(root, pathkeys, est->retrieved_rows, est->width,
+			total = sort_cost(root, pathkeys, est->retrieved_rows * rf_node_share(info), est->width,
 							  limit && count_est > 0 ? count_est + Max(offset_est, 0) : -1,
 							  &sort_startup);
 			est->startup_cost += run_cost + sort_startup * REMOTE_SORT_DISCOUNT;
@@ -449,7 +495,7 @@ rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys
 		}
 	}
 	add_transfer(info, est);
-	prefer_remote(limit || info->scanrel != NULL, est);
+	prefer_remote(info, limit || info->scanrel != NULL, est);
 }
 
 void
@@ -465,7 +511,7 @@ rf_estimate_rel(PlannerInfo *root, RelOptInfo *rel)
 	info->rel_startup_cost = est.startup_cost;
 	info->rel_total_cost = est.total_cost;
 	add_transfer(info, &est);
-	prefer_remote(info->scanrel != NULL, &est);
+	prefer_remote(info, info->scanrel != NULL, &est);
 	info->startup_cost = est.startup_cost;
 	info->total_cost = est.total_cost;
 }

@@ -24,26 +24,25 @@
 #include "optimizer/tlist.h"
 
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
 
 /*
  * Can the FROM item of this relation be written such that no condition is left outside of it?  See
  * append_join() in querybuild.c.
  */
-static bool
-can_close(RelOptInfo *rel)
+bool
+rf_can_close(RfRelInfo *info)
 {
-	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
-
-	if (!IS_JOIN_REL(rel))
+	if (info->outer == NULL)
 		return true;
 	switch (info->jointype)
 	{
 		case JOIN_INNER:
 			return true;		/* all of them move to ON */
 		case JOIN_LEFT:
-			return info->remote_conds == NIL && can_close(info->outerrel);
+			return info->remote_conds == NIL && rf_can_close(info->outer);
 		case JOIN_RIGHT:
-			return info->remote_conds == NIL && can_close(info->innerrel);
+			return info->remote_conds == NIL && rf_can_close(info->inner);
 		case JOIN_FULL:
 			return info->remote_conds == NIL;
 		default:
@@ -207,12 +206,11 @@ rows_may_be_rechecked(PlannerInfo *root)
 
 /* Fills joinrel's info; false if the data node cannot do this join. */
 static bool
-join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
-				 RelOptInfo *innerrel, List *restrictlist)
+join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 {
 	RfRelInfo  *info = (RfRelInfo *) joinrel->fdw_private;
-	RfRelInfo  *outer = (RfRelInfo *) outerrel->fdw_private;
-	RfRelInfo  *inner = (RfRelInfo *) innerrel->fdw_private;
+	RfRelInfo  *outer = info->outer;
+	RfRelInfo  *inner = info->inner;
 	bool		exists;
 	List	   *local_vars;
 
@@ -228,7 +226,7 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 
 	info->hidden_relids = bms_union(outer->hidden_relids, inner->hidden_relids);
 	if (exists)
-		info->hidden_relids = bms_add_members(info->hidden_relids, innerrel->relids);
+		info->hidden_relids = bms_add_members(info->hidden_relids, inner->rel->relids);
 
 	/*
 	 * What was hidden below cannot be compared with here.  That includes "a LEFT JOIN b ... WHERE
@@ -240,8 +238,10 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 		bms_overlap(clause_relids(info->remote_conds), info->hidden_relids))
 		return false;
 
-	if (info->jointype == JOIN_FULL &&
-		(!can_close(outerrel) || !can_close(innerrel) || fetches_ctid(joinrel->reltarget->exprs)))
+	if (info->jointype == JOIN_FULL && fetches_ctid(joinrel->reltarget->exprs))
+		return false;
+	/* of several nodes' rows it does not say which is which */
+	if (info->nodes != NIL && fetches_ctid(joinrel->reltarget->exprs))
 		return false;
 
 	local_vars = pull_var_clause((Node *) extract_actual_clauses(info->local_conds, false),
@@ -282,6 +282,7 @@ static void
 merge_options(RfRelInfo *info, RfRelInfo *outer, RfRelInfo *inner)
 {
 	info->server = outer->server;
+	info->nodes = outer->nodes;
 	info->opts = outer->opts;
 	info->opts.use_remote_estimate |= inner->opts.use_remote_estimate;
 	info->opts.fetch.async_capable = Max(outer->opts.fetch.async_capable,
@@ -307,9 +308,10 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	RfRelInfo  *inner = (RfRelInfo *) innerrel->fdw_private;
 	Path	   *local_join = NULL;
 	RfRelInfo  *info;
+	RfRelInfo  *known;
 
-	/* One statement is enough, whichever pair of relations it was found with. */
-	if (joinrel->fdw_private != NULL)
+	/* One statement is enough, whichever pair of relations it was found with; not for many nodes. */
+	if (joinrel->fdw_private != NULL && ((RfRelInfo *) joinrel->fdw_private)->fragment == NULL)
 		return;
 
 	switch (jointype)
@@ -325,9 +327,14 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 			return;
 	}
 	/* A side that is no single statement has no info. */
-	if (outer == NULL || inner == NULL || outer->nodes != NIL || inner->nodes != NIL)
+	if (outer == NULL || inner == NULL)
 		return;
 	if (!bms_is_empty(joinrel->lateral_relids) || placeholder_in_between(root, joinrel))
+		return;
+	/* nor can nodes lock or change the rows of a join that they do together */
+	if (outer->nodes != NIL && (root->rowMarks != NIL || root->parse->commandType == CMD_UPDATE ||
+								root->parse->commandType == CMD_DELETE ||
+								root->parse->commandType == CMD_MERGE))
 		return;
 	if (rows_may_be_rechecked(root))
 	{
@@ -339,14 +346,16 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	}
 
 	info = palloc0(sizeof(RfRelInfo));
-	info->outerrel = outerrel;
-	info->innerrel = innerrel;
+	info->rel = joinrel;
+	info->outer = outer;
+	info->inner = inner;
 	info->jointype = jointype;
 	merge_options(info, outer, inner);
+	known = (RfRelInfo *) joinrel->fdw_private;
 	joinrel->fdw_private = info;
-	if (!join_can_be_sent(root, joinrel, outerrel, innerrel, extra->restrictlist))
+	if (!join_can_be_sent(root, joinrel, extra->restrictlist))
 	{
-		joinrel->fdw_private = NULL;
+		joinrel->fdw_private = known;
 		return;
 	}
 
@@ -357,6 +366,17 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	cost_qual_eval(&info->local_conds_cost, info->local_conds, root);
 	info->rel_total_cost = -1;
 
+	if (info->nodes != NIL)
+	{
+		rf_join_choices(root, joinrel, info, known, extra->restrictlist);
+		return;
+	}
+	if (jointype == JOIN_FULL && (!rf_can_close(outer) || !rf_can_close(inner)))
+	{
+		joinrel->fdw_private = NULL;
+		return;
+	}
+
 	rf_estimate_rel(root, joinrel);
 	if (info->opts.use_remote_estimate)
 	{
@@ -365,7 +385,8 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	}
 	add_path(joinrel, (Path *)
 			 rf_create_foreign_join_path(root, joinrel, info->rows, info->startup_cost,
-										 info->total_cost, NIL, local_join, extra->restrictlist));
+										 info->total_cost, NIL, local_join, extra->restrictlist,
+										 NIL));
 	rf_add_sorted_paths(root, joinrel, local_join, extra->restrictlist);
 	rf_add_partial_path(root, joinrel, joinrel->relids, NULL, extra->restrictlist);
 }

@@ -86,8 +86,8 @@ rf_pathkeys_shippable(PlannerInfo *root, RelOptInfo *rel, List *pathkeys)
 
 /*
  * Would our own sort put the values into the same order?  A merge join compares what the data node
- * sorted with what was sorted here, and wrong order means wrong rows.  The two nodes may have other
- * default collations.
+ * sorted with what was sorted here, and wrong order means wrong rows; so does merging what several
+ * nodes have sorted.  Nodes may have other default collations.
  */
 static bool
 merges_safely(PathKey *pathkey)
@@ -153,7 +153,7 @@ rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys,
 
 		while (expr != NULL && IsA(expr, RelabelType))
 			expr = ((RelabelType *) expr)->arg;
-		if (expr == NULL)
+		if (expr == NULL || !merges_safely(pathkey))
 			return false;
 		foreach(column, columns)
 		{
@@ -174,6 +174,7 @@ rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys,
 void
 rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join, List *fdw_restrictinfo)
 {
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	ListCell   *lc;
 
 	foreach(lc, useful_orders(root, rel))
@@ -183,7 +184,7 @@ rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join, List *
 		ForeignPath *path;
 		List	   *keys;
 
-		if (((RfRelInfo *) rel->fdw_private)->nodes != NIL && !rf_merge_keys(root, rel, NIL, pathkeys, &keys))
+		if (info->nodes != NIL && !rf_merge_keys(root, rel, info->tlist, pathkeys, &keys))
 			continue;
 		rf_estimate(root, rel, NIL, pathkeys, false, 0, 0, &est);
 		if (IS_JOIN_REL(rel))
@@ -194,7 +195,8 @@ rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join, List *
 			if (local != NULL && !pathkeys_contained_in(pathkeys, local->pathkeys))
 				local = (Path *) create_sort_path(root, rel, local, pathkeys, -1);
 			path = rf_create_foreign_join_path(root, rel, est.rows, est.startup_cost,
-											   est.total_cost, pathkeys, local, fdw_restrictinfo);
+											   est.total_cost, pathkeys, local, fdw_restrictinfo,
+											   rf_path_private(info, 0));
 		}
 		else
 			path = rf_create_foreignscan_path(root, rel, NULL, est.rows, est.startup_cost,

@@ -200,7 +200,7 @@ rf_add_partial_path(PlannerInfo *root, RelOptInfo *rel, Relids relids, PathTarge
 											est.total_cost, NIL, NIL);
 	else if (IS_JOIN_REL(rel))
 		path = rf_create_foreign_join_path(root, rel, est.rows, est.startup_cost, est.total_cost,
-										   NIL, NULL, fdw_restrictinfo);
+										   NIL, NULL, fdw_restrictinfo, NIL);
 	else
 		path = rf_create_foreignscan_path(root, rel, target, est.rows, est.startup_cost,
 										  est.total_cost, NIL, NULL, NULL, NIL);

@@ -33,16 +33,24 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
+#include "utils/selfuncs.h"
 #include "utils/typcache.h"
 
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
 
-/* One foreign table of the statement. */
+/* One foreign table of the statement, or what rdma.exchange() returns in it. */
 typedef struct TableRef
 {
-	Index		relid;			/* its range table index in the query */
+	Index		relid;			/* its range table index in the query; 0: an exchange */
 	Oid			foreigntableid;
+	char	   *name;			/* in the statement */
 	List	   *colnames;		/* remote column names so far, String */
+
+	/* exchanges */
+	RfRelInfo  *move;
+	List	   *exprs;			/* what the columns are, in terms of the query here */
+	char	   *item;			/* how it is written in FROM */
 } TableRef;
 
 typedef struct BuildContext
@@ -51,13 +59,18 @@ typedef struct BuildContext
 	Relids		relids;			/* the tables of the statement; other Vars are parameters */
 	bool		qualified;		/* columns need their relation's name */
 	bool		for_estimate;
+	bool		moves;			/* there are exchanges among the tables */
+	bool		typed;			/* columns must have the types that they have here */
 	List	   *tables;			/* TableRefs; the made-up range table */
+	List	   *exchanges;		/* RF_NODES_EXCHANGES so far, those inside of others first */
 	List	   *params;			/* expressions whose values become $1, $2, ... */
 	List	   *param_types;
 } BuildContext;
 
-static void append_from(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, bool closed,
+static void append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed,
 						List **conds);
+static void append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns,
+							 List *conditions, List *pathkeys, bool limit);
 
 char *
 rf_remote_relation_name(const RfTableOptions *opts)
@@ -81,11 +94,13 @@ table_number(BuildContext *cxt, Index relid)
 
 	foreach(lc, cxt->tables)
 	{
-		if (((TableRef *) lfirst(lc))->relid == relid)
+		table = (TableRef *) lfirst(lc);
+		if (table->move ? bms_is_member(relid, table->move->rel->relids) : table->relid == relid)
 			return foreach_current_index(lc) + 1;
 	}
 	table = palloc0(sizeof(TableRef));
 	table->relid = relid;
+	table->name = psprintf("r%u", relid);
 	table->foreigntableid = planner_rt_fetch(relid, cxt->root)->relid;
 	cxt->tables = lappend(cxt->tables, table);
 	return list_length(cxt->tables);
@@ -96,11 +111,24 @@ table_number(BuildContext *cxt, Index relid)
  * remote one; it then gets one number, as the deparser renames duplicates.
  */
 static AttrNumber
-column_number(TableRef *table, AttrNumber attno)
+column_number(TableRef *table, Var *wanted)
 {
-	const char *name = remote_column(table->foreigntableid, attno);
+	const char *name;
 	ListCell   *lc;
 
+	if (table->move != NULL)
+	{
+		foreach(lc, table->exprs)
+		{
+			Var		   *var = (Var *) lfirst(lc);
+
+			if (IsA(var, Var) && var->varno == wanted->varno && var->varattno == wanted->varattno)
+				return foreach_current_index(lc) + 1;
+		}
+		elog(ERROR, "column %d of relation %d is not among those that move", wanted->varattno,
+			 wanted->varno);
+	}
+	name = remote_column(table->foreigntableid, wanted->varattno);
 	foreach(lc, table->colnames)
 	{
 		if (strcmp(strVal(lfirst(lc)), name) == 0)
@@ -147,11 +175,37 @@ unknown_value(Oid type, int32 typmod, Oid collation)
 	return (Node *) sublink;
 }
 
+/* A computed column, such as an aggregate, that comes out of an exchange; else NULL. */
+static Node *
+moved_column(BuildContext *cxt, Node *node)
+{
+	ListCell   *lc;
+
+	foreach(lc, cxt->tables)
+	{
+		TableRef   *table = (TableRef *) lfirst(lc);
+		ListCell   *expr;
+
+		foreach(expr, table->exprs)
+		{
+			if (!IsA(lfirst(expr), Var) && equal(lfirst(expr), node))
+				return (Node *) makeVar(foreach_current_index(lc) + 1, foreach_current_index(expr) + 1,
+										exprType(node), exprTypmod(node), exprCollation(node), 0);
+		}
+	}
+	return NULL;
+}
+
 static Node *
 rewrite_mutator(Node *node, BuildContext *cxt)
 {
+	Node	   *column;
+
 	if (node == NULL)
 		return NULL;
+
+	if (cxt->moves && !IsA(node, Var) && (column = moved_column(cxt, node)) != NULL)
+		return column;
 
 	if (IsA(node, Var) && bms_is_member(((Var *) node)->varno, cxt->relids))
 	{
@@ -160,7 +214,7 @@ rewrite_mutator(Node *node, BuildContext *cxt)
 
 		/* A new node, so that nothing of the original (varnosyn!) can mislead the deparser. */
 		return (Node *) makeVar(number,
-								column_number(list_nth(cxt->tables, number - 1), var->varattno),
+								column_number(list_nth(cxt->tables, number - 1), var),
 								var->vartype, var->vartypmod, var->varcollid, 0);
 	}
 
@@ -249,7 +303,7 @@ made_up_range_table(BuildContext *cxt, List **names)
 		RangeTblEntry *rte = makeNode(RangeTblEntry);
 
 		rte->rtekind = RTE_CTE;
-		rte->ctename = psprintf("r%u", table->relid);
+		rte->ctename = table->name;
 		rte->eref = makeAlias(rte->ctename, table->colnames);
 		rte->inFromCl = true;
 		rtable = lappend(rtable, rte);
@@ -345,6 +399,7 @@ rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List *
 	char	   *text;
 
 	table->relid = relid;
+	table->name = psprintf("r%u", relid);
 	table->foreigntableid = foreigntableid;
 	cxt.tables = list_make1(table);
 	cxt.params = *params;
@@ -421,33 +476,31 @@ print_conditions(BuildContext *cxt, List *exprs)
  * the table's columns, so nothing outside sees a difference.
  */
 static void
-append_table(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, bool closed, List **conds)
+append_table(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, List **conds)
 {
-	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	Index		relid = info->rel->relid;
 	List	   *own = print_conditions(cxt, info->remote_conds);
 
 	/* ONLY is not wanted: what has children there is one table to us */
 	if (closed && own != NIL)
 	{
-		appendStringInfo(buf, "(SELECT * FROM %s r%u", info->relation_name, rel->relid);
+		appendStringInfo(buf, "(SELECT * FROM %s r%u", info->relation_name, relid);
 		append_conditions(buf, " WHERE ", own);
-		appendStringInfo(buf, ") r%u", rel->relid);
+		appendStringInfo(buf, ") r%u", relid);
 		return;
 	}
-	appendStringInfo(buf, "%s r%u", info->relation_name, rel->relid);
+	appendStringInfo(buf, "%s r%u", info->relation_name, relid);
 	*conds = list_concat(*conds, own);
 }
 
 /* Is its FROM item more than one table?  What stands in EXISTS is not in FROM. */
 static bool
-is_join_item(RelOptInfo *rel)
+is_join_item(RfRelInfo *info)
 {
-	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
-
-	if (!IS_JOIN_REL(rel))
+	if (info->outer == NULL)
 		return false;
 	if (info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI)
-		return is_join_item(info->outerrel);
+		return is_join_item(info->outer);
 	return true;
 }
 
@@ -470,9 +523,8 @@ exists_condition(RfRelInfo *info, const char *inner, List *conds)
  * there.  A semi or anti join's inner side goes into EXISTS, which is a condition like others.
  */
 static void
-append_join(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, bool closed, List **conds)
+append_join(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, List **conds)
 {
-	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	bool		exists = info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI;
 	bool		outer_closed = info->jointype == JOIN_FULL ||
 		(closed && (info->jointype == JOIN_LEFT || exists));
@@ -488,8 +540,8 @@ append_join(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, bool closed, Lis
 
 	initStringInfo(&outer);
 	initStringInfo(&inner);
-	append_from(&outer, cxt, info->outerrel, outer_closed, &outer_conds);
-	append_from(&inner, cxt, info->innerrel, inner_closed, &inner_conds);
+	append_from(&outer, cxt, info->outer, outer_closed, &outer_conds);
+	append_from(&inner, cxt, info->inner, inner_closed, &inner_conds);
 
 	switch (info->jointype)
 	{
@@ -530,7 +582,7 @@ append_join(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, bool closed, Lis
 
 	appendStringInfo(buf, "%s %s ", outer.data, words);
 	/* joins associate to the left, so a join on the right needs parentheses */
-	if (is_join_item(info->innerrel))
+	if (is_join_item(info->inner))
 		appendStringInfo(buf, "(%s)", inner.data);
 	else
 		appendStringInfoString(buf, inner.data);
@@ -539,44 +591,212 @@ append_join(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, bool closed, Lis
 	append_conditions(buf, " ON ", on);
 }
 
+/* Moved rows bear no conditions: they were met before. */
+static void
+append_exchange(StringInfo buf, BuildContext *cxt, RfRelInfo *info)
+{
+	ListCell   *lc;
+
+	foreach(lc, cxt->tables)
+	{
+		TableRef   *table = (TableRef *) lfirst(lc);
+
+		if (table->move == info)
+		{
+			appendStringInfoString(buf, table->item);
+			return;
+		}
+	}
+	elog(ERROR, "an exchange is not among the tables of its statement");
+}
+
 /*
  * Appends the FROM item of a base or join relation, and to *conds the conditions on its rows that
  * are not in it.  closed: there must be none of those; see rf_can_close() in join.c.
  */
 static void
-append_from(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, bool closed, List **conds)
+append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, List **conds)
 {
-	if (IS_JOIN_REL(rel))
-		append_join(buf, cxt, rel, closed, conds);
+	if (info->fragment != NULL && info->fragment->moved != NULL)
+		append_exchange(buf, cxt, info);
+	else if (info->outer != NULL)
+		append_join(buf, cxt, info, closed, conds);
 	else
-		append_table(buf, cxt, rel, closed, conds);
+		append_table(buf, cxt, info, closed, conds);
 }
 
-/* The SELECT list of a base relation; fills retrieved_attrs, which has the same order. */
+/* In dollar quotes that do not occur in it: the text stays readable, however deep it is nested. */
 static void
-append_columns(StringInfo buf, Relation rel, Bitmapset *attrs_used, List **retrieved_attrs)
+append_quoted_statement(StringInfo buf, const char *name, const char *text)
 {
-	TupleDesc	desc = RelationGetDescr(rel);
-	bool		whole_row = bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, attrs_used);
-	AttrNumber	ctid = SelfItemPointerAttributeNumber;
+	char	   *quote = psprintf("$%s", name);
 
-	*retrieved_attrs = NIL;
-	for (AttrNumber attno = 1; attno <= desc->natts; attno++)
+	while (strstr(text, quote) != NULL)
+		quote = psprintf("%sx", quote);
+	appendStringInfo(buf, "%s$%s%s$", quote, text, quote);
+}
+
+/* "keys=1,2": where the keys are among the columns, to which they are added if they are not. */
+static void
+append_key_columns(StringInfo buf, List *keys, List **columns)
+{
+	ListCell   *lc;
+
+	foreach(lc, keys)
 	{
-		if (TupleDescAttr(desc, attno - 1)->attisdropped)
-			continue;
-		if (whole_row || bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, attrs_used))
-			*retrieved_attrs = lappend_int(*retrieved_attrs, attno);
+		if (!list_member(*columns, lfirst(lc)))
+			*columns = lappend(*columns, lfirst(lc));
+		for (int i = 0; i < list_length(*columns); i++)
+		{
+			if (equal(list_nth(*columns, i), lfirst(lc)))
+			{
+				appendStringInfo(buf, "%s%d", lc == list_head(keys) ? " keys=" : ",", i + 1);
+				break;
+			}
+		}
 	}
-	if (bms_is_member(ctid - FirstLowInvalidHeapAttributeNumber, attrs_used))
-		*retrieved_attrs = lappend_int(*retrieved_attrs, ctid);
+}
 
-	for (int i = 0; i < list_length(*retrieved_attrs); i++)
+/* How many different values the remote planner may expect in each column, of the rows of one node. */
+static void
+append_distinct(StringInfo buf, PlannerInfo *root, RfRelInfo *move, List *columns, double rows)
+{
+	ListCell   *lc;
+
+	foreach(lc, columns)
 	{
-		AttrNumber	attno = list_nth_int(*retrieved_attrs, i);
+		Node	   *expr = (Node *) lfirst(lc);
+		double		distinct = -1;
 
-		appendStringInfo(buf, "%s%s", i == 0 ? " " : ", ",
-						 quote_identifier(remote_column(RelationGetRelid(rel), attno)));
+		if (!IsA(expr, Aggref) && !IsA(expr, Const))
+		{
+			distinct = estimate_num_groups(root, list_make1(expr), move->retrieved_rows, NULL, NULL);
+			if (!move->fragment->replicate && list_member(move->fragment->move_keys, expr))
+				distinct *= rf_node_share(move);
+			distinct = Max(Min(distinct, rows), 1);
+		}
+		appendStringInfo(buf, "%s%.0f", lc == list_head(columns) ? " distinct=" : ",", distinct);
+	}
+}
+
+/* Of rows that all nodes have, one node's are enough; NIL: all nodes send theirs. */
+static List *
+sending_nodes(RfRelInfo *move)
+{
+	return move->fragment->moved->fragment->placement == RF_PLACED_EVERYWHERE ? list_make1_int(0) : NIL;
+}
+
+/* For EXPLAIN: "repartition 2:2 on o_orderkey" */
+static char *
+describe_exchange(BuildContext *inner, RfRelInfo *move)
+{
+	RfFragment *fragment = move->fragment;
+	int			nodes = list_length(move->nodes);
+	StringInfoData buf;
+	ListCell   *lc;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "%s %d:%d", fragment->replicate ? "replicate" : "repartition",
+					 sending_nodes(move) == NIL ? nodes : 1, nodes);
+	foreach(lc, fragment->move_keys)
+	{
+		Var		   *var = (Var *) lfirst(lc);
+
+		appendStringInfoString(&buf, lc == list_head(fragment->move_keys) ? " on " : ", ");
+		if (IsA(var, Var))
+			appendStringInfoString(&buf, quote_identifier(get_attname(planner_rt_fetch(var->varno, inner->root)->relid,
+																	  var->varattno, false)));
+		else
+			appendStringInfoString(&buf, print_expression((Node *) var, inner));
+	}
+	return buf.data;
+}
+
+/*
+ * An exchange: its number, the statement whose rows move, printed in a context of its own in which
+ * parameters have the same numbers, and the columns that come out.  What is inside has lower
+ * numbers than what is around it; rdma.exchange() depends on that.
+ */
+static void
+add_exchange(BuildContext *cxt, RfRelInfo *move)
+{
+	RfFragment *fragment = move->fragment;
+	RfRelInfo  *moved = fragment->moved;
+	RfRelInfo  *scan = moved->scan ? moved->scan : moved;
+	BuildContext inner = {cxt->root, scan->rel->relids};
+	TableRef   *table = palloc0(sizeof(TableRef));
+	double		rows = move->retrieved_rows * rf_node_share(move);
+	StringInfoData keys;
+	StringInfoData statement;
+	StringInfoData spec;
+	StringInfoData item;
+	int			number;
+	ListCell   *lc;
+
+	inner.typed = true;
+	inner.exchanges = cxt->exchanges;
+	inner.params = cxt->params;
+	inner.param_types = cxt->param_types;
+	table->move = move;
+	table->exprs = rf_visible_columns(cxt->root, moved);
+
+	initStringInfo(&keys);
+	append_key_columns(&keys, fragment->move_keys, &table->exprs);
+	/* a column list cannot be empty */
+	if (table->exprs == NIL)
+		table->exprs = list_make1(makeBoolConst(true, false));
+	initStringInfo(&statement);
+	append_statement(&statement, &inner, moved, table->exprs, scan->remote_conds, NIL, false);
+
+	number = list_length(inner.exchanges) + 1;
+	table->name = psprintf("x%d", number);
+	initStringInfo(&spec);
+	appendStringInfo(&spec, "number=%d kind=%s%s rows=%.0f", number,
+					 fragment->replicate ? "replicate" : "repartition", keys.data, Max(rows, 1));
+	append_distinct(&spec, cxt->root, move, table->exprs, rows);
+
+	initStringInfo(&item);
+	appendStringInfo(&item, "rdma.exchange('%s', ", spec.data);
+	append_quoted_statement(&item, table->name, statement.data);
+	appendStringInfo(&item, ") AS %s(", table->name);
+	foreach(lc, table->exprs)
+	{
+		Node	   *expr = (Node *) lfirst(lc);
+		Oid			collation = exprCollation(expr);
+		char	   *name = psprintf("c%d", foreach_current_index(lc) + 1);
+
+		table->colnames = lappend(table->colnames, makeString(name));
+		appendStringInfo(&item, "%s%s %s", lc == list_head(table->exprs) ? "" : ", ", name,
+						 format_type_with_typemod(exprType(expr), exprTypmod(expr)));
+		if (OidIsValid(collation) && collation != get_typcollation(exprType(expr)))
+			appendStringInfo(&item, " COLLATE %s", quote_identifier(get_collation_name(collation)));
+	}
+	appendStringInfoChar(&item, ')');
+	table->item = item.data;
+
+	cxt->exchanges = lappend(inner.exchanges,
+							 list_make5(makeString(fragment->replicate ? "replicate" : "repartition"),
+										makeFloat(psprintf("%.1f", move->retrieved_rows)),
+										makeString(describe_exchange(&inner, move)),
+										sending_nodes(move), NIL));
+	cxt->params = inner.params;
+	cxt->param_types = inner.param_types;
+	cxt->tables = lappend(cxt->tables, table);
+	cxt->moves = true;
+}
+
+/* All exchanges whose rows the statement reads: whatever refers to their columns is printed later. */
+static void
+add_exchanges(BuildContext *cxt, RfRelInfo *info)
+{
+	if (info->fragment == NULL)
+		return;
+	if (info->fragment->moved != NULL)
+		add_exchange(cxt, info);
+	else if (info->outer != NULL)
+	{
+		add_exchanges(cxt, info->outer);
+		add_exchanges(cxt, info->inner);
 	}
 }
 
@@ -639,16 +859,15 @@ append_group_by(StringInfo buf, BuildContext *cxt, List *tlist)
 }
 
 static void
-append_order_by(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, List *pathkeys)
+append_order_by(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *pathkeys)
 {
-	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	ListCell   *lc;
 
 	foreach(lc, pathkeys)
 	{
 		PathKey    *pathkey = lfirst_node(PathKey, lc);
 		Oid			sortop;
-		Expr	   *expr = rf_pathkey_expr(cxt->root, rel, pathkey, &sortop);
+		Expr	   *expr = rf_pathkey_expr(cxt->root, info->rel, pathkey, &sortop);
 		TargetEntry *tle;
 		bool		descending;
 
@@ -683,70 +902,149 @@ append_limit_value(StringInfo buf, const char *word, Node *value, BuildContext *
 		appendStringInfo(buf, " %s %s", word, print_expression(value, cxt));
 }
 
+/*
+ * Of several nodes' rows the first after the offset may all be one node's, so each has to give as
+ * many as there may be before the end; OFFSET comes after.
+ */
+static void
+append_limit(StringInfo buf, BuildContext *cxt, RfRelInfo *info)
+{
+	Query	   *parse = cxt->root->parse;
+	Node	   *count = parse->limitCount;
+	Node	   *offset = parse->limitOffset;
+
+	if (info->fragment == NULL || info->fragment->placement == RF_PLACED_EVERYWHERE)
+	{
+		append_limit_value(buf, "LIMIT", count, cxt);
+		append_limit_value(buf, "OFFSET", offset, cxt);
+		return;
+	}
+	if (count == NULL || (IsA(count, Const) && ((Const *) count)->constisnull))
+		return;
+	if (offset == NULL || (IsA(offset, Const) && ((Const *) offset)->constisnull))
+		append_limit_value(buf, "LIMIT", count, cxt);
+	else
+		appendStringInfo(buf, " LIMIT (%s) + (%s)", print_expression(count, cxt),
+						 print_expression(offset, cxt));
+}
+
+/* The statement of a relation, or one with these columns instead of its own. */
+static void
+append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns,
+				 List *conditions, List *pathkeys, bool limit)
+{
+	RfRelInfo  *scan = info->scan ? info->scan : info;
+	List	   *conds = NIL;
+	StringInfoData from;
+	ListCell   *lc;
+
+	cxt->qualified = scan->outer != NULL;
+	add_exchanges(cxt, scan);
+
+	appendStringInfoString(buf, info->distinct ? "SELECT DISTINCT" : "SELECT");
+	foreach(lc, columns)
+	{
+		Var		   *var = (Var *) lfirst(lc);
+
+		appendStringInfoString(buf, lc == list_head(columns) ? " " : ", ");
+		if (!cxt->qualified && !cxt->moves && IsA(var, Var))
+			appendStringInfoString(buf, quote_identifier(remote_column(planner_rt_fetch(var->varno, cxt->root)->relid,
+																	   var->varattno)));
+		else
+			appendStringInfoString(buf, print_column((Node *) var, cxt, info->hidden_relids));
+		/* what is written as it was, without a cast that is only implied, would have another type */
+		if (cxt->typed && strip_implicit_coercions((Node *) var) != (Node *) var)
+			appendStringInfo(buf, "::%s", format_type_with_typemod(exprType((Node *) var),
+																   exprTypmod((Node *) var)));
+	}
+
+	initStringInfo(&from);
+	if (scan->outer != NULL || (scan->fragment != NULL && scan->fragment->moved != NULL))
+		append_from(&from, cxt, scan, false, &conds);
+	else
+	{
+		appendStringInfoString(&from, scan->relation_name);
+		conds = print_conditions(cxt, conditions);
+	}
+	appendStringInfo(buf, " FROM %s", from.data);
+	append_conditions(buf, " WHERE ", conds);
+
+	if (info->grouped)
+	{
+		append_group_by(buf, cxt, info->tlist);
+		append_conditions(buf, " HAVING ", print_conditions(cxt, info->having));
+	}
+	append_order_by(buf, cxt, info, pathkeys);
+	if (limit)
+		append_limit(buf, cxt, info);
+}
+
+/* The columns of a base relation's statement; fills retrieved_attrs, which has the same order. */
+static List *
+base_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	/* Planner or executor hold a lock already */
+	Relation	table = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
+	TupleDesc	desc = RelationGetDescr(table);
+	AttrNumber	ctid = SelfItemPointerAttributeNumber;
+	bool		whole_row = bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, info->attrs_used);
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	*retrieved_attrs = NIL;
+	for (AttrNumber attno = 1; attno <= desc->natts; attno++)
+	{
+		if (TupleDescAttr(desc, attno - 1)->attisdropped)
+			continue;
+		if (whole_row || bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, info->attrs_used))
+			*retrieved_attrs = lappend_int(*retrieved_attrs, attno);
+	}
+	if (bms_is_member(ctid - FirstLowInvalidHeapAttributeNumber, info->attrs_used))
+		*retrieved_attrs = lappend_int(*retrieved_attrs, ctid);
+
+	foreach(lc, *retrieved_attrs)
+	{
+		AttrNumber	attno = lfirst_int(lc);
+		Form_pg_attribute attribute = TupleDescAttr(desc, attno - 1);
+
+		if (attno == ctid)
+			columns = lappend(columns, makeVar(rel->relid, ctid, TIDOID, -1, InvalidOid, 0));
+		else
+			columns = lappend(columns, makeVar(rel->relid, attno, attribute->atttypid,
+											   attribute->atttypmod, attribute->attcollation, 0));
+	}
+	table_close(table, NoLock);
+	return columns;
+}
+
 void
 rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys, bool limit,
 			   const char *locking, bool for_estimate, RfRemoteQuery *out)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
-	RelOptInfo *scanrel = info->scanrel ? info->scanrel : rel;
-	RfRelInfo  *scaninfo = (RfRelInfo *) scanrel->fdw_private;
-	BuildContext cxt = {root, scanrel->relids};
+	RfRelInfo  *scan = info->scan ? info->scan : info;
+	BuildContext cxt = {root, scan->rel->relids};
 	StringInfoData buf;
-	StringInfoData from;
-	List	   *conds = NIL;
-	List	   *having = NIL;
+	List	   *columns = NIL;
 	int			nestlevel = rf_neutral_settings(true);
 	ListCell   *lc;
 
 	cxt.for_estimate = for_estimate;
-	cxt.qualified = IS_JOIN_REL(scanrel);
-
-	initStringInfo(&buf);
-	appendStringInfoString(&buf, info->distinct ? "SELECT DISTINCT" : "SELECT");
 	if (IS_SIMPLE_REL(rel))
-	{
-		/* Planner or executor hold a lock already */
-		Relation	table = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
-
-		append_columns(&buf, table, info->attrs_used, &out->retrieved_attrs);
-		table_close(table, NoLock);
-	}
+		columns = base_columns(root, rel, &out->retrieved_attrs);
 	else
 	{
 		out->retrieved_attrs = NIL;
 		foreach(lc, info->tlist)
 		{
-			TargetEntry *tle = lfirst_node(TargetEntry, lc);
-
-			appendStringInfo(&buf, "%s%s", tle->resno == 1 ? " " : ", ",
-							 print_column((Node *) tle->expr, &cxt, info->hidden_relids));
-			out->retrieved_attrs = lappend_int(out->retrieved_attrs, tle->resno);
+			columns = lappend(columns, lfirst_node(TargetEntry, lc)->expr);
+			out->retrieved_attrs = lappend_int(out->retrieved_attrs, lfirst_node(TargetEntry, lc)->resno);
 		}
+		conditions = scan->remote_conds;
 	}
-
-	initStringInfo(&from);
-	if (IS_JOIN_REL(scanrel))
-		append_from(&from, &cxt, scanrel, false, &conds);
-	else
-	{
-		appendStringInfoString(&from, scaninfo->relation_name);
-		conds = print_conditions(&cxt, IS_SIMPLE_REL(rel) ? conditions : scaninfo->remote_conds);
-	}
-	appendStringInfo(&buf, " FROM %s", from.data);
-	append_conditions(&buf, " WHERE ", conds);
-
-	if (info->grouped)
-	{
-		append_group_by(&buf, &cxt, info->tlist);
-		having = print_conditions(&cxt, info->having);
-		append_conditions(&buf, " HAVING ", having);
-	}
-	append_order_by(&buf, &cxt, rel, pathkeys);
-	if (limit)
-	{
-		append_limit_value(&buf, "LIMIT", root->parse->limitCount, &cxt);
-		append_limit_value(&buf, "OFFSET", root->parse->limitOffset, &cxt);
-	}
+	initStringInfo(&buf);
+	append_statement(&buf, &cxt, info, columns, conditions, pathkeys, limit);
 	if (locking != NULL)
 		appendStringInfo(&buf, " %s", locking);
 
@@ -755,11 +1053,12 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 	out->sql = buf.data;
 	out->params = cxt.params;
 	out->param_types = cxt.param_types;
+	out->exchanges = cxt.exchanges;
 }
 
 /* Joins one more FROM item of a relation to those in buf. */
 static void
-append_item(StringInfo buf, RelOptInfo *rel, const char *words, const char *item)
+append_item(StringInfo buf, RfRelInfo *rel, const char *words, const char *item)
 {
 	if (buf->len == 0)
 		appendStringInfoString(buf, item);
@@ -777,22 +1076,21 @@ append_item(StringInfo buf, RelOptInfo *rel, const char *words, const char *item
  * the target has no say in it.
  */
 static bool
-take_target(StringInfo buf, BuildContext *cxt, RelOptInfo *rel, Index target, List **conds)
+take_target(StringInfo buf, BuildContext *cxt, RfRelInfo *info, Index target, List **conds)
 {
-	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	List	   *on;
 	bool		in_outer;
-	RelOptInfo *other;
+	RfRelInfo  *other;
 	StringInfoData item;
 
-	if (IS_SIMPLE_REL(rel))
+	if (info->outer == NULL)
 	{
 		*conds = list_concat(*conds, print_conditions(cxt, info->remote_conds));
 		return true;
 	}
-	in_outer = bms_is_member(target, info->outerrel->relids);
-	other = in_outer ? info->innerrel : info->outerrel;
-	if (!take_target(buf, cxt, in_outer ? info->outerrel : info->innerrel, target, conds))
+	in_outer = bms_is_member(target, info->outer->rel->relids);
+	other = in_outer ? info->inner : info->outer;
+	if (!take_target(buf, cxt, in_outer ? info->outer : info->inner, target, conds))
 		return false;
 
 	on = print_conditions(cxt, info->joinclauses);
@@ -854,7 +1152,7 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, CmdTy
 						 print_expression((Node *) lfirst_node(TargetEntry, lc)->expr, &cxt));
 
 	initStringInfo(&others);
-	possible = take_target(&others, &cxt, joinrel, target, &conds);
+	possible = take_target(&others, &cxt, (RfRelInfo *) joinrel->fdw_private, target, &conds);
 	if (others.len > 0)
 		appendStringInfo(&buf, " %s %s", update ? "FROM" : "USING", others.data);
 	append_conditions(&buf, " WHERE ", conds);

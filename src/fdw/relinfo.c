@@ -15,6 +15,7 @@
 #include "utils/lsyscache.h"
 
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
 
 /* The data node has no meaningful xmin and the like to give; ctid and tableoid do exist. */
 static void
@@ -53,6 +54,7 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	ListCell   *lc;
 
 	baserel->fdw_private = info;
+	info->rel = baserel;
 
 	info->table = GetForeignTable(foreigntableid);
 	info->server = GetForeignServer(info->table->serverid);
@@ -92,6 +94,8 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	cost_qual_eval(&info->local_conds_cost, info->local_conds, root);
 	info->rel_startup_cost = -1;
 	info->rel_total_cost = -1;
+	if (info->nodes != NIL)
+		rf_place_table(root, info);
 
 	return info;
 }

@@ -8,7 +8,6 @@
 #include "access/sysattr.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -18,9 +17,9 @@
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
-#include "utils/typcache.h"
 
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
 
 /* Assumed size of a remote table that has never been analyzed here. */
 #define UNKNOWN_TABLE_PAGES		10
@@ -320,103 +319,77 @@ narrow_slot(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *local_exprs, 
 }
 
 /*
- * What does one of the conditions say that the column equals, without looking at rows? Its hash is
- * the column's when the operator belongs to the family by which rows are distributed.
- */
-static Expr *
-key_value(RelOptInfo *rel, AttrNumber key, Oid type, Oid collation, List *conditions)
-{
-	TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_HASH_OPFAMILY);
-	ListCell   *lc;
-
-	foreach(lc, conditions)
-	{
-		OpExpr	   *op = (OpExpr *) lfirst(lc);
-
-		if (!IsA(op, OpExpr) || list_length(op->args) != 2 || !op_in_opfamily(op->opno, entry->hash_opf))
-			continue;
-		/* values that it calls equal must hash alike by the column's collation */
-		if (OidIsValid(op->inputcollid) && op->inputcollid != collation &&
-			!get_collation_isdeterministic(op->inputcollid))
-			continue;
-		for (int side = 0; side < 2; side++)
-		{
-			Node	   *column = list_nth(op->args, side);
-			Node	   *value = list_nth(op->args, 1 - side);
-
-			while (IsA(column, RelabelType))
-				column = (Node *) ((RelabelType *) column)->arg;
-			if (IsA(column, Var) && ((Var *) column)->varno == rel->relid && ((Var *) column)->varattno == key &&
-				!contain_var_clause(value) && !contain_volatile_functions(value) && !contain_subplans(value) &&
-				rf_route_type(exprType(value)))
-				return (Expr *) value;
-		}
-	}
-	return NULL;
-}
-
-/*
- * Conditions that fix the whole distribution key: only one node has such rows. Adds the values to
- * *values; fills *places and *keys as RF_NODES_PRUNE and RF_NODES_KEYS say.
+ * Which node alone has the rows: adds the values of all keys to the expressions that are evaluated
+ * when the scan starts. *places: where they are, *keys: their types and collations, as the hash of
+ * a value depends on its type only within families that rows are not placed across.
  */
 static void
-prune_by_key(RelOptInfo *rel, List *conditions, List **values, List **places, List **keys)
+prune_nodes(RfRelInfo *info, List **exprs, List **places, List **keys)
 {
-	RfDistribution *distribution = ((RfRelInfo *) rel->fdw_private)->distribution;
-	List	   *found = NIL;
-	List	   *types = NIL;
 	List	   *collations = NIL;
+	ListCell   *lc;
 
-	for (int i = 0; i < distribution->key_count; i++)
+	*places = NIL;
+	*keys = NIL;
+	foreach(lc, rf_single_node_values(info->fragment))
 	{
-		Expr	   *value = key_value(rel, distribution->keys[i], distribution->types[i],
-									  distribution->collations[i], conditions);
+		Node	   *value = (Node *) lfirst(lc);
 
-		if (value == NULL)
-			return;
-		found = lappend(found, value);
-		types = lappend_oid(types, exprType((Node *) value));
-		collations = lappend_oid(collations, distribution->collations[i]);
+		*places = lappend_int(*places, list_length(*exprs));
+		*exprs = lappend(*exprs, value);
+		*keys = lappend_oid(*keys, exprType(value));
+		collations = lappend_oid(collations, exprCollation(value));
 	}
-	for (int i = 0; i < distribution->key_count; i++)
-		*places = lappend_int(*places, list_length(*values) + i);
-	*values = list_concat(*values, found);
-	*keys = list_concat(types, collations);
+	*keys = list_concat(*keys, collations);
+}
+
+static char *
+join_strategies(List *names)
+{
+	StringInfoData buf;
+	ListCell   *lc;
+
+	initStringInfo(&buf);
+	foreach(lc, names)
+		appendStringInfo(&buf, "%s%s", lc == list_head(names) ? "" : ", ", (char *) lfirst(lc));
+	return buf.data;
 }
 
 /*
- * RF_SCAN_NODES of a statement over one table of a server with nodes: all of them, of a replicated
- * table one, and when the conditions say which, that one. columns: those of the scan tuple, NIL:
- * the table's. *exprs: those of the plan, which may get more.
+ * RF_SCAN_NODES: all nodes run the statement, but of rows that all of them have one gives them all.
+ * columns: those of the scan tuple, NIL: the table's.
  */
 static List *
-scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns, List *conditions, List **exprs)
+scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
+		   RfRemoteQuery *query)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	List	   *places = NIL;
 	List	   *merge = NIL;
-	List	   *prune = NIL;
-	List	   *keys = NIL;
+	List	   *prune;
+	List	   *keys;
 	List	   *nodes;
 
 	if (info->nodes == NIL)
 		return NIL;
-	if (info->distribution->placement == RF_PLACED_EVERYWHERE)
+	if (info->fragment->placement == RF_PLACED_EVERYWHERE)
+	{
+		Assert(!info->fragment->exchanges);
 		places = list_make1_int(0);
+	}
 	else
 	{
 		for (int i = 0; i < list_length(info->nodes); i++)
 			places = lappend_int(places, i);
 		if (!rf_merge_keys(root, rel, columns, path->path.pathkeys, &merge))
 			elog(ERROR, "rows of several nodes cannot be merged by these keys");
-		if (info->distribution->placement == RF_PLACED_BY_HASH)
-			prune_by_key(rel, conditions, exprs, &prune, &keys);
 	}
+	prune_nodes(info, &query->params, &prune, &keys);
 
 	/* In the order of RfScanNodesIndex */
-	nodes = list_make5(list_copy(info->nodes), places, NIL, merge, prune);
+	nodes = list_make5(list_copy(info->nodes), places, query->exchanges, merge, prune);
 	nodes = lappend(nodes, keys);
-	return lappend(nodes, makeString(""));
+	return lappend(nodes, makeString(join_strategies(info->fragment->strategies)));
 }
 
 /*
@@ -468,9 +441,9 @@ ForeignScan *
 rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 				   ForeignPath *best_path, List *tlist, List *scan_clauses, Plan *outer_plan)
 {
-	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	RfRelInfo  *info = rf_path_info(best_path);
 	bool		simple = IS_SIMPLE_REL(rel);
-	bool		limit = list_member_int(best_path->fdw_private, RF_PATH_LIMIT);
+	bool		limit = rf_path_has_limit(best_path);
 	List	   *remote_exprs = NIL;
 	List	   *local_exprs = NIL;
 	List	   *fdw_private = NIL;
@@ -480,6 +453,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	ListCell   *lc;
 	RfRemoteQuery query;
 
+	rel->fdw_private = info;
 	if (simple)
 		sort_scan_clauses(root, rel, scan_clauses, &remote_exprs, &local_exprs);
 	else
@@ -512,8 +486,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	fdw_private = lappend(fdw_private, makeString(info->relation_name));
 	fdw_private = lappend(fdw_private, states);
 	fdw_private = lappend(fdw_private, makeString(simple ? "" : info->description));
-	fdw_private = lappend(fdw_private, scan_nodes(root, rel, best_path, slot,
-											  list_concat_copy(remote_exprs, local_exprs), &query.params));
+	fdw_private = lappend(fdw_private, scan_nodes(root, rel, best_path, slot, &query));
 	Assert(list_length(fdw_private) == RF_SCAN_NPRIVATE);
 
 	/*

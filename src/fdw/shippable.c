@@ -86,8 +86,8 @@ is_shippable_object(Oid objectid, Oid classid, RfRelInfo *info)
  * Values of these types mean something else on another node (OIDs of objects), or their text
  * depends on a setting that we cannot pin (money), or are not values of a definite type.
  */
-static bool
-is_shippable_type(Oid type, RfRelInfo *info)
+bool
+rf_is_shippable_type(Oid type, RfRelInfo *info)
 {
 	Oid			element;
 
@@ -108,7 +108,7 @@ is_shippable_type(Oid type, RfRelInfo *info)
 	/* An array goes where its elements go; it is no member of an extension on its own. */
 	element = get_element_type(type);
 	if (OidIsValid(element))
-		return is_shippable_type(element, info);
+		return rf_is_shippable_type(element, info);
 	return is_shippable_object(type, TypeRelationId, info);
 }
 
@@ -353,7 +353,7 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 	if (rf_is_local_value(node))
 	{
 		*result = visitor_collation(exprCollation(node), exprType(node));
-		return is_shippable_type(exprType(node), info);
+		return rf_is_shippable_type(exprType(node), info);
 	}
 
 	switch (nodeTag(node))
@@ -598,7 +598,7 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 			return false;
 	}
 
-	return is_shippable_type(exprType(node), info);
+	return rf_is_shippable_type(exprType(node), info);
 }
 
 /* Of a type that has it, the operator is what plain ORDER BY or ORDER BY ... DESC means. */

@@ -18,6 +18,7 @@
 #include "optimizer/tlist.h"
 
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
 
 /* A relation above input_rel, with its clauses so far. */
 static RfRelInfo *
@@ -30,7 +31,16 @@ upper_info(RelOptInfo *input_rel)
 	if (info->scanrel == NULL)
 	{
 		info->scanrel = input_rel;
+		info->scan = input;
 		info->remote_conds = NIL;	/* they are in the scan's part of the statement */
+		info->outer = NULL;
+		info->inner = NULL;
+	}
+	if (info->fragment != NULL)
+	{
+		info->fragment = palloc(sizeof(RfFragment));
+		*info->fragment = *input->fragment;
+		info->fragment->moved = NULL;
 	}
 	info->tlist = NIL;
 	info->rel_total_cost = -1;
@@ -248,10 +258,10 @@ groups_by_constant(PlannerInfo *root)
 	return false;
 }
 
-/* One of the three above: a new relation over input_rel. */
-static void
-add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
-				  RelOptInfo *output_rel, void *extra)
+/* One of the three above: a new relation over input_rel. *target are its columns. */
+RfRelInfo *
+rf_build_upper(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
+			   RelOptInfo *output_rel, void *extra, PathTarget **columns)
 {
 	RfRelInfo  *input = (RfRelInfo *) input_rel->fdw_private;
 	PathTarget *target;
@@ -259,13 +269,14 @@ add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 	const char *what;
 	bool		ok;
 
-	if (output_rel->fdw_private != NULL || input->local_conds != NIL ||
+	if (input->local_conds != NIL ||
 		((stage == UPPERREL_GROUP_AGG || stage == UPPERREL_PARTIAL_GROUP_AGG) &&
 		 input->scanrel != NULL) ||
 		(input->grouped && groups_by_constant(root)))
-		return;
+		return NULL;
 
 	info = upper_info(input_rel);
+	info->rel = output_rel;
 	output_rel->fdw_private = info;
 	switch (stage)
 	{
@@ -296,13 +307,29 @@ add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 	if (!ok)
 	{
 		output_rel->fdw_private = NULL;
-		return;
+		return NULL;
 	}
 
 	info->description = psprintf("%s on (%s)", what, input->description);
 	info->local_conds_sel = clauselist_selectivity(root, info->local_conds, 0, JOIN_INNER, NULL);
 	cost_qual_eval(&info->local_conds_cost, info->local_conds, root);
 	rf_estimate_rel(root, output_rel);
+	*columns = target;
+	return info;
+}
+
+static void
+add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
+				  RelOptInfo *output_rel, void *extra)
+{
+	PathTarget *target;
+	RfRelInfo  *info;
+
+	if (output_rel->fdw_private != NULL)
+		return;
+	info = rf_build_upper(root, stage, input_rel, output_rel, extra, &target);
+	if (info == NULL)
+		return;
 	add_path(output_rel, (Path *)
 			 rf_create_foreign_upper_path(root, output_rel, target, info->rows,
 										  info->startup_cost, info->total_cost, NIL, NIL));
@@ -310,21 +337,29 @@ add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 		rf_add_partial_path(root, output_rel, info->scanrel->relids, target, NIL);
 }
 
+/* The ordered relation has no statement of its own. */
+void
+rf_set_ordered(RelOptInfo *ordered_rel, RelOptInfo *input_rel)
+{
+	RfRelInfo  *info = palloc0(sizeof(RfRelInfo));
+
+	info->ordered = input_rel;
+	info->fragment = ((RfRelInfo *) input_rel->fdw_private)->fragment;
+	ordered_rel->fdw_private = info;
+}
+
 /* ORDER BY.  What sorts a base or join relation has a path among those of that relation already. */
 static void
 add_ordered_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_rel)
 {
 	RfRelInfo  *input = (RfRelInfo *) input_rel->fdw_private;
-	RfRelInfo  *info;
 	RfEstimate	est;
 
 	if (ordered_rel->fdw_private != NULL || root->sort_pathkeys == NIL ||
 		!rf_pathkeys_shippable(root, input_rel, root->sort_pathkeys))
 		return;
 
-	info = palloc0(sizeof(RfRelInfo));
-	info->ordered = input_rel;
-	ordered_rel->fdw_private = info;
+	rf_set_ordered(ordered_rel, input_rel);
 	if (input->scanrel == NULL && pathkeys_contained_in(root->sort_pathkeys, root->query_pathkeys))
 		return;
 
@@ -336,9 +371,21 @@ add_ordered_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_r
 }
 
 static bool
-limit_is_shippable(PlannerInfo *root, RelOptInfo *rel, Node *value)
+is_shippable_value(PlannerInfo *root, RelOptInfo *rel, Node *value)
 {
 	return value == NULL || rf_is_shippable_expr(root, rel, (Expr *) value);
+}
+
+bool
+rf_limit_is_shippable(PlannerInfo *root, RelOptInfo *rel, FinalPathExtraData *extra)
+{
+	Query	   *parse = root->parse;
+
+	return parse->commandType == CMD_SELECT && extra->limit_needed &&
+		parse->limitOption != LIMIT_OPTION_WITH_TIES &&
+		((RfRelInfo *) rel->fdw_private)->local_conds == NIL &&
+		is_shippable_value(root, rel, parse->limitCount) &&
+		is_shippable_value(root, rel, parse->limitOffset);
 }
 
 /* LIMIT and OFFSET, with or without ORDER BY below. */
@@ -346,31 +393,25 @@ static void
 add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 			   FinalPathExtraData *extra)
 {
-	Query	   *parse = root->parse;
 	RfRelInfo  *info = (RfRelInfo *) input_rel->fdw_private;
 	List	   *pathkeys = NIL;
 	RelOptInfo *rel = input_rel;
 	RfEstimate	est;
 
-	if (parse->commandType != CMD_SELECT || !extra->limit_needed ||
-		parse->limitOption == LIMIT_OPTION_WITH_TIES)
-		return;
 	if (info->ordered != NULL)
 	{
 		rel = info->ordered;
-		info = (RfRelInfo *) rel->fdw_private;
 		pathkeys = root->sort_pathkeys;
 	}
-	if (info->local_conds != NIL ||
-		!limit_is_shippable(root, rel, parse->limitCount) ||
-		!limit_is_shippable(root, rel, parse->limitOffset))
+	if (!rf_limit_is_shippable(root, rel, extra))
 		return;
 
 	rf_estimate(root, rel, NIL, pathkeys, true, extra->offset_est, extra->count_est, &est);
 	add_path(final_rel, (Path *)
 			 rf_create_foreign_upper_path(root, rel, root->upper_targets[UPPERREL_FINAL],
 										  est.rows, est.startup_cost, est.total_cost,
-										  pathkeys, list_make1_int(RF_PATH_LIMIT)));
+										  pathkeys,
+										  rf_path_private((RfRelInfo *) rel->fdw_private, RF_PATH_LIMIT)));
 }
 
 void
@@ -378,9 +419,13 @@ rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 						 RelOptInfo *output_rel, void *extra)
 {
 	/* what the data node cannot do ends the series; functions that return sets are computed here */
-	if (input_rel->fdw_private == NULL || root->parse->hasTargetSRFs ||
-		((RfRelInfo *) input_rel->fdw_private)->nodes != NIL)
+	if (input_rel->fdw_private == NULL || root->parse->hasTargetSRFs)
 		return;
+	if (((RfRelInfo *) input_rel->fdw_private)->fragment != NULL)
+	{
+		rf_upper_choices(root, stage, input_rel, output_rel, extra);
+		return;
+	}
 
 	switch (stage)
 	{

@@ -1,0 +1,122 @@
+/*
+ * fragment.h
+ *		Planning of statements that several data nodes run at once (fragments).
+ *
+ * Every node runs the same SQL text. A relation of a server with nodes has one or more statements,
+ * RfRelInfo, that differ in where their rows lie: its choices. What must move between nodes is an
+ * RfRelInfo of its own, over another one whose rows it moves; in the text it is a call of
+ * rdma.exchange() in FROM.
+ *
+ * All memory belongs to the planner.
+ */
+#ifndef RDMA_FDW_FRAGMENT_H
+#define RDMA_FDW_FRAGMENT_H
+
+#include "rdma_fdw/exchange.h"
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/guc.h"
+
+/* All statements of one relation, and the pair that joins were last made of. */
+typedef struct RfChoices
+{
+	List	   *infos;			/* of RfRelInfo, each with rows placed otherwise */
+	RelOptInfo *last_outer;
+	RelOptInfo *last_inner;
+} RfChoices;
+
+typedef struct RfFragment
+{
+	RfPlacement placement;
+	List	   *keys;			/* placed by hash: per key a List of all expressions equal to it */
+	RfChoices  *choices;		/* of its relation; NULL in what is moved */
+	bool		exchanges;		/* something moves below, so all nodes have to run it */
+	bool		single_node;	/* the keys have fixed values, so one node has all rows */
+	List	   *strategies;		/* for EXPLAIN: char *, of the joins below */
+
+	/* what moves */
+	RfRelInfo  *moved;			/* the rows of this; NULL: nothing moves here */
+	bool		replicate;		/* to all nodes; else to where the hash of move_keys says */
+	List	   *move_keys;		/* Exprs */
+} RfFragment;
+
+/* ---------- locus.c: where rows lie ---------- */
+
+/* Of a foreign table whose info has nodes; sets info->fragment. */
+extern void rf_place_table(PlannerInfo *root, RfRelInfo *info);
+
+/* The part of all rows that one node has, at best. */
+extern double rf_node_share(const RfRelInfo *info);
+
+/*
+ * Adds a statement to the choices of its relation unless there is one at least as good; true if it
+ * was added.
+ */
+extern bool rf_add_choice(RfChoices *choices, RfRelInfo *info);
+
+/* An equality of an expression of either side, both without relabelling, that a hash can serve. */
+typedef struct RfEquality
+{
+	Expr	   *outer;
+	Expr	   *inner;
+} RfEquality;
+
+/* Those among RestrictInfos of a join, as a List of RfEquality. */
+extern List *rf_hashable_equalities(List *rinfos, Relids outer, Relids inner);
+
+/* Without relabelling, if rows can be hashed by it such that all nodes agree; else NULL. */
+extern Expr *rf_hashable_key(Expr *expr, RfRelInfo *info);
+
+/* The same hash for equal values: one list of expressions has a member of the other, or a partner. */
+extern bool rf_keys_agree(List *outer_key, List *inner_key, List *equalities);
+
+/* Are all keys among these expressions?  Then rows that agree in those are on one node. */
+extern bool rf_placed_by(RfRelInfo *info, List *exprs);
+
+/*
+ * If nothing moves and all keys have fixed values, these, in order: the statement needs to run only
+ * on the node that their hash says; else NIL.
+ */
+extern List *rf_single_node_values(RfFragment *fragment);
+
+/*
+ * The rows of this, sent to all nodes (keys NIL) or to where the hash of the keys says. Of rows that
+ * are everywhere, which can only be sent by keys, one node sends its own.
+ */
+extern RfRelInfo *rf_move(PlannerInfo *root, RfRelInfo *info, List *keys);
+
+/* Its costs. (estimate.c) */
+extern void rf_estimate_move(RfRelInfo *move);
+
+/* Can they be moved at all? */
+extern bool rf_can_move(PlannerInfo *root, RfRelInfo *info);
+
+/* The columns of it that something above may want, as Exprs. */
+extern List *rf_visible_columns(PlannerInfo *root, RfRelInfo *info);
+
+/* ---------- strategy.c: joins ---------- */
+
+/*
+ * Makes all statements for this join out of those of its sides; joined says how, apart from where.
+ * known is what stood for joinrel before, found with other sides, or NULL.
+ */
+extern void rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined,
+							RfRelInfo *known, List *fdw_restrictinfo);
+
+/* Can the FROM item be written such that no condition is left outside of it? (join.c) */
+extern bool rf_can_close(RfRelInfo *info);
+
+/* ---------- upper_nodes.c: what stands above joins ---------- */
+
+extern void rf_upper_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
+							 RelOptInfo *output_rel, void *extra);
+
+/*
+ * From upper.c, also for one node: the statement with the stage's clause over the one in
+ * input_rel->fdw_private, which becomes output_rel's; NULL when the data node cannot do it.
+ */
+extern RfRelInfo *rf_build_upper(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
+								 RelOptInfo *output_rel, void *extra, PathTarget **columns);
+extern void rf_set_ordered(RelOptInfo *ordered_rel, RelOptInfo *input_rel);
+extern bool rf_limit_is_shippable(PlannerInfo *root, RelOptInfo *rel, FinalPathExtraData *extra);
+
+#endif							/* RDMA_FDW_FRAGMENT_H */

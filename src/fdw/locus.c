@@ -1,0 +1,396 @@
+/*
+ * locus.c
+ *		Where the rows of a statement lie that several data nodes run, and what it takes to move them.
+ *
+ * Rows are placed by hash of keys, on every node, or anywhere. A key is known by a list of all
+ * expressions that equal it, constants among them. An expression that an outer join may have turned
+ * to NULL is none of them: whoever makes such a join leaves it out.
+ *
+ * Two rows that are equal in the keys are on one node only if all hash functions that were used
+ * agree on it. So expressions count as equal by operators of one hash operator family only, the
+ * default one of both types: int4 and int8 go together, int4 and numeric do not. Relabelled types
+ * (varchar as text) are hashed as what they were, which must have the same family.
+ */
+#include "postgres.h"
+
+#include "access/hash.h"
+#include "access/sysattr.h"
+#include "catalog/pg_collation.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/restrictinfo.h"
+#include "utils/lsyscache.h"
+#include "utils/typcache.h"
+
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
+
+/* Of one relation; those beyond are the dearest. */
+#define MAX_CHOICES		8
+
+static Expr *
+without_relabelling(Expr *expr)
+{
+	while (expr != NULL && IsA(expr, RelabelType))
+		expr = ((RelabelType *) expr)->arg;
+	return expr;
+}
+
+static Oid
+hash_family(Expr *expr)
+{
+	Oid			collation = exprCollation((Node *) expr);
+	TypeCacheEntry *type;
+
+	/* equal values may differ in their bytes, and what makes them equal is each node's affair */
+	if (OidIsValid(collation) && !get_collation_isdeterministic(collation))
+		return InvalidOid;
+	type = lookup_type_cache(exprType((Node *) expr),
+							 TYPECACHE_HASH_OPFAMILY | TYPECACHE_HASH_EXTENDED_PROC);
+	return OidIsValid(type->hash_extended_proc) ? type->hash_opf : InvalidOid;
+}
+
+Expr *
+rf_hashable_key(Expr *expr, RfRelInfo *info)
+{
+	expr = without_relabelling(expr);
+	/* enum values hash by their OIDs, which are different everywhere */
+	if (!OidIsValid(hash_family(expr)) || !rf_is_shippable_type(exprType((Node *) expr), info))
+		return NULL;
+	return expr;
+}
+
+/* The two sides of an equality that hashing respects. */
+static bool
+hashable_sides(Expr *clause, Expr **left, Expr **right)
+{
+	OpExpr	   *op = (OpExpr *) clause;
+	Oid			family;
+
+	if (!IsA(op, OpExpr) || list_length(op->args) != 2 || op->opretset ||
+		(OidIsValid(op->inputcollid) && !get_collation_isdeterministic(op->inputcollid)))
+		return false;
+	*left = without_relabelling(linitial(op->args));
+	*right = without_relabelling(lsecond(op->args));
+	family = hash_family(*left);
+	return OidIsValid(family) && family == hash_family(*right) &&
+		get_op_opfamily_strategy(op->opno, family) == HTEqualStrategyNumber;
+}
+
+List *
+rf_hashable_equalities(List *rinfos, Relids outer, Relids inner)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, rinfos)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		RfEquality *equality = palloc(sizeof(RfEquality));
+
+		if (bms_is_empty(rinfo->left_relids) || bms_is_empty(rinfo->right_relids) ||
+			!hashable_sides(rinfo->clause, &equality->outer, &equality->inner))
+			continue;
+		if (bms_is_subset(rinfo->left_relids, inner) && bms_is_subset(rinfo->right_relids, outer))
+		{
+			Expr	   *left = equality->outer;
+
+			equality->outer = equality->inner;
+			equality->inner = left;
+		}
+		else if (!bms_is_subset(rinfo->left_relids, outer) || !bms_is_subset(rinfo->right_relids, inner))
+			continue;
+		result = lappend(result, equality);
+	}
+	return result;
+}
+
+/* Does it have the same value in all rows of the query? */
+static bool
+is_fixed(Expr *expr)
+{
+	return !contain_var_clause((Node *) expr) && !contain_volatile_functions((Node *) expr) &&
+		!contain_subplans((Node *) expr) && !contain_agg_clause((Node *) expr);
+}
+
+/* "key = 5" among the conditions: 5 is as good as the key. */
+static List *
+add_fixed_values(List *key, List *rinfos)
+{
+	ListCell   *lc;
+
+	foreach(lc, rinfos)
+	{
+		Expr	   *left;
+		Expr	   *right;
+
+		if (!hashable_sides(lfirst_node(RestrictInfo, lc)->clause, &left, &right))
+			continue;
+		if (list_member(key, left) && is_fixed(right))
+			key = list_append_unique(key, right);
+		else if (list_member(key, right) && is_fixed(left))
+			key = list_append_unique(key, left);
+	}
+	return key;
+}
+
+void
+rf_place_table(PlannerInfo *root, RfRelInfo *info)
+{
+	RfDistribution *distribution = info->distribution;
+	RfFragment *fragment = palloc0(sizeof(RfFragment));
+
+	fragment->choices = palloc0(sizeof(RfChoices));
+	fragment->choices->infos = list_make1(info);
+	fragment->placement = distribution->placement;
+	for (int i = 0; fragment->placement == RF_PLACED_BY_HASH && i < distribution->key_count; i++)
+	{
+		Oid			type;
+		int32		typmod;
+		Oid			collation;
+		Expr	   *key;
+
+		get_atttypetypmodcoll(info->table->relid, distribution->keys[i], &type, &typmod, &collation);
+		key = (Expr *) makeVar(info->rel->relid, distribution->keys[i], type, typmod, collation, 0);
+		if (rf_hashable_key(key, info) == NULL)
+			fragment->placement = RF_PLACED_ANYWHERE;
+		fragment->keys = lappend(fragment->keys, add_fixed_values(list_make1(key), info->remote_conds));
+	}
+	/* the only node has everything */
+	if (list_length(info->nodes) == 1)
+		fragment->placement = RF_PLACED_EVERYWHERE;
+	if (fragment->placement != RF_PLACED_BY_HASH)
+		fragment->keys = NIL;
+	fragment->single_node = rf_single_node_values(fragment) != NIL;
+	info->fragment = fragment;
+}
+
+double
+rf_node_share(const RfRelInfo *info)
+{
+	if (info->fragment == NULL || info->fragment->placement == RF_PLACED_EVERYWHERE ||
+		info->fragment->single_node)
+		return 1;
+	return 1.0 / list_length(info->nodes);
+}
+
+bool
+rf_keys_agree(List *outer_key, List *inner_key, List *equalities)
+{
+	ListCell   *lc;
+
+	foreach(lc, outer_key)
+	{
+		if (list_member(inner_key, lfirst(lc)))
+			return true;
+	}
+	foreach(lc, equalities)
+	{
+		RfEquality *equality = (RfEquality *) lfirst(lc);
+
+		if (list_member(outer_key, equality->outer) && list_member(inner_key, equality->inner))
+			return true;
+	}
+	return false;
+}
+
+/* Anything that needs a's rows where they are has them with b's, too. */
+static bool
+placed_as_well(RfFragment *a, RfFragment *b)
+{
+	if (a->placement == RF_PLACED_ANYWHERE)
+		return b->placement != RF_PLACED_EVERYWHERE;
+	if (a->placement != b->placement)
+		return false;
+	if (list_length(a->keys) != list_length(b->keys))
+		return false;
+	for (int i = 0; i < list_length(a->keys); i++)
+	{
+		if (!rf_keys_agree(list_nth(a->keys, i), list_nth(b->keys, i), NIL))
+			return false;
+	}
+	return true;
+}
+
+bool
+rf_add_choice(RfChoices *choices, RfRelInfo *info)
+{
+	RfRelInfo  *worst = NULL;
+	ListCell   *lc;
+
+	/*
+	 * Conditions to be evaluated here may have been sorted otherwise where the relations were
+	 * joined in another order; then the first statement is the only one.
+	 */
+	if (choices->infos != NIL &&
+		(info->local_conds != NIL || ((RfRelInfo *) linitial(choices->infos))->local_conds != NIL))
+		return false;
+
+	foreach(lc, choices->infos)
+	{
+		RfRelInfo  *other = (RfRelInfo *) lfirst(lc);
+
+		if (other->rel_total_cost <= info->rel_total_cost &&
+			placed_as_well(info->fragment, other->fragment))
+			return false;
+	}
+	foreach(lc, choices->infos)
+	{
+		RfRelInfo  *other = (RfRelInfo *) lfirst(lc);
+
+		if (info->rel_total_cost <= other->rel_total_cost &&
+			placed_as_well(other->fragment, info->fragment))
+			choices->infos = foreach_delete_current(choices->infos, lc);
+		else if (worst == NULL || other->rel_total_cost > worst->rel_total_cost)
+			worst = other;
+	}
+	if (list_length(choices->infos) >= MAX_CHOICES)
+	{
+		if (worst->rel_total_cost <= info->rel_total_cost)
+			return false;
+		choices->infos = list_delete_ptr(choices->infos, worst);
+	}
+	choices->infos = lappend(choices->infos, info);
+	return true;
+}
+
+bool
+rf_placed_by(RfRelInfo *info, List *exprs)
+{
+	RfFragment *fragment = info->fragment;
+	List	   *bare = NIL;
+	ListCell   *lc;
+
+	if (fragment->placement != RF_PLACED_BY_HASH)
+		return fragment->placement == RF_PLACED_EVERYWHERE;
+	foreach(lc, exprs)
+		bare = lappend(bare, without_relabelling(lfirst(lc)));
+	foreach(lc, fragment->keys)
+	{
+		ListCell   *member;
+		bool		found = false;
+
+		foreach(member, (List *) lfirst(lc))
+			found |= is_fixed(lfirst(member)) || list_member(bare, lfirst(member));
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+List *
+rf_single_node_values(RfFragment *fragment)
+{
+	List	   *values = NIL;
+	ListCell   *lc;
+
+	if (fragment->placement != RF_PLACED_BY_HASH || fragment->exchanges)
+		return NIL;
+	foreach(lc, fragment->keys)
+	{
+		ListCell   *member;
+		Expr	   *value = NULL;
+
+		foreach(member, (List *) lfirst(lc))
+		{
+			if (is_fixed(lfirst(member)) && value == NULL)
+				value = (Expr *) lfirst(member);
+		}
+		if (value == NULL)
+			return NIL;
+		values = lappend(values, value);
+	}
+	return values;
+}
+
+List *
+rf_visible_columns(PlannerInfo *root, RfRelInfo *info)
+{
+	List	   *columns = NIL;
+	ListCell   *lc;
+	int			member = -1;
+
+	foreach(lc, info->tlist)
+		columns = list_append_unique(columns, lfirst_node(TargetEntry, lc)->expr);
+	if (info->tlist != NIL || info->rel->relid == 0)
+		return columns;
+
+	while ((member = bms_next_member(info->attrs_used, member)) >= 0)
+	{
+		AttrNumber	attno = member + FirstLowInvalidHeapAttributeNumber;
+		Oid			type;
+		int32		typmod;
+		Oid			collation;
+
+		/* of these there are none here, see rf_can_move() */
+		if (attno <= 0)
+			continue;
+		get_atttypetypmodcoll(planner_rt_fetch(info->rel->relid, root)->relid, attno,
+							  &type, &typmod, &collation);
+		columns = lappend(columns, makeVar(info->rel->relid, attno, type, typmod, collation, 0));
+	}
+	return columns;
+}
+
+/*
+ * Columns are given their types by name, and their collations, so the nodes must have the same; and
+ * neither a whole row nor ctid is a column.
+ */
+bool
+rf_can_move(PlannerInfo *root, RfRelInfo *info)
+{
+	int			first = bms_next_member(info->attrs_used, -1);
+	ListCell   *lc;
+
+	if (first >= 0 && first <= 0 - FirstLowInvalidHeapAttributeNumber)
+		return false;
+	foreach(lc, rf_visible_columns(root, info))
+	{
+		Node	   *expr = (Node *) lfirst(lc);
+		Oid			collation = exprCollation(expr);
+
+		if (!rf_is_shippable_type(exprType(expr), info) ||
+			(IsA(expr, Var) && ((Var *) expr)->varattno <= 0) ||
+			(OidIsValid(collation) && collation != get_typcollation(exprType(expr)) &&
+			 collation != C_COLLATION_OID && collation != POSIX_COLLATION_OID))
+			return false;
+	}
+	return true;
+}
+
+RfRelInfo *
+rf_move(PlannerInfo *root, RfRelInfo *info, List *keys)
+{
+	RfRelInfo  *move = palloc(sizeof(RfRelInfo));
+	RfFragment *fragment = palloc0(sizeof(RfFragment));
+	ListCell   *lc;
+
+	Assert(keys != NIL || info->fragment->placement != RF_PLACED_EVERYWHERE);
+
+	/* to what stands above it is a table, whose conditions have been met */
+	*move = *info;
+	move->remote_conds = NIL;
+	move->outer = NULL;
+	move->inner = NULL;
+	move->scanrel = NULL;
+	move->scan = NULL;
+	move->grouped = false;
+	move->having = NIL;
+	move->partial = false;
+	move->windowed = false;
+	move->distinct = false;
+	move->fragment = fragment;
+	fragment->moved = info;
+	fragment->exchanges = true;
+	fragment->strategies = info->fragment->strategies;
+	fragment->replicate = keys == NIL;
+	fragment->move_keys = keys;
+	fragment->placement = keys == NIL ? RF_PLACED_EVERYWHERE : RF_PLACED_BY_HASH;
+	foreach(lc, keys)
+		fragment->keys = lappend(fragment->keys, list_make1(lfirst(lc)));
+	rf_estimate_move(move);
+	return move;
+}

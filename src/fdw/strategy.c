@@ -1,0 +1,322 @@
+/*
+ * strategy.c
+ *		Joins over several data nodes: how the rows that belong together meet, and at what cost.
+ *
+ * Two rows that join must be on one node; a row that an outer join keeps without a partner must be
+ * found to have none on one node only. So
+ *		co-located		both sides are hashed by keys that the join equates, or one is everywhere
+ *		repartition one	one side goes to where the other's keys say
+ *		repartition both	by what the join equates
+ *		replicate		one side goes to all nodes
+ * and a side that is everywhere, or goes there, must not be one whose rows the join keeps, or gives
+ * once, as every node would do so. What has no statement here is joined by the coordinator (pull).
+ *
+ * Both sides may have several statements, each with rows placed otherwise; so every pair of them is
+ * tried every way, and the cheapest for each place of the result is kept. What a join further up
+ * needs may make a dearer one the better.
+ */
+#include "postgres.h"
+
+#include "optimizer/pathnode.h"
+
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
+
+/* One join of a pair of statements. */
+typedef struct JoinWay
+{
+	RfStrategy	strategy;
+	RfRelInfo  *outer;
+	RfRelInfo  *inner;
+	RfPlacement placement;
+	List	   *keys;
+} JoinWay;
+
+typedef struct JoinContext
+{
+	PlannerInfo *root;
+	JoinType	jointype;
+	List	   *equalities;		/* of RfEquality */
+	List	   *ways;			/* found so far */
+} JoinContext;
+
+static bool
+is_everywhere(RfRelInfo *info)
+{
+	return info->fragment->placement == RF_PLACED_EVERYWHERE;
+}
+
+/*
+ * What equals the result's keys: of an inner join also what it equates to them, of others only what
+ * is not turned to NULL.
+ */
+static List *
+joined_keys(JoinContext *cxt, List *keys)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	if (cxt->jointype != JOIN_INNER)
+		return keys;
+	foreach(lc, keys)
+	{
+		List	   *key = list_copy((List *) lfirst(lc));
+		ListCell   *equal;
+
+		foreach(equal, cxt->equalities)
+		{
+			RfEquality *equality = (RfEquality *) lfirst(equal);
+
+			if (list_member(key, equality->outer))
+				key = list_append_unique(key, equality->inner);
+			else if (list_member(key, equality->inner))
+				key = list_append_unique(key, equality->outer);
+		}
+		result = lappend(result, key);
+	}
+	return result;
+}
+
+static void
+add_way(JoinContext *cxt, RfStrategy strategy, RfRelInfo *outer, RfRelInfo *inner, RfRelInfo *place)
+{
+	JoinWay    *way = palloc0(sizeof(JoinWay));
+
+	way->strategy = strategy;
+	way->outer = outer;
+	way->inner = inner;
+	way->placement = place->fragment->placement;
+	if (way->placement == RF_PLACED_BY_HASH)
+	{
+		/* either side's key may be the NULL that a full join made */
+		if (cxt->jointype == JOIN_FULL)
+			way->placement = RF_PLACED_ANYWHERE;
+		else
+			way->keys = joined_keys(cxt, place->fragment->keys);
+	}
+	if (cxt->jointype == JOIN_FULL && (!rf_can_close(outer) || !rf_can_close(inner)))
+		return;
+	cxt->ways = lappend(cxt->ways, way);
+}
+
+/* Both sides hashed by keys that are equated. */
+static bool
+is_colocated(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
+{
+	RfFragment *left = outer->fragment;
+	RfFragment *right = inner->fragment;
+
+	if (left->placement != RF_PLACED_BY_HASH || right->placement != RF_PLACED_BY_HASH ||
+		list_length(left->keys) != list_length(right->keys))
+		return false;
+	for (int i = 0; i < list_length(left->keys); i++)
+	{
+		if (!rf_keys_agree(list_nth(left->keys, i), list_nth(right->keys, i), cxt->equalities))
+			return false;
+	}
+	return true;
+}
+
+/* What the join equates to the keys of one side, of the other: where its rows have to go; or NIL. */
+static List *
+partners(JoinContext *cxt, RfRelInfo *stays, bool outer_stays)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	if (stays->fragment->placement != RF_PLACED_BY_HASH)
+		return NIL;
+	foreach(lc, stays->fragment->keys)
+	{
+		Expr	   *partner = NULL;
+		ListCell   *equal;
+
+		foreach(equal, cxt->equalities)
+		{
+			RfEquality *equality = (RfEquality *) lfirst(equal);
+
+			if (list_member((List *) lfirst(lc), outer_stays ? equality->outer : equality->inner))
+				partner = outer_stays ? equality->inner : equality->outer;
+		}
+		if (partner == NULL)
+			return NIL;
+		result = lappend(result, partner);
+	}
+	return result;
+}
+
+static void
+repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equalities)
+{
+	List	   *outer_keys = NIL;
+	List	   *inner_keys = NIL;
+	RfRelInfo  *place;
+	ListCell   *lc;
+
+	foreach(lc, equalities)
+	{
+		RfEquality *equality = (RfEquality *) lfirst(lc);
+
+		outer_keys = lappend(outer_keys, equality->outer);
+		inner_keys = lappend(inner_keys, equality->inner);
+	}
+	place = rf_move(cxt->root, outer, outer_keys);
+	add_way(cxt, RF_STRATEGY_REPARTITION_BOTH, place, rf_move(cxt->root, inner, inner_keys), place);
+}
+
+/* All ways to join this statement with that one. */
+static void
+find_ways(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
+{
+	bool		outer_moves = rf_can_move(cxt->root, outer);
+	bool		inner_moves = rf_can_move(cxt->root, inner);
+	List	   *keys;
+
+	/*
+	 * What is everywhere needs no partner to come. But who keeps its rows would do so everywhere:
+	 * then one node has to send its own to where the others' keys say.
+	 */
+	if (is_everywhere(inner) && (is_everywhere(outer) || cxt->jointype != JOIN_FULL))
+	{
+		add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, outer);
+		return;
+	}
+	if (is_everywhere(outer) && cxt->jointype == JOIN_INNER)
+	{
+		add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, inner);
+		return;
+	}
+
+	if (is_colocated(cxt, outer, inner))
+		add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, outer);
+
+	if (inner_moves)
+	{
+		keys = partners(cxt, outer, true);
+		if (keys != NIL)
+			add_way(cxt, RF_STRATEGY_REPARTITION_ONE, outer, rf_move(cxt->root, inner, keys), outer);
+		if (cxt->jointype != JOIN_FULL && !is_everywhere(outer))
+			add_way(cxt, RF_STRATEGY_REPLICATE, outer, rf_move(cxt->root, inner, NIL), outer);
+	}
+	if (outer_moves)
+	{
+		keys = partners(cxt, inner, false);
+		if (keys != NIL)
+		{
+			RfRelInfo  *moved = rf_move(cxt->root, outer, keys);
+
+			add_way(cxt, RF_STRATEGY_REPARTITION_ONE, moved, inner, moved);
+		}
+		if (cxt->jointype == JOIN_INNER)
+			add_way(cxt, RF_STRATEGY_REPLICATE, rf_move(cxt->root, outer, NIL), inner, inner);
+	}
+	if (outer_moves && inner_moves && cxt->equalities != NIL)
+	{
+		repartition_both(cxt, outer, inner, cxt->equalities);
+		/* one key only is less even, but may be what stands above needs */
+		for (int i = 0; list_length(cxt->equalities) > 1 && i < list_length(cxt->equalities); i++)
+			repartition_both(cxt, outer, inner, list_make1(list_nth(cxt->equalities, i)));
+	}
+}
+
+/* The ways of the strategy that is asked for, if there are any. */
+static List *
+preferred_ways(List *ways)
+{
+	List	   *preferred = NIL;
+	ListCell   *lc;
+
+	foreach(lc, ways)
+	{
+		if (((JoinWay *) lfirst(lc))->strategy == rf_exchange_strategy)
+			preferred = lappend(preferred, lfirst(lc));
+	}
+	return preferred == NIL ? ways : preferred;
+}
+
+static char *
+strategy_name(RfStrategy strategy)
+{
+	switch (strategy)
+	{
+		case RF_STRATEGY_COLOCATED:
+			return "co-located";
+		case RF_STRATEGY_REPARTITION_ONE:
+			return "repartition one";
+		case RF_STRATEGY_REPARTITION_BOTH:
+			return "repartition both";
+		case RF_STRATEGY_REPLICATE:
+			return "replicate";
+		default:
+			elog(ERROR, "strategy %d is none of a statement", (int) strategy);
+	}
+}
+
+static RfRelInfo *
+make_join(RfRelInfo *joined, JoinWay *way, RfChoices *choices)
+{
+	RfRelInfo  *info = palloc(sizeof(RfRelInfo));
+	RfFragment *fragment = palloc0(sizeof(RfFragment));
+
+	*info = *joined;
+	info->outer = way->outer;
+	info->inner = way->inner;
+	info->fragment = fragment;
+	fragment->placement = way->placement;
+	fragment->keys = way->keys;
+	fragment->choices = choices;
+	fragment->exchanges = way->outer->fragment->exchanges || way->inner->fragment->exchanges;
+	fragment->single_node = rf_single_node_values(fragment) != NIL;
+	fragment->strategies = lappend(list_concat_copy(way->outer->fragment->strategies,
+													way->inner->fragment->strategies),
+								   strategy_name(way->strategy));
+	return info;
+}
+
+void
+rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRelInfo *known,
+				List *fdw_restrictinfo)
+{
+	RfChoices  *choices = known ? known->fragment->choices : palloc0(sizeof(RfChoices));
+	RelOptInfo *outerrel = joined->outer->rel;
+	RelOptInfo *innerrel = joined->inner->rel;
+	RfRelInfo  *best = known;
+	JoinContext cxt = {root, joined->jointype};
+	ListCell   *lc;
+
+	joinrel->fdw_private = known;
+	/* right joins are left joins that we have seen from the other side, and so are some others */
+	if (rf_exchange_strategy == RF_STRATEGY_PULL || joined->jointype == JOIN_RIGHT ||
+		(choices->last_outer == innerrel && choices->last_inner == outerrel))
+		return;
+	choices->last_outer = outerrel;
+	choices->last_inner = innerrel;
+
+	cxt.equalities = rf_hashable_equalities(joined->joinclauses, outerrel->relids, innerrel->relids);
+	foreach(lc, joined->outer->fragment->choices->infos)
+	{
+		ListCell   *inner;
+
+		foreach(inner, joined->inner->fragment->choices->infos)
+			find_ways(&cxt, lfirst(lc), lfirst(inner));
+	}
+
+	foreach(lc, preferred_ways(cxt.ways))
+	{
+		RfRelInfo  *info = make_join(joined, lfirst(lc), choices);
+
+		joinrel->fdw_private = info;
+		rf_estimate_rel(root, joinrel);
+		if (!rf_add_choice(choices, info))
+			continue;
+		add_path(joinrel, (Path *)
+				 rf_create_foreign_join_path(root, joinrel, info->rows, info->startup_cost,
+											 info->total_cost, NIL, NULL, fdw_restrictinfo,
+											 rf_path_private(info, 0)));
+		if (best == NULL || info->total_cost < best->total_cost)
+			best = info;
+	}
+	joinrel->fdw_private = best;
+	if (best != NULL && best != known)
+		rf_add_sorted_paths(root, joinrel, NULL, fdw_restrictinfo);
+}

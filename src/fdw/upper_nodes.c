@@ -1,0 +1,357 @@
+/*
+ * upper_nodes.c
+ *		Grouping, windows, DISTINCT, ORDER BY and LIMIT over the rows of several data nodes.
+ *
+ * A group, a partition or a set of equal rows that lies on one node can be dealt with there, as
+ * upper.c does it for a single node. It does so if the keys that place the rows are among what they
+ * are grouped by, or after the rows have moved to where that says. Otherwise each node does its part
+ * and the coordinator finishes it: it combines transition states, drops duplicates, merges what the
+ * nodes have sorted, and counts to the limit.
+ */
+#include "postgres.h"
+
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/planner.h"
+#include "optimizer/tlist.h"
+
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
+
+static List *
+clause_exprs(PlannerInfo *root, List *clauses)
+{
+	List	   *exprs = NIL;
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		Index		ref = lfirst_node(SortGroupClause, lc)->tleSortGroupRef;
+
+		exprs = lappend(exprs, get_sortgroupref_tle(ref, root->processed_tlist)->expr);
+	}
+	return exprs;
+}
+
+/*
+ * By what rows are brought together, in each of several ways: what is common to all grouping sets,
+ * or to all windows.
+ */
+static List *
+gathering_exprs(PlannerInfo *root, UpperRelationKind stage)
+{
+	Query	   *parse = root->parse;
+	List	   *exprs = NIL;
+	ListCell   *lc;
+
+	switch (stage)
+	{
+		case UPPERREL_GROUP_AGG:
+			if (parse->groupingSets == NIL)
+				return clause_exprs(root, parse->groupClause);
+			foreach(lc, parse->groupingSets)
+			{
+				List	   *set = NIL;
+				ListCell   *ref;
+
+				foreach(ref, (List *) lfirst(lc))
+					set = lappend(set, get_sortgroupref_tle(lfirst_int(ref), root->processed_tlist)->expr);
+				exprs = lc == list_head(parse->groupingSets) ? set : list_intersection(exprs, set);
+			}
+			return exprs;
+		case UPPERREL_WINDOW:
+			foreach(lc, parse->windowClause)
+			{
+				List	   *partition = clause_exprs(root, lfirst_node(WindowClause, lc)->partitionClause);
+
+				exprs = lc == list_head(parse->windowClause) ? partition :
+					list_intersection(exprs, partition);
+			}
+			return exprs;
+		default:
+			return clause_exprs(root, parse->distinctClause);
+	}
+}
+
+/*
+ * Has one node all rows that belong together? Without anything to bring them together by all rows
+ * do, and nodes that have none must not say so: an aggregate has a result even then.
+ */
+static bool
+is_whole(RfRelInfo *info, List *exprs)
+{
+	if (exprs == NIL && info->fragment->placement == RF_PLACED_BY_HASH)
+		return info->fragment->single_node;
+	return rf_placed_by(info, exprs);
+}
+
+/* What rows can be moved by such that those that belong together meet. */
+static List *
+moving_keys(PlannerInfo *root, RelOptInfo *rel, List *exprs)
+{
+	List	   *keys = NIL;
+	ListCell   *lc;
+
+	foreach(lc, exprs)
+	{
+		Expr	   *key = rf_hashable_key(lfirst(lc), (RfRelInfo *) rel->fdw_private);
+
+		if (key != NULL && rf_is_shippable_expr(root, rel, key) &&
+			pull_var_clause((Node *) key, PVC_INCLUDE_AGGREGATES |
+										   PVC_INCLUDE_WINDOWFUNCS | PVC_INCLUDE_PLACEHOLDERS) != NIL)
+			keys = list_append_unique(keys, key);
+	}
+	return keys;
+}
+
+static void
+remember(RfChoices *choices, RfRelInfo *info, RelOptInfo *rel, RfRelInfo **best)
+{
+	info->fragment->choices = choices;
+	if (rf_add_choice(choices, info) && (*best == NULL || info->total_cost < (*best)->total_cost))
+		*best = info;
+}
+
+/* The stage whole on each node, over every statement there is. */
+static void
+add_whole_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
+				  RelOptInfo *output_rel, void *extra)
+{
+	RfRelInfo  *input = (RfRelInfo *) input_rel->fdw_private;
+	RfChoices  *choices = palloc0(sizeof(RfChoices));
+	List	   *exprs = gathering_exprs(root, stage);
+	RfRelInfo  *best = NULL;
+	ListCell   *lc;
+
+	foreach(lc, input->fragment->choices->infos)
+	{
+		RfRelInfo  *below = (RfRelInfo *) lfirst(lc);
+		PathTarget *target;
+		RfRelInfo  *info;
+
+		if (!is_whole(below, exprs))
+		{
+			List	   *keys;
+
+			/* what was computed below is no column of a statement that could be moved */
+			if (below->scan != NULL || rf_exchange_strategy == RF_STRATEGY_PULL ||
+				!rf_can_move(root, below))
+				continue;
+			input_rel->fdw_private = below;
+			keys = moving_keys(root, input_rel, exprs);
+			if (keys == NIL)
+				continue;
+			below = rf_move(root, below, keys);
+		}
+		input_rel->fdw_private = below;
+		info = rf_build_upper(root, stage, input_rel, output_rel, extra, &target);
+		if (info == NULL)
+			continue;
+		remember(choices, info, output_rel, &best);
+		add_path(output_rel, (Path *)
+				 rf_create_foreign_upper_path(root, output_rel, target, info->rows,
+											  info->startup_cost, info->total_cost, NIL,
+											  rf_path_private(info, 0)));
+	}
+	input_rel->fdw_private = input;
+	output_rel->fdw_private = best;
+}
+
+/* Every node gives the states of its part of each group. */
+static void
+add_partial_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *grouped_rel,
+				  GroupPathExtraData *extra)
+{
+	RfRelInfo  *input = (RfRelInfo *) input_rel->fdw_private;
+	List	   *exprs = gathering_exprs(root, UPPERREL_GROUP_AGG);
+	PathTarget *target;
+	ListCell   *lc;
+
+	if ((extra->flags & GROUPING_CAN_PARTIAL_AGG) == 0)
+		return;
+	target = rf_partial_grouping_target(root, grouped_rel->reltarget, extra->havingQual);
+	foreach(lc, input->fragment->choices->infos)
+	{
+		RelOptInfo *partial;
+
+		if (is_whole(lfirst(lc), exprs))
+			continue;
+		input_rel->fdw_private = lfirst(lc);
+		partial = rf_partial_grouped_rel(root, input_rel, target, extra);
+		if (partial != NULL)
+			rf_add_finalize_paths(root, grouped_rel, partial->cheapest_total_path, extra);
+	}
+	input_rel->fdw_private = input;
+}
+
+/* The states of one statement's rows, see rf_partial_grouped_rel(). */
+static void
+add_states_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *partial_rel, void *extra)
+{
+	PathTarget *target;
+	RfRelInfo  *info;
+
+	if (!IS_OTHER_REL(partial_rel))
+		return;
+	info = rf_build_upper(root, UPPERREL_PARTIAL_GROUP_AGG, input_rel, partial_rel, extra, &target);
+	if (info == NULL)
+		return;
+	info->fragment->choices = palloc0(sizeof(RfChoices));
+	info->fragment->choices->infos = list_make1(info);
+	add_path(partial_rel, (Path *)
+			 rf_create_foreign_upper_path(root, partial_rel, target, info->rows, info->startup_cost,
+										  info->total_cost, NIL, rf_path_private(info, 0)));
+}
+
+/* Every node drops its duplicates, the coordinator what is left of them. */
+static void
+add_distinct_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel)
+{
+	RfRelInfo  *input = (RfRelInfo *) input_rel->fdw_private;
+	RfRelInfo  *whole = (RfRelInfo *) output_rel->fdw_private;
+	List	   *clause = root->parse->distinctClause;
+	ListCell   *lc;
+
+	foreach(lc, input->fragment->choices->infos)
+	{
+		PathTarget *target;
+		RfRelInfo  *info;
+		Path	   *path;
+
+		input_rel->fdw_private = lfirst(lc);
+		info = is_whole(lfirst(lc), clause_exprs(root, clause)) ? NULL :
+			rf_build_upper(root, UPPERREL_DISTINCT, input_rel, output_rel, NULL, &target);
+		if (info == NULL || !grouping_is_hashable(clause))
+			continue;
+		path = (Path *) rf_create_foreign_upper_path(root, output_rel, target, info->rows,
+													 info->startup_cost, info->total_cost, NIL,
+													 rf_path_private(info, 0));
+		add_path(output_rel, (Path *)
+				 create_agg_path(root, output_rel, path, target, AGG_HASHED, AGGSPLIT_SIMPLE,
+								 clause, NIL, NULL,
+								 clamp_row_est(info->rows / list_length(info->nodes))));
+	}
+	input_rel->fdw_private = input;
+	output_rel->fdw_private = whole;
+}
+
+/* May the rows of several nodes be merged? Here they are compared by our collations. */
+static bool
+can_merge(PlannerInfo *root, RelOptInfo *rel, List *pathkeys)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	List	   *keys;
+
+	return info->fragment->placement == RF_PLACED_EVERYWHERE ||
+		rf_merge_keys(root, rel, info->tlist, pathkeys, &keys);
+}
+
+static void
+add_ordered_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_rel)
+{
+	RfRelInfo  *input = (RfRelInfo *) input_rel->fdw_private;
+	ListCell   *lc;
+
+	if (root->sort_pathkeys == NIL || !rf_pathkeys_shippable(root, input_rel, root->sort_pathkeys))
+		return;
+	rf_set_ordered(ordered_rel, input_rel);
+	if (input->scan == NULL)
+		return;
+
+	foreach(lc, input->fragment->choices->infos)
+	{
+		RfRelInfo  *info = (RfRelInfo *) lfirst(lc);
+		RfEstimate	est;
+
+		input_rel->fdw_private = info;
+		if (!can_merge(root, input_rel, root->sort_pathkeys))
+			continue;
+		rf_estimate(root, input_rel, NIL, root->sort_pathkeys, false, 0, 0, &est);
+		add_path(ordered_rel, (Path *)
+				 rf_create_foreign_upper_path(root, input_rel, root->upper_targets[UPPERREL_ORDERED],
+											  est.rows, est.startup_cost, est.total_cost,
+											  root->sort_pathkeys, rf_path_private(info, 0)));
+	}
+	input_rel->fdw_private = input;
+}
+
+/* Each node gives as many rows as there may be, and the coordinator counts. */
+static void
+add_limit_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
+				FinalPathExtraData *extra)
+{
+	RfRelInfo  *input = (RfRelInfo *) input_rel->fdw_private;
+	Query	   *parse = root->parse;
+	RelOptInfo *rel = input_rel;
+	List	   *pathkeys = NIL;
+	RfRelInfo  *before;
+	ListCell   *lc;
+
+	if (input->ordered != NULL)
+	{
+		rel = input->ordered;
+		pathkeys = root->sort_pathkeys;
+	}
+	if (root->rowMarks != NIL || !rf_limit_is_shippable(root, rel, extra))
+		return;
+
+	before = (RfRelInfo *) rel->fdw_private;
+	foreach(lc, before->fragment->choices->infos)
+	{
+		RfRelInfo  *info = (RfRelInfo *) lfirst(lc);
+		bool		everywhere = info->fragment->placement == RF_PLACED_EVERYWHERE;
+		RfEstimate	est;
+		Path	   *path;
+
+		rel->fdw_private = info;
+		if (pathkeys != NIL && !can_merge(root, rel, pathkeys))
+			continue;
+		rf_estimate(root, rel, NIL, pathkeys, true, extra->offset_est, extra->count_est, &est);
+		path = (Path *) rf_create_foreign_upper_path(root, rel, root->upper_targets[UPPERREL_FINAL],
+													 est.rows, est.startup_cost, est.total_cost, pathkeys,
+													 rf_path_private(info, RF_PATH_LIMIT));
+		if (!everywhere)
+			path = (Path *) create_limit_path(root, final_rel, path, parse->limitOffset,
+											  parse->limitCount, parse->limitOption,
+											  extra->offset_est, extra->count_est);
+		add_path(final_rel, path);
+	}
+	rel->fdw_private = before;
+}
+
+void
+rf_upper_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
+				 RelOptInfo *output_rel, void *extra)
+{
+	if (stage != UPPERREL_FINAL && output_rel->fdw_private != NULL)
+		return;
+
+	switch (stage)
+	{
+		case UPPERREL_PARTIAL_GROUP_AGG:
+			add_states_path(root, input_rel, output_rel, extra);
+			break;
+		case UPPERREL_GROUP_AGG:
+			add_whole_choices(root, stage, input_rel, output_rel, extra);
+			add_partial_paths(root, input_rel, output_rel, (GroupPathExtraData *) extra);
+			break;
+		case UPPERREL_WINDOW:
+			add_whole_choices(root, stage, input_rel, output_rel, extra);
+			break;
+		case UPPERREL_DISTINCT:
+			add_whole_choices(root, stage, input_rel, output_rel, extra);
+			add_distinct_paths(root, input_rel, output_rel);
+			break;
+		case UPPERREL_ORDERED:
+			add_ordered_paths(root, input_rel, output_rel);
+			break;
+		case UPPERREL_FINAL:
+			add_limit_paths(root, input_rel, output_rel, (FinalPathExtraData *) extra);
+			break;
+		default:
+			break;
+	}
+}

@@ -1,0 +1,155 @@
+# RdmaQueries.pm: random queries over two tables, for differential tests. They read %T% and %U% (and their aliases t and u), which
+# the caller replaces by names of tables; each table has the columns that %of lists, and t has en and u has g of an enumerated type.
+# random_query() gives one; srand() decides which. A query's rows, compared as a multiset, do not depend on how it is run.
+package RdmaQueries;
+
+use strict;
+use warnings;
+use Exporter 'import';
+
+our @EXPORT = qw(pick random_query);
+
+sub pick { return $_[ int(rand(scalar @_)) ]; }
+
+# Columns of each that are the same text wherever they are equal, so that any row of a group may stand for it.
+my %of = (
+	t => { int => [ 'id', 'i2', 'i4', 'dm' ], text => [ 't', 'vc' ], bool => ['b'], date => ['d'], exact => [ 'i2', 'i4', 'i8', 'n2' ] },
+	u => { int => [ 'id', 'tid', 'k', 'v' ], text => ['s'], bool => ['f'], date => ['d'], exact => [ 'k', 'v', 'n' ] });
+
+sub column { my ($a, $kind) = @_; return "$a->[0]." . pick(@{ $of{ $a->[1] }{$kind} }); }
+
+sub condition
+{
+	my ($a, $depth) = @_;
+	if ($depth > 0 && rand() < 0.5)
+	{
+		return '(' . condition($a, $depth - 1) . pick(' AND ', ' OR ') . condition($a, $depth - 1) . ')';
+	}
+	my $i = column($a, 'int');
+	return pick("$i > " . int(rand(40)), "$i % " . (2 + int(rand(5))) . ' = 1', "$i IS NULL", "$i IS NOT NULL", "$i BETWEEN 1 AND " . int(rand(90)),
+		"$i IN (1, 2, 3, 5, 8, 13, 21)", "$i = ANY (ARRAY[1, 4, 9, NULL])", "$i <> ALL (ARRAY[7, 8])", "coalesce($i, 3) < 20", "NOT ($i = 4)",
+		column($a, 'text') . ' LIKE ' . pick("'a%'", "'%1'", "'b_%'"), column($a, 'text') . " COLLATE \"C\" < 'c'", column($a, 'bool'), 'NOT ' . column($a, 'bool'),
+		column($a, 'bool') . ' IS NOT TRUE', column($a, 'date') . " < date '2001-09-01'", column($a, 'date') . ' < now()', '(' . column($a, 'int') . ', ' . column($a, 'int') . ') < (5, 7)',
+		"CASE WHEN $i > 9 THEN " . column($a, 'bool') . ' ELSE ' . column($a, 'int') . ' > 4 END', "$i IS DISTINCT FROM 4", "greatest($i, 3) = $i",
+		$a->[1] eq 'u' ? "$a->[0].g = 'ok'" : "$a->[0].en <> 'sad'", 'extract(month FROM ' . column($a, 'date') . ') = 3', "length(" . column($a, 'text') . ') > 2',
+		"random() >= 0");
+}
+
+sub on
+{
+	my ($x, $y) = @_;
+	my %link = (
+		'tu' => [ '=.id = ~.tid', '=.id = ~.tid', '=.i2 = ~.v', '=.dm = ~.id', '=.d = ~.d' ],
+		'uu' => [ '=.id = ~.tid', '=.k = ~.k AND =.v = ~.v', '=.s = ~.s', '=.id = ~.id' ],
+		'tt' => [ '=.id = ~.id', '=.i4 = ~.i4', '=.id = ~.dm' ]);
+	($x, $y) = ($y, $x) if !$link{"$x->[1]$y->[1]"};
+	my $text = pick(@{ $link{"$x->[1]$y->[1]"} });
+	$text =~ s/=\./$x->[0]./g;
+	$text =~ s/~\./$y->[0]./g;
+	return $text;
+}
+
+# A FROM item: text, and the aliases that can be seen outside
+sub joined
+{
+	my ($prefix, $n) = @_;
+	my @seen = ([ "${prefix}1", pick('t', 'u', 'u') ]);
+	my $text = '%' . uc($seen[0][1]) . "% $seen[0][0]";
+	for my $i (2 .. $n)
+	{
+		my $next = [ "$prefix$i", pick('t', 'u', 'u') ];
+		my $with = pick(@seen);
+		my $item = '%' . uc($next->[1]) . "% $next->[0]";
+		$item = "(SELECT * FROM %" . uc($next->[1]) . "% x WHERE " . condition([ 'x', $next->[1] ], 1) . ") $next->[0]" if rand() < 0.25;
+		my $join = pick('JOIN', 'JOIN', 'LEFT JOIN', 'LEFT JOIN', 'RIGHT JOIN', 'FULL JOIN');
+		my $more = $join ne 'FULL JOIN' && rand() < 0.3 ? ' AND ' . condition(pick($with, $next), 0) : '';
+		$text = "($text $join $item ON " . on($with, $next) . "$more)";
+		push @seen, $next;
+	}
+	return ($text, @seen);
+}
+
+sub exists_clause
+{
+	my ($a) = @_;
+	my $b = [ 'e', pick('t', 'u') ];
+	my $where = on($a, $b) . (rand() < 0.5 ? ' AND ' . condition($b, 0) : '');
+	my $not = pick('', 'NOT ');
+	return "${not}EXISTS (SELECT FROM %" . uc($b->[1]) . "% e WHERE $where)" if rand() < 0.6;
+	return column($a, 'int') . " ${not}IN (SELECT " . column($b, 'int') . ' FROM %' . uc($b->[1]) . '% e WHERE ' . condition($b, 1) . ')';
+}
+
+sub aggregate
+{
+	my $a = pick(@_);
+	my $i = column($a, 'int');
+	my $x = column($a, 'exact');
+	my $text = pick('count(*)', "count($i)", "sum($x)", "min($x)", "max($x)", "avg($i)", "count(DISTINCT $i)", 'max(' . column($a, 'text') . ')', 'min(' . column($a, 'date') . ')',
+		'bool_or(' . column($a, 'bool') . ')', "array_agg($i ORDER BY $i NULLS FIRST)", "string_agg(DISTINCT " . column($a, 'text') . ", ',')", "sum($i) + count(*)",
+		"percentile_disc(0.5) WITHIN GROUP (ORDER BY $i)", "bit_and($i)", "max($i) - min($i)", "sum(DISTINCT $i)", "variance($i)");
+	return $text =~ /^(count|sum|min|max|avg|bit_and)\([^)]*\)$/ && rand() < 0.2 ? "$text FILTER (WHERE " . condition($a, 0) . ')' : $text;
+}
+
+# Rows with their order, where the order is complete
+sub in_order { my ($q) = @_; return "SELECT x.*, row_number() OVER () AS rn FROM ($q) x"; }
+
+sub random_query
+{
+	my ($from, @seen) = joined('a', pick(1, 2, 2, 2, 3, 3, 4));
+	my @where = map { condition($_, 1) } grep { rand() < 0.4 } @seen;
+	push @where, exists_clause(pick(@seen)) if rand() < 0.25;
+	my $where = @where ? ' WHERE ' . join(' AND ', @where) : '';
+	my $shape = rand();
+	my $n = 0;
+
+	if ($shape < 0.30)
+	{
+		my $list = join(', ', map { $n++; column(pick(@seen), pick('int', 'text', 'date', 'bool', 'exact')) . " AS c$n" } 1 .. 3);
+		return "SELECT $list FROM $from$where" if rand() < 0.5;
+		my $ids = join(', ', map { "$_->[0].id" } @seen);
+		return in_order("SELECT $list FROM $from$where ORDER BY " . pick('1, ', '2 DESC, ', '3 NULLS FIRST, ', '') . $ids
+			  . (rand() < 0.7 ? ' LIMIT ' . int(rand(20)) . (rand() < 0.4 ? ' OFFSET ' . int(rand(10)) : '') : ''));
+	}
+	if ($shape < 0.60)
+	{
+		my @keys = map { $n++; my $a = pick(@seen); pick(column($a, 'int'), column($a, 'int') . ' % 4', column($a, 'text'), column($a, 'bool'), 'extract(year FROM ' . column($a, 'date') . ')') } 1 .. pick(0, 1, 1, 2);
+		my $aggregates = join(', ', map { $n++; aggregate(@seen) . " AS c$n" } 1 .. pick(1, 2, 3));
+		my $group = @keys ? ' GROUP BY ' . (@keys == 2 && rand() < 0.3 ? pick('ROLLUP', 'CUBE') . '(' . join(', ', @keys) . ')' : join(', ', @keys)) : '';
+		my $having = rand() < 0.3 ? ' HAVING count(*) > ' . pick(0, 1, 3) . (rand() < 0.3 ? ' AND max(' . column(pick(@seen), 'int') . ') IS NOT NULL' : '') : '';
+		my $m = 0;
+		my $list = join(', ', (map { $m++; "$_ AS k$m" } @keys), $aggregates);
+		return "SELECT $list FROM $from$where$group$having" if rand() < 0.7 || @keys == 0 || $group =~ /ROLLUP|CUBE/;
+		return in_order("SELECT $list FROM $from$where$group$having ORDER BY " . join(', ', map { $_ . pick('', ' DESC', ' NULLS FIRST') } 1 .. @keys) . ' LIMIT 5');
+	}
+	if ($shape < 0.70)
+	{
+		my $list = join(', ', map { $n++; my $a = pick(@seen); pick(column($a, 'int'), column($a, 'text'), column($a, 'int') . ' > 5') . " AS c$n" } 1 .. 2);
+		return rand() < 0.5 ? "SELECT DISTINCT $list FROM $from$where" : in_order("SELECT DISTINCT $list FROM $from$where ORDER BY 1, 2 LIMIT 7");
+	}
+	if ($shape < 0.78)
+	{
+		my $a = pick(@seen);
+		my $ids = join(', ', map { "$_->[0].id" } @seen);
+		my $over = 'OVER (' . (rand() < 0.6 ? 'PARTITION BY ' . column($a, pick('int', 'text', 'bool')) . ' ' : '') . "ORDER BY " . column($a, 'int') . ", $ids"
+		  . (rand() < 0.3 ? ' ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING' : '') . ')';
+		my $function = pick('row_number()', 'rank()', 'lag(' . column($a, 'int') . ')', 'sum(' . column($a, 'exact') . ')', 'count(*)', 'first_value(' . column($a, 'text') . ')');
+		my $q = "SELECT $a->[0].id, $function $over AS w FROM $from$where";
+		return rand() < 0.7 ? $q : "SELECT * FROM ($q) y WHERE w::text <> '2'" if $function ne 'row_number()' && $function ne 'rank()';
+		return rand() < 0.5 ? $q : "SELECT * FROM ($q) y WHERE w <= 3";
+	}
+	if ($shape < 0.86)
+	{
+		my @parts = map { my ($f, @s) = joined('p', pick(1, 2)); 'SELECT ' . column($s[0], 'int') . '::int8 AS a, ' . column($s[-1], 'text') . '::text AS b FROM ' . $f . ' WHERE ' . condition($s[0], 1) } 1 .. 2;
+		return "($parts[0]) " . pick('UNION', 'UNION ALL', 'INTERSECT', 'EXCEPT', 'EXCEPT ALL') . " ($parts[1])" . (rand() < 0.2 ? ' ORDER BY 1, 2 LIMIT 9' : '');
+	}
+	if ($shape < 0.93)
+	{
+		my $how = pick('', 'MATERIALIZED', 'NOT MATERIALIZED');
+		return "WITH w AS $how (SELECT $seen[0][0].id AS wid, count(*) AS n FROM $from$where GROUP BY 1) SELECT z.id, n FROM %U% z LEFT JOIN w ON w.wid = z.id WHERE z.k > 1";
+	}
+	my $a = pick(@seen);
+	return "SELECT $a->[0].id, (SELECT " . pick('count(*)', 'max(z.v)', 'sum(z.n)') . " FROM %U% z WHERE z.tid = $a->[0].id) AS s FROM $from$where" if rand() < 0.5;
+	return "SELECT $a->[0].id, l.id AS lid FROM $from, LATERAL (SELECT z.id FROM %U% z WHERE z.k = " . column($a, 'int') . " ORDER BY z.id LIMIT 2) l$where";
+}
+
+1;

@@ -146,4 +146,7 @@ typedef struct RfExchangeSpec
 extern void rf_exchange_form(struct RfSession *const *sessions, int count, const RfExchangeSpec *specs,
 							 int spec_count);
 
+/* Before another attempt, the n-th, to get buffers: a while, the longer the more there were. */
+extern void rf_exchange_pause(int attempt);
+
 #endif							/* RDMA_FDW_EXCHANGE_H */

@@ -50,7 +50,10 @@ extern const char *rf_session_host(RfSession *session);
 extern const char *rf_session_server_name(RfSession *session);
 extern bool rf_session_in_transaction(RfSession *session);
 
-/* The remote transaction, in which nothing was done that matters, is given up; another may begin. */
+/*
+ * The remote transaction, in which nothing was done that matters, is given up; another may begin.
+ * Its streams are closed; what runs is waited for.
+ */
 extern void rf_session_abort_transaction(RfSession *session);
 
 /* Does a stream's query occupy it? Whatever is started now would store the rest of that first. */
@@ -163,7 +166,8 @@ typedef enum RfStreamPoll
 {
 	RF_STREAM_BATCH,
 	RF_STREAM_END,
-	RF_STREAM_NOTHING
+	RF_STREAM_NOTHING,
+	RF_STREAM_NO_BUFFERS		/* only of tied streams, see there */
 } RfStreamPoll;
 
 extern RfStreamPoll rf_stream_try(RfStream *stream, const void **batch, uint32 *length);
@@ -187,9 +191,13 @@ extern void rf_stream_store(RfStream *stream);
  * Streams, just started, of one statement on several nodes, which depend on each other (stream_set.c):
  * none may be left unread while another one is waited for, so that storing one stores all; and when
  * one fails because another one's node did, the error is the other one's. All or none of their owners
- * close them.
+ * close them. may_retry: when a node finds no buffers, that is no error but RF_STREAM_NO_BUFFERS: the
+ * owner closes all of them, gives their transactions up, which began with them, and starts again
+ * later. Until it says that it has used a row, or one is stored.
  */
-extern void rf_stream_tie(RfStream *const *streams, int count);
+extern void rf_stream_tie(RfStream *const *streams, int count, bool may_retry);
+
+extern void rf_stream_set_used(RfStream *stream);
 
 /*
  * Sleep until one of the streams tied to this one may have something, or timeout_ms passed (-1:

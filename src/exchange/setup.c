@@ -511,13 +511,15 @@ form_groups(RfSession *const *sessions, int count, const RfNodeId *nodes, const 
 	return outcome;
 }
 
-static void
-pause_for(long ms)
+void
+rf_exchange_pause(int attempt)
 {
 	static uint32 event = 0;
+	long		ms = Min((long) FIRST_PAUSE_MS << Min(attempt, 10), LONGEST_PAUSE_MS);
 
 	if (event == 0)
 		event = rf_wait_event_new("RdmaFdwExchange");
+	ms = 1 + (long) (pg_prng_double(&pg_global_prng_state) * ms);
 	if (WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, event) & WL_LATCH_SET)
 		ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
@@ -544,7 +546,6 @@ rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *sp
 	}
 	for (int attempt = 0;; attempt++)
 	{
-		long		pause = Min((long) FIRST_PAUSE_MS << Min(attempt, 10), LONGEST_PAUSE_MS);
 		Outcome		outcome;
 		Round	   *failed;
 		int			culprit;
@@ -578,7 +579,7 @@ rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *sp
 			run_on_all(sessions, count, "RELEASE SAVEPOINT rdma_fdw_exchange");
 		}
 		if (outcome == NO_BUFFERS)
-			pause_for(1 + (long) (pg_prng_double(&pg_global_prng_state) * pause));
+			rf_exchange_pause(attempt);
 	}
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);

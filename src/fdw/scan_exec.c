@@ -462,7 +462,7 @@ rf_scan_start(RfScanState *state)
 		streams[running++] = part->stream;
 	}
 	if (state->part_count > 1)
-		rf_stream_tie(streams, running);
+		rf_stream_tie(streams, running, state->may_retry && GetCurrentTimestamp() < state->retry_until);
 	pfree(streams);
 	state->started = true;
 }
@@ -565,6 +565,11 @@ batch_moved(void *owner, const void *batch, uint32 length)
 	RfBatchHeader header;
 	uint32		left = rf_decoder_remaining(part->decoder);
 
+	if (part->first != NULL)
+	{
+		part->first = batch;
+		return;
+	}
 	if ((state->merge ? part->need_batch : state->need_batch || state->current != part) || left == 0)
 		return;
 	memcpy(&header, batch, sizeof(header));
@@ -636,6 +641,7 @@ rf_scan_close(RfScanState *state)
 			rf_stream_close(part->stream, &part->stats);
 		part->stream = NULL;
 		part->ended = false;
+		part->first = NULL;
 	}
 	state->started = false;
 	state->ended = false;
@@ -653,7 +659,10 @@ rewind_streams(RfScanState *state)
 			return false;
 	}
 	for (int i = 0; i < state->part_count; i++)
+	{
 		state->parts[i].ended = state->parts[i].stream == NULL;
+		state->parts[i].first = NULL;
+	}
 	state->ended = false;
 	return true;
 }

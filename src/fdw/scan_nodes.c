@@ -13,6 +13,7 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
+#include "rdma_fdw/guc.h"
 #include "scan_state.h"
 
 /*
@@ -139,10 +140,36 @@ rf_scan_nodes_prepare(RfScanState *state)
 		spec->buffers = state->fetch.receive_buffers;
 		spec->buffer_size = state->fetch.receive_buffer_size;
 	}
+	if (state->retry_until == 0)
+		state->retry_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), rf_exchange_wait);
+	state->may_retry = state->exchanges != NIL;
+	for (int i = 0; i < count; i++)
+		state->may_retry = state->may_retry && !rf_session_in_transaction(sessions[i]);
 	if (state->exchanges != NIL)
 		rf_exchange_form(sessions, count, specs, list_length(state->exchanges));
 	pfree(sessions);
 	pfree(specs);
+}
+
+/*
+ * The exchanges had their buffers, but a node found none for its rows on their way here, which
+ * others hold that wait for those of ours: give all back and begin again. Nothing was read yet.
+ */
+static void
+begin_again(RfScanState *state)
+{
+	for (int i = 0; i < state->part_count; i++)
+	{
+		if (state->parts[i].stream)
+			rf_stream_close(state->parts[i].stream, NULL);
+		state->parts[i].stream = NULL;
+		state->parts[i].ended = false;
+		state->parts[i].first = NULL;
+	}
+	for (int i = 0; i < state->part_count; i++)
+		rf_session_abort_transaction(rf_session_get(rf_scan_part_user(&state->parts[i]), true));
+	rf_exchange_pause(state->attempts++);
+	rf_scan_start(state);
 }
 
 static uint64
@@ -202,6 +229,65 @@ collect_at_end(RfScanState *state)
 		rf_scan_nodes_collect(state);
 }
 
+/*
+ * The first batch of every part, or its end, before any is used: from then on every node has its
+ * buffers, and until then the statement can begin again. A node whose rows are not taken meanwhile
+ * goes on with its exchanges.
+ */
+static void
+await_all(RfScanState *state)
+{
+	RfStream   *starved;
+
+	do
+	{
+		starved = NULL;
+		for (int i = 0; i < state->part_count; i++)
+		{
+			RfScanPart *part = &state->parts[i];
+
+			if (part->ended || part->first != NULL)
+				continue;
+			switch (rf_stream_try(part->stream, &part->first, &part->first_length))
+			{
+				case RF_STREAM_BATCH:
+					break;
+				case RF_STREAM_END:
+					part->first = NULL;
+					part->ended = true;
+					break;
+				case RF_STREAM_NOTHING:
+					part->first = NULL;
+					starved = part->stream;
+					break;
+				case RF_STREAM_NO_BUFFERS:
+					begin_again(state);
+					starved = NULL;
+					i = -1;		/* from the first */
+					break;
+			}
+		}
+		if (starved != NULL)
+			(void) rf_stream_set_wait(starved, -1);
+	} while (starved != NULL);
+	rf_stream_set_used(state->parts->stream);
+	state->may_retry = false;
+}
+
+/* The next batch of a part: the one that was held back, or what has come. */
+static RfStreamPoll
+try_part(RfScanPart *part, const void **batch, uint32 *length)
+{
+	if (part->stream == NULL)
+		elog(ERROR, "the remote stream of a foreign scan ended with its transaction");
+	if (part->first == NULL)
+		return rf_stream_try(part->stream, batch, length);
+	*batch = part->first;
+	*length = part->first_length;
+	part->first = NULL;
+	return RF_STREAM_BATCH;
+}
+
 /* ---------- rows in any order ---------- */
 
 bool
@@ -209,6 +295,8 @@ rf_scan_nodes_batch(RfScanState *state)
 {
 	int			first = 0;
 
+	if (state->may_retry)
+		await_all(state);
 	/* from here on nobody reads the rows of the batch before */
 	if (state->current != NULL)
 	{
@@ -229,9 +317,7 @@ rf_scan_nodes_batch(RfScanState *state)
 
 			if (part->ended)
 				continue;
-			if (part->stream == NULL)
-				elog(ERROR, "the remote stream of a foreign scan ended with its transaction");
-			switch (rf_stream_try(part->stream, &batch, &length))
+			switch (try_part(part, &batch, &length))
 			{
 				case RF_STREAM_BATCH:
 					rf_decoder_load(state->decoder, batch, length);
@@ -243,6 +329,8 @@ rf_scan_nodes_batch(RfScanState *state)
 				case RF_STREAM_NOTHING:
 					starved = part->stream;
 					break;
+				case RF_STREAM_NO_BUFFERS:
+					elog(ERROR, "a foreign scan cannot begin again");
 			}
 		}
 		if (starved == NULL)
@@ -293,9 +381,7 @@ advance(RfScanPart *part)
 		part->need_batch = true;
 		if (part->ended)
 			return false;
-		if (part->stream == NULL)
-			elog(ERROR, "the remote stream of a foreign scan ended with its transaction");
-		while ((got = rf_stream_try(part->stream, &batch, &length)) == RF_STREAM_NOTHING)
+		while ((got = try_part(part, &batch, &length)) == RF_STREAM_NOTHING)
 		{
 			/* without exchanges each node goes on by itself */
 			if (!rf_stream_set_wait(part->stream, part->scan->exchanges != NIL ? MERGE_PATIENCE_MS : -1))
@@ -320,6 +406,8 @@ rf_scan_merge_next(RfScanState *state)
 
 	if (!merge->begun)
 	{
+		if (state->may_retry)
+			await_all(state);
 		for (int i = 0; i < state->part_count; i++)
 		{
 			if (advance(&state->parts[i]))

@@ -31,6 +31,8 @@ typedef struct RfScanPart
 	bool		need_batch;		/* the decoder has no rows */
 	TupleTableSlot *slot;		/* its next row */
 	RfStreamStats stats;		/* of streams that are closed */
+	const void *first;			/* its first batch, while others have none yet; NULL: nothing is held back */
+	uint32		first_length;
 	struct RfExchangeStats *exchanges;	/* what the node says of each exchange at the end; NULL: not asked */
 } RfScanPart;
 
@@ -78,6 +80,9 @@ typedef struct RfScanState
 	List	   *prune;			/* IntList: places in param_exprs of the distribution key; NIL: all parts run */
 	List	   *prune_keys;		/* RF_NODES_KEYS */
 	RfRoute    *route;			/* made by the first pruning */
+	bool		may_retry;		/* with exchanges: the remote transactions began with this start */
+	TimestampTz retry_until;	/* 0: nothing was tried yet */
+	int			attempts;
 
 	int			column_count;
 	AttrNumber *attnums;		/* what each remote column fills; ctid comes as an attribute behind the last */

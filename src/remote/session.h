@@ -92,6 +92,7 @@ typedef struct RfStreamSet
 	RfStream  **members;		/* NULL: gone */
 	WaitEventSet *waits;		/* the latch and the sockets of the members that run; NULL: to be made */
 	int			waiting_for;	/* sockets in it */
+	bool		may_retry;		/* its owner used no row yet, and can begin again */
 } RfStreamSet;
 
 /* One batch copied or put together from fragments. */
@@ -209,6 +210,7 @@ extern void rf_stream_end_level(RfSession *session, int level, bool commit);
 
 /* stream_set.c */
 extern void rf_stream_set_leave(RfStream *stream);
+extern bool rf_stream_set_lacks_buffers(RfStream *stream);
 extern void rf_stream_set_blame(RfStream *stream) __attribute__((noreturn));
 
 #endif

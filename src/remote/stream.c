@@ -349,6 +349,8 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 			rf_session_lost(session);
 		if (rf_stream_collect(stream))
 		{
+			if (stream->set && PQresultStatus(stream->result) != PGRES_TUPLES_OK && rf_stream_set_lacks_buffers(stream))
+				return RF_STREAM_NO_BUFFERS;
 			rf_stream_answered(stream);
 			break;
 		}
@@ -716,6 +718,7 @@ rf_stream_store(RfStream *stream)
 		return;
 	}
 
+	set->may_retry = false;
 	for (int i = 0; i < set->count; i++)
 	{
 		if (set->members[i] != NULL && rf_stream_is_running(set->members[i]))

@@ -29,7 +29,7 @@ set_wait_event(void)
 }
 
 void
-rf_stream_tie(RfStream *const *streams, int count)
+rf_stream_tie(RfStream *const *streams, int count, bool may_retry)
 {
 	RfStreamSet *set;
 
@@ -38,12 +38,19 @@ rf_stream_tie(RfStream *const *streams, int count)
 	set = MemoryContextAllocZero(TopMemoryContext, sizeof(RfStreamSet) + count * sizeof(RfStream *));
 	set->members = (RfStream **) (set + 1);
 	set->count = set->left = count;
+	set->may_retry = may_retry;
 	for (int i = 0; i < count; i++)
 	{
 		Assert(streams[i]->set == NULL);
 		set->members[i] = streams[i];
 		streams[i]->set = set;
 	}
+}
+
+void
+rf_stream_set_used(RfStream *stream)
+{
+	stream->set->may_retry = false;
 }
 
 static void
@@ -135,27 +142,25 @@ rf_stream_set_wait(RfStream *stream, long timeout_ms)
 
 /* ---------- who is to blame ---------- */
 
-/* Did it fail because its connection with another node did? */
 static bool
-is_secondary(const PGresult *result)
+has_class(const PGresult *result, const char *class)
 {
 	const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
 
-	return state != NULL && strncmp(state, "08", 2) == 0;
+	return state != NULL && strncmp(state, class, 2) == 0;
 }
 
 /*
  * The stream's statement has failed (stream->result). When it lost the connection to another node,
- * that node's own error is the one to show: raise it if it comes soon.
+ * that node's own error is the one to show, if it comes soon. Returns whose it is.
  */
-void
-rf_stream_set_blame(RfStream *stream)
+static RfStream *
+find_culprit(RfStream *stream)
 {
 	RfStreamSet *set = stream->set;
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), BLAME_MS);
-	ErrorContextCallback callback = {error_context_stack, rf_stream_error_context, stream};
 
-	while (is_secondary(stream->result))
+	while (has_class(stream->result, "08"))
 	{
 		long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
 		bool		running = false;
@@ -163,7 +168,6 @@ rf_stream_set_blame(RfStream *stream)
 		for (int i = 0; i < set->count; i++)
 		{
 			RfStream   *other = set->members[i];
-			PGresult   *result;
 
 			if (other == NULL || other == stream)
 				continue;
@@ -178,26 +182,32 @@ rf_stream_set_blame(RfStream *stream)
 				}
 				other = set->members[i];	/* one that nobody reads may be gone */
 			}
-			if (other == NULL || other->result == NULL ||
-				PQresultStatus(other->result) == PGRES_TUPLES_OK || is_secondary(other->result))
-				continue;
-			callback.arg = other;
-			error_context_stack = &callback;
-			result = other->result;
-			other->result = NULL;
-			rf_session_raise(other->session, result, other->sql);
+			if (other != NULL && other->result != NULL && PQresultStatus(other->result) != PGRES_TUPLES_OK &&
+				!has_class(other->result, "08"))
+				return other;
 		}
 		if (!running || left <= 0)
 			break;
 		(void) rf_stream_set_wait(stream, left);
 	}
+	return stream;
+}
 
-	callback.arg = stream;
+/* Is that for lack of buffers, and nobody knows yet? */
+bool
+rf_stream_set_lacks_buffers(RfStream *stream)
+{
+	return stream->set->may_retry && has_class(find_culprit(stream)->result, "53");
+}
+
+void
+rf_stream_set_blame(RfStream *stream)
+{
+	RfStream   *culprit = find_culprit(stream);
+	ErrorContextCallback callback = {error_context_stack, rf_stream_error_context, culprit};
+	PGresult   *result = culprit->result;
+
 	error_context_stack = &callback;
-	{
-		PGresult   *result = stream->result;
-
-		stream->result = NULL;
-		rf_session_raise(stream->session, result, stream->sql);
-	}
+	culprit->result = NULL;
+	rf_session_raise(culprit->session, result, culprit->sql);
 }

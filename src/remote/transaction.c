@@ -139,6 +139,14 @@ rf_session_abort_transaction(RfSession *session)
 {
 	const char *command = "ABORT TRANSACTION";
 
+	while (session->running && !rf_stream_collect(session->running))
+	{
+		int			got = rf_session_wait(session, WL_SOCKET_READABLE, -1);
+
+		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
+			rf_session_lost(session);
+	}
+	session->failed = NULL;
 	if (session->depth == 0)
 		return;
 	session->unsure = true;

@@ -38,7 +38,7 @@ else
 fi
 step=0
 began=$SECONDS
-say() { step=$((step + 1)); printf '\n%s[%d/10] %s%s\n' "$bold" "$step" "$*" "$plain"; }
+say() { step=$((step + 1)); printf '\n%s[%d/11] %s%s\n' "$bold" "$step" "$*" "$plain"; }
 note() { printf '      %s\n' "$*"; }
 
 # as_typed SQL: show it as psql would, run it on the coordinator
@@ -94,7 +94,7 @@ load_node()
 	local name=$1 index=$2 table
 	export RF_DB=demo
 	rf_sql "$name" "CREATE SCHEMA tpch; CREATE SCHEMA debian; CREATE EXTENSION rdma_fdw;
-		CREATE ROLE app LOGIN PASSWORD '$password'; GRANT USAGE ON SCHEMA tpch, debian TO app;
+		CREATE ROLE app LOGIN PASSWORD '$password'; GRANT USAGE ON SCHEMA tpch, debian TO app; GRANT CREATE ON DATABASE demo TO app;
 		ALTER DEFAULT PRIVILEGES IN SCHEMA tpch, debian GRANT SELECT ON TABLES TO app"
 	{ echo "SET search_path = tpch;"; cat "$tree/bench/tpch/schema.sql"; } | rf_psql "$name" -q
 	for table in region nation supplier part partsupp customer orders lineitem; do
@@ -181,6 +181,30 @@ else
 	printf 'postgres_fdw answers %s, rdma_fdw %s\n' "$rival" "$ours" >&2
 	false
 fi
+
+say "Both nodes as one: orders lie by customer, line items by order, and a join by order brings them together"
+as_typed "CREATE SERVER many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');"
+as_typed "CREATE SCHEMA many;
+CREATE TABLE many.orders AS SELECT * FROM n1.orders UNION ALL SELECT * FROM n2.orders;
+CREATE TABLE many.lineitem AS SELECT * FROM n1.lineitem UNION ALL SELECT * FROM n2.lineitem;"
+as_typed "SELECT rdma.distribute_table('many.orders', 'many', 'o_custkey') AS orders,
+       rdma.distribute_table('many.lineitem', 'many', 'l_orderkey') AS lineitem;"
+as_typed "SELECT * FROM rdma.check_distribution('many.orders');"
+join="SELECT count(*), sum(l_quantity), sum(o_totalprice)
+FROM many.orders JOIN many.lineitem ON o_orderkey = l_orderkey;"
+as_typed "EXPLAIN (ANALYZE, COSTS OFF)
+$join"
+as_typed "$join"
+here="SET rdma_fdw.exchange_strategy = pull"
+if [ "$(RF_DB=demo rf_sql coord "$join")" != "$(RF_DB=demo rf_sql coord "$here; $join" | tail -n 1)" ]; then
+	echo "The join gives something else when both tables are pulled to the coordinator" >&2
+	false
+fi
+join_ms=$(milliseconds "$join")
+pull_ms=$(milliseconds "$join" "$here")
+note "joined on the nodes                      $(seconds "$join_ms")"
+note "both tables pulled, joined here          $(seconds "$pull_ms")"
+note "the same answer"
 
 say "Is everything in order between here and n1?"
 as_typed "SELECT * FROM rdma.check('n1');"

@@ -14,6 +14,7 @@ CREATE TABLE nj.b (id bigint, aid int, y int, t text);
 CREATE TABLE nj.c (id int, bid bigint, z int, v varchar(20) COLLATE "C");
 CREATE TABLE nj.r (id int, name text);
 CREATE TABLE nj.w (k1 int, k2 text, s int);
+CREATE TABLE nj.s (v int, k int);
 \c contrib_regression postgres 127.0.0.1 :n2
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
@@ -23,6 +24,7 @@ CREATE TABLE nj.b (id bigint, aid int, y int, t text);
 CREATE TABLE nj.c (id int, bid bigint, z int, v varchar(20) COLLATE "C");
 CREATE TABLE nj.r (id int, name text);
 CREATE TABLE nj.w (k1 int, k2 text, s int);
+CREATE TABLE nj.s (v int, k int);
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
 SET timezone = 'UTC';
@@ -32,9 +34,10 @@ CREATE TABLE nj_here.b AS SELECT i::bigint AS id, nullif(i % 240, 5) AS aid, i %
 CREATE TABLE nj_here.c AS SELECT i AS id, nullif(i % 1000, 9)::bigint AS bid, i % 5 AS z, ('v' || i % 40)::varchar(20) COLLATE "C" AS v FROM generate_series(1, 1200) i;
 CREATE TABLE nj_here.r AS SELECT i AS id, 'r' || i AS name FROM generate_series(0, 9) i;
 CREATE TABLE nj_here.w AS SELECT i % 20 AS k1, 'a' || i % 9 AS k2, i AS s FROM generate_series(1, 300) i;
+CREATE TABLE nj_here.s AS SELECT i AS v, CASE WHEN i % 10 < 6 THEN 3 WHEN i % 10 < 9 THEN i % 50 END AS k FROM generate_series(1, 400) i;
 -- only the coordinator has it
 CREATE TABLE nj_here.local AS SELECT i AS id, i % 7 AS x FROM generate_series(1, 50) i;
-ANALYZE nj_here.a, nj_here.b, nj_here.c, nj_here.r, nj_here.w, nj_here.local;
+ANALYZE nj_here.a, nj_here.b, nj_here.c, nj_here.r, nj_here.w, nj_here.s, nj_here.local;
 
 CREATE SERVER nj1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
 CREATE SERVER nj2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
@@ -52,12 +55,14 @@ CREATE FOREIGN TABLE nj.b (id bigint, aid int, y int, t text) SERVER nj OPTIONS 
 CREATE FOREIGN TABLE nj.c (id int, bid bigint, z int, v varchar(20) COLLATE "C") SERVER nj OPTIONS (distributed_by 'bid');
 CREATE FOREIGN TABLE nj.r (id int, name text) SERVER nj OPTIONS (replicated 'true');
 CREATE FOREIGN TABLE nj.w (k1 int, k2 text, s int) SERVER nj OPTIONS (distributed_by 'k1, k2');
+CREATE FOREIGN TABLE nj.s (v int, k int) SERVER nj OPTIONS (distributed_by 'v');
 INSERT INTO nj.a SELECT * FROM nj_here.a;
 INSERT INTO nj.b SELECT * FROM nj_here.b;
 INSERT INTO nj.c SELECT * FROM nj_here.c;
 INSERT INTO nj.r SELECT * FROM nj_here.r;
 INSERT INTO nj.w SELECT * FROM nj_here.w;
-ANALYZE nj.a, nj.b, nj.c, nj.r, nj.w;
+INSERT INTO nj.s SELECT * FROM nj_here.s;
+ANALYZE nj.a, nj.b, nj.c, nj.r, nj.w, nj.s;
 CREATE VIEW nj.local AS SELECT * FROM nj_here.local;
 
 -- Prints a query's plan, and checks its rows against those of local tables.
@@ -67,7 +72,7 @@ BEGIN
   SET LOCAL search_path = nj, public;
   FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
     IF line !~ '^ *(Output|Relations|Sort Key|Group Key|Hash Cond|Merge Cond|Planning|Query Identifier|Inner Unique|Nodes):?' THEN
-      RETURN NEXT regexp_replace(line, ' rows=\d+ distinct=[-0-9,]+', '', 'g');
+      RETURN NEXT regexp_replace(line, ' rows=\d+ distinct=[-0-9,]+|(?<=(spread|broadcast)):[0-9,]+', '', 'g');
     END IF;
   END LOOP;
   EXECUTE format('CREATE TEMP TABLE got AS SELECT row_to_json(q)::text FROM (%s) q', query);
@@ -149,6 +154,14 @@ SELECT * FROM nj.strategies('SELECT a.id, b.id AS bid FROM a, b WHERE a.id < 4 A
 SET rdma_fdw.exchange_strategy = repartition_both;
 SELECT nj.planned('SELECT a.id, c.v FROM a JOIN b ON a.id = b.aid JOIN c ON c.z = b.y AND replace(c.v, ''v'', ''a'') = b.t || substr(''$x1$'', b.y + 9) WHERE b.t <> ''$x1$''');
 SELECT nj.planned('SELECT count(*) AS n FROM a WHERE EXISTS (SELECT FROM b WHERE b.y = a.x AND b.t > ''a1'' COLLATE "C")');
+-- most rows of s have the same key
+SELECT nj.planned('SELECT s.v, b.id FROM s JOIN b ON s.k = b.y');
+SELECT nj.planned('SELECT s.v, b.id FROM b JOIN s ON s.k = b.y AND s.v < b.id');
+SELECT nj.planned('SELECT s.v, b.id FROM s LEFT JOIN b ON s.k = b.y AND b.id < 50');
+SELECT nj.planned('SELECT s.v, b.id FROM b LEFT JOIN s ON s.k = b.y AND b.id < 50');
+SELECT nj.planned('SELECT s.v, b.id FROM s FULL JOIN b ON s.k = b.y');
+SELECT nj.planned('SELECT s.v FROM s WHERE NOT EXISTS (SELECT FROM b WHERE s.k = b.y AND b.id > 790)');
+SELECT nj.planned('SELECT s.k, count(*) AS n FROM s JOIN b ON s.k = b.y GROUP BY s.k');
 RESET rdma_fdw.exchange_strategy;
 -- with a local table, and with what only the coordinator can do
 SELECT nj.planned('SELECT local.id, b.id AS bid FROM a JOIN b ON a.id = b.aid JOIN local ON local.id = a.id WHERE b.id < 100');

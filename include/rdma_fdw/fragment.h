@@ -37,6 +37,8 @@ typedef struct RfFragment
 	RfRelInfo  *moved;			/* the rows of this; NULL: nothing moves here */
 	bool		replicate;		/* to all nodes; else to where the hash of move_keys says */
 	List	   *move_keys;		/* Exprs */
+	char	   *heavy;			/* for rdma.exchange(): hashes of keys that most rows have, or NULL */
+	bool		spread;			/* rows with those go to all nodes in turn; else each to all of them */
 } RfFragment;
 
 /* ---------- locus.c: where rows lie ---------- */
@@ -86,6 +88,12 @@ extern RfRelInfo *rf_move(PlannerInfo *root, RfRelInfo *info, List *keys);
 
 /* Its costs. (estimate.c) */
 extern void rf_estimate_move(RfRelInfo *move);
+
+/*
+ * Hashes of the values of this key that are so frequent that the node they belong to would have much
+ * more to do than others, as text; NULL: there are none.
+ */
+extern char *rf_heavy_keys(PlannerInfo *root, RfRelInfo *info, Expr *key);
 
 /* Can they be moved at all? */
 extern bool rf_can_move(PlannerInfo *root, RfRelInfo *info);

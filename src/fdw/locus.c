@@ -14,8 +14,10 @@
 #include "postgres.h"
 
 #include "access/hash.h"
+#include "access/htup_details.h"
 #include "access/sysattr.h"
 #include "catalog/pg_collation.h"
+#include "catalog/pg_statistic.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
@@ -23,6 +25,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
 #include "utils/lsyscache.h"
+#include "utils/selfuncs.h"
 #include "utils/typcache.h"
 
 #include "rdma_fdw/fdw.h"
@@ -359,6 +362,47 @@ rf_can_move(PlannerInfo *root, RfRelInfo *info)
 			return false;
 	}
 	return true;
+}
+
+/*
+ * Heavy is what has more than half of a node's fair share. NULLs, which hash to 0, match nothing, but
+ * outer joins keep them.
+ */
+char *
+rf_heavy_keys(PlannerInfo *root, RfRelInfo *info, Expr *key)
+{
+	double		limit = 0.5 / list_length(info->nodes);
+	Oid			type = exprType((Node *) key);
+	Oid			collation = exprCollation((Node *) key);
+	VariableStatData stats;
+	AttStatsSlot slot;
+	StringInfoData hashes;
+
+	if (!rf_route_type(type))
+		return NULL;
+	initStringInfo(&hashes);
+	examine_variable(root, (Node *) key, 0, &stats);
+	if (HeapTupleIsValid(stats.statsTuple) && stats.acl_ok)
+	{
+		if (((Form_pg_statistic) GETSTRUCT(stats.statsTuple))->stanullfrac > limit)
+			appendStringInfoString(&hashes, "0");
+		if (stats.atttype == type && get_attstatsslot(&slot, stats.statsTuple, STATISTIC_KIND_MCV, InvalidOid,
+													  ATTSTATSSLOT_VALUES | ATTSTATSSLOT_NUMBERS))
+		{
+			RfRoute    *route = rf_route_create(1, &type, &collation);
+
+			for (int i = 0; i < slot.nnumbers && slot.numbers[i] > limit; i++)
+			{
+				bool		isnull = false;
+
+				appendStringInfo(&hashes, "%s" UINT64_FORMAT, hashes.len > 0 ? "," : "",
+								 rf_route_hash(route, &slot.values[i], &isnull));
+			}
+			free_attstatsslot(&slot);
+		}
+	}
+	ReleaseVariableStats(stats);
+	return hashes.len > 0 ? hashes.data : NULL;
 }
 
 RfRelInfo *

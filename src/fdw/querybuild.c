@@ -709,6 +709,8 @@ describe_exchange(BuildContext *inner, RfRelInfo *move)
 		else
 			appendStringInfoString(&buf, print_expression((Node *) var, inner));
 	}
+	if (fragment->heavy != NULL)
+		appendStringInfoString(&buf, fragment->spread ? ", heavy keys spread" : ", heavy keys broadcast");
 	return buf.data;
 }
 
@@ -754,6 +756,8 @@ add_exchange(BuildContext *cxt, RfRelInfo *move)
 	appendStringInfo(&spec, "number=%d kind=%s%s rows=%.0f", number,
 					 fragment->replicate ? "replicate" : "repartition", keys.data, Max(rows, 1));
 	append_distinct(&spec, cxt->root, move, table->exprs, rows);
+	if (fragment->heavy != NULL)
+		appendStringInfo(&spec, " heavy=%s:%s", fragment->spread ? "spread" : "broadcast", fragment->heavy);
 
 	initStringInfo(&item);
 	appendStringInfo(&item, "rdma.exchange('%s', ", spec.data);

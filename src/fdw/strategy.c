@@ -145,12 +145,41 @@ partners(JoinContext *cxt, RfRelInfo *stays, bool outer_stays)
 	return result;
 }
 
+/*
+ * Most rows of one side have the same few keys: they stay apart, in turn on all nodes, and the other
+ * side's rows with these keys go to all nodes. So the other side must be one that may be everywhere.
+ */
+static void
+treat_heavy_keys(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
+{
+	RfRelInfo  *spread = outer;
+	char	   *heavy = NULL;
+
+	/* a node that sends alone has all keys, and sends each row once only if it is not broadcast */
+	if (is_everywhere(outer->fragment->moved) || is_everywhere(inner->fragment->moved))
+		return;
+	if (cxt->jointype != JOIN_FULL)
+		heavy = rf_heavy_keys(cxt->root, outer, linitial(outer->fragment->move_keys));
+	if (heavy == NULL && cxt->jointype == JOIN_INNER)
+	{
+		spread = inner;
+		heavy = rf_heavy_keys(cxt->root, inner, linitial(inner->fragment->move_keys));
+	}
+	if (heavy == NULL)
+		return;
+	outer->fragment->heavy = inner->fragment->heavy = heavy;
+	spread->fragment->spread = true;
+	/* rows with one key are on all nodes now */
+	outer->fragment->placement = inner->fragment->placement = RF_PLACED_ANYWHERE;
+}
+
 static void
 repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equalities)
 {
 	List	   *outer_keys = NIL;
 	List	   *inner_keys = NIL;
 	RfRelInfo  *place;
+	RfRelInfo  *other;
 	ListCell   *lc;
 
 	foreach(lc, equalities)
@@ -161,7 +190,10 @@ repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equ
 		inner_keys = lappend(inner_keys, equality->inner);
 	}
 	place = rf_move(cxt->root, outer, outer_keys);
-	add_way(cxt, RF_STRATEGY_REPARTITION_BOTH, place, rf_move(cxt->root, inner, inner_keys), place);
+	other = rf_move(cxt->root, inner, inner_keys);
+	if (list_length(equalities) == 1)
+		treat_heavy_keys(cxt, place, other);
+	add_way(cxt, RF_STRATEGY_REPARTITION_BOTH, place, other, place);
 }
 
 /* All ways to join this statement with that one. */

@@ -29,11 +29,8 @@
  */
 extern List *rf_server_nodes(ForeignServer *server);	/* OidList */
 
-/* The servers that join, by option "compute_nodes"; NIL: those that hold the rows. */
-extern List *rf_server_compute_nodes(ForeignServer *server);	/* OidList */
-
-/* Names in an option that lists servers, checked for form only. ERROR names the option. */
-extern List *rf_server_list(const char *option, const char *value); /* of char * */
+/* The names in option "nodes", checked for form only. */
+extern List *rf_node_names(const char *value);	/* of char * */
 
 typedef enum RfPlacement
 {

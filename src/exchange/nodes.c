@@ -39,7 +39,7 @@ option_value(List *options, const char *name)
 }
 
 List *
-rf_server_list(const char *option, const char *value)
+rf_node_names(const char *value)
 {
 	List	   *names;
 	ListCell   *lc;
@@ -48,12 +48,12 @@ rf_server_list(const char *option, const char *value)
 	if (!SplitIdentifierString(pstrdup(value), ',', &names) || names == NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("option \"%s\" must be a list of names of servers", option)));
-	if (list_length(names) > RF_GROUP_MAX_MEMBERS)
+				 errmsg("option \"nodes\" must be a list of names of servers")));
+	if (list_length(names) > RF_MAX_PEERS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("option \"%s\" names %d servers", option, list_length(names)),
-				 errdetail("There can be at most %d.", RF_GROUP_MAX_MEMBERS)));
+				 errmsg("option \"nodes\" names %d servers", list_length(names)),
+				 errdetail("There can be at most %d.", RF_MAX_PEERS)));
 	foreach(lc, names)
 	{
 		for (int i = 0; i < foreach_current_index(lc); i++)
@@ -61,22 +61,22 @@ rf_server_list(const char *option, const char *value)
 			if (strcmp(list_nth(names, i), lfirst(lc)) == 0)
 				ereport(ERROR,
 						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						 errmsg("option \"%s\" names server \"%s\" twice", option, (char *) lfirst(lc))));
+						 errmsg("option \"nodes\" names server \"%s\" twice", (char *) lfirst(lc))));
 		}
 	}
 	return names;
 }
 
-static List *
-named_servers(ForeignServer *server, const char *option)
+List *
+rf_server_nodes(ForeignServer *server)
 {
-	const char *value = option_value(server->options, option);
+	const char *value = option_value(server->options, "nodes");
 	List	   *servers = NIL;
 	ListCell   *lc;
 
 	if (value == NULL)
 		return NIL;
-	foreach(lc, rf_server_list(option, value))
+	foreach(lc, rf_node_names(value))
 	{
 		const char *name = lfirst(lc);
 		ForeignServer *node = GetForeignServerByName(name, true);
@@ -85,34 +85,22 @@ named_servers(ForeignServer *server, const char *option)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("server \"%s\" does not exist", name),
-					 errdetail("Option \"%s\" of server \"%s\" names it.", option, server->servername),
+					 errdetail("Option \"nodes\" of server \"%s\" names it.", server->servername),
 					 errhint("Create it, or take it out of the option with ALTER SERVER.")));
 		if (node->fdwid != server->fdwid)
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("server \"%s\" belongs to another foreign-data wrapper than server \"%s\"",
 							name, server->servername),
-					 errdetail("Option \"%s\" names it.", option)));
+					 errdetail("Option \"nodes\" names it.")));
 		if (option_value(node->options, "nodes") != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("server \"%s\" stands for many nodes itself", name),
-					 errdetail("Option \"%s\" of server \"%s\" names it.", option, server->servername)));
+					 errdetail("Option \"nodes\" of server \"%s\" names it.", server->servername)));
 		servers = lappend_oid(servers, node->serverid);
 	}
 	return servers;
-}
-
-List *
-rf_server_nodes(ForeignServer *server)
-{
-	return named_servers(server, "nodes");
-}
-
-List *
-rf_server_compute_nodes(ForeignServer *server)
-{
-	return named_servers(server, "compute_nodes");
 }
 
 RfDistribution *

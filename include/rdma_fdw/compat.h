@@ -259,4 +259,11 @@ rf_pathkey_operator(PathKey *pathkey, Oid datatype)
 #define POSIX_COLLATION_OID		951
 #endif
 
+/* 17 asks whether a stronger lock counts, too. */
+#if PG_VERSION_NUM >= 170000
+#define rf_lock_held_by_me(tag, mode)	LockHeldByMe(tag, mode, false)
+#else
+#define rf_lock_held_by_me(tag, mode)	LockHeldByMe(tag, mode)
+#endif
+
 #endif							/* RDMA_FDW_COMPAT_H */

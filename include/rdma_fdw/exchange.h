@@ -143,7 +143,12 @@ typedef struct RfExchangeSpec
 extern void rf_exchange_form(struct RfSession *const *sessions, int count, const RfExchangeSpec *specs,
 							 int spec_count);
 
-/* Before another attempt, the n-th, to get buffers: a while, the longer the more there were. */
-extern void rf_exchange_pause(int attempt);
+/*
+ * Before another attempt, the n-th, to get buffers, holding none: wait until no other statement of
+ * this server makes one, and a while. The turn is given back when all nodes have what they need, or
+ * with the transaction.
+ */
+extern void rf_exchange_take_turn(int attempt);
+extern void rf_exchange_end_turn(void);
 
 #endif							/* RDMA_FDW_EXCHANGE_H */

@@ -8,7 +8,8 @@
  *
  * When a node has no buffers left, all nodes give back what they have and the statement tries again
  * a little later: whoever fails first frees the others, so of several statements that wait for each
- * other's buffers one goes on.
+ * other's buffers one goes on. Of those that try again on one coordinator one is at it at a time, or
+ * all would go on failing each other; statements of several coordinators come apart by their pauses.
  */
 #define RF_FLOW_BACKEND
 #include "postgres.h"
@@ -17,6 +18,7 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
+#include "storage/lock.h"
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
@@ -43,6 +45,9 @@
 #define OPEN_SQL	\
 	"SELECT pg_catalog.set_config('rdma_fdw.buffer_wait', $3::text, true) " \
 	"FROM (SELECT rdma.exchange_open($1::int, $2::bytea[]) OFFSET 0) s"
+
+/* Of the advisory locks those that no SQL function can take: they have 1 and 2. */
+#define TURN_LOCK_CLASS	3
 
 /* Before the n-th attempt. */
 #define FIRST_PAUSE_MS	10
@@ -511,10 +516,28 @@ form_groups(RfSession *const *sessions, int count, const RfNodeId *nodes, const 
 	return outcome;
 }
 
+/* Only ever one level of one lock, of the transaction: an error gives it back. */
+static void
+turn_lock(LOCKTAG *tag)
+{
+	SET_LOCKTAG_ADVISORY(*tag, InvalidOid, 0, 0, TURN_LOCK_CLASS);
+}
+
 void
-rf_exchange_pause(int attempt)
+rf_exchange_end_turn(void)
+{
+	LOCKTAG		tag;
+
+	turn_lock(&tag);
+	if (rf_lock_held_by_me(&tag, ExclusiveLock))
+		(void) LockRelease(&tag, ExclusiveLock, false);
+}
+
+void
+rf_exchange_take_turn(int attempt)
 {
 	static uint32 event = 0;
+	LOCKTAG		tag;
 	long		ms = Min((long) FIRST_PAUSE_MS << Min(attempt, 10), LONGEST_PAUSE_MS);
 
 	if (event == 0)
@@ -523,6 +546,9 @@ rf_exchange_pause(int attempt)
 	if (WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, event) & WL_LATCH_SET)
 		ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
+	turn_lock(&tag);
+	if (!rf_lock_held_by_me(&tag, ExclusiveLock))
+		(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
 /*
@@ -579,7 +605,7 @@ rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *sp
 			run_on_all(sessions, count, "RELEASE SAVEPOINT rdma_fdw_exchange");
 		}
 		if (outcome == NO_BUFFERS)
-			rf_exchange_pause(attempt);
+			rf_exchange_take_turn(attempt);
 	}
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);

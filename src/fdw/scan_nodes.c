@@ -147,6 +147,8 @@ rf_scan_nodes_prepare(RfScanState *state)
 		state->may_retry = state->may_retry && !rf_session_in_transaction(sessions[i]);
 	if (state->exchanges != NIL)
 		rf_exchange_form(sessions, count, specs, list_length(state->exchanges));
+	if (state->exchanges != NIL && (!state->may_retry || state->part_count == 1))
+		rf_exchange_end_turn();
 	pfree(sessions);
 	pfree(specs);
 }
@@ -168,7 +170,7 @@ begin_again(RfScanState *state)
 	}
 	for (int i = 0; i < state->part_count; i++)
 		rf_session_abort_transaction(rf_session_get(rf_scan_part_user(&state->parts[i]), true));
-	rf_exchange_pause(state->attempts++);
+	rf_exchange_take_turn(state->attempts++);
 	rf_scan_start(state);
 }
 
@@ -272,6 +274,7 @@ await_all(RfScanState *state)
 	} while (starved != NULL);
 	rf_stream_set_used(state->parts->stream);
 	state->may_retry = false;
+	rf_exchange_end_turn();
 }
 
 /* The next batch of a part: the one that was held back, or what has come. */

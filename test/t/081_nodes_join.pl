@@ -1,0 +1,135 @@
+# Distributed joins from psql on bad days: a pool of buffers that is too small for those that run at once, an error in one
+# fragment, a node or its engine that dies, a cancel, an early end.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl";
+use RdmaCluster;
+use IPC::Run qw(start finish);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# room for about three joins at once; who finds none does not wait long
+my ($coord, $n1, $n2) = rdma_trio(conf => "rdma_fdw.peer_timeout = '3s'\nrdma_fdw.connect_timeout = '4s'\nrdma_fdw.buffer_memory = '12MB'\n"
+		. "rdma_fdw.segment_size = '4MB'\nrdma_fdw.buffer_wait = '100ms'\nmax_connections = 60\n");
+my %other = (n1 => $n2, n2 => $n1);
+my %half = (n1 => 1, n2 => 2);
+
+foreach my $node ($n1, $n2)
+{
+	my ($name, $first) = ($node->name, $half{ $node->name });
+
+	$node->safe_psql('postgres', qq{
+		CREATE TABLE o AS SELECT g AS k, g % 7 AS c FROM generate_series($first, 40000, 2) g;
+		CREATE TABLE l AS SELECT (g * 7919) % 40000 + 1 AS k, g AS v FROM generate_series($first, 80000, 2) g;
+		CREATE VIEW bad_on_n1 AS SELECT k, CASE WHEN '$name' = 'n1' THEN 1 / (v - 50001) ELSE v END AS v FROM l;
+		CREATE VIEW bad_on_n2 AS SELECT k, CASE WHEN '$name' = 'n2' THEN 1 / (v - 50002) ELSE v END AS v FROM l;
+		CREATE VIEW endless AS SELECT g % 40000 + 1 AS k, g AS v FROM (SELECT generate_series(1, 1000000000) AS g) s;
+		ANALYZE;
+	});
+}
+$coord->safe_psql('postgres', q{
+	CREATE SERVER pair FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');
+	CREATE FOREIGN TABLE o (k int, c int) SERVER pair;
+	CREATE FOREIGN TABLE l (k int, v int) SERVER pair;
+	CREATE FOREIGN TABLE bad_on_n1 (k int, v int) SERVER pair;
+	CREATE FOREIGN TABLE bad_on_n2 (k int, v int) SERVER pair;
+	CREATE FOREIGN TABLE endless (k int, v int) SERVER pair;
+	ALTER DATABASE postgres SET rdma_fdw.exchange_strategy = 'repartition_both';
+});
+my $sum = 'SELECT count(*), sum(c), sum(v) FROM o JOIN l USING (k)';
+my $right = '80000|239994|3200040000';
+like($coord->safe_psql('postgres', "EXPLAIN (COSTS OFF) $sum"), qr/Strategy: .*Exchange 1: repartition 2:2.*Exchange 2: repartition 2:2/s, 'the join moves both sides');
+$right = $coord->safe_psql('postgres', "SET rdma_fdw.exchange_strategy = pull; $sum");
+is($coord->safe_psql('postgres', $sum), $right, 'and is right');
+
+sub background
+{
+	my ($sql) = @_;
+	my %job = (out => '', err => '');
+	$job{run} = start([ 'psql', '-X', '-A', '-t', '-q', '-v', 'VERBOSITY=verbose', '-d', $coord->connstr('postgres'), '-c', $sql ],
+		'<', '/dev/null', '>', \$job{out}, '2>', \$job{err});
+	return \%job;
+}
+
+sub done
+{
+	my ($job) = @_;
+	my $done = eval {
+		local $SIG{ALRM} = sub { die "late\n" };
+		alarm(120);
+		finish($job->{run});
+		alarm(0);
+		1;
+	};
+	alarm(0);
+	$job->{run}->kill_kill unless defined $done;
+	return;
+}
+
+my $idle = "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'rdma_fdw' AND state = 'active'";
+
+sub healthy
+{
+	my ($when) = @_;
+
+	rdma_healthy($coord, $sum, $right, $when);
+	foreach my $node ($n1, $n2)
+	{
+		ok(rdma_wait($node, 'SELECT count(*) = 0 FROM rdma.stat_flows', 60), $node->name . " has no flow left $when");
+	}
+	return;
+}
+
+# ---- more joins at once than there are buffers for: they wait for each other, without holding anything
+my $script = $coord->basedir . '/join.sql';
+append_to_file($script, "$sum;\nSELECT count(*), sum(c + v) FROM (SELECT c, v FROM o JOIN l USING (k) OFFSET 0) t;\n");
+$coord->command_ok([ 'pgbench', '-n', '-c', '12', '-j', '2', '-t', '4', '-f', $script, '-h', $coord->host, '-p', $coord->port, 'postgres' ],
+	'twelve sessions with joins that do not fit at the same time');
+healthy('(small pool)');
+
+# ---- the time for that is limited
+$coord->safe_psql('postgres', 'BEGIN; SET LOCAL rdma_fdw.exchange_wait = 0; ' . $sum . '; COMMIT');
+
+foreach my $victim ($n1, $n2)
+{
+	my $name = $victim->name;
+
+	# ---- an error in one fragment is the user's, not what it does to the other one
+	my $job = background("SELECT count(*), sum(v) FROM o JOIN bad_on_$name USING (k)");
+	done($job);
+	like($job->{err}, qr/ERROR:  22012: division by zero.*$name/s, "an error on $name has its SQLSTATE and names it");
+	ok(rdma_wait($other{$name}, $idle, 60), 'and the other node stops');
+	healthy("(error on $name)");
+
+	# ---- a node, an engine, a session dies
+	foreach my $how ('node', 'engine', 'session')
+	{
+		$job = background('SELECT count(*), sum(v) FROM o JOIN endless USING (k)');
+		ok(rdma_wait($victim, "SELECT count(*) > 0 AND bool_or(rows > 100000) FROM rdma.stat_flows", 60), "an endless join is under way");
+		$victim->stop('immediate') if $how eq 'node';
+		kill('KILL', rdma_engine_pid($victim)) if $how eq 'engine';
+		$victim->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rdma_fdw' AND state = 'active'")
+			if $how eq 'session';
+		done($job);
+		like($job->{err}, qr/ERROR/, "it fails when the $how on $name dies");
+		ok(rdma_wait($other{$name}, $idle, 60), 'and the other node stops');
+		$victim->start if $how eq 'node';
+		healthy("($how on $name died)");
+	}
+}
+
+# ---- cancel, early end
+my $job = background('SELECT count(*), sum(v) FROM o JOIN endless USING (k)');
+ok(rdma_wait($n1, "SELECT count(*) > 0 AND bool_or(rows > 100000) FROM rdma.stat_flows", 60), 'an endless join is under way');
+$coord->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%endless%' AND pid <> pg_backend_pid()});
+done($job);
+like($job->{err}, qr/57014/, 'a cancel ends it');
+ok(rdma_wait($_, $idle, 60), $_->name . ' stops') foreach ($n1, $n2);
+healthy('(cancelled)');
+is($coord->safe_psql('postgres', "BEGIN; SELECT count(*) FROM (SELECT v FROM o JOIN l USING (k) LIMIT 3) t;"
+		. " SELECT count(*) FROM (SELECT v FROM l JOIN o USING (k) WHERE random() >= 0 LIMIT 1000) t; $sum; COMMIT"),
+	"3\n1000\n$right", 'early ends, and the same sessions again');
+healthy('(early ends)');
+done_testing();

@@ -33,44 +33,14 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
-#include "utils/selfuncs.h"
 #include "utils/typcache.h"
 
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/fragment.h"
-
-/* One foreign table of the statement, or what rdma.exchange() returns in it. */
-typedef struct TableRef
-{
-	Index		relid;			/* its range table index in the query; 0: an exchange */
-	Oid			foreigntableid;
-	char	   *name;			/* in the statement */
-	List	   *colnames;		/* remote column names so far, String */
-
-	/* exchanges */
-	RfRelInfo  *move;
-	List	   *exprs;			/* what the columns are, in terms of the query here */
-	char	   *item;			/* how it is written in FROM */
-} TableRef;
-
-typedef struct BuildContext
-{
-	PlannerInfo *root;
-	Relids		relids;			/* the tables of the statement; other Vars are parameters */
-	bool		qualified;		/* columns need their relation's name */
-	bool		for_estimate;
-	bool		moves;			/* there are exchanges among the tables */
-	bool		typed;			/* columns must have the types that they have here */
-	List	   *tables;			/* TableRefs; the made-up range table */
-	List	   *exchanges;		/* RF_NODES_EXCHANGES so far, those inside of others first */
-	List	   *params;			/* expressions whose values become $1, $2, ... */
-	List	   *param_types;
-} BuildContext;
+#include "querybuild.h"
 
 static void append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed,
 						List **conds);
-static void append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns,
-							 List *conditions, List *pathkeys, bool limit);
 
 char *
 rf_remote_relation_name(const RfTableOptions *opts)
@@ -373,8 +343,8 @@ print_windowed(Node *expr, BuildContext *cxt)
 }
 
 /* Operators come with parentheses around them, a bare column or function does not need any. */
-static char *
-print_expression(Node *expr, BuildContext *cxt)
+char *
+rf_print_in_statement(Node *expr, BuildContext *cxt)
 {
 	PlannedStmt *stmt;
 	List	   *names;
@@ -404,7 +374,7 @@ rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List *
 	cxt.tables = list_make1(table);
 	cxt.params = *params;
 	cxt.param_types = *param_types;
-	text = print_expression((Node *) expr, &cxt);
+	text = rf_print_in_statement((Node *) expr, &cxt);
 
 	AtEOXact_GUC(true, nestlevel);
 	*params = cxt.params;
@@ -445,7 +415,7 @@ print_column(Node *expr, BuildContext *cxt, Relids hidden)
 {
 	if (IsA(expr, Var) && ((Var *) expr)->varattno == 0)
 		return bms_is_member(((Var *) expr)->varno, hidden) ? "NULL" : print_whole_row((Var *) expr, cxt);
-	return print_expression(expr, cxt);
+	return rf_print_in_statement(expr, cxt);
 }
 
 /* Appends printed conditions with AND between them. */
@@ -467,7 +437,7 @@ print_conditions(BuildContext *cxt, List *exprs)
 	ListCell   *lc;
 
 	foreach(lc, rf_bare_clauses(exprs))
-		result = lappend(result, print_expression((Node *) lfirst(lc), cxt));
+		result = lappend(result, rf_print_in_statement((Node *) lfirst(lc), cxt));
 	return result;
 }
 
@@ -591,25 +561,6 @@ append_join(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Lis
 	append_conditions(buf, " ON ", on);
 }
 
-/* Moved rows bear no conditions: they were met before. */
-static void
-append_exchange(StringInfo buf, BuildContext *cxt, RfRelInfo *info)
-{
-	ListCell   *lc;
-
-	foreach(lc, cxt->tables)
-	{
-		TableRef   *table = (TableRef *) lfirst(lc);
-
-		if (table->move == info)
-		{
-			appendStringInfoString(buf, table->item);
-			return;
-		}
-	}
-	elog(ERROR, "an exchange is not among the tables of its statement");
-}
-
 /*
  * Appends the FROM item of a base or join relation, and to *conds the conditions on its rows that
  * are not in it.  closed: there must be none of those; see rf_can_close() in join.c.
@@ -618,190 +569,11 @@ static void
 append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, List **conds)
 {
 	if (info->fragment != NULL && info->fragment->moved != NULL)
-		append_exchange(buf, cxt, info);
+		rf_append_exchange(buf, cxt, info);
 	else if (info->outer != NULL)
 		append_join(buf, cxt, info, closed, conds);
 	else
 		append_table(buf, cxt, info, closed, conds);
-}
-
-/* In dollar quotes that do not occur in it: the text stays readable, however deep it is nested. */
-static void
-append_quoted_statement(StringInfo buf, const char *name, const char *text)
-{
-	char	   *quote = psprintf("$%s", name);
-
-	while (strstr(text, quote) != NULL)
-		quote = psprintf("%sx", quote);
-	appendStringInfo(buf, "%s$%s%s$", quote, text, quote);
-}
-
-/* "keys=1,2": where the keys are among the columns, to which they are added if they are not. */
-static void
-append_key_columns(StringInfo buf, List *keys, List **columns)
-{
-	ListCell   *lc;
-
-	foreach(lc, keys)
-	{
-		if (!list_member(*columns, lfirst(lc)))
-			*columns = lappend(*columns, lfirst(lc));
-		for (int i = 0; i < list_length(*columns); i++)
-		{
-			if (equal(list_nth(*columns, i), lfirst(lc)))
-			{
-				appendStringInfo(buf, "%s%d", lc == list_head(keys) ? " keys=" : ",", i + 1);
-				break;
-			}
-		}
-	}
-}
-
-/* How many different values the remote planner may expect in each column, of the rows of one node. */
-static void
-append_distinct(StringInfo buf, PlannerInfo *root, RfRelInfo *move, List *columns, double rows)
-{
-	ListCell   *lc;
-
-	foreach(lc, columns)
-	{
-		Node	   *expr = (Node *) lfirst(lc);
-		double		distinct = -1;
-
-		if (!IsA(expr, Aggref) && !IsA(expr, Const))
-		{
-			distinct = estimate_num_groups(root, list_make1(expr), move->retrieved_rows, NULL, NULL);
-			if (!move->fragment->replicate && list_member(move->fragment->move_keys, expr))
-				distinct *= rf_node_share(move);
-			distinct = Max(Min(distinct, rows), 1);
-		}
-		appendStringInfo(buf, "%s%.0f", lc == list_head(columns) ? " distinct=" : ",", distinct);
-	}
-}
-
-/* Of rows that all nodes have, one node's are enough; NIL: all nodes send theirs. */
-static List *
-sending_nodes(RfRelInfo *move)
-{
-	return move->fragment->moved->fragment->placement == RF_PLACED_EVERYWHERE ? list_make1_int(0) : NIL;
-}
-
-/* For EXPLAIN: "repartition 2:2 on o_orderkey" */
-static char *
-describe_exchange(BuildContext *inner, RfRelInfo *move)
-{
-	RfFragment *fragment = move->fragment;
-	int			nodes = list_length(move->nodes);
-	StringInfoData buf;
-	ListCell   *lc;
-
-	initStringInfo(&buf);
-	appendStringInfo(&buf, "%s %d:%d", fragment->replicate ? "replicate" : "repartition",
-					 sending_nodes(move) == NIL ? nodes : 1, nodes);
-	foreach(lc, fragment->move_keys)
-	{
-		Var		   *var = (Var *) lfirst(lc);
-
-		appendStringInfoString(&buf, lc == list_head(fragment->move_keys) ? " on " : ", ");
-		if (IsA(var, Var))
-			appendStringInfoString(&buf, quote_identifier(get_attname(planner_rt_fetch(var->varno, inner->root)->relid,
-																	  var->varattno, false)));
-		else
-			appendStringInfoString(&buf, print_expression((Node *) var, inner));
-	}
-	if (fragment->heavy != NULL)
-		appendStringInfoString(&buf, fragment->spread ? ", heavy keys spread" : ", heavy keys broadcast");
-	return buf.data;
-}
-
-/*
- * An exchange: its number, the statement whose rows move, printed in a context of its own in which
- * parameters have the same numbers, and the columns that come out.  What is inside has lower
- * numbers than what is around it; rdma.exchange() depends on that.
- */
-static void
-add_exchange(BuildContext *cxt, RfRelInfo *move)
-{
-	RfFragment *fragment = move->fragment;
-	RfRelInfo  *moved = fragment->moved;
-	RfRelInfo  *scan = moved->scan ? moved->scan : moved;
-	BuildContext inner = {cxt->root, scan->rel->relids};
-	TableRef   *table = palloc0(sizeof(TableRef));
-	double		rows = move->retrieved_rows * rf_node_share(move);
-	StringInfoData keys;
-	StringInfoData statement;
-	StringInfoData spec;
-	StringInfoData item;
-	int			number;
-	ListCell   *lc;
-
-	inner.typed = true;
-	inner.exchanges = cxt->exchanges;
-	inner.params = cxt->params;
-	inner.param_types = cxt->param_types;
-	table->move = move;
-	table->exprs = rf_visible_columns(cxt->root, moved);
-
-	initStringInfo(&keys);
-	append_key_columns(&keys, fragment->move_keys, &table->exprs);
-	/* a column list cannot be empty */
-	if (table->exprs == NIL)
-		table->exprs = list_make1(makeBoolConst(true, false));
-	initStringInfo(&statement);
-	append_statement(&statement, &inner, moved, table->exprs, scan->remote_conds, NIL, false);
-
-	number = list_length(inner.exchanges) + 1;
-	table->name = psprintf("x%d", number);
-	initStringInfo(&spec);
-	appendStringInfo(&spec, "number=%d kind=%s%s rows=%.0f", number,
-					 fragment->replicate ? "replicate" : "repartition", keys.data, Max(rows, 1));
-	append_distinct(&spec, cxt->root, move, table->exprs, rows);
-	if (fragment->heavy != NULL)
-		appendStringInfo(&spec, " heavy=%s:%s", fragment->spread ? "spread" : "broadcast", fragment->heavy);
-
-	initStringInfo(&item);
-	appendStringInfo(&item, "rdma.exchange('%s', ", spec.data);
-	append_quoted_statement(&item, table->name, statement.data);
-	appendStringInfo(&item, ") AS %s(", table->name);
-	foreach(lc, table->exprs)
-	{
-		Node	   *expr = (Node *) lfirst(lc);
-		Oid			collation = exprCollation(expr);
-		char	   *name = psprintf("c%d", foreach_current_index(lc) + 1);
-
-		table->colnames = lappend(table->colnames, makeString(name));
-		appendStringInfo(&item, "%s%s %s", lc == list_head(table->exprs) ? "" : ", ", name,
-						 format_type_with_typemod(exprType(expr), exprTypmod(expr)));
-		if (OidIsValid(collation) && collation != get_typcollation(exprType(expr)))
-			appendStringInfo(&item, " COLLATE %s", quote_identifier(get_collation_name(collation)));
-	}
-	appendStringInfoChar(&item, ')');
-	table->item = item.data;
-
-	cxt->exchanges = lappend(inner.exchanges,
-							 list_make5(makeString(fragment->replicate ? "replicate" : "repartition"),
-										makeFloat(psprintf("%.1f", move->retrieved_rows)),
-										makeString(describe_exchange(&inner, move)),
-										sending_nodes(move), NIL));
-	cxt->params = inner.params;
-	cxt->param_types = inner.param_types;
-	cxt->tables = lappend(cxt->tables, table);
-	cxt->moves = true;
-}
-
-/* All exchanges whose rows the statement reads: whatever refers to their columns is printed later. */
-static void
-add_exchanges(BuildContext *cxt, RfRelInfo *info)
-{
-	if (info->fragment == NULL)
-		return;
-	if (info->fragment->moved != NULL)
-		add_exchange(cxt, info);
-	else if (info->outer != NULL)
-	{
-		add_exchanges(cxt, info->outer);
-		add_exchanges(cxt, info->inner);
-	}
 }
 
 /*
@@ -818,7 +590,7 @@ append_group_column(StringInfo buf, BuildContext *cxt, List *tlist, Index sortgr
 	else
 	{
 		tle = get_sortgroupref_tle(sortgroupref, cxt->root->processed_tlist);
-		appendStringInfoString(buf, print_expression((Node *) tle->expr, cxt));
+		appendStringInfoString(buf, rf_print_in_statement((Node *) tle->expr, cxt));
 	}
 }
 
@@ -884,7 +656,7 @@ append_order_by(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *pathke
 		if (tle != NULL)
 			appendStringInfo(buf, "%d", tle->resno);
 		else
-			appendStringInfoString(buf, print_expression((Node *) expr, cxt));
+			appendStringInfoString(buf, rf_print_in_statement((Node *) expr, cxt));
 
 		/* either the type's "<" or its ">", see rf_is_shippable_sort() */
 		descending = sortop != lookup_type_cache(exprType((Node *) expr), TYPECACHE_LT_OPR)->lt_opr;
@@ -903,7 +675,7 @@ append_limit_value(StringInfo buf, const char *word, Node *value, BuildContext *
 	if (IsA(value, Const))
 		appendStringInfo(buf, " %s " INT64_FORMAT, word, DatumGetInt64(((Const *) value)->constvalue));
 	else
-		appendStringInfo(buf, " %s %s", word, print_expression(value, cxt));
+		appendStringInfo(buf, " %s %s", word, rf_print_in_statement(value, cxt));
 }
 
 /*
@@ -928,13 +700,13 @@ append_limit(StringInfo buf, BuildContext *cxt, RfRelInfo *info)
 	if (offset == NULL || (IsA(offset, Const) && ((Const *) offset)->constisnull))
 		append_limit_value(buf, "LIMIT", count, cxt);
 	else
-		appendStringInfo(buf, " LIMIT (%s) + (%s)", print_expression(count, cxt),
-						 print_expression(offset, cxt));
+		appendStringInfo(buf, " LIMIT (%s) + (%s)", rf_print_in_statement(count, cxt),
+						 rf_print_in_statement(offset, cxt));
 }
 
 /* The statement of a relation, or one with these columns instead of its own. */
-static void
-append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns,
+void
+rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns,
 				 List *conditions, List *pathkeys, bool limit)
 {
 	RfRelInfo  *scan = info->scan ? info->scan : info;
@@ -943,7 +715,7 @@ append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *colum
 	ListCell   *lc;
 
 	cxt->qualified = scan->outer != NULL;
-	add_exchanges(cxt, scan);
+	rf_add_exchanges(cxt, scan);
 
 	appendStringInfoString(buf, info->distinct ? "SELECT DISTINCT" : "SELECT");
 	foreach(lc, columns)
@@ -1048,7 +820,7 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 		conditions = scan->remote_conds;
 	}
 	initStringInfo(&buf);
-	append_statement(&buf, &cxt, info, columns, conditions, pathkeys, limit);
+	rf_append_statement(&buf, &cxt, info, columns, conditions, pathkeys, limit);
 	if (locking != NULL)
 		appendStringInfo(&buf, " %s", locking);
 
@@ -1153,7 +925,7 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, CmdTy
 	forboth(lc, values, lc2, attnums)
 		appendStringInfo(&buf, "%s%s = %s", lc == list_head(values) ? " SET " : ", ",
 						 quote_identifier(rf_column_name(relid, lfirst_int(lc2))),
-						 print_expression((Node *) lfirst_node(TargetEntry, lc)->expr, &cxt));
+						 rf_print_in_statement((Node *) lfirst_node(TargetEntry, lc)->expr, &cxt));
 
 	initStringInfo(&others);
 	possible = take_target(&others, &cxt, (RfRelInfo *) joinrel->fdw_private, target, &conds);

@@ -1,0 +1,217 @@
+/*
+ * exchange_text.c
+ *		Calls of rdma.exchange() in the text of a statement: which rows move, how, and under which
+ *		names their columns come out.
+ */
+#include "postgres.h"
+
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/selfuncs.h"
+
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
+#include "querybuild.h"
+
+/* Moved rows bear no conditions: they were met before. */
+void
+rf_append_exchange(StringInfo buf, BuildContext *cxt, RfRelInfo *info)
+{
+	ListCell   *lc;
+
+	foreach(lc, cxt->tables)
+	{
+		TableRef   *table = (TableRef *) lfirst(lc);
+
+		if (table->move == info)
+		{
+			appendStringInfoString(buf, table->item);
+			return;
+		}
+	}
+	elog(ERROR, "an exchange is not among the tables of its statement");
+}
+
+/* In dollar quotes that do not occur in it: the text stays readable, however deep it is nested. */
+static void
+append_quoted_statement(StringInfo buf, const char *name, const char *text)
+{
+	char	   *quote = psprintf("$%s", name);
+
+	while (strstr(text, quote) != NULL)
+		quote = psprintf("%sx", quote);
+	appendStringInfo(buf, "%s$%s%s$", quote, text, quote);
+}
+
+/* "keys=1,2": where the keys are among the columns, to which they are added if they are not. */
+static void
+append_key_columns(StringInfo buf, List *keys, List **columns)
+{
+	ListCell   *lc;
+
+	foreach(lc, keys)
+	{
+		if (!list_member(*columns, lfirst(lc)))
+			*columns = lappend(*columns, lfirst(lc));
+		for (int i = 0; i < list_length(*columns); i++)
+		{
+			if (equal(list_nth(*columns, i), lfirst(lc)))
+			{
+				appendStringInfo(buf, "%s%d", lc == list_head(keys) ? " keys=" : ",", i + 1);
+				break;
+			}
+		}
+	}
+}
+
+/* How many different values the remote planner may expect in each column, of the rows of one node. */
+static void
+append_distinct(StringInfo buf, PlannerInfo *root, RfRelInfo *move, List *columns, double rows)
+{
+	ListCell   *lc;
+
+	foreach(lc, columns)
+	{
+		Node	   *expr = (Node *) lfirst(lc);
+		double		distinct = -1;
+
+		if (!IsA(expr, Aggref) && !IsA(expr, Const))
+		{
+			distinct = estimate_num_groups(root, list_make1(expr), move->retrieved_rows, NULL, NULL);
+			if (!move->fragment->replicate && list_member(move->fragment->move_keys, expr))
+				distinct *= rf_node_share(move);
+			distinct = Max(Min(distinct, rows), 1);
+		}
+		appendStringInfo(buf, "%s%.0f", lc == list_head(columns) ? " distinct=" : ",", distinct);
+	}
+}
+
+/* Of rows that all nodes have, one node's are enough; NIL: all nodes send theirs. */
+static List *
+sending_nodes(RfRelInfo *move)
+{
+	return move->fragment->moved->fragment->placement == RF_PLACED_EVERYWHERE ? list_make1_int(0) : NIL;
+}
+
+/* For EXPLAIN: "repartition 2:2 on o_orderkey" */
+static char *
+describe_exchange(BuildContext *inner, RfRelInfo *move)
+{
+	RfFragment *fragment = move->fragment;
+	int			nodes = list_length(move->nodes);
+	StringInfoData buf;
+	ListCell   *lc;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "%s %d:%d", fragment->replicate ? "replicate" : "repartition",
+					 sending_nodes(move) == NIL ? nodes : 1, nodes);
+	foreach(lc, fragment->move_keys)
+	{
+		Var		   *var = (Var *) lfirst(lc);
+
+		appendStringInfoString(&buf, lc == list_head(fragment->move_keys) ? " on " : ", ");
+		if (IsA(var, Var))
+			appendStringInfoString(&buf, quote_identifier(get_attname(planner_rt_fetch(var->varno, inner->root)->relid,
+																	  var->varattno, false)));
+		else
+			appendStringInfoString(&buf, rf_print_in_statement((Node *) var, inner));
+	}
+	if (fragment->heavy != NULL)
+		appendStringInfoString(&buf, fragment->spread ? ", heavy keys spread" : ", heavy keys broadcast");
+	return buf.data;
+}
+
+/*
+ * An exchange: its number, the statement whose rows move, printed in a context of its own in which
+ * parameters have the same numbers, and the columns that come out.  What is inside has lower
+ * numbers than what is around it; rdma.exchange() depends on that.
+ */
+static void
+add_exchange(BuildContext *cxt, RfRelInfo *move)
+{
+	RfFragment *fragment = move->fragment;
+	RfRelInfo  *moved = fragment->moved;
+	RfRelInfo  *scan = moved->scan ? moved->scan : moved;
+	BuildContext inner = {cxt->root, scan->rel->relids};
+	TableRef   *table = palloc0(sizeof(TableRef));
+	double		rows = move->retrieved_rows * rf_node_share(move);
+	StringInfoData keys;
+	StringInfoData statement;
+	StringInfoData spec;
+	StringInfoData item;
+	int			number;
+	ListCell   *lc;
+
+	inner.typed = true;
+	inner.exchanges = cxt->exchanges;
+	inner.params = cxt->params;
+	inner.param_types = cxt->param_types;
+	table->move = move;
+	table->exprs = rf_visible_columns(cxt->root, moved);
+
+	initStringInfo(&keys);
+	append_key_columns(&keys, fragment->move_keys, &table->exprs);
+	/* a column list cannot be empty */
+	if (table->exprs == NIL)
+		table->exprs = list_make1(makeBoolConst(true, false));
+	initStringInfo(&statement);
+	rf_append_statement(&statement, &inner, moved, table->exprs, scan->remote_conds, NIL, false);
+
+	number = list_length(inner.exchanges) + 1;
+	table->name = psprintf("x%d", number);
+	initStringInfo(&spec);
+	appendStringInfo(&spec, "number=%d kind=%s%s rows=%.0f", number,
+					 fragment->replicate ? "replicate" : "repartition", keys.data, Max(rows, 1));
+	append_distinct(&spec, cxt->root, move, table->exprs, rows);
+	if (fragment->heavy != NULL)
+		appendStringInfo(&spec, " heavy=%s:%s", fragment->spread ? "spread" : "broadcast", fragment->heavy);
+
+	initStringInfo(&item);
+	appendStringInfo(&item, "rdma.exchange('%s', ", spec.data);
+	append_quoted_statement(&item, table->name, statement.data);
+	appendStringInfo(&item, ") AS %s(", table->name);
+	foreach(lc, table->exprs)
+	{
+		Node	   *expr = (Node *) lfirst(lc);
+		Oid			collation = exprCollation(expr);
+		char	   *name = psprintf("c%d", foreach_current_index(lc) + 1);
+
+		table->colnames = lappend(table->colnames, makeString(name));
+		appendStringInfo(&item, "%s%s %s", lc == list_head(table->exprs) ? "" : ", ", name,
+						 format_type_with_typemod(exprType(expr), exprTypmod(expr)));
+		if (OidIsValid(collation) && collation != get_typcollation(exprType(expr)))
+			appendStringInfo(&item, " COLLATE %s", quote_identifier(get_collation_name(collation)));
+	}
+	appendStringInfoChar(&item, ')');
+	table->item = item.data;
+
+	cxt->exchanges = lappend(inner.exchanges,
+							 list_make5(makeString(fragment->replicate ? "replicate" : "repartition"),
+										makeFloat(psprintf("%.1f", move->retrieved_rows)),
+										makeString(describe_exchange(&inner, move)),
+										sending_nodes(move), NIL));
+	cxt->params = inner.params;
+	cxt->param_types = inner.param_types;
+	cxt->tables = lappend(cxt->tables, table);
+	cxt->moves = true;
+}
+
+/* All exchanges whose rows the statement reads: whatever refers to their columns is printed later. */
+void
+rf_add_exchanges(BuildContext *cxt, RfRelInfo *info)
+{
+	if (info->fragment == NULL)
+		return;
+	if (info->fragment->moved != NULL)
+		add_exchange(cxt, info);
+	else if (info->outer != NULL)
+	{
+		rf_add_exchanges(cxt, info->outer);
+		rf_add_exchanges(cxt, info->inner);
+	}
+}

@@ -1,0 +1,55 @@
+/*
+ * querybuild.h
+ *		What the files share that make the text of a remote statement: querybuild.c, and
+ *		exchange_text.c for what moves between data nodes.
+ */
+#ifndef RDMA_FDW_QUERYBUILD_H
+#define RDMA_FDW_QUERYBUILD_H
+
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+
+#include "rdma_fdw/fdw.h"
+
+/* One foreign table of the statement, or what rdma.exchange() returns in it. */
+typedef struct TableRef
+{
+	Index		relid;			/* its range table index in the query; 0: an exchange */
+	Oid			foreigntableid;
+	char	   *name;			/* in the statement */
+	List	   *colnames;		/* remote column names so far, String */
+
+	/* exchanges */
+	RfRelInfo  *move;
+	List	   *exprs;			/* what the columns are, in terms of the query here */
+	char	   *item;			/* how it is written in FROM */
+} TableRef;
+
+typedef struct BuildContext
+{
+	PlannerInfo *root;
+	Relids		relids;			/* the tables of the statement; other Vars are parameters */
+	bool		qualified;		/* columns need their relation's name */
+	bool		for_estimate;
+	bool		moves;			/* there are exchanges among the tables */
+	bool		typed;			/* columns must have the types that they have here */
+	List	   *tables;			/* TableRefs; the made-up range table */
+	List	   *exchanges;		/* RF_NODES_EXCHANGES so far, those inside of others first */
+	List	   *params;			/* expressions whose values become $1, $2, ... */
+	List	   *param_types;
+} BuildContext;
+
+/* querybuild.c: an expression; the statement of a relation, or one with these columns instead */
+extern char *rf_print_in_statement(Node *expr, BuildContext *cxt);
+extern void rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns,
+								List *conditions, List *pathkeys, bool limit);
+
+/*
+ * exchange_text.c: adds all exchanges that the statement reads to its tables, before anything that
+ * refers to their columns is printed; and one of them as a FROM item
+ */
+extern void rf_add_exchanges(BuildContext *cxt, RfRelInfo *info);
+extern void rf_append_exchange(StringInfo buf, BuildContext *cxt, RfRelInfo *info);
+
+#endif							/* RDMA_FDW_QUERYBUILD_H */

@@ -42,6 +42,7 @@ int			rf_poll_batch = 32;
 int			rf_merge_limit = 4 * 1024;
 int			rf_chain_limit = 32;
 bool		rf_selective_signaling = true;
+bool		rf_claim_backoff = true;
 int			rf_admission_policy = RF_ADMISSION_WINDOW;
 int			rf_admission_window = 4 * 1024;
 int			rf_credit_limit = RF_CREDIT_AUTO;
@@ -268,6 +269,11 @@ define_engine_settings(void)
 							NULL,
 							&rf_chain_limit, 32, 1, RF_MAX_CHAIN,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("rdma_fdw.claim_backoff",
+							 "A lost claim of a shared receive buffer waits before the next attempt.",
+							 "Off, it is tried again at once, thousands of times before the buffer is asked for.",
+							 &rf_claim_backoff, true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.selective_signaling",
 							 "Asks the device for a completion of only the last of several work requests.",
 							 "Off: of each.",

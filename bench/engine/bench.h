@@ -39,6 +39,8 @@ typedef struct BenchGroup
 	int			consumers;		/* threads of the other side, unless BENCH_FLOWS */
 	uint32_t	pause_us[BENCH_MAX_CONSUMERS];	/* that each takes for a message */
 	uint32_t	slots;			/* per flow, on both sides */
+	uint32_t	pool;			/* receive buffers that all its flows share; 0 = each has its own. One consumer, one peer */
+	bool		granted;		/* of the pool: none is claimed */
 	uint32_t	slot_size;		/* with the header of 64 bytes */
 	uint32_t	length;			/* payload of a message; 0 = a full slot */
 	uint32_t	burst;			/* messages that come at once, then a gap; 0 = as fast as it goes */
@@ -95,6 +97,10 @@ typedef struct BenchResult
 	RfCalibration calibration;	/* what copying and registering cost */
 	uint64_t	polls;			/* these of both nodes' lanes */
 	uint64_t	sleeps;
+	uint64_t	receive_memory; /* bytes of all receive buffers */
+	uint64_t	claims;			/* buffers of a pool: won, */
+	uint64_t	claims_lost;	/* attempts that found one taken, */
+	uint64_t	claims_asked;	/* and asked for */
 	uint64_t	memory;			/* bytes that the flows and connections cost the producer's node beyond their buffers */
 	double		p50;			/* us, of the groups that measure it */
 	double		p99;
@@ -142,6 +148,9 @@ extern double bench_in_place(const BenchResult *result);
 extern double bench_registrations(const BenchResult *result);
 extern double bench_merged_while_throttled(const BenchResult *result);
 extern double bench_high_water(const BenchResult *result);
+extern double bench_receive_memory(const BenchResult *result);
+extern double bench_lost_claims(const BenchResult *result); /* per buffer that was got */
+extern double bench_asked(const BenchResult *result);	/* share of the buffers that were asked for */
 extern double bench_requests(const BenchResult *result);	/* work requests per message */
 extern double bench_doorbells(const BenchResult *result);	/* per work request */
 

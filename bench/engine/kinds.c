@@ -151,6 +151,16 @@ work(const Backend *backend)
 		nanosleep(&time, NULL);
 }
 
+/* Producers that have asked for a buffer of the pool. */
+static void
+wake_line(Node *node, uint32_t index)
+{
+	RfReceivePool *pool = node->shared->flows[index].pool;
+
+	if (pool != NULL)
+		rf_receive_wake(node->shared->lanes, pool);
+}
+
 static void
 use(Reader *reader, uint32_t index, uint64_t what, uint32_t length)
 {
@@ -162,6 +172,7 @@ use(Reader *reader, uint32_t index, uint64_t what, uint32_t length)
 	backend->hash = (backend->hash ^ what) * 1099511628211ull;
 	if (rf_slot_release(&backend->node->shared->flows[index], &reader->cursors[index]))
 		bench_ring(backend->node, index);
+	wake_line(backend->node, index);
 }
 
 static uint32_t
@@ -197,6 +208,7 @@ take(Reader *reader, uint32_t producer)
 			return false;
 		case RF_READ_END:
 			bench_ring(backend->node, index);
+			wake_line(backend->node, index);
 			reader->open--;
 			if (reader->order != NULL)
 				rf_order_ended(reader->order, producer);

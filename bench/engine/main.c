@@ -96,6 +96,28 @@ bench_registrations(const BenchResult *result)
 }
 
 double
+bench_receive_memory(const BenchResult *result)
+{
+	return (double) result->receive_memory;
+}
+
+double
+bench_lost_claims(const BenchResult *result)
+{
+	uint64_t	got = result->claims + result->claims_asked;
+
+	return got == 0 ? 0 : (double) result->claims_lost / (double) got;
+}
+
+double
+bench_asked(const BenchResult *result)
+{
+	uint64_t	got = result->claims + result->claims_asked;
+
+	return got == 0 ? 0 : (double) result->claims_asked / (double) got;
+}
+
+double
 bench_high_water(const BenchResult *result)
 {
 	return (double) result->high_water;

@@ -479,12 +479,49 @@ connect_all(Node *node)
 			rf_lane_add_connection(node->lanes[lane], peer, qps[peer][lane]);
 }
 
+/* One flow's part of its peer's arena: slots, and behind those of a sender to a pool where answers to its claims come. */
+static size_t
+flow_bytes(const BenchGroup *group)
+{
+	return (size_t) group->slots * group->slot_size + (group->pool > 0 ? RF_RECEIVE_WORDS : 0);
+}
+
+/* The flows of the first group, the only one then, get the reader's pool, which is at the beginning of its arena. */
+static void
+use_pool(Node *node, RfFlow *flow, const BenchGroup *group)
+{
+	RfReceivePool *pool = &node->shared->receive_pools[0];
+
+	if (node->me == 1)
+	{
+		flow->pool = pool;
+		flow->buffers = rf_receive_buffer(pool, 0);
+		return;
+	}
+	flow->remote_addr = meeting->addr[1][0] + RF_RECEIVE_WORDS;
+	flow->pool_buffers = group->pool;
+	flow->pool_claimable = node->shared->device.atomics && !group->granted ? group->pool - RF_RECEIVE_RESERVE : 0;
+}
+
+static void
+make_pool(Node *node, const BenchGroup *group)
+{
+	RfReceivePool *pool = &node->shared->receive_pools[0];
+
+	pool->count = group->pool;
+	pool->size = group->slot_size;
+	pool->claim = !group->granted;
+	rf_receive_init(pool, node->arenas[0], node->shared->device.atomics);
+}
+
 static void
 open_flows(Node *node)
 {
 	const BenchLoad *load = node->load;
 	size_t		used[RF_MAX_PEERS] = {0};
 
+	if (load->groups[0].pool > 0 && node->me == 1)
+		make_pool(node, &load->groups[0]);
 	for (uint32_t i = 0; i < node->shared->max_flows; i++)
 	{
 		const BenchGroup *group = group_of(load, i);
@@ -492,7 +529,7 @@ open_flows(Node *node)
 		int			peer = (int) i % load->peers;
 		size_t		place = used[peer];
 
-		used[peer] += (size_t) group->slots * group->slot_size;
+		used[peer] += flow_bytes(group);
 		rf_slots_reset(flow);
 		flow->role = node->me == 0 ? RF_FLOW_PRODUCER : RF_FLOW_CONSUMER;
 		flow->key = i + 1;
@@ -507,6 +544,8 @@ open_flows(Node *node)
 		flow->lane = (i / (uint32_t) load->peers + (uint32_t) peer) % (uint32_t) load->lanes;
 		flow->remote_addr = meeting->addr[1 - node->me][peer] + place;
 		flow->remote_rkey = meeting->rkey[1 - node->me][peer];
+		if (group->pool > 0)
+			use_pool(node, flow, group);
 	}
 
 	/* A group's flows are dealt out to its threads. */
@@ -664,6 +703,9 @@ collect(Node *node)
 		result->throttled += atomic_load(&lane->throttled);
 		result->merged_while_throttled += atomic_load(&lane->merged_while_throttled);
 		result->doorbells += atomic_load(&lane->doorbells);
+		result->claims += atomic_load(&lane->claims);
+		result->claims_lost += atomic_load(&lane->claims_lost);
+		result->claims_asked += atomic_load(&lane->claims_asked);
 		result->polls += atomic_load(&lane->polls);
 		result->sleeps += atomic_load(&lane->sleeps);
 	}
@@ -674,6 +716,13 @@ collect(Node *node)
 		result->merged += atomic_load(&stats->merged);
 		result->chained += atomic_load(&stats->chained);
 		result->credit_stalls += atomic_load(&stats->credit_stalls);
+	}
+	for (int g = 0; g < BENCH_GROUPS; g++)
+	{
+		const BenchGroup *group = &node->load->groups[g];
+
+		result->receive_memory += group->pool > 0 ? rf_receive_bytes(group->pool, group->slot_size) :
+			(uint64_t) group->flows * group->slots * group->slot_size;
 	}
 	result->registrations = atomic_load(&node->shared->values.registrations);
 	result->calibration = node->shared->calibration;
@@ -702,10 +751,12 @@ node_main(void *argument)
 	{
 		size_t	   *peer_size = &sizes[i % (uint32_t) load->peers];
 
-		*peer_size += (size_t) group_of(load, i)->slots * group_of(load, i)->slot_size;
+		*peer_size += flow_bytes(group_of(load, i));
 		if (*peer_size > node->arena_size)
 			node->arena_size = *peer_size;
 	}
+	if (load->groups[0].pool > 0 && node->arena_size < rf_receive_bytes(load->groups[0].pool, load->groups[0].slot_size))
+		node->arena_size = rf_receive_bytes(load->groups[0].pool, load->groups[0].slot_size);
 	open_device(node);
 	config.shared = node->shared;
 	config.provider = node->provider;
@@ -937,6 +988,9 @@ bench_run(const BenchLoad *load, BenchResult *result)
 	result->merged_while_throttled = meeting->result[0].merged_while_throttled;
 	result->high_water = meeting->result[0].high_water;
 	result->in_place = meeting->result[0].in_place;
+	result->claims = meeting->result[0].claims;
+	result->claims_lost = meeting->result[0].claims_lost;
+	result->claims_asked = meeting->result[0].claims_asked;
 	result->registrations = meeting->result[0].registrations;
 	result->calibration = meeting->result[0].calibration;
 	result->polls = meeting->result[0].polls + meeting->result[1].polls;

@@ -436,6 +436,85 @@ backoff(const char *transport)
 }
 
 /*
+ * Ren et al. 4.3 again, and what a shared receive pool is for: what the reader's buffers need by the number of senders, what that costs, and how claims
+ * of a reader's buffers that are all taken, because it is slow, go with and without backoff.
+ */
+static void
+receive_pool(const char *transport)
+{
+	static const char *const names[] = {"own buffers", "claimed", "granted"};
+	static const int producers[] = {2, 8, 32};
+	double		memory[2][3];
+
+	for (int p = 0; p < 3; p++)
+	{
+		BenchLoad	loads[3];
+		BenchSeries series;
+		char		x[32];
+		char		what[96];
+
+		for (int v = 0; v < 3; v++)
+		{
+			loads[v] = base_load(transport, names[v]);
+			loads[v].groups[0] = (BenchGroup)
+			{
+				.flows = producers[p], .threads = producers[p], .kind = BENCH_STATIC, .consumers = 1,
+				.slots = 4, .slot_size = 256 << 10, .pool = v > 0 ? 16 : 0, .granted = v == 2
+			};
+		}
+		snprintf(x, sizeof(x), "%d senders", producers[p]);
+		series = bench_series("receive pool", x, loads, 3);
+		for (int v = 0; v < 2; v++)
+			memory[v][p] = bench_median(&series, bench_receive_memory, v) / (1 << 20);
+		snprintf(what, sizeof(what), "MB of receive buffers, own, %s", x);
+		bench_row("receive pool", transport, what, memory[0][p], false, NAN, "-");
+		snprintf(what, sizeof(what), "MB of receive buffers, shared, %s", x);
+		bench_row("receive pool", transport, what, memory[1][p], false, NAN, "-");
+		snprintf(what, sizeof(what), "bandwidth, claimed over own, %s", x);
+		bench_row("receive pool", transport, what, bench_ratio(&series, bench_bandwidth, 1, 0), true, NAN, "-");
+		snprintf(what, sizeof(what), "bandwidth, granted over own, %s", x);
+		bench_row("receive pool", transport, what, bench_ratio(&series, bench_bandwidth, 2, 0), true, NAN, "-");
+	}
+	bench_row("receive pool", transport, "shared buffers, 32 senders over 2", memory[1][2] / memory[1][0], false, 1, "-");
+
+	for (int p = 16; p <= 32; p *= 2)
+	{
+		static const char *const how[] = {"immediate retries", "backoff"};
+		BenchLoad	loads[2];
+		BenchSeries series;
+		char		x[32];
+		char		what[96];
+
+		for (int v = 0; v < 2; v++)
+		{
+			loads[v] = base_load(transport, how[v]);
+			loads[v].lane.claim_at_once = v == 0;
+			loads[v].groups[0] = (BenchGroup)
+			{
+				.flows = p, .threads = p, .kind = BENCH_STATIC, .consumers = 1, .pause_us = {200},
+				.slots = 4, .slot_size = 16 << 10, .pool = 8
+			};
+		}
+		snprintf(x, sizeof(x), "%d claimants", p);
+		series = bench_series("claims", x, loads, 2);
+		for (int v = 0; v < 2; v++)
+		{
+			snprintf(what, sizeof(what), "lost attempts per buffer, %s, %s", how[v], x);
+			bench_row("claims", transport, what, bench_median(&series, bench_lost_claims, v), true, NAN,
+					  v == 0 ? "11.5 per update (SMART)" : "1.1 per update");
+		}
+		snprintf(what, sizeof(what), "the second over the first, %s", x);
+		bench_row("claims", transport, what, bench_ratio(&series, bench_lost_claims, 1, 0), false, 0.2, "0.1");
+		snprintf(what, sizeof(what), "buffers that were asked for in the end, %s", x);
+		bench_row("claims", transport, what, bench_median(&series, bench_asked, 1), true, NAN, "-");
+		snprintf(what, sizeof(what), "bandwidth, backoff over immediate, %s", x);
+		bench_row("claims", transport, what, bench_ratio(&series, bench_bandwidth, 1, 0), true, NAN, "1.6");
+		snprintf(what, sizeof(what), "CPU per byte, backoff over immediate, %s", x);
+		bench_row("claims", transport, what, bench_ratio(&series, bench_cpu, 1, 0), false, NAN, "-");
+	}
+}
+
+/*
  * Not in a paper: what many peers and flows cost. The peers are connection sets to one process, which has every table and queue that as many
  * nodes would have on this side.
  */
@@ -575,6 +654,7 @@ const Technique techniques[] = {
 	{"balance", {"shm", "tcp", "verbs"}, balance},
 	{"replicate", {"shm", "tcp", "verbs"}, replicate},
 	{"backoff", {"memory"}, backoff},
+	{"pool", {"shm", "tcp", "verbs"}, receive_pool},
 	{"scale", {"shm", "tcp", "sim"}, scale},
 	{NULL}
 };

@@ -60,6 +60,7 @@ typedef struct RfLaneConfig
 	uint32_t	merge_limit;	/* bytes one merged work request may have; 0 = never merge */
 	uint32_t	chain_limit;	/* work requests per post; 1 = never chain */
 	bool		signal_all;		/* ask for a completion of every work request */
+	bool		claim_at_once;	/* a lost claim of a shared receive pool's buffer is tried again at once, without backoff */
 	RfAdmission *admission;		/* NULL = no policy. The lane keeps a use of its own */
 	int32_t		credit_limit;	/* work requests outstanding on a queue pair; 0 = up to max_wr, RF_CREDIT_AUTO = by trying */
 	int			main_wake_fd;	/* eventfd: the main thread has events to read */
@@ -75,7 +76,7 @@ extern RfCq *rf_lane_cq(RfLaneThread *lane);
 
 /*
  * New values for the settings that may change while the lane runs: polling_mode, poll_batch,
- * poll_us, probe_ms, merge_limit, chain_limit, signal_all, admission, credit_limit.
+ * poll_us, probe_ms, merge_limit, chain_limit, signal_all, claim_at_once, admission, credit_limit.
  */
 extern void rf_lane_tune(RfLaneThread *lane, const RfLaneConfig *config);
 

@@ -34,6 +34,7 @@ extern int	rf_poll_batch;			/* completions per poll, default 32 */
 extern int	rf_merge_limit;			/* kB per merged work request */
 extern int	rf_chain_limit;			/* work requests per post */
 extern bool rf_selective_signaling;
+extern bool rf_claim_backoff;		/* rdma_fdw.receive_pool: of lost claims */
 extern int	rf_admission_policy;	/* RF_ADMISSION_* */
 extern int	rf_admission_window;	/* kB in flight per device, default 4096, 0 = no limit */
 extern int	rf_credit_limit;		/* work requests outstanding per queue pair; 0 = no limit, RF_CREDIT_AUTO */

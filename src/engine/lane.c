@@ -144,6 +144,7 @@ take_settings(RfLaneThread *lane, const RfLaneConfig *from)
 	if (to->chain_limit > to->max_wr)
 		to->chain_limit = to->max_wr;
 	to->signal_all = from->signal_all;
+	to->claim_at_once = from->claim_at_once;
 	if (lane->admission != from->admission)
 	{
 		rf_admission_unuse(lane->admission);

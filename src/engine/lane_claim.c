@@ -21,7 +21,8 @@
 #include "lane.h"
 
 #define MAX_PATIENCE	16
-#define MIN_PATIENCE	4
+#define MIN_PATIENCE	1
+#define AT_ONCE_PATIENCE	10000	/* attempts without backoff; in the end it asks, since the last buffer is granted only */
 #define MAX_WAIT_US		2000		/* rather than wait longer for the next attempt, ask */
 #define FIRST_UNIT_NS	2000		/* t0 until round trips were measured */
 
@@ -426,8 +427,15 @@ rf_claims_done(RfLaneThread *lane, uint32_t index, uint32_t i)
 		claims->busy &= ~(UINT64_C(1) << claim->buffer);
 		lane_count(&lane->lane->claims_lost, 1);
 		lane_count(&flow->stats.claims_lost, 1);
+		if (lane->config.claim_at_once && claim->lost < AT_ONCE_PATIENCE)
+		{
+			claim->lost++;
+			claim->state = CLAIM_DUE;
+			claim->at = lane->now;
+			return;
+		}
 		wait_us = rf_backoff_lost(&claims->backoff, ++claim->lost, now_ns) / 1000;
-		if (claim->lost >= claims->patience || (claim->lost > 1 && wait_us > MAX_WAIT_US))
+		if (lane->config.claim_at_once || claim->lost >= claims->patience || (claim->lost > 1 && wait_us > MAX_WAIT_US))
 		{
 			if (claims->patience > MIN_PATIENCE)
 				claims->patience /= 2;

@@ -137,6 +137,7 @@ lane_settings(RfLaneConfig *config)
 	config->merge_limit = (uint32_t) rf_merge_limit * 1024;
 	config->chain_limit = rf_chain_limit;
 	config->signal_all = !rf_selective_signaling;
+	config->claim_at_once = !rf_claim_backoff;
 	config->credit_limit = rf_credit_limit;
 }
 

@@ -210,7 +210,10 @@ extern void exchange_wait(ExchangeState *waiting);
 /* The statement wants nothing more: send what others still wait for. */
 extern void exchange_finish_all(ExchangeSet *set);
 
-/* Which rows may be held while others wait, which may be asked for again (all trees of the statement). */
+/*
+ * Which rows may be held while others wait, which may be asked for again (all trees of the
+ * statement).
+ */
 extern void exchange_inspect(PlanState *tree, bool exposed);
 
 /* node_exec.c */

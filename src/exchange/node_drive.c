@@ -38,7 +38,10 @@
 
 #include "rdma_fdw/compat.h"
 
-/* Batches taken, and steps of the query done, for an exchange that nobody reads, before looking at the others. */
+/*
+ * Batches taken, and steps of the query done, for an exchange that nobody reads, before looking at
+ * the others.
+ */
 #define BATCHES_PER_TURN	4
 #define STEPS_PER_TURN		4
 
@@ -111,7 +114,8 @@ sleep_until_moved(ExchangeSet *set, ExchangeState *waiting, const RfFlowSleep *a
 	{
 		ExchangeMember *member = &set->members[i];
 
-		if (member->state == NULL || (member->state != waiting && !may_drive(member->state, waiting)))
+		if (member->state == NULL ||
+			(member->state != waiting && !may_drive(member->state, waiting)))
 			continue;
 		if (member->in != NULL)
 			groups[count++] = member->in;
@@ -120,7 +124,8 @@ sleep_until_moved(ExchangeSet *set, ExchangeState *waiting, const RfFlowSleep *a
 		if (member->in != NULL || member->out != NULL)
 			member->counters.stalls++;
 	}
-	if ((rf_groups_wait_also(groups, count, also, PGINVALID_SOCKET, CLIENT_CHECK_MS) & WL_TIMEOUT) &&
+	if ((rf_groups_wait_also(groups, count, also, PGINVALID_SOCKET,
+							 CLIENT_CHECK_MS) & WL_TIMEOUT) &&
 		whereToSendOutput == DestRemote && !pq_check_connection())
 		ereport(FATAL,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
@@ -212,7 +217,10 @@ is_cte(const SubPlanState *subplan)
 	return subplan->subplan->subLinkType == CTE_SUBLINK;
 }
 
-/* Other init plans and subplans run whenever an expression needs them, while rows of all kinds are in use. */
+/*
+ * Other init plans and subplans run whenever an expression needs them, while rows of all kinds are
+ * in use.
+ */
 static bool
 has_busy_subplan(PlanState *node, void *context)
 {
@@ -222,7 +230,8 @@ has_busy_subplan(PlanState *node, void *context)
 		return false;
 	foreach(lc, node->initPlan)
 	{
-		if (!is_cte(lfirst(lc)) && contains_exchange(lfirst_node(SubPlanState, lc)->planstate, NULL))
+		if (!is_cte(lfirst(lc)) &&
+			contains_exchange(lfirst_node(SubPlanState, lc)->planstate, NULL))
 			return true;
 	}
 	foreach(lc, node->subPlan)
@@ -250,7 +259,8 @@ inspect(PlanState *node, void *argument)
 		return false;
 	}
 	foreach(lc, node->initPlan)
-		inspect_child(lfirst_node(SubPlanState, lc)->planstate, !is_cte(lfirst(lc)), !is_cte(lfirst(lc)));
+		inspect_child(lfirst_node(SubPlanState, lc)->planstate, !is_cte(lfirst(lc)),
+					  !is_cte(lfirst(lc)));
 	foreach(lc, node->subPlan)
 		inspect_child(lfirst_node(SubPlanState, lc)->planstate, true, true);
 	switch (nodeTag(node))
@@ -266,7 +276,8 @@ inspect(PlanState *node, void *argument)
 		case T_MaterialState:
 			/* Keeps it, too, unless something below it changes between scans. */
 			inspect_child(outer, false, context.again &&
-						  (((MaterialState *) node)->eflags == 0 || !bms_is_empty(node->plan->extParam)));
+						  (((MaterialState *) node)->eflags == 0 ||
+						   !bms_is_empty(node->plan->extParam)));
 			return false;
 		case T_NestLoopState:
 			inspect_child(outer, context.exposed || contains_exchange(inner, NULL), context.again);

@@ -64,7 +64,10 @@ exchange_is_state(PlanState *node)
 
 /* ---------- begin ---------- */
 
-/* The names of the parameters' types, which the cache of statements knows them by; NULL: no parameters. */
+/*
+ * The names of the parameters' types, which the cache of statements knows them by; NULL: no
+ * parameters.
+ */
 static ArrayType *
 parameter_types(ParamListInfo params)
 {
@@ -108,7 +111,8 @@ check_columns(const ExchangeState *state, TupleDesc promised)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
 					 errmsg("column %d of the query of exchange %d has type %s, but %s is defined",
-							i + 1, state->spec->number, format_type_be(TupleDescAttr(made, i)->atttypid),
+							i + 1, state->spec->number, format_type_be(TupleDescAttr(made,
+																					 i)->atttypid),
 							format_type_be(TupleDescAttr(promised, i)->atttypid))));
 	}
 	for (int i = 0; i < state->spec->key_count; i++)
@@ -116,7 +120,8 @@ check_columns(const ExchangeState *state, TupleDesc promised)
 		if (state->spec->keys[i] > promised->natts)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("exchange %d has no column %d to be routed by", state->spec->number, state->spec->keys[i])));
+					 errmsg("exchange %d has no column %d to be routed by", state->spec->number,
+							state->spec->keys[i])));
 	}
 }
 
@@ -131,7 +136,8 @@ start_query(ExchangeState *state, EState *estate, int eflags)
 	statement = rf_statement_get(state->query_text, parameter_types(params));
 	state->plan = rf_statement_plan(statement, params);
 	state->plan_owner = CurrentResourceOwner;
-	state->query = CreateQueryDesc(linitial_node(PlannedStmt, state->plan->stmt_list), state->query_text,
+	state->query = CreateQueryDesc(linitial_node(PlannedStmt, state->plan->stmt_list),
+								   state->query_text,
 								   estate->es_snapshot, InvalidSnapshot, None_Receiver, params,
 								   estate->es_queryEnv, estate->es_instrument);
 	if (state->set != NULL)
@@ -239,7 +245,8 @@ next_stored(ExchangeState *state, TupleTableSlot *slot)
 static bool
 all_read(ExchangeState *state)
 {
-	return state->in_ended && !state->loaded && state->waiting == 0 && state->production != PRODUCTION_RUNNING;
+	return state->in_ended && !state->loaded && state->waiting == 0 &&
+		state->production != PRODUCTION_RUNNING;
 }
 
 static TupleTableSlot *
@@ -334,7 +341,10 @@ rescan_exchange(CustomScanState *node)
 
 /* ---------- the end ---------- */
 
-/* Its parent wants nothing more; what others wait for is sent while something waits, and at the end. */
+/*
+ * Its parent wants nothing more; what others wait for is sent while something waits, and at the
+ * end.
+ */
 static void
 shutdown_exchange(CustomScanState *node)
 {

@@ -123,7 +123,8 @@ send_row(ExchangeState *state, int consumer)
 				return true;
 			if (!get_buffer(state, consumer))
 				return outlet->stopped;
-			rf_encoder_begin(outlet->encoder, outlet->buffer.buffer.data, outlet->buffer.buffer.length);
+			rf_encoder_begin(outlet->encoder, outlet->buffer.buffer.data,
+							 outlet->buffer.buffer.length);
 			outlet->filling = true;
 		}
 		switch (rf_encoder_add(outlet->encoder, state->row))
@@ -136,7 +137,8 @@ send_row(ExchangeState *state, int consumer)
 			case RF_ENCODE_TOO_LARGE:
 				outlet->filling = false;
 				state->large_length = rf_encoder_measure_large(outlet->encoder, state->row);
-				state->large = (const char *) rf_encoder_large_row(outlet->encoder, state->row, NULL, state->large_length,
+				state->large = (const char *) rf_encoder_large_row(outlet->encoder, state->row,
+																   NULL, state->large_length,
 																   &state->large_length);
 				state->large_sent = 0;
 				return send_large(state, consumer);
@@ -223,7 +225,8 @@ route_row(ExchangeState *state)
 
 	if (!everywhere)
 	{
-		MemoryContext caller = MemoryContextSwitchTo(GetPerTupleMemoryContext(state->query->estate));
+		MemoryContext caller =
+			MemoryContextSwitchTo(GetPerTupleMemoryContext(state->query->estate));
 		uint64		hash;
 
 		slot_getsomeattrs(slot, state->last_key);
@@ -243,7 +246,8 @@ route_row(ExchangeState *state)
 		state->to = 0;
 		state->last = state->consumers - 1;
 	}
-	state->row_is_ours = state->to <= state->member->consumer && state->member->consumer <= state->last;
+	state->row_is_ours = state->to <= state->member->consumer &&
+		state->member->consumer <= state->last;
 }
 
 void
@@ -284,7 +288,8 @@ exchange_produce(ExchangeState *state)
 	}
 	if (state->production == PRODUCTION_ENDING)
 	{
-		if (state->member->out != NULL && rf_group_try_finish(state->member->out) == RF_ACQUIRE_FULL)
+		if (state->member->out != NULL &&
+			rf_group_try_finish(state->member->out) == RF_ACQUIRE_FULL)
 			return STEP_STUCK;
 		if (state->member->out != NULL)
 			rf_group_close(state->member->out);
@@ -314,7 +319,8 @@ append_part(ExchangeState *state)
 			MemoryContextAllocHuge(state->css.ss.ps.state->es_query_cxt, size);
 		state->copy_size = size;
 	}
-	memcpy(state->copy + state->copy_length, state->buffer.buffer.data, state->buffer.buffer.length);
+	memcpy(state->copy + state->copy_length, state->buffer.buffer.data,
+		   state->buffer.buffer.length);
 	state->copy_length = length;
 }
 
@@ -365,7 +371,8 @@ exchange_receive(ExchangeState *state)
 		if (first == state->assembling)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("received a part of a column batch of exchange %d out of order", state->spec->number)));
+					 errmsg("received a part of a column batch of exchange %d out of order",
+							state->spec->number)));
 		if (first && last)
 		{
 			load_batch(state, state->buffer.buffer.data, state->buffer.buffer.length);
@@ -467,7 +474,8 @@ make_outlets(ExchangeState *state, TupleDesc desc)
 	{
 		if (consumer == state->member->consumer)
 			continue;
-		state->outlets[consumer].encoder = rf_encoder_create(desc, desc->natts, NULL, wanted, 0, GetDatabaseEncoding());
+		state->outlets[consumer].encoder = rf_encoder_create(desc, desc->natts, NULL, wanted, 0,
+															 GetDatabaseEncoding());
 		state->live_outlets++;
 	}
 	pfree(wanted);
@@ -510,7 +518,8 @@ exchange_begin_moving(ExchangeState *state, TupleDesc desc)
 	if (member->consumer < 0)
 		state->reading_over = state->in_ended = true;
 	else
-		state->decoder = rf_decoder_create(desc, desc->natts, attnums, psprintf("exchange %d", state->spec->number));
+		state->decoder = rf_decoder_create(desc, desc->natts, attnums,
+										   psprintf("exchange %d", state->spec->number));
 }
 
 void

@@ -40,7 +40,8 @@ static get_relation_stats_hook_type previous_stats_hook = NULL;
 static ExecutorStart_hook_type previous_executor_start = NULL;
 static ExecutorFinish_hook_type previous_executor_finish = NULL;
 
-static Plan *plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans);
+static Plan *plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
+						   List *clauses, List *plans);
 
 static const CustomPathMethods path_methods = {"RdmaExchange", plan_exchange, NULL};
 static const CustomScanMethods scan_methods = {"RdmaExchange", exchange_create_state};
@@ -57,7 +58,10 @@ rdma_exchange(PG_FUNCTION_ARGS)
 	PG_RETURN_NULL();
 }
 
-/* Is it our function, with constant arguments? Its name decides first: that costs nothing for all others. */
+/*
+ * Is it our function, with constant arguments? Its name decides first: that costs nothing for all
+ * others.
+ */
 static bool
 is_exchange(RangeTblEntry *rte, char **spec, char **query)
 {
@@ -105,7 +109,8 @@ replace_exchange(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *r
 	spec = exchange_spec_parse(text);
 
 	rel->tuples = clamp_row_est(spec->rows);
-	rel->rows = clamp_row_est(rel->tuples * clauselist_selectivity(root, rel->baserestrictinfo, 0, JOIN_INNER, NULL));
+	rel->rows = clamp_row_est(rel->tuples * clauselist_selectivity(root, rel->baserestrictinfo, 0,
+																   JOIN_INNER, NULL));
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = rel;
@@ -124,10 +129,12 @@ replace_exchange(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *r
 }
 
 static Plan *
-plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans)
+plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
+			  List *plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
-	RangeTblFunction *function = linitial_node(RangeTblFunction, planner_rt_fetch(rel->relid, root)->functions);
+	RangeTblFunction *function = linitial_node(RangeTblFunction,
+											   planner_rt_fetch(rel->relid, root)->functions);
 	List	   *columns = NIL;
 	List	   *quals = extract_actual_clauses(clauses, false);
 	List	   *used = list_concat(pull_var_clause((Node *) tlist, PVC_RECURSE_PLACEHOLDERS),
@@ -144,9 +151,12 @@ plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	}
 	for (int i = 0; i < list_length(function->funccoltypes); i++)
 		columns = lappend(columns,
-						  makeTargetEntry((Expr *) makeVar(rel->relid, i + 1, list_nth_oid(function->funccoltypes, i),
-														   list_nth_int(function->funccoltypmods, i),
-														   list_nth_oid(function->funccolcollations, i), 0),
+						  makeTargetEntry((Expr *) makeVar(rel->relid, i + 1,
+														   list_nth_oid(function->funccoltypes, i),
+														   list_nth_int(function->funccoltypmods,
+																		i),
+														   list_nth_oid(function->funccolcollations,
+																		i), 0),
 										  i + 1, NULL, false));
 	scan->flags = path->flags;
 	scan->methods = &scan_methods;
@@ -197,11 +207,13 @@ exchange_describe(const ExchangeSpec *spec)
 	StringInfoData text;
 
 	initStringInfo(&text);
-	appendStringInfo(&text, "%d, %s", spec->number, spec->replicate ? "replicate" : "repartition by column");
+	appendStringInfo(&text, "%d, %s", spec->number, spec->replicate ? "replicate" :
+					 "repartition by column");
 	for (int i = 0; i < spec->key_count; i++)
 		appendStringInfo(&text, "%s %d", i > 0 ? "," : "", spec->keys[i]);
 	if (spec->heavy != HEAVY_NONE)
-		appendStringInfo(&text, ", %d heavy %s %s", spec->heavy_count, spec->heavy_count == 1 ? "key" : "keys",
+		appendStringInfo(&text, ", %d heavy %s %s", spec->heavy_count, spec->heavy_count == 1 ?
+						 "key" : "keys",
 						 spec->heavy == HEAVY_SPREAD ? "spread" : "broadcast");
 	return text.data;
 }
@@ -215,16 +227,20 @@ executor_start(QueryDesc *query, int eflags)
 		previous_executor_start(query, eflags);
 	else
 		standard_ExecutorStart(query, eflags);
-	if (exchange_set != NULL && exchange_set->estate != NULL && exchange_set->estate == query->estate)
+	if (exchange_set != NULL && exchange_set->estate != NULL &&
+		exchange_set->estate == query->estate)
 		exchange_inspect(query->planstate, false);
 }
 
 static void
 executor_finish(QueryDesc *query)
 {
-	if (exchange_set != NULL && exchange_set->estate != NULL && exchange_set->estate == query->estate)
+	if (exchange_set != NULL && exchange_set->estate != NULL &&
+		exchange_set->estate == query->estate)
 	{
-		/* A portal is finished without an active snapshot, but queries inside may begin only now. */
+		/*
+		 * A portal is finished without an active snapshot, but queries inside may begin only now.
+		 */
 		PushActiveSnapshot(query->snapshot);
 		exchange_finish_all(exchange_set);
 		PopActiveSnapshot();

@@ -98,7 +98,8 @@ transaction_over(XactEvent event, void *argument)
  * that the statement calls.
  */
 static void
-subtransaction_over(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *argument)
+subtransaction_over(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
+					void *argument)
 {
 	ExchangeSet *set = exchange_set;
 
@@ -134,8 +135,11 @@ new_set(int count)
 				 errmsg("a statement of this session still uses its exchanges"),
 				 errhint("Close the cursor that runs it.")));
 	close_set();
-	context = AllocSetContextCreate(TopTransactionContext, "rdma_fdw exchanges", ALLOCSET_DEFAULT_SIZES);
-	exchange_set = MemoryContextAllocZero(context, offsetof(ExchangeSet, members) + count * sizeof(ExchangeMember));
+	context = AllocSetContextCreate(TopTransactionContext, "rdma_fdw exchanges",
+									ALLOCSET_DEFAULT_SIZES);
+	exchange_set = MemoryContextAllocZero(context,
+										  offsetof(ExchangeSet,
+												   members) + count * sizeof(ExchangeMember));
 	exchange_set->context = context;
 	exchange_set->count = count;
 	exchange_set->subid = GetCurrentSubTransactionId();
@@ -259,7 +263,8 @@ place_argument(FunctionCallInfo fcinfo, int argument, int i, int count, int memb
 		bool	   *nulls;
 		int			given;
 
-		deconstruct_array(PG_GETARG_ARRAYTYPE_P(argument), INT4OID, 4, true, TYPALIGN_INT, &elements, &nulls, &given);
+		deconstruct_array(PG_GETARG_ARRAYTYPE_P(argument), INT4OID, 4, true, TYPALIGN_INT,
+						  &elements, &nulls, &given);
 		if (given != count)
 			bad_setup("There is not one place for each group.");
 		place = nulls[i] ? -1 : DatumGetInt32(elements[i]);
@@ -276,7 +281,8 @@ groups_result(ExchangeSet *set)
 
 	for (int i = 0; i < set->count; i++)
 		elements[i] = PointerGetDatum(to_bytea(set->members[i].desc, set->members[i].desc->length));
-	return PointerGetDatum(construct_array(elements, set->count, BYTEAOID, -1, false, TYPALIGN_INT));
+	return PointerGetDatum(construct_array(elements, set->count, BYTEAOID, -1, false,
+										   TYPALIGN_INT));
 }
 
 /* ---------- functions ---------- */
@@ -291,7 +297,9 @@ rdma_exchange_greet(PG_FUNCTION_ARGS)
 	PG_RETURN_BYTEA_P(to_bytea(&request, sizeof(request)));
 }
 
-/* exchange_connect(host text, hello bytea): connect this node's engine with the one that said hello */
+/*
+ * exchange_connect(host text, hello bytea): connect this node's engine with the one that said hello
+ */
 Datum
 rdma_exchange_connect(PG_FUNCTION_ARGS)
 {
@@ -335,8 +343,10 @@ rdma_exchange_listen(PG_FUNCTION_ARGS)
 		ExchangeMember *member = &set->members[i];
 
 		member->desc = parse_group(groups[i]);
-		member->producer = place_argument(fcinfo, 2, i, count, member->desc->producers, set->member);
-		member->consumer = place_argument(fcinfo, 3, i, count, member->desc->consumers, set->member);
+		member->producer = place_argument(fcinfo, 2, i, count, member->desc->producers,
+										  set->member);
+		member->consumer = place_argument(fcinfo, 3, i, count, member->desc->consumers,
+										  set->member);
 	}
 	CurrentResourceOwner = TopTransactionResourceOwner;
 	for (int i = 0; i < count; i++)
@@ -351,7 +361,9 @@ rdma_exchange_listen(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(groups_result(set));
 }
 
-/* exchange_open(member integer, groups bytea[]): all members listen, and these are their addresses */
+/*
+ * exchange_open(member integer, groups bytea[]): all members listen, and these are their addresses
+ */
 Datum
 rdma_exchange_open(PG_FUNCTION_ARGS)
 {
@@ -376,7 +388,8 @@ rdma_exchange_open(PG_FUNCTION_ARGS)
 
 		if (!rf_group_desc_merge(member->desc, merged, &error))
 			rf_raise(&error, RF_NO_PEER);
-		for (uint32 consumer = 0; consumer < member->desc->consumers && member->producer >= 0; consumer++)
+		for (uint32 consumer = 0; consumer < member->desc->consumers &&
+			 member->producer >= 0; consumer++)
 		{
 			if ((int) consumer != member->consumer &&
 				!rf_group_desc_pair(member->desc, member->producer, consumer)->known)

@@ -99,7 +99,8 @@ rf_route_create(int key_count, const Oid *types, const Oid *collations)
 	for (int i = 0; i < key_count; i++)
 	{
 		RouteKey   *key = &route->keys[i];
-		Oid			function = lookup_type_cache(types[i], TYPECACHE_HASH_EXTENDED_PROC)->hash_extended_proc;
+		Oid			function = lookup_type_cache(types[i],
+												 TYPECACHE_HASH_EXTENDED_PROC)->hash_extended_proc;
 
 		if (!OidIsValid(function))
 			ereport(ERROR,
@@ -109,7 +110,8 @@ rf_route_create(int key_count, const Oid *types, const Oid *collations)
 		if (!hashes_alike(types[i]))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("rows cannot be distributed by values of type %s", format_type_be(types[i])),
+					 errmsg("rows cannot be distributed by values of type %s",
+							format_type_be(types[i])),
 					 errdetail("Its hash depends on OIDs, which are others on each node."),
 					 errhint("Distribute by the value's text.")));
 		key->op = function == F_HASHINT4EXTENDED ? ROUTE_INT4 :

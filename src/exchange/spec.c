@@ -155,6 +155,7 @@ exchange_spec_parse(const char *text)
 	if (spec->number == 0 || !has_kind)
 		bad_spec(text, "It has no %s.", spec->number == 0 ? "number" : "kind");
 	if (spec->replicate ? spec->key_count > 0 || spec->heavy != HEAVY_NONE : spec->key_count == 0)
-		bad_spec(text, "%s.", spec->replicate ? "What is replicated has no keys" : "What is repartitioned needs keys");
+		bad_spec(text, "%s.", spec->replicate ? "What is replicated has no keys" :
+				 "What is repartitioned needs keys");
 	return spec;
 }

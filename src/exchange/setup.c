@@ -30,8 +30,10 @@
 #include "rdma_fdw/remote.h"
 
 #define GREET_SQL	"SELECT rdma.exchange_greet()"
-#define HELLO_SQL	"SELECT rdma.hello(g) FROM pg_catalog.unnest($1::bytea[]) WITH ORDINALITY AS u(g, n) ORDER BY n"
-#define CONNECT_SQL	"SELECT rdma.exchange_connect(h, r) FROM unnest($1::text[], $2::bytea[]) AS u(h, r)"
+#define HELLO_SQL	\
+	"SELECT rdma.hello(g) FROM unnest($1::bytea[]) WITH ORDINALITY AS u(g, n) ORDER BY n"
+#define CONNECT_SQL	\
+	"SELECT rdma.exchange_connect(h, r) FROM unnest($1::text[], $2::bytea[]) AS u(h, r)"
 
 /*
  * How long engines wait for buffers is short while groups are formed, as nobody knows whether the
@@ -40,7 +42,8 @@
 #define LISTEN_SQL	\
 	"SELECT d, was FROM (SELECT pg_catalog.current_setting('rdma_fdw.buffer_wait') AS was OFFSET 0) s, " \
 	"pg_catalog.set_config('rdma_fdw.buffer_wait', $3::text, true) AS now, " \
-	"LATERAL pg_catalog.unnest(rdma.exchange_listen($1::int, $2::bytea[], $4::int[], $5::int[])) WITH ORDINALITY AS u(d, n) " \
+	"LATERAL unnest(rdma.exchange_listen($1::int, $2::bytea[], $4::int[], $5::int[])) " \
+	"WITH ORDINALITY AS u(d, n) " \
 	"WHERE now IS NOT NULL ORDER BY n"
 #define OPEN_SQL	\
 	"SELECT pg_catalog.set_config('rdma_fdw.buffer_wait', $3::text, true) " \
@@ -558,7 +561,8 @@ rf_exchange_take_turn(int attempt)
 void
 rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *specs, int spec_count)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw exchange", ALLOCSET_SMALL_SIZES);
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw exchange",
+												  ALLOCSET_SMALL_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(context);
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), rf_exchange_wait);
 	RfNodeId   *nodes = palloc(sizeof(RfNodeId) * count);
@@ -580,7 +584,8 @@ rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *sp
 		if (!fresh)
 			run_on_all(sessions, count, "SAVEPOINT rdma_fdw_exchange");
 		outcome = form_groups(sessions, count, nodes, specs, spec_count,
-							  Min(FIRST_BUFFER_WAIT_MS << Min(attempt, 5), Max(rf_exchange_wait, 1)), &failed, &culprit);
+							  Min(FIRST_BUFFER_WAIT_MS << Min(attempt, 5), Max(rf_exchange_wait, 1)),
+							  &failed, &culprit);
 		if (outcome == DONE)
 		{
 			if (!fresh)

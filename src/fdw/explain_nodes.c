@@ -30,23 +30,29 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
 	int			place = list_nth_int(rf_scan_nodes_member(plan, RF_NODES_PLACES), part);
 	Oid			serverid = list_nth_oid(rf_scan_nodes_member(plan, RF_NODES_SERVERS), place);
-	RfSession  *session = rf_session_get(GetUserMapping(rf_scan_userid(plan, node->ss.ps.state), serverid), true);
+	UserMapping *user = GetUserMapping(rf_scan_userid(plan, node->ss.ps.state), serverid);
+	RfSession  *session = rf_session_get(user, true);
+	int			flags = FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY;
+	static uint32 count = 0;
+	char	   *name = psprintf("rdma_fdw_explain%u", ++count);	/* one that failed may be left there */
 	StringInfoData sql;
 	PGresult   *result;
 	List	   *lines = NIL;
 	ListCell   *lc;
 
 	initStringInfo(&sql);
-	appendStringInfoString(&sql, "PREPARE rdma_fdw_explain");
+	appendStringInfo(&sql, "PREPARE %s", name);
 	foreach(lc, rf_scan_param_types(plan))
 		appendStringInfo(&sql, "%s%s", foreach_current_index(lc) == 0 ? "(" : ", ",
-						 format_type_extended(lfirst_oid(lc), -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
-	appendStringInfo(&sql, "%s AS %s", rf_scan_param_types(plan) == NIL ? "" : ")", rf_scan_sql(plan));
+						 format_type_extended(lfirst_oid(lc), -1, flags));
+	appendStringInfo(&sql, "%s AS %s", rf_scan_param_types(plan) == NIL ? "" : ")",
+					 rf_scan_sql(plan));
 	PQclear(rf_session_query(session, sql.data));
 
 	resetStringInfo(&sql);
-	appendStringInfo(&sql, "SET LOCAL plan_cache_mode = force_generic_plan; EXPLAIN (COSTS %s, VERBOSE %s) EXECUTE rdma_fdw_explain",
-					 es->costs ? "on" : "off", es->verbose ? "on" : "off");
+	appendStringInfo(&sql, "SET LOCAL plan_cache_mode = force_generic_plan; "
+					 "EXPLAIN (COSTS %s, VERBOSE %s) EXECUTE %s",
+					 es->costs ? "on" : "off", es->verbose ? "on" : "off", name);
 	foreach(lc, rf_scan_param_types(plan))
 		appendStringInfoString(&sql, foreach_current_index(lc) == 0 ? "(NULL" : ", NULL");
 	if (rf_scan_param_types(plan) != NIL)
@@ -55,7 +61,9 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 	for (int i = 0; i < PQntuples(result); i++)
 		lines = lappend(lines, pstrdup(PQgetvalue(result, i, 0)));
 	PQclear(result);
-	PQclear(rf_session_query(session, "SET LOCAL plan_cache_mode TO DEFAULT; DEALLOCATE rdma_fdw_explain"));
+	resetStringInfo(&sql);
+	appendStringInfo(&sql, "SET LOCAL plan_cache_mode TO DEFAULT; DEALLOCATE %s", name);
+	PQclear(rf_session_query(session, sql.data));
 
 	if (es->format != EXPLAIN_FORMAT_TEXT)
 	{
@@ -82,7 +90,8 @@ rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es)
 
 	for (int i = 0; i < count; i++)
 		names = lappend(names, node_name(plan, i));
-	ExplainPropertyList(rf_scan_nodes_member(plan, RF_NODES_PRUNE) != NIL ? "One of Nodes" : "Nodes", names, es);
+	ExplainPropertyList(rf_scan_nodes_member(plan, RF_NODES_PRUNE) != NIL ? "One of Nodes" : "Nodes",
+						names, es);
 	if (rf_scan_strategy(plan)[0] != '\0')
 		ExplainPropertyText("Strategy", rf_scan_strategy(plan), es);
 	if (rf_scan_nodes_member(plan, RF_NODES_EXCHANGES) == NIL)
@@ -133,8 +142,8 @@ explain_exchange(RfScanState *state, int number, ExplainState *es)
 			StringInfoData line;
 
 			initStringInfo(&line);
-			appendStringInfo(&line, "sent rows=" UINT64_FORMAT " received rows=" UINT64_FORMAT " kept rows=" UINT64_FORMAT,
-							 stats->rows_out, stats->rows_in, stats->rows_kept);
+			appendStringInfo(&line, "sent rows=" UINT64_FORMAT " received rows=" UINT64_FORMAT
+							 " kept rows=" UINT64_FORMAT, stats->rows_out, stats->rows_in, stats->rows_kept);
 			if (stats->spilled_bytes > 0)
 				appendStringInfo(&line, " spilled=" UINT64_FORMAT "kB", (stats->spilled_bytes + 1023) / 1024);
 			/* where batches end, and so their bytes, depends on what came when */
@@ -198,7 +207,8 @@ rf_explain_nodes_counters(RfScanState *state, ExplainState *es)
 		{
 			ExplainPropertyText(psprintf("Node %s", node_name(plan, i)),
 								stats.streams == 0 ? "not executed" :
-								psprintf("rows=" UINT64_FORMAT " batches=" UINT64_FORMAT " bytes=" UINT64_FORMAT,
+								psprintf("rows=" UINT64_FORMAT " batches=" UINT64_FORMAT
+										 " bytes=" UINT64_FORMAT,
 										 stats.rows, stats.batches, stats.bytes), es);
 			continue;
 		}

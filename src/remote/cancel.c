@@ -46,7 +46,8 @@ rf_session_cancel_start(RfSession *session)
 		return;
 	}
 	cancel->conn = PQcancelCreate(session->conn);
-	cancel->status = cancel->conn && PQcancelStart(cancel->conn) ? PGRES_POLLING_WRITING : PGRES_POLLING_FAILED;
+	cancel->status = cancel->conn && PQcancelStart(cancel->conn) ?
+		PGRES_POLLING_WRITING : PGRES_POLLING_FAILED;
 	session->cancel = cancel;
 }
 
@@ -78,7 +79,8 @@ rf_session_cancel_finish(RfSession *session, TimestampTz deadline)
 		return false;
 	while (under_way(session) && remaining(deadline) > 0)
 	{
-		for (RfSession *other = session->cancel_next; other != NULL && other != session; other = other->cancel_next)
+		for (RfSession *other = session->cancel_next; other != NULL && other != session;
+			 other = other->cancel_next)
 		{
 			if (other->cancel != NULL && under_way(other))
 				step(other, 0);

@@ -132,7 +132,8 @@ rf_stream_set_wait(RfStream *stream, long timeout_ms)
 	if (count > 0 && (event.events & WL_LATCH_SET))
 		ResetLatch(MyLatch);
 	/* an answer may be one that nobody looks at now; it must not wake us again */
-	if (count > 0 && (event.events & WL_SOCKET_READABLE) && !PQconsumeInput(((RfSession *) event.user_data)->conn))
+	if (count > 0 && (event.events & WL_SOCKET_READABLE) &&
+		!PQconsumeInput(((RfSession *) event.user_data)->conn))
 		rf_session_lost(event.user_data);
 	stream->stats.waits++;
 	stream->stats.wait_us += GetCurrentTimestamp() - since;

@@ -157,11 +157,22 @@ INSERT INTO h (k) VALUES (1);
 ALTER SERVER nw OPTIONS (SET nodes 'nw1, nw2');
 ALTER FOREIGN TABLE h OPTIONS (SET distributed_by 'nothing');
 INSERT INTO h (k) VALUES (1);
+ALTER FOREIGN TABLE h OPTIONS (SET distributed_by 'k');
+-- whose owner must be allowed to use the nodes' servers
+CREATE ROLE regress_rdma_owner SUPERUSER;
+GRANT USAGE ON FOREIGN DATA WRAPPER rdma_fdw TO regress_rdma_owner;
+ALTER SERVER nw OWNER TO regress_rdma_owner;
+ALTER ROLE regress_rdma_owner NOSUPERUSER;
+INSERT INTO h (k) VALUES (1);
+GRANT USAGE ON FOREIGN SERVER nw1, nw2 TO regress_rdma_owner;
+INSERT INTO h (k) VALUES (1);
 
 \set VERBOSITY terse
 SET client_min_messages = warning;
 DROP SERVER nw1, nw2, nw CASCADE;
 DROP SCHEMA nw, nw1, nw2 CASCADE;
+DROP OWNED BY regress_rdma_owner;
+DROP ROLE regress_rdma_owner;
 \c contrib_regression postgres 127.0.0.1 :n1
 SET client_min_messages = warning;
 DROP SCHEMA nw, nw_differ CASCADE;

@@ -98,6 +98,14 @@ rf_server_nodes(ForeignServer *server)
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("server \"%s\" stands for many nodes itself", name),
 					 errdetail("Option \"nodes\" of server \"%s\" names it.", server->servername)));
+		/* as for a table on that server: whoever made the server with nodes must be allowed to */
+		if (rf_server_aclcheck(node->serverid, server->owner, ACL_USAGE) != ACLCHECK_OK)
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("permission denied for foreign server %s", name),
+					 errdetail("Option \"nodes\" of server \"%s\" names it, whose owner has no right to use it.",
+							   server->servername),
+					 errhint("GRANT USAGE ON FOREIGN SERVER %s to that owner.", quote_identifier(name))));
 		servers = lappend_oid(servers, node->serverid);
 	}
 	return servers;

@@ -271,7 +271,7 @@ define_engine_settings(void)
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.claim_backoff",
 							 "A lost claim of a shared receive buffer waits before the next attempt.",
-							 "Off, it is tried again at once, thousands of times before the buffer is asked for.",
+							 "Off, it is tried again at once, a thousand times before the buffer is asked for.",
 							 &rf_claim_backoff, true,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.selective_signaling",

@@ -22,7 +22,7 @@
 
 #define MAX_PATIENCE	16
 #define MIN_PATIENCE	1
-#define AT_ONCE_PATIENCE	10000	/* attempts without backoff; in the end it asks, since the last buffer is granted only */
+#define AT_ONCE_PATIENCE	1000	/* attempts without backoff; in the end it asks, since the last buffer is granted only */
 #define MAX_WAIT_US		2000		/* rather than wait longer for the next attempt, ask */
 #define FIRST_UNIT_NS	2000		/* t0 until round trips were measured */
 

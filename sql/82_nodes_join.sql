@@ -162,6 +162,9 @@ SELECT nj.planned('SELECT s.v, b.id FROM b LEFT JOIN s ON s.k = b.y AND b.id < 5
 SELECT nj.planned('SELECT s.v, b.id FROM s FULL JOIN b ON s.k = b.y');
 SELECT nj.planned('SELECT s.v FROM s WHERE NOT EXISTS (SELECT FROM b WHERE s.k = b.y AND b.id > 790)');
 SELECT nj.planned('SELECT s.k, count(*) AS n FROM s JOIN b ON s.k = b.y GROUP BY s.k');
+-- only one node has a row to join with, but both have to send theirs, which come from an exchange
+SET rdma_fdw.exchange_strategy = replicate;
+SELECT nj.planned('SELECT a.x, q.id FROM a LEFT JOIN (SELECT b.aid, c.id FROM b JOIN c ON c.z = b.y AND c.id < 300) q ON q.aid = a.id WHERE a.n = 4.25');
 RESET rdma_fdw.exchange_strategy;
 -- with a local table, and with what only the coordinator can do
 SELECT nj.planned('SELECT local.id, b.id AS bid FROM a JOIN b ON a.id = b.aid JOIN local ON local.id = a.id WHERE b.id < 100');

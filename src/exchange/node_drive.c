@@ -139,18 +139,37 @@ exchange_wait(ExchangeState *waiting)
 		sleep_until_moved(waiting->set, waiting, NULL);
 }
 
-void
-exchange_finish_all(ExchangeSet *set)
+/* Does another one's query read its rows, which has still to give its own? */
+static bool
+is_read_inside(const ExchangeSet *set, const ExchangeState *state)
 {
 	for (int i = 0; i < set->count; i++)
 	{
-		if (set->members[i].state != NULL)
-			exchange_stop_reading(set->members[i].state);
+		const ExchangeState *around = set->members[i].state;
+
+		if (around != NULL && around->query != NULL &&
+			around->query->estate == state->css.ss.ps.state)
+			return around->production != PRODUCTION_OVER;
 	}
+	return false;
+}
+
+void
+exchange_finish_all(ExchangeSet *set)
+{
 	for (;;)
 	{
-		bool		moved = drive_others(set, NULL);
+		bool		moved;
 		bool		over = true;
+
+		for (int i = 0; i < set->count; i++)
+		{
+			ExchangeState *state = set->members[i].state;
+
+			if (state != NULL && !is_read_inside(set, state))
+				exchange_stop_reading(state);
+		}
+		moved = drive_others(set, NULL);
 
 		for (int i = 0; i < set->count; i++)
 		{

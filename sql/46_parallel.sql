@@ -199,7 +199,9 @@ SELECT sum(looks_there(x)) FROM (SELECT local(a) AS x FROM f1 WHERE local(b) < 6
 ALTER FUNCTION looks_there PARALLEL SAFE;
 SET rdma_fdw.receive_buffer_size = '4kB';
 SET max_parallel_workers = 0;
+\set SHOW_CONTEXT never
 SELECT sum(looks_there(x)) FROM (SELECT local(a) AS x FROM f1 WHERE local(b) < 6 OFFSET 0) t;
+\set SHOW_CONTEXT errors
 RESET max_parallel_workers;
 RESET rdma_fdw.receive_buffer_size;
 -- not with asynchronous scans, unless both are asked for; nor when it is forbidden; nor in a statement that locks or writes

@@ -60,13 +60,19 @@ is($n1->safe_psql('postgres', 'SELECT count(*) FROM rdma.stat_lanes'), '4', 'and
 
 # Flows that are open at the same time lie on different lanes, as far as both nodes have them.
 # A flow keeps the lane it was given, so those of before must be gone, and each must be there before the next one comes.
-ok(rdma_wait($_, 'SELECT count(*) = 0 FROM rdma.stat_flows', 60), 'the earlier flows are gone from ' . $_->name) foreach ($coord, $n1, $n2);
-my @endless;
-for my $open (1 .. 4)
+sub four_streams
 {
-	push @endless, begin($coord, "SELECT count(*), max(length(b)) FROM n1.big WHERE random() >= 0");
-	rdma_wait($n1, "SELECT count(*) = $open FROM rdma.stat_flows WHERE role = 'sender' AND bytes > 0", 60);
+	my @streams;
+
+	ok(rdma_wait($_, 'SELECT count(*) = 0 FROM rdma.stat_flows', 60), 'the earlier flows are gone from ' . $_->name) foreach ($coord, $n1, $n2);
+	for my $open (1 .. 4)
+	{
+		push @streams, begin($coord, "SELECT count(*), max(length(b)) FROM n1.big WHERE random() >= 0");
+		rdma_wait($n1, "SELECT count(*) = $open FROM rdma.stat_flows WHERE role = 'sender' AND bytes > 0", 60);
+	}
+	return @streams;
 }
+my @endless = four_streams();
 ok(rdma_wait($n1, "SELECT count(DISTINCT lane) = 4 FROM rdma.stat_flows WHERE role = 'sender' AND bytes > 0", 120), 'four streams of one node lie on four lanes');
 my @endless2 = map { begin($coord, "SELECT count(*), max(length(b)) FROM n2.big WHERE random() >= 0") } 1 .. 2;
 ok(rdma_wait($n2, "SELECT count(DISTINCT lane) = 2 FROM rdma.stat_flows WHERE role = 'sender' AND bytes > 0", 60), 'two of the node that has two lanes lie on both');
@@ -88,7 +94,7 @@ ok(rdma_wait($_, 'SELECT count(*) = 0 FROM rdma.stat_flows', 60), 'no flow is le
 is(many(8), 8, 'pulls at the same time are right again');
 
 # The engine of the data node dies with four streams on four lanes.
-@endless = map { begin($coord, "SELECT count(*), max(length(b)) FROM n1.big WHERE random() >= 0") } 1 .. 4;
+@endless = four_streams();
 ok(rdma_wait($n1, "SELECT count(DISTINCT lane) = 4 FROM rdma.stat_flows WHERE role = 'sender' AND bytes > 0", 60), 'four streams on four lanes');
 my $engine = rdma_engine_pid($n1);
 kill 'TERM', $engine;

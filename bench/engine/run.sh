@@ -52,8 +52,8 @@ if command -v gnuplot >/dev/null; then
 	# The others alike: a bar per variant.
 	cut -f 2 -s <(grep '^series' "$results") | sort -u | while read -r name; do
 		[ ! -e "$tree/bench/engine/$name.gp" ] || continue
-		gnuplot -e "table='$results'; technique='$name'; out='$out/$name.svg'" "$tree/bench/engine/bars.gp" &&
-			echo "plot: $out/$name.svg"
+		file=$out/${name// /-}.svg
+		gnuplot -e "table='$results'; technique='$name'; out='$file'" "$tree/bench/engine/bars.gp" && echo "plot: $file"
 	done
 else
 	echo "gnuplot is not installed: no plots"

@@ -14,6 +14,7 @@ CREATE TABLE nw.h2 (a text, b date, v int);
 CREATE TABLE nw.r (id int PRIMARY KEY, v text);
 CREATE TABLE nw.strewn (k int, v text);
 CREATE TABLE nw.p (k int, v text);
+CREATE TABLE nw.nk (n numeric, bytes bigint);
 CREATE SCHEMA nw_differ;
 CREATE TABLE nw_differ.t (a int, b text);
 CREATE TABLE nw_differ.same (a int);
@@ -26,6 +27,7 @@ CREATE TABLE nw.h2 (a text, b date, v int);
 CREATE TABLE nw.r (id int PRIMARY KEY, v text);
 CREATE TABLE nw.strewn (k int, v text);
 CREATE TABLE nw.p (k int, v text);
+CREATE TABLE nw.nk (n numeric, bytes bigint);
 CREATE SCHEMA nw_differ;
 CREATE TABLE nw_differ.t (a int, b varchar);
 CREATE TABLE nw_differ.same (a int);
@@ -85,6 +87,12 @@ SELECT misplaced('h', 'k'), misplaced('h2', 'b, a'),
 	(SELECT count(*) FROM nw1.strewn) AS strewn1, (SELECT count(*) FROM nw2.strewn) AS strewn2;
 SELECT count(*), sum(id) FROM nw1.r;
 SELECT (SELECT array_agg(r::text ORDER BY id) FROM nw1.r) = (SELECT array_agg(r::text ORDER BY id) FROM nw2.r) AS same;
+
+-- keys that are unpacked to be hashed take no memory beyond their row: the last row tells how much the statement has
+ALTER FOREIGN TABLE nk OPTIONS (ADD distributed_by 'n');
+CREATE TABLE packed AS SELECT i::numeric AS n FROM generate_series(1, 200000) i;
+INSERT INTO nk SELECT n, CASE WHEN n = 200000 THEN (SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name = 'ExecutorState') END FROM packed;
+SELECT misplaced('nk', 'n'), count(*), max(bytes) < 2000000 AS small FROM (SELECT bytes FROM nw1.nk UNION ALL SELECT bytes FROM nw2.nk) u;
 
 -- COPY, and rows routed to it from a partitioned table
 COPY h (k, v) FROM STDIN;

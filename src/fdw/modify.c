@@ -467,11 +467,15 @@ execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
 	return rows;
 }
 
-/* The node whose part of the hash these key values have. */
+/* The node whose part of the hash these key values have. What unpacking them takes goes with the row. */
 static int
 place_of_key(ModifyState *state)
 {
-	return rf_route_hash(state->route, state->key_values, state->key_isnull) % (uint64) state->target_count;
+	MemoryContext caller = MemoryContextSwitchTo(GetPerTupleMemoryContext(state->estate));
+	uint64		hash = rf_route_hash(state->route, state->key_values, state->key_isnull);
+
+	MemoryContextSwitchTo(caller);
+	return (int) (hash % (uint64) state->target_count);
 }
 
 static int

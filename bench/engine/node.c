@@ -30,7 +30,6 @@
 #include "sim.h"
 
 #define MAX_RECV		512
-#define MAX_SAMPLES		(1u << 18)
 #define SLEEP_MS		100
 
 /* What the engines tell each other, in place of the handshake; shared by the processes. */
@@ -321,7 +320,7 @@ consumer_main(void *argument)
 
 	memset(target, 0, group->slot_size);
 	if (group->latency)
-		backend->samples = malloc(MAX_SAMPLES * sizeof(uint32_t));
+		backend->samples = malloc(BENCH_MAX_SAMPLES * sizeof(uint32_t));
 	for (uint32_t i = backend->first; i < backend->end; i += backend->step)
 		open++;
 	while (open > 0)
@@ -361,7 +360,7 @@ consumer_main(void *argument)
 
 				memcpy(&stamp, payload, sizeof(stamp));
 				took = bench_now_ns() - stamp;
-				backend->samples[backend->sample_count++ % MAX_SAMPLES] =
+				backend->samples[backend->sample_count++ % BENCH_MAX_SAMPLES] =
 					took < UINT32_MAX ? (uint32_t) took : UINT32_MAX;
 			}
 			backend->messages++;
@@ -586,75 +585,6 @@ open_flows(Node *node)
 	}
 }
 
-/* ---------- the thread that posts to the consumer's lane itself ---------- */
-
-static void
-drain(Node *node)
-{
-	RfWc		wcs[32];
-
-	while (node->provider->cq_poll(node->drive_cq, wcs, 32) > 0);
-}
-
-/*
- * A message of a few bytes; returns when the consumer's lane has told its flow of it. The other node's buffers are not mapped here, so its backend's part
- * is played with the status words alone.
- */
-static void
-drive_one(Node *node, uint64_t number, Backend *backend)
-{
-	RfFlow	   *from = &node->shared->flows[0];
-	RfFlow	   *to = &bench_nodes[1].shared->flows[0];
-	uint32_t	place = (uint32_t) (number % from->slot_count);
-	RfSge		sge = {
-		.addr = from->buffers + (size_t) place * from->slot_size, .length = sizeof(RfSlotHeader), .lkey = from->lkey
-	};
-	RfWr		wr = {
-		.wr_id = number + 1, .opcode = RF_WR_WRITE_IMM, .signaled = true, .num_sge = 1, .sge = &sge,
-		.remote_addr = from->remote_addr + (uint64_t) place * from->slot_size, .rkey = from->remote_rkey,
-		.imm = RF_IMM(RF_IMM_DATA, 0, number + 1)
-	};
-	int64_t		posted = bench_now_ns();
-
-	node->provider->qp_post(node->drive_qp, &wr);
-	while (atomic_load(&to->completed) <= number)
-		drain(node);
-	backend->samples[backend->sample_count++ % MAX_SAMPLES] = (uint32_t) (bench_now_ns() - posted);
-	atomic_store(&to->status[place], RF_SLOT_FREE);
-	atomic_store(&to->handed, number + 1);
-	if ((number + 1) % (to->slot_count / 4) == 0)
-		rf_lane_ring(&bench_nodes[1].shared->lanes[0], bench_nodes[1].shared->flows, 0);
-}
-
-static void
-drive(Node *node)
-{
-	const BenchLoad *load = node->load;
-	int64_t		stop_at = bench_stop_at(node);
-	Backend    *backend = &node->backends[0];
-	uint64_t	number = 0;
-
-	backend->samples = malloc(MAX_SAMPLES * sizeof(uint32_t));
-	while (bench_now_ns() < stop_at)
-	{
-		for (uint32_t i = 0; i < load->drive_burst; i++)
-		{
-			int64_t		next;
-
-			drive_one(node, number++, backend);
-			next = bench_now_ns() + (int64_t) load->drive_gap_us * 1000;
-			while (bench_now_ns() < next)
-				drain(node);
-		}
-		usleep(load->drive_idle_us);
-	}
-	node->backend_count = 1;
-	backend->group = load->groups;
-	backend->wake_fd = -1;
-	backend->messages = number;
-	backend->bytes = number * sizeof(RfSlotHeader);
-}
-
 static int
 compare_samples(const void *a, const void *b)
 {
@@ -674,7 +604,7 @@ collect(Node *node)
 	for (int b = 0; b < node->backend_count; b++)
 	{
 		Backend    *backend = &node->backends[b];
-		uint32_t	more = backend->sample_count < MAX_SAMPLES ? backend->sample_count : MAX_SAMPLES;
+		uint32_t	more = backend->sample_count < BENCH_MAX_SAMPLES ? backend->sample_count : BENCH_MAX_SAMPLES;
 
 		result->messages += backend->messages;
 		result->bytes += backend->bytes;
@@ -794,7 +724,7 @@ node_main(void *argument)
 	meet(node, 4);
 	cpu = load->drive ? lane_seconds(node) : cpu_seconds();
 	if (driving)
-		drive(node);
+		bench_drive(node);
 	for (int b = 0; b < node->backend_count && !load->drive; b++)
 		if (pthread_create(&node->backends[b].thread, NULL, body_of(node, &node->backends[b]),
 						   &node->backends[b]) != 0)

@@ -8,6 +8,8 @@
 
 #include "bench.h"
 
+#define BENCH_MAX_SAMPLES		(1u << 18)
+
 typedef struct Backend
 {
 	struct Node *node;
@@ -60,6 +62,9 @@ extern void bench_submit(Backend *backend, RfSlotCursor *cursor, uint32_t index,
 extern void bench_values_open(Node *node);
 extern void bench_values_close(Node *node);
 extern void *bench_value_producer(void *backend);
+
+/* drive.c */
+extern void bench_drive(Node *node);
 
 /* kinds.c */
 extern void *bench_kind_producer(void *backend);

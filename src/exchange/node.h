@@ -199,7 +199,6 @@ extern bool exchange_receive(ExchangeState *state); /* load the next batch that 
 extern bool exchange_next_received(ExchangeState *state, TupleTableSlot *slot);
 extern void exchange_store(ExchangeState *state, TupleTableSlot *row);
 extern void exchange_stop_reading(ExchangeState *state);
-extern void exchange_end_query(ExchangeState *state);
 extern void exchange_end_moving(ExchangeState *state);
 
 /* node_drive.c */

@@ -17,11 +17,12 @@ use warnings;
 use Exporter 'import';
 use File::Basename qw(dirname);
 use Time::HiRes qw(time usleep);
+use IPC::Run qw(start finish);
 use Test::More;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(rdma_node rdma_trio rdma_connect rdma_wait rdma_engine_pid rdma_healthy);
+our @EXPORT = qw(rdma_node rdma_trio rdma_connect rdma_wait rdma_engine_pid rdma_healthy rdma_begin rdma_outcome);
 
 our $PASSWORD = 'secret';
 
@@ -111,6 +112,33 @@ sub rdma_engine_pid
 	my ($node) = @_;
 
 	return $node->safe_psql('postgres', "SELECT pid FROM rdma.stat_engine");
+}
+
+# psql in the background, with errors' SQLSTATE; what it prints is in {out} and {err} once it has ended.
+sub rdma_begin
+{
+	my ($node, @sql) = @_;
+	my %job = (out => '', err => '');
+
+	$job{run} = start([ 'psql', '-X', '-A', '-t', '-q', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres'), map { ('-c', $_) } @sql ],
+		'<', '/dev/null', '>', \$job{out}, '2>', \$job{err});
+	return \%job;
+}
+
+# Waits for its end; false: it had to be killed.
+sub rdma_outcome
+{
+	my ($job) = @_;
+	my $done = eval {
+		local $SIG{ALRM} = sub { die "late\n" };
+		alarm(120);
+		finish($job->{run});
+		alarm(0);
+		1;
+	};
+	alarm(0);
+	$job->{run}->kill_kill unless defined $done;
+	return defined $done;
 }
 
 # The two things that hold after every bad day: the next query works, and no flow is left behind.

@@ -4,7 +4,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../perl";
 use RdmaCluster;
-use IPC::Run qw(start finish);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -23,30 +22,6 @@ foreach my $node ($n1, $n2)
 $coord->safe_psql('postgres', "CREATE SCHEMA $_; IMPORT FOREIGN SCHEMA public FROM SERVER $_ INTO $_") foreach ('n1', 'n2');
 $coord->safe_psql('postgres', "CREATE VIEW two_$_ AS SELECT * FROM n1.$_ UNION ALL SELECT * FROM n2.$_") foreach ('small', 'held', 'big');
 
-sub background
-{
-	my ($sql) = @_;
-	my %job = (out => '', err => '');
-	$job{run} = start([ 'psql', '-X', '-A', '-t', '-q', '-v', 'VERBOSITY=verbose', '-d', $coord->connstr('postgres'), '-c', $sql ],
-		'<', '/dev/null', '>', \$job{out}, '2>', \$job{err});
-	return \%job;
-}
-
-sub done
-{
-	my ($job) = @_;
-	my $done = eval {
-		local $SIG{ALRM} = sub { die "late\n" };
-		alarm(90);
-		finish($job->{run});
-		alarm(0);
-		1;
-	};
-	alarm(0);
-	$job->{run}->kill_kill unless defined $done;
-	return;
-}
-
 my $waiting = "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
 foreach my $async ('', 'true')
 {
@@ -59,12 +34,12 @@ foreach my $async ('', 'true')
 	# ---- both nodes have the query before either has given a row
 	my @held = map { $_->background_psql('postgres', on_error_stop => 1) } ($n1, $n2);
 	$_->query_safe('SELECT pg_advisory_lock(1)') foreach (@held);
-	my $job = background("SELECT count(*), sum(a) FROM (SELECT * FROM two_held OFFSET 0) t WHERE length(b) >= 0");
+	my $job = rdma_begin($coord, "SELECT count(*), sum(a) FROM (SELECT * FROM two_held OFFSET 0) t WHERE length(b) >= 0");
 	ok(rdma_wait($n1, $waiting, 60), "$kind: the first node runs its query");
 	ok(rdma_wait($n2, $waiting, 60), "$kind: and at the same time the second");
 	$_->query_safe('SELECT pg_advisory_unlock(1)') foreach (reverse @held);
 	$_->quit foreach (@held);
-	done($job);
+	rdma_outcome($job);
 	is($job->{out}, "2|2\n", "$kind: the result is right");
 	is($job->{err}, '', "$kind: without an error");
 
@@ -73,10 +48,10 @@ foreach my $async ('', 'true')
 	{
 		my $name = $victim->name;
 
-		$job = background('SELECT count(*), max(length(b)) FROM (SELECT * FROM two_big OFFSET 0) t WHERE random() >= 0');
+		$job = rdma_begin($coord, 'SELECT count(*), max(length(b)) FROM (SELECT * FROM two_big OFFSET 0) t WHERE random() >= 0');
 		ok(rdma_wait($coord, 'SELECT count(*) = 2 AND bool_and(bytes > 0 OR state IS NOT NULL) FROM rdma.stat_flows', 60), "$kind: a pull from both is under way");
 		$victim->stop('immediate');
-		done($job);
+		rdma_outcome($job);
 		isnt($job->{err}, '', "$kind: the pull fails when $name dies");
 		like($job->{err}, qr/$name/, "$kind: and the error names $name");
 		$victim->start;

@@ -5,7 +5,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../perl";
 use RdmaCluster;
-use IPC::Run qw(start finish);
 use Time::HiRes qw(time usleep);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -30,31 +29,6 @@ my $expected = '1000|500500';
 my $load = "INSERT INTO n1.target SELECT g, repeat('x', 200) FROM (SELECT generate_series(1::bigint, 1000000000) AS g) s";
 my $streaming = "SELECT coalesce(bool_or(bytes > 1000000), false) FROM rdma.stat_flows";
 my $storing = "query LIKE '%rdma.store(%' AND pid <> pg_backend_pid() AND state = 'active'";
-
-sub background
-{
-	my ($node, @sql) = @_;
-	my %job = (out => '', err => '');
-
-	$job{run} = start([ 'psql', '-X', '-A', '-t', '-q', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres'),
-			'-c', "SET application_name = 'victim'", map { ('-c', $_) } @sql ], '<', '/dev/null', '>', \$job{out}, '2>', \$job{err});
-	return \%job;
-}
-
-sub outcome
-{
-	my ($job) = @_;
-	my $done = eval {
-		local $SIG{ALRM} = sub { die "late\n" };
-		alarm(120);
-		finish($job->{run});
-		alarm(0);
-		1;
-	};
-	alarm(0);
-	$job->{run}->kill_kill unless defined $done;
-	return defined $done;
-}
 
 sub victim_pid { return $coord->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'victim'"); }
 sub storing_pid { return $n1->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE $storing"); }
@@ -103,24 +77,24 @@ my %errors = (
 
 foreach my $end (sort keys %ends)
 {
-	my $job = background($coord, "BEGIN; INSERT INTO n1.log VALUES (1, 'first'); $load; COMMIT");
+	my $job = rdma_begin($coord, "SET application_name = 'victim'", "BEGIN; INSERT INTO n1.log VALUES (1, 'first'); $load; COMMIT");
 
 	ok(rdma_wait($coord, $streaming, 60), "rows stream before $end");
 	$ends{$end}->();
-	ok(outcome($job), "the writer is told of $end");
+	ok(rdma_outcome($job), "the writer is told of $end");
 	like($job->{err}, $errors{$end} // qr/ERROR|FATAL|server closed the connection|connection to server was lost/, "with an error after $end");
 	nothing_remains("after $end");
 }
 
 # ---- an idle transaction with a load finished: the data node goes away before COMMIT
-my $job = background($coord, "BEGIN; INSERT INTO n1.target SELECT g, repeat('x', 200) FROM generate_series(1, 20000) g; SELECT pg_sleep(1); SELECT count(*) FROM n2.small; "
+my $job = rdma_begin($coord, "SET application_name = 'victim'", "BEGIN; INSERT INTO n1.target SELECT g, repeat('x', 200) FROM generate_series(1, 20000) g; SELECT pg_sleep(1); SELECT count(*) FROM n2.small; "
 	. "INSERT INTO n2.log VALUES (1, 'other node'); SELECT pg_sleep(3600)", "COMMIT");
 ok(rdma_wait($coord, "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'victim' AND query ~ '3600' AND wait_event = 'PgSleep'", 60),
 	'a transaction holds rows on two nodes');
 $n1->stop('immediate');
 $n1->start;
 $coord->safe_psql('postgres', 'SELECT pg_cancel_backend(' . victim_pid() . ')');
-ok(outcome($job), 'it ends');
+ok(rdma_outcome($job), 'it ends');
 nothing_remains('after a node that died in a transaction');
 is($n2->safe_psql('postgres', 'SELECT count(*) FROM log'), '0', 'nor on the other node');
 

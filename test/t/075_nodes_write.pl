@@ -5,7 +5,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../perl";
 use RdmaCluster;
-use IPC::Run qw(start finish);
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -32,31 +31,6 @@ my $expected = '1000|500500';
 my $rows = "SELECT g, repeat('x', 200) FROM (SELECT generate_series(1::bigint, 1000000000) AS g) s";
 my $storing = "query LIKE '%rdma.store(%' AND pid <> pg_backend_pid() AND state = 'active'";
 my $streaming = 'SELECT count(*) = 2 FROM rdma.stat_flows WHERE bytes > 1000000';
-
-sub background
-{
-	my ($sql) = @_;
-	my %job = (out => '', err => '');
-
-	$job{run} = start([ 'psql', '-X', '-A', '-t', '-q', '-v', 'VERBOSITY=verbose', '-d', $coord->connstr('postgres'),
-			'-c', "SET application_name = 'victim'", '-c', $sql ], '<', '/dev/null', '>', \$job{out}, '2>', \$job{err});
-	return \%job;
-}
-
-sub outcome
-{
-	my ($job) = @_;
-	my $done = eval {
-		local $SIG{ALRM} = sub { die "late\n" };
-		alarm(120);
-		finish($job->{run});
-		alarm(0);
-		1;
-	};
-	alarm(0);
-	$job->{run}->kill_kill unless defined $done;
-	return defined $done;
-}
 
 sub victim_pid { return $coord->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'victim'"); }
 sub storing_pid { return $n2->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE $storing"); }
@@ -97,11 +71,11 @@ foreach my $end (sort keys %ends)
 {
 	foreach my $table ('target', 'copies')
 	{
-		my $job = background("INSERT INTO many.$table $rows");
+		my $job = rdma_begin($coord, "SET application_name = 'victim'", "INSERT INTO many.$table $rows");
 
 		ok(rdma_wait($coord, $streaming, 60), "rows stream to both nodes' $table before $end");
 		$ends{$end}->();
-		ok(outcome($job), "the writer of $table is told of $end");
+		ok(rdma_outcome($job), "the writer of $table is told of $end");
 		like($job->{err}, $errors{$end} // qr/ERROR|FATAL|server closed the connection|connection to server was lost/, "with an error after $end");
 		nothing_remains("after $end ($table)");
 	}

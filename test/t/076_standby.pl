@@ -93,21 +93,6 @@ sub background
 	return \%job;
 }
 
-sub outcome
-{
-	my ($job) = @_;
-	my $done = eval {
-		local $SIG{ALRM} = sub { die "late\n" };
-		alarm(120);
-		finish($job->{run});
-		alarm(0);
-		1;
-	};
-	alarm(0);
-	$job->{run}->kill_kill unless defined $done;
-	return defined $done;
-}
-
 sub waiting_sql
 {
 	my ($step) = @_;
@@ -138,7 +123,7 @@ my $job = background('BEGIN', 'DECLARE c CURSOR FOR SELECT a, c FROM s.wide WHER
 ok(waits(1), 'a stream stands still');
 conflict(1, 1000);
 $coord->safe_psql('postgres', 'INSERT INTO go VALUES (1)');
-ok(outcome($job), 'its reader is told of the conflict');
+ok(rdma_outcome($job), 'its reader is told of the conflict');
 like($job->{err}, qr/ERROR:  40001: .*conflict with recovery/, 'with the error of the standby');
 unlike($job->{out}, qr/complete/, 'and gets nothing that looks complete');
 rdma_healthy($coord, $all, '199000|19999599500|200', 'after a conflict in a stream');
@@ -148,7 +133,7 @@ $job = background('BEGIN', 'SELECT count(*) FROM s.wide', waiting_sql(2), 'SELEC
 ok(waits(2), 'a transaction stands still');
 conflict(1001, 2000);
 $coord->safe_psql('postgres', 'INSERT INTO go VALUES (2)');
-ok(outcome($job), 'it is told of the conflict');
+ok(rdma_outcome($job), 'it is told of the conflict');
 like($job->{err}, qr/ERROR:  (40001|08006|08003|57P01)/, 'with an error');
 is($job->{out}, "199000\n", 'and no second count');
 $expected = '198000|19998099000|200';
@@ -161,7 +146,7 @@ ok(waits(3), 'a transaction reads from the standby');
 $standby->promote;
 ok(rdma_wait($standby, 'SELECT NOT pg_is_in_recovery()', 60), 'which is promoted');
 $coord->safe_psql('postgres', 'INSERT INTO go VALUES (3)');
-ok(outcome($job), 'the session goes on');
+ok(rdma_outcome($job), 'the session goes on');
 is($job->{err}, '', 'without an error');
 is($job->{out}, "198000\n198000\n5000|changed\n1\n10\n", 'reads on, and writes in its next transaction');
 rdma_healthy($coord, $all, $expected, 'after the promotion');

@@ -5,7 +5,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../perl";
 use RdmaCluster;
-use IPC::Run qw(start finish);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -37,30 +36,6 @@ $coord->safe_psql('postgres', q{
 	CREATE FOREIGN TABLE slow (a bigint, b text) SERVER pair;
 });
 
-sub background
-{
-	my ($sql) = @_;
-	my %job = (out => '', err => '');
-	$job{run} = start([ 'psql', '-X', '-A', '-t', '-q', '-v', 'VERBOSITY=verbose', '-d', $coord->connstr('postgres'), '-c', $sql ],
-		'<', '/dev/null', '>', \$job{out}, '2>', \$job{err});
-	return \%job;
-}
-
-sub done
-{
-	my ($job) = @_;
-	my $done = eval {
-		local $SIG{ALRM} = sub { die "late\n" };
-		alarm(120);
-		finish($job->{run});
-		alarm(0);
-		1;
-	};
-	alarm(0);
-	$job->{run}->kill_kill unless defined $done;
-	return;
-}
-
 my $worker = "FROM pg_stat_activity WHERE application_name = 'rdma_fdw' AND state = 'active'";
 my $idle = "SELECT count(*) = 0 $worker";
 my $flowing = 'SELECT count(*) = 2 AND bool_and(bytes > 0) FROM rdma.stat_flows';
@@ -89,55 +64,55 @@ foreach my $victim ($n1, $n2)
 	my $name = $victim->name;
 
 	# ---- one node fails
-	my $job = background(sprintf($query{'any order'}, "fails_on_$name"));
-	done($job);
+	my $job = rdma_begin($coord, sprintf($query{'any order'}, "fails_on_$name"));
+	rdma_outcome($job);
 	like($job->{err}, qr/22012: division by zero.*$name/s, "an error on $name is the user's, with its SQLSTATE, and names it");
 	ok(rdma_wait($other{$name}, $idle, 60), "and the other node stops");
 	healthy("(error on $name)");
 
 	# ---- one node dies
-	$job = background(sprintf($query{'any order'}, 'endless'));
+	$job = rdma_begin($coord, sprintf($query{'any order'}, 'endless'));
 	ok(rdma_wait($coord, $flowing, 60), 'a scan of both nodes is under way');
 	$victim->stop('immediate');
-	done($job);
+	rdma_outcome($job);
 	like($job->{err}, qr/ERROR.*$name/s, "the scan fails when $name dies, and the error names it");
 	ok(rdma_wait($other{$name}, $idle, 60), 'and the other node stops');
 	$victim->start;
 	healthy("($name died)");
 
 	# ---- the session on one node ends
-	$job = background(sprintf($query{'any order'}, 'endless'));
+	$job = rdma_begin($coord, sprintf($query{'any order'}, 'endless'));
 	ok(rdma_wait($coord, $flowing, 60), 'a scan of both nodes is under way');
 	is($victim->safe_psql('postgres', "SELECT count(pg_terminate_backend(pid)) > 0 $worker"), 't', "the session on $name is ended");
-	done($job);
+	rdma_outcome($job);
 	like($job->{err}, qr/ERROR.*$name/s, "the scan fails, and the error names $name");
 	ok(rdma_wait($other{$name}, $idle, 60), 'and the other node stops');
 	healthy("(session on $name ended)");
 
 	# ---- the engine of one node dies
-	$job = background(sprintf($query{'any order'}, 'endless'));
+	$job = rdma_begin($coord, sprintf($query{'any order'}, 'endless'));
 	ok(rdma_wait($coord, $flowing, 60), 'a scan of both nodes is under way');
 	kill('KILL', rdma_engine_pid($victim));
-	done($job);
+	rdma_outcome($job);
 	like($job->{err}, qr/ERROR/, "the scan fails when the engine of $name dies");
 	ok(rdma_wait($other{$name}, $idle, 60), 'and the other node stops');
 	healthy("(engine of $name died)");
 
 	# ---- one node hangs, and the user cancels: the other one is told at once, and the hanging one when it can listen
-	$job = background(sprintf($query{'any order'}, 'endless'));
+	$job = rdma_begin($coord, sprintf($query{'any order'}, 'endless'));
 	ok(rdma_wait($coord, $flowing, 60), 'a scan of both nodes is under way');
 	my $pid = $victim->safe_psql('postgres', "SELECT pid $worker");
 	kill('STOP', $pid);
 	$coord->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%endless%' AND pid <> pg_backend_pid()});
 	ok(rdma_wait($other{$name}, $idle, 60), "a cancel reaches the other node while $name hangs");
 	kill('CONT', $pid);
-	done($job);
+	rdma_outcome($job);
 	like($job->{err}, qr/57014: canceling statement due to user request/, 'and the user gets it');
 	ok(rdma_wait($victim, $idle, 60), "$name stops, too");
 	healthy("(cancel while $name hung)");
 
 	# ---- one node pauses
-	$job = background('SELECT count(*), sum(a) FROM (SELECT * FROM slow OFFSET 0) t WHERE length(b) >= 0');
+	$job = rdma_begin($coord, 'SELECT count(*), sum(a) FROM (SELECT * FROM slow OFFSET 0) t WHERE length(b) >= 0');
 	ok(rdma_wait($victim, "SELECT count(*) = 1 $worker", 60), "$name runs a slow query");
 	$pid = $victim->safe_psql('postgres', "SELECT pid $worker");
 	if ($pid)
@@ -146,16 +121,16 @@ foreach my $victim ($n1, $n2)
 		ok(rdma_wait($other{$name}, $idle, 60), 'the other node ends while it pauses');
 		kill('CONT', $pid);
 	}
-	done($job);
+	rdma_outcome($job);
 	is($job->{out} . $job->{err}, "1000|250500\n", 'and all rows are there');
 }
 
 foreach my $kind (sort keys %query)
 {
-	my $job = background(sprintf($query{$kind}, $kind eq 'merged' ? 'sorted' : 'endless'));
+	my $job = rdma_begin($coord, sprintf($query{$kind}, $kind eq 'merged' ? 'sorted' : 'endless'));
 	ok(rdma_wait($coord, $kind eq 'merged' ? 'SELECT count(*) = 2 FROM rdma.stat_flows' : $flowing, 60), "$kind: a scan of both nodes is under way");
 	$coord->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%FROM%OFFSET 0%' AND pid <> pg_backend_pid()});
-	done($job);
+	rdma_outcome($job);
 	like($job->{err}, qr/57014/, "$kind: a cancel ends it");
 	ok(rdma_wait($_, $idle, 60), "$kind: " . $_->name . ' stops') foreach ($n1, $n2);
 	healthy("($kind, cancelled)");

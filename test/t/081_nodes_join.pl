@@ -5,7 +5,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../perl";
 use RdmaCluster;
-use IPC::Run qw(start finish);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -44,30 +43,6 @@ like($coord->safe_psql('postgres', "EXPLAIN (COSTS OFF) $sum"), qr/Strategy: .*E
 $right = $coord->safe_psql('postgres', "SET rdma_fdw.exchange_strategy = pull; $sum");
 is($coord->safe_psql('postgres', $sum), $right, 'and is right');
 
-sub background
-{
-	my ($sql) = @_;
-	my %job = (out => '', err => '');
-	$job{run} = start([ 'psql', '-X', '-A', '-t', '-q', '-v', 'VERBOSITY=verbose', '-d', $coord->connstr('postgres'), '-c', $sql ],
-		'<', '/dev/null', '>', \$job{out}, '2>', \$job{err});
-	return \%job;
-}
-
-sub done
-{
-	my ($job) = @_;
-	my $done = eval {
-		local $SIG{ALRM} = sub { die "late\n" };
-		alarm(120);
-		finish($job->{run});
-		alarm(0);
-		1;
-	};
-	alarm(0);
-	$job->{run}->kill_kill unless defined $done;
-	return;
-}
-
 my $idle = "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'rdma_fdw' AND state = 'active'";
 
 sub healthy
@@ -97,8 +72,8 @@ foreach my $victim ($n1, $n2)
 	my $name = $victim->name;
 
 	# ---- an error in one fragment is the user's, not what it does to the other one
-	my $job = background("SELECT count(*), sum(v) FROM o JOIN bad_on_$name USING (k)");
-	done($job);
+	my $job = rdma_begin($coord, "SELECT count(*), sum(v) FROM o JOIN bad_on_$name USING (k)");
+	rdma_outcome($job);
 	like($job->{err}, qr/ERROR:  22012: division by zero.*$name/s, "an error on $name has its SQLSTATE and names it");
 	ok(rdma_wait($other{$name}, $idle, 60), 'and the other node stops');
 	healthy("(error on $name)");
@@ -106,13 +81,13 @@ foreach my $victim ($n1, $n2)
 	# ---- a node, an engine, a session dies
 	foreach my $how ('node', 'engine', 'session')
 	{
-		$job = background('SELECT count(*), sum(v) FROM o JOIN endless USING (k)');
+		$job = rdma_begin($coord, 'SELECT count(*), sum(v) FROM o JOIN endless USING (k)');
 		ok(rdma_wait($victim, "SELECT count(*) > 0 AND bool_or(rows > 100000) FROM rdma.stat_flows", 60), "an endless join is under way");
 		$victim->stop('immediate') if $how eq 'node';
 		kill('KILL', rdma_engine_pid($victim)) if $how eq 'engine';
 		$victim->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rdma_fdw' AND state = 'active'")
 			if $how eq 'session';
-		done($job);
+		rdma_outcome($job);
 		like($job->{err}, qr/ERROR/, "it fails when the $how on $name dies");
 		ok(rdma_wait($other{$name}, $idle, 60), 'and the other node stops');
 		$victim->start if $how eq 'node';
@@ -121,10 +96,10 @@ foreach my $victim ($n1, $n2)
 }
 
 # ---- cancel, early end
-my $job = background('SELECT count(*), sum(v) FROM o JOIN endless USING (k)');
+my $job = rdma_begin($coord, 'SELECT count(*), sum(v) FROM o JOIN endless USING (k)');
 ok(rdma_wait($n1, "SELECT count(*) > 0 AND bool_or(rows > 100000) FROM rdma.stat_flows", 60), 'an endless join is under way');
 $coord->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%endless%' AND pid <> pg_backend_pid()});
-done($job);
+rdma_outcome($job);
 like($job->{err}, qr/57014/, 'a cancel ends it');
 ok(rdma_wait($_, $idle, 60), $_->name . ' stops') foreach ($n1, $n2);
 healthy('(cancelled)');

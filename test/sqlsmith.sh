@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # sqlsmith.sh [SECONDS [SEED]]: random queries over foreign tables (SQLsmith, Debian package sqlsmith), by hand; not part of make check.
 #
-# A coordinator and two data nodes with small TPC-H tables and one with a column of many types; an ordinary role runs whatever SQLsmith
-# thinks of, the functions of this extension included. Errors are expected. What must not be: a process that crashes, a query that
+# A coordinator and two data nodes with small TPC-H tables and one with a column of many types, each node's by itself and some over both
+# (a server with nodes: distributed and replicated ones); an ordinary role runs whatever SQLsmith thinks of, the functions of this extension included. Errors are expected. What must not be: a process that crashes, a query that
 # hangs (statement_timeout is 5 s), a flow or a session's memory that stays. Prints the counts and ends with what is wrong, if anything is.
 #
 #   RF_PREFIX   a copy made by tmp_install.sh (default: one is made)        RF_WORK   folder (default: a new one in /tmp)
@@ -28,7 +28,7 @@ for node in n1 n2; do
 	for table in region nation supplier part partsupp customer orders lineitem; do
 		"$RF_WORK/tpchgen" -s 0.001 -t $table | rf_psql $node -q -c "\\copy $table from pstdin" || exit 1
 	done
-	rf_psql $node -q <<-'SQL'
+	rf_psql $node -q <<-SQL || exit 1
 		CREATE EXTENSION rdma_fdw;
 		CREATE TABLE kinds AS SELECT i AS id, i::int2 AS a, i * 1.5::float4 AS b, i::numeric / 7 AS c, 'text ' || i AS d,
 			i % 2 = 0 AS e, '2024-01-01'::timestamptz + i * interval '1 day' AS f, i * interval '1 hour' AS g,
@@ -36,11 +36,20 @@ for node in n1 n2; do
 			to_tsvector('simple', 'w' || i) AS m, point(i, i) AS n, md5(i::text)::uuid AS o, i::bit(8) AS p, decode(md5(i::text), 'hex') AS q
 			FROM generate_series(1, 100) i;
 		ANALYZE;
+		CREATE SCHEMA spread;
+		CREATE TABLE spread.orders AS SELECT * FROM orders WHERE rdma.hash_node(2, o_orderkey) = ${node#n} - 1;
+		CREATE TABLE spread.lineitem AS SELECT * FROM lineitem WHERE rdma.hash_node(2, l_orderkey) = ${node#n} - 1;
+		CREATE TABLE spread.customer AS SELECT * FROM customer WHERE rdma.hash_node(2, c_custkey) = ${node#n} - 1;
+		CREATE TABLE spread.kinds AS SELECT * FROM kinds WHERE rdma.hash_node(2, id) = ${node#n} - 1;
+		CREATE TABLE spread.nation AS SELECT * FROM nation;
+		CREATE TABLE spread.part AS SELECT * FROM part;
+		ANALYZE;
 		CREATE ROLE smith LOGIN;
-		GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO smith;
+		GRANT USAGE ON SCHEMA spread TO smith;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public, spread TO smith;
 	SQL
 done
-rf_psql coord -q <<-SQL
+rf_psql coord -q <<-SQL || exit 1
 	CREATE EXTENSION rdma_fdw;
 	CREATE ROLE smith LOGIN;
 	ALTER ROLE smith SET statement_timeout = '5s';
@@ -52,12 +61,20 @@ rf_psql coord -q <<-SQL
 	CREATE USER MAPPING FOR smith SERVER n2 OPTIONS (user 'smith', password_required 'false');
 	CREATE USER MAPPING FOR postgres SERVER n1 OPTIONS (user 'postgres');
 	CREATE USER MAPPING FOR postgres SERVER n2 OPTIONS (user 'postgres');
-	CREATE SCHEMA s1; CREATE SCHEMA s2;
+	CREATE SERVER pair FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');
+	CREATE SCHEMA s1; CREATE SCHEMA s2; CREATE SCHEMA s12;
 	IMPORT FOREIGN SCHEMA public FROM SERVER n1 INTO s1;
 	IMPORT FOREIGN SCHEMA public FROM SERVER n2 INTO s2;
-	GRANT USAGE ON SCHEMA s1, s2 TO smith;
-	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA s1, s2 TO smith;
-	GRANT USAGE ON FOREIGN SERVER n1, n2 TO smith;
+	IMPORT FOREIGN SCHEMA spread FROM SERVER pair INTO s12;
+	ALTER FOREIGN TABLE s12.orders OPTIONS (ADD distributed_by 'o_orderkey');
+	ALTER FOREIGN TABLE s12.lineitem OPTIONS (ADD distributed_by 'l_orderkey');
+	ALTER FOREIGN TABLE s12.customer OPTIONS (ADD distributed_by 'c_custkey');
+	ALTER FOREIGN TABLE s12.kinds OPTIONS (ADD distributed_by 'id');
+	ALTER FOREIGN TABLE s12.nation OPTIONS (ADD replicated 'true');
+	ALTER FOREIGN TABLE s12.part OPTIONS (ADD replicated 'true');
+	GRANT USAGE ON SCHEMA s1, s2, s12 TO smith;
+	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA s1, s2, s12 TO smith;
+	GRANT USAGE ON FOREIGN SERVER n1, n2, pair TO smith;
 SQL
 
 log=$RF_WORK/sqlsmith.log

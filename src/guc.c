@@ -13,6 +13,7 @@
 #include "utils/guc.h"
 
 #include "rdma_fdw/engine.h"
+#include "rdma_fdw/exchange.h"
 #include "rdma_fdw/guc.h"
 
 int			rf_buffer_memory = 256 * 1024;
@@ -50,6 +51,7 @@ int			rf_registration_cache = 64 * 1024;
 int			rf_probe_time = 1000;
 char	   *rf_engine_address = NULL;
 int			rf_token_lifetime = 60;
+char	   *rf_exchange_hosts = NULL;
 
 int			rf_receive_buffers = 4;
 int			rf_receive_buffer_size = 256;
@@ -314,6 +316,11 @@ define_engine_settings(void)
 							NULL,
 							&rf_token_lifetime, 60, 1, 3600,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomStringVariable("rdma_fdw.exchange_hosts",
+							   "Other nodes that this node's engine connects to when a statement over several nodes asks for it.",
+							   "A list of addresses, networks in CIDR notation, host names, \"samehost\", \"samenet\" (any subnet that this server is directly connected to) and \"all\". Empty: none.",
+							   &rf_exchange_hosts, "samehost, samenet",
+							   PGC_SIGHUP, GUC_LIST_INPUT, rf_check_exchange_hosts, NULL, NULL);
 }
 
 static void

@@ -150,9 +150,9 @@ extern int	rf_peer_wait(const RfNodeId *node, bool producer_side);
 
 /*
  * Connect (or wait for another session's attempt); interruptible; ERROR on failure or after
- * rdma_fdw.connect_timeout. Returns the index.
+ * rdma_fdw.connect_timeout. Returns the index. allowed: see there; NULL: any address is.
  */
-extern int	rf_peer_connect(const char *host, const RfHelloReply *hello);
+extern int	rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter allowed);
 
 /* Data node: a one-time token for a reader's engine, valid for rdma_fdw.token_lifetime. */
 extern void rf_token_issue(const RfNodeId *client, uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE]);

@@ -16,6 +16,7 @@
 #include "access/attnum.h"
 #include "foreign/foreign.h"
 #include "nodes/pg_list.h"
+#include "utils/guc.h"
 
 /* ---------------------------------------------------------------------------------------------
  * Servers that stand for many nodes, and their tables (nodes.c)
@@ -112,6 +113,14 @@ extern uint64 rf_route_hash_row(RfRoute *route, const AttrNumber *keys, const Da
 /* Called once, when the library is loaded: chains itself into the planner and the executor. */
 extern void rf_exchange_watch(void);
 
+/*
+ * May this node's engine connect to the address because a coordinator says so? As
+ * rdma_fdw.exchange_hosts has it (hosts.c). Looks up the names in it.
+ */
+struct sockaddr;
+extern bool rf_exchange_host_allowed(const struct sockaddr *address, size_t length);
+extern bool rf_check_exchange_hosts(char **newval, void **extra, GucSource source);
+
 struct RfFlowHandle;
 struct RfBuffer;
 
@@ -142,6 +151,9 @@ typedef struct RfExchangeSpec
  */
 extern void rf_exchange_form(struct RfSession *const *sessions, int count, const RfExchangeSpec *specs,
 							 int spec_count);
+
+/* Connect the engines of all pairs of these nodes. ERROR when one cannot be. */
+extern void rf_exchange_connect_nodes(struct RfSession *const *sessions, int count);
 
 /*
  * Before another attempt, the n-th, to get buffers, holding none: wait until no other statement of

@@ -625,6 +625,10 @@ extern RfValueStep rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCu
 
 #include "postgres.h"
 
+/* May an engine connect to this address? */
+struct sockaddr;
+typedef bool (*RfAddressFilter) (const struct sockaddr *address, size_t length);
+
 typedef struct RfFlowHandle RfFlowHandle;	/* backend-local; closed by its resource owner on error */
 
 typedef struct RfBuffer

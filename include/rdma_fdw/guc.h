@@ -42,6 +42,7 @@ extern int	rf_registration_cache;	/* kB of value memory that stay registered unu
 extern int	rf_probe_time;			/* ms */
 extern char *rf_engine_address;		/* what a data node tells readers to connect to; "" = the host libpq used */
 extern int	rf_token_lifetime;		/* s */
+extern char *rf_exchange_hosts;		/* addresses that a statement may have the engine connect to; default samehost, samenet */
 
 /* session */
 extern int	rf_receive_buffers;		/* per flow, 1..16, default 4 */

@@ -186,11 +186,13 @@ rf_peer_find(const RfNodeId *node, bool producer_side)
 /*
  * Names are looked up here and not in the engine, which must never wait for a name server. The
  * result is a list of numeric addresses: a name like localhost has several and the engine listens
- * on one.
+ * on one. What is not allowed is left out.
  */
 static void
-resolve(const char *host, char *list, size_t size)
+resolve(const char *host, RfAddressFilter allowed, char *list, size_t size)
 {
+	char		refused[64] = "";
+
 	struct addrinfo hints;
 	struct addrinfo *found = NULL;
 	struct addrinfo *one;
@@ -211,8 +213,11 @@ resolve(const char *host, char *list, size_t size)
 	{
 		char		text[64];
 
-		if (getnameinfo(one->ai_addr, one->ai_addrlen, text, sizeof(text), NULL, 0, NI_NUMERICHOST) == 0 &&
-			strlen(list) + strlen(text) + 2 < size)
+		if (getnameinfo(one->ai_addr, one->ai_addrlen, text, sizeof(text), NULL, 0, NI_NUMERICHOST) != 0)
+			continue;
+		if (allowed != NULL && !allowed(one->ai_addr, one->ai_addrlen))
+			strlcpy(refused, text, sizeof(refused));
+		else if (strlen(list) + strlen(text) + 2 < size)
 		{
 			if (list[0])
 				strlcat(list, ",", size);
@@ -220,6 +225,12 @@ resolve(const char *host, char *list, size_t size)
 		}
 	}
 	freeaddrinfo(found);
+	if (list[0] == '\0' && refused[0] != '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("this node's engine may not connect to %s", refused),
+				 errdetail("A statement over several nodes asked for it; rdma_fdw.exchange_hosts does not list the address."),
+				 errhint("If that is a node that this one shall exchange rows with, add its address or network to rdma_fdw.exchange_hosts in the configuration of this node.")));
 }
 
 /*
@@ -383,14 +394,14 @@ wait_for_entry(int index, uint32_t attempt, TimestampTz start, bool *same, RfErr
 }
 
 int
-rf_peer_connect(const char *host, const RfHelloReply *hello)
+rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter allowed)
 {
 	char		addresses[sizeof(rf_shared->peers[0].addresses)];
 	TimestampTz start = GetCurrentTimestamp();
 	int			claims = 0;
 
 	rf_engine_require();
-	resolve(hello->address[0] ? hello->address : host, addresses, sizeof(addresses));
+	resolve(hello->address[0] ? hello->address : host, allowed, addresses, sizeof(addresses));
 
 	for (;;)
 	{

@@ -307,7 +307,7 @@ rdma_exchange_connect(PG_FUNCTION_ARGS)
 	bytea	   *hello = PG_GETARG_BYTEA_PP(1);
 	RfHelloReply reply;
 
-	(void) rf_group_connect(host, VARDATA_ANY(hello), VARSIZE_ANY_EXHDR(hello));
+	(void) rf_group_connect(host, VARDATA_ANY(hello), VARSIZE_ANY_EXHDR(hello), rf_exchange_host_allowed);
 	memcpy(&reply, VARDATA_ANY(hello), sizeof(reply));
 	if (reply.encoding != GetDatabaseEncoding())
 		ereport(ERROR,

@@ -388,6 +388,21 @@ connect_pairs(RfSession *const *sessions, int count, const RfNodeId *nodes)
 	clear_results(connects);
 }
 
+void
+rf_exchange_connect_nodes(RfSession *const *sessions, int count)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw exchange",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	RfNodeId   *nodes = palloc(sizeof(RfNodeId) * count);
+
+	for (int i = 0; i < count; i++)
+		nodes[i] = *rf_session_node(sessions[i]);
+	connect_pairs(sessions, count, nodes);
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(context);
+}
+
 /* ---------- groups ---------- */
 
 /* All descriptions as they are now, for the member's command. */

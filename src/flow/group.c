@@ -64,7 +64,7 @@ rf_group_greet(RfHelloRequest *request)
 }
 
 int
-rf_group_connect(const char *host, const void *hello, size_t length)
+rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFilter allowed)
 {
 	RfHelloReply reply;
 	int			peer;
@@ -84,7 +84,7 @@ rf_group_connect(const char *host, const void *hello, size_t length)
 				 errhint("Install the same version of rdma_fdw on both nodes.")));
 	peer = rf_peer_find(&reply.node, false);
 	if (peer == RF_NO_PEER)
-		peer = rf_peer_connect(host, &reply);
+		peer = rf_peer_connect(host, &reply, allowed);
 	explicit_bzero(reply.token, sizeof(reply.token));
 	return peer;
 }

@@ -57,6 +57,7 @@ typedef struct Check
 	MemoryContext context;		/* of the rows */
 	List	   *rows;
 	UserMapping *user;
+	List	   *nodes;			/* OidList: the servers of a server with nodes, else NIL */
 	const char *node;			/* named in front of items; NULL: an ordinary server */
 	RfSession  *session;
 	RfHelloReply hello;
@@ -508,6 +509,20 @@ check_routing(Check *check)
 				"Nodes of one server must be of the same byte order, and of major versions whose hash functions agree.");
 }
 
+/* Statements over several nodes connect each pair of them. */
+static void
+check_exchange(Check *check)
+{
+	int			count = list_length(check->nodes);
+	RfSession **sessions = palloc(sizeof(RfSession *) * count);
+	ListCell   *cell;
+
+	foreach(cell, check->nodes)
+		sessions[foreach_current_index(cell)] = rf_session_get(rf_monitor_mapping(GetForeignServer(lfirst_oid(cell))), true);
+	rf_exchange_connect_nodes(sessions, count);
+	ok(check, "exchange", "the engines of all nodes are connected with each other");
+}
+
 typedef struct CheckStep
 {
 	const char *item;
@@ -544,6 +559,10 @@ rdma_check(PG_FUNCTION_ARGS)
 	static const CheckStep among_nodes[] = {
 		{"row routing", check_routing}
 	};
+	static const CheckStep between_nodes[] = {
+		{"exchange", check_exchange}
+	};
+	bool		all_reached = true;
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
 	List	   *nodes = rf_server_nodes(server);
@@ -553,6 +572,7 @@ rdma_check(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	memset(&check, 0, sizeof(check));
 	check.context = CurrentMemoryContext;
+	check.nodes = nodes;
 	if (nodes == NIL)
 		check.user = rf_monitor_mapping(server);
 	run_steps(&check, here, lengthof(here));
@@ -570,7 +590,11 @@ rdma_check(PG_FUNCTION_ARGS)
 			check.stop = false;
 			run_steps(&check, there, lengthof(there));
 			run_steps(&check, among_nodes, lengthof(among_nodes));
+			all_reached &= !check.stop;
 		}
+		check.node = NULL;
+		if (all_reached)
+			run_steps(&check, between_nodes, lengthof(between_nodes));
 	}
 	foreach(cell, check.rows)
 	{

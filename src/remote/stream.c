@@ -59,7 +59,7 @@ rf_session_peer(RfSession *session)
 			rf_session_hello(session, true);
 		peer = rf_peer_find(&session->hello.node, false);
 		if (peer == RF_NO_PEER)
-			peer = rf_peer_connect(session->host, &session->hello);
+			peer = rf_peer_connect(session->host, &session->hello, NULL);
 	}
 	explicit_bzero(session->hello.token, sizeof(session->hello.token));
 	return peer;

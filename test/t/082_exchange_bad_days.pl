@@ -126,6 +126,44 @@ foreach my $call ("exchange_listen(0, '{}')", "exchange_listen(0, NULL)", "excha
 	my ($status, $out, $err) = $node->psql('postgres', "SELECT rdma.$call");
 	like($err, qr/$no_group|answer of a node to rdma.hello is not valid/, "rdma.$call is refused");
 }
+
+# ---- where an engine may be sent to
+$node->safe_psql('postgres', 'CREATE ROLE stranger LOGIN');
+my $greeting = $node->safe_psql('postgres', 'SELECT rdma.exchange_greet()');
+my $hello = $node{n2}->safe_psql('postgres', "SELECT rdma.hello('$greeting')");
+# of a node that is not connected: another generation
+my $other = "set_byte('$hello'::bytea, 24, (get_byte('$hello'::bytea, 24) + 1) % 256)";
+sub sent_to
+{
+	my ($address) = @_;
+	my ($status, $out, $err) = $node->psql('postgres', "SET ROLE stranger; \\set VERBOSITY verbose\nSELECT rdma.exchange_connect('$address', $other)");
+	return $err;
+}
+sub allow
+{
+	my ($hosts) = @_;
+	$node->safe_psql('postgres', "ALTER SYSTEM SET rdma_fdw.exchange_hosts = '$hosts'");
+	$node->reload;
+	$node->poll_query_until('postgres', "SELECT current_setting('rdma_fdw.exchange_hosts') = '$hosts'") or die "n1 does not see exchange_hosts = $hosts";
+	return;
+}
+allow('samehost');
+like(sent_to($_), qr/42501: .*engine may not connect to \Q$_\E/, "an engine is not sent to $_") foreach ('203.0.113.1', '::ffff:127.0.0.1', '0.0.0.0');
+like(sent_to('127.0.0.1'), qr/another node answers|could not connect|token|refused/, 'but to its own host, where another node answers');
+allow('203.0.113.0/24');
+like(sent_to('127.0.0.1'), qr/42501: .*engine may not connect to 127.0.0.1/, 'exchange_hosts does not list its own host');
+allow('127.0.0.1');
+unlike(sent_to('127.0.0.1'), qr/42501/, 'exchange_hosts lists an address');
+allow('127.0.0.0/8');
+unlike(sent_to('127.0.0.1'), qr/42501/, 'exchange_hosts lists a network');
+foreach my $bad ('127.0.0.0/99', 'n1/8', ',')
+{
+	my ($status, $out, $err) = $node->psql('postgres', "ALTER SYSTEM SET rdma_fdw.exchange_hosts = '$bad'");
+	like($err, qr/invalid value for parameter/, "exchange_hosts = '$bad' is refused");
+}
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET rdma_fdw.exchange_hosts');
+$node->reload;
+
 $coord->safe_psql('postgres', q{
 	CREATE FUNCTION make(kind int, slots int, size int) RETURNS bytea LANGUAGE sql AS $$
 		SELECT kinds_make(kind, ARRAY[g, g], ARRAY[g, g], slots, size) FROM (SELECT rdma.exchange_greet() g) s $$});

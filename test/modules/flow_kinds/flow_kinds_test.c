@@ -104,7 +104,7 @@ kinds_connect(PG_FUNCTION_ARGS)
 	bytea	   *hello = PG_GETARG_BYTEA_PP(1);
 
 	PG_RETURN_INT32(rf_group_connect(text_to_cstring(PG_GETARG_TEXT_PP(0)), VARDATA_ANY(hello),
-									 VARSIZE_ANY_EXHDR(hello)));
+									 VARSIZE_ANY_EXHDR(hello), NULL));
 }
 
 /*

@@ -1,0 +1,309 @@
+/*
+ * region.h - say which bytes go to a reader, and how they get there (D-RDMA, sections 3 and 4.1).
+ *
+ * A non-contiguous region (NCR) describes wanted bytes and the gaps between them with one
+ * descriptor, however many rows it has: 64 Ki rows of five columns for two destinations are ten
+ * descriptors and two bitmaps, where scatter-gather entries would be 327,680. From the same
+ * description the wanted bytes are copied out one behind the other, or listed as fragments for a
+ * gathering work request, or sent with the gaps between them (a box), which the reader leaves out.
+ *
+ * Does: descriptions, their checks, gap analysis (region.c, region_gap.c); copying out, with vector
+ * instructions where the processor has them (region_copy.c, region_mask.c); the form on the wire
+ * and its checks (region_wire.c). Does not: know tuples, columns or SQL; allocate anything that it
+ * does not free before it returns; send.
+ *
+ * Plain C without PostgreSQL. Everything may be called by any thread; nothing here is shared.
+ */
+#ifndef RF_REGION_H
+#define RF_REGION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---------- descriptions (src/batch/region.c) ---------- */
+
+typedef enum RfNcrKind
+{
+	RF_NCR_STRIDED = 1,			/* elements of `width` bytes, one every `stride` bytes */
+	RF_NCR_POINTERS,			/* records, each at an offset from the base and with a length of its own */
+	RF_NCR_BITMAP				/* a column: elements of `width` bytes without a gap, of which `rows` selects */
+} RfNcrKind;
+
+typedef enum RfPointerFormat
+{
+	RF_POINTER_32 = 0,			/* RfPointer */
+	RF_POINTER_16,				/* two uint16: offset, length */
+	RF_POINTER_ITEM				/* uint32, from the low bits: offset 15, state 2 (1 = in use), length 15: PostgreSQL's ItemIdData */
+} RfPointerFormat;
+
+typedef struct RfPointer
+{
+	uint32_t	offset;
+	uint32_t	length;
+} RfPointer;
+
+/* Part of every element or record; ascending, and apart from each other. */
+typedef struct RfField
+{
+	uint32_t	offset;
+	uint32_t	width;			/* RF_FIELD_REST: to the end of the record; the last field of pointer-mapped regions only */
+} RfField;
+
+#define RF_FIELD_REST		UINT32_MAX
+
+/*
+ * The caller owns what is pointed to; all of it stays as it is while the description is used.
+ *
+ * A row is what one message of a reader's has: of a strided region an element, of a pointer-mapped
+ * one a record, of a bitmapped one a selected element; each reduced to `fields` when there are any.
+ * `rows` selects among `count` (bit row % 64 of word row / 64; bits behind the last row mean
+ * nothing); without it all rows are selected. "One element in every k, beginning with the s-th" is
+ * a stride of k elements and a base that is s elements further.
+ */
+typedef struct RfNcr
+{
+	uint8_t		kind;			/* RfNcrKind */
+	uint8_t		format;			/* RfPointerFormat */
+	uint16_t	field_count;	/* 0: all of it */
+	uint32_t	count;			/* rows, before `rows` selects */
+	uint32_t	width;			/* not of pointer-mapped regions */
+	uint32_t	stride;			/* at least `width`; bitmapped: `width` */
+	uint32_t	span;			/* pointer-mapped: bytes from the base that records may lie in */
+	const uint8_t *base;
+	const void *pointers;		/* of `format`; need not be aligned */
+	const uint64_t *rows;		/* NULL: all; bitmapped: never NULL */
+	const RfField *fields;
+} RfNcr;
+
+/*
+ * Regions that go to one reader together. COLUMNAR: one region after the other. TRANSPOSED: row by
+ * row, of each region its part; they all have the same count and select the same rows.
+ */
+typedef enum RfNcrOrder
+{
+	RF_NCR_COLUMNAR = 0,
+	RF_NCR_TRANSPOSED
+} RfNcrOrder;
+
+typedef struct RfNcrSet
+{
+	const RfNcr *regions;
+	uint32_t	count;
+	RfNcrOrder	order;
+} RfNcrSet;
+
+#define RF_NCR_STRIDED_INIT(base_, width_, stride_, count_, rows_) \
+	((RfNcr) {.kind = RF_NCR_STRIDED, .base = (base_), .width = (width_), .stride = (stride_), \
+	 .count = (count_), .rows = (rows_)})
+#define RF_NCR_BITMAP_INIT(base_, width_, count_, rows_) \
+	((RfNcr) {.kind = RF_NCR_BITMAP, .base = (base_), .width = (width_), .stride = (width_), \
+	 .count = (count_), .rows = (rows_)})
+#define RF_NCR_POINTERS_INIT(base_, span_, format_, pointers_, count_, rows_) \
+	((RfNcr) {.kind = RF_NCR_POINTERS, .base = (base_), .span = (span_), .format = (format_), \
+	 .pointers = (pointers_), .count = (count_), .rows = (rows_)})
+
+/* Words of a bitmap of so many rows. */
+#define RF_MASK_WORDS(rows)	(((size_t) (rows) + 63) / 64)
+
+/*
+ * NULL, or what is wrong: extents that do not fit each other, a record outside its span, fields
+ * outside their element, and bytes that are described twice, by one region or by two. Costs a few
+ * operations per region where arithmetic can tell, else up to a sort of all fragments: ask once
+ * for a shape, not for every batch.
+ */
+extern const char *rf_ncr_check(const RfNcrSet *set);
+
+/* Selected rows, and their bytes. */
+extern uint32_t rf_ncr_rows(const RfNcr *region);
+extern uint64_t rf_ncr_bytes(const RfNcr *region);
+extern uint64_t rf_ncr_set_bytes(const RfNcrSet *set);
+
+/* A run of wanted bytes without a gap. */
+typedef struct RfFragment
+{
+	const uint8_t *at;
+	uint64_t	length;
+} RfFragment;
+
+/* All fragments in the order of the set, those that touch each other as one; begin, then next until it is false. */
+typedef struct RfNcrCursor
+{
+	RfNcrSet	set;
+	RfFragment	ahead;			/* read already */
+	uint32_t	region;
+	uint32_t	row;
+	uint32_t	field;
+} RfNcrCursor;
+
+extern void rf_ncr_begin(RfNcrCursor *cursor, const RfNcrSet *set);
+extern bool rf_ncr_next(RfNcrCursor *cursor, RfFragment *fragment);
+
+/*
+ * Where row `row` of the region is (selected or not): its address and bytes before fields reduce
+ * it.
+ */
+extern RfFragment rf_ncr_row(const RfNcr *region, uint32_t row);
+
+/* The next selected row from `row` on; region->count when there is none. */
+extern uint32_t rf_ncr_next_row(const RfNcr *region, uint32_t row);
+
+/* ---------- gap analysis (src/batch/region_gap.c) ---------- */
+
+/*
+ * A set by address, whatever its order: the space between two regions is a gap like any other
+ * (D-RDMA, section 4.1).
+ */
+typedef struct RfGaps
+{
+	const uint8_t *begin;		/* of the box around it all */
+	const uint8_t *end;
+	uint64_t	useful;			/* wanted bytes */
+	uint64_t	gap;			/* the others in the box */
+	uint64_t	fragments;		/* contiguous runs of wanted bytes */
+	uint64_t	smallest;		/* gap; 0 = there is none */
+	uint64_t	largest;
+} RfGaps;
+
+/*
+ * False: out of memory, which it needs (and gives back) only for regions whose extents intersect
+ * and for records that are in no order.
+ */
+extern bool rf_ncr_gaps(const RfNcrSet *set, RfGaps *gaps);
+
+/* Wanted bytes among those of the box. */
+static inline double
+rf_gaps_density(const RfGaps *gaps)
+{
+	return gaps->useful + gaps->gap == 0 ? 1.0 : (double) gaps->useful / (double) (gaps->useful + gaps->gap);
+}
+
+/*
+ * The fragments of a set by address, those that touch as one; the gap behind each but the last is
+ * what is between it and the next. Returns how many there are, of which at most `max` are stored;
+ * SIZE_MAX: out of memory.
+ */
+extern size_t rf_ncr_by_address(const RfNcrSet *set, RfFragment *fragments, size_t max);
+
+/* ---------- copying out (src/batch/region_copy.c) ---------- */
+
+/*
+ * The wanted bytes of the set in its order, one behind the other without padding: what a gathering
+ * work request would write, byte for byte. Returns how many there are; nothing is written when they
+ * are more than `room`.
+ */
+extern uint64_t rf_ncr_pack(const RfNcrSet *set, void *to, uint64_t room);
+
+/* ---------- bitmaps of rows (src/batch/region_mask.c) ---------- */
+
+/* Selected rows among the first `count`. */
+extern uint32_t rf_mask_count(const uint64_t *mask, uint32_t count);
+
+/*
+ * Elements of `width` bytes whose bit is set, one behind the other; returns bytes. Writes nothing
+ * behind them and reads nothing behind the column, `count` elements at `from`. 1, 2, 4, 8 and 16
+ * bytes go through vector registers where the processor can; neither address need be aligned.
+ */
+extern size_t rf_mask_gather(void *to, const void *from, uint32_t width, const uint64_t *mask, uint32_t count);
+
+/* The same for single bits, as a batch's null bitmap has them (bit row & 7 of byte row >> 3): to
+ * bit 0 and on of `to`, the last byte filled up with 0. Returns bits. */
+extern uint32_t rf_mask_gather_bits(uint8_t *to, const uint8_t *from, const uint64_t *mask, uint32_t count);
+
+/*
+ * The selected rows as numbers, for whatever has to look at them one by one (offsets of
+ * variable-length values); returns how many. `first` is added to each. `rows` has room for
+ * rf_mask_count of them.
+ */
+extern uint32_t rf_mask_rows(const uint64_t *mask, uint32_t count, uint32_t first, uint32_t *rows);
+
+/*
+ * One call for all destinations (D-RDMA, section 3.2): row i goes to destination[i]; mask d, at
+ * masks + d * words, gets a bit for each of its rows, counts[d] how many. A row whose destination
+ * is not below `destinations` goes nowhere.
+ */
+extern void rf_mask_route(const uint16_t *destination, uint32_t count, uint32_t destinations,
+						  uint64_t *masks, size_t words, uint32_t *counts);
+
+/* "avx2", "ssse3" or "plain": what rf_mask_gather uses here. */
+extern const char *rf_mask_vectors(void);
+
+/* For tests and benches: use no more than that; NULL = whatever there is. False: not there. */
+extern bool rf_mask_limit(const char *vectors);
+
+/* ---------- on the wire (src/batch/region_wire.c) ---------- */
+
+/*
+ * A message: RfNcrWireHeader, a RfNcrWire for each region, their fields, bitmaps and pointers, and,
+ * from payload_offset on (64-aligned), the payload. All offsets count from the message's first
+ * byte, which is 8-aligned. A base is an offset in the payload. Pointers may lie in the payload
+ * themselves: a heap page brings its line pointers.
+ *
+ * The reader sees the same whichever way was chosen: a description of where in the payload the rows
+ * are. What was copied out or gathered is described as packed (rf_ncr_packed), a box as it lies in
+ * the sender's memory.
+ */
+#define RF_NCR_MAGIC		0x47455252u	/* "RREG" */
+#define RF_NCR_MAX_REGIONS	1664		/* in one message: PostgreSQL's limit of columns */
+#define RF_NCR_MAX_ROWS		(1u << 24)
+
+typedef struct RfNcrWireHeader
+{
+	uint32_t	magic;
+	uint16_t	regions;
+	uint16_t	order;			/* RfNcrOrder */
+	uint32_t	payload_offset;
+	uint32_t	payload_length;
+} RfNcrWireHeader;
+
+typedef struct RfNcrWire
+{
+	uint8_t		kind;
+	uint8_t		format;
+	uint16_t	field_count;
+	uint32_t	count;
+	uint32_t	width;
+	uint32_t	stride;
+	uint32_t	span;
+	uint32_t	base;			/* from the payload's first byte */
+	uint32_t	pointers;		/* 0: none */
+	uint32_t	rows;			/* 8-aligned; 0: all */
+	uint32_t	fields;			/* 0: none */
+	uint32_t	reserved;		/* 0 */
+} RfNcrWire;
+
+/*
+ * The smallest box that rf_ncr_write takes for the set: whole rows from the first selected one to
+ * the last, of pointer-mapped regions the span. False: no row is selected.
+ */
+extern bool rf_ncr_box(const RfNcrSet *set, const uint8_t **box, uint64_t *length);
+
+/*
+ * Description of a set for a box that begins at `box` and is `length` bytes: header to payload,
+ * which the caller sends right behind it (a copy, or another entry of the same work request).
+ * Pointers that lie in the box are not repeated. Returns payload_offset: the bytes written, or, when
+ * that is more than `room`, those needed, and nothing is written. 0: it cannot be described (more
+ * rows or regions than a message may have, a box of more than 2 GB).
+ */
+extern uint32_t rf_ncr_write(const RfNcrSet *set, const uint8_t *box, uint64_t length, void *to, uint32_t room);
+
+/*
+ * The same rows as rf_ncr_pack lays them out at `payload`, as a set that rf_ncr_write takes with
+ * `payload` as its box: set->count regions; `pointers` has room for rf_ncr_packed_pointers of them.
+ */
+extern size_t rf_ncr_packed_pointers(const RfNcrSet *set);
+extern void rf_ncr_packed(const RfNcrSet *set, const uint8_t *payload, RfNcr *regions,
+						  RfPointer *pointers, RfNcrSet *packed);
+
+/*
+ * Read a message that may lie in memory that its sender can still write: everything that says where
+ * bytes are is copied into `room` bytes of `memory` (8-aligned) once and checked there; the set in *set
+ * points into `memory` and, with its bases, into the payload. Every row of it lies in the
+ * payload. NULL, or what is wrong. *needed: bytes of memory that it takes; when that is more than
+ * `room` nothing was read but the header and the descriptors, and the answer is RF_NCR_MORE_MEMORY: try again with more.
+ */
+extern const char *const RF_NCR_MORE_MEMORY;
+extern const char *rf_ncr_read(const void *message, uint32_t length, void *memory, size_t room,
+							   RfNcrSet *set, size_t *needed);
+
+#endif

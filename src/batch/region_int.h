@@ -1,0 +1,100 @@
+/*
+ * region_int.h - what the region sources share. Plain C.
+ */
+#ifndef RF_REGION_INT_H
+#define RF_REGION_INT_H
+
+#include <string.h>
+
+#include "rdma_fdw/region.h"
+
+/* Record `row` of a pointer-mapped region: offset and length. */
+static inline RfPointer
+rf_ncr_pointer(const RfNcr *region, uint32_t row)
+{
+	RfPointer	pointer;
+	uint32_t	item;
+	uint16_t	pair[2];
+
+	switch (region->format)
+	{
+		case RF_POINTER_16:
+			memcpy(pair, (const uint8_t *) region->pointers + (size_t) row * sizeof(pair), sizeof(pair));
+			return (RfPointer) {pair[0], pair[1]};
+		case RF_POINTER_ITEM:
+			memcpy(&item, (const uint8_t *) region->pointers + (size_t) row * sizeof(item), sizeof(item));
+			return (RfPointer) {item & 0x7fff, item >> 17};
+		default:
+			memcpy(&pointer, (const uint8_t *) region->pointers + (size_t) row * sizeof(pointer), sizeof(pointer));
+			return pointer;
+	}
+}
+
+/* Bytes of one pointer. */
+static inline uint32_t
+rf_pointer_size(uint8_t format)
+{
+	return format == RF_POINTER_32 ? 8 : 4;
+}
+
+static inline RfFragment
+rf_ncr_at(const RfNcr *region, uint32_t row)
+{
+	if (region->kind == RF_NCR_POINTERS)
+	{
+		RfPointer	pointer = rf_ncr_pointer(region, row);
+
+		return (RfFragment) {region->base + pointer.offset, pointer.length};
+	}
+	return (RfFragment) {region->base + (size_t) row * region->stride, region->width};
+}
+
+static inline uint64_t
+rf_mask_word(const uint64_t *mask, uint32_t count, size_t word)
+{
+	uint64_t	bits = mask[word];
+
+	if (count - word * 64 < 64)
+		bits &= ~(uint64_t) 0 >> (64 - (count - word * 64));
+	return bits;
+}
+
+static inline bool
+rf_mask_bit(const uint64_t *mask, uint32_t row)
+{
+	return (mask[row / 64] >> (row % 64)) & 1;
+}
+
+/* Of a row of `length` bytes, what the field takes. */
+static inline uint64_t
+rf_field_width(const RfField *field, uint64_t length)
+{
+	return field->width == RF_FIELD_REST ? length - field->offset : field->width;
+}
+
+/* Of a row of `length` bytes, what goes. */
+static inline uint64_t
+rf_ncr_row_bytes(const RfNcr *region, uint64_t length)
+{
+	uint64_t	bytes = 0;
+
+	if (region->field_count == 0)
+		return length;
+	for (uint32_t i = 0; i < region->field_count; i++)
+		bytes += rf_field_width(&region->fields[i], length);
+	return bytes;
+}
+
+/* Where the region begins and ends, first to last selected row; false: it has no byte. */
+extern bool rf_ncr_extent(const RfNcr *region, const uint8_t **begin, const uint8_t **end);
+
+/* What is wrong with this region alone but overlaps; NULL: nothing. */
+extern const char *rf_ncr_check_shape(const RfNcr *region);
+
+/*
+ * The records as they are, in the order of the region, lie one behind the other (or one before the
+ * other).
+ */
+extern bool rf_ncr_in_order(const RfNcr *region);
+
+#endif

@@ -90,7 +90,9 @@ DROP USER MAPPING FOR regress_rdma_user SERVER opt_srv;
 CREATE SERVER opt_n2 FOREIGN DATA WRAPPER rdma_fdw;
 SELECT try('CREATE SERVER opt_many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes ''opt_srv, opt_n2'', host ''h'')'),
        try('CREATE SERVER opt_many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes '''')'),
-       try('CREATE SERVER opt_many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes ''opt_n2, opt_srv,opt_n2'')');
+       try('CREATE SERVER opt_many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes ''opt_n2, opt_srv,opt_n2'')'),
+       try('CREATE SERVER opt_many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (compute_nodes ''opt_n2'')'),
+       try('CREATE SERVER opt_many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes ''opt_n2'', compute_nodes ''opt_srv, opt_srv'')');
 CREATE SERVER opt_many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'opt_srv, opt_n2');
 CREATE FOREIGN TABLE opt_d (a int, p point) SERVER opt_many OPTIONS (distributed_by 'a', replicated 'true');
 CREATE FOREIGN TABLE opt_d (a int, p point) SERVER opt_many OPTIONS (distributed_by 'a,', replicated 'false');

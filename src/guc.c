@@ -67,6 +67,7 @@ int			rf_flush_time = 200;
 int			rf_dynamic_registration = RF_VALUES_AUTO;
 int			rf_dynamic_threshold = -1;
 int			rf_exchange_strategy = RF_STRATEGY_AUTO;
+int			rf_compute_nodes = RF_COMPUTE_AUTO;
 int			rf_connect_timeout = 10 * 1000;
 char	   *rf_application_name = NULL;
 
@@ -128,6 +129,15 @@ static const struct config_enum_entry exchange_strategy_options[] = {
 	{"repartition_both", RF_STRATEGY_REPARTITION_BOTH, false},
 	{"replicate", RF_STRATEGY_REPLICATE, false},
 	{"pull", RF_STRATEGY_PULL, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry compute_nodes_options[] = {
+	{"auto", RF_COMPUTE_AUTO, false},
+	{"on", RF_COMPUTE_ON, false},
+	{"off", RF_COMPUTE_OFF, false},
+	{"true", RF_COMPUTE_ON, true},
+	{"false", RF_COMPUTE_OFF, true},
 	{NULL, 0, false}
 };
 
@@ -399,6 +409,11 @@ define_session_settings(void)
 							 "auto takes what costs least; any other value is taken where it is possible. "
 							 "pull joins on this node.",
 							 &rf_exchange_strategy, RF_STRATEGY_AUTO, exchange_strategy_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.compute_nodes",
+							 "Whether a server's compute_nodes join the rows of its nodes.",
+							 "auto lets them where that costs less, on where it is possible.",
+							 &rf_compute_nodes, RF_COMPUTE_AUTO, compute_nodes_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.connect_timeout",
 							"Time to wait for the connection between two engines.",

@@ -30,8 +30,14 @@
  */
 extern List *rf_server_nodes(ForeignServer *server);	/* OidList */
 
-/* The names in option "nodes", checked for form only. */
-extern List *rf_node_names(const char *value);	/* of char * */
+/*
+ * The servers that rows move to where the server has them join on other nodes than those that hold
+ * them, by option "compute_nodes"; some may do both. NIL: there are none. ERROR as above.
+ */
+extern List *rf_server_compute_nodes(ForeignServer *server);	/* OidList */
+
+/* The names in one of these options, checked for form only. */
+extern List *rf_node_names(const char *option, const char *value);	/* of char * */
 
 typedef enum RfPlacement
 {
@@ -96,6 +102,8 @@ extern uint64 rf_route_hash_row(RfRoute *route, const AttrNumber *keys, const Da
  * and is, on every node, producer and consumer at once: it runs the inner query, sends its rows to
  * the nodes they belong to and returns those that belong to this one, its own and others'.
  *
+ * A node that its rows only come out on may be given an empty query: it does not have the tables.
+ *
  *		number		which of the statement's exchanges, from 1. One inside another one's query has a lower
  *					number than that
  *		kind		repartition: by hash of the keys; replicate: all rows to all nodes
@@ -138,8 +146,8 @@ struct RfSession;
 
 typedef struct RfExchangeSpec
 {
-	List	   *producers;		/* IntList: members that run the inner query; NIL: all */
-	List	   *consumers;		/* IntList: members that its rows come out on; NIL: all */
+	List	   *producers;		/* IntList: members that run the inner query */
+	List	   *consumers;		/* IntList: members that its rows come out on */
 	uint32		buffers;		/* of each pair of nodes */
 	uint32		buffer_size;	/* bytes of each */
 } RfExchangeSpec;

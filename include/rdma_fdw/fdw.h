@@ -91,6 +91,8 @@ typedef struct RfRelInfo
 	ForeignTable *table;		/* base relations only */
 	ForeignServer *server;
 	List	   *nodes;			/* OidList: the servers that the server stands for; NIL: an ordinary one */
+	List	   *members;		/* OidList: these, and behind them compute nodes that are none of them */
+	List	   *compute;		/* IntList: places of the compute nodes among the members; NIL: none */
 	RfDistribution *distribution;	/* of base relations of such a server, else NULL */
 	UserMapping *user;			/* only with use_remote_estimate, else NULL */
 	RfTableOptions opts;
@@ -189,9 +191,9 @@ typedef enum RfScanNodesIndex
 	RF_NODES_PLACES,
 	/*
 	 * List of the statement's exchanges, number = place + 1: each list_make3(String kind,
-	 * "repartition" or "replicate"; Float: rows that move; String: what EXPLAIN says of it).
-	 * Optionally two more, IntLists: the members (places in RF_NODES_PLACES) that run its query,
-	 * and those that its rows come out on; NIL: all.
+	 * "repartition" or "replicate"; Float: rows that move; String: what EXPLAIN says of it; two
+	 * IntLists: the members (places in RF_NODES_PLACES) that run its query, and those that its rows
+	 * come out on).
 	 */
 	RF_NODES_EXCHANGES,
 	/*
@@ -210,8 +212,26 @@ typedef enum RfScanNodesIndex
 	RF_NODES_KEYS,
 	/* String: the strategy, for EXPLAIN; empty for a plain scan */
 	RF_NODES_STRATEGY,
+	/* NIL: who holds the rows joins them, too; else as RfScanComputeIndex says */
+	RF_NODES_COMPUTE,
 	RF_NODES_N
 } RfScanNodesIndex;
+
+/*
+ * RF_NODES_COMPUTE: rows come from the compute nodes only. One that holds rows as well runs the
+ * statement as it is.
+ */
+typedef enum RfScanComputeIndex
+{
+	/* IntList: their places */
+	RF_COMPUTE_PLACES,
+	/* Integer: the places before this one hold rows */
+	RF_COMPUTE_HOLDERS,
+	/* String: what those run that hold rows only: the exchanges that send them, no columns, no rows */
+	RF_COMPUTE_SEND_SQL,
+	/* String: what those run that hold none: the statement without the queries of these exchanges */
+	RF_COMPUTE_JOIN_SQL
+} RfScanComputeIndex;
 
 /* Readers of the list, so that its layout is known in one place. */
 static inline const char *
@@ -386,6 +406,8 @@ typedef struct RfRemoteQuery
 	List	   *params;			/* expressions behind $1, $2, ... */
 	List	   *param_types;	/* OidList */
 	List	   *exchanges;		/* RF_NODES_EXCHANGES */
+	char	   *send_sql;		/* RF_COMPUTE_SEND_SQL, RF_COMPUTE_JOIN_SQL; NULL: nothing goes to compute nodes */
+	char	   *join_sql;
 } RfRemoteQuery;
 
 /*

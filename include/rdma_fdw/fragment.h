@@ -31,6 +31,8 @@ typedef struct RfFragment
 	RfChoices  *choices;		/* of its relation; NULL in what is moved */
 	bool		exchanges;		/* something moves below, so all nodes have to run it */
 	bool		single_node;	/* the keys have fixed values, so one node has all rows */
+	bool		computed;		/* the rows lie on the server's compute nodes, by hash of these or all on each */
+	Cost		sending;		/* computed: what one of the nodes that hold the tables' rows does for it */
 	List	   *strategies;		/* for EXPLAIN: char *, of the joins below */
 
 	/* what moves */
@@ -45,6 +47,20 @@ typedef struct RfFragment
 
 /* Of a foreign table whose info has nodes; sets info->fragment. */
 extern void rf_place_table(PlannerInfo *root, RfRelInfo *info);
+
+/* How many nodes the rows may lie on. */
+static inline int
+rf_node_count(const RfRelInfo *info)
+{
+	return list_length(info->fragment->computed ? info->compute : info->nodes);
+}
+
+/* May the server's compute nodes get rows? */
+static inline bool
+rf_may_compute(const RfRelInfo *info)
+{
+	return info->compute != NIL && rf_compute_nodes != RF_COMPUTE_OFF;
+}
 
 /* The part of all rows that one node has, at best. */
 extern double rf_node_share(const RfRelInfo *info);
@@ -81,13 +97,15 @@ extern bool rf_placed_by(RfRelInfo *info, List *exprs);
 extern List *rf_single_node_values(RfFragment *fragment);
 
 /*
- * The rows of this, sent to all nodes (keys NIL) or to where the hash of the keys says. Of rows that
- * are everywhere, which can only be sent by keys, one node sends its own.
+ * The rows of this, sent to all nodes (keys NIL) or to where the hash of the keys says: among the
+ * nodes where they are, or, computed, among the compute nodes. Of rows that are everywhere, which can
+ * only be sent by keys or to others, one node sends its own.
  */
-extern RfRelInfo *rf_move(PlannerInfo *root, RfRelInfo *info, List *keys);
+extern RfRelInfo *rf_move(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed);
 
-/* Its costs. (estimate.c) */
+/* Its costs; those of all nodes together for a statement without bringing the result here. (estimate.c) */
 extern void rf_estimate_move(RfRelInfo *move);
+extern Cost rf_nodes_cost(const RfRelInfo *info);
 
 /*
  * Hashes of the values of this key that are so frequent that the node they belong to would have much

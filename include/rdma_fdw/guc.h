@@ -61,6 +61,7 @@ extern int	rf_dynamic_threshold;	/* kB; -1 = as measured at start */
 extern int	rf_connect_timeout;		/* ms: engine to engine */
 extern char *rf_application_name;
 extern int	rf_exchange_strategy;	/* RfStrategy */
+extern int	rf_compute_nodes;	/* RfComputeNodes */
 
 enum
 {
@@ -93,6 +94,14 @@ typedef enum RfStrategy
 	RF_STRATEGY_REPLICATE,
 	RF_STRATEGY_PULL
 } RfStrategy;
+
+/* Do a server's compute_nodes join? */
+typedef enum RfComputeNodes
+{
+	RF_COMPUTE_AUTO,			/* where that costs less */
+	RF_COMPUTE_ON,				/* where it is possible */
+	RF_COMPUTE_OFF
+} RfComputeNodes;
 
 extern void rf_define_settings(void);
 

@@ -174,8 +174,15 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 	state->query_text = strVal(lthird(private));
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
 		state->member = exchange_take(state, estate);
-	start_query(state, estate, eflags);
-	check_columns(state, desc);
+	if (state->query_text[0] != '\0')
+	{
+		start_query(state, estate, eflags);
+		check_columns(state, desc);
+	}
+	else if (state->member != NULL && state->member->producer >= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("exchange %d has no query, but this node is to send its rows", state->spec->number)));
 	if (state->member == NULL)
 		return;
 
@@ -189,7 +196,8 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 	state->stored = ExecInitExtraTupleSlot(estate, desc, &TTSOpsMinimalTuple);
 	state->arriving = ExecInitExtraTupleSlot(estate, desc, &TTSOpsVirtual);
 	exchange_begin_moving(state, desc);
-	exchange_inspect(state->query->planstate, true);
+	if (state->query != NULL)
+		exchange_inspect(state->query->planstate, true);
 }
 
 /* ---------- rows ---------- */
@@ -409,5 +417,6 @@ explain_exchange(CustomScanState *node, List *ancestors, ExplainState *es)
 		if (es->timing)
 			ExplainPropertyUInteger("Stalls", NULL, counters->stalls, es);
 	}
-	explain_query(state, es);
+	if (state->query != NULL)
+		explain_query(state, es);
 }

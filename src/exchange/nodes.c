@@ -39,7 +39,7 @@ option_value(List *options, const char *name)
 }
 
 List *
-rf_node_names(const char *value)
+rf_node_names(const char *option, const char *value)
 {
 	List	   *names;
 	ListCell   *lc;
@@ -48,11 +48,11 @@ rf_node_names(const char *value)
 	if (!SplitIdentifierString(pstrdup(value), ',', &names) || names == NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("option \"nodes\" must be a list of names of servers")));
+				 errmsg("option \"%s\" must be a list of names of servers", option)));
 	if (list_length(names) > RF_MAX_PEERS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("option \"nodes\" names %d servers", list_length(names)),
+				 errmsg("option \"%s\" names %d servers", option, list_length(names)),
 				 errdetail("There can be at most %d.", RF_MAX_PEERS)));
 	foreach(lc, names)
 	{
@@ -61,22 +61,22 @@ rf_node_names(const char *value)
 			if (strcmp(list_nth(names, i), lfirst(lc)) == 0)
 				ereport(ERROR,
 						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						 errmsg("option \"nodes\" names server \"%s\" twice", (char *) lfirst(lc))));
+						 errmsg("option \"%s\" names server \"%s\" twice", option, (char *) lfirst(lc))));
 		}
 	}
 	return names;
 }
 
-List *
-rf_server_nodes(ForeignServer *server)
+static List *
+named_servers(ForeignServer *server, const char *option)
 {
-	const char *value = option_value(server->options, "nodes");
+	const char *value = option_value(server->options, option);
 	List	   *servers = NIL;
 	ListCell   *lc;
 
 	if (value == NULL)
 		return NIL;
-	foreach(lc, rf_node_names(value))
+	foreach(lc, rf_node_names(option, value))
 	{
 		const char *name = lfirst(lc);
 		ForeignServer *node = GetForeignServerByName(name, true);
@@ -85,30 +85,42 @@ rf_server_nodes(ForeignServer *server)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("server \"%s\" does not exist", name),
-					 errdetail("Option \"nodes\" of server \"%s\" names it.", server->servername),
+					 errdetail("Option \"%s\" of server \"%s\" names it.", option, server->servername),
 					 errhint("Create it, or take it out of the option with ALTER SERVER.")));
 		if (node->fdwid != server->fdwid)
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("server \"%s\" belongs to another foreign-data wrapper than server \"%s\"",
 							name, server->servername),
-					 errdetail("Option \"nodes\" names it.")));
+					 errdetail("Option \"%s\" names it.", option)));
 		if (option_value(node->options, "nodes") != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("server \"%s\" stands for many nodes itself", name),
-					 errdetail("Option \"nodes\" of server \"%s\" names it.", server->servername)));
+					 errdetail("Option \"%s\" of server \"%s\" names it.", option, server->servername)));
 		/* as for a table on that server: whoever made the server with nodes must be allowed to */
 		if (rf_server_aclcheck(node->serverid, server->owner, ACL_USAGE) != ACLCHECK_OK)
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("permission denied for foreign server %s", name),
-					 errdetail("Option \"nodes\" of server \"%s\" names it, whose owner has no right to use it.",
-							   server->servername),
+					 errdetail("Option \"%s\" of server \"%s\" names it, whose owner has no right to use it.",
+							   option, server->servername),
 					 errhint("GRANT USAGE ON FOREIGN SERVER %s to that owner.", quote_identifier(name))));
 		servers = lappend_oid(servers, node->serverid);
 	}
 	return servers;
+}
+
+List *
+rf_server_nodes(ForeignServer *server)
+{
+	return named_servers(server, "nodes");
+}
+
+List *
+rf_server_compute_nodes(ForeignServer *server)
+{
+	return named_servers(server, "compute_nodes");
 }
 
 RfDistribution *

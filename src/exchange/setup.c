@@ -444,17 +444,12 @@ merge_answer(Round *round, int member, RfGroupDesc **descs, int count)
 	}
 }
 
-/* The nodes of one side of a group; NIL: all. Returns how many. */
+/* The nodes of one side of a group. Returns how many. */
 static int
-side_nodes(List *members, int count, const RfNodeId *nodes, RfNodeId *side)
+side_nodes(List *members, const RfNodeId *nodes, RfNodeId *side)
 {
 	ListCell   *lc;
 
-	if (members == NIL)
-	{
-		memcpy(side, nodes, sizeof(RfNodeId) * count);
-		return count;
-	}
 	foreach(lc, members)
 		side[foreach_current_index(lc)] = nodes[lfirst_int(lc)];
 	return list_length(members);
@@ -470,12 +465,12 @@ places_literal(const RfExchangeSpec *specs, int spec_count, bool producers, int 
 	for (int i = 0; i < spec_count; i++)
 	{
 		List	   *members = producers ? specs[i].producers : specs[i].consumers;
-		int			place = members == NIL ? member : 0;
+		int			place = 0;
 
-		while (members != NIL && place < list_length(members) && list_nth_int(members, place) != member)
+		while (place < list_length(members) && list_nth_int(members, place) != member)
 			place++;
 		appendStringInfoChar(&array, i == 0 ? '{' : ',');
-		if (members != NIL && place == list_length(members))
+		if (place == list_length(members))
 			appendStringInfoString(&array, "NULL");
 		else
 			appendStringInfo(&array, "%d", place);
@@ -497,8 +492,8 @@ form_groups(RfSession *const *sessions, int count, const RfNodeId *nodes, const 
 
 	for (int i = 0; i < spec_count; i++)
 	{
-		int			producers = side_nodes(specs[i].producers, count, nodes, members);
-		int			consumers = side_nodes(specs[i].consumers, count, nodes, members + producers);
+		int			producers = side_nodes(specs[i].producers, nodes, members);
+		int			consumers = side_nodes(specs[i].consumers, nodes, members + producers);
 
 		descs[i] = rf_group_desc_make(RF_GROUP_REPARTITION, producers, consumers, members,
 									  specs[i].buffers, specs[i].buffer_size);

@@ -54,9 +54,12 @@
 
 /*
  * What it takes to set up an exchange: several round trips to all nodes, a few hundred
- * microseconds.
+ * microseconds; with compute nodes there are more of them.
  */
 #define EXCHANGE_COST			50.0
+
+/* How much of what could go on beside something else waits for it. */
+#define COMPUTE_WAIT			0.25
 
 /* Within what the planner takes for equal (1 %), see prefer_remote() */
 #define TIE_DISCOUNT			0.995
@@ -232,20 +235,50 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 /*
  * Of the rows that each node has, all but its own part cross to another one, as they come.  The
  * nodes send and receive at the same time, so what one does is what it costs.  A batch is encoded
- * once for all that get it, and decoded by each.
+ * once for all that get it, and decoded by each.  To compute nodes all rows cross: whom they leave has
+ * one half of the work and whom they come to the other.
  */
 void
 rf_estimate_move(RfRelInfo *move)
 {
 	RfRelInfo  *moved = move->fragment->moved;
-	int			nodes = list_length(move->nodes);
+	int			nodes = rf_node_count(move);
 	double		rows = move->retrieved_rows * rf_node_share(moved);
+	double		arriving = move->retrieved_rows * rf_node_share(move);
 	double		crossing = rows * (nodes - 1) / (move->fragment->replicate ? 1 : nodes);
-	Cost		cost = crossing * (move->opts.fdw_tuple_cost + move->opts.byte_cost * move->width) +
-		cpu_tuple_cost * move->retrieved_rows * rf_node_share(move);
+	Cost		row_cost = move->opts.fdw_tuple_cost + move->opts.byte_cost * move->width;
+	Cost		cost = crossing * row_cost + cpu_tuple_cost * arriving;
 
+	if (move->fragment->computed && !moved->fragment->computed)
+	{
+		move->fragment->sending = moved->rel_total_cost +
+			rows * (move->fragment->replicate ? nodes : 1) * row_cost / 2;
+		move->rel_startup_cost = 2 * EXCHANGE_COST;
+		move->rel_total_cost = 2 * EXCHANGE_COST + arriving * (row_cost / 2 + cpu_tuple_cost);
+		return;
+	}
 	move->rel_startup_cost = moved->rel_startup_cost + EXCHANGE_COST;
 	move->rel_total_cost = moved->rel_total_cost + EXCHANGE_COST + cost;
+}
+
+/*
+ * Those that hold the rows go on sending while others compute, but not all of the time: what is built
+ * must be there before it is probed. Who does both does one after the other.
+ */
+static Cost
+with_sending(const RfRelInfo *info, Cost cost)
+{
+	if (info->fragment == NULL || !info->fragment->computed)
+		return cost;
+	if (list_length(info->members) < list_length(info->nodes) + list_length(info->compute))
+		return cost + info->fragment->sending;
+	return Max(cost, info->fragment->sending) + COMPUTE_WAIT * Min(cost, info->fragment->sending);
+}
+
+Cost
+rf_nodes_cost(const RfRelInfo *info)
+{
+	return with_sending(info, info->rel_total_cost);
 }
 
 /*
@@ -416,7 +449,7 @@ static void
 add_transfer(RfRelInfo *info, RfEstimate *est)
 {
 	est->startup_cost += info->opts.fdw_startup_cost;
-	est->total_cost += info->opts.fdw_startup_cost +
+	est->total_cost = with_sending(info, est->total_cost) + info->opts.fdw_startup_cost +
 		(info->opts.fdw_tuple_cost + info->opts.byte_cost * est->width + cpu_tuple_cost) *
 		est->retrieved_rows;
 }
@@ -456,9 +489,10 @@ prefer_remote(RfRelInfo *info, bool upper, RfEstimate *est)
 
 	if (upper)
 		discount = TIE_DISCOUNT;
-	/* of the joins that rdma_fdw.exchange_strategy asks for each has to be chosen */
-	if (info->fragment != NULL && info->fragment->strategies != NIL &&
-		rf_exchange_strategy != RF_STRATEGY_AUTO)
+	/* of the joins that settings ask for each has to be chosen */
+	if (info->fragment != NULL &&
+		((info->fragment->strategies != NIL && rf_exchange_strategy != RF_STRATEGY_AUTO) ||
+		 (info->fragment->computed && rf_compute_nodes == RF_COMPUTE_ON)))
 		discount *= FORCED_DISCOUNT;
 	est->startup_cost *= discount;
 	est->total_cost *= discount;

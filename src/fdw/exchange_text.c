@@ -38,14 +38,14 @@ rf_append_exchange(StringInfo buf, BuildContext *cxt, RfRelInfo *info)
 }
 
 /* In dollar quotes that do not occur in it: the text stays readable, however deep it is nested. */
-static void
-append_quoted_statement(StringInfo buf, const char *name, const char *text)
+static char *
+quote_statement(const char *name, const char *text)
 {
 	char	   *quote = psprintf("$%s", name);
 
 	while (strstr(text, quote) != NULL)
 		quote = psprintf("%sx", quote);
-	appendStringInfo(buf, "%s$%s%s$", quote, text, quote);
+	return psprintf("%s$%s%s$", quote, text, quote);
 }
 
 /* "keys=1,2": where the keys are among the columns, to which they are added if they are not. */
@@ -91,11 +91,26 @@ append_distinct(StringInfo buf, PlannerInfo *root, RfRelInfo *move, List *column
 	}
 }
 
-/* Of rows that all nodes have, one node's are enough; NIL: all nodes send theirs. */
+/* Where rows of this may lie: places among the members. */
 static List *
-sending_nodes(RfRelInfo *move)
+nodes_of(RfRelInfo *info)
 {
-	return move->fragment->moved->fragment->placement == RF_PLACED_EVERYWHERE ? list_make1_int(0) : NIL;
+	List	   *places = NIL;
+
+	if (info->fragment->computed)
+		return list_copy(info->compute);
+	for (int i = 0; i < list_length(info->nodes); i++)
+		places = lappend_int(places, i);
+	return places;
+}
+
+/* Of rows that all nodes have, one node's are enough. */
+static List *
+sending_nodes(RfRelInfo *moved)
+{
+	List	   *places = nodes_of(moved);
+
+	return moved->fragment->placement == RF_PLACED_EVERYWHERE ? list_make1_int(linitial_int(places)) : places;
 }
 
 /* For EXPLAIN: "repartition 2:2 on o_orderkey" */
@@ -103,13 +118,12 @@ static char *
 describe_exchange(BuildContext *inner, RfRelInfo *move)
 {
 	RfFragment *fragment = move->fragment;
-	int			nodes = list_length(move->nodes);
 	StringInfoData buf;
 	ListCell   *lc;
 
 	initStringInfo(&buf);
 	appendStringInfo(&buf, "%s %d:%d", fragment->replicate ? "replicate" : "repartition",
-					 sending_nodes(move) == NIL ? nodes : 1, nodes);
+					 list_length(sending_nodes(fragment->moved)), rf_node_count(move));
 	foreach(lc, fragment->move_keys)
 	{
 		Var		   *var = (Var *) lfirst(lc);
@@ -144,11 +158,13 @@ add_exchange(BuildContext *cxt, RfRelInfo *move)
 	StringInfoData statement;
 	StringInfoData spec;
 	StringInfoData item;
+	char	   *quoted;
 	int			number;
 	ListCell   *lc;
 
 	inner.typed = true;
 	inner.exchanges = cxt->exchanges;
+	inner.leaving = cxt->leaving;
 	inner.params = cxt->params;
 	inner.param_types = cxt->param_types;
 	table->move = move;
@@ -173,8 +189,8 @@ add_exchange(BuildContext *cxt, RfRelInfo *move)
 
 	initStringInfo(&item);
 	appendStringInfo(&item, "rdma.exchange('%s', ", spec.data);
-	append_quoted_statement(&item, table->name, statement.data);
-	appendStringInfo(&item, ") AS %s(", table->name);
+	quoted = quote_statement(table->name, statement.data);
+	appendStringInfo(&item, "%s) AS %s(", quoted, table->name);
 	foreach(lc, table->exprs)
 	{
 		Node	   *expr = (Node *) lfirst(lc);
@@ -194,7 +210,10 @@ add_exchange(BuildContext *cxt, RfRelInfo *move)
 							 list_make5(makeString(fragment->replicate ? "replicate" : "repartition"),
 										makeFloat(psprintf("%.1f", move->retrieved_rows)),
 										makeString(describe_exchange(&inner, move)),
-										sending_nodes(move), NIL));
+										sending_nodes(moved), nodes_of(move)));
+	cxt->leaving = inner.leaving;
+	if (fragment->computed && !moved->fragment->computed)
+		cxt->leaving = lappend(cxt->leaving, list_make2(makeString(table->item), makeString(quoted)));
 	cxt->params = inner.params;
 	cxt->param_types = inner.param_types;
 	cxt->tables = lappend(cxt->tables, table);
@@ -211,7 +230,53 @@ rf_add_exchanges(BuildContext *cxt, RfRelInfo *info)
 		add_exchange(cxt, info);
 	else if (info->outer != NULL)
 	{
-		rf_add_exchanges(cxt, info->outer);
-		rf_add_exchanges(cxt, info->inner);
+		/*
+		 * Who waits for the rows of an exchange stores those of others with lower numbers. Compute
+		 * nodes begin by waiting, for what they will make a hash table of: the smaller side.
+		 */
+		bool		inner_first = info->fragment->computed &&
+			info->inner->retrieved_rows * info->inner->width < info->outer->retrieved_rows * info->outer->width;
+
+		rf_add_exchanges(cxt, inner_first ? info->inner : info->outer);
+		rf_add_exchanges(cxt, inner_first ? info->outer : info->inner);
 	}
+}
+
+/* No node that runs it is among those whom rows come to, so there are none of these items either. */
+char *
+rf_sending_statement(List *leaving)
+{
+	StringInfoData buf;
+	ListCell   *lc;
+
+	initStringInfo(&buf);
+	foreach(lc, leaving)
+		appendStringInfo(&buf, "%sSELECT FROM %s", buf.len == 0 ? "" : " UNION ALL ",
+						 strVal(linitial(lfirst(lc))));
+	return buf.data;
+}
+
+/* An empty query stands for one that others run. The quotes of each are its own. */
+char *
+rf_computing_statement(const char *sql, List *leaving)
+{
+	ListCell   *lc;
+
+	foreach(lc, leaving)
+	{
+		const char *query = strVal(lsecond(lfirst(lc)));
+		const char *found;
+		StringInfoData buf;
+
+		initStringInfo(&buf);
+		while ((found = strstr(sql, query)) != NULL)
+		{
+			appendBinaryStringInfo(&buf, sql, found - sql);
+			appendStringInfoString(&buf, "''");
+			sql = found + strlen(query);
+		}
+		appendStringInfoString(&buf, sql);
+		sql = buf.data;
+	}
+	return pstrdup(sql);
 }

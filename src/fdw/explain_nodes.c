@@ -13,11 +13,15 @@
 #include "scan_state.h"
 
 static char *
+place_name(ForeignScan *plan, int place)
+{
+	return GetForeignServer(list_nth_oid(rf_scan_nodes_member(plan, RF_NODES_SERVERS), place))->servername;
+}
+
+static char *
 node_name(ForeignScan *plan, int part)
 {
-	int			place = list_nth_int(rf_scan_nodes_member(plan, RF_NODES_PLACES), part);
-
-	return GetForeignServer(list_nth_oid(rf_scan_nodes_member(plan, RF_NODES_SERVERS), place))->servername;
+	return place_name(plan, list_nth_int(rf_scan_nodes_member(plan, RF_NODES_PLACES), part));
 }
 
 /*
@@ -35,6 +39,7 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 	int			flags = FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY;
 	static uint32 count = 0;
 	char	   *name = psprintf("rdma_fdw_explain%u", ++count);	/* one that failed may be left there */
+	bool		sends_only;
 	StringInfoData sql;
 	PGresult   *result;
 	List	   *lines = NIL;
@@ -46,7 +51,7 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 		appendStringInfo(&sql, "%s%s", foreach_current_index(lc) == 0 ? "(" : ", ",
 						 format_type_extended(lfirst_oid(lc), -1, flags));
 	appendStringInfo(&sql, "%s AS %s", rf_scan_param_types(plan) == NIL ? "" : ")",
-					 rf_scan_sql(plan));
+					 rf_scan_place_sql(plan, place, &sends_only));
 	PQclear(rf_session_query(session, sql.data));
 
 	resetStringInfo(&sql);
@@ -79,12 +84,14 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 	}
 }
 
-/* The parts' names: those that run, or of a pruned scan those that may. */
+/* The parts' names: those that run, or of a pruned scan those that may; apart, who computes. */
 void
 rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es)
 {
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
-	int			count = list_length(rf_scan_nodes_member(plan, RF_NODES_PLACES));
+	List	   *compute = rf_scan_nodes_member(plan, RF_NODES_COMPUTE);
+	int			count = compute != NIL ? intVal(list_nth(compute, RF_COMPUTE_HOLDERS)) :
+		list_length(rf_scan_nodes_member(plan, RF_NODES_PLACES));
 	List	   *names = NIL;
 	ListCell   *lc;
 
@@ -92,6 +99,13 @@ rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es)
 		names = lappend(names, node_name(plan, i));
 	ExplainPropertyList(rf_scan_nodes_member(plan, RF_NODES_PRUNE) != NIL ? "One of Nodes" : "Nodes",
 						names, es);
+	if (compute != NIL)
+	{
+		names = NIL;
+		foreach(lc, (List *) list_nth(compute, RF_COMPUTE_PLACES))
+			names = lappend(names, place_name(plan, lfirst_int(lc)));
+		ExplainPropertyList("Compute Nodes", names, es);
+	}
 	if (rf_scan_strategy(plan)[0] != '\0')
 		ExplainPropertyText("Strategy", rf_scan_strategy(plan), es);
 	if (rf_scan_nodes_member(plan, RF_NODES_EXCHANGES) == NIL)
@@ -127,6 +141,9 @@ static void
 explain_exchange(RfScanState *state, int number, ExplainState *es)
 {
 	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
+	List	   *exchange = list_nth(state->exchanges, number);
+	List	   *producers = lfourth(exchange);
+	List	   *consumers = list_nth(exchange, 4);
 	uint64		most = 0;
 	uint64		total = 0;
 
@@ -135,6 +152,8 @@ explain_exchange(RfScanState *state, int number, ExplainState *es)
 		RfExchangeStats *stats = &state->parts[i].exchanges[number];
 		uint64		rows = stats->rows_in + stats->rows_kept;
 
+		if (!list_member_int(producers, i) && !list_member_int(consumers, i))
+			continue;
 		most = Max(most, rows);
 		total += rows;
 		if (es->format == EXPLAIN_FORMAT_TEXT)
@@ -173,7 +192,7 @@ explain_exchange(RfScanState *state, int number, ExplainState *es)
 	}
 	if (es->format == EXPLAIN_FORMAT_TEXT && total > 0)
 		ExplainPropertyText(psprintf("Exchange %d Skew", number + 1),
-							psprintf("%.2f", (double) most * state->part_count / total), es);
+							psprintf("%.2f", (double) most * list_length(consumers) / total), es);
 }
 
 /* A part's figures so far, of its streams that are closed and the one that is not */

@@ -283,6 +283,8 @@ merge_options(RfRelInfo *info, RfRelInfo *outer, RfRelInfo *inner)
 {
 	info->server = outer->server;
 	info->nodes = outer->nodes;
+	info->members = outer->members;
+	info->compute = outer->compute;
 	info->opts = outer->opts;
 	info->opts.use_remote_estimate |= inner->opts.use_remote_estimate;
 	info->opts.fetch.async_capable = Max(outer->opts.fetch.async_capable,

@@ -177,7 +177,7 @@ rf_node_share(const RfRelInfo *info)
 	if (info->fragment == NULL || info->fragment->placement == RF_PLACED_EVERYWHERE ||
 		info->fragment->single_node)
 		return 1;
-	return 1.0 / list_length(info->nodes);
+	return 1.0 / rf_node_count(info);
 }
 
 bool
@@ -204,6 +204,8 @@ rf_keys_agree(List *outer_key, List *inner_key, List *equalities)
 static bool
 placed_as_well(RfFragment *a, RfFragment *b)
 {
+	if (a->computed != b->computed)
+		return false;
 	if (a->placement == RF_PLACED_ANYWHERE)
 		return b->placement != RF_PLACED_EVERYWHERE;
 	if (a->placement != b->placement)
@@ -236,7 +238,7 @@ rf_add_choice(RfChoices *choices, RfRelInfo *info)
 	{
 		RfRelInfo  *other = (RfRelInfo *) lfirst(lc);
 
-		if (other->rel_total_cost <= info->rel_total_cost &&
+		if (rf_nodes_cost(other) <= rf_nodes_cost(info) &&
 			placed_as_well(info->fragment, other->fragment))
 			return false;
 	}
@@ -244,15 +246,15 @@ rf_add_choice(RfChoices *choices, RfRelInfo *info)
 	{
 		RfRelInfo  *other = (RfRelInfo *) lfirst(lc);
 
-		if (info->rel_total_cost <= other->rel_total_cost &&
+		if (rf_nodes_cost(info) <= rf_nodes_cost(other) &&
 			placed_as_well(other->fragment, info->fragment))
 			choices->infos = foreach_delete_current(choices->infos, lc);
-		else if (worst == NULL || other->rel_total_cost > worst->rel_total_cost)
+		else if (worst == NULL || rf_nodes_cost(other) > rf_nodes_cost(worst))
 			worst = other;
 	}
 	if (list_length(choices->infos) >= MAX_CHOICES)
 	{
-		if (worst->rel_total_cost <= info->rel_total_cost)
+		if (rf_nodes_cost(worst) <= rf_nodes_cost(info))
 			return false;
 		choices->infos = list_delete_ptr(choices->infos, worst);
 	}
@@ -371,7 +373,7 @@ rf_can_move(PlannerInfo *root, RfRelInfo *info)
 char *
 rf_heavy_keys(PlannerInfo *root, RfRelInfo *info, Expr *key)
 {
-	double		limit = 0.5 / list_length(info->nodes);
+	double		limit = 0.5 / rf_node_count(info);
 	Oid			type = exprType((Node *) key);
 	Oid			collation = exprCollation((Node *) key);
 	VariableStatData stats;
@@ -406,13 +408,14 @@ rf_heavy_keys(PlannerInfo *root, RfRelInfo *info, Expr *key)
 }
 
 RfRelInfo *
-rf_move(PlannerInfo *root, RfRelInfo *info, List *keys)
+rf_move(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed)
 {
 	RfRelInfo  *move = palloc(sizeof(RfRelInfo));
 	RfFragment *fragment = palloc0(sizeof(RfFragment));
 	ListCell   *lc;
 
-	Assert(keys != NIL || info->fragment->placement != RF_PLACED_EVERYWHERE);
+	Assert(keys != NIL || info->fragment->placement != RF_PLACED_EVERYWHERE ||
+		   info->fragment->computed != computed);
 
 	/* to what stands above it is a table, whose conditions have been met */
 	*move = *info;
@@ -429,6 +432,8 @@ rf_move(PlannerInfo *root, RfRelInfo *info, List *keys)
 	move->fragment = fragment;
 	fragment->moved = info;
 	fragment->exchanges = true;
+	fragment->computed = computed;
+	fragment->sending = info->fragment->sending;
 	fragment->strategies = info->fragment->strategies;
 	fragment->replicate = keys == NIL;
 	fragment->move_keys = keys;

@@ -89,6 +89,7 @@ static const OptionDef own_options[] = {
 	{"inline_limit", ON_SERVER | ON_TABLE, KIND_BYTES, 0, RF_MAX_INLINE},
 	{"read_in_place", ON_SERVER | ON_TABLE, KIND_BOOL},
 	{"nodes", ON_SERVER, KIND_SERVERS},
+	{"compute_nodes", ON_SERVER, KIND_SERVERS},
 	{"distributed_by", ON_TABLE, KIND_COLUMNS},
 	{"replicated", ON_TABLE, KIND_BOOL},
 };
@@ -186,6 +187,11 @@ check_together(List *options, int where)
 								 "servers that it names.")));
 		}
 	}
+	if (where == ON_SERVER && given(options, "compute_nodes") != NULL && given(options, "nodes") == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_INVALID_ATTRIBUTE_VALUE),
+				 errmsg("option \"compute_nodes\" needs \"nodes\""),
+				 errhint("\"nodes\" names the servers that hold the rows.")));
 	if (where == ON_TABLE && given(options, "distributed_by") != NULL &&
 		given(options, "replicated") != NULL && defGetBoolean(given(options, "replicated")))
 		ereport(ERROR,
@@ -446,7 +452,7 @@ check_value(const OptionDef *opt, DefElem *def)
 			break;
 
 		case KIND_SERVERS:
-			(void) rf_node_names(defGetString(def));
+			(void) rf_node_names(opt->name, defGetString(def));
 			break;
 
 		case KIND_COLUMNS:

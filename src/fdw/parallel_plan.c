@@ -59,8 +59,13 @@ table_is_on(Oid relid, char relkind, Oid serverid)
 	if (relkind == RELKIND_FOREIGN_TABLE)
 	{
 		Oid			other = GetForeignServerIdByRelId(relid);
+		ForeignServer *server;
 
-		return other == serverid || list_member_oid(rf_server_nodes(GetForeignServer(other)), serverid);
+		if (other == serverid)
+			return true;
+		server = GetForeignServer(other);
+		return list_member_oid(rf_server_nodes(server), serverid) ||
+			list_member_oid(rf_server_compute_nodes(server), serverid);
 	}
 	/* of partitions and children nothing is known yet */
 	return relkind == RELKIND_PARTITIONED_TABLE || has_subclass(relid);

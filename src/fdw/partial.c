@@ -101,7 +101,7 @@ version_is_ours(Oid userid, Oid serverid)
 static bool
 states_are_ours(PlannerInfo *root, RfRelInfo *info)
 {
-	List	   *servers = info->nodes != NIL ? info->nodes : list_make1_oid(info->server->serverid);
+	List	   *servers = info->nodes != NIL ? info->members : list_make1_oid(info->server->serverid);
 	Oid			userid;
 	ListCell   *lc;
 

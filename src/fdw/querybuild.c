@@ -830,6 +830,8 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 	out->params = cxt.params;
 	out->param_types = cxt.param_types;
 	out->exchanges = cxt.exchanges;
+	out->send_sql = cxt.leaving == NIL ? NULL : rf_sending_statement(cxt.leaving);
+	out->join_sql = cxt.leaving == NIL ? NULL : rf_computing_statement(buf.data, cxt.leaving);
 }
 
 /* Joins one more FROM item of a relation to those in buf. */

@@ -36,6 +36,7 @@ typedef struct BuildContext
 	bool		typed;			/* columns must have the types that they have here */
 	List	   *tables;			/* TableRefs; the made-up range table */
 	List	   *exchanges;		/* RF_NODES_EXCHANGES so far, those inside of others first */
+	List	   *leaving;		/* those to compute nodes: for each its FROM item and, in it, its quoted query, Strings */
 	List	   *params;			/* expressions whose values become $1, $2, ... */
 	List	   *param_types;
 } BuildContext;
@@ -51,5 +52,9 @@ extern void rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *in
  */
 extern void rf_add_exchanges(BuildContext *cxt, RfRelInfo *info);
 extern void rf_append_exchange(StringInfo buf, BuildContext *cxt, RfRelInfo *info);
+
+/* What nodes run that do not have both of the roles which the statement gives, see RfScanComputeIndex. */
+extern char *rf_sending_statement(List *leaving);
+extern char *rf_computing_statement(const char *sql, List *leaving);
 
 #endif							/* RDMA_FDW_QUERYBUILD_H */

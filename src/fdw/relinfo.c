@@ -15,6 +15,7 @@
 #include "utils/lsyscache.h"
 
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/flow.h"
 #include "rdma_fdw/fragment.h"
 
 /* The data node has no meaningful xmin and the like to give; ctid and tableoid do exist. */
@@ -47,6 +48,30 @@ local_name(RangeTblEntry *rte, Oid relid)
 	return psprintf("%s %s", qualified, quote_identifier(rte->eref->aliasname));
 }
 
+/* Who may take part in a statement. Nobody computes for a single node but another one. */
+static void
+find_members(RfRelInfo *info)
+{
+	List	   *compute = rf_server_compute_nodes(info->server);
+	ListCell   *lc;
+
+	info->members = list_union_oid(info->nodes, compute);
+	if (list_length(info->members) > RF_MAX_PEERS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("server \"%s\" has %d nodes and compute nodes", info->server->servername,
+						list_length(info->members)),
+				 errdetail("There can be at most %d.", RF_MAX_PEERS)));
+	foreach(lc, list_length(info->members) > 1 ? compute : NIL)
+	{
+		for (int i = 0; i < list_length(info->members); i++)
+		{
+			if (list_nth_oid(info->members, i) == lfirst_oid(lc))
+				info->compute = lappend_int(info->compute, i);
+		}
+	}
+}
+
 RfRelInfo *
 rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 {
@@ -63,6 +88,7 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	info->nodes = rf_server_nodes(info->server);
 	if (info->nodes != NIL)
 	{
+		find_members(info);
 		info->distribution = rf_table_distribution(foreigntableid);
 		/* no node knows what all of them have */
 		info->opts.use_remote_estimate = false;

@@ -68,7 +68,6 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	state->scan = node;
 	state->estate = estate;
 	state->userid = rf_scan_userid(plan, estate);
-	state->sql = rf_scan_sql(plan);
 	state->relation = rf_scan_relation(plan);
 	state->expected_rows = rf_scan_expected_rows(plan);
 	state->fetch = rf_scan_fetch_options(plan);
@@ -100,7 +99,9 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 		state->part_count = 1;
 		state->parts = palloc0(sizeof(RfScanPart));
 		state->parts->scan = state;
+		state->reader_count = 1;
 		state->parts->serverid = plan->fs_server;
+		state->parts->sql = rf_scan_sql(plan);
 		state->parts->decoder = state->decoder;
 	}
 
@@ -475,17 +476,17 @@ start_part(RfScanPart *part)
 	RfStreamSpec spec;
 
 	memset(&spec, 0, sizeof(spec));
-	spec.sql = state->sql;
+	spec.sql = part->sql;
 	spec.source = state->relation;
 	spec.param_count = state->param_count;
 	spec.param_types = state->param_types;
 	spec.param_values = state->param_values;
-	spec.column_count = state->column_count;
+	spec.column_count = part->sends_only ? 0 : state->column_count;
 	spec.columns = state->columns;
-	spec.receive_buffers = state->fetch.receive_buffers;
-	spec.receive_buffer_size = state->fetch.receive_buffer_size;
+	spec.receive_buffers = part->sends_only ? 1 : state->fetch.receive_buffers;
+	spec.receive_buffer_size = part->sends_only ? RF_MIN_SLOT_SIZE : state->fetch.receive_buffer_size;
 	spec.inline_limit = state->fetch.inline_limit;
-	spec.estimated_rows = state->expected_rows / state->part_count;
+	spec.estimated_rows = part->sends_only ? 0 : state->expected_rows / state->reader_count;
 	spec.shared = state->shared != NULL;
 	spec.in_place = !spec.shared && rows_may_stay_in_place(state);
 	if (state->by_value)

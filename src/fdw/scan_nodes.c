@@ -24,6 +24,23 @@
 
 static int	compare_rows(Datum a, Datum b, void *arg);
 
+const char *
+rf_scan_place_sql(ForeignScan *plan, int place, bool *sends_only)
+{
+	List	   *compute = rf_scan_nodes_member(plan, RF_NODES_COMPUTE);
+
+	*sends_only = false;
+	if (compute == NIL)
+		return rf_scan_sql(plan);
+	if (!list_member_int(list_nth(compute, RF_COMPUTE_PLACES), place))
+	{
+		*sends_only = true;
+		return strVal(list_nth(compute, RF_COMPUTE_SEND_SQL));
+	}
+	return place < intVal(list_nth(compute, RF_COMPUTE_HOLDERS)) ? rf_scan_sql(plan) :
+		strVal(list_nth(compute, RF_COMPUTE_JOIN_SQL));
+}
+
 void
 rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc desc)
 {
@@ -44,10 +61,12 @@ rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc desc)
 		part->scan = state;
 		part->serverid = list_nth_oid(servers, lfirst_int(lc));
 		part->decoder = state->decoder;
+		part->sql = rf_scan_place_sql(plan, lfirst_int(lc), &part->sends_only);
+		state->reader_count += part->sends_only ? 0 : 1;
 	}
 
 	/* one node's rows are in order already */
-	if (keys == NIL || state->part_count == 1)
+	if (keys == NIL || state->reader_count == 1)
 		return;
 	state->merge = palloc0(sizeof(RfScanMerge));
 	state->merge->key_count = list_length(keys);
@@ -135,8 +154,8 @@ rf_scan_nodes_prepare(RfScanState *state)
 		RfExchangeSpec *spec = &specs[foreach_current_index(lc)];
 		List	   *exchange = lfirst(lc);
 
-		spec->producers = list_length(exchange) > 3 ? lfourth(exchange) : NIL;
-		spec->consumers = list_length(exchange) > 4 ? list_nth(exchange, 4) : NIL;
+		spec->producers = lfourth(exchange);
+		spec->consumers = list_nth(exchange, 4);
 		spec->buffers = state->fetch.receive_buffers;
 		spec->buffer_size = state->fetch.receive_buffer_size;
 	}
@@ -235,7 +254,7 @@ collect_at_end(RfScanState *state)
 /*
  * The first batch of every part, or its end, before any is used: from then on every node has its
  * buffers, and until then the statement can begin again. A node whose rows are not taken meanwhile
- * goes on with its exchanges.
+ * goes on with its exchanges. One that only sends to others needs no more buffers than it has.
  */
 static void
 await_all(RfScanState *state)
@@ -261,7 +280,8 @@ await_all(RfScanState *state)
 					break;
 				case RF_STREAM_NOTHING:
 					part->first = NULL;
-					starved = part->stream;
+					if (!part->sends_only)
+						starved = part->stream;
 					break;
 				case RF_STREAM_NO_BUFFERS:
 					begin_again(state);
@@ -414,7 +434,7 @@ rf_scan_merge_next(RfScanState *state)
 			await_all(state);
 		for (int i = 0; i < state->part_count; i++)
 		{
-			if (advance(&state->parts[i]))
+			if (!state->parts[i].sends_only && advance(&state->parts[i]))
 				binaryheap_add_unordered(merge->heap, Int32GetDatum(i));
 		}
 		binaryheap_build(merge->heap);
@@ -433,6 +453,11 @@ rf_scan_merge_next(RfScanState *state)
 	if (!merge->given && !merge->ended)
 	{
 		merge->ended = true;
+		for (int i = 0; i < state->part_count; i++)
+		{
+			if (state->parts[i].sends_only && advance(&state->parts[i]))
+				elog(ERROR, "rows came from a node that sends to others only");
+		}
 		collect_at_end(state);
 	}
 	return merge->given ? state->parts[DatumGetInt32(binaryheap_first(merge->heap))].slot : NULL;

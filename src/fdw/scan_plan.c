@@ -357,7 +357,8 @@ join_strategies(List *names)
 
 /*
  * RF_SCAN_NODES: all nodes run the statement, but of rows that all of them have one gives them all.
- * columns: those of the scan tuple, NIL: the table's.
+ * Where others compute, all do their part, and it is only them whom rows come from. columns: those of
+ * the scan tuple, NIL: the table's.
  */
 static List *
 scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
@@ -368,28 +369,37 @@ scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
 	List	   *merge = NIL;
 	List	   *prune;
 	List	   *keys;
+	List	   *servers;
 	List	   *nodes;
+	bool		computed;
 
 	if (info->nodes == NIL)
 		return NIL;
-	if (info->fragment->placement == RF_PLACED_EVERYWHERE)
+	computed = info->fragment->computed;
+	servers = computed ? info->members : info->nodes;
+	if (info->fragment->placement == RF_PLACED_EVERYWHERE && !computed)
 	{
 		Assert(!info->fragment->exchanges);
 		places = list_make1_int(0);
 	}
 	else
 	{
-		for (int i = 0; i < list_length(info->nodes); i++)
+		/* of rows that each of several compute nodes has there is no statement, see strategy.c */
+		Assert(info->fragment->placement != RF_PLACED_EVERYWHERE || list_length(info->compute) == 1);
+		for (int i = 0; i < list_length(servers); i++)
 			places = lappend_int(places, i);
-		if (!rf_merge_keys(root, rel, columns, path->path.pathkeys, &merge))
+		if (info->fragment->placement != RF_PLACED_EVERYWHERE &&
+			!rf_merge_keys(root, rel, columns, path->path.pathkeys, &merge))
 			elog(ERROR, "rows of several nodes cannot be merged by these keys");
 	}
 	prune_nodes(info, &query->params, &prune, &keys);
 
 	/* In the order of RfScanNodesIndex */
-	nodes = list_make5(list_copy(info->nodes), places, query->exchanges, merge, prune);
+	nodes = list_make5(list_copy(servers), places, query->exchanges, merge, prune);
 	nodes = lappend(nodes, keys);
-	return lappend(nodes, makeString(join_strategies(info->fragment->strategies)));
+	nodes = lappend(nodes, makeString(join_strategies(info->fragment->strategies)));
+	return lappend(nodes, computed ? list_make4(list_copy(info->compute), makeInteger(list_length(info->nodes)),
+												makeString(query->send_sql), makeString(query->join_sql)) : NIL);
 }
 
 /*

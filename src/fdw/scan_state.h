@@ -24,6 +24,8 @@ typedef struct RfScanPart
 	struct RfScanState *scan;
 	Oid			serverid;
 	UserMapping *user;			/* looked up at the first start */
+	const char *sql;			/* what it runs */
+	bool		sends_only;		/* to other nodes: no rows come from it, only how it ended */
 	RfStream   *stream;			/* NULL: not started, or pruned */
 	bool		ended;
 	RfDecoder  *decoder;		/* the scan's; its own where rows are merged */
@@ -66,13 +68,13 @@ typedef struct RfScanState
 	ForeignScanState *scan;
 	EState	   *estate;
 	Oid			userid;
-	const char *sql;
 	const char *relation;
 	RfFetchOptions fetch;		/* resolved: nothing is -1; sizes in bytes */
 	double		expected_rows;
 	MemoryContext context;		/* per query */
 
 	int			part_count;
+	int			reader_count;	/* of them, those that rows come from */
 	RfScanPart *parts;
 	RfScanPart *current;		/* whose batch is being read; NULL: none. Not in a merge */
 	RfScanMerge *merge;			/* NULL: rows come in any order */
@@ -137,6 +139,9 @@ extern void rf_scan_start_early(EState *estate, PlanState *top);
 
 /* scan_nodes.c: what differs when the statement runs on several nodes. desc: of the decoders */
 extern void rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc desc);
+
+/* What the server at this place runs; *sends_only: and gives no rows of. */
+extern const char *rf_scan_place_sql(ForeignScan *plan, int place, bool *sends_only);
 
 /* Before the parts start: which of them do not, and free sessions and exchanges for the others. */
 extern void rf_scan_nodes_prepare(RfScanState *state);

@@ -11,6 +11,9 @@
  * and a side that is everywhere, or goes there, must not be one whose rows the join keeps, or gives
  * once, as every node would do so. What has no statement here is joined by the coordinator (pull).
  *
+ * A server with compute nodes may have both sides sent there, and joined there in any of these ways.
+ * What is there stays there: what it is joined with further up follows.
+ *
  * Both sides may have several statements, each with rows placed otherwise; so every pair of them is
  * tried every way, and the cheapest for each place of the result is kept. What a join further up
  * needs may make a dearer one the better.
@@ -174,7 +177,7 @@ treat_heavy_keys(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
 }
 
 static void
-repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equalities)
+repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equalities, bool computed)
 {
 	List	   *outer_keys = NIL;
 	List	   *inner_keys = NIL;
@@ -189,81 +192,171 @@ repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equ
 		outer_keys = lappend(outer_keys, equality->outer);
 		inner_keys = lappend(inner_keys, equality->inner);
 	}
-	place = rf_move(cxt->root, outer, outer_keys);
-	other = rf_move(cxt->root, inner, inner_keys);
+	place = rf_move(cxt->root, outer, outer_keys, computed);
+	other = rf_move(cxt->root, inner, inner_keys, computed);
 	if (list_length(equalities) == 1)
 		treat_heavy_keys(cxt, place, other);
 	add_way(cxt, RF_STRATEGY_REPARTITION_BOTH, place, other, place);
 }
 
-/* All ways to join this statement with that one. */
+/* What is on the only compute node, or goes there, is all in one place. */
 static void
-find_ways(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
+gather(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
+{
+	bool		moves = !outer->fragment->computed || !inner->fragment->computed;
+
+	if ((!outer->fragment->computed && !rf_can_move(cxt->root, outer)) ||
+		(!inner->fragment->computed && !rf_can_move(cxt->root, inner)))
+		return;
+	if (!outer->fragment->computed)
+		outer = rf_move(cxt->root, outer, NIL, true);
+	if (!inner->fragment->computed)
+		inner = rf_move(cxt->root, inner, NIL, true);
+	add_way(cxt, moves ? RF_STRATEGY_REPLICATE : RF_STRATEGY_COLOCATED, outer, inner, outer);
+}
+
+/*
+ * What one side's rows can be spread over the compute nodes by when the other side's go to all of
+ * them: one of its sides of each equality, or without any a column.
+ */
+static List *
+spreading_keys(JoinContext *cxt, RfRelInfo *info, bool outer)
+{
+	List	   *keys = NIL;
+	ListCell   *lc;
+
+	foreach(lc, cxt->equalities)
+	{
+		RfEquality *equality = (RfEquality *) lfirst(lc);
+
+		keys = list_append_unique(keys, outer ? equality->outer : equality->inner);
+	}
+	foreach(lc, keys == NIL ? rf_visible_columns(cxt->root, info) : NIL)
+	{
+		Expr	   *key = rf_hashable_key((Expr *) lfirst(lc), info);
+
+		if (key != NULL && IsA(key, Var))
+			return list_make1(key);
+	}
+	return keys;
+}
+
+/* Both sides go to the compute nodes, one of them to all. */
+static void
+replicate_to_compute(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
+{
+	ListCell   *lc;
+
+	foreach(lc, cxt->jointype != JOIN_FULL ? spreading_keys(cxt, outer, true) : NIL)
+	{
+		RfRelInfo  *moved = rf_move(cxt->root, outer, list_make1(lfirst(lc)), true);
+
+		add_way(cxt, RF_STRATEGY_REPLICATE, moved, rf_move(cxt->root, inner, NIL, true), moved);
+	}
+	foreach(lc, cxt->jointype == JOIN_INNER ? spreading_keys(cxt, inner, false) : NIL)
+	{
+		RfRelInfo  *moved = rf_move(cxt->root, inner, list_make1(lfirst(lc)), true);
+
+		add_way(cxt, RF_STRATEGY_REPLICATE, rf_move(cxt->root, outer, NIL, true), moved, moved);
+	}
+}
+
+/* All ways to join this statement with that one where the rows are, or, computed, on the compute nodes. */
+static void
+find_ways(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool computed)
 {
 	bool		outer_moves = rf_can_move(cxt->root, outer);
 	bool		inner_moves = rf_can_move(cxt->root, inner);
+	/* those that need not move are there */
+	bool		outer_stays = outer->fragment->computed == computed;
+	bool		inner_stays = inner->fragment->computed == computed;
 	List	   *keys;
+
+	if (computed && list_length(outer->compute) == 1)
+	{
+		gather(cxt, outer, inner);
+		return;
+	}
 
 	/*
 	 * What is everywhere needs no partner to come. But who keeps its rows would do so everywhere:
 	 * then one node has to send its own to where the others' keys say.
 	 */
-	if (is_everywhere(inner) && (is_everywhere(outer) || cxt->jointype != JOIN_FULL))
+	if (outer_stays && inner_stays)
 	{
-		add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, outer);
-		return;
-	}
-	if (is_everywhere(outer) && cxt->jointype == JOIN_INNER)
-	{
-		add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, inner);
-		return;
+		if (is_everywhere(inner) && (is_everywhere(outer) || cxt->jointype != JOIN_FULL))
+		{
+			add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, outer);
+			return;
+		}
+		if (is_everywhere(outer) && cxt->jointype == JOIN_INNER)
+		{
+			add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, inner);
+			return;
+		}
+		if (is_colocated(cxt, outer, inner))
+			add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, outer);
 	}
 
-	if (is_colocated(cxt, outer, inner))
-		add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, outer);
-
-	if (inner_moves)
+	if (inner_moves && outer_stays)
 	{
 		keys = partners(cxt, outer, true);
 		if (keys != NIL)
-			add_way(cxt, RF_STRATEGY_REPARTITION_ONE, outer, rf_move(cxt->root, inner, keys), outer);
+			add_way(cxt, RF_STRATEGY_REPARTITION_ONE, outer, rf_move(cxt->root, inner, keys, computed), outer);
 		if (cxt->jointype != JOIN_FULL && !is_everywhere(outer))
-			add_way(cxt, RF_STRATEGY_REPLICATE, outer, rf_move(cxt->root, inner, NIL), outer);
+			add_way(cxt, RF_STRATEGY_REPLICATE, outer, rf_move(cxt->root, inner, NIL, computed), outer);
 	}
-	if (outer_moves)
+	if (outer_moves && inner_stays)
 	{
 		keys = partners(cxt, inner, false);
 		if (keys != NIL)
 		{
-			RfRelInfo  *moved = rf_move(cxt->root, outer, keys);
+			RfRelInfo  *moved = rf_move(cxt->root, outer, keys, computed);
 
 			add_way(cxt, RF_STRATEGY_REPARTITION_ONE, moved, inner, moved);
 		}
 		if (cxt->jointype == JOIN_INNER)
-			add_way(cxt, RF_STRATEGY_REPLICATE, rf_move(cxt->root, outer, NIL), inner, inner);
+			add_way(cxt, RF_STRATEGY_REPLICATE, rf_move(cxt->root, outer, NIL, computed), inner, inner);
 	}
-	if (outer_moves && inner_moves && cxt->equalities != NIL)
-	{
-		repartition_both(cxt, outer, inner, cxt->equalities);
-		/* one key only is less even, but may be what stands above needs */
-		for (int i = 0; list_length(cxt->equalities) > 1 && i < list_length(cxt->equalities); i++)
-			repartition_both(cxt, outer, inner, list_make1(list_nth(cxt->equalities, i)));
-	}
+	if (!outer_moves || !inner_moves)
+		return;
+	if (!outer_stays && !inner_stays)
+		replicate_to_compute(cxt, outer, inner);
+	if (cxt->equalities == NIL)
+		return;
+	repartition_both(cxt, outer, inner, cxt->equalities, computed);
+	/* one key only is less even, but may be what stands above needs */
+	for (int i = 0; list_length(cxt->equalities) > 1 && i < list_length(cxt->equalities); i++)
+		repartition_both(cxt, outer, inner, list_make1(list_nth(cxt->equalities, i)), computed);
 }
 
-/* The ways of the strategy that is asked for, if there are any. */
+static bool
+way_is_computed(JoinWay *way)
+{
+	return way->outer->fragment->computed;
+}
+
+/* The ways that settings ask for, if there are any: where, and among those, which. */
 static List *
 preferred_ways(List *ways)
 {
+	List	   *places = NIL;
 	List	   *preferred = NIL;
 	ListCell   *lc;
 
 	foreach(lc, ways)
 	{
+		if (rf_compute_nodes == RF_COMPUTE_ON && way_is_computed(lfirst(lc)))
+			places = lappend(places, lfirst(lc));
+	}
+	if (places == NIL)
+		places = ways;
+	foreach(lc, places)
+	{
 		if (((JoinWay *) lfirst(lc))->strategy == rf_exchange_strategy)
 			preferred = lappend(preferred, lfirst(lc));
 	}
-	return preferred == NIL ? ways : preferred;
+	return preferred == NIL ? places : preferred;
 }
 
 static char *
@@ -299,6 +392,8 @@ make_join(RfRelInfo *joined, JoinWay *way, RfChoices *choices)
 	fragment->choices = choices;
 	fragment->exchanges = way->outer->fragment->exchanges || way->inner->fragment->exchanges;
 	fragment->single_node = rf_single_node_values(fragment) != NIL;
+	fragment->computed = way_is_computed(way);
+	fragment->sending = way->outer->fragment->sending + way->inner->fragment->sending;
 	fragment->strategies = lappend(list_concat_copy(way->outer->fragment->strategies,
 													way->inner->fragment->strategies),
 								   strategy_name(way->strategy));
@@ -330,7 +425,13 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 		ListCell   *inner;
 
 		foreach(inner, joined->inner->fragment->choices->infos)
-			find_ways(&cxt, lfirst(lc), lfirst(inner));
+		{
+			if (!((RfRelInfo *) lfirst(lc))->fragment->computed &&
+				!((RfRelInfo *) lfirst(inner))->fragment->computed)
+				find_ways(&cxt, lfirst(lc), lfirst(inner), false);
+			if (rf_may_compute(joined))
+				find_ways(&cxt, lfirst(lc), lfirst(inner), true);
+		}
 	}
 
 	foreach(lc, preferred_ways(cxt.ways))

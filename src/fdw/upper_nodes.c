@@ -115,6 +115,33 @@ remember(RfChoices *choices, RfRelInfo *info, RelOptInfo *rel, RfRelInfo **best)
 		*best = info;
 }
 
+/*
+ * The statements over which the stage is whole on each node: this one, or what it becomes when its
+ * rows move to each other, or to the compute nodes.
+ */
+static List *
+whole_inputs(PlannerInfo *root, RelOptInfo *input_rel, RfRelInfo *below, List *exprs)
+{
+	List	   *inputs = NIL;
+	List	   *keys;
+
+	if (is_whole(below, exprs))
+		inputs = list_make1(below);
+	/* what was computed below is no column of a statement that could be moved */
+	if (below->scan != NULL || rf_exchange_strategy == RF_STRATEGY_PULL || !rf_can_move(root, below) ||
+		(inputs != NIL && (below->fragment->computed || !rf_may_compute(below))))
+		return inputs;
+	input_rel->fdw_private = below;
+	keys = moving_keys(root, input_rel, exprs);
+	if (keys == NIL)
+		return inputs;
+	if (inputs == NIL)
+		inputs = list_make1(rf_move(root, below, keys, below->fragment->computed));
+	if (!below->fragment->computed && rf_may_compute(below))
+		inputs = lappend(inputs, rf_move(root, below, keys, true));
+	return inputs;
+}
+
 /* The stage whole on each node, over every statement there is. */
 static void
 add_whole_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
@@ -128,33 +155,23 @@ add_whole_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 
 	foreach(lc, input->fragment->choices->infos)
 	{
-		RfRelInfo  *below = (RfRelInfo *) lfirst(lc);
-		PathTarget *target;
-		RfRelInfo  *info;
+		ListCell   *whole;
 
-		if (!is_whole(below, exprs))
+		foreach(whole, whole_inputs(root, input_rel, lfirst(lc), exprs))
 		{
-			List	   *keys;
+			PathTarget *target;
+			RfRelInfo  *info;
 
-			/* what was computed below is no column of a statement that could be moved */
-			if (below->scan != NULL || rf_exchange_strategy == RF_STRATEGY_PULL ||
-				!rf_can_move(root, below))
+			input_rel->fdw_private = lfirst(whole);
+			info = rf_build_upper(root, stage, input_rel, output_rel, extra, &target);
+			if (info == NULL)
 				continue;
-			input_rel->fdw_private = below;
-			keys = moving_keys(root, input_rel, exprs);
-			if (keys == NIL)
-				continue;
-			below = rf_move(root, below, keys);
+			remember(choices, info, output_rel, &best);
+			add_path(output_rel, (Path *)
+					 rf_create_foreign_upper_path(root, output_rel, target, info->rows,
+												  info->startup_cost, info->total_cost, NIL,
+												  rf_path_private(info, 0)));
 		}
-		input_rel->fdw_private = below;
-		info = rf_build_upper(root, stage, input_rel, output_rel, extra, &target);
-		if (info == NULL)
-			continue;
-		remember(choices, info, output_rel, &best);
-		add_path(output_rel, (Path *)
-				 rf_create_foreign_upper_path(root, output_rel, target, info->rows,
-											  info->startup_cost, info->total_cost, NIL,
-											  rf_path_private(info, 0)));
 	}
 	input_rel->fdw_private = input;
 	output_rel->fdw_private = best;
@@ -232,7 +249,7 @@ add_distinct_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 		add_path(output_rel, (Path *)
 				 create_agg_path(root, output_rel, path, target, AGG_HASHED, AGGSPLIT_SIMPLE,
 								 clause, NIL, NULL,
-								 clamp_row_est(info->rows / list_length(info->nodes))));
+								 clamp_row_est(info->rows / rf_node_count(info))));
 	}
 	input_rel->fdw_private = input;
 	output_rel->fdw_private = whole;

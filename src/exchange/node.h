@@ -178,7 +178,9 @@ struct ExchangeState
 
 	/* the reader */
 	bool		keep;			/* it may ask for all rows again: they go through the store, which keeps them */
-	bool		exposed;		/* it may hold a row while another exchange waits */
+	bool		nested;			/* it is part of another exchange's query */
+	bool		copied;			/* a reader above it copies what it takes; see node_drive.c */
+	bool		exposed;		/* its row may be in use while another exchange waits */
 	bool		given;			/* it has got a row since the start */
 	bool		lent;			/* it has a row that points into memory of the query or of a batch */
 	bool		reading_over;	/* it has got the last row, or wants no more */
@@ -210,10 +212,10 @@ extern void exchange_wait(ExchangeState *waiting);
 extern void exchange_finish_all(ExchangeSet *set);
 
 /*
- * Which rows may be held while others wait, which may be asked for again (all trees of the
- * statement).
+ * Which rows may be in use while others wait, which may be asked for again: for the tree of the
+ * statement and that of each exchange's query (nested).
  */
-extern void exchange_inspect(PlanState *tree, bool exposed);
+extern void exchange_inspect(PlanState *tree, bool nested);
 
 /* node_exec.c */
 extern Node *exchange_create_state(CustomScan *scan);

@@ -20,10 +20,16 @@
  * waits for the reader of its result does, too (rf_exchange_acquire). What a store cannot hold in
  * work_mem it keeps on disk, so no receiving node stops a sender for good.
  *
- * Rows in use. Driving X invalidates the memory of the row that X gave out last. A row that may
- * still be looked at while another exchange waits is therefore copied (state->exposed, found by
- * exchange_inspect); a row given out without a copy (state->lent) keeps X from being driven, so
- * that whatever exchange_inspect overlooks is never a wrong result.
+ * Rows in use. Driving X invalidates the row that X gave out last, if that row points into memory of
+ * X's query or of a batch (state->lent). A reader that copies what it takes, like Sort, has no use
+ * for the row once it has given control back. So, with C the nearest such reader above X:
+ *
+ * - No other exchange is below C: nothing can wait before the row is done with. It is lent, and
+ *   whoever waits may drive X all the same.
+ * - Another one is below C, or there is no C (state->exposed): the row is copied as long as others
+ *   may wait. Only the last exchange that is read lends its rows then, and only the reader of the
+ *   result can still be waited for. With a C, X may be driven meanwhile. Without, rows leave while
+ *   X is being read, so in no order, and their reader takes them from any node.
  */
 #include "node.h"
 
@@ -51,8 +57,12 @@
 static bool
 may_drive(const ExchangeState *state, const ExchangeState *waiting)
 {
-	return state != NULL && state != waiting && !state->inside && !state->lent &&
-		(waiting == NULL || state->spec->number <= waiting->spec->number);
+	if (state == NULL || state == waiting || state->inside)
+		return false;
+	/* May its last row be in use? */
+	if (state->lent && (!state->copied || (waiting != NULL && state->exposed)))
+		return false;
+	return waiting == NULL || state->spec->number <= waiting->spec->number;
 }
 
 /* Let one go on that is not being read. True: it did. */
@@ -61,6 +71,7 @@ drive(ExchangeState *state)
 {
 	bool		moved = false;
 
+	state->lent = false;
 	for (int batches = 0; batches < BATCHES_PER_TURN && exchange_receive(state); batches++)
 	{
 		moved = true;
@@ -98,8 +109,6 @@ drive_others(ExchangeSet *set, const ExchangeState *waiting)
 
 		if (may_drive(state, waiting))
 			moved |= drive(state);
-		else if (state != NULL && state->lent)
-			state->exposed = true;
 	}
 	return moved;
 }
@@ -214,20 +223,14 @@ contains_exchange(PlanState *tree, void *context)
 
 typedef struct InspectContext
 {
-	bool		exposed;
+	bool		nested;			/* the tree is that of an exchange's query */
+	bool		busy;			/* has_busy_subplan() of the whole tree */
+	bool		copied;			/* a reader above copies what it takes */
+	bool		exposed;		/* another exchange is below the nearest such reader, or there is none */
 	bool		again;			/* may be asked for its rows again */
 } InspectContext;
 
 static bool inspect(PlanState *node, void *argument);
-
-static void
-inspect_child(PlanState *node, bool exposed, bool again)
-{
-	InspectContext context = {exposed, again};
-
-	if (node != NULL)
-		(void) inspect(node, &context);
-}
 
 /* What CTE scans read: once, and they keep what they have read. */
 static bool
@@ -262,63 +265,92 @@ has_busy_subplan(PlanState *node, void *context)
 }
 
 static bool
+count_exchanges(PlanState *tree, void *count)
+{
+	if (tree == NULL)
+		return false;
+	if (exchange_is_state(tree))
+		++*(int *) count;
+	return planstate_tree_walker(tree, count_exchanges, count);
+}
+
+/* The input of a reader that copies what it takes. */
+static void
+inspect_copied(PlanState *input, const InspectContext *above, bool again)
+{
+	InspectContext context = {above->nested, above->busy, .copied = true, .again = again};
+	int			count = 0;
+
+	(void) count_exchanges(input, &count);
+	context.exposed = above->busy || count > 1;
+	(void) inspect(input, &context);
+}
+
+static bool
 inspect(PlanState *node, void *argument)
 {
 	InspectContext context = *(InspectContext *) argument;
-	PlanState  *outer = outerPlanState(node);
-	PlanState  *inner = innerPlanState(node);
 	ListCell   *lc;
 
+	if (node == NULL)
+		return false;
 	if (exchange_is_state(node))
 	{
 		ExchangeState *state = (ExchangeState *) node;
 
-		state->exposed |= context.exposed;
+		state->nested = context.nested;
+		state->copied = context.copied;
+		state->exposed = context.exposed;
 		state->keep |= context.again;
 		return false;
 	}
-	foreach(lc, node->initPlan)
-		inspect_child(lfirst_node(SubPlanState, lc)->planstate, !is_cte(lfirst(lc)),
-					  !is_cte(lfirst(lc)));
-	foreach(lc, node->subPlan)
-		inspect_child(lfirst_node(SubPlanState, lc)->planstate, true, true);
 	switch (nodeTag(node))
 	{
-		case T_SortState:
-		case T_IncrementalSortState:
 		case T_HashState:
+		case T_SortState:
 		case T_AggState:
+			inspect_copied(outerPlanState(node), &context, context.again);
+			break;
 		case T_SetOpState:
-			/* They copy what they take. */
-			inspect_child(outer, false, context.again);
-			return false;
+			/* Since 18 it has two inputs and may read them in turns. */
+			if (innerPlanState(node) == NULL)
+				inspect_copied(outerPlanState(node), &context, context.again);
+			else
+				(void) planstate_tree_walker(node, inspect, &context);
+			break;
 		case T_MaterialState:
 			/* Keeps it, too, unless something below it changes between scans. */
-			inspect_child(outer, false, context.again &&
-						  (((MaterialState *) node)->eflags == 0 ||
-						   !bms_is_empty(node->plan->extParam)));
-			return false;
+			inspect_copied(outerPlanState(node), &context, context.again &&
+						   (((MaterialState *) node)->eflags == 0 ||
+							!bms_is_empty(node->plan->extParam)));
+			break;
 		case T_NestLoopState:
-			inspect_child(outer, context.exposed || contains_exchange(inner, NULL), context.again);
-			inspect_child(inner, context.exposed || contains_exchange(outer, NULL), true);
-			return false;
-		case T_HashJoinState:
-		case T_MergeJoinState:
-			inspect_child(outer, context.exposed || contains_exchange(inner, NULL), context.again);
-			inspect_child(inner, context.exposed || contains_exchange(outer, NULL), context.again);
-			return false;
-		case T_MergeAppendState:
+			(void) inspect(outerPlanState(node), &context);
+			context.again = true;
+			(void) inspect(innerPlanState(node), &context);
+			break;
 		case T_RecursiveUnionState:
-			context.exposed = true;
-			context.again = context.again || IsA(node, RecursiveUnionState);
-			return planstate_tree_walker(node, inspect, &context);
+			context.again = true;
+			/* FALLTHROUGH */
 		default:
-			return planstate_tree_walker(node, inspect, &context);
+			(void) planstate_tree_walker(node, inspect, &context);
+			break;
 	}
+	/* The walker has seen these, too, but as if they were inputs. */
+	foreach(lc, node->initPlan)
+		inspect_copied(lfirst_node(SubPlanState, lc)->planstate, &context, !is_cte(lfirst(lc)));
+	foreach(lc, node->subPlan)
+		inspect_copied(lfirst_node(SubPlanState, lc)->planstate, &context, true);
+	return false;
 }
 
 void
-exchange_inspect(PlanState *tree, bool exposed)
+exchange_inspect(PlanState *tree, bool nested)
 {
-	inspect_child(tree, exposed || has_busy_subplan(tree, NULL), false);
+	InspectContext context = {.nested = nested, .busy = has_busy_subplan(tree, NULL)};
+	int			count = 0;
+
+	(void) count_exchanges(tree, &count);
+	context.exposed = nested || context.busy || count > 1;
+	(void) inspect(tree, &context);
 }

@@ -215,14 +215,24 @@ borrow_row(TupleTableSlot *slot, TupleTableSlot *row)
 	ExecStoreVirtualTuple(slot);
 }
 
-/* Before a row is given out. */
+/*
+ * May others wait while its row is in use? The row of a nested one may be part of a row that its
+ * query has given and that cannot be sent yet, even when nothing else is read any more.
+ */
+static inline bool
+must_copy(const ExchangeState *state)
+{
+	return state->exposed && (state->set->unread > 1 || (state->nested && !state->copied));
+}
+
+/* Before a row is given out that lies in memory of the query or of a batch. */
 static TupleTableSlot *
 give(ExchangeState *state, TupleTableSlot *slot)
 {
 	state->given = true;
 	if (state->by_reference)
 	{
-		if (state->exposed && state->set->unread > 1)
+		if (must_copy(state))
 			ExecMaterializeSlot(slot);
 		else
 			state->lent = true;
@@ -230,14 +240,20 @@ give(ExchangeState *state, TupleTableSlot *slot)
 	return slot;
 }
 
-static bool
-next_stored(ExchangeState *state, TupleTableSlot *slot)
+/*
+ * Give out the next row of the store, which has one. A reader that may read again gets a copy, too:
+ * it may stop anywhere, and rows of an order, whose reader waits for other nodes, come only to
+ * such readers while the exchange is still being read.
+ */
+static TupleTableSlot *
+give_stored(ExchangeState *state, TupleTableSlot *slot)
 {
-	if (state->waiting == 0)
-		return false;
-	if (!tuplestore_gettupleslot(state->store, true, false, state->stored))
+	bool		copy = state->keep || must_copy(state);
+
+	if (!tuplestore_gettupleslot(state->store, true, copy, state->stored))
 		elog(ERROR, "exchange %d has lost a row", state->spec->number);
 	borrow_row(slot, state->stored);
+	state->given = true;
 	if (--state->waiting == 0 && !state->keep)
 	{
 		/* What it held is not needed any more but for this row. */
@@ -246,7 +262,9 @@ next_stored(ExchangeState *state, TupleTableSlot *slot)
 		tuplestore_clear(state->store);
 		state->store_bytes = state->store_spilled = 0;
 	}
-	return true;
+	else if (!copy)
+		state->lent = state->by_reference;
+	return slot;
 }
 
 /* Nothing comes any more. */
@@ -266,8 +284,8 @@ next_row(ScanState *node)
 	state->lent = false;
 	for (;;)
 	{
-		if (state->waiting > 0 && next_stored(state, slot))
-			return give(state, slot);
+		if (state->waiting > 0)
+			return give_stored(state, slot);
 		if (unlikely(state->keep) && !state->reading_over)
 		{
 			/* All rows go through the store, which keeps them. */
@@ -358,7 +376,7 @@ shutdown_exchange(CustomScanState *node)
 {
 	ExchangeState *state = (ExchangeState *) node;
 
-	if (state->member != NULL && !state->keep && !state->reading_over && !state->lent)
+	if (state->member != NULL && !state->keep && !state->reading_over)
 		exchange_stop_reading(state);
 }
 

@@ -150,6 +150,15 @@ same('a CTE that two scans read', 'n1,n2', 2, "WITH m AS MATERIALIZED (SELECT * 
 same('a lateral subquery', 'n1,n2', 2, "SELECT b.id || s.t FROM " . ex(1, 'b', by(1), 'id < 100') . ' CROSS JOIN LATERAL (SELECT t FROM ' . ex(2, 'c', $everywhere) . ' WHERE c.id > b.id ORDER BY c.id LIMIT 1) s',
 	"SELECT b.id || s.t FROM all_b b CROSS JOIN LATERAL (SELECT t FROM all_c c WHERE c.id > b.id ORDER BY c.id LIMIT 1) s WHERE b.id < 100", slot_size => 4096, slots => 1);
 
+# ---- a reader that turns to another exchange between two rows: what it has read from is sent on to the others all the same
+same('a hash join whose inner side is empty on one node, and what is read after it', 'n1,n2', 2,
+	"SELECT a.id || a.t FROM " . ex(1, 'a', by(1)) . " JOIN b n ON n.k = a.k AND n.id < current_setting('test.ids')::int AND a.t || n.t = '' UNION ALL SELECT c.id || c.t FROM " . ex(2, 'c', $everywhere),
+	"SELECT c.id || c.t FROM all_c c, generate_series(1, 2)", settings => { n1 => "SET test.ids = 0; $ways{hash}", n2 => "SET test.ids = 10000; $ways{hash}" }, slot_size => 4096, slots => 1);
+same('a limit that one node reaches, and what is read after it', 'n1,n2', 2,
+	"SELECT count(s.t)::text FROM (SELECT * FROM " . ex(1, 'a', by(1)) . " LIMIT current_setting('test.rows')::int) s UNION ALL SELECT c.id || c.t FROM " . ex(2, 'c', $everywhere),
+	"SELECT '10' UNION ALL SELECT count(*)::text FROM all_a WHERE (id / 5) % 3 < 2 AND rdma.hash_node(2, id) = 1 UNION ALL SELECT c.id || c.t FROM all_c c, generate_series(1, 2)",
+	settings => { n1 => 'SET test.rows = 10', n2 => 'SET test.rows = 10000' }, slot_size => 4096, slots => 1);
+
 # ---- ends before the end
 my %limited = same('limit over an exchange', 'n1,n2,n3', 1, "SELECT 'row' FROM " . ex(1, 'a', by(1)) . ' LIMIT 5', "SELECT 'row' FROM generate_series(1, 15)");
 same('limit below a join', 'n1,n2', 2, "SELECT count(*)::text || s.t IS NULL FROM (SELECT * FROM " . ex(1, 'a', by(1)) . ' LIMIT 10) s JOIN ' . ex(2, 'b', by(1)) . ' ON s.id = b.id OR true GROUP BY s.t LIMIT 1',

@@ -64,6 +64,7 @@ bool		rf_explain_nodes = false;
 int			rf_flow_weight = RF_DEFAULT_WEIGHT;
 bool		rf_measured_costs = true;
 int			rf_flush_time = 200;
+bool		rf_allow_page_shipping = false;
 int			rf_dynamic_registration = RF_VALUES_AUTO;
 int			rf_dynamic_threshold = -1;
 int			rf_exchange_strategy = RF_STRATEGY_AUTO;
@@ -394,6 +395,11 @@ define_session_settings(void)
 							"They leave with the next row that the query makes. 0 sends full batches only.",
 							&rf_flush_time, 200, 0, 3600 * 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomBoolVariable("rdma_fdw.allow_page_shipping",
+							 "On a data node: the role may be sent rows of labelled tables as they are stored.",
+							 "With them leave columns and dead rows that the query did not ask for.",
+							 &rf_allow_page_shipping, false,
+							 PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.dynamic_registration",
 							 "Where a data node lays out rows that do not fit a buffer: in memory that is registered for the purpose, or in its own, from which they are copied to the buffers.",
 							 "\"auto\" registers when that is cheaper, by what both cost when the engine started.",

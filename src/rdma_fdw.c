@@ -66,6 +66,7 @@ _PG_init(void)
 	rf_watch_planner();
 	rf_watch_upper_paths();
 	rf_exchange_watch();
+	rf_define_page_label();
 
 	if (!process_shared_preload_libraries_in_progress)
 		return;

@@ -13,6 +13,7 @@
 #include "access/htup.h"
 #include "access/tupdesc.h"
 #include "executor/tuptable.h"
+#include "storage/bufpage.h"
 
 #include "rdma_fdw/wire.h"
 
@@ -58,6 +59,45 @@ extern uint32 rf_encoder_measure_large(RfEncoder *encoder, TupleTableSlot *slot)
 extern const uint8 *rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint8 *place, uint32 bytes,
 										 uint32 *length);
 extern void rf_encoder_destroy(RfEncoder *encoder);
+
+/*
+ * Batches of heap tuples as they lie on their pages (encode_tuples.c), for the same attributes as an
+ * encoder made with these arguments. NULL when that cannot be: a wanted attribute has no raw image.
+ * It goes with the current memory context.
+ */
+typedef struct RfTupleWriter RfTupleWriter;
+
+/* Where a page's tuples lie, from what the reader needs of the first one on; bytes. */
+typedef struct RfTupleExtent
+{
+	const char *start;
+	uint32		box;			/* of all with what lies between them */
+	uint32		packed;			/* of all one behind the other */
+} RfTupleExtent;
+
+/* toasted: the table has a TOAST table. */
+extern RfTupleWriter *rf_tuples_create(TupleDesc table, bool toasted, int column_count, const AttrNumber *attmap,
+									   const RfStreamColumn *wanted, uint32 flags, int reader_encoding);
+
+/* False: `buffer`, 8-aligned, is too small for pages. */
+extern bool rf_tuples_begin(RfTupleWriter *writer, void *buffer, uint32 capacity);
+extern bool rf_tuples_has_room(const RfTupleWriter *writer);	/* for one page more, whatever it holds */
+
+/* For one page's tuples, at least one; false: a value that is wanted is not within its tuple. */
+extern bool rf_tuples_measure(const RfTupleWriter *writer, const HeapTupleHeader *tuples, const uint16 *lengths,
+							  int count, RfTupleExtent *extent);
+
+/* Measured tuples of one page, which is pinned, with what lies between them (box) or not. There is room. */
+extern void rf_tuples_add(RfTupleWriter *writer, const char *page, const HeapTupleHeader *tuples,
+						  const uint16 *lengths, int count, const RfTupleExtent *extent, bool box);
+
+/*
+ * A page whose tuples are all visible and that is locked, as it is. There is room. Returns its rows;
+ * -1: a value that is wanted is not within its tuple.
+ */
+extern int	rf_tuples_add_page(RfTupleWriter *writer, Page page);
+extern uint32 rf_tuples_rows(const RfTupleWriter *writer);
+extern uint32 rf_tuples_finish(RfTupleWriter *writer);	/* bytes used */
 
 /* Is this one of the reg* types, whose values are OIDs of objects and print as their names? */
 extern bool rf_type_names_objects(Oid type);

@@ -11,6 +11,7 @@
 #define RF_BATCH_CHECK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -29,6 +30,14 @@ rf_load8(const uint8_t *from)
 
 	__asm__ volatile("" : "+r"(value));
 	return value;
+}
+
+/* The same for a structure: after this the compiler knows nothing of the copy but where it lies. */
+static inline void
+rf_copy_once(void *to, const void *from, size_t length)
+{
+	memcpy(to, from, length);
+	__asm__ volatile("" : : "r"(to) : "memory");
 }
 
 /* Needs no alignment. */
@@ -106,6 +115,162 @@ rf_batch_blob(const uint8_t *batch, uint32_t length, uint32_t offset, bool text,
 		return NULL;
 	*size = want;
 	return batch + offset + 4;
+}
+
+/* ---------- batches of heap tuples ---------- */
+
+static inline uint16_t
+rf_load16(const uint8_t *from)
+{
+	uint16_t	value;
+
+	memcpy(&value, from, sizeof(value));
+	__asm__ volatile("" : "+r"(value));
+	return value;
+}
+
+/* A batch that was opened, and how far it was read. What it says stays as it was loaded. */
+typedef struct RfTupleReader
+{
+	const uint8_t *batch;
+	uint32_t	length;			/* of the batch */
+	uint32_t	next_run;		/* offset of the run behind this one */
+	uint32_t	runs_left;
+	const uint8_t *items;		/* of this run, not read yet */
+	uint32_t	items_left;
+	const uint8_t *data;		/* of this run */
+	uint32_t	data_length;
+	uint32_t	base;			/* the page's byte that data begins with */
+} RfTupleReader;
+
+/* One tuple: where its attributes are. */
+typedef struct RfTuple
+{
+	const uint8_t *bytes;		/* from the 16th on */
+	uint32_t	length;
+	uint32_t	data;			/* offset of the first attribute */
+	uint32_t	natts;
+	const uint8_t *bits;		/* set = not NULL; NULL: none is */
+} RfTuple;
+
+/*
+ * How many attributes does this batch describe? 0: it is no batch of tuples. Then: copies header and
+ * description out, once, and checks the copies, for so many attributes: NULL, or what is wrong.
+ */
+extern uint32_t rf_tuples_attr_count(const void *batch, uint32_t length);
+extern const char *rf_tuples_open(const void *batch, uint32_t length, uint32_t column_count, uint32_t attr_count,
+								  RfBatchHeader *header, RfTupleAttr *attrs, RfTupleReader *reader);
+
+/* Go to the next run; false: there is none, or it does not lie within the batch. */
+extern bool rf_tuples_next_run(RfTupleReader *reader);
+
+/* The next tuple, whose header and null bitmap lie within it; false: there is none, or they do not. */
+static inline bool
+rf_tuples_next(RfTupleReader *reader, RfTuple *tuple)
+{
+	uint32_t	item;
+	uint32_t	offset;
+	uint32_t	flags;
+	uint32_t	hoff;
+
+	do
+	{
+		while (reader->items_left == 0)
+			if (!rf_tuples_next_run(reader))
+				return false;
+		item = rf_load32(reader->items);
+		reader->items += sizeof(uint32_t);
+		reader->items_left--;
+	} while (RF_ITEM_STATE(item) != RF_ITEM_NORMAL);
+	if (RF_ITEM_LENGTH(item) < RF_TUPLE_SKIPPED + 8 || RF_ITEM_OFFSET(item) + RF_TUPLE_SKIPPED < reader->base)
+		return false;
+	offset = RF_ITEM_OFFSET(item) + RF_TUPLE_SKIPPED - reader->base;
+	tuple->length = RF_ITEM_LENGTH(item) - RF_TUPLE_SKIPPED;
+	if ((offset & 7) != 0 || offset + tuple->length > reader->data_length)
+		return false;
+	tuple->bytes = reader->data + offset;
+	tuple->natts = rf_load16(tuple->bytes + 2) & 0x07ff;
+	flags = rf_load16(tuple->bytes + 4);
+	hoff = rf_load8(tuple->bytes + 6);
+	if ((hoff & 7) != 0 || hoff < RF_TUPLE_SKIPPED + 8 || hoff - RF_TUPLE_SKIPPED > tuple->length)
+		return false;
+	tuple->data = hoff - RF_TUPLE_SKIPPED;
+	tuple->bits = NULL;
+	if (flags & 0x0001)
+	{
+		if (7 + (tuple->natts + 7) / 8 > tuple->data)
+			return false;
+		tuple->bits = tuple->bytes + 7;
+	}
+	return true;
+}
+
+/*
+ * What stands at the head of an attribute. An attribute of fixed length has none. A toast pointer
+ * says where else a value lies.
+ */
+#define RF_HEADER_NONE		0
+#define RF_HEADER_SHORT		1
+#define RF_HEADER_PLAIN		4
+#define RF_HEADER_COMPRESSED 8
+#define RF_HEADER_POINTER	18
+
+/*
+ * Where attribute `attr` lies that comes at or behind *offset, and *offset behind it: its place, or
+ * UINT32_MAX when it is not within the tuple. *size: all of its bytes.
+ */
+static inline uint32_t
+rf_tuple_attribute(const RfTuple *tuple, const RfTupleAttr *attr, uint32_t *offset, uint32_t *size,
+				   uint32_t *header)
+{
+	uint32_t	mask = attr->align - 1;
+	uint32_t	at = *offset;
+	uint32_t	word;
+
+	if (attr->length >= 0)
+	{
+		at = (at + mask) & ~mask;
+		*header = RF_HEADER_NONE;
+		*size = attr->length;
+		*offset = at + attr->length;
+		return *offset <= tuple->length ? at : UINT32_MAX;
+	}
+
+	/* A byte that is no padding begins a short value, which is not aligned. */
+	if (at >= tuple->length)
+		return UINT32_MAX;
+	word = rf_load8(tuple->bytes + at);
+	if (word == 0)
+	{
+		at = (at + mask) & ~mask;
+		if (at >= tuple->length)
+			return UINT32_MAX;
+		word = rf_load8(tuple->bytes + at);
+	}
+	if (word == 0x01)
+	{
+		*header = RF_HEADER_POINTER;
+		*size = 18;				/* of the only kind that is stored */
+	}
+	else if (word & 1)
+	{
+		*header = RF_HEADER_SHORT;
+		*size = word >> 1;
+	}
+	else
+	{
+		if ((at & mask) != 0 || tuple->length - at < 4)
+			return UINT32_MAX;
+		word = rf_load32(tuple->bytes + at);
+		*header = (word & 3) == 0 ? RF_HEADER_PLAIN : RF_HEADER_COMPRESSED;
+		*size = word >> 2;
+		if ((word & 1) || *size < *header)
+			return UINT32_MAX;
+	}
+	if (*size > tuple->length - at)
+		return UINT32_MAX;
+	*offset = at + *size;
+	return at;
 }
 
 /* ---------- insides of values ---------- */

@@ -137,6 +137,10 @@ typedef struct RfStreamStats
 	uint64		credit_stalls;
 	uint64		sender_waits;
 	uint64		sender_wait_us;
+	uint64		page_rows;		/* of `rows`, those that came as tuples of heap pages, */
+	uint64		pages_box;		/* pages with what lay between their tuples, */
+	uint64		pages_packed;	/* tuples alone, */
+	uint64		gap_bytes;		/* and bytes between */
 	uint64		sharers;		/* parallel workers that joined a stream, */
 	uint64		sharers_batches;	/* and how many of the batches they took */
 	uint32		buffers;		/* of the last stream that used its flow */

@@ -17,9 +17,11 @@
 #include "access/htup.h"
 #include "executor/execdesc.h"
 #include "nodes/params.h"
+#include "storage/bufpage.h"
 #include "tcop/dest.h"
 #include "utils/array.h"
 #include "utils/plancache.h"
+#include "utils/relcache.h"
 
 #include "rdma_fdw/wire.h"
 
@@ -71,6 +73,22 @@ extern bool rf_stream_dest_takes_tuples(RfStreamDest *dest, TupleDesc table);
 extern int	rf_stream_dest_add_tuples(RfStreamDest *dest, const HeapTupleHeader *tuples, int count);
 
 /*
+ * The same as they lie on their page, to a reader that wants pages, once offered; only for tables
+ * that rf_may_ship_pages() allows. For each page ask first whether it can be taken: this may wait.
+ */
+extern bool rf_stream_dest_wants_pages(const RfStreamDest *dest);
+extern void rf_stream_dest_offer_pages(RfStreamDest *dest, Relation table, const AttrNumber *attmap,
+									   int column_count);
+extern bool rf_stream_dest_takes_page(RfStreamDest *dest);
+
+/* A page whose tuples are all visible, locked: its rows; below 0: they have to go as columns. */
+extern int	rf_stream_dest_add_page(RfStreamDest *dest, Page page);
+
+/* Visible tuples of a page that is pinned; false: they have to go as columns. */
+extern bool rf_stream_dest_add_page_tuples(RfStreamDest *dest, Page page, const HeapTupleHeader *tuples,
+										   const uint16 *lengths, int count);
+
+/*
  * rf_stream_tick is set when rows have waited for rdma_fdw.flush_time; whoever makes rows without
  * giving each to the receiver calls flush then: it sends what there is, and returns false when the
  * reader has stopped.
@@ -83,6 +101,17 @@ extern bool rf_stream_dest_flush(RfStreamDest *dest);
  * answer, a bytea.
  */
 extern bytea *rf_stream_dest_reply(RfStreamDest *dest);
+
+/* ---------- permit.c: who gets pages ---------- */
+
+/* For _PG_init: the label that allows it for a table. */
+extern void rf_define_page_label(void);
+
+/*
+ * May the session's role see all bytes of this table, the only one that the statement reads? Its
+ * rows would go as they are stored.
+ */
+extern bool rf_may_ship_pages(const PlannedStmt *statement, Relation table);
 
 /* ---------- scan.c: bare table scans without projection ---------- */
 

@@ -233,6 +233,7 @@ typedef struct RfStreamRequest
 
 #define RF_STREAM_PORTABLE	0x1	/* no raw images of variable-length values: send/receive or text */
 #define RF_STREAM_FLOW		0x2	/* open the flow before the query runs and end it whatever comes: several processes read it */
+#define RF_STREAM_PAGES		0x4	/* rows may come as tuples of heap pages: same image, major version and ways of compression */
 
 typedef struct RfStreamColumn
 {
@@ -259,6 +260,12 @@ typedef struct RfStreamReply
 	uint64_t	credit_stalls;
 	uint64_t	waits;
 	uint64_t	wait_us;
+
+	/* Heap pages that went as they are: */
+	uint64_t	page_rows;
+	uint64_t	pages_box;		/* tuples with what lay between them */
+	uint64_t	pages_packed;	/* tuples alone */
+	uint64_t	gap_bytes;		/* what lay between */
 } RfStreamReply;
 
 /*
@@ -402,8 +409,10 @@ typedef struct RfBatchHeader
 	uint32_t	length;			/* of the whole batch, this header included */
 	uint32_t	row_count;
 	uint16_t	column_count;
-	uint16_t	flags;			/* 0 */
+	uint16_t	flags;			/* RF_BATCH_* */
 } RfBatchHeader;
+
+#define RF_BATCH_PAGES		0x1			/* no columns but tuples of heap pages, see below */
 
 typedef enum RfColumnKind
 {
@@ -422,6 +431,52 @@ typedef struct RfBatchColumn
 	uint32_t	nulls_offset;	/* 0: no NULL in this batch */
 	uint32_t	data_offset;	/* 8-aligned */
 } RfBatchColumn;
+
+/*
+ * A batch of heap tuples as they lie on their pages; a reader has asked for it by RF_STREAM_PAGES.
+ *
+ *   RfBatchHeader | RfTupleLayout | RfTupleAttr[attr_count] | values of attributes that old tuples lack
+ *   then runs, each 8-aligned: RfTupleRun | uint32 items[item_count], padded to 8 | `length` bytes, padded to 8
+ *
+ * A run holds visible tuples of one page: with what lay between them, or one behind the other. Its
+ * items are line pointers as PostgreSQL stores them: offset from the page's start (low 15 bits),
+ * state (2 bits; only those with 1, normal, count), length (15 bits). From a tuple's 16th byte on,
+ * which is 8-aligned, it is as PostgreSQL 15 to 18 store it: 2 bytes to be ignored, uint16 number
+ * of attributes (low 11 bits), uint16 flags (0x0001: a null bitmap), uint8 offset of the data from
+ * the tuple's first byte, null bitmap (set = not NULL), padding, attributes. What stands in front
+ * (transactions and address) is no business of the reader's and may be missing. A wanted attribute
+ * may be compressed; it never lies elsewhere.
+ */
+typedef struct RfTupleLayout
+{
+	uint32_t	attr_count;		/* up to the last that is wanted */
+	uint32_t	run_count;
+} RfTupleLayout;
+
+typedef struct RfTupleAttr
+{
+	int16_t		length;			/* -1: varlena */
+	uint8_t		align;			/* 1, 2, 4, 8 */
+	uint8_t		by_value;
+	uint16_t	column;			/* 1 + the column it fills; 0: none */
+	uint16_t	reserved;		/* 0 */
+	uint32_t	type;			/* OID of its base type; 0 if it fills none */
+	uint32_t	missing_offset; /* 8-aligned, of its value in tuples that end before it; 0: NULL */
+} RfTupleAttr;
+
+typedef struct RfTupleRun
+{
+	uint32_t	length;			/* at most 32768 */
+	uint16_t	item_count;
+	uint16_t	base;			/* of what page the bytes are taken to be: offset of the first one; 8-aligned */
+} RfTupleRun;
+
+#define RF_TUPLE_SKIPPED	16		/* bytes of a tuple that do not count */
+#define RF_ITEM_OFFSET(item) ((item) & 0x7fff)
+#define RF_ITEM_STATE(item)	(((item) >> 15) & 3)
+#define RF_ITEM_LENGTH(item) ((item) >> 17)
+#define RF_ITEM_NORMAL		1
+#define RF_ITEM(offset, length) ((uint32_t) (offset) | (uint32_t) RF_ITEM_NORMAL << 15 | (uint32_t) (length) << 17)
 
 /*
  * What the consumers of a replicating group tell each other, each message in one slot. ARRIVALS

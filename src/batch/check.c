@@ -39,16 +39,6 @@ check_column(const RfBatchColumn *column, uint32_t rows, uint64_t first, uint64_
 	return NULL;
 }
 
-/*
- * From memory that may change: after this the compiler knows nothing of the copy but where it lies.
- */
-static inline void
-copy_once(void *to, const void *from, size_t length)
-{
-	memcpy(to, from, length);
-	__asm__ volatile("" : : "r"(to) : "memory");
-}
-
 const char *
 rf_batch_open(const void *batch, uint32_t length, uint32_t column_count, RfBatchHeader *header,
 			  RfBatchColumn *columns, uint32_t *column)
@@ -58,7 +48,7 @@ rf_batch_open(const void *batch, uint32_t length, uint32_t column_count, RfBatch
 	*column = UINT32_MAX;
 	if (length < sizeof(*header))
 		return "shorter than a header";
-	copy_once(header, batch, sizeof(*header));
+	rf_copy_once(header, batch, sizeof(*header));
 	if (header->magic != RF_BATCH_MAGIC)
 		return "wrong magic number";
 	if (header->flags != 0)
@@ -70,7 +60,7 @@ rf_batch_open(const void *batch, uint32_t length, uint32_t column_count, RfBatch
 	first = sizeof(*header) + (uint64_t) column_count * sizeof(RfBatchColumn);
 	if (first > length)
 		return "column descriptors lie outside the batch";
-	copy_once(columns, (const char *) batch + sizeof(*header), column_count * sizeof(RfBatchColumn));
+	rf_copy_once(columns, (const char *) batch + sizeof(*header), column_count * sizeof(RfBatchColumn));
 
 	for (uint32_t i = 0; i < column_count; i++)
 	{

@@ -9,8 +9,26 @@
 #include "postgres.h"
 
 #include "access/tupdesc.h"
+#include "catalog/pg_type.h"
 
 #include "rdma_fdw/wire.h"
+
+/* What typalign means, in bytes. */
+static inline uint8
+rf_align_bytes(char typalign)
+{
+	switch (typalign)
+	{
+		case TYPALIGN_CHAR:
+			return 1;
+		case TYPALIGN_SHORT:
+			return ALIGNOF_SHORT;
+		case TYPALIGN_INT:
+			return ALIGNOF_INT;
+		default:
+			return ALIGNOF_DOUBLE;
+	}
+}
 
 typedef struct RfCoding
 {
@@ -31,6 +49,9 @@ extern RfCoding rf_coding_choose(Form_pg_attribute att, const RfStreamColumn *wa
  * the database's encoding.
  */
 extern bool rf_type_is_raw(Oid type, bool *text);
+
+/* Is an image of built-in type `type` one of `wanted` too? */
+extern bool rf_same_image(Oid type, Oid wanted);
 
 /* Kind and stride of the raw image of a type with this length. */
 extern void rf_raw_layout(int16 typlen, bool typbyval, RfColumnKind *kind, uint32 *width);

@@ -36,72 +36,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-#include "coding.h"
-
-typedef enum DecodeOp
-{
-	OP_1,
-	OP_2,
-	OP_4,
-	OP_8,
-	OP_REF,
-	OP_NAME,
-	OP_VARLENA,					/* any bytes do */
-	OP_NUMERIC,
-	OP_IMAGE,					/* varlena with a structure that has to be checked */
-	OP_CONVERTED
-} DecodeOp;
-
-/* What reading one value of the loaded batch needs. */
-typedef struct DecodeColumn
-{
-	const uint8 *vector;
-	const uint8 *nulls;			/* NULL: none in this batch */
-	DecodeOp	op;
-	int			attr;			/* index into values and isnull */
-	uint32		width;
-} DecodeColumn;
-
-/* What the column's local type takes. */
-typedef struct DecodeType
-{
-	Oid			type;
-	int32		typmod;
-	const char *name;			/* column's, for errors */
-	bool		state;			/* an aggregate's: `image` holds however it travels */
-	bool		raw;			/* images are welcome, of this kind and stride: */
-	RfColumnKind raw_kind;
-	uint32		raw_width;
-	bool		short_headers;	/* code of the type expects one-byte headers */
-	RfImage		image;			/* of varlenas */
-	RfColumnKind kind;			/* of the loaded batch */
-	FmgrInfo	receive;		/* looked up when first needed */
-	FmgrInfo	input;
-	Oid			receive_param;
-	Oid			input_param;
-} DecodeType;
-
-struct RfDecoder
-{
-	const uint8 *base;			/* the loaded batch */
-	uint32		length;
-	uint32		row;
-	uint32		rows;
-	bool		fresh;			/* no row of it was read yet */
-	int			column_count;
-	DecodeColumn *columns;
-	DecodeType *types;
-	RfBatchColumn *descriptors; /* the loaded batch's, copied */
-
-	int			natts;
-	bool	   *filled;			/* natts long: some column fills it */
-	const char *source;
-	StringInfoData wire;		/* a value being converted: private, NUL-terminated */
-	uint8	   *copy;			/* of a batch that came unaligned */
-	MemoryContext context;
-	MemoryContext scratch;		/* converted values, until the next load */
-	int			current;		/* column being converted, for the error context */
-};
+#include "decoder.h"
 
 /* What the image of a built-in varlena type has to look like, for rf_image_check. */
 static void
@@ -170,7 +105,7 @@ describe_image(Oid type, RfImage *image)
 		return;
 	get_typlenbyvalalign(element, &length, &by_value, &align);
 	image->element_length = length;
-	image->element_align = align == TYPALIGN_CHAR ? 1 : align == TYPALIGN_SHORT ? 2 : align == TYPALIGN_INT ? 4 : 8;
+	image->element_align = rf_align_bytes(align);
 	if (length == -1)
 	{
 		RfImage    *inner = palloc(sizeof(RfImage));
@@ -215,6 +150,8 @@ rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums, c
 			rf_raw_layout(att->attlen, att->attbyval, &type->raw_kind, &type->raw_width);
 		if (type->raw && type->raw_kind == RF_COLUMN_VARLENA)
 			describe_image(att->atttypid, &type->image);
+		type->length = att->attlen;
+		type->align = rf_align_bytes(att->attalign);
 		type->short_headers = att->attlen == -1 && get_typstorage(att->atttypid) != TYPSTORAGE_PLAIN;
 		decoder->columns[i].attr = attnums[i] - 1;
 		decoder->filled[attnums[i] - 1] = true;
@@ -276,8 +213,8 @@ rf_decoder_remaining(RfDecoder *decoder)
 	return decoder->rows - decoder->row;
 }
 
-static pg_noinline void
-bad_batch(RfDecoder *decoder, uint32 column, const char *problem)
+pg_noinline void
+rf_decoder_bad_batch(RfDecoder *decoder, uint32 column, const char *problem)
 {
 	decoder->row = decoder->rows = 0;
 	if (column < (uint32) decoder->column_count)
@@ -309,15 +246,8 @@ prepare_column(RfDecoder *decoder, int i, const RfBatchColumn *descriptor)
 		case RF_COLUMN_BYREF:
 		case RF_COLUMN_VARLENA:
 			if (!type->raw || type->raw_kind != type->kind || type->raw_width != column->width)
-				bad_batch(decoder, i, "its values are not images of the column's type");
-			if (type->kind == RF_COLUMN_VARLENA)
-				column->op = type->image.kind == RF_IMAGE_BYTES ? OP_VARLENA :
-					type->image.kind == RF_IMAGE_NUMERIC ? OP_NUMERIC : OP_IMAGE;
-			else if (type->kind == RF_COLUMN_BYREF)
-				column->op = type->type == NAMEOID ? OP_NAME : OP_REF;
-			else
-				column->op = column->width == 1 ? OP_1 : column->width == 2 ? OP_2 :
-					column->width == 4 ? OP_4 : OP_8;
+				rf_decoder_bad_batch(decoder, i, "its values are not images of the column's type");
+			column->op = rf_decode_raw_op(type);
 			break;
 		case RF_COLUMN_BINARY:
 			if (!OidIsValid(type->receive.fn_oid))
@@ -356,16 +286,19 @@ rf_decoder_load(RfDecoder *decoder, const void *batch, uint32 length)
 		memcpy(decoder->copy, batch, length);
 		batch = decoder->copy;
 	}
+	decoder->fresh = true;
+	decoder->has_tuples = rf_decoder_load_tuples(decoder, batch, length);
+	if (decoder->has_tuples)
+		return;
 	problem = rf_batch_open(batch, length, decoder->column_count, &header, decoder->descriptors, &column);
 	if (problem != NULL)
-		bad_batch(decoder, column, problem);
+		rf_decoder_bad_batch(decoder, column, problem);
 
 	decoder->base = batch;
 	decoder->length = length;
 	for (int i = 0; i < decoder->column_count; i++)
 		prepare_column(decoder, i, &decoder->descriptors[i]);
 	decoder->rows = header.row_count;
-	decoder->fresh = true;
 }
 
 static void
@@ -437,9 +370,9 @@ convert(RfDecoder *decoder, int i, uint32 row)
 
 	bytes = rf_batch_blob(decoder->base, decoder->length, offset, type->kind == RF_COLUMN_TEXT, &size);
 	if (bytes == NULL)
-		bad_batch(decoder, i, "a value lies outside the batch");
+		rf_decoder_bad_batch(decoder, i, "a value lies outside the batch");
 	if (size >= MaxAllocSize)
-		bad_batch(decoder, i, "a value is too long");
+		rf_decoder_bad_batch(decoder, i, "a value is too long");
 
 	decoder->current = i;
 	error_context_stack = &callback;
@@ -461,7 +394,7 @@ convert(RfDecoder *decoder, int i, uint32 row)
 		result = receive_as_server(decoder, type);
 	if (type->state && !rf_image_check(&type->image, (const uint8_t *) VARDATA_ANY(DatumGetPointer(result)),
 									   VARSIZE_ANY_EXHDR(DatumGetPointer(result))))
-		bad_batch(decoder, i, "it is no transition state of this aggregate");
+		rf_decoder_bad_batch(decoder, i, "it is no transition state of this aggregate");
 	MemoryContextSwitchTo(caller);
 	error_context_stack = callback.previous;
 	return result;
@@ -488,7 +421,7 @@ check_null(RfDecoder *decoder, int i)
 static pg_noinline void
 bad_value(RfDecoder *decoder, const DecodeColumn *column)
 {
-	bad_batch(decoder, column - decoder->columns, "a value lies outside the batch or is damaged");
+	rf_decoder_bad_batch(decoder, column - decoder->columns, "a value lies outside the batch or is damaged");
 }
 
 static pg_noinline Datum
@@ -528,6 +461,12 @@ rf_decoder_next(RfDecoder *decoder, Datum *values, bool *isnull)
 			}
 	}
 
+	if (decoder->has_tuples)
+	{
+		rf_decoder_next_tuple(decoder, values, isnull);
+		return true;
+	}
+
 	for (; column < end; column++)
 	{
 		const uint8 *vector = column->vector;
@@ -562,7 +501,7 @@ rf_decoder_next(RfDecoder *decoder, Datum *values, bool *isnull)
 			case OP_NAME:
 				vector += (size_t) row * column->width;
 				if (vector[NAMEDATALEN - 1] != 0)
-					bad_batch(decoder, column - decoder->columns, "a name has no end");
+					rf_decoder_bad_batch(decoder, column - decoder->columns, "a name has no end");
 				*value = PointerGetDatum(vector);
 				break;
 			case OP_VARLENA:

@@ -15,6 +15,7 @@
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/compat.h"
 
+#include "coding.h"
 #include "encoder.h"
 
 /* Tuples per round: more than a page has. */
@@ -45,22 +46,6 @@ struct RfHeapMap
 	WalkedAttr *walked;
 };
 
-static uint8
-align_bytes(char typalign)
-{
-	switch (typalign)
-	{
-		case TYPALIGN_CHAR:
-			return 1;
-		case TYPALIGN_SHORT:
-			return ALIGNOF_SHORT;
-		case TYPALIGN_INT:
-			return ALIGNOF_INT;
-		default:
-			return ALIGNOF_DOUBLE;
-	}
-}
-
 static RfHeapMap *
 build_map(RfEncoder *encoder, TupleDesc table)
 {
@@ -88,7 +73,7 @@ build_map(RfEncoder *encoder, TupleDesc table)
 	{
 		Form_pg_attribute att = TupleDescAttr(table, i);
 		int			column = column_of[i];
-		uint8		align = align_bytes(att->attalign);
+		uint8		align = rf_align_bytes(att->attalign);
 
 		if (att->attlen < -1)
 			return map;

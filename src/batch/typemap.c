@@ -206,9 +206,8 @@ is_binary(Oid type)
 	}
 }
 
-/* Is an image of `type` one of `wanted` too? */
-static bool
-same_image(Oid type, Oid wanted)
+bool
+rf_same_image(Oid type, Oid wanted)
 {
 	if (type == wanted)
 		return true;
@@ -240,7 +239,7 @@ rf_coding_choose(Form_pg_attribute att, const RfStreamColumn *wanted, uint32 fla
 		/* A reader whose column has a modifier of its own applies it as it reads. */
 		bool		same_typmod = wanted->typmod == -1 || wanted->typmod == typmod;
 
-		if (same_image(coding.type, wanted->type_oid) && same_typmod &&
+		if (rf_same_image(coding.type, wanted->type_oid) && same_typmod &&
 			rf_type_is_raw(coding.type, &text) && (same_encoding || !text))
 		{
 			rf_raw_layout(att->attlen, att->attbyval, &coding.kind, &coding.width);

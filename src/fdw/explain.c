@@ -112,6 +112,11 @@ explain_counters(RfScanState *state, ExplainState *es)
 								psprintf("%s buffers=%ux%ukB fragments=" UINT64_FORMAT,
 										 total.transport, total.buffers, total.buffer_size / 1024,
 										 total.fragments), es);
+		if (total.page_rows > 0)
+			ExplainPropertyText("Pages",
+								psprintf("rows=" UINT64_FORMAT " boxes=" UINT64_FORMAT " packed=" UINT64_FORMAT
+										 " gap bytes=" UINT64_FORMAT,
+										 total.page_rows, total.pages_box, total.pages_packed, total.gap_bytes), es);
 		if (state->scan->ss.ps.plan->parallel_aware && es->timing)
 			ExplainPropertyText("Shared",
 								psprintf("workers=" UINT64_FORMAT " batches by leader=" UINT64_FORMAT
@@ -145,6 +150,13 @@ explain_counters(RfScanState *state, ExplainState *es)
 	ExplainPropertyUInteger("Receive Buffer Size", "B", total.buffer_size, es);
 	ExplainPropertyUInteger("Fragments", NULL, total.fragments, es);
 	ExplainPropertyUInteger("Stored Bytes", NULL, total.spooled_bytes, es);
+	if (total.page_rows > 0)
+	{
+		ExplainPropertyUInteger("Page Rows", NULL, total.page_rows, es);
+		ExplainPropertyUInteger("Page Boxes", NULL, total.pages_box, es);
+		ExplainPropertyUInteger("Pages Packed", NULL, total.pages_packed, es);
+		ExplainPropertyUInteger("Gap Bytes", NULL, total.gap_bytes, es);
+	}
 	if (state->scan->ss.ps.plan->parallel_aware && es->timing)
 	{
 		ExplainPropertyUInteger("Sharing Workers", NULL, total.sharers, es);

@@ -161,6 +161,11 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 	request.wire_version = RF_WIRE_VERSION;
 	if (memcmp(&image, &session->hello.image, sizeof(image)) != 0)
 		request.flags |= RF_STREAM_PORTABLE;
+#ifdef USE_LZ4
+	/* Tuples come as they are stored, with values compressed in any way that major has. */
+	else if (session->hello.server_version_num / 10000 == PG_VERSION_NUM / 10000)
+		request.flags |= RF_STREAM_PAGES;
+#endif
 	if (spec->shared)
 		request.flags |= RF_STREAM_FLOW;
 	request.node = node;
@@ -588,6 +593,10 @@ rf_stream_answered(RfStream *stream)
 	stream->stats.credit_stalls = reply->credit_stalls;
 	stream->stats.sender_waits = reply->waits;
 	stream->stats.sender_wait_us = reply->wait_us;
+	stream->stats.page_rows = reply->page_rows;
+	stream->stats.pages_box = reply->pages_box;
+	stream->stats.pages_packed = reply->pages_packed;
+	stream->stats.gap_bytes = reply->gap_bytes;
 	stream->replied = true;
 	if (reply->used_flow)
 		rf_link_observe(stream);
@@ -814,6 +823,10 @@ rf_stream_stats_add(const RfStreamStats *own, RfStreamStats *stats)
 	stats->credit_stalls += own->credit_stalls;
 	stats->sender_waits += own->sender_waits;
 	stats->sender_wait_us += own->sender_wait_us;
+	stats->page_rows += own->page_rows;
+	stats->pages_box += own->pages_box;
+	stats->pages_packed += own->pages_packed;
+	stats->gap_bytes += own->gap_bytes;
 	stats->sharers += own->sharers;
 	stats->sharers_batches += own->sharers_batches;
 	if (own->transport[0] != '\0')

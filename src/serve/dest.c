@@ -27,6 +27,7 @@
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/serve.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 #include "utils/timeout.h"
 
 struct RfStreamDest
@@ -37,6 +38,9 @@ struct RfStreamDest
 	MemoryContext context;
 	RfEncoder  *encoder;
 	bool		filling;		/* a batch has been begun */
+	RfTupleWriter *tuples;		/* NULL: rows travel as columns only */
+	bool		with_tuples;	/* the batch that was begun holds tuples */
+	int			hold;			/* pages left that go as columns, since one before them had to */
 	char	   *private_batch;	/* while nothing has been sent */
 	RfFlowHandle *flow;			/* NULL: still private */
 	RfBuffer	buffer;			/* slot being filled, with a flow */
@@ -45,7 +49,17 @@ struct RfStreamDest
 	uint64		rows;			/* encoded and sent, or in the private batch */
 	uint64		batches;
 	uint64		bytes;
+	uint64		page_rows;
+	uint64		pages_box;
+	uint64		pages_packed;
+	uint64		gap_bytes;
 };
+
+/*
+ * A page that has to go as columns is seldom alone, and each change of form sends a batch that is
+ * not full. So many pages follow it.
+ */
+#define HOLD_PAGES			32
 
 volatile sig_atomic_t rf_stream_tick = false;
 static TimeoutId flush_timer = MAX_TIMEOUTS;
@@ -90,6 +104,22 @@ start(RfStreamDest *dest, TupleDesc desc, const AttrNumber *attmap, int column_c
 	if ((dest->request->flags & RF_STREAM_FLOW) != 0)
 		leave_private(dest);
 	rf_stream_tick = false;
+}
+
+bool
+rf_stream_dest_wants_pages(const RfStreamDest *dest)
+{
+	return (dest->request->flags & RF_STREAM_PAGES) != 0;
+}
+
+void
+rf_stream_dest_offer_pages(RfStreamDest *dest, Relation table, const AttrNumber *attmap, int column_count)
+{
+	MemoryContext caller = MemoryContextSwitchTo(dest->context);
+
+	dest->tuples = rf_tuples_create(RelationGetDescr(table), OidIsValid(table->rd_rel->reltoastrelid), column_count, attmap, dest->columns, dest->request->flags,
+									dest->request->encoding);
+	MemoryContextSwitchTo(caller);
 }
 
 static void
@@ -159,15 +189,22 @@ leave_private(RfStreamDest *dest)
 	dest->private_batch = NULL;
 }
 
+static uint32
+batch_rows(RfStreamDest *dest)
+{
+	return dest->with_tuples ? rf_tuples_rows(dest->tuples) : rf_encoder_rows(dest->encoder);
+}
+
 /* Hand the slot's batch over. */
 static void
 flush_slot(RfStreamDest *dest)
 {
-	uint32		rows = rf_encoder_rows(dest->encoder);
-	uint32		length = rf_encoder_finish(dest->encoder);
+	uint32		rows = batch_rows(dest);
+	uint32		length = dest->with_tuples ? rf_tuples_finish(dest->tuples) : rf_encoder_finish(dest->encoder);
 
 	rf_flow_submit(dest->flow, &dest->buffer, length, RF_SLOT_FIRST | RF_SLOT_LAST, rows);
 	dest->filling = false;
+	dest->with_tuples = false;
 	dest->batches++;
 	dest->bytes += length;
 }
@@ -209,7 +246,7 @@ rf_stream_dest_flush(RfStreamDest *dest)
 	rf_stream_tick = false;
 	if (dest->flow != NULL && atomic_load(&rf_flow_entry(dest->flow)->stop) != 0)
 		dest->stopped = true;
-	else if (dest->filling && rf_encoder_rows(dest->encoder) > 0)
+	else if (dest->filling && batch_rows(dest) > 0)
 	{
 		if (dest->flow != NULL)
 			flush_slot(dest);
@@ -262,6 +299,8 @@ stream_receive(TupleTableSlot *slot, DestReceiver *self)
 {
 	RfStreamDest *dest = (RfStreamDest *) self;
 
+	if (unlikely(dest->with_tuples))
+		flush_slot(dest);
 	for (;;)
 	{
 		if (!dest->filling && (dest->stopped || !begin_batch(dest)))
@@ -301,13 +340,102 @@ int
 rf_stream_dest_add_tuples(RfStreamDest *dest, const HeapTupleHeader *tuples, int count)
 {
 	/* The start of a batch, the switch to another and odd rows are the slot's business. */
-	if (!dest->filling)
+	if (!dest->filling || dest->with_tuples)
 		return 0;
 	count = rf_encoder_add_tuples(dest->encoder, tuples, count);
 	dest->rows += count;
 	if (unlikely(rf_stream_tick))
 		(void) rf_stream_dest_flush(dest);
 	return count;
+}
+
+/*
+ * Begin a batch of tuples in the slot that is ours, or in the next one; false: it cannot be, or the
+ * reader has stopped, as the next row finds out.
+ */
+static bool
+begin_tuples(RfStreamDest *dest)
+{
+	if (dest->filling && batch_rows(dest) > 0)
+		flush_slot(dest);
+	if (!dest->filling && !rf_exchange_acquire(dest->flow, &dest->buffer))
+	{
+		dest->stopped = true;
+		return false;
+	}
+	dest->with_tuples = rf_tuples_begin(dest->tuples, dest->buffer.data, dest->buffer.length);
+	if (!dest->with_tuples)
+	{
+		/* Slots stay as small as this one is. */
+		dest->tuples = NULL;
+		rf_encoder_begin(dest->encoder, dest->buffer.data, dest->buffer.length);
+	}
+	dest->filling = true;
+	start_timer();
+	return dest->with_tuples;
+}
+
+bool
+rf_stream_dest_takes_page(RfStreamDest *dest)
+{
+	if (dest->tuples == NULL)
+		return false;
+	if (dest->flow == NULL && dest->private_batch == NULL)
+		leave_private(dest);
+	if (dest->flow == NULL || dest->stopped)
+		return false;
+	if (dest->hold > 0)
+	{
+		dest->hold--;
+		return false;
+	}
+	return (dest->with_tuples && rf_tuples_has_room(dest->tuples)) || begin_tuples(dest);
+}
+
+/* `count` rows of a page were added; below 0: it has rows that cannot. */
+static bool
+page_added(RfStreamDest *dest, int count)
+{
+	if (count < 0)
+	{
+		dest->hold = HOLD_PAGES;
+		return false;
+	}
+	dest->rows += count;
+	dest->page_rows += count;
+	return true;
+}
+
+int
+rf_stream_dest_add_page(RfStreamDest *dest, Page page)
+{
+	int			count = rf_tuples_add_page(dest->tuples, page);
+
+	if (page_added(dest, count))
+		dest->pages_box++;
+	return count;
+}
+
+bool
+rf_stream_dest_add_page_tuples(RfStreamDest *dest, Page page, const HeapTupleHeader *tuples, const uint16 *lengths, int count)
+{
+	RfTupleExtent extent;
+	bool		box;
+
+	if (count == 0)
+		return true;
+	if (!rf_tuples_measure(dest->tuples, tuples, lengths, count, &extent))
+		return page_added(dest, -1);
+	box = extent.packed * 2 >= extent.box;
+	rf_tuples_add(dest->tuples, page, tuples, lengths, count, &extent, box);
+	if (box)
+	{
+		dest->pages_box++;
+		dest->gap_bytes += extent.box - extent.packed;
+	}
+	else
+		dest->pages_packed++;
+	return page_added(dest, count);
 }
 
 static void
@@ -355,7 +483,7 @@ rf_stream_dest_reply(RfStreamDest *dest)
 		reply.inline_length = dest->filling && dest->rows > 0 ? rf_encoder_finish(dest->encoder) : 0;
 	else
 	{
-		if (!dest->stopped && dest->filling && rf_encoder_rows(dest->encoder) > 0)
+		if (!dest->stopped && dest->filling && batch_rows(dest) > 0)
 			flush_slot(dest);
 		if (!dest->stopped)
 			dest->stopped = !rf_flow_finish(dest->flow);
@@ -373,6 +501,10 @@ rf_stream_dest_reply(RfStreamDest *dest)
 	reply.rows = dest->rows;
 	reply.batches = dest->batches;
 	reply.bytes = dest->bytes;
+	reply.page_rows = dest->page_rows;
+	reply.pages_box = dest->pages_box;
+	reply.pages_packed = dest->pages_packed;
+	reply.gap_bytes = dest->gap_bytes;
 
 	answer = palloc(VARHDRSZ + sizeof(reply) + reply.inline_length);
 	SET_VARSIZE(answer, VARHDRSZ + sizeof(reply) + reply.inline_length);

@@ -3,8 +3,8 @@
  *
  * A SELECT of plain columns of one table makes the executor project every row into a narrower slot,
  * which the encoder takes apart again. Here the encoder is given the table's own slot and a map of
- * the wanted attributes instead, and without quals whole pages of tuples. Quals are the executor's
- * own.
+ * the wanted attributes instead, and without quals whole pages of tuples; where the administrator
+ * allows it (permit.c), pages may travel as they are. Quals are the executor's own.
  *
  * Does: run a query that ExecutorStart has prepared, so permissions, row security, locks and
  * snapshot are the executor's. Does not: know plans other than one sequential scan at the top;
@@ -62,9 +62,12 @@ typedef struct PageTuples
 	OffsetNumber offsets[MaxHeapTuplesPerPage];
 } PageTuples;
 
-/* What heap scans do with a page: prune it, and check each tuple under the share lock. */
-static void
-collect_visible(Relation rel, Snapshot snapshot, Buffer buffer, PageTuples *found)
+/*
+ * What heap scans do with a page: prune it, and check each tuple under the share lock. With `whole`,
+ * a page whose tuples are all visible is sent as it is instead: returns its rows, otherwise -1.
+ */
+static int
+collect_visible(Relation rel, Snapshot snapshot, Buffer buffer, RfStreamDest *whole, PageTuples *found)
 {
 	BlockNumber block = BufferGetBlockNumber(buffer);
 	Page		page;
@@ -82,6 +85,16 @@ collect_visible(Relation rel, Snapshot snapshot, Buffer buffer, PageTuples *foun
 	/* A snapshot from recovery may not trust a flag that was set on the primary. */
 	all_visible = PageIsAllVisible(page) && !snapshot->takenDuringRecovery;
 	found->count = 0;
+	if (whole != NULL && all_visible && !IsolationIsSerializable())
+	{
+		int			rows = rf_stream_dest_add_page(whole, page);
+
+		if (rows >= 0)
+		{
+			LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+			return rows;
+		}
+	}
 	for (OffsetNumber offset = FirstOffsetNumber; offset <= last; offset++)
 	{
 		ItemId		item = PageGetItemId(page, offset);
@@ -109,6 +122,7 @@ collect_visible(Relation rel, Snapshot snapshot, Buffer buffer, PageTuples *foun
 		found->count++;
 	}
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	return -1;
 }
 
 /* Hand a page's tuples over; false: the reader has stopped. */
@@ -139,13 +153,43 @@ send_page(Relation rel, Buffer buffer, const PageTuples *found, TupleTableSlot *
 	}
 }
 
+/* Leave the tuples that pass. */
+static void
+filter(Relation rel, Buffer buffer, PageTuples *found, TupleTableSlot *slot, ExprState *qual, ExprContext *econtext)
+{
+	int			passed = 0;
+
+	for (int i = 0; i < found->count; i++)
+	{
+		HeapTupleData tuple;
+
+		tuple.t_tableOid = RelationGetRelid(rel);
+		tuple.t_data = found->tuples[i];
+		tuple.t_len = found->lengths[i];
+		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buffer), found->offsets[i]);
+		ExecStoreBufferHeapTuple(&tuple, slot, buffer);
+		ResetExprContext(econtext);
+		econtext->ecxt_scantuple = slot;
+		if (!ExecQual(qual, econtext))
+			continue;
+		found->tuples[passed] = found->tuples[i];
+		found->lengths[passed] = found->lengths[i];
+		found->offsets[passed++] = found->offsets[i];
+	}
+	ExecClearTuple(slot);
+	found->count = passed;
+}
+
 /*
- * All pages of a heap without quals. Large tables use a ring of buffers and keep step with other
+ * All pages of a heap; with quals only where pages are shipped. Large tables use a ring of buffers and keep step with other
  * scans, as core's scans do.
  */
 static uint64
-run_heap(Relation rel, Snapshot snapshot, TupleTableSlot *slot, RfStreamDest *dest)
+run_heap(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 {
+	Relation	rel = node->ss.ss_currentRelation;
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+	ExprState  *qual = node->ss.ps.qual;
 	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
 	bool		large = !RelationUsesLocalBuffers(rel) && blocks > NBuffers / 4;
 	bool		keep_step = large && synchronize_seqscans;
@@ -159,16 +203,31 @@ run_heap(Relation rel, Snapshot snapshot, TupleTableSlot *slot, RfStreamDest *de
 	for (BlockNumber n = 0; n < blocks; n++)
 	{
 		Buffer		buffer;
+		bool		pages;
 		bool		more;
+		int			whole;
+		int			count;
 
 		CHECK_FOR_INTERRUPTS();
+		pages = rf_stream_dest_takes_page(dest);	/* may wait, so before there is a pin */
 		buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
-		collect_visible(rel, snapshot, buffer, found);
-		for (int i = 0; i < found->count; i++)
+		whole = collect_visible(rel, snapshot, buffer, pages && qual == NULL ? dest : NULL, found);
+		count = whole >= 0 ? whole : found->count;
+		for (int i = 0; i < count; i++)
 			pgstat_count_heap_getnext(rel);
-		more = send_page(rel, buffer, found, slot, dest);
+		more = true;
+		if (whole < 0)
+		{
+			if (qual != NULL)
+				filter(rel, buffer, found, slot, qual, node->ss.ps.ps_ExprContext);
+			count = found->count;
+			if (!pages || !rf_stream_dest_add_page_tuples(dest, BufferGetPage(buffer), found->tuples, found->lengths, count))
+				more = send_page(rel, buffer, found, slot, dest);
+		}
 		ReleaseBuffer(buffer);
-		rows += found->count;
+		if (unlikely(rf_stream_tick) && more)
+			more = rf_stream_dest_flush(dest);
+		rows += count;
 		if (!more)
 			break;
 		block = block + 1 == blocks ? 0 : block + 1;
@@ -222,6 +281,7 @@ rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest)
 	DestReceiver *receiver = rf_stream_dest_receiver(dest);
 	Relation	rel;
 	AttrNumber *map;
+	bool		pages;
 	int			count;
 
 	if (!IsA(node, SeqScanState) || query->plannedstmt->parallelModeNeeded || node->ss.ps.plan->parallel_aware ||
@@ -235,9 +295,14 @@ rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest)
 	if (query->totaltime)
 		InstrStartNode(query->totaltime);
 	rf_stream_dest_start_raw(dest, RelationGetDescr(rel), map, count);
-	if (node->ss.ps.qual == NULL && rel->rd_tableam == GetHeapamTableAmRoutine() &&
-		IsMVCCSnapshot(estate->es_snapshot) && rf_stream_dest_takes_tuples(dest, RelationGetDescr(rel)))
-		estate->es_processed = run_heap(rel, estate->es_snapshot, node->ss.ss_ScanTupleSlot, dest);
+	pages = rel->rd_tableam == GetHeapamTableAmRoutine() && IsMVCCSnapshot(estate->es_snapshot) &&
+		rf_stream_dest_takes_tuples(dest, RelationGetDescr(rel));
+	if (pages && rf_stream_dest_wants_pages(dest) && rf_may_ship_pages(query->plannedstmt, rel))
+		rf_stream_dest_offer_pages(dest, rel, map, count);
+	else if (node->ss.ps.qual != NULL)
+		pages = false;
+	if (pages)
+		estate->es_processed = run_heap(node, estate->es_snapshot, dest);
 	else
 		estate->es_processed = run_rows(node, estate->es_snapshot, dest);
 	receiver->rShutdown(receiver);

@@ -1,8 +1,8 @@
 /*
  * fuzz_batch.c - everything the decoder believes about a batch, fed with arbitrary bytes.
  *
- * First byte of the input: 0 = a whole batch, read value by value as the decoder does; otherwise an
- * image of kind (byte mod number of kinds). Whatever the checks accept is then read to its end, so
+ * First byte of the input: 0 = a whole batch, read value by value as the decoder does; 255 = one of
+ * heap tuples; otherwise an image of kind (byte mod number of kinds). Whatever the checks accept is then read to its end, so
  * that a sanitizer sees a bound that is too wide.
  */
 #include "batch_reader.h"
@@ -46,6 +46,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(copy, data + 1, size - 1);
 	if (data[0] == 0)
 		read_batch(copy, size - 1, NULL);
+	else if (data[0] == 255)
+		read_tuples(copy, size - 1);
 	else
 		read_image(data[0], copy, size - 1);
 	free(copy);

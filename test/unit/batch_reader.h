@@ -89,4 +89,63 @@ read_batch(const uint8_t *batch, uint32_t length, const RfImage *const *images)
 	return good;
 }
 
+/* The same for a batch of heap tuples, as src/batch/decode_tuples.c reads them. */
+static inline bool
+read_tuples(const uint8_t *batch, uint32_t length)
+{
+	uint32_t	attr_count = rf_tuples_attr_count(batch, length);
+	RfBatchHeader header = {0};
+	RfTupleAttr *attrs;
+	RfTupleReader reader;
+	RfTuple		tuple;
+	bool		good;
+	uint32_t	rows = 0;
+
+	if (attr_count == 0)
+		return false;
+	memcpy(&header, batch, sizeof(header));
+	attrs = malloc(attr_count * sizeof(RfTupleAttr));
+	if (attrs == NULL)
+		return false;
+	good = rf_tuples_open(batch, length, header.column_count, attr_count, &header, attrs, &reader) == NULL;
+	while (good && rows < header.row_count && rf_tuples_next(&reader, &tuple))
+	{
+		uint32_t	offset = tuple.data;
+
+		rows++;
+		for (uint32_t i = 0; i < attr_count; i++)
+		{
+			const RfTupleAttr *attr = &attrs[i];
+			uint32_t	size;
+			uint32_t	kind;
+			uint32_t	at;
+
+			if (i >= tuple.natts)
+			{
+				if (attr->missing_offset != 0 && attr->length > 0)
+					touch(batch + attr->missing_offset, attr->length);
+				else if (attr->missing_offset != 0)
+				{
+					size = rf_batch_varlena(batch, length, attr->missing_offset, &kind);
+					touch(batch + attr->missing_offset, size);
+				}
+				continue;
+			}
+			if (tuple.bits != NULL && (rf_load8(&tuple.bits[i >> 3]) & (1 << (i & 7))) == 0)
+				continue;
+			at = rf_tuple_attribute(&tuple, attr, &offset, &size, &kind);
+			if (at == UINT32_MAX)
+			{
+				rejected++;
+				break;
+			}
+			if (((uintptr_t) (tuple.bytes + at) & (attr->align - 1)) != 0 && kind != RF_HEADER_SHORT && kind != RF_HEADER_POINTER)
+				abort();
+			touch(tuple.bytes + at, size);
+		}
+	}
+	free(attrs);
+	return good && rows == header.row_count;
+}
+
 #endif

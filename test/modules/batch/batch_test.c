@@ -8,12 +8,17 @@
  *       flipped bytes in every batch.
  *   batch_kinds(query text, portable bool, encoding text)  returns text      how each column
  *   travels to a reader with the same types
+ *   batch_pages(tab regclass, packed bool, damage int)  returns setof record
+ *       rows of the table through batches of heap tuples: packed, or page by page as they are; all
+ *       that have a line pointer
  *   batch_time(query text, capacity int, decode bool)  returns float8  seconds, nothing kept
  *
  * Does not: touch flows or the network.
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "access/table.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -21,9 +26,11 @@
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "rdma_fdw/batch.h"
+#include "storage/bufmgr.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/tuplestore.h"
 
@@ -31,6 +38,7 @@ PG_MODULE_MAGIC;
 
 PG_FUNCTION_INFO_V1(batch_round_trip);
 PG_FUNCTION_INFO_V1(batch_kinds);
+PG_FUNCTION_INFO_V1(batch_pages);
 PG_FUNCTION_INFO_V1(batch_time);
 
 typedef struct TripDest
@@ -236,6 +244,97 @@ batch_kinds(PG_FUNCTION_ARGS)
 	dest.kinds = &out;
 	run(&dest, text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	PG_RETURN_TEXT_P(cstring_to_text(out.data));
+}
+
+/* One page's tuples, to the writer; a full batch goes to the decoder first. */
+static void
+add_page(TripDest *dest, RfTupleWriter *writer, Page page, bool packed)
+{
+	HeapTupleHeader tuples[MaxHeapTuplesPerPage];
+	uint16		lengths[MaxHeapTuplesPerPage];
+	RfTupleExtent extent;
+	int			count = 0;
+
+	if (dest->filling && !rf_tuples_has_room(writer))
+	{
+		take_batch(dest, dest->buffer, rf_tuples_finish(writer));
+		dest->filling = false;
+	}
+	if (!dest->filling && !rf_tuples_begin(writer, dest->buffer, dest->capacity))
+		elog(ERROR, "batches of %u bytes are too small for pages", dest->capacity);
+	dest->filling = true;
+	if (!packed)
+	{
+		if (rf_tuples_add_page(writer, page) < 0)
+			elog(ERROR, "a value lies elsewhere");
+		return;
+	}
+	for (OffsetNumber i = FirstOffsetNumber; i <= PageGetMaxOffsetNumber(page); i++)
+	{
+		ItemId		item = PageGetItemId(page, i);
+
+		if (!ItemIdIsNormal(item))
+			continue;
+		tuples[count] = (HeapTupleHeader) PageGetItem(page, item);
+		lengths[count++] = ItemIdGetLength(item);
+	}
+	if (count > 0 && !rf_tuples_measure(writer, tuples, lengths, count, &extent))
+		elog(ERROR, "a value lies elsewhere");
+	if (count > 0)
+		rf_tuples_add(writer, page, tuples, lengths, count, &extent, false);
+}
+
+Datum
+batch_pages(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Relation	rel = table_open(PG_GETARG_OID(0), AccessShareLock);
+	TupleDesc	desc = RelationGetDescr(rel);
+	TripDest	dest = {0};
+	AttrNumber *attmap = palloc(sizeof(AttrNumber) * desc->natts);
+	AttrNumber *attnums = palloc(sizeof(AttrNumber) * desc->natts);
+	RfStreamColumn *wanted = palloc0(sizeof(RfStreamColumn) * desc->natts);
+	RfTupleWriter *writer;
+	int			count = 0;
+
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	dest.capacity = 65536;
+	dest.damage = PG_GETARG_INT32(2);
+	dest.result = rsinfo->setDesc;
+	dest.store = rsinfo->setResult;
+	dest.decode = true;
+	dest.buffer = palloc(dest.capacity);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (att->attisdropped)
+			continue;
+		rf_column_wanted(att->atttypid, att->atttypmod, &wanted[count]);
+		attmap[count] = i + 1;
+		attnums[count] = count + 1;
+		count++;
+	}
+	if (dest.result->natts != count)
+		elog(ERROR, "%d columns wanted, the table has %d", dest.result->natts, count);
+	writer = rf_tuples_create(desc, OidIsValid(rel->rd_rel->reltoastrelid), count, attmap, wanted, 0, GetDatabaseEncoding());
+	if (writer == NULL)
+		elog(ERROR, "some column has no image");
+	dest.decoder = rf_decoder_create(dest.result, count, attnums, "trip");
+	dest.values = palloc0(sizeof(Datum) * count);
+	dest.isnull = palloc0(sizeof(bool) * count);
+	for (BlockNumber block = 0; block < RelationGetNumberOfBlocks(rel); block++)
+	{
+		Buffer		buffer = ReadBuffer(rel, block);
+
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		add_page(&dest, writer, BufferGetPage(buffer), PG_GETARG_BOOL(1));
+		UnlockReleaseBuffer(buffer);
+	}
+	if (dest.filling && rf_tuples_rows(writer) > 0)
+		take_batch(&dest, dest.buffer, rf_tuples_finish(writer));
+	table_close(rel, AccessShareLock);
+	return (Datum) 0;
 }
 
 Datum

@@ -1,0 +1,120 @@
+/*
+ * decoder.h - inside the batch room: the decoder's state.
+ *
+ * Shared by decode.c (column batches) and decode_tuples.c (batches of heap tuples). All of it
+ * belongs to one backend.
+ */
+#ifndef RF_DECODER_H
+#define RF_DECODER_H
+
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "rdma_fdw/batch.h"
+#include "rdma_fdw/batch_check.h"
+#include "rdma_fdw/compat.h"
+
+#include "coding.h"
+
+/* How a value is read from where it lies. */
+typedef enum DecodeOp
+{
+	OP_1,
+	OP_2,
+	OP_4,
+	OP_8,
+	OP_REF,
+	OP_NAME,
+	OP_VARLENA,					/* any bytes do */
+	OP_NUMERIC,
+	OP_IMAGE,					/* varlena with a structure that has to be checked */
+	OP_CONVERTED
+} DecodeOp;
+
+/* What reading one value of the loaded batch needs. */
+typedef struct DecodeColumn
+{
+	const uint8 *vector;
+	const uint8 *nulls;			/* NULL: none in this batch */
+	DecodeOp	op;
+	int			attr;			/* index into values and isnull */
+	uint32		width;
+} DecodeColumn;
+
+/* What the column's local type takes. */
+typedef struct DecodeType
+{
+	Oid			type;
+	int32		typmod;
+	const char *name;			/* column's, for errors */
+	bool		state;			/* an aggregate's: `image` holds however it travels */
+	bool		raw;			/* images are welcome, of this kind and stride: */
+	RfColumnKind raw_kind;
+	uint32		raw_width;
+	int16		length;			/* of the type, as in pg_type, */
+	uint8		align;			/* and its alignment */
+	bool		short_headers;	/* code of the type expects one-byte headers */
+	RfImage		image;			/* of varlenas */
+	RfColumnKind kind;			/* of the loaded batch */
+	FmgrInfo	receive;		/* looked up when first needed */
+	FmgrInfo	input;
+	Oid			receive_param;
+	Oid			input_param;
+} DecodeType;
+
+struct RfDecoder
+{
+	const uint8 *base;			/* the loaded batch */
+	uint32		length;
+	uint32		row;
+	uint32		rows;
+	bool		fresh;			/* no row of it was read yet */
+	int			column_count;
+	DecodeColumn *columns;
+	DecodeType *types;
+	RfBatchColumn *descriptors; /* the loaded batch's, copied */
+
+	int			natts;
+	bool	   *filled;			/* natts long: some column fills it */
+	const char *source;
+	StringInfoData wire;		/* a value being converted: private, NUL-terminated */
+	uint8	   *copy;			/* of a batch that came unaligned */
+	MemoryContext context;
+	MemoryContext scratch;		/* converted values, until the next load */
+	int			current;		/* column being converted, for the error context */
+
+	/* The loaded batch holds tuples (decode_tuples.c): */
+	bool		has_tuples;
+	RfTupleReader reader;
+	struct TupleMap *map;		/* NULL: none came yet */
+};
+
+/* ERROR: column `column` of the batch, or (any other number) the batch is not what it should be. */
+extern pg_noinline void rf_decoder_bad_batch(RfDecoder *decoder, uint32 column, const char *problem)
+			pg_attribute_noreturn();
+
+/* How raw images of a type are read. */
+static inline DecodeOp
+rf_decode_raw_op(const DecodeType *type)
+{
+	switch (type->raw_kind)
+	{
+		case RF_COLUMN_VARLENA:
+			return type->image.kind == RF_IMAGE_BYTES ? OP_VARLENA :
+				type->image.kind == RF_IMAGE_NUMERIC ? OP_NUMERIC : OP_IMAGE;
+		case RF_COLUMN_BYREF:
+			return type->type == NAMEOID ? OP_NAME : OP_REF;
+		default:
+			return type->raw_width == 1 ? OP_1 : type->raw_width == 2 ? OP_2 : type->raw_width == 4 ? OP_4 : OP_8;
+	}
+}
+
+/* False: the batch holds columns. ERROR when it holds tuples that do not suit. */
+extern bool rf_decoder_load_tuples(RfDecoder *decoder, const uint8 *batch, uint32 length);
+
+/* There is one more row, decoder->row (counted already). */
+extern void rf_decoder_next_tuple(RfDecoder *decoder, Datum *values, bool *isnull);
+
+#endif

@@ -128,6 +128,12 @@ typedef struct RfRelInfo
 	/* columns of the remote SELECT as TargetEntries; not for base relations */
 	List	   *tlist;
 
+	/* the plan that was made of it, and what went into its statement: see rf_subselect() */
+	ForeignScan *plan;
+	List	   *plan_conditions;
+	List	   *plan_pathkeys;
+	bool		plan_limit;
+
 	Selectivity local_conds_sel;
 	QualCost	local_conds_cost;
 
@@ -397,6 +403,31 @@ rf_path_has_limit(ForeignPath *path)
 {
 	return path->fdw_private != NIL && (intVal(lsecond(path->fdw_private)) & RF_PATH_LIMIT) != 0;
 }
+
+/*
+ * subselect.c: sub-selects in expressions (scalar, EXISTS, IN, ANY, ALL, ARRAY), correlated or not,
+ * that one data node can evaluate as part of the statement around them.  By the time an expression is
+ * looked at, the planner has made a sub-plan of each.
+ */
+
+/*
+ * The relation whose statement is all that the sub-plan does, and the query it belongs to.  NULL: it
+ * does something here.
+ */
+extern RfRelInfo *rf_subselect(PlannerInfo *root, SubPlan *subplan, PlannerInfo **subroot);
+
+/* The columns of that statement, which may be made of the relation's own. */
+extern List *rf_subselect_columns(RfRelInfo *info);
+
+/* Can the data node evaluate it in a statement of this relation?  Its arguments and its left side aside. */
+extern bool rf_subselect_is_shippable(PlannerInfo *root, RfRelInfo *info, SubPlan *subplan);
+
+/*
+ * What conditions cost on the data node, or a cost with what the sub-selects in it cost less there:
+ * the planner thinks of sub-plans as of queries of their own, sent for each row.
+ */
+extern void rf_remote_qual_cost(QualCost *cost, List *quals, PlannerInfo *root);
+extern void rf_discount_subselects(QualCost *cost, Node *expr);
 
 /* querybuild.c: the remote statement of one relation */
 typedef struct RfRemoteQuery

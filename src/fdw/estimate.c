@@ -14,6 +14,7 @@
 #include "access/htup_details.h"
 #include "libpq-fe.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -61,8 +62,12 @@
 /* How much of what could go on beside something else waits for it. */
 #define COMPUTE_WAIT			0.25
 
-/* Within what the planner takes for equal (1 %), see prefer_remote() */
-#define TIE_DISCOUNT			0.995
+/*
+ * See prefer_remote().  The first is beyond what the planner takes for equal (1 %), so that a cheaper
+ * start here does not decide; where nodes may have to exchange rows for it, that is left open.
+ */
+#define TIE_DISCOUNT			0.985
+#define NODES_TIE_DISCOUNT		0.995
 #define FORCED_DISCOUNT			0.0001
 
 /*
@@ -150,7 +155,9 @@ static void
 estimate_base(PlannerInfo *root, RelOptInfo *baserel, List *join_conds, RfEstimate *est)
 {
 	RfRelInfo  *info = (RfRelInfo *) baserel->fdw_private;
+	QualCost	base_cost = baserel->baserestrictcost;
 	QualCost	join_cost;
+	QualCost	cost;
 
 	est->rows = baserel->rows;
 	if (join_conds != NIL)
@@ -163,11 +170,18 @@ estimate_base(PlannerInfo *root, RelOptInfo *baserel, List *join_conds, RfEstima
 	est->retrieved_rows = clamp_row_est(est->rows / Max(info->local_conds_sel, 1e-10));
 	est->retrieved_rows = Min(est->retrieved_rows, Max(baserel->tuples, 1.0));
 
-	cost_qual_eval(&join_cost, join_conds, root);
-	est->startup_cost = baserel->baserestrictcost.startup + join_cost.startup;
+	if (contain_subplans((Node *) rf_bare_clauses(info->remote_conds)))
+	{
+		cost_qual_eval(&base_cost, info->local_conds, root);
+		rf_remote_qual_cost(&cost, info->remote_conds, root);
+		base_cost.startup += cost.startup;
+		base_cost.per_tuple += cost.per_tuple;
+	}
+	rf_remote_qual_cost(&join_cost, join_conds, root);
+	est->startup_cost = base_cost.startup + join_cost.startup;
 	est->total_cost = est->startup_cost + rf_node_share(info) *
 		(seq_page_cost * baserel->pages +
-		 (cpu_tuple_cost + baserel->baserestrictcost.per_tuple + join_cost.per_tuple) *
+		 (cpu_tuple_cost + base_cost.per_tuple + join_cost.per_tuple) *
 		 baserel->tuples);
 }
 
@@ -210,8 +224,8 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 	est->retrieved_rows = Max(Min(est->retrieved_rows,
 								  outer->retrieved_rows * inner->retrieved_rows), est->rows);
 
-	cost_qual_eval(&on_cost, info->joinclauses, root);
-	cost_qual_eval(&where_cost, info->remote_conds, root);
+	rf_remote_qual_cost(&on_cost, info->joinclauses, root);
+	rf_remote_qual_cost(&where_cost, info->remote_conds, root);
 	est->startup_cost = outer->rel_startup_cost + inner->rel_startup_cost +
 		on_cost.startup + where_cost.startup + info->local_conds_cost.startup;
 	run_cost = outer->rel_total_cost - outer->rel_startup_cost +
@@ -344,6 +358,7 @@ estimate_upper(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est)
 		if (parse->hasAggs)
 			get_agg_clause_costs(root, info->partial ? AGGSPLIT_INITIAL_SERIAL : AGGSPLIT_SIMPLE,
 								 &costs);
+		rf_discount_subselects(&costs.transCost, (Node *) info->tlist);
 		groups = group_count(root, parse->groupClause, info->tlist, scan->retrieved_rows);
 		/* each node has its own groups, or rows of all of them */
 		groups = info->partial ? Max(Min(groups, rows), 1) : Max(groups * share, 1);
@@ -359,7 +374,7 @@ estimate_upper(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est)
 		{
 			QualCost	cost;
 
-			cost_qual_eval(&cost, info->having, root);
+			rf_remote_qual_cost(&cost, info->having, root);
 			startup_cost += cost.startup;
 			run_cost += cost.per_tuple * rows;
 			rows = clamp_row_est(rows * clauselist_selectivity(root, info->having, 0,
@@ -488,7 +503,7 @@ prefer_remote(RfRelInfo *info, bool upper, RfEstimate *est)
 	double		discount = 1;
 
 	if (upper)
-		discount = TIE_DISCOUNT;
+		discount = info->nodes == NIL ? TIE_DISCOUNT : NODES_TIE_DISCOUNT;
 	/* of the joins that settings ask for each has to be chosen */
 	if (info->fragment != NULL &&
 		((info->fragment->strategies != NIL && rf_exchange_strategy != RF_STRATEGY_AUTO) ||

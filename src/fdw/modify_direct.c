@@ -15,6 +15,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/appendinfo.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/tlist.h"
@@ -202,6 +203,7 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	ForeignScan *scan;
 	RelOptInfo *scanned;
 	bool		join;
+	bool		named;
 	List	   *columns = NIL;
 	Oid			relid;
 	Relation	rel;
@@ -220,6 +222,7 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	if (scan == NULL || scan->scan.plan.qual != NIL)
 		return false;
 	join = scan->scan.scanrelid == 0;
+	named = join;
 	scanned = join ? find_join_rel(root, scan->fs_relids) : find_base_rel(root, resultRelation);
 	if (scanned == NULL || scanned->fdw_private == NULL)
 		return false;
@@ -237,8 +240,16 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 		}
 	}
 
+	/* sub-selects need the target to have a name, as it has among others */
+	if (contain_subplans((Node *) targets) || contain_subplans((Node *) scan->fdw_recheck_quals))
+	{
+		if (!join && plan->returningLists)
+			return false;
+		named = true;
+	}
+
 	initStringInfo(&sql);
-	if (join)
+	if (named)
 	{
 		char	   *text;
 
@@ -252,7 +263,8 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 			return false;
 		foreach(lc, columns)
 			retrieved = lappend_int(retrieved, lfirst_node(TargetEntry, lc)->resno);
-		scan->fdw_scan_tlist = with_former_columns(columns, scan->fdw_scan_tlist);
+		if (join)
+			scan->fdw_scan_tlist = with_former_columns(columns, scan->fdw_scan_tlist);
 		/* no row is rechecked any more */
 		outerPlan(scan) = NULL;
 		appendStringInfoString(&sql, text);

@@ -25,6 +25,7 @@
 #include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
@@ -39,8 +40,21 @@
 #include "rdma_fdw/fragment.h"
 #include "querybuild.h"
 
+/* Parameters of a statement have smaller numbers: the protocol counts them in 16 bits. */
+#define FIRST_SUBSELECT_MARK	100000
+
 static void append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed,
 						List **conds);
+static Node *rewrite_mutator(Node *node, BuildContext *cxt);
+
+/* Sub-selects share tables and parameters with the statement that they stand in. */
+static BuildContext *
+whole(BuildContext *cxt)
+{
+	while (cxt->outer != NULL)
+		cxt = cxt->outer;
+	return cxt;
+}
 
 char *
 rf_remote_relation_name(const RfTableOptions *opts)
@@ -55,25 +69,35 @@ remote_column(Oid relid, AttrNumber attno)
 	return attno == SelfItemPointerAttributeNumber ? "ctid" : rf_column_name(relid, attno);
 }
 
+/* What a table is called in the statement; no two have the same name, whatever sub-select they are in. */
+static char *
+table_name(BuildContext *cxt, Index relid)
+{
+	return cxt->outer == NULL ? psprintf("r%u", relid) : psprintf("s%d_r%u", cxt->subplan->plan_id, relid);
+}
+
 /* Where a foreign table stands in the made-up range table, counted from one. */
 static int
 table_number(BuildContext *cxt, Index relid)
 {
+	BuildContext *top = whole(cxt);
 	TableRef   *table;
 	ListCell   *lc;
 
-	foreach(lc, cxt->tables)
+	foreach(lc, top->tables)
 	{
 		table = (TableRef *) lfirst(lc);
-		if (table->move ? bms_is_member(relid, table->move->rel->relids) : table->relid == relid)
+		if (table->move ? bms_is_member(relid, table->move->rel->relids) :
+			table->relid == relid && table->root == cxt->root)
 			return foreach_current_index(lc) + 1;
 	}
 	table = palloc0(sizeof(TableRef));
 	table->relid = relid;
-	table->name = psprintf("r%u", relid);
+	table->root = cxt->root;
+	table->name = table_name(cxt, relid);
 	table->foreigntableid = planner_rt_fetch(relid, cxt->root)->relid;
-	cxt->tables = lappend(cxt->tables, table);
-	return list_length(cxt->tables);
+	top->tables = lappend(top->tables, table);
+	return list_length(top->tables);
 }
 
 /*
@@ -113,6 +137,7 @@ param_number(BuildContext *cxt, Node *node)
 {
 	ListCell   *lc;
 
+	cxt = whole(cxt);
 	foreach(lc, cxt->params)
 	{
 		if (equal(lfirst(lc), node))
@@ -166,6 +191,97 @@ moved_column(BuildContext *cxt, Node *node)
 	return NULL;
 }
 
+/* A sub-select as it is printed first; put_subselects() writes it out. */
+static Node *
+subselect_mark(BuildContext *cxt, Node *subplan, char *text)
+{
+	Param	   *param = makeNode(Param);
+
+	cxt = whole(cxt);
+	cxt->subselects = lappend(cxt->subselects, text);
+	param->paramkind = PARAM_EXTERN;
+	param->paramid = FIRST_SUBSELECT_MARK + list_length(cxt->subselects) - 1;
+	param->paramtype = exprType(subplan);
+	param->paramtypmod = exprTypmod(subplan);
+	param->paramcollid = exprCollation(subplan);
+	param->location = -1;
+	return (Node *) param;
+}
+
+/*
+ * A sub-plan is the planner's form of a sub-select; rf_subselect() says which statement it is.  It
+ * is written with the columns of the query around it where the executor would hand them in by
+ * parameters.  "x op ANY (SELECT ...)" is an operator with a sub-select for its right side.
+ */
+static Node *
+rewrite_subplan(SubPlan *subplan, BuildContext *cxt)
+{
+	BuildContext inner = {0};
+	RfRelInfo  *info = rf_subselect(cxt->root, subplan, &inner.root);
+	StringInfoData text;
+	OpExpr	   *test;
+
+	if (info == NULL)
+		elog(ERROR, "sub-plan %d is no statement of a data node", subplan->plan_id);
+	inner.relids = (info->scan ? info->scan : info)->rel->relids;
+	inner.for_estimate = cxt->for_estimate;
+	inner.outer = cxt;
+	inner.subplan = subplan;
+
+	initStringInfo(&text);
+	switch (subplan->subLinkType)
+	{
+		case EXISTS_SUBLINK:
+			appendStringInfoString(&text, "EXISTS (");
+			break;
+		case ALL_SUBLINK:
+			appendStringInfoString(&text, "ALL (");
+			break;
+		case ANY_SUBLINK:
+			appendStringInfoString(&text, "ANY (");
+			break;
+		case ARRAY_SUBLINK:
+			appendStringInfoString(&text, "ARRAY(");
+			break;
+		default:
+			appendStringInfoChar(&text, '(');
+			break;
+	}
+	rf_append_statement(&text, &inner, info, rf_subselect_columns(info), info->plan_conditions,
+						info->plan_pathkeys, info->plan_limit);
+	appendStringInfoChar(&text, ')');
+
+	if (subplan->testexpr == NULL)
+		return subselect_mark(cxt, (Node *) subplan, text.data);
+	test = (OpExpr *) copyObject(castNode(OpExpr, subplan->testexpr));
+	test->args = list_make2(rewrite_mutator(linitial(test->args), cxt),
+							subselect_mark(cxt, lsecond(test->args), text.data));
+	return (Node *) test;
+}
+
+/*
+ * What the executor's parameter stands for in a sub-select: an expression of the query around it, or
+ * of the one around that.  NULL: something else.
+ */
+static Node *
+outer_value(Param *param, BuildContext *cxt)
+{
+	if (param->paramkind != PARAM_EXEC)
+		return NULL;
+	for (; cxt->outer != NULL; cxt = cxt->outer)
+	{
+		ListCell   *id;
+		ListCell   *arg;
+
+		forboth(id, cxt->subplan->parParam, arg, cxt->subplan->args)
+		{
+			if (lfirst_int(id) == param->paramid)
+				return rewrite_mutator((Node *) lfirst(arg), cxt->outer);
+		}
+	}
+	return NULL;
+}
+
 static Node *
 rewrite_mutator(Node *node, BuildContext *cxt)
 {
@@ -173,6 +289,13 @@ rewrite_mutator(Node *node, BuildContext *cxt)
 
 	if (node == NULL)
 		return NULL;
+
+	if (IsA(node, AlternativeSubPlan))
+		node = (Node *) linitial(((AlternativeSubPlan *) node)->subplans);
+	if (IsA(node, SubPlan))
+		return rewrite_subplan((SubPlan *) node, cxt);
+	if (IsA(node, Param) && (column = outer_value((Param *) node, cxt)) != NULL)
+		return column;
 
 	if (cxt->moves && !IsA(node, Var) && (column = moved_column(cxt, node)) != NULL)
 		return column;
@@ -184,7 +307,7 @@ rewrite_mutator(Node *node, BuildContext *cxt)
 
 		/* A new node, so that nothing of the original (varnosyn!) can mislead the deparser. */
 		return (Node *) makeVar(number,
-								column_number(list_nth(cxt->tables, number - 1), var),
+								column_number(list_nth(whole(cxt)->tables, number - 1), var),
 								var->vartype, var->vartypmod, var->varcollid, 0);
 	}
 
@@ -267,7 +390,7 @@ made_up_range_table(BuildContext *cxt, List **names)
 	ListCell   *lc;
 
 	*names = NIL;
-	foreach(lc, cxt->tables)
+	foreach(lc, whole(cxt)->tables)
 	{
 		TableRef   *table = (TableRef *) lfirst(lc);
 		RangeTblEntry *rte = makeNode(RangeTblEntry);
@@ -342,22 +465,68 @@ print_windowed(Node *expr, BuildContext *cxt)
 	return text + 7;
 }
 
+/*
+ * Replaces the marks of sub-selects by their text.  A mark is "$" and a number that no parameter
+ * has, outside of quotes.  The deparser doubles quotes inside of quotes, so that counting them tells
+ * where one is; there are no comments and no dollar quotes.
+ */
+static char *
+put_subselects(const char *text, List *subselects)
+{
+	StringInfoData buf;
+	char		quote = '\0';
+
+	if (subselects == NIL)
+		return pstrdup(text);
+	initStringInfo(&buf);
+	while (*text != '\0')
+	{
+		if (*text == quote)
+			quote = '\0';
+		else if (quote == '\0' && (*text == '\'' || *text == '"'))
+			quote = *text;
+		else if (quote == '\0' && *text == '$')
+		{
+			char	   *end;
+			long		number = strtol(text + 1, &end, 10) - FIRST_SUBSELECT_MARK;
+
+			if (number >= 0)
+			{
+				appendStringInfoString(&buf, (char *) list_nth(subselects, number));
+				text = end;
+				continue;
+			}
+		}
+		appendStringInfoChar(&buf, *text++);
+	}
+	return buf.data;
+}
+
 /* Operators come with parentheses around them, a bare column or function does not need any. */
 char *
 rf_print_in_statement(Node *expr, BuildContext *cxt)
 {
+	BuildContext *top = whole(cxt);
+	List	   *outer_subselects = top->subselects;
 	PlannedStmt *stmt;
 	List	   *names;
+	char	   *text;
 
+	top->subselects = NIL;
 	expr = rewrite_mutator(expr, cxt);
 	if (contains_window_function(expr, NULL))
-		return print_windowed(expr, cxt);
-
-	stmt = makeNode(PlannedStmt);
-	stmt->commandType = CMD_SELECT;
-	stmt->rtable = made_up_range_table(cxt, &names);
-	return deparse_expression(expr, deparse_context_for_plan_tree(stmt, names),
-							  cxt->qualified, false);
+		text = print_windowed(expr, cxt);
+	else
+	{
+		stmt = makeNode(PlannedStmt);
+		stmt->commandType = CMD_SELECT;
+		stmt->rtable = made_up_range_table(cxt, &names);
+		text = deparse_expression(expr, deparse_context_for_plan_tree(stmt, names),
+								  cxt->qualified, false);
+	}
+	text = put_subselects(text, top->subselects);
+	top->subselects = outer_subselects;
+	return text;
 }
 
 char *
@@ -448,18 +617,18 @@ print_conditions(BuildContext *cxt, List *exprs)
 static void
 append_table(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, List **conds)
 {
-	Index		relid = info->rel->relid;
+	char	   *name = table_name(cxt, info->rel->relid);
 	List	   *own = print_conditions(cxt, info->remote_conds);
 
 	/* ONLY is not wanted: what has children there is one table to us */
 	if (closed && own != NIL)
 	{
-		appendStringInfo(buf, "(SELECT * FROM %s r%u", info->relation_name, relid);
+		appendStringInfo(buf, "(SELECT * FROM %s %s", info->relation_name, name);
 		append_conditions(buf, " WHERE ", own);
-		appendStringInfo(buf, ") r%u", relid);
+		appendStringInfo(buf, ") %s", name);
 		return;
 	}
-	appendStringInfo(buf, "%s r%u", info->relation_name, relid);
+	appendStringInfo(buf, "%s %s", info->relation_name, name);
 	*conds = list_concat(*conds, own);
 }
 
@@ -704,6 +873,15 @@ append_limit(StringInfo buf, BuildContext *cxt, RfRelInfo *info)
 						 rf_print_in_statement(offset, cxt));
 }
 
+/* Sub-selects in a statement of one table refer to that table by its name. */
+static bool
+has_subselects(BuildContext *cxt, RfRelInfo *info, List *columns, List *conditions)
+{
+	return contain_subplans((Node *) columns) || contain_subplans((Node *) rf_bare_clauses(conditions)) ||
+		contain_subplans((Node *) info->having) ||
+		(info->scan != NULL && contain_subplans((Node *) cxt->root->processed_tlist));
+}
+
 /* The statement of a relation, or one with these columns instead of its own. */
 void
 rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns,
@@ -714,7 +892,8 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 	StringInfoData from;
 	ListCell   *lc;
 
-	cxt->qualified = scan->outer != NULL;
+	cxt->qualified = scan->outer != NULL || cxt->outer != NULL ||
+		has_subselects(cxt, info, columns, conditions);
 	rf_add_exchanges(cxt, scan);
 
 	appendStringInfoString(buf, info->distinct ? "SELECT DISTINCT" : "SELECT");
@@ -740,6 +919,8 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 	else
 	{
 		appendStringInfoString(&from, scan->relation_name);
+		if (cxt->qualified)
+			appendStringInfo(&from, " %s", table_name(cxt, scan->rel->relid));
 		conds = print_conditions(cxt, conditions);
 	}
 	appendStringInfo(buf, " FROM %s", from.data);
@@ -747,7 +928,8 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 
 	if (info->grouped)
 	{
-		append_group_by(buf, cxt, info->tlist);
+		/* a sub-select's columns may be others, so they have no numbers */
+		append_group_by(buf, cxt, cxt->outer == NULL ? info->tlist : NIL);
 		append_conditions(buf, " HAVING ", print_conditions(cxt, info->having));
 	}
 	append_order_by(buf, cxt, info, pathkeys);

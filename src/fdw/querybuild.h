@@ -16,6 +16,7 @@
 typedef struct TableRef
 {
 	Index		relid;			/* its range table index in the query; 0: an exchange */
+	PlannerInfo *root;			/* the query or sub-select */
 	Oid			foreigntableid;
 	char	   *name;			/* in the statement */
 	List	   *colnames;		/* remote column names so far, String */
@@ -28,12 +29,15 @@ typedef struct TableRef
 
 typedef struct BuildContext
 {
-	PlannerInfo *root;
+	PlannerInfo *root;			/* of the query, or of a sub-select */
 	Relids		relids;			/* the tables of the statement; other Vars are parameters */
 	bool		qualified;		/* columns need their relation's name */
 	bool		for_estimate;
 	bool		moves;			/* there are exchanges among the tables */
 	bool		typed;			/* columns must have the types that they have here */
+	struct BuildContext *outer; /* of a sub-select: what it stands in, which keeps all that follows */
+	SubPlan    *subplan;		/* of a sub-select */
+	List	   *subselects;		/* texts of those in the expression that is being printed */
 	List	   *tables;			/* TableRefs; the made-up range table */
 	List	   *exchanges;		/* RF_NODES_EXCHANGES so far, those inside of others first */
 	List	   *leaving;		/* those to compute nodes: for each its FROM item and, in it, its quoted query, Strings */

@@ -127,7 +127,8 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 }
 
 /*
- * Pseudoconstant conditions belong to neither list: core puts a gating Result above the scan.
+ * Pseudoconstant conditions are among them for joins and upper relations; core puts a gating Result
+ * above the scan of a table, whose own statement goes without.
  *
  * A condition that must not see rows hidden by a security barrier stays here, unless it is
  * leakproof: on the data node nothing would keep the order.
@@ -145,8 +146,6 @@ rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List *conditions,
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
 
-		if (rinfo->pseudoconstant)
-			continue;
 		if (restriction_is_securely_promotable(rinfo, baserel) &&
 			rf_is_shippable_expr(root, baserel, rinfo->clause))
 			*remote_conds = lappend(*remote_conds, rinfo);

@@ -8,6 +8,7 @@
 #include "access/sysattr.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -501,8 +502,15 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 
 	/*
 	 * The conditions evaluated remotely are needed again if a row mark makes the executor recheck
-	 * a row (EvalPlanQual).
+	 * a row (EvalPlanQual).  If nothing can, sub-selects shall not look as if they were run here.
 	 */
-	return make_foreignscan(tlist, local_exprs, rel->relid, query.params, fdw_private,
-							slot, simple && slot != NIL ? NIL : remote_exprs, outer_plan);
+	info->plan_conditions = simple ? remote_exprs : (info->scan ? info->scan : info)->remote_conds;
+	info->plan_pathkeys = best_path->path.pathkeys;
+	info->plan_limit = limit;
+	if ((simple && slot != NIL) || (root->parse->commandType == CMD_SELECT && root->rowMarks == NIL &&
+									contain_subplans((Node *) remote_exprs)))
+		remote_exprs = NIL;
+	info->plan = make_foreignscan(tlist, local_exprs, rel->relid, query.params, fdw_private,
+								  slot, remote_exprs, outer_plan);
+	return info->plan;
 }

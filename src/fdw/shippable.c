@@ -64,6 +64,7 @@ static bool walk_list(List *nodes, WalkContext *cxt, CollationState *merged);
 static bool walk_case(CaseExpr *expr, WalkContext *cxt, CollationState *inner);
 static bool walk_aggregate(Aggref *agg, WalkContext *cxt, CollationState *inner);
 static bool walk_window(WindowFunc *func, WalkContext *cxt, CollationState *inner);
+static bool walk_subplan(SubPlan *subplan, WalkContext *cxt);
 
 /*
  * Everything in template databases has an OID below this and is the same on every node of one
@@ -339,6 +340,41 @@ walk_case(CaseExpr *expr, WalkContext *cxt, CollationState *inner)
 	return true;
 }
 
+/*
+ * A sub-select with its arguments, which are expressions of the query around it, and with its left
+ * side: "x op ANY (SELECT ...)", where op's right operand is what the sub-select gives, as it is.
+ */
+static bool
+walk_subplan(SubPlan *subplan, WalkContext *cxt)
+{
+	CollationState state = {InvalidOid, ORIGIN_NONE};
+	OpExpr	   *test = (OpExpr *) subplan->testexpr;
+	Param	   *param;
+	ListCell   *lc;
+
+	if (!rf_subselect_is_shippable(cxt->root, cxt->info, subplan))
+		return false;
+	foreach(lc, subplan->args)
+	{
+		state.collation = InvalidOid;
+		state.origin = ORIGIN_NONE;
+		if (!walk((Node *) lfirst(lc), cxt, &state) || state.origin == ORIGIN_ELSEWHERE)
+			return false;
+	}
+	if (test == NULL)
+		return true;
+	if (!IsA(test, OpExpr) || list_length(test->args) != 2)
+		return false;
+	param = (Param *) lsecond(test->args);
+	if (!IsA(param, Param) || param->paramkind != PARAM_EXEC ||
+		list_length(subplan->paramIds) != 1 || param->paramid != linitial_int(subplan->paramIds))
+		return false;
+	state = visitor_collation(param->paramcollid, param->paramtype);
+	return is_shippable_operator(test->opno, cxt->info) &&
+		walk_list(list_make1(linitial(test->args)), cxt, &state) &&
+		input_collation_ok(test->inputcollid, get_opcode(test->opno), &state);
+}
+
 /* Returns whether node may be shipped; if so *result says where its collation comes from. */
 static bool
 walk(Node *node, WalkContext *cxt, CollationState *result)
@@ -583,6 +619,15 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 			*result = derived_collation(((WindowFunc *) node)->wincollid, &inner);
 			break;
 
+		case T_AlternativeSubPlan:
+			node = (Node *) linitial(((AlternativeSubPlan *) node)->subplans);
+			/* FALLTHROUGH */
+		case T_SubPlan:
+			if (!walk_subplan((SubPlan *) node, cxt))
+				return false;
+			*result = visitor_collation(exprCollation(node), exprType(node));
+			break;
+
 		case T_ArrayExpr:
 			if (!walk_list(((ArrayExpr *) node)->elements, cxt, &inner))
 				return false;
@@ -592,7 +637,7 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 		default:
 
 			/*
-			 * Sub-plans, row constructors, SQL value functions, placeholders and whatever a later
+			 * Row constructors, SQL value functions, placeholders and whatever a later
 			 * release adds.
 			 */
 			return false;

@@ -79,6 +79,34 @@ sub exists_clause
 	return column($a, 'int') . " ${not}IN (SELECT " . column($b, 'int') . ' FROM %' . uc($b->[1]) . '% e WHERE ' . condition($b, 1) . ')';
 }
 
+# A condition with a sub-select that the planner does not make a join of, correlated or not, up to two deep
+sub subselect
+{
+	my ($a, $depth) = @_;
+	my $b = [ $depth ? 's' : 'ss', pick('t', 'u', 'u') ];
+	my $where = rand() < 0.8 ? on($a, $b) : condition($b, 0);
+	$where .= ' AND ' . condition($b, 0) if rand() < 0.4;
+	$where .= ' AND ' . pick("$b->[0].id > ", "$b->[0].id <> ") . column($a, 'int') if rand() < 0.2;
+	$where .= ' AND ' . subselect(rand() < 0.5 ? $a : $b, 0) if $depth && rand() < 0.25;
+	my $from = "FROM %" . uc($b->[1]) . "% $b->[0] WHERE $where";
+	my $i = column($a, 'int');
+	my $j = column($b, 'int');
+	my $op = pick('=', '<', '>', '<>', '>=');
+	my $not = pick('', 'NOT ');
+	return pick(
+		"$i $op (SELECT " . pick("max($j)", "min($j)", 'count(*)', "sum($j) / 3", "avg($j) + $i") . " $from)",
+		"$i $op (SELECT $j $from ORDER BY $b->[0].id LIMIT 1)",
+		"coalesce((SELECT min(" . column($b, 'text') . ") $from), 'x') $op " . column($a, 'text'),
+		'(' . condition($a, 0) . pick(' OR ', ' = ') . "${not}EXISTS (SELECT $from))",
+		'(' . condition($a, 0) . " OR $i ${not}IN (SELECT $j $from))",
+		"$i ${not}IN (SELECT $j $from)",
+		"$i $op " . pick('ANY', 'ALL') . " (SELECT $j $from)",
+		"$i $op ALL (SELECT DISTINCT $j $from)",
+		"$i $op ANY (SELECT max($j) $from GROUP BY " . column($b, 'int') . ' HAVING count(*) < 9)',
+		"cardinality(ARRAY(SELECT $j $from)) % 3 = " . int(rand(2)),
+		"CASE WHEN EXISTS (SELECT $from) THEN $i > 3 ELSE $i IS NULL END");
+}
+
 sub aggregate
 {
 	my $a = pick(@_);
@@ -98,6 +126,7 @@ sub random_query
 	my ($from, @seen) = joined('a', pick(1, 2, 2, 2, 3, 3, 4));
 	my @where = map { condition($_, 1) } grep { rand() < 0.4 } @seen;
 	push @where, exists_clause(pick(@seen)) if rand() < 0.25;
+	push @where, subselect(pick(@seen), 1) if rand() < 0.25;
 	my $where = @where ? ' WHERE ' . join(' AND ', @where) : '';
 	my $shape = rand();
 	my $n = 0;
@@ -115,6 +144,7 @@ sub random_query
 		my @keys = map { $n++; my $a = pick(@seen); pick(column($a, 'int'), column($a, 'int') . ' % 4', column($a, 'text'), column($a, 'bool'), 'extract(year FROM ' . column($a, 'date') . ')') } 1 .. pick(0, 1, 1, 2);
 		my $aggregates = join(', ', map { $n++; aggregate(@seen) . " AS c$n" } 1 .. pick(1, 2, 3));
 		my $group = @keys ? ' GROUP BY ' . (@keys == 2 && rand() < 0.3 ? pick('ROLLUP', 'CUBE') . '(' . join(', ', @keys) . ')' : join(', ', @keys)) : '';
+		$aggregates =~ s/count\(\*\)/'count(*) FILTER (WHERE ' . subselect(pick(@seen), 0) . ')'/e if rand() < 0.2;
 		my $having = rand() < 0.3 ? ' HAVING count(*) > ' . pick(0, 1, 3) . (rand() < 0.3 ? ' AND max(' . column(pick(@seen), 'int') . ') IS NOT NULL' : '') : '';
 		my $m = 0;
 		my $list = join(', ', (map { $m++; "$_ AS k$m" } @keys), $aggregates);

@@ -1,0 +1,186 @@
+/*
+ * subselect.c
+ *		Sub-selects in expressions that a data node evaluates as part of the statement around them.
+ *
+ * The planner makes a plan of each sub-select before it looks at the query around it.  Where that plan
+ * is nothing but a scan of ours, the same server's with the same user, there is a statement for it,
+ * and that statement can stand as a sub-select in the other one; querybuild.c prints it there, with
+ * columns of the query around it in place of parameters.  What the planner keeps here of a condition
+ * would otherwise be one remote query per row.
+ *
+ * The sub-plan remains in the plan, without anything that refers to it: it is never executed.
+ */
+#include "postgres.h"
+
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
+
+#include "rdma_fdw/fdw.h"
+
+/*
+ * A sub-select that is evaluated where its table is costs no round trip, and the data node may have an
+ * index where we assume to read the whole table.  How much that saves is not known here; what matters
+ * is that it is cheaper there by more than what the planner takes for equal.
+ */
+#define SUBSELECT_COST_SHARE	0.5
+
+/* The relation whose statement the plan runs; its fdw_private remembers. */
+static RfRelInfo *
+info_of_plan(PlannerInfo *root, ForeignScan *plan)
+{
+	RelOptInfo *rel;
+	ListCell   *lc;
+
+	if (plan->scan.scanrelid > 0)
+	{
+		rel = root->simple_rel_array[plan->scan.scanrelid];
+		return rel != NULL && rel->fdw_private != NULL &&
+			((RfRelInfo *) rel->fdw_private)->plan == plan ? rel->fdw_private : NULL;
+	}
+	foreach(lc, root->join_rel_list)
+	{
+		rel = lfirst_node(RelOptInfo, lc);
+		if (rel->serverid == plan->fs_server && rel->fdw_private != NULL &&
+			((RfRelInfo *) rel->fdw_private)->plan == plan)
+			return rel->fdw_private;
+	}
+	for (int stage = 0; stage <= UPPERREL_FINAL; stage++)
+	{
+		foreach(lc, root->upper_rels[stage])
+		{
+			rel = lfirst_node(RelOptInfo, lc);
+			if (rel->serverid == plan->fs_server && rel->fdw_private != NULL &&
+				((RfRelInfo *) rel->fdw_private)->plan == plan)
+				return rel->fdw_private;
+		}
+	}
+	return NULL;
+}
+
+RfRelInfo *
+rf_subselect(PlannerInfo *root, SubPlan *subplan, PlannerInfo **subroot)
+{
+	Plan	   *plan = (Plan *) list_nth(root->glob->subplans, subplan->plan_id - 1);
+
+	*subroot = list_nth_node(PlannerInfo, root->glob->subroots, subplan->plan_id - 1);
+	/* it has nothing to keep but what the scan gives */
+	if (IsA(plan, Material) && plan->initPlan == NIL)
+		plan = outerPlan(plan);
+	if (!IsA(plan, ForeignScan) || plan->initPlan != NIL || plan->qual != NIL)
+		return NULL;
+	return info_of_plan(*subroot, (ForeignScan *) plan);
+}
+
+List *
+rf_subselect_columns(RfRelInfo *info)
+{
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	foreach(lc, info->plan->scan.plan.targetlist)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+
+		if (!tle->resjunk)
+			columns = lappend(columns, tle->expr);
+	}
+	return columns;
+}
+
+/* What GROUP BY and DISTINCT name by its number in a statement must be there, or need none. */
+static bool
+columns_can_differ(PlannerInfo *root, RfRelInfo *info, List *columns)
+{
+	ListCell   *lc;
+
+	if (info->distinct)
+	{
+		if (list_length(columns) != list_length(info->tlist))
+			return false;
+		foreach(lc, info->tlist)
+		{
+			if (!list_member(columns, lfirst_node(TargetEntry, lc)->expr))
+				return false;
+		}
+	}
+	/* a constant would be taken for a number */
+	foreach(lc, info->grouped ? root->parse->groupClause : NIL)
+	{
+		Index		ref = lfirst_node(SortGroupClause, lc)->tleSortGroupRef;
+
+		if (IsA(get_sortgroupref_tle(ref, root->processed_tlist)->expr, Const))
+			return false;
+	}
+	return true;
+}
+
+bool
+rf_subselect_is_shippable(PlannerInfo *root, RfRelInfo *info, SubPlan *subplan)
+{
+	PlannerInfo *subroot;
+	RfRelInfo  *sub;
+	List	   *columns;
+	ListCell   *lc;
+
+	switch (subplan->subLinkType)
+	{
+		case EXISTS_SUBLINK:
+		case ALL_SUBLINK:
+		case ANY_SUBLINK:
+		case EXPR_SUBLINK:
+		case ARRAY_SUBLINK:
+			break;
+		default:
+			return false;
+	}
+	sub = rf_subselect(root, subplan, &subroot);
+	if (sub == NULL || sub->nodes != NIL || info->nodes != NIL || sub->partial ||
+		sub->server->serverid != info->server->serverid ||
+		(sub->scan ? sub->scan : sub)->rel->userid != (info->scan ? info->scan : info)->rel->userid)
+		return false;
+	columns = rf_subselect_columns(sub);
+	if (!columns_can_differ(subroot, sub, columns))
+		return false;
+	foreach(lc, columns)
+	{
+		if (!rf_is_shippable_expr(subroot, sub->rel, (Expr *) lfirst(lc)))
+			return false;
+	}
+	return true;
+}
+
+static bool
+subtract_subplans(Node *node, QualCost *cost)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, AlternativeSubPlan))
+		node = (Node *) linitial(((AlternativeSubPlan *) node)->subplans);
+	if (IsA(node, SubPlan))
+	{
+		SubPlan    *subplan = (SubPlan *) node;
+
+		cost->startup -= subplan->startup_cost * (1 - SUBSELECT_COST_SHARE);
+		cost->per_tuple -= subplan->per_call_cost * (1 - SUBSELECT_COST_SHARE);
+		return false;
+	}
+	return expression_tree_walker(node, subtract_subplans, cost);
+}
+
+void
+rf_discount_subselects(QualCost *cost, Node *expr)
+{
+	(void) subtract_subplans(expr, cost);
+	cost->startup = Max(cost->startup, 0);
+	cost->per_tuple = Max(cost->per_tuple, 0);
+}
+
+void
+rf_remote_qual_cost(QualCost *cost, List *quals, PlannerInfo *root)
+{
+	cost_qual_eval(cost, quals, root);
+	rf_discount_subselects(cost, (Node *) rf_bare_clauses(quals));
+}

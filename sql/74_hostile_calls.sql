@@ -71,6 +71,10 @@ SELECT i, says(format('SELECT rdma.stream(stream_request(), %L, %L, %L)', 'SELEC
 SET rdma_fdw.connect_timeout = '1s';
 SELECT says('SELECT rdma.stream(stream_request(inline_limit => 0, node => decode(repeat(''aa'', 16), ''hex'')), ''SELECT 1'', NULL, NULL)');
 
+-- a batch that rdma.stream made
+CREATE FUNCTION batch(type bigint, name bytea, query text) RETURNS bytea LANGUAGE sql AS
+$$ SELECT substr(reply, length(reply) + 1 - (get_byte(reply, 4) + 256 * get_byte(reply, 5)))
+	FROM rdma.stream(stream_request(type => type, name => name), query, NULL, NULL) reply $$;
 -- rdma.store: the request
 CREATE TABLE t (a int, b text);
 SELECT says('SELECT rdma.store(NULL, NULL, NULL, NULL)');
@@ -79,6 +83,14 @@ SELECT says(format('SELECT rdma.store(%s, %L, %L, %L)', request, 'h74.t', '{a}',
 	(6, 'store_request(columns => 0)'), (7, 'store_request(buffers => 0)'), (8, 'store_request(buffers => 4294967295)'), (9, 'store_request(size => 0)'),
 	(10, 'store_request(size => 4097)'), (11, 'store_request(size => 4294963200)'), (12, 'store_request(type => 2281)'), (13, 'store_request(type => 4601)'),
 	(14, 'store_request(type => 4294967295)'), (15, 'substr(store_request(), 1, 48)'), (16, 'store_request(type => 2249)'), (17, 'store_request(type => 2275)')) v(i, request) ORDER BY i;
+-- rows that are named by ctid
+SELECT i, says(format('SELECT rdma.store(%s, %L, %L, %L)', request, 'h74.t', names, '\x')) FROM (VALUES
+	(1, 'store_request(flags => 4)', '{ctid}'), (2, 'store_request(flags => 4, type => 27)', '{a}'), (3, 'store_request(flags => 6, type => 27)', '{ctid}'),
+	(4, 'store_request(flags => 3, type => 27)', '{ctid}'), (5, 'store_request(flags => 8, type => 27)', '{ctid}'), (6, 'store_request(flags => 2, type => 27)', '{ctid}')) v(i, request, names) ORDER BY i;
+SELECT says(format('SELECT rdma.store(store_request(flags => 4, type => 27), %L, %L, %L)', relation, '{ctid}', batch(27, 'tid', 'SELECT ''(0,1)''::pg_catalog.tid'))) FROM (VALUES
+	(1, 'public.secret74'), (2, 'rdma.stat_engine'), (3, 'nothing')) v(i, relation) ORDER BY i;
+SELECT says(format('SELECT rdma.store(store_request(flags => 4, type => 27), %L, %L, %L)', 'h74.t', '{ctid}', batch(27, 'tid', format('SELECT %L::pg_catalog.tid', ctid)))) FROM (VALUES
+	(1, '(0,1)'), (2, '(4294967295,65535)'), (3, '(0,0)'), (4, NULL)) v(i, ctid) ORDER BY i;
 -- the relation and its columns
 SELECT i, says(format('SELECT rdma.store(store_request(), %L, %L, %L)', relation, names, '\x')) FROM (VALUES
 	(1, '', '{a}'), (2, 'h74.t(a) VALUES (1) --', '{a}'), (3, 'h74.t(a)values(1)', '{a}'), (4, 'nothing', '{a}'), (5, 'public.secret74', '{word}'), (6, 'pg_catalog.pg_authid', '{rolname}'),
@@ -87,10 +99,7 @@ SELECT i, says(format('SELECT rdma.store(store_request(), %L, %L, %L)', relation
 -- what comes as rows
 SELECT says(format('SELECT rdma.store(store_request(), %L, %L, %L::bytea)', 'h74.t', '{a}', batch)) FROM (VALUES
 	(1, '\x00'::bytea), (2, decode(repeat('ff', 200), 'hex')), (3, decode(repeat('00', 4096), 'hex'))) v(i, batch) ORDER BY i;
--- text that no client could send: a batch that rdma.stream made, with other letters
-CREATE FUNCTION batch(type bigint, name bytea, query text) RETURNS bytea LANGUAGE sql AS
-$$ SELECT substr(reply, length(reply) + 1 - (get_byte(reply, 4) + 256 * get_byte(reply, 5)))
-	FROM rdma.stream(stream_request(type => type, name => name), query, NULL, NULL) reply $$;
+-- text that no client could send: a batch with other letters
 SELECT says(format('SELECT rdma.store(store_request(type => 25), %L, %L, %L::bytea)', 'h74.t', '{b}', overlay(batch PLACING letters FROM position('abcdefgh'::bytea IN batch))))
 FROM batch(25, 'text', $$SELECT 'abcdefgh'::text$$) batch, (VALUES (1, '\x41'::bytea), (2, '\xff'), (3, '\x00'), (4, '\xc3bc'), (5, '\xf0')) v(i, letters) ORDER BY i;
 SELECT b FROM t ORDER BY b COLLATE "C";

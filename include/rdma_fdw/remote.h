@@ -17,6 +17,7 @@
 #include "executor/tuptable.h"
 #include "foreign/foreign.h"
 #include "libpq-fe.h"
+#include "nodes/nodes.h"
 
 #include "rdma_fdw/wire.h"
 
@@ -273,19 +274,24 @@ typedef struct RfLink
 /* What the engine and pulls have measured. Connects to nobody. */
 extern void rf_server_link(ForeignServer *server, RfLink *link);
 
-/* ---------- loads: rows to a table there, as column batches (load.c) ---------- */
+/* ---------- loads: rows to a table there, new or to be changed, as column batches (load.c) ---------- */
 
 typedef struct RfLoad RfLoad;
 
 /* What it points to must live as long as the load. */
 typedef struct RfLoadSpec
 {
+	/*
+	 * CMD_INSERT; CMD_UPDATE or CMD_DELETE: the first column is the ctid of a row there, the others
+	 * are its new values.
+	 */
+	CmdType		operation;
 	const char *relation;		/* remote name, quoted and qualified */
 	int			column_count;
 	const char *const *column_names;	/* remote names, bare */
 	TupleDesc	desc;			/* of the slots that come */
 	const AttrNumber *attnums;	/* what of them fills the columns */
-	bool		do_nothing;		/* ON CONFLICT DO NOTHING */
+	bool		do_nothing;		/* INSERT: ON CONFLICT DO NOTHING */
 	uint32		receive_buffers;
 	uint32		receive_buffer_size;	/* bytes of each */
 	uint32		inline_limit;	/* bytes of rows that travel within one command */
@@ -296,7 +302,7 @@ typedef struct RfLoadStats
 	uint64		rows;
 	uint64		batches;
 	uint64		bytes;			/* of batches */
-	uint64		requests;		/* remote INSERTs */
+	uint64		requests;		/* calls of rdma.store() */
 	uint64		flows;			/* of them, by flow */
 	uint64		waits;			/* times the backend slept for a free slot */
 	uint64		wait_us;
@@ -313,7 +319,7 @@ extern RfLoad *rf_load_create(RfSession *session, const RfLoadSpec *spec);
 extern void rf_load_add(RfLoad *load, TupleTableSlot *slot);
 
 /*
- * All rows so far are inserted there. Returns how many were since the last time. More rows may
+ * All rows so far are written there. Returns how many were since the last time. More rows may
  * follow.
  */
 extern uint64 rf_load_finish(RfLoad *load);

@@ -287,6 +287,8 @@ typedef struct RfStoreRequest
 } RfStoreRequest;
 
 #define RF_STORE_DO_NOTHING	0x1	/* ON CONFLICT DO NOTHING */
+#define RF_STORE_UPDATE		0x2	/* rows that are there: the first column names one (ctid), the others are its new values */
+#define RF_STORE_DELETE		0x4 /* the same without values */
 #define RF_STORE_PARAMETER	"rdma_fdw.store_flow"
 
 typedef struct RfStoreReply
@@ -296,7 +298,7 @@ typedef struct RfStoreReply
 	uint64_t	rows;			/* that arrived */
 	uint64_t	batches;
 	uint64_t	bytes;			/* of batches */
-	uint64_t	inserted;		/* rows that the INSERT counted: triggers and ON CONFLICT may drop some */
+	uint64_t	written;		/* rows that the statement counted: triggers and ON CONFLICT may drop some */
 } RfStoreReply;
 
 /*

@@ -2,12 +2,12 @@
  * modify.c - running statements that write a foreign table: INSERT, UPDATE, DELETE, COPY FROM, rows
  * routed to it, TRUNCATE.
  *
- * Updates and deletes go row by row, each found by its ctid. Inserts go as column batches
- * (remote.h, loads) unless somebody wants to see what became of a row before the next one comes:
- * RETURNING, a view's check option, row triggers here. With batches an error of the data node may
- * come later than the row it is about, but before the statement's end: loads are finished when
- * ExecutorRun is, which is before AFTER STATEMENT triggers fire. What ran partly is rolled back
- * with the (sub)transaction, as any statement that failed.
+ * Rows go as column batches (remote.h, loads), those of updates and deletes with the ctid by which
+ * each is found, unless somebody wants to see what became of a row before the next one comes:
+ * RETURNING, a view's check option, row triggers here. Then there is one statement per row. With
+ * batches an error of the data node may come later than the row it is about, but before the
+ * statement's end: loads are finished when ExecutorRun is, which is before AFTER STATEMENT triggers
+ * fire. What ran partly is rolled back with the (sub)transaction, as any statement that failed.
  *
  * A table of a server with nodes is written on those nodes (exchange.h): where the hash of its key
  * says, everywhere, or in turn if nobody says where.
@@ -71,6 +71,7 @@ typedef struct ModifyState
 
 	/* in column batches */
 	RfLoadSpec *load_spec;		/* NULL: row by row */
+	TupleTableSlot *sent;		/* updates and deletes: ctid and new values, which are `values` */
 	dlist_node	node;			/* in open_loads */
 	bool		counted;		/* its rows are in the statement's count */
 	MemoryContextCallback gone;
@@ -96,14 +97,14 @@ rf_complain_of_copies(Relation rel, UserMapping *first, uint64 first_rows, UserM
 
 /*
  * Data nodes may have dropped rows (ON CONFLICT, triggers): only now we know how many the statement
- * really inserted.
+ * really wrote.
  */
 static void
 finish_load(ModifyState *state)
 {
 	bool		everywhere = state->distribution && state->distribution->placement == RF_PLACED_EVERYWHERE;
 	uint64		rows = 0;
-	uint64		inserted = 0;
+	uint64		written = 0;
 
 	for (int i = 0; i < state->target_count; i++)
 	{
@@ -116,19 +117,19 @@ finish_load(ModifyState *state)
 		if (!everywhere)
 		{
 			rows += target->rows;
-			inserted += here;
+			written += here;
 		}
 		else if (i == 0)
 		{
 			rows = target->rows;
-			inserted = here;
+			written = here;
 		}
-		else if (here != inserted)
-			rf_complain_of_copies(state->rel, state->targets[0].user, inserted, state->targets[i].user, here);
+		else if (here != written)
+			rf_complain_of_copies(state->rel, state->targets[0].user, written, state->targets[i].user, here);
 		target->rows = 0;
 	}
-	if (state->counted && inserted < rows)
-		state->estate->es_processed -= Min(rows - inserted, state->estate->es_processed);
+	if (state->counted && written < rows)
+		state->estate->es_processed -= Min(rows - written, state->estate->es_processed);
 }
 
 static void
@@ -230,24 +231,42 @@ target_at(ModifyState *state, int i)
 }
 
 static void
-begin_load(ModifyState *state, ResultRelInfo *result_rel, const RfTableOptions *opts, bool do_nothing)
+begin_load(ModifyState *state, CmdType operation, const RfTableOptions *opts, bool do_nothing)
 {
 	static bool hooked = false;
-	int			count = list_length(state->attrs);
+	bool		by_ctid = operation != CMD_INSERT;
+	int			count = list_length(state->attrs) + by_ctid;
 	AttrNumber *attnums = palloc(sizeof(AttrNumber) * count);
 	const char **names = palloc(sizeof(char *) * count);
 	RfLoadSpec *spec = palloc0(sizeof(RfLoadSpec));
+	int			i = 0;
 	ListCell   *lc;
 
+	spec->desc = RelationGetDescr(state->rel);
+	if (by_ctid)
+	{
+		spec->desc = CreateTemplateTupleDesc(count);
+		TupleDescInitEntry(spec->desc, 1, "ctid", TIDOID, -1, 0);
+		attnums[i] = 1;
+		names[i++] = "ctid";
+	}
 	foreach(lc, state->attrs)
 	{
-		attnums[foreach_current_index(lc)] = lfirst_int(lc);
-		names[foreach_current_index(lc)] = pstrdup(rf_column_name(RelationGetRelid(state->rel), lfirst_int(lc)));
+		if (by_ctid)
+			TupleDescCopyEntry(spec->desc, i + 1, RelationGetDescr(state->rel), lfirst_int(lc));
+		attnums[i] = by_ctid ? i + 1 : lfirst_int(lc);
+		names[i++] = pstrdup(rf_column_name(RelationGetRelid(state->rel), lfirst_int(lc)));
 	}
+	if (by_ctid)
+	{
+		state->sent = MakeSingleTupleTableSlot(spec->desc, &TTSOpsVirtual);
+		state->values = state->sent->tts_values;
+		state->isnull = state->sent->tts_isnull;
+	}
+	spec->operation = operation;
 	spec->relation = rf_remote_relation_name(opts);
 	spec->column_count = count;
 	spec->column_names = names;
-	spec->desc = RelationGetDescr(state->rel);
 	spec->attnums = attnums;
 	spec->do_nothing = do_nothing;
 	spec->receive_buffers = opts->fetch.receive_buffers < 0 ? rf_receive_buffers : opts->fetch.receive_buffers;
@@ -269,14 +288,27 @@ begin_load(ModifyState *state, ResultRelInfo *result_rel, const RfTableOptions *
 }
 
 static bool
-may_load(ResultRelInfo *result_rel, const RfTableOptions *opts, List *attrs, List *retrieved_attrs)
+has_row_triggers(TriggerDesc *triggers, CmdType operation)
 {
-	TriggerDesc *triggers = result_rel->ri_TrigDesc;
+	if (triggers == NULL)
+		return false;
+	switch (operation)
+	{
+		case CMD_UPDATE:
+			return triggers->trig_update_before_row || triggers->trig_update_after_row;
+		case CMD_DELETE:
+			return triggers->trig_delete_before_row || triggers->trig_delete_after_row;
+		default:
+			return triggers->trig_insert_before_row || triggers->trig_insert_after_row;
+	}
+}
 
-	return opts->batch_size != 1 && attrs != NIL && retrieved_attrs == NIL &&
+static bool
+may_load(ResultRelInfo *result_rel, CmdType operation, const RfTableOptions *opts, List *attrs, List *retrieved_attrs)
+{
+	return opts->batch_size != 1 && (attrs != NIL || operation == CMD_DELETE) && retrieved_attrs == NIL &&
 		result_rel->ri_WithCheckOptions == NIL && result_rel->ri_projectReturning == NULL &&
-		result_rel->ri_returningList == NIL &&
-		(triggers == NULL || (!triggers->trig_insert_before_row && !triggers->trig_insert_after_row));
+		result_rel->ri_returningList == NIL && !has_row_triggers(result_rel->ri_TrigDesc, operation);
 }
 
 static ModifyState *
@@ -333,15 +365,12 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 	state = create_state(result_rel, mtstate->ps.state, mtstate->operation,
 						 strVal(list_nth(fdw_private, RF_MODIFY_SQL)),
 						 (List *) list_nth(fdw_private, RF_MODIFY_TARGETS), retrieved);
-	if (mtstate->operation == CMD_INSERT)
-	{
-		table = GetForeignTable(RelationGetRelid(state->rel));
-		rf_table_options(table, GetForeignServer(table->serverid), &opts);
-		if (may_load(result_rel, &opts, state->attrs, retrieved))
-			begin_load(state, result_rel, &opts, boolVal(list_nth(fdw_private, RF_MODIFY_DO_NOTHING)));
-		state->counted = mtstate->canSetTag;
-	}
-	else
+	table = GetForeignTable(RelationGetRelid(state->rel));
+	rf_table_options(table, GetForeignServer(table->serverid), &opts);
+	if (may_load(result_rel, mtstate->operation, &opts, state->attrs, retrieved))
+		begin_load(state, mtstate->operation, &opts, boolVal(list_nth(fdw_private, RF_MODIFY_DO_NOTHING)));
+	state->counted = mtstate->canSetTag;
+	if (mtstate->operation != CMD_INSERT)
 	{
 		List	   *tlist = outerPlanState(mtstate)->plan->targetlist;
 
@@ -414,8 +443,8 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 	/*
 	 * An UPDATE that moves rows reads and deletes on the same sessions, so batches would not grow.
 	 */
-	if (mtstate->operation == CMD_INSERT && may_load(result_rel, &opts, state->attrs, retrieved))
-		begin_load(state, result_rel, &opts, do_nothing);
+	if (mtstate->operation == CMD_INSERT && may_load(result_rel, CMD_INSERT, &opts, state->attrs, retrieved))
+		begin_load(state, CMD_INSERT, &opts, do_nothing);
 	state->counted = plan != NULL && mtstate->canSetTag;
 	if (state->distribution == NULL)
 		(void) target_at(state, 0);
@@ -585,12 +614,20 @@ write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_
 	bool		isnull;
 	int			rows;
 
+	if (state->sent)
+		ExecClearTuple(state->sent);
 	state->values[0] = ExecGetJunkAttribute(plan_slot, state->ctid_attno, &isnull);
 	if (isnull)
 		elog(ERROR, "ctid is NULL");
 	state->isnull[0] = false;
 	if (update)
 		take_values(state, slot, 1);
+	if (target->load)
+	{
+		rf_load_add(target->load, ExecStoreVirtualTuple(state->sent));
+		target->rows++;
+		return slot;
+	}
 	rows = execute(state, target, slot);
 	if (rows > 1)
 		ereport(ERROR,

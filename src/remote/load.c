@@ -3,16 +3,16 @@
  *
  * Rows are first encoded into private memory of the inline limit. If the statement ends before that
  * is full they travel inside one call of rdma.store(); else that call opens a flow towards the data
- * node's session, which inserts while it reads, and rows are encoded in the flow's slots from then
+ * node's session, which writes while it reads, and rows are encoded in the flow's slots from then
  * on. This backend is the flow's producer, the session over there its consumer.
  *
  * A running load keeps its session busy, as a running stream does. Whoever needs the session next
- * finishes the load first (rf_session_settle), which is nothing but the end of one remote INSERT:
+ * finishes the load first (rf_session_settle), which is nothing but the end of one request:
  * rows that come later start another. Two loads that take turns, as partitions of one table may,
  * would do that for every few rows, so a load that was interrupted goes on inline only, in pieces
  * as large as a receive buffer.
  *
- * Errors of the remote INSERT come by libpq; the flow only tells that nobody reads any more (STOP),
+ * Errors over there come by libpq; the flow only tells that nobody reads any more (STOP),
  * and then the answer is awaited. All memory is the caller's query's; a reset callback lets go of
  * session and flow when an error takes it away.
  */
@@ -46,21 +46,21 @@ struct RfLoad
 	uint64		id;				/* of the running request */
 	int			opening;		/* results of its pipeline that come first */
 
-	/* The remote INSERT that runs now; session->load is this one. */
+	/* The request that runs now; session->load is this one. */
 	RfFlowHandle *flow;
 	RfBuffer	buffer;			/* slot being filled */
-	uint64		rows;			/* of this INSERT */
+	uint64		rows;			/* of this request */
 	uint64		batches;
 	uint64		bytes;
 
-	uint64		inserted;		/* what the data node said it inserted, since rf_load_finish */
+	uint64		written;		/* what the data node said it wrote, since rf_load_finish */
 	RfLoadStats stats;
 };
 
 static void load_gone(void *arg);
 static void send_request(RfLoad *load, const char *batch, uint32 length);
 static PGresult *take_result(RfLoad *load, bool wait_for_flow);
-static void end_insert(RfLoad *load);
+static void end_request(RfLoad *load);
 static void remote_stopped(RfLoad *load) __attribute__((noreturn));
 
 RfLoad *
@@ -110,6 +110,14 @@ load_gone(void *arg)
 	rf_load_lose((RfLoad *) arg);
 }
 
+/* For messages. */
+static char *
+statement(RfLoad *load)
+{
+	return psprintf("%s %s", load->spec.operation == CMD_UPDATE ? "UPDATE" :
+					load->spec.operation == CMD_DELETE ? "DELETE FROM" : "INSERT INTO", load->spec.relation);
+}
+
 /* ---------- the request ---------- */
 
 /* Whether values are images depends on the other node, which says so in its greeting. */
@@ -133,7 +141,7 @@ create_encoder(RfLoad *load)
 }
 
 /*
- * The remote transaction's beginning, if it has not begun, and the INSERT; with a batch that is all
+ * The remote transaction's beginning, if it has not begun, and the request; with a batch that is all
  * of it, or NULL for a flow.
  */
 static void
@@ -155,8 +163,8 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 		elog(ERROR, "could not generate a random number");
 	memset(&request, 0, sizeof(request));
 	request.wire_version = RF_WIRE_VERSION;
-	if (load->spec.do_nothing)
-		request.flags |= RF_STORE_DO_NOTHING;
+	request.flags = load->spec.operation == CMD_UPDATE ? RF_STORE_UPDATE :
+		load->spec.operation == CMD_DELETE ? RF_STORE_DELETE : load->spec.do_nothing ? RF_STORE_DO_NOTHING : 0;
 	rf_node_self(&request.node, &image);
 	request.id = load->id;
 	request.receive_buffers = load->spec.receive_buffers;
@@ -284,7 +292,7 @@ done:	;
 	return kept;
 }
 
-/* The answer to a whole INSERT: an error, or counts that must be those of what was sent. */
+/* The answer to a whole request: an error, or counts that must be those of what was sent. */
 static void
 check_reply(RfLoad *load, PGresult *result)
 {
@@ -292,7 +300,7 @@ check_reply(RfLoad *load, PGresult *result)
 	RfStoreReply reply;
 
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
-		rf_session_raise(session, result, psprintf("INSERT INTO %s", load->spec.relation));
+		rf_session_raise(session, result, statement(load));
 	if (PQntuples(result) != 1 || PQnfields(result) != 1 || PQgetlength(result, 0, 0) != sizeof(reply))
 	{
 		PQclear(result);
@@ -311,7 +319,7 @@ check_reply(RfLoad *load, PGresult *result)
 				 errdetail("Sent " UINT64_FORMAT " rows in " UINT64_FORMAT " batches of " UINT64_FORMAT " bytes; "
 						   UINT64_FORMAT " rows in " UINT64_FORMAT " batches of " UINT64_FORMAT " bytes arrived.",
 						   load->rows, load->batches, load->bytes, reply.rows, reply.batches, reply.bytes)));
-	load->inserted += reply.inserted;
+	load->written += reply.written;
 	load->stats.rows += load->rows;
 	load->stats.batches += load->batches;
 	load->stats.bytes += load->bytes;
@@ -330,7 +338,7 @@ remote_stopped(RfLoad *load)
 	load->flow = NULL;
 	result = take_result(load, false);
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
-		rf_session_raise(load->session, result, psprintf("INSERT INTO %s", load->spec.relation));
+		rf_session_raise(load->session, result, statement(load));
 	PQclear(result);
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
@@ -408,7 +416,7 @@ start_flow(RfLoad *load)
 	load->filling = false;
 }
 
-/* What private memory holds becomes an INSERT of its own. */
+/* What private memory holds becomes a request of its own. */
 static void
 send_inline(RfLoad *load)
 {
@@ -499,9 +507,9 @@ rf_load_add(RfLoad *load, TupleTableSlot *slot)
 	}
 }
 
-/* The remote INSERT gets its end, and answers. The session is free. */
+/* The request gets its end, and is answered. The session is free. */
 static void
-end_insert(RfLoad *load)
+end_request(RfLoad *load)
 {
 	RfFlowHandle *flow = load->flow;
 
@@ -524,22 +532,22 @@ rf_load_interrupt(RfLoad *load)
 {
 	load->interrupted = true;
 	load->private_size = Max(load->private_size, load->spec.receive_buffer_size);
-	end_insert(load);
+	end_request(load);
 	load->private_batch = repalloc_huge(load->private_batch, load->private_size);
 }
 
 uint64
 rf_load_finish(RfLoad *load)
 {
-	uint64		inserted;
+	uint64		written;
 
 	if (load->flow)
-		end_insert(load);
+		end_request(load);
 	else if (load->filling && rf_encoder_rows(load->encoder) > 0)
 		send_inline(load);
-	inserted = load->inserted;
-	load->inserted = 0;
-	return inserted;
+	written = load->written;
+	load->written = 0;
+	return written;
 }
 
 const RfLoadStats *

@@ -68,7 +68,7 @@ struct RfSession
 	/* The stream whose query runs there now; its libpq results are not collected yet. */
 	RfStream   *running;
 	dlist_head	streams;		/* all streams, for the end of the transaction */
-	RfLoad	   *load;			/* the load whose remote INSERT runs there now; never beside `running` */
+	RfLoad	   *load;			/* the load whose request runs there now; never beside `running` */
 	RfStream   *failed;			/* of them: nobody reads it any more, but its error voided the remote transaction */
 };
 

@@ -187,8 +187,9 @@ build_statement(const char *query, ArrayType *type_names)
 	statement->source = CreateCachedPlan(parsed, query, tag);
 	queries = pg_analyze_and_rewrite_fixedparams(parsed, query, types, statement->param_count, NULL);
 	check_is_select(queries, tag);
+	/* columns of tables may get other types; how values travel is decided anew each time */
 	CompleteCachedPlan(statement->source, queries, NULL, types, statement->param_count, NULL, NULL,
-					   CURSOR_OPT_PARALLEL_OK, true);
+					   CURSOR_OPT_PARALLEL_OK, false);
 
 	/* From here nothing can fail. */
 	SaveCachedPlan(statement->source);

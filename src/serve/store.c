@@ -1,5 +1,6 @@
 /*
- * store.c - rdma.store(): insert rows that another node sends as column batches.
+ * store.c - rdma.store(): insert rows that another node sends as column batches, or write rows that
+ * it names by ctid (store_update.c).
  *
  * The rows are a relation of an ordinary INSERT: INSERT INTO t(...) SELECT * FROM rdma.receive() AS
  * ..., run through SPI. So everything that holds for an INSERT holds here by construction, because
@@ -560,8 +561,8 @@ read_request(bytea *bytes, RfStreamColumn **columns)
 				 errmsg("the writing node speaks wire version %u, this node %d",
 						request->wire_version, RF_WIRE_VERSION),
 				 errhint("Install the same version of rdma_fdw on both nodes.")));
-	if ((request->flags & ~(uint32) RF_STORE_DO_NOTHING) != 0)
-		bad_request("It has unknown flags.");
+	if (request->flags > RF_STORE_DELETE || (request->flags & (request->flags - 1)) != 0)
+		bad_request("It has unknown flags, or several.");
 	if (request->column_count > MaxTupleAttributeNumber ||
 		length != sizeof(RfStoreRequest) + request->column_count * sizeof(RfStreamColumn))
 		bad_request("Its length does not match its number of columns.");
@@ -616,14 +617,20 @@ relation_name(const char *qualified)
 	return textToQualifiedNameList(cstring_to_text(qualified));
 }
 
-/* Fills in both row types, and returns the INSERT. */
+/* The rows name others, by ctid. */
+static bool
+writes_by_ctid(Incoming *in)
+{
+	return (in->request->flags & (RF_STORE_UPDATE | RF_STORE_DELETE)) != 0;
+}
+
+/* Fills in both row types, and returns the column definition list of rdma.receive(). */
 static char *
-build_insert(Incoming *in, RfStreamColumn *columns, ArrayType *names)
+describe_rows(Incoming *in, RfStreamColumn *columns, ArrayType *names)
 {
 	Relation	rel = table_openrv(makeRangeVarFromNameList(relation_name(in->relation)),
 								   RowExclusiveLock);
 	int			count = in->request->column_count;
-	StringInfoData sql;
 	StringInfoData types;
 	Datum	   *datums;
 	bool	   *nulls;
@@ -635,11 +642,9 @@ build_insert(Incoming *in, RfStreamColumn *columns, ArrayType *names)
 	if (given != count)
 		bad_request("It has not one name for each column.");
 
-	initStringInfo(&sql);
 	initStringInfo(&types);
 	in->sent = CreateTemplateTupleDesc(count);
 	in->wanted = CreateTemplateTupleDesc(count);
-	appendStringInfo(&sql, "INSERT INTO %s", in->relation);
 	for (int i = 0; i < count; i++)
 	{
 		char	   *name;
@@ -649,12 +654,11 @@ build_insert(Incoming *in, RfStreamColumn *columns, ArrayType *names)
 		if (nulls[i])
 			bad_request("A column has no name.");
 		name = TextDatumGetCString(datums[i]);
-		wanted = column_type(rel, name);
+		wanted = i == 0 && writes_by_ctid(in) ? TIDOID : column_type(rel, name);
 		if (sent == InvalidOid || (is_text(sent) && is_text(wanted)))
 			sent = wanted;
 		TupleDescInitEntry(in->sent, i + 1, name, sent, -1, 0);
 		TupleDescInitEntry(in->wanted, i + 1, name, wanted, -1, 0);
-		appendStringInfo(&sql, "%s%s", i == 0 ? "(" : ", ", quote_identifier(name));
 		/*
 		 * "typmod given": without it char and bit would be named as what stands for one character
 		 * or bit
@@ -662,12 +666,29 @@ build_insert(Incoming *in, RfStreamColumn *columns, ArrayType *names)
 		appendStringInfo(&types, "%sc%d %s", i == 0 ? "" : ", ", i + 1,
 						 format_type_extended(wanted, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
 	}
-	if (count > 0)
-		appendStringInfo(&sql, ") SELECT * FROM rdma.receive() AS r(%s)", types.data);
+	if (writes_by_ctid(in) && TupleDescAttr(in->sent, 0)->atttypid != TIDOID)
+		bad_request("Its first column is no ctid.");
+	table_close(rel, NoLock);
+	return types.data;
+}
+
+static uint64
+insert_rows(Incoming *in, const char *row_types)
+{
+	StringInfoData sql;
+	int			result;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "INSERT INTO %s", in->relation);
+	for (int i = 0; i < in->wanted->natts; i++)
+		appendStringInfo(&sql, "%s%s", i == 0 ? "(" : ", ", quote_identifier(NameStr(TupleDescAttr(in->wanted, i)->attname)));
+	appendStringInfo(&sql, ") SELECT * FROM rdma.receive() AS r(%s)", row_types);
 	if ((in->request->flags & RF_STORE_DO_NOTHING) != 0)
 		appendStringInfoString(&sql, " ON CONFLICT DO NOTHING");
-	table_close(rel, NoLock);
-	return sql.data;
+	result = SPI_execute(sql.data, false, 0);
+	if (result != SPI_OK_INSERT && result != SPI_OK_REWRITTEN)
+		elog(ERROR, "rdma.store ran \"%s\" with result %d", sql.data, result);
+	return SPI_processed;
 }
 
 /* The INSERT is ready to run: plain tables take many rows at a time. */
@@ -709,7 +730,8 @@ rdma_store(PG_FUNCTION_ARGS)
 {
 	Incoming	in = {0};
 	RfStreamColumn *columns;
-	char	   *sql;
+	const char *command;
+	char	   *row_types;
 	bytea	   *answer;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2))
@@ -717,16 +739,19 @@ rdma_store(PG_FUNCTION_ARGS)
 	in.request = read_request(PG_GETARG_BYTEA_PP(0), &columns);
 	if (in.request->column_count == 0)
 		bad_request("It has no columns.");
+	if (in.request->column_count == 1 ? in.request->flags == RF_STORE_UPDATE : in.request->flags == RF_STORE_DELETE)
+		bad_request("Its number of columns does not fit its flags.");
+	command = in.request->flags == RF_STORE_UPDATE ? "UPDATE" : in.request->flags == RF_STORE_DELETE ? "DELETE" : "INSERT";
 	/* said before the lock below is refused, which a standby does with another error */
-	PreventCommandIfReadOnly("INSERT");
-	PreventCommandIfParallelMode("INSERT");
+	PreventCommandIfReadOnly(command);
+	PreventCommandIfParallelMode(command);
 	in.number = ++last_number;
 	in.relation = NameListToQuotedString(relation_name(text_to_cstring(PG_GETARG_TEXT_PP(1))));
 	in.batch = PG_ARGISNULL(3) ? NULL : PG_GETARG_BYTEA_PP(3);
 	in.receive = LookupFuncName(list_make2(makeString("rdma"), makeString("receive")), 0, NULL,
 								false);
 	in.reply.wire_version = RF_WIRE_VERSION;
-	sql = build_insert(&in, columns, PG_GETARG_ARRAYTYPE_P(2));
+	row_types = describe_rows(&in, columns, PG_GETARG_ARRAYTYPE_P(2));
 
 	prepare_planner();
 	SPI_connect();
@@ -734,11 +759,9 @@ rdma_store(PG_FUNCTION_ARGS)
 	incoming = &in;
 	PG_TRY();
 	{
-		int			result = SPI_execute(sql, false, 0);
-
-		if (result != SPI_OK_INSERT && result != SPI_OK_REWRITTEN)
-			elog(ERROR, "rdma.store ran \"%s\" with result %d", sql, result);
-		in.reply.inserted = SPI_processed;
+		in.reply.written = writes_by_ctid(&in) ?
+			rf_store_by_ctid(in.relation, in.wanted, row_types, in.request->flags == RF_STORE_DELETE) :
+			insert_rows(&in, row_types);
 	}
 	PG_FINALLY();
 	{

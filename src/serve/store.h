@@ -1,5 +1,5 @@
 /*
- * store.h - what store.c and store_insert.c share. Nobody outside the room includes it.
+ * store.h - what store.c, store_insert.c and store_update.c share. Nobody outside the room includes it.
  */
 #ifndef RF_STORE_H
 #define RF_STORE_H
@@ -12,5 +12,12 @@
  * attributes.
  */
 extern void rf_store_insert_together(ModifyTableState *node);
+
+/*
+ * UPDATE or DELETE of the relation's rows that the request's rows name: their first column is a
+ * ctid, the others are the new values of the columns of the same name. row_types: the column
+ * definition list of rdma.receive(). Inside SPI; returns how many rows were written.
+ */
+extern uint64 rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bool delete);
 
 #endif

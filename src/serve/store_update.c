@@ -1,0 +1,142 @@
+/*
+ * store_update.c - rdma.store() for UPDATE and DELETE of rows that the writing node has read before:
+ * each of the rows that arrive names one by its ctid and holds its new values.
+ *
+ * One prepared statement runs per row, as if the writer had sent it by itself: in the order of the
+ * rows, each as a command of its own that sees the ones before, so a row that is named twice is
+ * written once. What is saved is the round trip, parsing and conversion to text and back. The rows
+ * are those of SELECT * FROM rdma.receive(); they go to the statement as they come and are kept
+ * nowhere.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "storage/itemptr.h"
+#include "tcop/dest.h"
+#include "utils/builtins.h"
+
+#include "rdma_fdw/compat.h"
+#include "store.h"
+
+typedef struct RowWriter
+{
+	DestReceiver dest;			/* first */
+	const char *relation;
+	SPIPlanPtr	plan;
+	char	   *nulls;			/* for SPI: 'n' or ' ' */
+	ItemPointer current;		/* the row that is being written, for messages */
+	uint64		written;
+} RowWriter;
+
+static void
+row_context(void *arg)
+{
+	RowWriter  *writer = arg;
+
+	errcontext("row (%u,%u) of \"%s\"", ItemPointerGetBlockNumberNoCheck(writer->current),
+			   ItemPointerGetOffsetNumberNoCheck(writer->current), writer->relation);
+}
+
+static void
+begin_rows(DestReceiver *dest, int operation, TupleDesc desc)
+{
+	MemoryContext caller = CurrentMemoryContext;
+
+	/* inside the one that reads the rows, until end_rows */
+	SPI_connect();
+	MemoryContextSwitchTo(caller);
+}
+
+static bool
+write_row(TupleTableSlot *slot, DestReceiver *dest)
+{
+	RowWriter  *writer = (RowWriter *) dest;
+	ErrorContextCallback callback = {error_context_stack, row_context, writer};
+	MemoryContext caller = CurrentMemoryContext;
+	int			count = slot->tts_tupleDescriptor->natts;
+	int			result;
+
+	slot_getallattrs(slot);
+	if (slot->tts_isnull[0])
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("a row for \"%s\" has no ctid", writer->relation)));
+	for (int i = 0; i < count; i++)
+		writer->nulls[i] = slot->tts_isnull[i] ? 'n' : ' ';
+	writer->current = (ItemPointer) DatumGetPointer(slot->tts_values[0]);
+	error_context_stack = &callback;
+	result = SPI_execute_plan(writer->plan, slot->tts_values, writer->nulls, false, 0);
+	if (result < 0 && result != SPI_OK_REWRITTEN)
+		elog(ERROR, "rdma.store could not write a row: %s", SPI_result_code_string(result));
+	if (SPI_processed > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_CARDINALITY_VIOLATION),
+				 errmsg("a row of \"%s\" cannot be told from others", writer->relation),
+				 errdetail("The relation has partitions or children, and " UINT64_FORMAT " rows of them are at the same place (ctid).",
+						   (uint64) SPI_processed),
+				 errhint("Make each of them a foreign table of its own, or write a statement whose conditions the data node can evaluate.")));
+	error_context_stack = callback.previous;
+	MemoryContextSwitchTo(caller);
+	writer->written += SPI_processed;
+	return true;
+}
+
+static void
+end_rows(DestReceiver *dest)
+{
+	SPI_finish();
+}
+
+static void
+destroy_writer(DestReceiver *dest)
+{
+}
+
+uint64
+rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bool delete)
+{
+	RowWriter	writer = {0};
+	SPIExecuteOptions options = {0};
+	Oid		   *types = palloc(sizeof(Oid) * rows->natts);
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, delete ? "DELETE FROM %s" : "UPDATE %s SET ", relation);
+	for (int i = 0; i < rows->natts; i++)
+	{
+		types[i] = TupleDescAttr(rows, i)->atttypid;
+		if (i > 0)
+			appendStringInfo(&sql, "%s%s = $%d", i > 1 ? ", " : "",
+							 quote_identifier(NameStr(TupleDescAttr(rows, i)->attname)), i + 1);
+	}
+	appendStringInfoString(&sql, " WHERE ctid OPERATOR(pg_catalog.=) $1");
+
+	writer.relation = relation;
+	writer.nulls = palloc(rows->natts);
+	writer.plan = SPI_prepare(sql.data, rows->natts, types);
+	if (writer.plan == NULL)
+		elog(ERROR, "rdma.store could not prepare \"%s\": %s", sql.data, SPI_result_code_string(SPI_result));
+	/* kept beyond the SPI connection that reads, in which it is used */
+	if (SPI_keepplan(writer.plan) != 0)
+		elog(ERROR, "rdma.store could not keep a plan");
+	writer.dest.receiveSlot = write_row;
+	writer.dest.rStartup = begin_rows;
+	writer.dest.rShutdown = end_rows;
+	writer.dest.rDestroy = destroy_writer;
+	writer.dest.mydest = DestTuplestore;	/* not DestNone, which SPI takes for "throw it away" */
+	options.dest = &writer.dest;
+	PG_TRY();
+	{
+		int			result = SPI_execute_extended(psprintf("SELECT * FROM rdma.receive() AS r(%s)", row_types), &options);
+
+		if (result != SPI_OK_SELECT)
+			elog(ERROR, "rdma.store read its rows with result %d", result);
+	}
+	PG_FINALLY();
+	{
+		SPI_freeplan(writer.plan);
+	}
+	PG_END_TRY();
+	return writer.written;
+}

@@ -65,6 +65,7 @@ _PG_init(void)
 	rf_define_settings();
 	rf_watch_planner();
 	rf_watch_upper_paths();
+	rf_watch_subqueries();
 	rf_exchange_watch();
 	rf_define_page_label();
 

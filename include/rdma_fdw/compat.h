@@ -43,43 +43,17 @@
 #error "rdma_fdw supports PostgreSQL 15 to 18"
 #endif
 
-/*
- * 16 moved the user whose rights a scan uses from the range table entry to the plan node (and
- * RTEPermissionInfo).  0 there means "whoever runs the query".
- */
+/* Whose rights the scan of a base relation has, while planning. */
 static inline Oid
-rf_scan_userid(ForeignScan *fsplan, EState *estate)
+rf_rel_userid(RelOptInfo *baserel)
 {
-	Oid			userid;
-
-#if PG_VERSION_NUM >= 160000
-	userid = fsplan->checkAsUser;
-#else
-	Index		rti = fsplan->scan.scanrelid > 0 ? fsplan->scan.scanrelid :
-		(Index) bms_next_member(fsplan->fs_relids, -1);
-
-	userid = exec_rt_fetch(rti, estate)->checkAsUser;
-#endif
-	return OidIsValid(userid) ? userid : GetUserId();
-}
-
-/* The same question while planning a base relation. */
-static inline Oid
-rf_rel_userid(PlannerInfo *root, RelOptInfo *baserel)
-{
-	Oid			userid;
-
-#if PG_VERSION_NUM >= 160000
-	userid = baserel->userid;
-#else
-	userid = planner_rt_fetch(baserel->relid, root)->checkAsUser;
-#endif
-	return OidIsValid(userid) ? userid : GetUserId();
+	return OidIsValid(baserel->userid) ? baserel->userid : GetUserId();
 }
 
 /*
- * And for a relation that rows are written to.  15 finds it by range table index; a partition that
- * rows are routed to has none and takes its root's.
+ * And for a relation that rows are written to: 16 moved the user from the range table entry to
+ * RTEPermissionInfo.  15 finds it by range table index; a partition that rows are routed to has none
+ * and takes its root's.  0 there means "whoever runs the query".
  */
 static inline Oid
 rf_modify_userid(ResultRelInfo *rel, EState *estate)

@@ -86,6 +86,32 @@ typedef enum RfStates
 	RF_STATES_FOREIGN
 } RfStates;
 
+/*
+ * A SELECT within a statement: of another query level, of one of the relations that an Append would
+ * read, or a set operation of two of those.  (derived.c)
+ */
+typedef struct RfSelect
+{
+	/* a set operation; left is NULL in others */
+	SetOperation op;
+	bool		all;
+	struct RfSelect *left;
+	struct RfSelect *right;
+
+	/* a SELECT */
+	PlannerInfo *root;
+	struct RfRelInfo *info;		/* its statement */
+	List	   *tlist;			/* its columns, TargetEntries */
+	List	   *pathkeys;		/* its order, if that matters */
+	bool		limit;			/* with its query's LIMIT */
+	Cost		startup_cost;
+	Cost		total_cost;
+	RelOptInfo *subquery;		/* what the query around it knows it as; NULL: part of that query */
+
+	RelOptInfo *source;			/* whose server and user; of set operations, of one of them */
+	Bitmapset  *collated;		/* columns, from 1, whose collation the data node knows as we do */
+} RfSelect;
+
 typedef struct RfRelInfo
 {
 	ForeignTable *table;		/* base relations only */
@@ -107,6 +133,12 @@ typedef struct RfRelInfo
 	RelOptInfo *rel;			/* the relation that this is the statement of */
 	struct RfFragment *fragment;	/* of a server with nodes: where its rows lie, see fragment.h */
 
+	/*
+	 * A table that is a SELECT: a subquery, or all children of a parent; its columns are named c1,
+	 * c2, ... there.  Or the relation of set operations, whose statement it is.
+	 */
+	RfSelect   *select;
+
 	/* join relations */
 	struct RfRelInfo *outer;
 	struct RfRelInfo *inner;
@@ -125,7 +157,10 @@ typedef struct RfRelInfo
 	bool		distinct;		/* DISTINCT */
 	RelOptInfo *ordered;		/* of the ordered relation: the one whose statement is sorted */
 
-	/* columns of the remote SELECT as TargetEntries; not for base relations */
+	/*
+	 * columns of the remote SELECT as TargetEntries; not for base relations unless they are a SELECT.
+	 * Junk ones are not fetched.
+	 */
 	List	   *tlist;
 
 	/* the plan that was made of it, and what went into its statement: see rf_subselect() */
@@ -185,6 +220,10 @@ typedef enum RfScanPrivateIndex
 	RF_SCAN_DESCRIPTION,
 	/* List: NIL for an ordinary server, else as RfScanNodesIndex says */
 	RF_SCAN_NODES,
+	/* OidList: whose rights it has; InvalidOid: whoever runs it */
+	RF_SCAN_USER,
+	/* Boolean: set operations, whose columns are nobody's for the planner */
+	RF_SCAN_SET_OPERATION,
 	RF_SCAN_NPRIVATE
 } RfScanPrivateIndex;
 
@@ -311,6 +350,20 @@ rf_scan_description(ForeignScan *plan)
 	return strVal(list_nth(plan->fdw_private, RF_SCAN_DESCRIPTION));
 }
 
+static inline Oid
+rf_scan_userid(ForeignScan *plan)
+{
+	Oid			userid = linitial_oid((List *) list_nth(plan->fdw_private, RF_SCAN_USER));
+
+	return OidIsValid(userid) ? userid : GetUserId();
+}
+
+static inline bool
+rf_scan_is_set_operation(ForeignScan *plan)
+{
+	return boolVal(list_nth(plan->fdw_private, RF_SCAN_SET_OPERATION));
+}
+
 /* NIL: an ordinary server */
 static inline List *
 rf_scan_nodes(ForeignScan *plan)
@@ -354,6 +407,9 @@ extern void rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List 
  * window functions in windowed ones.
  */
 extern bool rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
+
+/* Is the collation of this shippable expression one that a column of the data node brings? */
+extern bool rf_is_known_collation(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
 
 /* Do values of this type mean the same on every node? */
 extern bool rf_is_shippable_type(Oid type, RfRelInfo *info);
@@ -565,6 +621,36 @@ extern void rf_watch_upper_paths(void);
  * rf_estimate_rel filled.
  */
 extern void rf_estimate_partial(RfRelInfo *info, double divisor, RfEstimate *est);
+
+/* ---------- derived.c: sub-selects and set operations ---------- */
+
+/* Sees to it that they are looked for. */
+extern void rf_watch_subqueries(void);
+
+/* Of set operations whose branches are planned: adds the path that leaves them to the data node. */
+extern void rf_set_operation_paths(PlannerInfo *root, RelOptInfo *rel);
+
+/* What a ForeignPath can be a scan of: the relation, unless it is a base relation that is a SELECT. */
+extern RelOptInfo *rf_scanned_rel(RelOptInfo *rel);
+
+/* A path of a base relation that is a SELECT. */
+extern Path *rf_create_select_path(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est, List *pathkeys);
+
+/* Is it the relation of set operations? */
+static inline bool
+rf_is_set_operation(RfRelInfo *info)
+{
+	return info->select != NULL && info->rel->reloptkind == RELOPT_UPPER_REL;
+}
+
+/* Is there a SELECT in its FROM, or is it made of such?  Those refer to nothing outside of them. */
+extern bool rf_reads_select(RfRelInfo *info);
+
+/* The plan reads these subqueries through the statement: it has no plan of theirs. */
+extern void rf_subqueries_are_remote(RfRelInfo *info);
+
+/* join.c: one statement gets the options of two */
+extern void rf_merge_options(RfRelInfo *info, RfRelInfo *outer, RfRelInfo *inner);
 
 /* join.c, upper.c */
 extern void rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,

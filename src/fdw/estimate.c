@@ -415,6 +415,44 @@ estimate_upper(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est)
 	est->total_cost = est->startup_cost + run_cost + rows * info->local_conds_cost.per_tuple;
 }
 
+/* Duplicates are found by hashing. */
+static double
+select_costs(RfSelect *select, Cost *startup_cost, Cost *total_cost)
+{
+	double		rows;
+
+	if (select->left == NULL)
+	{
+		*startup_cost += select->startup_cost;
+		*total_cost += select->total_cost;
+		return select->info->retrieved_rows;
+	}
+	rows = select_costs(select->left, startup_cost, total_cost) +
+		select_costs(select->right, startup_cost, total_cost);
+	*total_cost += rows * cpu_tuple_cost * 0.5;
+	if (select->op != SETOP_UNION || !select->all)
+	{
+		*total_cost += rows * cpu_operator_cost * list_length(select->tlist);
+		*startup_cost = *total_cost;
+	}
+	return rows;
+}
+
+/* A sub-select in FROM, or set operations; core has estimated how many rows come of them. */
+static void
+estimate_select(RelOptInfo *rel, RfEstimate *est)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+
+	est->rows = clamp_row_est(rel->rows);
+	est->retrieved_rows = clamp_row_est(est->rows / Max(info->local_conds_sel, 1e-10));
+	est->width = rel->reltarget->width;
+	est->startup_cost = info->local_conds_cost.startup;
+	est->total_cost = est->retrieved_rows * info->local_conds_cost.per_tuple;
+	select_costs(info->select, &est->startup_cost, &est->total_cost);
+	est->total_cost = Max(est->total_cost, est->startup_cost);
+}
+
 /* The relation's own estimate, without order and limit, from RfRelInfo or made now. */
 static void
 estimate_plain(PlannerInfo *root, RelOptInfo *rel, List *join_conds, RfEstimate *est)
@@ -431,6 +469,8 @@ estimate_plain(PlannerInfo *root, RelOptInfo *rel, List *join_conds, RfEstimate 
 	}
 	else if (info->opts.use_remote_estimate)
 		estimate_remotely(root, rel, join_conds, NIL, false, est);
+	else if (info->select != NULL)
+		estimate_select(rel, est);
 	else if (info->scanrel != NULL)
 		estimate_upper(root, rel, est);
 	else if (IS_JOIN_REL(rel))
@@ -544,7 +584,7 @@ rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys
 		}
 	}
 	add_transfer(info, est);
-	prefer_remote(info, limit || info->scanrel != NULL, est);
+	prefer_remote(info, limit || info->scanrel != NULL || info->select != NULL, est);
 }
 
 void
@@ -560,7 +600,7 @@ rf_estimate_rel(PlannerInfo *root, RelOptInfo *rel)
 	info->rel_startup_cost = est.startup_cost;
 	info->rel_total_cost = est.total_cost;
 	add_transfer(info, &est);
-	prefer_remote(info, info->scanrel != NULL, &est);
+	prefer_remote(info, info->scanrel != NULL || info->select != NULL, &est);
 	info->startup_cost = est.startup_cost;
 	info->total_cost = est.total_cost;
 }

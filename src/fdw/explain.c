@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
@@ -30,16 +31,36 @@ windows_as_calls(Node *node, void *context)
 #endif
 
 /*
+ * Columns that EXPLAIN could not print as the planner left them.
+ *
  * EXPLAIN of 18 prints the window of a window function by the name that a WindowAgg above it has,
  * and fails when there is none, as when the data node computes the function. After planning the
  * list of columns serves only to describe rows and for EXPLAIN, which reads it from the plan itself
  * also for the nodes above, so the plan shows such a column as a plain call; Remote SQL has the
- * window. What is put in lives as long as the plan does, which may be kept for later executions:
+ * window. And the columns of set operations belong to no relation, which EXPLAIN cannot print: it
+ * names those of the first branch, as above core's own nodes for them. What is put in lives as long as the plan does, which may be kept for later executions:
  * they find nothing left to do.
  */
 void
 rf_explain_prepare(ForeignScan *scan)
 {
+	if (rf_scan_is_set_operation(scan))
+	{
+		ListCell   *lc;
+
+		/* relation 0, moved like any other when the levels' range tables were put together */
+		foreach(lc, scan->fdw_scan_tlist)
+		{
+			TargetEntry *entry = lfirst_node(TargetEntry, lc);
+			MemoryContext before = MemoryContextSwitchTo(GetMemoryChunkContext(scan));
+
+			if (entry->resjunk)
+				entry->expr = (Expr *) makeNullConst(INT4OID, -1, InvalidOid);
+			else
+				((Var *) entry->expr)->varno = ((Var *) entry->expr)->varnosyn;
+			MemoryContextSwitchTo(before);
+		}
+	}
 #if PG_VERSION_NUM >= 180000
 	ListCell   *lc;
 

@@ -34,7 +34,7 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
 	int			place = list_nth_int(rf_scan_nodes_member(plan, RF_NODES_PLACES), part);
 	Oid			serverid = list_nth_oid(rf_scan_nodes_member(plan, RF_NODES_SERVERS), place);
-	UserMapping *user = GetUserMapping(rf_scan_userid(plan, node->ss.ps.state), serverid);
+	UserMapping *user = GetUserMapping(rf_scan_userid(plan), serverid);
 	RfSession  *session = rf_session_get(user, true);
 	int			flags = FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY;
 	static uint32 count = 0;

@@ -278,8 +278,8 @@ join_name(JoinType jointype)
 }
 
 /* One statement gets the fetch options of its first table that has any. */
-static void
-merge_options(RfRelInfo *info, RfRelInfo *outer, RfRelInfo *inner)
+void
+rf_merge_options(RfRelInfo *info, RfRelInfo *outer, RfRelInfo *inner)
 {
 	info->server = outer->server;
 	info->nodes = outer->nodes;
@@ -352,7 +352,7 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	info->outer = outer;
 	info->inner = inner;
 	info->jointype = jointype;
-	merge_options(info, outer, inner);
+	rf_merge_options(info, outer, inner);
 	known = (RfRelInfo *) joinrel->fdw_private;
 	joinrel->fdw_private = info;
 	if (!join_can_be_sent(root, joinrel, extra->restrictlist))

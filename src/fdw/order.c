@@ -35,7 +35,7 @@ rf_pathkey_expr(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, Oid *sorto
 		EquivalenceMember *em = (EquivalenceMember *) lfirst(lc);
 		Expr	   *expr = em->em_expr;
 
-		if (info->scanrel != NULL)
+		if (info->scanrel != NULL || rf_is_set_operation(info))
 		{
 			ListCell   *column;
 
@@ -197,6 +197,11 @@ rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join, List *
 			path = rf_create_foreign_join_path(root, rel, est.rows, est.startup_cost,
 											   est.total_cost, pathkeys, local, fdw_restrictinfo,
 											   rf_path_private(info, 0));
+		}
+		else if (info->select != NULL)
+		{
+			add_path(rel, rf_create_select_path(root, rel, &est, pathkeys));
+			continue;
 		}
 		else
 			path = rf_create_foreignscan_path(root, rel, NULL, est.rows, est.startup_cost,

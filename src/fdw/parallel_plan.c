@@ -193,7 +193,7 @@ rf_add_partial_path(PlannerInfo *root, RelOptInfo *rel, Relids relids, PathTarge
 
 	/* a server that stands for many nodes has a stream from each, and the leader reads them all */
 	if (!rel->consider_parallel || !bms_is_empty(rel->lateral_relids) || !is_wanted(&info->opts) ||
-		info->nodes != NIL)
+		info->nodes != NIL || info->select != NULL)
 		return;
 	workers = worker_count(info);
 	if (workers <= 0 || !has_server_to_itself(root, relids, info->server->serverid))

@@ -76,7 +76,7 @@ user_of(PlannerInfo *root, RfRelInfo *info)
 		RelOptInfo *base = root->simple_rel_array[relid];
 
 		if (base != NULL)		/* 16 counts outer joins among them */
-			return rf_rel_userid(root, base);
+			return rf_rel_userid(base);
 	}
 	elog(ERROR, "an aggregate over no foreign table");
 }
@@ -434,6 +434,8 @@ upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel, R
 {
 	if (previous_upper_paths_hook)
 		previous_upper_paths_hook(root, stage, input_rel, output_rel, extra);
+	if (stage == UPPERREL_SETOP)
+		rf_set_operation_paths(root, output_rel);
 	if (stage == UPPERREL_GROUP_AGG)
 		group_over_append(root, input_rel, output_rel, (GroupPathExtraData *) extra);
 }

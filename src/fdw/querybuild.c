@@ -66,6 +66,8 @@ rf_remote_relation_name(const RfTableOptions *opts)
 static const char *
 remote_column(Oid relid, AttrNumber attno)
 {
+	if (!OidIsValid(relid))
+		return psprintf("c%d", attno);
 	return attno == SelfItemPointerAttributeNumber ? "ctid" : rf_column_name(relid, attno);
 }
 
@@ -74,6 +76,16 @@ static char *
 table_name(BuildContext *cxt, Index relid)
 {
 	return cxt->outer == NULL ? psprintf("r%u", relid) : psprintf("s%d_r%u", cxt->subplan->plan_id, relid);
+}
+
+/* The foreign table that a relation is, or InvalidOid: it is a SELECT. */
+static Oid
+table_of(PlannerInfo *root, Index relid)
+{
+	RelOptInfo *rel = root->simple_rel_array[relid];
+	RfRelInfo  *info = rel ? (RfRelInfo *) rel->fdw_private : NULL;
+
+	return info != NULL && info->select != NULL ? InvalidOid : planner_rt_fetch(relid, root)->relid;
 }
 
 /* Where a foreign table stands in the made-up range table, counted from one. */
@@ -95,7 +107,7 @@ table_number(BuildContext *cxt, Index relid)
 	table->relid = relid;
 	table->root = cxt->root;
 	table->name = table_name(cxt, relid);
-	table->foreigntableid = planner_rt_fetch(relid, cxt->root)->relid;
+	table->foreigntableid = table_of(cxt->root, relid);
 	top->tables = lappend(top->tables, table);
 	return list_length(top->tables);
 }
@@ -610,6 +622,26 @@ print_conditions(BuildContext *cxt, List *exprs)
 	return result;
 }
 
+/* "(SELECT ...) r5(c1, c2)" */
+static char *
+select_item(BuildContext *cxt, RfRelInfo *info)
+{
+	RfSelect   *first = info->select;
+	StringInfoData buf;
+	ListCell   *lc;
+
+	initStringInfo(&buf);
+	appendStringInfoChar(&buf, '(');
+	rf_append_select(&buf, cxt, first);
+	appendStringInfo(&buf, ") %s", table_name(cxt, info->rel->relid));
+	while (first->left != NULL)
+		first = first->left;
+	foreach(lc, first->tlist)
+		appendStringInfo(&buf, "%sc%d%s", lc == list_head(first->tlist) ? "(" : ", ",
+						 lfirst_node(TargetEntry, lc)->resno, lnext(first->tlist, lc) ? "" : ")");
+	return buf.data;
+}
+
 /*
  * One foreign table in FROM.  Closed, its conditions go inside; the sub-select bears the names of
  * the table's columns, so nothing outside sees a difference.
@@ -619,16 +651,17 @@ append_table(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Li
 {
 	char	   *name = table_name(cxt, info->rel->relid);
 	List	   *own = print_conditions(cxt, info->remote_conds);
+	char	   *item = info->select ? select_item(cxt, info) : psprintf("%s %s", info->relation_name, name);
 
 	/* ONLY is not wanted: what has children there is one table to us */
 	if (closed && own != NIL)
 	{
-		appendStringInfo(buf, "(SELECT * FROM %s %s", info->relation_name, name);
+		appendStringInfo(buf, "(SELECT * FROM %s", item);
 		append_conditions(buf, " WHERE ", own);
 		appendStringInfo(buf, ") %s", name);
 		return;
 	}
-	appendStringInfo(buf, "%s %s", info->relation_name, name);
+	appendStringInfoString(buf, item);
 	*conds = list_concat(*conds, own);
 }
 
@@ -821,7 +854,7 @@ append_order_by(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *pathke
 		appendStringInfoString(buf, lc == list_head(pathkeys) ? " ORDER BY " : ", ");
 
 		/* with DISTINCT the expression must be one of the columns, beyond doubt */
-		tle = info->distinct ? tlist_member(expr, info->tlist) : NULL;
+		tle = info->distinct || rf_is_set_operation(info) ? tlist_member(expr, info->tlist) : NULL;
 		if (tle != NULL)
 			appendStringInfo(buf, "%d", tle->resno);
 		else
@@ -892,6 +925,15 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 	StringInfoData from;
 	ListCell   *lc;
 
+	if (rf_is_set_operation(info))
+	{
+		rf_append_select(buf, cxt, info->select);
+		append_order_by(buf, cxt, info, pathkeys);
+		if (limit)
+			append_limit(buf, cxt, info);
+		return;
+	}
+
 	cxt->qualified = scan->outer != NULL || cxt->outer != NULL ||
 		has_subselects(cxt, info, columns, conditions);
 	rf_add_exchanges(cxt, scan);
@@ -903,7 +945,7 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 
 		appendStringInfoString(buf, lc == list_head(columns) ? " " : ", ");
 		if (!cxt->qualified && !cxt->moves && IsA(var, Var))
-			appendStringInfoString(buf, quote_identifier(remote_column(planner_rt_fetch(var->varno, cxt->root)->relid,
+			appendStringInfoString(buf, quote_identifier(remote_column(table_of(cxt->root, var->varno),
 																	   var->varattno)));
 		else
 			appendStringInfoString(buf, print_column((Node *) var, cxt, info->hidden_relids));
@@ -918,9 +960,14 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 		append_from(&from, cxt, scan, false, &conds);
 	else
 	{
-		appendStringInfoString(&from, scan->relation_name);
-		if (cxt->qualified)
-			appendStringInfo(&from, " %s", table_name(cxt, scan->rel->relid));
+		if (scan->select != NULL)
+			appendStringInfoString(&from, select_item(cxt, scan));
+		else
+		{
+			appendStringInfoString(&from, scan->relation_name);
+			if (cxt->qualified)
+				appendStringInfo(&from, " %s", table_name(cxt, scan->rel->relid));
+		}
 		conds = print_conditions(cxt, conditions);
 	}
 	appendStringInfo(buf, " FROM %s", from.data);
@@ -989,13 +1036,15 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 	ListCell   *lc;
 
 	cxt.for_estimate = for_estimate;
-	if (IS_SIMPLE_REL(rel))
+	if (IS_SIMPLE_REL(rel) && info->select == NULL)
 		columns = base_columns(root, rel, &out->retrieved_attrs);
 	else
 	{
 		out->retrieved_attrs = NIL;
 		foreach(lc, info->tlist)
 		{
+			if (lfirst_node(TargetEntry, lc)->resjunk)
+				continue;
 			columns = lappend(columns, lfirst_node(TargetEntry, lc)->expr);
 			out->retrieved_attrs = lappend_int(out->retrieved_attrs, lfirst_node(TargetEntry, lc)->resno);
 		}

@@ -17,7 +17,7 @@ typedef struct TableRef
 {
 	Index		relid;			/* its range table index in the query; 0: an exchange */
 	PlannerInfo *root;			/* the query or sub-select */
-	Oid			foreigntableid;
+	Oid			foreigntableid; /* InvalidOid: columns are named c1, c2, ... */
 	char	   *name;			/* in the statement */
 	List	   *colnames;		/* remote column names so far, String */
 
@@ -60,5 +60,8 @@ extern void rf_append_exchange(StringInfo buf, BuildContext *cxt, RfRelInfo *inf
 /* What nodes run that do not have both of the roles which the statement gives, see RfScanComputeIndex. */
 extern char *rf_sending_statement(List *leaving);
 extern char *rf_computing_statement(const char *sql, List *leaving);
+
+/* derived.c: the text of a SELECT, or set operation */
+extern void rf_append_select(StringInfo buf, BuildContext *cxt, RfSelect *select);
 
 #endif							/* RDMA_FDW_QUERYBUILD_H */

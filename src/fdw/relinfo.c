@@ -101,7 +101,7 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	 * a plan can be made (and explained) by a user who has none.
 	 */
 	if (info->opts.use_remote_estimate)
-		info->user = GetUserMapping(rf_rel_userid(root, baserel), info->server->serverid);
+		info->user = GetUserMapping(rf_rel_userid(baserel), info->server->serverid);
 
 	rf_classify_conditions(root, baserel, baserel->baserestrictinfo,
 						   &info->remote_conds, &info->local_conds);

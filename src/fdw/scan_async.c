@@ -48,6 +48,20 @@ rdmaIsForeignPathAsyncCapable(ForeignPath *path)
 	Cost		remote = path->path.total_cost - opts->fdw_startup_cost -
 		(opts->fdw_tuple_cost + cpu_tuple_cost) * Max(info->retrieved_rows, path->path.rows);
 
+	/*
+	 * Below INTERSECT and EXCEPT the planner has put a constant into every row that says which branch
+	 * it is of, and those of the first must come first.
+	 */
+	if (rf_is_set_operation(info))
+	{
+		ListCell   *lc;
+
+		foreach(lc, path->path.pathtarget->exprs)
+		{
+			if (IsA(lfirst(lc), Const))
+				return false;
+		}
+	}
 	/* several nodes run at the same time anyway */
 	if (info->nodes != NIL || !append_heeds_latch())
 		return false;

@@ -67,7 +67,7 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	state->context = estate->es_query_cxt;
 	state->scan = node;
 	state->estate = estate;
-	state->userid = rf_scan_userid(plan, estate);
+	state->userid = rf_scan_userid(plan);
 	state->relation = rf_scan_relation(plan);
 	state->expected_rows = rf_scan_expected_rows(plan);
 	state->fetch = rf_scan_fetch_options(plan);

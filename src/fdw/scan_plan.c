@@ -453,7 +453,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 				   ForeignPath *best_path, List *tlist, List *scan_clauses, Plan *outer_plan)
 {
 	RfRelInfo  *info = rf_path_info(best_path);
-	bool		simple = IS_SIMPLE_REL(rel);
+	bool		simple = IS_SIMPLE_REL(rel);	/* never a SELECT, see rf_create_select_path() */
 	bool		limit = rf_path_has_limit(best_path);
 	List	   *remote_exprs = NIL;
 	List	   *local_exprs = NIL;
@@ -465,6 +465,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	RfRemoteQuery query;
 
 	rel->fdw_private = info;
+	rf_subqueries_are_remote(info);
 	if (simple)
 		sort_scan_clauses(root, rel, scan_clauses, &remote_exprs, &local_exprs);
 	else
@@ -498,6 +499,8 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	fdw_private = lappend(fdw_private, states);
 	fdw_private = lappend(fdw_private, makeString(simple ? "" : info->description));
 	fdw_private = lappend(fdw_private, scan_nodes(root, rel, best_path, slot, &query));
+	fdw_private = lappend(fdw_private, list_make1_oid(rel->userid));
+	fdw_private = lappend(fdw_private, makeBoolean(rf_is_set_operation(info)));
 	Assert(list_length(fdw_private) == RF_SCAN_NPRIVATE);
 
 	/*

@@ -375,6 +375,23 @@ walk_subplan(SubPlan *subplan, WalkContext *cxt)
 		input_collation_ok(test->inputcollid, get_opcode(test->opno), &state);
 }
 
+/* The SELECT that a column of the statement comes from, or NULL. */
+static RfSelect *
+select_of(Var *var, WalkContext *cxt)
+{
+	RelOptInfo *rel = cxt->root->simple_rel_array[var->varno];
+	RfRelInfo  *info = rel ? (RfRelInfo *) rel->fdw_private : NULL;
+
+	return info ? info->select : NULL;
+}
+
+/* A foreign column's collation the data node has; of a SELECT's it depends on what it is made of. */
+static bool
+is_collated(RfSelect *select, Var *var)
+{
+	return select == NULL || bms_is_member(var->varattno, select->collated);
+}
+
 /* Returns whether node may be shipped; if so *result says where its collation comes from. */
 static bool
 walk(Node *node, WalkContext *cxt, CollationState *result)
@@ -406,6 +423,16 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 					if (var->varattno == 0 ||
 						(var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber))
 						return false;
+					if (OidIsValid(var->varcollid) && !is_collated(select_of(var, cxt), var))
+					{
+						*result = visitor_collation(var->varcollid, var->vartype);
+						break;
+					}
+					result->collation = var->varcollid;
+					result->origin = OidIsValid(var->varcollid) ? ORIGIN_COLUMN : ORIGIN_NONE;
+				}
+				else if (var->varno == 0 && is_collated(info->select, var))
+				{
 					result->collation = var->varcollid;
 					result->origin = OidIsValid(var->varcollid) ? ORIGIN_COLUMN : ORIGIN_NONE;
 				}
@@ -869,6 +896,16 @@ rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
 		return false;
 
 	return is_immutable((Node *) expr);
+}
+
+bool
+rf_is_known_collation(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
+{
+	WalkContext cxt;
+	CollationState state = {InvalidOid, ORIGIN_NONE};
+
+	init_context(&cxt, root, rel);
+	return walk((Node *) expr, &cxt, &state) && state.origin == ORIGIN_COLUMN;
 }
 
 bool

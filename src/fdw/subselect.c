@@ -137,7 +137,7 @@ rf_subselect_is_shippable(PlannerInfo *root, RfRelInfo *info, SubPlan *subplan)
 			return false;
 	}
 	sub = rf_subselect(root, subplan, &subroot);
-	if (sub == NULL || sub->nodes != NIL || info->nodes != NIL || sub->partial ||
+	if (sub == NULL || sub->nodes != NIL || info->nodes != NIL || sub->partial || rf_reads_select(sub) ||
 		sub->server->serverid != info->server->serverid ||
 		(sub->scan ? sub->scan : sub)->rel->userid != (info->scan ? info->scan : info)->rel->userid)
 		return false;

@@ -35,6 +35,7 @@ upper_info(RelOptInfo *input_rel)
 		info->remote_conds = NIL;	/* they are in the scan's part of the statement */
 		info->outer = NULL;
 		info->inner = NULL;
+		info->select = NULL;
 	}
 	if (info->fragment != NULL)
 	{
@@ -348,6 +349,13 @@ rf_set_ordered(RelOptInfo *ordered_rel, RelOptInfo *input_rel)
 	ordered_rel->fdw_private = info;
 }
 
+/* Above set operations there is none. */
+static PathTarget *
+upper_target(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *rel)
+{
+	return rf_is_set_operation((RfRelInfo *) rel->fdw_private) ? rel->reltarget : root->upper_targets[stage];
+}
+
 /* ORDER BY.  What sorts a base or join relation has a path among those of that relation already. */
 static void
 add_ordered_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_rel)
@@ -360,12 +368,13 @@ add_ordered_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_r
 		return;
 
 	rf_set_ordered(ordered_rel, input_rel);
-	if (input->scanrel == NULL && pathkeys_contained_in(root->sort_pathkeys, root->query_pathkeys))
+	if (input->scanrel == NULL && !rf_is_set_operation(input) &&
+		pathkeys_contained_in(root->sort_pathkeys, root->query_pathkeys))
 		return;
 
 	rf_estimate(root, input_rel, NIL, root->sort_pathkeys, false, 0, 0, &est);
 	add_path(ordered_rel, (Path *)
-			 rf_create_foreign_upper_path(root, input_rel, root->upper_targets[UPPERREL_ORDERED],
+			 rf_create_foreign_upper_path(root, input_rel, upper_target(root, UPPERREL_ORDERED, input_rel),
 										  est.rows, est.startup_cost, est.total_cost,
 										  root->sort_pathkeys, NIL));
 }
@@ -403,12 +412,19 @@ add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 		rel = info->ordered;
 		pathkeys = root->sort_pathkeys;
 	}
+	/* of a partitioned table core has thrown away what is no Append of its partitions */
+	if (!extra->limit_needed && IS_PARTITIONED_REL(rel) && info->select != NULL &&
+		info->select->left != NULL && root->parse->sortClause == NIL)
+		add_path(final_rel, (Path *)
+				 rf_create_foreign_upper_path(root, rf_scanned_rel(rel), root->upper_targets[UPPERREL_FINAL],
+											  info->rows, info->startup_cost, info->total_cost, NIL,
+											  rf_path_private(info, 0)));
 	if (!rf_limit_is_shippable(root, rel, extra))
 		return;
 
 	rf_estimate(root, rel, NIL, pathkeys, true, extra->offset_est, extra->count_est, &est);
 	add_path(final_rel, (Path *)
-			 rf_create_foreign_upper_path(root, rel, root->upper_targets[UPPERREL_FINAL],
+			 rf_create_foreign_upper_path(root, rf_scanned_rel(rel), upper_target(root, UPPERREL_FINAL, rel),
 										  est.rows, est.startup_cost, est.total_cost,
 										  pathkeys,
 										  rf_path_private((RfRelInfo *) rel->fdw_private, RF_PATH_LIMIT)));

@@ -1,6 +1,6 @@
 # RdmaQueries.pm: random queries over two tables, for differential tests. They read %T% and %U% (and their aliases t and u), which
 # the caller replaces by names of tables; each table has the columns that %of lists, and t has en and u has g of an enumerated type.
-# random_query() gives one; srand() decides which. A query's rows, compared as a multiset, do not depend on how it is run.
+# random_query() gives one; srand() decides which; with DIFFERENTIAL_SETS in the environment only set operations come. A query's rows, compared as a multiset, do not depend on how it is run.
 package RdmaQueries;
 
 use strict;
@@ -121,6 +121,43 @@ sub aggregate
 # Rows with their order, where the order is complete
 sub in_order { my ($q) = @_; return "SELECT x.*, row_number() OVER () AS rn FROM ($q) x"; }
 
+# A branch of set operations: an integer of some width and a text.
+sub branch
+{
+	my ($f, @s) = joined('p', pick(1, 1, 2));
+	my $i = column($s[0], 'int') . pick('', '', '::int8', '::int8', ' + 1');
+	my $t = column($s[-1], 'text') . '::text COLLATE "C"';
+	my $rest = "FROM $f" . (rand() < 0.8 ? ' WHERE ' . condition($s[0], 1) : '');
+	my $kind = int(rand(10));
+	return "SELECT $i AS a, max($t) AS b $rest GROUP BY 1" if $kind == 0;
+	return "SELECT DISTINCT $i AS a, $t AS b $rest" if $kind == 1;
+	return "(SELECT $i AS a, $t AS b $rest ORDER BY 1, 2 LIMIT " . int(rand(12)) . ')' if $kind == 2;
+	return "SELECT count(*) AS a, 'x' COLLATE \"C\" AS b $rest" if $kind == 3;
+	return "SELECT " . pick('3', 'NULL', '7::int8') . " AS a, $t AS b $rest" if $kind == 4;
+	return "SELECT $i AS a, $t AS b $rest";
+}
+
+sub set_tree
+{
+	my ($depth) = @_;
+	return branch() if $depth == 0;
+	my ($left, $right) = map { set_tree(rand() < 0.4 ? $depth - 1 : 0) } 1 .. 2;
+	return "($left) " . pick('UNION', 'UNION', 'UNION ALL', 'UNION ALL', 'INTERSECT', 'INTERSECT ALL', 'EXCEPT', 'EXCEPT ALL') . " ($right)";
+}
+
+sub set_query
+{
+	my $q = set_tree(pick(1, 1, 2, 3));
+	my $kind = int(rand(9));
+	return in_order("$q ORDER BY " . pick('1, 2', '2 DESC, 1', '1 DESC NULLS LAST, 2') . (rand() < 0.7 ? ' LIMIT ' . int(rand(15)) . pick('', ' OFFSET 3') : '')) if $kind == 0;
+	return "SELECT count(*), sum(a), max(b), count(DISTINCT a) FROM ($q) z" . pick('', ' WHERE a > 3', ' WHERE now() > \'2020-01-01\'') if $kind == 1;
+	return "SELECT a % 5, count(*), min(b) FROM ($q) z" . pick('', ' WHERE a IS NOT NULL') . ' GROUP BY 1' if $kind == 2;
+	return "SELECT z.id, y.b FROM %U% z " . pick('JOIN', 'LEFT JOIN', 'FULL JOIN') . " ($q) y ON z.id = y.a" . pick('', ' WHERE z.k > 2') if $kind == 3;
+	return "SELECT z.id FROM %U% z WHERE " . pick('', 'NOT ') . "z.id IN (SELECT a FROM ($q) y WHERE a IS NOT NULL)" if $kind == 4;
+	return "SELECT z.id, (SELECT count(*) FROM ($q) y WHERE y.a = z.id) FROM %U% z WHERE z.id < 20" if $kind == 5;
+	return $q;
+}
+
 sub random_query
 {
 	my ($from, @seen) = joined('a', pick(1, 2, 2, 2, 3, 3, 4));
@@ -128,7 +165,7 @@ sub random_query
 	push @where, exists_clause(pick(@seen)) if rand() < 0.25;
 	push @where, subselect(pick(@seen), 1) if rand() < 0.25;
 	my $where = @where ? ' WHERE ' . join(' AND ', @where) : '';
-	my $shape = rand();
+	my $shape = $ENV{DIFFERENTIAL_SETS} ? 0.8 : rand();
 	my $n = 0;
 
 	if ($shape < 0.30)
@@ -167,11 +204,7 @@ sub random_query
 		return rand() < 0.7 ? $q : "SELECT * FROM ($q) y WHERE w::text <> '2'" if $function ne 'row_number()' && $function ne 'rank()';
 		return rand() < 0.5 ? $q : "SELECT * FROM ($q) y WHERE w <= 3";
 	}
-	if ($shape < 0.86)
-	{
-		my @parts = map { my ($f, @s) = joined('p', pick(1, 2)); 'SELECT ' . column($s[0], 'int') . '::int8 AS a, ' . column($s[-1], 'text') . '::text AS b FROM ' . $f . ' WHERE ' . condition($s[0], 1) } 1 .. 2;
-		return "($parts[0]) " . pick('UNION', 'UNION ALL', 'INTERSECT', 'EXCEPT', 'EXCEPT ALL') . " ($parts[1])" . (rand() < 0.2 ? ' ORDER BY 1, 2 LIMIT 9' : '');
-	}
+	return set_query() if $shape < 0.86;
 	if ($shape < 0.93)
 	{
 		my $how = pick('', 'MATERIALIZED', 'NOT MATERIALIZED');

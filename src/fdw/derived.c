@@ -1,0 +1,665 @@
+/*
+ * derived.c
+ *		Sub-selects and set operations as parts of a remote statement.
+ *
+ * A subquery that the planner could not merge into the query around it (it has aggregates, DISTINCT,
+ * LIMIT, set operations) is planned first; if the result is one statement for a data node, the
+ * subquery is a table of that data node to the query around it, and so are all children of a parent
+ * (of UNION ALL, inheritance or partitions) that lie on the same one: joins, aggregates, sorting and
+ * limits above them are made as above any foreign table. Set operations themselves are an upper
+ * relation whose statement is made of those of their branches.
+ *
+ * What core knows as a subquery is no relation that a ForeignScan could be of, so the scan is one of
+ * an upper relation that nothing but its path knows, below a projection that does nothing.
+ *
+ * The planner has tables of a subquery checked for permissions when it comes to that subquery's
+ * plan.  Here there is none, as if the subquery had been proved empty; rf_subqueries_are_remote()
+ * sees to it that the check is made as in that case.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/restrictinfo.h"
+#include "optimizer/tlist.h"
+#include "parser/parse_coerce.h"
+#include "utils/lsyscache.h"
+
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
+#include "querybuild.h"
+
+static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
+
+/* ---------------------------------------------------------------------------------------------
+ * Text
+ * ---------------------------------------------------------------------------------------------
+ */
+
+static void
+append_plain(StringInfo buf, BuildContext *cxt, RfSelect *select)
+{
+	RfRelInfo  *scan = select->info->scan ? select->info->scan : select->info;
+	BuildContext inner = {select->root, scan->rel->relids};
+	RfRelInfo	info = *select->info;
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	inner.for_estimate = cxt->for_estimate;
+	inner.typed = true;
+	inner.exchanges = cxt->exchanges;
+	inner.params = cxt->params;
+	inner.param_types = cxt->param_types;
+
+	/* what is grouped by, or sorted, is named by its place among these */
+	if (info.scan != NULL)
+		info.tlist = select->tlist;
+	foreach(lc, select->tlist)
+		columns = lappend(columns, lfirst_node(TargetEntry, lc)->expr);
+	rf_append_statement(buf, &inner, &info, columns, scan->remote_conds, select->pathkeys, select->limit);
+
+	cxt->exchanges = inner.exchanges;
+	cxt->params = inner.params;
+	cxt->param_types = inner.param_types;
+}
+
+static void
+append_branch(StringInfo buf, BuildContext *cxt, RfSelect *branch, bool parentheses)
+{
+	if (parentheses)
+		appendStringInfoChar(buf, '(');
+	rf_append_select(buf, cxt, branch);
+	if (parentheses)
+		appendStringInfoChar(buf, ')');
+}
+
+void
+rf_append_select(StringInfo buf, BuildContext *cxt, RfSelect *select)
+{
+	static const char *const words[] = {
+		[SETOP_UNION] = "UNION", [SETOP_INTERSECT] = "INTERSECT", [SETOP_EXCEPT] = "EXCEPT"
+	};
+	RfSelect   *left = select->left;
+
+	if (left == NULL)
+	{
+		append_plain(buf, cxt, select);
+		return;
+	}
+	append_branch(buf, cxt, left, left->left ? left->op != select->op || left->all != select->all :
+				  left->pathkeys != NIL || left->limit || rf_is_set_operation(left->info));
+	appendStringInfo(buf, " %s%s ", words[select->op], select->all ? " ALL" : "");
+	append_branch(buf, cxt, select->right, select->right->left || select->right->pathkeys != NIL ||
+				  select->right->limit || rf_is_set_operation(select->right->info));
+}
+
+/* ---------------------------------------------------------------------------------------------
+ * SELECTs
+ * ---------------------------------------------------------------------------------------------
+ */
+
+/*
+ * The SELECT of these columns from a statement; rel is the relation that the statement is of.  NULL:
+ * the data node cannot compute them.
+ */
+static RfSelect *
+make_select(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *pathkeys, bool limit)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	RfSelect   *select = palloc0(sizeof(RfSelect));
+	ListCell   *lc;
+
+	/* what several nodes have is no one's statement */
+	if (info->local_conds != NIL || info->partial || info->nodes != NIL)
+		return NULL;
+	foreach(lc, tlist)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+
+		/* set operations give their columns as they are */
+		if (rf_is_set_operation(info) && !(IsA(tle->expr, Var) && ((Var *) tle->expr)->varno == 0))
+			return NULL;
+		if (!rf_is_shippable_expr(root, rel, tle->expr))
+			return NULL;
+		if (rf_is_known_collation(root, rel, tle->expr))
+			select->collated = bms_add_member(select->collated, tle->resno);
+	}
+	select->root = root;
+	select->info = info;
+	select->tlist = tlist;
+	select->pathkeys = pathkeys;
+	select->limit = limit;
+	select->source = rel;
+	select->startup_cost = info->rel_startup_cost;
+	select->total_cost = info->rel_total_cost;
+	return select;
+}
+
+/*
+ * The columns that a subquery gives, as branch of a set operation in the operation's types.  NIL: it
+ * has none, or they have other types where nothing can be done about it.
+ */
+static List *
+output_columns(PlannerInfo *root, RfRelInfo *info, SetOperationStmt *op)
+{
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	foreach(lc, root->processed_tlist)
+	{
+		TargetEntry *tle = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+
+		if (tle->resjunk)
+			continue;
+		tle->resno = list_length(columns) + 1;
+		columns = lappend(columns, tle);
+		if (op == NULL)
+			continue;
+		if (tle->resno > list_length(op->colTypes))
+			return NIL;
+		if (exprType((Node *) tle->expr) != list_nth_oid(op->colTypes, tle->resno - 1))
+		{
+			/* other values may be the same in the other type */
+			if (info->distinct || rf_is_set_operation(info))
+				return NIL;
+			tle->expr = (Expr *) coerce_to_common_type(NULL, (Node *) tle->expr,
+													   list_nth_oid(op->colTypes, tle->resno - 1), "UNION");
+			tle->ressortgroupref = 0;
+		}
+		if (exprCollation((Node *) tle->expr) != list_nth_oid(op->colCollations, tle->resno - 1))
+			return NIL;
+	}
+	return columns;
+}
+
+/* GROUP BY names its columns by their places in the list, or by expression, which a constant has none of. */
+static bool
+groups_by_constant(PlannerInfo *root, RfRelInfo *info)
+{
+	ListCell   *lc;
+
+	foreach(lc, info->grouped ? root->parse->groupClause : NIL)
+	{
+		Index		ref = lfirst_node(SortGroupClause, lc)->tleSortGroupRef;
+
+		if (IsA(get_sortgroupref_tle(ref, root->processed_tlist)->expr, Const))
+			return true;
+	}
+	return false;
+}
+
+/* What a path of a subquery's last relation sends, if that is all that has to be done; else NULL. */
+static RfSelect *
+path_select(PlannerInfo *root, Path *path, SetOperationStmt *op)
+{
+	ForeignPath *foreign;
+	RelOptInfo *rel;
+	RfRelInfo  *info;
+	void	   *before;
+	bool		ordered = root->parse->sortClause != NIL;
+	List	   *columns;
+	RfSelect   *select = NULL;
+
+	/* columns are computed by the data node or not at all */
+	while (IsA(path, ProjectionPath))
+		path = ((ProjectionPath *) path)->subpath;
+	foreign = (ForeignPath *) path;
+	rel = path->parent;
+	if (!IsA(path, ForeignPath) || path->param_info != NULL || path->parallel_aware ||
+		foreign->fdw_outerpath != NULL || rel->fdwroutine == NULL ||
+		rel->fdwroutine->GetForeignPlan != rdmaGetForeignPlan)
+		return NULL;
+	if (ordered && !pathkeys_contained_in(root->sort_pathkeys, path->pathkeys))
+		return NULL;
+
+	info = rf_path_info(foreign);
+	if (groups_by_constant(root, info))
+		return NULL;
+	columns = output_columns(root, info, op);
+	if (columns == NIL)
+		return NULL;
+	before = rel->fdw_private;
+	rel->fdw_private = info;
+	select = make_select(root, rel, columns, ordered || rf_path_has_limit(foreign) ? path->pathkeys : NIL,
+						 rf_path_has_limit(foreign));
+	rel->fdw_private = before;
+	if (select != NULL)
+		select->total_cost = Min(select->total_cost, path->total_cost);
+	return select;
+}
+
+/* OFFSET 0 without LIMIT: how users say that a subquery is to be computed for itself. */
+static bool
+is_fenced(Query *query)
+{
+	Const	   *offset = (Const *) query->limitOffset;
+
+	return query->limitCount == NULL && offset != NULL && IsA(offset, Const) && !offset->constisnull &&
+		DatumGetInt64(offset->constvalue) == 0;
+}
+
+/* A planned subquery; op: the set operation that it is a branch of, or NULL. */
+static RfSelect *
+subquery_select(RelOptInfo *rel, RangeTblEntry *rte, SetOperationStmt *op)
+{
+	PlannerInfo *root = rel->subroot;
+	ListCell   *lc;
+
+	/*
+	 * What security barriers hide must not meet conditions that the data node could put below them.
+	 * Sub-plans that run here need a plan that they are initialized for.
+	 */
+	if (root == NULL || rte->security_barrier || root->qual_security_level > 0 || root->init_plans != NIL ||
+		root->rowMarks != NIL || root->hasRecursion || is_fenced(root->parse) || root->parse->commandType != CMD_SELECT)
+		return NULL;
+	foreach(lc, fetch_upper_rel(root, UPPERREL_FINAL, NULL)->pathlist)
+	{
+		RfSelect   *select = path_select(root, (Path *) lfirst(lc), op);
+
+		if (select != NULL)
+		{
+			select->subquery = rel;
+			return select;
+		}
+	}
+	return NULL;
+}
+
+/* Of the same server, and with the same rights there? */
+static bool
+have_one_source(RfSelect *a, RfSelect *b)
+{
+	return a->source->serverid == b->source->serverid && a->source->userid == b->source->userid &&
+		a->source->useridiscurrent == b->source->useridiscurrent;
+}
+
+/* NULL if one of them is, or they cannot be in one statement. */
+static RfSelect *
+combine(SetOperation op, bool all, RfSelect *left, RfSelect *right)
+{
+	RfSelect   *select;
+
+	if (left == NULL || right == NULL || !have_one_source(left, right))
+		return NULL;
+	select = palloc0(sizeof(RfSelect));
+	select->op = op;
+	select->all = all;
+	select->left = left;
+	select->right = right;
+	select->tlist = left->tlist;
+	select->source = left->source;
+	select->collated = bms_intersect(left->collated, right->collated);
+	return select;
+}
+
+bool
+rf_reads_select(RfRelInfo *info)
+{
+	return info->select != NULL || (info->scan != NULL && rf_reads_select(info->scan)) ||
+		(info->outer != NULL && (rf_reads_select(info->outer) || rf_reads_select(info->inner)));
+}
+
+void
+rf_subqueries_are_remote(RfRelInfo *info)
+{
+	RfSelect   *select = info->select;
+
+	if (info->outer != NULL)
+	{
+		rf_subqueries_are_remote(info->outer);
+		rf_subqueries_are_remote(info->inner);
+	}
+	if (info->scan != NULL)
+		rf_subqueries_are_remote(info->scan);
+	for (; select != NULL; select = select->left)
+	{
+		RfSelect   *branch = select->left ? select->right : select;
+
+		if (branch->left != NULL)
+		{
+			RfRelInfo	nested = {0};
+
+			nested.select = branch;
+			rf_subqueries_are_remote(&nested);
+		}
+		else if (branch->subquery != NULL)
+			branch->subquery->subroot = NULL;
+		else
+			rf_subqueries_are_remote(branch->info);
+	}
+}
+
+/* ---------------------------------------------------------------------------------------------
+ * Relations
+ * ---------------------------------------------------------------------------------------------
+ */
+
+/* Names of tables, for messages, and of relations, for EXPLAIN; and one set of options. */
+static void
+describe_select(RfRelInfo *info, RfSelect *select)
+{
+	static const char *const words[] = {
+		[SETOP_UNION] = "UNION", [SETOP_INTERSECT] = "INTERSECT", [SETOP_EXCEPT] = "EXCEPT"
+	};
+	RfRelInfo	left = {0};
+	RfRelInfo	right = {0};
+
+	if (select->left == NULL)
+	{
+		info->relation_name = select->info->relation_name;
+		info->description = select->info->description;
+		info->server = select->info->server;
+		info->nodes = select->info->nodes;
+		info->opts = select->info->opts;
+		info->user = select->info->user;
+		return;
+	}
+	describe_select(&left, select->left);
+	describe_select(&right, select->right);
+	rf_merge_options(info, &left, &right);
+	info->relation_name = psprintf("%s, %s", left.relation_name, right.relation_name);
+	info->description = psprintf(select->left->left && select->left->op == select->op &&
+								 select->left->all == select->all ? "%s %s%s (%s)" : "(%s) %s%s (%s)",
+								 left.description, words[select->op], select->all ? " ALL" : "",
+								 right.description);
+}
+
+/* The relation is the select's, of its server. */
+static RfRelInfo *
+set_select(RelOptInfo *rel, RfSelect *select)
+{
+	RfRelInfo  *info = palloc0(sizeof(RfRelInfo));
+
+	describe_select(info, select);
+	info->rel = rel;
+	info->select = select;
+	info->local_conds_sel = 1;
+	info->rel_startup_cost = -1;
+	info->rel_total_cost = -1;
+	rel->fdw_private = info;
+	rel->serverid = select->source->serverid;
+	rel->userid = select->source->userid;
+	rel->useridiscurrent = select->source->useridiscurrent;
+	rel->fdwroutine = select->source->fdwroutine;
+	return info;
+}
+
+static void
+unset_select(RelOptInfo *rel)
+{
+	rel->fdw_private = NULL;
+	rel->serverid = InvalidOid;
+	rel->useridiscurrent = false;
+	rel->fdwroutine = NULL;
+}
+
+RelOptInfo *
+rf_scanned_rel(RelOptInfo *rel)
+{
+	RelOptInfo *scanned;
+
+	if (!IS_SIMPLE_REL(rel) || ((RfRelInfo *) rel->fdw_private)->select == NULL)
+		return rel;
+	scanned = makeNode(RelOptInfo);
+	scanned->reloptkind = RELOPT_OTHER_UPPER_REL;
+	scanned->relids = rel->relids;
+	scanned->reltarget = rel->reltarget;
+	scanned->serverid = rel->serverid;
+	scanned->userid = rel->userid;
+	scanned->useridiscurrent = rel->useridiscurrent;
+	scanned->fdwroutine = rel->fdwroutine;
+	scanned->fdw_private = rel->fdw_private;
+	return scanned;
+}
+
+Path *
+rf_create_select_path(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est, List *pathkeys)
+{
+	ForeignPath *scan = rf_create_foreign_upper_path(root, rf_scanned_rel(rel), rel->reltarget, est->rows,
+													 est->startup_cost, est->total_cost, pathkeys,
+													 rf_path_private(rel->fdw_private, 0));
+
+	return (Path *) create_projection_path(root, rel, (Path *) scan, rel->reltarget);
+}
+
+/* The columns that the query wants of it; false if there is something else. */
+static bool
+wanted_columns(RelOptInfo *rel, List *more, List **columns)
+{
+	ListCell   *lc;
+
+	*columns = NIL;
+	foreach(lc, list_concat_copy(rel->reltarget->exprs, more))
+	{
+		Var		   *var = (Var *) lfirst(lc);
+
+		if (!IsA(var, Var) || var->varno != rel->relid || var->varattno <= 0)
+			return false;
+		*columns = list_append_unique(*columns, var);
+	}
+	return true;
+}
+
+/* All children of a parent as one UNION ALL. */
+static RfSelect *
+children_select(PlannerInfo *root, RelOptInfo *rel)
+{
+	RfSelect   *select = NULL;
+	List	   *columns;
+	ListCell   *lc;
+
+	if (!wanted_columns(rel, NIL, &columns))
+		return NULL;
+	foreach(lc, root->append_rel_list)
+	{
+		AppendRelInfo *appinfo = lfirst_node(AppendRelInfo, lc);
+		RelOptInfo *child;
+		RfSelect   *branch;
+		List	   *tlist = NIL;
+		ListCell   *column;
+
+		if (appinfo->parent_relid != rel->relid)
+			continue;
+		child = root->simple_rel_array[appinfo->child_relid];
+		if (child == NULL || IS_DUMMY_REL(child))
+			continue;
+		if (child->fdw_private == NULL || child->fdwroutine == NULL ||
+			child->fdwroutine->GetForeignPlan != rdmaGetForeignPlan || !bms_is_empty(child->lateral_relids))
+			return NULL;
+		foreach(column, columns)
+		{
+			Var		   *var = lfirst_node(Var, column);
+			Expr	   *expr = (Expr *) list_nth(appinfo->translated_vars, var->varattno - 1);
+
+			if (expr == NULL || exprType((Node *) expr) != var->vartype ||
+				exprCollation((Node *) expr) != var->varcollid)
+				return NULL;
+			tlist = lappend(tlist, makeTargetEntry(expr, var->varattno, NULL, false));
+		}
+		branch = make_select(root, child, tlist, NIL, false);
+		if (branch == NULL)
+			return NULL;
+		select = select == NULL ? branch : combine(SETOP_UNION, true, select, branch);
+		if (select == NULL)
+			return NULL;
+	}
+	/* of a single one core makes no Append, and we nothing that is not there */
+	return select != NULL && select->left != NULL ? select : NULL;
+}
+
+/*
+ * A subquery or parent whose rows are those of one statement.  What only reads the rows of a single
+ * one is as well off with the scan of that; what joins or groups them is not.
+ */
+static void
+add_select(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
+{
+	RfSelect   *select;
+	RfRelInfo  *info;
+	List	   *columns;
+	ListCell   *lc;
+
+	if (rel->fdw_private != NULL || (rel->reloptkind != RELOPT_BASEREL && rel->reloptkind != RELOPT_OTHER_MEMBER_REL) ||
+		!bms_is_empty(rel->lateral_relids) || root->rowMarks != NIL || root->qual_security_level > 0 ||
+		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT) || IS_DUMMY_REL(rel))
+		return;
+	if (rte->inh && (rte->rtekind == RTE_SUBQUERY || rte->rtekind == RTE_RELATION))
+		select = children_select(root, rel);
+	else if (rte->rtekind == RTE_SUBQUERY)
+		select = subquery_select(rel, rte, NULL);
+	else
+		return;
+	if (select == NULL)
+		return;
+
+	info = set_select(rel, select);
+	if (!rte->inh)				/* children have met theirs */
+	{
+		rf_classify_conditions(root, rel, rel->baserestrictinfo, &info->remote_conds, &info->local_conds);
+		info->local_conds_sel = clauselist_selectivity(root, info->local_conds, rel->relid, JOIN_INNER, NULL);
+		cost_qual_eval(&info->local_conds_cost, info->local_conds, root);
+	}
+	if (!wanted_columns(rel, pull_var_clause((Node *) rf_bare_clauses(info->local_conds), PVC_INCLUDE_PLACEHOLDERS),
+						&columns))
+	{
+		unset_select(rel);
+		return;
+	}
+	info->tlist = add_to_flat_tlist(NIL, columns);
+	foreach(lc, columns)
+		info->attrs_used = bms_add_member(info->attrs_used, lfirst_node(Var, lc)->varattno -
+										  FirstLowInvalidHeapAttributeNumber);
+	rf_estimate_rel(root, rel);
+	if (select->left != NULL)
+	{
+		RfEstimate	est = {info->rows, info->retrieved_rows, info->width, info->startup_cost, info->total_cost};
+
+		add_path(rel, rf_create_select_path(root, rel, &est, NIL));
+	}
+	rf_add_sorted_paths(root, rel, NULL, NIL);
+}
+
+static void
+rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	if (previous_pathlist_hook)
+		previous_pathlist_hook(root, rel, rti, rte);
+	add_select(root, rel, rte);
+}
+
+void
+rf_watch_subqueries(void)
+{
+	previous_pathlist_hook = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = rel_pathlist;
+}
+
+/* ---------------------------------------------------------------------------------------------
+ * Set operations
+ * ---------------------------------------------------------------------------------------------
+ */
+
+/* The operation over exactly these branches; *below are those of node. */
+static SetOperationStmt *
+find_operation(Node *node, Relids relids, Relids *below)
+{
+	SetOperationStmt *op = (SetOperationStmt *) node;
+	SetOperationStmt *found;
+	Relids		left = NULL;
+	Relids		right = NULL;
+
+	if (IsA(node, RangeTblRef))
+	{
+		*below = bms_make_singleton(((RangeTblRef *) node)->rtindex);
+		return NULL;
+	}
+	found = find_operation(op->larg, relids, &left);
+	if (found == NULL)
+		found = find_operation(op->rarg, relids, &right);
+	*below = bms_union(left, right);
+	return found == NULL && bms_equal(*below, relids) ? op : found;
+}
+
+static RfSelect *
+operation_select(PlannerInfo *root, Node *node, SetOperationStmt *around)
+{
+	SetOperationStmt *op = (SetOperationStmt *) node;
+	RfSelect   *left;
+
+	if (IsA(node, RangeTblRef))
+	{
+		int			rti = ((RangeTblRef *) node)->rtindex;
+
+		return subquery_select(root->simple_rel_array[rti], root->simple_rte_array[rti], around);
+	}
+	/* its rows would be converted after they are compared */
+	if (around != NULL && (!equal(op->colTypes, around->colTypes) ||
+						   !equal(op->colCollations, around->colCollations)))
+		return NULL;
+	left = operation_select(root, op->larg, op);
+	return left == NULL ? NULL : combine(op->op, op->all, left, operation_select(root, op->rarg, op));
+}
+
+/* The leftmost branch, whose columns give theirs the names. */
+static Index
+first_branch(Node *node)
+{
+	while (IsA(node, SetOperationStmt))
+		node = ((SetOperationStmt *) node)->larg;
+	return castNode(RangeTblRef, node)->rtindex;
+}
+
+/*
+ * The planner gives the columns of set operations to relation 0, and INTERSECT and EXCEPT one more
+ * that tells the branches apart, which means nothing above and stays NULL.
+ */
+void
+rf_set_operation_paths(PlannerInfo *root, RelOptInfo *rel)
+{
+	Relids		below;
+	SetOperationStmt *op;
+	RfSelect   *select;
+	RfRelInfo  *info;
+	ListCell   *lc;
+
+	if (root->hasRecursion || rel->reloptkind != RELOPT_UPPER_REL || rel->fdw_private != NULL ||
+		rel->pathlist == NIL || root->parse->rowMarks != NIL)
+		return;
+	op = find_operation(root->parse->setOperations, rel->relids, &below);
+	select = op ? operation_select(root, (Node *) op, NULL) : NULL;
+	if (select == NULL)
+		return;
+
+	info = set_select(rel, select);
+	rel->rows = ((Path *) linitial(rel->pathlist))->rows;
+	foreach(lc, rel->reltarget->exprs)
+	{
+		Var		   *var = (Var *) lfirst(lc);
+		TargetEntry *tle;
+
+		if (!IsA(var, Var) || var->varno != 0)
+			break;
+		var = copyObject(var);
+		var->varnosyn = first_branch((Node *) op);
+		var->varattnosyn = var->varattno;
+		tle = makeTargetEntry((Expr *) var, var->varattno, NULL, var->varattno > list_length(op->colTypes));
+		tle->resname = tle->resjunk ? "branch" :
+			get_rte_attribute_name(root->simple_rte_array[var->varnosyn], var->varattno);
+		info->tlist = lappend(info->tlist, tle);
+	}
+	if (lc != NULL)
+	{
+		unset_select(rel);
+		return;
+	}
+	rf_estimate_rel(root, rel);
+	add_path(rel, (Path *)
+			 rf_create_foreign_upper_path(root, rel, ((Path *) linitial(rel->pathlist))->pathtarget, info->rows,
+										  info->startup_cost, info->total_cost, NIL, NIL));
+}

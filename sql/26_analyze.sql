@@ -62,6 +62,73 @@ ANALYZE missing;
 \set VERBOSITY default
 SELECT count(*) FROM t;
 
+-- statistics of the data node as they are: those of its ANALYZE with a column of every kind of slot
+CREATE TYPE ana_src.mood AS ENUM ('sad', 'ok', 'happy');
+CREATE TABLE ana_src.s (id int, few int, txt text, tags text[], doc tsvector, r int4range, c char(5), m ana_src.mood, arr int[], wide text, local_type int8, hole int);
+INSERT INTO ana_src.s SELECT i, i % 3, CASE WHEN i % 4 > 0 THEN 'x' || i END, ARRAY['t' || i % 5, CASE WHEN i % 2 = 0 THEN 'even, "quoted"' END],
+  to_tsvector('simple', 'word' || i % 7), int4range(i, i + 5), 'c' || i % 4, (ARRAY['sad', 'ok', 'happy'])[1 + i % 3]::ana_src.mood, ARRAY[i % 2, i % 3], repeat('w', i % 300), i
+  FROM generate_series(1, 3000) i;
+CREATE TABLE ana_src.s_child () INHERITS (ana_src.s);
+CREATE FOREIGN TABLE s (number int OPTIONS (column_name 'id'), gone int, few int, txt text, tags text[], doc tsvector, r int4range, c char(5), m ana_src.mood,
+  arr int[], wide text, local_type int, hole int, not_there int) SERVER ana_srv OPTIONS (schema_name 'ana_src', analyze_sampling 'import');
+ALTER FOREIGN TABLE s DROP COLUMN gone;
+SELECT rdma.import_statistics('s');
+ANALYZE ana_src.s;
+DROP TABLE ana_src.s_child;
+SELECT rdma.import_statistics('s');
+SELECT reltuples, relpages > 0 AS pages FROM pg_class WHERE oid = 's'::regclass;
+-- what the view shows is the same, but for columns that have another type here and for ranges
+CREATE VIEW differences AS
+  SELECT there.attname FROM pg_stats there LEFT JOIN pg_stats here ON here.tablename = there.tablename AND here.schemaname = 'public' AND
+    here.attname = CASE there.attname WHEN 'id' THEN 'number' ELSE there.attname END
+  WHERE there.schemaname = 'ana_src' AND there.tablename = 's' AND NOT there.inherited AND
+    to_jsonb(there) - '{schemaname,attname,inherited}'::text[] IS DISTINCT FROM to_jsonb(here) - '{schemaname,attname,inherited}'::text[];
+SELECT * FROM differences WHERE attname <> 'r' ORDER BY 1;
+SELECT count(*), count(most_common_vals) AS values, count(histogram_bounds) AS bounds, count(most_common_elems) AS elems, count(elem_count_histogram) AS counts, count(correlation) AS correlations
+  FROM pg_stats WHERE schemaname = 'public' AND tablename = 's';
+SELECT null_frac, avg_width, n_distinct, histogram_bounds FROM pg_stats WHERE schemaname = 'public' AND tablename = 's' AND attname = 'local_type';
+SELECT estimate('SELECT * FROM s'), estimate('SELECT * FROM s WHERE few = 1'), estimate('SELECT * FROM s WHERE number <= 1000'), estimate('SELECT * FROM s WHERE tags @> ARRAY[''t1'']');
+-- ANALYZE does it, too, again and again, as long as there is something to import
+DELETE FROM ana_src.s WHERE few = 1;
+ANALYZE ana_src.s;
+ANALYZE s;
+ANALYZE s (few);
+SELECT reltuples FROM pg_class WHERE oid = 's'::regclass;
+SELECT * FROM differences WHERE attname <> 'r' ORDER BY 1;
+ALTER FOREIGN TABLE p OPTIONS (ADD analyze_sampling 'import');
+SELECT rdma.import_statistics('p');
+SELECT estimate('SELECT * FROM p WHERE k < 2000') BETWEEN 1800 AND 2200 AS good;
+ALTER FOREIGN TABLE v OPTIONS (ADD analyze_sampling 'import');
+SELECT rdma.import_statistics('v');
+ANALYZE v;
+SELECT reltuples FROM pg_class WHERE oid = 'v'::regclass;
+-- for a parent's statistics rows of its children are needed
+CREATE TABLE parts (k int) PARTITION BY RANGE (k);
+ALTER TABLE parts ATTACH PARTITION p DEFAULT;
+ANALYZE parts;
+SELECT inherited, n_distinct FROM pg_stats WHERE schemaname = 'public' AND tablename = 'parts';
+ALTER TABLE parts DETACH PARTITION p;
+DROP TABLE parts;
+-- statistics of a column that is not wanted; in a transaction; who may, and of what
+ALTER FOREIGN TABLE s ALTER few SET STATISTICS 0;
+BEGIN;
+DELETE FROM pg_statistic WHERE starelid = 's'::regclass;
+SELECT rdma.import_statistics('s');
+SELECT count(*) FROM pg_stats WHERE schemaname = 'public' AND tablename = 's';
+ROLLBACK;
+SELECT count(*) FROM pg_stats WHERE schemaname = 'public' AND tablename = 's';
+CREATE ROLE ana_role;
+SET ROLE ana_role;
+\set VERBOSITY sqlstate
+SELECT rdma.import_statistics('s');
+RESET ROLE;
+DROP ROLE ana_role;
+\set VERBOSITY terse
+SELECT rdma.import_statistics('ana_src.s');
+SELECT rdma.import_statistics('missing');
+\set VERBOSITY default
+DROP VIEW differences;
+
 -- estimates of the data node itself
 ALTER FOREIGN TABLE v OPTIONS (ADD use_remote_estimate 'true');
 SELECT estimate('SELECT * FROM v') BETWEEN 400 AND 600 AS remote;

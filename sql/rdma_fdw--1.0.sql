@@ -54,6 +54,13 @@ RETURNS anyelement
 AS 'MODULE_PATHNAME', 'rdma_partialize' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION rdma.partialize("any", anyelement) IS 'internal: the transition state of the aggregate that it stands over, of the second argument''s type: the state''s, or bytea for internal ones';
 
+-- Statistics of a foreign table from those of the remote one.
+
+CREATE FUNCTION rdma.import_statistics(relation regclass)
+RETURNS integer
+AS 'MODULE_PATHNAME', 'rdma_import_statistics' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.import_statistics(regclass) IS 'copies the remote table''s statistics into the catalog here, as ANALYZE with the option analyze_sampling ''import'' does; gives the number of columns';
+
 -- Servers that stand for many nodes, and where rows of their tables lie.
 
 CREATE FUNCTION rdma.nodes(server name, OUT place integer, OUT node name)

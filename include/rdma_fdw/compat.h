@@ -12,8 +12,11 @@
 
 #include "postgres.h"
 
+#include "access/multixact.h"
 #include "access/stratnum.h"
+#include "access/transam.h"
 #include "access/tupdesc.h"
+#include "commands/vacuum.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
@@ -182,6 +185,25 @@ rf_pathkey_operator(PathKey *pathkey, Oid datatype)
 	return get_opfamily_member(pathkey->pk_opfamily, datatype, datatype, pathkey->pk_strategy);
 #endif
 }
+
+/* 18 counts frozen pages, too. */
+#if PG_VERSION_NUM >= 180000
+#define rf_update_relstats(rel, pages, tuples) \
+	vac_update_relstats((rel), (pages), (tuples), 0, 0, false, InvalidTransactionId, InvalidMultiXactId, NULL, NULL, true)
+#else
+#define rf_update_relstats(rel, pages, tuples) \
+	vac_update_relstats((rel), (pages), (tuples), 0, false, InvalidTransactionId, InvalidMultiXactId, NULL, NULL, true)
+#endif
+
+/* 17 has the privilege MAINTAIN, which the owner can give away; 16 replaced pg_class_ownercheck(). */
+#if PG_VERSION_NUM >= 170000
+#define rf_may_analyze(relid) \
+	(pg_class_aclcheck((relid), GetUserId(), ACL_MAINTAIN) == ACLCHECK_OK)
+#elif PG_VERSION_NUM >= 160000
+#define rf_may_analyze(relid)	object_ownercheck(RelationRelationId, (relid), GetUserId())
+#else
+#define rf_may_analyze(relid)	pg_class_ownercheck((relid), GetUserId())
+#endif
 
 /* 16 replaced the pg_xxx_aclcheck() family by one function. */
 #if PG_VERSION_NUM >= 160000

@@ -57,7 +57,7 @@ typedef struct RfTableOptions
 	double		fdw_tuple_cost;
 	double		byte_cost;		/* set by rf_transfer_costs() */
 	int			parallel_scan;	/* with parallel workers: 0 no, 1 also for few rows, -1 where it is worth it */
-	const char *analyze_sampling;	/* off, auto, random, system or bernoulli */
+	const char *analyze_sampling;	/* off, auto, random, system, bernoulli or import */
 	List	   *extensions;		/* OIDs of extensions whose objects may be shipped */
 	RfFetchOptions fetch;
 } RfTableOptions;
@@ -709,6 +709,13 @@ typedef enum RfModifyPrivateIndex
 } RfModifyPrivateIndex;
 
 /* analyze.c */
+/*
+ * import_statistics.c: writes pg_statistic of a foreign table from what the data node's ANALYZE found;
+ * how many columns there was something for.  Takes effect in the next command.
+ */
+struct RfSession;
+extern int	rf_import_statistics(Relation relation, struct RfSession *session, const RfTableOptions *opts);
+
 extern bool rdmaAnalyzeForeignTable(Relation relation, AcquireSampleRowsFunc *func,
 									BlockNumber *totalpages);
 

@@ -8,6 +8,8 @@
  *
  * Of a table of a server with nodes each node gives its share of the sample; of a replicated one
  * the first gives all.
+ *
+ * With analyze_sampling 'import' no rows are fetched but what the data node's own ANALYZE found out.
  */
 #include "postgres.h"
 
@@ -15,9 +17,15 @@
 
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "catalog/pg_class.h"
+#include "commands/progress.h"
 #include "commands/vacuum.h"
+#include "foreign/fdwapi.h"
 #include "funcapi.h"
 #include "libpq-fe.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/backend_status.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -150,6 +158,7 @@ append_sampling(StringInfo sql, const char *method, char relkind, double tuples,
 	bool		has_storage = relkind == 'r' || relkind == 'm' || relkind == 'p';
 	double		fraction;
 
+	/* where nothing can be imported a sample is drawn as if nothing was said */
 	if (strcmp(method, "off") == 0 || tuples <= 0)
 		return 1;
 	fraction = targrows * SAMPLE_MARGIN / tuples;
@@ -252,6 +261,19 @@ fetch_rows(RfSession *session, SampleState *state, const char *sql)
 	PQclear(rf_session_query(session, "CLOSE " SAMPLE_CURSOR));
 }
 
+/*
+ * ANALYZE leaves the catalog alone when it gets no rows, so that what was imported stays.  For the
+ * statistics of a parent it needs rows of its children.  It does not say what it works for, but it
+ * reports that as its progress.
+ */
+static bool
+rows_are_not_needed(Relation relation)
+{
+	return !relation->rd_rel->relhassubclass && MyBEEntry != NULL && pgstat_track_activities &&
+		MyBEEntry->st_progress_command == PROGRESS_COMMAND_ANALYZE &&
+		MyBEEntry->st_progress_command_target == RelationGetRelid(relation);
+}
+
 static int
 acquire_sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows,
 					double *totalrows, double *totaldeadrows)
@@ -264,6 +286,21 @@ acquire_sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows
 	StringInfoData sql;
 	double		fraction;
 	ListCell   *lc;
+
+	if (strcmp(opts.analyze_sampling, "import") == 0 && list_length(sessions) == 1 && rows_are_not_needed(relation))
+	{
+		int			columns = rf_import_statistics(relation, linitial(sessions), &opts);
+
+		if (columns > 0)
+		{
+			ereport(elevel,
+					(errmsg("\"%s\": table contains %.0f rows, statistics of %d columns were imported",
+							RelationGetRelationName(relation), size.tuples, columns)));
+			*totalrows = size.tuples;
+			*totaldeadrows = 0;
+			return 0;
+		}
+	}
 
 	initStringInfo(&sql);
 	appendStringInfoString(&sql, "SELECT");
@@ -312,4 +349,45 @@ rdmaAnalyzeForeignTable(Relation relation, AcquireSampleRowsFunc *func, BlockNum
 	*func = acquire_sample_rows;
 	*totalpages = (BlockNumber) Min(size.pages, (double) MaxBlockNumber);
 	return true;
+}
+
+/* rdma.import_statistics(relation): the same without ANALYZE.  How many columns there was something for. */
+PG_FUNCTION_INFO_V1(rdma_import_statistics);
+
+Datum
+rdma_import_statistics(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	Relation	relation;
+	RfTableOptions opts;
+	List	   *sessions;
+	RemoteSize	size;
+	int			columns;
+
+	/* before the lock, which is ANALYZE's */
+	if (!rf_may_analyze(relid))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, get_rel_name(relid));
+	relation = table_open(relid, ShareUpdateExclusiveLock);
+	if (relation->rd_rel->relkind != RELKIND_FOREIGN_TABLE ||
+		GetFdwRoutineForRelation(relation, false)->AnalyzeForeignTable != rdmaAnalyzeForeignTable)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a foreign table of rdma_fdw", RelationGetRelationName(relation))));
+	sessions = open_sessions(relation, &opts);
+	if (list_length(sessions) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("statistics of foreign table \"%s\" cannot be imported", RelationGetRelationName(relation)),
+				 errdetail("Its rows lie on several nodes, each of which has statistics of its own rows."),
+				 errhint("Use ANALYZE.")));
+	size = ask_size(sessions, &opts);
+	columns = rf_import_statistics(relation, linitial(sessions), &opts);
+	if (columns == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("remote table %s has no statistics", rf_remote_relation_name(&opts)),
+				 errhint("Run ANALYZE on the remote server, as a user who may read the table.")));
+	rf_update_relstats(relation, (BlockNumber) Min(size.pages, (double) MaxBlockNumber), size.tuples);
+	table_close(relation, NoLock);
+	PG_RETURN_INT32(columns);
 }

@@ -439,12 +439,12 @@ check_value(const OptionDef *opt, DefElem *def)
 			value = defGetString(def);
 			if (strcmp(value, "off") != 0 && strcmp(value, "auto") != 0 &&
 				strcmp(value, "random") != 0 && strcmp(value, "system") != 0 &&
-				strcmp(value, "bernoulli") != 0)
+				strcmp(value, "bernoulli") != 0 && strcmp(value, "import") != 0)
 				ereport(ERROR,
 						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						 errmsg("invalid value for string option \"%s\": %s", opt->name, value),
-						 errhint("Valid values are \"off\", \"auto\", \"random\", \"system\" "
-								 "and \"bernoulli\".")));
+						 errhint("Valid values are \"off\", \"auto\", \"random\", \"system\", "
+								 "\"bernoulli\" and \"import\".")));
 			break;
 
 		case KIND_EXTENSIONS:

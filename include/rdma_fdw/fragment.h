@@ -84,6 +84,9 @@ extern List *rf_hashable_equalities(List *rinfos, Relids outer, Relids inner);
 /* Without relabelling, if rows can be hashed by it such that all nodes agree; else NULL. */
 extern Expr *rf_hashable_key(Expr *expr, RfRelInfo *info);
 
+/* Have equal values of both the same hash? False if there is none for one of them. */
+extern bool rf_same_hash(Expr *a, Expr *b);
+
 /* The same hash for equal values: one list of expressions has a member of the other, or a partner. */
 extern bool rf_keys_agree(List *outer_key, List *inner_key, List *equalities);
 
@@ -131,6 +134,17 @@ extern void rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *j
 /* Can the FROM item be written such that no condition is left outside of it? (join.c) */
 extern bool rf_can_close(RfRelInfo *info);
 
+/* ---------- derived_nodes.c: SELECTs within a statement ---------- */
+
+/*
+ * Where the rows of it lie, after some of it has been moved if need be; keys are numbers of columns
+ * until rf_name_select_keys().  NULL: the nodes cannot run it each for itself.
+ */
+extern RfFragment *rf_place_select(RfSelect *select);
+
+/* The keys in terms of info->tlist, which is complete. One that nobody wants equals nothing. */
+extern void rf_name_select_keys(RfRelInfo *info);
+
 /* ---------- upper_nodes.c: what stands above joins ---------- */
 
 extern void rf_upper_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
@@ -143,6 +157,7 @@ extern void rf_upper_choices(PlannerInfo *root, UpperRelationKind stage, RelOptI
 extern RfRelInfo *rf_build_upper(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
 								 RelOptInfo *output_rel, void *extra, PathTarget **columns);
 extern void rf_set_ordered(RelOptInfo *ordered_rel, RelOptInfo *input_rel);
+extern PathTarget *rf_upper_target(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *rel);
 extern bool rf_limit_is_shippable(PlannerInfo *root, RelOptInfo *rel, FinalPathExtraData *extra);
 
 #endif							/* RDMA_FDW_FRAGMENT_H */

@@ -54,6 +54,7 @@ append_plain(StringInfo buf, BuildContext *cxt, RfSelect *select)
 	inner.for_estimate = cxt->for_estimate;
 	inner.typed = true;
 	inner.exchanges = cxt->exchanges;
+	inner.leaving = cxt->leaving;
 	inner.params = cxt->params;
 	inner.param_types = cxt->param_types;
 
@@ -65,6 +66,7 @@ append_plain(StringInfo buf, BuildContext *cxt, RfSelect *select)
 	rf_append_statement(buf, &inner, &info, columns, scan->remote_conds, select->pathkeys, select->limit);
 
 	cxt->exchanges = inner.exchanges;
+	cxt->leaving = inner.leaving;
 	cxt->params = inner.params;
 	cxt->param_types = inner.param_types;
 }
@@ -115,8 +117,7 @@ make_select(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *pathkeys, boo
 	RfSelect   *select = palloc0(sizeof(RfSelect));
 	ListCell   *lc;
 
-	/* what several nodes have is no one's statement */
-	if (info->local_conds != NIL || info->partial || info->nodes != NIL)
+	if (info->local_conds != NIL || info->partial)
 		return NULL;
 	foreach(lc, tlist)
 	{
@@ -302,7 +303,8 @@ bool
 rf_reads_select(RfRelInfo *info)
 {
 	return info->select != NULL || (info->scan != NULL && rf_reads_select(info->scan)) ||
-		(info->outer != NULL && (rf_reads_select(info->outer) || rf_reads_select(info->inner)));
+		(info->outer != NULL && (rf_reads_select(info->outer) || rf_reads_select(info->inner))) ||
+		(info->fragment != NULL && info->fragment->moved != NULL && rf_reads_select(info->fragment->moved));
 }
 
 void
@@ -317,6 +319,8 @@ rf_subqueries_are_remote(RfRelInfo *info)
 	}
 	if (info->scan != NULL)
 		rf_subqueries_are_remote(info->scan);
+	if (info->fragment != NULL && info->fragment->moved != NULL)
+		rf_subqueries_are_remote(info->fragment->moved);
 	for (; select != NULL; select = select->left)
 	{
 		RfSelect   *branch = select->left ? select->right : select;
@@ -356,6 +360,8 @@ describe_select(RfRelInfo *info, RfSelect *select)
 		info->description = select->info->description;
 		info->server = select->info->server;
 		info->nodes = select->info->nodes;
+		info->members = select->info->members;
+		info->compute = select->info->compute;
 		info->opts = select->info->opts;
 		info->user = select->info->user;
 		return;
@@ -370,13 +376,15 @@ describe_select(RfRelInfo *info, RfSelect *select)
 								 right.description);
 }
 
-/* The relation is the select's, of its server. */
+/* The relation is the select's, of its server; NULL: its nodes cannot run it. */
 static RfRelInfo *
 set_select(RelOptInfo *rel, RfSelect *select)
 {
 	RfRelInfo  *info = palloc0(sizeof(RfRelInfo));
 
 	describe_select(info, select);
+	if (info->nodes != NIL && (info->fragment = rf_place_select(select)) == NULL)
+		return NULL;
 	info->rel = rel;
 	info->select = select;
 	info->local_conds_sel = 1;
@@ -519,6 +527,8 @@ add_select(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 		return;
 
 	info = set_select(rel, select);
+	if (info == NULL)
+		return;
 	if (!rte->inh)				/* children have met theirs */
 	{
 		rf_classify_conditions(root, rel, rel->baserestrictinfo, &info->remote_conds, &info->local_conds);
@@ -535,6 +545,8 @@ add_select(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	foreach(lc, columns)
 		info->attrs_used = bms_add_member(info->attrs_used, lfirst_node(Var, lc)->varattno -
 										  FirstLowInvalidHeapAttributeNumber);
+	if (info->fragment != NULL)
+		rf_name_select_keys(info);
 	rf_estimate_rel(root, rel);
 	if (select->left != NULL)
 	{
@@ -637,6 +649,8 @@ rf_set_operation_paths(PlannerInfo *root, RelOptInfo *rel)
 		return;
 
 	info = set_select(rel, select);
+	if (info == NULL)
+		return;
 	rel->rows = ((Path *) linitial(rel->pathlist))->rows;
 	foreach(lc, rel->reltarget->exprs)
 	{
@@ -658,8 +672,10 @@ rf_set_operation_paths(PlannerInfo *root, RelOptInfo *rel)
 		unset_select(rel);
 		return;
 	}
+	if (info->fragment != NULL)
+		rf_name_select_keys(info);
 	rf_estimate_rel(root, rel);
 	add_path(rel, (Path *)
 			 rf_create_foreign_upper_path(root, rel, ((Path *) linitial(rel->pathlist))->pathtarget, info->rows,
-										  info->startup_cost, info->total_cost, NIL, NIL));
+										  info->startup_cost, info->total_cost, NIL, rf_path_private(info, 0)));
 }

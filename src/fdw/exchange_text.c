@@ -130,8 +130,13 @@ describe_exchange(BuildContext *inner, RfRelInfo *move)
 
 		appendStringInfoString(&buf, lc == list_head(fragment->move_keys) ? " on " : ", ");
 		if (IsA(var, Var))
-			appendStringInfoString(&buf, quote_identifier(get_attname(planner_rt_fetch(var->varno, inner->root)->relid,
-																	  var->varattno, false)));
+		{
+			RangeTblEntry *rte = planner_rt_fetch(var->varno, inner->root);
+
+			appendStringInfoString(&buf, quote_identifier(rte->rtekind == RTE_RELATION ?
+														  get_attname(rte->relid, var->varattno, false) :
+														  get_rte_attribute_name(rte, var->varattno)));
+		}
 		else
 			appendStringInfoString(&buf, rf_print_in_statement((Node *) var, inner));
 	}

@@ -66,6 +66,12 @@ rf_hashable_key(Expr *expr, RfRelInfo *info)
 	return expr;
 }
 
+bool
+rf_same_hash(Expr *a, Expr *b)
+{
+	return a != NULL && b != NULL && OidIsValid(hash_family(a)) && hash_family(a) == hash_family(b);
+}
+
 /* The two sides of an equality that hashing respects. */
 static bool
 hashable_sides(Expr *clause, Expr **left, Expr **right)
@@ -424,6 +430,7 @@ rf_move(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed)
 	move->inner = NULL;
 	move->scanrel = NULL;
 	move->scan = NULL;
+	move->select = NULL;
 	move->grouped = false;
 	move->having = NIL;
 	move->partial = false;

@@ -350,8 +350,8 @@ rf_set_ordered(RelOptInfo *ordered_rel, RelOptInfo *input_rel)
 }
 
 /* Above set operations there is none. */
-static PathTarget *
-upper_target(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *rel)
+PathTarget *
+rf_upper_target(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *rel)
 {
 	return rf_is_set_operation((RfRelInfo *) rel->fdw_private) ? rel->reltarget : root->upper_targets[stage];
 }
@@ -374,7 +374,7 @@ add_ordered_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_r
 
 	rf_estimate(root, input_rel, NIL, root->sort_pathkeys, false, 0, 0, &est);
 	add_path(ordered_rel, (Path *)
-			 rf_create_foreign_upper_path(root, input_rel, upper_target(root, UPPERREL_ORDERED, input_rel),
+			 rf_create_foreign_upper_path(root, input_rel, rf_upper_target(root, UPPERREL_ORDERED, input_rel),
 										  est.rows, est.startup_cost, est.total_cost,
 										  root->sort_pathkeys, NIL));
 }
@@ -424,7 +424,7 @@ add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 
 	rf_estimate(root, rel, NIL, pathkeys, true, extra->offset_est, extra->count_est, &est);
 	add_path(final_rel, (Path *)
-			 rf_create_foreign_upper_path(root, rf_scanned_rel(rel), upper_target(root, UPPERREL_FINAL, rel),
+			 rf_create_foreign_upper_path(root, rf_scanned_rel(rel), rf_upper_target(root, UPPERREL_FINAL, rel),
 										  est.rows, est.startup_cost, est.total_cost,
 										  pathkeys,
 										  rf_path_private((RfRelInfo *) rel->fdw_private, RF_PATH_LIMIT)));

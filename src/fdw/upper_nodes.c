@@ -275,7 +275,7 @@ add_ordered_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_
 	if (root->sort_pathkeys == NIL || !rf_pathkeys_shippable(root, input_rel, root->sort_pathkeys))
 		return;
 	rf_set_ordered(ordered_rel, input_rel);
-	if (input->scan == NULL)
+	if (input->scan == NULL && !rf_is_set_operation(input))
 		return;
 
 	foreach(lc, input->fragment->choices->infos)
@@ -288,7 +288,7 @@ add_ordered_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_
 			continue;
 		rf_estimate(root, input_rel, NIL, root->sort_pathkeys, false, 0, 0, &est);
 		add_path(ordered_rel, (Path *)
-				 rf_create_foreign_upper_path(root, input_rel, root->upper_targets[UPPERREL_ORDERED],
+				 rf_create_foreign_upper_path(root, input_rel, rf_upper_target(root, UPPERREL_ORDERED, input_rel),
 											  est.rows, est.startup_cost, est.total_cost,
 											  root->sort_pathkeys, rf_path_private(info, 0)));
 	}
@@ -327,7 +327,8 @@ add_limit_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 		if (pathkeys != NIL && !can_merge(root, rel, pathkeys))
 			continue;
 		rf_estimate(root, rel, NIL, pathkeys, true, extra->offset_est, extra->count_est, &est);
-		path = (Path *) rf_create_foreign_upper_path(root, rel, root->upper_targets[UPPERREL_FINAL],
+		path = (Path *) rf_create_foreign_upper_path(root, rf_scanned_rel(rel),
+													 rf_upper_target(root, UPPERREL_FINAL, rel),
 													 est.rows, est.startup_cost, est.total_cost, pathkeys,
 													 rf_path_private(info, RF_PATH_LIMIT));
 		if (!everywhere)

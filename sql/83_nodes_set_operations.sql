@@ -1,0 +1,136 @@
+-- Set operations, UNION ALL and sub-selects of tables that lie on two nodes: each node runs them over its own rows, after those that
+-- are compared have met.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\getenv n1 RF_N1_PORT
+\getenv n2 RF_N2_PORT
+\getenv coord RF_COORD_PORT
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+CREATE SCHEMA ns;
+CREATE TABLE ns.a (id int, x int, t text);
+CREATE TABLE ns.b (id int, aid int, t text);
+CREATE TABLE ns.c (id bigint, x int);
+CREATE TABLE ns.r (id int, name text);
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+CREATE SCHEMA ns;
+CREATE TABLE ns.a (id int, x int, t text);
+CREATE TABLE ns.b (id int, aid int, t text);
+CREATE TABLE ns.c (id bigint, x int);
+CREATE TABLE ns.r (id int, name text);
+\c contrib_regression postgres 127.0.0.1 :coord
+SET client_min_messages = warning;
+CREATE SCHEMA ns_here;
+CREATE TABLE ns_here.a AS SELECT i AS id, nullif(i % 7, 3) AS x, 'a' || i % 13 AS t FROM generate_series(1, 200) i;
+CREATE TABLE ns_here.b AS SELECT i AS id, nullif(i % 240, 5) AS aid, 'a' || i % 17 AS t FROM generate_series(100, 400) i;
+CREATE TABLE ns_here.c AS SELECT (i % 150)::bigint AS id, i % 5 AS x FROM generate_series(1, 300) i;
+CREATE TABLE ns_here.r AS SELECT i AS id, 'a' || i AS name FROM generate_series(0, 9) i;
+CREATE TABLE ns_here.local AS SELECT i AS id FROM generate_series(1, 5) i;
+ANALYZE ns_here.a, ns_here.b, ns_here.c, ns_here.r, ns_here.local;
+CREATE SERVER ns1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+CREATE SERVER ns2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+DO $$
+BEGIN
+	EXECUTE format('ALTER SERVER ns1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
+	EXECUTE format('ALTER SERVER ns2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
+END $$;
+CREATE USER MAPPING FOR CURRENT_USER SERVER ns1 OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR CURRENT_USER SERVER ns2 OPTIONS (user 'postgres');
+CREATE SERVER ns FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'ns1, ns2');
+CREATE SCHEMA ns;
+CREATE FOREIGN TABLE ns.a (id int, x int, t text) SERVER ns OPTIONS (distributed_by 'id');
+CREATE FOREIGN TABLE ns.b (id int, aid int, t text) SERVER ns OPTIONS (distributed_by 'id');
+CREATE FOREIGN TABLE ns.c (id bigint, x int) SERVER ns OPTIONS (distributed_by 'id');
+CREATE FOREIGN TABLE ns.r (id int, name text) SERVER ns OPTIONS (replicated 'true');
+INSERT INTO ns.a SELECT * FROM ns_here.a;
+INSERT INTO ns.b SELECT * FROM ns_here.b;
+INSERT INTO ns.c SELECT * FROM ns_here.c;
+INSERT INTO ns.r SELECT * FROM ns_here.r;
+ANALYZE ns.a, ns.b, ns.c, ns.r;
+CREATE VIEW ns.local AS SELECT * FROM ns_here.local;
+
+-- Prints a query's plan, and checks its rows against those of local tables.
+CREATE FUNCTION ns.planned(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text; diff bigint;
+BEGIN
+  SET LOCAL search_path = ns, public;
+  FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
+    IF line !~ '^ *(Output|Relations|Sort Key|Group Key|Hash Cond|Merge Cond|Planning|Query Identifier|Inner Unique|Nodes):?' THEN
+      RETURN NEXT regexp_replace(line, ' rows=\d+ distinct=[-0-9,]+|(?<=(spread|broadcast)):[0-9,]+', '', 'g');
+    END IF;
+  END LOOP;
+  EXECUTE format('CREATE TEMP TABLE got AS SELECT row_to_json(q)::text FROM (%s) q', query);
+  SET LOCAL search_path = ns_here, public;
+  EXECUTE format('CREATE TEMP TABLE expected AS SELECT row_to_json(q)::text FROM (%s) q', query);
+  SELECT count(*) INTO diff FROM ((TABLE got EXCEPT ALL TABLE expected) UNION ALL (TABLE expected EXCEPT ALL TABLE got)) d;
+  IF diff <> 0 OR NOT EXISTS (TABLE expected) THEN
+    RETURN NEXT '*** rows that differ: ' || diff || ', expected: ' || (SELECT count(*) FROM expected);
+  END IF;
+  DROP TABLE got, expected;
+  RESET search_path;
+END $$;
+\set SHOW_CONTEXT never
+\pset format unaligned
+\pset tuples_only on
+
+-- rows that are compared are on one node: by the key, or after they have moved
+SELECT ns.planned('SELECT id, t FROM a UNION SELECT id, t FROM b');
+SELECT ns.planned('SELECT id FROM a INTERSECT ALL SELECT id FROM b');
+SELECT ns.planned('SELECT x, id FROM a EXCEPT SELECT aid, id FROM b');
+SELECT ns.planned('SELECT id FROM a UNION SELECT aid FROM b');
+SELECT ns.planned('SELECT x FROM a EXCEPT ALL SELECT aid FROM b');
+SELECT ns.planned('SELECT x, t FROM a INTERSECT SELECT aid, t FROM b');
+SELECT ns.planned('SELECT id FROM a EXCEPT SELECT id FROM c');
+SELECT ns.planned('SELECT id FROM a UNION SELECT id FROM b EXCEPT SELECT aid FROM b');
+-- nothing is compared
+SELECT ns.planned('SELECT id, t FROM a UNION ALL SELECT aid, t FROM b');
+SELECT ns.planned('SELECT count(*), sum(x), count(DISTINCT x) FROM (SELECT x FROM a UNION ALL SELECT aid FROM b) y');
+SELECT ns.planned('SELECT id, count(*) FROM (SELECT id, x FROM a UNION ALL SELECT id, aid FROM b) y GROUP BY id HAVING count(*) > 1');
+SELECT ns.planned('SELECT y.id, c.x FROM (SELECT id FROM a UNION ALL SELECT id FROM b) y JOIN c ON c.id = y.id');
+SELECT ns.planned('SELECT y.id, c.x FROM (SELECT id, x FROM a UNION ALL SELECT id, aid FROM b) y JOIN c ON c.id = y.x');
+-- what is everywhere
+SELECT ns.planned('SELECT id, t FROM a INTERSECT SELECT id, name FROM r');
+SELECT ns.planned('SELECT id FROM a EXCEPT ALL SELECT id FROM r');
+SELECT ns.planned('SELECT id FROM r EXCEPT SELECT x FROM a');
+SELECT ns.planned('SELECT id FROM r UNION SELECT id FROM a');
+SELECT ns.planned('SELECT id FROM r UNION ALL SELECT x FROM a');
+SELECT ns.planned('SELECT id FROM r UNION ALL SELECT id + 1 FROM r');
+-- order and limit
+SELECT ns.planned('SELECT id FROM a UNION SELECT id FROM b ORDER BY id DESC LIMIT 3 OFFSET 2');
+SELECT ns.planned('SELECT id, x FROM a UNION ALL SELECT id, aid FROM b ORDER BY id, x LIMIT 4');
+SELECT ns.planned('SELECT t FROM a UNION SELECT t FROM b ORDER BY t LIMIT 2');
+-- branches and sub-selects with clauses of their own
+SELECT ns.planned('SELECT id, count(*) FROM a GROUP BY id UNION SELECT id, 1 FROM b');
+SELECT ns.planned('SELECT count(*) FROM a WHERE id = 5 UNION ALL SELECT id FROM b WHERE id < 102');
+SELECT ns.planned('SELECT x FROM a GROUP BY x UNION SELECT aid FROM b WHERE id = 300');
+SELECT ns.planned('SELECT DISTINCT id FROM a INTERSECT SELECT a.id FROM a JOIN b ON a.id = b.id');
+SELECT ns.planned('(SELECT id FROM a ORDER BY id LIMIT 3) UNION SELECT id FROM b WHERE id < 103');
+SELECT ns.planned('SELECT b.t, y.n FROM b JOIN (SELECT id, count(*) AS n FROM c GROUP BY id) y ON y.id = b.id WHERE b.id < 120');
+SELECT ns.planned('SELECT x, count(*) FROM (SELECT x, id FROM a UNION SELECT x, id::int FROM c) y GROUP BY x');
+-- what stays here
+SELECT ns.planned('SELECT id FROM a UNION SELECT id FROM local');
+SELECT ns.planned('SELECT count(*) FROM a UNION ALL SELECT count(*) FROM b');
+SET rdma_fdw.exchange_strategy = pull;
+SELECT ns.planned('SELECT id FROM a UNION SELECT aid FROM b');
+RESET rdma_fdw.exchange_strategy;
+
+\pset format aligned
+\pset tuples_only off
+EXPLAIN (COSTS OFF) SELECT ns.a.x FROM ns.a INTERSECT SELECT aid FROM ns.b ORDER BY x;
+SELECT ns.a.x FROM ns.a INTERSECT SELECT aid FROM ns.b ORDER BY x;
+SELECT count(*) FROM rdma.stat_flows;
+
+SET client_min_messages = warning;
+DROP SCHEMA ns, ns_here CASCADE;
+DROP SERVER ns, ns1, ns2 CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n1
+SELECT count(*) FROM rdma.stat_flows;
+SET client_min_messages = warning;
+DROP SCHEMA ns CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n2
+SELECT count(*) FROM rdma.stat_flows;
+SET client_min_messages = warning;
+DROP SCHEMA ns CASCADE;

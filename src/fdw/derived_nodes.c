@@ -1,0 +1,279 @@
+/*
+ * derived_nodes.c
+ *		Set operations and sub-selects that several data nodes run at once.
+ *
+ * Every node runs the statement over its own rows, so rows that an operation compares must be on one
+ * node: both branches are placed by hash of the same columns, or are moved there. UNION ALL compares
+ * nothing. What is everywhere is good for the right side of INTERSECT and EXCEPT, and in others it
+ * must be so on both sides, or one node sends its own to where the others' are.
+ */
+#include "postgres.h"
+
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
+
+/* Where the rows of a SELECT lie; keys are columns and what is hashed of each. */
+typedef struct SelectPlace
+{
+	RfPlacement placement;
+	List	   *columns;		/* IntList */
+	List	   *exprs;
+	bool		exchanges;
+	List	   *strategies;
+} SelectPlace;
+
+static Expr *
+bare_column(RfSelect *select, int attno)
+{
+	ListCell   *lc;
+
+	foreach(lc, select->tlist)
+	{
+		Expr	   *expr = lfirst_node(TargetEntry, lc)->expr;
+
+		if (lfirst_node(TargetEntry, lc)->resno != attno)
+			continue;
+		return rf_same_hash(expr, rf_hashable_key(expr, select->info)) ? rf_hashable_key(expr, select->info) : NULL;
+	}
+	return NULL;
+}
+
+static bool
+place_branch(RfSelect *select, SelectPlace *place)
+{
+	RfRelInfo  *info = select->info;
+	RfFragment *fragment = info->fragment;
+	bool		everywhere = fragment->placement == RF_PLACED_EVERYWHERE;
+	ListCell   *lc;
+
+	/*
+	 * Compute nodes have roles that belong to whole statements; each of several nodes would count to
+	 * a limit, and give a row where there is nothing to group.
+	 */
+	if (fragment->computed || (everywhere && fragment->exchanges) ||
+		(!everywhere && (select->limit || select->pathkeys != NIL ||
+						 (info->grouped && (select->root->parse->groupClause == NIL ||
+											select->root->parse->groupingSets != NIL)))))
+		return false;
+	place->placement = fragment->placement;
+	place->exchanges = fragment->exchanges;
+	place->strategies = list_copy(fragment->strategies);
+	foreach(lc, fragment->keys)
+	{
+		ListCell   *column;
+		int			attno = 0;
+
+		foreach(column, select->tlist)
+		{
+			Expr	   *expr = bare_column(select, lfirst_node(TargetEntry, column)->resno);
+
+			if (expr == NULL || IsA(expr, Const) || !list_member((List *) lfirst(lc), expr))
+				continue;
+			attno = lfirst_node(TargetEntry, column)->resno;
+			place->columns = lappend_int(place->columns, attno);
+			place->exprs = lappend(place->exprs, expr);
+			break;
+		}
+		if (attno == 0)
+		{
+			place->placement = RF_PLACED_ANYWHERE;
+			place->columns = place->exprs = NIL;
+			break;
+		}
+	}
+	return true;
+}
+
+/* What can be hashed of these columns (NIL: any) of a branch, by column; false: it cannot be moved by them. */
+static bool
+can_move(RfSelect *select, List *columns)
+{
+	ListCell   *lc;
+
+	if (select->left != NULL || select->info->scan != NULL || select->info->fragment->moved != NULL ||
+		rf_is_set_operation(select->info) || select->limit || columns == NIL ||
+		!rf_can_move(select->root, select->info))
+		return false;
+	foreach(lc, columns)
+	{
+		Expr	   *expr = bare_column(select, lfirst_int(lc));
+
+		if (expr == NULL || !contain_var_clause((Node *) expr) || contain_subplans((Node *) expr))
+			return false;
+	}
+	return true;
+}
+
+static void
+move(RfSelect *select, SelectPlace *place, List *columns)
+{
+	ListCell   *lc;
+
+	place->exprs = NIL;
+	foreach(lc, columns)
+		place->exprs = lappend(place->exprs, bare_column(select, lfirst_int(lc)));
+	select->info = rf_move(select->root, select->info, place->exprs, false);
+	select->startup_cost = select->info->rel_startup_cost;
+	select->total_cost = select->info->rel_total_cost;
+	place->columns = columns;
+	place->placement = RF_PLACED_BY_HASH;
+	place->exchanges = true;
+}
+
+/* Columns that both sides can be moved by. */
+static List *
+common_columns(RfSelect *left, RfSelect *right)
+{
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	foreach(lc, left->tlist)
+	{
+		int			attno = lfirst_node(TargetEntry, lc)->resno;
+
+		if (can_move(left, list_make1_int(attno)) && can_move(right, list_make1_int(attno)) &&
+			rf_same_hash(bare_column(left, attno), bare_column(right, attno)))
+			columns = lappend_int(columns, attno);
+	}
+	return columns;
+}
+
+static bool
+same_hashes(List *a, List *b)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	forboth(lc, a, lc2, b)
+	{
+		if (!rf_same_hash(lfirst(lc), lfirst(lc2)))
+			return false;
+	}
+	return true;
+}
+
+/* Could this side be moved to where the other is? */
+static bool
+can_follow(RfSelect *select, SelectPlace *other)
+{
+	ListCell   *lc;
+	ListCell   *expr;
+
+	if (other->placement != RF_PLACED_BY_HASH || !can_move(select, other->columns))
+		return false;
+	forboth(lc, other->columns, expr, other->exprs)
+	{
+		if (!rf_same_hash(bare_column(select, lfirst_int(lc)), lfirst(expr)))
+			return false;
+	}
+	return true;
+}
+
+static bool place_select(RfSelect *select, SelectPlace *place);
+
+static bool
+place_operation(RfSelect *select, SelectPlace *place)
+{
+	SelectPlace left = {0};
+	SelectPlace right = {0};
+	bool		union_all = select->op == SETOP_UNION && select->all;
+	char	   *strategy = "co-located";
+	List	   *columns;
+
+	if (!place_select(select->left, &left) || !place_select(select->right, &right))
+		return false;
+
+	if (left.placement == RF_PLACED_EVERYWHERE && right.placement == RF_PLACED_EVERYWHERE)
+		 /* whichever node runs it */ ;
+	else if (left.placement == RF_PLACED_BY_HASH && right.placement == RF_PLACED_BY_HASH &&
+			 equal(left.columns, right.columns) && same_hashes(left.exprs, right.exprs))
+		 /* they are where they belong */ ;
+	else if (left.placement == RF_PLACED_BY_HASH && right.placement == RF_PLACED_EVERYWHERE &&
+			 select->op != SETOP_UNION)
+		 /* all that a row could be compared with is there */ ;
+	else if (union_all && left.placement != RF_PLACED_EVERYWHERE && right.placement != RF_PLACED_EVERYWHERE)
+		left.placement = RF_PLACED_ANYWHERE;
+	else if (can_follow(select->right, &left))
+	{
+		move(select->right, &right, left.columns);
+		strategy = "repartition one";
+	}
+	else if (can_follow(select->left, &right))
+	{
+		move(select->left, &left, right.columns);
+		strategy = "repartition one";
+	}
+	else if ((columns = common_columns(select->left, select->right)) != NIL)
+	{
+		move(select->left, &left, columns);
+		move(select->right, &right, columns);
+		strategy = "repartition both";
+	}
+	else
+		return false;
+
+	place->placement = left.placement;
+	if (place->placement == RF_PLACED_BY_HASH)
+	{
+		place->columns = left.columns;
+		place->exprs = left.exprs;
+	}
+	place->exchanges = left.exchanges || right.exchanges;
+	place->strategies = list_concat(left.strategies, right.strategies);
+	if (!union_all || strcmp(strategy, "co-located") != 0)
+		place->strategies = lappend(place->strategies, strategy);
+	return true;
+}
+
+static bool
+place_select(RfSelect *select, SelectPlace *place)
+{
+	return select->left == NULL ? place_branch(select, place) : place_operation(select, place);
+}
+
+RfFragment *
+rf_place_select(RfSelect *select)
+{
+	SelectPlace place = {0};
+	RfFragment *fragment;
+
+	if (rf_exchange_strategy == RF_STRATEGY_PULL || !place_select(select, &place))
+		return NULL;
+	fragment = palloc0(sizeof(RfFragment));
+	fragment->choices = palloc0(sizeof(RfChoices));
+	fragment->placement = place.placement;
+	fragment->exchanges = place.exchanges;
+	fragment->strategies = place.strategies;
+	fragment->keys = place.columns;
+	return fragment;
+}
+
+void
+rf_name_select_keys(RfRelInfo *info)
+{
+	RfFragment *fragment = info->fragment;
+	List	   *keys = NIL;
+	ListCell   *lc;
+
+	foreach(lc, fragment->keys)
+	{
+		List	   *key = NIL;
+		ListCell   *column;
+
+		foreach(column, info->tlist)
+		{
+			Var		   *var = (Var *) lfirst_node(TargetEntry, column)->expr;
+
+			if (IsA(var, Var) && var->varattno == lfirst_int(lc))
+				key = list_make1(var);
+		}
+		keys = lappend(keys, key);
+	}
+	fragment->keys = keys;
+	fragment->choices->infos = list_make1(info);
+}

@@ -112,6 +112,8 @@ GRANT USAGE ON FOREIGN SERVER err41 TO regress_plain41;
 GRANT USAGE ON SCHEMA near, far TO regress_plain41;
 GRANT SELECT ON ALL TABLES IN SCHEMA near TO regress_plain41;
 CREATE USER MAPPING FOR regress_plain41 SERVER err41 OPTIONS (user 'postgres');
+-- each major version words it like its postgres_fdw
+\set VERBOSITY sqlstate
 SET ROLE regress_plain41;
 SELECT count(*) FROM big;
 RESET ROLE;
@@ -119,6 +121,7 @@ ALTER USER MAPPING FOR regress_plain41 SERVER err41 OPTIONS (ADD password 'not a
 SET ROLE regress_plain41;
 SELECT count(*) FROM big;
 RESET ROLE;
+\set VERBOSITY default
 ALTER USER MAPPING FOR regress_plain41 SERVER err41 OPTIONS (ADD password_required 'false');
 SET ROLE regress_plain41;
 SELECT count(*) FROM big;
@@ -135,7 +138,9 @@ DROP USER MAPPING FOR CURRENT_USER SERVER err41;
 CREATE USER MAPPING FOR PUBLIC SERVER err41 OPTIONS (user 'postgres');
 SELECT * FROM alive;
 SET ROLE regress_plain41;
+\set VERBOSITY sqlstate
 SELECT count(*) FROM big;
+\set VERBOSITY default
 RESET ROLE;
 
 -- changed options: the connection is made anew

@@ -76,7 +76,15 @@ SELECT app = format('rdma con test at %s, 100%% of %s', current_database(), sess
 SELECT rdma.disconnect('con_srv');
 SET rdma_fdw.application_name = '%p %c %C';
 SELECT app LIKE pg_backend_pid() || ' %.' || to_hex(pg_backend_pid()) || ' ' || current_setting('cluster_name') AS as_escaped FROM me;
+SELECT rdma.disconnect('con_srv');
+-- the server's, too, where the setting is empty or becomes so
+ALTER SERVER con_srv OPTIONS (ADD application_name 'server''s %a 100%%');
+SET rdma_fdw.application_name = '%z';
+SELECT app FROM me;
+SELECT rdma.disconnect('con_srv');
 RESET rdma_fdw.application_name;
+SELECT app FROM me;
+ALTER SERVER con_srv OPTIONS (DROP application_name);
 RESET application_name;
 
 -- broken between transactions: made anew; inside one: an error, and then anew
@@ -124,9 +132,11 @@ GRANT USAGE ON SCHEMA con_here TO con_user;
 GRANT SELECT ON t, me TO con_user;
 GRANT USAGE ON FOREIGN SERVER con_srv TO con_user;
 SET ROLE con_user;
+\set VERBOSITY sqlstate
 SELECT usr FROM me;
 CREATE USER MAPPING FOR con_user SERVER con_srv OPTIONS (user 'con_role', password 'x');
 SELECT usr FROM me;
+\set VERBOSITY default
 ALTER USER MAPPING FOR con_user SERVER con_srv OPTIONS (ADD password_required 'false');
 ALTER USER MAPPING FOR con_user SERVER con_srv OPTIONS (ADD sslkey 'x');
 RESET ROLE;

@@ -92,8 +92,7 @@ struct RfDecoder
 };
 
 /* ERROR: column `column` of the batch, or (any other number) the batch is not what it should be. */
-extern pg_noinline void rf_decoder_bad_batch(RfDecoder *decoder, uint32 column, const char *problem)
-			pg_attribute_noreturn();
+extern pg_noinline void rf_decoder_bad_batch(RfDecoder *decoder, uint32 column, const char *problem) __attribute__((noreturn));
 
 /* How raw images of a type are read. */
 static inline DecodeOp

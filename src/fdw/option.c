@@ -60,8 +60,8 @@ typedef struct OptionDef
 } OptionDef;
 
 /*
- * Our own options.  Those of libpq join them in load_options(); sslcert and sslkey stand here a
- * second time because a user mapping may override the server's.
+ * Our own options.  Those of libpq join them in load_options(); sslcert, sslkey and gssdelegation
+ * stand here a second time because a user mapping may override the server's.
  */
 static const OptionDef own_options[] = {
 	{"schema_name", ON_TABLE, KIND_NAME},
@@ -84,6 +84,12 @@ static const OptionDef own_options[] = {
 	{"password_required", ON_USER, KIND_BOOL},
 	{"sslcert", ON_USER, KIND_TEXT},
 	{"sslkey", ON_USER, KIND_TEXT},
+#if PG_VERSION_NUM >= 160000
+	{"gssdelegation", ON_USER, KIND_TEXT},
+#endif
+#if PG_VERSION_NUM >= 180000
+	{"use_scram_passthrough", ON_SERVER | ON_USER, KIND_BOOL},
+#endif
 	{"receive_buffers", ON_SERVER | ON_TABLE, KIND_COUNT, 1, RF_MAX_SLOTS},
 	{"receive_buffer_size", ON_SERVER | ON_TABLE, KIND_BYTES, RF_MIN_SLOT_SIZE, RF_MAX_SLOT_SIZE},
 	{"inline_limit", ON_SERVER | ON_TABLE, KIND_BYTES, 0, RF_MAX_INLINE},
@@ -255,6 +261,13 @@ find_option(const char *name, int where)
 	return NULL;
 }
 
+/* Options of postgres_fdw that need something of core which earlier versions do not have; else 0. */
+static int
+needed_version(const char *name)
+{
+	return strcmp(name, "use_scram_passthrough") == 0 ? 18 : strcmp(name, "gssdelegation") == 0 ? 16 : 0;
+}
+
 static void
 complain_unknown(const char *name, int where)
 {
@@ -299,6 +312,8 @@ complain_unknown(const char *name, int where)
 	ereport(ERROR,
 			(errcode(ERRCODE_FDW_INVALID_OPTION_NAME),
 			 errmsg("invalid option \"%s\"", name),
+			 needed_version(name) > PG_MAJORVERSION_NUM ?
+			 errdetail("The option needs PostgreSQL %d; this server is PostgreSQL %d.", needed_version(name), PG_MAJORVERSION_NUM) : 0,
 			 elsewhere != NULL && valid.len == 0 ?
 			 errhint("This is an option of a %s. There are no valid options in this context.",
 					 elsewhere) :

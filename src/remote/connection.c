@@ -1,6 +1,6 @@
 /*
- * connection.c - the backend's sessions on data nodes: finding, connecting, checking the password
- * rules, and closing them when options change.
+ * connection.c - the backend's sessions on data nodes: finding, connecting, and closing them when
+ * options change. Who may connect is credentials.c's business.
  *
  * Transactions are transaction.c's, commands query.c's, streams stream.c's business.
  */
@@ -36,13 +36,10 @@ static bool in_use = false;
 static HASH_SEQ_STATUS iteration;
 
 static void connect_session(RfSession *session, UserMapping *user);
-static void check_before(ForeignServer *server, UserMapping *user);
-static void check_after(RfSession *session, UserMapping *user);
 static PGconn *connect_server(ForeignServer *server, const char **keywords, const char **values);
-static bool password_required(UserMapping *user);
-static bool password_given(UserMapping *user);
 static bool idle_and_alive(RfSession *session);
 static char *expand_application_name(const char *pattern);
+static void choose_application_name(const char **keywords, const char **values, int count);
 static void options_changed(Datum arg, int cacheid, uint32 hashvalue);
 static void receive_notice(void *arg, const PGresult *result);
 
@@ -146,7 +143,7 @@ rf_session_get(UserMapping *user, bool in_transaction)
 	if (session->conn == NULL)
 		connect_session(session, user);
 	else
-		check_after(session, user); /* it may have been made for another user of a mapping for PUBLIC */
+		rf_credentials_check_session(session, user);	/* it may have been made for another user of a mapping for PUBLIC */
 
 	session->transactional = in_transaction || session->depth > 0;
 	return session;
@@ -210,7 +207,7 @@ connect_session(RfSession *session, UserMapping *user)
 	ForeignServer *server = GetForeignServer(user->serverid);
 	const char **keywords;
 	const char **values;
-	int			room = list_length(server->options) + list_length(user->options) + 4;
+	int			room = list_length(server->options) + list_length(user->options) + 4 + RF_CREDENTIAL_OPTIONS;
 	int			n;
 	ListCell   *lc;
 	const char *host;
@@ -245,27 +242,24 @@ connect_session(RfSession *session, UserMapping *user)
 	values[n++] = "rdma_fdw";
 	n += rf_extract_connection_options(server->options, keywords + n, values + n);
 	n += rf_extract_connection_options(user->options, keywords + n, values + n);
+	n += rf_credentials_options(server, user, keywords + n, values + n);
 	if (rf_application_name && rf_application_name[0] != '\0')
 	{
-		char	   *name = expand_application_name(rf_application_name);
-
-		if (name[0] != '\0')
-		{
-			keywords[n] = "application_name";
-			values[n++] = name;
-		}
+		keywords[n] = "application_name";
+		values[n++] = rf_application_name;
 	}
+	choose_application_name(keywords, values, n);
 	keywords[n] = "client_encoding";
 	values[n++] = GetDatabaseEncodingName();
 
-	check_before(server, user);
+	rf_credentials_check(server, user);
 	session->conn = connect_server(server, keywords, values);
 	session->connection_count++;
 
 	PG_TRY();
 	{
-		session->password_used = PQconnectionUsedPassword(session->conn) && password_given(user);
-		check_after(session, user);
+		rf_credentials_connected(session, server, user);
+		rf_credentials_check_session(session, user);
 		PQsetNoticeReceiver(session->conn, receive_notice, session);
 
 		/* An engine connects by TCP, also where libpq used a local socket. */
@@ -401,70 +395,6 @@ connect_server(ForeignServer *server, const char **keywords, const char **values
 	return conn;
 }
 
-/* ---------- who may connect without a password of his own ---------- */
-
-static bool
-password_required(UserMapping *user)
-{
-	ListCell   *lc;
-
-	if (superuser_arg(user->userid))
-		return false;
-	foreach(lc, user->options)
-	{
-		DefElem    *def = lfirst_node(DefElem, lc);
-
-		if (strcmp(def->defname, "password_required") == 0)
-			return defGetBoolean(def);
-	}
-	return true;
-}
-
-static bool
-password_given(UserMapping *user)
-{
-	ListCell   *lc;
-
-	foreach(lc, user->options)
-	{
-		DefElem    *def = lfirst_node(DefElem, lc);
-
-		if (strcmp(def->defname, "password") == 0 && defGetString(def)[0] != '\0')
-			return true;
-	}
-	return false;
-}
-
-/*
- * An ordinary user must not reach data nodes with the identity of the local server's operating
- * system user (peer, ident, trust, a .pgpass file): so a password has to stand in the mapping,
- * before we connect, ...
- */
-static void
-check_before(ForeignServer *server, UserMapping *user)
-{
-	if (password_required(user) && !password_given(user))
-		ereport(ERROR,
-				(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
-				 errmsg("password is required"),
-				 errdetail("User mappings of non-superusers for server \"%s\" must have a password.",
-						   server->servername)));
-}
-
-/* ... and it must have been what let us in. */
-static void
-check_after(RfSession *session, UserMapping *user)
-{
-	if (password_required(user) && !session->password_used)
-		ereport(ERROR,
-				(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
-				 errmsg("password is required"),
-				 errdetail("Server \"%s\" did not ask for a password, so a non-superuser may not use it.",
-						   session->server_name),
-				 errhint("Change the authentication method on that server, or let a superuser set "
-						 "password_required=false in the user mapping.")));
-}
-
 /* ---------- keeping connections in step with the world ---------- */
 
 /*
@@ -542,7 +472,25 @@ receive_notice(void *arg, const PGresult *result)
 }
 
 /*
- * rdma_fdw.application_name: %a this session's application_name, %c session ID, %C cluster_name, %u
+ * The last one that is not empty when its escapes are filled in: the setting's, else the server's
+ * option. Those behind it are NULL, which libpq skips.
+ */
+static void
+choose_application_name(const char **keywords, const char **values, int count)
+{
+	for (int i = count - 1; i >= 0; i--)
+	{
+		if (strcmp(keywords[i], "application_name") != 0)
+			continue;
+		values[i] = expand_application_name(values[i]);
+		if (values[i][0] != '\0')
+			return;
+		values[i] = NULL;
+	}
+}
+
+/*
+ * In application names: %a this session's application_name, %c session ID, %C cluster_name, %u
  * user, %d database, %p process ID, %% a percent sign; anything else behind % is left out.
  */
 static char *

@@ -37,7 +37,7 @@ struct RfSession
 	PGconn	   *conn;			/* NULL: not connected */
 	uint32		server_hash;	/* syscache hash values, to see ALTER SERVER and ALTER USER MAPPING */
 	uint32		mapping_hash;
-	bool		password_used;	/* the connection was authenticated by the mapping's password */
+	bool		own_credentials;	/* what authenticated the connection is the user's own, see credentials.c */
 	bool		keep;			/* option keep_connections */
 	bool		parallel_commit;	/* options of the same names: no waiting for one server before the next is told */
 	bool		parallel_abort;
@@ -157,6 +157,18 @@ extern void rf_session_lost(RfSession *session) __attribute__((noreturn));
 extern RfSession *rf_session_iterate(bool restart);
 extern bool rf_session_in_use(void);
 extern void rf_session_set_in_use(bool in_use);
+
+/*
+ * credentials.c: connection options to add for the user's own SCRAM keys (returns how many, at most
+ * RF_CREDENTIAL_OPTIONS); ERROR where the user brings nothing of his own; what let us in; and ERROR
+ * where that was not his own.
+ */
+#define RF_CREDENTIAL_OPTIONS	3
+extern int	rf_credentials_options(ForeignServer *server, UserMapping *user, const char **keywords,
+								   const char **values);
+extern void rf_credentials_check(ForeignServer *server, UserMapping *user);
+extern void rf_credentials_connected(RfSession *session, ForeignServer *server, UserMapping *user);
+extern void rf_credentials_check_session(RfSession *session, UserMapping *user);
 
 /* query.c */
 extern int	rf_session_wait(RfSession *session, int events, long timeout_ms);

@@ -100,12 +100,23 @@ is($n2->safe_psql('postgres', 'SELECT count(*) FROM log'), '0', 'nor on the othe
 
 # ---- pg_dump and restore
 $coord->safe_psql('postgres', "CREATE TABLE here AS SELECT 1 AS a; COMMENT ON SERVER n1 IS 'first node'; CREATE VIEW both_nodes AS SELECT a FROM n1.small UNION ALL SELECT a FROM n2.small");
+# The server with nodes comes before those that it names, as pg_dump sorts by name.
+$_->safe_psql('postgres', 'CREATE TABLE spread (a int, b text); CREATE TABLE copies (a int, b text)') foreach ($n1, $n2);
+$coord->safe_psql('postgres', q{
+	CREATE SERVER a_many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');
+	CREATE SCHEMA many; IMPORT FOREIGN SCHEMA public LIMIT TO (spread, copies) FROM SERVER a_many INTO many;
+	ALTER FOREIGN TABLE many.spread OPTIONS (ADD distributed_by 'a');
+	ALTER FOREIGN TABLE many.copies OPTIONS (ADD replicated 'true');
+});
 my $dump = $coord->basedir . '/dump.sql';
 command_ok([ 'pg_dump', '-d', $coord->connstr('postgres'), '-f', $dump ], 'a database with servers, mappings and foreign tables is dumped');
 $coord->safe_psql('postgres', 'CREATE DATABASE restored TEMPLATE template0');
 command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $coord->connstr('restored'), '-f', $dump ], 'and restored');
 is($coord->safe_psql('restored', 'SELECT count(*), sum(a) FROM both_nodes'), '2000|1001000', 'foreign tables of the restored database work');
 $coord->safe_psql('restored', "INSERT INTO n1.log VALUES (2, 'restored')");
+$coord->safe_psql('restored', "INSERT INTO many.$_ SELECT g, 'restored' FROM generate_series(1, 100) g") foreach ('spread', 'copies');
+is($coord->safe_psql('restored', q{SELECT count(*), sum(s.a) FROM many.spread s JOIN many.copies c USING (a)}), '100|5050', 'those of its server with nodes, too');
+is($coord->safe_psql('restored', q{SELECT sum(rows), sum(misplaced) FROM rdma.check_distribution('many.spread')}), '100|0', 'with rows where they belong');
 my $objects = q{SELECT (SELECT string_agg(srvname || ARRAY(SELECT unnest(srvoptions) ORDER BY 1)::text, ',' ORDER BY srvname) FROM pg_foreign_server),
 	(SELECT string_agg(srvname || usename || ARRAY(SELECT unnest(umoptions) ORDER BY 1)::text, ',' ORDER BY srvname) FROM pg_user_mappings),
 	(SELECT string_agg(ftrelid::regclass || ARRAY(SELECT unnest(ftoptions) ORDER BY 1)::text, ',' ORDER BY ftrelid::regclass::text) FROM pg_foreign_table)};
@@ -113,9 +124,12 @@ is($coord->safe_psql('restored', $objects), $coord->safe_psql('postgres', $objec
 
 # ---- DROP EXTENSION leaves nothing
 $coord->safe_psql('restored', 'SET client_min_messages = warning; DROP EXTENSION rdma_fdw CASCADE');
-is($coord->safe_psql('restored', q{SELECT (SELECT count(*) FROM pg_foreign_server), (SELECT count(*) FROM pg_user_mappings), (SELECT count(*) FROM pg_foreign_table),
+$n1->safe_psql('postgres', 'DROP EXTENSION rdma_fdw');
+my $left = q{SELECT (SELECT count(*) FROM pg_foreign_server), (SELECT count(*) FROM pg_user_mappings), (SELECT count(*) FROM pg_foreign_table),
 	(SELECT count(*) FROM pg_foreign_data_wrapper), (SELECT count(*) FROM pg_namespace WHERE nspname = 'rdma'),
-	(SELECT count(*) FROM pg_proc WHERE probin ~ 'rdma_fdw'), (SELECT count(*) FROM pg_depend d JOIN pg_class c ON c.oid = d.refobjid WHERE c.relkind = 'f')}),
-	'0|0|0|0|0|0|0', 'DROP EXTENSION ... CASCADE leaves nothing');
+	(SELECT count(*) FROM pg_proc WHERE probin ~ 'rdma_fdw'), (SELECT count(*) FROM pg_depend d JOIN pg_class c ON c.oid = d.refobjid WHERE c.relkind = 'f')};
+is($coord->safe_psql('restored', $left), '0|0|0|0|0|0|0', 'DROP EXTENSION ... CASCADE leaves nothing');
+is($n1->safe_psql('postgres', $left), '0|0|0|0|0|0|0', 'nor does DROP EXTENSION on a data node, where nothing depends on it');
+is($n1->safe_psql('postgres', 'SELECT count(*) FROM small'), '1000', 'and its tables stay');
 
 done_testing();

@@ -151,6 +151,9 @@ MOVE 19996 FROM c;
 FETCH 3 FROM c;
 COMMIT;
 SELECT a FROM pages.many OFFSET 4 LIMIT 2;
+ALTER SERVER pages OPTIONS (ADD accept_pages 'false');
+SELECT * FROM how('SELECT * FROM pages.many');
+ALTER SERVER pages OPTIONS (DROP accept_pages);
 -- what has to go as columns: no label, other bytes of the row asked for, types without an image, a statement that is no plain scan
 SELECT * FROM how('SELECT * FROM pages.secret');
 SELECT rows, page_rows FROM how('SELECT ctid, a FROM pages.many');

@@ -42,6 +42,7 @@ typedef struct RfFetchOptions
 	int			async_capable;	/* run beside other scans: 0 no, 1 yes, -1 where it is worth it */
 	bool		read_in_place;	/* rows may point into receive buffers, which the data node's engine
 								 * could write; see batch/decode.c */
+	bool		accept_pages;	/* heap pages as they are, where the data node offers them */
 } RfFetchOptions;
 
 /* Everything the planner wants to know from the options of one foreign table. */
@@ -300,9 +301,9 @@ rf_scan_param_types(ForeignScan *plan)
 static inline List *
 rf_fetch_options_list(const RfFetchOptions *fetch)
 {
-	return lappend_int(list_make5_int(fetch->fetch_size, fetch->receive_buffers,
+	return lappend_int(lappend_int(list_make5_int(fetch->fetch_size, fetch->receive_buffers,
 									  fetch->receive_buffer_size, fetch->inline_limit,
-									  fetch->read_in_place), fetch->async_capable);
+									  fetch->read_in_place), fetch->async_capable), fetch->accept_pages);
 }
 
 static inline RfFetchOptions
@@ -317,6 +318,7 @@ rf_scan_fetch_options(ForeignScan *plan)
 	fetch.inline_limit = list_nth_int(values, 3);
 	fetch.read_in_place = list_nth_int(values, 4) != 0;
 	fetch.async_capable = list_nth_int(values, 5);
+	fetch.accept_pages = list_nth_int(values, 6) != 0;
 	return fetch;
 }
 

@@ -99,6 +99,7 @@ typedef struct RfStreamSpec
 	uint32		receive_buffer_size;	/* bytes of each */
 	uint32		inline_limit;	/* bytes of rows that may come within libpq's answer */
 	double		estimated_rows;
+	bool		accept_pages;	/* batches of heap tuples will do, too */
 
 	/*
 	 * How long a batch must stay where it is. in_place: batches are read in the receive buffer;

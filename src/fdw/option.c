@@ -94,6 +94,7 @@ static const OptionDef own_options[] = {
 	{"receive_buffer_size", ON_SERVER | ON_TABLE, KIND_BYTES, RF_MIN_SLOT_SIZE, RF_MAX_SLOT_SIZE},
 	{"inline_limit", ON_SERVER | ON_TABLE, KIND_BYTES, 0, RF_MAX_INLINE},
 	{"read_in_place", ON_SERVER | ON_TABLE, KIND_BOOL},
+	{"accept_pages", ON_SERVER | ON_TABLE, KIND_BOOL},
 	{"nodes", ON_SERVER, KIND_SERVERS},
 	{"compute_nodes", ON_SERVER, KIND_SERVERS},
 	{"distributed_by", ON_TABLE, KIND_COLUMNS},
@@ -531,6 +532,8 @@ apply_options(List *options, RfTableOptions *opts)
 												   find_option(name, ON_TABLE));
 		else if (strcmp(name, "read_in_place") == 0)
 			opts->fetch.read_in_place = defGetBoolean(def);
+		else if (strcmp(name, "accept_pages") == 0)
+			opts->fetch.accept_pages = defGetBoolean(def);
 	}
 }
 
@@ -548,6 +551,7 @@ rf_table_options(ForeignTable *table, ForeignServer *server, RfTableOptions *opt
 	opts->fetch.receive_buffer_size = -1;
 	opts->fetch.inline_limit = -1;
 	opts->fetch.read_in_place = true;
+	opts->fetch.accept_pages = true;
 	opts->fetch.async_capable = -1;
 	opts->parallel_scan = -1;
 

@@ -486,6 +486,7 @@ start_part(RfScanPart *part)
 	spec.receive_buffers = part->sends_only ? 1 : state->fetch.receive_buffers;
 	spec.receive_buffer_size = part->sends_only ? RF_MIN_SLOT_SIZE : state->fetch.receive_buffer_size;
 	spec.inline_limit = state->fetch.inline_limit;
+	spec.accept_pages = state->fetch.accept_pages;
 	spec.estimated_rows = part->sends_only ? 0 : state->expected_rows / state->reader_count;
 	spec.shared = state->shared != NULL;
 	spec.in_place = !spec.shared && rows_may_stay_in_place(state);

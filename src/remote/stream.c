@@ -163,7 +163,7 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 		request.flags |= RF_STREAM_PORTABLE;
 #ifdef USE_LZ4
 	/* Tuples come as they are stored, with values compressed in any way that major has. */
-	else if (session->hello.server_version_num / 10000 == PG_VERSION_NUM / 10000)
+	else if (spec->accept_pages && session->hello.server_version_num / 10000 == PG_VERSION_NUM / 10000)
 		request.flags |= RF_STREAM_PAGES;
 #endif
 	if (spec->shared)

@@ -34,7 +34,8 @@ check_attr(const RfTupleAttr *attr, const uint8_t *batch, uint32_t first, uint32
 		return "length of an attribute is not possible";
 	if (attr->length == -1 && (attr->align < 4 || attr->by_value))
 		return "a variable-length attribute has the alignment of another kind";
-	if (attr->by_value > 1 || (attr->by_value && attr->length != 1 && attr->length != 2 && attr->length != 4 && attr->length != 8))
+	if (attr->by_value > 1 ||
+		(attr->by_value && attr->length != 1 && attr->length != 2 && attr->length != 4 && attr->length != 8))
 		return "length of a by-value attribute is not 1, 2, 4 or 8";
 	if (attr->reserved != 0)
 		return "reserved bytes are set";

@@ -99,7 +99,8 @@ rf_decoder_load_tuples(RfDecoder *decoder, const uint8 *batch, uint32 length)
 
 			if (!type->raw || !rf_same_image(attr->type, type->type) || attr->length != type->length ||
 				attr->align != type->align || attr->by_value != (type->raw_kind == RF_COLUMN_BYVAL))
-				rf_decoder_bad_batch(decoder, wanted->column, "its values are not images of the column's type");
+				rf_decoder_bad_batch(decoder, wanted->column,
+									 "its values are not images of the column's type");
 			wanted->attr = decoder->columns[wanted->column].attr;
 			wanted->op = rf_decode_raw_op(type);
 			if (!walking)
@@ -146,7 +147,8 @@ decompress(RfDecoder *decoder, int column, const uint8 *value, uint32 size)
 }
 
 static pg_attribute_always_inline Datum
-read_varlena(RfDecoder *decoder, const WantedAttr *wanted, const uint8 *value, uint32 size, uint32 header)
+read_varlena(RfDecoder *decoder, const WantedAttr *wanted, const uint8 *value, uint32 size,
+			 uint32 header)
 {
 	Datum		result = PointerGetDatum(value);
 
@@ -215,7 +217,8 @@ read_missing(RfDecoder *decoder, const RfTupleAttr *attr, const WantedAttr *want
 
 /* Attributes from the first-th on, which lies at or behind `offset`. None of them is NULL. */
 static pg_attribute_always_inline void
-walk(RfDecoder *decoder, const TupleMap *map, const RfTuple *tuple, uint32 first, uint32 offset, Datum *values, bool *isnull)
+walk(RfDecoder *decoder, const TupleMap *map, const RfTuple *tuple, uint32 first, uint32 offset,
+	 Datum *values, bool *isnull)
 {
 	const RfTupleAttr *attr = &map->attrs[first];
 	const WantedAttr *wanted = &map->wanted[first];

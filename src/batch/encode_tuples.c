@@ -78,8 +78,8 @@ add_missing(RfTupleWriter *writer, Form_pg_attribute att, Datum value)
 }
 
 RfTupleWriter *
-rf_tuples_create(TupleDesc table, bool toasted, int column_count, const AttrNumber *attmap, const RfStreamColumn *wanted,
-				 uint32 flags, int reader_encoding)
+rf_tuples_create(TupleDesc table, bool toasted, int column_count, const AttrNumber *attmap,
+				 const RfStreamColumn *wanted, uint32 flags, int reader_encoding)
 {
 	RfTupleWriter *writer;
 	RfBatchHeader header = {0};
@@ -95,12 +95,14 @@ rf_tuples_create(TupleDesc table, bool toasted, int column_count, const AttrNumb
 	for (int i = 0; i < column_count; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(table, attmap[i] - 1);
-		RfCoding	coding = rf_coding_choose(att, &wanted[i], flags, reader_encoding == GetDatabaseEncoding());
+		RfCoding	coding = rf_coding_choose(att, &wanted[i], flags,
+											  reader_encoding == GetDatabaseEncoding());
 		RfTupleAttr *attr = &attrs[attmap[i] - 1];
 
 		/* An attribute that is wanted twice is not worth a list. */
 		if (attr->column != 0 ||
-			(coding.kind != RF_COLUMN_BYVAL && coding.kind != RF_COLUMN_BYREF && coding.kind != RF_COLUMN_VARLENA))
+			(coding.kind != RF_COLUMN_BYVAL && coding.kind != RF_COLUMN_BYREF &&
+			 coding.kind != RF_COLUMN_VARLENA))
 			return NULL;
 		attr->column = i + 1;
 		attr->type = coding.type;
@@ -170,8 +172,8 @@ may_travel(const RfTupleWriter *writer, HeapTupleHeader tuple)
 }
 
 bool
-rf_tuples_measure(const RfTupleWriter *writer, const HeapTupleHeader *tuples, const uint16 *lengths, int count,
-				  RfTupleExtent *extent)
+rf_tuples_measure(const RfTupleWriter *writer, const HeapTupleHeader *tuples, const uint16 *lengths,
+				  int count, RfTupleExtent *extent)
 {
 	const char *start = (const char *) tuples[0];
 	const char *end = start;
@@ -212,7 +214,8 @@ rf_tuples_begin(RfTupleWriter *writer, void *buffer, uint32 capacity)
 bool
 rf_tuples_has_room(const RfTupleWriter *writer)
 {
-	return writer->used + sizeof(RfTupleRun) + MaxHeapTuplesPerPage * sizeof(uint32) + BLCKSZ <= writer->capacity;
+	return writer->used + sizeof(RfTupleRun) + MaxHeapTuplesPerPage * sizeof(uint32) + BLCKSZ <=
+		writer->capacity;
 }
 
 /*
@@ -237,8 +240,8 @@ begin_run(RfTupleWriter *writer, uint32 base, int count, uint32 length)
 }
 
 void
-rf_tuples_add(RfTupleWriter *writer, const char *page, const HeapTupleHeader *tuples, const uint16 *lengths,
-			  int count, const RfTupleExtent *extent, bool box)
+rf_tuples_add(RfTupleWriter *writer, const char *page, const HeapTupleHeader *tuples,
+			  const uint16 *lengths, int count, const RfTupleExtent *extent, bool box)
 {
 	uint32	   *items = (uint32 *) (writer->base + writer->used + sizeof(RfTupleRun));
 	uint8	   *data;
@@ -275,6 +278,7 @@ rf_tuples_add_page(RfTupleWriter *writer, Page page)
 	int			item_count = PageGetMaxOffsetNumber(page);
 	uint32		base = TYPEALIGN_DOWN(8, header->pd_upper);
 	uint32	   *items = (uint32 *) (writer->base + writer->used + sizeof(RfTupleRun));
+	uint32		length = header->pd_special - base;
 	int			rows = 0;
 
 	for (int i = 0; i < item_count; i++)
@@ -289,7 +293,7 @@ rf_tuples_add_page(RfTupleWriter *writer, Page page)
 	if (rows == 0)
 		return 0;
 	writer->rows += rows;
-	memcpy(begin_run(writer, base, item_count, header->pd_special - base), page + base, header->pd_special - base);
+	memcpy(begin_run(writer, base, item_count, length), page + base, length);
 	memcpy(items, header->pd_linp, item_count * sizeof(uint32));
 	return rows;
 }

@@ -294,13 +294,26 @@ send_large_row(RfStreamDest *dest, TupleTableSlot *slot)
 	}
 }
 
+/* Rows follow that travel as columns. */
+static void
+leave_tuples(RfStreamDest *dest)
+{
+	if (batch_rows(dest) > 0)
+	{
+		flush_slot(dest);
+		return;
+	}
+	dest->with_tuples = false;
+	rf_encoder_begin(dest->encoder, dest->buffer.data, dest->buffer.length);
+}
+
 static bool
 stream_receive(TupleTableSlot *slot, DestReceiver *self)
 {
 	RfStreamDest *dest = (RfStreamDest *) self;
 
 	if (unlikely(dest->with_tuples))
-		flush_slot(dest);
+		leave_tuples(dest);
 	for (;;)
 	{
 		if (!dest->filling && (dest->stopped || !begin_batch(dest)))

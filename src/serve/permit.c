@@ -78,14 +78,16 @@ is_labelled(Oid relid)
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
-	ScanKeyInit(&keys[0], Anum_pg_seclabel_objoid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	ScanKeyInit(&keys[0], Anum_pg_seclabel_objoid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
 	ScanKeyInit(&keys[1], Anum_pg_seclabel_classoid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(RelationRelationId));
 	scan = systable_beginscan(labels, SecLabelObjectIndexId, true, NULL, 2, keys);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		bool		isnull;
-		Datum		provider = heap_getattr(tuple, Anum_pg_seclabel_provider, RelationGetDescr(labels), &isnull);
+		Datum		provider = heap_getattr(tuple, Anum_pg_seclabel_provider, RelationGetDescr(labels),
+											&isnull);
 		Datum		label = heap_getattr(tuple, Anum_pg_seclabel_label, RelationGetDescr(labels), &isnull);
 
 		if (strcmp(TextDatumGetCString(provider), LABEL_PROVIDER) == 0)
@@ -109,8 +111,9 @@ rf_may_ship_pages(const PlannedStmt *statement, Relation table)
 	/* Neither within a SECURITY DEFINER function nor after SET ROLE: the setting is of who logged in. */
 	if (GetUserId() != GetSessionUserId() || InSecurityRestrictedOperation())
 		return false;
-	if (table->rd_rel->relkind != RELKIND_RELATION || table->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT ||
-		table->rd_rel->relrowsecurity || relid < FirstNormalObjectId || RelationUsesLocalBuffers(table))
+	if (table->rd_rel->relkind != RELKIND_RELATION ||
+		table->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT || table->rd_rel->relrowsecurity ||
+		relid < FirstNormalObjectId || RelationUsesLocalBuffers(table))
 		return false;
 	foreach(lc, statement->rtable)
 	{

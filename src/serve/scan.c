@@ -155,7 +155,8 @@ send_page(Relation rel, Buffer buffer, const PageTuples *found, TupleTableSlot *
 
 /* Leave the tuples that pass. */
 static void
-filter(Relation rel, Buffer buffer, PageTuples *found, TupleTableSlot *slot, ExprState *qual, ExprContext *econtext)
+filter(Relation rel, Buffer buffer, PageTuples *found, TupleTableSlot *slot, ExprState *qual,
+	   ExprContext *econtext)
 {
 	int			passed = 0;
 
@@ -181,8 +182,8 @@ filter(Relation rel, Buffer buffer, PageTuples *found, TupleTableSlot *slot, Exp
 }
 
 /*
- * All pages of a heap; with quals only where pages are shipped. Large tables use a ring of buffers and keep step with other
- * scans, as core's scans do.
+ * All pages of a heap; with quals only where pages are shipped. Large tables use a ring of buffers
+ * and keep step with other scans, as core's scans do.
  */
 static uint64
 run_heap(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
@@ -221,7 +222,8 @@ run_heap(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 			if (qual != NULL)
 				filter(rel, buffer, found, slot, qual, node->ss.ps.ps_ExprContext);
 			count = found->count;
-			if (!pages || !rf_stream_dest_add_page_tuples(dest, BufferGetPage(buffer), found->tuples, found->lengths, count))
+			if (!pages || !rf_stream_dest_add_page_tuples(dest, BufferGetPage(buffer), found->tuples,
+														  found->lengths, count))
 				more = send_page(rel, buffer, found, slot, dest);
 		}
 		ReleaseBuffer(buffer);

@@ -199,6 +199,9 @@ extern uint64_t rf_ncr_pack(const RfNcrSet *set, void *to, uint64_t room);
 /* Selected rows among the first `count`. */
 extern uint32_t rf_mask_count(const uint64_t *mask, uint32_t count);
 
+/* Runs of selected rows, of which the first is not counted when it begins at row 0 and `before` is set. */
+extern uint32_t rf_mask_runs(const uint64_t *mask, uint32_t count, bool before);
+
 /*
  * Elements of `width` bytes whose bit is set, one behind the other; returns bytes. Writes nothing
  * behind them and reads nothing behind the column, `count` elements at `from`. 1, 2, 4, 8 and 16
@@ -216,6 +219,9 @@ extern uint32_t rf_mask_gather_bits(uint8_t *to, const uint8_t *from, const uint
  * rf_mask_count of them.
  */
 extern uint32_t rf_mask_rows(const uint64_t *mask, uint32_t count, uint32_t first, uint32_t *rows);
+
+/* Elements by the numbers of their rows, for bitmaps with few bits: returns bytes. */
+extern size_t rf_rows_gather(void *to, const void *from, uint32_t width, const uint32_t *rows, uint32_t count);
 
 /*
  * One call for all destinations (D-RDMA, section 3.2): row i goes to destination[i]; mask d, at
@@ -305,5 +311,126 @@ extern void rf_ncr_packed(const RfNcrSet *set, const uint8_t *payload, RfNcr *re
 extern const char *const RF_NCR_MORE_MEMORY;
 extern const char *rf_ncr_read(const void *message, uint32_t length, void *memory, size_t room,
 							   RfNcrSet *set, size_t *needed);
+
+/* ---------- how it is moved (src/batch/region_plan.c) ---------- */
+
+/* The values of rdma_fdw.region_plan. */
+typedef enum RfRegionMode
+{
+	RF_REGION_AUTO = 0,			/* whatever costs least */
+	RF_REGION_COPY,
+	RF_REGION_GATHER,
+	RF_REGION_BOX
+} RfRegionMode;
+
+/*
+ * What it costs to move regions over one kind of transport, in ns: sender, transport and reader
+ * together. Fragments cost by their length and by how far they are apart, since one that lies alone
+ * in its cache line, or in its page, brings that in, too (D-RDMA, section 5.4); between the measured
+ * points costs are interpolated.
+ */
+#define RF_COST_LENGTHS		5		/* 4, 16, 64, 256, 1024 bytes */
+#define RF_COST_GAPS		3		/* 4, 64, 1024 bytes between fragments; less and more cost the same */
+
+typedef struct RfRegionCosts
+{
+	float		read[RF_COST_GAPS][RF_COST_LENGTHS];	/* a row of a box is read where it lies */
+	float		pick;			/* and at least, when a bitmap says which */
+	float		select;			/* of a bitmap: a word of 64 rows, of which at least one is selected */
+	float		shuffle;		/* and at most for 64 rows of 4 bytes, however many are selected */
+	float		copy[RF_COST_GAPS][RF_COST_LENGTHS];	/* a fragment is copied out and sent */
+	float		gather[RF_COST_GAPS][RF_COST_LENGTHS];	/* is an entry of a work request and sent; 0 = cannot be */
+	float		request;		/* a work request with its completion */
+	float		byte;			/* a byte on the way, in one large piece */
+	float		wire;			/* and besides, where the peer is farther away than what was measured */
+} RfRegionCosts;
+
+/* What the costs depend on. */
+typedef struct RfRegionShape
+{
+	uint64_t	rows;
+	uint64_t	useful;			/* wanted bytes */
+	uint64_t	fragments;
+	uint64_t	box;			/* bytes of the box around them */
+	uint64_t	mask_words;		/* bitmapped regions: words of the bitmaps */
+	uint64_t	description;	/* bytes that a box needs besides */
+} RfRegionShape;
+
+/* Costs in ns, of which the mode or the smallest decides. */
+typedef struct RfRegionEstimate
+{
+	double		copy;
+	double		gather;
+	double		box;
+	double		chosen;
+} RfRegionEstimate;
+
+/*
+ * Quickly: of a bitmap, words here and there are looked at, and boxes are whole regions. False: out
+ * of memory (rf_ncr_gaps, for pointer-mapped regions).
+ */
+extern bool rf_region_shape(const RfNcrSet *set, RfRegionShape *shape);
+
+/*
+ * COPY, GATHER or BOX for the whole shape (D-RDMA, section 4.1). `max_sge`: entries that a work
+ * request may have; less than 2 = nothing can be gathered, and what is forced to be is copied.
+ * *estimate may be NULL.
+ */
+extern RfRegionMode rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge,
+									 const RfRegionShape *shape, RfRegionEstimate *estimate);
+
+/* Rows [first, end) of every region of a set, moved one way. */
+typedef struct RfRegionPart
+{
+	uint32_t	first;
+	uint32_t	end;
+	RfRegionMode mode;
+	uint64_t	useful;			/* bytes */
+	uint64_t	gap;			/* of a box: bytes that travel in vain */
+} RfRegionPart;
+
+#define RF_REGION_MAX_PARTS		8
+
+/*
+ * The same for a region or a transposed set part by part, where a bitmap selects more here than
+ * there: rows are looked at in equal pieces, of which neighbours that are best moved alike stay
+ * together, as do those where to change would not pay for the work request more. Other sets are one
+ * part. Returns the number of parts, in order of rows; 0: out of memory.
+ */
+extern int	rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const RfNcrSet *set,
+						   RfRegionPart parts[RF_REGION_MAX_PARTS]);
+
+/* The rows of a part as regions of their own: set->count of them; `first` must be a multiple of 64. */
+extern void rf_region_part(const RfNcrSet *set, uint32_t first, uint32_t end, RfNcr *regions, RfNcrSet *part);
+
+/*
+ * What of the costs is not the transport's (read to shuffle): takes a few ms; the others are
+ * left as they are (src/engine/regions.c measures them). False: out of memory.
+ */
+extern bool rf_region_measure(RfRegionCosts *costs);
+
+/* Bytes of a fragment, and between two, of each place in the costs. */
+extern const float rf_cost_lengths[RF_COST_LENGTHS];
+extern const float rf_cost_gaps[RF_COST_GAPS];
+
+/* What was done, for whoever shows it: rdma.stat_flows, EXPLAIN (ANALYZE, VERBOSE). */
+typedef struct RfRegionCounts
+{
+	uint64_t	copies;			/* regions, or parts of them, copied out */
+	uint64_t	gathers;		/* sent from where they lie by gathering work requests */
+	uint64_t	boxes;			/* sent with their gaps */
+	uint64_t	useful_bytes;
+	uint64_t	gap_bytes;		/* that travelled in boxes */
+} RfRegionCounts;
+
+static inline void
+rf_region_count(RfRegionCounts *counts, RfRegionMode mode, uint64_t useful, uint64_t gap)
+{
+	counts->copies += mode == RF_REGION_COPY;
+	counts->gathers += mode == RF_REGION_GATHER;
+	counts->boxes += mode == RF_REGION_BOX;
+	counts->useful_bytes += useful;
+	counts->gap_bytes += mode == RF_REGION_BOX ? gap : 0;
+}
 
 #endif

@@ -66,6 +66,26 @@ rf_ncr_begin(RfNcrCursor *cursor, const RfNcrSet *set)
 		cursor->row = rf_ncr_next_row(&set->regions[0], 0);
 }
 
+/* The first row behind `row`, which is selected, that is not. */
+static uint32_t
+run_end(const RfNcr *region, uint32_t row)
+{
+	size_t		word = row / 64;
+	uint64_t	bits;
+
+	if (region->rows == NULL)
+		return region->count;
+	bits = ~region->rows[word] & (~(uint64_t) 0 << (row % 64));
+	while (bits == 0)
+	{
+		if (++word >= RF_MASK_WORDS(region->count))
+			return region->count;
+		bits = ~region->rows[word];
+	}
+	row = (uint32_t) (word * 64 + (uint32_t) __builtin_ctzll(bits));
+	return row < region->count ? row : region->count;
+}
+
 /* The next piece of the description: a row's part of one region, or one field of it. May be empty. */
 static bool
 next_piece(RfNcrCursor *cursor, RfFragment *piece)
@@ -87,6 +107,17 @@ next_piece(RfNcrCursor *cursor, RfFragment *piece)
 	}
 
 	*piece = rf_ncr_at(region, cursor->row);
+
+	/* Rows side by side are one piece. */
+	if (cursor->set.order == RF_NCR_COLUMNAR && region->field_count == 0 &&
+		region->kind != RF_NCR_POINTERS && region->stride == region->width)
+	{
+		uint32_t	end = run_end(region, cursor->row);
+
+		piece->length *= end - cursor->row;
+		cursor->row = rf_ncr_next_row(region, end);
+		return true;
+	}
 	if (region->field_count > 0)
 	{
 		const RfField *field = &region->fields[cursor->field];

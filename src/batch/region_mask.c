@@ -20,14 +20,32 @@
 /* Up to so many of 64 are moved one by one: measured, the shuffles cost as much from there on. */
 #define FEW		12
 
-uint32_t
-rf_mask_count(const uint64_t *mask, uint32_t count)
+static inline __attribute__((always_inline)) uint32_t
+count_bits(const uint64_t *mask, uint32_t count)
 {
 	uint32_t	selected = 0;
 
-	for (size_t word = 0; word < RF_MASK_WORDS(count); word++)
-		selected += (uint32_t) __builtin_popcountll(rf_mask_word(mask, count, word));
+	for (size_t word = 0; word < count / 64; word++)
+		selected += (uint32_t) __builtin_popcountll(mask[word]);
+	if (count % 64 != 0)
+		selected += (uint32_t) __builtin_popcountll(rf_mask_word(mask, count, count / 64));
 	return selected;
+}
+
+static inline __attribute__((always_inline)) uint32_t
+count_runs(const uint64_t *mask, uint32_t count, bool before)
+{
+	uint64_t	carry = before;
+	uint32_t	runs = 0;
+
+	for (size_t word = 0; word < RF_MASK_WORDS(count); word++)
+	{
+		uint64_t	bits = rf_mask_word(mask, count, word);
+
+		runs += (uint32_t) __builtin_popcountll(bits & ~(bits << 1 | carry));
+		carry = bits >> 63;
+	}
+	return runs;
 }
 
 /* The elements of one word, one by one. Inlined with a constant width it is a load and a store. */
@@ -70,7 +88,7 @@ gather(uint8_t *to, const uint8_t *from, size_t width, const uint64_t *mask, uin
 	uint8_t    *end = to;
 
 	if (move != NULL)
-		end += rf_mask_count(mask, count) * width;
+		end += count_bits(mask, count) * width;
 	for (size_t word = 0; word < RF_MASK_WORDS(count); word++, from += 64 * width)
 	{
 		uint64_t	bits = rf_mask_word(mask, count, word);
@@ -178,6 +196,18 @@ move_8(uint8_t *to, const uint8_t *from, uint64_t bits)
 	return to;
 }
 
+SSSE3 static uint32_t
+count_popcnt(const uint64_t *mask, uint32_t count)
+{
+	return count_bits(mask, count);
+}
+
+SSSE3 static uint32_t
+runs_popcnt(const uint64_t *mask, uint32_t count, bool before)
+{
+	return count_runs(mask, count, before);
+}
+
 AVX2 static size_t
 gather_avx2(void *to, const void *from, uint32_t width, const uint64_t *mask, uint32_t count)
 {
@@ -274,6 +304,26 @@ rf_mask_limit(const char *name)
 	return name == NULL;
 }
 
+uint32_t
+rf_mask_count(const uint64_t *mask, uint32_t count)
+{
+#ifdef VECTORS_X86
+	if (vectors_here() != VECTORS_PLAIN)
+		return count_popcnt(mask, count);
+#endif
+	return count_bits(mask, count);
+}
+
+uint32_t
+rf_mask_runs(const uint64_t *mask, uint32_t count, bool before)
+{
+#ifdef VECTORS_X86
+	if (vectors_here() != VECTORS_PLAIN)
+		return runs_popcnt(mask, count, before);
+#endif
+	return count_runs(mask, count, before);
+}
+
 size_t
 rf_mask_gather(void *to, const void *from, uint32_t width, const uint64_t *mask, uint32_t count)
 {
@@ -344,6 +394,34 @@ rf_mask_rows(const uint64_t *mask, uint32_t count, uint32_t first, uint32_t *row
 		for (uint64_t rest = rf_mask_word(mask, count, word); rest != 0; rest &= rest - 1)
 			rows[selected++] = first + (uint32_t) (word * 64 + (size_t) __builtin_ctzll(rest));
 	return selected;
+}
+
+static inline __attribute__((always_inline)) size_t
+gather_rows(uint8_t *to, const uint8_t *from, size_t width, const uint32_t *rows, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		memcpy(to + i * width, from + rows[i] * width, width);
+	return count * width;
+}
+
+size_t
+rf_rows_gather(void *to, const void *from, uint32_t width, const uint32_t *rows, uint32_t count)
+{
+	switch (width)
+	{
+		case 1:
+			return gather_rows(to, from, 1, rows, count);
+		case 2:
+			return gather_rows(to, from, 2, rows, count);
+		case 4:
+			return gather_rows(to, from, 4, rows, count);
+		case 8:
+			return gather_rows(to, from, 8, rows, count);
+		case 16:
+			return gather_rows(to, from, 16, rows, count);
+		default:
+			return gather_rows(to, from, width, rows, count);
+	}
 }
 
 void

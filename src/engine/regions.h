@@ -1,0 +1,25 @@
+/*
+ * regions.h - what the transports of this node cost a region's bytes: measured when the engine
+ * starts, for the choice in region.h.
+ *
+ * Plain C.
+ */
+#ifndef RF_REGIONS_H
+#define RF_REGIONS_H
+
+#include "rdma_fdw/provider.h"
+#include "rdma_fdw/region.h"
+
+/*
+ * Into costs: copy, gather, request and byte (rf_region_measure has measured the others), of two queue pairs of this device that are connected to each
+ * other; the others are left as they are. `socks`: two connected non-blocking stream sockets where
+ * the device needs them, else -1; they are closed. `max_sge`: of the device. Takes a few ms, more
+ * over an emulated device, and gives up after half a second. False: it cannot be measured, and *error says why.
+ */
+extern bool rf_regions_measure(const RfProvider *provider, RfDevice *device, const int socks[2], int max_sge,
+							   RfRegionCosts *costs, RfError *error);
+
+/* Such sockets: of one machine's engines (shared memory), or TCP. */
+extern bool rf_regions_sockets(bool tcp, int socks[2]);
+
+#endif

@@ -123,12 +123,21 @@ SELECT * FROM differences('lz4');
 -- dead rows between the others and whole pages of them; nothing at all
 SELECT rows, page_rows FROM how('SELECT * FROM pages.dead');
 SELECT * FROM differences('dead');
-SELECT rows, page_rows, boxes FROM how('SELECT * FROM pages.dead WHERE b = 4');
+SELECT rows, page_rows FROM how('SELECT * FROM pages.dead WHERE b = 4');
 SELECT * FROM differences('dead', '*', 'b = 4');
 SELECT * FROM how('SELECT * FROM pages.nothing');
 SELECT * FROM how('SELECT * FROM pages.many');
-SELECT * FROM how('SELECT * FROM pages.many WHERE b = 1');
+SELECT rows, page_rows, boxes + packed AS pages FROM how('SELECT * FROM pages.many WHERE b = 1');
+-- in boxes or alone: whichever costs less here, or as the sender's session was told
 SELECT * FROM differences('many', 'b');
+ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=copy');
+SELECT boxes, packed > 0 AS packed FROM how('SELECT * FROM pages.many WHERE b < 90');
+SELECT boxes, packed > 0 AS packed FROM how('SELECT * FROM pages.many');
+SELECT * FROM differences('many', '*', 'b < 90');
+ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=box');
+SELECT boxes > 0 AS boxes, packed FROM how('SELECT * FROM pages.many WHERE b = 1');
+SELECT * FROM differences('many', '*', 'b = 1');
+ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on');
 -- in their order on the page, also where columns take turns with pages
 SELECT (SELECT array_agg(a) FROM (SELECT a, c FROM pages.toasted OFFSET 0) t) = (SELECT array_agg(a) FROM (SELECT a, c FROM columns.toasted OFFSET 0) t) AS same_order;
 -- in place or copied, in small buffers and by parallel workers
@@ -143,9 +152,14 @@ SELECT rows, page_rows FROM how('SELECT * FROM pages.types');
 SELECT * FROM differences('types');
 ALTER SERVER pages OPTIONS (DROP read_in_place);
 -- a cursor over pages, while the session is needed for something else
+CREATE FOREIGN TABLE columns.flows (role text, region_copies bigint, region_gathers bigint, region_boxes bigint, useful_bytes bigint, gap_bytes bigint)
+	SERVER columns OPTIONS (schema_name 'rdma', table_name 'stat_flows');
 BEGIN;
 DECLARE c CURSOR FOR SELECT a, b FROM pages.many WHERE a % 1 = 0;
 FETCH 2 FROM c;
+-- the sender's counters, by way of another session there
+DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN EXISTS (SELECT FROM columns.flows WHERE role = 'sender' AND useful_bytes > 0); PERFORM pg_sleep(0.1); END LOOP; END $$;
+SELECT region_boxes + region_copies > 0 AS regions, region_gathers AS gathers, gap_bytes >= 0 AS gaps FROM columns.flows WHERE role = 'sender' AND useful_bytes > 0;
 SELECT count(*) FROM pages.dead;
 MOVE 19996 FROM c;
 FETCH 3 FROM c;

@@ -24,7 +24,7 @@ CREATE FUNCTION node() RETURNS bytea LANGUAGE sql AS
 $$ SELECT substr(rdma.hello(le(1, 4) || le(0, 4) || decode(repeat('01', 16), 'hex') || decode(repeat('00', 16), 'hex')), 17, 16) $$;
 CREATE FUNCTION stream_request(version bigint DEFAULT 1, flags bigint DEFAULT 0, flow bigint DEFAULT 0, inline_limit bigint DEFAULT 65536,
 	encoding bigint DEFAULT 6, columns bigint DEFAULT 1, type bigint DEFAULT 23, name bytea DEFAULT 'integer', node bytea DEFAULT node()) RETURNS bytea LANGUAGE sql AS
-$$ SELECT le(version, 4) || le(flags, 4) || node || le(4711, 8) || le(flow, 4) || le(inline_limit, 4) || le(encoding, 4) || le(columns, 4)
+$$ SELECT le(version, 4) || le(flags, 4) || node || le(4711, 8) || le(flow, 4) || le(inline_limit, 4) || le(encoding, 4) || le(columns, 4) || le(0, 8)
 	|| le(type, 4) || le(-1, 4) || name || decode(repeat('00', 128 - length(name)), 'hex') $$;
 CREATE FUNCTION store_request(version bigint DEFAULT 1, flags bigint DEFAULT 0, buffers bigint DEFAULT 4, size bigint DEFAULT 65536,
 	columns bigint DEFAULT 1, type bigint DEFAULT 23, node bytea DEFAULT node()) RETURNS bytea LANGUAGE sql AS
@@ -56,7 +56,7 @@ SELECT says(format('SELECT rdma.stream(%s, %L, NULL, NULL)', request, 'SELECT 1'
 	(1, 'stream_request()'), (2, $$''::bytea$$), (3, 'stream_request(version => 2)'), (4, 'stream_request(flags => 4294967295)'), (5, 'stream_request(columns => 4294967295)'),
 	(6, 'stream_request(columns => 31580642)'), (7, 'stream_request(columns => 0)'), (8, 'stream_request(inline_limit => 4294967295)'),
 	(9, 'stream_request(encoding => 4294967295)'), (10, 'stream_request(encoding => 35)'), (11, $$stream_request(name => decode(repeat('41', 128), 'hex'))$$),
-	(12, 'substr(stream_request(), 1, 48)'), (13, 'stream_request() || stream_request()')) v(i, request) ORDER BY i;
+	(12, 'substr(stream_request(), 1, 56)'), (13, 'stream_request() || stream_request()')) v(i, request) ORDER BY i;
 -- the statement
 SELECT i, says(format('SELECT rdma.stream(stream_request(), %L, NULL, NULL)', query)) FROM (VALUES
 	(1, ''), (2, 'SELECT 1; SELECT 2'), (3, 'SELECT 1, 2'), (4, 'DROP TABLE public.secret74'), (5, 'INSERT INTO nothing VALUES (1)'), (6, 'SELECT 1 INTO h74.made'),

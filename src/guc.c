@@ -65,6 +65,7 @@ int			rf_flow_weight = RF_DEFAULT_WEIGHT;
 bool		rf_measured_costs = true;
 int			rf_flush_time = 200;
 bool		rf_allow_page_shipping = false;
+int			rf_region_mode = RF_REGION_AUTO;
 int			rf_dynamic_registration = RF_VALUES_AUTO;
 int			rf_dynamic_threshold = -1;
 int			rf_exchange_strategy = RF_STRATEGY_AUTO;
@@ -87,6 +88,13 @@ static const struct config_enum_entry dynamic_registration_options[] = {
 	{"on", RF_VALUES_ON, false},
 	{"false", RF_VALUES_OFF, true},
 	{"true", RF_VALUES_ON, true},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry region_plan_options[] = {
+	{"auto", RF_REGION_AUTO, false},
+	{"copy", RF_REGION_COPY, false},
+	{"box", RF_REGION_BOX, false},
 	{NULL, 0, false}
 };
 
@@ -400,6 +408,11 @@ define_session_settings(void)
 							 "With them leave columns and dead rows that the query did not ask for.",
 							 &rf_allow_page_shipping, false,
 							 PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.region_plan",
+							 "On a data node: how rows of heap pages that travel as they are leave their page.",
+							 "\"copy\" sends the rows alone, \"box\" with what lies between them; \"auto\" whichever costs less.",
+							 &rf_region_mode, RF_REGION_AUTO, region_plan_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.dynamic_registration",
 							 "Where a data node lays out rows that do not fit a buffer: in memory that is registered for the purpose, or in its own, from which they are copied to the buffers.",
 							 "\"auto\" registers when that is cheaper, by what both cost when the engine started.",

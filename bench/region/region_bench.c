@@ -156,7 +156,7 @@ static void
 send_fragments(Bench *b, const RfNcrSet *set, int entries)
 {
 	RfNcrCursor cursor;
-	RfFragment	fragment;
+	RfNcrPiece	fragment;
 	uint64_t	to = 0;
 	int			count = 0;
 

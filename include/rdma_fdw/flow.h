@@ -21,6 +21,7 @@
 #include "rdma_fdw/admission.h"
 #include "rdma_fdw/provider.h"
 #include "rdma_fdw/receive.h"
+#include "rdma_fdw/region.h"
 #include "rdma_fdw/wire.h"
 
 #define RF_CACHE_LINE		64
@@ -156,6 +157,11 @@ typedef struct RfFlowStats		/* written by the party named; read by anybody, rela
 	_Atomic uint64_t probes;		/* lane */
 	_Atomic uint64_t claims;		/* lane: receive buffers that it got from a shared pool */
 	_Atomic uint64_t claims_lost;	/* lane: compare-and-swaps that found the buffer taken */
+	_Atomic uint64_t region_copies; /* backend: RfRegionCounts, of a producer */
+	_Atomic uint64_t region_gathers;
+	_Atomic uint64_t region_boxes;
+	_Atomic uint64_t useful_bytes;
+	_Atomic uint64_t gap_bytes;
 } RfFlowStats;
 
 typedef struct RfFlow
@@ -372,9 +378,19 @@ typedef struct RfToken
 
 #define RF_MAX_TOKENS		256
 
+/* Kinds of transport that a region's bytes cost differently over: RfPeer.transport. */
+typedef enum RfRegionTransport
+{
+	RF_OVER_SHM = 0,
+	RF_OVER_TCP,
+	RF_OVER_VERBS,
+	RF_OVER_KINDS
+} RfRegionTransport;
+
 /*
- * What sleeping, polling (rf_polling_calibrate), copying and registering (rf_values_calibrate) cost
- * on this machine. Written by the engine before engine_pid.
+ * What sleeping, polling (rf_polling_calibrate), copying and registering (rf_values_calibrate), and
+ * moving regions (rf_regions_calibrate) cost on this machine. Written by the engine before
+ * engine_pid.
  */
 typedef struct RfCalibration
 {
@@ -384,6 +400,7 @@ typedef struct RfCalibration
 	uint32_t	copy_ns;		/* a MB from memory into slots; 0 = not measured */
 	uint32_t	register_ns;	/* registering and deregistering, whatever the size */
 	uint32_t	register_mb_ns; /* and for each MB */
+	RfRegionCosts regions[RF_OVER_KINDS];	/* request 0 = not measured */
 } RfCalibration;
 
 /* Of value memory. The engine's main thread writes, anybody reads. */
@@ -477,6 +494,13 @@ rf_spin_unlock(_Atomic uint32_t *lock)
 {
 	atomic_store_explicit(lock, 0, memory_order_release);
 }
+
+/*
+ * What moving regions to a peer costs; false: not measured over its transport. `bandwidth`: bytes
+ * per second that it was seen to get, which is less than what this machine can when it is far away;
+ * 0 = not known. (src/flow/region_costs.c, plain C)
+ */
+extern bool rf_region_costs(const RfShared *shared, int peer, uint64_t bandwidth, RfRegionCosts *costs);
 
 /*
  * Put a flow into its lane's ring and wake the lane if it sleeps. Any thread or process.
@@ -762,6 +786,9 @@ extern void rf_flow_close(RfFlowHandle *flow);
 /* ERROR when the engine of that epoch does not run any more: nobody would wake a sleeper. */
 extern void rf_flow_require_engine(uint32_t epoch);
 extern const RfFlow *rf_flow_entry(RfFlowHandle *flow);	/* for counters */
+
+/* Producer: show in rdma.stat_flows how regions were moved; the counts so far, not what came since. */
+extern void rf_flow_show_regions(RfFlowHandle *flow, const RfRegionCounts *counts);
 
 #endif							/* RF_FLOW_BACKEND */
 #endif

@@ -57,6 +57,7 @@ extern int	rf_flow_weight;			/* 1..RF_MAX_WEIGHT */
 extern bool rf_measured_costs;
 extern int	rf_flush_time;			/* ms, default 200; 0: never */
 extern bool rf_allow_page_shipping;
+extern int	rf_region_mode;			/* RfRegionMode */
 extern int	rf_dynamic_registration;	/* RfValueMode */
 extern int	rf_dynamic_threshold;	/* kB; -1 = as measured at start */
 extern int	rf_connect_timeout;		/* ms: engine to engine */

@@ -120,30 +120,30 @@ extern uint64_t rf_ncr_bytes(const RfNcr *region);
 extern uint64_t rf_ncr_set_bytes(const RfNcrSet *set);
 
 /* A run of wanted bytes without a gap. */
-typedef struct RfFragment
+typedef struct RfNcrPiece
 {
 	const uint8_t *at;
 	uint64_t	length;
-} RfFragment;
+} RfNcrPiece;
 
 /* All fragments in the order of the set, those that touch each other as one; begin, then next until it is false. */
 typedef struct RfNcrCursor
 {
 	RfNcrSet	set;
-	RfFragment	ahead;			/* read already */
+	RfNcrPiece	ahead;			/* read already */
 	uint32_t	region;
 	uint32_t	row;
 	uint32_t	field;
 } RfNcrCursor;
 
 extern void rf_ncr_begin(RfNcrCursor *cursor, const RfNcrSet *set);
-extern bool rf_ncr_next(RfNcrCursor *cursor, RfFragment *fragment);
+extern bool rf_ncr_next(RfNcrCursor *cursor, RfNcrPiece *fragment);
 
 /*
  * Where row `row` of the region is (selected or not): its address and bytes before fields reduce
  * it.
  */
-extern RfFragment rf_ncr_row(const RfNcr *region, uint32_t row);
+extern RfNcrPiece rf_ncr_row(const RfNcr *region, uint32_t row);
 
 /* The next selected row from `row` on; region->count when there is none. */
 extern uint32_t rf_ncr_next_row(const RfNcr *region, uint32_t row);
@@ -183,7 +183,7 @@ rf_gaps_density(const RfGaps *gaps)
  * what is between it and the next. Returns how many there are, of which at most `max` are stored;
  * SIZE_MAX: out of memory.
  */
-extern size_t rf_ncr_by_address(const RfNcrSet *set, RfFragment *fragments, size_t max);
+extern size_t rf_ncr_by_address(const RfNcrSet *set, RfNcrPiece *fragments, size_t max);
 
 /* ---------- copying out (src/batch/region_copy.c) ---------- */
 

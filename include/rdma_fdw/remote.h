@@ -142,6 +142,7 @@ typedef struct RfStreamStats
 	uint64		page_rows;		/* of `rows`, those that came as tuples of heap pages, */
 	uint64		pages_box;		/* pages with what lay between their tuples, */
 	uint64		pages_packed;	/* tuples alone, */
+	uint64		useful_bytes;	/* bytes of these tuples */
 	uint64		gap_bytes;		/* and bytes between */
 	uint64		sharers;		/* parallel workers that joined a stream, */
 	uint64		sharers_batches;	/* and how many of the batches they took */

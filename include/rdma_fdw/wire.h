@@ -229,6 +229,7 @@ typedef struct RfStreamRequest
 	uint32_t	inline_limit;	/* bytes of batch that may come back in the reply */
 	uint32_t	encoding;		/* the reader's database encoding */
 	uint32_t	column_count;
+	uint64_t	bandwidth;		/* bytes per second that its pulls from this node got; 0 = not known */
 } RfStreamRequest;
 
 #define RF_STREAM_PORTABLE	0x1	/* no raw images of variable-length values: send/receive or text */
@@ -265,6 +266,7 @@ typedef struct RfStreamReply
 	uint64_t	page_rows;
 	uint64_t	pages_box;		/* tuples with what lay between them */
 	uint64_t	pages_packed;	/* tuples alone */
+	uint64_t	useful_bytes;	/* of tuples */
 	uint64_t	gap_bytes;		/* what lay between */
 } RfStreamReply;
 

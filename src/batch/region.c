@@ -3,7 +3,7 @@
  */
 #include "region_int.h"
 
-RfFragment
+RfNcrPiece
 rf_ncr_row(const RfNcr *region, uint32_t row)
 {
 	return rf_ncr_at(region, row);
@@ -88,7 +88,7 @@ run_end(const RfNcr *region, uint32_t row)
 
 /* The next piece of the description: a row's part of one region, or one field of it. May be empty. */
 static bool
-next_piece(RfNcrCursor *cursor, RfFragment *piece)
+next_piece(RfNcrCursor *cursor, RfNcrPiece *piece)
 {
 	const RfNcr *region;
 
@@ -139,9 +139,9 @@ next_piece(RfNcrCursor *cursor, RfFragment *piece)
 }
 
 bool
-rf_ncr_next(RfNcrCursor *cursor, RfFragment *fragment)
+rf_ncr_next(RfNcrCursor *cursor, RfNcrPiece *fragment)
 {
-	RfFragment	piece;
+	RfNcrPiece	piece;
 
 	*fragment = cursor->ahead;
 	cursor->ahead.length = 0;

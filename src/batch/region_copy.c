@@ -60,7 +60,7 @@ copy_piece(uint8_t *to, const uint8_t *from, uint64_t length)
 static uint8_t *
 copy_row(uint8_t *to, const RfNcr *region, uint32_t row)
 {
-	RfFragment	record = rf_ncr_at(region, row);
+	RfNcrPiece	record = rf_ncr_at(region, row);
 
 	if (region->field_count == 0)
 		return copy_piece(to, record.at, record.length);

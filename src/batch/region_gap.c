@@ -14,7 +14,7 @@ bool
 rf_ncr_extent(const RfNcr *region, const uint8_t **begin, const uint8_t **end)
 {
 	uint32_t	first = rf_ncr_next_row(region, 0);
-	RfFragment	row;
+	RfNcrPiece	row;
 
 	if (first >= region->count)
 		return false;
@@ -79,14 +79,14 @@ rf_ncr_in_order(const RfNcr *region)
 	bool		rising = true;
 	bool		falling = true;
 	uint32_t	row = rf_ncr_next_row(region, 0);
-	RfFragment	last;
+	RfNcrPiece	last;
 
 	if (region->kind != RF_NCR_POINTERS || row >= region->count)
 		return true;
 	last = rf_ncr_at(region, row);
 	while ((rising || falling) && (row = rf_ncr_next_row(region, row + 1)) < region->count)
 	{
-		RfFragment	next = rf_ncr_at(region, row);
+		RfNcrPiece	next = rf_ncr_at(region, row);
 
 		rising = rising && next.at >= last.at + last.length;
 		falling = falling && last.at >= next.at + next.length;
@@ -100,26 +100,26 @@ rf_ncr_in_order(const RfNcr *region)
 static int
 compare_fragments(const void *a, const void *b)
 {
-	const uint8_t *left = ((const RfFragment *) a)->at;
-	const uint8_t *right = ((const RfFragment *) b)->at;
+	const uint8_t *left = ((const RfNcrPiece *) a)->at;
+	const uint8_t *right = ((const RfNcrPiece *) b)->at;
 
 	return left < right ? -1 : left > right;
 }
 
 /* All fragments, sorted, not joined yet: an allocated array, NULL when there is no memory for it. */
-static RfFragment *
+static RfNcrPiece *
 sorted_fragments(const RfNcrSet *set, size_t *count)
 {
 	RfNcrCursor cursor;
-	RfFragment	fragment;
-	RfFragment *fragments;
+	RfNcrPiece	fragment;
+	RfNcrPiece *fragments;
 	size_t		room = 0;
 	bool		sorted = true;
 
 	rf_ncr_begin(&cursor, set);
 	while (rf_ncr_next(&cursor, &fragment))
 		room++;
-	fragments = malloc((room + 1) * sizeof(RfFragment));
+	fragments = malloc((room + 1) * sizeof(RfNcrPiece));
 	*count = 0;
 	if (fragments == NULL)
 		return NULL;
@@ -130,16 +130,16 @@ sorted_fragments(const RfNcrSet *set, size_t *count)
 		fragments[(*count)++] = fragment;
 	}
 	if (!sorted)
-		qsort(fragments, *count, sizeof(RfFragment), compare_fragments);
+		qsort(fragments, *count, sizeof(RfNcrPiece), compare_fragments);
 	return fragments;
 }
 
 size_t
-rf_ncr_by_address(const RfNcrSet *set, RfFragment *fragments, size_t max)
+rf_ncr_by_address(const RfNcrSet *set, RfNcrPiece *fragments, size_t max)
 {
 	size_t		count;
 	size_t		joined = 0;
-	RfFragment *all = sorted_fragments(set, &count);
+	RfNcrPiece *all = sorted_fragments(set, &count);
 
 	if (all == NULL)
 		return SIZE_MAX;
@@ -151,7 +151,7 @@ rf_ncr_by_address(const RfNcrSet *set, RfFragment *fragments, size_t max)
 			all[joined++] = all[i];
 	}
 	if (max > 0)
-		memcpy(fragments, all, (joined < max ? joined : max) * sizeof(RfFragment));
+		memcpy(fragments, all, (joined < max ? joined : max) * sizeof(RfNcrPiece));
 	free(all);
 	return joined;
 }
@@ -249,7 +249,7 @@ rf_ncr_check(const RfNcrSet *set)
 {
 	bool		sure = true;
 	const char *problem = NULL;
-	RfFragment *fragments;
+	RfNcrPiece *fragments;
 	size_t		count;
 
 	for (uint32_t i = 0; i < set->count; i++)
@@ -381,7 +381,7 @@ static bool
 exact_gaps(const RfNcrSet *set, RfGaps *gaps)
 {
 	size_t		count;
-	RfFragment *fragments = sorted_fragments(set, &count);
+	RfNcrPiece *fragments = sorted_fragments(set, &count);
 
 	if (fragments == NULL)
 		return false;
@@ -408,7 +408,7 @@ record_gaps(const RfNcr *region, RfGaps *gaps)
 
 	for (uint32_t row = rf_ncr_next_row(region, 0); row < region->count; row = rf_ncr_next_row(region, row + 1))
 	{
-		RfFragment	record = rf_ncr_at(region, row);
+		RfNcrPiece	record = rf_ncr_at(region, row);
 
 		if (record.length == 0)
 			continue;

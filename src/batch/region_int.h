@@ -37,16 +37,16 @@ rf_pointer_size(uint8_t format)
 	return format == RF_POINTER_32 ? 8 : 4;
 }
 
-static inline RfFragment
+static inline RfNcrPiece
 rf_ncr_at(const RfNcr *region, uint32_t row)
 {
 	if (region->kind == RF_NCR_POINTERS)
 	{
 		RfPointer	pointer = rf_ncr_pointer(region, row);
 
-		return (RfFragment) {region->base + pointer.offset, pointer.length};
+		return (RfNcrPiece) {region->base + pointer.offset, pointer.length};
 	}
-	return (RfFragment) {region->base + (size_t) row * region->stride, region->width};
+	return (RfNcrPiece) {region->base + (size_t) row * region->stride, region->width};
 }
 
 static inline uint64_t

@@ -26,6 +26,7 @@
 
 #include "engine_int.h"
 #include "polling.h"
+#include "regions.h"
 
 #define RF_EVENTS_AT_ONCE	64
 #define RF_QP_MAX_WR		512
@@ -222,6 +223,33 @@ choose_device(void)
 	rf_shared->device = rf_engine->caps;
 }
 
+/* What moving regions costs over each transport that peers may have. */
+static void
+calibrate_regions(void)
+{
+	RfRegionCosts *costs = rf_shared->calibration.regions;
+	RfError		error;
+	int			socks[2];
+
+	memset(costs, 0, sizeof(rf_shared->calibration.regions));
+	for (int over = 0; over < RF_OVER_KINDS; over++)
+	{
+		if (rf_engine->caps.needs_socket == (over == RF_OVER_VERBS) ||
+			(over == RF_OVER_SHM && rf_soft_transport != RF_SOFT_AUTO))
+			continue;
+		memset(&error, 0, sizeof(error));
+		socks[0] = socks[1] = -1;
+		if (!rf_region_measure(&costs[over]))
+			rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory");
+		else if (over != RF_OVER_VERBS && !rf_regions_sockets(over == RF_OVER_TCP, socks))
+			rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "could not connect sockets to each other: %s", strerror(errno));
+		else if (rf_regions_measure(rf_engine->provider, rf_engine->device, socks, rf_engine->caps.max_sge, &costs[over], &error))
+			continue;
+		costs[over].request = 0;
+		rf_log_error(LOG, "could not measure what regions of memory cost to send", &error);
+	}
+}
+
 static bool
 start_lanes(void)
 {
@@ -246,6 +274,7 @@ start_lanes(void)
 				(errmsg("rdma_fdw engine: could not measure what sleeping costs, polling for %u microseconds",
 						rf_shared->calibration.poll_us)));
 	rf_values_calibrate(rf_shared, config.provider, config.device);
+	calibrate_regions();
 	lane_settings(&config);
 	memset(&rf_shared->admission, 0, sizeof(rf_shared->admission));
 	(void) admission_settings(&config);

@@ -136,7 +136,7 @@ gathered_ns(Probe *probe, int requests, int entries, uint32_t length, uint32_t s
 		int64_t		begin = rf_clock_ns(CLOCK_MONOTONIC);
 		uint32_t	to = 0;
 		RfNcrCursor cursor;
-		RfFragment	fragment;
+		RfNcrPiece	fragment;
 		double		took;
 
 		rf_ncr_begin(&cursor, &set);

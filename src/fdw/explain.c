@@ -136,8 +136,9 @@ explain_counters(RfScanState *state, ExplainState *es)
 		if (total.page_rows > 0)
 			ExplainPropertyText("Pages",
 								psprintf("rows=" UINT64_FORMAT " boxes=" UINT64_FORMAT " packed=" UINT64_FORMAT
-										 " gap bytes=" UINT64_FORMAT,
-										 total.page_rows, total.pages_box, total.pages_packed, total.gap_bytes), es);
+										 " useful bytes=" UINT64_FORMAT " gap bytes=" UINT64_FORMAT,
+										 total.page_rows, total.pages_box, total.pages_packed, total.useful_bytes,
+										 total.gap_bytes), es);
 		if (state->scan->ss.ps.plan->parallel_aware && es->timing)
 			ExplainPropertyText("Shared",
 								psprintf("workers=" UINT64_FORMAT " batches by leader=" UINT64_FORMAT
@@ -176,6 +177,7 @@ explain_counters(RfScanState *state, ExplainState *es)
 		ExplainPropertyUInteger("Page Rows", NULL, total.page_rows, es);
 		ExplainPropertyUInteger("Page Boxes", NULL, total.pages_box, es);
 		ExplainPropertyUInteger("Pages Packed", NULL, total.pages_packed, es);
+		ExplainPropertyUInteger("Useful Bytes", NULL, total.useful_bytes, es);
 		ExplainPropertyUInteger("Gap Bytes", NULL, total.gap_bytes, es);
 	}
 	if (state->scan->ss.ps.plan->parallel_aware && es->timing)

@@ -173,6 +173,7 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 	request.inline_limit = spec->inline_limit;
 	request.encoding = GetDatabaseEncoding();
 	request.column_count = spec->column_count;
+	request.bandwidth = atomic_load(&rf_shared->peers[peer].bandwidth);
 
 	initStringInfo(&head);
 	appendBinaryStringInfo(&head, (char *) &request, sizeof(request));
@@ -596,6 +597,7 @@ rf_stream_answered(RfStream *stream)
 	stream->stats.page_rows = reply->page_rows;
 	stream->stats.pages_box = reply->pages_box;
 	stream->stats.pages_packed = reply->pages_packed;
+	stream->stats.useful_bytes = reply->useful_bytes;
 	stream->stats.gap_bytes = reply->gap_bytes;
 	stream->replied = true;
 	if (reply->used_flow)
@@ -826,6 +828,7 @@ rf_stream_stats_add(const RfStreamStats *own, RfStreamStats *stats)
 	stats->page_rows += own->page_rows;
 	stats->pages_box += own->pages_box;
 	stats->pages_packed += own->pages_packed;
+	stats->useful_bytes += own->useful_bytes;
 	stats->gap_bytes += own->gap_bytes;
 	stats->sharers += own->sharers;
 	stats->sharers_batches += own->sharers_batches;

@@ -50,9 +50,9 @@ struct RfStreamDest
 	uint64		batches;
 	uint64		bytes;
 	uint64		page_rows;
-	uint64		pages_box;
-	uint64		pages_packed;
-	uint64		gap_bytes;
+	RfRegionCounts regions;		/* of pages */
+	RfRegionCosts costs;		/* of moving them to this reader */
+	bool		costs_known;
 };
 
 /*
@@ -179,6 +179,7 @@ leave_private(RfStreamDest *dest)
 				 errmsg("the reading node's engine is not connected to this node"),
 				 errhint("It connects when the next query begins; run the query again.")));
 	dest->flow = rf_flow_open(peer, dest->request->consumer_flow, dest->request->key);
+	dest->costs_known = rf_region_costs(rf_shared, peer, dest->request->bandwidth, &dest->costs);
 	if (dest->flow == NULL)
 		dest->stopped = true;	/* before the first row went */
 	else if (rows > 0)
@@ -203,6 +204,8 @@ flush_slot(RfStreamDest *dest)
 	uint32		length = dest->with_tuples ? rf_tuples_finish(dest->tuples) : rf_encoder_finish(dest->encoder);
 
 	rf_flow_submit(dest->flow, &dest->buffer, length, RF_SLOT_FIRST | RF_SLOT_LAST, rows);
+	if (dest->with_tuples)
+		rf_flow_show_regions(dest->flow, &dest->regions);
 	dest->filling = false;
 	dest->with_tuples = false;
 	dest->batches++;
@@ -425,29 +428,42 @@ rf_stream_dest_add_page(RfStreamDest *dest, Page page)
 	int			count = rf_tuples_add_page(dest->tuples, page);
 
 	if (page_added(dest, count))
-		dest->pages_box++;
+		rf_region_count(&dest->regions, RF_REGION_BOX, ((PageHeader) page)->pd_special - ((PageHeader) page)->pd_upper, 0);
 	return count;
+}
+
+/*
+ * A page with what lies between its rows, or its rows alone, whichever costs less. Both are copied
+ * to the slot here, the first as one piece.
+ */
+static RfRegionMode
+page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count)
+{
+	RfRegionShape shape = {.rows = count, .useful = extent->packed, .fragments = count, .box = extent->box};
+	RfRegionEstimate estimate;
+
+	if (rf_region_mode != RF_REGION_AUTO)
+		return rf_region_mode;
+	if (!dest->costs_known)
+		return extent->packed * 2 >= extent->box ? RF_REGION_BOX : RF_REGION_COPY;
+	(void) rf_region_choose(&dest->costs, RF_REGION_AUTO, 0, &shape, &estimate);
+	return estimate.box + (double) extent->box * rf_shared->calibration.copy_ns / (1024 * 1024) <= estimate.copy ?
+		RF_REGION_BOX : RF_REGION_COPY;
 }
 
 bool
 rf_stream_dest_add_page_tuples(RfStreamDest *dest, Page page, const HeapTupleHeader *tuples, const uint16 *lengths, int count)
 {
 	RfTupleExtent extent;
-	bool		box;
+	RfRegionMode way;
 
 	if (count == 0)
 		return true;
 	if (!rf_tuples_measure(dest->tuples, tuples, lengths, count, &extent))
 		return page_added(dest, -1);
-	box = extent.packed * 2 >= extent.box;
-	rf_tuples_add(dest->tuples, page, tuples, lengths, count, &extent, box);
-	if (box)
-	{
-		dest->pages_box++;
-		dest->gap_bytes += extent.box - extent.packed;
-	}
-	else
-		dest->pages_packed++;
+	way = page_way(dest, &extent, count);
+	rf_tuples_add(dest->tuples, page, tuples, lengths, count, &extent, way == RF_REGION_BOX);
+	rf_region_count(&dest->regions, way, extent.packed, extent.box > extent.packed ? extent.box - extent.packed : 0);
 	return page_added(dest, count);
 }
 
@@ -515,9 +531,10 @@ rf_stream_dest_reply(RfStreamDest *dest)
 	reply.batches = dest->batches;
 	reply.bytes = dest->bytes;
 	reply.page_rows = dest->page_rows;
-	reply.pages_box = dest->pages_box;
-	reply.pages_packed = dest->pages_packed;
-	reply.gap_bytes = dest->gap_bytes;
+	reply.pages_box = dest->regions.boxes;
+	reply.pages_packed = dest->regions.copies;
+	reply.useful_bytes = dest->regions.useful_bytes;
+	reply.gap_bytes = dest->regions.gap_bytes;
 
 	answer = palloc(VARHDRSZ + sizeof(reply) + reply.inline_length);
 	SET_VARSIZE(answer, VARHDRSZ + sizeof(reply) + reply.inline_length);

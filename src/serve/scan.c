@@ -21,6 +21,8 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
+#include "rdma_fdw/region.h"
 #include "rdma_fdw/serve.h"
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
@@ -212,7 +214,7 @@ run_heap(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 		CHECK_FOR_INTERRUPTS();
 		pages = rf_stream_dest_takes_page(dest);	/* may wait, so before there is a pin */
 		buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
-		whole = collect_visible(rel, snapshot, buffer, pages && qual == NULL ? dest : NULL, found);
+		whole = collect_visible(rel, snapshot, buffer, pages && qual == NULL && rf_region_mode != RF_REGION_COPY ? dest : NULL, found);
 		count = whole >= 0 ? whole : found->count;
 		for (int i = 0; i < count; i++)
 			pgstat_count_heap_getnext(rel);

@@ -32,7 +32,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	{
 		uint64_t	bytes = rf_ncr_set_bytes(&set);
 		RfNcrCursor cursor;
-		RfFragment	fragment;
+		RfNcrPiece	fragment;
 		RfGaps		gaps;
 
 		out = malloc(bytes + 1);

@@ -320,7 +320,7 @@ static bool
 check_fragments(const Case *c, const Reference *r)
 {
 	RfNcrCursor cursor;
-	RfFragment	fragment;
+	RfNcrPiece	fragment;
 	const uint8_t *end = NULL;
 	size_t		at = 0;
 
@@ -339,7 +339,7 @@ check_fragments(const Case *c, const Reference *r)
 static bool
 check_gaps(const Case *c, const Reference *r)
 {
-	static RfFragment found[MEMORY];
+	static RfNcrPiece found[MEMORY];
 	RfGaps		gaps;
 	RfGaps		wanted = {0};
 	size_t		fragments = rf_ncr_by_address(&c->set, found, MEMORY);
@@ -601,7 +601,7 @@ compactness(void)
 	{
 		RfNcrSet	set = {regions + 5 * d, 5, RF_NCR_TRANSPOSED};
 		RfNcrCursor cursor;
-		RfFragment	fragment;
+		RfNcrPiece	fragment;
 
 		for (int i = 0; i < 5; i++, descriptors++)
 			regions[5 * d + i] = RF_NCR_BITMAP_INIT((const uint8_t *) (columns + i * rows), 4, rows, masks + d * RF_MASK_WORDS(rows));

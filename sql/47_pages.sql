@@ -168,9 +168,10 @@ SELECT a FROM pages.many OFFSET 4 LIMIT 2;
 ALTER SERVER pages OPTIONS (ADD accept_pages 'false');
 SELECT * FROM how('SELECT * FROM pages.many');
 ALTER SERVER pages OPTIONS (DROP accept_pages);
--- what has to go as columns: no label, other bytes of the row asked for, types without an image, a statement that is no plain scan
+-- what has to go as columns: no label, other bytes of the row or few of them asked for, types without an image, a statement that is no plain scan
 SELECT * FROM how('SELECT * FROM pages.secret');
 SELECT rows, page_rows FROM how('SELECT ctid, a FROM pages.many');
+SELECT rows, page_rows FROM how('SELECT t_bool, t_date FROM pages.types');
 SELECT rows, page_rows FROM how('SELECT b, count(*) FROM pages.many GROUP BY b');
 SELECT rows, page_rows FROM how('SELECT a, a FROM pages.many ORDER BY b, a');
 SELECT rows, page_rows FROM how('SELECT FROM pages.many');

@@ -26,6 +26,7 @@
 #include "rdma_fdw/serve.h"
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -53,6 +54,30 @@ plain_columns(SeqScan *scan, TupleDesc table, int *count)
 		map[(*count)++] = var->varattno;
 	}
 	return map;
+}
+
+/*
+ * Pages of rows of which little is wanted cost the engines and the network more than their sender
+ * saves, which is not much then: with 20 bytes wanted of 165, engines took four times as long for
+ * 0.8 of the sender's time.
+ */
+#define MAX_STORED_RATIO	6
+
+/* Are enough of the table's bytes wanted to send pages? By statistics; without them yes. */
+static bool
+wants_most(Relation rel, const AttrNumber *map, int count)
+{
+	double		stored = (double) rel->rd_rel->relpages * BLCKSZ;
+	double		wanted = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), map[i] - 1);
+		int32		width = att->attlen > 0 ? att->attlen : get_attavgwidth(RelationGetRelid(rel), map[i]);
+
+		wanted += width > 0 ? width : get_typavgwidth(att->atttypid, att->atttypmod);
+	}
+	return rel->rd_rel->reltuples <= 0 || stored <= MAX_STORED_RATIO * wanted * rel->rd_rel->reltuples;
 }
 
 /* The visible tuples of one page, which stays pinned. */
@@ -301,7 +326,8 @@ rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest)
 	rf_stream_dest_start_raw(dest, RelationGetDescr(rel), map, count);
 	pages = rel->rd_tableam == GetHeapamTableAmRoutine() && IsMVCCSnapshot(estate->es_snapshot) &&
 		rf_stream_dest_takes_tuples(dest, RelationGetDescr(rel));
-	if (pages && rf_stream_dest_wants_pages(dest) && rf_may_ship_pages(query->plannedstmt, rel))
+	if (pages && rf_stream_dest_wants_pages(dest) && rf_may_ship_pages(query->plannedstmt, rel) &&
+		wants_most(rel, map, count))
 		rf_stream_dest_offer_pages(dest, rel, map, count);
 	else if (node->ss.ps.qual != NULL)
 		pages = false;

@@ -255,7 +255,8 @@ is($differences, '', "seed $seed: $queries queries agree with the local table an
 cmp_ok($seen{'unwitnessed error'} || 0, '<=', 1 + $queries / 200, 'few queries met an arithmetic error that the others did not get to');
 ok(($seen{rows} || 0) > $queries / 3, 'a third or more of the queries returned rows (' . ($seen{rows} || 0) . ')');
 
-like($coordinator->safe_psql('postgres', 'SET rdma_fdw.inline_limit = 0; EXPLAIN (ANALYZE, VERBOSE) SELECT id, i4, t FROM r.t'), qr/Pages: rows=\d+/, 'pages came');
+like($coordinator->safe_psql('postgres', 'SET rdma_fdw.inline_limit = 0; EXPLAIN (ANALYZE, VERBOSE) SELECT '
+	  . join(', ', map { "\"$_->[0]\"" } grep { $_->[1] !~ /mood|positive|pair|^(jsonpath|tsquery|regtype)$/ } @columns) . ' FROM r.t'), qr/Pages: rows=\d+/, 'pages came');
 
 # Column by column, whole table, all three ways and through a tiny receive buffer, so that batches span buffers.
 foreach my $buffers ('SET rdma_fdw.inline_limit = 0;', "SET rdma_fdw.inline_limit = 0; SET rdma_fdw.receive_buffers = 1; SET rdma_fdw.receive_buffer_size = '4kB';")

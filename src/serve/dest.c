@@ -113,11 +113,13 @@ rf_stream_dest_wants_pages(const RfStreamDest *dest)
 }
 
 void
-rf_stream_dest_offer_pages(RfStreamDest *dest, Relation table, const AttrNumber *attmap, int column_count)
+rf_stream_dest_offer_pages(RfStreamDest *dest, Relation table, const AttrNumber *attmap,
+						   int column_count)
 {
 	MemoryContext caller = MemoryContextSwitchTo(dest->context);
 
-	dest->tuples = rf_tuples_create(RelationGetDescr(table), OidIsValid(table->rd_rel->reltoastrelid), column_count, attmap, dest->columns, dest->request->flags,
+	dest->tuples = rf_tuples_create(RelationGetDescr(table), OidIsValid(table->rd_rel->reltoastrelid),
+									column_count, attmap, dest->columns, dest->request->flags,
 									dest->request->encoding);
 	MemoryContextSwitchTo(caller);
 }
@@ -452,7 +454,8 @@ page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count)
 }
 
 bool
-rf_stream_dest_add_page_tuples(RfStreamDest *dest, Page page, const HeapTupleHeader *tuples, const uint16 *lengths, int count)
+rf_stream_dest_add_page_tuples(RfStreamDest *dest, Page page, const HeapTupleHeader *tuples,
+							   const uint16 *lengths, int count)
 {
 	RfTupleExtent extent;
 	RfRegionMode way;

@@ -1,6 +1,6 @@
 # Random queries over tables of a server with two nodes, and the same over local tables: the same rows must come out, whichever way
 # the joins are done. The tables are there several times, stored by different keys and replicated, and each query draws which of them
-# it reads and which strategy it asks for. NODES_QUERIES and NODES_SEED set the length and the seed of a longer run.
+# it reads, which strategy it asks for, and whether others compute: a node, and a database of the coordinator's own. NODES_QUERIES and NODES_SEED set the length and the seed of a longer run.
 use strict;
 use warnings;
 use FindBin;
@@ -16,6 +16,11 @@ my $seed = $ENV{NODES_SEED} || 82;
 srand($seed);
 
 my ($coord, $n1, $n2) = rdma_trio(conf => "timezone = 'Europe/Zurich'\n");
+
+$coord->safe_psql('postgres', 'CREATE DATABASE here');
+$coord->safe_psql('here', "CREATE EXTENSION rdma_fdw; CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')");
+$coord->safe_psql('postgres', "CREATE SERVER here FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '" . $coord->port . "', dbname 'here');"
+		. "CREATE USER MAPPING FOR postgres SERVER here OPTIONS (user 'postgres')");
 
 # The coordinator has another type first, so that OIDs of user types differ between the nodes.
 $coord->safe_psql('postgres', 'CREATE TYPE earlier AS (x int)');
@@ -37,7 +42,7 @@ $coord->safe_psql('postgres', qq{
 		date '2001-01-01' + (random() * 500)::int, (array['sad', 'ok', 'happy'])[1 + (random() * 2)::int]::mood,
 		CASE WHEN random() < 0.9 THEN random() < 0.5 END FROM generate_series(1, 250) g;
 	ANALYZE l.t, l.u;
-	CREATE SERVER nodes FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');
+	CREATE SERVER nodes FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', compute_nodes 'n2, here');
 	CREATE SCHEMA d;
 });
 
@@ -80,18 +85,19 @@ $coord->safe_psql('postgres', q{
 	END $$;
 	CREATE TABLE differences (q text, strategy text, l text, d text);
 	CREATE FUNCTION compare(here text, there text) RETURNS text LANGUAGE plpgsql AS $$
-	DECLARE l text := outcome(here); d text := outcome(there); line text; exchanges int := 0;
+	DECLARE l text := outcome(here); d text := outcome(there); line text; exchanges int := 0; computed int := 0;
 	BEGIN
 		IF l IS DISTINCT FROM d AND NOT (l LIKE 'ERROR%' AND left(l, 11) = left(d, 11)) THEN
-			INSERT INTO differences VALUES (there, current_setting('rdma_fdw.exchange_strategy'), l, d);
+			INSERT INTO differences VALUES (there, current_setting('rdma_fdw.exchange_strategy') || ', compute ' || current_setting('rdma_fdw.compute_nodes'), l, d);
 		END IF;
 		IF l LIKE 'ERROR%' THEN
 			RETURN 'error';
 		END IF;
 		FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || there LOOP
 			exchanges := exchanges + (line ~ 'Exchange [0-9]+:')::int;
+			computed := computed + (line ~ 'Compute Nodes:')::int;
 		END LOOP;
-		RETURN CASE WHEN l LIKE '0 %' THEN 'empty' ELSE 'rows' END || CASE WHEN exchanges > 0 THEN ', exchanges' ELSE '' END;
+		RETURN CASE WHEN l LIKE '0 %' THEN 'empty' ELSE 'rows' END || CASE WHEN computed > 0 THEN ', compute nodes' WHEN exchanges > 0 THEN ', exchanges' ELSE '' END;
 	END $$;
 });
 
@@ -103,8 +109,10 @@ for my $i (1 .. $queries)
 	my $there = $q =~ s/%([TU])%/'d.' . pick(sort keys %{ $copies{ lc($1) } })/ger;
 	my $strategy = pick('auto', 'auto', 'colocated', 'repartition_one', 'repartition_both', 'replicate', 'pull');
 
+	my $compute = pick('auto', 'off', 'on');
+
 	s/'/''/g foreach ($here, $there);
-	$sql .= "SET rdma_fdw.exchange_strategy = $strategy;\nSELECT compare('$here', '$there');\n";
+	$sql .= "SET rdma_fdw.compute_nodes = $compute;\nSET rdma_fdw.exchange_strategy = $strategy;\nSELECT compare('$here', '$there');\n";
 }
 my $outcomes = $coord->safe_psql('postgres', $sql);
 my %seen;
@@ -112,7 +120,7 @@ $seen{$_}++ foreach split(/\n/, $outcomes);
 note(join(', ', map { "$seen{$_} with $_" } sort keys %seen));
 is($coord->safe_psql('postgres', q{SELECT strategy || ': here ' || l || ', nodes ' || d || ': ' || q FROM differences}), '',
 	"seed $seed: $queries queries over two nodes give the rows that local tables give");
-cmp_ok($seen{'rows, exchanges'} || 0, '>', $queries / 10, 'many queries that returned rows moved some between the nodes');
+cmp_ok($seen{$_} || 0, '>', $queries / 12, "many queries that returned rows moved some: $_") foreach ('rows, exchanges', 'rows, compute nodes');
 ok(rdma_wait($_, 'SELECT count(*) = 0 FROM rdma.stat_flows'), 'no flow is left on ' . $_->name) foreach ($coord, $n1, $n2);
 
 $_->stop foreach ($coord, $n1, $n2);

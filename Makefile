@@ -10,6 +10,7 @@
 #   make bench-scan [SF=1], make bench-fdw [SF=0.1], make bench-join [SF=1] [NODES=2]
 #   make bench-engine     the engine's techniques, each without and with it: table, results.tsv and plots in bench/engine;
 #   make bench-engine-verbs   the same over verbs in the soft-RoCE machine: verbs.txt and verbs.tsv there
+#   make bench-region, bench-region-verbs   regions copied out, gathered, as boxes and as chosen, in bench/region likewise
 MODULE_big = rdma_fdw
 EXTENSION = rdma_fdw
 DATA = sql/rdma_fdw--1.0.sql
@@ -28,7 +29,7 @@ PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
 override with_llvm = no
 
 # Targets that need no PGXS, so that they work before PostgreSQL is installed; PGXS also has a "check" that only refuses.
-own = check check-% install-deps demo demo-stop bench-scan bench-fdw bench-join bench-engine bench-engine-verbs
+own = check check-% install-deps demo demo-stop bench-scan bench-fdw bench-join bench-engine bench-engine-verbs bench-region bench-region-verbs
 ifneq ($(filter-out $(own),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -79,3 +80,9 @@ bench-engine: install-deps
 
 bench-engine-verbs: install-deps
 	@OVER=verbs $(srcdir)/bench/engine/run.sh
+
+bench-region: install-deps
+	@$(srcdir)/bench/region/run.sh
+
+bench-region-verbs: install-deps
+	@OVER=verbs $(srcdir)/bench/region/run.sh

@@ -70,4 +70,15 @@ SELECT * FROM batch_pages('ba.kinds') AS x(a int);
 SELECT * FROM batch_pages('ba.few') AS x(i int8, t text, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h inet, m name);
 SELECT * FROM batch_pages('ba.few') AS x(i int, t text, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h inet, m text);
 SELECT * FROM batch_pages('ba.few') AS x(i int, t varchar, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h cidr, m name);
+
+-- Rows kept together and taken by bitmaps, by one, few and many encoders; each row comes out where its hash belongs.
+CREATE FUNCTION batch_shuffle(query text, keys int[], destinations int, capacity int) RETURNS SETOF record AS '$libdir/batch_test' LANGUAGE C STRICT;
+SELECT capacity, destinations, count(*) AS same FROM unnest(ARRAY[200, 4032, 65536]) AS capacity, unnest(ARRAY[1, 3, 64]) AS destinations,
+  LATERAL batch_shuffle('SELECT * FROM ba.rows', ARRAY[2, 1], destinations, capacity) AS x(i int, t text, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h inet, m name)
+  JOIN rows y ON x.i = y.i AND x::text = y::text GROUP BY 1, 2 ORDER BY 1, 2;
+CREATE TABLE fixed AS SELECT i, nullif(i % 7, 0)::int2 AS s, i::int8 * 1000000007 AS l, nullif(i % 3, 0) = 1 AS b, (i % 100)::"char" AS c, i / 8.0::float4 AS f, ('2020-01-01'::date + i) AS d,
+  md5(i::text)::uuid AS u FROM generate_series(1, 5000) i;
+SELECT capacity, destinations, count(*) AS same FROM unnest(ARRAY[300, 65536]) AS capacity, unnest(ARRAY[2, 64]) AS destinations,
+  LATERAL batch_shuffle('SELECT * FROM ba.fixed', ARRAY[3], destinations, capacity) AS x(i int, s int2, l int8, b bool, c "char", f float8, d date, u uuid)
+  JOIN fixed y ON x.i = y.i AND x::text = y::text GROUP BY 1, 2 ORDER BY 1, 2;
 DROP SCHEMA ba CASCADE;

@@ -13,6 +13,7 @@
 #include "access/htup.h"
 #include "access/tupdesc.h"
 #include "executor/tuptable.h"
+#include "storage/buf.h"
 #include "storage/bufpage.h"
 
 #include "rdma_fdw/wire.h"
@@ -46,6 +47,80 @@ extern RfEncodeResult rf_encoder_add(RfEncoder *encoder, TupleTableSlot *slot);
  */
 extern bool rf_encoder_takes_tuples(RfEncoder *encoder, TupleDesc table);
 extern int	rf_encoder_add_tuples(RfEncoder *encoder, const HeapTupleHeader *tuples, int count);
+
+/*
+ * Rows on their way to several encoders (src/batch/rows.c, encode_rows.c): kept once, and each
+ * encoder takes those that its bitmap selects. Add until it is full, complete, let encoders take,
+ * reset. `encoders`: among how many the rows are divided. By-reference values live until the reset; those that lie on a heap page stay there, with
+ * the page pinned. Columns are numbered like those of the encoders.
+ */
+#define RF_ROWS_MAX		2048	/* of one RfRows */
+#define RF_ROWS_PINS	64		/* pages that it pins at most */
+#define RF_ROWS_SPACE	(256 * 1024)	/* bytes of values that it copies, less than one row more */
+
+/*
+ * An encoder that takes less than one row in so many goes from row to row; one that takes more
+ * gathers from the vectors, which are worth making then.
+ */
+#define RF_ROWS_FEW		4
+
+typedef struct RfRowsColumn
+{
+	int			attr;			/* of the slots, from 0 */
+	int16		length;			/* the type's */
+	bool		by_value;
+	bool		has_nulls;
+	uint8	   *vector;			/* complete: values that are passed by value, without gaps */
+	uint8	   *nulls;			/* complete, with nulls: a bit per row, as in a batch */
+} RfRowsColumn;
+
+typedef struct RfRows
+{
+	int			column_count;
+	uint32		size;			/* rows it has room for; a multiple of 64 */
+	uint32		count;
+	Datum	   *values;			/* row by row; NULL is 0 */
+	bool	   *isnull;			/* all false but for rows with NULLs */
+	RfRowsColumn *columns;
+	int			last_attr;
+	bool		has_vectors;	/* complete: the columns' were made */
+	bool		has_nulls;		/* some row has */
+	int			ref_count;		/* columns that are passed by reference */
+	int		   *refs;
+	uint32	   *numbers;		/* scratch: numbers of selected rows */
+	char	   *space;			/* values that were copied; NULL: all columns are passed by value */
+	uint32		space_used;
+	bool		uses_odd;		/* some value lies in odd_values: it did not fit, or had to be made flat */
+	MemoryContext odd_values;
+	Buffer	   *pins;
+	int			pin_count;
+	MemoryContext context;
+} RfRows;
+
+/* attmap as in rf_encoder_create. */
+extern RfRows *rf_rows_create(TupleDesc desc, int column_count, const AttrNumber *attmap);
+extern void rf_rows_add(RfRows *rows, TupleTableSlot *slot);
+extern void rf_rows_complete(RfRows *rows, int encoders);
+
+/* Into a virtual slot of the columns. */
+extern void rf_rows_get(const RfRows *rows, uint32 row, TupleTableSlot *slot);
+extern void rf_rows_reset(RfRows *rows);
+extern void rf_rows_destroy(RfRows *rows);
+
+static inline bool
+rf_rows_full(const RfRows *rows)
+{
+	return rows->count == rows->size || rows->space_used == RF_ROWS_SPACE ||
+		rows->pin_count == RF_ROWS_PINS;
+}
+
+/*
+ * As many of the `*selected` rows in `mask` as fit, from the front; returns how many, and takes
+ * them out of both. 0: this batch is full, or, when it is empty, the first row is too large for it.
+ * The encoder's columns are attributes 1.. of its descriptor, and the mask has words for
+ * rows->size.
+ */
+extern uint32 rf_encoder_add_rows(RfEncoder *encoder, const RfRows *rows, uint64 *mask, uint32 *selected);
 
 extern uint32 rf_encoder_rows(RfEncoder *encoder);
 extern uint32 rf_encoder_finish(RfEncoder *encoder);	/* bytes used */

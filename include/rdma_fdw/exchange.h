@@ -83,12 +83,17 @@ extern bool rf_route_type(Oid type);
 extern RfRoute *rf_route_create(int key_count, const Oid *types, const Oid *collations);
 
 /*
- * values[i] is the i-th key; _row: the i-th key is column keys[i] (from 1) of the row. NULLs count
- * for nothing; without any other value the hash is 0. May detoast, in the current memory context.
+ * values[i] is the i-th key. NULLs count for nothing; without any other value the hash is 0. May
+ * detoast, in the current memory context.
  */
 extern uint64 rf_route_hash(RfRoute *route, const Datum *values, const bool *isnull);
-extern uint64 rf_route_hash_row(RfRoute *route, const AttrNumber *keys, const Datum *values,
-								const bool *isnull);
+
+/*
+ * The same, column by column, of `count` rows that lie one after the other, `stride` values each;
+ * the i-th key is column keys[i] (from 1). `scratch` is where it detoasts, and reset on the way.
+ */
+extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const Datum *values, const bool *isnull,
+							   int stride, uint32 count, uint64 *hashes, MemoryContext scratch);
 
 /* ---------------------------------------------------------------------------------------------
  * A data node's side (spec.c, node_*.c): SQL functions rdma.exchange_*, and rdma.exchange

@@ -508,6 +508,9 @@ extern bool rf_region_costs(const RfShared *shared, int peer, uint64_t bandwidth
  */
 extern void rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index);
 
+/* The first half of it, for several flows at once: rf_lane_wake each lane after the last. */
+extern void rf_lane_queue(RfLane *lane, RfFlow *flows, uint32_t flow_index);
+
 /* Wake a lane that sleeps. What it shall see was stored before. */
 extern void rf_lane_wake(RfLane *lane);
 
@@ -722,6 +725,18 @@ extern RfFlowHandle *rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key
 /* Wait for a free slot; false: the reader sent STOP. */
 extern bool rf_flow_acquire(RfFlowHandle *flow, RfBuffer *buffer);
 extern void rf_flow_submit(RfFlowHandle *flow, const RfBuffer *buffer, uint32_t length, uint32_t flags, uint64_t rows);
+
+/* The same for several flows: each lane is woken once, when all it shall see is there. */
+typedef struct RfFlowSubmit
+{
+	RfFlowHandle *flow;
+	const RfBuffer *buffer;
+	uint32_t	length;
+	uint32_t	flags;
+	uint64_t	rows;
+} RfFlowSubmit;
+
+extern void rf_flow_submit_all(const RfFlowSubmit *submits, int count);
 
 /*
  * Where to lay out a row that does not fit a buffer, so that it is sent from there, by

@@ -286,6 +286,17 @@ extern bool rf_group_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer
 extern void rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_t length,
 							uint32_t flags, uint64_t rows);
 
+/* Several of them, at most one for each consumer, in one call: each lane is woken once. */
+typedef struct RfGroupSubmit
+{
+	const RfGroupBuffer *buffer;
+	uint32_t	length;
+	uint32_t	flags;
+	uint64_t	rows;
+} RfGroupSubmit;
+
+extern void rf_group_submit_all(RfGroup *group, const RfGroupSubmit *submits, int count);
+
 /*
  * Producer: end all streams and wait until all consumers acknowledged it; false: none did, all
  * stopped. The first form never waits.

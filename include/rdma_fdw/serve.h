@@ -97,6 +97,13 @@ extern volatile sig_atomic_t rf_stream_tick;
 extern bool rf_stream_dest_flush(RfStreamDest *dest);
 
 /*
+ * The timer behind it, for others who keep rows back: it counts up rf_flush_ticks once when
+ * rdma_fdw.flush_time is over, and sets the latch. Starting it while it runs does nothing.
+ */
+extern volatile uint32 rf_flush_ticks;
+extern void rf_start_flush_timer(void);
+
+/*
  * The query has no more rows: end the stream, wait for the reader's acknowledgement, and return the
  * answer, a bytea.
  */
@@ -120,5 +127,11 @@ extern bool rf_may_ship_pages(const PlannedStmt *statement, Relation table);
  * false: it is not.
  */
 extern bool rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest);
+
+/*
+ * The scan that a started query consists of, and the table's attribute behind each column; NULL: it
+ * is more than a sequential scan of plain columns, or the executor has to count its rows.
+ */
+extern struct SeqScanState *rf_bare_scan(QueryDesc *query, AttrNumber **attmap, int *count);
 
 #endif

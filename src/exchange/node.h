@@ -5,7 +5,8 @@
  * node_set.c    the session's set of exchanges and the functions that set it up
  * node_plan.c   the custom scan in the place of rdma.exchange()
  * node_exec.c   the custom scan's executor: one row after the other, and waiting
- * node_move.c   one exchange's rows: out of its query, to other nodes, and in from them
+ * node_out.c    one exchange's rows: out of its query, to the nodes they belong to
+ * node_move.c   and in from other nodes, and while they wait for the reader
  * node_drive.c  which exchanges go on while one waits, and the end of the statement
  *
  * All of it belongs to one backend.
@@ -116,11 +117,13 @@ typedef enum ExchangeProduction
 /* Towards one consumer. */
 typedef struct ExchangeOutlet
 {
-	RfEncoder  *encoder;
+	RfEncoder  *encoder;		/* NULL: only whole batches go there */
 	RfGroupBuffer buffer;
 	bool		has_buffer;
 	bool		filling;		/* a batch has begun in the buffer */
 	bool		stopped;		/* wants no more; its rows are dropped */
+	uint32		room;			/* of a buffer that the next batch may take: the first ones leave early */
+	uint32		parcel_left;	/* bytes of the parcel that it has still to get */
 } ExchangeOutlet;
 
 struct ExchangeState
@@ -138,23 +141,47 @@ struct ExchangeState
 	QueryDesc  *query;
 	bool		started;		/* its first row was asked for; parallel mode is on if it needs it */
 	bool		inside;			/* its ExecProcNode is on the stack */
-	TupleTableSlot *row;		/* its row that has not gone everywhere yet */
+	bool		query_over;		/* it gives no more rows, or none are wanted */
+	SeqScanState *scan;			/* it is nothing but this, without parts that need the executor */
 
-	/* routing */
+	/* rows out */
 	ExchangeProduction production;
+	RfRows	   *rows;			/* taken from the query, not gone everywhere yet */
+	uint32		rows_wanted;	/* before they are routed; grows */
+	bool		routed;
 	RfRoute    *route;
-	AttrNumber	last_key;		/* highest key column */
 	int			consumers;
 	uint64		consumer_mask;	/* consumers - 1 when they are a power of two, else 0 */
 	int			live_outlets;
 	ExchangeOutlet *outlets;	/* one for each consumer; the own one is not used */
-	int			to;				/* consumers that `row` has still to go to: to .. last */
-	int			last;
-	bool		row_is_ours;	/* and it is for this node, too */
+	RfGroupSubmit *submits;		/* room for a batch of each consumer */
+	uint64	   *hashes;			/* of `rows` */
+	uint16	   *places;			/* the consumer of each row */
+	size_t		mask_words;
+	uint64	   *masks;			/* routed: for each consumer the rows that it has still to get */
+	uint32	   *selected;		/* how many these are; the own ones wait for the reader here */
+	uint32		own_word;		/* of the own mask: all before is 0 */
 	uint32		spread_turn;
-	const char *large;			/* a batch of one row that needs several buffers, for outlet `to` */
-	uint32		large_length;
-	uint32		large_sent;
+	MemoryContext hashing;		/* what hashing a toasted key leaves */
+
+	/*
+	 * Rows that all consumers get are encoded once (NULL: there are none, or one other consumer).
+	 */
+	RfEncoder  *common;
+	uint64	   *common_mask;
+	uint32		common_selected;
+	char	   *common_space;
+	uint32		common_size;
+	uint32		common_room;
+	bool		common_filling;
+
+	/* A batch that lies elsewhere than in send buffers: of `common`, or of one large row. */
+	const char *parcel;			/* NULL: none is on its way */
+	uint32		parcel_length;
+	uint64		parcel_rows;
+	TupleTableSlot *large;		/* virtual */
+	uint32		flush_seen;		/* tick of the flush timer */
+	bool		flush;			/* rows have waited for rdma_fdw.flush_time: send what there is */
 
 	/* what comes */
 	bool		in_ended;
@@ -186,17 +213,23 @@ struct ExchangeState
 	bool		reading_over;	/* it has got the last row, or wants no more */
 };
 
-/* node_move.c */
+/* node_out.c */
 typedef enum ExchangeStep
 {
 	STEP_STUCK,					/* nothing can be done now, or ever */
 	STEP_MOVED,
-	STEP_OWN_ROW				/* state->row is for this node; exchange_row_taken() when it was taken */
+	STEP_OWN_ROW				/* there is a row for this node: exchange_take_own() */
 } ExchangeStep;
 
-extern void exchange_begin_moving(ExchangeState *state, TupleDesc desc);
+extern void exchange_begin_sending(ExchangeState *state, TupleDesc desc);
 extern ExchangeStep exchange_produce(ExchangeState *state);
-extern void exchange_row_taken(ExchangeState *state);
+
+/* Into a virtual slot, without a copy: valid until exchange_produce is called again. */
+extern void exchange_take_own(ExchangeState *state, TupleTableSlot *slot);
+extern void exchange_end_sending(ExchangeState *state);
+
+/* node_move.c */
+extern void exchange_begin_moving(ExchangeState *state, TupleDesc desc);
 extern bool exchange_receive(ExchangeState *state); /* load the next batch that has arrived, if none is loaded */
 extern bool exchange_next_received(ExchangeState *state, TupleTableSlot *slot);
 extern void exchange_store(ExchangeState *state, TupleTableSlot *row);

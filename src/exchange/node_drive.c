@@ -87,8 +87,8 @@ drive(ExchangeState *state)
 		/* Own rows one by one, so that a step is about as many rows either way. */
 		for (int rows = 0; (step = exchange_produce(state)) == STEP_OWN_ROW && rows < 64; rows++)
 		{
-			exchange_store(state, state->row);
-			exchange_row_taken(state);
+			exchange_take_own(state, state->arriving);
+			exchange_store(state, state->arriving);
 		}
 		if (step == STEP_STUCK)
 			break;

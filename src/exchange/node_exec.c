@@ -305,13 +305,13 @@ next_row(ScanState *node)
 		{
 			case STEP_OWN_ROW:
 				state->unpolled++;
-				if (unlikely(state->keep))
-					exchange_store(state, state->row);
-				else
-					borrow_row(slot, state->row);
-				exchange_row_taken(state);
-				if (!state->keep)
+				if (likely(!state->keep))
+				{
+					exchange_take_own(state, slot);
 					return give(state, slot);
+				}
+				exchange_take_own(state, state->arriving);
+				exchange_store(state, state->arriving);
 				continue;
 			case STEP_MOVED:
 				(void) exchange_receive(state);

@@ -126,14 +126,56 @@ rf_route_create(int key_count, const Oid *types, const Oid *collations)
 	return route;
 }
 
+/*
+ * hash_bytes_uint32_extended() (Jenkins' lookup3 of one word) with the seed of partitions, in
+ * place: what is mixed of the seed alone is a constant, and the hashes of many rows overlap.
+ */
+#define ROTATE(x, k)	(((x) << (k)) | ((x) >> (32 - (k))))
+#define MIX(a, b, c, k)	((a) -= (c), (a) ^= ROTATE(c, k), (c) += (b))
+
 static inline uint64
-hash_value(RouteKey *key, Datum value)
+hash_number(uint32 number)
+{
+	uint32		a;
+	uint32		b;
+	uint32		c;
+
+	a = b = c = 0x9e3779b9 + (uint32) sizeof(uint32) + 3923095;
+	a += (uint32) (HASH_PARTITION_SEED >> 32);
+	b += (uint32) HASH_PARTITION_SEED;
+	MIX(a, b, c, 4);
+	MIX(b, c, a, 6);
+	MIX(c, a, b, 8);
+	MIX(a, b, c, 16);
+	MIX(b, c, a, 19);
+	MIX(c, a, b, 4);
+
+	a += number;
+	c ^= b;
+	c -= ROTATE(b, 14);
+	a ^= c;
+	a -= ROTATE(c, 11);
+	b ^= a;
+	b -= ROTATE(a, 25);
+	c ^= b;
+	c -= ROTATE(b, 16);
+	a ^= c;
+	a -= ROTATE(c, 4);
+	b ^= a;
+	b -= ROTATE(a, 14);
+	c ^= b;
+	c -= ROTATE(b, 24);
+	return ((uint64) b << 32) | c;
+}
+
+static inline uint64
+hash_value(RouteKey *key, RouteOp op, Datum value)
 {
 	Datum		result;
 
-	if (key->op == ROUTE_INT4)
-		return hash_bytes_uint32_extended((uint32) DatumGetInt32(value), HASH_PARTITION_SEED);
-	if (key->op == ROUTE_INT8)
+	if (op == ROUTE_INT4)
+		return hash_number((uint32) DatumGetInt32(value));
+	if (op == ROUTE_INT8)
 	{
 		/* as hashint8extended, which gives what hashint4extended does where int4 has the value */
 		int64		number = DatumGetInt64(value);
@@ -141,7 +183,7 @@ hash_value(RouteKey *key, Datum value)
 		uint32		high = (uint32) (number >> 32);
 
 		low ^= number >= 0 ? high : ~high;
-		return hash_bytes_uint32_extended(low, HASH_PARTITION_SEED);
+		return hash_number(low);
 	}
 	key->call->args[0].value = value;
 	key->call->isnull = false;
@@ -151,19 +193,53 @@ hash_value(RouteKey *key, Datum value)
 	return DatumGetUInt64(result);
 }
 
-uint64
-rf_route_hash_row(RfRoute *route, const AttrNumber *keys, const Datum *values, const bool *isnull)
+/* One column into the hashes of all rows. */
+static inline void
+hash_column(RouteKey *key, RouteOp op, const Datum *values, const bool *isnull, int stride,
+			uint32 count, uint64 *hashes)
 {
-	uint64		hash = 0;
+	for (uint32 row = 0; row < count; row++)
+	{
+		size_t		at = (size_t) row * stride;
 
+		if (likely(!isnull[at]))
+			hashes[row] = hash_combine64(hashes[row], hash_value(key, op, values[at]));
+	}
+}
+
+/* Called functions may leave something; it is thrown away after so many rows. */
+#define ROWS_PER_RESET	16
+
+void
+rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const Datum *values, const bool *isnull,
+				   int stride, uint32 count, uint64 *hashes, MemoryContext scratch)
+{
+	memset(hashes, 0, count * sizeof(uint64));
 	for (int i = 0; i < route->key_count; i++)
 	{
-		int			at = keys[i] - 1;
+		RouteKey   *key = &route->keys[i];
+		const Datum *column = values + keys[i] - 1;
+		const bool *nulls = isnull + keys[i] - 1;
 
-		if (!isnull[at])
-			hash = hash_combine64(hash, hash_value(&route->keys[i], values[at]));
+		if (key->op == ROUTE_INT4)
+			hash_column(key, ROUTE_INT4, column, nulls, stride, count, hashes);
+		else if (key->op == ROUTE_INT8)
+			hash_column(key, ROUTE_INT8, column, nulls, stride, count, hashes);
+		else
+		{
+			MemoryContext caller = MemoryContextSwitchTo(scratch);
+
+			for (uint32 row = 0; row < count; row += ROWS_PER_RESET)
+			{
+				size_t		at = (size_t) row * stride;
+
+				hash_column(key, ROUTE_CALL, column + at, nulls + at, stride,
+							Min(count - row, ROWS_PER_RESET), hashes + row);
+				MemoryContextReset(scratch);
+			}
+			MemoryContextSwitchTo(caller);
+		}
 	}
-	return hash;
 }
 
 uint64
@@ -174,7 +250,7 @@ rf_route_hash(RfRoute *route, const Datum *values, const bool *isnull)
 	for (int i = 0; i < route->key_count; i++)
 	{
 		if (!isnull[i])
-			hash = hash_combine64(hash, hash_value(&route->keys[i], values[i]));
+			hash = hash_combine64(hash, hash_value(&route->keys[i], route->keys[i].op, values[i]));
 	}
 	return hash;
 }

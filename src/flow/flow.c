@@ -13,6 +13,7 @@
 
 #include "lib/ilist.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "utils/memutils.h"
@@ -737,15 +738,21 @@ check_submit(RfFlowHandle *handle, const RfBuffer *buffer, uint32_t length)
 }
 
 static void
-submitted(RfFlowHandle *handle, bool wanted, uint32_t length, uint64_t rows)
+count_slot(RfFlowHandle *handle, uint32_t length, uint64_t rows)
 {
 	RfFlowStats *stats = &handle->flow->stats;
 
-	if (wanted)
-		ring(handle);
 	count(&stats->slots, 1);
 	count(&stats->bytes, length);
 	count(&stats->rows, rows);
+}
+
+static void
+submitted(RfFlowHandle *handle, bool wanted, uint32_t length, uint64_t rows)
+{
+	if (wanted)
+		ring(handle);
+	count_slot(handle, length, rows);
 }
 
 void
@@ -754,6 +761,31 @@ rf_flow_submit(RfFlowHandle *handle, const RfBuffer *buffer, uint32_t length, ui
 {
 	check_submit(handle, buffer, length);
 	submitted(handle, rf_slot_submit(handle->flow, &handle->cursor, length, flags, rows), length, rows);
+}
+
+void
+rf_flow_submit_all(const RfFlowSubmit *submits, int submit_count)
+{
+	uint32		lanes = 0;
+
+	/* Nothing raises once the first is handed over: a lane that was not woken would sleep on. */
+	for (int i = 0; i < submit_count; i++)
+		check_submit(submits[i].flow, submits[i].buffer, submits[i].length);
+	for (int i = 0; i < submit_count; i++)
+	{
+		const RfFlowSubmit *submit = &submits[i];
+		RfFlow	   *flow = submit->flow->flow;
+		uint32		lane = flow->lane % RF_MAX_LANES;
+
+		if (rf_slot_submit(flow, &submit->flow->cursor, submit->length, submit->flags, submit->rows))
+		{
+			rf_lane_queue(&rf_shared->lanes[lane], rf_shared->flows, submit->flow->index);
+			lanes |= 1u << lane;
+		}
+		count_slot(submit->flow, submit->length, submit->rows);
+	}
+	for (; lanes != 0; lanes &= lanes - 1)
+		rf_lane_wake(&rf_shared->lanes[pg_rightmost_one_pos32(lanes)]);
 }
 
 void

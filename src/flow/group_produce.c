@@ -294,6 +294,22 @@ rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_t length, ui
 		group->turn.torn = -1;
 }
 
+void
+rf_group_submit_all(RfGroup *group, const RfGroupSubmit *submits, int count)
+{
+	RfFlowSubmit *all = palloc(count * sizeof(RfFlowSubmit));
+
+	Assert(group->kind == RF_GROUP_REPARTITION);
+	for (int i = 0; i < count; i++)
+		all[i] = (RfFlowSubmit)
+		{
+			group->pairs[submits[i].buffer->member].flow, &submits[i].buffer->buffer,
+				submits[i].length, submits[i].flags, submits[i].rows
+		};
+	rf_flow_submit_all(all, count);
+	pfree(all);
+}
+
 /* ---------- the end ---------- */
 
 RfAcquire

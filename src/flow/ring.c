@@ -23,7 +23,7 @@
 _Static_assert(RF_MAX_LANES <= 32, "RfFlow.queued has a bit per lane");
 
 void
-rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index)
+rf_lane_queue(RfLane *lane, RfFlow *flows, uint32_t flow_index)
 {
 	uint32_t	bit = 1u << lane->number;
 	uint64_t	place;
@@ -37,7 +37,12 @@ rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index)
 		place = atomic_fetch_add(&lane->head, 1);
 		atomic_store(&lane->ring[place % RF_MAX_FLOWS], flow_index + 1);
 	}
+}
 
+void
+rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index)
+{
+	rf_lane_queue(lane, flows, flow_index);
 	rf_lane_wake(lane);
 }
 

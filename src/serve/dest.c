@@ -62,20 +62,22 @@ struct RfStreamDest
 #define HOLD_PAGES			32
 
 volatile sig_atomic_t rf_stream_tick = false;
+volatile uint32 rf_flush_ticks = 0;
 static TimeoutId flush_timer = MAX_TIMEOUTS;
 
 static void
 flush_time_over(void)
 {
 	rf_stream_tick = true;
+	rf_flush_ticks++;
 }
 
 /*
  * One shot, so that a stream that failed leaves nothing behind but a flag. A query within the query
  * may have stopped the timer: each batch looks.
  */
-static void
-start_timer(void)
+void
+rf_start_flush_timer(void)
 {
 	if (flush_timer == MAX_TIMEOUTS)
 		flush_timer = RegisterTimeout(USER_TIMEOUT, flush_time_over);
@@ -237,7 +239,7 @@ begin_batch(RfStreamDest *dest)
 		rf_encoder_begin(dest->encoder, dest->buffer.data, dest->buffer.length);
 	}
 	dest->filling = true;
-	start_timer();
+	rf_start_flush_timer();
 	return true;
 }
 
@@ -259,7 +261,7 @@ rf_stream_dest_flush(RfStreamDest *dest)
 			leave_private(dest);
 		dest->waiting = true;
 	}
-	start_timer();
+	rf_start_flush_timer();
 	return !dest->stopped;
 }
 
@@ -389,7 +391,7 @@ begin_tuples(RfStreamDest *dest)
 		rf_encoder_begin(dest->encoder, dest->buffer.data, dest->buffer.length);
 	}
 	dest->filling = true;
-	start_timer();
+	rf_start_flush_timer();
 	return dest->with_tuples;
 }
 

@@ -302,25 +302,33 @@ run_rows(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 	return rows;
 }
 
+SeqScanState *
+rf_bare_scan(QueryDesc *query, AttrNumber **attmap, int *count)
+{
+	SeqScanState *node = (SeqScanState *) query->planstate;
+
+	if (!IsA(node, SeqScanState) || query->plannedstmt->parallelModeNeeded || node->ss.ps.plan->parallel_aware ||
+		query->plannedstmt->rowMarks != NIL || query->estate->es_junkFilter != NULL ||
+		node->ss.ps.instrument != NULL)
+		return NULL;
+	*attmap = plain_columns((SeqScan *) node->ss.ps.plan, RelationGetDescr(node->ss.ss_currentRelation), count);
+	return *attmap != NULL ? node : NULL;
+}
+
 bool
 rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest)
 {
 	EState	   *estate = query->estate;
-	SeqScanState *node = (SeqScanState *) query->planstate;
 	DestReceiver *receiver = rf_stream_dest_receiver(dest);
 	Relation	rel;
 	AttrNumber *map;
 	bool		pages;
 	int			count;
+	SeqScanState *node = rf_bare_scan(query, &map, &count);
 
-	if (!IsA(node, SeqScanState) || query->plannedstmt->parallelModeNeeded || node->ss.ps.plan->parallel_aware ||
-		query->plannedstmt->rowMarks != NIL || estate->es_junkFilter != NULL || node->ss.ps.instrument != NULL)
+	if (node == NULL)
 		return false;
 	rel = node->ss.ss_currentRelation;
-	map = plain_columns((SeqScan *) node->ss.ps.plan, RelationGetDescr(rel), &count);
-	if (map == NULL)
-		return false;
-
 	if (query->totaltime)
 		InstrStartNode(query->totaltime);
 	rf_stream_dest_start_raw(dest, RelationGetDescr(rel), map, count);

@@ -86,6 +86,12 @@ same('replicate with rows larger than a buffer', 'n1,n2', 1, "SELECT id || md5(t
 same('repartition of rows larger than a buffer', 'n1,n2', 1, "SELECT id || md5(t) FROM rdma.exchange('number=1 kind=repartition keys=2', 'SELECT id, repeat(t, 1000) FROM c') AS x(id int, t text)",
 	"SELECT id || md5(repeat(t, 1000)) FROM all_c", slot_size => 4096, slots => 1);
 
+# ---- rows do not wait until there are many of them: n1 makes twenty a second without end, and all go to n2, which wants three
+my $key = $coord->safe_psql('postgres', 'SELECT min(v) FROM generate_series(1, 100) v WHERE rdma.hash_node(2, v) = 1');
+my %first = exchange_run($coord, 'n1,n2', 1, "SELECT k FROM rdma.exchange('number=1 kind=repartition keys=1', 'SELECT $key, pg_sleep(0.05)::text FROM a, generate_series(1, 1000000) WHERE id = 1') AS x(k int, t text)
+	LIMIT (SELECT 3 - 3 * count(*) FROM a WHERE id = 1)");
+is($first{n2}, "$key\n$key\n$key", 'the first rows leave when they have waited for rdma_fdw.flush_time') or diag($first{error});
+
 # ---- joins
 my %joins = (
 	inner => "SELECT a.id || ' ' || b.id || b.t || a.x FROM %s JOIN %s ON a.k = b.k",

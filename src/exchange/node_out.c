@@ -1,0 +1,707 @@
+/*
+ * node_out.c - one exchange's rows: out of its query, to the nodes they belong to.
+ *
+ * Rows are taken from the query until there are enough of them (state->rows), and then routed
+ * together: the keys' hashes column by column, and a bitmap for each consumer of the rows that go
+ * there. Each consumer's batch takes its rows column by column; all batches that are full then are
+ * handed to the engine in one call. The first rows do not wait for many others: few are routed
+ * together at first, and the first batches are small.
+ *
+ * What goes to all consumers is encoded once, in memory of our own, and its bytes are copied to
+ * each (a parcel). So is a row that does not fit a buffer.
+ *
+ * Nothing here waits. Rows for which there is no send buffer now stay in `rows`, with their bits in
+ * the masks, and stop the query; what other nodes sent can still be read. Rows for this node itself
+ * are handed up from there as they are.
+ *
+ * Memory: all of it lives in the outer statement's context.
+ */
+#include "node.h"
+
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "executor/executor.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/region.h"
+#include "rdma_fdw/serve.h"
+
+/* Rows of the query in one step, before somebody looks for what has arrived. */
+#define ROWS_PER_STEP	64
+
+/* What the first rows wait for, and by how much that grows. */
+#define FIRST_ROWS		64
+#define FIRST_ROOM		8192
+#define ROOM_GROWTH		4
+
+/* Of a row that goes to nobody, or to all. */
+#define NO_PLACE		PG_UINT16_MAX
+
+static inline uint64 *
+mask_of(const ExchangeState *state, int consumer)
+{
+	return state->masks + consumer * state->mask_words;
+}
+
+/* ---------- buffers ---------- */
+
+/* A send buffer towards the consumer; false: not now (false) or never (outlet->stopped). */
+static bool
+get_buffer(ExchangeState *state, int consumer)
+{
+	ExchangeOutlet *outlet = &state->outlets[consumer];
+
+	if (outlet->has_buffer)
+		return true;
+	if (outlet->stopped)
+		return false;
+	switch (rf_group_try_acquire(state->member->out, consumer, &outlet->buffer))
+	{
+		case RF_ACQUIRED:
+			outlet->has_buffer = true;
+			return true;
+		case RF_ACQUIRE_STOPPED:
+			outlet->stopped = true;
+			state->live_outlets--;
+			return false;
+		case RF_ACQUIRE_FULL:
+			return false;
+	}
+	pg_unreachable();
+}
+
+/* A batch, or a part of one, lies in the outlet's buffer; the caller submits it. */
+static RfGroupSubmit
+take_buffer(ExchangeState *state, ExchangeOutlet *outlet, uint32 length, uint32 flags, uint64 rows)
+{
+	outlet->has_buffer = false;
+	outlet->filling = false;
+	outlet->room = Min((uint64) outlet->room * ROOM_GROWTH, PG_UINT32_MAX);
+	state->member->counters.rows_out += rows;
+	state->member->counters.bytes_out += length;
+	return (RfGroupSubmit) {&outlet->buffer, length, flags, rows};
+}
+
+static RfGroupSubmit
+finish_batch(ExchangeState *state, ExchangeOutlet *outlet)
+{
+	uint32		rows = rf_encoder_rows(outlet->encoder);
+
+	return take_buffer(state, outlet, rf_encoder_finish(outlet->encoder),
+					   RF_SLOT_FIRST | RF_SLOT_LAST, rows);
+}
+
+/* What has been encoded for the consumers leaves, full or not. */
+static void
+send_begun(ExchangeState *state, int first, int last)
+{
+	int			count = 0;
+
+	for (int consumer = first; consumer <= last; consumer++)
+	{
+		ExchangeOutlet *outlet = &state->outlets[consumer];
+
+		if (outlet->filling && rf_encoder_rows(outlet->encoder) > 0)
+			state->submits[count++] = finish_batch(state, outlet);
+	}
+	if (count > 0)
+		rf_group_submit_all(state->member->out, state->submits, count);
+}
+
+/* ---------- parcels ---------- */
+
+/* consumer RF_GROUP_ANY: to all */
+static void
+begin_parcel(ExchangeState *state, const void *bytes, uint32 length, uint64 rows, int consumer)
+{
+	state->parcel = bytes;
+	state->parcel_length = length;
+	state->parcel_rows = rows;
+	for (int i = 0; i < state->consumers; i++)
+	{
+		if (i != state->member->consumer && (consumer == RF_GROUP_ANY || consumer == i))
+			state->outlets[i].parcel_left = length;
+	}
+}
+
+/* False: some consumer has no buffer now. */
+static bool
+send_parcel(ExchangeState *state, bool *moved)
+{
+	bool		waiting = false;
+
+	for (int consumer = 0; state->parcel != NULL && consumer < state->consumers; consumer++)
+	{
+		ExchangeOutlet *outlet = &state->outlets[consumer];
+
+		if (outlet->parcel_left == 0)
+			continue;
+		/* Before it, what has been encoded for this consumer alone: its buffer is the next. */
+		send_begun(state, consumer, consumer);
+		outlet->filling = false;
+		while (outlet->parcel_left > 0 && get_buffer(state, consumer))
+		{
+			uint32		part = Min(outlet->parcel_left, outlet->buffer.buffer.length);
+			uint32		flags = outlet->parcel_left == state->parcel_length ? RF_SLOT_FIRST : 0;
+			RfGroupSubmit submit;
+
+			memcpy(outlet->buffer.buffer.data,
+				   state->parcel + (state->parcel_length - outlet->parcel_left), part);
+			outlet->parcel_left -= part;
+			if (outlet->parcel_left == 0)
+				flags |= RF_SLOT_LAST;
+			submit = take_buffer(state, outlet, part, flags,
+								 flags & RF_SLOT_LAST ? state->parcel_rows : 0);
+			rf_group_submit_all(state->member->out, &submit, 1);
+			*moved = true;
+		}
+		if (outlet->stopped)
+			outlet->parcel_left = 0;
+		waiting |= outlet->parcel_left > 0;
+	}
+	if (!waiting)
+		state->parcel = NULL;
+	return !waiting;
+}
+
+/* The first row of a mask does not fit into an empty buffer. */
+static void
+begin_large_row(ExchangeState *state, RfEncoder *encoder, uint64 *mask, uint32 *selected,
+				int consumer)
+{
+	const uint8 *batch;
+	uint32		length;
+	uint32		word = 0;
+
+	while (mask[word] == 0)
+		word++;
+	rf_rows_get(state->rows, word * 64 + pg_rightmost_one_pos64(mask[word]), state->large);
+	mask[word] &= mask[word] - 1;
+	(*selected)--;
+	length = rf_encoder_measure_large(encoder, state->large);
+	batch = rf_encoder_large_row(encoder, state->large, NULL, length, &length);
+	begin_parcel(state, batch, length, 1, consumer);
+}
+
+/* ---------- rows into batches ---------- */
+
+/* Rows for everybody. False: what was encoded before has still to be sent. */
+static bool
+send_common(ExchangeState *state, bool *moved)
+{
+	while (state->common_selected > 0)
+	{
+		if (!state->common_filling)
+			rf_encoder_begin(state->common, state->common_space,
+							 Min(state->common_room, state->common_size));
+		state->common_filling = true;
+		*moved = true;
+		rf_encoder_add_rows(state->common, state->rows, state->common_mask,
+							&state->common_selected);
+		if (state->common_selected == 0)
+			break;
+		state->common_filling = false;
+		if (rf_encoder_rows(state->common) > 0)
+		{
+			uint64		rows = rf_encoder_rows(state->common);
+
+			begin_parcel(state, state->common_space, rf_encoder_finish(state->common), rows,
+						 RF_GROUP_ANY);
+		}
+		else if (state->common_room >= state->common_size)
+			begin_large_row(state, state->common, state->common_mask, &state->common_selected,
+							RF_GROUP_ANY);
+		state->common_room = Min(state->common_room * ROOM_GROWTH, state->common_size);
+		if (!send_parcel(state, moved))
+			return false;
+	}
+	return true;
+}
+
+/* One consumer's rows into its batch. True: that is full, or a parcel has begun. */
+static bool
+fill_batch(ExchangeState *state, int consumer, bool *moved)
+{
+	ExchangeOutlet *outlet = &state->outlets[consumer];
+	uint64	   *mask = mask_of(state, consumer);
+
+	for (;;)
+	{
+		uint32		room;
+
+		if (!outlet->filling)
+		{
+			if (!get_buffer(state, consumer))
+			{
+				if (outlet->stopped)
+					state->selected[consumer] = 0;
+				return false;
+			}
+			room = Min(outlet->room, outlet->buffer.buffer.length);
+			rf_encoder_begin(outlet->encoder, outlet->buffer.buffer.data, room);
+			outlet->filling = true;
+		}
+		if (rf_encoder_add_rows(outlet->encoder, state->rows, mask, &state->selected[consumer]) > 0)
+			*moved = true;
+		if (state->selected[consumer] == 0)
+			return false;
+		if (rf_encoder_rows(outlet->encoder) > 0)
+			return true;
+		outlet->filling = false;
+		if (outlet->room >= outlet->buffer.buffer.length)
+		{
+			begin_large_row(state, outlet->encoder, mask, &state->selected[consumer], consumer);
+			return true;
+		}
+		outlet->room = outlet->buffer.buffer.length;
+	}
+}
+
+/* All rows that go to other nodes. False: some have still to go. */
+static bool
+send_rows(ExchangeState *state, bool *moved)
+{
+	if (!send_parcel(state, moved) || !send_common(state, moved))
+		return false;
+	for (;;)
+	{
+		int			full = 0;
+		bool		waiting = false;
+
+		for (int consumer = 0; consumer < state->consumers && state->parcel == NULL; consumer++)
+		{
+			if (consumer == state->member->consumer || state->selected[consumer] == 0)
+				continue;
+			if (fill_batch(state, consumer, moved) && state->parcel == NULL)
+				state->submits[full++] = finish_batch(state, &state->outlets[consumer]);
+			else
+				waiting |= state->selected[consumer] > 0;
+		}
+		if (full > 0)
+			rf_group_submit_all(state->member->out, state->submits, full);
+		if (state->parcel != NULL)
+		{
+			if (!send_parcel(state, moved))
+				return false;
+		}
+		else if (full == 0)
+			return !waiting;
+	}
+}
+
+/* All rows have gone into batches, and these shall leave. False: not all can now. */
+static bool
+send_rest(ExchangeState *state, bool *moved)
+{
+	send_begun(state, 0, state->consumers - 1);
+	if (state->common_filling)
+	{
+		uint64		rows = rf_encoder_rows(state->common);
+
+		state->common_filling = false;
+		begin_parcel(state, state->common_space, rf_encoder_finish(state->common), rows,
+					 RF_GROUP_ANY);
+	}
+	return send_parcel(state, moved);
+}
+
+/* ---------- the query ---------- */
+
+/* Its next row past the executor's projection; NULL: none, or (query not over) not yet. */
+static TupleTableSlot *
+scan_row(ExchangeState *state)
+{
+	SeqScanState *node = state->scan;
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+	ExprContext *econtext = node->ss.ps.ps_ExprContext;
+	ExprState  *qual = node->ss.ps.qual;
+
+	/* In its usual place, so that ExecutorEnd closes it. */
+	if (node->ss.ss_currentScanDesc == NULL)
+		node->ss.ss_currentScanDesc = table_beginscan(node->ss.ss_currentRelation,
+													  state->query->estate->es_snapshot, 0, NULL);
+	while (table_scan_getnextslot(node->ss.ss_currentScanDesc, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (qual == NULL)
+			return slot;
+		ResetExprContext(econtext);
+		econtext->ecxt_scantuple = slot;
+		if (ExecQual(qual, econtext))
+			return slot;
+		if (unlikely(rf_flush_ticks != state->flush_seen))
+			return NULL;
+	}
+	ExecClearTuple(slot);
+	state->query_over = true;
+	return NULL;
+}
+
+static TupleTableSlot *
+next_row(ExchangeState *state)
+{
+	QueryDesc  *query = state->query;
+	EState	   *estate = query->estate;
+	MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
+	TupleTableSlot *slot;
+
+	if (!state->started)
+	{
+		/* What ExecutePlan does: the query runs once, to its end or never again. */
+		state->started = true;
+		estate->es_use_parallel_mode = query->plannedstmt->parallelModeNeeded;
+		if (estate->es_use_parallel_mode)
+			EnterParallelMode();
+	}
+	state->inside = true;
+	if (state->scan != NULL)
+		slot = scan_row(state);
+	else
+	{
+		ResetPerTupleExprContext(estate);
+		slot = ExecProcNode(query->planstate);
+		if (TupIsNull(slot))
+		{
+			slot = NULL;
+			state->query_over = true;
+		}
+		else if (estate->es_junkFilter != NULL)
+			slot = ExecFilterJunk(estate->es_junkFilter, slot);
+	}
+	state->inside = false;
+	MemoryContextSwitchTo(caller);
+	return slot;
+}
+
+/* Rows until they are to be routed. False: the step is over before. */
+static bool
+take_rows(ExchangeState *state)
+{
+	RfRows	   *rows = state->rows;
+
+	if (state->live_outlets == 0 && state->reading_over)
+		state->query_over = true;
+	for (int n = 0; n < ROWS_PER_STEP; n++)
+	{
+		TupleTableSlot *slot;
+
+		if (state->query_over || state->flush || rows->count >= state->rows_wanted ||
+			rf_rows_full(rows))
+			return true;
+		if (unlikely(rf_flush_ticks != state->flush_seen))
+			return false;
+		if ((slot = next_row(state)) != NULL)
+		{
+			if (rows->count == 0)
+				rf_start_flush_timer();
+			rf_rows_add(rows, slot);
+		}
+	}
+	return false;
+}
+
+/* It gives no more rows, or none are wanted; what it gave has gone. */
+static void
+end_query(ExchangeState *state)
+{
+	if (state->started)
+	{
+		(void) ExecShutdownNode(state->query->planstate);
+		if (state->query->estate->es_use_parallel_mode)
+			ExitParallelMode();
+		state->query->estate->es_use_parallel_mode = false;
+	}
+	state->production = PRODUCTION_ENDING;
+}
+
+/* ---------- routing ---------- */
+
+static bool
+is_heavy(const ExchangeSpec *spec, uint64 hash)
+{
+	int			low = 0;
+	int			high = spec->heavy_count;
+
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (spec->heavy_hashes[middle] < hash)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < spec->heavy_count && spec->heavy_hashes[low] == hash;
+}
+
+/* Rows of heavy keys go to the nodes in turn, or to all of them. */
+static void
+place_heavy(ExchangeState *state)
+{
+	const ExchangeSpec *spec = state->spec;
+
+	for (uint32 row = 0; row < state->rows->count; row++)
+	{
+		if (!is_heavy(spec, state->hashes[row]))
+			continue;
+		if (spec->heavy == HEAVY_SPREAD)
+			state->places[row] = state->spread_turn++ % (uint32) state->consumers;
+		else
+		{
+			state->places[row] = NO_PLACE;
+			state->common_mask[row / 64] |= UINT64CONST(1) << (row % 64);
+			state->common_selected++;
+		}
+	}
+}
+
+/* Rows for everybody are for the consumer, too. */
+static void
+add_common(ExchangeState *state, int consumer)
+{
+	uint64	   *mask = mask_of(state, consumer);
+
+	for (size_t word = 0; word < state->mask_words; word++)
+		mask[word] |= state->common_mask[word];
+	state->selected[consumer] += state->common_selected;
+}
+
+/* Where the rows go. */
+static void
+route_rows(ExchangeState *state)
+{
+	const ExchangeSpec *spec = state->spec;
+	RfRows	   *rows = state->rows;
+	uint64		consumers = state->consumers;
+
+	rf_rows_complete(rows, state->consumers);
+	if (state->common_mask != NULL)
+		memset(state->common_mask, 0, state->mask_words * sizeof(uint64));
+	state->common_selected = 0;
+	if (spec->replicate)
+	{
+		for (uint32 row = 0; row < rows->count; row++)
+		{
+			state->places[row] = NO_PLACE;
+			state->common_mask[row / 64] |= UINT64CONST(1) << (row % 64);
+		}
+		state->common_selected = rows->count;
+	}
+	else
+	{
+		rf_route_hash_rows(state->route, spec->keys, rows->values, rows->isnull,
+						   rows->column_count, rows->count, state->hashes, state->hashing);
+		if (state->consumer_mask != 0)
+			for (uint32 row = 0; row < rows->count; row++)
+				state->places[row] = state->hashes[row] & state->consumer_mask;
+		else
+			for (uint32 row = 0; row < rows->count; row++)
+				state->places[row] = state->hashes[row] % consumers;
+		if (unlikely(spec->heavy_count > 0))
+			place_heavy(state);
+	}
+	rf_mask_route(state->places, rows->count, state->consumers, state->masks, state->mask_words,
+				  state->selected);
+	if (state->common_selected > 0)
+	{
+		if (state->member->consumer >= 0)
+			add_common(state, state->member->consumer);
+		if (state->common == NULL)
+		{
+			for (int consumer = 0; consumer < state->consumers; consumer++)
+			{
+				if (consumer != state->member->consumer)
+					add_common(state, consumer);
+			}
+			state->common_selected = 0;
+		}
+	}
+	state->own_word = 0;
+	state->routed = true;
+	state->rows_wanted = Min(state->rows_wanted * 2, rows->size);
+}
+
+/* ---------- one step ---------- */
+
+void
+exchange_take_own(ExchangeState *state, TupleTableSlot *slot)
+{
+	uint64	   *mask = mask_of(state, state->member->consumer);
+
+	while (mask[state->own_word] == 0)
+		state->own_word++;
+	rf_rows_get(state->rows,
+				state->own_word * 64 + pg_rightmost_one_pos64(mask[state->own_word]), slot);
+	mask[state->own_word] &= mask[state->own_word] - 1;
+	state->selected[state->member->consumer]--;
+	state->member->counters.rows_local++;
+}
+
+static inline bool
+has_own_row(const ExchangeState *state)
+{
+	return state->routed && !state->reading_over && state->selected[state->member->consumer] > 0;
+}
+
+ExchangeStep
+exchange_produce(ExchangeState *state)
+{
+	bool		moved = false;
+
+	/* While there are own rows, nobody else is looked at again. */
+	if (has_own_row(state))
+		return STEP_OWN_ROW;
+	if (state->production == PRODUCTION_RUNNING)
+	{
+		bool		new_rows = !state->routed;
+		bool		all_sent;
+
+		if (unlikely(rf_flush_ticks != state->flush_seen))
+		{
+			state->flush_seen = rf_flush_ticks;
+			state->flush = true;
+		}
+		if (new_rows)
+		{
+			if (!take_rows(state))
+				return STEP_MOVED;
+			moved = state->rows->count > 0;
+			route_rows(state);
+		}
+		all_sent = send_rows(state, &moved);
+		if (new_rows && has_own_row(state))
+			return STEP_OWN_ROW;
+		if (!all_sent)
+		{
+			if (state->flush)
+				send_begun(state, 0, state->consumers - 1);
+			return moved ? STEP_MOVED : STEP_STUCK;
+		}
+		if ((state->query_over || state->flush) && !send_rest(state, &moved))
+			return moved ? STEP_MOVED : STEP_STUCK;
+		state->flush = false;
+		state->routed = false;
+		rf_rows_reset(state->rows);
+		if (!state->query_over)
+			return STEP_MOVED;
+		end_query(state);
+	}
+	if (state->production == PRODUCTION_OVER)
+		return STEP_STUCK;
+	if (state->member->out != NULL &&
+		rf_group_try_finish(state->member->out) == RF_ACQUIRE_FULL)
+		return moved ? STEP_MOVED : STEP_STUCK;
+	if (state->member->out != NULL)
+		rf_group_close(state->member->out);
+	state->member->out = NULL;
+	state->production = PRODUCTION_OVER;
+	return STEP_MOVED;
+}
+
+/* ---------- begin and end ---------- */
+
+static void
+make_route(ExchangeState *state, TupleDesc desc)
+{
+	const ExchangeSpec *spec = state->spec;
+	Oid			types[MaxTupleAttributeNumber];
+	Oid			collations[MaxTupleAttributeNumber];
+
+	for (int i = 0; i < spec->key_count; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, spec->keys[i] - 1);
+
+		types[i] = att->atttypid;
+		collations[i] = att->attcollation;
+	}
+	state->route = rf_route_create(spec->key_count, types, collations);
+	state->hashes = palloc(state->rows->size * sizeof(uint64));
+	state->hashing = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw hashing",
+										   ALLOCSET_SMALL_SIZES);
+}
+
+static void
+make_masks(ExchangeState *state)
+{
+	state->mask_words = RF_MASK_WORDS(state->rows->size);
+	state->places = palloc(state->rows->size * sizeof(uint16));
+	state->masks = palloc0(state->consumers * state->mask_words * sizeof(uint64));
+	state->selected = palloc0(state->consumers * sizeof(uint32));
+}
+
+static RfEncoder *
+make_encoder(TupleDesc desc, const RfStreamColumn *wanted)
+{
+	return rf_encoder_create(desc, desc->natts, NULL, wanted, 0, GetDatabaseEncoding());
+}
+
+static void
+make_outlets(ExchangeState *state, TupleDesc desc)
+{
+	const ExchangeSpec *spec = state->spec;
+	RfStreamColumn *wanted = palloc(sizeof(RfStreamColumn) * Max(desc->natts, 1));
+	int			own = state->member->consumer;
+
+	/* Columns of the same types on all nodes; values have their modifiers' form already. */
+	for (int i = 0; i < desc->natts; i++)
+		rf_column_wanted(TupleDescAttr(desc, i)->atttypid, -1, &wanted[i]);
+	state->live_outlets = state->consumers - (own >= 0 ? 1 : 0);
+	if (spec->replicate || spec->heavy == HEAVY_BROADCAST)
+	{
+		state->common_mask = palloc0(state->mask_words * sizeof(uint64));
+		if (state->live_outlets > 1)
+		{
+			state->common = make_encoder(desc, wanted);
+			state->common_size = state->member->desc->slot_size - sizeof(RfSlotHeader);
+			state->common_space = palloc_extended(state->common_size, MCXT_ALLOC_HUGE);
+			state->common_room = FIRST_ROOM;
+		}
+	}
+	state->outlets = palloc0(state->consumers * sizeof(ExchangeOutlet));
+	state->submits = palloc(state->consumers * sizeof(RfGroupSubmit));
+	for (int consumer = 0; consumer < state->consumers; consumer++)
+	{
+		state->outlets[consumer].room = FIRST_ROOM;
+		if (consumer != own && !(spec->replicate && state->common != NULL))
+			state->outlets[consumer].encoder = make_encoder(desc, wanted);
+	}
+	pfree(wanted);
+}
+
+void
+exchange_begin_sending(ExchangeState *state, TupleDesc desc)
+{
+	AttrNumber *attmap;
+	int			count;
+
+	state->scan = rf_bare_scan(state->query, &attmap, &count);
+	if (state->scan != NULL)
+		state->rows = rf_rows_create(RelationGetDescr(state->scan->ss.ss_currentRelation), count,
+									 attmap);
+	else
+		state->rows = rf_rows_create(desc, desc->natts, NULL);
+	state->rows_wanted = FIRST_ROWS;
+	state->large = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+	state->consumers = state->member->desc->consumers;
+	if ((state->consumers & (state->consumers - 1)) == 0)
+		state->consumer_mask = state->consumers - 1;
+	state->spread_turn = Max(state->member->consumer, 0);
+	state->flush_seen = rf_flush_ticks;
+	make_masks(state);
+	make_outlets(state, desc);
+	if (!state->spec->replicate)
+		make_route(state, desc);
+}
+
+void
+exchange_end_sending(ExchangeState *state)
+{
+	if (state->started && state->query->estate->es_use_parallel_mode)
+		ExitParallelMode();
+	if (state->rows != NULL)
+		rf_rows_destroy(state->rows);
+	state->rows = NULL;
+}

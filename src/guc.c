@@ -70,6 +70,7 @@ int			rf_dynamic_registration = RF_VALUES_AUTO;
 int			rf_dynamic_threshold = -1;
 int			rf_exchange_strategy = RF_STRATEGY_AUTO;
 int			rf_compute_nodes = RF_COMPUTE_AUTO;
+int			rf_decorrelate = RF_DECORRELATE_AUTO;
 int			rf_connect_timeout = 10 * 1000;
 char	   *rf_application_name = NULL;
 
@@ -147,6 +148,13 @@ static const struct config_enum_entry compute_nodes_options[] = {
 	{"off", RF_COMPUTE_OFF, false},
 	{"true", RF_COMPUTE_ON, true},
 	{"false", RF_COMPUTE_OFF, true},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry decorrelate_options[] = {
+	{"auto", RF_DECORRELATE_AUTO, false},
+	{"on", RF_DECORRELATE_ON, false},
+	{"off", RF_DECORRELATE_OFF, false},
 	{NULL, 0, false}
 };
 
@@ -433,6 +441,11 @@ define_session_settings(void)
 							 "Whether a server's compute_nodes join the rows of its nodes.",
 							 "auto lets them where that costs less, on where it is possible.",
 							 &rf_compute_nodes, RF_COMPUTE_AUTO, compute_nodes_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.decorrelate",
+							 "Whether correlated aggregates over tables of a server with several nodes become joins.",
+							 "auto plans both ways and takes what costs less.",
+							 &rf_decorrelate, RF_DECORRELATE_AUTO, decorrelate_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.connect_timeout",
 							"Time to wait for the connection between two engines.",

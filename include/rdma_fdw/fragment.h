@@ -41,6 +41,10 @@ typedef struct RfFragment
 	List	   *move_keys;		/* Exprs */
 	char	   *heavy;			/* for rdma.exchange(): hashes of keys that most rows have, or NULL */
 	bool		spread;			/* rows with those go to all nodes in turn; else each to all of them */
+
+	/* a sub-select in FROM */
+	RfRelInfo  *subselect;		/* its own statement; NULL: this is none */
+	PlannerInfo *subroot;		/* what that is planned in */
 } RfFragment;
 
 /* ---------- locus.c: where rows lie ---------- */

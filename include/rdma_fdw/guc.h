@@ -64,6 +64,7 @@ extern int	rf_connect_timeout;		/* ms: engine to engine */
 extern char *rf_application_name;
 extern int	rf_exchange_strategy;	/* RfStrategy */
 extern int	rf_compute_nodes;	/* RfComputeNodes */
+extern int	rf_decorrelate;		/* RfDecorrelate */
 
 enum
 {
@@ -104,6 +105,14 @@ typedef enum RfComputeNodes
 	RF_COMPUTE_ON,				/* where it is possible */
 	RF_COMPUTE_OFF
 } RfComputeNodes;
+
+/* Correlated aggregates over tables of several nodes, see fdw/decorrelate.c */
+typedef enum RfDecorrelate
+{
+	RF_DECORRELATE_OFF,
+	RF_DECORRELATE_ON,
+	RF_DECORRELATE_AUTO
+} RfDecorrelate;
 
 extern void rf_define_settings(void);
 

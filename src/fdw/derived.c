@@ -312,6 +312,8 @@ rf_subqueries_are_remote(RfRelInfo *info)
 {
 	RfSelect   *select = info->select;
 
+	if (info->fragment != NULL && info->fragment->subselect != NULL)
+		info->rel->subroot = NULL;
 	if (info->outer != NULL)
 	{
 		rf_subqueries_are_remote(info->outer);

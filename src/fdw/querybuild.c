@@ -134,6 +134,8 @@ column_number(TableRef *table, Var *wanted)
 		elog(ERROR, "column %d of relation %d is not among those that move", wanted->varattno,
 			 wanted->varno);
 	}
+	if (table->item != NULL)
+		return wanted->varattno;
 	name = remote_column(table->foreigntableid, wanted->varattno);
 	foreach(lc, table->colnames)
 	{
@@ -651,7 +653,14 @@ append_table(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Li
 {
 	char	   *name = table_name(cxt, info->rel->relid);
 	List	   *own = print_conditions(cxt, info->remote_conds);
-	char	   *item = info->select ? select_item(cxt, info) : psprintf("%s %s", info->relation_name, name);
+	const char *item;
+
+	if (info->select != NULL)
+		item = select_item(cxt, info);
+	else if (info->fragment != NULL && info->fragment->subselect != NULL)
+		item = rf_from_item(cxt, info);
+	else
+		item = psprintf("%s %s", info->relation_name, name);
 
 	/* ONLY is not wanted: what has children there is one table to us */
 	if (closed && own != NIL)
@@ -771,7 +780,7 @@ static void
 append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, List **conds)
 {
 	if (info->fragment != NULL && info->fragment->moved != NULL)
-		rf_append_exchange(buf, cxt, info);
+		appendStringInfoString(buf, rf_from_item(cxt, info));
 	else if (info->outer != NULL)
 		append_join(buf, cxt, info, closed, conds);
 	else
@@ -956,7 +965,7 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 	}
 
 	initStringInfo(&from);
-	if (scan->outer != NULL || (scan->fragment != NULL && scan->fragment->moved != NULL))
+	if (scan->outer != NULL || cxt->moves)
 		append_from(&from, cxt, scan, false, &conds);
 	else
 	{

@@ -42,6 +42,7 @@ upper_info(RelOptInfo *input_rel)
 		info->fragment = palloc(sizeof(RfFragment));
 		*info->fragment = *input->fragment;
 		info->fragment->moved = NULL;
+		info->fragment->subselect = NULL;
 	}
 	info->tlist = NIL;
 	info->rel_total_cost = -1;
@@ -270,8 +271,7 @@ rf_build_upper(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel
 	const char *what;
 	bool		ok;
 
-	if (input->local_conds != NIL ||
-		((stage == UPPERREL_GROUP_AGG || stage == UPPERREL_PARTIAL_GROUP_AGG) &&
+	if (input->local_conds != NIL || ((stage == UPPERREL_GROUP_AGG || stage == UPPERREL_PARTIAL_GROUP_AGG) &&
 		 input->scanrel != NULL) ||
 		(input->grouped && groups_by_constant(root)))
 		return NULL;

@@ -61,6 +61,7 @@ sub joined
 		my $with = pick(@seen);
 		my $item = '%' . uc($next->[1]) . "% $next->[0]";
 		$item = "(SELECT * FROM %" . uc($next->[1]) . "% x WHERE " . condition([ 'x', $next->[1] ], 1) . ") $next->[0]" if rand() < 0.25;
+		$item = grouped_item($next->[1]) . " $next->[0]" if rand() < 0.12;
 		my $join = pick('JOIN', 'JOIN', 'LEFT JOIN', 'LEFT JOIN', 'RIGHT JOIN', 'FULL JOIN');
 		my $more = $join ne 'FULL JOIN' && rand() < 0.3 ? ' AND ' . condition(pick($with, $next), 0) : '';
 		$text = "($text $join $item ON " . on($with, $next) . "$more)";
@@ -105,6 +106,56 @@ sub subselect
 		"$i $op ANY (SELECT max($j) $from GROUP BY " . column($b, 'int') . ' HAVING count(*) < 9)',
 		"cardinality(ARRAY(SELECT $j $from)) % 3 = " . int(rand(2)),
 		"CASE WHEN EXISTS (SELECT $from) THEN $i > 3 ELSE $i IS NULL END");
+}
+
+# A scalar aggregate correlated with row a: by equalities of columns, perhaps with more conditions on either side, perhaps not only by such.
+sub correlated
+{
+	my ($a, $depth) = @_;
+	my $b = [ "s$depth", pick('t', 'u') ];
+	my $from = '%' . uc($b->[1]) . "% $b->[0]";
+	my @where = (on($a, $b));
+	my $column = column($b, 'exact');
+	my $int = column($b, 'int');
+
+	push @where, condition($b, 0) if rand() < 0.5;
+	push @where, column($a, 'bool') if rand() < 0.1;
+	push @where, column($a, 'int') . ' < ' . column($b, 'int') if rand() < 0.08;
+	push @where, column($b, 'int') . ' = ' . column($a, 'int') if rand() < 0.15;
+	push @where, column($b, 'text') . ' = ' . column($a, 'text') if rand() < 0.08;
+	push @where, "coalesce(" . column($a, 'int') . ", 2) = $int" if rand() < 0.08;
+	push @where, exists_clause($b) if rand() < 0.15;
+	push @where, column($b, 'exact') . pick(' > ', ' <= ') . correlated($b, $depth + 1) if $depth < 2 && rand() < 0.25;
+	if (rand() < 0.25)
+	{
+		my $c = [ "j$depth", pick('t', 'u') ];
+		$from .= pick(' JOIN ', ' LEFT JOIN ') . '%' . uc($c->[1]) . "% $c->[0] ON " . on($b, $c);
+	}
+	my $value = pick('count(*)', "count($int)", "sum($column)", "min($column)", "max($column)", "avg($int)", "0.5 * sum($column)", "coalesce(sum($int), 0)", "count(*) + sum($int)",
+		"nullif(count(*), 1)", "count(DISTINCT $int)", "sum($column) FILTER (WHERE " . condition($b, 0) . ')', "coalesce(max($int), min($int), -1)", "length(max(" . column($b, 'text') . '))',
+		"array_length(array_agg($int), 1)", "CASE WHEN count(*) = 0 THEN -5 ELSE sum($int) END", "bit_or($int)", "regr_count($int, $column)");
+	return "(SELECT $value FROM $from WHERE " . join(' AND ', @where) . ')';
+}
+
+sub correlated_condition
+{
+	my ($a) = @_;
+	my $sub = correlated($a, 1);
+	my $with = pick(column($a, 'exact'), column($a, 'int'), 3, 0);
+	return pick("$with < $sub", "$with >= $sub", "$sub IS NULL", "$sub = $with", "coalesce($sub, 1) > 2", "($with < $sub OR " . condition($a, 0) . ')', "NOT ($with > $sub)");
+}
+
+# Such an aggregate by groups, with the columns of the table.
+sub grouped_item
+{
+	my ($table) = @_;
+	my $q = $table eq 't' ?
+	  'min(id) AS id, min(i2) AS i2, max(i4) AS i4, max(i8) AS i8, sum(n2) AS n2, max(t) AS t, min(vc) AS vc, bool_and(b) AS b, min(d) AS d, max(dm) AS dm, \'ok\' AS en' :
+	  'max(id) AS id, min(tid) AS tid, min(k) AS k, max(v) AS v, min(s) AS s, sum(n) AS n, max(d) AS d, \'ok\' AS g, bool_or(f) AS f';
+	my %by = map { $_ => 1 } map { pick($table eq 't' ? qw(id i2 i4 dm b) : qw(id tid k v s f)) } 1 .. pick(1, 1, 2);
+	$q =~ s/\w+\($_\) AS $_\b/$_/ foreach keys %by;
+	return "(SELECT $q FROM %" . uc($table) . '% x WHERE ' . (rand() < 0.5 ? condition([ 'x', $table ], 0) : 'true') . ' GROUP BY ' . join(', ', sort keys %by)
+	  . (rand() < 0.2 ? ' HAVING count(*) > 1' : '') . ')';
 }
 
 sub aggregate
@@ -164,6 +215,7 @@ sub random_query
 	my @where = map { condition($_, 1) } grep { rand() < 0.4 } @seen;
 	push @where, exists_clause(pick(@seen)) if rand() < 0.25;
 	push @where, subselect(pick(@seen), 1) if rand() < 0.25;
+	push @where, correlated_condition(pick(@seen)) if rand() < 0.12;
 	my $where = @where ? ' WHERE ' . join(' AND ', @where) : '';
 	my $shape = $ENV{DIFFERENTIAL_SETS} ? 0.8 : rand();
 	my $n = 0;
@@ -211,6 +263,8 @@ sub random_query
 		return "WITH w AS $how (SELECT $seen[0][0].id AS wid, count(*) AS n FROM $from$where GROUP BY 1) SELECT z.id, n FROM %U% z LEFT JOIN w ON w.wid = z.id WHERE z.k > 1";
 	}
 	my $a = pick(@seen);
+	return "SELECT $a->[0].id, " . join(', ', map { $n++; correlated($a, 1) . " AS c$n" } 1 .. pick(1, 2)) . " FROM $from$where" if rand() < 0.5;
+	return "SELECT " . correlated($a, 1) . " AS s, $a->[0].id FROM $from$where ORDER BY 1, 2" if rand() < 0.2;
 	return "SELECT $a->[0].id, (SELECT " . pick('count(*)', 'max(z.v)', 'sum(z.n)') . " FROM %U% z WHERE z.tid = $a->[0].id) AS s FROM $from$where" if rand() < 0.5;
 	return "SELECT $a->[0].id, l.id AS lid FROM $from, LATERAL (SELECT z.id FROM %U% z WHERE z.k = " . column($a, 'int') . " ORDER BY z.id LIMIT 2) l$where";
 }

@@ -112,7 +112,8 @@ for my $i (1 .. $queries)
 	my $compute = pick('auto', 'off', 'on');
 
 	s/'/''/g foreach ($here, $there);
-	$sql .= "SET rdma_fdw.compute_nodes = $compute;\nSET rdma_fdw.exchange_strategy = $strategy;\nSELECT compare('$here', '$there');\n";
+	$sql .= "SET rdma_fdw.compute_nodes = $compute;\nSET rdma_fdw.exchange_strategy = $strategy;\nSET rdma_fdw.decorrelate = "
+	  . pick('on', 'on', 'auto', 'off') . ";\nSELECT compare('$here', '$there');\n";
 }
 my $outcomes = $coord->safe_psql('postgres', $sql);
 my %seen;

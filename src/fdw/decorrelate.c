@@ -1,0 +1,698 @@
+/*
+ * decorrelate.c
+ *		Correlated aggregates become joins, so that data nodes can compute them.
+ *
+ *		SELECT ... FROM o WHERE o.x < (SELECT avg(i.y) FROM i WHERE i.k = o.k AND i.z > 5)
+ * is run by core row by row: here one statement to all nodes for every row of o. It means the same as
+ *		SELECT ... FROM o LEFT JOIN (SELECT i.k, avg(i.y) AS value FROM i WHERE i.z > 5 GROUP BY i.k) s
+ *			ON s.k = o.k WHERE o.x < s.value
+ * as there is at most one group for each row of o: the equality must be of the btree family that the
+ * grouping uses. Where there is none the aggregate of no rows takes its place: NULL of most, 0 of
+ * count(). The planner makes an inner join of it where NULL would fail.
+ *
+ * If conditions thin out the tables that the correlated columns come from, most groups are not
+ * wanted. Then the sub-select reads only what has a partner among their rows:
+ *		... WHERE i.z > 5 AND EXISTS (SELECT FROM o WHERE i.k = o.k AND <conditions on o>)
+ *
+ * Which of these is the cheapest only the planner can say, so it plans all of them. An expression may
+ * be evaluated for rows for which it was not before, as with any join.
+ *
+ * Papers: Kim: On Optimizing an SQL-like Nested Query (TODS 1982), with the outer join that count()
+ * needs by Ganski and Wong (SIGMOD 1987); the reduction is the magic set of Seshadri, Pirahesh,
+ * Leung: Complex Query Decorrelation (ICDE 1996).
+ */
+#include "postgres.h"
+
+#include "access/stratnum.h"
+#include "catalog/pg_aggregate.h"
+#include "catalog/pg_class.h"
+#include "access/transam.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/planner.h"
+#include "optimizer/tlist.h"
+#include "parser/parse_oper.h"
+#include "parser/parse_relation.h"
+#include "parser/parsetree.h"
+#include "rewrite/rewriteManip.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
+
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/guc.h"
+
+static planner_hook_type previous_planner = NULL;
+
+/* An equality that correlates. */
+typedef struct Correlation
+{
+	OpExpr	   *op;				/* as it was in the sub-select */
+	int			inside;			/* which of its arguments is the sub-select's, 0 or 1 */
+	Expr	   *outer;			/* the other, in terms of the query around it */
+} Correlation;
+
+typedef struct RewriteContext
+{
+	int			depth;			/* of the query in the statement */
+	bool		reduce;			/* read only what has a partner */
+	Query	   *query;			/* whose sub-selects are dealt with */
+	List	   *conditions;		/* its WHERE, before that */
+	int			joined;			/* sub-selects that have become joins */
+	int			reduced;		/* those of them that are reduced */
+} RewriteContext;
+
+/* ---------- what is looked at ---------- */
+
+/* Every table in it is one of the same server with nodes, which goes to *server. */
+static bool
+reads_nodes_only(Node *node, Oid *server)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+		ForeignTable *table;
+
+		if (rte->rtekind == RTE_JOIN || rte->rtekind == RTE_SUBQUERY)
+			return false;
+		if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_FOREIGN_TABLE ||
+			rte->tablesample != NULL || rte->securityQuals != NIL)
+			return true;
+		table = GetForeignTable(rte->relid);
+		if (!OidIsValid(*server) && rf_server_nodes(GetForeignServer(table->serverid)) != NIL)
+			*server = table->serverid;
+		return table->serverid != *server;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, reads_nodes_only, server, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, reads_nodes_only, server);
+}
+
+/* Does it refer to a query that is more than `levels` above it? */
+static bool
+looks_beyond(Node *node, int levels, int depth)
+{
+	for (int level = levels + 1; level <= depth; level++)
+	{
+		if (contain_vars_of_level(node, level) || contain_aggs_of_level(node, level))
+			return true;
+	}
+	return false;
+}
+
+static bool
+has_sublinks_walker(Node *node, void *unused)
+{
+	if (node == NULL)
+		return false;
+	return IsA(node, SubLink) || expression_tree_walker(node, has_sublinks_walker, unused);
+}
+
+static void
+collect_conjuncts(Node *quals, List **conjuncts)
+{
+	ListCell   *lc;
+
+	if (quals == NULL)
+		return;
+	if (IsA(quals, List))
+	{
+		foreach(lc, (List *) quals)
+			collect_conjuncts(lfirst(lc), conjuncts);
+	}
+	else if (is_andclause(quals))
+	{
+		foreach(lc, ((BoolExpr *) quals)->args)
+			collect_conjuncts(lfirst(lc), conjuncts);
+	}
+	else
+		*conjuncts = lappend(*conjuncts, quals);
+}
+
+static Node *
+and_of(List *conjuncts)
+{
+	if (list_length(conjuncts) <= 1)
+		return conjuncts == NIL ? NULL : linitial(conjuncts);
+	return (Node *) makeBoolExpr(AND_EXPR, conjuncts, -1);
+}
+
+/* ---------- the aggregate of no rows ---------- */
+
+/*
+ * Without a final function it is the initial state. Of built-in ones with a final function it is
+ * NULL, but hypothetical sets.
+ */
+static Node *
+aggregate_of_nothing(Aggref *agg)
+{
+	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(agg->aggfnoid));
+	Form_pg_aggregate form;
+	Node	   *result = NULL;
+	Datum		initial;
+	bool		isnull;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for aggregate %u", agg->aggfnoid);
+	form = (Form_pg_aggregate) GETSTRUCT(tuple);
+	initial = SysCacheGetAttr(AGGFNOID, tuple, Anum_pg_aggregate_agginitval, &isnull);
+	if (AGGKIND_IS_ORDERED_SET(form->aggkind))
+		result = NULL;
+	else if (OidIsValid(form->aggfinalfn) ? agg->aggfnoid < FirstGenbkiObjectId : isnull)
+		result = (Node *) makeNullConst(agg->aggtype, -1, agg->aggcollid);
+	else if (!OidIsValid(form->aggfinalfn) && form->aggtranstype == agg->aggtype)
+	{
+		Oid			input;
+		Oid			param;
+		int16		length;
+		bool		byval;
+
+		getTypeInputInfo(agg->aggtype, &input, &param);
+		get_typlenbyval(agg->aggtype, &length, &byval);
+		result = (Node *) makeConst(agg->aggtype, -1, agg->aggcollid, length,
+									OidInputFunctionCall(input, TextDatumGetCString(initial), param, -1),
+									false, byval);
+	}
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+static Node *
+of_nothing_mutator(Node *node, bool *unknown)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Aggref))
+	{
+		Node	   *value = aggregate_of_nothing((Aggref *) node);
+
+		*unknown |= value == NULL;
+		return value ? value : node;
+	}
+	if (IsA(node, GroupingFunc))
+		*unknown = true;
+	return expression_tree_mutator(node, of_nothing_mutator, unknown);
+}
+
+/* What the sub-select's column is if no row meets its conditions; NULL: that is not known. */
+static Const *
+value_of_nothing(Expr *column)
+{
+	bool		unknown = false;
+	Node	   *value = of_nothing_mutator((Node *) column, &unknown);
+
+	if (unknown)
+		return NULL;
+	value = eval_const_expressions(NULL, value);
+	return IsA(value, Const) ? (Const *) value : NULL;
+}
+
+/* ---------- the sub-select ---------- */
+
+/* An equality of one of its own expressions and one of the query around, fit to group by. */
+static Correlation *
+make_correlation(OpExpr *op, int depth)
+{
+	Correlation *result = palloc(sizeof(Correlation));
+	Node	   *inner;
+	Node	   *outer;
+	TypeCacheEntry *type;
+
+	if (!IsA(op, OpExpr) || list_length(op->args) != 2 || op->opretset ||
+		has_sublinks_walker((Node *) op, NULL))
+		return NULL;
+	result->op = op;
+	result->inside = contain_vars_of_level(linitial(op->args), 0) ? 0 : 1;
+	inner = list_nth(op->args, result->inside);
+	outer = list_nth(op->args, 1 - result->inside);
+	if (!contain_vars_of_level(inner, 0) || looks_beyond(inner, 0, depth) ||
+		contain_vars_of_level(outer, 0) || !contain_vars_of_level(outer, 1) || looks_beyond(outer, 1, depth) ||
+		contain_aggs_of_level(outer, 1))
+		return NULL;
+
+	type = lookup_type_cache(exprType(inner), TYPECACHE_EQ_OPR | TYPECACHE_LT_OPR | TYPECACHE_BTREE_OPFAMILY);
+	if (!OidIsValid(type->btree_opf) || !OidIsValid(type->eq_opr) || !OidIsValid(type->lt_opr) ||
+		get_op_opfamily_strategy(op->opno, type->btree_opf) != BTEqualStrategyNumber ||
+		!op_strict(op->opno))
+		return NULL;
+	/* two collations may not agree on what is equal */
+	if ((OidIsValid(op->inputcollid) && !get_collation_isdeterministic(op->inputcollid)) ||
+		(OidIsValid(exprCollation(inner)) && !get_collation_isdeterministic(exprCollation(inner))))
+		return NULL;
+
+	result->outer = copyObject((Expr *) outer);
+	IncrementVarSublevelsUp((Node *) result->outer, -1, 1);
+	return result;
+}
+
+/*
+ * Takes what correlates out of its WHERE: equalities, and conditions on the query around alone (in
+ * its terms), without which there are no rows.
+ */
+static bool
+take_correlations(Query *sub, int depth, List **correlations, List **conditions)
+{
+	List	   *conjuncts = NIL;
+	List	   *rest = NIL;
+	ListCell   *lc;
+
+	collect_conjuncts(sub->jointree->quals, &conjuncts);
+	foreach(lc, conjuncts)
+	{
+		Node	   *clause = lfirst(lc);
+
+		if (!contain_vars_of_level(clause, 1))
+			rest = lappend(rest, clause);
+		else if (contain_vars_of_level(clause, 0))
+		{
+			Correlation *correlation = make_correlation((OpExpr *) clause, depth);
+
+			if (correlation == NULL)
+				return false;
+			*correlations = lappend(*correlations, correlation);
+		}
+		else
+		{
+			if (has_sublinks_walker(clause, NULL) || looks_beyond(clause, 1, depth) ||
+				contain_aggs_of_level(clause, 1))
+				return false;
+			clause = copyObject(clause);
+			IncrementVarSublevelsUp(clause, -1, 1);
+			*conditions = lappend(*conditions, clause);
+		}
+	}
+	sub->jointree->quals = and_of(rest);
+	return *correlations != NIL;
+}
+
+static bool
+is_plain_aggregate(Query *sub)
+{
+	return sub->commandType == CMD_SELECT && sub->hasAggs && sub->groupClause == NIL &&
+		sub->groupingSets == NIL && sub->havingQual == NULL && !sub->hasWindowFuncs &&
+		!sub->hasTargetSRFs && sub->distinctClause == NIL && sub->sortClause == NIL &&
+		sub->limitCount == NULL && sub->limitOffset == NULL && sub->setOperations == NULL &&
+		sub->rowMarks == NIL && sub->cteList == NIL && sub->jointree->fromlist != NIL &&
+		list_length(sub->targetList) == 1;
+}
+
+/* ---------- reduction to what has a partner ---------- */
+
+static bool
+forget_joins_walker(Node *node, void *unused)
+{
+	if (node == NULL)
+		return false;
+#if PG_VERSION_NUM >= 160000
+	/* an outer join above the table there is none around its copy */
+	if (IsA(node, Var) && ((Var *) node)->varlevelsup == 0)
+		((Var *) node)->varnullingrels = NULL;
+#endif
+	return expression_tree_walker(node, forget_joins_walker, unused);
+}
+
+/* A condition on these tables only that can stand with copies of them in EXISTS in a sub-select. */
+static bool
+is_condition_on(Node *clause, Bitmapset *tables, int depth, Oid server)
+{
+	Relids		relids = pull_varnos_of_level(NULL, clause, 0);
+
+	if (bms_is_empty(relids) || !bms_is_subset(relids, tables) || looks_beyond(clause, 0, depth) ||
+		contain_volatile_functions(clause))
+		return false;
+	if (!has_sublinks_walker(clause, NULL))
+		return true;
+	/* those become semi joins */
+	return IsA(clause, SubLink) &&
+		(((SubLink *) clause)->subLinkType == ANY_SUBLINK || ((SubLink *) clause)->subLinkType == EXISTS_SUBLINK) &&
+		!reads_nodes_only(((SubLink *) clause)->subselect, &server);
+}
+
+/* EXISTS (SELECT FROM tables WHERE correlations AND conditions); NULL: it would keep all rows. */
+static Node *
+partner_exists(RewriteContext *cxt, List *correlations, Oid server)
+{
+	Query	   *exists = makeNode(Query);
+	SubLink    *sublink = makeNode(SubLink);
+	Bitmapset  *tables = NULL;
+	List	   *conjuncts = NIL;
+	List	   *from = NIL;
+	int			member = -1;
+	ListCell   *lc;
+
+	foreach(lc, correlations)
+	{
+		Node	   *outer = (Node *) ((Correlation *) lfirst(lc))->outer;
+		Var		   *var;
+
+		while (IsA(outer, RelabelType))
+			outer = (Node *) ((RelabelType *) outer)->arg;
+		/* an expression of a row that an outer join made of NULLs may be anything */
+		var = (Var *) outer;
+		if (!IsA(var, Var) || var->varattno <= 0 ||
+			reads_nodes_only((Node *) rt_fetch(var->varno, cxt->query->rtable), &server) ||
+			rt_fetch(var->varno, cxt->query->rtable)->rtekind != RTE_RELATION)
+			return NULL;
+		tables = bms_add_member(tables, var->varno);
+	}
+	foreach(lc, cxt->conditions)
+	{
+		if (is_condition_on(lfirst(lc), tables, cxt->depth, server))
+			conjuncts = lappend(conjuncts, copyObject(lfirst(lc)));
+	}
+	if (conjuncts == NIL)
+		return NULL;
+
+	foreach(lc, correlations)
+	{
+		Correlation *correlation = (Correlation *) lfirst(lc);
+		OpExpr	   *op = copyObject(correlation->op);
+
+		IncrementVarSublevelsUp(list_nth(op->args, correlation->inside), 1, 0);
+		list_nth_cell(op->args, 1 - correlation->inside)->ptr_value = copyObject(correlation->outer);
+		conjuncts = lappend(conjuncts, op);
+	}
+	/* numbers become smaller or stay, in this order none is taken for another */
+	while ((member = bms_next_member(tables, member)) >= 0)
+	{
+		RangeTblEntry *rte = copyObject(rt_fetch(member, cxt->query->rtable));
+		RangeTblRef *ref = makeNode(RangeTblRef);
+
+#if PG_VERSION_NUM >= 160000
+		if (rte->perminfoindex != 0)
+		{
+			RTEPermissionInfo *permissions = getRTEPermissionInfo(cxt->query->rteperminfos, rte);
+
+			exists->rteperminfos = lappend(exists->rteperminfos, copyObject(permissions));
+			rte->perminfoindex = list_length(exists->rteperminfos);
+		}
+#endif
+		exists->rtable = lappend(exists->rtable, rte);
+		ref->rtindex = list_length(exists->rtable);
+		from = lappend(from, ref);
+		ChangeVarNodes((Node *) conjuncts, member, ref->rtindex, 0);
+	}
+	(void) forget_joins_walker((Node *) conjuncts, NULL);
+
+	exists->commandType = CMD_SELECT;
+	exists->querySource = QSRC_ORIGINAL;
+	exists->canSetTag = true;
+	exists->jointree = makeFromExpr(from, and_of(conjuncts));
+	exists->hasSubLinks = has_sublinks_walker((Node *) conjuncts, NULL);
+	sublink->subLinkType = EXISTS_SUBLINK;
+	sublink->subselect = (Node *) exists;
+	sublink->location = -1;
+	return (Node *) sublink;
+}
+
+/* ---------- the join ---------- */
+
+/* Makes it a sub-select that gives a row per group: the keys, and what it gave before. */
+static void
+group_by_correlations(Query *sub, List *correlations)
+{
+	TargetEntry *value = linitial_node(TargetEntry, sub->targetList);
+	List	   *keys = NIL;
+	ListCell   *lc;
+
+	foreach(lc, correlations)
+	{
+		Correlation *correlation = (Correlation *) lfirst(lc);
+		Expr	   *inner = list_nth(correlation->op->args, correlation->inside);
+		int			number = foreach_current_index(lc) + 1;
+		TargetEntry *tle = makeTargetEntry(copyObject(inner), number, psprintf("key%d", number), false);
+		SortGroupClause *group = makeNode(SortGroupClause);
+
+		tle->ressortgroupref = group->tleSortGroupRef = number;
+		get_sort_group_operators(exprType((Node *) inner), true, true, false, &group->sortop, &group->eqop,
+								 NULL, &group->hashable);
+		keys = lappend(keys, tle);
+		sub->groupClause = lappend(sub->groupClause, group);
+	}
+	value->resno = list_length(keys) + 1;
+	value->resname = "value";
+	value->ressortgroupref = 0;
+	sub->targetList = lappend(keys, value);
+}
+
+static Var *
+joined_column(Query *sub, Index relid, Index join, int number)
+{
+	TargetEntry *tle = list_nth_node(TargetEntry, sub->targetList, number - 1);
+	Var		   *var = makeVar(relid, number, exprType((Node *) tle->expr), exprTypmod((Node *) tle->expr),
+							  exprCollation((Node *) tle->expr), 0);
+
+#if PG_VERSION_NUM >= 160000
+	if (join != 0)
+		var->varnullingrels = bms_make_singleton(join);
+#endif
+	return var;
+}
+
+/* LEFT JOIN it to all that the query reads so far; returns the numbers of its relation and the join. */
+static void
+join_subselect(RewriteContext *cxt, Query *sub, List *correlations, List *conditions, Index *relid, Index *joinid)
+{
+	Query	   *query = cxt->query;
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+	RangeTblEntry *join_rte = makeNode(RangeTblEntry);
+	RangeTblRef *ref = makeNode(RangeTblRef);
+	JoinExpr   *join = makeNode(JoinExpr);
+	List	   *names = NIL;
+	ListCell   *lc;
+
+	foreach(lc, sub->targetList)
+		names = lappend(names, makeString(pstrdup(lfirst_node(TargetEntry, lc)->resname)));
+	rte->rtekind = RTE_SUBQUERY;
+	rte->subquery = sub;
+	rte->eref = makeAlias("subselect", names);
+	rte->inFromCl = true;
+	query->rtable = lappend(query->rtable, rte);
+	ref->rtindex = *relid = list_length(query->rtable);
+
+	join_rte->rtekind = RTE_JOIN;
+	join_rte->jointype = JOIN_LEFT;
+	join_rte->eref = makeAlias("unnamed_join", NIL);
+	join_rte->inFromCl = true;
+	query->rtable = lappend(query->rtable, join_rte);
+	join->rtindex = *joinid = list_length(query->rtable);
+
+	join->jointype = JOIN_LEFT;
+	join->larg = list_length(query->jointree->fromlist) == 1 ? linitial(query->jointree->fromlist) :
+		(Node *) makeFromExpr(query->jointree->fromlist, NULL);
+	join->rarg = (Node *) ref;
+	foreach(lc, correlations)
+	{
+		Correlation *correlation = (Correlation *) lfirst(lc);
+		OpExpr	   *op = copyObject(correlation->op);
+
+		list_nth_cell(op->args, correlation->inside)->ptr_value =
+			joined_column(sub, *relid, 0, foreach_current_index(lc) + 1);
+		list_nth_cell(op->args, 1 - correlation->inside)->ptr_value = correlation->outer;
+		conditions = lappend(conditions, op);
+	}
+	join->quals = and_of(conditions);
+	query->jointree->fromlist = list_make1(join);
+}
+
+/* What stands for the sub-select in an expression; NULL: it stays. */
+static Node *
+replace_sublink(RewriteContext *cxt, SubLink *sublink)
+{
+	Query	   *sub = (Query *) sublink->subselect;
+	int			depth = cxt->depth + 1;
+	List	   *correlations = NIL;
+	List	   *conditions = NIL;
+	Oid			server = InvalidOid;
+	Const	   *nothing;
+	Index		relid;
+	Index		joinid;
+	Var		   *value;
+
+	if (sublink->subLinkType != EXPR_SUBLINK || !IsA(sub, Query) || !is_plain_aggregate(sub) ||
+		contain_volatile_functions((Node *) sub) || reads_nodes_only((Node *) sub, &server) || !OidIsValid(server))
+		return NULL;
+	nothing = value_of_nothing(linitial_node(TargetEntry, sub->targetList)->expr);
+	sub = copyObject(sub);
+	if (nothing == NULL || !take_correlations(sub, depth, &correlations, &conditions) ||
+		looks_beyond((Node *) sub, 0, depth))
+		return NULL;
+
+	if (cxt->reduce)
+	{
+		Node	   *exists = partner_exists(cxt, correlations, server);
+
+		if (exists != NULL)
+		{
+			sub->jointree->quals = make_and_qual(sub->jointree->quals, exists);
+			sub->hasSubLinks = true;
+			cxt->reduced++;
+		}
+	}
+	group_by_correlations(sub, correlations);
+	join_subselect(cxt, sub, correlations, conditions, &relid, &joinid);
+	cxt->joined++;
+
+	value = joined_column(sub, relid, joinid, list_length(correlations) + 1);
+	if (nothing->constisnull)
+		return (Node *) value;
+	else
+	{
+		/* a key that has met its equal is not NULL */
+		NullTest   *unmatched = makeNode(NullTest);
+		CaseWhen   *when = makeNode(CaseWhen);
+		CaseExpr   *result = makeNode(CaseExpr);
+
+		unmatched->arg = (Expr *) joined_column(sub, relid, joinid, 1);
+		unmatched->nulltesttype = IS_NULL;
+		unmatched->location = -1;
+		when->expr = (Expr *) unmatched;
+		when->result = (Expr *) nothing;
+		when->location = -1;
+		result->casetype = value->vartype;
+		result->casecollid = value->varcollid;
+		result->args = list_make1(when);
+		result->defresult = (Expr *) value;
+		result->location = -1;
+		return (Node *) result;
+	}
+}
+
+static Node *
+replace_mutator(Node *node, RewriteContext *cxt)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, SubLink))
+	{
+		Node	   *replacement = replace_sublink(cxt, (SubLink *) node);
+
+		if (replacement != NULL)
+			return replacement;
+	}
+	/* its sub-selects have had their turn */
+	if (IsA(node, Query))
+		return node;
+	return expression_tree_mutator(node, replace_mutator, cxt);
+}
+
+/* ---------- the statement ---------- */
+
+static bool decorrelate_walker(Node *node, RewriteContext *cxt);
+
+/* The sub-selects of one query, after those inside of them. */
+static void
+decorrelate_query(Query *query, RewriteContext *around)
+{
+	RewriteContext cxt = *around;
+
+	cxt.depth++;
+	(void) query_tree_walker(query, decorrelate_walker, &cxt, 0);
+	around->joined = cxt.joined;
+	around->reduced = cxt.reduced;
+	if (!query->hasSubLinks || query->commandType != CMD_SELECT || query->jointree->fromlist == NIL ||
+		query->rowMarks != NIL || query->setOperations != NULL)
+		return;
+
+	cxt.query = query;
+	cxt.conditions = NIL;
+	collect_conjuncts(copyObject(query->jointree->quals), &cxt.conditions);
+	query->jointree->quals = replace_mutator(query->jointree->quals, &cxt);
+	/* above a grouping there is nothing to join with */
+	if (!query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL &&
+		query->havingQual == NULL)
+		query->targetList = (List *) replace_mutator((Node *) query->targetList, &cxt);
+	around->joined = cxt.joined;
+	around->reduced = cxt.reduced;
+}
+
+static bool
+decorrelate_walker(Node *node, RewriteContext *cxt)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+	{
+		decorrelate_query((Query *) node, cxt);
+		return false;
+	}
+	return expression_tree_walker(node, decorrelate_walker, cxt);
+}
+
+/* Has the statement sub-selects in expressions? This costs next to nothing for all others. */
+static bool
+has_sublinks(Query *query)
+{
+	ListCell   *lc;
+
+	if (query->hasSubLinks)
+		return true;
+	foreach(lc, query->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (rte->rtekind == RTE_SUBQUERY && has_sublinks(rte->subquery))
+			return true;
+	}
+	foreach(lc, query->cteList)
+	{
+		if (has_sublinks((Query *) lfirst_node(CommonTableExpr, lc)->ctequery))
+			return true;
+	}
+	return false;
+}
+
+static PlannedStmt *
+plan_one(Query *query, const char *text, int options, ParamListInfo params)
+{
+	return previous_planner ? previous_planner(query, text, options, params) :
+		standard_planner(query, text, options, params);
+}
+
+static PlannedStmt *
+cheaper(PlannedStmt *a, PlannedStmt *b)
+{
+	return a == NULL || b->planTree->total_cost < a->planTree->total_cost ? b : a;
+}
+
+static PlannedStmt *
+plan_statement(Query *query, const char *text, int options, ParamListInfo params)
+{
+	RewriteContext cxt = {0};
+	RewriteContext reduced = {0};
+	Query	   *joins;
+	Query	   *reduced_joins = NULL;
+	PlannedStmt *best = NULL;
+
+	if (rf_decorrelate == RF_DECORRELATE_OFF || !has_sublinks(query))
+		return plan_one(query, text, options, params);
+
+	cxt.depth = reduced.depth = -1;
+	joins = copyObject(query);
+	decorrelate_query(joins, &cxt);
+	if (cxt.joined == 0)
+		return plan_one(query, text, options, params);
+	reduced.reduce = true;
+	reduced_joins = copyObject(query);
+	decorrelate_query(reduced_joins, &reduced);
+
+	/* the planner scribbles on what it is given */
+	if (rf_decorrelate == RF_DECORRELATE_AUTO)
+		best = plan_one(query, text, options, params);
+	best = cheaper(best, plan_one(joins, text, options, params));
+	if (reduced.reduced > 0)
+		best = cheaper(best, plan_one(reduced_joins, text, options, params));
+	return best;
+}
+
+void
+rf_watch_correlated(void)
+{
+	previous_planner = planner_hook;
+	planner_hook = plan_statement;
+}

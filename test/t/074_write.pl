@@ -86,6 +86,25 @@ foreach my $end (sort keys %ends)
 	nothing_remains("after $end");
 }
 
+# ---- rows that are written by ctid: a row that does not get on there, and a cancel here
+$n1->safe_psql('postgres', q{
+	CREATE TABLE wide AS SELECT g AS a, 'old' AS b FROM generate_series(1, 20000) g;
+	CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.a = 10000 THEN PERFORM pg_sleep(3600); END IF; RETURN NEW; END $$;
+	CREATE TRIGGER stop BEFORE UPDATE ON wide FOR EACH ROW EXECUTE FUNCTION stop()});
+$coord->safe_psql('postgres', 'IMPORT FOREIGN SCHEMA public LIMIT TO (wide) FROM SERVER n1 INTO n1');
+my $update = "UPDATE n1.wide SET b = repeat('x', 1000) WHERE random() >= 0";
+my $updating = rdma_begin($coord, "SET application_name = 'victim'", $update);
+ok(rdma_wait($coord, $streaming, 60), 'new values stream');
+ok(rdma_wait($n1, "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND $storing", 60), 'until one of them stops');
+$ends{'a cancel'}->();
+ok(rdma_outcome($updating), 'a cancel ends the UPDATE');
+like($updating->{err}, qr/57014/, 'with an error that says so');
+nothing_remains('after a cancelled UPDATE');
+is($n1->safe_psql('postgres', q{SELECT count(*) FROM wide WHERE b = 'old'}), '20000', 'and every row is as it was');
+$n1->safe_psql('postgres', 'DROP TRIGGER stop ON wide');
+$coord->safe_psql('postgres', $update);
+is($n1->safe_psql('postgres', q{SELECT count(*) FROM wide WHERE length(b) = 1000}), '20000', 'the next UPDATE works');
+
 # ---- an idle transaction with a load finished: the data node goes away before COMMIT
 my $job = rdma_begin($coord, "SET application_name = 'victim'", "BEGIN; INSERT INTO n1.target SELECT g, repeat('x', 200) FROM generate_series(1, 20000) g; SELECT pg_sleep(1); SELECT count(*) FROM n2.small; "
 	. "INSERT INTO n2.log VALUES (1, 'other node'); SELECT pg_sleep(3600)", "COMMIT");

@@ -36,12 +36,12 @@ COMMENT ON FUNCTION rdma.stream(bytea, text, text[], text[]) IS 'internal: run a
 CREATE FUNCTION rdma.store(request bytea, relation text, columns text[], batch bytea)
 RETURNS bytea
 AS 'MODULE_PATHNAME', 'rdma_store' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION rdma.store(bytea, text, text[], bytea) IS 'internal: insert rows that another node sends as column batches, with the caller''s rights';
+COMMENT ON FUNCTION rdma.store(bytea, text, text[], bytea) IS 'internal: insert rows that another node sends as column batches, or update or delete rows that it names, with the caller''s rights';
 
 CREATE FUNCTION rdma.receive()
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_receive' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 1000;
-COMMENT ON FUNCTION rdma.receive() IS 'internal: stands for the rows that arrive in the INSERT that rdma.store runs';
+COMMENT ON FUNCTION rdma.receive() IS 'internal: stands for the rows that arrive in the statement that rdma.store runs';
 
 CREATE FUNCTION rdma.hash_node(nodes integer, VARIADIC key "any")
 RETURNS integer

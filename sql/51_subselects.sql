@@ -83,6 +83,15 @@ SELECT pushed('SELECT a.id, b.id FROM a LEFT JOIN b ON a.id = b.aid AND b.y = (S
 SELECT pushed('SELECT x, count(*) FILTER (WHERE EXISTS (SELECT FROM b WHERE b.aid = a.id AND y = 2)) FROM a GROUP BY x');
 SELECT pushed('SELECT x, sum((SELECT max(y) FROM b WHERE b.aid = a.id)) FROM a GROUP BY x ORDER BY x');
 SELECT pushed('SELECT x, count(*) FROM a GROUP BY x HAVING count(*) > (SELECT max(z) FROM c WHERE c.bid < a.x + 30)');
+-- in the SELECT list, with what is ordered by and with LIMIT
+SELECT pushed('SELECT id, (SELECT max(y) FROM b WHERE b.aid = a.id) AS y FROM a WHERE x < 3');
+SELECT pushed('SELECT t, 1 AS one, x + (SELECT count(*) FROM b WHERE b.aid = a.id) AS n, a.m = ''ok'' AS ok, EXISTS (SELECT FROM c WHERE c.bid = a.x) AS e FROM a ORDER BY x, id DESC LIMIT 30');
+SELECT pushed('SELECT a.id, b.id AS bid, (SELECT max(z) FROM c WHERE c.bid = b.id AND c.z >= a.x) AS z FROM a JOIN b ON a.id = b.aid');
+SELECT pushed('SELECT id, x IN (SELECT y FROM b WHERE b.aid = a.id) AS i, ARRAY(SELECT z FROM c WHERE c.bid = a.id ORDER BY c.id) AS s FROM a');
+SELECT pushed('SELECT sum(q.y) AS s FROM (SELECT id, (SELECT max(y) FROM b WHERE b.aid = a.id) AS y FROM a OFFSET 0) q');
+SELECT pushed('SELECT id, (SELECT max(y) FROM b WHERE b.aid = a.id) AS y FROM a WHERE m = ''ok''');
+SELECT pushed('SELECT id FROM a WHERE x < (SELECT sum((SELECT max(z) FROM c WHERE c.bid = b.id)) FROM b WHERE b.aid = a.id)');
+SELECT pushed('SELECT id FROM a WHERE x < (SELECT (SELECT max(z) FROM c WHERE c.bid = b.id AND c.z <> a.x) FROM b WHERE b.aid = a.id ORDER BY b.id LIMIT 1)');
 -- quotes and dollars in what is printed around it
 SELECT pushed('SELECT id FROM a WHERE t || ''$100000'''''' <> (SELECT ''$100000"''::text || max(t) FROM b WHERE b.aid = a.id) OR x = 1');
 -- values that only this node knows go along as parameters

@@ -156,6 +156,7 @@ typedef struct RfRelInfo
 	RfStates	states;			/* asked when first needed */
 	bool		windowed;		/* window functions */
 	bool		distinct;		/* DISTINCT */
+	bool		projected;		/* the query's columns, with sub-selects */
 	RelOptInfo *ordered;		/* of the ordered relation: the one whose statement is sorted */
 
 	/*

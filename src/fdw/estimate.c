@@ -553,6 +553,19 @@ prefer_remote(RfRelInfo *info, bool upper, RfEstimate *est)
 	est->total_cost *= discount;
 }
 
+/* Dear columns are computed of the rows that are left after ORDER BY and LIMIT, as the planner there knows. */
+static void
+add_projection(PlannerInfo *root, RfRelInfo *info, RfEstimate *est)
+{
+	QualCost	cost;
+
+	if (!info->projected || info->opts.use_remote_estimate)
+		return;
+	rf_remote_qual_cost(&cost, get_tlist_exprs(info->tlist, true), root);
+	est->startup_cost += cost.startup;
+	est->total_cost += cost.startup + cost.per_tuple * est->retrieved_rows;
+}
+
 void
 rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys, bool limit,
 			int64 offset_est, int64 count_est, RfEstimate *est)
@@ -583,6 +596,7 @@ rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys
 			est->rows = est->retrieved_rows;
 		}
 	}
+	add_projection(root, info, est);
 	add_transfer(info, est);
 	prefer_remote(info, limit || info->scanrel != NULL || info->select != NULL, est);
 }

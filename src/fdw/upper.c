@@ -11,6 +11,7 @@
 
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -244,6 +245,25 @@ make_distinct(PlannerInfo *root, RelOptInfo *rel, PathTarget *target)
 	return info->tlist != NIL;
 }
 
+/*
+ * The query's own columns, when there are sub-selects among them: here they would be a remote query
+ * for each row.
+ */
+static bool
+project(PlannerInfo *root, RelOptInfo *rel, PathTarget *target)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	ListCell   *lc;
+
+	info->projected = true;
+	foreach(lc, target->exprs)
+	{
+		if (!add_expression(root, rel, (Node *) lfirst(lc)))
+			return false;
+	}
+	return contain_subplans((Node *) info->tlist);
+}
+
 /* Above a grouping its columns may have to be named by expression, which a constant cannot be. */
 static bool
 groups_by_constant(PlannerInfo *root)
@@ -260,7 +280,7 @@ groups_by_constant(PlannerInfo *root)
 	return false;
 }
 
-/* One of the three above: a new relation over input_rel. *target are its columns. */
+/* One of the four above: a new relation over input_rel. *target are its columns. */
 RfRelInfo *
 rf_build_upper(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
 			   RelOptInfo *output_rel, void *extra, PathTarget **columns)
@@ -298,6 +318,11 @@ rf_build_upper(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel
 			target = root->upper_targets[stage];
 			what = "Window";
 			ok = window(root, output_rel, target);
+			break;
+		case UPPERREL_FINAL:
+			target = root->upper_targets[stage];
+			what = "Projection";
+			ok = project(root, output_rel, target);
 			break;
 		default:
 			target = root->upper_targets[stage];
@@ -430,6 +455,41 @@ add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 										  rf_path_private((RfRelInfo *) rel->fdw_private, RF_PATH_LIMIT)));
 }
 
+/* Sub-selects among the columns of a query without grouping and the like, in order and with LIMIT. */
+static void
+add_projected_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel, FinalPathExtraData *extra)
+{
+	RfRelInfo  *info = (RfRelInfo *) input_rel->fdw_private;
+	List	   *pathkeys = NIL;
+	RelOptInfo *rel = input_rel;
+	PathTarget *target;
+	RfEstimate	est;
+
+	if (info->ordered != NULL)
+	{
+		rel = info->ordered;
+		info = (RfRelInfo *) rel->fdw_private;
+		pathkeys = root->sort_pathkeys;
+	}
+	if (root->parse->commandType != CMD_SELECT || root->rowMarks != NIL || info->scanrel != NULL ||
+		info->select != NULL || !(IS_SIMPLE_REL(rel) || IS_JOIN_REL(rel)) ||
+		!contain_subplans((Node *) root->upper_targets[UPPERREL_FINAL]->exprs) ||
+		(extra->limit_needed && !rf_limit_is_shippable(root, rel, extra)))
+		return;
+	info = rf_build_upper(root, UPPERREL_FINAL, rel, final_rel, extra, &target);
+	if (info == NULL)
+		return;
+	if (!rf_pathkeys_shippable(root, final_rel, pathkeys))
+	{
+		final_rel->fdw_private = NULL;
+		return;
+	}
+	rf_estimate(root, final_rel, NIL, pathkeys, extra->limit_needed, extra->offset_est, extra->count_est, &est);
+	add_path(final_rel, (Path *)
+			 rf_create_foreign_upper_path(root, final_rel, target, est.rows, est.startup_cost, est.total_cost,
+										  pathkeys, rf_path_private(info, extra->limit_needed ? RF_PATH_LIMIT : 0)));
+}
+
 void
 rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
 						 RelOptInfo *output_rel, void *extra)
@@ -462,6 +522,7 @@ rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 			break;
 		case UPPERREL_FINAL:
 			add_limit_path(root, input_rel, output_rel, (FinalPathExtraData *) extra);
+			add_projected_path(root, input_rel, output_rel, (FinalPathExtraData *) extra);
 			break;
 		default:
 			break;

@@ -223,6 +223,7 @@ sub random_query
 	if ($shape < 0.30)
 	{
 		my $list = join(', ', map { $n++; column(pick(@seen), pick('int', 'text', 'date', 'bool', 'exact')) . " AS c$n" } 1 .. 3);
+		$list .= ', (' . subselect(pick(@seen), 0) . ') AS c4' if rand() < 0.15;
 		return "SELECT $list FROM $from$where" if rand() < 0.5;
 		my $ids = join(', ', map { "$_->[0].id" } @seen);
 		return in_order("SELECT $list FROM $from$where ORDER BY " . pick('1, ', '2 DESC, ', '3 NULLS FIRST, ', '') . $ids

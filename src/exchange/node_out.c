@@ -23,7 +23,9 @@
 #include "executor/executor.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/region.h"

@@ -19,6 +19,7 @@
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/region.h"

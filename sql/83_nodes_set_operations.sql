@@ -110,6 +110,8 @@ SELECT ns.planned('SELECT DISTINCT id FROM a INTERSECT SELECT a.id FROM a JOIN b
 SELECT ns.planned('(SELECT id FROM a ORDER BY id LIMIT 3) UNION SELECT id FROM b WHERE id < 103');
 SELECT ns.planned('SELECT b.t, y.n FROM b JOIN (SELECT id, count(*) AS n FROM c GROUP BY id) y ON y.id = b.id WHERE b.id < 120');
 SELECT ns.planned('SELECT x, count(*) FROM (SELECT x, id FROM a UNION SELECT x, id::int FROM c) y GROUP BY x');
+-- an expression that is grouped by may stand in others
+SELECT ns.planned('SELECT x + 1 AS g, x + 1 AS again, (x + 1) * 2 + count(*) AS more, sum(id) FROM c GROUP BY x + 1 HAVING x + 1 < 4');
 -- what stays here
 SELECT ns.planned('SELECT id FROM a UNION SELECT id FROM local');
 SELECT ns.planned('SELECT count(*) FROM a UNION ALL SELECT count(*) FROM b');

@@ -170,11 +170,35 @@ rf_state_deserialfn(Expr *expr)
  * ---------------------------------------------------------------------------------------------
  */
 
+typedef struct PartsContext
+{
+	List	   *grouped;
+	List	   *parts;
+} PartsContext;
+
+/*
+ * What an expression above the grouping is made of: aggregates, and what is grouped by, as a whole.
+ * Columns inside of the latter a data node would not give.
+ */
+static bool
+collect_parts(Node *node, PartsContext *cxt)
+{
+	if (node == NULL || list_member(cxt->grouped, node))
+		return false;
+	if (IsA(node, Aggref) || IsA(node, Var) || IsA(node, PlaceHolderVar))
+	{
+		cxt->parts = lappend(cxt->parts, node);
+		return false;
+	}
+	return expression_tree_walker(node, collect_parts, cxt);
+}
+
 PathTarget *
 rf_partial_grouping_target(PlannerInfo *root, PathTarget *grouping_target, Node *having)
 {
 	PathTarget *target = create_empty_pathtarget();
 	List	   *others = NIL;
+	PartsContext parts = {NIL, NIL};
 	ListCell   *lc;
 	int			i = 0;
 
@@ -191,9 +215,9 @@ rf_partial_grouping_target(PlannerInfo *root, PathTarget *grouping_target, Node 
 	}
 	if (having != NULL)
 		others = lappend(others, having);
-	add_new_columns_to_pathtarget(target,
-								  pull_var_clause((Node *) others, PVC_INCLUDE_AGGREGATES |
-												  PVC_RECURSE_WINDOWFUNCS | PVC_INCLUDE_PLACEHOLDERS));
+	parts.grouped = target->exprs;
+	(void) collect_parts((Node *) others, &parts);
+	add_new_columns_to_pathtarget(target, parts.parts);
 
 	foreach(lc, target->exprs)
 	{

@@ -95,7 +95,7 @@ DECLARE
 	plan jsonb;
 BEGIN
 	EXECUTE 'EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF, FORMAT JSON) ' || query INTO plan;
-	plan := jsonb_path_query(plan, '$.**{2 to last} ? (@."Node Type" == "Foreign Scan")');
+	plan := jsonb_path_query_first(plan, '$.**{2 to last} ? (@."Node Type" == "Foreign Scan")');
 	RETURN QUERY SELECT (plan ->> 'Remote Rows')::int, (plan ->> 'Page Rows')::int, (plan ->> 'Page Boxes')::int, (plan ->> 'Pages Packed')::int;
 END $$;
 -- the same rows both ways
@@ -151,6 +151,18 @@ ALTER SERVER pages OPTIONS (DROP receive_buffer_size, DROP receive_buffers, ADD 
 SELECT rows, page_rows FROM how('SELECT * FROM pages.types');
 SELECT * FROM differences('types');
 ALTER SERVER pages OPTIONS (DROP read_in_place);
+CREATE FUNCTION here(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$ BEGIN RETURN $1; END $$;
+ALTER SERVER pages OPTIONS (ADD parallel_scan 'true');
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET max_parallel_workers_per_gather = 2;
+ANALYZE pages.many;
+EXPLAIN (COSTS OFF) SELECT count(*), sum(a), sum(b) FROM pages.many WHERE here(a) > 0;
+SELECT count(*), sum(a), sum(b) FROM pages.many WHERE here(a) > 0;
+SELECT rows, page_rows FROM how('SELECT count(*) FROM (SELECT a, b FROM pages.many WHERE here(a) > here(b) - 1000 OFFSET 0) t');
+SET max_parallel_workers_per_gather = 0;
+ALTER SERVER pages OPTIONS (DROP parallel_scan);
 -- a cursor over pages, while the session is needed for something else
 CREATE FOREIGN TABLE columns.flows (role text, region_copies bigint, region_gathers bigint, region_boxes bigint, useful_bytes bigint, gap_bytes bigint)
 	SERVER columns OPTIONS (schema_name 'rdma', table_name 'stat_flows');
@@ -183,7 +195,7 @@ SELECT * FROM differences('many');
 COMMIT;
 DROP SCHEMA pages, columns CASCADE;
 DROP SERVER pages, columns CASCADE;
-DROP FUNCTION how, differences;
+DROP FUNCTION how, differences, here;
 \c contrib_regression postgres 127.0.0.1 :n1
 SET client_min_messages = warning;
 DROP SCHEMA pages CASCADE;

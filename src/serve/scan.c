@@ -75,7 +75,9 @@ wants_most(Relation rel, const AttrNumber *map, int count)
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), map[i] - 1);
 		int32		width = att->attlen > 0 ? att->attlen : get_attavgwidth(RelationGetRelid(rel), map[i]);
 
-		wanted += width > 0 ? width : get_typavgwidth(att->atttypid, att->atttypmod);
+		if (width <= 0)
+			return true;
+		wanted += width;
 	}
 	return rel->rd_rel->reltuples <= 0 || stored <= MAX_STORED_RATIO * wanted * rel->rd_rel->reltuples;
 }

@@ -137,7 +137,7 @@ foreach my $end ("pg_cancel_backend", "pg_terminate_backend")
 		($status, undef, $err) = $data->psql('postgres', "SET lock_timeout = '100ms'; $sql");
 		like($err, qr/lock timeout/, "it is locked: $sql");
 	}
-	is($data->psql('postgres', 'VACUUM (FREEZE, DISABLE_PAGE_SKIPPING) big'), 0, 'VACUUM gets all its locks');
+	is($data->psql('postgres', "SET statement_timeout = '60s'; VACUUM (FREEZE, DISABLE_PAGE_SKIPPING) big"), 0, 'VACUUM gets all its locks');
 	$coord->safe_psql('postgres', "SELECT $end(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()");
 	ok(rdma_outcome($job), "the reader ends by $end");
 	ok(rdma_wait($data, "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND state = 'active')", 60), 'so does the sender');

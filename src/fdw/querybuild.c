@@ -2,568 +2,28 @@
  * querybuild.c
  *		The text of the remote statement.
  *
- * The frame (SELECT list, FROM, WHERE, GROUP BY, ..., locking) is written here; expressions are
- * printed by the server's own deparser.  It is given a made-up range table with one entry per
- * foreign table, a CTE reference whose columns bear the remote names: the deparser takes such names
- * as they come, never looks into the catalogs for them, and leaves out the qualification when told
- * that there is one relation.  So the result reads like what a user would type:
+ * The frame (SELECT list, FROM, WHERE, GROUP BY, ..., locking) is written here; querybuild_expr.c
+ * prints the expressions.  The result reads like what a user would type:
  *		SELECT a, b FROM public.t WHERE (a > 5)
  *		SELECT count(*), r1.a FROM public.t r1 JOIN public.u r2 ON ((r1.b = r2.b)) GROUP BY 2
- *
- * deparse_expression() is preferred over pg_get_querydef() because it breaks no lines, takes no
- * locks and does not scribble on its input.  Only window functions need the latter, which alone
- * prints their OVER.
- *
- * Everything that reaches the deparser has passed shippable.c.  What must not reach it in any case
- * is converted first: parameters of the executor and columns of other relations become numbered
- * external parameters (PARAM_EXEC crashes the deparser of PostgreSQL 17 and later).
  */
 #include "postgres.h"
 
-#include "access/sysattr.h"
 #include "access/table.h"
-#include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
-#include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
 #include "utils/builtins.h"
-#include "utils/float.h"
-#include "utils/guc.h"
-#include "utils/lsyscache.h"
-#include "utils/ruleutils.h"
 #include "utils/typcache.h"
 
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/fragment.h"
 #include "querybuild.h"
 
-/* Parameters of a statement have smaller numbers: the protocol counts them in 16 bits. */
-#define FIRST_SUBSELECT_MARK	100000
-
 static void append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed,
 						List **conds);
-static Node *rewrite_mutator(Node *node, BuildContext *cxt);
-
-/* Sub-selects share tables and parameters with the statement that they stand in. */
-static BuildContext *
-whole(BuildContext *cxt)
-{
-	while (cxt->outer != NULL)
-		cxt = cxt->outer;
-	return cxt;
-}
-
-char *
-rf_remote_relation_name(const RfTableOptions *opts)
-{
-	return psprintf("%s.%s", quote_identifier(opts->schema_name),
-					quote_identifier(opts->table_name));
-}
-
-static const char *
-remote_column(Oid relid, AttrNumber attno)
-{
-	if (!OidIsValid(relid))
-		return psprintf("c%d", attno);
-	return attno == SelfItemPointerAttributeNumber ? "ctid" : rf_column_name(relid, attno);
-}
-
-/* What a table is called in the statement; no two have the same name, whatever sub-select they are in. */
-static char *
-table_name(BuildContext *cxt, Index relid)
-{
-	return cxt->outer == NULL ? psprintf("r%u", relid) : psprintf("s%d_r%u", cxt->subplan->plan_id, relid);
-}
-
-/* The foreign table that a relation is, or InvalidOid: it is a SELECT. */
-static Oid
-table_of(PlannerInfo *root, Index relid)
-{
-	RelOptInfo *rel = root->simple_rel_array[relid];
-	RfRelInfo  *info = rel ? (RfRelInfo *) rel->fdw_private : NULL;
-
-	return info != NULL && info->select != NULL ? InvalidOid : planner_rt_fetch(relid, root)->relid;
-}
-
-/* Where a foreign table stands in the made-up range table, counted from one. */
-static int
-table_number(BuildContext *cxt, Index relid)
-{
-	BuildContext *top = whole(cxt);
-	TableRef   *table;
-	ListCell   *lc;
-
-	foreach(lc, top->tables)
-	{
-		table = (TableRef *) lfirst(lc);
-		if (table->move ? bms_is_member(relid, table->move->rel->relids) :
-			table->relid == relid && table->root == cxt->root)
-			return foreach_current_index(lc) + 1;
-	}
-	table = palloc0(sizeof(TableRef));
-	table->relid = relid;
-	table->root = cxt->root;
-	table->name = table_name(cxt, relid);
-	table->foreigntableid = table_of(cxt->root, relid);
-	top->tables = lappend(top->tables, table);
-	return list_length(top->tables);
-}
-
-/*
- * The number of a remote column in its made-up relation.  Two columns here may stand for the same
- * remote one; it then gets one number, as the deparser renames duplicates.
- */
-static AttrNumber
-column_number(TableRef *table, Var *wanted)
-{
-	const char *name;
-	ListCell   *lc;
-
-	if (table->move != NULL)
-	{
-		foreach(lc, table->exprs)
-		{
-			Var		   *var = (Var *) lfirst(lc);
-
-			if (IsA(var, Var) && var->varno == wanted->varno && var->varattno == wanted->varattno)
-				return foreach_current_index(lc) + 1;
-		}
-		elog(ERROR, "column %d of relation %d is not among those that move", wanted->varattno,
-			 wanted->varno);
-	}
-	if (table->item != NULL)
-		return wanted->varattno;
-	name = remote_column(table->foreigntableid, wanted->varattno);
-	foreach(lc, table->colnames)
-	{
-		if (strcmp(strVal(lfirst(lc)), name) == 0)
-			return foreach_current_index(lc) + 1;
-	}
-	table->colnames = lappend(table->colnames, makeString(pstrdup(name)));
-	return list_length(table->colnames);
-}
-
-static int
-param_number(BuildContext *cxt, Node *node)
-{
-	ListCell   *lc;
-
-	cxt = whole(cxt);
-	foreach(lc, cxt->params)
-	{
-		if (equal(lfirst(lc), node))
-			return foreach_current_index(lc) + 1;
-	}
-	cxt->params = lappend(cxt->params, node);
-	cxt->param_types = lappend_oid(cxt->param_types, exprType(node));
-	return list_length(cxt->params);
-}
-
-/*
- * For EXPLAIN there is no value, and a bare NULL would be folded away.  A scalar sub-select keeps
- * the remote planner from knowing it: "( SELECT NULL::integer)".
- */
-static Node *
-unknown_value(Oid type, int32 typmod, Oid collation)
-{
-	Query	   *query = makeNode(Query);
-	SubLink    *sublink = makeNode(SubLink);
-	Const	   *null = makeNullConst(type, typmod, collation);
-
-	query->commandType = CMD_SELECT;
-	query->canSetTag = true;
-	query->jointree = makeFromExpr(NIL, NULL);
-	query->targetList = list_make1(makeTargetEntry((Expr *) null, 1, NULL, false));
-
-	sublink->subLinkType = EXPR_SUBLINK;
-	sublink->subselect = (Node *) query;
-	sublink->location = -1;
-	return (Node *) sublink;
-}
-
-/* A computed column, such as an aggregate, that comes out of an exchange; else NULL. */
-static Node *
-moved_column(BuildContext *cxt, Node *node)
-{
-	ListCell   *lc;
-
-	foreach(lc, cxt->tables)
-	{
-		TableRef   *table = (TableRef *) lfirst(lc);
-		ListCell   *expr;
-
-		foreach(expr, table->exprs)
-		{
-			if (!IsA(lfirst(expr), Var) && equal(lfirst(expr), node))
-				return (Node *) makeVar(foreach_current_index(lc) + 1, foreach_current_index(expr) + 1,
-										exprType(node), exprTypmod(node), exprCollation(node), 0);
-		}
-	}
-	return NULL;
-}
-
-/* A sub-select as it is printed first; put_subselects() writes it out. */
-static Node *
-subselect_mark(BuildContext *cxt, Node *subplan, char *text)
-{
-	Param	   *param = makeNode(Param);
-
-	cxt = whole(cxt);
-	cxt->subselects = lappend(cxt->subselects, text);
-	param->paramkind = PARAM_EXTERN;
-	param->paramid = FIRST_SUBSELECT_MARK + list_length(cxt->subselects) - 1;
-	param->paramtype = exprType(subplan);
-	param->paramtypmod = exprTypmod(subplan);
-	param->paramcollid = exprCollation(subplan);
-	param->location = -1;
-	return (Node *) param;
-}
-
-/*
- * A sub-plan is the planner's form of a sub-select; rf_subselect() says which statement it is.  It
- * is written with the columns of the query around it where the executor would hand them in by
- * parameters.  "x op ANY (SELECT ...)" is an operator with a sub-select for its right side.
- */
-static Node *
-rewrite_subplan(SubPlan *subplan, BuildContext *cxt)
-{
-	BuildContext inner = {0};
-	RfRelInfo  *info = rf_subselect(cxt->root, subplan, &inner.root);
-	StringInfoData text;
-	OpExpr	   *test;
-
-	if (info == NULL)
-		elog(ERROR, "sub-plan %d is no statement of a data node", subplan->plan_id);
-	inner.relids = (info->scan ? info->scan : info)->rel->relids;
-	inner.for_estimate = cxt->for_estimate;
-	inner.outer = cxt;
-	inner.subplan = subplan;
-
-	initStringInfo(&text);
-	switch (subplan->subLinkType)
-	{
-		case EXISTS_SUBLINK:
-			appendStringInfoString(&text, "EXISTS (");
-			break;
-		case ALL_SUBLINK:
-			appendStringInfoString(&text, "ALL (");
-			break;
-		case ANY_SUBLINK:
-			appendStringInfoString(&text, "ANY (");
-			break;
-		case ARRAY_SUBLINK:
-			appendStringInfoString(&text, "ARRAY(");
-			break;
-		default:
-			appendStringInfoChar(&text, '(');
-			break;
-	}
-	rf_append_statement(&text, &inner, info, rf_subselect_columns(info), info->plan_conditions,
-						info->plan_pathkeys, info->plan_limit);
-	appendStringInfoChar(&text, ')');
-
-	if (subplan->testexpr == NULL)
-		return subselect_mark(cxt, (Node *) subplan, text.data);
-	test = (OpExpr *) copyObject(castNode(OpExpr, subplan->testexpr));
-	test->args = list_make2(rewrite_mutator(linitial(test->args), cxt),
-							subselect_mark(cxt, lsecond(test->args), text.data));
-	return (Node *) test;
-}
-
-/*
- * What the executor's parameter stands for in a sub-select: an expression of the query around it, or
- * of the one around that.  NULL: something else.
- */
-static Node *
-outer_value(Param *param, BuildContext *cxt)
-{
-	if (param->paramkind != PARAM_EXEC)
-		return NULL;
-	for (; cxt->outer != NULL; cxt = cxt->outer)
-	{
-		ListCell   *id;
-		ListCell   *arg;
-
-		forboth(id, cxt->subplan->parParam, arg, cxt->subplan->args)
-		{
-			if (lfirst_int(id) == param->paramid)
-				return rewrite_mutator((Node *) lfirst(arg), cxt->outer);
-		}
-	}
-	return NULL;
-}
-
-static Node *
-rewrite_mutator(Node *node, BuildContext *cxt)
-{
-	Node	   *column;
-
-	if (node == NULL)
-		return NULL;
-
-	if (IsA(node, AlternativeSubPlan))
-		node = (Node *) linitial(((AlternativeSubPlan *) node)->subplans);
-	if (IsA(node, SubPlan))
-		return rewrite_subplan((SubPlan *) node, cxt);
-	if (IsA(node, Param) && (column = outer_value((Param *) node, cxt)) != NULL)
-		return column;
-
-	if (cxt->moves && !IsA(node, Var) && (column = moved_column(cxt, node)) != NULL)
-		return column;
-
-	if (IsA(node, Var) && bms_is_member(((Var *) node)->varno, cxt->relids))
-	{
-		Var		   *var = (Var *) node;
-		int			number = table_number(cxt, var->varno);
-
-		/* A new node, so that nothing of the original (varnosyn!) can mislead the deparser. */
-		return (Node *) makeVar(number,
-								column_number(list_nth(whole(cxt)->tables, number - 1), var),
-								var->vartype, var->vartypmod, var->varcollid, 0);
-	}
-
-	if (IsA(node, Var) || IsA(node, Param) || rf_is_local_value(node))
-	{
-		Param	   *param;
-
-		if (cxt->for_estimate)
-			return unknown_value(exprType(node), exprTypmod(node), exprCollation(node));
-
-		param = makeNode(Param);
-		param->paramkind = PARAM_EXTERN;
-		param->paramid = param_number(cxt, node);
-		param->paramtype = exprType(node);
-		param->paramtypmod = exprTypmod(node);
-		param->paramcollid = exprCollation(node);
-		param->location = -1;
-		return (Node *) param;
-	}
-
-	if (IsA(node, Aggref) && ((Aggref *) node)->aggsplit != AGGSPLIT_SIMPLE)
-		return rewrite_mutator((Node *) rf_partial_agg_expr((Aggref *) node), cxt);
-
-	/* The planner makes COLLATE a relabelling, or part of a constant, which print without it. */
-	if ((IsA(node, RelabelType) || IsA(node, Const)) && rf_is_explicit_collation(node))
-	{
-		CollateExpr *collate = makeNode(CollateExpr);
-		Node	   *arg = copyObject(node);
-
-		exprSetCollation(arg, get_typcollation(exprType(node)));
-		/* often the collation is all that the relabelling changes */
-		if (IsA(node, RelabelType) && exprType((Node *) ((RelabelType *) node)->arg) == exprType(node))
-			arg = (Node *) ((RelabelType *) node)->arg;
-		collate->arg = (Expr *) rewrite_mutator(arg, cxt);
-		collate->collOid = exprCollation(node);
-		collate->location = -1;
-		return (Node *) collate;
-	}
-
-	return expression_tree_mutator(node, rewrite_mutator, cxt);
-}
-
-static void
-force_setting(const char *name, const char *value)
-{
-	const char *current = GetConfigOption(name, false, false);
-
-	if (strcmp(current, value) != 0)
-		(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
-}
-
-/*
- * Settings that the printed text depends on.  Names must be right for a session that searches only
- * pg_catalog, constants must read the same whatever the other session's settings are.  A change of
- * search_path is the dear one, as it has the next name looked up anew.
- */
-int
-rf_neutral_settings(bool names)
-{
-	int			nestlevel = NewGUCNestLevel();
-
-	if (names)
-		force_setting("search_path", "pg_catalog");
-	/* DateStyle's current value includes the field order, so it cannot be compared by name */
-	if (DateStyle != USE_ISO_DATES)
-		force_setting("datestyle", "ISO");
-	if (IntervalStyle != INTSTYLE_POSTGRES)
-		force_setting("intervalstyle", "postgres");
-	if (extra_float_digits < 3)
-		force_setting("extra_float_digits", "3");
-	return nestlevel;
-}
-
-/* The made-up range table as it is now: printing one expression may add to it. */
-static List *
-made_up_range_table(BuildContext *cxt, List **names)
-{
-	List	   *rtable = NIL;
-	ListCell   *lc;
-
-	*names = NIL;
-	foreach(lc, whole(cxt)->tables)
-	{
-		TableRef   *table = (TableRef *) lfirst(lc);
-		RangeTblEntry *rte = makeNode(RangeTblEntry);
-
-		rte->rtekind = RTE_CTE;
-		rte->ctename = table->name;
-		rte->eref = makeAlias(rte->ctename, table->colnames);
-		rte->inFromCl = true;
-		rtable = lappend(rtable, rte);
-		*names = lappend(*names, rte->ctename);
-	}
-	return rtable;
-}
-
-static bool
-contains_window_function(Node *node, void *unused)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, WindowFunc))
-		return true;
-	return expression_tree_walker(node, contains_window_function, unused);
-}
-
-/*
- * With window functions in it an expression is printed as the only column of a query without FROM,
- * which has the windows it refers to: " SELECT rank() OVER (ORDER BY r1.a)".
- */
-static char *
-print_windowed(Node *expr, BuildContext *cxt)
-{
-	Query	   *query = makeNode(Query);
-	List	   *tlist = cxt->root->processed_tlist;
-	List	   *names;
-	char	   *text;
-	ListCell   *lc;
-
-	query->commandType = CMD_SELECT;
-	query->targetList = list_make1(makeTargetEntry((Expr *) expr, 1, NULL, false));
-	foreach(lc, cxt->root->parse->windowClause)
-	{
-		WindowClause *window = copyObject(lfirst_node(WindowClause, lc));
-		ListCell   *sort;
-
-		window->name = NULL;
-		window->refname = NULL;
-		window->startOffset = rewrite_mutator(window->startOffset, cxt);
-		window->endOffset = rewrite_mutator(window->endOffset, cxt);
-		query->windowClause = lappend(query->windowClause, window);
-		foreach(sort, list_concat_copy(window->partitionClause, window->orderClause))
-		{
-			Index		ref = lfirst_node(SortGroupClause, sort)->tleSortGroupRef;
-			TargetEntry *tle = get_sortgroupref_tle(ref, tlist);
-			TargetEntry *junk;
-
-			if (rf_sortgroupref_tle(ref, query->targetList) != NULL)
-				continue;
-			junk = makeTargetEntry((Expr *) rewrite_mutator((Node *) tle->expr, cxt),
-								   list_length(query->targetList) + 1, NULL, true);
-			junk->ressortgroupref = ref;
-			query->targetList = lappend(query->targetList, junk);
-		}
-	}
-	query->rtable = made_up_range_table(cxt, &names);
-	query->jointree = makeFromExpr(NIL, NULL);
-	query->hasWindowFuncs = true;
-
-	text = pg_get_querydef(query, false);
-	while (isspace((unsigned char) *text))
-		text++;
-	Assert(strncmp(text, "SELECT ", 7) == 0);
-	return text + 7;
-}
-
-/*
- * Replaces the marks of sub-selects by their text.  A mark is "$" and a number that no parameter
- * has, outside of quotes.  The deparser doubles quotes inside of quotes, so that counting them tells
- * where one is; there are no comments and no dollar quotes.
- */
-static char *
-put_subselects(const char *text, List *subselects)
-{
-	StringInfoData buf;
-	char		quote = '\0';
-
-	if (subselects == NIL)
-		return pstrdup(text);
-	initStringInfo(&buf);
-	while (*text != '\0')
-	{
-		if (*text == quote)
-			quote = '\0';
-		else if (quote == '\0' && (*text == '\'' || *text == '"'))
-			quote = *text;
-		else if (quote == '\0' && *text == '$')
-		{
-			char	   *end;
-			long		number = strtol(text + 1, &end, 10) - FIRST_SUBSELECT_MARK;
-
-			if (number >= 0)
-			{
-				appendStringInfoString(&buf, (char *) list_nth(subselects, number));
-				text = end;
-				continue;
-			}
-		}
-		appendStringInfoChar(&buf, *text++);
-	}
-	return buf.data;
-}
-
-/* Operators come with parentheses around them, a bare column or function does not need any. */
-char *
-rf_print_in_statement(Node *expr, BuildContext *cxt)
-{
-	BuildContext *top = whole(cxt);
-	List	   *outer_subselects = top->subselects;
-	PlannedStmt *stmt;
-	List	   *names;
-	char	   *text;
-
-	top->subselects = NIL;
-	expr = rewrite_mutator(expr, cxt);
-	if (contains_window_function(expr, NULL))
-		text = print_windowed(expr, cxt);
-	else
-	{
-		stmt = makeNode(PlannedStmt);
-		stmt->commandType = CMD_SELECT;
-		stmt->rtable = made_up_range_table(cxt, &names);
-		text = deparse_expression(expr, deparse_context_for_plan_tree(stmt, names),
-								  cxt->qualified, false);
-	}
-	text = put_subselects(text, top->subselects);
-	top->subselects = outer_subselects;
-	return text;
-}
-
-char *
-rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List **param_types)
-{
-	BuildContext cxt = {NULL, bms_make_singleton(relid)};
-	TableRef   *table = palloc0(sizeof(TableRef));
-	int			nestlevel = rf_neutral_settings(true);
-	char	   *text;
-
-	table->relid = relid;
-	table->name = psprintf("r%u", relid);
-	table->foreigntableid = foreigntableid;
-	cxt.tables = list_make1(table);
-	cxt.params = *params;
-	cxt.param_types = *param_types;
-	text = rf_print_in_statement((Node *) expr, &cxt);
-
-	AtEOXact_GUC(true, nestlevel);
-	*params = cxt.params;
-	*param_types = cxt.param_types;
-	return text;
-}
 
 /*
  * A whole row of a table: as one value of no type that the data node knows, NULL where an outer join
@@ -584,7 +44,7 @@ print_whole_row(Var *var, BuildContext *cxt)
 		if (TupleDescAttr(desc, attno - 1)->attisdropped)
 			continue;
 		appendStringInfo(&buf, "%sr%d.%s", first ? "" : ", ", var->varno,
-						 quote_identifier(remote_column(RelationGetRelid(table), attno)));
+						 quote_identifier(rf_remote_column(RelationGetRelid(table), attno)));
 		first = false;
 	}
 	table_close(table, NoLock);
@@ -635,7 +95,7 @@ select_item(BuildContext *cxt, RfRelInfo *info)
 	initStringInfo(&buf);
 	appendStringInfoChar(&buf, '(');
 	rf_append_select(&buf, cxt, first);
-	appendStringInfo(&buf, ") %s", table_name(cxt, info->rel->relid));
+	appendStringInfo(&buf, ") %s", rf_statement_table_name(cxt, info->rel->relid));
 	while (first->left != NULL)
 		first = first->left;
 	foreach(lc, first->tlist)
@@ -651,7 +111,7 @@ select_item(BuildContext *cxt, RfRelInfo *info)
 static void
 append_table(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, List **conds)
 {
-	char	   *name = table_name(cxt, info->rel->relid);
+	char	   *name = rf_statement_table_name(cxt, info->rel->relid);
 	List	   *own = print_conditions(cxt, info->remote_conds);
 	const char *item;
 
@@ -954,7 +414,7 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 
 		appendStringInfoString(buf, lc == list_head(columns) ? " " : ", ");
 		if (!cxt->qualified && !cxt->moves && IsA(var, Var))
-			appendStringInfoString(buf, quote_identifier(remote_column(table_of(cxt->root, var->varno),
+			appendStringInfoString(buf, quote_identifier(rf_remote_column(rf_statement_table(cxt->root, var->varno),
 																	   var->varattno)));
 		else
 			appendStringInfoString(buf, print_column((Node *) var, cxt, info->hidden_relids));
@@ -975,7 +435,7 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 		{
 			appendStringInfoString(&from, scan->relation_name);
 			if (cxt->qualified)
-				appendStringInfo(&from, " %s", table_name(cxt, scan->rel->relid));
+				appendStringInfo(&from, " %s", rf_statement_table_name(cxt, scan->rel->relid));
 		}
 		conds = print_conditions(cxt, conditions);
 	}

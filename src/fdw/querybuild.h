@@ -1,7 +1,7 @@
 /*
  * querybuild.h
- *		What the files share that make the text of a remote statement: querybuild.c, and
- *		exchange_text.c for what moves between data nodes.
+ *		What the files share that make the text of a remote statement: querybuild.c,
+ *		querybuild_expr.c, and exchange_text.c for what moves between data nodes.
  */
 #ifndef RDMA_FDW_QUERYBUILD_H
 #define RDMA_FDW_QUERYBUILD_H
@@ -46,8 +46,16 @@ typedef struct BuildContext
 	List	   *param_types;
 } BuildContext;
 
-/* querybuild.c: an expression; the statement of a relation, or one with these columns instead */
+/*
+ * querybuild_expr.c: an expression; what a column is called on the data node, and a table in the
+ * statement; the foreign table that a relation is, or InvalidOid for a SELECT
+ */
 extern char *rf_print_in_statement(Node *expr, BuildContext *cxt);
+extern const char *rf_remote_column(Oid relid, AttrNumber attno);
+extern char *rf_statement_table_name(BuildContext *cxt, Index relid);
+extern Oid	rf_statement_table(PlannerInfo *root, Index relid);
+
+/* querybuild.c: the statement of a relation, or one with these columns instead */
 extern void rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns,
 								List *conditions, List *pathkeys, bool limit);
 

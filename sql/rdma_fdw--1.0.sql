@@ -563,7 +563,7 @@ CREATE FUNCTION rdma.stat_flows(
   OUT estimated_rows bigint, OUT percent double precision, OUT buffers integer, OUT buffer_size integer, OUT buffer_states text,
   OUT slots bigint, OUT waits bigint, OUT wait_ms double precision, OUT work_requests bigint, OUT merged bigint, OUT chained bigint,
   OUT credit_stalls bigint, OUT credits_sent bigint, OUT probes bigint, OUT pool_buffers integer, OUT claims bigint,
-  OUT claims_lost bigint, OUT region_copies bigint, OUT region_gathers bigint, OUT region_boxes bigint, OUT useful_bytes bigint,
+  OUT claims_lost bigint, OUT region_copies bigint, OUT region_boxes bigint, OUT useful_bytes bigint,
   OUT gap_bytes bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_stat_flows' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 10;
@@ -573,7 +573,7 @@ CREATE VIEW rdma.stat_flows AS
     f.rows, f.bytes, f.estimated_rows, round(f.percent::numeric, 1) AS percent,
     f.buffers, f.buffer_size, f.buffer_states, f.slots, f.waits, f.wait_ms,
     f.work_requests, f.merged, f.chained, f.credit_stalls, f.credits_sent, f.probes, f.lane, f.weight, f.peer,
-    f.pool_buffers, f.claims, f.claims_lost, f.region_copies, f.region_gathers, f.region_boxes, f.useful_bytes, f.gap_bytes
+    f.pool_buffers, f.claims, f.claims_lost, f.region_copies, f.region_boxes, f.useful_bytes, f.gap_bytes
   FROM rdma.stat_flows() f
     LEFT JOIN pg_catalog.pg_database d ON d.oid = f.datid
     LEFT JOIN pg_catalog.pg_roles r ON r.oid = f.usesysid;

@@ -202,34 +202,63 @@ skim_packed(const uint8_t *from, uint32_t width, uint64_t rows)
 	sink += sum;
 }
 
-static void
-skim_box(Bench *b, uint32_t length)
+/*
+ * Before a box goes its description: the RfNcr as the sender has it, and the bitmap when there is
+ * one; the box begins at the next cache line.
+ */
+static uint32_t
+head_length(const RfNcr *region)
 {
-	static uint64_t memory[AREA / 64];
-	RfNcrSet	set;
-	size_t		needed;
-	uint64_t	sum = 0;
-	const char *problem = rf_ncr_read(b->target, length, memory, sizeof(memory), &set, &needed);
+	size_t		mask = region->rows == NULL ? 0 : RF_MASK_WORDS(region->count) * sizeof(uint64_t);
 
-	if (problem != NULL)
-		die("region_bench", problem);
-	for (uint32_t i = 0; i < set.count; i++)
+	return (uint32_t) (sizeof(RfNcr) + mask + 63) / 64 * 64;
+}
+
+static void
+write_head(void *to, const RfNcr *region)
+{
+	memcpy(to, region, sizeof(*region));
+	if (region->rows != NULL)
+		memcpy((RfNcr *) to + 1, region->rows, RF_MASK_WORDS(region->count) * sizeof(uint64_t));
+}
+
+/*
+ * The region as it lies in the target, by a copy of its description, as a reader makes one whose
+ * peer can still write there.
+ */
+static void
+read_head(Bench *b, RfNcr *region)
+{
+	static uint64_t mask[RF_MASK_WORDS(MOST_ROWS * 4)];
+
+	memcpy(region, b->target, sizeof(*region));
+	region->base = b->target + head_length(region);
+	if (region->rows != NULL)
 	{
-		const RfNcr *region = &set.regions[i];
-
-		if (region->rows == NULL)
-			for (uint32_t row = 0; row < region->count; row++)
-				sum += value_at(region->base + (size_t) row * region->stride);
-		else
-			for (size_t word = 0; word < RF_MASK_WORDS(region->count); word++)
-				for (uint64_t bits = region->rows[word]; bits != 0; bits &= bits - 1)
-				{
-					size_t		row = word * 64 + (size_t) __builtin_ctzll(bits);
-
-					if (row < region->count)
-						sum += value_at(region->base + row * region->stride);
-				}
+		memcpy(mask, b->target + sizeof(*region), RF_MASK_WORDS(region->count) * sizeof(uint64_t));
+		region->rows = mask;
 	}
+}
+
+static void
+skim_box(Bench *b)
+{
+	RfNcr		region;
+	uint64_t	sum = 0;
+
+	read_head(b, &region);
+	if (region.rows == NULL)
+		for (uint32_t row = 0; row < region.count; row++)
+			sum += value_at(region.base + (size_t) row * region.stride);
+	else
+		for (size_t word = 0; word < RF_MASK_WORDS(region.count); word++)
+			for (uint64_t bits = region.rows[word]; bits != 0; bits &= bits - 1)
+			{
+				size_t		row = word * 64 + (size_t) __builtin_ctzll(bits);
+
+				if (row < region.count)
+					sum += value_at(region.base + row * region.stride);
+			}
 	sink += sum;
 }
 
@@ -238,9 +267,7 @@ skim_box(Bench *b, uint32_t length)
 static void
 move_set(Bench *b, const RfNcrSet *set, RfRegionMode mode, uint64_t rows)
 {
-	const uint8_t *box;
-	uint64_t	length;
-	uint32_t	head;
+	const RfNcr *region = set->regions;
 
 	switch (mode)
 	{
@@ -248,16 +275,16 @@ move_set(Bench *b, const RfNcrSet *set, RfRegionMode mode, uint64_t rows)
 			send_fragments(b, set, b->max_sge);
 			break;
 		case RF_REGION_BOX:
-			rf_ncr_box(set, &box, &length);
-			head = rf_ncr_write(set, box, length, b->packed, AREA);
-			send_one_piece(b, b->packed, head, box, length);
-			skim_box(b, head + (uint32_t) length);
+			write_head(b->packed, region);
+			send_one_piece(b, b->packed, head_length(region), region->base,
+						   (uint64_t) (region->count - 1) * region->stride + region->width);
+			skim_box(b);
 			return;
 		default:
 			send_one_piece(b, NULL, 0, b->packed, rf_ncr_pack(set, b->packed, AREA));
 			break;
 	}
-	skim_packed(b->target, set->regions[0].width, rows);
+	skim_packed(b->target, region->width, rows);
 }
 
 static void
@@ -304,7 +331,6 @@ verify(Bench *b, const RfNcrSet *set, uint64_t rows)
 	uint64_t	bytes = rf_ncr_set_bytes(set);
 	uint8_t    *wanted = malloc(bytes + 1);
 	uint8_t    *found = malloc(bytes + 1);
-	static uint64_t memory[AREA / 64];
 
 	rf_ncr_pack(set, wanted, bytes);
 	for (int way = COPY; way <= BOX; way++)
@@ -315,13 +341,10 @@ verify(Bench *b, const RfNcrSet *set, uint64_t rows)
 			memcpy(found, b->target, bytes);
 		else
 		{
-			RfNcrWireHeader header;
-			RfNcrSet	back;
-			size_t		needed;
+			RfNcr		back;
 
-			memcpy(&header, b->target, sizeof(header));
-			if (rf_ncr_read(b->target, header.payload_offset + header.payload_length, memory, sizeof(memory), &back, &needed) != NULL ||
-				rf_ncr_pack(&back, found, bytes) != bytes)
+			read_head(b, &back);
+			if (rf_ncr_pack(&(RfNcrSet) {&back, 1, RF_NCR_COLUMNAR}, found, bytes) != bytes)
 				die("region_bench", "a box does not come back");
 		}
 		if (memcmp(wanted, found, bytes) != 0)
@@ -462,6 +485,14 @@ cpu_ns(void)
 	return (double) rf_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+/* What few rows there are, by their numbers. */
+static void
+pick_rows(uint32_t *to, const uint32_t *from, const uint32_t *numbers, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		to[i] = from[numbers[i]];
+}
+
 static void
 route(uint32_t destinations)
 {
@@ -514,7 +545,7 @@ route(uint32_t destinations)
 						for (uint32_t c = 0; c < COLUMNS; c++)
 						{
 							if (counts[d] < BATCH / 8)
-								rf_rows_gather(to + c * BATCH, columns + c * BATCH, 4, numbers, counts[d]);
+								pick_rows(to + c * BATCH, columns + c * BATCH, numbers, counts[d]);
 							else
 								rf_mask_gather(to + c * BATCH, columns + c * BATCH, 4, mask, BATCH);
 						}

@@ -158,7 +158,6 @@ typedef struct RfFlowStats		/* written by the party named; read by anybody, rela
 	_Atomic uint64_t claims;		/* lane: receive buffers that it got from a shared pool */
 	_Atomic uint64_t claims_lost;	/* lane: compare-and-swaps that found the buffer taken */
 	_Atomic uint64_t region_copies; /* backend: RfRegionCounts, of a producer */
-	_Atomic uint64_t region_gathers;
 	_Atomic uint64_t region_boxes;
 	_Atomic uint64_t useful_bytes;
 	_Atomic uint64_t gap_bytes;

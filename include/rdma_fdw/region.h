@@ -8,9 +8,10 @@
  * gathering work request, or sent with the gaps between them (a box), which the reader leaves out.
  *
  * Does: descriptions, their checks, gap analysis (region.c, region_gap.c); copying out, with vector
- * instructions where the processor has them (region_copy.c, region_mask.c); the form on the wire
- * and its checks (region_wire.c). Does not: know tuples, columns or SQL; allocate anything that it
- * does not free before it returns; send.
+ * instructions where the processor has them (region_copy.c, region_mask.c); choosing the way
+ * (region_plan.c). Does not: know tuples, columns or SQL; allocate anything that it does not free
+ * before it returns; send. A description stays with its sender: what a reader gets is a batch
+ * (wire.h), which has a form of its own for rows among gaps.
  *
  * Plain C without PostgreSQL. Everything may be called by any thread; nothing here is shared.
  */
@@ -139,12 +140,6 @@ typedef struct RfNcrCursor
 extern void rf_ncr_begin(RfNcrCursor *cursor, const RfNcrSet *set);
 extern bool rf_ncr_next(RfNcrCursor *cursor, RfNcrPiece *fragment);
 
-/*
- * Where row `row` of the region is (selected or not): its address and bytes before fields reduce
- * it.
- */
-extern RfNcrPiece rf_ncr_row(const RfNcr *region, uint32_t row);
-
 /* The next selected row from `row` on; region->count when there is none. */
 extern uint32_t rf_ncr_next_row(const RfNcr *region, uint32_t row);
 
@@ -170,13 +165,6 @@ typedef struct RfGaps
  * and for records that are in no order.
  */
 extern bool rf_ncr_gaps(const RfNcrSet *set, RfGaps *gaps);
-
-/* Wanted bytes among those of the box. */
-static inline double
-rf_gaps_density(const RfGaps *gaps)
-{
-	return gaps->useful + gaps->gap == 0 ? 1.0 : (double) gaps->useful / (double) (gaps->useful + gaps->gap);
-}
 
 /*
  * The fragments of a set by address, those that touch as one; the gap behind each but the last is
@@ -220,9 +208,6 @@ extern uint32_t rf_mask_gather_bits(uint8_t *to, const uint8_t *from, const uint
  */
 extern uint32_t rf_mask_rows(const uint64_t *mask, uint32_t count, uint32_t first, uint32_t *rows);
 
-/* Elements by the numbers of their rows, for bitmaps with few bits: returns bytes. */
-extern size_t rf_rows_gather(void *to, const void *from, uint32_t width, const uint32_t *rows, uint32_t count);
-
 /*
  * One call for all destinations (D-RDMA, section 3.2): row i goes to destination[i]; mask d, at
  * masks + d * words, gets a bit for each of its rows, counts[d] how many. A row whose destination
@@ -237,84 +222,9 @@ extern const char *rf_mask_vectors(void);
 /* For tests and benches: use no more than that; NULL = whatever there is. False: not there. */
 extern bool rf_mask_limit(const char *vectors);
 
-/* ---------- on the wire (src/batch/region_wire.c) ---------- */
-
-/*
- * A message: RfNcrWireHeader, a RfNcrWire for each region, their fields, bitmaps and pointers, and,
- * from payload_offset on (64-aligned), the payload. All offsets count from the message's first
- * byte, which is 8-aligned. A base is an offset in the payload. Pointers may lie in the payload
- * themselves: a heap page brings its line pointers.
- *
- * The reader sees the same whichever way was chosen: a description of where in the payload the rows
- * are. What was copied out or gathered is described as packed (rf_ncr_packed), a box as it lies in
- * the sender's memory.
- */
-#define RF_NCR_MAGIC		0x47455252u	/* "RREG" */
-#define RF_NCR_MAX_REGIONS	1664		/* in one message: PostgreSQL's limit of columns */
-#define RF_NCR_MAX_ROWS		(1u << 24)
-
-typedef struct RfNcrWireHeader
-{
-	uint32_t	magic;
-	uint16_t	regions;
-	uint16_t	order;			/* RfNcrOrder */
-	uint32_t	payload_offset;
-	uint32_t	payload_length;
-} RfNcrWireHeader;
-
-typedef struct RfNcrWire
-{
-	uint8_t		kind;
-	uint8_t		format;
-	uint16_t	field_count;
-	uint32_t	count;
-	uint32_t	width;
-	uint32_t	stride;
-	uint32_t	span;
-	uint32_t	base;			/* from the payload's first byte */
-	uint32_t	pointers;		/* 0: none */
-	uint32_t	rows;			/* 8-aligned; 0: all */
-	uint32_t	fields;			/* 0: none */
-	uint32_t	reserved;		/* 0 */
-} RfNcrWire;
-
-/*
- * The smallest box that rf_ncr_write takes for the set: whole rows from the first selected one to
- * the last, of pointer-mapped regions the span. False: no row is selected.
- */
-extern bool rf_ncr_box(const RfNcrSet *set, const uint8_t **box, uint64_t *length);
-
-/*
- * Description of a set for a box that begins at `box` and is `length` bytes: header to payload,
- * which the caller sends right behind it (a copy, or another entry of the same work request).
- * Pointers that lie in the box are not repeated. Returns payload_offset: the bytes written, or, when
- * that is more than `room`, those needed, and nothing is written. 0: it cannot be described (more
- * rows or regions than a message may have, a box of more than 2 GB).
- */
-extern uint32_t rf_ncr_write(const RfNcrSet *set, const uint8_t *box, uint64_t length, void *to, uint32_t room);
-
-/*
- * The same rows as rf_ncr_pack lays them out at `payload`, as a set that rf_ncr_write takes with
- * `payload` as its box: set->count regions; `pointers` has room for rf_ncr_packed_pointers of them.
- */
-extern size_t rf_ncr_packed_pointers(const RfNcrSet *set);
-extern void rf_ncr_packed(const RfNcrSet *set, const uint8_t *payload, RfNcr *regions,
-						  RfPointer *pointers, RfNcrSet *packed);
-
-/*
- * Read a message that may lie in memory that its sender can still write: everything that says where
- * bytes are is copied into `room` bytes of `memory` (8-aligned) once and checked there; the set in *set
- * points into `memory` and, with its bases, into the payload. Every row of it lies in the
- * payload. NULL, or what is wrong. *needed: bytes of memory that it takes; when that is more than
- * `room` nothing was read but the header and the descriptors, and the answer is RF_NCR_MORE_MEMORY: try again with more.
- */
-extern const char *const RF_NCR_MORE_MEMORY;
-extern const char *rf_ncr_read(const void *message, uint32_t length, void *memory, size_t room,
-							   RfNcrSet *set, size_t *needed);
-
 /* ---------- how it is moved (src/batch/region_plan.c) ---------- */
 
-/* The values of rdma_fdw.region_plan. */
+/* The values of rdma_fdw.region_plan, and GATHER, which no stream does, only bench/region. */
 typedef enum RfRegionMode
 {
 	RF_REGION_AUTO = 0,			/* whatever costs least */
@@ -417,7 +327,6 @@ extern const float rf_cost_gaps[RF_COST_GAPS];
 typedef struct RfRegionCounts
 {
 	uint64_t	copies;			/* regions, or parts of them, copied out */
-	uint64_t	gathers;		/* sent from where they lie by gathering work requests */
 	uint64_t	boxes;			/* sent with their gaps */
 	uint64_t	useful_bytes;
 	uint64_t	gap_bytes;		/* that travelled in boxes */
@@ -427,7 +336,6 @@ static inline void
 rf_region_count(RfRegionCounts *counts, RfRegionMode mode, uint64_t useful, uint64_t gap)
 {
 	counts->copies += mode == RF_REGION_COPY;
-	counts->gathers += mode == RF_REGION_GATHER;
 	counts->boxes += mode == RF_REGION_BOX;
 	counts->useful_bytes += useful;
 	counts->gap_bytes += mode == RF_REGION_BOX ? gap : 0;

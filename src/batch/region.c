@@ -3,12 +3,6 @@
  */
 #include "region_int.h"
 
-RfNcrPiece
-rf_ncr_row(const RfNcr *region, uint32_t row)
-{
-	return rf_ncr_at(region, row);
-}
-
 uint32_t
 rf_ncr_next_row(const RfNcr *region, uint32_t row)
 {

@@ -10,8 +10,9 @@
 
 #include "region_int.h"
 
-bool
-rf_ncr_extent(const RfNcr *region, const uint8_t **begin, const uint8_t **end)
+/* Where the region begins and ends, first to last selected row; false: it has no byte. */
+static bool
+region_extent(const RfNcr *region, const uint8_t **begin, const uint8_t **end)
 {
 	uint32_t	first = rf_ncr_next_row(region, 0);
 	RfNcrPiece	row;
@@ -73,8 +74,12 @@ rf_ncr_extent(const RfNcr *region, const uint8_t **begin, const uint8_t **end)
 	return *begin != NULL;
 }
 
-bool
-rf_ncr_in_order(const RfNcr *region)
+/*
+ * The records as they are, in the order of the region, lie one behind the other (or one before the
+ * other).
+ */
+static bool
+in_order(const RfNcr *region)
 {
 	bool		rising = true;
 	bool		falling = true;
@@ -158,8 +163,9 @@ rf_ncr_by_address(const RfNcrSet *set, RfNcrPiece *fragments, size_t max)
 
 /* ---------- checks ---------- */
 
-const char *
-rf_ncr_check_shape(const RfNcr *region)
+/* What is wrong with this region alone but overlaps; NULL: nothing. */
+static const char *
+check_shape(const RfNcr *region)
 {
 	uint64_t	before = 0;
 
@@ -232,7 +238,7 @@ surely_disjoint(const RfNcr *a, const RfNcr *b)
 	const uint8_t *end[2];
 	uint64_t	distance;
 
-	if (!rf_ncr_extent(a, &begin[0], &end[0]) || !rf_ncr_extent(b, &begin[1], &end[1]) ||
+	if (!region_extent(a, &begin[0], &end[0]) || !region_extent(b, &begin[1], &end[1]) ||
 		end[0] <= begin[1] || end[1] <= begin[0])
 		return true;
 	if (a->kind == RF_NCR_POINTERS || b->kind == RF_NCR_POINTERS || a->stride != b->stride)
@@ -254,10 +260,10 @@ rf_ncr_check(const RfNcrSet *set)
 
 	for (uint32_t i = 0; i < set->count; i++)
 	{
-		problem = rf_ncr_check_shape(&set->regions[i]);
+		problem = check_shape(&set->regions[i]);
 		if (problem != NULL)
 			return problem;
-		sure = sure && rf_ncr_in_order(&set->regions[i]);
+		sure = sure && in_order(&set->regions[i]);
 	}
 	if (set->order == RF_NCR_TRANSPOSED && set->count > 0)
 	{
@@ -319,7 +325,7 @@ periodic_gaps(const RfNcr *region, RfGaps *gaps)
 	uint64_t	end = region->width;	/* and behind the last */
 	uint64_t	between;		/* from the end of a row's wanted bytes to the next row's */
 
-	rf_ncr_extent(region, &gaps->begin, &gaps->end);
+	region_extent(region, &gaps->begin, &gaps->end);
 	if (region->field_count > 0)
 	{
 		first = region->fields[0].offset;
@@ -442,7 +448,7 @@ region_gaps(const RfNcr *region, RfGaps *gaps)
 		return true;
 	if (region->kind != RF_NCR_POINTERS)
 		periodic_gaps(region, gaps);
-	else if (region->field_count == 0 && rf_ncr_in_order(region))
+	else if (region->field_count == 0 && in_order(region))
 		record_gaps(region, gaps);
 	else
 		return exact_gaps(&(RfNcrSet) {region, 1, RF_NCR_COLUMNAR}, gaps);

@@ -59,12 +59,6 @@ rf_mask_word(const uint64_t *mask, uint32_t count, size_t word)
 	return bits;
 }
 
-static inline bool
-rf_mask_bit(const uint64_t *mask, uint32_t row)
-{
-	return (mask[row / 64] >> (row % 64)) & 1;
-}
-
 /* Of a row of `length` bytes, what the field takes. */
 static inline uint64_t
 rf_field_width(const RfField *field, uint64_t length)
@@ -84,17 +78,5 @@ rf_ncr_row_bytes(const RfNcr *region, uint64_t length)
 		bytes += rf_field_width(&region->fields[i], length);
 	return bytes;
 }
-
-/* Where the region begins and ends, first to last selected row; false: it has no byte. */
-extern bool rf_ncr_extent(const RfNcr *region, const uint8_t **begin, const uint8_t **end);
-
-/* What is wrong with this region alone but overlaps; NULL: nothing. */
-extern const char *rf_ncr_check_shape(const RfNcr *region);
-
-/*
- * The records as they are, in the order of the region, lie one behind the other (or one before the
- * other).
- */
-extern bool rf_ncr_in_order(const RfNcr *region);
 
 #endif

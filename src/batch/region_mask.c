@@ -396,34 +396,6 @@ rf_mask_rows(const uint64_t *mask, uint32_t count, uint32_t first, uint32_t *row
 	return selected;
 }
 
-static inline __attribute__((always_inline)) size_t
-gather_rows(uint8_t *to, const uint8_t *from, size_t width, const uint32_t *rows, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++)
-		memcpy(to + i * width, from + rows[i] * width, width);
-	return count * width;
-}
-
-size_t
-rf_rows_gather(void *to, const void *from, uint32_t width, const uint32_t *rows, uint32_t count)
-{
-	switch (width)
-	{
-		case 1:
-			return gather_rows(to, from, 1, rows, count);
-		case 2:
-			return gather_rows(to, from, 2, rows, count);
-		case 4:
-			return gather_rows(to, from, 4, rows, count);
-		case 8:
-			return gather_rows(to, from, 8, rows, count);
-		case 16:
-			return gather_rows(to, from, 16, rows, count);
-		default:
-			return gather_rows(to, from, width, rows, count);
-	}
-}
-
 void
 rf_mask_route(const uint16_t *destination, uint32_t count, uint32_t destinations, uint64_t *masks,
 			  size_t words, uint32_t *counts)

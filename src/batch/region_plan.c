@@ -179,7 +179,7 @@ shape_of(const RfNcrSet *set, RfRegionShape *shape, bool *uneven)
 	uint64_t	runs = 0;
 
 	*uneven = false;
-	*shape = (RfRegionShape) {.description = sizeof(RfNcrWireHeader) + set->count * sizeof(RfNcrWire)};
+	*shape = (RfRegionShape) {.description = set->count * sizeof(RfNcr)};
 	for (uint32_t i = 0; i < set->count; i++)
 	{
 		const RfNcr *region = &set->regions[i];
@@ -409,10 +409,19 @@ skim(const uint8_t *from, uint32_t stride, uint32_t rows)
 	return sum;
 }
 
+/*
+ * To the compiler, what was made of the memory is used here, and the memory may be different from
+ * now on: what is measured is neither left out nor moved to before or behind a clock's reading.
+ */
+static inline void
+keep(void *memory, uint64_t made)
+{
+	__asm__ volatile("" : : "r"(memory), "r"(made) : "memory");
+}
+
 bool
 rf_region_measure(RfRegionCosts *costs)
 {
-	static volatile uint64_t sink;
 	uint8_t    *area = malloc(AREA);
 	uint8_t    *to = malloc(AREA);
 	uint64_t	mask[WORDS];
@@ -437,7 +446,7 @@ rf_region_measure(RfRegionCosts *costs)
 			{
 				double		begin = now_ns();
 
-				sink += skim(area, stride, rows);
+				keep(area, skim(area, stride, rows));
 				best = fmin(best, (now_ns() - begin) / rows);
 			}
 			costs->read[g][l] = (float) best;
@@ -462,7 +471,7 @@ rf_region_measure(RfRegionCosts *costs)
 		{
 			double		begin = now_ns();
 
-			rf_mask_gather(to, area, 4, mask, WORDS * 64);
+			keep(to, rf_mask_gather(to, area, 4, mask, WORDS * 64));
 			best = fmin(best, (now_ns() - begin) / WORDS);
 		}
 		costs->pick = INFINITY;
@@ -474,7 +483,7 @@ rf_region_measure(RfRegionCosts *costs)
 			for (int k = 0; k < WORDS; k++)
 				for (uint64_t bits = mask[k]; bits != 0; bits &= bits - 1)
 					sum += area[(k * 64 + __builtin_ctzll(bits)) * 4];
-			sink += sum;
+			keep(area, sum);
 			costs->pick = fminf(costs->pick, (float) ((now_ns() - begin) / rf_mask_count(mask, WORDS * 64)));
 		}
 		if (half)

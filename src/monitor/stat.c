@@ -547,7 +547,6 @@ rdma_stat_flows(PG_FUNCTION_ARGS)
 		put_counter(&row, &flow->stats.claims);
 		put_counter(&row, &flow->stats.claims_lost);
 		put_counter(&row, &flow->stats.region_copies);
-		put_counter(&row, &flow->stats.region_gathers);
 		put_counter(&row, &flow->stats.region_boxes);
 		put_counter(&row, &flow->stats.useful_bytes);
 		put_counter(&row, &flow->stats.gap_bytes);

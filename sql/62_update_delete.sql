@@ -75,7 +75,7 @@ CREATE FUNCTION analyzed(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text;
 BEGIN
   FOR line IN EXECUTE 'EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) ' || query LOOP
-    RETURN NEXT regexp_replace(line, '(actual rows=[0-9]+)[.]00', '\1');
+    RETURN NEXT regexp_replace(line, '(actual rows=[0-9]+)[.]00|(Transport: )(shm|tcp|verbs)', '\1\2');
   END LOOP;
 END $$;
 SELECT analyzed('UPDATE t SET b = b WHERE a < 5');

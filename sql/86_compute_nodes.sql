@@ -148,8 +148,8 @@ ALTER SERVER cn OPTIONS (SET nodes 'cn1, cn2', SET compute_nodes 'cn_two, cn_her
 CREATE FUNCTION cn.analyzed(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text;
 BEGIN
-  FOR line IN EXECUTE 'EXPLAIN (VERBOSE, ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
-    RETURN NEXT regexp_replace(line, '(kept rows=\d+).*', '\1');
+  FOR line IN EXECUTE 'EXPLAIN (VERBOSE, ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) ' || query LOOP
+    RETURN NEXT regexp_replace(line, '(kept rows=\d+).*|(actual rows=\d+)[.]00', '\1\2');
   END LOOP;
 END $$;
 SELECT cn.analyzed('SELECT count(*), sum(b.y) FROM cn.a JOIN cn.b ON a.id = b.aid WHERE a.n < 40');

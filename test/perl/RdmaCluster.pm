@@ -17,7 +17,7 @@ use warnings;
 use Exporter 'import';
 use File::Basename qw(dirname);
 use Time::HiRes qw(time usleep);
-use IPC::Run qw(start finish);
+use IPC::Run qw(start finish run);
 use Test::More;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -98,10 +98,13 @@ sub rdma_wait
 	my ($node, $query, $seconds) = @_;
 	my $end = time() + ($seconds // 60);
 
+	# not by $node->psql, which dies when psql cannot connect and ends before it has read the query
 	do
 	{
-		my ($status, $out) = $node->psql('postgres', $query);
-		return 1 if $status == 0 && $out eq 't';
+		my $out;
+
+		run([ 'psql', '-X', '-A', '-t', '-q', '-d', $node->connstr('postgres'), '-c', $query ], '<', '/dev/null', '>', \$out, '2>', '/dev/null');
+		return 1 if $out eq "t\n";
 		usleep(50_000);
 	} while (time() < $end);
 	return 0;

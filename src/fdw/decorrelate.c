@@ -14,8 +14,9 @@
  * wanted. Then the sub-select reads only what has a partner among their rows:
  *		... WHERE i.z > 5 AND EXISTS (SELECT FROM o WHERE i.k = o.k AND <conditions on o>)
  *
- * Which of these is the cheapest only the planner can say, so it plans all of them. An expression may
- * be evaluated for rows for which it was not before, as with any join.
+ * Which of these is the cheapest only the planner can say, so it plans all of them. What the
+ * sub-select makes of its aggregates is evaluated after the join, for the rows for which it was before;
+ * conditions and arguments of aggregates may be evaluated for more rows, as with any join.
  *
  * Papers: Kim: On Optimizing an SQL-like Nested Query (TODS 1982), with the outer join that count()
  * needs by Ganski and Wong (SIGMOD 1987); the reduction is the magic set of Seshadri, Pirahesh,
@@ -182,34 +183,22 @@ aggregate_of_nothing(Aggref *agg)
 	return result;
 }
 
-static Node *
-of_nothing_mutator(Node *node, bool *unknown)
+/* The aggregates of an expression, each once; true: there is something that is not to be taken apart. */
+static bool
+collect_aggregates_walker(Node *node, List **aggregates)
 {
 	if (node == NULL)
-		return NULL;
+		return false;
 	if (IsA(node, Aggref))
 	{
-		Node	   *value = aggregate_of_nothing((Aggref *) node);
-
-		*unknown |= value == NULL;
-		return value ? value : node;
+		if (aggregate_of_nothing((Aggref *) node) == NULL)
+			return true;
+		*aggregates = list_append_unique(*aggregates, node);
+		return false;
 	}
-	if (IsA(node, GroupingFunc))
-		*unknown = true;
-	return expression_tree_mutator(node, of_nothing_mutator, unknown);
-}
-
-/* What the sub-select's column is if no row meets its conditions; NULL: that is not known. */
-static Const *
-value_of_nothing(Expr *column)
-{
-	bool		unknown = false;
-	Node	   *value = of_nothing_mutator((Node *) column, &unknown);
-
-	if (unknown)
-		return NULL;
-	value = eval_const_expressions(NULL, value);
-	return IsA(value, Const) ? (Const *) value : NULL;
+	if (IsA(node, GroupingFunc) || IsA(node, SubLink))
+		return true;
+	return expression_tree_walker(node, collect_aggregates_walker, aggregates);
 }
 
 /* ---------- the sub-select ---------- */
@@ -412,12 +401,11 @@ partner_exists(RewriteContext *cxt, List *correlations, Oid server)
 
 /* ---------- the join ---------- */
 
-/* Makes it a sub-select that gives a row per group: the keys, and what it gave before. */
+/* Makes it a sub-select that gives a row per group: the keys, and the aggregates. */
 static void
-group_by_correlations(Query *sub, List *correlations)
+group_by_correlations(Query *sub, List *correlations, List *aggregates)
 {
-	TargetEntry *value = linitial_node(TargetEntry, sub->targetList);
-	List	   *keys = NIL;
+	List	   *tlist = NIL;
 	ListCell   *lc;
 
 	foreach(lc, correlations)
@@ -431,13 +419,16 @@ group_by_correlations(Query *sub, List *correlations)
 		tle->ressortgroupref = group->tleSortGroupRef = number;
 		get_sort_group_operators(exprType((Node *) inner), true, true, false, &group->sortop, &group->eqop,
 								 NULL, &group->hashable);
-		keys = lappend(keys, tle);
+		tlist = lappend(tlist, tle);
 		sub->groupClause = lappend(sub->groupClause, group);
 	}
-	value->resno = list_length(keys) + 1;
-	value->resname = "value";
-	value->ressortgroupref = 0;
-	sub->targetList = lappend(keys, value);
+	foreach(lc, aggregates)
+	{
+		int			number = list_length(tlist) + 1;
+
+		tlist = lappend(tlist, makeTargetEntry(lfirst(lc), number, psprintf("value%d", foreach_current_index(lc) + 1), false));
+	}
+	sub->targetList = tlist;
 }
 
 static Var *
@@ -500,6 +491,56 @@ join_subselect(RewriteContext *cxt, Query *sub, List *correlations, List *condit
 	query->jointree->fromlist = list_make1(join);
 }
 
+/* What the sub-select gave, of what its aggregates are after the join. */
+typedef struct ValueContext
+{
+	Query	   *sub;
+	Index		relid;			/* its number in the query, and that of the join */
+	Index		joinid;
+	List	   *aggregates;
+} ValueContext;
+
+static Node *
+value_mutator(Node *node, ValueContext *cxt)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Aggref))
+	{
+		int			keys = list_length(cxt->sub->targetList) - list_length(cxt->aggregates);
+		Node	   *nothing = aggregate_of_nothing((Aggref *) node);
+		Var		   *value;
+		NullTest   *unmatched;
+		CaseWhen   *when;
+		CaseExpr   *result;
+		int			place = 0;
+
+		while (!equal(list_nth(cxt->aggregates, place), node))
+			place++;
+		value = joined_column(cxt->sub, cxt->relid, cxt->joinid, keys + place + 1);
+		if (((Const *) nothing)->constisnull)
+			return (Node *) value;
+
+		/* a key that has met its equal is not NULL */
+		unmatched = makeNode(NullTest);
+		unmatched->arg = (Expr *) joined_column(cxt->sub, cxt->relid, cxt->joinid, 1);
+		unmatched->nulltesttype = IS_NULL;
+		unmatched->location = -1;
+		when = makeNode(CaseWhen);
+		when->expr = (Expr *) unmatched;
+		when->result = (Expr *) nothing;
+		when->location = -1;
+		result = makeNode(CaseExpr);
+		result->casetype = value->vartype;
+		result->casecollid = value->varcollid;
+		result->args = list_make1(when);
+		result->defresult = (Expr *) value;
+		result->location = -1;
+		return (Node *) result;
+	}
+	return expression_tree_mutator(node, value_mutator, cxt);
+}
+
 /* What stands for the sub-select in an expression; NULL: it stays. */
 static Node *
 replace_sublink(RewriteContext *cxt, SubLink *sublink)
@@ -509,18 +550,21 @@ replace_sublink(RewriteContext *cxt, SubLink *sublink)
 	List	   *correlations = NIL;
 	List	   *conditions = NIL;
 	Oid			server = InvalidOid;
-	Const	   *nothing;
-	Index		relid;
-	Index		joinid;
-	Var		   *value;
+	ValueContext value = {0};
+	Node	   *expr;
 
 	if (sublink->subLinkType != EXPR_SUBLINK || !IsA(sub, Query) || !is_plain_aggregate(sub) ||
 		contain_volatile_functions((Node *) sub) || reads_nodes_only((Node *) sub, &server) || !OidIsValid(server))
 		return NULL;
-	nothing = value_of_nothing(linitial_node(TargetEntry, sub->targetList)->expr);
-	sub = copyObject(sub);
-	if (nothing == NULL || !take_correlations(sub, depth, &correlations, &conditions) ||
-		looks_beyond((Node *) sub, 0, depth))
+	value.sub = sub = copyObject(sub);
+	expr = (Node *) linitial_node(TargetEntry, sub->targetList)->expr;
+	if (collect_aggregates_walker(expr, &value.aggregates) || looks_beyond(expr, 1, depth) ||
+		contain_aggs_of_level(expr, 1) ||
+		!take_correlations(sub, depth, &correlations, &conditions) ||
+		looks_beyond((Node *) sub->jointree, 0, depth) || looks_beyond((Node *) value.aggregates, 0, depth))
+		return NULL;
+	sub->targetList = NIL;
+	if (looks_beyond((Node *) sub, 0, depth))
 		return NULL;
 
 	if (cxt->reduce)
@@ -534,33 +578,13 @@ replace_sublink(RewriteContext *cxt, SubLink *sublink)
 			cxt->reduced++;
 		}
 	}
-	group_by_correlations(sub, correlations);
-	join_subselect(cxt, sub, correlations, conditions, &relid, &joinid);
+	group_by_correlations(sub, correlations, value.aggregates);
+	join_subselect(cxt, sub, correlations, conditions, &value.relid, &value.joinid);
 	cxt->joined++;
 
-	value = joined_column(sub, relid, joinid, list_length(correlations) + 1);
-	if (nothing->constisnull)
-		return (Node *) value;
-	else
-	{
-		/* a key that has met its equal is not NULL */
-		NullTest   *unmatched = makeNode(NullTest);
-		CaseWhen   *when = makeNode(CaseWhen);
-		CaseExpr   *result = makeNode(CaseExpr);
-
-		unmatched->arg = (Expr *) joined_column(sub, relid, joinid, 1);
-		unmatched->nulltesttype = IS_NULL;
-		unmatched->location = -1;
-		when->expr = (Expr *) unmatched;
-		when->result = (Expr *) nothing;
-		when->location = -1;
-		result->casetype = value->vartype;
-		result->casecollid = value->varcollid;
-		result->args = list_make1(when);
-		result->defresult = (Expr *) value;
-		result->location = -1;
-		return (Node *) result;
-	}
+	/* It is evaluated as before, for the same rows: only the aggregates may be for more of them. */
+	IncrementVarSublevelsUp(expr, -1, 1);
+	return value_mutator(expr, &value);
 }
 
 static Node *

@@ -658,6 +658,12 @@ extern bool rf_reads_select(RfRelInfo *info);
 /* The plan reads these subqueries through the statement: it has no plan of theirs. */
 extern void rf_subqueries_are_remote(RfRelInfo *info);
 
+/*
+ * upper.c: is a constant among what GROUP BY names?  Where its columns have to be named by expression
+ * a constant cannot be.
+ */
+extern bool rf_groups_by_constant(PlannerInfo *root);
+
 /* join.c: one statement gets the options of two */
 extern void rf_merge_options(RfRelInfo *info, RfRelInfo *outer, RfRelInfo *inner);
 

@@ -179,22 +179,6 @@ output_columns(PlannerInfo *root, RfRelInfo *info, SetOperationStmt *op)
 	return columns;
 }
 
-/* GROUP BY names its columns by their places in the list, or by expression, which a constant has none of. */
-static bool
-groups_by_constant(PlannerInfo *root, RfRelInfo *info)
-{
-	ListCell   *lc;
-
-	foreach(lc, info->grouped ? root->parse->groupClause : NIL)
-	{
-		Index		ref = lfirst_node(SortGroupClause, lc)->tleSortGroupRef;
-
-		if (IsA(get_sortgroupref_tle(ref, root->processed_tlist)->expr, Const))
-			return true;
-	}
-	return false;
-}
-
 /* What a path of a subquery's last relation sends, if that is all that has to be done; else NULL. */
 static RfSelect *
 path_select(PlannerInfo *root, Path *path, SetOperationStmt *op)
@@ -220,7 +204,7 @@ path_select(PlannerInfo *root, Path *path, SetOperationStmt *op)
 		return NULL;
 
 	info = rf_path_info(foreign);
-	if (groups_by_constant(root, info))
+	if (info->grouped && rf_groups_by_constant(root))
 		return NULL;
 	columns = output_columns(root, info, op);
 	if (columns == NIL)

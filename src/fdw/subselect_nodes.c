@@ -27,19 +27,6 @@
 
 static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
 
-static bool
-groups_by_constant(PlannerInfo *root)
-{
-	ListCell   *lc;
-
-	foreach(lc, get_sortgrouplist_exprs(root->parse->groupClause, root->processed_tlist))
-	{
-		if (IsA(lfirst(lc), Const))
-			return true;
-	}
-	return false;
-}
-
 /*
  * The relation of the sub-select's last stage, if what it gives are all rows. What is only known
  * when the query runs (an uncorrelated sub-select inside) belongs to the plan of the sub-select.
@@ -51,7 +38,7 @@ last_stage(PlannerInfo *subroot)
 
 	if (parse->commandType != CMD_SELECT || parse->setOperations != NULL || parse->rowMarks != NIL ||
 		parse->limitCount != NULL || parse->limitOffset != NULL || parse->hasTargetSRFs ||
-		subroot->init_plans != NIL || groups_by_constant(subroot))
+		subroot->init_plans != NIL || rf_groups_by_constant(subroot))
 		return NULL;
 	if (parse->distinctClause != NIL)
 		return fetch_upper_rel(subroot, UPPERREL_DISTINCT, NULL);

@@ -264,9 +264,8 @@ project(PlannerInfo *root, RelOptInfo *rel, PathTarget *target)
 	return contain_subplans((Node *) info->tlist);
 }
 
-/* Above a grouping its columns may have to be named by expression, which a constant cannot be. */
-static bool
-groups_by_constant(PlannerInfo *root)
+bool
+rf_groups_by_constant(PlannerInfo *root)
 {
 	ListCell   *lc;
 
@@ -293,7 +292,7 @@ rf_build_upper(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel
 
 	if (input->local_conds != NIL || ((stage == UPPERREL_GROUP_AGG || stage == UPPERREL_PARTIAL_GROUP_AGG) &&
 		 input->scanrel != NULL) ||
-		(input->grouped && groups_by_constant(root)))
+		(input->grouped && rf_groups_by_constant(root)))
 		return NULL;
 
 	info = upper_info(input_rel);

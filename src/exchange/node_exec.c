@@ -368,15 +368,16 @@ rescan_exchange(CustomScanState *node)
 /* ---------- the end ---------- */
 
 /*
- * Its parent wants nothing more; what others wait for is sent while something waits, and at the
- * end.
+ * The query around it is over: what others wait for is sent while something waits, and at the end.
+ * The statement itself may be run in pieces, each of which ends with this call: it is over when the
+ * executor finishes (exchange_finish_all).
  */
 static void
 shutdown_exchange(CustomScanState *node)
 {
 	ExchangeState *state = (ExchangeState *) node;
 
-	if (state->member != NULL && !state->keep && !state->reading_over)
+	if (state->member != NULL && state->nested && !state->keep && !state->reading_over)
 		exchange_stop_reading(state);
 }
 

@@ -165,6 +165,10 @@ same('a limit that one node reaches, and what is read after it', 'n1,n2', 2,
 	"SELECT '10' UNION ALL SELECT count(*)::text FROM all_a WHERE (id / 5) % 3 < 2 AND rdma.hash_node(2, id) = 1 UNION ALL SELECT c.id || c.t FROM all_c c, generate_series(1, 2)",
 	settings => { n1 => 'SET test.rows = 10', n2 => 'SET test.rows = 10000' }, slot_size => 4096, slots => 1);
 
+# ---- fetched in pieces
+$_->safe_psql('postgres', 'CREATE FUNCTION pieces(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$ DECLARE r text; BEGIN FOR r IN EXECUTE query LOOP RETURN NEXT r; END LOOP; END $$') foreach (@all);
+same('a cursor that is read in pieces', 'n1,n2,n3', 1, 'SELECT * FROM pieces($pieces$SELECT id || t FROM ' . ex(1, 'a', by(1)) . '$pieces$)', 'SELECT id || t FROM all_a');
+
 # ---- ends before the end
 my %limited = same('limit over an exchange', 'n1,n2,n3', 1, "SELECT 'row' FROM " . ex(1, 'a', by(1)) . ' LIMIT 5', "SELECT 'row' FROM generate_series(1, 15)");
 same('limit below a join', 'n1,n2', 2, "SELECT count(*)::text || s.t IS NULL FROM (SELECT * FROM " . ex(1, 'a', by(1)) . ' LIMIT 10) s JOIN ' . ex(2, 'b', by(1)) . ' ON s.id = b.id OR true GROUP BY s.t LIMIT 1',

@@ -117,7 +117,6 @@ extern const char *rf_ncr_check(const RfNcrSet *set);
 
 /* Selected rows, and their bytes. */
 extern uint32_t rf_ncr_rows(const RfNcr *region);
-extern uint64_t rf_ncr_bytes(const RfNcr *region);
 extern uint64_t rf_ncr_set_bytes(const RfNcrSet *set);
 
 /* A run of wanted bytes without a gap. */

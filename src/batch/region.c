@@ -28,8 +28,8 @@ rf_ncr_rows(const RfNcr *region)
 	return region->rows == NULL ? region->count : rf_mask_count(region->rows, region->count);
 }
 
-uint64_t
-rf_ncr_bytes(const RfNcr *region)
+static uint64_t
+region_bytes(const RfNcr *region)
 {
 	uint64_t	bytes = 0;
 
@@ -46,7 +46,7 @@ rf_ncr_set_bytes(const RfNcrSet *set)
 	uint64_t	bytes = 0;
 
 	for (uint32_t i = 0; i < set->count; i++)
-		bytes += rf_ncr_bytes(&set->regions[i]);
+		bytes += region_bytes(&set->regions[i]);
 	return bytes;
 }
 

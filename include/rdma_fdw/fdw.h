@@ -400,6 +400,15 @@ extern List *rf_bare_clauses(List *clauses);
 /* relinfo.c: reads table, server and options and sorts the conditions */
 extern RfRelInfo *rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid);
 
+/* Does the query lock or write a table that is here, so that rows may have to be looked at again? */
+extern bool rf_rows_may_be_rechecked(PlannerInfo *root);
+
+/*
+ * Does anybody look at whole rows of this relation? UPDATE and DELETE ask for those of all relations
+ * but the target, in case that rows have to be looked at again.
+ */
+extern bool rf_row_is_wanted(PlannerInfo *root, Index relid);
+
 /* Sorts RestrictInfos into those the data node can evaluate and the rest. */
 extern void rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List *conditions,
 								   List **remote_conds, List **local_conds);

@@ -299,6 +299,21 @@ rf_add_exchanges(BuildContext *cxt, RfRelInfo *info)
 	}
 }
 
+bool
+rf_table_moves(BuildContext *cxt, Index relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, cxt->tables)
+	{
+		TableRef   *table = (TableRef *) lfirst(lc);
+
+		if (table->move != NULL && bms_is_member(relid, table->move->rel->relids))
+			return true;
+	}
+	return false;
+}
+
 /* No node that runs it is among those whom rows come to, so there are none of these items either. */
 char *
 rf_sending_statement(List *leaving)

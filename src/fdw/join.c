@@ -179,29 +179,21 @@ clause_relids(List *rinfos)
 	return relids;
 }
 
-/* Does the query lock or write a table that is here? */
+/*
+ * Nodes cannot lock the rows of what they join together. Those that UPDATE and DELETE look for they can
+ * find: a row comes with its key, which says on which node its ctid is one.
+ */
 static bool
-rows_may_be_rechecked(PlannerInfo *root)
+nodes_may_join(PlannerInfo *root)
 {
 	ListCell   *lc;
-	int			relid = -1;
 
 	foreach(lc, root->rowMarks)
 	{
-		PlanRowMark *mark = lfirst_node(PlanRowMark, lc);
-
-		if (!mark->isParent && RowMarkRequiresRowShareLock(mark->markType))
-			return true;
+		if (lfirst_node(PlanRowMark, lc)->strength != LCS_NONE)
+			return false;
 	}
-	if (root->parse->commandType != CMD_UPDATE && root->parse->commandType != CMD_DELETE &&
-		root->parse->commandType != CMD_MERGE)
-		return false;
-	while ((relid = bms_next_member(root->leaf_result_relids, relid)) >= 0)
-	{
-		if (planner_rt_fetch(relid, root)->relkind != RELKIND_FOREIGN_TABLE)
-			return true;
-	}
-	return false;
+	return root->parse->commandType != CMD_MERGE && !rf_rows_may_be_rechecked(root);
 }
 
 /* Fills joinrel's info; false if the data node cannot do this join. */
@@ -213,6 +205,7 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 	RfRelInfo  *inner = info->inner;
 	bool		exists;
 	List	   *local_vars;
+	ListCell   *lc;
 
 	exists = info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI;
 
@@ -240,18 +233,22 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 
 	if (info->jointype == JOIN_FULL && fetches_ctid(joinrel->reltarget->exprs))
 		return false;
-	/* of several nodes' rows it does not say which is which */
-	if (info->nodes != NIL && fetches_ctid(joinrel->reltarget->exprs))
-		return false;
 
 	local_vars = pull_var_clause((Node *) extract_actual_clauses(info->local_conds, false),
 								 PVC_INCLUDE_PLACEHOLDERS);
 	if (!columns_can_be_fetched(joinrel->reltarget->exprs, joinrel->relids, info->hidden_relids,
-								!rows_may_be_rechecked(root)) ||
+								!rf_rows_may_be_rechecked(root)) ||
 		!columns_can_be_fetched(local_vars, joinrel->relids, info->hidden_relids, false))
 		return false;
 
 	info->tlist = add_to_flat_tlist(add_to_flat_tlist(NIL, joinrel->reltarget->exprs), local_vars);
+	foreach(lc, info->nodes != NIL ? info->tlist : NIL)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+		Var		   *var = castNode(Var, tle->expr);
+
+		tle->resjunk = var->varattno == 0 && !rf_row_is_wanted(root, var->varno);
+	}
 	return true;
 }
 
@@ -333,12 +330,9 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 		return;
 	if (!bms_is_empty(joinrel->lateral_relids) || placeholder_in_between(root, joinrel))
 		return;
-	/* nor can nodes lock or change the rows of a join that they do together */
-	if (outer->nodes != NIL && (root->rowMarks != NIL || root->parse->commandType == CMD_UPDATE ||
-								root->parse->commandType == CMD_DELETE ||
-								root->parse->commandType == CMD_MERGE))
+	if (outer->nodes != NIL && !nodes_may_join(root))
 		return;
-	if (rows_may_be_rechecked(root))
+	if (rf_rows_may_be_rechecked(root))
 	{
 		/* it gets no columns but those that its tables' scans give, so these leave no conditions to it */
 		if (outer->local_conds == NIL && inner->local_conds == NIL)

@@ -16,14 +16,17 @@
 #include "access/hash.h"
 #include "access/htup_details.h"
 #include "access/sysattr.h"
+#include "access/table.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_statistic.h"
+#include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 #include "utils/typcache.h"
@@ -317,54 +320,84 @@ rf_single_node_values(RfFragment *fragment)
 	return values;
 }
 
+static Expr *
+table_column(PlannerInfo *root, Index relid, AttrNumber attno)
+{
+	Oid			type = TIDOID;
+	int32		typmod = -1;
+	Oid			collation = InvalidOid;
+
+	if (attno != SelfItemPointerAttributeNumber)
+		get_atttypetypmodcoll(planner_rt_fetch(relid, root)->relid, attno, &type, &typmod, &collation);
+	return (Expr *) makeVar(relid, attno, type, typmod, collation, 0);
+}
+
+/* UPDATE will make a new row of the whole old one: all its columns. */
+static List *
+add_row(PlannerInfo *root, List *columns, Index relid)
+{
+	Relation	rel = table_open(planner_rt_fetch(relid, root)->relid, NoLock);	/* locked by the planner */
+	ListCell   *lc;
+
+	foreach(lc, rf_all_columns(rel))
+		columns = list_append_unique(columns, table_column(root, relid, lfirst_int(lc)));
+	table_close(rel, NoLock);
+	return columns;
+}
+
 List *
 rf_visible_columns(PlannerInfo *root, RfRelInfo *info)
 {
+	Index		relid = info->rel->relid;
 	List	   *columns = NIL;
 	ListCell   *lc;
 	int			member = -1;
 
 	foreach(lc, info->tlist)
-		columns = list_append_unique(columns, lfirst_node(TargetEntry, lc)->expr);
-	if (info->tlist != NIL || info->rel->relid == 0)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+		Var		   *var = (Var *) tle->expr;
+
+		if (tle->resjunk)
+			continue;
+		if (IsA(var, Var) && var->varattno == 0 && bms_is_member(var->varno, root->all_result_relids))
+			columns = add_row(root, columns, var->varno);
+		else
+			columns = list_append_unique(columns, var);
+	}
+	if (info->tlist != NIL || relid == 0)
 		return columns;
 
 	while ((member = bms_next_member(info->attrs_used, member)) >= 0)
 	{
 		AttrNumber	attno = member + FirstLowInvalidHeapAttributeNumber;
-		Oid			type;
-		int32		typmod;
-		Oid			collation;
 
-		/* of these there are none here, see rf_can_move() */
-		if (attno <= 0)
-			continue;
-		get_atttypetypmodcoll(planner_rt_fetch(info->rel->relid, root)->relid, attno,
-							  &type, &typmod, &collation);
-		columns = lappend(columns, makeVar(info->rel->relid, attno, type, typmod, collation, 0));
+		if (attno == 0 && bms_is_member(relid, root->all_result_relids))
+			columns = add_row(root, columns, relid);
+		else if (attno != 0)
+			columns = list_append_unique(columns, table_column(root, relid, attno));
+		else
+			columns = lappend(columns, makeWholeRowVar(planner_rt_fetch(relid, root), relid, 0, false));
 	}
 	return columns;
 }
 
 /*
  * Columns are given their types by name, and their collations, so the nodes must have the same; and
- * neither a whole row nor ctid is a column.
+ * a whole row is none.
  */
 bool
 rf_can_move(PlannerInfo *root, RfRelInfo *info)
 {
-	int			first = bms_next_member(info->attrs_used, -1);
 	ListCell   *lc;
 
-	if (first >= 0 && first <= 0 - FirstLowInvalidHeapAttributeNumber)
-		return false;
 	foreach(lc, rf_visible_columns(root, info))
 	{
 		Node	   *expr = (Node *) lfirst(lc);
 		Oid			collation = exprCollation(expr);
 
 		if (!rf_is_shippable_type(exprType(expr), info) ||
-			(IsA(expr, Var) && ((Var *) expr)->varattno <= 0) ||
+			(IsA(expr, Var) && ((Var *) expr)->varattno == 0) ||
 			(OidIsValid(collation) && collation != get_typcollation(exprType(expr)) &&
 			 collation != C_COLLATION_OID && collation != POSIX_COLLATION_OID))
 			return false;

@@ -27,6 +27,7 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
 #include "rdma_fdw/remote.h"
 
 /* What takes the scan's place in ForeignScan.fdw_private. */
@@ -197,6 +198,27 @@ table_statement(PlannerInfo *root, ModifyTable *plan, ForeignScan *scan, int sub
 	}
 }
 
+/*
+ * Can each node of the scan's server run the statement for itself? It must find there what it joins
+ * with its rows of the target; of a replicated one all of it, and new values that are the same on all
+ * nodes. Those that other tables give need not be: where a row has several partners any of them is
+ * taken. read: the relations that new values are made of.
+ */
+static bool
+nodes_can_write(PlannerInfo *root, RelOptInfo *scanned, Index target, Relids read)
+{
+	RfFragment *fragment = ((RfRelInfo *) scanned->fdw_private)->fragment;
+	RfRelInfo  *table = (RfRelInfo *) find_base_rel(root, target)->fdw_private;
+
+	if (fragment == NULL || IS_SIMPLE_REL(scanned))
+		return true;
+	if (fragment->exchanges || fragment->computed)
+		return false;
+	if (table->distribution->placement != RF_PLACED_EVERYWHERE || list_length(table->nodes) == 1)
+		return true;
+	return fragment->placement == RF_PLACED_EVERYWHERE && bms_is_subset(read, bms_make_singleton(target));
+}
+
 bool
 rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index)
 {
@@ -205,6 +227,7 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	bool		join;
 	bool		named;
 	List	   *columns = NIL;
+	Relids		read = NULL;
 	Oid			relid;
 	Relation	rel;
 	StringInfoData sql;
@@ -237,8 +260,11 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 				elog(ERROR, "system-column update is not supported");
 			if (!rf_is_shippable_expr(root, scanned, lfirst_node(TargetEntry, lc)->expr))
 				return false;
+			read = bms_add_members(read, pull_varnos(root, lfirst(lc)));
 		}
 	}
+	if (!nodes_can_write(root, scanned, resultRelation, read))
+		return false;
 
 	/* sub-selects need the target to have a name, as it has among others */
 	if (contain_subplans((Node *) targets) || contain_subplans((Node *) scan->fdw_recheck_quals))

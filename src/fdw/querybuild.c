@@ -27,28 +27,34 @@ static void append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool
 
 /*
  * A whole row of a table: as one value of no type that the data node knows, NULL where an outer join
- * has found none.
+ * has found none. What has moved is what UPDATE writes, which no outer join can miss.
  */
 static char *
 print_whole_row(Var *var, BuildContext *cxt)
 {
 	Relation	table = table_open(planner_rt_fetch(var->varno, cxt->root)->relid, NoLock);
 	TupleDesc	desc = RelationGetDescr(table);
+	bool		moved = rf_table_moves(cxt, var->varno);
 	StringInfoData buf;
 	bool		first = true;
 
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "CASE WHEN (r%d.*) IS DISTINCT FROM NULL THEN ROW(", var->varno);
+	if (!moved)
+		appendStringInfo(&buf, "CASE WHEN (r%d.*) IS DISTINCT FROM NULL THEN ", var->varno);
+	appendStringInfoString(&buf, "ROW(");
 	for (AttrNumber attno = 1; attno <= desc->natts; attno++)
 	{
-		if (TupleDescAttr(desc, attno - 1)->attisdropped)
+		Form_pg_attribute att = TupleDescAttr(desc, attno - 1);
+
+		if (att->attisdropped)
 			continue;
-		appendStringInfo(&buf, "%sr%d.%s", first ? "" : ", ", var->varno,
-						 quote_identifier(rf_remote_column(RelationGetRelid(table), attno)));
+		appendStringInfo(&buf, "%s%s", first ? "" : ", ",
+						 rf_print_in_statement((Node *) makeVar(var->varno, attno, att->atttypid, att->atttypmod,
+																att->attcollation, 0), cxt));
 		first = false;
 	}
 	table_close(table, NoLock);
-	appendStringInfoString(&buf, ") END");
+	appendStringInfoString(&buf, moved ? ")" : ") END");
 	return buf.data;
 }
 
@@ -622,6 +628,7 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, CmdTy
 	ListCell   *lc2;
 
 	cxt.qualified = true;
+	rf_add_exchanges(&cxt, (RfRelInfo *) joinrel->fdw_private);
 	initStringInfo(&buf);
 	appendStringInfo(&buf, "%s %s r%u", update ? "UPDATE" : "DELETE FROM", info->relation_name, target);
 	forboth(lc, values, lc2, attnums)

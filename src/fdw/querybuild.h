@@ -64,6 +64,7 @@ extern void rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *in
  * before anything that refers to their columns is printed; and one of them as a FROM item
  */
 extern void rf_add_exchanges(BuildContext *cxt, RfRelInfo *info);
+extern bool rf_table_moves(BuildContext *cxt, Index relid);	/* is it in one of them? */
 extern const char *rf_from_item(BuildContext *cxt, RfRelInfo *info);
 
 /* What nodes run that do not have both of the roles which the statement gives, see RfScanComputeIndex. */

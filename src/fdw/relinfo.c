@@ -72,6 +72,52 @@ find_members(RfRelInfo *info)
 	}
 }
 
+/* Does the query lock or write a table that is here? */
+bool
+rf_rows_may_be_rechecked(PlannerInfo *root)
+{
+	ListCell   *lc;
+	int			relid = -1;
+
+	foreach(lc, root->rowMarks)
+	{
+		PlanRowMark *mark = lfirst_node(PlanRowMark, lc);
+
+		if (!mark->isParent && RowMarkRequiresRowShareLock(mark->markType))
+			return true;
+	}
+	if (root->parse->commandType != CMD_UPDATE && root->parse->commandType != CMD_DELETE &&
+		root->parse->commandType != CMD_MERGE)
+		return false;
+	while ((relid = bms_next_member(root->leaf_result_relids, relid)) >= 0)
+	{
+		if (planner_rt_fetch(relid, root)->relkind != RELKIND_FOREIGN_TABLE)
+			return true;
+	}
+	return false;
+}
+
+bool
+rf_row_is_wanted(PlannerInfo *root, Index relid)
+{
+	Query	   *parse = root->parse;
+	Bitmapset  *attrs = NULL;
+	ListCell   *lc;
+
+	if ((parse->commandType != CMD_UPDATE && parse->commandType != CMD_DELETE) ||
+		rf_rows_may_be_rechecked(root) || bms_is_member(relid, root->all_result_relids) ||
+		IS_OTHER_REL(find_base_rel(root, relid)))
+		return true;
+	foreach(lc, parse->targetList)
+	{
+		if (!lfirst_node(TargetEntry, lc)->resjunk)
+			pull_varattnos((Node *) lfirst(lc), relid, &attrs);
+	}
+	pull_varattnos((Node *) parse->returningList, relid, &attrs);
+	pull_varattnos((Node *) parse->jointree, relid, &attrs);
+	return bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, attrs);
+}
+
 RfRelInfo *
 rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 {
@@ -107,6 +153,8 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 						   &info->remote_conds, &info->local_conds);
 
 	pull_varattnos((Node *) baserel->reltarget->exprs, baserel->relid, &info->attrs_used);
+	if (info->nodes != NIL && !rf_row_is_wanted(root, baserel->relid))
+		info->attrs_used = bms_del_member(info->attrs_used, 0 - FirstLowInvalidHeapAttributeNumber);
 	foreach(lc, info->local_conds)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);

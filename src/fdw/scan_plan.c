@@ -201,14 +201,20 @@ table_locking(PlannerInfo *root, Index relid, const char *table)
 	return psprintf("%s%s%s", strength, table, waiting);
 }
 
-/* Of all tables of a base or join relation; NULL: no locks. */
+/*
+ * Of all tables of a base or join relation; NULL: no locks. A node cannot lock rows that it joins with
+ * those of an exchange, nor where they come from: if somebody else writes one before it is found by its
+ * ctid, the node's transaction cannot be serialized.
+ */
 static const char *
 locking_clause(PlannerInfo *root, RelOptInfo *rel)
 {
 	StringInfoData buf;
 	int			relid = -1;
 
-	if (IS_UPPER_REL(rel))
+	RfFragment *fragment = ((RfRelInfo *) rel->fdw_private)->fragment;
+
+	if (IS_UPPER_REL(rel) || (fragment != NULL && fragment->exchanges))
 		return NULL;
 	if (IS_SIMPLE_REL(rel))
 		return table_locking(root, rel->relid, "");
@@ -458,13 +464,14 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	List	   *remote_exprs = NIL;
 	List	   *local_exprs = NIL;
 	List	   *fdw_private = NIL;
-	const char *locking = locking_clause(root, rel);
+	const char *locking;
 	List	   *slot = info->tlist;
 	List	   *states = NIL;
 	ListCell   *lc;
 	RfRemoteQuery query;
 
 	rel->fdw_private = info;
+	locking = locking_clause(root, rel);
 	rf_subqueries_are_remote(info);
 	if (simple)
 		sort_scan_clauses(root, rel, scan_clauses, &remote_exprs, &local_exprs);

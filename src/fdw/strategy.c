@@ -400,6 +400,15 @@ make_join(RfRelInfo *joined, JoinWay *way, RfChoices *choices)
 	return info;
 }
 
+/* UPDATE and DELETE of a join that every node has all of bring no rows here. */
+static bool
+may_be_written_there(PlannerInfo *root, RfRelInfo *info)
+{
+	return (root->parse->commandType == CMD_UPDATE || root->parse->commandType == CMD_DELETE) &&
+		!info->fragment->exchanges && !info->fragment->computed && info->local_conds == NIL &&
+		bms_is_subset(root->all_baserels, info->rel->relids);
+}
+
 void
 rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRelInfo *known,
 				List *fdw_restrictinfo)
@@ -440,6 +449,8 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 
 		joinrel->fdw_private = info;
 		rf_estimate_rel(root, joinrel);
+		if (may_be_written_there(root, info))
+			info->total_cost = Min(info->total_cost, info->rel_total_cost + info->opts.fdw_startup_cost);
 		if (!rf_add_choice(choices, info))
 			continue;
 		add_path(joinrel, (Path *)

@@ -9,6 +9,7 @@
 #   make demo [SCALE=0.1] a coordinator and two data nodes with data in them, and a tour; make demo-stop removes them
 #   make bench-scan [SF=1], make bench-fdw [SF=0.1], make bench-join [SF=1] [NODES=2]
 #   make bench-engine     the engine's techniques, each without and with it: table, results.tsv and plots in bench/engine;
+#   make bench-engine-nodes   an exchange between 2 to 256 simulated nodes: nodes.txt, nodes.tsv and nodes.svg there
 #   make bench-engine-verbs   the same over verbs in the soft-RoCE machine: verbs.txt and verbs.tsv there
 #   make bench-region, bench-region-verbs   regions copied out, gathered, as boxes and as chosen, in bench/region likewise
 MODULE_big = rdma_fdw
@@ -29,7 +30,7 @@ PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
 override with_llvm = no
 
 # Targets that need no PGXS, so that they work before PostgreSQL is installed; PGXS also has a "check" that only refuses.
-own = check check-% install-deps demo demo-stop bench-scan bench-fdw bench-join bench-engine bench-engine-verbs bench-region bench-region-verbs
+own = check check-% install-deps demo demo-stop bench-scan bench-fdw bench-join bench-engine bench-engine-nodes bench-engine-verbs bench-region bench-region-verbs
 ifneq ($(filter-out $(own),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -77,6 +78,9 @@ bench-join: install-deps
 
 bench-engine: install-deps
 	@$(srcdir)/bench/engine/run.sh
+
+bench-engine-nodes: install-deps
+	@OVER=nodes $(srcdir)/bench/engine/run.sh
 
 bench-engine-verbs: install-deps
 	@OVER=verbs $(srcdir)/bench/engine/run.sh

@@ -262,7 +262,7 @@ main(int argc, char **argv)
 		for (int i = optind; i < argc; i++)
 			wanted |= strcmp(argv[i], t->name) == 0;
 		for (const char *const *on = t->transports; wanted && *on != NULL; on++)
-			if (transport == NULL ? strcmp(*on, "verbs") != 0 : strcmp(*on, transport) == 0)
+			if (transport == NULL ? strcmp(*on, "verbs") != 0 && strcmp(*on, "fabric") != 0 : strcmp(*on, transport) == 0)
 				t->run(*on);
 	}
 	return failed ? 3 : 0;

@@ -4,6 +4,7 @@
 # Two processes, one per node and each on half of the cores as if on its own machine, with real lanes, flows and providers. OVER says which:
 #   OVER=soft     shared memory, TCP on this machine, the simulated fabric (default): results.tsv, table.txt and a plot per technique
 #   OVER=verbs    verbs in the soft-RoCE machine (test/soft_roce), where all is emulated, so that only ratios mean anything: verbs.tsv, verbs.txt
+#   OVER=nodes    the exchange between 2 to 256 simulated nodes (nodes.c), once: nodes.tsv, nodes.txt, nodes.svg
 #   OVER=device   verbs on this machine's own device: the same files
 # Rounds are interleaved: each runs all variants of a technique in turn. A ratio is the median of the ratios within a round. Prints the table, and
 # writes the files into OUT (this folder).
@@ -24,29 +25,35 @@ mapfile -t sources < <(cd "$tree" && grep -LE '#include[[:space:]]*"(postgres(_f
 case $over in
 	soft) results=$out/results.tsv table=$out/table.txt command=() transport=() ;;
 	verbs) results=$out/verbs.tsv table=$out/verbs.txt command=("$tree/test/soft_roce/vm.sh") transport=(-t verbs) ;;
+	nodes) results=$out/nodes.tsv table=$out/nodes.txt command=() transport=(-t fabric) rounds=1 ;;
 	device) results=$out/verbs.tsv table=$out/verbs.txt command=() transport=(-t verbs) ;;
-	*) echo "OVER is soft, verbs or device" >&2; exit 2 ;;
+	*) echo "OVER is soft, nodes, verbs or device" >&2; exit 2 ;;
 esac
 chmod 755 "$work"
 {
-	printf 'kind\ttechnique\ttransport\tx\tvariant\tMB/s\tCPU s/GB\tcores\tp50 us\tp99 us\trequests/message\tdoorbells/request\n'
+	[ "$over" = nodes ] || printf 'kind\ttechnique\ttransport\tx\tvariant\tMB/s\tCPU s/GB\tcores\tp50 us\tp99 us\trequests/message\tdoorbells/request\n'
 	# 3: a target was not reached. The table says which.
 	VM_TIMEOUT=${VM_TIMEOUT:-7200} "${command[@]}" "$work/engine_bench" -r "$rounds" -m "$ms" "${transport[@]}" "$@" || [ $? = 3 ]
 } | tee "$work/results.tsv" >&2
 mv "$work/results.tsv" "$results"
 
-echo "$rounds rounds of $ms ms" >"$table"
+if [ "$over" = nodes ]; then
+	grep '^nodes' "$results" | cut -f 2- | column -t -s "$(printf '\t')" | tee "$table"
+	echo | tee -a "$table"
+else
+	echo "$rounds rounds of $ms ms" >"$table"
+fi
 {
 	printf 'technique\tover\tmeasure\tours\twanted\treached\tthe paper\n'
 	grep '^row' "$results" | cut -f 2-
 } | column -t -s "$(printf '\t')" | tee -a "$table"
 grep '^note' "$results" | cut -f 2- | sed 's/\t/: /' | tee -a "$table" || true
 
-[ "$over" = soft ] || exit 0
+[ "$over" = soft ] || [ "$over" = nodes ] || exit 0
 if command -v gnuplot >/dev/null; then
 	for script in "$tree"/bench/engine/*.gp; do
 		name=$(basename "$script" .gp)
-		[ "$name" != bars ] && grep -Eq "^(series|row)	$name	" "$results" || continue
+		[ "$name" != bars ] && grep -Eq "^(series	$name|row	$name|$name)	" "$results" || continue
 		gnuplot -e "table='$results'; out='$out/$name.svg'" "$script" && echo "plot: $out/$name.svg"
 	done
 	# The others alike: a bar per variant.

@@ -656,5 +656,6 @@ const Technique techniques[] = {
 	{"backoff", {"memory"}, backoff},
 	{"pool", {"shm", "tcp", "verbs"}, receive_pool},
 	{"scale", {"shm", "tcp", "sim"}, scale},
+	{"nodes", {"fabric"}, bench_nodes_growth},
 	{NULL}
 };

@@ -11,6 +11,9 @@ typedef struct Technique
 	void		(*run) (const char *transport);
 } Technique;
 
+/* nodes.c */
+extern void bench_nodes_growth(const char *transport);
+
 extern const Technique techniques[];	/* ends with a NULL name */
 
 #endif

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "rdma_fdw/admission.h"
+#include "rdma_fdw/peers.h"
 #include "rdma_fdw/provider.h"
 #include "rdma_fdw/receive.h"
 #include "rdma_fdw/region.h"
@@ -27,10 +28,7 @@
 #define RF_CACHE_LINE		64
 #define RF_MAX_LANES		16
 #define RF_MAX_CHAIN		64			/* work requests in one post, at most */
-#define RF_MAX_PEERS		64
 #define RF_MAX_SEGMENTS		1024
-#define RF_NO_PEER			(-1)
-#define RF_SEVERAL_PEERS	(-2)		/* RfSegment.peer: shared receive pools */
 #define RF_MAX_WEIGHT		100
 #define RF_DEFAULT_WEIGHT	10
 
@@ -681,10 +679,10 @@ extern void rf_flow_address(RfFlowHandle *flow, uint32_t *index, uint64_t *key);
 
 /*
  * A shared receive pool for the flows that are made to listen with it (receive.h), for producers on
- * `peers` (a bit each). It belongs to the current resource owner, as its flows must, and is closed
+ * `peers`. It belongs to the current resource owner, as its flows must, and is closed
  * after them. NULL: all pools are in use.
  */
-extern RfReceivePool *rf_receive_open(uint32_t count, uint32_t size, uint64_t peers, bool claim);
+extern RfReceivePool *rf_receive_open(uint32_t count, uint32_t size, const RfPeerSet *peers, bool claim);
 extern void rf_receive_close(RfReceivePool *pool);
 extern RfFlowHandle *rf_flow_listen_pooled(int peer, RfReceivePool *pool, uint32_t slot_count);
 

@@ -57,6 +57,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rdma_fdw/peers.h"
+
 #define RF_RECEIVE_POOLS	256			/* in one cluster at a time; more groups use buffers of their own */
 #define RF_RECEIVE_MIN		4			/* buffers of a pool */
 #define RF_RECEIVE_MAX		64			/* the bits of RfReceivePool.free */
@@ -82,7 +84,7 @@ typedef struct RfReceivePool
 	uint32_t	count;			/* buffers */
 	uint32_t	size;			/* of each; bytes */
 	uint32_t	claim;			/* 0: grant all, also where there are atomics */
-	uint64_t	peers;			/* that may be given access: a bit each */
+	RfPeerSet	peers;			/* that may be given access */
 
 	/* The engine's main thread writes these before the first flow with it is OPEN. */
 	uint32_t	claimable;		/* buffers below this number may be FREE; 0 = no atomics */

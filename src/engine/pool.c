@@ -96,13 +96,26 @@ cut(RfPool *pool, int segment, uint32_t pages, RfBlock *block)
 
 /* Is it lent to these peers, all of them and nobody else? */
 static bool
-lent_to(const RfLent *lent, uint64_t peers)
+lent_to(const RfLent *lent, const RfPeerSet *peers)
 {
-	uint64_t	has = 0;
+	RfPeerSet	has = {0};
 
 	for (uint32_t i = 0; i < lent->loan_count; i++)
-		has |= UINT64_C(1) << lent->loans[i].peer;
-	return has == peers && lent->held == 0;
+		rf_peers_add(&has, lent->loans[i].peer);
+	return memcmp(&has, peers, sizeof(has)) == 0 && lent->held == 0;
+}
+
+/* The only one of the set; RF_NO_PEER: there are several. */
+static int
+single(const RfPeerSet *peers)
+{
+	int			word = 0;
+
+	if (rf_peers_count(peers) != 1)
+		return RF_NO_PEER;
+	while (peers->words[word] == 0)
+		word++;
+	return word * 64 + __builtin_ctzll(peers->words[word]);
 }
 
 /* The loan has no region any more: forget it, unless the peer may still write. */
@@ -208,26 +221,26 @@ rf_pool_destroy(RfPool *pool)
 }
 
 static bool
-lend(RfPool *pool, int segment, uint64_t peers, RfDomain *const *domains, RfError *error)
+lend(RfPool *pool, int segment, const RfPeerSet *peers, RfDomain *const *domains, RfError *error)
 {
 	RfLent	   *lent = &pool->lent[segment];
 	RfSegment  *shared = &pool->shared->segments[segment];
-	int			first = __builtin_ctzll(peers);
-	bool		several = (peers & (peers - 1)) != 0;
+	int			only = single(peers);
+	bool		several = only == RF_NO_PEER;
 	RfNodeId	node = {0, 0};
 
 	if (!several)
-		node = pool->shared->peers[first].node;
+		node = pool->shared->peers[only].node;
 	if (lent->touched && (several || memcmp(&lent->last, &node, sizeof(node)) != 0))
 		memset(shared->addr, 0, pool->shared->segment_size);
-	lent->loans = calloc((size_t) __builtin_popcountll(peers), sizeof(RfLoan));
+	lent->loans = calloc(rf_peers_count(peers), sizeof(RfLoan));
 	if (lent->loans == NULL)
 		return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for lending a segment");
-	for (int peer = first; peer < RF_MAX_PEERS; peer++)
+	for (int peer = 0; peer < RF_MAX_PEERS; peer++)
 	{
 		RfLoan	   *loan = &lent->loans[lent->loan_count];
 
-		if ((peers >> peer & 1) == 0)
+		if (!rf_peers_has(peers, peer))
 			continue;
 		loan->peer = peer;
 		loan->domain = domains[peer];
@@ -245,15 +258,17 @@ lend(RfPool *pool, int segment, uint64_t peers, RfDomain *const *domains, RfErro
 	}
 	lent->touched = true;
 	lent->last = node;
-	shared->peer = several ? RF_SEVERAL_PEERS : first;
+	shared->peer = several ? RF_SEVERAL_PEERS : only;
 	return true;
 }
 
 RfPoolResult
-rf_pool_take_shared(RfPool *pool, uint64_t peers, RfDomain *const *domains, size_t size, RfBlock *block, RfError *error)
+rf_pool_take_shared(RfPool *pool, const RfPeerSet *peers, RfDomain *const *domains, size_t size,
+					RfBlock *block, RfError *error)
 {
 	uint32_t	pages = (size + RF_POOL_PAGE - 1) / RF_POOL_PAGE;
-	const RfNodeId *node = (peers & (peers - 1)) == 0 ? &pool->shared->peers[__builtin_ctzll(peers)].node : NULL;
+	int			only = single(peers);
+	const RfNodeId *node = only != RF_NO_PEER ? &pool->shared->peers[only].node : NULL;
 	int			best = -1;
 	int			best_rank = 4;
 	uint32_t	i;
@@ -304,9 +319,11 @@ RfPoolResult
 rf_pool_take(RfPool *pool, int peer, RfDomain *domain, size_t size, RfBlock *block, RfError *error)
 {
 	RfDomain   *domains[RF_MAX_PEERS];
+	RfPeerSet	peers = {0};
 
 	domains[peer] = domain;
-	return rf_pool_take_shared(pool, UINT64_C(1) << peer, domains, size, block, error);
+	rf_peers_add(&peers, peer);
+	return rf_pool_take_shared(pool, &peers, domains, size, block, error);
 }
 
 uint8_t *

@@ -43,9 +43,10 @@ extern void rf_pool_destroy(RfPool *pool);
 /* `size` bytes of a segment that is or can be lent to the peer. */
 extern RfPoolResult rf_pool_take(RfPool *pool, int peer, RfDomain *domain, size_t size, RfBlock *block, RfError *error);
 
-/* The same for several peers, a bit each, whose domains are domains[peer]. */
-extern RfPoolResult rf_pool_take_shared(RfPool *pool, uint64_t peers, RfDomain *const *domains, size_t size,
-										RfBlock *block, RfError *error);
+/* The same for several peers, whose domains are domains[peer]. */
+extern RfPoolResult rf_pool_take_shared(RfPool *pool, const RfPeerSet *peers,
+										RfDomain *const *domains, size_t size, RfBlock *block,
+										RfError *error);
 extern uint8_t *rf_pool_address(RfPool *pool, const RfBlock *block);
 
 /* NULL: the peer has no access to it, or not any more. */

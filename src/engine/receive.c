@@ -40,21 +40,21 @@ rf_receive_use(RfReceivePool *pool, int peer, const RfRegion **region, RfError *
 	if (work->users == 0 && !work->refused)
 	{
 		RfDomain   *domains[RF_MAX_PEERS];
-		uint64_t	peers = 0;
+		RfPeerSet	peers = {0};
 		RfPoolResult result;
 
 		for (int i = 0; i < RF_MAX_PEERS; i++)
 		{
 			RfConnection *connection = rf_engine->by_peer[i];
 
-			if ((pool->peers >> i & 1) == 0 || connection == NULL || connection->phase != RF_PHASE_UP)
+			if (!rf_peers_has(&pool->peers, i) || connection == NULL || connection->phase != RF_PHASE_UP)
 				continue;
-			peers |= UINT64_C(1) << i;
+			rf_peers_add(&peers, i);
 			domains[i] = connection->domain;
 		}
-		if ((peers >> peer & 1) == 0)
+		if (!rf_peers_has(&peers, peer))
 			return RF_POOL_TAKEN;
-		result = rf_pool_take_shared(rf_engine->pool, peers, domains,
+		result = rf_pool_take_shared(rf_engine->pool, &peers, domains,
 									 rf_receive_bytes(pool->count, pool->size), &work->block, error);
 		if (result == RF_POOL_NONE_FREE)
 			return result;

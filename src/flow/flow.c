@@ -368,7 +368,8 @@ sleep_for(RfFlowHandle *handle, RfFlowWaiting waiting, uint32 wait_event)
 /* ---------- shared receive pools ---------- */
 
 RfReceivePool *
-rf_receive_open(uint32_t buffer_count, uint32_t buffer_size, uint64_t peers, bool claim_them)
+rf_receive_open(uint32_t buffer_count, uint32_t buffer_size, const RfPeerSet *peers,
+				bool claim_them)
 {
 	RfReceiveHandle *handle;
 
@@ -384,7 +385,7 @@ rf_receive_open(uint32_t buffer_count, uint32_t buffer_size, uint64_t peers, boo
 			continue;
 		pool->count = buffer_count;
 		pool->size = buffer_size;
-		pool->peers = peers;
+		pool->peers = *peers;
 		pool->claim = claim_them;
 		handle->pool = pool;
 		handle->owner = CurrentResourceOwner;

@@ -69,7 +69,7 @@ open_pool(RfGroup *group, const RfGroupDesc *desc, int own)
 	uint32		count = Min((uint32) rf_receive_pool_buffers,
 							(uint32) ((rf_shared->segment_size - RF_RECEIVE_WORDS) / group->slot_size));
 	uint32		producers = desc->producers - (own >= 0 ? 1 : 0);
-	uint64		peers = 0;
+	RfPeerSet	peers = {0};
 
 	if (rf_receive_pool == RF_RECEIVE_POOL_OFF || count < RF_RECEIVE_MIN || producers == 0 ||
 		(rf_receive_pool == RF_RECEIVE_POOL_AUTO && producers * group->slot_count <= count))
@@ -77,9 +77,11 @@ open_pool(RfGroup *group, const RfGroupDesc *desc, int own)
 	for (uint32 producer = 0; producer < desc->producers; producer++)
 	{
 		if ((int) producer != own)
-			peers |= UINT64_C(1) << rf_group_peer(rf_group_desc_node(desc, RF_FLOW_PRODUCER, producer), false);
+			rf_peers_add(&peers,
+						 rf_group_peer(rf_group_desc_node(desc, RF_FLOW_PRODUCER, producer), false));
 	}
-	group->pool = rf_receive_open(count, group->slot_size, peers, rf_receive_pool != RF_RECEIVE_POOL_GRANTED);
+	group->pool = rf_receive_open(count, group->slot_size, &peers,
+								  rf_receive_pool != RF_RECEIVE_POOL_GRANTED);
 }
 
 RfGroup *

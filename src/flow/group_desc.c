@@ -32,7 +32,6 @@ rf_group_desc_size(uint32_t kind, uint32_t producers, uint32_t consumers)
 	if (kind < RF_GROUP_GATHER || kind > RF_GROUP_REPLICATE ||
 		producers < 1 || producers > RF_GROUP_MAX_MEMBERS ||
 		consumers < 1 || consumers > RF_GROUP_MAX_MEMBERS ||
-		producers * consumers > RF_GROUP_MAX_PAIRS ||
 		(kind == RF_GROUP_GATHER && consumers != 1))
 		return 0;
 	return sizeof(RfGroupHeader) + (producers + consumers) * sizeof(RfNodeId) +

@@ -94,7 +94,7 @@ connect_nodes(void)
 															   &config, &error);
 			CHECK(rig_nodes[i].qps[lane] != NULL);
 		}
-		CHECK(rf_sim_connect(rig_nodes[0].qps[lane], rig_nodes[1].qps[lane], &error));
+		rf_sim_connect(rig_nodes[0].qps[lane], rig_nodes[1].qps[lane]);
 	}
 	for (int i = 0; i < 2; i++)
 	{

@@ -411,6 +411,71 @@ acknowledge(RfQp *qp)
 		qp->ack_due = qp->first->ack_at;
 }
 
+void
+sim_line_up(RfQp *qp)
+{
+	if (qp->busy)
+		return;
+	qp->busy = true;
+	qp->next_busy = NULL;
+	if (sim_fabric.busy_count++ == 0)
+		sim_fabric.busy_first = qp;
+	else
+		sim_fabric.busy_last->next_busy = qp;
+	sim_fabric.busy_last = qp;
+}
+
+void
+sim_leave_line(RfQp *qp)
+{
+	RfQp	   *next;
+
+	for (uint32_t left = sim_fabric.busy_count; left > 0; left--)
+	{
+		next = sim_fabric.busy_first;
+		sim_fabric.busy_first = next->next_busy;
+		sim_fabric.busy_count--;
+		next->busy = false;
+		if (next != qp)
+			sim_line_up(next);
+	}
+}
+
+/* One event of the queue pair that is first in line, of those that can have one. */
+static bool
+step_in_turn(void)
+{
+	for (uint32_t left = sim_fabric.busy_count; left > 0; left--)
+	{
+		RfQp	   *qp = sim_fabric.busy_first;
+		SimWr	   *swr;
+		bool		possible;
+
+		sim_fabric.busy_first = qp->next_busy;
+		sim_fabric.busy_count--;
+		qp->busy = false;
+		if (qp->first == NULL)
+			continue;
+		swr = sim_next_to_execute(qp);
+		possible = !qp->held && !qp->error && qp->connected;
+		if (possible && can_execute(qp, swr))
+			execute(qp, swr);
+		else if (possible && qp->first->executed)
+			acknowledge(qp);
+		else
+			possible = false;
+		if (qp->first != NULL)
+			sim_line_up(qp);
+		if (possible)
+		{
+			sim_fabric.now++;
+			sim_fabric.counters.steps++;
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Earliest due event; among equals a random one. */
 static bool
 step_locked(void)
@@ -420,6 +485,8 @@ step_locked(void)
 	uint64_t	best_due = 0;
 	uint64_t	ties = 0;
 
+	if (sim_fabric.config.in_turn)
+		return step_in_turn();
 	for (RfQp *qp = sim_fabric.qps; qp != NULL; qp = qp->next)
 	{
 		SimWr	   *swr;
@@ -582,8 +649,12 @@ fabric_main(void *unused)
 	while (!sim_fabric.stop)
 	{
 		uint32_t	pause = sim_fabric.config.step_sleep_us;
+		bool		stepped = step_locked();
 
-		if (!step_locked())
+		/* With hundreds of threads it is long until this one runs again. */
+		for (int i = 0; stepped && sim_fabric.config.in_turn && i < 256 && step_locked(); i++)
+			;
+		if (!stepped)
 		{
 			pthread_cond_wait(&sim_fabric.work, &sim_fabric.lock);
 			continue;

@@ -32,6 +32,7 @@ typedef struct RfSimConfig
 	uint32_t	service;		/* steps that the adapter, which all queue pairs share, takes for a work request; 0 = none */
 	uint32_t	latency;		/* with service: steps from execution to acknowledgement, those of many at once */
 	uint32_t	cache;			/* with service: that many outstanding fit its cache, with more each takes longer in proportion; 0 = any */
+	bool		in_turn;		/* queue pairs with work take turns, whatever is due: for fabrics of thousands. From rf_sim_reset on, without delays */
 	bool		tear;			/* payload lands in pieces, last piece first */
 	bool		check_payload;	/* count work requests whose payload changed between post and completion (costs a hash of it) */
 } RfSimConfig;
@@ -66,7 +67,7 @@ extern uint64_t rf_sim_pending(void);
 extern uint64_t rf_sim_now(void);
 
 /* Connect two queue pairs of this process with each other. */
-extern bool rf_sim_connect(RfQp *a, RfQp *b, RfError *error);
+extern void rf_sim_connect(RfQp *a, RfQp *b);
 
 /* Link of the queue pair cut: both ends fail, work requests in flight complete with RF_WC_TRANSPORT, then FLUSHED. */
 extern void rf_sim_cut(RfQp *qp);

@@ -84,6 +84,8 @@ struct RfQp
 	uint64_t	recv_unpolled;
 	uint64_t	fail_at;		/* number of the post to fail, 0 = none */
 	bool		fail_after;
+	RfQp	   *next_busy;		/* in_turn */
+	bool		busy;
 };
 
 typedef struct SimFabric
@@ -97,6 +99,9 @@ typedef struct SimFabric
 	uint64_t	adapter_free;	/* with a service time: when the adapter has done the last one */
 	uint64_t	outstanding;	/* of all queue pairs, to the acknowledgement */
 	RfQp	   *qps;
+	RfQp	   *busy_first;		/* in_turn: queue pairs with work requests, and some that have failed since */
+	RfQp	   *busy_last;
+	uint32_t	busy_count;
 	uint32_t	next_qp;
 	uint32_t	next_key;
 	pthread_t	thread;
@@ -134,6 +139,10 @@ extern SimWr *sim_next_to_execute(RfQp *qp);
 
 /* Push the completion of a request. */
 extern void sim_push_write(RfQp *qp, SimWr *swr, RfWcStatus status);
+
+/* in_turn: at the end of the line, unless it is in it. */
+extern void sim_line_up(RfQp *qp);
+extern void sim_leave_line(RfQp *qp);
 
 /* The queue pair is dead; `tell`: a DISCONNECTED comes as well. */
 extern void sim_fail_qp(RfQp *qp, RfWcStatus status, bool tell);

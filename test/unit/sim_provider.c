@@ -223,6 +223,14 @@ sim_qp_local(RfQp *qp, uint8_t blob[RF_QP_BLOB_SIZE])
 	memcpy(blob, &qp->number, sizeof(qp->number));
 }
 
+static void
+join(RfQp *qp, RfQp *peer)
+{
+	qp->peer = peer;
+	qp->connected = true;
+	pthread_cond_signal(&sim_fabric.work);
+}
+
 static bool
 sim_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, RfError *error)
 {
@@ -240,22 +248,18 @@ sim_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, RfError 
 		sim_unlock();
 		return rf_error(error, RF_ERROR_CONNECTION, NULL, NULL, "no simulated queue pair %u", number);
 	}
-	qp->peer = peer;
-	qp->connected = true;
-	pthread_cond_signal(&sim_fabric.work);
+	join(qp, peer);
 	sim_unlock();
 	return true;
 }
 
-bool
-rf_sim_connect(RfQp *a, RfQp *b, RfError *error)
+void
+rf_sim_connect(RfQp *a, RfQp *b)
 {
-	uint8_t		blob_a[RF_QP_BLOB_SIZE];
-	uint8_t		blob_b[RF_QP_BLOB_SIZE];
-
-	sim_qp_local(a, blob_a);
-	sim_qp_local(b, blob_b);
-	return sim_qp_connect(a, blob_b, -1, error) && sim_qp_connect(b, blob_a, -1, error);
+	sim_lock();
+	join(a, b);
+	join(b, a);
+	sim_unlock();
 }
 
 static void
@@ -304,6 +308,8 @@ sim_qp_post(RfQp *qp, RfWr *chain)
 		else
 			qp->first = swr;
 		qp->last = swr;
+		if (sim_fabric.config.in_turn)
+			sim_line_up(qp);
 	}
 	pthread_cond_signal(&sim_fabric.work);
 	sim_unlock();
@@ -332,6 +338,8 @@ sim_qp_destroy(RfQp *qp)
 			sim_fail_qp(other, RF_WC_TRANSPORT, true);
 		}
 	}
+	if (qp->busy)
+		sim_leave_line(qp);
 	while (qp->first != NULL)
 	{
 		SimWr	   *swr = qp->first;

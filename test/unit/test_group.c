@@ -68,7 +68,8 @@ test_descriptions(void)
 	check(rf_group_desc_size(RF_GROUP_GATHER, 3, 2) == 0 && rf_group_desc_size(0, 1, 1) == 0 &&
 		  rf_group_desc_size(RF_GROUP_BALANCE, 0, 1) == 0 &&
 		  rf_group_desc_size(RF_GROUP_BALANCE, RF_GROUP_MAX_MEMBERS + 1, 1) == 0 &&
-		  rf_group_desc_size(RF_GROUP_BALANCE, RF_GROUP_MAX_MEMBERS, RF_GROUP_MAX_MEMBERS) == 0,
+		  rf_group_desc_size(RF_GROUP_BALANCE, 1, RF_GROUP_MAX_MEMBERS + 1) == 0 &&
+		  rf_group_desc_size(RF_GROUP_BALANCE, RF_GROUP_MAX_MEMBERS, RF_GROUP_MAX_MEMBERS) != 0,
 		  "impossible shapes have no size");
 	check(rf_group_desc_init(desc, RF_GROUP_REPLICATE, id, 3, 4, nodes, 4, 65536, &error) &&
 		  rf_group_desc_check(desc, size, &error), "a description is what its own check wants");

@@ -258,19 +258,22 @@ several(void)
 	RfBlock		other;
 	RfBlock		own;
 	RfBlock		none;
+	RfPeerSet	two = {{3}};
+	RfPeerSet	others = {{5}};
+	RfPeerSet	high = {0};
 	RfError		error;
 
 	refuse = true;
-	check(rf_pool_take_shared(pool, 3, all, 4096, &both, &error) == RF_POOL_FAILED && registered == 0, "what cannot be registered for all is lent to none");
+	check(rf_pool_take_shared(pool, &two, all, 4096, &both, &error) == RF_POOL_FAILED && registered == 0, "what cannot be registered for all is lent to none");
 	refuse = false;
-	check(rf_pool_take_shared(pool, 3, all, 8192, &both, &error) == RF_POOL_TAKEN && registered == 2, "a segment for two peers is registered for both");
+	check(rf_pool_take_shared(pool, &two, all, 8192, &both, &error) == RF_POOL_TAKEN && registered == 2, "a segment for two peers is registered for both");
 	check(rf_pool_region(pool, &both, 0) != NULL && rf_pool_region(pool, &both, 1) != NULL && rf_pool_region(pool, &both, 2) == NULL,
 		  "each has its key, and nobody else");
 	check(shared->segments[both.segment].peer == RF_SEVERAL_PEERS && atomic_load(&shared->peers[1].segments) == 1, "and it shows");
-	check(rf_pool_take_shared(pool, 3, all, 4096, &again, &error) == RF_POOL_TAKEN && again.segment == both.segment && registered == 2,
+	check(rf_pool_take_shared(pool, &two, all, 4096, &again, &error) == RF_POOL_TAKEN && again.segment == both.segment && registered == 2,
 		  "the same two share it further");
 	check(take(pool, 0, 4096, &own) == RF_POOL_TAKEN && own.segment != both.segment, "what one of them has alone lies elsewhere");
-	check(rf_pool_take_shared(pool, 5, all, 4096, &other, &error) == RF_POOL_TAKEN && other.segment != both.segment && other.segment != own.segment,
+	check(rf_pool_take_shared(pool, &others, all, 4096, &other, &error) == RF_POOL_TAKEN && other.segment != both.segment && other.segment != own.segment,
 		  "and what it shares with a third");
 	memset(rf_pool_address(pool, &both), 'x', 8192);
 
@@ -282,7 +285,7 @@ several(void)
 	rf_pool_return(pool, &both);
 	rf_pool_return(pool, &again);
 	loud = true;
-	check(rf_pool_take_shared(pool, 3, all, SEGMENT_SIZE, &both, &error) == RF_POOL_TAKEN && both.segment != again.segment,
+	check(rf_pool_take_shared(pool, &two, all, SEGMENT_SIZE, &both, &error) == RF_POOL_TAKEN && both.segment != again.segment,
 		  "nothing new comes into the segment meanwhile");
 	rf_pool_return(pool, &both);
 	loud = false;
@@ -293,6 +296,13 @@ several(void)
 	rf_pool_return(pool, &again);
 	rf_pool_return(pool, &own);
 	rf_pool_return(pool, &other);
+	rf_peers_add(&high, 2);
+	rf_peers_add(&high, RF_MAX_PEERS - 1);
+	all[RF_MAX_PEERS - 1] = all[1];
+	check(rf_pool_take_shared(pool, &high, all, 4096, &both, &error) == RF_POOL_TAKEN &&
+		  rf_pool_region(pool, &both, 2) != NULL && rf_pool_region(pool, &both, RF_MAX_PEERS - 1) != NULL &&
+		  rf_pool_region(pool, &both, RF_MAX_PEERS - 1 - 64) == NULL, "peers beyond the first 64");
+	rf_pool_return(pool, &both);
 	rf_pool_destroy(pool);
 	check(registered == 0, "and all is given back");
 }

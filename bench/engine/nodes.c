@@ -1,0 +1,962 @@
+/*
+ * nodes.c - an exchange between 2 to 256 nodes, each of which sends the same number of rows to all of them: what grows with the number of nodes.
+ *
+ * All nodes are real and in one process, over the simulated fabric, without sockets. Of the product: the lanes (a thread each) with their queues,
+ * chains, credits and claims, the flow tables and slots, shared receive pools, segments lent to each peer alone (pool.c), descriptions of groups,
+ * and the control protocol of every pair of engines, frame by frame, with its proofs (handshake.c). Of this file: what the engine's main thread and
+ * the backend do with them, whose code needs PostgreSQL. A thread of each node is producer and consumer at once; it routes rows of 64 bytes by a
+ * hash, and its batches grow as those of an exchange do (src/exchange/node_out.c). Nothing is measured in time that the product would have with
+ * machines of its own: all of them share this one's cores.
+ *
+ * Each size runs in a process of its own, so that nothing is left of the one before.
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../src/engine/handshake.h"
+#include "../../src/engine/pool.h"
+#include "bench.h"
+#include "rdma_fdw/group.h"
+#include "sim.h"
+#include "techniques.h"
+
+#define MAX_NODES		256
+#define ROWS			65536		/* of each node */
+#define ROW_BYTES		64
+#define SLOTS			4			/* rdma_fdw.receive_buffers */
+#define SLOT_SIZE		(64u << 10) /* rdma_fdw.receive_buffer_size */
+#define POOL_BUFFERS	16			/* rdma_fdw.receive_pool_buffers */
+#define SEGMENT_SIZE	(2u << 20)	/* rdma_fdw.segment_size */
+#define CAPACITY		(SLOT_SIZE - (uint32_t) sizeof(RfSlotHeader))
+#define FIRST_ROOM		8192u		/* of a flow's first batch, and by how much the next ones are larger */
+#define ROOM_GROWTH		4u
+#define GROWING			2			/* batches until they fill a slot */
+#define PATIENCE		8			/* attempts to claim a buffer, after which a lane asks for one: MAX_PATIENCE there */
+#define BOUNDS			9
+#define STEP_ROWS		1024		/* between looks at what has arrived */
+#define MAX_WR			512
+#define MAX_RECV		1024
+#define PATIENCE_MS		60000		/* only reached on failure */
+
+/* What one size gives: of the node that has most of it, but for the totals. */
+typedef struct Growth
+{
+	int			nodes;
+	int			lanes;
+	bool		pooled;
+	uint64_t	qps;
+	uint64_t	qps_of_lane;
+	uint64_t	flows;
+	uint64_t	setup_messages; /* of control connections, sent */
+	uint64_t	setup_bytes;
+	uint64_t	description;	/* bytes of the group's */
+	uint64_t	receive_bytes;	/* receive buffers */
+	uint64_t	send_bytes;
+	uint64_t	segments;		/* lent, and so registered */
+	uint64_t	registrations;
+	uint64_t	memory;			/* bytes of all nodes' engines and of the fabric's queue pairs beyond buffers */
+	uint64_t	slots;			/* sent, ends included */
+	uint64_t	slots_most;		/* that the rows of a node can need by design */
+	uint64_t	requests;
+	uint64_t	work_requests;
+	uint64_t	doorbells;
+	uint64_t	control;		/* immediates alone: credits, ends, and asking for buffers */
+	uint64_t	credits;
+	uint64_t	claims;			/* compare-and-swaps, lost ones included */
+	uint64_t	grants;
+	uint64_t	bytes;			/* of rows to other nodes, all nodes together */
+	double		seconds;
+	bool		right;			/* every row came exactly where it should */
+} Growth;
+
+typedef struct Outlet
+{
+	RfSlotCursor cursor;
+	uint8_t    *slot;			/* being filled */
+	uint32_t	used;
+	uint32_t	room;
+	uint32_t	rows;
+} Outlet;
+
+typedef struct SimNode
+{
+	int			me;
+	RfShared   *shared;
+	RfDevice   *device;
+	RfPool	   *pool;
+	RfLaneThread *lanes[RF_MAX_LANES];
+	RfDomain   *domains[MAX_NODES];
+	RfReceivePool *receive;		/* NULL: each producer has receive buffers of its own here */
+	RfBlock		receive_block;
+	RfBlock		blocks[2 * MAX_NODES];	/* by flow */
+	uint32_t	lane_flows[RF_MAX_LANES];
+	int			main_fd;
+	int			wake_fd;
+	pthread_t	thread;
+	Outlet		out[MAX_NODES];
+	RfSlotCursor in[MAX_NODES];
+	uint32_t	lanes_to_wake;
+	uint64_t	setup_messages;
+	uint64_t	setup_bytes;
+	uint64_t	slots;
+	uint64_t	slots_most;
+	uint64_t	bytes;
+	uint64_t	rows_to[MAX_NODES]; /* sent, and a sum of what they are */
+	uint64_t	sum_to[MAX_NODES];
+	uint64_t	rows;			/* that came, own ones included */
+	uint64_t	sum;
+} SimNode;
+
+static SimNode *nodes;
+static int	node_count;
+static int	lane_count;
+static pthread_barrier_t begin;
+
+static void
+stop(const char *what, const RfError *error)
+{
+	fprintf(stderr, "bench: %d nodes: %s: %s\n", node_count, what, error != NULL ? error->message : strerror(errno));
+	_exit(1);
+}
+
+static uint64_t
+hash64(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+	return x ^ (x >> 31);
+}
+
+/* The place of `other` in a node's peer table, its flow towards it, and the one from it. */
+static int
+peer_of(const SimNode *node, int other)
+{
+	return other < node->me ? other : other - 1;
+}
+
+static uint32_t
+flow_to(const SimNode *node, int other)
+{
+	return (uint32_t) peer_of(node, other);
+}
+
+static uint32_t
+flow_from(const SimNode *node, int other)
+{
+	return (uint32_t) (node_count - 1 + peer_of(node, other));
+}
+
+/* ---------- nodes and connections ---------- */
+
+static void
+wake_owner(RfFlow *flow)
+{
+	uint64_t	one = 1;
+
+	if (write(nodes[flow->owner_proc].wake_fd, &one, sizeof(one)) < 0)
+		stop("wake", NULL);
+}
+
+static void
+start_node(SimNode *node)
+{
+	uint32_t	flows = 2 * (uint32_t) (node_count - 1);
+	uint32_t	segments = 2 * (uint32_t) node_count;
+	size_t		shared_size = RF_SHARED_SIZE(flows);
+	RfError		error = {0};
+	RfLaneConfig config = bench_defaults();
+	uint8_t    *arena = mmap(NULL, (size_t) segments * SEGMENT_SIZE, PROT_READ | PROT_WRITE,
+							 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	node->shared = mmap(NULL, shared_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (arena == MAP_FAILED || node->shared == MAP_FAILED)
+		stop("memory", NULL);
+	node->shared->node = (RfNodeId)
+	{
+		(uint64_t) node->me + 1, 1
+	};
+	node->shared->max_flows = flows;
+	node->shared->lane_count = (uint32_t) lane_count;
+	node->shared->segment_count = segments;
+	node->shared->segment_size = SEGMENT_SIZE;
+	for (uint32_t i = 0; i < segments; i++)
+		node->shared->segments[i].addr = arena + (size_t) i * SEGMENT_SIZE;
+	for (int other = 0; other < node_count; other++)
+		if (other != node->me)
+			node->shared->peers[peer_of(node, other)].node = (RfNodeId)
+		{
+			(uint64_t) other + 1, 1
+		};
+	node->device = rf_provider_sim.device_open(NULL, &error);
+	rf_provider_sim.device_caps(node->device, &node->shared->device);
+	node->pool = rf_pool_create(node->shared, &rf_provider_sim);
+	node->main_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	node->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (node->pool == NULL || node->main_fd < 0 || node->wake_fd < 0)
+		stop("start", NULL);
+	config.shared = node->shared;
+	config.provider = &rf_provider_sim;
+	config.device = node->device;
+	config.cq_depth = node_count * (MAX_WR + MAX_RECV);
+	config.max_wr = MAX_WR;
+	config.polling_mode = RF_POLLING_EVENT;
+	config.main_wake_fd = node->main_fd;
+	config.wake_owner = wake_owner;
+	for (int lane = 0; lane < lane_count; lane++)
+	{
+		node->shared->lanes[lane].number = (uint32_t) lane;
+		node->shared->lanes[lane].wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		config.lane = lane;
+		node->lanes[lane] = rf_lane_start(&config, &error);
+		if (node->lanes[lane] == NULL)
+			stop("lane", &error);
+	}
+	for (int other = 0; other < node_count; other++)
+		if (other != node->me && (node->domains[other] = rf_provider_sim.domain_create(node->device, &error)) == NULL)
+			stop("domain", &error);
+}
+
+/* All that one engine has queued for the other; *last is the last message that its caller gets. */
+static void
+deliver(SimNode *sender, RfHandshake *from, RfHandshake *to, RfControlMessage *last)
+{
+	RfControlHeader header;
+	RfError		error = {0};
+
+	for (uint32_t at = 0; at < from->out_used; at += (uint32_t) sizeof(header) + header.length)
+	{
+		memcpy(&header, from->out + at, sizeof(header));
+		sender->setup_messages++;
+		sender->setup_bytes += sizeof(header) + header.length;
+	}
+	while (from->out_used > 0)
+	{
+		uint8_t    *place;
+		uint32_t	length = rf_handshake_room(to, &place);
+
+		if (length > from->out_used)
+			length = from->out_used;
+		memcpy(place, from->out, length);
+		rf_handshake_filled(to, length);
+		rf_handshake_sent(from, length);
+		if (rf_handshake_step(to, last, &error) == RF_STEP_FAILED)
+			stop("control message", &error);
+	}
+}
+
+static void
+connect_pair(SimNode *a, SimNode *b, RfHandshake *ours, RfHandshake *theirs)
+{
+	RfControlHello hello[2] = {{.node = a->shared->node}, {.node = b->shared->node}};
+	RfControlMessage message;
+	uint8_t		token[16] = {1};
+	uint8_t		secret[RF_TOKEN_SIZE] = {2};
+	uint8_t		connection[16] = {3};
+	RfError		error = {0};
+
+	for (int i = 0; i < 2; i++)
+	{
+		hello[i].image.byte_order_mark = 0x01020304;
+		hello[i].lanes = (uint32_t) lane_count;
+		hello[i].provider = 1;
+		hello[i].nonce[0] = (uint8_t) (i + 1);
+	}
+	rf_handshake_initiator(ours, &hello[0], token, secret);
+	rf_handshake_acceptor(theirs, &hello[1]);
+	deliver(a, ours, theirs, &message);
+	deliver(b, theirs, ours, &message);
+	deliver(a, ours, theirs, &message);
+	if (!rf_handshake_verify(theirs, secret, &message.u.proof) ||
+		!rf_handshake_welcome(theirs, secret, connection, (uint32_t) lane_count, 1))
+		stop("proof", NULL);
+	deliver(b, theirs, ours, &message);
+	for (int lane = 0; lane < lane_count; lane++)
+	{
+		SimNode    *ends[2] = {a, b};
+		RfQp	   *qps[2];
+		RfControlQp blob = {.lane = (uint32_t) lane};
+
+		for (int i = 0; i < 2; i++)
+		{
+			int			peer = peer_of(ends[i], ends[1 - i]->me);
+			RfQpConfig	config = {.max_wr = MAX_WR, .max_recv = MAX_RECV, .context = (void *) (intptr_t) peer};
+
+			qps[i] = rf_provider_sim.qp_create(ends[i]->domains[ends[1 - i]->me], rf_lane_cq(ends[i]->lanes[lane]), &config,
+											   &error);
+			if (qps[i] == NULL)
+				stop("queue pair", &error);
+			rf_provider_sim.qp_local(qps[i], blob.blob);
+			rf_handshake_put(i == 0 ? ours : theirs, RF_CONTROL_QP, &blob, sizeof(blob));
+		}
+		deliver(a, ours, theirs, &message);
+		deliver(b, theirs, ours, &message);
+		rf_sim_connect(qps[0], qps[1]);
+		for (int i = 0; i < 2; i++)
+			rf_lane_add_connection(ends[i]->lanes[lane], peer_of(ends[i], ends[1 - i]->me), qps[i]);
+	}
+	rf_handshake_put(ours, RF_CONTROL_READY, NULL, 0);
+	deliver(a, ours, theirs, &message);
+	rf_handshake_put(theirs, RF_CONTROL_READY, NULL, 0);
+	deliver(b, theirs, ours, &message);
+	rf_handshake_up(ours);
+	rf_handshake_up(theirs);
+}
+
+/* ---------- flows ---------- */
+
+/* Receive buffers for all producers of a node, where they are fewer than those of each. */
+static void
+make_receive_pool(SimNode *node)
+{
+	RfReceivePool *pool = &node->shared->receive_pools[0];
+	RfPeerSet	peers = {0};
+	RfDomain   *domains[RF_MAX_PEERS];
+	RfError		error = {0};
+
+	if ((node_count - 1) * SLOTS <= POOL_BUFFERS)
+		return;
+	for (int other = 0; other < node_count; other++)
+	{
+		if (other == node->me)
+			continue;
+		rf_peers_add(&peers, peer_of(node, other));
+		domains[peer_of(node, other)] = node->domains[other];
+	}
+	pool->count = POOL_BUFFERS;
+	pool->size = SLOT_SIZE;
+	pool->claim = true;
+	if (rf_pool_take_shared(node->pool, &peers, domains, rf_receive_bytes(POOL_BUFFERS, SLOT_SIZE), &node->receive_block,
+							&error) != RF_POOL_TAKEN)
+		stop("receive pool", &error);
+	rf_receive_init(pool, rf_pool_address(node->pool, &node->receive_block), node->shared->device.atomics);
+	node->receive = pool;
+}
+
+/* Buffers that this peer can reach, and nobody else. */
+static void
+take_buffers(SimNode *node, int other, uint32_t index, size_t size)
+{
+	RfFlow	   *flow = &node->shared->flows[index];
+	RfError		error = {0};
+
+	if (rf_pool_take(node->pool, peer_of(node, other), node->domains[other], size, &node->blocks[index], &error) != RF_POOL_TAKEN)
+		stop("buffers", &error);
+	flow->buffers = rf_pool_address(node->pool, &node->blocks[index]);
+	flow->lkey = rf_pool_region(node->pool, &node->blocks[index], peer_of(node, other))->lkey;
+}
+
+static RfFlow *
+new_flow(SimNode *node, int other, uint32_t index, RfFlowRole role, uint32_t lane)
+{
+	RfFlow	   *flow = &node->shared->flows[index];
+
+	rf_slots_reset(flow);
+	node->blocks[index].segment = -1;
+	flow->role = role;
+	flow->peer = peer_of(node, other);
+	flow->owner_proc = node->me;
+	flow->slot_count = SLOTS;
+	flow->slot_size = SLOT_SIZE;
+	flow->lane = lane;
+	node->lane_flows[lane]++;
+	return flow;
+}
+
+/* What the main threads of both engines do for a flow that has a listener. */
+static void
+open_flow(SimNode *from, SimNode *to, RfHandshake *producer, RfHandshake *consumer)
+{
+	RfControlOpen open = {.producer_flow = flow_to(from, to->me), .consumer_flow = flow_from(to, from->me)};
+	RfControlOpened opened = {.producer_flow = open.producer_flow, .consumer_flow = open.consumer_flow};
+	RfControlMessage message;
+	const RfRegion *region;
+	RfFlow	   *flow;
+
+	for (int lane = 1; lane < lane_count; lane++)
+		if (from->lane_flows[lane] < from->lane_flows[open.lane])
+			open.lane = (uint32_t) lane;
+	open.key = hash64((uint64_t) from->me * MAX_NODES + (uint64_t) to->me + 1);
+	rf_handshake_put(producer, RF_CONTROL_OPEN, &open, sizeof(open));
+	deliver(from, producer, consumer, &message);
+
+	flow = new_flow(to, from->me, open.consumer_flow, RF_FLOW_CONSUMER, message.u.open.lane);
+	flow->key = open.key;
+	flow->remote_flow = open.producer_flow;
+	if (to->receive != NULL)
+	{
+		flow->pool = to->receive;
+		flow->buffers = rf_receive_buffer(to->receive, 0);
+		region = rf_pool_region(to->pool, &to->receive_block, flow->peer);
+		flow->lkey = region->lkey;
+		opened.pool_buffers = to->receive->count;
+		opened.pool_claimable = to->receive->claimable;
+	}
+	else
+	{
+		take_buffers(to, from->me, open.consumer_flow, (size_t) SLOTS * SLOT_SIZE);
+		region = rf_pool_region(to->pool, &to->blocks[open.consumer_flow], flow->peer);
+	}
+	opened.remote_addr = (uint64_t) (uintptr_t) flow->buffers;
+	opened.rkey = region->rkey;
+	opened.slot_count = SLOTS;
+	opened.slot_size = SLOT_SIZE;
+	opened.weight = RF_DEFAULT_WEIGHT;
+	atomic_store(&flow->state, RF_FLOW_OPEN);
+	rf_lane_attach_flow(to->lanes[flow->lane], open.consumer_flow);
+	rf_handshake_put(consumer, RF_CONTROL_OPENED, &opened, sizeof(opened));
+	deliver(to, consumer, producer, &message);
+
+	flow = new_flow(from, to->me, open.producer_flow, RF_FLOW_PRODUCER, open.lane);
+	flow->key = open.key;
+	flow->remote_flow = open.consumer_flow;
+	flow->remote_addr = message.u.opened.remote_addr;
+	flow->remote_rkey = message.u.opened.rkey;
+	flow->pool_buffers = message.u.opened.pool_buffers;
+	flow->pool_claimable = message.u.opened.pool_claimable;
+	take_buffers(from, to->me, open.producer_flow, (size_t) SLOTS * SLOT_SIZE + (flow->pool_claimable > 0 ? RF_POOL_PAGE : 0));
+	atomic_store(&flow->state, RF_FLOW_OPEN);
+	rf_lane_attach_flow(from->lanes[flow->lane], open.producer_flow);
+}
+
+static void
+connect_nodes(void)
+{
+	RfHandshake *ends = calloc(2, sizeof(RfHandshake));
+
+	for (int a = 0; a < node_count; a++)
+		make_receive_pool(&nodes[a]);
+	for (int a = 0; a < node_count; a++)
+		for (int b = a + 1; b < node_count; b++)
+		{
+			connect_pair(&nodes[a], &nodes[b], &ends[0], &ends[1]);
+			open_flow(&nodes[a], &nodes[b], &ends[0], &ends[1]);
+			open_flow(&nodes[b], &nodes[a], &ends[1], &ends[0]);
+			rf_handshake_free(&ends[0]);
+			rf_handshake_free(&ends[1]);
+		}
+	free(ends);
+}
+
+/* ---------- a node's backend ---------- */
+
+static void
+ring(SimNode *node, uint32_t index)
+{
+	RfFlow	   *flow = &node->shared->flows[index];
+
+	rf_lane_queue(&node->shared->lanes[flow->lane], node->shared->flows, index);
+	node->lanes_to_wake |= 1u << flow->lane;
+}
+
+/* One wake-up for all that was handed over. */
+static void
+wake_lanes(SimNode *node)
+{
+	for (; node->lanes_to_wake != 0; node->lanes_to_wake &= node->lanes_to_wake - 1)
+		rf_lane_wake(&node->shared->lanes[__builtin_ctz(node->lanes_to_wake)]);
+}
+
+static void
+submit(SimNode *node, int to, uint32_t flags)
+{
+	Outlet	   *outlet = &node->out[to];
+	uint32_t	index = flow_to(node, to);
+
+	if (rf_slot_submit(&node->shared->flows[index], &outlet->cursor, outlet->used, flags, outlet->rows))
+		ring(node, index);
+	node->slots++;
+	node->bytes += outlet->used;
+	outlet->slot = NULL;
+	outlet->used = outlet->rows = 0;
+	outlet->room = outlet->room * ROOM_GROWTH < CAPACITY ? outlet->room * ROOM_GROWTH : CAPACITY;
+}
+
+/* False: its slots are all on their way. */
+static bool
+send_row(SimNode *node, int to, const uint64_t *row)
+{
+	Outlet	   *outlet = &node->out[to];
+
+	if (outlet->slot == NULL &&
+		(outlet->slot = rf_slot_fill(&node->shared->flows[flow_to(node, to)], &outlet->cursor)) == NULL)
+		return false;
+	memcpy(outlet->slot + sizeof(RfSlotHeader) + outlet->used, row, ROW_BYTES);
+	outlet->used += ROW_BYTES;
+	outlet->rows++;
+	if (outlet->used + ROW_BYTES > outlet->room)
+		submit(node, to, RF_SLOT_FIRST | RF_SLOT_LAST);
+	return true;
+}
+
+/* What has arrived. True: something had. */
+static bool
+receive(SimNode *node, int *open)
+{
+	bool		moved = false;
+
+	for (int from = 0; from < node_count; from++)
+	{
+		uint32_t	index = flow_from(node, from);
+		RfFlow	   *flow = &node->shared->flows[index];
+		RfSlotHeader header;
+		uint8_t    *payload;
+		RfError		error = {0};
+		RfSlotRead	result;
+
+		if (from == node->me || node->in[from].ended)
+			continue;
+		while ((result = rf_slot_read(flow, &node->in[from], &header, &payload, &error)) == RF_READ_DATA)
+		{
+			for (uint32_t at = 0; at < header.length; at += ROW_BYTES)
+			{
+				uint64_t	row;
+
+				memcpy(&row, payload + at, sizeof(row));
+				node->sum += hash64(row);
+			}
+			node->rows += header.rows;
+			if (rf_slot_release(flow, &node->in[from]))
+				ring(node, index);
+			if (flow->pool != NULL)
+				rf_receive_wake(node->shared->lanes, flow->pool);
+			moved = true;
+		}
+		if (result == RF_READ_BAD)
+			stop("bad slot", &error);
+		if (result == RF_READ_END)
+		{
+			ring(node, index);
+			if (flow->pool != NULL)
+				rf_receive_wake(node->shared->lanes, flow->pool);
+			(*open)--;
+			moved = true;
+		}
+		else if (atomic_load(&flow->state) != RF_FLOW_OPEN)
+			stop("a flow failed", rf_flow_error(node->shared, flow));
+	}
+	return moved;
+}
+
+/* Until something has arrived, or a sender's flow (all_to: any) can go on. */
+static void
+sleep_node(SimNode *node, int to, bool all_to)
+{
+	RfFlow	   *flows = node->shared->flows;
+	struct pollfd fd = {.fd = node->wake_fd, .events = POLLIN};
+	bool		ready = false;
+	uint64_t	value;
+	int			got;
+
+	for (int other = 0; other < node_count && !ready; other++)
+	{
+		uint32_t	in = flow_from(node, other);
+		uint32_t	out = flow_to(node, other);
+		RfFlowWaiting waiting = node->out[other].cursor.ended ? RF_WAIT_ACK : RF_WAIT_SLOTS;
+
+		if (other == node->me)
+			continue;
+		if (!node->in[other].ended)
+		{
+			atomic_store(&flows[in].waiting, RF_WAIT_ANY);
+			ready = rf_slots_ready(&flows[in], &node->in[other], RF_WAIT_ANY);
+		}
+		if (!ready && (other == to || (all_to && !(node->out[other].cursor.ended && rf_slot_acked(&flows[out])))))
+		{
+			atomic_store(&flows[out].waiting, waiting);
+			ready = rf_slots_ready(&flows[out], &node->out[other].cursor, waiting);
+		}
+	}
+	if (!ready && (got = poll(&fd, 1, PATIENCE_MS)) <= 0)
+		stop(got == 0 ? "a node was not woken" : "sleep", NULL);
+	if (!ready && read(node->wake_fd, &value, sizeof(value)) < 0)
+		stop("sleep", NULL);
+	for (int other = 0; other < node_count; other++)
+	{
+		if (other == node->me)
+			continue;
+		atomic_store_explicit(&flows[flow_from(node, other)].waiting, RF_WAIT_NONE, memory_order_relaxed);
+		atomic_store_explicit(&flows[flow_to(node, other)].waiting, RF_WAIT_NONE, memory_order_relaxed);
+	}
+}
+
+/* The last rows and the end for those that have a slot for them. True: all of it has been read. */
+static bool
+finish(SimNode *node, bool *moved)
+{
+	bool		acked = true;
+
+	for (int to = 0; to < node_count; to++)
+	{
+		Outlet	   *outlet = &node->out[to];
+		RfFlow	   *flow = &node->shared->flows[flow_to(node, to)];
+
+		if (to == node->me)
+			continue;
+		if (outlet->slot != NULL && outlet->used > 0)
+			submit(node, to, RF_SLOT_FIRST | RF_SLOT_LAST);
+		if (!outlet->cursor.ended && rf_slot_fill(flow, &outlet->cursor) != NULL)
+		{
+			submit(node, to, RF_SLOT_END);
+			*moved = true;
+		}
+		acked &= outlet->cursor.ended && rf_slot_acked(flow);
+	}
+	return acked;
+}
+
+static void *
+node_main(void *argument)
+{
+	SimNode    *node = argument;
+	uint64_t	row[ROW_BYTES / sizeof(uint64_t)] = {0};
+	uint32_t	next = 0;
+	int			open = node_count - 1;
+	bool		acked = false;
+
+	for (int to = 0; to < node_count; to++)
+		node->out[to].room = FIRST_ROOM;
+	pthread_barrier_wait(&begin);
+	while (open > 0 || !acked)
+	{
+		int			full = -1;
+		bool		moved = next < ROWS;
+
+		for (uint32_t i = 0; i < STEP_ROWS && next < ROWS && full < 0; i++)
+		{
+			int			to;
+
+			row[0] = (uint64_t) node->me * ROWS + next + 1;
+			to = (int) (hash64(row[0]) % (uint64_t) node_count);
+			if (to == node->me)
+			{
+				node->sum += hash64(row[0]);
+				node->rows++;
+			}
+			else if (!send_row(node, to, row))
+			{
+				full = to;
+				break;
+			}
+			node->rows_to[to]++;
+			node->sum_to[to] += hash64(row[0]);
+			next++;
+		}
+		if (full >= 0)
+			moved = false;
+		if (next == ROWS && !acked)
+			acked = finish(node, &moved);
+		moved |= receive(node, &open);
+		wake_lanes(node);
+		if (!moved && (open > 0 || !acked))
+			sleep_node(node, full, next == ROWS);
+	}
+	for (int to = 0; to < node_count; to++)
+		if (to != node->me)
+			node->slots_most += node->rows_to[to] * ROW_BYTES / (CAPACITY / ROW_BYTES * ROW_BYTES) + GROWING + 2;
+	return NULL;
+}
+
+/* ---------- the end, and what it has cost ---------- */
+
+static void
+close_flows(void)
+{
+	uint32_t	flows = 2 * (uint32_t) (node_count - 1);
+	uint32_t	left = (uint32_t) node_count * flows;
+	int64_t		until = bench_now_ns() + (int64_t) PATIENCE_MS * 1000000;
+
+	for (int n = 0; n < node_count; n++)
+		for (uint32_t i = 0; i < flows; i++)
+		{
+			uint32_t	lane;
+
+			(void) rf_flow_leave(&nodes[n].shared->flows[i], &lane);
+			rf_lane_ring(&nodes[n].shared->lanes[lane], nodes[n].shared->flows, i);
+		}
+	while (left > 0)
+	{
+		for (int n = 0; n < node_count; n++)
+			for (int lane = 0; lane < lane_count; lane++)
+			{
+				RfLaneEvent event;
+
+				while (rf_lane_event(nodes[n].lanes[lane], &event))
+				{
+					if (event.kind != RF_LANE_FLOW_DETACHED)
+						stop("a connection was lost", &event.error);
+					rf_pool_return(nodes[n].pool, &nodes[n].blocks[event.flow]);
+					left--;
+				}
+			}
+		if (bench_now_ns() > until)
+		{
+			fprintf(stderr, "bench: %d nodes: %u flows did not end\n", node_count, left);
+			_exit(1);
+		}
+		usleep(1000);
+	}
+}
+
+static void
+most(uint64_t *into, uint64_t value)
+{
+	if (value > *into)
+		*into = value;
+}
+
+/* While the buffers are still theirs. */
+static void
+count_memory(Growth *growth)
+{
+	for (int n = 0; n < node_count; n++)
+	{
+		SimNode    *node = &nodes[n];
+		uint64_t	send = 0;
+		uint64_t	receive = (uint64_t) (node->receive != NULL ? node->receive_block.pages : 0) * RF_POOL_PAGE;
+		uint64_t	segments = 0;
+		uint64_t	registrations = 0;
+
+		for (uint32_t i = 0; i < node->shared->max_flows; i++)
+			if (node->blocks[i].segment >= 0)
+				*(node->shared->flows[i].role == RF_FLOW_PRODUCER ? &send : &receive) += (uint64_t) node->blocks[i].pages * RF_POOL_PAGE;
+		for (uint32_t i = 0; i < node->shared->segment_count; i++)
+			segments += node->shared->segments[i].peer != RF_NO_PEER;
+		for (int peer = 0; peer < RF_MAX_PEERS; peer++)
+			registrations += atomic_load(&node->shared->peers[peer].segments);
+		most(&growth->send_bytes, send);
+		most(&growth->receive_bytes, receive);
+		most(&growth->segments, segments);
+		most(&growth->registrations, registrations);
+	}
+}
+
+static void
+count_messages(Growth *growth)
+{
+	uint64_t	rows_to[MAX_NODES] = {0};
+	uint64_t	sum_to[MAX_NODES] = {0};
+
+	growth->right = true;
+	for (int n = 0; n < node_count; n++)
+	{
+		SimNode    *node = &nodes[n];
+		uint64_t	qps = 0;
+		uint64_t	requests = 0;
+		uint64_t	work_requests = 0;
+		uint64_t	doorbells = 0;
+		uint64_t	claims = 0;
+		uint64_t	grants = 0;
+		uint64_t	credits = 0;
+
+		for (int l = 0; l < lane_count; l++)
+		{
+			RfLane	   *lane = &node->shared->lanes[l];
+			uint64_t	of_lane = 0;
+
+			for (int peer = 0; peer < RF_MAX_PEERS; peer++)
+				of_lane += atomic_load(&lane->qps[peer].number) != 0;
+			most(&growth->qps_of_lane, of_lane);
+			qps += of_lane;
+			requests += atomic_load(&lane->requests);
+			work_requests += atomic_load(&lane->work_requests);
+			doorbells += atomic_load(&lane->doorbells);
+			claims += atomic_load(&lane->claims) + atomic_load(&lane->claims_lost);
+			grants += atomic_load(&lane->grants);
+			growth->right &= atomic_load(&lane->protocol_errors) == 0;
+		}
+		for (uint32_t i = 0; i < node->shared->max_flows; i++)
+			credits += atomic_load(&node->shared->flows[i].stats.credits_sent);
+		most(&growth->qps, qps);
+		most(&growth->flows, node->shared->max_flows);
+		most(&growth->setup_messages, node->setup_messages);
+		most(&growth->setup_bytes, node->setup_bytes);
+		most(&growth->slots, node->slots);
+		most(&growth->slots_most, node->slots_most);
+		most(&growth->requests, requests);
+		most(&growth->work_requests, work_requests);
+		most(&growth->doorbells, doorbells);
+		most(&growth->control, requests - node->slots - claims);
+		most(&growth->credits, credits);
+		most(&growth->claims, claims);
+		most(&growth->grants, grants);
+		growth->bytes += node->bytes;
+		for (int to = 0; to < node_count; to++)
+		{
+			rows_to[to] += node->rows_to[to];
+			sum_to[to] += node->sum_to[to];
+		}
+	}
+	for (int n = 0; n < node_count; n++)
+		growth->right &= rows_to[n] == nodes[n].rows && sum_to[n] == nodes[n].sum;
+}
+
+static void
+describe_group(Growth *growth)
+{
+	uint8_t		id[16] = {1};
+	RfNodeId	members[2 * MAX_NODES];
+	RfGroupDesc *desc = malloc(rf_group_desc_size(RF_GROUP_REPARTITION, (uint32_t) node_count, (uint32_t) node_count));
+	RfError		error = {0};
+
+	for (int i = 0; i < 2 * node_count; i++)
+		members[i] = nodes[i % node_count].shared->node;
+	if (!rf_group_desc_init(desc, RF_GROUP_REPARTITION, id, (uint32_t) node_count, (uint32_t) node_count, members, SLOTS, SLOT_SIZE,
+							&error))
+		stop("description", &error);
+	growth->description = desc->length;
+	free(desc);
+}
+
+static size_t
+allocated(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
+}
+
+static void
+run(Growth *growth)
+{
+	size_t		before;
+	int64_t		started;
+
+	node_count = growth->nodes;
+	lane_count = growth->lanes;
+	nodes = calloc((size_t) node_count, sizeof(SimNode));
+	rf_sim_reset(&(RfSimConfig) {.seed = 1, .in_turn = true});
+	before = allocated();
+	for (int n = 0; n < node_count; n++)
+	{
+		nodes[n].me = n;
+		start_node(&nodes[n]);
+	}
+	if (!rf_sim_start())
+		stop("fabric", NULL);
+	connect_nodes();
+	growth->memory = allocated() - before + (uint64_t) node_count * RF_SHARED_SIZE(nodes[0].shared->max_flows);
+	growth->pooled = nodes[0].receive != NULL;
+	describe_group(growth);
+
+	pthread_barrier_init(&begin, NULL, (unsigned) node_count + 1);
+	for (int n = 0; n < node_count; n++)
+		if ((errno = pthread_create(&nodes[n].thread, NULL, node_main, &nodes[n])) != 0)
+			stop("thread", NULL);
+	pthread_barrier_wait(&begin);
+	started = bench_now_ns();
+	for (int n = 0; n < node_count; n++)
+		pthread_join(nodes[n].thread, NULL);
+	growth->seconds = (double) (bench_now_ns() - started) * 1e-9;
+	count_memory(growth);
+	close_flows();
+	count_messages(growth);
+}
+
+/* False: it failed, and has said why. */
+static bool
+run_apart(Growth *growth)
+{
+	Growth	   *shared = mmap(NULL, sizeof(*growth), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int			status = 1;
+	pid_t		pid;
+
+	if (shared == MAP_FAILED)
+		return false;
+	*shared = *growth;
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+	{
+		run(shared);
+		_exit(0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		return false;
+	*growth = *shared;
+	munmap(shared, sizeof(*growth));
+	return status == 0;
+}
+
+static double
+over(uint64_t value, uint64_t other)
+{
+	return (double) value / (double) other;
+}
+
+void
+bench_nodes_growth(const char *transport)
+{
+	static const int sizes[][2] = {{2, 1}, {4, 1}, {8, 1}, {16, 1}, {32, 1}, {64, 1}, {128, 1}, {256, 1}, {16, 4}};
+	double		worst[BOUNDS] = {0};
+	Growth		before = {0};
+	bool		right = true;
+
+	printf("nodes\tnodes\tlanes\tqueue pairs\tof a lane\tgrowth (N-1)\tset-up messages\tset-up kB\tdescription kB\treceive kB\tsend kB\tsegments\t"
+		   "engine kB/peer\tslots\twork requests\tgrowth\tdoorbells\tcontrol\tcredits\tclaims\tgrants\tMB/s/node\n");
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+	{
+		Growth		g = {.nodes = sizes[i][0], .lanes = sizes[i][1]};
+		uint64_t	peers = (uint64_t) g.nodes - 1;
+		char		growth[2][48] = {"-", "-"};
+		double		bounds[BOUNDS];
+
+		if (!run_apart(&g))
+		{
+			fprintf(stderr, "bench: the exchange between %d nodes failed\n", g.nodes);
+			exit(1);
+		}
+		if (before.nodes > 0 && before.lanes == g.lanes)
+		{
+			snprintf(growth[0], sizeof(growth[0]), "%.2f (%.2f)", over(g.qps, before.qps), over(peers, (uint64_t) before.nodes - 1));
+			snprintf(growth[1], sizeof(growth[1]), "%.2f", over(g.work_requests, before.work_requests));
+		}
+		printf("nodes\t%d\t%d\t%lu\t%lu\t%s\t%lu\t%.1f\t%.1f\t%lu\t%lu\t%lu\t%.1f\t%lu\t%lu\t%s\t%lu\t%lu\t%lu\t%lu\t%lu\t%.2f\n",
+			   g.nodes, g.lanes, g.qps, g.qps_of_lane, growth[0], g.setup_messages, (double) g.setup_bytes / 1024,
+			   (double) g.description / 1024, g.receive_bytes / 1024, g.send_bytes / 1024, g.segments,
+			   (double) g.memory / 1024 / (double) g.nodes / (double) peers, g.slots, g.work_requests, growth[1], g.doorbells,
+			   g.control, g.credits, g.claims, g.grants, (double) g.bytes / (double) g.nodes / g.seconds / 1e6);
+		fflush(stdout);
+		bounds[0] = over(g.qps, peers * (uint64_t) g.lanes);
+		bounds[1] = over(g.setup_messages, peers * (5 + (uint64_t) g.lanes));
+		bounds[2] = over(g.receive_bytes, g.pooled ? rf_receive_bytes(POOL_BUFFERS, SLOT_SIZE) : peers * SLOTS * SLOT_SIZE);
+		bounds[3] = over(g.send_bytes, peers * (SLOTS * SLOT_SIZE + RF_POOL_PAGE));
+		bounds[4] = over(g.segments, peers + g.pooled);
+		bounds[5] = over(g.slots, g.slots_most);
+		bounds[6] = over(g.claims, PATIENCE * g.slots_most);
+		bounds[7] = over(g.control, 2 * peers + 3 * g.slots_most);
+		bounds[8] = over(g.work_requests, 2 * peers + (4 + PATIENCE) * g.slots_most);
+		for (int b = 0; b < BOUNDS; b++)
+			worst[b] = fmax(worst[b], bounds[b]);
+		right &= g.right;
+		before = g;
+	}
+	bench_row("nodes", transport, "queue pairs over lanes x (N - 1)", worst[0], false, 1, "-");
+	bench_row("nodes", transport, "set-up messages over (N - 1) x (5 + lanes)", worst[1], false, 1, "-");
+	bench_row("nodes", transport, "receive buffers over the pool's setting, or what fewer producers have", worst[2], false, 1, "-");
+	bench_row("nodes", transport, "send buffers over (N - 1) x (buffers of a stream + 4 kB)", worst[3], false, 1, "-");
+	bench_row("nodes", transport, "lent segments over (N - 1) + 1", worst[4], false, 1, "-");
+	bench_row("nodes", transport, "slots over rows / slot + 4 x (N - 1)", worst[5], false, 1, "-");
+	bench_row("nodes", transport, "attempts to claim a receive buffer over 16 x slots", worst[6], false, 1, "-");
+	bench_row("nodes", transport, "control messages over 2 x (N - 1) + 3 x slots", worst[7], false, 1, "-");
+	bench_row("nodes", transport, "work requests over 2 x (N - 1) + 20 x slots", worst[8], false, 1, "-");
+	bench_row("nodes", transport, "every row where it belongs, no protocol error", right, true, 1, "-");
+	bench_note("nodes", "real at every size: all nodes with all their lanes, queue pairs' state, flows, buffers and control messages; in place of adapters and "
+			   "wires the simulated fabric, of the engine's main thread and the backend a stand-in. %d rows of %d bytes per node, streams of %d buffers of "
+			   "%u kB, %d receive buffers in a pool, segments of %u MB", ROWS, ROW_BYTES, SLOTS, SLOT_SIZE >> 10, POOL_BUFFERS,
+			   SEGMENT_SIZE >> 20);
+	bench_note("nodes", "growth is per doubling of the nodes, in brackets that of N - 1. Slots grow with N - 1 once a node has less than a few buffers of "
+			   "rows for each other. MB/s are of all nodes on this machine's cores together, so they say nothing of machines of their own");
+	bench_note("nodes", "a group's description holds 16 bytes for each pair and every node gets it: the one thing that grows by N x N, 1 MB at 256 nodes");
+	bench_note("nodes", "engine kB/peer has all of a node's shared and private memory beyond buffers, so it falls to what one more peer costs, %zu bytes of "
+			   "it in shared memory", sizeof(RfPeer) + sizeof(RfLaneQp) + 2 * (sizeof(RfFlow) + sizeof(RfError)));
+}

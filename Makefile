@@ -22,7 +22,7 @@ OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/src/*.c $(srcdir
 
 PG_CPPFLAGS = -I$(srcdir)/include -I$(libpq_srcdir) -D_GNU_SOURCE
 PG_CFLAGS = -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-declaration-after-statement
-SHLIB_LINK = $(libpq) -libverbs -lcrypto -lpthread -lm
+SHLIB_LINK = $(libpq) -libverbs -lcrypto -lpthread -ldl -lm
 
 PG_CONFIG ?= pg_config
 PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))

@@ -45,8 +45,8 @@ SELECT sleep_us > 0 AS sleep, empty_poll_us > 0 AS empty_poll,
 FROM rdma.stat_engine, rdma.stat_lanes WHERE lane = 0;
 
 -- devices
-SELECT count(*) AS in_use, bool_and(atomics IS NOT NULL AND thread_domains IS NOT NULL) AS known FROM rdma.devices WHERE in_use;
-SELECT count(*) AS known FROM rdma.devices WHERE NOT in_use AND (atomics IS NOT NULL OR thread_domains IS NOT NULL);
+SELECT count(*) AS in_use, bool_and(atomics IS NOT NULL AND thread_domains IS NOT NULL AND max_strided = 0) AS known FROM rdma.devices WHERE in_use;
+SELECT count(*) AS known FROM rdma.devices WHERE NOT in_use AND (atomics IS NOT NULL OR thread_domains IS NOT NULL OR max_strided IS NOT NULL);
 
 -- who the peers are is not for everybody
 CREATE ROLE views70;

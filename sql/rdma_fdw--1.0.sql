@@ -589,13 +589,14 @@ COMMENT ON VIEW rdma.stat_flows IS 'one row per running stream: progress against
 CREATE FUNCTION rdma.devices(
   OUT provider text, OUT device text, OUT port integer, OUT state text, OUT link_layer text, OUT rate text, OUT netdev text,
   OUT mtu integer, OUT gid text, OUT gid_type text, OUT in_use boolean,
-  OUT atomics boolean, OUT thread_domains boolean)
+  OUT atomics boolean, OUT thread_domains boolean, OUT max_strided integer)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_devices' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 4;
 COMMENT ON FUNCTION rdma.devices() IS 'RDMA devices of this machine and the software transport';
 CREATE VIEW rdma.devices AS SELECT * FROM rdma.devices();
 COMMENT ON VIEW rdma.devices IS 'what this machine can move data with: one row per port of an RDMA device, and the software transport; in_use is what the engine took';
 COMMENT ON COLUMN rdma.devices.atomics IS 'remote compare-and-swap is available; NULL for what the engine has not opened';
+COMMENT ON COLUMN rdma.devices.max_strided IS 'strided entries (interleaved memory keys of mlx5 devices) that one queue pair may have out; 0: it has none; NULL for what the engine has not opened';
 COMMENT ON COLUMN rdma.devices.thread_domains IS 'each lane has a doorbell of its own, see rdma.qps; NULL for what the engine has not opened';
 
 CREATE FUNCTION rdma."check"(server name, OUT item text, OUT status text, OUT value text, OUT fix text)

@@ -32,6 +32,7 @@
 
 #define RF_MAX_SGE			30			/* entries in one work request, at most */
 #define RF_MAX_MESSAGE		(8u << 20)	/* bytes in one work request, at most */
+#define RF_MAX_STRIDE		UINT16_MAX	/* bytes from one element of a strided entry to the next, at most */
 #define RF_QP_BLOB_SIZE		128			/* what two queue pairs exchange to connect */
 
 /*
@@ -111,6 +112,7 @@ typedef struct RfDeviceCaps
 	bool		atomics;		/* remote compare-and-swap available */
 	bool		thread_domains; /* a doorbell of its own per lane */
 	bool		needs_socket;	/* qp_connect wants a connected stream socket */
+	int			max_strided;	/* strided entries that one queue pair may have out; 0 = there are none here */
 } RfDeviceCaps;
 
 typedef enum RfWrOpcode
@@ -137,7 +139,20 @@ typedef struct RfSge
 } RfSge;
 
 /*
- * A work request. The caller owns it and its sge array until rf post returns; the payload until its
+ * An entry that is no run of bytes but elements of equal size, equally far apart: the device leaves
+ * the gaps out (D-RDMA, section 3.1; an interleaved key of an mlx5 device). The entry's addr is that
+ * of the first element, its length that of all elements together. What lies in the gaps need not be
+ * readable by anybody but has to belong to the same region.
+ */
+typedef struct RfStrided
+{
+	int			entry;			/* of the request's sge; ascending */
+	uint32_t	element;		/* bytes, at least 1; length is a multiple */
+	uint32_t	stride;			/* bytes from one to the next: element .. RF_MAX_STRIDE */
+} RfStrided;
+
+/*
+ * A work request. The caller owns it and its arrays until rf post returns; the payload until its
  * completion.
  */
 typedef struct RfWr
@@ -148,12 +163,48 @@ typedef struct RfWr
 	bool		signaled;
 	int			num_sge;		/* 0 .. RF_MAX_SGE */
 	const RfSge *sge;
+
+	/*
+	 * Of a WRITE or WRITE_IMM, entries that are strided. No more of them, in all requests of the
+	 * queue pair whose completion was not polled, than RfDeviceCaps.max_strided, else RF_WC_LOCAL.
+	 */
+	int			num_strided;
+	const RfStrided *strided;
 	uint64_t	remote_addr;
 	uint32_t	rkey;
 	uint32_t	imm;			/* host byte order on both ends */
 	uint64_t	compare;		/* RF_WR_COMPARE_SWAP, host byte order */
 	uint64_t	swap;
 } RfWr;
+
+/* Bytes from the start of a strided entry to the end of its last element. */
+static inline uint64_t
+rf_strided_extent(const RfSge *sge, const RfStrided *strided)
+{
+	return (uint64_t) (sge->length / strided->element - 1) * strided->stride + strided->element;
+}
+
+/* Are the strided entries what the contract says, whatever the device can do? */
+static inline bool
+rf_strided_valid(const RfWr *wr)
+{
+	int			next = 0;
+
+	if (wr->num_strided < 0 || wr->num_strided > wr->num_sge ||
+		(wr->num_strided > 0 && wr->opcode == RF_WR_COMPARE_SWAP))
+		return false;
+	for (int i = 0; i < wr->num_strided; i++)
+	{
+		const RfStrided *strided = &wr->strided[i];
+
+		if (strided->entry < next || strided->entry >= wr->num_sge || strided->element == 0 ||
+			strided->stride < strided->element || strided->stride > RF_MAX_STRIDE ||
+			wr->sge[strided->entry].length == 0 || wr->sge[strided->entry].length % strided->element != 0)
+			return false;
+		next = strided->entry + 1;
+	}
+	return true;
+}
 
 typedef enum RfWcStatus
 {

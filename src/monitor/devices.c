@@ -18,7 +18,7 @@
 PG_FUNCTION_INFO_V1(rdma_devices);
 
 #define SYSFS	"/sys/class/infiniband"
-#define COLUMNS	13
+#define COLUMNS	14
 
 /* First line of a small file, "" when there is none. */
 static void
@@ -75,11 +75,12 @@ put_device(ReturnSetInfo *result, const char *provider, const char *device, int 
 	values[10] = BoolGetDatum(in_use);
 
 	/* Only the engine, which has it open, can tell. */
-	nulls[11] = nulls[12] = !in_use;
+	nulls[11] = nulls[12] = nulls[13] = !in_use;
 	if (in_use)
 	{
 		values[11] = BoolGetDatum(rf_shared->device.atomics);
 		values[12] = BoolGetDatum(rf_shared->device.thread_domains);
+		values[13] = Int32GetDatum(rf_shared->device.max_strided);
 	}
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }

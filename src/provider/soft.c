@@ -696,7 +696,8 @@ rf_soft_check_local(RfQp *qp, const RfWr *wr, uint32_t *length)
 	uint64_t	total = 0;
 
 	*length = 0;
-	if (wr->num_sge < 0 || wr->num_sge > RF_MAX_SGE || wr->opcode < RF_WR_WRITE || wr->opcode > RF_WR_COMPARE_SWAP)
+	if (wr->num_sge < 0 || wr->num_sge > RF_MAX_SGE || wr->num_strided != 0 ||
+		wr->opcode < RF_WR_WRITE || wr->opcode > RF_WR_COMPARE_SWAP)
 		return RF_WC_LOCAL;
 	for (int i = 0; i < wr->num_sge; i++)
 	{

@@ -431,6 +431,7 @@ free_qp(RfQp *qp)
 {
 	if (qp->qp != NULL)
 		ibv_destroy_qp(qp->qp);
+	rf_mlx5_free_keys(qp->keys);
 	if (qp->parent != NULL)
 		ibv_dealloc_pd(qp->parent);
 	free(qp->ring);
@@ -458,6 +459,7 @@ start_qp(RfQp *qp, RfError *error)
 		.port_num = device->port,
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | (device->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0)
 	};
+	struct ibv_pd *pd;
 
 	if (qp->cq->td != NULL)
 	{
@@ -465,7 +467,8 @@ start_qp(RfQp *qp, RfError *error)
 
 		qp->parent = ibv_alloc_parent_domain(device->context, &parent);
 	}
-	qp->qp = ibv_create_qp(qp->parent != NULL ? qp->parent : qp->domain->pd, &init);
+	pd = qp->parent != NULL ? qp->parent : qp->domain->pd;
+	qp->qp = device->max_strided > 0 ? rf_mlx5_create_qp(qp, pd, &init) : ibv_create_qp(pd, &init);
 	if (qp->qp == NULL)
 		return rf_error(error, RF_ERROR_RESOURCES, strerror(errno),
 						"Check the memlock limit of the server (ulimit -l).",
@@ -501,7 +504,7 @@ qp_create(RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *error)
 	RfQp	   *qp;
 
 	if (config->max_wr < 1 || config->max_recv < 1 ||
-		config->max_wr > limit - RF_VERBS_RESERVE || config->max_recv > limit)
+		config->max_wr > limit - rf_verbs_reserve(domain->device) || config->max_recv > limit)
 	{
 		(void) rf_error(error, RF_ERROR_CONFIGURATION, NULL, NULL,
 						"queue pairs of %d and %d requests were asked for, the RDMA device's limit is %d",
@@ -529,7 +532,7 @@ qp_create(RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *error)
 		qp->max_recv = (uint32_t) config->max_recv;
 		qp->recv_batch = 1;
 	}
-	qp->needed = (int) (qp->max_wr + RF_VERBS_RESERVE + qp->max_recv);
+	qp->needed = (int) qp->max_wr + rf_verbs_reserve(domain->device) + (int) qp->max_recv;
 	qp->ring_size = 1;
 	while (qp->ring_size < qp->max_wr)
 		qp->ring_size *= 2;

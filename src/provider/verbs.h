@@ -1,8 +1,9 @@
 /*
- * verbs.h - what the three files of the verbs provider share. Nobody else includes it.
+ * verbs.h - what the files of the verbs provider share. Nobody else includes it.
  *
  * verbs_device.c finds, checks and opens the device, and has protection domains and memory regions.
- * verbs.c has completion queues and queue pairs, verbs_post.c posts. Plain C over libibverbs.
+ * verbs.c has completion queues and queue pairs, verbs_post.c posts, verbs_mlx5.c has strided entries
+ * where an mlx5 device does. Plain C over libibverbs.
  */
 #ifndef RF_VERBS_H
 #define RF_VERBS_H
@@ -50,12 +51,15 @@ struct RfDevice
 	int			max_sge;
 	bool		thread_domains;
 	bool		atomics;
+	int			max_strided;	/* set by rf_mlx5_probe */
 	int			traffic_class;
 	int			service_level;
 	int			timeout;
 	int			retry_count;
 	int			rnr_retry;
 };
+
+typedef struct RfVerbsKeys RfVerbsKeys; /* verbs_mlx5.c */
 
 struct RfDomain
 {
@@ -96,6 +100,7 @@ struct RfQp
 	RfDomain   *domain;
 	struct ibv_pd *parent;		/* parent domain with the lane's thread domain, or NULL */
 	struct ibv_qp *qp;
+	RfVerbsKeys *keys;			/* NULL where the device has no strided entries */
 	void	   *context;
 	uint32_t	slot;
 	uint32_t	psn;
@@ -136,6 +141,35 @@ extern void rf_verbs_list_ailing(RfQp *qp);
 extern void rf_verbs_fail(RfQp *qp, RfWcStatus first);
 
 extern void rf_verbs_post(RfQp *qp, RfWr *chain);
+
+/*
+ * What takes place in the send queue besides max_wr: the marker, the farewell, and what goes before
+ * strided entries.
+ */
+static inline int
+rf_verbs_reserve(const RfDevice *device)
+{
+	return RF_VERBS_RESERVE + 2 * device->max_strided;
+}
+
+/* NULL: no mlx5 device, or not openable in this way; open it like any other. (verbs_mlx5.c) */
+extern struct ibv_context *rf_mlx5_open(struct ibv_device *device);
+
+/* Fill in device->max_strided. */
+extern void rf_mlx5_probe(RfDevice *device);
+
+/* Instead of ibv_create_qp when the device has strided entries; fills in qp->keys, also on failure. */
+extern struct ibv_qp *rf_mlx5_create_qp(RfQp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *init);
+extern void rf_mlx5_free_keys(RfVerbsKeys *keys);
+
+/*
+ * The entries of a valid request that is to have this position, each strided one through a key of its
+ * own; good until the batch was posted. NULL: not so many keys are free.
+ */
+extern struct ibv_sge *rf_mlx5_entries(RfQp *qp, const RfWr *wr, uint64_t position);
+
+/* Before a batch, of which `first` is the position: give the keys their layouts. False: the device takes none of it. */
+extern bool rf_mlx5_configure(RfQp *qp, uint64_t first);
 
 extern RfDevice *rf_verbs_device_open(const RfProviderConfig *config, RfError *error);
 extern void rf_verbs_device_close(RfDevice *device);

@@ -234,7 +234,8 @@ open_candidate(struct ibv_device *candidate, const RfProviderConfig *config, int
 	else if (candidate->transport_type != IBV_TRANSPORT_IB)
 		(void) rf_error(error, RF_ERROR_CONFIGURATION, NULL, SOFT_HINT,
 						"RDMA device \"%s\" is neither RoCE nor InfiniBand", name);
-	else if ((device->context = ibv_open_device(candidate)) == NULL)
+	else if ((device->context = rf_mlx5_open(candidate)) == NULL &&
+			 (device->context = ibv_open_device(candidate)) == NULL)
 		(void) rf_error(error, RF_ERROR_CONFIGURATION, strerror(errno),
 						"Check that the server's user may open /dev/infiniband/uverbs*. " SOFT_HINT,
 						"RDMA device \"%s\" cannot be opened", name);
@@ -347,6 +348,7 @@ rf_verbs_device_open(const RfProviderConfig *config, RfError *error)
 		device->max_message = device->port_attr.max_msg_sz;
 	device->max_sge = device->attr.max_sge < RF_MAX_SGE ? device->attr.max_sge : RF_MAX_SGE;
 	device->atomics = device->attr.atomic_cap != IBV_ATOMIC_NONE;
+	rf_mlx5_probe(device);
 
 	td = ibv_alloc_td(device->context, &td_attr);
 	if (td != NULL)
@@ -408,11 +410,12 @@ rf_verbs_device_caps(RfDevice *device, RfDeviceCaps *caps)
 	caps->mtu = mtu_bytes(device->mtu);
 	caps->max_message = device->max_message;
 	caps->max_sge = device->max_sge;
-	caps->max_qp_wr = device->attr.max_qp_wr - RF_VERBS_RESERVE;
+	caps->max_qp_wr = device->attr.max_qp_wr - rf_verbs_reserve(device);
 	caps->max_inline = 0;		/* not used: what travels alone is an immediate */
 	caps->atomics = device->atomics;
 	caps->thread_domains = device->thread_domains;
 	caps->needs_socket = false;
+	caps->max_strided = device->max_strided;
 }
 
 RfDomain *

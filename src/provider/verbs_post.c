@@ -49,6 +49,7 @@ rf_verbs_post(RfQp *qp, RfWr *chain)
 		uint32_t	n = 0;
 		uint64_t	bytes = 0;
 		uint64_t	start = qp->head;
+		bool		strided = false;
 		bool		usable = !qp->failed && qp->connected;
 
 		/*
@@ -66,7 +67,7 @@ rf_verbs_post(RfQp *qp, RfWr *chain)
 				(chain->opcode == RF_WR_COMPARE_SWAP &&
 				 (!device->atomics || chain->num_sge != 1 || length != 8 ||
 				  chain->remote_addr % 8 != 0)) ||
-				qp->head - qp->completed >= qp->max_wr)
+				qp->head - qp->completed >= qp->max_wr || !rf_strided_valid(chain))
 			{
 				usable = false;
 				break;
@@ -74,6 +75,16 @@ rf_verbs_post(RfQp *qp, RfWr *chain)
 			memset(wr, 0, offsetof(struct ibv_send_wr, qp_type));
 			wr->wr_id = MAKE_ID(qp->slot, ID_SEND, qp->head);
 			wr->sg_list = (struct ibv_sge *) chain->sge;
+			if (chain->num_strided > 0)
+			{
+				wr->sg_list = rf_mlx5_entries(qp, chain, qp->head);
+				if (wr->sg_list == NULL)
+				{
+					usable = false;
+					break;
+				}
+				strided = true;
+			}
 			wr->num_sge = chain->num_sge;
 			wr->opcode = chain->opcode == RF_WR_WRITE_IMM ?
 				IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
@@ -97,7 +108,9 @@ rf_verbs_post(RfQp *qp, RfWr *chain)
 		}
 		if (n > 0)
 		{
-			if (ibv_post_send(qp->qp, cq->scratch, &bad) == 0)
+			if (strided && !rf_mlx5_configure(qp, start))
+				usable = false;
+			else if (ibv_post_send(qp->qp, cq->scratch, &bad) == 0)
 				qp->posted += n;
 			else
 				qp->posted += bad != NULL ? (uint64_t) (bad - cq->scratch) : 0;

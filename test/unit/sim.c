@@ -53,7 +53,7 @@ sim_delay(void)
 /* ---------- completion queues ---------- */
 
 static void
-cq_push(RfCq *cq, RfQp *qp, const RfWc *wc, uint64_t covers)
+cq_push(RfCq *cq, RfQp *qp, const RfWc *wc, uint64_t covers, uint64_t covers_strided)
 {
 	if (cq->count == cq->size)
 	{
@@ -71,7 +71,7 @@ cq_push(RfCq *cq, RfQp *qp, const RfWc *wc, uint64_t covers)
 	}
 	cq->entries[(cq->head + cq->count) % cq->size] = (SimEntry)
 	{
-		*wc, qp, covers
+		*wc, qp, covers, covers_strided
 	};
 	cq->count++;
 	if (cq->count > cq->depth)
@@ -98,7 +98,7 @@ sim_push_write(RfQp *qp, SimWr *swr, RfWcStatus status)
 		.opcode = RF_WC_WRITE
 	};
 
-	cq_push(qp->cq, qp, &wc, swr->number);
+	cq_push(qp->cq, qp, &wc, swr->number, swr->strided_number);
 }
 
 static void
@@ -110,7 +110,7 @@ push_disconnected(RfQp *qp)
 		.opcode = RF_WC_DISCONNECTED
 	};
 
-	cq_push(qp->cq, qp, &wc, 0);
+	cq_push(qp->cq, qp, &wc, 0, 0);
 }
 
 /* Take the oldest work request off, telling about it unless it succeeded silently. */
@@ -206,6 +206,24 @@ sim_message_length(const RfWr *wr)
 	return length;
 }
 
+/* The strided description of an entry, or NULL. */
+static const RfStrided *
+strided_at(const RfWr *wr, int entry)
+{
+	for (int i = 0; i < wr->num_strided; i++)
+		if (wr->strided[i].entry == entry)
+			return &wr->strided[i];
+	return NULL;
+}
+
+/* Byte `k` of an entry, as the device counts them. */
+static inline const uint8_t *
+byte_of(const RfSge *sge, const RfStrided *strided, uint64_t k)
+{
+	return (const uint8_t *) sge->addr +
+		(strided == NULL ? k : k / strided->element * strided->stride + k % strided->element);
+}
+
 uint64_t
 sim_hash_payload(const RfWr *wr)
 {
@@ -213,10 +231,10 @@ sim_hash_payload(const RfWr *wr)
 
 	for (int i = 0; i < wr->num_sge; i++)
 	{
-		const uint8_t *byte = wr->sge[i].addr;
+		const RfStrided *strided = strided_at(wr, i);
 
 		for (uint32_t k = 0; k < wr->sge[i].length; k++)
-			hash = (hash ^ byte[k]) * 0x100000001b3ull;
+			hash = (hash ^ *byte_of(&wr->sge[i], strided, k)) * 0x100000001b3ull;
 	}
 	return hash;
 }
@@ -231,9 +249,11 @@ sim_check_local(RfQp *qp, const RfWr *wr)
 		return RF_WC_LOCAL;
 	for (int i = 0; i < wr->num_sge; i++)
 	{
+		const RfStrided *strided = strided_at(wr, i);
+
 		if (wr->sge[i].length > 0 &&
 			!in_region(find_region(qp->domain, wr->sge[i].lkey), (uint64_t) (uintptr_t) wr->sge[i].addr,
-					   wr->sge[i].length))
+					   strided == NULL ? wr->sge[i].length : rf_strided_extent(&wr->sge[i], strided)))
 			return RF_WC_LOCAL;
 	}
 	return RF_WC_SUCCESS;
@@ -250,8 +270,12 @@ land_bytes(const RfWr *wr, uint64_t from, uint64_t to)
 		uint64_t	end = position + wr->sge[i].length;
 		uint64_t	low = from > position ? from : position;
 		uint64_t	high = to < end ? to : end;
+		const RfStrided *strided = strided_at(wr, i);
 
-		if (low < high)
+		if (strided != NULL)
+			for (uint64_t k = low; k < high; k++)
+				((uint8_t *) (uintptr_t) wr->remote_addr)[k] = *byte_of(&wr->sge[i], strided, k - position);
+		else if (low < high)
 			memmove((char *) (uintptr_t) wr->remote_addr + low,
 					(const char *) wr->sge[i].addr + (low - position), high - low);
 		position = end;
@@ -304,9 +328,9 @@ fail_at(RfQp *qp, SimWr *swr, RfWcStatus status)
  * hidden, and falls when they do not fit any more.
  */
 static void
-occupy_adapter(void)
+occupy_adapter(const RfWr *wr)
 {
-	uint64_t	cost = sim_fabric.config.service;
+	uint64_t	cost = (uint64_t) sim_fabric.config.service * (1 + 2 * (uint64_t) wr->num_strided);
 	uint32_t	cache = sim_fabric.config.cache;
 
 	if (cache > 0 && sim_fabric.outstanding > cache)
@@ -383,11 +407,12 @@ execute(RfQp *qp, SimWr *swr)
 		};
 
 		peer->recv_unpolled++;
-		cq_push(peer->cq, peer, &wc, 0);
+		cq_push(peer->cq, peer, &wc, 0, 0);
 	}
 	swr->executed = true;
 	sim_fabric.counters.executed++;
-	occupy_adapter();
+	sim_fabric.counters.strided += (uint64_t) wr->num_strided;
+	occupy_adapter(wr);
 	swr->ack_at = sim_fabric.now + sim_fabric.config.latency;
 	if (swr == qp->first)
 		qp->ack_due = swr->ack_at + sim_delay();

@@ -33,6 +33,7 @@ typedef struct RfSimConfig
 	uint32_t	latency;		/* with service: steps from execution to acknowledgement, those of many at once */
 	uint32_t	cache;			/* with service: that many outstanding fit its cache, with more each takes longer in proportion; 0 = any */
 	bool		in_turn;		/* queue pairs with work take turns, whatever is due: for fabrics of thousands. From rf_sim_reset on, without delays */
+	int			strided;		/* RfDeviceCaps.max_strided; with service, each strided entry takes as long as two work requests more */
 	bool		tear;			/* payload lands in pieces, last piece first */
 	bool		check_payload;	/* count work requests whose payload changed between post and completion (costs a hash of it) */
 } RfSimConfig;
@@ -45,6 +46,7 @@ typedef struct RfSimCounters
 	uint64_t	payload_changed;	/* see check_payload: a sender reused memory too early */
 	uint64_t	cq_overflows;	/* completions beyond a queue's depth: fatal on real hardware */
 	uint64_t	wr_overflows;	/* posts beyond max_wr (space returns when a signaled completion is polled) */
+	uint64_t	strided;		/* of executed: strided entries that landed */
 	uint64_t	rnr_stalls;		/* immediates that had to wait because max_recv of them were not polled yet */
 } RfSimCounters;
 

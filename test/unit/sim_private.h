@@ -35,6 +35,7 @@ typedef struct SimEntry
 	RfWc		wc;
 	RfQp	   *qp;
 	uint64_t	covers;			/* RF_WC_WRITE: posts of its queue pair up to this one are done with */
+	uint64_t	covers_strided; /* and strided entries */
 } SimEntry;
 
 struct RfCq
@@ -54,7 +55,9 @@ typedef struct SimWr
 	struct SimWr *next;
 	RfWr		wr;
 	RfSge		sge[RF_MAX_SGE];
+	RfStrided	strided[RF_MAX_SGE];
 	uint64_t	number;			/* counts posts of the queue pair, from 1 */
+	uint64_t	strided_number; /* and strided entries, with those of this one */
 	uint64_t	hash;
 	RfWcStatus	bad;			/* found at post; reported when it is this one's turn */
 	int			phase;			/* pieces landed */
@@ -79,6 +82,8 @@ struct RfQp
 	SimWr	   *last;
 	uint64_t	posted;
 	uint64_t	freed;
+	uint64_t	strided_posted;
+	uint64_t	strided_freed;
 	uint64_t	exec_due;
 	uint64_t	ack_due;
 	uint64_t	recv_unpolled;

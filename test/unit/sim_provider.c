@@ -38,6 +38,9 @@ sim_device_caps(RfDevice *device, RfDeviceCaps *caps)
 	caps->max_sge = RF_MAX_SGE;
 	caps->max_qp_wr = 16384;
 	caps->atomics = true;
+	sim_lock();
+	caps->max_strided = sim_fabric.config.strided;
+	sim_unlock();
 }
 
 static RfDomain *
@@ -174,7 +177,10 @@ sim_cq_poll(RfCq *cq, RfWc *wc, int max)
 
 		wc[done++] = entry->wc;
 		if (entry->wc.opcode == RF_WC_WRITE)
+		{
 			entry->qp->freed = entry->covers;
+			entry->qp->strided_freed = entry->covers_strided;
+		}
 		else if (entry->wc.opcode == RF_WC_RECV_IMM)
 		{
 			entry->qp->recv_unpolled--;
@@ -277,10 +283,23 @@ sim_qp_post(RfQp *qp, RfWr *chain)
 		swr->wr = *wr;
 		swr->wr.next = NULL;
 		swr->wr.sge = swr->sge;
+		swr->wr.strided = swr->strided;
+		swr->strided_number = qp->strided_posted;
 		if (wr->num_sge > 0 && wr->num_sge <= RF_MAX_SGE)
 			memcpy(swr->sge, wr->sge, wr->num_sge * sizeof(RfSge));
 		else if (wr->num_sge != 0)
 			swr->wr.num_sge = 0;
+		if (rf_strided_valid(wr) && wr->num_strided <= RF_MAX_SGE)
+		{
+			if (wr->num_strided > 0)
+				memcpy(swr->strided, wr->strided, wr->num_strided * sizeof(RfStrided));
+			swr->strided_number = qp->strided_posted += wr->num_strided;
+		}
+		else
+		{
+			swr->wr.num_strided = 0;
+			swr->bad = RF_WC_LOCAL;
+		}
 		qp->cq->stats.work_requests++;
 		if (qp->error || !qp->connected)
 		{
@@ -291,8 +310,10 @@ sim_qp_post(RfQp *qp, RfWr *chain)
 		qp->cq->stats.bytes += sim_message_length(&swr->wr);
 		if (wr->num_sge < 0 || wr->num_sge > RF_MAX_SGE)
 			swr->bad = RF_WC_LOCAL;
-		else
+		else if (swr->bad == RF_WC_SUCCESS)
 			swr->bad = sim_check_local(qp, &swr->wr);
+		if (wr->num_strided > 0 && qp->strided_posted - qp->strided_freed > (uint64_t) sim_fabric.config.strided)
+			swr->bad = RF_WC_LOCAL;
 		if (qp->posted - qp->freed > qp->config.max_wr)
 		{
 			sim_fabric.counters.wr_overflows++;

@@ -49,20 +49,14 @@ extern bool rf_encoder_takes_tuples(RfEncoder *encoder, TupleDesc table);
 extern int	rf_encoder_add_tuples(RfEncoder *encoder, const HeapTupleHeader *tuples, int count);
 
 /*
- * Rows on their way to several encoders (src/batch/rows.c, encode_rows.c): kept once, and each
- * encoder takes those that its bitmap selects. Add until it is full, complete, let encoders take,
- * reset. `encoders`: among how many the rows are divided. By-reference values live until the reset; those that lie on a heap page stay there, with
- * the page pinned. Columns are numbered like those of the encoders.
+ * Rows on their way to several encoders (src/batch/rows.c, rows_tuples.c, encode_rows.c): kept once,
+ * and each encoder takes those that a list of their numbers selects. Add until it is full,
+ * complete, let encoders take, reset. By-reference values live until the reset; those that lie on a
+ * heap page stay there, with the page pinned. Columns are numbered like those of the encoders.
  */
-#define RF_ROWS_MAX		2048	/* of one RfRows */
+#define RF_ROWS_MAX		4096	/* of one RfRows; a number of a row is a uint16 */
 #define RF_ROWS_PINS	64		/* pages that it pins at most */
 #define RF_ROWS_SPACE	(256 * 1024)	/* bytes of values that it copies, less than one row more */
-
-/*
- * An encoder that takes less than one row in so many goes from row to row; one that takes more
- * gathers from the vectors, which are worth making then.
- */
-#define RF_ROWS_FEW		4
 
 typedef struct RfRowsColumn
 {
@@ -70,24 +64,31 @@ typedef struct RfRowsColumn
 	int16		length;			/* the type's */
 	bool		by_value;
 	bool		has_nulls;
-	uint8	   *vector;			/* complete: values that are passed by value, without gaps */
-	uint8	   *nulls;			/* complete, with nulls: a bit per row, as in a batch */
 } RfRowsColumn;
 
 typedef struct RfRows
 {
 	int			column_count;
-	uint32		size;			/* rows it has room for; a multiple of 64 */
+	uint32		size;			/* rows it has room for */
 	uint32		count;
 	Datum	   *values;			/* row by row; NULL is 0 */
-	bool	   *isnull;			/* all false but for rows with NULLs */
+	bool	   *isnull;			/* all false without has_nulls */
 	RfRowsColumn *columns;
 	int			last_attr;
-	bool		has_vectors;	/* complete: the columns' were made */
+	bool		in_order;		/* column i is attribute i of the slots */
 	bool		has_nulls;		/* some row has */
 	int			ref_count;		/* columns that are passed by reference */
 	int		   *refs;
-	uint32	   *numbers;		/* scratch: numbers of selected rows */
+
+	/* Of the variable-length values, for an encoder that takes many rows. */
+	bool		toasted;		/* some are not plain */
+	uint32		heap_bytes;		/* that one row of them takes of a batch, at most */
+
+	/* Tuples whose values have still to be found (rows_tuples.c): those of the last rows. */
+	struct RfRowsMap *map;		/* NULL: rows come in slots of values */
+	HeapTupleHeader *tuples;
+	uint32		found;			/* rows before them */
+
 	char	   *space;			/* values that were copied; NULL: all columns are passed by value */
 	uint32		space_used;
 	bool		uses_odd;		/* some value lies in odd_values: it did not fit, or had to be made flat */
@@ -97,10 +98,20 @@ typedef struct RfRows
 	MemoryContext context;
 } RfRows;
 
-/* attmap as in rf_encoder_create. */
-extern RfRows *rf_rows_create(TupleDesc desc, int column_count, const AttrNumber *attmap);
+/*
+ * attmap as in rf_encoder_create; the rows come in slots of this descriptor's types. For so many
+ * encoders: among more, more are divided together.
+ */
+extern RfRows *rf_rows_create(TupleDesc desc, int column_count, const AttrNumber *attmap, int encoders);
 extern void rf_rows_add(RfRows *rows, TupleTableSlot *slot);
-extern void rf_rows_complete(RfRows *rows, int encoders);
+extern void rf_rows_complete(RfRows *rows);
+
+/*
+ * The rows' numbers by destination, in their order: those of destination d are counts[d] from
+ * numbers[starts[d]] on. Row i goes to places[i], which is below `destinations`.
+ */
+extern void rf_rows_divide(const uint16 *places, uint32 count, int destinations, uint16 *numbers,
+						   uint32 *starts, uint32 *counts);
 
 /* Into a virtual slot of the columns. */
 extern void rf_rows_get(const RfRows *rows, uint32 row, TupleTableSlot *slot);
@@ -115,12 +126,11 @@ rf_rows_full(const RfRows *rows)
 }
 
 /*
- * As many of the `*selected` rows in `mask` as fit, from the front; returns how many, and takes
- * them out of both. 0: this batch is full, or, when it is empty, the first row is too large for it.
- * The encoder's columns are attributes 1.. of its descriptor, and the mask has words for
- * rows->size.
+ * As many of these rows as fit, from the front; returns how many. 0: this batch is full, or, when it
+ * is empty, the first row is too large for it. The encoder's columns are attributes 1.. of its
+ * descriptor.
  */
-extern uint32 rf_encoder_add_rows(RfEncoder *encoder, const RfRows *rows, uint64 *mask, uint32 *selected);
+extern uint32 rf_encoder_add_rows(RfEncoder *encoder, const RfRows *rows, const uint16 *numbers, uint32 count);
 
 extern uint32 rf_encoder_rows(RfEncoder *encoder);
 extern uint32 rf_encoder_finish(RfEncoder *encoder);	/* bytes used */

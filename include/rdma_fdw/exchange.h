@@ -79,6 +79,8 @@ typedef struct RfRoute RfRoute;
  */
 extern bool rf_route_type(Oid type);
 
+struct RfRows;
+
 /* In the current memory context. ERROR for a type that rf_route_type refuses. */
 extern RfRoute *rf_route_create(int key_count, const Oid *types, const Oid *collations);
 
@@ -89,11 +91,11 @@ extern RfRoute *rf_route_create(int key_count, const Oid *types, const Oid *coll
 extern uint64 rf_route_hash(RfRoute *route, const Datum *values, const bool *isnull);
 
 /*
- * The same, column by column, of `count` rows that lie one after the other, `stride` values each;
- * the i-th key is column keys[i] (from 1). `scratch` is where it detoasts, and reset on the way.
+ * The same of all rows, column by column; the i-th key is column keys[i] (from 1). `scratch` is where
+ * it detoasts, and reset on the way.
  */
-extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const Datum *values, const bool *isnull,
-							   int stride, uint32 count, uint64 *hashes, MemoryContext scratch);
+extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const struct RfRows *rows,
+							   uint64 *hashes, MemoryContext scratch);
 
 /* ---------------------------------------------------------------------------------------------
  * A data node's side (spec.c, node_*.c): SQL functions rdma.exchange_*, and rdma.exchange

@@ -1,16 +1,13 @@
 /*
- * encode_rows.c - into a batch those of many rows that a bitmap selects.
+ * encode_rows.c - into a batch those of many rows that a list of their numbers selects.
  *
- * Column by column: the vectors of values that are passed by value, and null bitmaps, are gathered
- * by the bitmap (region_mask.c: with vector instructions where the processor has them). Values
- * that lie elsewhere are visited by the numbers of the selected rows; those of variable length
- * first, for they decide how many rows fit.
+ * Column by column. Variable-length values first, for they decide how many rows fit: as long as the
+ * largest row would fit so many times, nobody looks whether it does; the last ones go row by row.
  */
 #include "postgres.h"
 
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/region.h"
 
 #include "encoder.h"
 
@@ -21,7 +18,7 @@ is_in_heap(const RfEncodeColumn *column)
 }
 
 /* The values of one row that lie in the heap; false: they do not fit. */
-static inline bool
+static bool
 add_to_heap(RfEncoder *encoder, const RfRows *rows, uint32 from, uint32 to)
 {
 	const Datum *values = rows->values + (size_t) from * rows->column_count;
@@ -52,16 +49,79 @@ add_to_heap(RfEncoder *encoder, const RfRows *rows, uint32 from, uint32 to)
 	return true;
 }
 
+/* Plain values of one column, for which there is room. */
+static void
+add_plain(RfEncoder *encoder, const RfRows *rows, int i, const uint16 *numbers, uint32 first,
+		  uint32 count)
+{
+	uint32	   *offsets = (uint32 *) encoder->columns[i].vector + first;
+	const Datum *from = rows->values + i;
+	size_t		stride = rows->column_count;
+	uint8	   *base = encoder->base;
+	uint32		heap = encoder->heap;
+
+	for (uint32 n = 0; n < count; n++)
+	{
+		const char *value = DatumGetPointer(from[numbers[n] * stride]);
+		uint32		size;
+
+		if (unlikely(value == NULL))
+		{
+			offsets[n] = 0;
+			continue;
+		}
+		if (VARATT_IS_1B(value))
+			size = VARSIZE_1B(value);
+		else
+		{
+			size = VARSIZE_4B(value);
+			while (heap % 8 != 0)
+				base[heap++] = 0;
+		}
+		offsets[n] = heap;
+		rf_copy_value(base + heap, value, size);
+		heap += size;
+	}
+	encoder->heap = heap;
+}
+
+/* Returns how many of the rows fit. */
+static uint32
+add_heap(RfEncoder *encoder, const RfRows *rows, const uint16 *numbers, uint32 first, uint32 count,
+		 bool converts)
+{
+	uint32		done = 0;
+
+	while (!converts && !rows->toasted && done < count)
+	{
+		uint32		fit = Min((encoder->capacity - encoder->heap) / Max(rows->heap_bytes, 1),
+							  count - done);
+
+		if (fit == 0)
+			break;
+		for (int i = 0; i < encoder->column_count; i++)
+		{
+			if (is_in_heap(&encoder->columns[i]))
+				add_plain(encoder, rows, i, numbers + done, first + done, fit);
+		}
+		done += fit;
+	}
+	while (done < count && add_to_heap(encoder, rows, numbers[done], first + done))
+		done++;
+	return done;
+}
+
 #define PICK(type) \
 	do { \
 		type	   *to = (type *) column->vector + first; \
 		for (uint32 n = 0; n < count; n++) \
-			to[n] = (type) from[(size_t) rows->numbers[n] * stride]; \
+			to[n] = (type) from[numbers[n] * stride]; \
 	} while (0)
 
-/* Values that are passed by value, by the numbers of their rows. */
-static void
-add_picked(RfEncodeColumn *column, const RfRows *rows, int i, uint32 first, uint32 count)
+/* Values that are passed by value. */
+static inline void
+add_picked(RfEncodeColumn *column, const RfRows *rows, int i, const uint16 *numbers, uint32 first,
+		   uint32 count)
 {
 	const Datum *from = rows->values + i;
 	size_t		stride = rows->column_count;
@@ -85,97 +145,76 @@ add_picked(RfEncodeColumn *column, const RfRows *rows, int i, uint32 first, uint
 
 /* Fixed-length values that are passed by reference. */
 static void
-add_referenced(RfEncodeColumn *column, const RfRows *rows, int i, uint32 first, uint32 count)
+add_referenced(RfEncodeColumn *column, const RfRows *rows, int i, const uint16 *numbers, uint32 first,
+			   uint32 count)
 {
-	for (uint32 n = 0; n < count; n++)
-	{
-		size_t		at = (size_t) rows->numbers[n] * rows->column_count + i;
-		uint8	   *to = column->vector + (size_t) (first + n) * column->width;
+	const Datum *from = rows->values + i;
+	size_t		stride = rows->column_count;
+	uint8	   *to = column->vector + (size_t) first * column->width;
 
-		if (rows->isnull[at])
+	for (uint32 n = 0; n < count; n++, to += column->width)
+	{
+		const char *value = DatumGetPointer(from[numbers[n] * stride]);
+
+		if (value == NULL)
 		{
 			memset(to, 0, column->width);
 			continue;
 		}
-		rf_copy_value(to, DatumGetPointer(rows->values[at]), column->size);
+		rf_copy_value(to, value, column->size);
 		memset(to + column->size, 0, column->width - column->size);
 	}
 }
 
-/* Nulls of the selected rows before `end`, behind the bits that the column has. */
 static void
-add_nulls(RfEncodeColumn *column, const uint8 *nulls, const uint64 *mask, uint32 end, uint32 first)
+add_nulls(RfEncodeColumn *column, const RfRows *rows, int i, const uint16 *numbers, uint32 first,
+		  uint32 count)
 {
-	uint8		gathered[RF_ROWS_MAX / 8];
-	uint32		bytes = (rf_mask_gather_bits(gathered, nulls, mask, end) + 7) / 8;
-	uint8	   *to = column->nulls + (first >> 3);
-	int			shift = first & 7;
+	const bool *isnull = rows->isnull + i;
+	size_t		stride = rows->column_count;
 
-	for (uint32 i = 0; i < bytes; i++)
+	for (uint32 n = 0; n < count; n++)
 	{
-		if (gathered[i] == 0)
+		if (!isnull[numbers[n] * stride])
 			continue;
+		column->nulls[(first + n) >> 3] |= 1 << ((first + n) & 7);
 		column->has_nulls = true;
-		to[i] |= gathered[i] << shift;
-		/* What lies behind the last row is 0, and its byte may be another column's. */
-		if (gathered[i] >> (8 - shift) != 0)
-			to[i + 1] |= gathered[i] >> (8 - shift);
 	}
 }
 
 uint32
-rf_encoder_add_rows(RfEncoder *encoder, const RfRows *rows, uint64 *mask, uint32 *selected)
+rf_encoder_add_rows(RfEncoder *encoder, const RfRows *rows, const uint16 *numbers, uint32 count)
 {
 	uint32		first = encoder->rows;
-	uint32		count = Min(*selected, encoder->max_rows - first);
-	uint32		end = rows->count;
 	bool		has_heap = false;
-	bool		few = !rows->has_vectors || *selected < rows->count / RF_ROWS_FEW;
-	bool		needs_numbers = few || count < *selected;
+	bool		converts = false;
 
+	count = Min(count, encoder->max_rows - first);
 	if (count == 0)
 		return 0;
 	for (int i = 0; i < encoder->column_count; i++)
 	{
 		has_heap |= is_in_heap(&encoder->columns[i]);
-		needs_numbers |= !rows->columns[i].by_value || has_heap;
+		converts |= encoder->columns[i].op == RF_ENCODE_OP_CONVERTED;
 	}
-	if (needs_numbers)
-		(void) rf_mask_rows(mask, rows->count, 0, rows->numbers);
 	if (has_heap)
-	{
-		uint32		fit = 0;
-
-		while (fit < count && add_to_heap(encoder, rows, rows->numbers[fit], first + fit))
-			fit++;
-		count = fit;
-		if (count == 0)
-			return 0;
-	}
-	if (count < *selected)
-		end = rows->numbers[count];
+		count = add_heap(encoder, rows, numbers, first, count, converts);
+	if (count == 0)
+		return 0;
 
 	for (int i = 0; i < encoder->column_count; i++)
 	{
 		RfEncodeColumn *column = &encoder->columns[i];
 
 		if (rows->columns[i].has_nulls)
-			add_nulls(column, rows->columns[i].nulls, mask, end, first);
+			add_nulls(column, rows, i, numbers, first, count);
 		if (is_in_heap(column))
 			continue;
-		if (rows->columns[i].by_value && few)
-			add_picked(column, rows, i, first, count);
-		else if (rows->columns[i].by_value)
-			(void) rf_mask_gather(column->vector + (size_t) first * column->width,
-								  rows->columns[i].vector, column->width, mask, end);
+		if (rows->columns[i].by_value)
+			add_picked(column, rows, i, numbers, first, count);
 		else
-			add_referenced(column, rows, i, first, count);
+			add_referenced(column, rows, i, numbers, first, count);
 	}
 	encoder->rows += count;
-
-	*selected -= count;
-	memset(mask, 0, (end / 64) * sizeof(uint64));
-	if (end % 64 != 0)
-		mask[end / 64] &= ~UINT64CONST(0) << (end % 64);
 	return count;
 }

@@ -1,10 +1,11 @@
 /*
- * rows.c - rows kept together on their way to several encoders (the bitmapped regions of D-RDMA,
- * section 3.2, with a bitmap per destination).
+ * rows.c - rows kept together on their way to several encoders (D-RDMA, section 3.2: the sender
+ * keeps a column batch once and tells for each destination which rows of it go there).
  *
- * A row comes in once, with its values as datums: row by row, which is what one who wants a single
- * row reads. When all have come, columns that are passed by value are laid out once more by column
- * in the width that they travel in, for the gathering by bitmap (encode_rows.c).
+ * A row comes in once, its values as datums: row by row, so that the columns of those that go to one
+ * destination are read from few cache lines. Of a tuple on a heap page no more than its
+ * address is kept at first; its values are found together with those of the tuples next to it
+ * (rows_tuples.c).
  *
  * What a datum points to must outlive the row it came with. Values on a heap page stay where they
  * are: the page is pinned until the rows go. All others are copied into `space`.
@@ -21,31 +22,33 @@
 #include "utils/memutils.h"
 
 #include "encoder.h"
+#include "rows.h"
 
 /* Rows, as many as take about this much, within these limits. */
-#define ROWS_BYTES			(128 * 1024)
+#define ROWS_BYTES			(256 * 1024)
 #define MIN_ROWS			64
+#define ROWS_PER_ENCODER	64
 
 RfRows *
-rf_rows_create(TupleDesc desc, int column_count, const AttrNumber *attmap)
+rf_rows_create(TupleDesc desc, int column_count, const AttrNumber *attmap, int encoders)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw rows",
 												  ALLOCSET_SMALL_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(context);
 	RfRows	   *rows = palloc0(sizeof(RfRows));
-	int			row_bytes = 1 + Max(column_count, 1) * (2 * sizeof(Datum) + sizeof(bool));
+	int			row_bytes = Max(column_count, 1) * (sizeof(Datum) + sizeof(bool));
 
 	rows->context = context;
 	rows->odd_values = AllocSetContextCreate(context, "rdma_fdw large values",
 											 ALLOCSET_DEFAULT_SIZES);
 	rows->column_count = column_count;
-	/* A multiple of 64: bitmaps have no last word in part. */
-	rows->size = Min(Max(ROWS_BYTES / row_bytes, MIN_ROWS), RF_ROWS_MAX) & ~63;
+	rows->size = Min(Max(ROWS_BYTES / row_bytes, MIN_ROWS),
+					 Min(Max(512, encoders * ROWS_PER_ENCODER), RF_ROWS_MAX));
 	rows->columns = palloc0(Max(column_count, 1) * sizeof(RfRowsColumn));
+	rows->in_order = true;
 	rows->values = palloc(Max(column_count, 1) * rows->size * sizeof(Datum));
 	rows->isnull = palloc0(Max(column_count, 1) * rows->size * sizeof(bool));
 	rows->refs = palloc(Max(column_count, 1) * sizeof(int));
-	rows->numbers = palloc(rows->size * sizeof(uint32));
 	for (int i = 0; i < column_count; i++)
 	{
 		RfRowsColumn *column = &rows->columns[i];
@@ -55,27 +58,31 @@ rf_rows_create(TupleDesc desc, int column_count, const AttrNumber *attmap)
 		att = TupleDescAttr(desc, column->attr);
 		column->length = att->attlen;
 		column->by_value = att->attbyval;
+		rows->in_order &= column->attr == i;
 		rows->last_attr = Max(rows->last_attr, column->attr + 1);
-		if (column->by_value)
-			column->vector = palloc(rows->size * column->length);
-		else
+		if (!column->by_value)
 			rows->refs[rows->ref_count++] = i;
-		column->nulls = palloc(rows->size / 8);
 	}
 	if (rows->ref_count > 0)
-	{
 		rows->space = palloc(RF_ROWS_SPACE);
-		rows->pins = palloc(RF_ROWS_PINS * sizeof(Buffer));
-	}
+	rows->pins = palloc(RF_ROWS_PINS * sizeof(Buffer));
+	rows->tuples = palloc(rows->size * sizeof(HeapTupleHeader));
+	rows->map = rf_rows_map(desc, rows);
 	MemoryContextSwitchTo(caller);
 	return rows;
+}
+
+static void
+drop_pins(RfRows *rows)
+{
+	while (rows->pin_count > 0)
+		ReleaseBuffer(rows->pins[--rows->pin_count]);
 }
 
 void
 rf_rows_reset(RfRows *rows)
 {
-	while (rows->pin_count > 0)
-		ReleaseBuffer(rows->pins[--rows->pin_count]);
+	drop_pins(rows);
 	if (rows->has_nulls)
 	{
 		memset(rows->isnull, 0, (size_t) rows->count * rows->column_count * sizeof(bool));
@@ -83,7 +90,10 @@ rf_rows_reset(RfRows *rows)
 			rows->columns[i].has_nulls = false;
 	}
 	rows->has_nulls = false;
+	rows->toasted = false;
+	rows->heap_bytes = 0;
 	rows->count = 0;
+	rows->found = 0;
 	rows->space_used = 0;
 	if (rows->uses_odd)
 		MemoryContextReset(rows->odd_values);
@@ -97,13 +107,13 @@ rf_rows_destroy(RfRows *rows)
 	MemoryContextDelete(rows->context);
 }
 
-/* Does what the slot's values point to lie on a page? Then it is pinned from now on. */
-static bool
+/* Does what the buffer slot's values point to lie on a page? Then it is pinned from now on. */
+static inline bool
 pin_page(RfRows *rows, TupleTableSlot *slot)
 {
 	Buffer		buffer;
 
-	if (!TTS_IS_BUFFERTUPLE(slot) || TTS_SHOULDFREE(slot))
+	if (TTS_SHOULDFREE(slot))
 		return false;
 	buffer = ((BufferHeapTupleTableSlot *) slot)->buffer;
 	if (!BufferIsValid(buffer))
@@ -116,12 +126,12 @@ pin_page(RfRows *rows, TupleTableSlot *slot)
 }
 
 /* Room of the rows' own, 8-aligned unless the value says of itself that it need not be. */
-static char *
+static inline char *
 reserve(RfRows *rows, Size bytes, bool aligned)
 {
 	uint32		at = aligned ? MAXALIGN(rows->space_used) : rows->space_used;
 
-	if (at + bytes > RF_ROWS_SPACE)
+	if (unlikely(at + bytes > RF_ROWS_SPACE))
 	{
 		rows->space_used = RF_ROWS_SPACE;
 		rows->uses_odd = true;
@@ -144,33 +154,54 @@ flatten(RfRows *rows, Datum value)
 	return PointerGetDatum(flat);
 }
 
-static inline Datum
-copy_value(RfRows *rows, int length, Datum value)
+/* A row's by-reference values: copied, unless they lie on a page. */
+static inline void
+keep_values(RfRows *rows, Datum *values, bool on_page)
 {
-	const char *from = DatumGetPointer(value);
-	Size		bytes = length;
-	bool		aligned = true;
-	char	   *to;
+	uint64		heap = 0;
 
-	if (length == -1)
+	for (int n = 0; n < rows->ref_count; n++)
 	{
-		/* A pointer to the TOAST table is as good as the value, for this snapshot. */
-		if (VARATT_IS_EXTERNAL(from) && !VARATT_IS_EXTERNAL_ONDISK(from))
-			return flatten(rows, value);
-		bytes = VARSIZE_ANY(from);
-		aligned = !VARATT_IS_1B(from);
+		Datum	   *value = &values[rows->refs[n]];
+		int			length = rows->columns[rows->refs[n]].length;
+		const char *from = DatumGetPointer(*value);
+		Size		bytes;
+		bool		aligned = true;
+		char	   *to;
+
+		if (unlikely(from == NULL))
+			continue;
+		if (length == -1)
+		{
+			/* A pointer to the TOAST table is as good as the value, for this snapshot. */
+			if (unlikely(!on_page && VARATT_IS_EXTERNAL(from) && !VARATT_IS_EXTERNAL_ONDISK(from)))
+			{
+				*value = flatten(rows, *value);
+				rows->toasted = true;
+				continue;
+			}
+			heap += rf_rows_heap_bytes(rows, from, &bytes);
+			aligned = !VARATT_IS_1B(from);
+		}
+		else if (length == -2)
+			bytes = strlen(from) + 1;
+		else
+			bytes = length;
+		if (on_page)
+			continue;
+		to = reserve(rows, bytes, aligned);
+		rf_copy_value((uint8 *) to, from, bytes);
+		*value = PointerGetDatum(to);
 	}
-	else if (length == -2)
-		bytes = strlen(from) + 1;
-	to = reserve(rows, bytes, aligned);
-	rf_copy_value((uint8 *) to, from, bytes);
-	return PointerGetDatum(to);
+	rf_rows_note_heap(rows, heap);
 }
 
 /* The row has NULLs: its flags are kept, where all others have none. */
 static pg_noinline void
-note_nulls(RfRows *rows, TupleTableSlot *slot, Datum *to, bool *to_null)
+note_nulls(RfRows *rows, TupleTableSlot *slot, Datum *to)
 {
+	bool	   *to_null = rows->isnull + (size_t) rows->count * rows->column_count;
+
 	for (int i = 0; i < rows->column_count; i++)
 	{
 		to_null[i] = slot->tts_isnull[rows->columns[i].attr];
@@ -181,95 +212,148 @@ note_nulls(RfRows *rows, TupleTableSlot *slot, Datum *to, bool *to_null)
 	}
 }
 
+/* Is any of these flags set? */
+static inline bool
+any_set(const bool *flags, int count)
+{
+	uint64		word = 0;
+	uint64		last;
+
+	if (count < 8)
+	{
+		for (int i = 0; i < count; i++)
+			word |= flags[i];
+		return word != 0;
+	}
+	memcpy(&last, flags + count - 8, 8);
+	for (int i = 0; i + 8 < count; i += 8)
+	{
+		memcpy(&word, flags + i, 8);
+		last |= word;
+	}
+	return last != 0;
+}
+
+static inline void
+copy_datums(Datum *to, const Datum *from, int count)
+{
+	int			i = 0;
+
+	for (; i + 4 <= count; i += 4)
+		memcpy(to + i, from + i, 4 * sizeof(Datum));
+	for (; i < count; i++)
+		to[i] = from[i];
+}
+
+/* Into the next row, of which `to` are the values. */
+static inline void
+add_slot(RfRows *rows, TupleTableSlot *slot, Datum *to, bool on_page)
+{
+	bool		has_null = false;
+
+	slot_getsomeattrs(slot, rows->last_attr);
+	if (rows->in_order)
+	{
+		copy_datums(to, slot->tts_values, rows->column_count);
+		has_null = any_set(slot->tts_isnull, rows->column_count);
+	}
+	else
+		for (int i = 0; i < rows->column_count; i++)
+		{
+			to[i] = slot->tts_values[rows->columns[i].attr];
+			has_null |= slot->tts_isnull[rows->columns[i].attr];
+		}
+	if (unlikely(has_null))
+		note_nulls(rows, slot, to);
+	if (rows->ref_count > 0)
+		keep_values(rows, to, on_page);
+}
+
+/* A tuple on a page. */
+static void
+add_tuple(RfRows *rows, TupleTableSlot *slot)
+{
+	rows->tuples[rows->count++] = ((HeapTupleTableSlot *) slot)->tuple->t_data;
+	if (rows->count - rows->found < RF_ROWS_TOGETHER)
+		return;
+	rf_rows_find(rows);
+	if (rows->ref_count == 0)
+		drop_pins(rows);
+}
+
 void
 rf_rows_add(RfRows *rows, TupleTableSlot *slot)
 {
-	int			count = rows->column_count;
-	Datum	   *to = rows->values + (size_t) rows->count * count;
-	bool	   *to_null = rows->isnull + (size_t) rows->count * count;
-	const RfRowsColumn *column = rows->columns;
-	bool		any_null = false;
+	bool		on_page = false;
 
 	Assert(!rf_rows_full(rows));
-	slot_getsomeattrs(slot, rows->last_attr);
-	for (int i = 0; i < count; i++, column++)
+	if (TTS_IS_BUFFERTUPLE(slot) && pin_page(rows, slot))
 	{
-		to[i] = slot->tts_values[column->attr];
-		any_null |= slot->tts_isnull[column->attr];
-	}
-	if (unlikely(any_null))
-		note_nulls(rows, slot, to, to_null);
-	if (rows->ref_count > 0 && !pin_page(rows, slot))
-	{
-		for (int n = 0; n < rows->ref_count; n++)
+		if (rf_rows_takes_tuple(rows, slot))
 		{
-			int			i = rows->refs[n];
-
-			if (!to_null[i])
-				to[i] = copy_value(rows, rows->columns[i].length, to[i]);
+			add_tuple(rows, slot);
+			return;
 		}
+		on_page = true;
 	}
-	rows->count++;
-}
-
-/* Rows whose columns are all laid out before the next ones': they stay in the first-level cache. */
-#define BLOCK_ROWS	64
-
-#define LAY_OUT(type) \
-	do { \
-		type	   *vector = (type *) column->vector; \
-		for (uint32 row = first; row < end; row++) \
-			vector[row] = (type) from[(size_t) row * stride]; \
-	} while (0)
-
-static void
-lay_out(RfRows *rows, uint32 first, uint32 end)
-{
-	size_t		stride = rows->column_count;
-
-	for (int i = 0; i < rows->column_count; i++)
-	{
-		RfRowsColumn *column = &rows->columns[i];
-		const Datum *from = rows->values + i;
-
-		if (!column->by_value)
-			continue;
-		switch (column->length)
-		{
-			case 1:
-				LAY_OUT(uint8);
-				break;
-			case 2:
-				LAY_OUT(uint16);
-				break;
-			case 4:
-				LAY_OUT(uint32);
-				break;
-			default:
-				LAY_OUT(uint64);
-				break;
-		}
-	}
+	rf_rows_find(rows);
+	add_slot(rows, slot, rows->values + (size_t) rows->count * rows->column_count, on_page);
+	rows->found = ++rows->count;
 }
 
 void
-rf_rows_complete(RfRows *rows, int encoders)
+rf_rows_complete(RfRows *rows)
 {
-	size_t		stride = rows->column_count;
+	rf_rows_find(rows);
+	if (rows->ref_count == 0)
+		drop_pins(rows);
+}
 
-	rows->has_vectors = encoders <= RF_ROWS_FEW;
-	for (uint32 first = 0; first < rows->count && rows->has_vectors; first += BLOCK_ROWS)
-		lay_out(rows, first, Min(first + BLOCK_ROWS, rows->count));
-	for (int i = 0; i < rows->column_count && rows->has_nulls; i++)
+void
+rf_rows_divide(const uint16 *places, uint32 count, int destinations, uint16 *numbers,
+			   uint32 *starts, uint32 *counts)
+{
+	uint32		half = count / 2;
+	uint32		start = 0;
+
+	/*
+	 * Two halves at once, each with counters of its own, since one that goes up twice in a row waits
+	 * for itself: first they count, then they are where the next number goes.
+	 */
+	memset(starts, 0, destinations * sizeof(uint32));
+	memset(counts, 0, destinations * sizeof(uint32));
+	for (uint32 row = 0; row < half; row++)
 	{
-		RfRowsColumn *column = &rows->columns[i];
-		const bool *isnull = rows->isnull + i;
+		starts[places[row]]++;
+		counts[places[half + row]]++;
+	}
+	if (count % 2 != 0)
+		counts[places[count - 1]]++;
+	for (int i = 0; i < destinations; i++)
+	{
+		uint32		first = starts[i];
+		uint32		second = counts[i];
 
-		if (!column->has_nulls)
-			continue;
-		memset(column->nulls, 0, rows->size / 8);
-		for (uint32 row = 0; row < rows->count; row++)
-			column->nulls[row >> 3] |= isnull[row * stride] << (row & 7);
+		starts[i] = start;
+		counts[i] = start + first;
+		start += first + second;
+	}
+	for (uint32 row = 0; row < half; row++)
+	{
+		numbers[starts[places[row]]++] = row;
+		numbers[counts[places[half + row]]++] = half + row;
+	}
+	if (count % 2 != 0)
+		numbers[counts[places[count - 1]]++] = count - 1;
+	/* Those of the second half are at their ends now. */
+	start = 0;
+	for (int i = 0; i < destinations; i++)
+	{
+		uint32		end = counts[i];
+
+		starts[i] = start;
+		counts[i] = end - start;
+		start = end;
 	}
 }
 

@@ -156,11 +156,10 @@ struct ExchangeState
 	ExchangeOutlet *outlets;	/* one for each consumer; the own one is not used */
 	RfGroupSubmit *submits;		/* room for a batch of each consumer */
 	uint64	   *hashes;			/* of `rows` */
-	uint16	   *places;			/* the consumer of each row */
-	size_t		mask_words;
-	uint64	   *masks;			/* routed: for each consumer the rows that it has still to get */
-	uint32	   *selected;		/* how many these are; the own ones wait for the reader here */
-	uint32		own_word;		/* of the own mask: all before is 0 */
+	uint16	   *places;			/* where each row goes: a consumer, or `consumers` for all of them */
+	uint16	   *numbers;		/* routed: the rows by place; room to list those for all thrice */
+	uint32	   *next;			/* for each place the first row that has still to go, */
+	uint32	   *left;			/* and how many these are; the own ones wait for the reader here */
 	uint32		spread_turn;
 	MemoryContext hashing;		/* what hashing a toasted key leaves */
 
@@ -168,8 +167,6 @@ struct ExchangeState
 	 * Rows that all consumers get are encoded once (NULL: there are none, or one other consumer).
 	 */
 	RfEncoder  *common;
-	uint64	   *common_mask;
-	uint32		common_selected;
 	char	   *common_space;
 	uint32		common_size;
 	uint32		common_room;

@@ -2,7 +2,7 @@
  * node_out.c - one exchange's rows: out of its query, to the nodes they belong to.
  *
  * Rows are taken from the query until there are enough of them (state->rows), and then routed
- * together: the keys' hashes column by column, and a bitmap for each consumer of the rows that go
+ * together: the keys' hashes column by column, and for each consumer a list of the rows that go
  * there. Each consumer's batch takes its rows column by column; all batches that are full then are
  * handed to the engine in one call. The first rows do not wait for many others: few are routed
  * together at first, and the first batches are small.
@@ -10,8 +10,8 @@
  * What goes to all consumers is encoded once, in memory of our own, and its bytes are copied to
  * each (a parcel). So is a row that does not fit a buffer.
  *
- * Nothing here waits. Rows for which there is no send buffer now stay in `rows`, with their bits in
- * the masks, and stop the query; what other nodes sent can still be read. Rows for this node itself
+ * Nothing here waits. Rows for which there is no send buffer now stay in `rows`, and in the lists,
+ * and stop the query; what other nodes sent can still be read. Rows for this node itself
  * are handed up from there as they are.
  *
  * Memory: all of it lives in the outer statement's context.
@@ -23,12 +23,10 @@
 #include "executor/executor.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "port/pg_bitutils.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/region.h"
 #include "rdma_fdw/serve.h"
 
 /* Rows of the query in one step, before somebody looks for what has arrived. */
@@ -38,15 +36,6 @@
 #define FIRST_ROWS		64
 #define FIRST_ROOM		8192
 #define ROOM_GROWTH		4
-
-/* Of a row that goes to nobody, or to all. */
-#define NO_PLACE		PG_UINT16_MAX
-
-static inline uint64 *
-mask_of(const ExchangeState *state, int consumer)
-{
-	return state->masks + consumer * state->mask_words;
-}
 
 /* ---------- buffers ---------- */
 
@@ -169,20 +158,15 @@ send_parcel(ExchangeState *state, bool *moved)
 	return !waiting;
 }
 
-/* The first row of a mask does not fit into an empty buffer. */
+/* The next row for that place does not fit into an empty buffer. */
 static void
-begin_large_row(ExchangeState *state, RfEncoder *encoder, uint64 *mask, uint32 *selected,
-				int consumer)
+begin_large_row(ExchangeState *state, RfEncoder *encoder, int place, int consumer)
 {
 	const uint8 *batch;
 	uint32		length;
-	uint32		word = 0;
 
-	while (mask[word] == 0)
-		word++;
-	rf_rows_get(state->rows, word * 64 + pg_rightmost_one_pos64(mask[word]), state->large);
-	mask[word] &= mask[word] - 1;
-	(*selected)--;
+	rf_rows_get(state->rows, state->numbers[state->next[place]++], state->large);
+	state->left[place]--;
 	length = rf_encoder_measure_large(encoder, state->large);
 	batch = rf_encoder_large_row(encoder, state->large, NULL, length, &length);
 	begin_parcel(state, batch, length, 1, consumer);
@@ -190,20 +174,34 @@ begin_large_row(ExchangeState *state, RfEncoder *encoder, uint64 *mask, uint32 *
 
 /* ---------- rows into batches ---------- */
 
+/* Rows of that place, as many as fit; false: none. */
+static bool
+add_rows(ExchangeState *state, RfEncoder *encoder, int place)
+{
+	uint32		added = rf_encoder_add_rows(encoder, state->rows,
+											state->numbers + state->next[place],
+											state->left[place]);
+
+	state->next[place] += added;
+	state->left[place] -= added;
+	return added > 0;
+}
+
 /* Rows for everybody. False: what was encoded before has still to be sent. */
 static bool
 send_common(ExchangeState *state, bool *moved)
 {
-	while (state->common_selected > 0)
+	int			place = state->consumers;
+
+	while (state->left[place] > 0)
 	{
 		if (!state->common_filling)
 			rf_encoder_begin(state->common, state->common_space,
 							 Min(state->common_room, state->common_size));
 		state->common_filling = true;
 		*moved = true;
-		rf_encoder_add_rows(state->common, state->rows, state->common_mask,
-							&state->common_selected);
-		if (state->common_selected == 0)
+		add_rows(state, state->common, place);
+		if (state->left[place] == 0)
 			break;
 		state->common_filling = false;
 		if (rf_encoder_rows(state->common) > 0)
@@ -214,8 +212,7 @@ send_common(ExchangeState *state, bool *moved)
 						 RF_GROUP_ANY);
 		}
 		else if (state->common_room >= state->common_size)
-			begin_large_row(state, state->common, state->common_mask, &state->common_selected,
-							RF_GROUP_ANY);
+			begin_large_row(state, state->common, place, RF_GROUP_ANY);
 		state->common_room = Min(state->common_room * ROOM_GROWTH, state->common_size);
 		if (!send_parcel(state, moved))
 			return false;
@@ -228,7 +225,6 @@ static bool
 fill_batch(ExchangeState *state, int consumer, bool *moved)
 {
 	ExchangeOutlet *outlet = &state->outlets[consumer];
-	uint64	   *mask = mask_of(state, consumer);
 
 	for (;;)
 	{
@@ -239,23 +235,23 @@ fill_batch(ExchangeState *state, int consumer, bool *moved)
 			if (!get_buffer(state, consumer))
 			{
 				if (outlet->stopped)
-					state->selected[consumer] = 0;
+					state->left[consumer] = 0;
 				return false;
 			}
 			room = Min(outlet->room, outlet->buffer.buffer.length);
 			rf_encoder_begin(outlet->encoder, outlet->buffer.buffer.data, room);
 			outlet->filling = true;
 		}
-		if (rf_encoder_add_rows(outlet->encoder, state->rows, mask, &state->selected[consumer]) > 0)
+		if (add_rows(state, outlet->encoder, consumer))
 			*moved = true;
-		if (state->selected[consumer] == 0)
+		if (state->left[consumer] == 0)
 			return false;
 		if (rf_encoder_rows(outlet->encoder) > 0)
 			return true;
 		outlet->filling = false;
 		if (outlet->room >= outlet->buffer.buffer.length)
 		{
-			begin_large_row(state, outlet->encoder, mask, &state->selected[consumer], consumer);
+			begin_large_row(state, outlet->encoder, consumer, consumer);
 			return true;
 		}
 		outlet->room = outlet->buffer.buffer.length;
@@ -275,12 +271,12 @@ send_rows(ExchangeState *state, bool *moved)
 
 		for (int consumer = 0; consumer < state->consumers && state->parcel == NULL; consumer++)
 		{
-			if (consumer == state->member->consumer || state->selected[consumer] == 0)
+			if (consumer == state->member->consumer || state->left[consumer] == 0)
 				continue;
 			if (fill_batch(state, consumer, moved) && state->parcel == NULL)
 				state->submits[full++] = finish_batch(state, &state->outlets[consumer]);
 			else
-				waiting |= state->selected[consumer] > 0;
+				waiting |= state->left[consumer] > 0;
 		}
 		if (full > 0)
 			rf_group_submit_all(state->member->out, state->submits, full);
@@ -452,23 +448,27 @@ place_heavy(ExchangeState *state)
 		if (spec->heavy == HEAVY_SPREAD)
 			state->places[row] = state->spread_turn++ % (uint32) state->consumers;
 		else
-		{
-			state->places[row] = NO_PLACE;
-			state->common_mask[row / 64] |= UINT64CONST(1) << (row % 64);
-			state->common_selected++;
-		}
+			state->places[row] = state->consumers;
 	}
 }
 
-/* Rows for everybody are for the consumer, too. */
+/* Rows for everybody are for this consumer, too: its list anew, at `to`, in the rows' order. */
 static void
-add_common(ExchangeState *state, int consumer)
+add_common(ExchangeState *state, int consumer, uint32 to)
 {
-	uint64	   *mask = mask_of(state, consumer);
+	const uint16 *own = state->numbers + state->next[consumer];
+	const uint16 *own_end = own + state->left[consumer];
+	const uint16 *common = state->numbers + state->next[state->consumers];
+	const uint16 *common_end = common + state->left[state->consumers];
+	uint16	   *numbers = state->numbers + to;
 
-	for (size_t word = 0; word < state->mask_words; word++)
-		mask[word] |= state->common_mask[word];
-	state->selected[consumer] += state->common_selected;
+	state->next[consumer] = to;
+	state->left[consumer] += state->left[state->consumers];
+	while (own < own_end && common < common_end)
+		*numbers++ = *own < *common ? *own++ : *common++;
+	memcpy(numbers, own, (own_end - own) * sizeof(uint16));
+	numbers += own_end - own;
+	memcpy(numbers, common, (common_end - common) * sizeof(uint16));
 }
 
 /* Where the rows go. */
@@ -479,23 +479,13 @@ route_rows(ExchangeState *state)
 	RfRows	   *rows = state->rows;
 	uint64		consumers = state->consumers;
 
-	rf_rows_complete(rows, state->consumers);
-	if (state->common_mask != NULL)
-		memset(state->common_mask, 0, state->mask_words * sizeof(uint64));
-	state->common_selected = 0;
+	rf_rows_complete(rows);
 	if (spec->replicate)
-	{
 		for (uint32 row = 0; row < rows->count; row++)
-		{
-			state->places[row] = NO_PLACE;
-			state->common_mask[row / 64] |= UINT64CONST(1) << (row % 64);
-		}
-		state->common_selected = rows->count;
-	}
+			state->places[row] = state->consumers;
 	else
 	{
-		rf_route_hash_rows(state->route, spec->keys, rows->values, rows->isnull,
-						   rows->column_count, rows->count, state->hashes, state->hashing);
+		rf_route_hash_rows(state->route, spec->keys, rows, state->hashes, state->hashing);
 		if (state->consumer_mask != 0)
 			for (uint32 row = 0; row < rows->count; row++)
 				state->places[row] = state->hashes[row] & state->consumer_mask;
@@ -505,23 +495,22 @@ route_rows(ExchangeState *state)
 		if (unlikely(spec->heavy_count > 0))
 			place_heavy(state);
 	}
-	rf_mask_route(state->places, rows->count, state->consumers, state->masks, state->mask_words,
-				  state->selected);
-	if (state->common_selected > 0)
+	rf_rows_divide(state->places, rows->count, state->consumers + 1, state->numbers, state->next,
+				   state->left);
+	if (state->left[state->consumers] > 0)
 	{
-		if (state->member->consumer >= 0)
-			add_common(state, state->member->consumer);
-		if (state->common == NULL)
+		uint32		to = rows->size;
+
+		for (int consumer = 0; consumer < state->consumers; consumer++)
 		{
-			for (int consumer = 0; consumer < state->consumers; consumer++)
-			{
-				if (consumer != state->member->consumer)
-					add_common(state, consumer);
-			}
-			state->common_selected = 0;
+			if (consumer != state->member->consumer && state->common != NULL)
+				continue;
+			add_common(state, consumer, to);
+			to += rows->size;
 		}
+		if (state->common == NULL)
+			state->left[state->consumers] = 0;
 	}
-	state->own_word = 0;
 	state->routed = true;
 	state->rows_wanted = Min(state->rows_wanted * 2, rows->size);
 }
@@ -531,21 +520,17 @@ route_rows(ExchangeState *state)
 void
 exchange_take_own(ExchangeState *state, TupleTableSlot *slot)
 {
-	uint64	   *mask = mask_of(state, state->member->consumer);
+	int			own = state->member->consumer;
 
-	while (mask[state->own_word] == 0)
-		state->own_word++;
-	rf_rows_get(state->rows,
-				state->own_word * 64 + pg_rightmost_one_pos64(mask[state->own_word]), slot);
-	mask[state->own_word] &= mask[state->own_word] - 1;
-	state->selected[state->member->consumer]--;
+	rf_rows_get(state->rows, state->numbers[state->next[own]++], slot);
+	state->left[own]--;
 	state->member->counters.rows_local++;
 }
 
 static inline bool
 has_own_row(const ExchangeState *state)
 {
-	return state->routed && !state->reading_over && state->selected[state->member->consumer] > 0;
+	return state->routed && !state->reading_over && state->left[state->member->consumer] > 0;
 }
 
 ExchangeStep
@@ -626,12 +611,12 @@ make_route(ExchangeState *state, TupleDesc desc)
 }
 
 static void
-make_masks(ExchangeState *state)
+make_lists(ExchangeState *state)
 {
-	state->mask_words = RF_MASK_WORDS(state->rows->size);
 	state->places = palloc(state->rows->size * sizeof(uint16));
-	state->masks = palloc0(state->consumers * state->mask_words * sizeof(uint64));
-	state->selected = palloc0(state->consumers * sizeof(uint32));
+	state->numbers = palloc(3 * state->rows->size * sizeof(uint16));
+	state->next = palloc0((state->consumers + 1) * sizeof(uint32));
+	state->left = palloc0((state->consumers + 1) * sizeof(uint32));
 }
 
 static RfEncoder *
@@ -651,16 +636,12 @@ make_outlets(ExchangeState *state, TupleDesc desc)
 	for (int i = 0; i < desc->natts; i++)
 		rf_column_wanted(TupleDescAttr(desc, i)->atttypid, -1, &wanted[i]);
 	state->live_outlets = state->consumers - (own >= 0 ? 1 : 0);
-	if (spec->replicate || spec->heavy == HEAVY_BROADCAST)
+	if ((spec->replicate || spec->heavy == HEAVY_BROADCAST) && state->live_outlets > 1)
 	{
-		state->common_mask = palloc0(state->mask_words * sizeof(uint64));
-		if (state->live_outlets > 1)
-		{
-			state->common = make_encoder(desc, wanted);
-			state->common_size = state->member->desc->slot_size - sizeof(RfSlotHeader);
-			state->common_space = palloc_extended(state->common_size, MCXT_ALLOC_HUGE);
-			state->common_room = FIRST_ROOM;
-		}
+		state->common = make_encoder(desc, wanted);
+		state->common_size = state->member->desc->slot_size - sizeof(RfSlotHeader);
+		state->common_space = palloc_extended(state->common_size, MCXT_ALLOC_HUGE);
+		state->common_room = FIRST_ROOM;
 	}
 	state->outlets = palloc0(state->consumers * sizeof(ExchangeOutlet));
 	state->submits = palloc(state->consumers * sizeof(RfGroupSubmit));
@@ -679,20 +660,20 @@ exchange_begin_sending(ExchangeState *state, TupleDesc desc)
 	AttrNumber *attmap;
 	int			count;
 
+	state->consumers = state->member->desc->consumers;
 	state->scan = rf_bare_scan(state->query, &attmap, &count);
 	if (state->scan != NULL)
 		state->rows = rf_rows_create(RelationGetDescr(state->scan->ss.ss_currentRelation), count,
-									 attmap);
+									 attmap, state->consumers);
 	else
-		state->rows = rf_rows_create(desc, desc->natts, NULL);
+		state->rows = rf_rows_create(desc, desc->natts, NULL, state->consumers);
 	state->rows_wanted = FIRST_ROWS;
 	state->large = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
-	state->consumers = state->member->desc->consumers;
 	if ((state->consumers & (state->consumers - 1)) == 0)
 		state->consumer_mask = state->consumers - 1;
 	state->spread_turn = Max(state->member->consumer, 0);
 	state->flush_seen = rf_flush_ticks;
-	make_masks(state);
+	make_lists(state);
 	make_outlets(state, desc);
 	if (!state->spec->replicate)
 		make_route(state, desc);

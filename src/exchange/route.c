@@ -128,10 +128,33 @@ rf_route_create(int key_count, const Oid *types, const Oid *collations)
 
 /*
  * hash_bytes_uint32_extended() (Jenkins' lookup3 of one word) with the seed of partitions, in
- * place: what is mixed of the seed alone is a constant, and the hashes of many rows overlap.
+ * place: what is mixed of the seed alone is a constant. For one number, or with vectors of them.
  */
 #define ROTATE(x, k)	(((x) << (k)) | ((x) >> (32 - (k))))
 #define MIX(a, b, c, k)	((a) -= (c), (a) ^= ROTATE(c, k), (c) += (b))
+#define MIX_NUMBER(a, b, c, number) \
+	((a) += (number), \
+	 (c) ^= (b), (c) -= ROTATE(b, 14), \
+	 (a) ^= (c), (a) -= ROTATE(c, 11), \
+	 (b) ^= (a), (b) -= ROTATE(a, 25), \
+	 (c) ^= (b), (c) -= ROTATE(b, 16), \
+	 (a) ^= (c), (a) -= ROTATE(c, 4), \
+	 (b) ^= (a), (b) -= ROTATE(a, 14), \
+	 (c) ^= (b), (c) -= ROTATE(b, 24))
+
+static inline void
+mix_seed(uint32 *a, uint32 *b, uint32 *c)
+{
+	*a = *b = *c = 0x9e3779b9 + (uint32) sizeof(uint32) + 3923095;
+	*a += (uint32) (HASH_PARTITION_SEED >> 32);
+	*b += (uint32) HASH_PARTITION_SEED;
+	MIX(*a, *b, *c, 4);
+	MIX(*b, *c, *a, 6);
+	MIX(*c, *a, *b, 8);
+	MIX(*a, *b, *c, 16);
+	MIX(*b, *c, *a, 19);
+	MIX(*c, *a, *b, 4);
+}
 
 static inline uint64
 hash_number(uint32 number)
@@ -140,32 +163,18 @@ hash_number(uint32 number)
 	uint32		b;
 	uint32		c;
 
-	a = b = c = 0x9e3779b9 + (uint32) sizeof(uint32) + 3923095;
-	a += (uint32) (HASH_PARTITION_SEED >> 32);
-	b += (uint32) HASH_PARTITION_SEED;
-	MIX(a, b, c, 4);
-	MIX(b, c, a, 6);
-	MIX(c, a, b, 8);
-	MIX(a, b, c, 16);
-	MIX(b, c, a, 19);
-	MIX(c, a, b, 4);
-
-	a += number;
-	c ^= b;
-	c -= ROTATE(b, 14);
-	a ^= c;
-	a -= ROTATE(c, 11);
-	b ^= a;
-	b -= ROTATE(a, 25);
-	c ^= b;
-	c -= ROTATE(b, 16);
-	a ^= c;
-	a -= ROTATE(c, 4);
-	b ^= a;
-	b -= ROTATE(a, 14);
-	c ^= b;
-	c -= ROTATE(b, 24);
+	mix_seed(&a, &b, &c);
+	MIX_NUMBER(a, b, c, number);
 	return ((uint64) b << 32) | c;
+}
+
+/* What hashint8extended hashes: where int4 has the value, it is that. */
+static inline uint32
+fold_number(int64 number)
+{
+	uint32		high = (uint32) ((uint64) number >> 32);
+
+	return (uint32) number ^ (number >= 0 ? high : ~high);
 }
 
 static inline uint64
@@ -176,15 +185,7 @@ hash_value(RouteKey *key, RouteOp op, Datum value)
 	if (op == ROUTE_INT4)
 		return hash_number((uint32) DatumGetInt32(value));
 	if (op == ROUTE_INT8)
-	{
-		/* as hashint8extended, which gives what hashint4extended does where int4 has the value */
-		int64		number = DatumGetInt64(value);
-		uint32		low = (uint32) number;
-		uint32		high = (uint32) (number >> 32);
-
-		low ^= number >= 0 ? high : ~high;
-		return hash_number(low);
-	}
+		return hash_number(fold_number(DatumGetInt64(value)));
 	key->call->args[0].value = value;
 	key->call->isnull = false;
 	result = FunctionCallInvoke(key->call);
@@ -193,52 +194,109 @@ hash_value(RouteKey *key, RouteOp op, Datum value)
 	return DatumGetUInt64(result);
 }
 
-/* One column into the hashes of all rows. */
-static inline void
-hash_column(RouteKey *key, RouteOp op, const Datum *values, const bool *isnull, int stride,
-			uint32 count, uint64 *hashes)
-{
-	for (uint32 row = 0; row < count; row++)
-	{
-		size_t		at = (size_t) row * stride;
+/* Four numbers at once: any compiler that knows these vectors makes something of them. */
+#define LANES	4
+typedef uint32 Lanes __attribute__((vector_size(LANES * sizeof(uint32))));
 
-		if (likely(!isnull[at]))
-			hashes[row] = hash_combine64(hashes[row], hash_value(key, op, values[at]));
+#define BLOCK	64				/* rows; a multiple of LANES */
+
+static inline void
+hash_block(const uint32 *numbers, uint32 *high, uint32 *low)
+{
+	uint32		seed_a;
+	uint32		seed_b;
+	uint32		seed_c;
+
+	mix_seed(&seed_a, &seed_b, &seed_c);
+	for (int i = 0; i < BLOCK; i += LANES)
+	{
+		Lanes		a = {seed_a, seed_a, seed_a, seed_a};
+		Lanes		b = {seed_b, seed_b, seed_b, seed_b};
+		Lanes		c = {seed_c, seed_c, seed_c, seed_c};
+		Lanes		number;
+
+		memcpy(&number, numbers + i, sizeof(number));
+		MIX_NUMBER(a, b, c, number);
+		memcpy(high + i, &b, sizeof(b));
+		memcpy(low + i, &c, sizeof(c));
+	}
+}
+
+/*
+ * A column of numbers into the hashes of all rows; `first`: these are 0 before. Inlined with
+ * constants.
+ */
+static pg_attribute_always_inline void
+hash_numbers(RouteOp op, bool first, bool has_nulls, const RfRows *rows, int column, uint64 *hashes)
+{
+	size_t		stride = rows->column_count;
+	uint32		numbers[BLOCK] = {0};
+	uint32		high[BLOCK];
+	uint32		low[BLOCK];
+
+	for (uint32 row = 0; row < rows->count; row += BLOCK, hashes += BLOCK)
+	{
+		const Datum *values = rows->values + row * stride + column;
+		const bool *isnull = rows->isnull + row * stride + column;
+		uint32		n = Min(rows->count - row, BLOCK);
+
+		for (uint32 i = 0; i < n; i++)
+			numbers[i] = op == ROUTE_INT4 ? (uint32) DatumGetInt32(values[i * stride]) :
+				fold_number(DatumGetInt64(values[i * stride]));
+		hash_block(numbers, high, low);
+		for (uint32 i = 0; i < n; i++)
+		{
+			uint64		hash = first ? 0 : hashes[i];
+			uint64		combined = hash_combine64(hash, ((uint64) high[i] << 32) | low[i]);
+
+			hashes[i] = has_nulls && isnull[i * stride] ? hash : combined;
+		}
 	}
 }
 
 /* Called functions may leave something; it is thrown away after so many rows. */
 #define ROWS_PER_RESET	16
 
-void
-rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const Datum *values, const bool *isnull,
-				   int stride, uint32 count, uint64 *hashes, MemoryContext scratch)
+static void
+hash_called(RouteKey *key, const RfRows *rows, int column, uint64 *hashes, MemoryContext scratch)
 {
-	memset(hashes, 0, count * sizeof(uint64));
+	MemoryContext caller = MemoryContextSwitchTo(scratch);
+
+	for (uint32 row = 0; row < rows->count; row++)
+	{
+		size_t		at = (size_t) row * rows->column_count + column;
+
+		if (!rows->isnull[at])
+			hashes[row] = hash_combine64(hashes[row], hash_value(key, ROUTE_CALL, rows->values[at]));
+		if ((row + 1) % ROWS_PER_RESET == 0)
+			MemoryContextReset(scratch);
+	}
+	MemoryContextReset(scratch);
+	MemoryContextSwitchTo(caller);
+}
+
+void
+rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const RfRows *rows, uint64 *hashes,
+				   MemoryContext scratch)
+{
 	for (int i = 0; i < route->key_count; i++)
 	{
 		RouteKey   *key = &route->keys[i];
-		const Datum *column = values + keys[i] - 1;
-		const bool *nulls = isnull + keys[i] - 1;
+		int			column = keys[i] - 1;
+		bool		simple = i == 0 && !rows->columns[column].has_nulls;
 
-		if (key->op == ROUTE_INT4)
-			hash_column(key, ROUTE_INT4, column, nulls, stride, count, hashes);
-		else if (key->op == ROUTE_INT8)
-			hash_column(key, ROUTE_INT8, column, nulls, stride, count, hashes);
+		if (i == 0 && !(simple && key->op != ROUTE_CALL))
+			memset(hashes, 0, rows->count * sizeof(uint64));
+		if (key->op == ROUTE_CALL)
+			hash_called(key, rows, column, hashes, scratch);
+		else if (key->op == ROUTE_INT4 && simple)
+			hash_numbers(ROUTE_INT4, true, false, rows, column, hashes);
+		else if (key->op == ROUTE_INT4)
+			hash_numbers(ROUTE_INT4, false, true, rows, column, hashes);
+		else if (simple)
+			hash_numbers(ROUTE_INT8, true, false, rows, column, hashes);
 		else
-		{
-			MemoryContext caller = MemoryContextSwitchTo(scratch);
-
-			for (uint32 row = 0; row < count; row += ROWS_PER_RESET)
-			{
-				size_t		at = (size_t) row * stride;
-
-				hash_column(key, ROUTE_CALL, column + at, nulls + at, stride,
-							Min(count - row, ROWS_PER_RESET), hashes + row);
-				MemoryContextReset(scratch);
-			}
-			MemoryContextSwitchTo(caller);
-		}
+			hash_numbers(ROUTE_INT8, false, true, rows, column, hashes);
 	}
 }
 

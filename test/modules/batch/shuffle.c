@@ -19,10 +19,8 @@
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "port/pg_bitutils.h"
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/exchange.h"
-#include "rdma_fdw/region.h"
 #include "tcop/tcopprot.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -54,9 +52,9 @@ typedef struct Shuffle
 	RfRows	   *rows;
 	uint64	   *hashes;
 	uint16	   *places;
-	uint64	   *masks;
-	uint32	   *selected;
-	size_t		words;
+	uint16	   *numbers;
+	uint32	   *next;
+	uint32	   *left;
 	TupleTableSlot *slot;
 	MemoryContext scratch;
 	MemoryContext context;		/* the function's */
@@ -137,38 +135,37 @@ send_rows(Shuffle *shuffle)
 {
 	RfRows	   *rows = shuffle->rows;
 
-	rf_rows_complete(rows, shuffle->destinations);
-	rf_route_hash_rows(shuffle->route, shuffle->keys, rows->values, rows->isnull, rows->column_count,
-					   rows->count, shuffle->hashes, shuffle->scratch);
+	rf_rows_complete(rows);
+	rf_route_hash_rows(shuffle->route, shuffle->keys, rows, shuffle->hashes, shuffle->scratch);
 	if ((shuffle->destinations & (shuffle->destinations - 1)) == 0)
 		for (uint32 row = 0; row < rows->count; row++)
 			shuffle->places[row] = shuffle->hashes[row] & (shuffle->destinations - 1);
 	else
 		for (uint32 row = 0; row < rows->count; row++)
 			shuffle->places[row] = shuffle->hashes[row] % shuffle->destinations;
-	rf_mask_route(shuffle->places, rows->count, shuffle->destinations, shuffle->masks, shuffle->words,
-				  shuffle->selected);
+	rf_rows_divide(shuffle->places, rows->count, shuffle->destinations, shuffle->numbers,
+				   shuffle->next, shuffle->left);
 	for (int to = 0; to < shuffle->destinations; to++)
 	{
 		Outlet	   *outlet = &shuffle->outlets[to];
-		uint64	   *mask = shuffle->masks + to * shuffle->words;
+		const uint16 *numbers = shuffle->numbers + shuffle->next[to];
+		uint32		left = shuffle->left[to];
 
-		while (shuffle->selected[to] > 0)
+		while (left > 0)
 		{
+			uint32		added;
+
 			if (!outlet->filling)
 				begin_batch(shuffle, outlet);
-			rf_encoder_add_rows(outlet->encoder, rows, mask, &shuffle->selected[to]);
-			if (shuffle->selected[to] == 0)
+			added = rf_encoder_add_rows(outlet->encoder, rows, numbers, left);
+			numbers += added;
+			left -= added;
+			if (left == 0)
 				break;
 			if (rf_encoder_rows(outlet->encoder) == 0)
 			{
-				uint32		word = 0;
-
-				while (mask[word] == 0)
-					word++;
-				rf_rows_get(rows, word * 64 + pg_rightmost_one_pos64(mask[word]), shuffle->slot);
-				mask[word] &= mask[word] - 1;
-				shuffle->selected[to]--;
+				rf_rows_get(rows, *numbers++, shuffle->slot);
+				left--;
 				large_row(shuffle, to, shuffle->slot);
 			}
 			end_batch(shuffle, to);
@@ -178,7 +175,7 @@ send_rows(Shuffle *shuffle)
 }
 
 static void
-by_bitmaps(Shuffle *shuffle, TupleTableSlot *slot)
+together(Shuffle *shuffle, TupleTableSlot *slot)
 {
 	if (rf_rows_full(shuffle->rows))
 		send_rows(shuffle);
@@ -252,16 +249,16 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 {
 	Shuffle    *shuffle = (Shuffle *) self;
 
-	slot_getallattrs(slot);
 	if (shuffle->collect)
 	{
 		MemoryContext caller = MemoryContextSwitchTo(shuffle->context);
 
+		slot_getallattrs(slot);
 		keep(shuffle, slot);
 		MemoryContextSwitchTo(caller);
 	}
 	else
-		by_bitmaps(shuffle, slot);
+		together(shuffle, slot);
 	return true;
 }
 
@@ -296,12 +293,12 @@ startup(DestReceiver *self, int operation, TupleDesc desc)
 														 GetDatabaseEncoding());
 		shuffle->outlets[to].buffer = palloc(shuffle->capacity);
 	}
-	shuffle->rows = rf_rows_create(shuffle->desc, desc->natts, NULL);
-	shuffle->words = RF_MASK_WORDS(shuffle->rows->size);
+	shuffle->rows = rf_rows_create(shuffle->desc, desc->natts, NULL, shuffle->destinations);
 	shuffle->hashes = palloc(shuffle->rows->size * sizeof(uint64));
 	shuffle->places = palloc(shuffle->rows->size * sizeof(uint16));
-	shuffle->masks = palloc(shuffle->destinations * shuffle->words * sizeof(uint64));
-	shuffle->selected = palloc(shuffle->destinations * sizeof(uint32));
+	shuffle->numbers = palloc(shuffle->rows->size * sizeof(uint16));
+	shuffle->next = palloc(shuffle->destinations * sizeof(uint32));
+	shuffle->left = palloc(shuffle->destinations * sizeof(uint32));
 	shuffle->slot = MakeSingleTupleTableSlot(shuffle->desc, &TTSOpsVirtual);
 	shuffle->scratch = AllocSetContextCreate(CurrentMemoryContext, "shuffle", ALLOCSET_SMALL_SIZES);
 	if (shuffle->result == NULL)
@@ -383,7 +380,7 @@ cpu_now(void)
 }
 
 static double
-round_of(Shuffle *shuffle, bool bitmaps)
+round_of(Shuffle *shuffle, bool all)
 {
 	int			natts = shuffle->desc->natts;
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(shuffle->desc, &TTSOpsVirtual);
@@ -397,8 +394,8 @@ round_of(Shuffle *shuffle, bool bitmaps)
 		slot->tts_values = shuffle->all_values + at;
 		slot->tts_isnull = shuffle->all_isnull + at;
 		slot->tts_nvalid = natts;
-		if (bitmaps)
-			by_bitmaps(shuffle, slot);
+		if (all)
+			together(shuffle, slot);
 		else
 			by_row(shuffle, slot);
 	}

@@ -110,6 +110,10 @@ SELECT ns.planned('SELECT DISTINCT id FROM a INTERSECT SELECT a.id FROM a JOIN b
 SELECT ns.planned('(SELECT id FROM a ORDER BY id LIMIT 3) UNION SELECT id FROM b WHERE id < 103');
 SELECT ns.planned('SELECT b.t, y.n FROM b JOIN (SELECT id, count(*) AS n FROM c GROUP BY id) y ON y.id = b.id WHERE b.id < 120');
 SELECT ns.planned('SELECT x, count(*) FROM (SELECT x, id FROM a UNION SELECT x, id::int FROM c) y GROUP BY x');
+SELECT ns.planned('SELECT b.id, y.n FROM b JOIN (SELECT count(*) AS n FROM a WHERE id = 5) y ON y.n <= b.id WHERE b.id < 103');
+SELECT ns.planned('SELECT b.id, y.n FROM b JOIN (SELECT id, count(*) AS n FROM c GROUP BY GROUPING SETS ((id), (id, x))) y ON y.id = b.id WHERE b.id < 103');
+SELECT ns.planned('SELECT id, count(*) AS n FROM (SELECT id, max(x) AS m FROM c GROUP BY id) y GROUP BY id ORDER BY id LIMIT 2');
+SELECT ns.planned('SELECT y.* FROM (SELECT DISTINCT x, id FROM a ORDER BY x) y ORDER BY id, x LIMIT 2');
 -- an expression that is grouped by may stand in others
 SELECT ns.planned('SELECT x + 1 AS g, x + 1 AS again, (x + 1) * 2 + count(*) AS more, sum(id) FROM c GROUP BY x + 1 HAVING x + 1 < 4');
 -- what stays here

@@ -66,7 +66,6 @@ _PG_init(void)
 	rf_watch_planner();
 	rf_watch_upper_paths();
 	rf_watch_subqueries();
-	rf_watch_subselects_nodes();
 	rf_watch_correlated();
 	rf_exchange_watch();
 	rf_define_page_label();

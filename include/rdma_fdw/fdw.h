@@ -631,9 +631,6 @@ extern void rf_watch_upper_paths(void);
 /* Sees to it that correlated aggregates become joins where that is better. (decorrelate.c) */
 extern void rf_watch_correlated(void);
 
-/* Sees to it that sub-selects in FROM can be parts of statements. (subselect_nodes.c) */
-extern void rf_watch_subselects_nodes(void);
-
 /*
  * One participant's share of a scan that `divisor` of them do together; from RfRelInfo, which
  * rf_estimate_rel filled.

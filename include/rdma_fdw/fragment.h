@@ -41,10 +41,6 @@ typedef struct RfFragment
 	List	   *move_keys;		/* Exprs */
 	char	   *heavy;			/* for rdma.exchange(): hashes of keys that most rows have, or NULL */
 	bool		spread;			/* rows with those go to all nodes in turn; else each to all of them */
-
-	/* a sub-select in FROM */
-	RfRelInfo  *subselect;		/* its own statement; NULL: this is none */
-	PlannerInfo *subroot;		/* what that is planned in */
 } RfFragment;
 
 /* ---------- locus.c: where rows lie ---------- */
@@ -141,10 +137,11 @@ extern bool rf_can_close(RfRelInfo *info);
 /* ---------- derived_nodes.c: SELECTs within a statement ---------- */
 
 /*
- * Where the rows of it lie, after some of it has been moved if need be; keys are numbers of columns
- * until rf_name_select_keys().  NULL: the nodes cannot run it each for itself.
+ * Where the rows of it lie, after some of it has been moved if need be; relid: the relation that it is
+ * the statement of. Keys of set operations are numbers of columns until rf_name_select_keys(). NULL:
+ * the nodes cannot run it each for itself.
  */
-extern RfFragment *rf_place_select(RfSelect *select);
+extern RfFragment *rf_place_select(RfSelect *select, Index relid);
 
 /* The keys in terms of info->tlist, which is complete. One that nobody wants equals nothing. */
 extern void rf_name_select_keys(RfRelInfo *info);

@@ -29,6 +29,7 @@
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
 #include "parser/parse_coerce.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 #include "rdma_fdw/fdw.h"
@@ -229,6 +230,18 @@ is_fenced(Query *query)
 		DatumGetInt64(offset->constvalue) == 0;
 }
 
+/*
+ * Can a planned subquery be part of a statement at all? What security barriers hide must not meet
+ * conditions that the data node could put below them. Sub-plans that run here need a plan that they are
+ * initialized for.
+ */
+static bool
+may_be_part(PlannerInfo *root, RangeTblEntry *rte)
+{
+	return root != NULL && !rte->security_barrier && root->qual_security_level == 0 && root->init_plans == NIL &&
+		root->rowMarks == NIL && !root->hasRecursion && !is_fenced(root->parse) && root->parse->commandType == CMD_SELECT;
+}
+
 /* A planned subquery; op: the set operation that it is a branch of, or NULL. */
 static RfSelect *
 subquery_select(RelOptInfo *rel, RangeTblEntry *rte, SetOperationStmt *op)
@@ -236,12 +249,7 @@ subquery_select(RelOptInfo *rel, RangeTblEntry *rte, SetOperationStmt *op)
 	PlannerInfo *root = rel->subroot;
 	ListCell   *lc;
 
-	/*
-	 * What security barriers hide must not meet conditions that the data node could put below them.
-	 * Sub-plans that run here need a plan that they are initialized for.
-	 */
-	if (root == NULL || rte->security_barrier || root->qual_security_level > 0 || root->init_plans != NIL ||
-		root->rowMarks != NIL || root->hasRecursion || is_fenced(root->parse) || root->parse->commandType != CMD_SELECT)
+	if (!may_be_part(root, rte))
 		return NULL;
 	foreach(lc, fetch_upper_rel(root, UPPERREL_FINAL, NULL)->pathlist)
 	{
@@ -254,6 +262,59 @@ subquery_select(RelOptInfo *rel, RangeTblEntry *rte, SetOperationStmt *op)
 		}
 	}
 	return NULL;
+}
+
+/* The relation of the last stage of a subquery that gives all rows which grouping and the like leave. */
+static RelOptInfo *
+last_stage(PlannerInfo *root)
+{
+	Query	   *parse = root->parse;
+
+	if (parse->setOperations != NULL || parse->limitCount != NULL || parse->limitOffset != NULL ||
+		parse->hasTargetSRFs)
+		return NULL;
+	if (parse->distinctClause != NIL)
+		return fetch_upper_rel(root, UPPERREL_DISTINCT, NULL);
+	if (parse->hasWindowFuncs)
+		return fetch_upper_rel(root, UPPERREL_WINDOW, NULL);
+	return fetch_upper_rel(root, UPPERREL_GROUP_AGG, NULL);
+}
+
+/*
+ * A planned subquery over several nodes: all statements of its last stage, each with rows placed
+ * otherwise, as what is done with them here may make a dearer one the better. In which order they come
+ * is nobody's concern. NIL: there are none.
+ */
+static List *
+nodes_selects(RelOptInfo *rel, RangeTblEntry *rte)
+{
+	PlannerInfo *root = rel->subroot;
+	RelOptInfo *stage;
+	RfRelInfo  *info;
+	List	   *columns;
+	List	   *selects = NIL;
+	ListCell   *lc;
+
+	if (!may_be_part(root, rte) || (stage = last_stage(root)) == NULL || stage->fdw_private == NULL ||
+		stage->fdwroutine == NULL || stage->fdwroutine->GetForeignPlan != rdmaGetForeignPlan)
+		return NIL;
+	info = (RfRelInfo *) stage->fdw_private;
+	if (info->fragment == NULL || (info->grouped && rf_groups_by_constant(root)) ||
+		(columns = output_columns(root, info, NULL)) == NIL)
+		return NIL;
+	foreach(lc, info->fragment->choices->infos)
+	{
+		RfSelect   *select;
+
+		stage->fdw_private = lfirst(lc);
+		select = make_select(root, stage, columns, NIL, false);
+		if (select == NULL)
+			continue;
+		select->subquery = rel;
+		selects = lappend(selects, select);
+	}
+	stage->fdw_private = info;
+	return selects;
 }
 
 /* Of the same server, and with the same rights there? */
@@ -296,8 +357,6 @@ rf_subqueries_are_remote(RfRelInfo *info)
 {
 	RfSelect   *select = info->select;
 
-	if (info->fragment != NULL && info->fragment->subselect != NULL)
-		info->rel->subroot = NULL;
 	if (info->outer != NULL)
 	{
 		rf_subqueries_are_remote(info->outer);
@@ -369,7 +428,7 @@ set_select(RelOptInfo *rel, RfSelect *select)
 	RfRelInfo  *info = palloc0(sizeof(RfRelInfo));
 
 	describe_select(info, select);
-	if (info->nodes != NIL && (info->fragment = rf_place_select(select)) == NULL)
+	if (info->nodes != NIL && (info->fragment = rf_place_select(select, rel->relid)) == NULL)
 		return NULL;
 	info->rel = rel;
 	info->select = select;
@@ -487,6 +546,37 @@ children_select(PlannerInfo *root, RelOptInfo *rel)
 	return select != NULL && select->left != NULL ? select : NULL;
 }
 
+/* The statement of this select as the relation's; NULL: it cannot be. */
+static RfRelInfo *
+select_info(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, RfSelect *select)
+{
+	RfRelInfo  *info = set_select(rel, select);
+	List	   *columns;
+	ListCell   *lc;
+
+	if (info == NULL)
+		return NULL;
+	if (info->nodes != NIL && select->left == NULL)
+		info->description = psprintf("(%s) %s", info->description, quote_identifier(rte->eref->aliasname));
+	if (!rte->inh)				/* children have met theirs */
+	{
+		rf_classify_conditions(root, rel, rel->baserestrictinfo, &info->remote_conds, &info->local_conds);
+		info->local_conds_sel = clauselist_selectivity(root, info->local_conds, rel->relid, JOIN_INNER, NULL);
+		cost_qual_eval(&info->local_conds_cost, info->local_conds, root);
+	}
+	if (!wanted_columns(rel, pull_var_clause((Node *) rf_bare_clauses(info->local_conds), PVC_INCLUDE_PLACEHOLDERS),
+						&columns))
+		return NULL;
+	info->tlist = add_to_flat_tlist(NIL, columns);
+	foreach(lc, columns)
+		info->attrs_used = bms_add_member(info->attrs_used, lfirst_node(Var, lc)->varattno -
+										  FirstLowInvalidHeapAttributeNumber);
+	if (info->fragment != NULL && select->left != NULL)
+		rf_name_select_keys(info);
+	rf_estimate_rel(root, rel);
+	return info;
+}
+
 /*
  * A subquery or parent whose rows are those of one statement.  What only reads the rows of a single
  * one is as well off with the scan of that; what joins or groups them is not.
@@ -494,9 +584,10 @@ children_select(PlannerInfo *root, RelOptInfo *rel)
 static void
 add_select(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
-	RfSelect   *select;
-	RfRelInfo  *info;
-	List	   *columns;
+	RfSelect   *select = NULL;
+	List	   *selects = NIL;
+	RfChoices  *choices = palloc0(sizeof(RfChoices));
+	RfRelInfo  *best = NULL;
 	ListCell   *lc;
 
 	if (rel->fdw_private != NULL || (rel->reloptkind != RELOPT_BASEREL && rel->reloptkind != RELOPT_OTHER_MEMBER_REL) ||
@@ -506,37 +597,35 @@ add_select(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	if (rte->inh && (rte->rtekind == RTE_SUBQUERY || rte->rtekind == RTE_RELATION))
 		select = children_select(root, rel);
 	else if (rte->rtekind == RTE_SUBQUERY)
-		select = subquery_select(rel, rte, NULL);
-	else
-		return;
-	if (select == NULL)
-		return;
-
-	info = set_select(rel, select);
-	if (info == NULL)
-		return;
-	if (!rte->inh)				/* children have met theirs */
 	{
-		rf_classify_conditions(root, rel, rel->baserestrictinfo, &info->remote_conds, &info->local_conds);
-		info->local_conds_sel = clauselist_selectivity(root, info->local_conds, rel->relid, JOIN_INNER, NULL);
-		cost_qual_eval(&info->local_conds_cost, info->local_conds, root);
+		selects = nodes_selects(rel, rte);
+		if (selects == NIL)
+			select = subquery_select(rel, rte, NULL);
 	}
-	if (!wanted_columns(rel, pull_var_clause((Node *) rf_bare_clauses(info->local_conds), PVC_INCLUDE_PLACEHOLDERS),
-						&columns))
+	if (select != NULL)
+		selects = list_make1(select);
+
+	foreach(lc, selects)
+	{
+		RfRelInfo  *info = select_info(root, rel, rte, lfirst(lc));
+
+		if (info == NULL)
+			continue;
+		if (info->fragment != NULL)
+			info->fragment->choices = choices;
+		if (info->fragment == NULL || (rf_add_choice(choices, info) &&
+									   (best == NULL || info->total_cost < best->total_cost)))
+			best = info;
+	}
+	if (best == NULL)
 	{
 		unset_select(rel);
 		return;
 	}
-	info->tlist = add_to_flat_tlist(NIL, columns);
-	foreach(lc, columns)
-		info->attrs_used = bms_add_member(info->attrs_used, lfirst_node(Var, lc)->varattno -
-										  FirstLowInvalidHeapAttributeNumber);
-	if (info->fragment != NULL)
-		rf_name_select_keys(info);
-	rf_estimate_rel(root, rel);
-	if (select->left != NULL)
+	rel->fdw_private = best;
+	if (best->select->left != NULL)
 	{
-		RfEstimate	est = {info->rows, info->retrieved_rows, info->width, info->startup_cost, info->total_cost};
+		RfEstimate	est = {best->rows, best->retrieved_rows, best->width, best->startup_cost, best->total_cost};
 
 		add_path(rel, rf_create_select_path(root, rel, &est, NIL));
 	}
@@ -659,7 +748,11 @@ rf_set_operation_paths(PlannerInfo *root, RelOptInfo *rel)
 		return;
 	}
 	if (info->fragment != NULL)
+	{
 		rf_name_select_keys(info);
+		info->fragment->choices = palloc0(sizeof(RfChoices));
+		info->fragment->choices->infos = list_make1(info);
+	}
 	rf_estimate_rel(root, rel);
 	add_path(rel, (Path *)
 			 rf_create_foreign_upper_path(root, rel, ((Path *) linitial(rel->pathlist))->pathtarget, info->rows,

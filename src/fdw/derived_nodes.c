@@ -43,6 +43,18 @@ bare_column(RfSelect *select, int attno)
 	return NULL;
 }
 
+/* Each of several nodes would count to the limit, and give a row where there is nothing to group. */
+static bool
+counts_all_rows(RfSelect *select)
+{
+	Query	   *parse = select->root->parse;
+
+	if (select->info->fragment->placement == RF_PLACED_EVERYWHERE)
+		return false;
+	return select->limit || select->pathkeys != NIL ||
+		(select->info->grouped && (parse->groupClause == NIL || list_member(parse->groupingSets, NIL)));
+}
+
 static bool
 place_branch(RfSelect *select, SelectPlace *place)
 {
@@ -51,14 +63,8 @@ place_branch(RfSelect *select, SelectPlace *place)
 	bool		everywhere = fragment->placement == RF_PLACED_EVERYWHERE;
 	ListCell   *lc;
 
-	/*
-	 * Compute nodes have roles that belong to whole statements; each of several nodes would count to
-	 * a limit, and give a row where there is nothing to group.
-	 */
-	if (fragment->computed || (everywhere && fragment->exchanges) ||
-		(!everywhere && (select->limit || select->pathkeys != NIL ||
-						 (info->grouped && (select->root->parse->groupClause == NIL ||
-											select->root->parse->groupingSets != NIL)))))
+	/* Compute nodes have roles that belong to whole statements */
+	if (fragment->computed || (everywhere && fragment->exchanges) || counts_all_rows(select))
 		return false;
 	place->placement = fragment->placement;
 	place->exchanges = fragment->exchanges;
@@ -236,16 +242,70 @@ place_select(RfSelect *select, SelectPlace *place)
 	return select->left == NULL ? place_branch(select, place) : place_operation(select, place);
 }
 
+/* A key in terms of the select's columns, and values that are the same in all rows. */
+static List *
+outer_key(RfSelect *select, Index relid, List *key)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, key)
+	{
+		Expr	   *expr = (Expr *) lfirst(lc);
+		ListCell   *column;
+
+		if (!contain_var_clause((Node *) expr))
+			result = lappend(result, expr);
+		foreach(column, select->tlist)
+		{
+			TargetEntry *tle = lfirst_node(TargetEntry, column);
+
+			if (equal(tle->expr, expr))
+				result = lappend(result, makeVar(relid, tle->resno, exprType((Node *) expr),
+												 exprTypmod((Node *) expr), exprCollation((Node *) expr), 0));
+		}
+	}
+	return result;
+}
+
+/* A sub-select that is in nothing but FROM may go where its rows lie. */
+static RfFragment *
+place_alone(RfSelect *select, Index relid)
+{
+	RfFragment *inside = select->info->fragment;
+	RfFragment *fragment = palloc(sizeof(RfFragment));
+	ListCell   *lc;
+
+	if (counts_all_rows(select))
+		return NULL;
+	*fragment = *inside;
+	fragment->moved = NULL;
+	fragment->keys = NIL;
+	foreach(lc, inside->keys)
+	{
+		List	   *key = outer_key(select, relid, (List *) lfirst(lc));
+
+		fragment->keys = lappend(fragment->keys, key);
+		if (key == NIL)
+			fragment->placement = RF_PLACED_ANYWHERE;
+	}
+	if (fragment->placement != RF_PLACED_BY_HASH)
+		fragment->keys = NIL;
+	fragment->single_node = rf_single_node_values(fragment) != NIL;
+	return fragment;
+}
+
 RfFragment *
-rf_place_select(RfSelect *select)
+rf_place_select(RfSelect *select, Index relid)
 {
 	SelectPlace place = {0};
 	RfFragment *fragment;
 
+	if (select->left == NULL)
+		return place_alone(select, relid);
 	if (rf_exchange_strategy == RF_STRATEGY_PULL || !place_select(select, &place))
 		return NULL;
 	fragment = palloc0(sizeof(RfFragment));
-	fragment->choices = palloc0(sizeof(RfChoices));
 	fragment->placement = place.placement;
 	fragment->exchanges = place.exchanges;
 	fragment->strategies = place.strategies;
@@ -275,5 +335,4 @@ rf_name_select_keys(RfRelInfo *info)
 		keys = lappend(keys, key);
 	}
 	fragment->keys = keys;
-	fragment->choices->infos = list_make1(info);
 }

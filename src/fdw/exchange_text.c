@@ -28,11 +28,10 @@ rf_from_item(BuildContext *cxt, RfRelInfo *info)
 	{
 		TableRef   *table = (TableRef *) lfirst(lc);
 
-		if (info->fragment->moved != NULL ? table->move == info :
-			table->item != NULL && table->relid == info->rel->relid)
+		if (table->move == info)
 			return table->item;
 	}
-	elog(ERROR, "an exchange or a sub-select is not among the tables of its statement");
+	elog(ERROR, "an exchange is not among the tables of its statement");
 }
 
 /* In dollar quotes that do not occur in it: the text stays readable, however deep it is nested. */
@@ -223,58 +222,6 @@ add_exchange(BuildContext *cxt, RfRelInfo *move)
 	cxt->moves = true;
 }
 
-/*
- * A sub-select: its statement, printed as that of an exchange is, and c1, c2, ..., its columns.
- */
-static void
-add_subselect(BuildContext *cxt, RfRelInfo *info)
-{
-	RfRelInfo	subselect = *info->fragment->subselect;
-	RfRelInfo  *scan = subselect.scan;
-	PlannerInfo *subroot = info->fragment->subroot;
-	BuildContext inner = {subroot, scan->rel->relids};
-	TableRef   *table = palloc0(sizeof(TableRef));
-	List	   *columns = NIL;
-	StringInfoData item;
-	ListCell   *lc;
-
-	inner.typed = true;
-	inner.exchanges = cxt->exchanges;
-	inner.leaving = cxt->leaving;
-	inner.params = cxt->params;
-	inner.param_types = cxt->param_types;
-	table->relid = info->rel->relid;
-	table->name = psprintf("r%u", table->relid);
-
-	/* what is grouped by is named by its place among these */
-	subselect.tlist = NIL;
-	foreach(lc, subroot->processed_tlist)
-	{
-		TargetEntry *tle = lfirst_node(TargetEntry, lc);
-
-		if (tle->resjunk)
-			continue;
-		subselect.tlist = lappend(subselect.tlist, tle);
-		columns = lappend(columns, tle->expr);
-		table->colnames = lappend(table->colnames, makeString(psprintf("c%d", tle->resno)));
-	}
-	initStringInfo(&item);
-	appendStringInfoChar(&item, '(');
-	rf_append_statement(&item, &inner, &subselect, columns, scan->remote_conds, NIL, false);
-	appendStringInfo(&item, ") %s(", table->name);
-	foreach(lc, table->colnames)
-		appendStringInfo(&item, "%s%s", lc == list_head(table->colnames) ? "" : ", ", strVal(lfirst(lc)));
-	appendStringInfoChar(&item, ')');
-	table->item = item.data;
-
-	cxt->exchanges = inner.exchanges;
-	cxt->leaving = inner.leaving;
-	cxt->params = inner.params;
-	cxt->param_types = inner.param_types;
-	cxt->tables = lappend(cxt->tables, table);
-	cxt->moves = true;
-}
-
 /* All exchanges whose rows the statement reads: whatever refers to their columns is printed later. */
 void
 rf_add_exchanges(BuildContext *cxt, RfRelInfo *info)
@@ -283,8 +230,6 @@ rf_add_exchanges(BuildContext *cxt, RfRelInfo *info)
 		return;
 	if (info->fragment->moved != NULL)
 		add_exchange(cxt, info);
-	else if (info->fragment->subselect != NULL)
-		add_subselect(cxt, info);
 	else if (info->outer != NULL)
 	{
 		/*

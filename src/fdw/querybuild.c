@@ -123,8 +123,6 @@ append_table(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Li
 
 	if (info->select != NULL)
 		item = select_item(cxt, info);
-	else if (info->fragment != NULL && info->fragment->subselect != NULL)
-		item = rf_from_item(cxt, info);
 	else
 		item = psprintf("%s %s", info->relation_name, name);
 

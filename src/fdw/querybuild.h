@@ -25,7 +25,7 @@ typedef struct TableRef
 	RfRelInfo  *move;
 	List	   *exprs;			/* what the columns are, in terms of the query here */
 
-	char	   *item;			/* how an exchange or a sub-select is written in FROM */
+	char	   *item;			/* how an exchange is written in FROM */
 } TableRef;
 
 typedef struct BuildContext
@@ -34,7 +34,7 @@ typedef struct BuildContext
 	Relids		relids;			/* the tables of the statement; other Vars are parameters */
 	bool		qualified;		/* columns need their relation's name */
 	bool		for_estimate;
-	bool		moves;			/* there are exchanges or sub-selects among the tables */
+	bool		moves;			/* there are exchanges among the tables */
 	bool		typed;			/* columns must have the types that they have here */
 	struct BuildContext *outer; /* of a sub-select: what it stands in, which keeps all that follows */
 	SubPlan    *subplan;		/* of a sub-select */
@@ -60,7 +60,7 @@ extern void rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *in
 								List *conditions, List *pathkeys, bool limit);
 
 /*
- * exchange_text.c: adds all exchanges and sub-selects that the statement reads to its tables,
+ * exchange_text.c: adds all exchanges that the statement reads to its tables,
  * before anything that refers to their columns is printed; and one of them as a FROM item
  */
 extern void rf_add_exchanges(BuildContext *cxt, RfRelInfo *info);

@@ -120,8 +120,6 @@ column_number(TableRef *table, Var *wanted)
 		elog(ERROR, "column %d of relation %d is not among those that move", wanted->varattno,
 			 wanted->varno);
 	}
-	if (table->item != NULL)
-		return wanted->varattno;
 	name = rf_remote_column(table->foreigntableid, wanted->varattno);
 	foreach(lc, table->colnames)
 	{

@@ -43,7 +43,6 @@ upper_info(RelOptInfo *input_rel)
 		info->fragment = palloc(sizeof(RfFragment));
 		*info->fragment = *input->fragment;
 		info->fragment->moved = NULL;
-		info->fragment->subselect = NULL;
 	}
 	info->tlist = NIL;
 	info->rel_total_cost = -1;

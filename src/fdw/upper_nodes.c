@@ -346,10 +346,6 @@ rf_upper_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_r
 {
 	if (stage != UPPERREL_FINAL && output_rel->fdw_private != NULL)
 		return;
-	/* the scan of a sub-select is core's, it has no path of ours to be sorted or limited */
-	if ((stage == UPPERREL_ORDERED || stage == UPPERREL_FINAL) &&
-		((RfRelInfo *) input_rel->fdw_private)->fragment->subselect != NULL)
-		return;
 
 	switch (stage)
 	{

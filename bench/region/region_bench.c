@@ -1,7 +1,7 @@
 /*
  * region_bench.c - regions over a provider, without PostgreSQL: what a row costs copied out, gathered
- * by work requests, as a box with its gaps, as one request per field, and the way that the
- * measured costs choose (D-RDMA, section 5).
+ * by work requests, as a box with its gaps, as strided entries where the device has them, as one
+ * request per field, and the way that the measured costs choose (D-RDMA, section 5).
  *
  * One thread is sender, transport (as far as that is a processor's work) and reader, so a time is
  * what the row costs all of them together; the reader loads four bytes of every row, where they lie.
@@ -23,13 +23,15 @@
 #define AREA		(8u << 20)		/* a source; as much again each for what is packed and for what arrives */
 #define SEND_QUEUE	256
 #define MOST_ROWS	65536
+#define MOST_EACH	1024		/* fragments that go by a request each; more of them cost each the same */
 
 enum
 {
-	COPY, GATHER, BOX, CHOSEN, EACH, WAYS
+	COPY, GATHER, BOX, CHOSEN, EACH, STRIDED, WAYS
 };
 
-static const char *const way_names[WAYS] = {"copy", "gather", "box", "chosen", "each"};
+static const char *const mode_names[] = {[RF_REGION_COPY] = "copy", [RF_REGION_GATHER] = "gather", [RF_REGION_BOX] = "box",
+[RF_REGION_STRIDED] = "strided"};
 static int	rounds = 7;
 static int	run_us = 1000;
 static uint64_t most_fragments = 1u << 20;
@@ -44,6 +46,7 @@ typedef struct Bench
 	uint8_t    *target;			/* at the reader's */
 	RfRegionCosts costs;
 	int			max_sge;
+	bool		strided;		/* the device has strided entries */
 	RfWr		wrs[SEND_QUEUE];
 	RfSge		sges[SEND_QUEUE][RF_MAX_SGE];
 	uint64_t	posted;
@@ -148,6 +151,22 @@ send_one_piece(Bench *b, const uint8_t *head, uint32_t head_length, const uint8_
 	if (head_length > 0)
 		b->sges[0][wr->num_sge++] = (RfSge) {head, head_length, b->pair.a.region->lkey};
 	b->sges[0][wr->num_sge++] = (RfSge) {body, (uint32_t) length, b->pair.a.region->lkey};
+	post(b, 1);
+}
+
+/* All elements as one entry, which the device takes apart. */
+static void
+send_strided(Bench *b, const RfNcr *region)
+{
+	RfStrided	strided = {0};
+	RfWr	   *wr = request_to(b, 0, 0);
+	const uint8_t *first;
+
+	if (!rf_ncr_strided(region, &first, &strided.element, &strided.stride))
+		die("region_bench", "not a strided region");
+	b->sges[0][wr->num_sge++] = (RfSge) {first, strided.element * region->count, b->pair.a.region->lkey};
+	wr->strided = &strided;
+	wr->num_strided = 1;
 	post(b, 1);
 }
 
@@ -280,6 +299,9 @@ move_set(Bench *b, const RfNcrSet *set, RfRegionMode mode, uint64_t rows)
 						   (uint64_t) (region->count - 1) * region->stride + region->width);
 			skim_box(b);
 			return;
+		case RF_REGION_STRIDED:
+			send_strided(b, region);
+			break;
 		default:
 			send_one_piece(b, NULL, 0, b->packed, rf_ncr_pack(set, b->packed, AREA));
 			break;
@@ -304,6 +326,9 @@ move(Bench *b, const RfNcrSet *set, int way, uint64_t rows)
 		case BOX:
 			move_set(b, set, RF_REGION_BOX, rows);
 			break;
+		case STRIDED:
+			move_set(b, set, RF_REGION_STRIDED, rows);
+			break;
 		case EACH:
 			send_fragments(b, set, 1);
 			skim_packed(b->target, set->regions[0].width, rows);
@@ -324,6 +349,17 @@ move(Bench *b, const RfNcrSet *set, int way, uint64_t rows)
 	}
 }
 
+/* Can the region go this way? */
+static bool
+is_there(const Bench *b, const RfNcrSet *set, int way)
+{
+	const uint8_t *first;
+	uint32_t	element;
+	uint32_t	stride;
+
+	return way != STRIDED || (b->strided && rf_ncr_strided(set->regions, &first, &element, &stride));
+}
+
 /* Would the receiver get the same rows? Once per way and shape, outside the measurement. */
 static void
 verify(Bench *b, const RfNcrSet *set, uint64_t rows)
@@ -333,8 +369,10 @@ verify(Bench *b, const RfNcrSet *set, uint64_t rows)
 	uint8_t    *found = malloc(bytes + 1);
 
 	rf_ncr_pack(set, wanted, bytes);
-	for (int way = COPY; way <= BOX; way++)
+	for (int way = COPY; way < WAYS; way++)
 	{
+		if (way == CHOSEN || way == EACH || !is_there(b, set, way))
+			continue;
 		memset(b->target, 0, AREA);
 		move(b, set, way, rows);
 		if (way != BOX)
@@ -367,7 +405,9 @@ measure(Bench *b, const char *layout, uint32_t width, double density)
 	uint64_t	rows;
 	double		ns[WAYS][MOST_ROUNDS];
 	int			best = COPY;
-	bool		each;
+	RfNcr		few;			/* of it, for one request per field */
+	RfNcrSet	one_by_one = {&few, 1, RF_NCR_COLUMNAR};
+	uint64_t	few_rows;
 
 	/* A MB, or as much more as 512 rows need. */
 	while (count * (bitmap ? density : 1) < 512 && 2 * (uint64_t) count * stride <= AREA / 2)
@@ -388,7 +428,10 @@ measure(Bench *b, const char *layout, uint32_t width, double density)
 	rows = rf_ncr_rows(&region);
 	if (rows == 0)
 		return;
-	each = gaps.fragments <= 4096 || most_fragments > 65536;
+	few = region;
+	while (rf_ncr_gaps(&one_by_one, &gaps) && gaps.fragments > MOST_EACH)
+		few.count /= 2;
+	few_rows = rf_ncr_rows(&few);
 	verify(b, &set, rows);
 	for (int round = -1; round < rounds; round++)
 	{
@@ -398,27 +441,27 @@ measure(Bench *b, const char *layout, uint32_t width, double density)
 			double		begin = now_ns();
 			int			times = 0;
 
-			if (way == EACH && (round > 2 || !each))
+			if (!is_there(b, &set, way))
 			{
-				ns[way][round] = round > 2 ? ns[way][2] : NAN;
+				ns[way][round < 0 ? 0 : round] = NAN;
 				continue;
 			}
 			do
-				move(b, &set, way, rows);
+				move(b, way == EACH ? &one_by_one : &set, way, way == EACH ? few_rows : rows);
 			while (++times < 2 || now_ns() - begin < run_us * 1000.0);
 			if (round >= 0)
-				ns[way][round] = (now_ns() - begin) / times;
+				ns[way][round] = (now_ns() - begin) / times * (way == EACH ? (double) rows / few_rows : 1);
 		}
 	}
-	for (int way = COPY; way <= BOX; way++)
-		if (least(ns[way], rounds) < least(ns[best], rounds))
+	for (int way = COPY; way < WAYS; way++)
+		if (way != CHOSEN && way != EACH && least(ns[way], rounds) < least(ns[best], rounds))
 			best = way;
 	printf("row\t%s\t%s\t%u\t%.3f\t%llu", b->transport, layout, width, density, (unsigned long long) rows);
-	for (int way = 0; way < WAYS; way++)
+	for (int way = 0; way <= EACH; way++)
 		printf("\t%.2f", least(ns[way], rounds) / (double) rows);
-	printf("\t%s%s\t%s\t%.2f", way_names[b->mode - RF_REGION_COPY], b->parts > 1 ? "+" : "", way_names[best],
+	printf("\t%s%s\t%s\t%.2f", mode_names[b->mode], b->parts > 1 ? "+" : "", best == STRIDED ? "strided" : mode_names[best + RF_REGION_COPY],
 		   least(ns[CHOSEN], rounds) / least(ns[best], rounds));
-	printf("\t%.1f\n", each ? least(ns[EACH], rounds) / least(ns[COPY], rounds) : NAN);
+	printf("\t%.1f\t%.2f\n", least(ns[EACH], rounds) / least(ns[COPY], rounds), least(ns[STRIDED], rounds) / (double) rows);
 	fflush(stdout);
 }
 
@@ -449,19 +492,20 @@ over(const char *transport)
 	memset(b.target, 0, AREA);
 	b.pair.a.provider->device_caps(b.pair.a.device, &caps);
 	b.max_sge = caps.max_sge < RF_MAX_SGE ? caps.max_sge : RF_MAX_SGE;
+	b.strided = caps.max_strided > 0;
 	pair_sockets(kind, socks);
 	if (!rf_region_measure(&b.costs) ||
-		!rf_regions_measure(b.pair.a.provider, b.pair.a.device, socks, b.max_sge, &b.costs, &error))
+		!rf_regions_measure(b.pair.a.provider, b.pair.a.device, socks, &b.costs, &error))
 		die("region_bench", error.message);
 	printf("costs\t%s\trequest %.0f ns, byte %.4f, pick %.1f, select %.1f, shuffle %.1f, vectors %s\n", transport, b.costs.request,
 		   b.costs.byte, b.costs.pick, b.costs.select, b.costs.shuffle, rf_mask_vectors());
 	for (int i = 0; i < RF_COST_GAPS; i++)
 	{
-		const float *rows[] = {b.costs.copy[i], b.costs.gather[i], b.costs.read[i]};
+		const float *rows[] = {b.costs.copy[i], b.costs.gather[i], b.costs.read[i], b.costs.strided[i]};
 
-		for (int k = 0; k < 3; k++)
+		for (int k = 0; k < (b.strided ? 4 : 3); k++)
 		{
-			printf("costs\t%s\tgap %.0f: %s of 4 to 1024 bytes", transport, rf_cost_gaps[i], k == 0 ? "copy" : k == 1 ? "gather" : "read");
+			printf("costs\t%s\tgap %.0f: %s of 4 to 1024 bytes", transport, rf_cost_gaps[i], ((const char *[]) {"copy", "gather", "read", "strided"})[k]);
 			for (int l = 0; l < RF_COST_LENGTHS; l++)
 				printf(" %.2f", rows[k][l]);
 			printf("\n");

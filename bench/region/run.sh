@@ -9,7 +9,7 @@
 set -euo pipefail
 tree=$(cd "$(dirname "$0")/../.." && pwd)
 over=${OVER:-soft}
-rounds=${1:-$([ "$over" = verbs ] && echo 3 || echo 11)} us=${2:-$([ "$over" = verbs ] && echo 2000 || echo 300)}
+rounds=${1:-$([ "$over" = verbs ] && echo 5 || echo 11)} us=${2:-$([ "$over" = verbs ] && echo 2000 || echo 300)}
 out=${OUT:-$tree/bench/region}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -17,7 +17,7 @@ mkdir -p "$out"
 case $over in
 	soft) results=$out/results.tsv table=$out/table.txt command=() transports=(shm tcp) ;;
 	# Fewer fragments: each costs a hundred times as much there.
-	verbs) results=$out/verbs.tsv table=$out/verbs.txt command=("$tree/test/soft_roce/vm.sh") transports=(-f 2048 verbs) ;;
+	verbs) results=$out/verbs.tsv table=$out/verbs.txt command=("$tree/test/soft_roce/vm.sh") transports=(-f 8192 verbs) ;;
 	device) results=$out/verbs.tsv table=$out/verbs.txt command=() transports=(verbs) ;;
 	*) echo "OVER is soft, verbs or device" >&2; exit 2 ;;
 esac
@@ -30,13 +30,14 @@ mv "$work/results.tsv" "$results"
 {
 	echo "$rounds rounds of $us us; ns per row"
 	{
-		printf 'over\tlayout\twidth\tdensity\trows\tcopy\tgather\tbox\tchosen\teach\tchoice\tbest\tchosen/best\teach/copy\n'
+		printf 'over\tlayout\twidth\tdensity\trows\tcopy\tgather\tbox\tchosen\teach\tchoice\tbest\tchosen/best\teach/copy\tstrided\n'
 		grep '^row' "$results" | cut -f 2-
 	} | column -t -s "$(printf '\t')"
 	awk -F'\t' '
 		$1 == "row" {n[$2]++
 			# The same without what other load added to one run of it: the chosen way where it ran as itself.
-			way = $12 ~ /^gather/ ? $8 : $12 ~ /^box/ ? $9 : $7; best = $7 < $8 ? $7 : $8; best = $9 < best ? $9 : best
+			way = $12 ~ /^gather/ ? $8 : $12 ~ /^box/ ? $9 : $12 ~ /^strided/ ? $16 : $7; best = $7 < $8 ? $7 : $8; best = $9 < best ? $9 : best
+			if ($16 !~ /nan/ && $16 < best) best = $16
 			if (way <= 1.1 * best) right[$2]++
 			if ($14 <= 1.1) good[$2]++; if ($14 > worst[$2]) worst[$2] = $14
 			if ($4 == 4 && $5 < 1 && $15 != "nan" && $15 != "-nan" && (!($2 in least) || $15 < least[$2])) least[$2] = $15}

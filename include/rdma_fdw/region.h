@@ -229,7 +229,8 @@ typedef enum RfRegionMode
 	RF_REGION_AUTO = 0,			/* whatever costs least */
 	RF_REGION_COPY,
 	RF_REGION_GATHER,
-	RF_REGION_BOX
+	RF_REGION_BOX,
+	RF_REGION_STRIDED			/* as strided entries (provider.h), by a device that has them; else it is copied */
 } RfRegionMode;
 
 /*
@@ -249,6 +250,8 @@ typedef struct RfRegionCosts
 	float		shuffle;		/* and at most for 64 rows of 4 bytes, however many are selected */
 	float		copy[RF_COST_GAPS][RF_COST_LENGTHS];	/* a fragment is copied out and sent */
 	float		gather[RF_COST_GAPS][RF_COST_LENGTHS];	/* is an entry of a work request and sent; 0 = cannot be */
+	float		strided[RF_COST_GAPS][RF_COST_LENGTHS]; /* is an element of a strided entry and sent; 0 = cannot be */
+	float		entry;			/* a strided entry, whatever is in it */
 	float		request;		/* a work request with its completion */
 	float		byte;			/* a byte on the way, in one large piece */
 	float		wire;			/* and besides, where the peer is farther away than what was measured */
@@ -263,6 +266,7 @@ typedef struct RfRegionShape
 	uint64_t	box;			/* bytes of the box around them */
 	uint64_t	mask_words;		/* bitmapped regions: words of the bitmaps */
 	uint64_t	description;	/* bytes that a box needs besides */
+	uint64_t	strided;		/* strided entries that say all of it, in the same order; 0 = none do */
 } RfRegionShape;
 
 /* Costs in ns, of which the mode or the smallest decides. */
@@ -271,6 +275,7 @@ typedef struct RfRegionEstimate
 	double		copy;
 	double		gather;
 	double		box;
+	double		strided;		/* 0: cannot be */
 	double		chosen;
 } RfRegionEstimate;
 
@@ -281,8 +286,15 @@ typedef struct RfRegionEstimate
 extern bool rf_region_shape(const RfNcrSet *set, RfRegionShape *shape);
 
 /*
- * COPY, GATHER or BOX for the whole shape (D-RDMA, section 4.1). `max_sge`: entries that a work
- * request may have; less than 2 = nothing can be gathered, and what is forced to be is copied.
+ * The selected bytes of a region as elements at equal distances, for a strided entry: where the
+ * first one is, bytes of each, bytes from one to the next. False: they are not, or are too far apart
+ * for a device (RF_MAX_STRIDE).
+ */
+extern bool rf_ncr_strided(const RfNcr *region, const uint8_t **first, uint32_t *element, uint32_t *stride);
+
+/*
+ * COPY, GATHER, BOX or STRIDED for the whole shape (D-RDMA, section 4.1). `max_sge`: entries that a
+ * work request may have; less than 2 = nothing can be gathered, and what is forced to be is copied.
  * *estimate may be NULL.
  */
 extern RfRegionMode rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge,

@@ -1,14 +1,16 @@
 /*
- * region_plan.c - which way costs least: copying out, gathering work requests, or the box with its
- * gaps (D-RDMA, section 4.1), by costs that were measured on this machine.
+ * region_plan.c - which way costs least: copying out, gathering work requests, the box with its gaps,
+ * or strided entries where a device has them (D-RDMA, section 4.1), by costs that were measured on
+ * this machine.
  *
- * Only what differs between the ways is weighed; all three are sums of what sender, transport and
+ * Only what differs between the ways is weighed; all are sums of what sender, transport and
  * reader do for the same rows, so a cheaper one takes less of all processors together.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "rdma_fdw/provider.h"
 #include "region_int.h"
 
 #define MIN_PART		256			/* rows: a multiple of 64 */
@@ -59,6 +61,12 @@ by_both(const float (*at)[RF_COST_LENGTHS], double gap, double length)
 	return part == 0 ? low : low + part * (by_length(at[i + 1], length) - low);
 }
 
+static double
+cost_of(const RfRegionEstimate *e, RfRegionMode mode)
+{
+	return mode == RF_REGION_COPY ? e->copy : mode == RF_REGION_BOX ? e->box : mode == RF_REGION_GATHER ? e->gather : e->strided;
+}
+
 RfRegionMode
 rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const RfRegionShape *shape,
 				 RfRegionEstimate *estimate)
@@ -102,6 +110,11 @@ rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, con
 		fmax(useful - fragments * longest, 0) * costs->byte +
 		ceil(fragments / (max_sge < 1 ? 1 : max_sge)) * costs->request +
 		packed + (double) shape->mask_words * costs->select + useful * costs->wire;
+	if (shape->strided > 0 && costs->strided[0][0] > 0)
+		e.strided = fmax(fragments * by_both(costs->strided, gaps / fragments, useful / fragments), useful * costs->byte) +
+			(double) shape->strided * costs->entry + costs->request + packed + useful * costs->wire;
+	if (e.strided == 0 && mode == RF_REGION_STRIDED)
+		mode = RF_REGION_COPY;
 	read = by_both(costs->read, gaps / rows, row);
 	if (shape->mask_words > 0)
 		read = fmax(read, costs->pick);
@@ -116,14 +129,27 @@ rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, con
 			best = RF_REGION_BOX;
 		if (max_sge >= 2 && costs->gather[0][0] > 0 && e.gather <= (best == RF_REGION_BOX ? e.box : e.copy))
 			best = RF_REGION_GATHER;
+		if (e.strided > 0 && e.strided < cost_of(&e, best))
+			best = RF_REGION_STRIDED;
 	}
-	e.chosen = best == RF_REGION_COPY ? e.copy : best == RF_REGION_BOX ? e.box : e.gather;
+	e.chosen = cost_of(&e, best);
 	if (estimate != NULL)
 		*estimate = e;
 	return best;
 }
 
 /* ---------- shapes ---------- */
+
+bool
+rf_ncr_strided(const RfNcr *region, const uint8_t **first, uint32_t *element, uint32_t *stride)
+{
+	if (region->kind != RF_NCR_STRIDED || region->rows != NULL || region->field_count > 1 || region->stride > RF_MAX_STRIDE)
+		return false;
+	*first = region->base + (region->field_count == 0 ? 0 : region->fields[0].offset);
+	*element = region->field_count == 0 ? region->width : region->fields[0].width;
+	*stride = region->stride;
+	return true;
+}
 
 /*
  * Selected rows, and runs of them without a row between that is not: of a small bitmap all, else of
@@ -178,15 +204,22 @@ shape_of(const RfNcrSet *set, RfRegionShape *shape, bool *uneven)
 	uint64_t	selected = 0;
 	uint64_t	runs = 0;
 
+	bool		regular = true;
+
 	*uneven = false;
 	*shape = (RfRegionShape) {.description = set->count * sizeof(RfNcr)};
 	for (uint32_t i = 0; i < set->count; i++)
 	{
 		const RfNcr *region = &set->regions[i];
 		const uint8_t *high = region->base + region->span;
+		const uint8_t *first;
+		uint32_t	element;
+		uint32_t	stride;
 
 		if (region->count == 0)
 			continue;
+		regular = regular && rf_ncr_strided(region, &first, &element, &stride);
+		shape->strided++;
 		if (region->kind == RF_NCR_POINTERS)
 		{
 			RfNcrSet	one = {region, 1, RF_NCR_COLUMNAR};
@@ -234,6 +267,9 @@ shape_of(const RfNcrSet *set, RfRegionShape *shape, bool *uneven)
 		begin = begin == NULL || region->base < begin ? region->base : begin;
 		end = end == NULL || high > end ? high : end;
 	}
+	/* Row by row, one entry would have to go through several regions. */
+	if (!regular || (set->order == RF_NCR_TRANSPOSED && set->count > 1))
+		shape->strided = 0;
 	shape->box = (uint64_t) (end - begin);
 	if (shape->box < shape->useful)
 		shape->box = shape->useful;
@@ -268,12 +304,6 @@ rf_region_part(const RfNcrSet *set, uint32_t first, uint32_t end, RfNcr *regions
 }
 
 /* ---------- part by part ---------- */
-
-static double
-cost_of(const RfRegionEstimate *e, RfRegionMode mode)
-{
-	return mode == RF_REGION_COPY ? e->copy : mode == RF_REGION_BOX ? e->box : e->gather;
-}
 
 int
 rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const RfNcrSet *set,

@@ -243,7 +243,7 @@ calibrate_regions(void)
 			rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory");
 		else if (over != RF_OVER_VERBS && !rf_regions_sockets(over == RF_OVER_TCP, socks))
 			rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "could not connect sockets to each other: %s", strerror(errno));
-		else if (rf_regions_measure(rf_engine->provider, rf_engine->device, socks, rf_engine->caps.max_sge, &costs[over], &error))
+		else if (rf_regions_measure(rf_engine->provider, rf_engine->device, socks, &costs[over], &error))
 			continue;
 		costs[over].request = 0;
 		rf_log_error(LOG, "could not measure what regions of memory cost to send", &error);

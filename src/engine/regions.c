@@ -1,5 +1,5 @@
 /*
- * regions.c - what a work request, an entry of it and a byte cost over a transport.
+ * regions.c - what a work request, an entry of it, strided or not, and a byte cost over a transport.
  *
  * Two queue pairs of this process write to each other's memory on one completion queue and one
  * thread, so what sender, transport and receiver spend adds up; a device's own time is hidden
@@ -22,10 +22,11 @@
 #define AREA		(1u << 20)		/* sent from, and as much again to write to, and for what is copied out */
 #define CHAIN		32
 #define MOST_ROWS	4096
-#define TIMES		9
-#define SLOW_NS		1e6				/* what takes longer is not disturbed by much */
-#define PATIENCE_NS 20e6
-#define PATIENCE_US 500000
+#define ROUNDS		9				/* at most, */
+#define LEAST_ROUNDS 2				/* and at least, */
+#define ENOUGH_US	200000			/* else for so long */
+#define SLOW_NS		1e6				/* of a series less is sent where it would take longer */
+#define PATIENCE_US 1000000
 
 typedef struct Probe
 {
@@ -110,105 +111,136 @@ finish(Probe *probe, uint64_t wr_id)
 	return true;
 }
 
-/* Again and again, the least of it: what disturbs only adds. */
-static bool
-once_more(int times, double best, double spent)
+/* One way to send one shape. */
+typedef enum Way
 {
-	return times < TIMES && (times < 2 || best < SLOW_NS) && spent < PATIENCE_NS;
+	TOGETHER,					/* copied out */
+	STRIDED,
+	GATHERED
+} Way;
+
+typedef struct Series
+{
+	Way			way;
+	int			requests;		/* GATHERED: so many work requests, */
+	int			entries;		/* of so many fragments */
+	uint32_t	length;			/* bytes of a fragment, */
+	uint32_t	stride;			/* from one to the next, */
+	uint32_t	rows;			/* and how many there are */
+	double		best;			/* ns for listing and sending them, the least so far: what disturbs only adds */
+} Series;
+
+/* Returns the number of work requests. */
+static int
+list_fragments(Probe *probe, const Series *series, const RfNcrSet *set, RfWr *wrs, RfSge (*sges)[RF_MAX_SGE])
+{
+	uint32_t	to = 0;
+	RfNcrCursor cursor;
+	RfNcrPiece	fragment;
+
+	rf_ncr_begin(&cursor, set);
+	for (int i = 0; i < series->requests; i++)
+	{
+		wrs[i] = (RfWr) {
+			.next = i + 1 < series->requests ? &wrs[i + 1] : NULL, .opcode = RF_WR_WRITE, .sge = sges[i],
+			.remote_addr = (uint64_t) (uintptr_t) (probe->memory + AREA + to), .rkey = probe->region->rkey
+		};
+		for (int k = 0; k < series->entries && rf_ncr_next(&cursor, &fragment); k++)
+		{
+			sges[i][wrs[i].num_sge++] = (RfSge) {fragment.at, (uint32_t) fragment.length, probe->region->lkey};
+			to += (uint32_t) fragment.length;
+		}
+	}
+	return series->requests;
 }
 
-/*
- * The region's fragments in `requests` work requests of so many entries, `length` bytes each and
- * `stride` apart: ns for listing and sending them; negative: it failed.
- */
-static double
-gathered_ns(Probe *probe, int requests, int entries, uint32_t length, uint32_t stride)
+/* Send it twice, since the first time brings into the caches what the others left outside. False: it failed. */
+static bool
+visit(Probe *probe, Series *series)
 {
-	RfNcr		region = RF_NCR_STRIDED_INIT(probe->memory, length, stride, (uint32_t) (requests * entries), NULL);
+	RfNcr		region = RF_NCR_STRIDED_INIT(probe->memory, series->length, series->stride, series->rows, NULL);
 	RfNcrSet	set = {&region, 1, RF_NCR_COLUMNAR};
-	double		best = INFINITY;
-	double		spent = 0;
+	RfStrided	strided = {.element = series->length, .stride = series->stride};
 	RfWr		wrs[CHAIN];
 	RfSge		sges[CHAIN][RF_MAX_SGE];
 
-	for (int times = 0; once_more(times, best, spent); times++)
+	for (int i = 0; i < 2; i++)
 	{
 		int64_t		begin = rf_clock_ns(CLOCK_MONOTONIC);
-		uint32_t	to = 0;
-		RfNcrCursor cursor;
-		RfNcrPiece	fragment;
-		double		took;
+		int			count = 1;
+		RfWr	   *last;
 
-		rf_ncr_begin(&cursor, &set);
-		for (int i = 0; i < requests; i++)
+		if (series->way == GATHERED)
+			count = list_fragments(probe, series, &set, wrs, sges);
+		else
 		{
-			wrs[i] = (RfWr) {
-				.next = i + 1 < requests ? &wrs[i + 1] : NULL, .opcode = RF_WR_WRITE, .sge = sges[i],
-				.remote_addr = (uint64_t) (uintptr_t) (probe->memory + AREA + to), .rkey = probe->region->rkey
-			};
-			for (int k = 0; k < entries && rf_ncr_next(&cursor, &fragment); k++)
+			sges[0][0] = (RfSge) {probe->memory, series->length * series->rows, probe->region->lkey};
+			if (series->way == TOGETHER)
 			{
-				sges[i][wrs[i].num_sge++] = (RfSge) {fragment.at, (uint32_t) fragment.length, probe->region->lkey};
-				to += (uint32_t) fragment.length;
+				sges[0][0].addr = probe->memory + 2 * AREA;
+				(void) rf_ncr_pack(&set, probe->memory + 2 * AREA, AREA);
 			}
+			wrs[0] = (RfWr) {
+				.num_sge = 1, .sge = sges[0], .num_strided = series->way == STRIDED, .strided = &strided,
+				.remote_addr = (uint64_t) (uintptr_t) (probe->memory + AREA), .rkey = probe->region->rkey
+			};
 		}
-		wrs[requests - 1].opcode = RF_WR_WRITE_IMM;
-		wrs[requests - 1].signaled = true;
-		wrs[requests - 1].wr_id = ++probe->posted;
-		wrs[requests - 1].imm = (uint32_t) probe->posted;
+		last = &wrs[count - 1];
+		last->opcode = RF_WR_WRITE_IMM;
+		last->signaled = true;
+		last->wr_id = ++probe->posted;
+		last->imm = (uint32_t) probe->posted;
 		probe->provider->qp_post(probe->qps[0], wrs);
 		if (!finish(probe, probe->posted))
-			return -1;
-		took = (double) (rf_clock_ns(CLOCK_MONOTONIC) - begin);
-		spent += took;
-		best = fmin(best, took);
+			return false;
+		series->best = fmin(series->best, (double) (rf_clock_ns(CLOCK_MONOTONIC) - begin));
 	}
-	return best;
+	return true;
 }
 
-/* So many fragments copied out and sent as one: ns; negative: it failed. */
-static double
-copied_ns(Probe *probe, uint32_t length, uint32_t stride, uint32_t rows)
+/*
+ * Round by round through all series, so that a disturbance spoils some of the times of many and not
+ * all of those of one.
+ */
+static bool
+visit_all(Probe *probe, Series *all, int count)
 {
-	RfNcr		region = RF_NCR_STRIDED_INIT(probe->memory, length, stride, rows, NULL);
-	RfNcrSet	set = {&region, 1, RF_NCR_COLUMNAR};
-	double		best = INFINITY;
-	double		spent = 0;
+	int64_t		begin = rf_now_us();
 
-	for (int times = 0; once_more(times, best, spent); times++)
-	{
-		RfSge		sge = {probe->memory + 2 * AREA, 0, probe->region->lkey};
-		RfWr		wr = {.opcode = RF_WR_WRITE_IMM, .signaled = true, .num_sge = 1, .sge = &sge,
-			.remote_addr = (uint64_t) (uintptr_t) (probe->memory + AREA), .rkey = probe->region->rkey};
-		int64_t		begin = rf_clock_ns(CLOCK_MONOTONIC);
-		double		took;
-
-		sge.length = (uint32_t) rf_ncr_pack(&set, probe->memory + 2 * AREA, AREA);
-		wr.wr_id = ++probe->posted;
-		wr.imm = (uint32_t) probe->posted;
-		probe->provider->qp_post(probe->qps[0], &wr);
-		if (!finish(probe, probe->posted))
-			return -1;
-		took = (double) (rf_clock_ns(CLOCK_MONOTONIC) - begin);
-		spent += took;
-		best = fmin(best, took);
-	}
-	return best;
+	for (int round = 0; round < ROUNDS && (round < LEAST_ROUNDS || rf_now_us() - begin < ENOUGH_US); round++)
+		for (int i = 0; i < count; i++)
+			if (!visit(probe, &all[i]))
+				return false;
+	return true;
 }
 
 static bool
-measure(Probe *probe, int max_sge, RfRegionCosts *costs)
+measure(Probe *probe, RfRegionCosts *costs)
 {
-	int			entries = max_sge < RF_MAX_SGE ? max_sge : RF_MAX_SGE;
-	double		small = gathered_ns(probe, CHAIN, 1, 4, 68);
-	double		one = gathered_ns(probe, 1, 1, 4, 68);	/* with the delay that a chain shares */
-	double		large = gathered_ns(probe, 1, 1, AREA, AREA);
+	enum
+	{
+		SMALL, ONE, LARGE, ENTRY, SHAPES
+	};
+	Series		all[SHAPES + 3 * RF_COST_GAPS * RF_COST_LENGTHS] = {
+		[SMALL] = {GATHERED, CHAIN, 1, 4, 68, CHAIN, INFINITY},
+		[ONE] = {GATHERED, 1, 1, 4, 68, 1, INFINITY},	/* with the delay that a chain shares */
+		[LARGE] = {GATHERED, 1, 1, AREA, AREA, 1, INFINITY},
+		[ENTRY] = {STRIDED, 0, 0, 4, 68, 1, INFINITY}
+	};
+	Series	   *next = &all[SHAPES];
+	RfDeviceCaps caps;
+	uint32_t	most = AREA;	/* bytes */
+	int			entries;
+	double		one;
 
-	if (small < 0 || one < 0 || large < 0)
+	probe->provider->device_caps(probe->device, &caps);
+	entries = caps.max_sge < RF_MAX_SGE ? caps.max_sge : RF_MAX_SGE;
+	if (caps.max_strided == 0)
+		all[ENTRY] = all[ONE];
+	if (!visit(probe, &all[LARGE]))
 		return false;
-	costs->request = (float) (small / CHAIN);
-	costs->byte = (float) (fmax(large - one, 0) / AREA);
-	memset(costs->gather, 0, sizeof(costs->gather));
+	if (all[LARGE].best > SLOW_NS)
+		most = (uint32_t) fmax(AREA * SLOW_NS / all[LARGE].best, AREA / 16);
 	for (int g = 0; g < RF_COST_GAPS; g++)
 	{
 		for (int l = 0; l < RF_COST_LENGTHS; l++)
@@ -216,15 +248,44 @@ measure(Probe *probe, int max_sge, RfRegionCosts *costs)
 			uint32_t	length = (uint32_t) rf_cost_lengths[l];
 			uint32_t	stride = length + (uint32_t) rf_cost_gaps[g];
 			uint32_t	rows = AREA / stride < MOST_ROWS ? AREA / stride : MOST_ROWS;
-			int			chain = (int) rows / entries < CHAIN ? (int) rows / entries : CHAIN;
-			double		copied = copied_ns(probe, length, stride, rows);
-			double		gathered = entries < 2 ? 0 : gathered_ns(probe, chain, entries, length, stride);
+			int			chain;
 
-			if (copied < 0 || gathered < 0)
-				return false;
-			costs->copy[g][l] = (float) (fmax(copied - one, 0) / rows);
+			rows = rows * length > most ? most / length : rows;
+			chain = (int) rows / entries < CHAIN ? (int) rows / entries : CHAIN;
+			*next++ = (Series) {TOGETHER, 0, 0, length, stride, rows, INFINITY};
 			if (entries > 1)
-				costs->gather[g][l] = (float) (fmax(gathered - one - (chain - 1) * costs->request, 1) / (chain * entries));
+				*next++ = (Series) {GATHERED, chain, entries, length, stride, (uint32_t) (chain * entries), INFINITY};
+			if (caps.max_strided > 0)
+				*next++ = (Series) {STRIDED, 0, 0, length, stride, rows, INFINITY};
+		}
+	}
+	if (!visit_all(probe, all, (int) (next - all)))
+		return false;
+
+	one = all[ONE].best;
+	costs->request = (float) (all[SMALL].best / CHAIN);
+	costs->byte = (float) (fmax(all[LARGE].best - one, 0) / AREA);
+	costs->entry = (float) fmax(all[ENTRY].best - one, 0);
+	memset(costs->gather, 0, sizeof(costs->gather));
+	memset(costs->strided, 0, sizeof(costs->strided));
+	next = &all[SHAPES];
+	for (int g = 0; g < RF_COST_GAPS; g++)
+	{
+		for (int l = 0; l < RF_COST_LENGTHS; l++)
+		{
+			costs->copy[g][l] = (float) (fmax(next->best - one, 0) / next->rows);
+			next++;
+			/* 0 would mean that it cannot be. */
+			if (entries > 1)
+			{
+				costs->gather[g][l] = (float) (fmax(next->best - one - (next->requests - 1) * costs->request, 1) / next->rows);
+				next++;
+			}
+			if (caps.max_strided > 0)
+			{
+				costs->strided[g][l] = (float) fmax((next->best - all[ENTRY].best) / next->rows, 1e-3);
+				next++;
+			}
 		}
 	}
 	return true;
@@ -255,7 +316,7 @@ open_probe(Probe *probe, const int socks[2], RfError *error)
 }
 
 bool
-rf_regions_measure(const RfProvider *provider, RfDevice *device, const int socks[2], int max_sge,
+rf_regions_measure(const RfProvider *provider, RfDevice *device, const int socks[2],
 				   RfRegionCosts *costs, RfError *error)
 {
 	Probe		probe = {.provider = provider, .device = device, .deadline = rf_now_us() + PATIENCE_US};
@@ -280,7 +341,7 @@ rf_regions_measure(const RfProvider *provider, RfDevice *device, const int socks
 			good = provider->qp_connect(probe.qps[i], blobs[i], socks[i], error);
 			given++;
 		}
-		if (good && !measure(&probe, max_sge, &measured))
+		if (good && !measure(&probe, &measured))
 			good = rf_error(error, RF_ERROR_CONNECTION, NULL, NULL, "writes to this node itself did not arrive");
 	}
 

@@ -11,12 +11,13 @@
 #include "rdma_fdw/region.h"
 
 /*
- * Into costs: copy, gather, request and byte (rf_region_measure has measured the others), of two queue pairs of this device that are connected to each
- * other; the others are left as they are. `socks`: two connected non-blocking stream sockets where
- * the device needs them, else -1; they are closed. `max_sge`: of the device. Takes a few ms, more
- * over an emulated device, and gives up after half a second. False: it cannot be measured, and *error says why.
+ * Into costs: copy, gather, request and byte and, where the device has them, strided and entry
+ * (rf_region_measure has measured the others, which are left as they are), of two queue pairs of this
+ * device that are connected to each other. `socks`: two connected non-blocking stream sockets where
+ * the device needs them, else -1; they are closed. Takes a few ms, more over an emulated device, and
+ * gives up after a second. False: it cannot be measured, and *error says why.
  */
-extern bool rf_regions_measure(const RfProvider *provider, RfDevice *device, const int socks[2], int max_sge,
+extern bool rf_regions_measure(const RfProvider *provider, RfDevice *device, const int socks[2],
 							   RfRegionCosts *costs, RfError *error);
 
 /* Such sockets: of one machine's engines (shared memory), or TCP. */

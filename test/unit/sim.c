@@ -273,8 +273,13 @@ land_bytes(const RfWr *wr, uint64_t from, uint64_t to)
 		const RfStrided *strided = strided_at(wr, i);
 
 		if (strided != NULL)
-			for (uint64_t k = low; k < high; k++)
-				((uint8_t *) (uintptr_t) wr->remote_addr)[k] = *byte_of(&wr->sge[i], strided, k - position);
+			for (uint64_t next; low < high; low = next)
+			{
+				uint64_t	into = (low - position) % strided->element;
+
+				next = low + strided->element - into < high ? low + strided->element - into : high;
+				memmove((char *) (uintptr_t) wr->remote_addr + low, byte_of(&wr->sge[i], strided, low - position), next - low);
+			}
 		else if (low < high)
 			memmove((char *) (uintptr_t) wr->remote_addr + low,
 					(const char *) wr->sge[i].addr + (low - position), high - low);

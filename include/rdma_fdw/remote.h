@@ -120,6 +120,8 @@ typedef struct RfStreamSpec
 	bool		shared;
 } RfStreamSpec;
 
+#define RF_STREAM_SHARERS	32	/* processes that may read one: RF_SHARE_MEMBERS */
+
 /* What streams did; a scan adds up those of its rescans. */
 typedef struct RfStreamStats
 {
@@ -144,8 +146,8 @@ typedef struct RfStreamStats
 	uint64		pages_packed;	/* tuples alone, */
 	uint64		useful_bytes;	/* bytes of these tuples */
 	uint64		gap_bytes;		/* and bytes between */
-	uint64		sharers;		/* parallel workers that joined a stream, */
-	uint64		sharers_batches;	/* and how many of the batches they took */
+	uint32		sharers;		/* a bit per process that joined a stream: the leader's, and worker i's is i + 1 */
+	uint64		sharers_batches[RF_STREAM_SHARERS];	/* and how many of the batches it took */
 	uint32		buffers;		/* of the last stream that used its flow */
 	uint32		buffer_size;
 	char		transport[16];	/* how those came: shm, tcp, verbs; "" = never */
@@ -242,8 +244,7 @@ typedef struct RfStreamAddress
 /*
  * Leader, for a stream started with RfStreamSpec.shared that nobody has read from: waits until the
  * data node has opened its flow; raises what kept it from that. From then on rf_stream_next gives
- * each batch to one of those that ask for one, here or in a worker. Where *address says that it is
- * not shared, for want of a place in shared memory, workers find nothing and the leader everything.
+ * each batch to one of those that ask for one, here or in a worker.
  */
 extern void rf_stream_share(RfStream *stream, RfStreamAddress *address);
 
@@ -253,15 +254,18 @@ extern void rf_stream_share(RfStream *stream, RfStreamAddress *address);
  */
 extern void rf_stream_share_end(RfStream *stream);
 
-/* Worker, in the current memory context. NULL: there is nothing to read (any more). */
+/*
+ * Worker, in the current memory context: joins the streams of one statement, on several nodes or one.
+ * Those that are not shared have no rows.
+ */
 typedef struct RfStreamReader RfStreamReader;
 
-extern RfStreamReader *rf_stream_join(const RfStreamAddress *address, const char *source);
+extern RfStreamReader *rf_stream_join(const RfStreamAddress *addresses, int count, const char *source);
 
 /*
- * Next batch, valid until the next call; false: the leader and all workers have them all, or the
- * leader wants no more. If the stream breaks the leader says why; ERROR after a while if it does
- * not.
+ * Next batch of whichever stream has one, valid until the next call; false: the leader and all workers
+ * have them all, or the leader wants no more. If a stream breaks the leader says why; ERROR after a
+ * while if it does not.
  */
 extern bool rf_stream_reader_next(RfStreamReader *reader, const void **batch, uint32 *length);
 

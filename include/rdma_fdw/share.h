@@ -16,6 +16,11 @@
  * Nothing is given out in advance: a worker that starts late, never, or ends early changes nothing
  * but the speed.
  *
+ * One process may read several such flows, of a statement that runs on several nodes: it looks at
+ * each in turn and sleeps when none has anything. When it has found something it tells the others
+ * (rf_share_pass) that it will not look there soon, for it may not come back until other processes
+ * have got on, which may sleep there.
+ *
  * The first part is plain C (src/flow/share.c; unit tests), the backend API (src/flow/reader.c) is
  * declared under RF_FLOW_BACKEND.
  */
@@ -24,8 +29,7 @@
 
 #include "rdma_fdw/flow.h"
 
-#define RF_MAX_SHARES		64
-#define RF_SHARE_MEMBERS	32		/* of one flow, the leader is the first */
+#define RF_SHARE_MEMBERS	32		/* of one flow, the leader is number 0 */
 #define RF_NO_MEMBER		(-1)
 
 typedef enum RfShareState
@@ -38,9 +42,9 @@ typedef enum RfShareState
 
 /*
  * Everything is read and written under `lock`, which is held for some loads and stores and never
- * across a call that may block or raise. Claimed by the leader (key), freed by the leader before it
- * lets go of the flow's entry; whoever finds another key under the lock has nothing to do here any
- * more and must not touch the flow.
+ * across a call that may block or raise. There is one per flow, at the same place. Taken into use by
+ * the leader (key), freed by the leader before it lets go of the flow's entry; whoever finds another
+ * key under the lock has nothing to do here any more and must not touch the flow.
  */
 typedef struct RfShare
 {
@@ -48,7 +52,7 @@ typedef struct RfShare
 	uint32_t	state;			/* RfShareState */
 	uint64_t	key;			/* the flow's; 0 = free */
 	RfFlow	   *flow;
-	uint32_t	members;		/* that joined so far */
+	uint32_t	joined;			/* a bit per member that did */
 	uint32_t	idle;			/* a bit per member that will sleep until a member wakes it */
 	uint32_t	copied;			/* a bit per buffer that was copied while one before it was not */
 	int32_t		assembler;		/* member that has the first parts of a batch: the next part is for it */
@@ -85,11 +89,11 @@ typedef struct RfShareSlot
 	RfError		error;
 } RfShareSlot;
 
-/* Leader: a free entry for a flow that is OPEN and that nobody has read from; NULL: none is free. */
-extern RfShare *rf_share_claim(RfShare *shares, RfFlow *flow, uint64_t key);
+/* Leader, which has the flow's entry: the flow is OPEN, and nobody has read from it. */
+extern void rf_share_begin(RfShare *share, RfFlow *flow, uint64_t key);
 
-/* Join; RF_NO_MEMBER: it is over, or all places are taken. */
-extern int	rf_share_join(RfShare *share, uint64_t key, int32_t proc);
+/* Join under this number, which is nobody else's; false: it is over, or there is no such place. */
+extern bool rf_share_join(RfShare *share, uint64_t key, int member, int32_t proc);
 
 /*
  * The next slot for this member. After RF_TAKE_NOTHING its latch will be set when there may be one.
@@ -102,20 +106,25 @@ extern RfShareTake rf_share_take(RfShare *share, uint64_t key, int member, RfSha
  */
 extern bool rf_share_copied(RfShare *share, uint64_t key, uint64_t slot, bool *ring);
 
+/*
+ * The member, after RF_TAKE_NOTHING, found something elsewhere: it does not look here again before it
+ * has dealt with that.
+ */
+extern void rf_share_pass(RfShare *share, uint64_t key, int member, RfShareWakes *wakes);
+
 /* Leader: nobody shall read on. True: all had been read. */
 extern bool rf_share_stop(RfShare *share, uint64_t key, RfShareWakes *wakes);
 
 /* Leader, before it lets go of the flow: nobody touches it from here on. Gives the cursor back. */
 extern void rf_share_end(RfShare *share, uint64_t key, RfSlotCursor *cursor, RfShareWakes *wakes);
 
-/* Leader: whole batches and bytes so far, of them by others, and how many others joined. */
+/* Leader: what was taken so far; of batches, by whom; and who joined, a bit per member. */
 typedef struct RfShareTotals
 {
 	uint64_t	rows;
 	uint64_t	bytes;
-	uint64_t	batches;
-	uint64_t	others_batches;
-	uint32_t	others;
+	uint64_t	batches[RF_SHARE_MEMBERS];
+	uint32_t	joined;
 } RfShareTotals;
 
 extern void rf_share_totals(RfShare *share, RfShareTotals *totals);
@@ -123,7 +132,7 @@ extern void rf_share_totals(RfShare *share, RfShareTotals *totals);
 /* ---------- backend API (src/flow/reader.c; needs PostgreSQL) ---------- */
 #ifdef RF_FLOW_BACKEND
 
-extern RfShare *rf_shares;		/* RF_MAX_SHARES of them, in main shared memory */
+extern RfShare *rf_shares;		/* one per flow, in main shared memory */
 
 /* Set the latches of those that were to be woken. */
 extern void rf_wake_readers(const RfShareWakes *wakes);
@@ -133,23 +142,32 @@ typedef struct RfFlowReader RfFlowReader;
 
 /*
  * The owner of a consumer's flow that is open: from now on it is read by readers only, also by its
- * owner. False: there are RF_MAX_SHARES already. *share and *key are for rf_reader_join.
+ * owner. *share and *key are for rf_reader_join.
  */
-extern bool rf_flow_share(RfFlowHandle *flow, uint32_t *share, uint64_t *key);
+extern void rf_flow_share(RfFlowHandle *flow, uint32_t *share, uint64_t *key);
 extern bool rf_flow_share_stop(RfFlowHandle *flow);
 extern void rf_flow_share_totals(RfFlowHandle *flow, RfShareTotals *totals);
 
-/* In the current memory context. NULL: it is over, or has enough readers. */
-extern RfFlowReader *rf_reader_join(uint32_t share, uint64_t key);
+/* As this member, in the current memory context. NULL: it is over, or has enough readers. */
+extern RfFlowReader *rf_reader_join(uint32_t share, uint64_t key, int member);
 
-/* Never blocks. ERROR for a bad slot. RF_TAKE_NOTHING: see rf_reader_wait. */
+/* Never blocks. ERROR for a bad slot. RF_TAKE_NOTHING: see rf_reader_wait and rf_reader_pass. */
 extern RfShareTake rf_reader_poll(RfFlowReader *reader, RfBuffer *buffer);
 
 /* The buffer's bytes were copied. False: they are not what came, for the flow is closed. */
 extern bool rf_reader_copied(RfFlowReader *reader, const RfBuffer *buffer);
 
 /*
- * Sleep, after a poll that found nothing, until there may be something, `socket` (PGINVALID_SOCKET:
+ * Another flow that this process reads, too, had something: if the last poll of this one found nothing,
+ * nobody may rely on us to look again.
+ */
+extern void rf_reader_pass(RfFlowReader *reader);
+
+/* ERROR when the engine is gone, for who sleeps elsewhere. */
+extern void rf_reader_require_engine(RfFlowReader *reader);
+
+/*
+ * Sleep, after a poll that found nothing (here, and in all other flows that are read), until there may be something, `socket` (PGINVALID_SOCKET:
  * none) is readable or timeout_ms passed. Returns the WL_* events. Services interrupts. ERROR when
  * the engine is gone.
  */

@@ -57,7 +57,7 @@ rf_arena_request(void)
 {
 	RequestAddinShmemSpace(shared_size());
 	RequestAddinShmemSpace(sizeof(RfWaitPoints));
-	RequestAddinShmemSpace(RF_MAX_SHARES * sizeof(RfShare));
+	RequestAddinShmemSpace(mul_size(rf_max_flows, sizeof(RfShare)));
 }
 
 static void
@@ -254,8 +254,8 @@ rf_arena_startup(void)
 		for (i = 0; i < RF_MAX_PEERS; i++)
 			ConditionVariableInit(&rf_wait_points->peer[i]);
 	}
-	rf_shares = ShmemInitStruct("rdma_fdw shared flows", RF_MAX_SHARES * sizeof(RfShare), &found);
+	rf_shares = ShmemInitStruct("rdma_fdw shared flows", mul_size(rf_max_flows, sizeof(RfShare)), &found);
 	if (!found)
-		memset(rf_shares, 0, RF_MAX_SHARES * sizeof(RfShare));
+		memset(rf_shares, 0, mul_size(rf_max_flows, sizeof(RfShare)));
 	LWLockRelease(AddinShmemInitLock);
 }

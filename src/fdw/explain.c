@@ -109,6 +109,36 @@ part_stats(RfScanPart *part, RfStreamStats *stats)
 		rf_stream_stats(part->stream, stats);
 }
 
+/* How many of the batches each process took: the leader, and worker 0, worker 1, ... */
+static void
+explain_sharers(const RfStreamStats *total, ExplainState *es)
+{
+	uint64		by_workers = 0;
+	List	   *each = NIL;
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (int i = 1; i < RF_STREAM_SHARERS; i++)
+	{
+		if ((total->sharers & (1u << i)) == 0)
+			continue;
+		by_workers += total->sharers_batches[i];
+		each = lappend(each, psprintf(UINT64_FORMAT, total->sharers_batches[i]));
+		appendStringInfo(&text, "%s" UINT64_FORMAT, text.len == 0 ? "" : "+", total->sharers_batches[i]);
+	}
+	if (es->format == EXPLAIN_FORMAT_TEXT)
+	{
+		ExplainPropertyText("Shared",
+							psprintf("workers=%d batches by leader=" UINT64_FORMAT " by workers=" UINT64_FORMAT "%s",
+									 list_length(each), total->batches - by_workers, by_workers,
+									 list_length(each) > 1 ? psprintf(" (%s)", text.data) : ""), es);
+		return;
+	}
+	ExplainPropertyUInteger("Sharing Workers", NULL, list_length(each), es);
+	ExplainPropertyUInteger("Batches by Workers", NULL, by_workers, es);
+	ExplainPropertyList("Batches by Worker", each, es);
+}
+
 /*
  * One line per subject in TEXT, single values in the other formats. Timings follow the TIMING
  * option, so that output can be compared.
@@ -140,11 +170,7 @@ explain_counters(RfScanState *state, ExplainState *es)
 										 total.page_rows, total.pages_box, total.pages_packed, total.useful_bytes,
 										 total.gap_bytes), es);
 		if (state->scan->ss.ps.plan->parallel_aware && es->timing)
-			ExplainPropertyText("Shared",
-								psprintf("workers=" UINT64_FORMAT " batches by leader=" UINT64_FORMAT
-										 " by workers=" UINT64_FORMAT,
-										 total.sharers, total.batches - total.sharers_batches,
-										 total.sharers_batches), es);
+			explain_sharers(&total, es);
 		if (total.spooled_bytes > 0)
 			ExplainPropertyText("Stored Locally",
 								psprintf(UINT64_FORMAT "kB", (total.spooled_bytes + 1023) / 1024), es);
@@ -182,8 +208,7 @@ explain_counters(RfScanState *state, ExplainState *es)
 	}
 	if (state->scan->ss.ps.plan->parallel_aware && es->timing)
 	{
-		ExplainPropertyUInteger("Sharing Workers", NULL, total.sharers, es);
-		ExplainPropertyUInteger("Batches by Workers", NULL, total.sharers_batches, es);
+		explain_sharers(&total, es);
 	}
 	if (es->timing)
 	{

@@ -23,6 +23,7 @@
 
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
 #include "rdma_fdw/remote.h"
 #include "rdma_fdw/share.h"
 
@@ -46,33 +47,45 @@ rdmaIsForeignScanParallelSafe(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry 
 	return is_wanted(&opts);
 }
 
-/* ---------- one stream at a time ---------- */
+/* ---------- one stream per server at a time ---------- */
 
 /*
  * A session runs one query at a time, and a parallel scan's rows cannot be stored away when
- * somebody else needs it: so nothing else of the whole query may read from that server. The query is
+ * somebody else needs it: so nothing else of the whole query may read from that server, or from one of
+ * those that it stands for. The query is
  * planned from the inside out; what is not planned yet is looked at as it was written.
  */
+/* That are read for a table of this one, or that its rows may go to. */
+static List *
+servers_of(ForeignServer *server)
+{
+	List	   *nodes = rf_server_nodes(server);
+
+	return nodes == NIL ? list_make1_oid(server->serverid) :
+		list_concat_unique_oid(nodes, rf_server_compute_nodes(server));
+}
+
+/* servers: none of which stands for others */
 static bool
-table_is_on(Oid relid, char relkind, Oid serverid)
+table_is_on(Oid relid, char relkind, List *servers)
 {
 	if (relkind == RELKIND_FOREIGN_TABLE)
 	{
-		Oid			other = GetForeignServerIdByRelId(relid);
-		ForeignServer *server;
+		ListCell   *lc;
 
-		if (other == serverid)
-			return true;
-		server = GetForeignServer(other);
-		return list_member_oid(rf_server_nodes(server), serverid) ||
-			list_member_oid(rf_server_compute_nodes(server), serverid);
+		foreach(lc, servers_of(GetForeignServer(GetForeignServerIdByRelId(relid))))
+		{
+			if (list_member_oid(servers, lfirst_oid(lc)))
+				return true;
+		}
+		return false;
 	}
 	/* of partitions and children nothing is known yet */
 	return relkind == RELKIND_PARTITIONED_TABLE || has_subclass(relid);
 }
 
 static bool
-query_reads_from(Node *node, Oid *serverid)
+query_reads_from(Node *node, List *servers)
 {
 	if (node == NULL)
 		return false;
@@ -80,19 +93,20 @@ query_reads_from(Node *node, Oid *serverid)
 	{
 		RangeTblEntry *rte = (RangeTblEntry *) node;
 
-		return rte->rtekind == RTE_RELATION && table_is_on(rte->relid, rte->relkind, *serverid);
+		return rte->rtekind == RTE_RELATION && table_is_on(rte->relid, rte->relkind, servers);
 	}
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, query_reads_from, serverid, QTW_EXAMINE_RTES_BEFORE);
-	return expression_tree_walker(node, query_reads_from, serverid);
+		return query_tree_walker((Query *) node, query_reads_from, servers, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, query_reads_from, servers);
 }
 
 /*
- * Does the query of this planner read from the server other than for `relids`? *unplanned counts
- * subqueries that do and are not planned, or just being planned. *tables: all foreign tables.
+ * Does the query of this planner read from one of the servers other than for `relids`? *unplanned
+ * counts subqueries that do and are not planned, or just being planned. *streams: of all other foreign
+ * tables.
  */
 static bool
-others_read_from(PlannerInfo *root, Relids relids, Oid serverid, int *unplanned, int *tables)
+others_read_from(PlannerInfo *root, Relids relids, List *servers, int *unplanned, int *streams)
 {
 	for (int i = 1; i < root->simple_rel_array_size; i++)
 	{
@@ -104,43 +118,44 @@ others_read_from(PlannerInfo *root, Relids relids, Oid serverid, int *unplanned,
 		 * of UNION and the like whose turn has not come.
 		 */
 		if ((rel == NULL && (root->parse->setOperations == NULL || rte == NULL)) ||
-			(rte->rtekind == RTE_SUBQUERY && rte->inh))
+			(rte->rtekind == RTE_SUBQUERY && rte->inh) || bms_is_member(i, relids))
 			continue;
 		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_FOREIGN_TABLE)
 		{
-			(*tables)++;
-			if (!bms_is_member(i, relids) && table_is_on(rte->relid, rte->relkind, serverid))
+			if (table_is_on(rte->relid, rte->relkind, servers))
 				return true;
+			*streams += list_length(servers_of(GetForeignServer(GetForeignServerIdByRelId(rte->relid))));
 		}
 		else if (rte->rtekind == RTE_SUBQUERY && rel != NULL && rel->subroot != NULL)
 		{
-			if (others_read_from(rel->subroot, NULL, serverid, unplanned, tables))
+			if (others_read_from(rel->subroot, NULL, servers, unplanned, streams))
 				return true;
 		}
-		else if (rte->rtekind == RTE_SUBQUERY && query_reads_from((Node *) rte->subquery, &serverid))
+		else if (rte->rtekind == RTE_SUBQUERY && query_reads_from((Node *) rte->subquery, servers))
 			(*unplanned)++;
 	}
 	return false;
 }
 
+/* servers: those that the statement runs on, which reads relids */
 static bool
-has_server_to_itself(PlannerInfo *root, Relids relids, Oid serverid)
+has_servers_to_itself(PlannerInfo *root, Relids relids, List *servers)
 {
 	int			unplanned = 0;
-	int			tables = 0;
+	int			streams = list_length(servers);
 	ListCell   *lc;
 
 	/* a function that only the leader may run might read from there, too */
 	if (root->glob->maxParallelHazard != PROPARALLEL_SAFE)
 		return false;
 	/* all streams start at the same time and want their buffers */
-	if (others_read_from(root, relids, serverid, &unplanned, &tables) || unplanned > 0 ||
-		tables > rf_stream_limit())
+	if (others_read_from(root, relids, servers, &unplanned, &streams) || unplanned > 0 ||
+		streams > rf_stream_limit())
 		return false;
 
 	foreach(lc, root->glob->subroots)
 	{
-		if (others_read_from((PlannerInfo *) lfirst(lc), NULL, serverid, &unplanned, &tables))
+		if (others_read_from((PlannerInfo *) lfirst(lc), NULL, servers, &unplanned, &streams))
 			return false;
 	}
 	/* the one that is being planned is where we are */
@@ -150,7 +165,7 @@ has_server_to_itself(PlannerInfo *root, Relids relids, Oid serverid)
 		if (outer->simple_rel_array == NULL)
 			return false;
 		unplanned = 0;
-		if (others_read_from(outer, NULL, serverid, &unplanned, &tables) || unplanned > 1)
+		if (others_read_from(outer, NULL, servers, &unplanned, &streams) || unplanned > 1)
 			return false;
 	}
 	return true;
@@ -191,24 +206,27 @@ rf_add_partial_path(PlannerInfo *root, RelOptInfo *rel, Relids relids, PathTarge
 	RfEstimate	est;
 	int			workers;
 
-	/* a server that stands for many nodes has a stream from each, and the leader reads them all */
 	if (!rel->consider_parallel || !bms_is_empty(rel->lateral_relids) || !is_wanted(&info->opts) ||
-		info->nodes != NIL || info->select != NULL)
+		info->select != NULL)
+		return;
+	/* a statement with exchanges may have to begin again, when a node has no buffers */
+	if (info->fragment != NULL && info->fragment->exchanges)
 		return;
 	workers = worker_count(info);
-	if (workers <= 0 || !has_server_to_itself(root, relids, info->server->serverid))
+	if (workers <= 0 || !has_servers_to_itself(root, relids, info->nodes != NIL ? info->nodes :
+											   list_make1_oid(info->server->serverid)))
 		return;
 
 	rf_estimate_partial(info, participants(workers), &est);
 	if (info->scanrel != NULL)
 		path = rf_create_foreign_upper_path(root, rel, target, est.rows, est.startup_cost,
-											est.total_cost, NIL, NIL);
+											est.total_cost, NIL, rf_path_private(info, 0));
 	else if (IS_JOIN_REL(rel))
 		path = rf_create_foreign_join_path(root, rel, est.rows, est.startup_cost, est.total_cost,
-										   NIL, NULL, fdw_restrictinfo, NIL);
+										   NIL, NULL, fdw_restrictinfo, rf_path_private(info, 0));
 	else
 		path = rf_create_foreignscan_path(root, rel, target, est.rows, est.startup_cost,
-										  est.total_cost, NIL, NULL, NULL, NIL);
+										  est.total_cost, NIL, NULL, NULL, rf_path_private(info, 0));
 	path->path.parallel_safe = true;
 	path->path.parallel_aware = true;
 	path->path.parallel_workers = workers;

@@ -8,7 +8,6 @@
  */
 #include "postgres.h"
 
-#include "access/parallel.h"
 #include "access/sysattr.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
@@ -392,7 +391,7 @@ next_batch(ForeignScanState *node, RfScanState *state)
 
 	if (state->ended)
 		return false;
-	if (IsParallelWorker())
+	if (state->reader != NULL)
 	{
 		state->ended = !rf_scan_worker_batch(state, &batch, &length);
 		if (!state->ended)

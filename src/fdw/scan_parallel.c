@@ -1,8 +1,8 @@
 /*
  * scan_parallel.c - a foreign scan below Gather: the leader and its workers take batches of one
- * stream, whoever is free.
+ * stream, or of one per node, whoever is free.
  *
- * The leader starts the stream when the workers' shared memory is made, before they run, because it
+ * The leader starts the streams when the workers' shared memory is made, before they run, because it
  * may never come to read itself (parallel_leader_participation, Parallel Append); and it looks at
  * the data node's answer when it has read to the end, or at the latest when the plan shuts down.
  * Workers never talk to a data node.
@@ -16,39 +16,37 @@
 
 #include "scan_state.h"
 
-/*
- * In dynamic shared memory, one per scan node, which has one part. The leader writes it while no
- * worker of the node runs.
- */
-typedef struct RfScanShared
-{
-	RfStreamAddress stream;
-} RfScanShared;
-
 Size
 rdmaEstimateDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt)
 {
-	return sizeof(RfScanShared);
+	RfScanState *state = (RfScanState *) node->fdw_state;
+
+	return sizeof(RfStreamAddress) * state->part_count;
 }
 
+/* All run before the first one's flow is waited for. Parts that are pruned do not run. */
 static void
 start(RfScanState *state)
 {
 	rf_scan_close(state);
 	state->need_batch = true;
+	state->current = NULL;
 	rf_scan_start(state);
-	rf_stream_share(state->parts->stream, &state->shared->stream);
+	for (int i = 0; i < state->part_count; i++)
+	{
+		state->shared[i].shared = false;
+		if (state->parts[i].stream != NULL)
+			rf_stream_share(state->parts[i].stream, &state->shared[i]);
+	}
 }
 
 void
 rdmaInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt, void *coordinate)
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;
-	RfScanShared *shared = coordinate;
 
-	shared->stream.shared = false;
 	/* no workers: the leader reads as if it were alone */
-	state->shared = pcxt->nworkers > 0 ? shared : NULL;
+	state->shared = pcxt->nworkers > 0 ? coordinate : NULL;
 	if (state->shared != NULL)
 		start(state);
 }
@@ -66,17 +64,16 @@ void
 rdmaInitializeWorkerForeignScan(ForeignScanState *node, shm_toc *toc, void *coordinate)
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;
-	RfScanShared *shared = coordinate;
 	MemoryContext save = MemoryContextSwitchTo(state->context);
 
-	state->reader = rf_stream_join(&shared->stream, state->relation);
+	state->reader = rf_stream_join(coordinate, state->part_count, state->relation);
 	MemoryContextSwitchTo(save);
 }
 
 bool
 rf_scan_worker_batch(RfScanState *state, const void **batch, uint32 *length)
 {
-	return state->reader != NULL && rf_stream_reader_next(state->reader, batch, length);
+	return rf_stream_reader_next(state->reader, batch, length);
 }
 
 /* Called once for all in each process, early too. The shared memory goes after that. */
@@ -88,7 +85,10 @@ rdmaShutdownForeignScan(ForeignScanState *node)
 	/* also called for UPDATE and DELETE on the data node, whose state is another */
 	if (!node->ss.ps.plan->parallel_aware || state == NULL || state->shared == NULL)
 		return;
-	if (state->parts->stream != NULL)
-		rf_stream_share_end(state->parts->stream);
+	for (int i = 0; i < state->part_count; i++)
+	{
+		if (state->parts[i].stream != NULL)
+			rf_stream_share_end(state->parts[i].stream);
+	}
 	state->shared = NULL;
 }

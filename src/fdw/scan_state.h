@@ -114,8 +114,9 @@ typedef struct RfScanState
 	struct RfScanState *seen;	/* queued: the scan in front, when it was not asked for anything, */
 	uint64		seen_requests;	/* and its `requests` then */
 	PlanState  *append;			/* the Append or MergeAppend that it was found under, to start it early */
-	struct RfScanShared *shared;	/* parallel: in the query's dynamic shared memory; NULL: there is none */
-	RfStreamReader *reader;		/* in a worker: NULL: nothing to read */
+	RfStreamAddress *shared;	/* parallel: of each part, in the query's dynamic shared memory, which the leader
+								 * writes while no worker of the node runs; NULL: there is none */
+	RfStreamReader *reader;		/* in a worker: its part of what the leader started; NULL: elsewhere */
 	bool		repeated;		/* was rescanned with the same parameters: worth keeping the rows */
 
 	MemoryContextCallback gone; /* the query's memory goes */

@@ -457,6 +457,7 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 				 rf_create_foreign_join_path(root, joinrel, info->rows, info->startup_cost,
 											 info->total_cost, NIL, NULL, fdw_restrictinfo,
 											 rf_path_private(info, 0)));
+		rf_add_partial_path(root, joinrel, joinrel->relids, NULL, fdw_restrictinfo);
 		if (best == NULL || info->total_cost < best->total_cost)
 			best = info;
 	}

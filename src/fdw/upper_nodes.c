@@ -171,6 +171,7 @@ add_whole_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 					 rf_create_foreign_upper_path(root, output_rel, target, info->rows,
 												  info->startup_cost, info->total_cost, NIL,
 												  rf_path_private(info, 0)));
+			rf_add_partial_path(root, output_rel, info->scanrel->relids, target, NIL);
 		}
 	}
 	input_rel->fdw_private = input;

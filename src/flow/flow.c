@@ -538,16 +538,14 @@ rf_flow_withdraw(RfFlowHandle *handle)
 		ring(handle);
 }
 
-bool
+void
 rf_flow_share(RfFlowHandle *handle, uint32_t *share, uint64_t *key)
 {
 	Assert(handle->share == NULL && handle->cursor.next == 0);
-	handle->share = rf_share_claim(rf_shares, handle->flow, handle->flow->key);
-	if (handle->share == NULL)
-		return false;
-	*share = (uint32_t) (handle->share - rf_shares);
+	handle->share = &rf_shares[handle->index];
+	rf_share_begin(handle->share, handle->flow, handle->flow->key);
+	*share = handle->index;
 	*key = handle->flow->key;
-	return true;
 }
 
 bool

@@ -27,6 +27,7 @@ struct RfFlowReader
 	uint32		lane;
 	uint32		flow;
 	uint32		engine_epoch;
+	bool		asked;			/* the last poll found nothing: others may rely on us to look again */
 	uint64		waits;
 	uint64		wait_us;
 };
@@ -45,15 +46,13 @@ ring(RfFlowReader *reader)
 }
 
 RfFlowReader *
-rf_reader_join(uint32_t share, uint64_t key)
+rf_reader_join(uint32_t share, uint64_t key, int member)
 {
 	RfFlowReader *reader;
-	int			member;
 
-	if (rf_shares == NULL || share >= RF_MAX_SHARES)
+	if (rf_shares == NULL || share >= rf_shared->max_flows)
 		elog(ERROR, "there is no shared flow %u", share);
-	member = rf_share_join(&rf_shares[share], key, rf_my_proc_number());
-	if (member == RF_NO_MEMBER)
+	if (!rf_share_join(&rf_shares[share], key, member, rf_my_proc_number()))
 		return NULL;
 	reader = palloc0(sizeof(RfFlowReader));
 	reader->share = &rf_shares[share];
@@ -64,7 +63,7 @@ rf_reader_join(uint32_t share, uint64_t key)
 	 * Constant while the flow lives. Should it end now, these are another's: a ring is for nothing
 	 * then, and every poll says that it is over.
 	 */
-	reader->flow = (uint32) (reader->share->flow - rf_shared->flows);
+	reader->flow = share;
 	reader->peer = reader->share->flow->peer;
 	reader->lane = reader->share->flow->lane;
 	return reader;
@@ -76,6 +75,7 @@ rf_reader_poll(RfFlowReader *reader, RfBuffer *buffer)
 	RfShareSlot slot;
 	RfShareTake take = rf_share_take(reader->share, reader->key, reader->member, &slot);
 
+	reader->asked = take == RF_TAKE_NOTHING;
 	rf_wake_readers(&slot.wakes);
 	if (slot.ring)
 		ring(reader);
@@ -100,6 +100,24 @@ rf_reader_copied(RfFlowReader *reader, const RfBuffer *buffer)
 	if (rung)
 		ring(reader);
 	return valid;
+}
+
+void
+rf_reader_pass(RfFlowReader *reader)
+{
+	RfShareWakes wakes;
+
+	if (!reader->asked)
+		return;
+	reader->asked = false;
+	rf_share_pass(reader->share, reader->key, reader->member, &wakes);
+	rf_wake_readers(&wakes);
+}
+
+void
+rf_reader_require_engine(RfFlowReader *reader)
+{
+	rf_flow_require_engine(reader->engine_epoch);
 }
 
 int

@@ -21,6 +21,14 @@
  * yet. A watcher that wakes up and finds a part for the assembler, who may be idle, wakes that one
  * and becomes idle.
  *
+ * Who reads several streams sleeps in all of them at once, as watcher of some and idle in others, and
+ * is woken by any. It then looks at all of them before it sleeps again, or takes something, and then it
+ * passes on what it is in the others (rf_share_pass): it is watcher and idle no more, and where no
+ * watcher is left one of the idle is woken, as above, or the assembler if there is one. It passes on,
+ * too, where it was woken and has not looked yet, so the sentence above stays true while it is away.
+ * As assembler it looks at no other stream until it has the last part: nobody else can take that, and
+ * it comes without any reader's doing but this one's.
+ *
  * The owner_proc is stored before `waiting`. A lane that read an older `waiting` may wake either
  * process: the old watcher is not asleep any more, the new one looks after its store, which comes
  * after the lane's exchange, and sees what the lane stored before that.
@@ -36,49 +44,39 @@
 
 _Static_assert(RF_MAX_SLOTS <= 32 && RF_SHARE_MEMBERS <= 32, "sets of them are 32 bits");
 
-RfShare *
-rf_share_claim(RfShare *shares, RfFlow *flow, uint64_t key)
+void
+rf_share_begin(RfShare *share, RfFlow *flow, uint64_t key)
 {
-	for (int i = 0; key != 0 && i < RF_MAX_SHARES; i++)
-	{
-		RfShare    *share = &shares[i];
-		bool		mine = false;
-
-		rf_spin_lock(&share->lock);
-		if (share->key == 0)
-		{
-			mine = true;
-			share->state = RF_SHARE_READING;
-			share->flow = flow;
-			share->members = 0;
-			share->idle = 0;
-			share->copied = 0;
-			share->assembler = RF_NO_MEMBER;
-			share->watcher = RF_NO_MEMBER;
-			memset(&share->cursor, 0, sizeof(share->cursor));
-			memset(share->batches, 0, sizeof(share->batches));
-			share->key = key;
-		}
-		rf_spin_unlock(&share->lock);
-		if (mine)
-			return share;
-	}
-	return NULL;
+	rf_spin_lock(&share->lock);
+	share->state = RF_SHARE_READING;
+	share->flow = flow;
+	share->joined = 0;
+	share->idle = 0;
+	share->copied = 0;
+	share->assembler = RF_NO_MEMBER;
+	share->watcher = RF_NO_MEMBER;
+	memset(&share->cursor, 0, sizeof(share->cursor));
+	memset(share->batches, 0, sizeof(share->batches));
+	share->key = key;
+	rf_spin_unlock(&share->lock);
 }
 
-int
-rf_share_join(RfShare *share, uint64_t key, int32_t proc)
+bool
+rf_share_join(RfShare *share, uint64_t key, int member, int32_t proc)
 {
-	int			member = RF_NO_MEMBER;
+	bool		joined = false;
 
+	if (member < 0 || member >= RF_SHARE_MEMBERS)
+		return false;
 	rf_spin_lock(&share->lock);
-	if (share->key == key && share->members < RF_SHARE_MEMBERS)
+	if (share->key == key)
 	{
-		member = (int) share->members++;
+		joined = true;
+		share->joined |= 1u << member;
 		share->procs[member] = proc;
 	}
 	rf_spin_unlock(&share->lock);
-	return member;
+	return joined;
 }
 
 static void
@@ -93,16 +91,16 @@ wake_member(RfShare *share, int member, RfShareWakes *wakes)
 static void
 wake_one(RfShare *share, RfShareWakes *wakes)
 {
-	for (uint32_t i = 0; i < share->members && wakes->count == 0; i++)
-		wake_member(share, (int) i, wakes);
+	if (share->idle != 0)
+		wake_member(share, __builtin_ctz(share->idle), wakes);
 }
 
 /* The watcher sleeps without being idle. */
 static void
 wake_all(RfShare *share, RfShareWakes *wakes)
 {
-	for (uint32_t i = 0; i < share->members; i++)
-		wake_member(share, (int) i, wakes);
+	while (share->idle != 0)
+		wake_one(share, wakes);
 	if (share->watcher != RF_NO_MEMBER)
 		wakes->procs[wakes->count++] = share->procs[share->watcher];
 	share->watcher = RF_NO_MEMBER;
@@ -213,6 +211,24 @@ rf_share_take(RfShare *share, uint64_t key, int member, RfShareSlot *slot)
 	return take;
 }
 
+void
+rf_share_pass(RfShare *share, uint64_t key, int member, RfShareWakes *wakes)
+{
+	wakes->count = 0;
+	rf_spin_lock(&share->lock);
+	if (share->key == key)
+	{
+		share->idle &= ~(1u << member);
+		if (share->watcher == member)
+			share->watcher = RF_NO_MEMBER;
+		if (share->watcher == RF_NO_MEMBER && share->assembler != RF_NO_MEMBER)
+			wake_member(share, share->assembler, wakes);
+		else if (share->watcher == RF_NO_MEMBER)
+			wake_one(share, wakes);
+	}
+	rf_spin_unlock(&share->lock);
+}
+
 bool
 rf_share_copied(RfShare *share, uint64_t key, uint64_t slot, bool *ring)
 {
@@ -273,16 +289,10 @@ rf_share_end(RfShare *share, uint64_t key, RfSlotCursor *cursor, RfShareWakes *w
 void
 rf_share_totals(RfShare *share, RfShareTotals *totals)
 {
-	memset(totals, 0, sizeof(*totals));
 	rf_spin_lock(&share->lock);
 	totals->rows = share->cursor.rows;
 	totals->bytes = share->cursor.bytes;
-	totals->others = share->members > 0 ? share->members - 1 : 0;
-	for (uint32_t i = 0; i < share->members; i++)
-	{
-		totals->batches += share->batches[i];
-		if (i > 0)
-			totals->others_batches += share->batches[i];
-	}
+	totals->joined = share->joined;
+	memcpy(totals->batches, share->batches, sizeof(totals->batches));
 	rf_spin_unlock(&share->lock);
 }

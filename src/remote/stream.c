@@ -332,6 +332,7 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 	while (!stream->replied)
 	{
 		int			got;
+		bool		may_leave = !wait && !(stream->reader != NULL && stream->copy.assembling);
 
 		if (stream->flow && !stream->flow_ended)
 		{
@@ -360,12 +361,13 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 			rf_stream_answered(stream);
 			break;
 		}
-		if (!wait)
+		/* not with the first parts of a batch that others would read if we did not: the rest is on its way */
+		if (may_leave)
 		{
 			bool		ready = false;
 
 			error_context_stack = &callback;
-			if (stream->flow && !stream->flow_ended)
+			if (stream->flow && !stream->flow_ended && stream->reader == NULL)
 				ready = rf_flow_prepare_wait(stream->flow);
 			error_context_stack = callback.previous;
 			if (!ready)
@@ -830,8 +832,9 @@ rf_stream_stats_add(const RfStreamStats *own, RfStreamStats *stats)
 	stats->pages_packed += own->pages_packed;
 	stats->useful_bytes += own->useful_bytes;
 	stats->gap_bytes += own->gap_bytes;
-	stats->sharers += own->sharers;
-	stats->sharers_batches += own->sharers_batches;
+	stats->sharers |= own->sharers;
+	for (int i = 0; i < RF_STREAM_SHARERS; i++)
+		stats->sharers_batches[i] += own->sharers_batches[i];
 	if (own->transport[0] != '\0')
 	{
 		stats->buffers = own->buffers;

@@ -1,9 +1,13 @@
 /*
- * stream_share.c - one stream, read by the leader of a parallel query and by its workers.
+ * stream_share.c - streams of one statement, read by the leader of a parallel query and by its workers.
  *
- * The leader alone has a session: it starts the query, waits for the answer, and compares the
+ * The leader alone has sessions: it starts the query, waits for the answer, and compares the
  * answer's counts with what all readers took together. Workers have the address of the flow and see
  * data, the end of the stream, whose counts are checked in the flow, or that it broke.
+ *
+ * Of streams from several nodes everybody takes a batch from each in turn, whichever has one: so no
+ * node's buffers stay full while others' are emptied, and nobody sleeps while rows are here. Who takes
+ * from one passes on what it is in the others (share.h).
  *
  * A stream that breaks has a reason that came to the leader by libpq, and the leader raises it when
  * it reads on; that ends the workers. A worker may not return as if all rows had been read
@@ -12,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "storage/latch.h"
@@ -22,6 +27,8 @@
 
 /* How long a worker waits for the leader to say why a stream broke. */
 #define REASON_WAIT_MS		10000
+
+StaticAssertDecl(RF_STREAM_SHARERS == RF_SHARE_MEMBERS, "all that may join are counted");
 
 /* ---------- the leader ---------- */
 
@@ -48,12 +55,24 @@ rf_stream_share(RfStream *stream, RfStreamAddress *address)
 			rf_session_lost(session);
 	}
 
-	if (!rf_flow_share(stream->flow, &address->share, &address->key))
-		return;
+	rf_flow_share(stream->flow, &address->share, &address->key);
 	save = MemoryContextSwitchTo(stream->context);
-	stream->reader = rf_reader_join(address->share, address->key);
+	stream->reader = rf_reader_join(address->share, address->key, 0);
 	MemoryContextSwitchTo(save);
 	address->shared = true;
+}
+
+/* Something came here: others of the set are not looked at before it has been read. */
+static void
+pass_others(RfStream *stream)
+{
+	RfStreamSet *set = stream->set;
+
+	for (int i = 0; set != NULL && i < set->count; i++)
+	{
+		if (set->members[i] != NULL && set->members[i] != stream && set->members[i]->reader != NULL)
+			rf_reader_pass(set->members[i]->reader);
+	}
 }
 
 /* As rf_flow_poll. */
@@ -63,6 +82,7 @@ rf_stream_share_poll(RfStream *stream)
 	switch (rf_reader_poll(stream->reader, &stream->buffer))
 	{
 		case RF_TAKE_DATA:
+			pass_others(stream);
 			return RF_POLL_BUFFER;
 		case RF_TAKE_END:
 			return RF_POLL_END;
@@ -70,6 +90,7 @@ rf_stream_share_poll(RfStream *stream)
 			rf_stream_check_flow(stream);	/* else libpq will tell */
 			break;
 		default:
+			rf_reader_require_engine(stream->reader);
 			break;
 	}
 	return RF_POLL_EMPTY;
@@ -82,10 +103,14 @@ rf_stream_share_stats(RfStream *stream)
 	RfShareTotals totals;
 
 	rf_flow_share_totals(stream->flow, &totals);
-	stream->stats.batches = totals.batches;
+	stream->stats.batches = 0;
 	stream->stats.bytes = totals.bytes;
-	stream->stats.sharers = totals.others;
-	stream->stats.sharers_batches = totals.others_batches;
+	stream->stats.sharers = totals.joined;
+	for (int i = 0; i < RF_SHARE_MEMBERS; i++)
+	{
+		stream->stats.batches += totals.batches[i];
+		stream->stats.sharers_batches[i] = totals.batches[i];
+	}
 	rf_reader_waits(stream->reader, &stream->stats.waits, &stream->stats.wait_us);
 }
 
@@ -110,38 +135,43 @@ rf_stream_share_end(RfStream *stream)
 
 struct RfStreamReader
 {
-	RfFlowReader *flow;
+	int			count;
+	int			next;			/* the stream to look at first */
 	const char *source;
-	RfBatchCopy copy;
+	RfBatchCopy copy;			/* of one stream at a time */
+	RfFlowReader *flows[FLEXIBLE_ARRAY_MEMBER];	/* NULL: all was taken */
 };
 
 RfStreamReader *
-rf_stream_join(const RfStreamAddress *address, const char *source)
+rf_stream_join(const RfStreamAddress *addresses, int count, const char *source)
 {
-	RfFlowReader *flow = address->shared ? rf_reader_join(address->share, address->key) : NULL;
-	RfStreamReader *reader;
+	RfStreamReader *reader = palloc0(offsetof(RfStreamReader, flows) + sizeof(RfFlowReader *) * count);
 
-	if (flow == NULL)
-		return NULL;
-	reader = palloc0(sizeof(RfStreamReader));
-	reader->flow = flow;
+	reader->count = count;
+	/* not all to the same one at first */
+	reader->next = ParallelWorkerNumber % count;
 	reader->source = source;
 	reader->copy.context = CurrentMemoryContext;
+	for (int i = 0; i < count; i++)
+	{
+		if (addresses[i].shared)
+			reader->flows[i] = rf_reader_join(addresses[i].share, addresses[i].key, ParallelWorkerNumber + 1);
+	}
 	return reader;
 }
 
 /* Returns when the leader wants no more rows. */
 static void
-wait_for_reason(RfStreamReader *reader)
+wait_for_reason(RfStreamReader *reader, RfFlowReader *broken)
 {
 	RfBuffer	buffer;
 
 	/* one that does not take part in reading surely does not hear it */
 	for (long left = parallel_leader_participation ? REASON_WAIT_MS : 0; left > 0; left -= 100)
 	{
-		rf_reader_call_leader(reader->flow);
-		(void) rf_reader_wait(reader->flow, PGINVALID_SOCKET, 100);
-		if (rf_reader_poll(reader->flow, &buffer) == RF_TAKE_OVER)
+		rf_reader_call_leader(broken);
+		(void) rf_reader_wait(broken, PGINVALID_SOCKET, 100);
+		if (rf_reader_poll(broken, &buffer) == RF_TAKE_OVER)
 			return;
 	}
 	ereport(ERROR,
@@ -151,37 +181,85 @@ wait_for_reason(RfStreamReader *reader)
 			 errhint("The data node's log says why.")));
 }
 
+/* We do not come back to the others soon. */
+static void
+turn_to(RfStreamReader *reader, int place)
+{
+	for (int i = 0; i < reader->count; i++)
+	{
+		if (i != place && reader->flows[i] != NULL)
+			rf_reader_pass(reader->flows[i]);
+	}
+}
+
+/*
+ * One look at one stream. RF_TAKE_NOTHING: nothing is there, or a part of a batch only
+ * (copy.assembling).
+ */
+static RfShareTake
+take_from(RfStreamReader *reader, int place)
+{
+	RfFlowReader *flow = reader->flows[place];
+	RfBuffer	buffer;
+	RfShareTake take;
+
+	while ((take = rf_reader_poll(flow, &buffer)) == RF_TAKE_DATA)
+	{
+		bool		complete;
+
+		turn_to(reader, place);
+		complete = rf_batch_copy_add(&reader->copy, &buffer, reader->source, NULL);
+		if (!rf_reader_copied(flow, &buffer))
+			return RF_TAKE_OVER;
+		if (complete)
+			break;
+	}
+	return take;
+}
+
 bool
 rf_stream_reader_next(RfStreamReader *reader, const void **batch, uint32 *length)
 {
-	RfBuffer	buffer;
-
 	for (;;)
 	{
-		switch (rf_reader_poll(reader->flow, &buffer))
-		{
-			case RF_TAKE_DATA:
-				{
-					bool		complete = rf_batch_copy_add(&reader->copy, &buffer, reader->source, NULL);
+		RfFlowReader *starved = NULL;
 
-					if (!rf_reader_copied(reader->flow, &buffer))
-						return false;
-					if (!complete)
-						break;
+		for (int i = 0; i < reader->count; i++)
+		{
+			int			place = (reader->next + i) % reader->count;
+
+			if (reader->flows[place] == NULL)
+				continue;
+			switch (take_from(reader, place))
+			{
+				case RF_TAKE_DATA:
 					*batch = reader->copy.data;
 					*length = reader->copy.length;
+					reader->next = (place + 1) % reader->count;
 					return true;
-				}
-			case RF_TAKE_END:
-			case RF_TAKE_OVER:
-				return false;
-			case RF_TAKE_BROKEN:
-				wait_for_reason(reader);
-				return false;
-			case RF_TAKE_NOTHING:
-			case RF_TAKE_BAD:	/* raised */
-				(void) rf_reader_wait(reader->flow, PGINVALID_SOCKET, -1);
+				case RF_TAKE_END:
+					reader->flows[place] = NULL;
+					continue;
+				case RF_TAKE_OVER:
+					return false;
+				case RF_TAKE_BROKEN:
+					turn_to(reader, place);
+					wait_for_reason(reader, reader->flows[place]);
+					return false;
+				case RF_TAKE_NOTHING:
+				case RF_TAKE_BAD:	/* raised */
+					break;
+			}
+			starved = reader->flows[place];
+			/* the rest of the batch is for nobody else, and nothing else is for us until it is here */
+			if (reader->copy.assembling)
+			{
+				reader->next = place;
 				break;
+			}
 		}
+		if (starved == NULL)
+			return false;
+		(void) rf_reader_wait(starved, PGINVALID_SOCKET, -1);
 	}
 }

@@ -31,13 +31,26 @@ foreach my $name ('n1', 'n2')
 	# its planner knows how many rows a view has
 	$coord->safe_psql('postgres', "ALTER FOREIGN TABLE $name.$_ OPTIONS (ADD use_remote_estimate 'true')") foreach ('big', 'failing', 'small');
 }
+# both as one server
+$coord->safe_psql('postgres', q{
+	CREATE SERVER many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', parallel_scan 'true');
+	CREATE SCHEMA many;
+	CREATE FOREIGN TABLE many.big (a bigint, b text) SERVER many OPTIONS (schema_name 'public');
+	CREATE FOREIGN TABLE many.failing (a int, b int) SERVER many OPTIONS (schema_name 'public');
+	CREATE FOREIGN TABLE many.gated (a int, b text) SERVER many OPTIONS (schema_name 'public');
+});
+$n1->safe_psql('postgres', q{CREATE VIEW gated AS SELECT g AS a, repeat('y', 100) AS b FROM pg_advisory_lock_shared(78) l, generate_series(1, 20000) g});
+$n2->safe_psql('postgres', q{CREATE VIEW gated AS SELECT g AS a, repeat('y', 100) AS b FROM generate_series(20001, 100000) g});
 my $check = 'SELECT count(*), sum(here(a)) FROM n1.small';
 my $expected = '20000|200010000';
 my $big = 'SELECT count(*), sum(here(a)), max(length(b)) FROM n1.big';
 my $both = 'SELECT count(*), sum(here(a)), max(length(b)) FROM (SELECT * FROM n1.big UNION ALL SELECT * FROM n2.big) t';
 my $by_workers = 'SET parallel_leader_participation = off';
 my $failing = 'SELECT count(*), sum(here(b)) FROM n1.failing';
-foreach my $query ($check, $big, $both, $failing)
+my $nodes = 'SELECT count(*), sum(here(a)), max(length(b)) FROM many.big';
+my $nodes_failing = 'SELECT count(*), sum(here(b)) FROM many.failing';
+my $gated = 'SELECT count(*), sum(here(a)), max(length(b)) FROM many.gated';
+foreach my $query ($check, $big, $both, $failing, $nodes, $nodes_failing, $gated)
 {
 	like($coord->safe_psql('postgres', "EXPLAIN $query"), qr/Parallel Foreign Scan/, 'it is a parallel plan');
 	like($coord->safe_psql('postgres', "$by_workers; EXPLAIN $query"), qr/Parallel Foreign Scan/, 'also when only workers read');
@@ -87,8 +100,25 @@ fails($job, qr/22012.*division by zero/s, 'the remote query fails');
 $job = background($by_workers, $failing);
 fails($job, qr/08006.*did not arrive complete|22012.*division by zero/s, 'the remote query fails and the leader does not read');
 
+$job = background($nodes_failing);
+fails($job, qr/22012.*division by zero/s, 'the query of several nodes fails');
+
+# ---- one node has nothing yet: all read what the other has, as fast as they get it, and nobody is missed when the first one goes on
+foreach my $commands ([$gated], [ $by_workers, $gated ])
+{
+	my $gate = $n1->background_psql('postgres', on_error_stop => 1);
+	$gate->query_safe('SELECT pg_advisory_lock(78)');
+	$job = background(@$commands);
+	# the leader, if it reads, has closed the flow by then
+	ok(rdma_wait($coord, "SELECT (sum(rows) = 80000 OR count(*) = 1) AND (SELECT count(*) > 0 FROM $workers) FROM rdma.stat_flows"), 'the rows of one node are read while the other one has none');
+	$gate->query_safe('SELECT pg_advisory_unlock(78)');
+	eval { finish($job->{run}); 1 } or do { $job->{run}->kill_kill; fail('it ends when the other node goes on'); };
+	is("$job->{out}$job->{err}", "100000|5000050000|100\n", 'and all rows are there in the end (' . scalar(@$commands) . ')');
+	$gate->quit;
+}
+
 # ---- cancel, termination
-foreach my $case ([ [$big], 1 ], [ [ $by_workers, $big ], 1 ], [ [$both], 2 ])
+foreach my $case ([ [$big], 1 ], [ [ $by_workers, $big ], 1 ], [ [$both], 2 ], [ [$nodes], 2 ], [ [ $by_workers, $nodes ], 2 ])
 {
 	my ($commands, $streams) = @$case;
 	$job = background(@$commands);
@@ -104,8 +134,12 @@ $job = background($big);
 under_way(1);
 $coord->safe_psql('postgres', 'SELECT pg_terminate_backend(' . worker_pid() . ')');
 fails($job, qr/57P01|lost connection to parallel worker/, 'a worker is terminated');
-$job = background($big);
-under_way(1);
+$job = background($nodes);
+under_way(2);
+$coord->safe_psql('postgres', 'SELECT pg_terminate_backend(' . worker_pid() . ')');
+fails($job, qr/57P01|lost connection to parallel worker/, 'a worker that reads from two nodes is terminated');
+$job = background($nodes);
+under_way(2);
 kill 'KILL', worker_pid();
 fails($job, qr/57P02|crash of another server process|server closed/, 'a worker is killed');
 
@@ -122,8 +156,19 @@ $job = background($both);
 under_way(2);
 $n2->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%rdma.stream(%' AND pid <> pg_backend_pid()");
 fails($job, qr/ERROR:\s+(57P01|08\w\w\w)/, 'one of two serving sessions is terminated');
+foreach my $commands ([$nodes], [ $by_workers, $nodes ])
+{
+	$job = background(@$commands);
+	under_way(2);
+	$n2->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%rdma.stream(%' AND pid <> pg_backend_pid()");
+	fails($job, qr/ERROR:\s+(57P01|08\w\w\w)/, 'the serving session of one of two nodes is terminated (' . scalar(@$commands) . ')');
+}
 
 # ---- engines
+$job = background($nodes);
+under_way(2);
+kill 'TERM', rdma_engine_pid($n2);
+fails($job, qr/ERROR:\s+(08\w\w\w|57P01|55000)/, 'the engine of one of two nodes is terminated');
 foreach my $commands ([$big], [ $by_workers, $big ])
 {
 	foreach my $node ($coord, $n1)
@@ -139,6 +184,8 @@ foreach my $commands ([$big], [ $by_workers, $big ])
 # ---- an early end is none of these
 is($coord->safe_psql('postgres', 'SELECT count(*) FROM (SELECT here(a) FROM n1.big WHERE here(a) > 0 LIMIT 10000) t'), '10000', 'LIMIT stops a parallel scan');
 is($coord->safe_psql('postgres', "$by_workers; SELECT count(*) FROM (SELECT here(a) FROM n1.big WHERE here(a) > 0 LIMIT 10000) t"), '10000', 'also when only workers read');
+is($coord->safe_psql('postgres', "SELECT count(*) FROM (SELECT here(a) FROM many.big WHERE here(a) > 0 LIMIT 10000) t"), '10000', 'LIMIT stops one of several nodes');
+is($coord->safe_psql('postgres', "$by_workers; SELECT count(*) FROM (SELECT here(a) FROM many.big WHERE here(a) > 0 LIMIT 10000) t"), '10000', 'also when only workers read');
 rdma_healthy($coord, $check, $expected, 'after LIMIT');
 
 # ---- the data node goes

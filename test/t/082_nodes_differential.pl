@@ -1,6 +1,7 @@
 # Random queries over tables of a server with two nodes, and the same over local tables: the same rows must come out, whichever way
 # the joins are done. The tables are there several times, stored by different keys and replicated, and each query draws which of them
-# it reads, which strategy it asks for, and whether others compute: a node, and a database of the coordinator's own. NODES_QUERIES and NODES_SEED set the length and the seed of a longer run.
+# it reads, which strategy it asks for, whether others compute: a node, and a database of the coordinator's own; and whether workers here
+# read along. NODES_QUERIES and NODES_SEED set the length and the seed of a longer run.
 use strict;
 use warnings;
 use FindBin;
@@ -42,7 +43,7 @@ $coord->safe_psql('postgres', qq{
 		date '2001-01-01' + (random() * 500)::int, (array['sad', 'ok', 'happy'])[1 + (random() * 2)::int]::mood,
 		CASE WHEN random() < 0.9 THEN random() < 0.5 END FROM generate_series(1, 250) g;
 	ANALYZE l.t, l.u;
-	CREATE SERVER nodes FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', compute_nodes 'n2, here');
+	CREATE SERVER nodes FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', compute_nodes 'n2, here', parallel_scan 'true');
 	CREATE SCHEMA d;
 });
 
@@ -85,7 +86,7 @@ $coord->safe_psql('postgres', q{
 	END $$;
 	CREATE TABLE differences (q text, strategy text, l text, d text);
 	CREATE FUNCTION compare(here text, there text) RETURNS text LANGUAGE plpgsql AS $$
-	DECLARE l text := outcome(here); d text := outcome(there); line text; exchanges int := 0; computed int := 0;
+	DECLARE l text := outcome(here); d text := outcome(there); line text; exchanges int := 0; computed int := 0; parallel int := 0;
 	BEGIN
 		IF l IS DISTINCT FROM d AND NOT (l LIKE 'ERROR%' AND left(l, 11) = left(d, 11)) THEN
 			INSERT INTO differences VALUES (there, current_setting('rdma_fdw.exchange_strategy') || ', compute ' || current_setting('rdma_fdw.compute_nodes'), l, d);
@@ -96,12 +97,13 @@ $coord->safe_psql('postgres', q{
 		FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || there LOOP
 			exchanges := exchanges + (line ~ 'Exchange [0-9]+:')::int;
 			computed := computed + (line ~ 'Compute Nodes:')::int;
+			parallel := parallel + (line ~ 'Parallel Foreign Scan')::int;
 		END LOOP;
-		RETURN CASE WHEN l LIKE '0 %' THEN 'empty' ELSE 'rows' END || CASE WHEN computed > 0 THEN ', compute nodes' WHEN exchanges > 0 THEN ', exchanges' ELSE '' END;
+		RETURN CASE WHEN l LIKE '0 %' THEN 'empty' ELSE 'rows' END || CASE WHEN computed > 0 THEN ', compute nodes' WHEN exchanges > 0 THEN ', exchanges' WHEN parallel > 0 THEN ', workers' ELSE '' END;
 	END $$;
 });
 
-my $sql = "SET jit = off;\n";
+my $sql = "SET jit = off;\nSET parallel_setup_cost = 0;\nSET parallel_tuple_cost = 0;\nSET min_parallel_table_scan_size = 0;\n";
 for my $i (1 .. $queries)
 {
 	my $q = random_query();
@@ -110,6 +112,10 @@ for my $i (1 .. $queries)
 	my $strategy = pick('auto', 'auto', 'colocated', 'repartition_one', 'repartition_both', 'replicate', 'pull');
 
 	my $compute = pick('auto', 'off', 'on');
+
+	my $workers = pick(0, 2);
+	$sql .= "SET max_parallel_workers_per_gather = $workers;\n";
+	$sql .= 'SET parallel_leader_participation = ' . pick('on', 'off') . ";\n" if $workers > 0;
 
 	s/'/''/g foreach ($here, $there);
 	$sql .= "SET rdma_fdw.compute_nodes = $compute;\nSET rdma_fdw.exchange_strategy = $strategy;\nSET rdma_fdw.decorrelate = "

@@ -4,7 +4,7 @@ CREATE SCHEMA ba;
 SET search_path = ba;
 CREATE FUNCTION batch_round_trip(query text, capacity int DEFAULT 65536, portable bool DEFAULT false, encoding text DEFAULT '', damage int DEFAULT 0)
   RETURNS SETOF record AS '$libdir/batch_test' LANGUAGE C STRICT;
-CREATE FUNCTION batch_pages(tab regclass, packed bool DEFAULT false, damage int DEFAULT 0) RETURNS SETOF record AS '$libdir/batch_test' LANGUAGE C STRICT;
+CREATE FUNCTION batch_pages(tab regclass, way text DEFAULT 'box', damage int DEFAULT 0) RETURNS SETOF record AS '$libdir/batch_test' LANGUAGE C STRICT;
 CREATE FUNCTION batch_kinds(query text, portable bool DEFAULT false, encoding text DEFAULT '') RETURNS text AS '$libdir/batch_test' LANGUAGE C STRICT;
 
 -- What goes raw, what through send and receive, what as text: same node type, portable, other encoding.
@@ -49,15 +49,15 @@ BEGIN
 END $$;
 
 -- The same with heap pages.
-SELECT packed, count(*) AS same FROM unnest(ARRAY[false, true]) AS packed,
-  LATERAL batch_pages('ba.rows', packed) AS x(i int, t text, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h inet, m name)
+SELECT way, count(*) AS same FROM unnest(ARRAY['box', 'copy', 'stays', 'gather', 'mixed']) AS way,
+  LATERAL batch_pages('ba.rows', way) AS x(i int, t text, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h inet, m name)
   JOIN rows y ON x.i = y.i AND x::text = y::text GROUP BY 1 ORDER BY 1;
 DO $$
 DECLARE ok int := 0; refused int := 0; row_text text;
 BEGIN
   FOR seed IN 1..3000 LOOP
     BEGIN
-      PERFORM count(x::text) FROM batch_pages('ba.few', seed % 2 = 0, seed)
+      PERFORM count(x::text) FROM batch_pages('ba.few', (ARRAY['box', 'copy', 'mixed'])[seed % 3 + 1], seed)
         AS x(i int, t text, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h inet, m name);
       ok := ok + 1;
     EXCEPTION WHEN OTHERS THEN refused := refused + 1;

@@ -476,7 +476,7 @@ COMMENT ON COLUMN rdma.stat_engine.register_us_per_mb IS 'and for each MB of it'
 CREATE FUNCTION rdma.stat_lanes(
   OUT lane integer, OUT asleep boolean, OUT requests bigint, OUT work_requests bigint, OUT merged bigint, OUT merged_while_throttled bigint,
   OUT chained bigint, OUT doorbells bigint, OUT signaled bigint, OUT turns bigint, OUT throttled bigint, OUT throttled_ms double precision,
-  OUT bytes_sent bigint, OUT in_place bigint, OUT in_place_bytes bigint,
+  OUT bytes_sent bigint, OUT in_place bigint, OUT in_place_bytes bigint, OUT from_pages bigint, OUT from_pages_bytes bigint,
   OUT immediates bigint, OUT protocol_errors bigint,
   OUT polling_mode text, OUT poll_time integer, OUT polls bigint, OUT empty_polls bigint, OUT completions bigint,
   OUT armed bigint, OUT sleeps bigint, OUT busy_ms double precision,
@@ -501,6 +501,8 @@ COMMENT ON COLUMN rdma.stat_lanes.throttled IS 'times the admission policy made 
 COMMENT ON COLUMN rdma.stat_lanes.throttled_ms IS 'how long it waited in all, in milliseconds';
 COMMENT ON COLUMN rdma.stat_lanes.in_place IS 'buffers whose payload was sent from value memory, where it had been laid out, without a copy (rdma_fdw.dynamic_registration)';
 COMMENT ON COLUMN rdma.stat_lanes.in_place_bytes IS 'bytes of such payload';
+COMMENT ON COLUMN rdma.stat_lanes.from_pages IS 'buffers of which parts were sent from pages in shared buffers, without a copy (rdma_fdw.register_shared_buffers)';
+COMMENT ON COLUMN rdma.stat_lanes.from_pages_bytes IS 'bytes of such parts';
 COMMENT ON COLUMN rdma.stat_lanes.polling_mode IS 'rdma_fdw.polling_mode in force';
 COMMENT ON COLUMN rdma.stat_lanes.poll_time IS 'microseconds that polling goes on after a success before it sleeps, in mode adaptive';
 COMMENT ON COLUMN rdma.stat_lanes.polls IS 'looks at the completion queue';
@@ -547,12 +549,13 @@ COMMENT ON COLUMN rdma.qps.bytes_sent IS 'bytes of payload in them';
 CREATE FUNCTION rdma.stat_peers(
   OUT peer integer, OUT node text, OUT host text, OUT port integer, OUT direction text, OUT state text, OUT transport text,
   OUT connected timestamptz, OUT connections integer, OUT handshake_ms double precision, OUT round_trip_us integer,
-  OUT usual_round_trip_us integer, OUT bandwidth bigint, OUT bytes_sent bigint, OUT bytes_received bigint, OUT flows_opened bigint, OUT segments integer, OUT error text)
+  OUT usual_round_trip_us integer, OUT bandwidth bigint, OUT bytes_sent bigint, OUT bytes_received bigint, OUT flows_opened bigint, OUT segments integer, OUT shared_buffers text, OUT error text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_stat_peers' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 4;
 COMMENT ON FUNCTION rdma.stat_peers() IS 'connections of this node''s engine to others';
 CREATE VIEW rdma.stat_peers AS SELECT * FROM rdma.stat_peers();
 COMMENT ON VIEW rdma.stat_peers IS 'one row per connection of this node''s engine to another: transport, round trip, bytes, and why it failed';
+COMMENT ON COLUMN rdma.stat_peers.shared_buffers IS 'registered: heap pages are sent to this peer from where they are; not asked for: no stream of pages went there yet; else why they are copied first (rdma_fdw.register_shared_buffers)';
 COMMENT ON COLUMN rdma.stat_peers.round_trip_us IS 'the last round trip between the engines, their own delays included';
 COMMENT ON COLUMN rdma.stat_peers.usual_round_trip_us IS 'round trips smoothed, towards the shorter ones; what the planner counts on with rdma_fdw.measured_costs';
 COMMENT ON COLUMN rdma.stat_peers.bandwidth IS 'bytes per second that pulls from this peer got while both ends waited for the network, smoothed; NULL: none did; what the planner counts on with rdma_fdw.measured_costs';
@@ -564,7 +567,7 @@ CREATE FUNCTION rdma.stat_flows(
   OUT slots bigint, OUT waits bigint, OUT wait_ms double precision, OUT work_requests bigint, OUT merged bigint, OUT chained bigint,
   OUT credit_stalls bigint, OUT credits_sent bigint, OUT probes bigint, OUT pool_buffers integer, OUT claims bigint,
   OUT claims_lost bigint, OUT region_copies bigint, OUT region_boxes bigint, OUT useful_bytes bigint,
-  OUT gap_bytes bigint)
+  OUT gap_bytes bigint, OUT region_gathers bigint, OUT uncopied_bytes bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_stat_flows' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 10;
 COMMENT ON FUNCTION rdma.stat_flows() IS 'streams of this node, incoming and outgoing; details of other roles'' streams are NULL';
@@ -573,7 +576,7 @@ CREATE VIEW rdma.stat_flows AS
     f.rows, f.bytes, f.estimated_rows, round(f.percent::numeric, 1) AS percent,
     f.buffers, f.buffer_size, f.buffer_states, f.slots, f.waits, f.wait_ms,
     f.work_requests, f.merged, f.chained, f.credit_stalls, f.credits_sent, f.probes, f.lane, f.weight, f.peer,
-    f.pool_buffers, f.claims, f.claims_lost, f.region_copies, f.region_boxes, f.useful_bytes, f.gap_bytes
+    f.pool_buffers, f.claims, f.claims_lost, f.region_copies, f.region_gathers, f.region_boxes, f.useful_bytes, f.gap_bytes, f.uncopied_bytes
   FROM rdma.stat_flows() f
     LEFT JOIN pg_catalog.pg_database d ON d.oid = f.datid
     LEFT JOIN pg_catalog.pg_roles r ON r.oid = f.usesysid;
@@ -581,9 +584,11 @@ COMMENT ON COLUMN rdma.stat_flows.pool_buffers IS 'receive buffers that the read
 COMMENT ON COLUMN rdma.stat_flows.claims IS 'of a sender: those that it got, each for one buffer full';
 COMMENT ON COLUMN rdma.stat_flows.claims_lost IS 'of a sender: attempts to claim one that found it taken';
 COMMENT ON COLUMN rdma.stat_flows.region_copies IS 'of a sender of heap pages (rdma_fdw.allow_page_shipping): pages of which the rows alone were sent (rdma_fdw.region_plan)';
+COMMENT ON COLUMN rdma.stat_flows.region_gathers IS 'of a sender of heap pages: pages of which work requests gathered the rows from where they lay';
 COMMENT ON COLUMN rdma.stat_flows.region_boxes IS 'of a sender of heap pages: pages sent with what lies between the rows';
 COMMENT ON COLUMN rdma.stat_flows.useful_bytes IS 'of a sender: bytes of rows in them';
 COMMENT ON COLUMN rdma.stat_flows.gap_bytes IS 'of a sender: bytes that lay between';
+COMMENT ON COLUMN rdma.stat_flows.uncopied_bytes IS 'of a sender: bytes of both that left from shared buffers (rdma_fdw.register_shared_buffers)';
 COMMENT ON VIEW rdma.stat_flows IS 'one row per running stream: progress against the planner''s estimate, waits, and how the bytes left; buffer_states has a letter per buffer: - free, f being filled, r ready, i in flight, p arrived, u being read';
 
 CREATE FUNCTION rdma.devices(

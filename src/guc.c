@@ -66,6 +66,7 @@ bool		rf_measured_costs = true;
 int			rf_flush_time = 200;
 bool		rf_allow_page_shipping = false;
 int			rf_region_mode = RF_REGION_AUTO;
+int			rf_register_pages = RF_REGISTER_AUTO;
 int			rf_dynamic_registration = RF_VALUES_AUTO;
 int			rf_dynamic_threshold = -1;
 int			rf_exchange_strategy = RF_STRATEGY_AUTO;
@@ -95,7 +96,15 @@ static const struct config_enum_entry dynamic_registration_options[] = {
 static const struct config_enum_entry region_plan_options[] = {
 	{"auto", RF_REGION_AUTO, false},
 	{"copy", RF_REGION_COPY, false},
+	{"gather", RF_REGION_GATHER, false},
 	{"box", RF_REGION_BOX, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry register_pages_options[] = {
+	{"auto", RF_REGISTER_AUTO, false},
+	{"on", RF_REGISTER_ON, false},
+	{"off", RF_REGISTER_OFF, false},
 	{NULL, 0, false}
 };
 
@@ -418,9 +427,14 @@ define_session_settings(void)
 							 PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.region_plan",
 							 "On a data node: how rows of heap pages that travel as they are leave their page.",
-							 "\"copy\" sends the rows alone, \"box\" with what lies between them; \"auto\" whichever costs less.",
+							 "\"copy\" copies the rows alone and sends them, \"gather\" sends them from where they are, \"box\" with what lies between them; \"auto\" whichever costs less.",
 							 &rf_region_mode, RF_REGION_AUTO, region_plan_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.register_shared_buffers",
+							 "On a data node: heap pages are sent from shared buffers without a copy, which are registered for it.",
+							 "An RDMA device locks all shared buffers in memory for that. \"auto\" does not register when it would keep the engine for long.",
+							 &rf_register_pages, RF_REGISTER_AUTO, register_pages_options,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.dynamic_registration",
 							 "Where a data node lays out rows that do not fit a buffer: in memory that is registered for the purpose, or in its own, from which they are copied to the buffers.",
 							 "\"auto\" registers when that is cheaper, by what both cost when the engine started.",

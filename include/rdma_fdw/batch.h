@@ -164,25 +164,67 @@ typedef struct RfTupleExtent
 extern RfTupleWriter *rf_tuples_create(TupleDesc table, bool toasted, int column_count, const AttrNumber *attmap,
 									   const RfStreamColumn *wanted, uint32 flags, int reader_encoding);
 
-/* False: `buffer`, 8-aligned, is too small for pages. */
-extern bool rf_tuples_begin(RfTupleWriter *writer, void *buffer, uint32 capacity);
+/*
+ * A batch need not lie in one piece: bytes of pages may stay where they are and be gathered when it
+ * is sent. Each part is some bytes of the buffer, then some of a page.
+ */
+typedef struct RfTuplePart
+{
+	uint32		own;
+	uint32		length;
+	const char *at;
+} RfTuplePart;
+
+#define RF_TUPLE_PARTS		30
+
+/* Where tuples of one page lie that touch each other, by address; bytes from the page's start. */
+typedef struct RfTupleFragments
+{
+	int			count;			/* of which RF_TUPLE_PARTS are listed at most */
+	uint32		bytes;			/* of all */
+	uint16		start[RF_TUPLE_PARTS];
+	uint16		length[RF_TUPLE_PARTS];
+	uint64		map[BLCKSZ / MAXIMUM_ALIGNOF / 64]; /* a bit for each unit of MAXIMUM_ALIGNOF bytes */
+} RfTupleFragments;
+
+/*
+ * False: `buffer`, 8-aligned, is too small for pages. `entries`: of a work request, for what of the
+ * batch stays on its pages and what does not; 0: all is copied.
+ */
+extern bool rf_tuples_begin(RfTupleWriter *writer, void *buffer, uint32 capacity, int entries);
 extern bool rf_tuples_has_room(const RfTupleWriter *writer);	/* for one page more, whatever it holds */
 
 /* For one page's tuples, at least one; false: a value that is wanted is not within its tuple. */
 extern bool rf_tuples_measure(const RfTupleWriter *writer, const HeapTupleHeader *tuples, const uint16 *lengths,
 							  int count, RfTupleExtent *extent);
 
-/* Measured tuples of one page, which is pinned, with what lies between them (box) or not. There is room. */
-extern void rf_tuples_add(RfTupleWriter *writer, const char *page, const HeapTupleHeader *tuples,
-						  const uint16 *lengths, int count, const RfTupleExtent *extent, bool box);
+extern void rf_tuples_fragments(const char *page, const HeapTupleHeader *tuples, const uint16 *lengths, int count,
+								RfTupleFragments *fragments);
+
+/* Entries that are left for tuples of one page that stay there. */
+extern int	rf_tuples_entries(const RfTupleWriter *writer);
 
 /*
- * A page whose tuples are all visible and that is locked, as it is. There is room. Returns its rows;
- * -1: a value that is wanted is not within its tuple.
+ * Measured tuples of one page, which is pinned, with what lies between them (box) or not. There is
+ * room. `direct`: the box stays where it is; returns the bytes in front of it that then travel along.
+ * gather: the fragments stay; so many entries are left.
  */
-extern int	rf_tuples_add_page(RfTupleWriter *writer, Page page);
+extern uint32 rf_tuples_add(RfTupleWriter *writer, const char *page, const HeapTupleHeader *tuples,
+						  const uint16 *lengths, int count, const RfTupleExtent *extent, bool box, bool direct);
+extern void rf_tuples_gather(RfTupleWriter *writer, const char *page, const HeapTupleHeader *tuples,
+							 const uint16 *lengths, int count, const RfTupleFragments *fragments);
+
+/*
+ * A page whose tuples are all visible and that is locked: its rows, and where they lie; -1: a value
+ * that is wanted is not within its tuple. Then, if it has rows, take it as it is. There is room.
+ */
+extern int	rf_tuples_look(const RfTupleWriter *writer, Page page, RfTupleExtent *extent);
+extern uint32 rf_tuples_add_page(RfTupleWriter *writer, Page page, int rows, const RfTupleExtent *extent, bool direct);
 extern uint32 rf_tuples_rows(const RfTupleWriter *writer);
-extern uint32 rf_tuples_finish(RfTupleWriter *writer);	/* bytes used */
+extern uint32 rf_tuples_finish(RfTupleWriter *writer);	/* bytes, wherever they are */
+
+/* Of the finished batch; returns how many, 0: it lies in the buffer. */
+extern int	rf_tuples_parts(const RfTupleWriter *writer, const RfTuplePart **parts);
 
 /* Is this one of the reg* types, whose values are OIDs of objects and print as their names? */
 extern bool rf_type_names_objects(Oid type);

@@ -67,7 +67,8 @@ typedef enum RfFlowState
 /*
  * Buffer info: one status word per send buffer slot or receive buffer. Each transition has one
  * writer.
- *   send:    FREE -> FILLING -> READY or PLACED (producer backend), these -> IN_FLIGHT -> FREE (lane)
+ *   send:    FREE -> FILLING -> READY, PLACED or GATHERED (producer backend), these -> IN_FLIGHT -> FREE (lane)
+ *            GATHERED -> FILLING (producer backend, when it closes; see below)
  *   receive: FREE -> FULL (lane, at the immediate), FULL -> READING -> FREE (consumer backend)
  * A store that hands a buffer over is a release, the load that takes it an acquire.
  */
@@ -79,7 +80,8 @@ typedef enum RfSlotStatus
 	RF_SLOT_IN_FLIGHT,
 	RF_SLOT_FULL,
 	RF_SLOT_READING,
-	RF_SLOT_PLACED				/* READY, but of the slot only the header: the payload is sent from value memory */
+	RF_SLOT_PLACED,				/* READY, but of the slot only the header: the payload is sent from value memory */
+	RF_SLOT_GATHERED			/* READY, with parts that are sent from pages in shared buffers */
 } RfSlotStatus;
 
 /*
@@ -132,6 +134,33 @@ typedef struct RfPlaced
 	uint32_t	length;
 } RfPlaced;
 
+/*
+ * Pages in shared buffers: a producer's slot may hold a batch of which the largest parts stay where
+ * they are, on pages that its backend has pinned. The engine's work request gathers them. Where they
+ * are is said in the main shared memory (rf_flow_parts), not in the slot, which a peer on this host
+ * can write; rf_parts_describe (src/flow/pages.c) checks it against the pool of buffers.
+ *
+ * A page must stay pinned until no work request reads it any more, or its buffer might hold
+ * something else by then that this reader has no right to. Who may decide is told by the status
+ * word, which both sides change by compare-and-swap: GATHERED -> IN_FLIGHT is the lane's promise
+ * that the slot is sent, and from then on the backend keeps its pins until `completed` is beyond it,
+ * or the flow FAILED, which the lane stores after the queue pair is destroyed. GATHERED -> FILLING is
+ * the closing backend taking it back; the lane sends nothing from there on. So one of them has it.
+ *
+ * The producer makes such a slot only when the reader has a free buffer for it (rf_flow_await_credit).
+ * Then nothing but the transport stands between it and its completion, and a reader at rest leaves no
+ * page pinned. Not with shared receive pools, whose buffers others may hold.
+ */
+typedef struct RfPart
+{
+	uint32_t	own;			/* bytes of the slot that come first, */
+	uint32_t	buffer;			/* then `length` bytes from this buffer on (0 is the first), which may reach into the next */
+	uint16_t	offset;
+	uint16_t	length;
+} RfPart;
+
+#define RF_SLOT_PARTS		RF_MAX_SGE
+
 /* RfFlow.stop */
 typedef enum RfStopReason
 {
@@ -156,9 +185,11 @@ typedef struct RfFlowStats		/* written by the party named; read by anybody, rela
 	_Atomic uint64_t claims;		/* lane: receive buffers that it got from a shared pool */
 	_Atomic uint64_t claims_lost;	/* lane: compare-and-swaps that found the buffer taken */
 	_Atomic uint64_t region_copies; /* backend: RfRegionCounts, of a producer */
+	_Atomic uint64_t region_gathers;
 	_Atomic uint64_t region_boxes;
 	_Atomic uint64_t useful_bytes;
 	_Atomic uint64_t gap_bytes;
+	_Atomic uint64_t uncopied_bytes;
 } RfFlowStats;
 
 typedef struct RfFlow
@@ -191,6 +222,9 @@ typedef struct RfFlow
 	uint32_t	remote_rkey;
 	uint32_t	pool_buffers;	/* producer: receive buffers in the reader's pool; 0 = slot_count of its own */
 	uint32_t	pool_claimable; /* the first so many of them may be claimed by compare-and-swap */
+	bool		wants_pages;	/* producer: the backend, before OPENING, would send from shared buffers */
+	bool		has_pages;		/* producer: it can, with this key */
+	uint32_t	pages_lkey;
 
 	/*
 	 * Backend's words. `handed`: producer: slots submitted so far; consumer: receive buffers
@@ -231,6 +265,7 @@ typedef struct RfFlow
 	uint64_t	value_size;		/* engine: bytes */
 	uint64_t	value_wanted;	/* backend */
 	RfPlaced	placed[RF_MAX_SLOTS];	/* backend, before the slot is PLACED */
+	uint8_t		part_count[RF_MAX_SLOTS];	/* backend, before the slot is GATHERED, as its parts */
 
 	_Alignas(RF_CACHE_LINE) _Atomic uint32_t status[RF_MAX_SLOTS];	/* RfSlotStatus, the BI */
 
@@ -296,6 +331,8 @@ typedef struct RfLane
 	_Atomic uint64_t bytes_sent;
 	_Atomic uint64_t in_place;	/* slots whose payload was sent from value memory */
 	_Atomic uint64_t in_place_bytes;
+	_Atomic uint64_t from_pages;	/* slots of which parts were sent from shared buffers */
+	_Atomic uint64_t from_pages_bytes;
 	_Atomic uint64_t immediates;	/* received */
 	_Atomic uint64_t polls;
 	_Atomic uint64_t empty_polls;
@@ -329,6 +366,14 @@ typedef enum RfPeerState
 	RF_PEER_CLOSING				/* lanes are letting go */
 } RfPeerState;
 
+/* Can shared buffers be sent to a peer from where they are? */
+typedef enum RfPeerPages
+{
+	RF_PAGES_NOT_ASKED = 0,
+	RF_PAGES_REGISTERED,
+	RF_PAGES_REFUSED
+} RfPeerPages;
+
 typedef struct RfPeer
 {
 	_Alignas(RF_CACHE_LINE) _Atomic uint32_t state;	/* RfPeerState */
@@ -354,6 +399,8 @@ typedef struct RfPeer
 	_Atomic uint64_t flows_opened;
 	_Atomic uint32_t segments;	/* lent to it */
 	_Atomic uint64_t value_registered;	/* bytes: most value memory that is registered for it and free. Engine's main thread writes */
+	_Atomic uint32_t pages;		/* RfPeerPages. Engine's main thread writes */
+	char		pages_error[192];	/* REFUSED: why */
 	_Atomic uint32_t waiters;	/* backends that wait for its state */
 } RfPeer;
 
@@ -425,6 +472,9 @@ typedef struct RfShared
 	uint8_t    *value_memory;	/* the same address in every process; NULL = there is none */
 	uint64_t	value_size;		/* bytes, whole units */
 	RfValueStats values;
+	uint8_t    *page_memory;	/* PostgreSQL's shared buffers, the same address in every process */
+	uint64_t	page_memory_size;	/* bytes */
+	uint32_t	page_size;
 	int			engine_wake_fd; /* eventfd: wakes the engine's main thread */
 	_Atomic int32_t engine_pid; /* 0 = not running */
 	_Atomic uint32_t engine_epoch;	/* counts engine starts within this arena */
@@ -454,7 +504,7 @@ typedef struct RfShared
 	RfPeer		peers[RF_MAX_PEERS];
 	RfReceivePool receive_pools[RF_RECEIVE_POOLS];
 	RfLane		lanes[RF_MAX_LANES];
-	RfFlow		flows[];		/* max_flows; behind them an RfError for each: rf_flow_error */
+	RfFlow		flows[];		/* max_flows; behind them for each an RfError (rf_flow_error) and parts (rf_flow_parts) */
 } RfShared;
 
 /*
@@ -468,9 +518,25 @@ rf_flow_error(RfShared *shared, const RfFlow *flow)
 	return (RfError *) (shared->flows + shared->max_flows) + (flow - shared->flows);
 }
 
+typedef struct RfFlowParts
+{
+	RfPart		slots[RF_MAX_SLOTS][RF_SLOT_PARTS];
+} RfFlowParts;
+
+/* The parts of its GATHERED slots: written by its backend before that status, read by its lane after it. */
+static inline RfFlowParts *
+rf_flow_parts(RfShared *shared, const RfFlow *flow)
+{
+	RfError    *end = (RfError *) (shared->flows + shared->max_flows) + shared->max_flows;
+
+	return (RfFlowParts *) end + (flow - shared->flows);
+}
+
+_Static_assert(sizeof(RfError) % _Alignof(RfPart) == 0, "parts follow the errors");
+
 /* Bytes of it all, in whole cache lines. */
 #define RF_SHARED_SIZE(flow_count)	\
-	((sizeof(RfShared) + (size_t) (flow_count) * (sizeof(RfFlow) + sizeof(RfError)) + \
+	((sizeof(RfShared) + (size_t) (flow_count) * (sizeof(RfFlow) + sizeof(RfError) + sizeof(RfFlowParts)) + \
 	  RF_CACHE_LINE - 1) & ~(size_t) (RF_CACHE_LINE - 1))
 
 extern RfShared *rf_shared;		/* NULL when not in shared_preload_libraries */
@@ -599,6 +665,19 @@ extern bool rf_slot_submit(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, 
 extern bool rf_slot_place(RfFlow *flow, RfSlotCursor *cursor, const uint8_t *payload, uint32_t length,
 						  uint32_t flags, uint64_t rows);
 
+/*
+ * The same for a payload of `length` bytes of which parts lie in shared buffers: count <=
+ * RF_SLOT_PARTS, at `to`.
+ */
+extern bool rf_slot_gather(RfFlow *flow, RfFlowParts *to, RfSlotCursor *cursor, const RfPart *parts, int count,
+						   uint32_t length, uint32_t flags, uint64_t rows);
+
+/*
+ * Producer that closes: take back what it has handed over of GATHERED slots from `first` on, as far
+ * as no work request reads them. Returns the number of the first slot that none reads and none will.
+ */
+extern uint64_t rf_slots_withdraw(RfFlow *flow, const RfSlotCursor *cursor, uint64_t first);
+
 /* The reader has released everything that was handed over. */
 extern bool rf_slot_acked(RfFlow *flow);
 
@@ -617,6 +696,29 @@ extern bool rf_slot_release(RfFlow *flow, RfSlotCursor *cursor);
  * storing `waiting` and sleeping.
  */
 extern bool rf_slots_ready(RfFlow *flow, const RfSlotCursor *cursor, RfFlowWaiting waiting);
+
+/* ---------- parts of a slot that lie on pages (src/flow/pages.c, plain C) ---------- */
+
+/* Where the two kinds of parts lie, and what one work request and the reader's buffer hold. */
+typedef struct RfPartsPlace
+{
+	const uint8_t *slot;		/* its payload */
+	uint32_t	slot_lkey;
+	uint32_t	room;			/* bytes of payload, its own and all together */
+	const uint8_t *pages;
+	uint64_t	pages_size;
+	uint32_t	page_size;
+	uint32_t	pages_lkey;
+	int			max_entries;
+} RfPartsPlace;
+
+/*
+ * The entries of a work request for a slot's payload; returns how many, *bytes in all and
+ * *page_bytes of them from pages. 0: a part is not within the slot or the pool, or they are too
+ * many. Each part is read once.
+ */
+extern int	rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place, RfSge *sge,
+							  uint32_t *bytes, uint32_t *page_bytes);
 
 /* ---------- where a large row is laid out (src/flow/value.c, plain C) ---------- */
 
@@ -744,6 +846,21 @@ extern void rf_flow_submit_all(const RfFlowSubmit *submits, int count);
 extern uint8_t *rf_flow_place(RfFlowHandle *flow, uint64_t bytes);
 extern void rf_flow_submit_from(RfFlowHandle *flow, const RfBuffer *buffer, const uint8_t *part, bool placed,
 								uint32_t length, uint32_t flags, uint64_t rows);
+
+/*
+ * Pages in shared buffers, from which parts of a payload are sent without a copy. Ask for it before
+ * opening (rf_flow_open_pages); rf_flow_takes_pages: it can be, with so many entries per work request,
+ * else 0, and no more than pin_limit pages pinned, as the first call has it. Wait for the reader to have a buffer before a slot gets such parts; false: it sent STOP. A
+ * page needs a pin of the flow's own for the slot that is being filled: false: there are enough. They
+ * are released when the slot was sent, or by closing the flow, which waits for what is being sent.
+ */
+extern RfFlowHandle *rf_flow_open_pages(int peer, uint32_t consumer_flow, uint64_t key);
+extern int	rf_flow_takes_pages(RfFlowHandle *flow, int pin_limit);
+extern bool rf_flow_await_credit(RfFlowHandle *flow);
+extern bool rf_flow_pin(RfFlowHandle *flow, int buffer);
+extern bool rf_flow_is_pinning(RfFlowHandle *flow); /* the slot that is being filled has half of the pins */
+extern void rf_flow_submit_parts(RfFlowHandle *flow, const RfBuffer *buffer, const RfPart *parts, int count,
+								 uint32_t length, uint32_t flags, uint64_t rows);
 
 /*
  * End of stream: send the counts and wait until the reader acknowledged them; false: STOP came

@@ -39,6 +39,7 @@ extern int	rf_admission_policy;	/* RF_ADMISSION_* */
 extern int	rf_admission_window;	/* kB in flight per device, default 4096, 0 = no limit */
 extern int	rf_credit_limit;		/* work requests outstanding per queue pair; 0 = no limit, RF_CREDIT_AUTO */
 extern int	rf_registration_cache;	/* kB of value memory that stay registered unused, default 64MB */
+extern int	rf_register_pages;		/* RF_REGISTER_*: shared buffers */
 extern int	rf_probe_time;			/* ms */
 extern char *rf_engine_address;		/* what a data node tells readers to connect to; "" = the host libpq used */
 extern int	rf_token_lifetime;		/* s */
@@ -77,6 +78,10 @@ enum
 enum
 {
 	RF_SOFT_AUTO, RF_SOFT_TCP
+};
+enum
+{
+	RF_REGISTER_AUTO, RF_REGISTER_ON, RF_REGISTER_OFF
 };
 enum
 {

@@ -223,7 +223,7 @@ extern bool rf_mask_limit(const char *vectors);
 
 /* ---------- how it is moved (src/batch/region_plan.c) ---------- */
 
-/* The values of rdma_fdw.region_plan, and GATHER, which no stream does, only bench/region. */
+/* The values of rdma_fdw.region_plan. */
 typedef enum RfRegionMode
 {
 	RF_REGION_AUTO = 0,			/* whatever costs least */
@@ -338,15 +338,18 @@ extern const float rf_cost_gaps[RF_COST_GAPS];
 typedef struct RfRegionCounts
 {
 	uint64_t	copies;			/* regions, or parts of them, copied out */
+	uint64_t	gathers;		/* sent as entries of work requests */
 	uint64_t	boxes;			/* sent with their gaps */
 	uint64_t	useful_bytes;
 	uint64_t	gap_bytes;		/* that travelled in boxes */
+	uint64_t	uncopied_bytes; /* that left from where they lay */
 } RfRegionCounts;
 
 static inline void
 rf_region_count(RfRegionCounts *counts, RfRegionMode mode, uint64_t useful, uint64_t gap)
 {
 	counts->copies += mode == RF_REGION_COPY;
+	counts->gathers += mode == RF_REGION_GATHER;
 	counts->boxes += mode == RF_REGION_BOX;
 	counts->useful_bytes += useful;
 	counts->gap_bytes += mode == RF_REGION_BOX ? gap : 0;

@@ -146,6 +146,8 @@ typedef struct RfStreamStats
 	uint64		pages_packed;	/* tuples alone, */
 	uint64		useful_bytes;	/* bytes of these tuples */
 	uint64		gap_bytes;		/* and bytes between */
+	uint64		pages_gathered; /* pages whose tuples left from where they lay, */
+	uint64		uncopied_bytes; /* and bytes that did, of all pages */
 	uint32		sharers;		/* a bit per process that joined a stream: the leader's, and worker i's is i + 1 */
 	uint64		sharers_batches[RF_STREAM_SHARERS];	/* and how many of the batches it took */
 	uint32		buffers;		/* of the last stream that used its flow */

@@ -17,7 +17,7 @@
 #include "access/htup.h"
 #include "executor/execdesc.h"
 #include "nodes/params.h"
-#include "storage/bufpage.h"
+#include "storage/buf.h"
 #include "tcop/dest.h"
 #include "utils/array.h"
 #include "utils/plancache.h"
@@ -74,18 +74,21 @@ extern int	rf_stream_dest_add_tuples(RfStreamDest *dest, const HeapTupleHeader *
 
 /*
  * The same as they lie on their page, to a reader that wants pages, once offered; only for tables
- * that rf_may_ship_pages() allows. For each page ask first whether it can be taken: this may wait.
+ * that rf_may_ship_pages() allows. No more than pin_limit pages are kept pinned. For each page ask first whether it can be taken: this may wait.
  */
 extern bool rf_stream_dest_wants_pages(const RfStreamDest *dest);
 extern void rf_stream_dest_offer_pages(RfStreamDest *dest, Relation table, const AttrNumber *attmap,
-									   int column_count);
+									   int column_count, int pin_limit);
 extern bool rf_stream_dest_takes_page(RfStreamDest *dest);
 
-/* A page whose tuples are all visible, locked: its rows; below 0: they have to go as columns. */
-extern int	rf_stream_dest_add_page(RfStreamDest *dest, Page page);
+/*
+ * A page whose tuples are all visible, locked: its rows; below 0: they have to go as columns. It may
+ * stay pinned by the stream until it was sent.
+ */
+extern int	rf_stream_dest_add_page(RfStreamDest *dest, Buffer buffer);
 
 /* Visible tuples of a page that is pinned; false: they have to go as columns. */
-extern bool rf_stream_dest_add_page_tuples(RfStreamDest *dest, Page page, const HeapTupleHeader *tuples,
+extern bool rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupleHeader *tuples,
 										   const uint16 *lengths, int count);
 
 /*

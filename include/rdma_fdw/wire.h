@@ -268,6 +268,8 @@ typedef struct RfStreamReply
 	uint64_t	pages_packed;	/* tuples alone */
 	uint64_t	useful_bytes;	/* of tuples */
 	uint64_t	gap_bytes;		/* what lay between */
+	uint64_t	pages_gathered; /* tuples alone, from where they lay */
+	uint64_t	uncopied_bytes; /* that left from there */
 } RfStreamReply;
 
 /*

@@ -2,11 +2,11 @@
  * encode_tuples.c - batches of heap tuples as they lie on their pages (wire.h, section 3).
  *
  * Does: describe the table's attributes once, copy visible tuples, with what lies between them or
- * one behind the other, and list where they are. Looks at nothing of a tuple but two flags. Does
+ * one behind the other, or name them where they are, and list where they are. Looks at nothing of a tuple but two flags. Does
  * not: decide who may see such bytes, or which form is cheaper; fetch what lies in a TOAST table
  * (measure says that a page has such rows).
  *
- * Tuples are copied from a page that is pinned, not locked. That is enough. Who moves or removes
+ * Tuples are copied, or sent, from a page that is pinned, not locked. That is enough. Who moves or removes
  * tuples (pruning, VACUUM) needs a cleanup lock, for which nobody else may have a pin; who adds one
  * puts it below all tuples that were there when their list was made under the share lock. What may
  * change under our eyes is what others write into headers in place under a lock that we do not hold:
@@ -14,7 +14,15 @@
  * ignores those bytes and bits. Number of attributes, HEAP_HASNULL, HEAP_HASEXTERNAL, t_hoff, null
  * bitmap and attributes stay as they were stored: they are written before the tuple has a line
  * pointer, and in-place updates happen in system catalogs only, which do not travel like this.
- * Both flag words are aligned and written as a whole, so none is seen half written.
+ * Both flag words are aligned and written as a whole. A copy that goes byte by byte, or a device that
+ * reads in pieces of its own choice, may see one half old and half new; but each bit that counts
+ * stays the same in its byte, so that does no harm either. The same holds for a box: what lies
+ * between its tuples may change while it leaves, by an insertion into what was free or by a reader's
+ * hint; its items name what was there under the lock.
+ *
+ * A box that begins where the buffer behind the last box's page begins goes on with its run, as far as
+ * line pointers reach: what is between, the end of one page and the head of the next, is a gap like
+ * others, and fewer entries carry more pages. Tables that were read from front to back lie so.
  *
  * All memory belongs to one backend.
  */
@@ -23,6 +31,7 @@
 #include "access/htup_details.h"
 #include "access/tupdesc_details.h"
 #include "mb/pg_wchar.h"
+#include "port/pg_bitutils.h"
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/compat.h"
 #include "storage/bufpage.h"
@@ -31,13 +40,30 @@
 
 StaticAssertDecl(sizeof(ItemIdData) == sizeof(uint32), "line pointers have 4 bytes");
 
+/* Bytes between two boxes that are cheaper to send than two entries and the head of a run. */
+#define MAX_BETWEEN			1024
+
 struct RfTupleWriter
 {
 	uint8	   *base;			/* the batch being filled */
 	uint32		capacity;
-	uint32		used;
+	uint32		used;			/* bytes of the batch */
+	uint32		own;			/* of them, those that lie at base; the others are on pages */
 	uint32		rows;
 	uint32		runs;
+	int			entries;		/* of a work request; 0: nothing stays on its page */
+	int			used_entries;	/* by the parts */
+	int			part_count;
+	uint32		parted;			/* own bytes that parts have */
+	RfTuplePart parts[RF_TUPLE_PARTS + 1];
+
+	/* The run that may go on with the next page. It is written to the buffer when it ends, which is not only ours. */
+	bool		run_open;
+	RfTupleRun	run;
+	uint32		run_at;			/* where, at base */
+	const char *run_page;		/* first page */
+	const char *run_start;		/* first byte */
+	const char *next_page;
 	uint8	   *prologue;		/* header, description, values of old tuples: how each batch begins */
 	uint32		prologue_length;
 	bool		toasted;		/* tuples may point to values elsewhere */
@@ -196,7 +222,7 @@ rf_tuples_measure(const RfTupleWriter *writer, const HeapTupleHeader *tuples, co
 }
 
 bool
-rf_tuples_begin(RfTupleWriter *writer, void *buffer, uint32 capacity)
+rf_tuples_begin(RfTupleWriter *writer, void *buffer, uint32 capacity, int entries)
 {
 	Assert(((uintptr_t) buffer & 7) == 0);
 	/* Room for any page at least. */
@@ -204,18 +230,67 @@ rf_tuples_begin(RfTupleWriter *writer, void *buffer, uint32 capacity)
 		return false;
 	writer->base = buffer;
 	writer->capacity = capacity & ~(uint32) 7;
-	writer->used = writer->prologue_length;
+	writer->used = writer->own = writer->prologue_length;
 	writer->rows = 0;
 	writer->runs = 0;
+	writer->entries = Min(entries, RF_TUPLE_PARTS);
+	writer->used_entries = writer->part_count = 0;
+	writer->parted = 0;
+	writer->run_open = false;
 	memcpy(writer->base, writer->prologue, writer->prologue_length);
 	return true;
+}
+
+/* Entries of the parts so far, and of the run that has not ended. */
+static inline int
+used_entries(const RfTupleWriter *writer)
+{
+	return writer->used_entries + (writer->run_open ? 2 : 0);
 }
 
 bool
 rf_tuples_has_room(const RfTupleWriter *writer)
 {
-	return writer->used + sizeof(RfTupleRun) + MaxHeapTuplesPerPage * sizeof(uint32) + BLCKSZ <=
+	/* Two entries: its line pointers and it; or one for a copy at the end. */
+	if (writer->entries > 0 && used_entries(writer) + 2 > writer->entries)
+		return false;
+	return writer->used + sizeof(RfTupleRun) + (MaxHeapTuplesPerPage + 1) * sizeof(uint32) + MAX_BETWEEN + BLCKSZ <=
 		writer->capacity;
+}
+
+int
+rf_tuples_entries(const RfTupleWriter *writer)
+{
+	return Max(writer->entries - used_entries(writer) - 1, 0);
+}
+
+static inline void
+add_part(RfTupleWriter *writer, const char *at, uint32 length)
+{
+	RfTuplePart *part = &writer->parts[writer->part_count++];
+
+	part->own = writer->own - writer->parted;
+	part->length = length;
+	part->at = at;
+	writer->parted = writer->own;
+	writer->used_entries += (part->own > 0) + (length > 0);
+	Assert(writer->used_entries <= writer->entries);
+}
+
+static void
+end_run(RfTupleWriter *writer)
+{
+	if (!writer->run_open)
+		return;
+	if (writer->run.item_count % 2 != 0)
+	{
+		memset(writer->base + writer->own, 0, sizeof(uint32));
+		writer->own += sizeof(uint32);
+		writer->used += sizeof(uint32);
+	}
+	memcpy(writer->base + writer->run_at, &writer->run, sizeof(RfTupleRun));
+	add_part(writer, writer->run_start, writer->run.length);
+	writer->run_open = false;
 }
 
 /*
@@ -226,39 +301,93 @@ static uint8 *
 begin_run(RfTupleWriter *writer, uint32 base, int count, uint32 length)
 {
 	RfTupleRun	run = {length, count, base};
-	uint8	   *head = writer->base + writer->used;
-	uint32		used = TYPEALIGN(8, writer->used + sizeof(run) + count * sizeof(uint32));
-	uint8	   *data = writer->base + used;
+	uint8	   *head;
+	uint32		items;
+	uint8	   *data;
 
+	end_run(writer);
+	head = writer->base + writer->own;
+	items = TYPEALIGN(8, sizeof(run) + count * sizeof(uint32));
+	data = head + items;
 	memset(data - sizeof(uint32), 0, sizeof(uint32));
 	memcpy(head, &run, sizeof(run));
 	memset(data + length, 0, TYPEALIGN(8, length) - length);
-	writer->used = used + TYPEALIGN(8, length);
+	writer->own += items + TYPEALIGN(8, length);
+	writer->used += items + TYPEALIGN(8, length);
 	writer->runs++;
 	Assert(writer->used <= writer->capacity);
 	return data;
 }
 
-void
-rf_tuples_add(RfTupleWriter *writer, const char *page, const HeapTupleHeader *tuples,
-			  const uint16 *lengths, int count, const RfTupleExtent *extent, bool box)
+/*
+ * A box stays on its page: where its line pointers go, and what is to be added to their offsets.
+ * `length` is a multiple of 8, and within the page. *between: bytes that travel in front of it.
+ */
+static uint32 *
+box_stays(RfTupleWriter *writer, const char *page, const char *start, uint32 length, int count, uint32 *delta,
+		  uint32 *between)
 {
-	uint32	   *items = (uint32 *) (writer->base + writer->used + sizeof(RfTupleRun));
+	uint32	   *items;
+
+	*between = 0;
+	if (writer->run_open && page == writer->next_page)
+		*between = start - (writer->run_start + writer->run.length);
+	if (!writer->run_open || page != writer->next_page || *between > MAX_BETWEEN ||
+		start + length - writer->run_page > RF_ITEM_OFFSET(PG_UINT32_MAX) + 1 ||
+		writer->run.item_count + count > PG_UINT16_MAX)
+	{
+		*between = 0;
+		end_run(writer);
+		writer->run_open = true;
+		writer->run = (RfTupleRun) {0, 0, start - page};
+		writer->run_at = writer->own;
+		writer->run_page = page;
+		writer->run_start = start;
+		writer->own += sizeof(RfTupleRun);
+		writer->used += sizeof(RfTupleRun);
+		writer->runs++;
+	}
+	writer->used += *between + length + count * sizeof(uint32);
+	writer->run.length += *between + length;
+	writer->run.item_count += count;
+	writer->next_page = page + BLCKSZ;
+	items = (uint32 *) (writer->base + writer->own);
+	writer->own += count * sizeof(uint32);
+	*delta = page - writer->run_page;
+	Assert(writer->used <= writer->capacity);
+	return items;
+}
+
+uint32
+rf_tuples_add(RfTupleWriter *writer, const char *page, const HeapTupleHeader *tuples,
+			  const uint16 *lengths, int count, const RfTupleExtent *extent, bool box, bool direct)
+{
+	uint32		between = 0;
+	uint32	   *items;
 	uint8	   *data;
 
 	writer->rows += count;
 	if (box)
 	{
-		data = begin_run(writer, extent->start - page, count, extent->box);
+		uint32		delta = 0;
+
+		if (direct)
+			items = box_stays(writer, page, extent->start, TYPEALIGN(8, extent->box), count, &delta, &between);
+		else
+		{
+			data = begin_run(writer, extent->start - page, count, extent->box);
+			items = (uint32 *) (data - TYPEALIGN(8, count * sizeof(uint32)));
+			memcpy(data, extent->start, extent->box);
+		}
 		for (int i = 0; i < count; i++)
-			items[i] = RF_ITEM((const char *) tuples[i] - page, lengths[i]);
-		memcpy(data, extent->start, extent->box);
+			items[i] = RF_ITEM((const char *) tuples[i] - page + delta, lengths[i]);
 	}
 	else
 	{
 		uint32		at = 0;
 
 		data = begin_run(writer, RF_TUPLE_SKIPPED, count, extent->packed);
+		items = (uint32 *) (data - TYPEALIGN(8, count * sizeof(uint32)));
 		for (int i = 0; i < count; i++)
 		{
 			uint32		length = lengths[i] - RF_TUPLE_SKIPPED;
@@ -269,20 +398,114 @@ rf_tuples_add(RfTupleWriter *writer, const char *page, const HeapTupleHeader *tu
 				data[at] = 0;
 		}
 	}
+	return between;
 }
 
+/* ---------- tuples gathered from their page ---------- */
+
+#define UNIT				MAXIMUM_ALIGNOF
+#define UNITS				(BLCKSZ / UNIT)
+
+/* The first unit from `from` on that is set, or is not; UNITS: there is none. */
+static uint32
+next_unit(const uint64 *map, uint32 from, bool set)
+{
+	while (from < UNITS)
+	{
+		uint64		word = (set ? map[from / 64] : ~map[from / 64]) >> (from % 64);
+
+		if (word != 0)
+			return from + pg_rightmost_one_pos64(word);
+		from = (from | 63) + 1;
+	}
+	return UNITS;
+}
+
+void
+rf_tuples_fragments(const char *page, const HeapTupleHeader *tuples, const uint16 *lengths, int count,
+					RfTupleFragments *fragments)
+{
+	uint64	   *map = fragments->map;
+
+	memset(fragments, 0, sizeof(*fragments));
+	for (int i = 0; i < count; i++)
+	{
+		uint32		first = ((const char *) tuples[i] - page) / UNIT;
+		uint32		end = first + (lengths[i] + UNIT - 1) / UNIT;
+
+		for (; first < end; first = (first | 63) + 1)
+			map[first / 64] |= (~UINT64CONST(0) << (first % 64)) &
+				(end / 64 > first / 64 ? ~UINT64CONST(0) : (UINT64CONST(1) << (end % 64)) - 1);
+	}
+	for (uint32 at = next_unit(map, 0, true); at < UNITS;)
+	{
+		uint32		end = next_unit(map, at, false);
+
+		if (fragments->count < RF_TUPLE_PARTS)
+		{
+			fragments->start[fragments->count] = at * UNIT;
+			fragments->length[fragments->count] = (end - at) * UNIT;
+		}
+		fragments->count++;
+		fragments->bytes += (end - at) * UNIT;
+		at = next_unit(map, end, true);
+	}
+}
+
+void
+rf_tuples_gather(RfTupleWriter *writer, const char *page, const HeapTupleHeader *tuples,
+				 const uint16 *lengths, int count, const RfTupleFragments *fragments)
+{
+	RfTupleRun	run = {fragments->bytes, count, 0};
+	uint32	   *items;
+	uint32		room = TYPEALIGN(8, sizeof(run) + count * sizeof(uint32));
+	uint16		before[lengthof(fragments->map)];	/* bytes of the words in front */
+	uint32		bytes = 0;
+
+	end_run(writer);
+	Assert(fragments->count <= rf_tuples_entries(writer));
+	for (int w = 0; w < lengthof(fragments->map); w++)
+	{
+		before[w] = bytes;
+		bytes += pg_popcount64(fragments->map[w]) * UNIT;
+	}
+	memcpy(writer->base + writer->own, &run, sizeof(run));
+	memset(writer->base + writer->own + room - sizeof(uint32), 0, sizeof(uint32));
+	items = (uint32 *) (writer->base + writer->own + sizeof(run));
+	for (int i = 0; i < count; i++)
+	{
+		uint32		unit = ((const char *) tuples[i] - page) / UNIT;
+		uint64		in_front = fragments->map[unit / 64] & ((UINT64CONST(1) << (unit % 64)) - 1);
+
+		items[i] = RF_ITEM(before[unit / 64] + pg_popcount64(in_front) * UNIT, lengths[i]);
+	}
+	writer->own += room;
+	writer->used += room + bytes;
+	writer->rows += count;
+	writer->runs++;
+	for (int i = 0; i < fragments->count; i++)
+		add_part(writer, page + fragments->start[i], fragments->length[i]);
+}
+
+/* ---------- whole pages ---------- */
+
 int
-rf_tuples_add_page(RfTupleWriter *writer, Page page)
+rf_tuples_look(const RfTupleWriter *writer, Page page, RfTupleExtent *extent)
 {
 	PageHeader	header = (PageHeader) page;
 	int			item_count = PageGetMaxOffsetNumber(page);
 	uint32		base = TYPEALIGN_DOWN(8, header->pd_upper);
-	uint32	   *items = (uint32 *) (writer->base + writer->used + sizeof(RfTupleRun));
-	uint32		length = header->pd_special - base;
 	int			rows = 0;
+	uint32		packed = 0;
 
 	for (int i = 0; i < item_count; i++)
-		rows += ItemIdIsNormal(&header->pd_linp[i]);
+	{
+		ItemIdData	item = header->pd_linp[i];
+		bool		normal = ItemIdIsNormal(&item);
+
+		rows += normal;
+		packed += normal ? TYPEALIGN(8, ItemIdGetLength(&item) - RF_TUPLE_SKIPPED) : 0;
+	}
 	for (int i = 0; i < item_count && writer->toasted; i++)
 	{
 		ItemId		item = &header->pd_linp[i];
@@ -290,12 +513,40 @@ rf_tuples_add_page(RfTupleWriter *writer, Page page)
 		if (ItemIdIsNormal(item) && !may_travel(writer, (HeapTupleHeader) PageGetItem(page, item)))
 			return -1;
 	}
-	if (rows == 0)
-		return 0;
-	writer->rows += rows;
-	memcpy(begin_run(writer, base, item_count, length), page + base, length);
-	memcpy(items, header->pd_linp, item_count * sizeof(uint32));
+	extent->start = (const char *) page + base;
+	extent->box = header->pd_special - base;
+	extent->packed = packed;
 	return rows;
+}
+
+uint32
+rf_tuples_add_page(RfTupleWriter *writer, Page page, int rows, const RfTupleExtent *extent, bool direct)
+{
+	const ItemIdData *from = ((PageHeader) page)->pd_linp;
+	int			count = PageGetMaxOffsetNumber(page);
+	uint32		delta = 0;
+	uint32		between = 0;
+	uint32	   *items;
+
+	if (direct)
+		items = box_stays(writer, page, extent->start, extent->box, count, &delta, &between);
+	else
+	{
+		uint8	   *data = begin_run(writer, extent->start - (const char *) page, count, extent->box);
+
+		memcpy(data, extent->start, extent->box);
+		items = (uint32 *) (data - TYPEALIGN(8, count * sizeof(uint32)));
+	}
+	writer->rows += rows;
+	if (delta == 0)
+		memcpy(items, from, count * sizeof(uint32));
+	else
+	{
+		/* Others than normal ones hold no offset; they do not count. */
+		for (int i = 0; i < count; i++)
+			items[i] = ItemIdIsNormal(&from[i]) ? RF_ITEM(ItemIdGetOffset(&from[i]) + delta, ItemIdGetLength(&from[i])) : 0;
+	}
+	return between;
 }
 
 uint32
@@ -310,8 +561,18 @@ rf_tuples_finish(RfTupleWriter *writer)
 	RfBatchHeader *header = (RfBatchHeader *) writer->base;
 	RfTupleLayout *layout = (RfTupleLayout *) (header + 1);
 
+	end_run(writer);
+	if (writer->part_count > 0 && writer->own > writer->parted)
+		add_part(writer, NULL, 0);
 	header->length = writer->used;
 	header->row_count = writer->rows;
 	layout->run_count = writer->runs;
 	return writer->used;
+}
+
+int
+rf_tuples_parts(const RfTupleWriter *writer, const RfTuplePart **parts)
+{
+	*parts = writer->parts;
+	return writer->part_count;
 }

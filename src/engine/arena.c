@@ -18,6 +18,7 @@
 
 #include "access/xlog.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
@@ -244,6 +245,9 @@ rf_arena_startup(void)
 				ereport(FATAL, (errmsg("rdma_fdw could not get random bytes")));
 		}
 		rf_shared->max_flows = rf_max_flows;
+		rf_shared->page_memory = (uint8_t *) BufferBlocks;
+		rf_shared->page_memory_size = (uint64_t) NBuffers * BLCKSZ;
+		rf_shared->page_size = BLCKSZ;
 		make_arena(rf_shared);
 		make_value_memory(rf_shared);
 		make_events(rf_shared);

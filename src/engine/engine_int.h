@@ -121,6 +121,8 @@ struct RfConnection
 	uint8_t		secret[RF_TOKEN_SIZE];	/* until the connection set is up */
 	uint32_t	lanes;
 	RfDomain   *domain;
+	RfRegion   *pages;			/* shared buffers, as a source; NULL = not registered */
+	bool		pages_refused;	/* the device cannot */
 	RfQp	   *qps[RF_MAX_LANES];
 	bool		have_blob[RF_MAX_LANES];
 	uint8_t		blobs[RF_MAX_LANES][RF_QP_BLOB_SIZE];
@@ -240,6 +242,10 @@ extern void rf_peers_requested(void);
 extern void rf_peer_lane_dropped(int peer);
 extern void rf_peers_wake(int peer);
 extern int	rf_peer_claim(const RfNodeId *node, bool accepted);
+
+/* pages.c: shared buffers as a source for a peer's queue pairs */
+extern RfRegion *rf_pages_register(RfConnection *connection);
+extern void rf_pages_deregister(RfConnection *connection);
 
 /* setup.c: from the proof to CONNECTED */
 extern void rf_setup_proof(RfConnection *connection, const RfControlProof *proof);

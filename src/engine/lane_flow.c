@@ -44,6 +44,9 @@ wake_producer(RfLaneThread *lane, const LaneFlow *local, RfFlow *flow)
 			return;
 		if (waiting == RF_WAIT_ACK && local->credit != handed)
 			return;
+		if (waiting == RF_WAIT_CREDIT && handed == local->credit + local->slot_count &&
+			atomic_load_explicit(&flow->leaving, memory_order_relaxed) == 0)
+			return;
 	}
 	wake(lane, flow);
 }
@@ -132,6 +135,15 @@ is_placed(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
 								memory_order_relaxed) == RF_SLOT_PLACED;
 }
 
+/* May it leave behind another slot, in the same work request? Not with parts of its own, nor when it was taken back. */
+static bool
+may_merge(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
+{
+	uint32_t	status = atomic_load_explicit(&flow->status[slot % local->slot_count], memory_order_relaxed);
+
+	return status == RF_SLOT_READY || status == RF_SLOT_PLACED;
+}
+
 /*
  * Bytes of a filled slot. The header is our own backend's; the bound keeps a bug from becoming a
  * leak. A peer on this host can write the header, so it does not say how much is sent from
@@ -184,6 +196,37 @@ describe_slots(const RfFlow *flow, const LaneFlow *local, uint64_t first, uint64
 		open = !placed;
 	}
 	return count;
+}
+
+/* The entries of a slot with parts on pages, its header first; its bytes, header included. */
+static uint32_t
+gather_parts(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, uint64_t slot, RfSge *sge,
+			 int *entries, uint32_t *page_bytes)
+{
+	RfShared   *shared = lane->config.shared;
+	uint32_t	place = (uint32_t) (slot % local->slot_count);
+	const uint8_t *header = local->buffers + (size_t) place * local->slot_size;
+	RfPartsPlace where = {
+		.slot = header + sizeof(RfSlotHeader), .slot_lkey = local->lkey,
+		.room = local->slot_size - (uint32_t) sizeof(RfSlotHeader),
+		.pages = shared->page_memory, .pages_size = flow->has_pages ? shared->page_memory_size : 0,
+		.page_size = shared->page_size, .pages_lkey = flow->pages_lkey, .max_entries = (int) lane->max_sge
+	};
+	uint32_t	bytes = 0;
+
+	/* Wrong parts are a bug; then the header goes alone, and the reader complains. */
+	*entries = rf_parts_describe(rf_flow_parts(shared, flow)->slots[place], flow->part_count[place], &where, sge,
+								 &bytes, page_bytes);
+	if (*entries > 0 && sge[0].addr == where.slot)
+	{
+		sge[0].addr = header;
+		sge[0].length += (uint32_t) sizeof(RfSlotHeader);
+		return (uint32_t) sizeof(RfSlotHeader) + bytes;
+	}
+	sge[0] = (RfSge) {header, sizeof(RfSlotHeader), local->lkey};
+	*entries = 1;
+	*page_bytes = 0;
+	return sizeof(RfSlotHeader);
 }
 
 /*
@@ -243,8 +286,17 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 		uint32_t	placed_bytes = placed ? bytes - (uint32_t) sizeof(RfSlotHeader) : 0;
 		uint64_t	most = lane->config.merge_limit;
 		uint64_t	room;
+		RfSge		parts[RF_MAX_SGE];
+		int			part_count = 0;
+		uint32_t	page_bytes = 0;
+		uint32_t	status = atomic_load_explicit(&flow->status[place], memory_order_acquire);
 		RfWr	   *wr;
 
+		/* Its backend has taken it back, since it closes. */
+		if (status == RF_SLOT_FILLING)
+			return QUEUE_DONE;
+		if (status == RF_SLOT_GATHERED)
+			bytes = last_bytes = gather_parts(lane, flow, local, first, parts, &part_count, &page_bytes);
 		if (*sent >= budget)
 		{
 			lane_count(&lane->lane->turns, 1);
@@ -263,7 +315,7 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 		if (most > room)
 			most = room;
 		while (next < handed && next < limit && next % local->slot_count != 0 && local->claims == NULL &&
-			   bytes < budget - *sent &&
+			   bytes < budget - *sent && part_count == 0 && may_merge(flow, local, next) &&
 			   local->slot_size - last_bytes <= (placed ? 0 : LANE_MERGE_GAP))
 		{
 			uint32_t	next_bytes = slot_bytes(flow, local, next);
@@ -283,9 +335,26 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 			!rf_admission_take(lane->admission, admission, lane->lane->number, lane->queue.in_flight, bytes))
 			return QUEUE_THROTTLED;
 
+		/* From here on its pages stay pinned until we are done with them; see flow.h. */
+		if (part_count > 0 &&
+			!atomic_compare_exchange_strong(&flow->status[place], &status, RF_SLOT_IN_FLIGHT))
+		{
+			if (lane->admission != NULL)
+				rf_lane_wake_others(lane, rf_admission_give(lane->admission, admission, bytes, 0));
+			return QUEUE_DONE;
+		}
+
 		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_DATA, (uint32_t) (next - first), bytes,
 							 lane->admission != NULL ? bytes : 0);
-		wr->num_sge = describe_slots(flow, local, first, next, last_bytes, (RfSge *) wr->sge);
+		if (part_count > 0)
+		{
+			memcpy((RfSge *) wr->sge, parts, (size_t) part_count * sizeof(RfSge));
+			wr->num_sge = part_count;
+			lane_count(&lane->lane->from_pages, 1);
+			lane_count(&lane->lane->from_pages_bytes, page_bytes);
+		}
+		else
+			wr->num_sge = describe_slots(flow, local, first, next, last_bytes, (RfSge *) wr->sge);
 		for (uint64_t slot = first; slot < next; slot++)
 			atomic_store_explicit(&flow->status[slot % local->slot_count], RF_SLOT_IN_FLIGHT,
 								  memory_order_relaxed);

@@ -192,6 +192,13 @@ try_producer(uint32_t index)
 	flow->lane = work->lane;
 	flow->pool_buffers = work->opened.pool_buffers;
 	flow->pool_claimable = work->opened.pool_claimable;
+	if (flow->wants_pages && flow->pool_buffers == 0)
+	{
+		RfRegion   *pages = rf_pages_register(connection);
+
+		flow->has_pages = pages != NULL;
+		flow->pages_lkey = pages != NULL ? pages->lkey : 0;
+	}
 	atomic_store(&flow->weight, work->opened.weight);
 	if (atomic_load(&flow->state) == RF_FLOW_OPENING)
 	{

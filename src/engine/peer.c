@@ -654,6 +654,7 @@ connection_finish(RfConnection *connection)
 	rf_flows_peer_gone(connection->peer);
 	if (connection->domain)
 	{
+		rf_pages_deregister(connection);
 		rf_values_peer_gone(rf_engine->values, connection->domain);
 		rf_pool_peer_gone(rf_engine->pool, connection->peer, connection->domain);
 	}

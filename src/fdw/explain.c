@@ -165,10 +165,10 @@ explain_counters(RfScanState *state, ExplainState *es)
 										 total.fragments), es);
 		if (total.page_rows > 0)
 			ExplainPropertyText("Pages",
-								psprintf("rows=" UINT64_FORMAT " boxes=" UINT64_FORMAT " packed=" UINT64_FORMAT
-										 " useful bytes=" UINT64_FORMAT " gap bytes=" UINT64_FORMAT,
-										 total.page_rows, total.pages_box, total.pages_packed, total.useful_bytes,
-										 total.gap_bytes), es);
+								psprintf("rows=" UINT64_FORMAT " boxes=" UINT64_FORMAT " gathered=" UINT64_FORMAT " packed=" UINT64_FORMAT
+										 " useful bytes=" UINT64_FORMAT " gap bytes=" UINT64_FORMAT " uncopied bytes=" UINT64_FORMAT,
+										 total.page_rows, total.pages_box, total.pages_gathered, total.pages_packed,
+										 total.useful_bytes, total.gap_bytes, total.uncopied_bytes), es);
 		if (state->scan->ss.ps.plan->parallel_aware && es->timing)
 			explain_sharers(&total, es);
 		if (total.spooled_bytes > 0)
@@ -205,6 +205,8 @@ explain_counters(RfScanState *state, ExplainState *es)
 		ExplainPropertyUInteger("Pages Packed", NULL, total.pages_packed, es);
 		ExplainPropertyUInteger("Useful Bytes", NULL, total.useful_bytes, es);
 		ExplainPropertyUInteger("Gap Bytes", NULL, total.gap_bytes, es);
+		ExplainPropertyUInteger("Pages Gathered", NULL, total.pages_gathered, es);
+		ExplainPropertyUInteger("Uncopied Bytes", NULL, total.uncopied_bytes, es);
 	}
 	if (state->scan->ss.ps.plan->parallel_aware && es->timing)
 	{

@@ -26,8 +26,16 @@
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/share.h"
 
+#include "pins.h"
+
 /* While asleep, look this often whether the engine still runs: a dead one wakes nobody. */
 #define ENGINE_CHECK_MS		1000
+
+/* While asleep with pages pinned, look this often which of them were sent. */
+#define PIN_CHECK_MS		10
+
+/* A backend with a smaller share of the buffers copies pages. */
+#define MIN_PINS			4
 
 struct RfFlowHandle
 {
@@ -38,6 +46,7 @@ struct RfFlowHandle
 	uint32		engine_epoch;	/* of the engine that ran when the entry was claimed */
 	bool		acked;			/* producer: the reader has everything */
 	RfSlotCursor cursor;
+	RfPins	   *pins;			/* producer: of pages that are sent from where they lie; NULL = none yet */
 	RfShare    *share;			/* readers have the cursor until the flow is closed; see share.h */
 	WaitEventSet *set;			/* latch and `socket`, made at the first wait for both */
 	int			socket;
@@ -87,6 +96,7 @@ ring(RfFlowHandle *handle)
 /* ---------- handles and their end ---------- */
 
 static void close_handle(RfFlowHandle *handle, bool failed);
+static void drop_pins(RfFlowHandle *handle);
 static void close_pool(RfReceiveHandle *handle);
 
 static void
@@ -245,6 +255,7 @@ close_handle(RfFlowHandle *handle, bool failed)
 	if (flow->role == RF_FLOW_PRODUCER && !handle->acked)
 		atomic_store(&flow->abandoned, 1);
 	atomic_store(&flow->waiting, RF_WAIT_NONE);
+	drop_pins(handle);
 
 	/*
 	 * From here the entry may be somebody else's; a ring that comes too late is for nothing and
@@ -275,9 +286,11 @@ rf_flow_show_regions(RfFlowHandle *flow, const RfRegionCounts *counts)
 	RfFlowStats *stats = &flow->flow->stats;
 
 	atomic_store_explicit(&stats->region_copies, counts->copies, memory_order_relaxed);
+	atomic_store_explicit(&stats->region_gathers, counts->gathers, memory_order_relaxed);
 	atomic_store_explicit(&stats->region_boxes, counts->boxes, memory_order_relaxed);
 	atomic_store_explicit(&stats->useful_bytes, counts->useful_bytes, memory_order_relaxed);
 	atomic_store_explicit(&stats->gap_bytes, counts->gap_bytes, memory_order_relaxed);
+	atomic_store_explicit(&stats->uncopied_bytes, counts->uncopied_bytes, memory_order_relaxed);
 }
 
 bool
@@ -349,6 +362,7 @@ sleep_for(RfFlowHandle *handle, RfFlowWaiting waiting, uint32 wait_event)
 {
 	RfFlow	   *flow = handle->flow;
 	int64		since = begin_sleep(handle, waiting);
+	uint64		pinned;
 	bool		ready;
 	int			events = 0;
 
@@ -356,13 +370,99 @@ sleep_for(RfFlowHandle *handle, RfFlowWaiting waiting, uint32 wait_event)
 	if (!ready)
 	{
 		events = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						   ENGINE_CHECK_MS, wait_event);
+						   handle->pins != NULL && rf_pins_first(handle->pins, &pinned) ? PIN_CHECK_MS : ENGINE_CHECK_MS,
+						   wait_event);
 		ResetLatch(MyLatch);
 	}
 	end_sleep(handle, since);
+	if (handle->pins != NULL)
+		rf_pins_release(handle->pins, atomic_load(&flow->completed));
 	CHECK_FOR_INTERRUPTS();
 	if (events & WL_TIMEOUT)
 		raise_if_engine_gone(handle);
+}
+
+/* ---------- pages that are sent from where they lie ---------- */
+
+/*
+ * The flow is closed, at an error, too. What is not sent yet never will be (rf_slots_withdraw); what
+ * is being sent is waited for: until then a page must not become another one. That takes as long as
+ * the transport has it, and a peer that is gone or silent is given up by the engine after
+ * rdma_fdw.peer_timeout; then the flow has failed. No interrupt is serviced, nothing is raised.
+ */
+static void
+drop_pins(RfFlowHandle *handle)
+{
+	RfFlow	   *flow = handle->flow;
+	uint64		first;
+	bool		waited = false;
+
+	if (handle->pins == NULL)
+		return;
+	if (rf_pins_first(handle->pins, &first) && first < handle->cursor.next)
+	{
+		uint64		end = rf_slots_withdraw(flow, &handle->cursor, first);
+
+		while (atomic_load(&flow->completed) < end)
+		{
+			/* Whoever wakes us has stored before what we look at now. */
+			atomic_store(&flow->waiting, RF_WAIT_LANDED);
+			if (atomic_load(&flow->completed) >= end || atomic_load(&flow->state) == RF_FLOW_FAILED)
+				break;
+			waited = true;
+			if (WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_POSTMASTER_DEATH, PIN_CHECK_MS,
+						  named_wait_event(&wait_send, "RdmaFlowSend")) & WL_POSTMASTER_DEATH)
+				break;
+			ResetLatch(MyLatch);
+		}
+		atomic_store(&flow->waiting, RF_WAIT_NONE);
+		/* It may have been set for somebody else. */
+		if (waited)
+			SetLatch(MyLatch);
+	}
+	rf_pins_destroy(handle->pins);
+	handle->pins = NULL;
+}
+
+int
+rf_flow_takes_pages(RfFlowHandle *handle, int pin_limit)
+{
+	int			entries = Min(rf_shared->device.max_sge, RF_MAX_SGE);
+
+	pin_limit = Min(pin_limit, rf_pins_share());
+	if (!handle->flow->has_pages || pin_limit < MIN_PINS || entries < 2)
+		return 0;
+	if (handle->pins == NULL)
+		handle->pins = rf_pins_create(pin_limit);
+	return entries;
+}
+
+bool
+rf_flow_await_credit(RfFlowHandle *handle)
+{
+	RfFlow	   *flow = handle->flow;
+
+	while (rf_flow_credit(handle) == 0 && atomic_load(&flow->leaving) == 0)
+	{
+		raise_if_failed(handle);
+		if (atomic_load(&flow->stop) != RF_STOP_NONE)
+			return false;
+		sleep_for(handle, RF_WAIT_CREDIT, named_wait_event(&wait_send, "RdmaFlowSend"));
+	}
+	return true;
+}
+
+bool
+rf_flow_pin(RfFlowHandle *handle, int buffer)
+{
+	rf_pins_release(handle->pins, atomic_load(&handle->flow->completed));
+	return rf_pins_add(handle->pins, buffer, handle->cursor.next);
+}
+
+bool
+rf_flow_is_pinning(RfFlowHandle *handle)
+{
+	return rf_pins_half(handle->pins, handle->cursor.next);
 }
 
 /* ---------- shared receive pools ---------- */
@@ -661,16 +761,23 @@ rf_flow_wait(RfFlowHandle *handle, int socket, long timeout_ms)
 
 /* ---------- producer ---------- */
 
-RfFlowHandle *
-rf_flow_open_begin(int peer, uint32_t consumer_flow, uint64_t key)
+static RfFlowHandle *
+open_begin(int peer, uint32_t consumer_flow, uint64_t key, bool pages)
 {
 	RfFlowHandle *handle = claim(peer, RF_FLOW_PRODUCER);
 
 	handle->flow->key = key;
 	handle->flow->remote_flow = consumer_flow;
+	handle->flow->wants_pages = pages;
 	atomic_store(&handle->flow->state, RF_FLOW_OPENING);
 	rf_engine_wake_main();
 	return handle;
+}
+
+RfFlowHandle *
+rf_flow_open_begin(int peer, uint32_t consumer_flow, uint64_t key)
+{
+	return open_begin(peer, consumer_flow, key, false);
 }
 
 bool
@@ -680,11 +787,9 @@ rf_flow_opened(RfFlowHandle *handle)
 	return atomic_load(&handle->flow->state) != RF_FLOW_OPENING;
 }
 
-RfFlowHandle *
-rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key)
+static RfFlowHandle *
+open_and_wait(RfFlowHandle *handle)
 {
-	RfFlowHandle *handle = rf_flow_open_begin(peer, consumer_flow, key);
-
 	for (;;)
 	{
 		if (atomic_load(&handle->flow->state) == RF_FLOW_FAILED &&
@@ -697,6 +802,18 @@ rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key)
 			return handle;
 		sleep_for(handle, RF_WAIT_OPEN, named_wait_event(&wait_open, "RdmaFlowOpen"));
 	}
+}
+
+RfFlowHandle *
+rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key)
+{
+	return open_and_wait(open_begin(peer, consumer_flow, key, false));
+}
+
+RfFlowHandle *
+rf_flow_open_pages(int peer, uint32_t consumer_flow, uint64_t key)
+{
+	return open_and_wait(open_begin(peer, consumer_flow, key, true));
 }
 
 RfAcquire
@@ -759,6 +876,15 @@ rf_flow_submit(RfFlowHandle *handle, const RfBuffer *buffer, uint32_t length, ui
 {
 	check_submit(handle, buffer, length);
 	submitted(handle, rf_slot_submit(handle->flow, &handle->cursor, length, flags, rows), length, rows);
+}
+
+void
+rf_flow_submit_parts(RfFlowHandle *handle, const RfBuffer *buffer, const RfPart *parts, int part_count,
+					 uint32_t length, uint32_t flags, uint64_t rows)
+{
+	check_submit(handle, buffer, length);
+	submitted(handle, rf_slot_gather(handle->flow, rf_flow_parts(rf_shared, handle->flow), &handle->cursor, parts,
+									 part_count, length, flags, rows), length, rows);
 }
 
 void

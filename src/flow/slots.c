@@ -26,7 +26,8 @@ rf_slots_reset(RfFlow *flow)
 		&stats->rows, &stats->bytes, &stats->slots, &stats->waits, &stats->wait_us,
 		&stats->work_requests, &stats->merged, &stats->chained, &stats->credit_stalls,
 		&stats->credits_sent, &stats->probes, &stats->claims, &stats->claims_lost,
-		&stats->region_copies, &stats->region_boxes, &stats->useful_bytes, &stats->gap_bytes,
+		&stats->region_copies, &stats->region_gathers, &stats->region_boxes, &stats->useful_bytes, &stats->gap_bytes,
+		&stats->uncopied_bytes,
 		&flow->handed, &flow->completed, &flow->credit, &flow->claimed
 	};
 
@@ -49,6 +50,7 @@ rf_slots_reset(RfFlow *flow)
 	flow->remote_rkey = 0;
 	flow->pool = NULL;
 	flow->pool_buffers = flow->pool_claimable = 0;
+	flow->wants_pages = flow->has_pages = false;
 	atomic_store_explicit(&flow->claim_after, 0, memory_order_relaxed);
 	atomic_store_explicit(&flow->claim_before, 0, memory_order_relaxed);
 }
@@ -114,6 +116,41 @@ rf_slot_place(RfFlow *flow, RfSlotCursor *cursor, const uint8_t *payload, uint32
 	placed->length = length;
 	cursor->value.until[cursor->value.half] = cursor->next + 1;
 	return submit(flow, cursor, RF_SLOT_PLACED, length, flags, rows);
+}
+
+bool
+rf_slot_gather(RfFlow *flow, RfFlowParts *to, RfSlotCursor *cursor, const RfPart *parts, int count,
+			   uint32_t length, uint32_t flags, uint64_t rows)
+{
+	uint32_t	place = (uint32_t) (cursor->next % flow->slot_count);
+
+	memcpy(to->slots[place], parts, (size_t) count * sizeof(RfPart));
+	flow->part_count[place] = (uint8_t) count;
+	return submit(flow, cursor, RF_SLOT_GATHERED, length, flags, rows);
+}
+
+uint64_t
+rf_slots_withdraw(RfFlow *flow, const RfSlotCursor *cursor, uint64_t first)
+{
+	uint64_t	completed = atomic_load(&flow->completed);
+	uint64_t	end = first < completed ? completed : first;
+
+	/*
+	 * The lane takes slots in order. From the oldest on: the first one that we get is the end of
+	 * what it takes; one that we do not get is out, or was.
+	 */
+	for (uint64_t slot = end; slot < cursor->next; slot++)
+	{
+		uint32_t	status = RF_SLOT_GATHERED;
+
+		if (atomic_compare_exchange_strong(&flow->status[slot % flow->slot_count], &status, RF_SLOT_FILLING) ||
+			status == RF_SLOT_FILLING)
+			return end;
+		/* One without pages may be sent or not; it matters only for those behind it. */
+		if (status != RF_SLOT_READY && status != RF_SLOT_PLACED)
+			end = slot + 1;
+	}
+	return end;
 }
 
 bool

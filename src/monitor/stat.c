@@ -281,6 +281,8 @@ rdma_stat_lanes(PG_FUNCTION_ARGS)
 		put_counter(&row, &lane->bytes_sent);
 		put_counter(&row, &lane->in_place);
 		put_counter(&row, &lane->in_place_bytes);
+		put_counter(&row, &lane->from_pages);
+		put_counter(&row, &lane->from_pages_bytes);
 		put_counter(&row, &lane->immediates);
 		put_counter(&row, &lane->protocol_errors);
 		put_text(&row, polling_mode(atomic_load_explicit(&lane->polling_mode, memory_order_relaxed)));
@@ -384,6 +386,7 @@ rdma_stat_peers(PG_FUNCTION_ARGS)
 		/* A copy, so that strings end however the entry changes meanwhile. */
 		RfPeer		peer = rf_shared->peers[i];
 		uint32		state = atomic_load(&rf_shared->peers[i].state);
+		uint32		pages = atomic_load(&peer.pages);
 		Row			row;
 
 		if (state == RF_PEER_FREE || state == RF_PEER_CLAIMED)
@@ -419,6 +422,8 @@ rdma_stat_peers(PG_FUNCTION_ARGS)
 		put_counter(&row, &peer.bytes_received);
 		put_counter(&row, &peer.flows_opened);
 		put_int(&row, atomic_load(&peer.segments));
+		peer.pages_error[sizeof(peer.pages_error) - 1] = '\0';
+		put_text(&row, pages == RF_PAGES_NOT_ASKED ? "not asked for" : pages == RF_PAGES_REGISTERED ? "registered" : peer.pages_error);
 		put_text(&row, state == RF_PEER_CONNECTED ? NULL : peer.error.message);
 		end_row(&row);
 	}
@@ -451,7 +456,7 @@ flow_state(uint32 state)
 static const char *
 buffer_letters(const RfFlow *flow, char letters[RF_MAX_SLOTS + 1])
 {
-	static const char names[] = "-fripur";	/* free, filling, ready, in flight, full ("packed"), in use, placed: ready, too */
+	static const char names[] = "-fripurr";	/* free, filling, ready, in flight, full ("packed"), in use, placed, gathered: ready, too */
 	uint32		count = Min(flow->slot_count, RF_MAX_SLOTS);
 	uint32		i;
 
@@ -550,6 +555,8 @@ rdma_stat_flows(PG_FUNCTION_ARGS)
 		put_counter(&row, &flow->stats.region_boxes);
 		put_counter(&row, &flow->stats.useful_bytes);
 		put_counter(&row, &flow->stats.gap_bytes);
+		put_counter(&row, &flow->stats.region_gathers);
+		put_counter(&row, &flow->stats.uncopied_bytes);
 		end_row(&row);
 	}
 	return (Datum) 0;

@@ -601,6 +601,8 @@ rf_stream_answered(RfStream *stream)
 	stream->stats.pages_packed = reply->pages_packed;
 	stream->stats.useful_bytes = reply->useful_bytes;
 	stream->stats.gap_bytes = reply->gap_bytes;
+	stream->stats.pages_gathered = reply->pages_gathered;
+	stream->stats.uncopied_bytes = reply->uncopied_bytes;
 	stream->replied = true;
 	if (reply->used_flow)
 		rf_link_observe(stream);
@@ -832,6 +834,8 @@ rf_stream_stats_add(const RfStreamStats *own, RfStreamStats *stats)
 	stats->pages_packed += own->pages_packed;
 	stats->useful_bytes += own->useful_bytes;
 	stats->gap_bytes += own->gap_bytes;
+	stats->pages_gathered += own->pages_gathered;
+	stats->uncopied_bytes += own->uncopied_bytes;
 	stats->sharers |= own->sharers;
 	for (int i = 0; i < RF_STREAM_SHARERS; i++)
 		stats->sharers_batches[i] += own->sharers_batches[i];

@@ -26,6 +26,7 @@
 #include "rdma_fdw/flow.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/serve.h"
+#include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/timeout.h"
@@ -40,6 +41,8 @@ struct RfStreamDest
 	bool		filling;		/* a batch has been begun */
 	RfTupleWriter *tuples;		/* NULL: rows travel as columns only */
 	bool		with_tuples;	/* the batch that was begun holds tuples */
+	bool		direct;			/* of which some may stay on their pages */
+	int			pin_limit;		/* pages that may stay pinned for it */
 	int			hold;			/* pages left that go as columns, since one before them had to */
 	char	   *private_batch;	/* while nothing has been sent */
 	RfFlowHandle *flow;			/* NULL: still private */
@@ -116,10 +119,11 @@ rf_stream_dest_wants_pages(const RfStreamDest *dest)
 
 void
 rf_stream_dest_offer_pages(RfStreamDest *dest, Relation table, const AttrNumber *attmap,
-						   int column_count)
+						   int column_count, int pin_limit)
 {
 	MemoryContext caller = MemoryContextSwitchTo(dest->context);
 
+	dest->pin_limit = pin_limit;
 	dest->tuples = rf_tuples_create(RelationGetDescr(table), OidIsValid(table->rd_rel->reltoastrelid),
 									column_count, attmap, dest->columns, dest->request->flags,
 									dest->request->encoding);
@@ -182,7 +186,10 @@ leave_private(RfStreamDest *dest)
 				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),
 				 errmsg("the reading node's engine is not connected to this node"),
 				 errhint("It connects when the next query begins; run the query again.")));
-	dest->flow = rf_flow_open(peer, dest->request->consumer_flow, dest->request->key);
+	if (rf_stream_dest_wants_pages(dest) && rf_allow_page_shipping)
+		dest->flow = rf_flow_open_pages(peer, dest->request->consumer_flow, dest->request->key);
+	else
+		dest->flow = rf_flow_open(peer, dest->request->consumer_flow, dest->request->key);
 	dest->costs_known = rf_region_costs(rf_shared, peer, dest->request->bandwidth, &dest->costs);
 	if (dest->flow == NULL)
 		dest->stopped = true;	/* before the first row went */
@@ -200,6 +207,28 @@ batch_rows(RfStreamDest *dest)
 	return dest->with_tuples ? rf_tuples_rows(dest->tuples) : rf_encoder_rows(dest->encoder);
 }
 
+/* Hand over a batch of which parts lie on pages; false: it does not. */
+static bool
+submit_parts(RfStreamDest *dest, uint32 length, uint32 rows)
+{
+	const RfTuplePart *from;
+	int			count = rf_tuples_parts(dest->tuples, &from);
+	RfPart		parts[RF_SLOT_PARTS];
+
+	StaticAssertStmt(RF_TUPLE_PARTS <= RF_SLOT_PARTS, "a slot has too few parts for a batch");
+	if (count == 0)
+		return false;
+	for (int i = 0; i < count; i++)
+	{
+		/* Where it is not on a page there are no bytes of it. */
+		uint64		at = from[i].length > 0 ? from[i].at - (const char *) rf_shared->page_memory : 0;
+
+		parts[i] = (RfPart) {from[i].own, at / BLCKSZ, at % BLCKSZ, from[i].length};
+	}
+	rf_flow_submit_parts(dest->flow, &dest->buffer, parts, count, length, RF_SLOT_FIRST | RF_SLOT_LAST, rows);
+	return true;
+}
+
 /* Hand the slot's batch over. */
 static void
 flush_slot(RfStreamDest *dest)
@@ -207,7 +236,8 @@ flush_slot(RfStreamDest *dest)
 	uint32		rows = batch_rows(dest);
 	uint32		length = dest->with_tuples ? rf_tuples_finish(dest->tuples) : rf_encoder_finish(dest->encoder);
 
-	rf_flow_submit(dest->flow, &dest->buffer, length, RF_SLOT_FIRST | RF_SLOT_LAST, rows);
+	if (!dest->with_tuples || !submit_parts(dest, length, rows))
+		rf_flow_submit(dest->flow, &dest->buffer, length, RF_SLOT_FIRST | RF_SLOT_LAST, rows);
 	if (dest->with_tuples)
 		rf_flow_show_regions(dest->flow, &dest->regions);
 	dest->filling = false;
@@ -376,6 +406,8 @@ rf_stream_dest_add_tuples(RfStreamDest *dest, const HeapTupleHeader *tuples, int
 static bool
 begin_tuples(RfStreamDest *dest)
 {
+	int			entries;
+
 	if (dest->filling && batch_rows(dest) > 0)
 		flush_slot(dest);
 	if (!dest->filling && !rf_exchange_acquire(dest->flow, &dest->buffer))
@@ -383,7 +415,21 @@ begin_tuples(RfStreamDest *dest)
 		dest->stopped = true;
 		return false;
 	}
-	dest->with_tuples = rf_tuples_begin(dest->tuples, dest->buffer.data, dest->buffer.length);
+	entries = rf_region_mode == RF_REGION_COPY ? 0 : rf_flow_takes_pages(dest->flow, dest->pin_limit);
+	if (entries > 0)
+	{
+		if (!rf_flow_await_credit(dest->flow))
+		{
+			/* The slot stays ours, with nothing in it. */
+			rf_encoder_begin(dest->encoder, dest->buffer.data, dest->buffer.length);
+			dest->filling = dest->stopped = true;
+			return false;
+		}
+		if (rf_flow_credit(dest->flow) == 0)
+			entries = 0;
+	}
+	dest->direct = entries > 0;
+	dest->with_tuples = rf_tuples_begin(dest->tuples, dest->buffer.data, dest->buffer.length, entries);
 	if (!dest->with_tuples)
 	{
 		/* Slots stay as small as this one is. */
@@ -409,7 +455,8 @@ rf_stream_dest_takes_page(RfStreamDest *dest)
 		dest->hold--;
 		return false;
 	}
-	return (dest->with_tuples && rf_tuples_has_room(dest->tuples)) || begin_tuples(dest);
+	return (dest->with_tuples && rf_tuples_has_room(dest->tuples) &&
+			!(dest->direct && rf_flow_is_pinning(dest->flow))) || begin_tuples(dest);
 }
 
 /* `count` rows of a page were added; below 0: it has rows that cannot. */
@@ -426,49 +473,102 @@ page_added(RfStreamDest *dest, int count)
 	return true;
 }
 
-int
-rf_stream_dest_add_page(RfStreamDest *dest, Page page)
+/* Of this page bytes stay where they are: it is kept pinned. */
+static bool
+keep_page(RfStreamDest *dest, Buffer buffer)
 {
-	int			count = rf_tuples_add_page(dest->tuples, page);
+	return dest->direct && !BufferIsLocal(buffer) && rf_flow_pin(dest->flow, buffer);
+}
 
-	if (page_added(dest, count))
-		rf_region_count(&dest->regions, RF_REGION_BOX, ((PageHeader) page)->pd_special - ((PageHeader) page)->pd_upper, 0);
+int
+rf_stream_dest_add_page(RfStreamDest *dest, Buffer buffer)
+{
+	Page		page = BufferGetPage(buffer);
+	RfTupleExtent extent;
+	int			count = rf_tuples_look(dest->tuples, page, &extent);
+	uint32		between;
+	bool		direct;
+
+	if (!page_added(dest, count) || count == 0)
+		return count;
+	direct = keep_page(dest, buffer);
+	between = rf_tuples_add_page(dest->tuples, page, count, &extent, direct);
+	rf_region_count(&dest->regions, RF_REGION_BOX, extent.packed, between + extent.box - extent.packed);
+	dest->regions.uncopied_bytes += direct ? between + extent.box : 0;
 	return count;
 }
 
 /*
- * A page with what lies between its rows, or its rows alone, whichever costs less. Both are copied
- * to the slot here, the first as one piece.
+ * A page with what lies between its rows, or its rows alone, gathered or copied to the slot:
+ * whichever costs less. A box that cannot stay where it is is copied, too, as one piece.
+ * `fragments`: NULL, nothing can stay.
  */
 static RfRegionMode
-page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count)
+page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count, const RfTupleFragments *fragments)
 {
 	RfRegionShape shape = {.rows = count, .useful = extent->packed, .fragments = count, .box = extent->box};
 	RfRegionEstimate estimate;
+	int			entries = fragments != NULL ? rf_tuples_entries(dest->tuples) : 0;
+	bool		may_gather = fragments != NULL && fragments->count <= entries;
+	double		box;
+	double		gather = 0;
 
+	if (rf_region_mode == RF_REGION_GATHER)
+		return may_gather ? RF_REGION_GATHER : RF_REGION_COPY;
 	if (rf_region_mode != RF_REGION_AUTO)
 		return rf_region_mode;
 	if (!dest->costs_known)
 		return extent->packed * 2 >= extent->box ? RF_REGION_BOX : RF_REGION_COPY;
 	(void) rf_region_choose(&dest->costs, RF_REGION_AUTO, 0, &shape, &estimate);
-	return estimate.box + (double) extent->box * rf_shared->calibration.copy_ns / (1024 * 1024) <= estimate.copy ?
-		RF_REGION_BOX : RF_REGION_COPY;
+	box = estimate.box;
+	if (fragments == NULL)
+		box += (double) extent->box * rf_shared->calibration.copy_ns / (1024 * 1024);
+	may_gather = may_gather && dest->costs.gather[0][0] > 0;
+	if (may_gather)
+	{
+		RfRegionEstimate gathered;
+
+		/* What is gathered is what touches, with the heads of its rows. */
+		shape.useful = fragments->bytes;
+		shape.fragments = fragments->count;
+		shape.box = Max(extent->box, fragments->bytes);
+		(void) rf_region_choose(&dest->costs, RF_REGION_AUTO, entries, &shape, &gathered);
+		gather = gathered.gather;
+	}
+	if (may_gather && gather < Min(box, estimate.copy))
+		return RF_REGION_GATHER;
+	return box <= estimate.copy ? RF_REGION_BOX : RF_REGION_COPY;
 }
 
 bool
-rf_stream_dest_add_page_tuples(RfStreamDest *dest, Page page, const HeapTupleHeader *tuples,
+rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupleHeader *tuples,
 							   const uint16 *lengths, int count)
 {
+	Page		page = BufferGetPage(buffer);
 	RfTupleExtent extent;
+	RfTupleFragments fragments;
 	RfRegionMode way;
+	uint32		uncopied = 0;
+	uint32		between = 0;
 
 	if (count == 0)
 		return true;
 	if (!rf_tuples_measure(dest->tuples, tuples, lengths, count, &extent))
 		return page_added(dest, -1);
-	way = page_way(dest, &extent, count);
-	rf_tuples_add(dest->tuples, page, tuples, lengths, count, &extent, way == RF_REGION_BOX);
-	rf_region_count(&dest->regions, way, extent.packed, extent.box > extent.packed ? extent.box - extent.packed : 0);
+	if (dest->direct)
+		rf_tuples_fragments(page, tuples, lengths, count, &fragments);
+	way = page_way(dest, &extent, count, dest->direct ? &fragments : NULL);
+	if (way != RF_REGION_COPY && keep_page(dest, buffer))
+		uncopied = way == RF_REGION_BOX ? extent.box : fragments.bytes;
+	else if (way == RF_REGION_GATHER)
+		way = RF_REGION_COPY;
+	if (way == RF_REGION_GATHER)
+		rf_tuples_gather(dest->tuples, page, tuples, lengths, count, &fragments);
+	else
+		between = rf_tuples_add(dest->tuples, page, tuples, lengths, count, &extent, way == RF_REGION_BOX, uncopied > 0);
+	rf_region_count(&dest->regions, way, extent.packed,
+					between + (extent.box > extent.packed ? extent.box - extent.packed : 0));
+	dest->regions.uncopied_bytes += uncopied + between;
 	return page_added(dest, count);
 }
 
@@ -540,6 +640,8 @@ rf_stream_dest_reply(RfStreamDest *dest)
 	reply.pages_packed = dest->regions.copies;
 	reply.useful_bytes = dest->regions.useful_bytes;
 	reply.gap_bytes = dest->regions.gap_bytes;
+	reply.pages_gathered = dest->regions.gathers;
+	reply.uncopied_bytes = dest->regions.uncopied_bytes;
 
 	answer = palloc(VARHDRSZ + sizeof(reply) + reply.inline_length);
 	SET_VARSIZE(answer, VARHDRSZ + sizeof(reply) + reply.inline_length);

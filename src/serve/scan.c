@@ -116,7 +116,7 @@ collect_visible(Relation rel, Snapshot snapshot, Buffer buffer, RfStreamDest *wh
 	found->count = 0;
 	if (whole != NULL && all_visible && !IsolationIsSerializable())
 	{
-		int			rows = rf_stream_dest_add_page(whole, page);
+		int			rows = rf_stream_dest_add_page(whole, buffer);
 
 		if (rows >= 0)
 		{
@@ -210,6 +210,19 @@ filter(Relation rel, Buffer buffer, PageTuples *found, TupleTableSlot *slot, Exp
 	found->count = passed;
 }
 
+/* Core's rule for a ring of buffers. */
+static bool
+is_large(Relation rel, BlockNumber blocks)
+{
+	return !RelationUsesLocalBuffers(rel) && blocks > NBuffers / 4;
+}
+
+/*
+ * Of a ring of 256 kB so many pages may stay pinned; the ring would otherwise take other buffers
+ * instead of them, and in the end all.
+ */
+#define RING_PINS			(Max(224 * 1024 / BLCKSZ, 1))
+
 /*
  * All pages of a heap; with quals only where pages are shipped. Large tables use a ring of buffers
  * and keep step with other scans, as core's scans do.
@@ -221,11 +234,12 @@ run_heap(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 	ExprState  *qual = node->ss.ps.qual;
 	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
-	bool		large = !RelationUsesLocalBuffers(rel) && blocks > NBuffers / 4;
+	bool		large = is_large(rel, blocks);
 	bool		keep_step = large && synchronize_seqscans;
 	BufferAccessStrategy strategy = large ? GetAccessStrategy(BAS_BULKREAD) : NULL;
 	BlockNumber block = keep_step ? ss_get_location(rel, blocks) : 0;
 	PageTuples *found = palloc(sizeof(PageTuples));
+	bool		as_they_are = rf_region_mode == RF_REGION_AUTO || rf_region_mode == RF_REGION_BOX;
 	uint64		rows = 0;
 
 	PredicateLockRelation(rel, snapshot);
@@ -241,7 +255,7 @@ run_heap(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 		CHECK_FOR_INTERRUPTS();
 		pages = rf_stream_dest_takes_page(dest);	/* may wait, so before there is a pin */
 		buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
-		whole = collect_visible(rel, snapshot, buffer, pages && qual == NULL && rf_region_mode != RF_REGION_COPY ? dest : NULL, found);
+		whole = collect_visible(rel, snapshot, buffer, pages && qual == NULL && as_they_are ? dest : NULL, found);
 		count = whole >= 0 ? whole : found->count;
 		for (int i = 0; i < count; i++)
 			pgstat_count_heap_getnext(rel);
@@ -251,7 +265,7 @@ run_heap(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 			if (qual != NULL)
 				filter(rel, buffer, found, slot, qual, node->ss.ps.ps_ExprContext);
 			count = found->count;
-			if (!pages || !rf_stream_dest_add_page_tuples(dest, BufferGetPage(buffer), found->tuples,
+			if (!pages || !rf_stream_dest_add_page_tuples(dest, buffer, found->tuples,
 														  found->lengths, count))
 				more = send_page(rel, buffer, found, slot, dest);
 		}
@@ -338,7 +352,7 @@ rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest)
 		rf_stream_dest_takes_tuples(dest, RelationGetDescr(rel));
 	if (pages && rf_stream_dest_wants_pages(dest) && rf_may_ship_pages(query->plannedstmt, rel) &&
 		wants_most(rel, map, count))
-		rf_stream_dest_offer_pages(dest, rel, map, count);
+		rf_stream_dest_offer_pages(dest, rel, map, count, is_large(rel, RelationGetNumberOfBlocks(rel)) ? RING_PINS : INT_MAX);
 	else if (node->ss.ps.qual != NULL)
 		pages = false;
 	if (pages)

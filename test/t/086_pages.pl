@@ -120,6 +120,7 @@ my $all = 'SELECT count(*), sum(a), sum(b), sum(length(c)) FROM app.big WHERE ra
 my $expected = '60000|1800030000|270000|12000000';
 like(how('app.big'), qr/^pages/, 'a larger table');
 my $pinned = q{SELECT count(*) FROM pg_buffercache WHERE pinning_backends > 0 AND relfilenode = pg_relation_filenode('big') AND reldatabase = (SELECT oid FROM pg_database WHERE datname = current_database())};
+my $unpinned = $pinned =~ s/count\(\*\)/count(*) = 0/r;
 my $waits = q{SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND state = 'active' AND wait_event_type = 'Extension'};
 
 sub stuck
@@ -131,7 +132,7 @@ sub stuck
 foreach my $end ("pg_cancel_backend", "pg_terminate_backend")
 {
 	my $job = stuck();
-	is($data->safe_psql('postgres', $pinned), '0', 'no page is pinned meanwhile');
+	ok(rdma_wait($data, $unpinned, 60), 'no page stays pinned meanwhile');
 	foreach my $sql ('TRUNCATE big', 'ALTER TABLE big DROP COLUMN b')
 	{
 		($status, undef, $err) = $data->psql('postgres', "SET lock_timeout = '100ms'; $sql");

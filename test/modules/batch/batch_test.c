@@ -8,9 +8,11 @@
  *       flipped bytes in every batch.
  *   batch_kinds(query text, portable bool, encoding text)  returns text      how each column
  *   travels to a reader with the same types
- *   batch_pages(tab regclass, packed bool, damage int)  returns setof record
- *       rows of the table through batches of heap tuples: packed, or page by page as they are; all
- *       that have a line pointer
+ *   batch_pages(tab regclass, way text, damage int)  returns setof record
+ *       rows of the table through batches of heap tuples: page by page as they are ("box") or packed
+ *       ("copy"), or with bytes that stay on their pages until the batch is put together: whole pages
+ *       ("stays"), what touches of two thirds and of one third of the tuples ("gather"), all of these
+ *       in turn ("mixed"); all rows that have a line pointer
  *   batch_time(query text, capacity int, decode bool)  returns float8  seconds, nothing kept
  *
  * Does not: touch flows or the network.
@@ -60,6 +62,11 @@ typedef struct TripDest
 	StringInfo	kinds;			/* not NULL: describe the first batch */
 	uint64		bytes;
 } TripDest;
+
+enum
+{
+	WAY_BOX, WAY_COPY, WAY_STAYS, WAY_GATHER, WAY_MIXED
+};
 
 static uint32
 next_random(uint32 *state)
@@ -246,42 +253,108 @@ batch_kinds(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(out.data));
 }
 
-/* One page's tuples, to the writer; a full batch goes to the decoder first. */
+/* The batch in one piece. */
 static void
-add_page(TripDest *dest, RfTupleWriter *writer, Page page, bool packed)
+take_pages(TripDest *dest, RfTupleWriter *writer)
+{
+	uint32		length = rf_tuples_finish(writer);
+	const RfTuplePart *parts;
+	int			count = rf_tuples_parts(writer, &parts);
+	char	   *batch = dest->buffer;
+
+	if (count > 0)
+	{
+		uint32		own = 0;
+		uint32		at = 0;
+		int			entries = 0;
+
+		batch = palloc(length);
+		for (int i = 0; i < count; at += parts[i].own + parts[i].length, i++)
+		{
+			if (at + parts[i].own + parts[i].length > length)
+				elog(ERROR, "parts of a batch are longer than it is");
+			memcpy(batch + at, dest->buffer + own, parts[i].own);
+			if (parts[i].length > 0)
+				memcpy(batch + at + parts[i].own, parts[i].at, parts[i].length);
+			own += parts[i].own;
+			entries += (parts[i].own > 0) + (parts[i].length > 0);
+		}
+		if (at != length || entries > RF_TUPLE_PARTS)
+			elog(ERROR, "a batch of %u bytes has parts of %u in %d entries", length, at, entries);
+	}
+	take_batch(dest, batch, length);
+	dest->filling = false;
+	if (count > 0)
+		pfree(batch);
+}
+
+/* Some of a page's tuples, from the first-th on every step-th, or the others of these. */
+static void
+add_some(TripDest *dest, RfTupleWriter *writer, Page page, int way, int first, int step, bool others)
 {
 	HeapTupleHeader tuples[MaxHeapTuplesPerPage];
 	uint16		lengths[MaxHeapTuplesPerPage];
 	RfTupleExtent extent;
+	RfTupleFragments fragments;
 	int			count = 0;
 
-	if (dest->filling && !rf_tuples_has_room(writer))
-	{
-		take_batch(dest, dest->buffer, rf_tuples_finish(writer));
-		dest->filling = false;
-	}
-	if (!dest->filling && !rf_tuples_begin(writer, dest->buffer, dest->capacity))
-		elog(ERROR, "batches of %u bytes are too small for pages", dest->capacity);
-	dest->filling = true;
-	if (!packed)
-	{
-		if (rf_tuples_add_page(writer, page) < 0)
-			elog(ERROR, "a value lies elsewhere");
-		return;
-	}
 	for (OffsetNumber i = FirstOffsetNumber; i <= PageGetMaxOffsetNumber(page); i++)
 	{
 		ItemId		item = PageGetItemId(page, i);
 
-		if (!ItemIdIsNormal(item))
+		if (!ItemIdIsNormal(item) || (i % step == first) == others)
 			continue;
 		tuples[count] = (HeapTupleHeader) PageGetItem(page, item);
 		lengths[count++] = ItemIdGetLength(item);
 	}
-	if (count > 0 && !rf_tuples_measure(writer, tuples, lengths, count, &extent))
+	if (count == 0)
+		return;
+	if (!rf_tuples_measure(writer, tuples, lengths, count, &extent))
 		elog(ERROR, "a value lies elsewhere");
-	if (count > 0)
-		rf_tuples_add(writer, page, tuples, lengths, count, &extent, false);
+	rf_tuples_fragments(page, tuples, lengths, count, &fragments);
+	if (way == WAY_GATHER && fragments.count <= rf_tuples_entries(writer))
+		rf_tuples_gather(writer, page, tuples, lengths, count, &fragments);
+	else
+		rf_tuples_add(writer, page, tuples, lengths, count, &extent, way == WAY_STAYS, way == WAY_STAYS);
+}
+
+/* There is room for one page. */
+static void
+make_room(TripDest *dest, RfTupleWriter *writer, int way)
+{
+	if (dest->filling && !rf_tuples_has_room(writer))
+		take_pages(dest, writer);
+	if (!dest->filling && !rf_tuples_begin(writer, dest->buffer, dest->capacity, way >= WAY_STAYS ? RF_TUPLE_PARTS : 0))
+		elog(ERROR, "batches of %u bytes are too small for pages", dest->capacity);
+	dest->filling = true;
+}
+
+/* One page's tuples, to the writer; a full batch goes to the decoder first. */
+static void
+add_page(TripDest *dest, RfTupleWriter *writer, Page page, int way, int number)
+{
+	RfTupleExtent extent;
+	int			rows;
+
+	make_room(dest, writer, way);
+	if (way == WAY_MIXED)
+		way = number % 5 == 4 ? WAY_GATHER : number % 3 == 2 ? WAY_COPY : WAY_STAYS;
+	if (way == WAY_COPY)
+		add_some(dest, writer, page, way, 0, 1, false);
+	else if (way == WAY_GATHER || number % 7 == 5)
+	{
+		add_some(dest, writer, page, way, 0, 3, true);
+		make_room(dest, writer, WAY_MIXED);
+		add_some(dest, writer, page, way, 0, 3, false);
+	}
+	else
+	{
+		rows = rf_tuples_look(writer, page, &extent);
+		if (rows < 0)
+			elog(ERROR, "a value lies elsewhere");
+		if (rows > 0)
+			rf_tuples_add_page(writer, page, rows, &extent, way == WAY_STAYS);
+	}
 }
 
 Datum
@@ -295,8 +368,16 @@ batch_pages(PG_FUNCTION_ARGS)
 	AttrNumber *attnums = palloc(sizeof(AttrNumber) * desc->natts);
 	RfStreamColumn *wanted = palloc0(sizeof(RfStreamColumn) * desc->natts);
 	RfTupleWriter *writer;
+	static const char *const ways[] = {"box", "copy", "stays", "gather", "mixed"};
+	const char *name = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	int			way = WAY_BOX;
+	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
+	char	   *copies = palloc_extended((Size) blocks * BLCKSZ, MCXT_ALLOC_HUGE);
 	int			count = 0;
 
+	while (strcmp(ways[way], name) != 0)
+		if (++way == lengthof(ways))
+			elog(ERROR, "no such way");
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	dest.capacity = 65536;
 	dest.damage = PG_GETARG_INT32(2);
@@ -323,16 +404,23 @@ batch_pages(PG_FUNCTION_ARGS)
 	dest.decoder = rf_decoder_create(dest.result, count, attnums, "trip");
 	dest.values = palloc0(sizeof(Datum) * count);
 	dest.isnull = palloc0(sizeof(bool) * count);
-	for (BlockNumber block = 0; block < RelationGetNumberOfBlocks(rel); block++)
+	for (BlockNumber block = 0; block < blocks; block++)
 	{
 		Buffer		buffer = ReadBuffer(rel, block);
+		char	   *copy = copies + (Size) block * BLCKSZ;
 
+		/* They lie side by side, but for some, which exchange places. */
+		if (block % 10 == 8 && block + 1 < blocks)
+			copy += BLCKSZ;
+		else if (block % 10 == 9)
+			copy -= BLCKSZ;
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		add_page(&dest, writer, BufferGetPage(buffer), PG_GETARG_BOOL(1));
+		memcpy(copy, BufferGetPage(buffer), BLCKSZ);
 		UnlockReleaseBuffer(buffer);
+		add_page(&dest, writer, copy, way, block);
 	}
 	if (dest.filling && rf_tuples_rows(writer) > 0)
-		take_batch(&dest, dest.buffer, rf_tuples_finish(writer));
+		take_pages(&dest, writer);
 	table_close(rel, AccessShareLock);
 	return (Datum) 0;
 }

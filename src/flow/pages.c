@@ -1,0 +1,41 @@
+/*
+ * pages.c - the parts of a slot that lie on pages in shared buffers, as entries of a work request.
+ *
+ * Plain C: used by the lanes and by the unit tests. What a backend wrote is believed only as far as
+ * it stays within the slot and within the pool of buffers, so that a bug there shows nobody other
+ * memory of this process. Whose page it is and that it is pinned is the backend's business (flow.h).
+ */
+#include "rdma_fdw/flow.h"
+
+int
+rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place, RfSge *sge,
+				  uint32_t *bytes, uint32_t *page_bytes)
+{
+	uint32_t	own = 0;
+	uint32_t	pages = 0;
+	int			entries = 0;
+
+	if (count < 1 || count > RF_SLOT_PARTS)
+		return 0;
+	for (int i = 0; i < count; i++)
+	{
+		RfPart		part = parts[i];
+		uint64_t	at = (uint64_t) part.buffer * place->page_size + part.offset;
+
+		if (part.own > place->room - own - pages || part.length > place->room - own - pages - part.own ||
+			entries + (part.own > 0) + (part.length > 0) > place->max_entries)
+			return 0;
+		if (part.own > 0)
+			sge[entries++] = (RfSge) {place->slot + own, part.own, place->slot_lkey};
+		own += part.own;
+		if (part.length == 0)
+			continue;
+		if (part.offset >= place->page_size || at > place->pages_size || part.length > place->pages_size - at)
+			return 0;
+		sge[entries++] = (RfSge) {place->pages + at, part.length, place->pages_lkey};
+		pages += part.length;
+	}
+	*bytes = own + pages;
+	*page_bytes = pages;
+	return entries;
+}

@@ -262,4 +262,20 @@ rf_pathkey_operator(PathKey *pathkey, Oid datatype)
 #define rf_lock_held_by_me(tag, mode)	LockHeldByMe(tag, mode)
 #endif
 
+/* Rows of a sequential scan, many at once. 16 renamed the counters. */
+#if PG_VERSION_NUM >= 160000
+#define rf_count_rows_read(rel, n) \
+	((void) (pgstat_should_count_relation(rel) && ((rel)->pgstat_info->counts.tuples_returned += (n))))
+#else
+#define rf_count_rows_read(rel, n) \
+	((void) (pgstat_should_count_relation(rel) && ((rel)->pgstat_info->t_counts.t_tuples_returned += (n))))
+#endif
+
+/* 16 renamed RelFileNode. */
+#if PG_VERSION_NUM >= 160000
+#define rf_relation_locator(rel)	((rel)->rd_locator)
+#else
+#define rf_relation_locator(rel)	((rel)->rd_node)
+#endif
+
 #endif							/* RDMA_FDW_COMPAT_H */

@@ -266,9 +266,14 @@ END $function$;
 COMMENT ON FUNCTION rdma.check_distribution(regclass) IS 'per node of a foreign table: its rows, and how many of them belong to another node by option distributed_by; of a replicated table, whether the copy differs from the first node''s';
 -- Distributed statements: what a coordinator calls on every node, and what moves rows between them.
 
+CREATE FUNCTION rdma.exchange_support(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'rdma_exchange_support' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rdma.exchange_support(internal) IS 'internal: tells the planner how many rows rdma.exchange returns';
+
 CREATE FUNCTION rdma.exchange(spec text, query text)
 RETURNS SETOF record
-AS 'MODULE_PATHNAME', 'rdma_exchange' LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 1000;
+AS 'MODULE_PATHNAME', 'rdma_exchange' LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 1000 SUPPORT rdma.exchange_support;
 COMMENT ON FUNCTION rdma.exchange(text, text) IS 'internal: the rows of a query that runs on all nodes of a distributed statement, each row on the node it belongs to';
 
 CREATE FUNCTION rdma.exchange_greet()

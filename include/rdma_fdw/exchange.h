@@ -136,6 +136,29 @@ struct sockaddr;
 extern bool rf_exchange_host_allowed(const struct sockaddr *address, size_t length);
 extern bool rf_check_exchange_hosts(char **newval, void **extra, GucSource source);
 
+/* ---------- what probing an index costs (node_probe.c) ---------- */
+
+struct PlannerInfo;
+
+typedef struct RfProbes
+{
+	double		count;			/* of all of them */
+	double		tuples;			/* that one finds */
+	double		heap_pages;
+	double		heap_tuples;
+	double		heap_share;		/* of the heap's pages, that have to be read at all */
+	double		index_pages;
+	double		correlation;	/* of the index's order and the heap's */
+	double		random_page_cost;
+	double		seq_page_cost;
+} RfProbes;
+
+/*
+ * The cost of reading pages of index and heap for one probe, on average; sorted: they come in the
+ * index's order. Else as in cost_index() and genericcostestimate().
+ */
+extern double rf_probe_reading_cost(struct PlannerInfo *root, const RfProbes *probes, bool sorted);
+
 struct RfFlowHandle;
 struct RfBuffer;
 

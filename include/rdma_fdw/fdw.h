@@ -122,6 +122,7 @@ typedef struct RfRelInfo
 	List	   *compute;		/* IntList: places of the compute nodes among the members; NIL: none */
 	RfDistribution *distribution;	/* of base relations of such a server, else NULL */
 	UserMapping *user;			/* only with use_remote_estimate, else NULL */
+	List	   *indexes;		/* of base relations: RfIndex, those that ANALYZE found on the data node */
 	RfTableOptions opts;
 	char	   *relation_name;	/* remote name, quoted; of others than base relations: all of them */
 	char	   *description;	/* for EXPLAIN: local names and how they are joined */
@@ -146,6 +147,7 @@ typedef struct RfRelInfo
 	JoinType	jointype;
 	List	   *joinclauses;	/* RestrictInfos of ON, or of EXISTS */
 	Relids		hidden_relids;	/* relations inside EXISTS, whose columns nothing outside can see */
+	List	   *stand_ins;		/* of Lists: a Var inside EXISTS, and one that equals it and may be outside of it */
 
 	/* upper relations */
 	RelOptInfo *scanrel;		/* the base or join relation below; NULL in one of those */
@@ -583,6 +585,44 @@ extern void rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, Li
 extern void rf_estimate_rel(PlannerInfo *root, RelOptInfo *rel);
 
 /*
+ * join.c: the column that stands for this one of hidden_relids in the SELECT list, as a condition of the
+ * join says that they are equal; or NULL
+ */
+extern Expr *rf_stand_in(RfRelInfo *info, Var *hidden);
+
+/*
+ * remote_index.c: indexes of the data node's table, as ANALYZE found them.  Those of the first node,
+ * as the tables of the others are the same.
+ */
+typedef struct RfIndex
+{
+	int			column_count;
+	AttrNumber *columns;		/* of the foreign table, the index's first ones, up to one that is not known here */
+	bool		unique;
+	double		correlation;	/* of the first column's order and the table's */
+} RfIndex;
+
+extern List *rf_remote_indexes(Oid relid);
+
+/* The catalog gets those that the table has on the data node. */
+extern void rf_import_indexes(Relation relation, struct RfSession *session, const RfTableOptions *opts);
+
+typedef struct RfProbeCost
+{
+	Cost		cost;			/* of one probe */
+	double		tuples;			/* that it finds, before other conditions */
+} RfProbeCost;
+
+/*
+ * What it costs a data node to find rows of the table by an index: by these clauses (RestrictInfos) of
+ * a join for each of `count` rows of its other side, in the index's order or not, or, without clauses,
+ * once by the table's own conditions.  part: how much of what there is for one row is on the node that
+ * looks for it.  False: no index serves.
+ */
+extern bool rf_probe_cost(PlannerInfo *root, RfRelInfo *info, List *clauses, double count, double part,
+						  bool sorted, RfProbeCost *result);
+
+/*
  * partial.c: aggregates in two steps; data nodes give transition states of groups, and Finalize
  * Aggregate here combines them.  To put it over any scan of a relation of ours, when called for
  * UPPERREL_GROUP_AGG with GROUPING_CAN_PARTIAL_AGG among extra->flags:
@@ -735,6 +775,7 @@ typedef enum RfModifyPrivateIndex
  * how many columns there was something for.  Takes effect in the next command.
  */
 struct RfSession;
+extern AttrNumber rf_find_column(Relation relation, const char *remote_name);
 extern int	rf_import_statistics(Relation relation, struct RfSession *session, const RfTableOptions *opts);
 
 extern bool rdmaAnalyzeForeignTable(Relation relation, AcquireSampleRowsFunc *func,

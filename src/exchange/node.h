@@ -4,6 +4,7 @@
  * spec.c        what rdma.exchange is told
  * node_set.c    the session's set of exchanges and the functions that set it up
  * node_plan.c   the custom scan in the place of rdma.exchange()
+ * node_probe.c  its rows in the order of an index that they are looked up in
  * node_exec.c   the custom scan's executor: one row after the other, and waiting
  * node_out.c    one exchange's rows: out of its query, to the nodes they belong to
  * node_move.c   and in from other nodes, and while they wait for the reader
@@ -253,5 +254,10 @@ extern bool exchange_is_state(PlanState *node);
 
 /* node_plan.c */
 extern const char *exchange_describe(const ExchangeSpec *spec);
+struct Path;
+extern bool exchange_is_path(struct Path *path);
+
+/* node_probe.c: chains itself into the planner */
+extern void exchange_watch_probes(void);
 
 #endif

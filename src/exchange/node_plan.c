@@ -20,6 +20,7 @@
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "nodes/supportnodes.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
@@ -34,6 +35,7 @@
 #include "rdma_fdw/compat.h"
 
 PG_FUNCTION_INFO_V1(rdma_exchange);
+PG_FUNCTION_INFO_V1(rdma_exchange_support);
 
 static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
 static get_relation_stats_hook_type previous_stats_hook = NULL;
@@ -56,6 +58,27 @@ rdma_exchange(PG_FUNCTION_ARGS)
 			 errhint("It stands in FROM, with constant arguments and a column definition list; "
 					 "rdma_fdw must be in shared_preload_libraries.")));
 	PG_RETURN_NULL();
+}
+
+/*
+ * How many rows: asked before paths of any table are made, as those that probe an index are priced
+ * by the number of probes.
+ */
+Datum
+rdma_exchange_support(PG_FUNCTION_ARGS)
+{
+	SupportRequestRows *request = (SupportRequestRows *) PG_GETARG_POINTER(0);
+	FuncExpr   *call;
+	Const	   *spec;
+
+	if (!IsA(request, SupportRequestRows) || !is_funcclause(request->node))
+		PG_RETURN_POINTER(NULL);
+	call = (FuncExpr *) request->node;
+	spec = (Const *) linitial(call->args);
+	if (!IsA(spec, Const) || spec->constisnull)
+		PG_RETURN_POINTER(NULL);
+	request->rows = exchange_spec_parse(TextDatumGetCString(spec->constvalue))->rows;
+	PG_RETURN_POINTER(request);
 }
 
 /*
@@ -94,23 +117,23 @@ is_exchange(RangeTblEntry *rte, char **spec, char **query)
 	return true;
 }
 
+bool
+exchange_is_path(Path *path)
+{
+	return IsA(path, CustomPath) && ((CustomPath *) path)->methods == &path_methods;
+}
+
 static void
 replace_exchange(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
 	char	   *text;
 	char	   *query;
-	ExchangeSpec *spec;
 	CustomPath *path;
 
 	if (previous_pathlist_hook)
 		previous_pathlist_hook(root, rel, rti, rte);
 	if (!is_exchange(rte, &text, &query))
 		return;
-	spec = exchange_spec_parse(text);
-
-	rel->tuples = clamp_row_est(spec->rows);
-	rel->rows = clamp_row_est(rel->tuples * clauselist_selectivity(root, rel->baserestrictinfo, 0,
-																   JOIN_INNER, NULL));
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = rel;
@@ -257,6 +280,7 @@ rf_exchange_watch(void)
 	RegisterCustomScanMethods(&scan_methods);
 	previous_pathlist_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = replace_exchange;
+	exchange_watch_probes();
 	previous_stats_hook = get_relation_stats_hook;
 	get_relation_stats_hook = exchange_stats;
 	previous_executor_start = ExecutorStart_hook;

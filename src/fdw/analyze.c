@@ -10,6 +10,7 @@
  * the first gives all.
  *
  * With analyze_sampling 'import' no rows are fetched but what the data node's own ANALYZE found out.
+ * In any case the data node is asked which indexes the table has.
  */
 #include "postgres.h"
 
@@ -287,6 +288,7 @@ acquire_sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows
 	double		fraction;
 	ListCell   *lc;
 
+	rf_import_indexes(relation, linitial(sessions), &opts);
 	if (strcmp(opts.analyze_sampling, "import") == 0 && list_length(sessions) == 1 && rows_are_not_needed(relation))
 	{
 		int			columns = rf_import_statistics(relation, linitial(sessions), &opts);
@@ -381,6 +383,7 @@ rdma_import_statistics(PG_FUNCTION_ARGS)
 				 errdetail("Its rows lie on several nodes, each of which has statistics of its own rows."),
 				 errhint("Use ANALYZE.")));
 	size = ask_size(sessions, &opts);
+	rf_import_indexes(relation, linitial(sessions), &opts);
 	columns = rf_import_statistics(relation, linitial(sessions), &opts);
 	if (columns == 0)
 		ereport(ERROR,

@@ -3,7 +3,8 @@
  *		Rows, width and costs of a foreign scan.
  *
  * Without use_remote_estimate: from pg_class and pg_statistic here, as if the tables were local;
- * what a join, a grouping or a sort costs there is estimated as if it were done here.
+ * what a join, a grouping or a sort costs there is estimated as if it were done here, with the indexes
+ * that ANALYZE found there.
  * With it: the data node is asked what its planner thinks of the very statement we would send, and
  * only conditions that are evaluated here are estimated here.
  */
@@ -148,8 +149,8 @@ estimate_remotely(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pa
 }
 
 /*
- * As for a sequential scan of a local table of this size.  The data node does that work, but while
- * it does we wait, so it is our cost.
+ * As for a sequential scan of a local table of this size, or a look-up by an index. The data node does
+ * that work, but while it does we wait, so it is our cost.
  */
 static void
 estimate_base(PlannerInfo *root, RelOptInfo *baserel, List *join_conds, RfEstimate *est)
@@ -158,6 +159,7 @@ estimate_base(PlannerInfo *root, RelOptInfo *baserel, List *join_conds, RfEstima
 	QualCost	base_cost = baserel->baserestrictcost;
 	QualCost	join_cost;
 	QualCost	cost;
+	RfProbeCost probe;
 
 	est->rows = baserel->rows;
 	if (join_conds != NIL)
@@ -183,6 +185,8 @@ estimate_base(PlannerInfo *root, RelOptInfo *baserel, List *join_conds, RfEstima
 		(seq_page_cost * baserel->pages +
 		 (cpu_tuple_cost + base_cost.per_tuple + join_cost.per_tuple) *
 		 baserel->tuples);
+	if (rf_probe_cost(root, info, join_conds, 1, rf_node_share(info), false, &probe))
+		est->total_cost = Min(est->total_cost, est->startup_cost + probe.cost + join_cost.per_tuple * probe.tuples);
 }
 
 static bool
@@ -200,9 +204,98 @@ has_hashable_clause(List *rinfos)
 	return false;
 }
 
+static Cost
+sort_cost(PlannerInfo *root, List *pathkeys, double rows, int width, double limit_tuples,
+		  Cost *startup_cost)
+{
+	Path		path;
+
+	rf_cost_sort(&path, root, pathkeys, 0, rows, width, limit_tuples);
+	if (startup_cost != NULL)
+		*startup_cost = path.startup_cost;
+	return path.total_cost;
+}
+
+/* Is it a table as it lies on the nodes, in which they can look rows up? */
+static bool
+can_be_probed(const RfRelInfo *info)
+{
+	return info->indexes != NIL && IS_SIMPLE_REL(info->rel) && info->scan == NULL &&
+		(info->fragment == NULL || info->fragment->moved == NULL);
+}
+
 /*
- * Which join the data node will choose is not known.  With an equality a hash join is near enough;
- * without one every pair of rows has to be looked at.
+ * A join that looks the driver's rows up in an index of the probed side. What arrives from other nodes
+ * is looked up in the index's order; see node_probe.c. A semi join whose inner side drives has to make
+ * its rows unique. Costs do not include those of the rows that come out of it.
+ */
+static bool
+estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInfo *probed, Cost *startup_cost,
+				 Cost *total_cost)
+{
+	double		share = rf_node_share(driver);
+	double		rows = driver->retrieved_rows * share;
+	Cost		startup = driver->rel_startup_cost;
+	Cost		total = driver->rel_total_cost;
+	bool		arriving = driver->fragment != NULL && driver->fragment->exchanges;
+	bool		existence = info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI;
+	double		part = 1;
+	RfProbeCost probe;
+
+	if (!can_be_probed(probed))
+		return false;
+	if (driver == info->inner && existence)
+	{
+		List	   *exprs = NIL;
+		ListCell   *lc;
+
+		if (info->jointype == JOIN_ANTI)
+			return false;
+		foreach(lc, info->joinclauses)
+		{
+			RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+
+			if (!OidIsValid(rinfo->hashjoinoperator))
+				return false;
+			exprs = lappend(exprs, bms_is_subset(rinfo->left_relids, driver->rel->relids) ?
+							get_leftop(rinfo->clause) : get_rightop(rinfo->clause));
+		}
+		if (exprs == NIL)
+			return false;
+		total += rows * cpu_operator_cost * list_length(exprs);
+		rows = Min(rows, estimate_num_groups(root, exprs, driver->retrieved_rows, NULL, NULL));
+		startup = total;
+		total += rows * cpu_tuple_cost;
+		arriving = false;
+	}
+	/* each node looks all rows up, and has some of the partners */
+	if (probed->fragment != NULL && driver->fragment->placement == RF_PLACED_EVERYWHERE &&
+		probed->fragment->placement != RF_PLACED_EVERYWHERE)
+		part = 1.0 / rf_node_count(probed);
+	if (!rf_probe_cost(root, probed, info->joinclauses, rows, part, arriving, &probe))
+		return false;
+
+	if (arriving)
+	{
+		total += sort_cost(root, NIL, rows, driver->width, -1, NULL);
+		startup = total;
+	}
+	/* after the first partner there is nothing more to look for: as in final_cost_nestloop() */
+	if (existence && driver == info->outer)
+	{
+		double		partners = probe.tuples * probed->retrieved_rows / Max(probed->rel->tuples, 1);
+
+		if (partners > 1)
+			probe.cost *= 2 / (partners + 1);
+	}
+	*startup_cost = startup;
+	*total_cost = total + rows * probe.cost;
+	return true;
+}
+
+/*
+ * Which join the data node will choose is not known.  With an equality a hash join is near enough, or
+ * few rows are looked up in an index; without one every pair of rows has to be looked at.
  */
 static void
 estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
@@ -241,6 +334,26 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 	}
 	else
 		run_cost += outer_rows * inner_rows * (cpu_operator_cost + on_cost.per_tuple);
+
+	for (int side = 0; side < 2; side++)
+	{
+		Cost		startup_cost;
+		Cost		total_cost;
+
+		/* who keeps rows without partners drives, and who is asked whether there are any is probed */
+		if (info->jointype == JOIN_FULL || info->jointype == (side == 0 ? JOIN_RIGHT : JOIN_LEFT) ||
+			!estimate_probing(root, info, side == 0 ? outer : inner, side == 0 ? inner : outer,
+							  &startup_cost, &total_cost))
+			continue;
+		startup_cost += on_cost.startup + where_cost.startup + info->local_conds_cost.startup;
+		total_cost += on_cost.startup + where_cost.startup + info->local_conds_cost.startup +
+			rows * on_cost.per_tuple;
+		if (total_cost >= est->startup_cost + run_cost)
+			continue;
+		est->startup_cost = startup_cost;
+		run_cost = total_cost - startup_cost;
+	}
+
 	run_cost += rows * (cpu_tuple_cost + where_cost.per_tuple) +
 		est->retrieved_rows * info->local_conds_cost.per_tuple;
 	est->total_cost = est->startup_cost + run_cost;
@@ -314,18 +427,6 @@ group_count(PlannerInfo *root, List *clauses, List *tlist, double rows)
 		exprs = lappend(exprs, tle->expr);
 	}
 	return exprs == NIL ? 1 : estimate_num_groups(root, exprs, rows, NULL, NULL);
-}
-
-static Cost
-sort_cost(PlannerInfo *root, List *pathkeys, double rows, int width, double limit_tuples,
-		  Cost *startup_cost)
-{
-	Path		path;
-
-	rf_cost_sort(&path, root, pathkeys, 0, rows, width, limit_tuples);
-	if (startup_cost != NULL)
-		*startup_cost = path.startup_cost;
-	return path.total_cost;
 }
 
 /* Grouping and DISTINCT as if by hashing, a window by sorting; all of it before the first row. */

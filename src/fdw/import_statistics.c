@@ -230,31 +230,35 @@ import_column(Relation catalog, CatalogIndexState indexes, Relation relation, At
 	error_context_stack = context.previous;
 }
 
-/* The foreign table's column for a remote one; its statistics can be turned off. */
-static AttrNumber
-find_column(Relation relation, const char *remote_name)
+/* The foreign table's column for a remote one. */
+AttrNumber
+rf_find_column(Relation relation, const char *remote_name)
 {
 	TupleDesc	desc = RelationGetDescr(relation);
 
 	for (AttrNumber attno = 1; attno <= desc->natts; attno++)
 	{
-		HeapTuple	tuple;
-		Datum		target;
-		bool		isnull;
-
-		if (TupleDescAttr(desc, attno - 1)->attisdropped ||
-			strcmp(rf_column_name(RelationGetRelid(relation), attno), remote_name) != 0)
-			continue;
-		tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(RelationGetRelid(relation)), Int16GetDatum(attno));
-		if (!HeapTupleIsValid(tuple))
-			elog(ERROR, "cache lookup failed for attribute %d of relation %u", attno, RelationGetRelid(relation));
-		target = SysCacheGetAttr(ATTNUM, tuple, Anum_pg_attribute_attstattarget, &isnull);
-		ReleaseSysCache(tuple);
-		/* an int4 before 17, but never large */
-		if (isnull || DatumGetInt16(target) != 0)
+		if (!TupleDescAttr(desc, attno - 1)->attisdropped &&
+			strcmp(rf_column_name(RelationGetRelid(relation), attno), remote_name) == 0)
 			return attno;
 	}
 	return InvalidAttrNumber;
+}
+
+/* Statistics of a column can be turned off. */
+static bool
+wants_statistics(Relation relation, AttrNumber attno)
+{
+	HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(RelationGetRelid(relation)), Int16GetDatum(attno));
+	Datum		target;
+	bool		isnull;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for attribute %d of relation %u", attno, RelationGetRelid(relation));
+	target = SysCacheGetAttr(ATTNUM, tuple, Anum_pg_attribute_attstattarget, &isnull);
+	ReleaseSysCache(tuple);
+	/* an int4 before 17, but never large */
+	return isnull || DatumGetInt16(target) != 0;
 }
 
 int
@@ -287,9 +291,9 @@ rf_import_statistics(Relation relation, RfSession *session, const RfTableOptions
 			elog(ERROR, "unexpected answer to the question for a remote table's statistics");
 		for (int n = 0; n < PQntuples(result); n++)
 		{
-			AttrNumber	attno = find_column(relation, PQgetvalue(result, n, COL_NAME));
+			AttrNumber	attno = rf_find_column(relation, PQgetvalue(result, n, COL_NAME));
 
-			if (attno == InvalidAttrNumber)
+			if (attno == InvalidAttrNumber || !wants_statistics(relation, attno))
 				continue;
 			import_column(catalog, indexes, relation, attno, result, n);
 			imported++;

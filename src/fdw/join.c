@@ -50,13 +50,62 @@ rf_can_close(RfRelInfo *info)
 	}
 }
 
+Expr *
+rf_stand_in(RfRelInfo *info, Var *hidden)
+{
+	ListCell   *lc;
+
+	foreach(lc, info->stand_ins)
+	{
+		List	   *pair = (List *) lfirst(lc);
+
+		if (!equal(linitial(pair), hidden))
+			continue;
+		if (!bms_is_member(lsecond_node(Var, pair)->varno, info->hidden_relids))
+			return lsecond(pair);
+		return rf_stand_in(info, lsecond(pair));
+	}
+	return NULL;
+}
+
+/*
+ * A column inside EXISTS may be wanted for what the planner knows to be equal to it: an equality of
+ * the EXISTS says that one outside of it is as good.
+ */
+static void
+add_stand_ins(RfRelInfo *info)
+{
+	ListCell   *lc;
+
+	info->stand_ins = list_concat_copy(info->outer->stand_ins, info->inner->stand_ins);
+	foreach(lc, info->jointype == JOIN_SEMI ? info->joinclauses : NIL)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		bool		left;
+		Var		   *hidden;
+		Var		   *visible;
+
+		if (rinfo->mergeopfamilies == NIL || !is_opclause(rinfo->clause))
+			continue;
+		left = bms_is_subset(rinfo->left_relids, info->inner->rel->relids);
+		hidden = (Var *) (left ? get_leftop(rinfo->clause) : get_rightop(rinfo->clause));
+		visible = (Var *) (left ? get_rightop(rinfo->clause) : get_leftop(rinfo->clause));
+		if (IsA(hidden, Var) && IsA(visible, Var) && hidden->vartype == visible->vartype &&
+			hidden->varcollid == visible->varcollid &&
+			bms_is_member(hidden->varno, info->inner->rel->relids) &&
+			bms_is_member(visible->varno, info->outer->rel->relids))
+			info->stand_ins = lappend(info->stand_ins, list_make2(hidden, visible));
+	}
+}
+
 /*
  * Every column that is wanted must be a plain one or a whole row: tableoid and placeholders have no
- * remote counterpart.  Those of relations inside EXISTS cannot be had either, but whole rows of them
- * can be left NULL where they are only asked for to be rechecked, and will not be.
+ * remote counterpart.  Those of relations inside EXISTS cannot be had either, unless another one stands
+ * in for it, but whole rows of them can be left NULL where they are only asked for to be rechecked, and
+ * will not be.
  */
 static bool
-columns_can_be_fetched(List *exprs, Relids relids, Relids hidden, bool never_rechecked)
+columns_can_be_fetched(RfRelInfo *info, List *exprs, Relids relids, bool never_rechecked)
 {
 	ListCell   *lc;
 
@@ -67,7 +116,8 @@ columns_can_be_fetched(List *exprs, Relids relids, Relids hidden, bool never_rec
 		if (!IsA(var, Var) ||
 			(var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber) ||
 			!bms_is_member(var->varno, relids) ||
-			(bms_is_member(var->varno, hidden) && !(never_rechecked && var->varattno == 0)))
+			(bms_is_member(var->varno, info->hidden_relids) &&
+			 (var->varattno == 0 ? !never_rechecked : rf_stand_in(info, var) == NULL)))
 			return false;
 	}
 	return true;
@@ -220,6 +270,7 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 	info->hidden_relids = bms_union(outer->hidden_relids, inner->hidden_relids);
 	if (exists)
 		info->hidden_relids = bms_add_members(info->hidden_relids, inner->rel->relids);
+	add_stand_ins(info);
 
 	/*
 	 * What was hidden below cannot be compared with here.  That includes "a LEFT JOIN b ... WHERE
@@ -236,9 +287,8 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 
 	local_vars = pull_var_clause((Node *) extract_actual_clauses(info->local_conds, false),
 								 PVC_INCLUDE_PLACEHOLDERS);
-	if (!columns_can_be_fetched(joinrel->reltarget->exprs, joinrel->relids, info->hidden_relids,
-								!rf_rows_may_be_rechecked(root)) ||
-		!columns_can_be_fetched(local_vars, joinrel->relids, info->hidden_relids, false))
+	if (!columns_can_be_fetched(info, joinrel->reltarget->exprs, joinrel->relids, !rf_rows_may_be_rechecked(root)) ||
+		!columns_can_be_fetched(info, local_vars, joinrel->relids, false))
 		return false;
 
 	info->tlist = add_to_flat_tlist(add_to_flat_tlist(NIL, joinrel->reltarget->exprs), local_vars);

@@ -459,6 +459,7 @@ rf_move(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed)
 	/* to what stands above it is a table, whose conditions have been met */
 	*move = *info;
 	move->remote_conds = NIL;
+	move->indexes = NIL;
 	move->outer = NULL;
 	move->inner = NULL;
 	move->scanrel = NULL;

@@ -58,13 +58,18 @@ print_whole_row(Var *var, BuildContext *cxt)
 	return buf.data;
 }
 
-/* A column of the SELECT list.  Whole rows stand alone there; those inside of EXISTS are not needed. */
+/*
+ * A column of the SELECT list.  Whole rows stand alone there; those inside of EXISTS are not needed,
+ * and for columns inside of it stand others.
+ */
 static char *
-print_column(Node *expr, BuildContext *cxt, Relids hidden)
+print_column(Node *expr, BuildContext *cxt, RfRelInfo *info)
 {
+	bool		hidden = IsA(expr, Var) && bms_is_member(((Var *) expr)->varno, info->hidden_relids);
+
 	if (IsA(expr, Var) && ((Var *) expr)->varattno == 0)
-		return bms_is_member(((Var *) expr)->varno, hidden) ? "NULL" : print_whole_row((Var *) expr, cxt);
-	return rf_print_in_statement(expr, cxt);
+		return hidden ? "NULL" : print_whole_row((Var *) expr, cxt);
+	return rf_print_in_statement(hidden ? (Node *) rf_stand_in(info, (Var *) expr) : expr, cxt);
 }
 
 /* Appends printed conditions with AND between them. */
@@ -421,7 +426,7 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 			appendStringInfoString(buf, quote_identifier(rf_remote_column(rf_statement_table(cxt->root, var->varno),
 																	   var->varattno)));
 		else
-			appendStringInfoString(buf, print_column((Node *) var, cxt, info->hidden_relids));
+			appendStringInfoString(buf, print_column((Node *) var, cxt, info));
 		/* what is written as it was, without a cast that is only implied, would have another type */
 		if (cxt->typed && strip_implicit_coercions((Node *) var) != (Node *) var)
 			appendStringInfo(buf, "::%s", format_type_with_typemod(exprType((Node *) var),
@@ -641,7 +646,8 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, CmdTy
 	append_conditions(&buf, " WHERE ", conds);
 	foreach(lc, returning)
 		appendStringInfo(&buf, "%s%s", lc == list_head(returning) ? " RETURNING " : ", ",
-						 print_column((Node *) lfirst_node(TargetEntry, lc)->expr, &cxt, NULL));
+						 print_column((Node *) lfirst_node(TargetEntry, lc)->expr, &cxt,
+									  (RfRelInfo *) joinrel->fdw_private));
 
 	AtEOXact_GUC(true, nestlevel);
 	*params = cxt.params;

@@ -139,6 +139,8 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 		/* no node knows what all of them have */
 		info->opts.use_remote_estimate = false;
 	}
+	if (!info->opts.use_remote_estimate)
+		info->indexes = rf_remote_indexes(foreigntableid);
 	info->relation_name = rf_remote_relation_name(&info->opts);
 	info->description = local_name(planner_rt_fetch(baserel->relid, root), foreigntableid);
 

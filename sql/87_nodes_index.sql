@@ -1,0 +1,123 @@
+-- Indexes on data nodes: ANALYZE finds them, the planner here counts with them, and nodes look rows that arrive up in their order.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\getenv n1 RF_N1_PORT
+\getenv n2 RF_N2_PORT
+\getenv coord RF_COORD_PORT
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+CREATE SCHEMA ni;
+CREATE TABLE ni.big (k bigint, part int, v int, filler text, PRIMARY KEY (k, part));
+CREATE TABLE ni.few (id int PRIMARY KEY, g int, x int);
+CREATE TABLE ni.mid (id int, g int, h int);
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+CREATE SCHEMA ni;
+CREATE TABLE ni.big (k bigint, part int, v int, filler text, PRIMARY KEY (k, part));
+CREATE TABLE ni.few (id int PRIMARY KEY, g int, x int);
+CREATE TABLE ni.mid (id int, g int, h int);
+\c contrib_regression postgres 127.0.0.1 :coord
+SET client_min_messages = warning;
+CREATE SERVER ni1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+CREATE SERVER ni2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+DO $$
+BEGIN
+	EXECUTE format('ALTER SERVER ni1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
+	EXECUTE format('ALTER SERVER ni2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
+END $$;
+CREATE USER MAPPING FOR CURRENT_USER SERVER ni1 OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR CURRENT_USER SERVER ni2 OPTIONS (user 'postgres');
+CREATE SERVER ni FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'ni1, ni2');
+CREATE SCHEMA ni_here;
+CREATE TABLE ni_here.big AS SELECT (i / 4)::bigint AS k, i % 4 AS part, i % 11 AS v, repeat('x', 60) AS filler FROM generate_series(0, 39999) i;
+CREATE TABLE ni_here.few AS SELECT i AS id, i * 13 % 10000 AS g, i % 50 AS x FROM generate_series(1, 2000) i;
+CREATE TABLE ni_here.mid AS SELECT i AS id, i * 7 % 10000 AS g, i % 90 AS h FROM generate_series(1, 3000) i;
+ANALYZE ni_here.big, ni_here.few, ni_here.mid;
+CREATE SCHEMA ni;
+CREATE FOREIGN TABLE ni.big (k bigint, part int, v int, filler text) SERVER ni OPTIONS (distributed_by 'k');
+CREATE FOREIGN TABLE ni.few (id int, g int, x int) SERVER ni OPTIONS (distributed_by 'id');
+CREATE FOREIGN TABLE ni.mid (id int, g int, h int) SERVER ni OPTIONS (distributed_by 'id');
+INSERT INTO ni.big SELECT * FROM ni_here.big;
+INSERT INTO ni.few SELECT * FROM ni_here.few;
+INSERT INTO ni.mid SELECT * FROM ni_here.mid;
+\c contrib_regression postgres 127.0.0.1 :n1
+VACUUM (FREEZE, ANALYZE) ni.big, ni.few, ni.mid;
+-- Few rows arrive: they are looked up in the order of the index, whatever the join. Many: the table is read.
+SET max_parallel_workers_per_gather = 0;
+EXPLAIN (COSTS OFF) SELECT x.c2, sum(b.v) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=200 distinct=200,50', 'SELECT g, x FROM ni.few') AS x(c1 int, c2 int)
+  JOIN ni.big b ON b.k = x.c1 GROUP BY 1;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM ni.big b RIGHT JOIN rdma.exchange('number=1 kind=repartition keys=1 rows=200 distinct=200', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+  ON b.k = x.c1 AND b.v < 5;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=200 distinct=200', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+  WHERE EXISTS (SELECT FROM ni.big b WHERE b.k = x.c1 AND b.v > 3);
+EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=200 distinct=200,4', 'SELECT g::bigint, x FROM ni.few') AS x(c1 bigint, c2 int)
+  JOIN ni.big b ON b.k = x.c1 AND b.part = x.c2;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=20000 distinct=10000', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+  JOIN ni.big b ON b.k = x.c1;
+\c contrib_regression postgres 127.0.0.1 :n2
+VACUUM (FREEZE, ANALYZE) ni.big, ni.few, ni.mid;
+\c contrib_regression postgres 127.0.0.1 :coord
+SET client_min_messages = warning;
+SET search_path = ni;
+-- what is known of the nodes' indexes is kept with the statistics, and gone with them
+CREATE VIEW ni_here.known AS SELECT starelid::regclass, stanumbers1 FROM pg_statistic WHERE staattnum = 0 AND starelid::regclass::text IN ('big', 'few', 'mid') ORDER BY 1::text;
+SELECT * FROM ni_here.known;
+ANALYZE big, few, mid;
+SELECT starelid, stanumbers1[1] AS unique, stanumbers1[3:] AS columns FROM ni_here.known;
+ANALYZE big;
+SELECT count(*) FROM ni_here.known;
+SELECT attname FROM pg_stats WHERE schemaname = 'ni' AND tablename = 'big' ORDER BY 1;
+
+-- The same statement here and there.
+CREATE FUNCTION ni_here.same(q text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE here text; there text;
+BEGIN
+	PERFORM set_config('search_path', 'ni_here', true);
+	EXECUTE format('SELECT count(*) || '' '' || md5(string_agg(x::text, '','' ORDER BY x::text)) FROM (%s) x', q) INTO here;
+	PERFORM set_config('search_path', 'ni', true);
+	EXECUTE format('SELECT count(*) || '' '' || md5(string_agg(x::text, '','' ORDER BY x::text)) FROM (%s) x', q) INTO there;
+	RETURN CASE WHEN here = there THEN 'same, ' || split_part(here, ' ', 1) ELSE 'here ' || here || ', there ' || there END;
+END $$;
+-- The plan, without the numbers that are guessed.
+CREATE FUNCTION ni_here.plan(q text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || q LOOP
+		IF line ~ '(Relations|Strategy|Exchange .*|Remote SQL):' THEN
+			RETURN NEXT regexp_replace(trim(line), ' rows=[0-9]+ distinct=[0-9,]+', '', 'g');
+		END IF;
+	END LOOP;
+END $$;
+-- few rows go to where the index is
+SELECT ni_here.plan('SELECT x, count(*) FROM few JOIN big ON k = g WHERE x < 3 GROUP BY x');
+SELECT ni_here.same('SELECT x, count(*), sum(v) FROM few JOIN big ON k = g WHERE x < 3 GROUP BY x');
+SELECT ni_here.plan('SELECT count(*) FROM few WHERE x < 3 AND EXISTS (SELECT FROM big WHERE k = g AND v < 4)');
+SELECT ni_here.same('SELECT * FROM few WHERE x < 3 AND EXISTS (SELECT FROM big WHERE k = g AND v < 4)');
+SELECT ni_here.same('SELECT * FROM few WHERE x < 3 AND NOT EXISTS (SELECT FROM big WHERE k = g AND v < 4)');
+SELECT ni_here.same('SELECT few.*, v, part FROM few LEFT JOIN big ON k = g AND part = x WHERE x < 8');
+-- a correlated aggregate of a large table reads only what has partners, as an index finds those
+SELECT ni_here.plan('SELECT id FROM few WHERE x < 2 AND x < (SELECT avg(v) FROM big WHERE k = g)');
+SELECT ni_here.same('SELECT id FROM few WHERE x < 2 AND x < (SELECT avg(v) FROM big WHERE k = g)');
+-- EXISTS in EXISTS: a column inside is wanted for what it equals, another one stands in
+SELECT ni_here.plan('SELECT count(*), sum(v) FROM big WHERE EXISTS (SELECT FROM mid WHERE g = k AND g IN (SELECT f.g FROM few f WHERE x < 5))');
+SELECT ni_here.same('SELECT * FROM big WHERE EXISTS (SELECT FROM mid WHERE g = k AND g IN (SELECT f.g FROM few f WHERE x < 5))');
+SELECT ni_here.same('SELECT k, v FROM big WHERE v IN (SELECT h FROM mid WHERE h IN (SELECT x FROM few WHERE x IN (SELECT id FROM few)))');
+SET rdma_fdw.exchange_strategy = repartition_both;
+SELECT ni_here.same('SELECT * FROM big WHERE EXISTS (SELECT FROM mid WHERE g = k AND g IN (SELECT f.g FROM few f WHERE x < 5))');
+SET rdma_fdw.exchange_strategy = pull;
+SELECT ni_here.same('SELECT * FROM big WHERE EXISTS (SELECT FROM mid WHERE g = k AND g IN (SELECT f.g FROM few f WHERE x < 5))');
+RESET rdma_fdw.exchange_strategy;
+DROP FOREIGN TABLE big, few, mid;
+SELECT count(*) FROM pg_statistic WHERE staattnum = 0;
+DROP SERVER ni1 CASCADE;
+DROP SERVER ni2 CASCADE;
+DROP SERVER ni CASCADE;
+DROP SCHEMA ni, ni_here CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+DROP SCHEMA ni CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+DROP SCHEMA ni CASCADE;

@@ -1,0 +1,214 @@
+/*
+ * node_probe.c - rows of an exchange that look for partners in an index of a table here.
+ *
+ * Where few rows arrive and the table is large, the planner has to compare probing an index with
+ * reading the whole table. It prices each page that a probe reads as a random one, and knows nothing
+ * of the order of the probes. But that order is ours to choose: rows that are sorted by the index's
+ * columns walk through the index from one end to the other, and so through a table that lies in the
+ * same order. So there is one more way to join: sort what arrives, then a nested loop, with pages
+ * priced as a bitmap heap scan prices those it reads in order.
+ *
+ * The coordinator prices probes of moved rows in the same way (src/fdw/remote_index.c).
+ */
+#include "node.h"
+
+#include <math.h>
+
+#include "access/amapi.h"
+#include "access/stratnum.h"
+#include "nodes/pathnodes.h"
+#include "optimizer/cost.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/optimizer.h"
+#include "utils/spccache.h"
+
+#include "rdma_fdw/compat.h"
+
+#define MULTICOLUMN_CORRELATION	0.75
+
+static set_join_pathlist_hook_type previous_join_hook = NULL;
+
+/* Of pages read in order, the more there are the nearer they lie: as in cost_bitmap_heap_scan(). */
+static Cost
+reading_cost(const RfProbes *probes, double touched, double pages, bool sorted)
+{
+	double		random_cost = probes->random_page_cost;
+
+	if (!sorted)
+		return touched * random_cost;
+	touched = Min(touched, pages);
+	return touched * (random_cost - (random_cost - probes->seq_page_cost) * sqrt(touched / pages));
+}
+
+double
+rf_probe_reading_cost(PlannerInfo *root, const RfProbes *probes, bool sorted)
+{
+	double		count = Max(probes->count, 1);
+	double		heap_pages = Max(probes->heap_pages, 1);
+	double		index_pages = Max(probes->index_pages, 1);
+	double		share = probes->tuples / Max(probes->heap_tuples, 1);
+	double		leaves = Max(ceil(share * index_pages), 1);
+	double		run = Max(ceil(share * heap_pages), 1);
+	Cost		scattered;
+	Cost		ordered;
+	Cost		index;
+
+	/* a single probe comes in no order, and its pages lie side by side (cost_index()) */
+	if (count <= 1)
+	{
+		scattered = index_pages_fetched(probes->tuples, heap_pages, index_pages, root) * probes->random_page_cost;
+		ordered = probes->random_page_cost + (run - 1) * probes->seq_page_cost;
+		index = leaves * probes->random_page_cost;
+	}
+	else
+	{
+		scattered = index_pages_fetched(probes->tuples * count, heap_pages, index_pages, root) *
+			probes->random_page_cost;
+		ordered = reading_cost(probes, index_pages_fetched(run * count, heap_pages, index_pages, root),
+							   heap_pages, sorted);
+		index = reading_cost(probes, index_pages_fetched(leaves * count, index_pages, index_pages, root),
+							 index_pages, sorted);
+	}
+	return (index + probes->heap_share *
+			(scattered + probes->correlation * probes->correlation * (ordered - scattered))) / count;
+}
+
+/* Does it read an exchange? */
+static bool
+reads_exchange(PlannerInfo *root, RelOptInfo *rel)
+{
+	int			member = -1;
+
+	while ((member = bms_next_member(rel->relids, member)) >= 0)
+	{
+		RelOptInfo *base = root->simple_rel_array[member];
+
+		if (base != NULL && base->rtekind == RTE_FUNCTION && base->cheapest_total_path != NULL &&
+			exchange_is_path(base->cheapest_total_path))
+			return true;
+	}
+	return false;
+}
+
+/* The order of the outer rows that is the index's, of the leading columns that they are compared with. */
+static List *
+order_of_probes(PlannerInfo *root, IndexPath *path, RelOptInfo *outerrel)
+{
+	List	   *pathkeys = NIL;
+	ListCell   *lc;
+
+	foreach(lc, path->indexclauses)
+	{
+		IndexClause *clause = lfirst_node(IndexClause, lc);
+		RestrictInfo *rinfo = clause->rinfo;
+		Oid			family = path->indexinfo->sortopfamily[clause->indexcol];
+		EquivalenceClass *class;
+
+		/* an equality with a value that is the same for all rows changes no order */
+		if (bms_is_subset(rinfo->clause_relids, path->path.parent->relids))
+			continue;
+		class = bms_is_subset(rinfo->left_relids, outerrel->relids) ? rinfo->left_ec : rinfo->right_ec;
+		if (clause->indexcol != list_length(pathkeys) || rinfo->mergeopfamilies == NIL || class == NULL ||
+			class->ec_has_volatile || class->ec_has_const || !list_member_oid(class->ec_opfamilies, family))
+			break;
+		while (class->ec_merged != NULL)
+			class = class->ec_merged;
+		pathkeys = lappend(pathkeys, make_canonical_pathkey(root, class, family, RF_SORT_ASCENDING, false));
+	}
+	return pathkeys;
+}
+
+/* The probing scan as it costs when probes come in order. Another path of its own: core's stays as it is. */
+static Path *
+probed_in_order(PlannerInfo *root, IndexPath *path, double rows)
+{
+	IndexOptInfo *index = path->indexinfo;
+	RelOptInfo *table = path->path.parent;
+	IndexPath  *result = makeNode(IndexPath);
+	RfProbes	probes = {0};
+	double		loops = 0;
+	int			member = -1;
+	Cost		startup_cost;
+	Cost		total_cost;
+	Selectivity selectivity;
+	double		pages;
+	Cost		saved;
+
+	/* what core took for the number of probes */
+	while ((member = bms_next_member(PATH_REQ_OUTER(&path->path), member)) >= 0)
+	{
+		RelOptInfo *rel = root->simple_rel_array[member];
+
+		if (rel != NULL && (loops == 0 || rel->rows < loops))
+			loops = rel->rows;
+	}
+	((amcostestimate_function) index->amcostestimate) (root, path, Max(loops, 1), &startup_cost, &total_cost,
+													   &selectivity, &probes.correlation, &pages);
+	get_tablespace_page_costs(table->reltablespace, &probes.random_page_cost, &probes.seq_page_cost);
+	probes.count = loops;
+	probes.tuples = clamp_row_est(selectivity * table->tuples);
+	probes.heap_pages = table->pages;
+	probes.heap_tuples = table->tuples;
+	probes.heap_share = path->path.pathtype == T_IndexOnlyScan ? 1 - table->allvisfrac : 1;
+	probes.index_pages = index->pages;
+	saved = rf_probe_reading_cost(root, &probes, false);
+	/* of several columns that of the first was taken for less, as btcostestimate() does */
+	if (index->nkeycolumns > 1)
+		probes.correlation /= MULTICOLUMN_CORRELATION;
+	probes.count = rows;
+	saved -= rf_probe_reading_cost(root, &probes, true);
+
+	*result = *path;
+	result->path.total_cost = Max(path->path.total_cost - saved, path->path.startup_cost);
+	return &result->path;
+}
+
+static void
+probe_in_order(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel,
+			   JoinType jointype, JoinPathExtraData *extra)
+{
+	Path	   *outer = outerrel->cheapest_total_path;
+	ListCell   *lc;
+
+	if (previous_join_hook)
+		previous_join_hook(root, joinrel, outerrel, innerrel, jointype, extra);
+	if ((jointype != JOIN_INNER && jointype != JOIN_LEFT && jointype != JOIN_SEMI && jointype != JOIN_ANTI) ||
+		innerrel->rtekind != RTE_RELATION || !IS_SIMPLE_REL(innerrel) ||
+		!bms_is_empty(joinrel->lateral_relids) || outer == NULL || !bms_is_empty(PATH_REQ_OUTER(outer)) ||
+		!reads_exchange(root, outerrel))
+		return;
+
+	foreach(lc, innerrel->pathlist)
+	{
+		IndexPath  *path = (IndexPath *) lfirst(lc);
+		JoinCostWorkspace workspace;
+		List	   *pathkeys;
+		Path	   *sorted;
+		Path	   *inner;
+
+		if (!IsA(path, IndexPath) || bms_is_empty(PATH_REQ_OUTER(&path->path)) ||
+			path->indexinfo->sortopfamily == NULL ||
+			!bms_is_subset(PATH_REQ_OUTER(&path->path), outerrel->relids))
+			continue;
+		pathkeys = order_of_probes(root, path, outerrel);
+		if (pathkeys == NIL)
+			continue;
+		sorted = outer;
+		if (!pathkeys_contained_in(pathkeys, outer->pathkeys))
+			sorted = (Path *) create_sort_path(root, outerrel, outer, pathkeys, -1);
+		inner = probed_in_order(root, path, outer->rows);
+		initial_cost_nestloop(root, &workspace, jointype, sorted, inner, extra);
+		add_path(joinrel, (Path *)
+				 create_nestloop_path(root, joinrel, jointype, &workspace, extra, sorted, inner,
+									  extra->restrictlist,
+									  build_join_pathkeys(root, joinrel, jointype, pathkeys), NULL));
+	}
+}
+
+void
+exchange_watch_probes(void)
+{
+	previous_join_hook = set_join_pathlist_hook;
+	set_join_pathlist_hook = probe_in_order;
+}

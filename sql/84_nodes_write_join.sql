@@ -115,6 +115,8 @@ SELECT same('UPDATE t SET n = -n FROM u, r WHERE u.k = t.k AND r.id = t.g AND r.
 SELECT same('UPDATE t SET n = n + 0.5 WHERE k IN (SELECT k FROM u WHERE g % 3 = 0)');
 SELECT same('UPDATE t SET n = n + 0.25 WHERE NOT EXISTS (SELECT FROM u WHERE u.k = t.k)');
 SELECT same('UPDATE t SET n = n + s.c FROM (SELECT k, count(*) AS c FROM u GROUP BY k) s WHERE s.k = t.k');
+SELECT same('UPDATE t SET n = n + 3 WHERE k IN (SELECT k FROM u GROUP BY k HAVING sum(g) > 100) RETURNING t.*');
+SELECT same('UPDATE t SET n = n + s.c FROM (SELECT g, count(*) AS c FROM u GROUP BY g) s WHERE s.g = t.k');
 EXPLAIN (VERBOSE, COSTS OFF) DELETE FROM t USING u WHERE u.k = t.k AND u.g BETWEEN 10 AND 30 RETURNING t.k, u.v;
 SELECT same('DELETE FROM t USING u WHERE u.k = t.k AND u.g BETWEEN 10 AND 30 RETURNING t.k, u.v');
 SELECT same('DELETE FROM u WHERE k IN (SELECT k FROM t WHERE g = 7)');

@@ -131,6 +131,9 @@ extern List *rf_visible_columns(PlannerInfo *root, RfRelInfo *info);
 extern void rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined,
 							RfRelInfo *known, List *fdw_restrictinfo);
 
+/* Not where rows are locked, or may have to be looked at again here. (join.c) */
+extern bool rf_nodes_may_join(PlannerInfo *root);
+
 /* Can the FROM item be written such that no condition is left outside of it? (join.c) */
 extern bool rf_can_close(RfRelInfo *info);
 

@@ -483,7 +483,7 @@ rf_create_select_path(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est, List 
 
 /* The columns that the query wants of it; false if there is something else. */
 static bool
-wanted_columns(RelOptInfo *rel, List *more, List **columns)
+wanted_columns(PlannerInfo *root, RelOptInfo *rel, List *more, List **columns)
 {
 	ListCell   *lc;
 
@@ -492,6 +492,8 @@ wanted_columns(RelOptInfo *rel, List *more, List **columns)
 	{
 		Var		   *var = (Var *) lfirst(lc);
 
+		if (IsA(var, Var) && var->varattno == 0 && !rf_row_is_wanted(root, rel->relid))
+			continue;
 		if (!IsA(var, Var) || var->varno != rel->relid || var->varattno <= 0)
 			return false;
 		*columns = list_append_unique(*columns, var);
@@ -507,7 +509,7 @@ children_select(PlannerInfo *root, RelOptInfo *rel)
 	List	   *columns;
 	ListCell   *lc;
 
-	if (!wanted_columns(rel, NIL, &columns))
+	if (!wanted_columns(root, rel, NIL, &columns))
 		return NULL;
 	foreach(lc, root->append_rel_list)
 	{
@@ -564,7 +566,7 @@ select_info(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, RfSelect *se
 		info->local_conds_sel = clauselist_selectivity(root, info->local_conds, rel->relid, JOIN_INNER, NULL);
 		cost_qual_eval(&info->local_conds_cost, info->local_conds, root);
 	}
-	if (!wanted_columns(rel, pull_var_clause((Node *) rf_bare_clauses(info->local_conds), PVC_INCLUDE_PLACEHOLDERS),
+	if (!wanted_columns(root, rel, pull_var_clause((Node *) rf_bare_clauses(info->local_conds), PVC_INCLUDE_PLACEHOLDERS),
 						&columns))
 		return NULL;
 	info->tlist = add_to_flat_tlist(NIL, columns);
@@ -588,13 +590,20 @@ add_select(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	List	   *selects = NIL;
 	RfChoices  *choices = palloc0(sizeof(RfChoices));
 	RfRelInfo  *best = NULL;
+	bool		reads = root->rowMarks == NIL &&
+		(root->parse->commandType == CMD_SELECT || root->parse->commandType == CMD_INSERT);
 	ListCell   *lc;
 
 	if (rel->fdw_private != NULL || (rel->reloptkind != RELOPT_BASEREL && rel->reloptkind != RELOPT_OTHER_MEMBER_REL) ||
-		!bms_is_empty(rel->lateral_relids) || root->rowMarks != NIL || root->qual_security_level > 0 ||
-		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT) || IS_DUMMY_REL(rel))
+		!bms_is_empty(rel->lateral_relids) || root->qual_security_level > 0 || IS_DUMMY_REL(rel))
 		return;
-	if (rte->inh && (rte->rtekind == RTE_SUBQUERY || rte->rtekind == RTE_RELATION))
+	if (!reads)
+	{
+		/* what nodes write may be joined with it; its own scan is core's */
+		if (rte->rtekind == RTE_SUBQUERY && !rte->inh && rf_nodes_may_join(root))
+			selects = nodes_selects(rel, rte);
+	}
+	else if (rte->inh && (rte->rtekind == RTE_SUBQUERY || rte->rtekind == RTE_RELATION))
 		select = children_select(root, rel);
 	else if (rte->rtekind == RTE_SUBQUERY)
 	{
@@ -623,6 +632,8 @@ add_select(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 		return;
 	}
 	rel->fdw_private = best;
+	if (!reads)
+		return;
 	if (best->select->left != NULL)
 	{
 		RfEstimate	est = {best->rows, best->retrieved_rows, best->width, best->startup_cost, best->total_cost};

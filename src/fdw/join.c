@@ -233,8 +233,8 @@ clause_relids(List *rinfos)
  * Nodes cannot lock the rows of what they join together. Those that UPDATE and DELETE look for they can
  * find: a row comes with its key, which says on which node its ctid is one.
  */
-static bool
-nodes_may_join(PlannerInfo *root)
+bool
+rf_nodes_may_join(PlannerInfo *root)
 {
 	ListCell   *lc;
 
@@ -380,7 +380,7 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 		return;
 	if (!bms_is_empty(joinrel->lateral_relids) || placeholder_in_between(root, joinrel))
 		return;
-	if (outer->nodes != NIL && !nodes_may_join(root))
+	if (outer->nodes != NIL && !rf_nodes_may_join(root))
 		return;
 	if (rf_rows_may_be_rechecked(root))
 	{

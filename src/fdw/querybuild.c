@@ -631,7 +631,6 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, CmdTy
 	ListCell   *lc2;
 
 	cxt.qualified = true;
-	rf_add_exchanges(&cxt, (RfRelInfo *) joinrel->fdw_private);
 	initStringInfo(&buf);
 	appendStringInfo(&buf, "%s %s r%u", update ? "UPDATE" : "DELETE FROM", info->relation_name, target);
 	forboth(lc, values, lc2, attnums)

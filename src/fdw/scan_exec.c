@@ -195,7 +195,9 @@ with_row_types(TupleDesc desc, ForeignScan *plan, EState *estate)
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
 		Var		   *var = (Var *) tle->expr;
 
-		if (!IsA(var, Var) || var->varattno != 0 || var->vartype != RECORDOID)
+		/* nobody looks at the whole row of a sub-select */
+		if (!IsA(var, Var) || var->varattno != 0 || var->vartype != RECORDOID ||
+			exec_rt_fetch(var->varno, estate)->rtekind != RTE_RELATION)
 			continue;
 		if (result == desc)
 			result = CreateTupleDescCopy(desc);

@@ -117,6 +117,12 @@ SELECT nj.planned('SELECT a.id, b.t FROM a, b WHERE a.id = 17 AND b.id = 17');
 SELECT nj.planned('SELECT id FROM b WHERE EXISTS (SELECT FROM c WHERE c.bid = b.id AND c.z > 2)');
 SELECT nj.planned('SELECT id FROM b WHERE NOT EXISTS (SELECT FROM c WHERE c.bid = b.id)');
 SELECT nj.planned('SELECT x.id, y.t FROM a x JOIN a y USING (id)');
+-- casts that keep what is equal, and one that does not
+SELECT nj.planned('SELECT a.id, b.y FROM a JOIN b ON a.id::bigint = b.id');
+SELECT nj.planned('SELECT b.id, a.x FROM b LEFT JOIN a ON b.id::int = a.id AND b.y > 3');
+SELECT nj.planned('SELECT a.id::bigint AS k, count(*) FROM a GROUP BY 1 HAVING count(*) > 0');
+SELECT nj.planned('SELECT y.id, y.n, b.y FROM (SELECT id::bigint, count(*) AS n FROM a GROUP BY 1) y JOIN b ON b.id = y.id WHERE b.y = 4');
+SELECT nj.planned('SELECT a.id, b.y FROM a JOIN b ON a.id::numeric = b.id::numeric');
 
 -- each strategy for each kind of join
 SELECT * FROM nj.strategies('SELECT a.id, b.id AS bid FROM a JOIN b ON a.id = b.aid');

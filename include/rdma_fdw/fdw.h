@@ -96,6 +96,7 @@ typedef struct RfSelect
 	/* a set operation; left is NULL in others */
 	SetOperation op;
 	bool		all;
+	bool		computed;		/* by the server's compute nodes */
 	struct RfSelect *left;
 	struct RfSelect *right;
 

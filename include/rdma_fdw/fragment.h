@@ -71,7 +71,7 @@ extern double rf_node_share(const RfRelInfo *info);
  */
 extern bool rf_add_choice(RfChoices *choices, RfRelInfo *info);
 
-/* An equality of an expression of either side, both without relabelling, that a hash can serve. */
+/* An equality of an expression of either side, both without casts, that a hash can serve. */
 typedef struct RfEquality
 {
 	Expr	   *outer;
@@ -81,7 +81,7 @@ typedef struct RfEquality
 /* Those among RestrictInfos of a join, as a List of RfEquality. */
 extern List *rf_hashable_equalities(List *rinfos, Relids outer, Relids inner);
 
-/* Without relabelling, if rows can be hashed by it such that all nodes agree; else NULL. */
+/* Without casts, if rows can be hashed by it such that all nodes agree; else NULL. */
 extern Expr *rf_hashable_key(Expr *expr, RfRelInfo *info);
 
 /* Have equal values of both the same hash? False if there is none for one of them. */

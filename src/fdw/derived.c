@@ -421,6 +421,36 @@ describe_select(RfRelInfo *info, RfSelect *select)
 								 right.description);
 }
 
+static RfSelect *
+copy_select(RfSelect *select)
+{
+	RfSelect   *copy = palloc(sizeof(RfSelect));
+
+	*copy = *select;
+	if (select->left != NULL)
+	{
+		copy->left = copy_select(select->left);
+		copy->right = copy_select(select->right);
+	}
+	return copy;
+}
+
+/* It where its rows are and, if there are compute nodes, there: placing one moves what it reads. */
+static List *
+with_places(RfSelect *select)
+{
+	RfSelect   *first = select;
+	RfSelect   *there;
+
+	while (first->left != NULL)
+		first = first->left;
+	if (select->left == NULL || first->info->nodes == NIL || !rf_may_compute(first->info))
+		return list_make1(select);
+	there = copy_select(select);
+	there->computed = true;
+	return list_make2(select, there);
+}
+
 /* The relation is the select's, of its server; NULL: its nodes cannot run it. */
 static RfRelInfo *
 set_select(RelOptInfo *rel, RfSelect *select)
@@ -612,7 +642,7 @@ add_select(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 			select = subquery_select(rel, rte, NULL);
 	}
 	if (select != NULL)
-		selects = list_make1(select);
+		selects = with_places(select);
 
 	foreach(lc, selects)
 	{
@@ -723,7 +753,10 @@ rf_set_operation_paths(PlannerInfo *root, RelOptInfo *rel)
 	Relids		below;
 	SetOperationStmt *op;
 	RfSelect   *select;
-	RfRelInfo  *info;
+	RfChoices  *choices = palloc0(sizeof(RfChoices));
+	RfRelInfo  *best = NULL;
+	PathTarget *target;
+	List	   *tlist = NIL;
 	ListCell   *lc;
 
 	if (root->hasRecursion || rel->reloptkind != RELOPT_UPPER_REL || rel->fdw_private != NULL ||
@@ -734,38 +767,47 @@ rf_set_operation_paths(PlannerInfo *root, RelOptInfo *rel)
 	if (select == NULL)
 		return;
 
-	info = set_select(rel, select);
-	if (info == NULL)
-		return;
 	rel->rows = ((Path *) linitial(rel->pathlist))->rows;
+	target = ((Path *) linitial(rel->pathlist))->pathtarget;
 	foreach(lc, rel->reltarget->exprs)
 	{
 		Var		   *var = (Var *) lfirst(lc);
 		TargetEntry *tle;
 
 		if (!IsA(var, Var) || var->varno != 0)
-			break;
+			return;
 		var = copyObject(var);
 		var->varnosyn = first_branch((Node *) op);
 		var->varattnosyn = var->varattno;
 		tle = makeTargetEntry((Expr *) var, var->varattno, NULL, var->varattno > list_length(op->colTypes));
 		tle->resname = tle->resjunk ? "branch" :
 			get_rte_attribute_name(root->simple_rte_array[var->varnosyn], var->varattno);
-		info->tlist = lappend(info->tlist, tle);
+		tlist = lappend(tlist, tle);
 	}
-	if (lc != NULL)
+
+	foreach(lc, with_places(select))
 	{
+		RfRelInfo  *info = set_select(rel, lfirst(lc));
+
+		if (info == NULL)
+			continue;
+		info->tlist = tlist;
+		if (info->fragment != NULL)
+		{
+			rf_name_select_keys(info);
+			info->fragment->choices = choices;
+		}
+		rf_estimate_rel(root, rel);
+		if (info->fragment != NULL && !rf_add_choice(choices, info))
+			continue;
+		if (best == NULL || info->total_cost < best->total_cost)
+			best = info;
+		add_path(rel, (Path *)
+				 rf_create_foreign_upper_path(root, rel, target, info->rows, info->startup_cost, info->total_cost,
+											  NIL, rf_path_private(info, 0)));
+	}
+	if (best == NULL)
 		unset_select(rel);
-		return;
-	}
-	if (info->fragment != NULL)
-	{
-		rf_name_select_keys(info);
-		info->fragment->choices = palloc0(sizeof(RfChoices));
-		info->fragment->choices->infos = list_make1(info);
-	}
-	rf_estimate_rel(root, rel);
-	add_path(rel, (Path *)
-			 rf_create_foreign_upper_path(root, rel, ((Path *) linitial(rel->pathlist))->pathtarget, info->rows,
-										  info->startup_cost, info->total_cost, NIL, rf_path_private(info, 0)));
+	else
+		rel->fdw_private = best;
 }

@@ -5,7 +5,8 @@
  * Every node runs the statement over its own rows, so rows that an operation compares must be on one
  * node: both branches are placed by hash of the same columns, or are moved there. UNION ALL compares
  * nothing. What is everywhere is good for the right side of INTERSECT and EXCEPT, and in others it
- * must be so on both sides, or one node sends its own to where the others' are.
+ * must be so on both sides, or one node sends its own to where the others' are. With compute nodes all
+ * branches may go there instead.
  */
 #include "postgres.h"
 
@@ -38,7 +39,7 @@ bare_column(RfSelect *select, int attno)
 
 		if (lfirst_node(TargetEntry, lc)->resno != attno)
 			continue;
-		return rf_same_hash(expr, rf_hashable_key(expr, select->info)) ? rf_hashable_key(expr, select->info) : NULL;
+		return rf_hashable_key(expr, select->info);
 	}
 	return NULL;
 }
@@ -63,8 +64,7 @@ place_branch(RfSelect *select, SelectPlace *place)
 	bool		everywhere = fragment->placement == RF_PLACED_EVERYWHERE;
 	ListCell   *lc;
 
-	/* Compute nodes have roles that belong to whole statements */
-	if (fragment->computed || (everywhere && fragment->exchanges) || counts_all_rows(select))
+	if ((everywhere && fragment->exchanges && !fragment->computed) || counts_all_rows(select))
 		return false;
 	place->placement = fragment->placement;
 	place->exchanges = fragment->exchanges;
@@ -116,14 +116,14 @@ can_move(RfSelect *select, List *columns)
 }
 
 static void
-move(RfSelect *select, SelectPlace *place, List *columns)
+move(RfSelect *select, SelectPlace *place, List *columns, bool computed)
 {
 	ListCell   *lc;
 
 	place->exprs = NIL;
 	foreach(lc, columns)
 		place->exprs = lappend(place->exprs, bare_column(select, lfirst_int(lc)));
-	select->info = rf_move(select->root, select->info, place->exprs, false);
+	select->info = rf_move(select->root, select->info, place->exprs, computed);
 	select->startup_cost = select->info->rel_startup_cost;
 	select->total_cost = select->info->rel_total_cost;
 	place->columns = columns;
@@ -206,18 +206,18 @@ place_operation(RfSelect *select, SelectPlace *place)
 		left.placement = RF_PLACED_ANYWHERE;
 	else if (can_follow(select->right, &left))
 	{
-		move(select->right, &right, left.columns);
+		move(select->right, &right, left.columns, false);
 		strategy = "repartition one";
 	}
 	else if (can_follow(select->left, &right))
 	{
-		move(select->left, &left, right.columns);
+		move(select->left, &left, right.columns, false);
 		strategy = "repartition one";
 	}
 	else if ((columns = common_columns(select->left, select->right)) != NIL)
 	{
-		move(select->left, &left, columns);
-		move(select->right, &right, columns);
+		move(select->left, &left, columns, false);
+		move(select->right, &right, columns, false);
 		strategy = "repartition both";
 	}
 	else
@@ -239,7 +239,143 @@ place_operation(RfSelect *select, SelectPlace *place)
 static bool
 place_select(RfSelect *select, SelectPlace *place)
 {
-	return select->left == NULL ? place_branch(select, place) : place_operation(select, place);
+	if (select->left != NULL)
+		return place_operation(select, place);
+	return !select->info->fragment->computed && place_branch(select, place);
+}
+
+/* ---------- on the compute nodes ---------- */
+
+static List *
+branches(RfSelect *select)
+{
+	if (select->left == NULL)
+		return list_make1(select);
+	return list_concat(branches(select->left), branches(select->right));
+}
+
+static bool
+compares_nothing(RfSelect *select)
+{
+	return select->left == NULL ||
+		(select->op == SETOP_UNION && select->all && compares_nothing(select->left) && compares_nothing(select->right));
+}
+
+/* Is the branch on the compute nodes, placed by these columns, hashed like the first branch's? */
+static bool
+is_there(RfSelect *select, List *columns, RfSelect *first)
+{
+	SelectPlace place = {0};
+	ListCell   *lc;
+	ListCell   *expr;
+
+	if (!select->info->fragment->computed || !place_branch(select, &place))
+		return false;
+	/* there is one only */
+	if (place.placement == RF_PLACED_EVERYWHERE)
+		return true;
+	if (place.placement != RF_PLACED_BY_HASH || !equal(place.columns, columns))
+		return false;
+	forboth(lc, columns, expr, place.exprs)
+	{
+		if (!rf_same_hash(bare_column(first, lfirst_int(lc)), lfirst(expr)))
+			return false;
+	}
+	return true;
+}
+
+/* Can the branch be moved by these columns, hashed like the first branch's? */
+static bool
+can_come(RfSelect *select, List *columns, RfSelect *first)
+{
+	ListCell   *lc;
+
+	foreach(lc, columns)
+	{
+		if (!rf_same_hash(bare_column(first, lfirst_int(lc)), bare_column(select, lfirst_int(lc))))
+			return false;
+	}
+	return !counts_all_rows(select) && can_move(select, columns);
+}
+
+static bool
+all_meet(List *selects, List *columns)
+{
+	ListCell   *lc;
+
+	foreach(lc, selects)
+	{
+		if (!is_there(lfirst(lc), columns, linitial(selects)) && !can_come(lfirst(lc), columns, linitial(selects)))
+			return false;
+	}
+	return columns != NIL;
+}
+
+/* Columns by which rows that are equal meet on the compute nodes: those of a branch that is there, or all that will do. */
+static List *
+meeting_columns(List *selects)
+{
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	foreach(lc, selects)
+	{
+		RfSelect   *select = (RfSelect *) lfirst(lc);
+		SelectPlace place = {0};
+
+		if (select->info->fragment->computed && place_branch(select, &place) && all_meet(selects, place.columns))
+			return place.columns;
+	}
+	foreach(lc, ((RfSelect *) linitial(selects))->tlist)
+	{
+		int			attno = lfirst_node(TargetEntry, lc)->resno;
+
+		if (all_meet(selects, list_make1_int(attno)))
+			columns = lappend_int(columns, attno);
+	}
+	return all_meet(selects, columns) ? columns : NIL;
+}
+
+/* All branches go to the compute nodes, unless they are there. */
+static bool
+place_computed(RfSelect *select, SelectPlace *place, Cost *sending)
+{
+	List	   *selects = branches(select);
+	List	   *columns = meeting_columns(selects);
+	bool		anywhere = columns == NIL && compares_nothing(select);
+	int			moved = 0;
+	ListCell   *lc;
+
+	if (columns == NIL && !anywhere)
+		return false;
+	foreach(lc, selects)
+	{
+		RfSelect   *branch = (RfSelect *) lfirst(lc);
+		List	   *by = anywhere ? common_columns(branch, branch) : columns;
+		SelectPlace to = {0};
+
+		if (branch->info->fragment->computed && anywhere)
+		{
+			if (!place_branch(branch, &to) || to.placement == RF_PLACED_EVERYWHERE)
+				return false;
+		}
+		else if (anywhere || !is_there(branch, by, linitial(selects)))
+		{
+			if (!can_come(branch, by, branch))
+				return false;
+			move(branch, &to, by, true);
+			moved++;
+		}
+		*sending += branch->info->fragment->sending;
+		place->strategies = list_concat(place->strategies, list_copy(branch->info->fragment->strategies));
+	}
+	if (!anywhere || moved > 0)
+		place->strategies = lappend(place->strategies, moved == 0 ? "co-located" :
+									moved == 1 ? "repartition one" : "repartition both");
+	place->placement = anywhere ? RF_PLACED_ANYWHERE : RF_PLACED_BY_HASH;
+	place->columns = columns;
+	place->exchanges = true;
+	return true;
 }
 
 /* A key in terms of the select's columns, and values that are the same in all rows. */
@@ -260,9 +396,9 @@ outer_key(RfSelect *select, Index relid, List *key)
 		{
 			TargetEntry *tle = lfirst_node(TargetEntry, column);
 
-			if (equal(tle->expr, expr))
-				result = lappend(result, makeVar(relid, tle->resno, exprType((Node *) expr),
-												 exprTypmod((Node *) expr), exprCollation((Node *) expr), 0));
+			if (equal(rf_hashable_key(tle->expr, select->info), expr))
+				result = lappend(result, makeVar(relid, tle->resno, exprType((Node *) tle->expr),
+												 exprTypmod((Node *) tle->expr), exprCollation((Node *) tle->expr), 0));
 		}
 	}
 	return result;
@@ -300,12 +436,16 @@ rf_place_select(RfSelect *select, Index relid)
 {
 	SelectPlace place = {0};
 	RfFragment *fragment;
+	Cost		sending = 0;
 
 	if (select->left == NULL)
 		return place_alone(select, relid);
-	if (rf_exchange_strategy == RF_STRATEGY_PULL || !place_select(select, &place))
+	if (rf_exchange_strategy == RF_STRATEGY_PULL ||
+		!(select->computed ? place_computed(select, &place, &sending) : place_select(select, &place)))
 		return NULL;
 	fragment = palloc0(sizeof(RfFragment));
+	fragment->computed = select->computed;
+	fragment->sending = sending;
 	fragment->placement = place.placement;
 	fragment->exchanges = place.exchanges;
 	fragment->strategies = place.strategies;

@@ -8,8 +8,9 @@
  *
  * Two rows that are equal in the keys are on one node only if all hash functions that were used
  * agree on it. So expressions count as equal by operators of one hash operator family only, the
- * default one of both types: int4 and int8 go together, int4 and numeric do not. Relabelled types
- * (varchar as text) are hashed as what they were, which must have the same family.
+ * default one of both types: int4 and int8 go together, int4 and numeric do not. What is only a cast of
+ * another expression is hashed as that, where the cast gives a value that is equal to what it was in
+ * such a family (int4 as int8, varchar as text).
  */
 #include "postgres.h"
 
@@ -17,6 +18,8 @@
 #include "access/htup_details.h"
 #include "access/sysattr.h"
 #include "access/table.h"
+#include "access/transam.h"
+#include "catalog/pg_cast.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type.h"
@@ -29,6 +32,7 @@
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
+#include "utils/syscache.h"
 #include "utils/typcache.h"
 
 #include "rdma_fdw/fdw.h"
@@ -36,14 +40,6 @@
 
 /* Of one relation; those beyond are the dearest. */
 #define MAX_CHOICES		8
-
-static Expr *
-without_relabelling(Expr *expr)
-{
-	while (expr != NULL && IsA(expr, RelabelType))
-		expr = ((RelabelType *) expr)->arg;
-	return expr;
-}
 
 static Oid
 hash_family(Expr *expr)
@@ -59,10 +55,60 @@ hash_family(Expr *expr)
 	return OidIsValid(type->hash_extended_proc) ? type->hash_opf : InvalidOid;
 }
 
+static bool
+is_integer(Oid type)
+{
+	return type == INT2OID || type == INT4OID || type == INT8OID;
+}
+
+/*
+ * Is it a built-in cast that keeps values equal, if the types have an equality at all? Implicit ones
+ * lose nothing; others between integers fail where they would.
+ */
+static bool
+keeps_equal(FuncExpr *cast)
+{
+	Oid			from;
+	HeapTuple	tuple;
+	bool		result;
+
+	if (list_length(cast->args) != 1 || cast->funcid >= FirstGenbkiObjectId)
+		return false;
+	from = exprType(linitial(cast->args));
+	tuple = SearchSysCache2(CASTSOURCETARGET, ObjectIdGetDatum(from), ObjectIdGetDatum(cast->funcresulttype));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	result = ((Form_pg_cast) GETSTRUCT(tuple))->castfunc == cast->funcid &&
+		(((Form_pg_cast) GETSTRUCT(tuple))->castcontext == COERCION_CODE_IMPLICIT ||
+		 (is_integer(from) && is_integer(cast->funcresulttype)));
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/* What is hashed for it: the same as for what it is made of, as far as equal means the same of both. */
+static Expr *
+without_casts(Expr *expr)
+{
+	for (;;)
+	{
+		Expr	   *arg;
+
+		if (IsA(expr, RelabelType))
+			arg = ((RelabelType *) expr)->arg;
+		else if (IsA(expr, FuncExpr) && keeps_equal((FuncExpr *) expr))
+			arg = linitial(((FuncExpr *) expr)->args);
+		else
+			return expr;
+		if (!OidIsValid(hash_family(expr)) || hash_family(expr) != hash_family(arg))
+			return expr;
+		expr = arg;
+	}
+}
+
 Expr *
 rf_hashable_key(Expr *expr, RfRelInfo *info)
 {
-	expr = without_relabelling(expr);
+	expr = without_casts(expr);
 	/* enum values hash by their OIDs, which are different everywhere */
 	if (!OidIsValid(hash_family(expr)) || !rf_is_shippable_type(exprType((Node *) expr), info))
 		return NULL;
@@ -85,8 +131,8 @@ hashable_sides(Expr *clause, Expr **left, Expr **right)
 	if (!IsA(op, OpExpr) || list_length(op->args) != 2 || op->opretset ||
 		(OidIsValid(op->inputcollid) && !get_collation_isdeterministic(op->inputcollid)))
 		return false;
-	*left = without_relabelling(linitial(op->args));
-	*right = without_relabelling(lsecond(op->args));
+	*left = without_casts(linitial(op->args));
+	*right = without_casts(lsecond(op->args));
 	family = hash_family(*left);
 	return OidIsValid(family) && family == hash_family(*right) &&
 		get_op_opfamily_strategy(op->opno, family) == HTEqualStrategyNumber;
@@ -281,7 +327,7 @@ rf_placed_by(RfRelInfo *info, List *exprs)
 	if (fragment->placement != RF_PLACED_BY_HASH)
 		return fragment->placement == RF_PLACED_EVERYWHERE;
 	foreach(lc, exprs)
-		bare = lappend(bare, without_relabelling(lfirst(lc)));
+		bare = lappend(bare, without_casts(lfirst(lc)));
 	foreach(lc, fragment->keys)
 	{
 		ListCell   *member;

@@ -148,7 +148,7 @@ BEGIN
 		ELSIF line ~ 'Shared:' THEN
 			RETURN QUERY SELECT format('all batches: %s', sum(m[1]::int)) FROM regexp_matches(line, 'by \w+=(\d+)', 'g') m;
 			-- how many workers came in time nobody knows
-			IF line ~ 'workers=2' THEN
+			IF line ~ 'Shared: workers=2' THEN
 				IF substring(line, 'by workers=(\d+)')::int IS DISTINCT FROM substring(line, '\((\d+)\+')::int + substring(line, '\+(\d+)\)')::int THEN
 					RAISE '%', line;
 				END IF;

@@ -81,4 +81,9 @@ CREATE TABLE fixed AS SELECT i, nullif(i % 7, 0)::int2 AS s, i::int8 * 100000000
 SELECT capacity, destinations, count(*) AS same FROM unnest(ARRAY[300, 65536]) AS capacity, unnest(ARRAY[2, 64]) AS destinations,
   LATERAL batch_shuffle('SELECT * FROM ba.fixed', ARRAY[3], destinations, capacity) AS x(i int, s int2, l int8, b bool, c "char", f float8, d date, u uuid)
   JOIN fixed y ON x.i = y.i AND x::text = y::text GROUP BY 1, 2 ORDER BY 1, 2;
+-- Tuples of one length, at equal distances, as a device would put them together.
+CREATE TABLE even AS SELECT * FROM fixed WHERE s IS NOT NULL AND b IS NOT NULL;
+SELECT way, count(*) AS same FROM unnest(ARRAY['copy', 'strided']) AS way,
+  LATERAL batch_pages('ba.even', way) AS x(i int, s int2, l int8, b bool, c "char", f float8, d date, u uuid) JOIN even y ON x.i = y.i AND x::text = y::text GROUP BY 1 ORDER BY 1;
+SELECT count(*) FROM batch_pages('ba.few', 'strided') AS x(i int, t text, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h inet, m name);
 DROP SCHEMA ba CASCADE;

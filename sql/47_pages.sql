@@ -137,6 +137,9 @@ SELECT * FROM differences('many', '*', 'b < 90');
 ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=box');
 SELECT boxes > 0 AS boxes, packed FROM how('SELECT * FROM pages.many WHERE b = 1');
 SELECT * FROM differences('many', '*', 'b = 1');
+ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=strided');
+SELECT boxes FROM how('SELECT * FROM pages.many');
+SELECT * FROM differences('many');
 ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on');
 -- in their order on the page, also where columns take turns with pages
 SELECT (SELECT array_agg(a) FROM (SELECT a, c FROM pages.toasted OFFSET 0) t) = (SELECT array_agg(a) FROM (SELECT a, c FROM columns.toasted OFFSET 0) t) AS same_order;

@@ -572,7 +572,7 @@ CREATE FUNCTION rdma.stat_flows(
   OUT slots bigint, OUT waits bigint, OUT wait_ms double precision, OUT work_requests bigint, OUT merged bigint, OUT chained bigint,
   OUT credit_stalls bigint, OUT credits_sent bigint, OUT probes bigint, OUT pool_buffers integer, OUT claims bigint,
   OUT claims_lost bigint, OUT region_copies bigint, OUT region_boxes bigint, OUT useful_bytes bigint,
-  OUT gap_bytes bigint, OUT region_gathers bigint, OUT uncopied_bytes bigint)
+  OUT gap_bytes bigint, OUT region_gathers bigint, OUT region_strided bigint, OUT uncopied_bytes bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_stat_flows' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 10;
 COMMENT ON FUNCTION rdma.stat_flows() IS 'streams of this node, incoming and outgoing; details of other roles'' streams are NULL';
@@ -581,7 +581,7 @@ CREATE VIEW rdma.stat_flows AS
     f.rows, f.bytes, f.estimated_rows, round(f.percent::numeric, 1) AS percent,
     f.buffers, f.buffer_size, f.buffer_states, f.slots, f.waits, f.wait_ms,
     f.work_requests, f.merged, f.chained, f.credit_stalls, f.credits_sent, f.probes, f.lane, f.weight, f.peer,
-    f.pool_buffers, f.claims, f.claims_lost, f.region_copies, f.region_gathers, f.region_boxes, f.useful_bytes, f.gap_bytes, f.uncopied_bytes
+    f.pool_buffers, f.claims, f.claims_lost, f.region_copies, f.region_gathers, f.region_strided, f.region_boxes, f.useful_bytes, f.gap_bytes, f.uncopied_bytes
   FROM rdma.stat_flows() f
     LEFT JOIN pg_catalog.pg_database d ON d.oid = f.datid
     LEFT JOIN pg_catalog.pg_roles r ON r.oid = f.usesysid;
@@ -590,6 +590,7 @@ COMMENT ON COLUMN rdma.stat_flows.claims IS 'of a sender: those that it got, eac
 COMMENT ON COLUMN rdma.stat_flows.claims_lost IS 'of a sender: attempts to claim one that found it taken';
 COMMENT ON COLUMN rdma.stat_flows.region_copies IS 'of a sender of heap pages (rdma_fdw.allow_page_shipping): pages of which the rows alone were sent (rdma_fdw.region_plan)';
 COMMENT ON COLUMN rdma.stat_flows.region_gathers IS 'of a sender of heap pages: pages of which work requests gathered the rows from where they lay';
+COMMENT ON COLUMN rdma.stat_flows.region_strided IS 'of a sender of heap pages: pages of equally long rows at equal distances, which the device took apart (rdma.devices.max_strided)';
 COMMENT ON COLUMN rdma.stat_flows.region_boxes IS 'of a sender of heap pages: pages sent with what lies between the rows';
 COMMENT ON COLUMN rdma.stat_flows.useful_bytes IS 'of a sender: bytes of rows in them';
 COMMENT ON COLUMN rdma.stat_flows.gap_bytes IS 'of a sender: bytes that lay between';

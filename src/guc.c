@@ -98,6 +98,7 @@ static const struct config_enum_entry region_plan_options[] = {
 	{"copy", RF_REGION_COPY, false},
 	{"gather", RF_REGION_GATHER, false},
 	{"box", RF_REGION_BOX, false},
+	{"strided", RF_REGION_STRIDED, false},
 	{NULL, 0, false}
 };
 
@@ -427,7 +428,7 @@ define_session_settings(void)
 							 PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.region_plan",
 							 "On a data node: how rows of heap pages that travel as they are leave their page.",
-							 "\"copy\" copies the rows alone and sends them, \"gather\" sends them from where they are, \"box\" with what lies between them; \"auto\" whichever costs less.",
+							 "\"copy\" copies the rows alone and sends them, \"gather\" sends them from where they are, \"strided\" lets the device leave out what lies between equal ones, \"box\" sends it, too; \"auto\" whichever costs less.",
 							 &rf_region_mode, RF_REGION_AUTO, region_plan_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.register_shared_buffers",

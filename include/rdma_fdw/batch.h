@@ -173,6 +173,8 @@ typedef struct RfTuplePart
 	uint32		own;
 	uint32		length;
 	const char *at;
+	uint16		element;		/* as in RfPart: so far, */
+	uint16		stride;			/* unless it is 0 */
 } RfTuplePart;
 
 #define RF_TUPLE_PARTS		30
@@ -186,6 +188,14 @@ typedef struct RfTupleFragments
 	uint16		length[RF_TUPLE_PARTS];
 	uint64		map[BLCKSZ / MAXIMUM_ALIGNOF / 64]; /* a bit for each unit of MAXIMUM_ALIGNOF bytes */
 } RfTupleFragments;
+
+/* Tuples of one length at equal distances, for a device that leaves out what lies between what counts of them. */
+typedef struct RfTupleStride
+{
+	const char *start;			/* of what counts of the first by address */
+	uint16		element;		/* bytes of each that count */
+	uint16		stride;			/* from one to the next */
+} RfTupleStride;
 
 /*
  * False: `buffer`, 8-aligned, is too small for pages. `entries`: of a work request, for what of the
@@ -213,6 +223,11 @@ extern uint32 rf_tuples_add(RfTupleWriter *writer, const char *page, const HeapT
 						  const uint16 *lengths, int count, const RfTupleExtent *extent, bool box, bool direct);
 extern void rf_tuples_gather(RfTupleWriter *writer, const char *page, const HeapTupleHeader *tuples,
 							 const uint16 *lengths, int count, const RfTupleFragments *fragments);
+
+/* Are they so regular? Then they may be added as one strided part, as gathered ones are. */
+extern bool rf_tuples_regular(const HeapTupleHeader *tuples, const uint16 *lengths, int count, RfTupleStride *stride);
+extern void rf_tuples_stride(RfTupleWriter *writer, const HeapTupleHeader *tuples, const uint16 *lengths, int count,
+							 const RfTupleStride *stride);
 
 /*
  * A page whose tuples are all visible and that is locked: its rows, and where they lie; -1: a value

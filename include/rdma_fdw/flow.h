@@ -157,6 +157,8 @@ typedef struct RfPart
 	uint32_t	buffer;			/* then `length` bytes from this buffer on (0 is the first), which may reach into the next */
 	uint16_t	offset;
 	uint16_t	length;
+	uint16_t	element;		/* with a stride: elements of so many bytes, `length` in all, so far */
+	uint16_t	stride;			/* from one to the next; 0: one run */
 } RfPart;
 
 #define RF_SLOT_PARTS		RF_MAX_SGE
@@ -186,6 +188,7 @@ typedef struct RfFlowStats		/* written by the party named; read by anybody, rela
 	_Atomic uint64_t claims_lost;	/* lane: compare-and-swaps that found the buffer taken */
 	_Atomic uint64_t region_copies; /* backend: RfRegionCounts, of a producer */
 	_Atomic uint64_t region_gathers;
+	_Atomic uint64_t region_strided;
 	_Atomic uint64_t region_boxes;
 	_Atomic uint64_t useful_bytes;
 	_Atomic uint64_t gap_bytes;
@@ -710,15 +713,17 @@ typedef struct RfPartsPlace
 	uint32_t	page_size;
 	uint32_t	pages_lkey;
 	int			max_entries;
+	int			max_strided;	/* of these entries, RfDeviceCaps */
 } RfPartsPlace;
 
 /*
  * The entries of a work request for a slot's payload; returns how many, *bytes in all and
- * *page_bytes of them from pages. 0: a part is not within the slot or the pool, or they are too
- * many. Each part is read once.
+ * *page_bytes of them from pages. *strided_count of them are strided, as `strided` says, which has
+ * room for max_entries. 0: a part is not within the slot or the pool, or they are too many. Each
+ * part is read once.
  */
 extern int	rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place, RfSge *sge,
-							  uint32_t *bytes, uint32_t *page_bytes);
+							  RfStrided *strided, int *strided_count, uint32_t *bytes, uint32_t *page_bytes);
 
 /* ---------- where a large row is laid out (src/flow/value.c, plain C) ---------- */
 

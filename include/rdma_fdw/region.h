@@ -339,6 +339,7 @@ typedef struct RfRegionCounts
 {
 	uint64_t	copies;			/* regions, or parts of them, copied out */
 	uint64_t	gathers;		/* sent as entries of work requests */
+	uint64_t	strided;		/* as strided ones */
 	uint64_t	boxes;			/* sent with their gaps */
 	uint64_t	useful_bytes;
 	uint64_t	gap_bytes;		/* that travelled in boxes */
@@ -350,6 +351,7 @@ rf_region_count(RfRegionCounts *counts, RfRegionMode mode, uint64_t useful, uint
 {
 	counts->copies += mode == RF_REGION_COPY;
 	counts->gathers += mode == RF_REGION_GATHER;
+	counts->strided += mode == RF_REGION_STRIDED;
 	counts->boxes += mode == RF_REGION_BOX;
 	counts->useful_bytes += useful;
 	counts->gap_bytes += mode == RF_REGION_BOX ? gap : 0;

@@ -147,6 +147,7 @@ typedef struct RfStreamStats
 	uint64		useful_bytes;	/* bytes of these tuples */
 	uint64		gap_bytes;		/* and bytes between */
 	uint64		pages_gathered; /* pages whose tuples left from where they lay, */
+	uint64		pages_strided;	/* of which what counts did, at equal distances */
 	uint64		uncopied_bytes; /* and bytes that did, of all pages */
 	uint32		sharers;		/* a bit per process that joined a stream: the leader's, and worker i's is i + 1 */
 	uint64		sharers_batches[RF_STREAM_SHARERS];	/* and how many of the batches it took */

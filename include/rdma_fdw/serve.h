@@ -81,6 +81,9 @@ extern void rf_stream_dest_offer_pages(RfStreamDest *dest, Relation table, const
 									   int column_count, int pin_limit);
 extern bool rf_stream_dest_takes_page(RfStreamDest *dest);
 
+/* Is a page whose tuples are all visible best taken as it is, whatever its tuples look like? */
+extern bool rf_stream_dest_takes_whole(const RfStreamDest *dest);
+
 /*
  * A page whose tuples are all visible, locked: its rows; below 0: they have to go as columns. It may
  * stay pinned by the stream until it was sent.

@@ -269,6 +269,7 @@ typedef struct RfStreamReply
 	uint64_t	useful_bytes;	/* of tuples */
 	uint64_t	gap_bytes;		/* what lay between */
 	uint64_t	pages_gathered; /* tuples alone, from where they lay */
+	uint64_t	pages_strided;	/* and what counts of them, at equal distances */
 	uint64_t	uncopied_bytes; /* that left from there */
 } RfStreamReply;
 

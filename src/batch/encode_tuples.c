@@ -272,6 +272,7 @@ add_part(RfTupleWriter *writer, const char *at, uint32 length)
 	part->own = writer->own - writer->parted;
 	part->length = length;
 	part->at = at;
+	part->element = part->stride = 0;
 	writer->parted = writer->own;
 	writer->used_entries += (part->own > 0) + (length > 0);
 	Assert(writer->used_entries <= writer->entries);
@@ -485,6 +486,55 @@ rf_tuples_gather(RfTupleWriter *writer, const char *page, const HeapTupleHeader 
 	writer->runs++;
 	for (int i = 0; i < fragments->count; i++)
 		add_part(writer, page + fragments->start[i], fragments->length[i]);
+}
+
+/* ---------- tuples at equal distances ---------- */
+
+bool
+rf_tuples_regular(const HeapTupleHeader *tuples, const uint16 *lengths, int count, RfTupleStride *stride)
+{
+	const char *first = (const char *) tuples[0];
+	ptrdiff_t	distance;
+
+	if (count < 2)
+		return false;
+	/* Pages are filled from their end. */
+	distance = (const char *) tuples[1] - first;
+	for (int i = 1; i < count; i++)
+		if ((const char *) tuples[i] - first != i * distance || lengths[i] != lengths[0])
+			return false;
+	stride->element = MAXALIGN(lengths[0]) - RF_TUPLE_SKIPPED;
+	stride->stride = distance < 0 ? -distance : distance;
+	stride->start = (distance < 0 ? (const char *) tuples[count - 1] : first) + RF_TUPLE_SKIPPED;
+	return stride->stride >= stride->element;
+}
+
+void
+rf_tuples_stride(RfTupleWriter *writer, const HeapTupleHeader *tuples, const uint16 *lengths, int count,
+				 const RfTupleStride *stride)
+{
+	uint32		bytes = (uint32) count * stride->element;
+	RfTupleRun	run = {bytes, count, RF_TUPLE_SKIPPED};
+	uint32		room = TYPEALIGN(8, sizeof(run) + count * sizeof(uint32));
+	uint32	   *items;
+
+	end_run(writer);
+	memcpy(writer->base + writer->own, &run, sizeof(run));
+	memset(writer->base + writer->own + room - sizeof(uint32), 0, sizeof(uint32));
+	items = (uint32 *) (writer->base + writer->own + sizeof(run));
+	for (int i = 0; i < count; i++)
+	{
+		uint32		place = ((const char *) tuples[i] + RF_TUPLE_SKIPPED - stride->start) / stride->stride;
+
+		items[i] = RF_ITEM(place * stride->element, lengths[i]);
+	}
+	writer->own += room;
+	writer->used += room + bytes;
+	writer->rows += count;
+	writer->runs++;
+	add_part(writer, stride->start, bytes);
+	writer->parts[writer->part_count - 1].element = stride->element;
+	writer->parts[writer->part_count - 1].stride = stride->stride;
 }
 
 /* ---------- whole pages ---------- */

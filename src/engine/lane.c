@@ -189,16 +189,19 @@ add_connection(RfLaneThread *lane, int peer, RfQp *qp)
 	connection->posts = malloc(lane->config.max_wr * sizeof(LanePost));
 	connection->wrs = malloc(RF_MAX_CHAIN * sizeof(RfWr));
 	connection->sges = malloc(LANE_SGES * sizeof(RfSge));
+	connection->strided = malloc((lane->max_strided + 1) * sizeof(RfStrided));
 	connection->qp = qp;
 	connection->failed = false;
 	connection->failed_early = false;
 	connection->posted = connection->completed = 0;
+	connection->chain_strided = connection->strided_out = 0;
 	connection->chain = 0;
 	connection->unsignaled = 0;
 	connection->touched = false;
 	show_qp(lane, peer, qp);
 
-	if (connection->posts == NULL || connection->wrs == NULL || connection->sges == NULL)
+	if (connection->posts == NULL || connection->wrs == NULL || connection->sges == NULL ||
+		connection->strided == NULL)
 	{
 		RfError		error;
 
@@ -265,9 +268,11 @@ drop_connection(RfLaneThread *lane, int peer, const RfError *error)
 	free(connection->posts);
 	free(connection->wrs);
 	free(connection->sges);
+	free(connection->strided);
 	connection->posts = NULL;
 	connection->wrs = NULL;
 	connection->sges = NULL;
+	connection->strided = NULL;
 	for (uint32_t i = 0; i < lane->config.shared->max_flows; i++)
 	{
 		if (lane->local[i]->attached && lane->local[i]->peer == peer)
@@ -354,6 +359,7 @@ post_chain(RfLaneThread *lane, LaneConnection *connection)
 	connection->wrs[count - 1].signaled = true;
 	connection->unsignaled = 0;
 	connection->chain = 0;
+	connection->chain_strided = 0;
 	lane->config.provider->qp_post(connection->qp, connection->wrs);
 	lane_count(&lane->lane->doorbells, 1);
 }
@@ -415,6 +421,20 @@ next_sge(const LaneConnection *connection)
 	return connection->chain == 0 ? connection->sges : last->sge + last->num_sge;
 }
 
+/* For the request that was made last; there are no more out than may be. */
+void
+rf_lane_stride(RfLaneThread *lane, int peer, RfWr *wr, const RfStrided *strided, int count)
+{
+	LaneConnection *connection = &lane->connections[peer];
+
+	wr->strided = connection->strided + connection->chain_strided;
+	wr->num_strided = count;
+	memcpy(connection->strided + connection->chain_strided, strided, (size_t) count * sizeof(RfStrided));
+	connection->posts[connection->posted % lane->config.max_wr].strided = (uint32_t) count;
+	connection->chain_strided += (uint32_t) count;
+	connection->strided_out += (uint32_t) count;
+}
+
 RfWr *
 rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots, uint32_t bytes, uint32_t admitted)
 {
@@ -462,6 +482,7 @@ rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots
 	post->posted_at = lane->now;
 	lane->queue.in_flight += admitted;
 	post->bytes = bytes;
+	post->strided = 0;
 	show_post(lane, local->peer, bytes);
 
 	if (connection->chain > 0)
@@ -515,6 +536,8 @@ requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_i
 	while (connection->completed < wr_id && !connection->failed)
 	{
 		LanePost	post = connection->posts[++connection->completed % lane->config.max_wr];
+
+		connection->strided_out -= post.strided;
 
 		if (post.admitted > 0)
 		{
@@ -759,6 +782,7 @@ rf_lane_start(const RfLaneConfig *config, RfError *error)
 	lane->max_message = config->shared->device.max_message;
 	if (lane->max_message == 0 || lane->max_message > RF_MAX_MESSAGE)
 		lane->max_message = RF_MAX_MESSAGE;
+	lane->max_strided = (uint32_t) config->shared->device.max_strided;
 	lane->max_sge = (uint32_t) config->shared->device.max_sge;
 	if (lane->max_sge == 0 || lane->max_sge > RF_MAX_SGE)
 		lane->max_sge = RF_MAX_SGE;
@@ -827,6 +851,7 @@ rf_lane_stop(RfLaneThread *lane)
 		free(connection->posts);
 		free(connection->wrs);
 		free(connection->sges);
+		free(connection->strided);
 	}
 	free_lane(lane);
 }

@@ -35,6 +35,7 @@ typedef struct LanePost
 	uint32_t	admitted;		/* bytes in flight under the admission window */
 	int64_t		posted_at;		/* us; only when bytes were admitted */
 	uint32_t	bytes;
+	uint32_t	strided;		/* entries that are */
 } LanePost;
 
 /* One queue pair: this lane's connection to a peer. */
@@ -49,7 +50,10 @@ typedef struct LaneConnection
 	LanePost   *posts;			/* ring of max_wr */
 	RfWr	   *wrs;			/* the chain being built: RF_MAX_CHAIN */
 	RfSge	   *sges;			/* and its entries: LANE_SGES */
+	RfStrided  *strided;		/* of these entries, those that are: max_strided of the device */
 	uint32_t	chain;
+	uint32_t	chain_strided;	/* in the chain */
+	uint32_t	strided_out;	/* posted and not completed, those in the chain included: at most max_strided */
 	uint32_t	unsignaled;		/* bytes since the last signaled one */
 	bool		touched;		/* in lane->touched */
 	QueueList	parked;			/* flows that wait for room in the send queue */
@@ -170,6 +174,7 @@ struct RfLaneThread
 	pthread_t	thread;
 	uint32_t	max_message;
 	uint32_t	max_sge;
+	uint32_t	max_strided;
 
 	LaneConnection connections[RF_MAX_PEERS];
 	LaneFlow  **local;			/* max_flows; of those that are not attached here: `nothing` */
@@ -226,6 +231,7 @@ lane_count(_Atomic uint64_t *counter, uint64_t add)
  */
 extern RfWr *rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots,
 							 uint32_t bytes, uint32_t admitted);
+extern void rf_lane_stride(RfLaneThread *lane, int peer, RfWr *wr, const RfStrided *strided, int count);
 
 /* There is room for another work request: in the send queue, and under the throttle. */
 extern bool rf_lane_has_room(RfLaneThread *lane, int peer);

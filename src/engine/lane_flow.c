@@ -201,7 +201,7 @@ describe_slots(const RfFlow *flow, const LaneFlow *local, uint64_t first, uint64
 /* The entries of a slot with parts on pages, its header first; its bytes, header included. */
 static uint32_t
 gather_parts(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, uint64_t slot, RfSge *sge,
-			 int *entries, uint32_t *page_bytes)
+			 int *entries, RfStrided *strided, int *strided_count, uint32_t *page_bytes)
 {
 	RfShared   *shared = lane->config.shared;
 	uint32_t	place = (uint32_t) (slot % local->slot_count);
@@ -210,13 +210,13 @@ gather_parts(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, uint
 		.slot = header + sizeof(RfSlotHeader), .slot_lkey = local->lkey,
 		.room = local->slot_size - (uint32_t) sizeof(RfSlotHeader),
 		.pages = shared->page_memory, .pages_size = flow->has_pages ? shared->page_memory_size : 0,
-		.page_size = shared->page_size, .pages_lkey = flow->pages_lkey, .max_entries = (int) lane->max_sge
+		.page_size = shared->page_size, .pages_lkey = flow->pages_lkey, .max_entries = (int) lane->max_sge, .max_strided = (int) lane->max_strided
 	};
 	uint32_t	bytes = 0;
 
 	/* Wrong parts are a bug; then the header goes alone, and the reader complains. */
 	*entries = rf_parts_describe(rf_flow_parts(shared, flow)->slots[place], flow->part_count[place], &where, sge,
-								 &bytes, page_bytes);
+								 strided, strided_count, &bytes, page_bytes);
 	if (*entries > 0 && sge[0].addr == where.slot)
 	{
 		sge[0].addr = header;
@@ -225,6 +225,7 @@ gather_parts(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, uint
 	}
 	sge[0] = (RfSge) {header, sizeof(RfSlotHeader), local->lkey};
 	*entries = 1;
+	*strided_count = 0;
 	*page_bytes = 0;
 	return sizeof(RfSlotHeader);
 }
@@ -287,7 +288,9 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 		uint64_t	most = lane->config.merge_limit;
 		uint64_t	room;
 		RfSge		parts[RF_MAX_SGE];
+		RfStrided	strided[RF_MAX_SGE];
 		int			part_count = 0;
+		int			strided_count = 0;
 		uint32_t	page_bytes = 0;
 		uint32_t	status = atomic_load_explicit(&flow->status[place], memory_order_acquire);
 		RfWr	   *wr;
@@ -296,13 +299,14 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 		if (status == RF_SLOT_FILLING)
 			return QUEUE_DONE;
 		if (status == RF_SLOT_GATHERED)
-			bytes = last_bytes = gather_parts(lane, flow, local, first, parts, &part_count, &page_bytes);
+			bytes = last_bytes = gather_parts(lane, flow, local, first, parts, &part_count, strided, &strided_count, &page_bytes);
 		if (*sent >= budget)
 		{
 			lane_count(&lane->lane->turns, 1);
 			return QUEUE_SPENT;
 		}
-		if (!rf_lane_has_room(lane, local->peer))
+		if (!rf_lane_has_room(lane, local->peer) ||
+			lane->connections[local->peer].strided_out + (uint32_t) strided_count > lane->max_strided)
 			return QUEUE_PARK;
 
 		/*
@@ -350,6 +354,7 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 		{
 			memcpy((RfSge *) wr->sge, parts, (size_t) part_count * sizeof(RfSge));
 			wr->num_sge = part_count;
+			rf_lane_stride(lane, local->peer, wr, strided, strided_count);
 			lane_count(&lane->lane->from_pages, 1);
 			lane_count(&lane->lane->from_pages_bytes, page_bytes);
 		}

@@ -165,9 +165,9 @@ explain_counters(RfScanState *state, ExplainState *es)
 										 total.fragments), es);
 		if (total.page_rows > 0)
 			ExplainPropertyText("Pages",
-								psprintf("rows=" UINT64_FORMAT " boxes=" UINT64_FORMAT " gathered=" UINT64_FORMAT " packed=" UINT64_FORMAT
+								psprintf("rows=" UINT64_FORMAT " boxes=" UINT64_FORMAT " gathered=" UINT64_FORMAT " strided=" UINT64_FORMAT " packed=" UINT64_FORMAT
 										 " useful bytes=" UINT64_FORMAT " gap bytes=" UINT64_FORMAT " uncopied bytes=" UINT64_FORMAT,
-										 total.page_rows, total.pages_box, total.pages_gathered, total.pages_packed,
+										 total.page_rows, total.pages_box, total.pages_gathered, total.pages_strided, total.pages_packed,
 										 total.useful_bytes, total.gap_bytes, total.uncopied_bytes), es);
 		if (state->scan->ss.ps.plan->parallel_aware && es->timing)
 			explain_sharers(&total, es);
@@ -206,6 +206,7 @@ explain_counters(RfScanState *state, ExplainState *es)
 		ExplainPropertyUInteger("Useful Bytes", NULL, total.useful_bytes, es);
 		ExplainPropertyUInteger("Gap Bytes", NULL, total.gap_bytes, es);
 		ExplainPropertyUInteger("Pages Gathered", NULL, total.pages_gathered, es);
+		ExplainPropertyUInteger("Pages Strided", NULL, total.pages_strided, es);
 		ExplainPropertyUInteger("Uncopied Bytes", NULL, total.uncopied_bytes, es);
 	}
 	if (state->scan->ss.ps.plan->parallel_aware && es->timing)

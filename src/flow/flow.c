@@ -287,6 +287,7 @@ rf_flow_show_regions(RfFlowHandle *flow, const RfRegionCounts *counts)
 
 	atomic_store_explicit(&stats->region_copies, counts->copies, memory_order_relaxed);
 	atomic_store_explicit(&stats->region_gathers, counts->gathers, memory_order_relaxed);
+	atomic_store_explicit(&stats->region_strided, counts->strided, memory_order_relaxed);
 	atomic_store_explicit(&stats->region_boxes, counts->boxes, memory_order_relaxed);
 	atomic_store_explicit(&stats->useful_bytes, counts->useful_bytes, memory_order_relaxed);
 	atomic_store_explicit(&stats->gap_bytes, counts->gap_bytes, memory_order_relaxed);

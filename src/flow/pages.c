@@ -9,18 +9,20 @@
 
 int
 rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place, RfSge *sge,
-				  uint32_t *bytes, uint32_t *page_bytes)
+				  RfStrided *strided, int *strided_count, uint32_t *bytes, uint32_t *page_bytes)
 {
 	uint32_t	own = 0;
 	uint32_t	pages = 0;
 	int			entries = 0;
 
+	*strided_count = 0;
 	if (count < 1 || count > RF_SLOT_PARTS)
 		return 0;
 	for (int i = 0; i < count; i++)
 	{
 		RfPart		part = parts[i];
 		uint64_t	at = (uint64_t) part.buffer * place->page_size + part.offset;
+		uint64_t	extent = part.length;
 
 		if (part.own > place->room - own - pages || part.length > place->room - own - pages - part.own ||
 			entries + (part.own > 0) + (part.length > 0) > place->max_entries)
@@ -30,7 +32,15 @@ rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place, RfS
 		own += part.own;
 		if (part.length == 0)
 			continue;
-		if (part.offset >= place->page_size || at > place->pages_size || part.length > place->pages_size - at)
+		if (part.stride != 0)
+		{
+			if (part.element == 0 || part.stride < part.element || part.length % part.element != 0 ||
+				*strided_count == place->max_strided)
+				return 0;
+			extent = (uint64_t) (part.length / part.element - 1) * part.stride + part.element;
+			strided[(*strided_count)++] = (RfStrided) {entries, part.element, part.stride};
+		}
+		if (part.offset >= place->page_size || at > place->pages_size || extent > place->pages_size - at)
 			return 0;
 		sge[entries++] = (RfSge) {place->pages + at, part.length, place->pages_lkey};
 		pages += part.length;

@@ -26,7 +26,7 @@ rf_slots_reset(RfFlow *flow)
 		&stats->rows, &stats->bytes, &stats->slots, &stats->waits, &stats->wait_us,
 		&stats->work_requests, &stats->merged, &stats->chained, &stats->credit_stalls,
 		&stats->credits_sent, &stats->probes, &stats->claims, &stats->claims_lost,
-		&stats->region_copies, &stats->region_gathers, &stats->region_boxes, &stats->useful_bytes, &stats->gap_bytes,
+		&stats->region_copies, &stats->region_gathers, &stats->region_strided, &stats->region_boxes, &stats->useful_bytes, &stats->gap_bytes,
 		&stats->uncopied_bytes,
 		&flow->handed, &flow->completed, &flow->credit, &flow->claimed
 	};

@@ -556,6 +556,7 @@ rdma_stat_flows(PG_FUNCTION_ARGS)
 		put_counter(&row, &flow->stats.useful_bytes);
 		put_counter(&row, &flow->stats.gap_bytes);
 		put_counter(&row, &flow->stats.region_gathers);
+		put_counter(&row, &flow->stats.region_strided);
 		put_counter(&row, &flow->stats.uncopied_bytes);
 		end_row(&row);
 	}

@@ -602,6 +602,7 @@ rf_stream_answered(RfStream *stream)
 	stream->stats.useful_bytes = reply->useful_bytes;
 	stream->stats.gap_bytes = reply->gap_bytes;
 	stream->stats.pages_gathered = reply->pages_gathered;
+	stream->stats.pages_strided = reply->pages_strided;
 	stream->stats.uncopied_bytes = reply->uncopied_bytes;
 	stream->replied = true;
 	if (reply->used_flow)
@@ -835,6 +836,7 @@ rf_stream_stats_add(const RfStreamStats *own, RfStreamStats *stats)
 	stats->useful_bytes += own->useful_bytes;
 	stats->gap_bytes += own->gap_bytes;
 	stats->pages_gathered += own->pages_gathered;
+	stats->pages_strided += own->pages_strided;
 	stats->uncopied_bytes += own->uncopied_bytes;
 	stats->sharers |= own->sharers;
 	for (int i = 0; i < RF_STREAM_SHARERS; i++)

@@ -43,6 +43,7 @@ struct RfStreamDest
 	bool		with_tuples;	/* the batch that was begun holds tuples */
 	bool		direct;			/* of which some may stay on their pages */
 	int			pin_limit;		/* pages that may stay pinned for it */
+	bool		box_pays;		/* for pages of which a device could leave out the heads of the tuples */
 	int			hold;			/* pages left that go as columns, since one before them had to */
 	char	   *private_batch;	/* while nothing has been sent */
 	RfFlowHandle *flow;			/* NULL: still private */
@@ -223,7 +224,7 @@ submit_parts(RfStreamDest *dest, uint32 length, uint32 rows)
 		/* Where it is not on a page there are no bytes of it. */
 		uint64		at = from[i].length > 0 ? from[i].at - (const char *) rf_shared->page_memory : 0;
 
-		parts[i] = (RfPart) {from[i].own, at / BLCKSZ, at % BLCKSZ, from[i].length};
+		parts[i] = (RfPart) {from[i].own, at / BLCKSZ, at % BLCKSZ, from[i].length, from[i].element, from[i].stride};
 	}
 	rf_flow_submit_parts(dest->flow, &dest->buffer, parts, count, length, RF_SLOT_FIRST | RF_SLOT_LAST, rows);
 	return true;
@@ -244,6 +245,14 @@ flush_slot(RfStreamDest *dest)
 	dest->with_tuples = false;
 	dest->batches++;
 	dest->bytes += length;
+}
+
+/* Has the device strided entries, and is it known what they cost? */
+static bool
+may_stride(const RfStreamDest *dest)
+{
+	return rf_shared->device.max_strided > 0 &&
+		(rf_region_mode == RF_REGION_STRIDED || (dest->costs_known && dest->costs.strided[0][0] > 0));
 }
 
 /* Begin a batch where rows go now; false: nowhere, the reader has stopped. */
@@ -459,6 +468,14 @@ rf_stream_dest_takes_page(RfStreamDest *dest)
 			!(dest->direct && rf_flow_is_pinning(dest->flow))) || begin_tuples(dest);
 }
 
+/* Not where a device could leave out the heads of its tuples: that is seen by their list. */
+bool
+rf_stream_dest_takes_whole(const RfStreamDest *dest)
+{
+	return rf_region_mode == RF_REGION_BOX ||
+		(rf_region_mode == RF_REGION_AUTO && (dest->box_pays || !dest->direct || !may_stride(dest)));
+}
+
 /* `count` rows of a page were added; below 0: it has rows that cannot. */
 static bool
 page_added(RfStreamDest *dest, int count)
@@ -501,10 +518,12 @@ rf_stream_dest_add_page(RfStreamDest *dest, Buffer buffer)
 /*
  * A page with what lies between its rows, or its rows alone, gathered or copied to the slot:
  * whichever costs less. A box that cannot stay where it is is copied, too, as one piece.
- * `fragments`: NULL, nothing can stay.
+ * `fragments`: NULL, nothing can stay. `stride`: NULL, they are not so regular, or the device has no
+ * such entries.
  */
 static RfRegionMode
-page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count, const RfTupleFragments *fragments)
+page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count, const RfTupleFragments *fragments,
+		 const RfTupleStride *stride)
 {
 	RfRegionShape shape = {.rows = count, .useful = extent->packed, .fragments = count, .box = extent->box};
 	RfRegionEstimate estimate;
@@ -513,6 +532,10 @@ page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count, const
 	double		box;
 	double		gather = 0;
 
+	if (entries < 1)
+		stride = NULL;
+	if (rf_region_mode == RF_REGION_STRIDED)
+		return stride != NULL ? RF_REGION_STRIDED : RF_REGION_COPY;
 	if (rf_region_mode == RF_REGION_GATHER)
 		return may_gather ? RF_REGION_GATHER : RF_REGION_COPY;
 	if (rf_region_mode != RF_REGION_AUTO)
@@ -535,6 +558,16 @@ page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count, const
 		(void) rf_region_choose(&dest->costs, RF_REGION_AUTO, entries, &shape, &gathered);
 		gather = gathered.gather;
 	}
+	if (stride != NULL)
+	{
+		RfRegionShape regular = {.rows = count, .useful = (uint64) count * stride->element, .fragments = count,
+			.box = (uint64) (count - 1) * stride->stride + stride->element, .strided = 1};
+		RfRegionEstimate strided;
+
+		(void) rf_region_choose(&dest->costs, RF_REGION_AUTO, 0, &regular, &strided);
+		if (strided.strided < Min(box, estimate.copy) && (!may_gather || strided.strided < gather))
+			return RF_REGION_STRIDED;
+	}
 	if (may_gather && gather < Min(box, estimate.copy))
 		return RF_REGION_GATHER;
 	return box <= estimate.copy ? RF_REGION_BOX : RF_REGION_COPY;
@@ -547,6 +580,8 @@ rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupl
 	Page		page = BufferGetPage(buffer);
 	RfTupleExtent extent;
 	RfTupleFragments fragments;
+	RfTupleStride stride;
+	bool		regular = false;
 	RfRegionMode way;
 	uint32		uncopied = 0;
 	uint32		between = 0;
@@ -556,13 +591,20 @@ rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupl
 	if (!rf_tuples_measure(dest->tuples, tuples, lengths, count, &extent))
 		return page_added(dest, -1);
 	if (dest->direct)
+	{
 		rf_tuples_fragments(page, tuples, lengths, count, &fragments);
-	way = page_way(dest, &extent, count, dest->direct ? &fragments : NULL);
+		regular = may_stride(dest) && rf_tuples_regular(tuples, lengths, count, &stride);
+	}
+	way = page_way(dest, &extent, count, dest->direct ? &fragments : NULL, regular ? &stride : NULL);
+	dest->box_pays = regular && way == RF_REGION_BOX;
 	if (way != RF_REGION_COPY && keep_page(dest, buffer))
-		uncopied = way == RF_REGION_BOX ? extent.box : fragments.bytes;
-	else if (way == RF_REGION_GATHER)
+		uncopied = way == RF_REGION_BOX ? extent.box : way == RF_REGION_STRIDED ? (uint32) count * stride.element :
+			fragments.bytes;
+	else if (way != RF_REGION_BOX)
 		way = RF_REGION_COPY;
-	if (way == RF_REGION_GATHER)
+	if (way == RF_REGION_STRIDED)
+		rf_tuples_stride(dest->tuples, tuples, lengths, count, &stride);
+	else if (way == RF_REGION_GATHER)
 		rf_tuples_gather(dest->tuples, page, tuples, lengths, count, &fragments);
 	else
 		between = rf_tuples_add(dest->tuples, page, tuples, lengths, count, &extent, way == RF_REGION_BOX, uncopied > 0);
@@ -638,6 +680,7 @@ rf_stream_dest_reply(RfStreamDest *dest)
 	reply.page_rows = dest->page_rows;
 	reply.pages_box = dest->regions.boxes;
 	reply.pages_packed = dest->regions.copies;
+	reply.pages_strided = dest->regions.strided;
 	reply.useful_bytes = dest->regions.useful_bytes;
 	reply.gap_bytes = dest->regions.gap_bytes;
 	reply.pages_gathered = dest->regions.gathers;

@@ -267,7 +267,6 @@ run_heap(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 	BlockNumber block = keep_step ? ss_get_location(rel, blocks) : 0;
 	PageTuples *found = palloc(sizeof(PageTuples));
 	Buffer		buffer = InvalidBuffer;
-	bool		as_they_are = rf_region_mode == RF_REGION_AUTO || rf_region_mode == RF_REGION_BOX;
 	uint64		rows = 0;
 
 	PredicateLockRelation(rel, snapshot);
@@ -282,7 +281,7 @@ run_heap(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 		CHECK_FOR_INTERRUPTS();
 		pages = rf_stream_dest_takes_page(dest);	/* may wait, so before there is a pin */
 		buffer = read_block(rel, block, buffer, strategy);
-		whole = collect_visible(rel, snapshot, buffer, pages && qual == NULL && as_they_are ? dest : NULL, found);
+		whole = collect_visible(rel, snapshot, buffer, pages && qual == NULL && rf_stream_dest_takes_whole(dest) ? dest : NULL, found);
 		count = whole >= 0 ? whole : found->count;
 		rf_count_rows_read(rel, count);
 		more = true;

@@ -24,6 +24,7 @@ if [ "${TESTS:-unit}" = unit ]; then
 	run test_verbs_device
 	run test_provider_conformance verbs
 	run test_strided verbs
+	run test_region_plan verbs
 	run test_provider_life verbs rounds=1000
 fi
 

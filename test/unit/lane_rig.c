@@ -23,6 +23,7 @@ RfLaneConfig rig_config = {
 };
 int			rig_lanes = 1;
 int			rig_max_sge = RF_MAX_SGE;
+int			rig_max_strided;
 const RfProvider *rig_provider = &rf_provider_sim;
 _Atomic uint64_t rig_wakes;
 _Atomic uint64_t rig_lost;
@@ -224,12 +225,16 @@ rig_start(const RfSimConfig *sim)
 		node->shared->max_flows = RIG_FLOWS;
 		node->shared->lane_count = (uint32_t) rig_lanes;
 		node->shared->device.max_sge = rig_max_sge;
+		node->shared->device.max_strided = rig_max_strided;
 		node->arena = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		node->device = rf_provider_sim.device_open(NULL, &error);
 		node->domain = rf_provider_sim.domain_create(node->device, &error);
 		node->region = rf_provider_sim.region_register(node->domain, node->arena, length, -1, &error);
 		node->values = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		node->source = rf_provider_sim.source_register(node->domain, node->values, length, &error);
+		node->shared->page_memory = node->values;
+		node->shared->page_memory_size = RIG_PAGES * RIG_PAGE_SIZE;
+		node->shared->page_size = RIG_PAGE_SIZE;
 		CHECK(node->region != NULL && node->source != NULL);
 		config.shared = node->shared;
 		config.provider = rig_provider;

@@ -18,6 +18,8 @@
 #define RIG_BACKENDS	64
 #define RIG_MAX_LANES	4
 #define RIG_POOLS		8
+#define RIG_PAGES		16			/* at the start of value memory; no flow that places values may run beside */
+#define RIG_PAGE_SIZE	8192
 #ifndef RIG_PATIENCE
 #define RIG_PATIENCE	60			/* seconds until something that must come has failed to; only reached on failure */
 #endif
@@ -51,6 +53,7 @@ typedef struct RigNode
 extern RigNode rig_nodes[2];
 extern RfLaneConfig rig_config;		/* change before rig_start */
 extern int	rig_lanes;			/* of each node; the same */
+extern int	rig_max_strided;		/* and strided ones that may be out; the fabric's setting says so, too */
 extern int	rig_max_sge;			/* entries that a work request may have */
 extern const RfProvider *rig_provider;	/* what the lanes use; rf_provider_sim, or one that looks at the calls on their way there */
 extern _Atomic uint64_t rig_wakes;

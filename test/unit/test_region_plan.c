@@ -1,6 +1,6 @@
 /*
  * test_region_plan.c - which way a region goes (region.h), by costs made up here, and that costs
- * can be measured over providers (src/engine/regions.h).
+ * can be measured over providers (src/engine/regions.h); with the argument "verbs", only over a device.
  *
  * RF_TSAN is not asked for: nothing here is shared between threads.
  */
@@ -230,6 +230,47 @@ test_measuring(void)
 	rf_provider_soft.device_close(device);
 }
 
+/* What the engine does at its start, over the machine's own device. */
+static void
+test_verbs(void)
+{
+#ifdef WITH_VERBS
+	RfProviderConfig settings = {.gid_index = -1, .timeout = 14, .retry_count = 7, .rnr_retry = 7};
+	RfError		error = {0};
+	RfDevice   *device = rf_provider_verbs.device_open(&settings, &error);
+	double		deadline = now_seconds() + PATIENCE;
+	int			fds = open_fds();
+	int			times = 0;
+	RfDeviceCaps caps;
+	RfRegionCosts costs;
+	bool		good;
+
+	check_prefix = "verbs";
+	if (device == NULL)
+		die("device_open", error.message);
+	rf_provider_verbs.device_caps(device, &caps);
+	memset(&costs, 0, sizeof(costs));
+	do
+	{
+		good = rf_regions_measure(&rf_provider_verbs, device, (int[]) {-1, -1}, &costs, &error);
+		times++;
+	} while (!good && now_seconds() < deadline);
+	check(good, "is measured");
+	printf("# at the %d. time; a request %.0f ns, a byte %.3f, an entry of 4 bytes %.0f, copied %.0f\n", times, costs.request, costs.byte,
+		   costs.gather[1][0], costs.copy[1][0]);
+	for (int g = 0; g < RF_COST_GAPS; g++)
+		for (int l = 0; l < RF_COST_LENGTHS; l++)
+			good = good && costs.copy[g][l] >= 0 && (costs.gather[g][l] > 0) == (caps.max_sge > 1) &&
+				(costs.strided[g][l] > 0) == (caps.max_strided > 0);
+	check(good && costs.request > 0 && costs.byte > 0, "and costs something");
+	check(costs.copy[1][RF_COST_LENGTHS - 1] > costs.copy[1][0], "more bytes more");
+	check(open_fds() == fds, "nothing stays open");
+	rf_provider_verbs.device_close(device);
+#else
+	die("test_region_plan", "made without verbs");
+#endif
+}
+
 /* The simulated fabric moves when it is looked at. */
 static int
 step_and_poll(RfCq *cq, RfWc *wc, int max)
@@ -317,17 +358,22 @@ test_strided(uint8_t *memory, uint64_t *mask)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
 	uint8_t    *memory = calloc(2, ROWS * 32);
 	uint64_t   *mask = calloc(RF_MASK_WORDS(ROWS), sizeof(uint64_t));
 
-	test_choice(memory);
-	test_shape(memory, mask);
-	test_parts(memory, mask);
-	test_counts();
-	test_measuring();
-	test_strided(memory, mask);
+	if (argc > 1 && strcmp(argv[1], "verbs") == 0)
+		test_verbs();
+	else
+	{
+		test_choice(memory);
+		test_shape(memory, mask);
+		test_parts(memory, mask);
+		test_counts();
+		test_measuring();
+		test_strided(memory, mask);
+	}
 	free(memory);
 	free(mask);
 	return failures > 0;

@@ -12,7 +12,8 @@
  *       rows of the table through batches of heap tuples: page by page as they are ("box") or packed
  *       ("copy"), or with bytes that stay on their pages until the batch is put together: whole pages
  *       ("stays"), what touches of two thirds and of one third of the tuples ("gather"), all of these
- *       in turn ("mixed"); all rows that have a line pointer
+ *       in turn ("mixed"), or what counts of tuples at equal distances ("strided", of which there must
+ *       be some); all rows that have a line pointer
  *   batch_time(query text, capacity int, decode bool)  returns float8  seconds, nothing kept
  *
  * Does not: touch flows or the network.
@@ -61,11 +62,12 @@ typedef struct TripDest
 	bool	   *isnull;
 	StringInfo	kinds;			/* not NULL: describe the first batch */
 	uint64		bytes;
+	uint64		strided;		/* parts that were */
 } TripDest;
 
 enum
 {
-	WAY_BOX, WAY_COPY, WAY_STAYS, WAY_GATHER, WAY_MIXED
+	WAY_BOX, WAY_COPY, WAY_STAYS, WAY_GATHER, WAY_MIXED, WAY_STRIDED
 };
 
 static uint32
@@ -274,7 +276,13 @@ take_pages(TripDest *dest, RfTupleWriter *writer)
 			if (at + parts[i].own + parts[i].length > length)
 				elog(ERROR, "parts of a batch are longer than it is");
 			memcpy(batch + at, dest->buffer + own, parts[i].own);
-			if (parts[i].length > 0)
+			if (parts[i].stride > 0)
+			{
+				for (uint32 k = 0; k * parts[i].element < parts[i].length; k++)
+					memcpy(batch + at + parts[i].own + k * parts[i].element, parts[i].at + k * parts[i].stride, parts[i].element);
+				dest->strided++;
+			}
+			else if (parts[i].length > 0)
 				memcpy(batch + at + parts[i].own, parts[i].at, parts[i].length);
 			own += parts[i].own;
 			entries += (parts[i].own > 0) + (parts[i].length > 0);
@@ -296,6 +304,7 @@ add_some(TripDest *dest, RfTupleWriter *writer, Page page, int way, int first, i
 	uint16		lengths[MaxHeapTuplesPerPage];
 	RfTupleExtent extent;
 	RfTupleFragments fragments;
+	RfTupleStride stride;
 	int			count = 0;
 
 	for (OffsetNumber i = FirstOffsetNumber; i <= PageGetMaxOffsetNumber(page); i++)
@@ -312,7 +321,9 @@ add_some(TripDest *dest, RfTupleWriter *writer, Page page, int way, int first, i
 	if (!rf_tuples_measure(writer, tuples, lengths, count, &extent))
 		elog(ERROR, "a value lies elsewhere");
 	rf_tuples_fragments(page, tuples, lengths, count, &fragments);
-	if (way == WAY_GATHER && fragments.count <= rf_tuples_entries(writer))
+	if (way == WAY_STRIDED && rf_tuples_entries(writer) > 0 && rf_tuples_regular(tuples, lengths, count, &stride))
+		rf_tuples_stride(writer, tuples, lengths, count, &stride);
+	else if (way == WAY_GATHER && fragments.count <= rf_tuples_entries(writer))
 		rf_tuples_gather(writer, page, tuples, lengths, count, &fragments);
 	else
 		rf_tuples_add(writer, page, tuples, lengths, count, &extent, way == WAY_STAYS, way == WAY_STAYS);
@@ -339,8 +350,14 @@ add_page(TripDest *dest, RfTupleWriter *writer, Page page, int way, int number)
 	make_room(dest, writer, way);
 	if (way == WAY_MIXED)
 		way = number % 5 == 4 ? WAY_GATHER : number % 3 == 2 ? WAY_COPY : WAY_STAYS;
-	if (way == WAY_COPY)
+	if (way == WAY_COPY || (way == WAY_STRIDED && number % 7 != 5))
 		add_some(dest, writer, page, way, 0, 1, false);
+	else if (way == WAY_STRIDED)
+	{
+		add_some(dest, writer, page, way, 0, 2, true);
+		make_room(dest, writer, way);
+		add_some(dest, writer, page, way, 0, 2, false);
+	}
 	else if (way == WAY_GATHER || number % 7 == 5)
 	{
 		add_some(dest, writer, page, way, 0, 3, true);
@@ -368,7 +385,7 @@ batch_pages(PG_FUNCTION_ARGS)
 	AttrNumber *attnums = palloc(sizeof(AttrNumber) * desc->natts);
 	RfStreamColumn *wanted = palloc0(sizeof(RfStreamColumn) * desc->natts);
 	RfTupleWriter *writer;
-	static const char *const ways[] = {"box", "copy", "stays", "gather", "mixed"};
+	static const char *const ways[] = {"box", "copy", "stays", "gather", "mixed", "strided"};
 	const char *name = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	int			way = WAY_BOX;
 	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
@@ -421,6 +438,8 @@ batch_pages(PG_FUNCTION_ARGS)
 	}
 	if (dest.filling && rf_tuples_rows(writer) > 0)
 		take_pages(&dest, writer);
+	if (way == WAY_STRIDED && dest.strided == 0)
+		elog(ERROR, "no tuples of this table lie at equal distances");
 	table_close(rel, AccessShareLock);
 	return (Datum) 0;
 }

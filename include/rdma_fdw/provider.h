@@ -112,7 +112,7 @@ typedef struct RfDeviceCaps
 	bool		atomics;		/* remote compare-and-swap available */
 	bool		thread_domains; /* a doorbell of its own per lane */
 	bool		needs_socket;	/* qp_connect wants a connected stream socket */
-	int			max_strided;	/* strided entries that one queue pair may have out; 0 = there are none here */
+	int			max_strided;	/* strided entries that one queue pair may have out: RF_MAX_SGE or more; 0 = there are none here */
 } RfDeviceCaps;
 
 typedef enum RfWrOpcode

@@ -26,6 +26,8 @@
 #define KEYS			32			/* of a queue pair */
 #define KEY_ENTRIES		2			/* of a key: one for what is repeated, one for how */
 
+_Static_assert(KEYS >= RF_MAX_SGE, "a request may have more strided entries than there are keys");
+
 /* What is used of libmlx5. Written once, by the main thread, when the first such device is opened. */
 static struct
 {
@@ -200,7 +202,7 @@ rf_mlx5_entries(RfQp *qp, const RfWr *wr, uint64_t position)
 	RfVerbsKeys *keys = qp->keys;
 	struct ibv_sge *sges;
 
-	if (keys == NULL || wr->num_strided > KEYS)
+	if (keys == NULL)
 		return NULL;
 	sges = keys->sges[keys->taken % KEYS];
 	for (int i = 0; i < wr->num_strided; i++)

@@ -108,6 +108,9 @@ typedef enum RfFlowWaiting
  * what the two sides of one node share; src/flow/value.c has the backend's part with the rule that
  * chooses, src/engine/values.c the engine's with the cache of registrations.
  *
+ * Several flows of one producer may have the same piece (value_of), for what all of them send: see
+ * rf_value_common.
+ *
  * A producer's piece of it belongs to its flow's entry like the slots: the engine's main thread
  * takes it from the pool when the backend asks, and takes it back when it frees the entry. Nothing
  * but the entry says where in it a slot's payload is: what lies in the segments a peer on the same
@@ -267,6 +270,7 @@ typedef struct RfFlow
 	uint8_t    *value;			/* engine: the piece; NULL = none */
 	uint64_t	value_size;		/* engine: bytes */
 	uint64_t	value_wanted;	/* backend */
+	uint32_t	value_of;		/* backend, with it: 1 + the flow whose piece it shall be, too; 0 = one of its own */
 	RfPlaced	placed[RF_MAX_SLOTS];	/* backend, before the slot is PLACED */
 	uint8_t		part_count[RF_MAX_SLOTS];	/* backend, before the slot is GATHERED, as its parts */
 
@@ -752,6 +756,34 @@ extern RfValueStep rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCu
 								  RfValueMode mode, int64_t threshold, uint64_t bytes, uint8_t **place);
 
 /* ---------- backend API (src/flow/flow.c; needs PostgreSQL) ---------- */
+/*
+ * What is the same for all of a producer's flows lies once in a piece that all of them have, and
+ * each flow's slot carries only its own header (RF_SLOT_PLACED).
+ *
+ * The piece has as many parts as a flow has slots; message number m of those that all flows send
+ * lies in part m modulo that, in one slot of each flow. There is no count of those who still send
+ * from a part: the flows' slots say it. The producer lays out message m only when every flow's next
+ * slot is FREE (or its own to fill). A lane frees a flow's slots in order, and each of the messages
+ * m - slots .. m - 1 took one of the flow's; so the slot of m - slots, the last one to use this
+ * part, is FREE in every flow. A flow that takes no more messages, because its reader has stopped,
+ * must have sent all it was handed over.
+ *
+ * Ordering. A lane, or the adapter for it, reads the part before the completion of its work
+ * request; the lane sees that before it stores FREE; the producer loads FREE in rf_slot_fill, then
+ * writes the part: both sequentially consistent, for each flow and lane by itself. In the other
+ * direction the producer's stores into the part precede its release of each PLACED, which each lane
+ * acquires.
+ *
+ * Who gives it back. Each flow's entry holds the piece until the engine's main thread frees the
+ * entry: when its lane has detached it, or its queue pairs are gone. That is so after an end, a
+ * cancel, an error and a lost peer alike. The last one that is freed frees the memory.
+ *
+ * The first call asks for it, for the first flow and then for the others; they may be refused, and
+ * NULL stands for that: copy to each flow's slot. `copied`: bytes that were, to each. *ask: wake the engine's main thread. Never waits.
+ */
+extern uint8_t *rf_value_common(const RfShared *shared, RfFlow *const *flows, uint32_t count,
+								RfValueMode mode, uint64_t copied, bool *ask);
+
 #ifdef RF_FLOW_BACKEND
 
 #include "postgres.h"
@@ -835,6 +867,7 @@ typedef struct RfFlowSubmit
 {
 	RfFlowHandle *flow;
 	const RfBuffer *buffer;
+	const uint8_t *placed;		/* the payload in the flow's value memory; NULL: it is in the buffer */
 	uint32_t	length;
 	uint32_t	flags;
 	uint64_t	rows;

@@ -289,12 +289,23 @@ extern void rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_
 typedef struct RfGroupSubmit
 {
 	const RfGroupBuffer *buffer;
+	const uint8_t *placed;		/* the payload in memory of rf_group_common; NULL: it is in the buffer */
 	uint32_t	length;
 	uint32_t	flags;
 	uint64_t	rows;
 } RfGroupSubmit;
 
 extern void rf_group_submit_all(RfGroup *group, const RfGroupSubmit *submits, int count);
+
+/*
+ * repartition: where to lay out a batch of up to `bytes` bytes, no more than a buffer has, that every
+ * consumer gets: *place, from where it is submitted to each of them (flow.h, rf_value_common), and
+ * then rf_group_common_next. *place NULL: there is no such memory, or not yet; copy it into their
+ * buffers. RF_ACQUIRE_FULL: some consumer has no send buffer for it now. The same place until
+ * rf_group_common_next.
+ */
+extern RfAcquire rf_group_common(RfGroup *group, uint32_t bytes, uint8_t **place);
+extern void rf_group_common_next(RfGroup *group);
 
 /*
  * Producer: end all streams and wait until all consumers acknowledged it; false: none did, all

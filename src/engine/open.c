@@ -456,6 +456,24 @@ rf_flow_handle_open(RfConnection *connection, const RfControlOpen *open)
 /* ---------- value memory ---------- */
 
 /*
+ * For a flow that wants to send from another flow's piece: from one of the same backend, which
+ * therefore has not let go of it.
+ */
+static bool
+share_value(uint32_t index, RfConnection *connection, RfError *error)
+{
+	RfFlow	   *flow = &rf_shared->flows[index];
+	uint32_t	of = flow->value_of - 1;
+
+	return of < rf_shared->max_flows && of != index &&
+		rf_shared->flows[of].owner_pid == flow->owner_pid &&
+		rf_engine->flows[of].phase == RF_OPEN_ATTACHED && rf_engine->flows[of].producer &&
+		(uint64_t) rf_engine->flows[of].piece.units * RF_VALUE_UNIT >= flow->value_wanted &&
+		rf_values_share(rf_engine->values, rf_engine->flows[index].peer, connection->domain,
+						&rf_engine->flows[of].piece, &rf_engine->flows[index].piece, error);
+}
+
+/*
  * A producer wants a piece of it. What it had is in nobody's use, or it would not ask.
  */
 static void
@@ -471,8 +489,9 @@ grant_value(uint32_t index)
 	flow->value_size = 0;
 	rf_values_return(rf_engine->values, &work->piece);
 	if (connection != NULL && rf_engine->caps.max_sge >= 2 &&
-		rf_values_take(rf_engine->values, work->peer, connection->domain, flow->value_wanted,
-					   &work->piece, &error))
+		(flow->value_of != 0 ? share_value(index, connection, &error) :
+		 rf_values_take(rf_engine->values, work->peer, connection->domain, flow->value_wanted,
+						&work->piece, &error)))
 	{
 		flow->value = rf_values_address(rf_engine->values, &work->piece);
 		flow->value_size = (uint64_t) work->piece.units * RF_VALUE_UNIT;

@@ -30,7 +30,7 @@ struct RfValues
 	uint64_t	clock;
 	uint32_t	units;
 	Registration registrations[MAX_REGISTRATIONS];
-	uint8_t		map[];			/* a byte per unit: 1 = in use */
+	uint8_t		map[];			/* for each unit: pieces that hold it */
 };
 
 RfValues *
@@ -138,17 +138,24 @@ find_run(const RfValues *values, uint32_t from, uint32_t to, uint32_t units)
 {
 	for (uint32_t start = (from + units - 1) / units * units; start + units <= to; start += units)
 	{
-		if (memchr(values->map + start, 1, units) == NULL)
+		uint32_t	unit = start;
+
+		while (unit < start + units && values->map[unit] == 0)
+			unit++;
+		if (unit == start + units)
 			return start;
 	}
 	return UINT32_MAX;
 }
 
 static void
-take_run(RfValues *values, uint32_t unit, uint32_t units, RfPiece *piece)
+hold_run(RfValues *values, uint32_t unit, uint32_t units, RfPiece *piece)
 {
-	memset(values->map + unit, 1, units);
-	atomic_fetch_add(&values->shared->values.used, (uint64_t) units * RF_VALUE_UNIT);
+	for (uint32_t i = unit; i < unit + units; i++)
+	{
+		if (values->map[i]++ == 0)
+			atomic_fetch_add(&values->shared->values.used, RF_VALUE_UNIT);
+	}
 	piece->unit = unit;
 	piece->units = units;
 }
@@ -174,47 +181,27 @@ free_entry(RfValues *values)
 	return NULL;
 }
 
-bool
-rf_values_take(RfValues *values, int peer, RfDomain *domain, uint64_t size, RfPiece *piece,
-			   RfError *error)
+/* Register the run for the peer, and hold it. */
+static bool
+register_run(RfValues *values, int peer, RfDomain *domain, uint32_t unit, uint32_t units,
+			 RfPiece *piece, RfError *error)
 {
 	RfValueStats *stats = &values->shared->values;
-	uint32_t	units = (uint32_t) ((size + RF_VALUE_UNIT - 1) / RF_VALUE_UNIT);
 	uint64_t	bytes = (uint64_t) units * RF_VALUE_UNIT;
 	uint64_t	bound = values->shared->value_size + values->limit;
-	uint64_t	excess;
-	Registration *r;
-	uint32_t	unit = UINT32_MAX;
-
-	error->kind = RF_ERROR_NONE;
-	for (int i = 0; i < MAX_REGISTRATIONS; i++)
-	{
-		r = &values->registrations[i];
-		if (r->region == NULL || r->domain != domain || r->units < units)
-			continue;
-		unit = find_run(values, r->unit, r->unit + r->units, units);
-		if (unit == UINT32_MAX)
-			continue;
-		take_run(values, unit, units, piece);
-		use(values, r, piece);
-		atomic_fetch_add(&stats->hits, 1);
-		return true;
-	}
+	Registration *r = free_entry(values);
+	uint64_t	excess = atomic_load(&stats->registered) + bytes;
 
 	/*
 	 * What is only kept does not stand in the way of what is needed now: neither of the bound nor of
 	 * an entry nor of a device that is full.
 	 */
-	unit = units > 0 ? find_run(values, 0, values->units, units) : UINT32_MAX;
-	r = free_entry(values);
-	excess = atomic_load(&stats->registered) + bytes;
 	excess -= excess < bound ? excess : bound;
 	if (r == NULL && excess == 0)
 		excess = 1;
-	if (unit != UINT32_MAX && excess > 0 &&
-		evict(values, values->unused > excess ? values->unused - excess : 0))
+	if (excess > 0 && evict(values, values->unused > excess ? values->unused - excess : 0))
 		r = free_entry(values);
-	if (unit != UINT32_MAX && r != NULL && atomic_load(&stats->registered) + bytes <= bound)
+	if (r != NULL && atomic_load(&stats->registered) + bytes <= bound)
 	{
 		uint8_t    *address = values->shared->value_memory + (size_t) unit * RF_VALUE_UNIT;
 
@@ -231,11 +218,69 @@ rf_values_take(RfValues *values, int peer, RfDomain *domain, uint64_t size, RfPi
 			values->unused += bytes;
 			atomic_fetch_add(&stats->registered, bytes);
 			atomic_fetch_add(&stats->registrations, 1);
-			take_run(values, unit, units, piece);
+			hold_run(values, unit, units, piece);
 			use(values, r, piece);
 			return true;
 		}
 	}
+	return false;
+}
+
+bool
+rf_values_take(RfValues *values, int peer, RfDomain *domain, uint64_t size, RfPiece *piece,
+			   RfError *error)
+{
+	RfValueStats *stats = &values->shared->values;
+	uint32_t	units = (uint32_t) ((size + RF_VALUE_UNIT - 1) / RF_VALUE_UNIT);
+	uint32_t	unit;
+
+	error->kind = RF_ERROR_NONE;
+	for (int i = 0; i < MAX_REGISTRATIONS; i++)
+	{
+		Registration *r = &values->registrations[i];
+
+		if (r->region == NULL || r->domain != domain || r->units < units)
+			continue;
+		unit = find_run(values, r->unit, r->unit + r->units, units);
+		if (unit == UINT32_MAX)
+			continue;
+		hold_run(values, unit, units, piece);
+		use(values, r, piece);
+		atomic_fetch_add(&stats->hits, 1);
+		return true;
+	}
+
+	unit = units > 0 ? find_run(values, 0, values->units, units) : UINT32_MAX;
+	if (unit != UINT32_MAX && register_run(values, peer, domain, unit, units, piece, error))
+		return true;
+	atomic_fetch_add(&stats->refused, 1);
+	return false;
+}
+
+bool
+rf_values_share(RfValues *values, int peer, RfDomain *domain, const RfPiece *of, RfPiece *piece,
+				RfError *error)
+{
+	RfValueStats *stats = &values->shared->values;
+	bool		room = of->units > 0;
+
+	error->kind = RF_ERROR_NONE;
+	for (uint32_t i = 0; i < of->units; i++)
+		room &= values->map[of->unit + i] < UINT8_MAX;
+	for (int i = 0; i < MAX_REGISTRATIONS && room; i++)
+	{
+		Registration *r = &values->registrations[i];
+
+		if (r->region == NULL || r->domain != domain || r->unit > of->unit ||
+			r->unit + r->units < of->unit + of->units)
+			continue;
+		hold_run(values, of->unit, of->units, piece);
+		use(values, r, piece);
+		atomic_fetch_add(&stats->hits, 1);
+		return true;
+	}
+	if (room && register_run(values, peer, domain, of->unit, of->units, piece, error))
+		return true;
 	atomic_fetch_add(&stats->refused, 1);
 	return false;
 }
@@ -257,8 +302,11 @@ rf_values_return(RfValues *values, RfPiece *piece)
 {
 	if (piece->units == 0)
 		return;
-	memset(values->map + piece->unit, 0, piece->units);
-	atomic_fetch_sub(&values->shared->values.used, (uint64_t) piece->units * RF_VALUE_UNIT);
+	for (uint32_t i = piece->unit; i < piece->unit + piece->units; i++)
+	{
+		if (--values->map[i] == 0)
+			atomic_fetch_sub(&values->shared->values.used, RF_VALUE_UNIT);
+	}
 	piece->units = 0;
 	if (piece->registration >= 0)
 	{
@@ -284,7 +332,7 @@ rf_values_mark(RfValues *values, const uint8_t *address, uint64_t size, RfPiece 
 	if (size == 0 || offset > values->shared->value_size ||
 		size > values->shared->value_size - offset)
 		return;
-	take_run(values, (uint32_t) (offset / RF_VALUE_UNIT), (uint32_t) (size / RF_VALUE_UNIT), piece);
+	hold_run(values, (uint32_t) (offset / RF_VALUE_UNIT), (uint32_t) (size / RF_VALUE_UNIT), piece);
 }
 
 void

@@ -43,6 +43,13 @@ extern void rf_values_limit(RfValues *values, uint64_t limit);
  */
 extern bool rf_values_take(RfValues *values, int peer, RfDomain *domain, uint64_t size,
 						   RfPiece *piece, RfError *error);
+
+/*
+ * The same memory as another piece, registered for another peer. It is free when all pieces of it
+ * were returned.
+ */
+extern bool rf_values_share(RfValues *values, int peer, RfDomain *domain, const RfPiece *of,
+							RfPiece *piece, RfError *error);
 extern uint8_t *rf_values_address(RfValues *values, const RfPiece *piece);
 extern uint32_t rf_values_lkey(RfValues *values, const RfPiece *piece);
 

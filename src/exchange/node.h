@@ -168,13 +168,15 @@ struct ExchangeState
 	 * Rows that all consumers get are encoded once (NULL: there are none, or one other consumer).
 	 */
 	RfEncoder  *common;
-	char	   *common_space;
+	uint8	   *common_space;
+	uint8	   *common_place;	/* where the batch lies: what all of them are sent from, or NULL: common_space */
 	uint32		common_size;
 	uint32		common_room;
 	bool		common_filling;
 
 	/* A batch that lies elsewhere than in send buffers: of `common`, or of one large row. */
-	const char *parcel;			/* NULL: none is on its way */
+	const uint8 *parcel;		/* NULL: none is on its way */
+	bool		parcel_placed;	/* it is sent from there, else copied into send buffers */
 	uint32		parcel_length;
 	uint64		parcel_rows;
 	TupleTableSlot *large;		/* virtual */

@@ -7,8 +7,9 @@
  * handed to the engine in one call. The first rows do not wait for many others: few are routed
  * together at first, and the first batches are small.
  *
- * What goes to all consumers is encoded once, in memory of our own, and its bytes are copied to
- * each (a parcel). So is a row that does not fit a buffer.
+ * What goes to all consumers is encoded once (a parcel), in memory that all their flows send from,
+ * or while there is none, in our own, from where its bytes are copied to each. So is a row that does
+ * not fit a buffer. One call hands a parcel to all that have a buffer for it.
  *
  * Nothing here waits. Rows for which there is no send buffer now stay in `rows`, and in the lists,
  * and stop the query; what other nodes sent can still be read. Rows for this node itself
@@ -73,7 +74,7 @@ take_buffer(ExchangeState *state, ExchangeOutlet *outlet, uint32 length, uint32 
 	outlet->room = Min((uint64) outlet->room * ROOM_GROWTH, PG_UINT32_MAX);
 	state->member->counters.rows_out += rows;
 	state->member->counters.bytes_out += length;
-	return (RfGroupSubmit) {&outlet->buffer, length, flags, rows};
+	return (RfGroupSubmit) {&outlet->buffer, NULL, length, flags, rows};
 }
 
 static RfGroupSubmit
@@ -85,18 +86,25 @@ finish_batch(ExchangeState *state, ExchangeOutlet *outlet)
 					   RF_SLOT_FIRST | RF_SLOT_LAST, rows);
 }
 
-/* What has been encoded for the consumers leaves, full or not. */
+/*
+ * What has been encoded for the consumers leaves, full or not; or only that for those that have
+ * still to get the parcel.
+ */
 static void
-send_begun(ExchangeState *state, int first, int last)
+send_begun(ExchangeState *state, bool before_parcel)
 {
 	int			count = 0;
 
-	for (int consumer = first; consumer <= last; consumer++)
+	for (int consumer = 0; consumer < state->consumers; consumer++)
 	{
 		ExchangeOutlet *outlet = &state->outlets[consumer];
 
+		if (before_parcel && outlet->parcel_left == 0)
+			continue;
 		if (outlet->filling && rf_encoder_rows(outlet->encoder) > 0)
 			state->submits[count++] = finish_batch(state, outlet);
+		if (before_parcel)
+			outlet->filling = false;
 	}
 	if (count > 0)
 		rf_group_submit_all(state->member->out, state->submits, count);
@@ -106,9 +114,10 @@ send_begun(ExchangeState *state, int first, int last)
 
 /* consumer RF_GROUP_ANY: to all */
 static void
-begin_parcel(ExchangeState *state, const void *bytes, uint32 length, uint64 rows, int consumer)
+begin_parcel(ExchangeState *state, const uint8 *bytes, uint32 length, uint64 rows, int consumer)
 {
 	state->parcel = bytes;
+	state->parcel_placed = false;
 	state->parcel_length = length;
 	state->parcel_rows = rows;
 	for (int i = 0; i < state->consumers; i++)
@@ -118,41 +127,60 @@ begin_parcel(ExchangeState *state, const void *bytes, uint32 length, uint64 rows
 	}
 }
 
+/* The consumer's next part of the parcel, for which it has a buffer. */
+static RfGroupSubmit
+take_part(ExchangeState *state, ExchangeOutlet *outlet)
+{
+	const uint8 *bytes = state->parcel + (state->parcel_length - outlet->parcel_left);
+	uint32		part = Min(outlet->parcel_left, outlet->buffer.buffer.length);
+	uint32		flags = outlet->parcel_left == state->parcel_length ? RF_SLOT_FIRST : 0;
+	RfGroupSubmit submit;
+
+	if (!state->parcel_placed)
+		memcpy(outlet->buffer.buffer.data, bytes, part);
+	outlet->parcel_left -= part;
+	if (outlet->parcel_left == 0)
+		flags |= RF_SLOT_LAST;
+	submit = take_buffer(state, outlet, part, flags,
+						 flags & RF_SLOT_LAST ? state->parcel_rows : 0);
+	if (state->parcel_placed)
+		submit.placed = bytes;
+	return submit;
+}
+
 /* False: some consumer has no buffer now. */
 static bool
 send_parcel(ExchangeState *state, bool *moved)
 {
-	bool		waiting = false;
+	int			count;
+	bool		waiting;
 
-	for (int consumer = 0; state->parcel != NULL && consumer < state->consumers; consumer++)
+	if (state->parcel == NULL)
+		return true;
+	/* Before it, what has been encoded for a consumer alone: its buffer is the next. */
+	send_begun(state, true);
+	do
 	{
-		ExchangeOutlet *outlet = &state->outlets[consumer];
-
-		if (outlet->parcel_left == 0)
-			continue;
-		/* Before it, what has been encoded for this consumer alone: its buffer is the next. */
-		send_begun(state, consumer, consumer);
-		outlet->filling = false;
-		while (outlet->parcel_left > 0 && get_buffer(state, consumer))
+		count = 0;
+		waiting = false;
+		for (int consumer = 0; consumer < state->consumers; consumer++)
 		{
-			uint32		part = Min(outlet->parcel_left, outlet->buffer.buffer.length);
-			uint32		flags = outlet->parcel_left == state->parcel_length ? RF_SLOT_FIRST : 0;
-			RfGroupSubmit submit;
+			ExchangeOutlet *outlet = &state->outlets[consumer];
 
-			memcpy(outlet->buffer.buffer.data,
-				   state->parcel + (state->parcel_length - outlet->parcel_left), part);
-			outlet->parcel_left -= part;
 			if (outlet->parcel_left == 0)
-				flags |= RF_SLOT_LAST;
-			submit = take_buffer(state, outlet, part, flags,
-								 flags & RF_SLOT_LAST ? state->parcel_rows : 0);
-			rf_group_submit_all(state->member->out, &submit, 1);
+				continue;
+			if (get_buffer(state, consumer))
+				state->submits[count++] = take_part(state, outlet);
+			else if (outlet->stopped)
+				outlet->parcel_left = 0;
+			waiting |= outlet->parcel_left > 0;
+		}
+		if (count > 0)
+		{
+			rf_group_submit_all(state->member->out, state->submits, count);
 			*moved = true;
 		}
-		if (outlet->stopped)
-			outlet->parcel_left = 0;
-		waiting |= outlet->parcel_left > 0;
-	}
+	} while (waiting && count > 0);
 	if (!waiting)
 		state->parcel = NULL;
 	return !waiting;
@@ -187,6 +215,35 @@ add_rows(ExchangeState *state, RfEncoder *encoder, int place)
 	return added > 0;
 }
 
+/* False: it would overwrite what is still being sent. */
+static bool
+begin_common(ExchangeState *state)
+{
+	uint32		room = Min(state->common_room, state->common_size);
+
+	if (rf_group_common(state->member->out, room, &state->common_place) == RF_ACQUIRE_FULL)
+		return false;
+	rf_encoder_begin(state->common,
+					 state->common_place != NULL ? state->common_place : state->common_space,
+					 room);
+	state->common_filling = true;
+	return true;
+}
+
+static void
+finish_common(ExchangeState *state)
+{
+	uint64		rows = rf_encoder_rows(state->common);
+	uint32		length = rf_encoder_finish(state->common);
+
+	state->common_filling = false;
+	begin_parcel(state, state->common_place != NULL ? state->common_place : state->common_space,
+				 length, rows, RF_GROUP_ANY);
+	state->parcel_placed = state->common_place != NULL;
+	if (state->parcel_placed)
+		rf_group_common_next(state->member->out);
+}
+
 /* Rows for everybody. False: what was encoded before has still to be sent. */
 static bool
 send_common(ExchangeState *state, bool *moved)
@@ -195,22 +252,15 @@ send_common(ExchangeState *state, bool *moved)
 
 	while (state->left[place] > 0)
 	{
-		if (!state->common_filling)
-			rf_encoder_begin(state->common, state->common_space,
-							 Min(state->common_room, state->common_size));
-		state->common_filling = true;
+		if (!state->common_filling && !begin_common(state))
+			return false;
 		*moved = true;
 		add_rows(state, state->common, place);
 		if (state->left[place] == 0)
 			break;
 		state->common_filling = false;
 		if (rf_encoder_rows(state->common) > 0)
-		{
-			uint64		rows = rf_encoder_rows(state->common);
-
-			begin_parcel(state, state->common_space, rf_encoder_finish(state->common), rows,
-						 RF_GROUP_ANY);
-		}
+			finish_common(state);
 		else if (state->common_room >= state->common_size)
 			begin_large_row(state, state->common, place, RF_GROUP_ANY);
 		state->common_room = Min(state->common_room * ROOM_GROWTH, state->common_size);
@@ -294,15 +344,9 @@ send_rows(ExchangeState *state, bool *moved)
 static bool
 send_rest(ExchangeState *state, bool *moved)
 {
-	send_begun(state, 0, state->consumers - 1);
+	send_begun(state, false);
 	if (state->common_filling)
-	{
-		uint64		rows = rf_encoder_rows(state->common);
-
-		state->common_filling = false;
-		begin_parcel(state, state->common_space, rf_encoder_finish(state->common), rows,
-					 RF_GROUP_ANY);
-	}
+		finish_common(state);
 	return send_parcel(state, moved);
 }
 
@@ -564,7 +608,7 @@ exchange_produce(ExchangeState *state)
 		if (!all_sent)
 		{
 			if (state->flush)
-				send_begun(state, 0, state->consumers - 1);
+				send_begun(state, false);
 			return moved ? STEP_MOVED : STEP_STUCK;
 		}
 		if ((state->query_over || state->flush) && !send_rest(state, &moved))

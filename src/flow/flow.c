@@ -902,7 +902,11 @@ rf_flow_submit_all(const RfFlowSubmit *submits, int submit_count)
 		RfFlow	   *flow = submit->flow->flow;
 		uint32		lane = flow->lane % RF_MAX_LANES;
 
-		if (rf_slot_submit(flow, &submit->flow->cursor, submit->length, submit->flags, submit->rows))
+		if (submit->placed != NULL ?
+			rf_slot_place(flow, &submit->flow->cursor, submit->placed, submit->length,
+						  submit->flags, submit->rows) :
+			rf_slot_submit(flow, &submit->flow->cursor, submit->length, submit->flags,
+						   submit->rows))
 		{
 			rf_lane_queue(&rf_shared->lanes[lane], rf_shared->flows, submit->flow->index);
 			lanes |= 1u << lane;

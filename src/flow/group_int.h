@@ -51,6 +51,11 @@ struct RfGroup
 	RfTurn		turn;			/* of the pairs: a consumer's, a balancing producer's */
 	bool		finishing;
 	uint32	   *free_buffers;	/* balance, producer: scratch */
+
+	/* Producer, repartition: what all consumers get. */
+	uint8_t    *common;			/* NULL: not granted */
+	uint64		common_number;	/* of the batch */
+	uint64		common_copied;	/* bytes to each consumer that were not sent from there */
 	RfReceivePool *pool;		/* consumer: of the pairs that began with it; NULL: each pair has its own buffers */
 
 	/*

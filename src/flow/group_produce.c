@@ -11,6 +11,8 @@
 
 #include "storage/latch.h"
 
+#include "rdma_fdw/guc.h"
+
 RfAcquire
 rf_group_pair_acquire(GroupPair *pair, uint32 member, RfBuffer *buffer)
 {
@@ -304,10 +306,83 @@ rf_group_submit_all(RfGroup *group, const RfGroupSubmit *submits, int count)
 		all[i] = (RfFlowSubmit)
 		{
 			group->pairs[submits[i].buffer->member].flow, &submits[i].buffer->buffer,
-				submits[i].length, submits[i].flags, submits[i].rows
+				submits[i].placed, submits[i].length, submits[i].flags, submits[i].rows
 		};
 	rf_flow_submit_all(all, count);
 	pfree(all);
+}
+
+/* Ask for memory that all pairs send from, or look whether it was granted. */
+static uint8_t *
+common_memory(RfGroup *group, uint32_t bytes)
+{
+	RfFlow	  **flows = palloc(group->pair_count * sizeof(RfFlow *));
+	uint32		count = 0;
+	bool		ask = false;
+	uint8_t    *memory = NULL;
+
+	for (uint32 consumer = 0; consumer < group->pair_count; consumer++)
+	{
+		if (group->pairs[consumer].state == PAIR_LIVE)
+			flows[count++] = unconstify(RfFlow *, rf_flow_entry(group->pairs[consumer].flow));
+		else if (group->pairs[consumer].state != PAIR_NONE)
+		{
+			count = 0;			/* a reader has stopped: not worth it any more */
+			break;
+		}
+	}
+	if (count > 1)
+		memory = rf_value_common(rf_shared, flows, count, rf_dynamic_registration,
+								 group->common_copied, &ask);
+	if (ask)
+		rf_engine_wake_main();
+	if (memory == NULL)
+		group->common_copied += bytes;
+	pfree(flows);
+	return memory;
+}
+
+RfAcquire
+rf_group_common(RfGroup *group, uint32_t bytes, uint8_t **place)
+{
+	ErrorContextCallback context;
+	RfAcquire	result = RF_ACQUIRED;
+	bool		sent = true;
+
+	Assert(group->kind == RF_GROUP_REPARTITION);
+	*place = NULL;
+	rf_group_begin_context(&context, group);
+	if (group->common == NULL)
+		group->common = common_memory(group, bytes);
+	for (uint32 consumer = 0; consumer < group->pair_count && group->common != NULL; consumer++)
+	{
+		GroupPair  *pair = &group->pairs[consumer];
+		RfBuffer	buffer;
+
+		if (pair->state == PAIR_NONE)
+			continue;
+		switch (rf_group_pair_acquire(pair, consumer, &buffer))
+		{
+			case RF_ACQUIRED:
+				break;
+			case RF_ACQUIRE_FULL:
+				result = RF_ACQUIRE_FULL;
+				break;
+			case RF_ACQUIRE_STOPPED:
+				sent = sent && rf_flow_landed(pair->flow);
+				break;
+		}
+	}
+	rf_group_end_context(&context);
+	if (group->common != NULL && result == RF_ACQUIRED && sent)
+		*place = group->common + group->common_number % group->slot_count * group->slot_size;
+	return result;
+}
+
+void
+rf_group_common_next(RfGroup *group)
+{
+	group->common_number++;
 }
 
 /* ---------- the end ---------- */

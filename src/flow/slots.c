@@ -42,6 +42,7 @@ rf_slots_reset(RfFlow *flow)
 	atomic_store_explicit(&flow->waiting, RF_WAIT_NONE, memory_order_relaxed);
 	atomic_store_explicit(&flow->value_state, RF_VALUE_NONE, memory_order_relaxed);
 	flow->value = NULL;
+	flow->value_of = 0;
 	/* `queued` stays: an old doorbell may still lie in a ring. */
 	flow->buffers = NULL;
 	flow->lkey = 0;

@@ -111,6 +111,41 @@ rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor, RfVal
 	}
 	*value = (RfValueCursor) {0};
 	flow->value_wanted = piece;
+	flow->value_of = 0;
 	atomic_store(&flow->value_state, RF_VALUE_WANTED);
 	return RF_VALUE_ASKED;
+}
+
+uint8_t *
+rf_value_common(const RfShared *shared, RfFlow *const *flows, uint32_t count, RfValueMode mode,
+				uint64_t copied, bool *ask)
+{
+	uint64_t	size = (uint64_t) flows[0]->slot_count * flows[0]->slot_size;
+	uint32_t	first = atomic_load(&flows[0]->value_state);
+	bool		granted = first == RF_VALUE_GRANTED;
+
+	*ask = false;
+	size = (size + RF_VALUE_UNIT - 1) / RF_VALUE_UNIT * RF_VALUE_UNIT;
+	if (mode == RF_VALUES_OFF || size > shared->value_size || size > UINT32_MAX)
+		return NULL;
+	if (first == RF_VALUE_NONE && (mode == RF_VALUES_ON || pays(shared, flows[0], copied, size)))
+	{
+		flows[0]->value_wanted = size;
+		flows[0]->value_of = 0;
+		atomic_store(&flows[0]->value_state, RF_VALUE_WANTED);
+		*ask = true;
+	}
+	for (uint32_t i = 1; i < count && first == RF_VALUE_GRANTED; i++)
+	{
+		uint32_t	state = atomic_load(&flows[i]->value_state);
+
+		granted = granted && state == RF_VALUE_GRANTED && flows[i]->value == flows[0]->value;
+		if (state != RF_VALUE_NONE)
+			continue;
+		flows[i]->value_wanted = size;
+		flows[i]->value_of = 1 + (uint32_t) (flows[0] - shared->flows);
+		atomic_store(&flows[i]->value_state, RF_VALUE_WANTED);
+		*ask = true;
+	}
+	return granted ? flows[0]->value : NULL;
 }

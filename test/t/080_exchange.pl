@@ -86,6 +86,33 @@ same('replicate with rows larger than a buffer', 'n1,n2', 1, "SELECT id || md5(t
 same('repartition of rows larger than a buffer', 'n1,n2', 1, "SELECT id || md5(t) FROM rdma.exchange('number=1 kind=repartition keys=2', 'SELECT id, repeat(t, 1000) FROM c') AS x(id int, t text)",
 	"SELECT id || md5(repeat(t, 1000)) FROM all_c", slot_size => 4096, slots => 1);
 
+# ---- what all get lies once for all of them: rows come until the engine has given memory for that, and then some that check the bytes
+my $mark = "SELECT coalesce(sum(in_place), 0) FROM rdma.stat_lanes";
+my $in_place = 'SET rdma_fdw.dynamic_registration = on';
+$_->safe_psql('postgres', "CREATE TABLE mark AS $mark; CREATE FUNCTION still_copied() RETURNS bool LANGUAGE plpgsql VOLATILE AS 'BEGIN RETURN ($mark) = (SELECT * FROM mark); END'")
+  foreach @all;
+my $until_placed = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3000000 AND still_copied())
+	SELECT n, md5(n::text) FROM r UNION ALL SELECT n, repeat(md5(n::text), n % 40) FROM generate_series(1, 5000) n";
+foreach my $pool ('off', 'on')
+{
+	my %placed = exchange_run($coord, 'n1,n2,n3', 1, "SELECT count(*) || ' ' || sum(hashtext(t)::bigint) || ' ' || sum(n::bigint) FROM rdma.exchange('number=1 $everywhere', \$q\$$until_placed\$q\$) AS x(n int, t text)",
+		settings => { map { $_ => "$in_place; SET rdma_fdw.receive_pool = $pool" } qw(n1 n2 n3) }, slot_size => 8192, slots => 3);
+
+	like($placed{n1}, qr/^\d+ -?\d+ \d+$/, "receive_pool = $pool: rows that lie once for all");
+	ok($placed{n1} eq $placed{n2} && $placed{n1} eq $placed{n3}, 'all nodes got the same') or diag(explain(\%placed));
+	is($_->safe_psql('postgres', 'SELECT still_copied()'), 'f', 'sent from there') foreach @all;
+	$_->safe_psql('postgres', "TRUNCATE mark; INSERT INTO mark $mark") foreach @all;
+}
+my %placed = exchange_run($coord, 'n1,n2,n3', 1, "SELECT 1 FROM rdma.exchange('number=1 $everywhere', \$q\$SELECT n, 1 / (4001 - n) FROM ($until_placed) s(n, t)\$q\$) AS x(n int, m int)",
+	settings => { n1 => $in_place, n2 => $in_place, n3 => $in_place }, slot_size => 4096, slots => 2);
+like(join(' ', @placed{qw(n1 n2 n3)}), qr/division by zero/, 'an error while they are sent from there');
+%placed = exchange_run($coord, 'n1,n2,n3', 1, "SELECT t FROM rdma.exchange('number=1 $everywhere', \$q\$$until_placed\$q\$) AS x(n int, t text) LIMIT (SELECT 10 * count(*) FROM a WHERE id = 10)",
+	settings => { n1 => $in_place, n2 => $in_place, n3 => $in_place }, slot_size => 4096, slots => 2);
+is(join(' ', map { $placed{$_} =~ /ERROR/ ? $placed{$_} : scalar(split /\n/, $placed{$_}) } qw(n1 n2 n3)),
+	join(' ', map { 10 * $_->safe_psql('postgres', 'SELECT count(*) FROM a WHERE id = 10') } @node{qw(n1 n2 n3)}), 'some nodes stop reading early');
+ok(exchange_idle(@all), 'no flow is left');
+ok($_->poll_query_until('postgres', 'SELECT value_used = 0 FROM rdma.stat_engine'), 'and no value memory in use') foreach @all;
+
 # ---- rows do not wait until there are many of them: n1 makes twenty a second without end, and all go to n2, which wants three
 my $key = $coord->safe_psql('postgres', 'SELECT min(v) FROM generate_series(1, 100) v WHERE rdma.hash_node(2, v) = 1');
 my %first = exchange_run($coord, 'n1,n2', 1, "SELECT k FROM rdma.exchange('number=1 kind=repartition keys=1', 'SELECT $key, pg_sleep(0.05)::text FROM a, generate_series(1, 1000000) WHERE id = 1') AS x(k int, t text)

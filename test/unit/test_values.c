@@ -13,6 +13,7 @@
 #define SIZE		((uint64_t) UNITS * RF_VALUE_UNIT)
 #define MB			((uint64_t) 1 << 20)
 #define PEERS		3
+#define FLOWS		3
 
 static int	failures;
 static uint64_t registered;			/* bytes */
@@ -238,6 +239,41 @@ random_run(uint64_t seed)
 	return good && registered == 0;
 }
 
+static void
+test_share(void)
+{
+	RfValues   *values = rf_values_create(shared, &provider, 0);
+	RfPiece		a = {0};
+	RfPiece		b = {0};
+	RfPiece		c = {0};
+	RfPiece		other = {0};
+	RfError		error = {0};
+
+	memset(&shared->values, 0, sizeof(shared->values));
+	check(!rf_values_share(values, 1, domains[1], &a, &b, &error), "what is not there cannot be shared");
+	check(take(values, 0, 2 * MB, &a) && rf_values_share(values, 1, domains[1], &a, &b, &error) && b.unit == a.unit && b.units == a.units &&
+		  registered == 4 * MB && figure(&shared->values.used) == 2 * MB, "the same memory, registered for another peer");
+	check(rf_values_share(values, 0, domains[0], &a, &c, &error) && registered == 4 * MB &&
+		  rf_values_lkey(values, &c) == rf_values_lkey(values, &a), "and once more for the first");
+	rf_values_return(values, &a);
+	check(take(values, 2, 2 * MB, &other) && other.unit != b.unit && figure(&shared->values.used) == 4 * MB,
+		  "it is nobody else's while one has it");
+	rf_values_peer_gone(values, domains[1]);
+	check(registered == 4 * MB, "a peer that goes takes its registration along");
+	rf_values_return(values, &c);
+	rf_values_return(values, &b);
+	check(figure(&shared->values.used) == 2 * MB && registered == 2 * MB, "the last one gives it back");
+	check(take(values, 0, 2 * MB, &a) && a.unit == 0, "and somebody else gets it");
+	capacity = registered;
+	check(!rf_values_share(values, 1, domains[1], &a, &b, &error) && b.units == 0 && error.kind != RF_ERROR_NONE &&
+		  figure(&shared->values.used) == 4 * MB, "refused by the device: nothing is held");
+	capacity = UINT64_MAX;
+	rf_values_return(values, &a);
+	rf_values_return(values, &other);
+	rf_values_destroy(values);
+	check(registered == 0 && figure(&shared->values.used) == 0, "all is given back");
+}
+
 /* ---------- the producer's side ---------- */
 
 static RfFlow *flow;
@@ -356,19 +392,56 @@ test_choice(void)
 	check(rows_until_asked(MB) == 1 && rows_until_asked(2 * MB) == 0, "a single row from the size on where registering is cheaper");
 }
 
+/* The first flow's piece for all of them. */
+static void
+test_common(void)
+{
+	RfFlow	   *flows[FLOWS];
+	bool		ask;
+
+	for (int i = 0; i < FLOWS; i++)
+	{
+		flows[i] = &shared->flows[i];
+		rf_slots_reset(flows[i]);
+		flows[i]->slot_count = 4;
+		flows[i]->slot_size = 64 << 10;
+	}
+	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_OFF, SIZE, &ask) == NULL && !ask, "off: nothing in common");
+	memset(&shared->calibration, 0, sizeof(shared->calibration));
+	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_AUTO, SIZE, &ask) == NULL && !ask, "costs unknown: copied");
+	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && ask && flows[0]->value_wanted == MB && flows[0]->value_of == 0 &&
+		  atomic_load(&flows[1]->value_state) == RF_VALUE_NONE, "the first flow asks for all its slots");
+	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && !ask, "once");
+	flow = flows[0];
+	grant(MB);
+	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && ask && flows[2]->value_of == 1 &&
+		  atomic_load(&flows[2]->value_state) == RF_VALUE_WANTED, "then the others ask for the same");
+	flow = flows[1];
+	grant(MB);
+	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && !ask, "not before all have it");
+	flow = flows[2];
+	grant(MB);
+	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == shared->value_memory + MB && !ask, "then it is theirs");
+	atomic_store(&flow->value_state, RF_VALUE_REFUSED);
+	check(rf_value_common(shared, flows, FLOWS, RF_VALUES_ON, 0, &ask) == NULL && !ask, "one that is refused is enough to copy");
+	flow = &shared->flows[0];
+}
+
 int
 main(void)
 {
 	int			good = 0;
 
-	shared = calloc(1, RF_SHARED_SIZE(1));
-	shared->max_flows = 1;
+	shared = calloc(1, RF_SHARED_SIZE(FLOWS));
+	shared->max_flows = FLOWS;
 	shared->value_size = SIZE;
 	shared->value_memory = aligned_alloc(RF_VALUE_UNIT, SIZE);
 	flow = &shared->flows[0];
 	memset(shared->value_memory, 0, SIZE);
 	test_cache();
 	test_peer_gone();
+	test_share();
+	test_common();
 	for (uint64_t seed = 1; seed <= 500; seed++)
 		good += random_run(seed);
 	check(good == 500, "500 random runs");

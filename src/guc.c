@@ -437,7 +437,7 @@ define_session_settings(void)
 							 &rf_register_pages, RF_REGISTER_AUTO, register_pages_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.dynamic_registration",
-							 "Where a data node lays out rows that do not fit a buffer: in memory that is registered for the purpose, or in its own, from which they are copied to the buffers.",
+							 "Where a data node lays out rows that do not fit a buffer, and batches that go to several nodes: in memory that is registered for the purpose, or in its own, from which they are copied to the buffers.",
 							 "\"auto\" registers when that is cheaper, by what both cost when the engine started.",
 							 &rf_dynamic_registration, RF_VALUES_AUTO, dynamic_registration_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);

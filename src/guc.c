@@ -70,6 +70,7 @@ int			rf_register_pages = RF_REGISTER_AUTO;
 int			rf_dynamic_registration = RF_VALUES_AUTO;
 int			rf_dynamic_threshold = -1;
 int			rf_exchange_strategy = RF_STRATEGY_AUTO;
+bool		rf_exchange_partitions = true;
 int			rf_compute_nodes = RF_COMPUTE_AUTO;
 int			rf_decorrelate = RF_DECORRELATE_AUTO;
 int			rf_connect_timeout = 10 * 1000;
@@ -451,6 +452,11 @@ define_session_settings(void)
 							 "auto takes what costs least; any other value is taken where it is possible. "
 							 "pull joins on this node.",
 							 &rf_exchange_strategy, RF_STRATEGY_AUTO, exchange_strategy_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("rdma_fdw.exchange_partitions",
+							 "Whether servers that hold partitions of the same table join them among themselves.",
+							 "As nodes of one server do. They have to reach each other for that.",
+							 &rf_exchange_partitions, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.compute_nodes",
 							 "Whether a server's compute_nodes join the rows of its nodes.",

@@ -142,6 +142,12 @@ typedef struct RfRelInfo
 	 */
 	RfSelect   *select;
 
+	/*
+	 * A partitioned table with partitions on several servers, see leaves.c: for each of its nodes the
+	 * SELECT of those that are there, NULL where there are none; one of them is "select".
+	 */
+	List	   *parts;
+
 	/* join relations */
 	struct RfRelInfo *outer;
 	struct RfRelInfo *inner;
@@ -264,6 +270,8 @@ typedef enum RfScanNodesIndex
 	RF_NODES_STRATEGY,
 	/* NIL: who holds the rows joins them, too; else as RfScanComputeIndex says */
 	RF_NODES_COMPUTE,
+	/* List of Strings, by place: where nodes have different tables; NIL: all run the same statement */
+	RF_NODES_SQL,
 	RF_NODES_N
 } RfScanNodesIndex;
 
@@ -412,6 +420,9 @@ extern bool rf_rows_may_be_rechecked(PlannerInfo *root);
  */
 extern bool rf_row_is_wanted(PlannerInfo *root, Index relid);
 
+/* For EXPLAIN: "schema.table alias" */
+extern char *rf_local_name(RangeTblEntry *rte);
+
 /* Sorts RestrictInfos into those the data node can evaluate and the rest. */
 extern void rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List *conditions,
 								   List **remote_conds, List **local_conds);
@@ -508,6 +519,7 @@ typedef struct RfRemoteQuery
 	List	   *params;			/* expressions behind $1, $2, ... */
 	List	   *param_types;	/* OidList */
 	List	   *exchanges;		/* RF_NODES_EXCHANGES */
+	List	   *node_sql;		/* RF_NODES_SQL */
 	char	   *send_sql;		/* RF_COMPUTE_SEND_SQL, RF_COMPUTE_JOIN_SQL; NULL: nothing goes to compute nodes */
 	char	   *join_sql;
 } RfRemoteQuery;
@@ -691,6 +703,24 @@ extern RelOptInfo *rf_scanned_rel(RelOptInfo *rel);
 
 /* A path of a base relation that is a SELECT. */
 extern Path *rf_create_select_path(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est, List *pathkeys);
+
+/*
+ * The SELECT of these columns from a statement; rel is the relation that the statement is of.  NULL:
+ * the data node cannot compute them.
+ */
+extern RfSelect *rf_make_select(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *pathkeys, bool limit);
+
+/* NULL if one of them is, or they cannot be in one statement. */
+extern RfSelect *rf_combine_selects(SetOperation op, bool all, RfSelect *left, RfSelect *right);
+
+/* The columns that the query wants of it, with these; false if there is something else. */
+extern bool rf_wanted_columns(PlannerInfo *root, RelOptInfo *rel, List *more, List **columns);
+
+/*
+ * leaves.c: gives the partitioned tables of this query level that have partitions on several servers
+ * statements that these run together.
+ */
+extern void rf_place_partitioned_tables(PlannerInfo *root);
 
 /* Is it the relation of set operations? */
 static inline bool

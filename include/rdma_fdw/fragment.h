@@ -2,7 +2,7 @@
  * fragment.h
  *		Planning of statements that several data nodes run at once (fragments).
  *
- * Every node runs the same SQL text. A relation of a server with nodes has one or more statements,
+ * Every node runs the same SQL text, but for the names of partitions (leaves.c). A relation of a server with nodes has one or more statements,
  * RfRelInfo, that differ in where their rows lie: its choices. What must move between nodes is an
  * RfRelInfo of its own, over another one whose rows it moves; in the text it is a call of
  * rdma.exchange() in FROM.
@@ -24,10 +24,25 @@ typedef struct RfChoices
 	RelOptInfo *last_inner;
 } RfChoices;
 
+/*
+ * Where rows with equal keys lie, if not on the node that the keys' hash says: where the partitions
+ * are that these bounds say, or all on one node, without keys. Such rows meet those of the same
+ * layout; nothing is moved to where they are.
+ */
+typedef struct RfLayout
+{
+	int			place;			/* of the only node, or -1 */
+	struct PartitionSchemeData *scheme;
+	struct PartitionBoundInfoData *bounds;
+	int			count;			/* partitions */
+	int		   *places;			/* of each; -1: it has no rows */
+} RfLayout;
+
 typedef struct RfFragment
 {
 	RfPlacement placement;
 	List	   *keys;			/* placed by hash: per key a List of all expressions equal to it */
+	RfLayout   *layout;			/* placed by hash, but by other rules; NULL: by the hash of the nodes */
 	RfChoices  *choices;		/* of its relation; NULL in what is moved */
 	bool		exchanges;		/* something moves below, so all nodes have to run it */
 	bool		single_node;	/* the keys have fixed values, so one node has all rows */
@@ -48,6 +63,9 @@ typedef struct RfFragment
 /* Of a foreign table whose info has nodes; sets info->fragment. */
 extern void rf_place_table(PlannerInfo *root, RfRelInfo *info);
 
+/* What is known to equal a key, with what these conditions, RestrictInfos, say of its value. */
+extern List *rf_key_members(Expr *key, List *rinfos);
+
 /* How many nodes the rows may lie on. */
 static inline int
 rf_node_count(const RfRelInfo *info)
@@ -61,6 +79,15 @@ rf_may_compute(const RfRelInfo *info)
 {
 	return info->compute != NIL && rf_compute_nodes != RF_COMPUTE_OFF;
 }
+
+/* Are rows that are equal in the keys in the same place by both layouts? */
+extern bool rf_same_layout(const RfLayout *a, const RfLayout *b);
+
+/* The place of the only node that has to run the statement, if that is known; else -1. */
+extern int	rf_only_place(const RfFragment *fragment);
+
+/* Has one node all rows, and runs the statement alone? */
+extern bool rf_has_single_node(RfFragment *fragment);
 
 /* The part of all rows that one node has, at best. */
 extern double rf_node_share(const RfRelInfo *info);

@@ -64,6 +64,7 @@ extern int	rf_dynamic_threshold;	/* kB; -1 = as measured at start */
 extern int	rf_connect_timeout;		/* ms: engine to engine */
 extern char *rf_application_name;
 extern int	rf_exchange_strategy;	/* RfStrategy */
+extern bool rf_exchange_partitions; /* join partitions of several servers there */
 extern int	rf_compute_nodes;	/* RfComputeNodes */
 extern int	rf_decorrelate;		/* RfDecorrelate */
 

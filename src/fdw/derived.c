@@ -54,6 +54,7 @@ append_plain(StringInfo buf, BuildContext *cxt, RfSelect *select)
 
 	inner.for_estimate = cxt->for_estimate;
 	inner.typed = true;
+	inner.node = cxt->node;
 	inner.exchanges = cxt->exchanges;
 	inner.leaving = cxt->leaving;
 	inner.params = cxt->params;
@@ -107,12 +108,8 @@ rf_append_select(StringInfo buf, BuildContext *cxt, RfSelect *select)
  * ---------------------------------------------------------------------------------------------
  */
 
-/*
- * The SELECT of these columns from a statement; rel is the relation that the statement is of.  NULL:
- * the data node cannot compute them.
- */
-static RfSelect *
-make_select(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *pathkeys, bool limit)
+RfSelect *
+rf_make_select(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *pathkeys, bool limit)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	RfSelect   *select = palloc0(sizeof(RfSelect));
@@ -212,7 +209,7 @@ path_select(PlannerInfo *root, Path *path, SetOperationStmt *op)
 		return NULL;
 	before = rel->fdw_private;
 	rel->fdw_private = info;
-	select = make_select(root, rel, columns, ordered || rf_path_has_limit(foreign) ? path->pathkeys : NIL,
+	select = rf_make_select(root, rel, columns, ordered || rf_path_has_limit(foreign) ? path->pathkeys : NIL,
 						 rf_path_has_limit(foreign));
 	rel->fdw_private = before;
 	if (select != NULL)
@@ -307,7 +304,7 @@ nodes_selects(RelOptInfo *rel, RangeTblEntry *rte)
 		RfSelect   *select;
 
 		stage->fdw_private = lfirst(lc);
-		select = make_select(root, stage, columns, NIL, false);
+		select = rf_make_select(root, stage, columns, NIL, false);
 		if (select == NULL)
 			continue;
 		select->subquery = rel;
@@ -317,17 +314,24 @@ nodes_selects(RelOptInfo *rel, RangeTblEntry *rte)
 	return selects;
 }
 
-/* Of the same server, and with the same rights there? */
+static List *
+nodes_of(RfSelect *select)
+{
+	while (select->left != NULL)
+		select = select->left;
+	return select->info->nodes;
+}
+
+/* Of the same server, or servers, and with the same rights there? */
 static bool
 have_one_source(RfSelect *a, RfSelect *b)
 {
-	return a->source->serverid == b->source->serverid && a->source->userid == b->source->userid &&
+	return equal(nodes_of(a), nodes_of(b)) && a->source->serverid == b->source->serverid && a->source->userid == b->source->userid &&
 		a->source->useridiscurrent == b->source->useridiscurrent;
 }
 
-/* NULL if one of them is, or they cannot be in one statement. */
-static RfSelect *
-combine(SetOperation op, bool all, RfSelect *left, RfSelect *right)
+RfSelect *
+rf_combine_selects(SetOperation op, bool all, RfSelect *left, RfSelect *right)
 {
 	RfSelect   *select;
 
@@ -511,9 +515,8 @@ rf_create_select_path(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est, List 
 	return (Path *) create_projection_path(root, rel, (Path *) scan, rel->reltarget);
 }
 
-/* The columns that the query wants of it; false if there is something else. */
-static bool
-wanted_columns(PlannerInfo *root, RelOptInfo *rel, List *more, List **columns)
+bool
+rf_wanted_columns(PlannerInfo *root, RelOptInfo *rel, List *more, List **columns)
 {
 	ListCell   *lc;
 
@@ -539,7 +542,7 @@ children_select(PlannerInfo *root, RelOptInfo *rel)
 	List	   *columns;
 	ListCell   *lc;
 
-	if (!wanted_columns(root, rel, NIL, &columns))
+	if (!rf_wanted_columns(root, rel, NIL, &columns))
 		return NULL;
 	foreach(lc, root->append_rel_list)
 	{
@@ -567,10 +570,10 @@ children_select(PlannerInfo *root, RelOptInfo *rel)
 				return NULL;
 			tlist = lappend(tlist, makeTargetEntry(expr, var->varattno, NULL, false));
 		}
-		branch = make_select(root, child, tlist, NIL, false);
+		branch = rf_make_select(root, child, tlist, NIL, false);
 		if (branch == NULL)
 			return NULL;
-		select = select == NULL ? branch : combine(SETOP_UNION, true, select, branch);
+		select = select == NULL ? branch : rf_combine_selects(SETOP_UNION, true, select, branch);
 		if (select == NULL)
 			return NULL;
 	}
@@ -596,7 +599,7 @@ select_info(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, RfSelect *se
 		info->local_conds_sel = clauselist_selectivity(root, info->local_conds, rel->relid, JOIN_INNER, NULL);
 		cost_qual_eval(&info->local_conds_cost, info->local_conds, root);
 	}
-	if (!wanted_columns(root, rel, pull_var_clause((Node *) rf_bare_clauses(info->local_conds), PVC_INCLUDE_PLACEHOLDERS),
+	if (!rf_wanted_columns(root, rel, pull_var_clause((Node *) rf_bare_clauses(info->local_conds), PVC_INCLUDE_PLACEHOLDERS),
 						&columns))
 		return NULL;
 	info->tlist = add_to_flat_tlist(NIL, columns);
@@ -627,6 +630,12 @@ add_select(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	if (rel->fdw_private != NULL || (rel->reloptkind != RELOPT_BASEREL && rel->reloptkind != RELOPT_OTHER_MEMBER_REL) ||
 		!bms_is_empty(rel->lateral_relids) || root->qual_security_level > 0 || IS_DUMMY_REL(rel))
 		return;
+	if (reads && rte->inh && rte->rtekind == RTE_RELATION && rel->reloptkind == RELOPT_BASEREL)
+	{
+		rf_place_partitioned_tables(root);
+		if (rel->fdw_private != NULL)
+			return;
+	}
 	if (!reads)
 	{
 		/* what nodes write may be joined with it; its own scan is core's */
@@ -731,7 +740,7 @@ operation_select(PlannerInfo *root, Node *node, SetOperationStmt *around)
 						   !equal(op->colCollations, around->colCollations)))
 		return NULL;
 	left = operation_select(root, op->larg, op);
-	return left == NULL ? NULL : combine(op->op, op->all, left, operation_select(root, op->rarg, op));
+	return left == NULL ? NULL : rf_combine_selects(op->op, op->all, left, operation_select(root, op->rarg, op));
 }
 
 /* The leftmost branch, whose columns give theirs the names. */

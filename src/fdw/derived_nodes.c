@@ -66,10 +66,11 @@ place_branch(RfSelect *select, SelectPlace *place)
 
 	if ((everywhere && fragment->exchanges && !fragment->computed) || counts_all_rows(select))
 		return false;
-	place->placement = fragment->placement;
+	/* layouts other than by hash are not known above it */
+	place->placement = fragment->layout != NULL ? RF_PLACED_ANYWHERE : fragment->placement;
 	place->exchanges = fragment->exchanges;
 	place->strategies = list_copy(fragment->strategies);
-	foreach(lc, fragment->keys)
+	foreach(lc, place->placement == RF_PLACED_BY_HASH ? fragment->keys : NIL)
 	{
 		ListCell   *column;
 		int			attno = 0;
@@ -426,8 +427,11 @@ place_alone(RfSelect *select, Index relid)
 			fragment->placement = RF_PLACED_ANYWHERE;
 	}
 	if (fragment->placement != RF_PLACED_BY_HASH)
+	{
 		fragment->keys = NIL;
-	fragment->single_node = rf_single_node_values(fragment) != NIL;
+		fragment->layout = NULL;
+	}
+	fragment->single_node = rf_has_single_node(fragment);
 	return fragment;
 }
 

@@ -539,6 +539,25 @@ select_costs(RfSelect *select, Cost *startup_cost, Cost *total_cost)
 	return rows;
 }
 
+/* What the busiest node has to do for its partitions. */
+static void
+part_costs(List *parts, Cost *startup_cost, Cost *total_cost)
+{
+	Cost		most = 0;
+	ListCell   *lc;
+
+	foreach(lc, parts)
+	{
+		Cost		startup = 0;
+		Cost		total = 0;
+
+		if (lfirst(lc) != NULL)
+			(void) select_costs((RfSelect *) lfirst(lc), &startup, &total);
+		most = Max(most, total);
+	}
+	*total_cost += most;
+}
+
 /* A sub-select in FROM, or set operations; core has estimated how many rows come of them. */
 static void
 estimate_select(RelOptInfo *rel, RfEstimate *est)
@@ -550,7 +569,10 @@ estimate_select(RelOptInfo *rel, RfEstimate *est)
 	est->width = rel->reltarget->width;
 	est->startup_cost = info->local_conds_cost.startup;
 	est->total_cost = est->retrieved_rows * info->local_conds_cost.per_tuple;
-	select_costs(info->select, &est->startup_cost, &est->total_cost);
+	if (info->parts != NIL)
+		part_costs(info->parts, &est->startup_cost, &est->total_cost);
+	else
+		select_costs(info->select, &est->startup_cost, &est->total_cost);
 	est->total_cost = Max(est->total_cost, est->startup_cost);
 }
 

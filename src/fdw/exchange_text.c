@@ -165,6 +165,7 @@ add_exchange(BuildContext *cxt, RfRelInfo *move)
 	ListCell   *lc;
 
 	inner.typed = true;
+	inner.node = cxt->node;
 	inner.exchanges = cxt->exchanges;
 	inner.leaving = cxt->leaving;
 	inner.params = cxt->params;

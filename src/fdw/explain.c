@@ -90,7 +90,7 @@ rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
 		ExplainPropertyText("Relations", description, es);
 	if (rf_scan_nodes((ForeignScan *) node->ss.ps.plan) != NIL)
 		rf_explain_nodes_plan(node, es);
-	if (es->verbose)
+	if (es->verbose && !rf_explain_nodes_sql(node, es))
 		ExplainPropertyText("Remote SQL", rf_scan_sql((ForeignScan *) node->ss.ps.plan), es);
 	if (es->analyze && state != NULL && rf_scan_nodes((ForeignScan *) node->ss.ps.plan) != NIL)
 		rf_explain_nodes_counters(state, es);

@@ -137,6 +137,19 @@ rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es)
 		ExplainCloseGroup("Exchanges", "Exchanges", false, es);
 }
 
+/* Statements that name partitions, one for each node; false: all run the same. */
+bool
+rf_explain_nodes_sql(ForeignScanState *node, ExplainState *es)
+{
+	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
+	int			count = rf_scan_nodes(plan) == NIL ? 0 : list_length(rf_scan_nodes_member(plan, RF_NODES_SQL));
+
+	for (int i = 0; i < count; i++)
+		ExplainPropertyText(psprintf("Remote SQL on %s", place_name(plan, i)),
+							strVal(list_nth(rf_scan_nodes_member(plan, RF_NODES_SQL), i)), es);
+	return count > 0;
+}
+
 static void
 explain_exchange(RfScanState *state, int number, ExplainState *es)
 {

@@ -378,6 +378,9 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	/* A side that is no single statement has no info. */
 	if (outer == NULL || inner == NULL)
 		return;
+	/* partitions on several servers have the first of these for theirs, as far as core knows */
+	if (!equal(outer->nodes, inner->nodes))
+		return;
 	if (!bms_is_empty(joinrel->lateral_relids) || placeholder_in_between(root, joinrel))
 		return;
 	if (outer->nodes != NIL && !rf_nodes_may_join(root))

@@ -30,6 +30,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
+#include "partitioning/partbounds.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 #include "utils/syscache.h"
@@ -175,9 +176,10 @@ is_fixed(Expr *expr)
 }
 
 /* "key = 5" among the conditions: 5 is as good as the key. */
-static List *
-add_fixed_values(List *key, List *rinfos)
+List *
+rf_key_members(Expr *expr, List *rinfos)
 {
+	List	   *key = list_make1(expr);
 	ListCell   *lc;
 
 	foreach(lc, rinfos)
@@ -215,14 +217,14 @@ rf_place_table(PlannerInfo *root, RfRelInfo *info)
 		key = (Expr *) makeVar(info->rel->relid, distribution->keys[i], type, typmod, collation, 0);
 		if (rf_hashable_key(key, info) == NULL)
 			fragment->placement = RF_PLACED_ANYWHERE;
-		fragment->keys = lappend(fragment->keys, add_fixed_values(list_make1(key), info->remote_conds));
+		fragment->keys = lappend(fragment->keys, rf_key_members(key, info->remote_conds));
 	}
 	/* the only node has everything */
 	if (list_length(info->nodes) == 1)
 		fragment->placement = RF_PLACED_EVERYWHERE;
 	if (fragment->placement != RF_PLACED_BY_HASH)
 		fragment->keys = NIL;
-	fragment->single_node = rf_single_node_values(fragment) != NIL;
+	fragment->single_node = rf_has_single_node(fragment);
 	info->fragment = fragment;
 }
 
@@ -230,9 +232,44 @@ double
 rf_node_share(const RfRelInfo *info)
 {
 	if (info->fragment == NULL || info->fragment->placement == RF_PLACED_EVERYWHERE ||
-		info->fragment->single_node)
+		info->fragment->single_node ||
+		(info->fragment->layout != NULL && info->fragment->layout->place >= 0))
 		return 1;
 	return 1.0 / rf_node_count(info);
+}
+
+bool
+rf_same_layout(const RfLayout *a, const RfLayout *b)
+{
+	if (a == b)
+		return true;
+	if (a == NULL || b == NULL || a->place != b->place)
+		return false;
+	if (a->place >= 0)
+		return true;
+	if (a->scheme != b->scheme || a->count != b->count ||
+		!partition_bounds_equal(a->scheme->partnatts, a->scheme->parttyplen, a->scheme->parttypbyval,
+								a->bounds, b->bounds))
+		return false;
+	for (int i = 0; i < a->count; i++)
+	{
+		if (a->places[i] != b->places[i] && a->places[i] >= 0 && b->places[i] >= 0)
+			return false;
+	}
+	return true;
+}
+
+int
+rf_only_place(const RfFragment *fragment)
+{
+	return fragment->placement == RF_PLACED_BY_HASH && fragment->layout != NULL && !fragment->exchanges ?
+		fragment->layout->place : -1;
+}
+
+bool
+rf_has_single_node(RfFragment *fragment)
+{
+	return rf_only_place(fragment) >= 0 || rf_single_node_values(fragment) != NIL;
 }
 
 bool
@@ -263,7 +300,7 @@ placed_as_well(RfFragment *a, RfFragment *b)
 		return false;
 	if (a->placement == RF_PLACED_ANYWHERE)
 		return b->placement != RF_PLACED_EVERYWHERE;
-	if (a->placement != b->placement)
+	if (a->placement != b->placement || !rf_same_layout(a->layout, b->layout))
 		return false;
 	if (list_length(a->keys) != list_length(b->keys))
 		return false;
@@ -347,7 +384,7 @@ rf_single_node_values(RfFragment *fragment)
 	List	   *values = NIL;
 	ListCell   *lc;
 
-	if (fragment->placement != RF_PLACED_BY_HASH || fragment->exchanges)
+	if (fragment->placement != RF_PLACED_BY_HASH || fragment->exchanges || fragment->layout != NULL)
 		return NIL;
 	foreach(lc, fragment->keys)
 	{
@@ -511,6 +548,7 @@ rf_move(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed)
 	move->scanrel = NULL;
 	move->scan = NULL;
 	move->select = NULL;
+	move->parts = NIL;
 	move->grouped = false;
 	move->having = NIL;
 	move->partial = false;

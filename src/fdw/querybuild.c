@@ -95,17 +95,43 @@ print_conditions(BuildContext *cxt, List *exprs)
 	return result;
 }
 
+/* No rows of these columns, on a node that has no partition. Their collations do not matter. */
+static void
+append_nothing(StringInfo buf, List *tlist)
+{
+	ListCell   *lc;
+
+	appendStringInfoString(buf, "SELECT");
+	foreach(lc, tlist)
+	{
+		Node	   *expr = (Node *) lfirst_node(TargetEntry, lc)->expr;
+
+		appendStringInfo(buf, "%s NULL::%s", lc == list_head(tlist) ? "" : ",",
+						 format_type_with_typemod(exprType(expr), exprTypmod(expr)));
+	}
+	appendStringInfoString(buf, " WHERE false");
+}
+
 /* "(SELECT ...) r5(c1, c2)" */
 static char *
 select_item(BuildContext *cxt, RfRelInfo *info)
 {
 	RfSelect   *first = info->select;
+	RfSelect   *select = first;
 	StringInfoData buf;
 	ListCell   *lc;
 
+	if (info->parts != NIL)
+	{
+		select = list_nth(info->parts, cxt->node->place);
+		cxt->node->own = true;
+	}
 	initStringInfo(&buf);
 	appendStringInfoChar(&buf, '(');
-	rf_append_select(&buf, cxt, first);
+	if (select != NULL)
+		rf_append_select(&buf, cxt, select);
+	else
+		append_nothing(&buf, first->tlist);
 	appendStringInfo(&buf, ") %s", rf_statement_table_name(cxt, info->rel->relid));
 	while (first->left != NULL)
 		first = first->left;
@@ -507,6 +533,7 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	RfRelInfo  *scan = info->scan ? info->scan : info;
+	NodeText	node = {0};
 	BuildContext cxt = {root, scan->rel->relids};
 	StringInfoData buf;
 	List	   *columns = NIL;
@@ -514,6 +541,7 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 	ListCell   *lc;
 
 	cxt.for_estimate = for_estimate;
+	cxt.node = &node;
 	if (IS_SIMPLE_REL(rel) && info->select == NULL)
 		columns = base_columns(root, rel, &out->retrieved_attrs);
 	else
@@ -533,14 +561,31 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 	if (locking != NULL)
 		appendStringInfo(&buf, " %s", locking);
 
+	out->sql = buf.data;
+	out->node_sql = node.own ? list_make1(makeString(buf.data)) : NIL;
+	for (node.place = 1; node.own && node.place < list_length(info->nodes); node.place++)
+	{
+		BuildContext other = {root, scan->rel->relids};
+
+		/* the same parameters, and what only one node needs all are given */
+		other.node = &node;
+		other.params = cxt.params;
+		other.param_types = cxt.param_types;
+		initStringInfo(&buf);
+		rf_append_statement(&buf, &other, info, columns, conditions, pathkeys, limit);
+		Assert(list_length(other.exchanges) == list_length(cxt.exchanges) && other.leaving == NIL);
+		cxt.params = other.params;
+		cxt.param_types = other.param_types;
+		out->node_sql = lappend(out->node_sql, makeString(buf.data));
+	}
+
 	AtEOXact_GUC(true, nestlevel);
 
-	out->sql = buf.data;
 	out->params = cxt.params;
 	out->param_types = cxt.param_types;
 	out->exchanges = cxt.exchanges;
 	out->send_sql = cxt.leaving == NIL ? NULL : rf_sending_statement(cxt.leaving);
-	out->join_sql = cxt.leaving == NIL ? NULL : rf_computing_statement(buf.data, cxt.leaving);
+	out->join_sql = cxt.leaving == NIL ? NULL : rf_computing_statement(out->sql, cxt.leaving);
 }
 
 /* Joins one more FROM item of a relation to those in buf. */

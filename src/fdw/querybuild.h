@@ -28,6 +28,13 @@ typedef struct TableRef
 	char	   *item;			/* how an exchange is written in FROM */
 } TableRef;
 
+/* The node that a statement is for, where it names partitions. */
+typedef struct NodeText
+{
+	int			place;
+	bool		own;			/* another node's statement is another one */
+} NodeText;
+
 typedef struct BuildContext
 {
 	PlannerInfo *root;			/* of the query, or of a sub-select */
@@ -35,6 +42,7 @@ typedef struct BuildContext
 	bool		qualified;		/* columns need their relation's name */
 	bool		for_estimate;
 	bool		moves;			/* there are exchanges among the tables */
+	NodeText   *node;			/* shared with all contexts inside; NULL: there are no partitions */
 	bool		typed;			/* columns must have the types that they have here */
 	struct BuildContext *outer; /* of a sub-select: what it stands in, which keeps all that follows */
 	SubPlan    *subplan;		/* of a sub-select */

@@ -35,12 +35,11 @@ refuse_system_columns(Bitmapset *attrs_used, Oid relid)
 	}
 }
 
-/* For EXPLAIN: "schema.table alias" */
-static char *
-local_name(RangeTblEntry *rte, Oid relid)
+char *
+rf_local_name(RangeTblEntry *rte)
 {
-	const char *name = get_rel_name(relid);
-	char	   *qualified = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+	const char *name = get_rel_name(rte->relid);
+	char	   *qualified = quote_qualified_identifier(get_namespace_name(get_rel_namespace(rte->relid)),
 													   name);
 
 	if (strcmp(rte->eref->aliasname, name) == 0)
@@ -142,7 +141,7 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	if (!info->opts.use_remote_estimate)
 		info->indexes = rf_remote_indexes(foreigntableid);
 	info->relation_name = rf_remote_relation_name(&info->opts);
-	info->description = local_name(planner_rt_fetch(baserel->relid, root), foreigntableid);
+	info->description = rf_local_name(planner_rt_fetch(baserel->relid, root));
 
 	/*
 	 * Planning asks the data node only for estimates.  Otherwise the mapping is not needed yet, and

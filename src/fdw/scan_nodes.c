@@ -30,6 +30,8 @@ rf_scan_place_sql(ForeignScan *plan, int place, bool *sends_only)
 	List	   *compute = rf_scan_nodes_member(plan, RF_NODES_COMPUTE);
 
 	*sends_only = false;
+	if (rf_scan_nodes_member(plan, RF_NODES_SQL) != NIL)
+		return strVal(list_nth(rf_scan_nodes_member(plan, RF_NODES_SQL), place));
 	if (compute == NIL)
 		return rf_scan_sql(plan);
 	if (!list_member_int(list_nth(compute, RF_COMPUTE_PLACES), place))

@@ -389,6 +389,8 @@ scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
 		Assert(!info->fragment->exchanges);
 		places = list_make1_int(0);
 	}
+	else if (rf_only_place(info->fragment) >= 0)
+		places = list_make1_int(rf_only_place(info->fragment));
 	else
 	{
 		/* of rows that each of several compute nodes has there is no statement, see strategy.c */
@@ -405,8 +407,9 @@ scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
 	nodes = list_make5(list_copy(servers), places, query->exchanges, merge, prune);
 	nodes = lappend(nodes, keys);
 	nodes = lappend(nodes, makeString(join_strategies(info->fragment->strategies)));
-	return lappend(nodes, computed ? list_make4(list_copy(info->compute), makeInteger(list_length(info->nodes)),
+	nodes = lappend(nodes, computed ? list_make4(list_copy(info->compute), makeInteger(list_length(info->nodes)),
 												makeString(query->send_sql), makeString(query->join_sql)) : NIL);
+	return lappend(nodes, query->node_sql);
 }
 
 /*

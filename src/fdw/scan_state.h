@@ -155,6 +155,7 @@ extern void rf_scan_nodes_collect(RfScanState *state);
 
 /* explain_nodes.c */
 extern void rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es);
+extern bool rf_explain_nodes_sql(ForeignScanState *node, ExplainState *es);
 extern void rf_explain_nodes_counters(RfScanState *state, ExplainState *es);
 extern void rf_explain_nodes_plans(ForeignScanState *node, ExplainState *es);
 

@@ -33,6 +33,7 @@ typedef struct JoinWay
 	RfRelInfo  *inner;
 	RfPlacement placement;
 	List	   *keys;
+	RfLayout   *layout;
 } JoinWay;
 
 typedef struct JoinContext
@@ -95,7 +96,10 @@ add_way(JoinContext *cxt, RfStrategy strategy, RfRelInfo *outer, RfRelInfo *inne
 		if (cxt->jointype == JOIN_FULL)
 			way->placement = RF_PLACED_ANYWHERE;
 		else
+		{
 			way->keys = joined_keys(cxt, place->fragment->keys);
+			way->layout = place->fragment->layout;
+		}
 	}
 	if (cxt->jointype == JOIN_FULL && (!rf_can_close(outer) || !rf_can_close(inner)))
 		return;
@@ -110,7 +114,7 @@ is_colocated(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
 	RfFragment *right = inner->fragment;
 
 	if (left->placement != RF_PLACED_BY_HASH || right->placement != RF_PLACED_BY_HASH ||
-		list_length(left->keys) != list_length(right->keys))
+		list_length(left->keys) != list_length(right->keys) || !rf_same_layout(left->layout, right->layout))
 		return false;
 	for (int i = 0; i < list_length(left->keys); i++)
 	{
@@ -127,7 +131,7 @@ partners(JoinContext *cxt, RfRelInfo *stays, bool outer_stays)
 	List	   *result = NIL;
 	ListCell   *lc;
 
-	if (stays->fragment->placement != RF_PLACED_BY_HASH)
+	if (stays->fragment->placement != RF_PLACED_BY_HASH || stays->fragment->layout != NULL)
 		return NIL;
 	foreach(lc, stays->fragment->keys)
 	{
@@ -389,9 +393,10 @@ make_join(RfRelInfo *joined, JoinWay *way, RfChoices *choices)
 	info->fragment = fragment;
 	fragment->placement = way->placement;
 	fragment->keys = way->keys;
+	fragment->layout = way->layout;
 	fragment->choices = choices;
 	fragment->exchanges = way->outer->fragment->exchanges || way->inner->fragment->exchanges;
-	fragment->single_node = rf_single_node_values(fragment) != NIL;
+	fragment->single_node = rf_has_single_node(fragment);
 	fragment->computed = way_is_computed(way);
 	fragment->sending = way->outer->fragment->sending + way->inner->fragment->sending;
 	fragment->strategies = lappend(list_concat_copy(way->outer->fragment->strategies,

@@ -37,6 +37,7 @@ upper_info(RelOptInfo *input_rel)
 		info->outer = NULL;
 		info->inner = NULL;
 		info->select = NULL;
+		info->parts = NIL;
 	}
 	if (info->fragment != NULL)
 	{

@@ -8,6 +8,11 @@
  * statements as rdma.stream's: only then are the parameters' types known, and only a plan that the
  * cache hands out is locked and checked against changes of the catalog.
  *
+ * A planner that can prove that a join has no rows leaves its inputs out of the plan. Other nodes may
+ * still wait for this node's rows, as their tables are others: so an exchange that is in the
+ * statement but not in its plan becomes a sub-plan that nothing refers to. It is started as all of
+ * them are, driven while others wait, and ended with the statement.
+ *
  * Hooks into the planner and the executor's start are chained.
  */
 #include "node.h"
@@ -25,6 +30,7 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/planmain.h"
+#include "optimizer/planner.h"
 #include "optimizer/restrictinfo.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -37,6 +43,7 @@
 PG_FUNCTION_INFO_V1(rdma_exchange);
 PG_FUNCTION_INFO_V1(rdma_exchange_support);
 
+static planner_hook_type previous_planner = NULL;
 static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
 static get_relation_stats_hook_type previous_stats_hook = NULL;
 static ExecutorStart_hook_type previous_executor_start = NULL;
@@ -151,14 +158,33 @@ replace_exchange(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *r
 	add_path(rel, &path->path);
 }
 
+static CustomScan *
+make_exchange(RangeTblEntry *rte, Index relid, char *text, char *query)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	RangeTblFunction *function = linitial_node(RangeTblFunction, rte->functions);
+
+	scan->methods = &scan_methods;
+	scan->scan.scanrelid = 0;
+	for (int i = 0; i < list_length(function->funccoltypes); i++)
+		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
+										  makeTargetEntry((Expr *) makeVar(relid, i + 1,
+																		   list_nth_oid(function->funccoltypes, i),
+																		   list_nth_int(function->funccoltypmods, i),
+																		   list_nth_oid(function->funccolcollations, i),
+																		   0),
+														  i + 1, NULL, false));
+	scan->custom_private = list_make3(list_make1_oid(castNode(FuncExpr, function->funcexpr)->funcid),
+									  makeString(text), makeString(query));
+	return scan;
+}
+
 static Plan *
 plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
 			  List *plans)
 {
-	CustomScan *scan = makeNode(CustomScan);
-	RangeTblFunction *function = linitial_node(RangeTblFunction,
-											   planner_rt_fetch(rel->relid, root)->functions);
-	List	   *columns = NIL;
+	CustomScan *scan = make_exchange(planner_rt_fetch(rel->relid, root), rel->relid,
+									 strVal(linitial(path->custom_private)), strVal(lsecond(path->custom_private)));
 	List	   *quals = extract_actual_clauses(clauses, false);
 	List	   *used = list_concat(pull_var_clause((Node *) tlist, PVC_RECURSE_PLACEHOLDERS),
 								   pull_var_clause((Node *) quals, PVC_RECURSE_PLACEHOLDERS));
@@ -172,25 +198,106 @@ plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 					 errmsg("whole rows of an exchange are not supported"),
 					 errhint("Name its columns.")));
 	}
-	for (int i = 0; i < list_length(function->funccoltypes); i++)
-		columns = lappend(columns,
-						  makeTargetEntry((Expr *) makeVar(rel->relid, i + 1,
-														   list_nth_oid(function->funccoltypes, i),
-														   list_nth_int(function->funccoltypmods,
-																		i),
-														   list_nth_oid(function->funccolcollations,
-																		i), 0),
-										  i + 1, NULL, false));
 	scan->flags = path->flags;
-	scan->methods = &scan_methods;
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.plan.qual = quals;
-	scan->scan.scanrelid = 0;
-	scan->custom_scan_tlist = columns;
-	scan->custom_private = lappend_oid(NIL, castNode(FuncExpr, function->funcexpr)->funcid);
-	scan->custom_private = list_concat(list_make1(scan->custom_private), path->custom_private);
 	scan->custom_relids = bms_make_singleton(rel->relid);
 	return &scan->scan.plan;
+}
+
+/* ---------- what the planner left out ---------- */
+
+typedef struct MissingContext
+{
+	List	   *calls;			/* of the statement: copies of their range table entries */
+	Bitmapset  *planned;		/* their numbers that are in a plan */
+} MissingContext;
+
+static bool
+find_calls(Node *node, MissingContext *context)
+{
+	char	   *text;
+	char	   *query;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		if (is_exchange((RangeTblEntry *) node, &text, &query))
+			context->calls = lappend(context->calls, copyObject(node));
+		return false;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, find_calls, context, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, find_calls, context);
+}
+
+static void
+find_planned(Plan *plan, MissingContext *context)
+{
+	List	   *children = NIL;
+	ListCell   *lc;
+
+	if (plan == NULL)
+		return;
+	switch (nodeTag(plan))
+	{
+		case T_CustomScan:
+			if (((CustomScan *) plan)->methods == &scan_methods)
+			{
+				char	   *text = strVal(lsecond(((CustomScan *) plan)->custom_private));
+
+				context->planned = bms_add_member(context->planned, exchange_spec_parse(text)->number);
+			}
+			children = ((CustomScan *) plan)->custom_plans;
+			break;
+		case T_Append:
+			children = ((Append *) plan)->appendplans;
+			break;
+		case T_MergeAppend:
+			children = ((MergeAppend *) plan)->mergeplans;
+			break;
+		case T_SubqueryScan:
+			find_planned(((SubqueryScan *) plan)->subplan, context);
+			break;
+		default:
+			break;
+	}
+	foreach(lc, children)
+		find_planned((Plan *) lfirst(lc), context);
+	find_planned(outerPlan(plan), context);
+	find_planned(innerPlan(plan), context);
+}
+
+static PlannedStmt *
+keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+{
+	MissingContext context = {NIL, NULL};
+	PlannedStmt *result;
+	ListCell   *lc;
+
+	/* what this session plans now it runs before the set is gone */
+	if (exchange_set != NULL && parse->commandType == CMD_SELECT)
+		(void) find_calls((Node *) parse, &context);
+	result = previous_planner ? previous_planner(parse, query_string, cursor_options, params) :
+		standard_planner(parse, query_string, cursor_options, params);
+	if (context.calls == NIL)
+		return result;
+
+	find_planned(result->planTree, &context);
+	foreach(lc, result->subplans)
+		find_planned((Plan *) lfirst(lc), &context);
+	foreach(lc, context.calls)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+		char	   *text;
+		char	   *query;
+
+		if (is_exchange(rte, &text, &query) &&
+			!bms_is_member(exchange_spec_parse(text)->number, context.planned))
+			result->subplans = lappend(result->subplans, make_exchange(rte, 1, text, query));
+	}
+	return result;
 }
 
 /* What the coordinator knows of a column, in the form in which ANALYZE would have left it. */
@@ -278,6 +385,8 @@ void
 rf_exchange_watch(void)
 {
 	RegisterCustomScanMethods(&scan_methods);
+	previous_planner = planner_hook;
+	planner_hook = keep_all_exchanges;
 	previous_pathlist_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = replace_exchange;
 	exchange_watch_probes();

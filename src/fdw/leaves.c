@@ -54,6 +54,7 @@ collect_leaves(PlannerInfo *root, RelOptInfo *rel, List *exprs, Parent *parent)
 		RfSelect   *select;
 		List	   *columns;
 		List	   *tlist = NIL;
+		List	   *known = NIL;
 		ListCell   *column;
 		ListCell   *var;
 
@@ -81,10 +82,14 @@ collect_leaves(PlannerInfo *root, RelOptInfo *rel, List *exprs, Parent *parent)
 				exprCollation((Node *) expr) != lfirst_node(Var, var)->varcollid)
 				return false;
 			tlist = lappend(tlist, makeTargetEntry(expr, lfirst_node(Var, var)->varattno, NULL, false));
+			/* others can be fetched as they are, but for nothing else */
+			if (rf_is_shippable_type(exprType((Node *) expr), info))
+				known = lappend(known, llast(tlist));
 		}
-		select = rf_make_select(root, child, tlist, NIL, false);
+		select = rf_make_select(root, child, known, NIL, false);
 		if (select == NULL)
 			return false;
+		select->tlist = tlist;
 		parent->leaves = lappend(parent->leaves, select);
 	}
 	return true;
@@ -364,6 +369,15 @@ place_parent(PlannerInfo *root, Parent *parent, List *nodes)
 	info->description = rf_local_name(planner_rt_fetch(rel->relid, root));
 	info->relation_name = info->description;
 	info->parts = parts_of_nodes(parent, nodes);
+	if (list_member_ptr(info->parts, NULL))
+	{
+		/* types that only mean something to who has values of them cannot be named there */
+		foreach(lc, parent->columns)
+		{
+			if (!rf_is_shippable_type(lfirst_node(Var, lc)->vartype, info))
+				return;
+		}
+	}
 	info->select = palloc(sizeof(RfSelect));
 	*info->select = *first;
 	foreach(lc, parent->leaves)

@@ -159,6 +159,10 @@ rdmaForeignAsyncNotify(AsyncRequest *areq)
  * Otherwise produce() has told the lane to set the latch when a buffer comes. The socket makes
  * Append sleep at all, and wakes it for the answer and for errors. A queued child adds nothing: the
  * one it waits for either adds that socket or has just given a row, and then nobody sleeps.
+ *
+ * To hand a row over may take a sub-plan, whose scans wait with the same latch and may have had the
+ * rows of the other children stored: those, asked before, would not be waked any more. So Append is
+ * made to ask all of them again.
  */
 void
 rdmaForeignAsyncConfigureWait(AsyncRequest *areq)
@@ -166,9 +170,14 @@ rdmaForeignAsyncConfigureWait(AsyncRequest *areq)
 	ForeignScanState *node = (ForeignScanState *) areq->requestee;
 	RfScanState *state = (RfScanState *) node->fdw_state;
 	AppendState *append = (AppendState *) areq->requestor;
+	uint64		starts = rf_scan_starts;
+	bool		produced;
 
 	Assert(areq->callback_pending);
-	if (produce(areq, true))
+	produced = produce(areq, true);
+	if (produced || rf_scan_starts != starts)
+		SetLatch(MyLatch);
+	if (produced)
 	{
 		areq->callback_pending = false;
 		if (areq->requestee->instrument)

@@ -25,6 +25,7 @@
 #include "scan_state.h"
 
 dlist_head	rf_open_scans = DLIST_STATIC_INIT(rf_open_scans);
+uint64		rf_scan_starts = 0;
 
 /*
  * The executor state whose plan runs to its end in one go, NULL when rows are taken in portions
@@ -451,6 +452,7 @@ rf_scan_start(RfScanState *state)
 	RfStream  **streams = palloc(sizeof(RfStream *) * state->part_count);
 	int			running = 0;
 
+	rf_scan_starts++;
 	evaluate_params(state->scan, state);
 	if (state->part_count > 1 || state->exchanges != NIL)
 		rf_scan_nodes_prepare(state);

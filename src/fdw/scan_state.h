@@ -124,6 +124,9 @@ typedef struct RfScanState
 
 /* scan_exec.c: scans between Begin and End in this backend */
 extern dlist_head rf_open_scans;
+
+/* How often any of them was started. */
+extern uint64 rf_scan_starts;
 extern void rf_explain_prepare(ForeignScan *scan);
 extern UserMapping *rf_scan_part_user(RfScanPart *part);
 extern void rf_scan_start(RfScanState *state);

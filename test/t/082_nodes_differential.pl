@@ -1,7 +1,8 @@
 # Random queries over tables of a server with two nodes, and the same over local tables: the same rows must come out, whichever way
 # the joins are done. The tables are there several times, stored by different keys and replicated, and each query draws which of them
 # it reads, which strategy it asks for, whether others compute: a node, and a database of the coordinator's own; and whether workers here
-# read along. NODES_QUERIES and NODES_SEED set the length and the seed of a longer run.
+# read along. Other queries read partitioned tables with partitions on both nodes as ordinary servers. NODES_QUERIES and NODES_SEED set the
+# length and the seed of a longer run.
 use strict;
 use warnings;
 use FindBin;
@@ -75,6 +76,43 @@ foreach my $table ('t', 'u')
 $_->safe_psql('postgres', 'ANALYZE') foreach ($n1, $n2);
 $coord->safe_psql('postgres', "ANALYZE d.$_") foreach (map { sort keys %{ $copies{$_} } } ('t', 'u'));
 
+# The same rows in partitioned tables: by what, and for each partition its bounds, whose it is, and how the columns are called there.
+my %partitioned = (
+	t => {
+		t_hash => [ 'HASH (id)', [ 'WITH (MODULUS 2, REMAINDER 0)', 'n1' ], [ 'WITH (MODULUS 2, REMAINDER 1)', 'n2', 'mixed' ] ],
+		t_uneven => [ 'HASH (i4)', map { [ "WITH (MODULUS 4, REMAINDER $_)", $_ < 3 ? 'n1' : 'n2', $_ % 2 ? 'mixed' : () ] } 0 .. 3 ],
+		t_range => [ 'RANGE (id)', [ 'FROM (MINVALUE) TO (150)', 'n2' ], [ 'FROM (150) TO (300)', 'n1', 'mixed' ], [ '', 'n2' ] ],
+		t_list => [ 'LIST (i2)', [ 'IN (1, 2, 3, 5, 8, 13, 21, NULL)', 'n1' ], [ '', 'n2' ] ],
+		t_alone => [ 'RANGE (id)', [ 'FROM (MINVALUE) TO (200)', 'n2' ], [ 'FROM (200) TO (MAXVALUE)', 'n2' ] ] },
+	u => {
+		u_hash => [ 'HASH (tid)', [ 'WITH (MODULUS 2, REMAINDER 0)', 'n1', 'mixed' ], [ 'WITH (MODULUS 2, REMAINDER 1)', 'n2' ] ],
+		u_range => [ 'RANGE (tid)', [ 'FROM (MINVALUE) TO (150)', 'n2', 'mixed' ], [ 'FROM (150) TO (300)', 'n1' ], [ '', 'n2' ] ],
+		u_text => [ 'RANGE (s)', [ "FROM ('a') TO ('c')", 'n1' ], [ "FROM ('c') TO ('z')", 'n2', 'mixed' ] ],
+		u_two => [ 'HASH (k, v)', [ 'WITH (MODULUS 2, REMAINDER 1)', 'n1' ], [ 'WITH (MODULUS 2, REMAINDER 0)', 'n2' ] ] });
+$coord->safe_psql('postgres', 'CREATE SCHEMA p');
+foreach my $table ('t', 'u')
+{
+	my $columns = $table eq 't' ? $t : $u;
+	foreach my $name (sort keys %{ $partitioned{$table} })
+	{
+		my ($by, @parts) = @{ $partitioned{$table}{$name} };
+		# attribute numbers differ from those of the partitions
+		$coord->safe_psql('postgres', "CREATE TABLE p.$name (gone int, $columns) PARTITION BY $by; ALTER TABLE p.$name DROP COLUMN gone");
+		for my $i (0 .. $#parts)
+		{
+			my ($bounds, $server, $mixed) = @{ $parts[$i] };
+			my $node = $server eq 'n1' ? $n1 : $n2;
+			my $here = $mixed ? join(', ', reverse split(/, (?=[a-z])/, $columns)) : $columns;
+			$bounds = $bounds ? "FOR VALUES $bounds" : 'DEFAULT';
+			$node->safe_psql('postgres', "CREATE TABLE public.${name}_$i (" . ($mixed ? $here =~ s/\bid /ident /r : $here) . ')');
+			$coord->safe_psql('postgres', "CREATE FOREIGN TABLE p.${name}_$i ("
+					. ($mixed ? $here =~ s/\b(id \w+)/$1 OPTIONS (column_name 'ident')/r : $here)
+					. ") SERVER $server OPTIONS (schema_name 'public'); ALTER TABLE p.$name ATTACH PARTITION p.${name}_$i $bounds");
+		}
+		$coord->safe_psql('postgres', "INSERT INTO p.$name (SELECT * FROM l.$table); ANALYZE p.$name");
+	}
+}
+
 # The exception block is a subtransaction, so failing queries also exercise remote savepoints.
 $coord->safe_psql('postgres', q{
 	CREATE FUNCTION outcome(q text) RETURNS text LANGUAGE plpgsql AS $$
@@ -121,13 +159,24 @@ for my $i (1 .. $queries)
 	$sql .= "SET rdma_fdw.compute_nodes = $compute;\nSET rdma_fdw.exchange_strategy = $strategy;\nSET rdma_fdw.decorrelate = "
 	  . pick('on', 'on', 'auto', 'off') . ";\nSELECT compare('$here', '$there');\n";
 }
+for my $i (1 .. $queries / 2)
+{
+	my $q = random_query();
+	my $here = $q =~ s/%([TU])%/'l.' . lc($1)/ger;
+	my $there = $q =~ s/%([TU])%/'p.' . pick(sort keys %{ $partitioned{ lc($1) } })/ger;
+	my $strategy = pick('auto', 'auto', 'colocated', 'repartition_one', 'repartition_both', 'replicate');
+
+	s/'/''/g foreach ($here, $there);
+	$sql .= "SET rdma_fdw.exchange_strategy = $strategy;\nSET enable_partitionwise_join = " . pick('on', 'off') . ";\n"
+	  . "SELECT compare('$here', '$there') || ' of partitions';\n";
+}
 my $outcomes = $coord->safe_psql('postgres', $sql);
 my %seen;
 $seen{$_}++ foreach split(/\n/, $outcomes);
 note(join(', ', map { "$seen{$_} with $_" } sort keys %seen));
 is($coord->safe_psql('postgres', q{SELECT strategy || ': here ' || l || ', nodes ' || d || ': ' || q FROM differences}), '',
 	"seed $seed: $queries queries over two nodes give the rows that local tables give");
-cmp_ok($seen{$_} || 0, '>', $queries / 12, "many queries that returned rows moved some: $_") foreach ('rows, exchanges', 'rows, compute nodes');
+cmp_ok($seen{$_} || 0, '>', $queries / 12, "many queries that returned rows moved some: $_") foreach ('rows, exchanges', 'rows, compute nodes', 'rows, exchanges of partitions');
 ok(rdma_wait($_, 'SELECT count(*) = 0 FROM rdma.stat_flows'), 'no flow is left on ' . $_->name) foreach ($coord, $n1, $n2);
 
 $_->stop foreach ($coord, $n1, $n2);

@@ -109,7 +109,7 @@ find_parents(PlannerInfo *root)
 
 		if (rel == NULL || rel->reloptkind != RELOPT_BASEREL || rte->rtekind != RTE_RELATION || !rte->inh ||
 			rel->fdw_private != NULL || IS_DUMMY_REL(rel) || !bms_is_empty(rel->lateral_relids) ||
-			!rf_wanted_columns(rel, NIL, &parent->columns))
+			!rf_wanted_columns(root, rel, NIL, &parent->columns))
 			continue;
 		parent->rel = rel;
 		if (collect_leaves(root, rel, parent->columns, parent) && parent->leaves != NIL)

@@ -9,6 +9,9 @@ use Exporter 'import';
 
 our @EXPORT = qw(pick random_query);
 
+# Set by sub-selects that may run once for each row. One costs a round trip or more, so a query with such a one bounds its rows.
+my $per_row;
+
 sub pick { return $_[ int(rand(scalar @_)) ]; }
 
 # Columns of each that are the same text wherever they are equal, so that any row of a group may stand for it.
@@ -84,6 +87,7 @@ sub exists_clause
 sub subselect
 {
 	my ($a, $depth) = @_;
+	$per_row = 1;
 	my $b = [ $depth ? 's' : 'ss', pick('t', 'u', 'u') ];
 	my $where = rand() < 0.8 ? on($a, $b) : condition($b, 0);
 	$where .= ' AND ' . condition($b, 0) if rand() < 0.4;
@@ -112,6 +116,7 @@ sub subselect
 sub correlated
 {
 	my ($a, $depth) = @_;
+	$per_row = 1;
 	my $b = [ "s$depth", pick('t', 'u') ];
 	my $from = '%' . uc($b->[1]) . "% $b->[0]";
 	my @where = (on($a, $b));
@@ -209,14 +214,15 @@ sub set_query
 	return $q;
 }
 
-sub random_query
+sub unbounded_query
 {
 	my ($from, @seen) = joined('a', pick(1, 2, 2, 2, 3, 3, 4));
 	my @where = map { condition($_, 1) } grep { rand() < 0.4 } @seen;
 	push @where, exists_clause(pick(@seen)) if rand() < 0.25;
 	push @where, subselect(pick(@seen), 1) if rand() < 0.25;
 	push @where, correlated_condition(pick(@seen)) if rand() < 0.12;
-	my $where = @where ? ' WHERE ' . join(' AND ', @where) : '';
+	# what random_query() makes a condition of, or takes away
+	my $where = (@where ? ' WHERE ' . join(' AND ', @where) : '') . '%' . (@where ? 'AND' : 'WHERE') . ':' . join(' ', map { $_->[0] } @seen) . '%';
 	my $shape = $ENV{DIFFERENTIAL_SETS} ? 0.8 : rand();
 	my $n = 0;
 
@@ -266,8 +272,18 @@ sub random_query
 	my $a = pick(@seen);
 	return "SELECT $a->[0].id, " . join(', ', map { $n++; correlated($a, 1) . " AS c$n" } 1 .. pick(1, 2)) . " FROM $from$where" if rand() < 0.5;
 	return "SELECT " . correlated($a, 1) . " AS s, $a->[0].id FROM $from$where ORDER BY 1, 2" if rand() < 0.2;
+	$per_row = 1;
 	return "SELECT $a->[0].id, (SELECT " . pick('count(*)', 'max(z.v)', 'sum(z.n)') . " FROM %U% z WHERE z.tid = $a->[0].id) AS s FROM $from$where" if rand() < 0.5;
+	$per_row = 1;
 	return "SELECT $a->[0].id, l.id AS lid FROM $from, LATERAL (SELECT z.id FROM %U% z WHERE z.k = " . column($a, 'int') . " ORDER BY z.id LIMIT 2) l$where";
+}
+
+sub random_query
+{
+	$per_row = 0;
+	my $q = unbounded_query();
+	$q =~ s{%(AND|WHERE):([^%]*)%}{$per_row ? " $1 " . join(' AND ', map { "coalesce($_.id, 0) <= 60" } split(/ /, $2)) : ''}ge;
+	return $q;
 }
 
 1;

@@ -43,7 +43,7 @@ struct RfStreamDest
 	bool		with_tuples;	/* the batch that was begun holds tuples */
 	bool		direct;			/* of which some may stay on their pages */
 	int			pin_limit;		/* pages that may stay pinned for it */
-	bool		box_pays;		/* for pages of which a device could leave out the heads of the tuples */
+	int			whole;			/* pages left to take as they are, since one was not best strided */
 	int			hold;			/* pages left that go as columns, since one before them had to */
 	char	   *private_batch;	/* while nothing has been sent */
 	RfFlowHandle *flow;			/* NULL: still private */
@@ -473,7 +473,7 @@ bool
 rf_stream_dest_takes_whole(const RfStreamDest *dest)
 {
 	return rf_region_mode == RF_REGION_BOX ||
-		(rf_region_mode == RF_REGION_AUTO && (dest->box_pays || !dest->direct || !may_stride(dest)));
+		(rf_region_mode == RF_REGION_AUTO && (dest->whole > 0 || !dest->direct || !may_stride(dest)));
 }
 
 /* `count` rows of a page were added; below 0: it has rows that cannot. */
@@ -508,6 +508,7 @@ rf_stream_dest_add_page(RfStreamDest *dest, Buffer buffer)
 
 	if (!page_added(dest, count) || count == 0)
 		return count;
+	dest->whole -= dest->whole > 0;
 	direct = keep_page(dest, buffer);
 	between = rf_tuples_add_page(dest->tuples, page, count, &extent, direct);
 	rf_region_count(&dest->regions, RF_REGION_BOX, extent.packed, between + extent.box - extent.packed);
@@ -596,7 +597,8 @@ rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupl
 		regular = may_stride(dest) && rf_tuples_regular(tuples, lengths, count, &stride);
 	}
 	way = page_way(dest, &extent, count, dest->direct ? &fragments : NULL, regular ? &stride : NULL);
-	dest->box_pays = regular && way == RF_REGION_BOX;
+	if (way != RF_REGION_STRIDED)
+		dest->whole = HOLD_PAGES;
 	if (way != RF_REGION_COPY && keep_page(dest, buffer))
 		uncopied = way == RF_REGION_BOX ? extent.box : way == RF_REGION_STRIDED ? (uint32) count * stride.element :
 			fragments.bytes;

@@ -5,7 +5,10 @@
 #   ROWS   of the table (default 2000000)      RUNS  rounds (default 5)      WORKERS  "1 2"
 #
 # Queries: light takes a condition and an aggregate, heavy five md5 of each row, group a hash aggregate of many groups, hash a join
-# with a local table. "two nodes" reads half of the table from each: one after the other, asynchronously, in parallel.
+# with a local table. "two nodes" reads half of the table from each: one after the other, asynchronously, in parallel; "nodes" the
+# same as a table of a server that stands for both. "join" joins two tables of such a server, which are not stored by the join key:
+# pulled and joined by one process here, by two processes here to which the nodes send their rows by the key (servers of this very
+# cluster as compute nodes), and by the nodes themselves.
 set -euo pipefail
 tree=$(cd "$(dirname "$0")/../.." && pwd)
 . "$tree/test/cluster.sh"
@@ -25,6 +28,7 @@ for node in 0 1; do
 		CREATE EXTENSION rdma_fdw;
 		CREATE TABLE whole AS SELECT i AS a, i % 50000 AS b, 'text of row ' || i AS c FROM generate_series(1, $rows) i;
 		CREATE TABLE half AS SELECT * FROM whole WHERE a % 2 = $node;
+		CREATE TABLE other AS SELECT a, b FROM whole WHERE a % 4 / 2 = $node;
 		VACUUM (FREEZE, ANALYZE);
 		SET max_parallel_workers_per_gather = 0;
 		ALTER SYSTEM SET max_parallel_workers_per_gather = 0;
@@ -43,15 +47,24 @@ rf_psql coord -q >/dev/null <<-SQL
 	CREATE USER MAPPING FOR postgres SERVER n2 OPTIONS (user 'postgres');
 	IMPORT FOREIGN SCHEMA public FROM SERVER n1 INTO n1;
 	IMPORT FOREIGN SCHEMA public FROM SERVER n2 INTO n2;
+	CREATE SERVER c1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$(rf_port coord)', dbname 'postgres');
+	CREATE SERVER c2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$(rf_port coord)', dbname 'postgres');
+	CREATE USER MAPPING FOR postgres SERVER c1 OPTIONS (user 'postgres');
+	CREATE USER MAPPING FOR postgres SERVER c2 OPTIONS (user 'postgres');
+	CREATE SERVER many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', compute_nodes 'c1, c2');
+	CREATE SCHEMA many;
+	CREATE FOREIGN TABLE many.half (a int, b int, c text) SERVER many OPTIONS (schema_name 'public');
+	CREATE FOREIGN TABLE many.other (a int, b int) SERVER many OPTIONS (schema_name 'public');
 	CREATE VIEW halves AS SELECT * FROM n1.half UNION ALL SELECT * FROM n2.half;
 	ANALYZE;
-	ANALYZE n1.whole, n1.half, n2.half;
+	ANALYZE n1.whole, n1.half, n2.half, many.half, many.other;
 SQL
 
 declare -A query=(
 	[light]='SELECT count(*), max(b) FROM %s WHERE here(a) > 0'
 	[heavy]='SELECT count(*), max(digest(digest(digest(digest(digest(c)))))) FROM %s WHERE here(a) > 0'
 	[group]='SELECT count(*), sum(n) FROM (SELECT here(b) AS b, count(*) AS n, max(c) FROM %s WHERE here(a) > 0 GROUP BY 1) s'
+	[join]='SELECT count(*), sum(y.b), max(x.c) FROM many.half x JOIN many.other y ON x.a = y.a'
 	[hash]='SELECT count(*), sum(d), max(c) FROM %s JOIN local USING (a) WHERE here(b) >= 0')
 
 # timed SETTINGS QUERY: milliseconds; the plan must be what the case says
@@ -90,6 +103,17 @@ for ((run = 1; run <= runs; run++)); do
 			echo "${name}_two_nodes ${n}_workers $(timed "SET max_parallel_workers_per_gather = $n; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;" "$sql")"
 		done
 	done
+	for name in light heavy group hash; do
+		# shellcheck disable=SC2059
+		sql=$(printf "${query[$name]}" many.half)
+		echo "${name}_nodes serial $(timed "$serial" "$sql")"
+		for n in "${workers[@]}"; do
+			echo "${name}_nodes ${n}_workers $(timed "SET max_parallel_workers_per_gather = $n; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;" "$sql")"
+		done
+	done
+	echo "join serial $(timed "SET rdma_fdw.exchange_strategy = pull;" "${query[join]}")"
+	echo "join here $(timed "SET rdma_fdw.compute_nodes = on;" "${query[join]}")"
+	echo "join nodes $(timed "SET rdma_fdw.compute_nodes = off; SET rdma_fdw.exchange_strategy = repartition_both;" "${query[join]}")"
 done >"$raw"
 sort "$raw" | awk '
 	{ key = $1 " " $2; values[key, ++count[key]] = $3; if (!(key in seen)) { seen[key] = 1; order[++keys] = key } }

@@ -30,6 +30,8 @@
  *     STOP or a lost connection and gives up its other pairs, consumers see an end without an
  *     end-of-stream);
  *   - nothing waits for a producer that is silent, and none can hold up what another has sent.
+ * A batch lies once for all consumers where their flows can send from one memory (flow.h,
+ * rf_value_common), else it is copied into a slot of each.
  * The log's pace is that of the slowest consumer, as is that of the producers, since the buffers of
  * all pairs must take each batch. The decision lies with a consumer and not with the producers
  * because these compute their next batch for as long as it takes, while consumers wait.

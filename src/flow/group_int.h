@@ -52,7 +52,7 @@ struct RfGroup
 	bool		finishing;
 	uint32	   *free_buffers;	/* balance, producer: scratch */
 
-	/* Producer, repartition: what all consumers get. */
+	/* Producer, repartition and replicate: what all consumers get. */
 	uint8_t    *common;			/* NULL: not granted */
 	uint64		common_number;	/* of the batch */
 	uint64		common_copied;	/* bytes to each consumer that were not sent from there */

@@ -132,6 +132,91 @@ rf_group_join_consumers(RfGroup *group, RfGroupDesc *desc)
 	open_pairs(group, desc, known, RF_GROUP_ANY);
 }
 
+/* ---------- what all consumers get ---------- */
+
+/* Ask for memory that all pairs send from, or look whether it was granted. */
+static uint8_t *
+common_memory(RfGroup *group, uint32_t bytes)
+{
+	RfFlow	  **flows = palloc(group->pair_count * sizeof(RfFlow *));
+	uint32		count = 0;
+	bool		ask = false;
+	uint8_t    *memory = NULL;
+
+	for (uint32 consumer = 0; consumer < group->pair_count; consumer++)
+	{
+		if (group->pairs[consumer].state == PAIR_LIVE)
+			flows[count++] = unconstify(RfFlow *, rf_flow_entry(group->pairs[consumer].flow));
+		else if (group->pairs[consumer].state != PAIR_NONE)
+		{
+			count = 0;			/* a reader has stopped: not worth it any more */
+			break;
+		}
+	}
+	if (count > 1)
+		memory = rf_value_common(rf_shared, flows, count, rf_dynamic_registration,
+								 group->common_copied, &ask);
+	if (ask)
+		rf_engine_wake_main();
+	if (memory == NULL)
+		group->common_copied += bytes;
+	pfree(flows);
+	return memory;
+}
+
+/* As rf_group_common. */
+static RfAcquire
+common_place(RfGroup *group, uint32_t bytes, uint8_t **place)
+{
+	RfAcquire	result = RF_ACQUIRED;
+	bool		sent = true;
+
+	*place = NULL;
+	if (group->common == NULL)
+		group->common = common_memory(group, bytes);
+	for (uint32 consumer = 0; consumer < group->pair_count && group->common != NULL; consumer++)
+	{
+		GroupPair  *pair = &group->pairs[consumer];
+		RfBuffer	buffer;
+
+		if (pair->state == PAIR_NONE)
+			continue;
+		switch (rf_group_pair_acquire(pair, consumer, &buffer))
+		{
+			case RF_ACQUIRED:
+				break;
+			case RF_ACQUIRE_FULL:
+				result = RF_ACQUIRE_FULL;
+				break;
+			case RF_ACQUIRE_STOPPED:
+				sent = sent && rf_flow_landed(pair->flow);
+				break;
+		}
+	}
+	if (group->common != NULL && result == RF_ACQUIRED && sent)
+		*place = group->common + group->common_number % group->slot_count * group->slot_size;
+	return result;
+}
+
+RfAcquire
+rf_group_common(RfGroup *group, uint32_t bytes, uint8_t **place)
+{
+	ErrorContextCallback context;
+	RfAcquire	result;
+
+	Assert(group->kind == RF_GROUP_REPARTITION);
+	rf_group_begin_context(&context, group);
+	result = common_place(group, bytes, place);
+	rf_group_end_context(&context);
+	return result;
+}
+
+void
+rf_group_common_next(RfGroup *group)
+{
+	group->common_number++;
+}
+
 /* ---------- routing ---------- */
 
 /* Hand over the end of the stream when there is a slot for it. */
@@ -204,12 +289,14 @@ acquire_balanced(RfGroup *group, RfGroupBuffer *buffer)
 }
 
 /*
- * A slot towards every consumer: the least free of them decides. The caller fills the first one's.
+ * A slot towards every consumer: the least free of them decides. The caller fills the first one's,
+ * or what all are sent from.
  */
 static RfAcquire
 acquire_all(RfGroup *group, RfGroupBuffer *buffer)
 {
 	RfAcquire	result = RF_ACQUIRED;
+	uint8_t    *place;
 
 	for (uint32 consumer = group->pair_count; consumer-- > 0;)
 	{
@@ -225,6 +312,12 @@ acquire_all(RfGroup *group, RfGroupBuffer *buffer)
 		}
 	}
 	buffer->member = RF_GROUP_ANY;
+	if (result == RF_ACQUIRED)
+	{
+		result = common_place(group, buffer->buffer.length, &place);
+		if (place != NULL)
+			buffer->buffer.data = place;
+	}
 	return result;
 }
 
@@ -274,23 +367,39 @@ rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_t length, ui
 		rf_flow_submit(group->pairs[buffer->member].flow, &buffer->buffer, length, flags, rows);
 	else
 	{
-		/* The first one last: its slot is what the others are copied from. */
-		for (uint32 consumer = group->pair_count; consumer-- > 0;)
-		{
-			RfBuffer	copy = buffer->buffer;
+		RfFlowSubmit *all = palloc(group->pair_count * sizeof(RfFlowSubmit));
+		RfBuffer   *buffers = palloc(group->pair_count * sizeof(RfBuffer));
+		uint8_t    *data = buffer->buffer.data;
+		bool		placed = group->common != NULL && data >= group->common &&
+			data < group->common + (size_t) group->slot_count * group->slot_size;
+		int			count = 0;
 
-			if (consumer > 0)
+		for (uint32 consumer = 0; consumer < group->pair_count; consumer++)
+		{
+			RfFlowHandle *flow = group->pairs[consumer].flow;
+
+			buffers[consumer] = buffer->buffer;
+			if (consumer > 0 || placed)
 			{
 				/*
 				 * Acquired with the first one's; one that has said STOP since takes nothing, and
 				 * then nobody does.
 				 */
-				if (rf_flow_try_acquire(group->pairs[consumer].flow, &copy) != RF_ACQUIRED)
+				if (rf_flow_try_acquire(flow, &buffers[consumer]) != RF_ACQUIRED)
 					continue;
-				memcpy(copy.data, buffer->buffer.data, length);
+				if (!placed)
+					memcpy(buffers[consumer].data, data, length);
 			}
-			rf_flow_submit(group->pairs[consumer].flow, &copy, length, flags, rows);
+			all[count++] = (RfFlowSubmit)
+			{
+				flow, &buffers[consumer], placed ? data : NULL, length, flags, rows
+			};
 		}
+		rf_flow_submit_all(all, count);
+		if (placed)
+			group->common_number++;
+		pfree(all);
+		pfree(buffers);
 	}
 	if (flags & RF_SLOT_LAST)
 		group->turn.torn = -1;
@@ -310,79 +419,6 @@ rf_group_submit_all(RfGroup *group, const RfGroupSubmit *submits, int count)
 		};
 	rf_flow_submit_all(all, count);
 	pfree(all);
-}
-
-/* Ask for memory that all pairs send from, or look whether it was granted. */
-static uint8_t *
-common_memory(RfGroup *group, uint32_t bytes)
-{
-	RfFlow	  **flows = palloc(group->pair_count * sizeof(RfFlow *));
-	uint32		count = 0;
-	bool		ask = false;
-	uint8_t    *memory = NULL;
-
-	for (uint32 consumer = 0; consumer < group->pair_count; consumer++)
-	{
-		if (group->pairs[consumer].state == PAIR_LIVE)
-			flows[count++] = unconstify(RfFlow *, rf_flow_entry(group->pairs[consumer].flow));
-		else if (group->pairs[consumer].state != PAIR_NONE)
-		{
-			count = 0;			/* a reader has stopped: not worth it any more */
-			break;
-		}
-	}
-	if (count > 1)
-		memory = rf_value_common(rf_shared, flows, count, rf_dynamic_registration,
-								 group->common_copied, &ask);
-	if (ask)
-		rf_engine_wake_main();
-	if (memory == NULL)
-		group->common_copied += bytes;
-	pfree(flows);
-	return memory;
-}
-
-RfAcquire
-rf_group_common(RfGroup *group, uint32_t bytes, uint8_t **place)
-{
-	ErrorContextCallback context;
-	RfAcquire	result = RF_ACQUIRED;
-	bool		sent = true;
-
-	Assert(group->kind == RF_GROUP_REPARTITION);
-	*place = NULL;
-	rf_group_begin_context(&context, group);
-	if (group->common == NULL)
-		group->common = common_memory(group, bytes);
-	for (uint32 consumer = 0; consumer < group->pair_count && group->common != NULL; consumer++)
-	{
-		GroupPair  *pair = &group->pairs[consumer];
-		RfBuffer	buffer;
-
-		if (pair->state == PAIR_NONE)
-			continue;
-		switch (rf_group_pair_acquire(pair, consumer, &buffer))
-		{
-			case RF_ACQUIRED:
-				break;
-			case RF_ACQUIRE_FULL:
-				result = RF_ACQUIRE_FULL;
-				break;
-			case RF_ACQUIRE_STOPPED:
-				sent = sent && rf_flow_landed(pair->flow);
-				break;
-		}
-	}
-	rf_group_end_context(&context);
-	if (group->common != NULL && result == RF_ACQUIRED && sent)
-		*place = group->common + group->common_number % group->slot_count * group->slot_size;
-	return result;
-}
-
-void
-rf_group_common_next(RfGroup *group)
-{
-	group->common_number++;
 }
 
 /* ---------- the end ---------- */

@@ -376,5 +376,6 @@ $members = run_group('replicate', 'n1,n2,n3', 'n1,n2', 100);
 is(hows($members), 'c0=ended c1=ended p0=finished p1=finished p2=finished', 'after all that the next flow works');
 is($members->{c1}{sum}, expected(3, 100), 'and is whole');
 no_flows_left('at the end');
+ok($_->poll_query_until('postgres', 'SELECT value_used = 0 FROM rdma.stat_engine'), 'no value memory is in use') foreach values %node;
 
 done_testing();

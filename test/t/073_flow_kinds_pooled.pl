@@ -1,9 +1,10 @@
-# All of 072_flow_kinds.pl with shared receive pools of the smallest size, which all producers of a consumer claim from, and two lanes.
+# All of 072_flow_kinds.pl with shared receive pools of the smallest size, which all producers of a consumer claim from, two lanes, and memory that all
+# flows of a replicating producer send from.
 use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../perl";
 use RdmaCluster;
 
-our $settings = "rdma_fdw.receive_pool = on\nrdma_fdw.receive_pool_buffers = 4\nrdma_fdw.engine_lanes = 2\n";
+our $settings = "rdma_fdw.receive_pool = on\nrdma_fdw.receive_pool_buffers = 4\nrdma_fdw.engine_lanes = 2\nrdma_fdw.dynamic_registration = on\n";
 do "$FindBin::Bin/072_flow_kinds.pl" or die $@ || $!;

@@ -31,7 +31,7 @@ done
 # Nanoseconds of CPU so far of each of the sending cluster's processes
 cat >"$dir/ticks" <<X
 #!/bin/sh
-for pid in \$(awk '{ pid = \$1; sub(/^.*\\) /, ""); if (\$2 == $(rf_pid from)) print pid }' /proc/[0-9]*/stat 2>/dev/null); do
+for pid in \$(cat /proc/[0-9]*/stat 2>/dev/null | awk '{ pid = \$1; sub(/^.*\\) /, ""); if (\$2 == $(rf_pid from)) print pid }'); do
 	cat /proc/\$pid/task/*/schedstat | awk -v pid=\$pid '{ sum += \$1 } END { printf "ticks %d %.0f\\n", pid, sum }'
 done 2>/dev/null
 echo ticks

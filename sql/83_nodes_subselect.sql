@@ -89,12 +89,22 @@ SELECT ns.planned('SELECT id FROM a WHERE t = ''a5'' AND x < (SELECT max(y) FROM
 SELECT ns.planned('SELECT count(*) FROM a WHERE x <= (SELECT sum(y) FROM b WHERE b.aid = a.id AND n < (SELECT max(n) FROM b b2 WHERE b2.aid = b.aid))');
 SELECT ns.planned('SELECT count(*) FROM a WHERE EXISTS (SELECT FROM b WHERE b.aid = a.id AND b.y > (SELECT avg(y) FROM b b2 WHERE b2.aid = b.aid))');
 SELECT ns.planned('SELECT id, (SELECT sum(y) + a.x FROM b WHERE b.aid = a.id) AS s FROM a');
+-- in ON they are joined to one side, above a grouping below it
+SELECT ns.planned('SELECT a.id, b.id AS bid FROM a JOIN b ON a.id = b.aid AND b.n > (SELECT avg(n) FROM b b2 WHERE b2.aid = a.id)');
+SELECT ns.planned('SELECT a.id, b.id AS bid FROM a LEFT JOIN b ON a.id = b.aid AND b.n > (SELECT avg(n) FROM b b2 WHERE b2.aid = b.aid) WHERE b.y IS NULL OR b.y = 5');
+SELECT ns.planned('SELECT a.id, b.id AS bid FROM a LEFT JOIN b ON a.id = b.aid AND a.x < (SELECT count(*) FROM b b2 WHERE b2.aid = a.id AND b2.y > 5)');
+SELECT ns.planned('SELECT aid, sum(y) AS s FROM b GROUP BY aid HAVING sum(y) > (SELECT max(x) * 3 FROM a WHERE a.id = b.aid)');
+SELECT ns.planned('SELECT y, count(*) AS c, (SELECT count(*) FROM a WHERE a.x = b.y) AS d FROM b WHERE n < 100 GROUP BY y HAVING count(*) < (SELECT 2 * count(*) FROM a WHERE a.x = b.y) OR y = 10');
+SELECT ns.planned('SELECT x, sum((SELECT count(*) FROM b WHERE b.aid = a.id)) AS s FROM a GROUP BY x');
+SELECT ns.planned('SELECT x, (SELECT count(*) FROM b WHERE b.y = a.x) AS c FROM a WHERE id < 30 GROUP BY x');
 -- a division by zero only for a group that nobody asks for
 SELECT ns.planned('SELECT id, (SELECT 100 / count(nullif(aid, 0)) FROM b WHERE b.aid = a.id) AS d FROM a WHERE id < 150 AND id <> 5');
 -- what does not become a join
+SELECT ns.planned('SELECT a.id, b.id AS bid FROM a JOIN b ON a.id = b.aid AND b.n >= (SELECT min(n) FROM b b2 WHERE b2.aid = a.id AND b2.y = b.y) WHERE a.id < 8');
+SELECT ns.planned('SELECT y, count(*) AS c FROM b GROUP BY y HAVING count(*) > (SELECT count(*) FROM a WHERE a.x = b.y AND b.y > 3)');
+SELECT ns.planned('SELECT y, count(*) AS c FROM b GROUP BY ROLLUP (y) HAVING count(*) > (SELECT count(*) FROM a WHERE a.x = b.y)');
 SELECT ns.planned('SELECT id, (SELECT sum(y) FROM b WHERE b.aid < a.id) AS s FROM a WHERE id < 3');
 SELECT ns.planned('SELECT id, (SELECT sum(y) FROM b WHERE b.aid = a.id AND random() >= 0) AS s FROM a WHERE id < 3');
-SELECT ns.planned('SELECT x, (SELECT count(*) FROM b WHERE b.y = a.x) AS c FROM a WHERE id < 30 GROUP BY x');
 SET rdma_fdw.decorrelate = off;
 SELECT ns.planned('SELECT id, (SELECT count(*) FROM b WHERE b.aid = a.id) AS c FROM a WHERE id < 3');
 RESET rdma_fdw.decorrelate;

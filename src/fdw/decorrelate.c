@@ -14,6 +14,10 @@
  * wanted. Then the sub-select reads only what has a partner among their rows:
  *		... WHERE i.z > 5 AND EXISTS (SELECT FROM o WHERE i.k = o.k AND <conditions on o>)
  *
+ * A sub-select in ON is joined to the side that it depends on, which keeps that side's rows as they are;
+ * one above a grouping (in HAVING, or the SELECT list) below it, and its aggregates are grouped by as well:
+ * they are the same in all rows of a group, as what it depends on is grouped by.
+ *
  * Which of these is the cheapest only the planner can say, so it plans all of them. What the
  * sub-select makes of its aggregates is evaluated after the join, for the rows for which it was before;
  * conditions and arguments of aggregates may be evaluated for more rows, as with any join.
@@ -34,6 +38,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/planner.h"
 #include "optimizer/tlist.h"
+#include "parser/parse_clause.h"
 #include "parser/parse_oper.h"
 #include "parser/parse_relation.h"
 #include "parser/parsetree.h"
@@ -61,7 +66,10 @@ typedef struct RewriteContext
 	int			depth;			/* of the query in the statement */
 	bool		reduce;			/* read only what has a partner */
 	Query	   *query;			/* whose sub-selects are dealt with */
-	List	   *conditions;		/* its WHERE, before that */
+	List	   *conditions;		/* its WHERE, before that; NIL in ON */
+	JoinExpr   *join;			/* in the ON of this; NULL: elsewhere */
+	bool		grouped;		/* above the grouping */
+	List	   *group_values;	/* Vars to group by, too */
 	int			joined;			/* sub-selects that have become joins */
 	int			reduced;		/* those of them that are reduced */
 } RewriteContext;
@@ -445,9 +453,13 @@ joined_column(Query *sub, Index relid, Index join, int number)
 	return var;
 }
 
-/* LEFT JOIN it to all that the query reads so far; returns the numbers of its relation and the join. */
+/*
+ * LEFT JOIN it to a part of FROM, or (NULL) to all that the query reads so far; returns the numbers of its
+ * relation and the join.
+ */
 static void
-join_subselect(RewriteContext *cxt, Query *sub, List *correlations, List *conditions, Index *relid, Index *joinid)
+join_subselect(RewriteContext *cxt, Node **part, Query *sub, List *correlations, List *conditions,
+			   Index *relid, Index *joinid)
 {
 	Query	   *query = cxt->query;
 	RangeTblEntry *rte = makeNode(RangeTblEntry);
@@ -474,8 +486,11 @@ join_subselect(RewriteContext *cxt, Query *sub, List *correlations, List *condit
 	join->rtindex = *joinid = list_length(query->rtable);
 
 	join->jointype = JOIN_LEFT;
-	join->larg = list_length(query->jointree->fromlist) == 1 ? linitial(query->jointree->fromlist) :
-		(Node *) makeFromExpr(query->jointree->fromlist, NULL);
+	if (part != NULL)
+		join->larg = *part;
+	else
+		join->larg = list_length(query->jointree->fromlist) == 1 ? linitial(query->jointree->fromlist) :
+			(Node *) makeFromExpr(query->jointree->fromlist, NULL);
 	join->rarg = (Node *) ref;
 	foreach(lc, correlations)
 	{
@@ -488,7 +503,98 @@ join_subselect(RewriteContext *cxt, Query *sub, List *correlations, List *condit
 		conditions = lappend(conditions, op);
 	}
 	join->quals = and_of(conditions);
-	query->jointree->fromlist = list_make1(join);
+	if (part != NULL)
+		*part = (Node *) join;
+	else
+		query->jointree->fromlist = list_make1(join);
+}
+
+static Relids
+relations_of(Node *part)
+{
+	Relids		relids = NULL;
+	ListCell   *lc;
+
+	if (IsA(part, RangeTblRef))
+		return bms_make_singleton(((RangeTblRef *) part)->rtindex);
+	if (IsA(part, JoinExpr))
+		return bms_add_member(bms_union(relations_of(((JoinExpr *) part)->larg), relations_of(((JoinExpr *) part)->rarg)),
+							  ((JoinExpr *) part)->rtindex);
+	foreach(lc, castNode(FromExpr, part)->fromlist)
+		relids = bms_add_members(relids, relations_of(lfirst(lc)));
+	return relids;
+}
+
+/* The side of a join that all of it depends on, or NULL. */
+static Node **
+side_of(JoinExpr *join, List *correlations, List *conditions)
+{
+	Relids		relids = pull_varnos(NULL, (Node *) conditions);
+	ListCell   *lc;
+
+	foreach(lc, correlations)
+		relids = bms_add_members(relids, pull_varnos(NULL, (Node *) ((Correlation *) lfirst(lc))->outer));
+	if (bms_is_subset(relids, relations_of(join->larg)))
+		return &join->larg;
+	return bms_is_subset(relids, relations_of(join->rarg)) ? &join->rarg : NULL;
+}
+
+/*
+ * Is what it depends on the same in all rows of a group, and can its aggregates be grouped by? The
+ * grouping's equality must be of the family that the correlation is of.
+ */
+static bool
+depends_on_group(Query *query, List *correlations, List *conditions, List *aggregates)
+{
+	ListCell   *lc;
+
+	if (conditions != NIL)
+		return false;
+	foreach(lc, correlations)
+	{
+		Correlation *correlation = (Correlation *) lfirst(lc);
+		Node	   *inner = list_nth(correlation->op->args, correlation->inside);
+		Oid			family = lookup_type_cache(exprType(inner), TYPECACHE_BTREE_OPFAMILY)->btree_opf;
+		bool		found = false;
+		ListCell   *group;
+
+		foreach(group, query->groupClause)
+		{
+			SortGroupClause *clause = lfirst_node(SortGroupClause, group);
+
+			found |= equal(get_sortgroupclause_expr(clause, query->targetList), correlation->outer) &&
+				get_op_opfamily_strategy(clause->eqop, family) == BTEqualStrategyNumber;
+		}
+		if (!found)
+			return false;
+	}
+	foreach(lc, aggregates)
+	{
+		TypeCacheEntry *type = lookup_type_cache(exprType(lfirst(lc)), TYPECACHE_EQ_OPR | TYPECACHE_LT_OPR);
+
+		if (!OidIsValid(type->eq_opr) || !OidIsValid(type->lt_opr))
+			return false;
+	}
+	return true;
+}
+
+/* What came of sub-selects above the grouping is grouped by. */
+static void
+group_by_values(Query *query, List *values)
+{
+	ListCell   *lc;
+
+	foreach(lc, values)
+	{
+		Var		   *var = lfirst_node(Var, lc);
+		TargetEntry *tle = makeTargetEntry((Expr *) var, list_length(query->targetList) + 1, NULL, true);
+		SortGroupClause *group = makeNode(SortGroupClause);
+
+		query->targetList = lappend(query->targetList, tle);
+		group->tleSortGroupRef = assignSortGroupRef(tle, query->targetList);
+		get_sort_group_operators(var->vartype, true, true, false, &group->sortop, &group->eqop, NULL, &group->hashable);
+		query->groupClause = lappend(query->groupClause, group);
+	}
 }
 
 /* What the sub-select gave, of what its aggregates are after the join. */
@@ -551,6 +657,7 @@ replace_sublink(RewriteContext *cxt, SubLink *sublink)
 	List	   *conditions = NIL;
 	Oid			server = InvalidOid;
 	ValueContext value = {0};
+	Node	  **part = NULL;
 	Node	   *expr;
 
 	if (sublink->subLinkType != EXPR_SUBLINK || !IsA(sub, Query) || !is_plain_aggregate(sub) ||
@@ -566,6 +673,10 @@ replace_sublink(RewriteContext *cxt, SubLink *sublink)
 	sub->targetList = NIL;
 	if (looks_beyond((Node *) sub, 0, depth))
 		return NULL;
+	if (cxt->join != NULL && (part = side_of(cxt->join, correlations, conditions)) == NULL)
+		return NULL;
+	if (cxt->grouped && !depends_on_group(cxt->query, correlations, conditions, value.aggregates))
+		return NULL;
 
 	if (cxt->reduce)
 	{
@@ -579,12 +690,23 @@ replace_sublink(RewriteContext *cxt, SubLink *sublink)
 		}
 	}
 	group_by_correlations(sub, correlations, value.aggregates);
-	join_subselect(cxt, sub, correlations, conditions, &value.relid, &value.joinid);
+	join_subselect(cxt, part, sub, correlations, conditions, &value.relid, &value.joinid);
 	cxt->joined++;
 
 	/* It is evaluated as before, for the same rows: only the aggregates may be for more of them. */
 	IncrementVarSublevelsUp(expr, -1, 1);
-	return value_mutator(expr, &value);
+	expr = value_mutator(expr, &value);
+	if (cxt->grouped)
+	{
+		ListCell   *lc;
+
+		foreach(lc, pull_var_clause(expr, 0))
+		{
+			if (lfirst_node(Var, lc)->varno == value.relid)
+				cxt->group_values = list_append_unique(cxt->group_values, lfirst(lc));
+		}
+	}
+	return expr;
 }
 
 static Node *
@@ -602,7 +724,40 @@ replace_mutator(Node *node, RewriteContext *cxt)
 	/* its sub-selects have had their turn */
 	if (IsA(node, Query))
 		return node;
+	/* what is aggregated is below the grouping */
+	if (IsA(node, Aggref) && cxt->grouped)
+	{
+		cxt->grouped = false;
+		node = expression_tree_mutator(node, replace_mutator, cxt);
+		cxt->grouped = true;
+		return node;
+	}
 	return expression_tree_mutator(node, replace_mutator, cxt);
+}
+
+/* Those in ON. A FULL JOIN takes no conditions but on both sides. */
+static void
+replace_in_joins(Node *part, RewriteContext *cxt)
+{
+	ListCell   *lc;
+
+	if (IsA(part, FromExpr))
+	{
+		foreach(lc, ((FromExpr *) part)->fromlist)
+			replace_in_joins(lfirst(lc), cxt);
+	}
+	else if (IsA(part, JoinExpr))
+	{
+		JoinExpr   *join = (JoinExpr *) part;
+
+		replace_in_joins(join->larg, cxt);
+		replace_in_joins(join->rarg, cxt);
+		if (join->jointype == JOIN_FULL || join->quals == NULL)
+			return;
+		cxt->join = join;
+		join->quals = replace_mutator(join->quals, cxt);
+		cxt->join = NULL;
+	}
 }
 
 /* ---------- the statement ---------- */
@@ -616,6 +771,14 @@ decorrelate_query(Query *query, RewriteContext *around)
 	RewriteContext cxt = *around;
 
 	cxt.depth++;
+#if PG_VERSION_NUM >= 180000
+	/* what is grouped by, instead of references to it */
+	if (query->hasGroupRTE && query->hasSubLinks)
+	{
+		query->targetList = (List *) flatten_group_exprs(NULL, query, (Node *) query->targetList);
+		query->havingQual = flatten_group_exprs(NULL, query, query->havingQual);
+	}
+#endif
 	(void) query_tree_walker(query, decorrelate_walker, &cxt, 0);
 	around->joined = cxt.joined;
 	around->reduced = cxt.reduced;
@@ -625,12 +788,20 @@ decorrelate_query(Query *query, RewriteContext *around)
 
 	cxt.query = query;
 	cxt.conditions = NIL;
+	cxt.join = NULL;
+	cxt.grouped = false;
+	cxt.group_values = NIL;
+	replace_in_joins((Node *) query->jointree, &cxt);
 	collect_conjuncts(copyObject(query->jointree->quals), &cxt.conditions);
 	query->jointree->quals = replace_mutator(query->jointree->quals, &cxt);
-	/* above a grouping there is nothing to join with */
-	if (!query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL &&
-		query->havingQual == NULL)
+	/* what is NULL in some grouping sets has a value below */
+	if (query->groupingSets == NIL)
+	{
+		cxt.grouped = query->hasAggs || query->groupClause != NIL || query->havingQual != NULL;
+		query->havingQual = replace_mutator(query->havingQual, &cxt);
 		query->targetList = (List *) replace_mutator((Node *) query->targetList, &cxt);
+		group_by_values(query, cxt.group_values);
+	}
 	around->joined = cxt.joined;
 	around->reduced = cxt.reduced;
 }

@@ -98,6 +98,15 @@ BEGIN
 	plan := jsonb_path_query_first(plan, '$.**{2 to last} ? (@."Node Type" == "Foreign Scan")');
 	RETURN QUERY SELECT (plan ->> 'Remote Rows')::int, (plan ->> 'Page Rows')::int, (plan ->> 'Page Boxes')::int, (plan ->> 'Pages Packed')::int;
 END $$;
+-- from where: what was gathered, and whether bytes left shared buffers without a copy; the second time the engine has what it needs
+CREATE FUNCTION uncopied(query text) RETURNS TABLE (gathered boolean, packed boolean, uncopied boolean) LANGUAGE plpgsql AS $$
+DECLARE
+	plan jsonb;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF, FORMAT JSON) ' || query INTO plan;
+	plan := jsonb_path_query_first(plan, '$.**{2 to last} ? (@."Node Type" == "Foreign Scan")');
+	RETURN QUERY SELECT (plan ->> 'Pages Gathered')::int > 0, (plan ->> 'Pages Packed')::int > 0, (plan ->> 'Uncopied Bytes')::int > 0;
+END $$;
 -- the same rows both ways
 CREATE FUNCTION differences(tab text, columns text DEFAULT '*', conditions text DEFAULT 'true') RETURNS TABLE (rows bigint, here bigint, there bigint) LANGUAGE plpgsql AS $$
 BEGIN
@@ -134,7 +143,28 @@ ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c r
 SELECT boxes, packed > 0 AS packed FROM how('SELECT * FROM pages.many WHERE b < 90');
 SELECT boxes, packed > 0 AS packed FROM how('SELECT * FROM pages.many');
 SELECT * FROM differences('many', '*', 'b < 90');
+SELECT packed, uncopied FROM uncopied('SELECT * FROM pages.many');
+-- rows and boxes from where they are: the sender registers its shared buffers, however long that takes here
+\c contrib_regression postgres 127.0.0.1 :n1
+ALTER SYSTEM SET rdma_fdw.register_shared_buffers = on;
+SELECT pg_reload_conf();
+\c contrib_regression postgres 127.0.0.1 :coord
+SET client_min_messages = warning;
+ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=gather');
+DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN (SELECT coalesce(u.uncopied, true) FROM uncopied('SELECT * FROM pages.many') u); PERFORM pg_sleep(0.1); END LOOP; END $$;
+SELECT gathered, uncopied FROM uncopied('SELECT * FROM pages.many WHERE b = 1');
+SELECT gathered, uncopied FROM uncopied('SELECT * FROM pages.many WHERE b < 90');
+SELECT * FROM differences('many', '*', 'b = 1');
+SELECT * FROM differences('many', '*', 'b < 90');
+SELECT * FROM differences('many');
+SELECT * FROM differences('types');
+SELECT * FROM differences('dead');
+SELECT * FROM differences('toasted');
 ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=box');
+SELECT uncopied FROM uncopied('SELECT * FROM pages.many');
+SELECT uncopied FROM uncopied('SELECT * FROM pages.many WHERE b = 1');
+SELECT * FROM differences('types');
+SELECT * FROM differences('dead');
 SELECT boxes > 0 AS boxes, packed FROM how('SELECT * FROM pages.many WHERE b = 1');
 SELECT * FROM differences('many', '*', 'b = 1');
 ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=strided');
@@ -198,7 +228,9 @@ SELECT * FROM differences('many');
 COMMIT;
 DROP SCHEMA pages, columns CASCADE;
 DROP SERVER pages, columns CASCADE;
-DROP FUNCTION how, differences, here;
+DROP FUNCTION how, uncopied, differences, here;
 \c contrib_regression postgres 127.0.0.1 :n1
 SET client_min_messages = warning;
 DROP SCHEMA pages CASCADE;
+ALTER SYSTEM RESET rdma_fdw.register_shared_buffers;
+SELECT pg_reload_conf();

@@ -158,6 +158,7 @@ typedef struct RfTupleExtent
 	const char *start;
 	uint32		box;			/* of all with what lies between them */
 	uint32		packed;			/* of all one behind the other */
+	int			fragments;		/* in the order given, how many do not touch the one before; at least as many as RfTupleFragments has */
 } RfTupleExtent;
 
 /* toasted: the table has a TOAST table. */

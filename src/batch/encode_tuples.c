@@ -204,17 +204,25 @@ rf_tuples_measure(const RfTupleWriter *writer, const HeapTupleHeader *tuples, co
 	const char *start = (const char *) tuples[0];
 	const char *end = start;
 	uint32		packed = 0;
+	int			fragments = 0;
+	const char *before = NULL;
+	const char *behind = NULL;
 
 	for (int i = 0; i < count; i++)
 	{
 		const char *tuple = (const char *) tuples[i];
+		const char *next = tuple + MAXALIGN(lengths[i]);
 
 		if (!may_travel(writer, tuples[i]))
 			return false;
 		start = Min(start, tuple);
 		end = Max(end, tuple + lengths[i]);
 		packed += TYPEALIGN(8, lengths[i] - RF_TUPLE_SKIPPED);
+		fragments += tuple != behind && next != before;
+		before = tuple;
+		behind = next;
 	}
+	extent->fragments = fragments;
 	extent->start = start + RF_TUPLE_SKIPPED;
 	extent->box = end - extent->start;
 	extent->packed = packed;
@@ -568,6 +576,7 @@ rf_tuples_look(const RfTupleWriter *writer, Page page, RfTupleExtent *extent)
 	extent->start = (const char *) page + base;
 	extent->box = header->pd_special - base;
 	extent->packed = packed;
+	extent->fragments = 0;
 	return rows;
 }
 

@@ -17,6 +17,8 @@
 #define RF_FLOW_BACKEND
 #include "postgres.h"
 
+#include <math.h>
+
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "rdma_fdw/batch.h"
@@ -519,8 +521,8 @@ rf_stream_dest_add_page(RfStreamDest *dest, Buffer buffer)
 /*
  * A page with what lies between its rows, or its rows alone, gathered or copied to the slot:
  * whichever costs less. A box that cannot stay where it is is copied, too, as one piece.
- * `fragments`: NULL, nothing can stay. `stride`: NULL, they are not so regular, or the device has no
- * such entries.
+ * `fragments`: NULL, nothing can be gathered. `stride`: NULL, they are not so regular, or the device
+ * has no such entries.
  */
 static RfRegionMode
 page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count, const RfTupleFragments *fragments,
@@ -528,27 +530,24 @@ page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count, const
 {
 	RfRegionShape shape = {.rows = count, .useful = extent->packed, .fragments = count, .box = extent->box};
 	RfRegionEstimate estimate;
-	int			entries = fragments != NULL ? rf_tuples_entries(dest->tuples) : 0;
-	bool		may_gather = fragments != NULL && fragments->count <= entries;
 	double		box;
-	double		gather = 0;
+	double		gather = INFINITY;
 
-	if (entries < 1)
+	if (rf_tuples_entries(dest->tuples) < 1)
 		stride = NULL;
 	if (rf_region_mode == RF_REGION_STRIDED)
 		return stride != NULL ? RF_REGION_STRIDED : RF_REGION_COPY;
 	if (rf_region_mode == RF_REGION_GATHER)
-		return may_gather ? RF_REGION_GATHER : RF_REGION_COPY;
+		return fragments != NULL ? RF_REGION_GATHER : RF_REGION_COPY;
 	if (rf_region_mode != RF_REGION_AUTO)
 		return rf_region_mode;
 	if (!dest->costs_known)
 		return extent->packed * 2 >= extent->box ? RF_REGION_BOX : RF_REGION_COPY;
 	(void) rf_region_choose(&dest->costs, RF_REGION_AUTO, 0, &shape, &estimate);
 	box = estimate.box;
-	if (fragments == NULL)
+	if (!dest->direct)
 		box += (double) extent->box * rf_shared->calibration.copy_ns / (1024 * 1024);
-	may_gather = may_gather && dest->costs.gather[0][0] > 0;
-	if (may_gather)
+	if (fragments != NULL && dest->costs.gather[0][0] > 0)
 	{
 		RfRegionEstimate gathered;
 
@@ -556,7 +555,7 @@ page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count, const
 		shape.useful = fragments->bytes;
 		shape.fragments = fragments->count;
 		shape.box = Max(extent->box, fragments->bytes);
-		(void) rf_region_choose(&dest->costs, RF_REGION_AUTO, entries, &shape, &gathered);
+		(void) rf_region_choose(&dest->costs, RF_REGION_GATHER, RF_MAX_SGE, &shape, &gathered);
 		gather = gathered.gather;
 	}
 	if (stride != NULL)
@@ -566,10 +565,10 @@ page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count, const
 		RfRegionEstimate strided;
 
 		(void) rf_region_choose(&dest->costs, RF_REGION_AUTO, 0, &regular, &strided);
-		if (strided.strided < Min(box, estimate.copy) && (!may_gather || strided.strided < gather))
+		if (strided.strided < Min(box, estimate.copy) && strided.strided < gather)
 			return RF_REGION_STRIDED;
 	}
-	if (may_gather && gather < Min(box, estimate.copy))
+	if (gather < Min(box, estimate.copy))
 		return RF_REGION_GATHER;
 	return box <= estimate.copy ? RF_REGION_BOX : RF_REGION_COPY;
 }
@@ -584,6 +583,7 @@ rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupl
 	RfTupleStride stride;
 	bool		regular = false;
 	RfRegionMode way;
+	bool		may_gather;
 	uint32		uncopied = 0;
 	uint32		between = 0;
 
@@ -591,12 +591,13 @@ rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupl
 		return true;
 	if (!rf_tuples_measure(dest->tuples, tuples, lengths, count, &extent))
 		return page_added(dest, -1);
-	if (dest->direct)
-	{
+	may_gather = dest->direct && (rf_region_mode == RF_REGION_AUTO || rf_region_mode == RF_REGION_GATHER) &&
+		extent.fragments <= rf_tuples_entries(dest->tuples);
+	if (may_gather)
 		rf_tuples_fragments(page, tuples, lengths, count, &fragments);
+	if (dest->direct)
 		regular = may_stride(dest) && rf_tuples_regular(tuples, lengths, count, &stride);
-	}
-	way = page_way(dest, &extent, count, dest->direct ? &fragments : NULL, regular ? &stride : NULL);
+	way = page_way(dest, &extent, count, may_gather ? &fragments : NULL, regular ? &stride : NULL);
 	if (way != RF_REGION_STRIDED)
 		dest->whole = HOLD_PAGES;
 	if (way != RF_REGION_COPY && keep_page(dest, buffer))

@@ -8,6 +8,7 @@ use RdmaCluster;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $coord = rdma_node('coord');
 my $data = rdma_node('data');
@@ -123,6 +124,33 @@ my $pinned = q{SELECT count(*) FROM pg_buffercache WHERE pinning_backends > 0 AN
 my $unpinned = $pinned =~ s/count\(\*\)/count(*) = 0/r;
 my $waits = q{SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND state = 'active' AND wait_event_type = 'Extension'};
 
+# ---- from where they are
+sub from_pages { return $data->safe_psql('postgres', 'SELECT sum(from_pages_bytes) FROM rdma.stat_lanes'); }
+
+# how many bytes more left shared buffers without a copy, once the engine has the setting
+sub uncopied
+{
+	my ($setting, $wanted) = @_;
+	my ($some, $end) = (0, time() + 60);
+
+	$data->safe_psql('postgres', "ALTER SYSTEM SET rdma_fdw.register_shared_buffers = $setting; SELECT pg_reload_conf()");
+	do
+	{
+		my $before = from_pages();
+		$coord->safe_psql('postgres', $all);
+		$some = from_pages() - $before;
+	} while (($some > 0) != $wanted && time() < $end);
+	return $some;
+}
+is($coord->safe_psql('postgres', $all), $expected, 'its rows');
+cmp_ok(uncopied('on', 1), '>', 1_000_000, 'pages leave from shared buffers');
+is($data->safe_psql('postgres', "SELECT DISTINCT shared_buffers FROM rdma.stat_peers WHERE state = 'connected'"), 'registered', 'which are registered');
+is(uncopied('off', 0), '0', 'or they are copied');
+is($data->safe_psql('postgres', "SELECT DISTINCT shared_buffers FROM rdma.stat_peers WHERE state = 'connected'"), 'rdma_fdw.register_shared_buffers is off', 'and why');
+is($coord->safe_psql('postgres', $all), $expected, 'with the same rows');
+cmp_ok(uncopied('on', 1), '>', 1_000_000, 'and back');
+is($data->safe_psql('postgres', "SELECT DISTINCT shared_buffers FROM rdma.stat_peers WHERE state = 'connected'"), 'registered', 'which are registered still');
+
 sub stuck
 {
 	my $job = rdma_begin($coord, 'BEGIN; DECLARE c CURSOR FOR SELECT * FROM app.big WHERE random() >= 0; FETCH 1 FROM c; SELECT pg_sleep(100)');
@@ -152,6 +180,71 @@ foreach my $end ("pg_cancel_backend", "pg_terminate_backend")
 	$coord->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()");
 	ok(rdma_outcome($job), 'its reader, too');
 	rdma_healthy($coord, $all, $expected, "after the sender's $end");
+}
+
+# ---- ends of all kinds while pages are being sent
+my $sender_gone = "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND state = 'active')";
+my $freeze = "SET statement_timeout = '60s'; VACUUM (FREEZE, DISABLE_PAGE_SKIPPING) big";
+my $pulls = "DO \$\$ BEGIN FOR i IN 1 .. 100000 LOOP PERFORM sum(a), sum(length(c)) FROM app.big WHERE random() >= 0; END LOOP; END \$\$";
+
+# Pulls without end, and the reader's engine stopped with pages on their way to it: over TCP it has to say that they came.
+sub on_their_way
+{
+	my $engine = rdma_engine_pid($coord);
+	my $job = rdma_begin($coord, $pulls);
+
+	for (1 .. 40)
+	{
+		usleep(20_000 + rand(50_000));
+		kill 'STOP', $engine;
+		usleep(100_000);
+		return ($job, $engine) if $data->safe_psql('postgres', $pinned) > 0;
+		kill 'CONT', $engine;
+	}
+	note('no page was on its way whenever the engine was stopped');
+	kill 'STOP', $engine;
+	return ($job, $engine);
+}
+
+$coord->append_conf('postgresql.conf', "rdma_fdw.soft_transport = tcp\n");
+$coord->restart;
+$coord->psql('postgres', "SET statement_timeout = '400ms'; $pulls");
+ok(rdma_wait($data, $sender_gone, 60) && rdma_wait($data, $unpinned, 10), 'a reader that runs out of time leaves nothing pinned');
+is($data->psql('postgres', $freeze), 0, 'and VACUUM gets its locks');
+foreach my $end ("pg_cancel_backend", "pg_terminate_backend")
+{
+	my ($job, $engine) = on_their_way();
+	my $before = $data->safe_psql('postgres', $pinned);
+
+	$data->safe_psql('postgres', "SELECT $end(pid) FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND state = 'active'");
+	usleep(300_000);
+	is($data->safe_psql('postgres', $pinned) > 0, $before > 0, "what is on its way stays pinned after the sender's $end");
+	kill 'CONT', $engine;
+	ok(rdma_wait($data, $sender_gone, 60) && rdma_wait($data, $unpinned, 10), 'and not for longer');
+	is($data->psql('postgres', $freeze), 0, 'VACUUM gets its locks');
+	$coord->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'DO%' AND pid <> pg_backend_pid()");
+	ok(rdma_outcome($job), 'the reader ends');
+}
+{
+	my ($job, $engine);
+
+	$data->safe_psql('postgres', "ALTER SYSTEM SET rdma_fdw.peer_timeout = '2s'; SELECT pg_reload_conf()");
+	($job, $engine) = on_their_way();
+	$data->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND state = 'active'");
+	ok(rdma_wait($data, $sender_gone, 60) && rdma_wait($data, $unpinned, 10), 'a reader that does not answer any more is given up');
+	kill 'CONT', $engine;
+	$coord->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'DO%' AND pid <> pg_backend_pid()");
+	ok(rdma_outcome($job), 'and hears of it');
+	$data->safe_psql('postgres', "ALTER SYSTEM RESET rdma_fdw.peer_timeout; SELECT pg_reload_conf()");
+}
+{
+	my $job = rdma_begin($coord, $pulls);
+
+	ok(rdma_wait($data, 'SELECT sum(from_pages) > 0 FROM rdma.stat_lanes', 60), 'pages are sent');
+	kill 'KILL', rdma_engine_pid($data);
+	ok(rdma_outcome($job), "the sender's engine is killed");
+	rdma_healthy($coord, $all, $expected, "after the sender's engine was killed");
+	is($data->safe_psql('postgres', $pinned), '0', 'nothing is pinned');
 }
 $data->safe_psql('postgres', "ALTER TABLE big DROP COLUMN b; ALTER TABLE big ADD COLUMN b int DEFAULT 3, ADD COLUMN d text DEFAULT 'later'");
 is($coord->safe_psql('postgres', $all), '60000|1800030000|180000|12000000', 'the table was altered between two statements');

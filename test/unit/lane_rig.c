@@ -236,6 +236,9 @@ rig_start(const RfSimConfig *sim)
 		node->shared->page_memory_size = RIG_PAGES * RIG_PAGE_SIZE;
 		node->shared->page_size = RIG_PAGE_SIZE;
 		CHECK(node->region != NULL && node->source != NULL);
+		node->shared->page_memory = node->values;
+		node->shared->page_memory_size = length;
+		node->shared->page_size = 4096;
 		config.shared = node->shared;
 		config.provider = rig_provider;
 		config.device = node->device;
@@ -449,6 +452,8 @@ rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
 	flow->value = here->values + (size_t) index * RF_MAX_SLOTS * RIG_SLOT_MAX;
 	flow->value_size = (uint64_t) RF_MAX_SLOTS * RIG_SLOT_MAX;
 	flow->value_lkey = here->source->lkey;
+	flow->has_pages = true;
+	flow->pages_lkey = here->source->lkey;
 	if (consumer->pool != NULL)
 	{
 		flow->pool_buffers = consumer->pool->count;

@@ -43,7 +43,7 @@ typedef struct RigNode
 	RfRegion   *region;
 	RfQp	   *qps[RIG_MAX_LANES]; /* one per lane, as the engines have it */
 	uint8_t    *arena;
-	uint8_t    *values;			/* value memory: each producer has a piece of the size of its slots */
+	uint8_t    *values;			/* value memory, which is the pool of pages, too: each producer has a piece of the size of its slots */
 	RfRegion   *source;			/* registration of all of it */
 	bool		attached[RIG_FLOWS];	/* the main thread's own record */
 	bool		connected;

@@ -66,6 +66,7 @@ typedef struct Totals
 	uint64_t	slots;
 	uint64_t	requests;
 	uint64_t	in_place;
+	uint64_t	from_pages;
 	uint64_t	doorbells;
 } Totals;
 
@@ -136,6 +137,56 @@ same(const uint8_t *data, uint32_t length, uint64_t seed, uint64_t slot)
 	return true;
 }
 
+/* ---------- parts on pages ---------- */
+
+/* Hand over a slot of which `data`, in the flow's piece of the pool, is the payload: some of it from there, some by way of the slot. */
+static bool
+gather(int node, RfFlow *flow, RfSlotCursor *cursor, uint8_t *slot, const uint8_t *data, uint32_t length,
+	   uint64_t rows, uint64_t *state)
+{
+	RfShared   *shared = rig_nodes[node].shared;
+	RfPart		parts[RF_SLOT_PARTS];
+	int			count = 0;
+	int			entries = 0;
+	uint32_t	own_at = 0;
+
+	for (uint32_t at = 0; at < length;)
+	{
+		uint64_t	place = (uint64_t) (data - shared->page_memory) + at;
+		uint32_t	left = length - at;
+		uint32_t	own = (count == 0) + (uint32_t) below(state, left < 3000 ? left : 3000);
+		uint32_t	page = entries + 4 > rig_max_sge ? left - own : (uint32_t) below(state, left - own < 5000 ? left - own + 1 : 5000);
+
+		memcpy(slot + own_at, data + at, own);
+		place += own;
+		parts[count++] = (RfPart) {own, (uint32_t) (place / shared->page_size), (uint16_t) (place % shared->page_size), (uint16_t) page};
+		entries += (own > 0) + (page > 0);
+		own_at += own;
+		at += own + page;
+		if (own + page == 0)
+			count--;
+	}
+	return rf_slot_gather(flow, rf_flow_parts(shared, flow), cursor, parts, count, length, RF_SLOT_FIRST | RF_SLOT_LAST, rows);
+}
+
+/*
+ * What a backend does before it lets go of its pages: they become something else at once, and the fabric counts payload that changed
+ * while it was sent.
+ */
+static void
+leave_pages(RfFlow *flow, const RfSlotCursor *cursor)
+{
+	uint64_t	end = rf_slots_withdraw(flow, cursor, 0);
+	double		until = rig_seconds() + RIG_PATIENCE;
+
+	while (atomic_load(&flow->completed) < end && atomic_load(&flow->state) != RF_FLOW_FAILED)
+	{
+		CHECK(rig_seconds() < until);
+		usleep(50);
+	}
+	memset(flow->value, 0x5a, flow->value_size);
+}
+
 /* ---------- the two backends of a stream ---------- */
 
 /* As a backend that is interrupted in its sleep: the lane may still find that it waits, and wake it. */
@@ -159,6 +210,7 @@ produce(Pair *pair, uint64_t *state)
 	RfFlow	   *flow;
 	uint32_t	index = rig_open(node, backend, stream->flow, stream->key);
 	uint64_t	placed = below(state, 5);	/* of four slots */
+	bool		gathers = below(state, 2) == 0;
 	bool		alive = true;
 	bool		ring;
 
@@ -183,9 +235,14 @@ produce(Pair *pair, uint64_t *state)
 		if (rig_random(state) % 4 < placed)
 		{
 			/* What lies there is not touched before the slot is free again. */
+			uint8_t    *own = data + sizeof(RfSlotHeader);
+
 			data = flow->value + (size_t) (slot % flow->slot_count) * flow->slot_size + slot % 64;
 			fill(data, length, seed, slot);
-			ring = rf_slot_place(flow, &cursor, data, length, RF_SLOT_FIRST | RF_SLOT_LAST, slot);
+			if (gathers && length > 0)
+				ring = gather(node, flow, &cursor, own, data, length, slot, state);
+			else
+				ring = rf_slot_place(flow, &cursor, data, length, RF_SLOT_FIRST | RF_SLOT_LAST, slot);
 		}
 		else
 		{
@@ -204,6 +261,8 @@ produce(Pair *pair, uint64_t *state)
 		if (below(state, 2) == 0)
 			interrupted(flow, state);
 	}
+	if (!alive && gathers)
+		leave_pages(flow, &cursor);
 	rig_close(node, index, false, !alive);
 }
 
@@ -429,6 +488,7 @@ run_seed(uint64_t seed)
 			CHECK(atomic_load(&shared->protocol_errors) == 0);
 			totals.requests += atomic_load(&shared->work_requests);
 			totals.in_place += atomic_load(&shared->in_place);
+			totals.from_pages += atomic_load(&shared->from_pages);
 			totals.doorbells += atomic_load(&shared->doorbells);
 		}
 	}
@@ -512,11 +572,11 @@ main(int argc, char **argv)
 
 	CHECK(totals.complete > 0 || argc > 1);
 	printf("ok - %llu seeds in %d s: %llu slots; streams: %llu complete, %llu stopped, %llu given up, %llu failed with one of %llu lost connections; "
-		   "%llu requests, %llu doorbells, %llu slots from value memory\n",
+		   "%llu requests, %llu doorbells, %llu slots from value memory, %llu with parts on pages\n",
 		   (unsigned long long) totals.seeds, (int) (time(NULL) - began), (unsigned long long) totals.slots,
 		   (unsigned long long) totals.complete, (unsigned long long) totals.stopped,
 		   (unsigned long long) totals.gave_up, (unsigned long long) totals.failed,
 		   (unsigned long long) atomic_load(&rig_lost), (unsigned long long) totals.requests,
-		   (unsigned long long) totals.doorbells, (unsigned long long) totals.in_place);
+		   (unsigned long long) totals.doorbells, (unsigned long long) totals.in_place, (unsigned long long) totals.from_pages);
 	return 0;
 }

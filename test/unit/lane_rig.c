@@ -233,12 +233,9 @@ rig_start(const RfSimConfig *sim)
 		node->values = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		node->source = rf_provider_sim.source_register(node->domain, node->values, length, &error);
 		node->shared->page_memory = node->values;
-		node->shared->page_memory_size = RIG_PAGES * RIG_PAGE_SIZE;
+		node->shared->page_memory_size = length;
 		node->shared->page_size = RIG_PAGE_SIZE;
 		CHECK(node->region != NULL && node->source != NULL);
-		node->shared->page_memory = node->values;
-		node->shared->page_memory_size = length;
-		node->shared->page_size = 4096;
 		config.shared = node->shared;
 		config.provider = rig_provider;
 		config.device = node->device;

@@ -158,12 +158,33 @@ SET rdma_fdw.exchange_partitions = off;
 EXPLAIN (COSTS OFF) SELECT ra.t, rb.y FROM ra JOIN rb USING (id);
 RESET rdma_fdw.exchange_partitions;
 RESET enable_partitionwise_join;
+-- servers that cannot exchange rows
+\c contrib_regression postgres 127.0.0.1 :n2
+CREATE DATABASE np_latin1 ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0;
+\c np_latin1 postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+CREATE EXTENSION rdma_fdw;
+CREATE SCHEMA np;
+CREATE TABLE np.rb2 AS SELECT 200 AS id, 3 AS y;
+\c contrib_regression postgres 127.0.0.1 :coord
+SET client_min_messages = warning;
+SET search_path = np;
+CREATE SERVER np3 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'np_latin1');
+DO $$ BEGIN EXECUTE format('ALTER SERVER np3 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port')); END $$;
+CREATE USER MAPPING FOR CURRENT_USER SERVER np3 OPTIONS (user 'postgres');
+DROP FOREIGN TABLE rb2;
+CREATE FOREIGN TABLE rb2 PARTITION OF rb DEFAULT SERVER np3 OPTIONS (table_name 'rb2');
+SET rdma_fdw.exchange_strategy = repartition_both;
+SELECT count(*), sum(x), sum(y) FROM ra JOIN rb USING (id);
+SET rdma_fdw.exchange_partitions = off;
+SELECT count(*), sum(x), sum(y) FROM ra JOIN rb USING (id);
 
 DROP SCHEMA np, np_here CASCADE;
-DROP SERVER np1, np2 CASCADE;
+DROP SERVER np1, np2, np3 CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n1
 SET client_min_messages = warning;
 DROP SCHEMA np CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n2
 SET client_min_messages = warning;
 DROP SCHEMA np CASCADE;
+DROP DATABASE np_latin1 WITH (FORCE);

@@ -131,6 +131,39 @@ prune(RfScanState *state)
 }
 
 /*
+ * Servers that hold partitions need not be able to reach each other for anything else, so whoever
+ * finds that they are not is told how to do without.
+ */
+static void
+form_exchanges(RfScanState *state, RfSession *const *sessions, int count, const RfExchangeSpec *specs)
+{
+	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
+	MemoryContext context = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		rf_exchange_form(sessions, count, specs, list_length(state->exchanges));
+	}
+	PG_CATCH();
+	{
+		ErrorData  *edata;
+		int			category = ERRCODE_TO_CATEGORY(geterrcode());
+
+		if (rf_scan_nodes_member(plan, RF_NODES_SQL) == NIL ||
+			(category != ERRCODE_CONNECTION_EXCEPTION && geterrcode() != ERRCODE_INSUFFICIENT_PRIVILEGE &&
+			 category != ERRCODE_FEATURE_NOT_SUPPORTED))
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		edata = CopyErrorData();
+		FlushErrorState();
+		edata->hint = psprintf("%s%sWith rdma_fdw.exchange_partitions = off these servers' rows are joined here.",
+							   edata->hint ? edata->hint : "", edata->hint ? " " : "");
+		ReThrowError(edata);
+	}
+	PG_END_TRY();
+}
+
+/*
  * Whatever else runs on the sessions is finished before the first part starts: were it found by a
  * later one, then that would have to wait, while those before it run.
  */
@@ -167,7 +200,7 @@ rf_scan_nodes_prepare(RfScanState *state)
 	for (int i = 0; i < count; i++)
 		state->may_retry = state->may_retry && !rf_session_in_transaction(sessions[i]);
 	if (state->exchanges != NIL)
-		rf_exchange_form(sessions, count, specs, list_length(state->exchanges));
+		form_exchanges(state, sessions, count, specs);
 	if (state->exchanges != NIL && (!state->may_retry || state->part_count == 1))
 		rf_exchange_end_turn();
 	pfree(sessions);

@@ -71,7 +71,7 @@ SELECT * FROM batch_pages('ba.few') AS x(i int8, t text, n numeric, b bool, late
 SELECT * FROM batch_pages('ba.few') AS x(i int, t text, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h inet, m text);
 SELECT * FROM batch_pages('ba.few') AS x(i int, t varchar, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h cidr, m name);
 
--- Rows kept together and taken by bitmaps, by one, few and many encoders; each row comes out where its hash belongs.
+-- Rows kept together and divided among one, few and many encoders; each row comes out where its hash belongs.
 CREATE FUNCTION batch_shuffle(query text, keys int[], destinations int, capacity int) RETURNS SETOF record AS '$libdir/batch_test' LANGUAGE C STRICT;
 SELECT capacity, destinations, count(*) AS same FROM unnest(ARRAY[200, 4032, 65536]) AS capacity, unnest(ARRAY[1, 3, 64]) AS destinations,
   LATERAL batch_shuffle('SELECT * FROM ba.rows', ARRAY[2, 1], destinations, capacity) AS x(i int, t text, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h inet, m name)
@@ -86,4 +86,21 @@ CREATE TABLE even AS SELECT * FROM fixed WHERE s IS NOT NULL AND b IS NOT NULL;
 SELECT way, count(*) AS same FROM unnest(ARRAY['copy', 'strided']) AS way,
   LATERAL batch_pages('ba.even', way) AS x(i int, s int2, l int8, b bool, c "char", f float8, d date, u uuid) JOIN even y ON x.i = y.i AND x::text = y::text GROUP BY 1 ORDER BY 1;
 SELECT count(*) FROM batch_pages('ba.few', 'strided') AS x(i int, t text, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h inet, m name);
+-- As values of slots, not as tuples: the same. Columns in another order, and one twice.
+SELECT capacity, destinations, count(*) AS same FROM unnest(ARRAY[200, 65536]) AS capacity, unnest(ARRAY[2, 256]) AS destinations,
+  LATERAL batch_shuffle('SELECT m, t, i, n, b, late, a, j, r, v, h, i FROM (SELECT * FROM ba.rows OFFSET 0) x', ARRAY[2, 3], destinations, capacity) AS x(m name, t text, i int, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h inet, again int)
+  JOIN rows y ON x.i = y.i AND again IS NOT DISTINCT FROM x.i AND (x.i, x.t, x.n, x.b, x.late, x.a, x.j, x.r, x.v, x.h, x.m)::text = y::text GROUP BY 1, 2 ORDER BY 1, 2;
+-- Tuples older than a column, with and without a value for it, NULLs here and there, wide ones (few to a page) and long values; nearly all rows
+-- with one key; no row and one.
+CREATE TABLE shapes AS SELECT i, CASE WHEN i % 100 = 0 THEN i END::int8 AS skewed, nullif(i % 5, 0)::int2 AS s, CASE i % 7 WHEN 0 THEN NULL WHEN 1 THEN repeat('w', i % 2000) ELSE 'v' || i END AS w,
+  nullif(i % 3, 1)::float8 AS f, md5(i::text)::uuid AS u, repeat('p', i % 40) AS p FROM generate_series(1, 3000) i;
+ALTER TABLE shapes ADD COLUMN since text DEFAULT 'since then', ADD COLUMN empty int;
+INSERT INTO shapes SELECT i, 1, i, 'w' || i, i, md5(i::text)::uuid, NULL, nullif(i % 4, 0)::text, i FROM generate_series(3001, 4000) i;
+CREATE FUNCTION same_shapes(query text, keys int[], destinations int, capacity int) RETURNS bigint LANGUAGE sql AS $$
+  SELECT count(*) FROM batch_shuffle(query, keys, destinations, capacity) AS x(i int, skewed int8, s int2, w text, f float8, u uuid, p text, since text, empty int)
+    JOIN shapes y ON x.i = y.i AND x::text = y::text $$;
+SELECT destinations, capacity, same_shapes('SELECT * FROM ba.shapes', keys, destinations, capacity) AS tuples, same_shapes('SELECT * FROM ba.shapes OFFSET 0', keys, destinations, capacity) AS plan,
+  same_shapes('SELECT i, skewed, s, w || left(w, 0), f, u, p || left(p, 0), since, empty FROM ba.shapes', keys, destinations, capacity) AS made, same_shapes('SELECT * FROM ba.shapes WHERE f > 0 OR f IS NULL', keys, destinations, capacity) AS filtered
+  FROM unnest(ARRAY[2, 8, 64, 256]) AS destinations, unnest(ARRAY[400, 8192, 262080]) AS capacity, LATERAL (VALUES (ARRAY[2]), (ARRAY[4, 3])) AS k(keys) ORDER BY 1, 2, keys;
+SELECT destinations, same_shapes('SELECT * FROM ba.shapes WHERE false', ARRAY[1], destinations, 8192) AS none, same_shapes('SELECT * FROM ba.shapes WHERE i = 7', ARRAY[1], destinations, 8192) AS one FROM unnest(ARRAY[1, 64]) AS destinations;
 DROP SCHEMA ba CASCADE;

@@ -51,11 +51,11 @@ extern int	rf_encoder_add_tuples(RfEncoder *encoder, const HeapTupleHeader *tupl
 /*
  * Rows on their way to several encoders (src/batch/rows.c, rows_tuples.c, encode_rows.c): kept once,
  * and each encoder takes those that a list of their numbers selects. Add until it is full,
- * complete, let encoders take, reset. By-reference values live until the reset; those that lie on a
- * heap page stay there, with the page pinned. Columns are numbered like those of the encoders.
+ * complete, let encoders take, reset. By-reference values live until the reset: copied, or on a few
+ * pinned heap pages. Columns are numbered like those of the encoders.
  */
 #define RF_ROWS_MAX		4096	/* of one RfRows; a number of a row is a uint16 */
-#define RF_ROWS_PINS	64		/* pages that it pins at most */
+#define RF_ROWS_PINS	6		/* pages that it pins at most: a backend keeps track of 8 cheaply */
 #define RF_ROWS_SPACE	(256 * 1024)	/* bytes of values that it copies, less than one row more */
 
 typedef struct RfRowsColumn
@@ -70,6 +70,7 @@ typedef struct RfRows
 {
 	int			column_count;
 	uint32		size;			/* rows it has room for */
+	uint32		enough;			/* to be divided, when the next one costs more than others */
 	uint32		count;
 	Datum	   *values;			/* row by row; NULL is 0 */
 	bool	   *isnull;			/* all false without has_nulls */
@@ -88,6 +89,7 @@ typedef struct RfRows
 	struct RfRowsMap *map;		/* NULL: rows come in slots of values */
 	HeapTupleHeader *tuples;
 	uint32		found;			/* rows before them */
+	uint32		settled;		/* by-reference values of rows before this one lie on no page */
 
 	char	   *space;			/* values that were copied; NULL: all columns are passed by value */
 	uint32		space_used;
@@ -122,7 +124,7 @@ static inline bool
 rf_rows_full(const RfRows *rows)
 {
 	return rows->count == rows->size || rows->space_used == RF_ROWS_SPACE ||
-		rows->pin_count == RF_ROWS_PINS;
+		(rows->pin_count == RF_ROWS_PINS && rows->count >= rows->enough);
 }
 
 /*

@@ -107,11 +107,27 @@ rf_copy_value(uint8 *to, const void *from, uint32 size)
 			memcpy(to + size - 4, &tail, 4);
 			return;
 		}
-		while (size > 0)
+		if (size > 0)
 		{
-			size--;
-			to[size] = source[size];
+			uint8		head = source[0];
+			uint8		middle = source[size / 2];
+			uint8		tail = source[size - 1];
+
+			to[0] = head;
+			to[size / 2] = middle;
+			to[size - 1] = tail;
 		}
+		return;
+	}
+	if (size <= 32)
+	{
+		uint8		head[16];
+		uint8		tail[16];
+
+		memcpy(head, source, 16);
+		memcpy(tail, source + size - 16, 16);
+		memcpy(to, head, 16);
+		memcpy(to + size - 16, tail, 16);
 		return;
 	}
 	memcpy(to, source, size);

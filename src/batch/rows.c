@@ -8,7 +8,8 @@
  * (rows_tuples.c).
  *
  * What a datum points to must outlive the row it came with. Values on a heap page stay where they
- * are: the page is pinned until the rows go. All others are copied into `space`.
+ * are, with the page pinned, as long as these are few pages; then, and all others at once, they are
+ * copied into `space`.
  *
  * Bounded: `size` rows, RF_ROWS_PINS pages, RF_ROWS_SPACE bytes of values and one row more. Pins belong
  * to the resource owner that is current while rows come in, and go with it after an error.
@@ -28,6 +29,10 @@
 #define ROWS_BYTES			(256 * 1024)
 #define MIN_ROWS			64
 #define ROWS_PER_ENCODER	64
+#define ENOUGH_PER_ENCODER	32
+
+/* Of a tuple that is looked at later. */
+#define PREFETCH_BYTES		512
 
 RfRows *
 rf_rows_create(TupleDesc desc, int column_count, const AttrNumber *attmap, int encoders)
@@ -44,6 +49,7 @@ rf_rows_create(TupleDesc desc, int column_count, const AttrNumber *attmap, int e
 	rows->column_count = column_count;
 	rows->size = Min(Max(ROWS_BYTES / row_bytes, MIN_ROWS),
 					 Min(Max(512, encoders * ROWS_PER_ENCODER), RF_ROWS_MAX));
+	rows->enough = Min(Max(MIN_ROWS, encoders * ENOUGH_PER_ENCODER), rows->size);
 	rows->columns = palloc0(Max(column_count, 1) * sizeof(RfRowsColumn));
 	rows->in_order = true;
 	rows->values = palloc(Max(column_count, 1) * rows->size * sizeof(Datum));
@@ -94,6 +100,7 @@ rf_rows_reset(RfRows *rows)
 	rows->heap_bytes = 0;
 	rows->count = 0;
 	rows->found = 0;
+	rows->settled = 0;
 	rows->space_used = 0;
 	if (rows->uses_odd)
 		MemoryContextReset(rows->odd_values);
@@ -105,24 +112,6 @@ rf_rows_destroy(RfRows *rows)
 {
 	rf_rows_reset(rows);
 	MemoryContextDelete(rows->context);
-}
-
-/* Does what the buffer slot's values point to lie on a page? Then it is pinned from now on. */
-static inline bool
-pin_page(RfRows *rows, TupleTableSlot *slot)
-{
-	Buffer		buffer;
-
-	if (TTS_SHOULDFREE(slot))
-		return false;
-	buffer = ((BufferHeapTupleTableSlot *) slot)->buffer;
-	if (!BufferIsValid(buffer))
-		return false;
-	if (rows->pin_count > 0 && rows->pins[rows->pin_count - 1] == buffer)
-		return true;
-	IncrBufferRefCount(buffer);
-	rows->pins[rows->pin_count++] = buffer;
-	return true;
 }
 
 /* Room of the rows' own, 8-aligned unless the value says of itself that it need not be. */
@@ -154,10 +143,41 @@ flatten(RfRows *rows, Datum value)
 	return PointerGetDatum(flat);
 }
 
-/* A row's by-reference values: copied, unless they lie on a page. */
-static inline void
-keep_values(RfRows *rows, Datum *values, bool on_page)
+/* A value that is not a short varlena; returns what it takes of a batch. */
+static pg_noinline uint32
+keep_odd_value(RfRows *rows, int length, Datum *value)
 {
+	const char *from = DatumGetPointer(*value);
+	uint32		heap = 0;
+	Size		bytes;
+	char	   *to;
+
+	if (length == -1)
+	{
+		heap = rf_rows_heap_bytes(rows, from, &bytes);
+		/* A pointer to the TOAST table is as good as the value, for this snapshot. */
+		if (VARATT_IS_EXTERNAL(from) && !VARATT_IS_EXTERNAL_ONDISK(from))
+		{
+			*value = flatten(rows, *value);
+			return 0;
+		}
+	}
+	else if (length == -2)
+		bytes = strlen(from) + 1;
+	else
+		bytes = length;
+	to = reserve(rows, bytes, length != -1 || !VARATT_IS_1B(from));
+	rf_copy_value((uint8 *) to, from, bytes);
+	*value = PointerGetDatum(to);
+	return heap;
+}
+
+/* A row's by-reference values are copied. */
+static inline void
+keep_values(RfRows *rows, uint32 row)
+{
+	Datum	   *values = rows->values + (size_t) row * rows->column_count;
+	uint32		used = rows->space_used;
 	uint64		heap = 0;
 
 	for (int n = 0; n < rows->ref_count; n++)
@@ -165,35 +185,75 @@ keep_values(RfRows *rows, Datum *values, bool on_page)
 		Datum	   *value = &values[rows->refs[n]];
 		int			length = rows->columns[rows->refs[n]].length;
 		const char *from = DatumGetPointer(*value);
-		Size		bytes;
-		bool		aligned = true;
-		char	   *to;
+		char	   *to = rows->space + used;
+		uint32		bytes;
 
 		if (unlikely(from == NULL))
 			continue;
-		if (length == -1)
+		if (unlikely(length != -1 || !VARATT_IS_SHORT(from) || VARATT_IS_EXTERNAL(from) ||
+					 used + VARSIZE_SHORT(from) > RF_ROWS_SPACE))
 		{
-			/* A pointer to the TOAST table is as good as the value, for this snapshot. */
-			if (unlikely(!on_page && VARATT_IS_EXTERNAL(from) && !VARATT_IS_EXTERNAL_ONDISK(from)))
-			{
-				*value = flatten(rows, *value);
-				rows->toasted = true;
-				continue;
-			}
-			heap += rf_rows_heap_bytes(rows, from, &bytes);
-			aligned = !VARATT_IS_1B(from);
-		}
-		else if (length == -2)
-			bytes = strlen(from) + 1;
-		else
-			bytes = length;
-		if (on_page)
+			rows->space_used = used;
+			heap += keep_odd_value(rows, length, value);
+			used = rows->space_used;
 			continue;
-		to = reserve(rows, bytes, aligned);
+		}
+		bytes = VARSIZE_SHORT(from);
 		rf_copy_value((uint8 *) to, from, bytes);
 		*value = PointerGetDatum(to);
+		used += bytes;
+		heap += bytes;
+	}
+	rows->space_used = used;
+	rf_rows_note_heap(rows, heap);
+}
+
+/* No value of the rows is on a page any more. */
+static void
+settle(RfRows *rows)
+{
+	rf_rows_find(rows);
+	for (; rows->ref_count > 0 && rows->settled < rows->count; rows->settled++)
+		keep_values(rows, rows->settled);
+	rows->settled = rows->count;
+	drop_pins(rows);
+}
+
+/* What a row's values on a page take of a batch. */
+static void
+measure_values(RfRows *rows, const Datum *values)
+{
+	uint64		heap = 0;
+
+	for (int n = 0; n < rows->ref_count; n++)
+	{
+		const char *value = DatumGetPointer(values[rows->refs[n]]);
+		Size		bytes;
+
+		if (value != NULL && rows->columns[rows->refs[n]].length == -1)
+			heap += rf_rows_heap_bytes(rows, value, &bytes);
 	}
 	rf_rows_note_heap(rows, heap);
+}
+
+/* Does what the buffer slot's values point to lie on a page? Then it is pinned from now on. */
+static inline bool
+pin_page(RfRows *rows, TupleTableSlot *slot)
+{
+	Buffer		buffer;
+
+	if (TTS_SHOULDFREE(slot))
+		return false;
+	buffer = ((BufferHeapTupleTableSlot *) slot)->buffer;
+	if (!BufferIsValid(buffer))
+		return false;
+	if (rows->pin_count > 0 && rows->pins[rows->pin_count - 1] == buffer)
+		return true;
+	if (rows->pin_count == RF_ROWS_PINS)
+		settle(rows);
+	IncrBufferRefCount(buffer);
+	rows->pins[rows->pin_count++] = buffer;
+	return true;
 }
 
 /* The row has NULLs: its flags are kept, where all others have none. */
@@ -245,10 +305,25 @@ copy_datums(Datum *to, const Datum *from, int count)
 		to[i] = from[i];
 }
 
-/* Into the next row, of which `to` are the values. */
+/* A tuple on a page. */
 static inline void
-add_slot(RfRows *rows, TupleTableSlot *slot, Datum *to, bool on_page)
+add_tuple(RfRows *rows, const HeapTupleData *tuple)
 {
+	const char *data = (const char *) tuple->t_data;
+
+	/* Nobody has looked at a tuple of a page that is all visible: it may be far away. */
+	for (uint32 at = 0; at < Min(tuple->t_len, PREFETCH_BYTES); at += 64)
+		__builtin_prefetch(data + at);
+	rows->tuples[rows->count++] = tuple->t_data;
+	if (rows->count - rows->found == RF_ROWS_TOGETHER)
+		rf_rows_find(rows);
+}
+
+/* Values of a slot. */
+static inline void
+add_values(RfRows *rows, TupleTableSlot *slot, bool on_page)
+{
+	Datum	   *to = rows->values + (size_t) rows->count * rows->column_count;
 	bool		has_null = false;
 
 	slot_getsomeattrs(slot, rows->last_attr);
@@ -265,40 +340,35 @@ add_slot(RfRows *rows, TupleTableSlot *slot, Datum *to, bool on_page)
 		}
 	if (unlikely(has_null))
 		note_nulls(rows, slot, to);
-	if (rows->ref_count > 0)
-		keep_values(rows, to, on_page);
-}
-
-/* A tuple on a page. */
-static void
-add_tuple(RfRows *rows, TupleTableSlot *slot)
-{
-	rows->tuples[rows->count++] = ((HeapTupleTableSlot *) slot)->tuple->t_data;
-	if (rows->count - rows->found < RF_ROWS_TOGETHER)
-		return;
-	rf_rows_find(rows);
-	if (rows->ref_count == 0)
-		drop_pins(rows);
+	rows->found = rows->count + 1;
+	if (on_page)
+		measure_values(rows, to);
+	else
+	{
+		if (rows->ref_count > 0)
+			keep_values(rows, rows->count);
+		rows->settled = rows->found;
+	}
+	rows->count = rows->found;
 }
 
 void
 rf_rows_add(RfRows *rows, TupleTableSlot *slot)
 {
-	bool		on_page = false;
+	bool		on_page = TTS_IS_BUFFERTUPLE(slot) && pin_page(rows, slot);
 
 	Assert(!rf_rows_full(rows));
-	if (TTS_IS_BUFFERTUPLE(slot) && pin_page(rows, slot))
+	if (on_page && rows->map != NULL && slot->tts_nvalid < rows->last_attr)
 	{
-		if (rf_rows_takes_tuple(rows, slot))
-		{
-			add_tuple(rows, slot);
-			return;
-		}
-		on_page = true;
+		add_tuple(rows, ((HeapTupleTableSlot *) slot)->tuple);
+		return;
 	}
-	rf_rows_find(rows);
-	add_slot(rows, slot, rows->values + (size_t) rows->count * rows->column_count, on_page);
-	rows->found = ++rows->count;
+	/* Rows whose values are on pages are the last ones. */
+	if (on_page)
+		rf_rows_find(rows);
+	else if (rows->settled < rows->count)
+		settle(rows);
+	add_values(rows, slot, on_page);
 }
 
 void

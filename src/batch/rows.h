@@ -28,14 +28,6 @@ rf_rows_find(RfRows *rows)
 		rf_rows_find_pending(rows);
 }
 
-/* Of a buffer slot: has its tuple all columns, and has the slot not found their values already? */
-static inline bool
-rf_rows_takes_tuple(const RfRows *rows, const TupleTableSlot *slot)
-{
-	return rows->map != NULL && slot->tts_nvalid < rows->last_attr &&
-		HeapTupleHeaderGetNatts(((const HeapTupleTableSlot *) slot)->tuple->t_data) >= rows->last_attr;
-}
-
 /* Bytes that a varlena takes in the heap of a batch, at most; it is noted if that is not known. */
 static inline uint32
 rf_rows_heap_bytes(RfRows *rows, const char *value, Size *bytes)

@@ -5,8 +5,7 @@
  * without NULLs: they are read column by column. The others are found by walking each tuple; one
  * that has NULLs is walked from its first attribute.
  *
- * Does: tuples that have all wanted attributes, on pages that are pinned. Does not: tuples older
- * than a column; those come in slots.
+ * Does: tuples on pages that are pinned. Does not: know what becomes of the pages.
  */
 #include "postgres.h"
 
@@ -34,6 +33,7 @@ typedef struct FixedColumn
 
 struct RfRowsMap
 {
+	TupleDesc	desc;			/* the caller's, for attributes that older tuples have not */
 	int			natts;			/* up to the last one that is wanted */
 	MapAttr    *attrs;
 	int			fixed_count;
@@ -48,6 +48,7 @@ rf_rows_map(TupleDesc desc, const RfRows *rows)
 	RfRowsMap  *map = palloc0(sizeof(RfRowsMap));
 	uint32		offset = 0;
 
+	map->desc = desc;
 	map->natts = rows->last_attr;
 	map->attrs = palloc(sizeof(MapAttr) * Max(map->natts, 1));
 	map->fixed = palloc(sizeof(FixedColumn) * Max(map->natts, 1));
@@ -130,6 +131,22 @@ note_null(RfRows *rows, uint32 row, int column)
 	rows->values[at] = (Datum) 0;
 }
 
+/* The tuple is older than the column; returns what its value takes of a batch. */
+static pg_noinline uint32
+note_missing(RfRows *rows, uint32 row, int attr, int column)
+{
+	bool		is_null;
+	Datum		value = getmissingattr(rows->map->desc, attr + 1, &is_null);
+	Size		bytes;
+
+	if (is_null)
+		note_null(rows, row, column);
+	else
+		rows->values[(size_t) row * rows->column_count + column] = value;
+	return is_null || rows->columns[column].length != -1 ? 0 :
+		rf_rows_heap_bytes(rows, DatumGetPointer(value), &bytes);
+}
+
 /* The attributes of one tuple from `first` on. */
 static inline void
 walk(RfRows *rows, int first, uint32 offset, const HeapTupleHeaderData *tuple, bool has_nulls,
@@ -138,14 +155,15 @@ walk(RfRows *rows, int first, uint32 offset, const HeapTupleHeaderData *tuple, b
 	const RfRowsMap *map = rows->map;
 	const char *data = (const char *) tuple + tuple->t_hoff;
 	Datum	   *values = rows->values + (size_t) row * rows->column_count;
+	int			there = Min(map->natts, (int) HeapTupleHeaderGetNatts(tuple));
 	uint64		heap = 0;
 
-	for (const MapAttr *attr = map->attrs + first; attr < map->attrs + map->natts; attr++)
+	for (const MapAttr *attr = map->attrs + first; attr < map->attrs + there; attr++)
 	{
 		const char *value;
 		Size		bytes;
 
-		if (has_nulls && att_isnull(attr - map->attrs, tuple->t_bits))
+		if (has_nulls && (tuple->t_infomask & HEAP_HASNULL) != 0 && att_isnull(attr - map->attrs, tuple->t_bits))
 		{
 			if (attr->column >= 0)
 				note_null(rows, row, attr->column);
@@ -172,15 +190,20 @@ walk(RfRows *rows, int first, uint32 offset, const HeapTupleHeaderData *tuple, b
 		heap += rf_rows_heap_bytes(rows, value, &bytes);
 		offset += bytes;
 	}
+	for (int i = there; i < map->natts; i++)
+		if (map->attrs[i].column >= 0)
+			heap += note_missing(rows, row, i, map->attrs[i].column);
 	rf_rows_note_heap(rows, heap);
 }
 
-/* No NULLs among the attributes that are there? */
+/* Are the tuple's first natts attributes there, and none of them NULL? */
 static inline bool
 is_plain(const HeapTupleHeaderData *tuple, int natts)
 {
 	const bits8 *bits = tuple->t_bits;
 
+	if ((int) HeapTupleHeaderGetNatts(tuple) < natts)
+		return false;
 	if (likely((tuple->t_infomask & HEAP_HASNULL) == 0))
 		return true;
 	for (; natts >= 8; natts -= 8)

@@ -1,18 +1,20 @@
 /*
- * shuffle.c - rows of a query to many destinations within one backend: by bitmaps of rows kept
- * together, as the exchange's producer does it, or one after the other.
+ * shuffle.c - rows of a query to many destinations within one backend: kept together and divided, as
+ * the exchange's producer does it, or one after the other.
  *
  *   batch_shuffle(query text, keys int[], destinations int, capacity int)  returns setof record
- *       the rows after a trip by bitmaps through each destination's batches; checks that each came
- *       out where its hash belongs
- *   batch_shuffle_time(query text, keys int[], destinations int, capacity int, rounds int)
- *       returns table (bitmaps float8, by_row float8): nanoseconds of CPU per row, of which the
- *       query's own are no part: its rows are kept, and given `rounds` times to each in turn
+ *       the rows after a trip together through each destination's batches; checks that each came out
+ *       where its hash belongs
+ *   batch_shuffle_time(query text, keys int[], destinations int, capacity int, rounds int, scan bool,
+ *       OUT together float8, OUT by_row float8): nanoseconds of CPU per row. The query's own are no
+ *       part: its rows are kept as values, and given `rounds` times to each in turn. With `scan` it
+ *       is plain columns of a table, and scanning that is a part of both
  */
 #include "postgres.h"
 
 #include <time.h>
 
+#include "access/tableam.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "fmgr.h"
@@ -43,7 +45,8 @@ typedef struct Shuffle
 {
 	DestReceiver pub;
 	int			key_count;
-	AttrNumber	keys[8];
+	AttrNumber	keys[8];		/* columns */
+	AttrNumber	slot_keys[8];	/* attributes of the slots */
 	int			destinations;
 	uint32		capacity;
 	TupleDesc	desc;
@@ -68,22 +71,26 @@ typedef struct Shuffle
 
 	/* the clock */
 	bool		collect;
+	SeqScanState *scan;			/* NULL: rows are values */
+	AttrNumber *attmap;			/* of its slots */
+	int			last_attr;
 	uint32		collected;
-	uint32		room;
+	uint32		given;
 	Datum	   *all_values;
 	bool	   *all_isnull;
 } Shuffle;
 
-static uint64
-hash_row(Shuffle *shuffle, const Datum *values, const bool *isnull)
+/* The keys are at these places of the arrays. */
+static inline uint64
+hash_row(Shuffle *shuffle, const AttrNumber *keys, const Datum *values, const bool *isnull)
 {
 	Datum		key_values[8];
 	bool		key_isnull[8];
 
 	for (int i = 0; i < shuffle->key_count; i++)
 	{
-		key_values[i] = values[shuffle->keys[i] - 1];
-		key_isnull[i] = isnull[shuffle->keys[i] - 1];
+		key_values[i] = values[keys[i] - 1];
+		key_isnull[i] = isnull[keys[i] - 1];
 	}
 	return rf_route_hash(shuffle->route, key_values, key_isnull);
 }
@@ -96,7 +103,7 @@ take_batch(Shuffle *shuffle, int to, const void *batch, uint32 length)
 	rf_decoder_load(shuffle->decoder, batch, length);
 	while (rf_decoder_next(shuffle->decoder, shuffle->values, shuffle->isnull))
 	{
-		if (hash_row(shuffle, shuffle->values, shuffle->isnull) % shuffle->destinations != to)
+		if (hash_row(shuffle, shuffle->keys, shuffle->values, shuffle->isnull) % shuffle->destinations != to)
 			elog(ERROR, "a row came to destination %d, where it does not belong", to);
 		tuplestore_putvalues(shuffle->store, shuffle->result, shuffle->values, shuffle->isnull);
 	}
@@ -185,11 +192,15 @@ together(Shuffle *shuffle, TupleTableSlot *slot)
 static void
 by_row(Shuffle *shuffle, TupleTableSlot *slot)
 {
-	uint64		hash = hash_row(shuffle, slot->tts_values, slot->tts_isnull);
-	int			to = (shuffle->destinations & (shuffle->destinations - 1)) == 0 ?
-		hash & (shuffle->destinations - 1) : hash % shuffle->destinations;
-	Outlet	   *outlet = &shuffle->outlets[to];
+	Outlet	   *outlet;
+	uint64		hash;
+	int			to;
 
+	slot_getsomeattrs(slot, shuffle->last_attr);
+	hash = hash_row(shuffle, shuffle->slot_keys, slot->tts_values, slot->tts_isnull);
+	to = (shuffle->destinations & (shuffle->destinations - 1)) == 0 ?
+		hash & (shuffle->destinations - 1) : hash % shuffle->destinations;
+	outlet = &shuffle->outlets[to];
 	for (;;)
 	{
 		if (!outlet->filling)
@@ -219,20 +230,21 @@ end_rows(Shuffle *shuffle)
 
 /* ---------- the query ---------- */
 
+/*
+ * Few enough to stay in the cache, as rows that a query has just made; each round gives them many
+ * times.
+ */
+#define KEPT_ROWS		4096
+#define ROWS_PER_ROUND	(16 * KEPT_ROWS)
+
 static void
 keep(Shuffle *shuffle, TupleTableSlot *slot)
 {
 	int			natts = shuffle->desc->natts;
 	size_t		at = (size_t) shuffle->collected * natts;
 
-	if (shuffle->collected == shuffle->room)
-	{
-		shuffle->room = Max(1024, shuffle->room * 2);
-		shuffle->all_values = shuffle->all_values == NULL ? palloc_extended(shuffle->room * natts * sizeof(Datum), MCXT_ALLOC_HUGE) :
-			repalloc_huge(shuffle->all_values, shuffle->room * natts * sizeof(Datum));
-		shuffle->all_isnull = shuffle->all_isnull == NULL ? palloc_extended(shuffle->room * natts, MCXT_ALLOC_HUGE) :
-			repalloc_huge(shuffle->all_isnull, shuffle->room * natts);
-	}
+	if (shuffle->collected == KEPT_ROWS)
+		return;
 	for (int i = 0; i < natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(shuffle->desc, i);
@@ -262,10 +274,10 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	return true;
 }
 
+/* For rows of `desc`, which come in slots of `slots`. */
 static void
-startup(DestReceiver *self, int operation, TupleDesc desc)
+prepare(Shuffle *shuffle, TupleDesc desc, TupleDesc slots)
 {
-	Shuffle    *shuffle = (Shuffle *) self;
 	RfStreamColumn *wanted = palloc0(sizeof(RfStreamColumn) * desc->natts);
 	MemoryContext caller = MemoryContextSwitchTo(shuffle->context);
 	AttrNumber *attnums = palloc0(sizeof(AttrNumber) * desc->natts);
@@ -282,6 +294,7 @@ startup(DestReceiver *self, int operation, TupleDesc desc)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, shuffle->keys[i] - 1);
 
+		shuffle->slot_keys[i] = shuffle->attmap != NULL ? shuffle->attmap[shuffle->keys[i] - 1] : shuffle->keys[i];
 		types[i] = att->atttypid;
 		collations[i] = att->attcollation;
 	}
@@ -289,11 +302,11 @@ startup(DestReceiver *self, int operation, TupleDesc desc)
 	shuffle->outlets = palloc0(shuffle->destinations * sizeof(Outlet));
 	for (int to = 0; to < shuffle->destinations; to++)
 	{
-		shuffle->outlets[to].encoder = rf_encoder_create(shuffle->desc, desc->natts, NULL, wanted, 0,
+		shuffle->outlets[to].encoder = rf_encoder_create(slots, desc->natts, shuffle->attmap, wanted, 0,
 														 GetDatabaseEncoding());
 		shuffle->outlets[to].buffer = palloc(shuffle->capacity);
 	}
-	shuffle->rows = rf_rows_create(shuffle->desc, desc->natts, NULL, shuffle->destinations);
+	shuffle->rows = rf_rows_create(slots, desc->natts, shuffle->attmap, shuffle->destinations);
 	shuffle->hashes = palloc(shuffle->rows->size * sizeof(uint64));
 	shuffle->places = palloc(shuffle->rows->size * sizeof(uint16));
 	shuffle->numbers = palloc(shuffle->rows->size * sizeof(uint16));
@@ -315,12 +328,18 @@ startup(DestReceiver *self, int operation, TupleDesc desc)
 }
 
 static void
+startup(DestReceiver *self, int operation, TupleDesc desc)
+{
+	prepare((Shuffle *) self, desc, desc);
+}
+
+static void
 nothing(DestReceiver *self)
 {
 }
 
-static void
-run(Shuffle *shuffle, FunctionCallInfo fcinfo)
+static QueryDesc *
+begin_query(Shuffle *shuffle, FunctionCallInfo fcinfo)
 {
 	const char *sql = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	List	   *parsed = pg_parse_query(sql);
@@ -345,13 +364,23 @@ run(Shuffle *shuffle, FunctionCallInfo fcinfo)
 	shuffle->pub.mydest = DestCopyOut;
 	query = CreateQueryDesc(plan, sql, GetActiveSnapshot(), InvalidSnapshot, &shuffle->pub, NULL, NULL, 0);
 	ExecutorStart(query, 0);
+	return query;
+}
+
+static void
+run_query(Shuffle *shuffle, QueryDesc *query)
+{
 #if PG_VERSION_NUM >= 180000
 	ExecutorRun(query, ForwardScanDirection, 0);
 #else
 	ExecutorRun(query, ForwardScanDirection, 0, true);
 #endif
 	end_rows(shuffle);
-	rf_rows_reset(shuffle->rows);
+}
+
+static void
+end_query(QueryDesc *query)
+{
 	ExecutorFinish(query);
 	ExecutorEnd(query);
 	FreeQueryDesc(query);
@@ -362,11 +391,14 @@ batch_shuffle(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Shuffle		shuffle = {0};
+	QueryDesc  *query;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	shuffle.result = rsinfo->setDesc;
 	shuffle.store = rsinfo->setResult;
-	run(&shuffle, fcinfo);
+	query = begin_query(&shuffle, fcinfo);
+	run_query(&shuffle, query);
+	end_query(query);
 	return (Datum) 0;
 }
 
@@ -379,28 +411,76 @@ cpu_now(void)
 	return now.tv_sec * 1e9 + now.tv_nsec;
 }
 
-static double
-round_of(Shuffle *shuffle, bool all)
+typedef void (*Take) (Shuffle *shuffle, TupleTableSlot *slot);
+
+static void
+give_values(Shuffle *shuffle, Take take)
 {
 	int			natts = shuffle->desc->natts;
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(shuffle->desc, &TTSOpsVirtual);
-	double		start = cpu_now();
 
-	for (uint32 row = 0; row < shuffle->collected; row++)
+	uint32		kept = 0;
+
+	for (shuffle->given = 0; shuffle->given < ROWS_PER_ROUND; shuffle->given++)
 	{
-		size_t		at = (size_t) row * natts;
+		size_t		at = (size_t) kept * natts;
 
+		kept = kept + 1 == shuffle->collected ? 0 : kept + 1;
 		/* As a virtual slot whose values lie there already. */
 		slot->tts_values = shuffle->all_values + at;
 		slot->tts_isnull = shuffle->all_isnull + at;
 		slot->tts_nvalid = natts;
-		if (all)
-			together(shuffle, slot);
-		else
-			by_row(shuffle, slot);
+		take(shuffle, slot);
 	}
+}
+
+static void
+give_tuples(Shuffle *shuffle, Take take)
+{
+	TupleTableSlot *slot = shuffle->scan->ss.ss_ScanTupleSlot;
+	TableScanDesc scan = table_beginscan(shuffle->scan->ss.ss_currentRelation, GetActiveSnapshot(), 0, NULL);
+
+	shuffle->given = 0;
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		shuffle->given++;
+		take(shuffle, slot);
+	}
+	ExecClearTuple(slot);
+	table_endscan(scan);
+}
+
+static double
+round_of(Shuffle *shuffle, Take take)
+{
+	double		start = cpu_now();
+
+	if (shuffle->scan != NULL)
+		give_tuples(shuffle, take);
+	else
+		give_values(shuffle, take);
 	end_rows(shuffle);
-	return (cpu_now() - start) / Max(shuffle->collected, 1);
+	return (cpu_now() - start) / Max(shuffle->given, 1);
+}
+
+/* The query's plain columns of one table. */
+static void
+begin_scan(Shuffle *shuffle, QueryDesc *query)
+{
+	SeqScanState *scan = (SeqScanState *) query->planstate;
+	List	   *targets;
+	int			count = 0;
+
+	if (!IsA(scan, SeqScanState) || scan->ss.ps.qual != NULL)
+		elog(ERROR, "not a plain scan");
+	targets = scan->ss.ps.plan->targetlist;
+	shuffle->scan = scan;
+	shuffle->attmap = palloc(list_length(targets) * sizeof(AttrNumber));
+	for (int i = 0; i < list_length(targets); i++)
+		shuffle->attmap[count++] = castNode(Var, list_nth_node(TargetEntry, targets, i)->expr)->varattno;
+	prepare(shuffle, query->tupDesc, RelationGetDescr(scan->ss.ss_currentRelation));
+	for (int i = 0; i < count; i++)
+		shuffle->last_attr = Max(shuffle->last_attr, shuffle->attmap[i]);
 }
 
 static int
@@ -421,17 +501,27 @@ batch_shuffle_time(PG_FUNCTION_ARGS)
 	Datum		values[2];
 	bool		nulls[2] = {false};
 	TupleDesc	desc;
+	QueryDesc  *query;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	shuffle.collect = true;
-	run(&shuffle, fcinfo);
+	shuffle.collect = !PG_GETARG_BOOL(5);
+	query = begin_query(&shuffle, fcinfo);
+	shuffle.all_values = palloc(KEPT_ROWS * query->tupDesc->natts * sizeof(Datum));
+	shuffle.all_isnull = palloc(KEPT_ROWS * query->tupDesc->natts * sizeof(bool));
+	if (shuffle.collect)
+		run_query(&shuffle, query);
+	else
+		begin_scan(&shuffle, query);
+	if (shuffle.collect && shuffle.collected == 0)
+		elog(ERROR, "no rows");
 	for (int round = 0; round <= rounds; round++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		times[round] = round_of(&shuffle, true);
-		times[rounds + 1 + round] = round_of(&shuffle, false);
+		times[round] = round_of(&shuffle, together);
+		times[rounds + 1 + round] = round_of(&shuffle, by_row);
 	}
+	end_query(query);
 	/* The first ones warm up. */
 	for (int i = 0; i < 2; i++)
 	{

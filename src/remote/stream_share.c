@@ -238,10 +238,14 @@ rf_stream_reader_next(RfStreamReader *reader, const void **batch, uint32 *length
 					reader->next = (place + 1) % reader->count;
 					return true;
 				case RF_TAKE_END:
+				case RF_TAKE_OVER:
+					/*
+					 * The leader closes each stream when it has seen its end, and all of them when it
+					 * wants no more.
+					 */
+					reader->copy.assembling = false;
 					reader->flows[place] = NULL;
 					continue;
-				case RF_TAKE_OVER:
-					return false;
 				case RF_TAKE_BROKEN:
 					turn_to(reader, place);
 					wait_for_reason(reader, reader->flows[place]);

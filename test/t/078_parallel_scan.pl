@@ -9,6 +9,7 @@ use IPC::Run qw(start finish);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $conf = "rdma_fdw.peer_timeout = '5s'\nmax_parallel_workers_per_gather = 2\nmin_parallel_table_scan_size = 0\nparallel_setup_cost = 0\nparallel_tuple_cost = 0\n";
 my ($coord, $n1, $n2) = rdma_trio(conf => $conf);
@@ -111,6 +112,8 @@ foreach my $commands ([$gated], [ $by_workers, $gated ])
 	$job = background(@$commands);
 	# the leader, if it reads, has closed the flow by then
 	ok(rdma_wait($coord, "SELECT (sum(rows) = 80000 OR count(*) = 1) AND (SELECT count(*) > 0 FROM $workers) FROM rdma.stat_flows"), 'the rows of one node are read while the other one has none');
+	usleep(300_000);
+	is($coord->safe_psql('postgres', "SELECT count(*) FROM $workers"), '2', 'and no worker has left (' . scalar(@$commands) . ')');
 	$gate->query_safe('SELECT pg_advisory_unlock(78)');
 	eval { finish($job->{run}); 1 } or do { $job->{run}->kill_kill; fail('it ends when the other node goes on'); };
 	is("$job->{out}$job->{err}", "100000|5000050000|100\n", 'and all rows are there in the end (' . scalar(@$commands) . ')');

@@ -209,7 +209,7 @@ sub on_their_way
 $coord->append_conf('postgresql.conf', "rdma_fdw.soft_transport = tcp\n");
 $coord->restart;
 $coord->psql('postgres', "SET statement_timeout = '400ms'; $pulls");
-ok(rdma_wait($data, $sender_gone, 60) && rdma_wait($data, $unpinned, 10), 'a reader that runs out of time leaves nothing pinned');
+ok(rdma_wait($data, $sender_gone, 60) && rdma_wait($data, $unpinned, 60), 'a reader that runs out of time leaves nothing pinned');
 is($data->psql('postgres', $freeze), 0, 'and VACUUM gets its locks');
 foreach my $end ("pg_cancel_backend", "pg_terminate_backend")
 {
@@ -220,7 +220,7 @@ foreach my $end ("pg_cancel_backend", "pg_terminate_backend")
 	usleep(300_000);
 	is($data->safe_psql('postgres', $pinned) > 0, $before > 0, "what is on its way stays pinned after the sender's $end");
 	kill 'CONT', $engine;
-	ok(rdma_wait($data, $sender_gone, 60) && rdma_wait($data, $unpinned, 10), 'and not for longer');
+	ok(rdma_wait($data, $sender_gone, 60) && rdma_wait($data, $unpinned, 60), 'and not for longer');
 	is($data->psql('postgres', $freeze), 0, 'VACUUM gets its locks');
 	$coord->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'DO%' AND pid <> pg_backend_pid()");
 	ok(rdma_outcome($job), 'the reader ends');
@@ -231,7 +231,7 @@ foreach my $end ("pg_cancel_backend", "pg_terminate_backend")
 	$data->safe_psql('postgres', "ALTER SYSTEM SET rdma_fdw.peer_timeout = '2s'; SELECT pg_reload_conf()");
 	($job, $engine) = on_their_way();
 	$data->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND state = 'active'");
-	ok(rdma_wait($data, $sender_gone, 60) && rdma_wait($data, $unpinned, 10), 'a reader that does not answer any more is given up');
+	ok(rdma_wait($data, $sender_gone, 60) && rdma_wait($data, $unpinned, 60), 'a reader that does not answer any more is given up');
 	kill 'CONT', $engine;
 	$coord->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'DO%' AND pid <> pg_backend_pid()");
 	ok(rdma_outcome($job), 'and hears of it');

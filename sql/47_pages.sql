@@ -51,12 +51,18 @@ INSERT INTO dead SELECT i, i % 10, 'row ' || i FROM generate_series(1, 3000) i;
 VACUUM (FREEZE) types, grown, toasted, lz4;
 CREATE TABLE many (a int, b int);
 INSERT INTO many SELECT i, i % 100 FROM generate_series(1, 20000) i;
+CREATE TABLE sparse (a bigint, b bigint, c float8, d text) WITH (autovacuum_enabled = off);
+INSERT INTO sparse SELECT i, i * 7, i * 0.5, 'row ' || i FROM generate_series(1, 20000) i;
+CREATE TABLE uneven (a bigint, b bigint, c float8, d text) WITH (autovacuum_enabled = off);
+INSERT INTO uneven TABLE sparse;
 CREATE TABLE nothing (a int);
 CREATE TABLE secret (a int, b text);
 INSERT INTO secret SELECT i, 'b' FROM generate_series(1, 1000) i;
 VACUUM ANALYZE;
 DELETE FROM dead WHERE a BETWEEN 500 AND 1500 OR a % 3 = 0;
 UPDATE dead SET c = 'new ' || a WHERE a % 7 = 0;
+DELETE FROM sparse WHERE a % 4 <> 0;
+DELETE FROM uneven WHERE a % 4 <> 0 AND a BETWEEN 5000 AND 15000;
 -- only what is offered counts
 SECURITY LABEL FOR rdma_fdw ON TABLE types IS 'pages';
 SECURITY LABEL FOR rdma_fdw ON COLUMN types.id IS 'page_shipping';
@@ -67,6 +73,8 @@ SECURITY LABEL FOR rdma_fdw ON TABLE toasted IS 'page_shipping';
 SECURITY LABEL FOR rdma_fdw ON TABLE lz4 IS 'page_shipping';
 SECURITY LABEL FOR rdma_fdw ON TABLE dead IS 'page_shipping';
 SECURITY LABEL FOR rdma_fdw ON TABLE many IS 'page_shipping';
+SECURITY LABEL FOR rdma_fdw ON TABLE sparse IS 'page_shipping';
+SECURITY LABEL FOR rdma_fdw ON TABLE uneven IS 'page_shipping';
 SECURITY LABEL FOR rdma_fdw ON TABLE nothing IS 'page_shipping';
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
@@ -136,13 +144,23 @@ SELECT rows, page_rows FROM how('SELECT * FROM pages.dead WHERE b = 4');
 SELECT * FROM differences('dead', '*', 'b = 4');
 SELECT * FROM how('SELECT * FROM pages.nothing');
 SELECT * FROM how('SELECT * FROM pages.many');
-SELECT rows, page_rows, boxes + packed AS pages FROM how('SELECT * FROM pages.many WHERE b = 1');
+SELECT rows, page_rows, boxes + packed AS pages FROM how('SELECT * FROM pages.many WHERE b < 90');
+-- pages with few rows to send go as columns, but not where those are many; forward and back within a table
+SELECT rows, page_rows FROM how('SELECT * FROM pages.many WHERE b = 1');
+SELECT rows, page_rows FROM how('SELECT * FROM pages.sparse');
+SELECT * FROM differences('sparse');
+SELECT rows, page_rows FROM how('SELECT * FROM pages.types WHERE id % 5 = 3');
+SELECT rows, page_rows > 5000 AND page_rows < rows - 1000 AS some_as_columns FROM how('SELECT * FROM pages.uneven');
+SELECT * FROM differences('uneven');
+SELECT (SELECT array_agg(a) FROM (SELECT a, b, c, d FROM pages.uneven OFFSET 0) t) = (SELECT array_agg(a) FROM (SELECT a, b, c, d FROM columns.uneven OFFSET 0) t) AS same_order;
 -- in boxes or alone: whichever costs less here, or as the sender's session was told
 SELECT * FROM differences('many', 'b');
 ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=copy');
 SELECT boxes, packed > 0 AS packed FROM how('SELECT * FROM pages.many WHERE b < 90');
 SELECT boxes, packed > 0 AS packed FROM how('SELECT * FROM pages.many');
 SELECT * FROM differences('many', '*', 'b < 90');
+SELECT rows, page_rows FROM how('SELECT * FROM pages.sparse');
+SELECT * FROM differences('sparse');
 SELECT packed, uncopied FROM uncopied('SELECT * FROM pages.many');
 -- rows and boxes from where they are: the sender registers its shared buffers, however long that takes here
 \c contrib_regression postgres 127.0.0.1 :n1
@@ -166,6 +184,8 @@ SELECT uncopied FROM uncopied('SELECT * FROM pages.many WHERE b = 1');
 SELECT * FROM differences('types');
 SELECT * FROM differences('dead');
 SELECT boxes > 0 AS boxes, packed FROM how('SELECT * FROM pages.many WHERE b = 1');
+SELECT rows, page_rows FROM how('SELECT * FROM pages.sparse');
+SELECT * FROM differences('sparse');
 SELECT * FROM differences('many', '*', 'b = 1');
 ALTER SERVER pages OPTIONS (SET options '-c rdma_fdw.allow_page_shipping=on -c rdma_fdw.region_plan=strided');
 SELECT boxes FROM how('SELECT * FROM pages.many');

@@ -81,6 +81,9 @@ extern void rf_stream_dest_offer_pages(RfStreamDest *dest, Relation table, const
 									   int column_count, int pin_limit);
 extern bool rf_stream_dest_takes_page(RfStreamDest *dest);
 
+/* A page that could not be: its rows, which tell whether the next ones can. */
+extern void rf_stream_dest_saw_page(RfStreamDest *dest, const uint16 *lengths, int count);
+
 /* Is a page whose tuples are all visible best taken as it is, whatever its tuples look like? */
 extern bool rf_stream_dest_takes_whole(const RfStreamDest *dest);
 

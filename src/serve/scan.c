@@ -290,6 +290,8 @@ run_heap(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 			if (qual != NULL)
 				filter(rel, buffer, found, slot, qual, node->ss.ps.ps_ExprContext);
 			count = found->count;
+			if (!pages)
+				rf_stream_dest_saw_page(dest, found->lengths, count);
 			if (!pages || !rf_stream_dest_add_page_tuples(dest, buffer, found->tuples,
 														  found->lengths, count))
 				more = send_page(rel, buffer, found, slot, dest);

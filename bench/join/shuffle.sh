@@ -4,6 +4,7 @@
 #   scan    the producer over a table: scanning it is a part of both
 #   values  routing alone, of values as they come out of a join or an expression, which have to be copied to be kept
 # k4, a, b, e: int4; k8, c, g: int8; f: float8; d, h: date; n, n2: numeric; s, l: text of 11 and about 100 bytes. "reached" is at least 1.2.
+# Then pick.c: fixed-width columns by list and by bitmap, without PostgreSQL.
 set -euo pipefail
 tree=$(cd "$(dirname "$0")/../.." && pwd)
 . "$tree/test/cluster.sh"
@@ -32,3 +33,5 @@ FROM unnest(ARRAY['k8, b', 'k4, k8, a, b, d', 'k8, k4, a, b, c, d, e, f, g, h', 
   LATERAL batch_shuffle_time('SELECT ' || columns || ' FROM ' || CASE WHEN place <= 3 THEN 'fixed' ELSE 'variable' END, ARRAY[1], destinations, 262080, ${ROUNDS:-9}, scan)
 ORDER BY scan DESC, place, destinations;
 SQL
+cc -O2 -fno-strict-aliasing -I"$tree/include" -I"$tree/src/batch" "$tree/bench/join/pick.c" "$tree/src/batch/region_mask.c" -o "$dir/pick"
+"$dir/pick"

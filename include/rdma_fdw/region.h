@@ -196,10 +196,6 @@ extern uint32_t rf_mask_runs(const uint64_t *mask, uint32_t count, bool before);
  */
 extern size_t rf_mask_gather(void *to, const void *from, uint32_t width, const uint64_t *mask, uint32_t count);
 
-/* The same for single bits, as a batch's null bitmap has them (bit row & 7 of byte row >> 3): to
- * bit 0 and on of `to`, the last byte filled up with 0. Returns bits. */
-extern uint32_t rf_mask_gather_bits(uint8_t *to, const uint8_t *from, const uint64_t *mask, uint32_t count);
-
 /*
  * The selected rows as numbers, for whatever has to look at them one by one (offsets of
  * variable-length values); returns how many. `first` is added to each. `rows` has room for

@@ -361,31 +361,6 @@ rf_mask_gather(void *to, const void *from, uint32_t width, const uint64_t *mask,
 }
 
 uint32_t
-rf_mask_gather_bits(uint8_t *to, const uint8_t *from, const uint64_t *mask, uint32_t count)
-{
-	uint32_t	bits = 0;
-	uint8_t		byte = 0;
-
-	for (size_t word = 0; word < RF_MASK_WORDS(count); word++)
-	{
-		for (uint64_t rest = rf_mask_word(mask, count, word); rest != 0; rest &= rest - 1)
-		{
-			size_t		row = word * 64 + (size_t) __builtin_ctzll(rest);
-
-			byte |= (uint8_t) (((from[row >> 3] >> (row & 7)) & 1) << (bits & 7));
-			if ((++bits & 7) == 0)
-			{
-				*to++ = byte;
-				byte = 0;
-			}
-		}
-	}
-	if ((bits & 7) != 0)
-		*to = byte;
-	return bits;
-}
-
-uint32_t
 rf_mask_rows(const uint64_t *mask, uint32_t count, uint32_t first, uint32_t *rows)
 {
 	uint32_t	selected = 0;

@@ -474,8 +474,8 @@ rf_region_measure(RfRegionCosts *costs)
 			uint32_t	stride = (uint32_t) rf_cost_lengths[l] + (g == 0 ? 0 : (uint32_t) rf_cost_gaps[g]);
 			uint32_t	rows = AREA / stride < 8192 ? AREA / stride : 8192;
 
-			/* The first time brings into the caches what the others left outside. */
-			for (int again = 0; again < 2; again++)
+			/* The first times bring into the caches what the others left outside. */
+			for (int again = 0; again < 5; again++)
 			{
 				double		begin = now_ns();
 				float		took;

@@ -16,6 +16,7 @@
 #endif
 
 #include "region_int.h"
+#include "../region/route.h"
 
 #define ROWS		49152
 #define BATCH		512			/* divided together: what rows.c takes for few destinations */
@@ -134,7 +135,7 @@ make_masks(const uint16_t *to)
 	for (int d = 0; d < destinations; d++)
 		counts[d] = rf_mask_count(masks[d], BATCH);
 #else
-	rf_mask_route(to, BATCH, (uint32_t) destinations, masks[0], RF_MASK_WORDS(BATCH), counts);
+	mask_route(to, BATCH, (uint32_t) destinations, masks[0], RF_MASK_WORDS(BATCH), counts);
 #endif
 }
 

@@ -19,6 +19,7 @@
 #include "rdma_fdw/clock.h"
 #include "rdma_fdw/region.h"
 #include "../../src/engine/regions.h"
+#include "route.h"
 
 #define MOST_ROUNDS	101
 #define AREA		(8u << 20)		/* a source; as much again each for what is packed and for what arrives */
@@ -601,7 +602,7 @@ route(uint32_t destinations)
 				}
 				else
 				{
-					rf_mask_route(destination, BATCH, destinations, masks, RF_MASK_WORDS(BATCH), counts);
+					mask_route(destination, BATCH, destinations, masks, RF_MASK_WORDS(BATCH), counts);
 					for (uint32_t d = 0; d < destinations; d++)
 					{
 						const uint64_t *mask = masks + d * RF_MASK_WORDS(BATCH);
@@ -609,7 +610,7 @@ route(uint32_t destinations)
 
 						/* Few rows: their numbers once, for all columns. */
 						if (counts[d] < BATCH / 8)
-							rf_mask_rows(mask, BATCH, 0, numbers);
+							mask_rows(mask, BATCH, numbers);
 						for (uint32_t c = 0; c < COLUMNS; c++)
 						{
 							if (counts[d] < BATCH / 8)

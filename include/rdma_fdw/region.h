@@ -196,21 +196,6 @@ extern uint32_t rf_mask_runs(const uint64_t *mask, uint32_t count, bool before);
  */
 extern size_t rf_mask_gather(void *to, const void *from, uint32_t width, const uint64_t *mask, uint32_t count);
 
-/*
- * The selected rows as numbers, for whatever has to look at them one by one (offsets of
- * variable-length values); returns how many. `first` is added to each. `rows` has room for
- * rf_mask_count of them.
- */
-extern uint32_t rf_mask_rows(const uint64_t *mask, uint32_t count, uint32_t first, uint32_t *rows);
-
-/*
- * One call for all destinations (D-RDMA, section 3.2): row i goes to destination[i]; mask d, at
- * masks + d * words, gets a bit for each of its rows, counts[d] how many. A row whose destination
- * is not below `destinations` goes nowhere.
- */
-extern void rf_mask_route(const uint16_t *destination, uint32_t count, uint32_t destinations,
-						  uint64_t *masks, size_t words, uint32_t *counts);
-
 /* "avx2", "ssse3" or "plain": what rf_mask_gather uses here. */
 extern const char *rf_mask_vectors(void);
 

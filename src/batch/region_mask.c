@@ -359,31 +359,3 @@ rf_mask_gather(void *to, const void *from, uint32_t width, const uint64_t *mask,
 		out = move_runs(out, (const uint8_t *) from + word * 64 * width, width, rf_mask_word(mask, count, word));
 	return (size_t) (out - (uint8_t *) to);
 }
-
-uint32_t
-rf_mask_rows(const uint64_t *mask, uint32_t count, uint32_t first, uint32_t *rows)
-{
-	uint32_t	selected = 0;
-
-	for (size_t word = 0; word < RF_MASK_WORDS(count); word++)
-		for (uint64_t rest = rf_mask_word(mask, count, word); rest != 0; rest &= rest - 1)
-			rows[selected++] = first + (uint32_t) (word * 64 + (size_t) __builtin_ctzll(rest));
-	return selected;
-}
-
-void
-rf_mask_route(const uint16_t *destination, uint32_t count, uint32_t destinations, uint64_t *masks,
-			  size_t words, uint32_t *counts)
-{
-	memset(masks, 0, destinations * words * sizeof(uint64_t));
-	memset(counts, 0, destinations * sizeof(uint32_t));
-	for (uint32_t row = 0; row < count; row++)
-	{
-		uint32_t	to = destination[row];
-
-		if (to >= destinations)
-			continue;
-		masks[to * words + row / 64] |= (uint64_t) 1 << (row % 64);
-		counts[to]++;
-	}
-}

@@ -10,6 +10,8 @@
 
 #include "rdma_fdw/region.h"
 
+#include "../../bench/region/route.h"
+
 #define MEMORY		(96 * 1024)
 #define MAX_REGIONS	6
 #define MAX_ROWS	700
@@ -489,18 +491,18 @@ bitmaps(void)
 		uint32_t	n = 0;
 
 		random_mask(mask, count);
-		rows = rows && rf_mask_rows(mask, count, 7, numbers) == rf_mask_count(mask, count);
+		rows = rows && mask_rows(mask, count, numbers) == rf_mask_count(mask, count);
 		for (uint32_t row = 0; row < count; row++)
 		{
 			if ((mask[row / 64] >> (row % 64) & 1) == 0)
 				continue;
-			rows = rows && numbers[n] == row + 7;
+			rows = rows && numbers[n] == row;
 			n++;
 		}
 
 		for (uint32_t row = 0; row < count; row++)
 			destination[row] = (uint16_t) pick(destinations + 1);
-		rf_mask_route(destination, count, destinations, masks, words, counts);
+		mask_route(destination, count, destinations, masks, words, counts);
 		for (uint32_t d = 0; d < destinations; d++)
 		{
 			n = 0;
@@ -536,7 +538,7 @@ compactness(void)
 
 	for (uint32_t row = 0; row < rows; row++)
 		destination[row] = row % 2;
-	rf_mask_route(destination, rows, 2, masks, RF_MASK_WORDS(rows), counts);
+	mask_route(destination, rows, 2, masks, RF_MASK_WORDS(rows), counts);
 	for (int d = 0; d < 2; d++)
 	{
 		RfNcrSet	set = {regions + 5 * d, 5, RF_NCR_TRANSPOSED};

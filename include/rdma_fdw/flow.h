@@ -139,20 +139,22 @@ typedef struct RfPlaced
 
 /*
  * Pages in shared buffers: a producer's slot may hold a batch of which the largest parts stay where
- * they are, on pages that its backend has pinned. The engine's work request gathers them. Where they
- * are is said in the main shared memory (rf_flow_parts), not in the slot, which a peer on this host
- * can write; rf_parts_describe (src/flow/pages.c) checks it against the pool of buffers.
+ * they are, on pages that its backend has pinned. The engine's work request gathers them. Where
+ * they are is said in the main shared memory (rf_flow_parts), not in the slot, which a peer on this
+ * host can write; rf_parts_describe (src/flow/pages.c) checks it against the pool of buffers.
  *
  * A page must stay pinned until no work request reads it any more, or its buffer might hold
  * something else by then that this reader has no right to. Who may decide is told by the status
  * word, which both sides change by compare-and-swap: GATHERED -> IN_FLIGHT is the lane's promise
- * that the slot is sent, and from then on the backend keeps its pins until `completed` is beyond it,
- * or the flow FAILED, which the lane stores after the queue pair is destroyed. GATHERED -> FILLING is
- * the closing backend taking it back; the lane sends nothing from there on. So one of them has it.
+ * that the slot is sent, and from then on the backend keeps its pins until `completed` is beyond
+ * it, or the flow FAILED, which the lane stores after the queue pair is destroyed. GATHERED ->
+ * FILLING is the closing backend taking it back; the lane sends nothing from there on. So one of
+ * them has it.
  *
- * The producer makes such a slot only when the reader has a free buffer for it (rf_flow_await_credit).
- * Then nothing but the transport stands between it and its completion, and a reader at rest leaves no
- * page pinned. Not with shared receive pools, whose buffers others may hold.
+ * The producer makes such a slot only when the reader has a free buffer for it
+ * (rf_flow_await_credit). Then nothing but the transport stands between it and its completion, and
+ * a reader at rest leaves no page pinned. Not with shared receive pools, whose buffers others may
+ * hold.
  */
 typedef struct RfPart
 {
@@ -530,7 +532,10 @@ typedef struct RfFlowParts
 	RfPart		slots[RF_MAX_SLOTS][RF_SLOT_PARTS];
 } RfFlowParts;
 
-/* The parts of its GATHERED slots: written by its backend before that status, read by its lane after it. */
+/*
+ * The parts of its GATHERED slots: written by its backend before that status, read by its lane
+ * after it.
+ */
 static inline RfFlowParts *
 rf_flow_parts(RfShared *shared, const RfFlow *flow)
 {
@@ -616,7 +621,10 @@ extern RfFlowState rf_flow_leave(RfFlow *flow, uint32_t *lane);
 
 /* ---------- slots, as one backend sees them (src/flow/slots.c, plain C) ---------- */
 
-/* A producer's place in its piece of value memory: two halves, of which one is filled while the other leaves. */
+/*
+ * A producer's place in its piece of value memory: two halves, of which one is filled while the
+ * other leaves.
+ */
 typedef struct RfValueCursor
 {
 	uint64_t	copied;			/* bytes of large rows that went through the slots since it last asked for a piece */
@@ -681,7 +689,8 @@ extern bool rf_slot_gather(RfFlow *flow, RfFlowParts *to, RfSlotCursor *cursor, 
 
 /*
  * Producer that closes: take back what it has handed over of GATHERED slots from `first` on, as far
- * as no work request reads them. Returns the number of the first slot that none reads and none will.
+ * as no work request reads them. Returns the number of the first slot that none reads and none
+ * will.
  */
 extern uint64_t rf_slots_withdraw(RfFlow *flow, const RfSlotCursor *cursor, uint64_t first);
 
@@ -779,7 +788,8 @@ extern RfValueStep rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCu
  * cancel, an error and a lost peer alike. The last one that is freed frees the memory.
  *
  * The first call asks for it, for the first flow and then for the others; they may be refused, and
- * NULL stands for that: copy to each flow's slot. `copied`: bytes that were, to each. *ask: wake the engine's main thread. Never waits.
+ * NULL stands for that: copy to each flow's slot. `copied`: bytes that were, to each. *ask: wake
+ * the engine's main thread. Never waits.
  */
 extern uint8_t *rf_value_common(const RfShared *shared, RfFlow *const *flows, uint32_t count,
 								RfValueMode mode, uint64_t copied, bool *ask);
@@ -887,10 +897,11 @@ extern void rf_flow_submit_from(RfFlowHandle *flow, const RfBuffer *buffer, cons
 
 /*
  * Pages in shared buffers, from which parts of a payload are sent without a copy. Ask for it before
- * opening (rf_flow_open_pages); rf_flow_takes_pages: it can be, with so many entries per work request,
- * else 0, and no more than pin_limit pages pinned, as the first call has it. Wait for the reader to have a buffer before a slot gets such parts; false: it sent STOP. A
- * page needs a pin of the flow's own for the slot that is being filled: false: there are enough. They
- * are released when the slot was sent, or by closing the flow, which waits for what is being sent.
+ * opening (rf_flow_open_pages); rf_flow_takes_pages: it can be, with so many entries per work
+ * request, else 0, and no more than pin_limit pages pinned, as the first call has it. Wait for the
+ * reader to have a buffer before a slot gets such parts; false: it sent STOP. A page needs a pin of
+ * the flow's own for the slot that is being filled: false: there are enough. They are released when
+ * the slot was sent, or by closing the flow, which waits for what is being sent.
  */
 extern RfFlowHandle *rf_flow_open_pages(int peer, uint32_t consumer_flow, uint64_t key);
 extern int	rf_flow_takes_pages(RfFlowHandle *flow, int pin_limit);
@@ -928,7 +939,10 @@ extern bool rf_flow_landed(RfFlowHandle *flow); /* all that was submitted lies i
 extern uint32_t rf_flow_credit(RfFlowHandle *flow); /* receive buffers that nothing was submitted for yet */
 extern RfStopReason rf_flow_stop_reason(RfFlowHandle *flow);
 
-/* Of two producer's flows, both open: each slot gets a pool's buffer at the first one first (receive.h). */
+/*
+ * Of two producer's flows, both open: each slot gets a pool's buffer at the first one first
+ * (receive.h).
+ */
 extern void rf_flow_claim_in_order(RfFlowHandle *first, RfFlowHandle *then);
 extern bool rf_flow_is_pooled(RfFlowHandle *flow);
 
@@ -954,7 +968,9 @@ extern void rf_flow_close(RfFlowHandle *flow);
 extern void rf_flow_require_engine(uint32_t epoch);
 extern const RfFlow *rf_flow_entry(RfFlowHandle *flow);	/* for counters */
 
-/* Producer: show in rdma.stat_flows how regions were moved; the counts so far, not what came since. */
+/*
+ * Producer: show in rdma.stat_flows how regions were moved; the counts so far, not what came since.
+ */
 extern void rf_flow_show_regions(RfFlowHandle *flow, const RfRegionCounts *counts);
 
 #endif							/* RF_FLOW_BACKEND */

@@ -2,16 +2,16 @@
  * share.h - a consumer's flow that several processes of one query read: the leader, to whom it
  * belongs, and parallel workers. Each batch goes to whoever asks first.
  *
- * The flow stays one flow: one queue of receive buffers, one producer that knows nothing of it. What
- * its readers have in common, above all the place in the stream (RfSlotCursor), lies in an RfShare
- * of the extension's main shared memory, not in the query's dynamic segment: that goes before the
- * flow is closed, and workers that end late must find out without touching what is gone.
+ * The flow stays one flow: one queue of receive buffers, one producer that knows nothing of it.
+ * What its readers have in common, above all the place in the stream (RfSlotCursor), lies in an
+ * RfShare of the extension's main shared memory, not in the query's dynamic segment: that goes
+ * before the flow is closed, and workers that end late must find out without touching what is gone.
  *
- * A reader takes a slot, copies it to memory of its own and gives it back. It holds nothing while it
- * is away: rows in the making, a full tuple queue, a barrier of a parallel hash join. So a reader
- * that waits for data waits for the producer alone, never for another reader (but for the copying of
- * slots taken before). Were slots read in place, a worker that sleeps until the leader empties its
- * queue would keep the leader from getting data.
+ * A reader takes a slot, copies it to memory of its own and gives it back. It holds nothing while
+ * it is away: rows in the making, a full tuple queue, a barrier of a parallel hash join. So a
+ * reader that waits for data waits for the producer alone, never for another reader (but for the
+ * copying of slots taken before). Were slots read in place, a worker that sleeps until the leader
+ * empties its queue would keep the leader from getting data.
  *
  * Nothing is given out in advance: a worker that starts late, never, or ends early changes nothing
  * but the speed.
@@ -42,9 +42,9 @@ typedef enum RfShareState
 
 /*
  * Everything is read and written under `lock`, which is held for some loads and stores and never
- * across a call that may block or raise. There is one per flow, at the same place. Taken into use by
- * the leader (key), freed by the leader before it lets go of the flow's entry; whoever finds another
- * key under the lock has nothing to do here any more and must not touch the flow.
+ * across a call that may block or raise. There is one per flow, at the same place. Taken into use
+ * by the leader (key), freed by the leader before it lets go of the flow's entry; whoever finds
+ * another key under the lock has nothing to do here any more and must not touch the flow.
  */
 typedef struct RfShare
 {
@@ -107,8 +107,8 @@ extern RfShareTake rf_share_take(RfShare *share, uint64_t key, int member, RfSha
 extern bool rf_share_copied(RfShare *share, uint64_t key, uint64_t slot, bool *ring);
 
 /*
- * The member, after RF_TAKE_NOTHING, found something elsewhere: it does not look here again before it
- * has dealt with that.
+ * The member, after RF_TAKE_NOTHING, found something elsewhere: it does not look here again before
+ * it has dealt with that.
  */
 extern void rf_share_pass(RfShare *share, uint64_t key, int member, RfShareWakes *wakes);
 
@@ -158,8 +158,8 @@ extern RfShareTake rf_reader_poll(RfFlowReader *reader, RfBuffer *buffer);
 extern bool rf_reader_copied(RfFlowReader *reader, const RfBuffer *buffer);
 
 /*
- * Another flow that this process reads, too, had something: if the last poll of this one found nothing,
- * nobody may rely on us to look again.
+ * Another flow that this process reads, too, had something: if the last poll of this one found
+ * nothing, nobody may rely on us to look again.
  */
 extern void rf_reader_pass(RfFlowReader *reader);
 
@@ -167,9 +167,9 @@ extern void rf_reader_pass(RfFlowReader *reader);
 extern void rf_reader_require_engine(RfFlowReader *reader);
 
 /*
- * Sleep, after a poll that found nothing (here, and in all other flows that are read), until there may be something, `socket` (PGINVALID_SOCKET:
- * none) is readable or timeout_ms passed. Returns the WL_* events. Services interrupts. ERROR when
- * the engine is gone.
+ * Sleep, after a poll that found nothing (here, and in all other flows that are read), until there
+ * may be something, `socket` (PGINVALID_SOCKET: none) is readable or timeout_ms passed. Returns the
+ * WL_* events. Services interrupts. ERROR when the engine is gone.
  */
 extern int	rf_reader_wait(RfFlowReader *reader, int socket, long timeout_ms);
 

@@ -69,6 +69,7 @@ int			rf_region_mode = RF_REGION_AUTO;
 int			rf_register_pages = RF_REGISTER_AUTO;
 int			rf_dynamic_registration = RF_VALUES_AUTO;
 int			rf_dynamic_threshold = -1;
+int			rf_push_down = RF_PUSH_DOWN_ALL;
 int			rf_exchange_strategy = RF_STRATEGY_AUTO;
 bool		rf_exchange_partitions = true;
 int			rf_compute_nodes = RF_COMPUTE_AUTO;
@@ -140,6 +141,13 @@ static const struct config_enum_entry polling_mode_options[] = {
 	{"event", RF_POLLING_EVENT, false},
 	{"event_batch", RF_POLLING_EVENT_BATCH, false},
 	{"hybrid", RF_POLLING_HYBRID, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry push_down_options[] = {
+	{"all", RF_PUSH_DOWN_ALL, false},
+	{"scans", RF_PUSH_DOWN_SCANS, false},
+	{"none", RF_PUSH_DOWN_NONE, false},
 	{NULL, 0, false}
 };
 
@@ -447,6 +455,13 @@ define_session_settings(void)
 							"-1 decides by what copying and registering cost when the engine started (rdma.stat_engine shows it).",
 							&rf_dynamic_threshold, -1, -1, INT_MAX / 2,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.push_down",
+							 "What the data nodes are asked to do of a query.",
+							 "\"all\" is whatever they can do, \"scans\" only conditions of single tables, "
+							 "\"none\" nothing but to send columns. "
+							 "It goes for statements that are planned from now on.",
+							 &rf_push_down, RF_PUSH_DOWN_ALL, push_down_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.exchange_strategy",
 							 "How tables of a server with several nodes are joined.",
 							 "auto takes what costs least; any other value is taken where it is possible. "

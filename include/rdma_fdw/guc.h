@@ -63,6 +63,7 @@ extern int	rf_dynamic_registration;	/* RfValueMode */
 extern int	rf_dynamic_threshold;	/* kB; -1 = as measured at start */
 extern int	rf_connect_timeout;		/* ms: engine to engine */
 extern char *rf_application_name;
+extern int	rf_push_down;		/* RfPushDown */
 extern int	rf_exchange_strategy;	/* RfStrategy */
 extern bool rf_exchange_partitions; /* join partitions of several servers there */
 extern int	rf_compute_nodes;	/* RfComputeNodes */
@@ -103,6 +104,17 @@ typedef enum RfStrategy
 	RF_STRATEGY_REPLICATE,
 	RF_STRATEGY_PULL
 } RfStrategy;
+
+/*
+ * How much of a query the data nodes are asked to do.  Each value sends what the one before sends,
+ * and more.  The planner looks at it, so plans that are kept keep theirs.
+ */
+typedef enum RfPushDown
+{
+	RF_PUSH_DOWN_NONE,			/* columns of single tables */
+	RF_PUSH_DOWN_SCANS,			/* and conditions on them */
+	RF_PUSH_DOWN_ALL			/* and whatever several tables or rows are needed for */
+} RfPushDown;
 
 /* Do a server's compute_nodes join? */
 typedef enum RfComputeNodes

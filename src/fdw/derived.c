@@ -34,6 +34,7 @@
 
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/fragment.h"
+#include "rdma_fdw/guc.h"
 #include "querybuild.h"
 
 static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
@@ -687,7 +688,8 @@ rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
 	if (previous_pathlist_hook)
 		previous_pathlist_hook(root, rel, rti, rte);
-	add_select(root, rel, rte);
+	if (rf_push_down == RF_PUSH_DOWN_ALL)
+		add_select(root, rel, rte);
 }
 
 void

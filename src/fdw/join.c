@@ -25,6 +25,7 @@
 
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/fragment.h"
+#include "rdma_fdw/guc.h"
 
 /*
  * Can the FROM item of this relation be written such that no condition is left outside of it?  See
@@ -359,6 +360,8 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	RfRelInfo  *info;
 	RfRelInfo  *known;
 
+	if (rf_push_down != RF_PUSH_DOWN_ALL)
+		return;
 	/* One statement is enough, whichever pair of relations it was found with; not for many nodes. */
 	if (joinrel->fdw_private != NULL && ((RfRelInfo *) joinrel->fdw_private)->fragment == NULL)
 		return;

@@ -28,6 +28,7 @@
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/fragment.h"
+#include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
 
 /* What takes the scan's place in ForeignScan.fdw_private. */
@@ -239,6 +240,9 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	ListCell   *lc;
 	ListCell   *lc2;
 
+	/* of one table it is as good as its scan: the node finds the rows by the same conditions */
+	if (rf_push_down == RF_PUSH_DOWN_NONE)
+		return false;
 	if (plan->operation != CMD_UPDATE && plan->operation != CMD_DELETE)
 		return false;
 	scan = find_scan(plan, resultRelation, subplan_index);

@@ -14,6 +14,7 @@
 #include "optimizer/tlist.h"
 
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/guc.h"
 
 /*
  * A pathkey names a class of equal expressions.  Of a base or join relation any member made of its
@@ -177,6 +178,8 @@ rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join, List *
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	ListCell   *lc;
 
+	if (rf_push_down != RF_PUSH_DOWN_ALL)
+		return;
 	foreach(lc, useful_orders(root, rel))
 	{
 		List	   *pathkeys = (List *) lfirst(lc);

@@ -37,6 +37,7 @@
 
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
 
 static create_upper_paths_hook_type previous_upper_paths_hook = NULL;
@@ -458,6 +459,8 @@ upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel, R
 {
 	if (previous_upper_paths_hook)
 		previous_upper_paths_hook(root, stage, input_rel, output_rel, extra);
+	if (rf_push_down != RF_PUSH_DOWN_ALL)
+		return;
 	if (stage == UPPERREL_SETOP)
 		rf_set_operation_paths(root, output_rel);
 	if (stage == UPPERREL_GROUP_AGG)

@@ -37,6 +37,7 @@
 
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/guc.h"
 
 typedef enum CollationOrigin
 {
@@ -887,6 +888,8 @@ rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
 	WalkContext cxt;
 	CollationState state = {InvalidOid, ORIGIN_NONE};
 
+	if (rf_push_down == RF_PUSH_DOWN_NONE)
+		return false;
 	init_context(&cxt, root, rel);
 	if (!walk((Node *) expr, &cxt, &state))
 		return false;

@@ -19,6 +19,7 @@
 #include "optimizer/tlist.h"
 
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/guc.h"
 
 /*
  * A sub-select that is evaluated where its table is costs no round trip, and the data node may have an
@@ -125,6 +126,8 @@ rf_subselect_is_shippable(PlannerInfo *root, RfRelInfo *info, SubPlan *subplan)
 	List	   *columns;
 	ListCell   *lc;
 
+	if (rf_push_down != RF_PUSH_DOWN_ALL)
+		return false;
 	switch (subplan->subLinkType)
 	{
 		case EXISTS_SUBLINK:

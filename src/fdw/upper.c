@@ -20,6 +20,7 @@
 
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/fragment.h"
+#include "rdma_fdw/guc.h"
 
 /* A relation above input_rel, with its clauses so far. */
 static RfRelInfo *
@@ -494,7 +495,8 @@ rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 						 RelOptInfo *output_rel, void *extra)
 {
 	/* what the data node cannot do ends the series; functions that return sets are computed here */
-	if (input_rel->fdw_private == NULL || root->parse->hasTargetSRFs)
+	if (rf_push_down != RF_PUSH_DOWN_ALL || input_rel->fdw_private == NULL ||
+		root->parse->hasTargetSRFs)
 		return;
 	if (((RfRelInfo *) input_rel->fdw_private)->fragment != NULL)
 	{

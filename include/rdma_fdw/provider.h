@@ -257,6 +257,13 @@ typedef struct RfProvider
 	void		(*device_caps) (RfDevice *device, RfDeviceCaps *caps);
 
 	RfDomain   *(*domain_create) (RfDevice *device, RfError *error);
+
+	/*
+	 * A domain whose queue pairs do without the device, over the software transport: for a peer that
+	 * the device does not reach. Its queue pairs need sockets, and have neither strided entries nor
+	 * compare-and-swaps that are atomic towards the device's. NULL: there is none beside this provider.
+	 */
+	RfDomain   *(*domain_fallback) (RfDevice *device, RfError *error);
 	void		(*domain_destroy) (RfDomain *domain);	/* after its queue pairs and regions */
 
 	/*
@@ -314,6 +321,7 @@ typedef struct RfProvider
 
 extern const RfProvider rf_provider_verbs;
 extern const RfProvider rf_provider_soft;
+extern const RfProvider rf_provider_fallback;	/* verbs, with soft beside it (src/provider/fallback.c) */
 extern const RfProvider rf_provider_sim;	/* unit tests and benches only: see test/unit/sim.h */
 
 #endif

@@ -561,6 +561,7 @@ COMMENT ON FUNCTION rdma.stat_peers() IS 'connections of this node''s engine to 
 CREATE VIEW rdma.stat_peers AS SELECT * FROM rdma.stat_peers();
 COMMENT ON VIEW rdma.stat_peers IS 'one row per connection of this node''s engine to another: transport, round trip, bytes, and why it failed';
 COMMENT ON COLUMN rdma.stat_peers.shared_buffers IS 'registered: heap pages are sent to this peer from where they are; not asked for: no stream of pages went there yet; else why they are copied first (rdma_fdw.register_shared_buffers)';
+COMMENT ON COLUMN rdma.stat_peers.error IS 'why it failed; of one that is connected: why it goes over TCP instead of RDMA (rdma_fdw.provider = auto); NULL: nothing is wrong';
 COMMENT ON COLUMN rdma.stat_peers.round_trip_us IS 'the last round trip between the engines, their own delays included';
 COMMENT ON COLUMN rdma.stat_peers.usual_round_trip_us IS 'round trips smoothed, towards the shorter ones; what the planner counts on with rdma_fdw.measured_costs';
 COMMENT ON COLUMN rdma.stat_peers.bandwidth IS 'bytes per second that pulls from this peer got while both ends waited for the network, smoothed; NULL: none did; what the planner counts on with rdma_fdw.measured_costs';

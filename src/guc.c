@@ -31,8 +31,8 @@ int			rf_gid_index = -1;
 int			rf_mtu = 0;
 int			rf_traffic_class = 0;
 int			rf_service_level = 0;
-int			rf_ack_timeout = 14;
-int			rf_retry_count = 7;
+int			rf_ack_timeout = 16;
+int			rf_retry_count = 6;
 int			rf_rnr_retry = 7;
 int			rf_soft_transport = RF_SOFT_AUTO;
 
@@ -228,7 +228,7 @@ define_start_settings(GucContext context)
 							context, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.provider",
 							 "What moves the data: an RDMA device (verbs) or shared memory and TCP (soft).",
-							 "\"auto\" takes verbs when a usable device is found.",
+							 "\"auto\" takes verbs when a usable device is found, and TCP for nodes that it does not reach.",
 							 &rf_provider, RF_PROVIDER_AUTO, provider_options,
 							 context, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.device",
@@ -263,17 +263,17 @@ define_start_settings(GucContext context)
 							context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.ack_timeout",
 							"Exponent of the RDMA acknowledgement timeout: 4.096 microseconds * 2 ^ this.",
-							NULL,
-							&rf_ack_timeout, 14, 1, 31,
+							"A device may wait up to four times as long.",
+							&rf_ack_timeout, 16, 1, 31,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.retry_count",
 							"Times an unacknowledged RDMA packet is sent again before the connection counts as lost.",
-							NULL,
-							&rf_retry_count, 7, 0, 7,
+							"Soft-RoCE takes 7 for without end; then rdma_fdw.peer_timeout ends it.",
+							&rf_retry_count, 6, 0, 7,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.rnr_retry",
 							"Times RDMA tries again when the receiver was not ready; 7 means without end.",
-							NULL,
+							"The receiver's device answers meanwhile; rdma_fdw.peer_timeout ends it.",
 							&rf_rnr_retry, 7, 0, 7,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.soft_transport",
@@ -287,7 +287,7 @@ static void
 define_engine_settings(void)
 {
 	DefineCustomIntVariable("rdma_fdw.peer_timeout",
-							"Time without any sign of life after which another engine counts as lost.",
+							"Time after which another engine counts as lost: without any sign of life, or without any data getting through.",
 							NULL,
 							&rf_peer_timeout, 30 * 1000, 500, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);

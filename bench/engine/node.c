@@ -475,7 +475,7 @@ connect_all(Node *node)
 	node->drive_qp = qps[0][0];
 	for (int peer = 0; peer < load->peers && node->drive_cq == NULL; peer++)
 		for (int lane = 0; lane < load->lanes; lane++)
-			rf_lane_add_connection(node->lanes[lane], peer, qps[peer][lane]);
+			rf_lane_add_connection(node->lanes[lane], peer, qps[peer][lane], NULL);
 }
 
 /* One flow's part of its peer's arena: slots, and behind those of a sender to a pool where answers to its claims come. */

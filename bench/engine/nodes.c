@@ -302,7 +302,7 @@ connect_pair(SimNode *a, SimNode *b, RfHandshake *ours, RfHandshake *theirs)
 		deliver(b, theirs, ours, &message);
 		rf_sim_connect(qps[0], qps[1]);
 		for (int i = 0; i < 2; i++)
-			rf_lane_add_connection(ends[i]->lanes[lane], peer_of(ends[i], ends[1 - i]->me), qps[i]);
+			rf_lane_add_connection(ends[i]->lanes[lane], peer_of(ends[i], ends[1 - i]->me), qps[i], NULL);
 	}
 	rf_handshake_put(ours, RF_CONTROL_READY, NULL, 0);
 	deliver(a, ours, theirs, &message);

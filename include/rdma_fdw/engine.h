@@ -20,6 +20,7 @@ typedef struct RfLaneThread RfLaneThread;
 typedef enum RfLaneEventKind
 {
 	RF_LANE_CONNECTION_LOST = 1,	/* qp context's peer; error says why. Told once per connection */
+	RF_LANE_CONNECTION_PROVEN,	/* answer to rf_lane_prove: bytes get through in both directions */
 	RF_LANE_CONNECTION_DROPPED, /* answer to rf_lane_drop: its queue pair is destroyed, no flow of it is attached */
 	RF_LANE_FLOW_DETACHED		/* the flow's ENDs are exchanged and its backend let go (CLOSING): buffers may be freed, set it FREE */
 } RfLaneEventKind;
@@ -45,6 +46,20 @@ typedef enum RfPollingMode
 	RF_POLLING_HYBRID
 } RfPollingMode;
 
+/*
+ * The proof that a queue pair's data path works: RF_PROOF_SIZE bytes each way, consisting of the
+ * receiver's number. The main thread owns it, and lets it alone from handing it over until the lane
+ * has let go of the connection; the lane reads it.
+ */
+typedef struct RfLaneProof
+{
+	const uint64_t *landing;	/* where the peer's comes */
+	uint64_t	number;			/* what it must consist of */
+	RfSge		source;			/* ours; this and the rest are good from rf_lane_prove on */
+	uint64_t	remote_addr;
+	uint32_t	rkey;
+} RfLaneProof;
+
 typedef struct RfLaneConfig
 {
 	RfShared   *shared;
@@ -57,6 +72,7 @@ typedef struct RfLaneConfig
 	RfPollingMode polling_mode;
 	uint32_t	poll_us;		/* adaptive: keep trying this long after the last success before arming */
 	uint32_t	probe_ms;		/* wait for credit this long before a PROBE */
+	uint32_t	peer_timeout_ms;	/* work requests of which none completes for so long lose the connection; 0 = for ever */
 	uint32_t	merge_limit;	/* bytes one merged work request may have; 0 = never merge */
 	uint32_t	chain_limit;	/* work requests per post; 1 = never chain */
 	bool		signal_all;		/* ask for a completion of every work request */
@@ -76,16 +92,23 @@ extern RfCq *rf_lane_cq(RfLaneThread *lane);
 
 /*
  * New values for the settings that may change while the lane runs: polling_mode, poll_batch,
- * poll_us, probe_ms, merge_limit, chain_limit, signal_all, claim_at_once, admission, credit_limit.
+ * poll_us, probe_ms, peer_timeout_ms, merge_limit, chain_limit, signal_all, claim_at_once, admission, credit_limit.
  */
 extern void rf_lane_tune(RfLaneThread *lane, const RfLaneConfig *config);
 
 /*
  * Hand a connected queue pair to the lane, before the peer may send anything that names a flow. Its
  * RfQpConfig.context must be the peer's index: (void *) (intptr_t) peer. A queue pair whose
- * handshake fails half-way is added and dropped too, since only the lane may destroy it.
+ * handshake fails half-way is added and dropped too, since only the lane may destroy it. `proof`:
+ * what the peer will prove itself by, handed over before the peer may; NULL: nothing is proven.
  */
-extern void rf_lane_add_connection(RfLaneThread *lane, int peer, RfQp *qp);
+extern void rf_lane_add_connection(RfLaneThread *lane, int peer, RfQp *qp, const RfLaneProof *proof);
+
+/*
+ * The peer is ready for our proof: send it. RF_LANE_CONNECTION_PROVEN when it was acknowledged and
+ * the peer's has come. It does not give up by itself: the main thread drops what takes too long.
+ */
+extern void rf_lane_prove(RfLaneThread *lane, int peer);
 
 /*
  * Let go of the peer's queue pair: destroy it and fail its attached flows: OPEN becomes FAILED with

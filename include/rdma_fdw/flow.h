@@ -393,8 +393,9 @@ typedef struct RfPeer
 	uint32_t	port;
 	uint8_t		token_id[16];
 	uint8_t		token[RF_TOKEN_SIZE];	/* wiped when used */
-	RfError		error;
+	RfError		error;			/* FAILED, CLOSING: why. CONNECTED: why it does without the RDMA device, else empty */
 	char		transport[16];	/* "shm", "tcp", "verbs" */
+	_Atomic uint32_t fell_back; /* 1: nobody was warned yet that it does without. The engine sets it, one backend clears it */
 	uint32_t	attempt;		/* counts claims of this entry: a waiter knows by it whether the failure is its own */
 	uint32_t	connections;	/* connection sets made so far: reconnects + 1 */
 	int64_t		since_us;

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define RF_WIRE_VERSION		1
+#define RF_WIRE_VERSION		2
 
 /*
  * A node: one postmaster's run. A restart makes a new generation, and with it a new identity for
@@ -57,14 +57,25 @@ typedef struct RfTypeImage
  *   PROOF  (token id, HMAC_i)             ->
  *                                         <- WELCOME   (HMAC_a, lanes)    or  REFUSED (reason)
  *   QP     (lane, blob) ...               <->  QP (lane, blob) ...
+ *   LINKED (where to write a proof)       <->  LINKED
+ *   a proof over each queue pair          <->  a proof over each queue pair
+ *   READY                                 ->
+ *                                         <- READY
  *   then OPEN / OPENED / OPEN_FAILED / PING / PONG / BYE in both directions.
  *
  * HMAC_i = HMAC-SHA256(token secret, "initiator" | HELLO payload | CHALLENGE payload), HMAC_a the
  * same with "acceptor": both sides prove that they know the token, which libpq carried over an
  * authenticated session; a token is used once, by one connection set. QP messages are sent by both
- * sides after WELCOME, one per lane. The initiator sends READY when all its queue pairs are
- * connected, the acceptor when its own are and READY came; then the connection set is up. READY and
- * BYE have no payload; PING and PONG carry 8 bytes that come back as they are. A socket that
+ * sides after WELCOME, one per lane. LINKED says that the sender's queue pairs are connected, and
+ * where their proofs go: a WRITE_IMM (RF_IMM_PROOF) of RF_PROOF_SIZE bytes over each queue pair, with
+ * the number that LINKED asks for all over, so that packets as large as any cross the path that rows
+ * will take. A queue pair is proven when its own proof was acknowledged and the peer's has come. The
+ * initiator sends READY when all are, the acceptor when all are and READY came; then the connection
+ * set is up. BROKEN before that says that a proof did not get through: both ends send it once and
+ * begin with QP again over the software transport, if both have it; what the other end sent before
+ * its own BROKEN is void. BROKEN later says that the data connection was lost, and why its end closes
+ * the control connection. READY, BROKEN and BYE have no payload; PING and PONG carry 8 bytes that come
+ * back as they are. A socket that
  * carries a queue pair of the soft provider begins with ATTACH (connection id, lane, HMAC) instead
  * of HELLO, and is answered by ATTACHED (HMAC): memory is passed to who proves to be the engine
  * that the control connection leads to, on either end. BYE is sent by an engine that ends in order.
@@ -91,7 +102,9 @@ typedef enum RfControlType
 	RF_CONTROL_OPEN_FAILED,
 	RF_CONTROL_PING,
 	RF_CONTROL_PONG,
-	RF_CONTROL_BYE
+	RF_CONTROL_BYE,
+	RF_CONTROL_LINKED,
+	RF_CONTROL_BROKEN
 } RfControlType;
 
 typedef struct RfControlHeader
@@ -103,6 +116,10 @@ typedef struct RfControlHeader
 	uint32_t	reserved;		/* 0 */
 } RfControlHeader;
 
+#define RF_OFFER_SOFT		1u
+#define RF_OFFER_VERBS		2u
+#define RF_OFFER_ALL		(RF_OFFER_SOFT | RF_OFFER_VERBS)
+
 typedef struct RfControlHello	/* HELLO and CHALLENGE */
 {
 	RfNodeId	node;
@@ -110,7 +127,7 @@ typedef struct RfControlHello	/* HELLO and CHALLENGE */
 	uint8_t		host[16];		/* boot id of the machine: equal means "try the local socket" */
 	uint8_t		nonce[RF_NONCE_SIZE];
 	uint32_t	lanes;
-	uint32_t	provider;		/* 1 soft, 2 verbs: what the sender is ready to use, preferred one */
+	uint32_t	provider;		/* RF_OFFER_*: what the sender is ready to use */
 	char		local_name[64]; /* abstract AF_UNIX name of the engine, NUL-padded */
 } RfControlHello;
 
@@ -125,7 +142,7 @@ typedef struct RfControlWelcome /* WELCOME */
 	uint8_t		hmac[RF_HMAC_SIZE];
 	uint8_t		connection_id[16];	/* random; names the connection set in ATTACH */
 	uint32_t	lanes;			/* min of both */
-	uint32_t	provider;		/* chosen */
+	uint32_t	provider;		/* chosen: one that both offer, verbs if both do */
 } RfControlWelcome;
 
 /*
@@ -159,6 +176,16 @@ typedef struct RfControlQp		/* QP */
 	uint32_t	reserved;
 	uint8_t		blob[128];
 } RfControlQp;
+
+#define RF_PROOF_SIZE		4096u		/* as large as the largest path MTU */
+
+typedef struct RfControlLinked	/* LINKED */
+{
+	uint64_t	remote_addr;	/* RF_PROOF_SIZE bytes for the proof of lane 0; those of the others follow */
+	uint64_t	number;			/* what it consists of, little-endian; not 0 */
+	uint32_t	rkey;
+	uint32_t	reserved;
+} RfControlLinked;
 
 typedef struct RfControlOpen	/* OPEN: producer's engine to consumer's engine */
 {
@@ -349,6 +376,7 @@ typedef struct RfGroupAddress
  *           value = RF_END_*
  *   CLAIM   value = low bits of the number of buffers of the pool that the producer has asked for so far
  *   GRANT   value = a buffer of the pool, now the producer's for one slot
+ *   PROOF   of no flow (0, 0): the queue pair's proof, see LINKED. Once, before anything else
  */
 typedef enum RfImmKind
 {
@@ -358,7 +386,8 @@ typedef enum RfImmKind
 	RF_IMM_STOP = 3,
 	RF_IMM_END = 4,
 	RF_IMM_CLAIM = 5,
-	RF_IMM_GRANT = 6
+	RF_IMM_GRANT = 6,
+	RF_IMM_PROOF = 7
 } RfImmKind;
 
 #define RF_IMM(kind, flow, value) (((uint32_t) (kind) << 29) | ((uint32_t) (flow) << 16) | ((uint32_t) (value) & 0xffff))

@@ -331,6 +331,7 @@ rf_peer_claim(const RfNodeId *node, bool accepted)
 	memset(&peer->error, 0, sizeof(peer->error));
 	memset(peer->token, 0, sizeof(peer->token));
 	peer->transport[0] = '\0';
+	atomic_store(&peer->fell_back, 0);
 	peer->attempt++;
 	peer->connections = connections;
 	peer->since_us = 0;
@@ -393,6 +394,23 @@ wait_for_entry(int index, uint32_t attempt, TimestampTz start, bool *same, RfErr
 	return state;
 }
 
+/* A connection without the RDMA device works, but is not what was meant: say so once. */
+static void
+warn_of_fallback(int index, const char *host)
+{
+	RfPeer	   *peer = &rf_shared->peers[index];
+	RfError		error;
+
+	if (atomic_exchange(&peer->fell_back, 0) == 0)
+		return;
+	error = peer->error;
+	error.message[sizeof(error.message) - 1] = '\0';
+	error.hint[sizeof(error.hint) - 1] = '\0';
+	ereport(WARNING,
+			(errmsg("the connection to the engine of node \"%s\" goes over TCP instead of RDMA: %s", host, error.message),
+			 error.hint[0] ? errhint("%s", error.hint) : 0));
+}
+
 int
 rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter allowed)
 {
@@ -424,7 +442,10 @@ rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter all
 		}
 		state = wait_for_entry(index, attempt, start, &same, &error);
 		if (state == RF_PEER_CONNECTED && same)
+		{
+			warn_of_fallback(index, host);
 			return index;
+		}
 
 		/*
 		 * The node may have connected to us meanwhile, and its connection was taken instead of
@@ -432,7 +453,10 @@ rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter all
 		 */
 		index = rf_peer_find(&hello->node, false);
 		if (index != RF_NO_PEER)
+		{
+			warn_of_fallback(index, host);
 			return index;
+		}
 		if (state == RF_PEER_FAILED && same)
 			rf_raise(&error, RF_NO_PEER);
 		if (TimestampDifferenceMilliseconds(start, GetCurrentTimestamp()) >= rf_connect_timeout)

@@ -5,11 +5,12 @@
  * listener.c   sockets: listening, accepting, connecting
  * peer.c       control connections: bytes in and out, timers, loss; entries of the peer table
  * setup.c      from the proof of the token to a connected set of queue pairs
+ * prove.c      of these: that data gets through in both directions, and what happens when it does not
  * open.c       opening and freeing of flows
  * receive.c    memory for shared receive pools
  * client.c     what backends call
  * arena.c      shared memory, in the postmaster
- * handshake.c, pool.c, values.c, lane*.c   plain C, own headers
+ * handshake.c, path.c, pool.c, values.c, lane*.c   plain C, own headers
  *
  * Everything in RfEngine and below it belongs to the engine's main thread. Backends see RfShared
  * only.
@@ -28,6 +29,7 @@
 #include "rdma_fdw/flow.h"
 
 #include "handshake.h"
+#include "path.h"
 #include "pool.h"
 #include "values.h"
 
@@ -121,6 +123,14 @@ struct RfConnection
 	uint8_t		secret[RF_TOKEN_SIZE];	/* until the connection set is up */
 	uint32_t	lanes;
 	RfDomain   *domain;
+	bool		over_sockets;	/* its queue pairs want them: the software transport */
+	RfPath		path;			/* SETUP: what both ends have said of the queue pairs */
+	uint8_t    *proof_memory;	/* RF_PROOF_SIZE bytes for each lane, and of our own proof behind them; NULL = none */
+	RfRegion   *proof_region;	/* registration of it */
+	RfLaneProof proofs[RF_MAX_LANES];	/* the lanes read them */
+	uint32_t	lanes_proven;
+	bool		with_lanes;		/* the lanes have the queue pairs */
+	RfError		path_error;		/* why the device was given up for the software transport */
 	RfRegion   *pages;			/* shared buffers, as a source; NULL = not registered */
 	bool		pages_refused;	/* the device cannot */
 	RfQp	   *qps[RF_MAX_LANES];
@@ -129,8 +139,6 @@ struct RfConnection
 	RfDataSocket sockets[RF_MAX_LANES]; /* initiator: on the way */
 	int			waiting_socket[RF_MAX_LANES];	/* acceptor: attached before its blob came; -1 none */
 	bool		connected[RF_MAX_LANES];
-	bool		all_connected;
-	bool		got_ready;
 	bool		local_sockets;
 	uint32_t	lanes_dropping;
 	RfError		error;			/* why it is being dropped */
@@ -213,6 +221,7 @@ extern void rf_receive_mark(RfReceivePool *pool);
 extern bool rf_watch(RfSource *source, uint32_t events);
 extern void rf_unwatch(RfSource *source);
 extern void rf_own_hello(RfControlHello *hello);
+extern const char *rf_offer_text(uint32_t offer);
 extern void rf_log_error(int level, const char *what, const RfError *error);
 
 /* listener.c */
@@ -251,10 +260,32 @@ extern void rf_pages_deregister(RfConnection *connection);
 extern void rf_setup_proof(RfConnection *connection, const RfControlProof *proof);
 extern void rf_setup_welcome(RfConnection *connection, const RfControlWelcome *welcome);
 extern void rf_setup_qp(RfConnection *connection, const RfControlQp *qp);
-extern void rf_setup_ready(RfConnection *connection);
+extern void rf_setup_up(RfConnection *connection);
+extern void rf_setup_again(RfConnection *connection);
 extern void rf_setup_attach(RfConnection *attaching, const RfControlAttach *attach);
 extern void rf_setup_socket_event(RfDataSocket *socket, uint32_t events);
 extern void rf_setup_close(RfConnection *connection);
+
+/* prove.c: the data path of a connection that is set up, and of one that is lost */
+
+/* Memory for the proofs, in the connection's domain. */
+extern bool rf_prove_begin(RfConnection *connection, RfError *error);
+extern void rf_prove_release(RfConnection *connection);
+
+/* Something has happened to the path: act on it. error: why, of RF_PATH_DEAD. */
+extern void rf_prove_event(RfConnection *connection, RfPathEvent event, const RfError *error);
+extern void rf_prove_linked(RfConnection *connection, const RfControlLinked *linked);
+extern void rf_prove_lane(RfConnection *connection);
+extern void rf_prove_broken(RfConnection *connection);
+
+/* The connection's deadline has passed during the proof. False: it is about something else. */
+extern bool rf_prove_timeout(RfConnection *connection);
+
+/* What to look at when data does not get through; NULL: nothing in particular. */
+extern const char *rf_prove_hint(const RfConnection *connection);
+
+/* Let go of queue pairs that the lanes may or may not know. False: there is none. */
+extern bool rf_prove_drop_lanes(RfConnection *connection, const RfError *error);
 
 /* open.c */
 extern bool rf_flows_start(void);

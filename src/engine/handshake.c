@@ -179,7 +179,7 @@ check_hello(RfHandshake *hs, const RfControlHeader *header, const uint8_t *paylo
 	memcpy(remote, payload, sizeof(*remote));
 	if (remote->node.system_identifier == 0 || remote->node.generation == 0 ||
 		remote->lanes < 1 || remote->lanes > RF_MAX_LANES ||
-		remote->provider < 1 || remote->provider > 2 ||
+		remote->provider < 1 || remote->provider > RF_OFFER_ALL ||
 		!clean_string(remote->local_name, sizeof(remote->local_name)))
 		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL, "malformed introduction of another engine");
 	if (remote->image.byte_order_mark != hs->own.image.byte_order_mark)
@@ -208,6 +208,21 @@ check_opened(const RfControlOpened *opened)
 		opened->slot_size >= 4096 && opened->slot_size <= RF_MAX_MESSAGE && opened->slot_size % 4096 == 0 &&
 		opened->rkey != 0 && opened->remote_addr != 0 && opened->remote_addr <= UINT64_MAX - size &&
 		opened->weight >= 1 && opened->weight <= RF_MAX_WEIGHT;
+}
+
+static bool
+check_linked(const RfControlLinked *linked)
+{
+	return linked->rkey != 0 && linked->reserved == 0 && linked->number != 0 && linked->remote_addr != 0 &&
+		linked->remote_addr <= UINT64_MAX - (uint64_t) RF_MAX_LANES * RF_PROOF_SIZE;
+}
+
+static bool
+check_welcome(const RfHandshake *hs, const RfControlWelcome *welcome)
+{
+	return welcome->lanes >= 1 && welcome->lanes <= hs->own.lanes && welcome->lanes <= hs->remote.lanes &&
+		(welcome->provider == RF_OFFER_SOFT || welcome->provider == RF_OFFER_VERBS) &&
+		(welcome->provider & hs->own.provider & hs->remote.provider) != 0;
 }
 
 static bool
@@ -241,9 +256,12 @@ expected_length(RfHandshakeState state, uint16_t type)
 				case RF_CONTROL_PONG:
 					return sizeof(uint64_t);
 				case RF_CONTROL_BYE:
+				case RF_CONTROL_BROKEN:
 					return 0;
 				case RF_CONTROL_QP:
 					return state == RF_HS_SETUP ? (int32_t) sizeof(RfControlQp) : -1;
+				case RF_CONTROL_LINKED:
+					return state == RF_HS_SETUP ? (int32_t) sizeof(RfControlLinked) : -1;
 				case RF_CONTROL_READY:
 					return state == RF_HS_SETUP ? 0 : -1;
 				case RF_CONTROL_OPEN:
@@ -302,9 +320,7 @@ handle(RfHandshake *hs, const RfControlHeader *header, uint8_t *payload, RfContr
 			memcpy(&message->u.welcome, payload, sizeof(RfControlWelcome));
 			if (!proof_matches(hs, false, hs->secret, message->u.welcome.hmac))
 				return rf_error(error, RF_ERROR_AUTHENTICATION, NULL, NULL, "the other engine does not know the token of its node");
-			if (message->u.welcome.lanes < 1 || message->u.welcome.lanes > hs->own.lanes ||
-				message->u.welcome.lanes > hs->remote.lanes || message->u.welcome.provider != hs->own.provider)
-				good = false;
+			good = check_welcome(hs, &message->u.welcome);
 			hs->state = RF_HS_SETUP;
 			break;
 
@@ -327,6 +343,11 @@ handle(RfHandshake *hs, const RfControlHeader *header, uint8_t *payload, RfContr
 		case RF_CONTROL_QP:
 			memcpy(&message->u.qp, payload, sizeof(RfControlQp));
 			good = message->u.qp.lane < RF_MAX_LANES && message->u.qp.reserved == 0;
+			break;
+
+		case RF_CONTROL_LINKED:
+			memcpy(&message->u.linked, payload, sizeof(RfControlLinked));
+			good = check_linked(&message->u.linked);
 			break;
 
 		case RF_CONTROL_OPEN:

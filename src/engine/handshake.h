@@ -39,6 +39,7 @@ typedef struct RfControlMessage
 		RfControlRefused refused;
 		RfControlAttach attach;
 		RfControlQp qp;
+		RfControlLinked linked;
 		RfControlOpen open;
 		RfControlOpened opened;
 		RfControlOpenFailed open_failed;

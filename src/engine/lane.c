@@ -80,7 +80,7 @@ wake_lane(RfLaneThread *lane)
 
 static void
 command(RfLaneThread *lane, LaneCommandKind kind, int peer, uint32_t flow, RfQp *qp,
-		const RfError *error)
+		const RfLaneProof *proof, const RfError *error)
 {
 	LaneCommand *slot;
 
@@ -90,6 +90,7 @@ command(RfLaneThread *lane, LaneCommandKind kind, int peer, uint32_t flow, RfQp 
 	slot->peer = peer;
 	slot->flow = flow;
 	slot->qp = qp;
+	slot->proof = proof;
 	if (error != NULL)
 		lane->drop_errors[peer] = *error;
 	pthread_mutex_unlock(&lane->lock);
@@ -97,21 +98,27 @@ command(RfLaneThread *lane, LaneCommandKind kind, int peer, uint32_t flow, RfQp 
 }
 
 void
-rf_lane_add_connection(RfLaneThread *lane, int peer, RfQp *qp)
+rf_lane_add_connection(RfLaneThread *lane, int peer, RfQp *qp, const RfLaneProof *proof)
 {
-	command(lane, LANE_ADD, peer, 0, qp, NULL);
+	command(lane, LANE_ADD, peer, 0, qp, proof, NULL);
+}
+
+void
+rf_lane_prove(RfLaneThread *lane, int peer)
+{
+	command(lane, LANE_PROVE, peer, 0, NULL, NULL, NULL);
 }
 
 void
 rf_lane_drop_connection(RfLaneThread *lane, int peer, const RfError *error)
 {
-	command(lane, LANE_DROP, peer, 0, NULL, error);
+	command(lane, LANE_DROP, peer, 0, NULL, NULL, error);
 }
 
 void
 rf_lane_attach_flow(RfLaneThread *lane, uint32_t flow_index)
 {
-	command(lane, LANE_ATTACH, 0, flow_index, NULL, NULL);
+	command(lane, LANE_ATTACH, 0, flow_index, NULL, NULL, NULL);
 }
 
 void
@@ -139,6 +146,9 @@ take_settings(RfLaneThread *lane, const RfLaneConfig *from)
 	to->poll_batch = between(from->poll_batch, 1, LANE_MAX_POLL);
 	to->poll_us = from->poll_us;
 	to->probe_ms = between(from->probe_ms, 1, 1u << 20);
+	if (to->peer_timeout_ms != from->peer_timeout_ms)
+		lane->watch_at = 0;		/* look anew */
+	to->peer_timeout_ms = from->peer_timeout_ms;
 	to->merge_limit = from->merge_limit;
 	to->chain_limit = between(from->chain_limit, 1, RF_MAX_CHAIN);
 	if (to->chain_limit > to->max_wr)
@@ -181,7 +191,7 @@ show_qp(RfLaneThread *lane, int peer, RfQp *qp)
 }
 
 static void
-add_connection(RfLaneThread *lane, int peer, RfQp *qp)
+add_connection(RfLaneThread *lane, int peer, RfQp *qp, const RfLaneProof *proof)
 {
 	LaneConnection *connection = &lane->connections[peer];
 	bool		failed_early = connection->failed_early;
@@ -198,6 +208,8 @@ add_connection(RfLaneThread *lane, int peer, RfQp *qp)
 	connection->chain = 0;
 	connection->unsignaled = 0;
 	connection->touched = false;
+	connection->proof = proof;
+	connection->proof_sent = connection->proof_seen = false;
 	show_qp(lane, peer, qp);
 
 	if (connection->posts == NULL || connection->wrs == NULL || connection->sges == NULL ||
@@ -264,6 +276,7 @@ drop_connection(RfLaneThread *lane, int peer, const RfError *error)
 		lane->config.provider->qp_destroy(connection->qp);
 	forget_posts(lane, connection);
 	connection->qp = NULL;
+	connection->proof = NULL;
 	connection->chain = 0;
 	free(connection->posts);
 	free(connection->wrs);
@@ -325,7 +338,10 @@ run_commands(RfLaneThread *lane)
 		switch (next.kind)
 		{
 			case LANE_ADD:
-				add_connection(lane, next.peer, next.qp);
+				add_connection(lane, next.peer, next.qp, next.proof);
+				break;
+			case LANE_PROVE:
+				rf_lane_path_prove(lane, next.peer);
 				break;
 			case LANE_DROP:
 				drop_connection(lane, next.peer, &error);
@@ -462,6 +478,7 @@ rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots
 		lane->touched[lane->touched_count++] = local->peer;
 	}
 
+	lane_path_posting(lane, connection);
 	wr = &connection->wrs[connection->chain];
 	memset(wr, 0, sizeof(*wr));
 	wr->sge = sge;
@@ -550,6 +567,7 @@ requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_i
 		bytes += post.bytes;
 		rf_lane_flow_posted(lane, &post);
 	}
+	lane_path_progress(lane, connection);
 	rf_throttle_complete(&lane->throttle, connection->completed - before, bytes, lane->now);
 	atomic_store_explicit(&lane->lane->qps[connection - lane->connections].outstanding,
 						  (uint32_t) (connection->posted - connection->completed), memory_order_relaxed);
@@ -588,6 +606,8 @@ handle_completion(RfLaneThread *lane, const RfWc *wc)
 						"lost the data connection to the peer");
 		rf_lane_lost(lane, peer, &error);
 	}
+	else if (wc->opcode == RF_WC_WRITE && wc->wr_id == LANE_PROOF_ID && connection->proof != NULL)
+		rf_lane_path_acknowledged(lane, peer);
 	else if (wc->opcode == RF_WC_WRITE)
 	{
 		if (!requests_completed(lane, connection, wc->wr_id))
@@ -603,7 +623,8 @@ handle_completion(RfLaneThread *lane, const RfWc *wc)
 		if (wc->byte_len > 0)
 			atomic_fetch_add_explicit(&lane->config.shared->peers[peer].bytes_received,
 									  wc->byte_len, memory_order_relaxed);
-		if (!rf_lane_flow_immediate(lane, peer, wc, &error))
+		if (RF_IMM_KIND(wc->imm) == RF_IMM_PROOF ? !rf_lane_path_seen(lane, peer, wc, &error) :
+			!rf_lane_flow_immediate(lane, peer, wc, &error))
 		{
 			lane_count(&lane->lane->protocol_errors, 1);
 			rf_lane_lost(lane, peer, &error);
@@ -673,6 +694,8 @@ sleep_until_woken(RfLaneThread *lane, int timeout_ms)
 
 	if (lane->claiming.count > 0 && lane->claim_at - lane->now < timeout_us)
 		timeout_us = lane->claim_at > lane->now ? lane->claim_at - lane->now : 0;
+	if (lane->watch_at - lane->now < timeout_us)
+		timeout_us = lane->watch_at > lane->now ? lane->watch_at - lane->now : 0;
 	timeout = (struct timespec)
 	{
 		.tv_sec = timeout_us / 1000000, .tv_nsec = timeout_us % 1000000 * 1000
@@ -713,6 +736,8 @@ lane_main(void *argument)
 		uint64_t	cpu_us;
 
 		lane->now = rf_now_us();
+		if (lane->now >= lane->watch_at)
+			rf_lane_path_watch(lane);
 		step = rf_polling_next(&lane->polling, found, lane->now);
 		if (step == RF_POLLING_ARM)
 		{
@@ -788,7 +813,7 @@ rf_lane_start(const RfLaneConfig *config, RfError *error)
 		lane->max_sge = RF_MAX_SGE;
 	lane->starving_head = lane->starving_tail = LANE_NONE;
 	lane->claiming.head = lane->claiming.tail = lane->asking.head = lane->asking.tail = LANE_NONE;
-	lane->claim_at = INT64_MAX;
+	lane->claim_at = lane->watch_at = INT64_MAX;
 	rf_queue_init(lane);
 	pthread_mutex_init(&lane->lock, NULL);
 

@@ -3,7 +3,8 @@
  *
  * lane.c has the thread: its loop, sleeping, commands and events, connections and chains.
  * lane_flow.c has the flows: what is sent for them, what arrives for them. lane_claim.c has the
- * receive buffers of shared pools: claiming and granting. Plain C.
+ * receive buffers of shared pools: claiming and granting. lane_path.c proves connections, and gives
+ * those up that do not move any more. Plain C.
  *
  * Everything here belongs to the lane's thread, except what is marked as guarded by `lock`.
  */
@@ -56,6 +57,11 @@ typedef struct LaneConnection
 	uint32_t	strided_out;	/* posted and not completed, those in the chain included: at most max_strided */
 	uint32_t	unsignaled;		/* bytes since the last signaled one */
 	bool		touched;		/* in lane->touched */
+	const RfLaneProof *proof;	/* the main thread's; NULL = nothing to prove */
+	bool		proof_sent;		/* and acknowledged */
+	bool		proof_seen;
+	bool		overdue;		/* found without progress once */
+	int64_t		progress_at;	/* us: when a work request completed, or the first of those that are out was posted */
 	QueueList	parked;			/* flows that wait for room in the send queue */
 } LaneConnection;
 
@@ -146,6 +152,7 @@ typedef struct LaneFlow
 typedef enum LaneCommandKind
 {
 	LANE_ADD = 1,
+	LANE_PROVE,
 	LANE_DROP,
 	LANE_ATTACH
 } LaneCommandKind;
@@ -156,6 +163,7 @@ typedef struct LaneCommand
 	int32_t		peer;
 	uint32_t	flow;
 	RfQp	   *qp;
+	const RfLaneProof *proof;
 } LaneCommand;
 
 typedef struct LaneNotice
@@ -192,6 +200,7 @@ struct RfLaneThread
 	uint16_t	asking_of[RF_RECEIVE_POOLS];	/* how many of them by pool */
 	uint64_t	round;
 	int64_t		now;			/* us, monotonic; read once per round */
+	int64_t		watch_at;		/* us: look whether connections move; INT64_MAX = nothing is out */
 	RfPolling	polling;
 	RfThrottle	throttle;
 	uint32_t	numbered;		/* queue pairs that got a number from us */
@@ -245,6 +254,40 @@ extern void rf_lane_notice(RfLaneThread *lane, RfLaneEventKind kind, int peer, u
 
 /* The connection is not usable any more; told once. */
 extern void rf_lane_lost(RfLaneThread *lane, int peer, const RfError *error);
+
+/* ---------- lane_path.c ---------- */
+
+#define LANE_PROOF_ID	0			/* RfWr.wr_id; those of other work requests begin with 1 */
+
+/* Post the proof, unless the connection has failed. */
+extern void rf_lane_path_prove(RfLaneThread *lane, int peer);
+
+/* Our proof was acknowledged; the peer's has come, if it is one. False: it is not, *error says why. */
+extern void rf_lane_path_acknowledged(RfLaneThread *lane, int peer);
+extern bool rf_lane_path_seen(RfLaneThread *lane, int peer, const RfWc *wc, RfError *error);
+
+/* lane->watch_at has come: give up connections that do not move. */
+extern void rf_lane_path_watch(RfLaneThread *lane);
+
+/* Before a work request is posted. */
+static inline void
+lane_path_posting(RfLaneThread *lane, LaneConnection *connection)
+{
+	if (connection->posted != connection->completed || lane->config.peer_timeout_ms == 0)
+		return;
+	connection->progress_at = lane->now;
+	connection->overdue = false;
+	if (lane->watch_at == INT64_MAX)
+		lane->watch_at = lane->now + (int64_t) lane->config.peer_timeout_ms * 1000;
+}
+
+/* Work requests have completed. */
+static inline void
+lane_path_progress(RfLaneThread *lane, LaneConnection *connection)
+{
+	connection->progress_at = lane->now;
+	connection->overdue = false;
+}
 
 /* ---------- lane_flow.c ---------- */
 

@@ -83,9 +83,16 @@ rf_own_hello(RfControlHello *hello)
 	if (!pg_strong_random(hello->nonce, sizeof(hello->nonce)))
 		ereport(FATAL, (errmsg("rdma_fdw engine: could not get random bytes")));
 	hello->lanes = rf_engine->lane_count > 0 ? rf_engine->lane_count : 1;
-	hello->provider = rf_engine->provider == &rf_provider_verbs ? 2 : 1;
+	hello->provider = rf_engine->provider == &rf_provider_fallback ? RF_OFFER_ALL :
+		rf_engine->provider == &rf_provider_verbs ? RF_OFFER_VERBS : RF_OFFER_SOFT;
 	if (rf_soft_transport == RF_SOFT_AUTO)
 		strlcpy(hello->local_name, rf_shared->engine_local_name, sizeof(hello->local_name));
+}
+
+const char *
+rf_offer_text(uint32_t offer)
+{
+	return offer == RF_OFFER_SOFT ? "soft" : offer == RF_OFFER_VERBS ? "verbs" : "auto";
 }
 
 /* Called by lanes: SetLatch only stores a flag and sends a signal. */
@@ -135,6 +142,7 @@ lane_settings(RfLaneConfig *config)
 	config->polling_mode = rf_polling_mode;
 	config->poll_us = rf_poll_time >= 0 ? (uint32_t) rf_poll_time : rf_shared->calibration.poll_us;
 	config->probe_ms = rf_probe_time;
+	config->peer_timeout_ms = (uint32_t) rf_peer_timeout;
 	config->merge_limit = (uint32_t) rf_merge_limit * 1024;
 	config->chain_limit = rf_chain_limit;
 	config->signal_all = !rf_selective_signaling;
@@ -198,7 +206,8 @@ choose_device(void)
 	memset(&error, 0, sizeof(error));
 	memset(&rf_shared->device_error, 0, sizeof(rf_shared->device_error));
 	memset(&rf_shared->device, 0, sizeof(rf_shared->device));
-	if (rf_provider != RF_PROVIDER_SOFT && !open_device(&rf_provider_verbs, &error))
+	if (rf_provider != RF_PROVIDER_SOFT &&
+		!open_device(rf_provider == RF_PROVIDER_AUTO ? &rf_provider_fallback : &rf_provider_verbs, &error))
 	{
 		rf_shared->device_error = error;
 		if (rf_provider == RF_PROVIDER_VERBS)
@@ -427,6 +436,10 @@ lane_events(void)
 				case RF_LANE_CONNECTION_LOST:
 					if (connection && connection->phase != RF_PHASE_DROPPING)
 						rf_connection_lost(connection, &event.error);
+					break;
+				case RF_LANE_CONNECTION_PROVEN:
+					if (connection && connection->phase == RF_PHASE_SETUP)
+						rf_prove_lane(connection);
 					break;
 				case RF_LANE_CONNECTION_DROPPED:
 					rf_peer_lane_dropped(event.peer);

@@ -194,9 +194,14 @@ handle_message(RfConnection *connection, const RfControlMessage *message)
 		case RF_CONTROL_QP:
 			rf_setup_qp(connection, &message->u.qp);
 			break;
+		case RF_CONTROL_LINKED:
+			rf_prove_linked(connection, &message->u.linked);
+			break;
 		case RF_CONTROL_READY:
-			connection->got_ready = true;
-			rf_setup_ready(connection);
+			rf_prove_event(connection, RF_PATH_READY, NULL);
+			break;
+		case RF_CONTROL_BROKEN:
+			rf_prove_broken(connection);
 			break;
 		case RF_CONTROL_OPEN:
 			rf_flow_handle_open(connection, &message->u.open);
@@ -516,9 +521,6 @@ tell_why(RfConnection *connection, const RfError *error)
 void
 rf_connection_fail(RfConnection *connection, const RfError *error)
 {
-	uint32_t	i;
-	bool		wait_for_lanes = false;
-
 	if (connection->dead || connection->phase == RF_PHASE_DROPPING)
 		return;
 	tell_why(connection, error);
@@ -541,33 +543,33 @@ rf_connection_fail(RfConnection *connection, const RfError *error)
 		rf_flows_peer_failed(connection->peer, &connection->error);
 	}
 
-	/* Only a lane may destroy a queue pair, also one it has not seen. */
-	for (i = 0; i < connection->lanes; i++)
-	{
-		if (connection->qps[i] == NULL)
-			continue;
-		if (connection->phase != RF_PHASE_UP)
-			rf_lane_add_connection(rf_engine->lanes[i], connection->peer, connection->qps[i]);
-		connection->qps[i] = NULL;
-		connection->lanes_dropping++;
-		wait_for_lanes = true;
-		rf_lane_drop_connection(rf_engine->lanes[i], connection->peer, &connection->error);
-	}
+	(void) rf_prove_drop_lanes(connection, &connection->error);
 	connection->phase = RF_PHASE_DROPPING;
-	if (!wait_for_lanes)
+	if (connection->lanes_dropping == 0)
 		connection_finish(connection);
 }
 
 /*
  * A lane lost the data connection. What the other engine had to say before it went is the better
- * reason, so see whether it did.
+ * reason, so see whether it did; else it is the one that has to be told.
  */
 void
 rf_connection_lost(RfConnection *connection, const RfError *error)
 {
+	RfError		known = *error;
+
+	if (connection->phase == RF_PHASE_SETUP)
+	{
+		rf_prove_event(connection, RF_PATH_DEAD, error);
+		return;
+	}
 	if (connection->phase == RF_PHASE_UP)
 		read_in(connection);
-	rf_connection_fail(connection, error);
+	if (connection->phase == RF_PHASE_UP)
+		rf_connection_send(connection, RF_CONTROL_BROKEN, NULL, 0);
+	if (known.kind == RF_ERROR_CONNECTION && known.hint[0] == '\0' && rf_prove_hint(connection) != NULL)
+		strlcpy(known.hint, rf_prove_hint(connection), sizeof(known.hint));
+	rf_connection_fail(connection, &known);
 }
 
 void
@@ -626,8 +628,12 @@ rf_peer_lane_dropped(int peer)
 {
 	RfConnection *connection = rf_engine->by_peer[peer];
 
-	if (connection && connection->lanes_dropping > 0 && --connection->lanes_dropping == 0)
+	if (connection == NULL || connection->lanes_dropping == 0 || --connection->lanes_dropping > 0)
+		return;
+	if (connection->phase == RF_PHASE_DROPPING)
 		connection_finish(connection);
+	else
+		rf_prove_event(connection, RF_PATH_GONE, NULL);
 }
 
 /*
@@ -655,6 +661,7 @@ connection_finish(RfConnection *connection)
 	if (connection->domain)
 	{
 		rf_pages_deregister(connection);
+		rf_prove_release(connection);
 		rf_values_peer_gone(rf_engine->values, connection->domain);
 		rf_pool_peer_gone(rf_engine->pool, connection->peer, connection->domain);
 	}
@@ -764,7 +771,7 @@ rf_connections_timers(int64_t now)
 			connect_next(connection, &error);
 			continue;
 		}
-		if (now >= connection->deadline_us)
+		if (now >= connection->deadline_us && !rf_prove_timeout(connection))
 		{
 			rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL,
 					 connection->phase == RF_PHASE_CONNECTING ? "timeout" : "timeout in the handshake");

@@ -3,8 +3,9 @@
  *
  * The acceptor looks up the token, decides between two connections that cross each other, and
  * welcomes; then both sides make one queue pair per lane, exchange their descriptions, connect data
- * sockets where the device needs them, and are READY. The domain and the regions of a peer belong
- * to its connection: keys that one peer learns are good for nothing over another's queue pairs.
+ * sockets where the transport needs them, and prove to each other that data gets through (prove.c).
+ * The domain and the regions of a peer belong to its connection: keys that one peer learns are good
+ * for nothing over another's queue pairs.
  */
 #include "postgres.h"
 
@@ -45,29 +46,37 @@ protocol_error(RfConnection *connection, const char *what)
 	fail(connection, &error);
 }
 
+/* Of what both ends offer. */
+static uint32_t
+choose_offer(const RfHandshake *hs)
+{
+	uint32_t	both = hs->own.provider & hs->remote.provider;
+
+	return both & RF_OFFER_VERBS ? RF_OFFER_VERBS : both;
+}
+
 /* Domain and queue pairs, and our half of the exchange. False: the connection has failed. */
 static bool
-begin_setup(RfConnection *connection, uint32_t lanes)
+make_queue_pairs(RfConnection *connection)
 {
 	const RfProvider *provider = rf_engine->provider;
 	RfQpConfig	config = rf_engine->qp_config;
 	RfError		error;
 	uint32_t	i;
 
-	connection->phase = RF_PHASE_SETUP;
-	connection->lanes = lanes;
 	connection->local_sockets = rf_soft_transport == RF_SOFT_AUTO &&
 		memcmp(connection->handshake.remote.host, rf_engine->boot_id, sizeof(rf_engine->boot_id)) == 0 &&
 		connection->handshake.remote.local_name[0] != '\0' && rf_shared->engine_local_name[0] != '\0';
 	memset(&error, 0, sizeof(error));
-	connection->domain = provider->domain_create(rf_engine->device, &error);
-	if (connection->domain == NULL)
+	connection->domain = connection->over_sockets && provider->domain_fallback != NULL ?
+		provider->domain_fallback(rf_engine->device, &error) : provider->domain_create(rf_engine->device, &error);
+	if (connection->domain == NULL || !rf_prove_begin(connection, &error))
 	{
 		fail(connection, &error);
 		return false;
 	}
 	config.context = (void *) (intptr_t) connection->peer;
-	for (i = 0; i < lanes; i++)
+	for (i = 0; i < connection->lanes; i++)
 	{
 		RfControlQp qp;
 
@@ -85,6 +94,30 @@ begin_setup(RfConnection *connection, uint32_t lanes)
 			return false;
 	}
 	return true;
+}
+
+static void
+begin_setup(RfConnection *connection, uint32_t lanes, uint32_t offer)
+{
+	const RfHandshake *hs = &connection->handshake;
+
+	connection->phase = RF_PHASE_SETUP;
+	connection->lanes = lanes;
+	connection->over_sockets = offer == RF_OFFER_SOFT;
+	rf_path_init(&connection->path, !connection->accepted,
+				 !connection->over_sockets && (hs->own.provider & hs->remote.provider & RF_OFFER_SOFT) != 0);
+	(void) make_queue_pairs(connection);
+}
+
+/* The device's queue pairs are gone: the same over the software transport. */
+void
+rf_setup_again(RfConnection *connection)
+{
+	connection->over_sockets = true;
+	if (!make_queue_pairs(connection))
+		return;
+	for (uint32_t i = 0; i < connection->lanes; i++)
+		try_lane(connection, i);
 }
 
 /*
@@ -162,13 +195,13 @@ rf_setup_proof(RfConnection *connection, const RfControlProof *proof)
 		rf_connection_refuse(connection, RF_ERROR_AUTHENTICATION, "its token is not valid");
 		return;
 	}
-	if (rf_engine->provider == NULL || hs->remote.provider != hs->own.provider)
+	if (rf_engine->provider == NULL || choose_offer(hs) == 0)
 	{
 		char		message[160];
 
 		snprintf(message, sizeof(message), "this node uses provider %s, the other one %s: set rdma_fdw.provider alike on both",
-				 rf_engine->provider == NULL ? "none (no usable device)" : rf_engine->provider->name,
-				 hs->remote.provider == 2 ? "verbs" : "soft");
+				 rf_engine->provider == NULL ? "none (no usable device)" : rf_offer_text(hs->own.provider),
+				 rf_offer_text(hs->remote.provider));
 		explicit_bzero(secret, sizeof(secret));
 		rf_connection_refuse(connection, RF_ERROR_CONFIGURATION, message);
 		return;
@@ -201,12 +234,12 @@ rf_setup_proof(RfConnection *connection, const RfControlProof *proof)
 	memcpy(connection->secret, secret, sizeof(secret));
 	explicit_bzero(secret, sizeof(secret));
 	if (!pg_strong_random(connection->connection_id, sizeof(connection->connection_id)) ||
-		!rf_handshake_welcome(hs, connection->secret, connection->connection_id, lanes, hs->own.provider))
+		!rf_handshake_welcome(hs, connection->secret, connection->connection_id, lanes, choose_offer(hs)))
 	{
 		protocol_error(connection, "could not compute a proof");
 		return;
 	}
-	(void) begin_setup(connection, lanes);
+	begin_setup(connection, lanes, choose_offer(hs));
 }
 
 /* Initiator: WELCOME, whose proof and numbers have been checked. */
@@ -223,12 +256,14 @@ rf_setup_welcome(RfConnection *connection, const RfControlWelcome *welcome)
 	memcpy(connection->secret, peer->token, sizeof(connection->secret));
 	explicit_bzero(peer->token, sizeof(peer->token));
 	memcpy(connection->connection_id, welcome->connection_id, sizeof(connection->connection_id));
-	(void) begin_setup(connection, welcome->lanes);
+	begin_setup(connection, welcome->lanes, welcome->provider);
 }
 
 void
 rf_setup_qp(RfConnection *connection, const RfControlQp *qp)
 {
+	if (rf_path_void(&connection->path))
+		return;
 	if (qp->lane >= connection->lanes || connection->have_blob[qp->lane])
 	{
 		protocol_error(connection, "it described a queue pair that is not expected");
@@ -249,7 +284,11 @@ connect_lane(RfConnection *connection, uint32_t lane, int socket)
 	connection->connected[lane] = true;
 	if (!rf_engine->provider->qp_connect(connection->qps[lane], connection->blobs[lane], socket, &error))
 	{
-		fail(connection, &error);
+		/* No way to the peer's device is found, or its description is nonsense: then TCP is no way out. */
+		if (error.kind == RF_ERROR_PROTOCOL)
+			fail(connection, &error);
+		else
+			rf_prove_event(connection, RF_PATH_DEAD, &error);
 		return;
 	}
 	for (i = 0; i < connection->lanes; i++)
@@ -257,33 +296,25 @@ connect_lane(RfConnection *connection, uint32_t lane, int socket)
 		if (!connection->connected[i])
 			return;
 	}
-	connection->all_connected = true;
-	if (!connection->accepted)
-		rf_connection_send(connection, RF_CONTROL_READY, NULL, 0);
-	rf_setup_ready(connection);
+	for (i = 0; i < connection->lanes; i++)
+		rf_lane_add_connection(rf_engine->lanes[i], connection->peer, connection->qps[i], &connection->proofs[i]);
+	connection->with_lanes = true;
+	rf_prove_event(connection, RF_PATH_CONNECTED, NULL);
 }
 
-/*
- * Our queue pairs are connected and READY came: the connection set is up. The acceptor answers
- * READY only now, so that the initiator's session finds the peer on both nodes when it goes on.
- */
+/* Both ends know that data gets through: the connection set is up. */
 void
-rf_setup_ready(RfConnection *connection)
+rf_setup_up(RfConnection *connection)
 {
-	RfPeer	   *peer;
+	RfPeer	   *peer = &rf_shared->peers[connection->peer];
 	int64_t		now = rf_now_us();
-	uint32_t	i;
 
-	if (!connection->all_connected || !connection->got_ready || connection->phase != RF_PHASE_SETUP)
-		return;
-	peer = &rf_shared->peers[connection->peer];
 	explicit_bzero(connection->secret, sizeof(connection->secret));
 	rf_handshake_up(&connection->handshake);
-	for (i = 0; i < connection->lanes; i++)
-		rf_lane_add_connection(rf_engine->lanes[i], connection->peer, connection->qps[i]);
-
-	strlcpy(peer->transport, !rf_engine->caps.needs_socket ? rf_engine->provider->name :
+	strlcpy(peer->transport, !connection->over_sockets ? rf_engine->provider->name :
 			connection->local_sockets ? "shm" : "tcp", sizeof(peer->transport));
+	peer->error = connection->path_error;
+	atomic_store(&peer->fell_back, connection->path.fell_back);
 	peer->connections++;
 	peer->since_us = rf_wall_us();
 	peer->handshake_us = now - connection->started_us;
@@ -295,8 +326,6 @@ rf_setup_ready(RfConnection *connection)
 	atomic_fetch_add(&rf_shared->handshakes, 1);
 	atomic_store(&peer->state, RF_PEER_CONNECTED);
 	rf_peers_wake(connection->peer);
-	if (connection->accepted)
-		rf_connection_send(connection, RF_CONTROL_READY, NULL, 0);
 	ereport(DEBUG1,
 			(errmsg_internal("rdma_fdw engine: connected with %s over %s, %u lanes", peer->host, peer->transport, connection->lanes)));
 }
@@ -335,7 +364,7 @@ try_lane(RfConnection *connection, uint32_t lane)
 	if (connection->phase != RF_PHASE_SETUP || !connection->have_blob[lane] || connection->connected[lane] ||
 		connection->qps[lane] == NULL)
 		return;
-	if (!rf_engine->caps.needs_socket)
+	if (!connection->over_sockets)
 		connect_lane(connection, lane, -1);
 	else if (!connection->accepted)
 	{
@@ -378,7 +407,7 @@ rf_setup_attach(RfConnection *attaching, const RfControlAttach *attach)
 			memcmp(connection->connection_id, attach->connection_id, sizeof(attach->connection_id)) == 0)
 			break;
 	}
-	if (connection == NULL || !rf_engine->caps.needs_socket || attach->lane >= connection->lanes || connection->connected[attach->lane] ||
+	if (connection == NULL || !connection->over_sockets || attach->lane >= connection->lanes || connection->connected[attach->lane] ||
 		connection->waiting_socket[attach->lane] >= 0 || !rf_attach_verify(attach, connection->secret))
 	{
 		rf_connection_refuse(attaching, RF_ERROR_AUTHENTICATION, "it names no connection that waits for it");

@@ -424,7 +424,7 @@ rdma_stat_peers(PG_FUNCTION_ARGS)
 		put_int(&row, atomic_load(&peer.segments));
 		peer.pages_error[sizeof(peer.pages_error) - 1] = '\0';
 		put_text(&row, pages == RF_PAGES_NOT_ASKED ? "not asked for" : pages == RF_PAGES_REGISTERED ? "registered" : peer.pages_error);
-		put_text(&row, state == RF_PEER_CONNECTED ? NULL : peer.error.message);
+		put_text(&row, peer.error.message);
 		end_row(&row);
 	}
 	return (Datum) 0;

@@ -66,6 +66,7 @@ struct RfStreamDest
 	RfRegionCounts regions;		/* of pages */
 	RfRegionCosts costs;		/* of moving them to this reader */
 	bool		costs_known;
+	bool		by_device;		/* the flow's peer is reached through the RDMA device */
 };
 
 /*
@@ -219,6 +220,7 @@ leave_private(RfStreamDest *dest)
 	else
 		dest->flow = rf_flow_open(peer, dest->request->consumer_flow, dest->request->key);
 	dest->costs_known = rf_region_costs(rf_shared, peer, dest->request->bandwidth, &dest->costs);
+	dest->by_device = strcmp(rf_shared->peers[peer].transport, "verbs") == 0;
 	if (dest->flow == NULL)
 		dest->stopped = true;	/* before the first row went */
 	else if (rows > 0)
@@ -278,7 +280,7 @@ flush_slot(RfStreamDest *dest)
 static bool
 may_stride(const RfStreamDest *dest)
 {
-	return rf_shared->device.max_strided > 0 &&
+	return dest->by_device && rf_shared->device.max_strided > 0 &&
 		(rf_region_mode == RF_REGION_STRIDED || (dest->costs_known && dest->costs.strided[0][0] > 0));
 }
 

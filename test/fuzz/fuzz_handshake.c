@@ -64,6 +64,10 @@ check_message(RfHandshake *hs, const RfControlMessage *message)
 		case RF_CONTROL_QP:
 			require(message->u.qp.lane < RF_MAX_LANES);
 			break;
+		case RF_CONTROL_LINKED:
+			require(message->u.linked.rkey != 0 && message->u.linked.number != 0 && message->u.linked.remote_addr != 0);
+			require(message->u.linked.remote_addr + (uint64_t) RF_MAX_LANES * RF_PROOF_SIZE > message->u.linked.remote_addr);
+			break;
 		case RF_CONTROL_OPEN:
 			require(message->u.open.producer_flow < RF_MAX_FLOWS && message->u.open.consumer_flow < RF_MAX_FLOWS &&
 					message->u.open.lane < RF_MAX_LANES);
@@ -83,6 +87,7 @@ check_message(RfHandshake *hs, const RfControlMessage *message)
 			break;
 		case RF_CONTROL_PONG:
 		case RF_CONTROL_BYE:
+		case RF_CONTROL_BROKEN:
 			break;
 		default:
 			abort();

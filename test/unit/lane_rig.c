@@ -100,7 +100,7 @@ connect_nodes(void)
 	for (int i = 0; i < 2; i++)
 	{
 		for (int lane = 0; lane < rig_lanes; lane++)
-			rf_lane_add_connection(rig_nodes[i].lanes[lane], 1, rig_nodes[i].qps[lane]);
+			rf_lane_add_connection(rig_nodes[i].lanes[lane], 1, rig_nodes[i].qps[lane], NULL);
 		rig_nodes[i].connected = true;
 	}
 }
@@ -146,6 +146,9 @@ handle_event(int n, int lane, const RfLaneEvent *event)
 				for (int l = 0; l < rig_lanes; l++)
 					rf_lane_drop_connection(rig_nodes[i].lanes[l], 1, &event->error);
 			}
+			break;
+		case RF_LANE_CONNECTION_PROVEN:
+			CHECK(!"nothing was to be proven");
 			break;
 		case RF_LANE_CONNECTION_DROPPED:
 			for (uint32_t i = 0; i < RIG_FLOWS; i++)
@@ -310,6 +313,15 @@ rig_hold(int lane, bool hold)
 	pthread_mutex_lock(&main_lock);
 	if (rig_nodes[0].connected)
 		rf_sim_hold(rig_nodes[0].qps[lane], hold);
+	pthread_mutex_unlock(&main_lock);
+}
+
+void
+rig_drop(int n, int lane, bool drop)
+{
+	pthread_mutex_lock(&main_lock);
+	if (rig_nodes[n].connected)
+		rf_sim_drop(rig_nodes[n].qps[lane], drop);
 	pthread_mutex_unlock(&main_lock);
 }
 

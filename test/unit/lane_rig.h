@@ -69,6 +69,9 @@ extern bool rig_connected(void);
 extern void rig_cut(int lane);
 extern void rig_hold(int lane, bool hold);
 
+/* What a node sends on a lane is lost. */
+extern void rig_drop(int node, int lane, bool drop);
+
 /* A backend: index names its semaphore. */
 extern void rig_sleep(int backend, int timeout_ms);
 

@@ -302,7 +302,7 @@ can_execute(RfQp *qp, SimWr *swr)
 {
 	RfQp	   *peer = qp->peer;
 
-	if (swr == NULL)
+	if (swr == NULL || qp->dropping)
 		return false;
 	if (swr->wr.opcode == RF_WR_WRITE_IMM && swr->bad == RF_WC_SUCCESS && peer != NULL && !peer->error &&
 		peer->recv_unpolled >= peer->config.max_recv)
@@ -313,6 +313,12 @@ can_execute(RfQp *qp, SimWr *swr)
 		return false;
 	}
 	return true;
+}
+
+static bool
+can_acknowledge(RfQp *qp)
+{
+	return qp->first != NULL && qp->first->executed && !(qp->peer != NULL && qp->peer->dropping);
 }
 
 /* Everything before `swr` has been executed and is implicitly acknowledged by its negative answer. */
@@ -490,7 +496,7 @@ step_in_turn(void)
 		possible = !qp->held && !qp->error && qp->connected;
 		if (possible && can_execute(qp, swr))
 			execute(qp, swr);
-		else if (possible && qp->first->executed)
+		else if (possible && can_acknowledge(qp))
 			acknowledge(qp);
 		else
 			possible = false;
@@ -526,7 +532,7 @@ step_locked(void)
 		swr = sim_next_to_execute(qp);
 		for (int kind = 0; kind < 2; kind++)
 		{
-			bool		possible = kind == 0 ? can_execute(qp, swr) : qp->first != NULL && qp->first->executed;
+			bool		possible = kind == 0 ? can_execute(qp, swr) : can_acknowledge(qp);
 			uint64_t	due = kind == 0 ? qp->exec_due : qp->ack_due;
 
 			if (!possible)
@@ -649,6 +655,15 @@ rf_sim_hold(RfQp *qp, bool hold)
 {
 	sim_lock();
 	qp->held = hold;
+	pthread_cond_signal(&sim_fabric.work);
+	sim_unlock();
+}
+
+void
+rf_sim_drop(RfQp *qp, bool drop)
+{
+	sim_lock();
+	qp->dropping = drop;
 	pthread_cond_signal(&sim_fabric.work);
 	sim_unlock();
 }

@@ -77,6 +77,12 @@ extern void rf_sim_cut(RfQp *qp);
 /* A peer that stopped: what this queue pair sends is neither executed nor acknowledged until released. Nothing fails by itself. */
 extern void rf_sim_hold(RfQp *qp, bool hold);
 
+/*
+ * A path that is dead in one direction: what this queue pair sends is lost, its acknowledgements of what the peer sent included. The device
+ * tries for ever; nothing fails by itself.
+ */
+extern void rf_sim_drop(RfQp *qp, bool drop);
+
 /* Fail exactly the n-th work request posted from now on this queue pair (1 = the next); after = its bytes land nevertheless. */
 extern void rf_sim_fail_nth(RfQp *qp, uint64_t n, bool after);
 

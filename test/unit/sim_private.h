@@ -78,6 +78,7 @@ struct RfQp
 	bool		connected;
 	bool		error;
 	bool		held;
+	bool		dropping;		/* what it sends is lost */
 	SimWr	   *first;			/* oldest not acknowledged */
 	SimWr	   *last;
 	uint64_t	posted;

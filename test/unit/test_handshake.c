@@ -243,6 +243,8 @@ wrong_numbers(void)
 	RfControlOpened wrong;
 	RfControlOpenFailed failed = {.producer_flow = 1, .reason = RF_ERROR_RESOURCES};
 	RfControlQp qp = {0};
+	RfControlLinked linked = {.remote_addr = 4096, .rkey = 1, .number = 1};
+	RfControlLinked crooked;
 	uint8_t		out[1024];
 
 	check(!open_refused(open), "a good OPEN passes");
@@ -301,6 +303,61 @@ wrong_numbers(void)
 	qp.lane = 99;
 	check(refused(RF_HS_SETUP, out, frame(out, RF_CONTROL_QP, &qp, sizeof(qp)), RF_ERROR_PROTOCOL), "QP of a lane that cannot be is refused");
 	check(refused(RF_HS_UP, out, frame(out, RF_CONTROL_QP, &qp, sizeof(qp)), RF_ERROR_PROTOCOL), "QP when up is refused");
+
+	check(!refused(RF_HS_SETUP, out, frame(out, RF_CONTROL_LINKED, &linked, sizeof(linked)), RF_ERROR_PROTOCOL), "a good LINKED passes");
+	check(refused(RF_HS_UP, out, frame(out, RF_CONTROL_LINKED, &linked, sizeof(linked)), RF_ERROR_PROTOCOL), "LINKED when up is refused");
+	crooked = linked;
+	crooked.rkey = 0;
+	check(refused(RF_HS_SETUP, out, frame(out, RF_CONTROL_LINKED, &crooked, sizeof(crooked)), RF_ERROR_PROTOCOL), "LINKED without a key is refused");
+	crooked = linked;
+	crooked.number = 0;
+	check(refused(RF_HS_SETUP, out, frame(out, RF_CONTROL_LINKED, &crooked, sizeof(crooked)), RF_ERROR_PROTOCOL), "LINKED without a number is refused");
+	crooked = linked;
+	crooked.remote_addr = UINT64_MAX - RF_PROOF_SIZE;
+	check(refused(RF_HS_SETUP, out, frame(out, RF_CONTROL_LINKED, &crooked, sizeof(crooked)), RF_ERROR_PROTOCOL), "LINKED whose memory wraps around is refused");
+	for (int state = RF_HS_SETUP; state <= RF_HS_UP; state++)
+		check(!refused(state, out, frame(out, RF_CONTROL_BROKEN, NULL, 0), RF_ERROR_PROTOCOL), "BROKEN passes before and after");
+	check(refused(RF_HS_WAIT_WELCOME, out, frame(out, RF_CONTROL_BROKEN, NULL, 0), RF_ERROR_PROTOCOL), "but not before the proof of the token");
+}
+
+/* What both ends offer decides what may be chosen. */
+static bool
+welcome_taken(uint32_t own, uint32_t remote, uint32_t chosen)
+{
+	RfHandshake initiator;
+	RfHandshake acceptor;
+	RfControlHello a;
+	RfControlHello b;
+	RfControlMessage messages[8];
+	RfError		error;
+	int			count = 0;
+	bool		taken;
+
+	introduce(&a, 1);
+	introduce(&b, 2);
+	a.provider = own;
+	b.provider = remote;
+	rf_handshake_initiator(&initiator, &a, token_id, secret);
+	rf_handshake_acceptor(&acceptor, &b);
+	deliver(&initiator, &acceptor, 4096, messages, &count, &error);
+	deliver(&acceptor, &initiator, 4096, messages, &count, &error);
+	deliver(&initiator, &acceptor, 4096, messages, &count, &error);
+	rf_handshake_welcome(&acceptor, secret, token_id, 2, chosen);
+	taken = deliver(&acceptor, &initiator, 4096, messages, &count, &error) == RF_STEP_MORE;
+	rf_handshake_free(&initiator);
+	rf_handshake_free(&acceptor);
+	return taken;
+}
+
+static void
+offers(void)
+{
+	check(welcome_taken(RF_OFFER_ALL, RF_OFFER_ALL, RF_OFFER_VERBS) && welcome_taken(RF_OFFER_ALL, RF_OFFER_ALL, RF_OFFER_SOFT) &&
+		  welcome_taken(RF_OFFER_ALL, RF_OFFER_SOFT, RF_OFFER_SOFT) && welcome_taken(RF_OFFER_VERBS, RF_OFFER_ALL, RF_OFFER_VERBS),
+		  "one that both offer may be chosen");
+	check(!welcome_taken(RF_OFFER_ALL, RF_OFFER_SOFT, RF_OFFER_VERBS) && !welcome_taken(RF_OFFER_VERBS, RF_OFFER_ALL, RF_OFFER_SOFT) &&
+		  !welcome_taken(RF_OFFER_ALL, RF_OFFER_ALL, RF_OFFER_ALL) && !welcome_taken(RF_OFFER_ALL, RF_OFFER_ALL, 0),
+		  "nothing else may");
 }
 
 /* An acceptor that does not know the secret, or that changes what was offered. */
@@ -392,6 +449,7 @@ main(void)
 	wrong_bytes();
 	wrong_numbers();
 	wrong_proofs();
+	offers();
 	queue_limit();
 	return failures ? 1 : 0;
 }

@@ -1,0 +1,114 @@
+/*
+ * lane_path.c - whether a lane's connections carry anything: the proof of a new one, and the end of
+ * one that does not move any more.
+ *
+ * A device may try for ever (rxe with retry_count 7), and TCP nearly does, so how long a work request
+ * may take is for the lane to say. Plain C; the lane's thread only.
+ */
+#include "lane.h"
+
+/*
+ * A connection without progress is looked at again after this long before it is given up: when this
+ * process was stopped, what has come meanwhile is taken first.
+ */
+#define GRACE_US	1000000
+
+/* ---------- proof ---------- */
+
+void
+rf_lane_path_prove(RfLaneThread *lane, int peer)
+{
+	LaneConnection *connection = &lane->connections[peer];
+	const RfLaneProof *proof = connection->proof;
+	RfWr		wr;
+
+	if (connection->qp == NULL || connection->failed || proof == NULL)
+		return;
+	wr = (RfWr)
+	{
+		.wr_id = LANE_PROOF_ID, .opcode = RF_WR_WRITE_IMM, .signaled = true, .num_sge = 1, .sge = &proof->source,
+		.remote_addr = proof->remote_addr, .rkey = proof->rkey, .imm = RF_IMM(RF_IMM_PROOF, 0, 0)
+	};
+	lane->config.provider->qp_post(connection->qp, &wr);
+}
+
+static void
+tell_if_proven(RfLaneThread *lane, int peer)
+{
+	LaneConnection *connection = &lane->connections[peer];
+
+	if (connection->proof_sent && connection->proof_seen)
+	{
+		connection->proof = NULL;
+		rf_lane_notice(lane, RF_LANE_CONNECTION_PROVEN, peer, 0);
+	}
+}
+
+void
+rf_lane_path_acknowledged(RfLaneThread *lane, int peer)
+{
+	lane->connections[peer].proof_sent = true;
+	tell_if_proven(lane, peer);
+}
+
+bool
+rf_lane_path_seen(RfLaneThread *lane, int peer, const RfWc *wc, RfError *error)
+{
+	LaneConnection *connection = &lane->connections[peer];
+	const RfLaneProof *proof = connection->proof;
+	bool		right = wc->byte_len == RF_PROOF_SIZE && wc->imm == RF_IMM(RF_IMM_PROOF, 0, 0);
+
+	if (proof == NULL || connection->proof_seen)
+		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL, "the peer proves a connection that is proven");
+	for (size_t i = 0; i < RF_PROOF_SIZE / sizeof(uint64_t) && right; i++)
+		right = proof->landing[i] == proof->number;
+	if (!right)
+		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
+						"what came over a new data connection is not what the peer was asked for");
+	connection->proof_seen = true;
+	tell_if_proven(lane, peer);
+	return true;
+}
+
+/* ---------- progress ---------- */
+
+static void
+give_up(RfLaneThread *lane, int peer)
+{
+	RfError		error;
+
+	(void) rf_error(&error, RF_ERROR_CONNECTION, "What was sent is not acknowledged.", NULL,
+					"no data got through for %u ms", lane->config.peer_timeout_ms);
+	rf_lane_lost(lane, peer, &error);
+}
+
+void
+rf_lane_path_watch(RfLaneThread *lane)
+{
+	int64_t		timeout_us = (int64_t) lane->config.peer_timeout_ms * 1000;
+
+	lane->watch_at = INT64_MAX;
+	for (int peer = 0; peer < RF_MAX_PEERS && timeout_us > 0; peer++)
+	{
+		LaneConnection *connection = &lane->connections[peer];
+		int64_t		due = connection->progress_at + timeout_us;
+
+		if (connection->qp == NULL || connection->failed || connection->posted == connection->completed)
+			continue;
+		if (connection->overdue)
+			due += GRACE_US;
+		if (due <= lane->now && connection->overdue)
+		{
+			give_up(lane, peer);
+			continue;
+		}
+		if (due <= lane->now)
+		{
+			connection->overdue = true;
+			due = lane->now + GRACE_US;
+			connection->progress_at = lane->now - timeout_us;
+		}
+		if (due < lane->watch_at)
+			lane->watch_at = due;
+	}
+}

@@ -7,6 +7,9 @@
  * and not an error, and ends the check where the next steps need it; each runs in a subtransaction
  * of its own, so the session survives. Runs with the caller's rights and user mapping. A server with
  * nodes is checked at each of them.
+ *
+ * It is asked when something hangs, so it must not: all steps that need the other node share a time
+ * limit, and one that it ends gives a row as well.
  */
 #include "postgres.h"
 
@@ -28,6 +31,9 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
+#include "utils/timeout.h"
+#include "utils/timestamp.h"
+
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
@@ -43,6 +49,8 @@ PG_FUNCTION_INFO_V1(rdma_check);
 #define ROUND_TRIPS			7
 #define STREAM_ROWS			1024
 #define STREAM_ROW_BYTES	65000
+#define SLACK_MS			5000	/* beyond what the engines take to find out that nothing gets through */
+#define CLEANUP_MS			30000	/* what ending a step may take that hangs with its session */
 
 typedef struct CheckRow
 {
@@ -62,6 +70,7 @@ typedef struct Check
 	RfSession  *session;
 	RfHelloReply hello;
 	bool		stop;			/* what follows needs what just failed */
+	TimestampTz deadline;		/* of the steps at this node; 0 = none */
 } Check;
 
 static const char *
@@ -102,6 +111,59 @@ problem(Check *check, const char *item, const char *value, const char *fix)
 	add(check, item, "problem", value, fix);
 }
 
+/* ---------- time ---------- */
+
+/* Until the engines must have found out what is wrong, whatever it is. */
+static int
+limit_ms(void)
+{
+	return Min((int64) rf_connect_timeout + rf_peer_timeout + SLACK_MS, INT_MAX / 2);
+}
+
+static volatile sig_atomic_t time_is_up = false;
+
+/* Cancels the step. A cancel of the user's own that is pending stays that. */
+static void
+end_step(void)
+{
+	if (QueryCancelPending)
+		return;
+	time_is_up = true;
+	QueryCancelPending = true;
+	InterruptPending = true;
+	SetLatch(MyLatch);
+}
+
+static TimeoutId
+step_timeout(void)
+{
+	static bool registered = false;
+	static TimeoutId id;
+
+	if (!registered)
+		id = RegisterTimeout(USER_TIMEOUT, end_step);
+	registered = true;
+	return id;
+}
+
+/* The step has ended, in time or not. True: it was ended by us. */
+static bool
+stop_clock(Check *check)
+{
+	bool		ended;
+
+	if (check->deadline == 0)
+		return false;
+	disable_timeout(step_timeout(), false);
+	ended = time_is_up;
+	if (ended)
+		QueryCancelPending = false;
+	time_is_up = false;
+	return ended;
+}
+
+/* ---------- steps ---------- */
+
 /* Run a step; an error becomes its row. False: it failed. */
 static bool
 run_step(Check *check, const char *item, void (*step) (Check *check))
@@ -110,11 +172,14 @@ run_step(Check *check, const char *item, void (*step) (Check *check))
 	ResourceOwner owner = CurrentResourceOwner;
 	volatile bool good = true;
 
+	if (check->deadline != 0)
+		enable_timeout_at(step_timeout(), check->deadline);
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(old);
 	PG_TRY();
 	{
 		step(check);
+		(void) stop_clock(check);
 		ReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(old);
 		CurrentResourceOwner = owner;
@@ -123,6 +188,7 @@ run_step(Check *check, const char *item, void (*step) (Check *check))
 	{
 		ErrorData  *error;
 		char	   *value;
+		bool		ended = stop_clock(check);
 
 		MemoryContextSwitchTo(old);
 		error = CopyErrorData();
@@ -132,10 +198,16 @@ run_step(Check *check, const char *item, void (*step) (Check *check))
 		CurrentResourceOwner = owner;
 
 		/* The user wants to stop, not to learn about it. */
-		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED || error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
+		if ((error->sqlerrcode == ERRCODE_QUERY_CANCELED && !ended) || error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
 			ReThrowError(error);
-		value = error->detail ? psprintf("%s (%s)", error->message, error->detail) : error->message;
-		problem(check, item, value, error->hint);
+		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+			problem(check, item, psprintf("not known: there was no answer within %d s", limit_ms() / 1000),
+					"See that this node and the other one are not overloaded, and that packets get through in both directions.");
+		else
+		{
+			value = error->detail ? psprintf("%s (%s)", error->message, error->detail) : error->message;
+			problem(check, item, value, error->hint);
+		}
 		good = false;
 	}
 	PG_END_TRY();
@@ -290,11 +362,16 @@ check_remote_engine(Check *check)
 	trouble = remote_value(check, "SELECT device_problem FROM rdma.stat_engine");
 	if (provider == NULL || strcmp(provider, rf_shared->device.provider) != 0)
 	{
-		problem(check, "remote engine",
-				psprintf("uses %s, this node %s%s%s", provider ? provider : "no device", rf_shared->device.provider,
-						 trouble ? ": " : "", trouble ? trouble : ""),
-				"Set rdma_fdw.provider alike on both nodes.");
-		check->stop = true;
+		char	   *value = psprintf("uses %s, this node %s%s%s", provider ? provider : "no device", rf_shared->device.provider,
+									 trouble ? ": " : "", trouble ? trouble : "");
+
+		/* They do connect when the one with the device may do without. */
+		if (provider != NULL)
+			info(check, "remote engine", value, "Rows go over TCP, if rdma_fdw.provider is auto on the node with the device. "
+				 "RDMA needs a device on both nodes.");
+		else
+			problem(check, "remote engine", value, "Set rdma_fdw.provider = soft there, or make its device work, and restart that server.");
+		check->stop = provider == NULL;
 		return;
 	}
 	ok(check, "remote engine", psprintf("process %s, provider %s", pid, provider));
@@ -406,7 +483,17 @@ check_connection(Check *check)
 				 errmsg("the engines' connection was lost again")));
 	ok(check, "engine connection", psprintf("to %s, port %u, in %.1f ms", rf_shared->peers[peer].host, check->hello.port,
 											rf_shared->peers[peer].handshake_us / 1000.0));
-	if (strcmp(rf_shared->peers[peer].transport, "tcp") == 0)
+	if (rf_shared->peers[peer].error.message[0] != '\0')
+	{
+		RfError		error = rf_shared->peers[peer].error;
+
+		error.message[sizeof(error.message) - 1] = '\0';
+		error.hint[sizeof(error.hint) - 1] = '\0';
+		problem(check, "transport", psprintf("%s instead of RDMA: %s", rf_shared->peers[peer].transport, error.message),
+				psprintf("%s RDMA is tried again when the engines connect again: when one of them was restarted.",
+						 error.hint));
+	}
+	else if (strcmp(rf_shared->peers[peer].transport, "tcp") == 0)
 		info(check, "transport", "tcp", "On other hosts RDMA needs a device on both nodes.");
 	else
 		ok(check, "transport", rf_shared->peers[peer].transport);
@@ -529,6 +616,13 @@ typedef struct CheckStep
 	void		(*step) (Check *check);
 } CheckStep;
 
+/* What follows is about another node. */
+static void
+start_clock(Check *check)
+{
+	check->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), limit_ms());
+}
+
 static void
 run_steps(Check *check, const CheckStep *steps, int count)
 {
@@ -575,7 +669,10 @@ rdma_check(PG_FUNCTION_ARGS)
 	check.nodes = nodes;
 	if (nodes == NIL)
 		check.user = rf_monitor_mapping(server);
+	info(&check, "time limit", psprintf("%d s%s", (limit_ms() + CLEANUP_MS) / 1000, nodes == NIL ? "" : " for each node"),
+		 "rdma_fdw.connect_timeout and rdma_fdw.peer_timeout make most of it.");
 	run_steps(&check, here, lengthof(here));
+	start_clock(&check);
 	if (!check.stop && nodes == NIL)
 		run_steps(&check, there, lengthof(there));
 	else if (!check.stop)
@@ -588,11 +685,13 @@ rdma_check(PG_FUNCTION_ARGS)
 			check.user = rf_monitor_mapping(node);
 			check.session = NULL;
 			check.stop = false;
+			start_clock(&check);
 			run_steps(&check, there, lengthof(there));
 			run_steps(&check, among_nodes, lengthof(among_nodes));
 			all_reached &= !check.stop;
 		}
 		check.node = NULL;
+		start_clock(&check);
 		if (all_reached)
 			run_steps(&check, between_nodes, lengthof(between_nodes));
 	}

@@ -75,6 +75,18 @@ like($err, qr/2F003.*password/s, 'a non-superuser without a password is refused'
 $coord->safe_psql('postgres', "ALTER USER MAPPING FOR plain SERVER n1 OPTIONS (ADD password 'right')");
 is($coord->safe_psql('postgres', 'SET ROLE plain; SELECT * FROM t'), '1', 'with one it works');
 
+# A server that takes connections and says nothing: the doctor tells that, and does not wait for ever.
+$coord->append_conf('postgresql.conf', "rdma_fdw.connect_timeout = '1s'\nrdma_fdw.peer_timeout = '1s'\n");
+$coord->reload;
+ok(rdma_wait($coord, "SELECT current_setting('rdma_fdw.peer_timeout') = '1s'"), 'the doctor has little time');
+my $postmaster = (slurp_file($n1->data_dir . '/postmaster.pid') =~ /^(\d+)/)[0];
+kill 'STOP', $postmaster;
+my $rows = $coord->safe_psql('postgres', "SELECT item, status, value FROM rdma.\"check\"('n1')");
+kill 'CONT', $postmaster;
+like($rows, qr/^time limit\|info\|37 s$/m, 'rdma.check says how long it may take');
+like($rows, qr/^database connection\|problem\|not known: there was no answer within 7 s$/m, 'and what could not be told in that time');
+unlike($rows, qr/^remote extension/m, 'and stops there');
+
 $n1->stop;
 fails('remote down', qr/08001.*n1/s);
 $coord->stop;

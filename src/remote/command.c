@@ -2,7 +2,8 @@
  * command.c - statements with parameters on a session: the writes of one row at a time, and what
  * else sends values.
  *
- * A statement that runs once is sent as it is; from its second run on it is prepared there.
+ * A statement that runs once is sent as it is; from its second run on it is prepared there, unless a
+ * connection pooler stands between, behind which nothing prepared is found again.
  * Everything that has to come before it (the remote transaction's beginning, savepoints, preparing)
  * travels in the same round trip. Prepared statements whose user is gone are dropped along with a
  * later command, so that ending a statement costs no round trip.
@@ -96,7 +97,7 @@ collect(RfSession *session, int before, int opening)
 				break;
 			}
 			seen++;
-			if (seen <= before && status == PGRES_COMMAND_OK)
+			if (seen <= before && rf_has_begun(result))
 			{
 				if (seen == opening)
 					session->unsure = false;
@@ -125,9 +126,17 @@ collect(RfSession *session, int before, int opening)
 	return kept;
 }
 
+/* Inside a pipeline; counts the statement. False when libpq refuses. */
+static bool
+send_opening(RfSession *session, const char *sql, int *count)
+{
+	(*count)++;
+	return PQsendQueryParams(session->conn, sql, 0, NULL, NULL, NULL, NULL, 0) == 1;
+}
+
 /*
- * Begins the remote (sub)transactions that are missing, inside a pipeline. Counts them in *count;
- * false when libpq refuses.
+ * Begins the remote (sub)transactions that are missing, inside a pipeline. *count: how many statements
+ * that took; false when libpq refuses.
  */
 bool
 rf_session_send_begin(RfSession *session, int *count)
@@ -138,14 +147,15 @@ rf_session_send_begin(RfSession *session, int *count)
 	for (int level = session->depth + 1; level <= target; level++)
 	{
 		char	   *begin = rf_transaction_begin_sql(session, level);
-		bool		sent = PQsendQueryParams(session->conn, begin, 0, NULL, NULL, NULL, NULL, 0) == 1;
+		bool		sent = send_opening(session, begin, count);
 
 		pfree(begin);
 		session->unsure = true;
 		session->depth = level;
+		if (sent && level == 1 && session->shared)
+			sent = send_opening(session, rf_session_local_settings(), count);
 		if (!sent)
 			return false;
-		(*count)++;
 	}
 	return true;
 }
@@ -187,7 +197,7 @@ rf_command_send(RfCommand *command, const char *const *values)
 	sent = PQenterPipelineMode(conn) == 1 && rf_session_send_begin(session, &command->opening);
 	command->before = command->opening;
 	sent = sent && send_garbage(session, &command->before);
-	if (!command->used)
+	if (!command->used || session->shared)
 		sent = sent && PQsendQueryParams(conn, command->sql, command->param_count, NULL, values, NULL, NULL, 0) == 1;
 	else
 	{

@@ -273,14 +273,7 @@ connect_session(RfSession *session, UserMapping *user)
 		session->host = NULL;
 		session->host = MemoryContextStrdup(TopMemoryContext, host);
 
-		/*
-		 * Names in what we send are qualified except those of pg_catalog; values go as text in the
-		 * forms that mean the same everywhere.
-		 */
-		session->transactional = false;
-		PQclear(rf_session_query(session,
-								 "SET search_path = pg_catalog; SET timezone = 'UTC'; SET datestyle = ISO; "
-								 "SET intervalstyle = postgres; SET extra_float_digits = 3"));
+		rf_session_pin_settings(session);
 	}
 	PG_CATCH();
 	{

@@ -268,7 +268,7 @@ take_result(RfLoad *load, bool wait_for_flow)
 				session->load = NULL;
 				break;
 			}
-			if (load->opening > 0 && status == PGRES_COMMAND_OK)
+			if (load->opening > 0 && rf_has_begun(result))
 			{
 				if (--load->opening == 0)
 					session->unsure = false;

@@ -20,7 +20,8 @@
 
 #define HELLO_SQL	"SELECT rdma.hello($1)"
 #define EXTENSION_VERSION	"1.0"
-#define STREAM_SQL	"SELECT rdma.stream($1, $2, $3, $4)"
+
+const Oid	rf_stream_types[4] = {BYTEAOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID};
 
 static uint32
 query_wait_event(void)
@@ -89,27 +90,30 @@ rf_session_query(RfSession *session, const char *sql)
 	char	   *begin = NULL;
 	const char *text = sql;
 	PGresult   *volatile last = NULL;
-	int			opening = 0;
+	int			opening = target - session->depth;
 
 	rf_session_settle(session);
 
-	/* Statements of one string are one round trip. */
-	if (target > session->depth)
+	/* Statements of one string are one round trip, and one transaction if they do not say otherwise. */
+	if (opening > 0 || (session->shared && target == 0))
 	{
 		StringInfoData buf;
 
 		initStringInfo(&buf);
+		if (target == 0)
+			appendStringInfo(&buf, "%s;", rf_session_local_settings());
 		for (int level = session->depth + 1; level <= target; level++)
 		{
 			begin = rf_transaction_begin_sql(session, level);
 			appendStringInfo(&buf, "%s;", begin);
 			pfree(begin);
+			if (level == 1 && session->shared)
+				appendStringInfo(&buf, "%s;", rf_session_local_settings());
 		}
 		appendStringInfoString(&buf, sql);
 		text = buf.data;
-		opening = target - session->depth;
+		session->unsure |= opening > 0;
 		session->depth = target;
-		session->unsure = true;
 	}
 
 	if (!PQsendQuery(session->conn, text))
@@ -251,13 +255,12 @@ read_hello(RfSession *session, PGresult *answer, PGresult *prepare_error)
 void
 rf_session_hello(RfSession *session, bool need_token)
 {
-	static const Oid stream_types[] = {BYTEAOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID};
 	static const Oid hello_types[] = {BYTEAOID};
 	RfHelloRequest request;
 	const char *value = (const char *) &request;
 	int			length = sizeof(request);
 	int			format = 1;
-	bool		prepare = !session->prepared;
+	bool		prepare = !session->prepared && !session->shared;
 	PGresult   *volatile answer = NULL;
 	PGresult   *volatile prepare_error = NULL;
 	bool		sent;
@@ -271,7 +274,7 @@ rf_session_hello(RfSession *session, bool need_token)
 
 	sent = PQenterPipelineMode(session->conn) &&
 		PQsendQueryParams(session->conn, HELLO_SQL, 1, hello_types, &value, &length, &format, 1) &&
-		(!prepare || PQsendPrepare(session->conn, "rdma_fdw_stream", STREAM_SQL, 4, stream_types)) &&
+		(!prepare || PQsendPrepare(session->conn, RF_STREAM_STATEMENT, RF_STREAM_SQL, 4, rf_stream_types)) &&
 		PQpipelineSync(session->conn);
 	if (!sent)
 		rf_session_lost(session);
@@ -323,11 +326,11 @@ rf_session_hello(RfSession *session, bool need_token)
 	}
 	read_hello(session, answer, prepare_error);
 	if (prepare_error)
-		raise_unless_missing(session, prepare_error, STREAM_SQL);
+		raise_unless_missing(session, prepare_error, RF_STREAM_SQL);
 	session->hello.extension_version[sizeof(session->hello.extension_version) - 1] = '\0';
 	session->hello.address[sizeof(session->hello.address) - 1] = '\0';
 	session->hello_valid = true;
-	session->prepared = true;
+	session->prepared = !session->shared;
 }
 
 /* ---------- for aborts: nothing here raises an error ---------- */

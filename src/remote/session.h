@@ -44,6 +44,8 @@ struct RfSession
 	bool		invalidated;	/* options changed: reconnect when no transaction is open */
 	bool		suspect;		/* a flow from that node failed: do not wait long for it */
 	bool		broken;			/* its state is unknown or it is gone: close at the end of the transaction */
+	bool		shared;			/* a connection pooler may hand every transaction to another session over there, and
+								 * that session to others: nothing of ours may stay there, see settings.c */
 
 	/*
 	 * Remote transaction: how many levels are open there (1: the transaction, n + 1: n savepoints).
@@ -170,7 +172,14 @@ extern void rf_credentials_check(ForeignServer *server, UserMapping *user);
 extern void rf_credentials_connected(RfSession *session, ForeignServer *server, UserMapping *user);
 extern void rf_credentials_check_session(RfSession *session, UserMapping *user);
 
+/* settings.c */
+extern const char *rf_session_local_settings(void);
+extern void rf_session_pin_settings(RfSession *session);
+
 /* query.c */
+#define RF_STREAM_STATEMENT	"rdma_fdw_stream"	/* prepared: RF_STREAM_SQL */
+#define RF_STREAM_SQL		"SELECT rdma.stream($1, $2, $3, $4)"
+extern const Oid rf_stream_types[4];
 extern int	rf_session_wait(RfSession *session, int events, long timeout_ms);
 extern void rf_session_flush(RfSession *session);
 extern PGresult *rf_session_result(RfSession *session);
@@ -190,6 +199,13 @@ extern int	rf_transaction_target(RfSession *session);
 
 /* command.c */
 extern bool rf_session_send_begin(RfSession *session, int *count);
+
+/* Did what begins a transaction succeed? It may include a query. */
+static inline bool
+rf_has_begun(const PGresult *result)
+{
+	return PQresultStatus(result) == PGRES_COMMAND_OK || PQresultStatus(result) == PGRES_TUPLES_OK;
+}
 
 /* load.c */
 extern void rf_load_interrupt(RfLoad *load);

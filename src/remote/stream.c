@@ -143,7 +143,6 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 {
 	RfSession  *session = stream->session;
 	PGconn	   *conn = session->conn;
-	int			target = rf_transaction_target(session);
 	RfStreamRequest request;
 	RfTypeImage image;
 	RfNodeId	node;
@@ -198,19 +197,11 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 	 */
 	stream->state = RF_STREAM_RUNNING;
 	session->running = stream;
-	sent = PQenterPipelineMode(conn) == 1;
-	for (int level = session->depth + 1; sent && level <= target; level++)
-	{
-		char	   *begin = rf_transaction_begin_sql(session, level);
-
-		sent = PQsendQueryParams(conn, begin, 0, NULL, NULL, NULL, NULL, 0) == 1;
-		session->unsure = true;
-		session->depth = level;
-		stream->begin_results++;
-		pfree(begin);
-	}
-	sent = sent &&
-		PQsendQueryPrepared(conn, "rdma_fdw_stream", 4, arguments, lengths, formats, 1) &&
+	sent = PQenterPipelineMode(conn) == 1 &&
+		rf_session_send_begin(session, &stream->begin_results) &&
+		(session->shared ?
+		 PQsendQueryParams(conn, RF_STREAM_SQL, 4, rf_stream_types, arguments, lengths, formats, 1) :
+		 PQsendQueryPrepared(conn, RF_STREAM_STATEMENT, 4, arguments, lengths, formats, 1)) &&
 		PQpipelineSync(conn);
 	if (!sent)
 		rf_session_lost(session);
@@ -474,7 +465,7 @@ rf_stream_collect(RfStream *stream)
 		}
 
 		stream->results++;
-		if (stream->results <= stream->begin_results && status == PGRES_COMMAND_OK)
+		if (stream->results <= stream->begin_results && rf_has_begun(result))
 		{
 			if (stream->results == stream->begin_results)
 				session->unsure = false;

@@ -1,0 +1,70 @@
+/*
+ * settings.c - the settings of sessions on data nodes that the meaning of statements and the text of
+ * values depend on.
+ *
+ * Statements name what is not in pg_catalog by its schema; values go as text in forms that mean the
+ * same everywhere (rf_neutral_settings() sees to our half of that). What a role or a database over
+ * there prefers must not change either, so all of these have fixed values in our sessions.
+ *
+ * Where the other end of the connection is a server's session of our own, they are set when it is
+ * made. A connection pooler may give every transaction another session, and that session to others
+ * afterwards: then they are set within each transaction, in the same round trip that begins it. The
+ * process that answers tells which of the two it is: a pooler has no process of the server to name
+ * when a client connects, as the server's session is chosen later.
+ */
+#include "postgres.h"
+
+#include "session.h"
+
+/*
+ * What reads or writes text: names, literals, dates and times, floating point numbers, bytea, xml,
+ * arrays, money; what turns "= NULL" into something else; and what lets an index leave rows out.
+ */
+#define PINNED_SETTINGS \
+	"(VALUES ('search_path', 'pg_catalog'), ('standard_conforming_strings', 'on'), ('timezone', 'UTC'), " \
+	"('datestyle', 'ISO'), ('intervalstyle', 'postgres'), ('extra_float_digits', '1'), ('bytea_output', 'hex'), " \
+	"('xmloption', 'content'), ('array_nulls', 'on'), ('lc_monetary', 'C'), ('transform_null_equals', 'off'), " \
+	"('gin_fuzzy_search_limit', '0')) AS s(name, value)"
+
+/* For the transaction that it runs in. set_config() raises an error over there if a value is refused. */
+const char *
+rf_session_local_settings(void)
+{
+	return "SELECT pg_catalog.set_config(name, value, true) FROM " PINNED_SETTINGS;
+}
+
+/* Finds out whose session it is, sets what may stay in our own, and checks that the values arrived. */
+void
+rf_session_pin_settings(RfSession *session)
+{
+	char	   *shared = psprintf("pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %d", PQbackendPID(session->conn));
+	char	   *sql = psprintf("SELECT name, value, pg_catalog.set_config(name, value, %s), %s FROM " PINNED_SETTINGS,
+							   shared, shared);
+	PGresult   *result;
+
+	session->shared = false;
+	session->transactional = false;
+	result = rf_session_query(session, sql);
+	for (int i = 0; i < PQntuples(result); i++)
+	{
+		const char *name = PQgetvalue(result, i, 0);
+		const char *value = PQgetvalue(result, i, 1);
+		const char *arrived = PQgetvalue(result, i, 2);
+
+		/* datestyle comes with the order of fields that input has, which is of no concern here */
+		if (strncmp(arrived, value, strlen(value)) != 0)
+		{
+			char	   *detail = psprintf("%s is \"%s\" instead of \"%s\".", name, arrived, value);
+
+			PQclear(result);
+			ereport(ERROR,
+					(errcode(ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION),
+					 errmsg("server \"%s\" does not keep a setting that statements depend on", session->server_name),
+					 errdetail_internal("%s", detail)));
+		}
+	}
+	session->shared = PQntuples(result) > 0 && PQgetvalue(result, 0, 3)[0] == 't';
+	PQclear(result);
+	pfree(sql);
+	pfree(shared);
+}

@@ -558,11 +558,19 @@ extern int	rf_neutral_settings(bool names);
 /* Quoted and qualified remote name of a foreign table. */
 extern char *rf_remote_relation_name(const RfTableOptions *opts);
 
+/* What stands for a pathkey in a relation's statement. */
+typedef struct RfSortKey
+{
+	Expr	   *expr;			/* of upper relations a column of their tlist; NULL: all rows are equal in it */
+	Oid			sortop;
+} RfSortKey;
+
 /*
- * order.c: the expression of the relation that a pathkey sorts by, if the data node can sort by it
- * as we would; else NULL.  *sortop is the operator.
+ * order.c: fills *key with what the data node sorts by.  A pathkey names a class of equal expressions:
+ * of a base or join relation any member made of its columns will do, of an upper relation one that
+ * its SELECT computes.  False: the data node cannot sort by any of them as we would.
  */
-extern Expr *rf_pathkey_expr(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, Oid *sortop);
+extern bool rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, RfSortKey *key);
 extern bool rf_pathkeys_shippable(PlannerInfo *root, RelOptInfo *rel, List *pathkeys);
 
 extern bool rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys, List **keys);

@@ -17,69 +17,96 @@
 #include "rdma_fdw/guc.h"
 
 /*
- * A pathkey names a class of equal expressions.  Of a base or join relation any member made of its
- * columns will do, of an upper relation one that its SELECT computes.
+ * Does the data node sort by this column as we sort by the expression, which may be the column with a
+ * relabelling, such as varchar as text?  The operator decides: as oid an int4 sorts otherwise.
  */
-Expr *
-rf_pathkey_expr(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, Oid *sortop)
+static bool
+sorts_like(PlannerInfo *root, RelOptInfo *rel, Expr *column, Expr *expr, Oid sortop)
+{
+	while (!equal(column, expr))
+	{
+		if (!IsA(expr, RelabelType))
+			return false;
+		expr = ((RelabelType *) expr)->arg;
+	}
+	return rf_is_shippable_sort(root, rel, column, sortop);
+}
+
+/* The column of the SELECT list of an upper relation that the member of a pathkey's class is. */
+static TargetEntry *
+sorted_column(PlannerInfo *root, RelOptInfo *rel, EquivalenceMember *em, Oid collation, Oid sortop)
+{
+	ListCell   *lc;
+
+	foreach(lc, ((RfRelInfo *) rel->fdw_private)->tlist)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+
+		if (exprCollation((Node *) tle->expr) == collation &&
+			sorts_like(root, rel, tle->expr, em->em_expr, sortop))
+			return tle;
+	}
+	return NULL;
+}
+
+bool
+rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, RfSortKey *key)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	EquivalenceClass *ec = pathkey->pk_eclass;
+	bool		upper = info->scanrel != NULL || rf_is_set_operation(info);
 	RelOptInfo *scanrel = info->scanrel ? info->scanrel : rel;
 	ListCell   *lc;
 
 	if (ec->ec_has_volatile)
-		return NULL;
+		return false;
 
 	foreach(lc, rf_ec_members(ec, scanrel->relids))
 	{
 		EquivalenceMember *em = (EquivalenceMember *) lfirst(lc);
-		Expr	   *expr = em->em_expr;
 
-		if (info->scanrel != NULL || rf_is_set_operation(info))
+		key->expr = em->em_expr;
+		key->sortop = rf_pathkey_operator(pathkey, em->em_datatype);
+		if (upper)
 		{
-			ListCell   *column;
+			TargetEntry *tle;
 
-			/* sort expressions may come with a relabelling that the column does not have */
-			expr = NULL;
-			foreach(column, info->tlist)
-			{
-				Expr	   *bare = lfirst_node(TargetEntry, column)->expr;
-				Expr	   *wanted = em->em_expr;
-
-				if (em->em_is_const || em->em_is_child)
-					break;
-				while (!equal(bare, wanted) && IsA(wanted, RelabelType))
-					wanted = ((RelabelType *) wanted)->arg;
-				if (equal(bare, wanted))
-				{
-					expr = em->em_expr;
-					break;
-				}
-			}
-			if (expr == NULL)
+			if (em->em_is_const || em->em_is_child)
 				continue;
+			tle = sorted_column(root, rel, em, ec->ec_collation, key->sortop);
+			if (tle == NULL)
+				continue;
+			key->expr = tle->expr;
+			return true;
 		}
-		else if (bms_is_empty(em->em_relids) || !bms_is_subset(em->em_relids, rel->relids) ||
-				 bms_overlap(em->em_relids, info->hidden_relids))
+		if (bms_is_empty(em->em_relids) || !bms_is_subset(em->em_relids, rel->relids) ||
+			bms_overlap(em->em_relids, info->hidden_relids))
 			continue;
 
-		*sortop = rf_pathkey_operator(pathkey, em->em_datatype);
-		if (rf_is_shippable_sort(root, rel, expr, *sortop))
-			return expr;
+		/*
+		 * What a branch of UNION ALL gives for a column may be the same in all of its rows.  They are
+		 * in that order however they come; printed, an integer would be the number of a column.
+		 */
+		if (em->em_is_child && IS_SIMPLE_REL(rel) && bms_is_empty(pull_varnos(root, (Node *) em->em_expr)))
+		{
+			key->expr = NULL;
+			return true;
+		}
+		if (rf_is_shippable_sort(root, rel, key->expr, key->sortop))
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
 bool
 rf_pathkeys_shippable(PlannerInfo *root, RelOptInfo *rel, List *pathkeys)
 {
 	ListCell   *lc;
-	Oid			sortop;
+	RfSortKey	key;
 
 	foreach(lc, pathkeys)
 	{
-		if (rf_pathkey_expr(root, rel, lfirst_node(PathKey, lc), &sortop) == NULL)
+		if (!rf_sort_key(root, rel, lfirst_node(PathKey, lc), &key))
 			return false;
 	}
 	return true;
@@ -147,15 +174,20 @@ rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys,
 	foreach(lc, pathkeys)
 	{
 		PathKey    *pathkey = lfirst_node(PathKey, lc);
-		Oid			sortop;
-		Expr	   *expr = rf_pathkey_expr(root, rel, pathkey, &sortop);
+		RfSortKey	key;
+		Expr	   *expr;
 		int			attno = 0;
 		ListCell   *column;
 
-		while (expr != NULL && IsA(expr, RelabelType))
-			expr = ((RelabelType *) expr)->arg;
-		if (expr == NULL || !merges_safely(pathkey))
+		if (!rf_sort_key(root, rel, pathkey, &key))
 			return false;
+		if (key.expr == NULL)
+			continue;
+		if (!merges_safely(pathkey))
+			return false;
+		expr = key.expr;
+		while (IsA(expr, RelabelType))
+			expr = ((RelabelType *) expr)->arg;
 		foreach(column, columns)
 		{
 			if (equal(lfirst_node(TargetEntry, column)->expr, expr))
@@ -167,7 +199,7 @@ rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys,
 		if (attno == 0)
 			return false;
 		*keys = lappend(*keys, list_make2(list_make2_int(attno, pathkey->pk_nulls_first),
-										  list_make2_oid(sortop, pathkey->pk_eclass->ec_collation)));
+										  list_make2_oid(key.sortop, pathkey->pk_eclass->ec_collation)));
 	}
 	return true;
 }

@@ -284,20 +284,24 @@ append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Lis
 
 /*
  * A column to group by is named by its position in the SELECT list: then it need not be repeated,
- * and a constant can be one.  Above the grouping it may have gone from the list.
+ * and a constant can be one.  Above the grouping it may have gone from the list; there a constant
+ * gets a cast, without which an integer would be a position and others an error.
  */
 static void
 append_group_column(StringInfo buf, BuildContext *cxt, List *tlist, Index sortgroupref)
 {
 	TargetEntry *tle = rf_sortgroupref_tle(sortgroupref, tlist);
+	Node	   *expr;
 
 	if (tle != NULL)
-		appendStringInfo(buf, "%d", tle->resno);
-	else
 	{
-		tle = get_sortgroupref_tle(sortgroupref, cxt->root->processed_tlist);
-		appendStringInfoString(buf, rf_print_in_statement((Node *) tle->expr, cxt));
+		appendStringInfo(buf, "%d", tle->resno);
+		return;
 	}
+	expr = (Node *) get_sortgroupref_tle(sortgroupref, cxt->root->processed_tlist)->expr;
+	appendStringInfoString(buf, rf_print_in_statement(expr, cxt));
+	if (IsA(strip_implicit_coercions(expr), Const))
+		appendStringInfo(buf, "::%s", format_type_be(exprType(expr)));
 }
 
 static void
@@ -340,36 +344,98 @@ append_group_by(StringInfo buf, BuildContext *cxt, List *tlist)
 		appendStringInfoString(buf, " GROUP BY ()");
 }
 
-static void
-append_order_by(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *pathkeys)
+/* What the pathkeys sort by, RfSortKeys; those that all rows are equal in are left out. */
+static List *
+sort_keys(BuildContext *cxt, RfRelInfo *info, List *pathkeys, List **exprs)
+{
+	List	   *keys = NIL;
+	ListCell   *lc;
+
+	*exprs = NIL;
+	foreach(lc, pathkeys)
+	{
+		RfSortKey  *key = palloc(sizeof(RfSortKey));
+
+		if (!rf_sort_key(cxt->root, info->rel, lfirst_node(PathKey, lc), key))
+			elog(ERROR, "no expression of the foreign relation for a sort key");
+		keys = lappend(keys, key);
+		if (key->expr != NULL)
+			*exprs = lappend(*exprs, key->expr);
+	}
+	return keys;
+}
+
+/* Where an expression stands among the columns, from 1; 0: nowhere. */
+static int
+place_among(List *columns, Expr *expr)
 {
 	ListCell   *lc;
 
-	foreach(lc, pathkeys)
+	foreach(lc, columns)
 	{
-		PathKey    *pathkey = lfirst_node(PathKey, lc);
-		Oid			sortop;
-		Expr	   *expr = rf_pathkey_expr(cxt->root, info->rel, pathkey, &sortop);
-		TargetEntry *tle;
+		if (equal(lfirst(lc), expr))
+			return foreach_current_index(lc) + 1;
+	}
+	return 0;
+}
+
+/*
+ * ORDER BY takes a bare name for that of a column of the SELECT list, where an expression may have
+ * got the name of its function: could a column of the table be misread so?
+ */
+static bool
+names_may_clash(List *columns)
+{
+	ListCell   *lc;
+
+	foreach(lc, columns)
+	{
+		if (!IsA(lfirst(lc), Var))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * With DISTINCT and set operations a key must be one of the columns, beyond doubt, and is named by its
+ * number, as is one whose name alone could be another column's.
+ */
+static void
+append_order_by(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns, List *keys, List *pathkeys)
+{
+	bool		numbers = info->distinct || rf_is_set_operation(info);
+	bool		clash = !cxt->qualified && names_may_clash(columns);
+	const char *before = " ORDER BY ";
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	forboth(lc, keys, lc2, pathkeys)
+	{
+		RfSortKey  *key = (RfSortKey *) lfirst(lc);
+		bool		nulls_first = lfirst_node(PathKey, lc2)->pk_nulls_first;
 		bool		descending;
 
-		if (expr == NULL)
-			elog(ERROR, "no expression of the foreign relation for a sort key");
-		appendStringInfoString(buf, lc == list_head(pathkeys) ? " ORDER BY " : ", ");
+		if (key->expr == NULL)
+			continue;
+		appendStringInfoString(buf, before);
+		before = ", ";
+		if (numbers || (clash && IsA(key->expr, Var)))
+		{
+			int			place = place_among(columns, key->expr);
 
-		/* with DISTINCT the expression must be one of the columns, beyond doubt */
-		tle = info->distinct || rf_is_set_operation(info) ? tlist_member(expr, info->tlist) : NULL;
-		if (tle != NULL)
-			appendStringInfo(buf, "%d", tle->resno);
+			if (place == 0)
+				elog(ERROR, "a sort key is not among the columns of the statement");
+			appendStringInfo(buf, "%d", place);
+		}
 		else
-			appendStringInfoString(buf, rf_print_in_statement((Node *) expr, cxt));
+			appendStringInfoString(buf, rf_print_in_statement((Node *) key->expr, cxt));
 
 		/* either the type's "<" or its ">", see rf_is_shippable_sort() */
-		descending = sortop != lookup_type_cache(exprType((Node *) expr), TYPECACHE_LT_OPR)->lt_opr;
+		descending = key->sortop != lookup_type_cache(exprType((Node *) key->expr), TYPECACHE_LT_OPR)->lt_opr;
 		if (descending)
 			appendStringInfoString(buf, " DESC");
-		if (pathkey->pk_nulls_first != descending)
-			appendStringInfoString(buf, pathkey->pk_nulls_first ? " NULLS FIRST" : " NULLS LAST");
+		if (nulls_first != descending)
+			appendStringInfoString(buf, nulls_first ? " NULLS FIRST" : " NULLS LAST");
 	}
 }
 
@@ -412,11 +478,44 @@ append_limit(StringInfo buf, BuildContext *cxt, RfRelInfo *info)
 
 /* Sub-selects in a statement of one table refer to that table by its name. */
 static bool
-has_subselects(BuildContext *cxt, RfRelInfo *info, List *columns, List *conditions)
+has_subselects(BuildContext *cxt, RfRelInfo *info, List *columns, List *conditions, List *sorted)
 {
 	return contain_subplans((Node *) columns) || contain_subplans((Node *) rf_bare_clauses(conditions)) ||
-		contain_subplans((Node *) info->having) ||
+		contain_subplans((Node *) info->having) || contain_subplans((Node *) sorted) ||
 		(info->scan != NULL && contain_subplans((Node *) cxt->root->processed_tlist));
+}
+
+/* Is a column of the table to be sorted by that is not among those of the SELECT list? */
+static bool
+sorts_by_others(List *columns, List *sorted)
+{
+	ListCell   *lc;
+
+	foreach(lc, sorted)
+	{
+		if (IsA(lfirst(lc), Var) && place_among(columns, lfirst(lc)) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Set operations: the columns are those of the operation, which have no names of their own. */
+static void
+append_set_operation(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *pathkeys, bool limit)
+{
+	List	   *columns = NIL;
+	List	   *sorted;
+	ListCell   *lc;
+
+	foreach(lc, info->tlist)
+	{
+		columns = lappend(columns, lfirst_node(TargetEntry, lc)->expr);
+		Assert(lfirst_node(TargetEntry, lc)->resno == list_length(columns));
+	}
+	rf_append_select(buf, cxt, info->select);
+	append_order_by(buf, cxt, info, columns, sort_keys(cxt, info, pathkeys, &sorted), pathkeys);
+	if (limit)
+		append_limit(buf, cxt, info);
 }
 
 /* The statement of a relation, or one with these columns instead of its own. */
@@ -426,20 +525,21 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 {
 	RfRelInfo  *scan = info->scan ? info->scan : info;
 	List	   *conds = NIL;
+	List	   *sorted;
+	List	   *keys;
 	StringInfoData from;
 	ListCell   *lc;
 
 	if (rf_is_set_operation(info))
 	{
-		rf_append_select(buf, cxt, info->select);
-		append_order_by(buf, cxt, info, pathkeys);
-		if (limit)
-			append_limit(buf, cxt, info);
+		append_set_operation(buf, cxt, info, pathkeys, limit);
 		return;
 	}
 
+	keys = sort_keys(cxt, info, pathkeys, &sorted);
 	cxt->qualified = scan->outer != NULL || cxt->outer != NULL ||
-		has_subselects(cxt, info, columns, conditions);
+		has_subselects(cxt, info, columns, conditions, sorted) ||
+		(names_may_clash(columns) && sorts_by_others(columns, sorted));
 	rf_add_exchanges(cxt, scan);
 
 	appendStringInfoString(buf, info->distinct ? "SELECT DISTINCT" : "SELECT");
@@ -483,7 +583,7 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 		append_group_by(buf, cxt, cxt->outer == NULL ? info->tlist : NIL);
 		append_conditions(buf, " HAVING ", print_conditions(cxt, info->having));
 	}
-	append_order_by(buf, cxt, info, pathkeys);
+	append_order_by(buf, cxt, info, columns, keys, pathkeys);
 	if (limit)
 		append_limit(buf, cxt, info);
 }
@@ -694,6 +794,8 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, CmdTy
 									  (RfRelInfo *) joinrel->fdw_private));
 
 	AtEOXact_GUC(true, nestlevel);
+	if (possible && !bms_is_empty(pull_varnos(root, (Node *) cxt.params)))
+		elog(ERROR, "a column of no relation of a remote statement");
 	*params = cxt.params;
 	*param_types = cxt.param_types;
 	return possible ? buf.data : NULL;

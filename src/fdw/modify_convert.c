@@ -107,6 +107,7 @@ rf_read_result(RfResultReader *reader, PGresult *result, int row, TupleTableSlot
 	MemoryContext caller = MemoryContextSwitchTo(reader->context);
 	HeapTuple	tuple;
 	ListCell   *lc;
+	int			nestlevel;
 
 	if (PQnfields(result) != list_length(reader->attnums))
 		ereport(ERROR,
@@ -115,6 +116,7 @@ rf_read_result(RfResultReader *reader, PGresult *result, int row, TupleTableSlot
 				 errdetail("It has %d columns instead of %d.", PQnfields(result), list_length(reader->attnums))));
 	MemoryContextReset(reader->context);
 	memset(reader->isnull, true, desc->natts * sizeof(bool));
+	nestlevel = rf_neutral_settings(false);
 	error_context_stack = &callback;
 	foreach(lc, reader->attnums)
 	{
@@ -129,6 +131,7 @@ rf_read_result(RfResultReader *reader, PGresult *result, int row, TupleTableSlot
 		reader->isnull[i] = value == NULL;
 	}
 	error_context_stack = callback.previous;
+	AtEOXact_GUC(true, nestlevel);
 	reader->current = 0;
 	MemoryContextSwitchTo(caller);
 

@@ -21,9 +21,15 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "parser/parser.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/bytea.h"
 #include "utils/float.h"
+#include "utils/lsyscache.h"
+#include "utils/pg_locale.h"
 #include "utils/ruleutils.h"
+#include "utils/xml.h"
 
 #include "rdma_fdw/fdw.h"
 #include "querybuild.h"
@@ -359,9 +365,10 @@ force_setting(const char *name, const char *value)
 }
 
 /*
- * Settings that the printed text depends on.  Names must be right for a session that searches only
- * pg_catalog, constants must read the same whatever the other session's settings are.  A change of
- * search_path is the dear one, as it has the next name looked up anew.
+ * Settings that text depends on, of expressions and of values.  Names must be right for a session that
+ * searches only pg_catalog; the other settings have the values that rf_session_settings() pins on data
+ * nodes, or one under which text reads the same whatever theirs are.  A change of search_path is the
+ * dear one, as it has the next name looked up anew.
  */
 int
 rf_neutral_settings(bool names)
@@ -370,13 +377,26 @@ rf_neutral_settings(bool names)
 
 	if (names)
 		force_setting("search_path", "pg_catalog");
+	if (!standard_conforming_strings)
+		force_setting("standard_conforming_strings", "on");
+	if (quote_all_identifiers)
+		force_setting("quote_all_identifiers", "off");
 	/* DateStyle's current value includes the field order, so it cannot be compared by name */
 	if (DateStyle != USE_ISO_DATES)
 		force_setting("datestyle", "ISO");
 	if (IntervalStyle != INTSTYLE_POSTGRES)
 		force_setting("intervalstyle", "postgres");
-	if (extra_float_digits < 3)
-		force_setting("extra_float_digits", "3");
+	/* all above 0 mean the shortest text that is exact */
+	if (extra_float_digits < 1)
+		force_setting("extra_float_digits", "1");
+	if (bytea_output != BYTEA_OUTPUT_HEX)
+		force_setting("bytea_output", "hex");
+	if (xmloption != XMLOPTION_CONTENT)
+		force_setting("xmloption", "content");
+	if (!Array_nulls)
+		force_setting("array_nulls", "on");
+	if (strcmp(locale_monetary, "C") != 0)
+		force_setting("lc_monetary", "C");
 	return nestlevel;
 }
 
@@ -433,8 +453,10 @@ print_windowed(Node *expr, BuildContext *cxt)
 		WindowClause *window = copyObject(lfirst_node(WindowClause, lc));
 		ListCell   *sort;
 
+		/* written out: what the parser has copied from a window that it refers to belongs to it */
 		window->name = NULL;
 		window->refname = NULL;
+		window->copiedOrder = false;
 		window->startOffset = rewrite_mutator(window->startOffset, cxt);
 		window->endOffset = rewrite_mutator(window->endOffset, cxt);
 		query->windowClause = lappend(query->windowClause, window);
@@ -453,6 +475,9 @@ print_windowed(Node *expr, BuildContext *cxt)
 		}
 	}
 	query->rtable = made_up_range_table(cxt, &names);
+	/* columns of a single relation would be printed without its name, whatever else is in the statement */
+	if (cxt->qualified && list_length(query->rtable) == 1)
+		query->rtable = lappend(query->rtable, copyObject(linitial(query->rtable)));
 	query->jointree = makeFromExpr(NIL, NULL);
 	query->hasWindowFuncs = true;
 
@@ -464,26 +489,55 @@ print_windowed(Node *expr, BuildContext *cxt)
 }
 
 /*
- * Replaces the marks of sub-selects by their text.  A mark is "$" and a number that no parameter
- * has, outside of quotes.  The deparser doubles quotes inside of quotes, so that counting them tells
- * where one is; there are no comments and no dollar quotes.
+ * Appends the literal at text and returns its end.  The deparser writes backslashes as they are; in
+ * E'' they mean the same under any standard_conforming_strings.
+ */
+static const char *
+append_literal(StringInfo buf, const char *text)
+{
+	const char *end = text + 1;
+	bool		escape = false;
+
+	while (*end != '\'' || *++end == '\'')
+		escape |= *end++ == '\\';
+	if (escape)
+		appendStringInfoChar(buf, ESCAPE_STRING_SYNTAX);
+	for (; text < end; text++)
+	{
+		if (*text == '\\')
+			appendStringInfoChar(buf, '\\');
+		appendStringInfoChar(buf, *text);
+	}
+	return end;
+}
+
+/*
+ * What the deparser has printed, with literals as any session reads them and the texts of sub-selects
+ * in place of their marks.  A mark is "$" and a number that no parameter has, outside of quotes; there
+ * are no comments and no dollar quotes.  A quote inside of quotes is doubled.
  */
 static char *
-put_subselects(const char *text, List *subselects)
+finish_text(const char *text, List *subselects)
 {
 	StringInfoData buf;
-	char		quote = '\0';
 
-	if (subselects == NIL)
-		return pstrdup(text);
 	initStringInfo(&buf);
 	while (*text != '\0')
 	{
-		if (*text == quote)
-			quote = '\0';
-		else if (quote == '\0' && (*text == '\'' || *text == '"'))
-			quote = *text;
-		else if (quote == '\0' && *text == '$')
+		if (*text == '\'')
+		{
+			text = append_literal(&buf, text);
+			continue;
+		}
+		if (*text == '"')
+		{
+			const char *end = strchr(text + 1, '"') + 1;
+
+			appendBinaryStringInfo(&buf, text, end - text);
+			text = end;
+			continue;
+		}
+		if (*text == '$')
 		{
 			char	   *end;
 			long		number = strtol(text + 1, &end, 10) - FIRST_SUBSELECT_MARK;
@@ -522,7 +576,7 @@ rf_print_in_statement(Node *expr, BuildContext *cxt)
 		text = deparse_expression(expr, deparse_context_for_plan_tree(stmt, names),
 								  cxt->qualified, false);
 	}
-	text = put_subselects(text, top->subselects);
+	text = finish_text(text, top->subselects);
 	top->subselects = outer_subselects;
 	return text;
 }

@@ -590,27 +590,29 @@ evaluate_params(ForeignScanState *node, RfScanState *state)
 {
 	ExprContext *econtext = node->ss.ps.ps_ExprContext;
 	MemoryContext save;
+	Datum	   *values;
+	bool	   *isnull;
 	int			nest_level;
-	int			i;
 
 	if (state->param_count == 0)
 		return;
 
-	/* Text that means the same on the other side, whatever this session's user likes to see. */
-	nest_level = rf_neutral_settings(state->param_has_names);
 	MemoryContextReset(state->param_context);
 	save = MemoryContextSwitchTo(state->param_context);
-	for (i = 0; i < state->param_count; i++)
-	{
-		ExprState  *expr = (ExprState *) list_nth(state->param_exprs, i);
-		bool		isnull;
-		Datum		value = ExecEvalExpr(expr, econtext, &isnull);
+	values = palloc(sizeof(Datum) * state->param_count);
+	isnull = palloc(sizeof(bool) * state->param_count);
+	for (int i = 0; i < state->param_count; i++)
+		values[i] = ExecEvalExpr((ExprState *) list_nth(state->param_exprs, i), econtext, &isnull[i]);
 
-		state->param_values[i] = isnull ? NULL : OutputFunctionCall(&state->param_out[i], value);
-	}
-	MemoryContextSwitchTo(save);
-
+	/*
+	 * Text that means the same on the other side, whatever this session's user likes to see. That
+	 * must not change what the values are: they may come from functions that look at settings.
+	 */
+	nest_level = rf_neutral_settings(state->param_has_names);
+	for (int i = 0; i < state->param_count; i++)
+		state->param_values[i] = isnull[i] ? NULL : OutputFunctionCall(&state->param_out[i], values[i]);
 	AtEOXact_GUC(true, nest_level);
+	MemoryContextSwitchTo(save);
 }
 
 /*

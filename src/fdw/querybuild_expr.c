@@ -18,9 +18,12 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_operator.h"
+#include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_oper.h"
 #include "parser/parser.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -29,6 +32,7 @@
 #include "utils/lsyscache.h"
 #include "utils/pg_locale.h"
 #include "utils/ruleutils.h"
+#include "utils/syscache.h"
 #include "utils/xml.h"
 
 #include "rdma_fdw/fdw.h"
@@ -286,6 +290,110 @@ outer_value(Param *param, BuildContext *cxt)
 	return NULL;
 }
 
+/* A column of a table as it stands; of varchar, too, which a comparison takes as text. */
+static bool
+is_bare_column(Node *node, BuildContext *cxt)
+{
+	if (IsA(node, RelabelType) && ((RelabelType *) node)->relabelformat == COERCE_IMPLICIT_CAST &&
+		exprCollation((Node *) ((RelabelType *) node)->arg) == exprCollation(node))
+		node = (Node *) ((RelabelType *) node)->arg;
+	return IsA(node, Var) && bms_is_member(((Var *) node)->varno, cxt->relids);
+}
+
+/* Is it what the parser takes for this operator between a value of this type and a bare literal? */
+static bool
+is_understood(Oid opno, Oid left, Oid right)
+{
+	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(opno));
+	Form_pg_operator form;
+	List	   *name;
+	Operator	found;
+	bool		same;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator %u", opno);
+	form = (Form_pg_operator) GETSTRUCT(tuple);
+	name = list_make2(makeString(get_namespace_name(form->oprnamespace)), makeString(pstrdup(NameStr(form->oprname))));
+	ReleaseSysCache(tuple);
+	found = oper(NULL, name, left, right, true, -1);
+	if (found == NULL)
+		return false;
+	same = oprid(found) == opno;
+	ReleaseSysCache(found);
+	return same;
+}
+
+/*
+ * A literal that is compared with a bare column is printed without its type, which the data node's
+ * parser then takes from the column: there it may be another one, such as an enum or a date that is
+ * text here.  Numbers and the like print without a type, or need one.
+ */
+static List *
+open_literals(List *args, Oid opno, bool any_element, BuildContext *cxt)
+{
+	int			place = IsA(linitial(args), Const) && !any_element ? 0 : 1;
+	Const	   *literal = (Const *) list_nth(args, place);
+	Node	   *column = (Node *) list_nth(args, 1 - place);
+	Oid			type;
+	Oid			vartype;
+	Oid			output;
+	bool		is_varlena;
+	Const	   *bare;
+
+	if (!IsA(literal, Const) || literal->constisnull || !is_bare_column(column, cxt))
+		return args;
+	type = any_element ? get_element_type(literal->consttype) : literal->consttype;
+	if (type != exprType(column) || rf_is_explicit_collation((Node *) literal))
+		return args;
+	switch (type)
+	{
+		case BOOLOID:
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+		case OIDOID:
+		case FLOAT4OID:
+		case FLOAT8OID:
+		case NUMERICOID:
+		case BITOID:
+		case VARBITOID:
+			return args;
+		default:
+			break;
+	}
+	column = strip_implicit_coercions(column);
+	vartype = exprType(column);
+	if (!is_understood(opno, place == 0 ? UNKNOWNOID : vartype, place == 0 ? vartype : UNKNOWNOID))
+		return args;
+	getTypeOutputInfo(literal->consttype, &output, &is_varlena);
+	bare = makeConst(UNKNOWNOID, -1, InvalidOid, -2,
+					 CStringGetDatum(OidOutputFunctionCall(output, literal->constvalue)), false, false);
+	return place == 0 ? list_make2(bare, column) : list_make2(column, bare);
+}
+
+/* The arguments of a comparison, to be rewritten. */
+static Node *
+rewrite_comparison(Node *node, BuildContext *cxt)
+{
+	if (IsA(node, ScalarArrayOpExpr))
+	{
+		ScalarArrayOpExpr *op = makeNode(ScalarArrayOpExpr);
+
+		*op = *(ScalarArrayOpExpr *) node;
+		op->args = open_literals(op->args, op->opno, true, cxt);
+		node = (Node *) op;
+	}
+	else if (list_length(((OpExpr *) node)->args) == 2)
+	{
+		OpExpr	   *op = palloc(sizeof(OpExpr));	/* or what is the same struct under another tag */
+
+		*op = *(OpExpr *) node;
+		op->args = open_literals(op->args, op->opno, false, cxt);
+		node = (Node *) op;
+	}
+	return expression_tree_mutator(node, rewrite_mutator, cxt);
+}
+
 static Node *
 rewrite_mutator(Node *node, BuildContext *cxt)
 {
@@ -350,6 +458,9 @@ rewrite_mutator(Node *node, BuildContext *cxt)
 		collate->location = -1;
 		return (Node *) collate;
 	}
+
+	if (IsA(node, OpExpr) || IsA(node, DistinctExpr) || IsA(node, ScalarArrayOpExpr))
+		return rewrite_comparison(node, cxt);
 
 	return expression_tree_mutator(node, rewrite_mutator, cxt);
 }

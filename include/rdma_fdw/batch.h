@@ -247,6 +247,12 @@ extern int	rf_tuples_parts(const RfTupleWriter *writer, const RfTuplePart **part
 /* Is this one of the reg* types, whose values are OIDs of objects and print as their names? */
 extern bool rf_type_names_objects(Oid type);
 
+/*
+ * Settings under which the text of values (and of names, if asked for) means the same in every
+ * session, written or read; undo with AtEOXact_GUC(true, what it returned).
+ */
+extern int	rf_neutral_settings(bool names);
+
 /* What the reader asks for: fill the stream request's column from a local type. */
 extern void rf_column_wanted(Oid type, int32 typmod, RfStreamColumn *wanted);
 

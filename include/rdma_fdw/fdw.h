@@ -549,12 +549,6 @@ extern char *rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index 
 								  List *values, List *attnums, List *returning, List **params,
 								  List **param_types);
 
-/*
- * Settings under which values (and names, if asked for) print the same for every session; undo with
- * AtEOXact_GUC(true, what it returned).
- */
-extern int	rf_neutral_settings(bool names);
-
 /* Quoted and qualified remote name of a foreign table. */
 extern char *rf_remote_relation_name(const RfTableOptions *opts);
 

@@ -33,6 +33,7 @@
 #include "rdma_fdw/batch_check.h"
 #include "rdma_fdw/compat.h"
 #include "utils/fmgroids.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -384,9 +385,13 @@ convert(RfDecoder *decoder, int i, uint32 row)
 	MemoryContextSwitchTo(decoder->scratch);
 	if (type->kind == RF_COLUMN_TEXT)
 	{
+		int			nestlevel;
+
 		/* as receive functions do by themselves */
 		(void) pg_verifymbstr(decoder->wire.data, size, false);
+		nestlevel = rf_neutral_settings(false);
 		result = InputFunctionCall(&type->input, decoder->wire.data, type->input_param, type->typmod);
+		AtEOXact_GUC(true, nestlevel);
 	}
 	else if (pg_get_client_encoding() == GetDatabaseEncoding())
 		result = receive_value(decoder, type);

@@ -17,10 +17,12 @@
 #include "access/detoast.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "mb/pg_wchar.h"
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/compat.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -54,6 +56,18 @@ choose_op(RfColumnKind kind, uint32 size)
 		default:
 			return RF_ENCODE_OP_CONVERTED;
 	}
+}
+
+/* Of rows nobody looks at the fields. */
+static bool
+may_name_objects(Oid type)
+{
+	Oid			base = getBaseType(type);
+	Oid			element = get_element_type(base);
+
+	if (OidIsValid(element))
+		return may_name_objects(element);
+	return rf_type_names_objects(base) || get_typtype(base) == TYPTYPE_COMPOSITE;
 }
 
 RfEncoder *
@@ -90,6 +104,7 @@ rf_encoder_create(TupleDesc desc, int column_count, const AttrNumber *attmap,
 		column->size = coding.kind == RF_COLUMN_BYREF ? att->attlen : coding.width;
 		column->op = choose_op(coding.kind, column->size);
 		conversion->kind = coding.kind;
+		conversion->names = may_name_objects(att->atttypid);
 		conversion->name = pstrdup(NameStr(att->attname));
 		encoder->fixed_width += coding.width;
 		encoder->last_attr = Max(encoder->last_attr, attr + 1);
@@ -223,8 +238,10 @@ convert(RfEncoder *encoder, RfEncodeConversion *conversion, Datum value, uint32 
 	error_context_stack = &callback;
 	if (conversion->kind == RF_COLUMN_TEXT)
 	{
+		int			nestlevel = rf_neutral_settings(conversion->names);
 		char	   *text = OutputFunctionCall(&conversion->function, value);
 
+		AtEOXact_GUC(true, nestlevel);
 		result = text;
 		*size = strlen(text);
 		if (encoder->recode)

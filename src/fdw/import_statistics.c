@@ -31,6 +31,7 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
+#include "rdma_fdw/batch.h"
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/remote.h"
 

@@ -14,6 +14,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
+#include "rdma_fdw/batch.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/fdw.h"
 

@@ -18,6 +18,7 @@
 #include "utils/builtins.h"
 #include "utils/typcache.h"
 
+#include "rdma_fdw/batch.h"
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/fragment.h"
 #include "querybuild.h"

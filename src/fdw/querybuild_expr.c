@@ -24,17 +24,12 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_oper.h"
-#include "parser/parser.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/bytea.h"
-#include "utils/float.h"
 #include "utils/lsyscache.h"
-#include "utils/pg_locale.h"
 #include "utils/ruleutils.h"
 #include "utils/syscache.h"
-#include "utils/xml.h"
 
+#include "rdma_fdw/batch.h"
 #include "rdma_fdw/fdw.h"
 #include "querybuild.h"
 
@@ -463,52 +458,6 @@ rewrite_mutator(Node *node, BuildContext *cxt)
 		return rewrite_comparison(node, cxt);
 
 	return expression_tree_mutator(node, rewrite_mutator, cxt);
-}
-
-static void
-force_setting(const char *name, const char *value)
-{
-	const char *current = GetConfigOption(name, false, false);
-
-	if (strcmp(current, value) != 0)
-		(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
-}
-
-/*
- * Settings that text depends on, of expressions and of values.  Names must be right for a session that
- * searches only pg_catalog; the other settings have the values that rf_session_settings() pins on data
- * nodes, or one under which text reads the same whatever theirs are.  A change of search_path is the
- * dear one, as it has the next name looked up anew.
- */
-int
-rf_neutral_settings(bool names)
-{
-	int			nestlevel = NewGUCNestLevel();
-
-	if (names)
-		force_setting("search_path", "pg_catalog");
-	if (!standard_conforming_strings)
-		force_setting("standard_conforming_strings", "on");
-	if (quote_all_identifiers)
-		force_setting("quote_all_identifiers", "off");
-	/* DateStyle's current value includes the field order, so it cannot be compared by name */
-	if (DateStyle != USE_ISO_DATES)
-		force_setting("datestyle", "ISO");
-	if (IntervalStyle != INTSTYLE_POSTGRES)
-		force_setting("intervalstyle", "postgres");
-	/* all above 0 mean the shortest text that is exact */
-	if (extra_float_digits < 1)
-		force_setting("extra_float_digits", "1");
-	if (bytea_output != BYTEA_OUTPUT_HEX)
-		force_setting("bytea_output", "hex");
-	if (xmloption != XMLOPTION_CONTENT)
-		force_setting("xmloption", "content");
-	if (!Array_nulls)
-		force_setting("array_nulls", "on");
-	if (strcmp(locale_monetary, "C") != 0)
-		force_setting("lc_monetary", "C");
-	return nestlevel;
 }
 
 /* The made-up range table as it is now: printing one expression may add to it. */

@@ -3,7 +3,7 @@
  * values depend on.
  *
  * Statements name what is not in pg_catalog by its schema; values go as text in forms that mean the
- * same everywhere (rf_neutral_settings() sees to our half of that). What a role or a database over
+ * same everywhere (rf_neutral_settings() is our half of that). What a role or a database over
  * there prefers must not change either, so all of these have fixed values in our sessions.
  *
  * Where the other end of the connection is a server's session of our own, they are set when it is

@@ -644,6 +644,8 @@ typedef struct RfSlotCursor
 	uint64_t	rung;			/* consumer: releases the lane was rung for */
 	uint64_t	rows;			/* of the data slots so far */
 	uint64_t	bytes;
+	uint64_t	offset;			/* bytes of the batch whose LAST is not handed over, or read, yet */
+	uint32_t	checksum;		/* producer: of the same, see rf_flow_submit; 0 = none */
 	bool		in_batch;		/* between FIRST and LAST */
 	bool		remote_end_noticed; /* consumer: its owner knows that remote_end is set */
 	bool		ended;			/* the END slot was submitted (producer) or seen (consumer) */
@@ -811,6 +813,8 @@ typedef struct RfBuffer
 	uint32_t	length;			/* consumer: payload bytes; producer: capacity */
 	uint32_t	flags;			/* RF_SLOT_FIRST, RF_SLOT_LAST */
 	uint64_t	sequence;
+	uint32_t	offset;			/* consumer: bytes of the batch that came before these */
+	uint32_t	checksum;		/* consumer, LAST: of the whole batch; 0 = none */
 } RfBuffer;
 
 typedef enum RfFlowPoll

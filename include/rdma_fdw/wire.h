@@ -418,10 +418,12 @@ typedef struct RfSlotHeader
 	uint64_t	key;			/* the flow's key: old traffic never matches */
 	uint64_t	sequence;		/* 0, 1, 2, ... */
 	uint32_t	length;			/* of the payload in this slot */
-	uint32_t	reserved;
+	uint32_t	offset;			/* bytes of the batch in the slots before this one; 0 with FIRST and in END */
 	uint64_t	rows;			/* rows of the batch that ends here; in END: all rows of the flow */
 	uint64_t	bytes;			/* 0; in END: all payload bytes of the flow */
-	uint64_t	reserved2[2];
+	uint32_t	checksum;		/* with LAST: CRC-32C of the whole batch; 0 = the sender computes none */
+	uint32_t	reserved;
+	uint64_t	reserved2;
 } RfSlotHeader;
 
 #define RF_SLOT_FIRST		0x1			/* a batch begins here */

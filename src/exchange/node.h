@@ -27,6 +27,7 @@
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/group.h"
+#include "rdma_fdw/reassemble.h"
 
 #define EXCHANGE_MAX	64		/* of one statement */
 
@@ -189,10 +190,7 @@ struct ExchangeState
 	bool		loaded;			/* the decoder has a batch, */
 	bool		holding;		/* which lies in this receive buffer, or in `copy` */
 	RfGroupBuffer buffer;
-	bool		assembling;
-	char	   *copy;
-	Size		copy_size;
-	Size		copy_length;
+	RfReassembly copy;			/* of batches that came in pieces */
 
 	/* what waits for the reader */
 	Tuplestorestate *store;		/* NULL: nothing yet */

@@ -13,29 +13,6 @@
 
 /* ---------- in ---------- */
 
-/* A batch that needed several buffers is put together in memory of our own. */
-static void
-append_part(ExchangeState *state)
-{
-	Size		length = state->copy_length + state->buffer.buffer.length;
-
-	if (length > PG_UINT32_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("a row of exchange %d is too large", state->spec->number)));
-	if (length > state->copy_size)
-	{
-		Size		size = Max(state->copy_size * 2, length);
-
-		state->copy = state->copy != NULL ? repalloc_huge(state->copy, size) :
-			MemoryContextAllocHuge(state->css.ss.ps.state->es_query_cxt, size);
-		state->copy_size = size;
-	}
-	memcpy(state->copy + state->copy_length, state->buffer.buffer.data,
-		   state->buffer.buffer.length);
-	state->copy_length = length;
-}
-
 static void
 drop_batch(ExchangeState *state)
 {
@@ -62,8 +39,7 @@ exchange_receive(ExchangeState *state)
 	state->unpolled = 0;
 	while (!state->loaded && !state->in_ended)
 	{
-		bool		first;
-		bool		last;
+		bool		complete;
 
 		switch (rf_group_poll(in, &state->buffer))
 		{
@@ -78,25 +54,15 @@ exchange_receive(ExchangeState *state)
 				break;
 		}
 		state->holding = true;
-		first = (state->buffer.buffer.flags & RF_SLOT_FIRST) != 0;
-		last = (state->buffer.buffer.flags & RF_SLOT_LAST) != 0;
-		if (first == state->assembling)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("received a part of a column batch of exchange %d out of order",
-							state->spec->number)));
-		if (first && last)
+		if (rf_reassembly_is_whole(&state->copy, &state->buffer.buffer))
 		{
 			load_batch(state, state->buffer.buffer.data, state->buffer.buffer.length);
 			return true;
 		}
-		if (first)
-			state->copy_length = 0;
-		append_part(state);
-		state->assembling = !last;
+		complete = rf_reassembly_add(&state->copy, &state->buffer.buffer);
 		drop_batch(state);
-		if (last)
-			load_batch(state, state->copy, (uint32) state->copy_length);
+		if (complete)
+			load_batch(state, state->copy.data, (uint32) state->copy.length);
 	}
 	return state->loaded;
 }
@@ -186,8 +152,12 @@ exchange_begin_moving(ExchangeState *state, TupleDesc desc)
 	if (member->consumer < 0)
 		state->reading_over = state->in_ended = true;
 	else
-		state->decoder = rf_decoder_create(desc, desc->natts, attnums,
-										   psprintf("exchange %d", state->spec->number));
+	{
+		const char *source = psprintf("exchange %d", state->spec->number);
+
+		state->decoder = rf_decoder_create(desc, desc->natts, attnums, source);
+		rf_reassembly_init(&state->copy, state->css.ss.ps.state->es_query_cxt, source, 0);
+	}
 }
 
 void

@@ -18,6 +18,7 @@
 
 #include "rdma_fdw/clock.h"
 #include "rdma_fdw/guc.h"
+#include "rdma_fdw/reassemble.h"
 
 #include "flow_int.h"
 
@@ -454,6 +455,10 @@ rf_flow_poll(RfFlowHandle *handle, RfBuffer *buffer)
 			buffer->length = header.length;
 			buffer->flags = header.flags;
 			buffer->sequence = header.sequence;
+			buffer->offset = header.offset;
+			buffer->checksum = header.checksum;
+			if ((header.flags & RF_SLOT_FIRST) && (header.flags & RF_SLOT_LAST))
+				rf_check_batch(payload, header.length, header.checksum);
 			count(&flow->stats.slots, 1);
 			count(&flow->stats.bytes, header.length);
 			count(&flow->stats.rows, header.rows);

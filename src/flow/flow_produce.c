@@ -6,6 +6,7 @@
 
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
+#include "port/pg_crc32c.h"
 
 #include "rdma_fdw/guc.h"
 
@@ -204,6 +205,29 @@ count_slot(RfFlowHandle *handle, uint32_t length, uint64_t rows)
 	count(&stats->rows, rows);
 }
 
+/*
+ * The payload of the slot that is submitted next: its batch's checksum goes on. NULL: it cannot be
+ * had, and the batch is sent without one.
+ */
+static inline void
+add_to_checksum(RfFlowHandle *handle, const void *payload, uint32_t length, uint32_t flags)
+{
+#ifdef USE_ASSERT_CHECKING
+	RfSlotCursor *cursor = &handle->cursor;
+
+	if (payload == NULL)
+	{
+		cursor->checksum = 0;
+		return;
+	}
+	if (flags & RF_SLOT_FIRST)
+		INIT_CRC32C(cursor->checksum);
+	COMP_CRC32C(cursor->checksum, payload, length);
+	if (flags & RF_SLOT_LAST)
+		FIN_CRC32C(cursor->checksum);
+#endif
+}
+
 static void
 submitted(RfFlowHandle *handle, bool wanted, uint32_t length, uint64_t rows)
 {
@@ -217,6 +241,7 @@ rf_flow_submit(RfFlowHandle *handle, const RfBuffer *buffer, uint32_t length, ui
 			   uint64_t rows)
 {
 	check_submit(handle, buffer, length);
+	add_to_checksum(handle, buffer->data, length, flags);
 	submitted(handle, rf_slot_submit(handle->flow, &handle->cursor, length, flags, rows), length, rows);
 }
 
@@ -225,6 +250,7 @@ rf_flow_submit_parts(RfFlowHandle *handle, const RfBuffer *buffer, const RfPart 
 					 uint32_t length, uint32_t flags, uint64_t rows)
 {
 	check_submit(handle, buffer, length);
+	add_to_checksum(handle, NULL, length, flags);
 	submitted(handle, rf_slot_gather(handle->flow, rf_flow_parts(rf_shared, handle->flow), &handle->cursor, parts,
 									 part_count, length, flags, rows), length, rows);
 }
@@ -243,6 +269,8 @@ rf_flow_submit_all(const RfFlowSubmit *submits, int submit_count)
 		RfFlow	   *flow = submit->flow->flow;
 		uint32		lane = flow->lane % RF_MAX_LANES;
 
+		add_to_checksum(submit->flow, submit->placed != NULL ? submit->placed : submit->buffer->data,
+						submit->length, submit->flags);
 		if (submit->placed != NULL ?
 			rf_slot_place(flow, &submit->flow->cursor, submit->placed, submit->length,
 						  submit->flags, submit->rows) :
@@ -269,6 +297,7 @@ rf_flow_submit_from(RfFlowHandle *handle, const RfBuffer *buffer, const uint8_t 
 		return;
 	}
 	check_submit(handle, buffer, length);
+	add_to_checksum(handle, part, length, flags);
 	submitted(handle, rf_slot_place(handle->flow, &handle->cursor, part, length, flags, rows), length, rows);
 }
 

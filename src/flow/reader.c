@@ -87,6 +87,8 @@ rf_reader_poll(RfFlowReader *reader, RfBuffer *buffer)
 		buffer->length = slot.header.length;
 		buffer->flags = slot.header.flags;
 		buffer->sequence = slot.slot;
+		buffer->offset = slot.header.offset;
+		buffer->checksum = slot.header.checksum;
 	}
 	return take;
 }

@@ -82,6 +82,9 @@ submit(RfFlow *flow, RfSlotCursor *cursor, RfSlotStatus status, uint32_t length,
 	header->key = flow->key;
 	header->sequence = slot;
 	header->length = length;
+	header->offset = (flags & RF_SLOT_FIRST) != 0 ? 0 : (uint32_t) cursor->offset;
+	cursor->offset = (flags & (RF_SLOT_LAST | RF_SLOT_END)) != 0 ? 0 : header->offset + length;
+	header->checksum = (flags & RF_SLOT_LAST) != 0 ? cursor->checksum : 0;
 	if (flags & RF_SLOT_END)
 	{
 		header->rows = cursor->rows;
@@ -190,7 +193,7 @@ check_header(const RfFlow *flow, const RfSlotCursor *cursor, const RfSlotHeader 
 							(unsigned long long) header->rows, (unsigned long long) header->bytes,
 							(unsigned long long) cursor->rows, (unsigned long long) cursor->bytes);
 	}
-	else if (((flags & RF_SLOT_FIRST) != 0) == cursor->in_batch)
+	else if (((flags & RF_SLOT_FIRST) != 0) == cursor->in_batch || header->offset != cursor->offset)
 		what = "The parts of a batch do not fit together.";
 
 	if (what == NULL)
@@ -249,6 +252,7 @@ rf_slot_read(RfFlow *flow, RfSlotCursor *cursor, RfSlotHeader *header, uint8_t *
 	cursor->rows += header->rows;
 	cursor->bytes += header->length;
 	cursor->in_batch = (header->flags & RF_SLOT_LAST) == 0;
+	cursor->offset = cursor->in_batch ? cursor->offset + header->length : 0;
 	return RF_READ_DATA;
 }
 

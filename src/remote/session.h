@@ -18,6 +18,7 @@
 
 #define RF_FLOW_BACKEND
 #include "rdma_fdw/engine.h"
+#include "rdma_fdw/reassemble.h"
 #include "rdma_fdw/share.h"
 
 #include "spool.h"
@@ -97,17 +98,6 @@ typedef struct RfStreamSet
 	bool		may_retry;		/* its owner used no row yet, and can begin again */
 } RfStreamSet;
 
-/* One batch copied or put together from fragments. */
-typedef struct RfBatchCopy
-{
-	MemoryContext context;
-	Size		first;			/* room to begin with */
-	char	   *data;
-	Size		size;
-	Size		length;
-	bool		assembling;		/* FIRST was seen, LAST was not */
-} RfBatchCopy;
-
 struct RfStream
 {
 	dlist_node	node;
@@ -138,7 +128,7 @@ struct RfStream
 	instr_time	first_time;		/* of the first buffer: see link.c */
 	uint64		first_wait_us;	/* waited until then */
 	RfFlowReader *reader;		/* the flow is shared with workers, and this is our part in it */
-	RfBatchCopy copy;
+	RfReassembly copy;			/* batches that came in pieces, or are not read in place */
 
 	char	   *retained;		/* the batch that the owner read when the stream was drained */
 	bool		replied;		/* the libpq answer is here and was checked */
@@ -147,6 +137,7 @@ struct RfStream
 	const char *inline_batch;
 	bool		inline_read;
 
+	int			storing;		/* attempts to store the rest that have not come to their end */
 	bool		spooled;		/* batches come from the spool */
 	RfSpool    *spool;
 
@@ -210,11 +201,6 @@ rf_has_begun(const PGresult *result)
 /* load.c */
 extern void rf_load_interrupt(RfLoad *load);
 extern void rf_load_lose(RfLoad *load);
-
-/* batch_copy.c */
-extern void rf_batch_copy_reserve(RfBatchCopy *copy, Size size);
-extern bool rf_batch_copy_add(RfBatchCopy *copy, const RfBuffer *buffer, const char *source,
-							  const char *server);
 
 /* link.c */
 extern void rf_link_begin(RfStream *stream);

@@ -96,8 +96,7 @@ rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStream **owner_r
 	stream->keep = spec->keep;
 	stream->receive_buffers = spec->receive_buffers;
 	stream->receive_buffer_size = spec->receive_buffer_size;
-	stream->copy.context = context;
-	stream->copy.first = spec->receive_buffer_size;
+	rf_reassembly_init(&stream->copy, context, stream->source, spec->receive_buffer_size);
 	stream->stats.streams = 1;
 
 	stream->flow = rf_flow_listen(peer, spec->receive_buffers, spec->receive_buffer_size,
@@ -252,6 +251,12 @@ next_batch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 				 errmsg("the remaining rows of \"%s\" are gone", stream->source),
 				 errdetail("They were being read from server \"%s\" in a subtransaction that was rolled back.",
 						   stream->session->server_name)));
+	if (stream->storing > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_CURSOR_STATE),
+				 errmsg("the remaining rows of \"%s\" are gone", stream->source),
+				 errdetail("They were being stored, since another query needed the connection to server \"%s\", when that query failed.",
+						   stream->session->server_name)));
 
 	drop_retained(stream);
 	if (stream->keep && stream->state == RF_STREAM_RUNNING)
@@ -323,7 +328,7 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 	while (!stream->replied)
 	{
 		int			got;
-		bool		may_leave = !wait && !(stream->reader != NULL && stream->copy.assembling);
+		bool		may_leave = !wait && !(stream->reader != NULL && stream->copy.open);
 
 		if (stream->flow && !stream->flow_ended)
 		{
@@ -335,7 +340,12 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 			error_context_stack = callback.previous;
 			if (poll == RF_POLL_BUFFER)
 			{
-				if (take_buffer(stream, batch, length))
+				bool		complete;
+
+				error_context_stack = &callback;
+				complete = take_buffer(stream, batch, length);
+				error_context_stack = callback.previous;
+				if (complete)
 					return RF_STREAM_BATCH;
 				continue;
 			}
@@ -394,7 +404,7 @@ static bool
 take_buffer(RfStream *stream, const void **batch, uint32 *length)
 {
 	RfBuffer   *buffer = &stream->buffer;
-	bool		whole = (buffer->flags & (RF_SLOT_FIRST | RF_SLOT_LAST)) == (RF_SLOT_FIRST | RF_SLOT_LAST);
+	bool		whole = rf_reassembly_is_whole(&stream->copy, buffer);
 	bool		complete;
 
 	stream->holding = true;
@@ -409,7 +419,7 @@ take_buffer(RfStream *stream, const void **batch, uint32 *length)
 		return true;
 	}
 
-	complete = rf_batch_copy_add(&stream->copy, buffer, stream->source, stream->session->server_name);
+	complete = rf_reassembly_add(&stream->copy, buffer);
 	release_held(stream);
 	if (!whole)
 		stream->stats.fragments++;
@@ -657,18 +667,22 @@ make_way(RfStream *stream)
 							stream->session->server_name, stream->source),
 					 errdetail("The rows being read lie in a receive buffer that must be freed first."),
 					 errhint("Set receive_buffers to 1 for that table, which makes it copy its rows.")));
-		rf_batch_copy_reserve(&stream->copy, stream->buffer.length);
-		memcpy(stream->copy.data, stream->buffer.data, stream->buffer.length);
-		stream->moved(stream->owner, stream->copy.data, stream->buffer.length);
+		(void) rf_reassembly_add(&stream->copy, &stream->buffer);
+		stream->moved(stream->owner, stream->copy.data, stream->copy.length);
 	}
 
-	/* The owner goes on reading what it has; further batches need memory of their own. */
-	if (stream->copy.data)
-	{
-		stream->retained = stream->copy.data;
-		stream->copy.data = NULL;
-		stream->copy.size = 0;
-	}
+	/*
+	 * The owner goes on reading what it has; further batches need memory of their own. While a batch
+	 * is being put together there the owner has none: it stays, and its other pieces join it.
+	 */
+	if (stream->retained == NULL)
+		stream->retained = rf_reassembly_detach(&stream->copy);
+
+	/*
+	 * An error from here on, which a subtransaction may survive, leaves some rows stored and a batch
+	 * nowhere; then this stays.
+	 */
+	stream->storing++;
 }
 
 /* Store what comes. False: that was not all, and no more is here now. */
@@ -691,6 +705,7 @@ store(RfStream *stream, bool wait)
 		if (stream->inline_batch)
 		{
 			stream->inline_read = false;
+			stream->storing--;
 			return true;
 		}
 		if (stream->spool == NULL)
@@ -705,6 +720,7 @@ store(RfStream *stream, bool wait)
 		rf_spool_rewind(stream->spool);
 		stream->spooled = true;
 	}
+	stream->storing--;
 	return true;
 }
 

@@ -138,7 +138,7 @@ struct RfStreamReader
 	int			count;
 	int			next;			/* the stream to look at first */
 	const char *source;
-	RfBatchCopy copy;			/* of one stream at a time */
+	RfReassembly copy;			/* of one stream at a time */
 	RfFlowReader *flows[FLEXIBLE_ARRAY_MEMBER];	/* NULL: all was taken */
 };
 
@@ -151,7 +151,7 @@ rf_stream_join(const RfStreamAddress *addresses, int count, const char *source)
 	/* not all to the same one at first */
 	reader->next = ParallelWorkerNumber % count;
 	reader->source = source;
-	reader->copy.context = CurrentMemoryContext;
+	rf_reassembly_init(&reader->copy, CurrentMemoryContext, source, 0);
 	for (int i = 0; i < count; i++)
 	{
 		if (addresses[i].shared)
@@ -194,7 +194,7 @@ turn_to(RfStreamReader *reader, int place)
 
 /*
  * One look at one stream. RF_TAKE_NOTHING: nothing is there, or a part of a batch only
- * (copy.assembling).
+ * (copy.open).
  */
 static RfShareTake
 take_from(RfStreamReader *reader, int place)
@@ -205,14 +205,21 @@ take_from(RfStreamReader *reader, int place)
 
 	while ((take = rf_reader_poll(flow, &buffer)) == RF_TAKE_DATA)
 	{
+		uint32		checksum;
 		bool		complete;
 
 		turn_to(reader, place);
-		complete = rf_batch_copy_add(&reader->copy, &buffer, reader->source, NULL);
+		/* What was copied counts when the flow was not closed meanwhile: so its checksum comes last. */
+		checksum = buffer.checksum;
+		buffer.checksum = 0;
+		complete = rf_reassembly_add(&reader->copy, &buffer);
 		if (!rf_reader_copied(flow, &buffer))
 			return RF_TAKE_OVER;
 		if (complete)
+		{
+			rf_check_batch(reader->copy.data, reader->copy.length, checksum);
 			break;
+		}
 	}
 	return take;
 }
@@ -243,7 +250,7 @@ rf_stream_reader_next(RfStreamReader *reader, const void **batch, uint32 *length
 					 * The leader closes each stream when it has seen its end, and all of them when it
 					 * wants no more.
 					 */
-					reader->copy.assembling = false;
+					rf_reassembly_void(&reader->copy);
 					reader->flows[place] = NULL;
 					continue;
 				case RF_TAKE_BROKEN:
@@ -256,7 +263,7 @@ rf_stream_reader_next(RfStreamReader *reader, const void **batch, uint32 *length
 			}
 			starved = reader->flows[place];
 			/* the rest of the batch is for nobody else, and nothing else is for us until it is here */
-			if (reader->copy.assembling)
+			if (reader->copy.open)
 			{
 				reader->next = place;
 				break;

@@ -54,6 +54,7 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/engine.h"
 #include "rdma_fdw/flow.h"
+#include "rdma_fdw/reassemble.h"
 #include "rdma_fdw/serve.h"
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
@@ -105,10 +106,7 @@ typedef struct ReceiveState
 	bool		holding;
 	bool		started;
 	bool		ended;
-	char	   *copy;			/* a batch put together from fragments */
-	Size		copy_size;
-	Size		copy_length;
-	bool		assembling;
+	RfReassembly copy;			/* of batches that came in pieces */
 	int			text_count;		/* columns that are text, whose encoding nobody has checked yet */
 	AttrNumber *texts;			/* from 0 */
 	int			conversion_count;
@@ -294,6 +292,8 @@ begin_receive(CustomScanState *node, EState *estate, int eflags)
 		state->conversion_count++;
 	}
 	state->decoder = rf_decoder_create(incoming->sent, count, attnums, incoming->relation);
+	rf_reassembly_init(&state->copy, estate->es_query_cxt, incoming->relation,
+					   incoming->request->receive_buffer_size);
 	state->values = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw converted values",
 										  ALLOCSET_DEFAULT_SIZES);
 }
@@ -328,30 +328,6 @@ start_flow(ReceiveState *state)
 	pq_flush();
 }
 
-static void
-append_fragment(ReceiveState *state)
-{
-	Size		length = state->copy_length + state->buffer.length;
-
-	if (length > PG_UINT32_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("a row for \"%s\" is too large", state->incoming->relation)));
-	if (length > state->copy_size)
-	{
-		Size		size = Max(Max(state->copy_size * 2, length),
-							   state->incoming->request->receive_buffer_size);
-
-		if (state->copy)
-			state->copy = repalloc_huge(state->copy, size);
-		else
-			state->copy = MemoryContextAllocHuge(state->css.ss.ps.state->es_query_cxt, size);
-		state->copy_size = size;
-	}
-	memcpy(state->copy + state->copy_length, state->buffer.data, state->buffer.length);
-	state->copy_length = length;
-}
-
 /* A whole batch from the flow, read in place unless it came in fragments; false at the end. */
 static bool
 next_from_flow(ReceiveState *state, const void **batch, uint32 *length)
@@ -360,9 +336,6 @@ next_from_flow(ReceiveState *state, const void **batch, uint32 *length)
 		start_flow(state);
 	for (;;)
 	{
-		bool		first;
-		bool		last;
-
 		if (state->holding)
 			rf_flow_release(state->flow, &state->buffer);
 		state->holding = false;
@@ -388,27 +361,16 @@ next_from_flow(ReceiveState *state, const void **batch, uint32 *length)
 						 errmsg("connection to the writing node was lost")));
 		}
 		state->holding = true;
-		first = (state->buffer.flags & RF_SLOT_FIRST) != 0;
-		last = (state->buffer.flags & RF_SLOT_LAST) != 0;
-		if (first == state->assembling)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("received a part of a column batch for \"%s\" out of order",
-							state->incoming->relation)));
-		if (first && last)
+		if (rf_reassembly_is_whole(&state->copy, &state->buffer))
 		{
 			*batch = state->buffer.data;
 			*length = state->buffer.length;
 			return true;
 		}
-		if (first)
-			state->copy_length = 0;
-		append_fragment(state);
-		state->assembling = !last;
-		if (last)
+		if (rf_reassembly_add(&state->copy, &state->buffer))
 		{
-			*batch = state->copy;
-			*length = state->copy_length;
+			*batch = state->copy.data;
+			*length = state->copy.length;
 			return true;
 		}
 	}

@@ -106,6 +106,7 @@ write_slot(Stream *stream, uint64_t *sequence, uint32_t flags, int batch, uint32
 		sched_yield();
 	}
 	header.length = (flags & RF_SLOT_END) ? 0 : ROOM;
+	header.offset = (flags & RF_SLOT_END) ? 0 : part * ROOM;
 	header.rows = rows;
 	header.bytes = bytes;
 	memcpy(place, &header, sizeof(header));

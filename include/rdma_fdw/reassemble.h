@@ -1,0 +1,61 @@
+/*
+ * reassemble.h - a batch that comes in several slots, put together in the reader's own memory.
+ *
+ * One reassembly belongs to one stream of slots: who has put a batch's first piece into it must put
+ * all others there, too, or give up the stream. While it is `open` nothing may be done with `data`
+ * but that; only these functions write the fields.
+ *
+ * Each piece says how many bytes of its batch come before it (RfSlotHeader.offset), and is refused
+ * when these are not here. Where PostgreSQL is built with assertions, on both nodes, the batch's
+ * checksum is compared, too, also of a batch in one slot that is read where it lies.
+ *
+ * Needs PostgreSQL; one process's own memory.
+ */
+#ifndef RF_REASSEMBLE_H
+#define RF_REASSEMBLE_H
+
+#include "postgres.h"
+
+#define RF_FLOW_BACKEND
+#include "rdma_fdw/flow.h"
+
+typedef struct RfReassembly
+{
+	MemoryContext context;		/* of `data` */
+	const char *source;			/* what the rows are, for messages */
+	Size		first;			/* room to begin with */
+	char	   *data;			/* the pieces so far; NULL: no memory yet */
+	Size		size;			/* of `data` */
+	Size		length;			/* of the pieces so far */
+	bool		open;			/* FIRST was seen, LAST was not */
+} RfReassembly;
+
+extern void rf_reassembly_init(RfReassembly *batch, MemoryContext context, const char *source, Size first);
+
+/* A whole batch in one slot, which may be read where it lies. */
+static inline bool
+rf_reassembly_is_whole(const RfReassembly *batch, const RfBuffer *piece)
+{
+	return !batch->open &&
+		(piece->flags & (RF_SLOT_FIRST | RF_SLOT_LAST)) == (RF_SLOT_FIRST | RF_SLOT_LAST);
+}
+
+/*
+ * Add a piece, or copy a whole batch. True: the batch is complete, `data` and `length`, and stays so
+ * until the next call. ERROR when the piece does not continue what is here.
+ */
+extern bool rf_reassembly_add(RfReassembly *batch, const RfBuffer *piece);
+
+/*
+ * The memory of the complete batch, or of an earlier one, is the caller's from here on, to be pfreed;
+ * NULL: there is none, or it holds pieces of a batch that is not complete.
+ */
+extern char *rf_reassembly_detach(RfReassembly *batch);
+
+/* The stream is given up: what is here of an incomplete batch is void. */
+extern void rf_reassembly_void(RfReassembly *batch);
+
+/* ERROR unless the bytes have that checksum. Without assertions it does nothing. */
+extern void rf_check_batch(const void *data, Size length, uint32 checksum);
+
+#endif

@@ -104,8 +104,8 @@ typedef struct RfStreamSpec
 	/*
 	 * How long a batch must stay where it is. in_place: batches are read in the receive buffer;
 	 * nobody else may use the session while one is held, unless `moved` is given: it tells the
-	 * owner that the batch it reads lies elsewhere now. Otherwise every batch is copied first,
-	 * which frees the buffer at once.
+	 * owner that the batch it reads lies elsewhere now, or (NULL) is gone with the subtransaction in
+	 * which the stream began. Otherwise every batch is copied first, which frees the buffer at once.
 	 */
 	bool		in_place;
 	void		(*moved) (void *owner, const void *batch, uint32 length);

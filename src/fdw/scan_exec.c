@@ -561,6 +561,7 @@ rows_may_stay_in_place(RfScanState *state)
 
 /*
  * The batch being read lies elsewhere now: go on there with the same row. Rows are passed by value.
+ * NULL: it is gone, and so is the rest of the stream, as asking it for the next batch will tell.
  */
 static void
 batch_moved(void *owner, const void *batch, uint32 length)
@@ -570,6 +571,14 @@ batch_moved(void *owner, const void *batch, uint32 length)
 	RfBatchHeader header;
 	uint32		left = rf_decoder_remaining(part->decoder);
 
+	if (batch == NULL)
+	{
+		part->first = NULL;
+		part->need_batch = true;
+		if (state->current == part)
+			state->need_batch = true;
+		return;
+	}
 	if (part->first != NULL)
 	{
 		part->first = batch;

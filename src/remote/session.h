@@ -220,6 +220,7 @@ extern void rf_stream_abandon(RfStream *stream);
 extern void rf_stream_free(RfStream *stream);
 extern void rf_stream_lose(RfStream *stream);
 extern void rf_stream_error_context(void *arg);
+extern void rf_stream_release_owner(RfSession *session, ResourceOwner owner);
 extern void rf_stream_end_level(RfSession *session, int level, bool commit);
 
 /* stream_set.c */

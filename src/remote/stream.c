@@ -903,13 +903,22 @@ rf_stream_orphan(RfStream *stream)
 }
 
 /*
- * At the rollback of the (sub)transaction that it was started in: its remote command is being
- * cancelled.
+ * At the rollback of the (sub)transaction that it was started in. A cursor that was made further out
+ * lives on: what it still reads in a receive buffer goes with the flow.
  */
+static void
+lose_flow(RfStream *stream)
+{
+	if (stream->holding && stream->moved)
+		stream->moved(stream->owner, NULL, 0);
+	close_flow(stream);
+}
+
+/* The same, and its remote command is being cancelled. */
 void
 rf_stream_lose(RfStream *stream)
 {
-	close_flow(stream);
+	lose_flow(stream);
 	stream->session->running = NULL;
 	if (stream->owner_ref)
 		stream->state = RF_STREAM_LOST;
@@ -938,7 +947,31 @@ rf_stream_end_level(RfSession *session, int level, bool commit)
 		if (commit)
 			stream->level = level - 1;
 		else
-			close_flow(stream);
+			lose_flow(stream);
+	}
+}
+
+/*
+ * A resource owner is released. Streams of it that are still there belong to a cursor that failed in
+ * a subtransaction, and whose memory may live on for long; their flows and files are closed by that
+ * owner, too, before or after this.
+ */
+void
+rf_stream_release_owner(RfSession *session, ResourceOwner owner)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &session->streams)
+	{
+		RfStream   *stream = dlist_container(RfStream, node, iter.cur);
+
+		if (stream->resowner != owner)
+			continue;
+		stream->flow = NULL;
+		stream->reader = NULL;
+		stream->holding = false;
+		stream->spool = NULL;
+		rf_stream_abandon(stream);
 	}
 }
 

@@ -20,6 +20,7 @@
 static void at_transaction_end(XactEvent event, void *arg);
 static void at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 								  void *arg);
+static void at_resource_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *arg);
 static void commit_all(void);
 static void refuse_prepare(void);
 static void finish_all(bool commit);
@@ -41,6 +42,7 @@ rf_transaction_register(void)
 {
 	RegisterXactCallback(at_transaction_end, NULL);
 	RegisterSubXactCallback(at_subtransaction_end, NULL);
+	RegisterResourceReleaseCallback(at_resource_release, NULL);
 }
 
 /* How deep the remote transaction must be for what is about to be sent. */
@@ -93,6 +95,17 @@ at_transaction_end(XactEvent event, void *arg)
 			finish_all(false);
 			break;
 	}
+}
+
+static void
+at_resource_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *arg)
+{
+	RfSession  *session;
+
+	if (phase != RESOURCE_RELEASE_BEFORE_LOCKS || !rf_session_in_use())
+		return;
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+		rf_stream_release_owner(session, CurrentResourceOwner);
 }
 
 static void

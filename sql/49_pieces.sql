@@ -1,0 +1,102 @@
+-- Batches that come in several buffers, and streams that are cut off in the middle: no row is lost or comes twice, and what cannot be had is an error.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\getenv n1 RF_N1_PORT
+\getenv n2 RF_N2_PORT
+\getenv coord RF_COORD_PORT
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+CREATE SCHEMA pieces;
+CREATE TABLE pieces.fat AS SELECT id, repeat(md5(id::text), 4000) AS t FROM generate_series(1, 60, 2) id;
+CREATE TABLE pieces.small AS SELECT id, md5(id::text) AS s FROM generate_series(1, 3000, 2) id;
+CREATE TABLE pieces.n AS SELECT i, i * 7 AS v FROM generate_series(1, 200000) i;
+ANALYZE;
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+CREATE SCHEMA pieces;
+CREATE TABLE pieces.fat AS SELECT id, repeat(md5(id::text), 4000) AS t FROM generate_series(2, 60, 2) id;
+CREATE TABLE pieces.small AS SELECT id, md5(id::text) AS s FROM generate_series(2, 3000, 2) id;
+ANALYZE;
+\c contrib_regression postgres 127.0.0.1 :coord
+SET client_min_messages = warning;
+CREATE SCHEMA pieces;
+SET search_path = pieces;
+CREATE SERVER pieces1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+CREATE SERVER pieces2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+DO $$
+BEGIN
+	EXECUTE format('ALTER SERVER pieces1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
+	EXECUTE format('ALTER SERVER pieces2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
+END $$;
+CREATE USER MAPPING FOR CURRENT_USER SERVER pieces1 OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR CURRENT_USER SERVER pieces2 OPTIONS (user 'postgres');
+CREATE SERVER pieces FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'pieces1, pieces2');
+CREATE FOREIGN TABLE fat (id int, t text) SERVER pieces OPTIONS (receive_buffer_size '8kB');
+CREATE FOREIGN TABLE small (id int, s text) SERVER pieces OPTIONS (receive_buffer_size '8kB');
+CREATE FOREIGN TABLE fat1 (id int, t text) SERVER pieces1 OPTIONS (table_name 'fat', receive_buffer_size '8kB', async_capable 'true');
+CREATE FOREIGN TABLE fat2 (id int, t text) SERVER pieces2 OPTIONS (table_name 'fat', receive_buffer_size '8kB', async_capable 'true');
+CREATE FOREIGN TABLE n (i int, v int) SERVER pieces1 OPTIONS (inline_limit '0', receive_buffer_size '8kB');
+CREATE FUNCTION here(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN $1; END';
+
+-- Two scans of the same sessions, of which each takes the session from the other while a batch is half here.
+CREATE FUNCTION again(query text, times int) RETURNS TABLE (result text, every_time boolean) LANGUAGE plpgsql AS $$
+DECLARE
+	answer text;
+BEGIN
+	FOR i IN 1 .. times LOOP
+		EXECUTE format('SELECT q::text FROM (%s) q', query) INTO answer;
+		IF result IS NOT NULL AND answer <> result THEN
+			RETURN QUERY SELECT answer, false;
+		END IF;
+		result := answer;
+	END LOOP;
+	RETURN QUERY SELECT result, true;
+END $$;
+SET rdma_fdw.exchange_strategy = pull;
+SELECT * FROM again('SELECT count(*), count(DISTINCT f.id), bool_and(t = repeat(md5(f.id::text), 4000)), bool_and(s = md5(f.id::text))
+	FROM fat f JOIN small z ON here(f.id) = here(z.id)', 20);
+SELECT * FROM again('SELECT count(*), count(DISTINCT f.id), bool_and(t = repeat(md5(f.id::text), 4000))
+	FROM (SELECT * FROM fat1 UNION ALL SELECT * FROM fat2) f JOIN (SELECT * FROM fat1 UNION ALL SELECT * FROM fat2) z USING (id, t)', 10);
+RESET rdma_fdw.exchange_strategy;
+
+-- A cursor's stream began in a subtransaction that is rolled back: the rest of the batch goes with its buffers, too.
+BEGIN;
+DECLARE c CURSOR FOR SELECT i, v FROM n;
+SAVEPOINT s;
+FETCH 2 FROM c;
+ROLLBACK TO s;
+SELECT count(*), sum(v - i * 7) FROM (SELECT * FROM n OFFSET 0) x;
+FETCH 2 FROM c;
+ROLLBACK;
+
+-- The rest of a cursor's rows cannot be stored while another query needs its session: its owner hears of it.
+BEGIN;
+SET LOCAL temp_file_limit = '64kB';
+SET LOCAL work_mem = '64kB';
+DECLARE c CURSOR FOR SELECT i, v FROM n;
+FETCH 2 FROM c;
+DO $$
+BEGIN
+	PERFORM count(*) FROM pieces.n;
+EXCEPTION WHEN configuration_limit_exceeded THEN
+	RAISE WARNING '%', sqlerrm;
+END $$;
+SAVEPOINT s;
+FETCH FORWARD ALL FROM c;
+ROLLBACK TO s;
+RESET temp_file_limit;
+SELECT count(*) FROM n;
+FETCH FORWARD ALL FROM c;
+ROLLBACK;
+SELECT count(*) FROM n;
+
+DROP SERVER pieces, pieces1, pieces2 CASCADE;
+DROP SCHEMA pieces CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+DROP SCHEMA pieces CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+DROP SCHEMA pieces CASCADE;

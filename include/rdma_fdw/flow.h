@@ -23,12 +23,12 @@
 #include "rdma_fdw/provider.h"
 #include "rdma_fdw/receive.h"
 #include "rdma_fdw/region.h"
+#include "rdma_fdw/segment.h"
 #include "rdma_fdw/wire.h"
 
 #define RF_CACHE_LINE		64
 #define RF_MAX_LANES		16
 #define RF_MAX_CHAIN		64			/* work requests in one post, at most */
-#define RF_MAX_SEGMENTS		1024
 #define RF_MAX_WEIGHT		100
 #define RF_DEFAULT_WEIGHT	10
 
@@ -414,14 +414,6 @@ typedef struct RfPeer
 	_Atomic uint32_t waiters;	/* backends that wait for its state */
 } RfPeer;
 
-typedef struct RfSegment
-{
-	int			fd;				/* memfd, made in the postmaster */
-	uint8_t    *addr;
-	int32_t		peer;			/* RF_NO_PEER = free, RF_SEVERAL_PEERS. Written by the engine's main thread only */
-	_Atomic uint32_t used_pages;	/* allocation units in use */
-} RfSegment;
-
 typedef struct RfToken
 {
 	uint8_t		id[16];
@@ -478,6 +470,7 @@ typedef struct RfShared
 	uint32_t	max_flows;
 	uint32_t	segment_count;
 	uint64_t	segment_size;
+	RfHugePages huge_pages;		/* for segments */
 	uint32_t	lane_count;
 	uint8_t    *value_memory;	/* the same address in every process; NULL = there is none */
 	uint64_t	value_size;		/* bytes, whole units */
@@ -968,6 +961,12 @@ extern int	rf_flow_wait_any(const RfFlowSleep *sleeps, int count, int socket, lo
  * ended. Frees the handle; does nothing when its resource owner has closed it already.
  */
 extern void rf_flow_close(RfFlowHandle *flow);
+
+/*
+ * Map the memory that the flow's buffers lie in (segment.h). False: it has none, or not any more. ERROR
+ * when their engine has ended.
+ */
+extern bool rf_flow_attach_memory(const RfFlow *flow);
 
 /* ERROR when the engine of that epoch does not run any more: nobody would wake a sleeper. */
 extern void rf_flow_require_engine(uint32_t epoch);

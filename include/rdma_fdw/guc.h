@@ -5,11 +5,13 @@
 #ifndef RF_GUC_H
 #define RF_GUC_H
 
+#include "rdma_fdw/segment.h"
+
 /* postmaster start */
 extern int	rf_buffer_memory;		/* rdma_fdw.buffer_memory, kB: the arena, default 256MB */
 extern int	rf_segment_size;		/* rdma_fdw.segment_size, kB: what is lent to one peer, default 16MB */
 extern int	rf_value_memory;		/* rdma_fdw.value_memory, kB: where large rows are sent from, default 64MB; 0 = none */
-extern int	rf_huge_pages;			/* rdma_fdw.huge_pages: off | try | on */
+extern int	rf_huge_pages;			/* rdma_fdw.huge_pages, RfHugePages */
 extern int	rf_max_flows;			/* rdma_fdw.max_flows, default 1024 */
 extern int	rf_engine_lanes;		/* rdma_fdw.engine_lanes, default 1 */
 extern char *rf_listen_address;		/* rdma_fdw.listen_address, default: listen_addresses' first */
@@ -69,10 +71,6 @@ extern bool rf_exchange_partitions; /* join partitions of several servers there 
 extern int	rf_compute_nodes;	/* RfComputeNodes */
 extern int	rf_decorrelate;		/* RfDecorrelate */
 
-enum
-{
-	RF_HUGE_OFF, RF_HUGE_TRY, RF_HUGE_ON
-};
 enum
 {
 	RF_PROVIDER_AUTO, RF_PROVIDER_VERBS, RF_PROVIDER_SOFT

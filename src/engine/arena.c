@@ -75,43 +75,13 @@ out_of_memory(const char *what, size_t size, bool huge)
 			 errhint("Lower rdma_fdw.buffer_memory, or raise rdma_fdw.segment_size when descriptors ran out.")));
 }
 
-/* One segment at addr; -1 when huge pages were wanted and there are none (errno says why). */
-static int
-map_segment(uint8_t *addr, size_t size, bool huge)
-{
-	int			fd;
-
-	fd = memfd_create("rdma_fdw segment", MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0));
-	if (fd < 0)
-	{
-		if (huge)
-			return -1;
-		out_of_memory("create a segment", size, false);
-	}
-	if (ftruncate(fd, size) != 0 ||
-		mmap(addr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
-	{
-		int			saved_errno = errno;
-
-		close(fd);
-		errno = saved_errno;
-		if (huge)
-			return -1;
-		out_of_memory("map a segment", size, false);
-	}
-
-	/* A peer that gets the descriptor could otherwise cut the file under our feet. */
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-		out_of_memory("seal a segment", size, false);
-	return fd;
-}
-
 static void
 make_arena(RfShared *shared)
 {
 	size_t		size = TYPEALIGN(RF_HUGE_PAGE, (size_t) rf_segment_size * 1024);
 	size_t		count = (size_t) rf_buffer_memory * 1024 / size;
-	bool		huge = rf_huge_pages != RF_HUGE_OFF;
+	RfHugePages huge = rf_huge_pages;
+	RfError		error;
 	size_t		i;
 
 	if (count < 2)
@@ -152,16 +122,13 @@ make_arena(RfShared *shared)
 	for (i = 0; i < count; i++)
 	{
 		uint8_t    *addr = arena_base + i * size;
-		int			fd = map_segment(addr, size, huge);
+		int			fd = rf_segment_create(addr, size, huge, &error);
 
-		if (fd < 0 && rf_huge_pages == RF_HUGE_ON)
-			out_of_memory("get huge pages for a segment", size, true);
 		if (fd < 0)
-		{
-			/* "try": from the first segment that gets none, ordinary pages. */
-			huge = false;
-			fd = map_segment(addr, size, false);
-		}
+			ereport(FATAL,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("rdma_fdw %s", error.message),
+					 errhint("%s", error.hint)));
 		arena_fds[arena_fd_count++] = fd;
 		shared->segments[i].fd = fd;
 		shared->segments[i].addr = addr;
@@ -169,6 +136,7 @@ make_arena(RfShared *shared)
 	}
 	shared->segment_count = count;
 	shared->segment_size = size;
+	shared->huge_pages = huge;
 }
 
 /*

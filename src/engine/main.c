@@ -11,6 +11,7 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "miscadmin.h"
@@ -380,6 +381,12 @@ start_engine(void)
 	}
 
 	before_shmem_exit(engine_exit, (Datum) 0);
+
+	/*
+	 * Backends open our descriptors of segments (segment.h). A program that was given capabilities
+	 * (say, to lock memory) would be hidden from processes of its own user otherwise.
+	 */
+	(void) prctl(PR_SET_DUMPABLE, 1);
 	choose_device();
 	rf_engine->pool = rf_pool_create(rf_shared, rf_engine->provider);
 	rf_engine->values = rf_values_create(rf_shared, rf_engine->provider, (uint64_t) rf_registration_cache * 1024);

@@ -53,6 +53,7 @@ rf_pool_create(RfShared *shared, const RfProvider *provider)
 
 		/* An earlier engine of this arena may have lent it to anybody. */
 		pool->lent[i].touched = atomic_load(&shared->engine_epoch) > 1;
+		rf_segment_forget(&shared->segments[i]);
 		shared->segments[i].peer = RF_NO_PEER;
 		atomic_store(&shared->segments[i].used_pages, 0);
 	}
@@ -232,7 +233,13 @@ lend(RfPool *pool, int segment, const RfPeerSet *peers, RfDomain *const *domains
 	if (!several)
 		node = pool->shared->peers[only].node;
 	if (lent->touched && (several || memcmp(&lent->last, &node, sizeof(node)) != 0))
-		memset(shared->addr, 0, pool->shared->segment_size);
+	{
+		/* Whatever happens from here on, what the last one had is not there any more. */
+		lent->last = (RfNodeId) {0, 0};
+		if (!rf_segment_renew(pool->shared->segments, (uint32_t) segment, pool->shared->segment_size,
+							  pool->shared->huge_pages, error))
+			return false;
+	}
 	lent->loans = calloc(rf_peers_count(peers), sizeof(RfLoan));
 	if (lent->loans == NULL)
 		return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for lending a segment");
@@ -289,8 +296,8 @@ rf_pool_take_shared(RfPool *pool, const RfPeerSet *peers, RfDomain *const *domai
 	(void) rf_pool_settle(pool);
 
 	/*
-	 * One more segment: one this node had before (warm, no wiping), a new one, one to be wiped,
-	 * else one that another peer has and does not use.
+	 * One more segment: one this node had before (warm), a new one, one to be renewed, else one that
+	 * another peer has and does not use.
 	 */
 	for (i = 0; i < pool->shared->segment_count; i++)
 	{

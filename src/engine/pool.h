@@ -1,9 +1,10 @@
 /*
  * pool.h - lending segments of the arena to peers, and cutting buffers out of them.
  *
- * A segment is registered in one peer's domain at a time and wiped before another node gets it.
- * Only shared receive pools (receive.h) are in segments that several peers have at the same time:
- * these hold pools of exactly these peers, and are wiped before anybody else gets them.
+ * A segment is registered in one peer's domain at a time, and gets new memory before another node
+ * gets it, or anybody from a new engine (segment.h). Only shared receive pools (receive.h) are in
+ * segments that several peers have at the same time: these hold pools of exactly these peers, and
+ * get new memory before anybody else gets them.
  * Buffers of a flow are contiguous, in units of 4 kB, first fit. A segment of a peer whose
  * connection is over is lent to nobody, not even to the same node, before the provider says that
  * nothing of that connection can still write into it (provider.h, domain_quiet). Main thread of the

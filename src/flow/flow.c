@@ -255,6 +255,30 @@ rf_flow_raise_if_failed(RfFlowHandle *handle)
 	}
 }
 
+bool
+rf_flow_attach_memory(const RfFlow *flow)
+{
+	const uint8_t *buffers = flow->buffers;
+	uint64		index;
+	RfError		error;
+
+	if (buffers == NULL)
+		return false;
+	index = (buffers - rf_shared->segments[0].addr) / rf_shared->segment_size;
+	if (!rf_segment_attach(rf_shared->segments, index, rf_shared->segment_size,
+						   atomic_load(&rf_shared->engine_pid), &error))
+		rf_raise(&error, RF_NO_PEER);
+	return true;
+}
+
+void
+rf_flow_attach(RfFlowHandle *handle)
+{
+	handle->attached = rf_flow_attach_memory(handle->flow);
+	if (!handle->attached)
+		elog(ERROR, "an open flow has no buffers");
+}
+
 /*
  * A flow whose engine is gone gets neither data nor a word about it until the next engine starts.
  */
@@ -448,6 +472,15 @@ rf_flow_poll(RfFlowHandle *handle, RfBuffer *buffer)
 	RfError		error;
 	uint8_t    *payload;
 
+	if (unlikely(!handle->attached))
+	{
+		if (!rf_flow_is_open(handle))
+		{
+			rf_flow_raise_if_failed(handle);
+			return RF_POLL_EMPTY;
+		}
+		rf_flow_attach(handle);
+	}
 	switch (rf_slot_read(flow, &handle->cursor, &header, &payload, &error))
 	{
 		case RF_READ_DATA:

@@ -30,6 +30,7 @@ struct RfFlowHandle
 	RfFlow	   *flow;
 	uint32		index;
 	uint32		engine_epoch;	/* of the engine that ran when the entry was claimed */
+	bool		attached;		/* this process has mapped the memory that its buffers lie in */
 	bool		acked;			/* producer: the reader has everything */
 	RfSlotCursor cursor;
 	RfPins	   *pins;			/* producer: of pages that are sent from where they lie; NULL = none yet */
@@ -70,6 +71,9 @@ extern RfFlowHandle *rf_flow_claim(int peer, RfFlowRole role);
 extern void rf_flow_close_as(RfFlowHandle *handle, bool failed);
 
 extern void rf_flow_raise_if_failed(RfFlowHandle *handle);
+
+/* The flow has got buffers: map them, before the first look. ERROR when their engine has ended. */
+extern void rf_flow_attach(RfFlowHandle *handle);
 
 /* Until what `waiting` names may be there. The caller looks and comes back if it is not. */
 extern void rf_flow_sleep(RfFlowHandle *handle, RfFlowWaiting waiting, uint32 wait_event);

@@ -168,6 +168,8 @@ rf_flow_try_acquire(RfFlowHandle *handle, RfBuffer *buffer)
 	rf_flow_raise_if_failed(handle);
 	if (atomic_load(&flow->stop) != RF_STOP_NONE)
 		return RF_ACQUIRE_STOPPED;
+	if (unlikely(!handle->attached))
+		rf_flow_attach(handle);
 	slot = rf_slot_fill(flow, &handle->cursor);
 	if (slot == NULL)
 		return RF_ACQUIRE_FULL;

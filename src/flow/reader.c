@@ -54,6 +54,8 @@ rf_reader_join(uint32_t share, uint64_t key, int member)
 		elog(ERROR, "there is no shared flow %u", share);
 	if (!rf_share_join(&rf_shares[share], key, member, rf_my_proc_number()))
 		return NULL;
+	if (!rf_flow_attach_memory(&rf_shared->flows[share]))
+		return NULL;
 	reader = palloc0(sizeof(RfFlowReader));
 	reader->share = &rf_shares[share];
 	reader->key = key;

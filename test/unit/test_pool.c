@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "../../src/engine/pool.h"
 
@@ -75,15 +76,18 @@ fresh(void)
 	uint32_t	i;
 
 	free(shared);
-	free(arena);
 	shared = aligned_alloc(64, sizeof(RfShared));
 	memset((void *) shared, 0, sizeof(RfShared));
-	arena = calloc(SEGMENTS, SEGMENT_SIZE);
+	if (arena == NULL)
+		arena = mmap(NULL, (size_t) SEGMENTS * SEGMENT_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	shared->segment_count = SEGMENTS;
 	shared->segment_size = SEGMENT_SIZE;
 	for (i = 0; i < SEGMENTS; i++)
 	{
+		RfError		error;
+
 		shared->segments[i].addr = arena + (size_t) i * SEGMENT_SIZE;
+		shared->segments[i].fd = rf_segment_create(shared->segments[i].addr, SEGMENT_SIZE, RF_HUGE_OFF, &error);
 		shared->segments[i].peer = RF_NO_PEER;
 	}
 	for (i = 0; i < RF_MAX_PEERS; i++)
@@ -372,6 +376,5 @@ main(void)
 	several();
 	random_life();
 	free(shared);
-	free(arena);
 	return failures ? 1 : 0;
 }

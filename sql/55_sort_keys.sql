@@ -1,0 +1,101 @@
+-- What remote statements are sorted and grouped by: constants, relabelled columns, sub-selects, names that are also functions.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+RESET client_min_messages;
+DO $$ BEGIN
+  EXECUTE format('CREATE SERVER keys1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host ''127.0.0.1'', port %L, dbname %L)', current_setting('port'), current_database());
+  EXECUTE format('CREATE SERVER keys2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host ''127.0.0.1'', port %L, dbname %L)', current_setting('port'), current_database());
+END $$;
+CREATE USER MAPPING FOR CURRENT_USER SERVER keys1 OPTIONS (user :'USER');
+CREATE USER MAPPING FOR CURRENT_USER SERVER keys2 OPTIONS (user :'USER');
+CREATE SCHEMA here;
+CREATE TABLE here.one (id int, g int, f varchar(4), n int2, count int, upper text);
+CREATE TABLE here.other (id int, g int, f varchar(4), n int2, count int, upper text);
+INSERT INTO here.one SELECT i, i % 41, (ARRAY['a', 'ab', 'abcd', NULL])[i % 4 + 1], i % 5 - 2, 9 - i % 7, chr(97 + i % 6) FROM generate_series(1, 200) i;
+INSERT INTO here.other SELECT 100 - i, i, 'b', -i, i, 'x' FROM generate_series(1, 40) i;
+ANALYZE here.one, here.other;
+CREATE SCHEMA away;
+IMPORT FOREIGN SCHEMA here LIMIT TO (one) FROM SERVER keys1 INTO away;
+IMPORT FOREIGN SCHEMA here LIMIT TO (other) FROM SERVER keys2 INTO away;
+ANALYZE away.one, away.other;
+
+-- The rows of a query in their order over tables that are here.
+CREATE FUNCTION rows_of(schema text, query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE r record; result text;
+BEGIN
+  PERFORM set_config('search_path', schema || ', public', true);
+  FOR r IN EXECUTE query LOOP
+    result := concat_ws(' ', result, r::text);
+  END LOOP;
+  RETURN result;
+END $$;
+-- Compares the rows; with the data node's estimates, too. Prints what goes to data nodes if asked for.
+CREATE FUNCTION compared(query text, shown boolean DEFAULT false) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text; got text; expected text := rows_of('here', query);
+BEGIN
+  PERFORM set_config('search_path', 'away, public', true);
+  FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
+    IF shown AND line ~ 'Remote SQL' THEN
+      RETURN NEXT trim(line);
+    END IF;
+  END LOOP;
+  got := rows_of('away', query);
+  IF got IS DISTINCT FROM expected THEN
+    RETURN NEXT format('DIFFERENT: %s instead of %s', left(got, 300), left(expected, 300));
+  END IF;
+  ALTER SERVER keys1 OPTIONS (ADD use_remote_estimate 'true');
+  got := rows_of('away', query);
+  ALTER SERVER keys1 OPTIONS (DROP use_remote_estimate);
+  IF got IS DISTINCT FROM expected THEN
+    RETURN NEXT format('DIFFERENT with use_remote_estimate: %s instead of %s', left(got, 300), left(expected, 300));
+  END IF;
+END $$;
+\pset format unaligned
+\pset tuples_only on
+
+-- constants of branches: the rows of a branch are all equal in such a key
+SELECT compared('SELECT kind, g, count(DISTINCT id) FROM (SELECT 1 AS kind, id, g FROM other UNION ALL SELECT 1, id, g FROM one) q GROUP BY kind, g ORDER BY 1, 2');
+SELECT compared('SELECT g, id, rank() OVER (PARTITION BY kind ORDER BY g, id) FROM (SELECT 1 AS kind, id, g FROM other UNION ALL SELECT 1, id, g FROM one) q ORDER BY 3, 1 LIMIT 5');
+SELECT compared('SELECT kind, g, row_number() OVER (PARTITION BY kind ORDER BY g, id) FROM (SELECT 2024 AS kind, id, g FROM other UNION ALL SELECT 2025, id, g FROM one) q ORDER BY 3, 1 LIMIT 4');
+SELECT compared('SELECT kind, id FROM (SELECT ''b'' AS kind, id FROM other UNION ALL SELECT ''a'', id FROM one) q ORDER BY kind DESC, id LIMIT 3');
+SELECT compared('SELECT kind, id FROM (SELECT 1.5 AS kind, id FROM other UNION ALL SELECT n, id FROM one) q ORDER BY kind, id LIMIT 3');
+SELECT compared('SELECT DISTINCT kind, n FROM (SELECT 3 AS kind, n FROM other UNION ALL SELECT 2, n FROM one) q ORDER BY kind, n LIMIT 3');
+SELECT compared('SELECT a.kind, a.id FROM (SELECT 1 AS kind, id FROM other UNION ALL SELECT 2, id FROM one) a JOIN (SELECT 2 AS kind, id FROM one UNION ALL SELECT 1, id FROM other) b USING (kind, id) ORDER BY 1, 2 LIMIT 3');
+-- constants of the query
+SELECT compared('SELECT 2, count(*) FROM one GROUP BY 1');
+SELECT compared('SELECT 2 AS k, n, count(*) FROM one GROUP BY k, n ORDER BY k, n', true);
+SELECT compared('SELECT ''x'', n FROM one GROUP BY 1, 2 ORDER BY 1, 2', true);
+SELECT compared('SELECT DISTINCT 5, n FROM one ORDER BY 1, 2', true);
+SELECT compared('SELECT id, count(*) OVER (PARTITION BY 1 ORDER BY 2) FROM one ORDER BY id LIMIT 2');
+SELECT compared('SELECT q.c FROM (SELECT 7 AS k, count(*) AS c FROM one GROUP BY 1, n) q WHERE q.c > 3 ORDER BY 1');
+SELECT compared('SELECT o.id FROM one o WHERE o.n >= (SELECT max(t.n) FROM one t WHERE t.g = o.g GROUP BY 1 + 1) AND o.id < 20 ORDER BY 1');
+
+-- columns as another type
+SELECT compared('SELECT f FROM one UNION SELECT f FROM one ORDER BY f');
+SELECT compared('SELECT f, g FROM one UNION SELECT f, n FROM one WHERE g < 3 ORDER BY f DESC, g LIMIT 4');
+SELECT compared('SELECT f FROM one INTERSECT SELECT f FROM one ORDER BY f DESC');
+SELECT compared('SELECT DISTINCT f FROM one ORDER BY f', true);
+SELECT compared('SELECT f, count(*) FROM one GROUP BY f ORDER BY f', true);
+SELECT compared('SELECT f, count(*) FROM one GROUP BY f ORDER BY f::text');
+-- an oid sorts by no sign
+SELECT compared('SELECT g - 20 FROM one WHERE g IN (19, 21) GROUP BY g - 20 ORDER BY (g - 20)::oid');
+SELECT compared('SELECT DISTINCT (n::int)::oid AS o FROM one ORDER BY o', true);
+
+-- sub-selects
+SELECT compared('SELECT id FROM one t ORDER BY (SELECT count(*) FROM one u WHERE u.g = t.id), id DESC LIMIT 3');
+SELECT compared('SELECT DISTINCT (SELECT count(*) FROM one u WHERE u.n = t.g) FROM one t ORDER BY 1', true);
+SELECT compared('SELECT (SELECT count(*) FROM one u WHERE u.n = t.g) AS c, count(*) FROM one t GROUP BY 1 ORDER BY 1', true);
+SELECT compared('SELECT id, count(*) OVER (PARTITION BY (SELECT count(*) FROM one u WHERE u.n = t.g)) FROM one t ORDER BY id LIMIT 2');
+
+-- columns with the names of functions
+SELECT compared('SELECT count(*), o.count FROM one o GROUP BY o.count ORDER BY o.count', true);
+SELECT compared('SELECT count(*) FROM one o GROUP BY o.count ORDER BY o.count DESC', true);
+SELECT compared('SELECT upper(o.upper), max(o.id) FROM one o GROUP BY o.upper ORDER BY o.upper DESC', true);
+SELECT compared('SELECT rank() OVER (ORDER BY o.count, o.id), o.count FROM one o ORDER BY o.count, o.id LIMIT 2');
+SELECT compared('SELECT q.c, o.id FROM (SELECT count(*) AS c, min(o.id) AS m FROM one o GROUP BY o.count ORDER BY o.count LIMIT 3) q JOIN one o ON o.id = q.m ORDER BY 1, 2', true);
+
+SET client_min_messages = warning;
+DROP SCHEMA here, away CASCADE;
+DROP FUNCTION compared, rows_of;
+DROP SERVER keys1 CASCADE;
+DROP SERVER keys2 CASCADE;

@@ -382,10 +382,29 @@ extension_list(const char *names, bool warn_on_missing)
 	return extensions;
 }
 
+/* What defGetBoolean() takes, and its error with a hint. */
+static void
+check_boolean(const OptionDef *opt, DefElem *def)
+{
+	static const char *const words[] = {"true", "false", "on", "off", "1", "0"};
+	char	   *value = defGetString(def);
+
+	for (int i = 0; i < lengthof(words); i++)
+	{
+		if (pg_strcasecmp(value, words[i]) == 0)
+			return;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_SYNTAX_ERROR),
+			 errmsg("%s requires a Boolean value", opt->name),
+			 errhint("Valid values are \"true\", \"on\", \"1\", \"false\", \"off\" and \"0\".")));
+}
+
 /* Also refuses "OPTIONS (name)" without a value, which the grammar does not let through anyway. */
 static void
 check_value(const OptionDef *opt, DefElem *def)
 {
+	const char *hint = NULL;
 	char	   *value;
 
 	switch (opt->kind)
@@ -401,7 +420,7 @@ check_value(const OptionDef *opt, DefElem *def)
 			break;
 
 		case KIND_BOOL:
-			(void) defGetBoolean(def);
+			check_boolean(opt, def);
 			break;
 
 		case KIND_COST:
@@ -409,11 +428,13 @@ check_value(const OptionDef *opt, DefElem *def)
 				double		cost;
 
 				value = defGetString(def);
-				if (!parse_real(value, &cost, 0, NULL))
+				if (!parse_real(value, &cost, 0, &hint))
 					ereport(ERROR,
 							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 							 errmsg("invalid value for floating point option \"%s\": %s",
-									opt->name, value)));
+									opt->name, value),
+							 hint ? errhint("%s", _(hint)) :
+							 errhint("It must be a number greater than or equal to zero, without a unit.")));
 				if (isnan(cost) || cost < 0)
 					ereport(ERROR,
 							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -427,11 +448,13 @@ check_value(const OptionDef *opt, DefElem *def)
 				int			count;
 
 				value = defGetString(def);
-				if (!parse_int(value, &count, 0, NULL))
+				if (!parse_int(value, &count, 0, &hint))
 					ereport(ERROR,
 							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 							 errmsg("invalid value for integer option \"%s\": %s",
-									opt->name, value)));
+									opt->name, value),
+							 hint ? errhint("%s", _(hint)) :
+							 errhint("It must be an integer between %d and %d, without a unit.", opt->low, opt->high)));
 				if (opt->high == INT_MAX && count < opt->low)
 					ereport(ERROR,
 							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

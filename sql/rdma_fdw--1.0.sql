@@ -159,6 +159,15 @@ BEGIN
     local_columns, server, old.nspname, old.relname, options);
   EXECUTE format('ALTER FOREIGN TABLE %I.%I OWNER TO %s', old.nspname, old.relname, old.owner);
   keys := coalesce(rdma.distribution_key(format('%I.%I', old.nspname, old.relname)::regclass), '{}');
+  SELECT min(i.indexrelid::regclass::text) AS name INTO part FROM pg_index i
+    WHERE i.indrelid = tab AND i.indisunique AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid AND conrelid = tab)
+      AND NOT (cardinality(keys) > 0 AND keys <@ ARRAY(SELECT a.attname::text FROM pg_attribute a
+        WHERE a.attrelid = tab AND a.attnum = ANY (i.indkey[0 : i.indnkeyatts - 1])));
+  IF part.name IS NOT NULL AND NOT replicated AND (SELECT count(*) FROM rdma.nodes(server)) > 1 THEN
+    RAISE EXCEPTION 'unique index "%" of table "%" cannot be kept', part.name, old.relname USING ERRCODE = 'feature_not_supported',
+      DETAIL = 'It would hold on each node, not between nodes, since it does not contain all columns that the table is distributed by.',
+      HINT = 'Drop the index, distribute the table by columns of it, or have the table replicated.';
+  END IF;
   FOR part IN SELECT conname, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype = 'c' ORDER BY conname LOOP
     EXECUTE format('ALTER FOREIGN TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.conname, part.definition);
   END LOOP;

@@ -20,13 +20,13 @@ CREATE FOREIGN TABLE t (a int) SERVER con_srv OPTIONS (schema_name 'con_remote')
 CREATE FOREIGN TABLE me (pid int, usr text, app text, work_mem text) SERVER con_srv OPTIONS (schema_name 'con_remote');
 
 -- none, one, the same again
-SELECT count(*) FROM rdma.connections WHERE server LIKE 'con%';
+SELECT count(*) FROM rdma.connections WHERE server_name LIKE 'con%';
 SELECT pid AS first_pid FROM me \gset
 SELECT pid = :first_pid AS same FROM me;
-SELECT server, usename, valid, in_transaction, closed, remote_pid = :first_pid AS that_one FROM rdma.connections WHERE server LIKE 'con%';
+SELECT server_name, user_name, valid, used_in_xact, closed, remote_backend_pid = :first_pid AS that_one FROM rdma.connections WHERE server_name LIKE 'con%';
 BEGIN;
 SELECT a FROM t;
-SELECT server, valid, in_transaction FROM rdma.connections WHERE server LIKE 'con%';
+SELECT server_name, valid, used_in_xact FROM rdma.connections WHERE server_name LIKE 'con%';
 SELECT rdma.disconnect('con_srv');
 COMMIT;
 SELECT rdma.disconnect('con_srv');
@@ -45,7 +45,7 @@ BEGIN;
 SELECT work_mem FROM me;
 ALTER SERVER con_srv OPTIONS (SET options '-c work_mem=13MB');
 SELECT work_mem FROM me;
-SELECT server, valid, in_transaction FROM rdma.connections;
+SELECT server_name, valid, used_in_xact FROM rdma.connections;
 COMMIT;
 SELECT count(*) FROM rdma.connections;
 SELECT work_mem FROM me;
@@ -61,7 +61,7 @@ SELECT usr FROM me;
 \set VERBOSITY default
 CREATE USER MAPPING FOR PUBLIC SERVER con_srv OPTIONS (user :'USER');
 SELECT usr = current_user AS mine FROM me;
-SELECT server, usename, valid FROM rdma.connections;
+SELECT server_name, user_name, valid FROM rdma.connections;
 
 -- keep_connections
 ALTER SERVER con_srv OPTIONS (ADD keep_connections 'off');
@@ -145,11 +145,18 @@ SET ROLE con_user;
 SELECT usr FROM me;
 ALTER USER MAPPING FOR con_user SERVER con_srv OPTIONS (SET password 'y');
 SELECT usr FROM me;
-SELECT server, usename FROM rdma.connections ORDER BY 2;
+SELECT server_name, user_name FROM rdma.connections ORDER BY 2;
 SELECT rdma.disconnect_all();
 RESET ROLE;
 
 SET client_min_messages = warning;
+-- as long as the transaction lasts, connections outlive their mapping and their server
+BEGIN;
+SELECT count(*) FROM me;
+DROP SERVER con_srv CASCADE;
+SELECT server_name, user_name, valid, used_in_xact, closed FROM rdma.connections ORDER BY 1, 2;
+ROLLBACK;
+SELECT count(*) FROM rdma.connections;
 DROP SERVER con_srv CASCADE;
 DROP SERVER con_other CASCADE;
 SELECT count(*) FROM rdma.connections;

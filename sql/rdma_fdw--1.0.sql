@@ -315,12 +315,18 @@ COMMENT ON FUNCTION rdma.exchange_stats() IS 'internal: what the exchanges of th
 -- Connections of this session to data nodes.
 
 CREATE FUNCTION rdma.connections(
-  OUT server text, OUT usename text, OUT valid boolean, OUT in_transaction boolean, OUT closed boolean, OUT remote_pid integer)
+  OUT server_name text, OUT user_name text, OUT valid boolean, OUT used_in_xact boolean, OUT closed boolean, OUT remote_backend_pid integer)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_connections' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 4;
 COMMENT ON FUNCTION rdma.connections() IS 'connections to data nodes that this session holds open';
 CREATE VIEW rdma.connections AS SELECT * FROM rdma.connections();
-COMMENT ON VIEW rdma.connections IS 'one row per connection that this session holds to a data node; not valid: options have changed or its mapping is gone, so it will be closed; closed: the other side has hung up';
+COMMENT ON VIEW rdma.connections IS 'one row per connection that this session holds to a data node, with the columns of postgres_fdw_get_connections() of PostgreSQL 18';
+COMMENT ON COLUMN rdma.connections.server_name IS 'foreign server; NULL: it was dropped';
+COMMENT ON COLUMN rdma.connections.user_name IS 'whose user mapping it was made with, or public; NULL: the mapping was dropped';
+COMMENT ON COLUMN rdma.connections.valid IS 'false: options have changed, or server or mapping were dropped, so it is closed when the transaction ends';
+COMMENT ON COLUMN rdma.connections.used_in_xact IS 'the current transaction has used it';
+COMMENT ON COLUMN rdma.connections.closed IS 'the other side has hung up';
+COMMENT ON COLUMN rdma.connections.remote_backend_pid IS 'process that serves it on the data node';
 GRANT SELECT ON rdma.connections TO PUBLIC;
 
 CREATE FUNCTION rdma.disconnect(server name)

@@ -158,6 +158,7 @@ rf_session_lost(RfSession *session)
 {
 	RfStream   *stream = session->running;
 	char	   *detail;
+	bool		known = session->broken;	/* the command that lost it has failed already */
 
 	session->broken = true;
 	/*
@@ -169,7 +170,7 @@ rf_session_lost(RfSession *session)
 	else
 		detail = session->conn ? pchomp(PQerrorMessage(session->conn)) : "";
 	ereport(ERROR,
-			(errcode(ERRCODE_CONNECTION_FAILURE),
+			(errcode(known ? ERRCODE_CONNECTION_EXCEPTION : ERRCODE_CONNECTION_FAILURE),
 			 errmsg("connection to server \"%s\" was lost", session->server_name),
 			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0,
 			 stream ? errcontext("remote SQL command: %s", stream->sql) : 0));

@@ -68,15 +68,19 @@ rdma_connections(PG_FUNCTION_ARGS)
 	{
 		Datum		values[CONNECTION_COLUMNS];
 		bool		nulls[CONNECTION_COLUMNS] = {false};
+		ForeignServer *server;
 		char	   *user;
 
 		if (session->conn == NULL)
 			continue;
-		values[0] = CStringGetTextDatum(session->server_name);
+		/* one that is in use outlives the server and the mapping that it was made for */
+		server = GetForeignServerExtended(session->serverid, FSV_MISSING_OK);
 		user = mapping_user(session->umid);
+		nulls[0] = server == NULL;
+		values[0] = server ? CStringGetTextDatum(server->servername) : (Datum) 0;
 		nulls[1] = user == NULL;
 		values[1] = user ? CStringGetTextDatum(user) : (Datum) 0;
-		values[2] = BoolGetDatum(!session->invalidated && !session->broken && user != NULL);
+		values[2] = BoolGetDatum(!session->invalidated && !session->broken && server != NULL && user != NULL);
 		values[3] = BoolGetDatum(in_use(session));
 		values[4] = BoolGetDatum(hung_up(session));
 		values[5] = Int32GetDatum(PQbackendPID(session->conn));

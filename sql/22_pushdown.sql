@@ -156,8 +156,8 @@ EXPLAIN (VERBOSE, COSTS OFF) SELECT c1 FROM ft WHERE c1 < 3 AND tableoid <> 0;
 SELECT c1 FROM ft WHERE c1 < 3 AND tableoid <> 0;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT ctid, c1, tableoid::regclass FROM ft WHERE ctid = '(0,2)';
 SELECT ctid, c1, tableoid::regclass FROM ft WHERE ctid = '(0,2)';
-SELECT xmin FROM ft;
-SELECT c1 FROM ft WHERE cmax = '0';
+SELECT xmin, cmin, xmax, cmax, c1 FROM ft WHERE c1 < 3 ORDER BY c1;
+SELECT count(*) FROM ft WHERE cmax = '0' AND xmin = '0' AND c1 < 3;
 
 -- parameters
 PREPARE p1(int, text) AS SELECT c1 FROM ft WHERE c1 = $1 AND c3 = $2 AND c2 = $1 % 10;

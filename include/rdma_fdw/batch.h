@@ -258,11 +258,17 @@ extern void rf_column_wanted(Oid type, int32 typmod, RfStreamColumn *wanted);
 
 /*
  * Decoder into rows of `desc`: column i of a batch becomes attribute attnums[i] (1-based). The
- * other attributes are set NULL once. `source` names the foreign table in errors. Domains of the
- * reader are checked, also for NULL.
+ * other attributes are set NULL once. `source` says in errors where batches come from. Domains of
+ * the reader are checked, also for NULL.
  */
 extern RfDecoder *rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums,
 									const char *source);
+
+/*
+ * An error about a value of column i gets its context from this (an ErrorContextCallback's function
+ * with the column), not from the names of `desc` and `source`.
+ */
+extern void rf_decoder_set_context(RfDecoder *decoder, void (*context) (void *owner, int i), void *owner);
 
 /*
  * How bytes that go through this deserial function of an aggregate have to look; NULL when that is

@@ -876,6 +876,9 @@ extern RfResultReader *rf_result_reader_create(TupleDesc desc, const char *relat
 /* One row of the result, in a slot of that row type. */
 extern void rf_read_result(RfResultReader *reader, struct pg_result *result, int row, TupleTableSlot *slot);
 
+/* For a tuple that heap_form_tuple() made: xmin, xmax, cmin and cmax are 0, as they are in postgres_fdw. */
+extern void rf_clear_system_columns(HeapTupleHeader row);
+
 /* scan_parallel.c */
 extern Size rdmaEstimateDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt);
 extern void rdmaInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt,

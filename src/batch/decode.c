@@ -307,8 +307,17 @@ conversion_error_context(void *arg)
 {
 	RfDecoder  *decoder = arg;
 
-	errcontext("column \"%s\" of foreign table \"%s\"",
-			   decoder->types[decoder->current].name, decoder->source);
+	if (decoder->error_context)
+		decoder->error_context(decoder->owner, decoder->current);
+	else
+		errcontext("column \"%s\" of \"%s\"", decoder->types[decoder->current].name, decoder->source);
+}
+
+void
+rf_decoder_set_context(RfDecoder *decoder, void (*context) (void *owner, int i), void *owner)
+{
+	decoder->error_context = context;
+	decoder->owner = owner;
 }
 
 static Datum

@@ -84,6 +84,8 @@ struct RfDecoder
 	MemoryContext context;
 	MemoryContext scratch;		/* converted values, until the next load */
 	int			current;		/* column being converted, for the error context */
+	void		(*error_context) (void *owner, int i);	/* NULL: ours */
+	void	   *owner;
 
 	/* The loaded batch holds tuples (decode_tuples.c): */
 	bool		has_tuples;

@@ -51,7 +51,9 @@ typedef struct RemoteSize
 
 typedef struct SampleState
 {
+	Relation	relation;
 	AttInMetadata *in;
+	Form_pg_attribute current;	/* whose value is converted, for the error context */
 	List	   *attnums;		/* of the remote columns, in order */
 	Datum	   *values;
 	bool	   *isnull;
@@ -174,14 +176,25 @@ append_sampling(StringInfo sql, const char *method, char relkind, double tuples,
 	return fraction;
 }
 
+static void
+conversion_error_context(void *arg)
+{
+	SampleState *state = arg;
+
+	errcontext("column \"%s\" of foreign table \"%s\"", NameStr(state->current->attname),
+			   RelationGetRelationName(state->relation));
+}
+
 static HeapTuple
 make_tuple(SampleState *state, PGresult *result, int row)
 {
 	MemoryContext old = MemoryContextSwitchTo(state->row_context);
 	TupleDesc	desc = state->in->tupdesc;
+	ErrorContextCallback callback = {error_context_stack, conversion_error_context, state};
 	HeapTuple	tuple;
 	ListCell   *lc;
 
+	error_context_stack = &callback;
 	memset(state->isnull, true, desc->natts * sizeof(bool));
 	foreach(lc, state->attnums)
 	{
@@ -189,12 +202,14 @@ make_tuple(SampleState *state, PGresult *result, int row)
 		int			col = foreach_current_index(lc);
 		char	   *value = PQgetisnull(result, row, col) ? NULL : PQgetvalue(result, row, col);
 
+		state->current = TupleDescAttr(desc, i);
 		/* NULLs too: a domain may forbid them */
 		state->values[i] = InputFunctionCall(&state->in->attinfuncs[i], value,
 											 state->in->attioparams[i],
 											 state->in->atttypmods[i]);
 		state->isnull[i] = value == NULL;
 	}
+	error_context_stack = callback.previous;
 
 	MemoryContextSwitchTo(state->tuple_context);
 	tuple = heap_form_tuple(desc, state->values, state->isnull);
@@ -317,6 +332,7 @@ acquire_sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows
 	appendStringInfo(&sql, " FROM %s", rf_remote_relation_name(&opts));
 	fraction = append_sampling(&sql, opts.analyze_sampling, size.relkind, size.tuples, targrows);
 
+	state.relation = relation;
 	state.in = TupleDescGetAttInMetadata(desc);
 	state.values = palloc0(desc->natts * sizeof(Datum));
 	state.isnull = palloc0(desc->natts * sizeof(bool));

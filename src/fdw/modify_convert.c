@@ -5,11 +5,13 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/sysattr.h"
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "libpq-fe.h"
+#include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -90,6 +92,14 @@ rf_result_reader_create(TupleDesc desc, const char *relation, List *attnums)
 	return reader;
 }
 
+void
+rf_clear_system_columns(HeapTupleHeader row)
+{
+	HeapTupleHeaderSetXmin(row, InvalidTransactionId);
+	HeapTupleHeaderSetXmax(row, InvalidTransactionId);
+	HeapTupleHeaderSetCmin(row, InvalidTransactionId);
+}
+
 static void
 conversion_error_context(void *arg)
 {
@@ -107,6 +117,7 @@ rf_read_result(RfResultReader *reader, PGresult *result, int row, TupleTableSlot
 	ErrorContextCallback callback = {error_context_stack, conversion_error_context, reader};
 	MemoryContext caller = MemoryContextSwitchTo(reader->context);
 	HeapTuple	tuple;
+	ItemPointer ctid = NULL;
 	ListCell   *lc;
 	int			nestlevel;
 
@@ -125,6 +136,12 @@ rf_read_result(RfResultReader *reader, PGresult *result, int row, TupleTableSlot
 		int			i = lfirst_int(lc) - 1;
 		char	   *value = PQgetisnull(result, row, column) ? NULL : PQgetvalue(result, row, column);
 
+		if (lfirst_int(lc) == SelfItemPointerAttributeNumber)
+		{
+			if (value)
+				ctid = (ItemPointer) DatumGetPointer(DirectFunctionCall1(tidin, CStringGetDatum(value)));
+			continue;
+		}
 		reader->current = i + 1;
 		/* NULLs too: a domain may forbid them */
 		reader->values[i] = InputFunctionCall(&reader->in->attinfuncs[i], value,
@@ -139,6 +156,9 @@ rf_read_result(RfResultReader *reader, PGresult *result, int row, TupleTableSlot
 	/* the slot may be of any kind, and keeps a copy of its own */
 	MemoryContextSwitchTo(slot->tts_mcxt);
 	tuple = heap_form_tuple(desc, reader->values, reader->isnull);
+	rf_clear_system_columns(tuple->t_data);
+	if (ctid)
+		tuple->t_self = tuple->t_data->t_ctid = *ctid;
 	MemoryContextSwitchTo(caller);
 	ExecForceStoreHeapTuple(tuple, slot, true);
 }

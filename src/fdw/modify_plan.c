@@ -111,9 +111,16 @@ is_generated(Relation rel, AttrNumber attno)
 	return TupleDescAttr(RelationGetDescr(rel), attno - 1)->attgenerated != '\0';
 }
 
+static void
+append_returned(StringInfo buf, const char *column, AttrNumber attno, List **retrieved_attrs)
+{
+	appendStringInfo(buf, "%s%s", *retrieved_attrs == NIL ? " RETURNING " : ", ", column);
+	*retrieved_attrs = lappend_int(*retrieved_attrs, attno);
+}
+
 /*
  * RETURNING what the caller's RETURNING, view checks or AFTER triggers look at: the remote row may
- * differ from what was sent.
+ * differ from what was sent. Of the system columns, ctid is the remote row's.
  */
 void
 rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, List *check_options, List *returning,
@@ -132,10 +139,10 @@ rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, Lis
 
 		if (!whole_row && !bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, used))
 			continue;
-		appendStringInfo(buf, "%s%s", *retrieved_attrs == NIL ? " RETURNING " : ", ",
-						 quote_identifier(rf_column_name(RelationGetRelid(rel), attno)));
-		*retrieved_attrs = lappend_int(*retrieved_attrs, attno);
+		append_returned(buf, quote_identifier(rf_column_name(RelationGetRelid(rel), attno)), attno, retrieved_attrs);
 	}
+	if (bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber, used))
+		append_returned(buf, "ctid", SelfItemPointerAttributeNumber, retrieved_attrs);
 }
 
 char *

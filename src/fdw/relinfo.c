@@ -18,23 +18,6 @@
 #include "rdma_fdw/flow.h"
 #include "rdma_fdw/fragment.h"
 
-/* The data node has no meaningful xmin and the like to give; ctid and tableoid do exist. */
-static void
-refuse_system_columns(Bitmapset *attrs_used, Oid relid)
-{
-	for (AttrNumber attno = FirstLowInvalidHeapAttributeNumber + 1; attno < 0; attno++)
-	{
-		if (attno == SelfItemPointerAttributeNumber || attno == TableOidAttributeNumber)
-			continue;
-		if (bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, attrs_used))
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot read system column \"%s\" of foreign table \"%s\"",
-							get_attname(relid, attno, false), get_rel_name(relid)),
-					 errdetail("Of the system columns, rdma_fdw provides ctid and tableoid.")));
-	}
-}
-
 char *
 rf_local_name(RangeTblEntry *rte)
 {
@@ -162,7 +145,6 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 
 		pull_varattnos((Node *) rinfo->clause, baserel->relid, &info->attrs_used);
 	}
-	refuse_system_columns(info->attrs_used, foreigntableid);
 
 	info->local_conds_sel = clauselist_selectivity(root, info->local_conds, baserel->relid,
 												   JOIN_INNER, NULL);

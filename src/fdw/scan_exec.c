@@ -14,6 +14,7 @@
 #include "foreign/fdwapi.h"
 #include "foreign/foreign.h"
 #include "nodes/plannodes.h"
+#include "optimizer/optimizer.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -48,6 +49,58 @@ static void start_part(RfScanPart *part);
 static bool rows_may_stay_in_place(RfScanState *state);
 static void batch_moved(void *owner, const void *batch, uint32 length);
 static void evaluate_params(ForeignScanState *node, RfScanState *state);
+
+/* Names the column as the query does, in the words of postgres_fdw. */
+void
+rf_scan_error_context(void *arg, int i)
+{
+	RfScanState *state = arg;
+	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
+	int			attno = list_nth_int(rf_scan_attrs(plan), i);
+	Var		   *var = NULL;
+	RangeTblEntry *rte;
+	Index		relid = plan->scan.scanrelid;
+	int			column = attno;
+
+	if (relid == 0 && attno > 0 && attno <= list_length(plan->fdw_scan_tlist))
+	{
+		var = (Var *) list_nth_node(TargetEntry, plan->fdw_scan_tlist, attno - 1)->expr;
+		if (IsA(var, Var))
+		{
+			relid = var->varno;
+			column = var->varattno;
+		}
+	}
+	if (relid == 0)
+	{
+		errcontext("processing expression at position %d in select list", attno);
+		return;
+	}
+	rte = exec_rt_fetch(relid, state->estate);
+	if (column == 0)
+		errcontext("whole-row reference to foreign table \"%s\"", rte->eref->aliasname);
+	else if (column == SelfItemPointerAttributeNumber)
+		errcontext("column \"ctid\" of foreign table \"%s\"", rte->eref->aliasname);
+	else if (column > 0 && column <= list_length(rte->eref->colnames))
+		errcontext("column \"%s\" of foreign table \"%s\"", strVal(list_nth(rte->eref->colnames, column - 1)),
+				   rte->eref->aliasname);
+}
+
+/* Others than ctid and tableoid, which the slot holds. */
+static bool
+uses_system_columns(ForeignScan *plan)
+{
+	Index		relid = plan->scan.scanrelid;
+	Bitmapset  *used = NULL;
+
+	if (!plan->fsSystemCol)
+		return false;
+	pull_varattnos((Node *) plan->scan.plan.targetlist, relid, &used);
+	pull_varattnos((Node *) plan->scan.plan.qual, relid, &used);
+	used = bms_del_member(used, SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber);
+	used = bms_del_member(used, TableOidAttributeNumber - FirstLowInvalidHeapAttributeNumber);
+	return bms_next_member(used, -1) >= 0 && bms_next_member(used, -1) < -FirstLowInvalidHeapAttributeNumber;
+}
 
 void
 rdmaBeginForeignScan(ForeignScanState *node, int eflags)
@@ -85,13 +138,15 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	if (state->has_ctid)
 		desc = with_ctid(desc);
 	state->decoder = rf_decoder_create(desc, state->column_count, state->attnums, state->relation);
+	rf_decoder_set_context(state->decoder, rf_scan_error_context, state);
 	foreach(lc, rf_scan_states(plan))
 	{
 		if (OidIsValid(lfirst_oid(lc)))
 			rf_decoder_expect_state(state->decoder, foreach_current_index(lc), lfirst_oid(lc));
 	}
 	state->need_batch = true;
-	state->plain_slot = TTS_IS_HEAPTUPLE(node->ss.ss_ScanTupleSlot) && !state->has_ctid;
+	state->has_system_columns = uses_system_columns(plan);
+	state->plain_slot = TTS_IS_HEAPTUPLE(node->ss.ss_ScanTupleSlot) && !state->has_ctid && !state->has_system_columns;
 	if (rf_scan_nodes(plan) != NIL)
 		rf_scan_nodes_begin(state, plan, desc);
 	else
@@ -340,6 +395,39 @@ iterate_merge(ForeignScanState *node, RfScanState *state)
 	return row;
 }
 
+/* The next row, where the slot is not ready for the fast way. */
+static TupleTableSlot *
+iterate(ForeignScanState *node, RfScanState *state)
+{
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+
+	ExecClearTuple(slot);
+	if (unlikely(state->merge != NULL))
+		return iterate_merge(node, state);
+	if (unlikely(state->has_ctid))
+		return iterate_with_ctid(node, state);
+	while (unlikely(state->need_batch) ||
+		   unlikely(!rf_decoder_next(state->decoder, slot->tts_values, slot->tts_isnull)))
+	{
+		if (!next_batch(node, state))
+			return slot;
+	}
+	return ExecStoreVirtualTuple(slot);
+}
+
+/* xmin and the like say nothing about a row that is elsewhere: they are 0, as in postgres_fdw. */
+static TupleTableSlot *
+with_system_columns(TupleTableSlot *slot, TupleTableSlot *row)
+{
+	if (TupIsNull(row))
+		return row;
+	if (row != slot)
+		row = ExecCopySlot(slot, row);
+	ExecMaterializeSlot(row);
+	rf_clear_system_columns(((HeapTupleTableSlot *) row)->tuple->t_data);
+	return row;
+}
+
 TupleTableSlot *
 rdmaIterateForeignScan(ForeignScanState *node)
 {
@@ -355,18 +443,9 @@ rdmaIterateForeignScan(ForeignScanState *node)
 		likely(rf_decoder_next(state->decoder, slot->tts_values, slot->tts_isnull)))
 		return slot;
 
-	ExecClearTuple(slot);
-	if (unlikely(state->merge != NULL))
-		return iterate_merge(node, state);
-	if (unlikely(state->has_ctid))
-		return iterate_with_ctid(node, state);
-	while (unlikely(state->need_batch) ||
-		   unlikely(!rf_decoder_next(state->decoder, slot->tts_values, slot->tts_isnull)))
-	{
-		if (!next_batch(node, state))
-			return slot;
-	}
-	return ExecStoreVirtualTuple(slot);
+	if (unlikely(state->has_system_columns))
+		return with_system_columns(slot, iterate(node, state));
+	return iterate(node, state);
 }
 
 /* The first row was asked for. */

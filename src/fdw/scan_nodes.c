@@ -90,7 +90,10 @@ rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc desc)
 		RfScanPart *part = &state->parts[i];
 
 		if (i > 0)
+		{
 			part->decoder = rf_decoder_create(desc, state->column_count, state->attnums, state->relation);
+			rf_decoder_set_context(part->decoder, rf_scan_error_context, state);
+		}
 		part->need_batch = true;
 		part->slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 	}

@@ -91,6 +91,7 @@ typedef struct RfScanState
 	RfStreamColumn *columns;
 	int			natts;
 	bool		has_ctid;
+	bool		has_system_columns; /* others than that and tableoid are looked at */
 	bool		plain_slot;		/* rows go to a heap tuple slot, directly */
 	bool		by_value;		/* every column is passed by value: rows do not point into batches */
 	Datum	   *values;			/* natts (+ 1 for ctid) long: rows that do not go to the slot directly */
@@ -123,6 +124,9 @@ typedef struct RfScanState
 } RfScanState;
 
 /* scan_exec.c: scans between Begin and End in this backend */
+/* scan_exec.c: for an error in a value of the i-th column that a scan (RfScanState) fetches */
+extern void rf_scan_error_context(void *state, int i);
+
 extern dlist_head rf_open_scans;
 
 /* How often any of them was started. */

@@ -784,6 +784,12 @@ extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool wh
 extern List *rf_all_columns(Relation rel);
 
 /*
+ * Is the table a partition, and does one of these columns say so?  Core moves no rows out of foreign
+ * partitions, so an UPDATE may leave one where nobody looks for it.
+ */
+extern bool rf_writes_partition_key(Relation rel, List *target_attrs);
+
+/*
  * Name of the junk column that holds a distribution key of a row to be written. Tables that are
  * written by one statement may have keys of different types.
  */

@@ -70,6 +70,7 @@ typedef struct ModifyState
 	RfResultReader *reader;
 
 	/* in column batches */
+	bool		check_partition;	/* new rows may not belong to the partition that the table is */
 	RfLoadSpec *load_spec;		/* NULL: row by row */
 	TupleTableSlot *sent;		/* updates and deletes: ctid and new values, which are `values` */
 	dlist_node	node;			/* in open_loads */
@@ -417,6 +418,9 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 		(result_rel->ri_usesFdwDirectModify || result_rel->ri_FdwState))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+	state->check_partition = state->rel->rd_rel->relispartition &&
+		(mtstate->operation == CMD_INSERT ||
+		 (mtstate->operation == CMD_UPDATE && rf_writes_partition_key(state->rel, state->attrs)));
 				 errmsg("cannot route tuples into foreign table to be updated \"%s\"", RelationGetRelationName(rel))));
 
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
@@ -498,6 +502,10 @@ execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
 
 /* The node whose part of the hash these key values have. What unpacking them takes goes with the row. */
 static int
+
+	/* routing found the partition, but a trigger may have changed the row since; COPY looks by itself */
+	state->check_partition = plan != NULL && rel->rd_rel->relispartition && rel->trigdesc &&
+		rel->trigdesc->trig_insert_before_row;
 place_of_key(ModifyState *state)
 {
 	MemoryContext caller = MemoryContextSwitchTo(GetPerTupleMemoryContext(state->estate));
@@ -623,6 +631,8 @@ write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_
 	if (update)
 		take_values(state, slot, 1);
 	if (target->load)
+	if (state->check_partition)
+		ExecPartitionCheck(result_rel, slot, estate, true);
 	{
 		rf_load_add(target->load, ExecStoreVirtualTuple(state->sent));
 		target->rows++;
@@ -699,6 +709,8 @@ rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, L
 			if (state->distribution && es->format == EXPLAIN_FORMAT_TEXT)
 				ExplainPropertyText("Loaded Node",
 									psprintf("%s rows=" UINT64_FORMAT,
+	if (((ModifyState *) result_rel->ri_FdwState)->check_partition)
+		ExecPartitionCheck(result_rel, slot, estate, true);
 											 GetForeignServer(state->targets[i].user->serverid)->servername, stats->rows), es);
 		}
 		if (es->format == EXPLAIN_FORMAT_TEXT)

@@ -227,6 +227,7 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	RelOptInfo *scanned;
 	bool		join;
 	bool		named;
+	bool		leaves_partition;
 	List	   *columns = NIL;
 	Relids		read = NULL;
 	Oid			relid;
@@ -268,6 +269,13 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 		}
 	}
 	if (!nodes_can_write(root, scanned, resultRelation, read))
+		return false;
+
+	/* whether new rows belong to the partition is looked at row by row */
+	rel = table_open(relid, NoLock);	/* locked by the planner */
+	leaves_partition = rf_writes_partition_key(rel, target_attrs);
+	table_close(rel, NoLock);
+	if (leaves_partition)
 		return false;
 
 	/* sub-selects need the target to have a name, as it has among others */

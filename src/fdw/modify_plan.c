@@ -18,6 +18,7 @@
 #include "optimizer/pathnode.h"
 #include "parser/parsetree.h"
 #include "utils/builtins.h"
+#include "utils/partcache.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
@@ -91,6 +92,23 @@ rf_check_distributed_write(Relation rel, CmdType operation, List *target_attrs, 
 				 errdetail("The table is replicated, and a row is at another place on each node.") :
 				 errdetail("Nothing says on which node a row is: the table has no option \"distributed_by\"."),
 				 errhint("Write a statement whose conditions and new values the data nodes can evaluate.")));
+}
+
+bool
+rf_writes_partition_key(Relation rel, List *target_attrs)
+{
+	Bitmapset  *key = NULL;
+	ListCell   *lc;
+
+	if (!rel->rd_rel->relispartition)
+		return false;
+	pull_varattnos((Node *) RelationGetPartitionQual(rel), 1, &key);
+	foreach(lc, target_attrs)
+	{
+		if (bms_is_member(lfirst_int(lc) - FirstLowInvalidHeapAttributeNumber, key))
+			return true;
+	}
+	return false;
 }
 
 List *

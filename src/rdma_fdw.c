@@ -67,6 +67,7 @@ _PG_init(void)
 	rf_watch_upper_paths();
 	rf_watch_subqueries();
 	rf_watch_correlated();
+	rf_watch_copy();
 	rf_exchange_watch();
 	rf_define_page_label();
 

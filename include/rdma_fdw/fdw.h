@@ -770,6 +770,27 @@ extern ForeignScan *rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid f
 									   ForeignPath *best_path, List *tlist, List *scan_clauses,
 									   Plan *outer_plan);
 
+/*
+ * copy.c: COPY FROM into foreign tables.  It counts the rows that it hands over; rf_copy_drop() says
+ * how many of them were not written after all.  rf_copy_counts(): does anybody take that number now?
+ */
+extern void rf_watch_copy(void);
+extern bool rf_copy_counts(void);
+extern void rf_copy_drop(uint64 rows);
+
+/*
+ * Which lines the rows of a load came from, in the current memory context.  rf_copy_line: its next
+ * row, whose number counts from 1, is of COPY's current line.  rf_copy_failed (RfLoadSpec.failed):
+ * lets COPY's error context name a row's line; rf_copy_error_context is that context for when COPY's
+ * own is not there any more.
+ */
+typedef struct RfCopyLines RfCopyLines;
+
+extern RfCopyLines *rf_copy_lines_create(void);
+extern void rf_copy_line(RfCopyLines *lines, uint64 row);
+extern void rf_copy_failed(void *lines, uint64 row);
+extern void rf_copy_error_context(void *lines);
+
 /* modify_plan.c: which statements write, and how */
 extern void rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte,
 										Relation target_relation);

@@ -60,7 +60,10 @@ extern void rf_session_abort_transaction(RfSession *session);
 /* Does a stream's query occupy it? Whatever is started now would store the rest of that first. */
 extern bool rf_session_is_busy(RfSession *session);
 
-/* Make it ready for something else: what runs there is finished, and rows of a stream stored here. */
+/*
+ * Make it ready for something else: rows of loads are written, what runs there is finished, and rows
+ * of a stream are stored here.
+ */
 extern void rf_session_settle(RfSession *session);
 
 /* ---------- statements with parameters (command.c) ---------- */
@@ -295,6 +298,8 @@ typedef struct RfLoadSpec
 	 * are its new values.
 	 */
 	CmdType		operation;
+	const char *sql;			/* what writes one of the rows, for messages */
+	const void *part;			/* of the statement: loads with the same need no order among them */
 	const char *relation;		/* remote name, quoted and qualified */
 	int			column_count;
 	const char *const *column_names;	/* remote names, bare */
@@ -304,11 +309,15 @@ typedef struct RfLoadSpec
 	uint32		receive_buffers;
 	uint32		receive_buffer_size;	/* bytes of each */
 	uint32		inline_limit;	/* bytes of rows that travel within one command */
+
+	/* Called before an error is raised that is about this row of the load, counted from 1. May be NULL. */
+	void		(*failed) (void *owner, uint64 row);
+	void	   *owner;
 } RfLoadSpec;
 
 typedef struct RfLoadStats
 {
-	uint64		rows;
+	uint64		rows;			/* of requests that were answered */
 	uint64		batches;
 	uint64		bytes;			/* of batches */
 	uint64		requests;		/* calls of rdma.store() */

@@ -6,8 +6,10 @@
  * each is found, unless somebody wants to see what became of a row before the next one comes:
  * RETURNING, a view's check option, row triggers here. Then there is one statement per row. With
  * batches an error of the data node may come later than the row it is about, but before the
- * statement's end: loads are finished when ExecutorRun is, which is before AFTER STATEMENT triggers
- * fire. What ran partly is rolled back with the (sub)transaction, as any statement that failed.
+ * statement's end: loads are finished when ExecutorRun is, those of WITH queries that nobody reads
+ * when ExecutorFinish is, those of COPY behind its last row. Whatever uses the same session before
+ * sees all rows up to then (remote/load.c), so no trigger or function can tell. What ran partly is
+ * rolled back with the (sub)transaction, as any statement that failed.
  *
  * A table of a server with nodes is written on those nodes (exchange.h): where the hash of its key
  * says, everywhere, or in turn if nobody says where.
@@ -41,6 +43,7 @@ typedef struct ModifyTarget
 	RfCommand  *command;		/* row by row */
 	RfLoad	   *load;			/* in column batches */
 	uint64		rows;			/* given to the load since it was finished */
+	RfCopyLines *lines;			/* of COPY's rows; NULL: another statement */
 } ModifyTarget;
 
 typedef struct ModifyState
@@ -67,20 +70,22 @@ typedef struct ModifyState
 	Datum	   *values;
 	bool	   *isnull;
 	bool		has_returning;
+	bool		check_partition;	/* new rows may not belong to the partition that the table is */
 	RfResultReader *reader;
 
 	/* in column batches */
-	bool		check_partition;	/* new rows may not belong to the partition that the table is */
 	RfLoadSpec *load_spec;		/* NULL: row by row */
 	TupleTableSlot *sent;		/* updates and deletes: ctid and new values, which are `values` */
 	dlist_node	node;			/* in open_loads */
 	bool		counted;		/* its rows are in the statement's count */
+	bool		copy;			/* it is COPY's */
 	MemoryContextCallback gone;
 } ModifyState;
 
 /* States with loads, of all executor runs in this backend. */
 static dlist_head open_loads = DLIST_STATIC_INIT(open_loads);
 static ExecutorRun_hook_type previous_executor_run = NULL;
+static ExecutorFinish_hook_type previous_executor_finish = NULL;
 
 void
 rf_complain_of_copies(Relation rel, UserMapping *first, uint64 first_rows, UserMapping *other, uint64 rows)
@@ -95,6 +100,20 @@ rf_complain_of_copies(Relation rel, UserMapping *first, uint64 first_rows, UserM
 }
 
 /* ---------- loads end with the executor's run ---------- */
+
+/* COPY's own error context has gone when the last rows are written. */
+static uint64
+finish_target(ModifyTarget *target)
+{
+	ErrorContextCallback callback = {error_context_stack, rf_copy_error_context, target->lines};
+	uint64		written;
+
+	if (target->lines)
+		error_context_stack = &callback;
+	written = rf_load_finish(target->load);
+	error_context_stack = callback.previous;
+	return written;
+}
 
 /*
  * Data nodes may have dropped rows (ON CONFLICT, triggers): only now we know how many the statement
@@ -114,7 +133,7 @@ finish_load(ModifyState *state)
 
 		if (target->load == NULL)
 			continue;
-		here = rf_load_finish(target->load);
+		here = finish_target(target);
 		if (!everywhere)
 		{
 			rows += target->rows;
@@ -129,7 +148,11 @@ finish_load(ModifyState *state)
 			rf_complain_of_copies(state->rel, state->targets[0].user, written, state->targets[i].user, here);
 		target->rows = 0;
 	}
-	if (state->counted && written < rows)
+	if (written >= rows)
+		return;
+	if (state->copy)
+		rf_copy_drop(rows - written);
+	else if (state->counted)
 		state->estate->es_processed -= Min(rows - written, state->estate->es_processed);
 }
 
@@ -168,6 +191,16 @@ executor_run(QueryDesc *query, ScanDirection direction, uint64 count, bool execu
 	finish_loads(query->estate);
 }
 #endif
+
+static void
+executor_finish(QueryDesc *query)
+{
+	if (previous_executor_finish)
+		previous_executor_finish(query);
+	else
+		standard_ExecutorFinish(query);
+	finish_loads(query->estate);
+}
 
 static void
 forget_load(void *arg)
@@ -223,7 +256,16 @@ target_at(ModifyState *state, int i)
 
 		target->session = rf_session_get(target->user, true);
 		if (state->load_spec)
-			target->load = rf_load_create(target->session, state->load_spec);
+		{
+			RfLoadSpec	spec = *state->load_spec;
+
+			if (state->copy)
+			{
+				spec.failed = rf_copy_failed;
+				spec.owner = target->lines = rf_copy_lines_create();
+			}
+			target->load = rf_load_create(target->session, &spec);
+		}
 		else
 			target->command = rf_command_create(target->session, state->sql, state->param_count);
 		MemoryContextSwitchTo(caller);
@@ -231,8 +273,9 @@ target_at(ModifyState *state, int i)
 	return target;
 }
 
+/* part: of the statement, the same for all partitions that its rows may be routed to. */
 static void
-begin_load(ModifyState *state, CmdType operation, const RfTableOptions *opts, bool do_nothing)
+begin_load(ModifyState *state, ModifyTableState *part, CmdType operation, const RfTableOptions *opts, bool do_nothing)
 {
 	static bool hooked = false;
 	bool		by_ctid = operation != CMD_INSERT;
@@ -265,6 +308,8 @@ begin_load(ModifyState *state, CmdType operation, const RfTableOptions *opts, bo
 		state->isnull = state->sent->tts_isnull;
 	}
 	spec->operation = operation;
+	spec->sql = state->sql;
+	spec->part = part;
 	spec->relation = rf_remote_relation_name(opts);
 	spec->column_count = count;
 	spec->column_names = names;
@@ -280,6 +325,8 @@ begin_load(ModifyState *state, CmdType operation, const RfTableOptions *opts, bo
 	{
 		previous_executor_run = ExecutorRun_hook;
 		ExecutorRun_hook = executor_run;
+		previous_executor_finish = ExecutorFinish_hook;
+		ExecutorFinish_hook = executor_finish;
 		hooked = true;
 	}
 	dlist_push_tail(&open_loads, &state->node);
@@ -369,8 +416,11 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 	table = GetForeignTable(RelationGetRelid(state->rel));
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	if (may_load(result_rel, mtstate->operation, &opts, state->attrs, retrieved))
-		begin_load(state, mtstate->operation, &opts, boolVal(list_nth(fdw_private, RF_MODIFY_DO_NOTHING)));
+		begin_load(state, mtstate, mtstate->operation, &opts, boolVal(list_nth(fdw_private, RF_MODIFY_DO_NOTHING)));
 	state->counted = mtstate->canSetTag;
+	state->check_partition = state->rel->rd_rel->relispartition &&
+		(mtstate->operation == CMD_INSERT ||
+		 (mtstate->operation == CMD_UPDATE && rf_writes_partition_key(state->rel, state->attrs)));
 	if (mtstate->operation != CMD_INSERT)
 	{
 		List	   *tlist = outerPlanState(mtstate)->plan->targetlist;
@@ -418,9 +468,6 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 		(result_rel->ri_usesFdwDirectModify || result_rel->ri_FdwState))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-	state->check_partition = state->rel->rd_rel->relispartition &&
-		(mtstate->operation == CMD_INSERT ||
-		 (mtstate->operation == CMD_UPDATE && rf_writes_partition_key(state->rel, state->attrs)));
 				 errmsg("cannot route tuples into foreign table to be updated \"%s\"", RelationGetRelationName(rel))));
 
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
@@ -446,10 +493,19 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 
 	/*
 	 * An UPDATE that moves rows reads and deletes on the same sessions, so batches would not grow.
+	 * Without a plan it is COPY, unless something else counts the rows.
 	 */
-	if (mtstate->operation == CMD_INSERT && may_load(result_rel, CMD_INSERT, &opts, state->attrs, retrieved))
-		begin_load(state, CMD_INSERT, &opts, do_nothing);
+	if (mtstate->operation == CMD_INSERT && may_load(result_rel, CMD_INSERT, &opts, state->attrs, retrieved) &&
+		(plan != NULL || rf_copy_counts()))
+	{
+		state->copy = plan == NULL;
+		begin_load(state, mtstate, CMD_INSERT, &opts, do_nothing);
+	}
 	state->counted = plan != NULL && mtstate->canSetTag;
+
+	/* routing found the partition, but a trigger may have changed the row since; COPY looks by itself */
+	state->check_partition = plan != NULL && rel->rd_rel->relispartition && rel->trigdesc &&
+		rel->trigdesc->trig_insert_before_row;
 	if (state->distribution == NULL)
 		(void) target_at(state, 0);
 	result_rel->ri_FdwState = state;
@@ -500,12 +556,17 @@ execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
 	return rows;
 }
 
+static void
+add_to_load(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
+{
+	target->rows++;
+	if (target->lines)
+		rf_copy_line(target->lines, target->rows);
+	rf_load_add(target->load, slot);
+}
+
 /* The node whose part of the hash these key values have. What unpacking them takes goes with the row. */
 static int
-
-	/* routing found the partition, but a trigger may have changed the row since; COPY looks by itself */
-	state->check_partition = plan != NULL && rel->rd_rel->relispartition && rel->trigdesc &&
-		rel->trigdesc->trig_insert_before_row;
 place_of_key(ModifyState *state)
 {
 	MemoryContext caller = MemoryContextSwitchTo(GetPerTupleMemoryContext(state->estate));
@@ -551,8 +612,7 @@ insert_everywhere(ModifyState *state, TupleTableSlot *slot)
 
 		if (target->load)
 		{
-			rf_load_add(target->load, slot);
-			target->rows++;
+			add_to_load(state, target, slot);
 			continue;
 		}
 
@@ -571,13 +631,14 @@ rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot 
 	ModifyState *state = result_rel->ri_FdwState;
 	ModifyTarget *target;
 
+	if (state->check_partition)
+		ExecPartitionCheck(result_rel, slot, estate, true);
 	if (state->distribution && state->distribution->placement == RF_PLACED_EVERYWHERE)
 		return insert_everywhere(state, slot);
 	target = choose_target(state, slot);
 	if (target->load)
 	{
-		rf_load_add(target->load, slot);
-		target->rows++;
+		add_to_load(state, target, slot);
 		return slot;
 	}
 	take_values(state, slot, 0);
@@ -631,11 +692,8 @@ write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_
 	if (update)
 		take_values(state, slot, 1);
 	if (target->load)
-	if (state->check_partition)
-		ExecPartitionCheck(result_rel, slot, estate, true);
 	{
-		rf_load_add(target->load, ExecStoreVirtualTuple(state->sent));
-		target->rows++;
+		add_to_load(state, target, ExecStoreVirtualTuple(state->sent));
 		return slot;
 	}
 	rows = execute(state, target, slot);
@@ -651,6 +709,8 @@ write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_
 TupleTableSlot *
 rdmaExecForeignUpdate(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot)
 {
+	if (((ModifyState *) result_rel->ri_FdwState)->check_partition)
+		ExecPartitionCheck(result_rel, slot, estate, true);
 	return write_row(result_rel, slot, plan_slot, true);
 }
 
@@ -709,8 +769,6 @@ rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, L
 			if (state->distribution && es->format == EXPLAIN_FORMAT_TEXT)
 				ExplainPropertyText("Loaded Node",
 									psprintf("%s rows=" UINT64_FORMAT,
-	if (((ModifyState *) result_rel->ri_FdwState)->check_partition)
-		ExecPartitionCheck(result_rel, slot, estate, true);
 											 GetForeignServer(state->targets[i].user->serverid)->servername, stats->rows), es);
 		}
 		if (es->format == EXPLAIN_FORMAT_TEXT)

@@ -135,14 +135,12 @@ send_opening(RfSession *session, const char *sql, int *count)
 }
 
 /*
- * Begins the remote (sub)transactions that are missing, inside a pipeline. *count: how many statements
- * that took; false when libpq refuses.
+ * Begins the remote (sub)transactions that are missing to be `target` levels deep, inside a pipeline.
+ * *count: how many statements that took; false when libpq refuses.
  */
 bool
-rf_session_send_begin(RfSession *session, int *count)
+rf_session_send_begin(RfSession *session, int target, int *count)
 {
-	int			target = rf_transaction_target(session);
-
 	*count = 0;
 	for (int level = session->depth + 1; level <= target; level++)
 	{
@@ -194,7 +192,7 @@ rf_command_send(RfCommand *command, const char *const *values)
 
 	command->opening = 0;
 	command->preparing = false;
-	sent = PQenterPipelineMode(conn) == 1 && rf_session_send_begin(session, &command->opening);
+	sent = PQenterPipelineMode(conn) == 1 && rf_session_send_begin(session, rf_transaction_target(session), &command->opening);
 	command->before = command->opening;
 	sent = sent && send_garbage(session, &command->before);
 	if (!command->used || session->shared)

@@ -129,6 +129,7 @@ rf_session_get(UserMapping *user, bool in_transaction)
 	{
 		memset((char *) session + sizeof(Oid), 0, sizeof(RfSession) - sizeof(Oid));
 		dlist_init(&session->streams);
+		dlist_init(&session->collecting);
 	}
 
 	if (session->depth > 0 || session->running || session->load)

@@ -7,10 +7,14 @@
  * on. This backend is the flow's producer, the session over there its consumer.
  *
  * A running load keeps its session busy, as a running stream does. Whoever needs the session next
- * finishes the load first (rf_session_settle), which is nothing but the end of one request:
- * rows that come later start another. Two loads that take turns, as partitions of one table may,
- * would do that for every few rows, so a load that was interrupted goes on inline only, in pieces
- * as large as a receive buffer.
+ * finishes the load first, which is nothing but the end of one request: rows that come later start
+ * another. Two loads that take turns, as partitions of one table may, would do that for every few
+ * rows, so a load that was interrupted goes on inline only, in pieces as large as a receive buffer.
+ *
+ * Whatever else the session is used for may look at the rows, so all rows of its loads are written
+ * first (rf_session_settle), in the (sub)transaction that they belong to and in the order in which
+ * the loads began to collect them. A failure of that may be caught by the user's code that used the
+ * session, a subtransaction deeper; the load remembers it and fails with it when it goes on.
  *
  * Errors over there come by libpq; the flow only tells that nobody reads any more (STOP),
  * and then the answer is awaited. All memory is the caller's query's; a reset callback lets go of
@@ -18,6 +22,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
@@ -42,6 +47,9 @@ struct RfLoad
 	char	   *private_batch;
 	uint32		private_size;
 	bool		filling;		/* a batch has been begun */
+	dlist_node	collecting;		/* in session->collecting while rows are in private memory */
+	int			level;			/* nest level of the (sub)transaction that those rows belong to */
+	ErrorData  *error;			/* writing rows for somebody else failed so */
 	bool		interrupted;	/* somebody else took the session: inline only */
 	uint64		id;				/* of the running request */
 	int			opening;		/* results of its pipeline that come first */
@@ -58,6 +66,8 @@ struct RfLoad
 };
 
 static void load_gone(void *arg);
+static void stop_collecting(RfLoad *load);
+static void write_older(RfLoad *load);
 static void send_request(RfLoad *load, const char *batch, uint32 length);
 static PGresult *take_result(RfLoad *load, bool wait_for_flow);
 static void end_request(RfLoad *load);
@@ -91,6 +101,23 @@ rf_load_create(RfSession *session, const RfLoadSpec *spec)
 	return load;
 }
 
+/* Its private memory has rows from now on. */
+static void
+start_collecting(RfLoad *load)
+{
+	load->level = GetCurrentTransactionNestLevel();
+	dlist_push_tail(&load->session->collecting, &load->collecting);
+}
+
+static void
+stop_collecting(RfLoad *load)
+{
+	if (load->collecting.next != NULL)
+		dlist_delete(&load->collecting);
+	load->collecting.next = NULL;
+	load->filling = false;
+}
+
 /* Raises nothing. What runs on the session is cancelled by the abort that brought us here. */
 void
 rf_load_lose(RfLoad *load)
@@ -100,6 +127,7 @@ rf_load_lose(RfLoad *load)
 	load->flow = NULL;
 	if (load->session->load == load)
 		load->session->load = NULL;
+	stop_collecting(load);
 	if (flow && !proc_exit_inprogress)
 		rf_flow_close(flow);
 }
@@ -110,12 +138,15 @@ load_gone(void *arg)
 	rf_load_lose((RfLoad *) arg);
 }
 
-/* For messages. */
-static char *
-statement(RfLoad *load)
+/* Raises what the data node answered; clears result. It may name the row that it was about. */
+__attribute__((noreturn)) static void
+raise_reply(RfLoad *load, PGresult *result)
 {
-	return psprintf("%s %s", load->spec.operation == CMD_UPDATE ? "UPDATE" :
-					load->spec.operation == CMD_DELETE ? "DELETE FROM" : "INSERT INTO", load->spec.relation);
+	uint64		row = rf_error_row(result);
+
+	if (row > 0 && row <= load->rows && load->spec.failed)
+		load->spec.failed(load->spec.owner, load->stats.rows + row);
+	rf_session_raise(load->session, result, load->spec.sql);
 }
 
 /* ---------- the request ---------- */
@@ -191,7 +222,7 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	 */
 	session->load = load;
 	sent = PQenterPipelineMode(conn) == 1 &&
-		rf_session_send_begin(session, &load->opening) &&
+		rf_session_send_begin(session, load->level, &load->opening) &&
 		PQsendQueryParams(conn, STORE_SQL, 4, types, arguments, lengths, formats, 1) &&
 		PQpipelineSync(conn);
 	if (!sent)
@@ -300,7 +331,7 @@ check_reply(RfLoad *load, PGresult *result)
 	RfStoreReply reply;
 
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
-		rf_session_raise(session, result, statement(load));
+		raise_reply(load, result);
 	if (PQntuples(result) != 1 || PQnfields(result) != 1 || PQgetlength(result, 0, 0) != sizeof(reply))
 	{
 		PQclear(result);
@@ -338,7 +369,7 @@ remote_stopped(RfLoad *load)
 	load->flow = NULL;
 	result = take_result(load, false);
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
-		rf_session_raise(load->session, result, statement(load));
+		raise_reply(load, result);
 	PQclear(result);
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
@@ -393,7 +424,8 @@ start_flow(RfLoad *load)
 	uint64		key;
 	int			peer;
 
-	rf_session_settle(session);
+	write_older(load);
+	rf_session_free(session);
 	rf_engine_require();
 	peer = rf_session_peer(session);
 	send_request(load, NULL, 0);
@@ -413,7 +445,7 @@ start_flow(RfLoad *load)
 	load->stats.flows++;
 	if (rows > 0)
 		send_batch(load, (const uint8 *) load->private_batch, false, rf_encoder_finish(load->encoder), rows, false);
-	load->filling = false;
+	stop_collecting(load);
 }
 
 /* What private memory holds becomes a request of its own. */
@@ -422,11 +454,12 @@ send_inline(RfLoad *load)
 {
 	uint32		length;
 
-	rf_session_settle(load->session);
+	write_older(load);
+	rf_session_free(load->session);
 	if (load->session->conn == NULL || load->session->broken)
 		rf_session_lost(load->session);
 	length = rf_encoder_finish(load->encoder);
-	load->filling = false;
+	stop_collecting(load);
 	load->batches = 1;
 	load->bytes = length;
 	send_request(load, load->private_batch, length);
@@ -469,13 +502,18 @@ rf_load_add(RfLoad *load, TupleTableSlot *slot)
 	{
 		if (!load->filling)
 		{
+			if (load->error)
+				ReThrowError(load->error);
 			if (load->flow)
 			{
 				acquire(load);
 				rf_encoder_begin(load->encoder, load->buffer.data, load->buffer.length);
 			}
 			else
+			{
 				rf_encoder_begin(load->encoder, load->private_batch, load->private_size);
+				start_collecting(load);
+			}
 			load->filling = true;
 		}
 		switch (rf_encoder_add(load->encoder, slot))
@@ -527,12 +565,86 @@ end_request(RfLoad *load)
 	check_reply(load, take_result(load, false));
 }
 
+/* All its rows so far are written there. */
+static void
+write_all(RfLoad *load)
+{
+	if (load->flow)
+		end_request(load);
+	else if (load->filling && rf_encoder_rows(load->encoder) > 0)
+		send_inline(load);
+	else
+		stop_collecting(load);
+}
+
+/*
+ * The same because of something else that happens here, perhaps in a subtransaction that survives
+ * the error.
+ */
+static void
+write_for_others(RfLoad *load)
+{
+	if (load->error)
+		ReThrowError(load->error);
+	PG_TRY();
+	{
+		write_all(load);
+	}
+	PG_CATCH();
+	{
+		MemoryContext caller = MemoryContextSwitchTo(load->context);
+
+		load->error = CopyErrorData();
+		MemoryContextSwitchTo(caller);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+/*
+ * Before the load's private memory is written: what other parts of the statement, or statements
+ * around this one, wrote earlier. Loads of one part, as into partitions of one table, are written in
+ * any order.
+ */
+static void
+write_older(RfLoad *load)
+{
+	dlist_head *all = &load->session->collecting;
+	bool		again = true;
+
+	while (again)
+	{
+		dlist_iter	iter;
+
+		again = false;
+		dlist_foreach(iter, all)
+		{
+			RfLoad	   *other = dlist_container(RfLoad, collecting, iter.cur);
+
+			if (other == load)
+				break;
+			if (other->spec.part == load->spec.part)
+				continue;
+			write_for_others(other);
+			again = true;
+			break;
+		}
+	}
+}
+
+void
+rf_load_write_all(RfSession *session)
+{
+	while (!dlist_is_empty(&session->collecting))
+		write_for_others(dlist_container(RfLoad, collecting, dlist_head_node(&session->collecting)));
+}
+
 void
 rf_load_interrupt(RfLoad *load)
 {
 	load->interrupted = true;
+	write_for_others(load);
 	load->private_size = Max(load->private_size, load->spec.receive_buffer_size);
-	end_request(load);
 	load->private_batch = repalloc_huge(load->private_batch, load->private_size);
 }
 
@@ -541,10 +653,9 @@ rf_load_finish(RfLoad *load)
 {
 	uint64		written;
 
-	if (load->flow)
-		end_request(load);
-	else if (load->filling && rf_encoder_rows(load->encoder) > 0)
-		send_inline(load);
+	if (load->error)
+		ReThrowError(load->error);
+	write_all(load);
 	written = load->written;
 	load->written = 0;
 	return written;

@@ -159,6 +159,33 @@ rf_session_query(RfSession *session, const char *sql)
 	return last;
 }
 
+/* Where the context of an error says which of the rows of a load it is about; and that, 0: nowhere. */
+static const char *
+find_row(const char *context, uint64 *row)
+{
+	const char *line = context ? strrchr(context, '\n') : NULL;
+	unsigned long long number;
+	int			length = 0;
+
+	*row = 0;
+	if (context == NULL)
+		return NULL;
+	line = line ? line + 1 : context;
+	if (sscanf(line, RF_STORE_ROW_CONTEXT "%n", &number, &length) != 1 || length == 0 || line[length] != '\0')
+		return NULL;
+	*row = number;
+	return line;
+}
+
+uint64
+rf_error_row(const PGresult *result)
+{
+	uint64		row;
+
+	(void) find_row(result ? PQresultErrorField(result, PG_DIAG_CONTEXT) : NULL, &row);
+	return row;
+}
+
 void
 rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 {
@@ -167,6 +194,8 @@ rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 	const char *detail = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL) : NULL;
 	const char *hint = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_HINT) : NULL;
 	const char *context = result ? PQresultErrorField(result, PG_DIAG_CONTEXT) : NULL;
+	const char *row_line;
+	uint64		row;
 	int			code = ERRCODE_CONNECTION_FAILURE;
 
 	if (state && strlen(state) == 5)
@@ -179,7 +208,11 @@ rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 		primary = pchomp(PQerrorMessage(session->conn));
 	detail = detail ? pstrdup(detail) : NULL;
 	hint = hint ? pstrdup(hint) : NULL;
-	context = context ? pstrdup(context) : NULL;
+	row_line = find_row(context, &row);
+	if (row_line)
+		context = row_line == context ? NULL : pnstrdup(context, row_line - 1 - context);
+	else
+		context = context ? pstrdup(context) : NULL;
 	PQclear(result);
 
 	ereport(ERROR,
@@ -265,7 +298,7 @@ rf_session_hello(RfSession *session, bool need_token)
 	PGresult   *volatile prepare_error = NULL;
 	bool		sent;
 
-	rf_session_settle(session);
+	rf_session_free(session);
 	memset(&request, 0, sizeof(request));
 	request.wire_version = RF_WIRE_VERSION;
 	request.need_token = need_token;

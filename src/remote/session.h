@@ -72,6 +72,7 @@ struct RfSession
 	RfStream   *running;
 	dlist_head	streams;		/* all streams, for the end of the transaction */
 	RfLoad	   *load;			/* the load whose request runs there now; never beside `running` */
+	dlist_head	collecting;		/* loads with rows that were not sent, in the order of their first ones */
 	RfStream   *failed;			/* of them: nobody reads it any more, but its error voided the remote transaction */
 };
 
@@ -174,6 +175,7 @@ extern const Oid rf_stream_types[4];
 extern int	rf_session_wait(RfSession *session, int events, long timeout_ms);
 extern void rf_session_flush(RfSession *session);
 extern PGresult *rf_session_result(RfSession *session);
+extern uint64 rf_error_row(const PGresult *result);
 extern void rf_session_hello(RfSession *session, bool need_token);
 extern PGresult *rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz deadline);
 extern bool rf_session_drain_deadline(RfSession *session, TimestampTz deadline);
@@ -189,7 +191,7 @@ extern char *rf_transaction_begin_sql(RfSession *session, int level);
 extern int	rf_transaction_target(RfSession *session);
 
 /* command.c */
-extern bool rf_session_send_begin(RfSession *session, int *count);
+extern bool rf_session_send_begin(RfSession *session, int target, int *count);
 
 /* Did what begins a transaction succeed? It may include a query. */
 static inline bool
@@ -200,6 +202,7 @@ rf_has_begun(const PGresult *result)
 
 /* load.c */
 extern void rf_load_interrupt(RfLoad *load);
+extern void rf_load_write_all(RfSession *session);
 extern void rf_load_lose(RfLoad *load);
 
 /* link.c */
@@ -211,6 +214,8 @@ extern RfFlowPoll rf_stream_share_poll(RfStream *stream);
 extern void rf_stream_share_stats(RfStream *stream);
 
 /* stream.c */
+/* For what neither reads nor writes tables: as rf_session_settle, without the rows that loads collect. */
+extern void rf_session_free(RfSession *session);
 extern void rf_stream_answered(RfStream *stream);
 extern void rf_stream_check_flow(RfStream *stream);
 extern int	rf_session_peer(RfSession *session);

@@ -197,7 +197,7 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 	stream->state = RF_STREAM_RUNNING;
 	session->running = stream;
 	sent = PQenterPipelineMode(conn) == 1 &&
-		rf_session_send_begin(session, &stream->begin_results) &&
+		rf_session_send_begin(session, rf_transaction_target(session), &stream->begin_results) &&
 		(session->shared ?
 		 PQsendQueryParams(conn, RF_STREAM_SQL, 4, rf_stream_types, arguments, lengths, formats, 1) :
 		 PQsendQueryPrepared(conn, RF_STREAM_STATEMENT, 4, arguments, lengths, formats, 1)) &&
@@ -762,9 +762,15 @@ rf_stream_store(RfStream *stream)
 	}
 }
 
-/* Make the session ready for another command. */
 void
 rf_session_settle(RfSession *session)
+{
+	rf_load_write_all(session);
+	rf_session_free(session);
+}
+
+void
+rf_session_free(RfSession *session)
 {
 	if (session->load)
 		rf_load_interrupt(session->load);

@@ -126,9 +126,10 @@ refuse_prepare(void)
 
 /* Waits for the answer to a command that ends a level, sent before. */
 static void
-await_end(RfSession *session, const char *sql, int depth)
+await_end(RfSession *session, const char *sql, int depth, bool commit)
 {
 	PGresult   *result = rf_session_result(session);
+	bool		rolled_back;
 
 	/*
 	 * the end-of-results marker; a server that goes away closes the connection behind its last
@@ -142,9 +143,17 @@ await_end(RfSession *session, const char *sql, int depth)
 	}
 	if (PQresultStatus(result) != PGRES_COMMAND_OK)
 		rf_session_raise(session, result, sql);
+	rolled_back = strcmp(PQcmdStatus(result), "ROLLBACK") == 0;
 	PQclear(result);
 	session->depth = depth;
 	session->unsure = false;
+
+	/* what COMMIT of a failed transaction is; whose error was caught where it should not have been */
+	if (rolled_back && commit)
+		ereport(ERROR,
+				(errcode(ERRCODE_IN_FAILED_SQL_TRANSACTION),
+				 errmsg("the transaction on server \"%s\" is aborted", session->server_name),
+				 errcontext("remote SQL command: %s", sql)));
 }
 
 void
@@ -166,7 +175,7 @@ rf_session_abort_transaction(RfSession *session)
 	if (!PQsendQuery(session->conn, command))
 		rf_session_lost(session);
 	rf_session_flush(session);
-	await_end(session, command, 0);
+	await_end(session, command, 0, false);
 }
 
 /*
@@ -231,13 +240,13 @@ commit_all(void)
 			rf_session_lost(session);
 		rf_session_flush(session);
 		if (!session->parallel_commit)
-			await_end(session, command, 0);
+			await_end(session, command, 0, !session->failed);
 	}
 
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
 		if (session->depth > 0)
-			await_end(session, "COMMIT TRANSACTION", 0);
+			await_end(session, "COMMIT TRANSACTION", 0, !session->failed);
 	}
 }
 
@@ -502,12 +511,12 @@ release_savepoints(int level)
 			rf_session_lost(session);
 		rf_session_flush(session);
 		if (!session->parallel_commit)
-			await_end(session, sql, level - 1);
+			await_end(session, sql, level - 1, false);
 	}
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
 		if (session->conn && session->depth >= level)
-			await_end(session, sql, level - 1);
+			await_end(session, sql, level - 1, false);
 	}
 	pfree(sql);
 }

@@ -20,6 +20,9 @@
  * query is planned and again when a plan, which may be an older one, starts; and only while the
  * request lasts, whatever cursor it leaves behind.
  *
+ * Errors say which of the rows they are about where that is known, and nothing of the statements that
+ * are run here, which the writing node never wrote.
+ *
  * Everything belongs to this backend. One request runs at a time, but triggers may start others
  * inside it.
  */
@@ -92,6 +95,9 @@ typedef struct Incoming
 	TupleDesc	sent;			/* as values come */
 	TupleDesc	wanted;			/* as the INSERT takes them */
 	bytea	   *batch;			/* all rows, or NULL: they come by flow */
+	List	   *statements;		/* that are run for it, the outermost first */
+	uint64		row;			/* being read or written, from 1; 0: none */
+	ItemPointer ctid;			/* of the row that is being updated or deleted; NULL: none */
 	RfStoreReply reply;
 } Incoming;
 
@@ -439,6 +445,25 @@ convert(ReceiveState *state, Datum *values, bool *isnull)
 	MemoryContextSwitchTo(caller);
 }
 
+void
+rf_store_at_row(uint64 back)
+{
+	incoming->row = incoming->reply.rows - back;
+}
+
+void
+rf_store_at_no_row(void)
+{
+	incoming->row = 0;
+	incoming->ctid = NULL;
+}
+
+void
+rf_store_at_ctid(ItemPointer ctid)
+{
+	incoming->ctid = ctid;
+}
+
 static TupleTableSlot *
 next_row(ScanState *node)
 {
@@ -450,10 +475,13 @@ next_row(ScanState *node)
 		return slot;
 	if (incoming != state->incoming || incoming->number != state->number)
 		not_for_users();
+	state->incoming->row = state->incoming->reply.rows + 1;
+	state->incoming->ctid = NULL;
 	while (!rf_decoder_next(state->decoder, slot->tts_values, slot->tts_isnull))
 	{
 		if (!next_batch(state))
 		{
+			rf_store_at_no_row();
 			state->ended = true;
 			return slot;
 		}
@@ -647,6 +675,7 @@ insert_rows(Incoming *in, const char *row_types)
 	appendStringInfo(&sql, ") SELECT * FROM rdma.receive() AS r(%s)", row_types);
 	if ((in->request->flags & RF_STORE_DO_NOTHING) != 0)
 		appendStringInfoString(&sql, " ON CONFLICT DO NOTHING");
+	in->statements = list_make1(sql.data);
 	result = SPI_execute(sql.data, false, 0);
 	if (result != SPI_OK_INSERT && result != SPI_OK_REWRITTEN)
 		elog(ERROR, "rdma.store ran \"%s\" with result %d", sql.data, result);
@@ -687,11 +716,57 @@ prepare_planner(void)
 	hooked = true;
 }
 
+/* Does the context end with this line? Then it is cut off. */
+static bool
+cut_line(char *context, const char *line)
+{
+	size_t		length = context ? strlen(context) : 0;
+	size_t		wanted = strlen(line);
+	char	   *found = context + length - wanted;
+
+	if (length < wanted || strcmp(found, line) != 0 || (found != context && found[-1] != '\n'))
+		return false;
+	*(found == context ? found : found - 1) = '\0';
+	return true;
+}
+
+/*
+ * In a PG_CATCH: the error goes on, without SPI's lines about the statements that rdma.store() runs,
+ * which are the outermost of its context, and with the row.
+ */
+__attribute__((noreturn)) static void
+raise_without_statements(Incoming *in, MemoryContext caller)
+{
+	StringInfoData context;
+	ErrorData  *error;
+	ListCell   *lc;
+
+	MemoryContextSwitchTo(caller);
+	error = CopyErrorData();
+	FlushErrorState();
+	foreach(lc, in->statements)
+	{
+		if (!cut_line(error->context, psprintf(_("SQL statement \"%s\""), (char *) lfirst(lc))))
+			break;
+	}
+	initStringInfo(&context);
+	if (error->context && error->context[0] != '\0')
+		appendStringInfo(&context, "%s\n", error->context);
+	if (in->ctid)
+		appendStringInfo(&context, "row (%u,%u) of \"%s\"\n", ItemPointerGetBlockNumberNoCheck(in->ctid),
+						 ItemPointerGetOffsetNumberNoCheck(in->ctid), in->relation);
+	if (in->row > 0)
+		appendStringInfo(&context, RF_STORE_ROW_CONTEXT "\n", (unsigned long long) in->row);
+	error->context = context.len > 0 ? pnstrdup(context.data, context.len - 1) : NULL;
+	ReThrowError(error);
+}
+
 Datum
 rdma_store(PG_FUNCTION_ARGS)
 {
 	Incoming	in = {0};
 	RfStreamColumn *columns;
+	MemoryContext caller = CurrentMemoryContext;
 	const char *command;
 	char	   *row_types;
 	bytea	   *answer;
@@ -722,14 +797,16 @@ rdma_store(PG_FUNCTION_ARGS)
 	PG_TRY();
 	{
 		in.reply.written = writes_by_ctid(&in) ?
-			rf_store_by_ctid(in.relation, in.wanted, row_types, in.request->flags == RF_STORE_DELETE) :
+			rf_store_by_ctid(in.relation, in.wanted, row_types, in.request->flags == RF_STORE_DELETE, &in.statements) :
 			insert_rows(&in, row_types);
 	}
-	PG_FINALLY();
+	PG_CATCH();
 	{
 		incoming = in.outer;
+		raise_without_statements(&in, caller);
 	}
 	PG_END_TRY();
+	incoming = in.outer;
 	SPI_finish();
 
 	answer = palloc(VARHDRSZ + sizeof(RfStoreReply));

@@ -5,6 +5,17 @@
 #define RF_STORE_H
 
 #include "nodes/execnodes.h"
+#include "storage/itemptr.h"
+
+/*
+ * For errors: what runs now is about the `back`-th row before the one that was read last; or about
+ * none in particular.
+ */
+extern void rf_store_at_row(uint64 back);
+extern void rf_store_at_no_row(void);
+
+/* The row that is read last names this one. It must stay where it is until the next is read. */
+extern void rf_store_at_ctid(ItemPointer ctid);
 
 /*
  * Let a ModifyTable that has been started, but not run yet, insert its rows many at a time where
@@ -16,8 +27,10 @@ extern void rf_store_insert_together(ModifyTableState *node);
 /*
  * UPDATE or DELETE of the relation's rows that the request's rows name: their first column is a
  * ctid, the others are the new values of the columns of the same name. row_types: the column
- * definition list of rdma.receive(). Inside SPI; returns how many rows were written.
+ * definition list of rdma.receive(). Inside SPI; returns how many rows were written, and in
+ * *statements what it runs, the outermost first.
  */
-extern uint64 rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bool delete);
+extern uint64 rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bool delete,
+							   List **statements);
 
 #endif

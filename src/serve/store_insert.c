@@ -58,6 +58,7 @@ flush(ModifyTableState *node, Pending *pending)
 	{
 		List	   *recheck = NIL;
 
+		rf_store_at_row(pending->count - 1 - i);
 		if (target->ri_NumIndices > 0)
 			recheck = ExecInsertIndexTuples(target, pending->slots[i], estate, false, false, NULL, NIL
 #if PG_VERSION_NUM >= 160000
@@ -128,6 +129,7 @@ insert_all(PlanState *pstate)
 			flush(node, pending);
 	}
 	flush(node, pending);
+	rf_store_at_no_row();
 
 	FreeBulkInsertState(pending->bulk);
 	table_finish_bulk_insert(rel, 0);

@@ -12,7 +12,6 @@
 
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
-#include "storage/itemptr.h"
 #include "tcop/dest.h"
 #include "utils/builtins.h"
 
@@ -25,18 +24,8 @@ typedef struct RowWriter
 	const char *relation;
 	SPIPlanPtr	plan;
 	char	   *nulls;			/* for SPI: 'n' or ' ' */
-	ItemPointer current;		/* the row that is being written, for messages */
 	uint64		written;
 } RowWriter;
-
-static void
-row_context(void *arg)
-{
-	RowWriter  *writer = arg;
-
-	errcontext("row (%u,%u) of \"%s\"", ItemPointerGetBlockNumberNoCheck(writer->current),
-			   ItemPointerGetOffsetNumberNoCheck(writer->current), writer->relation);
-}
 
 static void
 begin_rows(DestReceiver *dest, int operation, TupleDesc desc)
@@ -52,7 +41,6 @@ static bool
 write_row(TupleTableSlot *slot, DestReceiver *dest)
 {
 	RowWriter  *writer = (RowWriter *) dest;
-	ErrorContextCallback callback = {error_context_stack, row_context, writer};
 	MemoryContext caller = CurrentMemoryContext;
 	int			count = slot->tts_tupleDescriptor->natts;
 	int			result;
@@ -64,8 +52,7 @@ write_row(TupleTableSlot *slot, DestReceiver *dest)
 				 errmsg("a row for \"%s\" has no ctid", writer->relation)));
 	for (int i = 0; i < count; i++)
 		writer->nulls[i] = slot->tts_isnull[i] ? 'n' : ' ';
-	writer->current = (ItemPointer) DatumGetPointer(slot->tts_values[0]);
-	error_context_stack = &callback;
+	rf_store_at_ctid((ItemPointer) DatumGetPointer(slot->tts_values[0]));
 	result = SPI_execute_plan(writer->plan, slot->tts_values, writer->nulls, false, 0);
 	if (result < 0 && result != SPI_OK_REWRITTEN)
 		elog(ERROR, "rdma.store could not write a row: %s", SPI_result_code_string(result));
@@ -76,7 +63,6 @@ write_row(TupleTableSlot *slot, DestReceiver *dest)
 				 errdetail("The relation has partitions or children, and " UINT64_FORMAT " rows of them are at the same place (ctid).",
 						   (uint64) SPI_processed),
 				 errhint("Make each of them a foreign table of its own, or write a statement whose conditions the data node can evaluate.")));
-	error_context_stack = callback.previous;
 	MemoryContextSwitchTo(caller);
 	writer->written += SPI_processed;
 	return true;
@@ -94,12 +80,13 @@ destroy_writer(DestReceiver *dest)
 }
 
 uint64
-rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bool delete)
+rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bool delete, List **statements)
 {
 	RowWriter	writer = {0};
 	SPIExecuteOptions options = {0};
 	Oid		   *types = palloc(sizeof(Oid) * rows->natts);
 	StringInfoData sql;
+	char	   *reading = psprintf("SELECT * FROM rdma.receive() AS r(%s)", row_types);
 
 	initStringInfo(&sql);
 	appendStringInfo(&sql, delete ? "DELETE FROM %s" : "UPDATE %s SET ", relation);
@@ -112,6 +99,7 @@ rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bo
 	}
 	appendStringInfoString(&sql, " WHERE ctid OPERATOR(pg_catalog.=) $1");
 
+	*statements = list_make2(reading, sql.data);
 	writer.relation = relation;
 	writer.nulls = palloc(rows->natts);
 	writer.plan = SPI_prepare(sql.data, rows->natts, types);
@@ -128,7 +116,7 @@ rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bo
 	options.dest = &writer.dest;
 	PG_TRY();
 	{
-		int			result = SPI_execute_extended(psprintf("SELECT * FROM rdma.receive() AS r(%s)", row_types), &options);
+		int			result = SPI_execute_extended(reading, &options);
 
 		if (result != SPI_OK_SELECT)
 			elog(ERROR, "rdma.store read its rows with result %d", result);

@@ -158,8 +158,8 @@ void
 rf_session_lost(RfSession *session)
 {
 	RfStream   *stream = session->running;
-	char	   *detail;
 	bool		known = session->broken;	/* the command that lost it has failed already */
+	char	   *detail;
 
 	session->broken = true;
 	/*
@@ -446,7 +446,7 @@ options_changed(Datum arg, int cacheid, uint32 hashvalue)
 	}
 }
 
-/* A remote NOTICE or WARNING is one here, with its origin. */
+/* A remote NOTICE or WARNING goes to the server's log, as those of postgres_fdw do, with its origin. */
 static void
 receive_notice(void *arg, const PGresult *result)
 {
@@ -455,14 +455,14 @@ receive_notice(void *arg, const PGresult *result)
 	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 	int			level = DEBUG1;
 
-	if (severity && strcmp(severity, "WARNING") == 0)
-		level = WARNING;
-	else if (severity && (strcmp(severity, "NOTICE") == 0 || strcmp(severity, "INFO") == 0))
-		level = NOTICE;
+	if (severity && (strcmp(severity, "WARNING") == 0 || strcmp(severity, "NOTICE") == 0 ||
+					 strcmp(severity, "INFO") == 0))
+		level = LOG_SERVER_ONLY;
 	else if (severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
 		session->broken = true; /* said while nothing ran: the server shuts down */
 	ereport(level,
-			(errmsg_internal("%s", message ? message : "message from a remote server"),
+			(errmsg_internal("%s%s%s", severity ? severity : "", severity ? ":  " : "",
+							 message ? message : "message from a remote server"),
 			 errcontext("remote server \"%s\"", session->server_name)));
 }
 

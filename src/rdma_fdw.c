@@ -69,7 +69,7 @@ _PG_init(void)
 	rf_watch_correlated();
 	rf_watch_copy();
 	rf_exchange_watch();
-	rf_define_page_label();
+	rf_watch_page_labels();
 
 	if (!process_shared_preload_libraries_in_progress)
 		return;

@@ -121,7 +121,7 @@ extern bytea *rf_stream_dest_reply(RfStreamDest *dest);
 /* ---------- permit.c: who gets pages ---------- */
 
 /* For _PG_init: the label that allows it for a table. */
-extern void rf_define_page_label(void);
+extern void rf_watch_page_labels(void);
 
 /*
  * May the session's role see all bytes of this table, the only one that the statement reads? Its

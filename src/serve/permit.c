@@ -29,6 +29,7 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/serve.h"
+#include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -37,9 +38,17 @@
 #define LABEL_PROVIDER		"rdma_fdw"
 #define LABEL_TEXT			"page_shipping"
 
+static ProcessUtility_hook_type previous_process_utility = NULL;
+static bool registered = false;
+static bool named = false;		/* the SECURITY LABEL statement that runs says FOR rdma_fdw */
+
 static void
 check_label(const ObjectAddress *object, const char *label)
 {
+	if (!named)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("no security label providers have been loaded")));
 	/* The owner may take it away. */
 	if (label == NULL)
 		return;
@@ -61,10 +70,36 @@ check_label(const ObjectAddress *object, const char *label)
 				 errdetail("Only a superuser may do that: readers get bytes that their query did not ask for.")));
 }
 
-void
-rf_define_page_label(void)
+/*
+ * SECURITY LABEL without FOR means the only provider that is loaded, and fails when there are several.
+ * So that it goes on to mean what it meant without us, the provider exists from the session's first
+ * statement on that names it, and then for such statements only.
+ */
+static void
+process_utility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessUtilityContext context,
+				ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
 {
-	register_label_provider(LABEL_PROVIDER, check_label);
+	ProcessUtility_hook_type next = previous_process_utility ? previous_process_utility : standard_ProcessUtility;
+
+	if (IsA(statement->utilityStmt, SecLabelStmt))
+	{
+		const char *provider = castNode(SecLabelStmt, statement->utilityStmt)->provider;
+
+		named = provider != NULL && strcmp(provider, LABEL_PROVIDER) == 0;
+		if (named && !registered)
+		{
+			register_label_provider(LABEL_PROVIDER, check_label);
+			registered = true;
+		}
+	}
+	next(statement, query, read_only_tree, context, params, environment, dest, completion);
+}
+
+void
+rf_watch_page_labels(void)
+{
+	previous_process_utility = ProcessUtility_hook;
+	ProcessUtility_hook = process_utility;
 }
 
 /* Is the table labelled by us, and neither it nor a column of it by anybody else? */

@@ -72,7 +72,8 @@ typedef struct RfLaneConfig
 	RfPollingMode polling_mode;
 	uint32_t	poll_us;		/* adaptive: keep trying this long after the last success before arming */
 	uint32_t	probe_ms;		/* wait for credit this long before a PROBE */
-	uint32_t	peer_timeout_ms;	/* work requests of which none completes for so long lose the connection; 0 = for ever */
+	uint32_t	peer_timeout_ms;	/* a connection of whose work requests none completes for so long
+									 * is lost; 0 = never */
 	uint32_t	merge_limit;	/* bytes one merged work request may have; 0 = never merge */
 	uint32_t	chain_limit;	/* work requests per post; 1 = never chain */
 	bool		signal_all;		/* ask for a completion of every work request */

@@ -407,7 +407,8 @@ warn_of_fallback(int index, const char *host)
 	error.message[sizeof(error.message) - 1] = '\0';
 	error.hint[sizeof(error.hint) - 1] = '\0';
 	ereport(WARNING,
-			(errmsg("the connection to the engine of node \"%s\" goes over TCP instead of RDMA: %s", host, error.message),
+			(errmsg("the connection to the engine of node \"%s\" goes over TCP instead of RDMA: %s",
+					host, error.message),
 			 error.hint[0] ? errhint("%s", error.hint) : 0));
 }
 

@@ -77,7 +77,8 @@ give_up(RfLaneThread *lane, int peer)
 {
 	RfError		error;
 
-	(void) rf_error(&error, RF_ERROR_CONNECTION, "What was sent is not acknowledged.", NULL,
+	(void) rf_error(&error, RF_ERROR_CONNECTION, "What was sent is not acknowledged.",
+					"rdma_fdw.peer_timeout is how long data that does not get through is waited for.",
 					"no data got through for %u ms", lane->config.peer_timeout_ms);
 	rf_lane_lost(lane, peer, &error);
 }

@@ -567,7 +567,7 @@ rf_connection_lost(RfConnection *connection, const RfError *error)
 		read_in(connection);
 	if (connection->phase == RF_PHASE_UP)
 		rf_connection_send(connection, RF_CONTROL_BROKEN, NULL, 0);
-	if (known.kind == RF_ERROR_CONNECTION && known.hint[0] == '\0' && rf_prove_hint(connection) != NULL)
+	if (known.kind == RF_ERROR_CONNECTION && rf_prove_hint(connection) != NULL)
 		strlcpy(known.hint, rf_prove_hint(connection), sizeof(known.hint));
 	rf_connection_fail(connection, &known);
 }

@@ -71,8 +71,9 @@ rf_prove_begin(RfConnection *connection, RfError *error)
 		return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "could not get random bytes");
 	if (!map_memory(connection, &fd, error))
 		return false;
-	connection->proof_region = rf_engine->provider->region_register(connection->domain, connection->proof_memory,
-																	memory_size(connection), fd, error);
+	connection->proof_region =
+		rf_engine->provider->region_register(connection->domain, connection->proof_memory,
+											 memory_size(connection), fd, error);
 	close(fd);
 	if (connection->proof_region == NULL)
 		return false;
@@ -120,7 +121,10 @@ send_linked(RfConnection *connection)
 	rf_connection_send(connection, RF_CONTROL_LINKED, &linked, sizeof(linked));
 }
 
-/* A session waits for rdma_fdw.connect_timeout: the second attempt, where there may be one, wants its share of it. */
+/*
+ * A session waits for rdma_fdw.connect_timeout: the second attempt, where there may be one, wants its
+ * share of it.
+ */
 static void
 prove(RfConnection *connection)
 {
@@ -206,7 +210,8 @@ rf_prove_event(RfConnection *connection, RfPathEvent event, const RfError *error
 	if (actions & RF_PATH_WRONG)
 	{
 		memset(&wrong, 0, sizeof(wrong));
-		(void) rf_error(&wrong, RF_ERROR_PROTOCOL, NULL, NULL, "it sent a message of the connection's set-up out of turn");
+		(void) rf_error(&wrong, RF_ERROR_PROTOCOL, NULL, NULL,
+						"it sent a message of the connection's set-up out of turn");
 		rf_connection_fail(connection, &wrong);
 	}
 }
@@ -219,7 +224,8 @@ rf_prove_linked(RfConnection *connection, const RfControlLinked *linked)
 	size_t		words = RF_PROOF_SIZE / sizeof(uint64_t);
 	uint64_t   *source = (uint64_t *) (connection->proof_memory + (size_t) connection->lanes * RF_PROOF_SIZE);
 
-	if (!rf_path_void(&connection->path) && !connection->path.linked && connection->proof_region != NULL)
+	if (!rf_path_void(&connection->path) && !connection->path.linked &&
+		connection->proof_region != NULL)
 	{
 		for (size_t i = 0; i < words; i++)
 			source[i] = linked->number;
@@ -238,7 +244,9 @@ rf_prove_linked(RfConnection *connection, const RfControlLinked *linked)
 void
 rf_prove_lane(RfConnection *connection)
 {
-	if (connection->path.state != RF_PATH_SETTING_UP || ++connection->lanes_proven < connection->lanes)
+	if (connection->path.state != RF_PATH_SETTING_UP)
+		return;
+	if (++connection->lanes_proven < connection->lanes)
 		return;
 	connection->deadline_us = now_and(rf_connect_timeout);	/* of the other end's READY */
 	rf_prove_event(connection, RF_PATH_PROVEN, NULL);
@@ -268,7 +276,8 @@ rf_prove_timeout(RfConnection *connection)
 		!path->linked || path->proven)
 		return false;
 	memset(&error, 0, sizeof(error));
-	(void) rf_error(&error, RF_ERROR_CONNECTION, "The engines reach each other, but what is written over the new data connection does not arrive.",
+	(void) rf_error(&error, RF_ERROR_CONNECTION,
+					"The engines reach each other, but not all that is written over the data connection arrives.",
 					rf_prove_hint(connection), "data does not get through");
 	rf_prove_event(connection, RF_PATH_DEAD, &error);
 	return true;

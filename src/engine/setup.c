@@ -284,7 +284,7 @@ connect_lane(RfConnection *connection, uint32_t lane, int socket)
 	connection->connected[lane] = true;
 	if (!rf_engine->provider->qp_connect(connection->qps[lane], connection->blobs[lane], socket, &error))
 	{
-		/* No way to the peer's device is found, or its description is nonsense: then TCP is no way out. */
+		/* A peer that describes its queue pair wrongly does not get a second chance. */
 		if (error.kind == RF_ERROR_PROTOCOL)
 			fail(connection, &error);
 		else
@@ -297,7 +297,8 @@ connect_lane(RfConnection *connection, uint32_t lane, int socket)
 			return;
 	}
 	for (i = 0; i < connection->lanes; i++)
-		rf_lane_add_connection(rf_engine->lanes[i], connection->peer, connection->qps[i], &connection->proofs[i]);
+		rf_lane_add_connection(rf_engine->lanes[i], connection->peer, connection->qps[i],
+							   &connection->proofs[i]);
 	connection->with_lanes = true;
 	rf_prove_event(connection, RF_PATH_CONNECTED, NULL);
 }

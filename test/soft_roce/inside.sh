@@ -11,7 +11,8 @@ run()
 {
 	local name=$1 log=$work/out/$1.log began=$SECONDS status
 	[ -x "$work/$name" ] || return
-	timeout 240 runuser -u "$RF_USER" -- "$work/$@" >"$log" 2>&1 </dev/null
+	echo "$name begins"
+	timeout 500 runuser -u "$RF_USER" -- "$work/$@" >"$log" 2>&1 </dev/null
 	status=$?
 	if [ "$status" = 0 ]; then
 		rf_result ok "roce/$name" "$(grep -c '^ok' "$log") checks, $((SECONDS - began)) s"
@@ -32,7 +33,7 @@ fi
 if [ "${TESTS:-}" != unit ]; then
 	began=$SECONDS
 	cp -r --preserve=mode,ownership "$work/template/cluster" "$TMPDIR/cluster"
-	export RF_TEMPLATE=$TMPDIR/cluster
+	export RF_TEMPLATE=$TMPDIR/cluster RF_START_TIMEOUT=300 PGCONNECT_TIMEOUT=120
 	# What pg_regress says as it comes: minutes pass under emulation.
 	log=$RF_WORK/sql_verbs/pg_regress.log
 	mkdir -p "${log%/*}"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # vm.sh COMMAND...: run COMMAND as root inside a throw-away virtual machine that has a soft-RoCE device.
 #
-# The machine runs Debian's stock kernel under plain emulation (no hardware virtualisation, no network, no disk image). It sees this
-# machine's whole file system read-only, below an overlay that lives in its own memory: what is built here can be run there, and what the
+# The machine runs Debian's stock kernel, by hardware virtualisation where that works and emulated where not, without a network or a disk
+# image. It sees this machine's whole file system read-only, below an overlay that lives in its own memory: what is built here can be run there, and what the
 # command writes is gone afterwards. It has the device rxe0 over a dummy interface with 10.77.0.1/24 (port 1, RoCE v2) and no memlock
 # limit. The command runs in the same folder as this script was called from, with TMPDIR on a tmpfs. Its output is passed on as it comes.
 #
@@ -12,8 +12,13 @@
 #   VM_OUT      folder that the command may really write; it has the same path inside      (default: none)
 #   VM_MEMORY   memory in MB, allocated as it is touched                                   (default 4096)
 #   VM_TIMEOUT  seconds after which the machine is ended                                   (default 900)
+#   VM_STALL    seconds without a line of output after which it is ended too; 0 = any       (default 0)
+#   VM_WIRE     "listen SOCKET ADDRESS/BITS" or "connect SOCKET ADDRESS/BITS": a wire to another such machine, which is started after the
+#               one that listens; rxe0 is over its card, with that address, instead of the dummy
+#   VM_MODULES  kernel modules to load besides
 #   VM_CACHE    where the unpacked kernel is kept       (default $XDG_CACHE_HOME/rdma_fdw or ~/.cache/rdma_fdw)
-#   VM_CPU      processor model to emulate                                                 (default below)
+#   VM_ACCEL    kvm or tcg                                              (default: kvm if a kernel boots with it here)
+#   VM_CPU      processor model                                                            (default below)
 #   VM_APPEND, VM_QEMU    more kernel parameters, more options of qemu
 #   VM_VERBOSE  1: also print the kernel's console and the time to boot
 #
@@ -21,12 +26,14 @@
 # with apt-get download and unpacked, never installed.
 set -euo pipefail
 
-# The kernel copies memory with "rep movsb" where the processor says that it is fast. An emulated one moves a byte per step: without
+# An emulated processor: the kernel copies memory with "rep movsb" where the processor says that it is fast. An emulated one moves a byte per step: without
 # these two flags the kernel takes another way and the device moves twice as many bytes per second (85 -> 165 MB/s). For the same
 # reason the crc32-pclmul module is left out below: the table in crc32_generic is faster (64 -> 85 MB/s).
-VM_CPU=${VM_CPU:-max,-erms,-fsrm}
+TCG_CPU=max,-erms,-fsrm
 VM_MEMORY=${VM_MEMORY:-4096}
 VM_TIMEOUT=${VM_TIMEOUT:-900}
+VM_STALL=${VM_STALL:-0}
+read -r wire_role wire_socket wire_address <<<"${VM_WIRE:-}" || true
 cache=${VM_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/rdma_fdw}
 
 fail()
@@ -107,6 +114,7 @@ version=${version#vmlinuz-}
 
 # The initial file system: busybox, the modules in the order in which they load, and the two scripts below.
 modules="virtio_pci virtio_console virtio_rng 9pnet_virtio 9p overlay dummy crc32_generic ib_uverbs rdma_ucm rdma_rxe"
+modules="$modules ${VM_WIRE:+virtio_net} ${VM_MODULES:-}"
 
 build_initramfs()
 {
@@ -174,11 +182,33 @@ INIT
 	mv "$job/initramfs.new" "$initramfs"
 }
 
-initramfs=$cache/initramfs-$version-$(cat "$0" "$(command -v busybox)" | md5sum | cut -c1-12).gz
+initramfs=$cache/initramfs-$version-$({ echo "$modules"; cat "$0" "$(command -v busybox)"; } | md5sum | cut -c1-12).gz
 if [ ! -e "$initramfs" ]; then
 	find "$cache" -maxdepth 1 -name 'initramfs-*' -mtime +1 -delete		# not those that another run may be about to boot
 	build_initramfs
 fi
+
+# /dev/kvm may be there and of no use, inside other virtual machines above all. A kernel that boots with it, and comes so far as to miss its
+# root file system, is the proof; asked for once per boot of this machine.
+choose_accel()
+{
+	local known
+	known=$cache/accel-$(cat /proc/sys/kernel/random/boot_id)
+	if [ ! -s "$known" ]; then
+		find "$cache" -maxdepth 1 -name 'accel-*' -delete
+		echo tcg >"$known"
+		if [ -w /dev/kvm ] && timeout -k 2 15 qemu-system-x86_64 -accel kvm -cpu host -m 512 -nographic -no-reboot -nodefaults -serial stdio \
+			-kernel "$kernel" -initrd "$initramfs" -append "console=ttyS0 quiet panic=-1 no_timer_check" </dev/null 2>/dev/null | grep -q 'vm.sh-reason: cannot mount'; then
+			echo kvm >"$known"
+		fi
+	fi
+	cat "$known"
+}
+VM_ACCEL=${VM_ACCEL:-$(choose_accel)}
+case $VM_ACCEL in
+	kvm) accel=kvm VM_CPU=${VM_CPU:-host} ;;
+	*) accel="tcg,thread=multi,tb-size=512" VM_CPU=${VM_CPU:-$TCG_CPU} ;;
+esac
 exec 9>&-
 
 # What runs inside. The output goes through a pipe because the port can be opened only once.
@@ -195,8 +225,21 @@ exec >/run/output 2>&1 </dev/null
 hostname soft-roce
 ip link set lo up
 reason=
-ip link add d0 type dummy && ip link set d0 mtu 4200 up && ip addr add 10.77.0.1/24 dev d0 &&
-	rdma link add rxe0 type rxe netdev d0 || reason="no soft-RoCE device"
+card=d0 address=10.77.0.1/24
+if [ -s /vmjob/wire ]; then
+	address=$(cat /vmjob/wire)
+	for try in 1 2 3 4 5 6 7 8 9 10; do
+		card=$(ls -d /sys/class/net/*/device 2>/dev/null | head -1)		# not lo, nor a dummy
+		card=${card#/sys/class/net/} card=${card%/device}
+		[ -z "$card" ] || break
+		sleep 0.5
+	done
+else
+	ip link add d0 type dummy
+fi
+ip link set "$card" mtu 4200 up && ip addr add "$address" dev "$card" && rdma link add rxe0 type rxe netdev "$card" ||
+	reason="no soft-RoCE device"
+export VM_CARD=$card
 chmod 666 /dev/infiniband/* || reason="no device files"
 [ "$(ulimit -l)" = unlimited ] || reason="cannot lift the memlock limit"
 if [ -z "$reason" ]; then
@@ -218,9 +261,10 @@ START
 	echo
 } >"$job/share/command"
 
-options=(-accel "tcg,thread=multi,tb-size=512" -cpu "$VM_CPU" -m "$VM_MEMORY" -smp "${VM_CPUS:-2}" -nographic -no-reboot -nodefaults
+# no_timer_check: beside other load a check of the emulated timer fails now and then, and the kernel panics.
+options=(-accel "$accel" -cpu "$VM_CPU" -m "$VM_MEMORY" -smp "${VM_CPUS:-2}" -nographic -no-reboot -nodefaults
 	-kernel "$kernel" -initrd "$initramfs"
-	-append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable clocksource=tsc audit=0 random.trust_cpu=on ${VM_APPEND:-}"
+	-append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check tsc=reliable clocksource=tsc audit=0 random.trust_cpu=on ${VM_APPEND:-}"
 	-chardev "file,id=console,path=$job/console" -serial chardev:console
 	-device virtio-serial-pci -chardev stdio,id=output,signal=off -device virtserialport,chardev=output,name=vm.output
 	-device virtio-rng-pci
@@ -232,17 +276,42 @@ if [ -n "${VM_OUT:-}" ]; then
 	echo "$out" >"$job/share/out"
 	options+=(-fsdev "local,id=out,path=$out,security_model=none" -device virtio-9p-pci,fsdev=out,mount_tag=out)
 fi
+if [ -n "${VM_WIRE:-}" ]; then
+	echo "$wire_address" >"$job/share/wire"
+	end=off
+	[ "$wire_role" != listen ] || end=on
+	card=${wire_address%/*}
+	options+=(-netdev "stream,id=wire,server=$end,addr.type=unix,addr.path=$wire_socket"
+		-device "virtio-net-pci,netdev=wire,host_mtu=4200,romfile=,mac=52:54:00:00:00:$(printf '%02x' "${card##*.}")")
+fi
 # shellcheck disable=SC2206
 options+=(${VM_QEMU:-})
 
 began=$(date +%s.%N)
 mkfifo "$job/input"
 exec 8<>"$job/input"		# input that never ends: qemu closes the output port when its input ends
-timeout -k 5 "$VM_TIMEOUT" qemu-system-x86_64 "${options[@]}" <&8 2>"$job/qemu" &
+mkfifo "$job/output"
+touch "$job/alive"
+while IFS= read -r line || [ -n "$line" ]; do
+	printf '%s\n' "$line"
+	touch "$job/alive"
+done <"$job/output" &
+copier=$!
+timeout -k 5 "$VM_TIMEOUT" qemu-system-x86_64 "${options[@]}" <&8 >"$job/output" 2>"$job/qemu" &
 qemu_pid=$!
+stalled=
+while [ "$VM_STALL" -gt 0 ] && kill -0 "$qemu_pid" 2>/dev/null; do
+	if [ $(($(date +%s) - $(stat -c %Y "$job/alive"))) -ge "$VM_STALL" ]; then
+		stalled=1
+		kill "$qemu_pid" 2>/dev/null || true
+		break
+	fi
+	sleep 1
+done
 qemu_status=0
 wait "$qemu_pid" || qemu_status=$?
 qemu_pid=
+wait "$copier" || true
 
 if [ "${VM_VERBOSE:-0}" = 1 ]; then
 	sed 's/^/vm.sh console: /' "$job/console" >&2 || true
@@ -256,6 +325,7 @@ fi
 	tr -d '\r' <"$job/console" 2>/dev/null | tail -25 | sed 's/^/vm.sh: console: /'
 } >&2 || true
 reason=$(tr -d '\r' <"$job/console" 2>/dev/null | sed -n 's/.*vm.sh-reason: //p' | paste -sd';')
+[ -z "$stalled" ] || reason="it said nothing for VM_STALL = $VM_STALL s${reason:+; }$reason"
 [ "$qemu_status" != 124 ] || reason="it was still running after VM_TIMEOUT = $VM_TIMEOUT s${reason:+; }$reason"
 [ -e "$job/share/started" ] && fail "the virtual machine ended while the command ran: ${reason:-see the lines above}"
 fail "the virtual machine could not be started: ${reason:-see the lines above (qemu status $qemu_status)}"

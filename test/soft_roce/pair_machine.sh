@@ -1,0 +1,269 @@
+#!/usr/bin/env bash
+# pair_machine.sh ROLE FOLDER: what pair.sh runs inside each of the two machines; ROLE is node or coordinator, FOLDER is check.sh's. VM_CARD is
+# the card that the wire is at. What both write to FOLDER/pair both see.
+#
+# Every statement is right or fails with an error of the connection (class 08); none hangs: statement_timeout is far beyond every limit of
+# rdma_fdw's. Nothing here depends on how fast the machines are, but that an idle minute is enough to come back.
+set -uo pipefail
+role=$1
+work=$2
+shared=$work/pair
+export RF_TEMPLATE=$work/template/cluster RF_START_TIMEOUT=300 PGCONNECT_TIMEOUT=120
+. "$(dirname "$0")/../results.sh"
+. "$(dirname "$0")/../cluster.sh"
+
+settings=(shared_buffers=64MB 'listen_addresses=*' rdma_fdw.buffer_memory=64MB rdma_fdw.segment_size=8MB rdma_fdw.peer_timeout=8s
+	rdma_fdw.connect_timeout=5s log_min_messages=log)
+here=10.88.0.1
+there=10.88.0.2
+
+# Rows of node N: every second one.
+fill()
+{
+	rf_psql "$1" -q <<-SQL
+		CREATE EXTENSION rdma_fdw;
+		CREATE TABLE item AS SELECT i AS k, md5(i::text) AS m FROM generate_series($2, 30000, 2) i;
+		CREATE TABLE part AS SELECT (i * 7919) % 30000 + 1 AS k, i AS v FROM generate_series($2, 30000, 2) i;
+		CREATE TABLE written (k int, m text);
+		CREATE VIEW endless AS SELECT g AS k, repeat('x', 200) AS m FROM (SELECT generate_series(1, 100000000) AS g) s;
+		ANALYZE item, part;
+	SQL
+	printf 'host all all 10.88.0.0/24 trust\n' | rf_run tee -a "$RF_ROOT/$1/pg_hba.conf" >/dev/null
+	rf_sql "$1" 'SELECT pg_reload_conf()' >/dev/null
+}
+
+rf_init "$TMPDIR/pair"
+
+# ---------- the node's machine ----------
+
+if [ "$role" = node ]; then
+	# Devices that try for ever: what ends it is rdma_fdw.peer_timeout.
+	rf_start n1 "${settings[@]}" rdma_fdw.provider=auto rdma_fdw.retry_count=7
+	fill n1 1
+	rf_port n1 >"$shared/port.new" && mv "$shared/port.new" "$shared/port"
+	while [ ! -e "$shared/stop" ]; do
+		echo "the node is there"
+		sleep 5
+	done
+	rf_run cat "$(rf_log n1)" >"$shared/n1.log"
+	rf_stop_all
+	exit 0
+fi
+
+# ---------- the coordinator's machine ----------
+
+rf_start n2 "${settings[@]}" rdma_fdw.provider=auto
+rf_start co "${settings[@]}" rdma_fdw.provider=verbs
+fill n2 2
+rf_psql co -qc 'CREATE EXTENSION rdma_fdw'
+began=$SECONDS
+while [ ! -s "$shared/port" ]; do
+	[ $((SECONDS - began)) -lt 300 ] || { rf_result FAIL roce/pair "the node's machine did not come up"; exit 0; }
+	sleep 1
+done
+n1_port=$(cat "$shared/port")
+rf_psql co -q <<SQL || rf_result FAIL roce/pair "the servers cannot be created"
+CREATE SERVER n1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '$there', port '$n1_port', dbname 'postgres', inline_limit '0');
+CREATE SERVER n2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '$here', port '$(rf_port n2)', dbname 'postgres', inline_limit '0');
+CREATE USER MAPPING FOR postgres SERVER n1;
+CREATE USER MAPPING FOR postgres SERVER n2;
+CREATE SERVER pair FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');
+CREATE SCHEMA far;
+CREATE FOREIGN TABLE far.item (k int, m text) SERVER n1 OPTIONS (schema_name 'public');
+CREATE FOREIGN TABLE far.endless (k int, m text) SERVER n1 OPTIONS (schema_name 'public');
+CREATE FOREIGN TABLE far.written (k int, m text) SERVER n1 OPTIONS (schema_name 'public');
+CREATE FOREIGN TABLE item (k int, m text) SERVER pair;
+CREATE FOREIGN TABLE part (k int, v int) SERVER pair;
+ALTER DATABASE postgres SET rdma_fdw.exchange_strategy = 'repartition_both';
+ALTER DATABASE postgres SET statement_timeout = '240s';
+SQL
+
+# ask SQL: its answer, or "ERROR: SQLSTATE: ..."; messages are left in $said
+said=$TMPDIR/said
+ask()
+{
+	local out
+	out=$(rf_psql co -qAt -v VERBOSITY=verbose -c "$1" 2>"$said" </dev/null) || out="ERROR: $(sed -n 's/^.*ERROR:  //p' "$said" | head -1)"
+	printf '%s\n' "$out"
+}
+
+result()
+{
+	local name=$1 good=$2
+	shift 2
+	if [ "$good" = 1 ]; then
+		rf_result ok "roce/pair: $name"
+	else
+		rf_result FAIL "roce/pair: $name" "$*"
+		cat "$said" 2>/dev/null
+	fi
+}
+
+pull='SELECT count(*), sum(k), sum(length(m)) FROM (SELECT * FROM far.item OFFSET 0) x'
+pulled='15000|225000000|480000'
+exchange='SELECT count(*), sum(v), sum(length(m)) FROM item JOIN part USING (k)'
+exchanged='30000|450015000|960000'
+write="DELETE FROM far.written; INSERT INTO far.written SELECT i, md5(i::text) FROM generate_series(1, 8000) i; SELECT count(*), sum(k) FROM far.written"
+written='8000|32004000'
+
+# right SQL ANSWER WHAT: right, at the latest after a minute of errors of the connection
+right()
+{
+	local until=$((SECONDS + 60)) answer tries=0
+	while :; do
+		answer=$(ask "$1")
+		tries=$((tries + 1))
+		case $answer in
+			"$2") result "$3" 1; return ;;
+			"ERROR: 08"*) [ $SECONDS -lt $until ] || break ;;
+			*) break ;;
+		esac
+		sleep 1
+	done
+	result "$3" 0 "attempt $tries: $answer"
+}
+
+all_right()
+{
+	right "$pull" "$pulled" "a pull $1"
+	right "$write" "$written" "a write $1"
+	right "$exchange" "$exchanged" "an exchange $1"
+}
+
+# fails SQL WHAT: with an error of the connection whose hint says what to look at
+fails()
+{
+	local answer
+	answer=$(ask "$1")
+	if [[ $answer == "ERROR: 08006"* ]] && grep -q 'HINT:.*4791.*gid_index.*mtu' "$said"; then
+		result "$2" 1
+	else
+		result "$2" 0 "$answer"
+	fi
+}
+
+# nothing_held WHAT: on any of the clusters, within a minute
+nothing_held()
+{
+	local until=$((SECONDS + 60)) held sql
+	sql="SELECT (SELECT count(*) FROM rdma.stat_flows) + (SELECT coalesce(sum(outstanding), 0) FROM rdma.qps) + (SELECT bytes_in_flight FROM rdma.stat_engine)"
+	while :; do
+		held="$(rf_sql co "$sql") $(rf_sql n2 "$sql") $(rf_run "$RF_BINDIR/psql" -X -h $there -p "$n1_port" -U postgres -d postgres -qAtc "$sql" </dev/null)"
+		[ "$held" != "0 0 0" ] || { result "nothing is held $1" 1; return; }
+		[ $SECONDS -lt $until ] || break
+		sleep 1
+	done
+	result "nothing is held $1" 0 "$held"
+}
+
+transport() { rf_sql co "SELECT string_agg(transport, ',') FROM rdma.stat_peers WHERE state = 'connected' AND host = '$there'"; }
+
+netem()
+{
+	tc qdisc del dev "$VM_CARD" root 2>/dev/null
+	[ $# = 0 ] || tc qdisc add dev "$VM_CARD" root netem "$@"
+}
+
+# drop DIRECTION ...: RoCE's packets only; "large": only those that a path of 1500 bytes would not carry
+drop()
+{
+	local direction filter
+	tc qdisc del dev "$VM_CARD" clsact 2>/dev/null
+	[ $# = 0 ] || tc qdisc add dev "$VM_CARD" clsact
+	for direction in "$@"; do
+		filter="match ip protocol 17 0xff match ip dport 4791 0xffff"
+		[ "$direction" != large ] || { direction=egress filter="$filter match u16 0x1000 0x1000 at 2"; }
+		# shellcheck disable=SC2086
+		tc filter add dev "$VM_CARD" "$direction" protocol ip u32 $filter action drop || result "packets of $direction are dropped" 0
+	done
+}
+
+# The next statement connects anew.
+new_engine()
+{
+	local pid
+	pid=$(rf_engine_pid co)
+	kill -TERM "$pid"
+	while [ "$(rf_engine_pid co)" = "$pid" ]; do
+		sleep 0.2
+	done
+}
+
+all_right "over a good wire"
+[ "$(transport)" = verbs ] && result "over verbs" 1 || result "over verbs" 0 "$(transport)"
+
+for what in 'loss 0.5%' 'loss 3%' 'delay 2ms 2ms reorder 25%'; do
+	# shellcheck disable=SC2086
+	netem $what
+	all_right "with $what"
+done
+netem
+
+(
+	sleep 1
+	ip link set "$VM_CARD" down
+	sleep 4
+	ip link set "$VM_CARD" up
+	ip addr add $here/24 dev "$VM_CARD" 2>/dev/null
+) &
+flap=$!
+answer=$(ask 'SELECT count(*) FROM (SELECT k, m FROM far.endless LIMIT 1000000) x')
+case $answer in
+	1000000 | "ERROR: 08"*) result "a link that goes down is survived or told" 1 ;;
+	*) result "a link that goes down is survived or told" 0 "$answer" ;;
+esac
+wait $flap
+all_right "after the link was down"
+
+# RoCE's packets are lost in the middle of a pull: the node's device tries for ever.
+(
+	for try in $(seq 600); do
+		[ "$(rf_sql co 'SELECT coalesce(sum(bytes), 0) > 1000000 FROM rdma.stat_flows')" != t ] || break
+		sleep 0.1
+	done
+	drop egress ingress
+) &
+dying=$!
+fails 'SELECT count(*) FROM (SELECT k, m FROM far.endless OFFSET 0) x' "a path that dies in the middle of a pull is told"
+wait $dying
+drop
+right "$pull" "$pulled" "a pull when the packets come through again"
+nothing_held "after a path has died"
+
+# From the beginning: in both directions, in one, and only packets that are too large.
+for what in 'egress ingress' egress ingress large; do
+	# shellcheck disable=SC2086
+	drop $what
+	new_engine
+	fails "$pull" "connecting fails with $what dropped"
+done
+began=$SECONDS
+answer=$(ask "SELECT count(*) FROM rdma.check('n1') WHERE status = 'problem' AND fix LIKE '%4791%'")
+[ "$answer" = 1 ] && result "rdma.check says so" 1 || result "rdma.check says so" 0 "$answer after $((SECONDS - began)) s"
+drop
+all_right "when the packets come through"
+
+# The same with provider = auto: TCP does it.
+rf_stop co fast
+rf_start co rdma_fdw.provider=auto
+drop egress ingress
+right "$pull" "$pulled" "a pull without RoCE's packets and with provider = auto"
+grep -q 'WARNING:.*TCP instead of RDMA' "$said" && result "a warning says so" 1 || result "a warning says so" 0
+[ "$(transport)" = tcp ] && result "and rdma.stat_peers" 1 || result "and rdma.stat_peers" 0 "$(transport)"
+answer=$(ask "SELECT status FROM rdma.check('n1') WHERE item = 'transport' AND fix LIKE '%4791%'")
+[ "$answer" = problem ] && result "and rdma.check" 1 || result "and rdma.check" 0 "$answer"
+all_right "over TCP"
+drop
+new_engine
+right "$pull" "$pulled" "a pull when the packets come through, with provider = auto"
+[ "$(transport)" = verbs ] && result "over verbs again" 1 || result "over verbs again" 0 "$(transport)"
+nothing_held "at the end"
+
+for name in co n2; do
+	rf_run cat "$(rf_log $name)" >"$shared/$name.log"
+	if grep -E 'PANIC|TRAP:|terminated by signal (6|7|8|11)' "$shared/$name.log"; then
+		rf_result FAIL "roce/pair: log of $name" "a process crashed"
+	fi
+done
+rf_stop_all
+exit 0

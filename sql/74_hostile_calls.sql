@@ -22,11 +22,11 @@ CREATE FUNCTION le(value bigint, bytes int) RETURNS bytea LANGUAGE sql AS
 $$ SELECT string_agg(set_byte('\x00', 0, ((value >> (8 * i)) & 255)::int), '' ORDER BY i) FROM generate_series(0, bytes - 1) i $$;
 CREATE FUNCTION node() RETURNS bytea LANGUAGE sql AS
 $$ SELECT substr(rdma.hello(le(1, 4) || le(0, 4) || decode(repeat('01', 16), 'hex') || decode(repeat('00', 16), 'hex')), 17, 16) $$;
-CREATE FUNCTION stream_request(version bigint DEFAULT 1, flags bigint DEFAULT 0, flow bigint DEFAULT 0, inline_limit bigint DEFAULT 65536,
+CREATE FUNCTION stream_request(version bigint DEFAULT 2, flags bigint DEFAULT 0, flow bigint DEFAULT 0, inline_limit bigint DEFAULT 65536,
 	encoding bigint DEFAULT 6, columns bigint DEFAULT 1, type bigint DEFAULT 23, name bytea DEFAULT 'integer', node bytea DEFAULT node()) RETURNS bytea LANGUAGE sql AS
 $$ SELECT le(version, 4) || le(flags, 4) || node || le(4711, 8) || le(flow, 4) || le(inline_limit, 4) || le(encoding, 4) || le(columns, 4) || le(0, 8)
 	|| le(type, 4) || le(-1, 4) || name || decode(repeat('00', 128 - length(name)), 'hex') $$;
-CREATE FUNCTION store_request(version bigint DEFAULT 1, flags bigint DEFAULT 0, buffers bigint DEFAULT 4, size bigint DEFAULT 65536,
+CREATE FUNCTION store_request(version bigint DEFAULT 2, flags bigint DEFAULT 0, buffers bigint DEFAULT 4, size bigint DEFAULT 65536,
 	columns bigint DEFAULT 1, type bigint DEFAULT 23, node bytea DEFAULT node()) RETURNS bytea LANGUAGE sql AS
 $$ SELECT le(version, 4) || le(flags, 4) || node || le(4711, 8) || le(buffers, 4) || le(size, 4) || le(columns, 4) || le(0, 4)
 	|| le(type, 4) || le(-1, 4) || decode(repeat('00', 128), 'hex') $$;
@@ -53,7 +53,7 @@ SELECT length(node()), node() = node() AS same;
 SELECT says('SELECT rdma.stream(NULL, NULL, NULL, NULL)');
 SELECT says('SELECT rdma.stream(stream_request(), NULL, NULL, NULL)');
 SELECT says(format('SELECT rdma.stream(%s, %L, NULL, NULL)', request, 'SELECT 1')) FROM (VALUES
-	(1, 'stream_request()'), (2, $$''::bytea$$), (3, 'stream_request(version => 2)'), (4, 'stream_request(flags => 4294967295)'), (5, 'stream_request(columns => 4294967295)'),
+	(1, 'stream_request()'), (2, $$''::bytea$$), (3, 'stream_request(version => 3)'), (4, 'stream_request(flags => 4294967295)'), (5, 'stream_request(columns => 4294967295)'),
 	(6, 'stream_request(columns => 31580642)'), (7, 'stream_request(columns => 0)'), (8, 'stream_request(inline_limit => 4294967295)'),
 	(9, 'stream_request(encoding => 4294967295)'), (10, 'stream_request(encoding => 35)'), (11, $$stream_request(name => decode(repeat('41', 128), 'hex'))$$),
 	(12, 'substr(stream_request(), 1, 56)'), (13, 'stream_request() || stream_request()')) v(i, request) ORDER BY i;
@@ -79,7 +79,7 @@ $$ SELECT substr(reply, length(reply) + 1 - (get_byte(reply, 4) + 256 * get_byte
 CREATE TABLE t (a int, b text);
 SELECT says('SELECT rdma.store(NULL, NULL, NULL, NULL)');
 SELECT says(format('SELECT rdma.store(%s, %L, %L, %L)', request, 'h74.t', '{a}', '\x')) FROM (VALUES
-	(1, 'store_request()'), (2, $$''::bytea$$), (3, 'store_request(version => 2)'), (4, 'store_request(flags => 2)'), (5, 'store_request(columns => 4294967295)'),
+	(1, 'store_request()'), (2, $$''::bytea$$), (3, 'store_request(version => 3)'), (4, 'store_request(flags => 2)'), (5, 'store_request(columns => 4294967295)'),
 	(6, 'store_request(columns => 0)'), (7, 'store_request(buffers => 0)'), (8, 'store_request(buffers => 4294967295)'), (9, 'store_request(size => 0)'),
 	(10, 'store_request(size => 4097)'), (11, 'store_request(size => 4294963200)'), (12, 'store_request(type => 2281)'), (13, 'store_request(type => 4601)'),
 	(14, 'store_request(type => 4294967295)'), (15, 'substr(store_request(), 1, 48)'), (16, 'store_request(type => 2249)'), (17, 'store_request(type => 2275)')) v(i, request) ORDER BY i;

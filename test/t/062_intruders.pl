@@ -20,7 +20,7 @@ my $expected = '100000|5000050000';
 is($node->safe_psql('postgres', $check), $expected, 'works before');
 my $port = $node->safe_psql('postgres', 'SELECT port FROM rdma.stat_engine');
 
-use constant MAGIC => 0x31464452;
+use constant { MAGIC => 0x31464452, VERSION => 2 };	# wire.h
 my ($HELLO, $CHALLENGE, $PROOF, $WELCOME, $REFUSED, $ATTACH, $OPEN) = (1, 2, 3, 4, 5, 6, 10);
 
 sub connect_engine
@@ -29,7 +29,7 @@ sub connect_engine
 	$s->autoflush(1);
 	return $s;
 }
-sub message { my ($type, $payload) = @_; return pack('VvvVV', MAGIC, $type, 1, length($payload), 0) . $payload; }
+sub message { my ($type, $payload) = @_; return pack('VvvVV', MAGIC, $type, VERSION, length($payload), 0) . $payload; }
 
 sub read_bytes
 {
@@ -49,12 +49,12 @@ sub read_bytes
 sub closed { my ($s) = @_; return eval { read_bytes($s, 65536); 1 } || 0; }
 
 # What this node says in its own hello: the image is at a fixed place of the reply.
-my $request = pack('VV', 1, 1) . pack('Q<Q<', 7, 9) . ("\0" x 16);
+my $request = pack('VV', VERSION, 1) . pack('Q<Q<', 7, 9) . ("\0" x 16);
 my $reply = pack('H*', $node->safe_psql('postgres', "SELECT encode(rdma.hello(decode('" . unpack('H*', $request) . "', 'hex')), 'hex')"));
 my $image = substr($reply, 32, 16);
 
 # Only a client with our type image gets a token worth having.
-$request = pack('VV', 1, 1) . pack('Q<Q<', 7, 9) . $image;
+$request = pack('VV', VERSION, 1) . pack('Q<Q<', 7, 9) . $image;
 sub token
 {
 	my $r = pack('H*', $node->safe_psql('postgres', "SELECT encode(rdma.hello(decode('" . unpack('H*', $request) . "', 'hex')), 'hex')"));
@@ -86,8 +86,8 @@ my %garbage = (
 	'random bytes' => join('', map { chr((($_ * 7919) >> 3) & 255) } 1 .. 5000),
 	'a truncated header' => substr(message($HELLO, hello()), 0, 7),
 	'a truncated hello' => substr(message($HELLO, hello()), 0, 60),
-	'a length beyond the limit' => pack('VvvVV', MAGIC, $HELLO, 1, 0x7fffffff, 0) . 'x' x 1000,
-	'a length of -1' => pack('VvvVV', MAGIC, $HELLO, 1, 0xffffffff, 0),
+	'a length beyond the limit' => pack('VvvVV', MAGIC, $HELLO, VERSION, 0x7fffffff, 0) . 'x' x 1000,
+	'a length of -1' => pack('VvvVV', MAGIC, $HELLO, VERSION, 0xffffffff, 0),
 	'another protocol version' => pack('VvvVV', MAGIC, $HELLO, 77, length(hello()), 0) . hello(),
 	'an unknown message' => message(999, 'x'),
 	'an OPEN before the handshake' => message($OPEN, "\0" x 32),

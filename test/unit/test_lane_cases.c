@@ -364,7 +364,7 @@ test_illegal(void)
 static void
 test_bad_slots(void)
 {
-	for (int kind = 0; kind < 8; kind++)
+	for (int kind = 0; kind < 10; kind++)
 	{
 		RfFlow	   *flow = calloc(1, sizeof(RfFlow));
 		uint8_t    *buffer = calloc(1, 8192);
@@ -406,6 +406,16 @@ test_bad_slots(void)
 				header->flags = RF_SLOT_END;
 				header->length = 0;
 				header->rows = 1;
+				break;
+			case 8:
+				header->offset = 4032;	/* the first piece has nothing before it */
+				break;
+			case 9:
+				/* the second one has */
+				cursor.in_batch = true;
+				cursor.offset = 4032;
+				header->flags = RF_SLOT_LAST;
+				header->offset = 4096;
 				break;
 		}
 		atomic_store(&flow->status[0], RF_SLOT_FULL);

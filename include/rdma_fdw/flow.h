@@ -501,6 +501,7 @@ typedef struct RfShared
 	_Atomic uint32_t segments_held; /* taken back from peers that may still write into them: see pool.h */
 
 	_Atomic uint32_t token_lock;	/* 0/1; held for a few loads and stores by backends and the engine's main thread */
+	RfError		start_error;	/* why engine_pid is 0 although there is an engine; kind NONE: it is not known. The engine writes */
 	_Atomic uint32_t peer_lock; /* the same for claiming and renaming of peers[]; the states are atomic and read without it */
 	RfToken		tokens[RF_MAX_TOKENS];
 	RfSegment	segments[RF_MAX_SEGMENTS];

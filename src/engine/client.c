@@ -100,6 +100,8 @@ rf_engine_require(void)
 	for (waited = 0; atomic_load(&rf_shared->engine_pid) == 0; waited += 20)
 	{
 		if (waited >= RF_RESTART_WAIT_MS)
+		if (waited >= RF_RESTART_WAIT_MS && rf_shared->start_error.kind != RF_ERROR_NONE)
+			rf_raise(&rf_shared->start_error, RF_NO_PEER);
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("the rdma_fdw engine is not running"),

@@ -149,7 +149,14 @@ rf_listen(RfError *error)
 	rf_engine->listen_local.fd = fd;
 
 	if (!rf_watch(&rf_engine->listen_tcp, EPOLLIN) || (fd >= 0 && !rf_watch(&rf_engine->listen_local, EPOLLIN)))
-		return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "could not watch a socket: %s", strerror(errno));
+	{
+		rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "could not watch a socket: %s", strerror(errno));
+		rf_unwatch(&rf_engine->listen_tcp);
+		close(rf_engine->listen_tcp.fd);
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
 	return true;
 }
 

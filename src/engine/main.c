@@ -33,6 +33,8 @@
 #define RF_QP_MAX_WR		512
 #define RF_QP_MAX_RECV		1024
 #define RF_CQ_DEPTH			8192
+#define RF_LISTEN_FIRST_US	500000
+#define RF_LISTEN_MAX_US	8000000
 
 RfEngine   *rf_engine = NULL;
 
@@ -338,13 +340,58 @@ engine_exit(int code, Datum arg)
 	}
 }
 
+/* The engine has nothing to do but to wait. False: the settings have changed. */
+static bool
+pause_start(int64_t pause_us)
+{
+	int64_t		until = rf_now_us() + pause_us;
+	int64_t		left;
+
+	while ((left = until - rf_now_us()) > 0)
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, left / 1000 + 1, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		if (ShutdownRequestPending)
+			proc_exit(1);
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * The port may be taken. It may come free, so try again, after pauses that grow, and write a line
+ * for each new reason.
+ */
+static void
+listen_when_possible(void)
+{
+	int64_t		pause_us = RF_LISTEN_FIRST_US;
+	RfError		error;
+
+	memset(&error, 0, sizeof(error));
+	while (!rf_listen(&error))
+	{
+		if (rf_shared->start_error.kind == RF_ERROR_NONE || strcmp(rf_shared->start_error.message, error.message) != 0)
+			rf_log_error(LOG, "could not listen for other engines", &error);
+		rf_shared->start_error = error;
+		pause_us = pause_start(pause_us) ? Min(pause_us * 2, RF_LISTEN_MAX_US) : RF_LISTEN_FIRST_US;
+		memset(&error, 0, sizeof(error));
+	}
+}
+
 static void
 start_engine(void)
 {
-	RfError		error;
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	uint32_t	i;
 
+	rf_shared->start_error.kind = RF_ERROR_NONE;
 	rf_engine = palloc0(sizeof(RfEngine));
 	rf_engine->flows = palloc0(sizeof(RfFlowWork) * rf_shared->max_flows);
 	MemoryContextSwitchTo(old);
@@ -394,17 +441,10 @@ start_engine(void)
 		ereport(FATAL, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("rdma_fdw engine: out of memory")));
 	if (rf_engine->provider != NULL && !start_lanes())
 		proc_exit(1);
-	memset(&error, 0, sizeof(error));
-	if (!rf_listen(&error))
-	{
-		rf_log_error(LOG, "could not listen for other engines", &error);
-
-		/* The port may come free; do not write this line every second. */
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10000, PG_WAIT_EXTENSION);
-		proc_exit(1);
-	}
+	listen_when_possible();
 
 	rf_shared->engine_start_us = rf_wall_us();
+	rf_shared->start_error.kind = RF_ERROR_NONE;
 	atomic_store(&rf_shared->engine_pid, MyProcPid);
 	ereport(LOG,
 			(errmsg("rdma_fdw engine: ready on port %u, provider %s, %u lanes, %u segments of %llu MB",

@@ -236,7 +236,13 @@ check_engine(Check *check)
 
 	if (pid == 0)
 	{
-		problem(check, "engine", "not running", "The server log says why; it tries again by itself.");
+		const RfError *error = &rf_shared->start_error;
+
+		if (error->kind != RF_ERROR_NONE)
+			problem(check, "engine", psprintf("not running: %s", error->message),
+					error->hint[0] ? error->hint : "It tries again by itself.");
+		else
+			problem(check, "engine", "not running", "The server log says why; it tries again by itself.");
 		check->stop = true;
 		return;
 	}

@@ -151,7 +151,8 @@ rdma_stat_engine(PG_FUNCTION_ARGS)
 	put_text(&row, node_text(&rf_shared->node));
 	put_text(&row, rf_shared->device.provider);
 	put_text(&row, rf_shared->device.device);
-	put_text(&row, rf_shared->device_error.message);
+	put_text(&row, pid == 0 && rf_shared->start_error.kind != RF_ERROR_NONE ?
+			 rf_shared->start_error.message : rf_shared->device_error.message);
 	put_int(&row, rf_shared->lane_count);
 	put_number(&row, (uint64) rf_shared->segment_count * rf_shared->segment_size);
 	put_number(&row, used * 4096);

@@ -168,9 +168,13 @@ extern int	rf_peer_find(const RfNodeId *node, bool producer_side);
 /*
  * The same, but when a connection with the node is on its way, wait until it is there: a data
  * node's session may be asked for a stream a moment before its own engine has finished what the
- * reader's engine calls connected. RF_NO_PEER when there is none; interruptible.
+ * reader's engine calls connected. One that was connected before may come back, when its engine goes
+ * on: it is waited for rdma_fdw.connect_timeout. RF_NO_PEER when there is none; interruptible.
  */
 extern int	rf_peer_wait(const RfNodeId *node, bool producer_side);
+
+/* For the error when it is not: does the connection fail, or was there never one? */
+extern int	rf_peer_missing_sqlstate(const RfNodeId *node);
 
 /*
  * Connect (or wait for another session's attempt); interruptible; ERROR on failure or after

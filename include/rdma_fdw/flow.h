@@ -12,7 +12,6 @@
 #ifndef RF_FLOW_H
 #define RF_FLOW_H
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -364,6 +363,16 @@ typedef struct RfLane
 	_Atomic uint32_t claims_at_once;	/* and how many claims of it may be under way */
 } RfLane;
 
+/*
+ * Who claims an entry, a backend or the engine's main thread, makes its state CLAIMED by a
+ * compare-and-swap from FREE or FAILED, and has it alone until it stores the next state: only then
+ * it writes node, accepted and attempt. No lock is needed, so none can be held by a process that was
+ * stopped: that keeps one entry, and nobody waits for it. Who wants to wait for a node's entry counts
+ * itself in `waiters` first and looks at state and node then; who claims looks at `waiters` after its
+ * compare-and-swap, and puts the entry back if there are any; all are sequentially consistent, so one
+ * of the two sees the other. Two backends may claim an entry each for the same node; the engine
+ * connects for the first and frees the second.
+ */
 typedef enum RfPeerState
 {
 	RF_PEER_FREE = 0,
@@ -414,14 +423,21 @@ typedef struct RfPeer
 	_Atomic uint32_t waiters;	/* backends that wait for its state */
 } RfPeer;
 
+/*
+ * Whoever makes expires_us RF_TOKEN_BUSY, by a compare-and-swap from what it was, has the token until
+ * it stores another value; nobody waits for that. A backend that loses the oldest one takes the next;
+ * the engine passes over one that is busy, as that is being replaced. So a process that is stopped
+ * meanwhile keeps one place, and holds up nobody.
+ */
 typedef struct RfToken
 {
+	_Atomic int64_t expires_us; /* 0 = free */
 	uint8_t		id[16];
 	uint8_t		secret[RF_TOKEN_SIZE];
 	RfNodeId	client;
-	int64_t		expires_us;		/* 0 = free */
 } RfToken;
 
+#define RF_TOKEN_BUSY		INT64_C(-1)
 #define RF_MAX_TOKENS		256
 
 /* Kinds of transport that a region's bytes cost differently over: RfPeer.transport. */
@@ -486,6 +502,7 @@ typedef struct RfShared
 	char		engine_local_name[64];
 	RfDeviceCaps device;		/* written by the engine before engine_pid */
 	RfError		device_error;	/* why verbs was not taken, for rdma.check */
+	RfError		start_error;	/* why engine_pid is 0 although there is an engine; kind NONE: it is not known. The engine writes */
 	RfCalibration calibration;
 	RfAdmissionStats admission;
 	_Atomic uint32_t waiting_for_buffers;	/* flows for which the engine's main thread wants buffers: who lets go of a LISTENING one tells it */
@@ -500,9 +517,6 @@ typedef struct RfShared
 	_Atomic uint64_t buffer_waits;
 	_Atomic uint32_t segments_held; /* taken back from peers that may still write into them: see pool.h */
 
-	_Atomic uint32_t token_lock;	/* 0/1; held for a few loads and stores by backends and the engine's main thread */
-	RfError		start_error;	/* why engine_pid is 0 although there is an engine; kind NONE: it is not known. The engine writes */
-	_Atomic uint32_t peer_lock; /* the same for claiming and renaming of peers[]; the states are atomic and read without it */
 	RfToken		tokens[RF_MAX_TOKENS];
 	RfSegment	segments[RF_MAX_SEGMENTS];
 	RfPeer		peers[RF_MAX_PEERS];
@@ -547,23 +561,6 @@ _Static_assert(sizeof(RfError) % _Alignof(RfPart) == 0, "parts follow the errors
 	  RF_CACHE_LINE - 1) & ~(size_t) (RF_CACHE_LINE - 1))
 
 extern RfShared *rf_shared;		/* NULL when not in shared_preload_libraries */
-
-/*
- * A lock word, held for a few loads and stores by processes that do not raise in between. Not an
- * s_lock: those may PANIC when the holder does not get the processor for long.
- */
-static inline void
-rf_spin_lock(_Atomic uint32_t *lock)
-{
-	while (atomic_exchange_explicit(lock, 1, memory_order_acquire) != 0)
-		sched_yield();
-}
-
-static inline void
-rf_spin_unlock(_Atomic uint32_t *lock)
-{
-	atomic_store_explicit(lock, 0, memory_order_release);
-}
 
 /*
  * What moving regions to a peer costs; false: not measured over its transport. `bandwidth`: bytes

@@ -89,6 +89,12 @@ typedef struct RfShareSlot
 	RfError		error;
 } RfShareSlot;
 
+/*
+ * Called while the lock is held by somebody else, who should have released it long since; waits for a
+ * millisecond, or raises. waited_ms: how often it was called for this lock before.
+ */
+extern void (*rf_share_wait) (uint32_t waited_ms);
+
 /* Leader, which has the flow's entry: the flow is OPEN, and nobody has read from it. */
 extern void rf_share_begin(RfShare *share, RfFlow *flow, uint64_t key);
 

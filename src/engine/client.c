@@ -24,6 +24,7 @@
 
 #define RF_MAX_CLAIMS		3
 #define RF_RESTART_WAIT_MS	5000	/* an engine that was ended is back by then */
+#define RF_RETURN_CHECK_MS	50		/* how often to look whether another node's engine has come back */
 
 int
 rf_error_sqlstate(RfErrorKind kind)
@@ -99,9 +100,9 @@ rf_engine_require(void)
 	/* An engine that was terminated is started again at once; that is worth a moment. */
 	for (waited = 0; atomic_load(&rf_shared->engine_pid) == 0; waited += 20)
 	{
-		if (waited >= RF_RESTART_WAIT_MS)
 		if (waited >= RF_RESTART_WAIT_MS && rf_shared->start_error.kind != RF_ERROR_NONE)
 			rf_raise(&rf_shared->start_error, RF_NO_PEER);
+		if (waited >= RF_RESTART_WAIT_MS)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("the rdma_fdw engine is not running"),
@@ -235,81 +236,87 @@ resolve(const char *host, RfAddressFilter allowed, char *list, size_t size)
 				 errhint("If that is a node that this one shall exchange rows with, add its address or network to rdma_fdw.exchange_hosts in the configuration of this node.")));
 }
 
+/* An entry that is, or will be, its node's connection. */
+static bool
+is_coming(uint32_t state)
+{
+	return state == RF_PEER_REQUESTED || state == RF_PEER_CONNECTING || state == RF_PEER_CONNECTED;
+}
+
 /*
- * The entry for a node that we connect to: one that exists, or a new claim (*claimed). Entries that
- * were accepted from the node are as good, except for a node connected to itself.
+ * Become a waiter of the node's entry, if there is one: RF_NO_PEER when not. `accepted`: of this
+ * node's own two, the one that was accepted; any one of another node is as good.
+ */
+static int
+wait_with(const RfNodeId *node, bool accepted, uint32_t *attempt)
+{
+	bool		self = same_node(node, &rf_shared->node);
+
+	for (int i = 0; i < RF_MAX_PEERS; i++)
+	{
+		RfPeer	   *peer = &rf_shared->peers[i];
+
+		if (!is_coming(atomic_load(&peer->state)) || !same_node(&peer->node, node) ||
+			(self && (peer->accepted != 0) != accepted))
+			continue;
+		/* From here on nobody claims it, if it still is what it was. */
+		atomic_fetch_add(&peer->waiters, 1);
+		if (is_coming(atomic_load(&peer->state)) && same_node(&peer->node, node))
+		{
+			*attempt = peer->attempt;
+			return i;
+		}
+		atomic_fetch_sub(&peer->waiters, 1);
+	}
+	return RF_NO_PEER;
+}
+
+/*
+ * The entry for a node that we connect to, of which we are a waiter then: one that exists, or a new
+ * claim (*claimed).
  */
 static int
 find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses, bool *claimed, uint32_t *attempt)
 {
-	bool		self = same_node(&hello->node, &rf_shared->node);
 	bool		has_token = false;
-	int			found = RF_NO_PEER;
-	int			i;
+	int			found = wait_with(&hello->node, false, attempt);
+	RfPeer	   *peer;
 
-	for (i = 0; i < (int) sizeof(hello->token_id); i++)
+	for (int i = 0; i < (int) sizeof(hello->token_id); i++)
 		has_token |= hello->token_id[i] != 0;
 
 	*claimed = false;
-	rf_spin_lock(&rf_shared->peer_lock);
-	for (i = 0; i < RF_MAX_PEERS; i++)
-	{
-		RfPeer	   *peer = &rf_shared->peers[i];
-		uint32_t	state = atomic_load(&peer->state);
-
-		if (state != RF_PEER_FREE && state != RF_PEER_FAILED && state != RF_PEER_CLOSING &&
-			same_node(&peer->node, &hello->node) && (!self || peer->accepted == 0))
-		{
-			found = i;
-			break;
-		}
-	}
-	if (found == RF_NO_PEER && has_token)
-	{
-		found = rf_peer_claim(&hello->node, false);
-		if (found != RF_NO_PEER)
-		{
-			RfPeer	   *peer = &rf_shared->peers[found];
-
-			strlcpy(peer->host, host, sizeof(peer->host));
-			strlcpy(peer->addresses, addresses, sizeof(peer->addresses));
-			peer->port = hello->port;
-			memcpy(peer->token_id, hello->token_id, sizeof(peer->token_id));
-			memcpy(peer->token, hello->token, sizeof(peer->token));
-			atomic_store(&peer->state, RF_PEER_REQUESTED);
-			*claimed = true;
-		}
-	}
-	if (found != RF_NO_PEER)
-	{
-		*attempt = rf_shared->peers[found].attempt;
-		atomic_fetch_add(&rf_shared->peers[found].waiters, 1);
-	}
-	rf_spin_unlock(&rf_shared->peer_lock);
+	if (found != RF_NO_PEER || !has_token)
+		return found;
+	found = rf_peer_claim(&hello->node, false);
+	if (found == RF_NO_PEER)
+		return found;
+	peer = &rf_shared->peers[found];
+	strlcpy(peer->host, host, sizeof(peer->host));
+	strlcpy(peer->addresses, addresses, sizeof(peer->addresses));
+	peer->port = hello->port;
+	memcpy(peer->token_id, hello->token_id, sizeof(peer->token_id));
+	memcpy(peer->token, hello->token, sizeof(peer->token));
+	*attempt = peer->attempt;
+	atomic_fetch_add(&peer->waiters, 1);
+	atomic_store(&peer->state, RF_PEER_REQUESTED);
+	*claimed = true;
 	return found;
 }
 
-/*
- * Take a free entry, state CLAIMED; peer_lock is held. One that failed is as good as a free one
- * unless somebody still has to read why; the same node's goes first, so that a node that comes and
- * goes does not leave a trail.
- */
-int
-rf_peer_claim(const RfNodeId *node, bool accepted)
+/* The best entry that may be claimed, and the state it was seen in. */
+static int
+claimable(const RfNodeId *node, bool accepted, uint32_t *seen)
 {
 	int			best = RF_NO_PEER;
 	int			best_rank = 3;
-	int			i;
-	RfPeer	   *peer;
-	uint32_t	connections = 0;
 
-	for (i = 0; i < RF_MAX_PEERS; i++)
+	for (int i = 0; i < RF_MAX_PEERS; i++)
 	{
-		uint32_t	state;
+		const RfPeer *peer = &rf_shared->peers[i];
+		uint32_t	state = atomic_load(&peer->state);
 		int			rank;
 
-		peer = &rf_shared->peers[i];
-		state = atomic_load(&peer->state);
 		if ((state != RF_PEER_FREE && state != RF_PEER_FAILED) || atomic_load(&peer->waiters) > 0)
 			continue;
 		rank = same_node(&peer->node, node) && (peer->accepted != 0) == accepted ? 0 : state == RF_PEER_FREE ? 1 : 2;
@@ -317,15 +324,42 @@ rf_peer_claim(const RfNodeId *node, bool accepted)
 		{
 			best = i;
 			best_rank = rank;
+			*seen = state;
 		}
 	}
-	if (best == RF_NO_PEER)
-		return RF_NO_PEER;
+	return best;
+}
+
+/*
+ * Take a free entry, state CLAIMED. One that failed is as good as a free one unless somebody still
+ * has to read why; the same node's goes first, so that a node that comes and goes does not leave a
+ * trail.
+ */
+int
+rf_peer_claim(const RfNodeId *node, bool accepted)
+{
+	int			best;
+	uint32_t	seen;
+	RfPeer	   *peer;
+	uint32_t	connections = 0;
+
+	for (;;)
+	{
+		best = claimable(node, accepted, &seen);
+		if (best == RF_NO_PEER)
+			return RF_NO_PEER;
+		if (!atomic_compare_exchange_strong(&rf_shared->peers[best].state, &seen, RF_PEER_CLAIMED))
+			continue;
+		if (atomic_load(&rf_shared->peers[best].waiters) == 0)
+			break;
+		/* A waiter came before we had it: it is the waiter's. */
+		atomic_store(&rf_shared->peers[best].state, seen);
+		rf_peers_wake(best);
+	}
 
 	peer = &rf_shared->peers[best];
-	if (best_rank == 0)
+	if (same_node(&peer->node, node) && (peer->accepted != 0) == accepted)
 		connections = peer->connections;
-	atomic_store(&peer->state, RF_PEER_CLAIMED);
 	peer->node = *node;
 	peer->accepted = accepted;
 	peer->host[0] = '\0';
@@ -359,6 +393,16 @@ stop_waiting(int code, Datum arg)
 	atomic_fetch_sub(&rf_shared->peers[DatumGetInt32(arg)].waiters, 1);
 }
 
+static uint32
+connect_wait_event(void)
+{
+	static uint32 event = 0;
+
+	if (event == 0)
+		event = rf_wait_event_new("RdmaConnect");
+	return event;
+}
+
 /*
  * Wait until the entry, of which we are a waiter already, is no longer on its way. Returns its last
  * state; *error is why it failed. False in *same: the entry is used for something else now.
@@ -366,12 +410,9 @@ stop_waiting(int code, Datum arg)
 static uint32_t
 wait_for_entry(int index, uint32_t attempt, TimestampTz start, bool *same, RfError *error)
 {
-	static uint32 wait_event = 0;
 	RfPeer	   *peer = &rf_shared->peers[index];
 	volatile uint32_t state = RF_PEER_FREE;
 
-	if (wait_event == 0)
-		wait_event = rf_wait_event_new("RdmaConnect");
 	PG_ENSURE_ERROR_CLEANUP(stop_waiting, Int32GetDatum(index));
 	{
 		ConditionVariablePrepareToSleep(&rf_wait_points->peer[index]);
@@ -386,7 +427,7 @@ wait_for_entry(int index, uint32_t attempt, TimestampTz start, bool *same, RfErr
 			left = rf_connect_timeout - TimestampDifferenceMilliseconds(start, GetCurrentTimestamp());
 			if (left <= 0)
 				break;
-			(void) ConditionVariableTimedSleep(&rf_wait_points->peer[index], Min(left, 1000), wait_event);
+			(void) ConditionVariableTimedSleep(&rf_wait_points->peer[index], Min(left, 1000), connect_wait_event());
 		}
 		*same = peer->attempt == attempt;
 		*error = peer->error;
@@ -484,10 +525,27 @@ rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter all
 	}
 }
 
+/* Has it been connected, by an entry that nobody took since? */
+static bool
+was_connected(const RfNodeId *node)
+{
+	for (int i = 0; i < RF_MAX_PEERS; i++)
+	{
+		if (rf_shared->peers[i].connections > 0 && same_node(&rf_shared->peers[i].node, node))
+			return true;
+	}
+	return false;
+}
+
+int
+rf_peer_missing_sqlstate(const RfNodeId *node)
+{
+	return was_connected(node) ? ERRCODE_CONNECTION_FAILURE : ERRCODE_CONNECTION_DOES_NOT_EXIST;
+}
+
 int
 rf_peer_wait(const RfNodeId *node, bool producer_side)
 {
-	bool		self = same_node(node, &rf_shared->node);
 	TimestampTz start = GetCurrentTimestamp();
 
 	for (;;)
@@ -496,33 +554,24 @@ rf_peer_wait(const RfNodeId *node, bool producer_side)
 		uint32_t	attempt = 0;
 		bool		same;
 		RfError		error;
-		int			i;
 
 		if (index != RF_NO_PEER)
 			return index;
-		rf_spin_lock(&rf_shared->peer_lock);
-		for (i = 0; i < RF_MAX_PEERS && index == RF_NO_PEER; i++)
-		{
-			RfPeer	   *peer = &rf_shared->peers[i];
-			uint32_t	state = atomic_load(&peer->state);
-
-			if ((state == RF_PEER_REQUESTED || state == RF_PEER_CONNECTING || state == RF_PEER_CONNECTED) &&
-				same_node(&peer->node, node) && (!self || (peer->accepted != 0) == producer_side))
-			{
-				index = i;
-				attempt = peer->attempt;
-				atomic_fetch_add(&peer->waiters, 1);
-			}
-		}
-		rf_spin_unlock(&rf_shared->peer_lock);
-		if (index == RF_NO_PEER ||
-			TimestampDifferenceMilliseconds(start, GetCurrentTimestamp()) >= rf_connect_timeout)
-		{
-			if (index != RF_NO_PEER)
-				stop_waiting(0, Int32GetDatum(index));
+		rf_engine_require();	/* without one nobody is found */
+		if (TimestampDifferenceMilliseconds(start, GetCurrentTimestamp()) >= rf_connect_timeout)
 			return RF_NO_PEER;
+		index = wait_with(node, producer_side, &attempt);
+		if (index != RF_NO_PEER)
+			(void) wait_for_entry(index, attempt, start, &same, &error);
+		else if (!was_connected(node))
+			return RF_NO_PEER;
+		else
+		{
+			/* Its engine is stopped, say, and its backends do not know yet. It may come back. */
+			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, RF_RETURN_CHECK_MS,
+							 connect_wait_event());
+			ResetLatch(MyLatch);
 		}
-		(void) wait_for_entry(index, attempt, start, &same, &error);
 		CHECK_FOR_INTERRUPTS();
 	}
 }
@@ -532,9 +581,8 @@ rf_peer_wait(const RfNodeId *node, bool producer_side)
 void
 rf_token_issue(const RfNodeId *client, uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE])
 {
-	int64_t		now = rf_now_us();
-	RfToken    *oldest = NULL;
-	int			i;
+	int64_t		expires_us = 0;
+	RfToken    *oldest;
 
 	if (!pg_strong_random(id, 16) || !pg_strong_random(secret, RF_TOKEN_SIZE))
 		ereport(ERROR,
@@ -545,19 +593,32 @@ rf_token_issue(const RfNodeId *client, uint8_t id[16], uint8_t secret[RF_TOKEN_S
 	 * When all are taken, the one that expires first gives way: a reader that comes too late asks
 	 * again.
 	 */
-	rf_spin_lock(&rf_shared->token_lock);
-	for (i = 0; i < RF_MAX_TOKENS; i++)
+	for (;;)
 	{
-		RfToken    *token = &rf_shared->tokens[i];
+		oldest = NULL;
+		for (int i = 0; i < RF_MAX_TOKENS; i++)
+		{
+			RfToken    *token = &rf_shared->tokens[i];
+			int64_t		its = atomic_load(&token->expires_us);
 
-		if (oldest == NULL || token->expires_us < oldest->expires_us)
-			oldest = token;
+			if (its != RF_TOKEN_BUSY && (oldest == NULL || its < expires_us))
+			{
+				oldest = token;
+				expires_us = its;
+			}
+		}
+		if (oldest == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+					 errmsg("processes that do not go on hold all places for tokens"),
+					 errhint("See whether processes of this server are stopped.")));
+		if (atomic_compare_exchange_strong(&oldest->expires_us, &expires_us, RF_TOKEN_BUSY))
+			break;
 	}
 	memcpy(oldest->id, id, sizeof(oldest->id));
 	memcpy(oldest->secret, secret, sizeof(oldest->secret));
 	oldest->client = *client;
-	oldest->expires_us = now + (int64_t) rf_token_lifetime * 1000000;
-	rf_spin_unlock(&rf_shared->token_lock);
+	atomic_store(&oldest->expires_us, rf_now_us() + (int64_t) rf_token_lifetime * 1000000);
 }
 
 /* The engine looks up a token; unless `keep`, nobody will find it again. */
@@ -568,20 +629,26 @@ rf_token_take(const uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE], RfNodeId *cli
 	bool		found = false;
 	int			i;
 
-	rf_spin_lock(&rf_shared->token_lock);
-	for (i = 0; i < RF_MAX_TOKENS; i++)
+	for (i = 0; i < RF_MAX_TOKENS && !found; i++)
 	{
 		RfToken    *token = &rf_shared->tokens[i];
+		int64_t		expires_us = atomic_load(&token->expires_us);
 
-		if (token->expires_us == 0 || memcmp(token->id, id, sizeof(token->id)) != 0)
+		if (expires_us == RF_TOKEN_BUSY || expires_us <= now ||
+			!atomic_compare_exchange_strong(&token->expires_us, &expires_us, RF_TOKEN_BUSY))
 			continue;
-		found = token->expires_us > now;
-		memcpy(secret, token->secret, RF_TOKEN_SIZE);
-		*client = token->client;
-		if (!keep || !found)
-			memset(token, 0, sizeof(*token));
-		break;
+		if (memcmp(token->id, id, sizeof(token->id)) == 0)
+		{
+			found = true;
+			memcpy(secret, token->secret, RF_TOKEN_SIZE);
+			*client = token->client;
+			if (!keep)
+			{
+				explicit_bzero(token->secret, sizeof(token->secret));
+				expires_us = 0;
+			}
+		}
+		atomic_store(&token->expires_us, expires_us);
 	}
-	rf_spin_unlock(&rf_shared->token_lock);
 	return found;
 }

@@ -331,10 +331,13 @@ engine_exit(int code, Datum arg)
 	for (i = 0; i < RF_MAX_PEERS; i++)
 	{
 		RfPeer	   *peer = &rf_shared->peers[i];
+		uint32_t	state = atomic_load(&peer->state);
 
-		if (atomic_load(&peer->state) != RF_PEER_CLAIMED)
-			atomic_store(&peer->state, RF_PEER_FREE);
-		explicit_bzero(peer->token, sizeof(peer->token));
+		/* What a backend claims, or has claimed, is its own, and the next engine's. */
+		if (state != RF_PEER_CLAIMED && state != RF_PEER_FREE && state != RF_PEER_FAILED)
+			explicit_bzero(peer->token, sizeof(peer->token));
+		if (state != RF_PEER_CLAIMED)
+			(void) atomic_compare_exchange_strong(&peer->state, &state, RF_PEER_FREE);
 		atomic_store(&peer->segments, 0);
 		rf_peers_wake(i);
 	}
@@ -423,7 +426,7 @@ start_engine(void)
 		 * more.
 		 */
 		if (state != RF_PEER_CLAIMED && state != RF_PEER_REQUESTED)
-			atomic_store(&rf_shared->peers[i].state, RF_PEER_FREE);
+			(void) atomic_compare_exchange_strong(&rf_shared->peers[i].state, &state, RF_PEER_FREE);
 		rf_peers_wake(i);
 	}
 

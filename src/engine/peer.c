@@ -395,20 +395,20 @@ connected(RfConnection *connection)
 }
 
 /*
- * Is there another connection with that node, up or coming up? Not asked for this node itself,
- * which has one of each direction.
+ * Is there another connection with that node, up or coming up? This node itself has one of each
+ * direction: of these, one that begins here.
  */
 static bool
 already_connecting(const RfNodeId *node)
 {
+	bool		self = memcmp(node, &rf_shared->node, sizeof(*node)) == 0;
 	int			i;
 
-	if (memcmp(node, &rf_shared->node, sizeof(*node)) == 0)
-		return false;
 	for (i = 0; i < RF_MAX_PEERS; i++)
 	{
 		if (rf_engine->by_peer[i] && rf_engine->by_peer[i]->phase != RF_PHASE_DROPPING &&
-			memcmp(&rf_shared->peers[i].node, node, sizeof(*node)) == 0)
+			memcmp(&rf_shared->peers[i].node, node, sizeof(*node)) == 0 &&
+			(!self || !rf_shared->peers[i].accepted))
 			return true;
 	}
 	return false;

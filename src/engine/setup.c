@@ -215,9 +215,7 @@ rf_setup_proof(RfConnection *connection, const RfControlProof *proof)
 	(void) rf_token_take(proof->token_id, secret, &client, false);
 	drop_older(node);
 
-	rf_spin_lock(&rf_shared->peer_lock);
 	index = rf_peer_claim(node, true);
-	rf_spin_unlock(&rf_shared->peer_lock);
 	if (index == RF_NO_PEER)
 	{
 		explicit_bzero(secret, sizeof(secret));

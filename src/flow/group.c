@@ -96,11 +96,11 @@ rf_group_peer(const RfNodeId *node, bool producer_side)
 
 	if (peer == RF_NO_PEER)
 		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),
+				(errcode(rf_peer_missing_sqlstate(node)),
 				 errmsg("this node's engine is not connected to another member's node"),
 				 errdetail("The node's system identifier is " UINT64_FORMAT ".",
 						   node->system_identifier),
-				 errhint("It was restarted, or its connection was lost; repeat the query.")));
+				 errhint("It was restarted, or its connection was lost; repeat the query. rdma_fdw.connect_timeout is how long it is waited for.")));
 	return peer;
 }
 

@@ -14,6 +14,7 @@
 #define RF_FLOW_BACKEND
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/engine.h"
+#include "rdma_fdw/guc.h"
 #include "rdma_fdw/share.h"
 
 #define ENGINE_CHECK_MS		1000
@@ -31,6 +32,20 @@ struct RfFlowReader
 	uint64		waits;
 	uint64		wait_us;
 };
+
+/* The lock's holder does not go on. */
+static void
+wait_for_lock(uint32_t waited_ms)
+{
+	pg_usleep(1000);
+	CHECK_FOR_INTERRUPTS();
+	if (waited_ms >= (uint32_t) rf_peer_timeout && INTERRUPTS_CAN_BE_PROCESSED())
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("another process of this parallel query does not go on"),
+				 errdetail("It has held a lock for %u ms, which takes some instructions.", waited_ms),
+				 errhint("It may be stopped (SIGSTOP, a debugger). rdma_fdw.peer_timeout is how long it is waited for.")));
+}
 
 void
 rf_wake_readers(const RfShareWakes *wakes)
@@ -50,6 +65,7 @@ rf_reader_join(uint32_t share, uint64_t key, int member)
 {
 	RfFlowReader *reader;
 
+	rf_share_wait = wait_for_lock;
 	if (rf_shares == NULL || share >= rf_shared->max_flows)
 		elog(ERROR, "there is no shared flow %u", share);
 	if (!rf_share_join(&rf_shares[share], key, member, rf_my_proc_number()))

@@ -38,16 +38,55 @@
  * when it gives the slot back, before it looks at what it copied, and it touches neither the buffer
  * nor the flow's entry.
  */
+#include <sched.h>
 #include <string.h>
+#include <time.h>
 
 #include "rdma_fdw/share.h"
 
+#define SPINS	1000			/* far more than a holder needs that has a processor */
+
 _Static_assert(RF_MAX_SLOTS <= 32 && RF_SHARE_MEMBERS <= 32, "sets of them are 32 bits");
+
+static void
+wait_a_millisecond(uint32_t waited_ms)
+{
+	struct timespec pause = {0, 1000000};
+
+	(void) nanosleep(&pause, NULL);
+}
+
+void		(*rf_share_wait) (uint32_t waited_ms) = wait_a_millisecond;
+
+/*
+ * Not an s_lock: those may PANIC when the holder does not get the processor for long. One that is
+ * stopped does not get it at all: then it is asked for once a millisecond, and the wait is the
+ * caller's to give up.
+ */
+static void
+lock(RfShare *share)
+{
+	uint32_t	tries = 0;
+
+	for (; atomic_exchange_explicit(&share->lock, 1, memory_order_acquire) != 0; tries++)
+	{
+		if (tries < SPINS)
+			sched_yield();
+		else
+			rf_share_wait(tries - SPINS);
+	}
+}
+
+static void
+unlock(RfShare *share)
+{
+	atomic_store_explicit(&share->lock, 0, memory_order_release);
+}
 
 void
 rf_share_begin(RfShare *share, RfFlow *flow, uint64_t key)
 {
-	rf_spin_lock(&share->lock);
+	lock(share);
 	share->state = RF_SHARE_READING;
 	share->flow = flow;
 	share->joined = 0;
@@ -58,7 +97,7 @@ rf_share_begin(RfShare *share, RfFlow *flow, uint64_t key)
 	memset(&share->cursor, 0, sizeof(share->cursor));
 	memset(share->batches, 0, sizeof(share->batches));
 	share->key = key;
-	rf_spin_unlock(&share->lock);
+	unlock(share);
 }
 
 bool
@@ -68,14 +107,14 @@ rf_share_join(RfShare *share, uint64_t key, int member, int32_t proc)
 
 	if (member < 0 || member >= RF_SHARE_MEMBERS)
 		return false;
-	rf_spin_lock(&share->lock);
+	lock(share);
 	if (share->key == key)
 	{
 		joined = true;
 		share->joined |= 1u << member;
 		share->procs[member] = proc;
 	}
-	rf_spin_unlock(&share->lock);
+	unlock(share);
 	return joined;
 }
 
@@ -181,7 +220,7 @@ rf_share_take(RfShare *share, uint64_t key, int member, RfShareSlot *slot)
 
 	slot->ring = false;
 	slot->wakes.count = 0;
-	rf_spin_lock(&share->lock);
+	lock(share);
 	if (share->key == key)
 	{
 		share->idle &= ~(1u << member);
@@ -207,7 +246,7 @@ rf_share_take(RfShare *share, uint64_t key, int member, RfShareSlot *slot)
 				share->idle |= 1u << member;
 		}
 	}
-	rf_spin_unlock(&share->lock);
+	unlock(share);
 	return take;
 }
 
@@ -215,7 +254,7 @@ void
 rf_share_pass(RfShare *share, uint64_t key, int member, RfShareWakes *wakes)
 {
 	wakes->count = 0;
-	rf_spin_lock(&share->lock);
+	lock(share);
 	if (share->key == key)
 	{
 		share->idle &= ~(1u << member);
@@ -226,7 +265,7 @@ rf_share_pass(RfShare *share, uint64_t key, int member, RfShareWakes *wakes)
 		else if (share->watcher == RF_NO_MEMBER)
 			wake_one(share, wakes);
 	}
-	rf_spin_unlock(&share->lock);
+	unlock(share);
 }
 
 bool
@@ -235,7 +274,7 @@ rf_share_copied(RfShare *share, uint64_t key, uint64_t slot, bool *ring)
 	bool		valid = false;
 
 	*ring = false;
-	rf_spin_lock(&share->lock);
+	lock(share);
 	if (share->key == key)
 	{
 		RfFlow	   *flow = share->flow;
@@ -250,7 +289,7 @@ rf_share_copied(RfShare *share, uint64_t key, uint64_t slot, bool *ring)
 			*ring |= rf_slot_release(flow, cursor);
 		}
 	}
-	rf_spin_unlock(&share->lock);
+	unlock(share);
 	return valid;
 }
 
@@ -260,7 +299,7 @@ rf_share_stop(RfShare *share, uint64_t key, RfShareWakes *wakes)
 	bool		ended = false;
 
 	wakes->count = 0;
-	rf_spin_lock(&share->lock);
+	lock(share);
 	if (share->key == key)
 	{
 		ended = share->state == RF_SHARE_ENDED;
@@ -268,7 +307,7 @@ rf_share_stop(RfShare *share, uint64_t key, RfShareWakes *wakes)
 			share->state = RF_SHARE_STOPPED;
 		wake_all(share, wakes);
 	}
-	rf_spin_unlock(&share->lock);
+	unlock(share);
 	return ended;
 }
 
@@ -276,23 +315,23 @@ void
 rf_share_end(RfShare *share, uint64_t key, RfSlotCursor *cursor, RfShareWakes *wakes)
 {
 	wakes->count = 0;
-	rf_spin_lock(&share->lock);
+	lock(share);
 	if (share->key == key)
 	{
 		*cursor = share->cursor;
 		wake_all(share, wakes);
 		share->key = 0;
 	}
-	rf_spin_unlock(&share->lock);
+	unlock(share);
 }
 
 void
 rf_share_totals(RfShare *share, RfShareTotals *totals)
 {
-	rf_spin_lock(&share->lock);
+	lock(share);
 	totals->rows = share->cursor.rows;
 	totals->bytes = share->cursor.bytes;
 	totals->joined = share->joined;
 	memcpy(totals->batches, share->batches, sizeof(totals->batches));
-	rf_spin_unlock(&share->lock);
+	unlock(share);
 }

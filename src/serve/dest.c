@@ -212,9 +212,9 @@ leave_private(RfStreamDest *dest)
 	peer = rf_peer_wait(&dest->request->node, true);
 	if (peer == RF_NO_PEER)
 		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),
+				(errcode(rf_peer_missing_sqlstate(&dest->request->node)),
 				 errmsg("the reading node's engine is not connected to this node"),
-				 errhint("It connects when the next query begins; run the query again.")));
+				 errhint("It connects when the next query begins; run the query again. rdma_fdw.connect_timeout is how long it is waited for.")));
 	if (rf_stream_dest_wants_pages(dest) && rf_allow_page_shipping)
 		dest->flow = rf_flow_open_pages(peer, dest->request->consumer_flow, dest->request->key);
 	else

@@ -320,9 +320,9 @@ start_flow(ReceiveState *state)
 	peer = rf_peer_wait(&request->node, true);
 	if (peer == RF_NO_PEER)
 		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),
+				(errcode(rf_peer_missing_sqlstate(&request->node)),
 				 errmsg("the writing node's engine is not connected to this node"),
-				 errhint("It connects when the next query begins; run the statement again.")));
+				 errhint("It connects when the next query begins; run the statement again. rdma_fdw.connect_timeout is how long it is waited for.")));
 	state->flow = rf_flow_listen(peer, request->receive_buffers, request->receive_buffer_size, 0);
 	rf_flow_address(state->flow, &index, &key);
 

@@ -262,6 +262,7 @@ typedef struct RfStreamRequest
 #define RF_STREAM_PORTABLE	0x1	/* no raw images of variable-length values: send/receive or text */
 #define RF_STREAM_FLOW		0x2	/* open the flow before the query runs and end it whatever comes: several processes read it */
 #define RF_STREAM_PAGES		0x4	/* rows may come as tuples of heap pages: same image, major version and ways of compression */
+#define RF_STREAM_INLINE	0x8	/* there is no flow: rows that do not fit the answer are an error */
 
 typedef struct RfStreamColumn
 {

@@ -29,6 +29,8 @@
 #define RF_SHORT_ABORT_TIMEOUT_MS	2000
 /* At commit: how long a scan that was told to stop may take before it is cancelled. */
 #define RF_STOP_PATIENCE_MS		200
+/* Engines that could not connect try again after this many times rdma_fdw.connect_timeout. */
+#define RF_ENGINE_RETRY			6
 
 struct RfSession
 {
@@ -67,6 +69,8 @@ struct RfSession
 	bool		hello_valid;
 	RfHelloReply hello;
 	char	   *host;			/* what libpq connected to, for engines */
+	ErrorData  *engine_error;	/* the engines could not connect lately; NULL: they could, or did not try */
+	TimestampTz engine_retry;	/* then they try again */
 
 	/* The stream whose query runs there now; its libpq results are not collected yet. */
 	RfStream   *running;
@@ -121,7 +125,8 @@ struct RfStream
 	uint32		receive_buffers;
 	uint32		receive_buffer_size;
 
-	RfFlowHandle *flow;
+	RfFlowHandle *flow;			/* NULL: closed, or there is none: all rows must fit the answer */
+	bool		inline_only;	/* the latter */
 	bool		flow_ended;
 	bool		holding;		/* `buffer` is read in place and not released yet */
 	RfBuffer	buffer;
@@ -180,6 +185,10 @@ extern void rf_session_hello(RfSession *session, bool need_token);
 extern PGresult *rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz deadline);
 extern bool rf_session_drain_deadline(RfSession *session, TimestampTz deadline);
 
+/* peer.c */
+extern int	rf_session_peer(RfSession *session);
+extern int	rf_session_try_peer(RfSession *session);
+
 /* cancel.c: start, then wait; or both. False: it was not sent. */
 extern void rf_session_cancel_start(RfSession *session);
 extern bool rf_session_cancel_finish(RfSession *session, TimestampTz deadline);
@@ -218,7 +227,6 @@ extern void rf_stream_share_stats(RfStream *stream);
 extern void rf_session_free(RfSession *session);
 extern void rf_stream_answered(RfStream *stream);
 extern void rf_stream_check_flow(RfStream *stream);
-extern int	rf_session_peer(RfSession *session);
 extern void rf_append_text_array(StringInfo buf, int count, const char *const *values);
 extern bool rf_stream_collect(RfStream *stream);
 extern void rf_stream_abandon(RfStream *stream);

@@ -27,44 +27,6 @@ static void close_flow(RfStream *stream);
 static bool store(RfStream *stream, bool wait);
 static void finish_exchange(RfStream *stream);
 
-/*
- * The engine's connection to the session's node, made if there is none. A token is asked for in the
- * first greeting only when it looks as if it would be needed: it costs the data node an entry in a
- * small table.
- */
-int
-rf_session_peer(RfSession *session)
-{
-	int			peer;
-	bool		fresh = false;
-
-	if (!session->hello_valid)
-	{
-		fresh = true;
-		for (int i = 0; rf_shared && i < RF_MAX_PEERS; i++)
-		{
-			RfPeer	   *p = &rf_shared->peers[i];
-
-			if (atomic_load_explicit(&p->state, memory_order_acquire) == RF_PEER_CONNECTED &&
-				!p->accepted && strncmp(p->host, session->host, sizeof(p->host)) == 0)
-				fresh = false;
-		}
-		rf_session_hello(session, fresh);
-	}
-
-	peer = rf_peer_find(&session->hello.node, false);
-	if (peer == RF_NO_PEER)
-	{
-		if (!fresh)
-			rf_session_hello(session, true);
-		peer = rf_peer_find(&session->hello.node, false);
-		if (peer == RF_NO_PEER)
-			peer = rf_peer_connect(session->host, &session->hello, NULL);
-	}
-	explicit_bzero(session->hello.token, sizeof(session->hello.token));
-	return peer;
-}
-
 void
 rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStream **owner_ref)
 {
@@ -75,7 +37,8 @@ rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStream **owner_r
 	*owner_ref = NULL;
 	rf_session_settle(session);
 	rf_engine_require();
-	peer = rf_session_peer(session);
+	peer = spec->shared || spec->inline_limit < sizeof(RfBatchHeader) ? rf_session_peer(session) :
+		rf_session_try_peer(session);
 
 	context = AllocSetContextCreate(TopMemoryContext, "rdma_fdw stream", ALLOCSET_SMALL_SIZES);
 	stream = MemoryContextAllocZero(context, sizeof(RfStream));
@@ -99,8 +62,10 @@ rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStream **owner_r
 	rf_reassembly_init(&stream->copy, context, stream->source, spec->receive_buffer_size);
 	stream->stats.streams = 1;
 
-	stream->flow = rf_flow_listen(peer, spec->receive_buffers, spec->receive_buffer_size,
-								  spec->estimated_rows < 1e18 ? (uint64) spec->estimated_rows : 0);
+	stream->inline_only = peer == RF_NO_PEER;
+	if (!stream->inline_only)
+		stream->flow = rf_flow_listen(peer, spec->receive_buffers, spec->receive_buffer_size,
+									  spec->estimated_rows < 1e18 ? (uint64) spec->estimated_rows : 0);
 	send_request(stream, spec, peer);
 }
 
@@ -167,11 +132,16 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 	if (spec->shared)
 		request.flags |= RF_STREAM_FLOW;
 	request.node = node;
-	rf_flow_address(stream->flow, &request.consumer_flow, &request.key);
+	if (stream->inline_only)
+		request.flags |= RF_STREAM_INLINE;
+	else
+	{
+		rf_flow_address(stream->flow, &request.consumer_flow, &request.key);
+		request.bandwidth = atomic_load(&rf_shared->peers[peer].bandwidth);
+	}
 	request.inline_limit = spec->inline_limit;
 	request.encoding = GetDatabaseEncoding();
 	request.column_count = spec->column_count;
-	request.bandwidth = atomic_load(&rf_shared->peers[peer].bandwidth);
 
 	initStringInfo(&head);
 	appendBinaryStringInfo(&head, (char *) &request, sizeof(request));
@@ -520,6 +490,23 @@ incomplete(RfStream *stream, const char *what, uint64 expected, uint64 got)
 			 errdetail("Expected " UINT64_FORMAT " %s, got " UINT64_FORMAT ".", expected, what, got)));
 }
 
+/* If the rows did not fit the answer, the reason is why there is nothing else. */
+static void
+raise_no_engine(RfStream *stream)
+{
+	const ErrorData *error = stream->session->engine_error;
+	const char *state = PQresultErrorField(stream->result, PG_DIAG_SQLSTATE);
+
+	if (error == NULL || state == NULL || strcmp(state, "08003") != 0)
+		return;
+	ereport(ERROR,
+			(errcode(error->sqlerrcode),
+			 errmsg_internal("%s", error->message),
+			 errdetail("The rows of \"%s\" from server \"%s\" do not fit option inline_limit, and only those that do come without the engines.",
+					   stream->source, stream->session->server_name),
+			 error->hint ? errhint("%s", error->hint) : 0));
+}
+
 /* The remote command ended: with an error, or with counts that must be those of what came. */
 void
 rf_stream_answered(RfStream *stream)
@@ -530,6 +517,8 @@ rf_stream_answered(RfStream *stream)
 
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
 	{
+		if (stream->inline_only)
+			raise_no_engine(stream);
 		if (stream->set)
 			rf_stream_set_blame(stream);
 		stream->result = NULL;

@@ -208,6 +208,11 @@ leave_private(RfStreamDest *dest)
 	int			peer;
 	uint32		rows = dest->filling ? rf_encoder_rows(dest->encoder) : 0;
 
+	if ((dest->request->flags & RF_STREAM_INLINE) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),
+				 errmsg("the rows do not fit an answer of %u bytes", dest->request->inline_limit),
+				 errdetail("The reading node's engine could not connect to this node.")));
 	rf_engine_require();
 	peer = rf_peer_wait(&dest->request->node, true);
 	if (peer == RF_NO_PEER)
@@ -325,7 +330,7 @@ rf_stream_dest_flush(RfStreamDest *dest)
 	{
 		if (dest->flow != NULL)
 			flush_slot(dest);
-		else if (dest->waiting)
+		else if (dest->waiting && (dest->request->flags & RF_STREAM_INLINE) == 0)
 			leave_private(dest);
 		dest->waiting = true;
 	}

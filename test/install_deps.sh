@@ -18,7 +18,7 @@ packages=(
 	gcc make perl
 	"postgresql-$PG_MAJOR" "postgresql-server-dev-$PG_MAJOR" postgresql-contrib libpq-dev libssl-dev
 	libibverbs-dev rdma-core ibverbs-providers ibverbs-utils perftest
-	libipc-run-perl clang libclang-rt-dev
+	libipc-run-perl clang libclang-rt-dev pgbouncer
 	qemu-system-x86 busybox-static cpio kmod iproute2 xz-utils
 	gnuplot-nox
 )

@@ -28,10 +28,12 @@
 #include "utils/acl.h"
 #include "utils/backend_status.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/sampling.h"
 
+#include "rdma_fdw/batch.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/remote.h"
@@ -193,6 +195,7 @@ make_tuple(SampleState *state, PGresult *result, int row)
 	ErrorContextCallback callback = {error_context_stack, conversion_error_context, state};
 	HeapTuple	tuple;
 	ListCell   *lc;
+	int			nestlevel = rf_neutral_settings(false);
 
 	error_context_stack = &callback;
 	memset(state->isnull, true, desc->natts * sizeof(bool));
@@ -210,6 +213,7 @@ make_tuple(SampleState *state, PGresult *result, int row)
 		state->isnull[i] = value == NULL;
 	}
 	error_context_stack = callback.previous;
+	AtEOXact_GUC(true, nestlevel);
 
 	MemoryContextSwitchTo(state->tuple_context);
 	tuple = heap_form_tuple(desc, state->values, state->isnull);

@@ -232,7 +232,7 @@ typedef struct InspectContext
 
 static bool inspect(PlanState *node, void *argument);
 
-/* What CTE scans read: once, and they keep what they have read. */
+/* What CTE scans read: once, and they keep what they have read, until a parameter of it changes. */
 static bool
 is_cte(const SubPlanState *subplan)
 {
@@ -290,6 +290,7 @@ static bool
 inspect(PlanState *node, void *argument)
 {
 	InspectContext context = *(InspectContext *) argument;
+	bool		again = context.again;
 	ListCell   *lc;
 
 	if (node == NULL)
@@ -302,7 +303,6 @@ inspect(PlanState *node, void *argument)
 		state->copied = context.copied;
 		state->exposed = context.exposed;
 		state->keep |= context.again;
-		return false;
 	}
 	switch (nodeTag(node))
 	{
@@ -319,9 +319,9 @@ inspect(PlanState *node, void *argument)
 				(void) planstate_tree_walker(node, inspect, &context);
 			break;
 		case T_MaterialState:
-			/* Keeps it, too, unless something below it changes between scans. */
+			/* Keeps it, too, if asked to, unless something below it changes between scans. */
 			inspect_copied(outerPlanState(node), &context, context.again &&
-						   (((MaterialState *) node)->eflags == 0 ||
+						   ((((MaterialState *) node)->eflags & EXEC_FLAG_REWIND) == 0 ||
 							!bms_is_empty(node->plan->extParam)));
 			break;
 		case T_NestLoopState:
@@ -338,7 +338,8 @@ inspect(PlanState *node, void *argument)
 	}
 	/* The walker has seen these, too, but as if they were inputs. */
 	foreach(lc, node->initPlan)
-		inspect_copied(lfirst_node(SubPlanState, lc)->planstate, &context, !is_cte(lfirst(lc)));
+		inspect_copied(lfirst_node(SubPlanState, lc)->planstate, &context,
+					   again || !is_cte(lfirst(lc)));
 	foreach(lc, node->subPlan)
 		inspect_copied(lfirst_node(SubPlanState, lc)->planstate, &context, true);
 	return false;

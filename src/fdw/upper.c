@@ -105,7 +105,7 @@ add_expression(PlannerInfo *root, RelOptInfo *rel, Node *expr)
 		Node	   *part = (Node *) lfirst(lc);
 
 		/* outside of aggregates it can only be a grouped column or part of a grouped expression */
-		if (IsA(part, Var) && info->grouped && !info->partial)
+		if ((IsA(part, Var) || IsA(part, PlaceHolderVar)) && info->grouped && !info->partial)
 			continue;
 		/* columns can be fetched even when the data node could do nothing with them */
 		if (!(IsA(part, Var) && ((Var *) part)->varattno > 0) &&
@@ -114,6 +114,34 @@ add_expression(PlannerInfo *root, RelOptInfo *rel, Node *expr)
 		add_column(info, (Expr *) part, 0);
 	}
 	return true;
+}
+
+/*
+ * A grouping set may turn one column to NULL and not another one that is the same expression.  Would
+ * they be taken for each other?  The executor tells columns apart by their expressions.  The planner
+ * does so by placeholders, of which nothing is left in the data node's statement.
+ */
+static bool
+sets_are_ambiguous(PlannerInfo *root, List *exprs)
+{
+	List	   *grouped = NIL;
+	ListCell   *lc;
+
+	foreach(lc, root->parse->groupClause)
+	{
+		Expr	   *expr = get_sortgroupref_tle(lfirst_node(SortGroupClause, lc)->tleSortGroupRef,
+												root->processed_tlist)->expr;
+
+		if (list_member(grouped, expr))
+			return true;
+		grouped = lappend(grouped, expr);
+	}
+	foreach(lc, pull_var_clause((Node *) exprs, PVC_INCLUDE_AGGREGATES | PVC_INCLUDE_PLACEHOLDERS))
+	{
+		if (IsA(lfirst(lc), PlaceHolderVar))
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -128,6 +156,9 @@ group(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *having)
 	int			i = 0;
 	ListCell   *lc;
 
+	if (parse->groupingSets != NIL &&
+		sets_are_ambiguous(root, list_concat_copy(target->exprs, having)))
+		return false;
 	info->grouped = true;
 	foreach(lc, target->exprs)
 	{

@@ -142,6 +142,26 @@ whole_inputs(PlannerInfo *root, RelOptInfo *input_rel, RfRelInfo *below, List *e
 	return inputs;
 }
 
+/* Grouping sets make NULLs of what is not in all of them, and leave the row where it is. */
+static void
+forget_nulled_keys(RfFragment *fragment, List *exprs)
+{
+	ListCell   *lc;
+
+	foreach(lc, fragment->keys)
+	{
+		List	   *key = NIL;
+		ListCell   *member;
+
+		foreach(member, (List *) lfirst(lc))
+		{
+			if (!contain_var_clause(lfirst(member)) || list_member(exprs, lfirst(member)))
+				key = lappend(key, lfirst(member));
+		}
+		lfirst(lc) = key;
+	}
+}
+
 /* The stage whole on each node, over every statement there is. */
 static void
 add_whole_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
@@ -166,6 +186,11 @@ add_whole_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 			info = rf_build_upper(root, stage, input_rel, output_rel, extra, &target);
 			if (info == NULL)
 				continue;
+			if (stage == UPPERREL_GROUP_AGG && root->parse->groupingSets != NIL)
+			{
+				info->fragment->keys = list_copy(info->fragment->keys);
+				forget_nulled_keys(info->fragment, exprs);
+			}
 			remember(choices, info, output_rel, &best);
 			add_path(output_rel, (Path *)
 					 rf_create_foreign_upper_path(root, output_rel, target, info->rows,

@@ -561,8 +561,8 @@ typedef struct RfSortKey
 
 /*
  * order.c: fills *key with what the data node sorts by.  A pathkey names a class of equal expressions:
- * of a base or join relation any member made of its columns will do, of an upper relation one that
- * its SELECT computes.  False: the data node cannot sort by any of them as we would.
+ * of a base or join relation any member made of its columns will do that is still to be had above its
+ * joins, of an upper relation one that its SELECT computes.  False: the data node cannot sort by any of them as we would.
  */
 extern bool rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, RfSortKey *key);
 extern bool rf_pathkeys_shippable(PlannerInfo *root, RelOptInfo *rel, List *pathkeys);
@@ -598,6 +598,15 @@ extern void rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, Li
 
 /* the same without order and limit, kept in RfRelInfo */
 extern void rf_estimate_rel(PlannerInfo *root, RelOptInfo *rel);
+
+/*
+ * from_items.c: where a placeholder is computed, NULL if it needs columns of others (LATERAL);
+ * those that something above this base or join relation wants and the data node can compute; and
+ * are there FROM items, of whose columns only those in info->tlist can be had?
+ */
+extern Relids rf_evaluated_at(PlannerInfo *root, PlaceHolderVar *placeholder);
+extern List *rf_placeholders_of(PlannerInfo *root, RfRelInfo *info);
+extern bool rf_reads_items(PlannerInfo *root, RfRelInfo *info);
 
 /*
  * join.c: the column that stands for this one of hidden_relids in the SELECT list, as a condition of the

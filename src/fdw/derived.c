@@ -48,18 +48,10 @@ static void
 append_plain(StringInfo buf, BuildContext *cxt, RfSelect *select)
 {
 	RfRelInfo  *scan = select->info->scan ? select->info->scan : select->info;
-	BuildContext inner = {select->root, scan->rel->relids};
+	BuildContext inner = rf_open_inner(cxt, select->root, scan->rel->relids);
 	RfRelInfo	info = *select->info;
 	List	   *columns = NIL;
 	ListCell   *lc;
-
-	inner.for_estimate = cxt->for_estimate;
-	inner.typed = true;
-	inner.node = cxt->node;
-	inner.exchanges = cxt->exchanges;
-	inner.leaving = cxt->leaving;
-	inner.params = cxt->params;
-	inner.param_types = cxt->param_types;
 
 	/* what is grouped by, or sorted, is named by its place among these */
 	if (info.scan != NULL)
@@ -67,11 +59,7 @@ append_plain(StringInfo buf, BuildContext *cxt, RfSelect *select)
 	foreach(lc, select->tlist)
 		columns = lappend(columns, lfirst_node(TargetEntry, lc)->expr);
 	rf_append_statement(buf, &inner, &info, columns, scan->remote_conds, select->pathkeys, select->limit);
-
-	cxt->exchanges = inner.exchanges;
-	cxt->leaving = inner.leaving;
-	cxt->params = inner.params;
-	cxt->param_types = inner.param_types;
+	rf_close_inner(cxt, &inner);
 }
 
 static void
@@ -519,10 +507,11 @@ rf_create_select_path(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est, List 
 bool
 rf_wanted_columns(PlannerInfo *root, RelOptInfo *rel, List *more, List **columns)
 {
+	List	   *exprs = list_concat_copy(rel->reltarget->exprs, more);
 	ListCell   *lc;
 
 	*columns = NIL;
-	foreach(lc, list_concat_copy(rel->reltarget->exprs, more))
+	foreach(lc, pull_var_clause((Node *) exprs, PVC_RECURSE_PLACEHOLDERS))
 	{
 		Var		   *var = (Var *) lfirst(lc);
 
@@ -600,8 +589,7 @@ select_info(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, RfSelect *se
 		info->local_conds_sel = clauselist_selectivity(root, info->local_conds, rel->relid, JOIN_INNER, NULL);
 		cost_qual_eval(&info->local_conds_cost, info->local_conds, root);
 	}
-	if (!rf_wanted_columns(root, rel, pull_var_clause((Node *) rf_bare_clauses(info->local_conds), PVC_INCLUDE_PLACEHOLDERS),
-						&columns))
+	if (!rf_wanted_columns(root, rel, rf_bare_clauses(info->local_conds), &columns))
 		return NULL;
 	info->tlist = add_to_flat_tlist(NIL, columns);
 	foreach(lc, columns)

@@ -18,22 +18,6 @@
 #include "rdma_fdw/fragment.h"
 #include "querybuild.h"
 
-/* Moved rows bear no conditions: they were met before. */
-const char *
-rf_from_item(BuildContext *cxt, RfRelInfo *info)
-{
-	ListCell   *lc;
-
-	foreach(lc, cxt->tables)
-	{
-		TableRef   *table = (TableRef *) lfirst(lc);
-
-		if (table->move == info)
-			return table->item;
-	}
-	elog(ERROR, "an exchange is not among the tables of its statement");
-}
-
 /* In dollar quotes that do not occur in it: the text stays readable, however deep it is nested. */
 static char *
 quote_statement(const char *name, const char *text)
@@ -147,13 +131,13 @@ describe_exchange(BuildContext *inner, RfRelInfo *move)
  * parameters have the same numbers, and the columns that come out.  What is inside has lower
  * numbers than what is around it; rdma.exchange() depends on that.
  */
-static void
-add_exchange(BuildContext *cxt, RfRelInfo *move)
+void
+rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 {
 	RfFragment *fragment = move->fragment;
 	RfRelInfo  *moved = fragment->moved;
 	RfRelInfo  *scan = moved->scan ? moved->scan : moved;
-	BuildContext inner = {cxt->root, scan->rel->relids};
+	BuildContext inner = rf_open_inner(cxt, cxt->root, scan->rel->relids);
 	TableRef   *table = palloc0(sizeof(TableRef));
 	double		rows = move->retrieved_rows * rf_node_share(move);
 	StringInfoData keys;
@@ -161,16 +145,12 @@ add_exchange(BuildContext *cxt, RfRelInfo *move)
 	StringInfoData spec;
 	StringInfoData item;
 	char	   *quoted;
+	char	   *description;
 	int			number;
 	ListCell   *lc;
 
-	inner.typed = true;
-	inner.node = cxt->node;
-	inner.exchanges = cxt->exchanges;
-	inner.leaving = cxt->leaving;
-	inner.params = cxt->params;
-	inner.param_types = cxt->param_types;
-	table->move = move;
+	table->root = cxt->root;
+	table->derived = move;
 	table->exprs = rf_visible_columns(cxt->root, moved);
 
 	initStringInfo(&keys);
@@ -209,55 +189,17 @@ add_exchange(BuildContext *cxt, RfRelInfo *move)
 	appendStringInfoChar(&item, ')');
 	table->item = item.data;
 
-	cxt->exchanges = lappend(inner.exchanges,
+	description = describe_exchange(&inner, move);
+	rf_close_inner(cxt, &inner);
+	cxt->exchanges = lappend(cxt->exchanges,
 							 list_make5(makeString(fragment->replicate ? "replicate" : "repartition"),
 										makeFloat(psprintf("%.1f", move->retrieved_rows)),
-										makeString(describe_exchange(&inner, move)),
+										makeString(description),
 										sending_nodes(moved), nodes_of(move)));
-	cxt->leaving = inner.leaving;
 	if (fragment->computed && !moved->fragment->computed)
 		cxt->leaving = lappend(cxt->leaving, list_make2(makeString(table->item), makeString(quoted)));
-	cxt->params = inner.params;
-	cxt->param_types = inner.param_types;
 	cxt->tables = lappend(cxt->tables, table);
-	cxt->moves = true;
-}
-
-/* All exchanges whose rows the statement reads: whatever refers to their columns is printed later. */
-void
-rf_add_exchanges(BuildContext *cxt, RfRelInfo *info)
-{
-	if (info->fragment == NULL)
-		return;
-	if (info->fragment->moved != NULL)
-		add_exchange(cxt, info);
-	else if (info->outer != NULL)
-	{
-		/*
-		 * Who waits for the rows of an exchange stores those of others with lower numbers. Compute
-		 * nodes begin by waiting, for what they will make a hash table of: the smaller side.
-		 */
-		bool		inner_first = info->fragment->computed &&
-			info->inner->retrieved_rows * info->inner->width < info->outer->retrieved_rows * info->outer->width;
-
-		rf_add_exchanges(cxt, inner_first ? info->inner : info->outer);
-		rf_add_exchanges(cxt, inner_first ? info->outer : info->inner);
-	}
-}
-
-bool
-rf_table_moves(BuildContext *cxt, Index relid)
-{
-	ListCell   *lc;
-
-	foreach(lc, cxt->tables)
-	{
-		TableRef   *table = (TableRef *) lfirst(lc);
-
-		if (table->move != NULL && bms_is_member(relid, table->move->rel->relids))
-			return true;
-	}
-	return false;
+	cxt->items = true;
 }
 
 /* No node that runs it is among those whom rows come to, so there are none of these items either. */

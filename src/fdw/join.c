@@ -29,7 +29,7 @@
 
 /*
  * Can the FROM item of this relation be written such that no condition is left outside of it?  See
- * append_join() in querybuild.c.
+ * append_join() in querybuild.c.  Otherwise it has to be a sub-select.
  */
 bool
 rf_can_close(RfRelInfo *info)
@@ -100,20 +100,69 @@ add_stand_ins(RfRelInfo *info)
 }
 
 /*
- * Every column that is wanted must be a plain one or a whole row: tableoid and placeholders have no
- * remote counterpart.  Those of relations inside EXISTS cannot be had either, unless another one stands
- * in for it, but whole rows of them can be left NULL where they are only asked for to be rechecked, and
- * will not be.
+ * The columns that these expressions need.  A placeholder is one, which the data node computes,
+ * unless it is computed over this very join: then it can be computed here, from its own columns.
+ */
+static List *
+columns_for(PlannerInfo *root, RelOptInfo *joinrel, Node *exprs)
+{
+	Relids		relids = IS_OTHER_REL(joinrel) ? joinrel->top_parent_relids : joinrel->relids;
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	foreach(lc, pull_var_clause(exprs, PVC_INCLUDE_PLACEHOLDERS))
+	{
+		PlaceHolderVar *placeholder = (PlaceHolderVar *) lfirst(lc);
+
+		if (IsA(placeholder, PlaceHolderVar) &&
+			bms_equal(rf_evaluated_at(root, placeholder), relids))
+			columns = list_concat(columns,
+								  columns_for(root, joinrel, (Node *) placeholder->phexpr));
+		else
+			columns = lappend(columns, placeholder);
+	}
+	return columns;
+}
+
+/* Is it computed without anything that is inside EXISTS? */
+static bool
+is_computed_outside_exists(PlannerInfo *root, RfRelInfo *info, PlaceHolderVar *placeholder)
+{
+	ListCell   *lc;
+
+	if (bms_is_subset(rf_evaluated_at(root, placeholder), info->hidden_relids))
+		return false;
+	foreach(lc, pull_var_clause((Node *) placeholder->phexpr, PVC_RECURSE_PLACEHOLDERS))
+	{
+		if (bms_is_member(lfirst_node(Var, lc)->varno, info->hidden_relids))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Every column that is wanted must be a plain one, a whole row, or a placeholder that the data
+ * node can compute: tableoid has no remote counterpart.  Those of relations inside EXISTS cannot
+ * be had either, unless another one stands in for it, but whole rows of them can be left NULL
+ * where they are only asked for to be rechecked, and will not be.
  */
 static bool
-columns_can_be_fetched(RfRelInfo *info, List *exprs, Relids relids, bool never_rechecked)
+columns_can_be_fetched(PlannerInfo *root, RfRelInfo *info, List *exprs, bool never_rechecked)
 {
+	Relids		relids = info->rel->relids;
 	ListCell   *lc;
 
 	foreach(lc, exprs)
 	{
 		Var		   *var = (Var *) lfirst(lc);
 
+		if (IsA(var, PlaceHolderVar))
+		{
+			if (!is_computed_outside_exists(root, info, (PlaceHolderVar *) var) ||
+				!rf_is_shippable_expr(root, info->rel, (Expr *) var))
+				return false;
+			continue;
+		}
 		if (!IsA(var, Var) ||
 			(var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber) ||
 			!bms_is_member(var->varno, relids) ||
@@ -134,24 +183,6 @@ fetches_ctid(List *exprs)
 		Var		   *var = (Var *) lfirst(lc);
 
 		if (IsA(var, Var) && var->varattno == SelfItemPointerAttributeNumber)
-			return true;
-	}
-	return false;
-}
-
-/* A placeholder computed from a part of the join would have to be computed below it. */
-static bool
-placeholder_in_between(PlannerInfo *root, RelOptInfo *joinrel)
-{
-	Relids		relids = IS_OTHER_REL(joinrel) ? joinrel->top_parent_relids : joinrel->relids;
-	ListCell   *lc;
-
-	foreach(lc, root->placeholder_list)
-	{
-		PlaceHolderInfo *phinfo = lfirst_node(PlaceHolderInfo, lc);
-
-		if (bms_is_subset(phinfo->ph_eval_at, relids) &&
-			bms_nonempty_difference(relids, phinfo->ph_eval_at))
 			return true;
 	}
 	return false;
@@ -255,7 +286,8 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 	RfRelInfo  *outer = info->outer;
 	RfRelInfo  *inner = info->inner;
 	bool		exists;
-	List	   *local_vars;
+	List	   *columns;
+	List	   *local_columns;
 	ListCell   *lc;
 
 	exists = info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI;
@@ -286,19 +318,20 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 	if (info->jointype == JOIN_FULL && fetches_ctid(joinrel->reltarget->exprs))
 		return false;
 
-	local_vars = pull_var_clause((Node *) extract_actual_clauses(info->local_conds, false),
-								 PVC_INCLUDE_PLACEHOLDERS);
-	if (!columns_can_be_fetched(info, joinrel->reltarget->exprs, joinrel->relids, !rf_rows_may_be_rechecked(root)) ||
-		!columns_can_be_fetched(info, local_vars, joinrel->relids, false))
+	columns = columns_for(root, joinrel, (Node *) joinrel->reltarget->exprs);
+	local_columns = columns_for(root, joinrel,
+								(Node *) extract_actual_clauses(info->local_conds, false));
+	if (!columns_can_be_fetched(root, info, columns, !rf_rows_may_be_rechecked(root)) ||
+		!columns_can_be_fetched(root, info, local_columns, false))
 		return false;
 
-	info->tlist = add_to_flat_tlist(add_to_flat_tlist(NIL, joinrel->reltarget->exprs), local_vars);
+	info->tlist = add_to_flat_tlist(add_to_flat_tlist(NIL, columns), local_columns);
 	foreach(lc, info->nodes != NIL ? info->tlist : NIL)
 	{
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
-		Var		   *var = castNode(Var, tle->expr);
+		Var		   *var = (Var *) tle->expr;
 
-		tle->resjunk = var->varattno == 0 && !rf_row_is_wanted(root, var->varno);
+		tle->resjunk = IsA(var, Var) && var->varattno == 0 && !rf_row_is_wanted(root, var->varno);
 	}
 	return true;
 }
@@ -384,7 +417,7 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	/* partitions on several servers have the first of these for theirs, as far as core knows */
 	if (!equal(outer->nodes, inner->nodes))
 		return;
-	if (!bms_is_empty(joinrel->lateral_relids) || placeholder_in_between(root, joinrel))
+	if (!bms_is_empty(joinrel->lateral_relids))
 		return;
 	if (outer->nodes != NIL && !rf_nodes_may_join(root))
 		return;
@@ -423,12 +456,6 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 		rf_join_choices(root, joinrel, info, known, extra->restrictlist);
 		return;
 	}
-	if (jointype == JOIN_FULL && (!rf_can_close(outer) || !rf_can_close(inner)))
-	{
-		joinrel->fdw_private = NULL;
-		return;
-	}
-
 	rf_estimate_rel(root, joinrel);
 	if (info->opts.use_remote_estimate)
 	{

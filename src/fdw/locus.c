@@ -428,8 +428,9 @@ add_row(PlannerInfo *root, List *columns, Index relid)
 	return columns;
 }
 
-List *
-rf_visible_columns(PlannerInfo *root, RfRelInfo *info)
+/* Its own columns, or those of the table that are used. */
+static List *
+plain_columns(PlannerInfo *root, RfRelInfo *info)
 {
 	Index		relid = info->rel->relid;
 	List	   *columns = NIL;
@@ -463,6 +464,12 @@ rf_visible_columns(PlannerInfo *root, RfRelInfo *info)
 			columns = lappend(columns, makeWholeRowVar(planner_rt_fetch(relid, root), relid, 0, false));
 	}
 	return columns;
+}
+
+List *
+rf_visible_columns(PlannerInfo *root, RfRelInfo *info)
+{
+	return list_concat_unique(plain_columns(root, info), rf_placeholders_of(root, info));
 }
 
 /*

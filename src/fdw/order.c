@@ -16,6 +16,20 @@
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/guc.h"
 
+/* Is all that it is made of among these columns? */
+static bool
+are_columns(Expr *expr, List *tlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, pull_var_clause((Node *) expr, PVC_INCLUDE_PLACEHOLDERS))
+	{
+		if (!tlist_member(lfirst(lc), tlist))
+			return false;
+	}
+	return true;
+}
+
 /*
  * Does the data node sort by this column as we sort by the expression, which may be the column with a
  * relabelling, such as varchar as text?  The operator decides: as oid an int4 sorts otherwise.
@@ -56,6 +70,7 @@ rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, RfSortKey *key
 	EquivalenceClass *ec = pathkey->pk_eclass;
 	bool		upper = info->scanrel != NULL || rf_is_set_operation(info);
 	RelOptInfo *scanrel = info->scanrel ? info->scanrel : rel;
+	bool		reads_items = rf_reads_items(root, info);
 	ListCell   *lc;
 
 	if (ec->ec_has_volatile)
@@ -80,7 +95,8 @@ rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, RfSortKey *key
 			return true;
 		}
 		if (bms_is_empty(em->em_relids) || !bms_is_subset(em->em_relids, rel->relids) ||
-			bms_overlap(em->em_relids, info->hidden_relids))
+			bms_overlap(em->em_relids, info->hidden_relids) ||
+			(reads_items && !are_columns(em->em_expr, info->tlist)))
 			continue;
 
 		/*

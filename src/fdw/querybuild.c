@@ -35,7 +35,7 @@ print_whole_row(Var *var, BuildContext *cxt)
 {
 	Relation	table = table_open(planner_rt_fetch(var->varno, cxt->root)->relid, NoLock);
 	TupleDesc	desc = RelationGetDescr(table);
-	bool		moved = rf_table_moves(cxt, var->varno);
+	bool		moved = rf_item_of(cxt, var->varno) != NULL;
 	StringInfoData buf;
 	bool		first = true;
 
@@ -67,7 +67,12 @@ static char *
 print_column(Node *expr, BuildContext *cxt, RfRelInfo *info)
 {
 	bool		hidden = IsA(expr, Var) && bms_is_member(((Var *) expr)->varno, info->hidden_relids);
+	TableRef   *item = IsA(expr, Var) ? rf_item_of(cxt, ((Var *) expr)->varno) : NULL;
 
+	/* what comes out of a FROM item is a column, whatever it was inside, unless that is EXISTS */
+	if (item != NULL && rf_item_column(item, (Expr *) expr) != 0 &&
+		!bms_is_subset(item->derived->rel->relids, info->hidden_relids))
+		return rf_print_in_statement(expr, cxt);
 	if (IsA(expr, Var) && ((Var *) expr)->varattno == 0)
 		return hidden ? "NULL" : print_whole_row((Var *) expr, cxt);
 	return rf_print_in_statement(hidden ? (Node *) rf_stand_in(info, (Var *) expr) : expr, cxt);
@@ -172,12 +177,12 @@ append_table(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Li
 
 /* Is its FROM item more than one table?  What stands in EXISTS is not in FROM. */
 static bool
-is_join_item(RfRelInfo *info)
+is_join_item(BuildContext *cxt, RfRelInfo *info)
 {
-	if (info->outer == NULL)
+	if (info->outer == NULL || rf_from_item(cxt, info) != NULL)
 		return false;
 	if (info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI)
-		return is_join_item(info->outer);
+		return is_join_item(cxt, info->outer);
 	return true;
 }
 
@@ -209,12 +214,16 @@ append_join(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Lis
 		(closed && info->jointype == JOIN_RIGHT);
 	List	   *outer_conds = NIL;
 	List	   *inner_conds = NIL;
-	List	   *on = print_conditions(cxt, info->joinclauses);
-	List	   *own = print_conditions(cxt, info->remote_conds);
+	List	   *on;
+	List	   *own;
 	const char *words = "JOIN";
 	StringInfoData outer;
 	StringInfoData inner;
 
+	cxt->at = info;
+	on = print_conditions(cxt, info->joinclauses);
+	cxt->at = NULL;
+	own = print_conditions(cxt, info->remote_conds);
 	initStringInfo(&outer);
 	initStringInfo(&inner);
 	append_from(&outer, cxt, info->outer, outer_closed, &outer_conds);
@@ -259,7 +268,7 @@ append_join(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Lis
 
 	appendStringInfo(buf, "%s %s ", outer.data, words);
 	/* joins associate to the left, so a join on the right needs parentheses */
-	if (is_join_item(info->inner))
+	if (is_join_item(cxt, info->inner))
 		appendStringInfo(buf, "(%s)", inner.data);
 	else
 		appendStringInfoString(buf, inner.data);
@@ -270,13 +279,15 @@ append_join(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Lis
 
 /*
  * Appends the FROM item of a base or join relation, and to *conds the conditions on its rows that
- * are not in it.  closed: there must be none of those; see rf_can_close() in join.c.
+ * are not in it: those of an item are.  closed: there must be none; see rf_can_close() in join.c.
  */
 static void
 append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, List **conds)
 {
-	if (info->fragment != NULL && info->fragment->moved != NULL)
-		appendStringInfoString(buf, rf_from_item(cxt, info));
+	const char *item = rf_from_item(cxt, info);
+
+	if (item != NULL)
+		appendStringInfoString(buf, item);
 	else if (info->outer != NULL)
 		append_join(buf, cxt, info, closed, conds);
 	else
@@ -538,10 +549,12 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 	}
 
 	keys = sort_keys(cxt, info, pathkeys, &sorted);
-	cxt->qualified = scan->outer != NULL || cxt->outer != NULL ||
+	cxt->qualified |= scan->outer != NULL || cxt->outer != NULL ||
 		has_subselects(cxt, info, columns, conditions, sorted) ||
 		(names_may_clash(columns) && sorts_by_others(columns, sorted));
-	rf_add_exchanges(cxt, scan);
+	rf_add_items(cxt, scan);
+	if (rf_from_item(cxt, scan) != NULL)
+		cxt->at = scan;
 
 	appendStringInfoString(buf, info->distinct ? "SELECT DISTINCT" : "SELECT");
 	foreach(lc, columns)
@@ -549,7 +562,7 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 		Var		   *var = (Var *) lfirst(lc);
 
 		appendStringInfoString(buf, lc == list_head(columns) ? " " : ", ");
-		if (!cxt->qualified && !cxt->moves && IsA(var, Var))
+		if (!cxt->qualified && !cxt->items && IsA(var, Var))
 			appendStringInfoString(buf, quote_identifier(rf_remote_column(rf_statement_table(cxt->root, var->varno),
 																	   var->varattno)));
 		else
@@ -561,7 +574,7 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 	}
 
 	initStringInfo(&from);
-	if (scan->outer != NULL || cxt->moves)
+	if (scan->outer != NULL || cxt->items)
 		append_from(&from, cxt, scan, false, &conds);
 	else
 	{
@@ -691,11 +704,11 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 
 /* Joins one more FROM item of a relation to those in buf. */
 static void
-append_item(StringInfo buf, RfRelInfo *rel, const char *words, const char *item)
+append_item(StringInfo buf, BuildContext *cxt, RfRelInfo *rel, const char *words, const char *item)
 {
 	if (buf->len == 0)
 		appendStringInfoString(buf, item);
-	else if (is_join_item(rel))
+	else if (is_join_item(cxt, rel))
 		appendStringInfo(buf, " %s (%s)", words, item);
 	else
 		appendStringInfo(buf, " %s %s", words, item);
@@ -731,7 +744,7 @@ take_target(StringInfo buf, BuildContext *cxt, RfRelInfo *info, Index target, Li
 	if (info->jointype == JOIN_INNER)
 	{
 		append_from(&item, cxt, other, false, conds);
-		append_item(buf, other, "CROSS JOIN", item.data);
+		append_item(buf, cxt, other, "CROSS JOIN", item.data);
 		*conds = list_concat(*conds, on);
 	}
 	else if (in_outer && (info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI))
@@ -749,7 +762,7 @@ take_target(StringInfo buf, BuildContext *cxt, RfRelInfo *info, Index target, Li
 				return false;
 		}
 		append_from(&item, cxt, other, false, &on);
-		append_item(buf, other, "LEFT JOIN", item.data);
+		append_item(buf, cxt, other, "LEFT JOIN", item.data);
 		if (on == NIL)
 			appendStringInfoString(buf, " ON true");
 		append_conditions(buf, " ON ", on);
@@ -777,6 +790,7 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, CmdTy
 	ListCell   *lc2;
 
 	cxt.qualified = true;
+	rf_add_items(&cxt, (RfRelInfo *) joinrel->fdw_private);
 	initStringInfo(&buf);
 	appendStringInfo(&buf, "%s %s r%u", update ? "UPDATE" : "DELETE FROM", info->relation_name, target);
 	forboth(lc, values, lc2, attnums)

@@ -1,7 +1,8 @@
 /*
  * querybuild.h
  *		What the files share that make the text of a remote statement: querybuild.c,
- *		querybuild_expr.c, and exchange_text.c for what moves between data nodes.
+ *		querybuild_expr.c, from_items.c for what is a table to the rest of it, and exchange_text.c
+ *		for what moves between data nodes.
  */
 #ifndef RDMA_FDW_QUERYBUILD_H
 #define RDMA_FDW_QUERYBUILD_H
@@ -12,20 +13,22 @@
 
 #include "rdma_fdw/fdw.h"
 
-/* One foreign table of the statement, or what rdma.exchange() returns in it. */
+/*
+ * One foreign table of the statement, or a FROM item that stands for some of them: what
+ * rdma.exchange() returns, or a sub-select.
+ */
 typedef struct TableRef
 {
-	Index		relid;			/* its range table index in the query; 0: an exchange */
+	Index		relid;			/* its range table index in the query; 0: an item */
 	PlannerInfo *root;			/* the query or sub-select */
 	Oid			foreigntableid; /* InvalidOid: columns are named c1, c2, ... */
 	char	   *name;			/* in the statement */
 	List	   *colnames;		/* remote column names so far, String */
 
-	/* exchanges */
-	RfRelInfo  *move;
-	List	   *exprs;			/* what the columns are, in terms of the query here */
-
-	char	   *item;			/* how an exchange is written in FROM */
+	/* items */
+	RfRelInfo  *derived;		/* whose rows they are; NULL: a table */
+	List	   *exprs;			/* what the columns are inside, in terms of the query here */
+	char	   *item;			/* how it is written in FROM */
 } TableRef;
 
 /* The node that a statement is for, where it names partitions. */
@@ -41,7 +44,8 @@ typedef struct BuildContext
 	Relids		relids;			/* the tables of the statement; other Vars are parameters */
 	bool		qualified;		/* columns need their relation's name */
 	bool		for_estimate;
-	bool		moves;			/* there are exchanges among the tables */
+	bool		items;			/* there are items among the tables */
+	RfRelInfo  *at;				/* the join whose ON is printed, or the item that is all of FROM */
 	NodeText   *node;			/* shared with all contexts inside; NULL: there are no partitions */
 	bool		typed;			/* columns must have the types that they have here */
 	struct BuildContext *outer; /* of a sub-select: what it stands in, which keeps all that follows */
@@ -68,12 +72,30 @@ extern void rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *in
 								List *conditions, List *pathkeys, bool limit);
 
 /*
- * exchange_text.c: adds all exchanges that the statement reads to its tables,
- * before anything that refers to their columns is printed; and one of them as a FROM item
+ * from_items.c: adds all items that the statement reads to its tables, before anything that refers
+ * to their columns is printed; one of them as it stands in FROM, or NULL; the one that the columns
+ * of a relation come out of, or NULL; and the number of a column of an item, 0 if it is none
  */
-extern void rf_add_exchanges(BuildContext *cxt, RfRelInfo *info);
-extern bool rf_table_moves(BuildContext *cxt, Index relid);	/* is it in one of them? */
+extern void rf_add_items(BuildContext *cxt, RfRelInfo *info);
 extern const char *rf_from_item(BuildContext *cxt, RfRelInfo *info);
+extern TableRef *rf_item_of(BuildContext *cxt, Index relid);
+extern AttrNumber rf_item_column(TableRef *table, Expr *column);
+
+/* A context for a statement inside of this one; to be closed when that is printed. */
+extern BuildContext rf_open_inner(BuildContext *cxt, PlannerInfo *root, Relids relids);
+extern void rf_close_inner(BuildContext *cxt, BuildContext *inner);
+
+/* Sub-selects in expressions share tables and parameters with the statement that they stand in. */
+static inline BuildContext *
+rf_whole_context(BuildContext *cxt)
+{
+	while (cxt->outer != NULL)
+		cxt = cxt->outer;
+	return cxt;
+}
+
+/* exchange_text.c: adds what moves to the tables of the statement */
+extern void rf_add_exchange(BuildContext *cxt, RfRelInfo *move);
 
 /* What nodes run that do not have both of the roles which the statement gives, see RfScanComputeIndex. */
 extern char *rf_sending_statement(List *leaving);

@@ -31,21 +31,13 @@
 
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
 #include "querybuild.h"
 
 /* Parameters of a statement have smaller numbers: the protocol counts them in 16 bits. */
 #define FIRST_SUBSELECT_MARK	100000
 
 static Node *rewrite_mutator(Node *node, BuildContext *cxt);
-
-/* Sub-selects share tables and parameters with the statement that they stand in. */
-static BuildContext *
-whole(BuildContext *cxt)
-{
-	while (cxt->outer != NULL)
-		cxt = cxt->outer;
-	return cxt;
-}
 
 char *
 rf_remote_relation_name(const RfTableOptions *opts)
@@ -79,20 +71,21 @@ rf_statement_table(PlannerInfo *root, Index relid)
 	return info != NULL && info->select != NULL ? InvalidOid : planner_rt_fetch(relid, root)->relid;
 }
 
-/* Where a foreign table stands in the made-up range table, counted from one. */
-static int
-table_number(BuildContext *cxt, Index relid)
+/* The item that a foreign table's columns come out of, or the table itself. */
+static TableRef *
+table_of(BuildContext *cxt, Index relid)
 {
-	BuildContext *top = whole(cxt);
-	TableRef   *table;
+	BuildContext *top = rf_whole_context(cxt);
+	TableRef   *table = rf_item_of(cxt, relid);
 	ListCell   *lc;
 
+	if (table != NULL)
+		return table;
 	foreach(lc, top->tables)
 	{
 		table = (TableRef *) lfirst(lc);
-		if (table->move ? bms_is_member(relid, table->move->rel->relids) :
-			table->relid == relid && table->root == cxt->root)
-			return foreach_current_index(lc) + 1;
+		if (table->derived == NULL && table->relid == relid && table->root == cxt->root)
+			return table;
 	}
 	table = palloc0(sizeof(TableRef));
 	table->relid = relid;
@@ -100,7 +93,21 @@ table_number(BuildContext *cxt, Index relid)
 	table->name = rf_statement_table_name(cxt, relid);
 	table->foreigntableid = rf_statement_table(cxt->root, relid);
 	top->tables = lappend(top->tables, table);
-	return list_length(top->tables);
+	return table;
+}
+
+/* Where it stands in the made-up range table, counted from one. */
+static int
+table_number(BuildContext *cxt, TableRef *wanted)
+{
+	ListCell   *lc;
+
+	foreach(lc, rf_whole_context(cxt)->tables)
+	{
+		if (lfirst(lc) == wanted)
+			return foreach_current_index(lc) + 1;
+	}
+	elog(ERROR, "table %s is not among those of its statement", wanted->name);
 }
 
 /*
@@ -113,17 +120,14 @@ column_number(TableRef *table, Var *wanted)
 	const char *name;
 	ListCell   *lc;
 
-	if (table->move != NULL)
+	if (table->derived != NULL)
 	{
-		foreach(lc, table->exprs)
-		{
-			Var		   *var = (Var *) lfirst(lc);
+		AttrNumber	number = rf_item_column(table, (Expr *) wanted);
 
-			if (IsA(var, Var) && var->varno == wanted->varno && var->varattno == wanted->varattno)
-				return foreach_current_index(lc) + 1;
-		}
-		elog(ERROR, "column %d of relation %d is not among those that move", wanted->varattno,
-			 wanted->varno);
+		if (number == 0)
+			elog(ERROR, "column %d of relation %d does not come out of %s", wanted->varattno,
+				 wanted->varno, table->name);
+		return number;
 	}
 	name = rf_remote_column(table->foreigntableid, wanted->varattno);
 	foreach(lc, table->colnames)
@@ -140,7 +144,7 @@ param_number(BuildContext *cxt, Node *node)
 {
 	ListCell   *lc;
 
-	cxt = whole(cxt);
+	cxt = rf_whole_context(cxt);
 	foreach(lc, cxt->params)
 	{
 		if (equal(lfirst(lc), node))
@@ -173,25 +177,73 @@ unknown_value(Oid type, int32 typmod, Oid collation)
 	return (Node *) sublink;
 }
 
-/* A computed column, such as an aggregate, that comes out of an exchange; else NULL. */
 static Node *
-moved_column(BuildContext *cxt, Node *node)
+make_column(BuildContext *cxt, TableRef *table, AttrNumber attno, Node *node)
+{
+	/* A new node, so that nothing of the original (varnosyn!) can mislead the deparser. */
+	return (Node *) makeVar(table_number(cxt, table), attno, exprType(node), exprTypmod(node),
+							exprCollation(node), 0);
+}
+
+/* What rows were moved by, where it has the value of the same expression: see from_items.c. */
+static Node *
+moved_key(BuildContext *cxt, Node *node)
 {
 	ListCell   *lc;
 
-	foreach(lc, cxt->tables)
+	foreach(lc, cxt->at != NULL && !IsA(node, Var) ? rf_whole_context(cxt)->tables : NIL)
 	{
 		TableRef   *table = (TableRef *) lfirst(lc);
+		RfRelInfo  *derived = table->derived;
 		ListCell   *expr;
 
+		if (derived == NULL || derived->fragment == NULL ||
+			(derived != cxt->at && derived != cxt->at->outer && derived != cxt->at->inner) ||
+			!list_member(derived->fragment->move_keys, node))
+			continue;
 		foreach(expr, table->exprs)
 		{
-			if (!IsA(lfirst(expr), Var) && equal(lfirst(expr), node))
-				return (Node *) makeVar(foreach_current_index(lc) + 1, foreach_current_index(expr) + 1,
-										exprType(node), exprTypmod(node), exprCollation(node), 0);
+			if (equal(lfirst(expr), node))
+				return make_column(cxt, table, foreach_current_index(expr) + 1, node);
 		}
 	}
 	return NULL;
+}
+
+/*
+ * The expression with a cast to its type, if it is a constant, which could be taken for the number
+ * of a column, or if its own cast would be left out, as what it was implied by is not what stands
+ * around it.
+ */
+static Node *
+with_type(Node *node)
+{
+	Node	   *bare = strip_implicit_coercions(node);
+
+	if (!IsA(node, Const) && bare == node)
+		return node;
+	return (Node *) makeRelabelType((Expr *) bare, exprType(node), exprTypmod(node),
+									exprCollation(node), COERCE_EXPLICIT_CAST);
+}
+
+/*
+ * A placeholder comes out of the item that stands for where it was computed.  Without one nothing
+ * has turned it to NULL: see is_subselect() in from_items.c.
+ */
+static Node *
+rewrite_placeholder(PlaceHolderVar *placeholder, BuildContext *cxt)
+{
+	Relids		relids = rf_evaluated_at(cxt->root, placeholder);
+	TableRef   *table = rf_item_of(cxt, bms_next_member(relids, -1));
+	AttrNumber	number;
+
+	/* there may be items for a part of it */
+	if (table == NULL || !bms_is_subset(relids, table->derived->rel->relids))
+		return with_type(rewrite_mutator((Node *) placeholder->phexpr, cxt));
+	number = rf_item_column(table, (Expr *) placeholder);
+	if (number == 0)
+		elog(ERROR, "placeholder %u does not come out of %s", placeholder->phid, table->name);
+	return make_column(cxt, table, number, (Node *) placeholder);
 }
 
 /* A sub-select as it is printed first; put_subselects() writes it out. */
@@ -200,7 +252,7 @@ subselect_mark(BuildContext *cxt, Node *subplan, char *text)
 {
 	Param	   *param = makeNode(Param);
 
-	cxt = whole(cxt);
+	cxt = rf_whole_context(cxt);
 	cxt->subselects = lappend(cxt->subselects, text);
 	param->paramkind = PARAM_EXTERN;
 	param->paramid = FIRST_SUBSELECT_MARK + list_length(cxt->subselects) - 1;
@@ -404,18 +456,16 @@ rewrite_mutator(Node *node, BuildContext *cxt)
 	if (IsA(node, Param) && (column = outer_value((Param *) node, cxt)) != NULL)
 		return column;
 
-	if (cxt->moves && !IsA(node, Var) && (column = moved_column(cxt, node)) != NULL)
+	if ((column = moved_key(cxt, node)) != NULL)
 		return column;
+	if (IsA(node, PlaceHolderVar))
+		return rewrite_placeholder((PlaceHolderVar *) node, cxt);
 
 	if (IsA(node, Var) && bms_is_member(((Var *) node)->varno, cxt->relids))
 	{
-		Var		   *var = (Var *) node;
-		int			number = table_number(cxt, var->varno);
+		TableRef   *table = table_of(cxt, ((Var *) node)->varno);
 
-		/* A new node, so that nothing of the original (varnosyn!) can mislead the deparser. */
-		return (Node *) makeVar(number,
-								column_number(list_nth(whole(cxt)->tables, number - 1), var),
-								var->vartype, var->vartypmod, var->varcollid, 0);
+		return make_column(cxt, table, column_number(table, (Var *) node), node);
 	}
 
 	if (IsA(node, Var) || IsA(node, Param) || rf_is_local_value(node))
@@ -468,7 +518,7 @@ made_up_range_table(BuildContext *cxt, List **names)
 	ListCell   *lc;
 
 	*names = NIL;
-	foreach(lc, whole(cxt)->tables)
+	foreach(lc, rf_whole_context(cxt)->tables)
 	{
 		TableRef   *table = (TableRef *) lfirst(lc);
 		RangeTblEntry *rte = makeNode(RangeTblEntry);
@@ -618,7 +668,7 @@ finish_text(const char *text, List *subselects)
 char *
 rf_print_in_statement(Node *expr, BuildContext *cxt)
 {
-	BuildContext *top = whole(cxt);
+	BuildContext *top = rf_whole_context(cxt);
 	List	   *outer_subselects = top->subselects;
 	PlannedStmt *stmt;
 	List	   *names;

@@ -662,12 +662,21 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 			*result = derived_collation(((ArrayExpr *) node)->array_collid, &inner);
 			break;
 
+		case T_PlaceHolderVar:
+			{
+				PlaceHolderVar *placeholder = (PlaceHolderVar *) node;
+				Relids		relids = rf_evaluated_at(cxt->root, placeholder);
+
+				if (placeholder->phlevelsup != 0 ||
+					bms_is_empty(relids) || !bms_is_subset(relids, cxt->relids) ||
+					!walk((Node *) placeholder->phexpr, cxt, result))
+					return false;
+				break;
+			}
+
 		default:
 
-			/*
-			 * Row constructors, SQL value functions, placeholders and whatever a later
-			 * release adds.
-			 */
+			/* Row constructors, SQL value functions and whatever a later release adds. */
 			return false;
 	}
 

@@ -101,8 +101,6 @@ add_way(JoinContext *cxt, RfStrategy strategy, RfRelInfo *outer, RfRelInfo *inne
 			way->layout = place->fragment->layout;
 		}
 	}
-	if (cxt->jointype == JOIN_FULL && (!rf_can_close(outer) || !rf_can_close(inner)))
-		return;
 	cxt->ways = lappend(cxt->ways, way);
 }
 

@@ -1,0 +1,267 @@
+/*
+ * from_items.c
+ *		What stands in FROM for several tables and computes columns: calls of rdma.exchange(), and
+ *		sub-selects.
+ *
+ * An expression below an outer join does not have the value of the equal one above it: the join
+ * turns it to NULL, whatever it makes of NULLs.  So no expression is looked for among the columns
+ * of an item by what it looks like.  Besides plain columns, which mean the same wherever they
+ * stand, only two kinds of columns are used, and both are known by where they were computed:
+ *
+ * - Placeholders.  The planner makes one of an expression of a subquery that stands below an outer
+ *   join and is wanted above it.  It has a number, and ph_eval_at says over which relations it is
+ *   computed.  Each item that these relations are part of has it as a column.  A side that an outer
+ *   join extends with NULLs becomes a sub-select for that purpose:
+ *		a r1 LEFT JOIN (SELECT r2.x, COALESCE(r2.y, 0) FROM b r2) q1(c1, c2) ON ((r1.x = q1.c1))
+ * - Keys that rows were moved by.  They are used in the ON of the join that the rows moved for,
+ *   and in a statement that reads nothing but these rows.  No outer join lies in between there.
+ */
+#include "postgres.h"
+
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
+
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
+#include "querybuild.h"
+
+Relids
+rf_evaluated_at(PlannerInfo *root, PlaceHolderVar *placeholder)
+{
+	ListCell   *lc;
+
+	foreach(lc, root->placeholder_list)
+	{
+		PlaceHolderInfo *phinfo = lfirst_node(PlaceHolderInfo, lc);
+
+		if (phinfo->phid == placeholder->phid)
+			return bms_is_empty(phinfo->ph_lateral) ? phinfo->ph_eval_at : NULL;
+	}
+	return placeholder->phrels;
+}
+
+List *
+rf_placeholders_of(PlannerInfo *root, RfRelInfo *info)
+{
+	List	   *exprs;
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	if (root->placeholder_list == NIL)
+		return NIL;
+	/* conditions that stay here will be met above what it becomes part of */
+	exprs = list_concat_copy(info->rel->reltarget->exprs, rf_bare_clauses(info->local_conds));
+	foreach(lc, pull_var_clause((Node *) exprs, PVC_RECURSE_AGGREGATES |
+								PVC_RECURSE_WINDOWFUNCS | PVC_INCLUDE_PLACEHOLDERS))
+	{
+		if (IsA(lfirst(lc), PlaceHolderVar) && rf_is_shippable_expr(root, info->rel, lfirst(lc)))
+			result = list_append_unique(result, lfirst(lc));
+	}
+	return result;
+}
+
+/* Does the join add rows in which all columns of this side are NULL? */
+static bool
+is_nullable(RfRelInfo *join, RfRelInfo *side)
+{
+	return join->jointype == JOIN_FULL || (join->jointype == JOIN_LEFT && side == join->inner) ||
+		(join->jointype == JOIN_RIGHT && side == join->outer);
+}
+
+/* Would the statement compute it outside of all items?  relids: where it is evaluated. */
+static bool
+is_computed_outside(RfRelInfo *info, Relids relids)
+{
+	if (info->fragment != NULL && info->fragment->moved != NULL)
+		return false;
+	if (info->outer != NULL && bms_is_subset(relids, info->outer->rel->relids))
+		return !is_nullable(info, info->outer) && is_computed_outside(info->outer, relids);
+	if (info->outer != NULL && bms_is_subset(relids, info->inner->rel->relids))
+		return !is_nullable(info, info->inner) && is_computed_outside(info->inner, relids);
+	return true;
+}
+
+/* Must this side of an outer join be a sub-select? */
+static bool
+is_subselect(PlannerInfo *root, RfRelInfo *join, RfRelInfo *side)
+{
+	ListCell   *lc;
+
+	if (!is_nullable(join, side) || (side->fragment != NULL && side->fragment->moved != NULL))
+		return false;
+	/* conditions of its own cannot go to ON here */
+	if (join->jointype == JOIN_FULL && !rf_can_close(side))
+		return true;
+	foreach(lc, rf_placeholders_of(root, side))
+	{
+		if (is_computed_outside(side, rf_evaluated_at(root, lfirst_node(PlaceHolderVar, lc))))
+			return true;
+	}
+	return false;
+}
+
+bool
+rf_reads_items(PlannerInfo *root, RfRelInfo *info)
+{
+	if (info->fragment != NULL && info->fragment->exchanges)
+		return true;
+	return info->outer != NULL &&
+		(is_subselect(root, info, info->outer) || is_subselect(root, info, info->inner) ||
+		 rf_reads_items(root, info->outer) || rf_reads_items(root, info->inner));
+}
+
+BuildContext
+rf_open_inner(BuildContext *cxt, PlannerInfo *root, Relids relids)
+{
+	BuildContext inner = {root, relids};
+
+	inner.for_estimate = cxt->for_estimate;
+	inner.node = cxt->node;
+	inner.typed = true;
+	inner.outer = cxt->outer;
+	inner.subplan = cxt->subplan;
+	inner.exchanges = cxt->exchanges;
+	inner.leaving = cxt->leaving;
+	inner.params = cxt->params;
+	inner.param_types = cxt->param_types;
+	return inner;
+}
+
+void
+rf_close_inner(BuildContext *cxt, BuildContext *inner)
+{
+	cxt->exchanges = inner->exchanges;
+	cxt->leaving = inner->leaving;
+	cxt->params = inner->params;
+	cxt->param_types = inner->param_types;
+}
+
+/* "(SELECT r2.x, COALESCE(r2.y, 0) FROM b r2) q2(c1, c2)" */
+static void
+add_subselect(BuildContext *cxt, RfRelInfo *info)
+{
+	BuildContext *top = rf_whole_context(cxt);
+	BuildContext inner = rf_open_inner(cxt, cxt->root, info->rel->relids);
+	TableRef   *table = palloc0(sizeof(TableRef));
+	StringInfoData item;
+
+	table->root = cxt->root;
+	table->derived = info;
+	table->exprs = rf_visible_columns(cxt->root, info);
+	/* a column list cannot be empty */
+	if (table->exprs == NIL)
+		table->exprs = list_make1(makeBoolConst(true, false));
+
+	inner.qualified = true;
+	initStringInfo(&item);
+	appendStringInfoChar(&item, '(');
+	rf_append_statement(&item, &inner, info, table->exprs, info->remote_conds, NIL, false);
+	rf_close_inner(cxt, &inner);
+
+	table->name = cxt->outer == NULL ? psprintf("q%d", list_length(top->tables) + 1) :
+		psprintf("s%d_q%d", cxt->subplan->plan_id, list_length(top->tables) + 1);
+	appendStringInfo(&item, ") %s(", table->name);
+	for (int i = 1; i <= list_length(table->exprs); i++)
+	{
+		char	   *name = psprintf("c%d", i);
+
+		table->colnames = lappend(table->colnames, makeString(name));
+		appendStringInfo(&item, "%s%s", i == 1 ? "" : ", ", name);
+	}
+	appendStringInfoChar(&item, ')');
+	table->item = item.data;
+	top->tables = lappend(top->tables, table);
+	cxt->items = true;
+}
+
+static void
+add_side(BuildContext *cxt, RfRelInfo *join, RfRelInfo *side)
+{
+	if (is_subselect(cxt->root, join, side))
+		add_subselect(cxt, side);
+	else
+		rf_add_items(cxt, side);
+}
+
+void
+rf_add_items(BuildContext *cxt, RfRelInfo *info)
+{
+	bool		inner_first;
+
+	if (info->fragment != NULL && info->fragment->moved != NULL)
+	{
+		rf_add_exchange(cxt, info);
+		return;
+	}
+	if (info->outer == NULL)
+		return;
+
+	/*
+	 * A node that waits for the rows of an exchange stores those of others with lower numbers.
+	 * Compute nodes begin by waiting, for what they will make a hash table of: the smaller side.
+	 */
+	inner_first = info->fragment != NULL && info->fragment->computed &&
+		info->inner->retrieved_rows * info->inner->width <
+		info->outer->retrieved_rows * info->outer->width;
+	add_side(cxt, info, inner_first ? info->inner : info->outer);
+	add_side(cxt, info, inner_first ? info->outer : info->inner);
+}
+
+const char *
+rf_from_item(BuildContext *cxt, RfRelInfo *info)
+{
+	ListCell   *lc;
+
+	foreach(lc, rf_whole_context(cxt)->tables)
+	{
+		TableRef   *table = (TableRef *) lfirst(lc);
+
+		if (table->derived == info)
+			return table->item;
+	}
+	return NULL;
+}
+
+/* An item is added after what it is made of, which nothing outside of it can see. */
+TableRef *
+rf_item_of(BuildContext *cxt, Index relid)
+{
+	List	   *tables = rf_whole_context(cxt)->tables;
+
+	for (int i = list_length(tables) - 1; i >= 0; i--)
+	{
+		TableRef   *table = (TableRef *) list_nth(tables, i);
+
+		if (table->derived != NULL && table->root == cxt->root &&
+			bms_is_member(relid, table->derived->rel->relids))
+			return table;
+	}
+	return NULL;
+}
+
+/* The same column, whatever joins have done to it since. */
+static bool
+is_column(Expr *a, Expr *b)
+{
+	if (IsA(a, Var) && IsA(b, Var))
+		return ((Var *) a)->varno == ((Var *) b)->varno &&
+			((Var *) a)->varattno == ((Var *) b)->varattno;
+	return IsA(a, PlaceHolderVar) && IsA(b, PlaceHolderVar) &&
+		((PlaceHolderVar *) a)->phid == ((PlaceHolderVar *) b)->phid;
+}
+
+AttrNumber
+rf_item_column(TableRef *table, Expr *column)
+{
+	ListCell   *lc;
+
+	foreach(lc, table->exprs)
+	{
+		if (is_column(lfirst(lc), column))
+			return foreach_current_index(lc) + 1;
+	}
+	return 0;
+}

@@ -39,6 +39,13 @@ SELECT * FROM parent WHERE id > 70000 ORDER BY id;
 INSERT INTO child SELECT empty_at(i), 1 FROM generate_series(1, 5) i;
 SELECT * FROM child ORDER BY id;
 
+-- connections with rows on their way are in use
+CREATE FUNCTION close_at(i int) RETURNS int LANGUAGE plpgsql VOLATILE AS $$
+BEGIN IF i % 10 = 3 THEN PERFORM rdma.disconnect('seen_srv'); END IF; RETURN i; END $$;
+SELECT rdma.disconnect('seen_srv');
+INSERT INTO child SELECT close_at(i), 1 FROM generate_series(11, 15) i;
+SELECT count(*) FROM child WHERE id > 10;
+
 -- parts of one statement, in the order in which they run: a remote foreign key holds
 TRUNCATE child;
 WITH c AS (INSERT INTO child VALUES (1, 80001)) INSERT INTO parent VALUES (80001, 'first');

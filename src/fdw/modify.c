@@ -557,7 +557,7 @@ execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
 }
 
 static void
-add_to_load(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
+add_to_load(ModifyTarget *target, TupleTableSlot *slot)
 {
 	target->rows++;
 	if (target->lines)
@@ -612,7 +612,7 @@ insert_everywhere(ModifyState *state, TupleTableSlot *slot)
 
 		if (target->load)
 		{
-			add_to_load(state, target, slot);
+			add_to_load(target, slot);
 			continue;
 		}
 
@@ -638,7 +638,7 @@ rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot 
 	target = choose_target(state, slot);
 	if (target->load)
 	{
-		add_to_load(state, target, slot);
+		add_to_load(target, slot);
 		return slot;
 	}
 	take_values(state, slot, 0);
@@ -693,7 +693,7 @@ write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_
 		take_values(state, slot, 1);
 	if (target->load)
 	{
-		add_to_load(state, target, ExecStoreVirtualTuple(state->sent));
+		add_to_load(target, ExecStoreVirtualTuple(state->sent));
 		return slot;
 	}
 	rows = execute(state, target, slot);

@@ -132,7 +132,7 @@ rf_session_get(UserMapping *user, bool in_transaction)
 		dlist_init(&session->collecting);
 	}
 
-	if (session->depth > 0 || session->running || session->load)
+	if (session->depth > 0 || session->running || session->load || !dlist_is_empty(&session->collecting))
 	{
 		if (session->broken || session->conn == NULL || PQstatus(session->conn) != CONNECTION_OK)
 			rf_session_lost(session);

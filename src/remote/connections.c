@@ -30,7 +30,8 @@ PG_FUNCTION_INFO_V1(rdma_disconnect_all);
 static bool
 in_use(RfSession *session)
 {
-	return session->depth > 0 || session->running != NULL || session->load != NULL;
+	return session->depth > 0 || session->running != NULL || session->load != NULL ||
+		!dlist_is_empty(&session->collecting);
 }
 
 /* Whose mapping it is: a role's name, "public", or NULL when the mapping was dropped. */

@@ -594,6 +594,7 @@ write_for_others(RfLoad *load)
 	{
 		MemoryContext caller = MemoryContextSwitchTo(load->context);
 
+		stop_collecting(load);
 		load->error = CopyErrorData();
 		MemoryContextSwitchTo(caller);
 		PG_RE_THROW();

@@ -268,7 +268,8 @@ extern RfDecoder *rf_decoder_create(TupleDesc desc, int column_count, const Attr
  * An error about a value of column i gets its context from this (an ErrorContextCallback's function
  * with the column), not from the names of `desc` and `source`.
  */
-extern void rf_decoder_set_context(RfDecoder *decoder, void (*context) (void *owner, int i), void *owner);
+extern void rf_decoder_set_context(RfDecoder *decoder, void (*context) (void *owner, int i),
+								   void *owner);
 
 /*
  * How bytes that go through this deserial function of an aggregate have to look; NULL when that is

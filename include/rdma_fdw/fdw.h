@@ -780,8 +780,8 @@ extern ForeignScan *rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid f
 									   Plan *outer_plan);
 
 /*
- * copy.c: COPY FROM into foreign tables.  It counts the rows that it hands over; rf_copy_drop() says
- * how many of them were not written after all.  rf_copy_counts(): does anybody take that number now?
+ * copy.c: COPY FROM into foreign tables.  It counts the rows that it hands over; rf_copy_drop()
+ * says how many of them were not written after all.  rf_copy_counts(): is that number used now?
  */
 extern void rf_watch_copy(void);
 extern bool rf_copy_counts(void);
@@ -790,8 +790,8 @@ extern void rf_copy_drop(uint64 rows);
 /*
  * Which lines the rows of a load came from, in the current memory context.  rf_copy_line: its next
  * row, whose number counts from 1, is of COPY's current line.  rf_copy_failed (RfLoadSpec.failed):
- * lets COPY's error context name a row's line; rf_copy_error_context is that context for when COPY's
- * own is not there any more.
+ * lets COPY's error context name a row's line; rf_copy_error_context is that context for when
+ * COPY's own is not there any more.
  */
 typedef struct RfCopyLines RfCopyLines;
 
@@ -814,8 +814,8 @@ extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool wh
 extern List *rf_all_columns(Relation rel);
 
 /*
- * Is the table a partition, and does one of these columns say so?  Core moves no rows out of foreign
- * partitions, so an UPDATE may leave one where nobody looks for it.
+ * Is the table a partition, and is one of these columns in its bounds?  Core moves no rows out of
+ * foreign partitions, so an UPDATE may leave one where nobody looks for it.
  */
 extern bool rf_writes_partition_key(Relation rel, List *target_attrs);
 
@@ -912,7 +912,7 @@ extern RfResultReader *rf_result_reader_create(TupleDesc desc, const char *relat
 /* One row of the result, in a slot of that row type. */
 extern void rf_read_result(RfResultReader *reader, struct pg_result *result, int row, TupleTableSlot *slot);
 
-/* For a tuple that heap_form_tuple() made: xmin, xmax, cmin and cmax are 0, as they are in postgres_fdw. */
+/* For a tuple that heap_form_tuple() made: xmin, xmax, cmin and cmax are 0, as in postgres_fdw. */
 extern void rf_clear_system_columns(HeapTupleHeader row);
 
 /* scan_parallel.c */

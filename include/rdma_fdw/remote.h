@@ -61,8 +61,8 @@ extern void rf_session_abort_transaction(RfSession *session);
 extern bool rf_session_is_busy(RfSession *session);
 
 /*
- * Make it ready for something else: rows of loads are written, what runs there is finished, and rows
- * of a stream are stored here.
+ * Make it ready for something else: rows of loads are written, what runs there is finished, and
+ * rows of a stream are stored here.
  */
 extern void rf_session_settle(RfSession *session);
 
@@ -310,7 +310,7 @@ typedef struct RfLoadSpec
 	uint32		receive_buffer_size;	/* bytes of each */
 	uint32		inline_limit;	/* bytes of rows that travel within one command */
 
-	/* Called before an error is raised that is about this row of the load, counted from 1. May be NULL. */
+	/* NULL, or called before an error is raised that is about this row, counted from 1 */
 	void		(*failed) (void *owner, uint64 row);
 	void	   *owner;
 } RfLoadSpec;

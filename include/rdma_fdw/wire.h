@@ -324,7 +324,7 @@ typedef struct RfStoreRequest
 #define RF_STORE_DELETE		0x4 /* the same without values */
 #define RF_STORE_PARAMETER	"rdma_fdw.store_flow"
 
-/* The last line of the context of an error that is about one of the request's rows, counted from 1. */
+/* Last line of the context of an error that is about one of the request's rows, counted from 1. */
 #define RF_STORE_ROW_CONTEXT	"row %llu of rdma.store()"
 
 typedef struct RfStoreReply

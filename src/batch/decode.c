@@ -310,7 +310,8 @@ conversion_error_context(void *arg)
 	if (decoder->error_context)
 		decoder->error_context(decoder->owner, decoder->current);
 	else
-		errcontext("column \"%s\" of \"%s\"", decoder->types[decoder->current].name, decoder->source);
+		errcontext("column \"%s\" of \"%s\"",
+				   decoder->types[decoder->current].name, decoder->source);
 }
 
 void

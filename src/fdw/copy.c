@@ -1,6 +1,6 @@
 /*
- * copy.c - what COPY FROM into a foreign table needs beyond rows routed to it (modify.c): its count,
- * and the input line that an error of the data node is about.
+ * copy.c - what COPY FROM into a foreign table needs beyond rows routed to it (modify.c): its
+ * count, and the input line that an error of the data node is about.
  *
  * COPY counts every row that it hands over. What the data node drops is known only when a load is
  * finished, so it is subtracted from the command's tag. Rows that travel in batches are refused
@@ -35,21 +35,24 @@ struct RfCopyLines
 
 static ProcessUtility_hook_type previous_process_utility = NULL;
 
-/* Of the innermost COPY FROM: rows that the data nodes dropped. NULL: none runs, or nobody would take the number. */
+/* Of the innermost COPY FROM: rows that the data nodes dropped. NULL: none runs that we know of. */
 static uint64 *dropped = NULL;
 
 /* The COPY FROM whose current line is that of the row which an error is about. */
 static CopyFromState located = NULL;
 
 static void
-process_utility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessUtilityContext context,
-				ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
+process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
+				ProcessUtilityContext context, ParamListInfo params,
+				QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
 {
-	ProcessUtility_hook_type next = previous_process_utility ? previous_process_utility : standard_ProcessUtility;
+	ProcessUtility_hook_type next = previous_process_utility ? previous_process_utility :
+		standard_ProcessUtility;
 	uint64	   *outer = dropped;
 	uint64		here = 0;
 
-	if (!IsA(statement->utilityStmt, CopyStmt) || !castNode(CopyStmt, statement->utilityStmt)->is_from)
+	if (!IsA(statement->utilityStmt, CopyStmt) ||
+		!castNode(CopyStmt, statement->utilityStmt)->is_from)
 	{
 		next(statement, query, read_only_tree, context, params, environment, dest, completion);
 		return;
@@ -118,7 +121,8 @@ add_run(RfCopyLines *lines, uint64 row, uint64 line)
 	if (lines->runs == NULL)
 	{
 		lines->room = 8;
-		lines->runs = MemoryContextAlloc(GetMemoryChunkContext(lines), sizeof(LineRun) * lines->room);
+		lines->runs = MemoryContextAlloc(GetMemoryChunkContext(lines),
+										 sizeof(LineRun) * lines->room);
 	}
 	else if (lines->count == lines->room)
 	{

@@ -275,7 +275,8 @@ target_at(ModifyState *state, int i)
 
 /* part: of the statement, the same for all partitions that its rows may be routed to. */
 static void
-begin_load(ModifyState *state, ModifyTableState *part, CmdType operation, const RfTableOptions *opts, bool do_nothing)
+begin_load(ModifyState *state, ModifyTableState *part, CmdType operation,
+		   const RfTableOptions *opts, bool do_nothing)
 {
 	static bool hooked = false;
 	bool		by_ctid = operation != CMD_INSERT;
@@ -416,7 +417,8 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 	table = GetForeignTable(RelationGetRelid(state->rel));
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	if (may_load(result_rel, mtstate->operation, &opts, state->attrs, retrieved))
-		begin_load(state, mtstate, mtstate->operation, &opts, boolVal(list_nth(fdw_private, RF_MODIFY_DO_NOTHING)));
+		begin_load(state, mtstate, mtstate->operation, &opts,
+				   boolVal(list_nth(fdw_private, RF_MODIFY_DO_NOTHING)));
 	state->counted = mtstate->canSetTag;
 	state->check_partition = state->rel->rd_rel->relispartition &&
 		(mtstate->operation == CMD_INSERT ||
@@ -495,15 +497,15 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 	 * An UPDATE that moves rows reads and deletes on the same sessions, so batches would not grow.
 	 * Without a plan it is COPY, unless something else counts the rows.
 	 */
-	if (mtstate->operation == CMD_INSERT && may_load(result_rel, CMD_INSERT, &opts, state->attrs, retrieved) &&
-		(plan != NULL || rf_copy_counts()))
+	if (mtstate->operation == CMD_INSERT && (plan != NULL || rf_copy_counts()) &&
+		may_load(result_rel, CMD_INSERT, &opts, state->attrs, retrieved))
 	{
 		state->copy = plan == NULL;
 		begin_load(state, mtstate, CMD_INSERT, &opts, do_nothing);
 	}
 	state->counted = plan != NULL && mtstate->canSetTag;
 
-	/* routing found the partition, but a trigger may have changed the row since; COPY looks by itself */
+	/* routing found the partition, but a trigger may change the row; COPY looks by itself */
 	state->check_partition = plan != NULL && rel->rd_rel->relispartition && rel->trigdesc &&
 		rel->trigdesc->trig_insert_before_row;
 	if (state->distribution == NULL)

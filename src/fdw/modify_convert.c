@@ -139,7 +139,8 @@ rf_read_result(RfResultReader *reader, PGresult *result, int row, TupleTableSlot
 		if (lfirst_int(lc) == SelfItemPointerAttributeNumber)
 		{
 			if (value)
-				ctid = (ItemPointer) DatumGetPointer(DirectFunctionCall1(tidin, CStringGetDatum(value)));
+				ctid = (ItemPointer)
+					DatumGetPointer(DirectFunctionCall1(tidin, CStringGetDatum(value)));
 			continue;
 		}
 		reader->current = i + 1;

@@ -157,7 +157,8 @@ rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, Lis
 
 		if (!whole_row && !bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, used))
 			continue;
-		append_returned(buf, quote_identifier(rf_column_name(RelationGetRelid(rel), attno)), attno, retrieved_attrs);
+		append_returned(buf, quote_identifier(rf_column_name(RelationGetRelid(rel), attno)), attno,
+						retrieved_attrs);
 	}
 	if (bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber, used))
 		append_returned(buf, "ctid", SelfItemPointerAttributeNumber, retrieved_attrs);

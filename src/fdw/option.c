@@ -434,7 +434,8 @@ check_value(const OptionDef *opt, DefElem *def)
 							 errmsg("invalid value for floating point option \"%s\": %s",
 									opt->name, value),
 							 hint ? errhint("%s", _(hint)) :
-							 errhint("It must be a number greater than or equal to zero, without a unit.")));
+							 errhint("It must be a number greater than or equal to zero, "
+									 "without a unit.")));
 				if (isnan(cost) || cost < 0)
 					ereport(ERROR,
 							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -454,7 +455,8 @@ check_value(const OptionDef *opt, DefElem *def)
 							 errmsg("invalid value for integer option \"%s\": %s",
 									opt->name, value),
 							 hint ? errhint("%s", _(hint)) :
-							 errhint("It must be an integer between %d and %d, without a unit.", opt->low, opt->high)));
+							 errhint("It must be an integer between %d and %d, without a unit.",
+									 opt->low, opt->high)));
 				if (opt->high == INT_MAX && count < opt->low)
 					ereport(ERROR,
 							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

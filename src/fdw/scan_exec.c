@@ -82,14 +82,18 @@ rf_scan_error_context(void *arg, int i)
 	else if (column == SelfItemPointerAttributeNumber)
 		errcontext("column \"ctid\" of foreign table \"%s\"", rte->eref->aliasname);
 	else if (column > 0 && column <= list_length(rte->eref->colnames))
-		errcontext("column \"%s\" of foreign table \"%s\"", strVal(list_nth(rte->eref->colnames, column - 1)),
-				   rte->eref->aliasname);
+		errcontext("column \"%s\" of foreign table \"%s\"",
+				   strVal(list_nth(rte->eref->colnames, column - 1)), rte->eref->aliasname);
 }
 
 /* Others than ctid and tableoid, which the slot holds. */
 static bool
 uses_system_columns(ForeignScan *plan)
 {
+	static const AttrNumber absent[] = {
+		MinTransactionIdAttributeNumber, MinCommandIdAttributeNumber,
+		MaxTransactionIdAttributeNumber, MaxCommandIdAttributeNumber
+	};
 	Index		relid = plan->scan.scanrelid;
 	Bitmapset  *used = NULL;
 
@@ -97,9 +101,12 @@ uses_system_columns(ForeignScan *plan)
 		return false;
 	pull_varattnos((Node *) plan->scan.plan.targetlist, relid, &used);
 	pull_varattnos((Node *) plan->scan.plan.qual, relid, &used);
-	used = bms_del_member(used, SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber);
-	used = bms_del_member(used, TableOidAttributeNumber - FirstLowInvalidHeapAttributeNumber);
-	return bms_next_member(used, -1) >= 0 && bms_next_member(used, -1) < -FirstLowInvalidHeapAttributeNumber;
+	for (int i = 0; i < lengthof(absent); i++)
+	{
+		if (bms_is_member(absent[i] - FirstLowInvalidHeapAttributeNumber, used))
+			return true;
+	}
+	return false;
 }
 
 void
@@ -146,7 +153,8 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	}
 	state->need_batch = true;
 	state->has_system_columns = uses_system_columns(plan);
-	state->plain_slot = TTS_IS_HEAPTUPLE(node->ss.ss_ScanTupleSlot) && !state->has_ctid && !state->has_system_columns;
+	state->plain_slot = TTS_IS_HEAPTUPLE(node->ss.ss_ScanTupleSlot) && !state->has_ctid &&
+		!state->has_system_columns;
 	if (rf_scan_nodes(plan) != NIL)
 		rf_scan_nodes_begin(state, plan, desc);
 	else

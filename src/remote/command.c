@@ -192,7 +192,8 @@ rf_command_send(RfCommand *command, const char *const *values)
 
 	command->opening = 0;
 	command->preparing = false;
-	sent = PQenterPipelineMode(conn) == 1 && rf_session_send_begin(session, rf_transaction_target(session), &command->opening);
+	sent = PQenterPipelineMode(conn) == 1 &&
+		rf_session_send_begin(session, rf_transaction_target(session), &command->opening);
 	command->before = command->opening;
 	sent = sent && send_garbage(session, &command->before);
 	if (!command->used || session->shared)

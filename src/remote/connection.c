@@ -132,7 +132,8 @@ rf_session_get(UserMapping *user, bool in_transaction)
 		dlist_init(&session->collecting);
 	}
 
-	if (session->depth > 0 || session->running || session->load || !dlist_is_empty(&session->collecting))
+	if (session->depth > 0 || session->running || session->load ||
+		!dlist_is_empty(&session->collecting))
 	{
 		if (session->broken || session->conn == NULL || PQstatus(session->conn) != CONNECTION_OK)
 			rf_session_lost(session);
@@ -446,7 +447,7 @@ options_changed(Datum arg, int cacheid, uint32 hashvalue)
 	}
 }
 
-/* A remote NOTICE or WARNING goes to the server's log, as those of postgres_fdw do, with its origin. */
+/* A remote NOTICE or WARNING goes to the server's log, as with postgres_fdw, with its origin. */
 static void
 receive_notice(void *arg, const PGresult *result)
 {

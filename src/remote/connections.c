@@ -81,7 +81,8 @@ rdma_connections(PG_FUNCTION_ARGS)
 		values[0] = server ? CStringGetTextDatum(server->servername) : (Datum) 0;
 		nulls[1] = user == NULL;
 		values[1] = user ? CStringGetTextDatum(user) : (Datum) 0;
-		values[2] = BoolGetDatum(!session->invalidated && !session->broken && server != NULL && user != NULL);
+		values[2] = BoolGetDatum(!session->invalidated && !session->broken &&
+								 server != NULL && user != NULL);
 		values[3] = BoolGetDatum(in_use(session));
 		values[4] = BoolGetDatum(hung_up(session));
 		values[5] = Int32GetDatum(PQbackendPID(session->conn));

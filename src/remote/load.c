@@ -604,8 +604,8 @@ write_for_others(RfLoad *load)
 
 /*
  * Before the load's private memory is written: what other parts of the statement, or statements
- * around this one, wrote earlier. Loads of one part, as into partitions of one table, are written in
- * any order.
+ * around this one, wrote earlier. Loads of one part, as into partitions of one table, are written
+ * in any order.
  */
 static void
 write_older(RfLoad *load)
@@ -636,8 +636,10 @@ write_older(RfLoad *load)
 void
 rf_load_write_all(RfSession *session)
 {
-	while (!dlist_is_empty(&session->collecting))
-		write_for_others(dlist_container(RfLoad, collecting, dlist_head_node(&session->collecting)));
+	dlist_head *all = &session->collecting;
+
+	while (!dlist_is_empty(all))
+		write_for_others(dlist_head_element(RfLoad, collecting, all));
 }
 
 void

@@ -159,7 +159,7 @@ rf_session_query(RfSession *session, const char *sql)
 	return last;
 }
 
-/* Where the context of an error says which of the rows of a load it is about; and that, 0: nowhere. */
+/* The line of an error's context that says which of a load's rows it is about; NULL: there is none. */
 static const char *
 find_row(const char *context, uint64 *row)
 {
@@ -171,7 +171,8 @@ find_row(const char *context, uint64 *row)
 	if (context == NULL)
 		return NULL;
 	line = line ? line + 1 : context;
-	if (sscanf(line, RF_STORE_ROW_CONTEXT "%n", &number, &length) != 1 || length == 0 || line[length] != '\0')
+	if (sscanf(line, RF_STORE_ROW_CONTEXT "%n", &number, &length) != 1 ||
+		length == 0 || line[length] != '\0')
 		return NULL;
 	*row = number;
 	return line;

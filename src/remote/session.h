@@ -76,7 +76,7 @@ struct RfSession
 	RfStream   *running;
 	dlist_head	streams;		/* all streams, for the end of the transaction */
 	RfLoad	   *load;			/* the load whose request runs there now; never beside `running` */
-	dlist_head	collecting;		/* loads with rows that were not sent, in the order of their first ones */
+	dlist_head	collecting;		/* loads with rows that were not sent, the oldest rows first */
 	RfStream   *failed;			/* of them: nobody reads it any more, but its error voided the remote transaction */
 };
 
@@ -223,7 +223,7 @@ extern RfFlowPoll rf_stream_share_poll(RfStream *stream);
 extern void rf_stream_share_stats(RfStream *stream);
 
 /* stream.c */
-/* For what neither reads nor writes tables: as rf_session_settle, without the rows that loads collect. */
+/* As rf_session_settle, but loads go on collecting: for what neither reads nor writes tables. */
 extern void rf_session_free(RfSession *session);
 extern void rf_stream_answered(RfStream *stream);
 extern void rf_stream_check_flow(RfStream *stream);

@@ -148,7 +148,7 @@ await_end(RfSession *session, const char *sql, int depth, bool commit)
 	session->depth = depth;
 	session->unsure = false;
 
-	/* what COMMIT of a failed transaction is; whose error was caught where it should not have been */
+	/* what COMMIT of a failed transaction is; something here caught its error */
 	if (rolled_back && commit)
 		ereport(ERROR,
 				(errcode(ERRCODE_IN_FAILED_SQL_TRANSACTION),

@@ -71,15 +71,17 @@ check_label(const ObjectAddress *object, const char *label)
 }
 
 /*
- * SECURITY LABEL without FOR means the only provider that is loaded, and fails when there are several.
- * So that it goes on to mean what it meant without us, the provider exists from the session's first
- * statement on that names it, and then for such statements only.
+ * SECURITY LABEL without FOR means the only provider that is loaded, and fails when there are
+ * several. So that it goes on to mean what it meant without us, the provider exists from the
+ * session's first statement on that names it, and then for such statements only.
  */
 static void
-process_utility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessUtilityContext context,
-				ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
+process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
+				ProcessUtilityContext context, ParamListInfo params,
+				QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
 {
-	ProcessUtility_hook_type next = previous_process_utility ? previous_process_utility : standard_ProcessUtility;
+	ProcessUtility_hook_type next = previous_process_utility ? previous_process_utility :
+		standard_ProcessUtility;
 
 	if (IsA(statement->utilityStmt, SecLabelStmt))
 	{

@@ -20,8 +20,8 @@
  * query is planned and again when a plan, which may be an older one, starts; and only while the
  * request lasts, whatever cursor it leaves behind.
  *
- * Errors say which of the rows they are about where that is known, and nothing of the statements that
- * are run here, which the writing node never wrote.
+ * Errors say which of the rows they are about where that is known, and nothing of the statements
+ * that are run here, which the writing node never wrote.
  *
  * Everything belongs to this backend. One request runs at a time, but triggers may start others
  * inside it.
@@ -731,8 +731,8 @@ cut_line(char *context, const char *line)
 }
 
 /*
- * In a PG_CATCH: the error goes on, without SPI's lines about the statements that rdma.store() runs,
- * which are the outermost of its context, and with the row.
+ * In a PG_CATCH: the error goes on, without SPI's lines about the statements that rdma.store()
+ * runs, which are the outermost of its context, and with the row.
  */
 __attribute__((noreturn)) static void
 raise_without_statements(Incoming *in, MemoryContext caller)
@@ -753,7 +753,8 @@ raise_without_statements(Incoming *in, MemoryContext caller)
 	if (error->context && error->context[0] != '\0')
 		appendStringInfo(&context, "%s\n", error->context);
 	if (in->ctid)
-		appendStringInfo(&context, "row (%u,%u) of \"%s\"\n", ItemPointerGetBlockNumberNoCheck(in->ctid),
+		appendStringInfo(&context, "row (%u,%u) of \"%s\"\n",
+						 ItemPointerGetBlockNumberNoCheck(in->ctid),
 						 ItemPointerGetOffsetNumberNoCheck(in->ctid), in->relation);
 	if (in->row > 0)
 		appendStringInfo(&context, RF_STORE_ROW_CONTEXT "\n", (unsigned long long) in->row);
@@ -797,7 +798,8 @@ rdma_store(PG_FUNCTION_ARGS)
 	PG_TRY();
 	{
 		in.reply.written = writes_by_ctid(&in) ?
-			rf_store_by_ctid(in.relation, in.wanted, row_types, in.request->flags == RF_STORE_DELETE, &in.statements) :
+			rf_store_by_ctid(in.relation, in.wanted, row_types,
+							 in.request->flags == RF_STORE_DELETE, &in.statements) :
 			insert_rows(&in, row_types);
 	}
 	PG_CATCH();

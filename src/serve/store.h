@@ -30,7 +30,7 @@ extern void rf_store_insert_together(ModifyTableState *node);
  * definition list of rdma.receive(). Inside SPI; returns how many rows were written, and in
  * *statements what it runs, the outermost first.
  */
-extern uint64 rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bool delete,
-							   List **statements);
+extern uint64 rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types,
+							   bool delete, List **statements);
 
 #endif

@@ -80,7 +80,8 @@ destroy_writer(DestReceiver *dest)
 }
 
 uint64
-rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bool delete, List **statements)
+rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bool delete,
+				 List **statements)
 {
 	RowWriter	writer = {0};
 	SPIExecuteOptions options = {0};

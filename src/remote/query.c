@@ -83,16 +83,15 @@ rf_session_result(RfSession *session)
 	return PQgetResult(session->conn);
 }
 
-PGresult *
-rf_session_query(RfSession *session, const char *sql)
+/* On a session that is settled. */
+static PGresult *
+run_query(RfSession *session, const char *sql)
 {
 	int			target = session->transactional ? rf_transaction_target(session) : session->depth;
 	char	   *begin = NULL;
 	const char *text = sql;
 	PGresult   *volatile last = NULL;
 	int			opening = target - session->depth;
-
-	rf_session_settle(session);
 
 	/* Statements of one string are one round trip, and one transaction if they do not say otherwise. */
 	if (opening > 0 || (session->shared && target == 0))
@@ -157,6 +156,14 @@ rf_session_query(RfSession *session, const char *sql)
 	if (PQresultStatus(last) != PGRES_TUPLES_OK && PQresultStatus(last) != PGRES_COMMAND_OK)
 		rf_session_raise(session, last, sql);
 	return last;
+}
+
+PGresult *
+rf_session_query(RfSession *session, const char *sql)
+{
+	/* this may begin the remote transaction, for rows of loads */
+	rf_session_settle(session);
+	return run_query(session, sql);
 }
 
 /* The line of an error's context that says which of a load's rows it is about; NULL: there is none. */

@@ -1,0 +1,255 @@
+# Schema.pm: the tables of the differential test, and the topologies over which they are read.
+#
+# Schema l of the coordinator has local tables t, u, w and x. Every other schema has tables of the same names and
+# columns, which are foreign: a statement is run over a topology by nothing but another search_path. l2 has the rows of l
+# in another order: a statement that differs between these two is not deterministic.
+package Differential::Schema;
+
+use strict;
+use warnings;
+use Exporter 'import';
+
+our @EXPORT_OK = qw(%columns @topologies setup small_setup);
+
+# name => [type of the generator, type in SQL, expression of g]. h(g, k) is a number that g and k determine.
+sub nullable { my ($k, $expr) = @_; return "CASE WHEN h(g, $k) % 7 > 0 THEN $expr END"; }
+
+my @t = (
+	[ 'id', 'int8', 'int8', 'g' ],
+	[ 'i2', 'int2', 'int2', nullable(1, '(h(g, 2) % 24 - 8)::int2') ],
+	[ 'i4', 'int4', 'int4', nullable(3, '(h(g, 4) % 40)::int') ],
+	[ 'i8', 'int8', 'int8', nullable(5, 'h(g, 6) % 1000') ],
+	[ 'n2', 'num', 'numeric(12,2)', nullable(7, '(h(g, 8) % 500) / 4.0') ],
+	[ 'f8', 'f8', 'float8', nullable(9, '(h(g, 10) % 64) / 8.0') ],
+	[ 't', 'text', 'text', nullable(11, "chr(97 + (h(g, 12) % 4)::int) || (h(g, 13) % 9) || CASE WHEN g % 20 = 3 THEN repeat('long ', 500) ELSE '' END") ],
+	[ 'vc', 'vc', 'varchar(8)', nullable(14, "left(md5(g::text), (h(g, 15) % 3)::int)") ],
+	[ 'bp', 'bp', 'char(5)', nullable(16, "left(md5(g::text), (h(g, 17) % 3)::int)") ],
+	[ 'nm', 'nm', 'name', nullable(18, "('n' || h(g, 19) % 9)::name") ],
+	[ 'b', 'bool', 'boolean', nullable(20, 'h(g, 21) % 2 = 0') ],
+	[ 'd', 'date', 'date', nullable(22, "date '2001-01-01' + (h(g, 23) % 400)::int") ],
+	[ 'ts', 'ts', 'timestamp', nullable(24, "timestamp '2001-03-25 00:30' + (h(g, 25) % 90) * interval '7 hours'") ],
+	[ 'tz', 'tz', 'timestamptz', nullable(26, "timestamptz '2001-03-24 23:00Z' + (h(g, 27) % 90) * interval '7 hours'") ],
+	[ 'ti', 'time', 'time', nullable(28, "time '01:00' + (h(g, 29) % 50) * interval '17 minutes'") ],
+	[ 'iv', 'iv', 'interval', nullable(30, "(h(g, 31) % 20) * interval '7 hours 3 minutes'") ],
+	[ 'uu', 'uuid', 'uuid', nullable(32, 'md5((h(g, 33) % 30)::text)::uuid') ],
+	[ 'en', 'mood', 'mood', nullable(34, "(array['sad', 'ok', 'happy'])[1 + h(g, 35) % 3]::mood") ],
+	[ 'dm', 'dm', 'positive', nullable(36, '(h(g, 37) % 30)::int + 1') ],
+	[ 'ia', 'ia', 'int4[]', nullable(38, 'array[(h(g, 39) % 5)::int, null, (h(g, 40) % 9)::int]') ],
+	[ 'ta', 'ta', 'text[]', nullable(41, "array['x' || h(g, 42) % 4, E'q\\\\''\"', null]") ],
+	[ 'r4', 'r4', 'int4range', nullable(43, "CASE WHEN g % 9 = 0 THEN 'empty' ELSE int4range((h(g, 44) % 10)::int, 10 + (h(g, 45) % 10)::int) END") ],
+	[ 'mr', 'mr', 'int4multirange', nullable(46, 'int4multirange(int4range(1, 2 + (h(g, 47) % 5)::int), int4range(10, 12))') ],
+	[ 'jb', 'jb', 'jsonb', nullable(48, "jsonb_build_object('a', h(g, 49) % 8, 'b', array[g % 3, null], 'c', E'back\\\\slash')") ],
+	[ 'js', 'js', 'json', nullable(50, "json_build_object('a', h(g, 51) % 8)") ],
+	[ 'co', 'pair', 'pair', nullable(52, "row((h(g, 53) % 6)::int, 'p' || h(g, 54) % 3)::pair") ],
+	[ 'ine', 'inet', 'inet', nullable(55, "('10.0.' || h(g, 56) % 3 || '.' || h(g, 57) % 9)::inet") ],
+	[ 'bi', 'bit', 'bit(9)', nullable(58, '((h(g, 59) % 32)::int)::bit(9)') ],
+	[ 'mo', 'money', 'money', nullable(60, '((h(g, 61) % 50)::int)::money') ],
+	[ 'tv', 'tv', 'tsvector', nullable(62, "to_tsvector('simple', 'a quick fox ' || h(g, 63) % 4)") ],
+	[ 'by', 'by', 'bytea', nullable(64, "decode(substr(md5((h(g, 65) % 20)::text), 1, 6), 'hex') || '\\x005c27'") ]);
+my @u = (
+	[ 'id', 'int4', 'int', 'g' ],
+	[ 'tid', 'int8', 'int8', nullable(1, 'h(g, 102) % 60') ],
+	[ 'k', 'int4', 'int', nullable(3, '(h(g, 104) % 6)::int') ],
+	[ 'v', 'int2', 'int2', '(h(g, 105) % 20 - 5)::int2' ],
+	[ 's', 'text', 'text COLLATE "C"', "chr(97 + (h(g, 106) % 4)::int) || h(g, 107) % 5" ],
+	[ 'vs', 'vc', 'varchar(4)', nullable(8, "left(md5((h(g, 108) % 9)::text), 1 + (h(g, 109) % 3)::int)") ],
+	[ 'n', 'num', 'numeric(10,2)', nullable(10, '(h(g, 111) % 100) / 4.0') ],
+	[ 'd', 'date', 'date', nullable(12, "date '2001-01-01' + (h(g, 113) % 400)::int") ],
+	[ 'g', 'mood', 'mood', "(array['sad', 'ok', 'happy'])[1 + h(g, 114) % 3]::mood" ],
+	[ 'f', 'bool', 'boolean', nullable(15, 'h(g, 116) % 2 = 0') ]);
+my @w = (
+	[ 'id', 'int4', 'int', 'g' ],
+	[ 'a', 'int4', 'int', nullable(1, '(h(g, 202) % 5)::int') ],
+	[ 'b', 'int4', 'int', nullable(3, '(h(g, 204) % 12)::int') ],
+	[ 'c', 'vc', 'varchar(4)', nullable(5, "chr(97 + (h(g, 206) % 3)::int)") ],
+	[ 'e', 'text', 'text', nullable(7, "chr(97 + (h(g, 208) % 3)::int) || h(g, 209) % 3") ]);
+my @x = map { [@$_] } @w;
+our %columns = (t => \@t, u => \@u, w => \@w, x => \@x);
+my %rows = (t => 60, u => 40, w => 14, x => 25);
+
+# Each table of a topology: a server and what follows OPTIONS (schema_name ...; "local" for a view of the table of l;
+# by => partitions. Servers: n1 and n2 (with remote estimates: e1), nodes (both as one), others (both, and others compute).
+our @topologies = (
+	[ one => { map { $_ => ['n1'] } qw(t u w x) } ],
+	[ estimates => { map { $_ => ['e1'] } qw(t u w x) } ],
+	[ two => { t => ['n1'], u => ['n2'], w => ['n2'], x => ['n1'] } ],
+	[ mixed => { t => ['n1'], u => ['local'], w => ['n1'], x => ['n2'] } ],
+	[ by_id => { map { $_ => [ 'nodes', "distributed_by 'id'" ] } qw(t u w x) } ],
+	[ by_others => { t => [ 'nodes', "distributed_by 'i4'" ], u => [ 'nodes', "distributed_by 'k, v'" ], w => [ 'nodes', "replicated 'true'" ], x => [ 'nodes', "distributed_by 'b'" ] } ],
+	[ computed => { t => [ 'others', "distributed_by 't'" ], u => [ 'others', "distributed_by 'tid'" ], w => ['others'], x => [ 'others', "replicated 'true'" ] } ],
+	[ anywhere => { t => ['nodes'], u => [ 'nodes', "distributed_by 's'" ], w => [ 'nodes', "distributed_by 'a'" ], x => ['nodes'] } ],
+	[ parts => { t => ['parts'], u => ['parts'], w => ['n1'], x => ['parts'] } ]);
+
+my %partitions = (
+	t => [ 'HASH (id)', [ n1 => 'WITH (MODULUS 2, REMAINDER 0)' ], [ n2 => 'WITH (MODULUS 2, REMAINDER 1)' ] ],
+	u => [ 'RANGE (k)', [ n1 => 'FROM (MINVALUE) TO (3)' ], [ n2 => 'FROM (3) TO (MAXVALUE)' ], [ n1 => 'DEFAULT' ] ],
+	x => [ 'LIST (a)', [ n1 => 'IN (0, 1)' ], [ n2 => 'IN (2, 3)' ], [ local => 'DEFAULT' ] ]);
+
+# What small_setup() leaves: undef is all
+our ($only_schema, $only_tables, $only_columns);
+
+sub columns_of { my ($table) = @_; return grep { !$only_columns || $only_columns->{ $_->[0] } } @{ $columns{$table} }; }
+sub tables { return grep { !$only_tables || $only_tables->{$_} } sort keys %rows; }
+sub used_topologies { return grep { !$only_schema || $only_schema eq $_->[0] } @topologies; }
+sub definition { my ($table) = @_; return join(', ', map { "$_->[0] $_->[2]" } columns_of($table)); }
+
+my $types = "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy'); CREATE DOMAIN positive AS int CHECK (value > 0); CREATE TYPE pair AS (k int, v text);\n";
+
+# What a database of a data node needs. $odd: its own settings differ from a coordinator's.
+sub node_setup
+{
+	my ($name, $odd) = @_;
+	my $sql = "CREATE EXTENSION rdma_fdw;\n$types";
+
+	foreach my $topology ([ s => { map { $_ => ['n1'] } keys %rows } ], used_topologies())
+	{
+		my ($schema, $tables) = @$topology;
+
+		$sql .= "CREATE SCHEMA $schema;\n";
+		foreach my $table (tables())
+		{
+			my $server = $tables->{$table}[0];
+			$sql .= "CREATE TABLE $schema.$table (" . definition($table) . ");\n" if $schema eq 's' || $server =~ /^(nodes|others)$/;
+			next if $server ne 'parts';
+			my $i = 0;
+			foreach my $part (@{ $partitions{$table} }[ 1 .. $#{ $partitions{$table} } ])
+			{
+				$i++;
+				$sql .= "CREATE TABLE $schema.${table}_$i (" . definition($table) . ");\n" if $part->[0] eq $name;
+			}
+		}
+	}
+	$sql .= "DO \$\$ BEGIN EXECUTE format('ALTER DATABASE %I SET datestyle = ''SQL, DMY''', current_database());"
+	  . " EXECUTE format('ALTER DATABASE %I SET intervalstyle = iso_8601', current_database());"
+	  . " EXECUTE format('ALTER DATABASE %I SET timezone = ''Asia/Kolkata''', current_database());"
+	  . " EXECUTE format('ALTER DATABASE %I SET bytea_output = escape', current_database());"
+	  . " EXECUTE format('ALTER DATABASE %I SET extra_float_digits = -3', current_database());"
+	  . " EXECUTE format('ALTER DATABASE %I SET standard_conforming_strings = off', current_database()); END \$\$;\n" if $odd;
+	return $sql;
+}
+
+sub foreign_table
+{
+	my ($schema, $table, $name, $server, $remote_schema, $options, $of) = @_;
+	return "CREATE FOREIGN TABLE $schema.$name " . ($of // '(' . definition($table) . ')') . " SERVER $server OPTIONS (schema_name '$remote_schema', table_name '$name'"
+	  . ($options ? ", $options" : '') . ");\n";
+}
+
+# $port{n1}, $port{n2}, $port{co}: of clusters whose database is called $database.
+sub coordinator_setup
+{
+	my ($database, %port) = @_;
+	# other types first, so that OIDs of user types differ between the nodes
+	my $sql = "CREATE EXTENSION rdma_fdw; CREATE TYPE earlier AS (x int); CREATE TYPE later AS (x earlier);\n$types"
+	  . "CREATE FUNCTION h(g int8, k int8) RETURNS int8 IMMUTABLE LANGUAGE sql AS 'SELECT hashint8extended(g, k) & 2147483647';\n";
+
+	foreach my $server ([ n1 => 'n1', '' ], [ n2 => 'n2', '' ], [ e1 => 'n1', ", use_remote_estimate 'true', fetch_size '7'" ])
+	{
+		$sql .= "CREATE SERVER $server->[0] FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$port{$server->[1]}', dbname '$database'$server->[2]);\n"
+		  . "CREATE USER MAPPING FOR postgres SERVER $server->[0] OPTIONS (user 'postgres');\n";
+	}
+	$sql .= "CREATE SERVER nodes FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');\n"
+	  . "CREATE SERVER others FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', compute_nodes 'n2', parallel_scan 'true');\nCREATE SCHEMA l; CREATE SCHEMA l2;\n";
+	foreach my $table (tables())
+	{
+		$sql .= "CREATE TABLE l.$table (" . definition($table) . ");\n"
+		  . "INSERT INTO l.$table SELECT " . join(', ', map { $_->[3] } columns_of($table)) . " FROM generate_series(1, $rows{$table}) g;\n"
+		  . "CREATE TABLE l2.$table (LIKE l.$table);\nINSERT INTO l2.$table SELECT * FROM l.$table ORDER BY id DESC;\n";
+	}
+	$sql .= "CREATE SCHEMA load;\n";
+	$sql .= foreign_table('load', $_, $_, 'n1', 's') . "INSERT INTO load.$_ SELECT * FROM l.$_;\nDROP FOREIGN TABLE load.$_;\n"
+	  . foreign_table('load', $_, $_, 'n2', 's') . "INSERT INTO load.$_ SELECT * FROM l.$_;\n" foreach tables();
+	foreach my $topology (used_topologies())
+	{
+		my ($schema, $tables) = @$topology;
+
+		$sql .= "CREATE SCHEMA $schema;\n";
+		foreach my $table (tables())
+		{
+			my ($server, $options) = @{ $tables->{$table} };
+
+			if ($server eq 'local')
+			{
+				$sql .= "CREATE VIEW $schema.$table AS SELECT * FROM l.$table;\n";
+			}
+			elsif ($server eq 'parts')
+			{
+				my ($by, @parts) = @{ $partitions{$table} };
+				my $i = 0;
+
+				$sql .= "CREATE TABLE $schema.$table (" . definition($table) . ") PARTITION BY $by;\n";
+				foreach my $part (@parts)
+				{
+					my ($where, $bound) = @$part;
+					my $values = $bound eq 'DEFAULT' ? $bound : "FOR VALUES $bound";
+					$i++;
+					$sql .= $where eq 'local' ? "CREATE TABLE $schema.${table}_$i PARTITION OF $schema.$table $values;\n" :
+					  foreign_table($schema, $table, "${table}_$i", $where, $schema, '', "PARTITION OF $schema.$table $values");
+				}
+				$sql .= "INSERT INTO $schema.$table SELECT * FROM l.$table;\n";
+			}
+			elsif ($server =~ /^(nodes|others)$/)
+			{
+				$sql .= foreign_table($schema, $table, $table, $server, $schema, $options);
+				if ($options)
+				{
+					$sql .= "INSERT INTO $schema.$table SELECT * FROM l.$table;\n";
+					next;
+				}
+				# nothing says where these are
+				foreach my $node (1, 2)
+				{
+					$sql .= foreign_table('load', $table, "${table}_$node", "n$node", $schema) =~ s/table_name '\w+'/table_name '$table'/r
+					  . "INSERT INTO load.${table}_$node SELECT * FROM l.$table WHERE id % 2 = $node - 1;\nDROP FOREIGN TABLE load.${table}_$node;\n";
+				}
+			}
+			else { $sql .= foreign_table($schema, $table, $table, $server, 's'); }
+		}
+	}
+	$sql .= "DROP SCHEMA load CASCADE;\n";
+	my @schemas = map { $_->[0] } used_topologies();
+	# x has triggers everywhere; they write what they saw. w is never analyzed.
+	$sql .= "CREATE TABLE audit (what text, old_row text, new_row text);\n"
+	  . "CREATE FUNCTION before_row() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN IF TG_OP = 'DELETE' THEN RETURN CASE WHEN OLD.a = 4 THEN NULL ELSE OLD END; END IF;\n"
+	  . "  IF NEW.b = 11 THEN RETURN NULL; END IF; NEW.e := coalesce(NEW.e, '') || '!'; RETURN NEW; END \$\$;\n"
+	  . "CREATE FUNCTION after_row() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN INSERT INTO public.audit VALUES (TG_OP, OLD::text, NEW::text); RETURN NULL; END \$\$;\n"
+	  . "CREATE FUNCTION after_statement() RETURNS trigger LANGUAGE plpgsql AS \$\$ DECLARE n int; BEGIN EXECUTE format('SELECT count(*) FROM %I.x', TG_TABLE_SCHEMA) INTO n;\n"
+	  . "  INSERT INTO public.audit VALUES ('rows after', n::text); RETURN NULL; END \$\$;\n"
+	  if grep { $_ eq 'x' } tables();
+	foreach my $schema (grep { my $none = !$only_tables || $only_tables->{x}; $none } 'l', 'l2', @schemas)
+	{
+		$sql .= "CREATE TRIGGER a BEFORE INSERT OR UPDATE OR DELETE ON $schema.x FOR EACH ROW EXECUTE FUNCTION before_row();\n"
+		  . "CREATE TRIGGER b AFTER INSERT OR UPDATE OR DELETE ON $schema.x FOR EACH ROW EXECUTE FUNCTION after_row();\n"
+		  . "CREATE TRIGGER c AFTER INSERT OR UPDATE OR DELETE ON $schema.x FOR EACH STATEMENT EXECUTE FUNCTION after_statement();\n";
+	}
+	foreach my $schema ('l', @schemas)
+	{
+		$sql .= "ANALYZE $schema.$_;\n" foreach grep { $_ ne 'w' && ($schema ne 'mixed' || $_ ne 'u') } tables();
+	}
+	return $sql;
+}
+
+# [cluster, SQL] in the order in which they are run
+sub setup
+{
+	my ($database, %port) = @_;
+	return ([ n1 => node_setup('n1', $ENV{ODD_NODE} // 1) ], [ n2 => node_setup('n2', 0) ], [ co => coordinator_setup($database, %port) ]);
+}
+
+# The same for one topology, and of its tables and columns only those that a text may name.
+sub small_setup
+{
+	my ($schema, $text, $database, %port) = @_;
+	my $all = $text =~ /\*(?!\))/;
+	my ($topology) = grep { $_->[0] eq $schema } @topologies;
+	my $options = join(' ', map { $_->[1] // '' } values %{ $topology->[1] }) . ' ' . join(' ', map { $_->[0] } values %partitions);
+	my %words = map { $_ => 1 } $text =~ /\b([a-z]\w*)/g;
+	my %columns = map { $_ => 1 } 'id', $options =~ /(\w+)/g, keys %words;
+
+	local $only_schema = $schema;
+	local $only_tables = { map { $_ => 1 } grep { $words{$_} && $text =~ /\b(FROM|JOIN|INTO|UPDATE|USING|,|\() *\(*$_\b/ } keys %rows };
+	local $only_columns = $all || $only_tables->{x} ? undef : \%columns;
+	return setup($database, %port);
+}
+
+1;

@@ -161,6 +161,10 @@ SELECT pushed('SELECT v, count(*), avg(n) FROM p GROUP BY v');
 SELECT pushed('SELECT v, count(DISTINCT k) FROM p GROUP BY v');
 RESET enable_partitionwise_aggregate;
 
+-- aggregates that nobody reads still make one group of all rows
+SELECT pushed('SELECT count(*) FROM (SELECT max(now()) FROM t a JOIN t b USING (id)) s');
+SELECT pushed('SELECT 1 AS one FROM (SELECT sum(a.v) FROM t a JOIN t b USING (id) GROUP BY a.k) s');
+
 -- asking the data node
 ALTER SERVER agg_srv OPTIONS (ADD use_remote_estimate 'true');
 SELECT pushed('SELECT k, count(*), sum(v) FROM t WHERE v > 3 GROUP BY k HAVING sum(v) > 100 ORDER BY 2 LIMIT 2');

@@ -197,7 +197,13 @@ group(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *having)
 		else
 			return false;
 	}
-	return true;
+
+	/*
+	 * All rows are one group only because of an aggregate, and the planner leaves out those that are
+	 * not wanted: without any left the statement would give every row.
+	 */
+	return parse->groupClause != NIL || parse->groupingSets != NIL || info->having != NIL ||
+		contain_agg_clause((Node *) info->tlist);
 }
 
 /*

@@ -36,5 +36,6 @@ my $counts = $run->{counts};
 printf("seed %d: %s; %.0f s, %.0f statements a second, %.1f %% of the cases with errors on both sides\n", $option{seed}, join(', ', map { "$counts->{$_} $_" } sort keys %$counts),
 	$run->{seconds}, $counts->{statements} / $run->{seconds}, 100 * $counts->{errors} / ($counts->{cases} || 1));
 print "$run->{kinds}{$_} times: $_\n" foreach sort { $run->{kinds}{$b} <=> $run->{kinds}{$a} } keys %{ $run->{kinds} };
-if ($run->{errors}) { my $e = $run->{errors}; my @most = sort { $e->{$b} <=> $e->{$a} } keys %$e; print "$e->{$_} $_\n" foreach @most[ 0 .. ($#most > 25 ? 25 : $#most) ]; }
+my $errors = $run->{errors} // {};
+print "$errors->{$_}{count} $_: $errors->{$_}{sql}\n" foreach sort { $errors->{$b}{count} <=> $errors->{$a}{count} } keys %$errors;
 exit($counts->{differences} ? 1 : 0);

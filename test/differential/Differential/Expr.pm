@@ -75,7 +75,7 @@ my %constants = (
 	bit => sub { int(rand(32)) . '::bit(9)' },
 	money => sub { int(rand(50)) . '::money' },
 	tv => sub { "'fox:3 quick:2'::tsvector" },
-	by => sub { pick("'\\x005c27'::bytea", "decode('5c', 'hex')") },
+	by => sub { 'decode(' . pick("'005c27'", "'5c'") . ", 'hex')" },
 	js => sub { "'{\"a\": 1}'::json" });
 
 sub constant

@@ -12,6 +12,9 @@ use Differential::Schema qw(%columns);
 
 our @EXPORT_OK = qw(query split_query reset_aliases test_select from_item base_relation select_list);
 
+# Which tables may be read
+our @tables = qw(t t u u w w x);
+
 my $alias;
 my @common_table;				# {name, types}: of WITH, which may be read
 
@@ -23,7 +26,7 @@ sub base_relation
 	my ($table) = @_;
 	my $a = next_alias('a');
 
-	$table //= pick(qw(t t u u w w x));
+	$table //= pick(@tables);
 	return { text => "$table $a", scope => [ map { [ "$a.$_->[0]", $_->[1] ] } @{ $columns{$table} } ], key => ["$a.id"] };
 }
 
@@ -286,7 +289,7 @@ sub plain
 		}
 		my $group = join(', ', grep { !$known{$_}++ } @keys);
 		$tail = ' GROUP BY ' . (@keys > 1 && chance(0.25) ? pick("ROLLUP ($group)", "CUBE ($group)", "GROUPING SETS (($group), ())") : $group) if @keys;
-		$tail = ' GROUP BY ' . pick('ROLLUP', 'GROUPING SETS') . " (($group), ())" =~ s/ROLLUP \((.*), \(\)\)/ROLLUP ($1)/r if @keys == 1 && chance(0.1);
+		$tail = ' GROUP BY ' . pick("ROLLUP ($group)", "GROUPING SETS (($group), ())") if @keys == 1 && chance(0.1);
 		$tail .= ' HAVING ' . pick('count(*) > ' . int(rand(4)), 'max(' . expr(own($from), 1, 'int4') . ') IS NOT NULL', 'bool_or(' . condition(own($from), 1) . ')', 'min(' . expr(own($from), 1, 'text') . ") < 'c'")
 		  if chance(0.3);
 	}

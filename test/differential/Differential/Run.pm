@@ -42,6 +42,7 @@ sub verdict
 	foreach my $i (0 .. $n - 1)
 	{
 		my $ordered = $case->{statements}[$i][1];
+		return 'crash' if !defined $r->[$i];
 		return undef if !defined $l->[$i];
 		my $how = difference($l->[$i], $r->[$i], $ordered);
 		return $how if defined $how;
@@ -153,12 +154,12 @@ sub report
 	$self->{counts}{differences}++;
 	$self->{kinds}{$again}++;
 	# one script for each kind of error is enough
-	my $limit = $again =~ /^(error|none: error)/ ? 1 : 8;
+	my $limit = $again =~ /^(error|none: error|crash)/ ? 1 : 8;
 	if ($self->{kinds}{$again} <= $limit && $self->{shrink_seconds} > 0 && $again !~ /itself/)
 	{
 		# what never changes the answer only makes scripts longer
 		$case = { %$case, none => 0 } if $again !~ /^none/;
-		my $small = shrink($case, sub { my ($how_small) = fails($self, $_[0]); return defined $how_small && $how_small eq $again; }, $again eq 'crash' ? 120 : $self->{shrink_seconds});
+		my $small = shrink($case, sub { my ($how_small) = fails($self, $_[0]); return defined $how_small && $how_small eq $again; }, $self->{shrink_seconds});
 		my ($how_small, $ls, $rs) = fails($self, $small);
 		($case, $l, $r) = ($small, $ls, $rs) if defined $how_small && $how_small eq $again;
 	}
@@ -171,6 +172,17 @@ sub report
 }
 
 sub say { my ($self, $text) = @_; $self->{say}->($text); }
+
+# What the generator does wrong, with the shortest statement of each kind
+sub count_error
+{
+	my ($self, $case, $l) = @_;
+	my ($i) = grep { $l->[$_]{state} ne '00000' } 0 .. $#{ $case->{statements} };
+	return if !defined $i;
+	my $kind = $self->{errors}{ "$l->[$i]{state} " . ($l->[$i]{message} =~ s/"[^"]*"/"..."/gr) } //= { count => 0, sql => 'x' x 10000 };
+	$kind->{count}++;
+	$kind->{sql} = $case->{statements}[$i][0] if length($case->{statements}[$i][0]) < length($kind->{sql});
+}
 
 # Twenty cases that share topology and settings, in sessions that go on
 sub run_group
@@ -206,7 +218,7 @@ sub run_group
 		$self->{counts}{$case->{kind}}++;
 		$self->{counts}{errors}++ if grep { $_->{state} ne '00000' } @$l;
 		$self->{counts}{empty}++ if $case->{kind} eq 'select' && $l->[0]{state} eq '00000' && $l->[0]{count} == 0;
-		if ($self->{errors} && (my ($e) = grep { $_->{state} ne '00000' } @$l)) { $self->{errors}{ "$e->{state} " . ($e->{message} =~ s/"[^"]*"/"..."/gr) }++; }
+		count_error($self, $case, $l) if $self->{errors};
 		my $how = verdict($case, $l, $r);
 		next if !defined $how;
 		report($self, $case, $how);

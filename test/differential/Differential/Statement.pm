@@ -110,6 +110,9 @@ sub modifying_case
 {
 	my $table = pick(qw(t u w w x x));
 	my @columns = @{ $columns{$table} };
+
+	# As with postgres_fdw, what reads the table while the statement writes rows of it one by one may see some of them.
+	local @Differential::Query::tables = grep { $_ ne $table } qw(t u u w x);
 	my $target = base_relation($table);
 	my ($alias) = $target->{text} =~ /(\S+)$/;
 	my $scope = $target->{scope};
@@ -141,7 +144,7 @@ sub modifying_case
 		if (chance(0.35))
 		{
 			# one row of it at most for each of the table's
-			my $other = base_relation(pick(qw(u w x)));
+			my $other = base_relation(pick(grep { $_ ne $table } qw(u w x)));
 			$all = [ @$scope, @{ $other->{scope} } ];
 			$from = $other->{text};
 			$where = "$scope->[0][0] = $other->{scope}[0][0]";

@@ -21,7 +21,7 @@ if ($option{setup})
 		my ($cluster, $sql) = @$part;
 		open(my $psql, '|-', $option{psql} // 'psql', '-XqAt', '-o', '/dev/null', '-v', 'ON_ERROR_STOP=1', '-h', $option{host}, '-p', $port{$cluster}, '-U', 'postgres', '-d', 'postgres') or die "psql: $!\n";
 		binmode($psql, ':utf8');
-		print $psql $sql;
+		print $psql "SET client_min_messages = warning;\n$sql";
 		close($psql) or die "the set-up of $cluster failed\n";
 	}
 }

@@ -2,9 +2,14 @@
 # run.sh: the differential test by hand, in throw-away clusters; see README.md.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=${WORK:-$(mktemp -d /tmp/rdma_fdw_differential.XXXXXX)}
+mkdir -p "$work/cases"
+chmod 755 "$work" "$work/cases"
+if [ -z "${RF_PREFIX:-}" ]; then
+	export RF_PREFIX=$work/pg
+	"$here/../tmp_install.sh" "$RF_PREFIX" "${PG_CONFIG:-pg_config}" >"$work/build.log" 2>&1 || { tail -n 30 "$work/build.log" >&2; exit 2; }
+fi
 . "$here/../cluster.sh"
-RF_BINDIR=${RF_BINDIR:-$("${PG_CONFIG:-pg_config}" --bindir)}
-export RF_BINDIR
 
 options=()
 case ${PROVIDER:-auto} in
@@ -12,20 +17,18 @@ case ${PROVIDER:-auto} in
 	soft_shm | soft) options=(rdma_fdw.provider=soft) ;;
 	*) options=(rdma_fdw.provider="${PROVIDER:-auto}") ;;
 esac
-work=${WORK:-$(mktemp -d /tmp/rdma_fdw_differential.XXXXXX)}
 rf_init "$work/clusters"
 trap 'rf_stop_all' EXIT
 for name in n1 n2 co; do
 	rf_start "$name" jit=off shared_buffers=64MB restart_after_crash=on max_connections=60 rdma_fdw.buffer_memory=128MB rdma_fdw.segment_size=8MB \
 		timezone=UTC "${options[@]}"
 done
-mkdir -p "$work/cases"
-chmod 755 "$work" "$work/cases"
 status=0
 perl "$here/differential.pl" --setup --co "$(rf_port co)" --n1 "$(rf_port n1)" --n2 "$(rf_port n2)" --psql "$RF_BINDIR/psql" --directory "$work/cases" \
 	${SEED:+--seed "$SEED"} ${COUNT:+--count "$COUNT"} ${DURATION:+--duration "$DURATION"} ${TOPOLOGY:+--topology "$TOPOLOGY"} ${FROM:+--from "$FROM"} \
 	${SHRINK:+--shrink "$SHRINK"} ${VERBOSE:+--verbose} || status=$?
 if [ "$status" = 0 ]; then
+	trap - EXIT
 	rf_cleanup
 	rm -rf "$work"
 else

@@ -210,6 +210,9 @@ my %compared = (int4 => [qw(int4 int4 int8 int2 num dm)], int8 => [qw(int8 int4)
 sub comparison
 {
 	my ($scope, $depth) = @_;
+	# a text here, an enum there: no more can be done with it than to compare it with constants
+	my @open = chance(0.03) ? of_type($scope, 'open') : ();
+	return pick(@open) . pick(" = 'ok'", " <> 'sad'", " IN ('ok', 'happy')", ' IS NULL', " = ANY ('{sad,ok}')") if @open;
 	my $type = chance(0.7) ? pick(@common) : pick(@types);
 	my @there = of_type($scope, $type);
 	$type = pick(@common) if !@there;

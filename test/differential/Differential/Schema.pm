@@ -11,7 +11,7 @@ use Exporter 'import';
 
 our @EXPORT_OK = qw(%columns @topologies setup small_setup);
 
-# name => [type of the generator, type in SQL, expression of g]. h(g, k) is a number that g and k determine.
+# name => [type of the generator, type in SQL, expression of g, type on the data node where it is another one]. h(g, k) is a number that g and k determine.
 sub nullable { my ($k, $expr) = @_; return "CASE WHEN h(g, $k) % 7 > 0 THEN $expr END"; }
 
 my @t = (
@@ -56,7 +56,8 @@ my @u = (
 	[ 'n', 'num', 'numeric(10,2)', nullable(10, '(h(g, 111) % 100) / 4.0') ],
 	[ 'd', 'date', 'date', nullable(12, "date '2001-01-01' + (h(g, 113) % 400)::int") ],
 	[ 'g', 'mood', 'mood', "(array['sad', 'ok', 'happy'])[1 + h(g, 114) % 3]::mood" ],
-	[ 'f', 'bool', 'boolean', nullable(15, 'h(g, 116) % 2 = 0') ]);
+	[ 'f', 'bool', 'boolean', nullable(15, 'h(g, 116) % 2 = 0') ],
+	[ 'o', 'open', 'text', nullable(17, "(array['sad', 'ok', 'happy'])[1 + h(g, 118) % 3]"), 'mood' ]);
 my @w = (
 	[ 'id', 'int4', 'int', 'g' ],
 	[ 'a', 'int4', 'int', nullable(1, '(h(g, 202) % 5)::int') ],
@@ -78,12 +79,25 @@ our @topologies = (
 	[ by_others => { t => [ 'nodes', "distributed_by 'i4'" ], u => [ 'nodes', "distributed_by 'k, v'" ], w => [ 'nodes', "replicated 'true'" ], x => [ 'nodes', "distributed_by 'b'" ] } ],
 	[ computed => { t => [ 'others', "distributed_by 't'" ], u => [ 'others', "distributed_by 'tid'" ], w => ['others'], x => [ 'others', "replicated 'true'" ] } ],
 	[ anywhere => { t => ['nodes'], u => [ 'nodes', "distributed_by 's'" ], w => [ 'nodes', "distributed_by 'a'" ], x => ['nodes'] } ],
-	[ parts => { t => ['parts'], u => ['parts'], w => ['n1'], x => ['parts'] } ]);
+	[ parts => { t => ['parts'], u => ['parts'], w => ['n1'], x => ['parts'] } ],
+	[ uneven => { t => ['parts'], u => ['parts'], w => ['n2'], x => ['parts'] } ],
+	[ ranges => { t => ['parts'], u => ['parts'], w => ['parts'], x => ['parts'] } ]);
 
+# By what, and where each partition is; "moved": its columns come in another order.
 my %partitions = (
-	t => [ 'HASH (id)', [ n1 => 'WITH (MODULUS 2, REMAINDER 0)' ], [ n2 => 'WITH (MODULUS 2, REMAINDER 1)' ] ],
-	u => [ 'RANGE (k)', [ n1 => 'FROM (MINVALUE) TO (3)' ], [ n2 => 'FROM (3) TO (MAXVALUE)' ], [ n1 => 'DEFAULT' ] ],
-	x => [ 'LIST (a)', [ n1 => 'IN (0, 1)' ], [ n2 => 'IN (2, 3)' ], [ local => 'DEFAULT' ] ]);
+	parts => {
+		t => [ 'HASH (id)', [ n1 => 'WITH (MODULUS 2, REMAINDER 0)' ], [ n2 => 'WITH (MODULUS 2, REMAINDER 1)', 'moved' ] ],
+		u => [ 'RANGE (k)', [ n1 => 'FROM (MINVALUE) TO (3)' ], [ n2 => 'FROM (3) TO (MAXVALUE)' ], [ n1 => 'DEFAULT' ] ],
+		x => [ 'LIST (a)', [ n1 => 'IN (0, 1)' ], [ n2 => 'IN (2, 3)' ], [ local => 'DEFAULT' ] ] },
+	uneven => {
+		t => [ 'HASH (i4)', map { [ $_ < 3 ? 'n1' : 'n2', "WITH (MODULUS 4, REMAINDER $_)", $_ % 2 ? 'moved' : () ] } 0 .. 3 ],
+		u => [ 'HASH (k, v)', [ n1 => 'WITH (MODULUS 2, REMAINDER 1)' ], [ n2 => 'WITH (MODULUS 2, REMAINDER 0)' ] ],
+		x => [ 'RANGE (a)', [ n2 => 'FROM (MINVALUE) TO (3)', 'moved' ], [ n1 => 'DEFAULT' ] ] },
+	ranges => {
+		t => [ 'RANGE (id)', [ n2 => 'FROM (MINVALUE) TO (20)' ], [ n1 => 'FROM (20) TO (45)', 'moved' ], [ n2 => 'DEFAULT' ] ],
+		u => [ 'RANGE (s)', [ n1 => "FROM ('a') TO ('c')" ], [ n2 => "FROM ('c') TO ('z')", 'moved' ] ],
+		w => [ 'LIST (a)', [ n1 => 'IN (1, 2, NULL)' ], [ n2 => 'DEFAULT' ] ],
+		x => [ 'RANGE (id)', [ n2 => 'FROM (MINVALUE) TO (12)' ], [ n2 => 'FROM (12) TO (MAXVALUE)' ] ] });
 
 # What small_setup() leaves: undef is all
 our ($only_schema, $only_tables, $only_columns);
@@ -91,7 +105,14 @@ our ($only_schema, $only_tables, $only_columns);
 sub columns_of { my ($table) = @_; return grep { !$only_columns || $only_columns->{ $_->[0] } } @{ $columns{$table} }; }
 sub tables { return grep { !$only_tables || $only_tables->{$_} } sort keys %rows; }
 sub used_topologies { return grep { !$only_schema || $only_schema eq $_->[0] } @topologies; }
-sub definition { my ($table) = @_; return join(', ', map { "$_->[0] $_->[2]" } columns_of($table)); }
+
+sub definition
+{
+	my ($table, $moved, $on_node) = @_;
+	my @columns = columns_of($table);
+
+	return join(', ', map { "$_->[0] " . ($on_node ? $_->[4] // $_->[2] : $_->[2]) } $moved ? reverse @columns : @columns);
+}
 
 my $types = "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy'); CREATE DOMAIN positive AS int CHECK (value > 0); CREATE TYPE pair AS (k int, v text);\n";
 
@@ -109,13 +130,13 @@ sub node_setup
 		foreach my $table (tables())
 		{
 			my $server = $tables->{$table}[0];
-			$sql .= "CREATE TABLE $schema.$table (" . definition($table) . ");\n" if $schema eq 's' || $server =~ /^(nodes|others)$/;
+			$sql .= "CREATE TABLE $schema.$table (" . definition($table, 0, 1) . ");\n" if $schema eq 's' || $server =~ /^(nodes|others)$/;
 			next if $server ne 'parts';
-			my $i = 0;
-			foreach my $part (@{ $partitions{$table} }[ 1 .. $#{ $partitions{$table} } ])
+			my ($by, @parts) = @{ $partitions{$schema}{$table} };
+			foreach my $i (1 .. @parts)
 			{
-				$i++;
-				$sql .= "CREATE TABLE $schema.${table}_$i (" . definition($table) . ");\n" if $part->[0] eq $name;
+				my ($where, $bound, $moved) = @{ $parts[ $i - 1 ] };
+				$sql .= "CREATE TABLE $schema.${table}_$i (" . definition($table, $moved, 1) . ");\n" if $where eq $name;
 			}
 		}
 	}
@@ -140,16 +161,18 @@ sub coordinator_setup
 {
 	my ($database, %port) = @_;
 	# other types first, so that OIDs of user types differ between the nodes
-	my $sql = "CREATE EXTENSION rdma_fdw; CREATE TYPE earlier AS (x int); CREATE TYPE later AS (x earlier);\n$types"
+	my $sql = "CREATE DATABASE here;\n\\c here\nCREATE EXTENSION rdma_fdw;\n$types\\c $database\n"
+	  . "CREATE EXTENSION rdma_fdw; CREATE TYPE earlier AS (x int); CREATE TYPE later AS (x earlier);\n$types"
 	  . "CREATE FUNCTION h(g int8, k int8) RETURNS int8 IMMUTABLE LANGUAGE sql AS 'SELECT hashint8extended(g, k) & 2147483647';\n";
 
-	foreach my $server ([ n1 => 'n1', '' ], [ n2 => 'n2', '' ], [ e1 => 'n1', ", use_remote_estimate 'true', fetch_size '7'" ])
+	foreach my $server ([ n1 => 'n1', '' ], [ n2 => 'n2', '' ], [ e1 => 'n1', ", use_remote_estimate 'true', fetch_size '7'" ], [ here => 'co', '' ])
 	{
-		$sql .= "CREATE SERVER $server->[0] FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$port{$server->[1]}', dbname '$database'$server->[2]);\n"
+		my $dbname = $server->[0] eq 'here' ? 'here' : $database;
+		$sql .= "CREATE SERVER $server->[0] FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$port{$server->[1]}', dbname '$dbname'$server->[2]);\n"
 		  . "CREATE USER MAPPING FOR postgres SERVER $server->[0] OPTIONS (user 'postgres');\n";
 	}
 	$sql .= "CREATE SERVER nodes FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');\n"
-	  . "CREATE SERVER others FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', compute_nodes 'n2', parallel_scan 'true');\nCREATE SCHEMA l; CREATE SCHEMA l2;\n";
+	  . "CREATE SERVER others FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', compute_nodes 'n2, here', parallel_scan 'true');\nCREATE SCHEMA l; CREATE SCHEMA l2;\n";
 	foreach my $table (tables())
 	{
 		$sql .= "CREATE TABLE l.$table (" . definition($table) . ");\n"
@@ -174,17 +197,18 @@ sub coordinator_setup
 			}
 			elsif ($server eq 'parts')
 			{
-				my ($by, @parts) = @{ $partitions{$table} };
-				my $i = 0;
+				my ($by, @parts) = @{ $partitions{$schema}{$table} };
 
-				$sql .= "CREATE TABLE $schema.$table (" . definition($table) . ") PARTITION BY $by;\n";
-				foreach my $part (@parts)
+				# the attribute numbers of the partitions are others
+				$sql .= "CREATE TABLE $schema.$table (gone int, " . definition($table) . ") PARTITION BY $by;\nALTER TABLE $schema.$table DROP COLUMN gone;\n";
+				foreach my $i (1 .. @parts)
 				{
-					my ($where, $bound) = @$part;
-					my $values = $bound eq 'DEFAULT' ? $bound : "FOR VALUES $bound";
-					$i++;
-					$sql .= $where eq 'local' ? "CREATE TABLE $schema.${table}_$i PARTITION OF $schema.$table $values;\n" :
-					  foreign_table($schema, $table, "${table}_$i", $where, $schema, '', "PARTITION OF $schema.$table $values");
+					my ($where, $bound, $moved) = @{ $parts[ $i - 1 ] };
+					my $name = "${table}_$i";
+
+					$sql .= $where eq 'local' ? "CREATE TABLE $schema.$name (" . definition($table) . ");\n" :
+					  foreign_table($schema, $table, $name, $where, $schema, '', '(' . definition($table, $moved) . ')');
+					$sql .= "ALTER TABLE $schema.$table ATTACH PARTITION $schema.$name " . ($bound eq 'DEFAULT' ? $bound : "FOR VALUES $bound") . ";\n";
 				}
 				$sql .= "INSERT INTO $schema.$table SELECT * FROM l.$table;\n";
 			}
@@ -202,6 +226,10 @@ sub coordinator_setup
 					$sql .= foreign_table('load', $table, "${table}_$node", "n$node", $schema) =~ s/table_name '\w+'/table_name '$table'/r
 					  . "INSERT INTO load.${table}_$node SELECT * FROM l.$table WHERE id % 2 = $node - 1;\nDROP FOREIGN TABLE load.${table}_$node;\n";
 				}
+			}
+			elsif ($schema eq 'two')
+			{
+				$sql .= foreign_table($schema, $table, $table, $server, 's', '', '(gone int, ' . definition($table) . ')') . "ALTER FOREIGN TABLE $schema.$table DROP COLUMN gone;\n";
 			}
 			else { $sql .= foreign_table($schema, $table, $table, $server, 's'); }
 		}
@@ -242,7 +270,7 @@ sub small_setup
 	my ($schema, $text, $database, %port) = @_;
 	my $all = $text =~ /\*(?!\))/;
 	my ($topology) = grep { $_->[0] eq $schema } @topologies;
-	my $options = join(' ', map { $_->[1] // '' } values %{ $topology->[1] }) . ' ' . join(' ', map { $_->[0] } values %partitions);
+	my $options = join(' ', map { $_->[1] // '' } values %{ $topology->[1] }) . ' ' . join(' ', map { $_->[0] } values %{ $partitions{$schema} // {} });
 	my %words = map { $_ => 1 } $text =~ /\b([a-z]\w*)/g;
 	my %columns = map { $_ => 1 } 'id', $options =~ /(\w+)/g, keys %words;
 

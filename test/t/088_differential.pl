@@ -1,0 +1,52 @@
+# Random statements over every topology of test/differential, against local tables, push_down = none and ternary
+# partitioning: some 30 seconds of it with a seed of their own each time. SEED=n repeats one; see test/differential.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl", "$FindBin::Bin/../differential";
+use Differential::Run qw(run_cases);
+use Differential::Schema qw(setup);
+use Differential::Statement qw(case_of);
+use RdmaCluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $seed = $ENV{SEED} // time() % 1_000_000;
+my %node = map { $_ => rdma_node($_, conf => "jit = off\ntimezone = UTC\n") } qw(n1 n2 co);
+my %port = map { $_ => $node{$_}->port } keys %node;
+
+diag("seed $seed");
+foreach my $part (setup('postgres', %port))
+{
+	my ($name, $sql) = @$part;
+	$node{$name}->safe_psql('postgres', "SET client_min_messages = warning;\n$sql");
+}
+
+my $run = run_cases(
+	connection => { host => '127.0.0.1', port => $port{co} }, directory => PostgreSQL::Test::Utils::tempdir(), seed => $seed,
+	duration => $ENV{DURATION} // 30, count => $ENV{COUNT}, shrink_seconds => 20, say => sub { note($_[0]) });
+my $counts = $run->{counts};
+note(join(', ', map { "$counts->{$_} $_" } sort keys %$counts));
+is($counts->{differences}, 0, "seed $seed: $counts->{statements} statements over all topologies agree");
+foreach my $file (@{ $run->{files} })
+{
+	diag(slurp_file($file));
+}
+cmp_ok($counts->{errors}, '<', 2 + $counts->{cases} / 20, 'few cases are errors on both sides');
+cmp_ok($counts->{empty} // 0, '<', 10 + ($counts->{select} // 0) / 2, 'more than half of the queries return rows');
+is($counts->{timeout} // 0, 0, 'no statement took longer than it may');
+
+# What is compared would be little if the nodes were asked for plain tables only.
+my $plans = '';
+foreach my $number (1 .. 60)
+{
+	my $case = case_of($seed, $number, [qw(by_id by_others computed)]);
+	next if $case->{kind} ne 'select';
+	$plans .= $node{co}->safe_psql('postgres', join('; ', "SET search_path = $case->{schema}, public", @{ $case->{both} }, @{ $case->{foreign} }, "EXPLAIN (VERBOSE, COSTS OFF) $case->{statements}[0][0]"),
+		on_error_stop => 0);
+}
+like($plans, qr/$_/, "there are plans with $_") foreach ('Exchange \d+:', 'Compute Nodes:', 'GROUP BY', 'UNION|INTERSECT|EXCEPT', 'OVER');
+ok(rdma_wait($_, 'SELECT count(*) = 0 FROM rdma.stat_flows'), 'no flow is left on ' . $_->name) foreach values %node;
+
+$_->stop foreach values %node;
+done_testing();

@@ -11,7 +11,7 @@ use RdmaCluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $seed = $ENV{SEED} // time() % 1_000_000;
+my $seed = $ENV{SEED} || time() % 1_000_000;
 my %node = map { $_ => rdma_node($_, conf => "jit = off\ntimezone = UTC\n") } qw(n1 n2 co);
 my %port = map { $_ => $node{$_}->port } keys %node;
 
@@ -24,7 +24,7 @@ foreach my $part (setup('postgres', %port))
 
 my $run = run_cases(
 	connection => { host => '127.0.0.1', port => $port{co} }, directory => PostgreSQL::Test::Utils::tempdir(), seed => $seed,
-	duration => $ENV{DURATION} // 30, count => $ENV{COUNT}, shrink_seconds => 20, say => sub { note($_[0]) });
+	duration => $ENV{DURATION} || 30, count => $ENV{COUNT}, shrink_seconds => 20, say => sub { note($_[0]) });
 my $counts = $run->{counts};
 note(join(', ', map { "$counts->{$_} $_" } sort keys %$counts));
 is($counts->{differences}, 0, "seed $seed: $counts->{statements} statements over all topologies agree");

@@ -235,7 +235,7 @@ sub run_cases
 		shrink_seconds => 60, say => sub { print "$_[0]\n" }, topologies => [ map { $_->[0] } @topologies ], %args,
 		counts => { map { $_ => 0 } qw(statements cases errors differences) }, kinds => {}, files => [] };
 	my $start = time();
-	my $number = $args{from} // 1;
+	my $number = $args{from} || 1;
 	my $end = $args{count} ? $number + $args{count} - 1 : undef;
 
 	mkdir $self->{directory};

@@ -95,7 +95,7 @@ my %partitions = (
 		x => [ 'RANGE (a)', [ n2 => 'FROM (MINVALUE) TO (3)', 'moved' ], [ n1 => 'DEFAULT' ] ] },
 	ranges => {
 		t => [ 'RANGE (id)', [ n2 => 'FROM (MINVALUE) TO (20)' ], [ n1 => 'FROM (20) TO (45)', 'moved' ], [ n2 => 'DEFAULT' ] ],
-		u => [ 'RANGE (s)', [ n1 => "FROM ('a') TO ('c')" ], [ n2 => "FROM ('c') TO ('z')", 'moved' ] ],
+		u => [ 'RANGE (s)', [ n1 => "FROM ('a') TO ('c')" ], [ n2 => "FROM ('c') TO ('z')", 'moved' ], [ n1 => 'DEFAULT' ] ],
 		w => [ 'LIST (a)', [ n1 => 'IN (1, 2, NULL)' ], [ n2 => 'DEFAULT' ] ],
 		x => [ 'RANGE (id)', [ n2 => 'FROM (MINVALUE) TO (12)' ], [ n2 => 'FROM (12) TO (MAXVALUE)' ] ] });
 
@@ -240,7 +240,7 @@ sub coordinator_setup
 	$sql .= "CREATE TABLE audit (what text, old_row text, new_row text);\n"
 	  . "CREATE FUNCTION before_row() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN IF TG_OP = 'DELETE' THEN RETURN CASE WHEN OLD.a = 4 THEN NULL ELSE OLD END; END IF;\n"
 	  . "  IF NEW.b = 11 THEN RETURN NULL; END IF; NEW.e := coalesce(NEW.e, '') || '!'; RETURN NEW; END \$\$;\n"
-	  . "CREATE FUNCTION after_row() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN INSERT INTO public.audit VALUES (TG_OP, OLD::text, NEW::text); RETURN NULL; END \$\$;\n"
+	  . "CREATE FUNCTION after_row() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN INSERT INTO public.audit VALUES (TG_OP, ROW(OLD.id, OLD.a, OLD.b, OLD.c, OLD.e)::text, ROW(NEW.id, NEW.a, NEW.b, NEW.c, NEW.e)::text); RETURN NULL; END \$\$;\n"
 	  . "CREATE FUNCTION after_statement() RETURNS trigger LANGUAGE plpgsql AS \$\$ DECLARE n int; BEGIN EXECUTE format('SELECT count(*) FROM %I.x', TG_TABLE_SCHEMA) INTO n;\n"
 	  . "  INSERT INTO public.audit VALUES ('rows after', n::text); RETURN NULL; END \$\$;\n"
 	  if grep { $_ eq 'x' } tables();

@@ -103,6 +103,7 @@ SELECT pushed('DELETE FROM a WHERE id IN (SELECT aid FROM b WHERE y = 3) RETURNI
 SELECT pushed('DELETE FROM b WHERE NOT EXISTS (SELECT FROM a WHERE a.id = b.aid) RETURNING id');
 SELECT pushed('UPDATE a SET x = c.id FROM c WHERE a.x = c.id + 1 AND a.id IN (SELECT aid FROM b WHERE y = 3) RETURNING a.x, c');
 SELECT pushed('UPDATE b SET y = b2.y + 100 FROM b b2 WHERE b.id = b2.id + 1 AND b.id < 10 RETURNING b.id, b.y, b2.y AS former');
+SELECT pushed('UPDATE b SET y = b2.id FROM b b2 WHERE b.id = b2.id + 1 AND b.id < 10 RETURNING b2.id AS former, b.y');
 SELECT pushed('DELETE FROM b USING a RIGHT JOIN c ON c.id = a.x WHERE b.y = c.id AND b.id < 30 AND a.id IS NULL RETURNING b.id, c');
 SELECT line FROM pushed('UPDATE a SET x = c.id + d.id FROM b LEFT JOIN (c JOIN c d ON c.id = d.id - 1) ON c.id = b.y + 3 WHERE a.id = b.aid AND b.id < 50 RETURNING a.id, a.x, d') line WHERE line !~ 'Remote SQL';
 SELECT pushed('UPDATE a SET x = c.id FROM b LEFT JOIN c ON c.id = b.y + 3 WHERE a.id = b.aid AND b.id < 50 AND (c.id = a.x OR c.id IS NULL) RETURNING a.x, c');

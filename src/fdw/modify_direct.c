@@ -150,7 +150,8 @@ with_former_columns(List *columns, List *former)
 
 /*
  * The scan's target list holds the new values, which nobody asks for any more; computed from rows
- * that RETURNING gives they could even fail.
+ * that RETURNING gives they could even fail. Only a column stays: where RETURNING wants the same one
+ * of another table, this is where it is looked for.
  */
 static List *
 without_values(List *tlist)
@@ -162,7 +163,7 @@ without_values(List *tlist)
 	{
 		TargetEntry *entry = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
 
-		if (!entry->resjunk)
+		if (!entry->resjunk && !IsA(entry->expr, Var))
 			entry->expr = (Expr *) makeNullConst(exprType((Node *) entry->expr), exprTypmod((Node *) entry->expr),
 												 exprCollation((Node *) entry->expr));
 		result = lappend(result, entry);

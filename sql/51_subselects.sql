@@ -113,6 +113,9 @@ SELECT pushed('SELECT id FROM a WHERE x > (SELECT count(*) FROM b WHERE aid = a.
 SELECT pushed('SELECT id, (SELECT count(*) FROM b WHERE aid = a.id AND a.m = ''ok'') AS n, (SELECT count(*) FROM b WHERE aid = a.id AND a.x = 3) AS m FROM a');
 SELECT pushed('SELECT id, (SELECT count(*) FROM b LEFT JOIN (SELECT * FROM c WHERE a.m = ''ok'') c ON c.bid = b.id WHERE aid = a.id) AS n FROM a');
 SELECT pushed('SELECT id, (SELECT sum(z) FROM b LEFT JOIN (SELECT * FROM c WHERE a.x = 2) c ON c.bid = b.id WHERE aid = a.id) AS n FROM a');
+-- what is computed here from the row around it
+SELECT pushed('SELECT (SELECT max(y) FROM b WHERE to_timestamp(a.x) < now()) AS n FROM a WHERE id < 9');
+SELECT pushed('SELECT id FROM a WHERE 5 < (SELECT max(y) FROM b WHERE b.id > a.id AND to_timestamp(a.x) < now())');
 -- more than one row is an error there as it is here
 SELECT id FROM away.a WHERE x = (SELECT y FROM away.b WHERE b.aid > a.id);
 -- writing

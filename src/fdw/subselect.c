@@ -118,6 +118,34 @@ columns_can_differ(PlannerInfo *root, RfRelInfo *info, List *columns)
 	return true;
 }
 
+static bool
+reads_params(Node *node, void *ids)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC &&
+		list_member_int((List *) ids, ((Param *) node)->paramid))
+		return true;
+	return expression_tree_walker(node, reads_params, ids);
+}
+
+/*
+ * As a statement of its own the sub-select is given values that are computed here, like "$1 < now()".
+ * Those that are computed from the row of the query around it cannot be, once that row is not here.
+ */
+static bool
+values_need_row(ForeignScan *plan, SubPlan *subplan)
+{
+	ListCell   *lc;
+
+	foreach(lc, plan->fdw_exprs)
+	{
+		if (!IsA(lfirst(lc), Param) && reads_params((Node *) lfirst(lc), subplan->parParam))
+			return true;
+	}
+	return false;
+}
+
 bool
 rf_subselect_is_shippable(PlannerInfo *root, RfRelInfo *info, SubPlan *subplan)
 {
@@ -143,6 +171,8 @@ rf_subselect_is_shippable(PlannerInfo *root, RfRelInfo *info, SubPlan *subplan)
 	if (sub == NULL || sub->nodes != NIL || info->nodes != NIL || sub->partial || rf_reads_select(sub) ||
 		sub->server->serverid != info->server->serverid ||
 		(sub->scan ? sub->scan : sub)->rel->userid != (info->scan ? info->scan : info)->rel->userid)
+		return false;
+	if (values_need_row(sub->plan, subplan))
 		return false;
 	columns = rf_subselect_columns(sub);
 	if (!columns_can_differ(subroot, sub, columns))

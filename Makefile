@@ -3,10 +3,11 @@
 #   make                  build against the PostgreSQL that PG_CONFIG names (15 to 18)
 #   make install          install it there
 #   make check            install what the tests need (install-deps), then run all of them; ends with "N passed, N failed"
-#   make check-unit, check-sql, check-sql_tcp, check-isolation, check-tap, check-roce    one group;
+#   make check-unit, check-sql, check-sql_tcp, check-isolation, check-tap, check-chaos, check-roce    one group;
 #   make check-versions   SQL and isolation tests on PostgreSQL 17 and 18, and with data nodes of those
 #                         TESTS='01_a 02_b' only those, PROVIDER=soft_tcp over another provider
 #   make check-differential [COUNT=...] [SEED=...]   random statements against local tables, see test/differential
+#   make check-chaos [SEED=7] [DURATION=600]    faults on purpose while clients check answers: test/chaos/README.md
 #   make demo [SCALE=0.1] a coordinator and two data nodes with data in them, and a tour; make demo-stop removes them
 #   make bench-scan [SF=1], make bench-fdw [SF=0.1], make bench-join [SF=1] [NODES=2]
 #   make bench-engine     the engine's techniques, each without and with it: table, results.tsv and plots in bench/engine;
@@ -44,7 +45,7 @@ endif
 $(OBJS): $(wildcard $(srcdir)/include/rdma_fdw/*.h $(srcdir)/src/*/*.h)
 
 export PG_CONFIG PROVIDER TESTS SCALE SF NODES COUNT SEED DURATION TOPOLOGY FROM SHRINK
-groups = unit sql sql_tcp isolation tap roce
+groups = unit sql sql_tcp isolation tap chaos roce
 # Not in `make check`: other majors of PostgreSQL, in folders of other Debian suites (needs root and the network).
 extra_groups = versions
 run_check = $(srcdir)/test/run_check.sh

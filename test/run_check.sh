@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run_check.sh GROUP...: run groups of tests (unit, sql, sql_tcp, isolation, tap, roce, versions) and end with one line
+# run_check.sh GROUP...: run groups of tests (unit, sql, sql_tcp, isolation, tap, chaos, roce, versions) and end with one line
 # "N passed, N failed"; the exit status says the same.
 #
 # Everything happens in a throw-away folder that the user PostgreSQL runs as can reach, whatever folder the sources lie in:
@@ -79,7 +79,7 @@ for group in "$@"; do
 	start=$SECONDS
 	printf '== %s\n' "$group"
 	case $group in
-		unit | isolation | tap) "$tree/test/run_$group.sh" ;;
+		unit | isolation | tap | chaos) "$tree/test/run_$group.sh" ;;
 		sql) "$tree/test/run_sql.sh" ;;
 		versions) "$tree/test/versions/check.sh" ;;
 		sql_tcp) PROVIDER=soft_tcp "$tree/test/run_sql.sh" ;;

@@ -121,7 +121,7 @@ sub reap
 		my $job = delete $self->{jobs}{$pid};
 		my $name = $job->{node}->name;
 		delete $self->{busy}{$name} if ($self->{busy}{$name} // 0) == $pid;
-		$self->{down}[-1][1] = time() if $job->{down};
+		$job->{down}[1] = time() if $job->{down};
 	}
 	return;
 }
@@ -187,8 +187,8 @@ sub terminate
 	my ($self) = @_;
 	my $node = $self->some_node // return;
 	my $p = $self->some_process($node, qw(backend backend parallel autovacuum other)) // return;
-	kill 'TERM', $p->{pid};
 	$self->co_down($node);
+	kill 'TERM', $p->{pid};
 	return $node->name . " $p->{pid} $p->{title}";
 }
 
@@ -215,9 +215,9 @@ sub end_engine
 sub kill_process
 {
 	my ($self, $node, $pid) = @_;
+	$self->co_down($node);
 	$self->{killed}{$pid} = time();
 	kill 'KILL', $pid;
-	$self->co_down($node);
 	return;
 }
 
@@ -270,13 +270,11 @@ sub restarting
 	my $name = $node->name;
 	# pg_ctl would wait for what is stopped
 	$node->go_on(keys %{ $self->{stopped} });
+	my $down = $name eq 'co' ? [ time(), time() + 300 ] : undef;
+	push @{ $self->{down} }, $down if $down;
 	my $pid = $self->background($node, $what, $sub);
 	$self->{busy}{$name} = $pid;
-	if ($name eq 'co')
-	{
-		push @{ $self->{down} }, [ time(), time() + 300 ];
-		$self->{jobs}{$pid}{down} = 1;
-	}
+	$self->{jobs}{$pid}{down} = $down;
 	return;
 }
 
@@ -288,6 +286,7 @@ sub kill_postmaster
 	my @children = map { $_->{pid} } $node->processes;
 	$self->{killed}{$pid} = time();
 	$node->go_on(keys %{ $self->{stopped} });
+	$self->co_down($node);
 	kill 'KILL', $pid;
 	$self->restarting($node, 'start of ' . $node->name, sub { start_after_crash($node, @children) });
 	return $node->name . " $pid";
@@ -298,20 +297,21 @@ sub start_after_crash
 {
 	my ($node, @pids) = @_;
 	my $postmaster = shift @pids;
-	my $gone = $node->wait_until(60, sub { !grep { -e "/proc/$_" && !zombie($_) } @pids });
-	my @left = grep { -e "/proc/$_" && !zombie($_) } @pids;
-	unlink($node->data . '/postmaster.pid') if -e $node->data . '/postmaster.pid' && !-e "/proc/$postmaster";
+	my $gone = $node->wait_until(60, sub { !grep { runs($_) } $postmaster, @pids });
+	my @left = grep { runs($_) } @pids;
 	kill 'KILL', @left;
+	# Where nobody buries a process, its number is still in use and the server would not start.
+	unlink($node->data . '/postmaster.pid') unless runs($postmaster);
 	$node->ctl('start') or die "it does not start\n";
 	die "its processes @left did not end within 60 s after its postmaster\n" unless $gone;
 	return 1;
 }
 
-sub zombie
+sub runs
 {
 	my ($pid) = @_;
-	open(my $f, '<', "/proc/$pid/stat") or return 1;
-	return (<$f> // '') =~ /\) Z /;
+	open(my $f, '<', "/proc/$pid/stat") or return 0;
+	return (<$f> // ') Z ') !~ /\) [ZX] /;
 }
 
 # ---- the network

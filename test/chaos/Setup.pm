@@ -106,7 +106,7 @@ sub make
 	}
 	need($co, "CREATE FOREIGN TABLE direct.w$_ ($columns{w}) SERVER n$_ OPTIONS (schema_name 'many', table_name 'w')") foreach (1, 2);
 	need($co, 'ANALYZE');
-	need($co, "ANALYZE one.$_, many.$_") foreach sort keys %key;
+	need($co, "ANALYZE one.$_, many.$_, two.$_, async.$_") foreach sort keys %key;
 	return;
 }
 

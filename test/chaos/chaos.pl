@@ -41,7 +41,7 @@ sub result
 	$failures++ if @wrong;
 	printf "%s %d - %s # %.1f s\n", @wrong ? 'not ok' : 'ok', $tests, $what, time() - $at;
 	$at = time();
-	print "#   $_\n" foreach @wrong;
+	print '#   ' . s/\s*\n\s*/ ~ /gr . "\n" foreach @wrong;
 	return;
 }
 
@@ -68,6 +68,7 @@ foreach my $node (@nodes)
 	close($f);
 	$node->run('SELECT pg_reload_conf()');
 }
+my $version = $nodes{co}->value('SHOW server_version') =~ s/ .*//r;
 my $began = time();
 Setup::make(\%nodes, $proxy, $size);
 Shapes::answer($nodes{co}, $size);
@@ -108,6 +109,10 @@ printf "# faults: %d: %s\n", sum(values %sum), join(', ', map { "$_ $sum{$_}" } 
 printf "# answers and writes that were right: %d; errors: %d: %s; connections lost: %d; wrong: %d\n", $right // 0, sum(values %errors),
 	join(', ', map { "$_ $errors{$_}" } sort keys %errors), $lost // 0, $wrong // 0;
 printf "# logs in %s\n", $work if $failures;
+# a row of LOG.md
+printf "# | %s | %s | %s | %d | %s | %d s | %d: %s | %d | %s | %d | %d of %d |\n", POSIX::strftime('%Y-%m-%d', gmtime), $version, $ENV{COMMIT} || '?', $seed, $provider,
+	$duration, sum(values %sum), join(' ', map { "$_ $sum{$_}" } sort keys %sum), $right // 0, join(' ', map { "$_ $errors{$_}" } sort keys %errors), $wrong // 0,
+	$failures, $tests;
 print "1..$tests\n";
 exit($failures ? 1 : 0);
 
@@ -226,8 +231,16 @@ sub said
 			}
 		}
 	}
-	return @wrong > 20 ? (@wrong[ 0 .. 19 ], 'and ' . (@wrong - 20) . ' more') : @wrong;
+	# of each sort the first, and how many there were
+	my (%count, @first);
+	foreach my $text (@wrong)
+	{
+		push @first, $text unless $count{ sort_of($text) }++;
+	}
+	return map { my $n = $count{ sort_of($_) } - 1; $_ . ($n ? " (and $n more of this sort)" : '') } @first;
 }
+
+sub sort_of { return substr($_[0] =~ s/^client \d+ at [\d.]+: //r =~ s/\d{2,}/N/gr, 0, 75); }
 
 # A statement did not end: what everybody does at that moment.
 sub tell_late

@@ -135,9 +135,25 @@ sub resources
 		$have{ $node->name . ': memfds' } = keys %memfds;
 		$have{ $node->name . ': processes' } = $node->processes;
 	}
-	opendir(my $d, '/dev/shm');
-	$have{'files in /dev/shm'} = grep { !/^\./ && (stat("/dev/shm/$_"))[4] // -1 == $< } readdir($d);
+	$have{'files in /dev/shm that nobody maps'} = unmapped();
 	return \%have;
+}
+
+# Shared memory that its processes have left behind. Other servers of the same user may come and go.
+sub unmapped
+{
+	my %mapped;
+	opendir(my $d, '/dev/shm') or return 0;
+	my @files = grep { (stat("/dev/shm/$_"))[4] == $< } grep { -f "/dev/shm/$_" } readdir($d);
+	foreach my $maps (glob('/proc/[0-9]*/maps'))
+	{
+		open(my $f, '<', $maps) or next;
+		while (my $line = <$f>)
+		{
+			$mapped{$1} = 1 if $line =~ m{/dev/shm/(\S+)};
+		}
+	}
+	return scalar(grep { !$mapped{$_} && -e "/dev/shm/$_" } @files);
 }
 
 sub growth

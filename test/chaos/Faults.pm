@@ -301,7 +301,7 @@ sub start_after_crash
 	my @left = grep { runs($_) } @pids;
 	kill 'KILL', @left;
 	# Where nobody buries a process, its number is still in use and the server would not start.
-	unlink($node->data . '/postmaster.pid') unless runs($postmaster);
+	$node->forget unless runs($postmaster);
 	$node->ctl('start') or die "it does not start\n";
 	die "its processes @left did not end within 60 s after its postmaster\n" unless $gone;
 	return 1;
@@ -485,7 +485,9 @@ sub settle
 		my @reset = ('ALTER SYSTEM RESET ALL', 'SELECT pg_reload_conf()');
 		push @reset, 'ALTER ROLE app CONNECTION LIMIT -1' if $name ne 'co';
 		$node->run(@reset) or push @{ $self->{wrong} }, "$name cannot be reset: $node->{why}";
-		$node->ctl('restart', '-m', 'fast') or push @{ $self->{wrong} }, "$name does not restart" if delete $self->{tiny}{$name};
+		next unless delete $self->{tiny}{$name};
+		$self->co_down($node);
+		$node->ctl('restart', '-m', 'fast') or push @{ $self->{wrong} }, "$name does not restart";
 	}
 	my $co = $self->{nodes}{co};
 	foreach my $row (@{ $co->ask("SELECT srvname, split_part(o, '=', 1) FROM pg_foreign_server, unnest(srvoptions) o WHERE srvname LIKE 'n_' AND o !~ '^(host|port|dbname)='") // [] })

@@ -34,6 +34,16 @@ sub postmaster
 	return defined $pid && $pid =~ /^(\d+)$/ ? $1 : undef;
 }
 
+# The lock files of a postmaster that is gone
+sub forget
+{
+	my ($self) = @_;
+	open(my $f, '<', $self->data . '/postmaster.pid') or return;
+	chomp(my @lines = <$f>);
+	unlink($self->data . '/postmaster.pid', "$lines[4]/.s.PGSQL.$lines[3].lock");
+	return;
+}
+
 # The kinds that faults aim at; what has no database and no work is "other" (checkpointer, launchers and the like).
 sub kind_of
 {

@@ -5,7 +5,7 @@
 #   many    tables of a server with nodes n1 and n2      two     partitions on the servers n1 and n2
 #   async   the same partitions, async_capable 'true'
 #
-# slow is item again, whose rows the data nodes make slowly. many.w is what the clients write; the same rows are in two.w, and those of
+# slow is item again, whose rows the data nodes make slowly; bad fails on them behind its first rows. many.w is what the clients write; the same rows are in two.w, and those of
 # one node in direct.w1 and direct.w2. Coordinator and data nodes reach each other only through the proxy's links.
 package Setup;
 
@@ -24,6 +24,7 @@ my %columns = (
 	kinds => 'id int, i2 smallint, f float8, n numeric, d date, ts timestamp, b bytea, a int[], ta text[], j jsonb, r int4range, u uuid, x bit varying, c char(9), iv interval, ip inet',
 	nothing => 'k int, s text',
 	slow => 'k int, n int, v int, s text',
+	bad => 'n int, s text',
 	w => 'client int, batch int, id int, v bigint, pad text');
 
 my $functions = q{
@@ -53,6 +54,8 @@ sub rows
 		CREATE TABLE nothing (k int, s text)};
 }
 
+my $views = 'CREATE VIEW slow AS SELECT * FROM item WHERE public.nap(n, 0.02); '
+	. 'CREATE VIEW bad AS SELECT g AS n, (1 / (60000 - g))::text AS s FROM (SELECT generate_series(1, 100000) AS g) x';
 my $indexes = 'CREATE INDEX ON item (k); CREATE INDEX ON item (n); CREATE UNIQUE INDEX ON ord (k); CREATE INDEX ON small (id)';
 
 # $link: name of a link => port that leads through the proxy; $size: 1, or less for slow machines
@@ -66,7 +69,7 @@ sub make
 	{
 		need($node, "CREATE EXTENSION rdma_fdw; CREATE ROLE app LOGIN; GRANT CREATE ON DATABASE postgres TO app; $functions; CREATE SCHEMA whole AUTHORIZATION app");
 		need($node, "SET ROLE app; SET search_path = whole; $rows; $indexes; ALTER TABLE fat ALTER t SET STORAGE EXTERNAL; "
-			. 'CREATE VIEW slow AS SELECT * FROM item WHERE public.nap(n, 0.02); ANALYZE') if $node->name eq 'n1';
+			. "$views; ANALYZE") if $node->name eq 'n1';
 	}
 	need($co, "CREATE EXTENSION rdma_fdw; $functions; CREATE SCHEMA here; CREATE SCHEMA one; CREATE SCHEMA many; CREATE SCHEMA two; CREATE SCHEMA async; CREATE SCHEMA direct");
 	need($co, "SET search_path = here; $rows; $indexes; CREATE VIEW slow AS SELECT * FROM item; ANALYZE");
@@ -86,12 +89,12 @@ sub make
 	foreach my $node (@data)
 	{
 		need($node, "SET ROLE app; SET search_path = many; $indexes; ALTER TABLE fat ALTER t SET STORAGE EXTERNAL; "
-			. 'CREATE VIEW slow AS SELECT * FROM item WHERE public.nap(n, 0.02); ANALYZE');
+			. "$views; ANALYZE");
 	}
-	need($co, "CREATE FOREIGN TABLE many.slow ($columns{slow}) SERVER many OPTIONS (distributed_by 'n')");
+	need($co, "CREATE FOREIGN TABLE many.$_ ($columns{$_}) SERVER many OPTIONS (distributed_by 'n')") foreach (qw(slow bad));
 	foreach my $table (sort keys %columns)
 	{
-		my $key = $key{$table} // { slow => 'n', w => 'client' }->{$table};
+		my $key = $key{$table} // { slow => 'n', bad => 'n', w => 'client' }->{$table};
 		need($co, "CREATE FOREIGN TABLE one.$table ($columns{$table}) SERVER n1 OPTIONS (schema_name 'whole')") unless $table eq 'w';
 		foreach my $schema (qw(two async))
 		{

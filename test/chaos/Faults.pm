@@ -1,7 +1,7 @@
-# Faults.pm: the injector. One process, one random number generator: a seed gives the same faults in the same order, aimed at whatever
-# then runs. Each fault is a line of faults.log, and so is its end.
+# Faults.pm: the injector. The seed and a fault's number decide its kind and what it does, so a seed gives the same faults in the same
+# order, aimed at whatever then runs. Each fault is a line of faults.log, and so is its end.
 #
-#   my $faults = Faults->new(nodes => {...}, proxy => $proxy, dir => $dir, longest => 20, only => ['stop'], without => ['limit'])
+#   my $faults = Faults->new(seed => 1, nodes => {...}, proxy => $proxy, dir => $dir, longest => 20, only => ['stop'], without => ['limit'])
 #   $faults->step                  # whatever is due: the ends of faults, and perhaps a new one
 #   $faults->settle                # all of them end; everything runs as it was set up, or it says what does not
 #   $faults->{counts}              # kind => number
@@ -40,7 +40,7 @@ sub new
 {
 	my ($class, %args) = @_;
 	my $self = bless { counts => {}, killed => {}, down => [], undo => [], stopped => {}, busy => {}, jobs => {}, paused => 0, number => 0,
-		next => 0, rate => 1, longest => 20, wrong => [], %args }, $class;
+		drawn => 0, next => 0, rate => 1, longest => 20, wrong => [], %args }, $class;
 	my %only = map { $_ => 1 } @{ $args{only} // [] };
 	my %without = map { $_ => 1 } @{ $args{without} // [] };
 
@@ -140,9 +140,10 @@ sub step
 	@{ $self->{undo} } = grep { $_->{at} > $now } @{ $self->{undo} };
 	$self->note_pause;
 	return if $now < $self->{next};
-	$self->{next} = $now + rand(2 / $self->{rate});
 	# With more than a few at once nothing would be left to break.
 	return if @{ $self->{undo} } > 6;
+	srand($self->{seed} * 100_003 + $self->{drawn}++);
+	$self->{next} = $now + rand(2 / $self->{rate});
 	my $kind = pick(@{ $self->{choice} });
 	my $what = $kinds{$kind}[1]->($self) // return;
 	$self->{number}++;
@@ -232,9 +233,9 @@ sub co_down
 sub stop_one
 {
 	my ($self) = @_;
+	my $seconds = $self->duration;
 	my $node = $self->some_node // return;
 	my $p = $self->some_process($node, pick([qw(engine)], [qw(backend)], [qw(backend)], [qw(parallel backend)], [qw(other autovacuum)])->@*) // return;
-	my $seconds = $self->duration;
 	kill 'STOP', $p->{pid};
 	$self->{stopped}{ $p->{pid} } = 1;
 	$self->later($seconds, "stop of $p->{pid}", sub { kill 'CONT', $p->{pid}; delete $self->{stopped}{ $p->{pid} }; });

@@ -136,7 +136,7 @@ sub one_round
 			$node->ctl('restart', '-m', 'fast') or die 'cannot restart ' . $node->name . "\n";
 		}
 	}
-	$faults = Faults->new(nodes => \%nodes, proxy => $proxy, dir => $work, longest => $longest, rate => $ENV{RATE} || 1,
+	$faults = Faults->new(seed => $seed * 1000 + $round, nodes => \%nodes, proxy => $proxy, dir => $work, longest => $longest, rate => $ENV{RATE} || 1,
 		only => [ split(/[ ,]+/, $ENV{ONLY} // '') ], without => [ split(/[ ,]+/, $ENV{WITHOUT} // '') ]);
 	$faults->say("round $round of seed $seed begins");
 

@@ -142,7 +142,7 @@ sub step
 	return if $now < $self->{next};
 	# With more than a few at once nothing would be left to break.
 	return if @{ $self->{undo} } > 6;
-	srand($self->{seed} * 100_003 + $self->{drawn}++);
+	srand(($self->{seed} * 100_003 + $self->{drawn}++) % 4_294_967_291);
 	$self->{next} = $now + rand(2 / $self->{rate});
 	my $kind = pick(@{ $self->{choice} });
 	my $what = $kinds{$kind}[1]->($self) // return;

@@ -149,7 +149,7 @@ sub one_round
 		my $pid = fork() // die "fork: $!\n";
 		if (!$pid)
 		{
-			my $ok = eval { Workload->new(co => $nodes{co}, dir => $work, size => $size, pace => $pace, seed => $seed * 1000 + $number, late => \&tell_late, %$client)->run; 1 };
+			my $ok = eval { Workload->new(co => $nodes{co}, dir => $work, size => $size, pace => $pace, seed => ($seed * 1000 + $number) % 4_294_967_291, late => \&tell_late, %$client)->run; 1 };
 			print STDERR "client $client->{number}: $@" unless $ok;
 			POSIX::_exit($ok ? 0 : 1);
 		}

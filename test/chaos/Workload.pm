@@ -15,8 +15,9 @@ use Setup;
 use Shapes;
 use Wire;
 
-# What a fault may show as: connections, operator intervention, resources, rollbacks, objects in use, states of transactions.
-our $allowed = qr/^(08|57|53|40|55|25)/;
+# What a fault may show as: connections, operator intervention, resources, rollbacks, objects in use, states of transactions. No client
+# goes on in a failed transaction, so 25P02 is a data node's whose transaction failed without the coordinator's.
+our $allowed = qr/^(08|57|53|40|55|25(?!P02))/;
 # Cleaning up a session on a data node waits 30 s for the cancel and 30 s for the abort, as postgres_fdw does; the rest is for load.
 our $cleaning = 60;
 our $margin = 30;
@@ -199,7 +200,7 @@ sub says_whose
 
 	return 0 if $text =~ /internal error|damaged|unexpected\s(message|answer|result|state|status)/;
 	return $text =~ /\bn[12]\b|127\.0\.0\.1|rdma_fdw\.\w+|engine|terminat|canceling\sstatement|starting\sup|shutting\sdown|recovery|time-?out|not\syet\saccepting
-		|too\smany|remaining\sconnection\sslots|limit|lock|read-only|serializ|memory/xi;
+		|too\smany|remaining\sconnection\sslots|limit\b|lock\stimeout|obtain\slock|deadlock|read-only|serializ|memory/xi;
 }
 
 # ---- reading

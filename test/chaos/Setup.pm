@@ -90,6 +90,9 @@ sub make
 	{
 		need($node, "SET ROLE app; SET search_path = many; $indexes; ALTER TABLE fat ALTER t SET STORAGE EXTERNAL; "
 			. "$views; ANALYZE");
+		# some tables travel as heap pages
+		need($node, 'ALTER ROLE app SET rdma_fdw.allow_page_shipping = on; ' . join('; ', map { "SECURITY LABEL FOR rdma_fdw ON TABLE $_ IS 'page_shipping'" }
+			qw(many.big many.item many.w), $node->name eq 'n1' ? qw(whole.big whole.small) : ()));
 	}
 	need($co, "CREATE FOREIGN TABLE many.$_ ($columns{$_}) SERVER many OPTIONS (distributed_by 'n')") foreach (qw(slow bad));
 	foreach my $table (sort keys %columns)

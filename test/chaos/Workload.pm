@@ -157,7 +157,7 @@ sub ask
 		$self->{sqlstate} = $e->{C};
 		my $text = join(' / ', map { $e->{$_} // () } qw(M D H W));
 		$self->note('error', "$e->{C} $text");
-		sleep(0.2) if $e->{C} eq '08001';			# its data node is down; other statements need the processor
+		sleep(0.2) if $e->{C} =~ /^08/;				# a peer is down; other statements need the processor
 		if ($e->{C} !~ $allowed && !($args{also} && $e->{C} =~ $args{also})) { $self->wrong("an error that no fault explains: $e->{C} $text", $sql); }
 		elsif ($e->{C} =~ $allowed && !says_whose($e)) { $self->wrong("an error that does not say whose: $e->{C} $text", $sql); }
 		if ($e->{S} eq 'FATAL')

@@ -23,6 +23,7 @@ my $dir = $ARGV[0] // die "usage: chaos.pl DIR\n";
 my $seed = $ENV{SEED} || time() % 1_000_000;
 my $duration = $ENV{DURATION} || 60;
 my $round_length = $ENV{ROUND} || 30;
+$round_length = $duration if $duration < $round_length;
 my $clients = $ENV{CLIENTS} || 5;
 my $provider = $ENV{PROVIDER} || 'auto';
 my $size = $provider eq 'verbs' ? 0.1 : 1;				# in the emulated machine everything takes twenty times as long

@@ -1,7 +1,7 @@
 # Workload.pm: one client, a process of its own. It asks what it knows the answers of and writes rows that it keeps the books of, in
 # sessions of random settings, until it gets SIGTERM. What it sees goes to client.N.log, a line per event:
 #
-#   TIME right NAME          TIME error SQLSTATE text          TIME lost text          TIME WRONG text
+#   TIME right NAME          TIME error SQLSTATE text          TIME lost text          TIME WRONG text          TIME did TAG: statement
 #
 # Wrong is: another answer; an error of a class that no fault explains, or that does not say whose fault it is; a statement that takes
 # longer than its statement_timeout and what cleaning up may take; rows that are there and should not be, or the other way round.
@@ -182,6 +182,7 @@ sub ask
 		$self->{connection} = undef;
 		return undef;
 	}
+	$self->note('did', join(' ', @{ $r->{tags} }) . ': ' . substr($sql, 0, 150)) unless $sql =~ /^(SELECT|FETCH|EXECUTE)/;
 	return $r;
 }
 
@@ -199,7 +200,7 @@ sub says_whose
 	my $text = join("\n", map { $e->{$_} // () } qw(M D H));
 
 	return 0 if $text =~ /internal error|damaged|unexpected\s(message|answer|result|state|status)/;
-	return $text =~ /\bn[12]\b|127\.0\.0\.1|rdma_fdw\.\w+|engine|terminat|canceling\sstatement|starting\sup|shutting\sdown|recovery|time-?out|not\syet\saccepting
+	return $text =~ /\bn[12]\b|127\.0\.0\.1|rdma_fdw\.\w+|engine|terminat|postmaster|canceling\sstatement|starting\sup|shutting\sdown|recovery|time-?out|not\syet\saccepting
 		|too\smany|remaining\sconnection\sslots|limit\b|lock\stimeout|obtain\slock|deadlock|read-only|serializ|memory/xi;
 }
 

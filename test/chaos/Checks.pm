@@ -1,4 +1,5 @@
-# Checks.pm: what must hold after the faults of a round have ended. Each function returns what does not, as texts; none is good.
+# Checks.pm: what must hold after the faults of a round have ended. Each function returns what does
+# not, as texts; none is good.
 package Checks;
 
 use strict;
@@ -10,8 +11,8 @@ use Shapes;
 use Wire;
 use Workload;
 
-# Every shape over one schema each, others in the next round, on new sessions, with rows through the engines. Each has until a minute
-# after the faults to come right.
+# Every shape over one schema each, others in the next round, on new sessions, with rows through the
+# engines. Each has until a minute after the faults to come right.
 sub works
 {
 	my ($co, $pace, $round) = @_;
@@ -54,7 +55,8 @@ sub works
 	return @wrong;
 }
 
-# The books of every client against what the data nodes have, asked there and through the coordinator.
+# The books of every client against what the data nodes have, asked there and through the
+# coordinator.
 sub written
 {
 	my ($nodes, $dir, @clients) = @_;
@@ -81,7 +83,8 @@ sub written
 	return @wrong;
 }
 
-# Statements about things that may take until peers have noticed and sessions have ended; each has a minute.
+# Statements about things that may take until peers have noticed and sessions have ended; each has a
+# minute.
 my %idle = (
 	'streams' => "SELECT count(*), string_agg(concat_ws(' ', role, state, host, pid), ', ') FROM rdma.stat_flows",
 	'buffers' => 'SELECT buffer_used FROM rdma.stat_engine',
@@ -116,7 +119,8 @@ sub held
 	return @wrong;
 }
 
-# What the operating system has of a server: descriptors and memory of its engine, shared memory; compared with a round before.
+# What the operating system has of a server: descriptors and memory of its engine, shared memory;
+# compared with a round before.
 sub resources
 {
 	my (@nodes) = @_;
@@ -181,7 +185,8 @@ sub ticks
 	return ($fields[11] // 0) + ($fields[12] // 0);
 }
 
-# Ends of processes that the injector did not cause, and what no server may ever say; from an offset of the log on.
+# Ends of processes that the injector did not cause, and what no server may ever say; from an offset
+# of the log on.
 sub log
 {
 	my ($node, $from, $killed) = @_;

@@ -1,5 +1,6 @@
-# Faults.pm: the injector. The seed and a fault's number decide its kind and what it does, so a seed gives the same faults in the same
-# order, aimed at whatever then runs. Each fault is a line of faults.log, and so is its end.
+# Faults.pm: the injector. The seed and a fault's number decide its kind and what it does, so a seed
+# gives the same faults in the same order, aimed at whatever then runs. Each fault is a line of
+# faults.log, and so is its end.
 #
 #   my $faults = Faults->new(seed => 1, nodes => {...}, proxy => $proxy, dir => $dir, longest => 20, only => ['stop'], without => ['limit'])
 #   $faults->step                  # whatever is due: the ends of faults, and perhaps a new one
@@ -8,7 +9,8 @@
 #   $faults->{killed}              # process => time, of those that got SIGKILL
 #   $faults->{down}                # [ from, to ] of times at which sessions of the coordinator were ended by a fault
 #
-# The file "paused" in its folder has the seconds during which something stood still or was down: what a statement may take longer.
+# The file "paused" in its folder has the seconds during which something stood still or was down:
+# what a statement may take longer.
 package Faults;
 
 use strict;
@@ -96,7 +98,8 @@ sub later
 	return;
 }
 
-# What may take its time, like a restart, is done by a process of its own; nothing else is done to that cluster meanwhile.
+# What may take its time, like a restart, is done by a process of its own; nothing else is done to
+# that cluster meanwhile.
 sub background
 {
 	my ($self, $node, $what, $sub) = @_;
@@ -222,7 +225,8 @@ sub kill_process
 	return;
 }
 
-# Sessions of the coordinator may be lost from now until a little later: the crash of one backend ends them all.
+# Sessions of the coordinator may be lost from now until a little later: the crash of one backend
+# ends them all.
 sub co_down
 {
 	my ($self, $node) = @_;
@@ -293,7 +297,8 @@ sub kill_postmaster
 	return $node->name . " $pid";
 }
 
-# A server does not start while a process of the one before lives. All of them have to notice by themselves that it is gone.
+# A server does not start while a process of the one before lives. All of them have to notice by
+# themselves that it is gone.
 sub start_after_crash
 {
 	my ($node, @pids) = @_;
@@ -446,7 +451,8 @@ sub tiny_pools
 
 # ---- the end
 
-# Everything as it was set up, at the latest after a minute. What cannot be brought back is in $self->{wrong}.
+# Everything as it was set up, at the latest after a minute. What cannot be brought back is in
+# $self->{wrong}.
 sub settle
 {
 	my ($self) = @_;

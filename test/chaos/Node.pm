@@ -1,4 +1,5 @@
-# Node.pm: a cluster made by test/cluster.sh, as the chaos test sees it: its processes, what they hold, its log, pg_ctl.
+# Node.pm: a cluster made by test/cluster.sh, as the chaos test sees it: its processes, what they
+# hold, its log, pg_ctl.
 #
 #   my $node = Node->new(dir => $dir, name => 'n1', bindir => $bindir);
 #   $node->processes                     # { pid, title, kind } of the postmaster and all its children
@@ -44,7 +45,8 @@ sub forget
 	return;
 }
 
-# The kinds that faults aim at; what has no database and no work is "other" (checkpointer, launchers and the like).
+# The kinds that faults aim at; what has no database and no work is "other" (checkpointer, launchers
+# and the like).
 sub kind_of
 {
 	my ($title) = @_;
@@ -128,7 +130,8 @@ sub value
 	return $rows && @$rows ? $rows->[0][0] : undef;
 }
 
-# Several statements each on its own, for ALTER SYSTEM, which wants no transaction; true when all succeeded
+# Several statements each on its own, for ALTER SYSTEM, which wants no transaction; true when all
+# succeeded
 sub run
 {
 	my ($self, @statements) = @_;

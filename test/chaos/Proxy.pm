@@ -1,4 +1,5 @@
-# Proxy.pm: the network between the clusters, as far as it is TCP: a process that forwards connections and misbehaves on demand.
+# Proxy.pm: the network between the clusters, as far as it is TCP: a process that forwards
+# connections and misbehaves on demand.
 #
 #   my $proxy = Proxy->start({ pq_n1 => 5433, engine_n1 => 7001 });     # link => the real port; returns after it listens
 #   $proxy->port('pq_n1')
@@ -59,7 +60,8 @@ sub end
 	return;
 }
 
-# A connection has two ends; each end knows the other, what waits to be written to it, and from when on that may leave.
+# A connection has two ends; each end knows the other, what waits to be written to it, and from when
+# on that may leave.
 sub forward
 {
 	my ($commands, $listen, $links) = @_;

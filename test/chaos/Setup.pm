@@ -1,12 +1,14 @@
-# Setup.pm: what the clusters co, n1 and n2 have in them. Each table has the same rows in five schemas of the coordinator, so that one
-# query text has one answer wherever search_path leads:
+# Setup.pm: what the clusters co, n1 and n2 have in them. Each table has the same rows in five
+# schemas of the coordinator, so that one query text has one answer wherever search_path leads:
 #
 #   here    ordinary tables: the right answers           one     foreign tables of one server, n1
 #   many    tables of a server with nodes n1 and n2      two     partitions on the servers n1 and n2
 #   async   the same partitions, async_capable 'true'
 #
-# slow is item again, whose rows the data nodes make slowly; bad fails on them behind its first rows. many.w is what the clients write; the same rows are in two.w, and those of
-# one node in direct.w1 and direct.w2. Coordinator and data nodes reach each other only through the proxy's links.
+# slow is item again, whose rows the data nodes make slowly; bad fails on them behind its first
+# rows. many.w is what the clients write; the same rows are in two.w, and those of one node in
+# direct.w1 and direct.w2. Coordinator and data nodes reach each other only through the proxy's
+# links.
 package Setup;
 
 use strict;

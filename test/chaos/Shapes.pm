@@ -1,5 +1,5 @@
-# Shapes.pm: the queries that clients ask. Each is one text, with its parameters filled in once per run, and one answer, which the
-# ordinary tables of schema "here" give before anything breaks.
+# Shapes.pm: the queries that clients ask. Each is one text, with its parameters filled in once per
+# run, and one answer, which the ordinary tables of schema "here" give before anything breaks.
 #
 #   Shapes::answer($co)      # computes the answers; afterwards @Shapes::list has { name, sql, answer }
 #   Shapes::text($rows)      # rows as they are compared: in any order
@@ -12,7 +12,8 @@ our @list;
 
 sub number { my ($from, $to) = @_; return $from + int(rand($to - $from + 1)); }
 
-# OFFSET 0 and stay() keep work on the coordinator, so that rows cross. sum(hashtext()) sees every byte of every row.
+# OFFSET 0 and stay() keep work on the coordinator, so that rows cross. sum(hashtext()) sees every
+# byte of every row.
 sub shapes
 {
 	my ($size) = @_;

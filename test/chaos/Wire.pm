@@ -1,4 +1,5 @@
-# Wire.pm: a client of PostgreSQL's protocol whose every call has a deadline, so that a hang is a result and not the end of the test.
+# Wire.pm: a client of PostgreSQL's protocol whose every call has a deadline, so that a hang is a
+# result and not the end of the test.
 #
 #   my $c = Wire->connect(port => 5432, deadline => time + 30);          # user postgres, no password; undef and $Wire::why when it fails
 #   my $r = $c->query($sql, deadline => time + 60, copy => $lines);      # one simple query, which may be several statements
@@ -6,7 +7,8 @@
 #
 # A result has rows (array of arrays of text, NULL is undef), tags, and at most one of
 #   error => { C => SQLSTATE, M => message, D, H, W ... }    lost => 1 (the server closed)    late => 1 (no answer by the deadline)
-# After "lost" or "late" the connection is of no more use. $c->drop closes it without a word, as a client that dies.
+# After "lost" or "late" the connection is of no more use. $c->drop closes it without a word, as a
+# client that dies.
 package Wire;
 
 use strict;

@@ -1,10 +1,12 @@
-# Workload.pm: one client, a process of its own. It asks what it knows the answers of and writes rows that it keeps the books of, in
-# sessions of random settings, until it gets SIGTERM. What it sees goes to client.N.log, a line per event:
+# Workload.pm: one client, a process of its own. It asks what it knows the answers of and writes
+# rows that it keeps the books of, in sessions of random settings, until it gets SIGTERM. What it
+# sees goes to client.N.log, a line per event:
 #
 #   TIME right NAME          TIME error SQLSTATE text          TIME lost text          TIME WRONG text          TIME did TAG: statement
 #
-# Wrong is: another answer; an error of a class that no fault explains, or that does not say whose fault it is; a statement that takes
-# longer than its statement_timeout and what cleaning up may take; rows that are there and should not be, or the other way round.
+# Wrong is: another answer; an error of a class that no fault explains, or that does not say whose
+# fault it is; a statement that takes longer than its statement_timeout and what cleaning up may
+# take; rows that are there and should not be, or the other way round.
 package Workload;
 
 use strict;
@@ -15,10 +17,12 @@ use Setup;
 use Shapes;
 use Wire;
 
-# What a fault may show as: connections, operator intervention, resources, rollbacks, objects in use, states of transactions. No client
-# goes on in a failed transaction, so 25P02 is a data node's whose transaction failed without the coordinator's.
+# What a fault may show as: connections, operator intervention, resources, rollbacks, objects in
+# use, states of transactions. No client goes on in a failed transaction, so 25P02 is a data node's
+# whose transaction failed without the coordinator's.
 our $allowed = qr/^(08|57|53|40|55|25(?!P02))/;
-# Cleaning up a session on a data node waits 30 s for the cancel and 30 s for the abort, as postgres_fdw does; the rest is for load.
+# Cleaning up a session on a data node waits 30 s for the cancel and 30 s for the abort, as
+# postgres_fdw does; the rest is for load.
 our $cleaning = 60;
 our $margin = 30;
 
@@ -137,7 +141,8 @@ sub leave
 	return;
 }
 
-# One query. The result without an error, or undef after noting what it was; $self->{sqlstate} has it.
+# One query. The result without an error, or undef after noting what it was; $self->{sqlstate} has
+# it.
 sub ask
 {
 	my ($self, $sql, %args) = @_;
@@ -289,9 +294,10 @@ sub read_prepared
 
 # ---- writing
 #
-# A batch is known by its rows and their sum: { may => [ 'rows sum', ... ] }, '0 0' when it is not there. More than one possibility means
-# that a COMMIT ended with an error, which may have come before or after the data node's; such a batch is left alone from then on, and
-# must be one of the two whenever it is looked at.
+# A batch is known by its rows and their sum: { may => [ 'rows sum', ... ] }, '0 0' when it is not
+# there. More than one possibility means that a COMMIT ended with an error, which may have come
+# before or after the data node's; such a batch is left alone from then on, and must be one of the
+# two whenever it is looked at.
 
 my @ways = qw(select select remote values copy returning);
 
@@ -344,7 +350,8 @@ sub write_batches
 		$self->ask('ROLLBACK');
 		return;
 	}
-	# A scan that the transaction leaves open, and that fails when nobody reads it any more: its writes are committed, or there is an error.
+	# A scan that the transaction leaves open, and that fails when nobody reads it any more: its
+	# writes are committed, or there is an error.
 	if (rand() < 0.15)
 	{
 		my $cursor = 'DECLARE open CURSOR FOR SELECT n FROM ' . pick('bad', 'slow', 'item');
@@ -368,7 +375,8 @@ sub settle_batches
 	return;
 }
 
-# Change one batch. Its number and what it is afterwards; undef instead when it failed, with { batch => what } in $self->{tried}.
+# Change one batch. Its number and what it is afterwards; undef instead when it failed, with { batch
+# => what } in $self->{tried}.
 sub change
 {
 	my ($self, $table, $new) = @_;

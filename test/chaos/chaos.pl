@@ -1,10 +1,12 @@
 #!/usr/bin/perl
-# chaos.pl: clients that know the right answers, and a seeded injector of faults. README.md tells how to run it and what it checks.
+# chaos.pl: clients that know the right answers, and a seeded injector of faults. README.md tells
+# how to run it and what it checks.
 #
 #   chaos.pl DIR      the folder of clusters co, n1 and n2 as test/cluster.sh has started them, as the user that owns them
 #
-# From the environment: SEED, DURATION (seconds of faults in all), ROUND (seconds until everything is checked), CLIENTS, RATE (faults per
-# second), LONGEST (seconds of the longest pause), ONLY and WITHOUT (kinds of faults), PROVIDER. Prints TAP; files are left in DIR/chaos.
+# From the environment: SEED, DURATION (seconds of faults in all), ROUND (seconds until everything
+# is checked), CLIENTS, RATE (faults per second), LONGEST (seconds of the longest pause), ONLY and
+# WITHOUT (kinds of faults), PROVIDER. Prints TAP; files are left in DIR/chaos.
 use strict;
 use warnings;
 use FindBin;
@@ -209,7 +211,8 @@ sub wait_for
 	return @stuck;
 }
 
-# What the clients noted. A connection to the coordinator may be lost only where a fault ended sessions there.
+# What the clients noted. A connection to the coordinator may be lost only where a fault ended
+# sessions there.
 sub said
 {
 	my ($faults, @all) = @_;

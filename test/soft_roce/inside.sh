@@ -33,7 +33,7 @@ fi
 if [ "${TESTS:-}" != unit ]; then
 	began=$SECONDS
 	cp -r --preserve=mode,ownership "$work/template/cluster" "$TMPDIR/cluster"
-	export RF_TEMPLATE=$TMPDIR/cluster RF_START_TIMEOUT=300 PGCONNECT_TIMEOUT=120
+	export RF_TEMPLATE=$TMPDIR/cluster RF_START_TIMEOUT=500 PGCONNECT_TIMEOUT=120
 	# What pg_regress says as it comes: minutes pass under emulation.
 	log=$RF_WORK/sql_verbs/pg_regress.log
 	mkdir -p "${log%/*}"

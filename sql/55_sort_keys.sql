@@ -13,11 +13,13 @@ CREATE TABLE here.one (id int, g int, f varchar(4), n int2, count int, upper tex
 CREATE TABLE here.other (id int, g int, f varchar(4), n int2, count int, upper text);
 INSERT INTO here.one SELECT i, i % 41, (ARRAY['a', 'ab', 'abcd', NULL])[i % 4 + 1], i % 5 - 2, 9 - i % 7, chr(97 + i % 6) FROM generate_series(1, 200) i;
 INSERT INTO here.other SELECT 100 - i, i, 'b', -i, i, 'x' FROM generate_series(1, 40) i;
-ANALYZE here.one, here.other;
+CREATE TABLE here.big AS SELECT 9007199254740992 + i % 2 AS x FROM generate_series(1, 9) i;
+CREATE TABLE here.float AS SELECT 9007199254740992::float8 AS x;
+ANALYZE here.one, here.other, here.big, here.float;
 CREATE SCHEMA away;
-IMPORT FOREIGN SCHEMA here LIMIT TO (one) FROM SERVER keys1 INTO away;
+IMPORT FOREIGN SCHEMA here LIMIT TO (one, big, float) FROM SERVER keys1 INTO away;
 IMPORT FOREIGN SCHEMA here LIMIT TO (other) FROM SERVER keys2 INTO away;
-ANALYZE away.one, away.other;
+ANALYZE away.one, away.other, away.big, away.float;
 
 -- The rows of a query in their order over tables that are here.
 CREATE FUNCTION rows_of(schema text, query text) RETURNS text LANGUAGE plpgsql AS $$
@@ -80,6 +82,20 @@ SELECT compared('SELECT f, count(*) FROM one GROUP BY f ORDER BY f::text');
 -- an oid sorts by no sign
 SELECT compared('SELECT g - 20 FROM one WHERE g IN (19, 21) GROUP BY g - 20 ORDER BY (g - 20)::oid');
 SELECT compared('SELECT DISTINCT (n::int)::oid AS o FROM one ORDER BY o', true);
+SELECT compared('SELECT n::int FROM one GROUP BY n::int ORDER BY (n::int)::oid', true);
+SELECT compared('SELECT n::int AS i FROM one ORDER BY (n::int)::oid, id LIMIT 3', true);
+SELECT compared('SELECT upper FROM one GROUP BY upper ORDER BY upper COLLATE "C" DESC', true);
+SELECT compared('SELECT f::text, count(*) FROM one GROUP BY f::text ORDER BY 1', true);
+SELECT compared('SELECT DISTINCT f::text FROM one ORDER BY 1', true);
+SET enable_hashjoin = off;
+SET enable_nestloop = off;
+SELECT compared('SELECT a.id, c.oid FROM one a JOIN (VALUES (3::oid), (1::oid), (4294967295::oid)) c(oid) ON c.oid = a.n::int ORDER BY 1 LIMIT 3');
+RESET enable_hashjoin;
+RESET enable_nestloop;
+
+-- a column merged by USING is of the type that is compared, in which values are the same that differ as they are stored
+SELECT compared('SELECT x, count(*) FROM big LEFT JOIN "float" USING (x) GROUP BY x', true);
+SELECT compared('SELECT DISTINCT x FROM big LEFT JOIN "float" USING (x)', true);
 
 -- sub-selects
 SELECT compared('SELECT id FROM one t ORDER BY (SELECT count(*) FROM one u WHERE u.g = t.id), id DESC LIMIT 3');

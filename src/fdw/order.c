@@ -30,35 +30,49 @@ are_columns(Expr *expr, List *tlist)
 	return true;
 }
 
-/*
- * Does the data node sort by this column as we sort by the expression, which may be the column with a
- * relabelling, such as varchar as text?  The operator decides: as oid an int4 sorts otherwise.
- */
+/* Does the data node sort by this as we sort by a member of a class with this collation? */
 static bool
-sorts_like(PlannerInfo *root, RelOptInfo *rel, Expr *column, Expr *expr, Oid sortop)
+sorts_alike(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid collation, Oid sortop)
 {
-	while (!equal(column, expr))
-	{
-		if (!IsA(expr, RelabelType))
-			return false;
-		expr = ((RelabelType *) expr)->arg;
-	}
-	return rf_is_shippable_sort(root, rel, column, sortop);
+	return exprCollation((Node *) expr) == collation && rf_is_shippable_sort(root, rel, expr, sortop);
 }
 
-/* The column of the SELECT list of an upper relation that the member of a pathkey's class is. */
-static TargetEntry *
-sorted_column(PlannerInfo *root, RelOptInfo *rel, EquivalenceMember *em, Oid collation, Oid sortop)
+/*
+ * A member without relabellings that make no difference to the order: varchar sorts as text, but as
+ * oid an int4 sorts otherwise, and so may a text with another collation.
+ */
+static Expr *
+bare_member(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid collation, Oid sortop)
 {
+	while (IsA(expr, RelabelType) && sorts_alike(root, rel, ((RelabelType *) expr)->arg, collation, sortop))
+		expr = ((RelabelType *) expr)->arg;
+	return expr;
+}
+
+/*
+ * What the SELECT of an upper relation has for a member: the column that it is, maybe with
+ * relabellings, or the member where the column sorts otherwise; that cannot be with DISTINCT and set
+ * operations, whose keys are columns.  NULL: nothing.
+ */
+static Expr *
+selected_member(PlannerInfo *root, RelOptInfo *rel, Expr *member, Oid collation, Oid sortop)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	ListCell   *lc;
 
-	foreach(lc, ((RfRelInfo *) rel->fdw_private)->tlist)
+	foreach(lc, info->tlist)
 	{
-		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+		Expr	   *column = lfirst_node(TargetEntry, lc)->expr;
+		Expr	   *expr = member;
 
-		if (exprCollation((Node *) tle->expr) == collation &&
-			sorts_like(root, rel, tle->expr, em->em_expr, sortop))
-			return tle;
+		while (!equal(column, expr) && IsA(expr, RelabelType))
+			expr = ((RelabelType *) expr)->arg;
+		if (!equal(column, expr))
+			continue;
+		if (sorts_alike(root, rel, column, collation, sortop))
+			return column;
+		if (!info->distinct && !rf_is_set_operation(info))
+			return member;
 	}
 	return NULL;
 }
@@ -80,35 +94,33 @@ rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, RfSortKey *key
 	{
 		EquivalenceMember *em = (EquivalenceMember *) lfirst(lc);
 
-		key->expr = em->em_expr;
 		key->sortop = rf_pathkey_operator(pathkey, em->em_datatype);
 		if (upper)
 		{
-			TargetEntry *tle;
-
 			if (em->em_is_const || em->em_is_child)
 				continue;
-			tle = sorted_column(root, rel, em, ec->ec_collation, key->sortop);
-			if (tle == NULL)
-				continue;
-			key->expr = tle->expr;
-			return true;
+			key->expr = selected_member(root, rel, em->em_expr, ec->ec_collation, key->sortop);
 		}
-		if (bms_is_empty(em->em_relids) || !bms_is_subset(em->em_relids, rel->relids) ||
-			bms_overlap(em->em_relids, info->hidden_relids) ||
-			(reads_items && !are_columns(em->em_expr, info->tlist)))
-			continue;
-
-		/*
-		 * What a branch of UNION ALL gives for a column may be the same in all of its rows.  They are
-		 * in that order however they come; printed, an integer would be the number of a column.
-		 */
-		if (em->em_is_child && IS_SIMPLE_REL(rel) && bms_is_empty(pull_varnos(root, (Node *) em->em_expr)))
+		else
 		{
-			key->expr = NULL;
-			return true;
+			if (bms_is_empty(em->em_relids) || !bms_is_subset(em->em_relids, rel->relids) ||
+				bms_overlap(em->em_relids, info->hidden_relids) ||
+				(reads_items && !are_columns(em->em_expr, info->tlist)))
+				continue;
+
+			/*
+			 * What a branch of UNION ALL gives for a column may be the same in all of its rows.
+			 * They are in that order however they come; printed, an integer would be the number of
+			 * a column.
+			 */
+			if (em->em_is_child && IS_SIMPLE_REL(rel) && bms_is_empty(pull_varnos(root, (Node *) em->em_expr)))
+			{
+				key->expr = NULL;
+				return true;
+			}
+			key->expr = bare_member(root, rel, em->em_expr, ec->ec_collation, key->sortop);
 		}
-		if (rf_is_shippable_sort(root, rel, key->expr, key->sortop))
+		if (key->expr != NULL && rf_is_shippable_sort(root, rel, key->expr, key->sortop))
 			return true;
 	}
 	return false;

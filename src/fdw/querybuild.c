@@ -297,13 +297,16 @@ append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Lis
 /*
  * A column to group by is named by its position in the SELECT list: then it need not be repeated,
  * and a constant can be one.  Above the grouping it may have gone from the list; there a constant
- * gets a cast, without which an integer would be a position and others an error.
+ * gets a cast, without which an integer would be a position and others an error, and so does a
+ * parameter, which may be one in the query around a sub-select. A cast that is only implied is not
+ * printed by itself.
  */
 static void
 append_group_column(StringInfo buf, BuildContext *cxt, List *tlist, Index sortgroupref)
 {
 	TargetEntry *tle = rf_sortgroupref_tle(sortgroupref, tlist);
 	Node	   *expr;
+	Node	   *bare;
 
 	if (tle != NULL)
 	{
@@ -312,8 +315,9 @@ append_group_column(StringInfo buf, BuildContext *cxt, List *tlist, Index sortgr
 	}
 	expr = (Node *) get_sortgroupref_tle(sortgroupref, cxt->root->processed_tlist)->expr;
 	appendStringInfoString(buf, rf_print_in_statement(expr, cxt));
-	if (IsA(strip_implicit_coercions(expr), Const))
-		appendStringInfo(buf, "::%s", format_type_be(exprType(expr)));
+	bare = strip_implicit_coercions(expr);
+	if (IsA(bare, Const) || IsA(bare, Param) || exprType(bare) != exprType(expr))
+		appendStringInfo(buf, "::%s", format_type_with_typemod(exprType(expr), exprTypmod(expr)));
 }
 
 static void
@@ -440,7 +444,13 @@ append_order_by(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *column
 			appendStringInfo(buf, "%d", place);
 		}
 		else
+		{
 			appendStringInfoString(buf, rf_print_in_statement((Node *) key->expr, cxt));
+			/* a cast that is only implied is not written, and without it the order may be another */
+			if (exprType(strip_implicit_coercions((Node *) key->expr)) != exprType((Node *) key->expr))
+				appendStringInfo(buf, "::%s", format_type_with_typemod(exprType((Node *) key->expr),
+																	   exprTypmod((Node *) key->expr)));
+		}
 
 		/* either the type's "<" or its ">", see rf_is_shippable_sort() */
 		descending = key->sortop != lookup_type_cache(exprType((Node *) key->expr), TYPECACHE_LT_OPR)->lt_opr;
@@ -505,7 +515,7 @@ sorts_by_others(List *columns, List *sorted)
 
 	foreach(lc, sorted)
 	{
-		if (IsA(lfirst(lc), Var) && place_among(columns, lfirst(lc)) == 0)
+		if (IsA(lfirst(lc), Var) && place_among(columns, (Expr *) lfirst(lc)) == 0)
 			return true;
 	}
 	return false;
@@ -567,8 +577,12 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 																	   var->varattno)));
 		else
 			appendStringInfoString(buf, print_column((Node *) var, cxt, info));
-		/* what is written as it was, without a cast that is only implied, would have another type */
-		if (cxt->typed && strip_implicit_coercions((Node *) var) != (Node *) var)
+		/*
+		 * what is written as it was, without a cast that is only implied, would have another type, in
+		 * which other values may be the same
+		 */
+		if (strip_implicit_coercions((Node *) var) != (Node *) var &&
+			(cxt->typed || exprType(strip_implicit_coercions((Node *) var)) != exprType((Node *) var)))
 			appendStringInfo(buf, "::%s", format_type_with_typemod(exprType((Node *) var),
 																   exprTypmod((Node *) var)));
 	}

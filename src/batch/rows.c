@@ -355,9 +355,10 @@ add_values(RfRows *rows, TupleTableSlot *slot, bool on_page)
 void
 rf_rows_add(RfRows *rows, TupleTableSlot *slot)
 {
-	bool		on_page = TTS_IS_BUFFERTUPLE(slot) && pin_page(rows, slot);
+	bool		on_page;
 
 	Assert(!rf_rows_full(rows));
+	on_page = TTS_IS_BUFFERTUPLE(slot) && pin_page(rows, slot);
 	if (on_page && rows->map != NULL && slot->tts_nvalid < rows->last_attr)
 	{
 		add_tuple(rows, ((HeapTupleTableSlot *) slot)->tuple);

@@ -50,6 +50,9 @@ rf_probe_reading_cost(PlannerInfo *root, const RfProbes *probes, bool sorted)
 	double		share = probes->tuples / Max(probes->heap_tuples, 1);
 	double		leaves = Max(ceil(share * index_pages), 1);
 	double		run = Max(ceil(share * heap_pages), 1);
+
+	/* While relations are still being sized, the planner's sum of all tables' pages lacks this one's. */
+	double		competing = index_pages + Max(heap_pages - root->total_table_pages, 0);
 	Cost		scattered;
 	Cost		ordered;
 	Cost		index;
@@ -57,17 +60,18 @@ rf_probe_reading_cost(PlannerInfo *root, const RfProbes *probes, bool sorted)
 	/* a single probe comes in no order, and its pages lie side by side (cost_index()) */
 	if (count <= 1)
 	{
-		scattered = index_pages_fetched(probes->tuples, heap_pages, index_pages, root) * probes->random_page_cost;
+		scattered = index_pages_fetched(probes->tuples, heap_pages, competing, root) *
+			probes->random_page_cost;
 		ordered = probes->random_page_cost + (run - 1) * probes->seq_page_cost;
 		index = leaves * probes->random_page_cost;
 	}
 	else
 	{
-		scattered = index_pages_fetched(probes->tuples * count, heap_pages, index_pages, root) *
+		scattered = index_pages_fetched(probes->tuples * count, heap_pages, competing, root) *
 			probes->random_page_cost;
-		ordered = reading_cost(probes, index_pages_fetched(run * count, heap_pages, index_pages, root),
+		ordered = reading_cost(probes, index_pages_fetched(run * count, heap_pages, competing, root),
 							   heap_pages, sorted);
-		index = reading_cost(probes, index_pages_fetched(leaves * count, index_pages, index_pages, root),
+		index = reading_cost(probes, index_pages_fetched(leaves * count, index_pages, competing, root),
 							 index_pages, sorted);
 	}
 	return (index + probes->heap_share *

@@ -218,11 +218,12 @@ find_plain(RfRows *rows, uint32 first, uint32 end)
 {
 	const RfRowsMap *map = rows->map;
 	const char *data[RF_ROWS_TOGETHER];
+	uint32		count = end - first;
 
-	for (uint32 row = first; row < end; row++)
-		data[row - first] = (const char *) rows->tuples[row] + rows->tuples[row]->t_hoff;
+	for (uint32 i = 0; i < count; i++)
+		data[i] = (const char *) rows->tuples[first + i] + rows->tuples[first + i]->t_hoff;
 	for (int i = 0; i < map->fixed_count; i++)
-		read_fixed(rows, &map->fixed[i], data, first, end - first);
+		read_fixed(rows, &map->fixed[i], data, first, count);
 	if (map->first_walked == map->natts)
 		return;
 	for (uint32 row = first; row < end; row++)

@@ -76,6 +76,7 @@ local_port(int fd)
 	struct sockaddr_storage address;
 	socklen_t	length = sizeof(address);
 
+	memset(&address, 0, sizeof(address));
 	if (getsockname(fd, (struct sockaddr *) &address, &length) != 0)
 		return 0;
 	return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *) &address)->sin6_port :
@@ -309,7 +310,7 @@ rf_start_connect_local(const char *name)
 int
 rf_start_connect_like(int control_fd, RfError *error)
 {
-	struct sockaddr_storage address;
+	struct sockaddr_storage address = {0};
 	socklen_t	length = sizeof(address);
 
 	if (getpeername(control_fd, (struct sockaddr *) &address, &length) != 0)

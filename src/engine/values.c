@@ -104,6 +104,8 @@ evict(RfValues *values, uint64_t bytes)
 				(oldest == NULL || r->used_at < oldest->used_at))
 				oldest = r;
 		}
+		if (oldest == NULL)
+			break;
 		drop(values, oldest);
 		atomic_fetch_add(&values->shared->values.evictions, 1);
 		some = true;

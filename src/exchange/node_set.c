@@ -36,7 +36,7 @@ ExchangeSet *exchange_set = NULL;
 static ExchangeCounters last_counters[EXCHANGE_MAX];
 static int	last_count = 0;
 
-static void
+__attribute__((noreturn)) static void
 bad_setup(const char *problem)
 {
 	ereport(ERROR,

@@ -303,9 +303,10 @@ rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const RfRows *rows, u
 uint64
 rf_route_hash(RfRoute *route, const Datum *values, const bool *isnull)
 {
+	int			key_count = route->key_count;
 	uint64		hash = 0;
 
-	for (int i = 0; i < route->key_count; i++)
+	for (int i = 0; i < key_count; i++)
 	{
 		if (!isnull[i])
 			hash = hash_combine64(hash, hash_value(&route->keys[i], route->keys[i].op, values[i]));
@@ -351,7 +352,8 @@ rdma_hash_node(PG_FUNCTION_ARGS)
 		MemoryContextSwitchTo(caller);
 		fcinfo->flinfo->fn_extra = route;
 	}
-	for (int i = 0; i < key_count; i++)
+	Assert(route->key_count == key_count);
+	for (int i = 0; i < route->key_count; i++)
 	{
 		values[i] = PG_GETARG_DATUM(i + 1);
 		isnull[i] = PG_ARGISNULL(i + 1);

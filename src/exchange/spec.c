@@ -12,7 +12,7 @@
 
 #include "rdma_fdw/compat.h"
 
-static void
+__attribute__((noreturn, format(printf, 2, 0))) static void
 bad_spec(const char *text, const char *format, const char *what)
 {
 	ereport(ERROR,

@@ -269,7 +269,8 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
 		arriving = false;
 	}
 	/* each node looks all rows up, and has some of the partners */
-	if (probed->fragment != NULL && driver->fragment->placement == RF_PLACED_EVERYWHERE &&
+	if (probed->fragment != NULL && driver->fragment != NULL &&
+		driver->fragment->placement == RF_PLACED_EVERYWHERE &&
 		probed->fragment->placement != RF_PLACED_EVERYWHERE)
 		part = 1.0 / rf_node_count(probed);
 	if (!rf_probe_cost(root, probed, info->joinclauses, rows, part, arriving, &probe))

@@ -237,6 +237,7 @@ is_placed_in_turn(const RfLayout *layout, int nodes)
 {
 	PartitionBoundInfo bounds = layout->bounds;
 
+	Assert(nodes > 0);
 	if (bounds->strategy != PARTITION_STRATEGY_HASH || bounds->nindexes % nodes != 0)
 		return false;
 	for (int i = 0; i < bounds->nindexes; i++)

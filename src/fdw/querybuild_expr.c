@@ -87,6 +87,7 @@ table_of(BuildContext *cxt, Index relid)
 		if (table->derived == NULL && table->relid == relid && table->root == cxt->root)
 			return table;
 	}
+	Assert(cxt->root != NULL);	/* an expression by itself names no other table */
 	table = palloc0(sizeof(TableRef));
 	table->relid = relid;
 	table->root = cxt->root;

@@ -66,7 +66,7 @@ rf_group_greet(RfHelloRequest *request)
 int
 rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFilter allowed)
 {
-	RfHelloReply reply;
+	RfHelloReply reply = {0};
 	int			peer;
 
 	rf_engine_require();

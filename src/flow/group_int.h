@@ -75,7 +75,7 @@ extern RfGroup *rf_group_new(const RfGroupDesc *desc, RfFlowRole role, uint32 me
 extern void rf_group_grow(RfGroup *group, uint32 pair_count);
 extern int	rf_group_peer(const RfNodeId *node, bool producer_side);
 extern void rf_group_fail(const GroupPair *pair, const char *format,
-						  uint32 member) __attribute__((noreturn));
+						  uint32 member) __attribute__((noreturn, format(printf, 2, 0)));
 extern void rf_group_begin_context(ErrorContextCallback *context, RfGroup *group);
 extern void rf_group_end_context(ErrorContextCallback *context);
 

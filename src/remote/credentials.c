@@ -33,8 +33,18 @@ extern bool be_gssapi_get_delegation(Port *port);
 
 #if PG_VERSION_NUM >= 160000
 #define REQUIRED	"password or GSSAPI delegated credentials required"
+#define NOT_REQUESTED	"Non-superuser cannot connect if the server does not request a password or use GSSAPI with delegated credentials."
 #else
 #define REQUIRED	"password is required"
+#define NOT_REQUESTED	"Non-superuser cannot connect if the server does not request a password."
+#endif
+
+#if PG_VERSION_NUM >= 180000
+#define WAYS_TO_PROVE	"Non-superusers must delegate GSSAPI credentials, provide a password, or enable SCRAM pass-through in user mapping."
+#elif PG_VERSION_NUM >= 160000
+#define WAYS_TO_PROVE	"Non-superusers must delegate GSSAPI credentials or provide a password in the user mapping."
+#else
+#define WAYS_TO_PROVE	"Non-superusers must provide a password in the user mapping."
 #endif
 
 static DefElem *
@@ -135,14 +145,7 @@ rf_credentials_check(ForeignServer *server, UserMapping *user)
 	ereport(ERROR,
 			(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
 			 errmsg(REQUIRED),
-#if PG_VERSION_NUM >= 180000
-			 errdetail("Non-superusers must delegate GSSAPI credentials, provide a password, or enable SCRAM pass-through in user mapping.")
-#elif PG_VERSION_NUM >= 160000
-			 errdetail("Non-superusers must delegate GSSAPI credentials or provide a password in the user mapping.")
-#else
-			 errdetail("Non-superusers must provide a password in the user mapping.")
-#endif
-			 ));
+			 errdetail(WAYS_TO_PROVE)));
 }
 
 void
@@ -165,10 +168,6 @@ rf_credentials_check_session(RfSession *session, UserMapping *user)
 	ereport(ERROR,
 			(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
 			 errmsg(REQUIRED),
-#if PG_VERSION_NUM >= 160000
-			 errdetail("Non-superuser cannot connect if the server does not request a password or use GSSAPI with delegated credentials."),
-#else
-			 errdetail("Non-superuser cannot connect if the server does not request a password."),
-#endif
+			 errdetail(NOT_REQUESTED),
 			 errhint("Target server's authentication method must be changed or password_required=false set in the user mapping attributes.")));
 }

@@ -125,14 +125,14 @@ resolve_types(RfStatement *statement)
 static RawStmt *
 parse_one_select(const char *query)
 {
-	List	   *statements = pg_parse_query(query);
+	List	   *parsed = pg_parse_query(query);
 
-	if (list_length(statements) != 1)
+	if (list_length(parsed) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("rdma.stream runs exactly one SELECT statement"),
-				 errdetail("The query text has %d statements.", list_length(statements))));
-	return linitial_node(RawStmt, statements);
+				 errdetail("The query text has %d statements.", list_length(parsed))));
+	return linitial_node(RawStmt, parsed);
 }
 
 static void

@@ -364,14 +364,16 @@ typedef struct RfLane
 } RfLane;
 
 /*
- * Who claims an entry, a backend or the engine's main thread, makes its state CLAIMED by a
- * compare-and-swap from FREE or FAILED, and has it alone until it stores the next state: only then
- * it writes node, accepted and attempt. No lock is needed, so none can be held by a process that was
- * stopped: that keeps one entry, and nobody waits for it. Who wants to wait for a node's entry counts
- * itself in `waiters` first and looks at state and node then; who claims looks at `waiters` after its
- * compare-and-swap, and puts the entry back if there are any; all are sequentially consistent, so one
- * of the two sees the other. Two backends may claim an entry each for the same node; the engine
- * connects for the first and frees the second.
+ * A backend or the engine's main thread claims an entry: it makes the state CLAIMED by a
+ * compare-and-swap from FREE or FAILED, and has the entry alone until it stores the next state. Only
+ * in between does it write node, accepted and attempt. There is no lock, so no stopped process can
+ * hold one: it keeps one entry, and nobody waits for that.
+ *
+ * A backend that is to wait for a node's entry counts itself in `waiters` first and looks at state
+ * and node then. A claimer looks at `waiters` after its compare-and-swap, and puts the entry back if
+ * there are any. All of these are sequentially consistent, so one of the two sees the other. Two
+ * backends may claim an entry each for the same node; the engine connects for the first and frees
+ * the second.
  */
 typedef enum RfPeerState
 {
@@ -424,10 +426,10 @@ typedef struct RfPeer
 } RfPeer;
 
 /*
- * Whoever makes expires_us RF_TOKEN_BUSY, by a compare-and-swap from what it was, has the token until
- * it stores another value; nobody waits for that. A backend that loses the oldest one takes the next;
- * the engine passes over one that is busy, as that is being replaced. So a process that is stopped
- * meanwhile keeps one place, and holds up nobody.
+ * A process takes a token by a compare-and-swap of expires_us from the value that it saw to
+ * RF_TOKEN_BUSY, and has it until it stores another value; nobody waits for that. A backend that
+ * loses the oldest one takes the next; the engine passes over a busy one, which is being replaced.
+ * So a process that is stopped meanwhile keeps one place, and holds up nobody.
  */
 typedef struct RfToken
 {
@@ -502,7 +504,7 @@ typedef struct RfShared
 	char		engine_local_name[64];
 	RfDeviceCaps device;		/* written by the engine before engine_pid */
 	RfError		device_error;	/* why verbs was not taken, for rdma.check */
-	RfError		start_error;	/* why engine_pid is 0 although there is an engine; kind NONE: it is not known. The engine writes */
+	RfError		start_error;	/* why engine_pid is 0 though an engine runs; kind NONE: unknown. The engine writes */
 	RfCalibration calibration;
 	RfAdmissionStats admission;
 	_Atomic uint32_t waiting_for_buffers;	/* flows for which the engine's main thread wants buffers: who lets go of a LISTENING one tells it */
@@ -961,8 +963,8 @@ extern int	rf_flow_wait_any(const RfFlowSleep *sleeps, int count, int socket, lo
 extern void rf_flow_close(RfFlowHandle *flow);
 
 /*
- * Map the memory that the flow's buffers lie in (segment.h). False: it has none, or not any more. ERROR
- * when their engine has ended.
+ * Map the memory that the flow's buffers lie in (segment.h). False: it has none, or not any more.
+ * ERROR when their engine has ended.
  */
 extern bool rf_flow_attach_memory(const RfFlow *flow);
 

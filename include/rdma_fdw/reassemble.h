@@ -1,9 +1,9 @@
 /*
  * reassemble.h - a batch that comes in several slots, put together in the reader's own memory.
  *
- * One reassembly belongs to one stream of slots: who has put a batch's first piece into it must put
- * all others there, too, or give up the stream. While it is `open` nothing may be done with `data`
- * but that; only these functions write the fields.
+ * One reassembly belongs to one stream of slots. Once a batch's first piece is in it, all others must
+ * be put there, too, or the stream be given up. While it is `open` nothing else may be done with
+ * `data`; only these functions write the fields.
  *
  * Each piece says how many bytes of its batch come before it (RfSlotHeader.offset), and is refused
  * when these are not here. Where PostgreSQL is built with assertions, on both nodes, the batch's
@@ -30,7 +30,8 @@ typedef struct RfReassembly
 	bool		open;			/* FIRST was seen, LAST was not */
 } RfReassembly;
 
-extern void rf_reassembly_init(RfReassembly *batch, MemoryContext context, const char *source, Size first);
+extern void rf_reassembly_init(RfReassembly *batch, MemoryContext context, const char *source,
+							   Size first);
 
 /* A whole batch in one slot, which may be read where it lies. */
 static inline bool
@@ -41,8 +42,8 @@ rf_reassembly_is_whole(const RfReassembly *batch, const RfBuffer *piece)
 }
 
 /*
- * Add a piece, or copy a whole batch. True: the batch is complete, `data` and `length`, and stays so
- * until the next call. ERROR when the piece does not continue what is here.
+ * Add a piece, or copy a whole batch. True: the batch is complete, `data` and `length`, and stays
+ * so until the next call. ERROR when the piece does not continue what is here.
  */
 extern bool rf_reassembly_add(RfReassembly *batch, const RfBuffer *piece);
 

@@ -1,20 +1,20 @@
 /*
- * segment.h - a segment of the arena and the memory under it, which changes with whom it is lent to.
+ * segment.h - a segment of the arena, and the memory under it, which changes with its borrower.
  *
- * A peer on this host writes into what it was lent by its own memcpy. No end of a connection or of
- * an engine stops one that is under way: a peer that was stopped in it finishes it whenever it goes
- * on. And a peer that was given a descriptor can keep it. So memory that was one node's is never
- * another's, and what an engine lent is never lent by the next one: a segment gets new memory, a new
- * memfd at the same addresses, before it is lent to another node than the last time, and before the
- * first loan of an engine that was restarted. Who still has the old one writes where nobody reads.
- * (Within one life of an engine a connection that is over holds its segments until the provider says
- * that it is quiet: only so may the same node have them again as they are.) Over TCP this process
- * writes, and a device writes by keys that end with their process: there the same rule costs some
- * page faults where the memory had to be wiped before.
+ * A peer on this host writes into borrowed memory by its own memcpy. No end of a connection or of an
+ * engine stops one that is under way: a peer that was stopped in it finishes it whenever it goes on.
+ * And a peer that was given a descriptor can keep it. So memory that was one node's is never
+ * another's, and the next engine never lends the memory that an earlier one lent: a segment gets new
+ * memory, a new memfd at the same addresses, before it is lent to another node than the last time,
+ * and before the first loan of an engine that was restarted. A peer that still has the old memory
+ * writes where nobody reads. (Within one life of an engine a connection that is over holds its
+ * segments until the provider says that it is quiet: only then may the same node have them again as
+ * they are.) Over TCP this process writes, and a device writes by keys that end with their process:
+ * there the same rule costs page faults instead of wiping.
  *
  * Who writes. The postmaster makes the memory of generation 0, which every process has by fork. The
  * engine's main thread renews a segment that is lent to nobody and in which no flow has buffers, so
- * nobody reads it; its words below are stored before the state of the first flow in it becomes OPEN.
+ * nobody reads it; its words below are stored before the state of the first flow in it is OPEN.
  * Who reads. A backend that finds its flow OPEN calls rf_segment_attach once, before it touches the
  * buffers, and maps what the words say: the memory cannot change again before that backend has let
  * go of the flow, also not when the engine is restarted, as the next one finds the buffers in use
@@ -39,12 +39,13 @@
 typedef struct RfSegment
 {
 	uint8_t    *addr;			/* the same in every process; fixed */
-	int32_t		peer;			/* RF_NO_PEER = free, RF_SEVERAL_PEERS. Written by the engine's main thread only */
+	int32_t		peer;			/* RF_NO_PEER = free, RF_SEVERAL_PEERS. Engine's main thread writes */
 	_Atomic uint32_t used_pages;	/* allocation units in use */
 
 	/* The memory. */
 	_Atomic uint32_t generation;	/* how often it was renewed */
-	int			fd;				/* memfd: generation 0: the postmaster's, valid in every process; else the engine's; -1: an earlier engine's */
+	int			fd;				/* memfd. Generation 0: the postmaster's, valid in every process; else
+								 * the engine's; -1: an earlier engine's */
 	uint64_t	inode;			/* of the memfd, unless it is of generation 0 */
 } RfSegment;
 
@@ -63,7 +64,8 @@ typedef enum RfHugePages
 extern int	rf_segment_create(uint8_t *addr, size_t size, RfHugePages huge, RfError *error);
 
 /* Engine's main thread, segment in nobody's use: new memory, all zeros. */
-extern bool rf_segment_renew(RfSegment *segments, uint32_t index, size_t size, RfHugePages huge, RfError *error);
+extern bool rf_segment_renew(RfSegment *segments, uint32_t index, size_t size, RfHugePages huge,
+							 RfError *error);
 
 /* A new engine begins: what the one before it renewed is not at hand any more. */
 extern void rf_segment_forget(RfSegment *segment);
@@ -72,6 +74,7 @@ extern void rf_segment_forget(RfSegment *segment);
  * Backend: the segment's memory as it is now, from the engine with this process id. False: it could
  * not be had, and *error says why; mostly that the engine has ended.
  */
-extern bool rf_segment_attach(RfSegment *segments, uint32_t index, size_t size, int32_t engine_pid, RfError *error);
+extern bool rf_segment_attach(RfSegment *segments, uint32_t index, size_t size,
+							  int32_t engine_pid, RfError *error);
 
 #endif

@@ -20,7 +20,8 @@ static uint32_t mapped[RF_MAX_SEGMENTS];
 static int
 create(uint8_t *addr, size_t size, bool huge)
 {
-	int			fd = memfd_create("rdma_fdw segment", MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0));
+	int			fd = memfd_create("rdma_fdw segment",
+								  MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0));
 
 	/* A peer that gets the descriptor could otherwise cut the file under our feet. */
 	if (fd >= 0 && ftruncate(fd, (off_t) size) == 0 &&
@@ -53,8 +54,8 @@ rf_segment_create(uint8_t *addr, size_t size, RfHugePages huge, RfError *error)
 }
 
 /*
- * Whoever maps it finds zeros, and what an old peer still writes is all that it will hold. Huge pages
- * that were reserved for it and never touched could not be given back otherwise.
+ * Processes that map it find zeros, and only an old peer's writes fill it again. Huge pages that were
+ * reserved for it are touched first: they could not be given back otherwise.
  */
 static void
 give_back_pages(const RfSegment *segment, size_t size)
@@ -71,7 +72,8 @@ give_back_pages(const RfSegment *segment, size_t size)
 }
 
 bool
-rf_segment_renew(RfSegment *segments, uint32_t index, size_t size, RfHugePages huge, RfError *error)
+rf_segment_renew(RfSegment *segments, uint32_t index, size_t size, RfHugePages huge,
+				 RfError *error)
 {
 	RfSegment  *segment = &segments[index];
 	struct stat status;
@@ -86,7 +88,8 @@ rf_segment_renew(RfSegment *segments, uint32_t index, size_t size, RfHugePages h
 	if (fstat(fd, &status) != 0)
 	{
 		close(fd);
-		return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "could not look at a segment of buffer memory: %s", strerror(errno));
+		return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL,
+						"could not look at a segment of buffer memory: %s", strerror(errno));
 	}
 	segment->fd = fd;
 	segment->inode = status.st_ino;
@@ -107,7 +110,8 @@ rf_segment_forget(RfSegment *segment)
  * a message with a descriptor would have the engine wait for us or us for it.
  */
 bool
-rf_segment_attach(RfSegment *segments, uint32_t index, size_t size, int32_t engine_pid, RfError *error)
+rf_segment_attach(RfSegment *segments, uint32_t index, size_t size, int32_t engine_pid,
+				  RfError *error)
 {
 	RfSegment  *segment = &segments[index];
 	uint32_t	generation = atomic_load(&segment->generation);
@@ -122,14 +126,17 @@ rf_segment_attach(RfSegment *segments, uint32_t index, size_t size, int32_t engi
 	errno = ESRCH;
 	fd = engine_pid > 0 && segment->fd >= 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
 	if (fd < 0)
-		return rf_error(error, RF_ERROR_CONNECTION, "It is found through the engine's process, which has ended or is not to be looked at.",
+		return rf_error(error, RF_ERROR_CONNECTION,
+						"It is opened through the engine's process, which has ended or is hidden.",
 						"Repeat the query; the engine starts again by itself.",
 						"could not open a segment of buffer memory: %s", strerror(errno));
-	good = fstat(fd, &status) == 0 && status.st_ino == segment->inode && (size_t) status.st_size == size;
+	good = fstat(fd, &status) == 0 && status.st_ino == segment->inode &&
+		(size_t) status.st_size == size;
 	if (good)
 	{
 		mapped[index] = NOT_MAPPED;
-		good = mmap(segment->addr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+		good = mmap(segment->addr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+					0) != MAP_FAILED;
 	}
 	close(fd);
 	if (!good)

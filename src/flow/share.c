@@ -59,9 +59,9 @@ wait_a_millisecond(uint32_t waited_ms)
 void		(*rf_share_wait) (uint32_t waited_ms) = wait_a_millisecond;
 
 /*
- * Not an s_lock: those may PANIC when the holder does not get the processor for long. One that is
- * stopped does not get it at all: then it is asked for once a millisecond, and the wait is the
- * caller's to give up.
+ * Not an s_lock: those may PANIC when the holder does not get the processor for long. A stopped
+ * holder does not get it at all: then the lock is tried once a millisecond, and rf_share_wait may
+ * give up.
  */
 static void
 lock(RfShare *share)

@@ -1,6 +1,7 @@
 /*
- * test_segment.c - memory of segments (src/flow/segment.c) between processes: whoever attaches sees what the engine lends now, and what somebody
- * writes into an older memory, at whatever time, is nowhere to be seen. The engine, its peer and its backend are processes of this test.
+ * test_segment.c - memory of segments (src/flow/segment.c) between processes: a process that attaches
+ * sees the memory that the engine lends now, and nothing that is written into an older one, at any
+ * time. The engine, its peer and its backends are processes of this test.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,8 +85,8 @@ attach(int segment)
 }
 
 /*
- * A process that does as it is told, a byte each: 'a' attach to segment 0; 'w' write there, 'r' read; 'f' as a peer that was given the
- * descriptor and never lets go of it: write by way of that.
+ * A process that does as it is told, a byte each: 'a' attach to segment 0, 'w' write there, 'r' read.
+ * given_fd: it is a peer that was given the descriptor, and writes and reads through that.
  */
 static pid_t
 start(int *talk, int given_fd)
@@ -185,7 +186,7 @@ main(void)
 
 		check(memory == arena && memory[4096] == 0 && atomic_load(&shared->segments[0].generation) == 1, "a new engine lends new memory");
 		memset(memory, 'n', SIZE);
-		check(tell(peer_talk, 'w') == 'w' && memory[4096] == 'n', "what the old peer writes then is not in it");
+		check(tell(peer_talk, 'w') == 'w' && memory[4096] == 'n', "the old peer's writes are not in it");
 		check(tell(backend_talk, 'r') != 'n' && tell(backend_talk, 'a') == 'y' && tell(backend_talk, 'r') == 'n', "a backend sees it when it attaches");
 		late = start(&late_talk, -1);
 		check(tell(late_talk, 'a') == 'y' && tell(late_talk, 'r') == 'n', "so does one that started later");
@@ -208,9 +209,9 @@ main(void)
 
 	/* An engine that ended without the backend having attached. */
 	atomic_store(&shared->engine_pid, 0);
-	check(tell(backend_talk, 'a') == 'n', "who attaches too late is told");
+	check(tell(backend_talk, 'a') == 'n', "attaching too late fails");
 	atomic_store(&shared->engine_pid, backend);
-	check(tell(backend_talk, 'a') == 'n', "also when another process has the number of the engine's");
+	check(tell(backend_talk, 'a') == 'n', "also when another process has the engine's number");
 	close(backend_talk);
 	close(peer_talk);
 	close(late_talk);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -424,6 +425,45 @@ one_round(uint64_t *random)
 		end_stream(&streams[i]);
 }
 
+/* As a backend: the lock's holder goes on after a while, or never. */
+static uint32_t waited;
+static bool goes_on;
+static jmp_buf gave_up;
+
+static void
+wait_for_holder(uint32_t waited_ms)
+{
+	CHECK(waited_ms == waited++);
+	if (goes_on && waited == 3)
+		atomic_store(&streams[0].share.lock, 0);
+	if (waited == 5)
+		longjmp(gave_up, 1);
+}
+
+/* A member was stopped while it held the lock: the others wait, and may give up. */
+static void
+stopped_holder(RfShare *share)
+{
+	void		(*before) (uint32_t waited_ms) = rf_share_wait;
+
+	rf_share_wait = wait_for_holder;
+	atomic_store(&share->lock, 1);
+	goes_on = true;
+	CHECK(rf_share_join(share, 1, 0, 0) && waited == 3);
+	atomic_store(&share->lock, 1);
+	goes_on = false;
+	waited = 0;
+	if (setjmp(gave_up) == 0)
+	{
+		(void) rf_share_join(share, 1, 0, 0);
+		CHECK(false);
+	}
+	CHECK(waited == 5);
+	atomic_store(&share->lock, 0);
+	rf_share_wait = before;
+	printf("ok - a lock whose holder does not go on is waited for as long as its waiter likes\n");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -448,6 +488,7 @@ main(int argc, char **argv)
 		CHECK(rf_share_join(share, 1, i, i));
 	CHECK(!rf_share_join(share, 1, RF_SHARE_MEMBERS, 0));
 	printf("ok - a flow has no more readers than there are places\n");
+	stopped_holder(share);
 	for (int i = 0; i < STREAMS; i++)
 		free(streams[i].flow);
 	return 0;

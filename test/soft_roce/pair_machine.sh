@@ -12,7 +12,8 @@ export RF_TEMPLATE=$work/template/cluster RF_START_TIMEOUT=500 PGCONNECT_TIMEOUT
 . "$(dirname "$0")/../results.sh"
 . "$(dirname "$0")/../cluster.sh"
 
-settings=(shared_buffers=64MB 'listen_addresses=*' rdma_fdw.buffer_memory=64MB rdma_fdw.segment_size=8MB rdma_fdw.peer_timeout=8s
+# The device tries for ever (retry_count 7), which packets in disorder need: it counts each of them as a retry. What ends it is peer_timeout.
+settings=(rdma_fdw.retry_count=7 shared_buffers=64MB 'listen_addresses=*' rdma_fdw.buffer_memory=64MB rdma_fdw.segment_size=8MB rdma_fdw.peer_timeout=8s
 	rdma_fdw.connect_timeout=10s log_min_messages=log)
 here=10.88.0.1
 there=10.88.0.2
@@ -44,8 +45,7 @@ rf_init "$TMPDIR/pair"
 # ---------- the node's machine ----------
 
 if [ "$role" = node ]; then
-	# Devices that try for ever: what ends it is rdma_fdw.peer_timeout.
-	up n1 "${settings[@]}" rdma_fdw.provider=auto rdma_fdw.retry_count=7
+	up n1 "${settings[@]}" rdma_fdw.provider=auto
 	fill n1 1
 	rf_port n1 >"$shared/port.new" && mv "$shared/port.new" "$shared/port"
 	while [ ! -e "$shared/stop" ]; do
@@ -223,7 +223,7 @@ esac
 wait $flap
 all_right "after the link was down"
 
-# RoCE's packets are lost in the middle of a pull: the node's device tries for ever.
+# RoCE's packets are lost in the middle of a pull.
 (
 	for try in $(seq 600); do
 		[ "$(rf_sql co 'SELECT coalesce(sum(bytes), 0) > 1000000 FROM rdma.stat_flows')" != t ] || break

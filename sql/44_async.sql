@@ -11,12 +11,14 @@ CREATE SCHEMA asy;
 CREATE TABLE asy.p AS SELECT i AS a, i % 10 AS b, 'row ' || i AS c FROM generate_series(1, 30000, 2) i;
 CREATE TABLE asy.q AS SELECT i AS a, i % 10 AS b, 'more ' || i AS c FROM generate_series(40001, 40100) i;
 CREATE TABLE asy.nothing (a int, b int, c text);
+CREATE VIEW asy.few AS SELECT * FROM asy.q WHERE a < 40016;
 ANALYZE;
 \c contrib_regression postgres 127.0.0.1 :n2
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA asy;
 CREATE TABLE asy.p AS SELECT i AS a, i % 10 AS b, 'row ' || i AS c FROM generate_series(2, 30000, 2) i;
+CREATE VIEW asy.small AS SELECT * FROM asy.p WHERE a < 36;
 CREATE VIEW asy.failing AS SELECT a, 1 / (20002 - a) AS b, c FROM asy.p;
 ANALYZE;
 \c contrib_regression postgres 127.0.0.1 :coord
@@ -36,6 +38,8 @@ CREATE FOREIGN TABLE f1 (a int, b int, c text) SERVER asy1 OPTIONS (schema_name 
 CREATE FOREIGN TABLE f2 (a int, b int, c text) SERVER asy2 OPTIONS (schema_name 'asy', table_name 'p');
 CREATE FOREIGN TABLE g1 (a int, b int, c text) SERVER asy1 OPTIONS (schema_name 'asy', table_name 'q');
 CREATE FOREIGN TABLE none1 (a int, b int, c text) SERVER asy1 OPTIONS (schema_name 'asy', table_name 'nothing');
+CREATE FOREIGN TABLE few (a int, b int, c text) SERVER asy1 OPTIONS (schema_name 'asy');
+CREATE FOREIGN TABLE small (a int, b int, c text) SERVER asy2 OPTIONS (schema_name 'asy');
 CREATE FOREIGN TABLE failing (a int, b int, c text) SERVER asy2 OPTIONS (schema_name 'asy');
 CREATE TABLE here AS SELECT i AS a, i % 10 AS b, 'here ' || i AS c FROM generate_series(50001, 50010) i;
 CREATE VIEW two AS SELECT * FROM f1 UNION ALL SELECT * FROM f2;
@@ -53,6 +57,19 @@ SET rdma_fdw.inline_limit = 0;
 SET rdma_fdw.receive_buffer_size = '4kB';
 SELECT count(*), sum(a), count(DISTINCT c) FROM (SELECT * FROM five OFFSET 0) t;
 RESET rdma_fdw.receive_buffer_size;
+RESET rdma_fdw.inline_limit;
+
+-- a sub-plan takes the session from children that Append waits for already
+SET rdma_fdw.inline_limit = 0;
+CREATE VIEW three AS SELECT * FROM few UNION ALL SELECT * FROM small UNION ALL SELECT * FROM few;
+DO $$
+DECLARE n int;
+BEGIN
+	FOR i IN 1..100 LOOP
+		SELECT count(*) INTO n FROM (SELECT a FROM three t WHERE b <= (SELECT min(u.b) FROM few u WHERE u.b >= t.b + random() * 0) OFFSET 0) s;
+		ASSERT n = 47, n;
+	END LOOP;
+END $$;
 RESET rdma_fdw.inline_limit;
 
 -- early end

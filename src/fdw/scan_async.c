@@ -81,6 +81,9 @@ rdmaIsForeignPathAsyncCapable(ForeignPath *path)
  * (`sleeping`), all its children are asked for rows or have just given one in this round. If the
  * one in front is not asked, nor was since we saw it so the last time, then Append only wants to be
  * rid of its requests, before a rescan.
+ *
+ * A child whose rest was stored away since Append asked it, by a sub-plan of another child's, is in
+ * front, too: its socket is among those that Append waits for already, and cannot be added again.
  */
 static bool
 must_queue(RfScanState *state, bool sleeping)
@@ -97,14 +100,16 @@ must_queue(RfScanState *state, bool sleeping)
 
 		if (other == state || other->request == NULL ||
 			other->request->requestor != state->request->requestor ||
-			other->parts->stream == NULL || !rf_stream_is_running(other->parts->stream))
+			other->parts->stream == NULL ||
+			!(rf_stream_is_running(other->parts->stream) ||
+			  (other->started && other->request->callback_pending)))
 			continue;
 		if (other->parts->user->umid == rf_scan_part_user(state->parts)->umid)
 		{
 			in_front = other;
 			break;
 		}
-		if (++running >= rf_stream_limit())
+		if (rf_stream_is_running(other->parts->stream) && ++running >= rf_stream_limit())
 			in_front = other;
 	}
 	if (in_front == NULL)

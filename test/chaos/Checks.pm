@@ -40,14 +40,20 @@ sub works
 				}
 				my $r = $c ? $c->query($shape->{sql}, deadline => $deadline) : { lost => 1 };
 				if ($r->{error}) { $why = "$r->{error}{C} $r->{error}{M} " . ($r->{error}{D} // ''); }
-				elsif ($r->{lost} || $r->{late}) { $why = $r->{late} ? 'no answer within 60 s' : 'connection lost'; $c->drop if $c; $c = undef; }
+				elsif ($r->{lost} || $r->{late})
+				{
+					$why = $r->{late} ? 'no answer within 60 s' : 'connection lost';
+					$c->drop if $c;
+					$c = undef;
+				}
 				else { $got = Shapes::text($r->{rows}); $why = "got $got, right is $shape->{answer}"; }
 				if (defined $got && $got eq $shape->{answer}) { $why = undef; last; }
 				# a wrong answer does not become right by waiting
 				last if $late || defined $got;
 				sleep(0.5);
 			}
-			push @wrong, sprintf('%.0f s after the faults: %s in schema %s: %s', time() - $began, $shape->{name}, $schema, substr($why, 0, 500)) if defined $why;
+			push @wrong, sprintf('%.0f s after the faults: %s in schema %s: %s', time() - $began, $shape->{name},
+				$schema, substr($why, 0, 500)) if defined $why;
 			return @wrong if @wrong > 5;
 		}
 		$c->close if $c;
@@ -113,7 +119,8 @@ sub held
 				last if defined $row->[0] && $row->[0] eq '0' || time() > $end;
 				sleep(0.3);
 			}
-			push @wrong, $node->name . " still holds $what a minute later: " . join(' ', map { $_ // 'unknown' } @$row) unless defined $row->[0] && $row->[0] eq '0';
+			push @wrong, $node->name . " still holds $what a minute later: " . join(' ', map { $_ // 'unknown' } @$row)
+				unless defined $row->[0] && $row->[0] eq '0';
 		}
 	}
 	return @wrong;

@@ -108,18 +108,20 @@ for my $round (1 .. $rounds)
 }
 $proxy->end;
 
-printf "# faults: %d: %s\n", sum(values %sum), join(', ', map { "$_ $sum{$_}" } sort keys %sum);
-printf "# answers and writes that were right: %d; errors: %d: %s; connections lost: %d; wrong: %d\n", $right // 0, sum(values %errors),
-	join(', ', map { "$_ $errors{$_}" } sort keys %errors), $lost // 0, $wrong // 0;
+printf "# faults: %d: %s\n", sum(values %sum), listed(', ', \%sum);
+printf "# answers and writes that were right: %d; errors: %d: %s; connections lost: %d; wrong: %d\n",
+	$right // 0, sum(values %errors), listed(', ', \%errors), $lost // 0, $wrong // 0;
 printf "# logs in %s\n", $work if $failures;
 # a row of LOG.md
-printf "# | %s | %s | %s | %d | %s | %d s | %d: %s | %d | %s | %d | %d of %d |\n", POSIX::strftime('%Y-%m-%d', gmtime), $version, $ENV{COMMIT} || '?', $seed, $provider,
-	$duration, sum(values %sum), join(' ', map { "$_ $sum{$_}" } sort keys %sum), $right // 0, join(' ', map { "$_ $errors{$_}" } sort keys %errors), $wrong // 0,
+printf "# | %s | %s | %s | %d | %s | %d s | %d: %s | %d | %s | %d | %d of %d |\n",
+	POSIX::strftime('%Y-%m-%d', gmtime), $version, $ENV{COMMIT} || '?', $seed, $provider, $duration,
+	sum(values %sum), listed(' ', \%sum), $right // 0, listed(' ', \%errors), $wrong // 0,
 	$failures, $tests;
 print "1..$tests\n";
 exit($failures ? 1 : 0);
 
 sub sum { my $sum = 0; $sum += $_ foreach @_; return $sum; }
+sub listed { my ($by, $counts) = @_; return join($by, map { "$_ $counts->{$_}" } sort keys %$counts); }
 
 sub one_round
 {
@@ -152,7 +154,11 @@ sub one_round
 		my $pid = fork() // die "fork: $!\n";
 		if (!$pid)
 		{
-			my $ok = eval { Workload->new(co => $nodes{co}, dir => $work, size => $size, pace => $pace, seed => ($seed * 1000 + $number) % 4_294_967_291, late => \&tell_late, %$client)->run; 1 };
+			my $ok = eval {
+				Workload->new(co => $nodes{co}, dir => $work, size => $size, pace => $pace,
+					seed => ($seed * 1000 + $number) % 4_294_967_291, late => \&tell_late, %$client)->run;
+				1;
+			};
 			print STDERR "client $client->{number}: $@" unless $ok;
 			POSIX::_exit($ok ? 0 : 1);
 		}
@@ -231,7 +237,8 @@ sub said
 			elsif ($kind eq 'lost')
 			{
 				$lost++;
-				push @wrong, "client $client->{number} at $time: lost its connection without a fault: $text" unless grep { $_->[0] <= $time && $time <= $_->[1] + 1 } @{ $faults->{down} };
+				push @wrong, "client $client->{number} at $time: lost its connection without a fault: $text"
+					unless grep { $_->[0] <= $time && $time <= $_->[1] + 1 } @{ $faults->{down} };
 			}
 		}
 	}

@@ -36,6 +36,19 @@ own = check check-% install-deps demo demo-stop bench-scan bench-fdw bench-join 
 ifneq ($(filter-out $(own),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(PGXS),)
 include $(PGXS)
+
+# No symbol of ours can be taken for one of another library in the server. 16 and later compile modules so; the macro that
+# declares SQL functions in 15 does not export them then, and a list of names does.
+ifeq ($(MAJORVERSION),15)
+SHLIB_LINK += -Wl,--version-script=$(srcdir)/src/exports.map
+rdma_fdw.so: $(srcdir)/src/exports.map
+endif
+
+# The C library checks lengths that the compiler knows, also where the server was built without that. Code that is not
+# optimised gets no such checks, and sanitizers have better ones.
+ifeq ($(filter -O0,$(lastword -O0 $(filter -O%,$(CFLAGS))))$(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS))$(findstring -fsanitize,$(CFLAGS)),)
+override CPPFLAGS += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+endif
 else
 all install:
 	@echo "There is no PostgreSQL to build against: run 'make install-deps', or set PG_CONFIG." >&2; false

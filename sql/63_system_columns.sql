@@ -23,7 +23,7 @@ SELECT a, xmax FROM t ORDER BY xmax::text, a DESC LIMIT 2;
 SELECT x.xmin, y.cmax, x.a, y.b FROM t x JOIN t y ON x.a = y.a WHERE y.a > 3 ORDER BY x.a;
 SELECT x.a, (SELECT max(y.xmin::text) FROM t y WHERE y.a > x.a) FROM t x ORDER BY x.a;
 SELECT a FROM t WHERE '0' IN (SELECT u.xmin FROM t u WHERE u.a = t.a) ORDER BY a LIMIT 2;
-SELECT xmin, b FROM t WHERE a = 1 UNION ALL SELECT xmax, b FROM t WHERE a = 2;
+SELECT xmin, b FROM t WHERE a = 1 UNION ALL SELECT xmax, b FROM t WHERE a = 2 ORDER BY b;
 SELECT t, xmin FROM t WHERE a = 2;
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT xmin, ctid, b FROM t ORDER BY a;

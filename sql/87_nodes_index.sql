@@ -62,7 +62,7 @@ VACUUM (FREEZE, ANALYZE) ni.big, ni.few, ni.mid;
 SET client_min_messages = warning;
 SET search_path = ni;
 -- what is known of the nodes' indexes is kept with the statistics, and gone with them
-CREATE VIEW ni_here.known AS SELECT starelid::regclass, stanumbers1 FROM pg_statistic WHERE staattnum = 0 AND starelid::regclass::text IN ('big', 'few', 'mid') ORDER BY 1::text;
+CREATE VIEW ni_here.known AS SELECT starelid::regclass, stanumbers1 FROM pg_statistic WHERE staattnum = 0 AND starelid::regclass::text IN ('big', 'few', 'mid') ORDER BY starelid::regclass::text;
 SELECT * FROM ni_here.known;
 ANALYZE big, few, mid;
 SELECT starelid, stanumbers1[1] AS unique, stanumbers1[3:] AS columns FROM ni_here.known;

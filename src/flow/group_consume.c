@@ -174,6 +174,7 @@ rf_group_join_producers(RfGroup *group, RfGroupDesc *desc)
  * The next buffer of a reading end. An end that comes before the end of the stream is the other
  * member's failure.
  */
+__attribute__((format(printf, 2, 0)))
 static RfFlowPoll
 poll_pair(GroupPair *pair, const char *failed, uint32 member, RfBuffer *buffer)
 {

@@ -4,8 +4,10 @@
 #   make install          install it there
 #   make check            install what the tests need (install-deps), then run all of them; ends with "N passed, N failed"
 #   make check-unit, check-sql, check-sql_tcp, check-isolation, check-tap, check-chaos, check-roce    one group;
-#   make check-versions   SQL and isolation tests on PostgreSQL 17 and 18, and with data nodes of those
 #                         TESTS='01_a 02_b' only those, PROVIDER=soft_tcp over another provider
+#   make check-static     warnings of gcc and clang, clang's analyzer and cppcheck; needs no server
+#   make check-versions   SQL and isolation tests on PostgreSQL 17 and 18, and with data nodes of those
+#   make check-memory     SQL and isolation tests under ASan, UBSan and Valgrind, on a PostgreSQL with assertions
 #   make check-differential [COUNT=...] [SEED=...]   random statements against local tables, see test/differential
 #   make check-chaos [SEED=7] [DURATION=600]    faults on purpose while clients check answers: test/chaos/README.md
 #   make demo [SCALE=0.1] a coordinator and two data nodes with data in them, and a tour; make demo-stop removes them
@@ -59,8 +61,10 @@ $(OBJS): $(wildcard $(srcdir)/include/rdma_fdw/*.h $(srcdir)/src/*/*.h)
 
 export PG_CONFIG PROVIDER TESTS SCALE SF NODES COUNT SEED DURATION TOPOLOGY FROM SHRINK
 groups = unit sql sql_tcp isolation tap chaos roce
-# Not in `make check`: other majors of PostgreSQL, in folders of other Debian suites (needs root and the network).
-extra_groups = versions
+# Not in `make check`: what analyzers say of the sources; other majors of PostgreSQL, in folders of other Debian suites
+# (needs root and the network); the tests under ASan, UBSan and Valgrind, with a PostgreSQL built for them (fetches its
+# source package; needs more than an hour).
+extra_groups = static versions memory
 run_check = $(srcdir)/test/run_check.sh
 
 .PHONY: $(filter-out check-%,$(own)) $(groups:%=check-%) $(extra_groups:%=check-%) check-differential

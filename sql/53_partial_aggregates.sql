@@ -216,7 +216,8 @@ SELECT rdma.partialize(i4, NULL::int) FROM t LIMIT 1;
 SELECT rdma.partialize(avg(i4) + 1, NULL::int8[]) FROM t;
 SELECT rdma.partialize(rdma.partialize(avg(i4), NULL::int8[]), NULL::int8[]) FROM t;
 SELECT rdma.partialize(avg(i4), NULL::int) FROM t;
-SELECT rdma.partialize(avg(n), NULL::internal) FROM t;
+-- refused by core, in words that differ between its minor releases
+DO $$ BEGIN PERFORM rdma.partialize(avg(n), NULL::internal) FROM t; RAISE NOTICE 'taken'; EXCEPTION WHEN cannot_coerce OR feature_not_supported THEN RAISE NOTICE 'refused'; END $$;
 SELECT rdma.partialize(avg(i4), NULL) FROM t;
 SELECT rdma.partialize(avg(i4), NULL::int8[]), avg(i4) FROM t;
 SELECT rdma.partialize(avg(i4), NULL::int8[]) FROM t HAVING avg(i8) > 4;

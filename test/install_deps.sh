@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# install_deps.sh: the Debian packages that building, testing, the demo and the benches need. It installs what is missing
-# when run as root or with sudo, and otherwise says what to run. It does nothing when all are there.
+# install_deps.sh [PACKAGE...]: the Debian packages that building, testing, the demo and the benches need, and the named
+# ones. It installs what is missing when run as root or with sudo, and otherwise says what to run. It does nothing when
+# all are there.
 set -euo pipefail
 
 # The PostgreSQL of this Debian, or the one whose pg_config is found; PG_MAJOR=17 asks for another.
@@ -18,9 +19,10 @@ packages=(
 	gcc make perl
 	"postgresql-$PG_MAJOR" "postgresql-server-dev-$PG_MAJOR" postgresql-contrib libpq-dev libssl-dev
 	libibverbs-dev rdma-core ibverbs-providers ibverbs-utils perftest
-	libipc-run-perl clang libclang-rt-dev pgbouncer
+	libipc-run-perl clang libclang-rt-dev cppcheck pgbouncer
 	qemu-system-x86 busybox-static cpio kmod iproute2 xz-utils
 	gnuplot-nox
+	"$@"
 )
 
 if ! command -v dpkg-query >/dev/null; then

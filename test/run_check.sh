@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run_check.sh GROUP...: run groups of tests (unit, sql, sql_tcp, isolation, tap, chaos, roce, versions) and end with one line
-# "N passed, N failed"; the exit status says the same.
+# run_check.sh GROUP...: run groups of tests (unit, static, sql, sql_tcp, isolation, tap, chaos, roce, versions, memory)
+# and end with one line "N passed, N failed"; the exit status says the same.
 #
 # Everything happens in a throw-away folder that the user PostgreSQL runs as can reach, whatever folder the sources lie in:
 # the inputs are copied there and PostgreSQL with this extension is installed there. When something failed the folder stays.
@@ -48,8 +48,12 @@ for part in Makefile rdma_fdw.control sql expected test bench src include; do
 done
 chmod -R a+rX "$RF_TREE"
 
-# the extension (the unit tests need no server)
-if [ "$*" != unit ]; then
+# the extension, where a group needs a server (memory builds its own)
+needs_server=
+for group in "$@"; do
+	[[ $group =~ ^(unit|static|memory)$ ]] || needs_server=yes
+done
+if [ -n "$needs_server" ]; then
 	export RF_PREFIX=${RF_PREFIX:-$RF_WORK/pg}
 	if ! "$tree/test/tmp_install.sh" "$RF_PREFIX" "${PG_CONFIG:-pg_config}" >"$RF_WORK/build.log" 2>&1; then
 		rf_show "$RF_WORK/build.log"
@@ -81,7 +85,7 @@ for group in "$@"; do
 	case $group in
 		unit | isolation | tap | chaos) "$tree/test/run_$group.sh" ;;
 		sql) "$tree/test/run_sql.sh" ;;
-		versions) "$tree/test/versions/check.sh" ;;
+		static | versions | memory) "$tree/test/$group/check.sh" ;;
 		sql_tcp) PROVIDER=soft_tcp "$tree/test/run_sql.sh" ;;
 		roce)
 			if [ ! -e "$tree/test/soft_roce/check.sh" ]; then

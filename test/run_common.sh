@@ -69,10 +69,11 @@ rf_check_logs()
 {
 	local group=$1 name bad
 	for name in coord n1 n2; do
-		bad=$(grep -E 'PANIC|TRAP:|terminated by signal (6|7|8|11)|AddressSanitizer|runtime error:' "$(rf_log "$name")" | head -5)
+		bad=$(grep -E 'PANIC|TRAP:|terminated by signal (6|7|8|11)|AddressSanitizer|runtime error:|VALGRINDERROR-BEGIN' \
+			--no-group-separator -A "${RF_LOG_LINES:-0}" "$(rf_log "$name")" | head -n $((5 + 5 * ${RF_LOG_LINES:-0})))
 		if [ -n "$bad" ]; then
 			printf '%s\n' "$bad"
-			rf_result FAIL "$group/log of $name" "a process crashed"
+			rf_result FAIL "$group/log of $name" "a process crashed, or a tool reports it"
 		fi
 	done
 }

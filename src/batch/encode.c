@@ -58,7 +58,7 @@ choose_op(RfColumnKind kind, uint32 size)
 	}
 }
 
-/* Of rows nobody looks at the fields. */
+/* May the text of a value contain names of objects? Of rows it may, whatever their fields are. */
 static bool
 may_name_objects(Oid type)
 {
@@ -104,7 +104,6 @@ rf_encoder_create(TupleDesc desc, int column_count, const AttrNumber *attmap,
 		column->size = coding.kind == RF_COLUMN_BYREF ? att->attlen : coding.width;
 		column->op = choose_op(coding.kind, column->size);
 		conversion->kind = coding.kind;
-		conversion->names = may_name_objects(att->atttypid);
 		conversion->name = pstrdup(NameStr(att->attname));
 		encoder->fixed_width += coding.width;
 		encoder->last_attr = Max(encoder->last_attr, attr + 1);
@@ -122,6 +121,7 @@ rf_encoder_create(TupleDesc desc, int column_count, const AttrNumber *attmap,
 				getTypeOutputInfo(att->atttypid, &function, &is_varlena);
 			error_context_stack = callback.previous;
 			fmgr_info_cxt(function, &conversion->function, context);
+			conversion->names = may_name_objects(att->atttypid);
 			has_binary |= coding.kind == RF_COLUMN_BINARY;
 		}
 	}

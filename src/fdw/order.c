@@ -44,7 +44,8 @@ sorts_alike(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid collation, Oid s
 static Expr *
 bare_member(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid collation, Oid sortop)
 {
-	while (IsA(expr, RelabelType) && sorts_alike(root, rel, ((RelabelType *) expr)->arg, collation, sortop))
+	while (IsA(expr, RelabelType) &&
+		   sorts_alike(root, rel, ((RelabelType *) expr)->arg, collation, sortop))
 		expr = ((RelabelType *) expr)->arg;
 	return expr;
 }
@@ -113,7 +114,8 @@ rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, RfSortKey *key
 			 * They are in that order however they come; printed, an integer would be the number of
 			 * a column.
 			 */
-			if (em->em_is_child && IS_SIMPLE_REL(rel) && bms_is_empty(pull_varnos(root, (Node *) em->em_expr)))
+			if (em->em_is_child && IS_SIMPLE_REL(rel) &&
+				bms_is_empty(pull_varnos(root, (Node *) em->em_expr)))
 			{
 				key->expr = NULL;
 				return true;
@@ -226,8 +228,9 @@ rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, List *pathkeys,
 			attno = ((Var *) expr)->varattno;
 		if (attno == 0)
 			return false;
-		*keys = lappend(*keys, list_make2(list_make2_int(attno, pathkey->pk_nulls_first),
-										  list_make2_oid(key.sortop, pathkey->pk_eclass->ec_collation)));
+		*keys = lappend(*keys,
+						list_make2(list_make2_int(attno, pathkey->pk_nulls_first),
+								   list_make2_oid(key.sortop, pathkey->pk_eclass->ec_collation)));
 	}
 	return true;
 }

@@ -360,7 +360,7 @@ append_group_by(StringInfo buf, BuildContext *cxt, List *tlist)
 		appendStringInfoString(buf, " GROUP BY ()");
 }
 
-/* What the pathkeys sort by, RfSortKeys; those that all rows are equal in are left out. */
+/* What the pathkeys sort by, RfSortKeys; *exprs: what of them is to be written. */
 static List *
 sort_keys(BuildContext *cxt, RfRelInfo *info, List *pathkeys, List **exprs)
 {
@@ -383,7 +383,7 @@ sort_keys(BuildContext *cxt, RfRelInfo *info, List *pathkeys, List **exprs)
 
 /* Where an expression stands among the columns, from 1; 0: nowhere. */
 static int
-place_among(List *columns, Expr *expr)
+place_among(List *columns, Node *expr)
 {
 	ListCell   *lc;
 
@@ -413,11 +413,12 @@ names_may_clash(List *columns)
 }
 
 /*
- * With DISTINCT and set operations a key must be one of the columns, beyond doubt, and is named by its
- * number, as is one whose name alone could be another column's.
+ * With DISTINCT and set operations a key must be one of the columns, beyond doubt, and is named by
+ * its number, as is one whose name alone could be another column's.
  */
 static void
-append_order_by(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns, List *keys, List *pathkeys)
+append_order_by(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns, List *keys,
+				List *pathkeys)
 {
 	bool		numbers = info->distinct || rf_is_set_operation(info);
 	bool		clash = !cxt->qualified && names_may_clash(columns);
@@ -428,16 +429,17 @@ append_order_by(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *column
 	forboth(lc, keys, lc2, pathkeys)
 	{
 		RfSortKey  *key = (RfSortKey *) lfirst(lc);
+		Node	   *expr = (Node *) key->expr;
 		bool		nulls_first = lfirst_node(PathKey, lc2)->pk_nulls_first;
 		bool		descending;
 
-		if (key->expr == NULL)
+		if (expr == NULL)
 			continue;
 		appendStringInfoString(buf, before);
 		before = ", ";
-		if (numbers || (clash && IsA(key->expr, Var)))
+		if (numbers || (clash && IsA(expr, Var)))
 		{
-			int			place = place_among(columns, key->expr);
+			int			place = place_among(columns, expr);
 
 			if (place == 0)
 				elog(ERROR, "a sort key is not among the columns of the statement");
@@ -445,15 +447,15 @@ append_order_by(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *column
 		}
 		else
 		{
-			appendStringInfoString(buf, rf_print_in_statement((Node *) key->expr, cxt));
-			/* a cast that is only implied is not written, and without it the order may be another */
-			if (exprType(strip_implicit_coercions((Node *) key->expr)) != exprType((Node *) key->expr))
-				appendStringInfo(buf, "::%s", format_type_with_typemod(exprType((Node *) key->expr),
-																	   exprTypmod((Node *) key->expr)));
+			appendStringInfoString(buf, rf_print_in_statement(expr, cxt));
+			/* a cast that is only implied is not written; without it the order may be another */
+			if (exprType(strip_implicit_coercions(expr)) != exprType(expr))
+				appendStringInfo(buf, "::%s",
+								 format_type_with_typemod(exprType(expr), exprTypmod(expr)));
 		}
 
 		/* either the type's "<" or its ">", see rf_is_shippable_sort() */
-		descending = key->sortop != lookup_type_cache(exprType((Node *) key->expr), TYPECACHE_LT_OPR)->lt_opr;
+		descending = key->sortop != lookup_type_cache(exprType(expr), TYPECACHE_LT_OPR)->lt_opr;
 		if (descending)
 			appendStringInfoString(buf, " DESC");
 		if (nulls_first != descending)
@@ -515,7 +517,7 @@ sorts_by_others(List *columns, List *sorted)
 
 	foreach(lc, sorted)
 	{
-		if (IsA(lfirst(lc), Var) && place_among(columns, (Expr *) lfirst(lc)) == 0)
+		if (IsA(lfirst(lc), Var) && place_among(columns, (Node *) lfirst(lc)) == 0)
 			return true;
 	}
 	return false;

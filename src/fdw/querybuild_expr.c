@@ -361,7 +361,8 @@ is_understood(Oid opno, Oid left, Oid right)
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for operator %u", opno);
 	form = (Form_pg_operator) GETSTRUCT(tuple);
-	name = list_make2(makeString(get_namespace_name(form->oprnamespace)), makeString(pstrdup(NameStr(form->oprname))));
+	name = list_make2(makeString(get_namespace_name(form->oprnamespace)),
+					  makeString(pstrdup(NameStr(form->oprname))));
 	ReleaseSysCache(tuple);
 	found = oper(NULL, name, left, right, true, -1);
 	if (found == NULL)
@@ -586,7 +587,7 @@ print_windowed(Node *expr, BuildContext *cxt)
 		}
 	}
 	query->rtable = made_up_range_table(cxt, &names);
-	/* columns of a single relation would be printed without its name, whatever else is in the statement */
+	/* of a single relation columns would be printed without its name, whatever else stands in FROM */
 	if (cxt->qualified && list_length(query->rtable) == 1)
 		query->rtable = lappend(query->rtable, copyObject(linitial(query->rtable)));
 	query->jointree = makeFromExpr(NIL, NULL);

@@ -37,7 +37,8 @@ rf_session_local_settings(void)
 void
 rf_session_pin_settings(RfSession *session)
 {
-	char	   *shared = psprintf("pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %d", PQbackendPID(session->conn));
+	char	   *shared = psprintf("pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %d",
+								 PQbackendPID(session->conn));
 	char	   *sql = psprintf("SELECT name, value, pg_catalog.set_config(name, value, %s), %s FROM " PINNED_SETTINGS,
 							   shared, shared);
 	PGresult   *result;
@@ -59,8 +60,10 @@ rf_session_pin_settings(RfSession *session)
 			PQclear(result);
 			ereport(ERROR,
 					(errcode(ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION),
-					 errmsg("server \"%s\" does not keep a setting that statements depend on", session->server_name),
-					 errdetail_internal("%s", detail)));
+					 errmsg("server \"%s\" does not keep a setting that statements depend on",
+							session->server_name),
+					 errdetail_internal("%s", detail),
+					 errhint("A connection pooler in between must let set_config() through.")));
 		}
 	}
 	session->shared = PQntuples(result) > 0 && PQgetvalue(result, 0, 3)[0] == 't';

@@ -555,7 +555,7 @@ extern char *rf_remote_relation_name(const RfTableOptions *opts);
 /* What stands for a pathkey in a relation's statement. */
 typedef struct RfSortKey
 {
-	Expr	   *expr;			/* of DISTINCT and set operations a column; NULL: all rows are equal in it */
+	Expr	   *expr;			/* of DISTINCT and set operations a column; NULL: all rows are equal */
 	Oid			sortop;
 } RfSortKey;
 

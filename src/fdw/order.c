@@ -52,8 +52,8 @@ bare_member(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid collation, Oid s
 
 /*
  * What the SELECT of an upper relation has for a member: the column that it is, maybe with
- * relabellings, or the member where the column sorts otherwise; that cannot be with DISTINCT and set
- * operations, whose keys are columns.  NULL: nothing.
+ * relabellings, or the member where the column sorts otherwise; that cannot be with DISTINCT and
+ * set operations, whose keys are columns.  NULL: nothing.
  */
 static Expr *
 selected_member(PlannerInfo *root, RelOptInfo *rel, Expr *member, Oid collation, Oid sortop)

@@ -580,8 +580,8 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 		else
 			appendStringInfoString(buf, print_column((Node *) var, cxt, info));
 		/*
-		 * what is written as it was, without a cast that is only implied, would have another type, in
-		 * which other values may be the same
+		 * what is written as it was, without a cast that is only implied, would have another type,
+		 * in which other values may be the same
 		 */
 		if (strip_implicit_coercions((Node *) var) != (Node *) var &&
 			(cxt->typed || exprType(strip_implicit_coercions((Node *) var)) != exprType((Node *) var)))

@@ -434,7 +434,7 @@ rewrite_comparison(Node *node, BuildContext *cxt)
 	}
 	else if (list_length(((OpExpr *) node)->args) == 2)
 	{
-		OpExpr	   *op = palloc(sizeof(OpExpr));	/* or what is the same struct under another tag */
+		OpExpr	   *op = palloc(sizeof(OpExpr));	/* or the same struct under another tag */
 
 		*op = *(OpExpr *) node;
 		op->args = open_literals(op->args, op->opno, false, cxt);
@@ -587,7 +587,7 @@ print_windowed(Node *expr, BuildContext *cxt)
 		}
 	}
 	query->rtable = made_up_range_table(cxt, &names);
-	/* of a single relation columns would be printed without its name, whatever else stands in FROM */
+	/* columns of a single relation would be printed without its name, whatever is in FROM */
 	if (cxt->qualified && list_length(query->rtable) == 1)
 		query->rtable = lappend(query->rtable, copyObject(linitial(query->rtable)));
 	query->jointree = makeFromExpr(NIL, NULL);
@@ -624,9 +624,9 @@ append_literal(StringInfo buf, const char *text)
 }
 
 /*
- * What the deparser has printed, with literals as any session reads them and the texts of sub-selects
- * in place of their marks.  A mark is "$" and a number that no parameter has, outside of quotes; there
- * are no comments and no dollar quotes.  A quote inside of quotes is doubled.
+ * What the deparser has printed, with literals as any session reads them and the texts of
+ * sub-selects in place of their marks.  A mark is "$" and a number that no parameter has, outside of
+ * quotes; there are no comments and no dollar quotes.  A quote inside of quotes is doubled.
  */
 static char *
 finish_text(const char *text, List *subselects)

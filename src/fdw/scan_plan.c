@@ -483,7 +483,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 
 	rf_build_query(root, rel, remote_exprs, best_path->path.pathkeys, limit, locking, false,
 				   &query);
-	/* a column of no relation in the statement is a parameter, which a nested loop has to hand in */
+	/* a column of no relation in the statement is a parameter, handed in by a nested loop */
 	if (!bms_is_subset(pull_varnos(root, (Node *) query.params), PATH_REQ_OUTER(&best_path->path)))
 		elog(ERROR, "a parameter of a remote statement has no value");
 

@@ -2,8 +2,8 @@
  * command.c - statements with parameters on a session: the writes of one row at a time, and what
  * else sends values.
  *
- * A statement that runs once is sent as it is; from its second run on it is prepared there, unless a
- * connection pooler stands between, behind which nothing prepared is found again.
+ * A statement that runs once is sent as it is; from its second run on it is prepared there, unless
+ * a connection pooler stands between, behind which nothing prepared is found again.
  * Everything that has to come before it (the remote transaction's beginning, savepoints, preparing)
  * travels in the same round trip. Prepared statements whose user is gone are dropped along with a
  * later command, so that ending a statement costs no round trip.

@@ -315,7 +315,8 @@ rf_session_hello(RfSession *session, bool need_token)
 
 	sent = PQenterPipelineMode(session->conn) &&
 		PQsendQueryParams(session->conn, HELLO_SQL, 1, hello_types, &value, &length, &format, 1) &&
-		(!prepare || PQsendPrepare(session->conn, RF_STREAM_STATEMENT, RF_STREAM_SQL, 4, rf_stream_types)) &&
+		(!prepare || PQsendPrepare(session->conn, RF_STREAM_STATEMENT, RF_STREAM_SQL, 4,
+								   rf_stream_types)) &&
 		PQpipelineSync(session->conn);
 	if (!sent)
 		rf_session_lost(session);

@@ -47,8 +47,8 @@ struct RfSession
 	bool		invalidated;	/* options changed: reconnect when no transaction is open */
 	bool		suspect;		/* a flow from that node failed: do not wait long for it */
 	bool		broken;			/* its state is unknown or it is gone: close at the end of the transaction */
-	bool		shared;			/* a pooler may give every transaction another session over there, and that
-								 * session to others: nothing of ours may stay in it, see settings.c */
+	bool		shared;			/* a pooler may give every transaction another session over there, and
+								 * that to others: nothing of ours may stay in it, see settings.c */
 
 	/*
 	 * Remote transaction: how many levels are open there (1: the transaction, n + 1: n savepoints).

@@ -50,7 +50,7 @@ sub difference
 	{
 		return undef if substr($l->{state}, 0, 2) eq substr($r->{state}, 0, 2);
 		# whether a full join can be made depends on where it is
-		return 'refused' if $l->{state} eq '0A000' && $l->{message} =~ /^FULL JOIN is only/;
+		return 'refused' if grep { $_->{state} eq '0A000' && $_->{message} =~ /^FULL JOIN is only/ } $l, $r;
 		return 'refused' if $r->{state} eq '0A000' && $r->{message} =~ $refused;
 		return 'timeout' if $l->{state} eq '57014' || $r->{state} eq '57014';
 		return 'evaluation' if $l->{state} =~ /^(00000|22...)$/ && $r->{state} =~ /^(00000|22...)$/ && $r->{message} !~ /damaged|remote/;

@@ -9,7 +9,7 @@ use strict;
 use warnings;
 use Exporter 'import';
 
-our @EXPORT_OK = qw(pick chance expr condition constant of_type begin_statement budget equality @types $scalar_select $test_select parameters);
+our @EXPORT_OK = qw(not_strict pick chance expr condition constant of_type begin_statement budget equality @types $scalar_select $test_select parameters);
 
 # Every type; json cannot be compared
 our @types = qw(int4 int8 int2 num f8 text vc bp nm bool date ts tz time iv uuid mood dm ia ta r4 mr jb pair inet bit money tv by);
@@ -240,6 +240,17 @@ sub condition
 	}
 	return 'random() >= 0' if chance(0.01);
 	return comparison($scope, $depth > 0 ? $depth - 1 : 0);
+}
+
+# What is not NULL although the column is. It is worth writing again above the join, where it may be NULL after all.
+sub not_strict
+{
+	my ($column, $type) = @_;
+	my $value = $type eq 'int4' ? int(rand(6)) : pick("'a'", "'b1'");
+	my $text = $type eq 'int4' && chance(0.3) ? "CASE WHEN $column IS NULL THEN $value ELSE $column END" : "coalesce($column, $value)";
+
+	remember($type, $text) foreach 1 .. 6;
+	return $text;
 }
 
 # By which two relations are joined: what hash and merge joins can do. Plain columns more often than not.

@@ -7,7 +7,7 @@ package Differential::Query;
 use strict;
 use warnings;
 use Exporter 'import';
-use Differential::Expr qw(pick chance expr condition constant of_type budget equality @types);
+use Differential::Expr qw(not_strict pick chance expr condition constant of_type budget equality @types);
 use Differential::Schema qw(%columns);
 
 our @EXPORT_OK = qw(query split_query reset_aliases test_select from_item base_relation select_list);
@@ -104,6 +104,14 @@ sub joined
 	$kind = 'JOIN' if $kind eq 'CROSS JOIN' && $n > 2;
 	# a full join can only be made by hashing or merging
 	my $on = $kind eq 'CROSS JOIN' ? '' : ' ON ' . equality($left->{scope}, $right->{scope}, $kind eq 'FULL JOIN');
+	if ($kind =~ /^(LEFT|RIGHT|FULL) JOIN$/ && chance(0.25))
+	{
+		my $type = pick('int4', 'int4', 'text');
+		my ($kept, $nulled) = $kind eq 'RIGHT JOIN' ? ($right, $left) : ($left, $right);
+		my @kept = of_type($kept->{scope}, $type);
+		my @nulled = of_type($nulled->{scope}, $type);
+		$on = ' ON ' . pick(@kept) . ' = ' . not_strict(pick(@nulled), $type) if @kept && @nulled;
+	}
 	$on .= ' AND ' . equality($left->{scope}, $right->{scope}) if $on && $kind ne 'FULL JOIN' && chance(0.1);
 	$on .= ' AND ' . condition($both, chance(0.3) ? 1 : 0) if $on && $kind ne 'FULL JOIN' && chance(0.3);
 	return { text => "($left->{text} $kind $right->{text}$on)", scope => $both, key => $key };
@@ -126,10 +134,11 @@ sub own { my ($from) = @_; return $from->{own} // $from->{scope}; }
 # What a sub-select sees of the query around it, and a condition that says so
 sub correlated_where
 {
-	my ($from, $outer) = @_;
+	my ($from, $outer, $correlated) = @_;
 	my $where = '';
 
-	$where = ' WHERE ' . equality(own($from), $outer) if @$outer && chance(0.75);
+	$where = ' WHERE ' . equality(own($from), $outer) if @$outer && chance($correlated // 0.75);
+	$where .= ($where ? ' AND ' : ' WHERE ') . test_select(own($from)) if chance(0.12) && budget('selects');
 	$where .= ($where ? ' AND ' : ' WHERE ') . condition($from->{scope}, chance(0.3) ? 1 : 0) if chance(0.4);
 	return $where;
 }
@@ -165,7 +174,7 @@ sub test_select
 	else
 	{
 		my $from = from_clause(chance(0.15) ? 1 : 0, $outer);
-		$q = 'SELECT ' . expr($from->{scope}, 1, $type) . " FROM $from->{text}" . correlated_where($from, $outer);
+		$q = 'SELECT ' . expr($from->{scope}, 1, $type) . " FROM $from->{text}" . correlated_where($from, $outer, 0.35);
 	}
 	return "$e ${not}IN ($q)" if $kind < 0.75;
 	return "$e " . pick('=', '<', '>=', '<>') . ' ' . pick('ANY', 'ALL') . " ($q)" if $kind < 0.93;
@@ -298,6 +307,7 @@ sub plain
 		my $window_at = $kind < 0.42 && !$args{rows_only} ? int(rand(@wanted)) : -1;
 		@list = map {
 			my $w = $_ == $window_at && $wanted[$_] =~ /^(int4|text|date|mood|vc|num)$/ ? window($from, $wanted[$_], \@windows) : undef;
+			$w //= scalar_select($scope, $wanted[$_]) if $wanted[$_] =~ /^(int4|int8|text|date|num)$/ && chance(0.05) && budget('selects');
 			$w // expr($scope, pick(0, 0, 1, 2), $wanted[$_]);
 		} 0 .. $#wanted;
 		$distinct = 1 if $kind > 0.86;

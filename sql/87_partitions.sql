@@ -179,6 +179,12 @@ SELECT count(*), sum(x), sum(y) FROM ra JOIN rb USING (id);
 SET rdma_fdw.exchange_partitions = off;
 SELECT count(*), sum(x), sum(y) FROM ra JOIN rb USING (id);
 
+-- rows of a table whose partitions one server has are written, not given to the client
+RESET rdma_fdw.exchange_partitions;
+CREATE TABLE np_here.copied (n int, k text);
+INSERT INTO np_here.copied SELECT v, k FROM l;
+SELECT count(*) = (SELECT count(*) FROM l) AS all_of_them FROM np_here.copied;
+
 DROP SCHEMA np, np_here CASCADE;
 DROP SERVER np1, np2, np3 CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n1

@@ -508,7 +508,7 @@ add_projected_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_r
 		info = (RfRelInfo *) rel->fdw_private;
 		pathkeys = root->sort_pathkeys;
 	}
-	if (root->parse->commandType != CMD_SELECT || root->rowMarks != NIL || info->scanrel != NULL ||
+	if (root->rowMarks != NIL || info->scanrel != NULL ||
 		info->select != NULL || !(IS_SIMPLE_REL(rel) || IS_JOIN_REL(rel)) ||
 		!contain_subplans((Node *) root->upper_targets[UPPERREL_FINAL]->exprs) ||
 		(extra->limit_needed && !rf_limit_is_shippable(root, rel, extra)))
@@ -534,6 +534,9 @@ rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
 	/* what the data node cannot do ends the series; functions that return sets are computed here */
 	if (rf_push_down != RF_PUSH_DOWN_ALL || input_rel->fdw_private == NULL ||
 		root->parse->hasTargetSRFs)
+		return;
+	/* the last relation of INSERT and the like writes what the one before gives */
+	if (stage == UPPERREL_FINAL && root->parse->commandType != CMD_SELECT)
 		return;
 	if (((RfRelInfo *) input_rel->fdw_private)->fragment != NULL)
 	{

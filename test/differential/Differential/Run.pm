@@ -134,6 +134,12 @@ sub report
 {
 	my ($self, $case, $how) = @_;
 	if ($how =~ /^(refused|timeout)$/) { $self->{counts}{$how}++; return; }
+	if ($how eq 'crash' && !grep { delete $_->{crashed} } @{$self}{qw(here there)})
+	{
+		$self->{counts}{unreadable}++;
+		$self->say("statement $case->{number} ($case->{schema}): psql lost its place, no server went down");
+		return;
+	}
 	my ($again, $l, $r) = fails($self, $case);
 
 	if (!defined $again && $how ne 'crash')

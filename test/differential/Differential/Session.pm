@@ -10,6 +10,8 @@ use IO::Select;
 my $mark = "\x1d";
 my $column = "\x1f";
 my $row = "\x1e";
+# After a crash all processes of a server are others; a psql alone may also lose its place in a statement's quotes.
+my $life = "SELECT backend_start FROM pg_stat_activity WHERE backend_type = 'checkpointer'";
 
 sub new
 {
@@ -29,10 +31,16 @@ sub connect
 		$self->{pid} = open2($self->{out}, $self->{in}, 'sh', '-c', 'exec "$@" 2>/dev/null', 'sh', $self->{psql} // 'psql', '-X', '-q', '-A', '-t', '-h', $self->{host}, '-p', $self->{port},
 			'-U', $self->{user} // 'postgres', '-d', $self->{database} // 'postgres', '-F', $column, '-R', $row, '-P', 'null=<NULL>');
 		binmode($self->{in}, ':utf8');
-		print { $self->{in} } "\\set m '\\035'\nSET application_name = 'differential $self->{name}';\n\\echo :m END\n";
+		print { $self->{in} } "\\set m '\\035'\nSET application_name = 'differential $self->{name}';\n$life;\n\\echo :m END\n";
 		$self->{in}->flush;
 		$self->{buffer} = '';
-		return if defined $self->text(30);
+		my $life_now = $self->text(30);
+		if (defined $life_now)
+		{
+			$self->{crashed} ||= defined $self->{life} && $life_now ne $self->{life};
+			$self->{life} = $life_now;
+			return;
+		}
 		$self->close;
 		sleep 1;
 	}

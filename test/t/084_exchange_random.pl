@@ -10,8 +10,8 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $seed  = $ENV{SEED} // 4711;
-my $count = $ENV{COUNT} // 25;
+my $seed  = $ENV{SEED} || 4711;
+my $count = $ENV{COUNT} || 25;
 my %node  = map { $_ => rdma_node($_, conf => "jit = off\n") } qw(n1 n2 n3);
 my $coord = $node{n3};
 my $number;
@@ -105,5 +105,6 @@ while ($done < $count)
 	is("$rows $hashes", $coord->safe_psql('postgres', sprintf($sums, $truth)), "statement $done of seed $seed, $number exchanges") or diag($sql, explain(\%answers));
 }
 ok(exchange_idle(values %node), 'no flow is left');
+cmp_ok($done, '>', 0, 'statements ran');
 
 done_testing();

@@ -58,6 +58,8 @@ SELECT found($$ia || 3 = '{1,2,3}' AND ia || '{4}' = '{1,2,4}'$$, 'a');
 SELECT found($$t < 'B' COLLATE "C" OR t = 'a' COLLATE "C"$$, 'a');
 -- what a sub-select or an exchange gives has the type that it has here
 SELECT q.e, q.n FROM (SELECT e, count(*) AS n FROM t GROUP BY e OFFSET 0) q WHERE q.e = 'red';
+-- in a sub-select, a column of the query around it
+SELECT found($$ARRAY(SELECT CASE WHEN t.e IN ('red') THEN a.id END FROM a) = ARRAY[1]$$);
 
 SET client_min_messages = warning;
 DROP SERVER types_srv CASCADE;

@@ -317,34 +317,44 @@ rewrite_subplan(SubPlan *subplan, BuildContext *cxt)
 
 /*
  * What the executor's parameter stands for in a sub-select: an expression of the query around it, or
- * of the one around that.  NULL: something else.
+ * of the one around that, whose context takes the place of cxt.  NULL: something else.
  */
 static Node *
-outer_value(Param *param, BuildContext *cxt)
+outer_argument(Param *param, BuildContext **cxt)
 {
 	if (param->paramkind != PARAM_EXEC)
 		return NULL;
-	for (; cxt->outer != NULL; cxt = cxt->outer)
+	for (BuildContext *inner = *cxt; inner->outer != NULL; inner = inner->outer)
 	{
 		ListCell   *id;
 		ListCell   *arg;
 
-		forboth(id, cxt->subplan->parParam, arg, cxt->subplan->args)
+		forboth(id, inner->subplan->parParam, arg, inner->subplan->args)
 		{
 			if (lfirst_int(id) == param->paramid)
-				return rewrite_mutator((Node *) lfirst(arg), cxt->outer);
+			{
+				*cxt = inner->outer;
+				return (Node *) lfirst(arg);
+			}
 		}
 	}
 	return NULL;
 }
 
-/* A column of a table as it stands; of varchar, too, which a comparison takes as text. */
+/*
+ * A column of a table as it stands, maybe of the query around; of varchar, too, which a comparison
+ * takes as text.
+ */
 static bool
 is_bare_column(Node *node, BuildContext *cxt)
 {
+	Node	   *outer;
+
 	if (IsA(node, RelabelType) && ((RelabelType *) node)->relabelformat == COERCE_IMPLICIT_CAST &&
 		exprCollation((Node *) ((RelabelType *) node)->arg) == exprCollation(node))
 		node = (Node *) ((RelabelType *) node)->arg;
+	if (IsA(node, Param) && (outer = outer_argument((Param *) node, &cxt)) != NULL)
+		return is_bare_column(outer, cxt);
 	return IsA(node, Var) && bms_is_member(((Var *) node)->varno, cxt->relids);
 }
 
@@ -446,6 +456,7 @@ rewrite_comparison(Node *node, BuildContext *cxt)
 static Node *
 rewrite_mutator(Node *node, BuildContext *cxt)
 {
+	BuildContext *outer = cxt;
 	Node	   *column;
 
 	if (node == NULL)
@@ -455,8 +466,8 @@ rewrite_mutator(Node *node, BuildContext *cxt)
 		node = (Node *) linitial(((AlternativeSubPlan *) node)->subplans);
 	if (IsA(node, SubPlan))
 		return rewrite_subplan((SubPlan *) node, cxt);
-	if (IsA(node, Param) && (column = outer_value((Param *) node, cxt)) != NULL)
-		return column;
+	if (IsA(node, Param) && (column = outer_argument((Param *) node, &outer)) != NULL)
+		return rewrite_mutator(column, outer);
 
 	if ((column = moved_key(cxt, node)) != NULL)
 		return column;

@@ -22,6 +22,7 @@
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
@@ -94,27 +95,15 @@ query_context(void *argument)
 	errcontext("query of exchange %d", ((ExchangeState *) argument)->spec->number);
 }
 
-/* The query's columns must be of the types that the column definition list says. */
+/* As many columns as the column definition list says, with the keys among them. */
 static void
-check_columns(const ExchangeState *state, TupleDesc promised)
+check_columns(const ExchangeState *state, TupleDesc made, TupleDesc promised)
 {
-	TupleDesc	made = state->query->tupDesc;
-
 	if (made->natts != promised->natts)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("the query of exchange %d returns %d columns, but %d are defined",
 						state->spec->number, made->natts, promised->natts)));
-	for (int i = 0; i < made->natts; i++)
-	{
-		if (TupleDescAttr(made, i)->atttypid != TupleDescAttr(promised, i)->atttypid)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATATYPE_MISMATCH),
-					 errmsg("column %d of the query of exchange %d has type %s, but %s is defined",
-							i + 1, state->spec->number, format_type_be(TupleDescAttr(made,
-																					 i)->atttypid),
-							format_type_be(TupleDescAttr(promised, i)->atttypid))));
-	}
 	for (int i = 0; i < state->spec->key_count; i++)
 	{
 		if (state->spec->keys[i] > promised->natts)
@@ -125,16 +114,72 @@ check_columns(const ExchangeState *state, TupleDesc promised)
 	}
 }
 
+/*
+ * The query with its columns in the types that are promised: by their text, as a scan gives columns
+ * that have another type here than there, since casts between types may change it (boolean and
+ * character do). NULL: they have these types.
+ */
+static char *
+in_promised_types(const char *query, TupleDesc made, TupleDesc promised)
+{
+	StringInfoData columns;
+	StringInfoData names;
+	bool		differ = false;
+
+	initStringInfo(&columns);
+	initStringInfo(&names);
+	for (int i = 0; i < made->natts; i++)
+	{
+		Oid			from = TupleDescAttr(made, i)->atttypid;
+		Oid			to = TupleDescAttr(promised, i)->atttypid;
+		const char *separator = i == 0 ? "" : ", ";
+		Oid			output;
+		bool		varlena;
+
+		appendStringInfo(&names, "%sc%d", separator, i + 1);
+		if (from == to)
+		{
+			appendStringInfo(&columns, "%sc%d", separator, i + 1);
+			continue;
+		}
+		differ = true;
+		getTypeOutputInfo(from, &output, &varlena);
+		/* modifiers were applied where the values were made */
+		appendStringInfo(&columns, "%spg_catalog.textin(%s(c%d))::%s", separator,
+						 quote_qualified_identifier(get_namespace_name(get_func_namespace(output)),
+													get_func_name(output)),
+						 i + 1, format_type_extended(to, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
+													 FORMAT_TYPE_FORCE_QUALIFY));
+	}
+	return differ ? psprintf("SELECT %s FROM (%s) q(%s)", columns.data, query, names.data) : NULL;
+}
+
 static void
-start_query(ExchangeState *state, EState *estate, int eflags)
+plan_query(ExchangeState *state, ParamListInfo params)
+{
+	state->plan = rf_statement_plan(rf_statement_get(state->query_text, parameter_types(params)), params);
+}
+
+static void
+start_query(ExchangeState *state, EState *estate, int eflags, TupleDesc promised)
 {
 	ParamListInfo params = estate->es_param_list_info;
 	ErrorContextCallback callback = {error_context_stack, query_context, state};
-	RfStatement *statement;
+	TupleDesc	made;
+	char	   *query;
 
 	error_context_stack = &callback;
-	statement = rf_statement_get(state->query_text, parameter_types(params));
-	state->plan = rf_statement_plan(statement, params);
+	plan_query(state, params);
+	made = ExecCleanTypeFromTL(linitial_node(PlannedStmt, state->plan->stmt_list)->planTree->targetlist);
+	check_columns(state, made, promised);
+	query = in_promised_types(state->query_text, made, promised);
+	if (query != NULL)
+	{
+		ReleaseCachedPlan(state->plan, CurrentResourceOwner);
+		state->plan = NULL;
+		state->query_text = query;
+		plan_query(state, params);
+	}
 	state->plan_owner = CurrentResourceOwner;
 	state->query = CreateQueryDesc(linitial_node(PlannedStmt, state->plan->stmt_list),
 								   state->query_text,
@@ -175,10 +220,7 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
 		state->member = exchange_take(state, estate);
 	if (state->query_text[0] != '\0')
-	{
-		start_query(state, estate, eflags);
-		check_columns(state, desc);
-	}
+		start_query(state, estate, eflags, desc);
 	else if (state->member != NULL && state->member->producer >= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -22,7 +22,9 @@ are_columns(Expr *expr, List *tlist)
 {
 	ListCell   *lc;
 
-	foreach(lc, pull_var_clause((Node *) expr, PVC_INCLUDE_PLACEHOLDERS))
+	/* the class may have aggregates and windows of the query above as members */
+	foreach(lc, pull_var_clause((Node *) expr, PVC_INCLUDE_AGGREGATES | PVC_INCLUDE_WINDOWFUNCS |
+								PVC_INCLUDE_PLACEHOLDERS))
 	{
 		if (!tlist_member(lfirst(lc), tlist))
 			return false;

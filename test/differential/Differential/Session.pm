@@ -63,6 +63,8 @@ sub ask
 	my ($self, @statements) = @_;
 
 	$self->{asked} = scalar(@statements);
+	# psql may not have seen the end of the last one yet: it must not find more there
+	unlink $self->{file};
 	open(my $file, '>:utf8', $self->{file}) or die "$self->{file}: $!\n";
 	print $file "$_;\n\\echo :m :SQLSTATE :ROW_COUNT :LAST_ERROR_MESSAGE :m\n" foreach @statements;
 	print $file "\\echo :m END\n";

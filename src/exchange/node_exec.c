@@ -157,7 +157,9 @@ in_promised_types(const char *query, TupleDesc made, TupleDesc promised)
 static void
 plan_query(ExchangeState *state, ParamListInfo params)
 {
-	state->plan = rf_statement_plan(rf_statement_get(state->query_text, parameter_types(params)), params);
+	RfStatement *statement = rf_statement_get(state->query_text, parameter_types(params));
+
+	state->plan = rf_statement_plan(statement, params);
 }
 
 static void
@@ -165,12 +167,14 @@ start_query(ExchangeState *state, EState *estate, int eflags, TupleDesc promised
 {
 	ParamListInfo params = estate->es_param_list_info;
 	ErrorContextCallback callback = {error_context_stack, query_context, state};
+	PlannedStmt *planned;
 	TupleDesc	made;
 	char	   *query;
 
 	error_context_stack = &callback;
 	plan_query(state, params);
-	made = ExecCleanTypeFromTL(linitial_node(PlannedStmt, state->plan->stmt_list)->planTree->targetlist);
+	planned = linitial_node(PlannedStmt, state->plan->stmt_list);
+	made = ExecCleanTypeFromTL(planned->planTree->targetlist);
 	check_columns(state, made, promised);
 	query = in_promised_types(state->query_text, made, promised);
 	if (query != NULL)
@@ -179,10 +183,10 @@ start_query(ExchangeState *state, EState *estate, int eflags, TupleDesc promised
 		state->plan = NULL;
 		state->query_text = query;
 		plan_query(state, params);
+		planned = linitial_node(PlannedStmt, state->plan->stmt_list);
 	}
 	state->plan_owner = CurrentResourceOwner;
-	state->query = CreateQueryDesc(linitial_node(PlannedStmt, state->plan->stmt_list),
-								   state->query_text,
+	state->query = CreateQueryDesc(planned, state->query_text,
 								   estate->es_snapshot, InvalidSnapshot, None_Receiver, params,
 								   estate->es_queryEnv, estate->es_instrument);
 	if (state->set != NULL)

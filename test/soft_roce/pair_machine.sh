@@ -215,9 +215,9 @@ netem
 	ip addr add $here/24 dev "$VM_CARD" 2>/dev/null
 ) &
 flap=$!
-answer=$(ask 'SELECT count(*) FROM (SELECT k, m FROM far.endless LIMIT 200000) x')
+answer=$(ask 'SELECT count(m) FROM (SELECT m FROM far.endless LIMIT 100000) x')
 case $answer in
-	200000 | "ERROR: 08"*) result "a link that goes down is survived or told" 1 ;;
+	100000 | "ERROR: 08"*) result "a link that goes down is survived or told" 1 ;;
 	*) result "a link that goes down is survived or told" 0 "$answer" ;;
 esac
 wait $flap
@@ -232,7 +232,7 @@ all_right "after the link was down"
 	drop egress ingress
 ) &
 dying=$!
-fails 'SELECT count(*) FROM (SELECT k, m FROM far.endless OFFSET 0) x' "a path that dies in the middle of a pull is told"
+fails 'SELECT count(m) FROM (SELECT k, m FROM far.endless OFFSET 0) x' "a path that dies in the middle of a pull is told"
 wait $dying
 drop
 right "$pull" "$pulled" "a pull when the packets come through again"

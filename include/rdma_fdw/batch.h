@@ -247,11 +247,25 @@ extern int	rf_tuples_parts(const RfTupleWriter *writer, const RfTuplePart **part
 /* Is this one of the reg* types, whose values are OIDs of objects and print as their names? */
 extern bool rf_type_names_objects(Oid type);
 
+/* Settings that only some types' text depends on, and that are expensive to change. */
+#define RF_TEXT_NAMES	0x1		/* names of objects: search_path */
+#define RF_TEXT_MONEY	0x2		/* amounts: lc_monetary */
+#define RF_TEXT_ALL		(RF_TEXT_NAMES | RF_TEXT_MONEY)
+
 /*
- * Settings under which the text of values (and of names, if asked for) means the same in every
- * session, written or read; undo with AtEOXact_GUC(true, what it returned).
+ * Which of them the text of a type's values depends on, whatever the type consists of. Looks at the
+ * catalog: ask once per column.
  */
-extern int	rf_neutral_settings(bool names);
+extern int	rf_text_depends(Oid type);
+extern int	rf_row_text_depends(TupleDesc desc);	/* of its columns together */
+
+/*
+ * Settings under which text means the same in every session, written or read; undo with
+ * AtEOXact_GUC(true, what it returned). `depends`: of RF_TEXT_*, what the text depends on; the rest
+ * is set whenever it differs. Text to be read has its names qualified and never needs
+ * RF_TEXT_NAMES.
+ */
+extern int	rf_neutral_settings(int depends);
 
 /* What the reader asks for: fill the stream request's column from a local type. */
 extern void rf_column_wanted(Oid type, int32 typmod, RfStreamColumn *wanted);

@@ -263,6 +263,7 @@ prepare_column(RfDecoder *decoder, int i, const RfBatchColumn *descriptor)
 			{
 				getTypeInputInfo(type->type, &function, &type->input_param);
 				fmgr_info_cxt(function, &type->input, decoder->context);
+				type->input_depends = rf_text_depends(type->type) & ~RF_TEXT_NAMES;
 			}
 			column->op = OP_CONVERTED;
 			break;
@@ -399,7 +400,7 @@ convert(RfDecoder *decoder, int i, uint32 row)
 
 		/* as receive functions do by themselves */
 		(void) pg_verifymbstr(decoder->wire.data, size, false);
-		nestlevel = rf_neutral_settings(false);
+		nestlevel = rf_neutral_settings(type->input_depends);
 		result = InputFunctionCall(&type->input, decoder->wire.data, type->input_param, type->typmod);
 		AtEOXact_GUC(true, nestlevel);
 	}

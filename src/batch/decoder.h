@@ -62,6 +62,7 @@ typedef struct DecodeType
 	FmgrInfo	input;
 	Oid			receive_param;
 	Oid			input_param;
+	int			input_depends;	/* RF_TEXT_*, of text that `input` reads */
 } DecodeType;
 
 struct RfDecoder

@@ -58,18 +58,6 @@ choose_op(RfColumnKind kind, uint32 size)
 	}
 }
 
-/* May the text of a value contain names of objects? Of rows it may, whatever their fields are. */
-static bool
-may_name_objects(Oid type)
-{
-	Oid			base = getBaseType(type);
-	Oid			element = get_element_type(base);
-
-	if (OidIsValid(element))
-		return may_name_objects(element);
-	return rf_type_names_objects(base) || get_typtype(base) == TYPTYPE_COMPOSITE;
-}
-
 RfEncoder *
 rf_encoder_create(TupleDesc desc, int column_count, const AttrNumber *attmap,
 				  const RfStreamColumn *wanted, uint32 flags, int reader_encoding)
@@ -121,7 +109,7 @@ rf_encoder_create(TupleDesc desc, int column_count, const AttrNumber *attmap,
 				getTypeOutputInfo(att->atttypid, &function, &is_varlena);
 			error_context_stack = callback.previous;
 			fmgr_info_cxt(function, &conversion->function, context);
-			conversion->names = may_name_objects(att->atttypid);
+			conversion->depends = rf_text_depends(att->atttypid);
 			has_binary |= coding.kind == RF_COLUMN_BINARY;
 		}
 	}
@@ -238,7 +226,7 @@ convert(RfEncoder *encoder, RfEncodeConversion *conversion, Datum value, uint32 
 	error_context_stack = &callback;
 	if (conversion->kind == RF_COLUMN_TEXT)
 	{
-		int			nestlevel = rf_neutral_settings(conversion->names);
+		int			nestlevel = rf_neutral_settings(conversion->depends);
 		char	   *text = OutputFunctionCall(&conversion->function, value);
 
 		AtEOXact_GUC(true, nestlevel);

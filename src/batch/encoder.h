@@ -41,7 +41,7 @@ typedef struct RfEncodeColumn
 typedef struct RfEncodeConversion
 {
 	RfColumnKind kind;
-	bool		names;			/* its text may name objects */
+	int			depends;		/* RF_TEXT_*, of its text */
 	FmgrInfo	function;
 	const char *name;			/* column's, for errors */
 	char	   *made;			/* large row: value already converted */

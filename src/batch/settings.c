@@ -5,7 +5,9 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "parser/parser.h"
 #include "utils/array.h"
@@ -13,7 +15,9 @@
 #include "utils/bytea.h"
 #include "utils/float.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/pg_locale.h"
+#include "utils/typcache.h"
 #include "utils/xml.h"
 
 #include "rdma_fdw/batch.h"
@@ -25,16 +29,68 @@ force_setting(const char *name, const char *value)
 							 false);
 }
 
+/* The recursion ends: no type is a member of itself, at any depth. */
+int
+rf_text_depends(Oid type)
+{
+	Oid			base = getBaseType(type);
+	Oid			element = get_element_type(base);
+	TupleDesc	desc;
+	int			depends;
+
+	if (OidIsValid(element))
+		return rf_text_depends(element);
+	if (rf_type_names_objects(base))
+		return RF_TEXT_NAMES;
+	if (base == CASHOID)
+		return RF_TEXT_MONEY;
+	switch (get_typtype(base))
+	{
+		case TYPTYPE_BASE:
+			/* an extension's type may print anything: it may have the functions of regclass */
+			return base < FirstGenbkiObjectId ? 0 : RF_TEXT_ALL;
+		case TYPTYPE_ENUM:
+			return 0;
+		case TYPTYPE_RANGE:
+			return rf_text_depends(get_range_subtype(base));
+		case TYPTYPE_MULTIRANGE:
+			return rf_text_depends(get_multirange_range(base));
+		case TYPTYPE_COMPOSITE:
+			desc = lookup_rowtype_tupdesc(base, -1);
+			depends = rf_row_text_depends(desc);
+			ReleaseTupleDesc(desc);
+			return depends;
+		default:
+			return RF_TEXT_ALL; /* record: its fields are known per value only */
+	}
+}
+
+int
+rf_row_text_depends(TupleDesc desc)
+{
+	int			depends = 0;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped)
+			depends |= rf_text_depends(att->atttypid);
+	}
+	return depends;
+}
+
 /*
  * Called per value where values have to go as text, so it looks at variables, and changes only what
- * differs. A change of search_path is the dear one, as it has the next name looked up anew.
+ * differs. Every change costs microseconds: lc_monetary has its locale checked, search_path has the
+ * next name looked up anew, and AtEOXact_GUC() visits all settings before PostgreSQL 16.
  */
 int
-rf_neutral_settings(bool names)
+rf_neutral_settings(int depends)
 {
 	int			nestlevel = NewGUCNestLevel();
 
-	if (names && strcmp(namespace_search_path, "pg_catalog") != 0)
+	if ((depends & RF_TEXT_NAMES) && strcmp(namespace_search_path, "pg_catalog") != 0)
 		force_setting("search_path", "pg_catalog");
 	if (!standard_conforming_strings)
 		force_setting("standard_conforming_strings", "on");
@@ -53,7 +109,7 @@ rf_neutral_settings(bool names)
 		force_setting("xmloption", "content");
 	if (!Array_nulls)
 		force_setting("array_nulls", "on");
-	if (strcmp(locale_monetary, "C") != 0)
+	if ((depends & RF_TEXT_MONEY) && strcmp(locale_monetary, "C") != 0)
 		force_setting("lc_monetary", "C");
 	return nestlevel;
 }

@@ -55,6 +55,7 @@ typedef struct SampleState
 {
 	Relation	relation;
 	AttInMetadata *in;
+	int			depends;		/* RF_TEXT_*, of any column's text */
 	Form_pg_attribute current;	/* whose value is converted, for the error context */
 	List	   *attnums;		/* of the remote columns, in order */
 	Datum	   *values;
@@ -195,7 +196,7 @@ make_tuple(SampleState *state, PGresult *result, int row)
 	ErrorContextCallback callback = {error_context_stack, conversion_error_context, state};
 	HeapTuple	tuple;
 	ListCell   *lc;
-	int			nestlevel = rf_neutral_settings(false);
+	int			nestlevel = rf_neutral_settings(state->depends);
 
 	error_context_stack = &callback;
 	memset(state->isnull, true, desc->natts * sizeof(bool));
@@ -338,6 +339,7 @@ acquire_sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows
 
 	state.relation = relation;
 	state.in = TupleDescGetAttInMetadata(desc);
+	state.depends = rf_row_text_depends(desc) & ~RF_TEXT_NAMES;
 	state.values = palloc0(desc->natts * sizeof(Datum));
 	state.isnull = palloc0(desc->natts * sizeof(bool));
 	state.rows = rows;

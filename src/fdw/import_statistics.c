@@ -281,7 +281,7 @@ rf_import_statistics(Relation relation, RfSession *session, const RfTableOptions
 					 " WHERE a.attrelid = %s::pg_catalog.regclass AND s.schemaname = %s AND s.tablename = %s"
 					 " AND s.inherited = EXISTS (SELECT FROM pg_catalog.pg_inherits WHERE inhparent = a.attrelid)",
 					 name, quote_literal_cstr(opts->schema_name), quote_literal_cstr(opts->table_name));
-	nestlevel = rf_neutral_settings(true);
+	nestlevel = rf_neutral_settings(RF_TEXT_ALL);
 	PG_TRY();
 	{
 		Relation	catalog = table_open(StatisticRelationId, RowExclusiveLock);

@@ -23,6 +23,7 @@
 struct RfValueWriter
 {
 	int			count;
+	int			depends;		/* RF_TEXT_*, of any value's text */
 	FmgrInfo   *out;
 	const char **text;
 	MemoryContext context;
@@ -31,6 +32,7 @@ struct RfValueWriter
 struct RfResultReader
 {
 	AttInMetadata *in;
+	int			depends;		/* RF_TEXT_*, of any column's text */
 	char	   *relation;
 	List	   *attnums;
 	Datum	   *values;
@@ -56,6 +58,7 @@ rf_value_writer_create(List *types)
 
 		getTypeOutputInfo(lfirst_oid(lc), &function, &is_varlena);
 		fmgr_info(function, &writer->out[foreach_current_index(lc)]);
+		writer->depends |= rf_text_depends(lfirst_oid(lc));
 	}
 	return writer;
 }
@@ -69,7 +72,7 @@ rf_write_values(RfValueWriter *writer, const Datum *values, const bool *isnull)
 	MemoryContextReset(writer->context);
 	if (writer->count == 0)
 		return writer->text;
-	nestlevel = rf_neutral_settings(true);
+	nestlevel = rf_neutral_settings(writer->depends);
 	caller = MemoryContextSwitchTo(writer->context);
 	for (int i = 0; i < writer->count; i++)
 		writer->text[i] = isnull[i] ? NULL : OutputFunctionCall(&writer->out[i], values[i]);
@@ -84,6 +87,7 @@ rf_result_reader_create(TupleDesc desc, const char *relation, List *attnums)
 	RfResultReader *reader = palloc0(sizeof(RfResultReader));
 
 	reader->in = TupleDescGetAttInMetadata(desc);
+	reader->depends = rf_row_text_depends(desc) & ~RF_TEXT_NAMES;
 	reader->relation = pstrdup(relation);
 	reader->attnums = attnums;
 	reader->values = palloc0(sizeof(Datum) * desc->natts);
@@ -128,7 +132,7 @@ rf_read_result(RfResultReader *reader, PGresult *result, int row, TupleTableSlot
 				 errdetail("It has %d columns instead of %d.", PQnfields(result), list_length(reader->attnums))));
 	MemoryContextReset(reader->context);
 	memset(reader->isnull, true, desc->natts * sizeof(bool));
-	nestlevel = rf_neutral_settings(false);
+	nestlevel = rf_neutral_settings(reader->depends);
 	error_context_stack = &callback;
 	foreach(lc, reader->attnums)
 	{

@@ -667,7 +667,7 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 	BuildContext cxt = {root, scan->rel->relids};
 	StringInfoData buf;
 	List	   *columns = NIL;
-	int			nestlevel = rf_neutral_settings(true);
+	int			nestlevel = rf_neutral_settings(RF_TEXT_ALL);
 	ListCell   *lc;
 
 	cxt.for_estimate = for_estimate;
@@ -796,7 +796,7 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, CmdTy
 	RfRelInfo  *info = (RfRelInfo *) find_base_rel(root, target)->fdw_private;
 	Oid			relid = planner_rt_fetch(target, root)->relid;
 	BuildContext cxt = {root, joinrel->relids};
-	int			nestlevel = rf_neutral_settings(true);
+	int			nestlevel = rf_neutral_settings(RF_TEXT_ALL);
 	bool		update = operation == CMD_UPDATE;
 	StringInfoData buf;
 	StringInfoData others;

@@ -709,7 +709,7 @@ rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List *
 {
 	BuildContext cxt = {NULL, bms_make_singleton(relid)};
 	TableRef   *table = palloc0(sizeof(TableRef));
-	int			nestlevel = rf_neutral_settings(true);
+	int			nestlevel = rf_neutral_settings(RF_TEXT_ALL);
 	char	   *text;
 
 	table->relid = relid;

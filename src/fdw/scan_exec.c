@@ -356,8 +356,7 @@ set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan)
 		 */
 		state->param_types[i] = format_type_extended(type, -1,
 													 FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
-		if (rf_type_names_objects(type))
-			state->param_has_names = true;
+		state->param_depends |= rf_text_depends(type);
 		i++;
 	}
 }
@@ -704,7 +703,7 @@ evaluate_params(ForeignScanState *node, RfScanState *state)
 	 * Text that means the same on the other side, whatever this session's user likes to see. That
 	 * must not change what the values are: they may come from functions that look at settings.
 	 */
-	nest_level = rf_neutral_settings(state->param_has_names);
+	nest_level = rf_neutral_settings(state->param_depends);
 	for (int i = 0; i < state->param_count; i++)
 		state->param_values[i] = isnull[i] ? NULL : OutputFunctionCall(&state->param_out[i], values[i]);
 	AtEOXact_GUC(true, nest_level);

@@ -103,7 +103,7 @@ typedef struct RfScanState
 	FmgrInfo   *param_out;
 	const char **param_types;
 	const char **param_values;
-	bool		param_has_names;	/* some parameter prints names of objects */
+	int			param_depends;	/* RF_TEXT_*, of any parameter's text */
 	MemoryContext param_context;
 
 	bool		started;

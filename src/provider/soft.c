@@ -620,7 +620,7 @@ soft_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, RfError
 {
 	RfCq	   *cq = qp->cq;
 	RfSoftBlob	peer;
-	struct sockaddr_storage address;
+	struct sockaddr_storage address = {0};
 	socklen_t	length = sizeof(address);
 	int			flags;
 	bool		connected;

@@ -89,9 +89,8 @@ cq_create(RfDevice *device, int depth, RfError *error)
 	if (depth > device->attr.max_cqe)
 		depth = device->attr.max_cqe;
 	cq->channel = ibv_create_comp_channel(device->context);
-	if (cq->channel != NULL)
-		cq->cq = ibv_create_cq(device->context, depth, NULL, cq->channel, 0);
-	if (cq->cq == NULL ||
+	if (cq->channel == NULL ||
+		(cq->cq = ibv_create_cq(device->context, depth, NULL, cq->channel, 0)) == NULL ||
 		(flags = fcntl(cq->channel->fd, F_GETFL)) < 0 ||
 		fcntl(cq->channel->fd, F_SETFL, flags | O_NONBLOCK) != 0)
 	{

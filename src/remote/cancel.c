@@ -99,7 +99,7 @@ rf_session_cancel_finish(RfSession *session, TimestampTz deadline)
 /*
  * Before release 17 libpq's PQcancel() blocks for as long as the other machine likes. It needs
  * nothing of PostgreSQL and is safe in a thread, so it gets one, and we wait for that no longer
- * than we want to. Whoever of the two is last frees the request.
+ * than we want to. The last of the two frees the request.
  */
 struct RfCancel
 {
@@ -111,14 +111,19 @@ struct RfCancel
 };
 
 static void
+cancel_free(RfCancel *request)
+{
+	PQfreeCancel(request->cancel);
+	if (request->done_fd >= 0)
+		close(request->done_fd);
+	free(request);
+}
+
+static void
 cancel_release(RfCancel *request)
 {
 	if (atomic_fetch_sub(&request->users, 1) == 1)
-	{
-		PQfreeCancel(request->cancel);
-		close(request->done_fd);
-		free(request);
-	}
+		cancel_free(request);
 }
 
 static void *
@@ -151,10 +156,7 @@ rf_session_cancel_start(RfSession *session)
 	atomic_init(&request->users, 2);
 	if (request->done_fd < 0 || request->cancel == NULL)
 	{
-		if (request->done_fd >= 0)
-			close(request->done_fd);
-		PQfreeCancel(request->cancel);
-		free(request);
+		cancel_free(request);
 		return;
 	}
 
@@ -169,10 +171,7 @@ rf_session_cancel_start(RfSession *session)
 	if (started)
 		session->cancel = request;
 	else
-	{
-		cancel_release(request);	/* the thread's share */
-		cancel_release(request);
-	}
+		cancel_free(request);	/* no thread has it */
 }
 
 bool

@@ -658,6 +658,8 @@ rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupl
 	RfTupleFragments fragments;
 	RfTupleStride stride;
 	RfRegionMode way;
+	bool		may_gather = false;
+	bool		regular = false;
 	uint32		uncopied = 0;
 	uint32		between = 0;
 
@@ -676,10 +678,9 @@ rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupl
 	}
 	else
 	{
-		bool		may_gather = dest->direct && (rf_region_mode == RF_REGION_AUTO || rf_region_mode == RF_REGION_GATHER) &&
+		may_gather = dest->direct && (rf_region_mode == RF_REGION_AUTO || rf_region_mode == RF_REGION_GATHER) &&
 			extent.fragments <= rf_tuples_entries(dest->tuples);
-		bool		regular = dest->direct && may_stride(dest) && rf_tuples_regular(tuples, lengths, count, &stride);
-
+		regular = dest->direct && may_stride(dest) && rf_tuples_regular(tuples, lengths, count, &stride);
 		if (may_gather)
 			rf_tuples_fragments(page, tuples, lengths, count, &fragments);
 		way = page_way(dest, &extent, count, may_gather ? &fragments : NULL, regular ? &stride : NULL);
@@ -691,6 +692,8 @@ rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupl
 		dest->decision_left = rf_region_mode == RF_REGION_AUTO && (way == RF_REGION_BOX || way == RF_REGION_COPY) &&
 			(may_gather || !dest->direct || extent.fragments > RF_TUPLE_PARTS) ? HOLD_PAGES : 0;
 	}
+	Assert(way == RF_REGION_BOX || way == RF_REGION_COPY || (way == RF_REGION_STRIDED && regular) ||
+		   (way == RF_REGION_GATHER && may_gather));
 	if (way != RF_REGION_STRIDED)
 		dest->whole = HOLD_PAGES;
 	if (way != RF_REGION_COPY && keep_page(dest, buffer))

@@ -16,7 +16,6 @@
 #include "utils/float.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/pg_locale.h"
 #include "utils/typcache.h"
 #include "utils/xml.h"
 
@@ -109,7 +108,8 @@ rf_neutral_settings(int depends)
 		force_setting("xmloption", "content");
 	if (!Array_nulls)
 		force_setting("array_nulls", "on");
-	if ((depends & RF_TEXT_MONEY) && strcmp(locale_monetary, "C") != 0)
+	/* its variable stands in a header that wants ICU's own from PostgreSQL 17 on */
+	if ((depends & RF_TEXT_MONEY) && strcmp(GetConfigOption("lc_monetary", false, false), "C") != 0)
 		force_setting("lc_monetary", "C");
 	return nestlevel;
 }

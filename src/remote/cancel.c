@@ -87,6 +87,8 @@ rf_session_cancel_finish(RfSession *session, TimestampTz deadline)
 		}
 		step(session, Min(remaining(deadline), STEP_MS));
 	}
+	if (under_way(session))
+		session->broken = true;
 	ok = session->cancel->status == PGRES_POLLING_OK;
 	PQcancelFinish(session->cancel->conn);
 	free(session->cancel);
@@ -188,7 +190,10 @@ rf_session_cancel_finish(RfSession *session, TimestampTz deadline)
 		long		left = remaining(deadline);
 
 		if (left <= 0)
+		{
+			session->broken = true;
 			break;
+		}
 		fd.fd = request->done_fd;
 		fd.events = POLLIN;
 		fd.revents = 0;

@@ -189,7 +189,10 @@ extern bool rf_session_drain_deadline(RfSession *session, TimestampTz deadline);
 extern int	rf_session_peer(RfSession *session);
 extern int	rf_session_try_peer(RfSession *session);
 
-/* cancel.c: start, then wait; or both. False: it was not sent. */
+/*
+ * cancel.c: start, then wait; or both. False: it was not sent, or is still under way. Then it might
+ * hit whatever runs there later, and the session is broken.
+ */
 extern void rf_session_cancel_start(RfSession *session);
 extern bool rf_session_cancel_finish(RfSession *session, TimestampTz deadline);
 extern bool rf_session_cancel(RfSession *session, int timeout_ms);

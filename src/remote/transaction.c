@@ -385,7 +385,7 @@ quiesce(RfSession *session)
 		if (!rf_session_cancel_finish(session, deadline))
 			ereport(LOG,
 					(errmsg("could not send a cancel request to server \"%s\"", session->server_name)));
-		if (!rf_session_drain_deadline(session, deadline))
+		if (session->broken || !rf_session_drain_deadline(session, deadline))
 		{
 			session->broken = true;
 			return false;

@@ -161,7 +161,11 @@ create_encoder(RfLoad *load)
 	RfNodeId	node;
 
 	if (!session->hello_valid)
+	{
+		/* it may open a savepoint, into which rows of an outer level's loads must not fall */
+		rf_session_settle(session);
 		rf_session_hello(session, false);
+	}
 	rf_node_self(&node, &image);
 	caller = MemoryContextSwitchTo(load->context);
 	load->encoder = rf_encoder_create(load->spec.desc, load->spec.column_count, load->spec.attnums, load->columns,

@@ -291,7 +291,9 @@ read_hello(RfSession *session, PGresult *answer, PGresult *prepare_error)
 
 /*
  * Introduce this node, learn who answers and where its engine listens. The statement that starts
- * streams is prepared in the same round trip the first time.
+ * streams is prepared in the same round trip the first time, under a new name at each attempt: after
+ * one whose answer was not awaited nobody knows whether the statement exists. Inside a remote
+ * transaction an error of this must void no more than the local one does.
  */
 void
 rf_session_hello(RfSession *session, bool need_token)
@@ -304,6 +306,7 @@ rf_session_hello(RfSession *session, bool need_token)
 	bool		prepare = !session->prepared && !session->shared;
 	PGresult   *volatile answer = NULL;
 	PGresult   *volatile prepare_error = NULL;
+	int			opening = 0;
 	bool		sent;
 
 	rf_session_free(session);
@@ -312,10 +315,15 @@ rf_session_hello(RfSession *session, bool need_token)
 	request.need_token = need_token;
 	rf_node_self(&request.node, &request.image);
 	session->hello_valid = false;
+	if (prepare)
+		snprintf(session->stream_statement, sizeof(session->stream_statement), "rdma_fdw_stream%u",
+				 ++session->statement_count);
 
 	sent = PQenterPipelineMode(session->conn) &&
+		(session->depth == 0 ||
+		 rf_session_send_begin(session, rf_transaction_target(session), &opening)) &&
 		PQsendQueryParams(session->conn, HELLO_SQL, 1, hello_types, &value, &length, &format, 1) &&
-		(!prepare || PQsendPrepare(session->conn, RF_STREAM_STATEMENT, RF_STREAM_SQL, 4,
+		(!prepare || PQsendPrepare(session->conn, session->stream_statement, RF_STREAM_SQL, 4,
 								   rf_stream_types)) &&
 		PQpipelineSync(session->conn);
 	if (!sent)
@@ -324,7 +332,7 @@ rf_session_hello(RfSession *session, bool need_token)
 
 	PG_TRY();
 	{
-		int			nulls = 0;
+		int			empty = 0;
 
 		for (;;)
 		{
@@ -333,17 +341,24 @@ rf_session_hello(RfSession *session, bool need_token)
 
 			if (result == NULL)
 			{
-				/* one NULL behind every command */
-				if (++nulls > 2 || PQstatus(session->conn) != CONNECTION_OK)
+				/* one stands behind every command */
+				if (++empty > 1 || PQstatus(session->conn) != CONNECTION_OK)
 					rf_session_lost(session);
 				continue;
 			}
+			empty = 0;
 			if (status == PGRES_PIPELINE_SYNC)
 			{
 				PQclear(result);
 				break;
 			}
-			if (answer == NULL && (status == PGRES_TUPLES_OK || status == PGRES_FATAL_ERROR))
+			if (opening > 0 && rf_has_begun(result))
+			{
+				if (--opening == 0)
+					session->unsure = false;
+				PQclear(result);
+			}
+			else if (answer == NULL && (status == PGRES_TUPLES_OK || status == PGRES_FATAL_ERROR))
 				answer = result;
 			else if (prepare_error == NULL && status == PGRES_FATAL_ERROR)
 				prepare_error = result;

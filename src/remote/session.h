@@ -62,7 +62,8 @@ struct RfSession
 	struct RfCancel *cancel;	/* the cancel request under way; NULL: none */
 	RfSession  *cancel_next;	/* during an abort: the next one with a request, in a ring; else NULL */
 
-	bool		prepared;		/* the stream statement exists there */
+	bool		prepared;		/* the stream statement exists there, under this name: */
+	char		stream_statement[NAMEDATALEN];
 	uint32		connection_count;	/* connections made so far: tells prepared statements of an earlier one */
 	uint32		statement_count;	/* names given to prepared statements */
 	List	   *garbage;		/* names of prepared statements that nobody uses any more */
@@ -174,7 +175,6 @@ extern const char *rf_session_local_settings(void);
 extern void rf_session_pin_settings(RfSession *session);
 
 /* query.c */
-#define RF_STREAM_STATEMENT	"rdma_fdw_stream"	/* prepared: RF_STREAM_SQL */
 #define RF_STREAM_SQL		"SELECT rdma.stream($1, $2, $3, $4)"
 extern const Oid rf_stream_types[4];
 extern int	rf_session_wait(RfSession *session, int events, long timeout_ms);

@@ -170,7 +170,7 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 		rf_session_send_begin(session, rf_transaction_target(session), &stream->begin_results) &&
 		(session->shared ?
 		 PQsendQueryParams(conn, RF_STREAM_SQL, 4, rf_stream_types, arguments, lengths, formats, 1) :
-		 PQsendQueryPrepared(conn, RF_STREAM_STATEMENT, 4, arguments, lengths, formats, 1)) &&
+		 PQsendQueryPrepared(conn, session->stream_statement, 4, arguments, lengths, formats, 1)) &&
 		PQpipelineSync(conn);
 	if (!sent)
 		rf_session_lost(session);

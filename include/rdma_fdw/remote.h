@@ -32,9 +32,11 @@ typedef struct RfStream RfStream;
 extern RfSession *rf_session_get(UserMapping *user, bool in_transaction);
 
 /*
- * Run one command or query and wait, interruptibly. Raises the remote error. The caller PQclears.
+ * Run one query that writes nothing and wait, interruptibly. Raises the remote error. The caller
+ * PQclears. rf_session_execute: the same for a command that may write.
  */
 extern PGresult *rf_session_query(RfSession *session, const char *sql);
+extern PGresult *rf_session_execute(RfSession *session, const char *sql);
 
 /* Raise a remote error with its SQLSTATE, detail, hint and context; clears result. */
 extern void rf_session_raise(RfSession *session, PGresult *result, const char *sql) __attribute__((noreturn));
@@ -71,11 +73,12 @@ extern void rf_session_settle(RfSession *session);
 /*
  * A statement for a session that was got with in_transaction, in the current memory context. Values
  * are text, NULL is NULL; their types are what the remote parser makes of $1, $2, ... It goes with
- * its memory context. Execute waits, interruptibly; raises the remote error; the caller PQclears.
+ * its memory context. writes: it may write; when in doubt it does. Execute waits, interruptibly;
+ * raises the remote error; the caller PQclears.
  */
 typedef struct RfCommand RfCommand;
 
-extern RfCommand *rf_command_create(RfSession *session, const char *sql, int param_count);
+extern RfCommand *rf_command_create(RfSession *session, const char *sql, int param_count, bool writes);
 extern PGresult *rf_command_execute(RfCommand *command, const char *const *values);
 
 /*

@@ -280,7 +280,7 @@ typedef struct RfStreamReply
 	uint64_t	batches;		/* sent over the flow */
 	uint64_t	bytes;			/* batch bytes sent over the flow */
 	uint32_t	used_flow;		/* 1: rows went over the flow */
-	uint32_t	reserved;
+	uint32_t	wrote;			/* 1: the transaction has written, or locked rows */
 
 	/* How they went, for EXPLAIN: the sender's counters of the flow (flow.h, RfFlowStats). */
 	uint64_t	work_requests;

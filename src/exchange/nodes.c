@@ -250,7 +250,7 @@ static void
 run_on_node(ForeignServer *node, const char *command, ReturnSetInfo *set)
 {
 	RfSession  *session = rf_session_get(GetUserMapping(GetUserId(), node->serverid), true);
-	PGresult   *result = rf_session_query(session, command);
+	PGresult   *result = rf_session_execute(session, command);
 	Datum		values[2];
 	bool		nulls[2] = {false, false};
 

@@ -115,7 +115,7 @@ new_round(RfSession *const *sessions, int count)
 static void
 send_command(Round *round, int i, const char *sql, int param_count, const char *const *values)
 {
-	round->commands[i] = rf_command_create(round->sessions[i], sql, param_count);
+	round->commands[i] = rf_command_create(round->sessions[i], sql, param_count, false);
 	rf_command_send(round->commands[i], values);
 }
 

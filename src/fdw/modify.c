@@ -267,7 +267,7 @@ target_at(ModifyState *state, int i)
 			target->load = rf_load_create(target->session, &spec);
 		}
 		else
-			target->command = rf_command_create(target->session, state->sql, state->param_count);
+			target->command = rf_command_create(target->session, state->sql, state->param_count, true);
 		MemoryContextSwitchTo(caller);
 	}
 	return target;
@@ -827,5 +827,5 @@ rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 	if (nodes == NIL)
 		nodes = list_make1_oid(server->serverid);
 	foreach(lc, nodes)
-		PQclear(rf_session_query(rf_session_get(GetUserMapping(GetUserId(), lfirst_oid(lc)), true), sql.data));
+		PQclear(rf_session_execute(rf_session_get(GetUserMapping(GetUserId(), lfirst_oid(lc)), true), sql.data));
 }

@@ -450,7 +450,7 @@ execute(ForeignScanState *node, DirectState *state)
 	for (int i = 0; i < state->node_count; i++)
 	{
 		RfCommand  *command = rf_command_create(rf_session_get(state->users[i], true), state->sql,
-												list_length(state->params));
+												list_length(state->params), true);
 
 		state->results[i] = rf_command_execute(command, values);
 		if (!state->everywhere || i == 0)

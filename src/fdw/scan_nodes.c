@@ -248,7 +248,7 @@ rf_scan_nodes_collect(RfScanState *state)
 		commands[i] = rf_command_create(rf_session_get(rf_scan_part_user(&state->parts[i]), true),
 										"SELECT number, rows_out, bytes_out, rows_in, bytes_in, "
 										"rows_kept_local, stalls, spilled_bytes, transport "
-										"FROM rdma.exchange_stats()", 0);
+										"FROM rdma.exchange_stats()", 0, false);
 		rf_command_send(commands[i], NULL);
 	}
 	for (int i = 0; i < state->part_count; i++)

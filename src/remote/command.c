@@ -22,6 +22,7 @@ struct RfCommand
 	uint32		connection;		/* of the session's connections, the one that `name` is prepared on; 0: none */
 	char	   *sql;
 	int			param_count;
+	bool		writes;
 	bool		used;			/* ran once */
 	char		name[NAMEDATALEN];
 	/* of the execution under way: */
@@ -50,13 +51,14 @@ command_gone(void *arg)
 }
 
 RfCommand *
-rf_command_create(RfSession *session, const char *sql, int param_count)
+rf_command_create(RfSession *session, const char *sql, int param_count, bool writes)
 {
 	RfCommand  *command = palloc0(sizeof(RfCommand));
 
 	command->session = session;
 	command->sql = pstrdup(sql);
 	command->param_count = param_count;
+	command->writes = writes;
 	command->gone.func = command_gone;
 	command->gone.arg = command;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, &command->gone);
@@ -190,6 +192,7 @@ rf_command_send(RfCommand *command, const char *const *values)
 	if (session->conn == NULL || session->broken)
 		rf_session_lost(session);
 
+	session->wrote |= command->writes;
 	command->opening = 0;
 	command->preparing = false;
 	sent = PQenterPipelineMode(conn) == 1 &&

@@ -198,6 +198,7 @@ rf_session_disconnect(RfSession *session)
 	session->broken = false;
 	session->invalidated = false;
 	session->prepared = false;
+	session->wrote = false;
 	list_free_deep(session->garbage);
 	session->garbage = NIL;
 	session->hello_valid = false;

@@ -225,6 +225,7 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	 * From here on an error finds the session busy, and the end of the transaction puts that right.
 	 */
 	session->load = load;
+	session->wrote = true;
 	sent = PQenterPipelineMode(conn) == 1 &&
 		rf_session_send_begin(session, load->level, &load->opening) &&
 		PQsendQueryParams(conn, STORE_SQL, 4, types, arguments, lengths, formats, 1) &&

@@ -166,6 +166,14 @@ rf_session_query(RfSession *session, const char *sql)
 	return run_query(session, sql);
 }
 
+PGresult *
+rf_session_execute(RfSession *session, const char *sql)
+{
+	rf_session_settle(session);
+	session->wrote = true;
+	return run_query(session, sql);
+}
+
 /* The line of an error's context that says which of a load's rows it is about; NULL: there is none. */
 static const char *
 find_row(const char *context, uint64 *row)

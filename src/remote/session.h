@@ -58,6 +58,7 @@ struct RfSession
 	bool		transactional;
 	int			depth;
 	bool		unsure;
+	bool		wrote;			/* it may have written: it is never given up without an error */
 	bool		aborting;		/* during an abort: told to roll back, and not heard yet */
 	struct RfCancel *cancel;	/* the cancel request under way; NULL: none */
 	RfSession  *cancel_next;	/* during an abort: the next one with a request, in a ring; else NULL */
@@ -228,6 +229,7 @@ extern void rf_stream_share_stats(RfStream *stream);
 /* stream.c */
 /* As rf_session_settle, but loads go on collecting: for what neither reads nor writes tables. */
 extern void rf_session_free(RfSession *session);
+extern void rf_session_raise_void(RfSession *session) __attribute__((noreturn));
 extern void rf_stream_answered(RfStream *stream);
 extern void rf_stream_check_flow(RfStream *stream);
 extern void rf_append_text_array(StringInfo buf, int count, const char *const *values);

@@ -464,8 +464,16 @@ static void
 finish_exchange(RfStream *stream)
 {
 	RfSession  *session = stream->session;
+	PGresult   *result = stream->result;
+	RfStreamReply reply;
 
 	session->running = NULL;
+	if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1 &&
+		PQnfields(result) == 1 && PQgetlength(result, 0, 0) >= (int) sizeof(reply))
+	{
+		memcpy(&reply, PQgetvalue(result, 0, 0), sizeof(reply));
+		session->wrote |= reply.wrote != 0;
+	}
 	if (stream->state == RF_STREAM_STOPPING && PQresultStatus(stream->result) != PGRES_TUPLES_OK)
 	{
 		stream->state = RF_STREAM_ENDED;
@@ -751,6 +759,20 @@ rf_stream_store(RfStream *stream)
 	}
 }
 
+/* Raises what voided the remote transaction, as far as that is known. */
+void
+rf_session_raise_void(RfSession *session)
+{
+	PGresult   *result = session->failed ? session->failed->result : NULL;
+
+	if (result == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_IN_FAILED_SQL_TRANSACTION),
+				 errmsg("the transaction on server \"%s\" is aborted", session->server_name)));
+	session->failed->result = NULL;
+	rf_session_raise(session, result, session->failed->sql);
+}
+
 void
 rf_session_settle(RfSession *session)
 {
@@ -781,16 +803,7 @@ rf_session_free(RfSession *session)
 	 * this remote transaction.
 	 */
 	if (session->failed)
-	{
-		PGresult   *result = session->failed->result;
-
-		session->failed->result = NULL;
-		if (result == NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_IN_FAILED_SQL_TRANSACTION),
-					 errmsg("the transaction on server \"%s\" is aborted", session->server_name)));
-		rf_session_raise(session, result, session->failed->sql);
-	}
+		rf_session_raise_void(session);
 }
 
 bool

@@ -169,6 +169,7 @@ rf_session_abort_transaction(RfSession *session)
 			rf_session_lost(session);
 	}
 	session->failed = NULL;
+	session->wrote = false;
 	if (session->depth == 0)
 		return;
 	session->unsure = true;
@@ -179,13 +180,56 @@ rf_session_abort_transaction(RfSession *session)
 }
 
 /*
+ * At commit: must the remote transaction commit, too? One that only read may end in any way, unless
+ * it is serializable: then its rows are valid only once it has committed.
+ */
+static bool
+must_commit(RfSession *session)
+{
+	return session->wrote || IsolationIsSerializable();
+}
+
+/*
+ * A scan that was told to stop may still be looking for a next row. A cancel voids the remote
+ * transaction, so it is sent only where nothing is lost with that; else we wait, interruptibly.
+ */
+static void
+end_scan(RfSession *session)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_STOP_PATIENCE_MS);
+
+	while (session->running && !rf_stream_collect(session->running))
+	{
+		long		left = -1;
+		int			got;
+
+		if (!must_commit(session))
+		{
+			left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+			if (left <= 0)
+			{
+				(void) rf_session_cancel(session, RF_ABORT_TIMEOUT_MS);
+				if (session->broken)
+					rf_session_lost(session);
+				left = RF_ABORT_TIMEOUT_MS;
+				deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), left);
+			}
+		}
+		got = rf_session_wait(session, WL_SOCKET_READABLE, left);
+		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
+			rf_session_lost(session);
+	}
+}
+
+/*
  * Before the local commit: end all remote transactions, sending to every server before waiting for
  * any (those whose option parallel_commit is off are waited for at once). A failure is an error,
- * which aborts the local transaction.
+ * which aborts the local transaction. What can be known to fail is known before one is committed.
  */
 static void
 commit_all(void)
 {
+	const char *command = "COMMIT TRANSACTION";
 	RfSession  *session;
 
 	/* scans that ended early: all are told before one is waited for, as they may wait for each other */
@@ -196,57 +240,39 @@ commit_all(void)
 	}
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		const char *command = "COMMIT TRANSACTION";
-
 		if (session->depth == 0)
 			continue;
 		if (session->broken || PQstatus(session->conn) != CONNECTION_OK)
 			rf_session_lost(session);
-
-		/*
-		 * A scan that ended early may still be looking for a next row. If it has to be cancelled,
-		 * or failed by itself, the remote transaction is void, which is as good as committed: scans
-		 * are all it did.
-		 */
-		if (session->running)
-		{
-			TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_STOP_PATIENCE_MS);
-
-			while (session->running && !rf_stream_collect(session->running))
-			{
-				long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
-				int			got;
-
-				if (left <= 0)
-				{
-					(void) rf_session_cancel(session, RF_ABORT_TIMEOUT_MS);
-					left = RF_ABORT_TIMEOUT_MS;
-					deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), left);
-				}
-				got = rf_session_wait(session, WL_SOCKET_READABLE, left);
-				if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
-					rf_session_lost(session);
-			}
-		}
+		end_scan(session);
 		if (session->load)
 			rf_load_interrupt(session->load);
-		if (session->failed)
-			command = "ABORT TRANSACTION";
-
 		if (session->unsure)
 			rf_session_lost(session);
+		/* void: by a scan that failed where nobody read it any more, or was cancelled */
+		if (session->failed || PQtransactionStatus(session->conn) == PQTRANS_INERROR)
+		{
+			if (must_commit(session))
+				rf_session_raise_void(session);
+			rf_session_abort_transaction(session);
+		}
+	}
+
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->depth == 0)
+			continue;
 		session->unsure = true;
 		if (!PQsendQuery(session->conn, command))
 			rf_session_lost(session);
 		rf_session_flush(session);
 		if (!session->parallel_commit)
-			await_end(session, command, 0, !session->failed);
+			await_end(session, command, 0, true);
 	}
-
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
 		if (session->depth > 0)
-			await_end(session, "COMMIT TRANSACTION", 0, !session->failed);
+			await_end(session, command, 0, true);
 	}
 }
 
@@ -273,6 +299,7 @@ finish_all(bool commit)
 			rf_load_lose(session->load);
 		session->depth = 0;
 		session->transactional = false;
+		session->wrote = false;
 		session->suspect = false;
 
 		if (session->broken || session->invalidated || session->unsure || !session->keep ||

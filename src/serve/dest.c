@@ -19,6 +19,7 @@
 
 #include <math.h>
 
+#include "access/xact.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "rdma_fdw/batch.h"
@@ -773,6 +774,7 @@ rf_stream_dest_reply(RfStreamDest *dest)
 		reply.used_flow = 1;
 	}
 	reply.wire_version = RF_WIRE_VERSION;
+	reply.wrote = TransactionIdIsValid(GetTopTransactionIdIfAny());
 	reply.rows = dest->rows;
 	reply.batches = dest->batches;
 	reply.bytes = dest->bytes;

@@ -41,26 +41,33 @@ static uint64 *dropped = NULL;
 /* The COPY FROM whose current line is that of the row which an error is about. */
 static CopyFromState located = NULL;
 
+/* What would run without this hook. */
 static void
-process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
-				ProcessUtilityContext context, ParamListInfo params,
-				QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
+run_utility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessUtilityContext context,
+			ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
 {
-	ProcessUtility_hook_type next = previous_process_utility ? previous_process_utility :
-		standard_ProcessUtility;
+	if (previous_process_utility)
+		previous_process_utility(statement, query, read_only_tree, context, params, environment, dest, completion);
+	else
+		standard_ProcessUtility(statement, query, read_only_tree, context, params, environment, dest, completion);
+}
+
+static void
+process_utility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessUtilityContext context,
+				ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
+{
 	uint64	   *outer = dropped;
 	uint64		here = 0;
 
-	if (!IsA(statement->utilityStmt, CopyStmt) ||
-		!castNode(CopyStmt, statement->utilityStmt)->is_from)
+	if (!IsA(statement->utilityStmt, CopyStmt) || !castNode(CopyStmt, statement->utilityStmt)->is_from)
 	{
-		next(statement, query, read_only_tree, context, params, environment, dest, completion);
+		run_utility(statement, query, read_only_tree, context, params, environment, dest, completion);
 		return;
 	}
 	dropped = &here;
 	PG_TRY();
 	{
-		next(statement, query, read_only_tree, context, params, environment, dest, completion);
+		run_utility(statement, query, read_only_tree, context, params, environment, dest, completion);
 	}
 	PG_FINALLY();
 	{

@@ -93,7 +93,8 @@ extern RfCq *rf_lane_cq(RfLaneThread *lane);
 
 /*
  * New values for the settings that may change while the lane runs: polling_mode, poll_batch,
- * poll_us, probe_ms, peer_timeout_ms, merge_limit, chain_limit, signal_all, claim_at_once, admission, credit_limit.
+ * poll_us, probe_ms, peer_timeout_ms, merge_limit, chain_limit, signal_all, claim_at_once,
+ * admission, credit_limit.
  */
 extern void rf_lane_tune(RfLaneThread *lane, const RfLaneConfig *config);
 
@@ -103,7 +104,8 @@ extern void rf_lane_tune(RfLaneThread *lane, const RfLaneConfig *config);
  * handshake fails half-way is added and dropped too, since only the lane may destroy it. `proof`:
  * what the peer will prove itself by, handed over before the peer may; NULL: nothing is proven.
  */
-extern void rf_lane_add_connection(RfLaneThread *lane, int peer, RfQp *qp, const RfLaneProof *proof);
+extern void rf_lane_add_connection(RfLaneThread *lane, int peer, RfQp *qp,
+								   const RfLaneProof *proof);
 
 /*
  * The peer is ready for our proof: send it. RF_LANE_CONNECTION_PROVEN when it was acknowledged and
@@ -168,8 +170,8 @@ extern int	rf_peer_find(const RfNodeId *node, bool producer_side);
 /*
  * The same, but when a connection with the node is on its way, wait until it is there: a data
  * node's session may be asked for a stream a moment before its own engine has finished what the
- * reader's engine calls connected. One that was connected before may come back, when its engine goes
- * on: it is waited for rdma_fdw.connect_timeout. RF_NO_PEER when there is none; interruptible.
+ * reader's engine calls connected. One that was connected before may come back, when its engine
+ * goes on: it is waited for rdma_fdw.connect_timeout. RF_NO_PEER when there is none; interruptible.
  */
 extern int	rf_peer_wait(const RfNodeId *node, bool producer_side);
 

@@ -560,9 +560,10 @@ typedef struct RfSortKey
 } RfSortKey;
 
 /*
- * order.c: fills *key with what the data node sorts by.  A pathkey names a class of equal expressions:
- * of a base or join relation any member made of its columns will do that is still to be had above its
- * joins, of an upper relation one that its SELECT computes.  False: the data node cannot sort by any of them as we would.
+ * order.c: fills *key with what the data node sorts by.  A pathkey names a class of equal
+ * expressions: of a base or join relation any member made of its columns will do that is still to
+ * be had above its joins, of an upper relation one that its SELECT computes.  False: the data node
+ * cannot sort by any of them as we would.
  */
 extern bool rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, RfSortKey *key);
 extern bool rf_pathkeys_shippable(PlannerInfo *root, RelOptInfo *rel, List *pathkeys);

@@ -365,13 +365,13 @@ typedef struct RfLane
 
 /*
  * A backend or the engine's main thread claims an entry: it makes the state CLAIMED by a
- * compare-and-swap from FREE or FAILED, and has the entry alone until it stores the next state. Only
- * in between does it write node, accepted and attempt. There is no lock, so no stopped process can
- * hold one: it keeps one entry, and nobody waits for that.
+ * compare-and-swap from FREE or FAILED, and has the entry alone until it stores the next state.
+ * Only in between does it write node, accepted and attempt. There is no lock, so no stopped process
+ * can hold one: it keeps one entry, and nobody waits for that.
  *
  * A backend that is to wait for a node's entry counts itself in `waiters` first and looks at state
- * and node then. A claimer looks at `waiters` after its compare-and-swap, and puts the entry back if
- * there are any. All of these are sequentially consistent, so one of the two sees the other. Two
+ * and node then. A claimer looks at `waiters` after its compare-and-swap, and puts the entry back
+ * if there are any. All of these are sequentially consistent, so one of the two sees the other. Two
  * backends may claim an entry each for the same node; the engine connects for the first and frees
  * the second.
  */

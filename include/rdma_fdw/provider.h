@@ -259,9 +259,10 @@ typedef struct RfProvider
 	RfDomain   *(*domain_create) (RfDevice *device, RfError *error);
 
 	/*
-	 * A domain whose queue pairs do without the device, over the software transport: for a peer that
-	 * the device does not reach. Its queue pairs need sockets, and have neither strided entries nor
-	 * compare-and-swaps that are atomic towards the device's. NULL: there is none beside this provider.
+	 * A domain whose queue pairs do without the device, over the software transport: for a peer
+	 * that the device does not reach. Its queue pairs need sockets, and have neither strided
+	 * entries nor compare-and-swaps that are atomic towards the device's. NULL: there is none
+	 * beside this provider.
 	 */
 	RfDomain   *(*domain_fallback) (RfDevice *device, RfError *error);
 	void		(*domain_destroy) (RfDomain *domain);	/* after its queue pairs and regions */

@@ -1,9 +1,9 @@
 /*
  * reassemble.h - a batch that comes in several slots, put together in the reader's own memory.
  *
- * One reassembly belongs to one stream of slots. Once a batch's first piece is in it, all others must
- * be put there, too, or the stream be given up. While it is `open` nothing else may be done with
- * `data`; only these functions write the fields.
+ * One reassembly belongs to one stream of slots. Once a batch's first piece is in it, all others
+ * must be put there, too, or the stream be given up. While it is `open` nothing else may be done
+ * with `data`; only these functions write the fields.
  *
  * Each piece says how many bytes of its batch come before it (RfSlotHeader.offset), and is refused
  * when these are not here. Where PostgreSQL is built with assertions, on both nodes, the batch's
@@ -48,8 +48,8 @@ rf_reassembly_is_whole(const RfReassembly *batch, const RfBuffer *piece)
 extern bool rf_reassembly_add(RfReassembly *batch, const RfBuffer *piece);
 
 /*
- * The memory of the complete batch, or of an earlier one, is the caller's from here on, to be pfreed;
- * NULL: there is none, or it holds pieces of a batch that is not complete.
+ * The memory of the complete batch, or of an earlier one, is the caller's from here on, to be
+ * pfreed; NULL: there is none, or it holds pieces of a batch that is not complete.
  */
 extern char *rf_reassembly_detach(RfReassembly *batch);
 

@@ -1,16 +1,16 @@
 /*
  * segment.h - a segment of the arena, and the memory under it, which changes with its borrower.
  *
- * A peer on this host writes into borrowed memory by its own memcpy. No end of a connection or of an
- * engine stops one that is under way: a peer that was stopped in it finishes it whenever it goes on.
- * And a peer that was given a descriptor can keep it. So memory that was one node's is never
- * another's, and the next engine never lends the memory that an earlier one lent: a segment gets new
- * memory, a new memfd at the same addresses, before it is lent to another node than the last time,
- * and before the first loan of an engine that was restarted. A peer that still has the old memory
- * writes where nobody reads. (Within one life of an engine a connection that is over holds its
- * segments until the provider says that it is quiet: only then may the same node have them again as
- * they are.) Over TCP this process writes, and a device writes by keys that end with their process:
- * there the same rule costs page faults instead of wiping.
+ * A peer on this host writes into borrowed memory by its own memcpy. No end of a connection or of
+ * an engine stops one that is under way: a peer that was stopped in it finishes it whenever it goes
+ * on. And a peer that was given a descriptor can keep it. So memory that was one node's is never
+ * another's, and the next engine never lends the memory that an earlier one lent: a segment gets
+ * new memory, a new memfd at the same addresses, before it is lent to another node than the last
+ * time, and before the first loan of an engine that was restarted. A peer that still has the old
+ * memory writes where nobody reads. (Within one life of an engine a connection that is over holds
+ * its segments until the provider says that it is quiet: only then may the same node have them
+ * again as they are.) Over TCP this process writes, and a device writes by keys that end with their
+ * process: there the same rule costs page faults instead of wiping.
  *
  * Who writes. The postmaster makes the memory of generation 0, which every process has by fork. The
  * engine's main thread renews a segment that is lent to nobody and in which no flow has buffers, so
@@ -19,7 +19,7 @@
  * buffers, and maps what the words say: the memory cannot change again before that backend has let
  * go of the flow, also not when the engine is restarted, as the next one finds the buffers in use
  * (rf_pool_mark). What a backend still maps of an older generation it does not look at any more.
- * Who frees. Renewing gives the pages of the old memory back at once, whoever maps it; the memfd
+ * Who frees. Renewing gives the pages of the old memory back at once, whichever process maps it; the memfd
  * goes with its last mapping. Of an engine that has ended the pages stay until then.
  *
  * Plain C.

@@ -90,8 +90,8 @@ typedef struct RfShareSlot
 } RfShareSlot;
 
 /*
- * Called while another member holds the lock for much longer than it takes; waits for a millisecond,
- * or raises. waited_ms: how often it was called for this lock before.
+ * Called while another member holds the lock for much longer than it takes; waits for a
+ * millisecond, or raises. waited_ms: how often it was called for this lock before.
  */
 extern void (*rf_share_wait) (uint32_t waited_ms);
 

@@ -276,7 +276,8 @@ wait_with(const RfNodeId *node, bool accepted, uint32_t *attempt)
  * claim (*claimed).
  */
 static int
-find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses, bool *claimed, uint32_t *attempt)
+find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses, bool *claimed,
+			  uint32_t *attempt)
 {
 	bool		has_token = false;
 	int			found = wait_with(&hello->node, false, attempt);
@@ -427,7 +428,8 @@ wait_for_entry(int index, uint32_t attempt, TimestampTz start, bool *same, RfErr
 			left = rf_connect_timeout - TimestampDifferenceMilliseconds(start, GetCurrentTimestamp());
 			if (left <= 0)
 				break;
-			(void) ConditionVariableTimedSleep(&rf_wait_points->peer[index], Min(left, 1000), connect_wait_event());
+			(void) ConditionVariableTimedSleep(&rf_wait_points->peer[index], Min(left, 1000),
+												connect_wait_event());
 		}
 		*same = peer->attempt == attempt;
 		*error = peer->error;

@@ -5,7 +5,7 @@
  * listener.c   sockets: listening, accepting, connecting
  * peer.c       control connections: bytes in and out, timers, loss; entries of the peer table
  * setup.c      from the proof of the token to a connected set of queue pairs
- * prove.c      of these: that data gets through in both directions, and what happens when it does not
+ * prove.c      of these: that data gets through in both directions; falling back when it does not
  * open.c       opening and freeing of flows
  * receive.c    memory for shared receive pools
  * client.c     what backends call

@@ -262,7 +262,7 @@ extern void rf_lane_lost(RfLaneThread *lane, int peer, const RfError *error);
 /* Post the proof, unless the connection has failed. */
 extern void rf_lane_path_prove(RfLaneThread *lane, int peer);
 
-/* Our proof was acknowledged; the peer's has come, if it is one. False: it is not, *error says why. */
+/* Our proof was acknowledged; the peer's has come. False: it is not one, *error says why. */
 extern void rf_lane_path_acknowledged(RfLaneThread *lane, int peer);
 extern bool rf_lane_path_seen(RfLaneThread *lane, int peer, const RfWc *wc, RfError *error);
 

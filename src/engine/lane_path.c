@@ -2,8 +2,8 @@
  * lane_path.c - whether a lane's connections carry anything: the proof of a new one, and the end of
  * one that does not move any more.
  *
- * A device may try for ever (rxe with retry_count 7), and TCP nearly does, so how long a work request
- * may take is for the lane to say. Plain C; the lane's thread only.
+ * A device may try for ever (rxe with retry_count 7), and TCP nearly does, so how long a work
+ * request may take is for the lane to say. Plain C; the lane's thread only.
  */
 #include "lane.h"
 
@@ -94,7 +94,8 @@ rf_lane_path_watch(RfLaneThread *lane)
 		LaneConnection *connection = &lane->connections[peer];
 		int64_t		due = connection->progress_at + timeout_us;
 
-		if (connection->qp == NULL || connection->failed || connection->posted == connection->completed)
+		if (connection->qp == NULL || connection->failed ||
+		connection->posted == connection->completed)
 			continue;
 		if (connection->overdue)
 			due += GRACE_US;

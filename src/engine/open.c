@@ -386,7 +386,7 @@ try_consumer(uint32_t index)
 	{
 		flow->buffers = rf_receive_buffer(flow->pool, 0);
 		opened.pool_buffers = flow->pool->count;
-		/* Compare-and-swaps of the device and those of the transport beside it do not see each other. */
+		/* Compare-and-swaps of the device and of the transport beside it do not see each other. */
 		opened.pool_claimable = connection->over_sockets && !rf_engine->caps.needs_socket ? 0 : flow->pool->claimable;
 	}
 	else

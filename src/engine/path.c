@@ -2,8 +2,8 @@
  * path.c - see path.h.
  *
  * Why the ends cannot end up differently: the acceptor is up only after the initiator's READY, and
- * the initiator only after the acceptor's. An initiator that has sent READY has nothing left to fear
- * from its own proofs; it follows the acceptor, and may not give up the device on its own. An
+ * the initiator only after the acceptor's. An initiator that has sent READY has nothing left to
+ * fear from its own proofs; it follows the acceptor, and may not give up the device on its own. An
  * acceptor that is up never goes back.
  */
 #include <string.h>

@@ -3,8 +3,8 @@
  * pairs are connected and proven, when it is up, and when both ends give up the device and begin
  * again over the software transport. wire.h says what the messages mean.
  *
- * Events in, actions out: the caller (setup.c) has the queue pairs, the messages and the time. Plain
- * C; the engine's main thread only.
+ * Events in, actions out: the caller (setup.c) has the queue pairs, the messages and the time.
+ * Plain C; the engine's main thread only.
  */
 #ifndef RF_PATH_H
 #define RF_PATH_H

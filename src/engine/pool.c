@@ -296,8 +296,8 @@ rf_pool_take_shared(RfPool *pool, const RfPeerSet *peers, RfDomain *const *domai
 	(void) rf_pool_settle(pool);
 
 	/*
-	 * One more segment: one this node had before (warm), a new one, one to be renewed, else one that
-	 * another peer has and does not use.
+	 * One more segment: one this node had before (warm), a new one, one to be renewed, else one
+	 * that another peer has and does not use.
 	 */
 	for (i = 0; i < pool->shared->segment_count; i++)
 	{

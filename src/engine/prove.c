@@ -1,12 +1,12 @@
 /*
- * prove.c - that data gets through a connection, in both directions, before any flow may use it; and
- * what happens when it does not.
+ * prove.c - that data gets through a connection, in both directions, before any flow may use it;
+ * and what happens when it does not.
  *
- * The control connection is TCP and proves nothing about the device's packets: a firewall that drops
- * UDP port 4791, another VLAN, a wrong GID or too large an MTU stop those alone. So each lane writes
- * a whole packet's worth of what the peer asked for to the peer, and waits for the peer's (path.c has
- * the order of things, lane_path.c the writing). Where the device fails and both ends have the
- * software transport, the connection begins again over that.
+ * The control connection is TCP and proves nothing about the device's packets: a firewall that
+ * drops UDP port 4791, another VLAN, a wrong GID or too large an MTU stop those alone. So each lane
+ * writes a whole packet's worth of what the peer asked for to the peer, and waits for the peer's
+ * (path.c has the order of things, lane_path.c the writing). Where the device fails and both ends
+ * have the software transport, the connection begins again over that.
  */
 #include "postgres.h"
 
@@ -37,8 +37,8 @@ memory_size(const RfConnection *connection)
 }
 
 /*
- * A descriptor of its own, since the software transport has the peer map what it writes. What a peer
- * writes later than it may lands in memory that nobody reads.
+ * A descriptor of its own, since the software transport has the peer map what it writes. What a
+ * peer writes later than it may lands in memory that nobody reads.
  */
 static bool
 map_memory(RfConnection *connection, int *fd, RfError *error)
@@ -122,8 +122,8 @@ send_linked(RfConnection *connection)
 }
 
 /*
- * A session waits for rdma_fdw.connect_timeout: the second attempt, where there may be one, wants its
- * share of it.
+ * A session waits for rdma_fdw.connect_timeout: the second attempt, where there may be one, wants
+ * its share of it.
  */
 static void
 prove(RfConnection *connection)

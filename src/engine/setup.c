@@ -406,7 +406,8 @@ rf_setup_attach(RfConnection *attaching, const RfControlAttach *attach)
 			memcmp(connection->connection_id, attach->connection_id, sizeof(attach->connection_id)) == 0)
 			break;
 	}
-	if (connection == NULL || !connection->over_sockets || attach->lane >= connection->lanes || connection->connected[attach->lane] ||
+	if (connection == NULL || !connection->over_sockets || attach->lane >= connection->lanes ||
+		connection->connected[attach->lane] ||
 		connection->waiting_socket[attach->lane] >= 0 || !rf_attach_verify(attach, connection->secret))
 	{
 		rf_connection_refuse(attaching, RF_ERROR_AUTHENTICATION, "it names no connection that waits for it");

@@ -51,7 +51,7 @@ rf_probe_reading_cost(PlannerInfo *root, const RfProbes *probes, bool sorted)
 	double		leaves = Max(ceil(share * index_pages), 1);
 	double		run = Max(ceil(share * heap_pages), 1);
 
-	/* While relations are still being sized, the planner's sum of all tables' pages lacks this one's. */
+	/* While relations are still being sized, the planner's sum of all pages lacks this one's. */
 	double		competing = index_pages + Max(heap_pages - root->total_table_pages, 0);
 	Cost		scattered;
 	Cost		ordered;

@@ -864,7 +864,8 @@ plan_statement(Query *query, const char *text, int options, ParamListInfo params
 	Query	   *reduced_joins = NULL;
 	PlannedStmt *best = NULL;
 
-	if (rf_decorrelate == RF_DECORRELATE_OFF || rf_push_down != RF_PUSH_DOWN_ALL || !has_sublinks(query))
+	if (rf_decorrelate == RF_DECORRELATE_OFF || rf_push_down != RF_PUSH_DOWN_ALL ||
+		!has_sublinks(query))
 		return plan_one(query, text, options, params);
 
 	cxt.depth = reduced.depth = -1;

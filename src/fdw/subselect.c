@@ -130,8 +130,9 @@ reads_params(Node *node, void *ids)
 }
 
 /*
- * As a statement of its own the sub-select is given values that are computed here, like "$1 < now()".
- * Those that are computed from the row of the query around it cannot be, once that row is not here.
+ * As a statement of its own the sub-select is given values that are computed here, like
+ * "$1 < now()". Those that are computed from the row of the query around it cannot be, once that row is
+ * not here.
  */
 static bool
 values_need_row(ForeignScan *plan, SubPlan *subplan)

@@ -117,9 +117,9 @@ add_expression(PlannerInfo *root, RelOptInfo *rel, Node *expr)
 }
 
 /*
- * A grouping set may turn one column to NULL and not another one that is the same expression.  Would
- * they be taken for each other?  The executor tells columns apart by their expressions.  The planner
- * does so by placeholders, of which nothing is left in the data node's statement.
+ * A grouping set may turn one column to NULL and not another one that is the same expression.
+ * Would they be taken for each other?  The executor tells columns apart by their expressions.  The
+ * planner does so by placeholders, of which nothing is left in the data node's statement.
  */
 static bool
 sets_are_ambiguous(PlannerInfo *root, List *exprs)
@@ -199,8 +199,8 @@ group(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *having)
 	}
 
 	/*
-	 * All rows are one group only because of an aggregate, and the planner leaves out those that are
-	 * not wanted: without any left the statement would give every row.
+	 * All rows are one group only because of an aggregate, and the planner leaves out those that
+	 * are not wanted: without any left the statement would give every row.
 	 */
 	return parse->groupClause != NIL || parse->groupingSets != NIL || info->having != NIL ||
 		contain_agg_clause((Node *) info->tlist);

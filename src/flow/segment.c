@@ -54,8 +54,8 @@ rf_segment_create(uint8_t *addr, size_t size, RfHugePages huge, RfError *error)
 }
 
 /*
- * Processes that map it find zeros, and only an old peer's writes fill it again. Huge pages that were
- * reserved for it are touched first: they could not be given back otherwise.
+ * Processes that map it find zeros, and only an old peer's writes fill it again. Huge pages that
+ * were reserved for it are touched first: they could not be given back otherwise.
  */
 static void
 give_back_pages(const RfSegment *segment, size_t size)

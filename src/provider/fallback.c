@@ -1,10 +1,10 @@
 /*
- * fallback.c - two providers as one: an RDMA device, and the software transport for those peers that
- * the device does not reach.
+ * fallback.c - two providers as one: an RDMA device, and the software transport for those peers
+ * that the device does not reach.
  *
  * A domain belongs to one of the two, and so does everything that is made in it. A completion queue
- * is one of each; the second one is looked at only while a queue pair uses it, so that a device that
- * reaches everybody costs what it costs alone.
+ * is one of each; the second one is looked at only while a queue pair uses it, so that a device
+ * that reaches everybody costs what it costs alone.
  *
  * What the device is said to be able to do (device_caps) is what the first can; the software
  * transport can all of that but strided entries.
@@ -39,8 +39,8 @@ struct RfCq
 	int			turn;			/* which is polled first; the lane's alone */
 
 	/*
-	 * Queue pairs of the second. The main thread counts up before the lane knows of the queue pair, the
-	 * lane counts down.
+	 * Queue pairs of the second. The main thread counts up before the lane knows of the queue pair,
+	 * the lane counts down.
 	 */
 	_Atomic uint32_t second_users;
 };
@@ -262,7 +262,8 @@ cq_poll(RfCq *cq, RfWc *wc, int max)
 	cq->turn = 1 - cq->turn;
 	count = cq->device->providers[cq->turn]->cq_poll(cq->cqs[cq->turn], wc, max);
 	if (count < max)
-		count += cq->device->providers[1 - cq->turn]->cq_poll(cq->cqs[1 - cq->turn], wc + count, max - count);
+		count += cq->device->providers[1 - cq->turn]->cq_poll(cq->cqs[1 - cq->turn], wc + count,
+															  max - count);
 	return count;
 }
 

@@ -1,6 +1,6 @@
 /*
- * settings.c - the settings of sessions on data nodes that the meaning of statements and the text of
- * values depend on.
+ * settings.c - the settings of sessions on data nodes that the meaning of statements and the text
+ * of values depend on.
  *
  * Statements name what is not in pg_catalog by its schema; values go as text in forms that mean the
  * same everywhere (rf_neutral_settings() is our half of that). What a role or a database over
@@ -26,14 +26,14 @@
 	"('xmloption', 'content'), ('array_nulls', 'on'), ('lc_monetary', 'C'), ('transform_null_equals', 'off'), " \
 	"('gin_fuzzy_search_limit', '0')) AS s(name, value)"
 
-/* For the transaction that it runs in. set_config() raises an error over there if a value is refused. */
+/* For the transaction that it runs in. set_config() raises an error there if it refuses a value. */
 const char *
 rf_session_local_settings(void)
 {
 	return "SELECT pg_catalog.set_config(name, value, true) FROM " PINNED_SETTINGS;
 }
 
-/* Finds out whose session it is, sets what may stay in our own, and checks that the values arrived. */
+/* Finds out whose session it is, sets what may stay in our own, checks that the values arrived. */
 void
 rf_session_pin_settings(RfSession *session)
 {

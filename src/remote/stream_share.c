@@ -209,7 +209,7 @@ take_from(RfStreamReader *reader, int place)
 		bool		complete;
 
 		turn_to(reader, place);
-		/* What was copied counts when the flow was not closed meanwhile: so its checksum comes last. */
+		/* What was copied counts if the flow was not closed meanwhile: its checksum comes last. */
 		checksum = buffer.checksum;
 		buffer.checksum = 0;
 		complete = rf_reassembly_add(&reader->copy, &buffer);

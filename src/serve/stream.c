@@ -45,7 +45,8 @@ read_request(bytea *bytes, RfStreamColumn **columns)
 				 errmsg("the reading node speaks wire version %u, this node %d",
 						request->wire_version, RF_WIRE_VERSION),
 				 errhint("Install the same version of rdma_fdw on both nodes.")));
-	if ((request->flags & ~(uint32) (RF_STREAM_PORTABLE | RF_STREAM_FLOW | RF_STREAM_PAGES | RF_STREAM_INLINE)) != 0)
+	if ((request->flags & ~(uint32) (RF_STREAM_PORTABLE | RF_STREAM_FLOW | RF_STREAM_PAGES |
+									 RF_STREAM_INLINE)) != 0)
 		bad_request("It has unknown flags.");
 	if ((request->flags & RF_STREAM_FLOW) != 0 && (request->flags & RF_STREAM_INLINE) != 0)
 		bad_request("It wants a flow and names none.");

@@ -215,7 +215,7 @@ netem
 	ip addr add $here/24 dev "$VM_CARD" 2>/dev/null
 ) &
 flap=$!
-answer=$(ask 'SELECT count(m) FROM (SELECT m FROM far.endless LIMIT 100000) x')
+answer=$(ask 'SET rdma_fdw.push_down = scans; SELECT count(m) FROM (SELECT m FROM far.endless LIMIT 100000) x')
 case $answer in
 	100000 | "ERROR: 08"*) result "a link that goes down is survived or told" 1 ;;
 	*) result "a link that goes down is survived or told" 0 "$answer" ;;

@@ -159,6 +159,7 @@ rf_prove_drop_lanes(RfConnection *connection, const RfError *error)
 static void
 let_go(RfConnection *connection, const RfError *error)
 {
+	Assert(error != NULL);		/* only RF_PATH_BROKEN and RF_PATH_DEAD lead here, and bring one */
 	connection->path_error = *error;
 	memset(connection->have_blob, 0, sizeof(connection->have_blob));
 	memset(connection->connected, 0, sizeof(connection->connected));

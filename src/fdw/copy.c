@@ -120,7 +120,7 @@ find_copy(void)
 static void
 add_run(RfCopyLines *lines, uint64 row, uint64 line)
 {
-	if (lines->count == MAX_RUNS)
+	if (lines->runs != NULL && lines->count == MAX_RUNS)
 	{
 		lines->count /= 2;
 		memmove(lines->runs, lines->runs + lines->count, sizeof(LineRun) * lines->count);

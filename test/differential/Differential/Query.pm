@@ -223,15 +223,16 @@ sub window
 	push @order, @{ $from->{key} } if $from->{key} && !$from->{own};
 	my $complete = $from->{key} && !$from->{own};
 	my $order = 'ORDER BY ' . join(', ', @order);
-	my @functions = $type eq 'int4' ? ('count(*)::int4', "sum($e)::int4", 'rank()::int4', 'dense_rank()::int4', "max($e)", 'row_number()::int4') : ("max($e)", "min($e)", "first_value($e)");
+	my @functions = $type eq 'int4' ? ('count(*)::int4', "sum($e)::int4", 'rank()::int4', 'dense_rank()::int4', "max($e)") : ("max($e)", "min($e)", "first_value($e)");
 	push @functions, "lag($e)", "lead($e, 2)", "last_value($e)", "nth_value($e, 2)" if $complete;
-	push @functions, 'ntile(3)::int4' if $complete && $type eq 'int4';
+	push @functions, 'row_number()::int4', 'ntile(3)::int4' if $complete && $type eq 'int4';
 	my $f = pick(@functions);
 	my ($call, $cast) = $f =~ /^(.*?)(::int4)?$/;
 	my $frame = $f =~ /^(sum|max|min|count|first|last|nth)/ && chance(0.4)
 	  ? pick('ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING', 'ROWS UNBOUNDED PRECEDING', 'RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING',
 		'GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW', 'ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING EXCLUDE CURRENT ROW') : '';
-	$frame = '' if !$complete && $frame =~ /ROWS/ && $call =~ /count|sum/ && @order > 1;
+	# which of the rows that are equal in the order a frame of rows has is not defined
+	$frame = '' if !$complete && $frame =~ /ROWS/;
 	return undef if $call =~ /[\$]/;
 	if ($named && chance(0.6))
 	{

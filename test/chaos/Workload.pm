@@ -205,7 +205,7 @@ sub says_whose
 	my $text = join("\n", map { $e->{$_} // () } qw(M D H));
 
 	return 0 if $text =~ /internal error|damaged|unexpected\s(message|answer|result|state|status)/;
-	return $text =~ /\bn[12]\b|127\.0\.0\.1|rdma_fdw\.\w+|engine|terminat|postmaster|canceling\sstatement|starting\sup|shutting\sdown|recovery|time-?out|not\syet\saccepting
+	return $text =~ /\bn[12]\b|127\.0\.0\.1|rdma_fdw\.\w+|engine|terminat|postmaster|parallel\sworker|canceling\sstatement|starting\sup|shutting\sdown|recovery|time-?out|not\syet\saccepting
 		|too\smany|remaining\sconnection\sslots|limit\b|lock\stimeout|obtain\slock|deadlock|read-only|serializ|memory/xi;
 }
 

@@ -83,6 +83,8 @@ SELECT analyzed('UPDATE t SET b = b WHERE a < 5');
 -- rows that are found again by ctid: conditions or values that only we can evaluate, joins, sub-selects
 EXPLAIN (VERBOSE, COSTS OFF) UPDATE t SET c = here(a) WHERE a < 10;
 EXPLAIN (VERBOSE, COSTS OFF) DELETE FROM t WHERE here(a) = 50;
+-- a parameter of a function that takes any array
+SELECT both_ways('UPDATE TABLE_ SET b = cardinality(ARRAY(SELECT k FROM other))::text WHERE a % 100 = cardinality(ARRAY(SELECT 1 FROM other WHERE k < 60))');
 SELECT both_ways($$UPDATE TABLE_ SET c = here(a) WHERE a < 10$$);
 SELECT both_ways($$DELETE FROM TABLE_ WHERE here(a) = 50$$);
 SELECT both_ways($$UPDATE TABLE_ x SET b = o.v FROM other o WHERE o.k = x.a AND x.a < 500$$);

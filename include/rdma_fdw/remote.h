@@ -79,6 +79,8 @@ extern void rf_session_settle(RfSession *session);
 typedef struct RfCommand RfCommand;
 
 extern RfCommand *rf_command_create(RfSession *session, const char *sql, int param_count, bool writes);
+/* Before the first execution: types of the parameters that it is told, InvalidOid for others. Kept, not copied. */
+extern void rf_command_set_types(RfCommand *command, const Oid *types);
 extern PGresult *rf_command_execute(RfCommand *command, const char *const *values);
 
 /*

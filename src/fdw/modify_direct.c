@@ -11,6 +11,8 @@
 
 #include "access/sysattr.h"
 #include "access/table.h"
+#include "access/transam.h"
+#include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -21,6 +23,7 @@
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -48,6 +51,7 @@ typedef struct DirectState
 	const char *sql;
 	List	   *params;			/* ExprStates */
 	RfValueWriter *writer;
+	Oid		   *types;			/* of params, as far as the data nodes are told: see told_type() */
 	Datum	   *values;
 	bool	   *isnull;
 	List	   *retrieved;
@@ -328,6 +332,22 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	return true;
 }
 
+/*
+ * The data node finds a parameter's type by itself, as its columns may have other types than ours, but
+ * for functions of any array or range it has nothing to go by.  These have the same OIDs everywhere if
+ * they are built in.
+ */
+static Oid
+told_type(Oid type)
+{
+	char		category;
+	bool		preferred;
+
+	get_type_category_preferred(type, &category, &preferred);
+	return type < FirstGenbkiObjectId && (category == TYPCATEGORY_ARRAY || category == TYPCATEGORY_RANGE) ?
+		type : InvalidOid;
+}
+
 static void
 clear_result(void *arg)
 {
@@ -408,6 +428,9 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	state->sql = strVal(list_nth(plan->fdw_private, DIRECT_SQL));
 	state->params = ExecInitExprList(plan->fdw_exprs, &node->ss.ps);
 	state->writer = rf_value_writer_create(types);
+	state->types = palloc0(sizeof(Oid) * Max(list_length(types), 1));
+	foreach(lc, types)
+		state->types[foreach_current_index(lc)] = told_type(lfirst_oid(lc));
 	state->values = palloc0(sizeof(Datum) * Max(list_length(types), 1));
 	state->isnull = palloc0(sizeof(bool) * Max(list_length(types), 1));
 	state->retrieved = (List *) list_nth(plan->fdw_private, DIRECT_RETRIEVED);
@@ -452,6 +475,7 @@ execute(ForeignScanState *node, DirectState *state)
 		RfCommand  *command = rf_command_create(rf_session_get(state->users[i], true), state->sql,
 												list_length(state->params), true);
 
+		rf_command_set_types(command, state->types);
 		state->results[i] = rf_command_execute(command, values);
 		if (!state->everywhere || i == 0)
 			rows += rows_written(state, i);

@@ -23,6 +23,7 @@ struct RfCommand
 	char	   *sql;
 	int			param_count;
 	bool		writes;
+	const Oid  *types;			/* NULL: none is told */
 	bool		used;			/* ran once */
 	char		name[NAMEDATALEN];
 	/* of the execution under way: */
@@ -128,6 +129,12 @@ collect(RfSession *session, int before, int opening)
 	return kept;
 }
 
+void
+rf_command_set_types(RfCommand *command, const Oid *types)
+{
+	command->types = types;
+}
+
 /* Inside a pipeline; counts the statement. False when libpq refuses. */
 static bool
 send_opening(RfSession *session, const char *sql, int *count)
@@ -200,7 +207,8 @@ rf_command_send(RfCommand *command, const char *const *values)
 	command->before = command->opening;
 	sent = sent && send_garbage(session, &command->before);
 	if (!command->used || session->shared)
-		sent = sent && PQsendQueryParams(conn, command->sql, command->param_count, NULL, values, NULL, NULL, 0) == 1;
+		sent = sent && PQsendQueryParams(conn, command->sql, command->param_count, command->types,
+										 values, NULL, NULL, 0) == 1;
 	else
 	{
 		command->preparing = command->connection != session->connection_count;
@@ -208,7 +216,8 @@ rf_command_send(RfCommand *command, const char *const *values)
 		{
 			snprintf(command->name, sizeof(command->name), "rdma_fdw_s%u", ++session->statement_count);
 			command->before++;
-			sent = sent && PQsendPrepare(conn, command->name, command->sql, 0, NULL) == 1;
+			sent = sent && PQsendPrepare(conn, command->name, command->sql,
+										 command->types ? command->param_count : 0, command->types) == 1;
 		}
 		sent = sent && PQsendQueryPrepared(conn, command->name, command->param_count, values, NULL, NULL, 0) == 1;
 	}

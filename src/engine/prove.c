@@ -161,6 +161,8 @@ let_go(RfConnection *connection, const RfError *error)
 {
 	Assert(error != NULL);		/* only RF_PATH_BROKEN and RF_PATH_DEAD lead here, and bring one */
 	connection->path_error = *error;
+	/* what ran out was the first attempt's; lanes destroy queue pairs when they get to it */
+	connection->deadline_us = now_and(rf_connect_timeout);
 	memset(connection->have_blob, 0, sizeof(connection->have_blob));
 	memset(connection->connected, 0, sizeof(connection->connected));
 	ereport(WARNING,

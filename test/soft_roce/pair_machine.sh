@@ -260,7 +260,8 @@ grep -q 'WARNING:.*TCP instead of RDMA' "$said" && result "a warning says so" 1 
 [ "$(transport)" = tcp ] && result "and rdma.stat_peers" 1 || result "and rdma.stat_peers" 0 "$(transport)"
 answer=$(ask "SELECT status FROM rdma.check('n1') WHERE item = 'transport' AND fix LIKE '%4791%'")
 [ "$answer" = problem ] && result "and rdma.check" 1 || result "and rdma.check" 0 "$answer"
-all_right "over TCP"
+right "$pull" "$pulled" "a pull over TCP"
+right "$write" "$written" "a write over TCP"
 drop
 new_engine
 right "$pull" "$pulled" "a pull when the packets come through, with provider = auto"

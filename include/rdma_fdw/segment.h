@@ -12,14 +12,14 @@
  * again as they are.) Over TCP this process writes, and a device writes by keys that end with their
  * process: there the same rule costs page faults instead of wiping.
  *
- * Who writes. The postmaster makes the memory of generation 0, which every process has by fork. The
+ * Who writes: the postmaster makes the memory of generation 0, which every process has by fork. The
  * engine's main thread renews a segment that is lent to nobody and in which no flow has buffers, so
  * nobody reads it; its words below are stored before the state of the first flow in it is OPEN.
- * Who reads. A backend that finds its flow OPEN calls rf_segment_attach once, before it touches the
+ * Who reads: a backend that finds its flow OPEN calls rf_segment_attach once, before it touches the
  * buffers, and maps what the words say: the memory cannot change again before that backend has let
  * go of the flow, also not when the engine is restarted, as the next one finds the buffers in use
  * (rf_pool_mark). What a backend still maps of an older generation it does not look at any more.
- * Who frees. Renewing gives the pages of the old memory back at once, whichever process maps it; the memfd
+ * Who frees: renewing gives the pages of the old memory back at once, whichever process maps it; the memfd
  * goes with its last mapping. Of an engine that has ended the pages stay until then.
  *
  * Plain C.

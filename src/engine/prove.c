@@ -184,7 +184,7 @@ again(RfConnection *connection)
 	rf_setup_again(connection);
 }
 
-/* What is sent may end the connection: a peer that does not read. */
+/* Sending may end the connection, when the peer does not read. */
 void
 rf_prove_event(RfConnection *connection, RfPathEvent event, const RfError *error)
 {

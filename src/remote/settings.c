@@ -17,8 +17,9 @@
 #include "session.h"
 
 /*
- * What reads or writes text: names, literals, dates and times, floating point numbers, bytea, xml,
- * arrays, money; what turns "= NULL" into something else; and what lets an index leave rows out.
+ * Settings that change how text is read or written: names, literals, dates and times, floating
+ * point numbers, bytea, xml, arrays, money; the meaning of "= NULL"; and whether an index may leave
+ * rows out.
  */
 #define PINNED_SETTINGS \
 	"(VALUES ('search_path', 'pg_catalog'), ('standard_conforming_strings', 'on'), ('timezone', 'UTC'), " \

@@ -22,9 +22,9 @@ DATA = sql/rdma_fdw--1.0.sql
 PGFILEDESC = "rdma_fdw - foreign data wrapper and exchange over RDMA"
 
 srcdir ?= .
-OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/src/*.c $(srcdir)/src/*/*.c)))
+OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(addprefix $(srcdir)/src/,*.c */*.c */*/*.c))))
 
-PG_CPPFLAGS = -I$(srcdir)/include -I$(libpq_srcdir) -D_GNU_SOURCE
+PG_CPPFLAGS = -I$(srcdir)/include -I$(srcdir)/src -I$(libpq_srcdir) -D_GNU_SOURCE
 PG_CFLAGS = -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-declaration-after-statement
 SHLIB_LINK = $(libpq) -libverbs -lcrypto -lpthread -ldl -lm
 
@@ -57,7 +57,7 @@ all install:
 endif
 endif
 
-$(OBJS): $(wildcard $(srcdir)/include/rdma_fdw/*.h $(srcdir)/src/*/*.h)
+$(OBJS): $(wildcard $(srcdir)/include/rdma_fdw/*.h $(addprefix $(srcdir)/src/,*/*.h */*/*.h))
 
 export PG_CONFIG PROVIDER TESTS SCALE SF NODES COUNT SEED DURATION TOPOLOGY FROM SHRINK
 groups = unit sql sql_tcp isolation tap chaos roce

@@ -15,9 +15,9 @@ work=$RF_WORK/unit
 mkdir -p "$work"
 cd "$RF_TREE" || exit 1
 warnings="-Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Werror"
-flags="-std=gnu11 -g -fno-omit-frame-pointer -D_GNU_SOURCE -Iinclude -Itest/unit"
+flags="-std=gnu11 -g -fno-omit-frame-pointer -D_GNU_SOURCE -Iinclude -Isrc -Itest/unit"
 libs="-libverbs -lcrypto -lpthread -lm"
-mapfile -t sources < <(grep -LE '#include[[:space:]]*"(postgres(_fe)?\.h|rdma_fdw/compat\.h|c\.h)"' src/*.c src/*/*.c 2>/dev/null
+mapfile -t sources < <(grep -LE '#include[[:space:]]*"(postgres(_fe)?\.h|rdma_fdw/compat\.h|c\.h)"' src/*.c src/*/*.c src/*/*/*.c 2>/dev/null
 	grep -LE '^main[[:space:]]*\(|[[:space:]]main[[:space:]]*\(' test/unit/*.c 2>/dev/null)
 
 flavour_flags()

@@ -89,7 +89,7 @@ typedef enum RfStates
 
 /*
  * A SELECT within a statement: of another query level, of one of the relations that an Append would
- * read, or a set operation of two of those.  (derived.c)
+ * read, or a set operation of two of those.  (subquery.c)
  */
 typedef struct RfSelect
 {
@@ -143,8 +143,8 @@ typedef struct RfRelInfo
 	RfSelect   *select;
 
 	/*
-	 * A partitioned table with partitions on several servers, see leaves.c: for each of its nodes the
-	 * SELECT of those that are there, NULL where there are none; one of them is "select".
+	 * A partitioned table with partitions on several servers, see nodes_partitions.c: for each of
+	 * its nodes the SELECT of those that are there, NULL where there are none; one of them is "select".
 	 */
 	List	   *parts;
 
@@ -702,7 +702,7 @@ extern void rf_watch_correlated(void);
  */
 extern void rf_estimate_partial(RfRelInfo *info, double divisor, RfEstimate *est);
 
-/* ---------- derived.c: sub-selects and set operations ---------- */
+/* ---------- subquery.c: sub-selects and set operations ---------- */
 
 /* Sees to it that they are looked for. */
 extern void rf_watch_subqueries(void);
@@ -729,8 +729,8 @@ extern RfSelect *rf_combine_selects(SetOperation op, bool all, RfSelect *left, R
 extern bool rf_wanted_columns(PlannerInfo *root, RelOptInfo *rel, List *more, List **columns);
 
 /*
- * leaves.c: gives the partitioned tables of this query level that have partitions on several servers
- * statements that these run together.
+ * nodes_partitions.c: gives the partitioned tables of this query level that have partitions on
+ * several servers statements that these run together.
  */
 extern void rf_place_partitioned_tables(PlannerInfo *root);
 

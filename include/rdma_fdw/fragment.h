@@ -2,8 +2,8 @@
  * fragment.h
  *		Planning of statements that several data nodes run at once (fragments).
  *
- * Every node runs the same SQL text, but for the names of partitions (leaves.c). A relation of a server with nodes has one or more statements,
- * RfRelInfo, that differ in where their rows lie: its choices. What must move between nodes is an
+ * Every node runs the same SQL text, but for the names of partitions (nodes_partitions.c). A
+ * relation of a server with nodes has one or more statements, RfRelInfo, that differ in where their rows lie: its choices. What must move between nodes is an
  * RfRelInfo of its own, over another one whose rows it moves; in the text it is a call of
  * rdma.exchange() in FROM.
  *
@@ -58,7 +58,7 @@ typedef struct RfFragment
 	bool		spread;			/* rows with those go to all nodes in turn; else each to all of them */
 } RfFragment;
 
-/* ---------- locus.c: where rows lie ---------- */
+/* ---------- nodes_placement.c: where rows lie ---------- */
 
 /* Of a foreign table whose info has nodes; sets info->fragment. */
 extern void rf_place_table(PlannerInfo *root, RfRelInfo *info);
@@ -149,7 +149,7 @@ extern bool rf_can_move(PlannerInfo *root, RfRelInfo *info);
 /* The columns of it that something above may want, as Exprs. */
 extern List *rf_visible_columns(PlannerInfo *root, RfRelInfo *info);
 
-/* ---------- strategy.c: joins ---------- */
+/* ---------- nodes_join.c: joins ---------- */
 
 /*
  * Makes all statements for this join out of those of its sides; joined says how, apart from where.
@@ -164,7 +164,7 @@ extern bool rf_nodes_may_join(PlannerInfo *root);
 /* Can the FROM item be written such that no condition is left outside of it? (join.c) */
 extern bool rf_can_close(RfRelInfo *info);
 
-/* ---------- derived_nodes.c: SELECTs within a statement ---------- */
+/* ---------- nodes_subquery.c: SELECTs within a statement ---------- */
 
 /*
  * Where the rows of it lie, after some of it has been moved if need be; relid: the relation that it is
@@ -176,7 +176,7 @@ extern RfFragment *rf_place_select(RfSelect *select, Index relid);
 /* The keys in terms of info->tlist, which is complete. One that nobody wants equals nothing. */
 extern void rf_name_select_keys(RfRelInfo *info);
 
-/* ---------- upper_nodes.c: what stands above joins ---------- */
+/* ---------- nodes_upper.c: what stands above joins ---------- */
 
 extern void rf_upper_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
 							 RelOptInfo *output_rel, void *extra);

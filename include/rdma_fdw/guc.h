@@ -92,7 +92,7 @@ enum
 	RF_RECEIVE_POOL_AUTO, RF_RECEIVE_POOL_ON, RF_RECEIVE_POOL_GRANTED, RF_RECEIVE_POOL_OFF
 };
 
-/* How rows of several nodes are joined, see fdw/strategy.c */
+/* How rows of several nodes are joined, see fdw/plan/nodes_join.c */
 typedef enum RfStrategy
 {
 	RF_STRATEGY_AUTO,
@@ -122,7 +122,7 @@ typedef enum RfComputeNodes
 	RF_COMPUTE_OFF
 } RfComputeNodes;
 
-/* Correlated aggregates over tables of several nodes, see fdw/decorrelate.c */
+/* Correlated aggregates over tables of several nodes, see fdw/plan/decorrelate.c */
 typedef enum RfDecorrelate
 {
 	RF_DECORRELATE_OFF,

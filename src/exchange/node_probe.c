@@ -8,7 +8,7 @@
  * same order. So there is one more way to join: sort what arrives, then a nested loop, with pages
  * priced as a bitmap heap scan prices those it reads in order.
  *
- * The coordinator prices probes of moved rows in the same way (src/fdw/remote_index.c).
+ * The coordinator prices probes of moved rows in the same way (src/fdw/catalog/remote_index.c).
  */
 #include "node.h"
 

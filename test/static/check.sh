@@ -5,7 +5,7 @@
 # "cppcheck-suppress" with its reason, and a kind of report that is never right here is switched off below with its reason.
 # The analyzers know what Assert() says, as an assertion is the shortest proof that a report is wrong.
 #
-#   TESTS="src/fdw/join.c"   only these files          CC, CLANG   compilers
+#   TESTS="src/fdw/plan/join.c"   only these files          CC, CLANG   compilers
 set -uo pipefail
 . "$(dirname "$0")/../results.sh"
 : "${RF_WORK:?run this through make check-static}" "${RF_TREE:?}"
@@ -14,10 +14,10 @@ work=$RF_WORK/static
 mkdir -p "$work"
 cd "$RF_TREE" || exit 1
 pg_config=${PG_CONFIG:-pg_config}
-read -ra files <<<"${TESTS:-$(echo src/*.c src/*/*.c)}"
+read -ra files <<<"${TESTS:-$(echo src/*.c src/*/*.c src/*/*/*.c)}"
 
 # As the Makefile and PGXS compile; PostgreSQL's headers are not examined.
-flags=(-Iinclude -isystem "$("$pg_config" --includedir-server)" -isystem "$("$pg_config" --includedir)" -D_GNU_SOURCE
+flags=(-Iinclude -Isrc -isystem "$("$pg_config" --includedir-server)" -isystem "$("$pg_config" --includedir)" -D_GNU_SOURCE
 	-fno-strict-aliasing -fwrapv -c -o /dev/null)
 # Parameters of call-backs, comparisons and initializers as in PostgreSQL itself; formats chosen by a caller have an
 # attribute that checks them where they are written.
@@ -43,5 +43,5 @@ each "warnings of clang" "${CLANG:-clang}" -O1 "${flags[@]}" "${warnings[@]}"
 each "analyzer of clang" "${CLANG:-clang}" --analyze --analyzer-output text -DUSE_ASSERT_CHECKING=1 "${flags[@]}"
 # It would need minutes for PostgreSQL's headers; postgres.cfg says what it has to know of them.
 each "cppcheck" cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --max-configs=1 \
-	--library="$RF_TREE/test/static/postgres.cfg" -Iinclude -D_GNU_SOURCE -D__GNUC__=12 -D__linux__ -D__x86_64__ \
+	--library="$RF_TREE/test/static/postgres.cfg" -Iinclude -Isrc -D_GNU_SOURCE -D__GNUC__=12 -D__linux__ -D__x86_64__ \
 	--template='{file}:{line}: {severity}: {message} [{id}]'

@@ -1,5 +1,5 @@
 /*
- * strategy.c
+ * nodes_join.c
  *		Joins over several data nodes: how the rows that belong together meet, and at what cost.
  *
  * Two rows that join must be on one node; a row that an outer join keeps without a partner must be

@@ -1,5 +1,5 @@
 /*
- * derived.c
+ * subquery.c
  *		Sub-selects and set operations as parts of a remote statement.
  *
  * A subquery that the planner could not merge into the query around it (it has aggregates, DISTINCT,
@@ -35,7 +35,7 @@
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/fragment.h"
 #include "rdma_fdw/guc.h"
-#include "querybuild.h"
+#include "fdw/deparse/querybuild.h"
 
 static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
 

@@ -101,7 +101,7 @@ extern void rf_add_exchange(BuildContext *cxt, RfRelInfo *move);
 extern char *rf_sending_statement(List *leaving);
 extern char *rf_computing_statement(const char *sql, List *leaving);
 
-/* derived.c: the text of a SELECT, or set operation */
+/* subquery.c: the text of a SELECT, or set operation */
 extern void rf_append_select(StringInfo buf, BuildContext *cxt, RfSelect *select);
 
 #endif							/* RDMA_FDW_QUERYBUILD_H */

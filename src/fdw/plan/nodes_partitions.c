@@ -1,9 +1,9 @@
 /*
- * leaves.c
+ * nodes_partitions.c
  *		Partitioned tables with partitions on several servers, as tables of these nodes.
  *
  * Where a query joins such tables, the servers that hold their partitions are to it what the nodes
- * of a server with nodes are: each joins what it has, after rows have moved if need be (strategy.c),
+ * of a server with nodes are: each joins what it has, after rows have moved if need be (nodes_join.c),
  * and what stands above the join follows. To each node the table is a SELECT of its own partitions,
  * so every node gets a text of its own (querybuild.c); nothing else of it differs.
  *

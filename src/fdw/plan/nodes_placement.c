@@ -1,5 +1,5 @@
 /*
- * locus.c
+ * nodes_placement.c
  *		Where the rows of a statement lie that several data nodes run, and what it takes to move them.
  *
  * Rows are placed by hash of keys, on every node, or anywhere. A key is known by a list of all

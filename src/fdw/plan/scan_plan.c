@@ -393,7 +393,7 @@ scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
 		places = list_make1_int(rf_only_place(info->fragment));
 	else
 	{
-		/* of rows that each of several compute nodes has there is no statement, see strategy.c */
+		/* of rows that each of several compute nodes has there is no statement, see nodes_join.c */
 		Assert(info->fragment->placement != RF_PLACED_EVERYWHERE || list_length(info->compute) == 1);
 		for (int i = 0; i < list_length(servers); i++)
 			places = lappend_int(places, i);

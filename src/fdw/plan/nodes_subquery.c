@@ -1,5 +1,5 @@
 /*
- * derived_nodes.c
+ * nodes_subquery.c
  *		Set operations and sub-selects that several data nodes run at once.
  *
  * Every node runs the statement over its own rows, so rows that an operation compares must be on one

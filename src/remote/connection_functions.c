@@ -1,5 +1,5 @@
 /*
- * connections.c - rdma.connections(), rdma.disconnect() and rdma.disconnect_all(): this backend's
+ * connection_functions.c - rdma.connections(), rdma.disconnect() and rdma.disconnect_all(): this backend's
  * sessions, for its user to see and close.
  *
  * Everybody may look at and close what his own backend holds; there is nothing of others here.

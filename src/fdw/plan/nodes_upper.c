@@ -1,5 +1,5 @@
 /*
- * upper_nodes.c
+ * nodes_upper.c
  *		Grouping, windows, DISTINCT, ORDER BY and LIMIT over the rows of several data nodes.
  *
  * A group, a partition or a set of equal rows that lies on one node can be dealt with there, as

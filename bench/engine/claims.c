@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "bench.h"
-#include "rdma_fdw/backoff.h"
+#include "engine/backoff.h"
 
 #define ROUND_TRIP_NS	200000
 #define HOLD_NS			2000000

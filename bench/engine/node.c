@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "node.h"
-#include "rdma_fdw/clock.h"
+#include "base/clock.h"
 #include "sim.h"
 
 #define MAX_RECV		512

@@ -16,7 +16,7 @@
 
 #include "pair.h"
 
-#include "rdma_fdw/clock.h"
+#include "base/clock.h"
 #include "rdma_fdw/region.h"
 #include "../../src/engine/regions.h"
 #include "route.h"

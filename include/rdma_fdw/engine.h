@@ -141,7 +141,7 @@ extern bool rf_lane_event(RfLaneThread *lane, RfLaneEvent *event);
 /* Stop and join. Queue pairs still there are destroyed. */
 extern void rf_lane_stop(RfLaneThread *lane);
 
-/* ---------- backends' view (src/engine/client.c; needs PostgreSQL) ---------- */
+/* ---------- backends' view (src/client/client.c; needs PostgreSQL) ---------- */
 #ifdef RF_FLOW_BACKEND
 
 #include "postgres.h"

@@ -18,11 +18,11 @@
 #include <stdint.h>
 
 #include "rdma_fdw/admission.h"
-#include "rdma_fdw/peers.h"
+#include "shmem/peers.h"
 #include "rdma_fdw/provider.h"
-#include "rdma_fdw/receive.h"
+#include "shmem/receive.h"
 #include "rdma_fdw/region.h"
-#include "rdma_fdw/segment.h"
+#include "shmem/segment.h"
 #include "rdma_fdw/wire.h"
 
 #define RF_CACHE_LINE		64
@@ -104,7 +104,7 @@ typedef enum RfFlowWaiting
 /*
  * Value memory: large rows are laid out in it and leave from where they lie, without the copy into
  * the slots (RDMAbox, figure 5: dynamic registration against copying to registered memory). Here is
- * what the two sides of one node share; src/flow/value.c has the backend's part with the rule that
+ * what the two sides of one node share; src/shmem/value.c has the backend's part with the rule that
  * chooses, src/engine/values.c the engine's with the cache of registrations.
  *
  * Several flows of one producer may have the same piece (value_of), for what all of them send: see
@@ -140,7 +140,7 @@ typedef struct RfPlaced
  * Pages in shared buffers: a producer's slot may hold a batch of which the largest parts stay where
  * they are, on pages that its backend has pinned. The engine's work request gathers them. Where
  * they are is said in the main shared memory (rf_flow_parts), not in the slot, which a peer on this
- * host can write; rf_parts_describe (src/flow/pages.c) checks it against the pool of buffers.
+ * host can write; rf_parts_describe (src/shmem/pages.c) checks it against the pool of buffers.
  *
  * A page must stay pinned until no work request reads it any more, or its buffer might hold
  * something else by then that this reader has no right to. Who may decide is told by the status
@@ -567,13 +567,13 @@ extern RfShared *rf_shared;		/* NULL when not in shared_preload_libraries */
 /*
  * What moving regions to a peer costs; false: not measured over its transport. `bandwidth`: bytes
  * per second that it was seen to get, which is less than what this machine can when it is far away;
- * 0 = not known. (src/flow/region_costs.c, plain C)
+ * 0 = not known. (src/shmem/region_costs.c, plain C)
  */
 extern bool rf_region_costs(const RfShared *shared, int peer, uint64_t bandwidth, RfRegionCosts *costs);
 
 /*
  * Put a flow into its lane's ring and wake the lane if it sleeps. Any thread or process.
- * (src/flow/ring.c, plain C)
+ * (src/shmem/ring.c, plain C)
  */
 extern void rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index);
 
@@ -585,7 +585,7 @@ extern void rf_lane_wake(RfLane *lane);
 
 /*
  * A buffer of the pool was given back, or `turn` was stored: wake the lanes that have flows in
- * line. (src/flow/receive.c)
+ * line. (src/shmem/receive.c)
  */
 extern void rf_receive_wake(RfLane *lanes, RfReceivePool *pool);
 
@@ -595,7 +595,7 @@ extern void rf_receive_wake(RfLane *lanes, RfReceivePool *pool);
  */
 extern bool rf_lane_take(RfLane *lane, RfFlow *flows, uint32_t *flow_index);
 
-/* ---------- states that both sides change (src/flow/life.c, plain C) ---------- */
+/* ---------- states that both sides change (src/shmem/life.c, plain C) ---------- */
 
 /*
  * Engine's main thread: LISTENING -> OPENING. True: the entry keeps its owner until it is OPEN,
@@ -613,7 +613,7 @@ extern void rf_flow_let_go(RfFlow *flow);
  */
 extern RfFlowState rf_flow_leave(RfFlow *flow, uint32_t *lane);
 
-/* ---------- slots, as one backend sees them (src/flow/slots.c, plain C) ---------- */
+/* ---------- slots, as one backend sees them (src/shmem/slots.c, plain C) ---------- */
 
 /*
  * A producer's place in its piece of value memory: two halves, of which one is filled while the
@@ -709,7 +709,7 @@ extern bool rf_slot_release(RfFlow *flow, RfSlotCursor *cursor);
  */
 extern bool rf_slots_ready(RfFlow *flow, const RfSlotCursor *cursor, RfFlowWaiting waiting);
 
-/* ---------- parts of a slot that lie on pages (src/flow/pages.c, plain C) ---------- */
+/* ---------- parts of a slot that lie on pages (src/shmem/pages.c, plain C) ---------- */
 
 /* Where the two kinds of parts lie, and what one work request and the reader's buffer hold. */
 typedef struct RfPartsPlace
@@ -734,7 +734,7 @@ typedef struct RfPartsPlace
 extern int	rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place, RfSge *sge,
 							  RfStrided *strided, int *strided_count, uint32_t *bytes, uint32_t *page_bytes);
 
-/* ---------- where a large row is laid out (src/flow/value.c, plain C) ---------- */
+/* ---------- where a large row is laid out (src/shmem/value.c, plain C) ---------- */
 
 /* The values of rdma_fdw.dynamic_registration. */
 typedef enum RfValueMode

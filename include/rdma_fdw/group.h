@@ -70,7 +70,7 @@ typedef enum RfGroupKind
 	RF_GROUP_REPLICATE
 } RfGroupKind;
 
-/* ---------- the description (src/flow/group_desc.c) ---------- */
+/* ---------- the description (src/shmem/group_desc.c) ---------- */
 
 /* One piece of memory, 8-aligned, laid out as wire.h says: what travels is what is used. */
 typedef RfGroupHeader RfGroupDesc;
@@ -109,7 +109,7 @@ extern RfGroupAddress *rf_group_desc_pair(RfGroupDesc *desc, uint32_t producer, 
  */
 extern RfGroupAddress *rf_group_desc_control(RfGroupDesc *desc, uint32_t consumer, RfFlowRole role);
 
-/* ---------- turns (src/flow/group_order.c) ---------- */
+/* ---------- turns (src/shmem/group_order.c) ---------- */
 
 /*
  * Whole batches in turn. A batch that came or went in part is torn: its member keeps the turn until
@@ -141,7 +141,7 @@ rf_turn_take(RfTurn *turn, uint32_t member, bool last)
 extern int	rf_group_most_free(const uint32_t *free_buffers, uint32_t count, uint32_t turn);
 
 /*
- * ---------- the order of replicate, as one consumer knows it (src/flow/group_order.c) ----------
+ * ---------- the order of replicate, as one consumer knows it (src/shmem/group_order.c) ----------
  */
 
 typedef struct RfOrder RfOrder;

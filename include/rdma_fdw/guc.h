@@ -1,11 +1,11 @@
 /*
- * guc.h - the settings (src/guc.c defines them, with descriptions and units; the README lists
+ * guc.h - the settings (src/base/guc.c defines them, with descriptions and units; the README lists
  * them).
  */
 #ifndef RF_GUC_H
 #define RF_GUC_H
 
-#include "rdma_fdw/segment.h"
+#include "shmem/segment.h"
 
 /* postmaster start */
 extern int	rf_buffer_memory;		/* rdma_fdw.buffer_memory, kB: the arena, default 256MB */

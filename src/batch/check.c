@@ -4,7 +4,7 @@
  * Does: copy header and descriptors out and check the copies and extents with 64-bit sums. Does
  * not: look at values (batch_check.h has the checks for one value).
  */
-#include "rdma_fdw/batch_check.h"
+#include "batch_check.h"
 
 static const char *
 check_column(const RfBatchColumn *column, uint32_t rows, uint64_t first, uint64_t length)

@@ -4,7 +4,7 @@
  * Does: copy header and description out and check the copies, and walk the runs. Does not: look at
  * values (batch_check.h finds them in a tuple).
  */
-#include "rdma_fdw/batch_check.h"
+#include "batch_check.h"
 
 #define MAX_RUN_BYTES		32768u	/* PostgreSQL's largest page */
 #define MAX_ATTRIBUTES		1600u

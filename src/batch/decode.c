@@ -30,7 +30,7 @@
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "rdma_fdw/batch.h"
-#include "rdma_fdw/batch_check.h"
+#include "batch_check.h"
 #include "rdma_fdw/compat.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"

@@ -13,7 +13,7 @@
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "rdma_fdw/batch.h"
-#include "rdma_fdw/batch_check.h"
+#include "batch_check.h"
 #include "rdma_fdw/compat.h"
 
 #include "coding.h"

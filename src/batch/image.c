@@ -13,7 +13,7 @@
  * Offsets in this file count from the varlena's start with a four-byte header, as PostgreSQL's
  * structures do.
  */
-#include "rdma_fdw/batch_check.h"
+#include "batch_check.h"
 
 #define HEADER				4u
 #define MAX_DEPTH			10000	/* of nested jsonb; PostgreSQL's own limit is the stack */

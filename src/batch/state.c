@@ -9,7 +9,7 @@
  * Does: check counts against the image, and numbers against what sums of all numerics there are can
  * reach. Does not: check that a sum is what some rows add up to; a wrong one gives a wrong result.
  */
-#include "rdma_fdw/batch_check.h"
+#include "batch_check.h"
 
 /*
  * A numeric has a weight of up to 32767 digits (base 10000) and 16383 decimal digits behind the

@@ -8,9 +8,7 @@
  * prove.c      of these: that data gets through in both directions; falling back when it does not
  * open.c       opening and freeing of flows
  * receive.c    memory for shared receive pools
- * client.c     what backends call
- * arena.c      shared memory, in the postmaster
- * handshake.c, path.c, pool.c, values.c, lane*.c   plain C, own headers
+
  *
  * Everything in RfEngine and below it belongs to the engine's main thread. Backends see RfShared
  * only.
@@ -22,7 +20,7 @@
 
 #include "storage/condition_variable.h"
 
-#include "rdma_fdw/clock.h"
+#include "base/clock.h"
 #include "rdma_fdw/compat.h"
 #define RF_FLOW_BACKEND
 #include "rdma_fdw/engine.h"

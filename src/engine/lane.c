@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rdma_fdw/clock.h"
+#include "base/clock.h"
 #include "lane.h"
 
 static void

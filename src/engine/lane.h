@@ -13,7 +13,7 @@
 
 #include <pthread.h>
 
-#include "rdma_fdw/backoff.h"
+#include "backoff.h"
 #include "rdma_fdw/engine.h"
 
 #include "polling.h"

@@ -4,7 +4,7 @@
  *
  * Plain C, the lane's thread only. The lane's transitions of the status words are here (READY ->
  * IN_FLIGHT -> FREE of a send buffer, FREE -> FULL of a receive buffer); the backends' are in
- * src/flow/slots.c. It posts nothing itself: requests go to the chain of their connection, which
+ * src/shmem/slots.c. It posts nothing itself: requests go to the chain of their connection, which
  * lane.c posts at the end of the round; slots only in the flow's turn (queue.c).
  *
  * Every word of an immediate is checked against what this side knows before it changes anything.

@@ -37,7 +37,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "rdma_fdw/clock.h"
+#include "base/clock.h"
 #include "polling.h"
 
 #define TRY_SCORE_MAX	8

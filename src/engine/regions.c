@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rdma_fdw/clock.h"
+#include "base/clock.h"
 
 #include "regions.h"
 

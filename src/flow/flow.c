@@ -16,7 +16,7 @@
 #include "storage/proc.h"
 #include "utils/memutils.h"
 
-#include "rdma_fdw/clock.h"
+#include "base/clock.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/reassemble.h"
 

@@ -16,7 +16,7 @@
 #include "rdma_fdw/compat.h"
 #define RF_FLOW_BACKEND
 #include "rdma_fdw/engine.h"
-#include "rdma_fdw/share.h"
+#include "shmem/share.h"
 
 #include "pins.h"
 

@@ -15,7 +15,7 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/engine.h"
 #include "rdma_fdw/guc.h"
-#include "rdma_fdw/share.h"
+#include "shmem/share.h"
 
 #define ENGINE_CHECK_MS		1000
 

@@ -30,7 +30,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "rdma_fdw/clock.h"
+#include "base/clock.h"
 #include "verbs.h"
 
 #define POLL_BATCH		64			/* completions taken by one ibv_poll_cq */

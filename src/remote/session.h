@@ -19,7 +19,7 @@
 #define RF_FLOW_BACKEND
 #include "rdma_fdw/engine.h"
 #include "rdma_fdw/reassemble.h"
-#include "rdma_fdw/share.h"
+#include "shmem/share.h"
 
 #include "spool.h"
 

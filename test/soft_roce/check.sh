@@ -28,8 +28,8 @@ fi
 
 # Plain C programs that want a device.
 for name in test_provider_conformance test_provider_life test_strided test_region_plan test_verbs_device; do
-	if ! (cd "$RF_TREE" && ${CC:-gcc} -std=gnu11 -g -O2 -D_GNU_SOURCE -DWITH_VERBS -Iinclude -Itest/unit "test/unit/$name.c" \
-		test/unit/sim*.c src/provider/*.c src/engine/regions.c src/batch/region*.c -o "$work/$name" -libverbs -lpthread -lm) >"$work/build.log" 2>&1; then
+	if ! (cd "$RF_TREE" && ${CC:-gcc} -std=gnu11 -g -O2 -D_GNU_SOURCE -DWITH_VERBS -Iinclude -Isrc -Itest/unit "test/unit/$name.c" \
+		test/unit/sim*.c src/provider/*.c src/base/error.c src/engine/regions.c src/batch/region*.c -o "$work/$name" -libverbs -lpthread -lm) >"$work/build.log" 2>&1; then
 		rf_show "$work/build.log" 60
 		rf_result FAIL "roce/$name" "does not compile"
 		rm -f "$work/$name"

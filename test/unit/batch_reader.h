@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "rdma_fdw/batch_check.h"
+#include "batch/batch_check.h"
 
 static volatile uint32_t sink;
 static uint32_t rejected;		/* values that did not pass their check */

@@ -1,5 +1,5 @@
 /*
- * test_backoff.c - claims by compare-and-swap that many lanes want (src/flow/backoff.c), in a
+ * test_backoff.c - claims by compare-and-swap that many lanes want (src/engine/backoff.c), in a
  * simulation of time: 16 and 48 lanes with up to four claims each want the receive buffers of one
  * pool. An attempt swaps the word of a buffer, takes a round trip and is decided in its middle; a
  * buffer that was claimed is free again after a while. Counted: lost attempts per claim, with
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdma_fdw/backoff.h"
+#include "engine/backoff.h"
 
 #define ROUND_TRIP_NS	2000
 #define BUFFERS			16

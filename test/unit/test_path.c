@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rdma_fdw/clock.h"
+#include "base/clock.h"
 #include "../../src/engine/path.h"
 #include "../../src/provider/fallback.h"
 #include "lane_rig.h"

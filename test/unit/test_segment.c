@@ -1,5 +1,5 @@
 /*
- * test_segment.c - memory of segments (src/flow/segment.c) between processes: a process that attaches
+ * test_segment.c - memory of segments (src/shmem/segment.c) between processes: a process that attaches
  * sees the memory that the engine lends now, and nothing that is written into an older one, at any
  * time. The engine, its peer and its backends are processes of this test.
  */

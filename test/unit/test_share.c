@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rdma_fdw/share.h"
+#include "shmem/share.h"
 
 #define READERS		6
 #define STREAMS		4

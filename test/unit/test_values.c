@@ -1,6 +1,6 @@
 /*
  * test_values.c - value memory of the engine (src/engine/values.c) over a provider that only counts, and where a producer lays out its rows
- * (src/flow/value.c): pieces never overlap, what is registered is what is used or cached, the cache keeps what was used last and no more than its limit,
+ * (src/shmem/value.c): pieces never overlap, what is registered is what is used or cached, the cache keeps what was used last and no more than its limit,
  * a peer that goes takes its registrations along, and a row is never laid out where an earlier one may still be read.
  */
 #include <stdio.h>

@@ -25,7 +25,7 @@
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/fragment.h"
 #include "rdma_fdw/remote.h"
-#include "rdma_fdw/share.h"
+#include "shmem/share.h"
 
 /* Who asks for asynchronous scans gets them, unless for parallel ones as well. */
 static bool

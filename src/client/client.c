@@ -20,7 +20,7 @@
 
 #include "rdma_fdw/guc.h"
 
-#include "engine_int.h"
+#include "engine/engine_int.h"
 
 #define RF_MAX_CLAIMS		3
 #define RF_RESTART_WAIT_MS	5000	/* an engine that was ended is back by then */

@@ -21,7 +21,7 @@
  * (rf_share_pass) that it will not look there soon, for it may not come back until other processes
  * have got on, which may sleep there.
  *
- * The first part is plain C (src/flow/share.c; unit tests), the backend API (src/flow/reader.c) is
+ * The first part is plain C (src/shmem/share.c; unit tests), the backend API (src/flow/reader.c) is
  * declared under RF_FLOW_BACKEND.
  */
 #ifndef RF_SHARE_H

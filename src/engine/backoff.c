@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "rdma_fdw/backoff.h"
+#include "backoff.h"
 
 void
 rf_backoff_init(RfBackoff *backoff, uint64_t unit_ns, uint32_t most, uint64_t seed, uint64_t now_ns)

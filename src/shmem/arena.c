@@ -25,9 +25,9 @@
 
 #include "rdma_fdw/guc.h"
 #define RF_FLOW_BACKEND
-#include "rdma_fdw/share.h"
+#include "share.h"
 
-#include "engine_int.h"
+#include "engine/engine_int.h"
 
 #define RF_HUGE_PAGE	(2 * 1024 * 1024)
 

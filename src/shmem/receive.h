@@ -5,7 +5,7 @@
  * A pool is made by the consumer's backend (flow.c), gets memory from its engine's main thread
  * (src/engine/receive.c), is claimed from by the producers' lanes and granted from by the
  * consumer's lanes (src/engine/lane_claim.c), and is given back to by the consumer's backend. What
- * they do with its words is here and in src/flow/receive.c, plain C.
+ * they do with its words is here and in src/shmem/receive.c, plain C.
  *
  * Memory: one block that is registered for every peer of the pool: RF_RECEIVE_WORDS bytes with a
  * word per buffer (buffer info), then the buffers. So the peers of one pool reach each other's
@@ -57,7 +57,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rdma_fdw/peers.h"
+#include "peers.h"
 
 #define RF_RECEIVE_POOLS	256			/* in one cluster at a time; more groups use buffers of their own */
 #define RF_RECEIVE_MIN		4			/* buffers of a pool */

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rdma_fdw/segment.h"
+#include "segment.h"
 
 #define HUGE_PAGE		(2u << 20)
 #define NOT_MAPPED		UINT32_MAX

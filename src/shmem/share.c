@@ -42,7 +42,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "rdma_fdw/share.h"
+#include "share.h"
 
 #define SPINS	1000			/* far more than a holder needs that has a processor */
 

@@ -63,13 +63,10 @@ void
 _PG_init(void)
 {
 	rf_define_settings();
-	rf_watch_planner();
-	rf_watch_upper_paths();
-	rf_watch_subqueries();
-	rf_watch_correlated();
-	rf_watch_copy();
-	rf_exchange_watch();
-	rf_watch_page_labels();
+	rf_partialize_install_hooks();
+	rf_fdw_install_hooks();
+	rf_exchange_install_hooks();
+	rf_permit_install_hook();
 
 	if (!process_shared_preload_libraries_in_progress)
 		return;

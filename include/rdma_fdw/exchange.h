@@ -126,7 +126,7 @@ extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const str
  */
 
 /* Called once, when the library is loaded: chains itself into the planner and the executor. */
-extern void rf_exchange_watch(void);
+extern void rf_exchange_install_hooks(void);
 
 /*
  * May this node's engine connect to the address because a coordinator says so? As

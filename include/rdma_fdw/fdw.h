@@ -26,6 +26,9 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 
+/* hooks.c: at the start of each process, or of the server; never twice */
+extern void rf_fdw_install_hooks(void);
+
 /* ---------------------------------------------------------------------------------------------
  * Options (option.c)
  * ---------------------------------------------------------------------------------------------
@@ -690,11 +693,15 @@ extern Expr *rf_partial_agg_expr(Aggref *agg);
 /* For rf_decoder_expect_state(): InvalidOid if a column needs no check of that kind. */
 extern Oid	rf_state_deserialfn(Expr *expr);
 
-/* Sees to it that the above is tried for tables and UNION ALL whose parts are all ours. */
-extern void rf_watch_upper_paths(void);
+/*
+ * GROUP BY and aggregates over a relation that consists of foreign tables on several servers: each
+ * gives its states, and they are combined here.
+ */
+extern void rf_group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *grouped_rel,
+								 GroupPathExtraData *extra);
 
-/* Sees to it that correlated aggregates become joins where that is better. (decorrelate.c) */
-extern void rf_watch_correlated(void);
+/* Correlated aggregates become joins where that is better. (decorrelate.c) */
+extern void rf_decorrelate_install_hook(void);
 
 /*
  * One participant's share of a scan that `divisor` of them do together; from RfRelInfo, which
@@ -704,8 +711,8 @@ extern void rf_estimate_partial(RfRelInfo *info, double divisor, RfEstimate *est
 
 /* ---------- subquery.c: sub-selects and set operations ---------- */
 
-/* Sees to it that they are looked for. */
-extern void rf_watch_subqueries(void);
+/* Adds paths of a subquery or parent whose rows are those of one statement. */
+extern void rf_select_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 
 /* Of set operations whose branches are planned: adds the path that leaves them to the data node. */
 extern void rf_set_operation_paths(PlannerInfo *root, RelOptInfo *rel);
@@ -784,7 +791,7 @@ extern ForeignScan *rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid f
  * copy.c: COPY FROM into foreign tables.  It counts the rows that it hands over; rf_copy_drop()
  * says how many of them were not written after all.  rf_copy_counts(): is that number used now?
  */
-extern void rf_watch_copy(void);
+extern void rf_copy_install_hook(void);
 extern bool rf_copy_counts(void);
 extern void rf_copy_drop(uint64 rows);
 
@@ -807,6 +814,9 @@ extern void rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeT
 extern List *rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
 extern int	rdmaIsForeignRelUpdatable(Relation rel);
 
+/* modify_direct_plan.c */
+extern bool rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
+
 /* The remote INSERT; *retrieved_attrs is what its RETURNING gives, in order. */
 extern char *rf_insert_sql(Relation rel, const RfTableOptions *opts, Index rti, List *target_attrs, bool do_nothing,
 						   List *check_options, List *returning, List **retrieved_attrs);
@@ -828,6 +838,15 @@ extern void rf_key_junk_name(Oid relid, int key, char *name);
 
 /* ERROR when a table of a server with nodes cannot be written so. direct: by one statement per node. */
 extern void rf_check_distributed_write(Relation rel, CmdType operation, List *target_attrs, bool direct);
+
+/* What takes the scan's place in ForeignScan.fdw_private where data nodes write by themselves. */
+typedef enum RfDirectPrivateIndex
+{
+	RF_DIRECT_SQL,				/* String */
+	RF_DIRECT_PARAM_TYPES,		/* OidList */
+	RF_DIRECT_RETRIEVED,		/* IntList: attributes that RETURNING gives, in order */
+	RF_DIRECT_SET_PROCESSED		/* Boolean: rows count for the statement */
+} RfDirectPrivateIndex;
 
 /* ModifyTable's fdw_private: what planning hands to execution */
 typedef enum RfModifyPrivateIndex
@@ -888,7 +907,6 @@ extern void rf_complain_of_copies(Relation rel, UserMapping *first, uint64 first
 								  uint64 rows) __attribute__((noreturn));
 
 /* modify_direct.c */
-extern bool rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
 extern void rdmaBeginDirectModify(ForeignScanState *node, int eflags);
 extern TupleTableSlot *rdmaIterateDirectModify(ForeignScanState *node);
 extern void rdmaEndDirectModify(ForeignScanState *node);

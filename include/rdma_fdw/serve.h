@@ -48,7 +48,7 @@ extern CachedPlan *rf_statement_plan(RfStatement *statement, ParamListInfo param
 /* ---------- partialize.c ---------- */
 
 /* Hooks for rdma.partialize, once per process. */
-extern void rf_watch_planner(void);
+extern void rf_partialize_install_hooks(void);
 
 /* ---------- dest.c: the DestReceiver ---------- */
 
@@ -121,7 +121,7 @@ extern bytea *rf_stream_dest_reply(RfStreamDest *dest);
 /* ---------- permit.c: who gets pages ---------- */
 
 /* For _PG_init: the label that allows it for a table. */
-extern void rf_watch_page_labels(void);
+extern void rf_permit_install_hook(void);
 
 /*
  * May the session's role see all bytes of this table, the only one that the statement reads? Its

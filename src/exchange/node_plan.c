@@ -382,7 +382,7 @@ executor_finish(QueryDesc *query)
 }
 
 void
-rf_exchange_watch(void)
+rf_exchange_install_hooks(void)
 {
 	RegisterCustomScanMethods(&scan_methods);
 	previous_planner = planner_hook;

@@ -435,7 +435,7 @@ rf_planner(Query *parse, const char *query_string, int cursor_options, ParamList
 }
 
 void
-rf_watch_planner(void)
+rf_partialize_install_hooks(void)
 {
 	previous_planner_hook = planner_hook;
 	planner_hook = rf_planner;

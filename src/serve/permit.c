@@ -98,7 +98,7 @@ process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 }
 
 void
-rf_watch_page_labels(void)
+rf_permit_install_hook(void)
 {
 	previous_process_utility = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility;

@@ -80,7 +80,7 @@ process_utility(PlannedStmt *statement, const char *query, bool read_only_tree, 
 }
 
 void
-rf_watch_copy(void)
+rf_copy_install_hook(void)
 {
 	previous_process_utility = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility;

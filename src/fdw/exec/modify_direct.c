@@ -1,47 +1,22 @@
 /*
  * modify_direct.c - UPDATE and DELETE that the data node does by itself: one remote statement, no
- * rows here but those of RETURNING.
+ * rows here but those of RETURNING. modify_direct_plan.c decides which, and writes the statement.
  *
- * It is possible when all conditions are evaluated there and all new values can be; of a join
- * (UPDATE ... FROM, DELETE ... USING) when the join is made there. Core asks only where no trigger,
- * check option or generated column here wants to see rows. On a server with nodes
- * each of them runs the statement over its rows, or over its copy of all of them.
+ * On a server with nodes each of them runs the statement over its rows, or over its copy of all of
+ * them.
  */
 #include "postgres.h"
 
-#include "access/sysattr.h"
-#include "access/table.h"
 #include "access/transam.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
-#include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
-#include "optimizer/appendinfo.h"
-#include "optimizer/clauses.h"
-#include "optimizer/optimizer.h"
-#include "optimizer/pathnode.h"
-#include "optimizer/tlist.h"
-#include "parser/parsetree.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
-#include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
-
-/* What takes the scan's place in ForeignScan.fdw_private. */
-enum
-{
-	DIRECT_SQL,					/* String */
-	DIRECT_PARAM_TYPES,			/* OidList */
-	DIRECT_RETRIEVED,			/* IntList: attributes that RETURNING gives, in order */
-	DIRECT_SET_PROCESSED		/* Boolean: rows count for the statement */
-};
 
 typedef struct DirectState
 {
@@ -67,270 +42,6 @@ typedef struct DirectState
 	int			next;			/* and this row of it */
 	MemoryContextCallback gone;
 } DirectState;
-
-/*
- * The scan of the target, or of a join with it, below ModifyTable; NULL when something stands
- * between.
- */
-static ForeignScan *
-find_scan(ModifyTable *plan, Index rtindex, int subplan_index)
-{
-	Plan	   *subplan = outerPlan(plan);
-
-	if (IsA(subplan, Append))
-	{
-		if (subplan_index < list_length(((Append *) subplan)->appendplans))
-			subplan = (Plan *) list_nth(((Append *) subplan)->appendplans, subplan_index);
-	}
-	else if (IsA(subplan, Result) && outerPlan(subplan) != NULL && IsA(outerPlan(subplan), Append))
-	{
-		Append	   *append = (Append *) outerPlan(subplan);
-
-		if (subplan_index < list_length(append->appendplans))
-			subplan = (Plan *) list_nth(append->appendplans, subplan_index);
-	}
-	if (IsA(subplan, ForeignScan) &&
-		(((ForeignScan *) subplan)->scan.scanrelid == rtindex ||
-		 (((ForeignScan *) subplan)->scan.scanrelid == 0 &&
-		  bms_is_member(rtindex, ((ForeignScan *) subplan)->fs_relids))))
-		return (ForeignScan *) subplan;
-	return NULL;
-}
-
-/*
- * What RETURNING looks at, as columns of a join: those of the target one by one, others' whole rows
- * as such. False: something of it cannot be had.
- */
-static bool
-returned_columns(PlannerInfo *root, RelOptInfo *joinrel, Index target, List *returning, List **columns)
-{
-	Relation	rel = table_open(planner_rt_fetch(target, root)->relid, NoLock);
-	List	   *vars = NIL;
-	bool		possible = true;
-	ListCell   *lc;
-
-	foreach(lc, pull_var_clause((Node *) returning, PVC_INCLUDE_PLACEHOLDERS))
-	{
-		Var		   *var = (Var *) lfirst(lc);
-
-		if (IsA(var, Var) && var->varno == target && var->varattno == TableOidAttributeNumber)
-			continue;
-		if (!IsA(var, Var) || var->varattno < 0 || !bms_is_member(var->varno, joinrel->relids))
-			possible = false;
-		else if (var->varno == target && var->varattno == 0)
-		{
-			ListCell   *column;
-
-			foreach(column, rf_all_columns(rel))
-			{
-				Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), lfirst_int(column) - 1);
-
-				vars = lappend(vars, makeVar(target, att->attnum, att->atttypid, att->atttypmod,
-											 att->attcollation, 0));
-			}
-		}
-		else
-			vars = lappend(vars, var);
-	}
-	table_close(rel, NoLock);
-	*columns = add_to_flat_tlist(NIL, vars);
-	return possible;
-}
-
-/*
- * The scan's row now holds what RETURNING wants. The columns that it had stay in it for what the
- * target list still mentions, and are NULL.
- */
-static List *
-with_former_columns(List *columns, List *former)
-{
-	List	   *exprs = NIL;
-	ListCell   *lc;
-
-	foreach(lc, former)
-		exprs = lappend(exprs, lfirst_node(TargetEntry, lc)->expr);
-	return add_to_flat_tlist(columns, exprs);
-}
-
-/*
- * The scan's target list holds the new values, which nobody asks for any more; computed from rows
- * that RETURNING gives they could even fail. Only a column stays: where RETURNING wants the same one
- * of another table, this is where it is looked for.
- */
-static List *
-without_values(List *tlist)
-{
-	List	   *result = NIL;
-	ListCell   *lc;
-
-	foreach(lc, tlist)
-	{
-		TargetEntry *entry = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
-
-		if (!entry->resjunk && !IsA(entry->expr, Var))
-			entry->expr = (Expr *) makeNullConst(exprType((Node *) entry->expr), exprTypmod((Node *) entry->expr),
-												 exprCollation((Node *) entry->expr));
-		result = lappend(result, entry);
-	}
-	return result;
-}
-
-/* The statement of a scan of the target alone. */
-static void
-table_statement(PlannerInfo *root, ModifyTable *plan, ForeignScan *scan, int subplan_index, List *targets,
-				List *target_attrs, StringInfo sql, List **params, List **param_types, List **retrieved)
-{
-	Index		target = scan->scan.scanrelid;
-	Oid			relid = planner_rt_fetch(target, root)->relid;
-	Relation	rel;
-	ListCell   *lc;
-	ListCell   *lc2;
-
-	appendStringInfo(sql, "%s%s", plan->operation == CMD_UPDATE ? "UPDATE " : "DELETE FROM ",
-					 ((RfRelInfo *) find_base_rel(root, target)->fdw_private)->relation_name);
-	forboth(lc, targets, lc2, target_attrs)
-		appendStringInfo(sql, "%s%s = %s", lc == list_head(targets) ? " SET " : ", ",
-						 quote_identifier(rf_column_name(relid, lfirst_int(lc2))),
-						 rf_print_expr(target, relid, lfirst_node(TargetEntry, lc)->expr, params, param_types));
-	foreach(lc, scan->fdw_recheck_quals)
-		appendStringInfo(sql, "%s%s", lc == list_head(scan->fdw_recheck_quals) ? " WHERE " : " AND ",
-						 rf_print_expr(target, relid, (Expr *) lfirst(lc), params, param_types));
-	if (plan->returningLists)
-	{
-		rel = table_open(relid, NoLock);	/* locked by the planner */
-		rf_append_returning(sql, rel, target, false, NIL,
-							(List *) list_nth(plan->returningLists, subplan_index), retrieved);
-		table_close(rel, NoLock);
-	}
-}
-
-/*
- * Can each node of the scan's server run the statement for itself? It must find there what it joins
- * with its rows of the target; of a replicated one all of it, and new values that are the same on all
- * nodes. Those that other tables give need not be: where a row has several partners any of them is
- * taken. read: the relations that new values are made of.
- */
-static bool
-nodes_can_write(PlannerInfo *root, RelOptInfo *scanned, Index target, Relids read)
-{
-	RfFragment *fragment = ((RfRelInfo *) scanned->fdw_private)->fragment;
-	RfRelInfo  *table = (RfRelInfo *) find_base_rel(root, target)->fdw_private;
-
-	if (fragment == NULL || IS_SIMPLE_REL(scanned))
-		return true;
-	if (fragment->exchanges || fragment->computed)
-		return false;
-	if (table->distribution->placement != RF_PLACED_EVERYWHERE || list_length(table->nodes) == 1)
-		return true;
-	return fragment->placement == RF_PLACED_EVERYWHERE && bms_is_subset(read, bms_make_singleton(target));
-}
-
-bool
-rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index)
-{
-	ForeignScan *scan;
-	RelOptInfo *scanned;
-	bool		join;
-	bool		named;
-	bool		leaves_partition;
-	List	   *columns = NIL;
-	Relids		read = NULL;
-	Oid			relid;
-	Relation	rel;
-	StringInfoData sql;
-	List	   *targets = NIL;
-	List	   *target_attrs = NIL;
-	List	   *params = NIL;
-	List	   *param_types = NIL;
-	List	   *retrieved = NIL;
-	ListCell   *lc;
-	ListCell   *lc2;
-
-	/* of one table it is as good as its scan: the node finds the rows by the same conditions */
-	if (rf_push_down == RF_PUSH_DOWN_NONE)
-		return false;
-	if (plan->operation != CMD_UPDATE && plan->operation != CMD_DELETE)
-		return false;
-	scan = find_scan(plan, resultRelation, subplan_index);
-	if (scan == NULL || scan->scan.plan.qual != NIL)
-		return false;
-	join = scan->scan.scanrelid == 0;
-	named = join;
-	scanned = join ? find_join_rel(root, scan->fs_relids) : find_base_rel(root, resultRelation);
-	if (scanned == NULL || scanned->fdw_private == NULL)
-		return false;
-	relid = planner_rt_fetch(resultRelation, root)->relid;
-
-	if (plan->operation == CMD_UPDATE)
-	{
-		get_translated_update_targetlist(root, resultRelation, &targets, &target_attrs);
-		forboth(lc, targets, lc2, target_attrs)
-		{
-			if (lfirst_int(lc2) <= InvalidAttrNumber)
-				elog(ERROR, "system-column update is not supported");
-			if (!rf_is_shippable_expr(root, scanned, lfirst_node(TargetEntry, lc)->expr))
-				return false;
-			read = bms_add_members(read, pull_varnos(root, lfirst(lc)));
-		}
-	}
-	if (!nodes_can_write(root, scanned, resultRelation, read))
-		return false;
-
-	/* whether new rows belong to the partition is looked at row by row */
-	rel = table_open(relid, NoLock);	/* locked by the planner */
-	leaves_partition = rf_writes_partition_key(rel, target_attrs);
-	table_close(rel, NoLock);
-	if (leaves_partition)
-		return false;
-
-	/* sub-selects need the target to have a name, as it has among others */
-	if (contain_subplans((Node *) targets) || contain_subplans((Node *) scan->fdw_recheck_quals))
-	{
-		if (!join && plan->returningLists)
-			return false;
-		named = true;
-	}
-
-	initStringInfo(&sql);
-	if (named)
-	{
-		char	   *text;
-
-		if (plan->returningLists &&
-			!returned_columns(root, scanned, resultRelation,
-							  (List *) list_nth(plan->returningLists, subplan_index), &columns))
-			return false;
-		text = rf_build_join_modify(root, scanned, resultRelation, plan->operation, targets, target_attrs, columns,
-									&params, &param_types);
-		if (text == NULL)
-			return false;
-		foreach(lc, columns)
-			retrieved = lappend_int(retrieved, lfirst_node(TargetEntry, lc)->resno);
-		if (join)
-			scan->fdw_scan_tlist = with_former_columns(columns, scan->fdw_scan_tlist);
-		/* no row is rechecked any more */
-		outerPlan(scan) = NULL;
-		appendStringInfoString(&sql, text);
-	}
-	else
-		table_statement(root, plan, scan, subplan_index, targets, target_attrs, &sql, &params, &param_types,
-						&retrieved);
-	rel = table_open(relid, NoLock);	/* locked by the planner */
-	rf_check_distributed_write(rel, plan->operation, target_attrs, true);
-	table_close(rel, NoLock);
-
-	scan->operation = plan->operation;
-	scan->resultRelation = resultRelation;
-	scan->fdw_exprs = params;
-	scan->fdw_private = list_make4(makeString(sql.data), param_types, retrieved, makeBoolean(plan->canSetTag));
-	if (outerPlan(plan) == (Plan *) scan)
-		scan->scan.plan.targetlist = without_values(scan->scan.plan.targetlist);
-
-	/* What was evaluated there is not evaluated again, and async execution is for reading. */
-	scan->fdw_recheck_quals = NIL;
-	scan->scan.plan.async_capable = false;
-	return true;
-}
 
 /*
  * The data node finds a parameter's type by itself, as its columns may have other types than ours, but
@@ -412,7 +123,7 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 	state = palloc0(sizeof(DirectState));
-	types = (List *) list_nth(plan->fdw_private, DIRECT_PARAM_TYPES);
+	types = (List *) list_nth(plan->fdw_private, RF_DIRECT_PARAM_TYPES);
 	state->context = estate->es_query_cxt;
 	nodes = rf_server_nodes(GetForeignServer(plan->fs_server));
 	if (nodes == NIL)
@@ -425,7 +136,7 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	foreach(lc, nodes)
 		state->users[foreach_current_index(lc)] =
 			GetUserMapping(rf_modify_userid(node->resultRelInfo, estate), lfirst_oid(lc));
-	state->sql = strVal(list_nth(plan->fdw_private, DIRECT_SQL));
+	state->sql = strVal(list_nth(plan->fdw_private, RF_DIRECT_SQL));
 	state->params = ExecInitExprList(plan->fdw_exprs, &node->ss.ps);
 	state->writer = rf_value_writer_create(types);
 	state->types = palloc0(sizeof(Oid) * Max(list_length(types), 1));
@@ -433,13 +144,13 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 		state->types[foreach_current_index(lc)] = told_type(lfirst_oid(lc));
 	state->values = palloc0(sizeof(Datum) * Max(list_length(types), 1));
 	state->isnull = palloc0(sizeof(bool) * Max(list_length(types), 1));
-	state->retrieved = (List *) list_nth(plan->fdw_private, DIRECT_RETRIEVED);
+	state->retrieved = (List *) list_nth(plan->fdw_private, RF_DIRECT_RETRIEVED);
 	if (state->retrieved != NIL)
 		state->reader = rf_result_reader_create(node->ss.ss_ScanTupleSlot->tts_tupleDescriptor,
 												RelationGetRelationName(rel), state->retrieved);
 	if (plan->scan.scanrelid == 0)
 		set_up_target(state, plan, rel, estate);
-	state->set_processed = boolVal(list_nth(plan->fdw_private, DIRECT_SET_PROCESSED));
+	state->set_processed = boolVal(list_nth(plan->fdw_private, RF_DIRECT_SET_PROCESSED));
 	state->gone.func = clear_result;
 	state->gone.arg = state;
 	MemoryContextRegisterResetCallback(estate->es_query_cxt, &state->gone);
@@ -541,5 +252,5 @@ rdmaExplainDirectModify(ForeignScanState *node, ExplainState *es)
 {
 	if (es->verbose)
 		ExplainPropertyText("Remote SQL",
-							strVal(list_nth(castNode(ForeignScan, node->ss.ps.plan)->fdw_private, DIRECT_SQL)), es);
+							strVal(list_nth(castNode(ForeignScan, node->ss.ps.plan)->fdw_private, RF_DIRECT_SQL)), es);
 }

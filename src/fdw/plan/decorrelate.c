@@ -887,7 +887,7 @@ plan_statement(Query *query, const char *text, int options, ParamListInfo params
 }
 
 void
-rf_watch_correlated(void)
+rf_decorrelate_install_hook(void)
 {
 	previous_planner = planner_hook;
 	planner_hook = plan_statement;

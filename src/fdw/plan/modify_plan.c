@@ -4,7 +4,7 @@
  *
  * A row is found again by its remote ctid; on a server with nodes by its distribution key, too,
  * which says which node's ctid that is. What the data node can do by itself in one statement is
- * modify_direct.c's business.
+ * modify_direct_plan.c's business.
  */
 #include "postgres.h"
 

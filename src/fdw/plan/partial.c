@@ -40,8 +40,6 @@
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
 
-static create_upper_paths_hook_type previous_upper_paths_hook = NULL;
-
 /* ---------------------------------------------------------------------------------------------
  * Which aggregates
  * ---------------------------------------------------------------------------------------------
@@ -424,13 +422,9 @@ append_partial_paths(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, App
 	return true;
 }
 
-/*
- * GROUP BY and aggregates over a relation that consists of foreign tables on several servers: each
- * gives its states, and they are combined here.
- */
-static void
-group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *grouped_rel,
-				  GroupPathExtraData *extra)
+void
+rf_group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *grouped_rel,
+					 GroupPathExtraData *extra)
 {
 	AppendContext cxt = {extra, NIL, false, IS_PARTITIONED_REL(input_rel)};
 	PathTarget *target;
@@ -451,25 +445,4 @@ group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *grouped_
 	rf_add_finalize_paths(root, grouped_rel, (Path *)
 						  create_append_path(root, partial_rel(input_rel, target), cxt.paths, NIL, NIL, NULL,
 											 0, false, rows), extra);
-}
-
-static void
-upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel, RelOptInfo *output_rel,
-			void *extra)
-{
-	if (previous_upper_paths_hook)
-		previous_upper_paths_hook(root, stage, input_rel, output_rel, extra);
-	if (rf_push_down != RF_PUSH_DOWN_ALL)
-		return;
-	if (stage == UPPERREL_SETOP)
-		rf_set_operation_paths(root, output_rel);
-	if (stage == UPPERREL_GROUP_AGG)
-		group_over_append(root, input_rel, output_rel, (GroupPathExtraData *) extra);
-}
-
-void
-rf_watch_upper_paths(void)
-{
-	previous_upper_paths_hook = create_upper_paths_hook;
-	create_upper_paths_hook = upper_paths;
 }

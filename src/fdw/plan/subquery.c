@@ -37,8 +37,6 @@
 #include "rdma_fdw/guc.h"
 #include "fdw/deparse/querybuild.h"
 
-static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
-
 /* ---------------------------------------------------------------------------------------------
  * Text
  * ---------------------------------------------------------------------------------------------
@@ -602,11 +600,11 @@ select_info(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, RfSelect *se
 }
 
 /*
- * A subquery or parent whose rows are those of one statement.  What only reads the rows of a single
- * one is as well off with the scan of that; what joins or groups them is not.
+ * What only reads the rows of a single statement is as well off with the scan of that; what joins or
+ * groups them is not.
  */
-static void
-add_select(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
+void
+rf_select_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
 	RfSelect   *select = NULL;
 	List	   *selects = NIL;
@@ -669,22 +667,6 @@ add_select(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 		add_path(rel, rf_create_select_path(root, rel, &est, NIL));
 	}
 	rf_add_sorted_paths(root, rel, NULL, NIL);
-}
-
-static void
-rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
-{
-	if (previous_pathlist_hook)
-		previous_pathlist_hook(root, rel, rti, rte);
-	if (rf_push_down == RF_PUSH_DOWN_ALL)
-		add_select(root, rel, rte);
-}
-
-void
-rf_watch_subqueries(void)
-{
-	previous_pathlist_hook = set_rel_pathlist_hook;
-	set_rel_pathlist_hook = rel_pathlist;
 }
 
 /* ---------------------------------------------------------------------------------------------

@@ -1,0 +1,53 @@
+/*
+ * hooks.c
+ *		What the planner does not ask a foreign data wrapper for: the hooks of src/fdw/.
+ *
+ * Those of which a whole file is the answer are set there: decorrelate.c the planner's, copy.c that
+ * of utility commands. modify.c and scan_exec.c set theirs when a session first needs them.
+ */
+#include "postgres.h"
+
+#include "optimizer/paths.h"
+#include "optimizer/planner.h"
+
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/guc.h"
+
+static create_upper_paths_hook_type previous_upper_paths = NULL;
+static set_rel_pathlist_hook_type previous_rel_pathlist = NULL;
+
+/* Core asks a wrapper only where all rows of the input come from one of its servers. */
+static void
+upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel, RelOptInfo *output_rel,
+			void *extra)
+{
+	if (previous_upper_paths)
+		previous_upper_paths(root, stage, input_rel, output_rel, extra);
+	if (rf_push_down != RF_PUSH_DOWN_ALL)
+		return;
+	if (stage == UPPERREL_SETOP)
+		rf_set_operation_paths(root, output_rel);
+	if (stage == UPPERREL_GROUP_AGG)
+		rf_group_over_append(root, input_rel, output_rel, (GroupPathExtraData *) extra);
+}
+
+/* Subqueries and parents of tables are not foreign tables to core. */
+static void
+rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	if (previous_rel_pathlist)
+		previous_rel_pathlist(root, rel, rti, rte);
+	if (rf_push_down == RF_PUSH_DOWN_ALL)
+		rf_select_paths(root, rel, rte);
+}
+
+void
+rf_fdw_install_hooks(void)
+{
+	previous_upper_paths = create_upper_paths_hook;
+	create_upper_paths_hook = upper_paths;
+	previous_rel_pathlist = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = rel_pathlist;
+	rf_decorrelate_install_hook();
+	rf_copy_install_hook();
+}

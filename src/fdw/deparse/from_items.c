@@ -18,11 +18,16 @@
  */
 #include "postgres.h"
 
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
+#include "parser/parsetree.h"
+#include "utils/lsyscache.h"
 
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/fragment.h"
@@ -264,4 +269,73 @@ rf_item_column(TableRef *table, Expr *column)
 			return foreach_current_index(lc) + 1;
 	}
 	return 0;
+}
+
+static Expr *
+table_column(PlannerInfo *root, Index relid, AttrNumber attno)
+{
+	Oid			type = TIDOID;
+	int32		typmod = -1;
+	Oid			collation = InvalidOid;
+
+	if (attno != SelfItemPointerAttributeNumber)
+		get_atttypetypmodcoll(planner_rt_fetch(relid, root)->relid, attno, &type, &typmod, &collation);
+	return (Expr *) makeVar(relid, attno, type, typmod, collation, 0);
+}
+
+/* UPDATE will make a new row of the whole old one: all its columns. */
+static List *
+add_row(PlannerInfo *root, List *columns, Index relid)
+{
+	Relation	rel = table_open(planner_rt_fetch(relid, root)->relid, NoLock);	/* locked by the planner */
+	ListCell   *lc;
+
+	foreach(lc, rf_all_columns(rel))
+		columns = list_append_unique(columns, table_column(root, relid, lfirst_int(lc)));
+	table_close(rel, NoLock);
+	return columns;
+}
+
+/* Its own columns, or those of the table that are used. */
+static List *
+plain_columns(PlannerInfo *root, RfRelInfo *info)
+{
+	Index		relid = info->rel->relid;
+	List	   *columns = NIL;
+	ListCell   *lc;
+	int			member = -1;
+
+	foreach(lc, info->tlist)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+		Var		   *var = (Var *) tle->expr;
+
+		if (tle->resjunk)
+			continue;
+		if (IsA(var, Var) && var->varattno == 0 && bms_is_member(var->varno, root->all_result_relids))
+			columns = add_row(root, columns, var->varno);
+		else
+			columns = list_append_unique(columns, var);
+	}
+	if (info->tlist != NIL || relid == 0)
+		return columns;
+
+	while ((member = bms_next_member(info->attrs_used, member)) >= 0)
+	{
+		AttrNumber	attno = member + FirstLowInvalidHeapAttributeNumber;
+
+		if (attno == 0 && bms_is_member(relid, root->all_result_relids))
+			columns = add_row(root, columns, relid);
+		else if (attno != 0)
+			columns = list_append_unique(columns, table_column(root, relid, attno));
+		else
+			columns = lappend(columns, makeWholeRowVar(planner_rt_fetch(relid, root), relid, 0, false));
+	}
+	return columns;
+}
+
+List *
+rf_visible_columns(PlannerInfo *root, RfRelInfo *info)
+{
+	return list_concat_unique(plain_columns(root, info), rf_placeholders_of(root, info));
 }

@@ -604,3 +604,15 @@ rf_column_name(Oid relid, AttrNumber attno)
 	}
 	return get_attname(relid, attno, false);
 }
+
+List *
+rf_all_columns(Relation rel)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	List	   *columns = NIL;
+
+	for (int i = 0; i < desc->natts; i++)
+		if (!TupleDescAttr(desc, i)->attisdropped)
+			columns = lappend_int(columns, i + 1);
+	return columns;
+}

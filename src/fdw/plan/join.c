@@ -28,48 +28,6 @@
 #include "rdma_fdw/guc.h"
 
 /*
- * Can the FROM item of this relation be written such that no condition is left outside of it?  See
- * append_join() in querybuild.c.  Otherwise it has to be a sub-select.
- */
-bool
-rf_can_close(RfRelInfo *info)
-{
-	if (info->outer == NULL)
-		return true;
-	switch (info->jointype)
-	{
-		case JOIN_INNER:
-			return true;		/* all of them move to ON */
-		case JOIN_LEFT:
-			return info->remote_conds == NIL && rf_can_close(info->outer);
-		case JOIN_RIGHT:
-			return info->remote_conds == NIL && rf_can_close(info->inner);
-		case JOIN_FULL:
-			return info->remote_conds == NIL;
-		default:
-			return false;		/* EXISTS is a condition */
-	}
-}
-
-Expr *
-rf_stand_in(RfRelInfo *info, Var *hidden)
-{
-	ListCell   *lc;
-
-	foreach(lc, info->stand_ins)
-	{
-		List	   *pair = (List *) lfirst(lc);
-
-		if (!equal(linitial(pair), hidden))
-			continue;
-		if (!bms_is_member(lsecond_node(Var, pair)->varno, info->hidden_relids))
-			return lsecond(pair);
-		return rf_stand_in(info, lsecond(pair));
-	}
-	return NULL;
-}
-
-/*
  * A column inside EXISTS may be wanted for what the planner knows to be equal to it: an equality of
  * the EXISTS says that one outside of it is as good.
  */
@@ -356,31 +314,6 @@ join_name(JoinType jointype)
 		default:
 			elog(ERROR, "unsupported join type %d", (int) jointype);
 	}
-}
-
-/* One statement gets the fetch options of its first table that has any. */
-void
-rf_merge_options(RfRelInfo *info, RfRelInfo *outer, RfRelInfo *inner)
-{
-	info->server = outer->server;
-	info->nodes = outer->nodes;
-	info->members = outer->members;
-	info->compute = outer->compute;
-	info->opts = outer->opts;
-	info->opts.use_remote_estimate |= inner->opts.use_remote_estimate;
-	info->opts.fetch.async_capable = Max(outer->opts.fetch.async_capable,
-										 inner->opts.fetch.async_capable);
-	info->opts.parallel_scan = outer->opts.parallel_scan == 0 || inner->opts.parallel_scan == 0 ? 0 :
-		Max(outer->opts.parallel_scan, inner->opts.parallel_scan);
-	info->opts.fetch.read_in_place &= inner->opts.fetch.read_in_place;
-	info->opts.fetch.fetch_size = Max(outer->opts.fetch.fetch_size, inner->opts.fetch.fetch_size);
-	if (info->opts.fetch.receive_buffers < 0)
-		info->opts.fetch.receive_buffers = inner->opts.fetch.receive_buffers;
-	if (info->opts.fetch.receive_buffer_size < 0)
-		info->opts.fetch.receive_buffer_size = inner->opts.fetch.receive_buffer_size;
-	if (info->opts.fetch.inline_limit < 0)
-		info->opts.fetch.inline_limit = inner->opts.fetch.inline_limit;
-	info->user = outer->user ? outer->user : inner->user;
 }
 
 void

@@ -111,18 +111,6 @@ rf_writes_partition_key(Relation rel, List *target_attrs)
 	return false;
 }
 
-List *
-rf_all_columns(Relation rel)
-{
-	TupleDesc	desc = RelationGetDescr(rel);
-	List	   *columns = NIL;
-
-	for (int i = 0; i < desc->natts; i++)
-		if (!TupleDescAttr(desc, i)->attisdropped)
-			columns = lappend_int(columns, i + 1);
-	return columns;
-}
-
 static bool
 is_generated(Relation rel, AttrNumber attno)
 {

@@ -17,7 +17,6 @@
 #include "access/hash.h"
 #include "access/htup_details.h"
 #include "access/sysattr.h"
-#include "access/table.h"
 #include "access/transam.h"
 #include "catalog/pg_cast.h"
 #include "catalog/pg_collation.h"
@@ -228,16 +227,6 @@ rf_place_table(PlannerInfo *root, RfRelInfo *info)
 	info->fragment = fragment;
 }
 
-double
-rf_node_share(const RfRelInfo *info)
-{
-	if (info->fragment == NULL || info->fragment->placement == RF_PLACED_EVERYWHERE ||
-		info->fragment->single_node ||
-		(info->fragment->layout != NULL && info->fragment->layout->place >= 0))
-		return 1;
-	return 1.0 / rf_node_count(info);
-}
-
 bool
 rf_same_layout(const RfLayout *a, const RfLayout *b)
 {
@@ -401,75 +390,6 @@ rf_single_node_values(RfFragment *fragment)
 		values = lappend(values, value);
 	}
 	return values;
-}
-
-static Expr *
-table_column(PlannerInfo *root, Index relid, AttrNumber attno)
-{
-	Oid			type = TIDOID;
-	int32		typmod = -1;
-	Oid			collation = InvalidOid;
-
-	if (attno != SelfItemPointerAttributeNumber)
-		get_atttypetypmodcoll(planner_rt_fetch(relid, root)->relid, attno, &type, &typmod, &collation);
-	return (Expr *) makeVar(relid, attno, type, typmod, collation, 0);
-}
-
-/* UPDATE will make a new row of the whole old one: all its columns. */
-static List *
-add_row(PlannerInfo *root, List *columns, Index relid)
-{
-	Relation	rel = table_open(planner_rt_fetch(relid, root)->relid, NoLock);	/* locked by the planner */
-	ListCell   *lc;
-
-	foreach(lc, rf_all_columns(rel))
-		columns = list_append_unique(columns, table_column(root, relid, lfirst_int(lc)));
-	table_close(rel, NoLock);
-	return columns;
-}
-
-/* Its own columns, or those of the table that are used. */
-static List *
-plain_columns(PlannerInfo *root, RfRelInfo *info)
-{
-	Index		relid = info->rel->relid;
-	List	   *columns = NIL;
-	ListCell   *lc;
-	int			member = -1;
-
-	foreach(lc, info->tlist)
-	{
-		TargetEntry *tle = lfirst_node(TargetEntry, lc);
-		Var		   *var = (Var *) tle->expr;
-
-		if (tle->resjunk)
-			continue;
-		if (IsA(var, Var) && var->varattno == 0 && bms_is_member(var->varno, root->all_result_relids))
-			columns = add_row(root, columns, var->varno);
-		else
-			columns = list_append_unique(columns, var);
-	}
-	if (info->tlist != NIL || relid == 0)
-		return columns;
-
-	while ((member = bms_next_member(info->attrs_used, member)) >= 0)
-	{
-		AttrNumber	attno = member + FirstLowInvalidHeapAttributeNumber;
-
-		if (attno == 0 && bms_is_member(relid, root->all_result_relids))
-			columns = add_row(root, columns, relid);
-		else if (attno != 0)
-			columns = list_append_unique(columns, table_column(root, relid, attno));
-		else
-			columns = lappend(columns, makeWholeRowVar(planner_rt_fetch(relid, root), relid, 0, false));
-	}
-	return columns;
-}
-
-List *
-rf_visible_columns(PlannerInfo *root, RfRelInfo *info)
-{
-	return list_concat_unique(plain_columns(root, info), rf_placeholders_of(root, info));
 }
 
 /*

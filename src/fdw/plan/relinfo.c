@@ -185,32 +185,56 @@ rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List *conditions,
 	}
 }
 
-List *
-rf_bare_clauses(List *clauses)
+/* One statement gets the fetch options of its first table that has any. */
+void
+rf_merge_options(RfRelInfo *info, RfRelInfo *outer, RfRelInfo *inner)
 {
-	List	   *result = NIL;
-	ListCell   *lc;
-
-	foreach(lc, clauses)
-	{
-		Node	   *clause = (Node *) lfirst(lc);
-
-		if (IsA(clause, RestrictInfo))
-			clause = (Node *) ((RestrictInfo *) clause)->clause;
-		result = lappend(result, clause);
-	}
-	return result;
+	info->server = outer->server;
+	info->nodes = outer->nodes;
+	info->members = outer->members;
+	info->compute = outer->compute;
+	info->opts = outer->opts;
+	info->opts.use_remote_estimate |= inner->opts.use_remote_estimate;
+	info->opts.fetch.async_capable = Max(outer->opts.fetch.async_capable,
+										 inner->opts.fetch.async_capable);
+	info->opts.parallel_scan = outer->opts.parallel_scan == 0 || inner->opts.parallel_scan == 0 ? 0 :
+		Max(outer->opts.parallel_scan, inner->opts.parallel_scan);
+	info->opts.fetch.read_in_place &= inner->opts.fetch.read_in_place;
+	info->opts.fetch.fetch_size = Max(outer->opts.fetch.fetch_size, inner->opts.fetch.fetch_size);
+	if (info->opts.fetch.receive_buffers < 0)
+		info->opts.fetch.receive_buffers = inner->opts.fetch.receive_buffers;
+	if (info->opts.fetch.receive_buffer_size < 0)
+		info->opts.fetch.receive_buffer_size = inner->opts.fetch.receive_buffer_size;
+	if (info->opts.fetch.inline_limit < 0)
+		info->opts.fetch.inline_limit = inner->opts.fetch.inline_limit;
+	info->user = outer->user ? outer->user : inner->user;
 }
 
-TargetEntry *
-rf_sortgroupref_tle(Index sortgroupref, List *tlist)
+RelOptInfo *
+rf_scanned_rel(RelOptInfo *rel)
 {
-	ListCell   *lc;
+	RelOptInfo *scanned;
 
-	foreach(lc, tlist)
-	{
-		if (lfirst_node(TargetEntry, lc)->ressortgroupref == sortgroupref)
-			return lfirst_node(TargetEntry, lc);
-	}
-	return NULL;
+	if (!IS_SIMPLE_REL(rel) || ((RfRelInfo *) rel->fdw_private)->select == NULL)
+		return rel;
+	scanned = makeNode(RelOptInfo);
+	scanned->reloptkind = RELOPT_OTHER_UPPER_REL;
+	scanned->relids = rel->relids;
+	scanned->reltarget = rel->reltarget;
+	scanned->serverid = rel->serverid;
+	scanned->userid = rel->userid;
+	scanned->useridiscurrent = rel->useridiscurrent;
+	scanned->fdwroutine = rel->fdwroutine;
+	scanned->fdw_private = rel->fdw_private;
+	return scanned;
+}
+
+Path *
+rf_create_select_path(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est, List *pathkeys)
+{
+	ForeignPath *scan = rf_create_foreign_upper_path(root, rf_scanned_rel(rel), rel->reltarget, est->rows,
+													 est->startup_cost, est->total_cost, pathkeys,
+													 rf_path_private(rel->fdw_private, 0));
+
+	return (Path *) create_projection_path(root, rel, (Path *) scan, rel->reltarget);
 }

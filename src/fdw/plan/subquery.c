@@ -34,61 +34,6 @@
 
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/fragment.h"
-#include "rdma_fdw/guc.h"
-#include "fdw/deparse/querybuild.h"
-
-/* ---------------------------------------------------------------------------------------------
- * Text
- * ---------------------------------------------------------------------------------------------
- */
-
-static void
-append_plain(StringInfo buf, BuildContext *cxt, RfSelect *select)
-{
-	RfRelInfo  *scan = select->info->scan ? select->info->scan : select->info;
-	BuildContext inner = rf_open_inner(cxt, select->root, scan->rel->relids);
-	RfRelInfo	info = *select->info;
-	List	   *columns = NIL;
-	ListCell   *lc;
-
-	/* what is grouped by, or sorted, is named by its place among these */
-	if (info.scan != NULL)
-		info.tlist = select->tlist;
-	foreach(lc, select->tlist)
-		columns = lappend(columns, lfirst_node(TargetEntry, lc)->expr);
-	rf_append_statement(buf, &inner, &info, columns, scan->remote_conds, select->pathkeys, select->limit);
-	rf_close_inner(cxt, &inner);
-}
-
-static void
-append_branch(StringInfo buf, BuildContext *cxt, RfSelect *branch, bool parentheses)
-{
-	if (parentheses)
-		appendStringInfoChar(buf, '(');
-	rf_append_select(buf, cxt, branch);
-	if (parentheses)
-		appendStringInfoChar(buf, ')');
-}
-
-void
-rf_append_select(StringInfo buf, BuildContext *cxt, RfSelect *select)
-{
-	static const char *const words[] = {
-		[SETOP_UNION] = "UNION", [SETOP_INTERSECT] = "INTERSECT", [SETOP_EXCEPT] = "EXCEPT"
-	};
-	RfSelect   *left = select->left;
-
-	if (left == NULL)
-	{
-		append_plain(buf, cxt, select);
-		return;
-	}
-	append_branch(buf, cxt, left, left->left ? left->op != select->op || left->all != select->all :
-				  left->pathkeys != NIL || left->limit || rf_is_set_operation(left->info));
-	appendStringInfo(buf, " %s%s ", words[select->op], select->all ? " ALL" : "");
-	append_branch(buf, cxt, select->right, select->right->left || select->right->pathkeys != NIL ||
-				  select->right->limit || rf_is_set_operation(select->right->info));
-}
 
 /* ---------------------------------------------------------------------------------------------
  * SELECTs
@@ -335,14 +280,6 @@ rf_combine_selects(SetOperation op, bool all, RfSelect *left, RfSelect *right)
 	return select;
 }
 
-bool
-rf_reads_select(RfRelInfo *info)
-{
-	return info->select != NULL || (info->scan != NULL && rf_reads_select(info->scan)) ||
-		(info->outer != NULL && (rf_reads_select(info->outer) || rf_reads_select(info->inner))) ||
-		(info->fragment != NULL && info->fragment->moved != NULL && rf_reads_select(info->fragment->moved));
-}
-
 void
 rf_subqueries_are_remote(RfRelInfo *info)
 {
@@ -471,35 +408,6 @@ unset_select(RelOptInfo *rel)
 	rel->serverid = InvalidOid;
 	rel->useridiscurrent = false;
 	rel->fdwroutine = NULL;
-}
-
-RelOptInfo *
-rf_scanned_rel(RelOptInfo *rel)
-{
-	RelOptInfo *scanned;
-
-	if (!IS_SIMPLE_REL(rel) || ((RfRelInfo *) rel->fdw_private)->select == NULL)
-		return rel;
-	scanned = makeNode(RelOptInfo);
-	scanned->reloptkind = RELOPT_OTHER_UPPER_REL;
-	scanned->relids = rel->relids;
-	scanned->reltarget = rel->reltarget;
-	scanned->serverid = rel->serverid;
-	scanned->userid = rel->userid;
-	scanned->useridiscurrent = rel->useridiscurrent;
-	scanned->fdwroutine = rel->fdwroutine;
-	scanned->fdw_private = rel->fdw_private;
-	return scanned;
-}
-
-Path *
-rf_create_select_path(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est, List *pathkeys)
-{
-	ForeignPath *scan = rf_create_foreign_upper_path(root, rf_scanned_rel(rel), rel->reltarget, est->rows,
-													 est->startup_cost, est->total_cost, pathkeys,
-													 rf_path_private(rel->fdw_private, 0));
-
-	return (Path *) create_projection_path(root, rel, (Path *) scan, rel->reltarget);
 }
 
 bool

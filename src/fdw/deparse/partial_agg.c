@@ -1,0 +1,136 @@
+/*
+ * partial_agg.c
+ *		Which aggregates' transition states a data node can give, and how it is asked for them.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_aggregate.h"
+#include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/pathnode.h"
+#include "parser/parse_func.h"
+#include "utils/syscache.h"
+
+#include "rdma_fdw/batch.h"
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/remote.h"
+
+/*
+ * *deserialfn is the function that the bytes of an internal state go through, else InvalidOid.
+ */
+static bool
+result_is_state(Oid aggfnoid, Oid *deserialfn)
+{
+	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(aggfnoid));
+	Form_pg_aggregate form;
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for aggregate %u", aggfnoid);
+	form = (Form_pg_aggregate) GETSTRUCT(tuple);
+	result = !OidIsValid(form->aggfinalfn) && form->aggtranstype != INTERNALOID;
+	*deserialfn = form->aggdeserialfn;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/* Whose rights the scan will have; core has seen to it that all tables below agree. */
+static Oid
+user_of(PlannerInfo *root, RfRelInfo *info)
+{
+	int			relid = -1;
+
+	while ((relid = bms_next_member(info->scanrel->relids, relid)) >= 0)
+	{
+		RelOptInfo *base = root->simple_rel_array[relid];
+
+		if (base != NULL)		/* 16 counts outer joins among them */
+			return rf_rel_userid(base);
+	}
+	elog(ERROR, "an aggregate over no foreign table");
+}
+
+/* Is the data node of our major version?  Nobody can ask who has no user mapping. */
+static bool
+version_is_ours(Oid userid, Oid serverid)
+{
+	RfSession  *session;
+
+	if (!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid), ObjectIdGetDatum(serverid)) &&
+		!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid), ObjectIdGetDatum(serverid)))
+		return false;
+	session = rf_session_get(GetUserMapping(userid, serverid), false);
+	return rf_session_server_version(session) / 10000 == PG_VERSION_NUM / 10000;
+}
+
+/*
+ * The only question about data nodes, apart from estimates, that planning asks; the connections are
+ * those that the query will need anyway.
+ */
+static bool
+states_are_ours(PlannerInfo *root, RfRelInfo *info)
+{
+	List	   *servers = info->nodes != NIL ? info->members : list_make1_oid(info->server->serverid);
+	Oid			userid;
+	ListCell   *lc;
+
+	if (info->states != RF_STATES_UNKNOWN)
+		return info->states == RF_STATES_OURS;
+	userid = user_of(root, info);
+	info->states = RF_STATES_OURS;
+	foreach(lc, servers)
+	{
+		if (!version_is_ours(userid, lfirst_oid(lc)))
+			info->states = RF_STATES_FOREIGN;
+	}
+	return info->states == RF_STATES_OURS;
+}
+
+bool
+rf_partial_agg_is_shippable(PlannerInfo *root, RfRelInfo *info, Aggref *agg)
+{
+	Oid			deserialfn;
+
+	if (agg->aggsplit != AGGSPLIT_INITIAL_SERIAL || agg->aggdistinct != NIL || agg->aggorder != NIL ||
+		AGGKIND_IS_ORDERED_SET(agg->aggkind))
+		return false;
+	if (result_is_state(agg->aggfnoid, &deserialfn))
+		return true;
+	if (agg->aggtranstype == INTERNALOID && rf_state_image(deserialfn) == NULL)
+		return false;
+	return states_are_ours(root, info);
+}
+
+Expr *
+rf_partial_agg_expr(Aggref *agg)
+{
+	Aggref	   *whole = copyObject(agg);
+	Oid			deserialfn;
+	Oid			types[2] = {ANYOID, ANYELEMENTOID};
+	Oid			marker;
+	Expr	   *type;
+
+	whole->aggsplit = AGGSPLIT_SIMPLE;
+	if (result_is_state(agg->aggfnoid, &deserialfn))
+		return (Expr *) whole;
+
+	/* the result's type is of no interest: nothing looks at it before the text is parsed there */
+	marker = LookupFuncName(list_make2(makeString("rdma"), makeString("partialize")), 2, types, false);
+	type = (Expr *) makeNullConst(agg->aggtype, -1, agg->aggcollid);
+	return (Expr *) makeFuncExpr(marker, agg->aggtype, list_make2(whole, type), agg->aggcollid,
+								 agg->inputcollid, COERCE_EXPLICIT_CALL);
+}
+
+Oid
+rf_state_deserialfn(Expr *expr)
+{
+	Aggref	   *agg = (Aggref *) expr;
+	Oid			deserialfn;
+
+	if (!IsA(agg, Aggref) || agg->aggsplit != AGGSPLIT_INITIAL_SERIAL ||
+		agg->aggtranstype != INTERNALOID)
+		return InvalidOid;
+	(void) result_is_state(agg->aggfnoid, &deserialfn);
+	return deserialfn;
+}

@@ -1,0 +1,140 @@
+/*
+ * sort_key.c
+ *		What a data node sorts by to give the order that a pathkey stands for.
+ */
+#include "postgres.h"
+
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/fdw.h"
+
+/* Is all that it is made of among these columns? */
+static bool
+are_columns(Expr *expr, List *tlist)
+{
+	ListCell   *lc;
+
+	/* the class may have aggregates and windows of the query above as members */
+	foreach(lc, pull_var_clause((Node *) expr, PVC_INCLUDE_AGGREGATES | PVC_INCLUDE_WINDOWFUNCS |
+								PVC_INCLUDE_PLACEHOLDERS))
+	{
+		if (!tlist_member(lfirst(lc), tlist))
+			return false;
+	}
+	return true;
+}
+
+/* Does the data node sort by this as we sort by a member of a class with this collation? */
+static bool
+sorts_alike(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid collation, Oid sortop)
+{
+	return exprCollation((Node *) expr) == collation && rf_is_shippable_sort(root, rel, expr, sortop);
+}
+
+/*
+ * A member without relabellings that make no difference to the order: varchar sorts as text, but as
+ * oid an int4 sorts otherwise, and so may a text with another collation.
+ */
+static Expr *
+bare_member(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid collation, Oid sortop)
+{
+	while (IsA(expr, RelabelType) &&
+		   sorts_alike(root, rel, ((RelabelType *) expr)->arg, collation, sortop))
+		expr = ((RelabelType *) expr)->arg;
+	return expr;
+}
+
+/*
+ * What the SELECT of an upper relation has for a member: the column that it is, maybe with
+ * relabellings, or the member where the column sorts otherwise; that cannot be with DISTINCT and
+ * set operations, whose keys are columns.  NULL: nothing.
+ */
+static Expr *
+selected_member(PlannerInfo *root, RelOptInfo *rel, Expr *member, Oid collation, Oid sortop)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	ListCell   *lc;
+
+	foreach(lc, info->tlist)
+	{
+		Expr	   *column = lfirst_node(TargetEntry, lc)->expr;
+		Expr	   *expr = member;
+
+		while (!equal(column, expr) && IsA(expr, RelabelType))
+			expr = ((RelabelType *) expr)->arg;
+		if (!equal(column, expr))
+			continue;
+		if (sorts_alike(root, rel, column, collation, sortop))
+			return column;
+		if (!info->distinct && !rf_is_set_operation(info))
+			return member;
+	}
+	return NULL;
+}
+
+bool
+rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, RfSortKey *key)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	EquivalenceClass *ec = pathkey->pk_eclass;
+	bool		upper = info->scanrel != NULL || rf_is_set_operation(info);
+	RelOptInfo *scanrel = info->scanrel ? info->scanrel : rel;
+	bool		reads_items = rf_reads_items(root, info);
+	ListCell   *lc;
+
+	if (ec->ec_has_volatile)
+		return false;
+
+	foreach(lc, rf_ec_members(ec, scanrel->relids))
+	{
+		EquivalenceMember *em = (EquivalenceMember *) lfirst(lc);
+
+		key->sortop = rf_pathkey_operator(pathkey, em->em_datatype);
+		if (upper)
+		{
+			if (em->em_is_const || em->em_is_child)
+				continue;
+			key->expr = selected_member(root, rel, em->em_expr, ec->ec_collation, key->sortop);
+		}
+		else
+		{
+			if (bms_is_empty(em->em_relids) || !bms_is_subset(em->em_relids, rel->relids) ||
+				bms_overlap(em->em_relids, info->hidden_relids) ||
+				(reads_items && !are_columns(em->em_expr, info->tlist)))
+				continue;
+
+			/*
+			 * What a branch of UNION ALL gives for a column may be the same in all of its rows.
+			 * They are in that order however they come; printed, an integer would be the number of
+			 * a column.
+			 */
+			if (em->em_is_child && IS_SIMPLE_REL(rel) &&
+				bms_is_empty(pull_varnos(root, (Node *) em->em_expr)))
+			{
+				key->expr = NULL;
+				return true;
+			}
+			key->expr = bare_member(root, rel, em->em_expr, ec->ec_collation, key->sortop);
+		}
+		if (key->expr != NULL && rf_is_shippable_sort(root, rel, key->expr, key->sortop))
+			return true;
+	}
+	return false;
+}
+
+bool
+rf_pathkeys_shippable(PlannerInfo *root, RelOptInfo *rel, List *pathkeys)
+{
+	ListCell   *lc;
+	RfSortKey	key;
+
+	foreach(lc, pathkeys)
+	{
+		if (!rf_sort_key(root, rel, lfirst_node(PathKey, lc), &key))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,100 @@
+/*
+ * statement.c
+ *		What can be read off the description of a remote statement, RfRelInfo, without planning anything.
+ */
+#include "postgres.h"
+
+#include "nodes/nodeFuncs.h"
+
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
+
+List *
+rf_bare_clauses(List *clauses)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		Node	   *clause = (Node *) lfirst(lc);
+
+		if (IsA(clause, RestrictInfo))
+			clause = (Node *) ((RestrictInfo *) clause)->clause;
+		result = lappend(result, clause);
+	}
+	return result;
+}
+
+TargetEntry *
+rf_sortgroupref_tle(Index sortgroupref, List *tlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, tlist)
+	{
+		if (lfirst_node(TargetEntry, lc)->ressortgroupref == sortgroupref)
+			return lfirst_node(TargetEntry, lc);
+	}
+	return NULL;
+}
+
+Expr *
+rf_stand_in(RfRelInfo *info, Var *hidden)
+{
+	ListCell   *lc;
+
+	foreach(lc, info->stand_ins)
+	{
+		List	   *pair = (List *) lfirst(lc);
+
+		if (!equal(linitial(pair), hidden))
+			continue;
+		if (!bms_is_member(lsecond_node(Var, pair)->varno, info->hidden_relids))
+			return lsecond(pair);
+		return rf_stand_in(info, lsecond(pair));
+	}
+	return NULL;
+}
+
+/*
+ * Can the FROM item of this relation be written such that no condition is left outside of it?  See
+ * append_join() in querybuild.c.  Otherwise it has to be a sub-select.
+ */
+bool
+rf_can_close(RfRelInfo *info)
+{
+	if (info->outer == NULL)
+		return true;
+	switch (info->jointype)
+	{
+		case JOIN_INNER:
+			return true;		/* all of them move to ON */
+		case JOIN_LEFT:
+			return info->remote_conds == NIL && rf_can_close(info->outer);
+		case JOIN_RIGHT:
+			return info->remote_conds == NIL && rf_can_close(info->inner);
+		case JOIN_FULL:
+			return info->remote_conds == NIL;
+		default:
+			return false;		/* EXISTS is a condition */
+	}
+}
+
+bool
+rf_reads_select(RfRelInfo *info)
+{
+	return info->select != NULL || (info->scan != NULL && rf_reads_select(info->scan)) ||
+		(info->outer != NULL && (rf_reads_select(info->outer) || rf_reads_select(info->inner))) ||
+		(info->fragment != NULL && info->fragment->moved != NULL && rf_reads_select(info->fragment->moved));
+}
+
+double
+rf_node_share(const RfRelInfo *info)
+{
+	if (info->fragment == NULL || info->fragment->placement == RF_PLACED_EVERYWHERE ||
+		info->fragment->single_node ||
+		(info->fragment->layout != NULL && info->fragment->layout->place >= 0))
+		return 1;
+	return 1.0 / rf_node_count(info);
+}

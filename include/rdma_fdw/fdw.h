@@ -787,6 +787,9 @@ extern ForeignScan *rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid f
 									   ForeignPath *best_path, List *tlist, List *scan_clauses,
 									   Plan *outer_plan);
 
+/* Is it a relation of this wrapper's? */
+extern bool rf_is_our_rel(RelOptInfo *rel);
+
 /*
  * copy.c: COPY FROM into foreign tables.  It counts the rows that it hands over; rf_copy_drop()
  * says how many of them were not written after all.  rf_copy_counts(): is that number used now?

@@ -30,6 +30,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -927,4 +928,32 @@ rf_is_shippable_sort(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid sortop)
 
 	init_context(&cxt, root, rel);
 	return walk_sort_key((Node *) expr, sortop, &cxt) && is_immutable((Node *) expr);
+}
+
+/*
+ * Pseudoconstant conditions are among them for joins and upper relations; core puts a gating Result
+ * above the scan of a table, whose own statement goes without.
+ *
+ * A condition that must not see rows hidden by a security barrier stays here, unless it is
+ * leakproof: on the data node nothing would keep the order.
+ */
+void
+rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List *conditions,
+					   List **remote_conds, List **local_conds)
+{
+	ListCell   *lc;
+
+	*remote_conds = NIL;
+	*local_conds = NIL;
+
+	foreach(lc, conditions)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (restriction_is_securely_promotable(rinfo, baserel) &&
+			rf_is_shippable_expr(root, baserel, rinfo->clause))
+			*remote_conds = lappend(*remote_conds, rinfo);
+		else
+			*local_conds = lappend(*local_conds, rinfo);
+	}
 }

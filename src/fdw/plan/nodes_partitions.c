@@ -71,7 +71,7 @@ collect_leaves(PlannerInfo *root, RelOptInfo *rel, List *exprs, Parent *parent)
 			continue;
 		}
 		info = (RfRelInfo *) child->fdw_private;
-		if (info == NULL || child->fdwroutine == NULL || child->fdwroutine->GetForeignPlan != rdmaGetForeignPlan ||
+		if (info == NULL || !rf_is_our_rel(child) ||
 			info->nodes != NIL || !bms_is_empty(child->lateral_relids) || child->userid != rel->userid)
 			return false;
 		forboth(column, columns, var, parent->columns)

@@ -118,8 +118,8 @@ rf_partial_grouped_rel(PlannerInfo *root, RelOptInfo *input_rel, PathTarget *tar
 {
 	RelOptInfo *rel;
 
-	if (input_rel->fdwroutine == NULL ||
-		input_rel->fdwroutine->GetForeignUpperPaths != rdmaGetForeignUpperPaths)
+	/* rdma.partialize() takes the callback away from relations whose rows it wants */
+	if (!rf_is_our_rel(input_rel) || input_rel->fdwroutine->GetForeignUpperPaths == NULL)
 		return NULL;
 
 	rel = partial_rel(input_rel, target);
@@ -127,7 +127,7 @@ rf_partial_grouped_rel(PlannerInfo *root, RelOptInfo *input_rel, PathTarget *tar
 	rel->userid = input_rel->userid;
 	rel->useridiscurrent = input_rel->useridiscurrent;
 	rel->fdwroutine = input_rel->fdwroutine;
-	rdmaGetForeignUpperPaths(root, UPPERREL_PARTIAL_GROUP_AGG, input_rel, rel, extra);
+	rel->fdwroutine->GetForeignUpperPaths(root, UPPERREL_PARTIAL_GROUP_AGG, input_rel, rel, extra);
 	if (rel->pathlist == NIL)
 		return NULL;
 	set_cheapest(rel);

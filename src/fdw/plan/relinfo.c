@@ -9,7 +9,6 @@
 #include "catalog/pg_attribute.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
-#include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -155,34 +154,6 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 		rf_place_table(root, info);
 
 	return info;
-}
-
-/*
- * Pseudoconstant conditions are among them for joins and upper relations; core puts a gating Result
- * above the scan of a table, whose own statement goes without.
- *
- * A condition that must not see rows hidden by a security barrier stays here, unless it is
- * leakproof: on the data node nothing would keep the order.
- */
-void
-rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List *conditions,
-					   List **remote_conds, List **local_conds)
-{
-	ListCell   *lc;
-
-	*remote_conds = NIL;
-	*local_conds = NIL;
-
-	foreach(lc, conditions)
-	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-
-		if (restriction_is_securely_promotable(rinfo, baserel) &&
-			rf_is_shippable_expr(root, baserel, rinfo->clause))
-			*remote_conds = lappend(*remote_conds, rinfo);
-		else
-			*local_conds = lappend(*local_conds, rinfo);
-	}
 }
 
 /* One statement gets the fetch options of its first table that has any. */

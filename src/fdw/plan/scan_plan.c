@@ -530,3 +530,9 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 								  slot, remote_exprs, outer_plan);
 	return info->plan;
 }
+
+bool
+rf_is_our_rel(RelOptInfo *rel)
+{
+	return rel->fdwroutine != NULL && rel->fdwroutine->GetForeignPlan == rdmaGetForeignPlan;
+}

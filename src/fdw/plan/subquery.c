@@ -40,38 +40,6 @@
  * ---------------------------------------------------------------------------------------------
  */
 
-RfSelect *
-rf_make_select(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *pathkeys, bool limit)
-{
-	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
-	RfSelect   *select = palloc0(sizeof(RfSelect));
-	ListCell   *lc;
-
-	if (info->local_conds != NIL || info->partial)
-		return NULL;
-	foreach(lc, tlist)
-	{
-		TargetEntry *tle = lfirst_node(TargetEntry, lc);
-
-		/* set operations give their columns as they are */
-		if (rf_is_set_operation(info) && !(IsA(tle->expr, Var) && ((Var *) tle->expr)->varno == 0))
-			return NULL;
-		if (!rf_is_shippable_expr(root, rel, tle->expr))
-			return NULL;
-		if (rf_is_known_collation(root, rel, tle->expr))
-			select->collated = bms_add_member(select->collated, tle->resno);
-	}
-	select->root = root;
-	select->info = info;
-	select->tlist = tlist;
-	select->pathkeys = pathkeys;
-	select->limit = limit;
-	select->source = rel;
-	select->startup_cost = info->rel_startup_cost;
-	select->total_cost = info->rel_total_cost;
-	return select;
-}
-
 /*
  * The columns that a subquery gives, as branch of a set operation in the operation's types.  NIL: it
  * has none, or they have other types where nothing can be done about it.
@@ -127,8 +95,7 @@ path_select(PlannerInfo *root, Path *path, SetOperationStmt *op)
 	foreign = (ForeignPath *) path;
 	rel = path->parent;
 	if (!IsA(path, ForeignPath) || path->param_info != NULL || path->parallel_aware ||
-		foreign->fdw_outerpath != NULL || rel->fdwroutine == NULL ||
-		rel->fdwroutine->GetForeignPlan != rdmaGetForeignPlan)
+		foreign->fdw_outerpath != NULL || !rf_is_our_rel(rel))
 		return NULL;
 	if (ordered && !pathkeys_contained_in(root->sort_pathkeys, path->pathkeys))
 		return NULL;
@@ -225,7 +192,7 @@ nodes_selects(RelOptInfo *rel, RangeTblEntry *rte)
 	ListCell   *lc;
 
 	if (!may_be_part(root, rte) || (stage = last_stage(root)) == NULL || stage->fdw_private == NULL ||
-		stage->fdwroutine == NULL || stage->fdwroutine->GetForeignPlan != rdmaGetForeignPlan)
+		!rf_is_our_rel(stage))
 		return NIL;
 	info = (RfRelInfo *) stage->fdw_private;
 	if (info->fragment == NULL || (info->grouped && rf_groups_by_constant(root)) ||
@@ -244,72 +211,6 @@ nodes_selects(RelOptInfo *rel, RangeTblEntry *rte)
 	}
 	stage->fdw_private = info;
 	return selects;
-}
-
-static List *
-nodes_of(RfSelect *select)
-{
-	while (select->left != NULL)
-		select = select->left;
-	return select->info->nodes;
-}
-
-/* Of the same server, or servers, and with the same rights there? */
-static bool
-have_one_source(RfSelect *a, RfSelect *b)
-{
-	return equal(nodes_of(a), nodes_of(b)) && a->source->serverid == b->source->serverid && a->source->userid == b->source->userid &&
-		a->source->useridiscurrent == b->source->useridiscurrent;
-}
-
-RfSelect *
-rf_combine_selects(SetOperation op, bool all, RfSelect *left, RfSelect *right)
-{
-	RfSelect   *select;
-
-	if (left == NULL || right == NULL || !have_one_source(left, right))
-		return NULL;
-	select = palloc0(sizeof(RfSelect));
-	select->op = op;
-	select->all = all;
-	select->left = left;
-	select->right = right;
-	select->tlist = left->tlist;
-	select->source = left->source;
-	select->collated = bms_intersect(left->collated, right->collated);
-	return select;
-}
-
-void
-rf_subqueries_are_remote(RfRelInfo *info)
-{
-	RfSelect   *select = info->select;
-
-	if (info->outer != NULL)
-	{
-		rf_subqueries_are_remote(info->outer);
-		rf_subqueries_are_remote(info->inner);
-	}
-	if (info->scan != NULL)
-		rf_subqueries_are_remote(info->scan);
-	if (info->fragment != NULL && info->fragment->moved != NULL)
-		rf_subqueries_are_remote(info->fragment->moved);
-	for (; select != NULL; select = select->left)
-	{
-		RfSelect   *branch = select->left ? select->right : select;
-
-		if (branch->left != NULL)
-		{
-			RfRelInfo	nested = {0};
-
-			nested.select = branch;
-			rf_subqueries_are_remote(&nested);
-		}
-		else if (branch->subquery != NULL)
-			branch->subquery->subroot = NULL;
-		else
-			rf_subqueries_are_remote(branch->info);
-	}
 }
 
 /* ---------------------------------------------------------------------------------------------
@@ -410,26 +311,6 @@ unset_select(RelOptInfo *rel)
 	rel->fdwroutine = NULL;
 }
 
-bool
-rf_wanted_columns(PlannerInfo *root, RelOptInfo *rel, List *more, List **columns)
-{
-	List	   *exprs = list_concat_copy(rel->reltarget->exprs, more);
-	ListCell   *lc;
-
-	*columns = NIL;
-	foreach(lc, pull_var_clause((Node *) exprs, PVC_RECURSE_PLACEHOLDERS))
-	{
-		Var		   *var = (Var *) lfirst(lc);
-
-		if (IsA(var, Var) && var->varattno == 0 && !rf_row_is_wanted(root, rel->relid))
-			continue;
-		if (!IsA(var, Var) || var->varno != rel->relid || var->varattno <= 0)
-			return false;
-		*columns = list_append_unique(*columns, var);
-	}
-	return true;
-}
-
 /* All children of a parent as one UNION ALL. */
 static RfSelect *
 children_select(PlannerInfo *root, RelOptInfo *rel)
@@ -453,8 +334,7 @@ children_select(PlannerInfo *root, RelOptInfo *rel)
 		child = root->simple_rel_array[appinfo->child_relid];
 		if (child == NULL || IS_DUMMY_REL(child))
 			continue;
-		if (child->fdw_private == NULL || child->fdwroutine == NULL ||
-			child->fdwroutine->GetForeignPlan != rdmaGetForeignPlan || !bms_is_empty(child->lateral_relids))
+		if (child->fdw_private == NULL || !rf_is_our_rel(child) || !bms_is_empty(child->lateral_relids))
 			return NULL;
 		foreach(column, columns)
 		{

@@ -1,0 +1,166 @@
+/*
+ * upper_paths.c
+ *		The paths of what upper.c makes statements of: grouping, windows, DISTINCT, ORDER BY and LIMIT
+ *		on the data node. Those over several nodes are nodes_upper.c's.
+ */
+#include "postgres.h"
+
+#include "optimizer/clauses.h"
+#include "optimizer/pathnode.h"
+
+#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/fragment.h"
+#include "rdma_fdw/guc.h"
+
+static void
+add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
+				  RelOptInfo *output_rel, void *extra)
+{
+	PathTarget *target;
+	RfRelInfo  *info;
+
+	if (output_rel->fdw_private != NULL)
+		return;
+	info = rf_build_upper(root, stage, input_rel, output_rel, extra, &target);
+	if (info == NULL)
+		return;
+	add_path(output_rel, (Path *)
+			 rf_create_foreign_upper_path(root, output_rel, target, info->rows,
+										  info->startup_cost, info->total_cost, NIL, NIL));
+	if (stage != UPPERREL_PARTIAL_GROUP_AGG)
+		rf_add_partial_path(root, output_rel, info->scanrel->relids, target, NIL);
+}
+
+/* ORDER BY.  What sorts a base or join relation has a path among those of that relation already. */
+static void
+add_ordered_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_rel)
+{
+	RfRelInfo  *input = (RfRelInfo *) input_rel->fdw_private;
+	RfEstimate	est;
+
+	if (ordered_rel->fdw_private != NULL || root->sort_pathkeys == NIL ||
+		!rf_pathkeys_shippable(root, input_rel, root->sort_pathkeys))
+		return;
+
+	rf_set_ordered(ordered_rel, input_rel);
+	if (input->scanrel == NULL && !rf_is_set_operation(input) &&
+		pathkeys_contained_in(root->sort_pathkeys, root->query_pathkeys))
+		return;
+
+	rf_estimate(root, input_rel, NIL, root->sort_pathkeys, false, 0, 0, &est);
+	add_path(ordered_rel, (Path *)
+			 rf_create_foreign_upper_path(root, input_rel, rf_upper_target(root, UPPERREL_ORDERED, input_rel),
+										  est.rows, est.startup_cost, est.total_cost,
+										  root->sort_pathkeys, NIL));
+}
+
+/* LIMIT and OFFSET, with or without ORDER BY below. */
+static void
+add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
+			   FinalPathExtraData *extra)
+{
+	RfRelInfo  *info = (RfRelInfo *) input_rel->fdw_private;
+	List	   *pathkeys = NIL;
+	RelOptInfo *rel = input_rel;
+	RfEstimate	est;
+
+	if (info->ordered != NULL)
+	{
+		rel = info->ordered;
+		pathkeys = root->sort_pathkeys;
+	}
+	/* of a partitioned table core has thrown away what is no Append of its partitions */
+	if (!extra->limit_needed && IS_PARTITIONED_REL(rel) && info->select != NULL &&
+		info->select->left != NULL && root->parse->sortClause == NIL)
+		add_path(final_rel, (Path *)
+				 rf_create_foreign_upper_path(root, rf_scanned_rel(rel), root->upper_targets[UPPERREL_FINAL],
+											  info->rows, info->startup_cost, info->total_cost, NIL,
+											  rf_path_private(info, 0)));
+	if (!rf_limit_is_shippable(root, rel, extra))
+		return;
+
+	rf_estimate(root, rel, NIL, pathkeys, true, extra->offset_est, extra->count_est, &est);
+	add_path(final_rel, (Path *)
+			 rf_create_foreign_upper_path(root, rf_scanned_rel(rel), rf_upper_target(root, UPPERREL_FINAL, rel),
+										  est.rows, est.startup_cost, est.total_cost,
+										  pathkeys,
+										  rf_path_private((RfRelInfo *) rel->fdw_private, RF_PATH_LIMIT)));
+}
+
+/* Sub-selects among the columns of a query without grouping and the like, in order and with LIMIT. */
+static void
+add_projected_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel, FinalPathExtraData *extra)
+{
+	RfRelInfo  *info = (RfRelInfo *) input_rel->fdw_private;
+	List	   *pathkeys = NIL;
+	RelOptInfo *rel = input_rel;
+	PathTarget *target;
+	RfEstimate	est;
+
+	if (info->ordered != NULL)
+	{
+		rel = info->ordered;
+		info = (RfRelInfo *) rel->fdw_private;
+		pathkeys = root->sort_pathkeys;
+	}
+	if (root->rowMarks != NIL || info->scanrel != NULL ||
+		info->select != NULL || !(IS_SIMPLE_REL(rel) || IS_JOIN_REL(rel)) ||
+		!contain_subplans((Node *) root->upper_targets[UPPERREL_FINAL]->exprs) ||
+		(extra->limit_needed && !rf_limit_is_shippable(root, rel, extra)))
+		return;
+	info = rf_build_upper(root, UPPERREL_FINAL, rel, final_rel, extra, &target);
+	if (info == NULL)
+		return;
+	if (!rf_pathkeys_shippable(root, final_rel, pathkeys))
+	{
+		final_rel->fdw_private = NULL;
+		return;
+	}
+	rf_estimate(root, final_rel, NIL, pathkeys, extra->limit_needed, extra->offset_est, extra->count_est, &est);
+	add_path(final_rel, (Path *)
+			 rf_create_foreign_upper_path(root, final_rel, target, est.rows, est.startup_cost, est.total_cost,
+										  pathkeys, rf_path_private(info, extra->limit_needed ? RF_PATH_LIMIT : 0)));
+}
+
+void
+rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
+						 RelOptInfo *output_rel, void *extra)
+{
+	/* what the data node cannot do ends the series; functions that return sets are computed here */
+	if (rf_push_down != RF_PUSH_DOWN_ALL || input_rel->fdw_private == NULL ||
+		root->parse->hasTargetSRFs)
+		return;
+	/* the last relation of INSERT and the like writes what the one before gives */
+	if (stage == UPPERREL_FINAL && root->parse->commandType != CMD_SELECT)
+		return;
+	if (((RfRelInfo *) input_rel->fdw_private)->fragment != NULL)
+	{
+		rf_upper_choices(root, stage, input_rel, output_rel, extra);
+		return;
+	}
+
+	switch (stage)
+	{
+		case UPPERREL_PARTIAL_GROUP_AGG:
+			/*
+			 * only as a child of a partitioned relation: nobody would combine the states otherwise
+			 */
+			if (!IS_OTHER_REL(output_rel))
+				break;
+			/* FALLTHROUGH */
+		case UPPERREL_GROUP_AGG:
+		case UPPERREL_WINDOW:
+		case UPPERREL_DISTINCT:
+			add_relation_path(root, stage, input_rel, output_rel, extra);
+			break;
+		case UPPERREL_ORDERED:
+			add_ordered_path(root, input_rel, output_rel);
+			break;
+		case UPPERREL_FINAL:
+			add_limit_path(root, input_rel, output_rel, (FinalPathExtraData *) extra);
+			add_projected_path(root, input_rel, output_rel, (FinalPathExtraData *) extra);
+			break;
+		default:
+			break;
+	}
+}

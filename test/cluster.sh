@@ -58,12 +58,17 @@ rf_init()
 	fi
 }
 
-# A port that nobody listens on now. Another program may still be faster, so rf_start tries more than once.
+# A port that nobody listens on now, below those that the kernel gives to outgoing connections: a cluster that restarts
+# finds it free. Another program may still be faster, so rf_start tries more than once.
 rf_free_port()
 {
 	perl -MIO::Socket::INET -e '
-		my $s = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => 0, Proto => "tcp", Listen => 1) or die "$!\n";
-		print $s->sockport, "\n";'
+		for (1 .. 1000) {
+			my $s = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => 10240 + int(rand(22000)), Proto => "tcp", Listen => 1) or next;
+			print $s->sockport, "\n";
+			exit 0;
+		}
+		die "no free port\n";'
 }
 
 # Programs of the cluster NAME: RF_BINDIR_NAME, so that clusters of several majors can be mixed, or RF_BINDIR.

@@ -42,3 +42,25 @@ rf_show()
 {
 	[ ! -s "$1" ] || { printf -- '--- %s\n' "$1"; head -n "${2:-150}" "$1"; printf -- '---\n'; }
 }
+
+# rf_side_by_side LIMIT FUNCTION ITEM...: FUNCTION ITEM for each, LIMIT of them at a time, each in a subshell. What one
+# prints comes out in one piece when it ends, so that lines of two never mix.
+rf_side_by_side()
+{
+	local limit=$1 function=$2 outputs item running=0
+	shift 2
+	outputs=$(mktemp -d)
+	for item in "$@"; do
+		if [ $running -ge "$limit" ]; then
+			wait -n
+			running=$((running - 1))
+		fi
+		{
+			"$function" "$item" >"$outputs/$BASHPID" 2>&1 </dev/null
+			flock "$outputs" cat "$outputs/$BASHPID"
+		} &
+		running=$((running + 1))
+	done
+	wait
+	rm -rf "$outputs"
+}

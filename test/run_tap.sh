@@ -25,7 +25,11 @@ if [ ! -e "${files[0]}" ]; then
 fi
 
 rf_init "$RF_WORK/tap"
-for file in "${files[@]}"; do
+
+# run_file FILE
+run_file()
+{
+	local file=$1 name dir status
 	name=$(basename "$file" .pl)
 	dir=$RF_ROOT/$name
 	rf_run mkdir -p "$dir/log"
@@ -40,4 +44,7 @@ for file in "${files[@]}"; do
 		grep -Eq '^not ok [0-9]+' "$dir.log" || rf_result FAIL "tap/$name" "ended with status $status"
 		grep -vE '^ok [0-9]+' "$dir.log" | tail -n 80
 	fi
-done
+}
+
+# Most of a file's time is waiting, for a cluster to start or a fault to be noticed.
+rf_side_by_side "${RF_JOBS:-$(nproc)}" run_file "${files[@]}"

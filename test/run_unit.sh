@@ -46,13 +46,13 @@ library()
 	ar rcs "$dir/plain.a" "$dir"/*.o
 }
 
-# run_one FLAVOUR NAME FILE
+# run_one FLAVOUR NAME
 run_one()
 {
 	local flavour=$1 name=$2 program=$work/$1/$2 log=$work/$1/$2.log status label=unit/$2
 	[ "$flavour" = plain ] || label="unit/$name ($flavour)"
 	# shellcheck disable=SC2046,SC2086
-	if ! ${CC:-gcc} $flags $warnings $(flavour_flags "$flavour") "$3" "$work/$flavour/plain.a" $libs -o "$program" >"$log" 2>&1; then
+	if ! ${CC:-gcc} $flags $warnings $(flavour_flags "$flavour") "test/unit/$name.c" "$work/$flavour/plain.a" $libs -o "$program" >"$log" 2>&1; then
 		rf_show "$log" 60
 		rf_result FAIL "$label" "does not compile"
 		return
@@ -65,6 +65,30 @@ run_one()
 	elif [ "$status" != 0 ]; then
 		grep -Eq '^not ok' "$log" || rf_result FAIL "$label" "ended with status $status"
 		grep -v '^ok' "$log" | tail -n 60
+	fi
+}
+
+run_plain() { run_one plain "$1"; }
+run_asan() { run_one asan "$1"; }
+run_tsan() { run_one tsan "$1"; }
+
+# run_fuzzer NAME
+run_fuzzer()
+{
+	local name=$1 log=$work/fuzz/$1.log seeds=()
+	[ ! -d "test/fuzz/$name" ] || seeds=("test/fuzz/$name")
+	mkdir -p "$work/fuzz/$name.corpus"
+	# shellcheck disable=SC2046,SC2086
+	if ! ${CLANG:-clang} $flags $(flavour_flags fuzz) -fsanitize=fuzzer "test/fuzz/$name.c" "$work/fuzz/plain.a" $libs \
+		-o "$work/fuzz/$name" >"$log" 2>&1; then
+		rf_show "$log" 60
+		rf_result FAIL "fuzz/$name" "does not compile"
+	elif "$work/fuzz/$name" -max_total_time="${RF_FUZZ_SECONDS:-10}" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+		-artifact_prefix="$work/fuzz/$name." "$work/fuzz/$name.corpus" "${seeds[@]}" >"$log" 2>&1 </dev/null; then
+		rf_result ok "fuzz/$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs"
+	else
+		tail -n 40 "$log"
+		rf_result FAIL "fuzz/$name"
 	fi
 }
 
@@ -86,17 +110,18 @@ if [ ${#names[@]} = 0 ] && [ ${#fuzzers[@]} = 0 ]; then
 	exit 1
 fi
 
+# Most of a program's time is waiting.
+jobs=${RF_JOBS:-$((2 * $(nproc)))}
 for flavour in plain asan tsan; do
 	[ ${#names[@]} -gt 0 ] || break
-	if ! library $flavour; then
+	chosen=("${names[@]}")
+	[ $flavour != tsan ] || mapfile -t chosen < <(cd test/unit && grep -lE 'pthread_create|RF_TSAN' "${names[@]/%/.c}" | sed 's/\.c$//')
+	[ ${#chosen[@]} -gt 0 ] || continue
+	if library $flavour; then
+		rf_side_by_side "$jobs" "run_$flavour" "${chosen[@]}"
+	else
 		rf_result FAIL "unit ($flavour)" "the plain C sources do not compile"
-		continue
 	fi
-	for name in "${names[@]}"; do
-		if [ $flavour != tsan ] || grep -q 'pthread_create\|RF_TSAN' "test/unit/$name.c"; then
-			run_one $flavour "$name" "test/unit/$name.c"
-		fi
-	done
 done
 
 if [ ${#fuzzers[@]} -gt 0 ]; then
@@ -104,22 +129,5 @@ if [ ${#fuzzers[@]} -gt 0 ]; then
 		rf_result FAIL "unit (fuzz)" "the plain C sources do not compile with ${CLANG:-clang}"
 		exit 1
 	fi
-	for name in "${fuzzers[@]}"; do
-		log=$work/fuzz/$name.log
-		seeds=()
-		[ ! -d "test/fuzz/$name" ] || seeds=("test/fuzz/$name")
-		mkdir -p "$work/fuzz/$name.corpus"
-		# shellcheck disable=SC2046,SC2086
-		if ! ${CLANG:-clang} $flags $(flavour_flags fuzz) -fsanitize=fuzzer "test/fuzz/$name.c" "$work/fuzz/plain.a" $libs \
-			-o "$work/fuzz/$name" >"$log" 2>&1; then
-			rf_show "$log" 60
-			rf_result FAIL "fuzz/$name" "does not compile"
-		elif "$work/fuzz/$name" -max_total_time="${RF_FUZZ_SECONDS:-10}" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-			-artifact_prefix="$work/fuzz/$name." "$work/fuzz/$name.corpus" "${seeds[@]}" >"$log" 2>&1 </dev/null; then
-			rf_result ok "fuzz/$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs"
-		else
-			tail -n 40 "$log"
-			rf_result FAIL "fuzz/$name"
-		fi
-	done
+	rf_side_by_side "$(nproc)" run_fuzzer "${fuzzers[@]}"
 fi

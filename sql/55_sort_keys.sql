@@ -15,11 +15,18 @@ INSERT INTO here.one SELECT i, i % 41, (ARRAY['a', 'ab', 'abcd', NULL])[i % 4 + 
 INSERT INTO here.other SELECT 100 - i, i, 'b', -i, i, 'x' FROM generate_series(1, 40) i;
 CREATE TABLE here.big AS SELECT 9007199254740992 + i % 2 AS x FROM generate_series(1, 9) i;
 CREATE TABLE here.float AS SELECT 9007199254740992::float8 AS x;
-ANALYZE here.one, here.other, here.big, here.float;
+CREATE TABLE here.parted (id int, a int, b int) PARTITION BY RANGE (id);
+CREATE TABLE here.low PARTITION OF here.parted FOR VALUES FROM (MINVALUE) TO (50);
+CREATE TABLE here.high PARTITION OF here.parted FOR VALUES FROM (50) TO (MAXVALUE);
+INSERT INTO here.parted SELECT i, i % 10, i % 15 FROM generate_series(1, 100) i;
+ANALYZE here.one, here.other, here.big, here.float, here.parted;
 CREATE SCHEMA away;
 IMPORT FOREIGN SCHEMA here LIMIT TO (one, big, float) FROM SERVER keys1 INTO away;
 IMPORT FOREIGN SCHEMA here LIMIT TO (other) FROM SERVER keys2 INTO away;
-ANALYZE away.one, away.other, away.big, away.float;
+CREATE TABLE away.parted (id int, a int, b int) PARTITION BY RANGE (id);
+CREATE FOREIGN TABLE away.low PARTITION OF away.parted FOR VALUES FROM (MINVALUE) TO (50) SERVER keys1 OPTIONS (schema_name 'here');
+CREATE FOREIGN TABLE away.high PARTITION OF away.parted FOR VALUES FROM (50) TO (MAXVALUE) SERVER keys1 OPTIONS (schema_name 'here');
+ANALYZE away.one, away.other, away.big, away.float, away.parted;
 
 -- The rows of a query in their order over tables that are here.
 CREATE FUNCTION rows_of(schema text, query text) RETURNS text LANGUAGE plpgsql AS $$
@@ -109,6 +116,13 @@ SELECT compared('SELECT count(*) FROM one o GROUP BY o.count ORDER BY o.count DE
 SELECT compared('SELECT upper(o.upper), max(o.id) FROM one o GROUP BY o.upper ORDER BY o.upper DESC', true);
 SELECT compared('SELECT rank() OVER (ORDER BY o.count, o.id), o.count FROM one o ORDER BY o.count, o.id LIMIT 2');
 SELECT compared('SELECT q.c, o.id FROM (SELECT count(*) AS c, min(o.id) AS m FROM one o GROUP BY o.count ORDER BY o.count LIMIT 3) q JOIN one o ON o.id = q.m ORDER BY 1, 2', true);
+
+-- columns that only a condition inside of a sub-select compares, of which the sort key is another name
+SELECT compared('SELECT b FROM parted WHERE a = b ORDER BY 1 LIMIT 4', true);
+SELECT compared('SELECT b + 1 FROM parted WHERE a = b ORDER BY b DESC, id LIMIT 4', true);
+SELECT compared('SELECT p.b, o.n FROM parted p JOIN one o USING (id) WHERE p.a = p.b ORDER BY 1, p.id LIMIT 4', true);
+SELECT compared('SELECT p.b, q.id FROM one o LEFT JOIN parted p ON p.id = o.g AND p.a = p.b JOIN parted q ON q.a = q.b AND q.id = o.id ORDER BY q.b, q.id LIMIT 4', true);
+SELECT compared('SELECT b FROM (SELECT id AS a, g AS b FROM one UNION ALL SELECT n, count FROM one) u WHERE a = b ORDER BY 1 LIMIT 4', true);
 
 SET client_min_messages = warning;
 DROP SCHEMA here, away CASCADE;

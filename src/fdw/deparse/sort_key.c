@@ -27,6 +27,38 @@ are_columns(Expr *expr, List *tlist)
 	return true;
 }
 
+/*
+ * A SELECT that stands for a relation has the columns that are wanted above it.  A class may have
+ * others as members, which only a condition inside of the SELECT compares.
+ */
+static bool
+selects_have_columns(RfRelInfo *info, List *vars)
+{
+	ListCell   *lc;
+
+	if (info->outer != NULL)
+		return selects_have_columns(info->outer, vars) && selects_have_columns(info->inner, vars);
+	foreach(lc, info->select != NULL ? vars : NIL)
+	{
+		Var		   *var = lfirst_node(Var, lc);
+
+		if (var->varno == info->rel->relid &&
+			!bms_is_member(var->varattno - FirstLowInvalidHeapAttributeNumber, info->attrs_used))
+			return false;
+	}
+	return true;
+}
+
+/* Can the statement of a relation sort by this where it stands? */
+static bool
+has_columns(RfRelInfo *info, Expr *expr, bool reads_items)
+{
+	if (reads_items)
+		return are_columns(expr, info->tlist);
+	return selects_have_columns(info, pull_var_clause((Node *) expr, PVC_RECURSE_AGGREGATES |
+													  PVC_RECURSE_WINDOWFUNCS | PVC_RECURSE_PLACEHOLDERS));
+}
+
 /* Does the data node sort by this as we sort by a member of a class with this collation? */
 static bool
 sorts_alike(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid collation, Oid sortop)
@@ -103,7 +135,7 @@ rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, RfSortKey *key
 		{
 			if (bms_is_empty(em->em_relids) || !bms_is_subset(em->em_relids, rel->relids) ||
 				bms_overlap(em->em_relids, info->hidden_relids) ||
-				(reads_items && !are_columns(em->em_expr, info->tlist)))
+				!has_columns(info, em->em_expr, reads_items))
 				continue;
 
 			/*

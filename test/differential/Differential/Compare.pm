@@ -48,11 +48,13 @@ sub difference
 	return 'crash' if !defined $r;
 	if ($l->{state} ne '00000' || $r->{state} ne '00000')
 	{
+		# what no server ends in time says nothing about the other
+		return 'heavy' if $l->{state} eq '57014';
+		return 'timeout' if $r->{state} eq '57014';
 		return undef if substr($l->{state}, 0, 2) eq substr($r->{state}, 0, 2);
 		# whether a full join can be made depends on where it is
 		return 'refused' if grep { $_->{state} eq '0A000' && $_->{message} =~ /^FULL JOIN is only/ } $l, $r;
 		return 'refused' if $r->{state} eq '0A000' && $r->{message} =~ $refused;
-		return 'timeout' if $l->{state} eq '57014' || $r->{state} eq '57014';
 		return 'evaluation' if $l->{state} =~ /^(00000|22...)$/ && $r->{state} =~ /^(00000|22...)$/ && $r->{message} !~ /damaged|remote/;
 		return "no error ($l->{state})" if $r->{state} eq '00000';
 		return "error $r->{state}: " . ($r->{message} =~ s/"[^"]*"/"..."/gr =~ s/\d+/N/gr);

@@ -95,7 +95,8 @@ sub text
 sub answers
 {
 	my ($self) = @_;
-	my $text = $self->text(300);
+	# more than statement_timeout
+	my $text = $self->text(600);
 	my $lost = !defined $text;
 	my @answers;
 

@@ -34,8 +34,7 @@ foreach my $file (@{ $run->{files} })
 }
 cmp_ok($counts->{errors}, '<', 2 + $counts->{cases} / 20, 'few cases are errors on both sides');
 cmp_ok($counts->{empty} // 0, '<', 10 + ($counts->{select} // 0) / 2, 'more than half of the queries return rows');
-# on a machine with other load one may
-cmp_ok($counts->{timeout} // 0, '<', 3, 'hardly a statement took longer than it may');
+is($counts->{heavy} // 0, 0, 'no statement takes long over local tables');
 
 # What is compared would be little if the nodes were asked for plain tables only.
 my $explain = '';

@@ -5,6 +5,7 @@ package Differential::Compare;
 use strict;
 use warnings;
 use Exporter 'import';
+use Differential::Schema qw(refuses);
 use Differential::Session;
 
 our @EXPORT_OK = qw(difference partition_difference normal_rows);
@@ -36,14 +37,10 @@ sub same_rows
 	return join("\x1e", normal_rows($l, $ordered)) eq join("\x1e", normal_rows($r, $ordered));
 }
 
-# What tables of several nodes refuse, by design
-my $refused = qr/^cannot (update|delete) single rows of foreign table|^cannot update column "[^"]*" of foreign table/;
-
-# One statement. Which of several errors of data comes up, and whether one does, depends on where and in which order
-# expressions are evaluated: only "evaluation" is said of it.
+# One statement; $schema: of the topology that gave $r
 sub difference
 {
-	my ($l, $r, $ordered) = @_;
+	my ($l, $r, $ordered, $schema) = @_;
 
 	return 'crash' if !defined $r;
 	if ($l->{state} ne '00000' || $r->{state} ne '00000')
@@ -51,11 +48,10 @@ sub difference
 		# what no server ends in time says nothing about the other
 		return 'heavy' if $l->{state} eq '57014';
 		return 'timeout' if $r->{state} eq '57014';
-		return undef if substr($l->{state}, 0, 2) eq substr($r->{state}, 0, 2);
-		# whether a full join can be made depends on where it is
-		return 'refused' if grep { $_->{state} eq '0A000' && $_->{message} =~ /^FULL JOIN is only/ } $l, $r;
-		return 'refused' if $r->{state} eq '0A000' && $r->{message} =~ $refused;
-		return 'evaluation' if $l->{state} =~ /^(00000|22...)$/ && $r->{state} =~ /^(00000|22...)$/ && $r->{message} !~ /damaged|remote/;
+		return undef if $l->{state} eq $r->{state};
+		# the nodes may be able to make a full join that cannot be made here
+		return 'refused' if $l->{state} eq '0A000' && $l->{message} =~ /^FULL JOIN is only/ && $r->{state} eq '00000';
+		return 'refused' if $r->{state} eq '0A000' && refuses($schema, $r->{message});
 		return "no error ($l->{state})" if $r->{state} eq '00000';
 		return "error $r->{state}: " . ($r->{message} =~ s/"[^"]*"/"..."/gr =~ s/\d+/N/gr);
 	}

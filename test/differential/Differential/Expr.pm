@@ -9,7 +9,7 @@ use strict;
 use warnings;
 use Exporter 'import';
 
-our @EXPORT_OK = qw(not_strict pick chance expr condition constant of_type begin_statement budget equality @types $scalar_select $test_select parameters);
+our @EXPORT_OK = qw(not_strict pick chance expr condition constant of_type begin_statement budget subselect_budget equality @types $scalar_select $test_select parameters);
 
 # Every type; json cannot be compared
 our @types = qw(int4 int8 int2 num f8 text vc bp nm bool date ts tz time iv uuid mood dm ia ta r4 mr jb pair inet bit money tv by);
@@ -17,6 +17,9 @@ my @common = qw(int4 int4 int4 int8 int2 num text text vc vc bool date mood dm);
 
 # Set by Query.pm, as sub-selects are queries: sub (scope, type) and sub (scope).
 our ($scalar_select, $test_select);
+
+# About how often what is generated now will be evaluated; a server may be asked each time, if it is a sub-select.
+our $times = 1;
 
 my (@earlier, %left, @parameters, $with_parameters);
 
@@ -29,6 +32,7 @@ sub begin_statement
 	my (%args) = @_;
 	@earlier = ();
 	@parameters = ();
+	$times = 1;
 	$with_parameters = $args{parameters};
 	%left = (relations => 7, selects => 3, %{ $args{budget} // {} });
 }
@@ -40,6 +44,8 @@ sub budget
 	$left{$what} -= $n // 1;
 	return 1;
 }
+
+sub subselect_budget { return $times <= 1500 && budget('selects'); }
 
 sub parameters { return @parameters; }
 
@@ -170,7 +176,7 @@ sub expr
 	if ($depth > 0 && chance(0.45))
 	{
 		my $kind = rand();
-		if ($kind < 0.06 && $type =~ /^(int4|int8|text|num|vc|date)$/ && budget('selects'))
+		if ($kind < 0.06 && $type =~ /^(int4|int8|text|num|vc|date)$/ && subselect_budget())
 		{
 			return $scalar_select->($scope, $type);
 		}
@@ -235,7 +241,7 @@ sub condition
 		return '(' . condition($scope, $depth - 1) . pick(' AND ', ' OR ', ' OR ') . condition($scope, $depth - 1) . ')' if $kind < 0.35;
 		return 'NOT (' . condition($scope, $depth - 1) . ')' if $kind < 0.42;
 		return '(' . expr($scope, $depth - 1, 'int4') . ', ' . expr($scope, $depth - 1, 'int4') . ') ' . pick('<', '=', '>=') . ' (' . int(rand(9)) . ', ' . expr($scope, 0, 'int4') . ')' if $kind < 0.46;
-		return $test_select->($scope) if $kind < 0.62 && budget('selects');
+		return $test_select->($scope) if $kind < 0.62 && subselect_budget();
 		return '(' . condition($scope, $depth - 1) . ') IS ' . pick('', 'NOT ') . pick('TRUE', 'UNKNOWN') if $kind < 0.66;
 	}
 	return 'random() >= 0' if chance(0.01);

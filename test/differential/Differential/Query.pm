@@ -1,19 +1,25 @@
 # Query.pm: random queries. query() gives one whose rows, as a multiset, depend on nothing but the tables; with
 # "total" their order does not either.
 #
-# A relation is {text, scope, key}: a FROM item, its columns, and those that tell its rows apart (undef: nothing does).
+# A relation is {text, scope, key, rows}: a FROM item, its columns, those that tell its rows apart (undef: nothing
+# does), and about how many there are.
 package Differential::Query;
 
 use strict;
 use warnings;
 use Exporter 'import';
-use Differential::Expr qw(not_strict pick chance expr condition constant of_type budget equality @types);
-use Differential::Schema qw(%columns);
+use List::Util qw(max min);
+use Differential::Expr qw(not_strict pick chance expr condition constant of_type budget subselect_budget equality @types);
+use Differential::Schema qw(%columns %rows);
 
 our @EXPORT_OK = qw(query split_query reset_aliases test_select from_item base_relation select_list);
 
 # Which tables may be read
 our @tables = qw(t t u u w w x);
+
+# Statements that take long would be most of a run. What most joins leave of all pairs is a guess.
+my $most_rows = 30000;
+my $joined = 0.15;
 
 my $alias;
 my @common_table;				# {name, types}: of WITH, which may be read
@@ -27,7 +33,7 @@ sub base_relation
 	my $a = next_alias('a');
 
 	$table //= pick(@tables);
-	return { text => "$table $a", scope => [ map { [ "$a.$_->[0]", $_->[1] ] } @{ $columns{$table} } ], key => ["$a.id"] };
+	return { text => "$table $a", scope => [ map { [ "$a.$_->[0]", $_->[1] ] } @{ $columns{$table} } ], key => ["$a.id"], rows => $rows{$table} };
 }
 
 my @exported = qw(int4 int4 int4 int8 num text text vc bool date mood uuid dm ia jb pair iv by);
@@ -44,7 +50,7 @@ sub derived
 	my @scope = map { $n++; [ "$a.c$n", $_ ] } @types;
 	my $text = "($q->{sql}) $a(" . join(', ', map { "c$_" } 1 .. $n) . ')';
 
-	return { text => $text, scope => \@scope, key => undef };
+	return { text => $text, scope => \@scope, key => undef, rows => $q->{rows} };
 }
 
 sub values_relation
@@ -54,7 +60,7 @@ sub values_relation
 	my @rows = map { '(' . join(', ', map { chance(0.1) ? 'NULL::' . ({ num => 'numeric', int4 => 'int', text => 'text', date => 'date' }->{$_}) : constant($_) } @types) . ')' } 1 .. pick(1, 3, 5);
 	my $n = 0;
 
-	return { text => '(VALUES ' . join(', ', @rows) . ") $a(c1, c2)", scope => [ map { $n++; [ "$a.c$n", $_ ] } @types ], key => undef };
+	return { text => '(VALUES ' . join(', ', @rows) . ") $a(c1, c2)", scope => [ map { $n++; [ "$a.c$n", $_ ] } @types ], key => undef, rows => scalar(@rows) };
 }
 
 sub from_item
@@ -67,14 +73,14 @@ sub from_item
 		my $with = pick(@common_table);
 		my $a = next_alias('c');
 		my $n = 0;
-		return { text => "$with->{name} $a", scope => [ map { $n++; [ "$a.c$n", $_ ] } @{ $with->{types} } ], key => undef };
+		return { text => "$with->{name} $a", scope => [ map { $n++; [ "$a.c$n", $_ ] } @{ $with->{types} } ], key => undef, rows => $with->{rows} };
 	}
 	return derived($depth, $outer) if $depth > 0 && $kind < 0.27;
 	return values_relation() if $kind > 0.97;
 	if ($kind > 0.95)
 	{
 		my $a = next_alias('f');
-		return { text => "generate_series(1, " . int(rand(9)) . ") $a(c1)", scope => [ [ "$a.c1", 'int4' ] ], key => ["$a.c1"] };
+		return { text => "generate_series(1, " . int(rand(9)) . ") $a(c1)", scope => [ [ "$a.c1", 'int4' ] ], key => ["$a.c1"], rows => 9 };
 	}
 	return base_relation();
 }
@@ -91,17 +97,21 @@ sub joined
 	my $kind = pick('JOIN', 'JOIN', 'LEFT JOIN', 'LEFT JOIN', 'LEFT JOIN', 'RIGHT JOIN', 'FULL JOIN', 'CROSS JOIN');
 
 	# a row of it, for each of the other
-	if ($depth > 0 && chance(0.07) && budget('selects'))
+	if ($depth > 0 && chance(0.07) && subselect_budget())
 	{
+		local $Differential::Expr::times = $Differential::Expr::times * $left->{rows};
 		my $right = derived($depth, $left->{scope});
 		my $join = pick('CROSS JOIN LATERAL', 'LEFT JOIN LATERAL');
 		my $both = [ @{ $left->{scope} }, @{ $right->{scope} } ];
-		return { text => "$left->{text} $join $right->{text}" . ($join =~ /LEFT/ ? ' ON ' . (chance(0.6) ? 'true' : condition($both, 0)) : ''), scope => $both, key => undef };
+		return { text => "$left->{text} $join $right->{text}" . ($join =~ /LEFT/ ? ' ON ' . (chance(0.6) ? 'true' : condition($both, 0)) : ''), scope => $both, key => undef, rows => $left->{rows} * $right->{rows} };
 	}
 	my $right = joined($n - $of_left, $depth, $outer);
 	my $both = [ @{ $left->{scope} }, @{ $right->{scope} } ];
 	my $key = $left->{key} && $right->{key} ? [ @{ $left->{key} }, @{ $right->{key} } ] : undef;
-	$kind = 'JOIN' if $kind eq 'CROSS JOIN' && $n > 2;
+	my $rows = $left->{rows} * $right->{rows};
+	$kind = 'JOIN' if $kind eq 'CROSS JOIN' && ($n > 2 || $Differential::Expr::times * $rows > $most_rows);
+	$rows = max($rows * $joined, $left->{rows}, $right->{rows}) if $kind ne 'CROSS JOIN';
+	local $Differential::Expr::times = $Differential::Expr::times * $rows;
 	# a full join can only be made by hashing or merging
 	my $on = $kind eq 'CROSS JOIN' ? '' : ' ON ' . equality($left->{scope}, $right->{scope}, $kind eq 'FULL JOIN');
 	if ($kind =~ /^(LEFT|RIGHT|FULL) JOIN$/ && chance(0.25))
@@ -113,8 +123,9 @@ sub joined
 		$on = ' ON ' . pick(@kept) . ' = ' . not_strict(pick(@nulled), $type) if @kept && @nulled;
 	}
 	$on .= ' AND ' . equality($left->{scope}, $right->{scope}) if $on && $kind ne 'FULL JOIN' && chance(0.1);
+	$on .= ' AND ' . equality($left->{scope}, $right->{scope}, 1) if $on && $Differential::Expr::times > $most_rows;
 	$on .= ' AND ' . condition($both, chance(0.3) ? 1 : 0) if $on && $kind ne 'FULL JOIN' && chance(0.3);
-	return { text => "($left->{text} $kind $right->{text}$on)", scope => $both, key => $key };
+	return { text => "($left->{text} $kind $right->{text}$on)", scope => $both, key => $key, rows => $rows };
 }
 
 sub from_clause
@@ -138,7 +149,7 @@ sub correlated_where
 	my $where = '';
 
 	$where = ' WHERE ' . equality(own($from), $outer) if @$outer && chance($correlated // 0.75);
-	$where .= ($where ? ' AND ' : ' WHERE ') . test_select(own($from)) if chance(0.12) && budget('selects');
+	$where .= ($where ? ' AND ' : ' WHERE ') . test_select(own($from)) if chance(0.12) && subselect_budget();
 	$where .= ($where ? ' AND ' : ' WHERE ') . condition($from->{scope}, chance(0.3) ? 1 : 0) if chance(0.4);
 	return $where;
 }
@@ -147,6 +158,7 @@ sub scalar_select
 {
 	my ($outer, $type) = @_;
 	my $from = from_clause(chance(0.2) ? 1 : 0, $outer);
+	local $Differential::Expr::times = $Differential::Expr::times * $from->{rows};
 	my $where = correlated_where($from, $outer);
 	my $value = $type =~ /^int[48]$/ && chance(0.5) ? pick('count(*)', 'count(DISTINCT ' . expr(own($from), 1, 'int4') . ')') . "::$type" : undef;
 
@@ -165,6 +177,7 @@ sub test_select
 	if ($kind < 0.35)
 	{
 		my $from = from_clause(chance(0.15) ? 1 : 0, $outer);
+		local $Differential::Expr::times = $Differential::Expr::times * $from->{rows};
 		return "${not}EXISTS (SELECT " . pick('', '1 ', '* ') . "FROM $from->{text}" . correlated_where($from, $outer) . ')';
 	}
 	my $type = pick(qw(int4 int4 text vc int8));
@@ -174,6 +187,7 @@ sub test_select
 	else
 	{
 		my $from = from_clause(chance(0.15) ? 1 : 0, $outer);
+		local $Differential::Expr::times = $Differential::Expr::times * $from->{rows};
 		$q = 'SELECT ' . expr($from->{scope}, 1, $type) . " FROM $from->{text}" . correlated_where($from, $outer, 0.35);
 	}
 	return "$e ${not}IN ($q)" if $kind < 0.75;
@@ -268,6 +282,7 @@ sub plain
 	my @wanted = @{ $args{types} };
 	my $from = from_clause($depth, $args{outer});
 	my $scope = $from->{scope};
+	local $Differential::Expr::times = $Differential::Expr::times * $from->{rows};
 	my $where = chance(0.55) ? condition($scope, pick(0, 1, 2)) : '';
 	my $kind = rand();
 	my (@list, @windows, $tail, $distinct, $order_scope);
@@ -308,7 +323,7 @@ sub plain
 		my $window_at = $kind < 0.42 && !$args{rows_only} ? int(rand(@wanted)) : -1;
 		@list = map {
 			my $w = $_ == $window_at && $wanted[$_] =~ /^(int4|text|date|mood|vc|num)$/ ? window($from, $wanted[$_], \@windows) : undef;
-			$w //= scalar_select($scope, $wanted[$_]) if $wanted[$_] =~ /^(int4|int8|text|date|num)$/ && chance(0.05) && budget('selects');
+			$w //= scalar_select($scope, $wanted[$_]) if $wanted[$_] =~ /^(int4|int8|text|date|num)$/ && chance(0.05) && subselect_budget();
 			$w // expr($scope, pick(0, 0, 1, 2), $wanted[$_]);
 		} 0 .. $#wanted;
 		$distinct = 1 if $kind > 0.86;
@@ -332,7 +347,8 @@ sub plain
 	}
 	elsif ($distinct) { $select .= 'DISTINCT '; }
 	my $sql = $select . join(', ', @list) . " FROM $from->{text}" . ($where ? " WHERE $where" : '') . $tail;
-	return { sql => $sql, order => $order, total => $total, order_scope => $order_scope, select => $select . join(', ', @list) . " FROM $from->{text}", where => $where, scope => $scope, rest => $tail };
+	return { sql => $sql, order => $order, total => $total, order_scope => $order_scope, select => $select . join(', ', @list) . " FROM $from->{text}", where => $where, scope => $scope, rest => $tail,
+		rows => $from->{rows} };
 }
 
 # What a branch of set operations may give for a column of a type instead of one of it
@@ -371,7 +387,7 @@ sub query
 	my ($depth, %args) = @_;
 	my @types = $args{types} ? @{ $args{types} } : types(pick(1, 2, 2, 3, 3, 4));
 	my $with = '';
-	my ($sql, $order, $total, $order_scope) = ('', '', 0, undef);
+	my ($sql, $order, $total, $order_scope, $rows) = ('', '', 0, undef, 100);
 
 	if ($depth > 1 && $args{top} && chance(0.1) && budget('relations', 2))
 	{
@@ -379,7 +395,7 @@ sub query
 		my @with_types = types(2);
 		my $q = query($depth - 1, types => \@with_types);
 		$with = "WITH $name(c1, c2) AS " . pick('', 'MATERIALIZED ', 'NOT MATERIALIZED ') . "($q->{sql}) ";
-		push @common_table, { name => $name, types => \@with_types };
+		push @common_table, { name => $name, types => \@with_types, rows => $q->{rows} };
 	}
 	if (chance($args{top} ? 0.2 : 0.15) && !$args{outer} && budget('relations', 1))
 	{
@@ -391,17 +407,18 @@ sub query
 	else
 	{
 		my $q = plain($depth, types => \@types, outer => $args{outer});
-		($sql, $order, $total, $order_scope) = @{$q}{qw(sql order total order_scope)};
+		($sql, $order, $total, $order_scope, $rows) = @{$q}{qw(sql order total order_scope rows)};
 	}
 	my $limit = chance($args{limit} // 0.3);
 	if (!$total && ($args{total} || $limit || ($args{top} && chance(0.3))))
 	{
 		my $distinct = !$order_scope;
+		local $Differential::Expr::times = $Differential::Expr::times * $rows;
 		$order = order_by(scalar(@types), $order_scope, $distinct);
 		$total = 1;
 	}
 	$sql = "$with$sql$order" . ($limit ? limit_clause() : '');
-	return { sql => $sql, total => $total, types => \@types };
+	return { sql => $sql, total => $total, types => \@types, rows => $limit ? min($rows, 20) : $rows };
 }
 
 # A query without what depends on all rows, for ternary partitioning: {select, where, scope, rest}

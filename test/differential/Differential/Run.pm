@@ -47,14 +47,14 @@ sub verdict
 		my $ordered = $case->{statements}[$i][1];
 		return 'crash' if !defined $r->[$i];
 		return undef if !defined $l->[$i];
-		my $how = difference($l->[$i], $r->[$i], $ordered);
+		my $how = difference($l->[$i], $r->[$i], $ordered, $case->{schema});
 		return $how if defined $how;
 	}
 	if ($case->{none})
 	{
 		foreach my $i (0 .. $n - 1)
 		{
-			my $how = difference($r->[$i], $r->[ $n + 1 + $i ], $case->{statements}[$i][1]);
+			my $how = difference($r->[$i], $r->[ $n + 1 + $i ], $case->{statements}[$i][1], $case->{schema});
 			return "none: $how" if defined $how;
 		}
 	}
@@ -118,7 +118,7 @@ sub script
 	foreach my $i (0 .. $#{ $case->{statements} })
 	{
 		my $ri = $how =~ /^none/ ? $i + @sql + 1 : $i;
-		next if defined $r->[$ri] && defined $l->[$i] && !defined difference($l->[$i], $r->[$ri], $case->{statements}[$i][1]);
+		next if defined $r->[$ri] && defined $l->[$i] && !defined difference($l->[$i], $r->[$ri], $case->{statements}[$i][1], $case->{schema});
 		$text .= "-- expected:\n" . sample($l->[$i]) . "-- came:\n" . sample($r->[$ri]);
 		last;
 	}
@@ -156,9 +156,8 @@ sub report
 		$self->say("statement $case->{number} ($case->{schema}): $how, but not when it runs by itself");
 		$again = "$how, but not by itself";
 		push @{ $self->{unrepeatable} }, $case->{number};
-		return if $how eq 'evaluation';
 	}
-	elsif (defined $again && $again =~ /^(not deterministic|evaluation|heavy|refused)$/)
+	elsif (defined $again && $again =~ /^(not deterministic|heavy|refused)$/)
 	{
 		$self->{counts}{$again}++;
 		$self->say("statement $case->{number} ($case->{schema}): $again") if $self->{verbose};
@@ -255,10 +254,14 @@ sub run_cases
 	my $number = $args{from} || 1;
 	my $end = $args{count} ? $number + $args{count} - 1 : undef;
 
+	# a run that is stopped still says what it did
+	my $stopped = 0;
+	local $SIG{TERM} = sub { $stopped = 1; };
+
 	mkdir $self->{directory};
 	$self->{here} = session($self, 'here');
 	$self->{there} = session($self, 'there');
-	while ((!defined $end || $number <= $end) && (!$args{duration} || time() - $start < $args{duration}))
+	while (!$stopped && (!defined $end || $number <= $end) && (!$args{duration} || time() - $start < $args{duration}))
 	{
 		my $last = $number - $number % 20 + 19;
 		$last = $end if defined $end && $last > $end;

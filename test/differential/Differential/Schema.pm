@@ -9,7 +9,7 @@ use strict;
 use warnings;
 use Exporter 'import';
 
-our @EXPORT_OK = qw(%columns @topologies setup small_setup);
+our @EXPORT_OK = qw(%columns %rows @topologies refuses setup small_setup);
 
 # name => [type of the generator, type in SQL, expression of g, type on the data node where it is another one]. h(g, k) is a number that g and k determine.
 sub nullable { my ($k, $expr) = @_; return "CASE WHEN h(g, $k) % 7 > 0 THEN $expr END"; }
@@ -66,7 +66,7 @@ my @w = (
 	[ 'e', 'text', 'text', nullable(7, "chr(97 + (h(g, 208) % 3)::int) || h(g, 209) % 3") ]);
 my @x = map { [@$_] } @w;
 our %columns = (t => \@t, u => \@u, w => \@w, x => \@x);
-my %rows = (t => 60, u => 40, w => 14, x => 25);
+our %rows = (t => 60, u => 40, w => 14, x => 25);
 
 # Each table of a topology: a server and what follows OPTIONS (schema_name ...; "local" for a view of the table of l;
 # by => partitions. Servers: n1 and n2 (with remote estimates: e1), nodes (both as one), others (both, and others compute).
@@ -112,6 +112,19 @@ sub definition
 	my @columns = columns_of($table);
 
 	return join(', ', map { "$_->[0] " . ($on_node ? $_->[4] // $_->[2] : $_->[2]) } $moved ? reverse @columns : @columns);
+}
+
+# Is this error by design? What says on which node a row is cannot be updated, and without it no single row can be written.
+sub refuses
+{
+	my ($schema, $message) = @_;
+	my ($topology) = grep { $_->[0] eq $schema } @topologies;
+	my ($column, $single, $table) = $message =~ /^cannot (?:update column "(\w+)"|((?:update|delete) single rows)) of foreign table "(\w+)"/ or return 0;
+	my ($server, $options) = @{ $topology->[1]{$table} };
+	my ($keys) = ($options // '') =~ /^distributed_by '(.*)'/;
+
+	return 0 if $server !~ /^(nodes|others)$/;
+	return $single ? !defined $keys : defined $keys && $keys =~ /\b$column\b/;
 }
 
 my $types = "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy'); CREATE DOMAIN positive AS int CHECK (value > 0); CREATE TYPE pair AS (k int, v text);\n";

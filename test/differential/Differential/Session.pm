@@ -4,6 +4,7 @@ package Differential::Session;
 
 use strict;
 use warnings;
+use Errno;
 use IPC::Open2;
 use IO::Select;
 
@@ -82,7 +83,11 @@ sub text
 
 	while ($self->{buffer} !~ /$mark END\n\z/)
 	{
-		return undef if !$select->can_read($seconds);
+		if (!$select->can_read($seconds))
+		{
+			next if $!{EINTR};
+			return undef;
+		}
 		my $n = sysread($self->{out}, $self->{buffer}, 262144, length($self->{buffer}));
 		return undef if !$n;
 	}

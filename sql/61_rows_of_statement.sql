@@ -82,6 +82,30 @@ INSERT INTO parent SELECT look_and_abort(i), 'stays' FROM generate_series(-4, -2
 SELECT * FROM parent WHERE id < 0 ORDER BY id;
 SELECT * FROM seen_remote.parent WHERE id < 0 ORDER BY id;
 
+-- a look behind every row: most rows are written one by one, until nobody looks any more
+CREATE TABLE seen_remote.many (id int PRIMARY KEY, t bigint);
+CREATE FOREIGN TABLE many (id int, t bigint DEFAULT rows_of('many')) SERVER seen_srv OPTIONS (schema_name 'seen_remote');
+CREATE FUNCTION written(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+  FOR line IN EXECUTE 'EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
+    IF line ~ 'Written|Loaded' THEN RETURN NEXT btrim(line); END IF;
+  END LOOP;
+END $$;
+SELECT written('INSERT INTO many SELECT i, rows_of(''many'') FROM generate_series(1, 200) i');
+SELECT count(*), count(*) FILTER (WHERE t = id - 1) AS right FROM many;
+\set QUIET off
+INSERT INTO many SELECT i, rows_of('many') FROM generate_series(191, 210) i ON CONFLICT DO NOTHING;
+INSERT INTO many SELECT i, CASE WHEN i < 250 THEN rows_of('many') ELSE i - 1 END FROM generate_series(211, 1000) i;
+UPDATE many SET t = rows_of('many WHERE t < 0') - 1000 WHERE id <= 100 AND rows_of('many') = 1000;
+DELETE FROM many WHERE id <= 50 AND rows_of('many') > 970;
+COPY many (id) FROM PROGRAM 'seq 1001 1100';
+COPY many (id) FROM PROGRAM 'seq 1101 1150; echo 1001';
+INSERT INTO many SELECT i, rows_of('many') FROM unnest(array_append((SELECT array_agg(i) FROM generate_series(1101, 1150) i), 1002)) i;
+\set QUIET on
+SELECT count(*), sum(id), count(*) FILTER (WHERE t = id - 1) AS inserted,
+       count(*) FILTER (WHERE id > 1000 AND t = id - 31) AS copied, min(t), max(t) FILTER (WHERE id <= 100) FROM many;
+
 -- triggers, of statements and of partitions that are here
 CREATE TABLE seen_remote.p1 (a int, b text);
 CREATE TABLE seen_remote.p2 (a int, b text);

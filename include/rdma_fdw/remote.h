@@ -311,6 +311,7 @@ typedef struct RfLoadSpec
 	TupleDesc	desc;			/* of the slots that come */
 	const AttrNumber *attnums;	/* what of them fills the columns */
 	bool		do_nothing;		/* INSERT: ON CONFLICT DO NOTHING */
+	bool		may_refuse;		/* rf_load_add may return false */
 	uint32		receive_buffers;
 	uint32		receive_buffer_size;	/* bytes of each */
 	uint32		inline_limit;	/* bytes of rows that travel within one command */
@@ -327,6 +328,7 @@ typedef struct RfLoadStats
 	uint64		bytes;			/* of batches */
 	uint64		requests;		/* calls of rdma.store() */
 	uint64		flows;			/* of them, by flow */
+	uint64		refused;		/* rows, see rf_load_add */
 	uint64		waits;			/* times the backend slept for a free slot */
 	uint64		wait_us;
 	uint32		buffers;		/* of the last flow */
@@ -339,7 +341,12 @@ typedef struct RfLoadStats
  * later row or at the end.
  */
 extern RfLoad *rf_load_create(RfSession *session, const RfLoadSpec *spec);
-extern void rf_load_add(RfLoad *load, TupleTableSlot *slot);
+
+/*
+ * False, if the load may refuse rows: the session was needed for something else behind each of the
+ * latest rows, so the caller is to write this one by a statement of its own, which is cheaper.
+ */
+extern bool rf_load_add(RfLoad *load, TupleTableSlot *slot);
 
 /*
  * All rows so far are written there. Returns how many were since the last time. More rows may

@@ -15,6 +15,8 @@
  * first (rf_session_settle), in the (sub)transaction that they belong to and in the order in which
  * the loads began to collect them. A failure of that may be caught by the user's code that used the
  * session, a subtransaction deeper; the load remembers it and fails with it when it goes on.
+ * When that happens behind every single row, a batch only adds to the cost of a row, and the load
+ * refuses most rows: their statement writes them one by one.
  *
  * Errors over there come by libpq; the flow only tells that nobody reads any more (STOP),
  * and then the answer is awaited. All memory is the caller's query's; a reset callback lets go of
@@ -36,6 +38,10 @@
 
 #define STORE_SQL	"SELECT rdma.store($1, $2, $3, $4)"
 
+/* After so many batches of one row, so many rows are refused before another batch is tried. */
+#define SINGLE_BATCHES	2
+#define REFUSED_ROWS	64
+
 struct RfLoad
 {
 	RfSession  *session;
@@ -51,6 +57,8 @@ struct RfLoad
 	int			level;			/* nest level of the (sub)transaction that those rows belong to */
 	ErrorData  *error;			/* writing rows for somebody else failed so */
 	bool		interrupted;	/* somebody else took the session: inline only */
+	int			singles;		/* the latest batches, each written for somebody else with one row */
+	int			refused;		/* rows, since a batch was tried */
 	uint64		id;				/* of the running request */
 	int			opening;		/* results of its pipeline that come first */
 
@@ -487,6 +495,8 @@ flush_slot(RfLoad *load)
 static void
 leave_private(RfLoad *load)
 {
+	load->singles = 0;
+
 	/* An empty batch that is too small for its row leaves no choice. */
 	if ((load->interrupted || load->session->load != NULL) && rf_encoder_rows(load->encoder) > 0)
 		send_inline(load);
@@ -494,7 +504,23 @@ leave_private(RfLoad *load)
 		start_flow(load);
 }
 
-void
+/* Would the next batch be written with a single row, as the latest ones were? */
+static bool
+is_refused(RfLoad *load)
+{
+	if (!load->spec.may_refuse || load->flow || load->singles < SINGLE_BATCHES)
+		return false;
+	if (load->refused == REFUSED_ROWS)
+	{
+		load->refused = 0;
+		return false;
+	}
+	load->refused++;
+	load->stats.refused++;
+	return true;
+}
+
+bool
 rf_load_add(RfLoad *load, TupleTableSlot *slot)
 {
 	uint32		length;
@@ -509,6 +535,8 @@ rf_load_add(RfLoad *load, TupleTableSlot *slot)
 		{
 			if (load->error)
 				ReThrowError(load->error);
+			if (is_refused(load))
+				return false;
 			if (load->flow)
 			{
 				acquire(load);
@@ -525,7 +553,7 @@ rf_load_add(RfLoad *load, TupleTableSlot *slot)
 		{
 			case RF_ENCODE_DONE:
 				load->rows++;
-				return;
+				return true;
 			case RF_ENCODE_FULL:
 				if (load->flow)
 					flush_slot(load);
@@ -545,7 +573,7 @@ rf_load_add(RfLoad *load, TupleTableSlot *slot)
 				load->filling = false;
 				load->rows++;
 				send_batch(load, batch, place != NULL, length, 1, true);
-				return;
+				return true;
 		}
 	}
 }
@@ -591,6 +619,10 @@ write_for_others(RfLoad *load)
 {
 	if (load->error)
 		ReThrowError(load->error);
+	if (load->filling && load->flow == NULL && rf_encoder_rows(load->encoder) == 1)
+		load->singles++;
+	else
+		load->singles = 0;
 	PG_TRY();
 	{
 		write_all(load);

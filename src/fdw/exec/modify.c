@@ -4,12 +4,13 @@
  *
  * Rows go as column batches (remote.h, loads), those of updates and deletes with the ctid by which
  * each is found, unless somebody wants to see what became of a row before the next one comes:
- * RETURNING, a view's check option, row triggers here. Then there is one statement per row. With
- * batches an error of the data node may come later than the row it is about, but before the
- * statement's end: loads are finished when ExecutorRun is, those of WITH queries that nobody reads
- * when ExecutorFinish is, those of COPY behind its last row. Whatever uses the same session before
- * sees all rows up to then (remote/load.c), so no trigger or function can tell. What ran partly is
- * rolled back with the (sub)transaction, as any statement that failed.
+ * RETURNING, a view's check option, row triggers here. Then there is one statement per row. A source
+ * that reads the same node for every row would cut every batch short, so most of its rows go one by
+ * one, too. With batches an error of the data node may come later than the row it is about, but
+ * before the statement's end: loads are finished when ExecutorRun is, those of WITH queries that
+ * nobody reads when ExecutorFinish is, those of COPY behind its last row. Whatever uses the same
+ * session before sees all rows up to then (remote/load.c), so no trigger or function can tell. What
+ * ran partly is rolled back with the (sub)transaction, as any statement that failed.
  *
  * A table of a server with nodes is written on those nodes (exchange.h): where the hash of its key
  * says, everywhere, or in turn if nobody says where.
@@ -40,8 +41,8 @@ typedef struct ModifyTarget
 {
 	UserMapping *user;
 	RfSession  *session;		/* NULL: no row went there yet */
-	RfCommand  *command;		/* row by row */
-	RfLoad	   *load;			/* in column batches */
+	RfCommand  *command;		/* row by row; NULL: no row went so yet */
+	RfLoad	   *load;			/* in column batches; NULL: every row goes by the command */
 	uint64		rows;			/* given to the load since it was finished */
 	RfCopyLines *lines;			/* of COPY's rows; NULL: another statement */
 } ModifyTarget;
@@ -244,6 +245,15 @@ find_targets(ModifyState *state, ResultRelInfo *result_rel)
 		state->targets[foreach_current_index(lc)].user = GetUserMapping(userid, lfirst_oid(lc));
 }
 
+static void
+create_command(ModifyState *state, ModifyTarget *target)
+{
+	MemoryContext caller = MemoryContextSwitchTo(state->context);
+
+	target->command = rf_command_create(target->session, state->sql, state->param_count, true);
+	MemoryContextSwitchTo(caller);
+}
+
 /* The i-th node, ready to be written to. */
 static ModifyTarget *
 target_at(ModifyState *state, int i)
@@ -267,7 +277,7 @@ target_at(ModifyState *state, int i)
 			target->load = rf_load_create(target->session, &spec);
 		}
 		else
-			target->command = rf_command_create(target->session, state->sql, state->param_count, true);
+			create_command(state, target);
 		MemoryContextSwitchTo(caller);
 	}
 	return target;
@@ -316,6 +326,9 @@ begin_load(ModifyState *state, ModifyTableState *part, CmdType operation,
 	spec->column_names = names;
 	spec->attnums = attnums;
 	spec->do_nothing = do_nothing;
+	/* what copies of a table count must agree, whichever way rows go */
+	spec->may_refuse = state->distribution == NULL ||
+		state->distribution->placement != RF_PLACED_EVERYWHERE;
 	spec->receive_buffers = opts->fetch.receive_buffers < 0 ? rf_receive_buffers : opts->fetch.receive_buffers;
 	spec->receive_buffer_size = TYPEALIGN(4096, opts->fetch.receive_buffer_size < 0 ? rf_receive_buffer_size * 1024 :
 										 opts->fetch.receive_buffer_size);
@@ -558,13 +571,19 @@ execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
 	return rows;
 }
 
-static void
-add_to_load(ModifyTarget *target, TupleTableSlot *slot)
+/* False: the load refused the row, and the target's command is there to write it. */
+static bool
+add_to_load(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
 {
 	target->rows++;
 	if (target->lines)
 		rf_copy_line(target->lines, target->rows);
-	rf_load_add(target->load, slot);
+	if (rf_load_add(target->load, slot))
+		return true;
+	target->rows--;
+	if (target->command == NULL)
+		create_command(state, target);
+	return false;
 }
 
 /* The node whose part of the hash these key values have. What unpacking them takes goes with the row. */
@@ -614,7 +633,7 @@ insert_everywhere(ModifyState *state, TupleTableSlot *slot)
 
 		if (target->load)
 		{
-			add_to_load(target, slot);
+			(void) add_to_load(state, target, slot);
 			continue;
 		}
 
@@ -638,11 +657,8 @@ rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot 
 	if (state->distribution && state->distribution->placement == RF_PLACED_EVERYWHERE)
 		return insert_everywhere(state, slot);
 	target = choose_target(state, slot);
-	if (target->load)
-	{
-		add_to_load(target, slot);
+	if (target->load && add_to_load(state, target, slot))
 		return slot;
-	}
 	take_values(state, slot, 0);
 	return execute(state, target, slot) > 0 ? slot : NULL;
 }
@@ -693,11 +709,8 @@ write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_
 	state->isnull[0] = false;
 	if (update)
 		take_values(state, slot, 1);
-	if (target->load)
-	{
-		add_to_load(target, ExecStoreVirtualTuple(state->sent));
+	if (target->load && add_to_load(state, target, ExecStoreVirtualTuple(state->sent)))
 		return slot;
-	}
 	rows = execute(state, target, slot);
 	if (rows > 1)
 		ereport(ERROR,
@@ -766,6 +779,7 @@ rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, L
 			sum.bytes += stats->bytes;
 			sum.requests += stats->requests;
 			sum.flows += stats->flows;
+			sum.refused += stats->refused;
 			sum.waits += stats->waits;
 			sum.wait_us += stats->wait_us;
 			if (state->distribution && es->format == EXPLAIN_FORMAT_TEXT)
@@ -773,6 +787,8 @@ rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, L
 									psprintf("%s rows=" UINT64_FORMAT,
 											 GetForeignServer(state->targets[i].user->serverid)->servername, stats->rows), es);
 		}
+		if (sum.refused > 0)
+			ExplainPropertyUInteger("Rows Written One by One", NULL, sum.refused, es);
 		if (es->format == EXPLAIN_FORMAT_TEXT)
 		{
 			ExplainPropertyText("Loaded",

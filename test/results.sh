@@ -10,27 +10,55 @@ rf_result()
 	printf '%-4s %s%s\n' "$verdict" "$name" "${*:+  ($*)}" | tee -a "${RF_RESULTS:-/dev/null}"
 }
 
-# rf_regress_results GROUP LOG TEST...: LOG is what pg_regress printed (its own format, or TAP from PostgreSQL 16 on);
+# rf_again TEST: how to repeat just that. run_check.sh sets RF_AGAIN to its group's command.
+rf_again() { printf 'again: %s TESTS=%s' "${RF_AGAIN:-make check}" "$1"; }
+
+# rf_first_difference NAME DIFFS: where pg_regress's test NAME first differs from what was expected, out of its DIFFS
+rf_first_difference()
+{
+	awk -v name="$1" -v tree="$RF_TREE/" '
+		/^diff -/ {
+			file = $(NF - 1); line = 0
+			if (index(file, tree) == 1) file = substr(file, length(tree) + 1)
+			ours = $NF ~ ("/" name "[.]out$")
+			next
+		}
+		ours && /^@@ / { line = -$2; next }
+		ours && line && /^[-+]/ { printf "%s:%d: %.120s", file, line, $0; exit }
+		ours && line { line++ }' "$2" 2>/dev/null
+}
+
+# rf_regress_results GROUP LOG DIFFS TEST...: LOG is what pg_regress printed (its own format, or TAP from PostgreSQL 16 on);
 # a test it never got to is a failure.
 rf_regress_results()
 {
-	local group=$1 log=$2 name
-	shift 2
+	local group=$1 log=$2 diffs=$3 name
+	shift 3
 	for name in "$@"; do
 		if grep -Eq "^(test +$name +\.\.\. ok|ok +[0-9]+ +- +$name )" "$log"; then
 			rf_result ok "$group/$name"
 		elif grep -Eq "^(test +$name +\.\.\. FAILED|not ok +[0-9]+ +- +$name )" "$log"; then
-			rf_result FAIL "$group/$name" "differs from the expected output"
+			rf_result FAIL "$group/$name" "$(rf_first_difference "$name" "$diffs"); $(rf_again "$name")"
 		else
-			rf_result FAIL "$group/$name" "did not run"
+			rf_result FAIL "$group/$name" "did not run; $(rf_again "$name")"
 		fi
 	done
 }
 
-# rf_tap_results NAME LOG: the top-level "ok" and "not ok" lines of LOG; false when there is none
+# rf_tap_results NAME LOG FILE: the top-level "ok" and "not ok" lines of LOG; false when there is none. Perl says at which line
+# of FILE a test failed; the C programs do not.
 rf_tap_results()
 {
-	sed -nE "s,^not ok *(.*),FAIL $1  (\\1),p; s,^ok *(.*),ok   $1  (\\1),p" "$2" >"$2.results"
+	local test=${3##*/}
+	awk -v name="$1" -v file="$3" -v again="$(rf_again "${test%.*}")" '
+		{ what = $0; sub(/^(not )?ok *([0-9]+ *)?(- )?/, "", what) }
+		FNR == NR {
+			if (sub(/^# +Failed test \047/, "") && sub(/\047$/, "")) failed = $0
+			else if (/^# +at .* line [0-9]+\.$/ && !(failed in line)) line[failed] = " line " ($NF + 0)
+			next
+		}
+		/^ok/ { printf "ok   %s  (%s)\n", name, what }
+		/^not ok/ { printf "FAIL %s  (%s: %s; %s)\n", name, file line[what], what, again }' "$2" "$2" >"$2.results"
 	cat "$2.results" >>"${RF_RESULTS:-/dev/null}"
 	[ -s "$2.results" ] || return 1
 	grep '^FAIL' "$2.results"

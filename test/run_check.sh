@@ -84,6 +84,8 @@ fi
 run_group()
 {
 	local group=$1 start=$SECONDS status
+	# versions and memory run this script on a server of theirs, and say how that is repeated.
+	export RF_AGAIN=${RF_AGAIN:-${SETTINGS:+SETTINGS="'$SETTINGS' "}${PROVIDER:+PROVIDER=$PROVIDER }make check-$group}
 	printf '== %s\n' "$group"
 	case $group in
 		unit | isolation | tap | chaos) "$tree/test/run_$group.sh" ;;

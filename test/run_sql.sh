@@ -26,7 +26,7 @@ log=$work/pg_regress.log
 rf_run timeout "${RF_TIMEOUT:-600}" "$(dirname "$(rf_pg_config --pgxs)")/../test/regress/pg_regress" --use-existing \
 	--bindir="$RF_BINDIR" --host="$RF_SOCKETS" --port="$RF_COORD_PORT" --user=postgres --dbname=contrib_regression \
 	--inputdir="$RF_TREE" --outputdir="$work/out" "${tests[@]}" >"$log" 2>&1
-rf_regress_results "$group" "$log" "${tests[@]}"
+rf_regress_results "$group" "$log" "$work/out/regression.diffs" "${tests[@]}"
 rf_check_logs "$group"
 rf_show "$work/out/regression.diffs" 300
 grep -Eq '^(test|ok|not ok) ' "$log" || rf_show "$log"

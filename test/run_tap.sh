@@ -39,9 +39,10 @@ run_file()
 		PROVIDER="${PROVIDER:-auto}" PG_TEST_TIMEOUT_DEFAULT=60 PG_TEST_PORT_DIR="$RF_ROOT" \
 		prove --verbose --norc --comments "$file" >"$dir.log" 2>&1 </dev/null
 	status=$?
-	rf_tap_results "tap/$name" "$dir.log" || [ "$status" != 0 ] || rf_result FAIL "tap/$name" "it asserted nothing"
+	rf_tap_results "tap/$name" "$dir.log" "test/$file" || [ "$status" != 0 ] || rf_result FAIL "tap/$name" "it asserted nothing"
 	if [ "$status" != 0 ]; then
-		grep -Eq '^not ok [0-9]+' "$dir.log" || rf_result FAIL "tap/$name" "ended with status $status"
+		grep -Eq '^not ok [0-9]+' "$dir.log" ||
+			rf_result FAIL "tap/$name" "ended with status $status$(grep -oE ' at t/[^ ]+ line [0-9]+' "$dir.log" | tail -n 1); $(rf_again "$name")"
 		grep -vE '^ok [0-9]+' "$dir.log" | tail -n 80
 	fi
 }

@@ -54,16 +54,16 @@ run_one()
 	# shellcheck disable=SC2046,SC2086
 	if ! ${CC:-gcc} $flags $warnings $(flavour_flags "$flavour") "test/unit/$name.c" "$work/$flavour/plain.a" $libs -o "$program" >"$log" 2>&1; then
 		rf_show "$log" 60
-		rf_result FAIL "$label" "does not compile"
+		rf_result FAIL "$label" "does not compile; $(rf_again "$name")"
 		return
 	fi
 	# TSan's shadow memory does not survive every address layout.
 	(cd "$work" && UBSAN_OPTIONS=print_stacktrace=1 timeout "${RF_TIMEOUT:-400}" setarch -R "$program" >"$log" 2>&1 </dev/null)
 	status=$?
-	if ! rf_tap_results "$label" "$log" && [ "$status" = 0 ]; then
+	if ! rf_tap_results "$label" "$log" "test/unit/$name.c" && [ "$status" = 0 ]; then
 		rf_result ok "$label"
 	elif [ "$status" != 0 ]; then
-		grep -Eq '^not ok' "$log" || rf_result FAIL "$label" "ended with status $status"
+		grep -Eq '^not ok' "$log" || rf_result FAIL "$label" "test/unit/$name.c: ended with status $status; $(rf_again "$name")"
 		grep -v '^ok' "$log" | tail -n 60
 	fi
 }
@@ -82,13 +82,13 @@ run_fuzzer()
 	if ! ${CLANG:-clang} $flags $(flavour_flags fuzz) -fsanitize=fuzzer "test/fuzz/$name.c" "$work/fuzz/plain.a" $libs \
 		-o "$work/fuzz/$name" >"$log" 2>&1; then
 		rf_show "$log" 60
-		rf_result FAIL "fuzz/$name" "does not compile"
+		rf_result FAIL "fuzz/$name" "does not compile; $(rf_again "$name")"
 	elif "$work/fuzz/$name" -max_total_time="${RF_FUZZ_SECONDS:-10}" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
 		-artifact_prefix="$work/fuzz/$name." "$work/fuzz/$name.corpus" "${seeds[@]}" >"$log" 2>&1 </dev/null; then
 		rf_result ok "fuzz/$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs"
 	else
 		tail -n 40 "$log"
-		rf_result FAIL "fuzz/$name"
+		rf_result FAIL "fuzz/$name" "test/fuzz/$name.c: see above for the input; $(rf_again "$name")"
 	fi
 }
 

@@ -5,7 +5,7 @@
 #
 # A suite is unpacked once into RF_VERSIONS_DIR (default /var/tmp/rdma_fdw_versions) and used again. Needs root, for chroot.
 #
-#   RF_VERSIONS="trixie:17"   only these        TESTS="20_scan"   only these inputs
+#   RF_VERSIONS="trixie:17"   only these        TESTS="20_scan"   only these inputs, all of one group
 set -uo pipefail
 . "$(dirname "$0")/../results.sh"
 : "${RF_WORK:?run this through make check-versions}" "${RF_TREE:?}" "${RF_RESULTS:?}"
@@ -72,6 +72,12 @@ portable()
 	chmod a+x "$root" "$root/tmp" "$cache"
 }
 
+groups="sql isolation"
+if [ -n "${TESTS:-}" ]; then
+	groups=sql
+	[ ! -e "$RF_TREE/test/specs/${TESTS%% *}.spec" ] || groups=isolation
+fi
+
 for version in ${RF_VERSIONS:-trixie:17 sid:18}; do
 	suite=${version%:*} major=${version#*:}
 	root=$cache/$suite-$major
@@ -81,17 +87,19 @@ for version in ${RF_VERSIONS:-trixie:17 sid:18}; do
 	find "$root/tmp/rdma_fdw_tree" \( -name '*.o' -o -name '*.so' \) -delete
 
 	printf '== PostgreSQL %s\n' "$major"
+	export RF_AGAIN="RF_VERSIONS=$version make check-versions"
 	inside "$root" env -u RF_PREFIX -u RF_BINDIR PG_CONFIG="/usr/lib/postgresql/$major/bin/pg_config" RF_WORK=/tmp/rdma_fdw_check TESTS="${TESTS:-}" \
-		bash /tmp/rdma_fdw_tree/test/run_check.sh sql $([ -n "${TESTS:-}" ] || echo isolation) 2>&1 | tee "$RF_WORK/versions_$major.log" |
+		bash /tmp/rdma_fdw_tree/test/run_check.sh $groups 2>&1 | tee "$RF_WORK/versions_$major.log" |
 		grep -v '^[0-9]* passed'
 	sed -n "s#^\(ok \|FAIL\) *\([^ ].*\)#\1 pg$major/\2#p" "$RF_WORK/versions_$major.log" | sort -u >>"$RF_RESULTS"
 
+	[ "$groups" != isolation ] || continue
 	printf '== this major, with data nodes of PostgreSQL %s\n' "$major"
 	if ! portable "$root" "$major"; then
 		rf_show "$RF_WORK/versions_build.log"
 		rf_result FAIL "versions/mixed with $major" "does not build"
 		continue
 	fi
-	RF_WORK=$RF_WORK/mixed_$major RF_TREE=$RF_TREE RF_BINDIR_n1=$root/tmp/rdma_fdw_pg/lib/postgresql/$major/bin \
+	RF_WORK=$RF_WORK/mixed_$major RF_BINDIR_n1=$root/tmp/rdma_fdw_pg/lib/postgresql/$major/bin \
 		RF_BINDIR_n2=$root/tmp/rdma_fdw_pg/lib/postgresql/$major/bin RF_GROUP=mixed_$major "$(dirname "$0")/../run_sql.sh"
 done

@@ -13,6 +13,18 @@ rf_result()
 # rf_again TEST: how to repeat just that. run_check.sh sets RF_AGAIN to its group's command.
 rf_again() { printf 'again: %s TESTS=%s' "${RF_AGAIN:-make check}" "$1"; }
 
+# rf_server_groups: which groups versions and memory run on their servers: both, or the one that TESTS is of
+rf_server_groups()
+{
+	if [ -z "${TESTS:-}" ]; then
+		echo sql isolation
+	elif [ -e "$RF_TREE/test/specs/${TESTS%% *}.spec" ]; then
+		echo isolation
+	else
+		echo sql
+	fi
+}
+
 # rf_first_difference NAME DIFFS: where pg_regress's test NAME first differs from what was expected, out of its DIFFS
 rf_first_difference()
 {

@@ -11,7 +11,7 @@
 # The servers are built from the Debian source package of the installed major into RF_MEMORY_DIR (default
 # /var/tmp/rdma_fdw_memory) and used again; remove the folder to build anew. Programs started by root belong to RF_USER.
 #
-#   RF_MEMORY="valgrind"   only this tool                TESTS="20_scan"   only these inputs, and no isolation tests
+#   RF_MEMORY="valgrind"   only this tool                TESTS="20_scan"   only these inputs, all of one group
 #   VALGRIND_ARGS="--track-origins=yes"   more arguments, here: where the bytes that nobody wrote come from
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -91,12 +91,7 @@ under_valgrind()
 "$here/../install_deps.sh" valgrind bzip2 liblz4-dev libicu-dev libxml2-dev || give_up "packages are missing"
 [ -e "$cache/source" ] || (fetch_source) >"$RF_WORK/memory.log" 2>&1 || give_up "cannot fetch the sources of $package"
 
-groups="sql isolation"
-if [ -n "${TESTS:-}" ]; then
-	groups=sql
-	[ ! -e "$RF_TREE/test/specs/${TESTS%% *}.spec" ] || groups=isolation
-fi
-
+groups=$(rf_server_groups)
 for tool in ${RF_MEMORY:-asan valgrind}; do
 	if [ ! -e "$cache/$tool" ]; then
 		printf 'building PostgreSQL for %s\n' "$tool"
@@ -115,7 +110,8 @@ for tool in ${RF_MEMORY:-asan valgrind}; do
 		rf_result FAIL "memory/$tool" "the extension does not build"
 		continue
 	fi
-	RF_AGAIN="RF_MEMORY=$tool make check-memory" RF_WORK=$work/check RF_PREFIX=$work/pg RF_START_TIMEOUT=300 RF_TIMEOUT=${RF_TIMEOUT:-14400} PGCONNECT_TIMEOUT=300 RF_LOG_LINES=30 \
+	RF_WORK=$work/check RF_PREFIX=$work/pg RF_START_TIMEOUT=300 RF_TIMEOUT=${RF_TIMEOUT:-14400} PGCONNECT_TIMEOUT=300 RF_LOG_LINES=30 \
+		RF_AGAIN="RF_MEMORY=$tool make check-memory" \
 		bash "$work/source/test/run_check.sh" $groups 2>&1 |
 		tee "$work/check.log" | grep -v '^[0-9]* passed'
 	sed -n "s#^\(ok \|FAIL\) *\([^ ].*\)#\1 $tool/\2#p" "$work/check.log" | sort -u >>"$RF_RESULTS"

@@ -72,12 +72,7 @@ portable()
 	chmod a+x "$root" "$root/tmp" "$cache"
 }
 
-groups="sql isolation"
-if [ -n "${TESTS:-}" ]; then
-	groups=sql
-	[ ! -e "$RF_TREE/test/specs/${TESTS%% *}.spec" ] || groups=isolation
-fi
-
+groups=$(rf_server_groups)
 for version in ${RF_VERSIONS:-trixie:17 sid:18}; do
 	suite=${version%:*} major=${version#*:}
 	root=$cache/$suite-$major

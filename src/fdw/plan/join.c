@@ -57,14 +57,34 @@ add_stand_ins(RfRelInfo *info)
 	}
 }
 
+/* Those of the whole tables, of a join of partitions. */
+static Relids
+whole_relids(RelOptInfo *rel)
+{
+	return IS_OTHER_REL(rel) ? rel->top_parent_relids : rel->relids;
+}
+
+/*
+ * Is it computed over this very join, and not over one of its sides?  From 16 on the places where
+ * something is computed contain outer joins, too, and not always all relations below these.
+ */
+static bool
+is_computed_over(PlannerInfo *root, RfRelInfo *info, PlaceHolderVar *placeholder)
+{
+	Relids		relids = rf_evaluated_at(root, placeholder);
+
+	return bms_is_subset(relids, whole_relids(info->rel)) &&
+		!bms_is_subset(relids, whole_relids(info->outer->rel)) &&
+		!bms_is_subset(relids, whole_relids(info->inner->rel));
+}
+
 /*
  * The columns that these expressions need.  A placeholder is one, which the data node computes,
  * unless it is computed over this very join: then it can be computed here, from its own columns.
  */
 static List *
-columns_for(PlannerInfo *root, RelOptInfo *joinrel, Node *exprs)
+columns_for(PlannerInfo *root, RfRelInfo *info, Node *exprs)
 {
-	Relids		relids = IS_OTHER_REL(joinrel) ? joinrel->top_parent_relids : joinrel->relids;
 	List	   *columns = NIL;
 	ListCell   *lc;
 
@@ -72,10 +92,9 @@ columns_for(PlannerInfo *root, RelOptInfo *joinrel, Node *exprs)
 	{
 		PlaceHolderVar *placeholder = (PlaceHolderVar *) lfirst(lc);
 
-		if (IsA(placeholder, PlaceHolderVar) &&
-			bms_equal(rf_evaluated_at(root, placeholder), relids))
+		if (IsA(placeholder, PlaceHolderVar) && is_computed_over(root, info, placeholder))
 			columns = list_concat(columns,
-								  columns_for(root, joinrel, (Node *) placeholder->phexpr));
+								  columns_for(root, info, (Node *) placeholder->phexpr));
 		else
 			columns = lappend(columns, placeholder);
 	}
@@ -276,8 +295,8 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 	if (info->jointype == JOIN_FULL && fetches_ctid(joinrel->reltarget->exprs))
 		return false;
 
-	columns = columns_for(root, joinrel, (Node *) joinrel->reltarget->exprs);
-	local_columns = columns_for(root, joinrel,
+	columns = columns_for(root, info, (Node *) joinrel->reltarget->exprs);
+	local_columns = columns_for(root, info,
 								(Node *) extract_actual_clauses(info->local_conds, false));
 	if (!columns_can_be_fetched(root, info, columns, !rf_rows_may_be_rechecked(root)) ||
 		!columns_can_be_fetched(root, info, local_columns, false))

@@ -81,7 +81,7 @@ DO $$
 BEGIN
 	PERFORM count(*) FROM pieces.n;
 EXCEPTION WHEN configuration_limit_exceeded THEN
-	RAISE WARNING '%', sqlerrm;
+	RAISE WARNING '%', replace(sqlerrm, '"', '');
 END $$;
 SAVEPOINT s;
 FETCH FORWARD ALL FROM c;

@@ -44,7 +44,7 @@ BEGIN
   SET LOCAL search_path = away, public;
   FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
     IF line !~ '^ *(Output|Relations|Sort Key|Group Key|Hash Cond|Merge Cond|Planning|Query Identifier|Inner Unique):?' THEN
-      RETURN NEXT line;
+      RETURN NEXT regexp_replace(line, ' \(returns .*', '');
     END IF;
   END LOOP;
   EXECUTE format('CREATE TEMP TABLE got AS SELECT row_to_json(q)::text FROM (%s) q', query);
@@ -69,12 +69,17 @@ SELECT pushed('SELECT a.id, b.id FROM a FULL JOIN b ON a.id = b.aid');
 SELECT pushed('SELECT a.id, b.id, b."t" FROM (SELECT * FROM a WHERE x > 2) a FULL JOIN (SELECT * FROM b WHERE y < 5) b ON a.id = b.aid');
 SELECT pushed('SELECT a.id, b.id FROM a FULL JOIN b ON a.id = b.aid WHERE coalesce(a.x, 0) + coalesce(b.y, 0) = 3');
 SELECT pushed('SELECT * FROM a WHERE EXISTS (SELECT FROM b WHERE b.aid = a.id AND b.y > 5)');
-SELECT pushed('SELECT id FROM a WHERE id IN (SELECT aid FROM b WHERE b.t = a.t)');
+SELECT pushed('SELECT id FROM a WHERE (id IN (SELECT aid FROM b WHERE b.t = a.t)) IS TRUE');
 SELECT pushed('SELECT id FROM a WHERE NOT EXISTS (SELECT FROM b WHERE b.aid = a.id AND b.y > 5) AND x < 5');
 SELECT pushed('SELECT a.id FROM a LEFT JOIN b ON a.id = b.aid AND b.y > 5 WHERE b.aid IS NULL');
 SELECT pushed('SELECT a.id, b.y FROM a LEFT JOIN b ON a.id = b.aid AND b.y > 5 WHERE b.id IS NULL');
+-- 16 and later may take either side for the inner one of a local hash or merge join.
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
 SELECT pushed('SELECT a.id, b.aid FROM a LEFT JOIN b ON a.id = b.aid WHERE b.aid IS NULL');
 SELECT pushed('SELECT count(*) FROM a LEFT JOIN b ON a.id = b.aid WHERE b.aid IS NULL AND (b.y, b.y) < (5, 7)');
+RESET enable_hashjoin;
+RESET enable_mergejoin;
 SELECT pushed('SELECT id FROM a WHERE id NOT IN (SELECT id FROM b WHERE id > 50)');
 SELECT pushed('SELECT a.id, c.id FROM a, c WHERE a.id < 4 AND c.id < 3');
 SELECT pushed('SELECT a.id, c.id FROM a JOIN c ON a.id < c.id AND c.id < 5');

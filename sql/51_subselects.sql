@@ -76,7 +76,7 @@ SELECT pushed('SELECT id FROM a WHERE id NOT IN (SELECT aid FROM b WHERE y = 2 A
 SELECT pushed('SELECT count(*) FROM a WHERE id NOT IN (SELECT aid FROM b)');
 SELECT pushed('SELECT id FROM a WHERE t NOT IN (SELECT t FROM b WHERE b.aid = a.id)');
 SELECT pushed('SELECT id FROM a WHERE x > ALL (SELECT y FROM b WHERE b.aid = a.id)');
-SELECT pushed('SELECT id FROM a WHERE x < ANY (SELECT z FROM c WHERE c.bid = a.id OR c.bid = a.x)');
+SELECT pushed('SELECT id FROM a WHERE (x < ANY (SELECT z FROM c WHERE c.bid = a.id OR c.bid = a.x)) IS TRUE');
 SELECT pushed('SELECT id FROM a WHERE 3 = cardinality(ARRAY(SELECT z FROM c WHERE c.bid % 60 = a.id))');
 -- in ON, in aggregates and in HAVING
 SELECT pushed('SELECT a.id, b.id FROM a LEFT JOIN b ON a.id = b.aid AND b.y = (SELECT max(y) FROM b m WHERE m.aid = a.id)');
@@ -111,8 +111,8 @@ SELECT pushed('SELECT id FROM a WHERE (x, 1) = (SELECT y, z FROM b, c WHERE b.ai
 -- a condition of the sub-select that refers to the query around it alone, whatever else is sent of it
 SELECT pushed('SELECT id FROM a WHERE x > (SELECT count(*) FROM b WHERE aid = a.id AND a.t = ''a1'')');
 SELECT pushed('SELECT id, (SELECT count(*) FROM b WHERE aid = a.id AND a.m = ''ok'') AS n, (SELECT count(*) FROM b WHERE aid = a.id AND a.x = 3) AS m FROM a');
-SELECT pushed('SELECT id, (SELECT count(*) FROM b LEFT JOIN (SELECT * FROM c WHERE a.m = ''ok'') c ON c.bid = b.id WHERE aid = a.id) AS n FROM a');
-SELECT pushed('SELECT id, (SELECT sum(z) FROM b LEFT JOIN (SELECT * FROM c WHERE a.x = 2) c ON c.bid = b.id WHERE aid = a.id) AS n FROM a');
+SELECT ltrim(p) AS pushed FROM pushed('SELECT id, (SELECT count(*) FROM b LEFT JOIN (SELECT * FROM c WHERE a.m = ''ok'') c ON c.bid = b.id WHERE aid = a.id) AS n FROM a') p;
+SELECT pushed('SELECT id, (SELECT sum(z) FROM b LEFT JOIN (SELECT * FROM c WHERE a.x = 2) c ON true WHERE aid = a.id) AS n FROM a');
 -- what is computed here from the row around it
 SELECT pushed('SELECT (SELECT max(y) FROM b WHERE to_timestamp(a.x) < now()) AS n FROM a WHERE id < 9');
 SELECT pushed('SELECT id FROM a WHERE 5 < (SELECT max(y) FROM b WHERE b.id > a.id AND to_timestamp(a.x) < now())');
@@ -134,7 +134,7 @@ ROLLBACK;
 SELECT count(*), sum(id) FROM here.c WHERE z < (SELECT max(y) FROM here.b WHERE "B id" = c.bid);
 -- estimated by the data node
 ALTER SERVER sub_srv OPTIONS (ADD use_remote_estimate 'true');
-SELECT pushed('SELECT a.id FROM a JOIN c ON a.id = c.bid WHERE x < (SELECT max(b.y) FROM b WHERE b.aid = a.id AND b.y > c.z)');
+SELECT pushed('SELECT a.id FROM a JOIN c ON a.id < c.bid WHERE x < (SELECT max(b.y) FROM b WHERE b.aid = a.id AND b.y > c.z)');
 
 SET client_min_messages = warning;
 DROP SERVER sub_srv, sub_other CASCADE;

@@ -27,7 +27,7 @@ BEGIN
   SET LOCAL search_path = away, public;
   FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
     IF line !~ '^ *(Output|Relations|Group Key|Hash Cond|Planning|Query Identifier|Inner Unique):?' THEN
-      RETURN NEXT line;
+      RETURN NEXT regexp_replace(line, ' \(returns .*| ROWS UNBOUNDED PRECEDING', '', 'g');
     END IF;
   END LOOP;
   EXECUTE format('SELECT array_agg(row_to_json(q)::text) FROM (%s) q', query) INTO got;

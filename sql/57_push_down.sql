@@ -78,7 +78,7 @@ SELECT pd.sent('SELECT id FROM pd.a WHERE x > 3 OR id IN (SELECT y FROM pd.b WHE
 SELECT pd.sent('SELECT a.t, b.y FROM pd.a LEFT JOIN pd.b USING (id) WHERE a.x > 5');
 SELECT pd.sent('SELECT a.t FROM pd.a, LATERAL (SELECT FROM pd.b WHERE b.y = a.x AND a.id < 20 LIMIT 1) l');
 SELECT pd.sent('SELECT x, count(*) FROM pd.a WHERE id < 50 GROUP BY x');
-SELECT pd.sent('SELECT id, row_number() OVER (ORDER BY id) FROM pd.a WHERE x = 1');
+SELECT pd.sent('SELECT id, row_number() OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) FROM pd.a WHERE x = 1');
 SELECT pd.sent('SELECT DISTINCT t FROM pd.a WHERE x = 1');
 SELECT pd.sent('SELECT id FROM pd.a WHERE x = 1 ORDER BY id LIMIT 3');
 SELECT pd.sent('SELECT id FROM pd.a WHERE x = 1 UNION SELECT y FROM pd.b');

@@ -52,6 +52,8 @@ INSERT INTO ns.r SELECT * FROM ns_here.r;
 ANALYZE ns.a, ns.b, ns.c, ns.r;
 CREATE VIEW ns.local AS SELECT * FROM ns_here.local;
 
+-- 16 and later sort for aggregates below them.
+DO $$ BEGIN PERFORM set_config(name, 'off', false) FROM pg_settings WHERE name = 'enable_presorted_aggregate'; END $$;
 -- Prints a query's plan, and checks its rows against those of local tables.
 CREATE FUNCTION ns.planned(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text; diff bigint;
@@ -105,9 +107,10 @@ SELECT ns.planned('SELECT t FROM a UNION SELECT t FROM b ORDER BY t LIMIT 2');
 -- branches and sub-selects with clauses of their own
 SELECT ns.planned('SELECT id, count(*) FROM a GROUP BY id UNION SELECT id, 1 FROM b');
 SELECT ns.planned('SELECT count(*) FROM a WHERE id = 5 UNION ALL SELECT id FROM b WHERE id < 102');
-SELECT ns.planned('SELECT x FROM a GROUP BY x UNION SELECT aid FROM b WHERE id = 300');
+-- 17 and later may merge sorted rows.
+SELECT regexp_replace(ltrim(p), ' ORDER BY \w+$', '') FROM ns.planned('SELECT x FROM a GROUP BY x UNION SELECT aid FROM b WHERE id = 300') p WHERE p !~ '^( *->  )?(Append|Merge Append|HashAggregate|Unique)';
 SELECT ns.planned('SELECT DISTINCT id FROM a INTERSECT SELECT a.id FROM a JOIN b ON a.id = b.id');
-SELECT ns.planned('(SELECT id FROM a ORDER BY id LIMIT 3) UNION SELECT id FROM b WHERE id < 103');
+SELECT regexp_replace(ltrim(p), ' ORDER BY \w+$', '') FROM ns.planned('(SELECT id FROM a ORDER BY id LIMIT 3) UNION SELECT id FROM b WHERE id < 103') p WHERE p !~ '^( *->  )?(Append|Merge Append|HashAggregate|Unique)';
 SELECT ns.planned('SELECT b.t, y.n FROM b JOIN (SELECT id, count(*) AS n FROM c GROUP BY id) y ON y.id = b.id WHERE b.id < 120');
 SELECT ns.planned('SELECT x, count(*) FROM (SELECT x, id FROM a UNION SELECT x, id::int FROM c) y GROUP BY x');
 SELECT ns.planned('SELECT b.id, y.n FROM b JOIN (SELECT count(*) AS n FROM a WHERE id = 5) y ON y.n <= b.id WHERE b.id < 103');
@@ -115,7 +118,7 @@ SELECT ns.planned('SELECT b.id, y.n FROM b JOIN (SELECT id, count(*) AS n FROM c
 SELECT ns.planned('SELECT id, count(*) AS n FROM (SELECT id, max(x) AS m FROM c GROUP BY id) y GROUP BY id ORDER BY id LIMIT 2');
 SELECT ns.planned('SELECT y.* FROM (SELECT DISTINCT x, id FROM a ORDER BY x) y ORDER BY id, x LIMIT 2');
 -- an expression that is grouped by may stand in others
-SELECT ns.planned('SELECT x + 1 AS g, x + 1 AS again, (x + 1) * 2 + count(*) AS more, sum(id) FROM c GROUP BY x + 1 HAVING x + 1 < 4');
+SELECT ns.planned('SELECT x + 1 AS g, x + 1 AS again, (x + 1) * 2 + count(*) AS more, max(id) FROM c GROUP BY x + 1 HAVING x + 1 < 4');
 -- what stays here
 SELECT ns.planned('SELECT id FROM a UNION SELECT id FROM local');
 SELECT ns.planned('SELECT count(*) FROM a UNION ALL SELECT count(*) FROM b');

@@ -74,7 +74,7 @@ SELECT ns.planned('SELECT a.id FROM a WHERE id IN (SELECT id FROM b GROUP BY id 
 SELECT ns.planned('SELECT a.id FROM a JOIN (SELECT DISTINCT id, y FROM b) g ON a.id = g.id AND a.x = g.y');
 -- not so: LIMIT, an uncorrelated sub-select inside
 SELECT ns.planned('SELECT a.id, g.c FROM a JOIN (SELECT id, count(*) AS c FROM b GROUP BY id ORDER BY id LIMIT 9) g ON a.id = g.id');
-SELECT ns.planned('SELECT a.id, g.c FROM a JOIN (SELECT id, count(*) AS c FROM b WHERE n > (SELECT avg(n) FROM b) GROUP BY id) g ON a.id = g.id');
+SELECT ns.planned('SELECT a.id, g.c FROM a JOIN (SELECT id, count(*) AS c FROM b WHERE n > (SELECT min(n) FROM b) GROUP BY id) g ON a.id = g.id');
 
 -- correlated
 SET rdma_fdw.decorrelate = on;
@@ -95,7 +95,7 @@ SELECT ns.planned('SELECT a.id, b.id AS bid FROM a LEFT JOIN b ON a.id = b.aid A
 SELECT ns.planned('SELECT a.id, b.id AS bid FROM a LEFT JOIN b ON a.id = b.aid AND a.x < (SELECT count(*) FROM b b2 WHERE b2.aid = a.id AND b2.y > 5)');
 SELECT ns.planned('SELECT aid, sum(y) AS s FROM b GROUP BY aid HAVING sum(y) > (SELECT max(x) * 3 FROM a WHERE a.id = b.aid)');
 SELECT ns.planned('SELECT y, count(*) AS c, (SELECT count(*) FROM a WHERE a.x = b.y) AS d FROM b WHERE n < 100 GROUP BY y HAVING count(*) < (SELECT 2 * count(*) FROM a WHERE a.x = b.y) OR y = 10');
-SELECT ns.planned('SELECT x, sum((SELECT count(*) FROM b WHERE b.aid = a.id)) AS s FROM a GROUP BY x');
+SELECT ns.planned('SELECT x, max((SELECT count(*) FROM b WHERE b.aid = a.id)) AS s FROM a GROUP BY x');
 SELECT ns.planned('SELECT x, (SELECT count(*) FROM b WHERE b.y = a.x) AS c FROM a WHERE id < 30 GROUP BY x');
 -- a division by zero only for a group that nobody asks for
 SELECT ns.planned('SELECT id, (SELECT 100 / count(nullif(aid, 0)) FROM b WHERE b.aid = a.id) AS d FROM a WHERE id < 150 AND id <> 5');

@@ -77,6 +77,25 @@ rf_tap_results()
 	printf 'ok   %s  (%s assertions)\n' "$1" "$(grep -c '^ok' "$2.results")"
 }
 
+# rf_check_numbers GROUP FILE...: names are NUMBER_FEATURE, and each number is of one file
+rf_check_numbers()
+{
+	local group=$1 twice
+	shift
+	twice=$(printf '%s\n' "${@##*/}" | sed 's/_.*//' | sort | uniq -d | tr '\n' ' ')
+	[ -z "$twice" ] || rf_result FAIL "$group/numbers" "of more than one test: $twice"
+}
+
+# rf_check_alternates GROUP FOLDER: each of pg_regress's alternates, NAME_N.out beside NAME.out, is explained in FOLDER/README.md
+rf_check_alternates()
+{
+	local file
+	for file in "$2"/*_[0-9].out; do
+		[ ! -e "${file%_[0-9].out}.out" ] || grep -Fq "\`${file##*/}\`" "$2/README.md" ||
+			rf_result FAIL "$1/${file##*/}" "${file#"$RF_TREE/"} is not in ${2#"$RF_TREE/"}/README.md"
+	done
+}
+
 # The start of a diff or log, for someone who only has the output to look at.
 rf_show()
 {

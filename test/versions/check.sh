@@ -73,6 +73,8 @@ portable()
 }
 
 groups=$(rf_server_groups)
+# Only a hang takes that long.
+export RF_TIMEOUT=${RF_TIMEOUT:-3600}
 for version in ${RF_VERSIONS:-trixie:17 sid:18}; do
 	suite=${version%:*} major=${version#*:}
 	root=$cache/$suite-$major

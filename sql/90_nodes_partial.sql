@@ -1,0 +1,61 @@
+-- Aggregates over several nodes, of which each node computes the state. States are for the same major version: with nodes of
+-- another one their rows are aggregated here (90_nodes_partial_1.out).
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\getenv n1 RF_N1_PORT
+\getenv n2 RF_N2_PORT
+\getenv coord RF_COORD_PORT
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\c contrib_regression postgres 127.0.0.1 :coord
+SET client_min_messages = warning;
+CREATE SERVER npa1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
+CREATE SERVER npa2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
+CREATE USER MAPPING FOR CURRENT_USER SERVER npa1 OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR CURRENT_USER SERVER npa2 OPTIONS (user 'postgres');
+CREATE SERVER npa FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'npa1, npa2');
+CREATE SCHEMA npa_copy;
+CREATE TABLE npa_copy.t AS SELECT i AS id, i::bigint AS b, nullif(i % 11, 4) AS x, i / 4.0 AS n FROM generate_series(1, 600) i;
+CREATE SCHEMA npa;
+CREATE TABLE npa.t AS TABLE npa_copy.t;
+SELECT rdma.distribute_table('npa.t', 'npa', 'id');
+ANALYZE npa_copy.t, npa.t;
+
+-- What is sent, and whether the rows are those of the local copy.
+CREATE FUNCTION npa.sent(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text; got text[]; expected text[]; rows text := format('SELECT array_agg(r ORDER BY r) FROM (SELECT row_to_json(q)::text FROM (%s) q) x(r)', query);
+BEGIN
+  SET LOCAL search_path = npa, public;
+  FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
+    IF line ~ 'Aggregate$|Remote SQL' THEN
+      RETURN NEXT ltrim(line);
+    END IF;
+  END LOOP;
+  EXECUTE rows INTO got;
+  SET LOCAL search_path = npa_copy, public;
+  EXECUTE rows INTO expected;
+  IF got IS DISTINCT FROM expected OR expected IS NULL THEN
+    RETURN NEXT '*** rows that differ';
+  END IF;
+  RESET search_path;
+END $$;
+\pset format unaligned
+\pset tuples_only on
+SELECT npa.sent('SELECT x, count(*) AS c, avg(id) AS i, sum(b) AS s FROM t GROUP BY x HAVING count(*) > 10');
+SELECT npa.sent('SELECT count(*) AS c, max(n) AS m, round(stddev(n), 9) AS d FROM t');
+-- an expression that is grouped by may stand in others
+SELECT npa.sent('SELECT x + 1 AS g, (x + 1) * 2 + count(*) AS more, sum(b) FROM t GROUP BY x + 1 HAVING x + 1 < 4');
+-- in a sub-select that is computed first, and above one for each row
+SELECT npa.sent('SELECT id, count(*) AS c FROM t WHERE n > (SELECT avg(n) FROM t) GROUP BY id');
+SELECT replace(s, 'r3', 'r2') FROM npa.sent('SELECT x, sum((SELECT count(*) FROM t u WHERE u.id = t.id)) AS s FROM t GROUP BY x') s; -- 18 numbers the groups, too
+
+\pset format aligned
+\pset tuples_only off
+SET client_min_messages = warning;
+SELECT rdma.run_on('npa1', 'DROP SCHEMA npa CASCADE') IS NOT NULL, rdma.run_on('npa2', 'DROP SCHEMA npa CASCADE') IS NOT NULL;
+DROP SCHEMA npa, npa_copy CASCADE;
+DROP SERVER npa1, npa2, npa CASCADE;

@@ -2,8 +2,9 @@
 #
 #   make                  build against the PostgreSQL that PG_CONFIG names (15 to 18)
 #   make install          install it there
-#   make check            install what the tests need (install-deps), then run all of them; ends with "N passed, N failed"
-#   make check-unit, check-sql, check-sql_tcp, check-isolation, check-tap, check-chaos, check-roce    one group;
+#   make check            install what the tests need (install-deps), then run them; ends with "N passed, N failed"
+#   make check-full       that, and what takes longer over the emulated network: make check-rest is only the latter
+#   make check-unit, check-sql, check-sql_tcp, check-isolation, check-tap, check-chaos, check-roce, check-roce_sql, check-roce_pair    one group;
 #                         TESTS='01_a 02_b' only those, PROVIDER=soft_tcp over another provider
 #   make check-static     warnings of gcc and clang, clang's analyzer and cppcheck; needs no server
 #   make check-versions   SQL and isolation tests on PostgreSQL 17 and 18, and with data nodes of those
@@ -60,14 +61,17 @@ endif
 $(OBJS): $(wildcard $(srcdir)/include/rdma_fdw/*.h $(addprefix $(srcdir)/src/,*/*.h */*/*.h))
 
 export PG_CONFIG PROVIDER TESTS SCALE SF NODES COUNT SEED DURATION TOPOLOGY FROM SHRINK
-groups = unit sql sql_tcp isolation tap chaos roce
+# Those that take longest first: several run side by side.
+groups = roce tap unit sql sql_tcp chaos isolation
+# What check-full has besides. Each wants the whole machine.
+rest_groups = roce_sql roce_pair
 # Not in `make check`: what analyzers say of the sources; other majors of PostgreSQL, in folders of other Debian suites
 # (needs root and the network); the tests under ASan, UBSan and Valgrind, with a PostgreSQL built for them (fetches its
 # source package; needs more than an hour).
 extra_groups = static versions memory
 run_check = $(srcdir)/test/run_check.sh
 
-.PHONY: $(filter-out check-%,$(own)) $(groups:%=check-%) $(extra_groups:%=check-%) check-differential
+.PHONY: $(filter-out check-%,$(own)) $(groups:%=check-%) $(rest_groups:%=check-%) $(extra_groups:%=check-%) check-full check-rest check-differential
 
 install-deps:
 	@$(srcdir)/test/install_deps.sh
@@ -77,7 +81,14 @@ check: install-deps
 	@$(run_check) $(groups)
 endif
 
-$(groups:%=check-%) $(extra_groups:%=check-%): install-deps
+check-rest: install-deps
+	@RF_GROUPS=1 $(run_check) $(rest_groups)
+
+check-full:
+	@$(MAKE) check
+	@$(MAKE) check-rest
+
+$(groups:%=check-%) $(rest_groups:%=check-%) $(extra_groups:%=check-%): install-deps
 	@$(run_check) $(@:check-%=%)
 
 check-differential: install-deps

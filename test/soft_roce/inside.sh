@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # inside.sh FOLDER: what check.sh runs inside the virtual machine. FOLDER is check.sh's: programs, template/cluster (a
-# data directory), out/ (really writable: what is to be seen outside).
+# data directory), out/ (really writable: what is to be seen outside). TESTS: "unit" for the programs, and inputs of the SQL suite or "all".
 set -uo pipefail
 work=$1
 test=$(cd "$(dirname "$0")/.." && pwd)
@@ -21,7 +21,7 @@ run()
 		rf_result FAIL "roce/$name" "status $status; $(grep -c '^not ok' "$log") of its checks failed"
 	fi
 }
-if [ "${TESTS:-unit}" = unit ]; then
+if [[ " $TESTS " == *" unit "* ]]; then
 	run test_verbs_device
 	run test_provider_conformance verbs
 	run test_strided verbs
@@ -30,7 +30,10 @@ if [ "${TESTS:-unit}" = unit ]; then
 fi
 
 # The SQL suite, on copies of the data directory.
-if [ "${TESTS:-}" != unit ]; then
+read -ra inputs <<<"${TESTS/#unit/}"
+if [ ${#inputs[@]} -gt 0 ]; then
+	TESTS=${inputs[*]}
+	[ "$TESTS" != all ] || TESTS=
 	began=$SECONDS
 	cp -r --preserve=mode,ownership "$work/template/cluster" "$TMPDIR/cluster"
 	export RF_TEMPLATE=$TMPDIR/cluster RF_START_TIMEOUT=500 PGCONNECT_TIMEOUT=120

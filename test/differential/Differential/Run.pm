@@ -4,6 +4,7 @@ package Differential::Run;
 use strict;
 use warnings;
 use Exporter 'import';
+use List::Util qw(min);
 use Time::HiRes qw(time);
 use Differential::Compare qw(difference partition_difference normal_rows);
 use Differential::Schema qw(@topologies small_setup);
@@ -35,6 +36,9 @@ sub side
 	return (@sql) if !$foreign || !$case->{none};
 	return (@sql, 'SET rdma_fdw.push_down = none', @sql, 'RESET rdma_fdw.push_down');
 }
+
+# What leaves a case behind wherever it stopped
+sub ending { my ($case) = @_; return $case->{statements}[0][0] eq 'BEGIN' ? ('ROLLBACK') : (); }
 
 # How the answers of a case differ; undef: they agree. $r: of the foreign side, with those of push_down = none behind.
 sub verdict
@@ -142,12 +146,6 @@ sub report
 		$self->say("statement $case->{number} ($case->{schema}): $how") if $how eq 'heavy' || $self->{verbose};
 		return;
 	}
-	if ($how eq 'crash' && !grep { delete $_->{crashed} } @{$self}{qw(here there)})
-	{
-		$self->{counts}{unreadable}++;
-		$self->say("statement $case->{number} ($case->{schema}): psql lost its place, no server went down");
-		return;
-	}
 	my ($again, $l, $r) = fails($self, $case);
 
 	if (!defined $again && $how ne 'crash')
@@ -206,8 +204,8 @@ sub run_group
 	my @before = before($cases[0], 'l', @{ $cases[0]{both} });
 	my @before_there = before($cases[0], $cases[0]{schema}, @{ $cases[0]{both} }, @{ $cases[0]{foreign} });
 
-	$here->ask(@before, map { (side($_, 0), 'ROLLBACK') } @cases);
-	$there->ask('DISCARD ALL', @before_there, map { (side($_, 1), 'ROLLBACK') } @cases);
+	$here->ask(@before, map { (side($_, 0), ending($_)) } @cases);
+	$there->ask('DISCARD ALL', @before_there, map { (side($_, 1), ending($_)) } @cases);
 	my @l = @{ $here->answers };
 	my @r = @{ $there->answers };
 	splice(@l, 0, scalar @before);
@@ -216,8 +214,9 @@ sub run_group
 	{
 		my $n = @{ $case->{statements} };
 		my $m = $case->{none} ? 2 * $n + 2 : $n;
-		my $l = [ splice(@l, 0, @l < $n + 1 ? scalar @l : $n + 1) ];
-		my $r = [ splice(@r, 0, @r < $m + 1 ? scalar @r : $m + 1) ];
+		my $end = scalar(() = ending($case));
+		my $l = [ splice(@l, 0, min(scalar(@l), $n + $end)) ];
+		my $r = [ splice(@r, 0, min(scalar(@r), $m + $end)) ];
 
 		if (@$l < $n)
 		{

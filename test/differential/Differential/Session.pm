@@ -11,8 +11,6 @@ use IO::Select;
 my $mark = "\x1d";
 my $column = "\x1f";
 my $row = "\x1e";
-# After a crash all processes of a server are others; a psql alone may also lose its place in a statement's quotes.
-my $life = "SELECT backend_start FROM pg_stat_activity WHERE backend_type = 'checkpointer'";
 
 sub new
 {
@@ -32,16 +30,10 @@ sub connect
 		$self->{pid} = open2($self->{out}, $self->{in}, 'sh', '-c', 'exec "$@" 2>/dev/null', 'sh', $self->{psql} // 'psql', '-X', '-q', '-A', '-t', '-h', $self->{host}, '-p', $self->{port},
 			'-U', $self->{user} // 'postgres', '-d', $self->{database} // 'postgres', '-F', $column, '-R', $row, '-P', 'null=<NULL>');
 		binmode($self->{in}, ':utf8');
-		print { $self->{in} } "\\set m '\\035'\nSET application_name = 'differential $self->{name}';\n$life;\n\\echo :m END\n";
+		print { $self->{in} } "\\set m '\\035'\nSET application_name = 'differential $self->{name}';\n\\echo :m END\n";
 		$self->{in}->flush;
 		$self->{buffer} = '';
-		my $life_now = $self->text(30);
-		if (defined $life_now)
-		{
-			$self->{crashed} ||= defined $self->{life} && $life_now ne $self->{life};
-			$self->{life} = $life_now;
-			return;
-		}
+		return if defined $self->text(30);
 		$self->close;
 		sleep 1;
 	}
@@ -83,6 +75,7 @@ sub text
 
 	while ($self->{buffer} !~ /$mark END\n\z/)
 	{
+		$! = 0;
 		if (!$select->can_read($seconds))
 		{
 			next if $!{EINTR};
@@ -117,7 +110,6 @@ sub answers
 	if ($lost || @answers < $self->{asked} || grep { $_->{state} =~ /^57P0[12]$/ } @answers)
 	{
 		pop @answers while @answers && ($answers[-1]{state} =~ /^57P0/ || $answers[-1]{message} =~ /server closed the connection|no connection to the server/);
-		$self->{lost} = 1;
 		$self->close;
 		$self->connect;
 	}

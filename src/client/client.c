@@ -161,16 +161,10 @@ rf_node_self(RfNodeId *node, RfTypeImage *image)
 		rf_type_image(image);
 }
 
-static bool
-same_node(const RfNodeId *a, const RfNodeId *b)
-{
-	return a->system_identifier == b->system_identifier && a->generation == b->generation;
-}
-
 int
 rf_peer_find(const RfNodeId *node, bool producer_side)
 {
-	bool		self = same_node(node, &rf_shared->node);
+	bool		self = rf_same_node(node, &rf_shared->node);
 	int			i;
 
 	if (atomic_load(&rf_shared->engine_pid) == 0)
@@ -179,7 +173,7 @@ rf_peer_find(const RfNodeId *node, bool producer_side)
 	{
 		RfPeer	   *peer = &rf_shared->peers[i];
 
-		if (atomic_load(&peer->state) == RF_PEER_CONNECTED && same_node(&peer->node, node) &&
+		if (atomic_load(&peer->state) == RF_PEER_CONNECTED && rf_same_node(&peer->node, node) &&
 			(!self || (peer->accepted != 0) == producer_side))
 			return i;
 	}
@@ -236,41 +230,6 @@ resolve(const char *host, RfAddressFilter allowed, char *list, size_t size)
 				 errhint("If that is a node that this one shall exchange rows with, add its address or network to rdma_fdw.exchange_hosts in the configuration of this node.")));
 }
 
-/* An entry that is, or will be, its node's connection. */
-static bool
-is_coming(uint32_t state)
-{
-	return state == RF_PEER_REQUESTED || state == RF_PEER_CONNECTING || state == RF_PEER_CONNECTED;
-}
-
-/*
- * Become a waiter of the node's entry, if there is one: RF_NO_PEER when not. `accepted`: of this
- * node's own two, the one that was accepted; any one of another node is as good.
- */
-static int
-wait_with(const RfNodeId *node, bool accepted, uint32_t *attempt)
-{
-	bool		self = same_node(node, &rf_shared->node);
-
-	for (int i = 0; i < RF_MAX_PEERS; i++)
-	{
-		RfPeer	   *peer = &rf_shared->peers[i];
-
-		if (!is_coming(atomic_load(&peer->state)) || !same_node(&peer->node, node) ||
-			(self && (peer->accepted != 0) != accepted))
-			continue;
-		/* From here on nobody claims it, if it still is what it was. */
-		atomic_fetch_add(&peer->waiters, 1);
-		if (is_coming(atomic_load(&peer->state)) && same_node(&peer->node, node))
-		{
-			*attempt = peer->attempt;
-			return i;
-		}
-		atomic_fetch_sub(&peer->waiters, 1);
-	}
-	return RF_NO_PEER;
-}
-
 /*
  * The entry for a node that we connect to, of which we are a waiter then: one that exists, or a new
  * claim (*claimed).
@@ -280,7 +239,7 @@ find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses
 			  uint32_t *attempt)
 {
 	bool		has_token = false;
-	int			found = wait_with(&hello->node, false, attempt);
+	int			found = rf_claim_wait(rf_shared, &hello->node, false, attempt);
 	RfPeer	   *peer;
 
 	for (int i = 0; i < (int) sizeof(hello->token_id); i++)
@@ -305,82 +264,14 @@ find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses
 	return found;
 }
 
-/* The best entry that may be claimed, and the state it was seen in. */
-static int
-claimable(const RfNodeId *node, bool accepted, uint32_t *seen)
-{
-	int			best = RF_NO_PEER;
-	int			best_rank = 3;
-
-	for (int i = 0; i < RF_MAX_PEERS; i++)
-	{
-		const RfPeer *peer = &rf_shared->peers[i];
-		uint32_t	state = atomic_load(&peer->state);
-		int			rank;
-
-		if ((state != RF_PEER_FREE && state != RF_PEER_FAILED) || atomic_load(&peer->waiters) > 0)
-			continue;
-		rank = same_node(&peer->node, node) && (peer->accepted != 0) == accepted ? 0 : state == RF_PEER_FREE ? 1 : 2;
-		if (rank < best_rank)
-		{
-			best = i;
-			best_rank = rank;
-			*seen = state;
-		}
-	}
-	return best;
-}
-
-/*
- * Take a free entry, state CLAIMED. One that failed is as good as a free one unless somebody still
- * has to read why; the same node's goes first, so that a node that comes and goes does not leave a
- * trail.
- */
 int
 rf_peer_claim(const RfNodeId *node, bool accepted)
 {
-	int			best;
-	uint32_t	seen;
-	RfPeer	   *peer;
-	uint32_t	connections = 0;
+	int			index;
 
-	for (;;)
-	{
-		best = claimable(node, accepted, &seen);
-		if (best == RF_NO_PEER)
-			return RF_NO_PEER;
-		if (!atomic_compare_exchange_strong(&rf_shared->peers[best].state, &seen, RF_PEER_CLAIMED))
-			continue;
-		if (atomic_load(&rf_shared->peers[best].waiters) == 0)
-			break;
-		/* A waiter came before we had it: it is the waiter's. */
-		atomic_store(&rf_shared->peers[best].state, seen);
-		rf_peers_wake(best);
-	}
-
-	peer = &rf_shared->peers[best];
-	if (same_node(&peer->node, node) && (peer->accepted != 0) == accepted)
-		connections = peer->connections;
-	peer->node = *node;
-	peer->accepted = accepted;
-	peer->host[0] = '\0';
-	peer->port = 0;
-	memset(&peer->error, 0, sizeof(peer->error));
-	memset(peer->token, 0, sizeof(peer->token));
-	peer->transport[0] = '\0';
-	atomic_store(&peer->fell_back, 0);
-	peer->attempt++;
-	peer->connections = connections;
-	peer->since_us = 0;
-	peer->handshake_us = 0;
-	peer->round_trip_us = 0;
-	atomic_store(&peer->usual_round_trip_us, 0);
-	atomic_store(&peer->bandwidth, 0);
-	atomic_store(&peer->bytes_sent, 0);
-	atomic_store(&peer->bytes_received, 0);
-	atomic_store(&peer->flows_opened, 0);
-	atomic_store(&peer->segments, 0);
-	return best;
+	while (!rf_claim_peer(rf_shared, node, accepted, &index))
+		rf_peers_wake(index);
+	return index;
 }
 
 /*
@@ -533,7 +424,7 @@ was_connected(const RfNodeId *node)
 {
 	for (int i = 0; i < RF_MAX_PEERS; i++)
 	{
-		if (rf_shared->peers[i].connections > 0 && same_node(&rf_shared->peers[i].node, node))
+		if (rf_shared->peers[i].connections > 0 && rf_same_node(&rf_shared->peers[i].node, node))
 			return true;
 	}
 	return false;
@@ -562,7 +453,7 @@ rf_peer_wait(const RfNodeId *node, bool producer_side)
 		rf_engine_require();	/* without one nobody is found */
 		if (TimestampDifferenceMilliseconds(start, GetCurrentTimestamp()) >= rf_connect_timeout)
 			return RF_NO_PEER;
-		index = wait_with(node, producer_side, &attempt);
+		index = rf_claim_wait(rf_shared, node, producer_side, &attempt);
 		if (index != RF_NO_PEER)
 			(void) wait_for_entry(index, attempt, start, &same, &error);
 		else if (!was_connected(node))
@@ -583,74 +474,13 @@ rf_peer_wait(const RfNodeId *node, bool producer_side)
 void
 rf_token_issue(const RfNodeId *client, uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE])
 {
-	int64_t		expires_us = 0;
-	RfToken    *oldest;
-
 	if (!pg_strong_random(id, 16) || !pg_strong_random(secret, RF_TOKEN_SIZE))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not get random bytes for a token")));
-
-	/*
-	 * When all are taken, the one that expires first gives way: a reader that comes too late asks
-	 * again.
-	 */
-	for (;;)
-	{
-		oldest = NULL;
-		for (int i = 0; i < RF_MAX_TOKENS; i++)
-		{
-			RfToken    *token = &rf_shared->tokens[i];
-			int64_t		its = atomic_load(&token->expires_us);
-
-			if (its != RF_TOKEN_BUSY && (oldest == NULL || its < expires_us))
-			{
-				oldest = token;
-				expires_us = its;
-			}
-		}
-		if (oldest == NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-					 errmsg("processes that do not go on hold all places for tokens"),
-					 errhint("See whether processes of this server are stopped.")));
-		if (atomic_compare_exchange_strong(&oldest->expires_us, &expires_us, RF_TOKEN_BUSY))
-			break;
-	}
-	memcpy(oldest->id, id, sizeof(oldest->id));
-	memcpy(oldest->secret, secret, sizeof(oldest->secret));
-	oldest->client = *client;
-	atomic_store(&oldest->expires_us, rf_now_us() + (int64_t) rf_token_lifetime * 1000000);
-}
-
-/* The engine looks up a token; unless `keep`, nobody will find it again. */
-bool
-rf_token_take(const uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE], RfNodeId *client, bool keep)
-{
-	int64_t		now = rf_now_us();
-	bool		found = false;
-	int			i;
-
-	for (i = 0; i < RF_MAX_TOKENS && !found; i++)
-	{
-		RfToken    *token = &rf_shared->tokens[i];
-		int64_t		expires_us = atomic_load(&token->expires_us);
-
-		if (expires_us == RF_TOKEN_BUSY || expires_us <= now ||
-			!atomic_compare_exchange_strong(&token->expires_us, &expires_us, RF_TOKEN_BUSY))
-			continue;
-		if (memcmp(token->id, id, sizeof(token->id)) == 0)
-		{
-			found = true;
-			memcpy(secret, token->secret, RF_TOKEN_SIZE);
-			*client = token->client;
-			if (!keep)
-			{
-				explicit_bzero(token->secret, sizeof(token->secret));
-				expires_us = 0;
-			}
-		}
-		atomic_store(&token->expires_us, expires_us);
-	}
-	return found;
+	if (!rf_token_put(rf_shared, id, secret, client, (int64_t) rf_token_lifetime * 1000000))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("processes that do not go on hold all places for tokens"),
+				 errhint("See whether processes of this server are stopped.")));
 }

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "rdma_fdw/compat.h"
 #define RF_FLOW_BACKEND
+#include "rdma_fdw/claims.h"
 #include "rdma_fdw/engine.h"
 #include "rdma_fdw/flow.h"
 
@@ -49,7 +50,6 @@ extern void rf_arena_request(void);
 extern void rf_arena_startup(void);
 
 /* client.c, also used by the main thread */
-extern bool rf_token_take(const uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE], RfNodeId *client, bool keep);
 extern void rf_type_image(RfTypeImage *image);
 
 /* ---------- the engine's main thread ---------- */

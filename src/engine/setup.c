@@ -24,12 +24,6 @@
 
 static void try_lane(RfConnection *connection, uint32_t lane);
 
-static bool
-same_node(const RfNodeId *a, const RfNodeId *b)
-{
-	return memcmp(a, b, sizeof(*a)) == 0;
-}
-
 static void
 fail(RfConnection *connection, const RfError *error)
 {
@@ -133,13 +127,13 @@ crosses(const RfNodeId *node)
 		own->system_identifier < node->system_identifier : own->generation < node->generation;
 	int			i;
 
-	if (same_node(own, node))
+	if (rf_same_node(own, node))
 		return false;
 	for (i = 0; i < RF_MAX_PEERS; i++)
 	{
 		RfConnection *other = rf_engine->by_peer[i];
 
-		if (other && !other->accepted && other->phase != RF_PHASE_DROPPING && same_node(&rf_shared->peers[i].node, node) &&
+		if (other && !other->accepted && other->phase != RF_PHASE_DROPPING && rf_same_node(&rf_shared->peers[i].node, node) &&
 			other->retry_us == 0 && ours_first &&
 			(other->phase != RF_PHASE_UP || rf_now_us() - other->deadline_us < RF_CROSSING_US))
 			return true;
@@ -150,7 +144,7 @@ crosses(const RfNodeId *node)
 static void
 drop_older(const RfNodeId *node)
 {
-	bool		self = same_node(&rf_shared->node, node);
+	bool		self = rf_same_node(&rf_shared->node, node);
 	RfError		error;
 	int			i;
 
@@ -160,7 +154,7 @@ drop_older(const RfNodeId *node)
 	{
 		RfConnection *other = rf_engine->by_peer[i];
 
-		if (other == NULL || other->phase == RF_PHASE_DROPPING || !same_node(&rf_shared->peers[i].node, node) ||
+		if (other == NULL || other->phase == RF_PHASE_DROPPING || !rf_same_node(&rf_shared->peers[i].node, node) ||
 			(self && !other->accepted))
 			continue;
 
@@ -183,14 +177,14 @@ rf_setup_proof(RfConnection *connection, const RfControlProof *proof)
 	uint32_t	lanes = Min(hs->own.lanes, hs->remote.lanes);
 	int			index;
 
-	if (!rf_token_take(proof->token_id, secret, &client, true) || !same_node(&client, node) ||
+	if (!rf_token_take(rf_shared, proof->token_id, secret, &client, true) || !rf_same_node(&client, node) ||
 		!rf_handshake_verify(hs, secret, proof))
 	{
 		/*
 		 * Wrong, used or expired, and no hint which. Whoever knows an id but not the secret has
 		 * spent it.
 		 */
-		(void) rf_token_take(proof->token_id, secret, &client, false);
+		(void) rf_token_take(rf_shared, proof->token_id, secret, &client, false);
 		explicit_bzero(secret, sizeof(secret));
 		rf_connection_refuse(connection, RF_ERROR_AUTHENTICATION, "its token is not valid");
 		return;
@@ -212,7 +206,7 @@ rf_setup_proof(RfConnection *connection, const RfControlProof *proof)
 		rf_connection_refuse(connection, RF_REFUSED_CROSSING, "this node is connecting to the other one itself");
 		return;
 	}
-	(void) rf_token_take(proof->token_id, secret, &client, false);
+	(void) rf_token_take(rf_shared, proof->token_id, secret, &client, false);
 	drop_older(node);
 
 	index = rf_peer_claim(node, true);
@@ -246,7 +240,7 @@ rf_setup_welcome(RfConnection *connection, const RfControlWelcome *welcome)
 {
 	RfPeer	   *peer = &rf_shared->peers[connection->peer];
 
-	if (!same_node(&connection->handshake.remote.node, &peer->node))
+	if (!rf_same_node(&connection->handshake.remote.node, &peer->node))
 	{
 		protocol_error(connection, "another node answers at its address");
 		return;

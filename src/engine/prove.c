@@ -18,7 +18,7 @@
 #include "engine_int.h"
 
 static const char roce_hint[] = "RoCE needs UDP port 4791 open in both directions, and a GID (rdma_fdw.gid_index: "
-	"address, VLAN) and MTU (rdma_fdw.mtu) that fit the network. README.md: Data that does not get through.";
+	"address, VLAN) and MTU (rdma_fdw.mtu) that fit the network. See docs/rdma-hardware.md.";
 
 StaticAssertDecl(sizeof(roce_hint) <= sizeof(((RfError *) 0)->hint), "the hint is cut");
 

@@ -1,6 +1,7 @@
 # The documents: docs/sql-reference.md has an entry for every function, view and column of a view, option and setting, and
 # for nothing else; what it says of a setting's default, range and time of change is what the server says. Links between
-# documents lead somewhere. META.json names files that are there.
+# documents lead somewhere. Source files that documents and META.json name are there, and every file of src/fdw has its line
+# in docs/architecture.md.
 use strict;
 use warnings;
 use FindBin;
@@ -165,7 +166,7 @@ none('every setting has an entry with its default and range', @wrong);
 none('every entry is of a setting', missing([ keys %settings ], \@names));
 
 # Links. An anchor is a heading as GitHub spells it.
-my (%anchors, @broken);
+my (%anchors, @broken, %named);
 my @documents = map { s/^\Q$tree\E\///r } glob("$tree/*.md $tree/docs/*.md $tree/test/*/*.md");
 
 sub anchors
@@ -193,6 +194,7 @@ foreach my $file (@documents)
 	my $text = slurp_file("$tree/$file");
 
 	$text =~ s/^```.*?^```//msg;
+	$named{$_} = 1 foreach $text =~ m{`((?:bench|include|sql|src|test)/[\w./]+\.\w+)`}g;
 	while ($text =~ /\]\(([^)\s]+)\)/g)
 	{
 		my $link = $1;
@@ -214,6 +216,10 @@ foreach my $file (@documents)
 }
 cmp_ok(scalar(@documents), '>', 10, 'the documents are here');
 none('links lead to files and headings that are there', @broken);
+
+# Source files
+none('source files that documents name are there', grep { !-e "$tree/$_" } keys %named);
+none('every file of src/fdw has its line', missing([ map { s/^\Q$tree\E\///r } glob("$tree/src/fdw/*.[ch] $tree/src/fdw/*/*.[ch]") ], [ keys %named ]));
 
 # META.json
 my $meta = decode_json(slurp_file("$tree/META.json"));

@@ -369,8 +369,9 @@ define_engine_settings(void)
 							   PGC_SIGHUP, GUC_LIST_INPUT, rf_check_exchange_hosts, NULL, NULL);
 }
 
+/* Buffers of the streams of a session, and times to wait for them and for peers. */
 static void
-define_session_settings(void)
+define_stream_settings(void)
 {
 	DefineCustomIntVariable("rdma_fdw.receive_buffers",
 							"Number of receive buffers of one stream.",
@@ -399,6 +400,11 @@ define_session_settings(void)
 							"Servers and tables can have their own value. 0 sends every row through the engines.",
 							&rf_inline_limit, 64, 0, RF_MAX_INLINE / 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.flow_weight",
+							"Share of the streams that this session reads, when streams compete.",
+							"Bytes are shared in proportion to the weights.",
+							&rf_flow_weight, RF_DEFAULT_WEIGHT, 1, RF_MAX_WEIGHT,
+							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.buffer_wait",
 							"Time to wait for buffers when rdma_fdw.buffer_memory is used up.",
 							"The stream then fails. Each of its two sessions has its own value.",
@@ -409,22 +415,22 @@ define_session_settings(void)
 							"While it waits the statement holds none. It then fails.",
 							&rf_exchange_wait, 60 * 1000, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
-	DefineCustomBoolVariable("rdma_fdw.explain_nodes",
-							 "EXPLAIN shows the plans that the nodes of a server with nodes have for their part.",
-							 NULL,
-							 &rf_explain_nodes, false,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.flow_weight",
-							"Share of the streams that this session reads, when streams compete.",
-							"Bytes are shared in proportion to the weights.",
-							&rf_flow_weight, RF_DEFAULT_WEIGHT, 1, RF_MAX_WEIGHT,
-							PGC_SUSET, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("rdma_fdw.measured_costs",
-							 "Counts the network's round trip and bandwidth, as measured, into costs of foreign scans.",
-							 "Only where the options fdw_startup_cost and fdw_tuple_cost of the server are not set.",
-							 &rf_measured_costs, true,
-							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.connect_timeout",
+							"Time to wait for the connection between two engines.",
+							NULL,
+							&rf_connect_timeout, 10 * 1000, 100, 600 * 1000,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomStringVariable("rdma_fdw.application_name",
+							   "application_name of the sessions on data nodes.",
+							   "The escapes %a, %c, %C, %d, %p, %u and %% mean what they do in postgres_fdw.",
+							   &rf_application_name, "",
+							   PGC_USERSET, 0, NULL, NULL, NULL);
+}
 
+/* What a session on a data node goes by. */
+static void
+define_data_node_settings(void)
+{
 	DefineCustomIntVariable("rdma_fdw.flush_time",
 							"Time after which a data node sends rows although their batch is not full.",
 							"They leave with the next row that the query makes. 0 sends full batches only.",
@@ -455,6 +461,12 @@ define_session_settings(void)
 							"-1 decides by what copying and registering cost when the engine started (rdma.stat_engine shows it).",
 							&rf_dynamic_threshold, -1, -1, INT_MAX / 2,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+}
+
+/* What the coordinator's planner and EXPLAIN go by. */
+static void
+define_plan_settings(void)
+{
 	DefineCustomEnumVariable("rdma_fdw.push_down",
 							 "What the data nodes are asked to do of a query.",
 							 "\"all\" is whatever they can do, \"scans\" only conditions of single tables, "
@@ -462,6 +474,11 @@ define_session_settings(void)
 							 "It goes for statements that are planned from now on.",
 							 &rf_push_down, RF_PUSH_DOWN_ALL, push_down_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("rdma_fdw.measured_costs",
+							 "Counts the network's round trip and bandwidth, as measured, into costs of foreign scans.",
+							 "Only where the options fdw_startup_cost and fdw_tuple_cost of the server are not set.",
+							 &rf_measured_costs, true,
+							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.exchange_strategy",
 							 "How tables of a server with several nodes are joined.",
 							 "auto takes what costs least; any other value is taken where it is possible. "
@@ -483,16 +500,11 @@ define_session_settings(void)
 							 "auto plans both ways and takes what costs less.",
 							 &rf_decorrelate, RF_DECORRELATE_AUTO, decorrelate_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("rdma_fdw.connect_timeout",
-							"Time to wait for the connection between two engines.",
-							NULL,
-							&rf_connect_timeout, 10 * 1000, 100, 600 * 1000,
-							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
-	DefineCustomStringVariable("rdma_fdw.application_name",
-							   "application_name of the sessions on data nodes.",
-							   "The escapes %a, %c, %C, %d, %p, %u and %% mean what they do in postgres_fdw.",
-							   &rf_application_name, "",
-							   PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("rdma_fdw.explain_nodes",
+							 "EXPLAIN shows the plans that the nodes of a server with nodes have for their part.",
+							 NULL,
+							 &rf_explain_nodes, false,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
 void
@@ -504,6 +516,8 @@ rf_define_settings(void)
 	 */
 	define_start_settings(process_shared_preload_libraries_in_progress ? PGC_POSTMASTER : PGC_SIGHUP);
 	define_engine_settings();
-	define_session_settings();
+	define_stream_settings();
+	define_data_node_settings();
+	define_plan_settings();
 	MarkGUCPrefixReserved("rdma_fdw");
 }

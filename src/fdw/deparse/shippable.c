@@ -394,100 +394,122 @@ is_collated(RfSelect *select, Var *var)
 	return select == NULL || bms_is_member(var->varattno, select->collated);
 }
 
-/* Returns whether node may be shipped; if so *result says where its collation comes from. */
 static bool
-walk(Node *node, WalkContext *cxt, CollationState *result)
+walk_var(Var *var, WalkContext *cxt, CollationState *result)
+{
+	bool		collated;
+
+	if (var->varlevelsup != 0)
+		return false;
+	if (bms_is_member(var->varno, cxt->relids))
+	{
+		/* whole rows and the coordinator's own system columns stay here */
+		if (var->varattno == 0 ||
+			(var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber))
+			return false;
+		collated = !OidIsValid(var->varcollid) || is_collated(select_of(var, cxt), var);
+	}
+	else
+		collated = var->varno == 0 && is_collated(cxt->info->select, var);
+
+	if (collated)
+	{
+		result->collation = var->varcollid;
+		result->origin = OidIsValid(var->varcollid) ? ORIGIN_COLUMN : ORIGIN_NONE;
+	}
+	else
+		*result = visitor_collation(var->varcollid, var->vartype);
+	return true;
+}
+
+static bool
+walk_subscripts(SubscriptingRef *ref, WalkContext *cxt, CollationState *result)
+{
+	CollationState subscripts = {InvalidOid, ORIGIN_NONE};
+	CollationState container = {InvalidOid, ORIGIN_NONE};
+
+	/* The subscripts' collations have no bearing on the element's. */
+	if (ref->refassgnexpr != NULL ||
+		!walk_list(ref->refupperindexpr, cxt, &subscripts) ||
+		!walk_list(ref->reflowerindexpr, cxt, &subscripts) ||
+		!walk((Node *) ref->refexpr, cxt, &container))
+		return false;
+	*result = derived_collation(ref->refcollid, &container);
+	return true;
+}
+
+/* A function's arguments, and whether it may be given this collation. */
+static bool
+walk_arguments(List *args, Oid inputcollid, Oid funcid, WalkContext *cxt, CollationState *inner)
+{
+	return walk_list(args, cxt, inner) && input_collation_ok(inputcollid, funcid, inner);
+}
+
+/* An array's cast prints as a plain cast; the element expression only decides if it is ours. */
+static bool
+walk_array_cast(ArrayCoerceExpr *coerce, WalkContext *cxt, CollationState *inner)
+{
+	CollationState element = {InvalidOid, ORIGIN_NONE};
+	bool		outer_case_test = cxt->in_case_test;
+	bool		ok;
+
+	if (!walk((Node *) coerce->arg, cxt, inner))
+		return false;
+	cxt->in_case_test = true;
+	ok = walk((Node *) coerce->elemexpr, cxt, &element);
+	cxt->in_case_test = outer_case_test;
+	return ok;
+}
+
+/* A boolean made of comparisons in pairs, each with a collation of its own. */
+static bool
+walk_row_comparison(RowCompareExpr *row, WalkContext *cxt)
+{
+	ListCell   *left;
+	ListCell   *right;
+	ListCell   *op;
+	ListCell   *collation;
+
+	forfour(left, row->largs, right, row->rargs, op, row->opnos, collation, row->inputcollids)
+	{
+		CollationState pair = {InvalidOid, ORIGIN_NONE};
+
+		if (!is_shippable_operator(lfirst_oid(op), cxt->info) ||
+			!walk_arguments(list_make2(lfirst(left), lfirst(right)), lfirst_oid(collation),
+							get_opcode(lfirst_oid(op)), cxt, &pair))
+			return false;
+	}
+	return true;
+}
+
+static bool
+walk_placeholder(PlaceHolderVar *placeholder, WalkContext *cxt, CollationState *result)
+{
+	Relids		relids = rf_evaluated_at(cxt->root, placeholder);
+
+	return placeholder->phlevelsup == 0 &&
+		!bms_is_empty(relids) && bms_is_subset(relids, cxt->relids) &&
+		walk((Node *) placeholder->phexpr, cxt, result);
+}
+
+/* Function calls in any syntax. A result that is not text has no collation, and *result stays. */
+static bool
+walk_call(Node *node, WalkContext *cxt, CollationState *result)
 {
 	CollationState inner = {InvalidOid, ORIGIN_NONE};
 	RfRelInfo  *info = cxt->info;
 
-	if (node == NULL)
-		return true;
-	check_stack_depth();
-
-	if (rf_is_local_value(node))
-	{
-		*result = visitor_collation(exprCollation(node), exprType(node));
-		return rf_is_shippable_type(exprType(node), info);
-	}
-
 	switch (nodeTag(node))
 	{
-		case T_Var:
-			{
-				Var		   *var = (Var *) node;
-
-				if (var->varlevelsup != 0)
-					return false;
-				if (bms_is_member(var->varno, cxt->relids))
-				{
-					/* whole rows and the coordinator's own system columns stay here */
-					if (var->varattno == 0 ||
-						(var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber))
-						return false;
-					if (OidIsValid(var->varcollid) && !is_collated(select_of(var, cxt), var))
-					{
-						*result = visitor_collation(var->varcollid, var->vartype);
-						break;
-					}
-					result->collation = var->varcollid;
-					result->origin = OidIsValid(var->varcollid) ? ORIGIN_COLUMN : ORIGIN_NONE;
-				}
-				else if (var->varno == 0 && is_collated(info->select, var))
-				{
-					result->collation = var->varcollid;
-					result->origin = OidIsValid(var->varcollid) ? ORIGIN_COLUMN : ORIGIN_NONE;
-				}
-				else
-					*result = visitor_collation(var->varcollid, var->vartype);
-				break;
-			}
-
-		case T_Const:
-			*result = visitor_collation(((Const *) node)->constcollid,
-										((Const *) node)->consttype);
-			if (rf_is_explicit_collation(node))
-				result->origin = ORIGIN_COLUMN;
-			break;
-
-		case T_Param:
-			{
-				Param	   *param = (Param *) node;
-
-				if (param->paramkind != PARAM_EXTERN && param->paramkind != PARAM_EXEC)
-					return false;
-				*result = visitor_collation(param->paramcollid, param->paramtype);
-				break;
-			}
-
-		case T_SubscriptingRef:
-			{
-				SubscriptingRef *ref = (SubscriptingRef *) node;
-
-				if (ref->refassgnexpr != NULL)
-					return false;
-				/* The subscripts' collations have no bearing on the element's. */
-				if (!walk_list(ref->refupperindexpr, cxt, &inner) ||
-					!walk_list(ref->reflowerindexpr, cxt, &inner))
-					return false;
-				inner.collation = InvalidOid;
-				inner.origin = ORIGIN_NONE;
-				if (!walk((Node *) ref->refexpr, cxt, &inner))
-					return false;
-				*result = derived_collation(ref->refcollid, &inner);
-				break;
-			}
-
 		case T_FuncExpr:
 			{
 				FuncExpr   *func = (FuncExpr *) node;
 
 				if (func->funcretset || !is_shippable_function(func->funcid, info) ||
-					!walk_list(func->args, cxt, &inner) ||
-					!input_collation_ok(func->inputcollid, func->funcid, &inner))
+					!walk_arguments(func->args, func->inputcollid, func->funcid, cxt, &inner))
 					return false;
 				*result = derived_collation(func->funccollid, &inner);
-				break;
+				return true;
 			}
 
 		case T_OpExpr:
@@ -497,35 +519,66 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 				OpExpr	   *op = (OpExpr *) node;
 
 				if (op->opretset || !is_shippable_operator(op->opno, info) ||
-					!walk_list(op->args, cxt, &inner) ||
-					!input_collation_ok(op->inputcollid, get_opcode(op->opno), &inner))
+					!walk_arguments(op->args, op->inputcollid, get_opcode(op->opno), cxt, &inner))
 					return false;
 				*result = derived_collation(op->opcollid, &inner);
-				break;
+				return true;
 			}
 
 		case T_ScalarArrayOpExpr:
 			{
 				ScalarArrayOpExpr *op = (ScalarArrayOpExpr *) node;
 
-				if (!is_shippable_operator(op->opno, info) ||
-					!walk_list(op->args, cxt, &inner) ||
-					!input_collation_ok(op->inputcollid, get_opcode(op->opno), &inner))
-					return false;
-				break;			/* a boolean */
+				/* a boolean */
+				return is_shippable_operator(op->opno, info) &&
+					walk_arguments(op->args, op->inputcollid, get_opcode(op->opno), cxt, &inner);
 			}
 
-		case T_RelabelType:
+		case T_MinMaxExpr:
 			{
-				RelabelType *relabel = (RelabelType *) node;
+				MinMaxExpr *minmax = (MinMaxExpr *) node;
+				TypeCacheEntry *type = lookup_type_cache(minmax->minmaxtype, TYPECACHE_CMP_PROC);
 
-				if (!walk((Node *) relabel->arg, cxt, &inner))
+				if (!OidIsValid(type->cmp_proc) || !is_shippable_function(type->cmp_proc, info) ||
+					!walk_arguments(minmax->args, minmax->inputcollid, type->cmp_proc, cxt, &inner))
 					return false;
-				*result = derived_collation(relabel->resultcollid, &inner);
-				if (rf_is_explicit_collation(node))
-					result->origin = ORIGIN_COLUMN;
-				break;
+				*result = derived_collation(minmax->minmaxcollid, &inner);
+				return true;
 			}
+
+		case T_Aggref:
+			if (!info->grouped || !walk_aggregate((Aggref *) node, cxt, &inner))
+				return false;
+			*result = derived_collation(((Aggref *) node)->aggcollid, &inner);
+			return true;
+
+		case T_GroupingFunc:
+			return info->grouped && ((GroupingFunc *) node)->agglevelsup == 0 &&
+				walk_list(((GroupingFunc *) node)->args, cxt, &inner);
+
+		case T_WindowFunc:
+			if (!info->windowed || !walk_window((WindowFunc *) node, cxt, &inner))
+				return false;
+			*result = derived_collation(((WindowFunc *) node)->wincollid, &inner);
+			return true;
+
+		default:
+			return false;
+	}
+}
+
+/* Casts and conditional expressions: their collation comes from their inputs. */
+static bool
+walk_conversion(Node *node, WalkContext *cxt, CollationState *result)
+{
+	CollationState inner = {InvalidOid, ORIGIN_NONE};
+
+	switch (nodeTag(node))
+	{
+		case T_RelabelType:
+			if (!walk((Node *) ((RelabelType *) node)->arg, cxt, &inner))
+				return false;
+			break;
 
 		case T_CoerceViaIO:
 			{
@@ -535,153 +588,136 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 					!is_plain_text_type(coerce->resulttype) ||
 					!walk((Node *) coerce->arg, cxt, &inner))
 					return false;
-				*result = derived_collation(coerce->resultcollid, &inner);
 				break;
 			}
 
 		case T_ArrayCoerceExpr:
-			{
-				ArrayCoerceExpr *coerce = (ArrayCoerceExpr *) node;
-				CollationState element = {InvalidOid, ORIGIN_NONE};
-				bool		outer_case_test = cxt->in_case_test;
-				bool		ok;
-
-				if (!walk((Node *) coerce->arg, cxt, &inner))
-					return false;
-				/* prints as a plain cast; the element expression only decides if it is ours */
-				cxt->in_case_test = true;
-				ok = walk((Node *) coerce->elemexpr, cxt, &element);
-				cxt->in_case_test = outer_case_test;
-				if (!ok)
-					return false;
-				*result = derived_collation(coerce->resultcollid, &inner);
-				break;
-			}
-
-		case T_CaseTestExpr:
-			if (!cxt->in_case_test)
-				return false;
-			*result = visitor_collation(((CaseTestExpr *) node)->collation,
-										((CaseTestExpr *) node)->typeId);
-			break;
-
-		case T_BoolExpr:
-			if (!walk_list(((BoolExpr *) node)->args, cxt, &inner))
-				return false;
-			break;
-
-		case T_NullTest:
-			/* of a row it would look into the fields */
-			if (((NullTest *) node)->argisrow ||
-				!walk((Node *) ((NullTest *) node)->arg, cxt, &inner))
-				return false;
-			break;
-
-		case T_BooleanTest:
-			if (!walk((Node *) ((BooleanTest *) node)->arg, cxt, &inner))
+			if (!walk_array_cast((ArrayCoerceExpr *) node, cxt, &inner))
 				return false;
 			break;
 
 		case T_CaseExpr:
 			if (!walk_case((CaseExpr *) node, cxt, &inner))
 				return false;
-			*result = derived_collation(((CaseExpr *) node)->casecollid, &inner);
 			break;
 
 		case T_CoalesceExpr:
 			if (!walk_list(((CoalesceExpr *) node)->args, cxt, &inner))
 				return false;
-			*result = derived_collation(((CoalesceExpr *) node)->coalescecollid, &inner);
-			break;
-
-		case T_MinMaxExpr:
-			{
-				MinMaxExpr *minmax = (MinMaxExpr *) node;
-				TypeCacheEntry *type = lookup_type_cache(minmax->minmaxtype, TYPECACHE_CMP_PROC);
-
-				if (!OidIsValid(type->cmp_proc) || !is_shippable_function(type->cmp_proc, info) ||
-					!walk_list(minmax->args, cxt, &inner) ||
-					!input_collation_ok(minmax->inputcollid, type->cmp_proc, &inner))
-					return false;
-				*result = derived_collation(minmax->minmaxcollid, &inner);
-				break;
-			}
-
-		case T_RowCompareExpr:
-			{
-				RowCompareExpr *row = (RowCompareExpr *) node;
-				ListCell   *left;
-				ListCell   *right;
-				ListCell   *op;
-				ListCell   *collation;
-
-				/* a boolean made of comparisons in pairs, each with a collation of its own */
-				forfour(left, row->largs, right, row->rargs, op, row->opnos,
-						collation, row->inputcollids)
-				{
-					CollationState pair = {InvalidOid, ORIGIN_NONE};
-
-					if (!is_shippable_operator(lfirst_oid(op), info) ||
-						!walk_list(list_make2(lfirst(left), lfirst(right)), cxt, &pair) ||
-						!input_collation_ok(lfirst_oid(collation), get_opcode(lfirst_oid(op)), &pair))
-						return false;
-				}
-				break;
-			}
-
-		case T_Aggref:
-			if (!info->grouped || !walk_aggregate((Aggref *) node, cxt, &inner))
-				return false;
-			*result = derived_collation(((Aggref *) node)->aggcollid, &inner);
-			break;
-
-		case T_GroupingFunc:
-			if (!info->grouped || ((GroupingFunc *) node)->agglevelsup != 0)
-				return false;
-			if (!walk_list(((GroupingFunc *) node)->args, cxt, &inner))
-				return false;
-			break;
-
-		case T_WindowFunc:
-			if (!info->windowed || !walk_window((WindowFunc *) node, cxt, &inner))
-				return false;
-			*result = derived_collation(((WindowFunc *) node)->wincollid, &inner);
-			break;
-
-		case T_AlternativeSubPlan:
-			node = (Node *) linitial(((AlternativeSubPlan *) node)->subplans);
-			/* FALLTHROUGH */
-		case T_SubPlan:
-			if (!walk_subplan((SubPlan *) node, cxt))
-				return false;
-			*result = visitor_collation(exprCollation(node), exprType(node));
 			break;
 
 		case T_ArrayExpr:
 			if (!walk_list(((ArrayExpr *) node)->elements, cxt, &inner))
 				return false;
-			*result = derived_collation(((ArrayExpr *) node)->array_collid, &inner);
 			break;
 
-		case T_PlaceHolderVar:
-			{
-				PlaceHolderVar *placeholder = (PlaceHolderVar *) node;
-				Relids		relids = rf_evaluated_at(cxt->root, placeholder);
+		default:
+			return false;
+	}
 
-				if (placeholder->phlevelsup != 0 ||
-					bms_is_empty(relids) || !bms_is_subset(relids, cxt->relids) ||
-					!walk((Node *) placeholder->phexpr, cxt, result))
-					return false;
-				break;
-			}
+	*result = derived_collation(exprCollation(node), &inner);
+	if (IsA(node, RelabelType) && rf_is_explicit_collation(node))
+		result->origin = ORIGIN_COLUMN;
+	return true;
+}
+
+/*
+ * Returns whether the expression may be shipped, whatever the type of its result; if so *result
+ * says where its collation comes from.
+ */
+static bool
+walk_node(Node *node, WalkContext *cxt, CollationState *result)
+{
+	CollationState inner = {InvalidOid, ORIGIN_NONE};
+
+	switch (nodeTag(node))
+	{
+		case T_Var:
+			return walk_var((Var *) node, cxt, result);
+
+		case T_Const:
+			*result = visitor_collation(((Const *) node)->constcollid,
+										((Const *) node)->consttype);
+			if (rf_is_explicit_collation(node))
+				result->origin = ORIGIN_COLUMN;
+			return true;
+
+		case T_Param:
+			*result = visitor_collation(((Param *) node)->paramcollid, ((Param *) node)->paramtype);
+			return ((Param *) node)->paramkind == PARAM_EXTERN ||
+				((Param *) node)->paramkind == PARAM_EXEC;
+
+		case T_CaseTestExpr:
+			*result = visitor_collation(((CaseTestExpr *) node)->collation,
+										((CaseTestExpr *) node)->typeId);
+			return cxt->in_case_test;
+
+		case T_SubscriptingRef:
+			return walk_subscripts((SubscriptingRef *) node, cxt, result);
+
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+		case T_ScalarArrayOpExpr:
+		case T_MinMaxExpr:
+		case T_Aggref:
+		case T_GroupingFunc:
+		case T_WindowFunc:
+			return walk_call(node, cxt, result);
+
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_ArrayCoerceExpr:
+		case T_CaseExpr:
+		case T_CoalesceExpr:
+		case T_ArrayExpr:
+			return walk_conversion(node, cxt, result);
+
+		case T_BoolExpr:
+			return walk_list(((BoolExpr *) node)->args, cxt, &inner);
+
+		case T_NullTest:
+			/* of a row it would look into the fields */
+			return !((NullTest *) node)->argisrow &&
+				walk((Node *) ((NullTest *) node)->arg, cxt, &inner);
+
+		case T_BooleanTest:
+			return walk((Node *) ((BooleanTest *) node)->arg, cxt, &inner);
+
+		case T_RowCompareExpr:
+			return walk_row_comparison((RowCompareExpr *) node, cxt);
+
+		case T_AlternativeSubPlan:
+			return walk_node(linitial(((AlternativeSubPlan *) node)->subplans), cxt, result);
+
+		case T_SubPlan:
+			*result = visitor_collation(exprCollation(node), exprType(node));
+			return walk_subplan((SubPlan *) node, cxt);
+
+		case T_PlaceHolderVar:
+			return walk_placeholder((PlaceHolderVar *) node, cxt, result);
 
 		default:
 
 			/* Row constructors, SQL value functions and whatever a later release adds. */
 			return false;
 	}
+}
 
-	return rf_is_shippable_type(exprType(node), info);
+/* Returns whether node may be shipped; if so *result says where its collation comes from. */
+static bool
+walk(Node *node, WalkContext *cxt, CollationState *result)
+{
+	if (node == NULL)
+		return true;
+	check_stack_depth();
+
+	if (rf_is_local_value(node))
+		*result = visitor_collation(exprCollation(node), exprType(node));
+	else if (!walk_node(node, cxt, result))
+		return false;
+	return rf_is_shippable_type(exprType(node), cxt->info);
 }
 
 /* Of a type that has it, the operator is what plain ORDER BY or ORDER BY ... DESC means. */

@@ -53,30 +53,45 @@ text_or_null(const char *value, bool *isnull)
 	return *isnull ? (Datum) 0 : CStringGetTextDatum(value);
 }
 
+/* A row of rdma.devices. Empty texts and zeros are shown as NULL. */
+typedef struct PortRow
+{
+	const char *provider;
+	const char *device;
+	int			port;
+	char		state[64];
+	char		link_layer[64];
+	char		rate[64];
+	char		netdev[64];
+	int			mtu;
+	const char *gid;
+	const char *gid_type;
+	bool		in_use;			/* by this server's engine */
+} PortRow;
+
 static void
-put_device(ReturnSetInfo *result, const char *provider, const char *device, int port, const char *state,
-		   const char *link_layer, const char *rate, const char *netdev, int mtu, const char *gid, const char *gid_type, bool in_use)
+put_row(ReturnSetInfo *result, const PortRow *row)
 {
 	Datum		values[COLUMNS];
 	bool		nulls[COLUMNS] = {false};
 
-	values[0] = text_or_null(provider, &nulls[0]);
-	values[1] = text_or_null(device, &nulls[1]);
-	values[2] = Int32GetDatum(port);
-	nulls[2] = port == 0;
-	values[3] = text_or_null(state, &nulls[3]);
-	values[4] = text_or_null(link_layer, &nulls[4]);
-	values[5] = text_or_null(rate, &nulls[5]);
-	values[6] = text_or_null(netdev, &nulls[6]);
-	values[7] = Int32GetDatum(mtu);
-	nulls[7] = mtu == 0;
-	values[8] = text_or_null(gid, &nulls[8]);
-	values[9] = text_or_null(gid_type, &nulls[9]);
-	values[10] = BoolGetDatum(in_use);
+	values[0] = text_or_null(row->provider, &nulls[0]);
+	values[1] = text_or_null(row->device, &nulls[1]);
+	values[2] = Int32GetDatum(row->port);
+	nulls[2] = row->port == 0;
+	values[3] = text_or_null(row->state, &nulls[3]);
+	values[4] = text_or_null(row->link_layer, &nulls[4]);
+	values[5] = text_or_null(row->rate, &nulls[5]);
+	values[6] = text_or_null(row->netdev, &nulls[6]);
+	values[7] = Int32GetDatum(row->mtu);
+	nulls[7] = row->mtu == 0;
+	values[8] = text_or_null(row->gid, &nulls[8]);
+	values[9] = text_or_null(row->gid_type, &nulls[9]);
+	values[10] = BoolGetDatum(row->in_use);
 
 	/* Only the engine, which has it open, can tell. */
-	nulls[11] = nulls[12] = nulls[13] = !in_use;
-	if (in_use)
+	nulls[11] = nulls[12] = nulls[13] = !row->in_use;
+	if (row->in_use)
 	{
 		values[11] = BoolGetDatum(rf_shared->device.atomics);
 		values[12] = BoolGetDatum(rf_shared->device.thread_domains);
@@ -89,25 +104,41 @@ static void
 put_port(ReturnSetInfo *result, const char *device, int port)
 {
 	const RfDeviceCaps *used = rf_shared ? &rf_shared->device : NULL;
-	bool		in_use = used && strcmp(used->provider, "verbs") == 0 && strcmp(used->device, device) == 0 && used->port == port;
+	PortRow		row = {.provider = "verbs", .device = device, .port = port, .gid = "", .gid_type = ""};
 	char		path[MAXPGPATH];
-	char		state[64];
-	char		link_layer[64];
-	char		rate[64];
-	char		netdev[64];
 	char		line[64];
 
 	snprintf(path, sizeof(path), SYSFS "/%s/ports/%d/state", device, port);
 	read_line(line, sizeof(line), path);
-	strlcpy(state, behind_colon(line), sizeof(state));
+	strlcpy(row.state, behind_colon(line), sizeof(row.state));
 	snprintf(path, sizeof(path), SYSFS "/%s/ports/%d/link_layer", device, port);
-	read_line(link_layer, sizeof(link_layer), path);
+	read_line(row.link_layer, sizeof(row.link_layer), path);
 	snprintf(path, sizeof(path), SYSFS "/%s/ports/%d/rate", device, port);
-	read_line(rate, sizeof(rate), path);
+	read_line(row.rate, sizeof(row.rate), path);
 	snprintf(path, sizeof(path), SYSFS "/%s/ports/%d/gid_attrs/ndevs/0", device, port);
-	read_line(netdev, sizeof(netdev), path);
-	put_device(result, "verbs", device, port, state, link_layer, rate, netdev,
-			   in_use ? used->mtu : 0, in_use ? used->gid : "", in_use ? used->gid_type : "", in_use);
+	read_line(row.netdev, sizeof(row.netdev), path);
+	if (used && strcmp(used->provider, "verbs") == 0 && strcmp(used->device, device) == 0 && used->port == port)
+	{
+		row.mtu = used->mtu;
+		row.gid = used->gid;
+		row.gid_type = used->gid_type;
+		row.in_use = true;
+	}
+	put_row(result, &row);
+}
+
+/* The software transport is always there. */
+static void
+put_soft(ReturnSetInfo *result)
+{
+	PortRow		row = {.provider = "soft", .device = "shared memory, tcp", .state = "ACTIVE", .gid = "", .gid_type = ""};
+
+	if (rf_shared && strcmp(rf_shared->device.provider, "soft") == 0)
+	{
+		row.device = rf_shared->device.device;
+		row.in_use = true;
+	}
+	put_row(result, &row);
 }
 
 Datum
@@ -137,9 +168,6 @@ rdma_devices(PG_FUNCTION_ARGS)
 	}
 	if (devices != NULL)
 		closedir(devices);
-
-	/* The software transport is always there. */
-	put_device(result, "soft", rf_shared && strcmp(rf_shared->device.provider, "soft") == 0 ? rf_shared->device.device : "shared memory, tcp",
-			   0, "ACTIVE", "", "", "", 0, "", "", rf_shared && strcmp(rf_shared->device.provider, "soft") == 0);
+	put_soft(result);
 	return (Datum) 0;
 }

@@ -720,11 +720,14 @@ prepare_planner(void)
 static bool
 cut_line(char *context, const char *line)
 {
-	size_t		length = context ? strlen(context) : 0;
+	size_t		length;
 	size_t		wanted = strlen(line);
-	char	   *found = context + length - wanted;
+	char	   *found;
 
-	if (length < wanted || strcmp(found, line) != 0 || (found != context && found[-1] != '\n'))
+	if (context == NULL || (length = strlen(context)) < wanted)
+		return false;
+	found = context + length - wanted;
+	if (strcmp(found, line) != 0 || (found != context && found[-1] != '\n'))
 		return false;
 	*(found == context ? found : found - 1) = '\0';
 	return true;

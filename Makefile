@@ -8,7 +8,7 @@
 #                         TESTS='01_a 02_b' only those, PROVIDER=soft_tcp over another provider
 #   make check-static     warnings of gcc and clang, clang's analyzer and cppcheck; needs no server
 #   make check-versions   SQL and isolation tests on PostgreSQL 17 and 18, and with data nodes of those
-#   make check-memory     SQL and isolation tests under ASan, UBSan and Valgrind, on a PostgreSQL with assertions
+#   make check-memory     tests under ASan, UBSan and Valgrind, on a PostgreSQL with assertions: test/memory/check.sh
 #   make check-differential [COUNT=...] [SEED=...]   random statements against local tables, see test/differential
 #   make check-chaos [SEED=7] [DURATION=600]    faults on purpose while clients check answers: test/chaos/README.md
 #   make demo [SCALE=0.1] a coordinator and two data nodes with data in them, and a tour; make demo-stop removes them

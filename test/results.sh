@@ -96,6 +96,19 @@ rf_check_alternates()
 	done
 }
 
+# rf_check_log NAME LOG: a server that crashed or an engine that died in passing is a failure even when every output is
+# right, and so is a report of a tool that watches memory (test/memory).
+rf_check_log()
+{
+	local bad
+	bad=$(grep -E 'PANIC|TRAP:|terminated by signal (6|7|8|11)|AddressSanitizer|runtime error:|VALGRINDERROR-BEGIN' \
+		--no-group-separator -A "${RF_LOG_LINES:-0}" "$2" | head -n $((5 + 5 * ${RF_LOG_LINES:-0})))
+	if [ -n "$bad" ]; then
+		printf '%s\n' "$bad"
+		rf_result FAIL "$1" "a process crashed, or a tool reports it"
+	fi
+}
+
 # The start of a diff or log, for someone who only has the output to look at.
 rf_show()
 {

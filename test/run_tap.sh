@@ -36,7 +36,7 @@ run_file()
 	# shellcheck disable=SC2024
 	rf_run timeout "${RF_TIMEOUT:-600}" env PATH="$RF_BINDIR:$PATH" HOME="$RF_ROOT" LANG=C.UTF-8 TESTDIR="$dir" TESTDATADIR="$dir/tmp_check" \
 		TESTLOGDIR="$dir/log" PG_REGRESS="$pgxs_test/regress/pg_regress" PERL5LIB="$pgxs_test/perl:$RF_TREE/test/perl" \
-		PROVIDER="${PROVIDER:-auto}" PG_TEST_TIMEOUT_DEFAULT=60 PG_TEST_PORT_DIR="$RF_ROOT" \
+		PROVIDER="${PROVIDER:-auto}" PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-60}" PG_TEST_PORT_DIR="$RF_ROOT" \
 		prove --verbose --norc --comments "$file" >"$dir.log" 2>&1 </dev/null
 	status=$?
 	rf_tap_results "tap/$name" "$dir.log" "test/$file" || [ "$status" != 0 ] || rf_result FAIL "tap/$name" "it asserted nothing"
@@ -45,6 +45,9 @@ run_file()
 			rf_result FAIL "tap/$name" "ended with status $status$(grep -oE ' at t/[^ ]+ line [0-9]+' "$dir.log" | tail -n 1); $(rf_again "$name")"
 		grep -vE '^ok [0-9]+' "$dir.log" | tail -n 80
 	fi
+	for log in "$dir"/log/*.log; do
+		[ ! -e "$log" ] || rf_check_log "tap/$name, $(basename "$log")" "$log"
+	done
 }
 
 # Most of a file's time is waiting, for a cluster to start or a fault to be noticed.

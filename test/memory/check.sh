@@ -1,30 +1,45 @@
 #!/usr/bin/env bash
-# check.sh: the SQL and isolation tests with every process of the servers, the engine and its threads too, under tools that
-# watch memory. run_check.sh calls it for the group "memory"; it is not part of `make check`, because it builds PostgreSQL
-# twice (10 to 20 minutes, once) and takes some 10 minutes under the first tool and more than an hour under the second.
+# check.sh: the tests with every process of the servers, the engine and its threads too, under tools that watch memory.
+# run_check.sh calls it for the group "memory"; it is not part of `make check`, because it builds PostgreSQL (10 minutes,
+# once) and then takes more than an hour.
 #
-#   asan       AddressSanitizer and UndefinedBehaviorSanitizer: accesses outside of objects, undefined arithmetic
+#   asan       AddressSanitizer and UndefinedBehaviorSanitizer in the extension: accesses outside of objects of malloc, of
+#              the stack and of static data, use after free, undefined arithmetic. All SQL and isolation tests, the TAP
+#              tests in tap_tests, where processes and connections die, and the chaos test for a minute.
 #   valgrind   memcheck, which PostgreSQL tells about its memory contexts: reads of what was never written, accesses
-#              outside of a palloc'd chunk or after pfree
-# Both run on a server with assertions (--enable-cassert), which check the use of core's interfaces and wipe freed memory.
+#              outside of a palloc'd chunk or after pfree. The SQL tests in valgrind_tests: memcheck is 20 to 50 times
+#              slower, and these together call every function of the extension that all SQL tests call (functions.sh
+#              prints the list anew).
+# Both run on one server with assertions (--enable-cassert), which check the use of core's interfaces and wipe freed memory.
+# Only the extension is compiled for AddressSanitizer: palloc's chunks have no red zones there, they are memcheck's part.
 #
-# The servers are built from the Debian source package of the installed major into RF_MEMORY_DIR (default
-# /var/tmp/rdma_fdw_memory) and used again; remove the folder to build anew. Programs started by root belong to RF_USER.
+# The server is built from the Debian source package of the installed major into RF_MEMORY_DIR (default
+# /var/tmp/rdma_fdw_memory), by major. A build that broke off goes on at the next call, a complete one is used again;
+# remove the folder to build anew. Programs started by root belong to RF_USER.
 #
-#   RF_MEMORY="valgrind"   only this tool                TESTS="20_scan"   only these inputs, all of one group
+#   RF_MEMORY="valgrind"   only this tool
+#   TESTS="20_scan 060_bad_days"   only these SQL and TAP files; under valgrind also others than valgrind_tests
 #   VALGRIND_ARGS="--track-origins=yes"   more arguments, here: where the bytes that nobody wrote come from
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../results.sh"
 : "${RF_WORK:?run this through make check-memory}" "${RF_TREE:?}" "${RF_RESULTS:?}"
 
-cache=${RF_MEMORY_DIR:-/var/tmp/rdma_fdw_memory}
 version=$("${PG_CONFIG:-pg_config}" --version | sed 's/^PostgreSQL //; s/ .*//')
 package=postgresql-${version%%.*}
+cache=${RF_MEMORY_DIR:-/var/tmp/rdma_fdw_memory}/${version%%.*}
 parts=(src contrib/postgres_fdw contrib/dblink contrib/citext)
-# PostgreSQL does not free everything at the end of a process, and finds the depth of its stack by addresses.
-export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:disable_coredump=1
+# PostgreSQL does not free everything at the end of a process, and finds the depth of its stack by addresses. A report
+# aborts, so that the postmaster sees a crash.
+export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:disable_coredump=1:abort_on_error=1
 export UBSAN_OPTIONS=print_stacktrace=1
+
+tap_tests=(060_bad_days 065_engine_away 066_void_transactions 082_exchange_bad_days 087_pooler)
+# Those that add most functions for each second come first.
+valgrind_tests=(48_placeholders 57_push_down 70_engine_views 47_pages 72_bench 10_options 52_aggregates 61_rows_of_statement
+	32_batch 89_nodes_provenance 74_hostile_calls 26_analyze 85_distribute 59_windows 68_connections 58_join_rows
+	86_compute_nodes 65_copy_lines 30_types 84_nodes_write 60_insert 22_pushdown 41_errors 66_transactions
+	83_nodes_subselect 46_parallel 51_subselects 84_nodes_write_join 87_partitions 53_partial_aggregates 83_nodes_parallel)
 
 give_up()
 {
@@ -54,65 +69,104 @@ fetch_source()
 	return 1
 }
 
-# build_server TOOL: into cache/TOOL, whole or not at all
+# Into cache/server, whole or not at all. A build that broke off goes on where it stopped.
 build_server()
 {
-	local build=$cache/build_$1 part
-	local options=(--enable-cassert --enable-debug --with-openssl --with-lz4 --with-libxml --with-icu --without-readline)
-	case $1 in
-		asan) options+=(CFLAGS="-O1 -fno-omit-frame-pointer -fsanitize=address,undefined") ;;
-		valgrind) options+=(CFLAGS="-O1 -fno-omit-frame-pointer" CPPFLAGS=-DUSE_VALGRIND) ;;
-	esac
-	rm -rf "$build" "$cache/$1" && mkdir -p "$build" && cd "$build" || return 1
-	"$cache/source/configure" --prefix="$cache/$1" "${options[@]}" || return 1
+	local build=$cache/build part
+	mkdir -p "$build" && cd "$build" || return 1
+	[ -e config.status ] ||
+		"$cache/source/configure" --prefix="$cache/server" --enable-cassert --enable-debug --enable-tap-tests --with-openssl \
+			--with-lz4 --with-libxml --with-icu --without-readline CFLAGS="-O1 -fno-omit-frame-pointer" \
+			CPPFLAGS=-DUSE_VALGRIND || return 1
 	for part in "${parts[@]}"; do
-		make -s -j"$(nproc)" -C "$part" || return 1
-		make -s -C "$part" install DESTDIR="$build/installed" || return 1
+		make -s -j"$(nproc)" -C "$part" && make -s -C "$part" install DESTDIR="$build/installed" || return 1
 	done
-	mv "$build/installed$cache/$1" "$cache/$1" && rm -rf "$build" && chmod -R a+rX "$cache"
+	chmod -R a+rX "$cache" && mv "$build/installed$cache/server" "$cache/server" && rm -rf "$build"
 }
 
-# under_valgrind PREFIX: its postmaster, and so all processes of its, run under memcheck; reports go to the server's log
-under_valgrind()
+# under TOOL PREFIX: its postmaster, and so all processes of its, run under the tool; reports go to the server's log
+under()
 {
-	[ ! -e "$1/bin/postgres.plain" ] || return 0
-	mv "$1/bin/postgres" "$1/bin/postgres.plain" || return 1
-	cat >"$1/bin/postgres" <<-SCRIPT
+	local command
+	[ ! -e "$2/bin/postgres.plain" ] || return 0
+	case $1 in
+		asan) command="env LD_PRELOAD=$(gcc -print-file-name=libasan.so)" ;;
+		valgrind)
+			command="valgrind --quiet --leak-check=no --error-limit=no --num-callers=30 --fair-sched=yes --gen-suppressions=all"
+			command+=" --error-markers=VALGRINDERROR-BEGIN,VALGRINDERROR-END ${VALGRIND_ARGS:-}"
+			command+=" --suppressions=$cache/source/src/tools/valgrind.supp --suppressions=$here/valgrind.supp"
+			;;
+	esac
+	mv "$2/bin/postgres" "$2/bin/postgres.plain" || return 1
+	cat >"$2/bin/postgres" <<-SCRIPT
 		#!/bin/sh
-		# pg_ctl starts a server with -D; initdb and questions for the version need no memcheck.
+		# pg_ctl starts a server with -D; initdb and questions for the version need no tool.
 		[ "\$1" = -D ] || exec "\$0.plain" "\$@"
-		exec valgrind --quiet --leak-check=no --error-limit=no --num-callers=30 --fair-sched=yes --gen-suppressions=all \\
-			--error-markers=VALGRINDERROR-BEGIN,VALGRINDERROR-END --suppressions="$cache/source/src/tools/valgrind.supp" \\
-			--suppressions="$here/valgrind.supp" ${VALGRIND_ARGS:-} "\$0.plain" "\$@"
+		exec $command "\$0.plain" "\$@"
 	SCRIPT
-	chmod 755 "$1/bin/postgres"
+	chmod 755 "$2/bin/postgres"
 }
 
-"$here/../install_deps.sh" valgrind bzip2 liblz4-dev libicu-dev libxml2-dev || give_up "packages are missing"
-[ -e "$cache/source" ] || (fetch_source) >"$RF_WORK/memory.log" 2>&1 || give_up "cannot fetch the sources of $package"
+# run TOOL GROUP [TEST...]: these tests of the group, on the server under the tool; what pg_regress has done is printed
+# while it runs
+run()
+{
+	local tool=$1 group=$2 work=$RF_WORK/$1 tests
+	shift 2
+	[[ $group =~ ^(isolation|chaos)$ ]] || [ $# -gt 0 ] || return 0
+	mkdir -p "$work/$group"
+	RF_WORK=$work/$group RF_PREFIX=$work/pg TESTS="$*" RF_AGAIN="RF_MEMORY=$tool make check-memory" bash "$work/source/test/run_check.sh" "$group" 2>&1 |
+		tee "$work/$group.log" | grep --line-buffered -v '^[0-9]* passed' &
+	tests=$!
+	tail -qF --pid=$tests -n +1 "$work/$group"/{sql_auto,isolation}/pg_regress.log 2>/dev/null |
+		grep --line-buffered -E '^(test|ok|not ok) '
+	wait $tests
+	sed -n "s#^\(ok \|FAIL\) *\([^ ].*\)#\1 $tool/\2#p" "$work/$group.log" | sort -u >>"$RF_RESULTS"
+}
 
-groups=$(rf_server_groups)
+# chosen FOLDER SUFFIX: those of TESTS that are files there
+chosen()
+{
+	local name
+	for name in $TESTS; do
+		[ ! -e "$RF_TREE/$1/$name$2" ] || printf '%s\n' "$name"
+	done
+}
+
+for name in "${valgrind_tests[@]}"; do
+	[ -e "$RF_TREE/sql/$name.sql" ] || give_up "there is no sql/$name.sql: functions.sh makes valgrind_tests anew"
+done
+"$here/../install_deps.sh" valgrind bzip2 liblz4-dev libicu-dev libxml2-dev || give_up "packages are missing"
+mkdir -p "$cache"
+[ -e "$cache/source" ] || (fetch_source) >"$RF_WORK/memory.log" 2>&1 || give_up "cannot fetch the sources of $package"
+if [ ! -e "$cache/server" ]; then
+	printf 'building PostgreSQL\n'
+	(build_server) >"$RF_WORK/memory.log" 2>&1 || give_up "PostgreSQL does not build"
+fi
+
+export PG_CONFIG=$cache/server/bin/pg_config RF_LOG_LINES=30
+export RF_START_TIMEOUT=300 RF_TIMEOUT=${RF_TIMEOUT:-14400} PGCONNECT_TIMEOUT=300 PG_TEST_TIMEOUT_DEFAULT=600
 for tool in ${RF_MEMORY:-asan valgrind}; do
-	if [ ! -e "$cache/$tool" ]; then
-		printf 'building PostgreSQL for %s\n' "$tool"
-		(build_server "$tool") >"$RF_WORK/memory.log" 2>&1 || give_up "PostgreSQL does not build for $tool"
-	fi
 	printf '== %s\n' "$tool"
 	# Sources of its own: objects that lie beside them are for another server.
 	work=$RF_WORK/$tool
 	mkdir -p "$work"
 	cp -r "$RF_TREE" "$work/source"
 	find "$work/source" \( -name '*.o' -o -name '*.so' \) -delete
-	export PG_CONFIG=$cache/$tool/bin/pg_config
-	if ! "$work/source/test/tmp_install.sh" "$work/pg" >"$RF_WORK/memory.log" 2>&1 ||
-		{ [ "$tool" = valgrind ] && ! under_valgrind "$work/pg"; }; then
+	unset RF_MAKE_ARGS
+	[ "$tool" != asan ] || export RF_MAKE_ARGS=PROFILE=-fsanitize=address,undefined
+	if ! "$work/source/test/tmp_install.sh" "$work/pg" >"$RF_WORK/memory.log" 2>&1 || ! under "$tool" "$work/pg"; then
 		rf_show "$RF_WORK/memory.log"
 		rf_result FAIL "memory/$tool" "the extension does not build"
-		continue
+	elif [ -n "${TESTS:-}" ]; then
+		run "$tool" sql $(chosen sql .sql)
+		run "$tool" tap $(chosen test/t .pl)
+	elif [ "$tool" = asan ]; then
+		run asan sql $(basename -s .sql "$RF_TREE"/sql/[0-9]*.sql)
+		run asan isolation
+		run asan tap "${tap_tests[@]}"
+		run asan chaos
+	else
+		run valgrind sql "${valgrind_tests[@]}"
 	fi
-	RF_WORK=$work/check RF_PREFIX=$work/pg RF_START_TIMEOUT=300 RF_TIMEOUT=${RF_TIMEOUT:-14400} PGCONNECT_TIMEOUT=300 RF_LOG_LINES=30 \
-		RF_AGAIN="RF_MEMORY=$tool make check-memory" \
-		bash "$work/source/test/run_check.sh" $groups 2>&1 |
-		tee "$work/check.log" | grep -v '^[0-9]* passed'
-	sed -n "s#^\(ok \|FAIL\) *\([^ ].*\)#\1 $tool/\2#p" "$work/check.log" | sort -u >>"$RF_RESULTS"
 done

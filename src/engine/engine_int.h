@@ -21,9 +21,9 @@
 #include "storage/condition_variable.h"
 
 #include "base/clock.h"
+#include "shmem/claims.h"
 #include "rdma_fdw/compat.h"
 #define RF_FLOW_BACKEND
-#include "rdma_fdw/claims.h"
 #include "rdma_fdw/engine.h"
 #include "rdma_fdw/flow.h"
 

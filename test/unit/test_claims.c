@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rdma_fdw/claims.h"
+#include "shmem/claims.h"
 
 #define HOUR	INT64_C(3600000000)
 #define STEPS	2000000			/* a processor that cannot finish an atomic operation in steps goes on at once */

@@ -3,8 +3,8 @@
  */
 #include <string.h>
 
-#include "rdma_fdw/claims.h"
-#include "rdma_fdw/clock.h"
+#include "base/clock.h"
+#include "claims.h"
 
 /* ---------- peers ---------- */
 

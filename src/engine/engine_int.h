@@ -21,8 +21,8 @@
 #include "storage/condition_variable.h"
 
 #include "base/clock.h"
-#include "shmem/claims.h"
 #include "rdma_fdw/compat.h"
+#include "shmem/claims.h"
 #define RF_FLOW_BACKEND
 #include "rdma_fdw/engine.h"
 #include "rdma_fdw/flow.h"

@@ -18,7 +18,9 @@
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/serve.h"
 
-#include "engine/engine_int.h"
+#include "shmem/arena.h"
+
+#define RF_ENGINE_RESTART_SECONDS	1
 
 PG_MODULE_MAGIC;
 

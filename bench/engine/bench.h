@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "rdma_fdw/engine.h"
+#include "engine/lane_thread.h"
 
 #define BENCH_GROUPS		4
 #define BENCH_MAX_FLOWS		1024

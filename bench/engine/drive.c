@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "shmem/ring.h"
+
 #include "node.h"
 
 static void

@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 #include "node.h"
-#include "rdma_fdw/group.h"
+#include "shmem/group_order.h"
+#include "shmem/slots.h"
 
 #define MAIL_SLOTS		4
 #define MAIL_ROOM		(RF_GROUP_CONTROL_SIZE - sizeof(RfSlotHeader))

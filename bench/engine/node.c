@@ -27,6 +27,9 @@
 
 #include "node.h"
 #include "base/clock.h"
+#include "engine/admit.h"
+#include "shmem/ring.h"
+#include "shmem/slots.h"
 #include "sim.h"
 
 #define MAX_RECV		512

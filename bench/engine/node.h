@@ -6,6 +6,8 @@
 
 #include <pthread.h>
 
+#include "shmem/slots.h"
+
 #include "bench.h"
 
 #define BENCH_MAX_SAMPLES		(1u << 18)

@@ -26,8 +26,12 @@
 #include "../../src/engine/handshake.h"
 #include "../../src/engine/pool.h"
 #include "bench.h"
-#include "rdma_fdw/group.h"
+#include "shmem/group_order.h"
 #include "sim.h"
+
+#include "shmem/life.h"
+#include "shmem/ring.h"
+#include "shmem/slots.h"
 #include "techniques.h"
 
 #define MAX_NODES		256

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "shmem/value.h"
+
 #include "../../src/engine/values.h"
 #include "node.h"
 

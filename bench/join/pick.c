@@ -16,6 +16,7 @@
 #endif
 
 #include "region_int.h"
+
 #include "../region/route.h"
 
 #define ROWS		49152

@@ -22,6 +22,8 @@
 
 #include "verbs.h"
 
+#include "rdma_fdw/provider.h"
+
 #define DEPTH		128
 #define MODERATION	100
 #define CHAIN		16

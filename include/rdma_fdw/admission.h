@@ -19,7 +19,6 @@
 #ifndef RF_ADMISSION_H
 #define RF_ADMISSION_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -63,50 +62,5 @@ extern const RfAdmissionPolicy rf_admission_delay_policy;
 #define RF_DELAY_MIN		(128u << 10)	/* the limit is never less */
 #define RF_DELAY_BETA		0.5
 #define RF_DELAY_ALPHA		0.125	/* weight of a new difference */
-
-/* ---------- the engine's side ---------- */
-
-/* In shared memory, one per device. The lanes write, anybody reads. */
-typedef struct RfAdmissionStats
-{
-	_Alignas(64) _Atomic uint64_t in_flight;	/* bytes */
-	_Atomic uint64_t high_water;	/* most that was ever in flight */
-	_Atomic uint64_t given;		/* counts returns of bytes and withdrawals */
-	_Atomic uint32_t waiting;	/* bit per lane that found no room */
-	_Atomic uint32_t last;		/* lane that took something last */
-} RfAdmissionStats;
-
-/* A policy at work. Shared by the lanes of one engine; the last that lets go of it frees it. */
-typedef struct RfAdmission
-{
-	_Alignas(64) unsigned char state[RF_ADMISSION_STATE];
-	const RfAdmissionPolicy *policy;
-	uint64_t	window;
-	_Atomic uint32_t users;
-} RfAdmission;
-
-/* NULL: no memory, which is as good as no policy. */
-extern RfAdmission *rf_admission_new(const RfAdmissionPolicy *policy, uint64_t window);
-extern RfAdmission *rf_admission_use(RfAdmission *admission);	/* NULL is all right here, too */
-extern void rf_admission_unuse(RfAdmission *admission);
-
-/* Bytes that this lane, which has `own` in flight, may send now; UINT64_MAX without a policy. */
-extern uint64_t rf_admission_room(RfAdmission *admission, RfAdmissionStats *stats, uint32_t lane, uint64_t own);
-
-/* Take them; false: there is no room, or others have to come first. */
-extern bool rf_admission_take(RfAdmission *admission, RfAdmissionStats *stats, uint32_t lane, uint64_t own, uint32_t bytes);
-
-/*
- * No room: whoever gives bytes back wakes this lane, until it stops waiting. Both return the lanes
- * to wake, a bit each.
- */
-extern void rf_admission_wait(RfAdmissionStats *stats, uint32_t lane);
-extern uint32_t rf_admission_stop_waiting(RfAdmissionStats *stats, uint32_t lane);
-
-/*
- * `bytes` are not in flight any more. Returns the lanes to wake. `us` since the last of them were
- * posted; 0 = they were lost with their connection, which tells the policy nothing.
- */
-extern uint32_t rf_admission_give(RfAdmission *admission, RfAdmissionStats *stats, uint64_t bytes, uint32_t us);
 
 #endif

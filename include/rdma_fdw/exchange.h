@@ -18,6 +18,8 @@
 #include "nodes/pg_list.h"
 #include "utils/guc.h"
 
+#include "rdma_fdw/flow.h"
+
 /* ---------------------------------------------------------------------------------------------
  * Servers that stand for many nodes, and their tables (nodes.c)
  * ---------------------------------------------------------------------------------------------

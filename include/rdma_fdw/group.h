@@ -43,158 +43,20 @@
  * the end or until all of them have stopped. Whoever ends in another way than by an end, a stop or
  * a leave makes an error at those it is paired with.
  *
- * The first parts are plain C (unit tests and benches); the backend API at the end is declared
- * under RF_FLOW_BACKEND.
+ * Plain C parts: shmem/group_desc.h and shmem/group_order.h.
  */
 #ifndef RF_GROUP_H
 #define RF_GROUP_H
 
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/flow.h"
+#include "shmem/group_order.h"
 
 /*
  * Other modules use it (test/modules/flow_kinds); since PostgreSQL 16 extensions are built with
  * hidden symbols.
  */
 #pragma GCC visibility push(default)
-
-#define RF_GROUP_MAX_MEMBERS	256		/* of either side */
-#define RF_GROUP_CONTROL_SLOTS	4		/* of the flows between consumers */
-#define RF_GROUP_CONTROL_SIZE	4096
-#define RF_GROUP_ANY			(-1)
-
-typedef enum RfGroupKind
-{
-	RF_GROUP_GATHER = 1,
-	RF_GROUP_BALANCE,
-	RF_GROUP_REPARTITION,
-	RF_GROUP_REPLICATE
-} RfGroupKind;
-
-/* ---------- the description (src/shmem/group_desc.c) ---------- */
-
-/* One piece of memory, 8-aligned, laid out as wire.h says: what travels is what is used. */
-typedef RfGroupHeader RfGroupDesc;
-
-/* Bytes of a description; 0 when there can be none of this shape. */
-extern size_t rf_group_desc_size(uint32_t kind, uint32_t producers, uint32_t consumers);
-
-/*
- * nodes: those of the producers, then those of the consumers. `desc` has room for
- * rf_group_desc_size().
- */
-extern bool rf_group_desc_init(RfGroupDesc *desc, RfGroupKind kind, const uint8_t id[16],
-							   uint32_t producers, uint32_t consumers,
-							   const RfNodeId *nodes, uint32_t slot_count, uint32_t slot_size, RfError *error);
-
-/* Is this (from the wire, copied to aligned memory) a description, every word of it? */
-extern bool rf_group_desc_check(const RfGroupDesc *desc, size_t length, RfError *error);
-
-/* Take over the addresses that `from` knows. The same group, or *error. */
-extern bool rf_group_desc_merge(RfGroupDesc *into, const RfGroupDesc *from, RfError *error);
-
-/*
- * The group with one more producer or consumer, without whose addresses; `to` has room for it. Not
- * for RF_GROUP_REPLICATE; a consumer only for RF_GROUP_BALANCE.
- */
-extern bool rf_group_desc_extend(RfGroupDesc *to, const RfGroupDesc *from, RfFlowRole role,
-								 const RfNodeId *node, RfError *error);
-
-extern const RfNodeId *rf_group_desc_node(const RfGroupDesc *desc, RfFlowRole role,
-										  uint32_t member);
-extern RfGroupAddress *rf_group_desc_pair(RfGroupDesc *desc, uint32_t producer, uint32_t consumer);
-
-/*
- * consumer > 0; RF_FLOW_CONSUMER: where it takes the order; RF_FLOW_PRODUCER: where the first
- * consumer takes its arrivals.
- */
-extern RfGroupAddress *rf_group_desc_control(RfGroupDesc *desc, uint32_t consumer, RfFlowRole role);
-
-/* ---------- turns (src/shmem/group_order.c) ---------- */
-
-/*
- * Whole batches in turn. A batch that came or went in part is torn: its member keeps the turn until
- * its last part.
- */
-typedef struct RfTurn
-{
-	uint32_t	next;			/* to look at first */
-	int			torn;			/* -1: none */
-} RfTurn;
-
-static inline uint32_t
-rf_turn_look(const RfTurn *turn, uint32_t i, uint32_t count)
-{
-	return turn->torn >= 0 ? (uint32_t) turn->torn : (turn->next + i) % count;
-}
-
-static inline void
-rf_turn_take(RfTurn *turn, uint32_t member, bool last)
-{
-	turn->torn = last ? -1 : (int) member;
-	turn->next = member + 1;
-}
-
-/*
- * Of `count` members the one with most free buffers, none with 0; of equals the first from `turn`
- * on. RF_GROUP_ANY: none.
- */
-extern int	rf_group_most_free(const uint32_t *free_buffers, uint32_t count, uint32_t turn);
-
-/*
- * ---------- the order of replicate, as one consumer knows it (src/shmem/group_order.c) ----------
- */
-
-typedef struct RfOrder RfOrder;
-
-typedef enum RfOrderNext
-{
-	RF_ORDER_SLOT,				/* give out the next slot of *producer */
-	RF_ORDER_NOTHING,
-	RF_ORDER_END,				/* all was given out */
-	RF_ORDER_STOP				/* no consumer wants more */
-} RfOrderNext;
-
-extern size_t rf_order_size(uint32_t producers, uint32_t consumers, uint32_t slot_count);
-extern void rf_order_init(RfOrder *order, uint32_t producers, uint32_t consumers, uint32_t me,
-						  uint32_t slot_count);
-
-/*
- * The next slot of a producer has arrived here; `last`: a batch ends with it. And: its stream has
- * ended.
- */
-extern void rf_order_arrived(RfOrder *order, uint32_t producer, bool last);
-extern void rf_order_ended(RfOrder *order, uint32_t producer);
-
-/* This consumer wants no more. */
-extern void rf_order_drain(RfOrder *order);
-
-/*
- * The first consumer: append to the log what has arrived everywhere. False: the consumers
- * contradict each other.
- */
-extern bool rf_order_decide(RfOrder *order, RfError *error);
-
-/*
- * The next message for consumer `to` (the first consumer's log; the others have only to == 0, their
- * arrivals) into `room` bytes, at least RF_GROUP_CONTROL_SIZE less the slot header. Its length, 0:
- * nothing to tell.
- */
-extern uint32_t rf_order_write(RfOrder *order, uint32_t to, void *message, uint32_t room);
-
-/* A message came from consumer `from`. False: it is not what it may be. */
-extern bool rf_order_read(RfOrder *order, uint32_t from, const void *message, uint32_t length,
-						  RfError *error);
-
-/* Nothing will be written to `to` any more, and nothing it says matters. */
-extern bool rf_order_told(const RfOrder *order, uint32_t to);
-
-extern RfOrderNext rf_order_next(RfOrder *order, uint32_t *producer);
-
-/*
- * ---------- backend API (src/flow/group.c, group_produce.c, group_consume.c; needs PostgreSQL)
- * ----------
- */
-#ifdef RF_FLOW_BACKEND
 
 /*
  * A member. It lives in the memory context it was made in; its flows belong to the resource owner
@@ -334,7 +196,6 @@ extern int	rf_groups_wait_also(RfGroup *const *groups, int count, const RfFlowSl
  */
 extern void rf_group_close(RfGroup *group);
 
-#endif							/* RF_FLOW_BACKEND */
-
 #pragma GCC visibility pop
+
 #endif

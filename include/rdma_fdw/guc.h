@@ -1,11 +1,15 @@
 /*
- * guc.h - the settings (src/base/guc.c defines them, with descriptions and units; the README lists
- * them).
+ * guc.h - the settings and what their values mean. src/guc.c has descriptions and units, the README
+ * lists them. Plain C.
  */
 #ifndef RF_GUC_H
 #define RF_GUC_H
 
-#include "shmem/segment.h"
+#include <stdbool.h>
+
+#define RF_CREDIT_AUTO		(-1)
+#define RF_MAX_WEIGHT		100
+#define RF_DEFAULT_WEIGHT	10
 
 /* postmaster start */
 extern int	rf_buffer_memory;		/* rdma_fdw.buffer_memory, kB: the arena, default 256MB */
@@ -91,6 +95,45 @@ enum
 {
 	RF_RECEIVE_POOL_AUTO, RF_RECEIVE_POOL_ON, RF_RECEIVE_POOL_GRANTED, RF_RECEIVE_POOL_OFF
 };
+
+/* Values of rdma_fdw.huge_pages. */
+typedef enum RfHugePages
+{
+	RF_HUGE_OFF,
+	RF_HUGE_TRY,				/* ordinary pages where there are no huge ones */
+	RF_HUGE_ON
+} RfHugePages;
+
+/* The values of rdma_fdw.dynamic_registration. */
+typedef enum RfValueMode
+{
+	RF_VALUES_OFF = 0,			/* never in value memory */
+	RF_VALUES_AUTO,				/* when that is cheaper than to copy */
+	RF_VALUES_ON				/* whenever there is room */
+} RfValueMode;
+
+/*
+ * How a lane waits for completions (src/engine/polling.c says what each does); the values of
+ * rdma_fdw.polling_mode.
+ */
+typedef enum RfPollingMode
+{
+	RF_POLLING_ADAPTIVE = 0,
+	RF_POLLING_BUSY,
+	RF_POLLING_EVENT,
+	RF_POLLING_EVENT_BATCH,
+	RF_POLLING_HYBRID
+} RfPollingMode;
+
+/* The values of rdma_fdw.region_plan. */
+typedef enum RfRegionMode
+{
+	RF_REGION_AUTO = 0,			/* whatever costs least */
+	RF_REGION_COPY,
+	RF_REGION_GATHER,
+	RF_REGION_BOX,
+	RF_REGION_STRIDED			/* as strided entries (provider.h), by a device that has them; else it is copied */
+} RfRegionMode;
 
 /* How rows of several nodes are joined, see fdw/plan/nodes_join.c */
 typedef enum RfStrategy

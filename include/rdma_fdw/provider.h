@@ -30,41 +30,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
+
 #define RF_MAX_SGE			30			/* entries in one work request, at most */
 #define RF_MAX_MESSAGE		(8u << 20)	/* bytes in one work request, at most */
 #define RF_MAX_STRIDE		UINT16_MAX	/* bytes from one element of a strided entry to the next, at most */
 #define RF_QP_BLOB_SIZE		128			/* what two queue pairs exchange to connect */
-
-/*
- * An error as data: threads and providers hand it up, the main thread logs it, a backend raises it.
- */
-typedef enum RfErrorKind
-{
-	RF_ERROR_NONE = 0,
-	RF_ERROR_CONNECTION,		/* peer unreachable, lost, timed out */
-	RF_ERROR_AUTHENTICATION,	/* token or proof wrong */
-	RF_ERROR_PROTOCOL,			/* bytes on the wire that are not what they should be */
-	RF_ERROR_VERSION,			/* other wire version or type image */
-	RF_ERROR_RESOURCES,			/* memory, buffers, queue pairs, descriptors, memlock */
-	RF_ERROR_CONFIGURATION,		/* device, GID, MTU, settings */
-	RF_ERROR_INTERNAL,
-	RF_ERROR_GONE				/* whoever was to read does not want it any more */
-} RfErrorKind;
-
-typedef struct RfError
-{
-	RfErrorKind kind;
-	char		message[192];
-	char		detail[192];
-	char		hint[192];
-} RfError;
-
-/*
- * Fill an error; any of detail and hint may be NULL. Returns false, so that `return rf_error(...)`
- * reads well.
- */
-extern bool rf_error(RfError *error, RfErrorKind kind, const char *detail, const char *hint,
-					 const char *format,...) __attribute__((format(printf, 5, 6)));
 
 typedef struct RfDevice RfDevice;	/* an opened device, or the software provider's state */
 typedef struct RfDomain RfDomain;	/* protection domain: one per peer */

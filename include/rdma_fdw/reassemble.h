@@ -16,7 +16,6 @@
 
 #include "postgres.h"
 
-#define RF_FLOW_BACKEND
 #include "rdma_fdw/flow.h"
 
 typedef struct RfReassembly

@@ -22,6 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rdma_fdw/guc.h"
+
 /* ---------- descriptions (src/batch/region.c) ---------- */
 
 typedef enum RfNcrKind
@@ -203,16 +205,6 @@ extern const char *rf_mask_vectors(void);
 extern bool rf_mask_limit(const char *vectors);
 
 /* ---------- how it is moved (src/batch/region_plan.c) ---------- */
-
-/* The values of rdma_fdw.region_plan. */
-typedef enum RfRegionMode
-{
-	RF_REGION_AUTO = 0,			/* whatever costs least */
-	RF_REGION_COPY,
-	RF_REGION_GATHER,
-	RF_REGION_BOX,
-	RF_REGION_STRIDED			/* as strided entries (provider.h), by a device that has them; else it is copied */
-} RfRegionMode;
 
 /*
  * What it costs to move regions over one kind of transport, in ns: sender, transport and reader

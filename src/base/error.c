@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rdma_fdw/provider.h"
+#include "error.h"
 
 static void
 copy_text(char *to, size_t size, const char *from)

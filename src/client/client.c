@@ -18,38 +18,19 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
+#include "rdma_fdw/client.h"
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 
-#include "engine/engine_int.h"
+#include "base/clock.h"
+#include "shmem/arena.h"
+#include "shmem/claims.h"
+#include "shmem/layout.h"
+#include "shmem/peer_table.h"
 
 #define RF_MAX_CLAIMS		3
 #define RF_RESTART_WAIT_MS	5000	/* an engine that was ended is back by then */
 #define RF_RETURN_CHECK_MS	50		/* how often to look whether another node's engine has come back */
-
-int
-rf_error_sqlstate(RfErrorKind kind)
-{
-	switch (kind)
-	{
-		case RF_ERROR_CONNECTION:
-			return ERRCODE_CONNECTION_FAILURE;
-		case RF_ERROR_AUTHENTICATION:
-			return ERRCODE_SQLSERVER_REJECTED_ESTABLISHMENT_OF_SQLCONNECTION;
-		case RF_ERROR_PROTOCOL:
-			return ERRCODE_PROTOCOL_VIOLATION;
-		case RF_ERROR_VERSION:
-		case RF_ERROR_CONFIGURATION:
-			return ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
-		case RF_ERROR_RESOURCES:
-			return ERRCODE_INSUFFICIENT_RESOURCES;
-		case RF_ERROR_GONE:
-			return ERRCODE_CONNECTION_FAILURE;
-		case RF_ERROR_NONE:
-		case RF_ERROR_INTERNAL:
-			break;
-	}
-	return ERRCODE_INTERNAL_ERROR;
-}
 
 void
 rf_raise(const RfError *error, int peer)
@@ -115,14 +96,6 @@ rf_engine_require(void)
 		rf_raise(&rf_shared->device_error, RF_NO_PEER);
 }
 
-uint64_t
-rf_engine_lockable(void)
-{
-	uint64		bytes = (uint64) rf_shared->segment_count * rf_shared->segment_size;
-
-	return rf_shared->value_size == 0 ? bytes : bytes + rf_shared->value_size + (uint64) rf_registration_cache * 1024;
-}
-
 void
 rf_engine_wake_main(void)
 {
@@ -133,51 +106,6 @@ rf_engine_wake_main(void)
 	/* Fails only when the counter is full, and then the engine is awake. */
 	if (write(rf_shared->engine_wake_fd, &one, sizeof(one)) < 0)
 		return;
-}
-
-void
-rf_type_image(RfTypeImage *image)
-{
-	double		one = 1.0;
-	uint64_t	bits;
-
-	memcpy(&bits, &one, sizeof(bits));
-	memset(image, 0, sizeof(*image));
-	image->byte_order_mark = 0x01020304;
-	image->sizeof_datum = sizeof(Datum);
-	image->maximum_alignment = MAXIMUM_ALIGNOF;
-	image->float8_by_value = FLOAT8PASSBYVAL;
-	image->name_data_length = NAMEDATALEN;
-	image->double_format = (uint32_t) (bits >> 32);
-	image->image_version = 1;
-}
-
-void
-rf_node_self(RfNodeId *node, RfTypeImage *image)
-{
-	if (node)
-		*node = rf_shared->node;
-	if (image)
-		rf_type_image(image);
-}
-
-int
-rf_peer_find(const RfNodeId *node, bool producer_side)
-{
-	bool		self = rf_same_node(node, &rf_shared->node);
-	int			i;
-
-	if (atomic_load(&rf_shared->engine_pid) == 0)
-		return RF_NO_PEER;
-	for (i = 0; i < RF_MAX_PEERS; i++)
-	{
-		RfPeer	   *peer = &rf_shared->peers[i];
-
-		if (atomic_load(&peer->state) == RF_PEER_CONNECTED && rf_same_node(&peer->node, node) &&
-			(!self || (peer->accepted != 0) == producer_side))
-			return i;
-	}
-	return RF_NO_PEER;
 }
 
 /*
@@ -262,16 +190,6 @@ find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses
 	atomic_store(&peer->state, RF_PEER_REQUESTED);
 	*claimed = true;
 	return found;
-}
-
-int
-rf_peer_claim(const RfNodeId *node, bool accepted)
-{
-	int			index;
-
-	while (!rf_claim_peer(rf_shared, node, accepted, &index))
-		rf_peers_wake(index);
-	return index;
 }
 
 /*

@@ -16,6 +16,8 @@
 
 #include "rdma_fdw/admission.h"
 
+#include "admit.h"
+
 const RfAdmissionPolicy *rf_admission_hook = NULL;
 
 RfAdmission *

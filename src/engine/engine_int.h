@@ -2,6 +2,7 @@
  * engine_int.h - inside the engine's room only: what its PostgreSQL files share.
  *
  * main.c       the worker: start, loop, timers, end
+ * support.c    what the others need of it: epoll, the log, our hello
  * listener.c   sockets: listening, accepting, connecting
  * peer.c       control connections: bytes in and out, timers, loss; entries of the peer table
  * setup.c      from the proof of the token to a connected set of queue pairs
@@ -18,39 +19,18 @@
 
 #include "postgres.h"
 
-#include "storage/condition_variable.h"
-
 #include "base/clock.h"
 #include "rdma_fdw/compat.h"
+
+#include "shmem/arena.h"
 #include "shmem/claims.h"
-#define RF_FLOW_BACKEND
-#include "rdma_fdw/engine.h"
-#include "rdma_fdw/flow.h"
+#include "shmem/peer_table.h"
 
 #include "handshake.h"
+#include "lane_thread.h"
 #include "path.h"
 #include "pool.h"
 #include "values.h"
-
-#define RF_ENGINE_RESTART_SECONDS	1
-
-/*
- * Where backends wait for a peer's state to change. Beside RfShared because a condition variable is
- * PostgreSQL's.
- */
-typedef struct RfWaitPoints
-{
-	ConditionVariable peer[RF_MAX_PEERS];
-} RfWaitPoints;
-
-extern RfWaitPoints *rf_wait_points;
-
-/* arena.c */
-extern void rf_arena_request(void);
-extern void rf_arena_startup(void);
-
-/* client.c, also used by the main thread */
-extern void rf_type_image(RfTypeImage *image);
 
 /* ---------- the engine's main thread ---------- */
 
@@ -215,12 +195,16 @@ extern void rf_receive_left(void);
 extern void rf_receive_start(void);
 extern void rf_receive_mark(RfReceivePool *pool);
 
-/* main.c */
+/* support.c */
 extern bool rf_watch(RfSource *source, uint32_t events);
 extern void rf_unwatch(RfSource *source);
 extern void rf_own_hello(RfControlHello *hello);
 extern const char *rf_offer_text(uint32_t offer);
 extern void rf_log_error(int level, const char *what, const RfError *error);
+
+/* SetLatch of the flow's backend: only stores a flag and sends a signal, so lanes call it too. */
+extern void rf_flow_wake_owner(RfFlow *flow);
+extern void rf_flow_wake(RfFlow *flow);
 
 /* listener.c */
 extern bool rf_listen(RfError *error);
@@ -247,8 +231,6 @@ extern void rf_connections_reloaded(void);
 extern void rf_connections_bye(void);
 extern void rf_peers_requested(void);
 extern void rf_peer_lane_dropped(int peer);
-extern void rf_peers_wake(int peer);
-extern int	rf_peer_claim(const RfNodeId *node, bool accepted);
 
 /* pages.c: shared buffers as a source for a peer's queue pairs */
 extern RfRegion *rf_pages_register(RfConnection *connection);
@@ -298,6 +280,5 @@ extern void rf_flows_retry(void);
 extern void rf_flows_timers(int64_t now);
 extern int64_t rf_flows_deadline(void);
 extern void rf_flows_fail_all(const RfError *error);
-extern void rf_flow_wake(RfFlow *flow);
 
 #endif

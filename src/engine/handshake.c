@@ -10,7 +10,8 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include "rdma_fdw/flow.h"
+
+#include "shmem/layout.h"
 
 #include "handshake.h"
 

@@ -16,7 +16,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "shmem/ring.h"
+#include "admit.h"
 #include "lane.h"
+#include "lane_thread.h"
 
 static void
 wake_fd(int fd)

@@ -13,9 +13,10 @@
 
 #include <pthread.h>
 
+#include "admit.h"
 #include "backoff.h"
-#include "rdma_fdw/engine.h"
 
+#include "lane_thread.h"
 #include "polling.h"
 #include "queue.h"
 #include "throttle.h"

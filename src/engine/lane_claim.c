@@ -18,6 +18,8 @@
  */
 #include <stdlib.h>
 
+#include "shmem/ring.h"
+
 #include "lane.h"
 
 #define MAX_PATIENCE	16

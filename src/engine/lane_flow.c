@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shmem/pages.h"
+
 #include "lane.h"
 
 #define PROBE_BACKOFF_LIMIT		32		/* times probe_ms */

@@ -15,6 +15,7 @@
 #include "miscadmin.h"
 
 #include "rdma_fdw/guc.h"
+#include "shmem/life.h"
 
 #include "engine_int.h"
 

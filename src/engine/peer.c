@@ -72,12 +72,6 @@ rf_connection_new(int fd, bool accepted)
 	return connection;
 }
 
-void
-rf_peers_wake(int peer)
-{
-	ConditionVariableBroadcast(&rf_wait_points->peer[peer]);
-}
-
 static void
 close_fd(RfConnection *connection)
 {

@@ -8,7 +8,8 @@
 #ifndef RF_POLLING_H
 #define RF_POLLING_H
 
-#include "rdma_fdw/engine.h"
+#include "shmem/layout.h"
+
 
 typedef enum RfPollingStep
 {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shmem/layout.h"
+
 #include "pool.h"
 
 /* A peer's access to a segment. */

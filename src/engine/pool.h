@@ -17,8 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "rdma_fdw/flow.h"
 #include "rdma_fdw/provider.h"
+#include "shmem/layout.h"
 
 #define RF_POOL_PAGE	4096u
 

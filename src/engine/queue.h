@@ -25,6 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lane_thread.h"
+
 #define LANE_NONE			(-1)
 
 /*

@@ -30,6 +30,8 @@
  */
 #include <string.h>
 
+#include "shmem/layout.h"
+
 #include "throttle.h"
 
 #define NO_LIMIT			UINT32_MAX

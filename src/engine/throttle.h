@@ -8,7 +8,8 @@
 #ifndef RF_THROTTLE_H
 #define RF_THROTTLE_H
 
-#include "rdma_fdw/engine.h"
+#include "shmem/layout.h"
+
 
 typedef struct RfThrottle
 {

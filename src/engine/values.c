@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "shmem/layout.h"
+
 #include "values.h"
 
 #define MAX_REGISTRATIONS	512

@@ -18,8 +18,8 @@
 #ifndef RF_VALUES_H
 #define RF_VALUES_H
 
-#include "rdma_fdw/flow.h"
 #include "rdma_fdw/provider.h"
+#include "shmem/layout.h"
 
 typedef struct RfValues RfValues;
 

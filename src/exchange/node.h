@@ -15,7 +15,6 @@
 #ifndef RF_EXCHANGE_NODE_H
 #define RF_EXCHANGE_NODE_H
 
-#define RF_FLOW_BACKEND
 #include "postgres.h"
 
 #include "executor/execdesc.h"

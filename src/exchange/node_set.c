@@ -21,8 +21,9 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/engine.h"
+#include "shmem/peer_table.h"
 
 PG_FUNCTION_INFO_V1(rdma_exchange_greet);
 PG_FUNCTION_INFO_V1(rdma_exchange_connect);

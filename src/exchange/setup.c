@@ -11,7 +11,6 @@
  * other's buffers one goes on. Of those that try again on one coordinator one is at it at a time, or
  * all would go on failing each other; statements of several coordinators come apart by their pauses.
  */
-#define RF_FLOW_BACKEND
 #include "postgres.h"
 
 #include "common/pg_prng.h"
@@ -22,8 +21,8 @@
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/engine.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/group.h"
 #include "rdma_fdw/guc.h"

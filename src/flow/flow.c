@@ -17,7 +17,11 @@
 #include "utils/memutils.h"
 
 #include "base/clock.h"
+#include "shmem/life.h"
+#include "shmem/ring.h"
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/guc.h"
+#include "rdma_fdw/reader.h"
 #include "rdma_fdw/reassemble.h"
 
 #include "flow_int.h"

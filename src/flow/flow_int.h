@@ -14,8 +14,8 @@
 #include "utils/resowner.h"
 
 #include "rdma_fdw/compat.h"
-#define RF_FLOW_BACKEND
-#include "rdma_fdw/engine.h"
+#include "rdma_fdw/flow.h"
+#include "shmem/ring.h"
 #include "shmem/share.h"
 
 #include "pins.h"

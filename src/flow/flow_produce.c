@@ -8,7 +8,9 @@
 #include "port/pg_bitutils.h"
 #include "port/pg_crc32c.h"
 
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/guc.h"
+#include "shmem/value.h"
 
 #include "flow_int.h"
 

@@ -13,8 +13,10 @@
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
+#include "shmem/peer_table.h"
 
 static const char *const kind_names[] = {"", "gather", "balance", "repartition", "replicate"};
 

@@ -11,6 +11,7 @@
 
 #include "storage/latch.h"
 
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 

@@ -11,8 +11,6 @@
 #ifndef RF_GROUP_INT_H
 #define RF_GROUP_INT_H
 
-#define RF_FLOW_BACKEND
-#include "rdma_fdw/engine.h"
 #include "rdma_fdw/group.h"
 
 typedef enum GroupPairState

@@ -11,7 +11,9 @@
 
 #include "storage/latch.h"
 
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/guc.h"
+#include "shmem/value.h"
 
 RfAcquire
 rf_group_pair_acquire(GroupPair *pair, uint32 member, RfBuffer *buffer)

@@ -11,10 +11,11 @@
 #include "portability/instr_time.h"
 #include "storage/proc.h"
 
-#define RF_FLOW_BACKEND
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/engine.h"
 #include "rdma_fdw/guc.h"
+#include "rdma_fdw/reader.h"
+#include "shmem/ring.h"
 #include "shmem/share.h"
 
 #define ENGINE_CHECK_MS		1000

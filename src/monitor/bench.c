@@ -21,11 +21,11 @@
 #include "utils/memutils.h"
 
 #include "rdma_fdw/batch.h"
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
-#define RF_FLOW_BACKEND
-#include "rdma_fdw/engine.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
+#include "shmem/layout.h"
 #include "monitor.h"
 
 PG_FUNCTION_INFO_V1(rdma_bench);

@@ -37,10 +37,10 @@
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
-#define RF_FLOW_BACKEND
-#include "rdma_fdw/engine.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
+#include "shmem/arena.h"
+#include "shmem/peer_table.h"
 #include "monitor.h"
 
 PG_FUNCTION_INFO_V1(rdma_check);

@@ -13,7 +13,8 @@
 #include "funcapi.h"
 #include "utils/builtins.h"
 
-#include "rdma_fdw/flow.h"
+#include "shmem/layout.h"
+
 
 PG_FUNCTION_INFO_V1(rdma_devices);
 

@@ -18,9 +18,8 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#define RF_FLOW_BACKEND
-#include "rdma_fdw/engine.h"
-#include "rdma_fdw/flow.h"
+#include "shmem/layout.h"
+
 
 PG_FUNCTION_INFO_V1(rdma_stat_engine);
 PG_FUNCTION_INFO_V1(rdma_stat_lanes);

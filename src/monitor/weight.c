@@ -8,7 +8,8 @@
 
 #include "fmgr.h"
 
-#include "rdma_fdw/flow.h"
+#include "shmem/layout.h"
+
 
 PG_FUNCTION_INFO_V1(rdma_set_flow_weight);
 

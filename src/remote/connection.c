@@ -21,6 +21,7 @@
 
 #include <poll.h>
 
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 #include "session.h"

@@ -15,6 +15,7 @@
 #include "commands/defrem.h"
 
 #include "rdma_fdw/compat.h"
+#include "shmem/peer_table.h"
 #include "session.h"
 
 /* Less is over before it tells anything. */

@@ -33,7 +33,9 @@
 #include "utils/memutils.h"
 
 #include "rdma_fdw/batch.h"
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
+#include "shmem/peer_table.h"
 #include "session.h"
 
 #define STORE_SQL	"SELECT rdma.store($1, $2, $3, $4)"

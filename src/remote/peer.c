@@ -4,7 +4,9 @@
  */
 #include "postgres.h"
 
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/guc.h"
+#include "shmem/peer_table.h"
 #include "session.h"
 
 /*

@@ -16,6 +16,7 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
+#include "shmem/peer_table.h"
 #include "session.h"
 
 #define HELLO_SQL	"SELECT rdma.hello($1)"

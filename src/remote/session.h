@@ -5,6 +5,7 @@
 #ifndef RF_SESSION_H
 #define RF_SESSION_H
 
+#include "rdma_fdw/reader.h"
 #include "rdma_fdw/remote.h"
 
 #include "lib/ilist.h"
@@ -16,8 +17,6 @@
 
 #include "rdma_fdw/compat.h"
 
-#define RF_FLOW_BACKEND
-#include "rdma_fdw/engine.h"
 #include "rdma_fdw/reassemble.h"
 #include "shmem/share.h"
 

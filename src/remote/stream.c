@@ -17,7 +17,9 @@
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
+#include "shmem/peer_table.h"
 #include "session.h"
 
 static void send_request(RfStream *stream, const RfStreamSpec *spec, int peer);

@@ -14,7 +14,6 @@
  * Does: own that switch, fragments of rows larger than a slot, the reader's STOP, and the totals.
  * Does not: free the flow on error: its resource owner does, as receivers are not told of errors.
  */
-#define RF_FLOW_BACKEND
 #include "postgres.h"
 
 #include <math.h>
@@ -23,16 +22,17 @@
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "rdma_fdw/batch.h"
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/engine.h"
 #include "rdma_fdw/exchange.h"
-#include "rdma_fdw/flow.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/serve.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/timeout.h"
+
+#include "shmem/region_costs.h"
 
 struct RfStreamDest
 {

@@ -5,15 +5,16 @@
  * Does: answer with identity, address, and (when asked) a one-time token for the engines'
  * handshake. Does not: connect anything.
  */
-#define RF_FLOW_BACKEND
 #include "postgres.h"
 
 #include "fmgr.h"
 #include "mb/pg_wchar.h"
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/engine.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/serve.h"
+#include "shmem/layout.h"
+#include "shmem/peer_table.h"
 #include "utils/builtins.h"
 
 #define EXTENSION_VERSION	"1.0"

@@ -26,7 +26,6 @@
  * Everything belongs to this backend. One request runs at a time, but triggers may start others
  * inside it.
  */
-#define RF_FLOW_BACKEND
 #include "postgres.h"
 
 #include "access/table.h"
@@ -54,9 +53,8 @@
 #include "optimizer/tlist.h"
 #include "parser/parse_func.h"
 #include "rdma_fdw/batch.h"
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/engine.h"
-#include "rdma_fdw/flow.h"
 #include "rdma_fdw/reassemble.h"
 #include "rdma_fdw/serve.h"
 #include "tcop/tcopprot.h"

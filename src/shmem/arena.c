@@ -24,10 +24,8 @@
 #include "storage/shmem.h"
 
 #include "rdma_fdw/guc.h"
-#define RF_FLOW_BACKEND
+#include "arena.h"
 #include "share.h"
-
-#include "engine/engine_int.h"
 
 #define RF_HUGE_PAGE	(2 * 1024 * 1024)
 
@@ -230,4 +228,12 @@ rf_arena_startup(void)
 	if (!found)
 		memset(rf_shares, 0, mul_size(rf_max_flows, sizeof(RfShare)));
 	LWLockRelease(AddinShmemInitLock);
+}
+
+uint64_t
+rf_engine_lockable(void)
+{
+	uint64		bytes = (uint64) rf_shared->segment_count * rf_shared->segment_size;
+
+	return rf_shared->value_size == 0 ? bytes : bytes + rf_shared->value_size + (uint64) rf_registration_cache * 1024;
 }

@@ -4,7 +4,7 @@
  *
  * Whoever changes an entry's word by compare-and-swap has the entry, and nobody waits for that. A
  * process that is stopped in between keeps one entry, and holds up nobody. One that is killed takes
- * the server's other processes and this memory with it. flow.h says what the words mean
+ * the server's other processes and this memory with it. layout.h says what the words mean
  * (RfPeerState, RfToken).
  *
  * Plain C.
@@ -12,7 +12,7 @@
 #ifndef RF_CLAIMS_H
 #define RF_CLAIMS_H
 
-#include "rdma_fdw/flow.h"
+#include "layout.h"
 
 static inline bool
 rf_same_node(const RfNodeId *a, const RfNodeId *b)

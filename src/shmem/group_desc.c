@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "rdma_fdw/group.h"
+#include "group_desc.h"
 
 static uint32_t
 address_count(uint32_t kind, uint32_t producers, uint32_t consumers)

@@ -23,7 +23,7 @@
  */
 #include <string.h>
 
-#include "rdma_fdw/group.h"
+#include "group_order.h"
 
 int
 rf_group_most_free(const uint32_t *free_buffers, uint32_t count, uint32_t turn)

@@ -12,7 +12,8 @@
  * writes anything in it, and lets the wrong one go again; to its owner that is no change, since
  * what it waits for is OPEN or FAILED.
  */
-#include "rdma_fdw/flow.h"
+#include "life.h"
+
 
 bool
 rf_flow_hold(RfFlow *flow)

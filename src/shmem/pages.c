@@ -5,7 +5,8 @@
  * it stays within the slot and within the pool of buffers, so that a bug there shows nobody other
  * memory of this process. Whose page it is and that it is pinned is the backend's business (flow.h).
  */
-#include "rdma_fdw/flow.h"
+#include "pages.h"
+
 
 int
 rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place, RfSge *sge,

@@ -4,7 +4,8 @@
  *
  * Plain C: consumers' backends, lanes, the engine's main thread and the unit tests.
  */
-#include "rdma_fdw/flow.h"
+#include "ring.h"
+
 
 void
 rf_receive_init(RfReceivePool *pool, uint8_t *memory, bool atomics)

@@ -147,4 +147,12 @@ extern bool rf_receive_may_grant(RfReceivePool *pool, uint32_t flow, uint64_t sl
 /* Lane: nobody is in line any more; what was kept for them may be claimed again. */
 extern void rf_receive_none_waits(RfReceivePool *pool);
 
+struct RfLane;
+
+/*
+ * A buffer of the pool was given back, or `turn` was stored: wake the lanes that have flows in
+ * line.
+ */
+extern void rf_receive_wake(struct RfLane *lanes, RfReceivePool *pool);
+
 #endif

@@ -3,7 +3,8 @@
  */
 #include <string.h>
 
-#include "rdma_fdw/flow.h"
+#include "region_costs.h"
+
 
 bool
 rf_region_costs(const RfShared *shared, int peer, uint64_t bandwidth, RfRegionCosts *costs)

@@ -18,7 +18,8 @@
  */
 #include <unistd.h>
 
-#include "rdma_fdw/flow.h"
+#include "ring.h"
+
 
 _Static_assert(RF_MAX_LANES <= 32, "RfFlow.queued has a bit per lane");
 

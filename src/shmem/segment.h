@@ -32,7 +32,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rdma_fdw/provider.h"
+#include "base/error.h"
+#include "rdma_fdw/guc.h"
 
 #define RF_MAX_SEGMENTS		1024
 
@@ -48,14 +49,6 @@ typedef struct RfSegment
 								 * the engine's; -1: an earlier engine's */
 	uint64_t	inode;			/* of the memfd, unless it is of generation 0 */
 } RfSegment;
-
-/* Values of rdma_fdw.huge_pages. */
-typedef enum RfHugePages
-{
-	RF_HUGE_OFF,
-	RF_HUGE_TRY,				/* ordinary pages where there are no huge ones */
-	RF_HUGE_ON
-} RfHugePages;
 
 /*
  * A memfd of `size` bytes that cannot shrink, mapped at addr in the place of what was there. -1 and

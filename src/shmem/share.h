@@ -21,13 +21,12 @@
  * (rf_share_pass) that it will not look there soon, for it may not come back until other processes
  * have got on, which may sleep there.
  *
- * The first part is plain C (src/shmem/share.c; unit tests), the backend API (src/flow/reader.c) is
- * declared under RF_FLOW_BACKEND.
+ * Plain C. A process's part in it, with latches and errors, is rdma_fdw/reader.h.
  */
 #ifndef RF_SHARE_H
 #define RF_SHARE_H
 
-#include "rdma_fdw/flow.h"
+#include "slots.h"
 
 #define RF_SHARE_MEMBERS	32		/* of one flow, the leader is number 0 */
 #define RF_NO_MEMBER		(-1)
@@ -135,54 +134,6 @@ typedef struct RfShareTotals
 
 extern void rf_share_totals(RfShare *share, RfShareTotals *totals);
 
-/* ---------- backend API (src/flow/reader.c; needs PostgreSQL) ---------- */
-#ifdef RF_FLOW_BACKEND
-
 extern RfShare *rf_shares;		/* one per flow, in main shared memory */
 
-/* Set the latches of those that were to be woken. */
-extern void rf_wake_readers(const RfShareWakes *wakes);
-
-/* A member, this process's own memory; pfree it. */
-typedef struct RfFlowReader RfFlowReader;
-
-/*
- * The owner of a consumer's flow that is open: from now on it is read by readers only, also by its
- * owner. *share and *key are for rf_reader_join.
- */
-extern void rf_flow_share(RfFlowHandle *flow, uint32_t *share, uint64_t *key);
-extern bool rf_flow_share_stop(RfFlowHandle *flow);
-extern void rf_flow_share_totals(RfFlowHandle *flow, RfShareTotals *totals);
-
-/* As this member, in the current memory context. NULL: it is over, or has enough readers. */
-extern RfFlowReader *rf_reader_join(uint32_t share, uint64_t key, int member);
-
-/* Never blocks. ERROR for a bad slot. RF_TAKE_NOTHING: see rf_reader_wait and rf_reader_pass. */
-extern RfShareTake rf_reader_poll(RfFlowReader *reader, RfBuffer *buffer);
-
-/* The buffer's bytes were copied. False: they are not what came, for the flow is closed. */
-extern bool rf_reader_copied(RfFlowReader *reader, const RfBuffer *buffer);
-
-/*
- * Another flow that this process reads, too, had something: if the last poll of this one found
- * nothing, nobody may rely on us to look again.
- */
-extern void rf_reader_pass(RfFlowReader *reader);
-
-/* ERROR when the engine is gone, for who sleeps elsewhere. */
-extern void rf_reader_require_engine(RfFlowReader *reader);
-
-/*
- * Sleep, after a poll that found nothing (here, and in all other flows that are read), until there
- * may be something, `socket` (PGINVALID_SOCKET: none) is readable or timeout_ms passed. Returns the
- * WL_* events. Services interrupts. ERROR when the engine is gone.
- */
-extern int	rf_reader_wait(RfFlowReader *reader, int socket, long timeout_ms);
-
-extern void rf_reader_waits(RfFlowReader *reader, uint64_t *waits, uint64_t *wait_us);
-
-/* Set the leader's latch. */
-extern void rf_reader_call_leader(RfFlowReader *reader);
-
-#endif							/* RF_FLOW_BACKEND */
 #endif

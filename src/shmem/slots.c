@@ -7,7 +7,9 @@
  */
 #include <string.h>
 
-#include "rdma_fdw/flow.h"
+#include "layout.h"
+#include "slots.h"
+
 
 static uint8_t *
 slot_address(const RfFlow *flow, uint64_t slot)

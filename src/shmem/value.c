@@ -15,7 +15,8 @@
  *
  * Plain C, one backend's own; it never sleeps, never rings and never raises.
  */
-#include "rdma_fdw/flow.h"
+#include "value.h"
+
 
 #define MB				(1u << 20)
 #define ROUND(bytes)	(((bytes) + RF_CACHE_LINE - 1) & ~(uint64_t) (RF_CACHE_LINE - 1))

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdma_fdw/flow.h"
+
+#include "shmem/layout.h"
 
 #include "../../src/engine/handshake.h"
 

@@ -1,6 +1,11 @@
 /*
  * lane_rig.c - see lane_rig.h.
  */
+#include "engine/lane_thread.h"
+#include "shmem/life.h"
+#include "shmem/ring.h"
+#include "shmem/slots.h"
+
 #include "lane_rig.h"
 
 #include <errno.h>

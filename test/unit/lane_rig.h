@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rdma_fdw/engine.h"
+#include "engine/lane_thread.h"
+#include "shmem/slots.h"
+
 #include "sim.h"
 
 #define RIG_FLOWS		64

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "rdma_fdw/admission.h"
+#include "engine/admit.h"
 
 #define CHECK(condition) \
 	do { \

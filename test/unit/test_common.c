@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shmem/ring.h"
+
 #include "lane_rig.h"
 
 #define READERS		5

@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shmem/ring.h"
+
 #include "lane_rig.h"
 
 #define MAX_PAIRS		8

@@ -14,7 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rdma_fdw/flow.h"
+#include "shmem/life.h"
+#include "shmem/ring.h"
+#include "shmem/slots.h"
+
 
 #define LANES		4
 #define ENTRIES		8			/* few, so that they are claimed again at once */

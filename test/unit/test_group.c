@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdma_fdw/group.h"
+#include "shmem/group_order.h"
 
 static int	failures;
 

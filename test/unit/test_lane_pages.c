@@ -5,6 +5,8 @@
  */
 #include <string.h>
 
+#include "shmem/pages.h"
+
 #include "lane_rig.h"
 
 #define SLOTS		4

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdma_fdw/flow.h"
+#include "shmem/pages.h"
+#include "shmem/slots.h"
+
 
 #define PAGE		8192
 #define PAGES		16

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "lane_rig.h"
-#include "rdma_fdw/group.h"
+#include "shmem/group_order.h"
 
 #define MAX_PRODUCERS	14
 #define MAX_CONSUMERS	3

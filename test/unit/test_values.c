@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shmem/value.h"
+
 #include "../../src/engine/values.h"
 
 #define UNITS		16

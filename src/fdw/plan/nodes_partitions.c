@@ -30,7 +30,6 @@
 #include "utils/typcache.h"
 
 #include "rdma_fdw/fdw.h"
-#include "rdma_fdw/flow.h"
 #include "rdma_fdw/fragment.h"
 
 typedef struct Parent

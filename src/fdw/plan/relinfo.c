@@ -14,7 +14,6 @@
 #include "utils/lsyscache.h"
 
 #include "rdma_fdw/fdw.h"
-#include "rdma_fdw/flow.h"
 #include "rdma_fdw/fragment.h"
 
 char *

@@ -20,7 +20,6 @@
 #include "utils/resowner.h"
 #include "utils/wait_event.h"
 
-#define RF_FLOW_BACKEND
 #include "rdma_fdw/group.h"
 
 PG_MODULE_MAGIC;

@@ -1,18 +1,14 @@
 /*
- * engine.h - the one background worker: what backends ask of it, and how its lanes are driven.
- *
- * The engine's main thread listens, shakes hands, lends segments, opens and frees flows and logs.
- * Lanes (threads) move data. Lanes and the handshake parser are plain C; the main loop is
- * PostgreSQL code.
- *
- * The engine never runs SQL and never reads a row.
+ * lane_thread.h - a lane as the engine's main thread sees it: start, connections, flows, events, stop.
+ * A lane is a thread that moves data. Plain C (lane.c).
  */
-#ifndef RF_ENGINE_H
-#define RF_ENGINE_H
+#ifndef RF_LANE_THREAD_H
+#define RF_LANE_THREAD_H
 
-#include "rdma_fdw/flow.h"
+#include "rdma_fdw/guc.h"
+#include "shmem/layout.h"
 
-/* ---------- lanes (src/engine/lane.c, plain C) ---------- */
+#include "admit.h"
 
 typedef struct RfLaneThread RfLaneThread;
 
@@ -32,19 +28,6 @@ typedef struct RfLaneEvent
 	uint32_t	flow;
 	RfError		error;
 } RfLaneEvent;
-
-/*
- * How a lane waits for completions (src/engine/polling.c says what each does); the values of
- * rdma_fdw.polling_mode.
- */
-typedef enum RfPollingMode
-{
-	RF_POLLING_ADAPTIVE = 0,
-	RF_POLLING_BUSY,
-	RF_POLLING_EVENT,
-	RF_POLLING_EVENT_BATCH,
-	RF_POLLING_HYBRID
-} RfPollingMode;
 
 /*
  * The proof that a queue pair's data path works: RF_PROOF_SIZE bytes each way, consisting of the
@@ -141,55 +124,4 @@ extern bool rf_lane_event(RfLaneThread *lane, RfLaneEvent *event);
 /* Stop and join. Queue pairs still there are destroyed. */
 extern void rf_lane_stop(RfLaneThread *lane);
 
-/* ---------- backends' view (src/client/client.c; needs PostgreSQL) ---------- */
-#ifdef RF_FLOW_BACKEND
-
-#include "postgres.h"
-
-/*
- * ERROR with the line to add to postgresql.conf when the library was not preloaded, or when the
- * engine does not run.
- */
-extern void rf_engine_require(void);
-
-extern void rf_engine_wake_main(void);
-
-/* Most bytes that the engine may register with a device. */
-extern uint64_t rf_engine_lockable(void);
-
-/* Our side of a hello, and the type image of this build. */
-extern void rf_node_self(RfNodeId *node, RfTypeImage *image);
-
-/*
- * Index of the CONNECTED entry for a node, or RF_NO_PEER. `producer_side` matters only for a node
- * connected to itself: the reader uses the entry that connected, the data node's session the one
- * that was accepted.
- */
-extern int	rf_peer_find(const RfNodeId *node, bool producer_side);
-
-/*
- * The same, but when a connection with the node is on its way, wait until it is there: a data
- * node's session may be asked for a stream a moment before its own engine has finished what the
- * reader's engine calls connected. One that was connected before may come back, when its engine
- * goes on: it is waited for rdma_fdw.connect_timeout. RF_NO_PEER when there is none; interruptible.
- */
-extern int	rf_peer_wait(const RfNodeId *node, bool producer_side);
-
-/* For the error when it is not: does the connection fail, or was there never one? */
-extern int	rf_peer_missing_sqlstate(const RfNodeId *node);
-
-/*
- * Connect (or wait for another session's attempt); interruptible; ERROR on failure or after
- * rdma_fdw.connect_timeout. Returns the index. allowed: see there; NULL: any address is.
- */
-extern int	rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter allowed);
-
-/* Data node: a one-time token for a reader's engine, valid for rdma_fdw.token_lifetime. */
-extern void rf_token_issue(const RfNodeId *client, uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE]);
-
-/* Raise an error that came from a thread or from shared memory; `peer` may be RF_NO_PEER. */
-extern void rf_raise(const RfError *error, int peer) __attribute__((noreturn));
-extern int	rf_error_sqlstate(RfErrorKind kind);
-
-#endif
 #endif

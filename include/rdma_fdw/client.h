@@ -1,0 +1,49 @@
+/*
+ * client.h - what backends ask of their engine (src/client/client.c).
+ *
+ * Everything goes through shared memory; a backend opens no socket to an engine.
+ */
+#ifndef RF_CLIENT_H
+#define RF_CLIENT_H
+
+#include "postgres.h"
+
+#include "base/error.h"
+#include "rdma_fdw/wire.h"
+
+/* May an engine connect to this address? */
+struct sockaddr;
+typedef bool (*RfAddressFilter) (const struct sockaddr *address, size_t length);
+
+/*
+ * ERROR with the line to add to postgresql.conf when the library was not preloaded, or when the
+ * engine does not run.
+ */
+extern void rf_engine_require(void);
+
+extern void rf_engine_wake_main(void);
+
+/*
+ * As rf_peer_find, but when a connection with the node is on its way, wait until it is there: a data
+ * node's session may be asked for a stream a moment before its own engine has finished what the
+ * reader's engine calls connected. One that was connected before may come back, when its engine
+ * goes on: it is waited for rdma_fdw.connect_timeout. RF_NO_PEER when there is none; interruptible.
+ */
+extern int	rf_peer_wait(const RfNodeId *node, bool producer_side);
+
+/* For the error when it is not: does the connection fail, or was there never one? */
+extern int	rf_peer_missing_sqlstate(const RfNodeId *node);
+
+/*
+ * Connect (or wait for another session's attempt); interruptible; ERROR on failure or after
+ * rdma_fdw.connect_timeout. Returns the index. allowed: see there; NULL: any address is.
+ */
+extern int	rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter allowed);
+
+/* Data node: a one-time token for a reader's engine, valid for rdma_fdw.token_lifetime. */
+extern void rf_token_issue(const RfNodeId *client, uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE]);
+
+/* Raise an error that came from a thread or from shared memory; `peer` may be RF_NO_PEER. */
+extern void rf_raise(const RfError *error, int peer) __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * error.h - an error as data: threads and providers hand it up, the main thread logs it, a backend
+ * raises it. Plain C, but for the SQLSTATE.
+ */
+#ifndef RF_ERROR_H
+#define RF_ERROR_H
+
+#include <stdbool.h>
+
+typedef enum RfErrorKind
+{
+	RF_ERROR_NONE = 0,
+	RF_ERROR_CONNECTION,		/* peer unreachable, lost, timed out */
+	RF_ERROR_AUTHENTICATION,	/* token or proof wrong */
+	RF_ERROR_PROTOCOL,			/* bytes on the wire that are not what they should be */
+	RF_ERROR_VERSION,			/* other wire version or type image */
+	RF_ERROR_RESOURCES,			/* memory, buffers, queue pairs, descriptors, memlock */
+	RF_ERROR_CONFIGURATION,		/* device, GID, MTU, settings */
+	RF_ERROR_INTERNAL,
+	RF_ERROR_GONE				/* whoever was to read does not want it any more */
+} RfErrorKind;
+
+typedef struct RfError
+{
+	RfErrorKind kind;
+	char		message[192];
+	char		detail[192];
+	char		hint[192];
+} RfError;
+
+/*
+ * Fill an error; any of detail and hint may be NULL. Returns false, so that `return rf_error(...)`
+ * reads well.
+ */
+extern bool rf_error(RfError *error, RfErrorKind kind, const char *detail, const char *hint,
+					 const char *format,...) __attribute__((format(printf, 5, 6)));
+
+/* Its SQLSTATE, where it is raised or logged. (sqlstate.c, which needs PostgreSQL) */
+extern int	rf_error_sqlstate(RfErrorKind kind);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * settings.c - the variables of the settings, with their defaults. guc.c, which knows all rooms, makes
+ * them known to PostgreSQL. Plain C.
+ */
+#include <stddef.h>
+
+#include "rdma_fdw/guc.h"
+
+int			rf_buffer_memory = 256 * 1024;
+int			rf_segment_size = 16 * 1024;
+int			rf_value_memory = 64 * 1024;
+int			rf_huge_pages = RF_HUGE_TRY;
+int			rf_max_flows = 1024;
+int			rf_engine_lanes = 1;
+char	   *rf_listen_address = NULL;
+int			rf_engine_port = 0;
+int			rf_provider = RF_PROVIDER_AUTO;
+char	   *rf_device = NULL;
+int			rf_device_port = 0;
+int			rf_gid_index = -1;
+int			rf_mtu = 0;
+int			rf_traffic_class = 0;
+int			rf_service_level = 0;
+int			rf_ack_timeout = 16;
+int			rf_retry_count = 6;
+int			rf_rnr_retry = 7;
+int			rf_soft_transport = RF_SOFT_AUTO;
+
+int			rf_peer_timeout = 30 * 1000;
+int			rf_polling_mode = RF_POLLING_ADAPTIVE;
+int			rf_poll_time = -1;
+int			rf_poll_batch = 32;
+int			rf_merge_limit = 4 * 1024;
+int			rf_chain_limit = 32;
+bool		rf_selective_signaling = true;
+bool		rf_claim_backoff = true;
+int			rf_admission_policy = RF_ADMISSION_WINDOW;
+int			rf_admission_window = 4 * 1024;
+int			rf_credit_limit = RF_CREDIT_AUTO;
+int			rf_registration_cache = 64 * 1024;
+int			rf_probe_time = 1000;
+char	   *rf_engine_address = NULL;
+int			rf_token_lifetime = 60;
+char	   *rf_exchange_hosts = NULL;
+
+int			rf_receive_buffers = 4;
+int			rf_receive_buffer_size = 256;
+int			rf_receive_pool = RF_RECEIVE_POOL_AUTO;
+int			rf_receive_pool_buffers = 16;
+int			rf_inline_limit = 64;
+int			rf_buffer_wait = 10 * 1000;
+int			rf_exchange_wait = 60 * 1000;
+bool		rf_explain_nodes = false;
+int			rf_flow_weight = RF_DEFAULT_WEIGHT;
+bool		rf_measured_costs = true;
+int			rf_flush_time = 200;
+bool		rf_allow_page_shipping = false;
+int			rf_region_mode = RF_REGION_AUTO;
+int			rf_register_pages = RF_REGISTER_AUTO;
+int			rf_dynamic_registration = RF_VALUES_AUTO;
+int			rf_dynamic_threshold = -1;
+int			rf_push_down = RF_PUSH_DOWN_ALL;
+int			rf_exchange_strategy = RF_STRATEGY_AUTO;
+bool		rf_exchange_partitions = true;
+int			rf_compute_nodes = RF_COMPUTE_AUTO;
+int			rf_decorrelate = RF_DECORRELATE_AUTO;
+int			rf_connect_timeout = 10 * 1000;
+char	   *rf_application_name = NULL;

@@ -1,0 +1,68 @@
+/*
+ * group_desc.h - the description of a group of flows, as it travels between its members; group.h says
+ * what it is for. Plain C.
+ */
+#ifndef RF_GROUP_DESC_H
+#define RF_GROUP_DESC_H
+
+#include "layout.h"
+
+/*
+ * Other modules use it (test/modules/flow_kinds); since PostgreSQL 16 extensions are built with
+ * hidden symbols.
+ */
+#pragma GCC visibility push(default)
+
+#define RF_GROUP_MAX_MEMBERS	256		/* of either side */
+#define RF_GROUP_CONTROL_SLOTS	4		/* of the flows between consumers */
+#define RF_GROUP_CONTROL_SIZE	4096
+#define RF_GROUP_ANY			(-1)
+
+typedef enum RfGroupKind
+{
+	RF_GROUP_GATHER = 1,
+	RF_GROUP_BALANCE,
+	RF_GROUP_REPARTITION,
+	RF_GROUP_REPLICATE
+} RfGroupKind;
+
+/* One piece of memory, 8-aligned, laid out as wire.h says: what travels is what is used. */
+typedef RfGroupHeader RfGroupDesc;
+
+/* Bytes of a description; 0 when there can be none of this shape. */
+extern size_t rf_group_desc_size(uint32_t kind, uint32_t producers, uint32_t consumers);
+
+/*
+ * nodes: those of the producers, then those of the consumers. `desc` has room for
+ * rf_group_desc_size().
+ */
+extern bool rf_group_desc_init(RfGroupDesc *desc, RfGroupKind kind, const uint8_t id[16],
+							   uint32_t producers, uint32_t consumers,
+							   const RfNodeId *nodes, uint32_t slot_count, uint32_t slot_size, RfError *error);
+
+/* Is this (from the wire, copied to aligned memory) a description, every word of it? */
+extern bool rf_group_desc_check(const RfGroupDesc *desc, size_t length, RfError *error);
+
+/* Take over the addresses that `from` knows. The same group, or *error. */
+extern bool rf_group_desc_merge(RfGroupDesc *into, const RfGroupDesc *from, RfError *error);
+
+/*
+ * The group with one more producer or consumer, without whose addresses; `to` has room for it. Not
+ * for RF_GROUP_REPLICATE; a consumer only for RF_GROUP_BALANCE.
+ */
+extern bool rf_group_desc_extend(RfGroupDesc *to, const RfGroupDesc *from, RfFlowRole role,
+								 const RfNodeId *node, RfError *error);
+
+extern const RfNodeId *rf_group_desc_node(const RfGroupDesc *desc, RfFlowRole role,
+										  uint32_t member);
+extern RfGroupAddress *rf_group_desc_pair(RfGroupDesc *desc, uint32_t producer, uint32_t consumer);
+
+/*
+ * consumer > 0; RF_FLOW_CONSUMER: where it takes the order; RF_FLOW_PRODUCER: where the first
+ * consumer takes its arrivals.
+ */
+extern RfGroupAddress *rf_group_desc_control(RfGroupDesc *desc, uint32_t consumer, RfFlowRole role);
+
+#pragma GCC visibility pop
+
+#endif

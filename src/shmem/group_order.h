@@ -1,0 +1,95 @@
+/*
+ * group_order.h - who comes next in a group of flows: turns, the consumer with most room, and the order
+ * of replicate as one consumer knows it. Plain C, one thread.
+ */
+#ifndef RF_GROUP_ORDER_H
+#define RF_GROUP_ORDER_H
+
+#include "group_desc.h"
+
+/*
+ * Other modules use it (test/modules/flow_kinds); since PostgreSQL 16 extensions are built with
+ * hidden symbols.
+ */
+#pragma GCC visibility push(default)
+
+/*
+ * Whole batches in turn. A batch that came or went in part is torn: its member keeps the turn until
+ * its last part.
+ */
+typedef struct RfTurn
+{
+	uint32_t	next;			/* to look at first */
+	int			torn;			/* -1: none */
+} RfTurn;
+
+static inline uint32_t
+rf_turn_look(const RfTurn *turn, uint32_t i, uint32_t count)
+{
+	return turn->torn >= 0 ? (uint32_t) turn->torn : (turn->next + i) % count;
+}
+
+static inline void
+rf_turn_take(RfTurn *turn, uint32_t member, bool last)
+{
+	turn->torn = last ? -1 : (int) member;
+	turn->next = member + 1;
+}
+
+/*
+ * Of `count` members the one with most free buffers, none with 0; of equals the first from `turn`
+ * on. RF_GROUP_ANY: none.
+ */
+extern int	rf_group_most_free(const uint32_t *free_buffers, uint32_t count, uint32_t turn);
+
+/* ---------- the order of replicate, as one consumer knows it ---------- */
+
+typedef struct RfOrder RfOrder;
+
+typedef enum RfOrderNext
+{
+	RF_ORDER_SLOT,				/* give out the next slot of *producer */
+	RF_ORDER_NOTHING,
+	RF_ORDER_END,				/* all was given out */
+	RF_ORDER_STOP				/* no consumer wants more */
+} RfOrderNext;
+
+extern size_t rf_order_size(uint32_t producers, uint32_t consumers, uint32_t slot_count);
+extern void rf_order_init(RfOrder *order, uint32_t producers, uint32_t consumers, uint32_t me,
+						  uint32_t slot_count);
+
+/*
+ * The next slot of a producer has arrived here; `last`: a batch ends with it. And: its stream has
+ * ended.
+ */
+extern void rf_order_arrived(RfOrder *order, uint32_t producer, bool last);
+extern void rf_order_ended(RfOrder *order, uint32_t producer);
+
+/* This consumer wants no more. */
+extern void rf_order_drain(RfOrder *order);
+
+/*
+ * The first consumer: append to the log what has arrived everywhere. False: the consumers
+ * contradict each other.
+ */
+extern bool rf_order_decide(RfOrder *order, RfError *error);
+
+/*
+ * The next message for consumer `to` (the first consumer's log; the others have only to == 0, their
+ * arrivals) into `room` bytes, at least RF_GROUP_CONTROL_SIZE less the slot header. Its length, 0:
+ * nothing to tell.
+ */
+extern uint32_t rf_order_write(RfOrder *order, uint32_t to, void *message, uint32_t room);
+
+/* A message came from consumer `from`. False: it is not what it may be. */
+extern bool rf_order_read(RfOrder *order, uint32_t from, const void *message, uint32_t length,
+						  RfError *error);
+
+/* Nothing will be written to `to` any more, and nothing it says matters. */
+extern bool rf_order_told(const RfOrder *order, uint32_t to);
+
+extern RfOrderNext rf_order_next(RfOrder *order, uint32_t *producer);
+
+#pragma GCC visibility pop
+
+#endif

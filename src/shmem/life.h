@@ -1,0 +1,25 @@
+/*
+ * life.h - the changes of a flow's state that both its sides may want at once; see life.c. Plain C.
+ */
+#ifndef RF_LIFE_H
+#define RF_LIFE_H
+
+#include "layout.h"
+
+/*
+ * Engine's main thread: LISTENING -> OPENING. True: the entry keeps its owner until it is OPEN,
+ * FAILED or let go.
+ */
+extern bool rf_flow_hold(RfFlow *flow);
+
+/* Back to LISTENING; FREE when its backend has left meanwhile. Only before it got buffers. */
+extern void rf_flow_let_go(RfFlow *flow);
+
+/*
+ * Backend: done with the entry, which is not its own any more. Returns the state it had, and the
+ * lane to ring when that was OPEN or FAILED. After OPENING and FAILED the engine's main thread has
+ * to be woken.
+ */
+extern RfFlowState rf_flow_leave(RfFlow *flow, uint32_t *lane);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * pages.h - parts of a slot that lie on pages in shared buffers. Plain C.
+ */
+#ifndef RF_PAGES_H
+#define RF_PAGES_H
+
+#include "layout.h"
+
+/* Where the two kinds of parts lie, and what one work request and the reader's buffer hold. */
+typedef struct RfPartsPlace
+{
+	const uint8_t *slot;		/* its payload */
+	uint32_t	slot_lkey;
+	uint32_t	room;			/* bytes of payload, its own and all together */
+	const uint8_t *pages;
+	uint64_t	pages_size;
+	uint32_t	page_size;
+	uint32_t	pages_lkey;
+	int			max_entries;
+	int			max_strided;	/* of these entries, RfDeviceCaps */
+} RfPartsPlace;
+
+/*
+ * The entries of a work request for a slot's payload; returns how many, *bytes in all and
+ * *page_bytes of them from pages. *strided_count of them are strided, as `strided` says, which has
+ * room for max_entries. 0: a part is not within the slot or the pool, or they are too many. Each
+ * part is read once.
+ */
+extern int	rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place, RfSge *sge,
+							  RfStrided *strided, int *strided_count, uint32_t *bytes, uint32_t *page_bytes);
+
+#endif

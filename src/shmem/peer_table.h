@@ -1,0 +1,32 @@
+/*
+ * peer_table.h - this node, and entries of the peer table as backends and the engine's main thread
+ * find and take them. Tokens: claims.h.
+ */
+#ifndef RF_PEER_TABLE_H
+#define RF_PEER_TABLE_H
+
+#include "rdma_fdw/wire.h"
+
+/* How this build lays values out in memory. */
+extern void rf_type_image(RfTypeImage *image);
+
+/* Our side of a hello, and the type image; either may be NULL. */
+extern void rf_node_self(RfNodeId *node, RfTypeImage *image);
+
+/*
+ * Index of the CONNECTED entry for a node, or RF_NO_PEER. `producer_side` matters only for a node
+ * connected to itself: the reader uses the entry that connected, the data node's session the one
+ * that was accepted.
+ */
+extern int	rf_peer_find(const RfNodeId *node, bool producer_side);
+
+/*
+ * Take a free entry for a node, state CLAIMED; RF_NO_PEER: there is none. The caller has it alone
+ * until it stores the next state.
+ */
+extern int	rf_peer_claim(const RfNodeId *node, bool accepted);
+
+/* The entry's state has changed: wake backends that wait for it. */
+extern void rf_peers_wake(int peer);
+
+#endif

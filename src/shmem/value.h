@@ -1,0 +1,54 @@
+/*
+ * value.h - where a producer lays out rows that do not fit a slot; see value.c. Plain C.
+ */
+#ifndef RF_VALUE_H
+#define RF_VALUE_H
+
+#include "slots.h"
+
+typedef enum RfValueStep
+{
+	RF_VALUE_COPY,				/* in private memory; it goes through the slots */
+	RF_VALUE_IN_PLACE,			/* at *place */
+	RF_VALUE_ASKED,				/* wake the engine's main thread; then as RF_VALUE_WAIT */
+	RF_VALUE_WAIT				/* sleep for RF_WAIT_VALUE, and ask here again */
+} RfValueStep;
+
+/*
+ * Where to lay out a row of `bytes` bytes that does not fit a slot: 64-aligned. The row must be
+ * handed over by rf_slot_place before this is called for another one. `threshold`: automatic choice
+ * takes rows from so many bytes on; -1 = as the costs measured at start have it.
+ */
+extern RfValueStep rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor,
+								  RfValueMode mode, int64_t threshold, uint64_t bytes, uint8_t **place);
+
+/*
+ * What is the same for all of a producer's flows lies once in a piece that all of them have, and
+ * each flow's slot carries only its own header (RF_SLOT_PLACED).
+ *
+ * The piece has as many parts as a flow has slots; message number m of those that all flows send
+ * lies in part m modulo that, in one slot of each flow. There is no count of those who still send
+ * from a part: the flows' slots say it. The producer lays out message m only when every flow's next
+ * slot is FREE (or its own to fill). A lane frees a flow's slots in order, and each of the messages
+ * m - slots .. m - 1 took one of the flow's; so the slot of m - slots, the last one to use this
+ * part, is FREE in every flow. A flow that takes no more messages, because its reader has stopped,
+ * must have sent all it was handed over.
+ *
+ * Ordering. A lane, or the adapter for it, reads the part before the completion of its work
+ * request; the lane sees that before it stores FREE; the producer loads FREE in rf_slot_fill, then
+ * writes the part: both sequentially consistent, for each flow and lane by itself. In the other
+ * direction the producer's stores into the part precede its release of each PLACED, which each lane
+ * acquires.
+ *
+ * Who gives it back. Each flow's entry holds the piece until the engine's main thread frees the
+ * entry: when its lane has detached it, or its queue pairs are gone. That is so after an end, a
+ * cancel, an error and a lost peer alike. The last one that is freed frees the memory.
+ *
+ * The first call asks for it, for the first flow and then for the others; they may be refused, and
+ * NULL stands for that: copy to each flow's slot. `copied`: bytes that were, to each. *ask: wake
+ * the engine's main thread. Never waits.
+ */
+extern uint8_t *rf_value_common(const RfShared *shared, RfFlow *const *flows, uint32_t count,
+								RfValueMode mode, uint64_t copied, bool *ask);
+
+#endif

@@ -18,7 +18,23 @@
 
 #include <stdint.h>
 
+/*
+ * The release is default_version of the control file.
+ *
+ * The wire version counts changes to this file that a node without them cannot take; 2 is the
+ * first that was released. A release that brings version N still speaks N - 1, so that nodes can be
+ * upgraded one at a time. It is the newer side that adapts: every message says the version it is
+ * of, rdma.hello() is asked in the newest and, when its answer says an older one that is spoken
+ * here, asked again in that; what follows, the engines' HELLO too, is of that version. A node that is
+ * asked in an older version answers in it, if it speaks that. An older side needs to know nothing
+ * of this. While 2 is the only version there is nothing to choose: any other is refused, with an
+ * error that says which side to upgrade.
+ */
+#define RF_EXTENSION_VERSION	"1.0"
 #define RF_WIRE_VERSION		2
+
+/* Where to upgrade when another node speaks this wire version: one of two words for an error's hint. */
+#define RF_WIRE_BEHIND(version, theirs, ours)	((version) > RF_WIRE_VERSION ? (ours) : (theirs))
 
 /*
  * A node: one postmaster's run. A restart makes a new generation, and with it a new identity for

@@ -45,7 +45,6 @@
 
 PG_FUNCTION_INFO_V1(rdma_check);
 
-#define EXTENSION_VERSION	"1.0"
 #define ROUND_TRIPS			7
 #define STREAM_ROWS			1024
 #define STREAM_ROW_BYTES	65000
@@ -335,8 +334,8 @@ check_remote_extension(Check *check)
 		problem(check, "remote extension", "not installed in that database", "Run CREATE EXTENSION rdma_fdw there.");
 		check->stop = true;
 	}
-	else if (strcmp(version, EXTENSION_VERSION) != 0)
-		info(check, "remote extension", psprintf("version %s, this node has %s", version, EXTENSION_VERSION),
+	else if (strcmp(version, RF_EXTENSION_VERSION) != 0)
+		info(check, "remote extension", psprintf("version %s, this node has %s", version, RF_EXTENSION_VERSION),
 			 "Install the same release on both nodes and run ALTER EXTENSION rdma_fdw UPDATE.");
 	else
 		ok(check, "remote extension", psprintf("version %s", version));
@@ -419,7 +418,7 @@ check_hello(Check *check)
 	if (check->hello.wire_version != RF_WIRE_VERSION)
 	{
 		problem(check, "wire version", psprintf("%u there, %u here", check->hello.wire_version, RF_WIRE_VERSION),
-				"Install the same release of rdma_fdw on both nodes.");
+				RF_WIRE_BEHIND(check->hello.wire_version, "Upgrade rdma_fdw there.", "Upgrade rdma_fdw here."));
 		check->stop = true;
 		return;
 	}

@@ -20,7 +20,7 @@
 #include "session.h"
 
 #define HELLO_SQL	"SELECT rdma.hello($1)"
-#define EXTENSION_VERSION	"1.0"
+#define OLDEST_EXTENSION	"1.0"	/* that has all functions which are called here */
 
 const Oid	rf_stream_types[4] = {BYTEAOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID};
 
@@ -258,7 +258,7 @@ raise_unless_missing(RfSession *session, PGresult *result, const char *sql)
 	ereport(ERROR,
 			(errcode(ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION),
 			 errmsg("server \"%s\" does not have the extension rdma_fdw of version %s or later",
-					session->server_name, EXTENSION_VERSION),
+					session->server_name, OLDEST_EXTENSION),
 			 errdetail("Database \"%s\" there lacks the function that \"%s\" calls.", PQdb(session->conn), sql),
 			 errhint("Run CREATE EXTENSION rdma_fdw in that database, or ALTER EXTENSION rdma_fdw UPDATE.")));
 }
@@ -292,7 +292,7 @@ read_hello(RfSession *session, PGresult *answer, PGresult *prepare_error)
 				(errcode(ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION),
 				 errmsg("server \"%s\" speaks version %u of rdma_fdw's wire format, this one version %u",
 						session->server_name, version, RF_WIRE_VERSION),
-				 errhint("Install the same release of rdma_fdw on both servers.")));
+				 errhint("Upgrade rdma_fdw on %s server.", RF_WIRE_BEHIND(version, "that", "this"))));
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
 			 errmsg("server \"%s\" answered the greeting with something else", session->server_name)));

@@ -17,8 +17,6 @@
 #include "shmem/peer_table.h"
 #include "utils/builtins.h"
 
-#define EXTENSION_VERSION	"1.0"
-
 PG_FUNCTION_INFO_V1(rdma_hello);
 
 /*
@@ -71,7 +69,7 @@ rdma_hello(PG_FUNCTION_ARGS)
 	rf_node_self(&reply.node, &reply.image);
 	if (request.need_token != 0 && request.wire_version == RF_WIRE_VERSION)
 		rf_token_issue(&request.node, reply.token_id, reply.token);
-	strlcpy(reply.extension_version, EXTENSION_VERSION, sizeof(reply.extension_version));
+	strlcpy(reply.extension_version, RF_EXTENSION_VERSION, sizeof(reply.extension_version));
 	set_address(&reply);
 
 	answer = palloc(VARHDRSZ + sizeof(reply));

@@ -54,7 +54,7 @@ $n1->safe_psql('postgres', q{
 	CREATE SCHEMA rdma; GRANT USAGE ON SCHEMA rdma TO PUBLIC;
 	CREATE FUNCTION rdma.hello(request bytea) RETURNS bytea LANGUAGE sql AS $$ SELECT '\x63000000'::bytea || decode(repeat('00', 400), 'hex') $$;
 });
-fails('another wire version', qr/n1.*version/s, qr/99/);
+fails('another wire version', qr/n1.*version/s, qr/99.*Upgrade rdma_fdw on this server/s);
 $n1->safe_psql('postgres', q{CREATE OR REPLACE FUNCTION rdma.hello(request bytea) RETURNS bytea LANGUAGE sql AS $$ SELECT '\x01'::bytea $$});
 fails('a hello that is too short', qr/08P01|protocol/);
 $n1->safe_psql('postgres', 'DROP SCHEMA rdma CASCADE; CREATE EXTENSION rdma_fdw');

@@ -115,6 +115,8 @@ whole_handshake(uint32_t piece)
 	rf_handshake_free(&acceptor);
 }
 
+static RfError last_error;
+
 /* A message into a fresh acceptor or into one in the given state; true when it is refused with that kind of error. */
 static bool
 refused(RfHandshakeState state, const void *bytes, uint32_t length, RfErrorKind kind)
@@ -143,6 +145,7 @@ refused(RfHandshakeState state, const void *bytes, uint32_t length, RfErrorKind 
 		switch (rf_handshake_step(&hs, &message, &error))
 		{
 			case RF_STEP_FAILED:
+				last_error = error;
 				result = error.kind == kind && hs.state == RF_HS_FAILED && error.message[0] != '\0';
 				rf_handshake_free(&hs);
 				return result;
@@ -192,7 +195,12 @@ wrong_bytes(void)
 	header.reserved = 0;
 	header.version = 77;
 	memcpy(out, &header, sizeof(header));
-	check(refused(RF_HS_WAIT_FIRST, out, length, RF_ERROR_VERSION), "another version is refused as that");
+	check(refused(RF_HS_WAIT_FIRST, out, length, RF_ERROR_VERSION), "a later version is refused as that");
+	check(strstr(last_error.hint, "on this node") != NULL, "and this node is to be upgraded");
+	header.version = RF_WIRE_VERSION - 1;
+	memcpy(out, &header, sizeof(header));
+	check(refused(RF_HS_WAIT_FIRST, out, length, RF_ERROR_VERSION), "an earlier version is refused as that");
+	check(strstr(last_error.hint, "on the other node") != NULL, "and the other one is to be upgraded");
 
 	hello.lanes = 0;
 	length = frame(out, RF_CONTROL_HELLO, &hello, sizeof(hello));

@@ -19,7 +19,7 @@
 #   make bench-region, bench-region-verbs   regions copied out, gathered, as boxes and as chosen, in bench/region likewise
 MODULE_big = rdma_fdw
 EXTENSION = rdma_fdw
-DATA = sql/rdma_fdw--1.0.sql
+DATA = sql/rdma_fdw--1.0.sql sql/rdma_fdw--1.0--1.1.sql
 PGFILEDESC = "rdma_fdw - foreign data wrapper and exchange over RDMA"
 
 srcdir ?= .

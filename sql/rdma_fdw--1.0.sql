@@ -159,15 +159,6 @@ BEGIN
     local_columns, server, old.nspname, old.relname, options);
   EXECUTE format('ALTER FOREIGN TABLE %I.%I OWNER TO %s', old.nspname, old.relname, old.owner);
   keys := coalesce(rdma.distribution_key(format('%I.%I', old.nspname, old.relname)::regclass), '{}');
-  SELECT min(i.indexrelid::regclass::text) AS name INTO part FROM pg_index i
-    WHERE i.indrelid = tab AND i.indisunique AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid AND conrelid = tab)
-      AND NOT (cardinality(keys) > 0 AND keys <@ ARRAY(SELECT a.attname::text FROM pg_attribute a
-        WHERE a.attrelid = tab AND a.attnum = ANY (i.indkey[0 : i.indnkeyatts - 1])));
-  IF part.name IS NOT NULL AND NOT replicated AND (SELECT count(*) FROM rdma.nodes(server)) > 1 THEN
-    RAISE EXCEPTION 'unique index "%" of table "%" cannot be kept', part.name, old.relname USING ERRCODE = 'feature_not_supported',
-      DETAIL = 'It would hold on each node, not between nodes, since it does not contain all columns that the table is distributed by.',
-      HINT = 'Drop the index, distribute the table by columns of it, or have the table replicated.';
-  END IF;
   FOR part IN SELECT conname, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype = 'c' ORDER BY conname LOOP
     EXECUTE format('ALTER FOREIGN TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.conname, part.definition);
   END LOOP;
@@ -315,18 +306,12 @@ COMMENT ON FUNCTION rdma.exchange_stats() IS 'internal: what the exchanges of th
 -- Connections of this session to data nodes.
 
 CREATE FUNCTION rdma.connections(
-  OUT server_name text, OUT user_name text, OUT valid boolean, OUT used_in_xact boolean, OUT closed boolean, OUT remote_backend_pid integer)
+  OUT server text, OUT usename text, OUT valid boolean, OUT in_transaction boolean, OUT closed boolean, OUT remote_pid integer)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_connections' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 4;
 COMMENT ON FUNCTION rdma.connections() IS 'connections to data nodes that this session holds open';
 CREATE VIEW rdma.connections AS SELECT * FROM rdma.connections();
-COMMENT ON VIEW rdma.connections IS 'one row per connection that this session holds to a data node, with the columns of postgres_fdw_get_connections() of PostgreSQL 18';
-COMMENT ON COLUMN rdma.connections.server_name IS 'foreign server; NULL: it was dropped';
-COMMENT ON COLUMN rdma.connections.user_name IS 'whose user mapping it was made with, or public; NULL: the mapping was dropped';
-COMMENT ON COLUMN rdma.connections.valid IS 'false: options have changed, or server or mapping were dropped, so it is closed when the transaction ends';
-COMMENT ON COLUMN rdma.connections.used_in_xact IS 'the current transaction has used it';
-COMMENT ON COLUMN rdma.connections.closed IS 'the other side has hung up';
-COMMENT ON COLUMN rdma.connections.remote_backend_pid IS 'process that serves it on the data node';
+COMMENT ON VIEW rdma.connections IS 'one row per connection that this session holds to a data node; not valid: options have changed or its mapping is gone, so it will be closed; closed: the other side has hung up';
 GRANT SELECT ON rdma.connections TO PUBLIC;
 
 CREATE FUNCTION rdma.disconnect(server name)
@@ -576,7 +561,6 @@ COMMENT ON FUNCTION rdma.stat_peers() IS 'connections of this node''s engine to 
 CREATE VIEW rdma.stat_peers AS SELECT * FROM rdma.stat_peers();
 COMMENT ON VIEW rdma.stat_peers IS 'one row per connection of this node''s engine to another: transport, round trip, bytes, and why it failed';
 COMMENT ON COLUMN rdma.stat_peers.shared_buffers IS 'registered: heap pages are sent to this peer from where they are; not asked for: no stream of pages went there yet; else why they are copied first (rdma_fdw.register_shared_buffers)';
-COMMENT ON COLUMN rdma.stat_peers.error IS 'why it failed; of one that is connected: why it goes over TCP instead of RDMA (rdma_fdw.provider = auto); NULL: nothing is wrong';
 COMMENT ON COLUMN rdma.stat_peers.round_trip_us IS 'the last round trip between the engines, their own delays included';
 COMMENT ON COLUMN rdma.stat_peers.usual_round_trip_us IS 'round trips smoothed, towards the shorter ones; what the planner counts on with rdma_fdw.measured_costs';
 COMMENT ON COLUMN rdma.stat_peers.bandwidth IS 'bytes per second that pulls from this peer got while both ends waited for the network, smoothed; NULL: none did; what the planner counts on with rdma_fdw.measured_costs';

@@ -30,7 +30,7 @@
  * of this. While 2 is the only version there is nothing to choose: any other is refused, with an
  * error that says which side to upgrade.
  */
-#define RF_EXTENSION_VERSION	"1.0"
+#define RF_EXTENSION_VERSION	"1.1"
 #define RF_WIRE_VERSION		2
 
 /* Where to upgrade when another node speaks this wire version: one of two words for an error's hint. */

@@ -10,6 +10,7 @@ tests=()
 for file in "$RF_TREE"/sql/[0-9]*.sql; do
 	[ ! -e "$file" ] || tests+=("$(basename "$file" .sql)")
 done
+rf_check_numbers "$group" "${tests[@]}"
 rf_check_alternates "$group" "$RF_TREE/expected"
 if [ -n "${TESTS:-}" ]; then
 	read -ra tests <<<"$TESTS"

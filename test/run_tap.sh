@@ -9,6 +9,7 @@ here=$(dirname "$0")
 
 pgxs_test=$(cd "$(dirname "$("${PG_CONFIG:-pg_config}" --pgxs)")/../test" && pwd)
 cd "$RF_TREE/test" || exit 1
+rf_check_numbers tap t/*.pl
 if [ -n "${TESTS:-}" ]; then
 	read -ra files <<<"$TESTS"
 	# "060_bad_days" like the other groups' names, or the file

@@ -160,7 +160,7 @@ foreach (sql_lines("SELECT name, vartype, boot_val, coalesce(unit, ''), min_val,
 	$line .= "; `" . with_unit($min, $unit) . "` to `" . with_unit($max, $unit) . "`" if $type eq 'integer';
 	$line .= "; $context{$when}.";
 	push @names, $name;
-	push @wrong, "$name: $line" if ($settings{$name} // '') !~ /\A\n\Q$line\E\n/;
+	push @wrong, "$name: $line" if join(' ', split(' ', $settings{$name} // '')) !~ /\A\Q$line\E/;
 }
 none('every setting has an entry with its default and range', @wrong);
 none('every entry is of a setting', missing([ keys %settings ], \@names));

@@ -83,10 +83,10 @@ BEGIN
 EXCEPTION WHEN configuration_limit_exceeded THEN
 	RAISE WARNING '%', replace(sqlerrm, '"', '');
 END $$;
+RESET temp_file_limit;
 SAVEPOINT s;
 FETCH FORWARD ALL FROM c;
 ROLLBACK TO s;
-RESET temp_file_limit;
 SELECT count(*) FROM n;
 FETCH FORWARD ALL FROM c;
 ROLLBACK;

@@ -24,6 +24,29 @@ rf_path_void(const RfPath *path)
 	return path->fell_back && !path->broken_came;
 }
 
+bool
+rf_path_unproven(const RfPath *path)
+{
+	return path->state == RF_PATH_SETTING_UP && path->connected && path->linked && !path->proven;
+}
+
+static uint32_t
+wait_for(RfPath *path, int tenths, uint32_t actions)
+{
+	path->tenths = tenths;
+	return actions | RF_PATH_WAIT;
+}
+
+/*
+ * A session waits for the whole of connect_timeout: the second attempt, where there may be one,
+ * wants its share of it.
+ */
+static uint32_t
+prove(RfPath *path, uint32_t actions)
+{
+	return wait_for(path, path->may_fall_back && !path->fell_back ? 4 : 8, actions | RF_PATH_PROVE);
+}
+
 static uint32_t
 fail(RfPath *path, uint32_t actions)
 {
@@ -31,7 +54,10 @@ fail(RfPath *path, uint32_t actions)
 	return actions;
 }
 
-/* To the second attempt. What the other end has said for it already is kept. */
+/*
+ * To the second attempt. What the other end has said for it already is kept. What ran out was the
+ * first attempt's time: lanes destroy queue pairs when they get to it.
+ */
 static uint32_t
 fall_back(RfPath *path)
 {
@@ -39,7 +65,7 @@ fall_back(RfPath *path)
 	path->fell_back = true;
 	path->connected = path->proven = path->ready_sent = false;
 	path->linked = path->ready_came = false;
-	return RF_PATH_SEND_BROKEN | RF_PATH_LET_GO;
+	return wait_for(path, 10, RF_PATH_SEND_BROKEN | RF_PATH_LET_GO);
 }
 
 static uint32_t
@@ -80,10 +106,10 @@ proven(RfPath *path)
 	if (path->initiator)
 	{
 		path->ready_sent = true;
-		return RF_PATH_SEND_READY;
+		return wait_for(path, 10, RF_PATH_SEND_READY);
 	}
 	if (!path->ready_came)
-		return 0;
+		return wait_for(path, 10, 0);
 	path->state = RF_PATH_IS_UP;
 	return RF_PATH_UP | RF_PATH_SEND_READY;
 }
@@ -97,14 +123,14 @@ rf_path_event(RfPath *path, RfPathEvent event)
 	{
 		case RF_PATH_CONNECTED:
 			path->connected = true;
-			return path->linked ? RF_PATH_SEND_LINKED | RF_PATH_PROVE : RF_PATH_SEND_LINKED;
+			return path->linked ? prove(path, RF_PATH_SEND_LINKED) : RF_PATH_SEND_LINKED;
 		case RF_PATH_LINKED:
 			if (rf_path_void(path))
 				return 0;
 			if (path->linked)
 				return fail(path, RF_PATH_WRONG);
 			path->linked = true;
-			return path->connected ? RF_PATH_PROVE : 0;
+			return path->connected ? prove(path, 0) : 0;
 		case RF_PATH_PROVEN:
 			return path->state == RF_PATH_SETTING_UP ? proven(path) : 0;
 		case RF_PATH_READY:
@@ -115,7 +141,7 @@ rf_path_event(RfPath *path, RfPathEvent event)
 			return broken(path);
 		case RF_PATH_GONE:
 			path->state = RF_PATH_SETTING_UP;
-			return RF_PATH_AGAIN;
+			return wait_for(path, 10, RF_PATH_AGAIN);
 	}
 	return 0;
 }

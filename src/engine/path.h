@@ -25,7 +25,7 @@ typedef enum RfPathEvent
 
 /* What to do, a bit each; several in this order. */
 #define RF_PATH_SEND_LINKED	0x01u
-#define RF_PATH_PROVE		0x02u	/* post the proofs, and wait for them not much longer */
+#define RF_PATH_PROVE		0x02u	/* post the proofs */
 #define RF_PATH_UP			0x04u	/* flows may use it */
 #define RF_PATH_SEND_READY	0x08u
 #define RF_PATH_SEND_BROKEN	0x10u
@@ -33,6 +33,7 @@ typedef enum RfPathEvent
 #define RF_PATH_AGAIN		0x40u	/* make new ones, over the software transport */
 #define RF_PATH_FAIL		0x80u	/* the connection fails: the data path is dead */
 #define RF_PATH_WRONG		0x100u	/* it fails: the other end sent what cannot be */
+#define RF_PATH_WAIT		0x200u	/* the deadline is RfPath.tenths of rdma_fdw.connect_timeout from now */
 
 typedef enum RfPathState
 {
@@ -54,10 +55,17 @@ typedef struct RfPath
 	bool		proven;
 	bool		ready_sent;
 	bool		ready_came;
+	int			tenths;			/* how long it may stay as it is since the last RF_PATH_WAIT */
 } RfPath;
 
 extern void rf_path_init(RfPath *path, bool initiator, bool may_fall_back);
 extern uint32_t rf_path_event(RfPath *path, RfPathEvent event);
+
+/*
+ * Its deadline has passed: is that RF_PATH_DEAD? Otherwise what ran out was not a proof, and the
+ * connection fails.
+ */
+extern bool rf_path_unproven(const RfPath *path);
 
 /* QP, LINKED or READY of an attempt that this end has given up: not to be looked at. */
 extern bool rf_path_void(const RfPath *path);

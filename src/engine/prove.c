@@ -103,12 +103,6 @@ rf_prove_release(RfConnection *connection)
 
 /* ---------- what the path wants done ---------- */
 
-static int64_t
-now_and(int64_t ms)
-{
-	return rf_now_us() + ms * 1000;
-}
-
 static void
 send_linked(RfConnection *connection)
 {
@@ -121,16 +115,9 @@ send_linked(RfConnection *connection)
 	rf_connection_send(connection, RF_CONTROL_LINKED, &linked, sizeof(linked));
 }
 
-/*
- * A session waits for rdma_fdw.connect_timeout: the second attempt, where there may be one, wants
- * its share of it.
- */
 static void
 prove(RfConnection *connection)
 {
-	bool		again = connection->path.may_fall_back && !connection->path.fell_back;
-
-	connection->deadline_us = now_and((int64_t) rf_connect_timeout * (again ? 4 : 8) / 10);
 	for (uint32_t i = 0; i < connection->lanes; i++)
 		rf_lane_prove(rf_engine->lanes[i], connection->peer);
 }
@@ -161,8 +148,6 @@ let_go(RfConnection *connection, const RfError *error)
 {
 	Assert(error != NULL);		/* only RF_PATH_BROKEN and RF_PATH_DEAD lead here, and bring one */
 	connection->path_error = *error;
-	/* what ran out was the first attempt's; lanes destroy queue pairs when they get to it */
-	connection->deadline_us = now_and(rf_connect_timeout);
 	memset(connection->have_blob, 0, sizeof(connection->have_blob));
 	memset(connection->connected, 0, sizeof(connection->connected));
 	ereport(WARNING,
@@ -180,7 +165,6 @@ again(RfConnection *connection)
 	rf_prove_release(connection);
 	rf_engine->provider->domain_destroy(connection->domain);
 	connection->domain = NULL;
-	connection->deadline_us = now_and(rf_connect_timeout);
 	rf_setup_again(connection);
 }
 
@@ -194,6 +178,8 @@ rf_prove_event(RfConnection *connection, RfPathEvent event, const RfError *error
 	if (connection->dead || connection->phase != RF_PHASE_SETUP)
 		return;
 	actions = rf_path_event(&connection->path, event);
+	if (actions & RF_PATH_WAIT)
+		connection->deadline_us = rf_now_us() + (int64_t) rf_connect_timeout * 1000 * connection->path.tenths / 10;
 	if (actions & RF_PATH_SEND_LINKED)
 		send_linked(connection);
 	if ((actions & RF_PATH_PROVE) && connection->phase == RF_PHASE_SETUP)
@@ -251,7 +237,6 @@ rf_prove_lane(RfConnection *connection)
 		return;
 	if (++connection->lanes_proven < connection->lanes)
 		return;
-	connection->deadline_us = now_and(rf_connect_timeout);	/* of the other end's READY */
 	rf_prove_event(connection, RF_PATH_PROVEN, NULL);
 }
 
@@ -272,11 +257,9 @@ rf_prove_broken(RfConnection *connection)
 bool
 rf_prove_timeout(RfConnection *connection)
 {
-	const RfPath *path = &connection->path;
 	RfError		error;
 
-	if (connection->phase != RF_PHASE_SETUP || path->state != RF_PATH_SETTING_UP || !path->connected ||
-		!path->linked || path->proven)
+	if (connection->phase != RF_PHASE_SETUP || !rf_path_unproven(&connection->path))
 		return false;
 	memset(&error, 0, sizeof(error));
 	(void) rf_error(&error, RF_ERROR_CONNECTION,

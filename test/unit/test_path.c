@@ -16,7 +16,7 @@
 
 #define LANES		2
 #define MESSAGES	64
-#define PROOF_US	300000			/* what a dead path is given */
+#define CONNECT_US	750000			/* connect_timeout where a path is dead */
 
 static void
 report(const char *what)
@@ -153,6 +153,158 @@ test_courses(void)
 		course(seed, false, (uint32_t) (seed % 4) * 20, &fallbacks, &failures);
 	CHECK(fallbacks == 0 && failures > 1000);
 	report("both ends end alike in every order of events");
+}
+
+/* ---------- time ---------- */
+
+#define TENTH		100				/* of connect_timeout, in steps of a clock of our own */
+
+/* What is under way at one end of a connection, and when it is done; 0 = nothing. */
+typedef struct Timed
+{
+	RfPath		path;
+	int			deadline;
+	int			arrivals[MESSAGES];	/* of messages, in order */
+	RfPathEvent queue[MESSAGES];
+	int			first;
+	int			last;
+	int			connected_at;
+	int			proven_at;
+	int			gone_at;
+	int			takes_to_let_go;
+	bool		dead;			/* nothing gets through in the first attempt */
+	bool		up;
+	bool		failed;
+} Timed;
+
+static void
+act_in_time(Timed *here, Timed *there, uint32_t actions, int now)
+{
+	static const struct
+	{
+		uint32_t	action;
+		RfPathEvent message;
+	}			messages[] = {{RF_PATH_SEND_LINKED, RF_PATH_LINKED}, {RF_PATH_SEND_READY, RF_PATH_READY}, {RF_PATH_SEND_BROKEN, RF_PATH_BROKEN}};
+
+	CHECK((actions & RF_PATH_WRONG) == 0);
+	if (actions & RF_PATH_WAIT)
+		here->deadline = now + here->path.tenths * TENTH;
+	for (int i = 0; i < 3; i++)
+	{
+		if ((actions & messages[i].action) == 0)
+			continue;
+		CHECK(there->last < MESSAGES);
+		there->arrivals[there->last] = now + 1;
+		there->queue[there->last++] = messages[i].message;
+	}
+	if (actions & RF_PATH_PROVE)
+		here->proven_at = here->dead && !here->path.fell_back ? 0 : now + 1;
+	if (actions & RF_PATH_LET_GO)
+	{
+		here->connected_at = here->proven_at = 0;
+		here->gone_at = now + here->takes_to_let_go;
+	}
+	if (actions & RF_PATH_AGAIN)
+		here->connected_at = now + 1;
+	here->up = here->up || (actions & RF_PATH_UP) != 0;
+	here->failed = here->failed || (actions & RF_PATH_FAIL) != 0;
+}
+
+static bool
+is_due(int *at, int now)
+{
+	bool		due = *at != 0 && now >= *at;
+
+	if (due)
+		*at = 0;
+	return due;
+}
+
+/* What prove.c and the engine's timers do at one end. */
+static void
+run_in_time(Timed *here, Timed *there, int now)
+{
+	if (here->failed)
+		return;
+	while (here->first < here->last && here->arrivals[here->first] <= now)
+		act_in_time(here, there, rf_path_event(&here->path, here->queue[here->first++]), now);
+	if (is_due(&here->gone_at, now))
+		act_in_time(here, there, rf_path_event(&here->path, RF_PATH_GONE), now);
+
+	/* The second attempt connects with what the other end has made for it. */
+	if (!here->path.fell_back || there->path.fell_back)
+	{
+		if (there->gone_at == 0 && is_due(&here->connected_at, now))
+			act_in_time(here, there, rf_path_event(&here->path, RF_PATH_CONNECTED), now);
+	}
+	if (is_due(&here->proven_at, now))
+		act_in_time(here, there, rf_path_event(&here->path, RF_PATH_PROVEN), now);
+	if (here->up || now < here->deadline)
+		return;
+	if (rf_path_unproven(&here->path))
+		act_in_time(here, there, rf_path_event(&here->path, RF_PATH_DEAD), now);
+	else
+		here->failed = true;
+}
+
+/* Returns when the connection was up at both ends; 0: it failed. */
+static int
+connect_in_time(bool may_fall_back, int dead, int lag, const int let_go[2])
+{
+	Timed		ends[2];
+
+	memset(ends, 0, sizeof(ends));
+	for (int i = 0; i < 2; i++)
+	{
+		rf_path_init(&ends[i].path, i == 0, may_fall_back);
+		ends[i].dead = (dead >> i & 1) != 0;
+		ends[i].takes_to_let_go = let_go[i];
+		ends[i].connected_at = 1 + (i == 0 ? lag : 0);
+		ends[i].deadline = 10 * TENTH;
+	}
+	for (int now = 1; !(ends[0].up && ends[1].up); now++)
+	{
+		for (int i = 0; i < 2; i++)
+			run_in_time(&ends[i], &ends[1 - i], now);
+		if (ends[0].failed || ends[1].failed)
+			return 0;
+		CHECK(now < 100 * TENTH);
+		if (ends[0].up && ends[1].up)
+		{
+			CHECK(ends[0].path.fell_back == ends[1].path.fell_back && ends[0].path.fell_back == (dead != 0));
+			return now;
+		}
+	}
+	return 0;
+}
+
+/*
+ * One end or both find the first attempt dead; the second is up within connect_timeout, of which
+ * slow lanes and an end that lags behind take their part only.
+ */
+static void
+test_deadlines(void)
+{
+	static const int slow[] = {1, 2 * TENTH, 9 * TENTH};
+	static const int lags[] = {0, TENTH, 3 * TENTH};
+
+	for (int dead = 1; dead < 4; dead++)
+	{
+		for (int lag = 0; lag < 3; lag++)
+		{
+			for (int i = 0; i < 9; i++)
+			{
+				int			let_go[2] = {slow[i / 3], slow[i % 3]};
+				int			longest = let_go[0] > let_go[1] ? let_go[0] : let_go[1];
+				int			at = connect_in_time(true, dead, lags[lag], let_go);
+
+				CHECK(at > 0 && at <= 4 * TENTH + lags[lag] + longest + 20);
+			}
+			CHECK(connect_in_time(false, dead, lags[lag], slow) == 0);
+		}
+	}
+	CHECK(connect_in_time(true, 0, 0, slow) < 20);
+	report("the second attempt has time of its own, and connect_timeout is enough for both");
 }
 
 /* ---------- two ends with lanes ---------- */
@@ -359,12 +511,11 @@ act_for_real(End *end, RfPathEvent event)
 		message->rkey = end->region->rkey;
 		message->number = end->proofs[0].number + lie;
 	}
-	if (actions & RF_PATH_PROVE)
-	{
-		end->deadline = rf_now_us() + (lossy[0] || lossy[1] ? PROOF_US : RIG_PATIENCE * 1000000);
-		for (int i = 0; i < LANES; i++)
-			rf_lane_prove(end->lanes[i], 1);
-	}
+	if (actions & RF_PATH_WAIT)
+		end->deadline = rf_now_us() + (int64_t) (end->path.fell_back || !(lossy[0] || lossy[1]) ? RIG_PATIENCE * 1000000 : CONNECT_US) *
+			end->path.tenths / 10;
+	for (int i = 0; i < LANES && (actions & RF_PATH_PROVE); i++)
+		rf_lane_prove(end->lanes[i], 1);
 	if (actions & RF_PATH_UP)
 		end->up = true;
 	if (actions & RF_PATH_SEND_READY)
@@ -429,8 +580,7 @@ run_end(End *end)
 		else if (!rf_path_void(&end->path))
 			connect_queue_pairs(end, message);
 	}
-	if (!end->failed && end->path.state == RF_PATH_SETTING_UP && end->path.linked && end->path.connected &&
-		!end->path.proven && rf_now_us() > end->deadline)
+	if (!end->failed && rf_path_unproven(&end->path) && rf_now_us() > end->deadline)
 		act_for_real(end, RF_PATH_DEAD);
 }
 
@@ -571,6 +721,7 @@ main(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	test_courses();
+	test_deadlines();
 	test_set_up();
 	test_later(0);
 	report("a path that dies later loses its connection: what is sent does not arrive");

@@ -35,10 +35,14 @@ extern int	rf_peer_wait(const RfNodeId *node, bool producer_side);
 extern int	rf_peer_missing_sqlstate(const RfNodeId *node);
 
 /*
- * Connect (or wait for another session's attempt); interruptible; ERROR on failure or after
- * rdma_fdw.connect_timeout. Returns the index. allowed: see there; NULL: any address is.
+ * Connect (or wait for another session's attempt) for rdma_fdw.connect_timeout at most;
+ * interruptible. Returns the index, or RF_NO_PEER when the engines do not come together, and *error
+ * says why. ERROR when this node's engine does not run, or may not connect. allowed: see there;
+ * NULL: any address is. *spent: the attempt vanished, and with it, perhaps, the token of `hello`: try
+ * again with a new one. NULL: there is no other, the same is tried again.
  */
-extern int	rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter allowed);
+extern int	rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter allowed,
+							bool *spent, RfError *error);
 
 /* Data node: a one-time token for a reader's engine, valid for rdma_fdw.token_lifetime. */
 extern void rf_token_issue(const RfNodeId *client, uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE]);

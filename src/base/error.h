@@ -17,7 +17,8 @@ typedef enum RfErrorKind
 	RF_ERROR_RESOURCES,			/* memory, buffers, queue pairs, descriptors, memlock */
 	RF_ERROR_CONFIGURATION,		/* device, GID, MTU, settings */
 	RF_ERROR_INTERNAL,
-	RF_ERROR_GONE				/* whoever was to read does not want it any more */
+	RF_ERROR_GONE,				/* whoever was to read does not want it any more */
+	RF_ERROR_NOT_CONNECTED		/* no connection came about; never sent to a peer */
 } RfErrorKind;
 
 typedef struct RfError

@@ -113,8 +113,8 @@ rf_engine_wake_main(void)
  * result is a list of numeric addresses: a name like localhost has several and the engine listens
  * on one. What is not allowed is left out.
  */
-static void
-resolve(const char *host, RfAddressFilter allowed, char *list, size_t size)
+static bool
+resolve(const char *host, RfAddressFilter allowed, char *list, size_t size, RfError *error)
 {
 	char		refused[64] = "";
 
@@ -130,10 +130,9 @@ resolve(const char *host, RfAddressFilter allowed, char *list, size_t size)
 	hints.ai_socktype = SOCK_STREAM;
 	rc = getaddrinfo(host, NULL, &hints, &found);
 	if (rc != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
-				 errmsg("could not translate host name \"%s\" to an address: %s", host, gai_strerror(rc)),
-				 errhint("The name comes from the server's option host, or from rdma_fdw.engine_address of that node.")));
+		return rf_error(error, RF_ERROR_NOT_CONNECTED, NULL,
+						"The name comes from the server's option host, or from rdma_fdw.engine_address of that node.",
+						"could not translate host name \"%s\" to an address: %s", host, gai_strerror(rc));
 	for (one = found; one != NULL; one = one->ai_next)
 	{
 		char		text[64];
@@ -156,15 +155,16 @@ resolve(const char *host, RfAddressFilter allowed, char *list, size_t size)
 				 errmsg("this node's engine may not connect to %s", refused),
 				 errdetail("A statement over several nodes asked for it; rdma_fdw.exchange_hosts does not list the address."),
 				 errhint("If that is a node that this one shall exchange rows with, add its address or network to rdma_fdw.exchange_hosts in the configuration of this node.")));
+	return true;
 }
 
 /*
  * The entry for a node that we connect to, of which we are a waiter then: one that exists, or a new
- * claim (*claimed).
+ * claim (*claimed) if we may.
  */
 static int
-find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses, bool *claimed,
-			  uint32_t *attempt)
+find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses, bool may_claim,
+			  bool *claimed, uint32_t *attempt)
 {
 	bool		has_token = false;
 	int			found = rf_claim_wait(rf_shared, &hello->node, false, attempt);
@@ -174,7 +174,7 @@ find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses
 		has_token |= hello->token_id[i] != 0;
 
 	*claimed = false;
-	if (found != RF_NO_PEER || !has_token)
+	if (found != RF_NO_PEER || !has_token || !may_claim)
 		return found;
 	found = rf_peer_claim(&hello->node, false);
 	if (found == RF_NO_PEER)
@@ -242,6 +242,9 @@ wait_for_entry(int index, uint32_t attempt, TimestampTz start, bool *same, RfErr
 		}
 		*same = peer->attempt == attempt;
 		*error = peer->error;
+		error->message[sizeof(error->message) - 1] = '\0';
+		error->detail[sizeof(error->detail) - 1] = '\0';
+		error->hint[sizeof(error->hint) - 1] = '\0';
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(stop_waiting, Int32GetDatum(index));
 	stop_waiting(0, Int32GetDatum(index));
@@ -267,24 +270,37 @@ warn_of_fallback(int index, const char *host)
 }
 
 int
-rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter allowed)
+rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter allowed,
+				bool *spent, RfError *error)
 {
 	char		addresses[sizeof(rf_shared->peers[0].addresses)];
 	TimestampTz start = GetCurrentTimestamp();
 	int			claims = 0;
 
+	if (spent != NULL)
+		*spent = false;
 	rf_engine_require();
-	resolve(hello->address[0] ? hello->address : host, allowed, addresses, sizeof(addresses));
+	if (!resolve(hello->address[0] ? hello->address : host, allowed, addresses, sizeof(addresses), error))
+		return RF_NO_PEER;
 
 	for (;;)
 	{
 		bool		claimed;
 		bool		same;
+		bool		may_claim = claims < (spent != NULL ? 1 : RF_MAX_CLAIMS);
 		uint32_t	attempt = 0;
 		uint32_t	state;
-		RfError		error;
-		int			index = find_or_claim(host, hello, addresses, &claimed, &attempt);
+		int			index = find_or_claim(host, hello, addresses, may_claim, &claimed, &attempt);
 
+		if (index == RF_NO_PEER && !may_claim)
+		{
+			if (spent != NULL)
+				*spent = true;
+			(void) rf_error(error, RF_ERROR_NOT_CONNECTED,
+							"The engine of this node stopped, or the other one ended the connection at once.", NULL,
+							"the connection attempt to the engine of node \"%s\" was given up", host);
+			return RF_NO_PEER;
+		}
 		if (index == RF_NO_PEER)
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
@@ -295,7 +311,7 @@ rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter all
 			claims++;
 			rf_engine_wake_main();
 		}
-		state = wait_for_entry(index, attempt, start, &same, &error);
+		state = wait_for_entry(index, attempt, start, &same, error);
 		if (state == RF_PEER_CONNECTED && same)
 		{
 			warn_of_fallback(index, host);
@@ -313,20 +329,20 @@ rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter all
 			return index;
 		}
 		if (state == RF_PEER_FAILED && same)
-			rf_raise(&error, RF_NO_PEER);
+			return RF_NO_PEER;
 		if (TimestampDifferenceMilliseconds(start, GetCurrentTimestamp()) >= rf_connect_timeout)
-			ereport(ERROR,
-					(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
-					 errmsg("timeout while the engine connects to node \"%s\"", host),
-					 errdetail("Its engine should answer at %s, port %u.", addresses, hello->port),
-					 errhint("See that the port is not blocked by a firewall; rdma_fdw.engine_port fixes it, rdma_fdw.connect_timeout is %d ms.",
-							 rf_connect_timeout)));
-		if (claims >= RF_MAX_CLAIMS)
-			ereport(ERROR,
-					(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
-					 errmsg("the connection attempt to the engine of node \"%s\" was given up", host),
-					 errdetail("The engine of this node stopped, or the other one ended the connection at once.")));
+		{
+			char		detail[sizeof(error->detail)];
+			char		hint[sizeof(error->hint)];
 
+			snprintf(detail, sizeof(detail), "Its engine should answer at %s, port %u.", addresses, hello->port);
+			snprintf(hint, sizeof(hint),
+					 "See that the port is not blocked by a firewall; rdma_fdw.engine_port fixes it, rdma_fdw.connect_timeout is %d ms.",
+					 rf_connect_timeout);
+			(void) rf_error(error, RF_ERROR_NOT_CONNECTED, detail, hint,
+							"timeout while the engine connects to node \"%s\"", host);
+			return RF_NO_PEER;
+		}
 		/*
 		 * An attempt that vanished, somebody else's or ours in favour of the other node's: look
 		 * again.

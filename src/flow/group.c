@@ -69,6 +69,7 @@ int
 rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFilter allowed)
 {
 	RfHelloReply reply = {0};
+	RfError		error = {0};
 	int			peer;
 
 	rf_engine_require();
@@ -86,8 +87,10 @@ rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFi
 				 errhint("Upgrade rdma_fdw on %s node.", RF_WIRE_BEHIND(reply.wire_version, "that", "this"))));
 	peer = rf_peer_find(&reply.node, false);
 	if (peer == RF_NO_PEER)
-		peer = rf_peer_connect(host, &reply, allowed);
+		peer = rf_peer_connect(host, &reply, allowed, NULL, &error);
 	explicit_bzero(reply.token, sizeof(reply.token));
+	if (peer == RF_NO_PEER)
+		rf_raise(&error, RF_NO_PEER);
 	return peer;
 }
 

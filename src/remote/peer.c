@@ -10,15 +10,16 @@
 #include "session.h"
 
 /*
- * The engine's connection to the session's node, made if there is none. A token is asked for in the
- * first greeting only when it looks as if it would be needed: it costs the data node an entry in a
- * small table.
+ * The engine's connection to the session's node, made if there is none; RF_NO_PEER when the engines
+ * do not come together, and *error says why. A token is asked for in the first greeting only when
+ * it looks as if it would be needed: it costs the data node an entry in a small table.
  */
-int
-rf_session_peer(RfSession *session)
+static int
+connect_peer(RfSession *session, RfError *error)
 {
 	int			peer;
 	bool		fresh = false;
+	bool		again = true;
 
 	if (!session->hello_valid)
 	{
@@ -35,15 +36,27 @@ rf_session_peer(RfSession *session)
 	}
 
 	peer = rf_peer_find(&session->hello.node, false);
-	if (peer == RF_NO_PEER)
+	for (int tries = 0; peer == RF_NO_PEER && again && tries < RF_ENGINE_TRIES; tries++)
 	{
 		if (!fresh)
 			rf_session_hello(session, true);
+		fresh = again = false;
 		peer = rf_peer_find(&session->hello.node, false);
 		if (peer == RF_NO_PEER)
-			peer = rf_peer_connect(session->host, &session->hello, NULL);
+			peer = rf_peer_connect(session->host, &session->hello, NULL, &again, error);
 	}
 	explicit_bzero(session->hello.token, sizeof(session->hello.token));
+	return peer;
+}
+
+int
+rf_session_peer(RfSession *session)
+{
+	RfError		error = {0};
+	int			peer = connect_peer(session, &error);
+
+	if (peer == RF_NO_PEER)
+		rf_raise(&error, RF_NO_PEER);
 	return peer;
 }
 
@@ -55,9 +68,9 @@ rf_session_peer(RfSession *session)
 int
 rf_session_try_peer(RfSession *session)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	volatile int peer = RF_NO_PEER;
-	bool		told = session->engine_error != NULL;
+	RfError		error = {0};
+	bool		told = session->engine_error.kind != RF_ERROR_NONE;
+	int			peer;
 
 	if (told && GetCurrentTimestamp() < session->engine_retry)
 	{
@@ -66,40 +79,24 @@ rf_session_try_peer(RfSession *session)
 		if (rf_peer_find(&session->hello.node, false) == RF_NO_PEER)
 			return RF_NO_PEER;
 	}
-	PG_TRY();
+	peer = connect_peer(session, &error);
+	if (peer != RF_NO_PEER)
 	{
-		peer = rf_session_peer(session);
+		session->engine_error.kind = RF_ERROR_NONE;
+		return peer;
 	}
-	PG_CATCH();
-	{
-		/* of the engines' connection, and not of libpq's */
-		if (session->broken || !session->hello_valid ||
-			(geterrcode() != ERRCODE_CONNECTION_FAILURE &&
-			 geterrcode() != ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION))
-			PG_RE_THROW();
-		MemoryContextSwitchTo(TopMemoryContext);
-		if (told)
-			FreeErrorData(session->engine_error);
-		session->engine_error = CopyErrorData();
-		FlushErrorState();
-		MemoryContextSwitchTo(caller);
-	}
-	PG_END_TRY();
-	if (peer == RF_NO_PEER)
-	{
-		session->engine_retry = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-															(int64) rf_connect_timeout * RF_ENGINE_RETRY);
-		if (!told)
-			ereport(WARNING,
-					(errcode(session->engine_error->sqlerrcode),
-					 errmsg("only rows that fit option inline_limit can come from server \"%s\"", session->server_name),
-					 errdetail("The engines cannot connect: %s", session->engine_error->message),
-					 session->engine_error->hint ? errhint("%s", session->engine_error->hint) : 0));
-	}
-	else if (told)
-	{
-		FreeErrorData(session->engine_error);
-		session->engine_error = NULL;
-	}
-	return peer;
+	if (error.kind != RF_ERROR_CONNECTION && error.kind != RF_ERROR_GONE &&
+		error.kind != RF_ERROR_NOT_CONNECTED)
+		rf_raise(&error, RF_NO_PEER);
+
+	session->engine_error = error;
+	session->engine_retry = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+														(int64) rf_connect_timeout * RF_ENGINE_RETRY);
+	if (!told)
+		ereport(WARNING,
+				(errcode(rf_error_sqlstate(error.kind)),
+				 errmsg("only rows that fit option inline_limit can come from server \"%s\"", session->server_name),
+				 errdetail("The engines cannot connect: %s", error.message),
+				 error.hint[0] ? errhint("%s", error.hint) : 0));
+	return RF_NO_PEER;
 }

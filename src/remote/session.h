@@ -28,6 +28,8 @@
 #define RF_SHORT_ABORT_TIMEOUT_MS	2000
 /* At commit: how long a scan that was told to stop may take before it is cancelled. */
 #define RF_STOP_PATIENCE_MS		200
+/* So many tokens for one connection: an engine that is restarted takes the attempt with it. */
+#define RF_ENGINE_TRIES			3
 /* Engines that could not connect try again after this many times rdma_fdw.connect_timeout. */
 #define RF_ENGINE_RETRY			6
 
@@ -70,7 +72,7 @@ struct RfSession
 	bool		hello_valid;
 	RfHelloReply hello;
 	char	   *host;			/* what libpq connected to, for engines */
-	ErrorData  *engine_error;	/* the engines could not connect lately; NULL: they could, or did not try */
+	RfError		engine_error;	/* the engines could not connect lately; no kind: they could, or did not try */
 	TimestampTz engine_retry;	/* then they try again */
 
 	/* The stream whose query runs there now; its libpq results are not collected yet. */

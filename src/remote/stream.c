@@ -504,17 +504,17 @@ incomplete(RfStream *stream, const char *what, uint64 expected, uint64 got)
 static void
 raise_no_engine(RfStream *stream)
 {
-	const ErrorData *error = stream->session->engine_error;
+	const RfError *error = &stream->session->engine_error;
 	const char *state = PQresultErrorField(stream->result, PG_DIAG_SQLSTATE);
 
-	if (error == NULL || state == NULL || strcmp(state, "08003") != 0)
+	if (error->kind == RF_ERROR_NONE || state == NULL || strcmp(state, "08003") != 0)
 		return;
 	ereport(ERROR,
-			(errcode(error->sqlerrcode),
+			(errcode(rf_error_sqlstate(error->kind)),
 			 errmsg_internal("%s", error->message),
 			 errdetail("The rows of \"%s\" from server \"%s\" do not fit option inline_limit, and only those that do come without the engines.",
 					   stream->source, stream->session->server_name),
-			 error->hint ? errhint("%s", error->hint) : 0));
+			 error->hint[0] ? errhint("%s", error->hint) : 0));
 }
 
 /* The remote command ended: with an error, or with counts that must be those of what came. */

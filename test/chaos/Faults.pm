@@ -326,7 +326,7 @@ sub break_link
 {
 	my ($self) = @_;
 	my $link = pick($self->{proxy}->links);
-	my $how = pick(qw(stall stall cut cut half trickle slow refuse));
+	my $how = pick(qw(stall stall cut cut half trickle slow deaf refuse));
 	$self->{proxy}->tell($link, $how);
 	return "$link $how" if $how eq 'cut' || $how eq 'half';
 	my $seconds = $self->duration;

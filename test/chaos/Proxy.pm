@@ -8,6 +8,8 @@
 #
 #   pass     forward                                  stall    nothing moves; new connections are accepted and stay silent
 #   trickle  some bytes every 20 ms                   slow     64 kB/s in each direction, each piece 50 ms late
+#   deaf     those that there are forward; new ones are accepted and stay silent until another command
+#   first    the same behind the next new one, which forwards
 #   refuse   new connections are closed at once       cut      close those that there are (reset), then pass
 #   half     shut down one direction of each, which then gets no more bytes, then pass for new ones
 package Proxy;
@@ -80,7 +82,7 @@ sub forward
 		{
 			my $mode = $mode{ $e->{link} };
 			my $waiting = length($e->{out});
-			next if $mode eq 'stall';
+			next if $mode eq 'stall' || $e->{silent} && $mode eq 'deaf';
 			$read->add($e->{socket}) if !$e->{ended} && length($end{ $e->{other} }{out}) < ROOM;
 			if ($waiting && $now >= $e->{not_before}) { $write->add($e->{socket}); }
 			elsif ($waiting) { $wait = 0.01; }
@@ -104,8 +106,11 @@ sub forward
 				# on this host, so that it does not wait
 				my $out = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $links->{$link}) or next;
 				$_->blocking(0) foreach ($in, $out);
-				$end{$in} = { socket => $in, other => $out, link => $link, out => '', not_before => 0, ended => 0 };
-				$end{$out} = { socket => $out, other => $in, link => $link, out => '', not_before => 0, ended => 0 };
+				my $silent = $mode{$link} eq 'deaf';
+				$mode{$link} = 'deaf' if $mode{$link} eq 'first';
+				my %both = (link => $link, out => '', not_before => 0, ended => 0, silent => $silent);
+				$end{$in} = { socket => $in, other => $out, %both };
+				$end{$out} = { socket => $out, other => $in, %both };
 			}
 			elsif (my $e = $end{$socket})
 			{
@@ -137,7 +142,7 @@ sub forward
 		foreach my $e (@ends)
 		{
 			my $other = $end{ $e->{other} } // next;
-			next if $mode{ $e->{link} } eq 'stall' || !$e->{ended} || length($other->{out});
+			next if $mode{ $e->{link} } eq 'stall' || $e->{silent} && $mode{ $e->{link} } eq 'deaf' || !$e->{ended} || length($other->{out});
 			shutdown($other->{socket}, 1) if $e->{ended} == 1;
 			$e->{ended} = 2;
 			both(\%end, $e, 0) if $other->{ended} == 2;

@@ -94,7 +94,8 @@ $(groups:%=check-%) $(rest_groups:%=check-%) $(extra_groups:%=check-%): install-
 check-differential: install-deps
 	@$(srcdir)/test/differential/run.sh
 
-demo: install-deps
+demo:
+	@$(srcdir)/test/install_deps.sh --build
 	@$(srcdir)/bench/demo/demo.sh
 
 demo-stop:

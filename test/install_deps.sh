@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# install_deps.sh [PACKAGE...]: the Debian packages that building, testing, the demo and the benches need, and the named
-# ones. It installs what is missing when run as root or with sudo, and otherwise says what to run. It does nothing when
-# all are there.
+# install_deps.sh [--build] [PACKAGE...]: the Debian packages that building, testing, the demo and the benches need (--build:
+# only those for building and running, which are all that the demo needs), and the named ones. It installs what is missing when
+# run as root or with sudo, and otherwise says what to run. It does nothing when all are there.
 set -euo pipefail
 
 # The PostgreSQL of this Debian, or the one whose pg_config is found; PG_MAJOR=17 asks for another.
@@ -18,12 +18,20 @@ fi
 packages=(
 	gcc make perl
 	"postgresql-$PG_MAJOR" "postgresql-server-dev-$PG_MAJOR" postgresql-contrib libpq-dev libssl-dev
-	libibverbs-dev rdma-core ibverbs-providers ibverbs-utils perftest
+	libibverbs-dev
+)
+tools=(
+	rdma-core ibverbs-providers ibverbs-utils perftest
 	libipc-run-perl clang libclang-rt-dev cppcheck pgbouncer
 	qemu-system-x86 busybox-static cpio kmod iproute2 xz-utils
 	gnuplot-nox
-	"$@"
 )
+if [ "${1:-}" = --build ]; then
+	shift
+else
+	packages+=("${tools[@]}")
+fi
+packages+=("$@")
 
 if ! command -v dpkg-query >/dev/null; then
 	echo "install_deps: this is not Debian; install the equivalents of: ${packages[*]}" >&2

@@ -787,7 +787,7 @@ rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, L
 									psprintf("%s rows=" UINT64_FORMAT,
 											 GetForeignServer(state->targets[i].user->serverid)->servername, stats->rows), es);
 		}
-		if (sum.refused > 0)
+		if (sum.refused > 0 || es->format != EXPLAIN_FORMAT_TEXT)
 			ExplainPropertyUInteger("Rows Written One by One", NULL, sum.refused, es);
 		if (es->format == EXPLAIN_FORMAT_TEXT)
 		{

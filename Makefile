@@ -33,6 +33,10 @@ PG_CONFIG ?= pg_config
 PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
 # Bitcode would need the exact LLVM the server was built with; inlining into SQL expressions gains nothing here.
 override with_llvm = no
+# An object's dependencies lie beside it; PGXS, where its server was built so, has one folder for all, but names repeat here.
+override autodepend = no
+PG_CFLAGS += -MMD -MP
+EXTRA_CLEAN = $(OBJS:.o=.d)
 
 # Targets that need no PGXS, so that they work before PostgreSQL is installed; PGXS also has a "check" that only refuses.
 own = check check-% install-deps demo demo-stop bench-scan bench-fdw bench-join bench-engine bench-engine-nodes bench-engine-verbs bench-region bench-region-verbs
@@ -58,7 +62,8 @@ all install:
 endif
 endif
 
-$(OBJS): $(wildcard $(srcdir)/include/rdma_fdw/*.h $(addprefix $(srcdir)/src/,*/*.h */*/*.h))
+$(OBJS): $(srcdir)/Makefile
+-include $(OBJS:.o=.d)
 
 export PG_CONFIG PROVIDER TESTS SCALE SF NODES COUNT SEED DURATION TOPOLOGY FROM SHRINK
 # Those that take longest first: several run side by side.

@@ -15,6 +15,7 @@
 
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/guc.h"
+#include "shmem/layout.h"
 
 static const struct config_enum_entry huge_pages_options[] = {
 	{"off", RF_HUGE_OFF, false},

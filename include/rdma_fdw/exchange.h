@@ -18,7 +18,6 @@
 #include "nodes/pg_list.h"
 #include "utils/guc.h"
 
-#include "rdma_fdw/flow.h"
 
 /* ---------------------------------------------------------------------------------------------
  * Servers that stand for many nodes, and their tables (nodes.c)
@@ -160,15 +159,6 @@ typedef struct RfProbes
  * index's order. Else as in cost_index() and genericcostestimate().
  */
 extern double rf_probe_reading_cost(struct PlannerInfo *root, const RfProbes *probes, bool sorted);
-
-struct RfFlowHandle;
-struct RfBuffer;
-
-/*
- * rf_flow_acquire() for a flow that takes the result of a statement: while it waits for its reader,
- * the statement's exchanges go on.
- */
-extern bool rf_exchange_acquire(struct RfFlowHandle *flow, struct RfBuffer *buffer);
 
 /* ---------------------------------------------------------------------------------------------
  * Forming the exchanges of a statement, by the coordinator (setup.c)

@@ -23,6 +23,7 @@
 #include "utils/plancache.h"
 #include "utils/relcache.h"
 
+#include "rdma_fdw/flow.h"
 #include "rdma_fdw/wire.h"
 
 /* ---------- plan.c: statements and their plans, kept by text ---------- */
@@ -53,6 +54,12 @@ extern void rf_partialize_install_hooks(void);
 /* ---------- dest.c: the DestReceiver ---------- */
 
 typedef struct RfStreamDest RfStreamDest;
+
+/*
+ * How a receiver waits for a free slot: rf_flow_acquire(), or what another room has put in its place
+ * when the library was loaded, which has to do the same and may go on with work of its own meanwhile.
+ */
+extern bool (*rf_stream_acquire) (RfFlowHandle *flow, RfBuffer *buffer);
 
 /* The request's bytes must outlive the receiver. */
 extern RfStreamDest *rf_stream_dest_create(const RfStreamRequest *request, const RfStreamColumn *columns);

@@ -54,7 +54,7 @@ typedef struct ExchangeSpec
 } ExchangeSpec;
 
 /* In the current memory context; ERROR when it is not one. */
-extern ExchangeSpec *exchange_spec_parse(const char *text);
+extern ExchangeSpec *rf_exchange_spec_parse(const char *text);
 
 /* ---------- the set ---------- */
 
@@ -98,13 +98,13 @@ typedef struct ExchangeSet
 } ExchangeSet;
 
 /* The session's, or NULL. Gone when its transaction ends. */
-extern ExchangeSet *exchange_set;
+extern ExchangeSet *rf_exchange_set;
 
 /* The plan node takes its place in the set. ERROR when there is none. */
-extern ExchangeMember *exchange_take(ExchangeState *state, EState *estate);
+extern ExchangeMember *rf_exchange_take(ExchangeState *state, EState *estate);
 
 /* The plan node is done with it; the last one ends the set. */
-extern void exchange_give_back(ExchangeMember *member);
+extern void rf_exchange_give_back(ExchangeMember *member);
 
 /* ---------- one exchange in execution ---------- */
 
@@ -215,48 +215,51 @@ typedef enum ExchangeStep
 {
 	STEP_STUCK,					/* nothing can be done now, or ever */
 	STEP_MOVED,
-	STEP_OWN_ROW				/* there is a row for this node: exchange_take_own() */
+	STEP_OWN_ROW				/* there is a row for this node: rf_exchange_take_own() */
 } ExchangeStep;
 
-extern void exchange_begin_sending(ExchangeState *state, TupleDesc desc);
-extern ExchangeStep exchange_produce(ExchangeState *state);
+extern void rf_exchange_begin_sending(ExchangeState *state, TupleDesc desc);
+extern ExchangeStep rf_exchange_produce(ExchangeState *state);
 
-/* Into a virtual slot, without a copy: valid until exchange_produce is called again. */
-extern void exchange_take_own(ExchangeState *state, TupleTableSlot *slot);
-extern void exchange_end_sending(ExchangeState *state);
+/* Into a virtual slot, without a copy: valid until rf_exchange_produce is called again. */
+extern void rf_exchange_take_own(ExchangeState *state, TupleTableSlot *slot);
+extern void rf_exchange_end_sending(ExchangeState *state);
 
 /* node_move.c */
-extern void exchange_begin_moving(ExchangeState *state, TupleDesc desc);
-extern bool exchange_receive(ExchangeState *state); /* load the next batch that has arrived, if none is loaded */
-extern bool exchange_next_received(ExchangeState *state, TupleTableSlot *slot);
-extern void exchange_store(ExchangeState *state, TupleTableSlot *row);
-extern void exchange_stop_reading(ExchangeState *state);
-extern void exchange_end_moving(ExchangeState *state);
+extern void rf_exchange_begin_moving(ExchangeState *state, TupleDesc desc);
+extern bool rf_exchange_receive(ExchangeState *state); /* load the next batch that has arrived, if none is loaded */
+extern bool rf_exchange_next_received(ExchangeState *state, TupleTableSlot *slot);
+extern void rf_exchange_store(ExchangeState *state, TupleTableSlot *row);
+extern void rf_exchange_stop_reading(ExchangeState *state);
+extern void rf_exchange_end_moving(ExchangeState *state);
 
 /* node_drive.c */
 
+/* For rf_stream_acquire: while the result waits for its reader, the statement's exchanges go on. */
+extern bool rf_exchange_acquire(RfFlowHandle *flow, RfBuffer *buffer);
+
 /* Let others go on, or sleep until something may have changed for `waiting`. */
-extern void exchange_wait(ExchangeState *waiting);
+extern void rf_exchange_sleep(ExchangeState *waiting);
 
 /* The statement wants nothing more: send what others still wait for. */
-extern void exchange_finish_all(ExchangeSet *set);
+extern void rf_exchange_finish_all(ExchangeSet *set);
 
 /*
  * Which rows may be in use while others wait, which may be asked for again: for the tree of the
  * statement and that of each exchange's query (nested).
  */
-extern void exchange_inspect(PlanState *tree, bool nested);
+extern void rf_exchange_inspect(PlanState *tree, bool nested);
 
 /* node_exec.c */
-extern Node *exchange_create_state(CustomScan *scan);
-extern bool exchange_is_state(PlanState *node);
+extern Node *rf_exchange_create_state(CustomScan *scan);
+extern bool rf_exchange_is_state(PlanState *node);
 
 /* node_plan.c */
-extern const char *exchange_describe(const ExchangeSpec *spec);
+extern const char *rf_exchange_describe(const ExchangeSpec *spec);
 struct Path;
-extern bool exchange_is_path(struct Path *path);
+extern bool rf_exchange_is_path(struct Path *path);
 
 /* node_probe.c: chains itself into the planner */
-extern void exchange_watch_probes(void);
+extern void rf_exchange_watch_probes(void);
 
 #endif

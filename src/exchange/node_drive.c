@@ -16,7 +16,7 @@
  * will wait or end), or wait for L or more. Each node drives L: it could only be excepted if L's
  * query was on its stack, but then the innermost wait there would be for a number below L. Hence
  * the rows of L that are missing are made, sent and received, whatever the plans are. A node that
- * has ended drives all until nobody wants anything from it (exchange_finish_all), and one that
+ * has ended drives all until nobody wants anything from it (rf_exchange_finish_all), and one that
  * waits for the reader of its result does, too (rf_exchange_acquire). What a store cannot hold in
  * work_mem it keeps on disk, so no receiving node stops a sender for good.
  *
@@ -72,11 +72,11 @@ drive(ExchangeState *state)
 	bool		moved = false;
 
 	state->lent = false;
-	for (int batches = 0; batches < BATCHES_PER_TURN && exchange_receive(state); batches++)
+	for (int batches = 0; batches < BATCHES_PER_TURN && rf_exchange_receive(state); batches++)
 	{
 		moved = true;
-		while (exchange_next_received(state, state->arriving))
-			exchange_store(state, state->arriving);
+		while (rf_exchange_next_received(state, state->arriving))
+			rf_exchange_store(state, state->arriving);
 		if (state->in_ended)
 			break;
 	}
@@ -85,10 +85,10 @@ drive(ExchangeState *state)
 		ExchangeStep step;
 
 		/* Own rows one by one, so that a step is about as many rows either way. */
-		for (int rows = 0; (step = exchange_produce(state)) == STEP_OWN_ROW && rows < 64; rows++)
+		for (int rows = 0; (step = rf_exchange_produce(state)) == STEP_OWN_ROW && rows < 64; rows++)
 		{
-			exchange_take_own(state, state->arriving);
-			exchange_store(state, state->arriving);
+			rf_exchange_take_own(state, state->arriving);
+			rf_exchange_store(state, state->arriving);
 		}
 		if (step == STEP_STUCK)
 			break;
@@ -142,7 +142,7 @@ sleep_until_moved(ExchangeSet *set, ExchangeState *waiting, const RfFlowSleep *a
 }
 
 void
-exchange_wait(ExchangeState *waiting)
+rf_exchange_sleep(ExchangeState *waiting)
 {
 	if (!drive_others(waiting->set, waiting))
 		sleep_until_moved(waiting->set, waiting, NULL);
@@ -164,7 +164,7 @@ is_read_inside(const ExchangeSet *set, const ExchangeState *state)
 }
 
 void
-exchange_finish_all(ExchangeSet *set)
+rf_exchange_finish_all(ExchangeSet *set)
 {
 	for (;;)
 	{
@@ -176,7 +176,7 @@ exchange_finish_all(ExchangeSet *set)
 			ExchangeState *state = set->members[i].state;
 
 			if (state != NULL && !is_read_inside(set, state))
-				exchange_stop_reading(state);
+				rf_exchange_stop_reading(state);
 		}
 		moved = drive_others(set, NULL);
 
@@ -200,12 +200,12 @@ rf_exchange_acquire(RfFlowHandle *flow, RfBuffer *buffer)
 	RfFlowSleep also = {flow, RF_WAIT_SLOTS};
 	RfAcquire	result;
 
-	if (exchange_set == NULL || exchange_set->estate == NULL)
+	if (rf_exchange_set == NULL || rf_exchange_set->estate == NULL)
 		return rf_flow_acquire(flow, buffer);
 	while ((result = rf_flow_try_acquire(flow, buffer)) == RF_ACQUIRE_FULL)
 	{
-		if (!drive_others(exchange_set, NULL))
-			sleep_until_moved(exchange_set, NULL, &also);
+		if (!drive_others(rf_exchange_set, NULL))
+			sleep_until_moved(rf_exchange_set, NULL, &also);
 		CHECK_FOR_INTERRUPTS();
 	}
 	return result == RF_ACQUIRED;
@@ -218,7 +218,7 @@ contains_exchange(PlanState *tree, void *context)
 {
 	if (tree == NULL)
 		return false;
-	return exchange_is_state(tree) || planstate_tree_walker(tree, contains_exchange, context);
+	return rf_exchange_is_state(tree) || planstate_tree_walker(tree, contains_exchange, context);
 }
 
 typedef struct InspectContext
@@ -269,7 +269,7 @@ count_exchanges(PlanState *tree, void *count)
 {
 	if (tree == NULL)
 		return false;
-	if (exchange_is_state(tree))
+	if (rf_exchange_is_state(tree))
 		++*(int *) count;
 	return planstate_tree_walker(tree, count_exchanges, count);
 }
@@ -295,7 +295,7 @@ inspect(PlanState *node, void *argument)
 
 	if (node == NULL)
 		return false;
-	if (exchange_is_state(node))
+	if (rf_exchange_is_state(node))
 	{
 		ExchangeState *state = (ExchangeState *) node;
 
@@ -346,7 +346,7 @@ inspect(PlanState *node, void *argument)
 }
 
 void
-exchange_inspect(PlanState *tree, bool nested)
+rf_exchange_inspect(PlanState *tree, bool nested)
 {
 	InspectContext context = {.nested = nested, .busy = has_busy_subplan(tree, NULL)};
 	int			count = 0;

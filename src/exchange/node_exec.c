@@ -49,7 +49,7 @@ static const CustomExecMethods exec_methods = {
 };
 
 Node *
-exchange_create_state(CustomScan *scan)
+rf_exchange_create_state(CustomScan *scan)
 {
 	ExchangeState *state = (ExchangeState *) newNode(sizeof(ExchangeState), T_CustomScanState);
 
@@ -58,7 +58,7 @@ exchange_create_state(CustomScan *scan)
 }
 
 bool
-exchange_is_state(PlanState *node)
+rf_exchange_is_state(PlanState *node)
 {
 	return IsA(node, CustomScanState) && ((CustomScanState *) node)->methods == &exec_methods;
 }
@@ -219,10 +219,10 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 	TupleDesc	desc = CreateTupleDescCopy(node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
 
 	check_rights(linitial_oid(linitial(private)));
-	state->spec = exchange_spec_parse(strVal(lsecond(private)));
+	state->spec = rf_exchange_spec_parse(strVal(lsecond(private)));
 	state->query_text = strVal(lthird(private));
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
-		state->member = exchange_take(state, estate);
+		state->member = rf_exchange_take(state, estate);
 	if (state->query_text[0] != '\0')
 		start_query(state, estate, eflags, desc);
 	else if (state->member != NULL && state->member->producer >= 0)
@@ -241,9 +241,9 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 	state->keep = (eflags & (EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK)) != 0;
 	state->stored = ExecInitExtraTupleSlot(estate, desc, &TTSOpsMinimalTuple);
 	state->arriving = ExecInitExtraTupleSlot(estate, desc, &TTSOpsVirtual);
-	exchange_begin_moving(state, desc);
+	rf_exchange_begin_moving(state, desc);
 	if (state->query != NULL)
-		exchange_inspect(state->query->planstate, true);
+		rf_exchange_inspect(state->query->planstate, true);
 }
 
 /* ---------- rows ---------- */
@@ -335,35 +335,35 @@ next_row(ScanState *node)
 		if (unlikely(state->keep) && !state->reading_over)
 		{
 			/* All rows go through the store, which keeps them. */
-			while (exchange_next_received(state, state->arriving))
-				exchange_store(state, state->arriving);
+			while (rf_exchange_next_received(state, state->arriving))
+				rf_exchange_store(state, state->arriving);
 			if (state->waiting > 0)
 				continue;
 		}
-		else if (exchange_next_received(state, slot))
+		else if (rf_exchange_next_received(state, slot))
 			return give(state, slot);
 		if (state->reading_over)
 			return ExecClearTuple(slot);
-		if (state->unpolled >= ROWS_PER_POLL && exchange_receive(state))
+		if (state->unpolled >= ROWS_PER_POLL && rf_exchange_receive(state))
 			continue;
 
-		switch (exchange_produce(state))
+		switch (rf_exchange_produce(state))
 		{
 			case STEP_OWN_ROW:
 				state->unpolled++;
 				if (likely(!state->keep))
 				{
-					exchange_take_own(state, slot);
+					rf_exchange_take_own(state, slot);
 					return give(state, slot);
 				}
-				exchange_take_own(state, state->arriving);
-				exchange_store(state, state->arriving);
+				rf_exchange_take_own(state, state->arriving);
+				rf_exchange_store(state, state->arriving);
 				continue;
 			case STEP_MOVED:
-				(void) exchange_receive(state);
+				(void) rf_exchange_receive(state);
 				continue;
 			case STEP_STUCK:
-				if (exchange_receive(state))
+				if (rf_exchange_receive(state))
 					continue;
 				break;
 		}
@@ -373,7 +373,7 @@ next_row(ScanState *node)
 			state->set->unread--;
 			return ExecClearTuple(slot);
 		}
-		exchange_wait(state);
+		rf_exchange_sleep(state);
 		CHECK_FOR_INTERRUPTS();
 	}
 }
@@ -416,7 +416,7 @@ rescan_exchange(CustomScanState *node)
 /*
  * The query around it is over: what others wait for is sent while something waits, and at the end.
  * The statement itself may be run in pieces, each of which ends with this call: it is over when the
- * executor finishes (exchange_finish_all).
+ * executor finishes (rf_exchange_finish_all).
  */
 static void
 shutdown_exchange(CustomScanState *node)
@@ -424,7 +424,7 @@ shutdown_exchange(CustomScanState *node)
 	ExchangeState *state = (ExchangeState *) node;
 
 	if (state->member != NULL && state->nested && !state->keep && !state->reading_over)
-		exchange_stop_reading(state);
+		rf_exchange_stop_reading(state);
 }
 
 static void
@@ -433,7 +433,7 @@ end_exchange(CustomScanState *node)
 	ExchangeState *state = (ExchangeState *) node;
 
 	if (state->member != NULL)
-		exchange_end_moving(state);
+		rf_exchange_end_moving(state);
 	if (state->query != NULL)
 	{
 		if ((state->query->estate->es_top_eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
@@ -443,7 +443,7 @@ end_exchange(CustomScanState *node)
 		ReleaseCachedPlan(state->plan, state->plan_owner);
 	}
 	if (state->member != NULL)
-		exchange_give_back(state->member);
+		rf_exchange_give_back(state->member);
 	state->member = NULL;
 	state->query = NULL;
 }
@@ -469,7 +469,7 @@ explain_exchange(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	ExchangeState *state = (ExchangeState *) node;
 
-	ExplainPropertyText("Exchange", exchange_describe(state->spec), es);
+	ExplainPropertyText("Exchange", rf_exchange_describe(state->spec), es);
 	if (es->analyze && state->member != NULL)
 	{
 		const ExchangeCounters *counters = &state->member->counters;

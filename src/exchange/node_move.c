@@ -32,7 +32,7 @@ load_batch(ExchangeState *state, const void *batch, uint32 length)
 }
 
 bool
-exchange_receive(ExchangeState *state)
+rf_exchange_receive(ExchangeState *state)
 {
 	RfGroup    *in = state->member->in;
 
@@ -68,7 +68,7 @@ exchange_receive(ExchangeState *state)
 }
 
 bool
-exchange_next_received(ExchangeState *state, TupleTableSlot *slot)
+rf_exchange_next_received(ExchangeState *state, TupleTableSlot *slot)
 {
 	if (!state->loaded)
 		return false;
@@ -85,7 +85,7 @@ exchange_next_received(ExchangeState *state, TupleTableSlot *slot)
 /* ---------- rows that wait for the reader ---------- */
 
 void
-exchange_store(ExchangeState *state, TupleTableSlot *row)
+rf_exchange_store(ExchangeState *state, TupleTableSlot *row)
 {
 	TupleDesc	desc = state->arriving->tts_tupleDescriptor;
 
@@ -111,7 +111,7 @@ exchange_store(ExchangeState *state, TupleTableSlot *row)
 }
 
 void
-exchange_stop_reading(ExchangeState *state)
+rf_exchange_stop_reading(ExchangeState *state)
 {
 	state->lent = false;
 	if (!state->reading_over)
@@ -136,7 +136,7 @@ exchange_stop_reading(ExchangeState *state)
 /* ---------- begin and end ---------- */
 
 void
-exchange_begin_moving(ExchangeState *state, TupleDesc desc)
+rf_exchange_begin_moving(ExchangeState *state, TupleDesc desc)
 {
 	ExchangeMember *member = state->member;
 	AttrNumber *attnums = palloc(sizeof(AttrNumber) * Max(desc->natts, 1));
@@ -147,7 +147,7 @@ exchange_begin_moving(ExchangeState *state, TupleDesc desc)
 	if (member->producer >= 0)
 	{
 		state->production = PRODUCTION_RUNNING;
-		exchange_begin_sending(state, desc);
+		rf_exchange_begin_sending(state, desc);
 	}
 	if (member->consumer < 0)
 		state->reading_over = state->in_ended = true;
@@ -161,9 +161,9 @@ exchange_begin_moving(ExchangeState *state, TupleDesc desc)
 }
 
 void
-exchange_end_moving(ExchangeState *state)
+rf_exchange_end_moving(ExchangeState *state)
 {
-	exchange_end_sending(state);
+	rf_exchange_end_sending(state);
 	if (state->store != NULL)
 		tuplestore_end(state->store);
 	state->store = NULL;

@@ -562,7 +562,7 @@ route_rows(ExchangeState *state)
 /* ---------- one step ---------- */
 
 void
-exchange_take_own(ExchangeState *state, TupleTableSlot *slot)
+rf_exchange_take_own(ExchangeState *state, TupleTableSlot *slot)
 {
 	int			own = state->member->consumer;
 
@@ -578,7 +578,7 @@ has_own_row(const ExchangeState *state)
 }
 
 ExchangeStep
-exchange_produce(ExchangeState *state)
+rf_exchange_produce(ExchangeState *state)
 {
 	bool		moved = false;
 
@@ -699,7 +699,7 @@ make_outlets(ExchangeState *state, TupleDesc desc)
 }
 
 void
-exchange_begin_sending(ExchangeState *state, TupleDesc desc)
+rf_exchange_begin_sending(ExchangeState *state, TupleDesc desc)
 {
 	AttrNumber *attmap;
 	int			count;
@@ -724,7 +724,7 @@ exchange_begin_sending(ExchangeState *state, TupleDesc desc)
 }
 
 void
-exchange_end_sending(ExchangeState *state)
+rf_exchange_end_sending(ExchangeState *state)
 {
 	if (state->started && state->query->estate->es_use_parallel_mode)
 		ExitParallelMode();

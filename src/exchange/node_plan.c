@@ -39,6 +39,7 @@
 #include "utils/snapmgr.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/serve.h"
 
 PG_FUNCTION_INFO_V1(rdma_exchange);
 PG_FUNCTION_INFO_V1(rdma_exchange_support);
@@ -53,7 +54,7 @@ static Plan *plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 						   List *clauses, List *plans);
 
 static const CustomPathMethods path_methods = {"RdmaExchange", plan_exchange, NULL};
-static const CustomScanMethods scan_methods = {"RdmaExchange", exchange_create_state};
+static const CustomScanMethods scan_methods = {"RdmaExchange", rf_exchange_create_state};
 
 /* Runs only where no custom scan could take its place. */
 Datum
@@ -84,7 +85,7 @@ rdma_exchange_support(PG_FUNCTION_ARGS)
 	spec = (Const *) linitial(call->args);
 	if (!IsA(spec, Const) || spec->constisnull)
 		PG_RETURN_POINTER(NULL);
-	request->rows = exchange_spec_parse(TextDatumGetCString(spec->constvalue))->rows;
+	request->rows = rf_exchange_spec_parse(TextDatumGetCString(spec->constvalue))->rows;
 	PG_RETURN_POINTER(request);
 }
 
@@ -125,7 +126,7 @@ is_exchange(RangeTblEntry *rte, char **spec, char **query)
 }
 
 bool
-exchange_is_path(Path *path)
+rf_exchange_is_path(Path *path)
 {
 	return IsA(path, CustomPath) && ((CustomPath *) path)->methods == &path_methods;
 }
@@ -247,7 +248,7 @@ find_planned(Plan *plan, MissingContext *context)
 			{
 				char	   *text = strVal(lsecond(((CustomScan *) plan)->custom_private));
 
-				context->planned = bms_add_member(context->planned, exchange_spec_parse(text)->number);
+				context->planned = bms_add_member(context->planned, rf_exchange_spec_parse(text)->number);
 			}
 			children = ((CustomScan *) plan)->custom_plans;
 			break;
@@ -277,7 +278,7 @@ keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, P
 	ListCell   *lc;
 
 	/* what this session plans now it runs before the set is gone */
-	if (exchange_set != NULL && parse->commandType == CMD_SELECT)
+	if (rf_exchange_set != NULL && parse->commandType == CMD_SELECT)
 		(void) find_calls((Node *) parse, &context);
 	result = previous_planner ? previous_planner(parse, query_string, cursor_options, params) :
 		standard_planner(parse, query_string, cursor_options, params);
@@ -294,7 +295,7 @@ keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, P
 		char	   *query;
 
 		if (is_exchange(rte, &text, &query) &&
-			!bms_is_member(exchange_spec_parse(text)->number, context.planned))
+			!bms_is_member(rf_exchange_spec_parse(text)->number, context.planned))
 			result->subplans = lappend(result->subplans, make_exchange(rte, 1, text, query));
 	}
 	return result;
@@ -315,7 +316,7 @@ exchange_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, Variabl
 		return true;
 	if (!is_exchange(rte, &text, &query))
 		return false;
-	spec = exchange_spec_parse(text);
+	spec = rf_exchange_spec_parse(text);
 	if (attnum < 1 || attnum > spec->distinct_count || spec->distinct[attnum - 1] <= 0)
 		return false;
 	memset(nulls, true, sizeof(nulls));
@@ -332,7 +333,7 @@ exchange_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, Variabl
 }
 
 const char *
-exchange_describe(const ExchangeSpec *spec)
+rf_exchange_describe(const ExchangeSpec *spec)
 {
 	StringInfoData text;
 
@@ -357,22 +358,22 @@ executor_start(QueryDesc *query, int eflags)
 		previous_executor_start(query, eflags);
 	else
 		standard_ExecutorStart(query, eflags);
-	if (exchange_set != NULL && exchange_set->estate != NULL &&
-		exchange_set->estate == query->estate)
-		exchange_inspect(query->planstate, false);
+	if (rf_exchange_set != NULL && rf_exchange_set->estate != NULL &&
+		rf_exchange_set->estate == query->estate)
+		rf_exchange_inspect(query->planstate, false);
 }
 
 static void
 executor_finish(QueryDesc *query)
 {
-	if (exchange_set != NULL && exchange_set->estate != NULL &&
-		exchange_set->estate == query->estate)
+	if (rf_exchange_set != NULL && rf_exchange_set->estate != NULL &&
+		rf_exchange_set->estate == query->estate)
 	{
 		/*
 		 * A portal is finished without an active snapshot, but queries inside may begin only now.
 		 */
 		PushActiveSnapshot(query->snapshot);
-		exchange_finish_all(exchange_set);
+		rf_exchange_finish_all(rf_exchange_set);
 		PopActiveSnapshot();
 	}
 	if (previous_executor_finish)
@@ -389,7 +390,8 @@ rf_exchange_install_hooks(void)
 	planner_hook = keep_all_exchanges;
 	previous_pathlist_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = replace_exchange;
-	exchange_watch_probes();
+	rf_exchange_watch_probes();
+	rf_stream_acquire = rf_exchange_acquire;
 	previous_stats_hook = get_relation_stats_hook;
 	get_relation_stats_hook = exchange_stats;
 	previous_executor_start = ExecutorStart_hook;

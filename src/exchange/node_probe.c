@@ -89,7 +89,7 @@ reads_exchange(PlannerInfo *root, RelOptInfo *rel)
 		RelOptInfo *base = root->simple_rel_array[member];
 
 		if (base != NULL && base->rtekind == RTE_FUNCTION && base->cheapest_total_path != NULL &&
-			exchange_is_path(base->cheapest_total_path))
+			rf_exchange_is_path(base->cheapest_total_path))
 			return true;
 	}
 	return false;
@@ -211,7 +211,7 @@ probe_in_order(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, Rel
 }
 
 void
-exchange_watch_probes(void)
+rf_exchange_watch_probes(void)
 {
 	previous_join_hook = set_join_pathlist_hook;
 	set_join_pathlist_hook = probe_in_order;

@@ -31,7 +31,7 @@ PG_FUNCTION_INFO_V1(rdma_exchange_listen);
 PG_FUNCTION_INFO_V1(rdma_exchange_open);
 PG_FUNCTION_INFO_V1(rdma_exchange_stats);
 
-ExchangeSet *exchange_set = NULL;
+ExchangeSet *rf_exchange_set = NULL;
 
 /* Of the session's last set, for rdma.exchange_stats(). */
 static ExchangeCounters last_counters[EXCHANGE_MAX];
@@ -70,9 +70,9 @@ publish_counters(ExchangeSet *set)
 static void
 close_set(void)
 {
-	ExchangeSet *set = exchange_set;
+	ExchangeSet *set = rf_exchange_set;
 
-	exchange_set = NULL;
+	rf_exchange_set = NULL;
 	if (set == NULL)
 		return;
 	for (int i = 0; i < set->count; i++)
@@ -90,7 +90,7 @@ static void
 transaction_over(XactEvent event, void *argument)
 {
 	if (event == XACT_EVENT_ABORT || event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE)
-		exchange_set = NULL;
+		rf_exchange_set = NULL;
 }
 
 /*
@@ -102,7 +102,7 @@ static void
 subtransaction_over(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 					void *argument)
 {
-	ExchangeSet *set = exchange_set;
+	ExchangeSet *set = rf_exchange_set;
 
 	if (set == NULL)
 		return;
@@ -130,7 +130,7 @@ new_set(int count)
 		RegisterSubXactCallback(subtransaction_over, NULL);
 		registered = true;
 	}
-	if (exchange_set != NULL && exchange_set->estate != NULL)
+	if (rf_exchange_set != NULL && rf_exchange_set->estate != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("a statement of this session still uses its exchanges"),
@@ -138,52 +138,52 @@ new_set(int count)
 	close_set();
 	context = AllocSetContextCreate(TopTransactionContext, "rdma_fdw exchanges",
 									ALLOCSET_DEFAULT_SIZES);
-	exchange_set = MemoryContextAllocZero(context,
+	rf_exchange_set = MemoryContextAllocZero(context,
 										  offsetof(ExchangeSet,
 												   members) + count * sizeof(ExchangeMember));
-	exchange_set->context = context;
-	exchange_set->count = count;
-	exchange_set->subid = GetCurrentSubTransactionId();
-	return exchange_set;
+	rf_exchange_set->context = context;
+	rf_exchange_set->count = count;
+	rf_exchange_set->subid = GetCurrentSubTransactionId();
+	return rf_exchange_set;
 }
 
 ExchangeMember *
-exchange_take(ExchangeState *state, EState *estate)
+rf_exchange_take(ExchangeState *state, EState *estate)
 {
 	int			number = state->spec->number;
 	ExchangeMember *member;
 
-	if (exchange_set == NULL || !exchange_set->opened || number > exchange_set->count)
+	if (rf_exchange_set == NULL || !rf_exchange_set->opened || number > rf_exchange_set->count)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("exchange %d is not set up in this session", number),
 				 errhint("rdma.exchange is part of what a coordinator sends to all nodes of a distributed query: "
 						 "query a foreign table of a server with option \"nodes\" instead.")));
-	if (exchange_set->estate == NULL)
+	if (rf_exchange_set->estate == NULL)
 	{
-		exchange_set->estate = estate;
-		exchange_set->taken_subid = GetCurrentSubTransactionId();
+		rf_exchange_set->estate = estate;
+		rf_exchange_set->taken_subid = GetCurrentSubTransactionId();
 	}
-	else if (exchange_set->estate != estate && exchange_set->starting == 0)
+	else if (rf_exchange_set->estate != estate && rf_exchange_set->starting == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("exchange %d is used by another statement of this session", number)));
-	member = &exchange_set->members[number - 1];
+	member = &rf_exchange_set->members[number - 1];
 	if (member->state != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("exchange %d is in the statement twice", number)));
 	member->state = state;
-	state->set = exchange_set;
+	state->set = rf_exchange_set;
 	if (member->consumer >= 0)
-		exchange_set->unread++;
+		rf_exchange_set->unread++;
 	return member;
 }
 
 void
-exchange_give_back(ExchangeMember *member)
+rf_exchange_give_back(ExchangeMember *member)
 {
-	ExchangeSet *set = exchange_set;
+	ExchangeSet *set = rf_exchange_set;
 
 	member->state = NULL;
 	for (int i = 0; i < set->count; i++)
@@ -370,7 +370,7 @@ rdma_exchange_open(PG_FUNCTION_ARGS)
 {
 	ResourceOwner owner = CurrentResourceOwner;
 	MemoryContext caller = CurrentMemoryContext;
-	ExchangeSet *set = exchange_set;
+	ExchangeSet *set = rf_exchange_set;
 	Datum	   *groups;
 	int			count;
 	RfError		error;

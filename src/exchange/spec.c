@@ -109,7 +109,7 @@ read_heavy(const char *text, char *value, ExchangeSpec *spec)
 }
 
 ExchangeSpec *
-exchange_spec_parse(const char *text)
+rf_exchange_spec_parse(const char *text)
 {
 	ExchangeSpec *spec = palloc0(sizeof(ExchangeSpec));
 	char	   *rest = pstrdup(text);

@@ -40,6 +40,7 @@
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
 #include "shmem/arena.h"
+#include "shmem/layout.h"
 #include "shmem/peer_table.h"
 #include "monitor.h"
 

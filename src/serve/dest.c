@@ -24,7 +24,6 @@
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/exchange.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/serve.h"
 #include "storage/bufmgr.h"
@@ -33,6 +32,8 @@
 #include "utils/timeout.h"
 
 #include "shmem/region_costs.h"
+
+bool		(*rf_stream_acquire) (RfFlowHandle *flow, RfBuffer *buffer) = rf_flow_acquire;
 
 struct RfStreamDest
 {
@@ -186,7 +187,7 @@ send_copy(RfStreamDest *dest, const char *batch, uint32 length, uint32 rows)
 		uint32		part;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!rf_exchange_acquire(dest->flow, &buffer))
+		if (!rf_stream_acquire(dest->flow, &buffer))
 		{
 			dest->stopped = true;
 			return;
@@ -305,7 +306,7 @@ begin_batch(RfStreamDest *dest)
 	}
 	else
 	{
-		if (!rf_exchange_acquire(dest->flow, &dest->buffer))
+		if (!rf_stream_acquire(dest->flow, &dest->buffer))
 		{
 			dest->stopped = true;
 			return false;
@@ -365,7 +366,7 @@ send_large_row(RfStreamDest *dest, TupleTableSlot *slot)
 		if (length == 0)
 			return;
 		CHECK_FOR_INTERRUPTS();
-		if (!rf_exchange_acquire(dest->flow, &dest->buffer))
+		if (!rf_stream_acquire(dest->flow, &dest->buffer))
 		{
 			dest->stopped = true;
 			return;
@@ -454,7 +455,7 @@ begin_tuples(RfStreamDest *dest)
 
 	if (dest->filling && batch_rows(dest) > 0)
 		flush_slot(dest);
-	if (!dest->filling && !rf_exchange_acquire(dest->flow, &dest->buffer))
+	if (!dest->filling && !rf_stream_acquire(dest->flow, &dest->buffer))
 	{
 		dest->stopped = true;
 		return false;

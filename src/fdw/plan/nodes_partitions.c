@@ -31,6 +31,7 @@
 
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/fragment.h"
+#include "shmem/peers.h"
 
 typedef struct Parent
 {

@@ -15,6 +15,7 @@
 
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/fragment.h"
+#include "shmem/peers.h"
 
 char *
 rf_local_name(RangeTblEntry *rte)

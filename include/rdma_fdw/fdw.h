@@ -25,55 +25,10 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
+#include "fdw/options/option.h"
 
 /* hooks.c: at the start of each process, or of the server; never twice */
 extern void rf_fdw_install_hooks(void);
-
-/* ---------------------------------------------------------------------------------------------
- * Options (option.c)
- * ---------------------------------------------------------------------------------------------
- */
-
-/* How rows are fetched: table option, else server option, else the setting of the same name. */
-typedef struct RfFetchOptions
-{
-	int			fetch_size;		/* rows the user expects per round; 0: not given.  A hint only */
-	int			receive_buffers;	/* buffers per flow; -1: rdma_fdw.receive_buffers */
-	int			receive_buffer_size;	/* bytes of each; -1: rdma_fdw.receive_buffer_size */
-	int			inline_limit;	/* bytes that may come inside libpq's answer; -1:
-								 * rdma_fdw.inline_limit; 0: never */
-	int			async_capable;	/* run beside other scans: 0 no, 1 yes, -1 where it is worth it */
-	bool		read_in_place;	/* rows may point into receive buffers, which the data node's engine
-								 * could write; see batch/decode.c */
-	bool		accept_pages;	/* heap pages as they are, where the data node offers them */
-} RfFetchOptions;
-
-/* Everything the planner wants to know from the options of one foreign table. */
-typedef struct RfTableOptions
-{
-	const char *schema_name;	/* remote schema and table, never NULL */
-	const char *table_name;
-	bool		use_remote_estimate;
-	bool		updatable;
-	bool		truncatable;
-	int			batch_size;		/* 1: rows are inserted one by one; else in column batches.  0: not given */
-	double		fdw_startup_cost;	/* -1 when not given, until rf_transfer_costs() */
-	double		fdw_tuple_cost;
-	double		byte_cost;		/* set by rf_transfer_costs() */
-	int			parallel_scan;	/* with parallel workers: 0 no, 1 also for few rows, -1 where it is worth it */
-	const char *analyze_sampling;	/* off, auto, random, system, bernoulli or import */
-	List	   *extensions;		/* OIDs of extensions whose objects may be shipped */
-	RfFetchOptions fetch;
-} RfTableOptions;
-
-/*
- * Reads the options of server and table (the table wins).  Allocated in the current
- * memory context.
- */
-extern void rf_table_options(ForeignTable *table, ForeignServer *server, RfTableOptions *opts);
-
-/* Remote name of a column of a foreign table: its column_name option, else its local name. */
-extern const char *rf_column_name(Oid relid, AttrNumber attno);
 
 /* ---------------------------------------------------------------------------------------------
  * Planner state of one foreign relation (RelOptInfo.fdw_private)
@@ -825,7 +780,6 @@ extern char *rf_insert_sql(Relation rel, const RfTableOptions *opts, Index rti, 
 						   List *check_options, List *returning, List **retrieved_attrs);
 extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, List *check_options,
 								List *returning, List **retrieved_attrs);
-extern List *rf_all_columns(Relation rel);
 
 /*
  * Is the table a partition, and is one of these columns in its bounds?  Core moves no rows out of

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# check.sh: what two analyzers and the warnings of two compilers say about src. run_check.sh calls it for the group "static".
+# check.sh: what two analyzers and the warnings of two compilers say about src, and whether its folders and files use each other
+# in one direction (rooms.pl). run_check.sh calls it for the group "static".
 #
 # Nothing they report is ignored: a report is answered by better code. Where there is none, cppcheck takes a comment
 # "cppcheck-suppress" with its reason, and a kind of report that is never right here is switched off below with its reason.
@@ -72,6 +73,13 @@ each()
 	fi
 }
 
+# Calls are found in objects; without them only includes are.
+if (make -s PG_CONFIG="$pg_config" && test/static/rooms.pl) >"$work/rooms.log" 2>&1; then
+	rf_result ok "static/rooms"
+else
+	rf_show "$work/rooms.log"
+	rf_result FAIL "static/rooms" "folders or files use each other in a circle"
+fi
 each "warnings of gcc" "${CC:-gcc}" -O2 "${flags[@]}" "${warnings[@]}" "${of_gcc[@]}"
 each "warnings of clang" "${CLANG:-clang}" -O1 "${flags[@]}" "${warnings[@]}"
 each "analyzer of clang" "${CLANG:-clang}" --analyze --analyzer-output text -DUSE_ASSERT_CHECKING=1 "${flags[@]}"

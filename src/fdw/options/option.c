@@ -18,6 +18,7 @@
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -25,8 +26,9 @@
 #include "utils/varlena.h"
 
 #include "rdma_fdw/exchange.h"
-#include "rdma_fdw/fdw.h"
 #include "rdma_fdw/remote.h"
+
+#include "option.h"
 
 #define ON_SERVER	0x01
 #define ON_USER		0x02

@@ -1,0 +1,167 @@
+#!/usr/bin/env perl
+# rooms.pl [FOLDER]: the folders of src use each other in one direction only, and no files call each other in a circle.
+#
+# Looks at what every file includes and, where objects lie beside the sources, at what every object calls (nm). A folder may
+# use what stands before it in @rooms. Prints the graph of folders with -v. Exit status 1 when an arrow points the wrong way.
+use strict;
+use warnings;
+
+my $verbose = @ARGV && $ARGV[0] eq '-v' && shift;
+chdir($ARGV[0] // '.') or die "$ARGV[0]: $!\n";
+
+# From the bottom to the top.
+my @rooms = qw(base provider batch shmem engine client flow remote serve exchange
+  fdw/options fdw/deparse fdw/catalog fdw/plan fdw/exec fdw monitor .);
+
+# Headers that rooms use of each other, by the room whose code they declare.
+my %owner = (
+	(map { $_ => 'base' } qw(wire guc compat admission)),
+	(map { $_ => 'batch' } qw(batch region)),
+	(map { $_ => 'flow' } qw(flow reader group reassemble)),
+	(map { $_ => 'fdw/deparse' } qw(fdw fragment)),
+	(map { $_ => $_ } qw(provider client remote serve exchange)));
+
+# Files that are one piece of code: a recursion through them is what they are for.
+my @together = (
+	# statements have expressions and FROM items, and these have statements
+	[qw(fdw/deparse/querybuild fdw/deparse/querybuild_expr fdw/deparse/from_items fdw/deparse/exchange_text
+		fdw/deparse/select fdw/deparse/sort_key fdw/deparse/shippable fdw/deparse/subselect)],
+	# one scan's row path, by how many nodes and processes read it
+	[qw(fdw/exec/scan_exec fdw/exec/scan_nodes fdw/exec/scan_async fdw/exec/scan_parallel fdw/exec/explain fdw/exec/explain_nodes)],
+	# a decoder and a store, and their kinds
+	[qw(batch/decode batch/decode_tuples)],
+	[qw(serve/store serve/store_insert serve/store_update)],
+	# a provider, and its transports
+	[qw(provider/soft provider/soft_shm provider/soft_stream)],
+	[qw(provider/verbs provider/verbs_post)],
+	# two ends of a flow, and of a group
+	[qw(flow/flow flow/flow_produce flow/reader)],
+	[qw(flow/group flow/group_produce flow/group_consume)],
+	# a lane's turn: what it sends frees what waits, which it sends
+	[qw(engine/lane engine/lane_flow engine/lane_claim engine/lane_path engine/queue)],
+	# the life of a connection, whose stages all can end it
+	[qw(engine/peer engine/listener engine/setup engine/prove engine/open)],
+	# a session, and what is under way in it when it is used for something else
+	[qw(remote/connection remote/transaction remote/settings remote/command remote/query remote/load remote/stream
+		remote/stream_set remote/stream_share remote/peer remote/link)],
+	# an exchange's own node: all of its exchanges go on while one of them waits
+	[qw(exchange/node_drive exchange/node_exec exchange/node_move exchange/node_out exchange/node_plan exchange/node_probe)],
+);
+
+my %place = map { $rooms[$_] => $_ } 0 .. $#rooms;
+my $bad = 0;
+my %arrow;    # room -> room -> example
+
+sub room_of
+{
+	my ($file) = @_;
+	return $owner{$1} // complain("include/rdma_fdw/$1.h belongs to no room of test/static/rooms.pl")
+	  if $file =~ m{^include/rdma_fdw/(\w+)\.h$};
+	$file =~ m{^src/(?:(.*)/)?[^/]+$} or return;
+	my $room = $1 // '.';
+	exists $place{$room} or complain("src/$room is not among the rooms of test/static/rooms.pl");
+	return $room;
+}
+
+sub complain
+{
+	print "$_[0]\n";
+	$bad++;
+	return;
+}
+
+sub arrow
+{
+	my ($from, $to, $why) = @_;
+	my ($a, $b) = (room_of($from), room_of($to));
+	return if !defined $a || !defined $b || $a eq $b;
+	$arrow{$a}{$b} //= $why;
+	complain("$from " . $why) if $place{$b} > $place{$a};
+	return;
+}
+
+# ---------- includes ----------
+my @files = grep { !m{/\.} } split /\n/, `find src include -name '*.[ch]'`;
+my %exists = map { $_ => 1 } @files;
+for my $file (@files)
+{
+	(my $folder = $file) =~ s{/[^/]+$}{};
+	open(my $fh, '<', $file) or die "$file: $!\n";
+	while (<$fh>)
+	{
+		next unless /^#include "([^"]+)"/;
+		my ($header) = grep { $exists{$_} } "$folder/$1", "src/$1", "include/$1";
+		arrow($file, $header, "includes $header") if defined $header;
+	}
+	close $fh;
+}
+
+# ---------- calls ----------
+my (%defined_in, %wants);
+for my $object (grep { $exists{ s/\.o$/.c/r } } split /\n/, `find src -name '*.o'`)
+{
+	(my $file = $object) =~ s/\.o$/.c/;
+	for (split /\n/, `nm $object`)
+	{
+		if (/ [TDBRVC] (\w+)$/) { $defined_in{$1} = $file; }
+		elsif (/ U (\w+)$/) { push @{ $wants{$file} }, $1; }
+	}
+}
+my %calls;
+for my $file (sort keys %wants)
+{
+	for my $name (@{ $wants{$file} })
+	{
+		my $other = $defined_in{$name} or next;
+		arrow($file, $other, "calls $name of $other");
+		$calls{$file}{$other} //= $name;
+	}
+}
+
+# ---------- circles of files ----------
+my %piece;
+for my $group (@together)
+{
+	$piece{"src/$_.c"} = $group->[0] for @$group;
+}
+my %graph;
+for my $from (keys %calls)
+{
+	for my $to (keys %{ $calls{$from} })
+	{
+		my ($a, $b) = map { $piece{$_} // $_ } $from, $to;
+		$graph{$a}{$b} = "$from calls $calls{$from}{$to} of $to" if $a ne $b;
+	}
+}
+my (%state, @path);
+sub visit
+{
+	my ($node) = @_;
+	$state{$node} = 'open';
+	push @path, $node;
+	for my $next (sort keys %{ $graph{$node} // {} })
+	{
+		if (!$state{$next}) { visit($next); }
+		elsif ($state{$next} eq 'open')
+		{
+			my ($start) = grep { $path[$_] eq $next } 0 .. $#path;
+			my @circle = (@path[ $start .. $#path ], $next);
+			complain("a circle:");
+			print "  $graph{$circle[$_]}{$circle[$_ + 1]}\n" for 0 .. $#circle - 1;
+		}
+	}
+	pop @path;
+	$state{$node} = 'done';
+	return;
+}
+visit($_) for grep { !$state{$_} } sort keys %graph;
+
+if ($verbose)
+{
+	for my $room (@rooms)
+	{
+		print "$room -> ", join(' ', grep { $arrow{$room}{$_} } @rooms), "\n";
+	}
+}
+printf "%d files, %d objects, %d wrong\n", scalar @files, scalar keys %wants, $bad if $verbose || $bad;
+exit($bad ? 1 : 0);

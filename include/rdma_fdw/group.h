@@ -30,7 +30,7 @@
  *     STOP or a lost connection and gives up its other pairs, consumers see an end without an
  *     end-of-stream);
  *   - nothing waits for a producer that is silent, and none can hold up what another has sent.
- * A batch lies once for all consumers where their flows can send from one memory (flow.h,
+ * A batch lies once for all consumers where their flows can send from one memory (shmem/value.h,
  * rf_value_common), else it is copied into a slot of each.
  * The log's pace is that of the slowest consumer, as is that of the producers, since the buffers of
  * all pairs must take each batch. The decision lies with a consumer and not with the producers
@@ -163,7 +163,7 @@ extern void rf_group_submit_all(RfGroup *group, const RfGroupSubmit *submits, in
 
 /*
  * repartition: where to lay out a batch of up to `bytes` bytes, no more than a buffer has, that every
- * consumer gets: *place, from where it is submitted to each of them (flow.h, rf_value_common), and
+ * consumer gets: *place, from where it is submitted to each of them (shmem/value.h, rf_value_common), and
  * then rf_group_common_next. *place NULL: there is no such memory, or not yet; copy it into their
  * buffers. RF_ACQUIRE_FULL: some consumer has no send buffer for it now. The same place until
  * rf_group_common_next.

@@ -341,7 +341,7 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 			!rf_admission_take(lane->admission, admission, lane->lane->number, lane->queue.in_flight, bytes))
 			return QUEUE_THROTTLED;
 
-		/* From here on its pages stay pinned until we are done with them; see flow.h. */
+		/* From here on its pages stay pinned until we are done with them; see layout.h. */
 		if (part_count > 0 &&
 			!atomic_compare_exchange_strong(&flow->status[place], &status, RF_SLOT_IN_FLIGHT))
 		{

@@ -4,7 +4,7 @@
  *
  * Does: register the pool for a peer's queue pairs when the first stream of pages to it opens, for
  * local reading only, so that no peer can name it; say why when that is not done. Does not: know
- * which pages are sent (flow.h) or whether they may be.
+ * which pages are sent (layout.h) or whether they may be.
  *
  * The pool is mapped before the engine starts and stays where it is. A software transport only notes
  * the addresses; a device pins all of it and writes a table entry for every page of memory, for

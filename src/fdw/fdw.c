@@ -7,7 +7,10 @@
 #include "fmgr.h"
 #include "foreign/fdwapi.h"
 
-#include "rdma_fdw/fdw.h"
+#include "fdw/catalog/catalog.h"
+#include "fdw/exec/exec.h"
+#include "fdw/plan/plan.h"
+
 
 PG_FUNCTION_INFO_V1(rdma_fdw_handler);
 

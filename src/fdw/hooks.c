@@ -13,6 +13,9 @@
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/guc.h"
 
+#include "fdw/exec/exec.h"
+#include "fdw/plan/plan.h"
+
 static create_upper_paths_hook_type previous_upper_paths = NULL;
 static set_rel_pathlist_hook_type previous_rel_pathlist = NULL;
 

@@ -3,7 +3,7 @@
  *
  * Plain C: used by the lanes and by the unit tests. What a backend wrote is believed only as far as
  * it stays within the slot and within the pool of buffers, so that a bug there shows nobody other
- * memory of this process. Whose page it is and that it is pinned is the backend's business (flow.h).
+ * memory of this process. Whose page it is and that it is pinned is the backend's business (layout.h).
  */
 #include "pages.h"
 

@@ -127,7 +127,7 @@ extern bool rf_receive_arrived(RfReceivePool *pool, uint32_t buffer, uint32_t fl
 
 /*
  * The buffer's slot was read (consumer's backend), or nobody will read it. Then rf_receive_wake
- * where lanes can be woken (flow.h).
+ * where lanes can be woken (layout.h).
  */
 extern void rf_receive_release(RfReceivePool *pool, uint32_t buffer);
 

@@ -1,5 +1,5 @@
 /*
- * test_common.c - messages that lie once for all flows of a producer (flow.h, rf_value_common): through real lanes over the simulated fabric, every
+ * test_common.c - messages that lie once for all flows of a producer (shmem/value.h, rf_value_common): through real lanes over the simulated fabric, every
  * reader gets every message whole, although parts are used again as soon as all flows' slots say so; also between messages for one reader alone, when a
  * reader stops and when a connection is lost. The payload of a work request never changes before its completion.
  *

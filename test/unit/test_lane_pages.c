@@ -1,5 +1,5 @@
 /*
- * test_lane_pages.c - slots of which parts are sent from pages, some of them strided (flow.h, provider.h): what arrives, byte by byte
+ * test_lane_pages.c - slots of which parts are sent from pages, some of them strided (layout.h, provider.h): what arrives, byte by byte
  * against what the parts say, beside other slots, with as many strided entries out as may be and with fewer; and parts that are refused.
  * RF_TSAN: the lanes have threads.
  */

@@ -34,9 +34,13 @@
 #include "utils/sampling.h"
 
 #include "rdma_fdw/batch.h"
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
-#include "rdma_fdw/fdw.h"
 #include "rdma_fdw/remote.h"
+
+#include "fdw/deparse/deparse.h"
+
+#include "catalog.h"
 
 #define SAMPLE_CURSOR	"rdma_fdw_sample"
 #define SAMPLE_FETCH	10000

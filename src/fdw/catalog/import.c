@@ -12,11 +12,13 @@
 #include "commands/defrem.h"
 #include "foreign/foreign.h"
 #include "libpq-fe.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 
 #include "rdma_fdw/exchange.h"
-#include "rdma_fdw/fdw.h"
 #include "rdma_fdw/remote.h"
+
+#include "catalog.h"
 
 typedef struct ImportOptions
 {

@@ -32,8 +32,11 @@
 #include "utils/typcache.h"
 
 #include "rdma_fdw/batch.h"
-#include "rdma_fdw/fdw.h"
 #include "rdma_fdw/remote.h"
+
+#include "fdw/deparse/deparse.h"
+
+#include "catalog.h"
 
 /* Columns of the answer */
 enum

@@ -35,9 +35,11 @@
 #include "utils/syscache.h"
 
 #include "rdma_fdw/exchange.h"
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
 #include "rdma_fdw/remote.h"
+
+#include "fdw/deparse/deparse.h"
+
+#include "catalog.h"
 
 /* From the range that pg_statistic.h leaves to private use. */
 #define STATISTIC_KIND_INDEXES	21477

@@ -14,8 +14,7 @@
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "deparse.h"
 #include "querybuild.h"
 
 /* In dollar quotes that do not occur in it: the text stays readable, however deep it is nested. */

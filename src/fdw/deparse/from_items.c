@@ -29,8 +29,7 @@
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "deparse.h"
 #include "querybuild.h"
 
 Relids

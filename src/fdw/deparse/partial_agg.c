@@ -13,8 +13,9 @@
 
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/fdw.h"
 #include "rdma_fdw/remote.h"
+
+#include "deparse.h"
 
 /*
  * *deserialfn is the function that the bytes of an internal state go through, else InvalidOid.

@@ -14,13 +14,15 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
 #include "optimizer/tlist.h"
+#include "parser/parsetree.h"
 #include "utils/builtins.h"
 #include "utils/typcache.h"
 
 #include "rdma_fdw/batch.h"
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+
+#include "deparse.h"
 #include "querybuild.h"
 
 static void append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed,

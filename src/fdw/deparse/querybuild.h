@@ -11,7 +11,8 @@
 
 #include "lib/stringinfo.h"
 
-#include "rdma_fdw/fdw.h"
+#include "statement.h"
+
 
 /*
  * One foreign table of the statement, or a FROM item that stands for some of them: what
@@ -101,7 +102,7 @@ extern void rf_add_exchange(BuildContext *cxt, RfRelInfo *move);
 extern char *rf_sending_statement(List *leaving);
 extern char *rf_computing_statement(const char *sql, List *leaving);
 
-/* subquery.c: the text of a SELECT, or set operation */
+/* select.c: the text of a SELECT, or set operation */
 extern void rf_append_select(StringInfo buf, BuildContext *cxt, RfSelect *select);
 
 #endif							/* RDMA_FDW_QUERYBUILD_H */

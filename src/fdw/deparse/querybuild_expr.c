@@ -24,14 +24,15 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_oper.h"
+#include "parser/parsetree.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
 #include "rdma_fdw/batch.h"
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+
+#include "deparse.h"
 #include "querybuild.h"
 
 /* Parameters of a statement have smaller numbers: the protocol counts them in 16 bits. */

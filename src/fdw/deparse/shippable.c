@@ -27,6 +27,7 @@
 #include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -37,8 +38,9 @@
 #include "utils/typcache.h"
 
 #include "rdma_fdw/batch.h"
-#include "rdma_fdw/fdw.h"
 #include "rdma_fdw/guc.h"
+
+#include "deparse.h"
 
 typedef enum CollationOrigin
 {

@@ -9,7 +9,8 @@
 #include "optimizer/tlist.h"
 
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/fdw.h"
+
+#include "deparse.h"
 
 /* Is all that it is made of among these columns? */
 static bool

@@ -6,8 +6,8 @@
 
 #include "nodes/nodeFuncs.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "statement.h"
+
 
 List *
 rf_bare_clauses(List *clauses)

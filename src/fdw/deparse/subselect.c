@@ -18,8 +18,9 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
 
-#include "rdma_fdw/fdw.h"
 #include "rdma_fdw/guc.h"
+
+#include "deparse.h"
 
 /*
  * A sub-select that is evaluated where its table is costs no round trip, and the data node may have an

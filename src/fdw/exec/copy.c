@@ -13,7 +13,8 @@
 #include "tcop/utility.h"
 
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/fdw.h"
+
+#include "exec.h"
 
 /* Of one load: beyond so many changes the older half of them is forgotten. */
 #define MAX_RUNS	(1 << 20)

@@ -11,6 +11,9 @@
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
+
+#include "fdw/plan/plan_private.h"
+#include "exec.h"
 #include "scan_state.h"
 
 static void explain_counters(RfScanState *state, ExplainState *es);

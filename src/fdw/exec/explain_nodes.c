@@ -10,6 +10,8 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
+
+#include "fdw/plan/plan_private.h"
 #include "scan_state.h"
 
 static char *

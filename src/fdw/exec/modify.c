@@ -32,9 +32,14 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
-#include "rdma_fdw/fdw.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
+
+#include "fdw/deparse/deparse.h"
+#include "fdw/plan/plan.h"
+#include "fdw/plan/plan_private.h"
+
+#include "exec.h"
 
 /* One data node; sessions are opened for the first row that goes there. */
 typedef struct ModifyTarget

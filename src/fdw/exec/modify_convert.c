@@ -18,7 +18,8 @@
 
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/fdw.h"
+
+#include "exec.h"
 
 struct RfValueWriter
 {

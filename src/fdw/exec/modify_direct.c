@@ -15,8 +15,11 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
-#include "rdma_fdw/fdw.h"
 #include "rdma_fdw/remote.h"
+
+#include "fdw/plan/plan_private.h"
+
+#include "exec.h"
 
 typedef struct DirectState
 {

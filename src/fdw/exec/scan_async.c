@@ -20,6 +20,9 @@
 #include "utils/guc.h"
 
 #include "rdma_fdw/compat.h"
+
+#include "fdw/deparse/statement.h"
+#include "exec.h"
 #include "scan_state.h"
 
 /*

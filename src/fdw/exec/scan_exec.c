@@ -23,6 +23,9 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
+
+#include "fdw/plan/plan_private.h"
+#include "exec.h"
 #include "scan_state.h"
 
 dlist_head	rf_open_scans = DLIST_STATIC_INIT(rf_open_scans);

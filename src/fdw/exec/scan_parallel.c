@@ -14,6 +14,7 @@
 
 #include "access/parallel.h"
 
+#include "exec.h"
 #include "scan_state.h"
 
 Size

@@ -13,8 +13,9 @@
 
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/compat.h"
-#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/exchange.h"
 #include "rdma_fdw/remote.h"
+#include "fdw/options/option.h"
 
 struct RfScanState;
 

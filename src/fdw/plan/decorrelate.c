@@ -48,8 +48,9 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
-#include "rdma_fdw/fdw.h"
 #include "rdma_fdw/guc.h"
+
+#include "plan.h"
 
 static planner_hook_type previous_planner = NULL;
 

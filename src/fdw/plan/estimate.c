@@ -24,10 +24,14 @@
 #include "optimizer/tlist.h"
 #include "utils/selfuncs.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
+
+#include "fdw/catalog/catalog.h"
+#include "fdw/deparse/deparse.h"
+
+#include "plan.h"
 
 /*
  * Moving a row costs fdw_tuple_cost, and this for each of its bytes.  bench/scan pulls 6 million

@@ -23,9 +23,12 @@
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
+
+#include "fdw/deparse/deparse.h"
+
+#include "plan.h"
 
 /*
  * A column inside EXISTS may be wanted for what the planner knows to be equal to it: an equality of

@@ -6,8 +6,10 @@
 
 #include "optimizer/optimizer.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "fdw/deparse/deparse.h"
+
+#include "plan.h"
+
 
 RfSelect *
 rf_make_select(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *pathkeys, bool limit)

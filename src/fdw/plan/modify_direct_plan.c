@@ -22,9 +22,11 @@
 #include "utils/builtins.h"
 #include "utils/rel.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
 #include "rdma_fdw/guc.h"
+
+#include "fdw/deparse/deparse.h"
+
+#include "plan.h"
 
 /*
  * The scan of the target, or of a join with it, below ModifyTable; NULL when something stands

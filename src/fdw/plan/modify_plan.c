@@ -22,7 +22,10 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
-#include "rdma_fdw/fdw.h"
+
+#include "fdw/deparse/deparse.h"
+
+#include "plan.h"
 
 static bool is_distributed(Oid foreigntableid);
 

@@ -22,8 +22,12 @@
 
 #include "optimizer/pathnode.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "rdma_fdw/compat.h"
+
+#include "fdw/deparse/deparse.h"
+
+#include "plan.h"
+
 
 /* One join of a pair of statements. */
 typedef struct JoinWay

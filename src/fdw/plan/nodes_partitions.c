@@ -29,9 +29,10 @@
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "fdw/deparse/deparse.h"
 #include "shmem/peers.h"
+
+#include "plan.h"
 
 typedef struct Parent
 {

@@ -35,8 +35,10 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "fdw/deparse/deparse.h"
+
+#include "plan.h"
+
 
 /* Of one relation; those beyond are the dearest. */
 #define MAX_CHOICES		8

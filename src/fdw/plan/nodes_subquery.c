@@ -15,8 +15,8 @@
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "plan.h"
+
 
 /* Where the rows of a SELECT lie; keys are columns and what is hashed of each. */
 typedef struct SelectPlace

@@ -18,8 +18,12 @@
 #include "optimizer/planner.h"
 #include "optimizer/tlist.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "rdma_fdw/compat.h"
+
+#include "fdw/deparse/deparse.h"
+
+#include "plan.h"
+
 
 static List *
 clause_exprs(PlannerInfo *root, List *clauses)

@@ -11,8 +11,12 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 
-#include "rdma_fdw/fdw.h"
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
+
+#include "fdw/deparse/deparse.h"
+
+#include "plan.h"
 
 /*
  * Would our own sort put the values into the same order?  A merge join compares what the data node

@@ -21,11 +21,13 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
 #include "rdma_fdw/remote.h"
+
 #include "shmem/share.h"
+
+#include "plan.h"
 
 /* Who asks for asynchronous scans gets them, unless for parallel ones as well. */
 static bool

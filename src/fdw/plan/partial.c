@@ -26,9 +26,11 @@
 #include "optimizer/planner.h"
 #include "optimizer/prep.h"
 #include "optimizer/tlist.h"
+#include "parser/parsetree.h"
 #include "utils/selfuncs.h"
 
-#include "rdma_fdw/fdw.h"
+#include "plan.h"
+
 
 /* ---------------------------------------------------------------------------------------------
  * Paths

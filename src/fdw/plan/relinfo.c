@@ -13,9 +13,13 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "rdma_fdw/compat.h"
+
+#include "fdw/catalog/catalog.h"
+#include "fdw/deparse/deparse.h"
 #include "shmem/peers.h"
+
+#include "plan.h"
 
 char *
 rf_local_name(RangeTblEntry *rte)

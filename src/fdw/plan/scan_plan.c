@@ -19,8 +19,13 @@
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "rdma_fdw/compat.h"
+
+#include "fdw/deparse/deparse.h"
+
+#include "plan.h"
+#include "plan_private.h"
+
 
 /* Assumed size of a remote table that has never been analyzed here. */
 #define UNKNOWN_TABLE_PAGES		10

@@ -32,8 +32,12 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "rdma_fdw/compat.h"
+
+#include "fdw/deparse/deparse.h"
+
+#include "plan.h"
+
 
 /* ---------------------------------------------------------------------------------------------
  * SELECTs

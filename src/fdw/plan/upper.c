@@ -12,11 +12,14 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
+#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "fdw/deparse/deparse.h"
+
+#include "plan.h"
+
 
 /* A relation above input_rel, with its clauses so far. */
 static RfRelInfo *

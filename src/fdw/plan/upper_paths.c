@@ -8,9 +8,12 @@
 #include "optimizer/clauses.h"
 #include "optimizer/pathnode.h"
 
-#include "rdma_fdw/fdw.h"
-#include "rdma_fdw/fragment.h"
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
+
+#include "fdw/deparse/deparse.h"
+
+#include "plan.h"
 
 static void
 add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,

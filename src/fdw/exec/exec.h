@@ -1,0 +1,104 @@
+/*
+ * exec.h
+ *		Execution: the wrapper's callbacks, and what the files of this folder need of each other.
+ */
+#ifndef RF_EXEC_H
+#define RF_EXEC_H
+
+#include "postgres.h"
+
+#include "foreign/fdwapi.h"
+#include "foreign/foreign.h"
+
+#include "rdma_fdw/compat.h"
+
+struct ExplainState;
+struct pg_result;
+
+/*
+ * COPY FROM into foreign tables.  It counts the rows that it hands over; rf_copy_drop()
+ * says how many of them were not written after all.  rf_copy_counts(): is that number used now?
+ */
+extern void rf_copy_install_hook(void);
+extern bool rf_copy_counts(void);
+extern void rf_copy_drop(uint64 rows);
+
+/*
+ * Which lines the rows of a load came from, in the current memory context.  rf_copy_line: its next
+ * row, whose number counts from 1, is of COPY's current line.  rf_copy_failed (RfLoadSpec.failed):
+ * lets COPY's error context name a row's line; rf_copy_error_context is that context for when
+ * COPY's own is not there any more.
+ */
+typedef struct RfCopyLines RfCopyLines;
+
+extern RfCopyLines *rf_copy_lines_create(void);
+extern void rf_copy_line(RfCopyLines *lines, uint64 row);
+extern void rf_copy_failed(void *lines, uint64 row);
+extern void rf_copy_error_context(void *lines);
+
+extern void rdmaBeginForeignScan(ForeignScanState *node, int eflags);
+extern TupleTableSlot *rdmaIterateForeignScan(ForeignScanState *node);
+extern bool rdmaRecheckForeignScan(ForeignScanState *node, TupleTableSlot *slot);
+extern void rdmaReScanForeignScan(ForeignScanState *node);
+extern void rdmaEndForeignScan(ForeignScanState *node);
+extern void rdmaExplainForeignScan(ForeignScanState *node, struct ExplainState *es);
+
+extern void rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,
+								   int subplan_index, int eflags);
+extern TupleTableSlot *rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot,
+											 TupleTableSlot *plan_slot);
+extern TupleTableSlot *rdmaExecForeignUpdate(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot,
+											 TupleTableSlot *plan_slot);
+extern TupleTableSlot *rdmaExecForeignDelete(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot,
+											 TupleTableSlot *plan_slot);
+extern void rdmaEndForeignModify(EState *estate, ResultRelInfo *result_rel);
+extern void rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel);
+extern void rdmaEndForeignInsert(EState *estate, ResultRelInfo *result_rel);
+extern void rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,
+									 int subplan_index, struct ExplainState *es);
+extern void rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs);
+
+/* Nodes did not do the same to their copies of a replicated table. */
+extern void rf_complain_of_copies(Relation rel, UserMapping *first, uint64 first_rows, UserMapping *other,
+								  uint64 rows) __attribute__((noreturn));
+
+extern void rdmaBeginDirectModify(ForeignScanState *node, int eflags);
+extern TupleTableSlot *rdmaIterateDirectModify(ForeignScanState *node);
+extern void rdmaEndDirectModify(ForeignScanState *node);
+extern void rdmaExplainDirectModify(ForeignScanState *node, struct ExplainState *es);
+
+/*
+ * values to the text of remote parameters, rows of libpq results to tuples.  Both
+ * live in the memory context that is current when they are made; what they return lives until their
+ * next call.
+ */
+typedef struct RfValueWriter RfValueWriter;
+
+extern RfValueWriter *rf_value_writer_create(List *types);	/* OidList */
+/* Text of values[i], NULL for a NULL one. */
+extern const char *const *rf_write_values(RfValueWriter *writer, const Datum *values, const bool *isnull);
+
+typedef struct RfResultReader RfResultReader;
+
+/* attnums: what the result's columns fill; relation is for messages */
+extern RfResultReader *rf_result_reader_create(TupleDesc desc, const char *relation, List *attnums);
+/* One row of the result, in a slot of that row type. */
+extern void rf_read_result(RfResultReader *reader, struct pg_result *result, int row, TupleTableSlot *slot);
+
+/* For a tuple that heap_form_tuple() made: xmin, xmax, cmin and cmax are 0, as in postgres_fdw. */
+extern void rf_clear_system_columns(HeapTupleHeader row);
+
+extern Size rdmaEstimateDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt);
+extern void rdmaInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt,
+										 void *coordinate);
+extern void rdmaReInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt,
+										   void *coordinate);
+extern void rdmaInitializeWorkerForeignScan(ForeignScanState *node, shm_toc *toc, void *coordinate);
+extern void rdmaShutdownForeignScan(ForeignScanState *node);
+
+extern bool rdmaIsForeignPathAsyncCapable(ForeignPath *path);
+extern void rdmaForeignAsyncRequest(AsyncRequest *areq);
+extern void rdmaForeignAsyncConfigureWait(AsyncRequest *areq);
+extern void rdmaForeignAsyncNotify(AsyncRequest *areq);
+
+#endif

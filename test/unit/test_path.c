@@ -232,11 +232,8 @@ run_in_time(Timed *here, Timed *there, int now)
 		act_in_time(here, there, rf_path_event(&here->path, RF_PATH_GONE), now);
 
 	/* The second attempt connects with what the other end has made for it. */
-	if (!here->path.fell_back || there->path.fell_back)
-	{
-		if (there->gone_at == 0 && is_due(&here->connected_at, now))
-			act_in_time(here, there, rf_path_event(&here->path, RF_PATH_CONNECTED), now);
-	}
+	if ((!here->path.fell_back || (there->path.fell_back && there->gone_at == 0)) && is_due(&here->connected_at, now))
+		act_in_time(here, there, rf_path_event(&here->path, RF_PATH_CONNECTED), now);
 	if (is_due(&here->proven_at, now))
 		act_in_time(here, there, rf_path_event(&here->path, RF_PATH_PROVEN), now);
 	if (here->up || now < here->deadline)
@@ -262,7 +259,7 @@ connect_in_time(bool may_fall_back, int dead, int lag, const int let_go[2])
 		ends[i].connected_at = 1 + (i == 0 ? lag : 0);
 		ends[i].deadline = 10 * TENTH;
 	}
-	for (int now = 1; !(ends[0].up && ends[1].up); now++)
+	for (int now = 1;; now++)
 	{
 		for (int i = 0; i < 2; i++)
 			run_in_time(&ends[i], &ends[1 - i], now);
@@ -275,7 +272,6 @@ connect_in_time(bool may_fall_back, int dead, int lag, const int let_go[2])
 			return now;
 		}
 	}
-	return 0;
 }
 
 /*

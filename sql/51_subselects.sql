@@ -116,6 +116,12 @@ SELECT pushed('SELECT id, (SELECT sum(z) FROM b LEFT JOIN (SELECT * FROM c WHERE
 -- what is computed here from the row around it
 SELECT pushed('SELECT (SELECT max(y) FROM b WHERE to_timestamp(a.x) < now()) AS n FROM a WHERE id < 9');
 SELECT pushed('SELECT id FROM a WHERE 5 < (SELECT max(y) FROM b WHERE b.id > a.id AND to_timestamp(a.x) < now())');
+-- also as a column of the sub-select, or of one inside of it
+SELECT pushed('SELECT id FROM a WHERE ''4'' IN (SELECT concat(a.x) FROM b)');
+SELECT pushed('SELECT id FROM a WHERE id = 3 OR t || a.x IN (SELECT concat(a.t, a.x) FROM b WHERE b.aid = a.id)');
+SELECT pushed('SELECT id, ARRAY(SELECT concat(a.x) FROM b WHERE b.aid = a.id) AS n FROM a WHERE id < 5');
+SELECT pushed('SELECT id FROM a WHERE x < (SELECT length((SELECT concat(a.x, ''---'', b.y) FROM c WHERE c.id = b.id)) FROM b WHERE b.id = a.id)');
+SELECT pushed('SELECT id FROM a WHERE x < (SELECT (SELECT length(concat(a.x, ''---'')) FROM c WHERE c.id = b.id) FROM b WHERE b.id = a.id)');
 -- more than one row is an error there as it is here
 SELECT id FROM away.a WHERE x = (SELECT y FROM away.b WHERE b.aid > a.id);
 -- writing

@@ -130,22 +130,49 @@ reads_params(Node *node, void *ids)
 	return expression_tree_walker(node, reads_params, ids);
 }
 
+typedef struct RowValues
+{
+	PlannerInfo *root;
+	List	   *params;			/* IntList: parameters that stand for columns of the row */
+} RowValues;
+
+static bool values_need_row(RfRelInfo *sub, RowValues *cxt);
+
+/* Is part of it a value that is computed here, and from the row? */
+static bool
+computes_from_row(Node *node, RowValues *cxt)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubPlan))
+	{
+		PlannerInfo *subroot;
+		RfRelInfo  *sub = rf_subselect(cxt->root, (SubPlan *) node, &subroot);
+
+		if (sub != NULL && values_need_row(sub, cxt))
+			return true;
+	}
+	if (rf_is_local_value(node))
+		return reads_params(node, cxt->params);
+	return expression_tree_walker(node, computes_from_row, cxt);
+}
+
 /*
  * As a statement of its own the sub-select is given values that are computed here, like
- * "$1 < now()". Those that are computed from the row of the query around it cannot be, once that row is
- * not here.
+ * "$1 < now()", and its columns are computed here. Those that are computed from the row of the query
+ * around it cannot be, once that row is not here.
  */
 static bool
-values_need_row(ForeignScan *plan, SubPlan *subplan)
+values_need_row(RfRelInfo *sub, RowValues *cxt)
 {
 	ListCell   *lc;
 
-	foreach(lc, plan->fdw_exprs)
+	foreach(lc, sub->plan->fdw_exprs)
 	{
-		if (!IsA(lfirst(lc), Param) && reads_params((Node *) lfirst(lc), subplan->parParam))
+		if (!IsA(lfirst(lc), Param) && reads_params((Node *) lfirst(lc), cxt->params))
 			return true;
 	}
-	return false;
+	return computes_from_row((Node *) rf_subselect_columns(sub), cxt);
 }
 
 bool
@@ -153,6 +180,7 @@ rf_subselect_is_shippable(PlannerInfo *root, RfRelInfo *info, SubPlan *subplan)
 {
 	PlannerInfo *subroot;
 	RfRelInfo  *sub;
+	RowValues	values = {root, subplan->parParam};
 	List	   *columns;
 	ListCell   *lc;
 
@@ -174,7 +202,7 @@ rf_subselect_is_shippable(PlannerInfo *root, RfRelInfo *info, SubPlan *subplan)
 		sub->server->serverid != info->server->serverid ||
 		(sub->scan ? sub->scan : sub)->rel->userid != (info->scan ? info->scan : info)->rel->userid)
 		return false;
-	if (values_need_row(sub->plan, subplan))
+	if (values_need_row(sub, &values))
 		return false;
 	columns = rf_subselect_columns(sub);
 	if (!columns_can_differ(subroot, sub, columns))

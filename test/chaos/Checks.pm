@@ -213,6 +213,8 @@ sub log
 		elsif ($line =~ /PANIC|TRAP:|AddressSanitizer|runtime error:|internal error|damaged|out of memory|stack smashing|(?<!possibly )corrupt/)
 		{
 			next if $line =~ /\bLOG:  (statement|execute)/;
+			# what PostgreSQL says when recovery itself was ended
+			next if $line =~ /HINT:  This probably means that some data is corrupted/;
 			push @wrong, $node->name . ": $line";
 		}
 	}

@@ -31,11 +31,14 @@ my $provider = $ENV{PROVIDER} || 'auto';
 my $size = $provider eq 'verbs' ? 0.1 : 1;				# in the emulated machine everything takes twenty times as long
 my $longest = $ENV{LONGEST} || ($duration < 300 ? 8 : 40);
 my ($tests, $failures, $at) = (0, 0, time());
+my $silence = 3600;			# seconds without a result after which it ends itself
 
 $seed = int($seed);
 srand($seed);
 $| = 1;
 $SIG{INT} = $SIG{TERM} = sub { die "stopped\n"; };
+$SIG{ALRM} = sub { die "no result for $silence s\n"; };
+alarm($silence);
 
 sub result
 {
@@ -44,6 +47,7 @@ sub result
 	$failures++ if @wrong;
 	printf "%s %d - %s # %.1f s\n", @wrong ? 'not ok' : 'ok', $tests, $what, time() - $at;
 	$at = time();
+	alarm($silence);
 	print '#   ' . s/\s*\n\s*/ ~ /gr . "\n" foreach @wrong;
 	return;
 }
@@ -81,6 +85,8 @@ result('everything works before anything breaks', Checks::works($nodes{co}, 10, 
 # How long a statement takes here, at this load: bounds grow with it.
 my $pace = (time() - $began) / @Shapes::list / 0.1;
 $pace = 1 if $pace < 1;
+$silence = int($round_length + 900 * $pace);
+alarm($silence);
 printf "# %d queries took %.1f s, pace %.1f\n", scalar(@Shapes::list), time() - $began, $pace;
 
 my @transports = $provider =~ /^(auto|soft)$/ ? qw(auto tcp) : ('');

@@ -23,12 +23,13 @@
  *
  * The wire version counts changes to this file that a node without them cannot take; 2 is the
  * first that was released. A release that brings version N still speaks N - 1, so that nodes can be
- * upgraded one at a time. It is the newer side that adapts: every message says the version it is
- * of, rdma.hello() is asked in the newest and, when its answer says an older one that is spoken
- * here, asked again in that; what follows, the engines' HELLO too, is of that version. A node that is
+ * upgraded one at a time. The newer side adapts. Every message says the version it is of.
+ * rdma.hello() is asked in the newest; when the answer says an older one that is spoken here, it is
+ * asked again in that, and what follows, the engines' HELLO too, is of that version. A node that is
  * asked in an older version answers in it, if it speaks that. An older side needs to know nothing
- * of this. While 2 is the only version there is nothing to choose: any other is refused, with an
- * error that says which side to upgrade.
+ * of this, as long as RfHelloRequest and the first word of RfHelloReply stay as they are. While 2 is
+ * the only version there is nothing to choose: any other is refused, with an error that says which
+ * side to upgrade.
  */
 #define RF_EXTENSION_VERSION	"1.1"
 #define RF_WIRE_VERSION		2

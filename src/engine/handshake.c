@@ -412,7 +412,8 @@ rf_handshake_step(RfHandshake *hs, RfControlMessage *message, RfError *error)
 		if (header.version != RF_WIRE_VERSION)
 		{
 			rf_error(error, RF_ERROR_VERSION, NULL,
-					 RF_WIRE_BEHIND(header.version, "Upgrade rdma_fdw on the other node.", "Upgrade rdma_fdw on this node."),
+					 RF_WIRE_BEHIND(header.version, "Upgrade rdma_fdw on the other node.",
+									"Upgrade rdma_fdw on this node."),
 					 "the other engine speaks wire version %u, this one %u", (unsigned) header.version, RF_WIRE_VERSION);
 			if (hs->state == RF_HS_WAIT_FIRST)
 				rf_handshake_refuse(hs, RF_ERROR_VERSION, "another wire version of rdma_fdw");

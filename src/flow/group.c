@@ -84,7 +84,8 @@ rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFi
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("node \"%s\" speaks wire version %u, this node %d", host,
 						reply.wire_version, RF_WIRE_VERSION),
-				 errhint("Upgrade rdma_fdw on %s node.", RF_WIRE_BEHIND(reply.wire_version, "that", "this"))));
+				 errhint("Upgrade rdma_fdw on %s node.",
+						 RF_WIRE_BEHIND(reply.wire_version, "that", "this"))));
 	peer = rf_peer_find(&reply.node, false);
 	if (peer == RF_NO_PEER)
 		peer = rf_peer_connect(host, &reply, allowed, NULL, &error);

@@ -419,7 +419,8 @@ check_hello(Check *check)
 	if (check->hello.wire_version != RF_WIRE_VERSION)
 	{
 		problem(check, "wire version", psprintf("%u there, %u here", check->hello.wire_version, RF_WIRE_VERSION),
-				RF_WIRE_BEHIND(check->hello.wire_version, "Upgrade rdma_fdw there.", "Upgrade rdma_fdw here."));
+				RF_WIRE_BEHIND(check->hello.wire_version, "Upgrade rdma_fdw there.",
+							   "Upgrade rdma_fdw here."));
 		check->stop = true;
 		return;
 	}

@@ -292,7 +292,8 @@ read_hello(RfSession *session, PGresult *answer, PGresult *prepare_error)
 				(errcode(ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION),
 				 errmsg("server \"%s\" speaks version %u of rdma_fdw's wire format, this one version %u",
 						session->server_name, version, RF_WIRE_VERSION),
-				 errhint("Upgrade rdma_fdw on %s server.", RF_WIRE_BEHIND(version, "that", "this"))));
+				 errhint("Upgrade rdma_fdw on %s server.",
+						 RF_WIRE_BEHIND(version, "that", "this"))));
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
 			 errmsg("server \"%s\" answered the greeting with something else", session->server_name)));

@@ -548,7 +548,8 @@ read_request(bytea *bytes, RfStreamColumn **columns)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the writing node speaks wire version %u, this node %d",
 						request->wire_version, RF_WIRE_VERSION),
-				 errhint("Upgrade rdma_fdw on the %s node.", RF_WIRE_BEHIND(request->wire_version, "writing", "data"))));
+				 errhint("Upgrade rdma_fdw on the %s node.",
+						 RF_WIRE_BEHIND(request->wire_version, "writing", "data"))));
 	if (request->flags > RF_STORE_DELETE || (request->flags & (request->flags - 1)) != 0)
 		bad_request("It has unknown flags, or several.");
 	if (request->column_count > MaxTupleAttributeNumber ||

@@ -44,7 +44,8 @@ read_request(bytea *bytes, RfStreamColumn **columns)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the reading node speaks wire version %u, this node %d",
 						request->wire_version, RF_WIRE_VERSION),
-				 errhint("Upgrade rdma_fdw on the %s node.", RF_WIRE_BEHIND(request->wire_version, "reading", "data"))));
+				 errhint("Upgrade rdma_fdw on the %s node.",
+						 RF_WIRE_BEHIND(request->wire_version, "reading", "data"))));
 	if ((request->flags & ~(uint32) (RF_STREAM_PORTABLE | RF_STREAM_FLOW | RF_STREAM_PAGES |
 									 RF_STREAM_INLINE)) != 0)
 		bad_request("It has unknown flags.");

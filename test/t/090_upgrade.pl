@@ -80,6 +80,7 @@ foreach my $name (sort keys %rows)
 	works("$name is upgraded");
 	$rows{$name}->restart;
 	works("$name was restarted");
+	is($coord->safe_psql('postgres', qq{SELECT status FROM rdma."check"('$name') WHERE item = 'remote extension'}), 'ok', "$name has the library's version");
 }
 $session->quit;
 done_testing();

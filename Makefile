@@ -9,6 +9,8 @@
 #   make check-static     warnings of gcc and clang, clang's analyzer and cppcheck; needs no server
 #   make check-versions   SQL and isolation tests on PostgreSQL 17 and 18, and with data nodes of those
 #   make check-memory     tests under ASan, UBSan and Valgrind, on a PostgreSQL with assertions: test/memory/check.sh
+#   make installcheck     the SQL tests that need one server only, against the one that PGHOST and PGPORT name: rdma_fdw must be
+#                         in its shared_preload_libraries, and postgres must be a superuser that needs no password on 127.0.0.1
 #   make check-differential [COUNT=...] [SEED=...]   random statements against local tables, see test/differential
 #   make check-chaos [SEED=7] [DURATION=600]    faults on purpose while clients check answers: test/chaos/README.md
 #   make demo [SCALE=0.1] a coordinator and two data nodes with data in them, and a tour; make demo-stop removes them
@@ -28,6 +30,9 @@ OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(addprefix $(srcdir)/src/
 PG_CPPFLAGS = -I$(srcdir)/include -I$(srcdir)/src -I$(libpq_srcdir) -D_GNU_SOURCE
 PG_CFLAGS = -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-declaration-after-statement
 SHLIB_LINK = $(libpq) -libverbs -lcrypto -lpthread -ldl -lm
+
+# For installcheck: tests that do not ask for the ports of other servers.
+REGRESS = $(sort $(patsubst $(srcdir)/sql/%.sql,%,$(shell grep -L -i -E '(n1|coord)_port' $(srcdir)/sql/[0-9]*.sql)))
 
 PG_CONFIG ?= pg_config
 PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
@@ -56,8 +61,10 @@ endif
 ifeq ($(filter -O0,$(lastword -O0 $(filter -O%,$(CFLAGS))))$(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS))$(findstring -fsanitize,$(CFLAGS)),)
 override CPPFLAGS += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 endif
+# Plans must not depend on how fast the machine's network is.
+installcheck: export PGOPTIONS += -c rdma_fdw.measured_costs=off
 else
-all install:
+all install installcheck:
 	@echo "There is no PostgreSQL to build against: run 'make install-deps', or set PG_CONFIG." >&2; false
 endif
 endif

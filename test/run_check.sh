@@ -50,10 +50,10 @@ for part in Makefile rdma_fdw.control META.json LICENSE README.md CHANGELOG.md C
 done
 chmod -R a+rX "$RF_TREE"
 
-# the extension, where a group needs a server (memory builds its own)
+# the extension, where a group needs a server (memory and package build their own)
 needs_server=
 for group in "$@"; do
-	[[ $group =~ ^(unit|static|memory)$ ]] || needs_server=yes
+	[[ $group =~ ^(unit|static|memory|package)$ ]] || needs_server=yes
 done
 if [ -n "$needs_server" ]; then
 	export RF_PREFIX=${RF_PREFIX:-$RF_WORK/pg}
@@ -91,7 +91,7 @@ run_group()
 	case $group in
 		unit | isolation | tap | chaos) "$tree/test/run_$group.sh" ;;
 		sql) "$tree/test/run_sql.sh" ;;
-		static | versions | memory) "$tree/test/$group/check.sh" ;;
+		static | versions | memory | package) "$tree/test/$group/check.sh" ;;
 		sql_tcp) PROVIDER=soft_tcp "$tree/test/run_sql.sh" ;;
 		roce | roce_sql | roce_pair)
 			# It reports through RF_RESULTS; when it could not, its exit status still counts.

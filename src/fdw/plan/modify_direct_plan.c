@@ -135,33 +135,77 @@ without_values(List *tlist)
 	return result;
 }
 
+/* A statement that the data node runs in place of a ModifyTable and its scan. */
+typedef struct Statement
+{
+	CmdType		operation;		/* CMD_UPDATE or CMD_DELETE */
+	List	   *targets;		/* TargetEntries of new values, */
+	List	   *target_attrs;	/* and the columns they are for */
+	List	   *returning;		/* of the query's RETURNING, or NIL */
+	char	   *sql;			/* these are made of them */
+	List	   *params;
+	List	   *param_types;
+	List	   *retrieved;		/* attribute numbers of what it returns */
+} Statement;
+
 /* The statement of a scan of the target alone. */
 static void
-table_statement(PlannerInfo *root, ModifyTable *plan, ForeignScan *scan, int subplan_index, List *targets,
-				List *target_attrs, StringInfo sql, List **params, List **param_types, List **retrieved)
+table_statement(PlannerInfo *root, const ForeignScan *scan, Statement *statement)
 {
 	Index		target = scan->scan.scanrelid;
 	Oid			relid = planner_rt_fetch(target, root)->relid;
+	StringInfoData sql;
 	Relation	rel;
 	ListCell   *lc;
 	ListCell   *lc2;
 
-	appendStringInfo(sql, "%s%s", plan->operation == CMD_UPDATE ? "UPDATE " : "DELETE FROM ",
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "%s%s", statement->operation == CMD_UPDATE ? "UPDATE " : "DELETE FROM ",
 					 ((RfRelInfo *) find_base_rel(root, target)->fdw_private)->relation_name);
-	forboth(lc, targets, lc2, target_attrs)
-		appendStringInfo(sql, "%s%s = %s", lc == list_head(targets) ? " SET " : ", ",
+	forboth(lc, statement->targets, lc2, statement->target_attrs)
+		appendStringInfo(&sql, "%s%s = %s", lc == list_head(statement->targets) ? " SET " : ", ",
 						 quote_identifier(rf_column_name(relid, lfirst_int(lc2))),
-						 rf_print_expr(target, relid, lfirst_node(TargetEntry, lc)->expr, params, param_types));
+						 rf_print_expr(target, relid, lfirst_node(TargetEntry, lc)->expr,
+									   &statement->params, &statement->param_types));
 	foreach(lc, scan->fdw_recheck_quals)
-		appendStringInfo(sql, "%s%s", lc == list_head(scan->fdw_recheck_quals) ? " WHERE " : " AND ",
-						 rf_print_expr(target, relid, (Expr *) lfirst(lc), params, param_types));
-	if (plan->returningLists)
+		appendStringInfo(&sql, "%s%s", lc == list_head(scan->fdw_recheck_quals) ? " WHERE " : " AND ",
+						 rf_print_expr(target, relid, (Expr *) lfirst(lc),
+									   &statement->params, &statement->param_types));
+	if (statement->returning)
 	{
 		rel = table_open(relid, NoLock);	/* locked by the planner */
-		rf_append_returning(sql, rel, target, false, NIL,
-							(List *) list_nth(plan->returningLists, subplan_index), retrieved);
+		rf_append_returning(&sql, rel, target, false, NIL, statement->returning, &statement->retrieved);
 		table_close(rel, NoLock);
 	}
+	statement->sql = sql.data;
+}
+
+/*
+ * The statement of a join, or of a scan whose target needs a name. scanned: what it scans. False
+ * when it cannot be said so.
+ */
+static bool
+join_statement(PlannerInfo *root, RelOptInfo *scanned, Index target, ForeignScan *scan,
+			   Statement *statement)
+{
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	if (statement->returning &&
+		!returned_columns(root, scanned, target, statement->returning, &columns))
+		return false;
+	statement->sql = rf_build_join_modify(root, scanned, target, statement->operation,
+										  statement->targets, statement->target_attrs, columns,
+										  &statement->params, &statement->param_types);
+	if (statement->sql == NULL)
+		return false;
+	foreach(lc, columns)
+		statement->retrieved = lappend_int(statement->retrieved, lfirst_node(TargetEntry, lc)->resno);
+	if (scan->scan.scanrelid == 0)
+		scan->fdw_scan_tlist = with_former_columns(columns, scan->fdw_scan_tlist);
+	/* no row is rechecked any more */
+	outerPlan(scan) = NULL;
+	return true;
 }
 
 /*
@@ -188,21 +232,15 @@ nodes_can_write(PlannerInfo *root, RelOptInfo *scanned, Index target, Relids rea
 bool
 rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index)
 {
+	Statement	statement = {.operation = plan->operation};
 	ForeignScan *scan;
 	RelOptInfo *scanned;
 	bool		join;
 	bool		named;
 	bool		leaves_partition;
-	List	   *columns = NIL;
 	Relids		read = NULL;
 	Oid			relid;
 	Relation	rel;
-	StringInfoData sql;
-	List	   *targets = NIL;
-	List	   *target_attrs = NIL;
-	List	   *params = NIL;
-	List	   *param_types = NIL;
-	List	   *retrieved = NIL;
 	ListCell   *lc;
 	ListCell   *lc2;
 
@@ -223,8 +261,8 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 
 	if (plan->operation == CMD_UPDATE)
 	{
-		get_translated_update_targetlist(root, resultRelation, &targets, &target_attrs);
-		forboth(lc, targets, lc2, target_attrs)
+		get_translated_update_targetlist(root, resultRelation, &statement.targets, &statement.target_attrs);
+		forboth(lc, statement.targets, lc2, statement.target_attrs)
 		{
 			if (lfirst_int(lc2) <= InvalidAttrNumber)
 				elog(ERROR, "system-column update is not supported");
@@ -238,51 +276,34 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 
 	/* whether new rows belong to the partition is looked at row by row */
 	rel = table_open(relid, NoLock);	/* locked by the planner */
-	leaves_partition = rf_writes_partition_key(rel, target_attrs);
+	leaves_partition = rf_writes_partition_key(rel, statement.target_attrs);
 	table_close(rel, NoLock);
 	if (leaves_partition)
 		return false;
 
 	/* sub-selects need the target to have a name, as it has among others */
-	if (contain_subplans((Node *) targets) || contain_subplans((Node *) scan->fdw_recheck_quals))
+	if (contain_subplans((Node *) statement.targets) || contain_subplans((Node *) scan->fdw_recheck_quals))
 	{
 		if (!join && plan->returningLists)
 			return false;
 		named = true;
 	}
 
-	initStringInfo(&sql);
-	if (named)
-	{
-		char	   *text;
-
-		if (plan->returningLists &&
-			!returned_columns(root, scanned, resultRelation,
-							  (List *) list_nth(plan->returningLists, subplan_index), &columns))
-			return false;
-		text = rf_build_join_modify(root, scanned, resultRelation, plan->operation, targets, target_attrs, columns,
-									&params, &param_types);
-		if (text == NULL)
-			return false;
-		foreach(lc, columns)
-			retrieved = lappend_int(retrieved, lfirst_node(TargetEntry, lc)->resno);
-		if (join)
-			scan->fdw_scan_tlist = with_former_columns(columns, scan->fdw_scan_tlist);
-		/* no row is rechecked any more */
-		outerPlan(scan) = NULL;
-		appendStringInfoString(&sql, text);
-	}
-	else
-		table_statement(root, plan, scan, subplan_index, targets, target_attrs, &sql, &params, &param_types,
-						&retrieved);
+	if (plan->returningLists)
+		statement.returning = (List *) list_nth(plan->returningLists, subplan_index);
+	if (!named)
+		table_statement(root, scan, &statement);
+	else if (!join_statement(root, scanned, resultRelation, scan, &statement))
+		return false;
 	rel = table_open(relid, NoLock);	/* locked by the planner */
-	rf_check_distributed_write(rel, plan->operation, target_attrs, true);
+	rf_check_distributed_write(rel, plan->operation, statement.target_attrs, true);
 	table_close(rel, NoLock);
 
 	scan->operation = plan->operation;
 	scan->resultRelation = resultRelation;
-	scan->fdw_exprs = params;
-	scan->fdw_private = list_make4(makeString(sql.data), param_types, retrieved, makeBoolean(plan->canSetTag));
+	scan->fdw_exprs = statement.params;
+	scan->fdw_private = list_make4(makeString(statement.sql), statement.param_types,
+								   statement.retrieved, makeBoolean(plan->canSetTag));
 	if (outerPlan(plan) == (Plan *) scan)
 		scan->scan.plan.targetlist = without_values(scan->scan.plan.targetlist);
 

@@ -130,6 +130,22 @@ rf_lane_flow_probe(RfLaneThread *lane)
 
 /* ---------- sending ---------- */
 
+/* Slots [first, next) of a flow on their way into one work request. */
+typedef struct Message
+{
+	uint64_t	first;
+	uint64_t	next;
+	uint32_t	bytes;			/* of all of them, headers and holes included */
+	uint32_t	last_bytes;		/* of the last one */
+	uint32_t	placed_count;	/* payloads in value memory, and their bytes */
+	uint32_t	placed_bytes;
+	int			part_count;		/* entries when it is one slot with parts on pages, or 0 */
+	int			strided_count;
+	uint32_t	page_bytes;
+	RfSge		parts[RF_MAX_SGE];
+	RfStrided	strided[RF_MAX_SGE];
+} Message;
+
 static bool
 is_placed(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
 {
@@ -200,36 +216,42 @@ describe_slots(const RfFlow *flow, const LaneFlow *local, uint64_t first, uint64
 	return count;
 }
 
-/* The entries of a slot with parts on pages, its header first; its bytes, header included. */
-static uint32_t
-gather_parts(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, uint64_t slot, RfSge *sge,
-			 int *entries, RfStrided *strided, int *strided_count, uint32_t *page_bytes)
+/* The entries of a slot with parts on pages, its header first. */
+static void
+gather_parts(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Message *message)
 {
 	RfShared   *shared = lane->config.shared;
-	uint32_t	place = (uint32_t) (slot % local->slot_count);
+	uint32_t	place = (uint32_t) (message->first % local->slot_count);
 	const uint8_t *header = local->buffers + (size_t) place * local->slot_size;
 	RfPartsPlace where = {
 		.slot = header + sizeof(RfSlotHeader), .slot_lkey = local->lkey,
 		.room = local->slot_size - (uint32_t) sizeof(RfSlotHeader),
 		.pages = shared->page_memory, .pages_size = flow->has_pages ? shared->page_memory_size : 0,
-		.page_size = shared->page_size, .pages_lkey = flow->pages_lkey, .max_entries = (int) lane->max_sge, .max_strided = (int) lane->max_strided
+		.page_size = shared->page_size, .pages_lkey = flow->pages_lkey,
+		.max_entries = (int) lane->max_sge, .max_strided = (int) lane->max_strided
 	};
+	RfSge	   *head = &message->parts[0];
 	uint32_t	bytes = 0;
 
-	/* Wrong parts are a bug; then the header goes alone, and the reader complains. */
-	*entries = rf_parts_describe(rf_flow_parts(shared, flow)->slots[place], flow->part_count[place], &where, sge,
-								 strided, strided_count, &bytes, page_bytes);
-	if (*entries > 0 && sge[0].addr == where.slot)
+	message->part_count = rf_parts_describe(rf_flow_parts(shared, flow)->slots[place],
+											flow->part_count[place], &where, message->parts,
+											message->strided, &message->strided_count, &bytes,
+											&message->page_bytes);
+	if (message->part_count > 0 && head->addr == where.slot)
 	{
-		sge[0].addr = header;
-		sge[0].length += (uint32_t) sizeof(RfSlotHeader);
-		return (uint32_t) sizeof(RfSlotHeader) + bytes;
+		head->addr = header;
+		head->length += (uint32_t) sizeof(RfSlotHeader);
 	}
-	sge[0] = (RfSge) {header, sizeof(RfSlotHeader), local->lkey};
-	*entries = 1;
-	*strided_count = 0;
-	*page_bytes = 0;
-	return sizeof(RfSlotHeader);
+	else
+	{
+		/* Wrong parts are a bug; then the header goes alone, and the reader complains. */
+		*head = (RfSge) {header, sizeof(RfSlotHeader), local->lkey};
+		message->part_count = 1;
+		message->strided_count = 0;
+		message->page_bytes = 0;
+		bytes = 0;
+	}
+	message->bytes = message->last_bytes = (uint32_t) sizeof(RfSlotHeader) + bytes;
 }
 
 /*
@@ -259,6 +281,129 @@ send_limit(const LaneFlow *local)
 	return limit;
 }
 
+/* A message of the flow's next slot alone; false when its backend has taken it back, since it closes. */
+static bool
+begin_message(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Message *message)
+{
+	uint64_t	first = local->moved;
+	uint32_t	status = atomic_load_explicit(&flow->status[first % local->slot_count],
+											  memory_order_acquire);
+
+	if (status == RF_SLOT_FILLING)
+		return false;
+	message->first = first;
+	message->next = first + 1;
+	message->part_count = message->strided_count = 0;
+	message->placed_count = message->placed_bytes = 0;
+	if (status == RF_SLOT_GATHERED)
+		gather_parts(lane, flow, local, message);
+	else
+	{
+		message->bytes = message->last_bytes = slot_bytes(flow, local, first);
+		if (status == RF_SLOT_PLACED)
+		{
+			message->placed_count = 1;
+			message->placed_bytes = message->bytes - (uint32_t) sizeof(RfSlotHeader);
+		}
+	}
+	return true;
+}
+
+/*
+ * Slots before end join the message as far as they fit into all limits, and as many as would leave
+ * in this turn one by one: a turn ends with the slot that uses up its bytes (budget).
+ */
+static void
+merge_slots(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Message *message,
+			uint64_t end, uint64_t budget)
+{
+	uint64_t	most = lane->config.merge_limit;
+	uint64_t	room;
+	bool		placed = message->placed_count > 0;
+
+	if (local->claims != NULL || message->part_count > 0)
+		return;
+	room = rf_admission_room(lane->admission, &lane->config.shared->admission, lane->lane->number,
+							 lane->queue.in_flight);
+	if (most > lane->max_message)
+		most = lane->max_message;
+	if (most > room)
+		most = room;
+	while (message->next < end && message->next % local->slot_count != 0 &&
+		   message->bytes < budget && may_merge(flow, local, message->next) &&
+		   local->slot_size - message->last_bytes <= (placed ? 0 : LANE_MERGE_GAP))
+	{
+		uint32_t	next_bytes = slot_bytes(flow, local, message->next);
+		uint64_t	merged = (message->next - message->first) * local->slot_size + next_bytes;
+
+		/* Each placed one has at most two entries of its own, and one of others behind it. */
+		placed = is_placed(flow, local, message->next);
+		if (merged > most || 2 * (message->placed_count + placed) + 1 > lane->max_sge)
+			break;
+		message->bytes = (uint32_t) merged;
+		message->last_bytes = next_bytes;
+		message->placed_count += placed;
+		message->placed_bytes += placed ? next_bytes - (uint32_t) sizeof(RfSlotHeader) : 0;
+		message->next++;
+	}
+}
+
+/* Post the message, which has been admitted; its slots are in flight from here on. */
+static void
+post_message(RfLaneThread *lane, uint32_t index, const Message *message)
+{
+	LaneFlow   *local = lane->local[index];
+	RfFlow	   *flow = &lane->flows[index];
+	uint32_t	place = (uint32_t) (message->first % local->slot_count);
+	RfWr	   *wr = rf_lane_request(lane, (int32_t) index, RF_IMM_DATA,
+									 (uint32_t) (message->next - message->first), message->bytes,
+									 lane->admission != NULL ? message->bytes : 0);
+
+	if (message->part_count > 0)
+	{
+		memcpy((RfSge *) wr->sge, message->parts, (size_t) message->part_count * sizeof(RfSge));
+		wr->num_sge = message->part_count;
+		rf_lane_stride(lane, local->peer, wr, message->strided, message->strided_count);
+	}
+	else
+		wr->num_sge = describe_slots(flow, local, message->first, message->next,
+									 message->last_bytes, (RfSge *) wr->sge);
+	for (uint64_t slot = message->first; slot < message->next; slot++)
+		atomic_store_explicit(&flow->status[slot % local->slot_count], RF_SLOT_IN_FLIGHT,
+							  memory_order_relaxed);
+	if (local->claims != NULL)
+		place = rf_claims_use(local);
+	wr->remote_addr = local->remote_addr + (uint64_t) place * local->slot_size;
+	wr->rkey = local->rkey;
+	wr->imm = RF_IMM(RF_IMM_DATA, local->remote_flow, local->claims != NULL ? place : message->next);
+	local->moved = message->next;
+}
+
+static void
+count_message(RfLaneThread *lane, uint32_t index, const Message *message)
+{
+	RfFlow	   *flow = &lane->flows[index];
+	uint64_t	merged = message->next - message->first - 1;
+
+	if (message->part_count > 0)
+	{
+		lane_count(&lane->lane->from_pages, 1);
+		lane_count(&lane->lane->from_pages_bytes, message->page_bytes);
+	}
+	if (message->placed_count > 0)
+	{
+		lane_count(&lane->lane->in_place, message->placed_count);
+		lane_count(&lane->lane->in_place_bytes, message->placed_bytes);
+	}
+	if (merged > 0)
+	{
+		lane_count(&flow->stats.merged, merged);
+		lane_count(&lane->lane->merged, merged);
+		if (lane->local[index]->waiting.held_up)
+			lane_count(&lane->lane->merged_while_throttled, merged);
+	}
+}
+
 /*
  * Send the READY slots that have credit. Neighbours go as one work request when the first of them
  * is (almost) full, since the hole between their payloads has to travel too; not into a pool, whose
@@ -272,118 +417,46 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 	RfAdmissionStats *admission = &lane->config.shared->admission;
 	uint64_t	handed = atomic_load(&flow->handed);
 	uint64_t	limit = send_limit(local);
+	uint64_t	end = handed < limit ? handed : limit;
 
 	if (lane->connections[local->peer].failed || atomic_load(&flow->state) == RF_FLOW_CLOSING ||
 		atomic_load(&flow->stop) != 0)
 		return QUEUE_DONE;
 
-	for (*sent = 0; local->moved < handed && local->moved < limit;)
+	for (*sent = 0; local->moved < end;)
 	{
-		uint64_t	first = local->moved;
-		uint64_t	next = first + 1;
-		uint32_t	place = (uint32_t) (first % local->slot_count);
-		uint32_t	bytes = slot_bytes(flow, local, first);
-		uint32_t	last_bytes = bytes;
-		bool		placed = is_placed(flow, local, first);
-		uint32_t	placed_count = placed;
-		uint32_t	placed_bytes = placed ? bytes - (uint32_t) sizeof(RfSlotHeader) : 0;
-		uint64_t	most = lane->config.merge_limit;
-		uint64_t	room;
-		RfSge		parts[RF_MAX_SGE];
-		RfStrided	strided[RF_MAX_SGE];
-		int			part_count = 0;
-		int			strided_count = 0;
-		uint32_t	page_bytes = 0;
-		uint32_t	status = atomic_load_explicit(&flow->status[place], memory_order_acquire);
-		RfWr	   *wr;
+		Message		message;
+		uint32_t	gathered = RF_SLOT_GATHERED;
 
-		/* Its backend has taken it back, since it closes. */
-		if (status == RF_SLOT_FILLING)
+		if (!begin_message(lane, flow, local, &message))
 			return QUEUE_DONE;
-		if (status == RF_SLOT_GATHERED)
-			bytes = last_bytes = gather_parts(lane, flow, local, first, parts, &part_count, strided, &strided_count, &page_bytes);
 		if (*sent >= budget)
 		{
 			lane_count(&lane->lane->turns, 1);
 			return QUEUE_SPENT;
 		}
 		if (!rf_lane_has_room(lane, local->peer) ||
-			lane->connections[local->peer].strided_out + (uint32_t) strided_count > lane->max_strided)
+			lane->connections[local->peer].strided_out + (uint32_t) message.strided_count > lane->max_strided)
 			return QUEUE_PARK;
-
-		/*
-		 * One slot at least; more as far as they fit into all limits, and as many as would leave
-		 * in this turn one by one: a turn ends with the slot that uses up its bytes.
-		 */
-		room = rf_admission_room(lane->admission, admission, lane->lane->number, lane->queue.in_flight);
-		if (most > lane->max_message)
-			most = lane->max_message;
-		if (most > room)
-			most = room;
-		while (next < handed && next < limit && next % local->slot_count != 0 && local->claims == NULL &&
-			   bytes < budget - *sent && part_count == 0 && may_merge(flow, local, next) &&
-			   local->slot_size - last_bytes <= (placed ? 0 : LANE_MERGE_GAP))
-		{
-			uint32_t	next_bytes = slot_bytes(flow, local, next);
-			uint64_t	merged = (next - first) * local->slot_size + next_bytes;
-
-			/* Each placed one has at most two entries of its own, and one of others behind it. */
-			placed = is_placed(flow, local, next);
-			if (merged > most || 2 * (placed_count + placed) + 1 > lane->max_sge)
-				break;
-			bytes = (uint32_t) merged;
-			last_bytes = next_bytes;
-			placed_count += placed;
-			placed_bytes += placed ? next_bytes - (uint32_t) sizeof(RfSlotHeader) : 0;
-			next++;
-		}
+		merge_slots(lane, flow, local, &message, end, budget - *sent);
 		if (lane->admission != NULL &&
-			!rf_admission_take(lane->admission, admission, lane->lane->number, lane->queue.in_flight, bytes))
+			!rf_admission_take(lane->admission, admission, lane->lane->number,
+							   lane->queue.in_flight, message.bytes))
 			return QUEUE_THROTTLED;
 
 		/* From here on its pages stay pinned until we are done with them; see layout.h. */
-		if (part_count > 0 &&
-			!atomic_compare_exchange_strong(&flow->status[place], &status, RF_SLOT_IN_FLIGHT))
+		if (message.part_count > 0 &&
+			!atomic_compare_exchange_strong(&flow->status[message.first % local->slot_count],
+											&gathered, RF_SLOT_IN_FLIGHT))
 		{
 			if (lane->admission != NULL)
-				rf_lane_wake_others(lane, rf_admission_give(lane->admission, admission, bytes, 0));
+				rf_lane_wake_others(lane, rf_admission_give(lane->admission, admission, message.bytes, 0));
 			return QUEUE_DONE;
 		}
 
-		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_DATA, (uint32_t) (next - first), bytes,
-							 lane->admission != NULL ? bytes : 0);
-		if (part_count > 0)
-		{
-			memcpy((RfSge *) wr->sge, parts, (size_t) part_count * sizeof(RfSge));
-			wr->num_sge = part_count;
-			rf_lane_stride(lane, local->peer, wr, strided, strided_count);
-			lane_count(&lane->lane->from_pages, 1);
-			lane_count(&lane->lane->from_pages_bytes, page_bytes);
-		}
-		else
-			wr->num_sge = describe_slots(flow, local, first, next, last_bytes, (RfSge *) wr->sge);
-		for (uint64_t slot = first; slot < next; slot++)
-			atomic_store_explicit(&flow->status[slot % local->slot_count], RF_SLOT_IN_FLIGHT,
-								  memory_order_relaxed);
-		if (local->claims != NULL)
-			place = rf_claims_use(local);
-		wr->remote_addr = local->remote_addr + (uint64_t) place * local->slot_size;
-		wr->rkey = local->rkey;
-		wr->imm = RF_IMM(RF_IMM_DATA, local->remote_flow, local->claims != NULL ? place : next);
-		local->moved = next;
-		*sent += bytes;
-		if (placed_count > 0)
-		{
-			lane_count(&lane->lane->in_place, placed_count);
-			lane_count(&lane->lane->in_place_bytes, placed_bytes);
-		}
-		if (next - first > 1)
-		{
-			lane_count(&flow->stats.merged, next - first - 1);
-			lane_count(&lane->lane->merged, next - first - 1);
-			if (local->waiting.held_up)
-				lane_count(&lane->lane->merged_while_throttled, next - first - 1);
-		}
+		post_message(lane, index, &message);
+		count_message(lane, index, &message);
+		*sent += message.bytes;
 	}
 	if (handed > local->moved && local->moved == local->credit + local->slot_count)
 		lane_count(&flow->stats.credit_stalls, 1);

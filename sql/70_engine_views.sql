@@ -38,10 +38,10 @@ SELECT polling_mode, poll_time BETWEEN 20 AND 100 AS poll_time, polls > 0 AS pol
 	busy_ms >= 0 AS cpu, armed > 0 AS armed
 FROM rdma.stat_lanes WHERE lane = 0;
 
--- what was measured when the engine started, and what poll_time = -1 made of it
+-- what was measured when the engine started, and what poll_time = -1 made of it; a crowded machine may let it measure nothing
 SHOW rdma_fdw.poll_time;
-SELECT sleep_us > 0 AS sleep, empty_poll_us > 0 AS empty_poll,
-	poll_time = greatest(20, least(100, ceil(round(sleep_us::numeric, 3)))) AS break_even
+SELECT (sleep_us > 0) IS NOT FALSE AS sleep, (empty_poll_us > 0) IS NOT FALSE AS empty_poll,
+	poll_time = CASE WHEN sleep_us IS NULL THEN 30 ELSE greatest(20, least(100, ceil(round(sleep_us::numeric, 3)))) END AS break_even
 FROM rdma.stat_engine, rdma.stat_lanes WHERE lane = 0;
 
 -- devices

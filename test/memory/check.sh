@@ -90,19 +90,21 @@ under()
 	local command
 	[ ! -e "$2/bin/postgres.plain" ] || return 0
 	case $1 in
-		asan) command="env LD_PRELOAD=$(gcc -print-file-name=libasan.so)" ;;
+		asan) command="LD_PRELOAD=$(gcc -print-file-name=libasan.so) exec -a \"\$0\"" ;;
 		valgrind)
-			command="valgrind --quiet --leak-check=no --error-limit=no --num-callers=30 --fair-sched=yes --gen-suppressions=all"
-			command+=" --error-markers=VALGRINDERROR-BEGIN,VALGRINDERROR-END ${VALGRIND_ARGS:-}"
+			command="exec valgrind --quiet --leak-check=no --error-limit=no --num-callers=30 --fair-sched=yes"
+			command+=" --gen-suppressions=all --error-markers=VALGRINDERROR-BEGIN,VALGRINDERROR-END"
 			command+=" --suppressions=$cache/source/src/tools/valgrind.supp --suppressions=$here/valgrind.supp"
+			command+=" ${VALGRIND_ARGS:-}"
 			;;
 	esac
 	mv "$2/bin/postgres" "$2/bin/postgres.plain" || return 1
+	# pg_ctl starts a server with -D; initdb and questions for the version need no tool. It restarts what the server says
+	# its program is. Under valgrind that is the plain one, and no SQL file restarts a server.
 	cat >"$2/bin/postgres" <<-SCRIPT
-		#!/bin/sh
-		# pg_ctl starts a server with -D; initdb and questions for the version need no tool.
+		#!/bin/bash
 		[ "\$1" = -D ] || exec "\$0.plain" "\$@"
-		exec $command "\$0.plain" "\$@"
+		$command "\$0.plain" "\$@"
 	SCRIPT
 	chmod 755 "$2/bin/postgres"
 }

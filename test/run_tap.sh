@@ -46,7 +46,8 @@ run_file()
 			rf_result FAIL "tap/$name" "ended with status $status$(grep -oE ' at t/[^ ]+ line [0-9]+' "$dir.log" | tail -n 1); $(rf_again "$name")"
 		grep -vE '^ok [0-9]+' "$dir.log" | tail -n 80
 	fi
-	for log in "$dir"/log/*.log; do
+	# servers' logs, where PostgreSQL 15 has them, and where later ones do
+	for log in "$dir"/tmp_check/log/*.log "$dir"/log/*.log; do
 		[ ! -e "$log" ] || rf_check_log "tap/$name, $(basename "$log")" "$log"
 	done
 }

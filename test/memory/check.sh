@@ -123,7 +123,7 @@ run()
 	tail -qF --pid=$tests -n +1 "$work/$group"/{sql_auto,isolation}/pg_regress.log 2>/dev/null |
 		grep --line-buffered -E '^(test|ok|not ok) '
 	wait $tests
-	sed -n "s#^\(ok \|FAIL\) *\([^ ].*\)#\1 $tool/\2#p" "$work/$group.log" | sort -u >>"$RF_RESULTS"
+	sed -n "s#^\(ok\|FAIL\)  *#\1 $tool/#p" "$work/$group.log" | sort -u >>"$RF_RESULTS"
 }
 
 # chosen FOLDER SUFFIX: those of TESTS that are files there

@@ -38,6 +38,7 @@
 #include "utils/typcache.h"
 
 #include "rdma_fdw/batch.h"
+#include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 
 #include "deparse.h"

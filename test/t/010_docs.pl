@@ -228,4 +228,8 @@ my $meta = decode_json(slurp_file("$tree/META.json"));
 none('files that META.json names are there',
 	grep { !-e "$tree/$_" } map { ($_->{file}, $_->{docfile}) } values %{ $meta->{provides} });
 
+my ($version) = slurp_file("$tree/rdma_fdw.control") =~ /^default_version = '([^']+)'/m;
+none('META.json is of the version that is installed by default',
+	grep { !/^\Q$version\E\.\d+$/ } $meta->{version}, map { $_->{version} } values %{ $meta->{provides} });
+
 done_testing();

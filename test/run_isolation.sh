@@ -22,7 +22,7 @@ rf_start_trio "$work"
 rf_run mkdir -p "$work/out"
 rf_expect "$RF_TREE/test/expected" "${tests[@]}"
 log=$work/pg_isolation_regress.log
-rf_run timeout "${RF_TIMEOUT:-300}" "$(dirname "$(rf_pg_config --pgxs)")/../test/isolation/pg_isolation_regress" --use-existing \
+rf_run timeout "${RF_TIMEOUT:-3600}" "$(dirname "$(rf_pg_config --pgxs)")/../test/isolation/pg_isolation_regress" --use-existing \
 	--bindir="$RF_BINDIR" --host="$RF_SOCKETS" --port="$RF_COORD_PORT" --user=postgres --dbname=contrib_regression \
 	--inputdir="$RF_TREE/test" --outputdir="$work/out" "${tests[@]}" >"$log" 2>&1
 rf_regress_results isolation "$log" "$work/out/regression.diffs" "${tests[@]}"

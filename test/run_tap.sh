@@ -35,7 +35,7 @@ run_file()
 	dir=$RF_ROOT/$name
 	rf_run mkdir -p "$dir/log"
 	# shellcheck disable=SC2024
-	rf_run timeout "${RF_TIMEOUT:-600}" env PATH="$RF_BINDIR:$PATH" HOME="$RF_ROOT" LANG=C.UTF-8 TESTDIR="$dir" TESTDATADIR="$dir/tmp_check" \
+	rf_run timeout "${RF_TIMEOUT:-1800}" env PATH="$RF_BINDIR:$PATH" HOME="$RF_ROOT" LANG=C.UTF-8 TESTDIR="$dir" TESTDATADIR="$dir/tmp_check" \
 		TESTLOGDIR="$dir/log" PG_REGRESS="$pgxs_test/regress/pg_regress" PERL5LIB="$pgxs_test/perl:$RF_TREE/test/perl" \
 		PROVIDER="${PROVIDER:-auto}" PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-60}" PG_TEST_PORT_DIR="$RF_ROOT" \
 		prove --verbose --norc --comments "$file" >"$dir.log" 2>&1 </dev/null

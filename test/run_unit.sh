@@ -58,7 +58,7 @@ run_one()
 		return
 	fi
 	# TSan's shadow memory does not survive every address layout.
-	(cd "$work" && UBSAN_OPTIONS=print_stacktrace=1 timeout "${RF_TIMEOUT:-400}" setarch -R "$program" >"$log" 2>&1 </dev/null)
+	(cd "$work" && UBSAN_OPTIONS=print_stacktrace=1 timeout "${RF_TIMEOUT:-1800}" setarch -R "$program" >"$log" 2>&1 </dev/null)
 	status=$?
 	if ! rf_tap_results "$label" "$log" "test/unit/$name.c" && [ "$status" = 0 ]; then
 		rf_result ok "$label"

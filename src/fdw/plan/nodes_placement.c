@@ -35,10 +35,11 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
+#include "rdma_fdw/compat.h"
+
 #include "fdw/deparse/deparse.h"
 
 #include "plan.h"
-
 
 /* Of one relation; those beyond are the dearest. */
 #define MAX_CHOICES		8

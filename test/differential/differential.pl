@@ -30,7 +30,7 @@ print "seed $option{seed}\n";
 my $run = run_cases(
 	connection => { host => $option{host}, port => $port{co}, psql => $option{psql} },
 	directory => $option{directory}, seed => $option{seed}, count => $option{count}, duration => $option{duration}, from => $option{from},
-	shrink_seconds => $option{shrink}, progress => $option{progress}, verbose => $option{verbose}, errors => $option{verbose} ? {} : undef,
+	shrink_seconds => $option{shrink}, timeout => 3600, progress => $option{progress}, verbose => $option{verbose}, errors => $option{verbose} ? {} : undef,
 	$option{topology} ? (topologies => [ split(/,/, $option{topology}) ]) : ());
 my $counts = $run->{counts};
 printf("seed %d: %s; %.0f s, %.0f statements a second, %.1f %% of the cases with errors on both sides\n", $option{seed}, join(', ', map { "$counts->{$_} $_" } sort keys %$counts),

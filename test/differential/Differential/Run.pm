@@ -14,12 +14,12 @@ use Differential::Statement qw(case_of);
 
 our @EXPORT_OK = qw(run_cases);
 
-# Only what hangs takes that long, whatever else the machine does.
-my $timeout = "SET statement_timeout = '5min'";
+# What limits each statement; see run_cases()
+my $timeout;
 # What carries a generated statement, or looks at what it left behind
 my $carrier = qr/^(BEGIN|COMMIT|ROLLBACK|SET|RESET|PREPARE|DEALLOCATE|FETCH|MOVE|CLOSE)\b|^SELECT \* FROM [\w.]+$/;
 
-sub session { my ($self, $name) = @_; return Differential::Session->new(%{ $self->{connection} }, name => $name, file => "$self->{directory}/$name.sql"); }
+sub session { my ($self, $name) = @_; return Differential::Session->new(%{ $self->{connection} }, name => $name, file => "$self->{directory}/$name.sql", patience => 2 * $self->{timeout}); }
 
 sub before
 {
@@ -242,13 +242,14 @@ sub run_group
 }
 
 # args: connection (host, port, database, psql), directory, seed; count or duration (seconds); topologies (names),
-# from (number of the first), shrink_seconds, say. Returns {counts, kinds, files, seconds}.
+# from (number of the first), shrink_seconds, say, timeout (seconds of a statement that only what hangs takes). Returns {counts, kinds, files, seconds}.
 sub run_cases
 {
 	my (%args) = @_;
 	my $self = bless {
-		shrink_seconds => 60, say => sub { print "$_[0]\n" }, topologies => [ map { $_->[0] } @topologies ], %args,
+		shrink_seconds => 60, timeout => 300, say => sub { print "$_[0]\n" }, topologies => [ map { $_->[0] } @topologies ], %args,
 		counts => { map { $_ => 0 } qw(statements cases errors differences) }, kinds => {}, files => [] };
+	$timeout = "SET statement_timeout = '$self->{timeout}s'";
 	my $start = time();
 	my $number = $args{from} || 1;
 	my $end = $args{count} ? $number + $args{count} - 1 : undef;

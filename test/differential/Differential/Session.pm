@@ -15,7 +15,7 @@ my $row = "\x1e";
 sub new
 {
 	my ($class, %args) = @_;
-	my $self = bless { %args }, $class;
+	my $self = bless { %args }, $class;			# patience: seconds without output after which a server is given up
 
 	$self->connect;
 	return $self;
@@ -93,8 +93,7 @@ sub text
 sub answers
 {
 	my ($self) = @_;
-	# more than statement_timeout
-	my $text = $self->text(600);
+	my $text = $self->text($self->{patience});
 	my $lost = !defined $text;
 	my @answers;
 

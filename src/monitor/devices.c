@@ -94,6 +94,7 @@ put_row(ReturnSetInfo *result, const PortRow *row)
 	nulls[11] = nulls[12] = nulls[13] = !row->in_use;
 	if (row->in_use)
 	{
+		Assert(rf_shared != NULL);
 		values[11] = BoolGetDatum(rf_shared->device.atomics);
 		values[12] = BoolGetDatum(rf_shared->device.thread_domains);
 		values[13] = Int32GetDatum(rf_shared->device.max_strided);

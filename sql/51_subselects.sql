@@ -122,6 +122,11 @@ SELECT pushed('SELECT id FROM a WHERE id = 3 OR t || a.x IN (SELECT concat(a.t, 
 SELECT pushed('SELECT id, ARRAY(SELECT concat(a.x) FROM b WHERE b.aid = a.id) AS n FROM a WHERE id < 5');
 SELECT pushed('SELECT id FROM a WHERE x < (SELECT length((SELECT concat(a.x, ''---'', b.y) FROM c WHERE c.id = b.id)) FROM b WHERE b.id = a.id)');
 SELECT pushed('SELECT id FROM a WHERE x < (SELECT (SELECT length(concat(a.x, ''---'')) FROM c WHERE c.id = b.id) FROM b WHERE b.id = a.id)');
+-- An aggregate over columns of the query around it alone would be that query's.
+SELECT pushed('SELECT id, (SELECT sum(d.n) FROM (SELECT b.id, a.x AS n FROM b) d) AS m FROM a WHERE id < 5');
+SELECT pushed('SELECT id FROM a WHERE id < 5 AND 50 < (SELECT sum(d.n) FROM (SELECT b.id, a.x AS n FROM b) d)');
+SELECT pushed('SELECT id FROM a WHERE id < 5 AND EXISTS (SELECT d.id FROM (SELECT b.id, a.x AS n FROM b) d GROUP BY d.id HAVING sum(d.n) > 3)');
+SELECT pushed('SELECT id FROM a WHERE id < 5 AND 50 < (SELECT sum(d.n + d.id) FROM (SELECT b.id, a.x AS n FROM b) d)');
 -- more than one row is an error there as it is here
 SELECT id FROM away.a WHERE x = (SELECT y FROM away.b WHERE b.aid > a.id);
 -- writing

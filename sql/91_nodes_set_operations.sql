@@ -91,6 +91,9 @@ SELECT ns.planned('SELECT id FROM a UNION SELECT id FROM b EXCEPT SELECT aid FRO
 SELECT ns.planned('SELECT id, t FROM a UNION ALL SELECT aid, t FROM b');
 SELECT ns.planned('SELECT count(*), sum(x), count(DISTINCT x) FROM (SELECT x FROM a UNION ALL SELECT aid FROM b) y');
 SELECT ns.planned('SELECT id, count(*) FROM (SELECT id, x FROM a UNION ALL SELECT id, aid FROM b) y GROUP BY id HAVING count(*) > 1');
+-- What sorts is the same in all rows of a branch.
+SELECT ns.planned('SELECT 1 AS k, 6 AS v UNION ALL SELECT 2, NULL FROM (SELECT x FROM a EXCEPT SELECT aid FROM b) y ORDER BY k');
+SELECT ns.planned('SELECT 1 AS k, 6 AS v UNION ALL SELECT 2, NULL FROM (SELECT DISTINCT x FROM a) y ORDER BY k');
 SELECT ns.planned('SELECT y.id, c.x FROM (SELECT id FROM a UNION ALL SELECT id FROM b) y JOIN c ON c.id = y.id');
 SELECT ns.planned('SELECT y.id, c.x FROM (SELECT id, x FROM a UNION ALL SELECT id, aid FROM b) y JOIN c ON c.id = y.x');
 -- what is everywhere

@@ -142,9 +142,9 @@ rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, RfSortKey *key
 			/*
 			 * What a branch of UNION ALL gives for a column may be the same in all of its rows.
 			 * They are in that order however they come; printed, an integer would be the number of
-			 * a column.
+			 * a column.  What scans a SELECT is another relation than the one that it stands for.
 			 */
-			if (em->em_is_child && IS_SIMPLE_REL(rel) &&
+			if (em->em_is_child && IS_SIMPLE_REL(info->rel) &&
 				bms_is_empty(pull_varnos(root, (Node *) em->em_expr)))
 			{
 				key->expr = NULL;

@@ -175,6 +175,31 @@ values_need_row(RfRelInfo *sub, RowValues *cxt)
 	return computes_from_row((Node *) rf_subselect_columns(sub), cxt);
 }
 
+static bool
+reads_any_param(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
+		return true;
+	return expression_tree_walker(node, reads_any_param, context);
+}
+
+/*
+ * Is there an aggregate over nothing but values from outside?  Printed, these are columns of the
+ * query around it, and an aggregate belongs to the query that its columns are of: that one's rows
+ * would become one.  The parser makes none, but a sub-select in FROM that is pulled up does.
+ */
+static bool
+aggregates_outside(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Aggref))
+		return !contain_var_clause(node) && reads_any_param(node, NULL);
+	return expression_tree_walker(node, aggregates_outside, context);
+}
+
 bool
 rf_subselect_is_shippable(PlannerInfo *root, RfRelInfo *info, SubPlan *subplan)
 {
@@ -202,7 +227,8 @@ rf_subselect_is_shippable(PlannerInfo *root, RfRelInfo *info, SubPlan *subplan)
 		sub->server->serverid != info->server->serverid ||
 		(sub->scan ? sub->scan : sub)->rel->userid != (info->scan ? info->scan : info)->rel->userid)
 		return false;
-	if (values_need_row(sub, &values))
+	if (values_need_row(sub, &values) || aggregates_outside((Node *) subroot->processed_tlist, NULL) ||
+		aggregates_outside(subroot->parse->havingQual, NULL))
 		return false;
 	columns = rf_subselect_columns(sub);
 	if (!columns_can_differ(subroot, sub, columns))

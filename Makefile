@@ -74,8 +74,8 @@ $(OBJS): $(srcdir)/Makefile
 -include $(OBJS:.o=.d)
 
 export PG_CONFIG PROVIDER TESTS SCALE SF NODES COUNT SEED DURATION TOPOLOGY FROM SHRINK
-# Those that take longest first: several run side by side.
-groups = roce tap unit sql sql_tcp chaos isolation
+# Those that take or wait longest first: several run side by side.
+groups = roce tap unit chaos sql sql_tcp isolation
 # What check-full has besides. Each wants the whole machine.
 rest_groups = roce_sql roce_pair
 # Not in `make check`: what analyzers say of the sources; other majors of PostgreSQL, in folders of other Debian suites

@@ -109,6 +109,6 @@ if [ $# = 1 ]; then
 	run_group "$1"
 else
 	printf 'groups: %s\n' "$*"
-	rf_side_by_side "${RF_GROUPS:-$(($(nproc) + 1))}" run_group "$@"
+	rf_side_by_side "${RF_GROUPS:-$(($(nproc) + 2))}" run_group "$@"
 fi
 finish

@@ -1,6 +1,6 @@
 /*
- * guc.h - the settings and what their values mean. src/guc.c has descriptions and units, the README
- * lists them. Plain C.
+ * guc.h - the settings and what their values mean. src/guc.c has descriptions and units,
+ * docs/sql-reference.md lists them. Plain C.
  */
 #ifndef RF_GUC_H
 #define RF_GUC_H

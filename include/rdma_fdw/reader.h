@@ -36,7 +36,7 @@ extern bool rf_reader_copied(RfFlowReader *reader, const RfBuffer *buffer);
  */
 extern void rf_reader_pass(RfFlowReader *reader);
 
-/* ERROR when the engine is gone, for who sleeps elsewhere. */
+/* ERROR when the engine is gone, for callers that sleep on something else. */
 extern void rf_reader_require_engine(RfFlowReader *reader);
 
 /*

@@ -208,7 +208,7 @@ typedef struct RfFlow
 	int32_t		peer;			/* index into the peer table */
 	int32_t		owner_pid;
 	_Atomic int32_t owner_proc; /* whom to wake: index into ProcGlobal->allProcs. Constant but for a shared flow (share.h) */
-	uint32_t	role_oid;		/* SQL role, for who may see it */
+	uint32_t	role_oid;		/* SQL role, which decides who may see it */
 	uint32_t	database_oid;
 	uint32_t	remote_flow;	/* producer: the consumer's index, from the stream request; consumer: set by the engine at OPEN */
 	uint32_t	slot_count;		/* consumer: wanted by the backend. producer: set by the engine at OPENED */

@@ -1,6 +1,6 @@
 /*
  * catalog.h
- *		What is known here of data nodes' tables: ANALYZE, IMPORT FOREIGN SCHEMA, statistics and indexes.
+ *		The coordinator's knowledge of remote tables: ANALYZE, IMPORT FOREIGN SCHEMA, statistics, indexes.
  */
 #ifndef RF_CATALOG_H
 #define RF_CATALOG_H

@@ -72,7 +72,7 @@ extern bool rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, Lis
  */
 extern void rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join, List *fdw_restrictinfo);
 
-/* What is not given by options: defaults, or what the network's round trip and bandwidth make it. */
+/* Costs that no option gives: the defaults, or those of the network's round trip and bandwidth. */
 extern void rf_transfer_costs(ForeignServer *server, RfTableOptions *opts);
 
 typedef struct RfEstimate

@@ -10,6 +10,7 @@
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
@@ -22,6 +23,9 @@
  * A merge waits for one node at a time. If nothing comes from it for so long although the others
  * have filled their buffers, it may be waiting for them: then all rows are stored here.
  */
+/* Others are waited for so long when a node has rows that may come in any order. */
+#define FIRST_BATCHES_MS	1000
+
 #define MERGE_PATIENCE_MS	200
 
 static int	compare_rows(Datum a, Datum b, void *arg);
@@ -295,11 +299,16 @@ collect_at_end(RfScanState *state)
  * The first batch of every part, or its end, before any is used: from then on every node has its
  * buffers, and until then the statement can begin again. A node whose rows are not taken meanwhile
  * goes on with its exchanges. One that only sends to others needs no more buffers than it has.
+ *
+ * in_any_order: a node may have lent the row that it sends from the exchange that others still wait
+ * for, and waits for its rows to be taken (node_drive.c). So nobody is waited for much longer than
+ * others have rows; a node that gets no buffers says so at once.
  */
 static void
-await_all(RfScanState *state)
+await_all(RfScanState *state, bool in_any_order)
 {
 	RfStream   *starved;
+	TimestampTz came = 0;
 
 	do
 	{
@@ -326,12 +335,20 @@ await_all(RfScanState *state)
 				case RF_STREAM_NO_BUFFERS:
 					begin_again(state);
 					starved = NULL;
+					came = 0;
 					i = -1;		/* from the first */
 					break;
 			}
 		}
+		for (int i = 0; in_any_order && came == 0 && i < state->part_count; i++)
+		{
+			if (state->parts[i].first != NULL)
+				came = GetCurrentTimestamp();
+		}
+		if (came != 0 && TimestampDifferenceExceeds(came, GetCurrentTimestamp(), FIRST_BATCHES_MS))
+			break;
 		if (starved != NULL)
-			(void) rf_stream_set_wait(starved, -1);
+			(void) rf_stream_set_wait(starved, came != 0 ? FIRST_BATCHES_MS : -1);
 	} while (starved != NULL);
 	rf_stream_set_used(state->parts->stream);
 	state->may_retry = false;
@@ -360,7 +377,7 @@ rf_scan_nodes_batch(RfScanState *state)
 	int			first = 0;
 
 	if (state->may_retry)
-		await_all(state);
+		await_all(state, true);
 	/* from here on nobody reads the rows of the batch before */
 	if (state->current != NULL)
 	{
@@ -394,7 +411,11 @@ rf_scan_nodes_batch(RfScanState *state)
 					starved = part->stream;
 					break;
 				case RF_STREAM_NO_BUFFERS:
-					elog(ERROR, "a foreign scan cannot begin again");
+					ereport(ERROR,
+							(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+							 errmsg("a data node got no buffers for an exchange"),
+							 errdetail("Rows of other nodes are in use already, so the statement cannot begin again."),
+							 errhint("Increase rdma_fdw.buffer_memory on the data nodes.")));
 			}
 		}
 		if (starved == NULL)
@@ -471,7 +492,7 @@ rf_scan_merge_next(RfScanState *state)
 	if (!merge->begun)
 	{
 		if (state->may_retry)
-			await_all(state);
+			await_all(state, false);
 		for (int i = 0; i < state->part_count; i++)
 		{
 			if (!state->parts[i].sends_only && advance(&state->parts[i]))

@@ -117,7 +117,6 @@ static bool
 resolve(const char *host, RfAddressFilter allowed, char *list, size_t size, RfError *error)
 {
 	char		refused[64] = "";
-
 	struct addrinfo hints;
 	struct addrinfo *found = NULL;
 	struct addrinfo *one;
@@ -343,6 +342,7 @@ rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter all
 							"timeout while the engine connects to node \"%s\"", host);
 			return RF_NO_PEER;
 		}
+
 		/*
 		 * An attempt that vanished, somebody else's or ours in favour of the other node's: look
 		 * again.

@@ -23,10 +23,10 @@
  * A merge waits for one node at a time. If nothing comes from it for so long although the others
  * have filled their buffers, it may be waiting for them: then all rows are stored here.
  */
-/* Others are waited for so long when a node has rows that may come in any order. */
-#define FIRST_BATCHES_MS	1000
-
 #define MERGE_PATIENCE_MS	200
+
+/* How long the others are waited for once a node has rows that may be used in any order. */
+#define FIRST_BATCHES_MS	1000
 
 static int	compare_rows(Datum a, Datum b, void *arg);
 

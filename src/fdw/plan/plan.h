@@ -238,7 +238,7 @@ extern void rf_check_distributed_write(Relation rel, CmdType operation, List *ta
 /* Of a foreign table whose info has nodes; sets info->fragment. */
 extern void rf_place_table(PlannerInfo *root, RfRelInfo *info);
 
-/* What is known to equal a key, with what these conditions, RestrictInfos, say of its value. */
+/* Expressions known to equal a key, by what these conditions (RestrictInfos) say of its value. */
 extern List *rf_key_members(Expr *key, List *rinfos);
 
 /* May the server's compute nodes get rows? */

@@ -144,7 +144,17 @@ SELECT rows, page_rows FROM how('SELECT * FROM pages.dead WHERE b = 4');
 SELECT * FROM differences('dead', '*', 'b = 4');
 SELECT * FROM how('SELECT * FROM pages.nothing');
 SELECT * FROM how('SELECT * FROM pages.many');
-SELECT rows, page_rows, boxes + packed AS pages FROM how('SELECT * FROM pages.many WHERE b < 90');
+-- every page once, by the way that costs least here: in a box, packed, gathered from where its rows are, or strided
+CREATE FUNCTION pages_sent(query text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	plan jsonb;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF, FORMAT JSON) ' || query INTO plan;
+	plan := jsonb_path_query_first(plan, '$.**{2 to last} ? (@."Node Type" == "Foreign Scan")');
+	RETURN (plan ->> 'Page Boxes')::int + (plan ->> 'Pages Packed')::int + coalesce((plan ->> 'Pages Gathered')::int, 0) + coalesce((plan ->> 'Pages Strided')::int, 0);
+END $$;
+SELECT rows, page_rows FROM how('SELECT * FROM pages.many WHERE b < 90');
+SELECT pages_sent('SELECT * FROM pages.many WHERE b < 90');
 -- pages with few rows to send go as columns, but not where those are many; forward and back within a table
 SELECT rows, page_rows FROM how('SELECT * FROM pages.many WHERE b = 1');
 SELECT rows, page_rows FROM how('SELECT * FROM pages.sparse');

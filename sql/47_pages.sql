@@ -227,14 +227,14 @@ SELECT rows, page_rows FROM how('SELECT count(*) FROM (SELECT a, b FROM pages.ma
 SET max_parallel_workers_per_gather = 0;
 ALTER SERVER pages OPTIONS (DROP parallel_scan);
 -- a cursor over pages, while the session is needed for something else
-CREATE FOREIGN TABLE columns.flows (role text, region_copies bigint, region_boxes bigint, useful_bytes bigint, gap_bytes bigint)
+CREATE FOREIGN TABLE columns.flows (role text, region_copies bigint, region_boxes bigint, region_gathers bigint, region_strided bigint, useful_bytes bigint, gap_bytes bigint)
 	SERVER columns OPTIONS (schema_name 'rdma', table_name 'stat_flows');
 BEGIN;
 DECLARE c CURSOR FOR SELECT a, b FROM pages.many WHERE a % 1 = 0;
 FETCH 2 FROM c;
 -- the sender's counters, by way of another session there
 DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN EXISTS (SELECT FROM columns.flows WHERE role = 'sender' AND useful_bytes > 0); PERFORM pg_sleep(0.1); END LOOP; END $$;
-SELECT region_boxes + region_copies > 0 AS regions, gap_bytes >= 0 AS gaps FROM columns.flows WHERE role = 'sender' AND useful_bytes > 0;
+SELECT region_boxes + region_copies + region_gathers + region_strided > 0 AS regions, gap_bytes >= 0 AS gaps FROM columns.flows WHERE role = 'sender' AND useful_bytes > 0;
 SELECT count(*) FROM pages.dead;
 MOVE 19996 FROM c;
 FETCH 3 FROM c;

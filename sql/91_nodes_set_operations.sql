@@ -120,6 +120,10 @@ SELECT ns.planned('SELECT b.id, y.n FROM b JOIN (SELECT count(*) AS n FROM a WHE
 SELECT ns.planned('SELECT b.id, y.n FROM b JOIN (SELECT id, count(*) AS n FROM c GROUP BY GROUPING SETS ((id), (id, x))) y ON y.id = b.id WHERE b.id < 103');
 SELECT ns.planned('SELECT id, count(*) AS n FROM (SELECT id, max(x) AS m FROM c GROUP BY id) y GROUP BY id ORDER BY id LIMIT 2');
 SELECT ns.planned('SELECT y.* FROM (SELECT DISTINCT x, id FROM a ORDER BY x) y ORDER BY id, x LIMIT 2');
+-- a branch that a node's planner proves empty, and only it; its exchange runs nevertheless
+SET rdma_fdw.exchange_strategy = repartition_one;
+SELECT ns.planned('SELECT y.id, d.n FROM a y LEFT JOIN (SELECT id AS k, 4::int2 AS n FROM r UNION ALL SELECT x + 5, nullif(x, 1) FROM c) d ON d.n = 18 AND y.x = d.k WHERE y.id = 103');
+RESET rdma_fdw.exchange_strategy;
 -- an expression that is grouped by may stand in others
 SELECT ns.planned('SELECT x + 1 AS g, x + 1 AS again, (x + 1) * 2 + count(*) AS more, max(id) FROM c GROUP BY x + 1 HAVING x + 1 < 4');
 -- what stays here
@@ -140,6 +144,8 @@ DROP SCHEMA ns, ns_here CASCADE;
 DROP SERVER ns, ns1, ns2 CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n1
 SELECT count(*) FROM rdma.stat_flows;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT k FROM (SELECT c1, 4::int2::int FROM rdma.exchange('number=1 kind=repartition keys=1', 'SELECT id FROM ns.r') AS e(c1 int)
+	UNION ALL SELECT c1, nullif(c1, 1) FROM rdma.exchange('number=2 kind=repartition keys=1', 'SELECT x FROM ns.c') AS e(c1 int)) d(k, n) WHERE n = 18;
 SET client_min_messages = warning;
 DROP SCHEMA ns CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n2

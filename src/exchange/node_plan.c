@@ -140,7 +140,9 @@ replace_exchange(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *r
 
 	if (previous_pathlist_hook)
 		previous_pathlist_hook(root, rel, rti, rte);
-	if (!is_exchange(rte, &text, &query))
+
+	/* Proven empty: not even its columns are known. keep_all_exchanges() takes part in it nevertheless. */
+	if (IS_DUMMY_REL(rel) || !is_exchange(rte, &text, &query))
 		return;
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;

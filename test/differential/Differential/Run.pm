@@ -80,6 +80,7 @@ sub alone
 
 	$here->ask(@before, side($case, 0), 'ROLLBACK', 'RESET ALL', 'SET search_path = l2, public', $timeout, 'SET enable_hashagg = off', 'SET enable_hashjoin = off', @{ $case->{both} }, side($case, 0), 'ROLLBACK');
 	$there->ask('DISCARD ALL', @before_there, side($case, 1), 'ROLLBACK');
+	Differential::Session::wait_for($here->{patience}, $here, $there);
 	my @l = @{ $here->answers };
 	my @r = @{ $there->answers };
 	splice(@l, 0, scalar @before);
@@ -206,6 +207,7 @@ sub run_group
 
 	$here->ask(@before, map { (side($_, 0), ending($_)) } @cases);
 	$there->ask('DISCARD ALL', @before_there, map { (side($_, 1), ending($_)) } @cases);
+	Differential::Session::wait_for($here->{patience}, $here, $there);
 	my @l = @{ $here->answers };
 	my @r = @{ $there->answers };
 	splice(@l, 0, scalar @before);

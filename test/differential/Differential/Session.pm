@@ -33,6 +33,7 @@ sub connect
 		print { $self->{in} } "\\set m '\\035'\nSET application_name = 'differential $self->{name}';\n\\echo :m END\n";
 		$self->{in}->flush;
 		$self->{buffer} = '';
+		$self->{gone} = 0;
 		return if defined $self->text(30);
 		$self->close;
 		sleep 1;
@@ -71,22 +72,33 @@ sub ask
 sub text
 {
 	my ($self, $seconds) = @_;
-	my $select = IO::Select->new($self->{out});
+	my $text;
 
-	while ($self->{buffer} !~ /$mark END\n\z/)
-	{
-		$! = 0;
-		if (!$select->can_read($seconds))
-		{
-			next if $!{EINTR};
-			return undef;
-		}
-		my $n = sysread($self->{out}, $self->{buffer}, 262144, length($self->{buffer}));
-		return undef if !$n;
-	}
-	my $text = $self->{buffer};
+	wait_for($seconds, $self);
+	return undef if $self->{buffer} !~ /$mark END\n\z/;
+	$text = $self->{buffer};
 	$self->{buffer} = '';
 	return $text;
+}
+
+# Reads from all until each has answered, is gone, or has nothing to say for so many seconds. One that is not read stops when
+# its pipe is full, with the locks of its transaction, for which another may wait.
+sub wait_for
+{
+	my ($seconds, @sessions) = @_;
+
+	while (@sessions = grep { !$_->{gone} && $_->{buffer} !~ /$mark END\n\z/ } @sessions)
+	{
+		my $select = IO::Select->new(map { $_->{out} } @sessions);
+		$! = 0;
+		my @ready = $select->can_read($seconds);
+		return if !@ready && !$!{EINTR};
+		foreach my $session (@sessions)
+		{
+			next if !grep { $_ == $session->{out} } @ready;
+			$session->{gone} = 1 if !sysread($session->{out}, $session->{buffer}, 262144, length($session->{buffer}));
+		}
+	}
 }
 
 # [{state, count, message, rows}], fewer than were asked for if the connection was lost; it then is a new one.

@@ -1,9 +1,8 @@
 /*
  * lane.c - a lane: the thread that moves the data of its flows.
  *
- * Here: the loop, sleeping and waking (when is polling.c's to say), commands from and events to the
- * main thread, connections, and the chains of work requests that leave with one post per peer and
- * round. What is in the chains is decided in lane_flow.c, when in queue.c.
+ * Here: the loop, sleeping and waking (when is polling.c's to say), commands from the main thread,
+ * connections, and completions. lane.h says what the other files have.
  *
  * Plain C. The thread calls nothing of PostgreSQL's but the wake_owner callback, and reports
  * failures as events.
@@ -21,57 +20,7 @@
 #include "lane.h"
 #include "lane_thread.h"
 
-static void
-wake_fd(int fd)
-{
-	uint64_t	one = 1;
-
-	/* Fails only when the counter is full, and then it is readable anyway. */
-	if (write(fd, &one, sizeof(one)) < 0)
-		return;
-}
-
 /* ---------- between the main thread and the lane ---------- */
-
-void
-rf_lane_notice(RfLaneThread *lane, RfLaneEventKind kind, int peer, uint32_t flow)
-{
-	LaneNotice *notice;
-
-	/*
-	 * Never full: a flow is detached once and a connection lost and dropped once before the
-	 * main thread, which reads the notice first, attaches or adds it again.
-	 */
-	pthread_mutex_lock(&lane->lock);
-	notice = &lane->notices[lane->notice_head++ % lane->notice_size];
-	notice->kind = kind;
-	notice->peer = peer;
-	notice->flow = flow;
-	pthread_mutex_unlock(&lane->lock);
-	wake_fd(lane->config.main_wake_fd);
-}
-
-bool
-rf_lane_event(RfLaneThread *lane, RfLaneEvent *event)
-{
-	bool		found;
-
-	memset(event, 0, sizeof(*event));
-	pthread_mutex_lock(&lane->lock);
-	found = lane->notice_tail != lane->notice_head;
-	if (found)
-	{
-		LaneNotice *notice = &lane->notices[lane->notice_tail++ % lane->notice_size];
-
-		event->kind = notice->kind;
-		event->peer = notice->peer;
-		event->flow = notice->flow;
-		if (notice->kind == RF_LANE_CONNECTION_LOST)
-			event->error = lane->lost_errors[notice->peer];
-	}
-	pthread_mutex_unlock(&lane->lock);
-	return found;
-}
 
 /* Wake the lane from the main thread. */
 static void
@@ -233,16 +182,6 @@ add_connection(RfLaneThread *lane, int peer, RfQp *qp, const RfLaneProof *proof)
 	}
 }
 
-void
-rf_lane_wake_others(RfLaneThread *lane, uint32_t mask)
-{
-	for (uint32_t i = 0; mask >> i != 0; i++)
-	{
-		if ((mask >> i & 1) != 0 && i != lane->lane->number)
-			rf_lane_wake(&lane->config.shared->lanes[i]);
-	}
-}
-
 /* Bytes that were admitted are not in flight any more. */
 static void
 give_back(RfLaneThread *lane, uint64_t bytes, uint32_t us)
@@ -297,21 +236,6 @@ drop_connection(RfLaneThread *lane, int peer, const RfError *error)
 	rf_lane_notice(lane, RF_LANE_CONNECTION_DROPPED, peer, 0);
 }
 
-void
-rf_lane_lost(RfLaneThread *lane, int peer, const RfError *error)
-{
-	LaneConnection *connection = &lane->connections[peer];
-
-	if (connection->failed)
-		return;
-	connection->failed = true;
-	connection->chain = 0;
-	pthread_mutex_lock(&lane->lock);
-	lane->lost_errors[peer] = *error;
-	pthread_mutex_unlock(&lane->lock);
-	rf_lane_notice(lane, RF_LANE_CONNECTION_LOST, peer, 0);
-}
-
 /*
  * Commands that are there now; false when there are none. Not those that come meanwhile: a
  * connection that is added again after a drop must belong to a later round than the old one's last
@@ -357,168 +281,6 @@ run_commands(RfLaneThread *lane)
 	}
 	pthread_mutex_unlock(&lane->lock);
 	return true;
-}
-
-/* ---------- chains ---------- */
-
-/* Post what was gathered for a peer: one call, one doorbell. */
-static void
-post_chain(RfLaneThread *lane, LaneConnection *connection)
-{
-	uint32_t	count = connection->chain;
-
-	if (count == 0)
-		return;
-	for (uint32_t i = 0; i + 1 < count; i++)
-		connection->wrs[i].next = &connection->wrs[i + 1];
-	/* Its completion gives back all of the chain's room in the send queue. */
-	connection->wrs[count - 1].next = NULL;
-	if (!connection->wrs[count - 1].signaled)
-		lane_count(&lane->lane->signaled, 1);
-	connection->wrs[count - 1].signaled = true;
-	connection->unsignaled = 0;
-	connection->chain = 0;
-	connection->chain_strided = 0;
-	lane->config.provider->qp_post(connection->qp, connection->wrs);
-	lane_count(&lane->lane->doorbells, 1);
-}
-
-static void
-post_chains(RfLaneThread *lane)
-{
-	for (int i = 0; i < lane->touched_count; i++)
-	{
-		LaneConnection *connection = &lane->connections[lane->touched[i]];
-
-		connection->touched = false;
-		post_chain(lane, connection);
-	}
-	lane->touched_count = 0;
-}
-
-bool
-rf_lane_has_room(RfLaneThread *lane, int peer)
-{
-	LaneConnection *connection = &lane->connections[peer];
-	uint64_t	outstanding = connection->posted - connection->completed;
-
-	return outstanding < lane->config.max_wr && rf_throttle_room(&lane->throttle, outstanding);
-}
-
-void
-rf_lane_no_room(RfLaneThread *lane, int peer)
-{
-	LaneConnection *connection = &lane->connections[peer];
-
-	if (connection->posted - connection->completed >= lane->config.max_wr)
-		return;
-	rf_throttle_wait(&lane->throttle);
-	lane_count(&lane->lane->qps[peer].waits, 1);
-}
-
-/* A work request was put into the chain: throttle and rdma.qps. */
-static void
-show_post(RfLaneThread *lane, int peer, uint32_t bytes)
-{
-	RfLaneQp   *shown = &lane->lane->qps[peer];
-	uint64_t	outstanding = lane->connections[peer].posted - lane->connections[peer].completed;
-
-	rf_throttle_post(&lane->throttle, outstanding, lane->now);
-	atomic_store_explicit(&shown->outstanding, (uint32_t) outstanding, memory_order_relaxed);
-	if (outstanding > atomic_load_explicit(&shown->outstanding_max, memory_order_relaxed))
-		atomic_store_explicit(&shown->outstanding_max, (uint32_t) outstanding, memory_order_relaxed);
-	lane_count(&shown->work_requests, 1);
-	lane_count(&shown->bytes, bytes);
-}
-
-/* Behind the entries of the chain so far. */
-static const RfSge *
-next_sge(const LaneConnection *connection)
-{
-	const RfWr *last = connection->wrs + connection->chain - 1;
-
-	return connection->chain == 0 ? connection->sges : last->sge + last->num_sge;
-}
-
-/* For the request that was made last; there are no more out than may be. */
-void
-rf_lane_stride(RfLaneThread *lane, int peer, RfWr *wr, const RfStrided *strided, int count)
-{
-	LaneConnection *connection = &lane->connections[peer];
-
-	wr->strided = connection->strided + connection->chain_strided;
-	wr->num_strided = count;
-	memcpy(connection->strided + connection->chain_strided, strided, (size_t) count * sizeof(RfStrided));
-	connection->posts[connection->posted % lane->config.max_wr].strided = (uint32_t) count;
-	connection->chain_strided += (uint32_t) count;
-	connection->strided_out += (uint32_t) count;
-}
-
-RfWr *
-rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots, uint32_t bytes, uint32_t admitted)
-{
-	LaneFlow   *local = lane->local[flow];
-	LaneConnection *connection = &lane->connections[local->peer];
-	RfFlowStats *stats = &lane->flows[flow].stats;
-	LanePost   *post;
-	const RfSge *sge;
-	RfWr	   *wr;
-
-	if (!rf_lane_has_room(lane, local->peer))
-	{
-		rf_queue_park(lane, (uint32_t) flow);
-		return NULL;
-	}
-	sge = next_sge(connection);
-	if (connection->chain == lane->config.chain_limit || sge > connection->sges + RF_MAX_CHAIN)
-	{
-		post_chain(lane, connection);
-		sge = connection->sges;
-	}
-	if (!connection->touched)
-	{
-		connection->touched = true;
-		lane->touched[lane->touched_count++] = local->peer;
-	}
-
-	lane_path_posting(lane, connection);
-	wr = &connection->wrs[connection->chain];
-	memset(wr, 0, sizeof(*wr));
-	wr->sge = sge;
-	wr->opcode = RF_WR_WRITE_IMM;
-	wr->wr_id = ++connection->posted;
-	connection->unsignaled += bytes;
-	if (connection->unsignaled >= LANE_SIGNAL_BYTES || lane->config.signal_all)
-	{
-		wr->signaled = true;
-		connection->unsignaled = 0;
-		lane_count(&lane->lane->signaled, 1);
-	}
-	post = &connection->posts[connection->posted % lane->config.max_wr];
-	post->flow = flow;
-	post->slots = (uint16_t) slots;
-	post->kind = (uint16_t) kind;
-	post->admitted = admitted;
-	post->posted_at = lane->now;
-	lane->queue.in_flight += admitted;
-	post->bytes = bytes;
-	post->strided = 0;
-	show_post(lane, local->peer, bytes);
-
-	if (connection->chain > 0)
-	{
-		lane_count(&stats->chained, 1);
-		lane_count(&lane->lane->chained, 1);
-	}
-	connection->chain++;
-	lane_count(&stats->work_requests, 1);
-	lane_count(&lane->lane->work_requests, 1);
-	lane_count(&lane->lane->requests, slots > 0 ? slots : 1);
-	lane_count(&lane->lane->bytes_sent, bytes);
-	if (bytes > 0)
-		atomic_fetch_add_explicit(&lane->config.shared->peers[local->peer].bytes_sent, bytes,
-								  memory_order_relaxed);
-	return wr;
 }
 
 /* ---------- completions ---------- */
@@ -581,7 +343,7 @@ requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_i
 		give_back(lane, admitted, us > 0 ? (uint32_t) us : 1);
 	}
 
-	rf_queue_unpark(lane, connection);
+	rf_queue_unpark(lane, connection, rf_lane_flow_serve);
 	return true;
 }
 
@@ -673,10 +435,10 @@ run_round(RfLaneThread *lane)
 			rf_lane_flow_serve(lane, flow);
 	}
 
-	claimed = rf_claims_run(lane);
+	claimed = rf_claims_run(lane, rf_lane_flow_serve);
 	claimed = rf_claims_grant(lane) || claimed;
-	sent = rf_queue_run(lane);
-	post_chains(lane);
+	sent = rf_queue_run(lane, rf_lane_flow_send);
+	rf_lane_post_chains(lane);
 	return count > 0 || taken > 0 || commanded || sent || claimed;
 }
 
@@ -745,7 +507,7 @@ lane_main(void *argument)
 		if (step == RF_POLLING_ARM)
 		{
 			timeout_ms = rf_lane_flow_probe(lane);
-			post_chains(lane);
+			rf_lane_post_chains(lane);
 			lane->config.provider->cq_arm(lane->cq);
 			lane_count(&shared->armed, 1);
 		}

@@ -1,10 +1,17 @@
 /*
  * lane.h - what the files of a lane share. Nobody else includes it.
  *
- * lane.c has the thread: its loop, sleeping, commands and events, connections and chains.
- * lane_flow.c has the flows: what is sent for them, what arrives for them. lane_claim.c has the
- * receive buffers of shared pools: claiming and granting. lane_path.c proves connections, and gives
- * those up that do not move any more. Plain C.
+ * From the bottom to the top, each calls those before it only:
+ *
+ * lane_notice.c  what the lane tells the main thread and other lanes
+ * lane_chain.c   work requests, and the chains in which they are posted
+ * lane_path.c    proves connections, and gives those up that do not move any more
+ * queue.c        when a flow may send: turns, and waiting for room
+ * lane_claim.c   the receive buffers of shared pools: claiming and granting
+ * lane_flow.c    the flows: what is sent for them, what arrives for them
+ * lane.c         the thread: its loop, sleeping, commands, connections, completions
+ *
+ * Plain C.
  *
  * Everything here belongs to the lane's thread, except what is marked as guarded by `lock`.
  */
@@ -232,16 +239,18 @@ lane_count(_Atomic uint64_t *counter, uint64_t add)
 						  memory_order_relaxed);
 }
 
-/* ---------- lane.c ---------- */
+/* ---------- lane_notice.c ---------- */
 
-/*
- * A work request to fill in, at the end of the peer's chain: opcode WRITE_IMM, no payload, room for
- * RF_MAX_SGE entries. NULL when the send queue is full: the flow is parked and served again when there is room. `bytes` is
- * the payload that will be put in, `admitted` what the window was asked for.
- */
-extern RfWr *rf_lane_request(RfLaneThread *lane, int32_t flow, RfImmKind kind, uint32_t slots,
-							 uint32_t bytes, uint32_t admitted);
-extern void rf_lane_stride(RfLaneThread *lane, int peer, RfWr *wr, const RfStrided *strided, int count);
+/* An event for the main thread, which rf_lane_event gives it. */
+extern void rf_lane_notice(RfLaneThread *lane, RfLaneEventKind kind, int peer, uint32_t flow);
+
+/* The connection is not usable any more; told once. */
+extern void rf_lane_lost(RfLaneThread *lane, int peer, const RfError *error);
+
+/* Wake other lanes of this engine, a bit each. */
+extern void rf_lane_wake_others(RfLaneThread *lane, uint32_t mask);
+
+/* ---------- lane_chain.c ---------- */
 
 /* There is room for another work request: in the send queue, and under the throttle. */
 extern bool rf_lane_has_room(RfLaneThread *lane, int peer);
@@ -249,12 +258,19 @@ extern bool rf_lane_has_room(RfLaneThread *lane, int peer);
 /* A flow has to wait because there is none. */
 extern void rf_lane_no_room(RfLaneThread *lane, int peer);
 
-/* Wake other lanes of this engine, a bit each. */
-extern void rf_lane_wake_others(RfLaneThread *lane, uint32_t mask);
-extern void rf_lane_notice(RfLaneThread *lane, RfLaneEventKind kind, int peer, uint32_t flow);
+/*
+ * A work request to fill in, at the end of the chain to the flow's peer, where there must be room:
+ * opcode WRITE_IMM, no payload, room for RF_MAX_SGE entries. `kind`: of LanePost. `bytes` is the
+ * payload that will be put in, `admitted` what the window was asked for.
+ */
+extern RfWr *rf_lane_request(RfLaneThread *lane, uint32_t flow, uint32_t kind, uint32_t slots,
+							 uint32_t bytes, uint32_t admitted);
 
-/* The connection is not usable any more; told once. */
-extern void rf_lane_lost(RfLaneThread *lane, int peer, const RfError *error);
+/* Strided entries of the request that was made last; there are no more out than may be. */
+extern void rf_lane_stride(RfLaneThread *lane, int peer, RfWr *wr, const RfStrided *strided, int count);
+
+/* Post all chains. */
+extern void rf_lane_post_chains(RfLaneThread *lane);
 
 /* ---------- lane_path.c ---------- */
 
@@ -340,8 +356,8 @@ extern bool rf_claims_stop(RfLaneThread *lane, LaneFlow *local);
 extern void rf_claims_done(RfLaneThread *lane, uint32_t flow, uint32_t claim);
 extern bool rf_claims_granted(RfLaneThread *lane, uint32_t flow, uint32_t buffer, RfError *error);
 
-/* Post the attempts that are due. */
-extern bool rf_claims_run(RfLaneThread *lane);
+/* Serve the flows with attempts that are due. True when any of them sent something. */
+extern bool rf_claims_run(RfLaneThread *lane, LaneServe *serve);
 
 /* Consumer: the producer asks; false: more than it may. Its END came: what it did not use comes back. */
 extern bool rf_claims_asked(RfLaneThread *lane, uint32_t flow, uint32_t value, RfError *error);

@@ -211,7 +211,7 @@ attempt(RfLaneThread *lane, uint32_t index, uint32_t i, int buffer)
 	LaneFlow   *local = lane->local[index];
 	LaneClaims *claims = local->claims;
 	LaneConnection *connection = &lane->connections[local->peer];
-	RfWr	   *wr = rf_lane_request(lane, (int32_t) index, (RfImmKind) LANE_POST_CLAIM, 0, 0, 0);
+	RfWr	   *wr = rf_lane_request(lane, index, LANE_POST_CLAIM, 0, 0, 0);
 	RfSge	   *sge = (RfSge *) wr->sge;
 
 	connection->posts[connection->posted % lane->config.max_wr].slots = (uint16_t) i;
@@ -243,12 +243,10 @@ static void
 ask(RfLaneThread *lane, uint32_t index, uint32_t count)
 {
 	LaneClaims *claims = lane->local[index]->claims;
-	RfWr	   *wr = rf_lane_request(lane, (int32_t) index, RF_IMM_CLAIM, 0, 0, 0);
 
-	if (wr == NULL)
+	if (!rf_queue_message(lane, index, RF_IMM_CLAIM, claims->asked + count))
 		return;					/* parked: it is served again */
 	claims->asked += count;
-	wr->imm = RF_IMM(RF_IMM_CLAIM, lane->local[index]->remote_flow, claims->asked);
 	lane_count(&lane->lane->claims_asked, count);
 }
 
@@ -471,7 +469,7 @@ rf_claims_granted(RfLaneThread *lane, uint32_t index, uint32_t buffer, RfError *
 }
 
 bool
-rf_claims_run(RfLaneThread *lane)
+rf_claims_run(RfLaneThread *lane, LaneServe *serve)
 {
 	uint32_t	count = lane->claiming.count;
 	uint64_t	before = lane->lane->work_requests;
@@ -486,7 +484,7 @@ rf_claims_run(RfLaneThread *lane)
 		int32_t		next = claims->next;
 
 		if (claims->due <= lane->now)
-			rf_lane_flow_serve(lane, (uint32_t) index);
+			serve(lane, (uint32_t) index);
 		else if (claims->due < lane->claim_at)
 			lane->claim_at = claims->due;
 		index = next;
@@ -556,7 +554,6 @@ rf_claims_grant(RfLaneThread *lane)
 		int32_t		next = claims->next;
 		uint32_t	flow = (uint32_t) index;
 		int			buffer = -1;
-		RfWr	   *wr;
 
 		index = next;
 		if (lane->connections[local->peer].failed)
@@ -571,8 +568,7 @@ rf_claims_grant(RfLaneThread *lane)
 		buffer = rf_receive_grant(claims->pool, flow, next_slot(local));
 		if (buffer < 0)
 			continue;
-		wr = rf_lane_request(lane, (int32_t) flow, RF_IMM_GRANT, 0, 0, 0);
-		wr->imm = RF_IMM(RF_IMM_GRANT, local->remote_flow, (uint32_t) buffer);
+		(void) rf_queue_message(lane, flow, RF_IMM_GRANT, (uint32_t) buffer);
 		claims->granted_unused |= UINT64_C(1) << buffer;
 		claims->granted++;
 		lane_count(&lane->lane->grants, 1);

@@ -4,8 +4,8 @@
  *
  * Plain C, the lane's thread only. The lane's transitions of the status words are here (READY ->
  * IN_FLIGHT -> FREE of a send buffer, FREE -> FULL of a receive buffer); the backends' are in
- * src/shmem/slots.c. It posts nothing itself: requests go to the chain of their connection, which
- * lane.c posts at the end of the round; slots only in the flow's turn (queue.c).
+ * src/shmem/slots.c. It posts nothing itself: requests go to the chain of their connection
+ * (lane_chain.c), which is posted at the end of the round; slots only in the flow's turn (queue.c).
  *
  * Every word of an immediate is checked against what this side knows before it changes anything.
  */
@@ -102,13 +102,9 @@ rf_lane_flow_probe(RfLaneThread *lane)
 		next = local->next_starving;
 		if (local->probe_at <= lane->now && !lane->connections[local->peer].failed)
 		{
-			RfWr	   *wr = NULL;
-
-			if (atomic_load(&lane->flows[index].handed) > local->moved)
-				wr = rf_lane_request(lane, index, RF_IMM_PROBE, 0, 0, 0);
-			if (wr != NULL)
+			if (atomic_load(&lane->flows[index].handed) > local->moved &&
+				rf_queue_message(lane, (uint32_t) index, RF_IMM_PROBE, 0))
 			{
-				wr->imm = RF_IMM(RF_IMM_PROBE, local->remote_flow, 0);
 				lane_count(&lane->flows[index].stats.probes, 1);
 				/*
 				 * The sender need not have rung: this visit, too, found READY slots and no credit.
@@ -355,7 +351,7 @@ post_message(RfLaneThread *lane, uint32_t index, const Message *message)
 	LaneFlow   *local = lane->local[index];
 	RfFlow	   *flow = &lane->flows[index];
 	uint32_t	place = (uint32_t) (message->first % local->slot_count);
-	RfWr	   *wr = rf_lane_request(lane, (int32_t) index, RF_IMM_DATA,
+	RfWr	   *wr = rf_lane_request(lane, index, RF_IMM_DATA,
 									 (uint32_t) (message->next - message->first), message->bytes,
 									 lane->admission != NULL ? message->bytes : 0);
 
@@ -470,12 +466,8 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 static void
 send_end(RfLaneThread *lane, uint32_t index, LaneFlow *local, uint32_t value)
 {
-	RfWr	   *wr = rf_lane_request(lane, (int32_t) index, RF_IMM_END, 0, 0, 0);
-
-	if (wr == NULL)
-		return;
-	wr->imm = RF_IMM(RF_IMM_END, local->remote_flow, value);
-	local->end_sent = true;
+	if (rf_queue_message(lane, index, RF_IMM_END, value))
+		local->end_sent = true;
 }
 
 static void
@@ -543,38 +535,41 @@ serve_producer(RfLaneThread *lane, uint32_t index)
 				 stopped ? RF_END_STOPPED : RF_END_FAILED);
 }
 
+/* Tell the producer how many buffers the reader has released. False: no room, it is parked. */
+static bool
+send_credit(RfLaneThread *lane, LaneFlow *local)
+{
+	RfFlow	   *flow = &lane->flows[local->index];
+	uint64_t	released = atomic_load(&flow->handed);
+
+	if (!rf_queue_message(lane, local->index, RF_IMM_CREDIT, released))
+		return false;
+	local->credit = released;
+	atomic_store(&flow->credit, released);
+	lane_count(&flow->stats.credits_sent, 1);
+	return true;
+}
+
 static void
 serve_consumer(RfLaneThread *lane, uint32_t index)
 {
 	LaneFlow   *local = lane->local[index];
 	RfFlow	   *flow = &lane->flows[index];
 	bool		closing = atomic_load(&flow->state) == RF_FLOW_CLOSING;
-	uint64_t	released = atomic_load(&flow->handed);
-	RfWr	   *wr;
 
 	if (local->end_sent)
 		return;
 
 	/* Also when closing: the last credit acknowledges the end of the stream. */
-	if (released > local->credit && !local->end_received)
-	{
-		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_CREDIT, 0, 0, 0);
-		if (wr == NULL)
-			return;
-		wr->imm = RF_IMM(RF_IMM_CREDIT, local->remote_flow, released);
-		local->credit = released;
-		atomic_store(&flow->credit, released);
-		lane_count(&flow->stats.credits_sent, 1);
-	}
+	if (atomic_load(&flow->handed) > local->credit && !local->end_received && !send_credit(lane, local))
+		return;
 
 	/* The same holds for a reader that leaves: see below. */
 	if (atomic_load(&flow->leaving) != 0 && !closing && local->moved > 0 && !local->end_received &&
 		!local->leave_sent)
 	{
-		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_STOP, 0, 0, 0);
-		if (wr == NULL)
+		if (!rf_queue_message(lane, index, RF_IMM_STOP, RF_STOP_IMM_LEAVE))
 			return;
-		wr->imm = RF_IMM(RF_IMM_STOP, local->remote_flow, RF_STOP_IMM_LEAVE);
 		local->leave_sent = true;
 	}
 	if (!closing)
@@ -587,11 +582,10 @@ serve_consumer(RfLaneThread *lane, uint32_t index)
 	if (atomic_load(&flow->stop) != 0 && local->moved > 0 && !local->end_received &&
 		!local->stop_sent)
 	{
-		wr = rf_lane_request(lane, (int32_t) index, RF_IMM_STOP, 0, 0, 0);
-		if (wr == NULL)
+		if (!rf_queue_message(lane, index, RF_IMM_STOP,
+							  atomic_load(&flow->stop) == RF_STOP_FAILED ?
+							  RF_STOP_IMM_FAILED : RF_STOP_IMM_CLEAN))
 			return;
-		wr->imm = RF_IMM(RF_IMM_STOP, local->remote_flow,
-						 atomic_load(&flow->stop) == RF_STOP_FAILED ? RF_STOP_IMM_FAILED : RF_STOP_IMM_CLEAN);
 		local->stop_sent = true;
 	}
 	if (local->end_received)
@@ -753,19 +747,12 @@ rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *er
 		case RF_IMM_PROBE:
 			if (local->producer || local->end_received)
 				break;
-			{
-				/* Tell what was released, also when that is nothing: the answer ends the doubt. */
-				uint64_t	released = atomic_load(&flow->handed);
-				RfWr	   *wr = rf_lane_request(lane, (int32_t) index, RF_IMM_CREDIT, 0, 0, 0);
 
-				/* No room now: the next probe comes. */
-				if (wr == NULL)
-					return true;
-				wr->imm = RF_IMM(RF_IMM_CREDIT, local->remote_flow, released);
-				local->credit = released;
-				atomic_store(&flow->credit, released);
-				lane_count(&flow->stats.credits_sent, 1);
-			}
+			/*
+			 * Tell what was released, also when that is nothing: the answer ends the doubt. No room
+			 * now: the next probe comes.
+			 */
+			(void) send_credit(lane, local);
 			return true;
 
 		case RF_IMM_CLAIM:

@@ -87,7 +87,7 @@ rf_queue_park(RfLaneThread *lane, uint32_t index)
 }
 
 void
-rf_queue_unpark(RfLaneThread *lane, LaneConnection *connection)
+rf_queue_unpark(RfLaneThread *lane, LaneConnection *connection, LaneServe *serve)
 {
 	/* Who finds it full again goes to the end. */
 	for (uint32_t i = connection->parked.count; i > 0; i--)
@@ -97,10 +97,26 @@ rf_queue_unpark(RfLaneThread *lane, LaneConnection *connection)
 
 		held_up = lane->local[index]->waiting.held_up;
 		rf_queue_remove(lane, (uint32_t) index);
-		rf_lane_flow_serve(lane, (uint32_t) index);
+		serve(lane, (uint32_t) index);
 		if (lane->local[index]->waiting.place != QUEUE_NOWHERE)
 			lane->local[index]->waiting.held_up = held_up;
 	}
+}
+
+bool
+rf_queue_message(RfLaneThread *lane, uint32_t index, RfImmKind kind, uint64_t value)
+{
+	LaneFlow   *local = lane->local[index];
+	RfWr	   *wr;
+
+	if (!rf_lane_has_room(lane, local->peer))
+	{
+		rf_queue_park(lane, index);
+		return false;
+	}
+	wr = rf_lane_request(lane, index, kind, 0, 0, 0);
+	wr->imm = RF_IMM(kind, local->remote_flow, value);
+	return true;
 }
 
 /* ---------- turns ---------- */
@@ -163,7 +179,7 @@ set_throttled(RfLaneThread *lane, bool now)
 }
 
 bool
-rf_queue_run(RfLaneThread *lane)
+rf_queue_run(RfLaneThread *lane, LaneSend *send)
 {
 	LaneQueue  *queue = &lane->queue;
 	bool		full = false;
@@ -198,7 +214,7 @@ rf_queue_run(RfLaneThread *lane)
 		}
 		if (entry->since_round != lane->round)
 			entry->held_up = true;
-		switch (rf_lane_flow_send(lane, (uint32_t) index, budget, &bytes))
+		switch (send(lane, (uint32_t) index, budget, &bytes))
 		{
 			case QUEUE_DONE:
 				rf_queue_remove(lane, (uint32_t) index);

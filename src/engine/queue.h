@@ -85,27 +85,38 @@ typedef enum QueueResult
 	QUEUE_THROTTLED				/* the window is full */
 } QueueResult;
 
-struct RfLaneThread;
 struct LaneConnection;
 
-extern void rf_queue_init(struct RfLaneThread *lane);
+/* Look at a flow that has waited: rf_lane_flow_serve. */
+typedef void LaneServe(RfLaneThread *lane, uint32_t flow);
+
+/*
+ * A flow's turn: send slots until `budget` bytes or a few more are sent; *bytes says how many.
+ * rf_lane_flow_send.
+ */
+typedef QueueResult LaneSend(RfLaneThread *lane, uint32_t flow, uint64_t budget, uint64_t *bytes);
+
+extern void rf_queue_init(RfLaneThread *lane);
 
 /* The flow has slots to send. */
-extern void rf_queue_add(struct RfLaneThread *lane, uint32_t flow);
+extern void rf_queue_add(RfLaneThread *lane, uint32_t flow);
 
 /* Its connection's send queue is full: serve it again when there is room. */
-extern void rf_queue_park(struct RfLaneThread *lane, uint32_t flow);
+extern void rf_queue_park(RfLaneThread *lane, uint32_t flow);
 
 /* It is over. */
-extern void rf_queue_remove(struct RfLaneThread *lane, uint32_t flow);
+extern void rf_queue_remove(RfLaneThread *lane, uint32_t flow);
 
-/* There is room in the connection's send queue: serve whoever is parked there, once. */
-extern void rf_queue_unpark(struct RfLaneThread *lane, struct LaneConnection *connection);
+/* There is room in the connection's send queue: serve the flows that are parked there, once each. */
+extern void rf_queue_unpark(RfLaneThread *lane, struct LaneConnection *connection, LaneServe *serve);
 
-/* Send what may be sent. True when something was. */
-extern bool rf_queue_run(struct RfLaneThread *lane);
+/* A control message to the flow's peer. False: no room, the flow is parked and will be served again. */
+extern bool rf_queue_message(RfLaneThread *lane, uint32_t flow, RfImmKind kind, uint64_t value);
+
+/* Give flows their turns, as long as anything may be sent. True when something was. */
+extern bool rf_queue_run(RfLaneThread *lane, LaneSend *send);
 
 /* The window had no room for this lane, and somebody has made some since. */
-extern bool rf_queue_may_continue(struct RfLaneThread *lane);
+extern bool rf_queue_may_continue(RfLaneThread *lane);
 
 #endif

@@ -36,8 +36,6 @@ my @together = (
 	# two ends of a flow, and of a group
 	[qw(flow/flow flow/flow_produce flow/reader)],
 	[qw(flow/group flow/group_produce flow/group_consume)],
-	# a lane's turn: what it sends frees what waits, which it sends
-	[qw(engine/lane engine/lane_flow engine/lane_claim engine/lane_path engine/queue)],
 	# the life of a connection, whose stages all can end it
 	[qw(engine/peer engine/listener engine/setup engine/prove engine/open)],
 	# a session, and what is under way in it when it is used for something else

@@ -1,15 +1,19 @@
 /*
  * engine_int.h - inside the engine's room only: what its PostgreSQL files share.
  *
- * main.c       the worker: start, loop, timers, end
- * support.c    what the others need of it: epoll, the log, our hello
- * listener.c   sockets: listening, accepting, connecting
- * peer.c       control connections: bytes in and out, timers, loss; entries of the peer table
- * setup.c      from the proof of the token to a connected set of queue pairs
- * prove.c      of these: that data gets through in both directions; falling back when it does not
- * open.c       opening and freeing of flows
- * receive.c    memory for shared receive pools
-
+ * From the bottom to the top, each calls those before it only:
+ *
+ * support.c     epoll, the log, our hello
+ * socket.c      sockets to other engines
+ * receive.c     memory for shared receive pools
+ * pages.c       shared buffers as a source for a peer's queue pairs
+ * prove.c       that data gets through a connection: what the two ends write to each other
+ * connection.c  a control connection: bytes, end, its entry of the peer table
+ * open.c        opening and freeing of flows
+ * setup.c       from the proof of the token to queue pairs that data gets through
+ * peer.c        what happens on control connections: requests, messages, timers, loss
+ * listener.c    listening and accepting
+ * main.c        the worker: start, loop, timers, end
  *
  * Everything in RfEngine and below it belongs to the engine's main thread. Backends see RfShared
  * only.
@@ -18,6 +22,9 @@
 #define RF_ENGINE_INT_H
 
 #include "postgres.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "base/clock.h"
 #include "rdma_fdw/compat.h"
@@ -177,6 +184,10 @@ typedef struct RfEngine
 	uint32_t	lane_flows[RF_MAX_LANES];	/* attached to each */
 	uint8_t		boot_id[16];
 	uint32_t	unauthenticated;	/* accepted connections before their proof */
+
+	/* What depends on a peer (open.c): its connection failed; no lane has a queue pair of it left. */
+	void		(*peer_failed) (int peer, const RfError *error);
+	void		(*peer_gone) (int peer);
 } RfEngine;
 
 extern RfEngine *rf_engine;
@@ -206,66 +217,100 @@ extern void rf_log_error(int level, const char *what, const RfError *error);
 extern void rf_flow_wake_owner(RfFlow *flow);
 extern void rf_flow_wake(RfFlow *flow);
 
+/* socket.c */
+
+/* Begin to connect; the result shows when the socket becomes writable. -1: *error says why. */
+extern int	rf_start_connect(const char *address, uint32_t port, RfError *error);	/* numeric */
+extern int	rf_start_connect_local(const char *name);
+extern int	rf_start_connect_like(int control_fd, RfError *error);	/* to where this one goes */
+
+/* Its peer's address as text. */
+extern void rf_socket_address(int fd, char *text, size_t size);
+extern socklen_t rf_socket_local_address(struct sockaddr_un *address, const char *name);
+extern void rf_socket_options(int fd);
+
 /* listener.c */
 extern bool rf_listen(RfError *error);
 extern void rf_listener_event(RfSource *source);
 extern void rf_listener_timers(int64_t now);
 extern int64_t rf_listener_deadline(void);
-extern int	rf_start_connect(const char *address, uint32_t port, RfError *error);
-extern int	rf_start_connect_local(const char *name);
-extern int	rf_start_connect_like(int control_fd, RfError *error);
-extern void rf_socket_address(int fd, char *text, size_t size);
-extern void rf_socket_options(int fd);
-
-/* peer.c: life of a control connection */
-extern RfConnection *rf_connection_new(int fd, bool accepted);
-extern void rf_connection_event(RfConnection *connection, uint32_t events);
-extern void rf_connection_fail(RfConnection *connection, const RfError *error);
-extern void rf_connection_send(RfConnection *connection, RfControlType type, const void *payload, uint32_t length);
-extern void rf_connection_refuse(RfConnection *connection, uint32_t reason, const char *message);
-extern void rf_connections_timers(int64_t now);
-extern int64_t rf_connections_deadline(void);
-extern void rf_connections_reap(void);
-extern void rf_connection_lost(RfConnection *connection, const RfError *error);
-extern void rf_connections_reloaded(void);
-extern void rf_connections_bye(void);
-extern void rf_peers_requested(void);
-extern void rf_peer_lane_dropped(int peer);
 
 /* pages.c: shared buffers as a source for a peer's queue pairs */
 extern RfRegion *rf_pages_register(RfConnection *connection);
 extern void rf_pages_deregister(RfConnection *connection);
 
-/* setup.c: from the proof to CONNECTED */
-extern void rf_setup_proof(RfConnection *connection, const RfControlProof *proof);
-extern void rf_setup_welcome(RfConnection *connection, const RfControlWelcome *welcome);
-extern void rf_setup_qp(RfConnection *connection, const RfControlQp *qp);
-extern void rf_setup_up(RfConnection *connection);
-extern void rf_setup_again(RfConnection *connection);
-extern void rf_setup_attach(RfConnection *attaching, const RfControlAttach *attach);
-extern void rf_setup_socket_event(RfDataSocket *socket, uint32_t events);
-extern void rf_setup_close(RfConnection *connection);
+/* prove.c */
 
-/* prove.c: the data path of a connection that is set up, and of one that is lost */
-
-/* Memory for the proofs, in the connection's domain. */
+/* Memory for the proofs, in the connection's domain; and back, when no queue pair is left. */
 extern bool rf_prove_begin(RfConnection *connection, RfError *error);
 extern void rf_prove_release(RfConnection *connection);
 
-/* Something has happened to the path: act on it. error: why, of RF_PATH_DEAD. */
-extern void rf_prove_event(RfConnection *connection, RfPathEvent event, const RfError *error);
-extern void rf_prove_linked(RfConnection *connection, const RfControlLinked *linked);
-extern void rf_prove_lane(RfConnection *connection);
-extern void rf_prove_broken(RfConnection *connection);
-
-/* The connection's deadline has passed during the proof. False: it is about something else. */
-extern bool rf_prove_timeout(RfConnection *connection);
+/* What the peer shall write, and where: for LINKED. What the peer asked for; rf_prove_begin was before. */
+extern void rf_prove_ask(const RfConnection *connection, RfControlLinked *linked);
+extern void rf_prove_asked(RfConnection *connection, const RfControlLinked *linked);
 
 /* What to look at when data does not get through; NULL: nothing in particular. */
 extern const char *rf_prove_hint(const RfConnection *connection);
 
+/* connection.c */
+
+#define RF_HANDSHAKE_LIMIT_US	10000000
+
+/* fd: -1, or a socket that is connected and belongs to the connection from here on. NULL: no memory. */
+extern RfConnection *rf_connection_new(int fd, bool accepted);
+
+/* Send a message, and what waits to be sent. A peer that does not read ends its connection. */
+extern void rf_connection_send(RfConnection *connection, RfControlType type, const void *payload, uint32_t length);
+extern void rf_connection_flush(RfConnection *connection);
+
+/* Say no to a connection that has no peer entry yet, and count it. */
+extern void rf_connection_refuse(RfConnection *connection, uint32_t reason, const char *message);
+
+/*
+ * The connection is of no more use: what depends on it learns why. Its entry and its memory are
+ * given back by rf_connection_finish once no queue pair is left, which may be at once.
+ */
+extern void rf_connection_fail(RfConnection *connection, const RfError *error);
+extern void rf_connection_finish(RfConnection *connection);
+
 /* Let go of queue pairs that the lanes may or may not know. False: there is none. */
-extern bool rf_prove_drop_lanes(RfConnection *connection, const RfError *error);
+extern bool rf_connection_drop_lanes(RfConnection *connection, const RfError *error);
+extern void rf_connection_close_socket(RfConnection *connection);
+
+/* Free those that died in this round. */
+extern void rf_connections_reap(void);
+
+/* Ask whether peers that are gone have let go of our memory. True: it was time to, and it was asked. */
+extern bool rf_connections_settle(int64_t now);
+extern int64_t rf_connections_settle_due(void);
+
+/* setup.c: from the proof of the token to queue pairs that data gets through */
+extern void rf_setup_proof(RfConnection *connection, const RfControlProof *proof);
+extern void rf_setup_welcome(RfConnection *connection, const RfControlWelcome *welcome);
+extern void rf_setup_qp(RfConnection *connection, const RfControlQp *qp);
+extern void rf_setup_linked(RfConnection *connection, const RfControlLinked *linked);
+extern void rf_setup_attach(RfConnection *attaching, const RfControlAttach *attach);
+extern void rf_setup_socket_event(RfDataSocket *socket, uint32_t events);
+
+/* Something has happened to the data path: act on it. error: why, of RF_PATH_DEAD. */
+extern void rf_setup_event(RfConnection *connection, RfPathEvent event, const RfError *error);
+extern void rf_setup_lane_proven(RfConnection *connection);
+
+/* BROKEN came; also of a connection that is up. */
+extern void rf_setup_broken(RfConnection *connection);
+
+/* The connection's deadline has passed during the proof. False: it is about something else. */
+extern bool rf_setup_timeout(RfConnection *connection);
+
+/* peer.c */
+extern void rf_peers_requested(void);
+extern void rf_peer_lane_dropped(int peer);
+extern void rf_connection_event(RfConnection *connection, uint32_t events);
+extern void rf_connection_lost(RfConnection *connection, const RfError *error);
+extern void rf_connections_timers(int64_t now);
+extern int64_t rf_connections_deadline(void);
+extern void rf_connections_reloaded(void);
+extern void rf_connections_bye(void);
 
 /* open.c */
 extern bool rf_flows_start(void);
@@ -274,8 +319,6 @@ extern void rf_flow_handle_open(RfConnection *connection, const RfControlOpen *o
 extern void rf_flow_handle_opened(RfConnection *connection, const RfControlOpened *opened);
 extern void rf_flow_handle_open_failed(RfConnection *connection, const RfControlOpenFailed *failed);
 extern void rf_flow_detached(uint32_t index);
-extern void rf_flows_peer_failed(int peer, const RfError *error);
-extern void rf_flows_peer_gone(int peer);
 extern void rf_flows_retry(void);
 extern void rf_flows_timers(int64_t now);
 extern int64_t rf_flows_deadline(void);

@@ -1,7 +1,7 @@
 /*
- * listener.c - the engine's sockets: listening on TCP and on a local name, accepting, connecting.
+ * listener.c - listening on TCP and on a local name, and accepting.
  *
- * Anybody can connect; nobody is believed before peer.c and setup.c have seen a proof. So there is
+ * Anybody can connect; nobody is believed before setup.c has seen a proof. So there is
  * a limit on connections without one (the oldest gives way) and a deadline for each, and running
  * out of descriptors pauses accepting instead of spinning.
  */
@@ -10,10 +10,8 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "miscadmin.h"
@@ -83,15 +81,6 @@ local_port(int fd)
 				 ((struct sockaddr_in *) &address)->sin_port);
 }
 
-static socklen_t
-local_address(struct sockaddr_un *address, const char *name)
-{
-	memset(address, 0, sizeof(*address));
-	address->sun_family = AF_UNIX;
-	strlcpy(address->sun_path + 1, name, sizeof(address->sun_path) - 1);
-	return offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name);
-}
-
 bool
 rf_listen(RfError *error)
 {
@@ -135,7 +124,7 @@ rf_listen(RfError *error)
 
 	/* The local name is for engines of this host; without it they use TCP. */
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	name_length = local_address(&name, rf_shared->engine_local_name);
+	name_length = rf_socket_local_address(&name, rf_shared->engine_local_name);
 	if (fd < 0 || bind(fd, (struct sockaddr *) &name, name_length) != 0 || listen(fd, 128) != 0)
 	{
 		ereport(LOG,
@@ -231,103 +220,4 @@ int64_t
 rf_listener_deadline(void)
 {
 	return paused_until == 0 ? INT64_MAX : paused_until;
-}
-
-/*
- * Of control and data connections over TCP. What the other host's kernel has not acknowledged for
- * peer_timeout means the same as an engine that has not answered for as long. A changed setting
- * reaches control connections at once and data connections when they are made anew; they end with
- * their control connection anyway.
- */
-void
-rf_socket_options(int fd)
-{
-	int			on = 1;
-	unsigned int timeout = rf_peer_timeout;
-
-	(void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	(void) setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
-	(void) setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-}
-
-/* ---------- connecting ---------- */
-
-static int
-connect_to(const struct sockaddr *address, socklen_t length, RfError *error)
-{
-	int			fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	if (fd < 0)
-	{
-		rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "could not create a socket: %s", strerror(errno));
-		return -1;
-	}
-	if (address->sa_family != AF_UNIX)
-		rf_socket_options(fd);
-	if (connect(fd, address, length) != 0 && errno != EINPROGRESS)
-	{
-		rf_error(error, RF_ERROR_CONNECTION, NULL, NULL, "could not connect: %s", strerror(errno));
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
-
-/* Begin to connect to a numeric address. The result shows when the socket becomes writable. */
-int
-rf_start_connect(const char *address, uint32_t port, RfError *error)
-{
-	struct addrinfo hints;
-	struct addrinfo *found = NULL;
-	char		service[16];
-	int			fd;
-
-	snprintf(service, sizeof(service), "%u", port);
-	memset(&hints, 0, sizeof(hints));
-	hints.ai_socktype = SOCK_STREAM;
-	hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-	if (getaddrinfo(address, service, &hints, &found) != 0)
-	{
-		rf_error(error, RF_ERROR_CONFIGURATION, NULL, NULL, "\"%.100s\" is not an address", address);
-		return -1;
-	}
-	fd = connect_to(found->ai_addr, found->ai_addrlen, error);
-	freeaddrinfo(found);
-	return fd;
-}
-
-int
-rf_start_connect_local(const char *name)
-{
-	struct sockaddr_un address;
-	socklen_t	length = local_address(&address, name);
-	RfError		error;
-
-	return connect_to((struct sockaddr *) &address, length, &error);
-}
-
-/* One more connection to where this control connection goes. */
-int
-rf_start_connect_like(int control_fd, RfError *error)
-{
-	struct sockaddr_storage address = {0};
-	socklen_t	length = sizeof(address);
-
-	if (getpeername(control_fd, (struct sockaddr *) &address, &length) != 0)
-	{
-		rf_error(error, RF_ERROR_CONNECTION, NULL, NULL, "could not connect: %s", strerror(errno));
-		return -1;
-	}
-	return connect_to((struct sockaddr *) &address, length, error);
-}
-
-void
-rf_socket_address(int fd, char *text, size_t size)
-{
-	struct sockaddr_storage address;
-	socklen_t	length = sizeof(address);
-
-	if (getpeername(fd, (struct sockaddr *) &address, &length) != 0 ||
-		getnameinfo((struct sockaddr *) &address, length, text, size, NULL, 0, NI_NUMERICHOST) != 0)
-		strlcpy(text, "local socket", size);
 }

@@ -415,7 +415,7 @@ lane_events(void)
 					break;
 				case RF_LANE_CONNECTION_PROVEN:
 					if (connection && connection->phase == RF_PHASE_SETUP)
-						rf_prove_lane(connection);
+						rf_setup_lane_proven(connection);
 					break;
 				case RF_LANE_CONNECTION_DROPPED:
 					rf_peer_lane_dropped(event.peer);

@@ -560,8 +560,8 @@ rf_flow_detached(uint32_t index)
 }
 
 /* The connection failed: what the lanes do not know yet fails here, the rest there. */
-void
-rf_flows_peer_failed(int peer, const RfError *error)
+static void
+peer_failed(int peer, const RfError *error)
 {
 	uint32_t	i;
 
@@ -589,8 +589,8 @@ rf_flows_peer_failed(int peer, const RfError *error)
 }
 
 /* All lanes have let go: what was attached has only its buffers left. */
-void
-rf_flows_peer_gone(int peer)
+static void
+peer_gone(int peer)
 {
 	uint32_t	i;
 
@@ -653,6 +653,8 @@ rf_flows_start(void)
 	RfError		error;
 	uint32_t	i;
 
+	rf_engine->peer_failed = peer_failed;
+	rf_engine->peer_gone = peer_gone;
 	atomic_store(&rf_shared->waiting_for_buffers, 0);
 	for (i = 0; i < rf_shared->max_flows; i++)
 		rf_engine->flows[i].block.segment = -1;

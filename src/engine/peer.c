@@ -1,11 +1,9 @@
 /*
- * peer.c - control connections from connect or accept to their end, and the entries of the peer
- * table that they own.
+ * peer.c - what happens on control connections: requests of backends for a peer, connecting,
+ * messages, deadlines, signs of life, loss of the data path.
  *
- * Here: bytes in and out, deadlines, signs of life, what happens when one is lost. What the
- * messages between proof and CONNECTED mean is in setup.c, those about flows in open.c. A
- * connection that dies keeps its memory until the end of the round, and its peer entry until all
- * lanes have let go of its queue pairs.
+ * What the messages between proof and CONNECTED mean is in setup.c, those about flows in open.c; how
+ * a connection ends is in connection.c.
  */
 #include "postgres.h"
 
@@ -20,139 +18,13 @@
 
 #include "engine_int.h"
 
-#define RF_HANDSHAKE_LIMIT_US	10000000
 #define RF_PING_MAX_US			5000000
 #define RF_CROSSING_RETRY_US	300000
 #define RF_CROSSING_RETRIES		6
 #define RF_STEPS_AT_ONCE		512
 #define RF_BYE_LIMIT_US			200000
-#define RF_SETTLE_FIRST_US		2000
-#define RF_SETTLE_MAX_US		1000000
-
-static void connection_finish(RfConnection *connection);
-
-RfConnection *
-rf_connection_new(int fd, bool accepted)
-{
-	RfConnection *connection = calloc(1, sizeof(RfConnection));
-	int			i;
-
-	if (connection == NULL)
-		return NULL;
-	connection->source.kind = RF_SOURCE_CONTROL;
-	connection->source.fd = fd;
-	connection->peer = RF_NO_PEER;
-	connection->accepted = accepted;
-	connection->phase = accepted ? RF_PHASE_HANDSHAKE : RF_PHASE_CONNECTING;
-	connection->started_us = rf_now_us();
-	connection->deadline_us = connection->started_us + RF_HANDSHAKE_LIMIT_US;
-	for (i = 0; i < RF_MAX_LANES; i++)
-	{
-		connection->sockets[i].source.kind = RF_SOURCE_DATA;
-		connection->sockets[i].source.fd = -1;
-		connection->sockets[i].connection = connection;
-		connection->sockets[i].lane = i;
-		connection->waiting_socket[i] = -1;
-	}
-	if (accepted)
-	{
-		RfControlHello hello;
-
-		rf_own_hello(&hello);
-		rf_handshake_acceptor(&connection->handshake, &hello);
-		if (!rf_watch(&connection->source, EPOLLIN))
-		{
-			free(connection);
-			return NULL;
-		}
-		rf_engine->unauthenticated++;
-	}
-	connection->next = rf_engine->connections;
-	rf_engine->connections = connection;
-	return connection;
-}
-
-static void
-close_fd(RfConnection *connection)
-{
-	rf_unwatch(&connection->source);
-	if (connection->source.fd >= 0)
-		close(connection->source.fd);
-	connection->source.fd = -1;
-}
 
 /* ---------- bytes ---------- */
-
-static void
-flush_out(RfConnection *connection)
-{
-	RfHandshake *hs = &connection->handshake;
-	RfError		error;
-
-	while (hs->out_used > 0)
-	{
-		ssize_t		sent = send(connection->source.fd, hs->out, hs->out_used, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (sent > 0)
-			rf_handshake_sent(hs, sent);
-		else if (sent < 0 && errno == EINTR)
-			continue;
-		else if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			break;
-		else
-		{
-			memset(&error, 0, sizeof(error));
-			rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s", strerror(errno));
-			rf_connection_fail(connection, &error);
-			return;
-		}
-	}
-	if (connection->source.fd >= 0 && !rf_watch(&connection->source, EPOLLIN | (hs->out_used > 0 ? EPOLLOUT : 0)))
-	{
-		memset(&error, 0, sizeof(error));
-		rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "could not watch a socket: %s", strerror(errno));
-		rf_connection_fail(connection, &error);
-	}
-}
-
-void
-rf_connection_send(RfConnection *connection, RfControlType type, const void *payload, uint32_t length)
-{
-	RfError		error;
-
-	if (connection->dead || connection->source.fd < 0)
-		return;
-	if (!rf_handshake_put(&connection->handshake, type, payload, length))
-	{
-		memset(&error, 0, sizeof(error));
-		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "the other engine does not read what it is sent");
-		rf_connection_fail(connection, &error);
-		return;
-	}
-	flush_out(connection);
-}
-
-/* Say no to a connection that has no peer entry yet, and count it. */
-void
-rf_connection_refuse(RfConnection *connection, uint32_t reason, const char *message)
-{
-	RfError		error;
-	char		address[64];
-
-	atomic_fetch_add(&rf_shared->handshakes_refused, 1);
-	rf_socket_address(connection->source.fd, address, sizeof(address));
-	if (reason != RF_REFUSED_CROSSING)
-		ereport(LOG,
-				(errmsg("rdma_fdw engine: refused a connection from %s: %s", address, message)));
-	rf_handshake_refuse(&connection->handshake, reason, message);
-
-	/* What fits into the socket's buffer is enough; nobody waits for a reader who may not come. */
-	(void) send(connection->source.fd, connection->handshake.out, connection->handshake.out_used, MSG_NOSIGNAL | MSG_DONTWAIT);
-	memset(&error, 0, sizeof(error));
-	connection->crossed = true; /* told already */
-	rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s", message);
-	rf_connection_fail(connection, &error);
-}
 
 /*
  * Half way down to a shorter one, an eighth of the way up to a longer: what delays a message most is
@@ -189,13 +61,13 @@ handle_message(RfConnection *connection, const RfControlMessage *message)
 			rf_setup_qp(connection, &message->u.qp);
 			break;
 		case RF_CONTROL_LINKED:
-			rf_prove_linked(connection, &message->u.linked);
+			rf_setup_linked(connection, &message->u.linked);
 			break;
 		case RF_CONTROL_READY:
-			rf_prove_event(connection, RF_PATH_READY, NULL);
+			rf_setup_event(connection, RF_PATH_READY, NULL);
 			break;
 		case RF_CONTROL_BROKEN:
-			rf_prove_broken(connection);
+			rf_setup_broken(connection);
 			break;
 		case RF_CONTROL_OPEN:
 			rf_flow_handle_open(connection, &message->u.open);
@@ -294,7 +166,7 @@ read_in(RfConnection *connection)
 					 */
 					connection->retries++;
 					connection->retry_us = rf_now_us() + RF_CROSSING_RETRY_US;
-					close_fd(connection);
+					rf_connection_close_socket(connection);
 					return;
 				}
 				rf_connection_fail(connection, &error);
@@ -302,7 +174,7 @@ read_in(RfConnection *connection)
 		}
 	}
 	if (!connection->dead && connection->source.fd >= 0 && hs->out_used > 0)
-		flush_out(connection);
+		rf_connection_flush(connection);
 }
 
 /* ---------- the initiator's beginning ---------- */
@@ -342,7 +214,7 @@ connect_next(RfConnection *connection, RfError *error)
 			connection->attempt_us = now + (connection->deadline_us - now) / left;
 			return;
 		}
-		close_fd(connection);
+		rf_connection_close_socket(connection);
 		connection->address++;
 	}
 }
@@ -375,7 +247,7 @@ connected(RfConnection *connection)
 
 		memset(&error, 0, sizeof(error));
 		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s", strerror(problem));
-		close_fd(connection);
+		rf_connection_close_socket(connection);
 		connection->address++;
 		connect_next(connection, &error);
 		return;
@@ -385,7 +257,7 @@ connected(RfConnection *connection)
 	rf_own_hello(&hello);
 	rf_handshake_free(&connection->handshake);
 	rf_handshake_initiator(&connection->handshake, &hello, peer->token_id, peer->token);
-	flush_out(connection);
+	rf_connection_flush(connection);
 }
 
 /*
@@ -461,87 +333,12 @@ rf_connection_event(RfConnection *connection, uint32_t events)
 		return;
 	}
 	if (events & EPOLLOUT)
-		flush_out(connection);
+		rf_connection_flush(connection);
 	if (!connection->dead && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		read_in(connection);
 }
 
 /* ---------- the end ---------- */
-
-static void
-tell_why(RfConnection *connection, const RfError *error)
-{
-	RfPeer	   *peer = connection->peer == RF_NO_PEER ? NULL : &rf_shared->peers[connection->peer];
-	const char *hint = error->hint[0] ? error->hint : NULL;
-
-	memset(&connection->error, 0, sizeof(connection->error));
-	if (connection->was_up)
-		rf_error(&connection->error, error->kind, error->detail[0] ? error->detail : NULL, hint,
-				 "lost the connection to the engine of %.40s: %.120s", peer->host, error->message);
-	else if (peer && !connection->accepted)
-		rf_error(&connection->error, error->kind, error->detail[0] ? error->detail : NULL,
-				 hint ? hint : error->kind == RF_ERROR_CONNECTION ?
-				 "The engine's port on the data node must be reachable; rdma_fdw.listen_address and rdma_fdw.engine_port set it." : NULL,
-				 "could not connect to the engine at %.40s, port %u: %.110s", peer->host, peer->port, error->message);
-	else
-		connection->error = *error;
-
-	if (connection->was_up)
-	{
-		atomic_fetch_add(&rf_shared->connections_lost, 1);
-		ereport(LOG,
-				(errcode(rf_error_sqlstate(error->kind)),
-				 errmsg("rdma_fdw engine: %s", connection->error.message),
-				 error->detail[0] ? errdetail_internal("%s", error->detail) : 0));
-	}
-	else if (peer)
-		ereport(connection->crossed ? DEBUG1 : LOG,	/* one that was not needed any more is no failure */
-				(errcode(rf_error_sqlstate(error->kind)),
-				 errmsg("rdma_fdw engine: %s", connection->error.message)));
-	else if (!connection->crossed)
-	{
-		char		address[64] = "unknown";
-
-		/* Not an engine, or one that broke off. Whoever scans ports shall not fill the log. */
-		if (connection->source.fd >= 0)
-			rf_socket_address(connection->source.fd, address, sizeof(address));
-		atomic_fetch_add(&rf_shared->garbage_connections, 1);
-		ereport(DEBUG1,
-				(errmsg_internal("rdma_fdw engine: closed a connection from %s: %s", address, error->message)));
-	}
-}
-
-/* The connection is of no more use: whatever depends on it learns why. */
-void
-rf_connection_fail(RfConnection *connection, const RfError *error)
-{
-	if (connection->dead || connection->phase == RF_PHASE_DROPPING)
-		return;
-	tell_why(connection, error);
-	if (connection->accepted && connection->phase == RF_PHASE_HANDSHAKE)
-		rf_engine->unauthenticated--;
-	close_fd(connection);
-	rf_setup_close(connection);
-
-	if (connection->peer == RF_NO_PEER)
-	{
-		connection->dead = true;
-		return;
-	}
-
-	/* From CONNECTED no new flow may choose this peer. */
-	if (connection->phase == RF_PHASE_UP)
-	{
-		rf_shared->peers[connection->peer].error = connection->error;
-		atomic_store(&rf_shared->peers[connection->peer].state, RF_PEER_CLOSING);
-		rf_flows_peer_failed(connection->peer, &connection->error);
-	}
-
-	(void) rf_prove_drop_lanes(connection, &connection->error);
-	connection->phase = RF_PHASE_DROPPING;
-	if (connection->lanes_dropping == 0)
-		connection_finish(connection);
-}
 
 /*
  * A lane lost the data connection. What the other engine had to say before it went is the better
@@ -554,7 +351,7 @@ rf_connection_lost(RfConnection *connection, const RfError *error)
 
 	if (connection->phase == RF_PHASE_SETUP)
 	{
-		rf_prove_event(connection, RF_PATH_DEAD, error);
+		rf_setup_event(connection, RF_PATH_DEAD, error);
 		return;
 	}
 	if (connection->phase == RF_PHASE_UP)
@@ -625,70 +422,9 @@ rf_peer_lane_dropped(int peer)
 	if (connection == NULL || connection->lanes_dropping == 0 || --connection->lanes_dropping > 0)
 		return;
 	if (connection->phase == RF_PHASE_DROPPING)
-		connection_finish(connection);
+		rf_connection_finish(connection);
 	else
-		rf_prove_event(connection, RF_PATH_GONE, NULL);
-}
-
-/*
- * A peer whose connection is over need not have let go of our memory yet. That takes a moment, or
- * as long as somebody keeps it stopped: ask after pauses that grow, as long as there is something
- * to ask for.
- */
-static int64_t settle_us = INT64_MAX;
-static int64_t settle_pause_us;
-
-static void
-settle_again(int64_t now, int64_t pause)
-{
-	settle_pause_us = Min(pause, RF_SETTLE_MAX_US);
-	settle_us = atomic_load(&rf_shared->segments_held) > 0 ? now + settle_pause_us : INT64_MAX;
-}
-
-/* No queue pair is left: give back memory and the peer entry. */
-static void
-connection_finish(RfConnection *connection)
-{
-	RfPeer	   *peer = &rf_shared->peers[connection->peer];
-
-	rf_flows_peer_gone(connection->peer);
-	if (connection->domain)
-	{
-		rf_pages_deregister(connection);
-		rf_prove_release(connection);
-		rf_values_peer_gone(rf_engine->values, connection->domain);
-		rf_pool_peer_gone(rf_engine->pool, connection->peer, connection->domain);
-	}
-	connection->domain = NULL;
-	settle_again(rf_now_us(), RF_SETTLE_FIRST_US);
-
-	rf_engine->by_peer[connection->peer] = NULL;
-	explicit_bzero(peer->token, sizeof(peer->token));
-	peer->error = connection->error;
-	atomic_store(&peer->state, connection->crossed ? RF_PEER_FREE : RF_PEER_FAILED);
-	rf_peers_wake(connection->peer);
-	connection->dead = true;
-}
-
-void
-rf_connections_reap(void)
-{
-	RfConnection **link = &rf_engine->connections;
-
-	while (*link)
-	{
-		RfConnection *connection = *link;
-
-		if (connection->dead)
-		{
-			*link = connection->next;
-			rf_handshake_free(&connection->handshake);
-			explicit_bzero(connection->secret, sizeof(connection->secret));
-			free(connection);
-		}
-		else
-			link = &connection->next;
-	}
+		rf_setup_event(connection, RF_PATH_GONE, NULL);
 }
 
 /* ---------- time ---------- */
@@ -710,12 +446,8 @@ rf_connections_timers(int64_t now)
 {
 	RfConnection *connection;
 
-	if (now >= settle_us)
-	{
-		(void) rf_pool_settle(rf_engine->pool);
+	if (rf_connections_settle(now))
 		rf_flows_retry();
-		settle_again(now, settle_pause_us * 2);
-	}
 	for (connection = rf_engine->connections; connection; connection = connection->next)
 	{
 		RfError		error;
@@ -760,12 +492,12 @@ rf_connections_timers(int64_t now)
 			now >= connection->attempt_us && now < connection->deadline_us)
 		{
 			rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "timeout");
-			close_fd(connection);
+			rf_connection_close_socket(connection);
 			connection->address++;
 			connect_next(connection, &error);
 			continue;
 		}
-		if (now >= connection->deadline_us && !rf_prove_timeout(connection))
+		if (now >= connection->deadline_us && !rf_setup_timeout(connection))
 		{
 			rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL,
 					 connection->phase == RF_PHASE_CONNECTING ? "timeout" : "timeout in the handshake");
@@ -778,7 +510,7 @@ int64_t
 rf_connections_deadline(void)
 {
 	RfConnection *connection;
-	int64_t		first = settle_us;
+	int64_t		first = rf_connections_settle_due();
 
 	for (connection = rf_engine->connections; connection; connection = connection->next)
 	{

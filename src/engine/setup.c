@@ -4,6 +4,9 @@
  * The acceptor looks up the token, decides between two connections that cross each other, and
  * welcomes; then both sides make one queue pair per lane, exchange their descriptions, connect data
  * sockets where the transport needs them, and prove to each other that data gets through (prove.c).
+ * path.c says in which order. Where the device fails and both ends have the software transport, the
+ * connection begins again over that.
+ *
  * The domain and the regions of a peer belong to its connection: keys that one peer learns are good
  * for nothing over another's queue pairs.
  */
@@ -101,17 +104,6 @@ begin_setup(RfConnection *connection, uint32_t lanes, uint32_t offer)
 	rf_path_init(&connection->path, !connection->accepted,
 				 !connection->over_sockets && (hs->own.provider & hs->remote.provider & RF_OFFER_SOFT) != 0);
 	(void) make_queue_pairs(connection);
-}
-
-/* The device's queue pairs are gone: the same over the software transport. */
-void
-rf_setup_again(RfConnection *connection)
-{
-	connection->over_sockets = true;
-	if (!make_queue_pairs(connection))
-		return;
-	for (uint32_t i = 0; i < connection->lanes; i++)
-		try_lane(connection, i);
 }
 
 /*
@@ -280,7 +272,7 @@ connect_lane(RfConnection *connection, uint32_t lane, int socket)
 		if (error.kind == RF_ERROR_PROTOCOL)
 			fail(connection, &error);
 		else
-			rf_prove_event(connection, RF_PATH_DEAD, &error);
+			rf_setup_event(connection, RF_PATH_DEAD, &error);
 		return;
 	}
 	for (i = 0; i < connection->lanes; i++)
@@ -292,35 +284,7 @@ connect_lane(RfConnection *connection, uint32_t lane, int socket)
 		rf_lane_add_connection(rf_engine->lanes[i], connection->peer, connection->qps[i],
 							   &connection->proofs[i]);
 	connection->with_lanes = true;
-	rf_prove_event(connection, RF_PATH_CONNECTED, NULL);
-}
-
-/* Both ends know that data gets through: the connection set is up. */
-void
-rf_setup_up(RfConnection *connection)
-{
-	RfPeer	   *peer = &rf_shared->peers[connection->peer];
-	int64_t		now = rf_now_us();
-
-	explicit_bzero(connection->secret, sizeof(connection->secret));
-	rf_handshake_up(&connection->handshake);
-	strlcpy(peer->transport, !connection->over_sockets ? rf_engine->provider->name :
-			connection->local_sockets ? "shm" : "tcp", sizeof(peer->transport));
-	peer->error = connection->path_error;
-	atomic_store(&peer->fell_back, connection->path.fell_back);
-	peer->connections++;
-	peer->since_us = rf_wall_us();
-	peer->handshake_us = now - connection->started_us;
-	connection->phase = RF_PHASE_UP;
-	connection->was_up = true;
-	connection->deadline_us = now;	/* from here on: since when it is up */
-	connection->heard_us = now;
-	connection->ping_us = now;	/* the first PING measures the round trip */
-	atomic_fetch_add(&rf_shared->handshakes, 1);
-	atomic_store(&peer->state, RF_PEER_CONNECTED);
-	rf_peers_wake(connection->peer);
-	ereport(DEBUG1,
-			(errmsg_internal("rdma_fdw engine: connected with %s over %s, %u lanes", peer->host, peer->transport, connection->lanes)));
+	rf_setup_event(connection, RF_PATH_CONNECTED, NULL);
 }
 
 /* ---------- data sockets ---------- */
@@ -493,20 +457,148 @@ rf_setup_socket_event(RfDataSocket *socket, uint32_t events)
 	}
 }
 
-/* The connection fails: sockets that no queue pair owns yet. */
-void
-rf_setup_close(RfConnection *connection)
-{
-	uint32_t	i;
+/* ---------- the data path, step by step ---------- */
 
-	for (i = 0; i < RF_MAX_LANES; i++)
+/* Both ends know that data gets through: the connection set is up. */
+static void
+set_up(RfConnection *connection)
+{
+	RfPeer	   *peer = &rf_shared->peers[connection->peer];
+	int64_t		now = rf_now_us();
+
+	explicit_bzero(connection->secret, sizeof(connection->secret));
+	rf_handshake_up(&connection->handshake);
+	strlcpy(peer->transport, !connection->over_sockets ? rf_engine->provider->name :
+			connection->local_sockets ? "shm" : "tcp", sizeof(peer->transport));
+	peer->error = connection->path_error;
+	atomic_store(&peer->fell_back, connection->path.fell_back);
+	peer->connections++;
+	peer->since_us = rf_wall_us();
+	peer->handshake_us = now - connection->started_us;
+	connection->phase = RF_PHASE_UP;
+	connection->was_up = true;
+	connection->deadline_us = now;	/* from here on: since when it is up */
+	connection->heard_us = now;
+	connection->ping_us = now;	/* the first PING measures the round trip */
+	atomic_fetch_add(&rf_shared->handshakes, 1);
+	atomic_store(&peer->state, RF_PEER_CONNECTED);
+	rf_peers_wake(connection->peer);
+	ereport(DEBUG1,
+			(errmsg_internal("rdma_fdw engine: connected with %s over %s, %u lanes", peer->host, peer->transport, connection->lanes)));
+}
+
+/* The device's queue pairs are gone: the same over the software transport. */
+static void
+begin_again(RfConnection *connection)
+{
+	rf_prove_release(connection);
+	rf_engine->provider->domain_destroy(connection->domain);
+	connection->domain = NULL;
+	connection->over_sockets = true;
+	if (!make_queue_pairs(connection))
+		return;
+	for (uint32_t i = 0; i < connection->lanes; i++)
+		try_lane(connection, i);
+}
+
+static void
+let_go(RfConnection *connection, const RfError *error)
+{
+	Assert(error != NULL);		/* only RF_PATH_BROKEN and RF_PATH_DEAD lead here, and bring one */
+	connection->path_error = *error;
+	memset(connection->have_blob, 0, sizeof(connection->have_blob));
+	memset(connection->connected, 0, sizeof(connection->connected));
+	ereport(WARNING,
+			(errcode(rf_error_sqlstate(error->kind)),
+			 errmsg("rdma_fdw engine: using TCP for %s: %s", rf_shared->peers[connection->peer].host, error->message),
+			 error->detail[0] ? errdetail_internal("%s", error->detail) : 0,
+			 error->hint[0] ? errhint("%s", error->hint) : 0));
+	if (!rf_connection_drop_lanes(connection, error))
+		rf_setup_event(connection, RF_PATH_GONE, NULL);
+}
+
+/* Sending may end the connection, when the peer does not read. */
+void
+rf_setup_event(RfConnection *connection, RfPathEvent event, const RfError *error)
+{
+	RfControlLinked linked;
+	uint32_t	actions;
+
+	if (connection->dead || connection->phase != RF_PHASE_SETUP)
+		return;
+	actions = rf_path_event(&connection->path, event);
+	if (actions & RF_PATH_WAIT)
+		connection->deadline_us = rf_now_us() + (int64_t) rf_connect_timeout * 1000 * connection->path.tenths / 10;
+	if (actions & RF_PATH_SEND_LINKED)
 	{
-		rf_unwatch(&connection->sockets[i].source);
-		if (connection->sockets[i].source.fd >= 0)
-			close(connection->sockets[i].source.fd);
-		connection->sockets[i].source.fd = -1;
-		if (connection->waiting_socket[i] >= 0)
-			close(connection->waiting_socket[i]);
-		connection->waiting_socket[i] = -1;
+		rf_prove_ask(connection, &linked);
+		rf_connection_send(connection, RF_CONTROL_LINKED, &linked, sizeof(linked));
 	}
+	if ((actions & RF_PATH_PROVE) && connection->phase == RF_PHASE_SETUP)
+	{
+		for (uint32_t i = 0; i < connection->lanes; i++)
+			rf_lane_prove(rf_engine->lanes[i], connection->peer);
+	}
+	if (actions & RF_PATH_UP)
+		set_up(connection);
+	if (actions & RF_PATH_SEND_READY)
+		rf_connection_send(connection, RF_CONTROL_READY, NULL, 0);
+	if (actions & RF_PATH_SEND_BROKEN)
+		rf_connection_send(connection, RF_CONTROL_BROKEN, NULL, 0);
+	if ((actions & RF_PATH_LET_GO) && connection->phase == RF_PHASE_SETUP)
+		let_go(connection, error);
+	if (actions & RF_PATH_AGAIN)
+		begin_again(connection);
+	if (actions & RF_PATH_FAIL)
+		rf_connection_fail(connection, error);
+	if (actions & RF_PATH_WRONG)
+		protocol_error(connection, "it sent a message of the connection's set-up out of turn");
+}
+
+void
+rf_setup_linked(RfConnection *connection, const RfControlLinked *linked)
+{
+	if (!rf_path_void(&connection->path) && !connection->path.linked &&
+		connection->proof_region != NULL)
+		rf_prove_asked(connection, linked);
+	rf_setup_event(connection, RF_PATH_LINKED, NULL);
+}
+
+void
+rf_setup_lane_proven(RfConnection *connection)
+{
+	if (connection->path.state != RF_PATH_SETTING_UP)
+		return;
+	if (++connection->lanes_proven < connection->lanes)
+		return;
+	rf_setup_event(connection, RF_PATH_PROVEN, NULL);
+}
+
+void
+rf_setup_broken(RfConnection *connection)
+{
+	RfError		error;
+
+	memset(&error, 0, sizeof(error));
+	(void) rf_error(&error, RF_ERROR_CONNECTION, "The other engine says so.", rf_prove_hint(connection),
+					connection->phase == RF_PHASE_UP ? "the data connection broke" : "data does not get through");
+	if (connection->phase == RF_PHASE_UP)
+		rf_connection_fail(connection, &error);
+	else
+		rf_setup_event(connection, RF_PATH_BROKEN, &error);
+}
+
+bool
+rf_setup_timeout(RfConnection *connection)
+{
+	RfError		error;
+
+	if (connection->phase != RF_PHASE_SETUP || !rf_path_unproven(&connection->path))
+		return false;
+	memset(&error, 0, sizeof(error));
+	(void) rf_error(&error, RF_ERROR_CONNECTION,
+					"The engines reach each other, but not all that is written over the data connection arrives.",
+					rf_prove_hint(connection), "data does not get through");
+	rf_setup_event(connection, RF_PATH_DEAD, &error);
+	return true;
 }

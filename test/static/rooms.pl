@@ -36,8 +36,6 @@ my @together = (
 	# two ends of a flow, and of a group
 	[qw(flow/flow flow/flow_produce flow/reader)],
 	[qw(flow/group flow/group_produce flow/group_consume)],
-	# the life of a connection, whose stages all can end it
-	[qw(engine/peer engine/listener engine/setup engine/prove engine/open)],
 	# a session, and what is under way in it when it is used for something else
 	[qw(remote/connection remote/transaction remote/settings remote/command remote/query remote/load remote/stream
 		remote/stream_set remote/stream_share remote/peer remote/link)],

@@ -220,7 +220,7 @@ is_due(int *at, int now)
 	return due;
 }
 
-/* What prove.c and the engine's timers do at one end. */
+/* What setup.c and the engine's timers do at one end. */
 static void
 run_in_time(Timed *here, Timed *there, int now)
 {

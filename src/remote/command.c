@@ -10,7 +10,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
@@ -27,8 +26,7 @@ struct RfCommand
 	bool		used;			/* ran once */
 	char		name[NAMEDATALEN];
 	/* of the execution under way: */
-	int			before;			/* results in front of the command's own */
-	int			opening;		/* of them, of what opens the remote (sub)transactions */
+	RfPipeline	pipeline;
 	bool		preparing;
 	MemoryContextCallback gone;
 };
@@ -66,110 +64,15 @@ rf_command_create(RfSession *session, const char *sql, int param_count, bool wri
 	return command;
 }
 
-/*
- * Take the results of a pipeline of which the last command is the one that counts. Returns its
- * result, or the first error.
- */
-static PGresult *
-collect(RfSession *session, int before, int opening)
-{
-	PGconn	   *conn = session->conn;
-	PGresult   *volatile kept = NULL;
-
-	PG_TRY();
-	{
-		int			seen = 0;
-		int			empty = 0;
-
-		for (;;)
-		{
-			PGresult   *result = rf_session_result(session);
-			ExecStatusType status = PQresultStatus(result);
-
-			if (result == NULL)
-			{
-				/* one stands behind every command */
-				if (++empty > 1 || PQstatus(conn) != CONNECTION_OK)
-					rf_session_lost(session);
-				continue;
-			}
-			empty = 0;
-			if (status == PGRES_PIPELINE_SYNC)
-			{
-				PQclear(result);
-				break;
-			}
-			seen++;
-			if (seen <= before && rf_has_begun(result))
-			{
-				if (seen == opening)
-					session->unsure = false;
-				PQclear(result);
-			}
-			else if (kept == NULL && status != PGRES_PIPELINE_ABORTED)
-				kept = result;
-			else
-				PQclear(result);
-			if (PQstatus(conn) != CONNECTION_OK)
-				rf_session_lost(session);
-		}
-	}
-	PG_CATCH();
-	{
-		PQclear(kept);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-
-	if (!PQexitPipelineMode(conn))
-	{
-		PQclear(kept);
-		rf_session_lost(session);
-	}
-	return kept;
-}
-
 void
 rf_command_set_types(RfCommand *command, const Oid *types)
 {
 	command->types = types;
 }
 
-/* Inside a pipeline; counts the statement. False when libpq refuses. */
-static bool
-send_opening(RfSession *session, const char *sql, int *count)
-{
-	(*count)++;
-	return PQsendQueryParams(session->conn, sql, 0, NULL, NULL, NULL, NULL, 0) == 1;
-}
-
-/*
- * Begins the remote (sub)transactions that are missing to be `target` levels deep, inside a pipeline.
- * *count: how many statements that took; false when libpq refuses.
- */
-bool
-rf_session_send_begin(RfSession *session, int target, int *count)
-{
-	*count = 0;
-	for (int level = session->depth + 1; level <= target; level++)
-	{
-		char	   *begin = rf_transaction_begin_sql(session, level);
-		bool		sent = send_opening(session, begin, count);
-
-		pfree(begin);
-		session->unsure = true;
-		session->depth = level;
-		if (sent && level == 1 && session->shared)
-			sent = send_opening(session, rf_session_local_settings(), count);
-		if (!sent)
-			return false;
-	}
-	return true;
-}
-
 /* Drop what is left of earlier statements, inside a pipeline. */
 static bool
-send_garbage(RfSession *session, int *count)
+send_garbage(RfSession *session, RfPipeline *pipeline)
 {
 	ListCell   *lc;
 
@@ -181,7 +84,7 @@ send_garbage(RfSession *session, int *count)
 		pfree(sql);
 		if (!sent)
 			return false;
-		(*count)++;
+		pipeline->before++;
 	}
 	list_free_deep(session->garbage);
 	session->garbage = NIL;
@@ -200,12 +103,9 @@ rf_command_send(RfCommand *command, const char *const *values)
 		rf_session_lost(session);
 
 	session->wrote |= command->writes;
-	command->opening = 0;
 	command->preparing = false;
-	sent = PQenterPipelineMode(conn) == 1 &&
-		rf_session_send_begin(session, rf_transaction_target(session), &command->opening);
-	command->before = command->opening;
-	sent = sent && send_garbage(session, &command->before);
+	sent = rf_pipeline_begin(session, rf_transaction_target(session), &command->pipeline) &&
+		send_garbage(session, &command->pipeline);
 	if (!command->used || session->shared)
 		sent = sent && PQsendQueryParams(conn, command->sql, command->param_count, command->types,
 										 values, NULL, NULL, 0) == 1;
@@ -215,24 +115,24 @@ rf_command_send(RfCommand *command, const char *const *values)
 		if (command->preparing)
 		{
 			snprintf(command->name, sizeof(command->name), "rdma_fdw_s%u", ++session->statement_count);
-			command->before++;
+			command->pipeline.before++;
 			sent = sent && PQsendPrepare(conn, command->name, command->sql,
 										 command->types ? command->param_count : 0, command->types) == 1;
 		}
 		sent = sent && PQsendQueryPrepared(conn, command->name, command->param_count, values, NULL, NULL, 0) == 1;
 	}
 	command->used = true;
-	if (!sent || !PQpipelineSync(conn))
-		rf_session_lost(session);
-	rf_session_flush(session);
+	rf_pipeline_send(session, sent);
 }
 
 PGresult *
 rf_command_receive(RfCommand *command)
 {
 	RfSession  *session = command->session;
-	PGresult   *result = collect(session, command->before, command->opening);
+	PGresult   *result;
 
+	rf_pipeline_finish(session, &command->pipeline);
+	result = rf_pipeline_result(&command->pipeline);
 	if (command->preparing && (PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK))
 		command->connection = session->connection_count;
 	return result;

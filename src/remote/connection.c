@@ -1,8 +1,6 @@
 /*
- * connection.c - the backend's sessions on data nodes: finding, connecting, and closing them when
- * options change. Who may connect is credentials.c's business.
- *
- * Transactions are transaction.c's, commands query.c's, streams stream.c's business.
+ * connection.c - handing out sessions on data nodes: connecting them, and again where a connection
+ * is of no more use. Who may connect is credentials.c's business.
  */
 #include "postgres.h"
 
@@ -14,124 +12,29 @@
 #include "storage/fd.h"
 #include "storage/latch.h"
 #include "utils/guc.h"
-#include "utils/hsearch.h"
-#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
 #include <poll.h>
 
-#include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 #include "session.h"
-
-/*
- * Sessions by user mapping OID; entries stay for the life of the backend, their connections do not.
- */
-static HTAB *sessions = NULL;
-
-/* A session was handed out in this transaction, so its end concerns us. */
-static bool in_use = false;
-
-static HASH_SEQ_STATUS iteration;
 
 static void connect_session(RfSession *session, UserMapping *user);
 static PGconn *connect_server(ForeignServer *server, const char **keywords, const char **values);
 static bool idle_and_alive(RfSession *session);
 static char *expand_application_name(const char *pattern);
 static void choose_application_name(const char **keywords, const char **values, int count);
-static void options_changed(Datum arg, int cacheid, uint32 hashvalue);
 static void receive_notice(void *arg, const PGresult *result);
-
-bool
-rf_session_in_use(void)
-{
-	return in_use;
-}
-
-void
-rf_session_set_in_use(bool value)
-{
-	in_use = value;
-}
-
-/* One session after the other; NULL at the end. Only one walk at a time, always to its end. */
-RfSession *
-rf_session_iterate(bool restart)
-{
-	if (sessions == NULL)
-		return NULL;
-	if (restart)
-		hash_seq_init(&iteration, sessions);
-	return (RfSession *) hash_seq_search(&iteration);
-}
-
-int
-rf_session_server_version(RfSession *session)
-{
-	return PQserverVersion(session->conn);
-}
-
-bool
-rf_session_is_busy(RfSession *session)
-{
-	return session->running != NULL;
-}
-
-const RfNodeId *
-rf_session_node(RfSession *session)
-{
-	rf_engine_require();
-	(void) rf_session_peer(session);
-	return &session->hello.node;
-}
-
-const char *
-rf_session_host(RfSession *session)
-{
-	return session->host;
-}
-
-const char *
-rf_session_server_name(RfSession *session)
-{
-	return session->server_name;
-}
-
-bool
-rf_session_in_transaction(RfSession *session)
-{
-	return session->depth > 0;
-}
 
 RfSession *
 rf_session_get(UserMapping *user, bool in_transaction)
 {
-	RfSession  *session;
-	bool		found;
+	RfSession  *session = rf_session_find(user->umid);
 
-	if (sessions == NULL)
-	{
-		HASHCTL		ctl;
-
-		memset(&ctl, 0, sizeof(ctl));
-		ctl.keysize = sizeof(Oid);
-		ctl.entrysize = sizeof(RfSession);
-		sessions = hash_create("rdma_fdw sessions", 8, &ctl, HASH_ELEM | HASH_BLOBS);
-		CacheRegisterSyscacheCallback(FOREIGNSERVEROID, options_changed, (Datum) 0);
-		CacheRegisterSyscacheCallback(USERMAPPINGOID, options_changed, (Datum) 0);
-		rf_transaction_register();
-	}
-
-	in_use = true;
-	session = hash_search(sessions, &user->umid, HASH_ENTER, &found);
-	if (!found)
-	{
-		memset((char *) session + sizeof(Oid), 0, sizeof(RfSession) - sizeof(Oid));
-		dlist_init(&session->streams);
-		dlist_init(&session->collecting);
-	}
+	rf_transaction_register();
+	rf_session_set_in_use(true);
 
 	if (session->depth > 0 || session->running || session->load ||
 		!dlist_is_empty(&session->collecting))
@@ -150,60 +53,6 @@ rf_session_get(UserMapping *user, bool in_transaction)
 
 	session->transactional = in_transaction || session->depth > 0;
 	return session;
-}
-
-/*
- * The remote transaction is gone with its connection: nothing can go on, but the next transaction
- * can connect again.
- */
-void
-rf_session_lost(RfSession *session)
-{
-	RfStream   *stream = session->running;
-	bool		known = session->broken;	/* the command that lost it has failed already */
-	char	   *detail;
-
-	session->broken = true;
-	/*
-	 * the other side may have said why before it went; its SQLSTATE would say that this session was
-	 * shut down
-	 */
-	if (stream && stream->result && PQresultErrorField(stream->result, PG_DIAG_MESSAGE_PRIMARY))
-		detail = pstrdup(PQresultErrorField(stream->result, PG_DIAG_MESSAGE_PRIMARY));
-	else
-		detail = session->conn ? pchomp(PQerrorMessage(session->conn)) : "";
-	ereport(ERROR,
-			(errcode(known ? ERRCODE_CONNECTION_EXCEPTION : ERRCODE_CONNECTION_FAILURE),
-			 errmsg("connection to server \"%s\" was lost", session->server_name),
-			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0,
-			 stream ? errcontext("remote SQL command: %s", stream->sql) : 0));
-}
-
-void
-rf_session_disconnect(RfSession *session)
-{
-	while (!dlist_is_empty(&session->streams))
-		rf_stream_free(dlist_container(RfStream, node, dlist_pop_head_node(&session->streams)));
-	session->running = NULL;
-	if (session->load)
-		rf_load_lose(session->load);
-	if (session->conn)
-	{
-		(void) rf_session_cancel_finish(session, 0);
-		PQfinish(session->conn);
-		session->conn = NULL;
-		ReleaseExternalFD();
-	}
-	session->depth = 0;
-	session->unsure = false;
-	session->broken = false;
-	session->invalidated = false;
-	session->prepared = false;
-	session->wrote = false;
-	list_free_deep(session->garbage);
-	session->garbage = NIL;
-	session->hello_valid = false;
-	explicit_bzero(&session->hello, sizeof(session->hello));
 }
 
 static void
@@ -422,31 +271,6 @@ idle_and_alive(RfSession *session)
 			return false;
 	}
 	return true;
-}
-
-static void
-options_changed(Datum arg, int cacheid, uint32 hashvalue)
-{
-	RfSession  *session;
-	HASH_SEQ_STATUS seq;
-
-	/* not rf_session_iterate: invalidations arrive in the middle of such a walk, too */
-	hash_seq_init(&seq, sessions);
-	while ((session = hash_seq_search(&seq)) != NULL)
-	{
-		if (session->conn == NULL)
-			continue;
-		if (hashvalue == 0 ||
-			(cacheid == FOREIGNSERVEROID && session->server_hash == hashvalue) ||
-			(cacheid == USERMAPPINGOID && session->mapping_hash == hashvalue))
-		{
-			/*
-			 * closed at the end of this or the next transaction, even if nobody asks for it again
-			 */
-			session->invalidated = true;
-			in_use = true;
-		}
-	}
 }
 
 /* A remote NOTICE or WARNING goes to the server's log, as with postgres_fdw, with its origin. */

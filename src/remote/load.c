@@ -62,7 +62,7 @@ struct RfLoad
 	int			singles;		/* the latest batches, each written for somebody else with one row */
 	int			refused;		/* rows, since a batch was tried */
 	uint64		id;				/* of the running request */
-	int			opening;		/* results of its pipeline that come first */
+	RfPipeline	pipeline;
 
 	/* The request that runs now; session->load is this one. */
 	RfFlowHandle *flow;
@@ -236,13 +236,9 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	 */
 	session->load = load;
 	session->wrote = true;
-	sent = PQenterPipelineMode(conn) == 1 &&
-		rf_session_send_begin(session, load->level, &load->opening) &&
-		PQsendQueryParams(conn, STORE_SQL, 4, types, arguments, lengths, formats, 1) &&
-		PQpipelineSync(conn);
-	if (!sent)
-		rf_session_lost(session);
-	rf_session_flush(session);
+	sent = rf_pipeline_begin(session, load->level, &load->pipeline) &&
+		PQsendQueryParams(conn, STORE_SQL, 4, types, arguments, lengths, formats, 1);
+	rf_pipeline_send(session, sent);
 	pfree(head.data);
 	pfree(names.data);
 	load->stats.requests++;
@@ -273,69 +269,27 @@ static PGresult *
 take_result(RfLoad *load, bool wait_for_flow)
 {
 	RfSession  *session = load->session;
-	PGconn	   *conn = session->conn;
-	PGresult   *volatile kept = NULL;
+	uint32		index;
+	uint64		key;
 
 	PG_TRY();
 	{
-		int			empty = 0;
-
-		for (;;)
+		while (!rf_pipeline_take(session, &load->pipeline))
 		{
-			uint32		index;
-			uint64		key;
-			PGresult   *result;
-			ExecStatusType status;
-
-			while (PQisBusy(conn))
-			{
-				int			got;
-
-				if (wait_for_flow && flow_address(load, &index, &key))
-					goto done;
-				got = rf_session_wait(session, WL_SOCKET_READABLE, -1);
-				if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(conn))
-					rf_session_lost(session);
-			}
-			result = PQgetResult(conn);
-			status = PQresultStatus(result);
-			if (result == NULL)
-			{
-				if (++empty > 1 || PQstatus(conn) != CONNECTION_OK)
-					rf_session_lost(session);
-				continue;
-			}
-			empty = 0;
-			if (status == PGRES_PIPELINE_SYNC)
-			{
-				PQclear(result);
-				if (!PQexitPipelineMode(conn))
-					rf_session_lost(session);
-				session->load = NULL;
-				break;
-			}
-			if (load->opening > 0 && rf_has_begun(result))
-			{
-				if (--load->opening == 0)
-					session->unsure = false;
-				PQclear(result);
-			}
-			else if (kept == NULL && status != PGRES_PIPELINE_ABORTED)
-				kept = result;
-			else
-				PQclear(result);
-			if (PQstatus(conn) != CONNECTION_OK)
-				rf_session_lost(session);
+			if (wait_for_flow && flow_address(load, &index, &key))
+				goto done;
+			rf_session_await_input(session);
 		}
+		session->load = NULL;
 done:	;
 	}
 	PG_CATCH();
 	{
-		PQclear(kept);
+		rf_pipeline_clear(&load->pipeline);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	return kept;
+	return rf_pipeline_result(&load->pipeline);
 }
 
 /* The answer to a whole request: an error, or counts that must be those of what was sent. */

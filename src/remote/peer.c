@@ -100,3 +100,11 @@ rf_session_try_peer(RfSession *session)
 				 error.hint[0] ? errhint("%s", error.hint) : 0));
 	return RF_NO_PEER;
 }
+
+const RfNodeId *
+rf_session_node(RfSession *session)
+{
+	rf_engine_require();
+	(void) rf_session_peer(session);
+	return &session->hello.node;
+}

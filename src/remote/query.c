@@ -1,17 +1,13 @@
 /*
- * query.c - commands on a session: sending, waiting without blocking interrupts, remote errors,
- * and the greeting of the extension on the other side.
- *
- * Two ways of waiting exist: interruptible ones that raise errors, and those with a deadline that
- * an abort uses and that never raise.
+ * query.c - commands on a session, remote errors, and the greeting of the extension on the other
+ * side.
  */
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
-#include "storage/latch.h"
-#include "storage/proc.h"
+#include "port/pg_bswap.h"
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
@@ -23,66 +19,6 @@
 #define OLDEST_EXTENSION	"1.0"	/* that has all functions which are called here */
 
 const Oid	rf_stream_types[4] = {BYTEAOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID};
-
-static uint32
-query_wait_event(void)
-{
-	static uint32 event = 0;
-
-	if (event == 0)
-		event = rf_wait_event_new("RdmaFdwQuery");
-	return event;
-}
-
-/* Wait for the session's socket (WL_SOCKET_* bits); services interrupts. Returns what happened. */
-int
-rf_session_wait(RfSession *session, int events, long timeout_ms)
-{
-	int			got;
-
-	events |= WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
-	if (timeout_ms >= 0)
-		events |= WL_TIMEOUT;
-	got = WaitLatchOrSocket(MyLatch, events, PQsocket(session->conn), timeout_ms, query_wait_event());
-	if (got & WL_LATCH_SET)
-		ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
-	return got;
-}
-
-/*
- * Everything queued goes out. The server may be writing, too: take what it says, or both sides
- * would wait for ever.
- */
-void
-rf_session_flush(RfSession *session)
-{
-	int			left;
-
-	while ((left = PQflush(session->conn)) > 0)
-	{
-		int			got = rf_session_wait(session, WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE, -1);
-
-		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
-			rf_session_lost(session);
-	}
-	if (left < 0)
-		rf_session_lost(session);
-}
-
-/* Next result of a command that is running, NULL behind the last. */
-PGresult *
-rf_session_result(RfSession *session)
-{
-	while (PQisBusy(session->conn))
-	{
-		int			got = rf_session_wait(session, WL_SOCKET_READABLE, -1);
-
-		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
-			rf_session_lost(session);
-	}
-	return PQgetResult(session->conn);
-}
 
 /* On a session that is settled. */
 static PGresult *
@@ -101,14 +37,14 @@ run_query(RfSession *session, const char *sql)
 
 		initStringInfo(&buf);
 		if (target == 0)
-			appendStringInfo(&buf, "%s;", rf_session_local_settings());
+			appendStringInfo(&buf, "%s;", RF_LOCAL_SETTINGS_SQL);
 		for (int level = session->depth + 1; level <= target; level++)
 		{
 			begin = rf_transaction_begin_sql(session, level);
 			appendStringInfo(&buf, "%s;", begin);
 			pfree(begin);
 			if (level == 1 && session->shared)
-				appendStringInfo(&buf, "%s;", rf_session_local_settings());
+				appendStringInfo(&buf, "%s;", RF_LOCAL_SETTINGS_SQL);
 		}
 		appendStringInfoString(&buf, sql);
 		text = buf.data;
@@ -242,6 +178,37 @@ rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 			 errcontext("remote SQL command: %s", sql)));
 }
 
+void
+rf_append_text_array(StringInfo buf, int count, const char *const *values)
+{
+	bool		nulls = false;
+
+#define PUT32(v) do { uint32 be_ = pg_hton32((uint32) (v)); appendBinaryStringInfo(buf, (char *) &be_, 4); } while (0)
+	for (int i = 0; i < count; i++)
+		nulls |= values[i] == NULL;
+	PUT32(count > 0 ? 1 : 0);
+	PUT32(nulls);
+	PUT32(TEXTOID);
+	if (count > 0)
+	{
+		PUT32(count);
+		PUT32(1);
+	}
+	for (int i = 0; i < count; i++)
+	{
+		if (values[i] == NULL)
+			PUT32(-1);
+		else
+		{
+			uint32		length = strlen(values[i]);
+
+			PUT32(length);
+			appendBinaryStringInfo(buf, values[i], length);
+		}
+	}
+#undef PUT32
+}
+
 /* ---------- hello ---------- */
 
 /*
@@ -314,9 +281,7 @@ rf_session_hello(RfSession *session, bool need_token)
 	int			length = sizeof(request);
 	int			format = 1;
 	bool		prepare = !session->prepared && !session->shared;
-	PGresult   *volatile answer = NULL;
-	PGresult   *volatile prepare_error = NULL;
-	int			opening = 0;
+	RfPipeline	pipeline;
 	bool		sent;
 
 	rf_session_free(session);
@@ -329,176 +294,23 @@ rf_session_hello(RfSession *session, bool need_token)
 		snprintf(session->stream_statement, sizeof(session->stream_statement), "rdma_fdw_stream%u",
 				 ++session->statement_count);
 
-	sent = PQenterPipelineMode(session->conn) &&
-		(session->depth == 0 ||
-		 rf_session_send_begin(session, rf_transaction_target(session), &opening)) &&
+	sent = rf_pipeline_begin(session, session->depth == 0 ? 0 : rf_transaction_target(session), &pipeline) &&
 		PQsendQueryParams(session->conn, HELLO_SQL, 1, hello_types, &value, &length, &format, 1) &&
 		(!prepare || PQsendPrepare(session->conn, session->stream_statement, RF_STREAM_SQL, 4,
-								   rf_stream_types)) &&
-		PQpipelineSync(session->conn);
-	if (!sent)
-		rf_session_lost(session);
-	rf_session_flush(session);
+								   rf_stream_types));
+	rf_pipeline_send(session, sent);
+	rf_pipeline_finish(session, &pipeline);
 
-	PG_TRY();
+	if (PQresultStatus(pipeline.result) != PGRES_TUPLES_OK)
 	{
-		int			empty = 0;
-
-		for (;;)
-		{
-			PGresult   *result = rf_session_result(session);
-			ExecStatusType status = PQresultStatus(result);
-
-			if (result == NULL)
-			{
-				/* one stands behind every command */
-				if (++empty > 1 || PQstatus(session->conn) != CONNECTION_OK)
-					rf_session_lost(session);
-				continue;
-			}
-			empty = 0;
-			if (status == PGRES_PIPELINE_SYNC)
-			{
-				PQclear(result);
-				break;
-			}
-			if (opening > 0 && rf_has_begun(result))
-			{
-				if (--opening == 0)
-					session->unsure = false;
-				PQclear(result);
-			}
-			else if (answer == NULL && (status == PGRES_TUPLES_OK || status == PGRES_FATAL_ERROR))
-				answer = result;
-			else if (prepare_error == NULL && status == PGRES_FATAL_ERROR)
-				prepare_error = result;
-			else
-				PQclear(result);
-		}
+		PQclear(pipeline.later_error);
+		raise_unless_missing(session, pipeline.result, HELLO_SQL);
 	}
-	PG_CATCH();
-	{
-		PQclear(answer);
-		PQclear(prepare_error);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	if (!PQexitPipelineMode(session->conn))
-		rf_session_lost(session);
-
-	if (PQresultStatus(answer) != PGRES_TUPLES_OK)
-	{
-		PQclear(prepare_error);
-		raise_unless_missing(session, answer, HELLO_SQL);
-	}
-	read_hello(session, answer, prepare_error);
-	if (prepare_error)
-		raise_unless_missing(session, prepare_error, RF_STREAM_SQL);
+	read_hello(session, pipeline.result, pipeline.later_error);
+	if (pipeline.later_error)
+		raise_unless_missing(session, pipeline.later_error, RF_STREAM_SQL);
 	session->hello.extension_version[sizeof(session->hello.extension_version) - 1] = '\0';
 	session->hello.address[sizeof(session->hello.address) - 1] = '\0';
 	session->hello_valid = true;
 	session->prepared = !session->shared;
-}
-
-/* ---------- for aborts: nothing here raises an error ---------- */
-
-static long
-remaining(TimestampTz deadline)
-{
-	return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
-}
-
-/*
- * Take answers until the remote server is ready for a command. False: it did not come to that in
- * time.
- */
-bool
-rf_session_drain_deadline(RfSession *session, TimestampTz deadline)
-{
-	PGconn	   *conn = session->conn;
-	bool		synced = PQpipelineStatus(conn) == PQ_PIPELINE_OFF;
-
-	for (;;)
-	{
-		int			got;
-		long		left;
-
-		if (PQstatus(conn) != CONNECTION_OK)
-			return false;
-		if (PQflush(conn) < 0)
-			return false;
-		while (!PQisBusy(conn))
-		{
-			PGresult   *result = PQgetResult(conn);
-
-			if (result == NULL && synced)
-			{
-				if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF && !PQexitPipelineMode(conn))
-					return false;
-				return PQtransactionStatus(conn) != PQTRANS_ACTIVE &&
-					PQtransactionStatus(conn) != PQTRANS_UNKNOWN;
-			}
-			if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
-				synced = true;
-			PQclear(result);
-			if (PQstatus(conn) != CONNECTION_OK)
-				return false;
-		}
-
-		left = remaining(deadline);
-		if (left <= 0)
-			return false;
-		got = WaitLatchOrSocket(MyLatch,
-								WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-								PQsocket(conn), left, query_wait_event());
-		if (got & WL_LATCH_SET)
-			ResetLatch(MyLatch);
-		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(conn))
-			return false;
-	}
-}
-
-/*
- * A command (NULL: it was sent already) whose result is returned whatever it says; NULL when it
- * could not be had in time.
- */
-PGresult *
-rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz deadline)
-{
-	PGconn	   *conn = session->conn;
-	PGresult   *last = NULL;
-
-	if (sql && !PQsendQuery(conn, sql))
-		return NULL;
-	for (;;)
-	{
-		int			got;
-		long		left;
-
-		if (PQflush(conn) < 0)
-			break;
-		while (!PQisBusy(conn))
-		{
-			PGresult   *result = PQgetResult(conn);
-
-			if (result == NULL)
-				return last;
-			PQclear(last);
-			last = result;
-			if (PQstatus(conn) != CONNECTION_OK)
-				return last;
-		}
-		left = remaining(deadline);
-		if (left <= 0)
-			break;
-		got = WaitLatchOrSocket(MyLatch,
-								WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-								PQsocket(conn), left, query_wait_event());
-		if (got & WL_LATCH_SET)
-			ResetLatch(MyLatch);
-		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(conn))
-			break;
-	}
-	PQclear(last);
-	return NULL;
 }

@@ -1,6 +1,27 @@
 /*
  * session.h - what the files of src/remote/ share: the session and its streams. Nobody outside the
  * room includes it.
+ *
+ * From the bottom to the top, each calls those before it only:
+ *
+ * session.c        the table of sessions; closing them and making them free
+ * wait.c           waiting for them
+ * cancel.c         cancel requests
+ * pipeline.c       several commands in one round trip, the beginning of the remote transaction first
+ * query.c          commands, remote errors, the greeting
+ * settings.c       settings of sessions
+ * credentials.c    who may connect
+ * command.c        statements with parameters
+ * peer.c           the engine of a session's node
+ * link.c           how fast the network is
+ * load.c           rows to a data node
+ * stream_set.c     streams of one statement: waiting for any of them
+ * stream_end.c     the end of streams, and what came
+ * stream_answer.c  what the data node answers to their requests
+ * stream.c         rows from a data node
+ * stream_share.c   the same, read by several processes
+ * transaction.c    remote transactions follow the local one
+ * connection.c     connecting, handing out
  */
 #ifndef RF_SESSION_H
 #define RF_SESSION_H
@@ -85,6 +106,28 @@ struct RfSession
 
 typedef struct RfCancel RfCancel;
 
+/* What runs in sessions, as far as they concern it: streams and loads. transaction.c has it. */
+typedef struct RfSessionUsers
+{
+	/* Write the rows that loads collected. */
+	void		(*write) (RfSession *session);
+
+	/* Finish what runs, and store rows of a stream. Raises what voided the remote transaction. */
+	void		(*free) (RfSession *session);
+
+	/* The connection goes: streams and the load that runs go, too. Raises nothing. */
+	void		(*lose) (RfSession *session);
+} RfSessionUsers;
+
+/* The results of a pipeline, as they come. */
+typedef struct RfPipeline
+{
+	int			before;			/* commands to come whose success is all they have to say */
+	int			opening;		/* of them, the first: what opens the remote (sub)transactions */
+	PGresult   *result;			/* of the command behind them; or the first error */
+	PGresult   *later_error;	/* of a command behind that one */
+} RfPipeline;
+
 typedef enum RfStreamState
 {
 	RF_STREAM_RUNNING,			/* session->running is this one */
@@ -113,8 +156,6 @@ struct RfStream
 	MemoryContext context;		/* the stream and all it allocates, under TopMemoryContext */
 	ResourceOwner resowner;		/* of the scan: temporary files and the flow belong to it */
 	RfStreamState state;
-	int			begin_results;	/* results of START TRANSACTION and SAVEPOINTs that come first */
-	int			results;		/* seen so far */
 	int			level;			/* nest level of the (sub)transaction it belongs to */
 	RfStreamSet *set;			/* NULL: it depends on no other stream */
 	RfStream  **owner_ref;		/* the owner's pointer to it, cleared when it goes; NULL: the owner went first */
@@ -142,7 +183,7 @@ struct RfStream
 	char	   *retained;		/* the batch that the owner read when the stream was drained */
 	bool		replied;		/* the libpq answer is here and was checked */
 	RfStreamReply reply;
-	PGresult   *result;			/* the reply, kept while an inline batch is read; or the error */
+	RfPipeline	answer;			/* its result: the reply, kept while an inline batch is read; or the error */
 	const char *inline_batch;
 	bool		inline_read;
 
@@ -153,12 +194,61 @@ struct RfStream
 	RfStreamStats stats;
 };
 
-/* connection.c */
-extern void rf_session_disconnect(RfSession *session);
-extern void rf_session_lost(RfSession *session) __attribute__((noreturn));
+/* session.c; NULL until a session is handed out */
+extern const RfSessionUsers *rf_session_users;
+
+/* The session of a user mapping, made if there is none; it need not be connected. */
+extern RfSession *rf_session_find(Oid umid);
+
+/* One session after the other; NULL at the end. Only one walk at a time, always to its end. */
 extern RfSession *rf_session_iterate(bool restart);
 extern bool rf_session_in_use(void);
 extern void rf_session_set_in_use(bool in_use);
+extern void rf_session_disconnect(RfSession *session);
+extern void rf_session_lost(RfSession *session) __attribute__((noreturn));
+
+/* As rf_session_settle, but loads go on collecting: for what neither reads nor writes tables. */
+extern void rf_session_free(RfSession *session);
+
+/*
+ * wait.c: for the session's socket (WL_SOCKET_* bits; services interrupts, returns what happened); for
+ * input, which is taken; until everything queued went out; for the next result of a command that is
+ * running, NULL behind the last. Raise an error when the connection is lost.
+ */
+extern int	rf_session_wait(RfSession *session, int events, long timeout_ms);
+extern void rf_session_await_input(RfSession *session);
+extern void rf_session_flush(RfSession *session);
+extern PGresult *rf_session_result(RfSession *session);
+extern PGresult *rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz deadline);
+extern bool rf_session_drain_deadline(RfSession *session, TimestampTz deadline);
+
+/* pipeline.c */
+
+/* How deep the remote transaction must be for what is about to be sent; the command that opens one level. */
+extern int	rf_transaction_target(RfSession *session);
+extern char *rf_transaction_begin_sql(RfSession *session, int level);
+
+/*
+ * Enter pipeline mode, and begin the remote (sub)transactions that are missing to be `target` levels
+ * deep. False when libpq refuses.
+ */
+extern bool rf_pipeline_begin(RfSession *session, int target, RfPipeline *pipeline);
+
+/* All commands were given to libpq: send them. !sent: it refused one, the session is lost. */
+extern void rf_pipeline_send(RfSession *session, bool sent);
+
+/*
+ * Take what libpq has, without waiting. True when all is here, and the session is out of pipeline
+ * mode. Raises an error when the connection is lost.
+ */
+extern bool rf_pipeline_take(RfSession *session, RfPipeline *pipeline);
+
+/* Wait for all of it; results are cleared when an error is raised. */
+extern void rf_pipeline_finish(RfSession *session, RfPipeline *pipeline);
+extern void rf_pipeline_clear(RfPipeline *pipeline);
+
+/* Take the result out of it: the caller clears that, the rest is cleared here. */
+extern PGresult *rf_pipeline_result(RfPipeline *pipeline);
 
 /*
  * credentials.c: connection options to add for the user's own SCRAM keys (returns how many, at most
@@ -173,19 +263,32 @@ extern void rf_credentials_connected(RfSession *session, ForeignServer *server, 
 extern void rf_credentials_check_session(RfSession *session, UserMapping *user);
 
 /* settings.c */
-extern const char *rf_session_local_settings(void);
+
+/*
+ * Settings that change how text is read or written: names, literals, dates and times, floating
+ * point numbers, bytea, xml, arrays, money; the meaning of "= NULL"; and whether an index may leave
+ * rows out.
+ */
+#define RF_PINNED_SETTINGS \
+	"(VALUES ('search_path', 'pg_catalog'), ('standard_conforming_strings', 'on'), ('timezone', 'UTC'), " \
+	"('datestyle', 'ISO'), ('intervalstyle', 'postgres'), ('extra_float_digits', '1'), ('bytea_output', 'hex'), " \
+	"('xmloption', 'content'), ('array_nulls', 'on'), ('lc_monetary', 'C'), ('transform_null_equals', 'off'), " \
+	"('gin_fuzzy_search_limit', '0')) AS s(name, value)"
+
+/* For the transaction that it runs in. set_config() raises an error there if it refuses a value. */
+#define RF_LOCAL_SETTINGS_SQL \
+	"SELECT pg_catalog.set_config(name, value, true) FROM " RF_PINNED_SETTINGS
+
 extern void rf_session_pin_settings(RfSession *session);
 
 /* query.c */
 #define RF_STREAM_SQL		"SELECT rdma.stream($1, $2, $3, $4)"
 extern const Oid rf_stream_types[4];
-extern int	rf_session_wait(RfSession *session, int events, long timeout_ms);
-extern void rf_session_flush(RfSession *session);
-extern PGresult *rf_session_result(RfSession *session);
 extern uint64 rf_error_row(const PGresult *result);
 extern void rf_session_hello(RfSession *session, bool need_token);
-extern PGresult *rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz deadline);
-extern bool rf_session_drain_deadline(RfSession *session, TimestampTz deadline);
+
+/* text[] in its binary form, which needs no quoting */
+extern void rf_append_text_array(StringInfo buf, int count, const char *const *values);
 
 /* peer.c */
 extern int	rf_session_peer(RfSession *session);
@@ -199,20 +302,8 @@ extern void rf_session_cancel_start(RfSession *session);
 extern bool rf_session_cancel_finish(RfSession *session, TimestampTz deadline);
 extern bool rf_session_cancel(RfSession *session, int timeout_ms);
 
-/* transaction.c */
+/* transaction.c: once per backend; sets rf_session_users, too */
 extern void rf_transaction_register(void);
-extern char *rf_transaction_begin_sql(RfSession *session, int level);
-extern int	rf_transaction_target(RfSession *session);
-
-/* command.c */
-extern bool rf_session_send_begin(RfSession *session, int target, int *count);
-
-/* Did what begins a transaction succeed? It may include a query. */
-static inline bool
-rf_has_begun(const PGresult *result)
-{
-	return PQresultStatus(result) == PGRES_COMMAND_OK || PQresultStatus(result) == PGRES_TUPLES_OK;
-}
 
 /* load.c */
 extern void rf_load_interrupt(RfLoad *load);
@@ -223,28 +314,39 @@ extern void rf_load_lose(RfLoad *load);
 extern void rf_link_begin(RfStream *stream);
 extern void rf_link_observe(RfStream *stream);
 
-/* stream_share.c */
-extern RfFlowPoll rf_stream_share_poll(RfStream *stream);
+/* stream_set.c: does it run, so that its socket can be waited for? */
+extern bool rf_stream_is_awaited(const RfStream *member);
+extern void rf_stream_set_leave(RfStream *stream);
+
+/* stream_end.c */
+extern void rf_stream_error_context(void *arg);
+
+/* Raises what made the flow fail, if it did. */
+extern void rf_stream_check_flow(RfStream *stream);
+
+/* All readers of a shared stream together; also who took how much. */
 extern void rf_stream_share_stats(RfStream *stream);
 
-/* stream.c */
-/* As rf_session_settle, but loads go on collecting: for what neither reads nor writes tables. */
-extern void rf_session_free(RfSession *session);
-extern void rf_session_raise_void(RfSession *session) __attribute__((noreturn));
-extern void rf_stream_answered(RfStream *stream);
-extern void rf_stream_check_flow(RfStream *stream);
-extern void rf_append_text_array(StringInfo buf, int count, const char *const *values);
-extern bool rf_stream_collect(RfStream *stream);
-extern void rf_stream_abandon(RfStream *stream);
+/* Ours goes back; the sender is told to stop if it has not ended. */
+extern void rf_stream_close_flow(RfStream *stream);
+
+/* A stream that was taken out of its session's list. */
 extern void rf_stream_free(RfStream *stream);
+extern void rf_stream_abandon(RfStream *stream);
 extern void rf_stream_lose(RfStream *stream);
-extern void rf_stream_error_context(void *arg);
 extern void rf_stream_release_owner(RfSession *session, ResourceOwner owner);
 extern void rf_stream_end_level(RfSession *session, int level, bool commit);
 
-/* stream_set.c */
-extern void rf_stream_set_leave(RfStream *stream);
+/* stream_answer.c */
+
+/*
+ * Take what libpq has, without waiting. True when the answer is complete and the session is free
+ * again; what it says is in stream->answer. Raises an error when the connection is lost.
+ */
+extern bool rf_stream_collect(RfStream *stream);
+
+/* The remote command ended: with an error, or with counts that must be those of what came. */
+extern void rf_stream_answered(RfStream *stream);
 extern bool rf_stream_set_lacks_buffers(RfStream *stream);
-extern void rf_stream_set_blame(RfStream *stream) __attribute__((noreturn));
 
 #endif

@@ -16,31 +16,13 @@
 
 #include "session.h"
 
-/*
- * Settings that change how text is read or written: names, literals, dates and times, floating
- * point numbers, bytea, xml, arrays, money; the meaning of "= NULL"; and whether an index may leave
- * rows out.
- */
-#define PINNED_SETTINGS \
-	"(VALUES ('search_path', 'pg_catalog'), ('standard_conforming_strings', 'on'), ('timezone', 'UTC'), " \
-	"('datestyle', 'ISO'), ('intervalstyle', 'postgres'), ('extra_float_digits', '1'), ('bytea_output', 'hex'), " \
-	"('xmloption', 'content'), ('array_nulls', 'on'), ('lc_monetary', 'C'), ('transform_null_equals', 'off'), " \
-	"('gin_fuzzy_search_limit', '0')) AS s(name, value)"
-
-/* For the transaction that it runs in. set_config() raises an error there if it refuses a value. */
-const char *
-rf_session_local_settings(void)
-{
-	return "SELECT pg_catalog.set_config(name, value, true) FROM " PINNED_SETTINGS;
-}
-
 /* Finds out whose session it is, sets what may stay in our own, checks that the values arrived. */
 void
 rf_session_pin_settings(RfSession *session)
 {
 	char	   *shared = psprintf("pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %d",
 								 PQbackendPID(session->conn));
-	char	   *sql = psprintf("SELECT name, value, pg_catalog.set_config(name, value, %s), %s FROM " PINNED_SETTINGS,
+	char	   *sql = psprintf("SELECT name, value, pg_catalog.set_config(name, value, %s), %s FROM " RF_PINNED_SETTINGS,
 							   shared, shared);
 	PGresult   *result;
 

@@ -1,6 +1,5 @@
 /*
- * stream_set.c - streams of one statement that runs on several nodes: waiting for any of them, and
- * which of their errors is the one that made the others.
+ * stream_set.c - streams of one statement that runs on several nodes: waiting for any of them.
  *
  * It moves no batches; that is stream.c's business.
  */
@@ -15,8 +14,6 @@
 
 /* How often a sleeper looks whether the engine is still there. */
 #define SET_CHECK_MS	1000
-/* How long one that lost its connection waits for another one's reason. */
-#define BLAME_MS		1000
 
 static uint32
 set_wait_event(void)
@@ -77,8 +74,8 @@ rf_stream_set_leave(RfStream *stream)
 		pfree(set);
 }
 
-static bool
-is_awaited(const RfStream *member)
+bool
+rf_stream_is_awaited(const RfStream *member)
 {
 	return member != NULL && member->session->running == member && member->session->conn != NULL;
 }
@@ -94,7 +91,7 @@ make_waits(RfStreamSet *set)
 	int			running = 0;
 
 	for (int i = 0; i < set->count; i++)
-		running += is_awaited(set->members[i]);
+		running += rf_stream_is_awaited(set->members[i]);
 	if (set->waits != NULL && running == set->waiting_for)
 		return;
 	forget_waits(set);
@@ -108,7 +105,7 @@ make_waits(RfStreamSet *set)
 	AddWaitEventToSet(set->waits, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
 	for (int i = 0; i < set->count; i++)
 	{
-		if (is_awaited(set->members[i]))
+		if (rf_stream_is_awaited(set->members[i]))
 			AddWaitEventToSet(set->waits, WL_SOCKET_READABLE, PQsocket(set->members[i]->session->conn), NULL,
 							  set->members[i]->session);
 	}
@@ -139,76 +136,4 @@ rf_stream_set_wait(RfStream *stream, long timeout_ms)
 	stream->stats.wait_us += GetCurrentTimestamp() - since;
 	CHECK_FOR_INTERRUPTS();
 	return count > 0 || capped;
-}
-
-/* ---------- who is to blame ---------- */
-
-static bool
-has_class(const PGresult *result, const char *class)
-{
-	const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
-
-	return state != NULL && strncmp(state, class, 2) == 0;
-}
-
-/*
- * The stream's statement has failed (stream->result). When it lost the connection to another node,
- * that node's own error is the one to show, if it comes soon. Returns whose it is.
- */
-static RfStream *
-find_culprit(RfStream *stream)
-{
-	RfStreamSet *set = stream->set;
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), BLAME_MS);
-
-	while (has_class(stream->result, "08"))
-	{
-		long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
-		bool		running = false;
-
-		for (int i = 0; i < set->count; i++)
-		{
-			RfStream   *other = set->members[i];
-
-			if (other == NULL || other == stream)
-				continue;
-			if (is_awaited(other))
-			{
-				if (!PQconsumeInput(other->session->conn))
-					rf_session_lost(other->session);
-				if (!rf_stream_collect(other))
-				{
-					running = true;
-					continue;
-				}
-				other = set->members[i];	/* one that nobody reads may be gone */
-			}
-			if (other != NULL && other->result != NULL && PQresultStatus(other->result) != PGRES_TUPLES_OK &&
-				!has_class(other->result, "08"))
-				return other;
-		}
-		if (!running || left <= 0)
-			break;
-		(void) rf_stream_set_wait(stream, left);
-	}
-	return stream;
-}
-
-/* Is that for lack of buffers, and nobody knows yet? */
-bool
-rf_stream_set_lacks_buffers(RfStream *stream)
-{
-	return stream->set->may_retry && has_class(find_culprit(stream)->result, "53");
-}
-
-void
-rf_stream_set_blame(RfStream *stream)
-{
-	RfStream   *culprit = find_culprit(stream);
-	ErrorContextCallback callback = {error_context_stack, rf_stream_error_context, culprit};
-	PGresult   *result = culprit->result;
-
-	error_context_stack = &callback;
-	culprit->result = NULL;
-	rf_session_raise(culprit->session, result, culprit->sql);
 }

@@ -62,58 +62,6 @@ rf_stream_share(RfStream *stream, RfStreamAddress *address)
 	address->shared = true;
 }
 
-/* Something came here: others of the set are not looked at before it has been read. */
-static void
-pass_others(RfStream *stream)
-{
-	RfStreamSet *set = stream->set;
-
-	for (int i = 0; set != NULL && i < set->count; i++)
-	{
-		if (set->members[i] != NULL && set->members[i] != stream && set->members[i]->reader != NULL)
-			rf_reader_pass(set->members[i]->reader);
-	}
-}
-
-/* As rf_flow_poll. */
-RfFlowPoll
-rf_stream_share_poll(RfStream *stream)
-{
-	switch (rf_reader_poll(stream->reader, &stream->buffer))
-	{
-		case RF_TAKE_DATA:
-			pass_others(stream);
-			return RF_POLL_BUFFER;
-		case RF_TAKE_END:
-			return RF_POLL_END;
-		case RF_TAKE_BROKEN:
-			rf_stream_check_flow(stream);	/* else libpq will tell */
-			break;
-		default:
-			rf_reader_require_engine(stream->reader);
-			break;
-	}
-	return RF_POLL_EMPTY;
-}
-
-/* All readers together; also who took how much. */
-void
-rf_stream_share_stats(RfStream *stream)
-{
-	RfShareTotals totals;
-
-	rf_flow_share_totals(stream->flow, &totals);
-	stream->stats.batches = 0;
-	stream->stats.bytes = totals.bytes;
-	stream->stats.sharers = totals.joined;
-	for (int i = 0; i < RF_SHARE_MEMBERS; i++)
-	{
-		stream->stats.batches += totals.batches[i];
-		stream->stats.sharers_batches[i] = totals.batches[i];
-	}
-	rf_reader_waits(stream->reader, &stream->stats.waits, &stream->stats.wait_us);
-}
-
 void
 rf_stream_share_end(RfStream *stream)
 {

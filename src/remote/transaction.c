@@ -37,37 +37,75 @@ static void abort_savepoints(int level);
 
 static TimestampTz abort_started;
 
+/* ---------- what runs in a session ---------- */
+
+/* The answer to the stream that runs there, if one does. */
+static void
+await_stream(RfSession *session)
+{
+	while (session->running && !rf_stream_collect(session->running))
+		rf_session_await_input(session);
+}
+
+/* Raises what voided the remote transaction, as far as that is known. */
+__attribute__((noreturn)) static void
+raise_void(RfSession *session)
+{
+	PGresult   *result = session->failed ? session->failed->answer.result : NULL;
+
+	if (result == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_IN_FAILED_SQL_TRANSACTION),
+				 errmsg("the transaction on server \"%s\" is aborted", session->server_name)));
+	session->failed->answer.result = NULL;
+	rf_session_raise(session, result, session->failed->sql);
+}
+
+/* RfSessionUsers.free */
+static void
+free_session(RfSession *session)
+{
+	if (session->load)
+		rf_load_interrupt(session->load);
+
+	/* an error of the drained query is one here as well: the remote transaction is void */
+	if (session->running && session->running->state == RF_STREAM_RUNNING)
+		rf_stream_store(session->running);
+
+	await_stream(session);
+
+	/*
+	 * A query that was told to stop had failed before it heard that: nothing more can be done in
+	 * this remote transaction.
+	 */
+	if (session->failed)
+		raise_void(session);
+}
+
+/* RfSessionUsers.lose */
+static void
+lose_all(RfSession *session)
+{
+	while (!dlist_is_empty(&session->streams))
+		rf_stream_free(dlist_container(RfStream, node, dlist_pop_head_node(&session->streams)));
+	session->running = NULL;
+	if (session->load)
+		rf_load_lose(session->load);
+}
+
+static const RfSessionUsers users = {rf_load_write_all, free_session, lose_all};
+
+/* ---------- the local transaction ---------- */
+
 void
 rf_transaction_register(void)
 {
+	if (rf_session_users)
+		return;
+	rf_session_users = &users;
 	RegisterXactCallback(at_transaction_end, NULL);
 	RegisterSubXactCallback(at_subtransaction_end, NULL);
 	RegisterResourceReleaseCallback(at_resource_release, NULL);
-}
-
-/* How deep the remote transaction must be for what is about to be sent. */
-int
-rf_transaction_target(RfSession *session)
-{
-	return GetCurrentTransactionNestLevel();
-}
-
-/* The command that opens one level. */
-char *
-rf_transaction_begin_sql(RfSession *session, int level)
-{
-	if (level > 1)
-		return psprintf("SAVEPOINT s%d", level);
-
-	/*
-	 * A subtransaction may be read-only by itself inside one that writes, so what it says is not
-	 * taken for the whole remote transaction.
-	 */
-	return psprintf("START TRANSACTION ISOLATION LEVEL %s%s%s",
-					IsolationIsSerializable() ? "SERIALIZABLE" : "REPEATABLE READ",
-					XactReadOnly && GetCurrentTransactionNestLevel() == 1 ? " READ ONLY" : "",
-					XactReadOnly && XactDeferrable && IsolationIsSerializable() &&
-					GetCurrentTransactionNestLevel() == 1 ? " DEFERRABLE" : "");
 }
 
 static void
@@ -161,13 +199,7 @@ rf_session_abort_transaction(RfSession *session)
 {
 	const char *command = "ABORT TRANSACTION";
 
-	while (session->running && !rf_stream_collect(session->running))
-	{
-		int			got = rf_session_wait(session, WL_SOCKET_READABLE, -1);
-
-		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
-			rf_session_lost(session);
-	}
+	await_stream(session);
 	session->failed = NULL;
 	session->wrote = false;
 	if (session->depth == 0)
@@ -253,7 +285,7 @@ commit_all(void)
 		if (session->failed || PQtransactionStatus(session->conn) == PQTRANS_INERROR)
 		{
 			if (must_commit(session))
-				rf_session_raise_void(session);
+				raise_void(session);
 			rf_session_abort_transaction(session);
 		}
 	}
@@ -292,11 +324,7 @@ finish_all(bool commit)
 		if (session->conn == NULL)
 			continue;
 
-		while (!dlist_is_empty(&session->streams))
-			rf_stream_free(dlist_container(RfStream, node, dlist_pop_head_node(&session->streams)));
-		session->running = NULL;
-		if (session->load)
-			rf_load_lose(session->load);
+		lose_all(session);
 		session->depth = 0;
 		session->transactional = false;
 		session->wrote = false;

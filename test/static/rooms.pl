@@ -36,9 +36,6 @@ my @together = (
 	# two ends of a flow, and of a group
 	[qw(flow/flow flow/flow_produce flow/reader)],
 	[qw(flow/group flow/group_produce flow/group_consume)],
-	# a session, and what is under way in it when it is used for something else
-	[qw(remote/connection remote/transaction remote/settings remote/command remote/query remote/load remote/stream
-		remote/stream_set remote/stream_share remote/peer remote/link)],
 	# an exchange's own node: all of its exchanges go on while one of them waits
 	[qw(exchange/node_drive exchange/node_exec exchange/node_move exchange/node_out exchange/node_plan exchange/node_probe)],
 );

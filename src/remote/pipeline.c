@@ -1,0 +1,157 @@
+/*
+ * pipeline.c - several commands of a session in one round trip: what begins the remote transaction
+ * and its savepoints, other preparations, and one command whose result counts.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+
+#include "session.h"
+
+int
+rf_transaction_target(RfSession *session)
+{
+	return GetCurrentTransactionNestLevel();
+}
+
+char *
+rf_transaction_begin_sql(RfSession *session, int level)
+{
+	if (level > 1)
+		return psprintf("SAVEPOINT s%d", level);
+
+	/*
+	 * A subtransaction may be read-only by itself inside one that writes, so what it says is not
+	 * taken for the whole remote transaction.
+	 */
+	return psprintf("START TRANSACTION ISOLATION LEVEL %s%s%s",
+					IsolationIsSerializable() ? "SERIALIZABLE" : "REPEATABLE READ",
+					XactReadOnly && GetCurrentTransactionNestLevel() == 1 ? " READ ONLY" : "",
+					XactReadOnly && XactDeferrable && IsolationIsSerializable() &&
+					GetCurrentTransactionNestLevel() == 1 ? " DEFERRABLE" : "");
+}
+
+/* Counts the statement. False when libpq refuses. */
+static bool
+send_opening(RfSession *session, const char *sql, RfPipeline *pipeline)
+{
+	pipeline->before++;
+	pipeline->opening++;
+	return PQsendQueryParams(session->conn, sql, 0, NULL, NULL, NULL, NULL, 0) == 1;
+}
+
+bool
+rf_pipeline_begin(RfSession *session, int target, RfPipeline *pipeline)
+{
+	memset(pipeline, 0, sizeof(*pipeline));
+	if (PQenterPipelineMode(session->conn) != 1)
+		return false;
+	for (int level = session->depth + 1; level <= target; level++)
+	{
+		char	   *begin = rf_transaction_begin_sql(session, level);
+		bool		sent = send_opening(session, begin, pipeline);
+
+		pfree(begin);
+		session->unsure = true;
+		session->depth = level;
+		if (sent && level == 1 && session->shared)
+			sent = send_opening(session, RF_LOCAL_SETTINGS_SQL, pipeline);
+		if (!sent)
+			return false;
+	}
+	return true;
+}
+
+void
+rf_pipeline_send(RfSession *session, bool sent)
+{
+	if (!sent || !PQpipelineSync(session->conn))
+		rf_session_lost(session);
+	rf_session_flush(session);
+}
+
+/* Did what begins a transaction, or prepares, succeed? It may include a query. */
+static bool
+has_succeeded(const PGresult *result)
+{
+	return PQresultStatus(result) == PGRES_COMMAND_OK || PQresultStatus(result) == PGRES_TUPLES_OK;
+}
+
+bool
+rf_pipeline_take(RfSession *session, RfPipeline *pipeline)
+{
+	PGconn	   *conn = session->conn;
+	int			empty = 0;
+
+	while (!PQisBusy(conn))
+	{
+		PGresult   *result = PQgetResult(conn);
+		ExecStatusType status = PQresultStatus(result);
+
+		if (result == NULL)
+		{
+			/* one stands behind every command */
+			if (++empty > 1 || PQstatus(conn) != CONNECTION_OK)
+				rf_session_lost(session);
+			continue;
+		}
+		empty = 0;
+		if (status == PGRES_PIPELINE_SYNC)
+		{
+			PQclear(result);
+			if (!PQexitPipelineMode(conn))
+				rf_session_lost(session);
+			return true;
+		}
+		if (pipeline->before > 0 && has_succeeded(result) && PQstatus(conn) == CONNECTION_OK)
+		{
+			pipeline->before--;
+			if (pipeline->opening > 0 && --pipeline->opening == 0)
+				session->unsure = false;
+			PQclear(result);
+		}
+		else if (pipeline->result == NULL && status != PGRES_PIPELINE_ABORTED)
+			pipeline->result = result;
+		else if (pipeline->later_error == NULL && status == PGRES_FATAL_ERROR)
+			pipeline->later_error = result;
+		else
+			PQclear(result);
+		if (PQstatus(conn) != CONNECTION_OK)
+			rf_session_lost(session);
+	}
+	return false;
+}
+
+void
+rf_pipeline_clear(RfPipeline *pipeline)
+{
+	PQclear(pipeline->result);
+	PQclear(pipeline->later_error);
+	pipeline->result = pipeline->later_error = NULL;
+}
+
+void
+rf_pipeline_finish(RfSession *session, RfPipeline *pipeline)
+{
+	PG_TRY();
+	{
+		while (!rf_pipeline_take(session, pipeline))
+			rf_session_await_input(session);
+	}
+	PG_CATCH();
+	{
+		rf_pipeline_clear(pipeline);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+PGresult *
+rf_pipeline_result(RfPipeline *pipeline)
+{
+	PGresult   *result = pipeline->result;
+
+	pipeline->result = NULL;
+	rf_pipeline_clear(pipeline);
+	return result;
+}

@@ -1,0 +1,177 @@
+/*
+ * wait.c - waiting for sessions. Two ways exist: interruptible ones that raise errors, and those
+ * with a deadline that an abort uses and that never raise.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+
+#include "rdma_fdw/compat.h"
+#include "session.h"
+
+static uint32
+query_wait_event(void)
+{
+	static uint32 event = 0;
+
+	if (event == 0)
+		event = rf_wait_event_new("RdmaFdwQuery");
+	return event;
+}
+
+int
+rf_session_wait(RfSession *session, int events, long timeout_ms)
+{
+	int			got;
+
+	events |= WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
+	if (timeout_ms >= 0)
+		events |= WL_TIMEOUT;
+	got = WaitLatchOrSocket(MyLatch, events, PQsocket(session->conn), timeout_ms, query_wait_event());
+	if (got & WL_LATCH_SET)
+		ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	return got;
+}
+
+void
+rf_session_await_input(RfSession *session)
+{
+	int			got = rf_session_wait(session, WL_SOCKET_READABLE, -1);
+
+	if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
+		rf_session_lost(session);
+}
+
+/*
+ * Everything queued goes out. The server may be writing, too: take what it says, or both sides
+ * would wait for ever.
+ */
+void
+rf_session_flush(RfSession *session)
+{
+	int			left;
+
+	while ((left = PQflush(session->conn)) > 0)
+	{
+		int			got = rf_session_wait(session, WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE, -1);
+
+		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
+			rf_session_lost(session);
+	}
+	if (left < 0)
+		rf_session_lost(session);
+}
+
+PGresult *
+rf_session_result(RfSession *session)
+{
+	while (PQisBusy(session->conn))
+		rf_session_await_input(session);
+	return PQgetResult(session->conn);
+}
+
+/* ---------- for aborts: nothing here raises an error ---------- */
+
+static long
+remaining(TimestampTz deadline)
+{
+	return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+}
+
+/*
+ * Take answers until the remote server is ready for a command. False: it did not come to that in
+ * time.
+ */
+bool
+rf_session_drain_deadline(RfSession *session, TimestampTz deadline)
+{
+	PGconn	   *conn = session->conn;
+	bool		synced = PQpipelineStatus(conn) == PQ_PIPELINE_OFF;
+
+	for (;;)
+	{
+		int			got;
+		long		left;
+
+		if (PQstatus(conn) != CONNECTION_OK)
+			return false;
+		if (PQflush(conn) < 0)
+			return false;
+		while (!PQisBusy(conn))
+		{
+			PGresult   *result = PQgetResult(conn);
+
+			if (result == NULL && synced)
+			{
+				if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF && !PQexitPipelineMode(conn))
+					return false;
+				return PQtransactionStatus(conn) != PQTRANS_ACTIVE &&
+					PQtransactionStatus(conn) != PQTRANS_UNKNOWN;
+			}
+			if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
+				synced = true;
+			PQclear(result);
+			if (PQstatus(conn) != CONNECTION_OK)
+				return false;
+		}
+
+		left = remaining(deadline);
+		if (left <= 0)
+			return false;
+		got = WaitLatchOrSocket(MyLatch,
+								WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+								PQsocket(conn), left, query_wait_event());
+		if (got & WL_LATCH_SET)
+			ResetLatch(MyLatch);
+		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(conn))
+			return false;
+	}
+}
+
+/*
+ * A command (NULL: it was sent already) whose result is returned whatever it says; NULL when it
+ * could not be had in time.
+ */
+PGresult *
+rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz deadline)
+{
+	PGconn	   *conn = session->conn;
+	PGresult   *last = NULL;
+
+	if (sql && !PQsendQuery(conn, sql))
+		return NULL;
+	for (;;)
+	{
+		int			got;
+		long		left;
+
+		if (PQflush(conn) < 0)
+			break;
+		while (!PQisBusy(conn))
+		{
+			PGresult   *result = PQgetResult(conn);
+
+			if (result == NULL)
+				return last;
+			PQclear(last);
+			last = result;
+			if (PQstatus(conn) != CONNECTION_OK)
+				return last;
+		}
+		left = remaining(deadline);
+		if (left <= 0)
+			break;
+		got = WaitLatchOrSocket(MyLatch,
+								WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+								PQsocket(conn), left, query_wait_event());
+		if (got & WL_LATCH_SET)
+			ResetLatch(MyLatch);
+		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(conn))
+			break;
+	}
+	PQclear(last);
+	return NULL;
+}

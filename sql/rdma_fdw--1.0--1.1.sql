@@ -170,3 +170,7 @@ COMMENT ON COLUMN rdma.connections.closed IS 'the other side has hung up';
 COMMENT ON COLUMN rdma.connections.remote_backend_pid IS 'process that serves it on the data node';
 
 COMMENT ON COLUMN rdma.stat_peers.error IS 'why it failed; of one that is connected: why it goes over TCP instead of RDMA (rdma_fdw.provider = auto); NULL: nothing is wrong';
+
+-- Functions mean the same whatever the caller's search_path.
+
+ALTER FUNCTION rdma.option_list(text[]) SET search_path = pg_catalog, pg_temp;

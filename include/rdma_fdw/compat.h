@@ -28,6 +28,7 @@
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/wait_event.h"
 
@@ -45,6 +46,21 @@
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
 #error "rdma_fdw supports PostgreSQL 15 to 18"
 #endif
+
+/*
+ * Inside a GUC nest level: the search_path that 17's maintenance commands run a table owner's code
+ * with, for older servers, too.
+ */
+static inline void
+rf_restrict_search_path(void)
+{
+#if PG_VERSION_NUM >= 170000
+	RestrictSearchPath();
+#else
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+#endif
+}
 
 /* Whose rights the scan of a base relation has, while planning. */
 static inline Oid

@@ -37,6 +37,7 @@ extern RfSession *rf_session_get(UserMapping *user, bool in_transaction);
  */
 extern PGresult *rf_session_query(RfSession *session, const char *sql);
 extern PGresult *rf_session_execute(RfSession *session, const char *sql);
+extern void rf_session_set_search_path(RfSession *session, const char *path);
 
 /* Raise a remote error with its SQLSTATE, detail, hint and context; clears result. */
 extern void rf_session_raise(RfSession *session, PGresult *result, const char *sql) __attribute__((noreturn));

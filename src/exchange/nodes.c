@@ -5,6 +5,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
@@ -246,16 +247,23 @@ single_answer(PGresult *result, ForeignServer *node, bool *isnull)
 	return *isnull ? (Datum) 0 : CStringGetTextDatum(PQgetvalue(result, 0, 0));
 }
 
+/*
+ * The command was written for the caller's search_path. The session's own statements are written
+ * for another one, which it has again afterwards; an error takes the change back on the node.
+ */
 static void
 run_on_node(ForeignServer *node, const char *command, ReturnSetInfo *set)
 {
 	RfSession  *session = rf_session_get(GetUserMapping(GetUserId(), node->serverid), true);
-	PGresult   *result = rf_session_execute(session, command);
+	PGresult   *result;
 	Datum		values[2];
 	bool		nulls[2] = {false, false};
 
+	rf_session_set_search_path(session, namespace_search_path);
+	result = rf_session_execute(session, command);
 	PG_TRY();
 	{
+		rf_session_set_search_path(session, NULL);
 		values[0] = DirectFunctionCall1(namein, CStringGetDatum(node->servername));
 		values[1] = single_answer(result, node, &nulls[1]);
 		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);

@@ -14,6 +14,8 @@
  */
 #include "postgres.h"
 
+#include "utils/builtins.h"
+
 #include "session.h"
 
 /* Finds out whose session it is, sets what may stay in our own, checks that the values arrived. */
@@ -53,4 +55,19 @@ rf_session_pin_settings(RfSession *session)
 	PQclear(result);
 	pfree(sql);
 	pfree(shared);
+}
+
+/*
+ * A search_path for a statement of the user's, in the remote transaction that is under way; NULL:
+ * the one that our own statements are written for.
+ */
+void
+rf_session_set_search_path(RfSession *session, const char *path)
+{
+	bool		local = path != NULL || session->shared;
+	char	   *sql = psprintf("SELECT pg_catalog.set_config('search_path', %s, %s)",
+							   path != NULL ? quote_literal_cstr(path) : "'pg_catalog'", local ? "true" : "false");
+
+	PQclear(rf_session_query(session, sql));
+	pfree(sql);
 }

@@ -391,6 +391,9 @@ rdma_import_statistics(PG_FUNCTION_ARGS)
 	List	   *sessions;
 	RemoteSize	size;
 	int			columns;
+	Oid			caller;
+	int			caller_context;
+	int			nestlevel;
 
 	/* before the lock, which is ANALYZE's */
 	if (!rf_may_analyze(relid))
@@ -401,6 +404,17 @@ rdma_import_statistics(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a foreign table of rdma_fdw", RelationGetRelationName(relation))));
+
+	/*
+	 * As ANALYZE does: the owner chose types and their checks, which must not run with the rights,
+	 * the settings or the search_path of another caller. An error undoes all three with its
+	 * (sub)transaction.
+	 */
+	GetUserIdAndSecContext(&caller, &caller_context);
+	SetUserIdAndSecContext(relation->rd_rel->relowner,
+						   caller_context | SECURITY_RESTRICTED_OPERATION);
+	nestlevel = NewGUCNestLevel();
+	rf_restrict_search_path();
 	sessions = open_sessions(relation, &opts);
 	if (list_length(sessions) != 1)
 		ereport(ERROR,
@@ -417,6 +431,8 @@ rdma_import_statistics(PG_FUNCTION_ARGS)
 				 errmsg("remote table %s has no statistics", rf_remote_relation_name(&opts)),
 				 errhint("Run ANALYZE on the remote server, as a user who may read the table.")));
 	rf_update_relstats(relation, (BlockNumber) Min(size.pages, (double) MaxBlockNumber), size.tuples);
+	AtEOXact_GUC(false, nestlevel);
+	SetUserIdAndSecContext(caller, caller_context);
 	table_close(relation, NoLock);
 	PG_RETURN_INT32(columns);
 }

@@ -17,7 +17,7 @@
 #include "pair.h"
 
 #include "base/clock.h"
-#include "rdma_fdw/region.h"
+#include "region_sets.h"
 #include "../../src/engine/regions.h"
 #include "route.h"
 

@@ -7,9 +7,8 @@
  * description the wanted bytes are copied out one behind the other, or listed as fragments for a
  * gathering work request, or sent with the gaps between them (a box), which the reader leaves out.
  *
- * Does: descriptions, their checks, gap analysis (region.c, region_gap.c); copying out, with vector
- * instructions where the processor has them (region_copy.c, region_mask.c); choosing the way
- * (region_plan.c). Does not: know tuples, columns or SQL; allocate anything that it does not free
+ * Does: descriptions (region.c); copying out, with vector instructions where the processor has them
+ * (region_copy.c, region_mask.c); choosing the way (region_plan.c). Does not: know tuples, columns or SQL; allocate anything that it does not free
  * before it returns; send. A description stays with its sender: what a reader gets is a batch
  * (wire.h), which has a form of its own for rows among gaps.
  *
@@ -109,14 +108,6 @@ typedef struct RfNcrSet
 /* Words of a bitmap of so many rows. */
 #define RF_MASK_WORDS(rows)	(((size_t) (rows) + 63) / 64)
 
-/*
- * NULL, or what is wrong: extents that do not fit each other, a record outside its span, fields
- * outside their element, and bytes that are described twice, by one region or by two. Costs a few
- * operations per region where arithmetic can tell, else up to a sort of all fragments: ask once
- * for a shape, not for every batch.
- */
-extern const char *rf_ncr_check(const RfNcrSet *set);
-
 /* Selected rows, and their bytes. */
 extern uint32_t rf_ncr_rows(const RfNcr *region);
 extern uint64_t rf_ncr_set_bytes(const RfNcrSet *set);
@@ -144,36 +135,6 @@ extern bool rf_ncr_next(RfNcrCursor *cursor, RfNcrPiece *fragment);
 /* The next selected row from `row` on; region->count when there is none. */
 extern uint32_t rf_ncr_next_row(const RfNcr *region, uint32_t row);
 
-/* ---------- gap analysis (src/batch/region_gap.c) ---------- */
-
-/*
- * A set by address, whatever its order: the space between two regions is a gap like any other
- * (D-RDMA, section 4.1).
- */
-typedef struct RfGaps
-{
-	const uint8_t *begin;		/* of the box around it all */
-	const uint8_t *end;
-	uint64_t	useful;			/* wanted bytes */
-	uint64_t	gap;			/* the others in the box */
-	uint64_t	fragments;		/* contiguous runs of wanted bytes */
-	uint64_t	smallest;		/* gap; 0 = there is none */
-	uint64_t	largest;
-} RfGaps;
-
-/*
- * False: out of memory, which it needs (and gives back) only for regions whose extents intersect
- * and for records that are in no order.
- */
-extern bool rf_ncr_gaps(const RfNcrSet *set, RfGaps *gaps);
-
-/*
- * The fragments of a set by address, those that touch as one; the gap behind each but the last is
- * what is between it and the next. Returns how many there are, of which at most `max` are stored;
- * SIZE_MAX: out of memory.
- */
-extern size_t rf_ncr_by_address(const RfNcrSet *set, RfNcrPiece *fragments, size_t max);
-
 /* ---------- copying out (src/batch/region_copy.c) ---------- */
 
 /*
@@ -187,9 +148,6 @@ extern uint64_t rf_ncr_pack(const RfNcrSet *set, void *to, uint64_t room);
 
 /* Selected rows among the first `count`. */
 extern uint32_t rf_mask_count(const uint64_t *mask, uint32_t count);
-
-/* Runs of selected rows, of which the first is not counted when it begins at row 0 and `before` is set. */
-extern uint32_t rf_mask_runs(const uint64_t *mask, uint32_t count, bool before);
 
 /*
  * Elements of `width` bytes whose bit is set, one behind the other; returns bytes. Writes nothing
@@ -252,18 +210,12 @@ typedef struct RfRegionEstimate
 	double		chosen;
 } RfRegionEstimate;
 
-/*
- * Quickly: of a bitmap, words here and there are looked at, and boxes are whole regions. False: out
- * of memory (rf_ncr_gaps, for pointer-mapped regions).
- */
-extern bool rf_region_shape(const RfNcrSet *set, RfRegionShape *shape);
-
-/*
- * The selected bytes of a region as elements at equal distances, for a strided entry: where the
- * first one is, bytes of each, bytes from one to the next. False: they are not, or are too far apart
- * for a device (RF_MAX_STRIDE).
- */
-extern bool rf_ncr_strided(const RfNcr *region, const uint8_t **first, uint32_t *element, uint32_t *stride);
+static inline double
+rf_region_cost(const RfRegionEstimate *e, RfRegionMode mode)
+{
+	return mode == RF_REGION_COPY ? e->copy : mode == RF_REGION_BOX ? e->box :
+		mode == RF_REGION_GATHER ? e->gather : e->strided;
+}
 
 /*
  * COPY, GATHER, BOX or STRIDED for the whole shape (D-RDMA, section 4.1). `max_sge`: entries that a
@@ -272,30 +224,6 @@ extern bool rf_ncr_strided(const RfNcr *region, const uint8_t **first, uint32_t 
  */
 extern RfRegionMode rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge,
 									 const RfRegionShape *shape, RfRegionEstimate *estimate);
-
-/* Rows [first, end) of every region of a set, moved one way. */
-typedef struct RfRegionPart
-{
-	uint32_t	first;
-	uint32_t	end;
-	RfRegionMode mode;
-	uint64_t	useful;			/* bytes */
-	uint64_t	gap;			/* of a box: bytes that travel in vain */
-} RfRegionPart;
-
-#define RF_REGION_MAX_PARTS		8
-
-/*
- * The same for a region or a transposed set part by part, where a bitmap selects more here than
- * there: rows are looked at in equal pieces, of which neighbours that are best moved alike stay
- * together, as do those where to change would not pay for the work request more. Other sets are one
- * part. Returns the number of parts, in order of rows; 0: out of memory.
- */
-extern int	rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const RfNcrSet *set,
-						   RfRegionPart parts[RF_REGION_MAX_PARTS]);
-
-/* The rows of a part as regions of their own: set->count of them; `first` must be a multiple of 64. */
-extern void rf_region_part(const RfNcrSet *set, uint32_t first, uint32_t end, RfNcr *regions, RfNcrSet *part);
 
 /*
  * What of the costs is not the transport's (read to shuffle): takes a few ms; the others are

@@ -32,22 +32,6 @@ count_bits(const uint64_t *mask, uint32_t count)
 	return selected;
 }
 
-static inline __attribute__((always_inline)) uint32_t
-count_runs(const uint64_t *mask, uint32_t count, bool before)
-{
-	uint64_t	carry = before;
-	uint32_t	runs = 0;
-
-	for (size_t word = 0; word < RF_MASK_WORDS(count); word++)
-	{
-		uint64_t	bits = rf_mask_word(mask, count, word);
-
-		runs += (uint32_t) __builtin_popcountll(bits & ~(bits << 1 | carry));
-		carry = bits >> 63;
-	}
-	return runs;
-}
-
 /* The elements of one word, one by one. Inlined with a constant width it is a load and a store. */
 static inline __attribute__((always_inline)) uint8_t *
 move_each(uint8_t *to, const uint8_t *from, size_t width, uint64_t bits)
@@ -202,12 +186,6 @@ count_popcnt(const uint64_t *mask, uint32_t count)
 	return count_bits(mask, count);
 }
 
-SSSE3 static uint32_t
-runs_popcnt(const uint64_t *mask, uint32_t count, bool before)
-{
-	return count_runs(mask, count, before);
-}
-
 AVX2 static size_t
 gather_avx2(void *to, const void *from, uint32_t width, const uint64_t *mask, uint32_t count)
 {
@@ -312,16 +290,6 @@ rf_mask_count(const uint64_t *mask, uint32_t count)
 		return count_popcnt(mask, count);
 #endif
 	return count_bits(mask, count);
-}
-
-uint32_t
-rf_mask_runs(const uint64_t *mask, uint32_t count, bool before)
-{
-#ifdef VECTORS_X86
-	if (vectors_here() != VECTORS_PLAIN)
-		return runs_popcnt(mask, count, before);
-#endif
-	return count_runs(mask, count, before);
 }
 
 size_t

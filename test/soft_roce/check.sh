@@ -41,7 +41,7 @@ programs="test_provider_conformance test_provider_life test_strided test_region_
 [[ " $tests " == *" unit "* ]] || programs=
 for name in $programs; do
 	if ! (cd "$RF_TREE" && ${CC:-gcc} -std=gnu11 -g -O2 -D_GNU_SOURCE -DWITH_VERBS -Iinclude -Isrc -Itest/unit "test/unit/$name.c" \
-		test/unit/sim*.c src/provider/*.c src/base/error.c src/engine/regions.c src/batch/region*.c -o "$work/$name" -libverbs -lpthread -lm) >"$work/build.log" 2>&1; then
+		test/unit/sim*.c test/unit/region_*.c src/provider/*.c src/base/error.c src/engine/regions.c src/batch/region*.c -o "$work/$name" -libverbs -lpthread -lm) >"$work/build.log" 2>&1; then
 		rf_show "$work/build.log" 60
 		rf_result FAIL "$group/$name" "does not compile"
 		rm -f "$work/$name"

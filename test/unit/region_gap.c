@@ -8,7 +8,8 @@
  */
 #include <stdlib.h>
 
-#include "region_int.h"
+#include "batch/region_int.h"
+#include "region_sets.h"
 
 /* Where the region begins and ends, first to last selected row; false: it has no byte. */
 static bool

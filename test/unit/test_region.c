@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdma_fdw/region.h"
+#include "region_sets.h"
 
 #include "../../bench/region/route.h"
 

@@ -8,7 +8,7 @@
 
 #include "pair.h"
 
-#include "rdma_fdw/region.h"
+#include "region_sets.h"
 #include "../../src/engine/regions.h"
 
 #define ROWS	65536

@@ -89,26 +89,24 @@ extern RfGroupDesc *rf_group_desc_make(RfGroupKind kind, uint32_t producers, uin
 extern void rf_group_greet(RfHelloRequest *request);
 extern int	rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFilter allowed);
 
-/* Consumer: listen for all producers; fills in the consumer's addresses in *desc. */
-extern RfGroup *rf_group_listen(RfGroupDesc *desc, uint32_t consumer);
-
 /*
- * The same for a backend that is also producer `own` (RF_GROUP_ANY: it is none). What it has for
- * itself needs no flow: that pair's address stays unknown, and the caller hands rows over by
- * itself. Not for RF_GROUP_REPLICATE, whose order is made of what arrives.
+ * Consumer: listen for all producers; fills in the consumer's addresses in *desc. A backend that is
+ * also producer `own` (RF_GROUP_ANY: it is none) needs no flow for what it has for itself: that
+ * pair's address stays unknown, and the caller hands rows over by itself. Not in
+ * RF_GROUP_REPLICATE, whose order is made of what arrives.
  */
-extern RfGroup *rf_group_listen_others(RfGroupDesc *desc, uint32_t consumer, int own);
+extern RfGroup *rf_group_listen(RfGroupDesc *desc, uint32_t consumer, int own);
 
 /*
  * Consumer of a replicating group: now all addresses are known. Does nothing for the other kinds.
  */
 extern void rf_group_begin(RfGroup *group, RfGroupDesc *desc);
 
-/* Producer: open all pairs at once and wait for all. ERROR when one fails. */
-extern RfGroup *rf_group_open(RfGroupDesc *desc, uint32_t producer);
-
-/* The same for a backend that is also consumer `own`, or RF_GROUP_ANY. */
-extern RfGroup *rf_group_open_others(RfGroupDesc *desc, uint32_t producer, int own);
+/*
+ * Producer: open all pairs at once and wait for all, but for the one with consumer `own`, which is
+ * this backend, too (RF_GROUP_ANY: none is). ERROR when one fails.
+ */
+extern RfGroup *rf_group_open(RfGroupDesc *desc, uint32_t producer, int own);
 
 /*
  * The group has more members: a consumer listens for the new producers and fills in its addresses,
@@ -123,7 +121,6 @@ extern void rf_group_join(RfGroup *group, RfGroupDesc *desc);
  * order in which they came. RF_POLL_END: all producers ended and all counts are right.
  */
 extern RfFlowPoll rf_group_poll(RfGroup *group, RfGroupBuffer *buffer);
-extern bool rf_group_read(RfGroup *group, RfGroupBuffer *buffer);	/* the same, waits; false: the end */
 extern void rf_group_release(RfGroup *group, const RfGroupBuffer *buffer);
 
 /* Rows and bytes that came from one producer. */
@@ -145,7 +142,6 @@ extern void rf_group_stop(RfGroup *group);
  * one. RF_ACQUIRE_STOPPED: this consumer (repartition) or nobody wants more.
  */
 extern RfAcquire rf_group_try_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer);
-extern bool rf_group_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer);	/* the same, waits; false: stopped */
 extern void rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_t length,
 							uint32_t flags, uint64_t rows);
 
@@ -172,11 +168,10 @@ extern RfAcquire rf_group_common(RfGroup *group, uint32_t bytes, uint8_t **place
 extern void rf_group_common_next(RfGroup *group);
 
 /*
- * Producer: end all streams and wait until all consumers acknowledged it; false: none did, all
- * stopped. The first form never waits.
+ * Producer: end all streams, and say again until all consumers have acknowledged it.
+ * RF_ACQUIRE_FULL: not yet; RF_ACQUIRE_STOPPED: none did, all stopped. Never waits.
  */
 extern RfAcquire rf_group_try_finish(RfGroup *group);
-extern bool rf_group_finish(RfGroup *group);
 
 /*
  * Sleep until a poll, an acquire that was refused or a finish under way of one of the groups may

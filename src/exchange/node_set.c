@@ -355,7 +355,7 @@ rdma_exchange_listen(PG_FUNCTION_ARGS)
 		ExchangeMember *member = &set->members[i];
 
 		if (member->consumer >= 0)
-			member->in = rf_group_listen_others(member->desc, member->consumer, member->producer);
+			member->in = rf_group_listen(member->desc, member->consumer, member->producer);
 	}
 	CurrentResourceOwner = owner;
 	MemoryContextSwitchTo(caller);
@@ -398,7 +398,7 @@ rdma_exchange_open(PG_FUNCTION_ARGS)
 		}
 		pfree(merged);
 		if (member->producer >= 0)
-			member->out = rf_group_open_others(member->desc, member->producer, member->consumer);
+			member->out = rf_group_open(member->desc, member->producer, member->consumer);
 		name_transports(member);
 	}
 	CurrentResourceOwner = owner;

@@ -86,13 +86,7 @@ open_pool(RfGroup *group, const RfGroupDesc *desc, int own)
 }
 
 RfGroup *
-rf_group_listen(RfGroupDesc *desc, uint32_t consumer)
-{
-	return rf_group_listen_others(desc, consumer, RF_GROUP_ANY);
-}
-
-RfGroup *
-rf_group_listen_others(RfGroupDesc *desc, uint32_t consumer, int own)
+rf_group_listen(RfGroupDesc *desc, uint32_t consumer, int own)
 {
 	RfGroup    *group = rf_group_new(desc, RF_FLOW_CONSUMER, consumer);
 	ErrorContextCallback context;
@@ -409,8 +403,9 @@ rf_group_poll(RfGroup *group, RfGroupBuffer *buffer)
 	return result;
 }
 
-bool
-rf_group_read(RfGroup *group, RfGroupBuffer *buffer)
+/* The next part, waiting for it. False: the end. */
+static bool
+read_part(RfGroup *group, RfGroupBuffer *buffer)
 {
 	RfFlowPoll	result;
 
@@ -494,7 +489,7 @@ rf_group_stop(RfGroup *group)
 				rf_flow_release(pair->flow, &pair->held[pair->released % group->slot_count]);
 		}
 		rf_order_drain(group->order);
-		while (rf_group_read(group, &buffer))
+		while (read_part(group, &buffer))
 			rf_group_release(group, &buffer);
 	}
 	rf_group_begin_context(&context, group);

@@ -86,13 +86,7 @@ claim_in_order(RfGroup *group)
 }
 
 RfGroup *
-rf_group_open(RfGroupDesc *desc, uint32_t producer)
-{
-	return rf_group_open_others(desc, producer, RF_GROUP_ANY);
-}
-
-RfGroup *
-rf_group_open_others(RfGroupDesc *desc, uint32_t producer, int own)
+rf_group_open(RfGroupDesc *desc, uint32_t producer, int own)
 {
 	RfGroup    *group = rf_group_new(desc, RF_FLOW_PRODUCER, producer);
 	ErrorContextCallback context;
@@ -351,16 +345,6 @@ rf_group_try_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer)
 	return result;
 }
 
-bool
-rf_group_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer)
-{
-	RfAcquire	result;
-
-	while ((result = rf_group_try_acquire(group, consumer, buffer)) == RF_ACQUIRE_FULL)
-		(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
-	return result == RF_ACQUIRED;
-}
-
 void
 rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_t length, uint32_t flags,
 				uint64_t rows)
@@ -455,16 +439,6 @@ rf_group_try_finish(RfGroup *group)
 	}
 	rf_group_end_context(&context);
 	return waiting ? RF_ACQUIRE_FULL : acknowledged ? RF_ACQUIRED : RF_ACQUIRE_STOPPED;
-}
-
-bool
-rf_group_finish(RfGroup *group)
-{
-	RfAcquire	result;
-
-	while ((result = rf_group_try_finish(group)) == RF_ACQUIRE_FULL)
-		(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
-	return result == RF_ACQUIRED;
 }
 
 int

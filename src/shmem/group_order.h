@@ -8,12 +8,6 @@
 #include "group_desc.h"
 
 /*
- * Other modules use it (test/modules/flow_kinds); since PostgreSQL 16 extensions are built with
- * hidden symbols.
- */
-#pragma GCC visibility push(default)
-
-/*
  * Whole batches in turn. A batch that came or went in part is torn: its member keeps the turn until
  * its last part.
  */
@@ -89,7 +83,5 @@ extern bool rf_order_read(RfOrder *order, uint32_t from, const void *message, ui
 extern bool rf_order_told(const RfOrder *order, uint32_t to);
 
 extern RfOrderNext rf_order_next(RfOrder *order, uint32_t *producer);
-
-#pragma GCC visibility pop
 
 #endif

@@ -1,8 +1,10 @@
 #!/usr/bin/env perl
-# rooms.pl [FOLDER]: the folders of src use each other in one direction only, and no files call each other in a circle.
+# rooms.pl [FOLDER]: the folders of src use each other in one direction only, no files call each other in a circle, and all
+# that src exports is used there.
 #
 # Looks at what every file includes and, where objects lie beside the sources, at what every object calls (nm). A folder may
-# use what stands before it in @rooms. Prints the graph of folders with -v. Exit status 1 when an arrow points the wrong way.
+# use what stands before it in @rooms. Prints the graph of folders with -v. Exit status 1 when an arrow points the wrong way,
+# or when nothing uses what is there.
 use strict;
 use warnings;
 
@@ -38,6 +40,14 @@ my @together = (
 	[qw(flow/group flow/group_produce flow/group_consume)],
 	# an exchange's own node: all of its exchanges go on while one of them waits
 	[qw(exchange/node_drive exchange/node_exec exchange/node_move exchange/node_out exchange/node_plan exchange/node_probe)],
+);
+
+# What nothing in src calls and src/exports.map does not name, but tests and benches cannot do without.
+my %for_tests = map { $_ => 1 } (
+	# they choose, and name, the processor's instructions that the file finds out by itself
+	qw(rf_mask_limit rf_mask_vectors),
+	# the engine ends with its process; a program that goes on gives back what it made
+	qw(rf_pool_destroy rf_values_destroy),
 );
 
 my %place = map { $rooms[$_] => $_ } 0 .. $#rooms;
@@ -108,6 +118,36 @@ for my $file (sort keys %wants)
 		arrow($file, $other, "calls $name of $other");
 		$calls{$file}{$other} //= $name;
 	}
+}
+
+# ---------- what nothing calls ----------
+sub text_of
+{
+	my $all = '';
+	for my $file (@_)
+	{
+		open(my $fh, '<', $file) or die "$file: $!\n";
+		local $/;
+		$all .= <$fh>;
+		close $fh;
+	}
+	$all =~ s{/\*.*?\*/}{}gs;
+	return $all;
+}
+
+my %wanted = map { $_ => 1 } map { @$_ } values %wants;
+my $exports = text_of('src/exports.map');
+my @exported = map { s/\*/.*/r } $exports =~ /^\s+([\w*]+);$/mg;
+my ($exported) = map { qr/^(?:$_)$/ } join '|', grep { $_ ne '.*' } @exported;
+my $others = text_of(split /\n/, `find test bench -name '*.[ch]'`);
+my %text;
+for my $name (sort keys %defined_in)
+{
+	next if $wanted{$name} || $name =~ $exported || $for_tests{$name};
+	my $file = $defined_in{$name};
+	my $uses = () = ($text{$file} //= text_of($file)) =~ /\b$name\b/g;
+	if ($uses < 2) { complain("$name of $file is called by nothing in src"); }
+	elsif ($others !~ /\b$name\b/) { complain("$name of $file is used there only: it should be static"); }
 }
 
 # ---------- circles of files ----------

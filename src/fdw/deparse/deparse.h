@@ -125,12 +125,10 @@ extern bool rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, Rf
 extern bool rf_pathkeys_shippable(PlannerInfo *root, RelOptInfo *rel, List *pathkeys);
 
 /*
- * where a placeholder is computed, NULL if it needs columns of others (LATERAL);
- * those that something above this base or join relation wants and the data node can compute; and
- * are there FROM items, of whose columns only those in info->tlist can be had?
+ * Where a placeholder is computed, NULL if it needs columns of others (LATERAL); and are there FROM
+ * items, of whose columns only those in info->tlist can be had?
  */
 extern Relids rf_evaluated_at(PlannerInfo *root, PlaceHolderVar *placeholder);
-extern List *rf_placeholders_of(PlannerInfo *root, RfRelInfo *info);
 extern bool rf_reads_items(PlannerInfo *root, RfRelInfo *info);
 
 /*

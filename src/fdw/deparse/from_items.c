@@ -47,8 +47,9 @@ rf_evaluated_at(PlannerInfo *root, PlaceHolderVar *placeholder)
 	return placeholder->phrels;
 }
 
-List *
-rf_placeholders_of(PlannerInfo *root, RfRelInfo *info)
+/* Those that something above this base or join relation wants and the data node can compute. */
+static List *
+placeholders_of(PlannerInfo *root, RfRelInfo *info)
 {
 	List	   *exprs;
 	List	   *result = NIL;
@@ -99,7 +100,7 @@ is_subselect(PlannerInfo *root, RfRelInfo *join, RfRelInfo *side)
 	/* conditions of its own cannot go to ON here */
 	if (join->jointype == JOIN_FULL && !rf_can_close(side))
 		return true;
-	foreach(lc, rf_placeholders_of(root, side))
+	foreach(lc, placeholders_of(root, side))
 	{
 		if (is_computed_outside(side, rf_evaluated_at(root, lfirst_node(PlaceHolderVar, lc))))
 			return true;
@@ -336,5 +337,5 @@ plain_columns(PlannerInfo *root, RfRelInfo *info)
 List *
 rf_visible_columns(PlannerInfo *root, RfRelInfo *info)
 {
-	return list_concat_unique(plain_columns(root, info), rf_placeholders_of(root, info));
+	return list_concat_unique(plain_columns(root, info), placeholders_of(root, info));
 }

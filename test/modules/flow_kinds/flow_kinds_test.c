@@ -173,8 +173,8 @@ become(FunctionCallInfo fcinfo, bool listen)
 	registered = true;
 	CurrentResourceOwner = TopTransactionResourceOwner;
 	group_desc = desc_argument(fcinfo, 0);
-	group = listen ? rf_group_listen(group_desc, PG_GETARG_INT32(1)) : rf_group_open(group_desc,
-																					 PG_GETARG_INT32(1));
+	group = listen ? rf_group_listen(group_desc, PG_GETARG_INT32(1), RF_GROUP_ANY) :
+		rf_group_open(group_desc, PG_GETARG_INT32(1), RF_GROUP_ANY);
 	CurrentResourceOwner = owner;
 	MemoryContextSwitchTo(context);
 	return group_desc;
@@ -212,6 +212,43 @@ kinds_join(PG_FUNCTION_ARGS)
 	CurrentResourceOwner = owner;
 	PG_RETURN_BYTEA_P(to_bytea(desc, desc->length));
 }
+
+/* ---------- as polling does, but waiting ---------- */
+
+/* False: nobody wants more. */
+static bool
+acquire(int consumer, RfGroupBuffer *buffer)
+{
+	RfAcquire	result;
+
+	while ((result = rf_group_try_acquire(group, consumer, buffer)) == RF_ACQUIRE_FULL)
+		(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
+	return result == RF_ACQUIRED;
+}
+
+/* False: all consumers stopped. */
+static bool
+finish(void)
+{
+	RfAcquire	result;
+
+	while ((result = rf_group_try_finish(group)) == RF_ACQUIRE_FULL)
+		(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
+	return result == RF_ACQUIRED;
+}
+
+/* False: the end. */
+static bool
+read_part(RfGroupBuffer *buffer)
+{
+	RfFlowPoll	result;
+
+	while ((result = rf_group_poll(group, buffer)) == RF_POLL_EMPTY)
+		(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
+	return result == RF_POLL_BUFFER;
+}
+
+/* ---------- what is sent ---------- */
 
 static uint64
 mix(uint64 hash, uint64 value)
@@ -304,7 +341,7 @@ kinds_produce(PG_FUNCTION_ARGS)
 				/* Once a batch has begun, its rest waits. */
 				if (part.part == 0)
 					result = rf_group_try_acquire(group, keyed ? to : RF_GROUP_ANY, &buffer);
-				else if (!rf_group_acquire(group, keyed ? to : RF_GROUP_ANY, &buffer))
+				else if (!acquire(keyed ? to : RF_GROUP_ANY, &buffer))
 					result = RF_ACQUIRE_STOPPED;
 				if (result != RF_ACQUIRED)
 					break;
@@ -333,7 +370,7 @@ kinds_produce(PG_FUNCTION_ARGS)
 
 	if (PG_GETARG_BOOL(5))
 	{
-		stopped = !rf_group_finish(group) || stopped;
+		stopped = !finish() || stopped;
 		rf_group_close(group);
 	}
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s " UINT64_FORMAT, stopped ? "stopped" : "finished",
@@ -434,7 +471,7 @@ kinds_consume(PG_FUNCTION_ARGS)
 	RfGroupBuffer buffer;
 
 	begin_consuming(desc);
-	while (rf_group_read(group, &buffer))
+	while (read_part(&buffer))
 	{
 		bool		whole = tally_part(&tally, &buffer, desc->kind, consumer);
 
@@ -492,7 +529,7 @@ kinds_exchange(PG_FUNCTION_ARGS)
 
 	begin_consuming(desc);
 	CurrentResourceOwner = TopTransactionResourceOwner;
-	both[0] = rf_group_open(desc, member);
+	both[0] = rf_group_open(desc, member, RF_GROUP_ANY);
 	CurrentResourceOwner = owner;
 	both[1] = group;
 

@@ -576,8 +576,9 @@ rf_lane_start(const RfLaneConfig *config, RfError *error)
 	lane->max_sge = (uint32_t) config->shared->device.max_sge;
 	if (lane->max_sge == 0 || lane->max_sge > RF_MAX_SGE)
 		lane->max_sge = RF_MAX_SGE;
-	lane->starving_head = lane->starving_tail = LANE_NONE;
-	lane->claiming.head = lane->claiming.tail = lane->asking.head = lane->asking.tail = LANE_NONE;
+	lane_list_init(&lane->starving, LANE_LINK_STARVING);
+	lane_list_init(&lane->claiming, LANE_LINK_CLAIM);
+	lane_list_init(&lane->asking, LANE_LINK_CLAIM);
 	lane->claim_at = lane->watch_at = INT64_MAX;
 	rf_queue_init(lane);
 	pthread_mutex_init(&lane->lock, NULL);

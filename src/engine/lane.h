@@ -70,7 +70,7 @@ typedef struct LaneConnection
 	bool		proof_seen;
 	bool		overdue;		/* found without progress once */
 	int64_t		progress_at;	/* us: when a work request completed, or the first of those that are out was posted */
-	QueueList	parked;			/* flows that wait for room in the send queue */
+	LaneList	parked;			/* flows that wait for room in the send queue */
 } LaneConnection;
 
 /* A buffer that a producer tries to claim: until it has one, or asks instead. */
@@ -93,8 +93,6 @@ typedef struct LaneClaim
 typedef struct LaneClaims
 {
 	bool		listed;			/* in lane->claiming (producer) or lane->asking (consumer) */
-	int32_t		next;
-	int32_t		previous;
 	uint32_t	asked;			/* buffers asked for, in all; 16 bits travel */
 	uint32_t	granted;
 
@@ -132,7 +130,7 @@ typedef struct LaneFlow
 	bool		attached;
 	uint32_t	index;
 	bool		producer;
-	bool		starving;		/* in the probe list: all credit is used */
+	bool		starving;		/* in lane->starving */
 	bool		stop_sent;
 	bool		leave_sent;
 	bool		end_sent;
@@ -149,11 +147,10 @@ typedef struct LaneFlow
 	uint64_t	moved;			/* producer: slots posted. consumer: slots arrived */
 	uint64_t	credit;			/* producer: releases we know of. consumer: releases the peer was told of */
 	uint64_t	done;			/* producer: slots whose work request completed */
-	int32_t		next_starving;
-	int32_t		previous_starving;
 	int64_t		probe_at;		/* us */
 	uint32_t	probe_wait_ms;
 	QueueEntry	waiting;
+	LaneLink	links[LANE_LINKS];
 	LaneClaims *claims;			/* NULL: it has receive buffers of its own */
 } LaneFlow;
 
@@ -200,11 +197,10 @@ struct RfLaneThread
 	int			touched_count;
 	LaneQueue	queue;
 	RfAdmission *admission;		/* NULL: none */
-	int32_t		starving_head;	/* in order of probe_at, nearly: the wait doubles */
-	int32_t		starving_tail;
-	QueueList	claiming;		/* producers' flows with attempts that are due some time */
+	LaneList	starving;		/* producers' flows without credit, in order of probe_at, nearly: the wait doubles */
+	LaneList	claiming;		/* producers' flows with attempts that are due some time */
 	int64_t		claim_at;		/* us: the first of them is due */
-	QueueList	asking;			/* consumers' flows that asked for buffers and got too few yet */
+	LaneList	asking;			/* consumers' flows that asked for buffers and got too few yet */
 	uint16_t	asking_of[RF_RECEIVE_POOLS];	/* how many of them by pool */
 	uint64_t	round;
 	int64_t		now;			/* us, monotonic; read once per round */
@@ -230,6 +226,49 @@ struct RfLaneThread
 	bool		tuned;			/* guarded */
 	RfLaneConfig tune;			/* guarded */
 };
+
+static inline void
+lane_list_init(LaneList *list, LaneLinkKind kind)
+{
+	*list = (LaneList) {kind, LANE_NONE, LANE_NONE, 0};
+}
+
+static inline LaneLink *
+lane_link(RfLaneThread *lane, LaneLinkKind kind, int32_t flow)
+{
+	return &lane->local[flow]->links[kind];
+}
+
+static inline void
+lane_list_append(RfLaneThread *lane, LaneList *list, int32_t flow)
+{
+	LaneLink   *link = lane_link(lane, list->kind, flow);
+
+	link->next = LANE_NONE;
+	link->previous = list->tail;
+	if (list->tail == LANE_NONE)
+		list->head = flow;
+	else
+		lane_link(lane, list->kind, list->tail)->next = flow;
+	list->tail = flow;
+	list->count++;
+}
+
+static inline void
+lane_list_remove(RfLaneThread *lane, LaneList *list, int32_t flow)
+{
+	LaneLink   *link = lane_link(lane, list->kind, flow);
+
+	if (link->previous == LANE_NONE)
+		list->head = link->next;
+	else
+		lane_link(lane, list->kind, link->previous)->next = link->next;
+	if (link->next == LANE_NONE)
+		list->tail = link->previous;
+	else
+		lane_link(lane, list->kind, link->next)->previous = link->previous;
+	list->count--;
+}
 
 /* A counter that only this thread writes: no locked instruction. */
 static inline void

@@ -31,43 +31,26 @@
 /* ---------- lists ---------- */
 
 static void
-list_add(RfLaneThread *lane, QueueList *list, uint32_t index)
+list_add(RfLaneThread *lane, LaneList *list, LaneFlow *local)
 {
-	LaneClaims *claims = lane->local[index]->claims;
-
-	claims->listed = true;
-	claims->next = LANE_NONE;
-	claims->previous = list->tail;
-	if (list->tail == LANE_NONE)
-		list->head = (int32_t) index;
-	else
-		lane->local[list->tail]->claims->next = (int32_t) index;
-	list->tail = (int32_t) index;
-	list->count++;
+	lane_list_append(lane, list, (int32_t) local->index);
+	local->claims->listed = true;
 }
 
 static void
-list_remove(RfLaneThread *lane, QueueList *list, LaneClaims *claims)
+list_remove(RfLaneThread *lane, LaneList *list, LaneFlow *local)
 {
-	claims->listed = false;
-	if (claims->previous == LANE_NONE)
-		list->head = claims->next;
-	else
-		lane->local[claims->previous]->claims->next = claims->next;
-	if (claims->next == LANE_NONE)
-		list->tail = claims->previous;
-	else
-		lane->local[claims->next]->claims->previous = claims->previous;
-	list->count--;
+	lane_list_remove(lane, list, (int32_t) local->index);
+	local->claims->listed = false;
 }
 
 static void
-leave_line(RfLaneThread *lane, LaneClaims *claims)
+leave_line(RfLaneThread *lane, LaneFlow *local)
 {
-	RfReceivePool *pool = claims->pool;
+	RfReceivePool *pool = local->claims->pool;
 	uint16_t   *waiting = &lane->asking_of[pool - lane->config.shared->receive_pools];
 
-	list_remove(lane, &lane->asking, claims);
+	list_remove(lane, &lane->asking, local);
 	if (--*waiting == 0)
 	{
 		atomic_fetch_and(&pool->lanes_waiting, ~(1u << lane->lane->number));
@@ -131,7 +114,7 @@ rf_claims_stop(RfLaneThread *lane, LaneFlow *local)
 		return true;
 	give_up_due(claims);
 	if (claims->listed)
-		list_remove(lane, &lane->claiming, claims);
+		list_remove(lane, &lane->claiming, local);
 	return claims->out == 0;
 }
 
@@ -145,7 +128,7 @@ rf_claims_detach(RfLaneThread *lane, LaneFlow *local)
 	if (!local->producer)
 	{
 		if (claims->listed)
-			leave_line(lane, claims);
+			leave_line(lane, local);
 	}
 	else
 	{
@@ -290,9 +273,9 @@ run_attempts(RfLaneThread *lane, uint32_t index)
 	if ((claims->due != INT64_MAX) != claims->listed)
 	{
 		if (claims->due != INT64_MAX)
-			list_add(lane, &lane->claiming, index);
+			list_add(lane, &lane->claiming, local);
 		else
-			list_remove(lane, &lane->claiming, claims);
+			list_remove(lane, &lane->claiming, local);
 	}
 	if (claims->due < lane->claim_at)
 		lane->claim_at = claims->due;
@@ -334,7 +317,7 @@ rf_claims_want(RfLaneThread *lane, uint32_t index)
 	/* Nothing new begins; what is out may still win, and then there is no need to ask. */
 	give_up_due(claims);
 	if (claims->listed)
-		list_remove(lane, &lane->claiming, claims);
+		list_remove(lane, &lane->claiming, local);
 	if (claims->out == 0 && claims->held_count == 0 &&
 		buffers_needed(lane, local, &lane->flows[index]) > 0)
 		ask(lane, index, 1);
@@ -343,12 +326,13 @@ rf_claims_want(RfLaneThread *lane, uint32_t index)
 void
 rf_claims_sent(RfLaneThread *lane, uint32_t index)
 {
-	LaneClaims *claims = lane->local[index]->claims;
+	LaneFlow   *local = lane->local[index];
+	LaneClaims *claims = local->claims;
 
 	if (!claims->impatient || claims->held_count > 0 || claims->listed)
 		return;
 	claims->due = lane->claim_at = lane->now;
-	list_add(lane, &lane->claiming, index);
+	list_add(lane, &lane->claiming, local);
 }
 
 /* The flow has one more buffer to fill. */
@@ -481,7 +465,7 @@ rf_claims_run(RfLaneThread *lane, LaneServe *serve)
 	while (count-- > 0 && index != LANE_NONE)
 	{
 		LaneClaims *claims = lane->local[index]->claims;
-		int32_t		next = claims->next;
+		int32_t		next = lane_link(lane, LANE_LINK_CLAIM, index)->next;
 
 		if (claims->due <= lane->now)
 			serve(lane, (uint32_t) index);
@@ -511,7 +495,7 @@ rf_claims_asked(RfLaneThread *lane, uint32_t index, uint32_t value, RfError *err
 	{
 		uint16_t   *waiting = &lane->asking_of[claims->pool - lane->config.shared->receive_pools];
 
-		list_add(lane, &lane->asking, index);
+		list_add(lane, &lane->asking, local);
 		if ((*waiting)++ == 0)
 			atomic_fetch_or(&claims->pool->lanes_waiting, 1u << lane->lane->number);
 	}
@@ -526,7 +510,7 @@ rf_claims_ended(RfLaneThread *lane, LaneFlow *local)
 	if (claims == NULL)
 		return;
 	if (claims->listed)
-		leave_line(lane, claims);
+		leave_line(lane, local);
 	rf_receive_unused(claims->pool, local->index, claims->granted_unused);
 	claims->granted_unused = 0;
 	rf_receive_wake(lane->config.shared->lanes, claims->pool);
@@ -551,7 +535,7 @@ rf_claims_grant(RfLaneThread *lane)
 	{
 		LaneFlow   *local = lane->local[index];
 		LaneClaims *claims = local->claims;
-		int32_t		next = claims->next;
+		int32_t		next = lane_link(lane, LANE_LINK_CLAIM, index)->next;
 		uint32_t	flow = (uint32_t) index;
 		int			buffer = -1;
 
@@ -574,11 +558,11 @@ rf_claims_grant(RfLaneThread *lane)
 		lane_count(&lane->lane->grants, 1);
 		some = true;
 		if (claims->granted == claims->asked)
-			leave_line(lane, claims);
+			leave_line(lane, local);
 		else
 		{
-			list_remove(lane, &lane->asking, claims);
-			list_add(lane, &lane->asking, flow);
+			list_remove(lane, &lane->asking, local);
+			list_add(lane, &lane->asking, local);
 		}
 	}
 	return some;
@@ -587,7 +571,8 @@ rf_claims_grant(RfLaneThread *lane)
 bool
 rf_claims_may_grant(RfLaneThread *lane)
 {
-	for (int32_t index = lane->asking.head; index != LANE_NONE; index = lane->local[index]->claims->next)
+	for (int32_t index = lane->asking.head; index != LANE_NONE;
+		 index = lane_link(lane, LANE_LINK_CLAIM, index)->next)
 	{
 		LaneFlow   *local = lane->local[index];
 

@@ -56,37 +56,20 @@ wake_producer(RfLaneThread *lane, const LaneFlow *local, RfFlow *flow)
 /* ---------- waiting for credit ---------- */
 
 static void
-starving_add(RfLaneThread *lane, int32_t index)
+starving_add(RfLaneThread *lane, LaneFlow *local)
 {
-	LaneFlow   *local = lane->local[index];
-
 	local->starving = true;
 	local->probe_at = lane->now + (int64_t) local->probe_wait_ms * 1000;
-	local->next_starving = LANE_NONE;
-	local->previous_starving = lane->starving_tail;
-	if (lane->starving_tail == LANE_NONE)
-		lane->starving_head = index;
-	else
-		lane->local[lane->starving_tail]->next_starving = index;
-	lane->starving_tail = index;
+	lane_list_append(lane, &lane->starving, (int32_t) local->index);
 }
 
 static void
-starving_remove(RfLaneThread *lane, int32_t index)
+starving_remove(RfLaneThread *lane, LaneFlow *local)
 {
-	LaneFlow   *local = lane->local[index];
-
 	if (!local->starving)
 		return;
 	local->starving = false;
-	if (local->previous_starving == LANE_NONE)
-		lane->starving_head = local->next_starving;
-	else
-		lane->local[local->previous_starving]->next_starving = local->next_starving;
-	if (local->next_starving == LANE_NONE)
-		lane->starving_tail = local->previous_starving;
-	else
-		lane->local[local->next_starving]->previous_starving = local->previous_starving;
+	lane_list_remove(lane, &lane->starving, (int32_t) local->index);
 }
 
 int
@@ -95,11 +78,11 @@ rf_lane_flow_probe(RfLaneThread *lane)
 	int64_t		first = INT64_MAX;
 	int32_t		next;
 
-	for (int32_t index = lane->starving_head; index != LANE_NONE; index = next)
+	for (int32_t index = lane->starving.head; index != LANE_NONE; index = next)
 	{
 		LaneFlow   *local = lane->local[index];
 
-		next = local->next_starving;
+		next = lane_link(lane, LANE_LINK_STARVING, index)->next;
 		if (local->probe_at <= lane->now && !lane->connections[local->peer].failed)
 		{
 			if (atomic_load(&lane->flows[index].handed) > local->moved &&
@@ -262,7 +245,7 @@ probe_if_starving(RfLaneThread *lane, uint32_t index)
 	if (local->moved == local->credit + local->slot_count && !local->starving)
 	{
 		local->probe_wait_ms = lane->config.probe_ms;
-		starving_add(lane, (int32_t) index);
+		starving_add(lane, local);
 	}
 }
 
@@ -477,7 +460,7 @@ detach(RfLaneThread *lane, uint32_t index)
 
 	if (!local->attached)
 		return;
-	starving_remove(lane, (int32_t) index);
+	starving_remove(lane, local);
 	rf_queue_remove(lane, index);
 	rf_claims_detach(lane, local);
 	lane->local[index] = &lane->nothing;
@@ -528,7 +511,7 @@ serve_producer(RfLaneThread *lane, uint32_t index)
 	 * reuse anything.
 	 */
 	rf_queue_remove(lane, index);
-	starving_remove(lane, (int32_t) index);
+	starving_remove(lane, local);
 	if (rf_claims_stop(lane, local) && closing && local->done == local->moved)
 		send_end(lane, index, local,
 				 atomic_load(&flow->abandoned) == 0 ? RF_END_CLEAN :
@@ -708,7 +691,7 @@ credit_arrived(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t value
 		rf_claims_released(local, local->credit + i);
 	local->credit += released;
 	atomic_store(&flow->credit, local->credit);
-	starving_remove(lane, (int32_t) local->index);
+	starving_remove(lane, local);
 	wake_producer(lane, local, flow);
 	return true;
 }

@@ -6,44 +6,25 @@
 /* ---------- lists ---------- */
 
 static void
-append(RfLaneThread *lane, QueueList *list, int32_t index, QueuePlace place)
+append(RfLaneThread *lane, LaneList *list, int32_t index, QueuePlace place)
 {
-	QueueEntry *entry = &lane->local[index]->waiting;
-
-	entry->place = (uint8_t) place;
-	entry->next = LANE_NONE;
-	entry->previous = list->tail;
-	if (list->tail == LANE_NONE)
-		list->head = index;
-	else
-		lane->local[list->tail]->waiting.next = index;
-	list->tail = index;
-	list->count++;
+	lane_list_append(lane, list, index);
+	lane->local[index]->waiting.place = (uint8_t) place;
 }
 
 static void
-unlink_entry(RfLaneThread *lane, QueueList *list, int32_t index)
+unlink_entry(RfLaneThread *lane, LaneList *list, int32_t index)
 {
-	QueueEntry *entry = &lane->local[index]->waiting;
-
-	if (entry->previous == LANE_NONE)
-		list->head = entry->next;
-	else
-		lane->local[entry->previous]->waiting.next = entry->next;
-	if (entry->next == LANE_NONE)
-		list->tail = entry->previous;
-	else
-		lane->local[entry->next]->waiting.previous = entry->previous;
-	list->count--;
-	entry->place = QUEUE_NOWHERE;
+	lane_list_remove(lane, list, index);
+	lane->local[index]->waiting.place = QUEUE_NOWHERE;
 }
 
 void
 rf_queue_init(RfLaneThread *lane)
 {
-	lane->queue.list.head = lane->queue.list.tail = LANE_NONE;
+	lane_list_init(&lane->queue.list, LANE_LINK_QUEUE);
 	for (int peer = 0; peer < RF_MAX_PEERS; peer++)
-		lane->connections[peer].parked.head = lane->connections[peer].parked.tail = LANE_NONE;
+		lane_list_init(&lane->connections[peer].parked, LANE_LINK_QUEUE);
 }
 
 void

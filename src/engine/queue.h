@@ -37,13 +37,28 @@
 #define QUEUE_TURN_BYTES	(16u << 10)
 #define QUEUE_TURN_MAX		(800u << 10)
 
-/* A list of flows by their index; the links are in LaneFlow.waiting. */
-typedef struct QueueList
+/* Lists of flows by their index. A flow has a link for each kind, so it is in one list of a kind. */
+typedef enum LaneLinkKind
 {
-	int32_t		head;
+	LANE_LINK_QUEUE = 0,		/* for its turn, or for room in the send queue */
+	LANE_LINK_CLAIM,			/* producer: an attempt is due some time. consumer: it asked for buffers */
+	LANE_LINK_STARVING,			/* all credit is used */
+	LANE_LINKS
+} LaneLinkKind;
+
+typedef struct LaneLink
+{
+	int32_t		next;
+	int32_t		previous;
+} LaneLink;
+
+typedef struct LaneList
+{
+	LaneLinkKind kind;
+	int32_t		head;			/* LANE_NONE: empty */
 	int32_t		tail;
 	uint32_t	count;
-} QueueList;
+} LaneList;
 
 typedef enum QueuePlace
 {
@@ -55,8 +70,6 @@ typedef enum QueuePlace
 /* A flow's part. */
 typedef struct QueueEntry
 {
-	int32_t		next;
-	int32_t		previous;
 	uint8_t		place;			/* QueuePlace */
 	bool		held_up;		/* it could not be sent when it was first looked at */
 	uint32_t	contention;		/* the competition that `deficit` belongs to */
@@ -66,7 +79,7 @@ typedef struct QueueEntry
 
 typedef struct LaneQueue
 {
-	QueueList	list;
+	LaneList	list;
 	uint32_t	parked;			/* flows in the lists of the connections */
 	bool		contended;		/* the last run left somebody behind */
 	uint32_t	contention;		/* counts competitions */

@@ -65,6 +65,7 @@
 #include "utils/rel.h"
 #include "utils/varlena.h"
 
+#include "request.h"
 #include "store.h"
 
 /* While rows are awaited: look this often whether our client is still there. */
@@ -141,14 +142,14 @@ static const CustomExecMethods exec_methods = {
 	.ReScanCustomScan = rescan_receive,
 };
 
+static const RfRequestKind store_request = {
+	"rdma.store", "writing", sizeof(RfStoreRequest), offsetof(RfStoreRequest, column_count)
+};
+
 static void
 bad_request(const char *problem)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("invalid request to rdma.store"),
-			 errdetail_internal("%s", problem),
-			 errhint("This function is called by rdma_fdw of a writing node, not by users.")));
+	rf_request_bad(&store_request, problem);
 }
 
 /* Images of these are one another's. */
@@ -536,30 +537,14 @@ rdma_receive(PG_FUNCTION_ARGS)
 static RfStoreRequest *
 read_request(bytea *bytes, RfStreamColumn **columns)
 {
-	Size		length = VARSIZE_ANY_EXHDR(bytes);
-	RfStoreRequest *request;
+	RfStoreRequest *request = rf_request_read(&store_request, bytes, columns);
 
-	if (length < sizeof(RfStoreRequest))
-		bad_request("It is shorter than its header.");
-	request = palloc(length);
-	memcpy(request, VARDATA_ANY(bytes), length);
-	if (request->wire_version != RF_WIRE_VERSION)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("the writing node speaks wire version %u, this node %d",
-						request->wire_version, RF_WIRE_VERSION),
-				 errhint("Upgrade rdma_fdw on the %s node.",
-						 RF_WIRE_BEHIND(request->wire_version, "writing", "data"))));
 	if (request->flags > RF_STORE_DELETE || (request->flags & (request->flags - 1)) != 0)
 		bad_request("It has unknown flags, or several.");
-	if (request->column_count > MaxTupleAttributeNumber ||
-		length != sizeof(RfStoreRequest) + request->column_count * sizeof(RfStreamColumn))
-		bad_request("Its length does not match its number of columns.");
 	if (request->receive_buffers < 1 || request->receive_buffers > RF_MAX_SLOTS ||
 		request->receive_buffer_size < 4096 || request->receive_buffer_size > 4 * 1024 * 1024 ||
 		request->receive_buffer_size % 4096 != 0)
 		bad_request("Its receive buffers are not possible.");
-	*columns = (RfStreamColumn *) (request + 1);
 	return request;
 }
 

@@ -7,7 +7,6 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "mb/pg_wchar.h"
@@ -16,52 +15,28 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
+#include "request.h"
+
 PG_FUNCTION_INFO_V1(rdma_stream);
 
-static void
-bad_request(const char *problem)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("invalid request to rdma.stream"),
-			 errdetail_internal("%s", problem),
-			 errhint("This function is called by rdma_fdw of a reading node, not by users.")));
-}
+static const RfRequestKind stream_request = {
+	"rdma.stream", "reading", sizeof(RfStreamRequest), offsetof(RfStreamRequest, column_count)
+};
 
-/* Copy the request out of its bytes, checked; the columns follow it in the copy. */
 static RfStreamRequest *
 read_request(bytea *bytes, RfStreamColumn **columns)
 {
-	Size		length = VARSIZE_ANY_EXHDR(bytes);
-	RfStreamRequest *request;
+	RfStreamRequest *request = rf_request_read(&stream_request, bytes, columns);
 
-	if (length < sizeof(RfStreamRequest))
-		bad_request("It is shorter than its header.");
-	request = palloc(length);
-	memcpy(request, VARDATA_ANY(bytes), length);
-	if (request->wire_version != RF_WIRE_VERSION)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("the reading node speaks wire version %u, this node %d",
-						request->wire_version, RF_WIRE_VERSION),
-				 errhint("Upgrade rdma_fdw on the %s node.",
-						 RF_WIRE_BEHIND(request->wire_version, "reading", "data"))));
 	if ((request->flags & ~(uint32) (RF_STREAM_PORTABLE | RF_STREAM_FLOW | RF_STREAM_PAGES |
 									 RF_STREAM_INLINE)) != 0)
-		bad_request("It has unknown flags.");
+		rf_request_bad(&stream_request, "It has unknown flags.");
 	if ((request->flags & RF_STREAM_FLOW) != 0 && (request->flags & RF_STREAM_INLINE) != 0)
-		bad_request("It wants a flow and names none.");
-	if (request->column_count > MaxTupleAttributeNumber ||
-		length != sizeof(RfStreamRequest) + request->column_count * sizeof(RfStreamColumn))
-		bad_request("Its length does not match its number of columns.");
+		rf_request_bad(&stream_request, "It wants a flow and names none.");
 	if (request->inline_limit > RF_MAX_INLINE)
-		bad_request("Its inline limit is too large.");
+		rf_request_bad(&stream_request, "Its inline limit is too large.");
 	if (!PG_VALID_BE_ENCODING((int) request->encoding))
-		bad_request("Its encoding is not one of a database.");
-	*columns = (RfStreamColumn *) (request + 1);
-	for (uint32 i = 0; i < request->column_count; i++)
-		if (memchr((*columns)[i].type_name, 0, sizeof((*columns)[i].type_name)) == NULL)
-			bad_request("The name of a column's type has no end.");
+		rf_request_bad(&stream_request, "Its encoding is not one of a database.");
 	return request;
 }
 
@@ -91,7 +66,7 @@ rdma_stream(PG_FUNCTION_ARGS)
 	char	   *sql;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
-		bad_request("Request and query must not be NULL.");
+		rf_request_bad(&stream_request, "Request and query must not be NULL.");
 	request = read_request(PG_GETARG_BYTEA_PP(0), &columns);
 	sql = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	statement = rf_statement_get(sql, PG_ARGISNULL(2) ? NULL : PG_GETARG_ARRAYTYPE_P(2));

@@ -1,0 +1,26 @@
+/*
+ * request.h - what requests of another node to this one have in common: their wire version, and the
+ * columns behind their header. Nobody outside the room includes it.
+ */
+#ifndef RF_REQUEST_H
+#define RF_REQUEST_H
+
+#include "postgres.h"
+
+#include "rdma_fdw/wire.h"
+
+typedef struct RfRequestKind
+{
+	const char *function;		/* that takes it, for messages */
+	const char *caller;			/* "reading", "writing": the node that sends it */
+	Size		size;			/* of its header, which begins with the wire version */
+	Size		column_count;	/* where in the header that is, a uint32 */
+} RfRequestKind;
+
+/* A copy of the request out of its bytes, palloc'd; the columns follow it there. ERROR: it is none. */
+extern void *rf_request_read(const RfRequestKind *kind, bytea *bytes, RfStreamColumn **columns);
+
+/* ERROR: it is no request, and why. */
+extern void rf_request_bad(const RfRequestKind *kind, const char *problem) __attribute__((noreturn));
+
+#endif

@@ -209,12 +209,19 @@ extern void rf_stream_release(RfStream *stream);
 extern void rf_stream_store(RfStream *stream);
 
 /*
+ * Store what has come of it, the batch that was read last (NULL: none) and what is behind that, to
+ * be read again first; for an owner that does not want it yet, but whose node waits for it to be
+ * taken. RF_STREAM_NOTHING: the rest has not come yet. Not once its batches are used in place.
+ */
+extern RfStreamPoll rf_stream_put_aside(RfStream *stream, const void *batch, uint32 length);
+
+/*
  * Streams, just started, of one statement on several nodes, which depend on each other (stream_set.c):
  * none may be left unread while another one is waited for, so that storing one stores all; and when
  * one fails because another one's node did, the error is the other one's. All or none of their owners
  * close them. may_retry: when a node finds no buffers, that is no error but RF_STREAM_NO_BUFFERS: the
  * owner closes all of them, gives their transactions up, which began with them, and starts again
- * later. Until it says that it has used a row, or one is stored.
+ * later. Until it says that it has used a row, or one is stored whole.
  */
 extern void rf_stream_tie(RfStream *const *streams, int count, bool may_retry);
 

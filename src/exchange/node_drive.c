@@ -29,7 +29,8 @@
  * - Another one is below C, or there is no C (state->exposed): the row is copied as long as others
  *   may wait. Only the last exchange that is read lends its rows then, and only the reader of the
  *   result can still be waited for. With a C, X may be driven meanwhile. Without, rows leave while
- *   X is being read, so in no order, and their reader takes them from any node.
+ *   X is being read, and their reader must take them: it takes them from any node, and while it
+ *   waits for one it stores what comes from the others (scan_nodes.c).
  */
 #include "node.h"
 

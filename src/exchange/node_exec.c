@@ -288,8 +288,7 @@ give(ExchangeState *state, TupleTableSlot *slot)
 
 /*
  * Give out the next row of the store, which has one. A reader that may read again gets a copy, too:
- * it may stop anywhere, and rows of an order, whose reader waits for other nodes, come only to
- * such readers while the exchange is still being read.
+ * it may stop anywhere.
  */
 static TupleTableSlot *
 give_stored(ExchangeState *state, TupleTableSlot *slot)

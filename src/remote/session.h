@@ -188,8 +188,7 @@ struct RfStream
 	bool		inline_read;
 
 	int			storing;		/* attempts to store the rest that have not come to their end */
-	bool		spooled;		/* batches come from the spool */
-	RfSpool    *spool;
+	RfSpool    *spool;			/* batches that were stored, and are read first; NULL: none */
 
 	RfStreamStats stats;
 };

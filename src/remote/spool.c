@@ -25,12 +25,14 @@ struct RfSpool
 	ResourceOwner owner;
 	SpoolChunk *first;
 	SpoolChunk *last;
-	SpoolChunk *at;				/* next chunk to read, NULL: go on in the file */
+	SpoolChunk *given;			/* the chunk read last; NULL: none yet */
 	uint64		memory;			/* bytes in chunks */
-	uint64		bytes;
 	BufFile    *file;			/* NULL: everything is in memory */
 	uint64		in_file;		/* batches there */
 	uint64		read_from_file;
+	bool		reading;		/* where the file stands: behind what was read last, or at its end; */
+	int			other_fileno;	/* and the place of the other */
+	off_t		other_offset;
 	char	   *buffer;			/* the batch read last from the file */
 	Size		buffer_size;
 };
@@ -68,10 +70,34 @@ open_file(RfSpool *spool)
 	PG_END_TRY();
 }
 
+static void
+seek_file(RfSpool *spool, int fileno, off_t offset)
+{
+	if (BufFileSeek(spool->file, fileno, offset, SEEK_SET) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not seek in a temporary file of a foreign scan")));
+}
+
+/* The file goes to where it is read, or to where it is written. */
+static void
+turn_file(RfSpool *spool, bool reading)
+{
+	int			fileno;
+	off_t		offset;
+
+	if (spool->reading == reading)
+		return;
+	BufFileTell(spool->file, &fileno, &offset);
+	seek_file(spool, spool->other_fileno, spool->other_offset);
+	spool->other_fileno = fileno;
+	spool->other_offset = offset;
+	spool->reading = reading;
+}
+
 void
 rf_spool_put(RfSpool *spool, const void *data, uint32 length)
 {
-	spool->bytes += length;
 	if (spool->file == NULL && spool->memory + length <= (uint64) work_mem * 1024)
 	{
 		SpoolChunk *chunk = MemoryContextAllocHuge(spool->context, offsetof(SpoolChunk, data) + (Size) length);
@@ -90,6 +116,7 @@ rf_spool_put(RfSpool *spool, const void *data, uint32 length)
 
 	if (spool->file == NULL)
 		open_file(spool);
+	turn_file(spool, false);
 	BufFileWrite(spool->file, &length, sizeof(length));
 	/* unconst: the parameter of release 15 is not const */
 	BufFileWrite(spool->file, unconstify(void *, data), length);
@@ -99,12 +126,12 @@ rf_spool_put(RfSpool *spool, const void *data, uint32 length)
 void
 rf_spool_rewind(RfSpool *spool)
 {
-	spool->at = spool->first;
+	spool->given = NULL;
 	spool->read_from_file = 0;
-	if (spool->file && BufFileSeek(spool->file, 0, 0, SEEK_SET) != 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not rewind a temporary file of a foreign scan")));
+	if (spool->file == NULL)
+		return;
+	turn_file(spool, true);
+	seek_file(spool, 0, 0);
 }
 
 static void
@@ -119,16 +146,19 @@ read_exact(RfSpool *spool, void *to, Size length)
 bool
 rf_spool_get(RfSpool *spool, const void **data, uint32 *length)
 {
-	if (spool->at)
+	SpoolChunk *next = spool->given != NULL ? spool->given->next : spool->first;
+
+	if (next != NULL)
 	{
-		*data = spool->at->data;
-		*length = spool->at->length;
-		spool->at = spool->at->next;
+		*data = next->data;
+		*length = next->length;
+		spool->given = next;
 		return true;
 	}
 	if (spool->read_from_file == spool->in_file)
 		return false;
 
+	turn_file(spool, true);
 	read_exact(spool, length, sizeof(*length));
 	if (spool->buffer_size < *length)
 	{
@@ -143,12 +173,6 @@ rf_spool_get(RfSpool *spool, const void **data, uint32 *length)
 	spool->read_from_file++;
 	*data = spool->buffer;
 	return true;
-}
-
-uint64
-rf_spool_bytes(RfSpool *spool)
-{
-	return spool->bytes;
 }
 
 void

@@ -1,6 +1,6 @@
 /*
  * spool.h - a sequence of batches kept here: in memory up to work_mem, behind that in a temporary
- * file. Written once from the beginning to the end, then read any number of times.
+ * file. It grows at its end, also while it is read, and can be read any number of times.
  */
 #ifndef RF_SPOOL_H
 #define RF_SPOOL_H
@@ -18,7 +18,6 @@ extern void rf_spool_rewind(RfSpool *spool);
 
 /* Next batch, 8-aligned and valid until the next call; false behind the last one. */
 extern bool rf_spool_get(RfSpool *spool, const void **data, uint32 *length);
-extern uint64 rf_spool_bytes(RfSpool *spool);
 
 /*
  * Closes the file. The memory goes with the context. Not after an abort: then the file is gone

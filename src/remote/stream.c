@@ -191,7 +191,7 @@ next_batch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 	drop_retained(stream);
 	if (stream->keep && stream->state == RF_STREAM_RUNNING)
 		rf_stream_store(stream);
-	if (stream->spooled && rf_spool_get(stream->spool, batch, length))
+	if (stream->spool != NULL && rf_spool_get(stream->spool, batch, length))
 		return RF_STREAM_BATCH;
 	return fetch(stream, wait, batch, length);
 }
@@ -409,9 +409,18 @@ make_way(RfStream *stream)
 	stream->storing++;
 }
 
-/* Store what comes. False: that was not all, and no more is here now. */
-static bool
-store(RfStream *stream, bool wait)
+static void
+spool_batch(RfStream *stream, const void *batch, uint32 length)
+{
+	if (stream->spool == NULL)
+		stream->spool = rf_spool_create(stream->context, stream->resowner);
+	rf_spool_put(stream->spool, batch, length);
+	stream->stats.spooled_bytes += length;
+}
+
+/* Store what comes, until no more is here now, or ever. */
+static RfStreamPoll
+spool_coming(RfStream *stream, bool wait)
 {
 	const void *batch;
 	uint32		length;
@@ -429,21 +438,29 @@ store(RfStream *stream, bool wait)
 		if (stream->inline_batch)
 		{
 			stream->inline_read = false;
-			stream->storing--;
-			return true;
+			return RF_STREAM_END;
 		}
-		if (stream->spool == NULL)
-			stream->spool = rf_spool_create(stream->context, stream->resowner);
-		rf_spool_put(stream->spool, batch, length);
+		spool_batch(stream, batch, length);
 	}
-	if (got == RF_STREAM_NOTHING)
+	return got;
+}
+
+RfStreamPoll
+rf_stream_put_aside(RfStream *stream, const void *batch, uint32 length)
+{
+	if (stream->inline_batch)
+		stream->inline_read = false;
+	else if (batch != NULL)
+		spool_batch(stream, batch, length);
+	return spool_coming(stream, false);
+}
+
+/* Store the rest. False: that was not all, and no more is here now. */
+static bool
+store(RfStream *stream, bool wait)
+{
+	if (spool_coming(stream, wait) == RF_STREAM_NOTHING)
 		return false;
-	if (stream->spool)
-	{
-		stream->stats.spooled_bytes += rf_spool_bytes(stream->spool);
-		rf_spool_rewind(stream->spool);
-		stream->spooled = true;
-	}
 	stream->storing--;
 	return true;
 }
@@ -498,7 +515,7 @@ rf_stream_rewind(RfStream *stream)
 		stream->inline_read = false;
 		return true;
 	}
-	if (stream->keep && stream->spooled)
+	if (stream->keep && stream->spool != NULL)
 	{
 		rf_spool_rewind(stream->spool);
 		return true;

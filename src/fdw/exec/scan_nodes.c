@@ -25,7 +25,7 @@
  */
 #define MERGE_PATIENCE_MS	200
 
-/* How long the others are waited for once a node has rows that may be used in any order. */
+/* Once a node has rows, the first ones of the others are waited for so long before rows are stored. */
 #define FIRST_BATCHES_MS	1000
 
 static int	compare_rows(Datum a, Datum b, void *arg);
@@ -230,6 +230,7 @@ begin_again(RfScanState *state)
 		state->parts[i].stream = NULL;
 		state->parts[i].ended = false;
 		state->parts[i].first = NULL;
+		state->parts[i].put_aside = false;
 	}
 	for (int i = 0; i < state->part_count; i++)
 		rf_session_abort_transaction(rf_session_get(rf_scan_part_user(&state->parts[i]), true));
@@ -296,39 +297,64 @@ collect_at_end(RfScanState *state)
 }
 
 /*
+ * Has the part a first batch (RF_STREAM_BATCH), or ended? storing: what it has is put aside, so that
+ * its node can send more.
+ */
+static RfStreamPoll
+look_for_first(RfScanPart *part, bool storing)
+{
+	RfStreamPoll got;
+
+	if (part->ended)
+		return RF_STREAM_END;
+	if (part->put_aside || (storing && part->first != NULL))
+	{
+		got = rf_stream_put_aside(part->stream, part->first, part->first_length);
+		part->first = NULL;
+		part->put_aside = true;
+		return got == RF_STREAM_NO_BUFFERS ? got : RF_STREAM_BATCH;
+	}
+	if (part->first != NULL)
+		return RF_STREAM_BATCH;
+	got = rf_stream_try(part->stream, &part->first, &part->first_length);
+	if (got != RF_STREAM_BATCH)
+		part->first = NULL;
+	part->ended = got == RF_STREAM_END;
+	return got;
+}
+
+/*
  * The first batch of every part, or its end, before any is used: from then on every node has its
- * buffers, and until then the statement can begin again. A node whose rows are not taken meanwhile
- * goes on with its exchanges. One that only sends to others needs no more buffers than it has.
+ * buffers, and until then the statement can begin again. One that only sends to others needs no more
+ * buffers than it has.
  *
- * in_any_order: a node may have lent the row that it sends from the exchange that others still wait
- * for, and waits for its rows to be taken (node_drive.c). So nobody is waited for much longer than
- * others have rows; a node that gets no buffers says so at once.
+ * A node whose rows are not taken may be what the others wait for: it may have lent the row that it
+ * sends from the exchange that they read, and then it cannot drive that (node_drive.c). So what
+ * comes is stored when the wait takes long.
  */
 static void
-await_all(RfScanState *state, bool in_any_order)
+await_all(RfScanState *state)
 {
-	RfStream   *starved;
-	TimestampTz came = 0;
+	TimestampTz came = 0;		/* the first batch of any part */
+	bool		storing = false;
 
-	do
+	for (;;)
 	{
-		starved = NULL;
+		RfStream   *starved = NULL;
+
 		for (int i = 0; i < state->part_count; i++)
 		{
 			RfScanPart *part = &state->parts[i];
 
-			if (part->ended || part->first != NULL)
-				continue;
-			switch (rf_stream_try(part->stream, &part->first, &part->first_length))
+			switch (look_for_first(part, storing))
 			{
 				case RF_STREAM_BATCH:
+					if (came == 0)
+						came = GetCurrentTimestamp();
 					break;
 				case RF_STREAM_END:
-					part->first = NULL;
-					part->ended = true;
 					break;
 				case RF_STREAM_NOTHING:
-					part->first = NULL;
 					if (!part->sends_only)
 						starved = part->stream;
 					break;
@@ -336,20 +362,23 @@ await_all(RfScanState *state, bool in_any_order)
 					begin_again(state);
 					starved = NULL;
 					came = 0;
+					storing = false;
 					i = -1;		/* from the first */
 					break;
 			}
 		}
-		for (int i = 0; in_any_order && came == 0 && i < state->part_count; i++)
-		{
-			if (state->parts[i].first != NULL)
-				came = GetCurrentTimestamp();
-		}
-		if (came != 0 && TimestampDifferenceExceeds(came, GetCurrentTimestamp(), FIRST_BATCHES_MS))
+		if (starved == NULL)
 			break;
-		if (starved != NULL)
-			(void) rf_stream_set_wait(starved, came != 0 ? FIRST_BATCHES_MS : -1);
-	} while (starved != NULL);
+		if (storing || came == 0)
+			(void) rf_stream_set_wait(starved, -1);
+		else
+		{
+			(void) rf_stream_set_wait(starved, FIRST_BATCHES_MS);
+			storing = TimestampDifferenceExceeds(came, GetCurrentTimestamp(), FIRST_BATCHES_MS);
+		}
+	}
+	for (int i = 0; i < state->part_count; i++)
+		state->parts[i].put_aside = false;
 	rf_stream_set_used(state->parts->stream);
 	state->may_retry = false;
 	rf_exchange_end_turn();
@@ -377,7 +406,7 @@ rf_scan_nodes_batch(RfScanState *state)
 	int			first = 0;
 
 	if (state->may_retry)
-		await_all(state, true);
+		await_all(state);
 	/* from here on nobody reads the rows of the batch before */
 	if (state->current != NULL)
 	{
@@ -411,11 +440,7 @@ rf_scan_nodes_batch(RfScanState *state)
 					starved = part->stream;
 					break;
 				case RF_STREAM_NO_BUFFERS:
-					ereport(ERROR,
-							(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-							 errmsg("a data node got no buffers for an exchange"),
-							 errdetail("Rows of other nodes are in use already, so the statement cannot begin again."),
-							 errhint("Increase rdma_fdw.buffer_memory on the data nodes.")));
+					elog(ERROR, "a foreign scan cannot begin again");
 			}
 		}
 		if (starved == NULL)
@@ -492,7 +517,7 @@ rf_scan_merge_next(RfScanState *state)
 	if (!merge->begun)
 	{
 		if (state->may_retry)
-			await_all(state, false);
+			await_all(state);
 		for (int i = 0; i < state->part_count; i++)
 		{
 			if (!state->parts[i].sends_only && advance(&state->parts[i]))

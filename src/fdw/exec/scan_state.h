@@ -36,6 +36,7 @@ typedef struct RfScanPart
 	RfStreamStats stats;		/* of streams that are closed */
 	const void *first;			/* its first batch, while others have none yet; NULL: nothing is held back */
 	uint32		first_length;
+	bool		put_aside;		/* while others have none yet: it and what came behind it were stored */
 	struct RfExchangeStats *exchanges;	/* what the node says of each exchange at the end; NULL: not asked */
 } RfScanPart;
 

@@ -39,7 +39,7 @@ extern int	rf_peer_missing_sqlstate(const RfNodeId *node);
  * interruptible. Returns the index, or RF_NO_PEER when the engines do not come together, and *error
  * says why. ERROR when this node's engine does not run, or may not connect. allowed: see there;
  * NULL: any address is. *spent: the attempt vanished, and with it, perhaps, the token of `hello`: try
- * again with a new one. NULL: there is no other, the same is tried again.
+ * again with a new one.
  */
 extern int	rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter allowed,
 							bool *spent, RfError *error);

@@ -84,7 +84,8 @@ extern RfGroupDesc *rf_group_desc_make(RfGroupKind kind, uint32_t producers, uin
 /*
  * Connect this node's engine with another's. The request goes to rdma.hello() there, and its
  * answer, and the host where libpq found that node, to rf_group_connect here. One of two nodes does
- * it for both directions. Returns the peer. allowed: as for rf_peer_connect.
+ * it for both directions. Returns the peer. allowed: as for rf_peer_connect. ERROR with SQLSTATE 08003
+ * when it needs another answer, since the token of this one may have been used.
  */
 extern void rf_group_greet(RfHelloRequest *request);
 extern int	rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFilter allowed);

@@ -28,7 +28,6 @@
 #include "shmem/layout.h"
 #include "shmem/peer_table.h"
 
-#define RF_MAX_CLAIMS		3
 #define RF_RESTART_WAIT_MS	5000	/* an engine that was ended is back by then */
 #define RF_RETURN_CHECK_MS	50		/* how often to look whether another node's engine has come back */
 
@@ -274,10 +273,9 @@ rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter all
 {
 	char		addresses[sizeof(rf_shared->peers[0].addresses)];
 	TimestampTz start = GetCurrentTimestamp();
-	int			claims = 0;
+	bool		may_claim = true;
 
-	if (spent != NULL)
-		*spent = false;
+	*spent = false;
 	rf_engine_require();
 	if (!resolve(hello->address[0] ? hello->address : host, allowed, addresses, sizeof(addresses), error))
 		return RF_NO_PEER;
@@ -286,15 +284,13 @@ rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter all
 	{
 		bool		claimed;
 		bool		same;
-		bool		may_claim = claims < (spent != NULL ? 1 : RF_MAX_CLAIMS);
 		uint32_t	attempt = 0;
 		uint32_t	state;
 		int			index = find_or_claim(host, hello, addresses, may_claim, &claimed, &attempt);
 
 		if (index == RF_NO_PEER && !may_claim)
 		{
-			if (spent != NULL)
-				*spent = true;
+			*spent = true;
 			(void) rf_error(error, RF_ERROR_NOT_CONNECTED,
 							"The engine of this node stopped, or the other one ended the connection at once.", NULL,
 							"the connection attempt to the engine of node \"%s\" was given up", host);
@@ -307,7 +303,7 @@ rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter all
 					 errdetail("At most %d nodes can be connected at one time, and the node must have issued a token.", RF_MAX_PEERS)));
 		if (claimed)
 		{
-			claims++;
+			may_claim = false;	/* the token may be used once */
 			rf_engine_wake_main();
 		}
 		state = wait_for_entry(index, attempt, start, &same, error);

@@ -51,6 +51,9 @@
 /* Of the advisory locks those that no SQL function can take: they have 1 and 2. */
 #define TURN_LOCK_CLASS	3
 
+/* Engines that were connected and are not any more, or stop while they connect, are tried so often. */
+#define CONNECT_TRIES	3
+
 /* Before the n-th attempt. */
 #define FIRST_PAUSE_MS	10
 #define LONGEST_PAUSE_MS	1000
@@ -79,7 +82,7 @@ typedef enum Outcome
 {
 	DONE,
 	NO_BUFFERS,					/* try again later */
-	NOT_CONNECTED,				/* a connection that was there is not any more */
+	NOT_CONNECTED,				/* a connection that was there is not any more, or an attempt vanished */
 } Outcome;
 
 /* ---------- rounds ---------- */
@@ -300,20 +303,24 @@ find_missing(int count, const RfNodeId *nodes, bool *missing)
 	return any;
 }
 
-/* Three rounds: who are you, here is a token for each who will come, go there. */
-static void
-connect_pairs(RfSession *const *sessions, int count, const RfNodeId *nodes)
+/*
+ * Three rounds: who are you, here is a token for each who will come, go there. NOT_CONNECTED, with
+ * *failed and *culprit: an engine stopped meanwhile, and its token may have been used.
+ */
+static Outcome
+connect_pairs(RfSession *const *sessions, int count, const RfNodeId *nodes, Round **failed, int *culprit)
 {
 	bool	   *missing = palloc0(sizeof(bool) * count * count);
 	int		   *taken;
 	Round	   *greetings;
 	Round	   *answers;
 	Round	   *connects;
+	Outcome		outcome;
 
 	if (!find_missing(count, nodes, missing))
 	{
 		pfree(missing);
-		return;
+		return DONE;
 	}
 
 	greetings = new_round(sessions, count);
@@ -374,17 +381,23 @@ connect_pairs(RfSession *const *sessions, int count, const RfNodeId *nodes)
 			send_command(connects, i, CONNECT_SQL, 2, values);
 		}
 	}
-	receive_all(connects);
+	outcome = receive(connects, culprit);
+	/* these hold tokens */
+	clear_results(greetings);
+	clear_results(answers);
+	*failed = connects;
+	if (outcome == NO_BUFFERS)
+		raise_result(connects, *culprit);
+	if (outcome != DONE)
+		return outcome;
 
 	for (int k = 0; k < count * count; k++)
 	{
 		if (missing[k])
 			remember_connected(&nodes[k / count], &nodes[k % count]);
 	}
-	/* the answers hold tokens */
-	clear_results(greetings);
-	clear_results(answers);
 	clear_results(connects);
+	return DONE;
 }
 
 void
@@ -394,10 +407,13 @@ rf_exchange_connect_nodes(RfSession *const *sessions, int count)
 												  ALLOCSET_SMALL_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(context);
 	RfNodeId   *nodes = palloc(sizeof(RfNodeId) * count);
+	Round	   *failed;
+	int			culprit;
 
 	for (int i = 0; i < count; i++)
 		nodes[i] = *rf_session_node(sessions[i]);
-	connect_pairs(sessions, count, nodes);
+	if (connect_pairs(sessions, count, nodes, &failed, &culprit) != DONE)
+		raise_result(failed, culprit);
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);
 }
@@ -576,7 +592,7 @@ rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *sp
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), rf_exchange_wait);
 	RfNodeId   *nodes = palloc(sizeof(RfNodeId) * count);
 	bool		fresh = true;
-	bool		reconnected = false;
+	int			not_connected = 0;
 
 	for (int i = 0; i < count; i++)
 	{
@@ -589,25 +605,23 @@ rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *sp
 		Round	   *failed;
 		int			culprit;
 
-		connect_pairs(sessions, count, nodes);
 		if (!fresh)
 			run_on_all(sessions, count, "SAVEPOINT rdma_fdw_exchange");
-		outcome = form_groups(sessions, count, nodes, specs, spec_count,
-							  Min(FIRST_BUFFER_WAIT_MS << Min(attempt, 5), Max(rf_exchange_wait, 1)),
-							  &failed, &culprit);
+		outcome = connect_pairs(sessions, count, nodes, &failed, &culprit);
+		if (outcome == DONE)
+			outcome = form_groups(sessions, count, nodes, specs, spec_count,
+								  Min(FIRST_BUFFER_WAIT_MS << Min(attempt, 5), Max(rf_exchange_wait, 1)),
+								  &failed, &culprit);
 		if (outcome == DONE)
 		{
 			if (!fresh)
 				run_on_all(sessions, count, "RELEASE SAVEPOINT rdma_fdw_exchange");
 			break;
 		}
-		if (outcome == NOT_CONNECTED ? reconnected : GetCurrentTimestamp() >= deadline)
+		if (outcome == NOT_CONNECTED ? ++not_connected == CONNECT_TRIES : GetCurrentTimestamp() >= deadline)
 			raise_result(failed, culprit);
 		if (outcome == NOT_CONNECTED)
-		{
 			forget_connected();
-			reconnected = true;
-		}
 		if (fresh)
 		{
 			for (int i = 0; i < count; i++)

@@ -70,6 +70,7 @@ rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFi
 {
 	RfHelloReply reply = {0};
 	RfError		error = {0};
+	bool		spent = false;
 	int			peer;
 
 	rf_engine_require();
@@ -88,8 +89,13 @@ rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFi
 						 RF_WIRE_BEHIND(reply.wire_version, "that", "this"))));
 	peer = rf_peer_find(&reply.node, false);
 	if (peer == RF_NO_PEER)
-		peer = rf_peer_connect(host, &reply, allowed, NULL, &error);
+		peer = rf_peer_connect(host, &reply, allowed, &spent, &error);
 	explicit_bzero(reply.token, sizeof(reply.token));
+	if (peer == RF_NO_PEER && spent)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),
+				 errmsg("%s", error.message),
+				 errdetail("%s", error.detail)));
 	if (peer == RF_NO_PEER)
 		rf_raise(&error, RF_NO_PEER);
 	return peer;

@@ -5,6 +5,9 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../perl";
 use RdmaCluster;
+use IO::Select;
+use IO::Socket::INET;
+use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -107,4 +110,86 @@ is($coord->safe_psql('postgres', "BEGIN; SELECT count(*) FROM (SELECT v FROM o J
 		. " SELECT count(*) FROM (SELECT v FROM l JOIN o USING (k) WHERE random() >= 0 LIMIT 1000) t; $sum; COMMIT"),
 	"3\n1000\n$right", 'early ends, and the same sessions again');
 healthy('(early ends)');
+
+# ---- an engine stops after it has used its token and before it hears that: the next attempt has another one
+my $listen = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 16, ReuseAddr => 1) or die $!;
+my ($hold, $held) = map { PostgreSQL::Test::Utils::tempdir() . "/$_" } qw(hold held);
+foreach my $node ($coord, $n1, $n2)
+{
+	$node->append_conf('postgresql.conf', "rdma_fdw.provider = soft\nrdma_fdw.soft_transport = tcp\nrdma_fdw.connect_timeout = '2min'\n"
+			. "rdma_fdw.peer_timeout = '2min'\n");
+}
+my $engine_port = $n2->safe_psql('postgres', 'SELECT port FROM rdma.stat_engine');
+$n2->append_conf('postgresql.conf', "rdma_fdw.engine_port = $engine_port\nrdma_fdw.engine_address = '127.0.0.1:" . $listen->sockport . "'\n");
+$_->restart foreach ($n1, $n2, $coord);
+my $proxy = fork() // die $!;
+if ($proxy == 0)
+{
+	eval { proxy($listen, $engine_port) };
+	POSIX::_exit(1);
+}
+is($coord->safe_psql('postgres', 'SELECT count(*) FROM l'), '80000', 'the coordinator is connected with both');
+append_to_file($hold, '');
+$job = rdma_begin($coord, $sum);
+for (1 .. 1200)
+{
+	last if -e $held;
+	select(undef, undef, undef, 0.1);
+}
+ok(-e $held, 'n2 has answered to the token');
+unlink $hold;
+kill 'TERM', rdma_engine_pid($n1);
+rdma_outcome($job);
+is($job->{out}, "$right\n", 'the engines are connected by a new token') or diag($job->{err});
+kill 'KILL', $proxy;
+waitpid($proxy, 0);
 done_testing();
+
+# Between engines. Of connections that are made while there is a file `hold` the acceptor's answers to the token are kept back.
+sub proxy
+{
+	my ($listener, $port) = @_;
+	my $select = IO::Select->new($listener);
+	my %end;
+
+	while (1)
+	{
+		foreach my $from ($select->can_read)
+		{
+			if ($from == $listener)
+			{
+				my $in = $listener->accept or next;
+				my $out = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) or next;
+				my %both = (hold => -e $hold);
+				$end{$in} = { to => $out, from_client => 1, both => \%both };
+				$end{$out} = { to => $in, both => \%both };
+				$select->add($in, $out);
+				next;
+			}
+			my $end = $end{$from} or next;
+			my $both = $end->{both};
+			my $n = sysread($from, my $bytes, 1 << 18);
+			if ($n && $both->{hold} && !$end->{from_client})
+			{
+				append_to_file($held, '') if $both->{proven};
+				next if $both->{proven};
+				$both->{greeted} = 1;
+			}
+			$both->{proven} = 1 if $n && $both->{greeted} && $end->{from_client};
+			for (my $at = 0; $n && $at < $n;)
+			{
+				my $written = syswrite($end->{to}, $bytes, $n - $at, $at);
+				$n = 0 unless $written;
+				$at += $written // 0;
+			}
+			next if $n;
+			foreach my $socket ($from, $end->{to})
+			{
+				delete $end{$socket};
+				$select->remove($socket);
+				close($socket);
+			}
+		}
+	}
+	return;
+}

@@ -180,6 +180,7 @@ DROP TRIGGER r ON ins_remote.rules;
 DROP TRIGGER s ON ins_remote.rules;
 
 CREATE ROLE ins_user LOGIN;
+SELECT rdma.grant_access('ins_user', 'write');
 GRANT USAGE ON SCHEMA ins_remote, ins_here TO ins_user;
 GRANT SELECT ON ins_remote.rules TO ins_user;
 GRANT ALL ON rules TO ins_user;
@@ -305,4 +306,5 @@ SET client_min_messages = warning;
 DROP SERVER ins_srv CASCADE;
 DROP SCHEMA ins_here CASCADE;
 DROP SCHEMA ins_remote CASCADE;
+SELECT rdma.revoke_access('ins_user', 'write', 'read');
 DROP ROLE ins_user;

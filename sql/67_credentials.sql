@@ -7,6 +7,7 @@ SET client_min_messages = warning;
 SET password_encryption = 'scram-sha-256';
 CREATE ROLE cred_user LOGIN PASSWORD 'secret67';
 CREATE ROLE cred_trusted LOGIN;
+SELECT rdma.grant_access('cred_user', 'read');
 GRANT cred_user TO cred_trusted;
 CREATE SCHEMA cred;
 -- the data node, which is this server, asks one role for its password; a new setting tells when it does
@@ -111,4 +112,5 @@ ALTER SYSTEM RESET rdma_fdw.engine_address;
 SELECT pg_reload_conf();
 DROP SERVER cred_srv CASCADE;
 DROP SCHEMA cred CASCADE;
+SELECT rdma.revoke_access('cred_user', 'read');
 DROP ROLE cred_user, cred_trusted;

@@ -53,6 +53,10 @@ CREATE ROLE bench72_user;
 SET ROLE bench72_user;
 SELECT rdma.bench('bench72', 1000);
 RESET ROLE;
+GRANT pg_monitor TO bench72_user;
+SET ROLE bench72_user;
+SELECT rdma.bench('bench72', 1000);
+RESET ROLE;
 
 SELECT count(*), sum(length(p)), max(length(p)), min(length(p)), bool_and(p = decode(repeat('00', length(p)), 'hex')) AS zeros
 FROM (SELECT rdma.zero_pages(10000, 4096) AS p) AS pages;

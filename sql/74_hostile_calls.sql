@@ -1,10 +1,12 @@
--- What an ordinary role of a data node can do with the functions that other nodes call: nothing but what it may do anyway. Wrong arguments,
+-- What an ordinary role of a data node that was given them can do with the functions that other nodes call: nothing but what it may do anyway. Wrong arguments,
 -- huge numbers, calls outside the protocol, code of its own inside rdma.store.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 DROP ROLE IF EXISTS rf_hostile;
 RESET client_min_messages;
 CREATE ROLE rf_hostile LOGIN;
+SELECT rdma.grant_access('rf_hostile', 'read', 'write', 'exchange');
+GRANT EXECUTE ON FUNCTION rdma.receive, rdma.bench, rdma."check" TO rf_hostile;
 DO $$
 BEGIN
 	EXECUTE format('CREATE SERVER hostile74 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host %L, port %L, dbname %L)',
@@ -208,4 +210,6 @@ SET client_min_messages = warning;
 DROP SERVER hostile74 CASCADE;
 DROP SCHEMA h74f, h74 CASCADE;
 DROP TABLE public.secret74;
+SELECT rdma.revoke_access('rf_hostile', 'read');
+REVOKE EXECUTE ON FUNCTION rdma.receive, rdma.bench, rdma."check" FROM rf_hostile;
 DROP ROLE rf_hostile;

@@ -383,6 +383,31 @@ check_remote_engine(Check *check)
 	ok(check, "remote engine", psprintf("process %s, provider %s", pid, provider));
 }
 
+/* Of the functions that a role serves other nodes with, which may the remote one not call? */
+static void
+check_access(Check *check)
+{
+	static const char *sql =
+	"SELECT pg_catalog.format('SELECT rdma.grant_access(%L, %s)', pg_catalog.quote_ident(current_user),"
+	" pg_catalog.string_agg(DISTINCT pg_catalog.quote_literal(k.access), ', '))"
+	" FROM (SELECT CASE WHEN proname IN ('hello', 'stream') THEN 'read' WHEN proname = 'store' THEN 'write'"
+	" ELSE 'exchange' END AS access FROM pg_catalog.pg_proc WHERE pronamespace = 'rdma'::pg_catalog.regnamespace"
+	" AND proname IN ('hello', 'stream', 'store', 'exchange', 'exchange_greet', 'exchange_connect',"
+	" 'exchange_listen', 'exchange_open') AND NOT pg_catalog.has_function_privilege(oid, 'EXECUTE')) k"
+	" HAVING pg_catalog.count(*) > 0";
+	char	   *grant = remote_value(check, sql);
+
+	if (grant != NULL && strstr(grant, "'read'") != NULL)
+	{
+		problem(check, "remote access", "the remote role may not serve other nodes",
+				psprintf("A superuser there runs %s.", grant));
+		check->stop = true;
+	}
+	else if (grant != NULL)
+		info(check, "remote access", "the remote role may serve readers, and not everything else",
+			 psprintf("Nothing, if it shall not. Otherwise a superuser there runs %s.", grant));
+}
+
 static int
 hex_digit(char c)
 {
@@ -652,6 +677,7 @@ rdma_check(PG_FUNCTION_ARGS)
 		{"database connection", check_session},
 		{"remote extension", check_remote_extension},
 		{"remote engine", check_remote_engine},
+		{"remote access", check_access},
 		{"wire version", check_hello},
 		{"engine connection", check_connection},
 		{"round trip", check_round_trip},

@@ -8,6 +8,7 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "port/pg_bswap.h"
+#include "utils/builtins.h"
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
@@ -139,6 +140,49 @@ rf_error_row(const PGresult *result)
 	return row;
 }
 
+/*
+ * What to do when the remote role lacks one of the functions that it serves us with: the server that
+ * refuses the call knows nothing of what it is for. NULL: that is not the error, as far as the text
+ * of the message tells.
+ */
+static char *
+access_hint(RfSession *session, int code, const char *primary, const char *sql)
+{
+	static const struct
+	{
+		const char *ending;
+		const char *access;
+	}			functions[] = {
+		{"for function hello", "read"},
+		{"for function stream", "read"},
+		{"for function zero_pages", "read"},
+		{"for function store", "write"},
+		{"for function exchange", "exchange"},
+		{"for function exchange_greet", "exchange"},
+		{"for function exchange_connect", "exchange"},
+		{"for function exchange_listen", "exchange"},
+		{"for function exchange_open", "exchange"},
+		{"for function exchange_stats", "exchange"}
+	};
+	const char *access = NULL;
+
+	if (code != ERRCODE_INSUFFICIENT_PRIVILEGE)
+		return NULL;
+	if (strcmp(sql, HELLO_SQL) == 0)
+		access = "read";		/* in whatever language */
+	for (int i = 0; i < (int) lengthof(functions) && access == NULL; i++)
+	{
+		int			before = (int) strlen(primary) - (int) strlen(functions[i].ending);
+
+		if (before >= 0 && strcmp(primary + before, functions[i].ending) == 0)
+			access = functions[i].access;
+	}
+	if (access == NULL)
+		return NULL;
+	return psprintf("A superuser can allow it in database \"%s\" of that server: SELECT rdma.grant_access(%s, '%s').",
+					PQdb(session->conn), quote_literal_cstr(quote_identifier(PQuser(session->conn))), access);
+}
+
 void
 rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 {
@@ -160,7 +204,7 @@ rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 	else
 		primary = pchomp(PQerrorMessage(session->conn));
 	detail = detail ? pstrdup(detail) : NULL;
-	hint = hint ? pstrdup(hint) : NULL;
+	hint = hint ? pstrdup(hint) : access_hint(session, code, primary, sql);
 	row_line = find_row(context, &row);
 	if (row_line)
 		context = row_line == context ? NULL : pnstrdup(context, row_line - 1 - context);

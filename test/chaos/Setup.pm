@@ -69,7 +69,7 @@ sub make
 
 	foreach my $node (@data)
 	{
-		need($node, "CREATE EXTENSION rdma_fdw; CREATE ROLE app LOGIN; GRANT CREATE ON DATABASE postgres TO app; $functions; CREATE SCHEMA whole AUTHORIZATION app");
+		need($node, "CREATE EXTENSION rdma_fdw; CREATE ROLE app LOGIN; SELECT rdma.grant_access('app', 'write', 'exchange'); GRANT CREATE ON DATABASE postgres TO app; $functions; CREATE SCHEMA whole AUTHORIZATION app");
 		need($node, "SET ROLE app; SET search_path = whole; $rows; $indexes; ALTER TABLE fat ALTER t SET STORAGE EXTERNAL; "
 			. "$views; ANALYZE") if $node->name eq 'n1';
 	}

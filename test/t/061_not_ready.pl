@@ -39,6 +39,8 @@ $coord->restart;
 
 fails('the remote lacks the extension', qr/n1/, qr/CREATE EXTENSION rdma_fdw/);
 $n1->safe_psql('postgres', 'CREATE EXTENSION rdma_fdw');
+fails('the remote role may not serve readers', qr/42501/, qr/rdma\.grant_access\('app', 'read'\)/);
+$n1->safe_psql('postgres', q{SELECT rdma.grant_access('app', 'read')});
 fails('not preloaded on the data node', qr/55000/, qr/shared_preload_libraries = 'rdma_fdw'/);
 $n1->append_conf('postgresql.conf', "shared_preload_libraries = 'rdma_fdw'\nrdma_fdw.buffer_memory = '32MB'\n");
 $n1->restart;
@@ -57,7 +59,7 @@ $n1->safe_psql('postgres', q{
 fails('another wire version', qr/n1.*version/s, qr/99.*Upgrade rdma_fdw on this server/s);
 $n1->safe_psql('postgres', q{CREATE OR REPLACE FUNCTION rdma.hello(request bytea) RETURNS bytea LANGUAGE sql AS $$ SELECT '\x01'::bytea $$});
 fails('a hello that is too short', qr/08P01|protocol/);
-$n1->safe_psql('postgres', 'DROP SCHEMA rdma CASCADE; CREATE EXTENSION rdma_fdw');
+$n1->safe_psql('postgres', 'DROP SCHEMA rdma CASCADE; CREATE EXTENSION rdma_fdw; SELECT rdma.grant_access(\'app\', \'read\')');
 is($coord->safe_psql('postgres', 'SELECT * FROM t'), '1', 'and it works again');
 
 # Permissions are the remote role's.

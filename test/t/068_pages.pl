@@ -19,6 +19,7 @@ $data->safe_psql('postgres', q{
 	CREATE EXTENSION pg_buffercache;
 	CREATE ROLE app LOGIN;
 	CREATE ROLE other LOGIN;
+	SELECT rdma.grant_access(r, 'read') FROM unnest('{app,other}'::regrole[]) r;
 	GRANT app TO other;
 	GRANT CREATE ON SCHEMA public TO app;
 	CREATE TABLE t AS SELECT g AS a, g % 10 AS b, 'text of row ' || g AS c FROM generate_series(1, 5000) g;

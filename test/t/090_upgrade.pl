@@ -35,13 +35,16 @@ $coord->safe_psql('older', q{
 	CREATE EXTENSION rdma_fdw VERSION '1.0';
 	CREATE VIEW mine AS SELECT * FROM rdma.connections;
 	GRANT SELECT ON rdma.connections TO pg_monitor;
+	GRANT EXECUTE ON FUNCTION rdma.hello(bytea) TO pg_monitor;
 });
 isnt($coord->safe_psql('older', $members), $fresh, '1.0 has other members');
 $coord->safe_psql('older', 'ALTER EXTENSION rdma_fdw UPDATE');
 is($coord->safe_psql('older', q{SELECT extversion FROM pg_extension WHERE extname = 'rdma_fdw'}), $default, 'it is of the default version');
 is($coord->safe_psql('older', 'SELECT server FROM mine'), '', 'a view of 1.0 keeps its names');
 like($coord->safe_psql('older', q{SELECT relacl FROM pg_class WHERE oid = 'rdma.connections'::regclass}), qr/pg_monitor=r/, 'rights that were granted stay');
-$coord->safe_psql('older', 'REVOKE SELECT ON rdma.connections FROM pg_monitor');
+is($coord->safe_psql('older', q{SELECT has_function_privilege('pg_monitor', 'rdma.hello(bytea)', 'EXECUTE'), has_function_privilege('pg_monitor', 'rdma.store(bytea,text,text[],bytea)', 'EXECUTE')}),
+	't|f', 'on functions, too; what everybody had goes');
+$coord->safe_psql('older', 'REVOKE SELECT ON rdma.connections FROM pg_monitor; REVOKE EXECUTE ON FUNCTION rdma.hello(bytea) FROM pg_monitor');
 is($coord->safe_psql('older', $members), $fresh, 'and its members are those of a new one');
 
 # Nodes of 1.0, upgraded and restarted one at a time

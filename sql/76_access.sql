@@ -1,0 +1,63 @@
+-- Which roles may do what for other nodes: nobody without rdma.grant_access, and who lacks it learns what to call.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+RESET client_min_messages;
+CREATE SCHEMA acc;
+CREATE SCHEMA acc_here;
+CREATE TABLE acc.t AS SELECT 1 AS a;
+CREATE ROLE "Access user" LOGIN;
+GRANT USAGE ON SCHEMA acc TO "Access user";
+GRANT ALL ON acc.t TO "Access user";
+DO $$ BEGIN EXECUTE format(
+  'CREATE SERVER acc_srv FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host ''127.0.0.1'', port %L, dbname %L, keep_connections ''off'')',
+  current_setting('port'), current_database()); END $$;
+CREATE USER MAPPING FOR CURRENT_USER SERVER acc_srv OPTIONS (user 'Access user');
+CREATE FOREIGN TABLE acc_here.t (a int) SERVER acc_srv OPTIONS (schema_name 'acc');
+CREATE FUNCTION acc.access(OUT can text) LANGUAGE sql AS $$
+  SELECT string_agg(p.proname, ' ' ORDER BY p.proname COLLATE "C") FROM pg_proc p
+    WHERE p.pronamespace = 'rdma'::regnamespace AND has_function_privilege('Access user', p.oid, 'EXECUTE') AND p.proacl IS NOT NULL $$;
+
+-- what everybody may call: nothing that takes bytes of other nodes, opens streams or has an engine connect
+SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'rdma'::regnamespace AND has_function_privilege('Access user', p.oid, 'EXECUTE') ORDER BY p.proname COLLATE "C";
+SELECT acc.access();
+
+-- the first use says what to call, and so does the doctor
+SELECT * FROM acc_here.t;
+SELECT item, status, value, fix FROM rdma.check('acc_srv') WHERE item IN ('remote access', 'wire version');
+SELECT rdma.grant_access('Access user', 'read');
+SELECT rdma.grant_access('"Access user"', 'read');
+SELECT acc.access();
+SELECT * FROM acc_here.t;
+INSERT INTO acc_here.t VALUES (2);
+SELECT item, status, value, fix FROM rdma.check('acc_srv') WHERE item IN ('remote access', 'engine connection') AND status <> 'ok';
+SELECT rdma.grant_access('"Access user"', 'write');
+INSERT INTO acc_here.t VALUES (2);
+SELECT rdma.grant_access('"Access user"', 'write', 'exchange');
+SELECT acc.access();
+SELECT item, status, value, fix FROM rdma.check('acc_srv') WHERE status = 'problem' OR item = 'remote access';
+SELECT rdma.revoke_access('"Access user"', 'exchange');
+SELECT acc.access();
+SELECT rdma.revoke_access('"Access user"', 'read');
+SELECT acc.access();
+-- each kind includes reading
+SELECT rdma.grant_access('"Access user"', 'exchange');
+SELECT acc.access();
+SELECT rdma.revoke_access('"Access user"', 'read', 'write');
+SELECT rdma.grant_access('"Access user"', 'all');
+SELECT rdma.grant_access('nobody', 'read');
+SELECT rdma.revoke_access('"Access user"', '');
+-- who may not give it, gives nothing
+SET ROLE "Access user";
+SELECT rdma.grant_access('"Access user"', 'read');
+RESET ROLE;
+SELECT acc.access();
+-- other errors of this kind keep their own hints
+SELECT rdma.grant_access('"Access user"', 'write');
+REVOKE ALL ON acc.t FROM "Access user";
+SELECT * FROM acc_here.t;
+SELECT rdma.revoke_access('"Access user"', 'read');
+
+SET client_min_messages = warning;
+DROP SERVER acc_srv CASCADE;
+DROP SCHEMA acc, acc_here CASCADE;
+DROP ROLE "Access user";

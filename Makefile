@@ -32,8 +32,8 @@ PG_CPPFLAGS = -I$(srcdir)/include -I$(srcdir)/src -I$(libpq_srcdir) -D_GNU_SOURC
 PG_CFLAGS = -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-declaration-after-statement
 SHLIB_LINK = $(libpq) -libverbs -lcrypto -lpthread -ldl -lm
 
-# For installcheck: tests that do not ask for the ports of other servers.
-REGRESS = $(sort $(patsubst $(srcdir)/sql/%.sql,%,$(shell grep -L -i -E '(n1|coord)_port' $(srcdir)/sql/[0-9]*.sql)))
+# For installcheck: tests that ask neither for the ports of other servers nor for a module of test/modules.
+REGRESS = $(sort $(patsubst $(srcdir)/sql/%.sql,%,$(shell grep -L -i -E '(n1|coord)_port|[$$]libdir' $(srcdir)/sql/[0-9]*.sql)))
 
 PG_CONFIG ?= pg_config
 PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))

@@ -406,7 +406,9 @@ rf_select_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 		(root->parse->commandType == CMD_SELECT || root->parse->commandType == CMD_INSERT);
 	ListCell   *lc;
 
-	if (rel->fdw_private != NULL || (rel->reloptkind != RELOPT_BASEREL && rel->reloptkind != RELOPT_OTHER_MEMBER_REL) ||
+	/* A routine without our fdw_private is another wrapper's. */
+	if (rel->fdw_private != NULL || rel->fdwroutine != NULL ||
+		(rel->reloptkind != RELOPT_BASEREL && rel->reloptkind != RELOPT_OTHER_MEMBER_REL) ||
 		!bms_is_empty(rel->lateral_relids) || root->qual_security_level > 0 || IS_DUMMY_REL(rel))
 		return;
 	if (reads && rte->inh && rte->rtekind == RTE_RELATION && rel->reloptkind == RELOPT_BASEREL)

@@ -154,7 +154,14 @@ extern double bench_asked(const BenchResult *result);	/* share of the buffers th
 extern double bench_requests(const BenchResult *result);	/* work requests per message */
 extern double bench_doorbells(const BenchResult *result);	/* per work request */
 
-/* Run the loads in turns, --rounds times, and print a line of medians for each: technique, x, variant, figures. */
+/*
+ * A technique is about to run something that takes so long in each round: says so on stderr. Before the first, every technique is called once to add
+ * this up; what it calls while bench_counting must return without doing anything.
+ */
+extern void bench_step(const char *technique, const char *transport, const char *x, uint64_t milliseconds);
+extern bool bench_counting;
+
+/* Run the loads in turns, bench_rounds times, and print a line of medians for each: technique, x, variant, figures. */
 extern BenchSeries bench_series(const char *technique, const char *x, const BenchLoad *loads, int count);
 
 /* Median over the rounds of metric(variant) or of metric(variant) / metric(base). */

@@ -1,7 +1,10 @@
 /*
  * main.c - the engine's bench: run each technique's loads in turns, print what they did, and the table of techniques.
  *
- *		engine_bench [-r rounds] [-m milliseconds per run] [-t transport] [technique ...]
+ *		engine_bench [-r rounds | -b minutes] [-m milliseconds per run] [-t transport] [technique ...]
+ *
+ * Without -r there are as many rounds as fit into -b minutes, at most 11: the techniques' loads are counted first, without running them. Where it is, and
+ * for how long, goes to stderr.
  *
  * Prints lines of tab-separated values. "series": medians of one variant. "row": one line of the table: a ratio (or a figure) with what it
  * must reach and what the paper has. "note": what cannot be measured here. run.sh makes files, plots and a table of them.
@@ -17,8 +20,16 @@
 #include "bench.h"
 #include "techniques.h"
 
+#define MOST_ROUNDS		11
+/* What a run takes besides: processes, connections, memory. */
+#define SETUP_MS(transport)	(strcmp(transport, "verbs") == 0 ? 1500 : 100)
+
 uint32_t	bench_ms = 300;
-int			bench_rounds = 7;
+int			bench_rounds = 1;
+bool		bench_counting = false;
+static uint64_t round_ms;		/* one round of everything that was asked for */
+static uint64_t done_ms;		/* of all rounds */
+static int64_t began;
 static bool failed;
 
 /* ---------- metrics ---------- */
@@ -174,6 +185,24 @@ bench_ratio(const BenchSeries *series, BenchMetric metric, int variant, int base
 	return bench_middle(values, series->rounds);
 }
 
+/* ---------- progress ---------- */
+
+void
+bench_step(const char *technique, const char *transport, const char *x, uint64_t milliseconds)
+{
+	double		part;
+	int			seconds = (int) ((bench_now_ns() - began) / 1000000000);
+
+	if (bench_counting)
+	{
+		round_ms += milliseconds;
+		return;
+	}
+	part = (double) done_ms / (double) (round_ms * (uint64_t) bench_rounds);
+	fprintf(stderr, "%d:%02d  %3.0f %%  %s, %s%s%s\n", seconds / 60, seconds % 60, 100 * part, technique, transport, x[0] == '\0' ? "" : ", ", x);
+	done_ms += milliseconds * (uint64_t) bench_rounds;
+}
+
 /* ---------- output ---------- */
 
 BenchSeries
@@ -181,9 +210,15 @@ bench_series(const char *technique, const char *x, const BenchLoad *loads, int c
 {
 	static BenchResult *results;	/* good until the next series */
 	BenchSeries series = {.variants = count, .rounds = bench_rounds};
+	uint64_t	milliseconds = 0;
 
 	free(results);
 	series.results = results = calloc((size_t) (bench_rounds * count), sizeof(BenchResult));
+	for (int v = 0; v < count; v++)
+		milliseconds += loads[v].milliseconds + SETUP_MS(loads[v].transport);
+	bench_step(technique, loads[0].transport, x, milliseconds);
+	if (bench_counting)
+		return series;
 	for (int r = 0; r < bench_rounds; r++)
 		for (int v = 0; v < count; v++)
 			if (!bench_run(&loads[v], &series.results[r * count + v]))
@@ -213,6 +248,8 @@ bench_row(const char *technique, const char *transport, const char *what, double
 	bool		reached = isnan(target) || (at_least ? value >= target : value <= target);
 	char		wanted[32] = "-";
 
+	if (bench_counting)
+		return;
 	if (!isnan(target))
 		snprintf(wanted, sizeof(wanted), "%s %.2f", at_least ? ">=" : "<=", target);
 	printf("row\t%s\t%s\t%s\t%.3g\t%s\t%s\t%s\n", technique, transport, what, value, wanted,
@@ -226,6 +263,8 @@ bench_note(const char *technique, const char *format,...)
 {
 	va_list		arguments;
 
+	if (bench_counting)
+		return;
 	printf("note\t%s\t", technique);
 	va_start(arguments, format);
 	vprintf(format, arguments);
@@ -234,16 +273,35 @@ bench_note(const char *technique, const char *format,...)
 	fflush(stdout);
 }
 
+static void
+run_techniques(const char *transport, char **names, int count)
+{
+	for (const Technique *t = techniques; t->name != NULL; t++)
+	{
+		bool		wanted = count == 0;
+
+		for (int i = 0; i < count; i++)
+			wanted |= strcmp(names[i], t->name) == 0;
+		for (const char *const *on = t->transports; wanted && *on != NULL; on++)
+			if (transport == NULL ? strcmp(*on, "verbs") != 0 && strcmp(*on, "fabric") != 0 : strcmp(*on, transport) == 0)
+				t->run(*on);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
 	const char *transport = NULL;
+	double		minutes = 8;
+	int			rounds = 0;
 	int			option;
 
-	while ((option = getopt(argc, argv, "r:m:t:")) != -1)
+	while ((option = getopt(argc, argv, "r:b:m:t:")) != -1)
 	{
 		if (option == 'r')
-			bench_rounds = atoi(optarg);
+			rounds = atoi(optarg);
+		else if (option == 'b')
+			minutes = atof(optarg);
 		else if (option == 'm')
 			bench_ms = (uint32_t) atoi(optarg);
 		else if (option == 't')
@@ -253,17 +311,18 @@ main(int argc, char **argv)
 	}
 	/* As in a server process: a peer that closes first is an error of a write. */
 	signal(SIGPIPE, SIG_IGN);
-	if (bench_rounds < 1 || bench_ms < 1)
+	if (rounds < 0 || bench_ms < 1)
 		return 2;
-	for (const Technique *t = techniques; t->name != NULL; t++)
-	{
-		bool		wanted = optind == argc;
-
-		for (int i = optind; i < argc; i++)
-			wanted |= strcmp(argv[i], t->name) == 0;
-		for (const char *const *on = t->transports; wanted && *on != NULL; on++)
-			if (transport == NULL ? strcmp(*on, "verbs") != 0 && strcmp(*on, "fabric") != 0 : strcmp(*on, transport) == 0)
-				t->run(*on);
-	}
+	bench_counting = true;
+	run_techniques(transport, argv + optind, argc - optind);
+	bench_counting = false;
+	if (rounds == 0 && round_ms > 0)
+		rounds = (int) fmin(minutes * 60000 / (double) round_ms, MOST_ROUNDS);
+	bench_rounds = rounds < 1 ? 1 : rounds;
+	fprintf(stderr, "%d rounds of %u ms a run: about %.1f minutes\n", bench_rounds, bench_ms,
+			(double) round_ms * bench_rounds / 60000);
+	printf("rounds\t%d\t%u\n", bench_rounds, bench_ms);
+	began = bench_now_ns();
+	run_techniques(transport, argv + optind, argc - optind);
 	return failed ? 3 : 0;
 }

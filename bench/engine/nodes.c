@@ -905,6 +905,12 @@ bench_nodes_growth(const char *transport)
 	Growth		before = {0};
 	bool		right = true;
 
+	if (bench_counting)
+	{
+		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+			bench_step("nodes", transport, "", (uint64_t) (sizes[i][0] * sizes[i][0]));
+		return;
+	}
 	printf("nodes\tnodes\tlanes\tqueue pairs\tof a lane\tgrowth (N-1)\tset-up messages\tset-up kB\tdescription kB\treceive kB\tsend kB\tsegments\t"
 		   "engine kB/peer\tslots\twork requests\tgrowth\tdoorbells\tcontrol\tcredits\tclaims\tgrants\tMB/s/node\n");
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
@@ -913,7 +919,10 @@ bench_nodes_growth(const char *transport)
 		uint64_t	peers = (uint64_t) g.nodes - 1;
 		char		growth[2][48] = {"-", "-"};
 		double		bounds[BOUNDS];
+		char		what[32];
 
+		snprintf(what, sizeof(what), "%d nodes", g.nodes);
+		bench_step("nodes", transport, what, (uint64_t) (g.nodes * g.nodes));
 		if (!run_apart(&g))
 		{
 			fprintf(stderr, "bench: the exchange between %d nodes failed\n", g.nodes);

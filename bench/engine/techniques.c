@@ -84,7 +84,8 @@ multi_buffer(const char *transport)
 		{
 			double		ratios[bench_rounds];
 
-			for (int r = 0; r < bench_rounds; r++)
+			bench_step("multi-buffer", transport, "the copies alone", 2 * bench_ms);
+			for (int r = 0; !bench_counting && r < bench_rounds; r++)
 			{
 				double		one = bench_copies(sizes[s], 1);
 
@@ -415,7 +416,9 @@ backoff(const char *transport)
 		double		rates[2] = {0};
 		char		what[64];
 
-		for (int r = 0; r < bench_rounds; r++)
+		snprintf(what, sizeof(what), "%d claimants", claimants[c]);
+		bench_step("backoff", transport, what, 2 * bench_ms);
+		for (int r = 0; !bench_counting && r < bench_rounds; r++)
 			for (int with = 0; with < 2; with++)
 			{
 				double		rate;

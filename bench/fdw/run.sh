@@ -3,18 +3,19 @@
 # Interleaved runs, medians, ratios; the rows must be the same three ways.
 #
 #   SF       TPC-H scale (default 0.1)        RUNS   rounds (default 3)        QUERIES  e.g. "1 3 18" (default all)
-#   TIMEOUT  a query that takes longer counts as this many seconds (default 60)
+#   MINUTES  fewer rounds of long queries, so that the whole ends in time (default 9)
+#   TIMEOUT  a query that takes longer counts as this many seconds, and is not run again (default 15)
 #   OUT      where table, CSV and plot go (default build/bench-fdw)            DIR  keep clusters and data there
 set -euo pipefail
 tree=$(cd "$(dirname "$0")/../.." && pwd)
 . "$tree/test/cluster.sh"
-sf=${SF:-0.1} runs=${RUNS:-3} timeout=${TIMEOUT:-60} out=${OUT:-$tree/build/bench-fdw}
+. "$tree/bench/budget.sh"
+sf=${SF:-0.1} runs=${RUNS:-3} timeout=${TIMEOUT:-15} out=${OUT:-$tree/build/bench-fdw}
 read -ra queries <<<"${QUERIES:-$(seq -s ' ' 1 22)}"
 mkdir -p "$out"
 raw=$out/raw.csv
 [ -n "${DIR:-}" ] || throw_away=$(mktemp -d /tmp/rdma_fdw_bench.XXXXXX)
 dir=${DIR:-$throw_away}
-say() { printf '%s %s\n' "$(date +%T)" "$*" >&2; }
 finish()
 {
 	if [ -n "${throw_away:-}" ]; then
@@ -81,11 +82,16 @@ query() { sed -n "/^-- Q$1\$/,/^-- Q/{/^-- Q/d;p}" "$tree/bench/tpch/queries.sql
 one()
 {
 	local case=$1 number=$2 rows=$dir/rows.$1
+	if [ -e "$dir/late.$case.$number" ]; then
+		printf '%d\n' $((timeout * 1000))
+		return
+	fi
 	{
 		printf "SET statement_timeout = '%ss';\nSET search_path = %s;\nSELECT count(*) FROM region;\n\\\\timing on\n" "$timeout" "$case"
 		query "$number"
 	} | rf_psql coord -qAt -v ON_ERROR_STOP=0 >"$rows" 2>&1
 	if grep -q 'statement timeout' "$rows"; then
+		touch "$dir/late.$case.$number"
 		printf '%d\n' $((timeout * 1000))
 	else
 		sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' "$rows"
@@ -96,8 +102,13 @@ one()
 echo "query,case,ms" >"$raw"
 cases=(by_rdma_fdw by_postgres_fdw local)
 bad=0
+left=${#queries[@]}
+rm -f "$dir"/late.*
 for number in "${queries[@]}"; do
-	for ((round = 0; round <= runs; round++)); do
+	say "Q$number, $left left"
+	step_of $((left--))
+	for ((round = 0; ; round++)); do
+		another_round $round "$runs" || break
 		for i in 0 1 2; do
 			case=${cases[(i + round) % 3]}
 			ms=$(one "$case" "$number")
@@ -113,8 +124,8 @@ for number in "${queries[@]}"; do
 			fi
 		done
 	done
-	say "Q$number"
 done
+say "done"
 "$tree/bench/fdw/report.pl" "$out" "$sf" "$timeout" | tee "$out/fdw.txt"
 if command -v gnuplot >/dev/null; then
 	gnuplot -e "table='$out/fdw.tsv'; out='$out/fdw.svg'" "$tree/bench/fdw/plot.gp"

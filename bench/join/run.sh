@@ -6,11 +6,13 @@
 #   SF       TPC-H scale (default 1)          RUNS   rounds (default 3)        NODES  data nodes (default 2)
 #   QUERIES  e.g. "J1 J2 C1 Q3" (default J1 J2 C1 and all 22); C1 is J1 over orders stored by order key, so co-located
 #   RIVALS   queries that postgres_fdw runs, too (default "J1 J2")
-#   TIMEOUT  a query that takes longer counts as this many seconds (default 60)
+#   MINUTES  fewer rounds of long queries, so that the whole ends in time (default 9)
+#   TIMEOUT  a query that takes longer counts as this many seconds, and is not run again (default 60)
 #   OUT      where table, TSV, plot and plans go (default build/bench-join)    DIR  keep clusters and data there
 set -euo pipefail
 tree=$(cd "$(dirname "$0")/../.." && pwd)
 . "$tree/test/cluster.sh"
+. "$tree/bench/budget.sh"
 sf=${SF:-1} runs=${RUNS:-3} nodes=${NODES:-2} timeout=${TIMEOUT:-60} out=${OUT:-$tree/build/bench-join}
 read -ra queries <<<"${QUERIES:-J1 J2 C1 $(seq -f Q%g -s ' ' 1 22)}"
 rivals=" ${RIVALS-J1 J2} "
@@ -18,7 +20,6 @@ mkdir -p "$out"
 raw=$out/raw.csv
 [ -n "${DIR:-}" ] || throw_away=$(mktemp -d /tmp/rdma_fdw_bench.XXXXXX)
 dir=${DIR:-$throw_away}
-say() { printf '%s %s\n' "$(date +%T)" "$*" >&2; }
 finish()
 {
 	if [ -n "${throw_away:-}" ]; then
@@ -142,12 +143,17 @@ session()
 one()
 {
 	local rows=$dir/rows.$1
+	if [ -e "$dir/late.$1.$2" ]; then
+		printf '%d\n' $((timeout * 1000))
+		return
+	fi
 	{
 		session "$1"
 		printf 'SELECT count(*) FROM supplier;\n\\timing on\n'
 		query "$2" "$1"
 	} | rf_psql coord -qAt -v ON_ERROR_STOP=0 >"$rows" 2>&1
 	if grep -q 'statement timeout' "$rows"; then
+		touch "$dir/late.$1.$2"
 		printf '%d\n' $((timeout * 1000))
 	elif ! grep -q '^ERROR' "$rows"; then
 		sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' "$rows"
@@ -157,11 +163,16 @@ one()
 
 echo "query,case,ms" >"$raw"
 bad=0
+left=${#queries[@]}
+rm -f "$dir"/late.*
 for number in "${queries[@]}"; do
+	say "$number, $left left"
+	step_of $((left--))
 	cases=(rdma serial parallel)
 	[[ $rivals != *" $number "* ]] || cases+=(rival)
 	{ session rdma; printf 'EXPLAIN (COSTS OFF)\n'; query "$number" rdma; } | rf_psql coord -qAt >"$out/plan.$number.txt" 2>&1 || true
-	for ((round = 0; round <= runs; round++)); do
+	for ((round = 0; ; round++)); do
+		another_round $round "$runs" || break
 		for ((i = 0; i < ${#cases[@]}; i++)); do
 			case=${cases[(i + round) % ${#cases[@]}]}
 			ms=$(one "$case" "$number")
@@ -176,8 +187,8 @@ for number in "${queries[@]}"; do
 			fi
 		done
 	done
-	say "$number"
 done
+say "done"
 "$tree/bench/join/report.pl" "$out" "$sf" "$nodes" "$timeout" | tee "$out/join.txt"
 if command -v gnuplot >/dev/null; then
 	gnuplot -e "table='$out/join.tsv'; out='$out/join.svg'; name='TPC-H scale $sf over $nodes data nodes'" "$tree/bench/join/plot.gp"

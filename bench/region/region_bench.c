@@ -35,6 +35,7 @@ enum
 static const char *const mode_names[] = {[RF_REGION_COPY] = "copy", [RF_REGION_GATHER] = "gather", [RF_REGION_BOX] = "box",
 [RF_REGION_STRIDED] = "strided"};
 static int	rounds = 7;
+static double began;
 static int	run_us = 1000;
 static uint64_t most_fragments = 1u << 20;
 static volatile uint64_t sink;
@@ -538,8 +539,14 @@ over(const char *transport)
 	}
 	for (int layout = 0; layout < 2; layout++)
 		for (size_t w = 0; w < sizeof(widths) / sizeof(widths[0]); w++)
+		{
+			int			seconds = (int) ((now_ns() - began) / 1e9);
+
+			fprintf(stderr, "%d:%02d  %s, %s, %u bytes: %zu of %zu\n", seconds / 60, seconds % 60, transport, layout ? "bitmap" : "strided",
+					widths[w], layout * sizeof(widths) / sizeof(widths[0]) + w + 1, 2 * sizeof(widths) / sizeof(widths[0]));
 			for (size_t d = 0; d < sizeof(densities) / sizeof(densities[0]); d++)
 				measure(&b, layout ? "bitmap" : "strided", widths[w], densities[d]);
+		}
 	pair_close(&b.pair);
 }
 
@@ -653,6 +660,7 @@ main(int argc, char **argv)
 		else
 			return 2;
 	}
+	began = now_ns();
 	if (optind == argc)
 	{
 		over("shm");

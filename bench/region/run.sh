@@ -5,6 +5,7 @@
 #   OVER=soft     shared memory and TCP on this machine (default): results.tsv, table.txt and region.svg
 #   OVER=verbs    verbs in the soft-RoCE machine (test/soft_roce), where all is emulated, so that only ratios mean anything: verbs.tsv, verbs.txt
 #   OVER=device   verbs on this machine's own device: the same files
+# What runs, and after which time, goes to stderr.
 # The ways are interleaved, and of each the best round counts. Writes the files into OUT (this folder) and prints the table.
 set -euo pipefail
 tree=$(cd "$(dirname "$0")/../.." && pwd)
@@ -24,7 +25,8 @@ esac
 (cd "$tree" && "${CC:-gcc}" -std=gnu11 -O2 -D_GNU_SOURCE -DWITH_VERBS -Iinclude -Isrc -Itest/unit bench/region/region_bench.c src/engine/regions.c \
 	src/batch/region*.c src/provider/*.c src/base/error.c test/unit/sim*.c test/unit/region_*.c -libverbs -lpthread -lm -o "$work/region_bench")
 chmod 755 "$work"
-VM_TIMEOUT=${VM_TIMEOUT:-1800} "${command[@]}" "$work/region_bench" -r "$rounds" -u "$us" "${transports[@]}" >"$work/results.tsv"
+VM_TIMEOUT=${VM_TIMEOUT:-1800} "${command[@]}" "$work/region_bench" -r "$rounds" -u "$us" "${transports[@]}" |
+	awk '/^(row|costs|route)\t/ {print; next} {print >"/dev/stderr"}' >"$work/results.tsv"
 mv "$work/results.tsv" "$results"
 
 {

@@ -3,6 +3,7 @@
 # local scan, postgres_fdw, COPY to a client, and the bare loops of floor/floor.c. Interleaved runs, medians, ratios first.
 #
 #   SF     TPC-H scale (default 1: 6 million line items, 10 million rows of nums)     RUNS  rounds (default 5)
+#   MINUTES  fewer rounds where these would take longer (default 9; all take about half an hour)
 #   PULLS  "narrow medium wide"        PARTS  "pulls nodes cpu latency memory idle"             CASES a pattern for the pulls' cases
 #   OUT    where table, CSV and plot go (default build/bench-scan)
 #   DIR    keep clusters and data in this folder and use them again the next time (default: a throw-away folder in /tmp)
@@ -19,6 +20,7 @@ set -euo pipefail
 tree=$(cd "$(dirname "$0")/../.." && pwd)
 here=$tree/bench/scan
 . "$tree/test/cluster.sh"
+. "$tree/bench/budget.sh"
 sf=${SF:-1} runs=${RUNS:-5} out=${OUT:-$tree/build/bench-scan}
 read -ra pulls <<<"${PULLS:-narrow medium wide}"
 parts=${PARTS:-pulls nodes cpu latency memory idle}
@@ -27,7 +29,6 @@ mkdir -p "$out"
 raw=$out/raw.csv
 [ -n "${DIR:-}" ] || throw_away=$(mktemp -d /tmp/rdma_fdw_bench.XXXXXX)
 dir=${DIR:-$throw_away}
-say() { printf '%s %s\n' "$(date +%T)" "$*" >&2; }
 finish()
 {
 	if [ -n "${throw_away:-}" ]; then
@@ -214,9 +215,10 @@ run_pulls()
 	local round pull case ms
 	floors
 	echo "pull,case,ms" >"$raw"
-	for round in $(seq 0 "$runs"); do
-		say "round $round of $runs$([ "$round" != 0 ] || echo ' (warming up, not counted)')"
+	for ((round = 0; ; round++)); do
+		another_round $round "$runs" || break
 		for pull in "${pulls[@]}"; do
+			say "round $round of at most $runs$([ "$round" != 0 ] || echo ' (warming up, not counted)'): $pull"
 			for case in "${cases[@]}"; do
 				if ms=$(one "$pull" "$case") && [ -n "$ms" ]; then
 					[ "$round" = 0 ] || echo "$pull,$case,$ms" >>"$raw"
@@ -246,7 +248,9 @@ cpu_case()
 	pid=${pid#pid }
 	senders=$(rf_sql n1 "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
 	local -A pids=([reader]=$pid [sender]=${senders%%$'\n'*} [reader_engine]=$(rf_engine_pid "$name") [sender_engine]=$(rf_engine_pid n1))
-	for i in $(seq 1 "$runs"); do
+	step_of $((left--))
+	for ((i = 1; ; i++)); do
+		another_round $i "$runs" || break
 		local -A start=()
 		for who in "${!pids[@]}"; do
 			[ -z "${pids[$who]}" ] || start[$who]=$(cpu_ms "${pids[$who]}")
@@ -268,12 +272,13 @@ cpu_case()
 
 run_cpu()
 {
-	local pull t peek
+	local pull t peek budget=$step_end left=$((6 * ${#pulls[@]}))
 	floors >/dev/null 2>&1 || true
 	{
 		printf '%-8s %-14s %9s %9s %9s %9s\n' 'CPU ms' '' reader sender 'engine/r' 'engine/s'
 		for pull in "${pulls[@]}"; do
 			t=${table[$pull]}
+			say "CPU time: $pull"
 			peek="SELECT count(${columns[$pull]%%,*}) FROM (SELECT * FROM %s.$t LIMIT 1) x"
 			cpu_case "$pull" local shm "$(printf "$peek" public)" "SELECT ${target[$pull]} FROM public.$t"
 			cpu_case "$pull" rdma_shm shm "$(printf "$peek" rdma1)" "$(query "$pull" rdma1)"
@@ -303,7 +308,9 @@ run_nodes()
 		SQL
 	done
 	echo "kind,case,ms" >"$out/nodes.csv"
-	for round in $(seq 0 "$runs"); do
+	for ((round = 0; ; round++)); do
+		another_round $round "$runs" || break
+		say "two nodes: round $round of at most $runs"
 		for kind in bulk selective; do
 			filter=
 			[ $kind = bulk ] || filter=' WHERE b % 1000 = 7'
@@ -397,8 +404,16 @@ run_idle()
 	done | tee "$out/idle.txt"
 }
 
+# Shares of the time: a round of the pulls takes longest.
+declare -A share=([pulls]=6 [nodes]=1 [cpu]=3 [latency]=1 [memory]=1 [idle]=1)
+left=0
+for part in $parts; do
+	left=$((left + share[$part]))
+done
 for part in $parts; do
 	say "$part"
+	step_of $left "${share[$part]}"
+	left=$((left - share[$part]))
 	"run_$part"
 done
 say "written to $out"

@@ -402,113 +402,115 @@ check_boolean(const OptionDef *opt, DefElem *def)
 			 errhint("Valid values are \"true\", \"on\", \"1\", \"false\", \"off\" and \"0\".")));
 }
 
+static void
+check_cost(const OptionDef *opt, const char *value)
+{
+	const char *hint = NULL;
+	double		cost;
+
+	if (!parse_real(value, &cost, 0, &hint))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for floating point option \"%s\": %s", opt->name, value),
+				 hint ? errhint("%s", _(hint)) :
+				 errhint("It must be a number greater than or equal to zero, without a unit.")));
+	if (isnan(cost) || cost < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" must be a floating point value greater than or equal to zero",
+						opt->name)));
+}
+
+static void
+check_count(const OptionDef *opt, const char *value)
+{
+	const char *hint = NULL;
+	int			count;
+
+	if (!parse_int(value, &count, 0, &hint))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for integer option \"%s\": %s", opt->name, value),
+				 hint ? errhint("%s", _(hint)) :
+				 errhint("It must be an integer between %d and %d, without a unit.",
+						 opt->low, opt->high)));
+	if (opt->high == INT_MAX && count < opt->low)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" must be an integer value greater than zero", opt->name)));
+	if (count < opt->low || count > opt->high)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%d is outside the valid range for option \"%s\"", count, opt->name),
+				 errdetail("Valid values are between %d and %d.", opt->low, opt->high)));
+}
+
+static void
+check_sampling(const OptionDef *opt, const char *value)
+{
+	static const char *const words[] = {"off", "auto", "random", "system", "bernoulli", "import"};
+
+	for (int i = 0; i < lengthof(words); i++)
+	{
+		if (strcmp(value, words[i]) == 0)
+			return;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid value for string option \"%s\": %s", opt->name, value),
+			 errhint("Valid values are \"off\", \"auto\", \"random\", \"system\", "
+					 "\"bernoulli\" and \"import\".")));
+}
+
+static void
+check_columns(const OptionDef *opt, const char *value)
+{
+	List	   *names;
+
+	if (!SplitIdentifierString(pstrdup(value), ',', &names) || names == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("option \"%s\" must be a list of names of columns", opt->name)));
+}
+
 /* Also refuses "OPTIONS (name)" without a value, which the grammar does not let through anyway. */
 static void
 check_value(const OptionDef *opt, DefElem *def)
 {
-	const char *hint = NULL;
-	char	   *value;
-
 	switch (opt->kind)
 	{
 		case KIND_TEXT:
 			break;
-
 		case KIND_NAME:
 			if (defGetString(def)[0] == '\0')
 				ereport(ERROR,
 						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						 errmsg("option \"%s\" must not be empty", opt->name)));
 			break;
-
 		case KIND_BOOL:
 			check_boolean(opt, def);
 			break;
-
 		case KIND_COST:
-			{
-				double		cost;
-
-				value = defGetString(def);
-				if (!parse_real(value, &cost, 0, &hint))
-					ereport(ERROR,
-							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							 errmsg("invalid value for floating point option \"%s\": %s",
-									opt->name, value),
-							 hint ? errhint("%s", _(hint)) :
-							 errhint("It must be a number greater than or equal to zero, "
-									 "without a unit.")));
-				if (isnan(cost) || cost < 0)
-					ereport(ERROR,
-							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							 errmsg("\"%s\" must be a floating point value greater than or equal "
-									"to zero", opt->name)));
-				break;
-			}
-
+			check_cost(opt, defGetString(def));
+			break;
 		case KIND_COUNT:
-			{
-				int			count;
-
-				value = defGetString(def);
-				if (!parse_int(value, &count, 0, &hint))
-					ereport(ERROR,
-							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							 errmsg("invalid value for integer option \"%s\": %s",
-									opt->name, value),
-							 hint ? errhint("%s", _(hint)) :
-							 errhint("It must be an integer between %d and %d, without a unit.",
-									 opt->low, opt->high)));
-				if (opt->high == INT_MAX && count < opt->low)
-					ereport(ERROR,
-							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							 errmsg("\"%s\" must be an integer value greater than zero",
-									opt->name)));
-				if (count < opt->low || count > opt->high)
-					ereport(ERROR,
-							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							 errmsg("%d is outside the valid range for option \"%s\"",
-									count, opt->name),
-							 errdetail("Valid values are between %d and %d.",
-									   opt->low, opt->high)));
-				break;
-			}
-
+			check_count(opt, defGetString(def));
+			break;
 		case KIND_BYTES:
 			(void) parse_bytes(defGetString(def), opt);
 			break;
-
 		case KIND_SAMPLING:
-			value = defGetString(def);
-			if (strcmp(value, "off") != 0 && strcmp(value, "auto") != 0 &&
-				strcmp(value, "random") != 0 && strcmp(value, "system") != 0 &&
-				strcmp(value, "bernoulli") != 0 && strcmp(value, "import") != 0)
-				ereport(ERROR,
-						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						 errmsg("invalid value for string option \"%s\": %s", opt->name, value),
-						 errhint("Valid values are \"off\", \"auto\", \"random\", \"system\", "
-								 "\"bernoulli\" and \"import\".")));
+			check_sampling(opt, defGetString(def));
 			break;
-
 		case KIND_EXTENSIONS:
 			(void) extension_list(defGetString(def), true);
 			break;
-
 		case KIND_SERVERS:
 			(void) rf_node_names(opt->name, defGetString(def));
 			break;
-
 		case KIND_COLUMNS:
-			{
-				List	   *names;
-
-				value = defGetString(def);
-				if (!SplitIdentifierString(pstrdup(value), ',', &names) || names == NIL)
-					ereport(ERROR,
-							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							 errmsg("option \"%s\" must be a list of names of columns", opt->name)));
-				break;
-			}
+			check_columns(opt, defGetString(def));
+			break;
 	}
 }
 

@@ -47,6 +47,11 @@
 #define RF_ABORT_TIMEOUT_MS		30000
 /* The same when this backend is ending anyway, or the data node seems to be gone. */
 #define RF_SHORT_ABORT_TIMEOUT_MS	2000
+/*
+ * How long a cancel request may take: a connection that the data node accepts and closes. Without an
+ * answer by then the session is given up.
+ */
+#define RF_CANCEL_TIMEOUT_MS	10000
 /* At commit: how long a scan that was told to stop may take before it is cancelled. */
 #define RF_STOP_PATIENCE_MS		200
 /* So many tokens for one connection: an engine that is restarted takes the attempt with it. */

@@ -240,7 +240,7 @@ end_scan(RfSession *session)
 			left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
 			if (left <= 0)
 			{
-				(void) rf_session_cancel(session, RF_ABORT_TIMEOUT_MS);
+				(void) rf_session_cancel(session, RF_CANCEL_TIMEOUT_MS);
 				if (session->broken)
 					rf_session_lost(session);
 				left = RF_ABORT_TIMEOUT_MS;
@@ -339,14 +339,15 @@ finish_all(bool commit)
 }
 
 /*
- * All sessions share the time of an abort, but each gets a little of its own.
+ * All sessions share the time of an abort, or of its cancel requests, but each gets a little of its
+ * own.
  */
 static TimestampTz
-abort_deadline(RfSession *session)
+abort_deadline(RfSession *session, int timeout_ms)
 {
 	TimestampTz deadline = TimestampTzPlusMilliseconds(abort_started,
 													   proc_exit_inprogress || session->suspect ?
-													   RF_SHORT_ABORT_TIMEOUT_MS : RF_ABORT_TIMEOUT_MS);
+													   RF_SHORT_ABORT_TIMEOUT_MS : timeout_ms);
 	TimestampTz own = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_SHORT_ABORT_TIMEOUT_MS);
 
 	return Max(deadline, own);
@@ -426,7 +427,7 @@ concerns(RfSession *session, int level)
 static bool
 quiesce(RfSession *session)
 {
-	TimestampTz deadline = abort_deadline(session);
+	TimestampTz deadline = abort_deadline(session, RF_ABORT_TIMEOUT_MS);
 
 	stop_senders(session);
 	if (session->broken || PQstatus(session->conn) != CONNECTION_OK)
@@ -437,7 +438,7 @@ quiesce(RfSession *session)
 	if (session->cancel != NULL || is_active(session))
 	{
 		rf_session_cancel_start(session);	/* nothing if it was */
-		if (!rf_session_cancel_finish(session, deadline))
+		if (!rf_session_cancel_finish(session, abort_deadline(session, RF_CANCEL_TIMEOUT_MS)))
 			ereport(LOG,
 					(errmsg("could not send a cancel request to server \"%s\"", session->server_name)));
 		if (session->broken || !rf_session_drain_deadline(session, deadline))
@@ -464,7 +465,7 @@ send_abort(RfSession *session, const char *sql)
 static void
 await_abort(RfSession *session, int depth)
 {
-	PGresult   *result = rf_session_command_deadline(session, NULL, abort_deadline(session));
+	PGresult   *result = rf_session_command_deadline(session, NULL, abort_deadline(session, RF_ABORT_TIMEOUT_MS));
 
 	if (PQresultStatus(result) != PGRES_COMMAND_OK)
 		session->broken = true;

@@ -66,6 +66,7 @@ ok(sleeps(3), 'three sessions wait for a data node');
 $pid{ended} = $coord->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'ended'");
 $proxy->tell('libpq', 'deaf');
 my $log_end = -s $coord->logfile;
+my $begin = time();
 $coord->safe_psql('postgres', "SELECT pg_terminate_backend($pid{ended})");
 $coord->safe_psql('postgres', "SELECT pg_cancel_backend($_)") foreach @pid{qw(cancelled savepoint)};
 ok(wait_until(sub { threads($pid{$_}) > 1 }), "the cancel request of $_ is under way") foreach qw(cancelled savepoint);
@@ -75,6 +76,7 @@ like($ended->{err}, qr/57P01/, 'and hears why');
 $session{$_}->query("\\echo") foreach qw(cancelled savepoint);	# both have their prompt again
 is($coord->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE pid IN ($pid{cancelled}, $pid{savepoint}) AND state LIKE 'idle%'"),
 	2, 'sessions that were cancelled come back without an answer to the request');
+cmp_ok(time() - $begin, '<', 25, 'sooner than a data node that has heard the request is given up');
 ok(threads($pid{$_}) > 1, "that of $_ is still under way") foreach qw(cancelled savepoint);
 ok(sleeps(3), 'and the data node has not heard');
 

@@ -80,7 +80,7 @@ SECURITY LABEL FOR rdma_fdw ON TABLE nothing IS 'page_shipping';
 SET client_min_messages = warning;
 CREATE SCHEMA pages;
 CREATE SCHEMA columns;
-CREATE SERVER pages FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression', inline_limit '0', options '-c rdma_fdw.allow_page_shipping=on');
+CREATE SERVER pages FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression', inline_limit '0', options '-c rdma_fdw.allow_page_shipping=on', trusted 'true');
 CREATE SERVER columns FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression', inline_limit '0');
 DO $$
 BEGIN
@@ -240,6 +240,13 @@ MOVE 19996 FROM c;
 FETCH 3 FROM c;
 COMMIT;
 SELECT a FROM pages.many OFFSET 4 LIMIT 2;
+-- A node that is not trusted sends pages only for columns whose values can be checked where they lie.
+ALTER SERVER pages OPTIONS (SET trusted 'false');
+SELECT rows, page_rows FROM how('SELECT * FROM pages.types');
+SELECT * FROM differences('types');
+SELECT rows, page_rows > 0 AS pages FROM how('SELECT * FROM pages.many');
+ALTER SERVER pages OPTIONS (SET trusted 'true');
+
 ALTER SERVER pages OPTIONS (ADD accept_pages 'false');
 SELECT * FROM how('SELECT * FROM pages.many');
 ALTER SERVER pages OPTIONS (DROP accept_pages);

@@ -267,16 +267,20 @@ extern int	rf_row_text_depends(TupleDesc desc);	/* of its columns together */
  */
 extern int	rf_neutral_settings(int depends);
 
-/* What the reader asks for: fill the stream request's column from a local type. */
-extern void rf_column_wanted(Oid type, int32 typmod, RfStreamColumn *wanted);
+/*
+ * What the reader asks for: fill the stream request's column from a local type. trusted: as in
+ * rf_decoder_create.
+ */
+extern void rf_column_wanted(Oid type, int32 typmod, bool trusted, RfStreamColumn *wanted);
 
 /*
  * Decoder into rows of `desc`: column i of a batch becomes attribute attnums[i] (1-based). The
  * other attributes are set NULL once. `source` says in errors where batches come from. Domains of
- * the reader are checked, also for NULL.
+ * the reader are checked, also for NULL. trusted: batches come from a node whose images are taken
+ * also where their check is not complete; without it, values of such types come converted.
  */
 extern RfDecoder *rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums,
-									const char *source);
+									const char *source, bool trusted);
 
 /*
  * An error about a value of column i gets its context from this (an ErrorContextCallback's function

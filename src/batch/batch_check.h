@@ -3,9 +3,9 @@
  * decoder, the fuzzer and tools use it.
  *
  * Does: say whether a batch's header, descriptors and extents, and single variable-length values,
- * lie within its bytes (check.c), and whether lengths and offsets inside the images of structured
- * types stay inside them (image.c): PostgreSQL's own code trusts these. Does not: know SQL types by
- * name; the decoder describes them.
+ * lie within its bytes (check.c), and whether the image of a value is one that its type could have
+ * made (image.c): PostgreSQL's own code trusts these. Does not: know SQL types by name; the decoder
+ * describes them.
  */
 #ifndef RF_BATCH_CHECK_H
 #define RF_BATCH_CHECK_H
@@ -296,7 +296,18 @@ typedef enum RfImageKind
 	RF_IMAGE_INTEGER_SUM,
 	RF_IMAGE_INTEGER_SQUARES,
 	RF_IMAGE_INTERVAL_SUM,
-	RF_IMAGE_LAST = RF_IMAGE_INTERVAL_SUM
+	RF_IMAGE_CIDR,
+	RF_IMAGE_TEXT,				/* characters in the database's encoding */
+	/* of fixed length: */
+	RF_IMAGE_NAME,
+	RF_IMAGE_BOOL,
+	RF_IMAGE_INT4,				/* any 4 bytes, in this order; */
+	RF_IMAGE_INT8,				/* any 8 */
+	RF_IMAGE_DATE,
+	RF_IMAGE_TIME,
+	RF_IMAGE_TIMETZ,
+	RF_IMAGE_TIMESTAMP,			/* with time zone or without */
+	RF_IMAGE_LAST = RF_IMAGE_TIMESTAMP
 } RfImageKind;
 
 /*
@@ -309,30 +320,122 @@ typedef struct RfImage
 	uint32_t	type;			/* OID that the image must name: element type, range or multirange type */
 	int16_t		element_length; /* -1: varlena */
 	uint8_t		element_align;
-	const struct RfImage *element;	/* NULL: any bytes do */
+	const struct RfImage *element;	/* NULL: any bytes do. Ranges have one */
+
+	/* Are these bytes characters of the database's encoding? NULL: whatever has no NUL is. */
+	bool		(*is_text) (const uint8_t *bytes, uint32_t length);
 } RfImage;
 
 /*
- * Do lengths and offsets inside a varlena stay inside it? `payload` lies behind the header,
- * whatever size that has; structures are aligned as if it had four bytes. Reads nothing outside
- * `length` bytes, even if they change meanwhile.
+ * Is this the image of a value? `payload` lies behind a varlena's header, whatever size that has;
+ * structures are aligned as if it had four bytes. Values of fixed length have no header. Reads
+ * nothing outside `length` bytes, even if they change meanwhile.
  */
 extern bool rf_image_check(const RfImage *image, const uint8_t *payload, uint32_t length);
 
 /* The part of it that is for states of aggregates. */
 extern bool rf_state_check(RfImageKind kind, const uint8_t *payload, uint32_t length);
 
-/* The same for numeric, which is common. */
+/* The parts that are common, for values that lie in rows by the million. */
+
+/*
+ * Header forms by the two top bits of the first word: 10 = short (sign, scale and weight in it), 11 =
+ * NaN or an infinity, otherwise a long one, with its weight in the second word. Then digits to base
+ * 10000, without zeros at either end, as many as numeric_recv takes at most, and none that the scale
+ * (of decimal digits) would hide. Zero has no digits, weight or sign.
+ */
 static inline bool
 rf_image_is_numeric(const uint8_t *payload, uint32_t length)
 {
-	/*
-	 * Two top bits: 11 = special, 10 = short header; otherwise the long one. Then base-10000
-	 * digits.
-	 */
-	if (length < 2 || (length & 1) != 0)
+	static const uint32_t hidden[] = {1, 1000, 100, 10};
+	uint32_t	header;
+	uint32_t	start = 2;
+	uint32_t	last = 0;
+	int32_t		scale;
+	int32_t		weight;
+	int32_t		fraction;
+
+	if (length < 2 || (length & 1) != 0 || length > 4 + 2 * 65535)
 		return false;
-	return (rf_load8(payload + 1) & 0x80) != 0 || length >= 4;
+	header = rf_load16(payload);
+	if ((header & 0xc000) == 0x8000)
+	{
+		scale = (header >> 7) & 0x3f;
+		weight = (int32_t) (header & 0x3f) - (int32_t) (header & 0x40);
+		header &= 0x2000;
+	}
+	else if ((header & 0xc000) == 0xc000)
+		return (header == 0xc000 || header == 0xd000 || header == 0xf000) &&
+			(length == 2 || (length == 4 && rf_load16(payload + 2) == 0));
+	else
+	{
+		if (length < 4)
+			return false;
+		start = 4;
+		scale = header & 0x3fff;
+		weight = (int16_t) rf_load16(payload + 2);
+		header &= 0x4000;
+	}
+	if (length == start)
+		return header == 0 && weight == 0;
+	if (rf_load16(payload + start) == 0)
+		return false;
+	for (uint32_t at = start; at < length; at += 2)
+	{
+		last = rf_load16(payload + at);
+		if (last >= 10000)
+			return false;
+	}
+	fraction = (int32_t) (length - start) / 2 - weight - 1;
+	if (fraction <= 0)
+		return last != 0;
+	return last != 0 && 4 * fraction < scale + 4 && (4 * fraction < scale || last % hidden[scale & 3] == 0);
+}
+
+/* Only ASCII characters, and no NUL? Such bytes are text in every server encoding. */
+static inline bool
+rf_image_is_ascii(const uint8_t *bytes, uint32_t length)
+{
+	const uint64_t ones = 0x0101010101010101;
+	uint64_t	odd = 0;
+
+	/* A byte is zero when 1 is borrowed from its top bit. */
+	for (; length >= 8; bytes += 8, length -= 8)
+	{
+		uint64_t	word;
+
+		memcpy(&word, bytes, 8);
+		odd |= word | (word - ones);
+	}
+	for (; length > 0; bytes++, length--)
+		odd |= *bytes | (uint8_t) (*bytes - 1);
+	return (odd & (ones << 7)) == 0;
+}
+
+/* The limits are those of the types' receive functions; the ends of the integers are infinities. */
+static inline bool
+rf_image_is_date(int32_t value)
+{
+	return (value >= -2451545 && value < 2145031949) || value == INT32_MIN || value == INT32_MAX;
+}
+
+static inline bool
+rf_image_is_timestamp(int64_t value)
+{
+	return (value >= INT64_C(-211813488000000000) && value < INT64_C(9223371331200000000)) ||
+		value == INT64_MIN || value == INT64_MAX;
+}
+
+static inline bool
+rf_image_is_time(int64_t value)
+{
+	return value >= 0 && value <= INT64_C(86400000000);
+}
+
+static inline bool
+rf_image_is_name(const uint8_t *value)
+{
+	return rf_load8(value + 63) == 0;
 }
 
 #endif

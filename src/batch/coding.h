@@ -50,6 +50,14 @@ extern RfCoding rf_coding_choose(Form_pg_attribute att, const RfStreamColumn *wa
  */
 extern bool rf_type_is_raw(Oid type, bool *text);
 
+/*
+ * What the raw image of a built-in type has to look like. False: what can be checked leaves out
+ * something that functions of the type rely on, so only trusted nodes may send it. Descriptions of
+ * elements go with the current memory context.
+ */
+struct RfImage;
+extern bool rf_image_describe(Oid type, struct RfImage *image);
+
 /* Is an image of built-in type `type` one of `wanted` too? */
 extern bool rf_same_image(Oid type, Oid wanted);
 

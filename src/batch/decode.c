@@ -7,7 +7,9 @@
  *
  * Nothing that came over a wire is used before it was checked to lie within the batch, and a
  * column's kind must suit the reader's type: raw images are taken only for built-in types, so a
- * node cannot smuggle a local OID or an unchecked domain value in.
+ * node cannot smuggle a local OID or an unchecked domain value in. Each image is checked to be one
+ * that the type itself could have made (image.c); where that check is not complete (image_type.c),
+ * images are taken from trusted nodes only, and values of others come through receive functions.
  *
  * A batch may be read in a receive buffer, which the peer's engine maps (same host) or its device
  * can write: an honest peer leaves it alone until its credit comes back, a hostile or broken one
@@ -39,85 +41,9 @@
 
 #include "decoder.h"
 
-/* What the image of a built-in varlena type has to look like, for rf_image_check. */
-static void
-describe_image(Oid type, RfImage *image)
-{
-	Oid			element = InvalidOid;
-	int16		length;
-	bool		by_value;
-	char		align;
-
-	memset(image, 0, sizeof(*image));
-	switch (type)
-	{
-		case NUMERICOID:
-			image->kind = RF_IMAGE_NUMERIC;
-			return;
-		case INETOID:
-		case CIDROID:
-			image->kind = RF_IMAGE_INET;
-			return;
-		case BITOID:
-		case VARBITOID:
-			image->kind = RF_IMAGE_BITS;
-			return;
-		case PATHOID:
-			image->kind = RF_IMAGE_PATH;
-			return;
-		case POLYGONOID:
-			image->kind = RF_IMAGE_POLYGON;
-			return;
-		case PG_SNAPSHOTOID:
-		case TXID_SNAPSHOTOID:
-			image->kind = RF_IMAGE_SNAPSHOT;
-			return;
-		case TSVECTOROID:
-			image->kind = RF_IMAGE_TSVECTOR;
-			return;
-		case JSONBOID:
-			image->kind = RF_IMAGE_JSONB;
-			return;
-		case INT2VECTOROID:
-		case OIDVECTOROID:
-			image->kind = RF_IMAGE_VECTOR;
-			element = image->type = get_element_type(type);
-			break;
-		default:
-			switch (get_typtype(type))
-			{
-				case TYPTYPE_RANGE:
-					image->kind = RF_IMAGE_RANGE;
-					image->type = type;
-					element = get_range_subtype(type);
-					break;
-				case TYPTYPE_MULTIRANGE:
-					image->kind = RF_IMAGE_MULTIRANGE;
-					image->type = type;
-					element = get_range_subtype(get_multirange_range(type));
-					break;
-				default:
-					element = image->type = get_element_type(type);
-					if (OidIsValid(element))
-						image->kind = RF_IMAGE_ARRAY;
-			}
-	}
-	if (image->kind == RF_IMAGE_BYTES)
-		return;
-	get_typlenbyvalalign(element, &length, &by_value, &align);
-	image->element_length = length;
-	image->element_align = rf_align_bytes(align);
-	if (length == -1)
-	{
-		RfImage    *inner = palloc(sizeof(RfImage));
-
-		describe_image(element, inner);
-		image->element = inner;
-	}
-}
-
 RfDecoder *
-rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums, const char *source)
+rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums, const char *source,
+				  bool trusted)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw decoder",
 												  ALLOCSET_SMALL_SIZES);
@@ -146,11 +72,10 @@ rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums, c
 		type->type = att->atttypid;
 		type->typmod = att->atttypmod;
 		type->name = pstrdup(NameStr(att->attname));
-		type->raw = rf_type_is_raw(att->atttypid, &text);
+		type->raw = rf_type_is_raw(att->atttypid, &text) &&
+			(rf_image_describe(att->atttypid, &type->image) || trusted);
 		if (type->raw)
 			rf_raw_layout(att->attlen, att->attbyval, &type->raw_kind, &type->raw_width);
-		if (type->raw && type->raw_kind == RF_COLUMN_VARLENA)
-			describe_image(att->atttypid, &type->image);
 		type->length = att->attlen;
 		type->align = rf_align_bytes(att->attalign);
 		type->short_headers = att->attlen == -1 && get_typstorage(att->atttypid) != TYPSTORAGE_PLAIN;
@@ -440,6 +365,27 @@ bad_value(RfDecoder *decoder, const DecodeColumn *column)
 	rf_decoder_bad_batch(decoder, column - decoder->columns, "a value lies outside the batch or is damaged");
 }
 
+/* The error says which bytes are no text, as for what a client sends; they may have changed since. */
+pg_noinline void
+rf_decoder_check_text(RfDecoder *decoder, int column, const uint8 *bytes, uint32 size)
+{
+	if (pg_verify_mbstr(GetDatabaseEncoding(), (const char *) bytes, size, true))
+		return;
+	if (AllocSizeIsValid((Size) size + 1))
+		(void) pg_verify_mbstr(GetDatabaseEncoding(), pnstrdup((const char *) bytes, size), size, false);
+	rf_decoder_bad_batch(decoder, column, "a value lies outside the batch or is damaged");
+}
+
+static pg_noinline Datum
+checked_ref(RfDecoder *decoder, const DecodeColumn *column, const uint8 *value)
+{
+	DecodeType *type = &decoder->types[column - decoder->columns];
+
+	if (!rf_image_check(&type->image, value, type->length))
+		bad_value(decoder, column);
+	return PointerGetDatum(value);
+}
+
 static pg_noinline Datum
 structured_value(RfDecoder *decoder, const DecodeColumn *column, uint32 offset)
 {
@@ -514,11 +460,32 @@ rf_decoder_next(RfDecoder *decoder, Datum *values, bool *isnull)
 			case OP_REF:
 				*value = PointerGetDatum(vector + (size_t) row * column->width);
 				break;
-			case OP_NAME:
-				vector += (size_t) row * column->width;
-				if (vector[NAMEDATALEN - 1] != 0)
-					rf_decoder_bad_batch(decoder, column - decoder->columns, "a name has no end");
-				*value = PointerGetDatum(vector);
+			case OP_CHECKED_REF:
+				*value = checked_ref(decoder, column, vector + (size_t) row * column->width);
+				break;
+			case OP_BOOL:
+				{
+					uint8		byte = rf_load8(vector + row);
+
+					if (unlikely(byte > 1))
+						bad_value(decoder, column);
+					*value = BoolGetDatum(byte);
+					break;
+				}
+			case OP_DATE:
+				{
+					int32		date = rf_load32(vector + (size_t) row * sizeof(int32));
+
+					if (unlikely(!rf_image_is_date(date)))
+						bad_value(decoder, column);
+					*value = Int32GetDatum(date);
+					break;
+				}
+			case OP_TIME:
+			case OP_TIMESTAMP:
+				*value = ((const Datum *) vector)[row];
+				if (unlikely(!rf_decode_is_time(column->op, DatumGetInt64(*value))))
+					bad_value(decoder, column);
 				break;
 			case OP_VARLENA:
 				{
@@ -527,6 +494,20 @@ rf_decoder_next(RfDecoder *decoder, Datum *values, bool *isnull)
 
 					if (rf_batch_varlena(decoder->base, decoder->length, offset, &header) == 0)
 						bad_value(decoder, column);
+					*value = PointerGetDatum(decoder->base + offset);
+					break;
+				}
+			case OP_TEXT:
+				{
+					uint32		offset = vector_offset(vector, row);
+					uint32		header;
+					uint32		size = rf_batch_varlena(decoder->base, decoder->length, offset, &header);
+
+					if (size == 0)
+						bad_value(decoder, column);
+					if (!rf_image_is_ascii(decoder->base + offset + header, size - header))
+						rf_decoder_check_text(decoder, column - decoder->columns,
+											  decoder->base + offset + header, size - header);
 					*value = PointerGetDatum(decoder->base + offset);
 					break;
 				}

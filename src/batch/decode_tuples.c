@@ -161,7 +161,12 @@ read_varlena(RfDecoder *decoder, const WantedAttr *wanted, const uint8 *value, u
 		size = VARSIZE(value);
 		header = VARHDRSZ;
 	}
-	if (wanted->op == OP_NUMERIC)
+	if (wanted->op == OP_TEXT)
+	{
+		if (!rf_image_is_ascii(value + header, size - header))
+			rf_decoder_check_text(decoder, wanted->column, value + header, size - header);
+	}
+	else if (wanted->op == OP_NUMERIC)
 	{
 		if (!rf_image_is_numeric(value + header, size - header))
 			bad_value(decoder, wanted->column);
@@ -190,10 +195,39 @@ read_fixed(RfDecoder *decoder, const WantedAttr *wanted, const uint8 *value)
 			return Int32GetDatum(*(const int32 *) value);
 		case OP_8:
 			return *(const Datum *) value;
-		case OP_NAME:
-			if (value[NAMEDATALEN - 1] != 0)
-				rf_decoder_bad_batch(decoder, wanted->column, "a name has no end");
-			/* FALLTHROUGH */
+		case OP_BOOL:
+			{
+				uint8		byte = rf_load8(value);
+
+				if (unlikely(byte > 1))
+					bad_value(decoder, wanted->column);
+				return BoolGetDatum(byte);
+			}
+		case OP_DATE:
+			{
+				int32		date = rf_load32(value);
+
+				if (unlikely(!rf_image_is_date(date)))
+					bad_value(decoder, wanted->column);
+				return Int32GetDatum(date);
+			}
+		case OP_TIME:
+		case OP_TIMESTAMP:
+			{
+				Datum		datum = *(const Datum *) value;
+
+				if (unlikely(!rf_decode_is_time(wanted->op, DatumGetInt64(datum))))
+					bad_value(decoder, wanted->column);
+				return datum;
+			}
+		case OP_CHECKED_REF:
+			{
+				DecodeType *type = &decoder->types[wanted->column];
+
+				if (!rf_image_check(&type->image, value, type->length))
+					bad_value(decoder, wanted->column);
+				return PointerGetDatum(value);
+			}
 		default:
 			return PointerGetDatum(value);
 	}

@@ -25,9 +25,14 @@ typedef enum DecodeOp
 	OP_2,
 	OP_4,
 	OP_8,
+	OP_BOOL,
+	OP_DATE,
+	OP_TIME,
+	OP_TIMESTAMP,
 	OP_REF,
-	OP_NAME,
+	OP_CHECKED_REF,				/* not any bytes do */
 	OP_VARLENA,					/* any bytes do */
+	OP_TEXT,
 	OP_NUMERIC,
 	OP_IMAGE,					/* varlena with a structure that has to be checked */
 	OP_CONVERTED
@@ -56,7 +61,7 @@ typedef struct DecodeType
 	int16		length;			/* of the type, as in pg_type, */
 	uint8		align;			/* and its alignment */
 	bool		short_headers;	/* code of the type expects one-byte headers */
-	RfImage		image;			/* of varlenas */
+	RfImage		image;			/* what raw images look like */
 	RfColumnKind kind;			/* of the loaded batch */
 	FmgrInfo	receive;		/* looked up when first needed */
 	FmgrInfo	input;
@@ -97,6 +102,9 @@ struct RfDecoder
 /* ERROR: column `column` of the batch, or (any other number) the batch is not what it should be. */
 extern pg_noinline void rf_decoder_bad_batch(RfDecoder *decoder, uint32 column, const char *problem) __attribute__((noreturn));
 
+/* ERROR unless these bytes are text in the database's encoding. */
+extern pg_noinline void rf_decoder_check_text(RfDecoder *decoder, int column, const uint8 *bytes, uint32 size);
+
 /* How raw images of a type are read. */
 static inline DecodeOp
 rf_decode_raw_op(const DecodeType *type)
@@ -105,12 +113,32 @@ rf_decode_raw_op(const DecodeType *type)
 	{
 		case RF_COLUMN_VARLENA:
 			return type->image.kind == RF_IMAGE_BYTES ? OP_VARLENA :
+				type->image.kind == RF_IMAGE_TEXT ? OP_TEXT :
 				type->image.kind == RF_IMAGE_NUMERIC ? OP_NUMERIC : OP_IMAGE;
 		case RF_COLUMN_BYREF:
-			return type->type == NAMEOID ? OP_NAME : OP_REF;
+			return type->image.kind == RF_IMAGE_BYTES ? OP_REF : OP_CHECKED_REF;
+		default:
+			break;
+	}
+	switch (type->image.kind)
+	{
+		case RF_IMAGE_BOOL:
+			return OP_BOOL;
+		case RF_IMAGE_DATE:
+			return OP_DATE;
+		case RF_IMAGE_TIME:
+			return OP_TIME;
+		case RF_IMAGE_TIMESTAMP:
+			return OP_TIMESTAMP;
 		default:
 			return type->raw_width == 1 ? OP_1 : type->raw_width == 2 ? OP_2 : type->raw_width == 4 ? OP_4 : OP_8;
 	}
+}
+
+static inline bool
+rf_decode_is_time(DecodeOp op, int64 value)
+{
+	return op == OP_TIME ? rf_image_is_time(value) : rf_image_is_timestamp(value);
 }
 
 /* False: the batch holds columns. ERROR when it holds tuples that do not suit. */

@@ -19,6 +19,7 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
+#include "batch_check.h"
 #include "coding.h"
 
 /* Built-in types have hand-assigned OIDs, the same on every node and in every release. */
@@ -182,6 +183,9 @@ is_binary(Oid type)
 			element = get_element_type(type);
 			if (OidIsValid(element))
 				return IS_BUILT_IN(element) && is_binary(element);
+			/* What its receive function makes of a value depends on a setting of the reader. */
+			if (type == XMLOID)
+				return false;
 			return has_functions && !means_something_else_elsewhere(type);
 		case TYPTYPE_ENUM:
 			return true;
@@ -257,12 +261,13 @@ rf_coding_choose(Form_pg_attribute att, const RfStreamColumn *wanted, uint32 fla
 }
 
 void
-rf_column_wanted(Oid type, int32 typmod, RfStreamColumn *wanted)
+rf_column_wanted(Oid type, int32 typmod, bool trusted, RfStreamColumn *wanted)
 {
+	RfImage		image;
 	char	   *name = format_type_extended(type, -1, FORMAT_TYPE_FORCE_QUALIFY);
 
 	memset(wanted, 0, sizeof(*wanted));
-	wanted->type_oid = IS_BUILT_IN(type) ? type : 0;
+	wanted->type_oid = IS_BUILT_IN(type) && (trusted || rf_image_describe(type, &image)) ? type : 0;
 	wanted->typmod = typmod;
 	/* A name that does not fit matches nothing: such a column travels as text. */
 	if (strlen(name) < sizeof(wanted->type_name))

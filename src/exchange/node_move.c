@@ -155,7 +155,7 @@ rf_exchange_begin_moving(ExchangeState *state, TupleDesc desc)
 	{
 		const char *source = psprintf("exchange %d", state->spec->number);
 
-		state->decoder = rf_decoder_create(desc, desc->natts, attnums, source);
+		state->decoder = rf_decoder_create(desc, desc->natts, attnums, source, false);
 		rf_reassembly_init(&state->copy, state->css.ss.ps.state->es_query_cxt, source, 0);
 	}
 }

@@ -678,7 +678,7 @@ make_outlets(ExchangeState *state, TupleDesc desc)
 
 	/* Columns of the same types on all nodes; values have their modifiers' form already. */
 	for (int i = 0; i < desc->natts; i++)
-		rf_column_wanted(TupleDescAttr(desc, i)->atttypid, -1, &wanted[i]);
+		rf_column_wanted(TupleDescAttr(desc, i)->atttypid, -1, false, &wanted[i]);
 	state->live_outlets = state->consumers - (own >= 0 ? 1 : 0);
 	if ((spec->replicate || spec->heavy == HEAVY_BROADCAST) && state->live_outlets > 1)
 	{

@@ -107,7 +107,7 @@ read_zeros(UserMapping *user, int64 bytes, uint32 buffer_size, uint32 buffers, b
 	instr_time	end;
 
 	memset(&spec, 0, sizeof(spec));
-	rf_column_wanted(BYTEAOID, -1, &column);
+	rf_column_wanted(BYTEAOID, -1, false, &column);
 	spec.sql = sql;
 	spec.source = "rdma.bench";
 	spec.column_count = 1;

@@ -473,7 +473,7 @@ read_all(Check *check, const char *sql, uint32 buffers, uint64 *bytes)
 
 	memset(&spec, 0, sizeof(spec));
 	memset(&stats, 0, sizeof(stats));
-	rf_column_wanted(TEXTOID, -1, &column);
+	rf_column_wanted(TEXTOID, -1, false, &column);
 	spec.sql = sql;
 	spec.source = "rdma.check";
 	spec.column_count = 1;

@@ -98,9 +98,9 @@ rf_load_create(RfSession *session, const RfLoadSpec *spec)
 
 		/*
 		 * Types that users made are anything over there: their values go as text, as parameters
-		 * would.
+		 * would. So do those whose images the data node takes from nobody.
 		 */
-		rf_column_wanted(type, -1, &load->columns[i]);
+		rf_column_wanted(type, -1, false, &load->columns[i]);
 		if (load->columns[i].type_oid == 0)
 			load->columns[i].type_name[0] = '\0';
 	}

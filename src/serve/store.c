@@ -41,7 +41,6 @@
 #undef ENABLE_GSS
 #include "libpq/libpq.h"
 #include "libpq/pqformat.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
@@ -112,8 +111,6 @@ typedef struct ReceiveState
 	bool		started;
 	bool		ended;
 	RfReassembly copy;			/* of batches that came in pieces */
-	int			text_count;		/* columns that are text, whose encoding nobody has checked yet */
-	AttrNumber *texts;			/* from 0 */
 	int			conversion_count;
 	Conversion *conversions;
 	MemoryContext values;		/* converted values of one row */
@@ -274,7 +271,6 @@ begin_receive(CustomScanState *node, EState *estate, int eflags)
 			not_for_users();
 	}
 	attnums = palloc(sizeof(AttrNumber) * Max(count, 1));
-	state->texts = palloc(sizeof(AttrNumber) * Max(count, 1));
 	state->conversions = palloc0(sizeof(Conversion) * Max(count, 1));
 	for (int i = 0; i < count; i++)
 	{
@@ -285,8 +281,6 @@ begin_receive(CustomScanState *node, EState *estate, int eflags)
 		bool		is_varlena;
 
 		attnums[i] = i + 1;
-		if (is_text(from) || from == JSONOID || from == XMLOID)
-			state->texts[state->text_count++] = i;
 		if (from == to)
 			continue;
 		getTypeOutputInfo(from, &function, &is_varlena);
@@ -296,7 +290,7 @@ begin_receive(CustomScanState *node, EState *estate, int eflags)
 		conversion->attr = i;
 		state->conversion_count++;
 	}
-	state->decoder = rf_decoder_create(incoming->sent, count, attnums, incoming->relation);
+	state->decoder = rf_decoder_create(incoming->sent, count, attnums, incoming->relation, false);
 	rf_reassembly_init(&state->copy, estate->es_query_cxt, incoming->relation,
 					   incoming->request->receive_buffer_size);
 	state->values = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw converted values",
@@ -407,24 +401,6 @@ next_batch(ReceiveState *state)
 	return true;
 }
 
-/*
- * What a client sends as text is checked by the server before anybody sees it; what comes as
- * images, here.
- */
-static void
-verify_texts(ReceiveState *state, const Datum *values, const bool *isnull)
-{
-	for (int i = 0; i < state->text_count; i++)
-	{
-		AttrNumber	attr = state->texts[i];
-		const struct varlena *value = (const struct varlena *) DatumGetPointer(values[attr]);
-
-		if (!isnull[attr])
-			(void) pg_verify_mbstr(GetDatabaseEncoding(), VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value),
-								   false);
-	}
-}
-
 static void
 convert(ReceiveState *state, Datum *values, bool *isnull)
 {
@@ -486,7 +462,6 @@ next_row(ScanState *node)
 		}
 	}
 	state->incoming->reply.rows++;
-	verify_texts(state, slot->tts_values, slot->tts_isnull);
 	if (state->conversion_count > 0)
 		convert(state, slot->tts_values, slot->tts_isnull);
 	return ExecStoreVirtualTuple(slot);

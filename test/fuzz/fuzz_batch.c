@@ -2,7 +2,8 @@
  * fuzz_batch.c - everything the decoder believes about a batch, fed with arbitrary bytes.
  *
  * First byte of the input: 0 = a whole batch, read value by value as the decoder does; 255 = one of
- * heap tuples; otherwise an image of kind (byte mod number of kinds). Whatever the checks accept is then read to its end, so
+ * heap tuples; otherwise an image of kind (byte mod number of kinds), with an element of kind (byte /
+ * number of kinds). Whatever the checks accept is then read to its end, so
  * that a sanitizer sees a bound that is too wide.
  */
 #include "batch_reader.h"
@@ -12,23 +13,19 @@ extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void
 read_image(uint8_t selector, const uint8_t *payload, uint32_t length)
 {
-	static const RfImage numeric = {RF_IMAGE_NUMERIC, 0, 0, 0, NULL};
-	static const uint8_t aligns[] = {1, 2, 4, 8};
+	static const RfImage elements[] = {
+		{RF_IMAGE_INT4}, {RF_IMAGE_INT8}, {RF_IMAGE_NUMERIC}, {RF_IMAGE_TEXT}, {RF_IMAGE_DATE}, {RF_IMAGE_TIMETZ}, {RF_IMAGE_NAME}, {RF_IMAGE_JSONB}
+	};
+	static const int16_t lengths[] = {4, 8, -1, -1, 4, 12, 64, -1};
+	static const uint8_t aligns[] = {4, 8, 4, 4, 4, 8, 1, 4};
+	uint32_t	element = selector / (RF_IMAGE_LAST + 1) % 8;
 	RfImage		image = {0};
 
 	image.kind = selector % (RF_IMAGE_LAST + 1);
-	selector /= RF_IMAGE_LAST + 1;
 	image.type = 23;
-	image.element_align = aligns[selector % 4];
-	if ((selector / 4) % 2 == 0)
-		image.element_length = (selector / 8) % 2 == 0 ? image.element_align : 16;
-	else
-	{
-		image.element_length = -1;
-		if (image.element_align < 4)
-			image.element_align = 4;
-		image.element = (selector / 8) % 2 == 0 ? &numeric : NULL;
-	}
+	image.element = &elements[element];
+	image.element_length = lengths[element];
+	image.element_align = aligns[element];
 	sink += rf_image_check(&image, payload, length);
 }
 

@@ -147,7 +147,8 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	set_up_params(state, node, plan);
 	if (state->has_ctid)
 		desc = with_ctid(desc);
-	state->decoder = rf_decoder_create(desc, state->column_count, state->attnums, state->relation);
+	state->decoder = rf_decoder_create(desc, state->column_count, state->attnums, state->relation,
+									   state->fetch.trusted);
 	rf_decoder_set_context(state->decoder, rf_scan_error_context, state);
 	foreach(lc, rf_scan_states(plan))
 	{
@@ -322,7 +323,7 @@ set_up_columns(RfScanState *state, TupleDesc desc, List *attrs)
 			if (!att->attbyval)
 				state->by_value = false;
 		}
-		rf_column_wanted(type, typmod, &state->columns[i]);
+		rf_column_wanted(type, typmod, state->fetch.trusted, &state->columns[i]);
 		i++;
 	}
 	state->values = palloc0(sizeof(Datum) * (desc->natts + 1));

@@ -97,7 +97,8 @@ rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc desc)
 
 		if (i > 0)
 		{
-			part->decoder = rf_decoder_create(desc, state->column_count, state->attnums, state->relation);
+			part->decoder = rf_decoder_create(desc, state->column_count, state->attnums, state->relation,
+											  state->fetch.trusted);
 			rf_decoder_set_context(part->decoder, rf_scan_error_context, state);
 		}
 		part->need_batch = true;

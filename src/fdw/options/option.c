@@ -97,6 +97,7 @@ static const OptionDef own_options[] = {
 	{"inline_limit", ON_SERVER | ON_TABLE, KIND_BYTES, 0, RF_MAX_INLINE},
 	{"read_in_place", ON_SERVER | ON_TABLE, KIND_BOOL},
 	{"accept_pages", ON_SERVER | ON_TABLE, KIND_BOOL},
+	{"trusted", ON_SERVER, KIND_BOOL},
 	{"nodes", ON_SERVER, KIND_SERVERS},
 	{"compute_nodes", ON_SERVER, KIND_SERVERS},
 	{"distributed_by", ON_TABLE, KIND_COLUMNS},
@@ -114,6 +115,7 @@ static const OptionDef *find_option(const char *name, int where);
 static void complain_unknown(const char *name, int where) __attribute__((noreturn));
 static void check_value(const OptionDef *opt, DefElem *def);
 static void check_together(List *options, int where);
+static DefElem *given(List *options, const char *name);
 static int	catalog_to_where(Oid catalog);
 static int	parse_bytes(const char *value, const OptionDef *opt);
 
@@ -157,6 +159,13 @@ rdma_fdw_validator(PG_FUNCTION_ARGS)
 								 "be created or modified by the superuser.")));
 		}
 	}
+	if (where == ON_SERVER && !superuser() && given(options, "trusted") != NULL &&
+		defGetBoolean(given(options, "trusted")))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("trusted=true is superuser-only"),
+				 errhint("Servers with the trusted option set to true may only be created or "
+						 "modified by the superuser.")));
 	check_together(options, where);
 
 	PG_RETURN_VOID();
@@ -563,6 +572,8 @@ apply_options(List *options, RfTableOptions *opts)
 			opts->fetch.read_in_place = defGetBoolean(def);
 		else if (strcmp(name, "accept_pages") == 0)
 			opts->fetch.accept_pages = defGetBoolean(def);
+		else if (strcmp(name, "trusted") == 0)
+			opts->fetch.trusted = defGetBoolean(def);
 	}
 }
 

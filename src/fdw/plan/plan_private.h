@@ -131,9 +131,12 @@ rf_scan_param_types(ForeignScan *plan)
 static inline List *
 rf_fetch_options_list(const RfFetchOptions *fetch)
 {
-	return lappend_int(lappend_int(list_make5_int(fetch->fetch_size, fetch->receive_buffers,
-									  fetch->receive_buffer_size, fetch->inline_limit,
-									  fetch->read_in_place), fetch->async_capable), fetch->accept_pages);
+	List	   *values = list_make5_int(fetch->fetch_size, fetch->receive_buffers, fetch->receive_buffer_size,
+										fetch->inline_limit, fetch->read_in_place);
+
+	values = lappend_int(values, fetch->async_capable);
+	values = lappend_int(values, fetch->accept_pages);
+	return lappend_int(values, fetch->trusted);
 }
 
 static inline RfFetchOptions
@@ -149,6 +152,7 @@ rf_scan_fetch_options(ForeignScan *plan)
 	fetch.read_in_place = list_nth_int(values, 4) != 0;
 	fetch.async_capable = list_nth_int(values, 5);
 	fetch.accept_pages = list_nth_int(values, 6) != 0;
+	fetch.trusted = list_nth_int(values, 7) != 0;
 	return fetch;
 }
 

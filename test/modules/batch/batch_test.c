@@ -54,6 +54,7 @@ typedef struct TripDest
 	TupleDesc	result;			/* NULL: the query's own */
 	Tuplestorestate *store;		/* NULL: do not keep rows */
 	bool		decode;
+	bool		trusted;		/* images whose check is not complete go raw */
 	RfEncoder  *encoder;
 	RfDecoder  *decoder;
 	char	   *buffer;
@@ -133,11 +134,12 @@ trip_startup(DestReceiver *self, int operation, TupleDesc desc)
 		elog(ERROR, "%d columns wanted, query has %d", dest->result->natts, desc->natts);
 	for (int i = 0; i < desc->natts; i++)
 	{
-		rf_column_wanted(TupleDescAttr(dest->result, i)->atttypid, TupleDescAttr(dest->result, i)->atttypmod, &wanted[i]);
+		rf_column_wanted(TupleDescAttr(dest->result, i)->atttypid, TupleDescAttr(dest->result, i)->atttypmod,
+						 dest->trusted, &wanted[i]);
 		attnums[i] = i + 1;
 	}
 	dest->encoder = rf_encoder_create(desc, desc->natts, NULL, wanted, dest->flags, dest->encoding);
-	dest->decoder = rf_decoder_create(dest->result, desc->natts, attnums, "trip");
+	dest->decoder = rf_decoder_create(dest->result, desc->natts, attnums, "trip", dest->trusted);
 	dest->buffer = palloc_extended(dest->capacity, MCXT_ALLOC_HUGE);
 	dest->values = palloc0(sizeof(Datum) * Max(desc->natts, 1));
 	dest->isnull = palloc0(sizeof(bool) * Max(desc->natts, 1));
@@ -408,7 +410,7 @@ batch_pages(PG_FUNCTION_ARGS)
 
 		if (att->attisdropped)
 			continue;
-		rf_column_wanted(att->atttypid, att->atttypmod, &wanted[count]);
+		rf_column_wanted(att->atttypid, att->atttypmod, true, &wanted[count]);
 		attmap[count] = i + 1;
 		attnums[count] = count + 1;
 		count++;
@@ -418,7 +420,7 @@ batch_pages(PG_FUNCTION_ARGS)
 	writer = rf_tuples_create(desc, OidIsValid(rel->rd_rel->reltoastrelid), count, attmap, wanted, 0, GetDatabaseEncoding());
 	if (writer == NULL)
 		elog(ERROR, "some column has no image");
-	dest.decoder = rf_decoder_create(dest.result, count, attnums, "trip");
+	dest.decoder = rf_decoder_create(dest.result, count, attnums, "trip", true);
 	dest.values = palloc0(sizeof(Datum) * count);
 	dest.isnull = palloc0(sizeof(bool) * count);
 	for (BlockNumber block = 0; block < blocks; block++)

@@ -287,7 +287,7 @@ prepare(Shuffle *shuffle, TupleDesc desc, TupleDesc slots)
 	shuffle->desc = CreateTupleDescCopy(desc);
 	for (int i = 0; i < desc->natts; i++)
 	{
-		rf_column_wanted(TupleDescAttr(desc, i)->atttypid, -1, &wanted[i]);
+		rf_column_wanted(TupleDescAttr(desc, i)->atttypid, -1, false, &wanted[i]);
 		attnums[i] = i + 1;
 	}
 	for (int i = 0; i < shuffle->key_count; i++)
@@ -321,7 +321,7 @@ prepare(Shuffle *shuffle, TupleDesc desc, TupleDesc slots)
 	}
 	if (shuffle->result->natts != desc->natts)
 		elog(ERROR, "%d columns wanted, query has %d", shuffle->result->natts, desc->natts);
-	shuffle->decoder = rf_decoder_create(shuffle->result, desc->natts, attnums, "shuffle");
+	shuffle->decoder = rf_decoder_create(shuffle->result, desc->natts, attnums, "shuffle", false);
 	shuffle->values = palloc0(sizeof(Datum) * desc->natts);
 	shuffle->isnull = palloc0(sizeof(bool) * desc->natts);
 	MemoryContextSwitchTo(caller);

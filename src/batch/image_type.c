@@ -1,0 +1,167 @@
+/*
+ * image_type.c - what the raw image of a built-in type has to look like (image.c).
+ *
+ * Does: describe it, and say whether the check leaves nothing for the type's functions to stumble
+ * over. Does not: check.
+ *
+ * A type is only listed as one whose check is complete when image.c demands of an image all that
+ * functions of the type rely on. Whatever is not listed is not.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "mb/pg_wchar.h"
+#include "utils/lsyscache.h"
+
+#include "batch_check.h"
+#include "coding.h"
+
+/* Does not end at a NUL, as it refuses them. */
+static bool
+is_server_text(const uint8_t *bytes, uint32_t length)
+{
+	return pg_verify_mbstr(GetDatabaseEncoding(), (const char *) bytes, length, true);
+}
+
+/* Of arrays and vectors, ranges and multiranges: the image of what they hold. */
+static bool
+describe_element(Oid element, RfImage *image)
+{
+	RfImage    *inner = palloc(sizeof(RfImage));
+	bool		complete = rf_image_describe(element, inner);
+	bool		by_value;
+	char		align;
+
+	get_typlenbyvalalign(element, &image->element_length, &by_value, &align);
+	image->element_align = rf_align_bytes(align);
+	if (inner->kind != RF_IMAGE_BYTES)
+		image->element = inner;
+	else
+		pfree(inner);
+	return complete;
+}
+
+bool
+rf_image_describe(Oid type, RfImage *image)
+{
+	Oid			element;
+
+	memset(image, 0, sizeof(*image));
+	image->is_text = is_server_text;
+	switch (type)
+	{
+			/* Whatever the bytes are, they are a value. */
+		case CHAROID:
+		case INT2OID:
+		case FLOAT4OID:
+		case FLOAT8OID:
+		case OIDOID:
+		case XIDOID:
+		case XID8OID:
+		case CIDOID:
+		case TIDOID:
+		case CASHOID:
+		case UUIDOID:
+		case INTERVALOID:
+		case POINTOID:
+		case LSEGOID:
+		case MACADDROID:
+		case MACADDR8OID:
+		case PG_LSNOID:
+		case BYTEAOID:
+			return true;
+
+		case INT4OID:
+			image->kind = RF_IMAGE_INT4;
+			return true;
+		case INT8OID:
+			image->kind = RF_IMAGE_INT8;
+			return true;
+		case BOOLOID:
+			image->kind = RF_IMAGE_BOOL;
+			return true;
+		case NAMEOID:
+			image->kind = RF_IMAGE_NAME;
+			return true;
+		case DATEOID:
+			image->kind = RF_IMAGE_DATE;
+			return true;
+		case TIMEOID:
+			image->kind = RF_IMAGE_TIME;
+			return true;
+		case TIMETZOID:
+			image->kind = RF_IMAGE_TIMETZ;
+			return true;
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+			image->kind = RF_IMAGE_TIMESTAMP;
+			return true;
+		case TEXTOID:
+		case VARCHAROID:
+		case BPCHAROID:
+		case REFCURSOROID:
+			image->kind = RF_IMAGE_TEXT;
+			return true;
+		case NUMERICOID:
+			image->kind = RF_IMAGE_NUMERIC;
+			return true;
+		case INETOID:
+			image->kind = RF_IMAGE_INET;
+			return true;
+		case CIDROID:
+			image->kind = RF_IMAGE_CIDR;
+			return true;
+		case BITOID:
+		case VARBITOID:
+			image->kind = RF_IMAGE_BITS;
+			return true;
+		case PATHOID:
+			image->kind = RF_IMAGE_PATH;
+			return true;
+		case JSONBOID:
+			image->kind = RF_IMAGE_JSONB;
+			return true;
+
+			/* Order, form or syntax of these is only checked by their receive functions. */
+		case JSONOID:
+		case XMLOID:
+			image->kind = RF_IMAGE_TEXT;
+			return false;
+		case POLYGONOID:
+			image->kind = RF_IMAGE_POLYGON;
+			return false;
+		case PG_SNAPSHOTOID:
+		case TXID_SNAPSHOTOID:
+			image->kind = RF_IMAGE_SNAPSHOT;
+			return false;
+		case TSVECTOROID:
+			image->kind = RF_IMAGE_TSVECTOR;
+			return false;
+
+		case INT2VECTOROID:
+		case OIDVECTOROID:
+			image->kind = RF_IMAGE_VECTOR;
+			image->type = get_element_type(type);
+			return describe_element(image->type, image);
+		default:
+			break;
+	}
+	switch (get_typtype(type))
+	{
+		case TYPTYPE_RANGE:
+			image->kind = RF_IMAGE_RANGE;
+			image->type = type;
+			return describe_element(get_range_subtype(type), image);
+		case TYPTYPE_MULTIRANGE:
+			image->kind = RF_IMAGE_MULTIRANGE;
+			image->type = type;
+			return describe_element(get_range_subtype(get_multirange_range(type)), image);
+		default:
+			element = get_element_type(type);
+			if (!OidIsValid(element))
+				return false;
+			image->kind = RF_IMAGE_ARRAY;
+			image->type = element;
+			return describe_element(element, image);
+	}
+}

@@ -1,0 +1,73 @@
+-- Values of each type whose images are taken as they are, and what is done with mutants of them (test/modules/batch/images.c):
+-- expressions of $1, the mutant, and $2, the value that it was made from. sql/33_images.sql and images.sh run it.
+CREATE FUNCTION batch_raw(value anyelement) RETURNS bytea AS '$libdir/batch_test' LANGUAGE C STRICT;
+CREATE FUNCTION batch_image(image bytea, type anyelement, trusted bool DEFAULT false) RETURNS anyelement AS '$libdir/batch_test' LANGUAGE C;
+CREATE FUNCTION batch_mutate(query text, count int, seed int, probes text[]) RETURNS text AS '$libdir/batch_test' LANGUAGE C STRICT;
+CREATE TABLE image_types (type text PRIMARY KEY, values_ text, probes text DEFAULT '');
+
+INSERT INTO image_types (type, values_, probes) VALUES
+('bool', 'VALUES (true), (false)', '$1 AND $2 ; $1 = $2 ; $1::int ; $1::text ; count(*) FILTER (WHERE $1)'),
+('name', $$VALUES ('a'::name), ('pg_catalog'), (repeat('x', 63)::name), ('äöü')$$, '$1::text ; octet_length($1::text) ; $1 || $2 ; $1 < $2 ; $1::text COLLATE "C" < $2::text'),
+('text', $$VALUES ('a'), (''), ('héllo wörld'), (repeat('€', 100)), ('😀 and more'), (repeat('abcdefgh', 20))$$,
+  '$1 || $2 ; upper($1) ; lower($1) ; initcap($1) ; length($1) ; reverse($1) ; substr($1::text,2,3) ; "left"($1, -1) ; $1 LIKE $2 ; $1 ILIKE ''%a%'' ; $1 ~ ''a.c'' ; replace($1, $2, ''x'') ; translate($1, ''abc'', ''é€d'') ; lpad($1, 50, $1) ; ascii($1) ; md5($1) ; split_part($1, '' '', 2) ; to_tsvector(''simple'', $1) ; quote_literal($1) ; quote_ident($1) ; string_to_array($1, NULL) ; regexp_replace($1, ''(.)'', ''\1\1'', ''g'') ; normalize($1) ; to_json($1) ; strpos($1, $2) ; convert_to($1, ''UTF8'') ; $1 < $2 ; unistr($1) ; btrim($1,$2)'),
+('bpchar', $$VALUES ('a'::char(10)), ('héllo'::char(5)), (repeat('€', 100)::char(120))$$, '$1 || $2 ; length($1) ; $1 < $2 ; $1::text ; upper($1)'),
+('numeric', $$VALUES (0::numeric), (1), (-1), (12345678901234567890.123456789), (0.000000000001), (1e100), (1e-100), ('NaN'), ('Infinity'), ('-Infinity'), (10000), (99999999.99), (-0.5), (1e5000), (1.00000)$$,
+  '$1 + $2 ; $1 - $2 ; round($1 * ($2 % 1e9), 3) ; $1 / nullif($2, 0) ; mod($1, nullif($2, 0)) ; $1::float8 ; $1::int8 ; abs($1) ; -$1 ; sign($1) ; round($1, 2) ; trunc($1, -3) ; ceil($1) ; floor($1) ; sqrt(abs($1)) ; ln(abs($1)) ; scale($1) ; min_scale($1) ; trim_scale($1) ; div($1, nullif($2, 0)) ; gcd($1, $2) ; to_char($1, ''9999.99EEEE'') ; width_bucket($1, 0, 1e10, 7) ; $1 < $2 ; sum($1) ; avg($1) ; stddev($1) ; power($1 % 10, $2 % 10)'),
+('date', $$VALUES ('2000-01-01'::date), ('infinity'), ('-infinity'), ('4713-01-01 BC'), ('5874897-12-31'), ('1950-03-04')$$,
+  '$1 + 1 ; $1 - $2 ; $1::timestamp ; $1::timestamptz ; extract(isoyear FROM $1) ; date_trunc(''month'', $1) ; to_char($1, ''YYYY-MM-DD Day WW'') ; $1 + interval ''1 month'' ; daterange($1, $1 + 1) ; $1 < $2 ; $1 < $2::timestamp ; age($1, $2) ; isfinite($1)'),
+('time', $$VALUES ('00:00'::time), ('23:59:59.999999'), ('24:00')$$, '$1 + interval ''1 hour'' ; $1 - $2 ; extract(hour FROM $1) ; $1::interval ; to_char($1, ''HH24:MI:SS.US'') ; $1::timetz ; $1 < $2'),
+('timetz', $$VALUES ('00:00+00'::timetz), ('23:59:59.999999-15:59'), ('24:00+14')$$, '$1 + interval ''1 hour'' ; extract(timezone FROM $1) ; $1::time ; $1 AT TIME ZONE ''UTC'' ; $1 < $2'),
+('timestamp', $$VALUES ('2000-01-01'::timestamp), ('infinity'), ('-infinity'), ('4713-01-01 BC'), ('294276-12-31 23:59:59.999999'), ('1950-03-04 05:06:07.8')$$,
+  '$1::date ; $1::time ; $1 - $2 ; $1 + interval ''1 year'' ; date_trunc(''week'', $1) ; extract(epoch FROM $1) ; to_char($1, ''YYYY-MM-DD HH24:MI:SS.US Day'') ; age($1, $2) ; $1::timestamptz ; $1 AT TIME ZONE ''America/New_York'' ; $1 < $2 ; date_bin(''1 day'', $1, $2) ; $1 < $2::timestamptz'),
+('timestamptz', $$VALUES ('2000-01-01'::timestamptz), ('infinity'), ('-infinity'), ('4713-01-02 BC'), ('294276-12-31'), ('1950-03-04 05:06:07.8')$$,
+  '$1::date ; $1::timetz ; $1 - $2 ; $1 + interval ''1 year'' ; date_trunc(''week'', $1) ; extract(epoch FROM $1) ; to_char($1, ''YYYY-MM-DD TZ'') ; age($1, $2) ; $1::timestamp ; $1 AT TIME ZONE ''Asia/Kolkata'' ; $1 < $2'),
+('interval', $$VALUES ('1 year'::interval), ('0'), ('-3 days 04:05:06.7'), ('178000000 years')$$, '$1 + $2 ; $1 - $2 ; -$1 ; $1 * 1.5 ; $1 / 7 ; justify_interval($1) ; extract(epoch FROM $1) ; to_char($1, ''YYYY DD HH24'') ; $1 < $2'),
+('inet', $$VALUES ('10.1.2.3'::inet), ('10.0.0.0/8'), ('2001:db8::1'), ('::/0'), ('0.0.0.0/0')$$,
+  'host($1) ; text($1) ; abbrev($1) ; broadcast($1) ; network($1) ; netmask($1) ; hostmask($1) ; masklen($1) ; set_masklen($1, 8) ; family($1) ; $1 << $2 ; $1 >>= $2 ; $1 && $2 ; ~$1 ; $1 & $2 ; $1 | $2 ; $1 + 1 ; $1 - $2 ; inet_merge($1, $2) ; $1::cidr ; $1 < $2'),
+('cidr', $$VALUES ('10.1.0.0/16'::cidr), ('2001:db8::/32'), ('0.0.0.0/0'), ('10.1.2.128/25')$$, 'abbrev($1) ; host($1) ; $1::inet ; broadcast($1) ; netmask($1) ; set_masklen($1, 4) ; $1 << $2 ; $1 < $2'),
+('varbit', $$VALUES (B'1'::varbit), (B''), (B'101010101010101010101'), (B'11111111'), (repeat('10', 100)::varbit)$$,
+  '$1 || $2 ; ~$1 ; $1 << 3 ; $1 >> 5 ; $1 & $1 ; $1 | $1 ; $1 # $1 ; length($1) ; octet_length($1) ; substring($1 FROM 3 FOR 5) ; overlay($1 PLACING $2 FROM 2) ; position($2 IN $1) ; get_bit($1, 0) ; set_bit($1, 0, 1) ; $1::bit(9) ; $1::bit(64)::int8 ; $1 < $2 ; bit_count($1)'),
+('path', $$VALUES ('[(0,0),(1,1),(2,0)]'::path), ('((0,0),(1,1),(2,0))'), ('[(1,2)]')$$, '$1 + $2 ; $1 + point(1,2) ; $1 * point(1,2) ; area($1) ; npoints($1) ; isclosed($1) ; popen($1) ; pclose($1) ; $1 ?# $2 ; $1 <-> $2 ; length($1) ; $1::polygon ; $1 = $2'),
+('bytea', $$VALUES ('\x00ff'::bytea), ('')$$, '$1 || $2 ; length($1) ; encode($1, ''base64'') ; substr($1, 2) ; $1 < $2'),
+('jsonb', $$VALUES ('1'::jsonb), ('"é€"'), ('null'), ('true'), ('[]'), ('{}'), ('{"a": 1, "bb": [1, 2.5, "x", null, true, {"c": {}}], "ccc": "text €"}'),
+  ('[1, [2, [3, [4]]], "five", -6e10, 0.000001, false]'), ('{"k": {"l": {"m": {"n": [1, 2, 3]}}}, "z": 12345678901234567890}'), ((SELECT jsonb_agg(i) FROM generate_series(1, 80) i)),
+  ((SELECT jsonb_object_agg('key' || i, i * 1.5) FROM generate_series(1, 40) i))$$,
+  '$1 || $2 ; $1 @> $2 ; $1 <@ $2 ; $1 -> ''a'' ; $1 -> 0 ; $1 ->> ''bb'' ; $1 ->> -1 ; $1 #> ''{bb,5,c}'' ; $1 ? ''a'' ; $1 ?| ''{a,x}'' ; $1 - ''a'' ; $1 - 0 ; $1 #- ''{bb,0}'' ; jsonb_pretty($1) ; jsonb_typeof($1) ; jsonb_strip_nulls($1) ; jsonb_set($1, ''{bb,1}'', $2) ; jsonb_insert($1, ''{bb,1}'', $2) ; jsonb_path_query_array($1, ''$.**'') ; jsonb_path_query_array($1, ''strict $.**{2 to 4} ? (@ > 1)'', silent => true) ; jsonb_path_query_array($1, ''$[*] + 1'', silent => true) ; (SELECT count(*) FROM jsonb_each(CASE WHEN jsonb_typeof($1) = ''object'' THEN $1 END)) ; (SELECT count(*) FROM jsonb_array_elements_text(CASE WHEN jsonb_typeof($1) = ''array'' THEN $1 END)) ; (SELECT count(*) FROM jsonb_object_keys(CASE WHEN jsonb_typeof($1) = ''object'' THEN $1 END)) ; $1::json ; $1 < $2 ; jsonb_build_array($1, $2) ; jsonb_build_object(''x'', $1) ; jsonb_agg($1) ; jsonb_object_agg(''y'', $1) ; to_tsvector(''simple'', $1)'),
+('int4[]', $$VALUES ('{1,2,3}'::int4[]), ('{}'), ('{{1,2},{3,NULL}}'), ('[-5:-3]={7,8,9}'), ('{NULL}')$$,
+  '$1 || $2 ; $1[1] ; $1[2:] ; $1 = $2 ; $1 @> $2 ; $1 && $2 ; array_length($1, 1) ; array_dims($1) ; unnest($1) ; array_position($1, 1) ; array_remove($1, 1) ; array_replace($1, 1, 2) ; array_append($1, 5) ; array_prepend(5, $1) ; array_to_string($1, '','') ; cardinality($1) ; 5 = ANY ($1) ; (SELECT array_agg(x) FROM unnest($1) x) ; array_positions($1, 1) ; trim_array($1, 1) ; array_upper($1, 1) ; $1 < $2 ; to_jsonb($1) ; ARRAY[$1, $1] ; array_fill(1, $1)'),
+('text[]', $$VALUES ('{a,b,c}'::text[]), ('{}'), ('{{é,"x y"},{NULL,€}}'), (ARRAY[repeat('z', 200)]), ('[3:4]={p,q}')$$,
+  '$1 || $2 ; $1[1] ; $1[2:] ; $1 = $2 ; $1 @> $2 ; $1 && $2 ; array_to_string($1, '','') ; unnest($1) ; array_remove($1, ''a'') ; array_replace($1, ''a'', ''bbbb'') ; ''a'' = ANY ($1) ; array_position($1, ''b'') ; to_jsonb($1) ; array_to_tsvector(array_remove($1, NULL)) ; ARRAY[$1, $2] ; $1 < $2 ; jsonb_object($1)'),
+('numeric[]', $$VALUES ('{1,2.5,NaN}'::numeric[]), ('{{1e50,NULL},{-3,0}}')$$, '$1 || $2 ; $1[1] + 1 ; $1 = $2 ; unnest($1) ; array_remove($1, 1) ; $1 < $2 ; (SELECT sum(x) FROM unnest($1) x)'),
+('name[]', $$VALUES ('{a,b}'::name[]), (ARRAY[repeat('x', 63)]::name[])$$, '$1[1]::text ; octet_length($1[1]::text) ; $1 || $2 ; unnest($1) ; $1::text[] ; $1 < $2 ; array_to_string($1, '','')'),
+('bool[]', $$VALUES ('{t,f,NULL}'::bool[]), ('{t}')$$, '$1 || $2 ; $1[1] ; unnest($1) ; $1 = $2'),
+('date[]', $$VALUES ('{2000-01-01,infinity}'::date[])$$, '$1 || $2 ; $1[1] + 1 ; unnest($1) ; $1 = $2'),
+('timetz[]', $$VALUES ('{00:00+01,12:00-03}'::timetz[])$$, '$1 || $2 ; $1[1] ; unnest($1) ; $1 = $2'),
+('numrange[]', $$VALUES ('{"[1,2)","empty"}'::numrange[])$$, '$1 || $2 ; lower($1[1]) ; unnest($1) ; $1 = $2'),
+('jsonb[]', $$VALUES (ARRAY['{"a": [1, "b"]}', '1']::jsonb[])$$, '$1 || $2 ; $1[1] -> ''a'' ; unnest($1) ; $1 = $2'),
+('int4range', $$VALUES ('[1,5)'::int4range), ('empty'), ('(,)'), ('[7,)'), ('(,-3)')$$,
+  '$1 + $2 ; $1 * $2 ; lower($1) ; upper($1) ; isempty($1) ; $1 @> 3 ; $1 && $2 ; $1 << $2 ; $1 -|- $2 ; range_merge($1, $2) ; lower_inc($1) ; $1 = $2 ; $1 < $2 ; $1 &< $2 ; int4multirange($1) ; $1 - $2'),
+('int8range', $$VALUES ('[1,5)'::int8range), ('empty')$$, '$1 + $2 ; $1 * $2 ; lower($1) ; upper($1) ; $1 @> $2 ; $1 = $2'),
+('numrange', $$VALUES ('[1,5)'::numrange), ('empty'), ('(,)'), ('(1.5,1e40]'), ('[NaN,NaN]'), ('[2,2]'), ('(-1e-20,)')$$,
+  '$1 + $2 ; $1 * $2 ; lower($1) ; upper($1) ; isempty($1) ; $1 @> 3.3 ; $1 && $2 ; $1 << $2 ; $1 -|- $2 ; range_merge($1, $2) ; $1 = $2 ; $1 < $2 ; nummultirange($1) + nummultirange($2) ; $1 - $2 ; $1 <@ $2'),
+('daterange', $$VALUES ('[2000-01-01,2001-01-01)'::daterange), ('empty'), ('[-infinity,infinity]'), ('(-infinity,2000-01-01)')$$, '$1 + $2 ; $1 * $2 ; lower($1) ; upper($1) ; $1 @> current_date ; $1 = $2 ; datemultirange($1)'),
+('tsrange', $$VALUES ('[2000-01-01,2001-01-01]'::tsrange), ('empty'), ('(,infinity)')$$, '$1 + $2 ; $1 * $2 ; lower($1) ; upper($1) ; $1 @> now()::timestamp ; $1 = $2'),
+('int4multirange', $$VALUES ('{[1,5),[7,9),[11,13)}'::int4multirange), ('{}'), ('{(,)}'), ('{(,-3),[7,)}'), ((SELECT range_agg(int4range(i * 10, i * 10 + 3)) FROM generate_series(1, 15) i))$$,
+  '$1 + $2 ; $1 * $2 ; $1 - $2 ; lower($1) ; upper($1) ; isempty($1) ; $1 @> 3 ; $1 && $2 ; $1 << $2 ; $1 -|- $2 ; range_merge($1) ; unnest($1) ; $1 = $2 ; $1 < $2 ; $1::text'),
+('nummultirange', $$VALUES ('{[1,5),(7,9.5],[11,11]}'::nummultirange), ('{}'), ('{(,1),(1,NaN]}'), ('{(,)}'), ((SELECT range_agg(numrange(i * 10, i * 10 + 3.5)) FROM generate_series(1, 15) i))$$,
+  '$1 + $2 ; $1 * $2 ; $1 - $2 ; lower($1) ; upper($1) ; isempty($1) ; $1 @> 3.5 ; $1 && $2 ; $1 << $2 ; $1 -|- $2 ; range_merge($1) ; unnest($1) ; $1 = $2 ; $1 < $2'),
+('datemultirange', $$VALUES ('{[2000-01-01,2001-01-01),[2003-01-01,2004-01-01)}'::datemultirange), ('{[-infinity,2000-01-01)}')$$, '$1 + $2 ; $1 * $2 ; $1 - $2 ; lower($1) ; unnest($1) ; $1 = $2'),
+('tstzmultirange', $$VALUES ('{[2000-01-01,2001-01-01),(2003-01-01,2004-01-01]}'::tstzmultirange)$$, '$1 + $2 ; $1 * $2 ; $1 - $2 ; lower($1) ; unnest($1) ; $1 = $2'),
+('int2vector', $$VALUES ('1 2 3'::int2vector), ('4')$$, '$1[0] ; $1::int2[] ; $1 = $2'),
+('oidvector', $$VALUES ('1 2 3'::oidvector), ('4')$$, '$1[0] ; $1::oid[] ; $1 = $2 ; $1 < $2'),
+('xid8', $$VALUES ('1'::xid8)$$, '$1 = $2'),
+('uuid', $$VALUES ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid)$$, '$1 < $2'),
+('money', $$VALUES (1::money), ('-1'::money)$$, '$1 + $2 ; $1::numeric ; $1 / 3 ; cash_words($1)'),
+('float8', $$VALUES (1::float8), ('NaN'), ('-0'), ('Infinity')$$, '$1 + $2 ; $1::numeric ; $1::int ; $1 < $2'),
+('point', $$VALUES ('(1,2)'::point)$$, '$1 + $2 ; $1 <-> $2 ; $1[0]'),
+('macaddr', $$VALUES ('08:00:2b:01:02:03'::macaddr)$$, 'trunc($1) ; $1::macaddr8 ; $1 & $2'),
+('pg_lsn', $$VALUES ('0/1'::pg_lsn)$$, '$1 - $2 ; $1 + 1'),
+('tid', $$VALUES ('(1,2)'::tid)$$, '$1 < $2');
+
+-- Mutants of all types, or of some; a row for each.
+CREATE FUNCTION mutate_images(count int, seed int) RETURNS TABLE (type text, result text) LANGUAGE sql AS
+$$ SELECT type, batch_mutate(values_, count, seed, string_to_array(probes, ' ; ')) FROM image_types ORDER BY type $$;

@@ -345,6 +345,11 @@ define_stream_settings(void)
 							"Bytes are shared in proportion to the weights.",
 							&rf_flow_weight, RF_DEFAULT_WEIGHT, 1, RF_MAX_WEIGHT,
 							PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.role_share",
+							"Part of the flows and one-time tokens that one role may have, in percent.",
+							"Superusers may have all.",
+							&rf_role_share, 50, 1, 100,
+							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.buffer_wait",
 							"Time to wait for buffers when rdma_fdw.buffer_memory is used up.",
 							"The stream then fails. Each of its two sessions has its own value.",

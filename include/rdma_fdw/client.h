@@ -44,6 +44,9 @@ extern int	rf_peer_missing_sqlstate(const RfNodeId *node);
 extern int	rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter allowed,
 							bool *spent, RfError *error);
 
+/* Of so many places in shared memory, those that the current role may have (rdma_fdw.role_share). */
+extern uint32 rf_role_limit(uint32 total);
+
 /* Data node: a one-time token for a reader's engine, valid for rdma_fdw.token_lifetime. */
 extern void rf_token_issue(const RfNodeId *client, uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE]);
 

@@ -401,6 +401,16 @@ rf_peer_wait(const RfNodeId *node, bool producer_side)
 
 /* ---------- tokens ---------- */
 
+/*
+ * How many of `total` places in shared memory the current role may have: what an ordinary role takes
+ * must not keep others from working.
+ */
+uint32
+rf_role_limit(uint32 total)
+{
+	return superuser() ? total : Max(total * rf_role_share / 100, 1);
+}
+
 void
 rf_token_issue(const RfNodeId *client, uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE])
 {
@@ -408,7 +418,8 @@ rf_token_issue(const RfNodeId *client, uint8_t id[16], uint8_t secret[RF_TOKEN_S
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not get random bytes for a token")));
-	if (!rf_token_put(rf_shared, id, secret, client, (int64_t) rf_token_lifetime * 1000000))
+	if (!rf_token_put(rf_shared, id, secret, client, GetUserId(), rf_role_limit(RF_MAX_TOKENS),
+					  (int64_t) rf_token_lifetime * 1000000))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("processes that do not go on hold all places for tokens"),

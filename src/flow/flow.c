@@ -95,6 +95,36 @@ register_callbacks(void)
 	next_entry = (uint32) rf_my_proc_number() * 7;
 }
 
+/*
+ * Entries may change meanwhile, by which the count is off by the few that others claim at the same
+ * moment.
+ */
+static void
+check_role_share(void)
+{
+	Oid			user = GetUserId();
+	uint32		limit = rf_role_limit(rf_shared->max_flows);
+	uint32		count = 0;
+
+	if (limit >= rf_shared->max_flows)
+		return;
+	for (uint32 i = 0; i < rf_shared->max_flows; i++)
+	{
+		const RfFlow *flow = &rf_shared->flows[i];
+
+		count += atomic_load_explicit(&flow->state, memory_order_relaxed) != RF_FLOW_FREE && flow->role_oid == user;
+	}
+	if (count < limit)
+		return;
+	atomic_fetch_add_explicit(&rf_shared->flows_refused, 1, memory_order_relaxed);
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("role \"%s\" has %u flows of rdma_fdw, as many as one role may have",
+					GetUserNameFromId(user, false), count),
+			 errdetail("There are %u, of which a role that is no superuser may have %d %%.", rf_shared->max_flows, rf_role_share),
+			 errhint("Run fewer foreign scans and statements over several nodes at a time as this role, or increase rdma_fdw.max_flows or rdma_fdw.role_share.")));
+}
+
 RfFlowHandle *
 rf_flow_claim(int peer, RfFlowRole role)
 {
@@ -105,6 +135,7 @@ rf_flow_claim(int peer, RfFlowRole role)
 
 	rf_engine_require();
 	register_callbacks();
+	check_role_share();
 	handle = MemoryContextAllocZero(TopMemoryContext, sizeof(RfFlowHandle));
 	for (uint32 tries = 0; tries < rf_shared->max_flows && !found; tries++)
 	{

@@ -118,35 +118,112 @@ rf_claim_peer(RfShared *shared, const RfNodeId *node, bool accepted, int *index)
 
 /* ---------- tokens ---------- */
 
-bool
-rf_token_put(RfShared *shared, const uint8_t id[16], const uint8_t secret[RF_TOKEN_SIZE],
-			 const RfNodeId *client, int64_t lifetime_us)
+/* The oldest token of the role that has most; NULL: all places are busy. */
+static RfToken *
+oldest_of_most(RfShared *shared, int64_t *seen)
 {
-	RfToken    *oldest;
-	int64_t		its_end = 0;
+	RfToken    *place = NULL;
+	int			most = 0;
 
-	do
+	for (int i = 0; i < RF_MAX_TOKENS; i++)
 	{
-		oldest = NULL;
-		for (int i = 0; i < RF_MAX_TOKENS; i++)
+		uint32_t	role = atomic_load(&shared->tokens[i].role);
+		RfToken    *oldest = NULL;
+		int64_t		its_end = 0;
+		int			count = 0;
+
+		for (int j = 0; j < RF_MAX_TOKENS; j++)
 		{
-			RfToken    *token = &shared->tokens[i];
+			RfToken    *token = &shared->tokens[j];
 			int64_t		end = atomic_load(&token->expires_us);
 
-			if (end != RF_TOKEN_BUSY && (oldest == NULL || end < its_end))
+			if (end == RF_TOKEN_BUSY || atomic_load(&token->role) != role)
+				continue;
+			count++;
+			if (oldest == NULL || end < its_end)
 			{
 				oldest = token;
 				its_end = end;
 			}
 		}
-		if (oldest == NULL)
-			return false;
-	} while (!atomic_compare_exchange_strong(&oldest->expires_us, &its_end, RF_TOKEN_BUSY));
+		if (count > most)
+		{
+			most = count;
+			place = oldest;
+			*seen = its_end;
+		}
+	}
+	return place;
+}
 
-	memcpy(oldest->id, id, sizeof(oldest->id));
-	memcpy(oldest->secret, secret, sizeof(oldest->secret));
-	oldest->client = *client;
-	atomic_store(&oldest->expires_us, rf_now_us() + lifetime_us);
+/*
+ * The place for one more token of a role: its own oldest when it has as many as it may; else a free
+ * one; else the oldest of the role that has most. NULL: all places are busy.
+ */
+static RfToken *
+token_place(RfShared *shared, uint32_t role, uint32_t role_limit, int64_t *seen)
+{
+	int64_t		now = rf_now_us();
+	RfToken    *unused = NULL;
+	RfToken    *own = NULL;
+	int64_t		unused_end = 0;
+	int64_t		own_end = 0;
+	uint32_t	own_count = 0;
+
+	for (int i = 0; i < RF_MAX_TOKENS; i++)
+	{
+		RfToken    *token = &shared->tokens[i];
+		int64_t		end = atomic_load(&token->expires_us);
+
+		if (end == RF_TOKEN_BUSY)
+			continue;
+		if (end <= now)
+		{
+			unused = token;
+			unused_end = end;
+		}
+		else if (atomic_load_explicit(&token->role, memory_order_relaxed) == role)
+		{
+			own_count++;
+			if (own == NULL || end < own_end)
+			{
+				own = token;
+				own_end = end;
+			}
+		}
+	}
+	if (own_count >= role_limit)
+	{
+		*seen = own_end;
+		return own;
+	}
+	if (unused != NULL)
+	{
+		*seen = unused_end;
+		return unused;
+	}
+	return oldest_of_most(shared, seen);
+}
+
+bool
+rf_token_put(RfShared *shared, const uint8_t id[16], const uint8_t secret[RF_TOKEN_SIZE],
+			 const RfNodeId *client, uint32_t role, uint32_t role_limit, int64_t lifetime_us)
+{
+	RfToken    *place;
+	int64_t		seen;
+
+	do
+	{
+		place = token_place(shared, role, role_limit, &seen);
+		if (place == NULL)
+			return false;
+	} while (!atomic_compare_exchange_strong(&place->expires_us, &seen, RF_TOKEN_BUSY));
+
+	memcpy(place->id, id, sizeof(place->id));
+	memcpy(place->secret, secret, sizeof(place->secret));
+	place->client = *client;
+	atomic_store(&place->role, role);
+	atomic_store(&place->expires_us, rf_now_us() + lifetime_us);
 	return true;
 }
 

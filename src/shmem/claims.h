@@ -37,12 +37,13 @@ extern int	rf_claim_wait(RfShared *shared, const RfNodeId *node, bool accepted,
 						  uint32_t *attempt);
 
 /*
- * A token for a client, for so long; when all places are taken, the one that expires first
- * gives way. False: processes that do not go on have all of them.
+ * A token for a client, for so long, issued to an SQL role. Of a role with role_limit tokens the one
+ * that expires first gives way; when all places are taken, that of the role with most. False:
+ * processes that do not go on have all of them.
  */
 extern bool rf_token_put(RfShared *shared, const uint8_t id[16],
 						 const uint8_t secret[RF_TOKEN_SIZE], const RfNodeId *client,
-						 int64_t lifetime_us);
+						 uint32_t role, uint32_t role_limit, int64_t lifetime_us);
 
 /*
  * The engine's main thread, which is alone in this: a token that was issued, and who may use it.

@@ -445,6 +445,7 @@ typedef struct RfToken
 	uint8_t		id[16];
 	uint8_t		secret[RF_TOKEN_SIZE];
 	RfNodeId	client;
+	_Atomic uint32_t role;		/* SQL role that it was issued to; others read it to share places fairly */
 } RfToken;
 
 #define RF_TOKEN_BUSY		INT64_C(-1)

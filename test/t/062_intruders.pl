@@ -120,6 +120,29 @@ is(proof($inside, $id, $secret), 'welcome', 'inside');
 print $inside 'garbage garbage garbage garbage garbage';
 ok(closed($inside), 'garbage after the handshake closes the connection');
 
+# A role that asks for one token after the other takes none away from another, and one that listens for all flows does not get all.
+$node->safe_psql('postgres', q{CREATE ROLE greedy; SELECT rdma.grant_access('greedy', 'exchange')});
+($id, $secret) = token();
+$node->safe_psql('postgres', "SET ROLE greedy; SELECT count(rdma.hello(CASE WHEN g > 0 THEN decode('" . unpack('H*', $request) . "', 'hex') END)) FROM (SELECT generate_series(1, 2000) g) s");
+is(proof(connect_engine(), $id, $secret), 'welcome', "a token outlives another role's thousands");
+
+# A group of so many producers and one consumer, all of them this node: RfGroupHeader in wire.h
+my $self = substr($reply, 16, 16);
+sub group { my ($producers) = @_; return pack('VvvVvva16VV', 0x50524752, VERSION, 3, 40 + ($producers + 1) * 16 + $producers * 16, $producers, 1, join('', map { chr(rand(256)) } 1 .. 16), 4, 4096)
+	. $self x ($producers + 1) . ("\0" x 16) x $producers; }
+my $listen = sub
+{
+	my ($groups) = @_;
+	return 'SELECT array_length(rdma.exchange_listen(0, ARRAY[' . join(',', map { "decode('" . unpack('H*', group(16)) . "', 'hex')" } 1 .. $groups) . ']'
+		. ", array_fill(NULL::int, ARRAY[$groups]), array_fill(0, ARRAY[$groups])), 1)";
+};
+my ($listens, $said, $refusal) = $node->psql('postgres', 'SET rdma_fdw.receive_pool = off; SET ROLE greedy; BEGIN; ' . $listen->(33));
+like($refusal, qr/role "greedy" has 512 flows of rdma_fdw, as many as one role may have/, 'a role may have half of all flows');
+like($refusal, qr/rdma_fdw\.role_share/, 'and learns which setting says so');
+$node->safe_psql('postgres', 'ALTER ROLE greedy SET rdma_fdw.role_share = 100');
+($listens, $said, $refusal) = $node->psql('postgres', 'SET ROLE greedy; SET rdma_fdw.role_share = 100');
+like($refusal, qr/permission denied to set parameter/, 'which it may not change');
+
 # A client that connects and says nothing does not stay.
 my $silent = connect_engine();
 ok(closed($silent), 'a silent client is thrown out');

@@ -118,13 +118,19 @@ fill(uint8_t *id, uint8_t *secret, int number)
 }
 
 static bool
-put(int number, const RfNodeId *client)
+put_as(int number, const RfNodeId *client, uint32_t role, uint32_t limit)
 {
 	uint8_t		id[16];
 	uint8_t		secret[RF_TOKEN_SIZE];
 
 	fill(id, secret, number);
-	return rf_token_put(shared, id, secret, client, HOUR);
+	return rf_token_put(shared, id, secret, client, role, limit, HOUR);
+}
+
+static bool
+put(int number, const RfNodeId *client)
+{
+	return put_as(number, client, 1, RF_MAX_TOKENS);
 }
 
 /* 1: it is there, 0: it is not, -1: what is found under its name is something else. */
@@ -222,6 +228,30 @@ tokens_of_the_dead(void)
 	for (int i = 0; i < RF_MAX_TOKENS; i++)
 		atomic_store(&shared->tokens[i].expires_us, RF_TOKEN_BUSY);
 	check(!put(1, &mine), "when nobody goes on there is an end to looking");
+}
+
+/* Whatever one role does, those of others stay, and others find places. */
+static void
+tokens_of_roles(void)
+{
+	bool		good = true;
+	int			left = 0;
+
+	clear();
+	for (int i = 0; i < 10; i++)
+		good &= put_as(i, &its, 7, RF_MAX_TOKENS / 2);
+	for (int i = 0; i < 3 * RF_MAX_TOKENS; i++)
+		good &= put_as(0x1000 + i, &mine, 8, RF_MAX_TOKENS / 2);
+	for (int i = 0; i < 3 * RF_MAX_TOKENS; i++)
+		left += take(0x1000 + i, &mine, true) == 1;
+	check(good && left == RF_MAX_TOKENS / 2, "a role has no more than its share");
+	for (int i = 0; i < RF_MAX_TOKENS; i++)
+		good &= put_as(0x2000 + i, &mine, 9, RF_MAX_TOKENS);
+	for (int i = 10; i < 20; i++)
+		good &= put_as(i, &its, 7, RF_MAX_TOKENS / 2);
+	for (int i = 0; i < 20; i++)
+		good &= take(i, &its, true) == 1;
+	check(good, "with all places taken those of the role with most give way");
 }
 
 static void
@@ -419,6 +449,7 @@ main(void)
 	tokens(false, "places are free");
 	tokens(true, "all places are taken");
 	tokens_of_the_dead();
+	tokens_of_roles();
 	engine_stops();
 	claims(&mine, "others claim entries while one stands anywhere in claiming");
 	claims(&its, "also for the same node");

@@ -809,13 +809,13 @@ describe_group(Growth *growth)
 {
 	uint8_t		id[16] = {1};
 	RfNodeId	members[2 * MAX_NODES];
-	RfGroupDesc *desc = malloc(rf_group_desc_size(RF_GROUP_REPARTITION, (uint32_t) node_count, (uint32_t) node_count));
+	RfGroupShape shape = {RF_GROUP_REPARTITION, (uint32_t) node_count, (uint32_t) node_count, SLOTS, SLOT_SIZE};
+	RfGroupDesc *desc = malloc(rf_group_desc_size(shape.kind, shape.producers, shape.consumers));
 	RfError		error = {0};
 
 	for (int i = 0; i < 2 * node_count; i++)
 		members[i] = nodes[i % node_count].shared->node;
-	if (!rf_group_desc_init(desc, RF_GROUP_REPARTITION, id, (uint32_t) node_count, (uint32_t) node_count, members, SLOTS, SLOT_SIZE,
-							&error))
+	if (!rf_group_desc_init(desc, &shape, id, members, &error))
 		stop("description", &error);
 	growth->description = desc->length;
 	free(desc);

@@ -77,9 +77,7 @@ typedef struct RfGroupBuffer
 extern RfGroupDesc *rf_group_desc_parse(const void *bytes, size_t length);
 
 /* A description with a random id, palloc'd. ERROR for a shape that cannot be. */
-extern RfGroupDesc *rf_group_desc_make(RfGroupKind kind, uint32_t producers, uint32_t consumers,
-									   const RfNodeId *nodes,
-									   uint32_t slot_count, uint32_t slot_size);
+extern RfGroupDesc *rf_group_desc_make(const RfGroupShape *shape, const RfNodeId *nodes);
 
 /*
  * Connect this node's engine with another's. The request goes to rdma.hello() there, and its

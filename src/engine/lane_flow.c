@@ -118,11 +118,7 @@ typedef struct Message
 	uint32_t	last_bytes;		/* of the last one */
 	uint32_t	placed_count;	/* payloads in value memory, and their bytes */
 	uint32_t	placed_bytes;
-	int			part_count;		/* entries when it is one slot with parts on pages, or 0 */
-	int			strided_count;
-	uint32_t	page_bytes;
-	RfSge		parts[RF_MAX_SGE];
-	RfStrided	strided[RF_MAX_SGE];
+	RfPartsEntries parts;		/* count > 0: it is one slot with parts on pages */
 } Message;
 
 static bool
@@ -209,14 +205,11 @@ gather_parts(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Mess
 		.page_size = shared->page_size, .pages_lkey = flow->pages_lkey,
 		.max_entries = (int) lane->max_sge, .max_strided = (int) lane->max_strided
 	};
-	RfSge	   *head = &message->parts[0];
-	uint32_t	bytes = 0;
+	RfPartsEntries *parts = &message->parts;
+	RfSge	   *head = &parts->sge[0];
 
-	message->part_count = rf_parts_describe(rf_flow_parts(shared, flow)->slots[place],
-											flow->part_count[place], &where, message->parts,
-											message->strided, &message->strided_count, &bytes,
-											&message->page_bytes);
-	if (message->part_count > 0 && head->addr == where.slot)
+	if (rf_parts_describe(rf_flow_parts(shared, flow)->slots[place], flow->part_count[place], &where,
+						  parts) > 0 && head->addr == where.slot)
 	{
 		head->addr = header;
 		head->length += (uint32_t) sizeof(RfSlotHeader);
@@ -225,12 +218,11 @@ gather_parts(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Mess
 	{
 		/* Wrong parts are a bug; then the header goes alone, and the reader complains. */
 		*head = (RfSge) {header, sizeof(RfSlotHeader), local->lkey};
-		message->part_count = 1;
-		message->strided_count = 0;
-		message->page_bytes = 0;
-		bytes = 0;
+		parts->count = 1;
+		parts->strided_count = 0;
+		parts->bytes = parts->page_bytes = 0;
 	}
-	message->bytes = message->last_bytes = (uint32_t) sizeof(RfSlotHeader) + bytes;
+	message->bytes = message->last_bytes = (uint32_t) sizeof(RfSlotHeader) + parts->bytes;
 }
 
 /*
@@ -272,7 +264,7 @@ begin_message(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Mes
 		return false;
 	message->first = first;
 	message->next = first + 1;
-	message->part_count = message->strided_count = 0;
+	message->parts.count = message->parts.strided_count = 0;
 	message->placed_count = message->placed_bytes = 0;
 	if (status == RF_SLOT_GATHERED)
 		gather_parts(lane, flow, local, message);
@@ -300,7 +292,7 @@ merge_slots(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Messa
 	uint64_t	room;
 	bool		placed = message->placed_count > 0;
 
-	if (local->claims != NULL || message->part_count > 0)
+	if (local->claims != NULL || message->parts.count > 0)
 		return;
 	room = rf_admission_room(lane->admission, &lane->config.shared->admission, lane->lane->number,
 							 lane->queue.in_flight);
@@ -338,11 +330,11 @@ post_message(RfLaneThread *lane, uint32_t index, const Message *message)
 									 (uint32_t) (message->next - message->first), message->bytes,
 									 lane->admission != NULL ? message->bytes : 0);
 
-	if (message->part_count > 0)
+	if (message->parts.count > 0)
 	{
-		memcpy((RfSge *) wr->sge, message->parts, (size_t) message->part_count * sizeof(RfSge));
-		wr->num_sge = message->part_count;
-		rf_lane_stride(lane, local->peer, wr, message->strided, message->strided_count);
+		memcpy((RfSge *) wr->sge, message->parts.sge, (size_t) message->parts.count * sizeof(RfSge));
+		wr->num_sge = message->parts.count;
+		rf_lane_stride(lane, local->peer, wr, message->parts.strided, message->parts.strided_count);
 	}
 	else
 		wr->num_sge = describe_slots(flow, local, message->first, message->next,
@@ -364,10 +356,10 @@ count_message(RfLaneThread *lane, uint32_t index, const Message *message)
 	RfFlow	   *flow = &lane->flows[index];
 	uint64_t	merged = message->next - message->first - 1;
 
-	if (message->part_count > 0)
+	if (message->parts.count > 0)
 	{
 		lane_count(&lane->lane->from_pages, 1);
-		lane_count(&lane->lane->from_pages_bytes, message->page_bytes);
+		lane_count(&lane->lane->from_pages_bytes, message->parts.page_bytes);
 	}
 	if (message->placed_count > 0)
 	{
@@ -415,7 +407,7 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 			return QUEUE_SPENT;
 		}
 		if (!rf_lane_has_room(lane, local->peer) ||
-			lane->connections[local->peer].strided_out + (uint32_t) message.strided_count > lane->max_strided)
+			lane->connections[local->peer].strided_out + (uint32_t) message.parts.strided_count > lane->max_strided)
 			return QUEUE_PARK;
 		merge_slots(lane, flow, local, &message, end, budget - *sent);
 		if (lane->admission != NULL &&
@@ -424,7 +416,7 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 			return QUEUE_THROTTLED;
 
 		/* From here on its pages stay pinned until we are done with them; see layout.h. */
-		if (message.part_count > 0 &&
+		if (message.parts.count > 0 &&
 			!atomic_compare_exchange_strong(&flow->status[message.first % local->slot_count],
 											&gathered, RF_SLOT_IN_FLIGHT))
 		{

@@ -494,24 +494,38 @@ places_literal(const RfExchangeSpec *specs, int spec_count, bool producers, int 
 	return array.data;
 }
 
-static Outcome
-form_groups(RfSession *const *sessions, int count, const RfNodeId *nodes, const RfExchangeSpec *specs,
-			int spec_count, int buffer_wait_ms, Round **failed, int *culprit)
+/* The exchanges of a statement, and the nodes that take part. */
+typedef struct Forming
 {
+	RfSession *const *sessions;
+	int			count;
+	const RfNodeId *nodes;
+	const RfExchangeSpec *specs;
+	int			spec_count;
+	Round	   *failed;			/* of an attempt that was not DONE, */
+	int			culprit;		/* and whose result says why */
+} Forming;
+
+static Outcome
+form_groups(Forming *forming, int buffer_wait_ms)
+{
+	int			count = forming->count;
+	const RfExchangeSpec *specs = forming->specs;
+	int			spec_count = forming->spec_count;
 	RfGroupDesc **descs = palloc(sizeof(RfGroupDesc *) * spec_count);
 	RfNodeId   *members = palloc(sizeof(RfNodeId) * count * 2);
-	Round	   *listens = new_round(sessions, count);
-	Round	   *opens = new_round(sessions, count);
+	Round	   *listens = new_round(forming->sessions, count);
+	Round	   *opens = new_round(forming->sessions, count);
 	Outcome		outcome;
 	char	   *literal;
 
 	for (int i = 0; i < spec_count; i++)
 	{
-		int			producers = side_nodes(specs[i].producers, nodes, members);
-		int			consumers = side_nodes(specs[i].consumers, nodes, members + producers);
+		int			producers = side_nodes(specs[i].producers, forming->nodes, members);
+		int			consumers = side_nodes(specs[i].consumers, forming->nodes, members + producers);
+		RfGroupShape shape = {RF_GROUP_REPARTITION, producers, consumers, specs[i].buffers, specs[i].buffer_size};
 
-		descs[i] = rf_group_desc_make(RF_GROUP_REPARTITION, producers, consumers, members,
-									  specs[i].buffers, specs[i].buffer_size);
+		descs[i] = rf_group_desc_make(&shape, members);
 	}
 
 	literal = descriptions_literal(descs, spec_count);
@@ -522,8 +536,8 @@ form_groups(RfSession *const *sessions, int count, const RfNodeId *nodes, const 
 
 		send_command(listens, i, LISTEN_SQL, 5, values);
 	}
-	*failed = listens;
-	outcome = receive(listens, culprit);
+	forming->failed = listens;
+	outcome = receive(listens, &forming->culprit);
 	if (outcome != DONE)
 		return outcome;
 	for (int i = 0; i < count; i++)
@@ -537,8 +551,8 @@ form_groups(RfSession *const *sessions, int count, const RfNodeId *nodes, const 
 		send_command(opens, i, OPEN_SQL, 3, values);
 	}
 	clear_results(listens);
-	*failed = opens;
-	outcome = receive(opens, culprit);
+	forming->failed = opens;
+	outcome = receive(opens, &forming->culprit);
 	if (outcome == DONE)
 		clear_results(opens);
 	return outcome;
@@ -591,6 +605,7 @@ rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *sp
 	MemoryContext caller = MemoryContextSwitchTo(context);
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), rf_exchange_wait);
 	RfNodeId   *nodes = palloc(sizeof(RfNodeId) * count);
+	Forming		forming = {sessions, count, nodes, specs, spec_count};
 	bool		fresh = true;
 	int			not_connected = 0;
 
@@ -602,16 +617,12 @@ rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *sp
 	for (int attempt = 0;; attempt++)
 	{
 		Outcome		outcome;
-		Round	   *failed;
-		int			culprit;
 
 		if (!fresh)
 			run_on_all(sessions, count, "SAVEPOINT rdma_fdw_exchange");
-		outcome = connect_pairs(sessions, count, nodes, &failed, &culprit);
+		outcome = connect_pairs(sessions, count, nodes, &forming.failed, &forming.culprit);
 		if (outcome == DONE)
-			outcome = form_groups(sessions, count, nodes, specs, spec_count,
-								  Min(FIRST_BUFFER_WAIT_MS << Min(attempt, 5), Max(rf_exchange_wait, 1)),
-								  &failed, &culprit);
+			outcome = form_groups(&forming, Min(FIRST_BUFFER_WAIT_MS << Min(attempt, 5), Max(rf_exchange_wait, 1)));
 		if (outcome == DONE)
 		{
 			if (!fresh)
@@ -619,7 +630,7 @@ rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *sp
 			break;
 		}
 		if (outcome == NOT_CONNECTED ? ++not_connected == CONNECT_TRIES : GetCurrentTimestamp() >= deadline)
-			raise_result(failed, culprit);
+			raise_result(forming.failed, forming.culprit);
 		if (outcome == NOT_CONNECTED)
 			forget_connected();
 		if (fresh)

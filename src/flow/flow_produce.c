@@ -255,8 +255,8 @@ rf_flow_submit_parts(RfFlowHandle *handle, const RfBuffer *buffer, const RfPart 
 {
 	check_submit(handle, buffer, length);
 	add_to_checksum(handle, NULL, length, flags);
-	submitted(handle, rf_slot_gather(handle->flow, rf_flow_parts(rf_shared, handle->flow), &handle->cursor, parts,
-									 part_count, length, flags, rows), length, rows);
+	rf_slot_gather(handle->flow, rf_flow_parts(rf_shared, handle->flow), &handle->cursor, parts, part_count);
+	submitted(handle, rf_slot_submit_gathered(handle->flow, &handle->cursor, length, flags, rows), length, rows);
 }
 
 void

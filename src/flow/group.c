@@ -35,11 +35,10 @@ rf_group_desc_parse(const void *bytes, size_t length)
 }
 
 RfGroupDesc *
-rf_group_desc_make(RfGroupKind kind, uint32_t producers, uint32_t consumers, const RfNodeId *nodes,
-				   uint32_t slot_count, uint32_t slot_size)
+rf_group_desc_make(const RfGroupShape *shape, const RfNodeId *nodes)
 {
-	RfGroupDesc *desc = palloc0(Max(rf_group_desc_size(kind, producers, consumers),
-									sizeof(RfGroupDesc)));
+	size_t		size = rf_group_desc_size(shape->kind, shape->producers, shape->consumers);
+	RfGroupDesc *desc = palloc0(Max(size, sizeof(RfGroupDesc)));
 	uint8_t		id[16];
 	RfError		error;
 
@@ -47,8 +46,7 @@ rf_group_desc_make(RfGroupKind kind, uint32_t producers, uint32_t consumers, con
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate a random identity for a flow")));
-	if (!rf_group_desc_init(desc, kind, id, producers, consumers, nodes, slot_count, slot_size,
-							&error))
+	if (!rf_group_desc_init(desc, shape, id, nodes, &error))
 		rf_raise(&error, RF_NO_PEER);
 	return desc;
 }

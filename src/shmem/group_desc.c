@@ -39,11 +39,12 @@ rf_group_desc_size(uint32_t kind, uint32_t producers, uint32_t consumers)
 }
 
 bool
-rf_group_desc_init(RfGroupDesc *desc, RfGroupKind kind, const uint8_t id[16], uint32_t producers,
-				   uint32_t consumers, const RfNodeId *nodes, uint32_t slot_count, uint32_t slot_size,
-				   RfError *error)
+rf_group_desc_init(RfGroupDesc *desc, const RfGroupShape *shape, const uint8_t id[16],
+				   const RfNodeId *nodes, RfError *error)
 {
-	size_t		size = rf_group_desc_size(kind, producers, consumers);
+	uint32_t	producers = shape->producers;
+	uint32_t	consumers = shape->consumers;
+	size_t		size = rf_group_desc_size(shape->kind, producers, consumers);
 
 	if (size == 0)
 		return rf_error(error, RF_ERROR_CONFIGURATION, NULL, NULL,
@@ -52,13 +53,13 @@ rf_group_desc_init(RfGroupDesc *desc, RfGroupKind kind, const uint8_t id[16], ui
 	memset(desc, 0, size);
 	desc->magic = RF_GROUP_MAGIC;
 	desc->version = RF_WIRE_VERSION;
-	desc->kind = (uint16_t) kind;
+	desc->kind = (uint16_t) shape->kind;
 	desc->length = (uint32_t) size;
 	desc->producers = (uint16_t) producers;
 	desc->consumers = (uint16_t) consumers;
 	memcpy(desc->id, id, sizeof(desc->id));
-	desc->slot_count = slot_count;
-	desc->slot_size = slot_size;
+	desc->slot_count = shape->slot_count;
+	desc->slot_size = shape->slot_size;
 	memcpy(nodes_of(desc), nodes, (producers + consumers) * sizeof(RfNodeId));
 	return rf_group_desc_check(desc, size, error);
 }

@@ -32,13 +32,21 @@ typedef RfGroupHeader RfGroupDesc;
 /* Bytes of a description; 0 when there can be none of this shape. */
 extern size_t rf_group_desc_size(uint32_t kind, uint32_t producers, uint32_t consumers);
 
+typedef struct RfGroupShape
+{
+	RfGroupKind kind;
+	uint32_t	producers;
+	uint32_t	consumers;
+	uint32_t	slot_count;		/* of each pair's flow */
+	uint32_t	slot_size;
+} RfGroupShape;
+
 /*
  * nodes: those of the producers, then those of the consumers. `desc` has room for
  * rf_group_desc_size().
  */
-extern bool rf_group_desc_init(RfGroupDesc *desc, RfGroupKind kind, const uint8_t id[16],
-							   uint32_t producers, uint32_t consumers,
-							   const RfNodeId *nodes, uint32_t slot_count, uint32_t slot_size, RfError *error);
+extern bool rf_group_desc_init(RfGroupDesc *desc, const RfGroupShape *shape, const uint8_t id[16],
+							   const RfNodeId *nodes, RfError *error);
 
 /* Is this (from the wire, copied to aligned memory) a description, every word of it? */
 extern bool rf_group_desc_check(const RfGroupDesc *desc, size_t length, RfError *error);

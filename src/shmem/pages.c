@@ -7,16 +7,15 @@
  */
 #include "pages.h"
 
-
 int
-rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place, RfSge *sge,
-				  RfStrided *strided, int *strided_count, uint32_t *bytes, uint32_t *page_bytes)
+rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place, RfPartsEntries *entries)
 {
 	uint32_t	own = 0;
 	uint32_t	pages = 0;
-	int			entries = 0;
+	int			used = 0;
 
-	*strided_count = 0;
+	entries->count = entries->strided_count = 0;
+	entries->bytes = entries->page_bytes = 0;
 	if (count < 1 || count > RF_SLOT_PARTS)
 		return 0;
 	for (int i = 0; i < count; i++)
@@ -26,27 +25,28 @@ rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place, RfS
 		uint64_t	extent = part.length;
 
 		if (part.own > place->room - own - pages || part.length > place->room - own - pages - part.own ||
-			entries + (part.own > 0) + (part.length > 0) > place->max_entries)
+			used + (part.own > 0) + (part.length > 0) > place->max_entries)
 			return 0;
 		if (part.own > 0)
-			sge[entries++] = (RfSge) {place->slot + own, part.own, place->slot_lkey};
+			entries->sge[used++] = (RfSge) {place->slot + own, part.own, place->slot_lkey};
 		own += part.own;
 		if (part.length == 0)
 			continue;
 		if (part.stride != 0)
 		{
 			if (part.element == 0 || part.stride < part.element || part.length % part.element != 0 ||
-				*strided_count == place->max_strided)
+				entries->strided_count == place->max_strided)
 				return 0;
 			extent = (uint64_t) (part.length / part.element - 1) * part.stride + part.element;
-			strided[(*strided_count)++] = (RfStrided) {entries, part.element, part.stride};
+			entries->strided[entries->strided_count++] = (RfStrided) {used, part.element, part.stride};
 		}
 		if (part.offset >= place->page_size || at > place->pages_size || extent > place->pages_size - at)
 			return 0;
-		sge[entries++] = (RfSge) {place->pages + at, part.length, place->pages_lkey};
+		entries->sge[used++] = (RfSge) {place->pages + at, part.length, place->pages_lkey};
 		pages += part.length;
 	}
-	*bytes = own + pages;
-	*page_bytes = pages;
-	return entries;
+	entries->bytes = own + pages;
+	entries->page_bytes = pages;
+	entries->count = used;
+	return used;
 }

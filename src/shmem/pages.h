@@ -20,13 +20,19 @@ typedef struct RfPartsPlace
 	int			max_strided;	/* of these entries, RfDeviceCaps */
 } RfPartsPlace;
 
-/*
- * The entries of a work request for a slot's payload; returns how many, *bytes in all and
- * *page_bytes of them from pages. *strided_count of them are strided, as `strided` says, which has
- * room for max_entries. 0: a part is not within the slot or the pool, or they are too many. Each
- * part is read once.
- */
-extern int	rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place, RfSge *sge,
-							  RfStrided *strided, int *strided_count, uint32_t *bytes, uint32_t *page_bytes);
+/* The entries of a work request for a slot's payload. */
+typedef struct RfPartsEntries
+{
+	int			count;			/* 0: a part is not within the slot or the pool, or they are too many */
+	int			strided_count;	/* of them, those that are strided */
+	uint32_t	bytes;			/* in all */
+	uint32_t	page_bytes;		/* of them from pages */
+	RfSge		sge[RF_MAX_SGE];
+	RfStrided	strided[RF_MAX_SGE];
+} RfPartsEntries;
+
+/* Returns entries->count. Each part is read once. */
+extern int	rf_parts_describe(const RfPart *parts, int count, const RfPartsPlace *place,
+							  RfPartsEntries *entries);
 
 #endif

@@ -124,14 +124,18 @@ rf_slot_place(RfFlow *flow, RfSlotCursor *cursor, const uint8_t *payload, uint32
 	return submit(flow, cursor, RF_SLOT_PLACED, length, flags, rows);
 }
 
-bool
-rf_slot_gather(RfFlow *flow, RfFlowParts *to, RfSlotCursor *cursor, const RfPart *parts, int count,
-			   uint32_t length, uint32_t flags, uint64_t rows)
+void
+rf_slot_gather(RfFlow *flow, RfFlowParts *to, const RfSlotCursor *cursor, const RfPart *parts, int count)
 {
 	uint32_t	place = (uint32_t) (cursor->next % flow->slot_count);
 
 	memcpy(to->slots[place], parts, (size_t) count * sizeof(RfPart));
 	flow->part_count[place] = (uint8_t) count;
+}
+
+bool
+rf_slot_submit_gathered(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, uint32_t flags, uint64_t rows)
+{
 	return submit(flow, cursor, RF_SLOT_GATHERED, length, flags, rows);
 }
 

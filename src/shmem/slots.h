@@ -68,11 +68,13 @@ extern bool rf_slot_place(RfFlow *flow, RfSlotCursor *cursor, const uint8_t *pay
 						  uint32_t flags, uint64_t rows);
 
 /*
- * The same for a payload of `length` bytes of which parts lie in shared buffers: count <=
- * RF_SLOT_PARTS, at `to`.
+ * The same for a payload of `length` bytes of which parts lie in shared buffers. First say which, at
+ * `to`: count <= RF_SLOT_PARTS.
  */
-extern bool rf_slot_gather(RfFlow *flow, RfFlowParts *to, RfSlotCursor *cursor, const RfPart *parts, int count,
-						   uint32_t length, uint32_t flags, uint64_t rows);
+extern void rf_slot_gather(RfFlow *flow, RfFlowParts *to, const RfSlotCursor *cursor, const RfPart *parts,
+						   int count);
+extern bool rf_slot_submit_gathered(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, uint32_t flags,
+									uint64_t rows);
 
 /*
  * Producer that closes: take back what it has handed over of GATHERED slots from `first` on, as far

@@ -168,7 +168,8 @@ gather(int node, RfFlow *flow, RfSlotCursor *cursor, uint8_t *slot, const uint8_
 		if (own + page == 0)
 			count--;
 	}
-	return rf_slot_gather(flow, rf_flow_parts(shared, flow), cursor, parts, count, length, RF_SLOT_FIRST | RF_SLOT_LAST, rows);
+	rf_slot_gather(flow, rf_flow_parts(shared, flow), cursor, parts, count);
+	return rf_slot_submit_gathered(flow, cursor, length, RF_SLOT_FIRST | RF_SLOT_LAST, rows);
 }
 
 /*

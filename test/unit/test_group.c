@@ -71,7 +71,7 @@ test_descriptions(void)
 		  rf_group_desc_size(RF_GROUP_BALANCE, 1, RF_GROUP_MAX_MEMBERS + 1) == 0 &&
 		  rf_group_desc_size(RF_GROUP_BALANCE, RF_GROUP_MAX_MEMBERS, RF_GROUP_MAX_MEMBERS) != 0,
 		  "impossible shapes have no size");
-	check(rf_group_desc_init(desc, RF_GROUP_REPLICATE, id, 3, 4, nodes, 4, 65536, &error) &&
+	check(rf_group_desc_init(desc, &(RfGroupShape) {RF_GROUP_REPLICATE, 3, 4, 4, 65536}, id, nodes, &error) &&
 		  rf_group_desc_check(desc, size, &error), "a description is what its own check wants");
 	check(rf_group_desc_node(desc, RF_FLOW_PRODUCER, 2)->system_identifier == 102 &&
 		  rf_group_desc_node(desc, RF_FLOW_CONSUMER,
@@ -135,7 +135,7 @@ test_descriptions(void)
 	/* Extend. */
 	size = rf_group_desc_size(RF_GROUP_BALANCE, 2, 2);
 	desc = calloc(1, size);
-	(void) rf_group_desc_init(desc, RF_GROUP_BALANCE, id, 2, 2, nodes, 4, 65536, &error);
+	(void) rf_group_desc_init(desc, &(RfGroupShape) {RF_GROUP_BALANCE, 2, 2, 4, 65536}, id, nodes, &error);
 	*rf_group_desc_pair(desc, 1, 1) = (RfGroupAddress) {9, 1, 90};
 	*rf_group_desc_pair(desc, 1, 0) = (RfGroupAddress) {8, 1, 80};
 	size = rf_group_desc_size(RF_GROUP_BALANCE, 3, 2);

@@ -124,8 +124,8 @@ run(int max_strided)
 				int			count = make_parts(parts, max_strided);
 
 				lengths[place] = put_together(slot + sizeof(RfSlotHeader), parts, count, rig_nodes[0].values, wanted[place]);
-				ring = rf_slot_gather(flow, rf_flow_parts(rig_nodes[0].shared, flow), &sent, parts, count, lengths[place],
-									  RF_SLOT_FIRST | RF_SLOT_LAST, 1);
+				rf_slot_gather(flow, rf_flow_parts(rig_nodes[0].shared, flow), &sent, parts, count);
+				ring = rf_slot_submit_gathered(flow, &sent, lengths[place], RF_SLOT_FIRST | RF_SLOT_LAST, 1);
 				from_pages++;
 			}
 			if (ring)
@@ -163,14 +163,10 @@ takes(RfPart part, int max_strided)
 		.slot = slot, .room = 100 * 1000, .pages = pages, .pages_size = sizeof(pages), .page_size = RIG_PAGE_SIZE,
 		.max_entries = 30, .max_strided = max_strided
 	};
-	RfSge		sge[RF_MAX_SGE];
-	RfStrided	strided[RF_MAX_SGE];
-	int			strided_count;
-	uint32_t	bytes;
-	uint32_t	page_bytes;
+	RfPartsEntries found;
 
-	return rf_parts_describe(&part, 1, &place, sge, strided, &strided_count, &bytes, &page_bytes) > 0 &&
-		bytes == part.own + part.length && strided_count == (part.stride > 0);
+	return rf_parts_describe(&part, 1, &place, &found) > 0 &&
+		found.bytes == part.own + part.length && found.strided_count == (part.stride > 0);
 }
 
 static void

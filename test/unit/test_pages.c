@@ -35,13 +35,9 @@ check(bool condition, const char *what)
 static int
 describe(const RfPart *parts, int count)
 {
-	RfSge		sge[RF_MAX_SGE];
-	RfStrided	strided[RF_MAX_SGE];
-	int			strided_count;
-	uint32_t	bytes;
-	uint32_t	page_bytes;
+	RfPartsEntries found;
 
-	return rf_parts_describe(parts, count, &place, sge, strided, &strided_count, &bytes, &page_bytes);
+	return rf_parts_describe(parts, count, &place, &found);
 }
 
 #define REFUSED(...) (describe((const RfPart[]) {__VA_ARGS__}, sizeof((const RfPart[]) {__VA_ARGS__}) / sizeof(RfPart)) == 0)
@@ -50,14 +46,11 @@ static void
 entries(void)
 {
 	RfPart		parts[] = {{100, 3, 1000, 7192}, {0, 4, 0, 32}, {24, 5, 8, 16384}, {16, 0, 0, 0}};
-	RfSge		sge[RF_MAX_SGE];
-	RfStrided	strided[RF_MAX_SGE];
-	int			strided_count;
-	uint32_t	bytes = 0;
-	uint32_t	page_bytes = 0;
-	int			count = rf_parts_describe(parts, 4, &place, sge, strided, &strided_count, &bytes, &page_bytes);
+	RfPartsEntries found;
+	const RfSge *sge = found.sge;
+	int			count = rf_parts_describe(parts, 4, &place, &found);
 
-	check(count == 6 && bytes == 140 + 7192 + 32 + 16384 && page_bytes == 7192 + 32 + 16384, "as many entries and bytes as there are");
+	check(count == 6 && found.bytes == 140 + 7192 + 32 + 16384 && found.page_bytes == 7192 + 32 + 16384, "as many entries and bytes as there are");
 	check(sge[0].addr == slot && sge[0].length == 100 && sge[0].lkey == 7 && sge[3].addr == slot + 100 && sge[3].length == 24 &&
 		  sge[5].addr == slot + 124 && sge[5].length == 16, "what is the slot's own follows its own");
 	check(sge[1].addr == pool + 3 * PAGE + 1000 && sge[1].length == 7192 && sge[1].lkey == 9 && sge[2].addr == pool + 4 * PAGE &&
@@ -104,11 +97,7 @@ random_parts(void)
 	for (int i = 0; i < 200000; i++)
 	{
 		RfPart		parts[4];
-		RfSge		sge[RF_MAX_SGE];
-		RfStrided	strided[RF_MAX_SGE];
-		int			strided_count;
-		uint32_t	bytes = 0;
-		uint32_t	page_bytes = 0;
+		RfPartsEntries found;
 		uint64_t	sum = 0;
 		int			count;
 
@@ -120,18 +109,18 @@ random_parts(void)
 			parts[k] = (RfPart) {(uint32_t) (state % 5 == 0 ? state >> 32 : state >> 48), (uint32_t) (state >> 8) % (PAGES + 1),
 			(uint16_t) ((state >> 16) % (PAGE + 100)), (uint16_t) ((state >> 24) % (state % 3 == 0 ? 65536 : 9000))};
 		}
-		count = rf_parts_describe(parts, 4, &place, sge, strided, &strided_count, &bytes, &page_bytes);
+		count = rf_parts_describe(parts, 4, &place, &found);
 		taken += count > 0;
 		for (int k = 0; k < count; k++)
 		{
-			const uint8_t *base = sge[k].lkey == 7 ? slot : pool;
-			size_t		size = sge[k].lkey == 7 ? sizeof(slot) : sizeof(pool);
-			const uint8_t *at = sge[k].addr;
+			const uint8_t *base = found.sge[k].lkey == 7 ? slot : pool;
+			size_t		size = found.sge[k].lkey == 7 ? sizeof(slot) : sizeof(pool);
+			const uint8_t *at = found.sge[k].addr;
 
-			wrong += at < base || at > base + size || sge[k].length > (size_t) (base + size - at);
-			sum += sge[k].length;
+			wrong += at < base || at > base + size || found.sge[k].length > (size_t) (base + size - at);
+			sum += found.sge[k].length;
 		}
-		wrong += count > 0 && (sum != bytes || bytes > ROOM || page_bytes > bytes);
+		wrong += count > 0 && (sum != found.bytes || found.bytes > ROOM || found.page_bytes > found.bytes);
 	}
 	check(wrong == 0 && taken > 100, "random parts stay inside, or are refused");
 }

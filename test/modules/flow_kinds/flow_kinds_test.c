@@ -116,6 +116,7 @@ kinds_make(PG_FUNCTION_ARGS)
 	RfNodeId	nodes[2 * RF_GROUP_MAX_MEMBERS];
 	int			counts[2];
 	int			count = 0;
+	RfGroupShape shape;
 	RfGroupDesc *desc;
 
 	for (int side = 0; side < 2; side++)
@@ -127,8 +128,11 @@ kinds_make(PG_FUNCTION_ARGS)
 		for (int i = 0; i < counts[side] && count < (int) lengthof(nodes); i++)
 			nodes[count++] = node_argument(DatumGetByteaPP(elements[i]));
 	}
-	desc = rf_group_desc_make(PG_GETARG_INT32(0), counts[0], counts[1], nodes, PG_GETARG_INT32(3),
-							  PG_GETARG_INT32(4));
+	shape = (RfGroupShape)
+	{
+		PG_GETARG_INT32(0), counts[0], counts[1], PG_GETARG_INT32(3), PG_GETARG_INT32(4)
+	};
+	desc = rf_group_desc_make(&shape, nodes);
 	PG_RETURN_BYTEA_P(to_bytea(desc, desc->length));
 }
 

@@ -86,9 +86,8 @@ typedef struct RfRemoteQuery
  * for_estimate: parameters become unknown values instead of $n, so that the text can stand after
  * EXPLAIN.
  */
-extern void rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys,
-						   bool limit, const char *locking, bool for_estimate,
-						   RfRemoteQuery *out);
+extern RfRemoteQuery *rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys,
+									 bool limit, const char *locking, bool for_estimate);
 
 /*
  * Prints a shippable expression over one foreign table for a statement that is put together
@@ -96,14 +95,26 @@ extern void rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions,
  */
 extern char *rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List **param_types);
 
+/* A statement that the data node runs in place of a ModifyTable and its scan. */
+typedef struct RfDirectModify
+{
+	CmdType		operation;		/* CMD_UPDATE or CMD_DELETE */
+	List	   *targets;		/* TargetEntries of new values, */
+	List	   *target_attrs;	/* and the columns they are for */
+	List	   *returning;		/* of the query's RETURNING, or NIL */
+	char	   *sql;			/* these are made of them */
+	List	   *params;
+	List	   *param_types;
+	List	   *retrieved;		/* attribute numbers of what it returns */
+} RfDirectModify;
+
 /*
- * UPDATE ... FROM or DELETE ... USING of one of a join's tables: new values for these columns (lists
- * of TargetEntries and numbers), and columns of the join to return (TargetEntries).  NULL when that
- * table is not inner-joined with the rest.
+ * UPDATE ... FROM or DELETE ... USING of one of a join's tables, giving back these columns of the
+ * join (TargetEntries): sets sql, params and param_types.  False when that table is not inner-joined
+ * with the rest.
  */
-extern char *rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, CmdType operation,
-								  List *values, List *attnums, List *returning, List **params,
-								  List **param_types);
+extern bool rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, List *returning,
+								 RfDirectModify *statement);
 
 /* Quoted and qualified remote name of a foreign table. */
 extern char *rf_remote_relation_name(const RfTableOptions *opts);

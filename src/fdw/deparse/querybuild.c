@@ -659,10 +659,11 @@ base_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs)
 	return columns;
 }
 
-void
+RfRemoteQuery *
 rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys, bool limit,
-			   const char *locking, bool for_estimate, RfRemoteQuery *out)
+			   const char *locking, bool for_estimate)
 {
+	RfRemoteQuery *out = palloc0(sizeof(RfRemoteQuery));
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	RfRelInfo  *scan = info->scan ? info->scan : info;
 	NodeText	node = {0};
@@ -718,6 +719,7 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 	out->exchanges = cxt.exchanges;
 	out->send_sql = cxt.leaving == NIL ? NULL : rf_sending_statement(cxt.leaving);
 	out->join_sql = cxt.leaving == NIL ? NULL : rf_computing_statement(out->sql, cxt.leaving);
+	return out;
 }
 
 /* Joins one more FROM item of a relation to those in buf. */
@@ -791,15 +793,15 @@ take_target(StringInfo buf, BuildContext *cxt, RfRelInfo *info, Index target, Li
 	return true;
 }
 
-char *
-rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, CmdType operation,
-					 List *values, List *attnums, List *returning, List **params, List **param_types)
+bool
+rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, List *returning,
+					 RfDirectModify *statement)
 {
 	RfRelInfo  *info = (RfRelInfo *) find_base_rel(root, target)->fdw_private;
 	Oid			relid = planner_rt_fetch(target, root)->relid;
 	BuildContext cxt = {root, joinrel->relids};
 	int			nestlevel = rf_neutral_settings(RF_TEXT_ALL);
-	bool		update = operation == CMD_UPDATE;
+	bool		update = statement->operation == CMD_UPDATE;
 	StringInfoData buf;
 	StringInfoData others;
 	List	   *conds = NIL;
@@ -811,8 +813,8 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, CmdTy
 	rf_add_items(&cxt, (RfRelInfo *) joinrel->fdw_private);
 	initStringInfo(&buf);
 	appendStringInfo(&buf, "%s %s r%u", update ? "UPDATE" : "DELETE FROM", info->relation_name, target);
-	forboth(lc, values, lc2, attnums)
-		appendStringInfo(&buf, "%s%s = %s", lc == list_head(values) ? " SET " : ", ",
+	forboth(lc, statement->targets, lc2, statement->target_attrs)
+		appendStringInfo(&buf, "%s%s = %s", lc == list_head(statement->targets) ? " SET " : ", ",
 						 quote_identifier(rf_column_name(relid, lfirst_int(lc2))),
 						 rf_print_in_statement((Node *) lfirst_node(TargetEntry, lc)->expr, &cxt));
 
@@ -829,7 +831,8 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, CmdTy
 	AtEOXact_GUC(true, nestlevel);
 	if (possible && !bms_is_empty(pull_varnos(root, (Node *) cxt.params)))
 		elog(ERROR, "a column of no relation of a remote statement");
-	*params = cxt.params;
-	*param_types = cxt.param_types;
-	return possible ? buf.data : NULL;
+	statement->sql = buf.data;
+	statement->params = cxt.params;
+	statement->param_types = cxt.param_types;
+	return possible;
 }

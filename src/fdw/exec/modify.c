@@ -478,6 +478,7 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 	List	   *targets = rf_all_columns(rel);
 	List	   *retrieved = NIL;
 	RfTableOptions opts;
+	RfRowWrite	write;
 	ModifyState *state;
 	bool		do_nothing = false;
 	char	   *sql;
@@ -507,8 +508,11 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 		if (plan && plan->operation == CMD_UPDATE && rti == plan->rootRelation)
 			rti = mtstate->resultRelInfo[0].ri_RangeTableIndex;
 	}
-	sql = rf_insert_sql(rel, &opts, rti, targets, do_nothing, result_rel->ri_WithCheckOptions,
-						result_rel->ri_returningList, &retrieved);
+	write = (RfRowWrite)
+	{
+		rel, &opts, rti, result_rel->ri_WithCheckOptions, result_rel->ri_returningList, targets
+	};
+	sql = rf_insert_sql(&write, do_nothing, &retrieved);
 	state = create_state(result_rel, estate, CMD_INSERT, sql, targets, retrieved);
 
 	/*

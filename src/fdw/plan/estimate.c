@@ -124,7 +124,7 @@ estimate_remotely(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pa
 				  RfEstimate *est)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
-	RfRemoteQuery query;
+	RfRemoteQuery *query;
 	List	   *remote_join_conds = NIL;
 	List	   *local_join_conds = NIL;
 	List	   *conditions = NIL;
@@ -136,8 +136,8 @@ estimate_remotely(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pa
 		rf_classify_conditions(root, rel, join_conds, &remote_join_conds, &local_join_conds);
 		conditions = rf_bare_clauses(list_concat_copy(info->remote_conds, remote_join_conds));
 	}
-	rf_build_query(root, rel, conditions, pathkeys, limit, NULL, true, &query);
-	ask_data_node(info, query.sql, &est->retrieved_rows, &est->width, &est->startup_cost,
+	query = rf_build_query(root, rel, conditions, pathkeys, limit, NULL, true);
+	ask_data_node(info, query->sql, &est->retrieved_rows, &est->width, &est->startup_cost,
 				  &est->total_cost);
 	est->retrieved_rows = clamp_row_est(est->retrieved_rows);
 
@@ -695,13 +695,13 @@ add_projection(PlannerInfo *root, RfRelInfo *info, RfEstimate *est)
 }
 
 void
-rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys, bool limit,
-			int64 offset_est, int64 count_est, RfEstimate *est)
+rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys,
+			const FinalPathExtraData *limit, RfEstimate *est)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 
-	if (info->opts.use_remote_estimate && (pathkeys != NIL || limit))
-		estimate_remotely(root, rel, join_conds, pathkeys, limit, est);
+	if (info->opts.use_remote_estimate && (pathkeys != NIL || limit != NULL))
+		estimate_remotely(root, rel, join_conds, pathkeys, limit != NULL, est);
 	else
 	{
 		estimate_plain(root, rel, join_conds, est);
@@ -712,21 +712,22 @@ rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys
 			Cost		total;
 
 			total = sort_cost(root, pathkeys, est->retrieved_rows * rf_node_share(info), est->width,
-							  limit && count_est > 0 ? count_est + Max(offset_est, 0) : -1,
+							  limit != NULL && limit->count_est > 0 ?
+							  limit->count_est + Max(limit->offset_est, 0) : -1,
 							  &sort_startup);
 			est->startup_cost += run_cost + sort_startup * REMOTE_SORT_DISCOUNT;
 			est->total_cost = est->startup_cost + total - sort_startup;
 		}
-		if (limit)
+		if (limit != NULL)
 		{
 			adjust_limit_rows_costs(&est->retrieved_rows, &est->startup_cost, &est->total_cost,
-									offset_est, count_est);
+									limit->offset_est, limit->count_est);
 			est->rows = est->retrieved_rows;
 		}
 	}
 	add_projection(root, info, est);
 	add_transfer(info, est);
-	prefer_remote(info, limit || info->scanrel != NULL || info->select != NULL, est);
+	prefer_remote(info, limit != NULL || info->scanrel != NULL || info->select != NULL, est);
 }
 
 void

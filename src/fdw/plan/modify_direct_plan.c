@@ -135,22 +135,9 @@ without_values(List *tlist)
 	return result;
 }
 
-/* A statement that the data node runs in place of a ModifyTable and its scan. */
-typedef struct Statement
-{
-	CmdType		operation;		/* CMD_UPDATE or CMD_DELETE */
-	List	   *targets;		/* TargetEntries of new values, */
-	List	   *target_attrs;	/* and the columns they are for */
-	List	   *returning;		/* of the query's RETURNING, or NIL */
-	char	   *sql;			/* these are made of them */
-	List	   *params;
-	List	   *param_types;
-	List	   *retrieved;		/* attribute numbers of what it returns */
-} Statement;
-
 /* The statement of a scan of the target alone. */
 static void
-table_statement(PlannerInfo *root, const ForeignScan *scan, Statement *statement)
+table_statement(PlannerInfo *root, const ForeignScan *scan, RfDirectModify *statement)
 {
 	Index		target = scan->scan.scanrelid;
 	Oid			relid = planner_rt_fetch(target, root)->relid;
@@ -186,7 +173,7 @@ table_statement(PlannerInfo *root, const ForeignScan *scan, Statement *statement
  */
 static bool
 join_statement(PlannerInfo *root, RelOptInfo *scanned, Index target, ForeignScan *scan,
-			   Statement *statement)
+			   RfDirectModify *statement)
 {
 	List	   *columns = NIL;
 	ListCell   *lc;
@@ -194,10 +181,7 @@ join_statement(PlannerInfo *root, RelOptInfo *scanned, Index target, ForeignScan
 	if (statement->returning &&
 		!returned_columns(root, scanned, target, statement->returning, &columns))
 		return false;
-	statement->sql = rf_build_join_modify(root, scanned, target, statement->operation,
-										  statement->targets, statement->target_attrs, columns,
-										  &statement->params, &statement->param_types);
-	if (statement->sql == NULL)
+	if (!rf_build_join_modify(root, scanned, target, columns, statement))
 		return false;
 	foreach(lc, columns)
 		statement->retrieved = lappend_int(statement->retrieved, lfirst_node(TargetEntry, lc)->resno);
@@ -232,7 +216,7 @@ nodes_can_write(PlannerInfo *root, RelOptInfo *scanned, Index target, Relids rea
 bool
 rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index)
 {
-	Statement	statement = {.operation = plan->operation};
+	RfDirectModify statement = {.operation = plan->operation};
 	ForeignScan *scan;
 	RelOptInfo *scanned;
 	bool		join;

@@ -156,15 +156,16 @@ rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, Lis
 }
 
 char *
-rf_insert_sql(Relation rel, const RfTableOptions *opts, Index rti, List *target_attrs, bool do_nothing,
-			  List *check_options, List *returning, List **retrieved_attrs)
+rf_insert_sql(const RfRowWrite *write, bool do_nothing, List **retrieved_attrs)
 {
+	Relation	rel = write->rel;
+	List	   *target_attrs = write->target_attrs;
 	StringInfoData buf;
 	ListCell   *lc;
 	int			param = 0;
 
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "INSERT INTO %s", rf_remote_relation_name(opts));
+	appendStringInfo(&buf, "INSERT INTO %s", rf_remote_relation_name(write->opts));
 	foreach(lc, target_attrs)
 		appendStringInfo(&buf, "%s%s", lc == list_head(target_attrs) ? "(" : ", ",
 						 quote_identifier(rf_column_name(RelationGetRelid(rel), lfirst_int(lc))));
@@ -186,22 +187,23 @@ rf_insert_sql(Relation rel, const RfTableOptions *opts, Index rti, List *target_
 	}
 	if (do_nothing)
 		appendStringInfoString(&buf, " ON CONFLICT DO NOTHING");
-	rf_append_returning(&buf, rel, rti, rel->trigdesc && rel->trigdesc->trig_insert_after_row,
-						check_options, returning, retrieved_attrs);
+	rf_append_returning(&buf, rel, write->rti, rel->trigdesc && rel->trigdesc->trig_insert_after_row,
+						write->check_options, write->returning, retrieved_attrs);
 	return buf.data;
 }
 
 /* $1 is the row's ctid. */
 static char *
-update_sql(Relation rel, const RfTableOptions *opts, Index rti, List *target_attrs, List *check_options,
-		   List *returning, List **retrieved_attrs)
+update_sql(const RfRowWrite *write, List **retrieved_attrs)
 {
+	Relation	rel = write->rel;
+	List	   *target_attrs = write->target_attrs;
 	StringInfoData buf;
 	ListCell   *lc;
 	int			param = 1;
 
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "UPDATE %s SET ", rf_remote_relation_name(opts));
+	appendStringInfo(&buf, "UPDATE %s SET ", rf_remote_relation_name(write->opts));
 	foreach(lc, target_attrs)
 	{
 		appendStringInfo(&buf, "%s%s = ", lc == list_head(target_attrs) ? "" : ", ",
@@ -212,20 +214,21 @@ update_sql(Relation rel, const RfTableOptions *opts, Index rti, List *target_att
 			appendStringInfo(&buf, "$%d", ++param);
 	}
 	appendStringInfoString(&buf, " WHERE ctid = $1");
-	rf_append_returning(&buf, rel, rti, rel->trigdesc && rel->trigdesc->trig_update_after_row,
-						check_options, returning, retrieved_attrs);
+	rf_append_returning(&buf, rel, write->rti, rel->trigdesc && rel->trigdesc->trig_update_after_row,
+						write->check_options, write->returning, retrieved_attrs);
 	return buf.data;
 }
 
 static char *
-delete_sql(Relation rel, const RfTableOptions *opts, Index rti, List *returning, List **retrieved_attrs)
+delete_sql(const RfRowWrite *write, List **retrieved_attrs)
 {
+	Relation	rel = write->rel;
 	StringInfoData buf;
 
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "DELETE FROM %s WHERE ctid = $1", rf_remote_relation_name(opts));
-	rf_append_returning(&buf, rel, rti, rel->trigdesc && rel->trigdesc->trig_delete_after_row,
-						NIL, returning, retrieved_attrs);
+	appendStringInfo(&buf, "DELETE FROM %s WHERE ctid = $1", rf_remote_relation_name(write->opts));
+	rf_append_returning(&buf, rel, write->rti, rel->trigdesc && rel->trigdesc->trig_delete_after_row,
+						NIL, write->returning, retrieved_attrs);
 	return buf.data;
 }
 
@@ -254,16 +257,17 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 	RangeTblEntry *rte = planner_rt_fetch(resultRelation, root);
 	Relation	rel = table_open(rte->relid, NoLock);	/* locked by the planner */
 	ForeignTable *table = GetForeignTable(rte->relid);
-	List	   *check_options = plan->withCheckOptionLists ?
-		(List *) list_nth(plan->withCheckOptionLists, subplan_index) : NIL;
-	List	   *returning = plan->returningLists ? (List *) list_nth(plan->returningLists, subplan_index) : NIL;
-	List	   *target_attrs = NIL;
-	List	   *retrieved_attrs = NIL;
 	RfTableOptions opts;
+	RfRowWrite	write = {rel, &opts, resultRelation};
+	List	   *retrieved_attrs = NIL;
 	bool		do_nothing = false;
 	char	   *sql = NULL;
 
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
+	if (plan->withCheckOptionLists)
+		write.check_options = (List *) list_nth(plan->withCheckOptionLists, subplan_index);
+	if (plan->returningLists)
+		write.returning = (List *) list_nth(plan->returningLists, subplan_index);
 	if (plan->onConflictAction == ONCONFLICT_NOTHING)
 		do_nothing = true;
 	else if (plan->onConflictAction != ONCONFLICT_NONE)
@@ -272,20 +276,19 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 	switch (plan->operation)
 	{
 		case CMD_INSERT:
-			target_attrs = rf_all_columns(rel);
-			sql = rf_insert_sql(rel, &opts, resultRelation, target_attrs, do_nothing, check_options, returning,
-								&retrieved_attrs);
+			write.target_attrs = rf_all_columns(rel);
+			sql = rf_insert_sql(&write, do_nothing, &retrieved_attrs);
 			break;
 		case CMD_UPDATE:
 			/* a BEFORE trigger may change any column */
 			if (rel->trigdesc && rel->trigdesc->trig_update_before_row)
-				target_attrs = rf_all_columns(rel);
+				write.target_attrs = rf_all_columns(rel);
 			else
-				target_attrs = updated_columns(root, resultRelation);
-			sql = update_sql(rel, &opts, resultRelation, target_attrs, check_options, returning, &retrieved_attrs);
+				write.target_attrs = updated_columns(root, resultRelation);
+			sql = update_sql(&write, &retrieved_attrs);
 			break;
 		case CMD_DELETE:
-			sql = delete_sql(rel, &opts, resultRelation, returning, &retrieved_attrs);
+			sql = delete_sql(&write, &retrieved_attrs);
 			break;
 		default:
 			elog(ERROR, "unexpected operation: %d", (int) plan->operation);
@@ -296,7 +299,7 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 	table_close(rel, NoLock);
 
 	/* in the order of RfModifyPrivateIndex */
-	return list_make4(makeString(sql), target_attrs, retrieved_attrs, makeBoolean(do_nothing));
+	return list_make4(makeString(sql), write.target_attrs, retrieved_attrs, makeBoolean(do_nothing));
 }
 
 int

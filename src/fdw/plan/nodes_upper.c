@@ -316,7 +316,7 @@ add_ordered_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_
 		input_rel->fdw_private = info;
 		if (!can_merge(root, input_rel, root->sort_pathkeys))
 			continue;
-		rf_estimate(root, input_rel, NIL, root->sort_pathkeys, false, 0, 0, &est);
+		rf_estimate(root, input_rel, NIL, root->sort_pathkeys, NULL, &est);
 		add_path(ordered_rel, (Path *)
 				 rf_create_foreign_upper_path(root, input_rel, rf_upper_target(root, UPPERREL_ORDERED, input_rel),
 											  est.rows, est.startup_cost, est.total_cost,
@@ -356,7 +356,7 @@ add_limit_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 		rel->fdw_private = info;
 		if (pathkeys != NIL && !can_merge(root, rel, pathkeys))
 			continue;
-		rf_estimate(root, rel, NIL, pathkeys, true, extra->offset_est, extra->count_est, &est);
+		rf_estimate(root, rel, NIL, pathkeys, extra, &est);
 		path = (Path *) rf_create_foreign_upper_path(root, rf_scanned_rel(rel),
 													 rf_upper_target(root, UPPERREL_FINAL, rel),
 													 est.rows, est.startup_cost, est.total_cost, pathkeys,

@@ -128,7 +128,7 @@ rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join, List *
 
 		if (info->nodes != NIL && !rf_merge_keys(root, rel, info->tlist, pathkeys, &keys))
 			continue;
-		rf_estimate(root, rel, NIL, pathkeys, false, 0, 0, &est);
+		rf_estimate(root, rel, NIL, pathkeys, NULL, &est);
 		if (IS_JOIN_REL(rel))
 		{
 			Path	   *local = local_join;

@@ -85,11 +85,11 @@ typedef struct RfEstimate
 } RfEstimate;
 
 /*
- * rows, width and costs of scanning rel, with these pushed join conditions (base relations only) in
- * this order and with the query's LIMIT (limit_tuples; -1: none)
+ * Rows, width and costs of scanning rel, with these pushed join conditions (base relations only), in
+ * this order and with the query's LIMIT (NULL: without).
  */
 extern void rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys,
-						bool limit, int64 offset_est, int64 count_est, RfEstimate *est);
+						const FinalPathExtraData *limit, RfEstimate *est);
 
 /* the same without order and limit, kept in RfRelInfo */
 extern void rf_estimate_rel(PlannerInfo *root, RelOptInfo *rel);
@@ -214,9 +214,19 @@ extern int	rdmaIsForeignRelUpdatable(Relation rel);
 
 extern bool rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
 
+/* What a statement that writes single rows is made of. */
+typedef struct RfRowWrite
+{
+	Relation	rel;
+	const RfTableOptions *opts;
+	Index		rti;			/* what the following two call the relation */
+	List	   *check_options;
+	List	   *returning;
+	List	   *target_attrs;	/* columns that are written; not of DELETE */
+} RfRowWrite;
+
 /* The remote INSERT; *retrieved_attrs is what its RETURNING gives, in order. */
-extern char *rf_insert_sql(Relation rel, const RfTableOptions *opts, Index rti, List *target_attrs, bool do_nothing,
-						   List *check_options, List *returning, List **retrieved_attrs);
+extern char *rf_insert_sql(const RfRowWrite *write, bool do_nothing, List **retrieved_attrs);
 extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, List *check_options,
 								List *returning, List **retrieved_attrs);
 

@@ -126,7 +126,7 @@ add_parameterized_paths(PlannerInfo *root, RelOptInfo *baserel)
 		ParamPathInfo *ppi = (ParamPathInfo *) lfirst(lc);
 		RfEstimate	est;
 
-		rf_estimate(root, baserel, ppi->ppi_clauses, NIL, false, 0, 0, &est);
+		rf_estimate(root, baserel, ppi->ppi_clauses, NIL, NULL, &est);
 		/* Every path with this parameterization must agree on the number of rows. */
 		ppi->ppi_rows = est.rows;
 		add_path(baserel, (Path *)
@@ -476,7 +476,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	List	   *slot = info->tlist;
 	List	   *states = NIL;
 	ListCell   *lc;
-	RfRemoteQuery query;
+	RfRemoteQuery *query;
 
 	rel->fdw_private = info;
 	locking = locking_clause(root, rel);
@@ -486,14 +486,13 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	else
 		local_exprs = rf_bare_clauses(info->local_conds);
 
-	rf_build_query(root, rel, remote_exprs, best_path->path.pathkeys, limit, locking, false,
-				   &query);
+	query = rf_build_query(root, rel, remote_exprs, best_path->path.pathkeys, limit, locking, false);
 	/* a column of no relation in the statement is a parameter, handed in by a nested loop */
-	if (!bms_is_subset(pull_varnos(root, (Node *) query.params), PATH_REQ_OUTER(&best_path->path)))
+	if (!bms_is_subset(pull_varnos(root, (Node *) query->params), PATH_REQ_OUTER(&best_path->path)))
 		elog(ERROR, "a parameter of a remote statement has no value");
 
 	if (simple)
-		slot = narrow_slot(root, rel, tlist, local_exprs, &query.retrieved_attrs);
+		slot = narrow_slot(root, rel, tlist, local_exprs, &query->retrieved_attrs);
 	else if (outer_plan != NULL)
 		outer_plan = recheck_plan(outer_plan, slot, local_exprs, best_path->path.parallel_safe);
 
@@ -504,9 +503,9 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 		states = lappend_oid(states, rf_state_deserialfn(lfirst_node(TargetEntry, lc)->expr));
 
 	/* In the order of RfScanPrivateIndex */
-	fdw_private = lappend(fdw_private, makeString(query.sql));
-	fdw_private = lappend(fdw_private, query.retrieved_attrs);
-	fdw_private = lappend(fdw_private, query.param_types);
+	fdw_private = lappend(fdw_private, makeString(query->sql));
+	fdw_private = lappend(fdw_private, query->retrieved_attrs);
+	fdw_private = lappend(fdw_private, query->param_types);
 	fdw_private = lappend(fdw_private, rf_fetch_options_list(&info->opts.fetch));
 	/* with a fraction: workers get the plan as text, in which 5 would be an integer */
 	fdw_private = lappend(fdw_private,
@@ -516,7 +515,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	fdw_private = lappend(fdw_private, makeString(info->relation_name));
 	fdw_private = lappend(fdw_private, states);
 	fdw_private = lappend(fdw_private, makeString(simple ? "" : info->description));
-	fdw_private = lappend(fdw_private, scan_nodes(root, rel, best_path, slot, &query));
+	fdw_private = lappend(fdw_private, scan_nodes(root, rel, best_path, slot, query));
 	fdw_private = lappend(fdw_private, list_make1_oid(rel->userid));
 	fdw_private = lappend(fdw_private, makeBoolean(rf_is_set_operation(info)));
 	Assert(list_length(fdw_private) == RF_SCAN_NPRIVATE);
@@ -531,7 +530,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	if ((simple && slot != NIL) || (root->parse->commandType == CMD_SELECT && root->rowMarks == NIL &&
 									contain_subplans((Node *) remote_exprs)))
 		remote_exprs = NIL;
-	info->plan = make_foreignscan(tlist, local_exprs, rel->relid, query.params, fdw_private,
+	info->plan = make_foreignscan(tlist, local_exprs, rel->relid, query->params, fdw_private,
 								  slot, remote_exprs, outer_plan);
 	return info->plan;
 }

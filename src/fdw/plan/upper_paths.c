@@ -50,7 +50,7 @@ add_ordered_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_r
 		pathkeys_contained_in(root->sort_pathkeys, root->query_pathkeys))
 		return;
 
-	rf_estimate(root, input_rel, NIL, root->sort_pathkeys, false, 0, 0, &est);
+	rf_estimate(root, input_rel, NIL, root->sort_pathkeys, NULL, &est);
 	add_path(ordered_rel, (Path *)
 			 rf_create_foreign_upper_path(root, input_rel, rf_upper_target(root, UPPERREL_ORDERED, input_rel),
 										  est.rows, est.startup_cost, est.total_cost,
@@ -82,7 +82,7 @@ add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 	if (!rf_limit_is_shippable(root, rel, extra))
 		return;
 
-	rf_estimate(root, rel, NIL, pathkeys, true, extra->offset_est, extra->count_est, &est);
+	rf_estimate(root, rel, NIL, pathkeys, extra, &est);
 	add_path(final_rel, (Path *)
 			 rf_create_foreign_upper_path(root, rf_scanned_rel(rel), rf_upper_target(root, UPPERREL_FINAL, rel),
 										  est.rows, est.startup_cost, est.total_cost,
@@ -119,7 +119,7 @@ add_projected_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_r
 		final_rel->fdw_private = NULL;
 		return;
 	}
-	rf_estimate(root, final_rel, NIL, pathkeys, extra->limit_needed, extra->offset_est, extra->count_est, &est);
+	rf_estimate(root, final_rel, NIL, pathkeys, extra->limit_needed ? extra : NULL, &est);
 	add_path(final_rel, (Path *)
 			 rf_create_foreign_upper_path(root, final_rel, target, est.rows, est.startup_cost, est.total_cost,
 										  pathkeys, rf_path_private(info, extra->limit_needed ? RF_PATH_LIMIT : 0)));

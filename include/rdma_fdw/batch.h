@@ -154,6 +154,15 @@ extern void rf_encoder_destroy(RfEncoder *encoder);
  */
 typedef struct RfTupleWriter RfTupleWriter;
 
+/* Tuples of one page, which is pinned. */
+typedef struct RfPageTuples
+{
+	const char *page;
+	const HeapTupleHeader *tuples;
+	const uint16 *lengths;
+	int			count;
+} RfPageTuples;
+
 /* Where a page's tuples lie, from what the reader needs of the first one on; bytes. */
 typedef struct RfTupleExtent
 {
@@ -208,29 +217,25 @@ extern bool rf_tuples_begin(RfTupleWriter *writer, void *buffer, uint32 capacity
 extern bool rf_tuples_has_room(const RfTupleWriter *writer);	/* for one page more, whatever it holds */
 
 /* For one page's tuples, at least one; false: a value that is wanted is not within its tuple. */
-extern bool rf_tuples_measure(const RfTupleWriter *writer, const HeapTupleHeader *tuples, const uint16 *lengths,
-							  int count, RfTupleExtent *extent);
+extern bool rf_tuples_measure(const RfTupleWriter *writer, const RfPageTuples *set, RfTupleExtent *extent);
 
-extern void rf_tuples_fragments(const char *page, const HeapTupleHeader *tuples, const uint16 *lengths, int count,
-								RfTupleFragments *fragments);
+extern void rf_tuples_fragments(const RfPageTuples *set, RfTupleFragments *fragments);
 
 /* Entries that are left for tuples of one page that stay there. */
 extern int	rf_tuples_entries(const RfTupleWriter *writer);
 
 /*
- * Measured tuples of one page, which is pinned, with what lies between them (box) or not. There is
- * room. `direct`: the box stays where it is; returns the bytes in front of it that then travel along.
- * gather: the fragments stay; so many entries are left.
+ * Measured tuples with what lies between them (box) or not. There is room. `direct`: the box stays
+ * where it is; returns the bytes in front of it that then travel along. gather: the fragments stay;
+ * so many entries are left.
  */
-extern uint32 rf_tuples_add(RfTupleWriter *writer, const char *page, const HeapTupleHeader *tuples,
-						  const uint16 *lengths, int count, const RfTupleExtent *extent, bool box, bool direct);
-extern void rf_tuples_gather(RfTupleWriter *writer, const char *page, const HeapTupleHeader *tuples,
-							 const uint16 *lengths, int count, const RfTupleFragments *fragments);
+extern uint32 rf_tuples_add(RfTupleWriter *writer, const RfPageTuples *set, const RfTupleExtent *extent,
+							bool box, bool direct);
+extern void rf_tuples_gather(RfTupleWriter *writer, const RfPageTuples *set, const RfTupleFragments *fragments);
 
 /* Are they so regular? Then they may be added as one strided part, as gathered ones are. */
-extern bool rf_tuples_regular(const HeapTupleHeader *tuples, const uint16 *lengths, int count, RfTupleStride *stride);
-extern void rf_tuples_stride(RfTupleWriter *writer, const HeapTupleHeader *tuples, const uint16 *lengths, int count,
-							 const RfTupleStride *stride);
+extern bool rf_tuples_regular(const RfPageTuples *set, RfTupleStride *stride);
+extern void rf_tuples_stride(RfTupleWriter *writer, const RfPageTuples *set, const RfTupleStride *stride);
 
 /*
  * A page whose tuples are all visible and that is locked: its rows, and where they lie; -1: a value

@@ -198,9 +198,11 @@ may_travel(const RfTupleWriter *writer, HeapTupleHeader tuple)
 }
 
 bool
-rf_tuples_measure(const RfTupleWriter *writer, const HeapTupleHeader *tuples, const uint16 *lengths,
-				  int count, RfTupleExtent *extent)
+rf_tuples_measure(const RfTupleWriter *writer, const RfPageTuples *set, RfTupleExtent *extent)
 {
+	const HeapTupleHeader *tuples = set->tuples;
+	const uint16 *lengths = set->lengths;
+	int			count = set->count;
 	const char *start = (const char *) tuples[0];
 	const char *end = start;
 	uint32		packed = 0;
@@ -368,9 +370,13 @@ box_stays(RfTupleWriter *writer, const char *page, const char *start, uint32 len
 }
 
 uint32
-rf_tuples_add(RfTupleWriter *writer, const char *page, const HeapTupleHeader *tuples,
-			  const uint16 *lengths, int count, const RfTupleExtent *extent, bool box, bool direct)
+rf_tuples_add(RfTupleWriter *writer, const RfPageTuples *set, const RfTupleExtent *extent, bool box,
+			  bool direct)
 {
+	const char *page = set->page;
+	const HeapTupleHeader *tuples = set->tuples;
+	const uint16 *lengths = set->lengths;
+	int			count = set->count;
 	uint32		between = 0;
 	uint32	   *items;
 	uint8	   *data;
@@ -431,9 +437,12 @@ next_unit(const uint64 *map, uint32 from, bool set)
 }
 
 void
-rf_tuples_fragments(const char *page, const HeapTupleHeader *tuples, const uint16 *lengths, int count,
-					RfTupleFragments *fragments)
+rf_tuples_fragments(const RfPageTuples *set, RfTupleFragments *fragments)
 {
+	const char *page = set->page;
+	const HeapTupleHeader *tuples = set->tuples;
+	const uint16 *lengths = set->lengths;
+	int			count = set->count;
 	uint64	   *map = fragments->map;
 
 	memset(fragments, 0, sizeof(*fragments));
@@ -462,9 +471,12 @@ rf_tuples_fragments(const char *page, const HeapTupleHeader *tuples, const uint1
 }
 
 void
-rf_tuples_gather(RfTupleWriter *writer, const char *page, const HeapTupleHeader *tuples,
-				 const uint16 *lengths, int count, const RfTupleFragments *fragments)
+rf_tuples_gather(RfTupleWriter *writer, const RfPageTuples *set, const RfTupleFragments *fragments)
 {
+	const char *page = set->page;
+	const HeapTupleHeader *tuples = set->tuples;
+	const uint16 *lengths = set->lengths;
+	int			count = set->count;
 	RfTupleRun	run = {fragments->bytes, count, 0};
 	uint32	   *items;
 	uint32		room = TYPEALIGN(8, sizeof(run) + count * sizeof(uint32));
@@ -499,8 +511,11 @@ rf_tuples_gather(RfTupleWriter *writer, const char *page, const HeapTupleHeader 
 /* ---------- tuples at equal distances ---------- */
 
 bool
-rf_tuples_regular(const HeapTupleHeader *tuples, const uint16 *lengths, int count, RfTupleStride *stride)
+rf_tuples_regular(const RfPageTuples *set, RfTupleStride *stride)
 {
+	const HeapTupleHeader *tuples = set->tuples;
+	const uint16 *lengths = set->lengths;
+	int			count = set->count;
 	const char *first = (const char *) tuples[0];
 	ptrdiff_t	distance;
 
@@ -518,9 +533,11 @@ rf_tuples_regular(const HeapTupleHeader *tuples, const uint16 *lengths, int coun
 }
 
 void
-rf_tuples_stride(RfTupleWriter *writer, const HeapTupleHeader *tuples, const uint16 *lengths, int count,
-				 const RfTupleStride *stride)
+rf_tuples_stride(RfTupleWriter *writer, const RfPageTuples *set, const RfTupleStride *stride)
 {
+	const HeapTupleHeader *tuples = set->tuples;
+	const uint16 *lengths = set->lengths;
+	int			count = set->count;
 	uint32		bytes = (uint32) count * stride->element;
 	RfTupleRun	run = {bytes, count, RF_TUPLE_SKIPPED};
 	uint32		room = TYPEALIGN(8, sizeof(run) + count * sizeof(uint32));

@@ -655,7 +655,7 @@ bool
 rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupleHeader *tuples,
 							   const uint16 *lengths, int count)
 {
-	Page		page = BufferGetPage(buffer);
+	RfPageTuples set = {BufferGetPage(buffer), tuples, lengths, count};
 	RfTupleExtent extent;
 	RfTupleFragments fragments;
 	RfTupleStride stride;
@@ -669,7 +669,7 @@ rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupl
 		return true;
 	if (dest->sparse)
 		return false;			/* as the look at it as a whole found */
-	if (!rf_tuples_measure(dest->tuples, tuples, lengths, count, &extent))
+	if (!rf_tuples_measure(dest->tuples, &set, &extent))
 		return page_added(dest, -1);
 	if (is_sparse(dest, extent.packed))
 		return false;
@@ -682,9 +682,9 @@ rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupl
 	{
 		may_gather = dest->direct && (rf_region_mode == RF_REGION_AUTO || rf_region_mode == RF_REGION_GATHER) &&
 			extent.fragments <= rf_tuples_entries(dest->tuples);
-		regular = dest->direct && may_stride(dest) && rf_tuples_regular(tuples, lengths, count, &stride);
+		regular = dest->direct && may_stride(dest) && rf_tuples_regular(&set, &stride);
 		if (may_gather)
-			rf_tuples_fragments(page, tuples, lengths, count, &fragments);
+			rf_tuples_fragments(&set, &fragments);
 		way = page_way(dest, &extent, count, may_gather ? &fragments : NULL, regular ? &stride : NULL);
 
 		/* Not where gathering only lacked entries in this batch; and other ways need what was just looked for. */
@@ -704,11 +704,11 @@ rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupl
 	else if (way != RF_REGION_BOX)
 		way = RF_REGION_COPY;
 	if (way == RF_REGION_STRIDED)
-		rf_tuples_stride(dest->tuples, tuples, lengths, count, &stride);
+		rf_tuples_stride(dest->tuples, &set, &stride);
 	else if (way == RF_REGION_GATHER)
-		rf_tuples_gather(dest->tuples, page, tuples, lengths, count, &fragments);
+		rf_tuples_gather(dest->tuples, &set, &fragments);
 	else
-		between = rf_tuples_add(dest->tuples, page, tuples, lengths, count, &extent, way == RF_REGION_BOX, uncopied > 0);
+		between = rf_tuples_add(dest->tuples, &set, &extent, way == RF_REGION_BOX, uncopied > 0);
 	rf_region_count(&dest->regions, way, extent.packed,
 					between + (extent.box > extent.packed ? extent.box - extent.packed : 0));
 	dest->regions.uncopied_bytes += uncopied + between;

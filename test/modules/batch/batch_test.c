@@ -304,6 +304,7 @@ add_some(TripDest *dest, RfTupleWriter *writer, Page page, int way, int first, i
 {
 	HeapTupleHeader tuples[MaxHeapTuplesPerPage];
 	uint16		lengths[MaxHeapTuplesPerPage];
+	RfPageTuples set;
 	RfTupleExtent extent;
 	RfTupleFragments fragments;
 	RfTupleStride stride;
@@ -318,17 +319,21 @@ add_some(TripDest *dest, RfTupleWriter *writer, Page page, int way, int first, i
 		tuples[count] = (HeapTupleHeader) PageGetItem(page, item);
 		lengths[count++] = ItemIdGetLength(item);
 	}
+	set = (RfPageTuples)
+	{
+		page, tuples, lengths, count
+	};
 	if (count == 0)
 		return;
-	if (!rf_tuples_measure(writer, tuples, lengths, count, &extent))
+	if (!rf_tuples_measure(writer, &set, &extent))
 		elog(ERROR, "a value lies elsewhere");
-	rf_tuples_fragments(page, tuples, lengths, count, &fragments);
-	if (way == WAY_STRIDED && rf_tuples_entries(writer) > 0 && rf_tuples_regular(tuples, lengths, count, &stride))
-		rf_tuples_stride(writer, tuples, lengths, count, &stride);
+	rf_tuples_fragments(&set, &fragments);
+	if (way == WAY_STRIDED && rf_tuples_entries(writer) > 0 && rf_tuples_regular(&set, &stride))
+		rf_tuples_stride(writer, &set, &stride);
 	else if (way == WAY_GATHER && fragments.count <= rf_tuples_entries(writer))
-		rf_tuples_gather(writer, page, tuples, lengths, count, &fragments);
+		rf_tuples_gather(writer, &set, &fragments);
 	else
-		rf_tuples_add(writer, page, tuples, lengths, count, &extent, way == WAY_STAYS, way == WAY_STAYS);
+		rf_tuples_add(writer, &set, &extent, way == WAY_STAYS, way == WAY_STAYS);
 }
 
 /* There is room for one page. */

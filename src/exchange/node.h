@@ -1,14 +1,16 @@
 /*
  * node.h - inside the exchange room: a data node's side.
  *
+ * From the bottom to the top, each calls those before it only:
+ *
  * spec.c        what rdma.exchange is told
  * node_set.c    the session's set of exchanges and the functions that set it up
- * node_plan.c   the custom scan in the place of rdma.exchange()
- * node_probe.c  its rows in the order of an index that they are looked up in
- * node_exec.c   the custom scan's executor: one row after the other, and waiting
  * node_out.c    one exchange's rows: out of its query, to the nodes they belong to
  * node_move.c   and in from other nodes, and while they wait for the reader
  * node_drive.c  which exchanges go on while one waits, and the end of the statement
+ * node_exec.c   the custom scan's executor: one row after the other, and waiting
+ * node_probe.c  its rows in the order of an index that they are looked up in
+ * node_plan.c   the custom scan in the place of rdma.exchange()
  *
  * All of it belongs to one backend.
  */
@@ -19,6 +21,8 @@
 
 #include "executor/execdesc.h"
 #include "nodes/execnodes.h"
+#include "nodes/extensible.h"
+#include "nodes/pathnodes.h"
 #include "utils/plancache.h"
 #include "utils/resowner.h"
 #include "utils/tuplestore.h"
@@ -55,6 +59,9 @@ typedef struct ExchangeSpec
 
 /* In the current memory context; ERROR when it is not one. */
 extern ExchangeSpec *rf_exchange_spec_parse(const char *text);
+
+/* For EXPLAIN. */
+extern const char *rf_exchange_describe(const ExchangeSpec *spec);
 
 /* ---------- the set ---------- */
 
@@ -252,12 +259,21 @@ extern void rf_exchange_inspect(PlanState *tree, bool nested);
 
 /* node_exec.c */
 extern Node *rf_exchange_create_state(CustomScan *scan);
-extern bool rf_exchange_is_state(PlanState *node);
 
-/* node_plan.c */
-extern const char *rf_exchange_describe(const ExchangeSpec *spec);
-struct Path;
-extern bool rf_exchange_is_path(struct Path *path);
+/* What its path, plan and state are called: which tells them from those of other custom scans. */
+extern const char rf_exchange_name[];
+
+static inline bool
+rf_exchange_is_state(PlanState *node)
+{
+	return IsA(node, CustomScanState) && ((CustomScanState *) node)->methods->CustomName == rf_exchange_name;
+}
+
+static inline bool
+rf_exchange_is_path(Path *path)
+{
+	return IsA(path, CustomPath) && ((CustomPath *) path)->methods->CustomName == rf_exchange_name;
+}
 
 /* node_probe.c: chains itself into the planner */
 extern void rf_exchange_watch_probes(void);

@@ -39,7 +39,7 @@ static void shutdown_exchange(CustomScanState *node);
 static void explain_exchange(CustomScanState *node, List *ancestors, ExplainState *es);
 
 static const CustomExecMethods exec_methods = {
-	.CustomName = "RdmaExchange",
+	.CustomName = rf_exchange_name,
 	.BeginCustomScan = begin_exchange,
 	.ExecCustomScan = exec_exchange,
 	.EndCustomScan = end_exchange,
@@ -55,12 +55,6 @@ rf_exchange_create_state(CustomScan *scan)
 
 	state->css.methods = &exec_methods;
 	return (Node *) state;
-}
-
-bool
-rf_exchange_is_state(PlanState *node)
-{
-	return IsA(node, CustomScanState) && ((CustomScanState *) node)->methods == &exec_methods;
 }
 
 /* ---------- begin ---------- */

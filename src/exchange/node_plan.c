@@ -53,8 +53,8 @@ static ExecutorFinish_hook_type previous_executor_finish = NULL;
 static Plan *plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 						   List *clauses, List *plans);
 
-static const CustomPathMethods path_methods = {"RdmaExchange", plan_exchange, NULL};
-static const CustomScanMethods scan_methods = {"RdmaExchange", rf_exchange_create_state};
+static const CustomPathMethods path_methods = {rf_exchange_name, plan_exchange, NULL};
+static const CustomScanMethods scan_methods = {rf_exchange_name, rf_exchange_create_state};
 
 /* Runs only where no custom scan could take its place. */
 Datum
@@ -123,12 +123,6 @@ is_exchange(RangeTblEntry *rte, char **spec, char **query)
 		*(i == 0 ? spec : query) = TextDatumGetCString(argument->constvalue);
 	}
 	return true;
-}
-
-bool
-rf_exchange_is_path(Path *path)
-{
-	return IsA(path, CustomPath) && ((CustomPath *) path)->methods == &path_methods;
 }
 
 static void
@@ -332,23 +326,6 @@ exchange_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, Variabl
 	vardata->freefunc = heap_freetuple;
 	vardata->acl_ok = true;
 	return true;
-}
-
-const char *
-rf_exchange_describe(const ExchangeSpec *spec)
-{
-	StringInfoData text;
-
-	initStringInfo(&text);
-	appendStringInfo(&text, "%d, %s", spec->number, spec->replicate ? "replicate" :
-					 "repartition by column");
-	for (int i = 0; i < spec->key_count; i++)
-		appendStringInfo(&text, "%s %d", i > 0 ? "," : "", spec->keys[i]);
-	if (spec->heavy != HEAVY_NONE)
-		appendStringInfo(&text, ", %d heavy %s %s", spec->heavy_count, spec->heavy_count == 1 ?
-						 "key" : "keys",
-						 spec->heavy == HEAVY_SPREAD ? "spread" : "broadcast");
-	return text.data;
 }
 
 /* ---------- the statement's start and end ---------- */

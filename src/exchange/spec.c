@@ -12,6 +12,8 @@
 
 #include "rdma_fdw/compat.h"
 
+const char	rf_exchange_name[] = "RdmaExchange";
+
 __attribute__((noreturn, format(printf, 2, 0))) static void
 bad_spec(const char *text, const char *format, const char *what)
 {
@@ -158,4 +160,21 @@ rf_exchange_spec_parse(const char *text)
 		bad_spec(text, "%s.", spec->replicate ? "What is replicated has no keys" :
 				 "What is repartitioned needs keys");
 	return spec;
+}
+
+const char *
+rf_exchange_describe(const ExchangeSpec *spec)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "%d, %s", spec->number, spec->replicate ? "replicate" :
+					 "repartition by column");
+	for (int i = 0; i < spec->key_count; i++)
+		appendStringInfo(&text, "%s %d", i > 0 ? "," : "", spec->keys[i]);
+	if (spec->heavy != HEAVY_NONE)
+		appendStringInfo(&text, ", %d heavy %s %s", spec->heavy_count, spec->heavy_count == 1 ?
+						 "key" : "keys",
+						 spec->heavy == HEAVY_SPREAD ? "spread" : "broadcast");
+	return text.data;
 }

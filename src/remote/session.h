@@ -4,9 +4,9 @@
  *
  * From the bottom to the top, each calls those before it only:
  *
+ * cancel.c         cancel requests
  * session.c        the table of sessions; closing them and making them free
  * wait.c           waiting for them
- * cancel.c         cancel requests
  * pipeline.c       several commands in one round trip, the beginning of the remote transaction first
  * query.c          commands, remote errors, the greeting
  * settings.c       settings of sessions

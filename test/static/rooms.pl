@@ -38,8 +38,6 @@ my @together = (
 	# two ends of a flow, and of a group
 	[qw(flow/flow flow/flow_produce flow/reader)],
 	[qw(flow/group flow/group_produce flow/group_consume)],
-	# an exchange's own node: all of its exchanges go on while one of them waits
-	[qw(exchange/node_drive exchange/node_exec exchange/node_move exchange/node_out exchange/node_plan exchange/node_probe)],
 );
 
 # What nothing in src calls and src/exports.map does not name, but tests and benches cannot do without.

@@ -448,6 +448,7 @@ spool_coming(RfStream *stream, bool wait)
 RfStreamPoll
 rf_stream_put_aside(RfStream *stream, const void *batch, uint32 length)
 {
+	Assert(!stream->keep);		/* all of such a stream is stored before any is read */
 	if (stream->inline_batch)
 		stream->inline_read = false;
 	else if (batch != NULL)

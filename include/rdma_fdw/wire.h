@@ -102,6 +102,7 @@ typedef struct RfTypeImage
 #define RF_NONCE_SIZE		32
 #define RF_HMAC_SIZE		32
 #define RF_TOKEN_SIZE		32
+#define RF_TOKEN_ID_SIZE	16
 
 typedef enum RfControlType
 {
@@ -142,7 +143,8 @@ typedef struct RfControlHello	/* HELLO and CHALLENGE */
 	RfNodeId	node;
 	RfTypeImage image;
 	uint8_t		host[16];		/* boot id of the machine: equal means "try the local socket" */
-	uint8_t		nonce[RF_NONCE_SIZE];
+	uint8_t		nonce[RF_NONCE_SIZE];	/* random. HELLO's begins with the id of the token that PROOF will be of: an acceptor with more
+										 * connections than it has room for keeps those that name a token of its own */
 	uint32_t	lanes;
 	uint32_t	provider;		/* RF_OFFER_*: what the sender is ready to use */
 	char		local_name[64]; /* abstract AF_UNIX name of the engine, NUL-padded */

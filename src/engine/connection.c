@@ -51,7 +51,6 @@ rf_connection_new(int fd, bool accepted)
 			free(connection);
 			return NULL;
 		}
-		rf_engine->unauthenticated++;
 	}
 	connection->next = rf_engine->connections;
 	rf_engine->connections = connection;
@@ -284,8 +283,7 @@ rf_connection_fail(RfConnection *connection, const RfError *error)
 	if (connection->dead || connection->phase == RF_PHASE_DROPPING)
 		return;
 	tell_why(connection, error);
-	if (connection->accepted && connection->phase == RF_PHASE_HANDSHAKE)
-		rf_engine->unauthenticated--;
+	rf_crowd_leave(connection);
 	rf_connection_close_socket(connection);
 	close_data_sockets(connection);
 

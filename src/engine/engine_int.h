@@ -93,6 +93,8 @@ struct RfConnection
 	RfHandshake handshake;
 	int			peer;			/* RF_NO_PEER until known */
 	bool		accepted;
+	bool		in_crowd;		/* accepted, and has shown nothing yet: crowd.c */
+	uint64_t	address_key;	/* where it came from, as crowd.c sees it */
 	bool		dead;			/* closed; freed at the end of the round */
 	int64_t		started_us;
 	int64_t		deadline_us;	/* of connecting, handshake and set-up */
@@ -183,7 +185,7 @@ typedef struct RfEngine
 	RfReceiveWork receive[RF_RECEIVE_POOLS];
 	uint32_t	lane_flows[RF_MAX_LANES];	/* attached to each */
 	uint8_t		boot_id[16];
-	uint32_t	unauthenticated;	/* accepted connections before their proof */
+	uint32_t	unauthenticated;	/* accepted connections in the crowd */
 
 	/* What depends on a peer (open.c): its connection failed; no lane has a queue pair of it left. */
 	void		(*peer_failed) (int peer, const RfError *error);
@@ -191,6 +193,12 @@ typedef struct RfEngine
 } RfEngine;
 
 extern RfEngine *rf_engine;
+
+/* crowd.c */
+struct sockaddr_storage;
+extern RfConnection *rf_crowd_enter(RfConnection *connection, const struct sockaddr_storage *address);
+extern void rf_crowd_leave(RfConnection *connection);
+extern void rf_crowd_hello(RfConnection *connection);
 
 /* receive.c */
 

@@ -1,15 +1,16 @@
 /*
  * listener.c - listening on TCP and on a local name, and accepting.
  *
- * Anybody can connect; nobody is believed before setup.c has seen a proof. So there is
- * a limit on connections without one (the oldest gives way) and a deadline for each, and running
- * out of descriptors pauses accepting instead of spinning.
+ * Anybody can connect; nobody is believed before setup.c has seen a proof. So there is a limit on
+ * connections without one (crowd.c) and a deadline for each, and running out of descriptors pauses
+ * accepting instead of spinning.
  */
 #include "postgres.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,7 +22,9 @@
 
 #include "engine_int.h"
 
-#define RF_MAX_UNAUTHENTICATED	64
+#define RF_ACCEPT_AT_ONCE		64
+#define RF_LISTEN_BACKLOG		4096	/* the kernel has a limit of its own: net.core.somaxconn */
+#define RF_FIRST_BYTES_S		3		/* a connection that says nothing for so long is handed over none the less */
 #define RF_ACCEPT_PAUSE_US		1000000
 
 static int64_t paused_until = 0;
@@ -50,14 +53,17 @@ bind_tcp(const struct addrinfo *address)
 {
 	int			on = 1;
 	int			off = 0;
+	int			first_bytes = RF_FIRST_BYTES_S;
 	int			fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return -1;
 	(void) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	/* An engine speaks first, so that the kernel can keep those that say nothing. */
+	(void) setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &first_bytes, sizeof(first_bytes));
 	if (address->ai_family == AF_INET6)
 		(void) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, 128) != 0)
+	if (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, RF_LISTEN_BACKLOG) != 0)
 	{
 		int			saved_errno = errno;
 
@@ -125,7 +131,7 @@ rf_listen(RfError *error)
 	/* The local name is for engines of this host; without it they use TCP. */
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	name_length = rf_socket_local_address(&name, rf_shared->engine_local_name);
-	if (fd < 0 || bind(fd, (struct sockaddr *) &name, name_length) != 0 || listen(fd, 128) != 0)
+	if (fd < 0 || bind(fd, (struct sockaddr *) &name, name_length) != 0 || listen(fd, RF_LISTEN_BACKLOG) != 0)
 	{
 		ereport(LOG,
 				(errcode_for_socket_access(),
@@ -150,38 +156,19 @@ rf_listen(RfError *error)
 	return true;
 }
 
-/* Too many connections that have not proved anything: the one that had the most time goes. */
-static void
-drop_oldest(void)
-{
-	RfConnection *connection;
-	RfConnection *oldest = NULL;
-
-	for (connection = rf_engine->connections; connection; connection = connection->next)
-	{
-		if (connection->accepted && !connection->dead && connection->phase == RF_PHASE_HANDSHAKE &&
-			(oldest == NULL || connection->started_us < oldest->started_us))
-			oldest = connection;
-	}
-	if (oldest)
-	{
-		RfError		error;
-
-		memset(&error, 0, sizeof(error));
-		rf_error(&error, RF_ERROR_PROTOCOL, NULL, NULL, "too many connections that prove nothing");
-		rf_connection_fail(oldest, &error);
-	}
-}
-
 void
 rf_listener_event(RfSource *source)
 {
 	int			i;
 
 	/* Not more at once: others wait too. */
-	for (i = 0; i < 16; i++)
+	for (i = 0; i < RF_ACCEPT_AT_ONCE; i++)
 	{
-		int			fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		struct sockaddr_storage address = {0};
+		socklen_t	length = sizeof(address);
+		int			fd = accept4(source->fd, (struct sockaddr *) &address, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		RfConnection *connection;
+		RfConnection *victim;
 
 		if (fd < 0)
 		{
@@ -196,12 +183,24 @@ rf_listener_event(RfSource *source)
 			}
 			return;
 		}
-		if (rf_engine->unauthenticated >= RF_MAX_UNAUTHENTICATED)
-			drop_oldest();
 		if (source == &rf_engine->listen_tcp)
 			rf_socket_options(fd);
-		if (rf_connection_new(fd, true) == NULL)
+		connection = rf_connection_new(fd, true);
+		if (connection == NULL)
+		{
 			close(fd);
+			continue;
+		}
+		/* What it has to say is there already, most often: an engine leaves the crowd with it. */
+		victim = rf_crowd_enter(connection, &address);
+		if (victim != NULL)
+		{
+			RfError		error = {0};
+
+			rf_error(&error, RF_ERROR_PROTOCOL, NULL, NULL, "too many connections that prove nothing");
+			rf_connection_fail(victim, &error);
+		}
+		rf_connection_event(connection, EPOLLIN);
 	}
 }
 

@@ -151,6 +151,8 @@ read_in(RfConnection *connection)
 		switch (rf_handshake_step(hs, &message, &error))
 		{
 			case RF_STEP_MORE:
+				if (connection->in_crowd && hs->state == RF_HS_WAIT_PROOF)
+					rf_crowd_hello(connection);
 				break;
 			case RF_STEP_MESSAGE:
 				handle_message(connection, &message);
@@ -255,6 +257,7 @@ connected(RfConnection *connection)
 	connection->phase = RF_PHASE_HANDSHAKE;
 	connection->deadline_us = rf_now_us() + RF_HANDSHAKE_LIMIT_US;
 	rf_own_hello(&hello);
+	memcpy(hello.nonce, peer->token_id, RF_TOKEN_ID_SIZE);
 	rf_handshake_free(&connection->handshake);
 	rf_handshake_initiator(&connection->handshake, &hello, peer->token_id, peer->token);
 	rf_connection_flush(connection);

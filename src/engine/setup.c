@@ -208,7 +208,7 @@ rf_setup_proof(RfConnection *connection, const RfControlProof *proof)
 		rf_connection_refuse(connection, RF_ERROR_RESOURCES, "too many nodes are connected");
 		return;
 	}
-	rf_engine->unauthenticated--;
+	rf_crowd_leave(connection);
 	peer = &rf_shared->peers[index];
 	rf_socket_address(connection->source.fd, peer->host, sizeof(peer->host));
 	connection->peer = index;
@@ -383,7 +383,7 @@ rf_setup_attach(RfConnection *attaching, const RfControlAttach *attach)
 	fd = attaching->source.fd;
 	attaching->source.fd = -1;
 	attaching->dead = true;
-	rf_engine->unauthenticated--;
+	rf_crowd_leave(attaching);
 	connection->waiting_socket[attach->lane] = fd;
 	try_lane(connection, attach->lane);
 }

@@ -36,7 +36,7 @@ sub read_bytes
 	my ($s, $n) = @_;
 	my $got = '';
 	local $SIG{ALRM} = sub { die "timeout\n" };
-	alarm(15);
+	alarm(60);
 	while (length($got) < $n)
 	{
 		my $r = sysread($s, my $piece, $n - length($got));
@@ -60,7 +60,7 @@ sub token
 	my $r = pack('H*', $node->safe_psql('postgres', "SELECT encode(rdma.hello(decode('" . unpack('H*', $request) . "', 'hex')), 'hex')"));
 	return (substr($r, 48, 16), substr($r, 64, 32));
 }
-sub hello { return pack('Q<Q<', 7, 9) . $image . ("\1" x 16) . ("n" x 32) . pack('VV', 1, 1) . ("\0" x 64); }
+sub hello { my ($id) = @_; return pack('Q<Q<', 7, 9) . $image . ("\1" x 16) . ($id // "n" x 16) . ("n" x 16) . pack('VV', 1, 1) . ("\0" x 64); }
 
 sub proof
 {
@@ -142,6 +142,35 @@ like($refusal, qr/rdma_fdw\.role_share/, 'and learns which setting says so');
 $node->safe_psql('postgres', 'ALTER ROLE greedy SET rdma_fdw.role_share = 100');
 ($listens, $said, $refusal) = $node->psql('postgres', 'SET ROLE greedy; SET rdma_fdw.role_share = 100');
 like($refusal, qr/permission denied to set parameter/, 'which it may not change');
+
+# A crowd that is larger than what there is room for, of clients that begin to speak and then do not go on, pushes out its own: an engine in the
+# middle of its handshake, which has named its token, stays; so does the number of sockets.
+($id, $secret) = token();
+my $slow = connect_engine();
+print $slow message($HELLO, hello($id));
+my $answer = substr(read_bytes($slow, 16 + length(hello())), 16);
+my @mob = map { my $s = connect_engine(); print $s 'R'; $s } 1 .. 400;
+ok(closed($mob[0]), 'the oldest of a crowd gives way');
+my $engine = $node->safe_psql('postgres', 'SELECT pid FROM rdma.stat_engine');
+my @sockets = grep { (readlink($_) // '') =~ /^socket/ } glob("/proc/$engine/fd/*");
+cmp_ok(scalar(@sockets), '<', 350, 'and does not grow');
+print $slow message($PROOF, $id . hmac_sha256('initiator' . hello($id) . $answer, $secret));
+is(unpack('x4v', read_bytes($slow, 16)), $WELCOME, 'an engine that has named its token stays');
+# The same from a client that names none, or one that another connection has named: it is one of the crowd.
+($id, $secret) = token();
+my ($named, $again) = (connect_engine(), connect_engine());
+foreach my $s ($named, $again)
+{
+	print $s message($HELLO, hello($id));
+	$answer = substr(read_bytes($s, 16 + length(hello())), 16);
+}
+close($_) foreach @mob;
+@mob = map { my $s = connect_engine(); print $s 'R'; $s } 1 .. 400;
+ok(closed($again), 'a token keeps one connection');
+close($_) foreach @mob;
+print $named message($HELLO, '');
+ok(closed($named), 'and that only as long as it says what it should');
+close($slow);
 
 # A client that connects and says nothing does not stay.
 my $silent = connect_engine();

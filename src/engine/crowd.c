@@ -1,0 +1,131 @@
+/*
+ * crowd.c - accepted connections that have shown nothing yet: which of them give way to new ones.
+ *
+ * Anybody can connect, as often and as fast as the network carries it. So there is room for some
+ * connections that are nobody's, and the oldest of the address with most of them gives way: a flood
+ * from one address pushes out its own. From the same address, as of engines behind one router or on
+ * one host, it cannot push out an engine either: its first message names a token that this node has
+ * issued, and with that, before any proof, its connection leaves the crowd. Each token does that for
+ * one connection, and tokens are for roles that were given access. A socket hands its connection
+ * over when the first bytes are there (listener.c), and they are read at once, so that an engine
+ * spends no time in the crowd at all, whatever else goes on.
+ */
+#include "postgres.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "engine_int.h"
+#include "shmem/claims.h"
+
+#define RF_CROWD_MAX	256		/* connections that have shown nothing */
+#define RF_CROWD_FEW	16		/* an address with fewer is not looked at as long as the newcomer's has more */
+
+/* What counts as one address: of IPv4 all of it, of IPv6 the network, and all local sockets. */
+static uint64_t
+crowd_address(const struct sockaddr_storage *address)
+{
+	uint64_t	key = 0;
+
+	if (address->ss_family == AF_INET)
+	{
+		uint32_t	ip = ((const struct sockaddr_in *) address)->sin_addr.s_addr;
+
+		key = UINT64_C(1) << 32 | ip;
+	}
+	else if (address->ss_family == AF_INET6)
+	{
+		const struct in6_addr *ip = &((const struct sockaddr_in6 *) address)->sin6_addr;
+
+		if (IN6_IS_ADDR_V4MAPPED(ip))
+		{
+			uint32_t	mapped;
+
+			memcpy(&mapped, ip->s6_addr + 12, sizeof(mapped));
+			key = UINT64_C(1) << 32 | mapped;
+		}
+		else
+			memcpy(&key, ip->s6_addr, sizeof(key));
+	}
+	return key;
+}
+
+/* How many of the crowd come from there; *oldest is the one that came first, NULL without any. */
+static int
+crowd_from(uint64_t address, RfConnection **oldest)
+{
+	int			count = 0;
+
+	*oldest = NULL;
+	for (RfConnection *other = rf_engine->connections; other; other = other->next)
+	{
+		if (!other->in_crowd || other->address_key != address)
+			continue;
+		count++;
+		if (*oldest == NULL || other->started_us < (*oldest)->started_us)
+			*oldest = other;
+	}
+	return count;
+}
+
+static RfConnection *
+who_gives_way(uint64_t address)
+{
+	RfConnection *victim;
+	int			most = crowd_from(address, &victim);
+
+	for (RfConnection *other = rf_engine->connections; other && most < RF_CROWD_FEW; other = other->next)
+	{
+		RfConnection *oldest;
+		int			count = other->in_crowd ? crowd_from(other->address_key, &oldest) : 0;
+
+		if (count > most)
+		{
+			most = count;
+			victim = oldest;
+		}
+	}
+	return victim;
+}
+
+/* Just accepted, from there. Returns which connection gives way to it; NULL: there is room. */
+RfConnection *
+rf_crowd_enter(RfConnection *connection, const struct sockaddr_storage *address)
+{
+	RfConnection *victim = NULL;
+
+	connection->address_key = crowd_address(address);
+	if (rf_engine->unauthenticated >= RF_CROWD_MAX)
+		victim = who_gives_way(connection->address_key);
+	connection->in_crowd = true;
+	rf_engine->unauthenticated++;
+	return victim;
+}
+
+/* It has shown something, or is over. */
+void
+rf_crowd_leave(RfConnection *connection)
+{
+	if (connection->in_crowd)
+		rf_engine->unauthenticated--;
+	connection->in_crowd = false;
+}
+
+/* Its HELLO has come. */
+void
+rf_crowd_hello(RfConnection *connection)
+{
+	const RfControlHello *hello = &connection->handshake.remote;
+	uint8_t		secret[RF_TOKEN_SIZE];
+	RfNodeId	client;
+
+	for (RfConnection *other = rf_engine->connections; other; other = other->next)
+	{
+		if (other->accepted && !other->dead && !other->in_crowd && other->phase == RF_PHASE_HANDSHAKE &&
+			memcmp(other->handshake.remote.nonce, hello->nonce, RF_TOKEN_ID_SIZE) == 0)
+			return;
+	}
+	if (rf_token_take(rf_shared, hello->nonce, secret, &client, true) && rf_same_node(&client, &hello->node))
+		rf_crowd_leave(connection);
+	explicit_bzero(secret, sizeof(secret));
+}

@@ -9,8 +9,10 @@
 
 #include "group_int.h"
 
+#include "catalog/pg_authid.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
+#include "utils/acl.h"
 #include "utils/memutils.h"
 
 #include "rdma_fdw/client.h"
@@ -63,6 +65,25 @@ rf_group_greet(RfHelloRequest *request)
 	rf_node_self(&request->node, &request->image);
 }
 
+/*
+ * An ordinary role told us where to connect: what answers there, if anything does, is not for it,
+ * or it could have this server look at ports for it. The log has it.
+ */
+__attribute__((noreturn)) static void
+raise_not_connected(const char *host, const RfError *error)
+{
+	if (has_privs_of_role(GetUserId(), ROLE_PG_MONITOR))
+		rf_raise(error, RF_NO_PEER);
+	ereport(LOG_SERVER_ONLY,
+			(errmsg("this node's engine could not connect to that of node \"%s\": %s", host, error->message),
+			 error->detail[0] ? errdetail_internal("%s", error->detail) : 0,
+			 error->hint[0] ? errhint("%s", error->hint) : 0));
+	ereport(ERROR,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg("this node's engine could not connect to that of node \"%s\"", host),
+			 errhint("The log of this node says why, and so do errors of members of pg_monitor.")));
+}
+
 int
 rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFilter allowed)
 {
@@ -95,7 +116,7 @@ rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFi
 				 errmsg("%s", error.message),
 				 errdetail("%s", error.detail)));
 	if (peer == RF_NO_PEER)
-		rf_raise(&error, RF_NO_PEER);
+		raise_not_connected(host, &error);
 	return peer;
 }
 

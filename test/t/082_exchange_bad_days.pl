@@ -149,7 +149,18 @@ sub allow
 }
 allow('samehost');
 like(sent_to($_), qr/42501: .*engine may not connect to \Q$_\E/, "an engine is not sent to $_") foreach ('203.0.113.1', '::ffff:127.0.0.1', '0.0.0.0');
-like(sent_to('127.0.0.1'), qr/another node answers|could not connect|token|refused/, 'but to its own host, where another node answers');
+like(sent_to('127.0.0.1'), qr/08006: this node's engine could not connect to that of node "127.0.0.1"/, 'but to its own host, where another node answers');
+# What listens on a port, if anything does, is not told: an engine, a server that is none, nobody.
+my $at = "overlay($other PLACING %s FROM 13 FOR 4)";	# RfHelloReply.port
+my %told;
+foreach my $port (1, $node->port, $node->safe_psql('postgres', 'SELECT port FROM rdma.stat_engine'))
+{
+	my $there = sprintf($at, "'\\x" . unpack('H*', pack('V', $port)) . "'::bytea");
+	my (undef, undef, $err) = $node->psql('postgres', "SET ROLE stranger; \\set VERBOSITY verbose\nSELECT rdma.exchange_connect('127.0.0.1', $there)");
+	$err =~ s/^psql:<stdin>:\d+: //mg;
+	$told{$err}++;
+}
+is(scalar(keys %told), 1, 'an ordinary role learns the same of every port') or diag(join("\n", keys %told));
 allow('203.0.113.0/24');
 like(sent_to('127.0.0.1'), qr/42501: .*engine may not connect to 127.0.0.1/, 'exchange_hosts does not list its own host');
 allow('127.0.0.1');

@@ -12,6 +12,7 @@
 #include "mb/pg_wchar.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/serve.h"
+#include "utils/backend_status.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
@@ -46,6 +47,7 @@ run(PlannedStmt *stmt, const char *sql, ParamListInfo params, RfStreamDest *dest
 	QueryDesc  *query = CreateQueryDesc(stmt, sql, GetActiveSnapshot(), InvalidSnapshot,
 										rf_stream_dest_receiver(dest), params, NULL, 0);
 
+	pgstat_report_query_id(stmt->queryId, true);
 	ExecutorStart(query, 0);
 	if (!rf_run_bare_scan(query, dest))
 		rf_executor_run(query, ForwardScanDirection, 0);
@@ -69,6 +71,9 @@ rdma_stream(PG_FUNCTION_ARGS)
 		rf_request_bad(&stream_request, "Request and query must not be NULL.");
 	request = read_request(PG_GETARG_BYTEA_PP(0), &columns);
 	sql = text_to_cstring(PG_GETARG_TEXT_PP(1));
+
+	/* Whoever watches this node sees the statement, not the call that carries it. */
+	pgstat_report_activity(STATE_RUNNING, sql);
 	statement = rf_statement_get(sql, PG_ARGISNULL(2) ? NULL : PG_GETARG_ARRAYTYPE_P(2));
 	params = rf_statement_params(statement, PG_ARGISNULL(3) ? NULL : PG_GETARG_ARRAYTYPE_P(3));
 	plan = rf_statement_plan(statement, params);

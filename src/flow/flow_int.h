@@ -79,6 +79,5 @@ extern void rf_flow_attach(RfFlowHandle *handle);
 extern void rf_flow_sleep(RfFlowHandle *handle, RfFlowWaiting waiting, uint32 wait_event);
 
 /* The flow is being closed: waits until no page of it is being sent any more. Never raises. */
-extern void rf_flow_drop_pins(RfFlowHandle *handle);
 
 #endif

@@ -23,46 +23,6 @@ static uint32 wait_value = 0;
 
 /* ---------- pages that are sent from where they lie ---------- */
 
-/*
- * The flow is closed, at an error, too. What is not sent yet never will be (rf_slots_withdraw); what
- * is being sent is waited for: until then a page must not become another one. That takes as long as
- * the transport has it, and a peer that is gone or silent is given up by the engine after
- * rdma_fdw.peer_timeout; then the flow has failed. No interrupt is serviced, nothing is raised.
- */
-void
-rf_flow_drop_pins(RfFlowHandle *handle)
-{
-	RfFlow	   *flow = handle->flow;
-	uint64		first;
-	bool		waited = false;
-
-	if (handle->pins == NULL)
-		return;
-	if (rf_pins_first(handle->pins, &first) && first < handle->cursor.next)
-	{
-		uint64		end = rf_slots_withdraw(flow, &handle->cursor, first);
-
-		while (atomic_load(&flow->completed) < end)
-		{
-			/* Whoever wakes us has stored before what we look at now. */
-			atomic_store(&flow->waiting, RF_WAIT_LANDED);
-			if (atomic_load(&flow->completed) >= end || atomic_load(&flow->state) == RF_FLOW_FAILED)
-				break;
-			waited = true;
-			if (WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_POSTMASTER_DEATH, RF_PIN_CHECK_MS,
-						  named_wait_event(&wait_send, "RdmaFlowSend")) & WL_POSTMASTER_DEATH)
-				break;
-			ResetLatch(MyLatch);
-		}
-		atomic_store(&flow->waiting, RF_WAIT_NONE);
-		/* It may have been set for somebody else. */
-		if (waited)
-			SetLatch(MyLatch);
-	}
-	rf_pins_destroy(handle->pins);
-	handle->pins = NULL;
-}
-
 int
 rf_flow_takes_pages(RfFlowHandle *handle, int pin_limit)
 {

@@ -181,15 +181,17 @@ rf_group_fail(const GroupPair *pair, const char *format, uint32 member)
 /* ---------- life ---------- */
 
 RfGroup *
-rf_group_new(const RfGroupDesc *desc, RfFlowRole role, uint32 member)
+rf_group_new(const RfGroupDesc *desc, const RfGroupEnd *end, uint32 member)
 {
 	RfGroup    *group = palloc0(sizeof(RfGroup));
+	RfFlowRole	role = end->role;
 
 	if (member >= (role == RF_FLOW_PRODUCER ? desc->producers : desc->consumers))
 		elog(ERROR, "member %u is not in the flow's description", member);
 	group->context = CurrentMemoryContext;
 	group->kind = desc->kind;
 	group->role = role;
+	group->end = end;
 	group->member = member;
 	memcpy(group->id, desc->id, sizeof(group->id));
 	group->slot_count = desc->slot_count;
@@ -226,10 +228,7 @@ rf_group_join(RfGroup *group, RfGroupDesc *desc)
 		elog(ERROR, "the description is another flow's");
 	if (group->finishing)
 		elog(ERROR, "members cannot join a flow that has ended");
-	if (group->role == RF_FLOW_PRODUCER)
-		rf_group_join_consumers(group, desc);
-	else
-		rf_group_join_producers(group, desc);
+	group->end->join(group, desc);
 	rf_group_end_context(&context);
 }
 
@@ -277,9 +276,7 @@ rf_groups_wait_also(RfGroup *const *groups, int count, const RfFlowSleep *also, 
 		most += groups[i]->pair_count + 2 * groups[i]->consumers;
 	sleeps = palloc((most + 1) * sizeof(RfFlowSleep));
 	for (int i = 0; i < count; i++)
-		sleep_count += groups[i]->role == RF_FLOW_PRODUCER ?
-			rf_group_produce_sleeps(groups[i], sleeps + sleep_count) :
-			rf_group_consume_sleeps(groups[i], sleeps + sleep_count);
+		sleep_count += groups[i]->end->sleeps(groups[i], sleeps + sleep_count);
 	if (also != NULL)
 		sleeps[sleep_count++] = *also;
 

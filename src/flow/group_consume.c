@@ -85,10 +85,52 @@ open_pool(RfGroup *group, const RfGroupDesc *desc, int own)
 								  rf_receive_pool != RF_RECEIVE_POOL_GRANTED);
 }
 
+static void
+join(RfGroup *group, RfGroupDesc *desc)
+{
+	uint32		known = group->pair_count;
+
+	if (desc->producers <= known)
+		return;
+	if (group->kind == RF_GROUP_REPLICATE)
+		elog(ERROR, "producers cannot join a replicating flow");
+	rf_group_grow(group, desc->producers);
+	listen_pairs(group, desc, known, RF_GROUP_ANY);
+}
+
+static int
+sleeps_of(RfGroup *group, RfFlowSleep *sleeps)
+{
+	int			count = 0;
+
+	for (uint32 producer = 0; producer < group->pair_count; producer++)
+	{
+		if (group->pairs[producer].state == PAIR_LIVE &&
+			(group->turn.torn < 0 || group->turn.torn == (int) producer))
+			sleeps[count++] = (RfFlowSleep) {group->pairs[producer].flow, RF_WAIT_ANY};
+	}
+	for (uint32 other = 0; group->order != NULL && other < group->consumers; other++)
+	{
+		GroupPair  *pair = &group->tell[other];
+
+		if (group->hear[other].flow != NULL && !rf_order_told(group->order, other))
+			sleeps[count++] = (RfFlowSleep) {group->hear[other].flow, RF_WAIT_ANY};
+		if (pair->state == PAIR_OPENING)
+			sleeps[count++] = (RfFlowSleep) {pair->flow, RF_WAIT_OPEN};
+		else if (pair->flow != NULL && group->member == 0 && rf_order_told(group->order, other))
+			sleeps[count++] = (RfFlowSleep) {pair->flow, RF_WAIT_LANDED};
+		else if (pair->wanted)
+			sleeps[count++] = (RfFlowSleep) {pair->flow, RF_WAIT_SLOTS};
+	}
+	return count;
+}
+
+static const RfGroupEnd consuming = {RF_FLOW_CONSUMER, join, sleeps_of};
+
 RfGroup *
 rf_group_listen(RfGroupDesc *desc, uint32_t consumer, int own)
 {
-	RfGroup    *group = rf_group_new(desc, RF_FLOW_CONSUMER, consumer);
+	RfGroup    *group = rf_group_new(desc, &consuming, consumer);
 	ErrorContextCallback context;
 
 	if (own >= 0 && group->kind == RF_GROUP_REPLICATE)
@@ -148,19 +190,6 @@ rf_group_begin(RfGroup *group, RfGroupDesc *desc)
 		pair->state = PAIR_OPENING;
 	}
 	rf_group_end_context(&context);
-}
-
-void
-rf_group_join_producers(RfGroup *group, RfGroupDesc *desc)
-{
-	uint32		known = group->pair_count;
-
-	if (desc->producers <= known)
-		return;
-	if (group->kind == RF_GROUP_REPLICATE)
-		elog(ERROR, "producers cannot join a replicating flow");
-	rf_group_grow(group, desc->producers);
-	listen_pairs(group, desc, known, RF_GROUP_ANY);
 }
 
 /* ---------- taking what has come ---------- */
@@ -497,31 +526,4 @@ rf_group_stop(RfGroup *group)
 	rf_group_end_context(&context);
 	group->finishing = true;
 	rf_group_close(group);
-}
-
-int
-rf_group_consume_sleeps(RfGroup *group, RfFlowSleep *sleeps)
-{
-	int			count = 0;
-
-	for (uint32 producer = 0; producer < group->pair_count; producer++)
-	{
-		if (group->pairs[producer].state == PAIR_LIVE &&
-			(group->turn.torn < 0 || group->turn.torn == (int) producer))
-			sleeps[count++] = (RfFlowSleep) {group->pairs[producer].flow, RF_WAIT_ANY};
-	}
-	for (uint32 other = 0; group->order != NULL && other < group->consumers; other++)
-	{
-		GroupPair  *pair = &group->tell[other];
-
-		if (group->hear[other].flow != NULL && !rf_order_told(group->order, other))
-			sleeps[count++] = (RfFlowSleep) {group->hear[other].flow, RF_WAIT_ANY};
-		if (pair->state == PAIR_OPENING)
-			sleeps[count++] = (RfFlowSleep) {pair->flow, RF_WAIT_OPEN};
-		else if (pair->flow != NULL && group->member == 0 && rf_order_told(group->order, other))
-			sleeps[count++] = (RfFlowSleep) {pair->flow, RF_WAIT_LANDED};
-		else if (pair->wanted)
-			sleeps[count++] = (RfFlowSleep) {pair->flow, RF_WAIT_SLOTS};
-	}
-	return count;
 }

@@ -35,11 +35,24 @@ typedef struct GroupPair
 	RfBuffer   *held;			/* replicate: ring of slot_count, polled and not given out yet */
 } GroupPair;
 
+/* What a producing and a consuming member do each in their own way. */
+typedef struct RfGroupEnd
+{
+	RfFlowRole	role;
+
+	/* The group has more members at the other end. */
+	void		(*join) (RfGroup *group, RfGroupDesc *desc);
+
+	/* What it waits for now; there is room for all of its pairs. Returns how many. */
+	int			(*sleeps) (RfGroup *group, RfFlowSleep *sleeps);
+} RfGroupEnd;
+
 struct RfGroup
 {
 	MemoryContext context;
 	RfGroupKind kind;
 	RfFlowRole	role;
+	const RfGroupEnd *end;
 	uint32		member;
 	uint8		id[16];
 	uint32		slot_count;
@@ -69,7 +82,7 @@ struct RfGroup
 };
 
 /* group.c */
-extern RfGroup *rf_group_new(const RfGroupDesc *desc, RfFlowRole role, uint32 member);
+extern RfGroup *rf_group_new(const RfGroupDesc *desc, const RfGroupEnd *end, uint32 member);
 extern void rf_group_grow(RfGroup *group, uint32 pair_count);
 extern int	rf_group_peer(const RfNodeId *node, bool producer_side);
 extern void rf_group_fail(const GroupPair *pair, const char *format,
@@ -78,17 +91,10 @@ extern void rf_group_begin_context(ErrorContextCallback *context, RfGroup *group
 extern void rf_group_end_context(ErrorContextCallback *context);
 
 /* group_produce.c */
-extern void rf_group_join_consumers(RfGroup *group, RfGroupDesc *desc);
-extern int	rf_group_produce_sleeps(RfGroup *group, RfFlowSleep *sleeps);
-
 /*
  * One producing pair, also those between consumers: OPENING to LIVE, then a buffer; the reader's
  * STOP for a failure raises.
  */
 extern RfAcquire rf_group_pair_acquire(GroupPair *pair, uint32 member, RfBuffer *buffer);
-
-/* group_consume.c */
-extern void rf_group_join_producers(RfGroup *group, RfGroupDesc *desc);
-extern int	rf_group_consume_sleeps(RfGroup *group, RfFlowSleep *sleeps);
 
 #endif

@@ -85,10 +85,55 @@ claim_in_order(RfGroup *group)
 	}
 }
 
+static void
+join(RfGroup *group, RfGroupDesc *desc)
+{
+	uint32		known = group->pair_count;
+
+	if (desc->consumers <= known)
+		return;
+	if (group->kind != RF_GROUP_BALANCE)
+		elog(ERROR, "consumers join balancing flows only");
+	rf_group_grow(group, desc->consumers);
+	open_pairs(group, desc, known, RF_GROUP_ANY);
+}
+
+static int
+sleeps_of(RfGroup *group, RfFlowSleep *sleeps)
+{
+	int			count = 0;
+
+	for (uint32 consumer = 0; consumer < group->pair_count; consumer++)
+	{
+		GroupPair  *pair = &group->pairs[consumer];
+		RfFlowWaiting waiting = RF_WAIT_NONE;
+
+		if (pair->state == PAIR_OPENING)
+			waiting = RF_WAIT_OPEN;
+		else if (pair->state == PAIR_LIVE && pair->wanted)
+			waiting = group->kind == RF_GROUP_BALANCE && group->turn.torn < 0 &&
+				!group->finishing && atomic_load(&rf_flow_entry(pair->flow)->leaving) == 0 ?
+				RF_WAIT_CREDIT : RF_WAIT_SLOTS;
+		else if (pair->state == PAIR_ENDING && group->finishing)
+			waiting = RF_WAIT_ACK;
+		if (waiting != RF_WAIT_NONE && (group->turn.torn < 0 || group->turn.torn == (int) consumer))
+			sleeps[count++] = (RfFlowSleep) {pair->flow, waiting};
+
+		/*
+		 * Who still wants it will be refused again; what nobody asks for any more must not end the
+		 * sleep at once.
+		 */
+		pair->wanted = false;
+	}
+	return count;
+}
+
+static const RfGroupEnd producing = {RF_FLOW_PRODUCER, join, sleeps_of};
+
 RfGroup *
 rf_group_open(RfGroupDesc *desc, uint32_t producer, int own)
 {
-	RfGroup    *group = rf_group_new(desc, RF_FLOW_PRODUCER, producer);
+	RfGroup    *group = rf_group_new(desc, &producing, producer);
 	ErrorContextCallback context;
 	uint32		opened = 0;
 
@@ -113,19 +158,6 @@ rf_group_open(RfGroupDesc *desc, uint32_t producer, int own)
 		claim_in_order(group);
 	rf_group_end_context(&context);
 	return group;
-}
-
-void
-rf_group_join_consumers(RfGroup *group, RfGroupDesc *desc)
-{
-	uint32		known = group->pair_count;
-
-	if (desc->consumers <= known)
-		return;
-	if (group->kind != RF_GROUP_BALANCE)
-		elog(ERROR, "consumers join balancing flows only");
-	rf_group_grow(group, desc->consumers);
-	open_pairs(group, desc, known, RF_GROUP_ANY);
 }
 
 /* ---------- what all consumers get ---------- */
@@ -439,34 +471,4 @@ rf_group_try_finish(RfGroup *group)
 	}
 	rf_group_end_context(&context);
 	return waiting ? RF_ACQUIRE_FULL : acknowledged ? RF_ACQUIRED : RF_ACQUIRE_STOPPED;
-}
-
-int
-rf_group_produce_sleeps(RfGroup *group, RfFlowSleep *sleeps)
-{
-	int			count = 0;
-
-	for (uint32 consumer = 0; consumer < group->pair_count; consumer++)
-	{
-		GroupPair  *pair = &group->pairs[consumer];
-		RfFlowWaiting waiting = RF_WAIT_NONE;
-
-		if (pair->state == PAIR_OPENING)
-			waiting = RF_WAIT_OPEN;
-		else if (pair->state == PAIR_LIVE && pair->wanted)
-			waiting = group->kind == RF_GROUP_BALANCE && group->turn.torn < 0 &&
-				!group->finishing && atomic_load(&rf_flow_entry(pair->flow)->leaving) == 0 ?
-				RF_WAIT_CREDIT : RF_WAIT_SLOTS;
-		else if (pair->state == PAIR_ENDING && group->finishing)
-			waiting = RF_WAIT_ACK;
-		if (waiting != RF_WAIT_NONE && (group->turn.torn < 0 || group->turn.torn == (int) consumer))
-			sleeps[count++] = (RfFlowSleep) {pair->flow, waiting};
-
-		/*
-		 * Who still wants it will be refused again; what nobody asks for any more must not end the
-		 * sleep at once.
-		 */
-		pair->wanted = false;
-	}
-	return count;
 }

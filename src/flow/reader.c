@@ -48,13 +48,6 @@ wait_for_lock(uint32_t waited_ms)
 				 errhint("It may be stopped (SIGSTOP, a debugger). rdma_fdw.peer_timeout is how long it is waited for.")));
 }
 
-void
-rf_wake_readers(const RfShareWakes *wakes)
-{
-	for (int i = 0; i < wakes->count; i++)
-		SetLatch(rf_proc_latch(wakes->procs[i]));
-}
-
 static void
 ring(RfFlowReader *reader)
 {

@@ -35,9 +35,6 @@ my @together = (
 	# a provider, and its transports
 	[qw(provider/soft provider/soft_shm provider/soft_stream)],
 	[qw(provider/verbs provider/verbs_post)],
-	# two ends of a flow, and of a group
-	[qw(flow/flow flow/flow_produce flow/reader)],
-	[qw(flow/group flow/group_produce flow/group_consume)],
 );
 
 # What nothing in src calls and src/exports.map does not name, but tests and benches cannot do without.

@@ -31,7 +31,7 @@ rf_die()
 
 rf_run()
 {
-	if [ "$(id -u)" = 0 ]; then
+	if [ $EUID = 0 ]; then
 		runuser -u "$RF_USER" -- "$@"
 	else
 		"$@"
@@ -41,12 +41,12 @@ rf_run()
 rf_init()
 {
 	[ -x "$RF_BINDIR/initdb" ] || rf_die "cluster.sh: no initdb in '$RF_BINDIR'; set RF_PREFIX to a folder made by tmp_install.sh"
-	if [ "$(id -u)" = 0 ] && ! getent passwd "$RF_USER" >/dev/null; then
+	if [ $EUID = 0 ] && ! getent passwd "$RF_USER" >/dev/null; then
 		rf_die "cluster.sh: there is no user '$RF_USER' to run PostgreSQL as; set RF_USER to an ordinary user"
 	fi
 	mkdir -p "$1"
 	RF_ROOT=$(cd "$1" && pwd -P)
-	[ "$(id -u)" != 0 ] || chown "$RF_USER" "$RF_ROOT"
+	[ $EUID != 0 ] || chown "$RF_USER" "$RF_ROOT"
 	chmod 755 "$RF_ROOT"
 	rf_run test -x "$RF_BINDIR/initdb" ||
 		rf_die "cluster.sh: user '$RF_USER' cannot reach $RF_BINDIR; put the PREFIX of tmp_install.sh where it can"
@@ -62,13 +62,14 @@ rf_init()
 # finds it free. Another program may still be faster, so rf_start tries more than once.
 rf_free_port()
 {
-	perl -MIO::Socket::INET -e '
-		for (1 .. 1000) {
-			my $s = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => 10240 + int(rand(22000)), Proto => "tcp", Listen => 1) or next;
-			print $s->sockport, "\n";
-			exit 0;
-		}
-		die "no free port\n";'
+	local port hex sockets
+	sockets=$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null)
+	while
+		port=$((10240 + (RANDOM << 15 | RANDOM) % 22000))
+		printf -v hex '%04X' "$port"
+		[[ $sockets =~ :$hex\ 0+:0000\ 0A ]]
+	do :; done
+	printf '%s\n' "$port"
 }
 
 # Programs of the cluster NAME: RF_BINDIR_NAME, so that clusters of several majors can be mixed, or RF_BINDIR.
@@ -78,9 +79,9 @@ rf_bindir()
 	printf '%s\n' "${!variable:-$RF_BINDIR}"
 }
 
-rf_port() { cat "$RF_ROOT/$1.port"; }
+rf_port() { printf '%s\n' "$(<"$RF_ROOT/$1.port")"; }
 rf_log() { printf '%s\n' "$RF_ROOT/$1.log"; }
-rf_pid() { rf_run head -n 1 "$RF_ROOT/$1/postmaster.pid"; }
+rf_pid() { local pid; read -r pid <"$RF_ROOT/$1/postmaster.pid" && printf '%s\n' "$pid"; }
 
 # The engine's process: it has no database connection, so no view of PostgreSQL's shows it.
 rf_engine_pid()
@@ -91,6 +92,10 @@ rf_engine_pid()
 		! tr '\0' ' ' <"/proc/$child/cmdline" | grep -q 'rdma_fdw engine' || printf '%s\n' "$child"
 	done
 }
+
+# rf_write FILE: standard input, so that the clusters' user can read it. An emulated machine takes long for each program that
+# is started, hence no other user's tee.
+rf_write() { (umask 022 && cat >>"$1"); }
 
 # rf_settings K=V ...: as lines of postgresql.conf
 rf_settings()
@@ -106,11 +111,10 @@ rf_create()
 {
 	local name=$1 hba=$2 data=$RF_ROOT/$1
 	shift 2
-	rf_run mkdir -p "$data"
-	printf 'secret\n' | rf_run tee "$RF_ROOT/$name.password" >/dev/null
 	if [ -n "${RF_TEMPLATE:-}" ]; then
-		rf_run cp -r "$RF_TEMPLATE/." "$data/" && rf_run chmod 700 "$data" || rf_die "cluster.sh: cannot copy $RF_TEMPLATE"
+		rf_run cp -rT "$RF_TEMPLATE" "$data" && chmod 700 "$data" || rf_die "cluster.sh: cannot copy $RF_TEMPLATE"
 	else
+		printf 'secret\n' | rf_write "$RF_ROOT/$name.password"
 		rf_run "$(rf_bindir "$name")/initdb" -D "$data" -U postgres -E UTF8 --locale=C --no-sync --no-instructions \
 			--auth-local=trust --auth-host="$hba" --pwfile="$RF_ROOT/$name.password" >/dev/null ||
 			rf_die "cluster.sh: initdb of $name failed"
@@ -128,7 +132,7 @@ rf_create()
 			include 'port.conf'
 		CONF
 		rf_settings "$@"
-	} | rf_run tee -a "$data/postgresql.conf" >/dev/null
+	} | rf_write "$data/postgresql.conf"
 }
 
 rf_start()
@@ -137,15 +141,14 @@ rf_start()
 	shift
 	hba=trust
 	[ "$auth" != scram ] || hba=scram-sha-256
-	if ! rf_run test -e "$data/PG_VERSION"; then
+	if [ ! -e "$data/PG_VERSION" ]; then
 		rf_create "$name" "$hba" "$@"
 	elif [ $# -gt 0 ]; then
-		rf_settings "$@" | rf_run tee -a "$data/postgresql.conf" >/dev/null
+		rf_settings "$@" | rf_write "$data/postgresql.conf"
 	fi
 	for try in 1 2 3 4 5; do
 		port=$(rf_free_port)
-		printf 'port = %s\n' "$port" | rf_run tee "$data/port.conf" >/dev/null
-		printf '%s\n' "$port" | rf_run tee "$RF_ROOT/$name.port" >/dev/null
+		(umask 022 && printf 'port = %s\n' "$port" >"$data/port.conf" && printf '%s\n' "$port" >"$RF_ROOT/$name.port")
 		if rf_run "$(rf_bindir "$name")/pg_ctl" -D "$data" -l "$log" -w -t "${RF_START_TIMEOUT:-60}" -s start >/dev/null 2>&1 </dev/null; then
 			RF_CLUSTERS+=("$name")
 			return 0

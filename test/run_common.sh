@@ -5,8 +5,8 @@
 #   RF_N1_PORT, RF_N2_PORT, RF_COORD_PORT      rdma_test.n1_port, rdma_test.n2_port, rdma_test.coord_port
 # All listen on 127.0.0.1; the superuser is postgres without a password; the database is contrib_regression everywhere.
 
-. "$(dirname "${BASH_SOURCE[0]}")/results.sh"
-. "$(dirname "${BASH_SOURCE[0]}")/cluster.sh"
+. "${BASH_SOURCE[0]%/*}/results.sh"
+. "${BASH_SOURCE[0]%/*}/cluster.sh"
 
 : "${RF_WORK:?run this through make check-...}" "${RF_TREE:?}" "${RF_PREFIX:?}"
 
@@ -42,7 +42,8 @@ rf_start_trio()
 	export RF_COORD_PORT RF_N1_PORT RF_N2_PORT
 	for name in coord n1 n2; do
 		rf_psql "$name" -q <<-SQL
-			CREATE DATABASE contrib_regression TEMPLATE template0;
+			SELECT 'CREATE DATABASE contrib_regression TEMPLATE template0'
+			WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'contrib_regression') \gexec
 			ALTER DATABASE contrib_regression SET rdma_test.coord_port = $RF_COORD_PORT;
 			ALTER DATABASE contrib_regression SET rdma_test.n1_port = $RF_N1_PORT;
 			ALTER DATABASE contrib_regression SET rdma_test.n2_port = $RF_N2_PORT;

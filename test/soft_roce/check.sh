@@ -19,19 +19,22 @@ group=$1
 work=$RF_WORK/$group
 mkdir -p "$work/out"
 
-# Streams and their counters; pages as they are; batches in pieces; rows that are written, one statement's and many
-# transactions'; buffers out of shared pools and values that go by requests of their own; exchanges; writes at several nodes.
-chosen="20_scan 47_pages 49_pieces 60_insert 66_transactions 70_engine_views 73_large_rows 80_hash_node 84_nodes_write"
+# Pages as they are; batches in pieces; rows that are written, by COPY and in many transactions; streams and their counters;
+# buffers out of shared pools and values that go by requests of their own; exchanges; writes at several nodes. Not 20_scan and
+# 60_insert: a value of 100 MB and 300,000 rows that are written take as long under emulation as all of these.
+chosen="47_pages 49_pieces 64_copy_routing 66_transactions 70_engine_views 73_large_rows 80_hash_node 84_nodes_write"
 rm -f "$work/out"/*
 
-# A data directory, of which the machine makes copies: initdb takes 12 s under emulation.
-rf_init "$work/template" && rf_create cluster trust || {
+# A data directory with the tests' database, of which the machine makes copies: initdb takes 12 s under emulation.
+rf_init "$work/template" &&
+	(rf_start cluster && rf_sql cluster "CREATE DATABASE contrib_regression TEMPLATE template0" && rf_stop cluster fast) || {
 	rf_result FAIL "$group" "no data directory"
 	exit 1
 }
 
+few=
 case $group in
-	roce) tests=${TESTS:-unit $chosen} ;;
+	roce) tests=${TESTS:-unit $chosen} few=RF_TIMES=4 ;;
 	roce_sql) tests=${TESTS:-all} ;;
 	roce_pair) exec "$here/pair.sh" "$work" ;;
 esac
@@ -50,7 +53,7 @@ done
 
 VM_OUT=$work/out VM_STALL=${RF_VM_STALL:-600} VM_TIMEOUT=${RF_VM_TIMEOUT:-7200} "$here/vm.sh" env RF_WORK="$RF_WORK" \
 	RF_TREE="$RF_TREE" RF_PREFIX="$RF_PREFIX" RF_RESULTS="$work/out/results" RF_TIMEOUT=0 PG_CONFIG="${PG_CONFIG:-pg_config}" \
-	TESTS="$tests" RF_AGAIN="${RF_AGAIN:-}" RF_USER="$RF_USER" PROVIDER=verbs "$here/inside.sh" "$work" 2>"$work/vm.log"
+	TESTS="$tests" RF_AGAIN="${RF_AGAIN:-}" RF_USER="$RF_USER" PROVIDER=verbs $few "$here/inside.sh" "$work" 2>"$work/vm.log"
 status=$?
 cat "$work/vm.log" >&2
 cat "$work/out/results" >>"${RF_RESULTS:-/dev/null}" 2>/dev/null

@@ -1,6 +1,6 @@
 # Lost attempts per claim; SMART, figure 9.
 # gnuplot -e "table='results.tsv'; out='backoff.svg'" backoff.gp
-set terminal svg size 700,420 font 'sans,12' background '#ffffff'
+set terminal svg size 700,420 noenhanced font 'sans,12' background '#ffffff'
 set output out
 set datafile separator "\t"
 set style fill solid 0.7 noborder

@@ -1,6 +1,6 @@
 # A technique's variants side by side: bandwidth, CPU and, where it was measured, latency.
 # gnuplot -e "table='results.tsv'; technique='merge'; out='merge.svg'" bars.gp
-set terminal svg size 1200,560 font 'sans,11' background '#ffffff'
+set terminal svg size 1200,560 noenhanced font 'sans,11' background '#ffffff'
 set output out
 set datafile separator "\t"
 set multiplot layout 1,3 title technique

@@ -1,6 +1,6 @@
 # Bandwidth over the size of a receive buffer, for 1, 2, 4 and 7 of them; Geyer et al., figures 4 and 5.
 # gnuplot -e "table='results.tsv'; out='multi-buffer.svg'" multi-buffer.gp
-set terminal svg size 1000,420 font 'sans,12' background '#ffffff'
+set terminal svg size 1000,420 noenhanced font 'sans,12' background '#ffffff'
 set output out
 set datafile separator "\t"
 set multiplot layout 1,2
@@ -12,7 +12,7 @@ set xlabel 'bytes of a receive buffer'
 set ylabel 'GB/s'
 set yrange [0:*]
 set grid ytics
-set key top left
+set key outside below horizontal
 rows(test, n) = '< grep "^series	multi-buffer	shm	[^	]*	'.test.', '.n.' buffer" '.table
 do for [test in 'throughput consume'] {
 	set title test.' test, shared memory'

@@ -1,6 +1,6 @@
 # Bandwidth over the size of a value that is copied to the buffers or sent from memory that is registered for it; RDMAbox, figure 5.
 # gnuplot -e "table='results.tsv'; out='registration.svg'" registration.gp
-set terminal svg size 1000,760 font 'sans,12' background '#ffffff'
+set terminal svg size 1000,760 noenhanced font 'sans,12' background '#ffffff'
 set output out
 set datafile separator "\t"
 set multiplot layout 2,2
@@ -12,7 +12,7 @@ set xlabel 'bytes of a value'
 set ylabel 'GB/s'
 set yrange [0:*]
 set grid ytics
-set key bottom right
+set key outside below horizontal
 rows(over, kind, way) = '< grep "^series	registration	'.over.'	[^	]*	'.kind.', '.way.'" '.table
 do for [over in 'shm tcp'] {
 	do for [kind in 'once stream'] {

@@ -1,14 +1,21 @@
-# plot.gp: milliseconds per query, logarithmic. gnuplot -e "table='join.tsv'; out='join.svg'; name='...'" plot.gp
-set terminal svg size 1200,420 dynamic background '#ffffff' font 'sans,12'
+# plot.gp: milliseconds per query, logarithmic, and rdma_fdw's as a multiple of the others'.
+# gnuplot -e "table='join.tsv'; out='join.svg'; name='...'" plot.gp
+set terminal svg size 1200,720 dynamic noenhanced background '#ffffff' font 'sans,12'
 set output out
 set datafile separator "\t"
 set datafile missing 'NaN'
+set multiplot layout 2,1
 set style data histograms
 set style histogram clustered gap 1
 set style fill solid 0.9 border -1
 set logscale y
-set ylabel 'ms, logarithmic'
 set grid ytics
-set key top left horizontal
-set title name
+set key outside below horizontal
+set title name.': time'
+set ylabel 'ms, logarithmic'
 plot for [i = 2:5] table using i:xtic(1) title columnheader(i)
+set title 'rdma_fdw as a multiple of the others (below 1: faster)'
+set ylabel 'ratio, logarithmic'
+plot for [i = 3:5] table using (column('rdma_fdw') / column(i)):xtic(1) title 'to '.columnheader(i) lc i - 1, \
+	1 with lines lw 2 lc rgb '#000000' notitle
+unset multiplot

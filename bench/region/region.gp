@@ -1,6 +1,6 @@
 # What a row costs by density, for four widths: copied out, gathered, as a box, and as chosen.
 # gnuplot -e "table='results.tsv'; out='region.svg'" region.gp
-set terminal svg size 1400,1200 font 'sans,11' background '#ffffff'
+set terminal svg size 1400,1200 noenhanced font 'sans,11' background '#ffffff'
 set output out
 set datafile separator "\t"
 set multiplot layout 4,4
@@ -9,7 +9,7 @@ set xrange [0.008:1.2]
 set xtics ('0.01' 0.01, '0.1' 0.1, '1' 1)
 set ylabel 'ns per row'
 set grid
-set key top right samplen 1
+set key outside below horizontal samplen 1
 rows(over, layout, width) = sprintf("< grep '^row	%s	%s	%d	' %s", over, layout, width, table)
 do for [over in 'shm tcp'] {
 	do for [layout in 'strided bitmap'] {

@@ -85,6 +85,7 @@ push @clauses, map {
 	sprintf("'%s' using (\$0 + %.4f):%d:(sprintf('%%.2f', \$%d)) with labels offset 0,0.6 font ',9' notitle",
 		"$out/scan.dat", ($_ - ($n - 1) / 2) / ($n + $gap), $_ + 2, $_ + 2)
 } 0 .. $n - 1;
+push @clauses, "1 with lines lw 2 lc rgb '#000000' notitle";
 open my $gnuplot, '|-', 'gnuplot' or exit 0;
 print $gnuplot <<"END", 'plot ', join(', ', @clauses), "\n";
 set terminal svg size 860,460 font "sans-serif,13" background "white" noenhanced

@@ -282,7 +282,8 @@ extern void rf_column_wanted(Oid type, int32 typmod, bool trusted, RfStreamColum
  * Decoder into rows of `desc`: column i of a batch becomes attribute attnums[i] (1-based). The
  * other attributes are set NULL once. `source` says in errors where batches come from. Domains of
  * the reader are checked, also for NULL. trusted: batches come from a node whose images are taken
- * also where their check is not complete; without it, values of such types come converted.
+ * also where their check is not complete, and whose text and times are not checked; without it,
+ * values of such types come converted.
  */
 extern RfDecoder *rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums,
 									const char *source, bool trusted);

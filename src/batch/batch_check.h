@@ -298,6 +298,7 @@ typedef enum RfImageKind
 	RF_IMAGE_INTERVAL_SUM,
 	RF_IMAGE_CIDR,
 	RF_IMAGE_TEXT,				/* characters in the database's encoding */
+	RF_IMAGE_JSON,				/* those that is_text takes, though all may be ASCII */
 	/* of fixed length: */
 	RF_IMAGE_NAME,
 	RF_IMAGE_BOOL,
@@ -336,6 +337,14 @@ extern bool rf_image_check(const RfImage *image, const uint8_t *payload, uint32_
 /* The part of it that is for states of aggregates. */
 extern bool rf_state_check(RfImageKind kind, const uint8_t *payload, uint32_t length);
 
+/* Has it no inner structure? Whatever the bytes are, no function of its type reads other bytes. */
+static inline bool
+rf_image_is_plain(RfImageKind kind)
+{
+	return kind == RF_IMAGE_TEXT || kind == RF_IMAGE_BOOL || kind == RF_IMAGE_DATE || kind == RF_IMAGE_TIME ||
+		kind == RF_IMAGE_TIMESTAMP;
+}
+
 /* The parts that are common, for values that lie in rows by the million. */
 
 /*
@@ -347,89 +356,141 @@ extern bool rf_state_check(RfImageKind kind, const uint8_t *payload, uint32_t le
 static inline bool
 rf_image_is_numeric(const uint8_t *payload, uint32_t length)
 {
-	static const uint32_t hidden[] = {1, 1000, 100, 10};
-	uint32_t	header;
+	const uint8_t *digits;
 	uint32_t	start = 2;
-	uint32_t	last = 0;
+	uint32_t	count;
+	uint32_t	wrong;
+	uint32_t	sign;
 	int32_t		scale;
 	int32_t		weight;
 	int32_t		fraction;
+	uint16_t	word;
 
+	/* Nothing is read at a place that these bytes tell: they may be loaded in any way. */
 	if (length < 2 || (length & 1) != 0 || length > 4 + 2 * 65535)
 		return false;
-	header = rf_load16(payload);
-	if ((header & 0xc000) == 0x8000)
+	memcpy(&word, payload, 2);
+	if ((word & 0xc000) == 0x8000)
 	{
-		scale = (header >> 7) & 0x3f;
-		weight = (int32_t) (header & 0x3f) - (int32_t) (header & 0x40);
-		header &= 0x2000;
+		sign = word & 0x2000;
+		scale = (word >> 7) & 0x3f;
+		weight = (int32_t) (word & 0x3f) - (int32_t) (word & 0x40);
 	}
-	else if ((header & 0xc000) == 0xc000)
-		return (header == 0xc000 || header == 0xd000 || header == 0xf000) &&
+	else if ((word & 0xc000) == 0xc000)
+		return (word == 0xc000 || word == 0xd000 || word == 0xf000) &&
 			(length == 2 || (length == 4 && rf_load16(payload + 2) == 0));
 	else
 	{
 		if (length < 4)
 			return false;
 		start = 4;
-		scale = header & 0x3fff;
+		sign = word & 0x4000;
+		scale = word & 0x3fff;
 		weight = (int16_t) rf_load16(payload + 2);
-		header &= 0x4000;
 	}
 	if (length == start)
-		return header == 0 && weight == 0;
-	if (rf_load16(payload + start) == 0)
-		return false;
-	for (uint32_t at = start; at < length; at += 2)
+		return sign == 0 && weight == 0;
+	count = (length - start) / 2;
+	digits = payload + start;
+
+	/* Subtractions below zero set the top bit. Three digits or fewer are looked at without a loop. */
+	memcpy(&word, digits, 2);
+	wrong = (word - 1u) | (9999u - word);
+	memcpy(&word, digits + count / 2 * 2, 2);
+	wrong |= 9999u - word;
+	for (uint32_t i = 1; count > 3 && i + 1 < count; i++)
 	{
-		last = rf_load16(payload + at);
-		if (last >= 10000)
-			return false;
+		memcpy(&word, digits + 2 * i, 2);
+		wrong |= 9999u - word;
 	}
-	fraction = (int32_t) (length - start) / 2 - weight - 1;
-	if (fraction <= 0)
-		return last != 0;
-	return last != 0 && 4 * fraction < scale + 4 && (4 * fraction < scale || last % hidden[scale & 3] == 0);
+	memcpy(&word, digits + 2 * (count - 1), 2);
+	wrong |= (word - 1u) | (9999u - word);
+	if (wrong & 0x80000000)
+		return false;
+	fraction = (int32_t) count - weight - 1;
+	if (4 * fraction <= scale)
+		return true;
+	if (4 * fraction >= scale + 4)
+		return false;
+	switch (scale & 3)
+	{
+		case 1:
+			return word % 1000 == 0;
+		case 2:
+			return word % 100 == 0;
+		default:
+			return word % 10 == 0;
+	}
 }
 
-/* Only ASCII characters, and no NUL? Such bytes are text in every server encoding. */
+/* Which bytes of a word are not ASCII, or NUL? Their top bits, and maybe others' that follow a NUL. */
+static inline uint64_t
+rf_odd_bytes(const uint8_t *at)
+{
+	uint64_t	word;
+
+	/* A NUL borrows from its top bit. */
+	memcpy(&word, at, 8);
+	return word | (word - UINT64_C(0x0101010101010101));
+}
+
+/*
+ * Only ASCII characters, and no NUL? Such bytes are text in every server encoding. Most texts are
+ * short: bytes are rather looked at twice than one by one.
+ */
 static inline bool
 rf_image_is_ascii(const uint8_t *bytes, uint32_t length)
 {
-	const uint64_t ones = 0x0101010101010101;
+	const uint8_t *last = bytes + length - 8;
 	uint64_t	odd = 0;
 
-	/* A byte is zero when 1 is borrowed from its top bit. */
-	for (; length >= 8; bytes += 8, length -= 8)
+	if (length < 8)
 	{
-		uint64_t	word;
+		uint64_t	word = UINT64_C(0x0101010101010101);
+		uint32_t	low;
+		uint32_t	high;
 
-		memcpy(&word, bytes, 8);
-		odd |= word | (word - ones);
+		if (length >= 4)
+		{
+			memcpy(&low, bytes, 4);
+			memcpy(&high, bytes + length - 4, 4);
+			word = (uint64_t) high << 32 | low;
+		}
+		else if (length > 0)
+			word = word << 24 | (uint32_t) bytes[0] << 16 | (uint32_t) bytes[length / 2] << 8 | bytes[length - 1];
+		odd = rf_odd_bytes((const uint8_t *) &word);
 	}
-	for (; length > 0; bytes++, length--)
-		odd |= *bytes | (uint8_t) (*bytes - 1);
-	return (odd & (ones << 7)) == 0;
+	else
+	{
+		if (length > 16)
+		{
+			for (; length > 32; bytes += 16, length -= 16)
+				odd |= rf_odd_bytes(bytes) | rf_odd_bytes(bytes + 8);
+			odd |= rf_odd_bytes(bytes + 8) | rf_odd_bytes(last - 8);
+		}
+		odd |= rf_odd_bytes(bytes) | rf_odd_bytes(last);
+	}
+	return (odd & UINT64_C(0x8080808080808080)) == 0;
 }
 
 /* The limits are those of the types' receive functions; the ends of the integers are infinities. */
 static inline bool
 rf_image_is_date(int32_t value)
 {
-	return (value >= -2451545 && value < 2145031949) || value == INT32_MIN || value == INT32_MAX;
+	return (uint32_t) value + 2451545u < 2147483494u || value == INT32_MIN || value == INT32_MAX;
 }
 
 static inline bool
 rf_image_is_timestamp(int64_t value)
 {
-	return (value >= INT64_C(-211813488000000000) && value < INT64_C(9223371331200000000)) ||
+	return (uint64_t) value + UINT64_C(211813488000000000) < UINT64_C(9435184819200000000) ||
 		value == INT64_MIN || value == INT64_MAX;
 }
 
 static inline bool
 rf_image_is_time(int64_t value)
 {
-	return value >= 0 && value <= INT64_C(86400000000);
+	return (uint64_t) value <= UINT64_C(86400000000);
 }
 
 static inline bool

@@ -76,6 +76,8 @@ rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums, c
 			(rf_image_describe(att->atttypid, &type->image) || trusted);
 		if (type->raw)
 			rf_raw_layout(att->attlen, att->attbyval, &type->raw_kind, &type->raw_width);
+		if (trusted && rf_image_is_plain(type->image.kind))
+			type->image.kind = RF_IMAGE_BYTES;
 		type->length = att->attlen;
 		type->align = rf_align_bytes(att->attalign);
 		type->short_headers = att->attlen == -1 && get_typstorage(att->atttypid) != TYPSTORAGE_PLAIN;

@@ -685,6 +685,8 @@ rf_image_check(const RfImage *image, const uint8_t *payload, uint32_t length)
 			return true;
 		case RF_IMAGE_TEXT:
 			return is_text(image, payload, length);
+		case RF_IMAGE_JSON:
+			return image->is_text != NULL && image->is_text(payload, length);
 		case RF_IMAGE_NUMERIC:
 			return rf_image_is_numeric(payload, length);
 		case RF_IMAGE_INET:

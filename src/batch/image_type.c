@@ -10,7 +10,9 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "common/jsonapi.h"
 #include "mb/pg_wchar.h"
+#include "rdma_fdw/compat.h"
 #include "utils/lsyscache.h"
 
 #include "batch_check.h"
@@ -21,6 +23,20 @@ static bool
 is_server_text(const uint8_t *bytes, uint32_t length)
 {
 	return pg_verify_mbstr(GetDatabaseEncoding(), (const char *) bytes, length, true);
+}
+
+static bool
+is_server_json(const uint8_t *bytes, uint32_t length)
+{
+	bool		valid;
+	JsonLexContext *lex;
+
+	if (!is_server_text(bytes, length))
+		return false;
+	lex = rf_json_lex(unconstify(char *, (const char *) bytes), length, GetDatabaseEncoding());
+	valid = pg_parse_json(lex, &nullSemAction) == JSON_SUCCESS;
+	rf_json_lex_free(lex);
+	return valid;
 }
 
 /* Of arrays and vectors, ranges and multiranges: the image of what they hold. */
@@ -122,8 +138,12 @@ rf_image_describe(Oid type, RfImage *image)
 			image->kind = RF_IMAGE_JSONB;
 			return true;
 
-			/* Order, form or syntax of these is only checked by their receive functions. */
 		case JSONOID:
+			image->kind = RF_IMAGE_JSON;
+			image->is_text = is_server_json;
+			return true;
+
+			/* Order, form or syntax of these is only checked by their receive functions. */
 		case XMLOID:
 			image->kind = RF_IMAGE_TEXT;
 			return false;

@@ -22,7 +22,8 @@ typedef struct RfFetchOptions
 	bool		read_in_place;	/* rows may point into receive buffers, which the data node's engine
 								 * could write; see batch/decode.c */
 	bool		accept_pages;	/* heap pages as they are, where the data node offers them */
-	bool		trusted;		/* images are taken also where their check is not complete */
+	bool		trusted;		/* of values as the data node stores them, only what could lead astray
+								 * beyond their bytes is checked */
 } RfFetchOptions;
 
 /* Everything the planner wants to know from the options of one foreign table. */

@@ -382,4 +382,7 @@ extern const RfConnectionOption *rf_connection_options(int *count);
  */
 extern int	rf_extract_connection_options(List *options, const char **keywords, const char **values);
 
+/* One of a server's, a user mapping's or a foreign table's options; NULL: it is not given. */
+extern DefElem *rf_option_find(List *options, const char *name);
+
 #endif

@@ -27,16 +27,9 @@
 static const char *
 option_value(List *options, const char *name)
 {
-	ListCell   *lc;
+	DefElem    *def = rf_option_find(options, name);
 
-	foreach(lc, options)
-	{
-		DefElem    *def = lfirst_node(DefElem, lc);
-
-		if (strcmp(def->defname, name) == 0)
-			return defGetString(def);
-	}
-	return NULL;
+	return def != NULL ? defGetString(def) : NULL;
 }
 
 List *

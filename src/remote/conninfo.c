@@ -1,6 +1,6 @@
 /*
  * conninfo.c
- *		Which of a server's and a user mapping's options are libpq's.
+ *		Which of a server's and a user mapping's options are libpq's, and finding one among them.
  *
  * Does: the list, and picking them out. Does not: check values (libpq does, when it connects).
  */
@@ -92,4 +92,17 @@ rf_extract_connection_options(List *options, const char **keywords, const char *
 		}
 	}
 	return n;
+}
+
+DefElem *
+rf_option_find(List *options, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		if (strcmp(lfirst_node(DefElem, lc)->defname, name) == 0)
+			return lfirst_node(DefElem, lc);
+	}
+	return NULL;
 }

@@ -47,23 +47,10 @@ extern bool be_gssapi_get_delegation(Port *port);
 #define WAYS_TO_PROVE	"Non-superusers must provide a password in the user mapping."
 #endif
 
-static DefElem *
-find_option(List *options, const char *name)
-{
-	ListCell   *lc;
-
-	foreach(lc, options)
-	{
-		if (strcmp(lfirst_node(DefElem, lc)->defname, name) == 0)
-			return lfirst_node(DefElem, lc);
-	}
-	return NULL;
-}
-
 static bool
 password_given(UserMapping *user)
 {
-	DefElem    *password = find_option(user->options, "password");
+	DefElem    *password = rf_option_find(user->options, "password");
 
 	return password != NULL && defGetString(password)[0] != '\0';
 }
@@ -72,7 +59,7 @@ password_given(UserMapping *user)
 static bool
 nothing_required(UserMapping *user)
 {
-	DefElem    *required = find_option(user->options, "password_required");
+	DefElem    *required = rf_option_find(user->options, "password_required");
 
 	return superuser_arg(user->userid) || (required != NULL && !defGetBoolean(required));
 }
@@ -93,10 +80,10 @@ static bool
 passes_scram(ForeignServer *server, UserMapping *user)
 {
 #if PG_VERSION_NUM >= 180000
-	DefElem    *option = find_option(server->options, "use_scram_passthrough");
+	DefElem    *option = rf_option_find(server->options, "use_scram_passthrough");
 
 	if (option == NULL)
-		option = find_option(user->options, "use_scram_passthrough");
+		option = rf_option_find(user->options, "use_scram_passthrough");
 	return option != NULL && defGetBoolean(option) && MyProcPort != NULL && MyProcPort->has_scram_keys;
 #else
 	return false;

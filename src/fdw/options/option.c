@@ -171,24 +171,11 @@ rdma_fdw_validator(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-static DefElem *
-given(List *options, const char *name)
-{
-	ListCell   *lc;
-
-	foreach(lc, options)
-	{
-		if (strcmp(lfirst_node(DefElem, lc)->defname, name) == 0)
-			return lfirst_node(DefElem, lc);
-	}
-	return NULL;
-}
-
 /* What contradicts each other: a server with nodes is nothing that one can connect to. */
 static void
 check_together(List *options, int where)
 {
-	if (where == ON_SERVER && given(options, "nodes") != NULL)
+	if (where == ON_SERVER && rf_option_find(options, "nodes") != NULL)
 	{
 		const RfConnectionOption *connection_options;
 		int			count;
@@ -196,7 +183,7 @@ check_together(List *options, int where)
 		connection_options = rf_connection_options(&count);
 		for (int i = 0; i < count; i++)
 		{
-			if (given(options, connection_options[i].name) != NULL)
+			if (rf_option_find(options, connection_options[i].name) != NULL)
 				ereport(ERROR,
 						(errcode(ERRCODE_FDW_INVALID_ATTRIBUTE_VALUE),
 						 errmsg("option \"%s\" cannot be used together with \"nodes\"",
@@ -205,13 +192,14 @@ check_together(List *options, int where)
 								 "servers that it names.")));
 		}
 	}
-	if (where == ON_SERVER && given(options, "compute_nodes") != NULL && given(options, "nodes") == NULL)
+	if (where == ON_SERVER && rf_option_find(options, "compute_nodes") != NULL &&
+		rf_option_find(options, "nodes") == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FDW_INVALID_ATTRIBUTE_VALUE),
 				 errmsg("option \"compute_nodes\" needs \"nodes\""),
 				 errhint("\"nodes\" names the servers that hold the rows.")));
-	if (where == ON_TABLE && given(options, "distributed_by") != NULL &&
-		given(options, "replicated") != NULL && defGetBoolean(given(options, "replicated")))
+	if (where == ON_TABLE && rf_option_find(options, "distributed_by") != NULL &&
+		rf_option_find(options, "replicated") != NULL && defGetBoolean(rf_option_find(options, "replicated")))
 		ereport(ERROR,
 				(errcode(ERRCODE_FDW_INVALID_ATTRIBUTE_VALUE),
 				 errmsg("option \"distributed_by\" cannot be used together with \"replicated\""),

@@ -78,7 +78,7 @@ if (make -s PG_CONFIG="$pg_config" && test/static/rooms.pl) >"$work/rooms.log" 2
 	rf_result ok "static/rooms"
 else
 	rf_show "$work/rooms.log"
-	rf_result FAIL "static/rooms" "folders or files use each other in a circle"
+	rf_result FAIL "static/rooms" "folders or files use each other in a circle, or nothing uses them"
 fi
 each "warnings of gcc" "${CC:-gcc}" -O2 "${flags[@]}" "${warnings[@]}" "${of_gcc[@]}"
 each "warnings of clang" "${CLANG:-clang}" -O1 "${flags[@]}" "${warnings[@]}"

@@ -51,7 +51,7 @@
 /* Of the advisory locks those that no SQL function can take: they have 1 and 2. */
 #define TURN_LOCK_CLASS	3
 
-/* Engines that were connected and are not any more, or stop while they connect, are tried so often. */
+/* So many times where engines are not connected any more, or stop while they connect. */
 #define CONNECT_TRIES	3
 
 /* Before the n-th attempt. */
@@ -308,7 +308,8 @@ find_missing(int count, const RfNodeId *nodes, bool *missing)
  * *failed and *culprit: an engine stopped meanwhile, and its token may have been used.
  */
 static Outcome
-connect_pairs(RfSession *const *sessions, int count, const RfNodeId *nodes, Round **failed, int *culprit)
+connect_pairs(RfSession *const *sessions, int count, const RfNodeId *nodes, Round **failed,
+			  int *culprit)
 {
 	bool	   *missing = palloc0(sizeof(bool) * count * count);
 	int		   *taken;

@@ -25,7 +25,7 @@
  */
 #define MERGE_PATIENCE_MS	200
 
-/* Once a node has rows, the first ones of the others are waited for so long before rows are stored. */
+/* Once a node has rows, those of the others are waited for so long before what comes is stored. */
 #define FIRST_BATCHES_MS	1000
 
 static int	compare_rows(Datum a, Datum b, void *arg);
@@ -298,8 +298,8 @@ collect_at_end(RfScanState *state)
 }
 
 /*
- * Has the part a first batch (RF_STREAM_BATCH), or ended? storing: what it has is put aside, so that
- * its node can send more.
+ * Has the part a first batch (RF_STREAM_BATCH), or ended? storing: what it has is put aside, so
+ * that its node can send more.
  */
 static RfStreamPoll
 look_for_first(RfScanPart *part, bool storing)
@@ -326,8 +326,8 @@ look_for_first(RfScanPart *part, bool storing)
 
 /*
  * The first batch of every part, or its end, before any is used: from then on every node has its
- * buffers, and until then the statement can begin again. One that only sends to others needs no more
- * buffers than it has.
+ * buffers, and until then the statement can begin again. One that only sends to others needs no
+ * more buffers than it has.
  *
  * A node whose rows are not taken may be what the others wait for: it may have lent the row that it
  * sends from the exchange that they read, and then it cannot drive that (node_drive.c). So what

@@ -32,9 +32,10 @@ $coord->safe_psql('postgres', q{
 	INSERT INTO small SELECT i, i FROM generate_series(1, 20) i;
 });
 my %key = map { $_->name => $_->safe_psql('postgres', 'ANALYZE small; SELECT min(k) FROM small') } ($n1, $n2);
-# All that n1 joins, much more than fits the buffers, and then what n2 does.
+# What n1 joins, much more than fits the buffers, then what n2 does, and then more for n1.
 $coord->safe_psql('postgres', qq{
-	INSERT INTO big SELECT i, CASE WHEN i <= 20000 THEN $key{n1} ELSE $key{n2} END, repeat('x', 500) FROM generate_series(1, 20100) i});
+	INSERT INTO big SELECT i, CASE WHEN i BETWEEN 10001 AND 10100 THEN $key{n2} ELSE $key{n1} END, repeat('x', 500)
+	FROM generate_series(1, 20100) i});
 my $any = 'SELECT id, pad, v FROM big JOIN small USING (k)';
 my $merged = 'SELECT id, pad, v FROM big JOIN constant USING (k) ORDER BY v';
 my $right = '20100|20100|10050000';
@@ -68,6 +69,27 @@ my $one_exchange = qr/^Foreign Scan(?!.*Exchange 2).*Exchange 1: repartition 2:2
 is_right(rows_of($any, $one_exchange, 'any order', @small), 'any order');
 is_right(rows_of($any, $one_exchange, 'on disk', @small, "SET work_mem = '64kB';"), 'on disk');
 is_right(rows_of($merged, qr/$one_exchange.*ORDER BY \S+\.v/s, 'merged', @small, 'SET enable_sort = off;'), 'merged');
+# Rows that were stored are being read when another query needs the sessions, so that the others are stored behind them.
+foreach my $work_mem ('64kB', '64MB')
+{
+	is($coord->safe_psql('postgres', join('', @small, qq{
+		SET rdma_fdw.inline_limit = 0;
+		SET work_mem = '$work_mem';
+		CREATE TEMP TABLE t (id int, length int);
+		DO \$\$
+		DECLARE r record; n int := 0;
+		BEGIN
+			FOR r IN $any LOOP
+				n := n + 1;
+				IF n = 5000 THEN
+					PERFORM FROM small;
+				END IF;
+				INSERT INTO t VALUES (r.id, length(r.pad));
+			END LOOP;
+		END\$\$;
+		SELECT count(*), count(DISTINCT id), sum(length) FROM t})), $right, "rows behind those that were stored, work_mem $work_mem");
+}
+
 # In a transaction that has begun the statement could not begin again, and rows are used at once.
 is_right(rows_of($merged, qr/ORDER BY/, 'merged in a transaction', @small, 'SET enable_sort = off;', 'BEGIN;', 'DO $$BEGIN PERFORM FROM small; END$$;'),
 	'merged in a transaction');

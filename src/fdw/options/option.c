@@ -115,7 +115,6 @@ static const OptionDef *find_option(const char *name, int where);
 static void complain_unknown(const char *name, int where) __attribute__((noreturn));
 static void check_value(const OptionDef *opt, DefElem *def);
 static void check_together(List *options, int where);
-static DefElem *given(List *options, const char *name);
 static int	catalog_to_where(Oid catalog);
 static int	parse_bytes(const char *value, const OptionDef *opt);
 
@@ -159,8 +158,8 @@ rdma_fdw_validator(PG_FUNCTION_ARGS)
 								 "be created or modified by the superuser.")));
 		}
 	}
-	if (where == ON_SERVER && !superuser() && given(options, "trusted") != NULL &&
-		defGetBoolean(given(options, "trusted")))
+	if (where == ON_SERVER && !superuser() && rf_option_find(options, "trusted") != NULL &&
+		defGetBoolean(rf_option_find(options, "trusted")))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("trusted=true is superuser-only"),

@@ -87,7 +87,7 @@ SELECT * FROM alive;
 SET statement_timeout = '300ms';
 SELECT * FROM sleeps;
 RESET statement_timeout;
-SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%rdma.stream%' AND pid <> pg_backend_pid();
+SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND application_name LIKE 'rdma_fdw%' AND pid <> pg_backend_pid();
 SELECT * FROM alive;
 -- also when the scan was left early
 BEGIN;

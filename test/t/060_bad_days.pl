@@ -62,11 +62,11 @@ sub outcome
 }
 
 sub victim_pid { return $_[0]->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'victim'"); }
-sub serving_pid { return $_[0]->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE query LIKE '%rdma.stream(%' AND pid <> pg_backend_pid() AND state = 'active'"); }
+sub serving_pid { return $_[0]->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND pid <> pg_backend_pid() AND state = 'active'"); }
 sub no_remote_query
 {
 	my ($node, $when) = @_;
-	ok(rdma_wait($node, "SELECT count(*) = 0 FROM pg_stat_activity WHERE query LIKE '%rdma.stream(%' AND pid <> pg_backend_pid() AND state = 'active'", 60), "no query is left on the data node $when");
+	ok(rdma_wait($node, "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND pid <> pg_backend_pid() AND state = 'active'", 60), "no query is left on the data node $when");
 	ok(rdma_wait($node, 'SELECT count(*) = 0 FROM rdma.stat_flows', 60), "no flow is left on the data node $when");
 	return;
 }
@@ -85,7 +85,7 @@ no_remote_query($n1, 'after a timeout');
 my $begin = time();
 ($status, $out, $err) = $coord->psql('postgres', "SET statement_timeout = '500ms'; SELECT * FROM n1.quiet");
 like($err, qr/statement timeout/, 'statement_timeout ends a wait for a silent data node');
-ok(rdma_wait($n1, "SELECT count(*) = 0 FROM pg_stat_activity WHERE query LIKE '%rdma.stream(%' AND pid <> pg_backend_pid() AND state = 'active'", 60), 'the cancel reached the silent data node');
+ok(rdma_wait($n1, "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND pid <> pg_backend_pid() AND state = 'active'", 60), 'the cancel reached the silent data node');
 cmp_ok(time() - $begin, '<', 60, 'which would have been silent for longer');
 
 my $job = background($coord, $big);

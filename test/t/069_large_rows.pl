@@ -154,7 +154,7 @@ sub holder
 }
 
 my $job = holder();
-$n1->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~ 'rdma.stream' AND pid <> pg_backend_pid()});
+$n1->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND pid <> pg_backend_pid()});
 # The reader, which is at rest, has to let go of its side, too.
 finish($job->{run});
 nothing_left($n1, 'after the serving session was terminated');
@@ -176,7 +176,7 @@ foreach my $node ($n1, $coord)
 }
 
 $job = holder();
-my $serving = $n1->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE query ~ 'rdma.stream' AND pid <> pg_backend_pid()});
+my $serving = $n1->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND pid <> pg_backend_pid()});
 kill 'KILL', $serving;
 finish($job->{run});
 rdma_healthy($coord, $digest, $expected, 'after kill -9 of the serving session');

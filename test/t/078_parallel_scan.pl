@@ -149,21 +149,21 @@ fails($job, qr/57P02|crash of another server process|server closed/, 'a worker i
 # ---- the other side
 $job = background($big);
 under_way(1);
-$n1->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%rdma.stream(%' AND pid <> pg_backend_pid()");
+$n1->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND pid <> pg_backend_pid()");
 fails($job, qr/ERROR:\s+(57P01|08\w\w\w)/, 'the serving session is terminated');
 $job = background($by_workers, $big);
 under_way(1);
-$n1->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%rdma.stream(%' AND pid <> pg_backend_pid()");
+$n1->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND pid <> pg_backend_pid()");
 fails($job, qr/ERROR:\s+(57P01|08\w\w\w)/, 'the serving session is terminated and the leader does not read');
 $job = background($both);
 under_way(2);
-$n2->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%rdma.stream(%' AND pid <> pg_backend_pid()");
+$n2->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND pid <> pg_backend_pid()");
 fails($job, qr/ERROR:\s+(57P01|08\w\w\w)/, 'one of two serving sessions is terminated');
 foreach my $commands ([$nodes], [ $by_workers, $nodes ])
 {
 	$job = background(@$commands);
 	under_way(2);
-	$n2->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%rdma.stream(%' AND pid <> pg_backend_pid()");
+	$n2->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND pid <> pg_backend_pid()");
 	fails($job, qr/ERROR:\s+(57P01|08\w\w\w)/, 'the serving session of one of two nodes is terminated (' . scalar(@$commands) . ')');
 }
 

@@ -23,7 +23,7 @@ SET search_path = h74, pg_catalog;
 CREATE FUNCTION le(value bigint, bytes int) RETURNS bytea LANGUAGE sql AS
 $$ SELECT string_agg(set_byte('\x00', 0, ((value >> (8 * i)) & 255)::int), '' ORDER BY i) FROM generate_series(0, bytes - 1) i $$;
 CREATE FUNCTION node() RETURNS bytea LANGUAGE sql AS
-$$ SELECT substr(rdma.hello(le(1, 4) || le(0, 4) || decode(repeat('01', 16), 'hex') || decode(repeat('00', 16), 'hex')), 17, 16) $$;
+$$ SELECT substr(rdma.hello(le(1, 4) || le(0, 4) || decode(repeat('01', 16), 'hex') || decode(repeat('00', 48), 'hex')), 17, 16) $$;
 CREATE FUNCTION stream_request(version bigint DEFAULT 2, flags bigint DEFAULT 0, flow bigint DEFAULT 0, inline_limit bigint DEFAULT 65536,
 	encoding bigint DEFAULT 6, columns bigint DEFAULT 1, type bigint DEFAULT 23, name bytea DEFAULT 'integer', node bytea DEFAULT node()) RETURNS bytea LANGUAGE sql AS
 $$ SELECT le(version, 4) || le(flags, 4) || node || le(4711, 8) || le(flow, 4) || le(inline_limit, 4) || le(encoding, 4) || le(columns, 4) || le(0, 8)

@@ -48,7 +48,7 @@ extern int	rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddres
 extern uint32 rf_role_limit(uint32 total);
 
 /* Data node: a one-time token for a reader's engine, valid for rdma_fdw.token_lifetime. */
-extern void rf_token_issue(const RfNodeId *client, uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE]);
+extern void rf_token_issue(const RfHelloRequest *request, uint8_t id[RF_TOKEN_ID_SIZE]);
 
 /* Raise an error that came from a thread or from shared memory; `peer` may be RF_NO_PEER. */
 extern void rf_raise(const RfError *error, int peer) __attribute__((noreturn));

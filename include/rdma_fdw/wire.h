@@ -81,8 +81,11 @@ typedef struct RfTypeImage
  *   then OPEN / OPENED / OPEN_FAILED / PING / PONG / BYE in both directions.
  *
  * HMAC_i = HMAC-SHA256(token secret, "initiator" | HELLO payload | CHALLENGE payload), HMAC_a the
- * same with "acceptor": both sides prove that they know the token, which libpq carried over an
- * authenticated session; a token is used once, by one connection set. QP messages are sent by both
+ * same with "acceptor": both sides prove that they know the token's secret; a token is used once, by
+ * one connection set. The secret is sent by nobody. An authenticated libpq session carries the
+ * token's id and a public key of either engine (RfHelloRequest, RfHelloReply); each computes
+ * HKDF-SHA256(X25519(own private key, other public key), salt = id, info = "rdma_fdw token" |
+ * initiator's public key | acceptor's), 32 bytes. So neither logs nor listeners have it. QP messages are sent by both
  * sides after WELCOME, one per lane. LINKED says that the sender's queue pairs are connected, and
  * where their proofs go: a WRITE_IMM (RF_IMM_PROOF) of RF_PROOF_SIZE bytes over each queue pair, with
  * the number that LINKED asks for all over, so that packets as large as any cross the path that rows
@@ -103,6 +106,7 @@ typedef struct RfTypeImage
 #define RF_HMAC_SIZE		32
 #define RF_TOKEN_SIZE		32
 #define RF_TOKEN_ID_SIZE	16
+#define RF_KEY_SIZE			32	/* X25519 */
 
 typedef enum RfControlType
 {
@@ -245,6 +249,7 @@ typedef struct RfHelloRequest
 	uint32_t	need_token;		/* 1: the reader's engine has no connection to this node */
 	RfNodeId	node;			/* the reader's node */
 	RfTypeImage image;
+	uint8_t		key[RF_KEY_SIZE];	/* public key of its engine's life */
 } RfHelloRequest;
 
 typedef struct RfHelloReply
@@ -256,7 +261,7 @@ typedef struct RfHelloReply
 	RfNodeId	node;
 	RfTypeImage image;
 	uint8_t		token_id[16];	/* zeros when none was asked for */
-	uint8_t		token[RF_TOKEN_SIZE];
+	uint8_t		key[RF_KEY_SIZE];	/* public key of this engine's life */
 	char		extension_version[16];
 	char		address[64];	/* rdma_fdw.engine_address if set, else "": use the host that libpq connected to */
 } RfHelloReply;

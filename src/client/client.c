@@ -22,6 +22,7 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 
+#include "base/agree.h"
 #include "base/clock.h"
 #include "shmem/arena.h"
 #include "shmem/claims.h"
@@ -156,6 +157,18 @@ resolve(const char *host, RfAddressFilter allowed, char *list, size_t size, RfEr
 	return true;
 }
 
+/* The secret of a token, between this node's engine and the one with that key. */
+static void
+agree(const uint8_t other_key[RF_KEY_SIZE], const uint8_t id[RF_TOKEN_ID_SIZE],
+	  const uint8_t initiator[RF_KEY_SIZE], const uint8_t acceptor[RF_KEY_SIZE],
+	  uint8_t secret[RF_TOKEN_SIZE])
+{
+	if (!rf_key_agree(rf_shared->private_key, other_key, id, initiator, acceptor, secret))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("the key of the other node's engine is not valid")));
+}
+
 /*
  * The entry for a node that we connect to, of which we are a waiter then: one that exists, or a new
  * claim (*claimed) if we may.
@@ -164,6 +177,7 @@ static int
 find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses, bool may_claim,
 			  bool *claimed, uint32_t *attempt)
 {
+	uint8_t		secret[RF_TOKEN_SIZE];
 	bool		has_token = false;
 	int			found = rf_claim_wait(rf_shared, &hello->node, false, attempt);
 	RfPeer	   *peer;
@@ -174,15 +188,20 @@ find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses
 	*claimed = false;
 	if (found != RF_NO_PEER || !has_token || !may_claim)
 		return found;
+	agree(hello->key, hello->token_id, rf_shared->public_key, hello->key, secret);
 	found = rf_peer_claim(&hello->node, false);
 	if (found == RF_NO_PEER)
+	{
+		explicit_bzero(secret, sizeof(secret));
 		return found;
+	}
 	peer = &rf_shared->peers[found];
 	strlcpy(peer->host, host, sizeof(peer->host));
 	strlcpy(peer->addresses, addresses, sizeof(peer->addresses));
 	peer->port = hello->port;
 	memcpy(peer->token_id, hello->token_id, sizeof(peer->token_id));
-	memcpy(peer->token, hello->token, sizeof(peer->token));
+	memcpy(peer->token, secret, sizeof(peer->token));
+	explicit_bzero(secret, sizeof(secret));
 	*attempt = peer->attempt;
 	atomic_fetch_add(&peer->waiters, 1);
 	atomic_store(&peer->state, RF_PEER_REQUESTED);
@@ -412,14 +431,20 @@ rf_role_limit(uint32 total)
 }
 
 void
-rf_token_issue(const RfNodeId *client, uint8_t id[16], uint8_t secret[RF_TOKEN_SIZE])
+rf_token_issue(const RfHelloRequest *request, uint8_t id[RF_TOKEN_ID_SIZE])
 {
-	if (!pg_strong_random(id, 16) || !pg_strong_random(secret, RF_TOKEN_SIZE))
+	uint8_t		secret[RF_TOKEN_SIZE];
+	bool		put;
+
+	if (!pg_strong_random(id, RF_TOKEN_ID_SIZE))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not get random bytes for a token")));
-	if (!rf_token_put(rf_shared, id, secret, client, GetUserId(), rf_role_limit(RF_MAX_TOKENS),
-					  (int64_t) rf_token_lifetime * 1000000))
+	agree(request->key, id, request->key, rf_shared->public_key, secret);
+	put = rf_token_put(rf_shared, id, secret, &request->node, GetUserId(), rf_role_limit(RF_MAX_TOKENS),
+					   (int64_t) rf_token_lifetime * 1000000);
+	explicit_bzero(secret, sizeof(secret));
+	if (!put)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("processes that do not go on hold all places for tokens"),

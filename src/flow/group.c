@@ -59,10 +59,7 @@ void
 rf_group_greet(RfHelloRequest *request)
 {
 	rf_engine_require();
-	memset(request, 0, sizeof(*request));
-	request->wire_version = RF_WIRE_VERSION;
-	request->need_token = 1;
-	rf_node_self(&request->node, &request->image);
+	rf_hello_request(request, true);
 }
 
 /*
@@ -109,7 +106,6 @@ rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFi
 	peer = rf_peer_find(&reply.node, false);
 	if (peer == RF_NO_PEER)
 		peer = rf_peer_connect(host, &reply, allowed, &spent, &error);
-	explicit_bzero(reply.token, sizeof(reply.token));
 	if (peer == RF_NO_PEER && spent)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),

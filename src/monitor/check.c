@@ -424,9 +424,7 @@ check_hello(Check *check)
 	uint8	   *bytes = (uint8 *) &check->hello;
 	size_t		i;
 
-	memset(&request, 0, sizeof(request));
-	request.wire_version = RF_WIRE_VERSION;
-	rf_node_self(&request.node, &request.image);
+	rf_hello_request(&request, false);
 	initStringInfo(&sql);
 	appendStringInfoString(&sql, "SELECT pg_catalog.encode(rdma.hello('\\x");
 	for (i = 0; i < sizeof(request); i++)

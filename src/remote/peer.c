@@ -45,7 +45,6 @@ connect_peer(RfSession *session, RfError *error)
 		if (peer == RF_NO_PEER)
 			peer = rf_peer_connect(session->host, &session->hello, NULL, &again, error);
 	}
-	explicit_bzero(session->hello.token, sizeof(session->hello.token));
 	return peer;
 }
 

@@ -291,7 +291,6 @@ read_hello(RfSession *session, PGresult *answer, PGresult *prepare_error)
 	if (length == (int) sizeof(RfHelloReply) && version == RF_WIRE_VERSION)
 	{
 		memcpy(&session->hello, PQgetvalue(answer, 0, 0), sizeof(RfHelloReply));
-		explicit_bzero(PQgetvalue(answer, 0, 0), sizeof(RfHelloReply));
 		PQclear(answer);
 		return;
 	}
@@ -329,10 +328,7 @@ rf_session_hello(RfSession *session, bool need_token)
 	bool		sent;
 
 	rf_session_free(session);
-	memset(&request, 0, sizeof(request));
-	request.wire_version = RF_WIRE_VERSION;
-	request.need_token = need_token;
-	rf_node_self(&request.node, &request.image);
+	rf_hello_request(&request, need_token);
 	session->hello_valid = false;
 	if (prepare)
 		snprintf(session->stream_statement, sizeof(session->stream_statement), "rdma_fdw_stream%u",

@@ -68,7 +68,8 @@ rdma_hello(PG_FUNCTION_ARGS)
 	reply.port = atomic_load(&rf_shared->engine_port);
 	rf_node_self(&reply.node, &reply.image);
 	if (request.need_token != 0 && request.wire_version == RF_WIRE_VERSION)
-		rf_token_issue(&request.node, reply.token_id, reply.token);
+		rf_token_issue(&request, reply.token_id);
+	memcpy(reply.key, rf_shared->public_key, sizeof(reply.key));
 	strlcpy(reply.extension_version, RF_EXTENSION_VERSION, sizeof(reply.extension_version));
 	set_address(&reply);
 

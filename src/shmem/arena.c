@@ -24,6 +24,7 @@
 #include "storage/shmem.h"
 
 #include "rdma_fdw/guc.h"
+#include "base/agree.h"
 #include "arena.h"
 #include "share.h"
 
@@ -210,6 +211,8 @@ rf_arena_startup(void)
 			if (!pg_strong_random(&rf_shared->node.generation, sizeof(rf_shared->node.generation)))
 				ereport(FATAL, (errmsg("rdma_fdw could not get random bytes")));
 		}
+		if (!rf_key_make(rf_shared->private_key, rf_shared->public_key))
+			ereport(FATAL, (errmsg("rdma_fdw could not make a key of its engine: libcrypto cannot do X25519")));
 		rf_shared->max_flows = rf_max_flows;
 		rf_shared->page_memory = (uint8_t *) BufferBlocks;
 		rf_shared->page_memory_size = (uint64_t) NBuffers * BLCKSZ;

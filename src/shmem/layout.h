@@ -494,6 +494,8 @@ typedef struct RfValueStats
 typedef struct RfShared
 {
 	RfNodeId	node;			/* ours; generation is new with every arena */
+	uint8_t		private_key[RF_KEY_SIZE];	/* new with it: base/agree.h */
+	uint8_t		public_key[RF_KEY_SIZE];
 	uint32_t	max_flows;
 	uint32_t	segment_count;
 	uint64_t	segment_size;

@@ -35,6 +35,16 @@ rf_node_self(RfNodeId *node, RfTypeImage *image)
 		rf_type_image(image);
 }
 
+void
+rf_hello_request(RfHelloRequest *request, bool need_token)
+{
+	memset(request, 0, sizeof(*request));
+	request->wire_version = RF_WIRE_VERSION;
+	request->need_token = need_token;
+	rf_node_self(&request->node, &request->image);
+	memcpy(request->key, rf_shared->public_key, sizeof(request->key));
+}
+
 int
 rf_peer_find(const RfNodeId *node, bool producer_side)
 {

@@ -13,6 +13,9 @@ extern void rf_type_image(RfTypeImage *image);
 /* Our side of a hello, and the type image; either may be NULL. */
 extern void rf_node_self(RfNodeId *node, RfTypeImage *image);
 
+/* What this node says to rdma.hello() of another one. */
+extern void rf_hello_request(RfHelloRequest *request, bool need_token);
+
 /*
  * Index of the CONNECTED entry for a node, or RF_NO_PEER. `producer_side` matters only for a node
  * connected to itself: the reader uses the entry that connected, the data node's session the one

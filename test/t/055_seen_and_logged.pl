@@ -1,5 +1,5 @@
 # What the administrator of a data node sees of statements that it runs for others: the statement itself, while it runs and in the
-# statistics of statements.
+# statistics of statements; and no secret in the log, however much it logs.
 use strict;
 use warnings;
 use FindBin;
@@ -38,6 +38,34 @@ SKIP:
 	is($n1->safe_psql('postgres', q{SELECT query, calls, rows FROM pg_stat_statements WHERE query LIKE 'SELECT b FROM public.seen%'}),
 		'SELECT b FROM public.seen WHERE (a < $1)|1|50000', 'pg_stat_statements counts it as itself');
 }
+
+# Everything is logged, parameters of statements between nodes included, which name the other engines' tokens.
+my $n2 = rdma_node('n2');
+rdma_connect($coord, n2 => $n2);
+foreach my $node ($n1, $n2)
+{
+	$node->append_conf('postgresql.conf', "log_statement = 'all'\nlog_min_duration_statement = 0\nlog_parameter_max_length = -1\nlog_parameter_max_length_on_error = -1\n"
+		. "session_preload_libraries = 'auto_explain'\nauto_explain.log_min_duration = 0\n");
+	$node->restart;
+	$node->safe_psql('postgres', 'CREATE TABLE l (a int, b int); CREATE TABLE r (a int, b int)');
+}
+$coord->safe_psql('postgres', q{
+	CREATE SERVER nodes FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');
+	CREATE FOREIGN TABLE l (a int, b int) SERVER nodes OPTIONS (distributed_by 'a');
+	CREATE FOREIGN TABLE r (a int, b int) SERVER nodes OPTIONS (distributed_by 'a');
+	INSERT INTO l SELECT i, i FROM generate_series(1, 20000) i;
+	INSERT INTO r SELECT i, 20001 - i FROM generate_series(1, 20000) i;
+});
+is($coord->safe_psql('postgres', 'SELECT count(*), sum(l.a) FROM l JOIN r ON r.b = l.a'), '20000|200010000', 'a join over both nodes');
+
+# Answers of rdma.hello in the logs, 176 bytes: where a secret could be, at 64, they have the public key of an engine.
+my $greeting = $coord->safe_psql('postgres', 'SELECT rdma.exchange_greet()');
+my %public = map { (substr($_->safe_psql('postgres', "SELECT rdma.hello('$greeting')"), 2 + 2 * 64, 64) => 1) } ($n1, $n2);
+my @answers = map { slurp_file($_->logfile) =~ /rdma\.exchange_connect\(h, r\).*\n?.*?\\\\x([0-9a-f]{352})\b/g } ($n1, $n2);
+cmp_ok(scalar(@answers), '>', 0, 'parameters of connecting nodes are in the log');
+is(scalar(grep { !$public{ substr($_, 2 * 64, 64) } } @answers), 0, 'and no secret with them');
+
+$n2->stop;
 $n1->stop;
 $coord->stop;
 done_testing();

@@ -5,6 +5,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../perl";
 use RdmaCluster;
+use X25519;
 use Digest::SHA qw(hmac_sha256);
 use IO::Socket::INET;
 use Socket;
@@ -49,16 +50,21 @@ sub read_bytes
 sub closed { my ($s) = @_; return eval { read_bytes($s, 65536); 1 } || 0; }
 
 # What this node says in its own hello: the image is at a fixed place of the reply.
-my $request = pack('VV', VERSION, 1) . pack('Q<Q<', 7, 9) . ("\0" x 16);
+my $private = "k" x 32;
+my $public = x25519($private, $X25519_BASE);
+my $request = pack('VV', VERSION, 1) . pack('Q<Q<', 7, 9) . ("\0" x 16) . $public;
 my $reply = pack('H*', $node->safe_psql('postgres', "SELECT encode(rdma.hello(decode('" . unpack('H*', $request) . "', 'hex')), 'hex')"));
 my $image = substr($reply, 32, 16);
+my $its_public = substr($reply, 64, 32);
+my $shared = x25519($private, $its_public);
 
 # Only a client with our type image gets a token worth having.
-$request = pack('VV', VERSION, 1) . pack('Q<Q<', 7, 9) . $image;
+$request = pack('VV', VERSION, 1) . pack('Q<Q<', 7, 9) . $image . $public;
 sub token
 {
 	my $r = pack('H*', $node->safe_psql('postgres', "SELECT encode(rdma.hello(decode('" . unpack('H*', $request) . "', 'hex')), 'hex')"));
-	return (substr($r, 48, 16), substr($r, 64, 32));
+	my $id = substr($r, 48, 16);
+	return ($id, token_secret($shared, $id, $public, $its_public));
 }
 sub hello { my ($id) = @_; return pack('Q<Q<', 7, 9) . $image . ("\1" x 16) . ($id // "n" x 16) . ("n" x 16) . pack('VV', 1, 1) . ("\0" x 64); }
 
@@ -112,6 +118,16 @@ my $first = connect_engine();
 is(proof($first, $id, $secret), 'welcome', 'a right token is welcome');
 is(proof(connect_engine(), $id, $secret), 'refused', 'but only once');
 close($first);
+# What SQL carries is of no use: the keys are public, and a stranger with all of it gets nowhere.
+foreach my $known ($public, $its_public)
+{
+	($id) = token();
+	is(proof(connect_engine(), $id, $known), 'refused', 'nobody gets in with what rdma.hello was told and has answered');
+	($id) = token();
+	is(proof(connect_engine(), $id, token_secret($known, $id, $public, $its_public)), 'refused', 'nor with what can be computed of that');
+}
+my ($bad) = ($request =~ s/\Q$public\E\z/"\0" x 32/er);
+like(($node->psql('postgres', "SELECT rdma.hello(decode('" . unpack('H*', $bad) . "', 'hex'))"))[2], qr/key of the other node's engine is not valid/, 'a key with which everybody would know the secret is refused');
 
 # After the handshake: garbage on an authenticated connection closes it and nothing else.
 ($id, $secret) = token();

@@ -1,0 +1,26 @@
+/*
+ * agree.h - a secret that two engines share without anybody sending it: X25519 and HKDF-SHA256.
+ *
+ * Plain C and libcrypto. May run in any process and thread.
+ */
+#ifndef RF_AGREE_H
+#define RF_AGREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rdma_fdw/wire.h"
+
+/* A key pair from random numbers. False: libcrypto cannot. */
+extern bool rf_key_make(uint8_t private_key[RF_KEY_SIZE], uint8_t public_key[RF_KEY_SIZE]);
+
+/*
+ * The secret of a token: `own_private` and the other engine's public key give both ends the same one,
+ * and nobody else. `initiator` and `acceptor` are the public keys of both. False: the other key is
+ * none.
+ */
+extern bool rf_key_agree(const uint8_t own_private[RF_KEY_SIZE], const uint8_t other_public[RF_KEY_SIZE],
+						 const uint8_t token_id[RF_TOKEN_ID_SIZE], const uint8_t initiator[RF_KEY_SIZE],
+						 const uint8_t acceptor[RF_KEY_SIZE], uint8_t secret[RF_TOKEN_SIZE]);
+
+#endif

@@ -59,6 +59,21 @@ ANALYZE rights.t;
 SELECT DISTINCT who, restricted FROM rights.seen;
 SELECT rolsuper FROM pg_roles WHERE rolname = 'rights_owner';
 
+-- nor does moving an owner's table run the owner's code with another caller's rights
+SET ROLE rights_owner;
+CREATE FUNCTION rights.one(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN rights.look($1)::int; END';
+CREATE OPERATOR rights.## (RIGHTARG = int, FUNCTION = rights.one);
+CREATE TABLE rights.generated (a int, b int GENERATED ALWAYS AS (rights.one(a)) STORED);
+CREATE TABLE rights.checked (a int CHECK (OPERATOR(rights.##) a > 0));
+CREATE TABLE rights.indexed (a int);
+CREATE INDEX ON rights.indexed (rights.one(a));
+RESET ROLE;
+\set SHOW_CONTEXT never
+SELECT rdma.distribute_table('rights.generated', 'rights_srv');
+SELECT rdma.distribute_table('rights.checked', 'rights_srv');
+SELECT rdma.distribute_table('rights.indexed', 'rights_srv');
+\set SHOW_CONTEXT errors
+
 -- on the nodes a command sees what the caller's search_path says, and later statements what they were written for
 CREATE TABLE rights_away.found (a int);
 SELECT answer FROM rdma.run_on('rights_srv', 'SELECT to_regclass(''found'')::oid::regclass::text');

@@ -40,6 +40,23 @@ BEGIN
         'It has identity columns: ' || old.identity || '.'),
       HINT = 'Drop them first, and create their like on the foreign table or on the nodes.';
   END IF;
+  -- Its expressions run here and on the nodes while rows move, with the caller's rights.
+  IF old.owner <> current_user::regrole THEN
+    SELECT string_agg(DISTINCT pg_describe_object(d.refclassid, d.refobjid, 0), ', ') AS names INTO part
+      FROM pg_depend d JOIN (SELECT 'pg_proc'::regclass AS class, oid, proowner AS owner FROM pg_proc
+          UNION ALL SELECT 'pg_operator'::regclass, oid, oprowner FROM pg_operator
+          UNION ALL SELECT 'pg_type'::regclass, oid, typowner FROM pg_type WHERE typtype = 'd') used
+        ON used.class = d.refclassid AND used.oid = d.refobjid
+      WHERE used.owner <> current_user::regrole AND NOT (SELECT rolsuper FROM pg_roles WHERE oid = used.owner)
+        AND (d.classid = 'pg_attrdef'::regclass AND d.objid IN (SELECT a.oid FROM pg_attrdef a JOIN pg_attribute g ON g.attrelid = a.adrelid AND g.attnum = a.adnum
+            WHERE a.adrelid = tab AND g.attgenerated <> '')
+          OR d.classid = 'pg_constraint'::regclass AND d.objid IN (SELECT oid FROM pg_constraint WHERE conrelid = tab)
+          OR d.classid = 'pg_class'::regclass AND d.objid IN (SELECT indexrelid FROM pg_index WHERE indrelid = tab));
+    IF part.names IS NOT NULL THEN
+      RAISE EXCEPTION 'table "%" would have code of other roles run with your rights', old.relname USING ERRCODE = 'insufficient_privilege',
+        DETAIL = format('Its generated columns, constraints or indexes use %s.', part.names), HINT = format('Let the owner of the table distribute it: SET ROLE %s.', old.owner);
+    END IF;
+  END IF;
   SELECT string_agg(DISTINCT pg_describe_object(classid, objid, objsubid), ', ') AS names INTO part FROM pg_depend
     WHERE refclassid = 'pg_class'::regclass AND refobjid = tab AND (classid = 'pg_rewrite'::regclass OR
       classid = 'pg_constraint'::regclass AND NOT EXISTS (SELECT FROM pg_constraint WHERE oid = objid AND conrelid = tab));

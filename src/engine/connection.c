@@ -126,7 +126,7 @@ rf_connection_refuse(RfConnection *connection, uint32_t reason, const char *mess
 	atomic_fetch_add(&rf_shared->handshakes_refused, 1);
 	rf_socket_address(connection->source.fd, address, sizeof(address));
 	if (reason != RF_REFUSED_CROSSING)
-		ereport(LOG,
+		ereport(rf_crowd_may_log() ? LOG : DEBUG1,
 				(errmsg("rdma_fdw engine: refused a connection from %s: %s", address, message)));
 	rf_handshake_refuse(&connection->handshake, reason, message);
 

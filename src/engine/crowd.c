@@ -20,6 +20,8 @@
 
 #define RF_CROWD_MAX	256		/* connections that have shown nothing */
 #define RF_CROWD_FEW	16		/* an address with fewer is not looked at as long as the newcomer's has more */
+#define RF_CROWD_LINES	20		/* of the log, at once */
+#define RF_CROWD_LINE_US	1000000 /* and one for so long afterwards */
 
 /* What counts as one address: of IPv4 all of it, of IPv6 the network, and all local sockets. */
 static uint64_t
@@ -109,6 +111,20 @@ rf_crowd_leave(RfConnection *connection)
 	if (connection->in_crowd)
 		rf_engine->unauthenticated--;
 	connection->in_crowd = false;
+}
+
+/* Strangers shall not fill the log: they get some lines, and one a second after these. */
+bool
+rf_crowd_may_log(void)
+{
+	static int64_t paid_until = 0;
+	int64_t		now = rf_now_us();
+
+	paid_until = Max(paid_until, now);
+	if (paid_until - now > RF_CROWD_LINES * RF_CROWD_LINE_US)
+		return false;
+	paid_until += RF_CROWD_LINE_US;
+	return true;
 }
 
 /* Its HELLO has come. */

@@ -199,6 +199,7 @@ struct sockaddr_storage;
 extern RfConnection *rf_crowd_enter(RfConnection *connection, const struct sockaddr_storage *address);
 extern void rf_crowd_leave(RfConnection *connection);
 extern void rf_crowd_hello(RfConnection *connection);
+extern bool rf_crowd_may_log(void);
 
 /* receive.c */
 

@@ -126,6 +126,11 @@ foreach my $known ($public, $its_public)
 	($id) = token();
 	is(proof(connect_engine(), $id, token_secret($known, $id, $public, $its_public)), 'refused', 'nor with what can be computed of that');
 }
+# However often they try, the log gets 20 lines and one a second.
+is(proof(connect_engine(), "\x55" x 16, "\x55" x 32), 'refused', 'refused again') foreach 1 .. 40;
+my $refusals = () = slurp_file($node->logfile) =~ /refused a connection/g;
+cmp_ok($refusals, '<=', 22 + time() - $^T, 'those that are refused do not fill the log');
+cmp_ok($node->safe_psql('postgres', 'SELECT handshakes_refused FROM rdma.stat_engine'), '>=', 40, 'and are counted');
 my ($bad) = ($request =~ s/\Q$public\E\z/"\0" x 32/er);
 like(($node->psql('postgres', "SELECT rdma.hello(decode('" . unpack('H*', $bad) . "', 'hex'))"))[2], qr/key of the other node's engine is not valid/, 'a key with which everybody would know the secret is refused');
 

@@ -1,18 +1,18 @@
 /*
- * admission.h - how many bytes the engine has in flight, and who decides that: the policies, and
- * the hook for others.
+ * admission.h - the policies that limit the bytes in flight, and the hook for policies of other
+ * modules.
  *
- * Payload is written only while the policy lets it; what has to wait, waits in the merge queues of
- * the lanes, where it still merges (RDMAbox, section IV-A). The engine does the accounting, for all
- * lanes of the device together; a policy answers one question and hears of completions. Messages
- * without payload never wait, and one work request is always let out when nothing is in flight, so
- * no policy can stop a stream.
+ * Payload is written only while the policy allows it. Other payload waits in the merge queues of
+ * the lanes, where requests can still merge (RDMAbox, section IV-A). The engine does the
+ * accounting, for all lanes of the device together; a policy answers one question and is told about
+ * completions. Messages without payload never wait, and one work request is always allowed when
+ * nothing is in flight, so no policy can stop a stream.
  *
  * A module that brings its own policy includes this header, is listed behind rdma_fdw in
  * shared_preload_libraries, and sets rf_admission_hook in its _PG_init. Its policy then takes the
  * place of the built-in ones, unless rdma_fdw.admission_policy is none. Its functions are called by
- * the engine's lanes, which are threads: no function of PostgreSQL's may be called in them, and
- * several lanes call at the same time, so what they share in `state` has to be atomic.
+ * the engine's lanes, which are threads: they must not call PostgreSQL functions. Several lanes
+ * call them at the same time, so accesses to `state` must be atomic.
  *
  * Plain C.
  */
@@ -31,7 +31,7 @@ typedef struct RfAdmissionPolicy
 	/* Before any other call. `window` is rdma_fdw.admission_window in bytes. */
 	void		(*start) (void *state, uint64_t window);
 
-	/* May something be sent now? The bytes that may be, with `in_flight` bytes out; 0 = none. */
+	/* The bytes that may be sent now, while `in_flight` bytes are unacknowledged; 0 = none. */
 	uint64_t	(*room) (void *state, uint64_t in_flight);
 
 	/*

@@ -1,5 +1,5 @@
 /*
- * client.h - what backends ask of their engine (src/client/client.c).
+ * client.h - a backend's requests to its engine (src/client/client.c).
  *
  * Everything goes through shared memory; a backend opens no socket to an engine.
  */
@@ -24,14 +24,14 @@ extern void rf_engine_require(void);
 extern void rf_engine_wake_main(void);
 
 /*
- * As rf_peer_find, but when a connection with the node is on its way, wait until it is there: a data
- * node's session may be asked for a stream a moment before its own engine has finished what the
- * reader's engine calls connected. One that was connected before may come back, when its engine
- * goes on: it is waited for rdma_fdw.connect_timeout. RF_NO_PEER when there is none; interruptible.
+ * Like rf_peer_find, but waits for a connection that is being set up: a data node's session may be
+ * asked for a stream a moment before its own engine has finished connecting, although the reader's
+ * engine has. A node that was connected before may come back, so this waits for it up to
+ * rdma_fdw.connect_timeout. RF_NO_PEER if there is no connection; interruptible.
  */
 extern int	rf_peer_wait(const RfNodeId *node, bool producer_side);
 
-/* For the error when it is not: does the connection fail, or was there never one? */
+/* SQLSTATE of the error when there is none: a failed connection, or no attempt at all. */
 extern int	rf_peer_missing_sqlstate(const RfNodeId *node);
 
 /*
@@ -50,7 +50,7 @@ extern uint32 rf_role_limit(uint32 total);
 /* Data node: a one-time token for a reader's engine, valid for rdma_fdw.token_lifetime. */
 extern void rf_token_issue(const RfHelloRequest *request, uint8_t id[RF_TOKEN_ID_SIZE]);
 
-/* Raise an error that came from a thread or from shared memory; `peer` may be RF_NO_PEER. */
+/* Raise an error reported by a thread or through shared memory; `peer` may be RF_NO_PEER. */
 extern void rf_raise(const RfError *error, int peer) __attribute__((noreturn));
 
 #endif

@@ -2,8 +2,8 @@
  * exchange.h
  *		The room src/exchange/: queries over several data nodes at once.
  *
- * Does: which servers stand for many nodes and where their tables' rows lie; and in parts of their
- * own, below, what coordinator and data nodes need so that rows can move between data nodes.
+ * Does: finds the nodes of a server that has several, and the placement of its tables' rows. The
+ * sections below move rows between data nodes: one for the data nodes, one for the coordinator.
  * Does not: connect (remote/), decode (batch/), move bytes (flow/ and below).
  *
  * All memory of this header belongs to one backend. Needs PostgreSQL.
@@ -25,15 +25,15 @@
  */
 
 /*
- * The servers named by option "nodes", in order: a row's place in this list is the remainder of
- * its hash. NIL: an ordinary server. ERROR when one does not exist, is of another wrapper, or
- * stands for many itself.
+ * The servers named by option "nodes", in order: a row's place in this list is the remainder of its
+ * hash. NIL: an ordinary server. ERROR when one of them does not exist, belongs to another wrapper,
+ * or has nodes itself.
  */
 extern List *rf_server_nodes(ForeignServer *server);	/* OidList */
 
 /*
- * The servers that rows move to where the server has them join on other nodes than those that hold
- * them, by option "compute_nodes"; some may do both. NIL: there are none. ERROR as above.
+ * The servers named by option "compute_nodes": rows move to them to be joined. A server may be in
+ * both lists. NIL: the nodes that store the rows join them. ERROR as above.
  */
 extern List *rf_server_compute_nodes(ForeignServer *server);	/* OidList */
 
@@ -42,8 +42,8 @@ extern List *rf_node_names(const char *option, const char *value);	/* of char * 
 
 typedef enum RfPlacement
 {
-	RF_PLACED_ANYWHERE,			/* each row on one node, nobody says which */
-	RF_PLACED_BY_HASH,			/* on the node that the hash of its key says */
+	RF_PLACED_ANYWHERE,			/* each row on one node, which one is not known */
+	RF_PLACED_BY_HASH,			/* on the node given by the hash of its key */
 	RF_PLACED_EVERYWHERE		/* all rows on every node */
 } RfPlacement;
 
@@ -57,8 +57,8 @@ typedef struct RfDistribution
 } RfDistribution;
 
 /*
- * Of a foreign table of a server with nodes, in the current memory context. ERROR when a key is no
- * column, or its type cannot be hashed.
+ * The distribution of a foreign table whose server has nodes, in the current memory context. ERROR
+ * when a key is not a column, or its type cannot be hashed.
  */
 extern RfDistribution *rf_table_distribution(Oid foreigntableid);
 
@@ -68,9 +68,9 @@ extern RfDistribution *rf_table_distribution(Oid foreigntableid);
  */
 
 /*
- * Rows' hash by some columns: that of PostgreSQL's hash partitioning, so node = hash % nodes is the
- * remainder that satisfies_hash_partition() tests. The same for values that an operator of the
- * types' default hash families calls equal.
+ * Computes the hash of a row's key columns as PostgreSQL's hash partitioning does, so node = hash %
+ * nodes is the remainder that satisfies_hash_partition() tests. Values that are equal by an
+ * operator of the types' default hash families have the same hash.
  */
 typedef struct RfRoute RfRoute;
 
@@ -86,14 +86,14 @@ struct RfRows;
 extern RfRoute *rf_route_create(int key_count, const Oid *types, const Oid *collations);
 
 /*
- * values[i] is the i-th key. NULLs count for nothing; without any other value the hash is 0. May
- * detoast, in the current memory context.
+ * values[i] is the i-th key. NULLs are ignored; if all values are NULL the hash is 0. May detoast
+ * in the current memory context.
  */
 extern uint64 rf_route_hash(RfRoute *route, const Datum *values, const bool *isnull);
 
 /*
- * The same of all rows, column by column; the i-th key is column keys[i] (from 1). `scratch` is where
- * it detoasts, and reset on the way.
+ * The hashes of all rows, computed column by column; the i-th key is column keys[i] (from 1).
+ * Values are detoasted in `scratch`, which is reset meanwhile.
  */
 extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const struct RfRows *rows,
 							   uint64 *hashes, MemoryContext scratch);
@@ -110,7 +110,7 @@ extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const str
  * and is, on every node, producer and consumer at once: it runs the inner query, sends its rows to
  * the nodes they belong to and returns those that belong to this one, its own and others'.
  *
- * A node that its rows only come out on may be given an empty query: it does not have the tables.
+ * A node that only receives rows may be given an empty query: it does not have the tables.
  *
  *		number		which of the statement's exchanges, from 1. One inside another one's query has a lower
  *					number than that
@@ -130,8 +130,8 @@ extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const str
 extern void rf_exchange_install_hooks(void);
 
 /*
- * May this node's engine connect to the address because a coordinator says so? As
- * rdma_fdw.exchange_hosts has it (hosts.c). Looks up the names in it.
+ * May this node's engine connect to the address at a coordinator's request? rdma_fdw.exchange_hosts
+ * decides (hosts.c). Looks up the host names in it.
  */
 struct sockaddr;
 extern bool rf_exchange_host_allowed(const struct sockaddr *address, size_t length);
@@ -155,8 +155,8 @@ typedef struct RfProbes
 } RfProbes;
 
 /*
- * The cost of reading pages of index and heap for one probe, on average; sorted: they come in the
- * index's order. Else as in cost_index() and genericcostestimate().
+ * The average cost per probe of reading index and heap pages; sorted: the probes come in index
+ * order. Otherwise like cost_index() and genericcostestimate().
  */
 extern double rf_probe_reading_cost(struct PlannerInfo *root, const RfProbes *probes, bool sorted);
 
@@ -176,8 +176,8 @@ typedef struct RfExchangeSpec
 
 /*
  * Before the statement is sent: member i of all exchanges is the node of sessions[i]; exchange
- * number i + 1 is specs[i]. The sessions are idle and were got with in_transaction. Waits up to
- * rdma_fdw.exchange_wait for buffers, without holding any meanwhile. ERROR when it fails.
+ * number i + 1 is specs[i]. The sessions are idle and were obtained with in_transaction. Waits up
+ * to rdma_fdw.exchange_wait for buffers, without holding any meanwhile. ERROR when it fails.
  */
 extern void rf_exchange_form(struct RfSession *const *sessions, int count, const RfExchangeSpec *specs,
 							 int spec_count);
@@ -186,8 +186,8 @@ extern void rf_exchange_form(struct RfSession *const *sessions, int count, const
 extern void rf_exchange_connect_nodes(struct RfSession *const *sessions, int count);
 
 /*
- * Before another attempt, the n-th, to get buffers, holding none: wait until no other statement of
- * this server makes one, and a while. The turn is given back when all nodes have what they need, or
+ * Called before the n-th attempt to get buffers, while holding none: waits for a while and until no
+ * other statement of this server is attempting. The turn ends when all nodes have their buffers, or
  * with the transaction.
  */
 extern void rf_exchange_take_turn(int attempt);

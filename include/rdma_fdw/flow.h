@@ -1,6 +1,6 @@
 /*
- * flow.h - a backend's streams: what src/flow/ does for the rooms above it. Slots and their words are
- * described in shmem/layout.h.
+ * flow.h - a backend's streams, as src/flow/ offers them to the rooms above. Slots and their words
+ * are described in shmem/layout.h.
  *
  * A handle belongs to the resource owner that was current when it was made, and is closed with it.
  * All functions raise errors unless they say otherwise.
@@ -47,7 +47,10 @@ extern RfReceivePool *rf_receive_open(uint32_t count, uint32_t size, const RfPee
 extern void rf_receive_close(RfReceivePool *pool);
 extern RfFlowHandle *rf_flow_listen_pooled(int peer, RfReceivePool *pool, uint32_t slot_count);
 
-/* The next slot of this flow is what its consumer waits for, and it reads nothing else before. */
+/*
+ * Tells the engine that the consumer waits for this flow's next slot and reads nothing else before
+ * it.
+ */
 extern void rf_flow_await_next(RfFlowHandle *flow);
 
 /* Never blocks. Checks every word of the slot header; ERROR for a failed flow or a bad header. */
@@ -55,16 +58,16 @@ extern RfFlowPoll rf_flow_poll(RfFlowHandle *flow, RfBuffer *buffer);
 extern void rf_flow_release(RfFlowHandle *flow, const RfBuffer *buffer);	/* in order of arrival */
 
 /*
- * Ask the producer to end its stream after the batch it sends now; nothing is discarded. It hears
- * of it once it has sent something.
+ * Ask the producer to end its stream after the batch it sends now; nothing is discarded. The
+ * producer learns of it once it has sent something.
  */
 extern void rf_flow_withdraw(RfFlowHandle *flow);
 extern void rf_flow_totals(RfFlowHandle *flow, uint64_t *rows, uint64_t *bytes);
 extern bool rf_flow_is_open(RfFlowHandle *flow);	/* a producer has opened it */
 
 /*
- * For who sleeps elsewhere: from now on the process latch is set when the flow may have something
- * new. True: it has already; poll instead of sleeping.
+ * For callers that sleep on something else: from now on the process latch is set when the flow may
+ * have something new. True: it already has; poll instead of sleeping.
  */
 extern bool rf_flow_prepare_wait(RfFlowHandle *flow);
 
@@ -84,7 +87,7 @@ extern RfFlowHandle *rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key
 extern bool rf_flow_acquire(RfFlowHandle *flow, RfBuffer *buffer);
 extern void rf_flow_submit(RfFlowHandle *flow, const RfBuffer *buffer, uint32_t length, uint32_t flags, uint64_t rows);
 
-/* The same for several flows: each lane is woken once, when all it shall see is there. */
+/* Submit to several flows: each lane is woken once, after all of its slots are in place. */
 typedef struct RfFlowSubmit
 {
 	RfFlowHandle *flow;
@@ -108,12 +111,13 @@ extern void rf_flow_submit_from(RfFlowHandle *flow, const RfBuffer *buffer, cons
 								uint32_t length, uint32_t flags, uint64_t rows);
 
 /*
- * Pages in shared buffers, from which parts of a payload are sent without a copy. Ask for it before
- * opening (rf_flow_open_pages); rf_flow_takes_pages: it can be, with so many entries per work
- * request, else 0, and no more than pin_limit pages pinned, as the first call has it. Wait for the
- * reader to have a buffer before a slot gets such parts; false: it sent STOP. A page needs a pin of
- * the flow's own for the slot that is being filled: false: there are enough. They are released when
- * the slot was sent, or by closing the flow, which waits for what is being sent.
+ * Pages in shared buffers, from which parts of a payload are sent without a copy. Request it before
+ * opening, by rf_flow_open_pages. rf_flow_takes_pages returns the number of entries per work
+ * request, or 0 if pages cannot be sent; the first call sets the limit of pinned pages. Before a
+ * slot gets such parts, rf_flow_await_credit waits until the reader has a buffer; false: the reader
+ * sent STOP. rf_flow_pin takes the flow's own pin of a page for the slot that is being filled;
+ * false: the limit is reached. Pins are released when the slot was sent, or when the flow is
+ * closed, which waits for requests that are being sent.
  */
 extern RfFlowHandle *rf_flow_open_pages(int peer, uint32_t consumer_flow, uint64_t key);
 extern int	rf_flow_takes_pages(RfFlowHandle *flow, int pin_limit);
@@ -133,7 +137,7 @@ extern bool rf_flow_finish(RfFlowHandle *flow);
  * The same in steps that never wait, for a producer of several flows (group.h). rf_flow_open_begin
  * is followed by rf_flow_opened until that is true; rf_flow_finish_begin needs what
  * rf_flow_try_acquire gives, and is followed by rf_flow_finished until that is not RF_ACQUIRE_FULL.
- * All but the first raise what made the flow fail.
+ * All but the first raise the flow's error.
  */
 typedef enum RfAcquire
 {
@@ -147,19 +151,19 @@ extern bool rf_flow_opened(RfFlowHandle *flow);
 extern RfAcquire rf_flow_try_acquire(RfFlowHandle *flow, RfBuffer *buffer);
 extern void rf_flow_finish_begin(RfFlowHandle *flow);
 extern RfAcquire rf_flow_finished(RfFlowHandle *flow);
-extern bool rf_flow_landed(RfFlowHandle *flow); /* all that was submitted lies in the reader's buffers */
+extern bool rf_flow_landed(RfFlowHandle *flow); /* all is in the reader's buffers */
 extern uint32_t rf_flow_credit(RfFlowHandle *flow); /* receive buffers that nothing was submitted for yet */
 extern RfStopReason rf_flow_stop_reason(RfFlowHandle *flow);
 
 /*
- * Of two producer's flows, both open: each slot gets a pool's buffer at the first one first
- * (receive.h).
+ * For two open flows of a producer: each slot claims its pool buffer at the first flow before the
+ * second (receive.h).
  */
 extern void rf_flow_claim_in_order(RfFlowHandle *first, RfFlowHandle *then);
 extern bool rf_flow_is_pooled(RfFlowHandle *flow);
 
 /*
- * Sleep until one of several flows has what its entry waits for, `socket` is readable, or
+ * Sleep until one of several flows has the event that its entry waits for, `socket` is readable, or
  * timeout_ms passed; as rf_flow_wait otherwise. A producer's flow must be beyond CLAIMED.
  */
 typedef struct RfFlowSleep
@@ -177,12 +181,12 @@ extern int	rf_flow_wait_any(const RfFlowSleep *sleeps, int count, int socket, lo
 extern void rf_flow_close(RfFlowHandle *flow);
 
 /*
- * Map the memory that the flow's buffers lie in (segment.h). False: it has none, or not any more.
- * ERROR when their engine has ended.
+ * Map the memory of the flow's buffers (segment.h). False: it has none, or none any more. ERROR
+ * when their engine has ended.
  */
 extern bool rf_flow_attach_memory(const RfFlow *flow);
 
-/* ERROR when the engine of that epoch does not run any more: nobody would wake a sleeper. */
+/* ERROR when the engine of that epoch has ended: no process would wake a sleeper. */
 extern void rf_flow_require_engine(uint32_t epoch);
 extern const RfFlow *rf_flow_entry(RfFlowHandle *flow);	/* for counters */
 

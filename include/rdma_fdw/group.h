@@ -15,11 +15,11 @@
  *   replicate     every consumer gets every batch, all in the same order; a batch is seen by all
  *                 consumers or by none
  *
- * Forming a group. Whoever coordinates makes a description (rf_group_desc_init), every consumer
- * listens and fills in its addresses (rf_group_listen), the answers are merged
- * (rf_group_desc_merge), and the result goes to the producers (rf_group_open) and, for replicate,
- * to the consumers once more (rf_group_begin). The engines of all pairs of nodes must be connected
- * before (rf_group_greet, rdma.hello, rf_group_connect).
+ * Forming a group. The coordinator makes a description (rf_group_desc_init), every consumer listens
+ * and fills in its addresses (rf_group_listen), the answers are merged (rf_group_desc_merge), and
+ * the result goes to the producers (rf_group_open) and, for replicate, to the consumers once more
+ * (rf_group_begin). The engines of all pairs of nodes must be connected before (rf_group_greet,
+ * rdma.hello, rf_group_connect).
  *
  * Replicate. The first consumer decides the order: what has arrived at every consumer is appended
  * to the order log, a batch of each producer in turn, and the log goes to the others. They report
@@ -59,20 +59,20 @@
 #pragma GCC visibility push(default)
 
 /*
- * A member. It lives in the memory context it was made in; its flows belong to the resource owner
- * that was current then, and close with it: at an abort that makes errors at the others.
+ * A member. It lives in the memory context it was made in. Its flows belong to the resource owner
+ * that was current then and are closed with it; on abort the other members get errors.
  */
 typedef struct RfGroup RfGroup;
 
 typedef struct RfGroupBuffer
 {
 	RfBuffer	buffer;
-	int			member;			/* who it is from; producer: who it goes to, RF_GROUP_ANY: all */
+	int			member;			/* the sender; for a producer the receiver, RF_GROUP_ANY: all */
 } RfGroupBuffer;
 
 /*
- * Bytes that come from another node, checked and copied to where they may be used. ERROR when they
- * are no description.
+ * Checks and copies a description received from another node. ERROR when the bytes are not a
+ * description.
  */
 extern RfGroupDesc *rf_group_desc_parse(const void *bytes, size_t length);
 
@@ -97,7 +97,8 @@ extern int	rf_group_connect(const char *host, const void *hello, size_t length, 
 extern RfGroup *rf_group_listen(RfGroupDesc *desc, uint32_t consumer, int own);
 
 /*
- * Consumer of a replicating group: now all addresses are known. Does nothing for the other kinds.
+ * Consumer of a replicating group: called once all addresses are known. Does nothing for the other
+ * kinds.
  */
 extern void rf_group_begin(RfGroup *group, RfGroupDesc *desc);
 
@@ -109,15 +110,15 @@ extern RfGroup *rf_group_open(RfGroupDesc *desc, uint32_t producer, int own);
 
 /*
  * The group has more members: a consumer listens for the new producers and fills in its addresses,
- * a producer opens towards the new consumers (and does not wait). Before the last stream of the old
- * producers has ended.
+ * a producer opens towards the new consumers (and does not wait). Must be called before the last
+ * stream of the old producers has ended.
  */
 extern void rf_group_join(RfGroup *group, RfGroupDesc *desc);
 
 /*
  * Consumer: the next part of a batch, if there is one now. The parts of a batch come one after the
- * other; whole batches of the producers in turn. Valid until it is released, which is due in the
- * order in which they came. RF_POLL_END: all producers ended and all counts are right.
+ * other; whole batches of the producers in turn. Valid until it is released; parts must be released
+ * in the order in which they came. RF_POLL_END: all producers ended and all counts are right.
  */
 extern RfFlowPoll rf_group_poll(RfGroup *group, RfGroupBuffer *buffer);
 extern void rf_group_release(RfGroup *group, const RfGroupBuffer *buffer);
@@ -125,20 +126,20 @@ extern void rf_group_release(RfGroup *group, const RfGroupBuffer *buffer);
 /* Rows and bytes that came from one producer. */
 extern void rf_group_totals(RfGroup *group, uint32_t producer, uint64_t *rows, uint64_t *bytes);
 
-/* Balance: send me nothing new; then read on until the end. */
+/* Balance: asks producers to send nothing new; the caller then reads on until the end. */
 extern void rf_group_leave(RfGroup *group);
 
 /*
- * Consumer: wants no more; releases what is held. Then only rf_group_close. Waits until every
- * producer has opened its pair, and in replicate for the other consumers. Without it an early close
- * is a failure to a producer that has not opened yet.
+ * Consumer: stops reading and releases all buffers. Only rf_group_close may follow. Waits until
+ * every producer has opened its pair, and in replicate for the other consumers. Without this call,
+ * closing early is an error for a producer that has not opened yet.
  */
 extern void rf_group_stop(RfGroup *group);
 
 /*
  * Producer: a buffer for the next part of a batch. repartition: towards `consumer`; a batch for
  * each may be under way. The others: RF_GROUP_ANY. Asking again before submitting gives the same
- * one. RF_ACQUIRE_STOPPED: this consumer (repartition) or nobody wants more.
+ * one. RF_ACQUIRE_STOPPED: this consumer (repartition) or all consumers have stopped.
  */
 extern RfAcquire rf_group_try_acquire(RfGroup *group, int consumer, RfGroupBuffer *buffer);
 extern void rf_group_submit(RfGroup *group, const RfGroupBuffer *buffer, uint32_t length,
@@ -184,9 +185,9 @@ extern int	rf_groups_wait_also(RfGroup *const *groups, int count, const RfFlowSl
 								int socket, long timeout_ms);
 
 /*
- * Done with it: closes its flows. A producer that has not finished is an error at its consumers; a
- * consumer that has neither ended nor stopped stops now, except that in replicate it is an error at
- * the others.
+ * Closes the group's flows. If a producer has not finished, its consumers get an error. A consumer
+ * that has neither ended nor stopped stops now; in replicate the other members get an error
+ * instead.
  */
 extern void rf_group_close(RfGroup *group);
 

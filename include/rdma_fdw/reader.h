@@ -14,8 +14,8 @@ extern void rf_wake_readers(const RfShareWakes *wakes);
 typedef struct RfFlowReader RfFlowReader;
 
 /*
- * The owner of a consumer's flow that is open: from now on it is read by readers only, also by its
- * owner. *share and *key are for rf_reader_join.
+ * Called by the owner of an open consumer's flow: from now on only readers read it; the owner
+ * becomes one, too. *share and *key are for rf_reader_join.
  */
 extern void rf_flow_share(RfFlowHandle *flow, uint32_t *share, uint64_t *key);
 extern bool rf_flow_share_stop(RfFlowHandle *flow);
@@ -27,12 +27,15 @@ extern RfFlowReader *rf_reader_join(uint32_t share, uint64_t key, int member);
 /* Never blocks. ERROR for a bad slot. RF_TAKE_NOTHING: see rf_reader_wait and rf_reader_pass. */
 extern RfShareTake rf_reader_poll(RfFlowReader *reader, RfBuffer *buffer);
 
-/* The buffer's bytes were copied. False: they are not what came, for the flow is closed. */
+/*
+ * Called after the buffer's bytes were copied. False: the copy is invalid, because the flow was
+ * closed.
+ */
 extern bool rf_reader_copied(RfFlowReader *reader, const RfBuffer *buffer);
 
 /*
- * Another flow that this process reads, too, had something: if the last poll of this one found
- * nothing, nobody may rely on us to look again.
+ * Called when another flow of this process had something: if the last poll of this flow found
+ * nothing, its other readers must not rely on this process to poll again.
  */
 extern void rf_reader_pass(RfFlowReader *reader);
 

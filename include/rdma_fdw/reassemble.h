@@ -1,12 +1,12 @@
 /*
  * reassemble.h - a batch that comes in several slots, put together in the reader's own memory.
  *
- * One reassembly belongs to one stream of slots. Once a batch's first piece is in it, all others
- * must be put there, too, or the stream be given up. While it is `open` nothing else may be done
+ * One reassembly belongs to one stream of slots. Once it has a batch's first piece, all other
+ * pieces must be added, or the stream must be given up. While it is `open` nothing else may be done
  * with `data`; only these functions write the fields.
  *
  * Each piece says how many bytes of its batch come before it (RfSlotHeader.offset), and is refused
- * when these are not here. Where PostgreSQL is built with assertions, on both nodes, the batch's
+ * when they are missing. Where PostgreSQL is built with assertions, on both nodes, the batch's
  * checksum is compared, too, also of a batch in one slot that is read where it lies.
  *
  * Needs PostgreSQL; one process's own memory.
@@ -47,12 +47,12 @@ rf_reassembly_is_whole(const RfReassembly *batch, const RfBuffer *piece)
 extern bool rf_reassembly_add(RfReassembly *batch, const RfBuffer *piece);
 
 /*
- * The memory of the complete batch, or of an earlier one, is the caller's from here on, to be
- * pfreed; NULL: there is none, or it holds pieces of a batch that is not complete.
+ * Passes the memory of the complete batch, or of an earlier one, to the caller, who must pfree it;
+ * NULL: there is none, or it holds pieces of a batch that is not complete.
  */
 extern char *rf_reassembly_detach(RfReassembly *batch);
 
-/* The stream is given up: what is here of an incomplete batch is void. */
+/* The stream is given up: discard the pieces of an incomplete batch. */
 extern void rf_reassembly_void(RfReassembly *batch);
 
 /* ERROR unless the bytes have that checksum. Without assertions it does nothing. */

@@ -3,9 +3,9 @@
  * cancel.
  *
  * One session per user mapping, kept for the life of the backend. Its remote transaction begins
- * with the first command that needs it, in the same round trip, and follows the local one: a
- * savepoint per subtransaction that used it. Rows do not travel by libpq except the small-result
- * path. Does not decode batches (batch/) and knows nothing of foreign tables (fdw/).
+ * with the first command that needs it, in the same round trip, and follows the local one: there is
+ * a savepoint for each subtransaction that used it. Rows travel by libpq only if a result is small.
+ * Does not decode batches (batch/) and knows nothing of foreign tables (fdw/).
  *
  * Everything here belongs to one backend. Needs PostgreSQL.
  */
@@ -25,9 +25,9 @@ typedef struct RfSession RfSession;
 typedef struct RfStream RfStream;
 
 /*
- * The session of a user mapping, connected. in_transaction: what follows runs inside the remote
- * transaction (and savepoints) that belongs to the local one. Stays valid until the local
- * transaction ends.
+ * The session of a user mapping, connected. in_transaction: commands run inside the remote
+ * transaction (and savepoints) that belongs to the local one. Valid until the local transaction
+ * ends.
  */
 extern RfSession *rf_session_get(UserMapping *user, bool in_transaction);
 
@@ -46,8 +46,8 @@ extern void rf_session_raise(RfSession *session, PGresult *result, const char *s
 extern int	rf_session_server_version(RfSession *session);
 
 /*
- * What forming exchanges needs to know: the node that it is connected to (whose engine is connected
- * with ours then), as libpq found it and as it calls itself; and has its remote transaction begun?
+ * For forming exchanges: the session's node (whose engine is then connected with ours), the host
+ * where libpq found it, the server's name, and whether the remote transaction has begun.
  */
 extern const RfNodeId *rf_session_node(RfSession *session);
 extern const char *rf_session_host(RfSession *session);
@@ -55,27 +55,30 @@ extern const char *rf_session_server_name(RfSession *session);
 extern bool rf_session_in_transaction(RfSession *session);
 
 /*
- * The remote transaction, in which nothing was done that matters, is given up; another may begin.
- * Its streams are closed; what runs is waited for.
+ * Abort the remote transaction, in which nothing of importance was done, so that another can begin.
+ * Closes its streams and waits for running commands.
  */
 extern void rf_session_abort_transaction(RfSession *session);
 
-/* Does a stream's query occupy it? Whatever is started now would store the rest of that first. */
+/*
+ * Does a stream's query occupy the session? Another command would store the rest of that stream
+ * first.
+ */
 extern bool rf_session_is_busy(RfSession *session);
 
 /*
- * Make it ready for something else: rows of loads are written, what runs there is finished, and
- * rows of a stream are stored here.
+ * Make the session ready for another command: writes the rows of loads, finishes running commands,
+ * and stores the rows of a stream here.
  */
 extern void rf_session_settle(RfSession *session);
 
 /* ---------- statements with parameters (command.c) ---------- */
 
 /*
- * A statement for a session that was got with in_transaction, in the current memory context. Values
- * are text, NULL is NULL; their types are what the remote parser makes of $1, $2, ... It goes with
- * its memory context. writes: it may write; when in doubt it does. Execute waits, interruptibly;
- * raises the remote error; the caller PQclears.
+ * A statement for a session that was obtained with in_transaction. It lives in the current memory
+ * context. Values are text, NULL is NULL; the remote parser infers the types of $1, $2, ... writes:
+ * it may write; pass true when in doubt. Execute waits, interruptibly; raises the remote error; the
+ * caller PQclears.
  */
 typedef struct RfCommand RfCommand;
 
@@ -85,9 +88,9 @@ extern void rf_command_set_types(RfCommand *command, const Oid *types);
 extern PGresult *rf_command_execute(RfCommand *command, const char *const *values);
 
 /*
- * The two halves of that, for commands that run on several sessions at the same time. Between them
- * nothing else happens on the session. The result may be a remote error, which rf_command_raise
- * raises (and clears).
+ * The two halves of rf_command_execute, for commands that run on several sessions at the same time.
+ * The session must not be used between them. The result may be a remote error, which
+ * rf_command_raise raises (and clears).
  */
 extern void rf_command_send(RfCommand *command, const char *const *values);
 extern PGresult *rf_command_receive(RfCommand *command);
@@ -111,10 +114,10 @@ typedef struct RfStreamSpec
 	bool		accept_pages;	/* batches of heap tuples will do, too */
 
 	/*
-	 * How long a batch must stay where it is. in_place: batches are read in the receive buffer;
-	 * nobody else may use the session while one is held, unless `moved` is given: it tells the
-	 * owner that the batch it reads lies elsewhere now, or (NULL) is gone with the subtransaction in
-	 * which the stream began. Otherwise every batch is copied first, which frees the buffer at once.
+	 * How long a batch must stay where it is. in_place: batches are read in the receive buffer.
+	 * While one is held the session must not be used otherwise, unless `moved` is given: it tells
+	 * the owner that the batch has been moved, or (NULL) is gone with the subtransaction in which
+	 * the stream began. Otherwise every batch is copied first, which frees the buffer at once.
 	 */
 	bool		in_place;
 	void		(*moved) (void *owner, const void *batch, uint32 length);
@@ -166,8 +169,8 @@ typedef struct RfStreamStats
 } RfStreamStats;
 
 /*
- * Start a remote query in the session's transaction: sends it and returns. Finishes what else runs
- * on the session first. The spec is needed during the call only. *stream is set to NULL when the
+ * Start a remote query in the session's transaction: sends it and returns. Finishes the session's
+ * other commands first. The spec is needed during the call only. *stream is set to NULL when the
  * stream goes away by itself, at the end of the transaction; so the variable must live as long as
  * the stream, or rf_stream_orphan must be called before it goes.
  */
@@ -194,18 +197,20 @@ typedef enum RfStreamPoll
 extern RfStreamPoll rf_stream_try(RfStream *stream, const void **batch, uint32 *length);
 
 /*
- * How many nodes' streams one query may have open at a time. Every node's buffers lie in segments
- * of their own, so a query over more nodes than there are segments would wait for itself.
+ * How many nodes' streams one query may have open at a time. Each node's buffers are in segments of
+ * their own, so a query over more nodes than segments would wait for itself.
  */
 extern int	rf_stream_limit(void);
 
 /*
- * Its batch is not read any more, although the next one is not wanted now: the sender gets the
- * buffer back.
+ * Return the buffer of the current batch to the sender without asking for the next batch.
  */
 extern void rf_stream_release(RfStream *stream);
 
-/* Store the rest of it here, which frees its session: what any other use of the session does. */
+/*
+ * Store the rest of the stream here, which frees its session. Any other use of the session does
+ * this.
+ */
 extern void rf_stream_store(RfStream *stream);
 
 /*
@@ -229,21 +234,26 @@ extern void rf_stream_set_used(RfStream *stream);
 
 /*
  * Sleep until one of the streams tied to this one may have something, or timeout_ms passed (-1:
- * none); every one that is wanted was tried before, and had nothing. False: the time passed.
+ * none); all streams of interest were polled before and had nothing. False: the time passed.
  */
 extern bool rf_stream_set_wait(RfStream *stream, long timeout_ms);
 
-/* Its query occupies the session; and that session's socket, for who sleeps elsewhere. */
+/*
+ * Does its query occupy the session? And that session's socket, for callers that sleep on something
+ * else.
+ */
 extern bool rf_stream_is_running(const RfStream *stream);
 extern pgsocket rf_stream_socket(const RfStream *stream);
 
-/* Begin again with the first batch. False when the stream does not keep its rows: start another. */
+/*
+ * Begin again with the first batch. False: the stream does not keep its rows, so start another one.
+ */
 extern bool rf_stream_rewind(RfStream *stream);
 
-/* Done with it, at any time: tells the sender to stop if it has not ended. */
+/* Close the stream, at any time: tells the sender to stop if it has not ended. */
 extern void rf_stream_close(RfStream *stream, RfStreamStats *stats);
 
-/* The memory of the owner is about to be freed. Raises nothing. */
+/* Called before the owner's memory is freed. Raises no error. */
 extern void rf_stream_orphan(RfStream *stream);
 
 /* Adds the stream's counters to *stats; rf_stream_close does it too. */
@@ -252,7 +262,7 @@ extern void rf_stream_stats_add(const RfStreamStats *from, RfStreamStats *to);
 
 /* ---------- streams that parallel workers read, too (stream_share.c) ---------- */
 
-/* Where a stream is found; for shared memory of the query. */
+/* The address of a shared stream, for the query's shared memory. */
 typedef struct RfStreamAddress
 {
 	bool		shared;
@@ -261,15 +271,15 @@ typedef struct RfStreamAddress
 } RfStreamAddress;
 
 /*
- * Leader, for a stream started with RfStreamSpec.shared that nobody has read from: waits until the
- * data node has opened its flow; raises what kept it from that. From then on rf_stream_next gives
- * each batch to one of those that ask for one, here or in a worker.
+ * Leader, for a stream started with RfStreamSpec.shared and not read yet: waits until the data node
+ * has opened its flow, and raises its error if it has not. From then on each batch goes to one of
+ * the processes that ask for one, the leader or a worker.
  */
 extern void rf_stream_share(RfStream *stream, RfStreamAddress *address);
 
 /*
- * Leader: workers shall end. If they and the leader have read everything, waits for the data node's
- * answer and checks its counts.
+ * Leader: ends the workers' reading. If everything was read, waits for the data node's answer and
+ * checks its counts.
  */
 extern void rf_stream_share_end(RfStream *stream);
 
@@ -282,9 +292,9 @@ typedef struct RfStreamReader RfStreamReader;
 extern RfStreamReader *rf_stream_join(const RfStreamAddress *addresses, int count, const char *source);
 
 /*
- * Next batch of whichever stream has one, valid until the next call; false: the leader and all workers
- * have them all, or the leader wants no more. If a stream breaks the leader says why; ERROR after a
- * while if it does not.
+ * Next batch of any of the streams, valid until the next call; false: all batches were read, or the
+ * leader has stopped. If a stream fails the leader raises the error; ERROR here after a while if it
+ * does not.
  */
 extern bool rf_stream_reader_next(RfStreamReader *reader, const void **batch, uint32 *length);
 
@@ -296,7 +306,7 @@ typedef struct RfLink
 	uint64		bandwidth;		/* bytes per second; 0: not known, it was never what a pull waited for */
 } RfLink;
 
-/* What the engine and pulls have measured. Connects to nobody. */
+/* The measurements of the engine and of pulls. Opens no connection. */
 extern void rf_server_link(ForeignServer *server, RfLink *link);
 
 /* ---------- loads: rows to a table there, new or to be changed, as column batches (load.c) ---------- */
@@ -312,7 +322,7 @@ typedef struct RfLoadSpec
 	 */
 	CmdType		operation;
 	const char *sql;			/* what writes one of the rows, for messages */
-	const void *part;			/* of the statement: loads with the same need no order among them */
+	const void *part;			/* of the statement: loads with the same part need no order */
 	const char *relation;		/* remote name, quoted and qualified */
 	int			column_count;
 	const char *const *column_names;	/* remote names, bare */
@@ -344,21 +354,22 @@ typedef struct RfLoadStats
 } RfLoadStats;
 
 /*
- * Sends nothing yet. It goes with the current memory context; finish it before, or what was not
- * sent is lost. The session was got with in_transaction. Errors of the data node may come with any
- * later row or at the end.
+ * Sends nothing yet. The load lives in the current memory context; rows not sent by rf_load_finish
+ * are lost with it. The session was obtained with in_transaction. Errors of the data node may be
+ * raised by any later call.
  */
 extern RfLoad *rf_load_create(RfSession *session, const RfLoadSpec *spec);
 
 /*
- * False, if the load may refuse rows: the session was needed for something else behind each of the
- * latest rows, so the caller is to write this one by a statement of its own, which is cheaper.
+ * Add a row. False, only if the load may refuse rows: each of the latest rows was followed by
+ * another use of the session, so a separate statement is cheaper, and the caller must write this
+ * row so.
  */
 extern bool rf_load_add(RfLoad *load, TupleTableSlot *slot);
 
 /*
- * All rows so far are written there. Returns how many were since the last time. More rows may
- * follow.
+ * Write all rows added so far. Returns the number of rows written since the last call. More rows
+ * may follow.
  */
 extern uint64 rf_load_finish(RfLoad *load);
 extern const RfLoadStats *rf_load_stats(RfLoad *load);

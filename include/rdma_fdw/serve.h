@@ -56,8 +56,9 @@ extern void rf_partialize_install_hooks(void);
 typedef struct RfStreamDest RfStreamDest;
 
 /*
- * How a receiver waits for a free slot: rf_flow_acquire(), or what another room has put in its place
- * when the library was loaded, which has to do the same and may go on with work of its own meanwhile.
+ * How a receiver waits for a free slot: rf_flow_acquire(), or a function that another room has set
+ * when the library was loaded. That function must do the same, and may do work of its own
+ * meanwhile.
  */
 extern bool (*rf_stream_acquire) (RfFlowHandle *flow, RfBuffer *buffer);
 
@@ -88,32 +89,32 @@ extern void rf_stream_dest_offer_pages(RfStreamDest *dest, Relation table, const
 									   int column_count, int pin_limit);
 extern bool rf_stream_dest_takes_page(RfStreamDest *dest);
 
-/* A page that could not be: its rows, which tell whether the next ones can. */
+/* Reports the rows of a page that could not be sent as it is; they decide about the next pages. */
 extern void rf_stream_dest_saw_page(RfStreamDest *dest, const uint16 *lengths, int count);
 
-/* Is a page whose tuples are all visible best taken as it is, whatever its tuples look like? */
+/* Is a page whose tuples are all visible best sent whole, whatever its tuples look like? */
 extern bool rf_stream_dest_takes_whole(const RfStreamDest *dest);
 
 /*
- * A page whose tuples are all visible, locked: its rows; below 0: they have to go as columns. It may
- * stay pinned by the stream until it was sent.
+ * Send a locked page whose tuples are all visible. Returns its number of rows; below 0: they have
+ * to be sent as columns. The stream may keep the page pinned until it was sent.
  */
 extern int	rf_stream_dest_add_page(RfStreamDest *dest, Buffer buffer);
 
-/* Visible tuples of a page that is pinned; false: they have to go as columns. */
+/* Send visible tuples of a pinned page; false: they have to be sent as columns. */
 extern bool rf_stream_dest_add_page_tuples(RfStreamDest *dest, Buffer buffer, const HeapTupleHeader *tuples,
 										   const uint16 *lengths, int count);
 
 /*
- * rf_stream_tick is set when rows have waited for rdma_fdw.flush_time; whoever makes rows without
- * giving each to the receiver calls flush then: it sends what there is, and returns false when the
- * reader has stopped.
+ * rf_stream_tick is set when rows have waited for rdma_fdw.flush_time; code that makes rows without
+ * passing each to the receiver then calls flush, which sends the rows it has, and returns false
+ * when the reader has stopped.
  */
 extern volatile sig_atomic_t rf_stream_tick;
 extern bool rf_stream_dest_flush(RfStreamDest *dest);
 
 /*
- * The timer behind it, for others who keep rows back: it counts up rf_flush_ticks once when
+ * The timer behind it, for other code that holds rows back: it increments rf_flush_ticks once when
  * rdma_fdw.flush_time is over, and sets the latch. Starting it while it runs does nothing.
  */
 extern volatile uint32 rf_flush_ticks;
@@ -125,14 +126,14 @@ extern void rf_start_flush_timer(void);
  */
 extern bytea *rf_stream_dest_reply(RfStreamDest *dest);
 
-/* ---------- permit.c: who gets pages ---------- */
+/* ---------- permit.c: which tables' pages may be sent ---------- */
 
 /* For _PG_init: the label that allows it for a table. */
 extern void rf_permit_install_hook(void);
 
 /*
  * May the session's role see all bytes of this table, the only one that the statement reads? Its
- * rows would go as they are stored.
+ * rows would be sent as they are stored.
  */
 extern bool rf_may_ship_pages(const PlannedStmt *statement, Relation table);
 
@@ -145,8 +146,8 @@ extern bool rf_may_ship_pages(const PlannedStmt *statement, Relation table);
 extern bool rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest);
 
 /*
- * The scan that a started query consists of, and the table's attribute behind each column; NULL: it
- * is more than a sequential scan of plain columns, or the executor has to count its rows.
+ * The scan of a started query, with the table's attribute of each column; NULL: the query is more
+ * than a sequential scan of plain columns, or the executor has to count its rows.
  */
 extern struct SeqScanState *rf_bare_scan(QueryDesc *query, AttrNumber **attmap, int *count);
 

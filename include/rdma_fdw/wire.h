@@ -8,8 +8,8 @@
  *
  * All integers are little-endian; nodes of another byte order are refused in the handshake. All
  * structures are laid out without padding holes and are copied in and out with memcpy where their
- * alignment is not given. Whoever reads one checks every length, offset and enumeration against
- * what it holds before using it.
+ * alignment is not given. A reader checks every length, offset and enumeration against the bytes it
+ * has before using it.
  *
  * No PostgreSQL header. The batch room, the engine, the fuzzers and the benches share this file.
  */
@@ -87,18 +87,18 @@ typedef struct RfTypeImage
  * HKDF-SHA256(X25519(own private key, other public key), salt = id, info = "rdma_fdw token" |
  * initiator's public key | acceptor's), 32 bytes. So neither logs nor listeners have it. QP messages are sent by both
  * sides after WELCOME, one per lane. LINKED says that the sender's queue pairs are connected, and
- * where their proofs go: a WRITE_IMM (RF_IMM_PROOF) of RF_PROOF_SIZE bytes over each queue pair, with
- * the number that LINKED asks for all over, so that packets as large as any cross the path that rows
- * will take. A queue pair is proven when its own proof was acknowledged and the peer's has come. The
- * initiator sends READY when all are, the acceptor when all are and READY came; then the connection
- * set is up. BROKEN before that says that a proof did not get through: both ends send it once and
- * begin with QP again over the software transport, if both have it; what the other end sent before
- * its own BROKEN is void. BROKEN later says that the data connection was lost, and why its end closes
- * the control connection. READY, BROKEN and BYE have no payload; PING and PONG carry 8 bytes that come
- * back as they are. A socket that
- * carries a queue pair of the soft provider begins with ATTACH (connection id, lane, HMAC) instead
- * of HELLO, and is answered by ATTACHED (HMAC): memory is passed to who proves to be the engine
- * that the control connection leads to, on either end. BYE is sent by an engine that ends in order.
+ * where their proofs go: a WRITE_IMM (RF_IMM_PROOF) of RF_PROOF_SIZE bytes over each queue pair,
+ * with the number that LINKED asks for all over, so that packets as large as any cross the path
+ * that rows will take. A queue pair is proven when its own proof was acknowledged and the peer's
+ * has come. The initiator sends READY when all are, the acceptor when all are and READY came; then
+ * the connection set is up. BROKEN before that says that a proof did not get through: both ends
+ * send it once and begin with QP again over the software transport, if both have it; what the other
+ * end sent before its own BROKEN is void. BROKEN later says that the data connection was lost, and
+ * why its end closes the control connection. READY, BROKEN and BYE have no payload; PING and PONG
+ * carry 8 bytes that come back as they are. A socket that carries a queue pair of the soft provider
+ * begins with ATTACH (connection id, lane, HMAC) instead of HELLO, and is answered by ATTACHED
+ * (HMAC): on either end, memory is passed only to a process that has proved to be the engine at the
+ * other end of the control connection. An engine that shuts down sends BYE.
  */
 #define RF_CONTROL_MAGIC	0x31464452u	/* "RDF1" */
 #define RF_CONTROL_MAX		4096u

@@ -3,9 +3,9 @@
  * and all connections to other engines.
  *
  * Here: start, the loop of the main thread, its timers, and the end. The loop sleeps on the process
- * latch and on one epoll descriptor in which everything else hangs, so an engine with nothing to do
- * uses no processor time. What the sources mean is in listener.c, peer.c, setup.c and open.c. The
- * main thread is the only thread that calls PostgreSQL; lanes report through events.
+ * latch and on one epoll descriptor that has all other sources of events, so an idle engine uses no
+ * processor time. listener.c, peer.c, setup.c and open.c handle these events. The main thread is
+ * the only thread that calls PostgreSQL; lanes report through events.
  */
 #include "postgres.h"
 
@@ -38,7 +38,7 @@
 
 PGDLLEXPORT void rf_engine_main(Datum arg);
 
-/* Two engines of one boot may use local sockets. Zero when the kernel does not say: then never. */
+/* Engines of the same boot may use local sockets. Zero, so never, if the kernel has no boot id. */
 static void
 read_boot_id(uint8_t id[16])
 {
@@ -80,8 +80,8 @@ lane_settings(RfLaneConfig *config)
 }
 
 /*
- * The admission policy as set. What it replaces is let go of by the caller, when the lanes know the
- * new one.
+ * Puts the admission policy of the settings into *config. Returns the policy it replaces, which the
+ * caller frees once the lanes know the new one; NULL: nothing changed.
  */
 static RfAdmission *
 admission_settings(RfLaneConfig *config)
@@ -142,8 +142,8 @@ choose_device(void)
 		if (rf_provider == RF_PROVIDER_VERBS)
 		{
 			/*
-			 * The engine stays, so that rdma.check can say what is wrong, and every use gets this
-			 * error.
+			 * The engine keeps running, so that rdma.check can report the problem, and every use
+			 * gets this error.
 			 */
 			rf_log_error(LOG, "no usable RDMA device", &error);
 			return;
@@ -161,7 +161,7 @@ choose_device(void)
 	rf_shared->device = rf_engine->caps;
 }
 
-/* What moving regions costs over each transport that peers may have. */
+/* Measure the costs of moving regions over each transport that peers may have. */
 static void
 calibrate_regions(void)
 {
@@ -236,7 +236,7 @@ start_lanes(void)
 }
 
 /*
- * Stop the lanes before shared memory goes away, and let everybody know: flows fail, waiters look
+ * Stop the lanes before shared memory goes away, and tell all backends: flows fail, waiters look
  * again. The sockets close with the process, which tells the peers.
  */
 static void
@@ -259,7 +259,7 @@ engine_exit(int code, Datum arg)
 		RfPeer	   *peer = &rf_shared->peers[i];
 		uint32_t	state = atomic_load(&peer->state);
 
-		/* What a backend claims, or has claimed, is its own, and the next engine's. */
+		/* A claimed entry stays with its backend; the next engine serves it. */
 		if (state != RF_PEER_CLAIMED && state != RF_PEER_FREE && state != RF_PEER_FAILED)
 			explicit_bzero(peer->token, sizeof(peer->token));
 		if (state != RF_PEER_CLAIMED)
@@ -269,7 +269,7 @@ engine_exit(int code, Datum arg)
 	}
 }
 
-/* The engine has nothing to do but to wait. False: the settings have changed. */
+/* Sleep before the next attempt to start. False: the settings have changed. */
 static bool
 pause_start(int64_t pause_us)
 {
@@ -348,8 +348,8 @@ start_engine(void)
 		uint32_t	state = atomic_load(&rf_shared->peers[i].state);
 
 		/*
-		 * Requests that came while no engine ran are served; whatever was connected is not any
-		 * more.
+		 * Requests that came while no engine was running are served; all earlier connections are
+		 * gone.
 		 */
 		if (state != RF_PEER_CLAIMED && state != RF_PEER_REQUESTED)
 			(void) atomic_compare_exchange_strong(&rf_shared->peers[i].state, &state, RF_PEER_FREE);
@@ -516,7 +516,7 @@ rf_engine_main(Datum arg)
 	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
 	AddWaitEventToSet(set, WL_SOCKET_READABLE, rf_engine->epoll_fd, NULL, NULL);
 
-	/* What was asked for before we were there. */
+	/* Requests made before this engine started. */
 	rf_peers_requested();
 	rf_flows_requested();
 
@@ -545,7 +545,7 @@ rf_engine_main(Datum arg)
 
 	rf_connections_bye();
 
-	/* Exit code 1 has the postmaster start us again, unless it is shutting down. */
+	/* With exit code 1 the postmaster starts the engine again, unless it is shutting down. */
 	ereport(LOG, (errmsg("rdma_fdw engine: stopping")));
 	proc_exit(1);
 }

@@ -1,10 +1,11 @@
 /*
- * hosts.c - which addresses this node's engine may be told to connect to: rdma_fdw.exchange_hosts.
+ * hosts.c - limits the addresses that a coordinator may have this node's engine connect to:
+ * rdma_fdw.exchange_hosts.
  *
- * The nodes of a distributed statement connect to each other where the coordinator says, and that
- * speaks with the rights of an ordinary role: without a limit, anybody who may log in could have this
- * server open connections to whatever it can reach. What is compared is the numeric address that
- * will be dialled, after names were looked up, so that a name cannot mean something else later.
+ * The coordinator tells the nodes of a distributed statement where to connect, with the rights of
+ * an ordinary role. Without a limit, any role that may log in could make this server open
+ * connections to every host that it can reach. Host names are looked up first, and the numeric
+ * address that will be used is compared, so a name cannot change its meaning in between.
  */
 #include "postgres.h"
 
@@ -64,7 +65,7 @@ look_up(const char *host, bool numeric)
 	return getaddrinfo(host, NULL, &hints, &found) == 0 ? found : NULL;
 }
 
-/* "address/bits" to a network; false: it is none. */
+/* Parse "address/bits" as a network; false: it is not one. */
 static bool
 parse_network(const char *entry, struct sockaddr_storage *net, struct sockaddr_storage *mask)
 {

@@ -75,7 +75,7 @@ typedef struct ExchangeCounters
 	uint64		bytes_in;
 	uint64		rows_local;		/* that stayed */
 	uint64		stalls;			/* sleeps because it could not go on */
-	uint64		spilled_bytes;	/* of rows that waited for their reader on disk */
+	uint64		spilled_bytes;	/* of rows stored on disk until their reader asks */
 	char		transport[32];
 } ExchangeCounters;
 
@@ -97,7 +97,7 @@ typedef struct ExchangeSet
 	int			count;
 	bool		opened;
 	SubTransactionId subid;		/* it was made in */
-	EState	   *estate;			/* of the statement that has taken it, in this one: */
+	EState	   *estate;			/* of the statement that uses it, in this backend: */
 	SubTransactionId taken_subid;
 	int			starting;		/* depth of exchanges whose queries are being started */
 	int			unread;			/* exchanges of the statement whose rows are still wanted */
@@ -107,10 +107,10 @@ typedef struct ExchangeSet
 /* The session's, or NULL. Gone when its transaction ends. */
 extern ExchangeSet *rf_exchange_set;
 
-/* The plan node takes its place in the set. ERROR when there is none. */
+/* Enter the plan node into the set. ERROR when there is no set. */
 extern ExchangeMember *rf_exchange_take(ExchangeState *state, EState *estate);
 
-/* The plan node is done with it; the last one ends the set. */
+/* The plan node leaves the set; the last one ends it. */
 extern void rf_exchange_give_back(ExchangeMember *member);
 
 /* ---------- one exchange in execution ---------- */
@@ -118,7 +118,7 @@ extern void rf_exchange_give_back(ExchangeMember *member);
 typedef enum ExchangeProduction
 {
 	PRODUCTION_RUNNING,			/* the query may have more rows */
-	PRODUCTION_ENDING,			/* all were handed over; consumers have not acknowledged that yet */
+	PRODUCTION_ENDING,			/* all rows were sent; consumers have not acknowledged them yet */
 	PRODUCTION_OVER
 } ExchangeProduction;
 
@@ -131,7 +131,7 @@ typedef struct ExchangeOutlet
 	bool		filling;		/* a batch has begun in the buffer */
 	bool		stopped;		/* wants no more; its rows are dropped */
 	uint32		room;			/* of a buffer that the next batch may take: the first ones leave early */
-	uint32		parcel_left;	/* bytes of the parcel that it has still to get */
+	uint32		parcel_left;	/* bytes of the parcel that it still lacks */
 } ExchangeOutlet;
 
 struct ExchangeState
@@ -150,11 +150,11 @@ struct ExchangeState
 	bool		started;		/* its first row was asked for; parallel mode is on if it needs it */
 	bool		inside;			/* its ExecProcNode is on the stack */
 	bool		query_over;		/* it gives no more rows, or none are wanted */
-	SeqScanState *scan;			/* it is nothing but this, without parts that need the executor */
+	SeqScanState *scan;			/* a bare sequential scan, which needs no executor */
 
 	/* rows out */
 	ExchangeProduction production;
-	RfRows	   *rows;			/* taken from the query, not gone everywhere yet */
+	RfRows	   *rows;			/* taken from the query, not all sent yet */
 	uint32		rows_wanted;	/* before they are routed; grows */
 	bool		routed;
 	RfRoute    *route;
@@ -181,7 +181,7 @@ struct ExchangeState
 	uint32		common_room;
 	bool		common_filling;
 
-	/* A batch that lies elsewhere than in send buffers: of `common`, or of one large row. */
+	/* A batch outside the send buffers: of `common`, or of one large row. */
 	const uint8 *parcel;		/* NULL: none is on its way */
 	bool		parcel_placed;	/* it is sent from there, else copied into send buffers */
 	uint32		parcel_length;
@@ -205,16 +205,16 @@ struct ExchangeState
 	uint64		waiting;		/* rows of the store not read yet */
 	uint64		store_bytes;
 	uint64		store_spilled;
-	uint32		unpolled;		/* rows of its own since it looked for what has arrived */
+	uint32		unpolled;		/* its own rows since the last check for arrivals */
 
 	/* the reader */
-	bool		keep;			/* it may ask for all rows again: they go through the store, which keeps them */
+	bool		keep;			/* it may rescan: the store keeps all rows */
 	bool		nested;			/* it is part of another exchange's query */
 	bool		copied;			/* a reader above it copies what it takes; see node_drive.c */
 	bool		exposed;		/* its row may be in use while another exchange waits */
 	bool		given;			/* it has got a row since the start */
 	bool		lent;			/* it has a row that points into memory of the query or of a batch */
-	bool		reading_over;	/* it has got the last row, or wants no more */
+	bool		reading_over;	/* it has had the last row, or needs no more */
 };
 
 /* node_out.c */
@@ -242,18 +242,18 @@ extern void rf_exchange_end_moving(ExchangeState *state);
 
 /* node_drive.c */
 
-/* For rf_stream_acquire: while the result waits for its reader, the statement's exchanges go on. */
+/* For rf_stream_acquire: drives the statement's exchanges while the result waits for its reader. */
 extern bool rf_exchange_acquire(RfFlowHandle *flow, RfBuffer *buffer);
 
-/* Let others go on, or sleep until something may have changed for `waiting`. */
+/* Drive other exchanges, or sleep until something may have changed for `waiting`. */
 extern void rf_exchange_sleep(ExchangeState *waiting);
 
-/* The statement wants nothing more: send what others still wait for. */
+/* The statement needs no more rows: send those that other nodes still wait for. */
 extern void rf_exchange_finish_all(ExchangeSet *set);
 
 /*
- * Which rows may be in use while others wait, which may be asked for again: for the tree of the
- * statement and that of each exchange's query (nested).
+ * Decides which exchanges' rows may be in use while others wait, and which may be read again: for
+ * the tree of the statement and for that of each exchange's query (nested).
  */
 extern void rf_exchange_inspect(PlanState *tree, bool nested);
 

@@ -1,5 +1,5 @@
 /*
- * node_drive.c - which exchanges go on while one of them waits.
+ * node_drive.c - drives the other exchanges while one of them waits.
  *
  * Every node runs the same statement, but each by its own plan: where one builds its hash table
  * from exchange 2 and then probes with exchange 1, another may do it the other way round. If a
@@ -46,13 +46,13 @@
 #include "rdma_fdw/compat.h"
 
 /*
- * Batches taken, and steps of the query done, for an exchange that nobody reads, before looking at
- * the others.
+ * Batches received, and steps of the query run, for an exchange that is not being read, before
+ * turning to the others.
  */
 #define BATCHES_PER_TURN	4
 #define STEPS_PER_TURN		4
 
-/* While asleep: look this often whether our client is still there. */
+/* Interval at which a sleeper checks that the client is still connected. */
 #define CLIENT_CHECK_MS		1000
 
 static bool
@@ -66,7 +66,7 @@ may_drive(const ExchangeState *state, const ExchangeState *waiting)
 	return waiting == NULL || state->spec->number <= waiting->spec->number;
 }
 
-/* Let one go on that is not being read. True: it did. */
+/* Drive one exchange that is not being read. True: it made progress. */
 static bool
 drive(ExchangeState *state)
 {
@@ -85,7 +85,7 @@ drive(ExchangeState *state)
 	{
 		ExchangeStep step;
 
-		/* Own rows one by one, so that a step is about as many rows either way. */
+		/* Own rows are taken one by one, so that a step has about as many rows either way. */
 		for (int rows = 0; (step = rf_exchange_produce(state)) == STEP_OWN_ROW && rows < 64; rows++)
 		{
 			rf_exchange_take_own(state, state->arriving);
@@ -149,7 +149,7 @@ rf_exchange_sleep(ExchangeState *waiting)
 		sleep_until_moved(waiting->set, waiting, NULL);
 }
 
-/* Does another one's query read its rows, which has still to give its own? */
+/* Does the query of another, unfinished exchange read its rows? */
 static bool
 is_read_inside(const ExchangeSet *set, const ExchangeState *state)
 {
@@ -233,7 +233,7 @@ typedef struct InspectContext
 
 static bool inspect(PlanState *node, void *argument);
 
-/* What CTE scans read: once, and they keep what they have read, until a parameter of it changes. */
+/* Plans of CTEs are read once; CTE scans keep the rows until a parameter changes. */
 static bool
 is_cte(const SubPlanState *subplan)
 {
@@ -241,8 +241,8 @@ is_cte(const SubPlanState *subplan)
 }
 
 /*
- * Other init plans and subplans run whenever an expression needs them, while rows of all kinds are
- * in use.
+ * Other init plans and subplans run whenever an expression needs them, while any rows may be in
+ * use.
  */
 static bool
 has_busy_subplan(PlanState *node, void *context)
@@ -275,7 +275,7 @@ count_exchanges(PlanState *tree, void *count)
 	return planstate_tree_walker(tree, count_exchanges, count);
 }
 
-/* The input of a reader that copies what it takes. */
+/* The input of a reader that copies the rows it takes. */
 static void
 inspect_copied(PlanState *input, const InspectContext *above, bool again)
 {
@@ -313,14 +313,17 @@ inspect(PlanState *node, void *argument)
 			inspect_copied(outerPlanState(node), &context, context.again);
 			break;
 		case T_SetOpState:
-			/* Since 18 it has two inputs and may read them in turns. */
+			/* Since 18 this node has two inputs and may read them alternately. */
 			if (innerPlanState(node) == NULL)
 				inspect_copied(outerPlanState(node), &context, context.again);
 			else
 				(void) planstate_tree_walker(node, inspect, &context);
 			break;
 		case T_MaterialState:
-			/* Keeps it, too, if asked to, unless something below it changes between scans. */
+			/*
+			 * This node keeps its input, too, if asked to, unless something below it changes
+			 * between scans.
+			 */
 			inspect_copied(outerPlanState(node), &context, context.again &&
 						   ((((MaterialState *) node)->eflags & EXEC_FLAG_REWIND) == 0 ||
 							!bms_is_empty(node->plan->extParam)));
@@ -337,7 +340,7 @@ inspect(PlanState *node, void *argument)
 			(void) planstate_tree_walker(node, inspect, &context);
 			break;
 	}
-	/* The walker has seen these, too, but as if they were inputs. */
+	/* The walker has visited these, too, but as if they were inputs. */
 	foreach(lc, node->initPlan)
 		inspect_copied(lfirst_node(SubPlanState, lc)->planstate, &context,
 					   again || !is_cte(lfirst(lc)));

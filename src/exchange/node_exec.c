@@ -1,10 +1,9 @@
 /*
  * node_exec.c - Custom Scan (RdmaExchange): producer and consumer of one exchange at once.
  *
- * Asked for a row it gives, in this order: what waits in the store, what has arrived from other
- * nodes, and what its own query makes for this node; rows for others leave on the way. Only when
- * none of these can go on does it wait, and then other exchanges of the statement go on
- * (node_drive.c).
+ * It returns first the rows in the store, then those that have arrived from other nodes, then those
+ * that its own query makes for this node, and meanwhile sends rows for other nodes. It waits only
+ * if none of these is possible, and then drives other exchanges of the statement (node_drive.c).
  *
  * The query's statement and plan come from the cache that rdma.stream() uses (serve/plan.c), with
  * the outer statement's parameters; its executor runs inside this one's, under its snapshot and
@@ -28,7 +27,7 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/serve.h"
 
-/* Rows of its own before it looks for what has arrived. */
+/* Own rows returned between two checks for arrivals. */
 #define ROWS_PER_POLL	64
 
 static void begin_exchange(CustomScanState *node, EState *estate, int eflags);
@@ -60,7 +59,7 @@ rf_exchange_create_state(CustomScan *scan)
 /* ---------- begin ---------- */
 
 /*
- * The names of the parameters' types, which the cache of statements knows them by; NULL: no
+ * The names of the parameters' types, by which the cache of statements identifies them; NULL: no
  * parameters.
  */
 static ArrayType *
@@ -89,7 +88,7 @@ query_context(void *argument)
 	errcontext("query of exchange %d", ((ExchangeState *) argument)->spec->number);
 }
 
-/* As many columns as the column definition list says, with the keys among them. */
+/* Check the number of columns against the column definition list, and the keys. */
 static void
 check_columns(const ExchangeState *state, TupleDesc made, TupleDesc promised)
 {
@@ -109,9 +108,9 @@ check_columns(const ExchangeState *state, TupleDesc made, TupleDesc promised)
 }
 
 /*
- * The query with its columns in the types that are promised: by their text, as a scan gives columns
- * that have another type here than there, since casts between types may change it (boolean and
- * character do). NULL: they have these types.
+ * The query with its columns converted to the declared types. Conversion goes through text, as in a
+ * scan whose column has another type here than there, because casts may change the text (those of
+ * boolean and character do). NULL: the columns have the declared types.
  */
 static char *
 in_promised_types(const char *query, TupleDesc made, TupleDesc promised)
@@ -228,7 +227,7 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 
 	for (int i = 0; i < desc->natts; i++)
 	{
-		/* Values come as the query made them: with their modifiers applied. */
+		/* Values come from the query with their modifiers already applied. */
 		TupleDescAttr(desc, i)->atttypmod = -1;
 		state->by_reference |= !TupleDescAttr(desc, i)->attbyval;
 	}
@@ -242,7 +241,10 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 
 /* ---------- rows ---------- */
 
-/* A row whose values lie elsewhere becomes ours: a few words are copied, not what they point to. */
+/*
+ * Make a row of values that lie elsewhere our own: copies the datums, not the values that they
+ * point to.
+ */
 static void
 borrow_row(TupleTableSlot *slot, TupleTableSlot *row)
 {
@@ -256,8 +258,9 @@ borrow_row(TupleTableSlot *slot, TupleTableSlot *row)
 }
 
 /*
- * May others wait while its row is in use? The row of a nested one may be part of a row that its
- * query has given and that cannot be sent yet, even when nothing else is read any more.
+ * May other exchanges wait while its row is in use? The row of a nested exchange may be part of a
+ * row that the outer query has made and that cannot be sent yet, even if nothing else is read any
+ * more.
  */
 static inline bool
 must_copy(const ExchangeState *state)
@@ -265,7 +268,7 @@ must_copy(const ExchangeState *state)
 	return state->exposed && (state->set->unread > 1 || (state->nested && !state->copied));
 }
 
-/* Before a row is given out that lies in memory of the query or of a batch. */
+/* Called before returning a row in memory of the query or of a batch. */
 static TupleTableSlot *
 give(ExchangeState *state, TupleTableSlot *slot)
 {
@@ -295,7 +298,7 @@ give_stored(ExchangeState *state, TupleTableSlot *slot)
 	state->given = true;
 	if (--state->waiting == 0 && !state->keep)
 	{
-		/* What it held is not needed any more but for this row. */
+		/* Of its contents only this row is still needed. */
 		ExecMaterializeSlot(slot);
 		ExecClearTuple(state->stored);
 		tuplestore_clear(state->store);
@@ -407,9 +410,9 @@ rescan_exchange(CustomScanState *node)
 /* ---------- the end ---------- */
 
 /*
- * The query around it is over: what others wait for is sent while something waits, and at the end.
- * The statement itself may be run in pieces, each of which ends with this call: it is over when the
- * executor finishes (rf_exchange_finish_all).
+ * The surrounding query is over. Rows that other nodes wait for are sent while something waits, and
+ * at the end. The statement itself may be run in pieces, each of which ends with this call; it is
+ * over when the executor finishes (rf_exchange_finish_all).
  */
 static void
 shutdown_exchange(CustomScanState *node)

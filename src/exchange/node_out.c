@@ -30,10 +30,10 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/serve.h"
 
-/* Rows of the query in one step, before somebody looks for what has arrived. */
+/* Rows of the query in one step, between two checks for arrivals. */
 #define ROWS_PER_STEP	64
 
-/* What the first rows wait for, and by how much that grows. */
+/* Number of rows that are routed together at first, and the factor by which it grows. */
 #define FIRST_ROWS		64
 #define FIRST_ROOM		8192
 #define ROOM_GROWTH		4
@@ -65,7 +65,7 @@ get_buffer(ExchangeState *state, int consumer)
 	pg_unreachable();
 }
 
-/* A batch, or a part of one, lies in the outlet's buffer; the caller submits it. */
+/* The outlet's buffer has a batch, or a part of one; the caller submits it. */
 static RfGroupSubmit
 take_buffer(ExchangeState *state, ExchangeOutlet *outlet, uint32 length, uint32 flags, uint64 rows)
 {
@@ -87,8 +87,8 @@ finish_batch(ExchangeState *state, ExchangeOutlet *outlet)
 }
 
 /*
- * What has been encoded for the consumers leaves, full or not; or only that for those that have
- * still to get the parcel.
+ * Send the rows encoded for the consumers, full batches or not; or only to those that still lack
+ * the parcel.
  */
 static void
 send_begun(ExchangeState *state, bool before_parcel)
@@ -157,7 +157,7 @@ send_parcel(ExchangeState *state, bool *moved)
 
 	if (state->parcel == NULL)
 		return true;
-	/* Before it, what has been encoded for a consumer alone: its buffer is the next. */
+	/* Rows encoded for one consumer alone are sent before it: their buffer is the next. */
 	send_begun(state, true);
 	do
 	{
@@ -215,7 +215,7 @@ add_rows(ExchangeState *state, RfEncoder *encoder, int place)
 	return added > 0;
 }
 
-/* False: it would overwrite what is still being sent. */
+/* False: it would overwrite rows that are still being sent. */
 static bool
 begin_common(ExchangeState *state)
 {
@@ -244,7 +244,7 @@ finish_common(ExchangeState *state)
 		rf_group_common_next(state->member->out);
 }
 
-/* Rows for everybody. False: what was encoded before has still to be sent. */
+/* Encode rows for all consumers. False: rows encoded before must be sent first. */
 static bool
 send_common(ExchangeState *state, bool *moved)
 {
@@ -270,7 +270,7 @@ send_common(ExchangeState *state, bool *moved)
 	return true;
 }
 
-/* One consumer's rows into its batch. True: that is full, or a parcel has begun. */
+/* Encode one consumer's rows into its batch. True: the batch is full, or a parcel has begun. */
 static bool
 fill_batch(ExchangeState *state, int consumer, bool *moved)
 {
@@ -308,7 +308,7 @@ fill_batch(ExchangeState *state, int consumer, bool *moved)
 	}
 }
 
-/* All rows that go to other nodes. False: some have still to go. */
+/* Send all rows for other nodes. False: some are not sent yet. */
 static bool
 send_rows(ExchangeState *state, bool *moved)
 {
@@ -340,7 +340,7 @@ send_rows(ExchangeState *state, bool *moved)
 	}
 }
 
-/* All rows have gone into batches, and these shall leave. False: not all can now. */
+/* Send the batches after all rows were encoded. False: not all can be sent now. */
 static bool
 send_rest(ExchangeState *state, bool *moved)
 {
@@ -361,7 +361,7 @@ scan_row(ExchangeState *state)
 	ExprContext *econtext = node->ss.ps.ps_ExprContext;
 	ExprState  *qual = node->ss.ps.qual;
 
-	/* In its usual place, so that ExecutorEnd closes it. */
+	/* Stored in its usual place, so that ExecutorEnd closes it. */
 	if (node->ss.ss_currentScanDesc == NULL)
 		node->ss.ss_currentScanDesc = table_beginscan(node->ss.ss_currentRelation,
 													  state->query->estate->es_snapshot, 0, NULL);
@@ -392,7 +392,7 @@ next_row(ExchangeState *state)
 
 	if (!state->started)
 	{
-		/* What ExecutePlan does: the query runs once, to its end or never again. */
+		/* As ExecutePlan does: the query runs only once. */
 		state->started = true;
 		estate->es_use_parallel_mode = query->plannedstmt->parallelModeNeeded;
 		if (estate->es_use_parallel_mode)
@@ -418,7 +418,7 @@ next_row(ExchangeState *state)
 	return slot;
 }
 
-/* Rows until they are to be routed. False: the step is over before. */
+/* Collect rows until they are to be routed. False: the step is over before. */
 static bool
 take_rows(ExchangeState *state)
 {
@@ -445,7 +445,7 @@ take_rows(ExchangeState *state)
 	return false;
 }
 
-/* It gives no more rows, or none are wanted; what it gave has gone. */
+/* The query has no more rows, or none are needed; all its rows were sent. */
 static void
 end_query(ExchangeState *state)
 {
@@ -496,7 +496,10 @@ place_heavy(ExchangeState *state)
 	}
 }
 
-/* Rows for everybody are for this consumer, too: its list anew, at `to`, in the rows' order. */
+/*
+ * Rows for all consumers are for this one, too: write its list again at `to`, in the order of the
+ * rows.
+ */
 static void
 add_common(ExchangeState *state, int consumer, uint32 to)
 {
@@ -582,7 +585,7 @@ rf_exchange_produce(ExchangeState *state)
 {
 	bool		moved = false;
 
-	/* While there are own rows, nobody else is looked at again. */
+	/* While there are own rows, other nodes are not checked again. */
 	if (has_own_row(state))
 		return STEP_OWN_ROW;
 	if (state->production == PRODUCTION_RUNNING)
@@ -676,7 +679,9 @@ make_outlets(ExchangeState *state, TupleDesc desc)
 	RfStreamColumn *wanted = palloc(sizeof(RfStreamColumn) * Max(desc->natts, 1));
 	int			own = state->member->consumer;
 
-	/* Columns of the same types on all nodes; values have their modifiers' form already. */
+	/*
+	 * The columns have the same types on all nodes; modifiers were applied to the values already.
+	 */
 	for (int i = 0; i < desc->natts; i++)
 		rf_column_wanted(TupleDescAttr(desc, i)->atttypid, -1, false, &wanted[i]);
 	state->live_outlets = state->consumers - (own >= 0 ? 1 : 0);

@@ -56,7 +56,7 @@ static Plan *plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 static const CustomPathMethods path_methods = {rf_exchange_name, plan_exchange, NULL};
 static const CustomScanMethods scan_methods = {rf_exchange_name, rf_exchange_create_state};
 
-/* Runs only where no custom scan could take its place. */
+/* Called only if no custom scan could replace it. */
 Datum
 rdma_exchange(PG_FUNCTION_ARGS)
 {
@@ -69,8 +69,8 @@ rdma_exchange(PG_FUNCTION_ARGS)
 }
 
 /*
- * How many rows: asked before paths of any table are made, as those that probe an index are priced
- * by the number of probes.
+ * The number of rows. It is needed before the paths of any table are made, because paths that probe
+ * an index are priced by the number of probes.
  */
 Datum
 rdma_exchange_support(PG_FUNCTION_ARGS)
@@ -90,8 +90,8 @@ rdma_exchange_support(PG_FUNCTION_ARGS)
 }
 
 /*
- * Is it our function, with constant arguments? Its name decides first: that costs nothing for all
- * others.
+ * Is it our function, with constant arguments? The name is compared first, which is cheap for all
+ * other functions.
  */
 static bool
 is_exchange(RangeTblEntry *rte, char **spec, char **query)
@@ -144,7 +144,7 @@ replace_exchange(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *r
 	path->path.pathtarget = rel->reltarget;
 	path->path.rows = rel->rows;
 
-	/* What the query costs is the same in every plan; the first row comes when it has made some. */
+	/* The query's cost is the same in every plan; the first row comes once it has made some. */
 	path->path.startup_cost = 100 * cpu_tuple_cost;
 	path->path.total_cost = path->path.startup_cost + rel->tuples * 4 * cpu_tuple_cost;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
@@ -297,7 +297,7 @@ keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, P
 	return result;
 }
 
-/* What the coordinator knows of a column, in the form in which ANALYZE would have left it. */
+/* The coordinator's statistics of a column, in the form that ANALYZE stores. */
 static bool
 exchange_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, VariableStatData *vardata)
 {
@@ -317,7 +317,7 @@ exchange_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, Variabl
 		return false;
 	memset(nulls, true, sizeof(nulls));
 	for (int i = 0; i < Anum_pg_statistic_stakind1 + STATISTIC_NUM_SLOTS * 3 - 1; i++)
-		nulls[i] = false;		/* up to the collations, all are fixed and 0 stands for nothing */
+		nulls[i] = false;		/* NOT NULL up to the collations; 0: none */
 	values[Anum_pg_statistic_staattnum - 1] = Int16GetDatum(attnum);
 	values[Anum_pg_statistic_stadistinct - 1] = Float4GetDatum((float4) spec->distinct[attnum - 1]);
 	rel = table_open(StatisticRelationId, AccessShareLock);

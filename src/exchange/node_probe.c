@@ -29,7 +29,7 @@
 
 static set_join_pathlist_hook_type previous_join_hook = NULL;
 
-/* Of pages read in order, the more there are the nearer they lie: as in cost_bitmap_heap_scan(). */
+/* The more pages are read in order, the nearer they lie: as in cost_bitmap_heap_scan(). */
 static Cost
 reading_cost(const RfProbes *probes, double touched, double pages, bool sorted)
 {
@@ -51,7 +51,10 @@ rf_probe_reading_cost(PlannerInfo *root, const RfProbes *probes, bool sorted)
 	double		leaves = Max(ceil(share * index_pages), 1);
 	double		run = Max(ceil(share * heap_pages), 1);
 
-	/* While relations are still being sized, the planner's sum of all pages lacks this one's. */
+	/*
+	 * While relations are still being sized, the planner's total of pages does not include this
+	 * relation's.
+	 */
 	double		competing = index_pages + Max(heap_pages - root->total_table_pages, 0);
 	Cost		scattered;
 	Cost		ordered;
@@ -95,7 +98,10 @@ reads_exchange(PlannerInfo *root, RelOptInfo *rel)
 	return false;
 }
 
-/* The order of the outer rows that is the index's, of the leading columns that they are compared with. */
+/*
+ * The order of the outer rows that equals the index order, for the leading columns compared with
+ * them.
+ */
 static List *
 order_of_probes(PlannerInfo *root, IndexPath *path, RelOptInfo *outerrel)
 {
@@ -123,7 +129,7 @@ order_of_probes(PlannerInfo *root, IndexPath *path, RelOptInfo *outerrel)
 	return pathkeys;
 }
 
-/* The probing scan as it costs when probes come in order. Another path of its own: core's stays as it is. */
+/* A copy of the probing path with the cost of ordered probes. Core's own path is not changed. */
 static Path *
 probed_in_order(PlannerInfo *root, IndexPath *path, double rows)
 {
@@ -139,7 +145,7 @@ probed_in_order(PlannerInfo *root, IndexPath *path, double rows)
 	double		pages;
 	Cost		saved;
 
-	/* what core took for the number of probes */
+	/* the number of probes that core assumed */
 	while ((member = bms_next_member(PATH_REQ_OUTER(&path->path), member)) >= 0)
 	{
 		RelOptInfo *rel = root->simple_rel_array[member];

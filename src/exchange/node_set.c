@@ -94,9 +94,9 @@ transaction_over(XactEvent event, void *argument)
 }
 
 /*
- * The set ends with the subtransaction that it was made in, or that the statement which has taken
- * it runs in: that one has failed and its plan nodes are gone. Not with one inside, of a function
- * that the statement calls.
+ * The set ends with the subtransaction in which it was made, or in which the statement that uses it
+ * runs: that statement has failed and its plan nodes are gone. A subtransaction of a function that
+ * the statement calls does not end it.
  */
 static void
 subtransaction_over(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,

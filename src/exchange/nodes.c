@@ -1,7 +1,6 @@
 /*
  * nodes.c
- *		Servers that stand for many nodes, and where the rows of their tables lie, from their
- *		options.
+ *		Servers with several nodes, and the placement of their tables' rows, from their options.
  */
 #include "postgres.h"
 
@@ -92,7 +91,7 @@ named_servers(ForeignServer *server, const char *option)
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("server \"%s\" stands for many nodes itself", name),
 					 errdetail("Option \"%s\" of server \"%s\" names it.", option, server->servername)));
-		/* as for a table on that server: whoever made the server with nodes must be allowed to */
+		/* as for a table on that server: the owner of the server with nodes needs the right */
 		if (rf_server_aclcheck(node->serverid, server->owner, ACL_USAGE) != ACLCHECK_OK)
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

@@ -49,8 +49,8 @@ struct RfRoute
 };
 
 /*
- * Do all nodes hash a value of this type to the same? Not where the hash is that of an OID which
- * each node gave by itself: enumeration values, names of objects, and whatever is made of them.
+ * Do all nodes compute the same hash for a value of this type? Not if it hashes an OID that each
+ * node assigned itself: enumeration values, object identifiers, and types that contain them.
  */
 static bool
 hashes_alike(Oid type)
@@ -127,8 +127,8 @@ rf_route_create(int key_count, const Oid *types, const Oid *collations)
 }
 
 /*
- * hash_bytes_uint32_extended() (Jenkins' lookup3 of one word) with the seed of partitions, in
- * place: what is mixed of the seed alone is a constant. For one number, or with vectors of them.
+ * hash_bytes_uint32_extended() (Jenkins' lookup3 of one word) with the seed of partitions, inlined:
+ * the part that depends on the seed alone is a constant. For one number, or for vectors of them.
  */
 #define ROTATE(x, k)	(((x) << (k)) | ((x) >> (32 - (k))))
 #define MIX(a, b, c, k)	((a) -= (c), (a) ^= ROTATE(c, k), (c) += (b))
@@ -168,7 +168,7 @@ hash_number(uint32 number)
 	return ((uint64) b << 32) | c;
 }
 
-/* What hashint8extended hashes: where int4 has the value, it is that. */
+/* The word that hashint8extended hashes: the value itself if int4 can hold it. */
 static inline uint32
 fold_number(int64 number)
 {
@@ -194,7 +194,7 @@ hash_value(RouteKey *key, RouteOp op, Datum value)
 	return DatumGetUInt64(result);
 }
 
-/* Four numbers at once: any compiler that knows these vectors makes something of them. */
+/* Four numbers at once, in vectors that every supported compiler can translate. */
 #define LANES	4
 typedef uint32 Lanes __attribute__((vector_size(LANES * sizeof(uint32))));
 
@@ -254,7 +254,7 @@ hash_numbers(RouteOp op, bool first, bool has_nulls, const RfRows *rows, int col
 	}
 }
 
-/* Called functions may leave something; it is thrown away after so many rows. */
+/* Called functions may allocate memory; it is freed after this many rows. */
 #define ROWS_PER_RESET	16
 
 static void

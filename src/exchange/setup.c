@@ -6,10 +6,11 @@
  * The nodes' side is rdma.exchange_greet, _connect, _listen and _open. What flows in the groups
  * never passes here.
  *
- * When a node has no buffers left, all nodes give back what they have and the statement tries again
- * a little later: whoever fails first frees the others, so of several statements that wait for each
- * other's buffers one goes on. Of those that try again on one coordinator one is at it at a time, or
- * all would go on failing each other; statements of several coordinators come apart by their pauses.
+ * When a node has no buffers left, all nodes return theirs and the statement tries again a little
+ * later. The first statement to fail frees its buffers for the others, so of several statements
+ * that wait for each other's buffers one can go on. On one coordinator only one statement retries
+ * at a time, or all would keep failing each other; statements of several coordinators are separated
+ * by their pauses.
  */
 #include "postgres.h"
 
@@ -35,8 +36,8 @@
 	"SELECT rdma.exchange_connect(h, r) FROM unnest($1::text[], $2::bytea[]) AS u(h, r)"
 
 /*
- * How long engines wait for buffers is short while groups are formed, as nobody knows whether the
- * wait is in vain; behind it the session's own value is in force again.
+ * Engines wait only briefly for buffers while groups are formed, because the wait may be futile;
+ * afterwards the session's own value is in force again.
  */
 #define LISTEN_SQL	\
 	"SELECT d, was FROM (SELECT pg_catalog.current_setting('rdma_fdw.buffer_wait') AS was OFFSET 0) s, " \
@@ -48,7 +49,7 @@
 	"SELECT pg_catalog.set_config('rdma_fdw.buffer_wait', $3::text, true) " \
 	"FROM (SELECT rdma.exchange_open($1::int, $2::bytea[]) OFFSET 0) s"
 
-/* Of the advisory locks those that no SQL function can take: they have 1 and 2. */
+/* A class of advisory locks that SQL functions cannot take: theirs are 1 and 2. */
 #define TURN_LOCK_CLASS	3
 
 /* So many times where engines are not connected any more, or stop while they connect. */
@@ -132,8 +133,9 @@ raise_result(Round *round, int i)
 }
 
 /*
- * Takes all answers. An error that repeating cannot cure is raised, and of several one that does
- * not say only that another node went away. Of the others *culprit has the first.
+ * Receives all answers. Raises an error that a repetition cannot cure; of several errors,
+ * preferably one that does not just report the loss of another node. The first of the other errors
+ * goes to *culprit.
  */
 static Outcome
 receive(Round *round, int *culprit)
@@ -277,7 +279,7 @@ forget_connected(void)
 	pairs = NULL;
 }
 
-/* Node i connects to those of the nodes behind it that it is not connected with: missing[i][j]. */
+/* Node i connects to each later node j to which it has no connection: missing[i][j]. */
 static bool
 find_missing(int count, const RfNodeId *nodes, bool *missing)
 {
@@ -559,7 +561,7 @@ form_groups(Forming *forming, int buffer_wait_ms)
 	return outcome;
 }
 
-/* Only ever one level of one lock, of the transaction: an error gives it back. */
+/* One lock, taken once, of the transaction: an error releases it. */
 static void
 turn_lock(LOCKTAG *tag)
 {
@@ -595,7 +597,7 @@ rf_exchange_take_turn(int attempt)
 }
 
 /*
- * An attempt that fails voids the remote transactions. Those that begin with it are begun again;
+ * A failed attempt aborts the remote transactions. Those that began with it are begun again; the
  * others have a savepoint.
  */
 void

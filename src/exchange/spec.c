@@ -1,5 +1,6 @@
 /*
- * spec.c - what rdma.exchange() is told: "number=1 kind=repartition keys=1,2 rows=750000 ...".
+ * spec.c - parses the argument of rdma.exchange(): "number=1 kind=repartition keys=1,2 rows=750000
+ * ...".
  *
  * Text, so that a fragment can be read, logged and run by hand. Every word of it is checked: it
  * comes over a session that anybody may have opened.

@@ -1,9 +1,9 @@
 /*
  * hooks.c
- *		What the planner does not ask a foreign data wrapper for: the hooks of src/fdw/.
+ *		The hooks of src/fdw/, for plans about which the planner does not ask a wrapper.
  *
- * Those of which a whole file is the answer are set there: decorrelate.c the planner's, copy.c that
- * of utility commands. modify.c and scan_exec.c set theirs when a session first needs them.
+ * decorrelate.c sets the planner's hook and copy.c that of utility commands. modify.c and
+ * scan_exec.c set theirs when a session first needs them.
  */
 #include "postgres.h"
 
@@ -19,7 +19,7 @@
 static create_upper_paths_hook_type previous_upper_paths = NULL;
 static set_rel_pathlist_hook_type previous_rel_pathlist = NULL;
 
-/* Core asks a wrapper only where all rows of the input come from one of its servers. */
+/* Core asks a wrapper only if all input rows come from one of its servers. */
 static void
 upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel, RelOptInfo *output_rel,
 			void *extra)

@@ -1,10 +1,10 @@
 /*
  * flow.c - a backend's side of a flow: claim an entry, wait, consume, and close it whatever happens.
  *
- * The transitions of the slots are in slots.c, the lanes' side in src/engine/. Here is what needs
- * PostgreSQL: latches, interrupts, errors, and the list of open handles that is closed with the
- * resource owner in which they were made, so that an error, a rolled back subtransaction or a
- * dropped cursor closes exactly its own flows.
+ * The transitions of the slots are in slots.c, the lanes' side in src/engine/. This file has the
+ * parts that need PostgreSQL: latches, interrupts, errors, and the list of open handles. A handle
+ * is closed with the resource owner in which it was made, so an error, a rolled back subtransaction
+ * or a dropped cursor closes exactly its own flows.
  *
  * Handles are this backend's own memory. The shared entry belongs to this backend from the claim to
  * the store of FREE or CLOSING; after that the engine frees it.
@@ -26,7 +26,7 @@
 
 #include "flow_int.h"
 
-/* While asleep, look this often whether the engine still runs: a dead one wakes nobody. */
+/* Interval at which a sleeper checks that the engine still runs: a dead engine wakes no one. */
 #define ENGINE_CHECK_MS		1000
 
 /* A shared receive pool of this backend. */
@@ -230,7 +230,7 @@ rf_flow_claim(int peer, RfFlowRole role)
 	return handle;
 }
 
-/* Is it still open? At an abort its resource owner may have been faster than its user. */
+/* Is it still open? During abort the resource owner may have closed it before its user does. */
 static bool
 is_handle(const RfFlowHandle *handle)
 {
@@ -279,8 +279,8 @@ rf_flow_close_as(RfFlowHandle *handle, bool failed)
 	drop_pins(handle);
 
 	/*
-	 * From here the entry may be somebody else's; a ring that comes too late is for nothing and
-	 * does no harm.
+	 * From here on the entry may belong to another backend; a doorbell that comes too late has no
+	 * effect.
 	 */
 	state = rf_flow_leave(flow, &lane);
 	if (state == RF_FLOW_OPEN || state == RF_FLOW_FAILED)
@@ -363,7 +363,7 @@ rf_flow_attach(RfFlowHandle *handle)
 }
 
 /*
- * A flow whose engine is gone gets neither data nor a word about it until the next engine starts.
+ * A flow whose engine is gone gets neither data nor an error until the next engine starts.
  */
 void
 rf_flow_require_engine(uint32_t epoch)
@@ -458,7 +458,10 @@ rf_receive_open(uint32_t buffer_count, uint32_t buffer_size, const RfPeerSet *pe
 	return NULL;
 }
 
-/* After its flows: who sees it LEFT uses it for nobody but those the engine still knows. */
+/*
+ * Called after its flows are closed: once it is LEFT, the lanes use it only for flows that the
+ * engine still knows.
+ */
 static void
 close_pool(RfReceiveHandle *handle)
 {
@@ -482,7 +485,7 @@ rf_receive_close(RfReceivePool *pool)
 	}
 }
 
-/* The lanes that have producers of this flow's pool in line: what they wait for may be there. */
+/* Wake the lanes in which producers of this flow's pool are queued: buffers may be free now. */
 static void
 wake_line(RfFlowHandle *handle)
 {
@@ -656,7 +659,7 @@ rf_flow_totals(RfFlowHandle *handle, uint64_t *rows, uint64_t *bytes)
 }
 
 /*
- * `waiting` stays set if the caller is woken by something else: the lane then sets a latch in vain.
+ * `waiting` stays set if something else wakes the caller: the lane then sets a latch needlessly.
  */
 bool
 rf_flow_prepare_wait(RfFlowHandle *handle)
@@ -692,7 +695,10 @@ rf_flow_wait(RfFlowHandle *handle, int socket, long timeout_ms)
 		WaitEvent	occurred[2];
 		int			occurred_count;
 
-		/* One set for the life of the flow: WaitLatchOrSocket would make and drop one each time. */
+		/*
+		 * One wait event set for the life of the flow: WaitLatchOrSocket would create and free one
+		 * each time.
+		 */
 		if (handle->set != NULL && handle->socket != socket)
 		{
 			FreeWaitEventSet(handle->set);
@@ -721,7 +727,9 @@ rf_flow_wait(RfFlowHandle *handle, int socket, long timeout_ms)
 	if (events & WL_LATCH_SET)
 		ResetLatch(MyLatch);
 	end_sleep(handle, since);
-	/* Told once: the caller looks at remote_end, and then waits for libpq to say why. */
+	/*
+	 * Reported once: the caller looks at remote_end, and then waits for libpq to give the reason.
+	 */
 	handle->cursor.remote_end_noticed = atomic_load(&flow->remote_end) != 0;
 	CHECK_FOR_INTERRUPTS();
 	if (events & WL_TIMEOUT)
@@ -746,7 +754,7 @@ rf_flow_wait_any(const RfFlowSleep *sleeps, int sleep_count, int socket, long ti
 	int64		since = rf_now_us();
 	bool		ready = false;
 
-	/* First all are announced, then all are looked at: what comes in between sets the latch. */
+	/* First announce all, then check all: an event in between sets the latch. */
 	for (int i = 0; i < sleep_count; i++)
 		atomic_store(&sleeps[i].flow->flow->waiting, sleeps[i].waiting);
 	for (int i = 0; i < sleep_count && !ready; i++)

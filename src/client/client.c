@@ -1,6 +1,6 @@
 /*
- * client.c - what backends ask of the engine: is it there, which node are we, connect to another, a
- * token for a reader.
+ * client.c - a backend's requests to the engine: is it running, this node's identity, connections
+ * to other nodes, tokens for readers.
  *
  * Everything goes through shared memory: a request is written, the engine's main thread is woken,
  * the answer is waited for. A backend opens no socket to an engine and calls no provider.
@@ -111,7 +111,7 @@ rf_engine_wake_main(void)
 /*
  * Names are looked up here and not in the engine, which must never wait for a name server. The
  * result is a list of numeric addresses: a name like localhost has several and the engine listens
- * on one. What is not allowed is left out.
+ * on one. Addresses that are not allowed are left out.
  */
 static bool
 resolve(const char *host, RfAddressFilter allowed, char *list, size_t size, RfError *error)
@@ -268,7 +268,7 @@ wait_for_entry(int index, uint32_t attempt, TimestampTz start, bool *same, RfErr
 	return state;
 }
 
-/* A connection without the RDMA device works, but is not what was meant: say so once. */
+/* A connection without the RDMA device works, but is not what was configured: warn once. */
 static void
 warn_of_fallback(int index, const char *host)
 {
@@ -359,15 +359,15 @@ rf_peer_connect(const char *host, const RfHelloReply *hello, RfAddressFilter all
 		}
 
 		/*
-		 * An attempt that vanished, somebody else's or ours in favour of the other node's: look
-		 * again.
+		 * The attempt vanished, ours or another session's, perhaps in favour of the other node's:
+		 * look again.
 		 */
 		CHECK_FOR_INTERRUPTS();
 		rf_engine_require();
 	}
 }
 
-/* Has it been connected, by an entry that nobody took since? */
+/* Was the node connected before, by an entry that is not reused since? */
 static bool
 was_connected(const RfNodeId *node)
 {

@@ -1,6 +1,6 @@
 /*
- * bench.c - rdma.bench(server, ...): what a flow between two live nodes moves; and
- * rdma.zero_pages(), what it moves.
+ * bench.c - rdma.bench(server, ...) measures a flow between two live nodes; rdma.zero_pages() makes
+ * the rows that it moves.
  *
  * As Geyer et al. 3 measure it: in the throughput test the reader releases each receive buffer at
  * once, in the consume test it copies it first. The data node's side is an ordinary stream whose
@@ -190,7 +190,7 @@ rdma_bench(PG_FUNCTION_ARGS)
 	user = rf_monitor_mapping(GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false));
 	rf_engine_require();
 
-	/* The first stream connects what is not connected yet. */
+	/* The first stream makes missing connections. */
 	buffer_size = (uint32) kilobytes * 1024 / RF_MIN_SLOT_SIZE * RF_MIN_SLOT_SIZE;
 	memset(&stats, 0, sizeof(stats));
 	(void) read_zeros(user, 1, buffer_size, buffers, false, &stats);

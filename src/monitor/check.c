@@ -1,6 +1,6 @@
 /*
- * check.c - rdma.check(server): everything that can be wrong between this node and a server, one
- * row each, with what to do about it.
+ * check.c - rdma.check(server): the possible problems between this node and a server, one row each,
+ * with the remedy.
  *
  * Goes from near to far: library, engine, device, database connection, the other node's extension
  * and engine, the connection between the engines, and a short stream. A step that fails gives a row
@@ -8,8 +8,8 @@
  * of its own, so the session survives. Runs with the caller's rights and user mapping. A server with
  * nodes is checked at each of them.
  *
- * It is asked when something hangs, so it must not: all steps that need the other node share a time
- * limit, and one that it ends gives a row as well.
+ * It is used when something hangs, so it must not hang itself: all steps that need the other node
+ * share a time limit, and one that it ends gives a row as well.
  */
 #include "postgres.h"
 
@@ -50,7 +50,7 @@ PG_FUNCTION_INFO_V1(rdma_check);
 #define STREAM_ROWS			1024
 #define STREAM_ROW_BYTES	65000
 #define SLACK_MS			5000	/* beyond what the engines take to find out that nothing gets through */
-#define CLEANUP_MS			30000	/* what ending a step may take that hangs with its session */
+#define CLEANUP_MS			30000	/* time to end a step that hangs with its session */
 
 typedef struct CheckRow
 {
@@ -69,7 +69,7 @@ typedef struct Check
 	const char *node;			/* named in front of items; NULL: an ordinary server */
 	RfSession  *session;
 	RfHelloReply hello;
-	bool		stop;			/* what follows needs what just failed */
+	bool		stop;			/* the next steps need the one that failed */
 	TimestampTz deadline;		/* of the steps at this node; 0 = none */
 } Check;
 
@@ -113,7 +113,7 @@ problem(Check *check, const char *item, const char *value, const char *fix)
 
 /* ---------- time ---------- */
 
-/* Until the engines must have found out what is wrong, whatever it is. */
+/* Time in which the engines find out any problem. */
 static int
 limit_ms(void)
 {
@@ -646,7 +646,7 @@ typedef struct CheckStep
 	void		(*step) (Check *check);
 } CheckStep;
 
-/* What follows is about another node. */
+/* The next rows are about another node. */
 static void
 start_clock(Check *check)
 {

@@ -1,8 +1,8 @@
 /*
- * devices.c - rdma.devices: what this machine has to move data with, and what the engine uses.
+ * devices.c - rdma.devices: the devices of this machine, and the one that the engine uses.
  *
- * RDMA devices are listed from sysfs. No device is opened: that is the engine's, and a backend that
- * opened one would hold it.
+ * RDMA devices are listed from sysfs. No device is opened: only the engine does that, and a backend
+ * that opened one would hold it.
  */
 #include "postgres.h"
 

@@ -1,12 +1,12 @@
 /*
- * command.c - statements with parameters on a session: the writes of one row at a time, and what
- * else sends values.
+ * command.c - statements with parameters on a session: single-row writes, and all other commands
+ * that send values.
  *
  * A statement that runs once is sent as it is; from its second run on it is prepared there, unless
- * a connection pooler stands between, behind which nothing prepared is found again.
- * Everything that has to come before it (the remote transaction's beginning, savepoints, preparing)
- * travels in the same round trip. Prepared statements whose user is gone are dropped along with a
- * later command, so that ending a statement costs no round trip.
+ * there is a connection pooler, behind which a prepared statement may not be found again. Commands
+ * that must come before it (BEGIN, savepoints, PREPARE) travel in the same round trip. Prepared
+ * statements that are no longer used are dropped along with a later command, so ending a statement
+ * costs no round trip.
  */
 #include "postgres.h"
 
@@ -32,8 +32,8 @@ struct RfCommand
 };
 
 /*
- * The statement's memory goes, after an error, too: what it prepared is dropped with a later
- * command.
+ * The statement's memory is freed, perhaps after an error: its prepared statement is dropped with a
+ * later command.
  */
 static void
 command_gone(void *arg)

@@ -2,7 +2,8 @@
  * connection_functions.c - rdma.connections(), rdma.disconnect() and rdma.disconnect_all(): this backend's
  * sessions, for its user to see and close.
  *
- * Everybody may look at and close what his own backend holds; there is nothing of others here.
+ * Every role may list and close the sessions of its own backend; other backends' sessions are not
+ * visible.
  */
 #include "postgres.h"
 
@@ -48,7 +49,7 @@ mapping_user(Oid umid)
 	return OidIsValid(role) ? GetUserNameFromId(role, true) : "public";
 }
 
-/* Has the other side hung up? What it may have said before does not matter here. */
+/* Has the other side closed the connection? Data that it sent before does not matter here. */
 static bool
 hung_up(RfSession *session)
 {

@@ -1,11 +1,12 @@
 /*
- * credentials.c - with whose identity a session may connect to a data node.
+ * credentials.c - the identities with which a session may connect to a data node.
  *
  * An ordinary user must not reach data nodes with the identity of the local server's operating
- * system user (peer, ident, trust, a .pgpass file, a ticket of its own). What he brings must be his:
- * a password in the mapping, from 16 on his own delegated GSSAPI credentials, from 18 on the SCRAM
- * keys that he himself logged in with. Checked before connecting, and again afterwards for what let
- * us in. The rules and messages are those of postgres_fdw of the same major version.
+ * system user (peer, ident, trust, a .pgpass file, a ticket of its own). The credentials must be
+ * the user's own: a password in the mapping, from 16 on delegated GSSAPI credentials, from 18 on
+ * the SCRAM keys of the user's own login. They are checked before connecting; afterwards it is
+ * checked that they were the ones used. The rules and messages are those of postgres_fdw of the
+ * same major version.
  */
 #include "postgres.h"
 
@@ -116,7 +117,7 @@ rf_credentials_options(ForeignServer *server, UserMapping *user, const char **ke
 		keywords[n] = "scram_server_key";
 		values[n++] = encoded_key(MyProcPort->scram_ServerKey, sizeof(MyProcPort->scram_ServerKey));
 
-		/* Any other method would let in whoever the server's operating system user is. */
+		/* Any other method would authenticate the server's operating system user. */
 		keywords[n] = "require_auth";
 		values[n++] = "scram-sha-256";
 	}

@@ -1,12 +1,12 @@
 /*
- * link.c - what the network between this node and a data node can do, as pulls have seen it; for the
+ * link.c - the speed of the network between this node and a data node, measured by pulls, for the
  * planner.
  *
- * A pull is as fast as the slowest of the data node's query, the network and the reader. The network
- * was it when both ends waited most of the time: the sender for the reader to give back buffers, the
- * reader for buffers to come. Then bytes per second of the pull are the network's; otherwise the
- * pull says nothing but that the network is not slower, and is counted only if it was faster than
- * what we thought.
+ * A pull is as fast as the slowest of the data node's query, the network and the reader. The
+ * network was the slowest if both ends waited most of the time: the sender for returned buffers,
+ * the reader for arriving ones. Then bytes per second of the pull are the network's; otherwise the
+ * pull only shows that the network is not slower, and is counted only if it was faster than the
+ * current estimate.
  *
  * Kept per peer in shared memory, since all backends share the engine's connection.
  */
@@ -20,7 +20,7 @@
 
 /* Less is over before it tells anything. */
 #define LINK_MIN_BYTES		(1024 * 1024)
-/* What a new figure weighs. */
+/* The weight of a new measurement. */
 #define LINK_WEIGHT			8
 
 static uint64
@@ -29,7 +29,7 @@ waited(RfStream *stream)
 	return atomic_load_explicit(&rf_flow_entry(stream->flow)->stats.wait_us, memory_order_relaxed);
 }
 
-/* The first buffer came: what was before was the data node's planning. */
+/* The first buffer came: the time before it was the data node's planning. */
 void
 rf_link_begin(RfStream *stream)
 {

@@ -6,10 +6,10 @@
  * node's session, which writes while it reads, and rows are encoded in the flow's slots from then
  * on. This backend is the flow's producer, the session over there its consumer.
  *
- * A running load keeps its session busy, as a running stream does. Whoever needs the session next
- * finishes the load first, which is nothing but the end of one request: rows that come later start
- * another. Two loads that take turns, as partitions of one table may, would do that for every few
- * rows, so a load that was interrupted goes on inline only, in pieces as large as a receive buffer.
+ * A running load keeps its session busy, as a running stream does. The next user of the session
+ * finishes the load first, which only ends one request: later rows start another one. Two loads
+ * that alternate, as partitions of one table may, would end requests after every few rows, so a
+ * load that was interrupted continues inline only, in pieces as large as a receive buffer.
  *
  * Whatever else the session is used for may look at the rows, so all rows of its loads are written
  * first (rf_session_settle), in the (sub)transaction that they belong to and in the order in which
@@ -40,7 +40,7 @@
 
 #define STORE_SQL	"SELECT rdma.store($1, $2, $3, $4)"
 
-/* After so many batches of one row, so many rows are refused before another batch is tried. */
+/* After this many batches of one row, this many rows are refused before another batch is tried. */
 #define SINGLE_BATCHES	2
 #define REFUSED_ROWS	64
 
@@ -57,9 +57,9 @@ struct RfLoad
 	bool		filling;		/* a batch has been begun */
 	dlist_node	collecting;		/* in session->collecting while rows are in private memory */
 	int			level;			/* nest level of the (sub)transaction that those rows belong to */
-	ErrorData  *error;			/* writing rows for somebody else failed so */
-	bool		interrupted;	/* somebody else took the session: inline only */
-	int			singles;		/* the latest batches, each written for somebody else with one row */
+	ErrorData  *error;			/* error of writing rows for another user */
+	bool		interrupted;	/* another user took the session: inline only */
+	int			singles;		/* latest batches of one row each, for another user */
 	int			refused;		/* rows, since a batch was tried */
 	uint64		id;				/* of the running request */
 	RfPipeline	pipeline;
@@ -71,7 +71,7 @@ struct RfLoad
 	uint64		batches;
 	uint64		bytes;
 
-	uint64		written;		/* what the data node said it wrote, since rf_load_finish */
+	uint64		written;		/* rows that the data node reported, since rf_load_finish */
 	RfLoadStats stats;
 };
 
@@ -128,7 +128,7 @@ stop_collecting(RfLoad *load)
 	load->filling = false;
 }
 
-/* Raises nothing. What runs on the session is cancelled by the abort that brought us here. */
+/* Raises no error. The abort that called this cancels the session's commands. */
 void
 rf_load_lose(RfLoad *load)
 {
@@ -148,7 +148,7 @@ load_gone(void *arg)
 	rf_load_lose((RfLoad *) arg);
 }
 
-/* Raises what the data node answered; clears result. It may name the row that it was about. */
+/* Raises the data node's error; clears result. The error may name the row that caused it. */
 __attribute__((noreturn)) static void
 raise_reply(RfLoad *load, PGresult *result)
 {
@@ -292,7 +292,7 @@ done:	;
 	return rf_pipeline_result(&load->pipeline);
 }
 
-/* The answer to a whole request: an error, or counts that must be those of what was sent. */
+/* The answer to a whole request: an error, or counts that must equal those sent. */
 static void
 check_reply(RfLoad *load, PGresult *result)
 {
@@ -417,7 +417,7 @@ start_flow(RfLoad *load)
 	stop_collecting(load);
 }
 
-/* What private memory holds becomes a request of its own. */
+/* The rows in private memory become a request of their own. */
 static void
 send_inline(RfLoad *load)
 {
@@ -596,9 +596,9 @@ write_for_others(RfLoad *load)
 }
 
 /*
- * Before the load's private memory is written: what other parts of the statement, or statements
- * around this one, wrote earlier. Loads of one part, as into partitions of one table, are written
- * in any order.
+ * Before the load's private memory is written, write the earlier rows of other parts of the
+ * statement and of surrounding statements. Loads of one part, as into partitions of one table, are
+ * written in any order.
  */
 static void
 write_older(RfLoad *load)

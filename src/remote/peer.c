@@ -60,9 +60,9 @@ rf_session_peer(RfSession *session)
 }
 
 /*
- * Rows that fit libpq's answer need no engine. Where the engines cannot connect (a firewall), those
- * come: RF_NO_PEER, with a warning for the first time. Each attempt may take connect_timeout, so
- * there are few. What else is wrong is raised.
+ * Rows that fit libpq's answer need no engine. If the engines cannot connect (a firewall), such
+ * rows still come: RF_NO_PEER, with a warning the first time. Each attempt may take
+ * connect_timeout, so attempts are rare. Other failures are raised.
  */
 int
 rf_session_try_peer(RfSession *session)

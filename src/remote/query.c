@@ -310,10 +310,11 @@ read_hello(RfSession *session, PGresult *answer, PGresult *prepare_error)
 }
 
 /*
- * Introduce this node, learn who answers and where its engine listens. The statement that starts
- * streams is prepared in the same round trip the first time, under a new name at each attempt: after
- * one whose answer was not awaited nobody knows whether the statement exists. Inside a remote
- * transaction an error of this must void no more than the local one does.
+ * Introduce this node, and learn the other node's identity and where its engine listens. The
+ * statement that starts streams is prepared in the same round trip the first time, under a new name
+ * at each attempt: if an attempt's answer was not awaited it is not known whether the statement
+ * exists. Inside a remote transaction, an error here must not abort more of it than of the local
+ * one.
  */
 void
 rf_session_hello(RfSession *session, bool need_token)

@@ -67,7 +67,7 @@ struct RfSession
 	PGconn	   *conn;			/* NULL: not connected */
 	uint32		server_hash;	/* syscache hash values, to see ALTER SERVER and ALTER USER MAPPING */
 	uint32		mapping_hash;
-	bool		own_credentials;	/* what authenticated the connection is the user's own, see credentials.c */
+	bool		own_credentials;	/* authenticated by the user's own, see credentials.c */
 	bool		keep;			/* option keep_connections */
 	bool		parallel_commit;	/* options of the same names: no waiting for one server before the next is told */
 	bool		parallel_abort;
@@ -94,10 +94,10 @@ struct RfSession
 	char		stream_statement[NAMEDATALEN];
 	uint32		connection_count;	/* connections made so far: tells prepared statements of an earlier one */
 	uint32		statement_count;	/* names given to prepared statements */
-	List	   *garbage;		/* names of prepared statements that nobody uses any more */
+	List	   *garbage;		/* names of unused prepared statements */
 	bool		hello_valid;
 	RfHelloReply hello;
-	char	   *host;			/* what libpq connected to, for engines */
+	char	   *host;			/* the address that libpq connected to, for engines */
 	RfError		engine_error;	/* the engines could not connect lately; no kind: they could, or did not try */
 	TimestampTz engine_retry;	/* then they try again */
 
@@ -106,7 +106,7 @@ struct RfSession
 	dlist_head	streams;		/* all streams, for the end of the transaction */
 	RfLoad	   *load;			/* the load whose request runs there now; never beside `running` */
 	dlist_head	collecting;		/* loads with rows that were not sent, the oldest rows first */
-	RfStream   *failed;			/* of them: nobody reads it any more, but its error voided the remote transaction */
+	RfStream   *failed;			/* a stream whose error aborted the remote transaction */
 };
 
 typedef struct RfCancel RfCancel;
@@ -136,7 +136,7 @@ typedef struct RfPipeline
 typedef enum RfStreamState
 {
 	RF_STREAM_RUNNING,			/* session->running is this one */
-	RF_STREAM_STOPPING,			/* the same, but nobody reads it: only the libpq answer is awaited */
+	RF_STREAM_STOPPING,			/* not read any more, only the libpq answer is awaited */
 	RF_STREAM_ENDED,			/* everything is here: inline or in the spool, or read */
 	RF_STREAM_LOST				/* the subtransaction that started it was rolled back */
 } RfStreamState;
@@ -255,9 +255,9 @@ extern void rf_pipeline_clear(RfPipeline *pipeline);
 extern PGresult *rf_pipeline_result(RfPipeline *pipeline);
 
 /*
- * credentials.c: connection options to add for the user's own SCRAM keys (returns how many, at most
- * RF_CREDENTIAL_OPTIONS); ERROR where the user brings nothing of his own; what let us in; and ERROR
- * where that was not his own.
+ * credentials.c: adds the connection options for the user's own SCRAM keys (returns how many, at
+ * most RF_CREDENTIAL_OPTIONS); raises an ERROR if the user has no credentials; finds the
+ * credentials that were used; raises an ERROR if they were not the user's own.
  */
 #define RF_CREDENTIAL_OPTIONS	3
 extern int	rf_credentials_options(ForeignServer *server, UserMapping *user, const char **keywords,
@@ -299,8 +299,8 @@ extern int	rf_session_peer(RfSession *session);
 extern int	rf_session_try_peer(RfSession *session);
 
 /*
- * cancel.c: start, then wait; or both. False: it was not sent, or is still under way. Then it might
- * hit whatever runs there later, and the session is broken.
+ * cancel.c: start, then wait; or both. False: the request was not sent, or is still under way. As
+ * it might then cancel a later command, the session is broken.
  */
 extern void rf_session_cancel_start(RfSession *session);
 extern bool rf_session_cancel_finish(RfSession *session, TimestampTz deadline);

@@ -2,15 +2,15 @@
  * settings.c - the settings of sessions on data nodes that the meaning of statements and the text
  * of values depend on.
  *
- * Statements name what is not in pg_catalog by its schema; values go as text in forms that mean the
- * same everywhere (rf_neutral_settings() is our half of that). What a role or a database over
- * there prefers must not change either, so all of these have fixed values in our sessions.
+ * Statements qualify all names that are not in pg_catalog; values travel as text in forms that mean
+ * the same everywhere (rf_neutral_settings() sets our side). Settings of a role or a database over
+ * there must not change the meaning, so all of these have fixed values in our sessions.
  *
- * Where the other end of the connection is a server's session of our own, they are set when it is
- * made. A connection pooler may give every transaction another session, and that session to others
- * afterwards: then they are set within each transaction, in the same round trip that begins it. The
- * process that answers tells which of the two it is: a pooler has no process of the server to name
- * when a client connects, as the server's session is chosen later.
+ * If the other end is a server session of our own, they are set when it is made. A connection
+ * pooler may give each transaction another session, which later serves other clients: then they are
+ * set within each transaction, in the same round trip that begins it. The backend process ID
+ * distinguishes the two: a pooler cannot name a server process when a client connects, because it
+ * chooses the server session later.
  */
 #include "postgres.h"
 

@@ -320,7 +320,7 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 			continue;
 		}
 
-		/* Only data or an answer make us go on: an ended flow still has its answer to come. */
+		/* Only data or an answer ends the wait: an ended flow still awaits its answer. */
 		error_context_stack = &callback;
 		if (stream->reader)
 			got = rf_reader_wait(stream->reader, PQsocket(session->conn), -1);
@@ -378,7 +378,7 @@ take_buffer(RfStream *stream, const void **batch, uint32 *length)
 
 /* ---------- storing ---------- */
 
-/* What the owner reads must not be in the way of what is to be stored. */
+/* The batch that the owner reads must not block storing the others. */
 static void
 make_way(RfStream *stream)
 {
@@ -467,8 +467,8 @@ store(RfStream *stream, bool wait)
 }
 
 /*
- * Store the rest of a running stream here, so that its session is free; and that of all others of
- * its set, since their nodes may only go on when all of them do.
+ * Store the rest of a running stream here, so that its session is free; and the rest of all other
+ * streams of its set, since their nodes depend on each other.
  */
 void
 rf_stream_store(RfStream *stream)

@@ -112,8 +112,8 @@ make_waits(RfStreamSet *set)
 }
 
 /*
- * What was tried and had nothing has asked its lane to set the latch (rf_flow_prepare_wait), so
- * nothing that came since is missed.
+ * Each stream that was polled and had nothing has asked its lane to set the latch
+ * (rf_flow_prepare_wait), so no later event is missed.
  */
 bool
 rf_stream_set_wait(RfStream *stream, long timeout_ms)
@@ -128,7 +128,7 @@ rf_stream_set_wait(RfStream *stream, long timeout_ms)
 	count = WaitEventSetWait(set->waits, capped ? SET_CHECK_MS : timeout_ms, &event, 1, set_wait_event());
 	if (count > 0 && (event.events & WL_LATCH_SET))
 		ResetLatch(MyLatch);
-	/* an answer may be one that nobody looks at now; it must not wake us again */
+	/* an answer may not be handled now; it must not wake us again */
 	if (count > 0 && (event.events & WL_SOCKET_READABLE) &&
 		!PQconsumeInput(((RfSession *) event.user_data)->conn))
 		rf_session_lost(event.user_data);

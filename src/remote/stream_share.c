@@ -5,9 +5,9 @@
  * answer's counts with what all readers took together. Workers have the address of the flow and see
  * data, the end of the stream, whose counts are checked in the flow, or that it broke.
  *
- * Of streams from several nodes everybody takes a batch from each in turn, whichever has one: so no
- * node's buffers stay full while others' are emptied, and nobody sleeps while rows are here. Who takes
- * from one passes on what it is in the others (share.h).
+ * With streams from several nodes, each process takes a batch from each in turn, if it has one: so
+ * no node's buffers stay full while others' are emptied, and no process sleeps while rows are here.
+ * A process that takes from one stream passes on its duty to poll the others (share.h).
  *
  * A stream that breaks has a reason that came to the leader by libpq, and the leader raises it when
  * it reads on; that ends the workers. A worker may not return as if all rows had been read
@@ -210,7 +210,7 @@ rf_stream_reader_next(RfStreamReader *reader, const void **batch, uint32 *length
 					break;
 			}
 			starved = reader->flows[place];
-			/* the rest of the batch is for nobody else, and nothing else is for us until it is here */
+			/* the rest of the batch is for us alone, and we take nothing else until it is here */
 			if (reader->copy.open)
 			{
 				reader->next = place;

@@ -256,7 +256,8 @@ end_scan(RfSession *session)
 /*
  * Before the local commit: end all remote transactions, sending to every server before waiting for
  * any (those whose option parallel_commit is off are waited for at once). A failure is an error,
- * which aborts the local transaction. What can be known to fail is known before one is committed.
+ * which aborts the local transaction. All failures that can be detected are detected before the
+ * first is committed.
  */
 static void
 commit_all(void)
@@ -281,7 +282,7 @@ commit_all(void)
 			rf_load_interrupt(session->load);
 		if (session->unsure)
 			rf_session_lost(session);
-		/* void: by a scan that failed where nobody read it any more, or was cancelled */
+		/* aborted by a scan that failed unread, or was cancelled */
 		if (session->failed || PQtransactionStatus(session->conn) == PQTRANS_INERROR)
 		{
 			if (must_commit(session))
@@ -309,8 +310,8 @@ commit_all(void)
 }
 
 /*
- * After the local commit, or instead of it: whatever is still open is rolled back, and what is
- * unusable is closed.
+ * After the local commit or abort: roll back all transactions that are still open, and close
+ * unusable sessions.
  */
 static void
 finish_all(bool commit)
@@ -409,8 +410,8 @@ is_active(RfSession *session)
 }
 
 /*
- * Does the end of this level, an abort, concern it? Also a query outside a remote transaction that
- * was interrupted. What runs in an outer level goes on.
+ * Does the abort of this level affect the session? Yes also for an interrupted query outside a
+ * remote transaction. Commands of an outer level continue.
  */
 static bool
 concerns(RfSession *session, int level)
@@ -421,8 +422,8 @@ concerns(RfSession *session, int level)
 }
 
 /*
- * Bring a session to where it takes commands: tell senders to stop, cancel what runs, take its
- * answers. False, and broken, when that does not succeed. Raises nothing.
+ * Make a session ready for commands: tell senders to stop, cancel its command, receive the answers.
+ * False if that fails; the session is broken then. Raises no error.
  */
 static bool
 quiesce(RfSession *session)
@@ -578,9 +579,9 @@ release_savepoints(int level)
 }
 
 /*
- * What runs there was begun in this subtransaction or deeper if the session has a savepoint for it,
- * as nothing new starts before the old is finished; otherwise it belongs to an outer one and goes
- * on.
+ * A running command was begun in this subtransaction or a deeper one if the session has a savepoint
+ * for it, because a new command starts only after the previous one is finished. Otherwise it
+ * belongs to an outer subtransaction and continues.
  */
 static void
 abort_savepoints(int level)

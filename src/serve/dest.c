@@ -612,7 +612,7 @@ page_way(const RfStreamDest *dest, const RfTupleExtent *extent, int count, const
 	{
 		RfRegionEstimate gathered;
 
-		/* What is gathered is what touches, with the heads of its rows. */
+		/* Gathers adjoining bytes, with the headers of their rows. */
 		shape.useful = fragments->bytes;
 		shape.fragments = fragments->count;
 		shape.box = Max(extent->box, fragments->bytes);

@@ -2,11 +2,11 @@
  * permit.c - may this reader be sent rows as they are stored?
  *
  * A page has more than the query asked for: other columns, and rows that are gone, are not visible
- * or did not pass a filter. So nobody gets one unless an administrator of this node has said so
- * twice: for the role that logs in (rdma_fdw.allow_page_shipping, which only a superuser can set, as
- * by ALTER ROLE ... SET) and for the table (a security label of provider rdma_fdw, which only a
- * superuser can give). Both are PostgreSQL's own records: they go with their role and their table,
- * and are dumped with them.
+ * or did not pass a filter. So no reader gets one unless an administrator of this node has allowed
+ * it twice: for the role that logs in (rdma_fdw.allow_page_shipping, which only a superuser can
+ * set, as by ALTER ROLE ... SET) and for the table (a security label of provider rdma_fdw, which
+ * only a superuser can give). Both are PostgreSQL's own records: they go with their role and their
+ * table, and are dumped with them.
  *
  * Beyond that the role could read the whole table anyway: it has SELECT on all of it, there is no
  * row security, nobody has labelled the table or a column otherwise (as those who mask columns do),
@@ -72,8 +72,8 @@ check_label(const ObjectAddress *object, const char *label)
 
 /*
  * SECURITY LABEL without FOR means the only provider that is loaded, and fails when there are
- * several. So that it goes on to mean what it meant without us, the provider exists from the
- * session's first statement on that names it, and then for such statements only.
+ * several. To keep its meaning without us, our provider exists only from the session's first
+ * statement that names it, and for such statements only.
  */
 static void
 process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
@@ -104,7 +104,7 @@ rf_permit_install_hook(void)
 	ProcessUtility_hook = process_utility;
 }
 
-/* Is the table labelled by us, and neither it nor a column of it by anybody else? */
+/* Does the table have our label, and neither it nor its columns that of another provider? */
 static bool
 is_labelled(Oid relid)
 {
@@ -145,7 +145,10 @@ rf_may_ship_pages(const PlannedStmt *statement, Relation table)
 
 	if (!rf_allow_page_shipping)
 		return false;
-	/* Neither within a SECURITY DEFINER function nor after SET ROLE: the setting is of who logged in. */
+	/*
+	 * Not within a SECURITY DEFINER function nor after SET ROLE: the setting belongs to the role
+	 * that logged in.
+	 */
 	if (GetUserId() != GetSessionUserId() || InSecurityRestrictedOperation())
 		return false;
 	if (table->rd_rel->relkind != RELKIND_RELATION ||

@@ -65,7 +65,7 @@ typedef struct Correlation
 typedef struct RewriteContext
 {
 	int			depth;			/* of the query in the statement */
-	bool		reduce;			/* read only what has a partner */
+	bool		reduce;			/* read only rows that have a partner */
 	Query	   *query;			/* whose sub-selects are dealt with */
 	List	   *conditions;		/* its WHERE, before that; NIL in ON */
 	JoinExpr   *join;			/* in the ON of this; NULL: elsewhere */
@@ -75,7 +75,7 @@ typedef struct RewriteContext
 	int			reduced;		/* those of them that are reduced */
 } RewriteContext;
 
-/* ---------- what is looked at ---------- */
+/* ---------- which queries qualify ---------- */
 
 /* Every table in it is one of the same server with nodes, which goes to *server. */
 static bool
@@ -249,8 +249,8 @@ make_correlation(OpExpr *op, int depth)
 }
 
 /*
- * Takes what correlates out of its WHERE: equalities, and conditions on the query around alone (in
- * its terms), without which there are no rows.
+ * Removes the correlated conditions from its WHERE: equalities, and conditions on the outer query
+ * alone (in its terms), without which there are no rows.
  */
 static bool
 take_correlations(Query *sub, int depth, List **correlations, List **conditions)
@@ -299,7 +299,7 @@ is_plain_aggregate(Query *sub)
 		list_length(sub->targetList) == 1;
 }
 
-/* ---------- reduction to what has a partner ---------- */
+/* ---------- reduction to rows that have a partner ---------- */
 
 static bool
 forget_joins_walker(Node *node, void *unused)
@@ -541,8 +541,8 @@ side_of(JoinExpr *join, List *correlations, List *conditions)
 }
 
 /*
- * Is what it depends on the same in all rows of a group, and can its aggregates be grouped by? The
- * grouping's equality must be of the family that the correlation is of.
+ * Are the columns that it depends on the same in all rows of a group, and can its aggregates be
+ * grouped by? The grouping's equality must be of the same family as the correlation's.
  */
 static bool
 depends_on_group(Query *query, List *correlations, List *conditions, List *aggregates)
@@ -579,7 +579,7 @@ depends_on_group(Query *query, List *correlations, List *conditions, List *aggre
 	return true;
 }
 
-/* What came of sub-selects above the grouping is grouped by. */
+/* The results of sub-selects above the grouping are grouping columns. */
 static void
 group_by_values(Query *query, List *values)
 {
@@ -648,7 +648,7 @@ value_mutator(Node *node, ValueContext *cxt)
 	return expression_tree_mutator(node, value_mutator, cxt);
 }
 
-/* What stands for the sub-select in an expression; NULL: it stays. */
+/* The replacement of the sub-select in an expression; NULL: it stays. */
 static Node *
 replace_sublink(RewriteContext *cxt, SubLink *sublink)
 {
@@ -725,7 +725,7 @@ replace_mutator(Node *node, RewriteContext *cxt)
 	/* its sub-selects have had their turn */
 	if (IsA(node, Query))
 		return node;
-	/* what is aggregated is below the grouping */
+	/* arguments of aggregates are below the grouping */
 	if (IsA(node, Aggref) && cxt->grouped)
 	{
 		cxt->grouped = false;
@@ -773,7 +773,7 @@ decorrelate_query(Query *query, RewriteContext *around)
 
 	cxt.depth++;
 #if PG_VERSION_NUM >= 180000
-	/* what is grouped by, instead of references to it */
+	/* grouping expressions instead of references to them */
 	if (query->hasGroupRTE && query->hasSubLinks)
 	{
 		query->targetList = (List *) flatten_group_exprs(NULL, query, (Node *) query->targetList);
@@ -795,7 +795,7 @@ decorrelate_query(Query *query, RewriteContext *around)
 	replace_in_joins((Node *) query->jointree, &cxt);
 	collect_conjuncts(copyObject(query->jointree->quals), &cxt.conditions);
 	query->jointree->quals = replace_mutator(query->jointree->quals, &cxt);
-	/* what is NULL in some grouping sets has a value below */
+	/* columns that are NULL in some grouping sets have a value below */
 	if (query->groupingSets == NIL)
 	{
 		cxt.grouped = query->hasAggs || query->groupClause != NIL || query->havingQual != NULL;
@@ -878,7 +878,7 @@ plan_statement(Query *query, const char *text, int options, ParamListInfo params
 	reduced_joins = copyObject(query);
 	decorrelate_query(reduced_joins, &reduced);
 
-	/* the planner scribbles on what it is given */
+	/* the planner scribbles on its input */
 	if (rf_decorrelate == RF_DECORRELATE_AUTO)
 		best = plan_one(query, text, options, params);
 	best = cheaper(best, plan_one(joins, text, options, params));

@@ -64,7 +64,7 @@
  */
 #define EXCHANGE_COST			50.0
 
-/* How much of what could go on beside something else waits for it. */
+/* The part of work that could overlap with other work but waits for it. */
 #define COMPUTE_WAIT			0.25
 
 /*
@@ -118,7 +118,7 @@ ask_data_node(RfRelInfo *info, const char *sql, double *rows, int *width, Cost *
 }
 
 
-/* What EXPLAIN says of the very statement, and the conditions that are evaluated here. */
+/* The data node's EXPLAIN of the statement itself, and the conditions that are evaluated here. */
 static void
 estimate_remotely(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys, bool limit,
 				  RfEstimate *est)
@@ -141,7 +141,7 @@ estimate_remotely(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pa
 				  &est->total_cost);
 	est->retrieved_rows = clamp_row_est(est->retrieved_rows);
 
-	/* What stays here thins the rows out further. */
+	/* Conditions that are evaluated here reduce the rows further. */
 	local_sel *= clauselist_selectivity(root, local_join_conds, rel->relid, JOIN_INNER, NULL);
 	est->rows = clamp_row_est(est->retrieved_rows * local_sel);
 
@@ -345,7 +345,7 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 		Cost		startup_cost;
 		Cost		total_cost;
 
-		/* who keeps rows without partners drives, and who is asked whether there are any is probed */
+		/* the preserved side drives, and the side that is tested for partners is probed */
 		if (info->jointype == JOIN_FULL || info->jointype == (side == 0 ? JOIN_RIGHT : JOIN_LEFT) ||
 			!estimate_probing(root, info, side == 0 ? outer : inner, side == 0 ? inner : outer,
 							  &startup_cost, &total_cost))
@@ -367,8 +367,8 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 /*
  * Of the rows that each node has, all but its own part cross to another one, as they come.  The
  * nodes send and receive at the same time, so what one does is what it costs.  A batch is encoded
- * once for all that get it, and decoded by each.  To compute nodes all rows cross: whom they leave has
- * one half of the work and whom they come to the other.
+ * once for all that get it, and decoded by each.  With compute nodes all rows cross: the sending
+ * nodes have one half of the work, the receiving ones the other.
  */
 void
 rf_estimate_move(RfRelInfo *move)
@@ -394,8 +394,8 @@ rf_estimate_move(RfRelInfo *move)
 }
 
 /*
- * Those that hold the rows go on sending while others compute, but not all of the time: what is built
- * must be there before it is probed. Who does both does one after the other.
+ * Nodes that store rows keep sending while others compute, but not all of the time: a hash table
+ * must be built before it is probed. A node with both roles runs them serially.
  */
 static Cost
 with_sending(const RfRelInfo *info, Cost cost)
@@ -544,7 +544,7 @@ select_costs(RfSelect *select, Cost *startup_cost, Cost *total_cost)
 	return rows;
 }
 
-/* What the busiest node has to do for its partitions. */
+/* The work of the busiest node for its partitions. */
 static void
 part_costs(List *parts, Cost *startup_cost, Cost *total_cost)
 {
@@ -621,7 +621,7 @@ rf_transfer_costs(ForeignServer *server, RfTableOptions *opts)
 	if (opts->fdw_tuple_cost < 0)
 	{
 		opts->fdw_tuple_cost = DEFAULT_FDW_TUPLE_COST;
-		/* decoding goes on while bytes come: the slower one counts */
+		/* decoding overlaps with receiving: the slower one counts */
 		if (link.bandwidth > 0)
 			opts->byte_cost = Max(BYTE_COST, COST_OF_A_SECOND / link.bandwidth);
 	}

@@ -3,7 +3,7 @@
  *		Joins on the data node: of two relations of one server (core sees to that, and to one user),
  *		which may be joins themselves.
  *
- * What is refused is joined here, as ever.
+ * Joins that are refused run here, as usual.
  *
  * Under row locks, UPDATE and DELETE the executor may recheck a row with new versions of some
  * table's part of it (EvalPlanQual).  The join keeps a local join of the same tables below it for
@@ -31,8 +31,8 @@
 #include "plan.h"
 
 /*
- * A column inside EXISTS may be wanted for what the planner knows to be equal to it: an equality of
- * the EXISTS says that one outside of it is as good.
+ * A column inside EXISTS may be needed only for its equality with another one: an equality of the
+ * EXISTS then shows that a column outside of it can replace it.
  */
 static void
 add_stand_ins(RfRelInfo *info)
@@ -242,8 +242,8 @@ clause_relids(List *rinfos)
 }
 
 /*
- * Nodes cannot lock the rows of what they join together. Those that UPDATE and DELETE look for they can
- * find: a row comes with its key, which says on which node its ctid is one.
+ * Nodes cannot lock rows of joins over several nodes. They can find the rows for UPDATE and DELETE:
+ * a row comes with its key, which tells the node to which its ctid belongs.
  */
 bool
 rf_nodes_may_join(PlannerInfo *root)
@@ -286,9 +286,9 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 	add_stand_ins(info);
 
 	/*
-	 * What was hidden below cannot be compared with here.  That includes "a LEFT JOIN b ... WHERE
-	 * b.x IS NULL AND b.y > 5": the planner made an anti join of it and dropped IS NULL, so that it
-	 * cannot be sent as the left join that it was either.
+	 * Columns hidden below cannot be compared here.  That includes "a LEFT JOIN b ... WHERE b.x IS
+	 * NULL AND b.y > 5": the planner made an anti join of it and dropped IS NULL, so that it cannot
+	 * be sent as the left join that it was either.
 	 */
 	if (bms_overlap(clause_relids(info->joinclauses),
 					bms_union(outer->hidden_relids, inner->hidden_relids)) ||
@@ -366,7 +366,7 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 		default:
 			return;
 	}
-	/* A side that is no single statement has no info. */
+	/* A side that is not a single statement has no info. */
 	if (outer == NULL || inner == NULL)
 		return;
 	/* partitions on several servers have the first of these for theirs, as far as core knows */

@@ -58,8 +58,8 @@ find_scan(ModifyTable *plan, Index rtindex, int subplan_index)
 }
 
 /*
- * What RETURNING looks at, as columns of a join: those of the target one by one, others' whole rows
- * as such. False: something of it cannot be had.
+ * The columns of a join that RETURNING reads: those of the target one by one, whole rows of other
+ * tables. False: some of them are not available.
  */
 static bool
 returned_columns(PlannerInfo *root, RelOptInfo *joinrel, Index target, List *returning, List **columns)
@@ -98,8 +98,8 @@ returned_columns(PlannerInfo *root, RelOptInfo *joinrel, Index target, List *ret
 }
 
 /*
- * The scan's row now holds what RETURNING wants. The columns that it had stay in it for what the
- * target list still mentions, and are NULL.
+ * The scan's row now has the columns that RETURNING needs. Its former columns stay, as NULL, for
+ * references that the target list still has.
  */
 static List *
 with_former_columns(List *columns, List *former)
@@ -168,8 +168,8 @@ table_statement(PlannerInfo *root, const ForeignScan *scan, RfDirectModify *stat
 }
 
 /*
- * The statement of a join, or of a scan whose target needs a name. scanned: what it scans. False
- * when it cannot be said so.
+ * The statement of a join, or of a scan whose target needs a name. scanned: its relation. False:
+ * there is no such statement.
  */
 static bool
 join_statement(PlannerInfo *root, RelOptInfo *scanned, Index target, ForeignScan *scan,
@@ -291,7 +291,10 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	if (outerPlan(plan) == (Plan *) scan)
 		scan->scan.plan.targetlist = without_values(scan->scan.plan.targetlist);
 
-	/* What was evaluated there is not evaluated again, and async execution is for reading. */
+	/*
+	 * Conditions evaluated by the data node are not evaluated again, and asynchronous execution is
+	 * only for reading.
+	 */
 	scan->fdw_recheck_quals = NIL;
 	scan->scan.plan.async_capable = false;
 	return true;

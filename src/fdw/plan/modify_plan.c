@@ -3,8 +3,8 @@
  * statement.
  *
  * A row is found again by its remote ctid; on a server with nodes by its distribution key, too,
- * which says which node's ctid that is. What the data node can do by itself in one statement is
- * modify_direct_plan.c's business.
+ * which determines the node of that ctid. modify_direct_plan.c plans writes that the data node can
+ * do by itself in one statement.
  */
 #include "postgres.h"
 
@@ -128,8 +128,8 @@ append_returned(StringInfo buf, const char *column, AttrNumber attno, List **ret
 }
 
 /*
- * RETURNING what the caller's RETURNING, view checks or AFTER triggers look at: the remote row may
- * differ from what was sent. Of the system columns, ctid is the remote row's.
+ * RETURNING the columns that the caller's RETURNING, view checks or AFTER triggers read: the remote
+ * row may differ from what was sent. Of the system columns, ctid is the remote row's.
  */
 void
 rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, List *check_options, List *returning,
@@ -293,7 +293,7 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 		default:
 			elog(ERROR, "unexpected operation: %d", (int) plan->operation);
 	}
-	/* what a trigger assigns is checked when it has */
+	/* a value that a trigger assigns is checked afterwards */
 	rf_check_distributed_write(rel, plan->operation,
 							   plan->operation == CMD_UPDATE ? updated_columns(root, resultRelation) : NIL, false);
 	table_close(rel, NoLock);

@@ -1,6 +1,6 @@
 /*
  * nodes_join.c
- *		Joins over several data nodes: how the rows that belong together meet, and at what cost.
+ *		Joins over several data nodes: the ways to bring matching rows together, and their costs.
  *
  * Two rows that join must be on one node; a row that an outer join keeps without a partner must be
  * found to have none on one node only. So
@@ -55,8 +55,8 @@ is_everywhere(RfRelInfo *info)
 }
 
 /*
- * What equals the result's keys: of an inner join also what it equates to them, of others only what
- * is not turned to NULL.
+ * The expressions that equal the result's keys: for an inner join also those that it equates to
+ * them, for others only those on a side that is not null-extended.
  */
 static List *
 joined_keys(JoinContext *cxt, List *keys)
@@ -126,7 +126,10 @@ is_colocated(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
 	return true;
 }
 
-/* What the join equates to the keys of one side, of the other: where its rows have to go; or NIL. */
+/*
+ * The other side's expressions that the join equates to the keys of one side: they determine where
+ * its rows go; or NIL.
+ */
 static List *
 partners(JoinContext *cxt, RfRelInfo *stays, bool outer_stays)
 {
@@ -205,7 +208,7 @@ repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equ
 	add_way(cxt, RF_STRATEGY_REPARTITION_BOTH, place, other, place);
 }
 
-/* What is on the only compute node, or goes there, is all in one place. */
+/* Rows that are on the only compute node, or go there, are all in one place. */
 static void
 gather(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
 {
@@ -285,8 +288,9 @@ find_ways(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool computed)
 	}
 
 	/*
-	 * What is everywhere needs no partner to come. But who keeps its rows would do so everywhere:
-	 * then one node has to send its own to where the others' keys say.
+	 * A replicated side meets its partners everywhere. But if it is the preserved side, each node
+	 * would keep its unmatched rows: then one node must send its copy to the nodes given by the
+	 * other side's keys.
 	 */
 	if (outer_stays && inner_stays)
 	{

@@ -41,7 +41,9 @@ typedef struct Parent
 	List	   *leaves;			/* of RfSelect */
 } Parent;
 
-/* In partitions' order; false if one of them is no table of ours, or cannot give the columns. */
+/*
+ * In the order of the partitions; false if one of them is not our foreign table, or lacks a column.
+ */
 static bool
 collect_leaves(PlannerInfo *root, RelOptInfo *rel, List *exprs, Parent *parent)
 {
@@ -204,8 +206,8 @@ place_of(List *nodes, Oid serverid)
 }
 
 /*
- * By what the table is partitioned: columns whose values are equal where the partitions' operators
- * say so. NIL: something else.
+ * The columns by which the table is partitioned, compared by the partitions' operators. NIL: it is
+ * partitioned by something else.
  */
 static List *
 partition_keys(RfRelInfo *info, RelOptInfo *rel)
@@ -302,7 +304,7 @@ place_rows(PlannerInfo *root, RfRelInfo *info, Parent *parent)
 	fragment->single_node = rf_has_single_node(fragment);
 }
 
-/* What each node has of it, NULL: nothing. */
+/* Each node's part of the table; NULL: none. */
 static List *
 parts_of_nodes(Parent *parent, List *nodes)
 {
@@ -326,7 +328,7 @@ parts_of_nodes(Parent *parent, List *nodes)
 	return parts;
 }
 
-/* Options of all its partitions; what one of their servers does not know none does. */
+/* Options of all partitions; a capability counts only if all of their servers have it. */
 static void
 merge_leaf_options(RfRelInfo *info, List *leaves)
 {
@@ -373,7 +375,7 @@ place_parent(PlannerInfo *root, Parent *parent, List *nodes)
 	info->parts = parts_of_nodes(parent, nodes);
 	if (list_member_ptr(info->parts, NULL))
 	{
-		/* types that only mean something to who has values of them cannot be named there */
+		/* types that are known only where values of them exist cannot be named there */
 		foreach(lc, parent->columns)
 		{
 			if (!rf_is_shippable_type(lfirst_node(Var, lc)->vartype, info))

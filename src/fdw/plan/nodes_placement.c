@@ -1,10 +1,10 @@
 /*
  * nodes_placement.c
- *		Where the rows of a statement lie that several data nodes run, and what it takes to move them.
+ *		Placement of the rows of statements that run on several nodes, and how rows are moved.
  *
  * Rows are placed by hash of keys, on every node, or anywhere. A key is known by a list of all
- * expressions that equal it, constants among them. An expression that an outer join may have turned
- * to NULL is none of them: whoever makes such a join leaves it out.
+ * expressions that equal it, constants among them. Null-extended expressions are excluded by the
+ * join code.
  *
  * Two rows that are equal in the keys are on one node only if all hash functions that were used
  * agree on it. So expressions count as equal by operators of one hash operator family only, the
@@ -50,7 +50,7 @@ hash_family(Expr *expr)
 	Oid			collation = exprCollation((Node *) expr);
 	TypeCacheEntry *type;
 
-	/* equal values may differ in their bytes, and what makes them equal is each node's affair */
+	/* equal values may differ in their bytes, and each node defines their equality */
 	if (OidIsValid(collation) && !get_collation_isdeterministic(collation))
 		return InvalidOid;
 	type = lookup_type_cache(exprType((Node *) expr),
@@ -88,7 +88,7 @@ keeps_equal(FuncExpr *cast)
 	return result;
 }
 
-/* What is hashed for it: the same as for what it is made of, as far as equal means the same of both. */
+/* The expression hashed for it: that of its argument, if both have the same notion of equality. */
 static Expr *
 without_casts(Expr *expr)
 {
@@ -419,8 +419,8 @@ rf_can_move(PlannerInfo *root, RfRelInfo *info)
 }
 
 /*
- * Heavy is what has more than half of a node's fair share. NULLs, which hash to 0, match nothing, but
- * outer joins keep them.
+ * A heavy value has more than half of a node's fair share of rows. NULLs, which hash to 0, match
+ * nothing, but outer joins keep them.
  */
 char *
 rf_heavy_keys(PlannerInfo *root, RfRelInfo *info, Expr *key)

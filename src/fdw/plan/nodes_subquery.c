@@ -18,7 +18,7 @@
 #include "plan.h"
 
 
-/* Where the rows of a SELECT lie; keys are columns and what is hashed of each. */
+/* The placement of a SELECT's rows; keys are columns and the expression hashed for each. */
 typedef struct SelectPlace
 {
 	RfPlacement placement;
@@ -96,7 +96,10 @@ place_branch(RfSelect *select, SelectPlace *place)
 	return true;
 }
 
-/* What can be hashed of these columns (NIL: any) of a branch, by column; false: it cannot be moved by them. */
+/*
+ * The expressions to hash for these columns (NIL: any) of a branch, by column; false: its rows
+ * cannot be moved by them.
+ */
 static bool
 can_move(RfSelect *select, List *columns)
 {

@@ -92,7 +92,7 @@ is_whole(RfRelInfo *info, List *exprs)
 	return rf_placed_by(info, exprs);
 }
 
-/* What rows can be moved by such that those that belong together meet. */
+/* The expressions by which rows can be moved so that the rows of a group meet. */
 static List *
 moving_keys(PlannerInfo *root, RelOptInfo *rel, List *exprs)
 {
@@ -120,8 +120,8 @@ remember(RfChoices *choices, RfRelInfo *info, RelOptInfo *rel, RfRelInfo **best)
 }
 
 /*
- * The statements over which the stage is whole on each node: this one, or what it becomes when its
- * rows move to each other, or to the compute nodes.
+ * The statements over which each node can complete the stage: this one, or those made from it by
+ * moving its rows among the nodes, or to the compute nodes.
  */
 static List *
 whole_inputs(PlannerInfo *root, RelOptInfo *input_rel, RfRelInfo *below, List *exprs)
@@ -131,7 +131,7 @@ whole_inputs(PlannerInfo *root, RelOptInfo *input_rel, RfRelInfo *below, List *e
 
 	if (is_whole(below, exprs))
 		inputs = list_make1(below);
-	/* what was computed below is no column of a statement that could be moved */
+	/* values computed below are not columns of a statement that can be moved */
 	if (below->scan != NULL || rf_exchange_strategy == RF_STRATEGY_PULL || !rf_can_move(root, below) ||
 		(inputs != NIL && (below->fragment->computed || !rf_may_compute(below))))
 		return inputs;
@@ -146,7 +146,7 @@ whole_inputs(PlannerInfo *root, RelOptInfo *input_rel, RfRelInfo *below, List *e
 	return inputs;
 }
 
-/* Grouping sets make NULLs of what is not in all of them, and leave the row where it is. */
+/* Grouping sets turn columns that are not in all of them to NULL, and leave the row on its node. */
 static void
 forget_nulled_keys(RfFragment *fragment, List *exprs)
 {
@@ -253,7 +253,7 @@ add_states_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *partial_re
 										  info->total_cost, NIL, rf_path_private(info, 0)));
 }
 
-/* Every node drops its duplicates, the coordinator what is left of them. */
+/* Every node drops its duplicates, and the coordinator drops the remaining ones. */
 static void
 add_distinct_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel)
 {

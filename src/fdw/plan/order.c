@@ -19,9 +19,9 @@
 #include "plan.h"
 
 /*
- * Would our own sort put the values into the same order?  A merge join compares what the data node
- * sorted with what was sorted here, and wrong order means wrong rows; so does merging what several
- * nodes have sorted.  Nodes may have other default collations.
+ * Would our own sort put the values into the same order?  A merge join compares rows sorted by the
+ * data node with rows sorted here, and a different order gives wrong rows; so does merging rows
+ * that several nodes have sorted.  Nodes may have other default collations.
  */
 static bool
 merges_safely(PathKey *pathkey)

@@ -29,7 +29,7 @@
 
 #include "plan.h"
 
-/* Who asks for asynchronous scans gets them, unless for parallel ones as well. */
+/* A table set to asynchronous scans gets them, unless it is set to parallel ones as well. */
 static bool
 is_wanted(const RfTableOptions *opts)
 {
@@ -52,10 +52,10 @@ rdmaIsForeignScanParallelSafe(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry 
 /* ---------- one stream per server at a time ---------- */
 
 /*
- * A session runs one query at a time, and a parallel scan's rows cannot be stored away when
- * somebody else needs it: so nothing else of the whole query may read from that server, or from one of
- * those that it stands for. The query is
- * planned from the inside out; what is not planned yet is looked at as it was written.
+ * A session runs one query at a time, and a parallel scan's rows cannot be stored when another scan
+ * needs the session: so no other part of the whole query may read from that server, or from one of
+ * its nodes. The query is planned from the inside out; parts that are not planned yet are judged by
+ * their text.
  */
 /* That are read for a table of this one, or that its rows may go to. */
 static List *
@@ -67,7 +67,7 @@ servers_of(ForeignServer *server)
 		list_concat_unique_oid(nodes, rf_server_compute_nodes(server));
 }
 
-/* servers: none of which stands for others */
+/* servers, none of which has nodes */
 static bool
 table_is_on(Oid relid, char relkind, List *servers)
 {
@@ -116,8 +116,8 @@ others_read_from(PlannerInfo *root, Relids relids, List *servers, int *unplanned
 		RangeTblEntry *rte = root->simple_rte_array[i];
 
 		/*
-		 * Nobody refers to it, or it stands for others; without a relation it may also be a branch
-		 * of UNION and the like whose turn has not come.
+		 * It is not referenced, or is the parent of others; without a relation it may also be a
+		 * branch of a set operation that is not planned yet.
 		 */
 		if ((rel == NULL && (root->parse->setOperations == NULL || rte == NULL)) ||
 			(rte->rtekind == RTE_SUBQUERY && rte->inh) || bms_is_member(i, relids))

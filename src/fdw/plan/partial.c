@@ -3,10 +3,10 @@
  *		Aggregates in two steps: data nodes compute transition states of groups, and this node
  *		combines and finishes them, as core does with the states of parallel workers.
  *
- * Which aggregates can be had so, whether the data node's states are ours, and the planner's part
- * of it: the columns of the partial relation, its scan, and Finalize Aggregate above an Append of
- * such scans.  Core makes these itself for the children of a partitioned table, but only with
- * enable_partitionwise_aggregate, and it is off by default.
+ * Decides which aggregates qualify and whether the data node's states are compatible, and does the
+ * planner's part: the columns of the partial relation, its scan, and Finalize Aggregate above an
+ * Append of such scans.  Core makes these itself for the children of a partitioned table, but only
+ * with enable_partitionwise_aggregate, and it is off by default.
  *
  * A state that is also the result (count, sum of integer, min, max) is what the plain aggregate
  * gives.  Others are asked for as rdma.partialize(avg(x), NULL::bytea), see serve/partialize.c.
@@ -44,8 +44,8 @@ typedef struct PartsContext
 } PartsContext;
 
 /*
- * What an expression above the grouping is made of: aggregates, and what is grouped by, as a whole.
- * Columns inside of the latter a data node would not give.
+ * The parts of an expression above the grouping: aggregates, and whole grouping expressions. A data
+ * node does not return the columns inside of the latter.
  */
 static bool
 collect_parts(Node *node, PartsContext *cxt)
@@ -74,7 +74,7 @@ rf_partial_grouping_target(PlannerInfo *root, PathTarget *grouping_target, Node 
 		Expr	   *expr = (Expr *) lfirst(lc);
 		Index		ref = get_pathtarget_sortgroupref(grouping_target, i++);
 
-		/* all that was written, also what the planner found redundant: see append_group_by() */
+		/* all as written, also those that the planner found redundant: see append_group_by() */
 		if (ref != 0 && get_sortgroupref_clause_noerr(ref, root->parse->groupClause) != NULL)
 			add_column_to_pathtarget(target, expr, ref);
 		else
@@ -136,7 +136,7 @@ rf_partial_grouped_rel(PlannerInfo *root, RelOptInfo *input_rel, PathTarget *tar
 	return rel;
 }
 
-/* What 16 found redundant among the grouping columns need not be compared. */
+/* Grouping columns that 16 found redundant need not be compared. */
 static List *
 group_clause(PlannerInfo *root)
 {
@@ -216,8 +216,8 @@ append_partial_child(PlannerInfo *root, RelOptInfo *child, PathTarget *target, A
 }
 
 /*
- * The states of a partition that is here, or whose data node cannot compute them.  Its paths give
- * what is grouped by: the planner has seen to that for partitions.
+ * The states of a partition that is here, or whose data node cannot compute them.  Its paths return
+ * the grouping columns: the planner ensures that for partitions.
  */
 static Path *
 local_partial_path(PlannerInfo *root, RelOptInfo *child, PathTarget *target, AppendContext *cxt)

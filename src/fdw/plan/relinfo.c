@@ -33,7 +33,7 @@ rf_local_name(RangeTblEntry *rte)
 	return psprintf("%s %s", qualified, quote_identifier(rte->eref->aliasname));
 }
 
-/* Who may take part in a statement. Nobody computes for a single node but another one. */
+/* The nodes that may take part in a statement. Only another node computes for a single node. */
 static void
 find_members(RfRelInfo *info)
 {
@@ -130,8 +130,8 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	info->description = rf_local_name(planner_rt_fetch(baserel->relid, root));
 
 	/*
-	 * Planning asks the data node only for estimates.  Otherwise the mapping is not needed yet, and
-	 * a plan can be made (and explained) by a user who has none.
+	 * Planning asks the data node only for estimates.  Otherwise the mapping is not needed yet, so
+	 * users without one can plan (and EXPLAIN).
 	 */
 	if (info->opts.use_remote_estimate)
 		info->user = GetUserMapping(rf_rel_userid(baserel), info->server->serverid);

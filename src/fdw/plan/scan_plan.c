@@ -207,9 +207,9 @@ table_locking(PlannerInfo *root, Index relid, const char *table)
 }
 
 /*
- * Of all tables of a base or join relation; NULL: no locks. A node cannot lock rows that it joins with
- * those of an exchange, nor where they come from: if somebody else writes one before it is found by its
- * ctid, the node's transaction cannot be serialized.
+ * Of all tables of a base or join relation; NULL: no locks. A node cannot lock rows that it joins
+ * with those of an exchange, neither there nor at their origin: if another transaction writes one
+ * before it is found by its ctid, the node's transaction fails to serialize.
  */
 static const char *
 locking_clause(PlannerInfo *root, RelOptInfo *rel)
@@ -264,11 +264,10 @@ sort_scan_clauses(PlannerInfo *root, RelOptInfo *baserel, List *scan_clauses,
 }
 
 /*
- * A child of Append gives exactly the columns that are wanted, so out of a slot as wide as its
- * table every row would have to be projected. Its slot gets those columns only, in the order in
- * which they are given. Returns what it holds (NIL: leave it the table's), and changes the
- * attributes that the remote columns fill to match. Not where rows may be rechecked, which takes
- * whole ones.
+ * A child of Append returns exactly the required columns, so every row of a slot as wide as its
+ * table would have to be projected. Its slot gets only those columns, in the order required.
+ * Returns the slot's columns (NIL: those of the table), and changes the attributes that the remote
+ * columns fill to match. Not if rows may be rechecked, which takes whole rows.
  */
 static List *
 narrow_slot(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *local_exprs, List **attrs)
@@ -311,7 +310,7 @@ narrow_slot(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *local_exprs, 
 		while (at < list_length(wanted) && list_nth_int(wanted, at) != lfirst_int(lc))
 			at++;
 		if (at == list_length(wanted))
-			return NIL;			/* something is fetched that nobody asked for */
+			return NIL;			/* a column is fetched that is not required */
 		filled = lappend_int(filled, at + 1);
 	}
 	foreach(lc, wanted)
@@ -418,8 +417,8 @@ scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
 }
 
 /*
- * The join that rows are rechecked with gives the scan's columns, and does not evaluate what the
- * scan does.
+ * The join that rechecks rows returns the scan's columns, and does not evaluate the scan's
+ * conditions.
  */
 static Plan *
 recheck_plan(Plan *plan, List *columns, List *local_exprs, bool parallel_safe)

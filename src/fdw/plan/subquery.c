@@ -81,7 +81,10 @@ output_columns(PlannerInfo *root, RfRelInfo *info, SetOperationStmt *op)
 	return columns;
 }
 
-/* What a path of a subquery's last relation sends, if that is all that has to be done; else NULL. */
+/*
+ * The statement that a path of a subquery's last relation sends, if nothing else has to be done;
+ * else NULL.
+ */
 static RfSelect *
 path_select(PlannerInfo *root, Path *path, SetOperationStmt *op)
 {
@@ -131,9 +134,9 @@ is_fenced(Query *query)
 }
 
 /*
- * Can a planned subquery be part of a statement at all? What security barriers hide must not meet
- * conditions that the data node could put below them. Sub-plans that run here need a plan that they are
- * initialized for.
+ * Can a planned subquery be part of a statement at all? Rows hidden by security barriers must not
+ * reach conditions that the data node could evaluate below them. Sub-plans that run here need a
+ * plan that they are initialized for.
  */
 static bool
 may_be_part(PlannerInfo *root, RangeTblEntry *rte)
@@ -181,9 +184,9 @@ last_stage(PlannerInfo *root)
 }
 
 /*
- * A planned subquery over several nodes: all statements of its last stage, each with rows placed
- * otherwise, as what is done with them here may make a dearer one the better. In which order they come
- * is nobody's concern. NIL: there are none.
+ * A planned subquery over several nodes: all statements of its last stage, which differ in the
+ * placement of rows, because the query above may make a more expensive one the better. Their order
+ * does not matter. NIL: there are none.
  */
 static List *
 nodes_selects(RelOptInfo *rel, RangeTblEntry *rte)
@@ -392,8 +395,8 @@ select_info(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, RfSelect *se
 }
 
 /*
- * What only reads the rows of a single statement is as well off with the scan of that; what joins or
- * groups them is not.
+ * A query that only reads the rows of a single statement gains nothing over the scan of that
+ * statement; one that joins or groups them does.
  */
 void
 rf_select_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
@@ -419,7 +422,7 @@ rf_select_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	}
 	if (!reads)
 	{
-		/* what nodes write may be joined with it; its own scan is core's */
+		/* a table that nodes write may be joined with it; core makes its own scan */
 		if (rte->rtekind == RTE_SUBQUERY && !rte->inh && rf_nodes_may_join(root))
 			selects = nodes_selects(rel, rte);
 	}

@@ -81,8 +81,8 @@ add_column(RfRelInfo *info, Expr *expr, Index sortgroupref)
 }
 
 /*
- * Adds what the data node has to compute for an expression: all of it, or what it is made of.  What
- * has no columns is computed here.
+ * Adds the parts of an expression that the data node computes: all of it, or its parts. Parts
+ * without columns are computed here.
  */
 static bool
 add_expression(PlannerInfo *root, RelOptInfo *rel, Node *expr)
@@ -167,8 +167,8 @@ group(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *having)
 		if (ref != 0 && get_sortgroupref_clause_noerr(ref, parse->groupClause) != NULL)
 		{
 			/*
-			 * A column is what the executor finds by its expression.  A parameter must not be one:
-			 * as a parameter of the statement it would be taken for that column.
+			 * The executor finds a column by its expression.  A parameter must not be one: as a
+			 * parameter of the statement it would be taken for that column.
 			 */
 			if (!rf_is_shippable_expr(root, rel, expr) ||
 				!(has_columns((Node *) expr) || (IsA(expr, Const) && parse->groupingSets == NIL)))
@@ -273,7 +273,7 @@ make_distinct(PlannerInfo *root, RelOptInfo *rel, PathTarget *target)
 				return false;
 			continue;
 		}
-		/* nor may there be others, such as what was grouped or ordered by below */
+		/* nor may there be others, such as grouping or sort columns below */
 		if (ref == 0 || get_sortgroupref_clause_noerr(ref, root->parse->distinctClause) == NULL ||
 			!rf_is_shippable_expr(root, rel, expr))
 			return false;

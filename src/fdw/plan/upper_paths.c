@@ -1,7 +1,7 @@
 /*
  * upper_paths.c
- *		The paths of what upper.c makes statements of: grouping, windows, DISTINCT, ORDER BY and LIMIT
- *		on the data node. Those over several nodes are nodes_upper.c's.
+ *		Paths for the statements of upper.c: grouping, windows, DISTINCT, ORDER BY and LIMIT on the
+ *  data node. nodes_upper.c makes those over several nodes.
  */
 #include "postgres.h"
 
@@ -34,7 +34,7 @@ add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 		rf_add_partial_path(root, output_rel, info->scanrel->relids, target, NIL);
 }
 
-/* ORDER BY.  What sorts a base or join relation has a path among those of that relation already. */
+/* ORDER BY.  A sorted base or join relation already has such a path. */
 static void
 add_ordered_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_rel)
 {
@@ -72,7 +72,7 @@ add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 		rel = info->ordered;
 		pathkeys = root->sort_pathkeys;
 	}
-	/* of a partitioned table core has thrown away what is no Append of its partitions */
+	/* of a partitioned table core has kept only Append paths of its partitions */
 	if (!extra->limit_needed && IS_PARTITIONED_REL(rel) && info->select != NULL &&
 		info->select->left != NULL && root->parse->sortClause == NIL)
 		add_path(final_rel, (Path *)
@@ -129,7 +129,10 @@ void
 rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
 						 RelOptInfo *output_rel, void *extra)
 {
-	/* what the data node cannot do ends the series; functions that return sets are computed here */
+	/*
+	 * a step that the data node cannot do ends the series; set-returning functions are computed
+	 * here
+	 */
 	if (rf_push_down != RF_PUSH_DOWN_ALL || input_rel->fdw_private == NULL ||
 		root->parse->hasTargetSRFs)
 		return;

@@ -1,7 +1,7 @@
 /*
  * upper_paths.c
  *		Paths for the statements of upper.c: grouping, windows, DISTINCT, ORDER BY and LIMIT on the
- *  data node. nodes_upper.c makes those over several nodes.
+ *		data node. nodes_upper.c makes those over several nodes.
  */
 #include "postgres.h"
 

@@ -341,7 +341,7 @@ extern bool rf_state_check(RfImageKind kind, const uint8_t *payload, uint32_t le
 static inline bool
 rf_image_is_plain(RfImageKind kind)
 {
-	return kind == RF_IMAGE_TEXT || kind == RF_IMAGE_BOOL || kind == RF_IMAGE_DATE || kind == RF_IMAGE_TIME ||
+	return kind == RF_IMAGE_TEXT || kind == RF_IMAGE_JSON || kind == RF_IMAGE_BOOL || kind == RF_IMAGE_DATE || kind == RF_IMAGE_TIME ||
 		kind == RF_IMAGE_TIMESTAMP;
 }
 

@@ -96,6 +96,37 @@ SELECT batch_image(batch_raw('a:1 b:2'::tsvector), NULL::tsvector, true), batch_
 SELECT batch_image(batch_raw('a:1 b:2'::tsvector), NULL::tsvector);
 SELECT batch_image(le(2) || le(4094) || le(4094), NULL::tsvector, true);
 
+-- What PostgreSQL makes is taken, however it was made.
+CREATE FUNCTION honest(query text) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE n int;
+BEGIN
+	EXECUTE format('SELECT count(*) FROM (%s) q', query) INTO n;
+	RETURN im.batch_mutate(query, n, 1, '{}') LIKE n || ' of %';
+END $$;
+CREATE TABLE nums AS SELECT i, (i * 7919 % 10007)::numeric * 10.0 ^ (i % 41 - 15) * CASE WHEN i % 2 = 0 THEN -1 ELSE 1 END AS n, (i * 104729 % 1000003 + 1)::numeric(20, 4) / 7 AS m
+FROM generate_series(1, 400) i;
+SELECT honest(query), left(query, 60) AS query FROM (VALUES
+	(1, 'SELECT n / m FROM im.nums UNION ALL SELECT n * m FROM im.nums UNION ALL SELECT n - m FROM im.nums UNION ALL SELECT n % m FROM im.nums UNION ALL SELECT div(n, m) FROM im.nums'),
+	(2, 'SELECT sqrt(abs(n)) FROM im.nums UNION ALL SELECT ln(m) FROM im.nums UNION ALL SELECT exp(m % 30) FROM im.nums UNION ALL SELECT power(m, i % 7 / 3.0) FROM im.nums UNION ALL SELECT factorial(i % 100) FROM im.nums'),
+	(3, 'SELECT round(n, i % 12 - 4) FROM im.nums UNION ALL SELECT trunc(n, i % 12 - 4) FROM im.nums UNION ALL SELECT ceil(n) FROM im.nums UNION ALL SELECT trim_scale(m) FROM im.nums UNION ALL SELECT gcd(n, m) FROM im.nums UNION ALL SELECT n::numeric(60, 3) FROM im.nums UNION ALL SELECT n::float8::numeric FROM im.nums UNION ALL SELECT extract(epoch FROM timestamp ''2000-01-01'' + i * interval ''1.7 s'') FROM im.nums'),
+	(4, 'SELECT avg(n) OVER w FROM im.nums WINDOW w AS (ORDER BY i ROWS 5 PRECEDING) UNION ALL SELECT sum(n) OVER w FROM im.nums WINDOW w AS (ORDER BY i ROWS 5 PRECEDING) UNION ALL SELECT var_pop(m) OVER w FROM im.nums WINDOW w AS (ORDER BY i ROWS 5 PRECEDING) UNION ALL SELECT coalesce(stddev(i) OVER w, 0) FROM im.nums WINDOW w AS (ORDER BY i ROWS 5 PRECEDING)'),
+	(5, 'SELECT unnest(ARRAY[0.0, 0.00, -0.0, 1e-16383, 9e131071, 0.1::numeric(1000, 900), 10000, 100000000, 0.00010000])'),
+	(6, 'SELECT to_jsonb(c) || jsonb_build_object(''x'', jsonb_build_array(to_jsonb(c), n, 1.50, NULL)) - ''relname'' FROM pg_class c JOIN im.nums ON i = relnatts'),
+	(7, 'SELECT jsonb_path_query(to_jsonb(p), ''$.*'') FROM pg_proc p WHERE oid < 200'), (8, 'SELECT row_to_json(p) FROM pg_proc p WHERE oid < 200'),
+	(9, 'SELECT range_agg(numrange(least(n, m), greatest(n, m), (''{[],(),[),(]}''::text[])[i % 4 + 1])) OVER (ORDER BY m ROWS 6 PRECEDING) FROM im.nums'),
+	(10, 'SELECT numrange(least(n, m), greatest(n, m), (''{[],(),[),(]}''::text[])[i % 4 + 1]) * numrange(0, i) FROM im.nums UNION ALL SELECT numrange(NULL, m, ''()'') FROM im.nums'),
+	(11, 'SELECT int4multirange(int4range(i, i + 5), int4range(i * 2 + 7, NULL), int4range(NULL, i % 100)) - int4multirange(int4range(i + 2, i + 3)) FROM im.nums'),
+	(12, 'SELECT daterange(CASE WHEN i % 7 = 0 THEN ''-infinity'' ELSE date ''2000-01-01'' - i END, CASE WHEN i % 5 = 0 THEN ''infinity'' ELSE date ''2001-01-01'' + i END, (''{[],(),[),(]}''::text[])[i % 4 + 1]) FROM im.nums'),
+	(13, 'SELECT proallargtypes FROM pg_proc WHERE proallargtypes IS NOT NULL'), (14, 'SELECT proargnames FROM pg_proc WHERE proargnames IS NOT NULL'), (15, 'SELECT indkey FROM pg_index'),
+	(16, 'SELECT proargtypes FROM pg_proc WHERE oid < 2000'), (17, 'SELECT array_agg(n) OVER (ORDER BY i ROWS 5 PRECEDING) || NULL::numeric FROM im.nums'),
+	(18, 'SELECT (array_agg(repeat(''é'', i % 20)) OVER (ORDER BY i ROWS 5 PRECEDING))[2:4] || ARRAY[NULL, ''x''] FROM im.nums'),
+	(19, 'SELECT array_remove(array_replace(ARRAY[i::text, ''a'', NULL], ''a'', ''longer''), NULL) FROM im.nums'), (20, 'SELECT array_agg(relname) OVER (ORDER BY oid ROWS 4 PRECEDING) FROM pg_class'),
+	(21, 'SELECT array_agg(timetz ''12:00+01'' + i * interval ''1 min'') OVER (ORDER BY i ROWS 5 PRECEDING) FROM im.nums'),
+	(22, 'SELECT i::bit(8)::varbit || B''1'' << i % 5 FROM im.nums UNION ALL SELECT ~ (i::bit(5)::varbit) FROM im.nums UNION ALL SELECT substring(i::bit(32)::varbit FROM i % 9 + 1 FOR 11) FROM im.nums UNION ALL SELECT set_bit(i::bit(13)::varbit, 2, 1) FROM im.nums'),
+	(23, 'SELECT network(set_masklen(''10.1.2.3''::inet + i, i % 33)) FROM im.nums UNION ALL SELECT inet_merge(''10.0.0.0''::inet + i, ''10.0.0.0''::inet + i * 3) FROM im.nums'),
+	(24, 'SELECT pclose(path(polygon(i % 7 + 3, circle(point(i, i), i)))) FROM im.nums'), (25, 'SELECT prosrc FROM pg_proc WHERE oid < 2000'),
+	(26, 'SELECT chr(200 + i * 20) || repeat(chr(70000 + i), i % 40) FROM im.nums'), (27, 'SELECT relname FROM pg_class')) v(i, query) ORDER BY i;
+
 -- Images that were changed at random: what is taken is used.
 SELECT count(*) FILTER (WHERE result ~ '^[1-9]\d* of 400, \d+ errors$') = count(*) AS used FROM mutate_images(400, 1);
 RESET search_path;

@@ -298,10 +298,12 @@ rf_pathkey_operator(PathKey *pathkey, Oid datatype)
  * 17 lets the caller place the lexer's state, and frees it by a function. Text need not end with a NUL.
  */
 #if PG_VERSION_NUM >= 170000
-#define rf_json_lex(text, length, encoding) makeJsonLexContextCstringLen(NULL, text, length, encoding, false)
+#define rf_json_lex(text, length, encoding) \
+	makeJsonLexContextCstringLen(NULL, text, length, encoding, false)
 #define rf_json_lex_free(lex) freeJsonLexContext(lex)
 #else
-#define rf_json_lex(text, length, encoding) makeJsonLexContextCstringLen(text, length, encoding, false)
+#define rf_json_lex(text, length, encoding) \
+	makeJsonLexContextCstringLen(text, length, encoding, false)
 #define rf_json_lex_free(lex) pfree(lex)
 #endif
 

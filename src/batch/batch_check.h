@@ -341,8 +341,8 @@ extern bool rf_state_check(RfImageKind kind, const uint8_t *payload, uint32_t le
 static inline bool
 rf_image_is_plain(RfImageKind kind)
 {
-	return kind == RF_IMAGE_TEXT || kind == RF_IMAGE_JSON || kind == RF_IMAGE_BOOL || kind == RF_IMAGE_DATE || kind == RF_IMAGE_TIME ||
-		kind == RF_IMAGE_TIMESTAMP;
+	return kind == RF_IMAGE_TEXT || kind == RF_IMAGE_JSON || kind == RF_IMAGE_BOOL ||
+		kind == RF_IMAGE_DATE || kind == RF_IMAGE_TIME || kind == RF_IMAGE_TIMESTAMP;
 }
 
 /* The parts that are common, for values that lie in rows by the million. */
@@ -441,7 +441,6 @@ rf_odd_bytes(const uint8_t *at)
 static inline bool
 rf_image_is_ascii(const uint8_t *bytes, uint32_t length)
 {
-	const uint8_t *last = bytes + length - 8;
 	uint64_t	odd = 0;
 
 	if (length < 8)
@@ -462,6 +461,8 @@ rf_image_is_ascii(const uint8_t *bytes, uint32_t length)
 	}
 	else
 	{
+		const uint8_t *last = bytes + length - 8;
+
 		if (length > 16)
 		{
 			for (; length > 32; bytes += 16, length -= 16)

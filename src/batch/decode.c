@@ -20,8 +20,8 @@
  * a private copy. What cannot be guaranteed: a varlena or a name is handed out where it lies, and
  * the executor reads its header or looks for its end again. A peer that changes it after the check
  * here leads that code astray. Reading in place therefore trusts the peer's engine, which has
- * proved a token that an authenticated session carried; who does not trust it turns the option
- * read_in_place off and has each batch copied to private memory before it is loaded.
+ * proved a token that an authenticated session carried. The option read_in_place 'false' has each
+ * batch copied to private memory before it is loaded, for peers that are not trusted that far.
  *
  * All other memory belongs to one backend.
  */

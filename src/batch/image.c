@@ -252,7 +252,7 @@ read_number(const Bound *bound)
 		number.digits = bound->at + 2;
 		number.count = (bound->length - 2) / 2;
 	}
-	else
+	else if (bound->length >= 4)	/* unless it was another one when it was checked */
 	{
 		number.negative = (header & 0x4000) != 0;
 		number.weight = (int16_t) rf_load16(bound->at + 2);

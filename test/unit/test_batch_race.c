@@ -96,13 +96,16 @@ main(void)
 	static const RfImage text_array = {RF_IMAGE_ARRAY, 25, -1, 4, &bytes};
 	static const RfImage int4 = {RF_IMAGE_INT4, 0, 0, 0, NULL};
 	static const RfImage range = {RF_IMAGE_RANGE, 3904, 4, 4, &int4};
+	static const RfImage numrange = {RF_IMAGE_RANGE, 3906, -1, 4, &numeric};
 	static const RfImage tsvector = {RF_IMAGE_TSVECTOR, 0, 0, 0, NULL};
 	static const RfImage jsonb = {RF_IMAGE_JSONB, 0, 0, 0, NULL};
-	const RfImage *const images[] = {&bytes, &numeric, &int_array, &text_array, &range, &tsvector, &jsonb, NULL, NULL, &bytes};
+	const RfImage *const images[] = {&bytes, &numeric, &int_array, &text_array, &range, &numrange, &tsvector, &jsonb, NULL, NULL, &bytes};
 	const uint32_t digits[] = {0x00018000};
 	const uint32_t ints[] = {1, 0, 23, 3, 1, 10, 20, 30};
 	const uint32_t texts[] = {1, 0, 25, 2, 1, (4 + 4) << 2, 0x61616161, (4 + 4) << 2, 0x62626262};
 	const uint32_t bounds[] = {17 << 2, 3904, 1, 5, 0x02};	/* flags in one byte */
+	/* [1, 2): values with one-byte headers */
+	const uint8_t numbers[] = {19 << 2, 0, 0, 0, 0x42, 0x0f, 0, 0, 0x0b, 0, 0x80, 1, 0, 0x0b, 0, 0x80, 2, 0, 0x02};
 	const uint32_t lexemes[] = {2, (1 << 1), (1 << 1) | (1 << 12), 0x00006261};
 	/* ["ab", ["cccc"]]: list of two, one of them a list */
 	const uint32_t json[] = {0x40000002, 0x00000002, 0x5000000e, 0x00006261, 0x40000001, 0x00000004, 0x63636363};
@@ -125,6 +128,7 @@ main(void)
 	VARLENA(ints);
 	VARLENA(texts);
 	at = add_column(build, i++, RF_COLUMN_VARLENA, at, bounds, 17);
+	at = add_column(build, i++, RF_COLUMN_VARLENA, at, numbers, sizeof(numbers));
 	VARLENA(lexemes);
 	VARLENA(json);
 	at = add_column(build, i++, RF_COLUMN_BINARY, at, blob, sizeof(blob));

@@ -290,7 +290,7 @@ typedef struct RfStreamRequest
 
 typedef struct RfStreamColumn
 {
-	uint32_t	type_oid;		/* the reader's type if it is built in (< 10000), else 0 */
+	uint32_t	type_oid;		/* the reader's type if it is built in (< 10000) and its image will do, else 0 */
 	int32_t		typmod;
 	char		type_name[128]; /* schema-qualified and quoted as format_type prints it; truncated names never match */
 } RfStreamColumn;

@@ -14,7 +14,7 @@ SET search_path = h34;
 CREATE FUNCTION le(value bigint, bytes int) RETURNS bytea LANGUAGE sql AS
 $$ SELECT string_agg(set_byte('\x00', 0, ((value >> (8 * i)) & 255)::int), '' ORDER BY i) FROM generate_series(0, bytes - 1) i $$;
 CREATE FUNCTION hello() RETURNS bytea LANGUAGE sql AS
-$$ SELECT rdma.hello(h34.le(2, 4) || h34.le(0, 4) || decode(repeat('01', 16), 'hex') || decode(repeat('00', 16), 'hex')) $$;
+$$ SELECT rdma.hello(h34.le(2, 4) || h34.le(0, 4) || decode(repeat('01', 16), 'hex') || decode(repeat('00', 16), 'hex') || decode(repeat('07', 32), 'hex')) $$;
 -- One row of one column, whose image is this.
 CREATE FUNCTION batch(image bytea) RETURNS bytea LANGUAGE sql AS
 $$ SELECT le(x'48435442'::bigint, 4) || le(44 + length(image), 4) || le(1, 4) || le(1, 2) || le(0, 2)

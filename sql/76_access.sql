@@ -14,8 +14,8 @@ DO $$ BEGIN EXECUTE format(
 CREATE USER MAPPING FOR CURRENT_USER SERVER acc_srv OPTIONS (user 'Access user');
 CREATE FOREIGN TABLE acc_here.t (a int) SERVER acc_srv OPTIONS (schema_name 'acc');
 CREATE FUNCTION acc.access(OUT can text) LANGUAGE sql AS $$
-  SELECT string_agg(p.proname, ' ' ORDER BY p.proname COLLATE "C") FROM pg_proc p
-    WHERE p.pronamespace = 'rdma'::regnamespace AND has_function_privilege('Access user', p.oid, 'EXECUTE') AND p.proacl IS NOT NULL $$;
+  SELECT string_agg(p.proname, ' ' ORDER BY p.proname COLLATE "C") FROM pg_proc p, aclexplode(p.proacl) a
+    WHERE p.pronamespace = 'rdma'::regnamespace AND a.grantee = '"Access user"'::regrole AND a.privilege_type = 'EXECUTE' $$;
 
 -- what everybody may call: nothing that takes bytes of other nodes, opens streams or has an engine connect
 SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'rdma'::regnamespace AND has_function_privilege('Access user', p.oid, 'EXECUTE') ORDER BY p.proname COLLATE "C";

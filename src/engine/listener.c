@@ -112,10 +112,13 @@ rf_listen(RfError *error)
 		return rf_error(error, RF_ERROR_CONFIGURATION, NULL, "Set rdma_fdw.listen_address.",
 						"could not translate \"%.100s\" to an address: %s", host, gai_strerror(rc));
 
-	/* "*": a socket of IPv6 takes both kinds where there is IPv6. */
-	for (one = found; fd < 0 && any && one != NULL; one = one->ai_next)
+	/*
+	 * "*": a socket of IPv6 takes both kinds where there is IPv6. Of a name's addresses an IPv4 one is
+	 * preferred: localhost, often ::1 first, must be found at 127.0.0.1.
+	 */
+	for (one = found; fd < 0 && one != NULL; one = one->ai_next)
 	{
-		if (one->ai_family == AF_INET6)
+		if (one->ai_family == (any ? AF_INET6 : AF_INET))
 			fd = bind_tcp(one);
 	}
 	for (one = found; fd < 0 && one != NULL; one = one->ai_next)

@@ -51,6 +51,16 @@ rf_load32(const uint8_t *from)
 	return value;
 }
 
+static inline int64_t
+rf_load64(const uint8_t *from)
+{
+	int64_t		value;
+
+	memcpy(&value, from, sizeof(value));
+	__asm__ volatile("" : "+r"(value));
+	return value;
+}
+
 /*
  * Copies a batch's header and column descriptors out, once, and checks the copies: NULL when
  * bitmaps and vectors, as the copies describe them, all lie within `length` bytes at `batch`

@@ -485,10 +485,14 @@ rf_decoder_next(RfDecoder *decoder, Datum *values, bool *isnull)
 				}
 			case OP_TIME:
 			case OP_TIMESTAMP:
-				*value = ((const Datum *) vector)[row];
-				if (unlikely(!rf_decode_is_time(column->op, DatumGetInt64(*value))))
-					bad_value(decoder, column);
-				break;
+				{
+					int64		stamp = rf_load64(vector + (size_t) row * sizeof(int64));
+
+					if (unlikely(!rf_decode_is_time(column->op, stamp)))
+						bad_value(decoder, column);
+					*value = Int64GetDatum(stamp);
+					break;
+				}
 			case OP_VARLENA:
 				{
 					uint32		offset = vector_offset(vector, row);

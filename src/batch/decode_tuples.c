@@ -214,11 +214,11 @@ read_fixed(RfDecoder *decoder, const WantedAttr *wanted, const uint8 *value)
 		case OP_TIME:
 		case OP_TIMESTAMP:
 			{
-				Datum		datum = *(const Datum *) value;
+				int64		stamp = rf_load64(value);
 
-				if (unlikely(!rf_decode_is_time(wanted->op, DatumGetInt64(datum))))
+				if (unlikely(!rf_decode_is_time(wanted->op, stamp)))
 					bad_value(decoder, wanted->column);
-				return datum;
+				return Int64GetDatum(stamp);
 			}
 		case OP_CHECKED_REF:
 			{

@@ -209,14 +209,6 @@ is_discrete(const RfImage *image, const Bound *bound)
 	}
 }
 
-static int64_t
-load_int64(const uint8_t *at)
-{
-	uint64_t	low = rf_load32(at);
-
-	return (int64_t) ((uint64_t) rf_load32(at + 4) << 32 | low);
-}
-
 /* A numeric's parts. Digits lie behind one another, the first has weight `weight`. */
 typedef struct Number
 {
@@ -313,8 +305,8 @@ compare_values(const RfImage *image, const Bound *a, const Bound *b)
 			y = (int32_t) rf_load32(b->at);
 			break;
 		default:
-			x = load_int64(a->at);
-			y = load_int64(b->at);
+			x = rf_load64(a->at);
+			y = rf_load64(b->at);
 			break;
 	}
 	return x == y ? 0 : x < y ? -1 : 1;
@@ -669,7 +661,7 @@ is_timetz(const uint8_t *payload)
 {
 	int32_t		zone = (int32_t) rf_load32(payload + 8);
 
-	return rf_image_is_time(load_int64(payload)) && zone > -MAX_ZONE && zone < MAX_ZONE;
+	return rf_image_is_time(rf_load64(payload)) && zone > -MAX_ZONE && zone < MAX_ZONE;
 }
 
 bool
@@ -724,11 +716,11 @@ rf_image_check(const RfImage *image, const uint8_t *payload, uint32_t length)
 		case RF_IMAGE_DATE:
 			return length == 4 && rf_image_is_date((int32_t) rf_load32(payload));
 		case RF_IMAGE_TIME:
-			return length == 8 && rf_image_is_time(load_int64(payload));
+			return length == 8 && rf_image_is_time(rf_load64(payload));
 		case RF_IMAGE_TIMETZ:
 			return length == 12 && is_timetz(payload);
 		case RF_IMAGE_TIMESTAMP:
-			return length == 8 && rf_image_is_timestamp(load_int64(payload));
+			return length == 8 && rf_image_is_timestamp(rf_load64(payload));
 		default:
 			return rf_state_check(image->kind, payload, length);
 	}

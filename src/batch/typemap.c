@@ -5,8 +5,8 @@
  * type, and its image holds no OID of an object that one of the nodes numbered itself. A type that
  * the users of a node created has another OID on the other node, so it is matched by name and goes
  * through send and receive; arrays and rows over such types carry OIDs even there, and go as text.
- * The same goes for built-in types whose images a reader does not take from a node that it does not trust
- * (image_type.c): it asks for them by name.
+ * A reader asks by name, too, for built-in types whose images it does not take from a node that it
+ * does not trust (image_type.c).
  *
  * Does: choose. Does not: convert.
  */

@@ -78,7 +78,7 @@ who_gives_way(uint64_t address)
 
 	for (RfConnection *other = rf_engine->connections; other && most < RF_CROWD_FEW; other = other->next)
 	{
-		RfConnection *oldest;
+		RfConnection *oldest = NULL;
 		int			count = other->in_crowd ? crowd_from(other->address_key, &oldest) : 0;
 
 		if (count > most)

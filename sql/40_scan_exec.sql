@@ -12,7 +12,7 @@ BEGIN
 	EXECUTE format('CREATE SERVER scan40 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host %L, port %L, dbname %L)',
 				   '127.0.0.1', current_setting('port'), current_database());
 END $$;
-CREATE USER MAPPING FOR CURRENT_USER SERVER scan40;
+CREATE USER MAPPING FOR CURRENT_USER SERVER scan40 OPTIONS (user :'USER');
 
 CREATE TABLE far.item (id int PRIMARY KEY, grp int, name text, price numeric, made timestamptz, tags text[]);
 INSERT INTO far.item

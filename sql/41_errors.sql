@@ -11,7 +11,7 @@ BEGIN
 	EXECUTE format('CREATE SERVER err41 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host %L, port %L, dbname %L)',
 				   '127.0.0.1', current_setting('port'), current_database());
 END $$;
-CREATE USER MAPPING FOR CURRENT_USER SERVER err41;
+CREATE USER MAPPING FOR CURRENT_USER SERVER err41 OPTIONS (user :'USER');
 CREATE TABLE far.big (id int, filler text);
 INSERT INTO far.big SELECT i, repeat(chr(97 + i % 26), 100) FROM generate_series(1, 30000) i;
 CREATE VIEW far.fails_late AS SELECT id, 1 / (id - 20000) AS v, filler FROM far.big;

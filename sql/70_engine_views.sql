@@ -10,7 +10,7 @@ BEGIN
 	EXECUTE format('CREATE SERVER views70 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host %L, port %L, dbname %L)',
 				   '127.0.0.1', current_setting('port'), current_database());
 END $$;
-CREATE USER MAPPING FOR CURRENT_USER SERVER views70;
+CREATE USER MAPPING FOR CURRENT_USER SERVER views70 OPTIONS (user :'USER');
 CREATE TABLE far70.big AS SELECT i AS id, repeat(chr(97 + i % 26), 100) AS filler FROM generate_series(1, 30000) i;
 IMPORT FOREIGN SCHEMA far70 FROM SERVER views70 INTO near70;
 -- random() keeps the sum here, so every row comes

@@ -8,7 +8,7 @@ BEGIN
 	EXECUTE format('CREATE SERVER bench72 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host %L, port %L, dbname %L)',
 				   '127.0.0.1', current_setting('port'), current_database());
 END $$;
-CREATE USER MAPPING FOR CURRENT_USER SERVER bench72;
+CREATE USER MAPPING FOR CURRENT_USER SERVER bench72 OPTIONS (user :'USER');
 
 -- a batch per page: 41 of 256 kB for 10 MB, and each test sends them
 SELECT b.batches, throughput_mb_s > 0 AS throughput, consume_mb_s > 0 AS consume,

@@ -11,7 +11,7 @@ BEGIN
 	FOREACH mode IN ARRAY ARRAY['off', 'on', 'auto'] LOOP
 		EXECUTE format('CREATE SERVER large73_%s FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host %L, port %L, dbname %L, options %L)',
 					   mode, '127.0.0.1', current_setting('port'), current_database(), '-c rdma_fdw.dynamic_registration=' || mode);
-		EXECUTE format('CREATE USER MAPPING FOR CURRENT_USER SERVER large73_%s', mode);
+		EXECUTE format('CREATE USER MAPPING FOR CURRENT_USER SERVER large73_%s OPTIONS (user %L)', mode, current_user);
 		EXECUTE format('CREATE SCHEMA near73_%s', mode);
 	END LOOP;
 END $$;

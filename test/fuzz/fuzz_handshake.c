@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 #include "shmem/layout.h"
 
 #include "../../src/engine/handshake.h"
@@ -76,7 +75,9 @@ check_message(RfHandshake *hs, const RfControlMessage *message)
 		case RF_CONTROL_OPENED:
 			require(message->u.opened.slot_count >= 1 && message->u.opened.slot_count <= RF_MAX_SLOTS &&
 					message->u.opened.slot_size >= 4096 && message->u.opened.slot_size <= RF_MAX_MESSAGE);
-			require(message->u.opened.remote_addr + (uint64_t) message->u.opened.slot_count * message->u.opened.slot_size >
+			/* In a pool it is the pool's buffers that follow each other. */
+			require(message->u.opened.remote_addr + message->u.opened.slot_size *
+					(uint64_t) (message->u.opened.pool_buffers > 0 ? message->u.opened.pool_buffers : message->u.opened.slot_count) >
 					message->u.opened.remote_addr);
 			break;
 		case RF_CONTROL_OPEN_FAILED:

@@ -373,8 +373,14 @@ rf_decoder_check_text(RfDecoder *decoder, int column, const uint8 *bytes, uint32
 {
 	if (pg_verify_mbstr(GetDatabaseEncoding(), (const char *) bytes, size, true))
 		return;
-	if (AllocSizeIsValid((Size) size + 1))
-		(void) pg_verify_mbstr(GetDatabaseEncoding(), pnstrdup((const char *) bytes, size), size, false);
+	if (AllocSizeIsValid(size))
+	{
+		char	   *copy = palloc(Max(size, 1));
+
+		/* All of it: behind a NUL as well. */
+		memcpy(copy, bytes, size);
+		(void) pg_verify_mbstr(GetDatabaseEncoding(), copy, size, false);
+	}
 	rf_decoder_bad_batch(decoder, column, "a value lies outside the batch or is damaged");
 }
 

@@ -2,8 +2,8 @@
  * lane_chain.c - the work requests of a lane: they are gathered in a chain per peer, and a chain
  * leaves with one post, at the end of the round or when it is full.
  *
- * What is in the chains is decided in lane_flow.c and lane_claim.c, when in queue.c. Plain C, the
- * lane's thread only.
+ * lane_flow.c and lane_claim.c decide which work requests go into a chain, queue.c decides when it is
+ * posted. Plain C; only the lane's thread calls it.
  */
 #include <string.h>
 

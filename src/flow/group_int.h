@@ -43,7 +43,7 @@ typedef struct RfGroupEnd
 	/* The group has more members at the other end. */
 	void		(*join) (RfGroup *group, RfGroupDesc *desc);
 
-	/* What it waits for now; there is room for all of its pairs. Returns how many. */
+	/* Collects the flows that it waits for now; there is room for all of its pairs. Returns how many. */
 	int			(*sleeps) (RfGroup *group, RfFlowSleep *sleeps);
 } RfGroupEnd;
 

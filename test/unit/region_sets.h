@@ -2,8 +2,8 @@
  * region_sets.h - any set of regions (rdma_fdw/region.h) looked at as a whole: checks, gaps, and which
  * way each part of it goes. For tests and bench/region.
  *
- * The extension knows the shape of what it sends without looking at the set: pages that it made the
- * description of. What is said here of a shape is what rf_region_choose then decides by.
+ * The extension itself sends pages whose shape it knows, and never looks at a set. The shapes that are
+ * computed here are the input of rf_region_choose, as there.
  */
 #ifndef RF_REGION_SETS_H
 #define RF_REGION_SETS_H

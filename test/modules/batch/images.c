@@ -233,7 +233,7 @@ mutate(StringInfo payload, bool varlena, uint32 *state)
 	}
 }
 
-/* What is done with each mutant that was taken. */
+/* The functions of its type that each mutant goes through after it was taken. */
 typedef struct Functions
 {
 	FmgrInfo	output;

@@ -15,17 +15,25 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "common/hashfn.h"
+
 #include "engine_int.h"
 #include "shmem/claims.h"
 
 #define RF_CROWD_MAX	256		/* connections that have shown nothing */
-#define RF_CROWD_FEW	16		/* an address with fewer is not looked at as long as the newcomer's has more */
+#define RF_CROWD_PLACES	4096	/* that addresses are counted in; those that share one count as one */
 #define RF_CROWD_LINES	20		/* of the log, at once */
 #define RF_CROWD_LINE_US	1000000 /* and one for so long afterwards */
 
-/* What counts as one address: of IPv4 all of it, of IPv6 the network, and all local sockets. */
-static uint64_t
-crowd_address(const struct sockaddr_storage *address)
+/* How many of the crowd are from each place. The engine's main thread only. */
+static int	crowd[RF_CROWD_PLACES];
+
+/*
+ * Where a connection is counted: by all of an IPv4 address, by the network of an IPv6 address, and
+ * all local sockets in one place.
+ */
+static uint32_t
+crowd_place(const struct sockaddr_storage *address)
 {
 	uint64_t	key = 0;
 
@@ -49,43 +57,22 @@ crowd_address(const struct sockaddr_storage *address)
 		else
 			memcpy(&key, ip->s6_addr, sizeof(key));
 	}
-	return key;
+	return hash_bytes((const unsigned char *) &key, sizeof(key)) % RF_CROWD_PLACES;
 }
 
-/* How many of the crowd come from there; *oldest is the one that came first, NULL without any. */
-static int
-crowd_from(uint64_t address, RfConnection **oldest)
+/* The oldest connection of the place with most of them. */
+static RfConnection *
+who_gives_way(void)
 {
-	int			count = 0;
+	RfConnection *victim = NULL;
 
-	*oldest = NULL;
 	for (RfConnection *other = rf_engine->connections; other; other = other->next)
 	{
-		if (!other->in_crowd || other->address_key != address)
+		if (!other->in_crowd)
 			continue;
-		count++;
-		if (*oldest == NULL || other->started_us < (*oldest)->started_us)
-			*oldest = other;
-	}
-	return count;
-}
-
-static RfConnection *
-who_gives_way(uint64_t address)
-{
-	RfConnection *victim;
-	int			most = crowd_from(address, &victim);
-
-	for (RfConnection *other = rf_engine->connections; other && most < RF_CROWD_FEW; other = other->next)
-	{
-		RfConnection *oldest = NULL;
-		int			count = other->in_crowd ? crowd_from(other->address_key, &oldest) : 0;
-
-		if (count > most)
-		{
-			most = count;
-			victim = oldest;
-		}
+		if (victim == NULL || crowd[other->place] > crowd[victim->place] ||
+			(crowd[other->place] == crowd[victim->place] && other->started_us < victim->started_us))
+			victim = other;
 	}
 	return victim;
 }
@@ -96,10 +83,11 @@ rf_crowd_enter(RfConnection *connection, const struct sockaddr_storage *address)
 {
 	RfConnection *victim = NULL;
 
-	connection->address_key = crowd_address(address);
+	connection->place = crowd_place(address);
 	if (rf_engine->unauthenticated >= RF_CROWD_MAX)
-		victim = who_gives_way(connection->address_key);
+		victim = who_gives_way();
 	connection->in_crowd = true;
+	crowd[connection->place]++;
 	rf_engine->unauthenticated++;
 	return victim;
 }
@@ -109,7 +97,10 @@ void
 rf_crowd_leave(RfConnection *connection)
 {
 	if (connection->in_crowd)
+	{
+		crowd[connection->place]--;
 		rf_engine->unauthenticated--;
+	}
 	connection->in_crowd = false;
 }
 

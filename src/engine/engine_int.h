@@ -94,7 +94,7 @@ struct RfConnection
 	int			peer;			/* RF_NO_PEER until known */
 	bool		accepted;
 	bool		in_crowd;		/* accepted, and has shown nothing yet: crowd.c */
-	uint64_t	address_key;	/* where it came from, as crowd.c sees it */
+	uint32_t	place;			/* where crowd.c counts it */
 	bool		dead;			/* closed; freed at the end of the round */
 	int64_t		started_us;
 	int64_t		deadline_us;	/* of connecting, handshake and set-up */

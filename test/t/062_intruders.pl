@@ -7,6 +7,7 @@ use lib "$FindBin::Bin/../perl";
 use RdmaCluster;
 use X25519;
 use Digest::SHA qw(hmac_sha256);
+use IO::Select;
 use IO::Socket::INET;
 use Socket;
 use PostgreSQL::Test::Cluster;
@@ -26,7 +27,8 @@ my ($HELLO, $CHALLENGE, $PROOF, $WELCOME, $REFUSED, $ATTACH, $OPEN) = (1, 2, 3, 
 
 sub connect_engine
 {
-	my $s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Proto => 'tcp', Timeout => 5) or die "connect: $!";
+	my ($from) = @_;
+	my $s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, LocalAddr => $from // '127.0.0.1', Proto => 'tcp', Timeout => 5) or die "connect: $!";
 	$s->autoflush(1);
 	return $s;
 }
@@ -170,8 +172,12 @@ like($refusal, qr/permission denied to set parameter/, 'which it may not change'
 my $slow = connect_engine();
 print $slow message($HELLO, hello($id));
 my $answer = substr(read_bytes($slow, 16 + length(hello())), 16);
+my $elsewhere = connect_engine('127.0.0.2');
+print $elsewhere 'R';
 my @mob = map { my $s = connect_engine(); print $s 'R'; $s } 1 .. 400;
 ok(closed($mob[0]), 'the oldest of a crowd gives way');
+ok(!IO::Select->new($elsewhere)->can_read(0), 'and not one that came before from another address');
+close($elsewhere);
 my $engine = $node->safe_psql('postgres', 'SELECT pid FROM rdma.stat_engine');
 my @sockets = grep { (readlink($_) // '') =~ /^socket/ } glob("/proc/$engine/fd/*");
 cmp_ok(scalar(@sockets), '<', 350, 'and does not grow');

@@ -56,10 +56,11 @@ rf_wake_readers(const RfShareWakes *wakes)
 }
 
 /*
- * The flow is closed, at an error, too. What is not sent yet never will be (rf_slots_withdraw); what
- * is being sent is waited for: until then a page must not become another one. That takes as long as
- * the transport has it, and a peer that is gone or silent is given up by the engine after
- * rdma_fdw.peer_timeout; then the flow has failed. No interrupt is serviced, nothing is raised.
+ * Called when the flow is closed, also after an error. Withdraws slots that have not been sent
+ * (rf_slots_withdraw) and waits for those that are being sent: until then their pages must not change.
+ * The wait ends when the transport is done with them, or when the engine gives up a peer that is gone
+ * or silent after rdma_fdw.peer_timeout, so that the flow has failed. Services no interrupt and raises
+ * no error.
  */
 static void
 drop_pins(RfFlowHandle *handle)

@@ -208,7 +208,7 @@ typedef struct RfFlow
 	int32_t		peer;			/* index into the peer table */
 	int32_t		owner_pid;
 	_Atomic int32_t owner_proc; /* whom to wake: index into ProcGlobal->allProcs. Constant but for a shared flow (share.h) */
-	uint32_t	role_oid;		/* SQL role, which decides who may see it */
+	uint32_t	role_oid;		/* SQL role: decides who may see it; others count by it (rdma_fdw.role_share) */
 	uint32_t	database_oid;
 	uint32_t	remote_flow;	/* producer: the consumer's index, from the stream request; consumer: set by the engine at OPEN */
 	uint32_t	slot_count;		/* consumer: wanted by the backend. producer: set by the engine at OPENED */
@@ -494,7 +494,8 @@ typedef struct RfValueStats
 typedef struct RfShared
 {
 	RfNodeId	node;			/* ours; generation is new with every arena */
-	uint8_t		private_key[RF_KEY_SIZE];	/* new with it: base/agree.h */
+	/* Of this life of the node: written with it by the postmaster, read by backends (base/agree.h). */
+	uint8_t		private_key[RF_KEY_SIZE];
 	uint8_t		public_key[RF_KEY_SIZE];
 	uint32_t	max_flows;
 	uint32_t	segment_count;

@@ -1,5 +1,6 @@
 # rdma_fdw: foreign data wrapper and exchange over RDMA.
 #
+#   make help             print this
 #   make                  build against the PostgreSQL that PG_CONFIG names (15 to 18)
 #   make install          install it there
 #   make check            install what the tests need (install-deps), then run them; ends with "N passed, N failed"
@@ -30,7 +31,7 @@ OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(addprefix $(srcdir)/src/
 
 PG_CPPFLAGS = -I$(srcdir)/include -I$(srcdir)/src -I$(libpq_srcdir) -D_GNU_SOURCE
 PG_CFLAGS = -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-declaration-after-statement
-SHLIB_LINK = $(libpq) -libverbs -lcrypto -lpthread -ldl -lm
+SHLIB_LINK = $(libpq) -libverbs -lssl -lcrypto -lpthread -ldl -lm
 
 # For installcheck: tests that ask neither for the ports of other servers nor for a module of test/modules.
 REGRESS = $(sort $(patsubst $(srcdir)/sql/%.sql,%,$(shell grep -L -i -E '(n1|coord)_port|[$$]libdir' $(srcdir)/sql/[0-9]*.sql)))
@@ -45,7 +46,7 @@ PG_CFLAGS += -MMD -MP
 EXTRA_CLEAN = $(OBJS:.o=.d)
 
 # Targets that need no PGXS, so that they work before PostgreSQL is installed; PGXS also has a "check" that only refuses.
-own = check check-% install-deps demo demo-stop bench-scan bench-fdw bench-join bench-engine bench-engine-nodes bench-engine-verbs bench-region bench-region-verbs
+own = help check check-% install-deps demo demo-stop bench-scan bench-fdw bench-join bench-engine bench-engine-nodes bench-engine-verbs bench-region bench-region-verbs
 ifneq ($(filter-out $(own),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -88,6 +89,9 @@ extra_groups = static versions memory package
 run_check = $(srcdir)/test/run_check.sh
 
 .PHONY: $(filter-out check-%,$(own)) $(groups:%=check-%) $(rest_groups:%=check-%) $(extra_groups:%=check-%) check-full check-rest check-differential
+
+help:
+	@sed -n '/^[^#]/q; s/^#\( \|$$\)//p' $(srcdir)/Makefile
 
 install-deps:
 	@$(srcdir)/test/install_deps.sh

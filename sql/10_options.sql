@@ -31,7 +31,7 @@ ALTER SERVER opt_srv OPTIONS (SET receive_buffers '16', DROP keep_connections, S
 SELECT srvoptions FROM pg_foreign_server WHERE srvname = 'opt_srv';
 SELECT ftoptions FROM pg_foreign_table WHERE ftrelid = 'opt_t'::regclass;
 
--- options of libpq that a user has no business with
+-- options of libpq that users must not set
 SELECT o, try(format('ALTER SERVER opt_srv OPTIONS (ADD %I %L)', o, 'x'))
   FROM unnest('{replication,client_encoding,fallback_application_name,user,password,sslpassword}'::text[]) o;
 SELECT o, try(format('ALTER USER MAPPING FOR CURRENT_USER SERVER opt_srv OPTIONS (ADD %I %L)', o, 'x'))
@@ -42,7 +42,7 @@ SELECT o, try(format('ALTER FOREIGN TABLE opt_t ALTER b OPTIONS (ADD %I %L)', o,
   FROM unnest('{table_name,type}'::text[]) o;
 SELECT try('ALTER FOREIGN DATA WRAPPER rdma_fdw OPTIONS (ADD host ''x'')');
 
--- the whole list where it does not depend on libpq; a slip of the pen is recognized
+-- the whole list where it does not depend on libpq; a misspelt option gets a suggestion
 ALTER FOREIGN TABLE opt_t OPTIONS (ADD color 'red');
 ALTER FOREIGN TABLE opt_t OPTIONS (ADD fetchsize '10');
 ALTER FOREIGN TABLE opt_t OPTIONS (ADD recieve_bufers '4');

@@ -167,7 +167,7 @@ SELECT shape FROM shape ORDER BY second;
 SELECT a, day FROM shape WHERE second = 2;
 SELECT s.*, s.new_name FROM shape s WHERE (s).day IS NULL;
 
--- what is no plain table on the data node
+-- remote relations that are not plain tables
 CREATE VIEW scan_remote.v AS SELECT grp, count(*) AS n, sum(id) AS s FROM scan_remote.plain GROUP BY grp;
 CREATE MATERIALIZED VIEW scan_remote.mv AS SELECT * FROM scan_remote.v WHERE grp < 3;
 CREATE TABLE scan_remote.part (k int, v text) PARTITION BY RANGE (k);
@@ -207,7 +207,7 @@ INSERT INTO plain_parent VALUES (0, 'local');
 SELECT tableoid::regclass, * FROM plain_parent ORDER BY k;
 SELECT tableoid::regclass, * FROM plain_parent ORDER BY k FOR SHARE;
 
--- several scans of one server at once, self joins, rescans, early ends
+-- several scans of one server at once, self joins, rescans, scans that end early
 SELECT count(*), sum(a.id), sum(b.id) FROM plain a JOIN plain b USING (id);
 SELECT count(*) FROM plain a, plain b, plain c WHERE a.id = b.id + 1 AND b.id = c.id + 1 AND a.grp = 5;
 SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off; SET enable_memoize = off;
@@ -293,7 +293,7 @@ SELECT count(*) FROM plain;
 \set VERBOSITY default
 SELECT * FROM missing;
 
--- whose rights: those of the user who reads, or of the view's owner
+-- rights: those of the user who reads, or of the view's owner
 CREATE ROLE regress_rdma_reader;
 GRANT USAGE ON SCHEMA scan_here TO regress_rdma_reader;
 CREATE VIEW owners AS SELECT id FROM plain WHERE id = 1;

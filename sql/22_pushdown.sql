@@ -169,7 +169,7 @@ EXECUTE p1(8, '00008');
 EXECUTE p1(NULL, '00008');
 PREPARE p2(regclass) AS SELECT c1 FROM ft WHERE c1 = $1::oid::int AND c2 = 1;
 EXPLAIN (VERBOSE, COSTS OFF) EXECUTE p2('pg_class');
--- types whose bare names mean one character or bit
+-- types whose names without a length mean one character or bit
 PREPARE p3(bpchar, bit, varbit, interval, float8) AS SELECT c1 FROM ft WHERE c7 <= $1 AND c1 < 3 AND $2 <> B'1' AND $3 = B'1010' AND c14 = $4 AND c16 < $5;
 EXPLAIN (VERBOSE, COSTS OFF) EXECUTE p3('2         ', B'101', B'1010', '1 hour', 0.2);
 EXECUTE p3('2         ', B'101', B'1010', '1 hour', 0.2);
@@ -190,7 +190,7 @@ SELECT c1 FROM ft WHERE c2 IN (SELECT c2 FROM ft_here h WHERE h.c1 = ft.c1 AND r
 -- lateral
 SELECT x, l.* FROM generate_series(1, 3) x, LATERAL (SELECT c1, c3 FROM ft WHERE c1 = x * 100 OFFSET 0) l;
 
--- parameterized paths, where the data node was asked what a look-up costs
+-- parameterized paths, with costs of a look-up from the data node
 ALTER SERVER push_srv OPTIONS (ADD use_remote_estimate 'true');
 CREATE TEMP TABLE few (id int, word text);
 INSERT INTO few VALUES (5, '00005'), (5, '00006'), (77, '00077'), (2000, NULL);
@@ -212,7 +212,7 @@ EXPLAIN (VERBOSE, COSTS OFF) SELECT c1 FROM ft WHERE c1 = 5 FOR SHARE SKIP LOCKE
 EXPLAIN (VERBOSE, COSTS OFF) SELECT c1 FROM ft, few WHERE c1 = id FOR KEY SHARE OF ft;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT c1 FROM ft, few WHERE c1 = id FOR UPDATE OF few;
 SELECT c1, c3 FROM ft WHERE c1 = 5 FOR UPDATE;
--- the row is locked there until the transaction ends, against everybody, this session's own local access included
+-- the row is locked there until the transaction ends, also against this session's own local access
 BEGIN;
 SELECT c1, c3 FROM ft WHERE c1 = 5 FOR UPDATE;
 SELECT "C 1" FROM push_remote."T 1" WHERE "C 1" BETWEEN 4 AND 6 ORDER BY 1 FOR UPDATE SKIP LOCKED;
@@ -230,7 +230,7 @@ ROLLBACK TO s;
 SELECT count(*) FROM ft;
 COMMIT;
 
--- nothing of a security barrier view's rows leaks through a condition evaluated elsewhere
+-- a condition that is evaluated elsewhere leaks no rows of a security barrier view
 CREATE VIEW barrier WITH (security_barrier) AS SELECT c1, c2, c3 FROM ft WHERE c2 = 3;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT c1 FROM barrier WHERE c1 = 13 AND 1 / (c1 - 14) < 1;
 SELECT c1 FROM barrier WHERE c1 = 13 AND 1 / (c1 - 14) < 1;
@@ -248,7 +248,7 @@ ALTER SERVER push_srv OPTIONS (ADD extensions 'rdma_fdw');
 SELECT pushed('SELECT c1 FROM ft WHERE push_ext.push_ext_fn(c1) = 5');
 ALTER EXTENSION rdma_fdw DROP FUNCTION push_ext.push_ext_fn(int);
 
--- two columns here for one there
+-- two local columns for one remote column
 CREATE FOREIGN TABLE twice (a int OPTIONS (column_name 'C 1'), b int OPTIONS (column_name 'C 1'), c int OPTIONS (column_name 'c2'))
   SERVER push_srv OPTIONS (schema_name 'push_remote', table_name 'T 1');
 EXPLAIN (VERBOSE, COSTS OFF) SELECT * FROM twice WHERE a < 3 AND b > 1 AND c = 2;

@@ -44,7 +44,7 @@ INSERT INTO pd.e SELECT * FROM pd.here_b;
 INSERT INTO pd.p SELECT id, x FROM pd.here_a;
 ANALYZE pd.a, pd.b, pd.d, pd.e, pd.p;
 
--- What is sent, and the rows; those of all first.
+-- Prints what is sent, and the rows; first with all conditions sent.
 CREATE FUNCTION pd.sent(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE value text; line text; got text; expected text;
 BEGIN
@@ -53,7 +53,7 @@ BEGIN
     RETURN NEXT value || ':';
     FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
       IF line ~ 'SQL|Filter|Foreign Update|Foreign Delete|^ *Nodes' THEN
-        -- majors name the values of sub-selects in different ways
+        -- major versions name the values of sub-selects differently
         line := regexp_replace(line, 'Filter:.*(SubPlan|InitPlan|\$\d).*', 'Filter: with a sub-select');
         RETURN NEXT left(regexp_replace(line, '^[ >-]*', '  '), 120);
       END IF;

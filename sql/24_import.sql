@@ -69,7 +69,7 @@ CREATE SCHEMA imp5;
 IMPORT FOREIGN SCHEMA imp_src EXCEPT (t1, "T 3", a_view, nonesuch) FROM SERVER imp_srv INTO imp5;
 SELECT DISTINCT tab FROM imported('imp5') ORDER BY 1;
 
--- what goes wrong
+-- errors
 IMPORT FOREIGN SCHEMA imp_src FROM SERVER imp_srv INTO imp5;
 IMPORT FOREIGN SCHEMA nonesuch FROM SERVER imp_srv INTO imp4;
 IMPORT FOREIGN SCHEMA imp_src FROM SERVER imp_srv INTO nowhere;

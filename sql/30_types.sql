@@ -15,14 +15,14 @@ CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 \set types :types 'CREATE TYPE moodrange AS RANGE (subtype = mood);'
 \set types :types 'CREATE TYPE i4range2 AS RANGE (subtype = int4);'
 
--- Here: other OIDs than there.
+-- The coordinator, where types have other OIDs.
 CREATE SCHEMA ty;
 SET search_path = ty;
 CREATE TYPE unrelated AS ENUM ('x');
 CREATE TYPE unrelated_too AS (x int);
 :types
 
--- There.
+-- The data node.
 \c contrib_regression postgres 127.0.0.1 :n1
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
@@ -82,8 +82,7 @@ CREATE VIEW lines AS SELECT id, s::text AS line FROM src s;
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
 SET search_path = ty;
-DO $$ BEGIN EXECUTE format('CREATE SERVER types_n1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host ''127.0.0.1'', port %L, dbname %L)',
-  current_setting('rdma_test.n1_port'), current_database()); END $$;
+CREATE SERVER types_n1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
 CREATE USER MAPPING FOR CURRENT_USER SERVER types_n1 OPTIONS (user 'postgres');
 IMPORT FOREIGN SCHEMA ty LIMIT TO (src, lines) FROM SERVER types_n1 INTO ty;
 -- Printed as the data node's session prints them.
@@ -108,7 +107,7 @@ SET client_encoding = 'LATIN1';
 SELECT count(*) FILTER (WHERE u_mood = 'happy') AS happy, count(*) FILTER (WHERE octet_length(u_mood::text) = 15) AS two_umlauts FROM src;
 RESET client_encoding;
 
--- Other types here than there: the value's text goes through the input function here, with its type modifier.
+-- Columns with another type here: the value's text goes through the input function here, with its type modifier.
 CREATE FOREIGN TABLE src_as_text (id int, c_int4 text, c_numeric varchar, u_mood text, u_pair text, c_date text, a_int4 text) SERVER types_n1 OPTIONS (table_name 'src');
 SELECT * FROM src_as_text ORDER BY id LIMIT 3;
 CREATE FOREIGN TABLE src_modified (id int, c_numeric2 numeric(20,1), c_varchar varchar(60), c_time time(0), c_bpchar char(14), c_int2 int8, c_text varchar) SERVER types_n1 OPTIONS (table_name 'src');
@@ -149,15 +148,14 @@ SET client_min_messages = warning;
 CREATE SCHEMA latin1;
 SET search_path = latin1;
 CREATE TYPE public.mood AS ENUM ('schön', 'übel');
-DO $$ BEGIN EXECUTE format('CREATE SERVER types_latin1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host ''127.0.0.1'', port %L, dbname ''rdma_latin1'')',
-  current_setting('rdma_test.n1_port')); END $$;
+CREATE SERVER types_latin1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'rdma_latin1');
 CREATE USER MAPPING FOR CURRENT_USER SERVER types_latin1 OPTIONS (user 'postgres');
 IMPORT FOREIGN SCHEMA public LIMIT TO (t) FROM SERVER types_latin1 INTO latin1;
 SELECT id, left(v, 12) AS v, vc, n, j, a, m, b, x, c FROM t ORDER BY id;
 SELECT id, length(v), octet_length(v) FROM t WHERE id = 3;
 SELECT id FROM t WHERE v = 'Übergröße';
 
--- The other way: characters that the reader's encoding does not have are an error, never a question mark.
+-- The opposite direction: characters that the reader's encoding does not have are an error, never a question mark.
 CREATE DATABASE rdma_latin1 ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0;
 \c rdma_latin1 postgres 127.0.0.1 :coord
 SET client_min_messages = warning;

@@ -63,7 +63,7 @@ INSERT INTO bare SELECT FROM generate_series(1, 70000);
 CREATE FOREIGN TABLE f_bare () SERVER values_srv OPTIONS (table_name 'bare');
 SELECT count(*) FROM (SELECT FROM f_bare OFFSET 0) x;
 
--- Stored out of line, compressed, both and neither.
+-- Values stored out of line, compressed, both, and neither.
 CREATE TABLE toasted (i int, plain text, external text, extended text, main text, n numeric);
 ALTER TABLE toasted ALTER plain SET STORAGE plain, ALTER external SET STORAGE external, ALTER main SET STORAGE main;
 INSERT INTO toasted SELECT i, repeat('p', i % 1000), repeat(md5(i::text), i % 200), repeat(md5((i % 9)::text), i * 10), repeat('m', i * 20), ('1e' || i)::numeric FROM generate_series(1, 500) i;

@@ -32,7 +32,7 @@ SELECT capacity, portable, count(*) AS same FROM unnest(ARRAY[200, 1000, 4032, 6
   LATERAL batch_round_trip('SELECT * FROM ba.rows', capacity, portable) AS x(i int, t text, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h inet, m name)
   JOIN rows y ON x.i = y.i AND x::text = y::text GROUP BY 1, 2 ORDER BY 1, 2;
 
--- Flipped bytes: thousands of damaged batches, whose values are all used.
+-- Flipped bytes: thousands of damaged batches; every value that is accepted is used.
 CREATE TABLE few AS SELECT * FROM rows WHERE i <= 60;
 DO $$
 DECLARE ok int := 0; refused int := 0; row_text text;

@@ -24,7 +24,7 @@ $$ SELECT string_agg(substr(int8send(number), 9 - i, 1), '' ORDER BY i) FROM gen
 SELECT t, im.batch_kinds('SELECT NULL::' || t) FROM unnest('{bool,name,text,bytea,numeric,date,timetz,inet,varbit,path,jsonb,int4[],text[],name[],jsonb[],numrange,nummultirange,int2vector,
 	json,xml,tsvector,polygon,box,line,circle,pg_snapshot,json[],tsvector[],polygon[],box[]}'::text[]) t;
 
--- What is not changed is taken.
+-- Unchanged images are accepted.
 SELECT type, count(*) FROM im.image_types, LATERAL regexp_matches(im.batch_mutate(values_, 1, 1, '{}'), '^1 of') GROUP BY 1 HAVING count(*) <> 1;
 
 SELECT what, type, judge(image, type) FROM (VALUES
@@ -91,12 +91,12 @@ SELECT what, type, judge(image, type) FROM (VALUES
 	(81, 'as it is', 'jsonb', batch_raw('{"a": [1, 2.5, "x"], "b": {"c": null}}'::jsonb)))
 	v(i, what, type, image) ORDER BY i;
 
--- Some of what is refused from others is taken from a trusted node, as long as it stays within its bytes.
+-- A trusted node may send images that are refused from others, as long as they stay within their bytes.
 SELECT batch_image(batch_raw('a:1 b:2'::tsvector), NULL::tsvector, true), batch_image(batch_raw('(1,2),(0,0)'::box), NULL::box, true);
 SELECT batch_image(batch_raw('a:1 b:2'::tsvector), NULL::tsvector);
 SELECT batch_image(le(2) || le(4094) || le(4094), NULL::tsvector, true);
 
--- What PostgreSQL makes is taken, however it was made.
+-- Images that PostgreSQL makes are accepted, however they were made.
 CREATE FUNCTION honest(query text) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE n int;
 BEGIN
@@ -127,7 +127,7 @@ SELECT honest(query), left(query, 60) AS query FROM (VALUES
 	(24, 'SELECT pclose(path(polygon(i % 7 + 3, circle(point(i, i), i)))) FROM im.nums'), (25, 'SELECT prosrc FROM pg_proc WHERE oid < 2000'),
 	(26, 'SELECT chr(200 + i * 20) || repeat(chr(70000 + i), i % 40) FROM im.nums'), (27, 'SELECT relname FROM pg_class')) v(i, query) ORDER BY i;
 
--- Images that were changed at random: what is taken is used.
+-- Images that were changed at random: those that are accepted are used.
 SELECT count(*) FILTER (WHERE result ~ '^[1-9]\d* of 400, \d+ errors$') = count(*) AS used FROM mutate_images(400, 1);
 RESET search_path;
 DROP SCHEMA im CASCADE;

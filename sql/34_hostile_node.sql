@@ -65,7 +65,7 @@ SELECT reverse(v) FROM (SELECT * FROM v5 OFFSET 0) x;
 SELECT v -> 0 FROM (SELECT * FROM v6 OFFSET 0) x;
 SELECT reverse(v) FROM (SELECT * FROM v7 OFFSET 0) x;
 SELECT v + v FROM (SELECT * FROM v8 OFFSET 0) x;
--- only a superuser says whom to trust
+-- only a superuser may trust a node
 CREATE ROLE rf_owner34;
 GRANT USAGE ON FOREIGN DATA WRAPPER rdma_fdw TO rf_owner34;
 SET ROLE rf_owner34;

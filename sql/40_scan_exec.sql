@@ -278,7 +278,7 @@ PREPARE TRANSACTION 'p';
 -- nothing is left; the engines may take a moment to end the last streams
 DO $$
 BEGIN
-	FOR i IN 1 .. 200 LOOP
+	FOR i IN 1 .. 1200 LOOP
 		EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows);
 		PERFORM pg_sleep(0.05);
 	END LOOP;

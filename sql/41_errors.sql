@@ -31,14 +31,14 @@ INSERT INTO far.mixed VALUES ('12'), ('twelve');
 IMPORT FOREIGN SCHEMA far FROM SERVER err41 INTO near;
 CREATE VIEW alive AS SELECT count(*) AS rows FROM big;
 
--- in the middle of the rows, and before any came inline
+-- in the middle of the rows, and before any row came inline
 \set SHOW_CONTEXT always
 \set VERBOSITY default
 SELECT count(v), count(filler) FROM fails_late;
 SELECT * FROM alive;
 SELECT count(v) FROM fails_soon;
 SELECT v FROM fails_late WHERE id = 20000;
--- not if the row is not asked for
+-- no error if the row is not requested
 SELECT id, v, length(filler) FROM fails_late LIMIT 1;
 -- all fields of an error, and messages below it
 SELECT * FROM complaints;
@@ -74,7 +74,7 @@ EXCEPTION WHEN division_by_zero THEN
 	PERFORM * FROM near.alive;
 END $$;
 
--- definitions that do not fit
+-- definitions that do not match
 CREATE FOREIGN TABLE no_table (a int) SERVER err41 OPTIONS (schema_name 'far', table_name 'none');
 SELECT * FROM no_table;
 CREATE FOREIGN TABLE no_column (a int) SERVER err41 OPTIONS (schema_name 'far', table_name 'big');
@@ -133,7 +133,7 @@ SET ROLE regress_plain41;
 SELECT count(*) FROM big;
 \set VERBOSITY default
 RESET ROLE;
--- a mapping for everybody does not let everybody use a superuser's connection
+-- a mapping for PUBLIC does not let everybody use a superuser's connection
 DROP USER MAPPING FOR CURRENT_USER SERVER err41;
 CREATE USER MAPPING FOR PUBLIC SERVER err41 OPTIONS (user 'postgres');
 SELECT * FROM alive;
@@ -149,7 +149,14 @@ SELECT * FROM alive;
 SELECT count(*) FROM pg_stat_activity WHERE application_name = 'renamed';
 ALTER SERVER err41 OPTIONS (ADD keep_connections 'off');
 SELECT * FROM alive;
-SELECT pg_sleep(0.1);
+DO $$
+BEGIN
+	FOR i IN 1 .. 1200 LOOP
+		EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'renamed');
+		PERFORM pg_sleep(0.05);
+		PERFORM pg_stat_clear_snapshot();
+	END LOOP;
+END $$;
 SELECT count(*) FROM pg_stat_activity WHERE application_name = 'renamed';
 SET rdma_fdw.application_name = 'p%%q_%d_%u';
 BEGIN;
@@ -157,13 +164,13 @@ SELECT * FROM alive;
 SELECT count(*) FROM pg_stat_activity WHERE application_name = 'p%q_' || current_database() || '_' || current_user;
 COMMIT;
 RESET rdma_fdw.application_name;
--- nobody there
+-- no server at that port
 ALTER SERVER err41 OPTIONS (SET port '1', ADD connect_timeout '5');
 \set VERBOSITY terse
 SELECT * FROM alive;
 \echo :LAST_ERROR_SQLSTATE
 \set VERBOSITY default
--- there, but without the extension
+-- a database without the extension
 CREATE DATABASE regress_bare41 TEMPLATE template0;
 DO $$ BEGIN
 	EXECUTE format('ALTER SERVER err41 OPTIONS (SET port %L, SET dbname %L)', current_setting('port'), 'regress_bare41');
@@ -177,7 +184,7 @@ SELECT * FROM alive;
 -- nothing is left; the engines may take a moment to end the last streams
 DO $$
 BEGIN
-	FOR i IN 1 .. 200 LOOP
+	FOR i IN 1 .. 1200 LOOP
 		EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows);
 		PERFORM pg_sleep(0.05);
 	END LOOP;

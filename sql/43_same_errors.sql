@@ -1,4 +1,4 @@
--- Every error here is one of postgres_fdw, too, with the same SQLSTATE: the same statements run with both, and what differs is listed.
+-- Errors have the SQLSTATEs of postgres_fdw: the same statements run with both wrappers, and differences are listed.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE EXTENSION IF NOT EXISTS postgres_fdw;
@@ -36,7 +36,7 @@ ALTER TABLE far43.changed ALTER retyped TYPE text USING 'not a number';
 CREATE FUNCTION random_false() RETURNS bool LANGUAGE plpgsql VOLATILE AS 'BEGIN RETURN false; END';
 CREATE FUNCTION here43(x int) RETURNS int LANGUAGE plpgsql VOLATILE AS 'BEGIN RETURN x; END';
 
--- the statement's SQLSTATE, 00000 if it works; nothing of it stays
+-- the statement's SQLSTATE, 00000 if it succeeds; its effects are rolled back
 CREATE FUNCTION state_of(wrapper text, statement text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE replace(replace(replace(statement, 'WRAPPER', wrapper), 'SERVER_', wrapper || '_srv43'), 'REL_', wrapper || '43');

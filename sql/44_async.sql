@@ -25,13 +25,8 @@ ANALYZE;
 SET client_min_messages = warning;
 CREATE SCHEMA asy;
 SET search_path = asy;
-CREATE SERVER asy1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression', async_capable 'true');
-CREATE SERVER asy2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression', async_capable 'true');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER asy1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER asy2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
+CREATE SERVER asy1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression', async_capable 'true');
+CREATE SERVER asy2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression', async_capable 'true');
 CREATE USER MAPPING FOR CURRENT_USER SERVER asy1 OPTIONS (user 'postgres');
 CREATE USER MAPPING FOR CURRENT_USER SERVER asy2 OPTIONS (user 'postgres');
 CREATE FOREIGN TABLE f1 (a int, b int, c text) SERVER asy1 OPTIONS (schema_name 'asy', table_name 'p');
@@ -72,7 +67,7 @@ BEGIN
 END $$;
 RESET rdma_fdw.inline_limit;
 
--- early end
+-- a scan that ends early
 SELECT count(*) FROM (SELECT a FROM two WHERE a + random() > 0 LIMIT 5) t;
 SELECT count(*) FROM (SELECT a FROM five WHERE a + random() > 0 LIMIT 0) t;
 SELECT EXISTS (SELECT FROM two WHERE a + random() > 0);
@@ -93,7 +88,7 @@ RESET enable_material;
 RESET enable_memoize;
 -- the same servers on both sides of a join
 SELECT count(*), sum(l.a) FROM (SELECT * FROM two OFFSET 0) l JOIN (SELECT * FROM five OFFSET 0) r USING (a);
--- portions
+-- rows fetched in portions
 BEGIN;
 DECLARE c CURSOR FOR SELECT a FROM five WHERE a + random() > 0;
 MOVE FORWARD 100 FROM c;
@@ -112,7 +107,7 @@ EXECUTE one_b(7);
 SELECT count(b) FROM (SELECT * FROM f1 UNION ALL SELECT * FROM failing OFFSET 0) t;
 SELECT count(*) FROM (SELECT * FROM f1 UNION ALL SELECT * FROM f2 OFFSET 0) t;
 
--- EXPLAIN ANALYZE counts every row where it came from
+-- EXPLAIN ANALYZE counts each row at the scan that returned it
 CREATE FUNCTION scans(q text) RETURNS TABLE (node text, async bool, loops int, rows int, remote_rows int, streams int)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -125,7 +120,7 @@ BEGIN
 END $$;
 SELECT * FROM scans('SELECT a FROM asy.five WHERE b + random() >= 0');
 
--- The choice: an option says yes or no; without one it is made by the work at the nodes against the rows that come.
+-- The choice: the option decides; without it the nodes' work is weighed against the number of rows that they send.
 ALTER SERVER asy1 OPTIONS (SET async_capable 'false');
 SELECT node, async, rows FROM scans('SELECT a FROM asy.two WHERE b + random() >= 0');
 ALTER FOREIGN TABLE f1 OPTIONS (ADD async_capable 'true');

@@ -23,13 +23,8 @@ ANALYZE;
 SET client_min_messages = warning;
 CREATE SCHEMA par;
 SET search_path = par;
-CREATE SERVER par1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression', parallel_scan 'true');
-CREATE SERVER par2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression', parallel_scan 'true');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER par1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER par2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
+CREATE SERVER par1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression', parallel_scan 'true');
+CREATE SERVER par2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression', parallel_scan 'true');
 CREATE USER MAPPING FOR CURRENT_USER SERVER par1 OPTIONS (user 'postgres');
 CREATE USER MAPPING FOR CURRENT_USER SERVER par2 OPTIONS (user 'postgres');
 CREATE FOREIGN TABLE f1 (a int, b int, c text) SERVER par1 OPTIONS (table_name 'p');
@@ -43,7 +38,7 @@ CREATE FOREIGN TABLE both1 PARTITION OF both_nodes FOR VALUES IN (1, 3, 5, 7, 9)
 CREATE FOREIGN TABLE both2 PARTITION OF both_nodes FOR VALUES IN (0, 2, 4, 6, 8) SERVER par2 OPTIONS (table_name 'p');
 CREATE TABLE here AS SELECT i AS a, i % 7 AS d FROM generate_series(1, 20000) i;
 ANALYZE f1, f2, q1, none1, failing, both1, both2, here;
--- what only this node knows
+-- a function that only this node has
 CREATE FUNCTION local(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$ BEGIN RETURN $1; END $$;
 CREATE FUNCTION fussy(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
@@ -126,7 +121,7 @@ SELECT count(*), sum(local(a)), sum(length(c)) FROM q1 WHERE local(a) > 0;
 RESET rdma_fdw.receive_buffers;
 RESET rdma_fdw.receive_buffer_size;
 
--- what EXPLAIN says of who took what adds up
+-- the rows per process in EXPLAIN add up
 CREATE FUNCTION pulled(query text) RETURNS TABLE (pulled text) LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
@@ -142,11 +137,11 @@ END $$;
 SELECT * FROM pulled('SELECT count(*), sum(local(a)), min(c) FROM f1 WHERE local(b) < 6');
 SELECT * FROM pulled('SELECT count(*), sum(local(f1.a)) FROM f1 JOIN q1 USING (a) WHERE local(b) < 6');
 
--- early end
+-- a scan that ends early
 SELECT count(*) FROM (SELECT local(a) FROM f1 WHERE local(b) < 6 LIMIT 5) t;
 SELECT count(*) FROM (SELECT local(a) FROM f1 WHERE local(b) < 6 LIMIT 0) t;
 SELECT EXISTS (SELECT FROM f1 WHERE local(b) < 6);
--- again and again
+-- repeated
 SET enable_material = off;
 SET enable_memoize = off;
 SET enable_hashjoin = off;
@@ -169,7 +164,7 @@ FETCH ALL FROM c;
 COMMIT;
 
 \set SHOW_CONTEXT never
--- errors: of the data node at once and in the middle, of whoever reads the rows
+-- errors: of the data node, at once and in the middle, and of the process that reads the rows
 SELECT count(*), sum(local(a)) FROM missing WHERE local(b) < 6;
 SELECT count(*), sum(local(b)) FROM failing WHERE local(b) < 6;
 SELECT count(*), sum(fussy(a)) FROM f1 WHERE local(b) < 6;
@@ -180,7 +175,7 @@ RESET parallel_leader_participation;
 SELECT count(*), sum(local(a)) FROM f1 WHERE local(b) < 6;
 \set SHOW_CONTEXT errors
 
--- not where something else of the query reads from the same server, as that would want its session
+-- not if another part of the query reads from the same server, which would need the same session
 SELECT is_parallel('SELECT count(*) FROM f1 JOIN q1 ON local(f1.a) = local(q1.a)');
 SELECT is_parallel('SELECT count(*), sum(local(a)) FROM f1 WHERE local(b) < (SELECT count(*) FROM q1)');
 SELECT is_parallel('WITH q AS MATERIALIZED (SELECT a FROM q1) SELECT count(*), sum(local(a)) FROM f1 WHERE local(b) < 6 AND (SELECT min(a) FROM q) > 0');
@@ -223,6 +218,7 @@ SET min_parallel_table_scan_size = '128kB';
 SELECT is_parallel('SELECT count(*), sum(local(a)) FROM f1 WHERE local(b) < 6');
 
 -- nothing is left
+DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows); PERFORM pg_sleep(0.1); END LOOP; END $$;
 SELECT count(*) FROM rdma.stat_flows;
 
 SET client_min_messages = warning;

@@ -18,7 +18,7 @@ CREATE SCHEMA ph_away;
 IMPORT FOREIGN SCHEMA ph LIMIT TO (a, b, c) FROM SERVER ph_srv INTO ph_away;
 ANALYZE ph_away.a, ph_away.b, ph_away.c;
 
--- Prints what a query's foreign scans send and what is left to do here, and checks its rows against those of the tables themselves.
+-- Prints what a query's foreign scans send and what remains to be done here, and compares its rows with those of the tables themselves.
 CREATE FUNCTION ph.pushed(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text; diff bigint;
 BEGIN
@@ -64,7 +64,7 @@ SELECT ph.pushed('SELECT a.id, s.k || ''!'' AS k, s.n / 2 AS n FROM a LEFT JOIN 
 SELECT ph.pushed('SELECT a.id, s.k FROM a LEFT JOIN (SELECT aid, coalesce(n, 0) + 1 AS k FROM (SELECT aid, max(y) AS n FROM b GROUP BY aid) g) s ON a.id = s.aid');
 -- a FULL JOIN of what has conditions that nothing but a sub-select can hold
 SELECT ph.pushed('SELECT a.id, b.id AS bid, c.id AS cid FROM (SELECT * FROM a WHERE x > 2) a FULL JOIN (SELECT b.id, b.aid FROM (SELECT * FROM b WHERE y > 3) b FULL JOIN c ON b.id = c.bid WHERE b.y IS NULL OR c.z > 1) b ON a.id = b.aid FULL JOIN c ON c.id = a.id');
--- what the data node cannot compute is computed here, if that is not too late
+-- expressions that the data node cannot compute are computed here where that gives the same result
 SELECT ph.pushed('SELECT a.id, s.k FROM a LEFT JOIN (SELECT aid, concat(y, ''x'') AS k FROM b) s ON a.id = s.aid WHERE a.id < 20');
 SELECT ph.pushed('SELECT l.id, s.k FROM local l LEFT JOIN (SELECT b.aid, concat(c.z, ''x'') AS k FROM b LEFT JOIN c ON c.bid = b.id) s ON l.id = s.aid');
 -- LATERAL

@@ -29,13 +29,8 @@ ANALYZE;
 SET client_min_messages = warning;
 CREATE SCHEMA pieces;
 SET search_path = pieces;
-CREATE SERVER pieces1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER pieces2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER pieces1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER pieces2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
+CREATE SERVER pieces1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
+CREATE SERVER pieces2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
 CREATE USER MAPPING FOR CURRENT_USER SERVER pieces1 OPTIONS (user 'postgres');
 CREATE USER MAPPING FOR CURRENT_USER SERVER pieces2 OPTIONS (user 'postgres');
 CREATE SERVER pieces FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'pieces1, pieces2');

@@ -37,7 +37,7 @@ CREATE VIEW tables.b AS SELECT "B id" AS id, aid, y, t, ts FROM here.b;
 CREATE VIEW tables.c AS SELECT * FROM here.c;
 CREATE VIEW tables.other_c AS SELECT * FROM here.c;
 
--- Prints what a query's foreign scans send and what is left to do here, and checks its rows against those of the tables themselves.
+-- Prints what a query's foreign scans send and what remains to be done here, and compares its rows with those of the tables themselves.
 CREATE FUNCTION pushed(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text; diff bigint;
 BEGIN
@@ -107,7 +107,7 @@ SELECT a.ctid, b.ctid FROM a JOIN b ON a.id = b.aid WHERE a.id = 3 ORDER BY 1, 2
 EXPLAIN (COSTS OFF) SELECT x.id FROM a AS x JOIN b ON x.id = b.aid;
 RESET search_path;
 
--- what stays here: a condition of an inner join or above the join, and all that hides rows
+-- evaluated here: a condition of an inner join or above the join, and everything that hides rows
 SELECT pushed('SELECT a.id, b.id FROM a JOIN b ON a.id = b.aid AND a.m = ''ok''');
 SELECT pushed('SELECT a.id, b.id FROM a JOIN b ON a.id = b.aid AND a.t || b.ts::text > ''a''');
 SELECT pushed('SELECT a.id, b.id FROM a LEFT JOIN b ON a.id = b.aid WHERE a.m = ''ok''');
@@ -137,7 +137,7 @@ UPDATE target SET n = s.n FROM (SELECT a.id, b.y AS n FROM a JOIN b ON a.id = b.
 TABLE target ORDER BY id;
 INSERT INTO target SELECT a.id, max(b.id) FROM a JOIN b ON a.id = b.aid WHERE a.x = 6 AND a.id < 20 GROUP BY 1;
 TABLE target ORDER BY id;
--- security barriers: a condition must not see what another one is to hide
+-- security barriers: a condition must not see rows that another one hides
 CREATE VIEW barrier WITH (security_barrier) AS SELECT id, x FROM a WHERE m = 'ok';
 EXPLAIN (VERBOSE, COSTS OFF) SELECT v.id, b.id FROM barrier v JOIN b ON v.id = b.aid AND v.x / (b.y - 3) > 0;
 -- parameters of a prepared statement, generic plan, in both sides and in the list
@@ -170,7 +170,7 @@ SELECT pushed('SELECT pa.id, pc.z FROM pa JOIN pc ON pa.id = pc.id WHERE pa.x = 
 SELECT pushed('SELECT pa.id, pc.z FROM pa LEFT JOIN pc ON pa.id = pc.id AND pc.z = 2');
 RESET enable_partitionwise_join;
 
--- asking the data node what it thinks of a join
+-- the data node's estimate of a join
 ALTER SERVER join_srv OPTIONS (ADD use_remote_estimate 'true');
 SELECT pushed('SELECT a.id, b.id FROM a JOIN b ON a.id = b.aid AND b.y = 3');
 ALTER SERVER join_srv OPTIONS (DROP use_remote_estimate);

@@ -37,7 +37,7 @@ CREATE VIEW tables.b AS SELECT "B id" AS id, aid, y, t, ts FROM here.b;
 CREATE VIEW tables.c AS SELECT * FROM here.c;
 CREATE VIEW tables.other_c AS SELECT * FROM here.c;
 
--- Prints what a query's foreign scans send and which sub-plans are left, and checks its rows against those of the tables themselves.
+-- Prints what a query's foreign scans send and which sub-plans remain, and compares its rows with those of the tables themselves.
 CREATE FUNCTION pushed(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text; diff bigint;
 BEGIN

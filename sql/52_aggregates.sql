@@ -26,7 +26,7 @@ ANALYZE away.t, away.u;
 
 -- 16 and later sort for aggregates below them.
 DO $$ BEGIN PERFORM set_config(name, 'off', false) FROM pg_settings WHERE name = 'enable_presorted_aggregate'; END $$;
--- Prints what a query's foreign scans send and what is left to do here, and checks its rows against those of the tables themselves.
+-- Prints what a query's foreign scans send and what remains to be done here, and compares its rows with those of the tables themselves.
 CREATE FUNCTION pushed(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text; diff bigint;
 BEGIN
@@ -63,7 +63,7 @@ SELECT pushed('SELECT extract(month FROM d), count(*) FROM t GROUP BY 1');
 SELECT pushed('SELECT b, count(*) FROM t GROUP BY b HAVING count(*) > 200 AND sum(v) > 3');
 SELECT pushed('SELECT 1 FROM t HAVING count(*) > 1');
 SELECT pushed('SELECT k, 5 AS five, ''x'' AS x FROM t GROUP BY k, 3');
--- with words of their own
+-- aggregates with syntax of their own
 SELECT pushed('SELECT k, count(DISTINCT v), sum(DISTINCT v % 3) FROM t GROUP BY k');
 SELECT pushed('SELECT k, sum(v) FILTER (WHERE b), count(*) FILTER (WHERE v > 6 AND n < 100) FROM t GROUP BY k');
 SELECT pushed('SELECT k, array_agg(v ORDER BY v DESC, id), string_agg(c, '','' ORDER BY c DESC NULLS LAST, id) FROM t WHERE id < 50 GROUP BY k');
@@ -83,7 +83,7 @@ SELECT pushed('SELECT u.id, count(t.id) FROM u LEFT JOIN t ON t.k = u.id AND t.v
 SELECT pushed('SELECT w, s.n FROM u, (SELECT k, count(*) AS n FROM t GROUP BY k) s WHERE s.k = u.id');
 -- 18 numbers the groups, too.
 SELECT regexp_replace(p, '\mr3\M', 'r2', 'g') AS pushed FROM pushed('SELECT k, sum(v) FROM t WHERE EXISTS (SELECT FROM u WHERE u.id = t.k AND w = 1) GROUP BY k') p;
--- values from outside
+-- values from the outer query
 SELECT pushed('SELECT k, count(*) FROM t WHERE v > (SELECT min(w) + 9 FROM u) GROUP BY k HAVING count(*) > (SELECT max(w) FROM u)');
 SELECT pushed('SELECT w, (SELECT count(*) FROM t WHERE t.k = u.w) FROM u');
 SELECT pushed('SELECT w, (SELECT sum(t.v + u.w) FROM t WHERE t.k = u.w) FROM u');
@@ -165,11 +165,11 @@ SELECT pushed('SELECT v, count(*), avg(n) FROM p GROUP BY v');
 SELECT pushed('SELECT v, count(DISTINCT k) FROM p GROUP BY v');
 RESET enable_partitionwise_aggregate;
 
--- aggregates that nobody reads still make one group of all rows
+-- unused aggregates still form one group of all rows
 SELECT pushed('SELECT count(*) FROM (SELECT max(now()) FROM t a JOIN t b USING (id)) s');
 SELECT pushed('SELECT 1 AS one FROM (SELECT sum(a.v) FROM t a JOIN t b USING (id) GROUP BY a.k) s');
 
--- asking the data node
+-- with the data node's estimates
 ALTER SERVER agg_srv OPTIONS (ADD use_remote_estimate 'true');
 SELECT pushed('SELECT k, count(*), sum(v) FROM t WHERE v > 3 GROUP BY k HAVING sum(v) > 100 ORDER BY 2 LIMIT 2');
 SELECT pushed('SELECT DISTINCT s FROM t ORDER BY s');

@@ -22,7 +22,7 @@ INSERT INTO here.t SELECT i, nullif(i % 7, 3), i % 3 > 0, i % 100, i * 3, i::int
     timestamp '2001-01-01' + i * interval '1 min', timestamptz '2001-01-01 00:00 UTC' + i * interval '1 min', i, inet '10.0.0.0' + i, (i % 256)::bit(8),
     format('(%s,%s)', i % 9, i % 5 + 1)::tid, pg_lsn '0/0' + i, i::text::xid8, ARRAY[i % 5, i], int4range(i % 3, 20 + i), int4multirange(int4range(i % 3, 20 + i)),
     i::money, decode(lpad(to_hex(i % 50), 4, '0'), 'hex'), 'ok' FROM generate_series(1, 400) i;
--- NULLs, a group of nothing but NULLs, and numbers that are none
+-- NULLs, a group of NULLs only, and NaN
 INSERT INTO here.t (id, k) SELECT i, nullif(i % 9, 2) FROM generate_series(401, 440) i;
 INSERT INTO here.t (id, k, n, f8, i4) VALUES (441, 20, 'NaN', 'NaN', 1), (442, 21, 'Infinity', 'Infinity', 2), (443, 22, '-Infinity', '-Infinity', 3), (444, 22, 'Infinity', 'Infinity', 4),
     (445, 23, 1e400, 1e100, 5), (446, 23, -1e400, 1e100, 6), (447, 23, 1e-400, 1e-100, 7);
@@ -92,7 +92,7 @@ SELECT crosses, count(*), string_agg(name, ' ' ORDER BY name) FROM here.tried
 WHERE split_part(name, '(', 1) = ANY ('{avg,sum,count,min,max,stddev,stddev_pop,stddev_samp,variance,var_pop,var_samp,corr,covar_pop,covar_samp,regr_avgx,regr_avgy,regr_count,regr_intercept,regr_r2,regr_slope,regr_sxx,regr_sxy,regr_syy,bit_and,bit_or,bit_xor,bool_and,bool_or,every,range_intersect_agg}')
   AND name !~ '(xid8|bytea|record)' AND name <> 'sum(interval)' GROUP BY 1 ORDER BY 1;
 
--- values that are no ordinary ones
+-- special values
 SELECT differs('SELECT k, avg(n) AS a, sum(n) AS b, stddev(n) AS c, var_pop(n) AS d, avg(f8) AS e, sum(f8) AS f, var_samp(f8) AS g, avg(i4) AS h FROM t WHERE k > 19 GROUP BY k');
 SELECT differs('SELECT sum(n) AS a, avg(n) AS b, sum(i8) AS c FROM t');
 SELECT differs('SELECT sum(n) AS a, avg(n) AS b, stddev(n) AS c, sum(i8) AS d FROM t WHERE id < 400 OR k = 23');
@@ -159,7 +159,7 @@ RESET plan_cache_mode;
 ALTER SERVER part_one OPTIONS (ADD use_remote_estimate 'true');
 SELECT crosses(q), differs(q) FROM (VALUES ('SELECT k, avg(n) AS a FROM t WHERE k < 7 GROUP BY k')) v(q);
 ALTER SERVER part_one OPTIONS (DROP use_remote_estimate);
--- without a user mapping nobody can be asked for a version
+-- the remote version cannot be determined without a user mapping
 CREATE ROLE regress_no_mapping;
 GRANT USAGE ON SCHEMA away TO regress_no_mapping;
 GRANT SELECT ON ALL TABLES IN SCHEMA away TO regress_no_mapping;

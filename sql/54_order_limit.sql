@@ -20,7 +20,7 @@ CREATE SCHEMA away;
 IMPORT FOREIGN SCHEMA here FROM SERVER order_srv INTO away;
 ANALYZE away.t, away.u;
 
--- Prints what a query's foreign scans send and what is left to do here, and checks its rows and their order.
+-- Prints what a query's foreign scans send and what remains to be done here, and checks its rows and their order.
 CREATE FUNCTION pushed(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text; got text[]; expected text[];
 BEGIN

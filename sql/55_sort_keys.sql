@@ -86,7 +86,7 @@ SELECT compared('SELECT f FROM one INTERSECT SELECT f FROM one ORDER BY f DESC')
 SELECT compared('SELECT DISTINCT f FROM one ORDER BY f', true);
 SELECT compared('SELECT f, count(*) FROM one GROUP BY f ORDER BY f', true);
 SELECT compared('SELECT f, count(*) FROM one GROUP BY f ORDER BY f::text');
--- an oid sorts by no sign
+-- an oid sorts as unsigned
 SELECT compared('SELECT g - 20 FROM one WHERE g IN (19, 21) GROUP BY g - 20 ORDER BY (g - 20)::oid');
 SELECT compared('SELECT DISTINCT (n::int)::oid AS o FROM one ORDER BY o', true);
 SELECT compared('SELECT n::int FROM one GROUP BY n::int ORDER BY (n::int)::oid', true);

@@ -42,7 +42,7 @@ CREATE TABLE here.l AS TABLE away.l;
 ANALYZE away.l;
 CREATE FUNCTION public.odd(i bigint) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN i % 2; END';
 
--- Prints what a query's foreign scans send and what is left to do here, and compares its rows (in order, if it sorts).
+-- Prints what a query's foreign scans send and what remains to be done here, and compares its rows (in order, if it sorts).
 CREATE FUNCTION pushed(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text; got text[]; expected text[]; rows text;
 BEGIN

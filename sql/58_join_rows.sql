@@ -87,7 +87,7 @@ SELECT pushed('SELECT a.id FROM a WHERE id IN (SELECT aid FROM b WHERE y = 1) AN
 SELECT pushed('SELECT a.id, b.id FROM a JOIN b ON a.id = b.aid AND a.x + b.y > random() - 1 WHERE a.x = 3 FOR UPDATE');
 SELECT pushed('SELECT a.id, b.id FROM a JOIN b ON a.id = b.aid ORDER BY a.t, b.id LIMIT 4 FOR UPDATE OF a');
 SELECT pushed('SELECT * FROM (SELECT a.id, b.y FROM a JOIN b ON a.id = b.aid WHERE a.x = 3 FOR UPDATE) s JOIN c ON c.id = s.y');
--- with a table that is here and is locked, rows may have to be looked at again
+-- with a local table that is locked, rows may have to be rechecked
 CREATE TABLE local (k int, v text);
 INSERT INTO local SELECT i, 'v' || i FROM generate_series(1, 20) i;
 ANALYZE local;
@@ -133,7 +133,7 @@ ROLLBACK;
 RESET search_path;
 RESET plan_cache_mode;
 DEALLOCATE p;
--- a row that is no row of the table, from a data node whose table has changed
+-- a row of another shape, from a data node whose table has changed
 BEGIN;
 ALTER FOREIGN TABLE away.b ALTER y TYPE date;
 SELECT pushed('SELECT b FROM a JOIN b ON a.id = b.aid', false);

@@ -174,7 +174,7 @@ CREATE TRIGGER s AFTER INSERT ON ins_remote.rules REFERENCING NEW TABLE AS new_r
 INSERT INTO rules (a) SELECT g FROM generate_series(5, 9) g;
 SELECT * FROM ins_remote.rules ORDER BY c;
 SELECT * FROM ins_remote.log;
--- the count is that of rows that were inserted there
+-- the count is the number of rows inserted there
 DO $$ DECLARE n int; BEGIN INSERT INTO rules (a) SELECT g FROM generate_series(5, 9) g; GET DIAGNOSTICS n = ROW_COUNT; RAISE INFO '% rows', n; END $$;
 DROP TRIGGER r ON ins_remote.rules;
 DROP TRIGGER s ON ins_remote.rules;

@@ -82,7 +82,7 @@ INSERT INTO parent SELECT look_and_abort(i), 'stays' FROM generate_series(-4, -2
 SELECT * FROM parent WHERE id < 0 ORDER BY id;
 SELECT * FROM seen_remote.parent WHERE id < 0 ORDER BY id;
 
--- a look behind every row: most rows are written one by one, until nobody looks any more
+-- a look after every row: most rows are written one by one until the looks stop
 CREATE TABLE seen_remote.many (id int PRIMARY KEY, t bigint);
 CREATE FOREIGN TABLE many (id int, t bigint DEFAULT rows_of('many')) SERVER seen_srv OPTIONS (schema_name 'seen_remote');
 CREATE FUNCTION written(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$

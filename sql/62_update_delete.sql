@@ -41,7 +41,7 @@ BEGIN
   RETURN CASE WHEN here = there THEN here || ' rows, ' ELSE here || ' rows here, ' || there || ' there, ' END || same('l', 't');
 END $$;
 
--- the data node does it alone
+-- the data node does all the work
 EXPLAIN (VERBOSE, COSTS OFF) UPDATE t SET b = b || '!', c = c + 1 WHERE a < 10;
 EXPLAIN (VERBOSE, COSTS OFF) DELETE FROM t WHERE a > 900 RETURNING a, b;
 EXPLAIN (VERBOSE, COSTS OFF) UPDATE t SET c = DEFAULT, e = ARRAY[a, 2] WHERE d = '2020-01-05';
@@ -52,7 +52,7 @@ SELECT both_ways($$DELETE FROM TABLE_ WHERE a > 990$$);
 SELECT both_ways($$UPDATE TABLE_ SET b = 'none' WHERE false$$);
 UPDATE t SET b = 'returned', c = 2.50 WHERE a IN (20, 21) RETURNING *;
 UPDATE l SET b = 'returned', c = 2.50 WHERE a IN (20, 21);
--- new values are not computed once more from what is returned
+-- new values are not computed again from what is returned
 UPDATE t SET c = 10 / c WHERE a = 20 RETURNING a, round(c, 3);
 UPDATE t SET c = 0 / c WHERE a = 20 RETURNING a, round(c, 3);
 UPDATE l SET c = 10 / c WHERE a = 20;
@@ -67,8 +67,20 @@ EXECUTE up(30, 'prepared');
 SET plan_cache_mode = force_generic_plan;
 EXPLAIN (VERBOSE, COSTS OFF) EXECUTE up(31, 'generic');
 EXECUTE up(31, 'generic');
-RESET plan_cache_mode;
 UPDATE l SET b = CASE a WHEN 30 THEN 'prepared' ELSE 'generic' END WHERE a IN (30, 31);
+SELECT same('l', 't');
+
+-- A parameter has the type that it has here, not the one that the data node would find for it.
+PREPARE wide(bigint) AS DELETE FROM t WHERE a = $1;
+EXPLAIN (VERBOSE, COSTS OFF) EXECUTE wide(5000000000);
+EXECUTE wide(5000000000);
+PREPARE fraction(numeric) AS UPDATE t SET b = 'fraction' WHERE a * $1 = 45;
+EXPLAIN (VERBOSE, COSTS OFF) EXECUTE fraction(1.5);
+EXECUTE fraction(1.5);
+EXPLAIN (VERBOSE, COSTS OFF) UPDATE t SET b = CASE WHEN a > 31 THEN jsonb_build_object('x', 'y') ELSE jsonb_build_object('x', 'z') END ->> 'x' WHERE a IN (31, 32);
+UPDATE t SET b = CASE WHEN a > 31 THEN jsonb_build_object('x', 'y') ELSE jsonb_build_object('x', 'z') END ->> 'x' WHERE a IN (31, 32);
+RESET plan_cache_mode;
+UPDATE l SET b = CASE a WHEN 30 THEN 'fraction' WHEN 31 THEN 'z' ELSE 'y' END WHERE a IN (30, 31, 32);
 SELECT same('l', 't');
 -- Rows as before 18, which shows fractions.
 CREATE FUNCTION analyzed(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
@@ -80,7 +92,7 @@ BEGIN
 END $$;
 SELECT analyzed('UPDATE t SET b = b WHERE a < 5');
 
--- rows that are found again by ctid: conditions or values that only we can evaluate, joins, sub-selects
+-- rows that are found again by ctid: conditions or values that only this node can evaluate, joins, sub-selects
 EXPLAIN (VERBOSE, COSTS OFF) UPDATE t SET c = here(a) WHERE a < 10;
 EXPLAIN (VERBOSE, COSTS OFF) DELETE FROM t WHERE here(a) = 50;
 -- a parameter of a function that takes any array
@@ -268,7 +280,7 @@ BEGIN
     (SELECT array_agg(v ORDER BY v DESC) = (SELECT array_agg(-i) FROM generate_series(1, counted::int) i) FROM (SELECT v FROM m WHERE v < 0 OFFSET 0) m);
 END $$;
 DROP TRIGGER odd ON mod_remote.m;
--- an error in the middle takes the whole statement back, and nothing else
+-- an error in the middle undoes the whole statement, and nothing else
 BEGIN;
 UPDATE m SET n = here(1);
 SAVEPOINT s;

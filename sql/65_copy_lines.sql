@@ -106,7 +106,7 @@ COPY here FROM stdin;
 \.
 \set QUIET on
 
--- statements that are no COPY say what they would have been as rows of their own
+-- statements other than COPY report what each row would have reported by itself
 INSERT INTO u VALUES (31, 'x'), (31, 'y');
 INSERT INTO u SELECT i % 3 + 40, 'x' FROM generate_series(1, 4) i;
 INSERT INTO t VALUES (99, 'raised');

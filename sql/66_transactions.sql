@@ -35,7 +35,7 @@ SELECT * FROM a ORDER BY k;
 ROLLBACK;
 SELECT * FROM state;
 
--- a statement that fails takes the transaction along, on all servers
+-- a statement that fails aborts the transaction on all servers
 BEGIN;
 INSERT INTO b VALUES (3, 'three');
 INSERT INTO a VALUES (1, 'again');

@@ -73,7 +73,7 @@ END $$;
 \c contrib_regression cred_user 127.0.0.1 :coord
 SELECT * FROM cred.who;
 SELECT count(*) FROM cred.who a, cred.who b;
--- who logged in without a password has no keys
+-- a user who logged in without a password has no keys
 \c contrib_regression cred_trusted 127.0.0.1 :coord
 SET ROLE cred_user;
 DO $$

@@ -48,7 +48,7 @@ FROM rdma.stat_engine, rdma.stat_lanes WHERE lane = 0;
 SELECT count(*) AS in_use, bool_and(atomics IS NOT NULL AND thread_domains IS NOT NULL AND max_strided = 0) AS known FROM rdma.devices WHERE in_use;
 SELECT count(*) AS known FROM rdma.devices WHERE NOT in_use AND (atomics IS NOT NULL OR thread_domains IS NOT NULL OR max_strided IS NOT NULL);
 
--- who the peers are is not for everybody
+-- not everybody may see who the peers are
 CREATE ROLE views70;
 SET ROLE views70;
 SELECT count(*) FROM rdma.qps;

@@ -33,7 +33,7 @@ SELECT batches FROM rdma.bench('bench72', 1000000, 1);
 ROLLBACK TO s;
 SELECT batches FROM rdma.bench('bench72', 1000000);
 COMMIT;
--- it can be stopped
+-- it can be cancelled
 SET statement_timeout = '200ms';
 SELECT batches FROM rdma.bench('bench72', 1099511627776);
 RESET statement_timeout;

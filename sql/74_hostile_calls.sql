@@ -107,7 +107,7 @@ FROM batch(25, 'text', $$SELECT 'abcdefgh'::text$$) batch, (VALUES (1, '\x41'::b
 SELECT b FROM t ORDER BY b COLLATE "C";
 TRUNCATE t;
 
--- nobody sends
+-- no sender
 SELECT says('SELECT rdma.store(store_request(node => decode(repeat(''aa'', 16), ''hex'')), ''h74.t'', ''{a}'', NULL)');
 BEGIN READ ONLY;
 SELECT says('SELECT rdma.store(store_request(), ''h74.t'', ''{a}'', ''\x'')');

@@ -86,13 +86,21 @@ SELECT answer FROM rdma.run_on('rights_srv', 'SELECT 1 FROM nowhere');
 ROLLBACK TO s;
 COMMIT;
 SELECT to_regclass('rights_away.made');
+-- also where it cannot run in a transaction block
+SELECT answer FROM rdma.run_on('rights_srv', 'VACUUM found');
+SELECT answer FROM rdma.run_on('rights_srv', 'VACUUM (nonsense) found');
+BEGIN;
+SELECT answer FROM rdma.run_on('rights_srv', 'SELECT 1');
+SELECT answer FROM rdma.run_on('rights_srv', 'VACUUM found');
+ROLLBACK;
 CREATE FOREIGN TABLE rights.path (setting text) SERVER rights_srv OPTIONS (schema_name 'rights_away');
 CREATE VIEW rights_away.path AS SELECT current_setting('search_path') AS setting;
 SELECT * FROM rights.path;
 
 -- no function of the extension takes names from the caller's search_path
+-- (procedures that commit cannot have settings; they name the schema of all they use)
 SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
-  WHERE pronamespace = 'rdma'::regnamespace AND lanname NOT IN ('c', 'internal') AND NOT coalesce(proconfig::text, '') LIKE '%search_path=pg_catalog, pg_temp%';
+  WHERE pronamespace = 'rdma'::regnamespace AND lanname NOT IN ('c', 'internal') AND prokind <> 'p' AND NOT coalesce(proconfig::text, '') LIKE '%search_path=pg_catalog, pg_temp%';
 
 RESET search_path;
 \set VERBOSITY terse

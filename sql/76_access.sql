@@ -17,11 +17,11 @@ CREATE FUNCTION acc.access(OUT can text) LANGUAGE sql AS $$
   SELECT string_agg(p.proname, ' ' ORDER BY p.proname COLLATE "C") FROM pg_proc p, aclexplode(p.proacl) a
     WHERE p.pronamespace = 'rdma'::regnamespace AND a.grantee = '"Access user"'::regrole AND a.privilege_type = 'EXECUTE' $$;
 
--- what everybody may call: nothing that takes bytes of other nodes, opens streams or has an engine connect
+-- functions that everybody may call: none that takes bytes of other nodes, opens streams or makes an engine connect
 SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'rdma'::regnamespace AND has_function_privilege('Access user', p.oid, 'EXECUTE') ORDER BY p.proname COLLATE "C";
 SELECT acc.access();
 
--- the first use says what to call, and so does the doctor
+-- the first use says what to call, and so does rdma.check
 SELECT * FROM acc_here.t;
 SELECT item, status, value, fix FROM rdma.check('acc_srv') WHERE item IN ('remote access', 'wire version');
 SELECT rdma.grant_access('Access user', 'read');
@@ -46,7 +46,7 @@ SELECT rdma.revoke_access('"Access user"', 'read', 'write');
 SELECT rdma.grant_access('"Access user"', 'all');
 SELECT rdma.grant_access('nobody', 'read');
 SELECT rdma.revoke_access('"Access user"', '');
--- who may not give it, gives nothing
+-- a role that may not grant access grants nothing
 SET ROLE "Access user";
 SELECT rdma.grant_access('"Access user"', 'read');
 RESET ROLE;

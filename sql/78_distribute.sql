@@ -15,13 +15,8 @@ SET client_min_messages = warning;
 CREATE SCHEMA dst;
 CREATE SCHEMA dst1;
 SET search_path = dst;
-CREATE SERVER dst1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER dst2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER dst1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER dst2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
+CREATE SERVER dst1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
+CREATE SERVER dst2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
 CREATE USER MAPPING FOR CURRENT_USER SERVER dst1 OPTIONS (user 'postgres');
 CREATE USER MAPPING FOR CURRENT_USER SERVER dst2 OPTIONS (user 'postgres');
 CREATE SERVER dst FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'dst1, dst2');
@@ -32,6 +27,10 @@ SELECT * FROM rdma.nodes('dst');
 SELECT * FROM rdma.nodes('dst1');
 SELECT node, answer FROM rdma.run_on('dst', 'SELECT 1 + 1');
 SELECT node, answer FROM rdma.run_on('dst', 'CREATE TABLE public.dst_gone ()');
+SELECT node, answer FROM rdma.run_on('dst', 'ALTER TABLE public.dst_gone ADD a int');
+SELECT node, answer FROM rdma.run_on('dst', 'CREATE INDEX CONCURRENTLY dst_gone_a ON public.dst_gone (a)');
+SELECT node, answer FROM rdma.run_on('dst', 'REINDEX (CONCURRENTLY) TABLE public.dst_gone');
+SELECT node, answer FROM rdma.run_on('dst', 'DROP INDEX CONCURRENTLY public.dst_gone_a');
 SELECT node, answer FROM rdma.run_on('dst', 'DROP TABLE public.dst_gone');
 SELECT node, answer FROM rdma.run_on('dst', 'SELECT NULL');
 SELECT * FROM rdma.run_on('dst', 'SELECT 1, 2');
@@ -62,14 +61,26 @@ SELECT rdma.distribute_table('item', 'dst', '"Group"');
 SELECT node, rows > 2000 AS rows, misplaced, differs FROM rdma.check_distribution('item');
 IMPORT FOREIGN SCHEMA dst LIMIT TO (item) FROM SERVER dst1 INTO dst1;
 SELECT count(*) > 2000 AS count, count(*) FILTER (WHERE code = upper("Group")) = count(*) AS codes FROM dst1.item;
-SELECT (rdma.run_on('dst', $$SELECT string_agg(indexrelid::regclass || ' ' || indisunique, ', ' ORDER BY 1) FROM pg_index i WHERE indrelid = 'dst.item'::regclass$$)).*;
+SELECT (rdma.run_on('dst', $$SELECT string_agg(indexrelid::regclass || ' ' || indisunique, ', ' ORDER BY indexrelid::regclass::text COLLATE "C") FROM pg_index i WHERE indrelid = 'dst.item'::regclass$$)).*;
 SELECT has_table_privilege('regress_rdma_reader', 'item', 'SELECT'), has_table_privilege('regress_rdma_reader', 'item', 'INSERT'), obj_description('item'::regclass);
 INSERT INTO item ("Group", price) VALUES ('new', 1) RETURNING id, code, added;
 INSERT INTO item ("Group", price) VALUES ('new', -1);
--- a row where it does not belong
+-- a row where it does not belong is refused, whoever writes it
+INSERT INTO dst1.item (id, "Group") VALUES (-1, 'g1'), (-2, 'g2'), (-3, 'g3'), (-4, 'g4');
+SELECT rdma.run_on('dst1', $$INSERT INTO dst.item (id, "Group") VALUES (-1, 'g1'), (-2, 'g2'), (-3, 'g3'), (-4, 'g4')$$);
+SELECT rdma.run_on('dst1', $$UPDATE dst.item SET "Group" = 'g' || i FROM generate_series(1, 4) i WHERE id = (SELECT min(id) FROM dst.item)$$);
+SELECT sum(misplaced) AS misplaced FROM rdma.check_distribution('item');
+-- without the constraint it is found
+SELECT node, answer FROM rdma.run_on('dst', 'ALTER TABLE dst.item DROP CONSTRAINT rdma_placement');
 INSERT INTO dst1.item (id, "Group") VALUES (-1, 'g1'), (-2, 'g2'), (-3, 'g3'), (-4, 'g4');
 SELECT sum(misplaced) > 0 AS misplaced FROM rdma.check_distribution('item');
+SELECT item, status, regexp_replace(value, '[0-9]+ rows', 'some rows') FROM rdma.check('dst') WHERE item = 'distribution';
+SELECT rdma.protect_table('item');
 SELECT sum((answer = 'DELETE 4')::int) FROM rdma.run_on('dst', 'DELETE FROM dst.item WHERE id < 0');
+SELECT rdma.protect_table('item');
+SELECT rdma.protect_table('item');
+INSERT INTO dst1.item (id, "Group") VALUES (-1, 'g1'), (-2, 'g2'), (-3, 'g3'), (-4, 'g4');
+SELECT status, value FROM rdma.check('dst') WHERE item = 'distribution';
 
 -- replicated, and nowhere in particular
 CREATE TABLE copies (a int PRIMARY KEY, b text);
@@ -78,9 +89,13 @@ SELECT rdma.distribute_table('copies', 'dst', replicated => true);
 SELECT * FROM rdma.check_distribution('copies');
 SELECT node, answer FROM rdma.run_on('dst2', $$UPDATE dst.copies SET b = 'x' WHERE a = 7$$);
 SELECT * FROM rdma.check_distribution('copies');
+SELECT status, value FROM rdma.check('dst') WHERE item = 'distribution';
+SELECT rdma.protect_table('copies');
 CREATE TABLE strewn AS SELECT i AS a FROM generate_series(1, 1000) i;
 SELECT rdma.distribute_table('strewn', 'dst');
 SELECT * FROM rdma.check_distribution('strewn');
+SELECT rdma.protect_table('strewn');
+SELECT rdma.protect_table('pg_class');
 
 -- what it refuses; then nothing has changed
 CREATE TABLE ident (a int GENERATED ALWAYS AS IDENTITY);

@@ -34,13 +34,8 @@ CREATE TABLE np_here.l AS SELECT 'a' || i AS k, i AS v FROM generate_series(1, 2
 CREATE TABLE np_here.one AS SELECT * FROM np_here.ra;
 ANALYZE np_here.a, np_here.b, np_here.ra, np_here.rb, np_here.l, np_here.one;
 
-CREATE SERVER np1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER np2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER np1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER np2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
+CREATE SERVER np1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
+CREATE SERVER np2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
 CREATE USER MAPPING FOR CURRENT_USER SERVER np1 OPTIONS (user 'postgres');
 CREATE USER MAPPING FOR CURRENT_USER SERVER np2 OPTIONS (user 'postgres');
 CREATE SCHEMA np;
@@ -152,7 +147,7 @@ SELECT count(*) FROM joined('SELECT a.id, b.id AS bid FROM a JOIN b ON a.id = b.
 SET rdma_fdw.exchange_partitions = off;
 SELECT joined('SELECT count(*), sum(a.x), sum(b.y) FROM a JOIN b ON a.id = b.aid');
 RESET rdma_fdw.exchange_partitions;
--- core's own way to join partitions of the same bounds is not lost
+-- core's partitionwise join is still used
 SET enable_partitionwise_join = on;
 SET rdma_fdw.exchange_partitions = off;
 EXPLAIN (COSTS OFF) SELECT ra.t, rb.y FROM ra JOIN rb USING (id);
@@ -169,8 +164,7 @@ CREATE TABLE np.rb2 AS SELECT 200 AS id, 3 AS y;
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
 SET search_path = np;
-CREATE SERVER np3 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'np_latin1');
-DO $$ BEGIN EXECUTE format('ALTER SERVER np3 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port')); END $$;
+CREATE SERVER np3 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'np_latin1');
 CREATE USER MAPPING FOR CURRENT_USER SERVER np3 OPTIONS (user 'postgres');
 DROP FOREIGN TABLE rb2;
 CREATE FOREIGN TABLE rb2 PARTITION OF rb DEFAULT SERVER np3 OPTIONS (table_name 'rb2');
@@ -179,7 +173,7 @@ SELECT count(*), sum(x), sum(y) FROM ra JOIN rb USING (id);
 SET rdma_fdw.exchange_partitions = off;
 SELECT count(*), sum(x), sum(y) FROM ra JOIN rb USING (id);
 
--- rows of a table whose partitions one server has are written, not given to the client
+-- rows of a table whose partitions are on one server are stored, not returned to the client
 RESET rdma_fdw.exchange_partitions;
 CREATE TABLE np_here.copied (n int, k text);
 INSERT INTO np_here.copied SELECT v, k FROM l;

@@ -31,13 +31,8 @@ ANALYZE;
 SET client_min_messages = warning;
 CREATE SCHEMA nsc;
 SET search_path = nsc;
-CREATE SERVER nsc1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER nsc2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER nsc1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER nsc2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
+CREATE SERVER nsc1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
+CREATE SERVER nsc2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
 CREATE USER MAPPING FOR CURRENT_USER SERVER nsc1 OPTIONS (user 'postgres');
 CREATE USER MAPPING FOR CURRENT_USER SERVER nsc2 OPTIONS (user 'postgres');
 CREATE SERVER nsc FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'nsc1, nsc2');
@@ -153,7 +148,7 @@ FETCH 2 FROM k;
 CLOSE k;
 COMMIT;
 
--- early end
+-- a scan that ends early
 SELECT count(*) FROM (SELECT a FROM t WHERE here(a) > 0 LIMIT 5) x;
 SELECT EXISTS (SELECT FROM t WHERE here(a) > 10);
 SELECT count(*) FROM (SELECT a FROM t WHERE here(a) > 0 LIMIT 0) x;
@@ -169,7 +164,7 @@ COMMIT;
 SELECT explained('SELECT * FROM t WHERE b = 3', ', VERBOSE');
 
 SELECT regexp_replace(explained('SELECT * FROM t WHERE b = 3', ', FORMAT YAML'), ' *(Disabled|Triggers):[^\n]*\n?', '', 'g');
--- the nodes' own plans
+-- the nodes' plans
 SET rdma_fdw.explain_nodes = on;
 SET plan_cache_mode = force_generic_plan;
 PREPARE g(int) AS SELECT a FROM t WHERE b = 3 AND a > $1 AND here(a) > 0;

@@ -39,13 +39,8 @@ CREATE TABLE nj_here.s AS SELECT i AS v, CASE WHEN i % 10 < 6 THEN 3 WHEN i % 10
 CREATE TABLE nj_here.local AS SELECT i AS id, i % 7 AS x FROM generate_series(1, 50) i;
 ANALYZE nj_here.a, nj_here.b, nj_here.c, nj_here.r, nj_here.w, nj_here.s, nj_here.local;
 
-CREATE SERVER nj1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER nj2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER nj1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER nj2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
+CREATE SERVER nj1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
+CREATE SERVER nj2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
 CREATE USER MAPPING FOR CURRENT_USER SERVER nj1 OPTIONS (user 'postgres');
 CREATE USER MAPPING FOR CURRENT_USER SERVER nj2 OPTIONS (user 'postgres');
 CREATE SERVER nj FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'nj1, nj2');
@@ -214,15 +209,18 @@ SELECT local.id, (SELECT count(*) FROM nj.b JOIN nj.c ON b.id = c.bid WHERE b.id
 
 -- rows that are to be locked or changed are not joined there
 EXPLAIN (COSTS OFF) SELECT a.id FROM nj.a JOIN nj.b ON a.id = b.id FOR UPDATE OF a;
+DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows); PERFORM pg_sleep(0.1); END LOOP; END $$;
 SELECT count(*) FROM rdma.stat_flows;
 
 DROP SCHEMA nj, nj_here CASCADE;
 DROP SERVER nj, nj1, nj2 CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n1
+DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows); PERFORM pg_sleep(0.1); END LOOP; END $$;
 SELECT count(*) FROM rdma.stat_flows;
 SET client_min_messages = warning;
 DROP SCHEMA nj CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n2
+DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows); PERFORM pg_sleep(0.1); END LOOP; END $$;
 SELECT count(*) FROM rdma.stat_flows;
 SET client_min_messages = warning;
 DROP SCHEMA nj CASCADE;

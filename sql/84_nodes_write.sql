@@ -37,13 +37,8 @@ CREATE SCHEMA nw;
 CREATE SCHEMA nw1;
 CREATE SCHEMA nw2;
 SET search_path = nw;
-CREATE SERVER nw1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER nw2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER nw1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER nw2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
+CREATE SERVER nw1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
+CREATE SERVER nw2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
 CREATE USER MAPPING FOR CURRENT_USER SERVER nw1 OPTIONS (user 'postgres');
 CREATE USER MAPPING FOR CURRENT_USER SERVER nw2 OPTIONS (user 'postgres');
 CREATE SERVER nw FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'nw1, nw2');
@@ -114,6 +109,37 @@ UPDATE h2 SET v = -v WHERE v % 10 = 3;
 UPDATE h2 SET v = v * 2 WHERE v < -4990 RETURNING a, v;
 DELETE FROM h2 WHERE v BETWEEN 100 AND 199;
 SELECT sum(n), sum(v) FROM (SELECT 1 AS n, v FROM nw1.h2 UNION ALL SELECT 1, v FROM nw2.h2) u;
+
+-- By the whole key only the node that can have the row is asked: the other one does not even have the table.
+EXPLAIN (VERBOSE, COSTS OFF) UPDATE h2 SET v = v + 1 WHERE a = 'key 3' AND b = '2020-01-04';
+EXPLAIN (VERBOSE, COSTS OFF) DELETE FROM h2 WHERE a = 'key 3' AND b > '2020-01-04';
+\c contrib_regression postgres 127.0.0.1 :n2
+ALTER TABLE nw.h2 RENAME TO h2_away;
+\c contrib_regression postgres 127.0.0.1 :coord
+SET search_path = nw;
+SET client_min_messages = warning;
+DO $$
+DECLARE
+  place record;
+  written bigint;
+  returned bigint;
+  sums bigint[] = '{0,0,0}';
+BEGIN
+  FOR place IN SELECT a, b, count(*) AS n FROM nw1.h2 GROUP BY a, b LIMIT 50 LOOP
+    UPDATE h2 SET v = v + 1 WHERE a = place.a AND b = place.b;
+    GET DIAGNOSTICS written = ROW_COUNT;
+    WITH rows AS (UPDATE h2 SET v = v - 1 WHERE b = place.b AND a = place.a RETURNING v)
+    SELECT count(*) INTO returned FROM rows;
+    sums = ARRAY[sums[1] + place.n - written, sums[2] + place.n - returned, sums[3] + 1];
+  END LOOP;
+  RAISE WARNING 'missed: %', sums;
+END $$;
+UPDATE h2 SET v = v WHERE a = 'key 3' AND b > '2020-01-04';
+\c contrib_regression postgres 127.0.0.1 :n2
+ALTER TABLE nw.h2_away RENAME TO h2;
+\c contrib_regression postgres 127.0.0.1 :coord
+SET search_path = nw;
+SELECT sum(n), sum(v) FROM (SELECT 1 AS n, v FROM nw1.h2 UNION ALL SELECT 1, v FROM nw2.h2) u;
 EXPLAIN (VERBOSE, COSTS OFF) UPDATE h SET v = v || '!' WHERE k BETWEEN 10 AND 19;
 UPDATE h SET v = v || '!' WHERE k BETWEEN 10 AND 19;
 UPDATE h SET v = 'big' WHERE k > 19990 RETURNING k > 0 AS k, v, s;
@@ -126,7 +152,7 @@ SELECT (SELECT count(*) FROM nw1.h) + (SELECT count(*) FROM nw2.h) AS h,
 	(SELECT count(*) FILTER (WHERE v LIKE '%!') FROM nw1.h) + (SELECT count(*) FILTER (WHERE v LIKE '%!') FROM nw2.h) AS changed;
 SELECT (SELECT array_agg(r::text ORDER BY id) FROM nw1.r) = (SELECT array_agg(r::text ORDER BY id) FROM nw2.r) AS same, (SELECT count(*) FROM nw1.r);
 
--- what cannot be done, and says so
+-- unsupported statements, and their errors
 UPDATE h SET k = k + 1 WHERE v = 'one';
 UPDATE h2 SET b = b WHERE v = 1;
 CREATE FUNCTION only_here(text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN $1 = 'r1500'; END $$;
@@ -157,12 +183,15 @@ SELECT n_distinct FROM pg_stats WHERE schemaname = 'nw' AND tablename = 'h' AND 
 TRUNCATE h, r;
 SELECT (SELECT count(*) FROM nw1.h) + (SELECT count(*) FROM nw2.h) AS h, (SELECT count(*) FROM nw1.r) + (SELECT count(*) FROM nw2.r) AS r;
 
--- options that say nonsense are found when they are used
-ALTER SERVER nw OPTIONS (SET nodes 'nw1, nw3');
-INSERT INTO h (k) VALUES (1);
-ALTER SERVER nw OPTIONS (SET nodes 'nw1, nw');
-INSERT INTO h (k) VALUES (1);
-ALTER SERVER nw OPTIONS (SET nodes 'nw1, nw2');
+-- wrong options are reported when they are used
+CREATE SERVER nw_wrong FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'nw1, nw3');
+CREATE FOREIGN TABLE wrong (k int) SERVER nw_wrong OPTIONS (distributed_by 'k');
+INSERT INTO wrong (k) VALUES (1);
+DROP FOREIGN TABLE wrong;
+ALTER SERVER nw_wrong OPTIONS (SET nodes 'nw1, nw');
+CREATE FOREIGN TABLE wrong (k int) SERVER nw_wrong OPTIONS (distributed_by 'k');
+INSERT INTO wrong (k) VALUES (1);
+DROP SERVER nw_wrong CASCADE;
 ALTER FOREIGN TABLE h OPTIONS (SET distributed_by 'nothing');
 INSERT INTO h (k) VALUES (1);
 ALTER FOREIGN TABLE h OPTIONS (SET distributed_by 'k');

@@ -26,13 +26,8 @@ CREATE TABLE nj.r2 (id int PRIMARY KEY, v text);
 SET client_min_messages = warning;
 CREATE SCHEMA nj;
 CREATE SCHEMA nj_here;
-CREATE SERVER nj1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER nj2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER nj1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER nj2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
+CREATE SERVER nj1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
+CREATE SERVER nj2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
 CREATE USER MAPPING FOR CURRENT_USER SERVER nj1 OPTIONS (user 'postgres');
 CREATE USER MAPPING FOR CURRENT_USER SERVER nj2 OPTIONS (user 'postgres');
 CREATE SERVER nj FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'nj1, nj2');

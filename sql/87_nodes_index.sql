@@ -20,13 +20,8 @@ CREATE TABLE ni.few (id int PRIMARY KEY, g int, x int);
 CREATE TABLE ni.mid (id int, g int, h int);
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
-CREATE SERVER ni1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER ni2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER ni1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER ni2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
+CREATE SERVER ni1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
+CREATE SERVER ni2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
 CREATE USER MAPPING FOR CURRENT_USER SERVER ni1 OPTIONS (user 'postgres');
 CREATE USER MAPPING FOR CURRENT_USER SERVER ni2 OPTIONS (user 'postgres');
 CREATE SERVER ni FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'ni1, ni2');

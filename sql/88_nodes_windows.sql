@@ -12,15 +12,9 @@ SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
-CREATE SERVER nw1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER nw2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER nw_here FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER nw1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER nw2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-	EXECUTE format('ALTER SERVER nw_here OPTIONS (ADD port %L)', current_setting('rdma_test.coord_port'));
-END $$;
+CREATE SERVER nw1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
+CREATE SERVER nw2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
+CREATE SERVER nw_here FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'coord', dbname 'contrib_regression');
 CREATE USER MAPPING FOR CURRENT_USER SERVER nw1 OPTIONS (user 'postgres');
 CREATE USER MAPPING FOR CURRENT_USER SERVER nw2 OPTIONS (user 'postgres');
 CREATE USER MAPPING FOR CURRENT_USER SERVER nw_here OPTIONS (user 'postgres');

@@ -30,13 +30,8 @@ ANALYZE;
 SET client_min_messages = warning;
 CREATE SCHEMA npar;
 SET search_path = npar;
-CREATE SERVER npar1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression', parallel_scan 'true');
-CREATE SERVER npar2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression', parallel_scan 'true');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER npar1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER npar2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
+CREATE SERVER npar1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression', parallel_scan 'true');
+CREATE SERVER npar2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression', parallel_scan 'true');
 CREATE USER MAPPING FOR CURRENT_USER SERVER npar1 OPTIONS (user 'postgres');
 CREATE USER MAPPING FOR CURRENT_USER SERVER npar2 OPTIONS (user 'postgres');
 CREATE SERVER npar FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'npar1, npar2', parallel_scan 'true');
@@ -51,7 +46,7 @@ CREATE FOREIGN TABLE one (a int, b int, c text) SERVER npar1 OPTIONS (table_name
 CREATE TABLE plain AS SELECT i AS a, i % 10 AS b, 'row ' || i AS c FROM generate_series(1, 40000) i;
 CREATE TABLE here AS SELECT i AS a, i % 7 AS d FROM generate_series(1, 20000) i;
 ANALYZE p, q, wide, half, same, plain, here;
--- what only this node knows
+-- a function that only this node has
 CREATE FUNCTION local(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$ BEGIN RETURN $1; END $$;
 CREATE FUNCTION fussy(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
@@ -68,7 +63,7 @@ BEGIN
 	END LOOP;
 	RETURN found;
 END $$;
--- is that what a query over plain tables gives?
+-- Are the rows those of the same query over plain tables?
 CREATE FUNCTION same_rows(there text, plain text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
 	l text;
@@ -137,7 +132,7 @@ EXECUTE key(18);
 EXECUTE key(NULL);
 RESET plan_cache_mode;
 
--- what EXPLAIN says of who took what adds up
+-- the rows per process in EXPLAIN add up
 CREATE FUNCTION pulled(query text) RETURNS TABLE (pulled text) LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
@@ -159,11 +154,11 @@ END $$;
 SELECT * FROM pulled('SELECT count(*), sum(local(a)), min(c) FROM p WHERE local(b) < 6');
 SELECT * FROM pulled('SELECT count(*), sum(local(p.a)) FROM p JOIN q USING (a) WHERE local(b) < 6');
 
--- early end
+-- a scan that ends early
 SELECT count(*) FROM (SELECT local(a) FROM p WHERE local(b) < 6 LIMIT 5) t;
 SELECT count(*) FROM (SELECT local(a) FROM p WHERE local(b) < 6 LIMIT 0) t;
 SELECT EXISTS (SELECT FROM p WHERE local(b) < 6);
--- again and again
+-- repeated
 SET enable_material = off;
 SET enable_memoize = off;
 SET enable_hashjoin = off;

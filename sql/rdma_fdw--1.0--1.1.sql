@@ -6,7 +6,7 @@
 CREATE OR REPLACE FUNCTION rdma.distribute_table(tab regclass, server name, distributed_by text DEFAULT NULL, replicated boolean DEFAULT false)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET rdma_fdw.snapshot = each_node
 AS $function$
 DECLARE
   old record;
@@ -16,6 +16,9 @@ DECLARE
   local_columns text;
   names text;
   options text := '';
+  storage text;
+  statistics text[];
+  statement text;
   moving name;
   moved bigint;
 BEGIN
@@ -40,6 +43,12 @@ BEGIN
         'It has identity columns: ' || old.identity || '.'),
       HINT = 'Drop them first, and create their like on the foreign table or on the nodes.';
   END IF;
+  SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname) AS names INTO part FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = tab;
+  IF part.names IS NOT NULL THEN
+    RAISE EXCEPTION 'table "%" cannot be distributed', old.relname USING ERRCODE = 'feature_not_supported',
+      DETAIL = format('It is in publications: %s. A foreign table cannot be.', part.names), HINT = 'Take it out of them with ALTER PUBLICATION.';
+  END IF;
+  PERFORM rdma.enroll_nodes(server);
   -- Its expressions run here and on the nodes while rows move, with the caller's rights.
   IF old.owner <> current_user::regrole THEN
     SELECT string_agg(DISTINCT pg_describe_object(d.refclassid, d.refobjid, 0), ', ') AS names INTO part
@@ -89,7 +98,24 @@ BEGIN
 
   PERFORM rdma.run_on(n.node, format('CREATE SCHEMA %I', old.nspname))
     FROM rdma.run_on(server, format('SELECT to_regnamespace(%L) IS NULL', quote_ident(old.nspname))) n WHERE n.answer = 't';
-  PERFORM rdma.run_on(server, format('CREATE TABLE %I.%I (%s)', old.nspname, old.relname, remote_columns));
+  SELECT string_agg(format('%s = %L', o.name, o.value), ', ') INTO storage
+    FROM pg_class c, unnest(ARRAY['', 'toast.'], ARRAY[c.oid, c.reltoastrelid]) r(prefix, oid) JOIN pg_class s ON s.oid = r.oid,
+      LATERAL (SELECT r.prefix || option_name AS name, option_value AS value FROM pg_options_to_table(s.reloptions)) o
+    WHERE c.oid = tab;
+  PERFORM rdma.run_on(server, format('CREATE TABLE %I.%I (%s)%s', old.nspname, old.relname, remote_columns, ' WITH (' || storage || ')'));
+  FOR statement IN
+    SELECT format('ALTER COLUMN %I SET %s', a.attname, o.setting) FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid,
+        LATERAL (VALUES
+          (CASE WHEN a.attstorage <> t.typstorage THEN 'STORAGE ' || CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END END),
+          ('COMPRESSION ' || CASE a.attcompression WHEN 'p' THEN 'pglz' WHEN 'l' THEN 'lz4' END),
+          ('STATISTICS ' || CASE WHEN a.attstattarget >= 0 THEN a.attstattarget END),
+          ('(' || (SELECT string_agg(format('%s = %s', option_name, option_value), ', ') FROM pg_options_to_table(a.attoptions) WHERE option_name IN ('n_distinct', 'n_distinct_inherited')) || ')')) o(setting)
+      WHERE a.attrelid = tab AND a.attnum > 0 AND NOT a.attisdropped AND o.setting IS NOT NULL
+  LOOP
+    PERFORM rdma.run_on(server, format('ALTER TABLE %I.%I %s', old.nspname, old.relname, statement));
+  END LOOP;
+  SELECT coalesce(array_agg(format('CREATE STATISTICS %I.%I', old.nspname, e.stxname) || left(substr(d.text, length(format('CREATE STATISTICS %I.%I', n.nspname, e.stxname)) + 1), - length(tab::text)) ORDER BY e.stxname), '{}')
+    INTO statistics FROM pg_statistic_ext e JOIN pg_namespace n ON n.oid = e.stxnamespace, LATERAL pg_get_statisticsobjdef(e.oid) d(text) WHERE e.stxrelid = tab;
   FOR part IN SELECT conname, contype, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype = 'c' ORDER BY conname LOOP
     PERFORM rdma.run_on(server, format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.conname, part.definition));
   END LOOP;
@@ -115,6 +141,9 @@ BEGIN
   END LOOP;
   EXECUTE format('INSERT INTO %I.%I (%s) SELECT %s FROM %I.%I', old.nspname, old.relname, names, names, old.nspname, moving);
   GET DIAGNOSTICS moved = ROW_COUNT;
+  IF cardinality(keys) > 0 THEN
+    PERFORM rdma.protect_table(format('%I.%I', old.nspname, old.relname)::regclass);
+  END IF;
 
   -- Indexes are built over all rows at once; what is unique is so on each node.
   FOR part IN SELECT conname, contype, conkey, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype <> 'c' ORDER BY contype, conname LOOP
@@ -138,6 +167,9 @@ BEGIN
   LOOP
     PERFORM rdma.run_on(server, part.definition);
   END LOOP;
+  FOREACH statement IN ARRAY statistics LOOP
+    PERFORM rdma.run_on(server, format('%s%I.%I', statement, old.nspname, old.relname));
+  END LOOP;
   PERFORM rdma.run_on(server, format('ANALYZE %I.%I', old.nspname, old.relname));
 
   FOR part IN
@@ -148,16 +180,30 @@ BEGIN
     EXECUTE format('ALTER SEQUENCE %s OWNED BY %I.%I.%I', part.seq, old.nspname, old.relname, part.attname);
   END LOOP;
   FOR part IN
-    SELECT CASE WHEN grantee = 0 THEN 'PUBLIC' ELSE quote_ident(grantee::regrole::text) END AS role, privilege_type, is_grantable
+    SELECT CASE WHEN grantee = 0 THEN 'PUBLIC' ELSE grantee::regrole::text END AS role, privilege_type, is_grantable
       FROM aclexplode(old.relacl) WHERE grantee <> (SELECT relowner FROM pg_class WHERE oid = tab)
   LOOP
     EXECUTE format('GRANT %s ON %I.%I TO %s%s', part.privilege_type, old.nspname, old.relname, part.role,
       CASE WHEN part.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
   END LOOP;
+  FOR part IN
+    SELECT a.attname, CASE WHEN grantee = 0 THEN 'PUBLIC' ELSE grantee::regrole::text END AS role, privilege_type, is_grantable
+      FROM pg_attribute a, aclexplode(a.attacl) WHERE a.attrelid = tab AND a.attnum > 0 AND NOT a.attisdropped
+  LOOP
+    EXECUTE format('GRANT %s (%I) ON %I.%I TO %s%s', part.privilege_type, part.attname, old.nspname, old.relname, part.role,
+      CASE WHEN part.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
+  END LOOP;
   IF old.comment IS NOT NULL THEN
     EXECUTE format('COMMENT ON FOREIGN TABLE %I.%I IS %L', old.nspname, old.relname, old.comment);
   END IF;
+  FOR part IN SELECT attname, col_description(tab, attnum) AS comment FROM pg_attribute WHERE attrelid = tab AND attnum > 0 AND NOT attisdropped AND col_description(tab, attnum) IS NOT NULL LOOP
+    EXECUTE format('COMMENT ON COLUMN %I.%I.%I IS %L', old.nspname, old.relname, part.attname, part.comment);
+  END LOOP;
   EXECUTE format('DROP TABLE %I.%I', old.nspname, moving);
+  FOREACH statement IN ARRAY statistics LOOP
+    EXECUTE format('%s%I.%I', statement, old.nspname, old.relname);
+  END LOOP;
+  EXECUTE format('ALTER FOREIGN TABLE %I.%I OPTIONS (ADD propagate_ddl ''true'')', old.nspname, old.relname);
   EXECUTE format('ANALYZE %I.%I', old.nspname, old.relname);
   RETURN moved;
 END $function$;
@@ -186,7 +232,43 @@ COMMENT ON COLUMN rdma.connections.used_in_xact IS 'the current transaction has 
 COMMENT ON COLUMN rdma.connections.closed IS 'the other side has hung up';
 COMMENT ON COLUMN rdma.connections.remote_backend_pid IS 'process that serves it on the data node';
 
+-- rdma.stat_peers has a column more, by the same way.
+
+CREATE OR REPLACE VIEW rdma.stat_peers AS SELECT NULL::integer AS peer, NULL::text AS node, NULL::text AS host, NULL::integer AS port,
+  NULL::text AS direction, NULL::text AS state, NULL::text AS transport, NULL::timestamptz AS connected, NULL::integer AS connections,
+  NULL::double precision AS handshake_ms, NULL::integer AS round_trip_us, NULL::integer AS usual_round_trip_us, NULL::bigint AS bandwidth,
+  NULL::bigint AS bytes_sent, NULL::bigint AS bytes_received, NULL::bigint AS flows_opened, NULL::integer AS segments,
+  NULL::text AS shared_buffers, NULL::text AS error;
+DROP FUNCTION rdma.stat_peers();
+CREATE FUNCTION rdma.stat_peers(
+  OUT peer integer, OUT node text, OUT host text, OUT port integer, OUT direction text, OUT state text, OUT transport text,
+  OUT connected timestamptz, OUT connections integer, OUT handshake_ms double precision, OUT round_trip_us integer,
+  OUT usual_round_trip_us integer, OUT bandwidth bigint, OUT bytes_sent bigint, OUT bytes_received bigint, OUT flows_opened bigint, OUT segments integer, OUT shared_buffers text, OUT error text,
+  OUT encryption text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_stat_peers' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 4;
+REVOKE ALL ON FUNCTION rdma.stat_peers() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION rdma.stat_peers() TO pg_read_all_stats;
+COMMENT ON FUNCTION rdma.stat_peers() IS 'connections of this node''s engine to others';
+CREATE OR REPLACE VIEW rdma.stat_peers AS SELECT * FROM rdma.stat_peers();
+COMMENT ON COLUMN rdma.stat_peers.encryption IS 'how rows are encrypted on the network (rdma_fdw.encryption); none: who reads the network reads the rows; trusted network: the same, but rdma_fdw.trusted_networks lists it; NULL: they cross no network';
+COMMENT ON COLUMN rdma.stat_peers.usual_round_trip_us IS 'the shortest of the last eight round trips, changed when it differs by a quarter; what the planner counts on with rdma_fdw.measured_costs';
+COMMENT ON COLUMN rdma.stat_peers.bandwidth IS 'bytes per second that pulls from this peer got while both ends waited for the network, smoothed; NULL: none did; the planner counts on the next power of two with rdma_fdw.measured_costs';
 COMMENT ON COLUMN rdma.stat_peers.error IS 'why it failed; of one that is connected: why it goes over TCP instead of RDMA (rdma_fdw.provider = auto); NULL: nothing is wrong';
+
+-- Parallel workers of a data node share the rows of an exchange. They run nothing but the one path that is made for them; to the
+-- planner that is a scan of a function that must be safe.
+
+ALTER FUNCTION rdma.exchange(text, text) PARALLEL SAFE;
+
+DROP FUNCTION rdma.exchange_stats();
+CREATE FUNCTION rdma.exchange_stats(
+  OUT number integer, OUT rows_out bigint, OUT bytes_out bigint, OUT rows_in bigint, OUT bytes_in bigint,
+  OUT rows_kept_local bigint, OUT stalls bigint, OUT spilled_bytes bigint, OUT transport text, OUT process_rows text,
+  OUT encryption text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_exchange_stats' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 2;
+COMMENT ON FUNCTION rdma.exchange_stats() IS 'internal: what the exchanges of this session''s last distributed statement moved';
 
 -- Functions mean the same whatever the caller's search_path.
 
@@ -206,7 +288,7 @@ AS $function$
 DECLARE
   functions text[] := CASE access
     WHEN 'read' THEN ARRAY['hello', 'stream', 'zero_pages']
-    WHEN 'write' THEN ARRAY['store']
+    WHEN 'write' THEN ARRAY['store', 'join_set']
     WHEN 'exchange' THEN ARRAY['exchange', 'exchange_greet', 'exchange_connect', 'exchange_listen', 'exchange_open', 'exchange_stats'] END;
 BEGIN
   IF functions IS NULL THEN
@@ -250,3 +332,1223 @@ BEGIN
   END LOOP;
 END $function$;
 COMMENT ON FUNCTION rdma.revoke_access(regrole, text[]) IS 'takes back what rdma.grant_access gave; ''read'' takes all of it';
+
+-- Which nodes a server with nodes stands for, by numbers that never change, and the number of each bucket's node. Option "nodes" names
+-- them, too, and its order has no meaning. The database of each node has a UUID for its part, which sessions ask for.
+
+CREATE TABLE rdma.placement (
+  server name PRIMARY KEY,
+  set_id uuid NOT NULL UNIQUE DEFAULT gen_random_uuid(),
+  version bigint NOT NULL DEFAULT 1,
+  nodes name[] NOT NULL,
+  members uuid[] NOT NULL,
+  buckets smallint[] NOT NULL,
+  serverid oid,
+  nodeids oid[] NOT NULL,
+  versions bigint[] NOT NULL
+);
+COMMENT ON TABLE rdma.placement IS 'one row per server with nodes: which nodes its rows lie on';
+COMMENT ON COLUMN rdma.placement.server IS 'the server with nodes; of a server that was dropped, the row has no meaning';
+COMMENT ON COLUMN rdma.placement.set_id IS 'by which the databases of the nodes know this set of nodes';
+COMMENT ON COLUMN rdma.placement.version IS 'of the placement: each move of rows between nodes makes a new one';
+COMMENT ON COLUMN rdma.placement.nodes IS 'servers of the nodes: number 0 first';
+COMMENT ON COLUMN rdma.placement.members IS 'what the database of each node was given by rdma.join_set; NULL: not known yet';
+COMMENT ON COLUMN rdma.placement.buckets IS 'the number of the node that each bucket lies on: a row is in the bucket rdma.hash_node(cardinality(buckets), key)';
+COMMENT ON COLUMN rdma.placement.serverid IS 'the server''s OID, to follow it when it is renamed';
+COMMENT ON COLUMN rdma.placement.nodeids IS 'the same of the nodes';
+COMMENT ON COLUMN rdma.placement.versions IS 'the version with which what lies on each node changed last, as in its rdma.membership';
+SELECT pg_extension_config_dump('rdma.placement', '');
+
+CREATE FUNCTION rdma.named_nodes(server name)
+RETURNS name[]
+AS 'MODULE_PATHNAME', 'rdma_named_nodes' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rdma.buckets(server name)
+RETURNS smallint[]
+AS 'MODULE_PATHNAME', 'rdma_buckets' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rdma.buckets(name) IS 'the place, as in rdma.nodes, of the node on which each bucket of a server''s distributed tables lies; a row is in bucket rdma.hash_node(number of buckets, key), from 0';
+COMMENT ON FUNCTION rdma.named_nodes(name) IS 'internal: the names in option nodes of a server, as they stand there';
+
+-- A row that is restored from a dump takes the place of the one that CREATE SERVER made.
+CREATE FUNCTION rdma.complete_placement()
+RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+  DELETE FROM rdma.placement WHERE server = NEW.server;
+  NEW.nodes := coalesce(NEW.nodes, rdma.named_nodes(NEW.server));
+  NEW.members := coalesce(NEW.members, array_fill(NULL::uuid, ARRAY[cardinality(NEW.nodes)]));
+  -- at least 840 buckets, and so many that they lie on the nodes in turn: where the remainder of a hash by the number of nodes says
+  NEW.buckets := coalesce(NEW.buckets, ARRAY(SELECT bucket % n.count FROM (SELECT cardinality(NEW.nodes) AS count) n,
+    generate_series(0, n.count * ceil(840.0 / n.count)::integer - 1) bucket ORDER BY bucket));
+  NEW.versions := coalesce(NEW.versions, array_fill(NEW.version, ARRAY[cardinality(NEW.nodes)]));
+  NEW.serverid := (SELECT oid FROM pg_foreign_server WHERE srvname = NEW.server);
+  NEW.nodeids := ARRAY(SELECT s.oid FROM unnest(NEW.nodes) WITH ORDINALITY n(name, number) LEFT JOIN pg_foreign_server s ON s.srvname = n.name ORDER BY n.number);
+  RETURN NEW;
+END $function$;
+COMMENT ON FUNCTION rdma.complete_placement() IS 'internal: fills in what a new row of rdma.placement lacks';
+CREATE TRIGGER complete BEFORE INSERT ON rdma.placement FOR EACH ROW EXECUTE FUNCTION rdma.complete_placement();
+
+CREATE FUNCTION rdma.placement_changed()
+RETURNS trigger
+AS 'MODULE_PATHNAME', 'rdma_placement_changed' LANGUAGE C;
+COMMENT ON FUNCTION rdma.placement_changed() IS 'internal: tells all sessions to read rdma.placement again';
+CREATE TRIGGER changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON rdma.placement FOR EACH STATEMENT EXECUTE FUNCTION rdma.placement_changed();
+ALTER TABLE rdma.placement ENABLE ALWAYS TRIGGER complete;
+ALTER TABLE rdma.placement ENABLE ALWAYS TRIGGER changed;
+
+-- CREATE SERVER puts the nodes on record, in the order of the option. ALTER SERVER may name other nodes only while there are no tables.
+CREATE FUNCTION rdma.keep_placement()
+RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  changed record;
+  old record;
+  names name[];
+BEGIN
+  FOR changed IN
+    SELECT s.oid, s.srvname, c.command_tag = 'CREATE SERVER' AS created,
+        EXISTS (SELECT FROM pg_foreign_data_wrapper w JOIN pg_proc h ON h.oid = w.fdwhandler WHERE w.oid = s.srvfdw AND h.proname = 'rdma_fdw_handler') AS ours
+      FROM pg_event_trigger_ddl_commands() c JOIN pg_foreign_server s ON s.oid = c.objid WHERE c.classid = 'pg_foreign_server'::regclass
+  LOOP
+    CONTINUE WHEN NOT changed.ours;
+
+    -- Records follow servers that are renamed.
+    SELECT p.server INTO old FROM rdma.placement p WHERE p.serverid = changed.oid AND p.server <> changed.srvname
+      AND NOT EXISTS (SELECT FROM pg_foreign_server WHERE srvname = p.server);
+    IF FOUND AND NOT changed.created THEN
+      DELETE FROM rdma.placement WHERE server = changed.srvname;
+      UPDATE rdma.placement SET server = changed.srvname WHERE server = old.server;
+    END IF;
+    FOR old IN
+      SELECT p.server, n.number::integer AS number FROM rdma.placement p, unnest(p.nodes, p.nodeids) WITH ORDINALITY n(name, oid, number)
+        WHERE n.oid = changed.oid AND n.name <> changed.srvname AND NOT changed.created
+          AND NOT EXISTS (SELECT FROM pg_foreign_server WHERE srvname = n.name)
+    LOOP
+      UPDATE rdma.placement SET nodes[old.number] = changed.srvname WHERE server = old.server;
+    END LOOP;
+
+    -- The lock waits for rdma.distribute_table, whose table is seen then.
+    names := rdma.named_nodes(changed.srvname);
+    SELECT * INTO old FROM rdma.placement p WHERE p.server = changed.srvname AND NOT changed.created FOR UPDATE;
+    IF old.server IS NOT NULL AND names @> old.nodes AND names <@ old.nodes THEN
+      UPDATE rdma.placement p SET serverid = changed.oid, nodeids = n.ids
+        FROM (SELECT array_agg(s.oid ORDER BY n.number) AS ids FROM unnest(old.nodes) WITH ORDINALITY n(name, number) LEFT JOIN pg_foreign_server s ON s.srvname = n.name) n
+        WHERE p.server = old.server AND (p.serverid IS DISTINCT FROM changed.oid OR p.nodeids <> n.ids);
+    ELSIF NOT EXISTS (SELECT FROM pg_foreign_table WHERE ftserver = changed.oid) THEN
+      DELETE FROM rdma.placement WHERE server = changed.srvname;
+      IF names IS NOT NULL THEN
+        INSERT INTO rdma.placement (server) VALUES (changed.srvname);
+      END IF;
+    ELSIF old.server IS NOT NULL THEN
+      RAISE EXCEPTION 'nodes of server "%" cannot be changed while it has tables', changed.srvname USING ERRCODE = 'object_not_in_prerequisite_state',
+        DETAIL = format('Rows of its tables lie on %s.', (SELECT string_agg(quote_ident(n), ', ') FROM unnest(old.nodes) n)),
+        HINT = 'Create another server with these nodes, and distribute tables there. The order of the names has no meaning.';
+    END IF;
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma.keep_placement() IS 'internal: keeps rdma.placement in step with servers';
+CREATE EVENT TRIGGER rdma_keep_placement ON ddl_command_end WHEN TAG IN ('CREATE SERVER', 'ALTER SERVER') EXECUTE FUNCTION rdma.keep_placement();
+ALTER EVENT TRIGGER rdma_keep_placement ENABLE ALWAYS;
+
+CREATE FUNCTION rdma.record_nodes(server name)
+RETURNS void
+AS 'MODULE_PATHNAME', 'rdma_record_nodes' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.record_nodes(name) IS 'puts the nodes of a server on record, in the order in which option nodes has them, if they are not on record';
+
+CREATE FUNCTION rdma.enroll_nodes(server name)
+RETURNS integer
+AS 'MODULE_PATHNAME', 'rdma_enroll_nodes' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.enroll_nodes(name) IS 'has the databases of a server''s nodes remember which nodes they are, so that no other can be taken for one of them; returns how many did not know it yet';
+
+CREATE FUNCTION rdma.replace_node(server name, node name)
+RETURNS void
+AS 'MODULE_PATHNAME', 'rdma_replace_node' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.replace_node(name, name) IS 'the database that the server of a node leads to now has taken the node''s place, with all of its rows';
+
+-- A row's node is the one on which its bucket lies.
+
+CREATE FUNCTION rdma.placement_conditions(tab regclass, buckets smallint[] DEFAULT NULL,
+  OUT place integer, OUT node name, OUT relation text, OUT replicated boolean, OUT condition text, OUT key text)
+RETURNS SETOF record
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  options record;
+  nodes bigint;
+BEGIN
+  SELECT s.srvname, format('%I.%I', coalesce(max(o.option_value) FILTER (WHERE o.option_name = 'schema_name'), n.nspname),
+        coalesce(max(o.option_value) FILTER (WHERE o.option_name = 'table_name'), c.relname)) AS relation,
+      coalesce(max(o.option_value) FILTER (WHERE o.option_name = 'replicated'), 'false')::boolean AS replicated
+    INTO options
+    FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_class c ON c.oid = f.ftrelid
+      JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+      JOIN pg_proc h ON h.oid = w.fdwhandler AND h.proname = 'rdma_fdw_handler'
+      LEFT JOIN LATERAL pg_options_to_table(f.ftoptions) o ON true
+    WHERE f.ftrelid = tab GROUP BY s.srvname, n.nspname, c.relname;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION '"%" is not a foreign table of rdma_fdw', tab USING ERRCODE = 'wrong_object_type';
+  END IF;
+
+  -- remote names of the key's columns, in the option's order
+  IF NOT options.replicated THEN
+    SELECT string_agg(quote_ident(coalesce((SELECT option_value FROM pg_options_to_table(a.attfdwoptions) WHERE option_name = 'column_name'), a.attname)),
+        ', ' ORDER BY k.place)
+      INTO key
+      FROM unnest(rdma.distribution_key(tab)) WITH ORDINALITY AS k(name, place)
+        LEFT JOIN pg_attribute a ON a.attrelid = tab AND a.attname = k.name AND NOT a.attisdropped;
+  END IF;
+  relation := options.relation;
+  replicated := options.replicated;
+  buckets := coalesce(buckets, rdma.buckets(options.srvname), '{0}');
+  SELECT count(*) INTO nodes FROM rdma.nodes(options.srvname);
+  FOR place, node IN SELECT n.place, n.node FROM rdma.nodes(options.srvname) n ORDER BY n.place LOOP
+    IF cardinality(buckets) % nodes = 0 AND NOT EXISTS (SELECT FROM unnest(buckets) WITH ORDINALITY b(place, number) WHERE b.place <> (b.number - 1) % nodes) THEN
+      condition := format('rdma.hash_node(%s, %s) = %s', nodes, key, place);
+    ELSE
+      condition := format('(%L::smallint[])[rdma.hash_node(%s, %s) + 1] = %s', buckets, cardinality(buckets), key, place);
+    END IF;
+    IF key IS NULL THEN
+      condition := NULL;
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma.placement_conditions(regclass, smallint[]) IS 'internal: per node of a foreign table, its table there and what holds for each of its rows if they lie as option distributed_by says';
+
+CREATE OR REPLACE FUNCTION rdma.check_distribution(tab regclass, OUT node name, OUT rows bigint, OUT misplaced bigint, OUT differs boolean)
+RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  part record;
+  answer text;
+  first_answer text;
+BEGIN
+  FOR part IN SELECT * FROM rdma.placement_conditions(tab) LOOP
+    node := part.node;
+    IF part.replicated THEN
+      SELECT r.answer INTO answer FROM rdma.run_on(part.node, format('SELECT concat_ws('','', count(*), sum(hashtextextended(t::text, 0))) FROM %s t', part.relation)) r;
+      first_answer := coalesce(first_answer, answer);
+      differs := answer <> first_answer;
+    ELSE
+      SELECT r.answer INTO answer FROM rdma.run_on(part.node, format('SELECT concat_ws('','', count(*), count(*) FILTER (WHERE NOT (%s))) FROM %s',
+        coalesce(part.condition, 'true'), part.relation)) r;
+      misplaced := CASE WHEN part.condition IS NOT NULL THEN split_part(answer, ',', 2)::bigint END;
+    END IF;
+    rows := split_part(answer, ',', 1)::bigint;
+    RETURN NEXT;
+  END LOOP;
+END $function$;
+
+CREATE FUNCTION rdma.sample_tables(server name)
+RETURNS SETOF text
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  tab regclass;
+  part record;
+  answer text;
+  first_answer text;
+BEGIN
+  FOR tab IN SELECT f.ftrelid FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE s.srvname = server
+      AND EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) WHERE option_name IN ('distributed_by', 'replicated')) ORDER BY f.ftrelid::regclass::text LOOP
+    first_answer := NULL;
+    -- what the caller may not read is not looked at
+    BEGIN
+      FOR part IN SELECT * FROM rdma.placement_conditions(tab) c WHERE c.replicated OR c.condition IS NOT NULL LOOP
+        IF part.replicated THEN
+          SELECT r.answer INTO answer FROM rdma.run_on(part.node, format('SELECT CASE WHEN count(*) > 100000 THEN ''many'' ELSE concat_ws('','', count(*), sum(hashtextextended(t::text, 0))) END FROM (SELECT * FROM %s LIMIT 100001) t', part.relation)) r;
+          first_answer := coalesce(first_answer, answer);
+          IF answer <> first_answer THEN
+            RETURN NEXT format('%s on %s differs from other copies', tab, part.node);
+          END IF;
+        ELSE
+          SELECT r.answer INTO answer FROM rdma.run_on(part.node, format('SELECT count(*) FROM (SELECT * FROM %s LIMIT 100000) t WHERE NOT (%s)', part.relation, part.condition)) r;
+          IF answer <> '0' THEN
+            RETURN NEXT format('%s on %s has %s rows of other nodes', tab, part.node, answer);
+          END IF;
+        END IF;
+      END LOOP;
+    EXCEPTION WHEN insufficient_privilege THEN
+      NULL;
+    END;
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma.sample_tables(name) IS 'internal: looks at the first 100000 rows of each table on each node of a server: what does not lie as the options distributed_by and replicated say';
+
+-- Rows that belong to another node are refused where they are written, whoever writes them.
+
+CREATE FUNCTION rdma.protect_table(tab regclass)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp SET rdma_fdw.snapshot = each_node
+AS $function$
+DECLARE
+  part record;
+BEGIN
+  FOR part IN SELECT * FROM rdma.placement_conditions(tab) LOOP
+    IF part.condition IS NULL THEN
+      RAISE EXCEPTION 'foreign table "%" is not distributed by a key', tab USING ERRCODE = 'wrong_object_type', HINT = 'Option "distributed_by" names the columns of the key.';
+    END IF;
+    PERFORM rdma.run_on(part.node, format('ALTER TABLE %s DROP CONSTRAINT IF EXISTS rdma_placement, ADD CONSTRAINT rdma_placement CHECK (%s)', part.relation, part.condition));
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma.protect_table(regclass) IS 'gives the table of each node a constraint that refuses rows which belong to another node; fails if there are such rows';
+
+-- Tables of servers with nodes, as a whole.
+
+CREATE VIEW rdma.tables AS
+  SELECT c.oid::regclass AS relation, s.srvname AS server,
+      CASE WHEN o.distributed_by IS NOT NULL THEN 'distributed' WHEN o.replicated THEN 'replicated' ELSE 'anywhere' END AS placement,
+      o.distributed_by, format('%I.%I', coalesce(o.schema_name, n.nspname), coalesce(o.table_name, c.relname)) AS remote_relation, p.nodes,
+      CASE WHEN o.distributed_by IS NOT NULL THEN ARRAY(SELECT count(*) FILTER (WHERE b.node = node.number)
+        FROM generate_series(0, cardinality(p.nodes) - 1) node(number), unnest(p.buckets) b(node) GROUP BY node.number ORDER BY node.number) END AS buckets,
+      CASE WHEN c.reltuples >= 0 THEN c.reltuples::bigint END AS rows, coalesce(o.propagate_ddl, false) AS propagate_ddl
+    FROM pg_catalog.pg_foreign_table f JOIN pg_catalog.pg_class c ON c.oid = f.ftrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+      JOIN pg_catalog.pg_foreign_server s ON s.oid = f.ftserver JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+      JOIN pg_catalog.pg_proc h ON h.oid = w.fdwhandler AND h.proname = 'rdma_fdw_handler'
+      LEFT JOIN rdma.placement p ON p.server = s.srvname
+      CROSS JOIN LATERAL (SELECT max(option_value) FILTER (WHERE option_name = 'distributed_by') AS distributed_by,
+          max(option_value) FILTER (WHERE option_name = 'replicated')::boolean AS replicated,
+          max(option_value) FILTER (WHERE option_name = 'schema_name') AS schema_name,
+          max(option_value) FILTER (WHERE option_name = 'table_name') AS table_name,
+          max(option_value) FILTER (WHERE option_name = 'propagate_ddl')::boolean AS propagate_ddl
+        FROM pg_catalog.pg_options_to_table(f.ftoptions)) o
+    WHERE EXISTS (SELECT FROM pg_catalog.pg_options_to_table(s.srvoptions) WHERE option_name = 'nodes');
+COMMENT ON VIEW rdma.tables IS 'one row per foreign table of a server with nodes, from what is known here: no node is asked; rdma.table_sizes asks them';
+COMMENT ON COLUMN rdma.tables.relation IS 'the foreign table';
+COMMENT ON COLUMN rdma.tables.server IS 'the server with nodes';
+COMMENT ON COLUMN rdma.tables.placement IS 'distributed: each row on one node, by its key; replicated: each row on every node; anywhere: neither option says';
+COMMENT ON COLUMN rdma.tables.distributed_by IS 'the option distributed_by: columns of the key';
+COMMENT ON COLUMN rdma.tables.remote_relation IS 'the table on the nodes';
+COMMENT ON COLUMN rdma.tables.nodes IS 'servers of the nodes on record, in the order of their numbers; NULL: they are not on record';
+COMMENT ON COLUMN rdma.tables.buckets IS 'how many buckets lie on each of them; NULL unless the table is distributed';
+COMMENT ON COLUMN rdma.tables.rows IS 'about how many rows the last ANALYZE found; NULL: there was none';
+COMMENT ON COLUMN rdma.tables.propagate_ddl IS 'the option of that name: DROP and ALTER reach the tables of the nodes';
+GRANT SELECT ON rdma.tables TO PUBLIC;
+
+CREATE FUNCTION rdma.table_sizes(tab regclass, OUT node name, OUT buckets integer, OUT rows bigint, OUT bytes bigint, OUT skew double precision)
+RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  part record;
+  map smallint[];
+  answer text[];
+  nodes name[];
+  counts bigint[];
+  sizes bigint[];
+  shares integer[];
+  average numeric;
+BEGIN
+  SELECT rdma.buckets(s.srvname) INTO map FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE f.ftrelid = tab;
+  FOR part IN SELECT * FROM rdma.placement_conditions(tab) c ORDER BY c.place LOOP
+    -- a partitioned table there has no rows and no size of its own
+    SELECT string_to_array(r.answer, ',', '') INTO answer FROM rdma.run_on(part.node, format(
+      $$SELECT concat(sum(nullif(reltuples, -1))::bigint, ',', sum(pg_total_relation_size(oid))) FROM pg_catalog.pg_class
+        WHERE relkind NOT IN ('p', 'I') AND oid IN (SELECT %1$L::regclass UNION SELECT relid FROM pg_catalog.pg_partition_tree(%1$L::regclass))$$, part.relation)) r;
+    nodes := nodes || part.node;
+    counts := counts || answer[1]::bigint;
+    sizes := sizes || answer[2]::bigint;
+    shares := shares || CASE WHEN part.condition IS NOT NULL THEN (SELECT count(*)::integer FROM unnest(map) b WHERE b = part.place) END;
+  END LOOP;
+  SELECT avg(c) INTO average FROM unnest(counts) c;
+  RETURN QUERY SELECT u.node, u.share, u.count, u.size, CASE WHEN average > 0 THEN round(u.count / average, 2)::double precision END
+    FROM unnest(nodes, shares, counts, sizes) WITH ORDINALITY u(node, share, count, size, place) ORDER BY u.place;
+END $function$;
+COMMENT ON FUNCTION rdma.table_sizes(regclass) IS 'asks each node for the size of its table: buckets, rows as of the last ANALYZE or VACUUM there, bytes with indexes, and rows by the average of all nodes';
+
+-- What ALTER and RENAME do to foreign tables with option propagate_ddl, they do to the tables of the nodes, too (src/fdw/catalog/ddl.c).
+
+CREATE FUNCTION rdma.table_definition(tab regclass)
+RETURNS jsonb
+LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  key text[];
+BEGIN
+  -- an option that is wrong must not keep its correction out
+  BEGIN
+    key := rdma.distribution_key(tab);
+  EXCEPTION WHEN OTHERS THEN
+    NULL;
+  END;
+  RETURN (SELECT jsonb_build_object('server', s.srvname, 'schema', n.nspname, 'name', c.relname, 'options', (SELECT jsonb_object_agg(option_name, option_value) FROM pg_options_to_table(f.ftoptions)))
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE c.oid = tab)
+    || jsonb_build_object('columns', (SELECT coalesce(jsonb_agg(jsonb_build_object('num', a.attnum, 'name', a.attname, 'remote', coalesce(o.name, a.attname), 'named', o.name IS NOT NULL,
+        'key', array_position(key, a.attname::text), 'type', format_type(a.atttypid, a.atttypmod), 'sorted', quote_ident(cn.nspname) || '.' || quote_ident(co.collname),
+        'same', a.attcollation = t.typcollation, 'filled', pg_get_expr(d.adbin, d.adrelid), 'generated', a.attgenerated, 'required', a.attnotnull)), '[]')
+      FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+        LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+        LEFT JOIN LATERAL (SELECT option_value AS name FROM pg_options_to_table(a.attfdwoptions) WHERE option_name = 'column_name') o ON true
+      WHERE a.attrelid = tab AND a.attnum > 0 AND NOT a.attisdropped),
+    'checks', (SELECT coalesce(jsonb_agg(jsonb_build_object('oid', oid::bigint, 'name', conname, 'definition', pg_get_constraintdef(oid), 'valid', convalidated)), '[]')
+      FROM pg_constraint WHERE conrelid = tab AND contype = 'c'));
+END $function$;
+COMMENT ON FUNCTION rdma.table_definition(regclass) IS 'internal: what of a foreign table''s definition its tables on the nodes have, too';
+
+-- Values are written as sessions on nodes read them.
+CREATE FUNCTION rdma.propagate_table(tab regclass, before jsonb)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp SET rdma_fdw.propagate_ddl = off
+SET datestyle = ISO SET intervalstyle = postgres SET extra_float_digits = 1 SET bytea_output = hex SET lc_monetary = 'C' SET xmloption = content
+AS $function$
+DECLARE
+  after jsonb := rdma.table_definition(tab);
+  server name := after->>'server';
+  schema text := coalesce(before->'options'->>'schema_name', before->>'schema');
+  relation text := coalesce(before->'options'->>'table_name', before->>'name');
+  drops text[] := '{}';
+  changes text[] := '{}';
+  commands text[] := '{}';
+  renamed boolean := EXISTS (SELECT FROM jsonb_to_recordset(before->'columns') o(num integer, name text)
+    JOIN jsonb_to_recordset(after->'columns') n(num integer, name text) USING (num) WHERE o.name <> n.name);
+  expressions boolean := false;
+  key text;
+  value text;
+  part record;
+BEGIN
+  IF after = before THEN
+    RETURN;
+  END IF;
+  FOR part IN
+    SELECT o.name AS old_name, o.named AS old_named, o.remote AS old_remote, o.type AS old_type, o.sorted AS old_sorted, o.required AS old_required,
+        o.filled AS old_filled, o.generated AS old_generated, o.key, n.*, o.num IS NULL AS added, n.num IS NULL AS dropped,
+        n.type || CASE WHEN NOT n.same THEN ' COLLATE ' || n.sorted ELSE '' END AS definition
+      FROM jsonb_to_recordset(before->'columns') o(num integer, name text, remote text, named boolean, key integer, type text, sorted text, filled text, generated text, required boolean)
+        FULL JOIN jsonb_to_recordset(after->'columns') n(num integer, name text, remote text, named boolean, type text, sorted text, same boolean, filled text, generated text, required boolean) USING (num)
+      ORDER BY coalesce(o.generated, n.generated) = '', coalesce(o.num, n.num)
+  LOOP
+    IF part.key IS NOT NULL AND (part.dropped OR part.type <> part.old_type OR part.sorted <> part.old_sorted) THEN
+      RAISE EXCEPTION 'column "%" of foreign table "%" can neither be dropped nor get another type', part.old_name, tab USING ERRCODE = 'feature_not_supported',
+        DETAIL = 'The table is distributed by it: it says where the rows are.', HINT = format('SELECT rdma.undistribute_table(%L), change it, and distribute it again.', tab);
+    END IF;
+    IF part.dropped THEN
+      drops := drops || format('DROP COLUMN IF EXISTS %I', part.old_remote);
+    ELSIF part.added AND part.generated <> '' THEN
+      changes := changes || format('ADD COLUMN %I %s GENERATED ALWAYS AS (%s) %s%s', part.remote, part.definition, part.filled,
+        CASE part.generated WHEN 'v' THEN 'VIRTUAL' ELSE 'STORED' END, CASE WHEN part.required THEN ' NOT NULL' ELSE '' END);
+      expressions := true;
+    ELSIF part.added THEN
+      -- rows that are there get what the default is now; defaults are computed here
+      value := NULL;
+      IF part.filled IS NOT NULL THEN
+        EXECUTE format('SELECT quote_literal((%s)::%s)', part.filled, part.type) INTO value;
+      END IF;
+      changes := changes || format('ADD COLUMN %I %s%s%s', part.remote, part.definition, ' DEFAULT ' || value || '::' || part.type, CASE WHEN part.required THEN ' NOT NULL' ELSE '' END);
+      IF value IS NOT NULL THEN
+        commands := commands || format('ALTER COLUMN %I DROP DEFAULT', part.remote);
+      END IF;
+    ELSE
+      IF part.type <> part.old_type OR part.sorted <> part.old_sorted THEN
+        changes := changes || format('ALTER COLUMN %I TYPE %s', part.old_remote, part.definition);
+      END IF;
+      IF part.required <> part.old_required THEN
+        changes := changes || format('ALTER COLUMN %I %s NOT NULL', part.old_remote, CASE WHEN part.required THEN 'SET' ELSE 'DROP' END);
+      END IF;
+      IF part.old_generated <> '' AND part.generated = '' THEN
+        changes := changes || format('ALTER COLUMN %I DROP EXPRESSION', part.old_remote);
+      ELSIF part.generated <> '' AND part.filled <> part.old_filled AND part.type = part.old_type AND NOT renamed THEN
+        changes := changes || format('ALTER COLUMN %I SET EXPRESSION AS (%s)', part.old_remote, part.filled);
+        expressions := true;
+      END IF;
+      IF part.name <> part.old_name AND NOT part.old_named THEN
+        commands := commands || format('RENAME COLUMN %I TO %I', part.old_remote, part.remote);
+      END IF;
+    END IF;
+  END LOOP;
+
+  FOR part IN
+    -- ALTER TYPE makes them anew
+    WITH news AS (SELECT * FROM jsonb_to_recordset(after->'checks') n(oid bigint, name text, definition text, valid boolean))
+    SELECT o.name AS old_name, o.valid AS old_valid, n.*
+      FROM (SELECT o.*, (SELECT min(n.oid) FROM news n WHERE n.oid = o.oid OR n.name = o.name AND n.definition = o.definition) AS now
+          FROM jsonb_to_recordset(before->'checks') o(oid bigint, name text, definition text, valid boolean)) o
+        FULL JOIN news n ON n.oid = o.now
+      ORDER BY coalesce(o.oid, n.oid)
+  LOOP
+    IF part.name IS NULL THEN
+      drops := drops || format('DROP CONSTRAINT IF EXISTS %I', part.old_name);
+    ELSIF part.old_name IS NULL THEN
+      changes := changes || format('ADD CONSTRAINT %I %s', part.name, part.definition);
+      expressions := true;
+    ELSIF part.name <> part.old_name THEN
+      commands := commands || format('RENAME CONSTRAINT %I TO %I', part.old_name, part.name);
+    ELSIF part.valid AND NOT part.old_valid THEN
+      changes := changes || format('VALIDATE CONSTRAINT %I', part.name);
+    END IF;
+  END LOOP;
+  IF expressions AND EXISTS (SELECT FROM jsonb_to_recordset(after->'columns') c(name text, remote text) WHERE c.name <> c.remote) THEN
+    RAISE EXCEPTION 'an expression for foreign table "%" cannot be written for the tables of the nodes', tab USING ERRCODE = 'feature_not_supported',
+      DETAIL = 'Columns have other names there.',
+      HINT = format('Write it with these names: SELECT rdma.run_on(%L, ''ALTER TABLE %I.%I ...''); and SET rdma_fdw.propagate_ddl = off for the command here.', server, schema, relation);
+  END IF;
+
+  IF drops || changes <> '{}' THEN
+    commands := array_to_string(drops || changes, ', ') || commands;
+  END IF;
+  IF before->>'name' <> after->>'name' AND relation = before->>'name' THEN
+    commands := commands || format('RENAME TO %I', after->>'name');
+    IF after->'options' ? 'table_name' THEN
+      EXECUTE format('ALTER FOREIGN TABLE %s OPTIONS (SET table_name %L)', tab, after->>'name');
+    END IF;
+  END IF;
+  FOREACH value IN ARRAY commands LOOP
+    PERFORM rdma.run_on(server, format('ALTER TABLE %I.%I %s', schema, relation, value));
+  END LOOP;
+  IF before->>'schema' <> after->>'schema' AND schema = before->>'schema' THEN
+    PERFORM rdma.run_on(n.node, format('CREATE SCHEMA %I', after->>'schema'))
+      FROM rdma.run_on(server, format('SELECT to_regnamespace(%L) IS NULL', quote_ident(after->>'schema'))) n WHERE n.answer = 't';
+    PERFORM rdma.run_on(server, format('ALTER TABLE %I.%I SET SCHEMA %I', schema, relation, after->>'schema'));
+    IF after->'options' ? 'schema_name' THEN
+      EXECUTE format('ALTER FOREIGN TABLE %s OPTIONS (SET schema_name %L)', tab, after->>'schema');
+    END IF;
+  END IF;
+  SELECT string_agg(quote_ident(n.name), ', ' ORDER BY o.key) INTO key FROM jsonb_to_recordset(before->'columns') o(num integer, name text, key integer)
+    JOIN jsonb_to_recordset(after->'columns') n(num integer, name text) USING (num) WHERE o.key IS NOT NULL HAVING bool_or(n.name <> o.name);
+  IF key IS NOT NULL THEN
+    EXECUTE format('ALTER FOREIGN TABLE %s OPTIONS (SET distributed_by %L)', tab, key);
+  END IF;
+END $function$;
+COMMENT ON FUNCTION rdma.propagate_table(regclass, jsonb) IS 'internal: changes the tables of the nodes as their foreign table was changed since it had this definition';
+
+-- The way back.
+
+CREATE FUNCTION rdma.is_definition(command text)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'rdma_is_definition' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rdma.is_definition(text) IS 'internal: is it one CREATE INDEX, or one ALTER TABLE that adds a primary key, unique or exclusion constraint, and nothing besides?';
+
+-- What a node says of its table is text of that node: it becomes names and literals, or is one definition and nothing else.
+CREATE FUNCTION rdma.undistribute_table(tab regclass)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp SET rdma_fdw.snapshot = each_node SET rdma_fdw.propagate_ddl = off
+AS $function$
+DECLARE
+  old record;
+  part record;
+  remote text;
+  node name;
+  answer text;
+  there jsonb;
+  columns text;
+  names text;
+  statistics text[];
+  statement text;
+  moving name;
+  moved bigint;
+BEGIN
+  SELECT c.relname, n.nspname, c.relkind, c.relispartition OR EXISTS (SELECT FROM pg_inherits WHERE tab IN (inhrelid, inhparent)) AS related, c.relacl, c.relowner, c.relowner::regrole AS owner,
+      s.srvname, obj_description(c.oid, 'pg_class') AS comment,
+      (SELECT string_agg(quote_ident(tgname), ', ' ORDER BY tgname) FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal) AS triggers,
+      (SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = c.oid AND NOT attisdropped AND attidentity <> '') AS identity,
+      (SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = c.oid AND NOT attisdropped
+        AND EXISTS (SELECT FROM pg_options_to_table(attfdwoptions) WHERE option_name = 'column_name' AND option_value <> attname)) AS named
+    INTO old FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_foreign_table f ON f.ftrelid = c.oid LEFT JOIN pg_foreign_server s ON s.oid = f.ftserver
+    WHERE c.oid = tab;
+  SELECT c.relation, c.node INTO remote, node FROM rdma.placement_conditions(tab) c ORDER BY c.place LIMIT 1;
+  -- Its expressions run here while rows move, with the caller's rights.
+  IF old.owner <> current_user::regrole THEN
+    RAISE EXCEPTION 'must be the owner of foreign table "%"', old.relname USING ERRCODE = 'insufficient_privilege', HINT = format('SET ROLE %s.', old.owner);
+  END IF;
+  IF old.related OR old.triggers IS NOT NULL OR old.identity IS NOT NULL OR old.named IS NOT NULL THEN
+    RAISE EXCEPTION 'foreign table "%" cannot be turned into a table', old.relname USING ERRCODE = 'feature_not_supported',
+      DETAIL = concat_ws(' ', CASE WHEN old.related THEN 'It is a partition, or it has parents or children.' END, 'It has triggers: ' || old.triggers || '.',
+        'It has identity columns: ' || old.identity || '.', 'Columns have other names on the nodes: ' || old.named || '.'),
+      HINT = 'Take these away first.';
+  END IF;
+  SELECT string_agg(DISTINCT pg_describe_object(classid, objid, objsubid), ', ') AS names INTO part FROM pg_depend
+    WHERE refclassid = 'pg_class'::regclass AND refobjid = tab AND classid = 'pg_rewrite'::regclass;
+  IF part.names IS NOT NULL THEN
+    RAISE EXCEPTION 'foreign table "%" cannot be turned into a table', old.relname USING ERRCODE = 'dependent_objects_still_exist',
+      DETAIL = format('It would be dropped, and these depend on it: %s.', part.names), HINT = 'Drop them, and create them again afterwards.';
+  END IF;
+
+  -- Nobody writes here from now on, nor there.
+  moving := left(old.relname, 50) || '_moving';
+  SELECT coalesce(array_agg(left(d.text, - length(tab::text))), '{}') INTO statistics
+    FROM pg_statistic_ext e, LATERAL pg_get_statisticsobjdef(e.oid) d(text) WHERE e.stxrelid = tab;
+  IF NOT EXISTS (SELECT FROM pg_foreign_table f, pg_options_to_table(f.ftoptions) WHERE f.ftrelid = tab AND option_name = 'table_name') THEN
+    EXECUTE format('ALTER FOREIGN TABLE %s OPTIONS (ADD table_name %L)', tab, old.relname);
+  END IF;
+  EXECUTE format('ALTER FOREIGN TABLE %s RENAME TO %I', tab, moving);
+  PERFORM rdma.run_on(old.srvname, format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', remote));
+  SELECT r.answer INTO answer FROM rdma.run_on(node, format($$
+    SELECT jsonb_build_object('kind', c.relkind,
+      'storage', (SELECT jsonb_object_agg(r.prefix || o.option_name, o.option_value) FROM unnest(ARRAY['', 'toast.'], ARRAY[c.oid, c.reltoastrelid]) r(prefix, oid)
+        JOIN pg_catalog.pg_class s ON s.oid = r.oid, LATERAL pg_catalog.pg_options_to_table(s.reloptions) o),
+      'columns', (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('name', a.attname, 'storage', nullif(a.attstorage, t.typstorage), 'compression', nullif(a.attcompression, ''),
+          'target', nullif(a.attstattarget, -1), 'distinct', (SELECT jsonb_object_agg(option_name, option_value) FROM pg_catalog.pg_options_to_table(a.attoptions))))
+        FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+      'constraints', (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('name', conname, 'kind', contype, 'definition', pg_catalog.pg_get_constraintdef(oid)))
+        FROM pg_catalog.pg_constraint WHERE conrelid = c.oid AND conname <> 'rdma_placement'),
+      'indexes', (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('name', n.relname, 'unique', i.indisunique,
+          'definition', pg_catalog.substr(d.text, nullif(pg_catalog.strpos(d.text, ' ON ' || %L || ' USING '), 0) + pg_catalog.length(' ON ' || %L))))
+        FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid, LATERAL pg_catalog.pg_get_indexdef(i.indexrelid) d(text)
+        WHERE i.indrelid = c.oid AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conindid = i.indexrelid AND conrelid = c.oid)))
+    FROM pg_catalog.pg_class c WHERE c.oid = %L::regclass$$, remote, remote, remote)) r;
+  there := answer::jsonb;
+  IF there->>'kind' <> 'r' THEN
+    RAISE EXCEPTION '% on server "%" is not an ordinary table', remote, node USING ERRCODE = 'wrong_object_type';
+  END IF;
+
+  SELECT string_agg(format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+        ' COLLATE ' || CASE WHEN a.attcollation <> t.typcollation THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END,
+        CASE WHEN a.attgenerated <> '' THEN ' GENERATED ALWAYS AS (' || pg_get_expr(d.adbin, d.adrelid) || CASE a.attgenerated WHEN 'v' THEN ') VIRTUAL' ELSE ') STORED' END
+          ELSE ' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid) END,
+        CASE WHEN a.attnotnull THEN ' NOT NULL' END), ', ' ORDER BY a.attnum),
+      string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FILTER (WHERE a.attgenerated = '')
+    INTO columns, names
+    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+      LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+      LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+    WHERE a.attrelid = tab AND a.attnum > 0 AND NOT a.attisdropped;
+  SELECT ' WITH (' || string_agg(CASE WHEN key LIKE 'toast.%' THEN 'toast.' ELSE '' END || format('%I = %L', regexp_replace(key, '^toast\.', ''), value), ', ') || ')'
+    INTO statement FROM jsonb_each_text(nullif(there->'storage', 'null'));
+  EXECUTE format('CREATE TABLE %I.%I (%s)%s', old.nspname, old.relname, columns, statement);
+  FOR part IN
+    SELECT c.name, o.setting FROM jsonb_to_recordset(there->'columns') c(name text, storage text, compression text, target integer, "distinct" jsonb),
+        LATERAL (VALUES
+          ('STORAGE ' || CASE c.storage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' WHEN 'x' THEN 'EXTENDED' END),
+          ('COMPRESSION ' || CASE c.compression WHEN 'p' THEN 'pglz' WHEN 'l' THEN 'lz4' END),
+          ('STATISTICS ' || c.target),
+          ('(' || (SELECT string_agg(format('%I = %L', key, value), ', ') FROM jsonb_each_text(nullif(c."distinct", 'null')) WHERE key IN ('n_distinct', 'n_distinct_inherited')) || ')')) o(setting)
+      WHERE o.setting IS NOT NULL
+  LOOP
+    EXECUTE format('ALTER TABLE %I.%I ALTER COLUMN %I SET %s', old.nspname, old.relname, part.name, part.setting);
+  END LOOP;
+  FOR part IN SELECT conname, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype = 'c' ORDER BY conname LOOP
+    EXECUTE format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.conname, part.definition);
+  END LOOP;
+  EXECUTE format('INSERT INTO %I.%I (%s) SELECT %s FROM %I.%I', old.nspname, old.relname, names, names, old.nspname, moving);
+  GET DIAGNOSTICS moved = ROW_COUNT;
+
+  FOR part IN SELECT * FROM jsonb_to_recordset(nullif(there->'constraints', 'null')) c(name text, kind text, definition text)
+      WHERE c.kind NOT IN ('n', 't') AND NOT (c.kind = 'c' AND EXISTS (SELECT FROM pg_constraint WHERE conrelid = tab AND contype = 'c' AND conname = c.name)) ORDER BY c.kind, c.name LOOP
+    statement := format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.name, part.definition);
+    IF rdma.is_definition(statement) THEN
+      EXECUTE statement;
+    ELSE
+      RAISE WARNING 'constraint "%" of table "%" on the nodes is left out', part.name, old.relname USING DETAIL = format('Its definition there is: %s', part.definition);
+    END IF;
+  END LOOP;
+  FOR part IN SELECT * FROM jsonb_to_recordset(nullif(there->'indexes', 'null')) i(name text, "unique" boolean, definition text) ORDER BY i.name LOOP
+    statement := format('CREATE %sINDEX %I ON %I.%I%s', CASE WHEN part."unique" THEN 'UNIQUE ' ELSE '' END, part.name, old.nspname, old.relname, part.definition);
+    IF rdma.is_definition(statement) THEN
+      EXECUTE statement;
+    ELSE
+      RAISE WARNING 'index "%" of table "%" on the nodes is left out', part.name, old.relname USING DETAIL = format('Its definition there is: %s', part.definition);
+    END IF;
+  END LOOP;
+
+  FOR part IN
+    SELECT d.objid::regclass AS seq, a.attname FROM pg_depend d JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+      WHERE d.refobjid = tab AND d.refclassid = 'pg_class'::regclass AND d.classid = 'pg_class'::regclass AND d.deptype = 'a'
+        AND (SELECT relkind FROM pg_class WHERE oid = d.objid) = 'S'
+  LOOP
+    EXECUTE format('ALTER SEQUENCE %s OWNED BY %I.%I.%I', part.seq, old.nspname, old.relname, part.attname);
+  END LOOP;
+  FOR part IN
+    SELECT p.columns, CASE WHEN grantee = 0 THEN 'PUBLIC' ELSE grantee::regrole::text END AS role, privilege_type, is_grantable
+      FROM (SELECT '' AS columns, old.relacl AS acl UNION ALL SELECT format(' (%I)', attname), attacl FROM pg_attribute WHERE attrelid = tab AND attnum > 0 AND NOT attisdropped) p,
+        aclexplode(p.acl) WHERE grantee <> old.relowner
+  LOOP
+    EXECUTE format('GRANT %s%s ON %I.%I TO %s%s', part.privilege_type, part.columns, old.nspname, old.relname, part.role,
+      CASE WHEN part.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
+  END LOOP;
+  IF old.comment IS NOT NULL THEN
+    EXECUTE format('COMMENT ON TABLE %I.%I IS %L', old.nspname, old.relname, old.comment);
+  END IF;
+  FOR part IN SELECT attname, col_description(tab, attnum) AS comment FROM pg_attribute WHERE attrelid = tab AND attnum > 0 AND NOT attisdropped AND col_description(tab, attnum) IS NOT NULL LOOP
+    EXECUTE format('COMMENT ON COLUMN %I.%I.%I IS %L', old.nspname, old.relname, part.attname, part.comment);
+  END LOOP;
+  EXECUTE format('DROP FOREIGN TABLE %I.%I', old.nspname, moving);
+  FOREACH statement IN ARRAY statistics LOOP
+    EXECUTE format('%s%I.%I', statement, old.nspname, old.relname);
+  END LOOP;
+  PERFORM rdma.run_on(old.srvname, format('DROP TABLE %s', remote));
+  EXECUTE format('ANALYZE %I.%I', old.nspname, old.relname);
+  RETURN moved;
+END $function$;
+COMMENT ON FUNCTION rdma.undistribute_table(regclass) IS 'takes the rows of a table back from the nodes into a local table in its place, and drops the tables there; returns the number of rows';
+
+-- Nodes come and go. A change of the placement is one transaction: rdma.begin_change keeps all others from the tables, rows are moved,
+-- rdma.change_placement records where they are now. Either all of it is committed, here and on the nodes, or nothing is.
+
+CREATE FUNCTION rdma.begin_change(server name, nodes name[], replicated boolean, wait integer)
+RETURNS void
+AS 'MODULE_PATHNAME', 'rdma_begin_change' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.begin_change(name, name[], boolean, integer) IS 'internal: keeps all others from the tables of a server, and from the replicated or distributed ones on some of its nodes, until the transaction ends';
+
+CREATE FUNCTION rdma.change_placement(server name, nodes name[], buckets smallint[])
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'rdma_change_placement' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.change_placement(name, name[], smallint[]) IS 'internal: records the nodes of a server, and which of them has which bucket, here and on the nodes concerned; the new version of the placement';
+
+CREATE FUNCTION rdma.ask_node(node name, question text)
+RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  result text;
+BEGIN
+  SELECT r.answer INTO STRICT result FROM rdma.run_on(node, question) r;
+  RETURN result;
+END $function$;
+COMMENT ON FUNCTION rdma.ask_node(name, text) IS 'internal: the single answer of an ordinary server';
+
+-- On a node: what its like on another node is created with. Defaults stay on the coordinator, as rdma.distribute_table leaves them.
+CREATE FUNCTION rdma.table_statements(tab regclass)
+RETURNS text[]
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  t record;
+  problems text;
+BEGIN
+  SELECT format('%I.%I', n.nspname, c.relname) AS name, c.* INTO t FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = tab;
+  problems := concat_ws(', ',
+    CASE WHEN t.relkind <> 'r' OR t.relispartition OR t.relhassubclass OR t.relpersistence = 't' THEN 'it is not an ordinary table' END,
+    CASE WHEN t.relrowsecurity THEN 'it has row security' END,
+    (SELECT 'it has triggers: ' || string_agg(quote_ident(tgname), ', ' ORDER BY tgname) FROM pg_trigger WHERE tgrelid = tab AND NOT tgisinternal HAVING count(*) > 0),
+    (SELECT 'it has foreign keys: ' || string_agg(quote_ident(conname), ', ' ORDER BY conname) FROM pg_constraint WHERE conrelid = tab AND contype = 'f' HAVING count(*) > 0),
+    (SELECT 'it has rules: ' || string_agg(quote_ident(rulename), ', ' ORDER BY rulename) FROM pg_rewrite WHERE ev_class = tab HAVING count(*) > 0));
+  IF problems <> '' THEN
+    RAISE EXCEPTION 'table % cannot be created on another node', tab USING ERRCODE = 'feature_not_supported', DETAIL = format('On its node, %s.', problems),
+      HINT = 'Create it there yourself, without rows.';
+  END IF;
+  RETURN ARRAY(SELECT format('CREATE %sTABLE %s (%s)%s', CASE WHEN t.relpersistence = 'u' THEN 'UNLOGGED ' END, t.name,
+        string_agg(format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+          ' COLLATE ' || CASE WHEN a.attcollation <> ty.typcollation THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END,
+          CASE WHEN a.attgenerated <> '' THEN ' GENERATED ALWAYS AS (' || pg_get_expr(d.adbin, d.adrelid) || CASE a.attgenerated WHEN 's' THEN ') STORED' ELSE ') VIRTUAL' END END,
+          CASE WHEN a.attnotnull THEN ' NOT NULL' END), ', ' ORDER BY a.attnum),
+        (SELECT ' WITH (' || string_agg(format('%s = %L', r.prefix || o.option_name, o.option_value), ', ') || ')'
+          FROM unnest(ARRAY['', 'toast.'], ARRAY[t.oid, t.reltoastrelid]) r(prefix, oid) JOIN pg_class s ON s.oid = r.oid, LATERAL pg_options_to_table(s.reloptions) o))
+      FROM pg_attribute a JOIN pg_type ty ON ty.oid = a.atttypid LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+        LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+      WHERE a.attrelid = tab AND a.attnum > 0 AND NOT a.attisdropped)
+    || ARRAY(SELECT format('ALTER TABLE %s ALTER COLUMN %I SET %s', t.name, a.attname, o.setting) FROM pg_attribute a JOIN pg_type ty ON ty.oid = a.atttypid,
+        LATERAL (VALUES
+          (CASE WHEN a.attstorage <> ty.typstorage THEN 'STORAGE ' || CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END END),
+          ('COMPRESSION ' || CASE a.attcompression WHEN 'p' THEN 'pglz' WHEN 'l' THEN 'lz4' END),
+          ('STATISTICS ' || CASE WHEN a.attstattarget >= 0 THEN a.attstattarget END),
+          ('(' || (SELECT string_agg(format('%s = %s', option_name, option_value), ', ') FROM pg_options_to_table(a.attoptions) WHERE option_name IN ('n_distinct', 'n_distinct_inherited')) || ')')) o(setting)
+      WHERE a.attrelid = tab AND a.attnum > 0 AND NOT a.attisdropped AND o.setting IS NOT NULL ORDER BY a.attnum, o.setting)
+    || ARRAY(SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', t.name, conname, pg_get_constraintdef(oid)) FROM pg_constraint
+      WHERE conrelid = tab AND contype IN ('c', 'p', 'u', 'x') AND conname <> 'rdma_placement' ORDER BY contype, conname)
+    || ARRAY(SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i
+      WHERE i.indrelid = tab AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid AND conrelid = tab) ORDER BY i.indexrelid::regclass::text)
+    || ARRAY(SELECT format('ALTER INDEX %s ALTER COLUMN %s SET STATISTICS %s', i.indexrelid::regclass, a.attnum, a.attstattarget)
+      FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indexrelid WHERE i.indrelid = tab AND a.attstattarget >= 0 ORDER BY i.indexrelid::regclass::text, a.attnum)
+    || ARRAY(SELECT pg_get_statisticsobjdef(oid) FROM pg_statistic_ext WHERE stxrelid = tab ORDER BY stxname)
+    || ARRAY(SELECT format('COMMENT ON TABLE %s IS %L', t.name, description) FROM pg_description WHERE objoid = tab AND classoid = 'pg_class'::regclass AND objsubid = 0);
+END $function$;
+COMMENT ON FUNCTION rdma.table_statements(regclass) IS 'internal: the statements that create an empty table like this one, without the constraint rdma_placement';
+
+-- The table of a node as a foreign table of this session's, with the columns that it has there.
+CREATE FUNCTION rdma.reach_table(node name, relation text, generated boolean, OUT tab text, OUT columns text)
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  there record;
+BEGIN
+  SELECT d ->> 'schema' AS schema, d ->> 'name' AS name, d ->> 'columns' AS definition, d ->> 'names' AS names INTO there
+    FROM CAST(rdma.ask_node(node, format($sql$
+      SELECT json_build_object('schema', n.nspname, 'name', c.relname,
+          'columns', string_agg(quote_ident(a.attname) || ' ' || format_type(a.atttypid, a.atttypmod), ', ' ORDER BY a.attnum),
+          'names', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FILTER (WHERE a.attgenerated = ''))
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
+        WHERE c.oid = %L::regclass AND a.attnum > 0 AND NOT a.attisdropped AND (%L OR a.attgenerated = '') GROUP BY n.nspname, c.relname $sql$, relation, generated)) AS json) d;
+  tab := format('pg_temp.%I', 'rdma ' || md5(node || ' ' || relation));
+  columns := there.names;
+  EXECUTE format('CREATE FOREIGN TABLE %s (%s) SERVER %I OPTIONS (schema_name %L, table_name %L)', tab, there.definition, node, there.schema, there.name);
+END $function$;
+COMMENT ON FUNCTION rdma.reach_table(name, text, boolean) IS 'internal: a temporary foreign table for a table of a node, with or without columns that are generated, and its columns that can be written';
+
+-- Rows of a table on one node that fulfil the condition, to another node.
+CREATE FUNCTION rdma.copy_rows(source name, target name, relation text, condition text)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  here record;
+  there record;
+  count bigint;
+BEGIN
+  SELECT * INTO here FROM rdma.reach_table(source, relation, true);
+  SELECT * INTO there FROM rdma.reach_table(target, relation, false);
+  EXECUTE format('INSERT INTO %s (%s) SELECT %s FROM %s WHERE %s', there.tab, here.columns, here.columns, here.tab, condition);
+  GET DIAGNOSTICS count = ROW_COUNT;
+  EXECUTE format('DROP FOREIGN TABLE %s, %s', here.tab, there.tab);
+  RETURN count;
+END $function$;
+COMMENT ON FUNCTION rdma.copy_rows(name, name, text, text) IS 'internal: copies rows of a table from one node to another, and counts them';
+
+CREATE FUNCTION rdma.add_node(server name, node name, wait integer DEFAULT 10000)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp SET rdma_fdw.snapshot = each_node
+SET client_min_messages = warning
+AS $function$
+DECLARE
+  nodes name[];
+  tab regclass;
+  part record;
+  definition text[];
+  statement text;
+BEGIN
+  IF rdma.named_nodes(server) IS NULL THEN
+    RAISE EXCEPTION 'server "%" has no nodes', server USING ERRCODE = 'wrong_object_type';
+  END IF;
+  nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
+  IF node = ANY (nodes) THEN
+    RAISE EXCEPTION 'server "%" is a node of server "%" already', node, server USING ERRCODE = 'duplicate_object';
+  END IF;
+  PERFORM set_config('rdma_fdw.commit', 'required', true);
+  PERFORM rdma.begin_change(server, nodes[1 : 1], true, wait);
+  PERFORM rdma.enroll_nodes(server);
+  nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
+  FOR tab IN SELECT f.ftrelid FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE s.srvname = server ORDER BY f.ftrelid LOOP
+    SELECT * INTO part FROM rdma.placement_conditions(tab) WHERE place = 0;
+    IF rdma.ask_node(node, format('SELECT to_regclass(%L) IS NOT NULL', part.relation)) = 't' THEN
+      IF rdma.ask_node(node, format('SELECT EXISTS (SELECT FROM %s)', part.relation)) = 't' THEN
+        RAISE EXCEPTION 'table % on server "%" has rows', part.relation, node USING ERRCODE = 'object_not_in_prerequisite_state',
+          HINT = 'Empty or drop it: rows come to the new node by rdma.rebalance.';
+      END IF;
+    ELSE
+      definition := rdma.ask_node(nodes[1], format('SELECT rdma.table_statements(%L)', part.relation))::text[];
+      statement := (parse_ident(part.relation))[1];
+      IF rdma.ask_node(node, format('SELECT to_regnamespace(%L) IS NULL', quote_ident(statement))) = 't' THEN
+        PERFORM rdma.run_on(node, format('CREATE SCHEMA %I', statement));
+      END IF;
+      FOREACH statement IN ARRAY definition LOOP
+        PERFORM rdma.run_on(node, statement);
+      END LOOP;
+    END IF;
+    IF part.replicated THEN
+      PERFORM rdma.copy_rows(nodes[1], node, part.relation, 'true');
+      PERFORM rdma.run_on(node, format('ANALYZE %s', part.relation));
+    ELSIF part.condition IS NOT NULL THEN
+      -- it has no bucket
+      PERFORM rdma.run_on(node, format('ALTER TABLE %s DROP CONSTRAINT IF EXISTS rdma_placement, ADD CONSTRAINT rdma_placement CHECK (false)', part.relation));
+    END IF;
+  END LOOP;
+  PERFORM rdma.change_placement(server, nodes || node, rdma.buckets(server));
+  EXECUTE format('ALTER SERVER %I OPTIONS (SET nodes %L)', server, (SELECT string_agg(quote_ident(n), ', ') FROM unnest(nodes || node) n));
+END $function$;
+COMMENT ON FUNCTION rdma.add_node(name, name, integer) IS 'a server becomes one more node of a server with nodes: its tables are created there, replicated ones with their rows; rdma.rebalance moves rows to it';
+
+CREATE FUNCTION rdma.move_buckets(server name, source name, target name, moved integer[], wait integer DEFAULT 200)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp SET rdma_fdw.snapshot = each_node
+SET client_min_messages = warning
+AS $function$
+DECLARE
+  nodes name[];
+  buckets smallint[];
+  relations text[];
+  keys text[] := '{}';
+  tab regclass;
+  part record;
+  place integer;
+  condition text;
+  count bigint;
+  counts bigint[] := '{}';
+  there record;
+  total bigint := 0;
+  undo text[] := '{}';
+BEGIN
+  nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
+  IF source = target OR NOT ARRAY[source, target] <@ nodes THEN
+    RAISE EXCEPTION 'rows cannot be moved from node "%" to node "%"', source, target USING ERRCODE = 'invalid_parameter_value',
+      DETAIL = format('The nodes of server "%s" are %s.', server, (SELECT string_agg(quote_ident(n), ', ') FROM unnest(nodes) n));
+  END IF;
+  PERFORM set_config('rdma_fdw.commit', 'required', true);
+  PERFORM rdma.begin_change(server, ARRAY[source, target], false, wait);
+  nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
+  buckets := rdma.buckets(server);
+  FOREACH place IN ARRAY moved LOOP
+    IF (nodes[buckets[place + 1] + 1] = source) IS NOT TRUE THEN
+      RAISE EXCEPTION 'bucket % is not on node "%"', place, source USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    buckets[place + 1] := array_position(nodes, target) - 1;
+  END LOOP;
+
+  -- Foreign keys between tables of a node hold after each statement: rows that others refer to come first, and go last.
+  PERFORM rdma.run_on(n, 'SET CONSTRAINTS ALL IMMEDIATE') FROM unnest(ARRAY[source, target]) n;
+  PERFORM rdma.run_on(n, 'SET LOCAL row_security = off') FROM unnest(ARRAY[source, target]) n;
+  FOR part IN
+    SELECT c.*, f.ftrelid::regclass AS tab FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver, LATERAL rdma.placement_conditions(f.ftrelid, buckets) c
+      WHERE s.srvname = server AND c.condition IS NOT NULL AND c.node IN (source, target) ORDER BY f.ftrelid, c.node = source
+  LOOP
+    IF rdma.ask_node(part.node, format($sql$SELECT EXISTS (SELECT FROM pg_constraint WHERE conrelid = %L::regclass AND conname = 'rdma_placement')$sql$, part.relation)) <> 't' THEN
+      RAISE EXCEPTION 'rows of table % are not known to lie where its option "distributed_by" says', part.tab USING ERRCODE = 'object_not_in_prerequisite_state',
+        HINT = format('SELECT rdma.protect_table(%L)', part.tab);
+    END IF;
+    -- what the rows were proven to be they still are when these are gone or there: nothing has to be read again
+    PERFORM rdma.run_on(part.node, format('ALTER TABLE %s DROP CONSTRAINT rdma_placement, ADD CONSTRAINT rdma_placement CHECK (%s) NOT VALID', part.relation, part.condition));
+    -- a row that moves is neither written nor deleted
+    FOR condition IN SELECT unnest(rdma.ask_node(part.node, format($sql$SELECT ARRAY(SELECT format('ALTER TABLE %%s %%s TRIGGER %%I', %L,
+        CASE tgenabled WHEN 'A' THEN 'ENABLE ALWAYS' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE' END, tgname)
+        FROM pg_trigger WHERE tgrelid = %L::regclass AND NOT tgisinternal AND tgenabled <> 'D')$sql$, part.relation, part.relation))::text[]) LOOP
+      undo := undo || ARRAY[part.node::text, condition];
+    END LOOP;
+    PERFORM rdma.run_on(part.node, format('ALTER TABLE %s DISABLE TRIGGER USER', part.relation));
+    IF part.node = source THEN
+      relations := relations || part.relation;
+      keys := keys || format('rdma.hash_node(%s, %s) = ANY (%L::integer[])', cardinality(buckets), part.key, moved);
+    END IF;
+  END LOOP;
+  IF relations IS NOT NULL THEN
+    SELECT array_agg(r.relation ORDER BY a.depth, r.number), array_agg(r.condition ORDER BY a.depth, r.number) INTO relations, keys
+      FROM unnest(relations, keys, rdma.ask_node(source, format($sql$
+        WITH RECURSIVE r(relation, number, depth) AS (
+          SELECT t::regclass::oid, number, 0 FROM unnest(%L::text[]) WITH ORDINALITY u(t, number)
+          UNION SELECT c.conrelid, o.number, r.depth + 1 FROM r JOIN pg_constraint c ON c.confrelid = r.relation AND c.contype = 'f' AND c.conrelid <> c.confrelid
+            JOIN unnest(%L::text[]) WITH ORDINALITY o(t, number) ON o.t::regclass = c.conrelid WHERE r.depth < 64)
+        SELECT array_agg(depth ORDER BY number) FROM (SELECT number, max(depth) AS depth FROM r GROUP BY number) d$sql$, relations, relations))::integer[])
+        WITH ORDINALITY r(relation, condition, depth, number), LATERAL (SELECT r.depth) a;
+  END IF;
+  FOR i IN 1 .. coalesce(cardinality(relations), 0) LOOP
+    counts[i] := rdma.copy_rows(source, target, relations[i], keys[i]);
+    total := total + counts[i];
+  END LOOP;
+  FOR i IN REVERSE coalesce(cardinality(relations), 0) .. 1 LOOP
+    SELECT * INTO there FROM rdma.reach_table(source, relations[i], true);
+    EXECUTE format('DELETE FROM %s WHERE %s', there.tab, keys[i]);
+    GET DIAGNOSTICS count = ROW_COUNT;
+    EXECUTE format('DROP FOREIGN TABLE %s', there.tab);
+    IF count <> counts[i] THEN
+      RAISE EXCEPTION 'moved % rows of table % and removed % rows', counts[i], relations[i], count USING ERRCODE = 'data_corrupted';
+    END IF;
+  END LOOP;
+  FOR i IN 1 .. cardinality(undo) BY 2 LOOP
+    PERFORM rdma.run_on(undo[i]::name, undo[i + 1]);
+  END LOOP;
+  PERFORM rdma.change_placement(server, nodes, buckets);
+  RETURN total;
+END $function$;
+COMMENT ON FUNCTION rdma.move_buckets(name, name, name, integer[], integer) IS 'moves the rows of buckets of all distributed tables of a server from one of its nodes to another; how many';
+
+CREATE FUNCTION rdma.next_move(server name, drained name, most integer, OUT source name, OUT target name, OUT moved integer[])
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  giver record;
+  taker record;
+  total integer;
+  nodes integer;
+BEGIN
+  IF rdma.named_nodes(server) IS NULL THEN
+    RAISE EXCEPTION 'server "%" has no nodes', server USING ERRCODE = 'wrong_object_type';
+  END IF;
+  IF drained IS NOT NULL AND NOT EXISTS (SELECT FROM rdma.nodes(server) n WHERE n.node = drained) THEN
+    RAISE EXCEPTION 'server "%" is no node of server "%"', drained, server USING ERRCODE = 'undefined_object', HINT = 'rdma.nodes() lists them.';
+  END IF;
+  SELECT cardinality(rdma.buckets(server)), count(*) FILTER (WHERE n.node IS DISTINCT FROM drained) INTO total, nodes FROM rdma.nodes(server) n;
+  IF nodes = 0 THEN
+    RAISE EXCEPTION 'node "%" of server "%" cannot be drained', drained, server USING ERRCODE = 'object_in_use', DETAIL = 'There is no other one.';
+  END IF;
+  SELECT c.place, c.node, c.count INTO giver
+    FROM (SELECT n.place, n.node, count(b.b) FROM rdma.nodes(server) n LEFT JOIN unnest(rdma.buckets(server)) b ON b.b = n.place GROUP BY n.place, n.node) c
+    WHERE c.node = coalesce(drained, c.node) ORDER BY c.count DESC, c.place LIMIT 1;
+  SELECT c.place, c.node, c.count INTO taker
+    FROM (SELECT n.place, n.node, count(b.b) FROM rdma.nodes(server) n LEFT JOIN unnest(rdma.buckets(server)) b ON b.b = n.place GROUP BY n.place, n.node) c
+    WHERE c.node IS DISTINCT FROM drained ORDER BY c.count, c.place LIMIT 1;
+  IF (drained IS NULL AND giver.count - taker.count <= 1) OR (drained IS NOT NULL AND giver.count = 0) THEN
+    RETURN;
+  END IF;
+  source := giver.node;
+  target := taker.node;
+  moved := ARRAY(SELECT b.number - 1 FROM unnest(rdma.buckets(server)) WITH ORDINALITY b(place, number) WHERE b.place = giver.place ORDER BY b.number
+    LIMIT greatest(1, least(most, (total + nodes - 1) / nodes - taker.count, CASE WHEN drained IS NULL THEN giver.count - total / nodes ELSE giver.count END)));
+END $function$;
+COMMENT ON FUNCTION rdma.next_move(name, name, integer) IS 'internal: which buckets to move next, and from where to where, until all nodes have as many, or the drained one has none; NULL: that is so';
+
+CREATE FUNCTION rdma.move_size(server name, source name, most integer, took interval, goal integer)
+RETURNS integer
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  bytes numeric;
+BEGIN
+  IF most IS NULL THEN
+    -- the first one: as if 10 MB moved in a second
+    SELECT rdma.ask_node(source, format('SELECT sum(pg_table_size(t)) FROM unnest(%L::regclass[]) t', array_agg(c.relation)))::numeric INTO bytes
+      FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver, LATERAL rdma.placement_conditions(f.ftrelid) c
+      WHERE s.srvname = server AND c.condition IS NOT NULL AND c.node = source;
+    RETURN greatest(1, least(1000, floor(goal * 10000.0 * (SELECT count(*) FROM unnest(rdma.buckets(server)) b JOIN rdma.nodes(server) n ON n.place = b WHERE n.node = source)
+      / greatest(bytes, 1))));
+  END IF;
+  RETURN greatest(1, least(2 * most, 1000, floor(most * goal / greatest(1000 * extract(epoch FROM took), 1))));
+END $function$;
+COMMENT ON FUNCTION rdma.move_size(name, name, integer, interval, integer) IS 'internal: how many buckets to move at once, after so many took so long, to take `goal` milliseconds';
+
+-- Each move is a transaction. These have no search_path of their own, since they commit, and name all that they use with its schema.
+CREATE PROCEDURE rdma.move_all(server name, drained name, goal integer, wait integer, rest integer)
+LANGUAGE plpgsql
+AS $procedure$
+DECLARE
+  step record;
+  most integer;
+  started timestamptz;
+  took interval;
+BEGIN
+  SELECT * INTO step FROM rdma.next_move(server, drained, 1);
+  IF step.source IS NOT NULL THEN
+    most := rdma.move_size(server, step.source, NULL, NULL, goal);
+  END IF;
+  COMMIT;
+  LOOP
+    SELECT * INTO step FROM rdma.next_move(server, drained, most);
+    EXIT WHEN step.source IS NULL;
+    took := NULL;
+    BEGIN
+      started := pg_catalog.clock_timestamp();
+      PERFORM rdma.move_buckets(server, step.source, step.target, step.moved, wait);
+      took := pg_catalog.age(pg_catalog.clock_timestamp(), started);
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+      -- somebody needs longer: others, who came behind us, go first
+      NULL;
+    END;
+    COMMIT;
+    IF took IS NULL THEN
+      PERFORM pg_catalog.pg_sleep(1);
+    ELSE
+      most := rdma.move_size(server, step.source, pg_catalog.cardinality(step.moved), took, goal);
+      PERFORM pg_catalog.pg_sleep_for(pg_catalog.make_interval(secs => pg_catalog.float8div(rest, 1000)));
+    END IF;
+  END LOOP;
+END $procedure$;
+COMMENT ON PROCEDURE rdma.move_all(name, name, integer, integer, integer) IS 'internal: moves buckets until nothing is left to move';
+
+CREATE PROCEDURE rdma.rebalance(server name, goal integer DEFAULT 300, wait integer DEFAULT 200, rest integer DEFAULT 100)
+LANGUAGE plpgsql
+AS $procedure$
+BEGIN
+  CALL rdma.move_all(server, NULL, goal, wait, rest);
+END $procedure$;
+COMMENT ON PROCEDURE rdma.rebalance(name, integer, integer, integer) IS 'moves rows until each node of a server has as many buckets as the others';
+
+CREATE PROCEDURE rdma.drain_node(server name, node name, goal integer DEFAULT 300, wait integer DEFAULT 200, rest integer DEFAULT 100)
+LANGUAGE plpgsql
+AS $procedure$
+BEGIN
+  CALL rdma.move_all(server, node, goal, wait, rest);
+END $procedure$;
+COMMENT ON PROCEDURE rdma.drain_node(name, name, integer, integer, integer) IS 'moves the rows of all distributed tables from a node to the others';
+
+CREATE FUNCTION rdma.remove_node(server name, node name, wait integer DEFAULT 10000)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp SET rdma_fdw.snapshot = each_node
+SET client_min_messages = warning
+AS $function$
+DECLARE
+  nodes name[] := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
+  removed integer := array_position(nodes, node) - 1;
+  buckets smallint[];
+  tab regclass;
+  part record;
+BEGIN
+  IF removed IS NULL OR rdma.named_nodes(server) IS NULL THEN
+    RAISE EXCEPTION 'server "%" is no node of server "%"', node, server USING ERRCODE = 'undefined_object', HINT = 'rdma.nodes() lists them.';
+  END IF;
+  PERFORM set_config('rdma_fdw.commit', 'required', true);
+  PERFORM rdma.begin_change(server, ARRAY[node], false, wait);
+  nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
+  removed := array_position(nodes, node) - 1;
+  buckets := rdma.buckets(server);
+  IF cardinality(nodes) = 1 OR removed = ANY (buckets) THEN
+    RAISE EXCEPTION 'node "%" of server "%" cannot be removed', node, server USING ERRCODE = 'object_in_use',
+      DETAIL = CASE WHEN cardinality(nodes) = 1 THEN 'There is no other one.'
+        ELSE format('It has %s of %s buckets.', cardinality(array_positions(buckets, removed::smallint)), cardinality(buckets)) END,
+      HINT = CASE WHEN cardinality(nodes) > 1 THEN format('CALL rdma.drain_node(%L, %L)', server, node) ELSE 'Drop the server''s tables, and the server.' END;
+  END IF;
+  FOR tab IN SELECT f.ftrelid FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE s.srvname = server ORDER BY f.ftrelid LOOP
+    SELECT * INTO part FROM rdma.placement_conditions(tab) WHERE place = removed;
+    IF NOT part.replicated AND rdma.ask_node(node, format('SELECT EXISTS (SELECT FROM %s)', part.relation)) = 't' THEN
+      RAISE EXCEPTION 'node "%" of server "%" cannot be removed', node, server USING ERRCODE = 'object_in_use',
+        DETAIL = format('It has rows of table %s.', tab), HINT = 'Rows that lie where no option "distributed_by" says do not move by themselves.';
+    END IF;
+  END LOOP;
+  -- the nodes behind it get the numbers before theirs
+  PERFORM rdma.change_placement(server, array_remove(nodes, node),
+    ARRAY(SELECT u.b - (u.b > removed)::integer FROM unnest(buckets) WITH ORDINALITY u(b, number) ORDER BY u.number)::smallint[]);
+  PERFORM rdma.ask_node(node, format('SELECT rdma.join_set(%L, -1, 0, true)', (SELECT p.set_id FROM rdma.placement p WHERE p.server = remove_node.server)));
+  EXECUTE format('ALTER SERVER %I OPTIONS (SET nodes %L)', server, (SELECT string_agg(quote_ident(n), ', ') FROM unnest(array_remove(nodes, node)) n));
+END $function$;
+COMMENT ON FUNCTION rdma.remove_node(name, name, integer) IS 'a node without rows is no node of a server with nodes any more; its tables stay there';
+
+-- On a node.
+
+CREATE TABLE rdma.membership (
+  set_id uuid PRIMARY KEY,
+  number integer NOT NULL,
+  version bigint NOT NULL,
+  member uuid NOT NULL DEFAULT gen_random_uuid(),
+  origin text NOT NULL,
+  role name NOT NULL DEFAULT session_user
+);
+COMMENT ON TABLE rdma.membership IS 'one row per set of nodes that this database is one of';
+COMMENT ON COLUMN rdma.membership.set_id IS 'as in rdma.placement of a coordinator';
+COMMENT ON COLUMN rdma.membership.number IS 'which of the nodes it is, from 0';
+COMMENT ON COLUMN rdma.membership.version IS 'of the placement, with which what lies here changed last';
+COMMENT ON COLUMN rdma.membership.member IS 'who this database is in that set';
+COMMENT ON COLUMN rdma.membership.origin IS 'rdma.database_origin() of the database that joined; another one''s is a copy';
+COMMENT ON COLUMN rdma.membership.role IS 'who had it join';
+SELECT pg_extension_config_dump('rdma.membership', '');
+-- for pg_dump of a database's owner
+GRANT SELECT ON rdma.placement, rdma.membership TO PUBLIC;
+
+CREATE FUNCTION rdma.database_origin()
+RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT c.system_identifier || '/' || d.oid FROM pg_control_system() c, pg_database d WHERE d.datname = current_database()
+$function$;
+COMMENT ON FUNCTION rdma.database_origin() IS 'internal: tells a database from its copies in other clusters and in this one';
+
+CREATE FUNCTION rdma.join_set(set_id uuid, number integer, version bigint, replace boolean)
+RETURNS uuid
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  old rdma.membership;
+BEGIN
+  IF replace THEN
+    SELECT * INTO old FROM rdma.membership m WHERE m.set_id = join_set.set_id;
+    -- any role with access to write may call this; it must not make a database forget which node it is
+    IF old.origin = rdma.database_origin() AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = session_user)
+        AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = old.role AND pg_has_role(session_user, oid, 'MEMBER')) THEN
+      RAISE EXCEPTION 'permission denied to change which node database "%" is', current_database() USING ERRCODE = 'insufficient_privilege',
+        DETAIL = format('Role %s had it join the set of nodes.', quote_ident(old.role));
+    END IF;
+    DELETE FROM rdma.membership m WHERE m.set_id = join_set.set_id AND (m.origin <> rdma.database_origin() OR m.number <> join_set.number);
+    UPDATE rdma.membership m SET version = join_set.version WHERE m.set_id = join_set.set_id;
+    IF number < 0 THEN
+      RETURN old.member;
+    END IF;
+  END IF;
+  INSERT INTO rdma.membership (set_id, number, version, origin) VALUES (set_id, number, version, rdma.database_origin()) ON CONFLICT DO NOTHING;
+  SELECT * INTO STRICT old FROM rdma.membership m WHERE m.set_id = join_set.set_id;
+  IF old.number <> number OR old.origin <> rdma.database_origin() THEN
+    RAISE EXCEPTION 'database "%" cannot become node % of this set of nodes', current_database(), number USING ERRCODE = 'object_not_in_prerequisite_state',
+      DETAIL = CASE WHEN old.origin = rdma.database_origin() THEN format('It is node %s.', old.number)
+        ELSE format('It is a copy of the database that is node %s.', old.number) END,
+      HINT = 'Correct the options of the node''s server. If this database has taken the node''s place, call rdma.replace_node on the coordinator.';
+  END IF;
+  RETURN old.member;
+END $function$;
+COMMENT ON FUNCTION rdma.join_set(uuid, integer, bigint, boolean) IS 'internal: this database becomes a node of a coordinator''s server with nodes, or another one of them; none with number -1';
+
+CREATE FUNCTION rdma.memberships(sets uuid[])
+RETURNS text
+LANGUAGE sql STABLE STRICT PARALLEL SAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT string_agg(concat_ws(' ', m.set_id, m.number, m.version, m.member, m.origin = rdma.database_origin()), E'\n')
+    FROM rdma.membership m WHERE m.set_id = ANY (sets)
+$function$;
+COMMENT ON FUNCTION rdma.memberships(uuid[]) IS 'internal: which nodes of these sets this database is, for sessions of a coordinator';
+
+REVOKE EXECUTE ON FUNCTION rdma.join_set, rdma.complete_placement, rdma.placement_changed, rdma.keep_placement FROM PUBLIC;
+
+-- Servers of 1.0: their rows lie as the option says.
+INSERT INTO rdma.placement (server) SELECT s.srvname FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+  JOIN pg_proc h ON h.oid = w.fdwhandler AND h.proname = 'rdma_fdw_handler'
+  WHERE EXISTS (SELECT FROM pg_options_to_table(s.srvoptions) WHERE option_name = 'nodes');
+
+-- Transactions that commit on several nodes, or on none.
+
+CREATE TABLE rdma.decisions (
+  gid text NOT NULL,
+  server oid NOT NULL,
+  usr oid NOT NULL,
+  node bigint NOT NULL,
+  decided timestamptz NOT NULL);
+COMMENT ON TABLE rdma.decisions IS 'internal: parts of transactions over several nodes that have committed and are not known to be finished; a part that is prepared and has no row is rolled back';
+COMMENT ON COLUMN rdma.decisions.gid IS 'name of the prepared transaction';
+COMMENT ON COLUMN rdma.decisions.server IS 'foreign server by which it was prepared';
+COMMENT ON COLUMN rdma.decisions.usr IS 'whose user mapping was used';
+COMMENT ON COLUMN rdma.decisions.node IS 'system identifier of the node';
+COMMENT ON COLUMN rdma.decisions.decided IS 'when the commit began';
+
+CREATE FUNCTION rdma.transactions(
+  OUT gid text, OUT server_name text, OUT user_name text, OUT decision text, OUT since timestamptz, OUT problem text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_transactions' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 4;
+COMMENT ON FUNCTION rdma.transactions() IS 'transactions over several nodes that are decided and not finished on a node';
+CREATE VIEW rdma.transactions AS SELECT * FROM rdma.transactions();
+COMMENT ON VIEW rdma.transactions IS 'one row per node on which a transaction of this database is decided and not finished; it is finished in the background once the node can be asked';
+COMMENT ON COLUMN rdma.transactions.gid IS 'name of the transaction in pg_prepared_xacts there; NULL: the node could not be asked since the server started, and may have some';
+COMMENT ON COLUMN rdma.transactions.server_name IS 'foreign server';
+COMMENT ON COLUMN rdma.transactions.user_name IS 'whose user mapping was used';
+COMMENT ON COLUMN rdma.transactions.decision IS 'commit or rollback';
+COMMENT ON COLUMN rdma.transactions.since IS 'when that was decided, or when the node was first found not to answer';
+COMMENT ON COLUMN rdma.transactions.problem IS 'why it could not be finished; NULL: nobody has tried';
+REVOKE ALL ON FUNCTION rdma.transactions() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION rdma.transactions() TO pg_read_all_stats;
+GRANT SELECT ON rdma.transactions TO pg_read_all_stats;
+
+CREATE FUNCTION rdma.resolve(server name, forget boolean DEFAULT false)
+RETURNS integer
+AS 'MODULE_PATHNAME', 'rdma_resolve' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.resolve(name, boolean) IS 'finishes on a server what transactions left there, with the caller''s user mapping; with forget, gives it up because the server will never come back; how many';
+REVOKE ALL ON FUNCTION rdma.resolve(name, boolean) FROM PUBLIC;
+
+-- The gate between commits and snapshots of several nodes
+
+CREATE FUNCTION rdma.stat_gate(
+	OUT commits bigint, OUT commit_waits bigint, OUT commit_wait_us bigint,
+	OUT snapshots bigint, OUT snapshot_waits bigint, OUT snapshot_wait_us bigint, OUT snapshots_renewed bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_stat_gate' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 1;
+COMMENT ON FUNCTION rdma.stat_gate() IS 'commits on nodes and common snapshots of several, of all databases, and how they waited for each other';
+CREATE VIEW rdma.stat_gate AS SELECT * FROM rdma.stat_gate();
+COMMENT ON VIEW rdma.stat_gate IS 'one row: commits on nodes and common snapshots of several nodes, of all databases since the server started, and how they waited for each other';
+COMMENT ON COLUMN rdma.stat_gate.commits IS 'transactions that wrote on nodes, one or several, and began to commit';
+COMMENT ON COLUMN rdma.stat_gate.commit_waits IS 'those that waited for others to take snapshots';
+COMMENT ON COLUMN rdma.stat_gate.commit_wait_us IS 'how long in total';
+COMMENT ON COLUMN rdma.stat_gate.snapshots IS 'times that snapshots of several nodes were taken as one';
+COMMENT ON COLUMN rdma.stat_gate.snapshot_waits IS 'times that this waited for commits';
+COMMENT ON COLUMN rdma.stat_gate.snapshot_wait_us IS 'how long in total';
+COMMENT ON COLUMN rdma.stat_gate.snapshots_renewed IS 'of snapshots, those taken in place of others of the same transaction';
+REVOKE ALL ON FUNCTION rdma.stat_gate() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION rdma.stat_gate() TO pg_read_all_stats;
+GRANT SELECT ON rdma.stat_gate TO pg_read_all_stats;
+
+CREATE FUNCTION rdma.locks(
+  OUT server_name text, OUT waiting_pid integer, OUT blocking_pid integer, OUT waiting_backend integer, OUT blocking_backend integer)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_locks' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 10;
+COMMENT ON FUNCTION rdma.locks() IS 'who waits for whose locks, here and on the nodes that sessions of this database are connected with';
+CREATE VIEW rdma.locks AS SELECT * FROM rdma.locks();
+COMMENT ON VIEW rdma.locks IS 'one row per process that waits for a lock and process that it waits for, here and on the nodes that sessions of this database are connected with; nodes are asked with the caller''s user mappings';
+COMMENT ON COLUMN rdma.locks.server_name IS 'foreign server on whose node they wait; NULL: here';
+COMMENT ON COLUMN rdma.locks.waiting_pid IS 'process of that server that waits';
+COMMENT ON COLUMN rdma.locks.blocking_pid IS 'process of that server that it waits for';
+COMMENT ON COLUMN rdma.locks.waiting_backend IS 'process here that the first serves, or that it is; NULL: none';
+COMMENT ON COLUMN rdma.locks.blocking_backend IS 'the same of the second';
+REVOKE ALL ON FUNCTION rdma.locks() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION rdma.locks() TO pg_read_all_stats;
+GRANT SELECT ON rdma.locks TO pg_read_all_stats;

@@ -13,8 +13,10 @@
 #include "miscadmin.h"
 #include "utils/guc.h"
 
+#include "base/networks.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/guc.h"
+#include "rdma_fdw/serve.h"
 #include "shmem/layout.h"
 
 static const struct config_enum_entry huge_pages_options[] = {
@@ -117,11 +119,42 @@ static const struct config_enum_entry decorrelate_options[] = {
 	{NULL, 0, false}
 };
 
+static const struct config_enum_entry snapshot_options[] = {
+	{"common", RF_SNAPSHOT_COMMON, false},
+	{"each_node", RF_SNAPSHOT_EACH_NODE, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry commit_options[] = {
+	{"atomic", RF_COMMIT_ATOMIC, false},
+	{"required", RF_COMMIT_REQUIRED, false},
+	{"best_effort", RF_COMMIT_BEST_EFFORT, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry encryption_options[] = {
+	{"off", RF_ENCRYPTION_OFF, false},
+	{"auto", RF_ENCRYPTION_AUTO, false},
+	{"require", RF_ENCRYPTION_REQUIRE, false},
+	{NULL, 0, false}
+};
+
 static const struct config_enum_entry soft_transport_options[] = {
 	{"auto", RF_SOFT_AUTO, false},
 	{"tcp", RF_SOFT_TCP, false},
 	{NULL, 0, false}
 };
+
+static bool
+check_trusted_networks(char **newval, void **extra, GucSource source)
+{
+	char		wrong[64];
+
+	if (rf_networks_valid(*newval, wrong, sizeof(wrong)))
+		return true;
+	GUC_check_errdetail("\"%s\" is neither an address nor a network in CIDR notation.", wrong);
+	return false;
+}
 
 static void
 define_start_settings(GucContext context)
@@ -221,6 +254,11 @@ define_start_settings(GucContext context)
 							 "\"auto\" maps the other engine's buffers, \"tcp\" never does.",
 							 &rf_soft_transport, RF_SOFT_AUTO, soft_transport_options,
 							 context, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.encryption",
+							 "Whether engines encrypt what they send each other over TCP; the stricter of two nodes' settings holds.",
+							 "\"auto\" does, \"require\" also keeps rows from RDMA devices, which do not encrypt; \"off\" leaves it to the other node.",
+							 &rf_encryption, RF_ENCRYPTION_AUTO, encryption_options,
+							 context, 0, NULL, NULL, NULL);
 }
 
 static void
@@ -231,6 +269,11 @@ define_engine_settings(void)
 							NULL,
 							&rf_peer_timeout, 30 * 1000, 500, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.rekey_after",
+							"How much is sent over an encrypted connection until its keys are made anew.",
+							"Counted in records of 16 kB, also where they are smaller. Holds for connections that are made from then on.",
+							&rf_rekey_after, 64 * 1024 * 1024, 16, 64 * 1024 * 1024,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.polling_mode",
 							 "How the engine's lanes wait for completions.",
 							 "\"adaptive\" sleeps, and once woken polls on for rdma_fdw.poll_time; \"busy\" never sleeps and takes a core per lane; "
@@ -296,12 +339,17 @@ define_engine_settings(void)
 							   "Address that this node tells readers to connect their engines to.",
 							   "\"host\", \"host:port\" or \"[IPv6 address]:port\". Empty: the host that their database connection uses, and the engine's own port.",
 							   &rf_engine_address, "",
-							   PGC_SIGHUP, 0, NULL, NULL, NULL);
+							   PGC_SIGHUP, 0, rf_check_engine_address, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.token_lifetime",
 							"Time within which a reader's engine must connect after it was invited.",
 							NULL,
 							&rf_token_lifetime, 60, 1, 3600,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomStringVariable("rdma_fdw.trusted_networks",
+							   "Networks that protect what crosses them, so that rows may do so in clear.",
+							   "A list of addresses and networks in CIDR notation. Empty: none.",
+							   &rf_trusted_networks, "",
+							   PGC_SIGHUP, GUC_LIST_INPUT, check_trusted_networks, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.exchange_hosts",
 							   "Other nodes that this node's engine connects to when a statement over several nodes asks for it.",
 							   "A list of addresses, networks in CIDR notation, host names, \"samehost\", \"samenet\" (any subnet that this server is directly connected to) and \"all\". Empty: none.",
@@ -346,7 +394,7 @@ define_stream_settings(void)
 							&rf_flow_weight, RF_DEFAULT_WEIGHT, 1, RF_MAX_WEIGHT,
 							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.role_share",
-							"Part of the flows and one-time tokens that one role may have, in percent.",
+							"Part of the flows, buffers, connected nodes and one-time tokens that one role may have, in percent.",
 							"Superusers may have all.",
 							&rf_role_share, 50, 1, 100,
 							PGC_SUSET, 0, NULL, NULL, NULL);
@@ -452,6 +500,39 @@ define_plan_settings(void)
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
+/* Transactions over several nodes. */
+static void
+define_transaction_settings(void)
+{
+	DefineCustomEnumVariable("rdma_fdw.commit",
+							 "How a transaction commits that wrote on several nodes, or on one and here.",
+							 "\"atomic\" commits on all or on none where all nodes have prepared transactions, and warns where one has not; "
+							 "\"required\" refuses to write then; \"best_effort\" commits on each node for itself.",
+							 &rf_commit_mode, RF_COMMIT_ATOMIC, commit_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.snapshot",
+							 "Whether a statement that reads several nodes sees transactions on all of them or on none.",
+							 "\"common\" takes one snapshot of all, while no transaction commits on nodes; "
+							 "\"each_node\" takes each when the transaction first uses the node, and may see half of another.",
+							 &rf_snapshot_mode, RF_SNAPSHOT_COMMON, snapshot_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("rdma_fdw.allow_snapshot_isolation",
+							 "Lets SERIALIZABLE transactions use several nodes, or a node and local tables.",
+							 "They have snapshot isolation on each then: write skew between nodes is not found.",
+							 &rf_allow_snapshot_isolation, false,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("rdma_fdw.propagate_ddl",
+							 "Has DROP, ALTER and RENAME of foreign tables with the option propagate_ddl reach the tables of the nodes.",
+							 "Off: they change what is here only, as for other foreign tables.",
+							 &rf_propagate_ddl, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("rdma_fdw.resolve",
+							 "Finishes in the background what transactions left prepared on nodes.",
+							 "Off in a copy of a coordinator that still runs: both would finish the same transactions.",
+							 &rf_resolve, true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
 void
 rf_define_settings(void)
 {
@@ -464,5 +545,6 @@ rf_define_settings(void)
 	define_stream_settings();
 	define_data_node_settings();
 	define_plan_settings();
+	define_transaction_settings();
 	MarkGUCPrefixReserved("rdma_fdw");
 }

@@ -58,7 +58,7 @@ rf_init()
 	fi
 }
 
-# A port that nobody listens on now, below those that the kernel gives to outgoing connections: a cluster that restarts
+# A port on which no program listens now, below those that the kernel gives to outgoing connections: a cluster that restarts
 # finds it free. Another program may still be faster, so rf_start tries more than once.
 rf_free_port()
 {

@@ -109,7 +109,7 @@ rf_check_log()
 	fi
 }
 
-# The start of a diff or log, for someone who only has the output to look at.
+# The start of a diff or log, for readers who only have the output.
 rf_show()
 {
 	[ ! -s "$1" ] || { printf -- '--- %s\n' "$1"; head -n "${2:-150}" "$1"; printf -- '---\n'; }

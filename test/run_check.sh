@@ -2,7 +2,7 @@
 # run_check.sh GROUP...: run groups of tests (the Makefile lists them)
 # and end with one line "N passed, N failed"; the exit status says the same.
 #
-# Everything happens in a throw-away folder that the user PostgreSQL runs as can reach, whatever folder the sources lie in:
+# Everything happens in a throw-away folder that the user PostgreSQL runs as can reach, from any folder of the sources:
 # the inputs are copied there and PostgreSQL with this extension is installed there. When something failed the folder stays.
 #
 #   RF_WORK    the folder (default: a new one in /tmp)         RF_PREFIX  an existing copy made by tmp_install.sh
@@ -15,6 +15,10 @@ set -uo pipefail
 
 tree=$(cd "$(dirname "$0")/.." && pwd)
 umask 022
+if [[ ! ${PROVIDER:-auto} =~ ^(auto|verbs|soft|soft_shm|soft_tcp)$ ]]; then
+	echo "PROVIDER=$PROVIDER is none of auto, verbs, soft, soft_shm, soft_tcp" >&2
+	exit 2
+fi
 if [ -n "${RF_WORK:-}" ]; then
 	mkdir -p "$RF_WORK"
 else

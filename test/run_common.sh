@@ -19,7 +19,6 @@ rf_provider_settings()
 		auto | verbs | soft) printf 'rdma_fdw.provider=%s\n' "${PROVIDER:-auto}" ;;
 		soft_shm) printf 'rdma_fdw.provider=soft\nrdma_fdw.soft_transport=auto\n' ;;
 		soft_tcp) printf 'rdma_fdw.provider=soft\nrdma_fdw.soft_transport=tcp\n' ;;
-		*) rf_die "PROVIDER=$PROVIDER is none of auto, verbs, soft, soft_shm, soft_tcp" ;;
 	esac
 }
 

@@ -6,17 +6,19 @@
 # exit status counts. Each runs plain and under ASan+UBSan; under TSan too when it says pthread_create or RF_TSAN.
 # test/fuzz/NAME.c defines LLVMFuzzerTestOneInput; it runs for RF_FUZZ_SECONDS (10) from the inputs in test/fuzz/NAME/.
 #
+# test/static/rooms.pl looks at how folders and files use each other: the test "rooms".
+#
 #   TESTS="a b"   only these          CC, CLANG   compilers
 set -uo pipefail
 . "$(dirname "$0")/results.sh"
-: "${RF_WORK:?run this through make check-unit}" "${RF_TREE:?}"
+: "${RF_WORK:?run this through make check-unit}" "${RF_TREE:?}" "${RF_SOURCE:?}"
 
 work=$RF_WORK/unit
 mkdir -p "$work"
 cd "$RF_TREE" || exit 1
 warnings="-Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Werror"
 flags="-std=gnu11 -g -fno-omit-frame-pointer -D_GNU_SOURCE -Iinclude -Isrc -Itest/unit"
-libs="-libverbs -lcrypto -lpthread -lm"
+libs="-libverbs -lssl -lcrypto -lpthread -lm"
 mapfile -t sources < <(grep -LE '#include[[:space:]]*"(postgres(_fe)?\.h|rdma_fdw/compat\.h|c\.h)"' src/*.c src/*/*.c src/*/*/*.c 2>/dev/null
 	grep -LE '^main[[:space:]]*\(|[[:space:]]main[[:space:]]*\(' test/unit/*.c 2>/dev/null)
 
@@ -92,6 +94,17 @@ run_fuzzer()
 	fi
 }
 
+# Calls between folders are found in objects, hence the build; after that of the other groups there is nothing to do.
+if [[ " ${TESTS:-rooms} " == *" rooms "* ]]; then
+	if (make -s -C "$RF_SOURCE" -j"$(nproc)" all PG_CONFIG="${PG_CONFIG:-pg_config}" && test/static/rooms.pl "$RF_SOURCE") >"$work/rooms.log" 2>&1; then
+		rf_result ok unit/rooms
+	else
+		rf_show "$work/rooms.log"
+		rf_result FAIL unit/rooms "folders or files use each other in a circle, or nothing uses them; $(rf_again rooms)"
+	fi
+	[ "${TESTS:-}" != rooms ] || exit 0
+fi
+
 names=()
 for file in test/unit/*.c; do
 	[ -e "$file" ] && ! printf '%s\n' "${sources[@]}" | grep -Fqx "$file" && names+=("$(basename "$file" .c)")
@@ -106,7 +119,7 @@ if [ -n "${TESTS:-}" ]; then
 	fuzzers=($(printf '%s\n' "${fuzzers[@]}" | grep -Fxf <(printf '%s\n' "${wanted[@]}")))
 fi
 if [ ${#names[@]} = 0 ] && [ ${#fuzzers[@]} = 0 ]; then
-	rf_result FAIL unit "no test/unit/*.c found"
+	rf_result FAIL unit "there is no test/unit/*.c or test/fuzz/*.c${TESTS:+ of $TESTS}"
 	exit 1
 fi
 

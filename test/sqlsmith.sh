@@ -2,7 +2,7 @@
 # sqlsmith.sh [SECONDS [SEED]]: random queries over foreign tables (SQLsmith, Debian package sqlsmith), by hand; not part of make check.
 #
 # A coordinator and two data nodes with small TPC-H tables and one with a column of many types, each node's by itself and some over both
-# (a server with nodes: distributed and replicated ones); an ordinary role runs whatever SQLsmith thinks of, the functions of this extension included. Errors are expected. What must not be: a process that crashes, a query that
+# (a server with nodes: distributed and replicated ones); an ordinary role runs SQLsmith's statements, the functions of this extension included. Errors are expected. What must not be: a process that crashes, a query that
 # hangs (statement_timeout is 5 s), a flow or a session's memory that stays. Prints the counts and ends with what is wrong, if anything is.
 #
 #   RF_PREFIX   a copy made by tmp_install.sh (default: one is made)        RF_WORK   folder (default: a new one in /tmp)

@@ -4,7 +4,7 @@
 # Nothing is installed into the system, and any number of copies live side by side: PostgreSQL finds its share and library
 # folders relative to its own program file, so copied programs use PREFIX's. Programs are copied (a link would lead back to
 # the original), libraries and shared files are links. The second call for the same PREFIX only builds and installs the
-# extension again. PREFIX/bin leads to the programs whatever the layout; it is printed at the end.
+# extension again. PREFIX/bin leads to the programs in any layout; it is printed at the end.
 # It starts nothing, and it does not touch anything outside PREFIX and the build tree.
 #
 #   RF_MAKE_ARGS  more arguments for make, e.g. "PROFILE=-O0"

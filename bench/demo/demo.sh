@@ -25,7 +25,11 @@ stop()
 	rmdir "$tree/build" 2>/dev/null || true
 	[ $# -gt 0 ] || echo "The demo's clusters are stopped and $RF_ROOT is gone."
 }
-if [ "${1:-}" = stop ]; then
+if [ $# -gt 0 ] && [ "$1" != stop ]; then
+	echo "demo.sh takes nothing, or stop" >&2
+	exit 2
+fi
+if [ $# -gt 0 ]; then
 	[ -s "$state" ] || echo "No demo is running."
 	stop
 	exit 0

@@ -26,7 +26,7 @@ typedef enum BenchKind
 	BENCH_FLOWS = 0,			/* each thread has flows of its own */
 	BENCH_STATIC,				/* in turn */
 	BENCH_BALANCE,				/* to the consumer with most free receive buffers */
-	BENCH_REPLICATE,			/* to all, who see them in one order */
+	BENCH_REPLICATE,			/* to all, which see them in one order */
 	BENCH_VALUES				/* as BENCH_FLOWS, but messages that need not fit a slot (values.c); one flow and thread */
 } BenchKind;
 
@@ -48,8 +48,8 @@ typedef struct BenchGroup
 	uint32_t	weight;			/* of each flow; 0 = the default */
 	RfValueMode values;			/* BENCH_VALUES: where a message is laid out */
 	bool		single;			/* and each is a stream of its own, of which nothing stays registered */
-	bool		fill;			/* the producer writes what it sends; otherwise only its first 8 bytes */
-	bool		copy;			/* the consumer copies what it gets before it releases it (consume test) */
+	bool		fill;			/* producer writes whole messages; else the first 8 bytes */
+	bool		copy;			/* consumer copies messages before releasing them */
 	bool		latency;		/* measure from submit to sight */
 } BenchGroup;
 

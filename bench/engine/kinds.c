@@ -182,7 +182,7 @@ flow_of(const Backend *backend, uint32_t producer)
 	return backend->first + producer * backend->step;
 }
 
-/* Take what has arrived from one producer: use it, or, in replicate, tell the order of it. */
+/* Takes the arrivals from one producer: uses them, or, in replicate, reports their order. */
 static bool
 take(Reader *reader, uint32_t producer)
 {
@@ -239,7 +239,7 @@ wake(Backend *backend, uint32_t consumer)
 			bench_fail("wake", strerror(errno));
 }
 
-/* Hear and tell what the consumers tell each other. */
+/* Exchanges the consumers' messages. */
 static bool
 exchange(Reader *reader)
 {
@@ -286,7 +286,7 @@ exchange(Reader *reader)
 	return moved;
 }
 
-/* Replicate: give out what the order says. True: the end. */
+/* Replicate: delivers in the decided order. True: the end. */
 static bool
 give_out(Reader *reader, bool *moved)
 {

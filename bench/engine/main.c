@@ -21,7 +21,7 @@
 #include "techniques.h"
 
 #define MOST_ROUNDS		11
-/* What a run takes besides: processes, connections, memory. */
+/* Additional cost of a run: processes, connections, memory. */
 #define SETUP_MS(transport)	(strcmp(transport, "verbs") == 0 ? 1500 : 100)
 
 uint32_t	bench_ms = 300;

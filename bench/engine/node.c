@@ -473,7 +473,7 @@ connect_all(Node *node)
 	for (int peer = 0; peer < load->peers; peer++)
 		for (int lane = 0; lane < load->lanes; lane++)
 			if (!provider->qp_connect(qps[peer][lane], meeting->blob[1 - node->me][peer][lane],
-									  socks[node->me][peer][lane], &error))
+									  socks[node->me][peer][lane], NULL, &error))
 				bench_fail(error.message, error.detail);
 	node->drive_qp = qps[0][0];
 	for (int peer = 0; peer < load->peers && node->drive_cq == NULL; peer++)

@@ -1,6 +1,4 @@
-/*
- * node.h - what the files that run a load share.
- */
+/* node.h - shared by the files that run a load. */
 #ifndef BENCH_NODE_H
 #define BENCH_NODE_H
 
@@ -44,7 +42,7 @@ typedef struct Node
 	RfCq	   *drive_cq;		/* of a node that has no lane */
 	RfQp	   *drive_qp;
 	size_t		arena_size;
-	struct RfValues *values;	/* NULL: nobody has large values */
+	struct RfValues *values;	/* NULL: no large values */
 	Backend		backends[BENCH_MAX_THREADS];
 	int			backend_count;
 	uint64_t	memory;

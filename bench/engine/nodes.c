@@ -47,7 +47,7 @@
 #define GROWING			2			/* batches until they fill a slot */
 #define PATIENCE		8			/* attempts to claim a buffer, after which a lane asks for one: MAX_PATIENCE there */
 #define BOUNDS			9
-#define STEP_ROWS		1024		/* between looks at what has arrived */
+#define STEP_ROWS		1024		/* interval between two checks for arrivals */
 #define MAX_WR			512
 #define MAX_RECV		1024
 #define PATIENCE_MS		60000		/* only reached on failure */
@@ -346,7 +346,7 @@ make_receive_pool(SimNode *node)
 	node->receive = pool;
 }
 
-/* Buffers that this peer can reach, and nobody else. */
+/* Buffers that only this peer can reach. */
 static void
 take_buffers(SimNode *node, int other, uint32_t index, size_t size)
 {
@@ -376,7 +376,7 @@ new_flow(SimNode *node, int other, uint32_t index, RfFlowRole role, uint32_t lan
 	return flow;
 }
 
-/* What the main threads of both engines do for a flow that has a listener. */
+/* The work of both engines' main threads for a flow that has a listener. */
 static void
 open_flow(SimNode *from, SimNode *to, RfHandshake *producer, RfHandshake *consumer)
 {
@@ -502,7 +502,7 @@ send_row(SimNode *node, int to, const uint64_t *row)
 	return true;
 }
 
-/* What has arrived. True: something had. */
+/* Takes arrivals. True: there were some. */
 static bool
 receive(SimNode *node, int *open)
 {

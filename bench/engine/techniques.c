@@ -209,8 +209,9 @@ polling(const char *transport)
 }
 
 /*
- * RDMAbox IV-A, figure 5: 16 flows offer more than the way takes, and one wants to send little, now and then. What is in flight is first come, first
- * served, so it is the little one's delay that shows how much that is.
+ * RDMAbox IV-A, figure 5: 16 flows offer more than the transport takes, and one sends little, now
+ * and then. What is in flight is first come, first served, so it is the little one's delay that
+ * shows how much that is.
  */
 static void
 admission(const char *transport)

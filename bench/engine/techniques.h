@@ -1,6 +1,4 @@
-/*
- * techniques.h - the table of what is measured.
- */
+/* techniques.h - the table of measured techniques. */
 #ifndef BENCH_TECHNIQUES_H
 #define BENCH_TECHNIQUES_H
 

@@ -96,7 +96,7 @@ bench_value_producer(void *argument)
 			else
 				bench_sleep(backend, &cursor, 0, 1, RF_WAIT_VALUE);
 		}
-		/* What makes the value: it is written once in either case. */
+		/* Makes the value: it is written once in either case. */
 		memcpy(place, source, group->length);
 		for (uint32_t at = 0; at < group->length; at += room)
 		{

@@ -7,32 +7,13 @@
 #   TIMEOUT  a query that takes longer counts as this many seconds, and is not run again (default 15)
 #   OUT      where table, CSV and plot go (default build/bench-fdw)            DIR  keep clusters and data there
 set -euo pipefail
-tree=$(cd "$(dirname "$0")/../.." && pwd)
-. "$tree/test/cluster.sh"
-. "$tree/bench/budget.sh"
+. "$(dirname "$0")/../clusters.sh"
 sf=${SF:-0.1} runs=${RUNS:-3} timeout=${TIMEOUT:-15} out=${OUT:-$tree/build/bench-fdw}
 read -ra queries <<<"${QUERIES:-$(seq -s ' ' 1 22)}"
 mkdir -p "$out"
 raw=$out/raw.csv
-[ -n "${DIR:-}" ] || throw_away=$(mktemp -d /tmp/rdma_fdw_bench.XXXXXX)
-dir=${DIR:-$throw_away}
-finish()
-{
-	if [ -n "${throw_away:-}" ]; then
-		rf_cleanup
-		rm -rf "$throw_away"
-	else
-		rf_stop_all fast
-	fi
-}
-trap finish EXIT
-
-mkdir -p "$dir"
-chmod 755 "$dir"
-RF_PREFIX=$dir/pg RF_BINDIR=$dir/pg/bin
-"$tree/test/tmp_install.sh" "$RF_PREFIX" >/dev/null
-${CC:-cc} -O2 -std=gnu11 -o "$dir/tpchgen" "$tree/bench/tpch/tpchgen.c"
-rf_init "$dir/clusters"
+bench_begin "${DIR:-}"
+bench_tpch
 settings=(shared_buffers="$(awk -v sf="$sf" 'BEGIN { printf "%dMB", 128 + sf * 2048 }')" work_mem=64MB jit=off max_wal_size=8GB)
 say "starting clusters"
 rf_start n1 "${settings[@]}"
@@ -62,13 +43,12 @@ if ! rf_run test -e "$RF_ROOT/loaded.$sf"; then
 fi
 for wrapper in rdma_fdw postgres_fdw; do
 	options=
-	[ $wrapper = rdma_fdw ] || options=", fetch_size '10000'"
+	[ $wrapper = rdma_fdw ] || options="fetch_size '10000'"
 	rf_psql coord -q <<-SQL
 		SET client_min_messages = warning;
 		DROP SERVER IF EXISTS by_$wrapper CASCADE;
 		DROP SCHEMA IF EXISTS by_$wrapper CASCADE;
-		CREATE SERVER by_$wrapper FOREIGN DATA WRAPPER $wrapper OPTIONS (host '127.0.0.1', port '$(rf_port n1)', dbname 'postgres'$options);
-		CREATE USER MAPPING FOR CURRENT_USER SERVER by_$wrapper OPTIONS (user 'postgres');
+		$(bench_server by_$wrapper n1 $wrapper "$options")
 		CREATE SCHEMA by_$wrapper;
 		IMPORT FOREIGN SCHEMA local FROM SERVER by_$wrapper INTO by_$wrapper;
 		SET search_path = by_$wrapper;

@@ -20,7 +20,7 @@
 #include "../region/route.h"
 
 #define ROWS		49152
-#define BATCH		512			/* divided together: what rows.c takes for few destinations */
+#define BATCH		512			/* divided together: the size of rows.c for few destinations */
 #define TOGETHER	64			/* tuples read together */
 #define MAX_COLUMNS 10
 #define MAX_TO		16

@@ -3,15 +3,9 @@
 # its batches copied into a send slot for each (rdma_fdw.dynamic_registration = off) and laid out once for all (on). Medians of ROUNDS (default 5)
 # interleaved rounds of ROWS (default 1,000,000) rows, and of the ratio within a round; also how often the sending engine's lane slept for 1,000 of its buffers.
 set -euo pipefail
-tree=$(cd "$(dirname "$0")/../.." && pwd)
-. "$tree/test/cluster.sh"
+. "$(dirname "$0")/../clusters.sh"
 rounds=${ROUNDS:-5} rows=${ROWS:-1000000}
-dir=$(mktemp -d /tmp/rdma_fdw_bench.XXXXXX)
-trap 'rf_cleanup; rm -rf "$dir"' EXIT
-chmod 755 "$dir"
-RF_PREFIX=$dir/pg RF_BINDIR=$dir/pg/bin
-"$tree/test/tmp_install.sh" "$RF_PREFIX" >/dev/null
-rf_init "$dir/clusters"
+bench_begin
 settings=(shared_buffers=512MB jit=off max_wal_size=8GB autovacuum=off rdma_fdw.buffer_memory=1GB)
 rf_start from "${settings[@]}"
 rf_start to "${settings[@]}"

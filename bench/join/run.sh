@@ -10,33 +10,14 @@
 #   TIMEOUT  a query that takes longer counts as this many seconds, and is not run again (default 60)
 #   OUT      where table, TSV, plot and plans go (default build/bench-join)    DIR  keep clusters and data there
 set -euo pipefail
-tree=$(cd "$(dirname "$0")/../.." && pwd)
-. "$tree/test/cluster.sh"
-. "$tree/bench/budget.sh"
+. "$(dirname "$0")/../clusters.sh"
 sf=${SF:-1} runs=${RUNS:-3} nodes=${NODES:-2} timeout=${TIMEOUT:-60} out=${OUT:-$tree/build/bench-join}
 read -ra queries <<<"${QUERIES:-J1 J2 C1 $(seq -f Q%g -s ' ' 1 22)}"
 rivals=" ${RIVALS-J1 J2} "
 mkdir -p "$out"
 raw=$out/raw.csv
-[ -n "${DIR:-}" ] || throw_away=$(mktemp -d /tmp/rdma_fdw_bench.XXXXXX)
-dir=${DIR:-$throw_away}
-finish()
-{
-	if [ -n "${throw_away:-}" ]; then
-		rf_cleanup
-		rm -rf "$throw_away"
-	else
-		rf_stop_all fast
-	fi
-}
-trap finish EXIT
-
-mkdir -p "$dir"
-chmod 755 "$dir"
-RF_PREFIX=$dir/pg RF_BINDIR=$dir/pg/bin
-"$tree/test/tmp_install.sh" "$RF_PREFIX" >/dev/null
-${CC:-cc} -O2 -std=gnu11 -o "$dir/tpchgen" "$tree/bench/tpch/tpchgen.c"
-rf_init "$dir/clusters"
+bench_begin "${DIR:-}"
+bench_tpch
 settings=(shared_buffers="$(awk -v sf="$sf" 'BEGIN { printf "%dMB", 128 + sf * 2048 }')" work_mem=256MB jit=off max_wal_size=8GB)
 say "starting clusters"
 names=()
@@ -67,9 +48,8 @@ if ! rf_run test -e "$RF_ROOT/loaded.$sf.$nodes"; then
 		for name in "${names[@]}"; do
 			for wrapper in rdma_fdw postgres_fdw; do
 				options=
-				[ $wrapper = rdma_fdw ] || options=", fetch_size '10000', async_capable 'true'"
-				echo "CREATE SERVER ${wrapper}_$name FOREIGN DATA WRAPPER $wrapper OPTIONS (host '127.0.0.1', port '$(rf_port "$name")', dbname 'postgres'$options);"
-				echo "CREATE USER MAPPING FOR CURRENT_USER SERVER ${wrapper}_$name OPTIONS (user 'postgres');"
+				[ $wrapper = rdma_fdw ] || options="fetch_size '10000', async_capable 'true'"
+				bench_server "${wrapper}_$name" "$name" $wrapper "$options"
 			done
 		done
 		echo "CREATE SERVER nodes FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes '$(list "${names[@]/#/rdma_fdw_}")');"

@@ -6,16 +6,10 @@
 # k4, a, b, e: int4; k8, c, g: int8; f: float8; d, h: date; n, n2: numeric; s, l: text of 11 and about 100 bytes. "reached" is at least 1.2.
 # Then pick.c: fixed-width columns by list and by bitmap, without PostgreSQL.
 set -euo pipefail
-tree=$(cd "$(dirname "$0")/../.." && pwd)
-. "$tree/test/cluster.sh"
-dir=$(mktemp -d /tmp/rdma_fdw_bench.XXXXXX)
-trap 'rf_cleanup; rm -rf "$dir"' EXIT
-chmod 755 "$dir"
-RF_PREFIX=$dir/pg RF_BINDIR=$dir/pg/bin
-"$tree/test/tmp_install.sh" "$RF_PREFIX" >/dev/null
+. "$(dirname "$0")/../clusters.sh"
+bench_begin
 make -s -C "$tree/test/modules/batch" PG_CONFIG="${PG_CONFIG:-pg_config}"
 install -m 755 "$tree/test/modules/batch/batch_test.so" "$("$RF_PREFIX/bin/pg_config" --pkglibdir)/"
-rf_init "$dir/clusters"
 rf_start one jit=off
 rf_psql one -q <<SQL
 CREATE FUNCTION batch_shuffle_time(query text, keys int[], destinations int, capacity int, rounds int, scan bool, OUT together float8, OUT by_row float8)

@@ -332,7 +332,7 @@ provider_open(End *end, PairKind kind, int talk, int sock)
 	end_open(end, kind, NULL, SLOTS * size, &config);
 	memset(end->memory, 1, SLOTS * size);
 	other = introduce(end, talk);
-	if (!end->provider->qp_connect(end->qp, other.blob, sock, &error))
+	if (!end->provider->qp_connect(end->qp, other.blob, sock, NULL, &error))
 		die("connect", error.message);
 	return other;
 }

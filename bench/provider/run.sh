@@ -12,7 +12,7 @@ rounds=${1:-31} ms=${2:-30} out=${3:-$tree/build/bench-provider}
 mkdir -p "$out"
 # shellcheck disable=SC2086
 ${CC:-gcc} -std=gnu11 -O2 -D_GNU_SOURCE -I"$tree/include" -I"$tree/src" -I"$tree/test/unit" -o "$out/bench_soft" \
-	"$tree"/bench/provider/bench_soft.c "$tree"/src/base/error.c "$tree"/src/provider/soft*.c "$tree"/test/unit/sim*.c -lpthread
+	"$tree"/bench/provider/bench_soft.c "$tree"/src/base/error.c "$tree"/src/base/tls.c "$tree"/src/provider/soft*.c "$tree"/test/unit/sim*.c -lssl -lcrypto -lpthread
 "$out/bench_soft" "$rounds" "$ms" | tee "$out/soft.tsv" | column -t -s "$(printf '\t')"
 if command -v gnuplot >/dev/null; then
 	gnuplot -e "table='$out/soft.tsv'; out='$out/soft.svg'" "$tree/bench/provider/plot_soft.gp"

@@ -87,7 +87,7 @@ connect_to_peer(int sock, size_t size)
 	mine.rkey = region->rkey;
 	if (write(sock, &mine, sizeof(mine)) != sizeof(mine) || read(sock, &peer, sizeof(peer)) != sizeof(peer))
 		die("exchange", NULL);
-	if (!provider->qp_connect(qp, peer.blob, -1, &error))
+	if (!provider->qp_connect(qp, peer.blob, -1, NULL, &error))
 		die("connect", &error);
 	if (write(sock, "c", 1) != 1 || read(sock, &mine, 1) != 1)
 		die("exchange", NULL);

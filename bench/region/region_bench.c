@@ -82,7 +82,7 @@ median(const double *values, int count)
 	return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
 }
 
-/* Of times, what other load on the machine disturbs least. */
+/* The minimum of the times: other load disturbs it least. */
 static double
 least(const double *values, int count)
 {
@@ -395,7 +395,7 @@ verify(Bench *b, const RfNcrSet *set, uint64_t rows)
 	free(found);
 }
 
-/* What the choice takes by itself. */
+/* The cost of the choice itself. */
 static double
 choice_ns(Bench *b, const RfNcrSet *set)
 {
@@ -561,7 +561,7 @@ cpu_ns(void)
 	return (double) rf_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* What few rows there are, by their numbers. */
+/* A few rows, by their numbers. */
 static void
 pick_rows(uint32_t *to, const uint32_t *from, const uint32_t *numbers, uint32_t count)
 {

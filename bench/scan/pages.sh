@@ -9,18 +9,12 @@
 # narrow, medium and wide are those of run.sh; filter is wide with a condition that one row in ten passes; dead is medium on a table
 # where three rows of four were deleted and not vacuumed away.
 set -euo pipefail
-tree=$(cd "$(dirname "$0")/../.." && pwd)
-. "$tree/test/cluster.sh"
+. "$(dirname "$0")/../clusters.sh"
 sf=${SF:-0.3} runs=${RUNS:-5}
 read -ra pulls <<<"${PULLS:-narrow medium wide filter dead}"
 read -ra transports <<<"${TRANSPORTS:-auto tcp}"
-dir=$(mktemp -d /tmp/rdma_fdw_pages.XXXXXX)
-chmod 755 "$dir"
-trap 'rf_cleanup; rm -rf "$dir"' EXIT
-RF_PREFIX=$dir/pg RF_BINDIR=$dir/pg/bin
-"$tree/test/tmp_install.sh" "$RF_PREFIX" >/dev/null
-${CC:-cc} -O2 -std=gnu11 -o "$dir/tpchgen" "$tree/bench/tpch/tpchgen.c"
-rf_init "$dir/clusters"
+bench_begin
+bench_tpch
 settings=(shared_buffers="$(awk -v sf="$sf" 'BEGIN { printf "%dMB", 256 + sf * 3584 }')" work_mem=256MB jit=off wal_level=minimal
 	max_wal_senders=0 max_wal_size=8GB fsync=off autovacuum=off max_parallel_workers_per_gather=0)
 rf_start n1 "${settings[@]}"
@@ -46,11 +40,8 @@ for transport in "${transports[@]}"; do
 		SET client_min_messages = warning;
 		CREATE EXTENSION rdma_fdw;
 		CREATE SCHEMA pages; CREATE SCHEMA columns;
-		CREATE SERVER pages FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$(rf_port n1)', dbname 'postgres',
-			options '-c rdma_fdw.allow_page_shipping=on');
-		CREATE SERVER columns FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$(rf_port n1)', dbname 'postgres');
-		CREATE USER MAPPING FOR postgres SERVER pages OPTIONS (user 'postgres');
-		CREATE USER MAPPING FOR postgres SERVER columns OPTIONS (user 'postgres');
+		$(bench_server pages n1 rdma_fdw "options '-c rdma_fdw.allow_page_shipping=on'")
+		$(bench_server columns n1)
 		IMPORT FOREIGN SCHEMA public FROM SERVER pages INTO pages;
 		IMPORT FOREIGN SCHEMA public FROM SERVER columns INTO columns;
 	SQL

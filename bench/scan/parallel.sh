@@ -10,16 +10,10 @@
 # pulled and joined by one process here, by two processes here to which the nodes send their rows by the key (servers of this very
 # cluster as compute nodes), and by the nodes themselves.
 set -euo pipefail
-tree=$(cd "$(dirname "$0")/../.." && pwd)
-. "$tree/test/cluster.sh"
+. "$(dirname "$0")/../clusters.sh"
 rows=${ROWS:-2000000} runs=${RUNS:-5}
 read -ra workers <<<"${WORKERS:-1 2}"
-dir=$(mktemp -d /tmp/rdma_fdw_parallel.XXXXXX)
-chmod 755 "$dir"
-trap 'rf_cleanup; rm -rf "$dir"' EXIT
-RF_PREFIX=$dir/pg RF_BINDIR=$dir/pg/bin
-"$tree/test/tmp_install.sh" "$RF_PREFIX" >/dev/null
-rf_init "$dir/clusters"
+bench_begin
 for name in n1 n2 coord; do
 	rf_start $name shared_buffers=512MB work_mem=256MB jit=off wal_level=minimal max_wal_senders=0 max_wal_size=4GB
 done
@@ -41,16 +35,12 @@ rf_psql coord -q >/dev/null <<-SQL
 	CREATE FUNCTION digest(text) RETURNS text LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'md5_text';
 	CREATE TABLE local AS SELECT i AS a, i % 10 AS d FROM generate_series(1, $rows, 4) i;
 	CREATE SCHEMA n1; CREATE SCHEMA n2;
-	CREATE SERVER n1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$(rf_port n1)', dbname 'postgres');
-	CREATE SERVER n2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$(rf_port n2)', dbname 'postgres');
-	CREATE USER MAPPING FOR postgres SERVER n1 OPTIONS (user 'postgres');
-	CREATE USER MAPPING FOR postgres SERVER n2 OPTIONS (user 'postgres');
+	$(bench_server n1 n1)
+	$(bench_server n2 n2)
 	IMPORT FOREIGN SCHEMA public FROM SERVER n1 INTO n1;
 	IMPORT FOREIGN SCHEMA public FROM SERVER n2 INTO n2;
-	CREATE SERVER c1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$(rf_port coord)', dbname 'postgres');
-	CREATE SERVER c2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$(rf_port coord)', dbname 'postgres');
-	CREATE USER MAPPING FOR postgres SERVER c1 OPTIONS (user 'postgres');
-	CREATE USER MAPPING FOR postgres SERVER c2 OPTIONS (user 'postgres');
+	$(bench_server c1 coord)
+	$(bench_server c2 coord)
 	CREATE SERVER many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', compute_nodes 'c1, c2');
 	CREATE SCHEMA many;
 	CREATE FOREIGN TABLE many.half (a int, b int, c text) SERVER many OPTIONS (schema_name 'public');

@@ -17,13 +17,14 @@ while (<$raw>)
 }
 my %title = (
 	local => 'local scan', local_parallel => 'local scan, 2 workers', copy => 'COPY binary to a client',
-	rdma_shm => 'rdma_fdw, shared memory', rdma_tcp => 'rdma_fdw, soft TCP', rdma_verbs => 'rdma_fdw, verbs',
+	rdma_shm => 'rdma_fdw, shared memory', rdma_tcp => 'rdma_fdw, soft TCP', rdma_tls => 'rdma_fdw, soft TCP, encrypted', rdma_verbs => 'rdma_fdw, verbs',
 	rdma_shm_2 => 'rdma_fdw, two nodes', rdma_verbs_2 => 'rdma_fdw, verbs, two nodes',
 	rdma_shm_cluster => 'rdma_fdw, two nodes in one scan', rdma_verbs_cluster => 'rdma_fdw, verbs, two nodes in one scan',
 	rdma_shm_1buffer => 'rdma_fdw, one receive buffer',
 	pgfdw_100 => 'postgres_fdw, fetch_size 100', pgfdw_10000 => 'postgres_fdw, fetch_size 10000',
 	pgfdw_50000 => 'postgres_fdw, fetch_size 50000', pgfdw2_10000 => 'postgres_fdw, two nodes, async',
 	floor_send => 'floor: sender alone', floor_receive => 'floor: receiver alone');
+my %target_tls = (narrow => 1.2, medium => 1.2, wide => 1.3);
 my %target = (narrow => [ 0.85, 5 ], medium => [ 1.0, 10 ], wide => [ 0.9, 12 ]);
 
 sub median { my @v = sort { $a <=> $b } @_; return @v % 2 ? $v[ $#v / 2 ] : ($v[ @v / 2 - 1 ] + $v[ @v / 2 ]) / 2; }
@@ -55,6 +56,8 @@ foreach my $pull (@pulls)
 		my ($slower) = sort { $b <=> $a } map { $m{$_} // 0 } qw(floor_send floor_receive);
 		tee(sprintf("  rdma_fdw to the slower floor    %5.2f x  (target: at most 1.15 x)\n", $m{rdma_shm} / $slower)) if $slower;
 	}
+	tee(sprintf("  encrypted TCP to TCP            %5.2f x  (target: at most %.1f x)\n", $m{rdma_tls} / $m{rdma_tcp}, $target_tls{$pull}))
+	  if $m{rdma_tls} && $m{rdma_tcp};
 	foreach my $case (@cases)
 	{
 		next unless $of->{$case};

@@ -17,48 +17,32 @@
 # frozen, prewarmed, jit off, no parallel workers unless the case says so. n1 has the whole tables and half of them, n2 the
 # other half; the coordinator has local copies.
 set -euo pipefail
-tree=$(cd "$(dirname "$0")/../.." && pwd)
+. "$(dirname "$0")/../clusters.sh"
 here=$tree/bench/scan
-. "$tree/test/cluster.sh"
-. "$tree/bench/budget.sh"
 sf=${SF:-1} runs=${RUNS:-5} out=${OUT:-$tree/build/bench-scan}
 read -ra pulls <<<"${PULLS:-narrow medium wide}"
 parts=${PARTS:-pulls nodes cpu latency memory idle}
 rows=$(awk -v sf="$sf" 'BEGIN { printf "%d", sf * 10000000 }')
 mkdir -p "$out"
 raw=$out/raw.csv
-[ -n "${DIR:-}" ] || throw_away=$(mktemp -d /tmp/rdma_fdw_bench.XXXXXX)
-dir=${DIR:-$throw_away}
-finish()
-{
-	if [ -n "${throw_away:-}" ]; then
-		rf_cleanup
-		rm -rf "$throw_away"
-	else
-		rf_stop_all fast
-	fi
-}
-trap finish EXIT
 
 # ---- clusters and data ----
-mkdir -p "$dir"
-chmod 755 "$dir"
-RF_PREFIX=$dir/pg RF_BINDIR=$dir/pg/bin
-"$tree/test/tmp_install.sh" "$RF_PREFIX" >/dev/null
+bench_begin "${DIR:-}"
 make -s -C "$here/floor" PG_CONFIG="${PG_CONFIG:-pg_config}" >&2
-${CC:-cc} -O2 -std=gnu11 -o "$dir/tpchgen" "$tree/bench/tpch/tpchgen.c"
-rf_init "$dir/clusters"
+bench_tpch
 cp "$here/floor/floor.so" "$dir/floor.so"
 chmod a+r "$dir/floor.so"
 settings=(shared_buffers=${SHARED_BUFFERS:-$(awk -v sf="$sf" 'BEGIN { printf "%dMB", 512 + sf * 3584 }')} work_mem=256MB jit=off max_wal_size=16GB wal_level=minimal max_wal_senders=0
 	checkpoint_timeout=1d max_parallel_workers_per_gather=0)
-coords=(shm tcp)
+coords=(shm tcp tls)
 [ -z "${VERBS:-}" ] || coords+=(verbs)
 say "starting clusters"
-rf_start n1 "${settings[@]}"
-rf_start n2 "${settings[@]}"
+# Data nodes leave encryption to the coordinator.
+rf_start n1 "${settings[@]}" rdma_fdw.encryption=off
+rf_start n2 "${settings[@]}" rdma_fdw.encryption=off
 rf_start shm "${settings[@]}"
-rf_start tcp "${settings[@]}" rdma_fdw.provider=soft rdma_fdw.soft_transport=tcp
+rf_start tcp "${settings[@]}" rdma_fdw.provider=soft rdma_fdw.soft_transport=tcp rdma_fdw.encryption=off
+rf_start tls "${settings[@]}" rdma_fdw.provider=soft rdma_fdw.soft_transport=tcp
 [ -z "${VERBS:-}" ] || rf_start verbs "${settings[@]}" rdma_fdw.provider=verbs
 
 # table_data CLUSTER SUFFIX NODES NODE: lineitem and nums, whole or a node's half
@@ -108,14 +92,10 @@ for name in "${coords[@]}"; do
 		DROP FUNCTION IF EXISTS floor_handler();
 		DROP SERVER IF EXISTS pair, n1, n2, p1, p2 CASCADE;
 		CREATE SCHEMA rdma1; CREATE SCHEMA rdma2; CREATE SCHEMA rdmac; CREATE SCHEMA pg1; CREATE SCHEMA pg2; CREATE SCHEMA floor;
-		CREATE SERVER n1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$(rf_port n1)', dbname 'postgres');
-		CREATE SERVER n2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$(rf_port n2)', dbname 'postgres');
-		CREATE SERVER p1 FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '$(rf_port n1)', dbname 'postgres', fetch_size '10000', async_capable 'true');
-		CREATE SERVER p2 FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '$(rf_port n2)', dbname 'postgres', fetch_size '10000', async_capable 'true');
-		CREATE USER MAPPING FOR postgres SERVER n1 OPTIONS (user 'postgres');
-		CREATE USER MAPPING FOR postgres SERVER n2 OPTIONS (user 'postgres');
-		CREATE USER MAPPING FOR postgres SERVER p1 OPTIONS (user 'postgres');
-		CREATE USER MAPPING FOR postgres SERVER p2 OPTIONS (user 'postgres');
+		$(bench_server n1 n1)
+		$(bench_server n2 n2)
+		$(bench_server p1 n1 postgres_fdw "fetch_size '10000', async_capable 'true'")
+		$(bench_server p2 n2 postgres_fdw "fetch_size '10000', async_capable 'true'")
 		IMPORT FOREIGN SCHEMA public LIMIT TO (lineitem, nums) FROM SERVER p1 INTO pg1;
 		IMPORT FOREIGN SCHEMA public LIMIT TO (lineitem_half, nums_half) FROM SERVER p1 INTO pg1;
 		IMPORT FOREIGN SCHEMA public LIMIT TO (lineitem_half, nums_half) FROM SERVER p2 INTO pg2;
@@ -179,7 +159,7 @@ one()
 	esac
 }
 
-cases=(local rdma_shm rdma_tcp rdma_shm_1buffer rdma_shm_2 rdma_shm_cluster copy pgfdw_10000 pgfdw_50000 pgfdw2_10000 floor_send floor_receive)
+cases=(local rdma_shm rdma_tcp rdma_tls rdma_shm_1buffer rdma_shm_2 rdma_shm_cluster copy pgfdw_10000 pgfdw_50000 pgfdw2_10000 floor_send floor_receive)
 [ -z "${VERBS:-}" ] || cases+=(rdma_verbs rdma_verbs_2 rdma_verbs_cluster)
 [ -z "${ALL:-}" ] || cases+=(pgfdw_100 local_parallel)
 mapfile -t cases < <(printf '%s\n' "${cases[@]}" | grep -E "${CASES:-.}")
@@ -272,7 +252,7 @@ cpu_case()
 
 run_cpu()
 {
-	local pull t peek budget=$step_end left=$((6 * ${#pulls[@]}))
+	local pull t peek budget=$step_end left=$((7 * ${#pulls[@]}))
 	floors >/dev/null 2>&1 || true
 	{
 		printf '%-8s %-14s %9s %9s %9s %9s\n' 'CPU ms' '' reader sender 'engine/r' 'engine/s'
@@ -283,6 +263,7 @@ run_cpu()
 			cpu_case "$pull" local shm "$(printf "$peek" public)" "SELECT ${target[$pull]} FROM public.$t"
 			cpu_case "$pull" rdma_shm shm "$(printf "$peek" rdma1)" "$(query "$pull" rdma1)"
 			cpu_case "$pull" rdma_tcp tcp "$(printf "$peek" rdma1)" "$(query "$pull" rdma1)"
+			cpu_case "$pull" rdma_tls tls "$(printf "$peek" rdma1)" "$(query "$pull" rdma1)"
 			cpu_case "$pull" pgfdw_10000 shm "$(printf "$peek" pg1)" "$(query "$pull" pg1)"
 			cpu_case "$pull" floor_send shm "SELECT 1 WHERE false" "SELECT floor_send('public.$t', '${columns[$pull]}')"
 			cpu_case "$pull" floor_receive shm "SELECT count(*) FROM floor.$pull" "SELECT ${target[$pull]} FROM floor.$pull"

@@ -461,10 +461,13 @@ typedef struct
 				lines;
 	char		status;
 	Line		line[LINES_MAX];
-	Random		texts;			/* goes on with what only orders' rows need */
+	Random		texts;			/* continues with the random numbers that only orders' rows need */
 } Order;
 
-/* What orders and lineitem agree about. The customer is drawn first, so that a slice by customer can skip the rest. */
+/*
+ * The values that orders and lineitem share. The customer is drawn first, so that a slice by
+ * customer can skip the rest.
+ */
 static bool
 make_order(int64_t n, Order *o)
 {

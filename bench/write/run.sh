@@ -13,24 +13,15 @@
 # targets on the data node are truncated before each run. fsync is off on both, wal_level minimal. WAL segments are kept for reuse
 # (min_wal_size), as on a server that has run for a while: making new ones would be a large part of the faster cases' time.
 set -euo pipefail
-tree=$(cd "$(dirname "$0")/../.." && pwd)
-. "$tree/test/cluster.sh"
+. "$(dirname "$0")/../clusters.sh"
 rows=${ROWS:-1000000} changed=${CHANGED:-100000} runs=${RUNS:-5} out=${OUT:-$tree/build/bench-write}
 read -ra tables <<<"${TABLES:-narrow wide}"
 read -ra batches <<<"${BATCHES:-1000 10000}"
 mkdir -p "$out"
-dir=$(mktemp -d /tmp/rdma_fdw_bench.XXXXXX)
-chmod 755 "$dir"
-say() { printf '%s %s\n' "$(date +%T)" "$*" >&2; }
-trap 'rf_cleanup; rm -rf "$dir"' EXIT
-
-RF_PREFIX=$dir/pg RF_BINDIR=$dir/pg/bin
-"$tree/test/tmp_install.sh" "$RF_PREFIX" >/dev/null
-rf_init "$dir/clusters"
+bench_begin
 settings=(shared_buffers=${SHARED_BUFFERS:-1GB} work_mem=64MB jit=off max_wal_size=16GB min_wal_size=4GB wal_level=minimal max_wal_senders=0 checkpoint_timeout=1d)
 rf_start n1 "${settings[@]}"
 rf_start coord "${settings[@]}"
-port=$(rf_port n1)
 
 rf_psql n1 -q <<-SQL
 	CREATE EXTENSION rdma_fdw;
@@ -42,10 +33,8 @@ SQL
 rf_psql coord -q <<-SQL
 	CREATE EXTENSION rdma_fdw;
 	CREATE EXTENSION postgres_fdw;
-	CREATE SERVER rdma FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$port', dbname 'postgres');
-	CREATE SERVER pg FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '$port', dbname 'postgres');
-	CREATE USER MAPPING FOR postgres SERVER rdma OPTIONS (user 'postgres');
-	CREATE USER MAPPING FOR postgres SERVER pg OPTIONS (user 'postgres');
+	$(bench_server rdma n1)
+	$(bench_server pg n1 postgres_fdw)
 	CREATE SCHEMA rdmafdw; CREATE SCHEMA pgfdw;
 	IMPORT FOREIGN SCHEMA public LIMIT TO (narrow, wide, changed) FROM SERVER rdma INTO rdmafdw;
 	IMPORT FOREIGN SCHEMA public LIMIT TO (narrow, wide, changed) FROM SERVER pg INTO pgfdw;

@@ -155,6 +155,18 @@ rf_create_foreign_upper_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *tar
 													fdw_private));
 }
 
+/* 17 has a join's clauses in a custom path, too; 18 counts the disabled nodes below. */
+static inline void
+rf_custom_join_path(CustomPath *path, Path *outer, List *restrictlist)
+{
+#if PG_VERSION_NUM >= 170000
+	path->custom_restrictinfo = restrictlist;
+#endif
+#if PG_VERSION_NUM >= 180000
+	path->path.disabled_nodes = outer->disabled_nodes;
+#endif
+}
+
 /* 18 keeps the members of child relations apart, behind an iterator. */
 static inline List *
 rf_ec_members(EquivalenceClass *ec, Relids relids)
@@ -228,6 +240,17 @@ rf_pathkey_operator(PathKey *pathkey, Oid datatype)
 #else
 #define rf_server_aclcheck(serverid, userid, mode) \
 	pg_foreign_server_aclcheck((serverid), (userid), (mode))
+#endif
+
+/* The same of the pg_xxx_ownercheck() family. */
+#if PG_VERSION_NUM >= 160000
+#define rf_server_ownercheck(serverid, userid) \
+	object_ownercheck(ForeignServerRelationId, (serverid), (userid))
+#define rf_relation_ownercheck(relid, userid)	object_ownercheck(RelationRelationId, (relid), (userid))
+#else
+#define rf_server_ownercheck(serverid, userid) \
+	pg_foreign_server_ownercheck((serverid), (userid))
+#define rf_relation_ownercheck(relid, userid)	pg_class_ownercheck((relid), (userid))
 #endif
 
 /* 17 ties wait sets to a resource owner; before, the memory context alone decided. */

@@ -16,8 +16,17 @@
 #include "access/attnum.h"
 #include "foreign/foreign.h"
 #include "nodes/pg_list.h"
+#include "optimizer/optimizer.h"
 #include "utils/guc.h"
 
+/* The number by which the planner divides work that workers share with their leader, as core's. */
+static inline double
+rf_parallel_divisor(int workers)
+{
+	double		leader = parallel_leader_participation ? 1.0 - 0.3 * workers : 0;
+
+	return workers + Max(leader, 0);
+}
 
 /* ---------------------------------------------------------------------------------------------
  * Servers that stand for many nodes, and their tables (nodes.c)
@@ -25,17 +34,46 @@
  */
 
 /*
- * The servers named by option "nodes", in order: a row's place in this list is the remainder of its
- * hash. NIL: an ordinary server. ERROR when one of them does not exist, belongs to another wrapper,
- * or has nodes itself.
+ * The servers named by option "nodes", in the order of the numbers that are on record: rf_bucket_place
+ * gives a row's place in this list. NIL: an ordinary server. ERROR when the option names
+ * others than the record, or one of them does not exist, belongs to another wrapper, or has nodes
+ * itself.
  */
 extern List *rf_server_nodes(ForeignServer *server);	/* OidList */
+
+/*
+ * Rows distributed by a key lie in buckets, by the remainder of their hash, and each bucket on one
+ * node. Tables of one server share the buckets: rows with equal keys are on one node.
+ */
+typedef struct RfBuckets
+{
+	int			count;
+	uint16	   *places;			/* of each bucket's node */
+	bool		in_turn;		/* hash % nodes says the same */
+} RfBuckets;
+
+/* Of a server with nodes, in the current memory context; NULL: an ordinary server. */
+extern RfBuckets *rf_server_buckets(ForeignServer *server);
+
+static inline int
+rf_bucket_place(const RfBuckets *buckets, uint64 hash)
+{
+	return buckets->places[hash % (uint64) buckets->count];
+}
 
 /*
  * The servers named by option "compute_nodes": rows move to them to be joined. A server may be in
  * both lists. NIL: the nodes that store the rows join them. ERROR as above.
  */
 extern List *rf_server_compute_nodes(ForeignServer *server);	/* OidList */
+
+struct RfSession;
+
+/*
+ * rf_session_get for a statement on a server with nodes (or, without them, on that itself), in the
+ * remote transaction. The ERROR of a node that cannot be reached says what it has, and what to do.
+ */
+extern struct RfSession *rf_node_session(UserMapping *user, Oid serverid);
 
 /* The names in one of these options, checked for form only. */
 extern List *rf_node_names(const char *option, const char *value);	/* of char * */
@@ -68,8 +106,8 @@ extern RfDistribution *rf_table_distribution(Oid foreigntableid);
  */
 
 /*
- * Computes the hash of a row's key columns as PostgreSQL's hash partitioning does, so node = hash %
- * nodes is the remainder that satisfies_hash_partition() tests. Values that are equal by an
+ * Computes the hash of a row's key columns as PostgreSQL's hash partitioning does, so hash % modulus
+ * is the remainder that satisfies_hash_partition() tests. Values that are equal by an
  * operator of the types' default hash families have the same hash.
  */
 typedef struct RfRoute RfRoute;
@@ -118,6 +156,8 @@ extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const str
  *		keys		columns of the inner query, from 1
  *		rows		estimated, that come out on one node; distinct: the same for the values of each column
  *					(-1 or missing: unknown)
+ *		map			numbers of nodes, from 0: a row goes to the one at hash % their count; without it, to hash %
+ *					nodes
  *		heavy		spread:HASH,... or broadcast:HASH,...: rows whose key has one of these hashes
  *					(rf_route_hash) go to the nodes in turn, or to all of them
  *
@@ -164,8 +204,6 @@ extern double rf_probe_reading_cost(struct PlannerInfo *root, const RfProbes *pr
  * Forming the exchanges of a statement, by the coordinator (setup.c)
  * ---------------------------------------------------------------------------------------------
  */
-struct RfSession;
-
 typedef struct RfExchangeSpec
 {
 	List	   *producers;		/* IntList: members that run the inner query */
@@ -182,7 +220,10 @@ typedef struct RfExchangeSpec
 extern void rf_exchange_form(struct RfSession *const *sessions, int count, const RfExchangeSpec *specs,
 							 int spec_count);
 
-/* Connect the engines of all pairs of these nodes. ERROR when one cannot be. */
+/*
+ * Connects the engines of all pairs of these nodes, also those that are known to be connected.
+ * Tries again when an attempt vanishes. ERROR when a pair cannot be connected.
+ */
 extern void rf_exchange_connect_nodes(struct RfSession *const *sessions, int count);
 
 /*

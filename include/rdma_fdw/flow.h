@@ -77,6 +77,9 @@ extern bool rf_flow_prepare_wait(RfFlowHandle *flow);
  */
 extern int	rf_flow_wait(RfFlowHandle *flow, int socket, long timeout_ms);
 
+/* Called when a wait for a free slot was woken; it may raise an ERROR. NULL: nothing is to be done. */
+extern void (*rf_flow_woken) (void);
+
 /*
  * Producer: open towards the consumer's entry; waits for the engines. NULL: the consumer has gone.
  * ERROR when it fails otherwise.

@@ -31,9 +31,11 @@ extern int	rf_ack_timeout;
 extern int	rf_retry_count;
 extern int	rf_rnr_retry;
 extern int	rf_soft_transport;		/* rdma_fdw.soft_transport: auto | tcp */
+extern int	rf_encryption;			/* rdma_fdw.encryption: RfEncryption (wire.h), default auto */
 
 /* reload (engine) */
 extern int	rf_peer_timeout;		/* ms, default 30 s */
+extern int	rf_rekey_after;			/* kB sent until a connection's keys are made anew, default 64 GB */
 extern int	rf_polling_mode;		/* RfPollingMode */
 extern int	rf_poll_time;			/* us the lane keeps trying before it arms; -1 = as measured at start */
 extern int	rf_poll_batch;			/* completions per poll, default 32 */
@@ -50,6 +52,7 @@ extern int	rf_probe_time;			/* ms */
 extern char *rf_engine_address;		/* what a data node tells readers to connect to; "" = the host libpq used */
 extern int	rf_token_lifetime;		/* s */
 extern int	rf_role_share;			/* 1..100 percent */
+extern char *rf_trusted_networks;	/* networks that rows may cross in clear; default none */
 extern char *rf_exchange_hosts;		/* addresses that a statement may have the engine connect to; default samehost, samenet */
 
 /* session */
@@ -69,6 +72,11 @@ extern int	rf_region_mode;			/* RfRegionMode */
 extern int	rf_dynamic_registration;	/* RfValueMode */
 extern int	rf_dynamic_threshold;	/* kB; -1 = as measured at start */
 extern int	rf_connect_timeout;		/* ms: engine to engine */
+extern int	rf_commit_mode;			/* RfCommitMode */
+extern int	rf_snapshot_mode;		/* RfSnapshotMode */
+extern bool rf_allow_snapshot_isolation;	/* of SERIALIZABLE transactions that use several nodes */
+extern bool rf_propagate_ddl;
+extern bool rf_resolve;				/* reload: the resolver finishes what transactions left */
 extern char *rf_application_name;
 extern int	rf_push_down;		/* RfPushDown */
 extern int	rf_exchange_strategy;	/* RfStrategy */
@@ -96,6 +104,21 @@ enum
 {
 	RF_RECEIVE_POOL_AUTO, RF_RECEIVE_POOL_ON, RF_RECEIVE_POOL_GRANTED, RF_RECEIVE_POOL_OFF
 };
+
+/* The values of rdma_fdw.snapshot: of a statement that reads several nodes. */
+typedef enum RfSnapshotMode
+{
+	RF_SNAPSHOT_COMMON,			/* one of all */
+	RF_SNAPSHOT_EACH_NODE		/* each has its own */
+} RfSnapshotMode;
+
+/* The values of rdma_fdw.commit: of a transaction that wrote on several nodes, or on one and here. */
+typedef enum RfCommitMode
+{
+	RF_COMMIT_ATOMIC,			/* on all or on none, where all nodes can prepare transactions */
+	RF_COMMIT_REQUIRED,			/* the same, and an error where one cannot */
+	RF_COMMIT_BEST_EFFORT		/* each commits for itself */
+} RfCommitMode;
 
 /* Values of rdma_fdw.huge_pages. */
 typedef enum RfHugePages

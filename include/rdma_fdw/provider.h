@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/tls.h"
 
 #define RF_MAX_SGE			30			/* entries in one work request, at most */
 #define RF_MAX_MESSAGE		(8u << 20)	/* bytes in one work request, at most */
@@ -276,9 +277,12 @@ typedef struct RfProvider
 	 * Connect to the peer's queue pair, described by its blob. `sock` is a connected,
 	 * authenticated, non-blocking stream socket to the peer's engine for this queue pair alone
 	 * (AF_UNIX when both engines run on one host, else TCP), or -1 when the device does not need
-	 * one; the queue pair owns it from here, also on failure.
+	 * one; the queue pair owns it from here, also on failure. With a key, of which the peer has the
+	 * other half, all that the socket carries goes under TLS, and nothing gets through to a peer
+	 * without it; only for sockets that no memory is passed over. NULL: as it is.
 	 */
-	bool		(*qp_connect) (RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, RfError *error);
+	bool		(*qp_connect) (RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key,
+							   RfError *error);
 	void		(*qp_post) (RfQp *qp, RfWr *chain);
 
 	/*

@@ -235,7 +235,7 @@ extern bool rf_region_measure(RfRegionCosts *costs);
 extern const float rf_cost_lengths[RF_COST_LENGTHS];
 extern const float rf_cost_gaps[RF_COST_GAPS];
 
-/* What was done, for whoever shows it: rdma.stat_flows, EXPLAIN (ANALYZE, VERBOSE). */
+/* Counts of what was done, for rdma.stat_flows and EXPLAIN (ANALYZE, VERBOSE). */
 typedef struct RfRegionCounts
 {
 	uint64_t	copies;			/* regions, or parts of them, copied out */

@@ -32,12 +32,46 @@ typedef struct RfStream RfStream;
 extern RfSession *rf_session_get(UserMapping *user, bool in_transaction);
 
 /*
+ * The session of the user's mapping for one of these servers, all of which have the same rows, in the
+ * remote transaction; *user: the mapping (NULL, or of the last time), in the current memory context. A
+ * transaction stays with the server that it was given first. Otherwise it is one that the transaction
+ * uses already, or that is connected, or that can be connected, in the order given. ERROR when none of
+ * them can, or has a mapping.
+ */
+extern RfSession *rf_session_get_any(Oid userid, List *servers, UserMapping **user);
+
+/* Changes whenever something is done in the session, but not when what was done is read. */
+extern uint32 rf_session_uses(RfSession *session);
+
+/*
+ * In a PG_CATCH: closes a session whose remote transaction began with what has failed, and is good for
+ * nothing else, if it failed because the connection was lost. From then on rf_session_get_any prefers
+ * other servers. False: the error is of another kind, or the session was used for more, as its number of
+ * uses tells.
+ */
+extern bool rf_session_forsake(UserMapping *user, uint32 uses);
+
+/*
  * Run one query that writes nothing and wait, interruptibly. Raises the remote error. The caller
  * PQclears. rf_session_execute: the same for a command that may write.
  */
 extern PGresult *rf_session_query(RfSession *session, const char *sql);
 extern PGresult *rf_session_execute(RfSession *session, const char *sql);
 extern void rf_session_set_search_path(RfSession *session, const char *path);
+
+/*
+ * rf_session_execute on sessions that differ, at the same time. Raises the error of the first that has
+ * one, in the order given, unless that takes long; the abort cancels the others.
+ */
+extern void rf_sessions_execute(RfSession *const *sessions, int count, const char *sql, PGresult **results);
+
+/*
+ * The same for a command that cannot run in a transaction block: outside of the remote transaction
+ * if that has not begun, else the data node refuses it. path: the search_path for it, which a pooler
+ * that shares sessions cannot be given.
+ */
+extern void rf_sessions_execute_bare(RfSession *const *sessions, int count, const char *path, const char *sql,
+									 PGresult **results);
 
 /* Raise a remote error with its SQLSTATE, detail, hint and context; clears result. */
 extern void rf_session_raise(RfSession *session, PGresult *result, const char *sql) __attribute__((noreturn));
@@ -53,6 +87,33 @@ extern const RfNodeId *rf_session_node(RfSession *session);
 extern const char *rf_session_host(RfSession *session);
 extern const char *rf_session_server_name(RfSession *session);
 extern bool rf_session_in_transaction(RfSession *session);
+
+/* Each transaction may get another session on the data node: there is a connection pooler in between. */
+extern bool rf_session_is_pooled(RfSession *session);
+
+/* Has nothing been done in the remote transaction, if it has begun at all? */
+extern bool rf_session_is_fresh(RfSession *session);
+
+/*
+ * A statement is about to read on these nodes, as these users (UserMapping, of servers without
+ * `nodes`): it reads them in one snapshot. Connects and begins remote transactions where several nodes
+ * are used, and costs nothing otherwise; nodes that cannot be connected are left out. Raises an ERROR
+ * where there is no common snapshot any more (40001), or while a transaction on one of them is in doubt
+ * (55P03).
+ */
+extern void rf_statement_begin(List *users);
+
+/* Does the transaction begin on all nodes of a server with `nodes` of which it uses one? */
+extern bool rf_statement_wants_all(void);
+
+/*
+ * The same for sessions that are connected (snapshot.c). same_statement: of the statement that began
+ * last, because some of them had to be aborted (rf_session_abort_transaction).
+ */
+extern void rf_snapshot_together(RfSession *const *sessions, int count, bool same_statement);
+
+/* Is its database connection under TLS or GSSAPI encryption? */
+extern bool rf_session_encrypted(RfSession *session);
 
 /*
  * Abort the remote transaction, in which nothing of importance was done, so that another can begin.
@@ -83,8 +144,6 @@ extern void rf_session_settle(RfSession *session);
 typedef struct RfCommand RfCommand;
 
 extern RfCommand *rf_command_create(RfSession *session, const char *sql, int param_count, bool writes);
-/* Before the first execution: types of the parameters that it is told, InvalidOid for others. Kept, not copied. */
-extern void rf_command_set_types(RfCommand *command, const Oid *types);
 extern PGresult *rf_command_execute(RfCommand *command, const char *const *values);
 
 /*
@@ -95,6 +154,12 @@ extern PGresult *rf_command_execute(RfCommand *command, const char *const *value
 extern void rf_command_send(RfCommand *command, const char *const *values);
 extern PGresult *rf_command_receive(RfCommand *command);
 extern void rf_command_raise(RfCommand *command, PGresult *result) __attribute__((noreturn));
+
+/*
+ * Commands on sessions that differ, run at the same time. Raises the error of the first that has one,
+ * in the order given, unless that takes long; the abort cancels the others. The caller PQclears.
+ */
+extern void rf_commands_execute(RfCommand **commands, int count, const char *const *values, PGresult **results);
 
 /* ---------- streams: a query's rows as column batches ---------- */
 
@@ -166,6 +231,7 @@ typedef struct RfStreamStats
 	uint32		buffers;		/* of the last stream that used its flow */
 	uint32		buffer_size;
 	char		transport[16];	/* how those came: shm, tcp, verbs; "" = never */
+	char		encryption[32]; /* how they were encrypted, "none"; "" = they crossed no network */
 } RfStreamStats;
 
 /*
@@ -392,6 +458,23 @@ extern const RfConnectionOption *rf_connection_options(int *count);
  * how many were stored. The strings belong to the list.
  */
 extern int	rf_extract_connection_options(List *options, const char **keywords, const char **values);
+
+/*
+ * Atomic commit and deadlocks over nodes: shared memory, asked for and made when the library is
+ * preloaded; the background worker that starts others (resolver.c); and a hook that refuses to drop
+ * servers while a transaction is to be finished there.
+ */
+extern void rf_commit_shmem_request(void);
+extern void rf_commit_shmem_startup(void);
+extern void rf_gate_shmem_request(void);
+extern void rf_gate_shmem_startup(void);
+extern void rf_waiting_shmem_request(void);
+extern void rf_waiting_shmem_startup(void);
+extern void rf_resolver_register(void);
+extern void rf_commit_install_hook(void);
+
+/* Parts of transactions of this database that are to be finished on nodes, as far as is known. */
+extern int	rf_commit_in_doubt(void);
 
 /* One of a server's, a user mapping's or a foreign table's options; NULL: it is not given. */
 extern DefElem *rf_option_find(List *options, const char *name);

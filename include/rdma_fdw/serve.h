@@ -20,6 +20,7 @@
 #include "storage/buf.h"
 #include "tcop/dest.h"
 #include "utils/array.h"
+#include "utils/guc.h"
 #include "utils/plancache.h"
 #include "utils/relcache.h"
 
@@ -45,6 +46,14 @@ extern ParamListInfo rf_statement_params(RfStatement *statement, ArrayType *valu
 
 /* A plan, held by the current resource owner until ReleaseCachedPlan. */
 extern CachedPlan *rf_statement_plan(RfStatement *statement, ParamListInfo params);
+
+/* Of a statement just planned: does it call something that must not run in parallel mode? */
+extern bool rf_statement_is_unsafe(RfStatement *statement);
+
+/* ---------- hello.c ---------- */
+
+/* Check hook of rdma_fdw.engine_address. */
+extern bool rf_check_engine_address(char **newval, void **extra, GucSource source);
 
 /* ---------- partialize.c ---------- */
 

@@ -38,13 +38,14 @@
 #define RF_WIRE_BEHIND(version, theirs, ours)	((version) > RF_WIRE_VERSION ? (ours) : (theirs))
 
 /*
- * A node: one postmaster's run. A restart makes a new generation, and with it a new identity for
- * connections.
+ * A node: one postmaster's run, from its start or crash restart on. For that time it has an X25519
+ * key, and its identity is the first 16 bytes of the SHA-256 of the public one (base/agree.h). So an
+ * identity can be claimed by anybody and used by nobody else: a token is for the engine that has the
+ * private key, as its proof in the handshake shows.
  */
 typedef struct RfNodeId
 {
-	uint64_t	system_identifier;	/* from pg_control */
-	uint64_t	generation;			/* random, new with every arena (start or crash restart) */
+	uint64_t	words[2];		/* the bytes of the hash as they are */
 } RfNodeId;
 
 /*
@@ -73,6 +74,7 @@ typedef struct RfTypeImage
  *                                         <- CHALLENGE (who, version, image, nonce_a)
  *   PROOF  (token id, HMAC_i)             ->
  *                                         <- WELCOME   (HMAC_a, lanes)    or  REFUSED (reason)
+ *   from here on under TLS, unless both ends' policy is RF_ENCRYPTION_OFF
  *   QP     (lane, blob) ...               <->  QP (lane, blob) ...
  *   LINKED (where to write a proof)       <->  LINKED
  *   a proof over each queue pair          <->  a proof over each queue pair
@@ -85,9 +87,19 @@ typedef struct RfTypeImage
  * one connection set. The secret is sent by nobody. An authenticated libpq session carries the
  * token's id and a public key of either engine (RfHelloRequest, RfHelloReply); each computes
  * HKDF-SHA256(X25519(own private key, other public key), salt = id, info = "rdma_fdw token" |
- * initiator's public key | acceptor's), 32 bytes. So neither logs nor listeners have it. QP messages are sent by both
- * sides after WELCOME, one per lane. LINKED says that the sender's queue pairs are connected, and
- * where their proofs go: a WRITE_IMM (RF_IMM_PROOF) of RF_PROOF_SIZE bytes over each queue pair,
+ * initiator's public key | acceptor's), 32 bytes. So neither logs nor listeners have it.
+ *
+ * TLS is version 1.3 with an external pre-shared key, a fresh X25519 exchange and
+ * TLS_AES_256_GCM_SHA384; the initiator is its client. The key is HMAC-SHA256(token secret, "tls" |
+ * HELLO payload | CHALLENGE payload), so that it is that of this handshake, in which both ends have
+ * said the same policies. The policies are under the HMACs of PROOF and WELCOME as well: who changes
+ * one on the way gets no connection. A data socket over TCP is under TLS where the control connection
+ * is, from the byte after ATTACH and ATTACHED on, with a key of its own: what the control connection's
+ * TLS exports (RFC 8446, 7.5) for the connection's id and the lane. Sockets of a lane, or of another
+ * connection, cannot take each other's place. Nothing goes on in clear when TLS fails.
+ *
+ * QP messages are sent by both sides after WELCOME, one per lane. LINKED says that the sender's
+ * queue pairs are connected, and where their proofs go: a WRITE_IMM (RF_IMM_PROOF) of RF_PROOF_SIZE bytes over each queue pair,
  * with the number that LINKED asks for all over, so that packets as large as any cross the path
  * that rows will take. A queue pair is proven when its own proof was acknowledged and the peer's
  * has come. The initiator sends READY when all are, the acceptor when all are and READY came; then
@@ -138,6 +150,14 @@ typedef struct RfControlHeader
 	uint32_t	reserved;		/* 0 */
 } RfControlHeader;
 
+/* What an end wants of connections; of the two ends' words the stricter, which is the greater, holds. */
+typedef enum RfEncryption
+{
+	RF_ENCRYPTION_OFF = 0,		/* TCP in clear, if the other end wants that too */
+	RF_ENCRYPTION_AUTO,			/* TCP under TLS; devices as they are */
+	RF_ENCRYPTION_REQUIRE		/* and no devices, which cannot encrypt */
+} RfEncryption;
+
 #define RF_OFFER_SOFT		1u
 #define RF_OFFER_VERBS		2u
 #define RF_OFFER_ALL		(RF_OFFER_SOFT | RF_OFFER_VERBS)
@@ -152,6 +172,8 @@ typedef struct RfControlHello	/* HELLO and CHALLENGE */
 	uint32_t	lanes;
 	uint32_t	provider;		/* RF_OFFER_*: what the sender is ready to use */
 	char		local_name[64]; /* abstract AF_UNIX name of the engine, NUL-padded */
+	uint32_t	encryption;		/* RfEncryption */
+	uint32_t	reserved;		/* 0 */
 } RfControlHello;
 
 typedef struct RfControlProof	/* PROOF */

@@ -26,7 +26,19 @@ rf_key_make(uint8_t private_key[RF_KEY_SIZE], uint8_t public_key[RF_KEY_SIZE])
 	return good;
 }
 
-/* What both ends compute from their own private key and the other's public one. */
+bool
+rf_key_identity(const uint8_t public_key[RF_KEY_SIZE], RfNodeId *node)
+{
+	uint8_t		hash[EVP_MAX_MD_SIZE];
+
+	_Static_assert(sizeof(*node) == 16, "an identity is 16 bytes of a hash");
+	if (EVP_Digest(public_key, RF_KEY_SIZE, hash, NULL, EVP_sha256(), NULL) <= 0)
+		return false;
+	memcpy(node, hash, sizeof(*node));
+	return true;
+}
+
+/* The shared value that both ends compute from their own private key and the other's public one. */
 static bool
 exchange(const uint8_t own_private[RF_KEY_SIZE], const uint8_t other_public[RF_KEY_SIZE],
 		 uint8_t shared[RF_KEY_SIZE])
@@ -36,7 +48,7 @@ exchange(const uint8_t own_private[RF_KEY_SIZE], const uint8_t other_public[RF_K
 	EVP_PKEY_CTX *context = own != NULL ? EVP_PKEY_CTX_new(own, NULL) : NULL;
 	size_t		size = RF_KEY_SIZE;
 
-	/* libcrypto refuses a point of low order, with which the result would be known */
+	/* libcrypto rejects a point of low order, with which the result would be predictable */
 	bool		good = context != NULL && other != NULL && EVP_PKEY_derive_init(context) > 0 &&
 		EVP_PKEY_derive_set_peer(context, other) > 0 && EVP_PKEY_derive(context, shared, &size) > 0 &&
 		size == RF_KEY_SIZE;

@@ -1,5 +1,5 @@
 /*
- * clock.h - the time, in the units and of the clocks that all rooms use. Plain C.
+ * clock.h - the time, in the units and from the clocks that all rooms use. Plain C.
  */
 #ifndef RF_CLOCK_H
 #define RF_CLOCK_H

@@ -1,7 +1,7 @@
 /*
  * error.c - errors as data.
  *
- * Fills RfError for code that may run in threads and therefore must not raise anything. It neither
+ * Fills RfError for code that may run in threads and therefore must not raise errors. It neither
  * logs nor allocates.
  */
 #include <stdarg.h>
@@ -23,8 +23,8 @@ copy_text(char *to, size_t size, const char *from)
 }
 
 /*
- * detail or hint may be strings that live in *error itself (an error rewritten with more context),
- * so the texts are put together first. A caller that is not interested passes error == NULL.
+ * detail or hint may be strings inside *error itself (an error rewritten with more context), so the
+ * texts are formatted first. A caller that does not need the error passes NULL.
  */
 bool
 rf_error(RfError *error, RfErrorKind kind, const char *detail, const char *hint, const char *format,...)

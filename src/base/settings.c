@@ -1,10 +1,11 @@
 /*
- * settings.c - the variables of the settings, with their defaults. guc.c, which knows all rooms, makes
- * them known to PostgreSQL. Plain C.
+ * settings.c - the variables of the settings, with their defaults. guc.c, which knows all rooms,
+ * registers them with PostgreSQL. Plain C.
  */
 #include <stddef.h>
 
 #include "rdma_fdw/guc.h"
+#include "rdma_fdw/wire.h"
 
 int			rf_buffer_memory = 256 * 1024;
 int			rf_segment_size = 16 * 1024;
@@ -25,8 +26,10 @@ int			rf_ack_timeout = 16;
 int			rf_retry_count = 6;
 int			rf_rnr_retry = 7;
 int			rf_soft_transport = RF_SOFT_AUTO;
+int			rf_encryption = RF_ENCRYPTION_AUTO;
 
 int			rf_peer_timeout = 30 * 1000;
+int			rf_rekey_after = 64 * 1024 * 1024;
 int			rf_polling_mode = RF_POLLING_ADAPTIVE;
 int			rf_poll_time = -1;
 int			rf_poll_batch = 32;
@@ -41,6 +44,7 @@ int			rf_registration_cache = 64 * 1024;
 int			rf_probe_time = 1000;
 char	   *rf_engine_address = NULL;
 int			rf_token_lifetime = 60;
+char	   *rf_trusted_networks = NULL;
 char	   *rf_exchange_hosts = NULL;
 
 int			rf_receive_buffers = 4;
@@ -66,4 +70,9 @@ bool		rf_exchange_partitions = true;
 int			rf_compute_nodes = RF_COMPUTE_AUTO;
 int			rf_decorrelate = RF_DECORRELATE_AUTO;
 int			rf_connect_timeout = 10 * 1000;
+int			rf_commit_mode = RF_COMMIT_ATOMIC;
+int			rf_snapshot_mode = RF_SNAPSHOT_COMMON;
+bool		rf_allow_snapshot_isolation = false;
+bool		rf_propagate_ddl = true;
+bool		rf_resolve = true;
 char	   *rf_application_name = NULL;

@@ -1,5 +1,5 @@
 /*
- * sqlstate.c - the SQLSTATE of an error that was carried as data.
+ * sqlstate.c - the SQLSTATE of an error that was passed as data.
  */
 #include "postgres.h"
 

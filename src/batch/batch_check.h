@@ -2,10 +2,10 @@
  * batch_check.h - checks of column batches that came over a wire (wire.h, section 3). Plain C: the
  * decoder, the fuzzer and tools use it.
  *
- * Does: say whether a batch's header, descriptors and extents, and single variable-length values,
- * lie within its bytes (check.c), and whether the image of a value is one that its type could have
- * made (image.c): PostgreSQL's own code trusts these. Does not: know SQL types by name; the decoder
- * describes them.
+ * Does: check that a batch's header, descriptors and extents, and single variable-length values,
+ * lie within its bytes (check.c), and that the image of a value is one that its type could have
+ * made (image.c), because PostgreSQL's own code trusts images. Does not: know SQL types by name;
+ * the decoder describes them.
  */
 #ifndef RF_BATCH_CHECK_H
 #define RF_BATCH_CHECK_H
@@ -19,9 +19,9 @@
 
 /*
  * A batch may lie in memory that its sender can still write (a receive buffer: a peer's engine on
- * the same host maps it, a device writes it). What decides where we read next is therefore loaded
- * once, checked, and used as it was loaded. These loads are done exactly once: the compiler cannot
- * go back to memory for a value that it believes was changed in a register.
+ * the same host maps it, a device writes it). Each word that determines a later address is
+ * therefore loaded once, checked, and used as loaded. These loads are done exactly once: the
+ * compiler cannot go back to memory for a value that it believes was changed in a register.
  */
 static inline uint8_t
 rf_load8(const uint8_t *from)
@@ -32,7 +32,9 @@ rf_load8(const uint8_t *from)
 	return value;
 }
 
-/* The same for a structure: after this the compiler knows nothing of the copy but where it lies. */
+/*
+ * The same for a structure: after this the compiler assumes nothing about the copy but its address.
+ */
 static inline void
 rf_copy_once(void *to, const void *from, size_t length)
 {
@@ -62,11 +64,11 @@ rf_load64(const uint8_t *from)
 }
 
 /*
- * Copies a batch's header and column descriptors out, once, and checks the copies: NULL when
- * bitmaps and vectors, as the copies describe them, all lie within `length` bytes at `batch`
- * (8-aligned), otherwise what is wrong, with the column's index (or UINT32_MAX) in *column.
- * `columns` takes column_count descriptors; another number of columns is wrong. Values behind
- * offsets are not looked at.
+ * Copies a batch's header and column descriptors once, and checks the copies. Returns NULL if the
+ * bitmaps and vectors that they describe lie within `length` bytes at `batch` (8-aligned),
+ * otherwise the error's text, with the column's index (or UINT32_MAX) in *column. `columns` has
+ * room for column_count descriptors; another number of columns is an error. Values behind offsets
+ * are not checked.
  */
 extern const char *rf_batch_open(const void *batch, uint32_t length, uint32_t column_count,
 								 RfBatchHeader *header, RfBatchColumn *columns, uint32_t *column);
@@ -108,8 +110,8 @@ rf_batch_varlena(const uint8_t *batch, uint32_t length, uint32_t offset, uint32_
 
 /*
  * Bytes of the value of a BINARY or TEXT column at `offset`, with its length in *size; NULL when it
- * does not lie within the batch. The NUL behind a text is only known to have been there: copy the
- * value before calling anything that looks for it.
+ * does not lie within the batch. The NUL behind a text was there at the check only: copy the value
+ * before calling code that searches for it.
  */
 static inline const uint8_t *
 rf_batch_blob(const uint8_t *batch, uint32_t length, uint32_t offset, bool text, uint32_t *size)
@@ -139,7 +141,7 @@ rf_load16(const uint8_t *from)
 	return value;
 }
 
-/* A batch that was opened, and how far it was read. What it says stays as it was loaded. */
+/* An open batch and the position in it. Its fields keep the values that were loaded and checked. */
 typedef struct RfTupleReader
 {
 	const uint8_t *batch;
@@ -164,17 +166,20 @@ typedef struct RfTuple
 } RfTuple;
 
 /*
- * How many attributes does this batch describe? 0: it is no batch of tuples. Then: copies header and
- * description out, once, and checks the copies, for so many attributes: NULL, or what is wrong.
+ * rf_tuples_attr_count: the number of attributes that this batch describes; 0: not a batch of
+ * tuples. rf_tuples_open: copies header and description once, and checks the copies, for that many
+ * attributes. NULL, or the error's text.
  */
 extern uint32_t rf_tuples_attr_count(const void *batch, uint32_t length);
 extern const char *rf_tuples_open(const void *batch, uint32_t length, uint32_t column_count, uint32_t attr_count,
 								  RfBatchHeader *header, RfTupleAttr *attrs, RfTupleReader *reader);
 
-/* Go to the next run; false: there is none, or it does not lie within the batch. */
+/* Goes to the next run; false: there is none, or it does not lie within the batch. */
 extern bool rf_tuples_next_run(RfTupleReader *reader);
 
-/* The next tuple, whose header and null bitmap lie within it; false: there is none, or they do not. */
+/*
+ * The next tuple, whose header and null bitmap lie within it; false: no more tuples, or a bad one.
+ */
 static inline bool
 rf_tuples_next(RfTupleReader *reader, RfTuple *tuple)
 {
@@ -216,8 +221,8 @@ rf_tuples_next(RfTupleReader *reader, RfTuple *tuple)
 }
 
 /*
- * What stands at the head of an attribute. An attribute of fixed length has none. A toast pointer
- * says where else a value lies.
+ * The header of an attribute. One of fixed length has none. A toast pointer refers to a value
+ * stored elsewhere.
  */
 #define RF_HEADER_NONE		0
 #define RF_HEADER_SHORT		1
@@ -226,8 +231,8 @@ rf_tuples_next(RfTupleReader *reader, RfTuple *tuple)
 #define RF_HEADER_POINTER	18
 
 /*
- * Where attribute `attr` lies that comes at or behind *offset, and *offset behind it: its place, or
- * UINT32_MAX when it is not within the tuple. *size: all of its bytes.
+ * The offset of attribute `attr`, the next one at or after *offset; UINT32_MAX if it is not within
+ * the tuple. Sets *size to its size in bytes, and *offset to its end.
  */
 static inline uint32_t
 rf_tuple_attribute(const RfTuple *tuple, const RfTupleAttr *attr, uint32_t *offset, uint32_t *size,
@@ -246,7 +251,7 @@ rf_tuple_attribute(const RfTuple *tuple, const RfTupleAttr *attr, uint32_t *offs
 		return *offset <= tuple->length ? at : UINT32_MAX;
 	}
 
-	/* A byte that is no padding begins a short value, which is not aligned. */
+	/* A byte other than padding begins a short value, which is not aligned. */
 	if (at >= tuple->length)
 		return UINT32_MAX;
 	word = rf_load8(tuple->bytes + at);
@@ -287,7 +292,7 @@ rf_tuple_attribute(const RfTuple *tuple, const RfTupleAttr *attr, uint32_t *offs
 
 typedef enum RfImageKind
 {
-	RF_IMAGE_BYTES,				/* any bytes do */
+	RF_IMAGE_BYTES,				/* any bytes are valid */
 	RF_IMAGE_NUMERIC,
 	RF_IMAGE_INET,
 	RF_IMAGE_BITS,
@@ -300,7 +305,7 @@ typedef enum RfImageKind
 	RF_IMAGE_VECTOR,			/* int2vector, oidvector: one dimension, no NULL */
 	RF_IMAGE_RANGE,
 	RF_IMAGE_MULTIRANGE,
-	/* what serial functions make of aggregates' states, in a bytea (state.c): */
+	/* results of serial functions, aggregates' states in a bytea (state.c): */
 	RF_IMAGE_NUMERIC_SUM,
 	RF_IMAGE_NUMERIC_SQUARES,	/* sum and sum of squares */
 	RF_IMAGE_INTEGER_SUM,
@@ -308,7 +313,7 @@ typedef enum RfImageKind
 	RF_IMAGE_INTERVAL_SUM,
 	RF_IMAGE_CIDR,
 	RF_IMAGE_TEXT,				/* characters in the database's encoding */
-	RF_IMAGE_JSON,				/* those that is_text takes, though all may be ASCII */
+	RF_IMAGE_JSON,				/* characters that is_text accepts, even if all are ASCII */
 	/* of fixed length: */
 	RF_IMAGE_NAME,
 	RF_IMAGE_BOOL,
@@ -322,8 +327,8 @@ typedef enum RfImageKind
 } RfImageKind;
 
 /*
- * How a value's image has to look. Element: of arrays and vectors, or the subtype of ranges and
- * multiranges.
+ * The required form of a value's image. Element: of arrays and vectors, or the subtype of ranges
+ * and multiranges.
  */
 typedef struct RfImage
 {
@@ -331,23 +336,23 @@ typedef struct RfImage
 	uint32_t	type;			/* OID that the image must name: element type, range or multirange type */
 	int16_t		element_length; /* -1: varlena */
 	uint8_t		element_align;
-	const struct RfImage *element;	/* NULL: any bytes do. Ranges have one */
+	const struct RfImage *element;	/* NULL: any bytes are valid. Ranges have one */
 
-	/* Are these bytes characters of the database's encoding? NULL: whatever has no NUL is. */
+	/* Are these bytes characters of the database's encoding? NULL: accept all but NUL. */
 	bool		(*is_text) (const uint8_t *bytes, uint32_t length);
 } RfImage;
 
 /*
- * Is this the image of a value? `payload` lies behind a varlena's header, whatever size that has;
- * structures are aligned as if it had four bytes. Values of fixed length have no header. Reads
- * nothing outside `length` bytes, even if they change meanwhile.
+ * Is this the image of a value? `payload` follows a varlena's header of either size; structures are
+ * aligned as if it had four bytes. Values of fixed length have no header. Reads nothing outside
+ * `length` bytes, even if they change meanwhile.
  */
 extern bool rf_image_check(const RfImage *image, const uint8_t *payload, uint32_t length);
 
-/* The part of it that is for states of aggregates. */
+/* The part of the check for states of aggregates. */
 extern bool rf_state_check(RfImageKind kind, const uint8_t *payload, uint32_t length);
 
-/* Has it no inner structure? Whatever the bytes are, no function of its type reads other bytes. */
+/* Has it no inner structure? Then any bytes are safe: no function of its type reads beyond them. */
 static inline bool
 rf_image_is_plain(RfImageKind kind)
 {
@@ -355,7 +360,7 @@ rf_image_is_plain(RfImageKind kind)
 		kind == RF_IMAGE_DATE || kind == RF_IMAGE_TIME || kind == RF_IMAGE_TIMESTAMP;
 }
 
-/* The parts that are common, for values that lie in rows by the million. */
+/* The common parts, inlined for values that occur in rows by the million. */
 
 /*
  * Header forms by the two top bits of the first word: 10 = short (sign, scale and weight in it), 11 =
@@ -376,7 +381,7 @@ rf_image_is_numeric(const uint8_t *payload, uint32_t length)
 	int32_t		fraction;
 	uint16_t	word;
 
-	/* Nothing is read at a place that these bytes tell: they may be loaded in any way. */
+	/* These bytes determine no later address: they may be loaded in any way. */
 	if (length < 2 || (length & 1) != 0 || length > 4 + 2 * 65535)
 		return false;
 	memcpy(&word, payload, 2);
@@ -403,7 +408,7 @@ rf_image_is_numeric(const uint8_t *payload, uint32_t length)
 	count = (length - start) / 2;
 	digits = payload + start;
 
-	/* Subtractions below zero set the top bit. Three digits or fewer are looked at without a loop. */
+	/* Subtractions below zero set the top bit. Three digits or fewer need no loop. */
 	memcpy(&word, digits, 2);
 	wrong = (word - 1u) | (9999u - word);
 	memcpy(&word, digits + count / 2 * 2, 2);
@@ -433,7 +438,10 @@ rf_image_is_numeric(const uint8_t *payload, uint32_t length)
 	}
 }
 
-/* Which bytes of a word are not ASCII, or NUL? Their top bits, and maybe others' that follow a NUL. */
+/*
+ * Which bytes of a word are not ASCII, or are NUL? Sets their top bits, and maybe those of bytes
+ * after a NUL.
+ */
 static inline uint64_t
 rf_odd_bytes(const uint8_t *at)
 {
@@ -446,7 +454,7 @@ rf_odd_bytes(const uint8_t *at)
 
 /*
  * Only ASCII characters, and no NUL? Such bytes are text in every server encoding. Most texts are
- * short: bytes are rather looked at twice than one by one.
+ * short: checking some bytes twice is faster than one by one.
  */
 static inline bool
 rf_image_is_ascii(const uint8_t *bytes, uint32_t length)

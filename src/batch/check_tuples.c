@@ -1,8 +1,8 @@
 /*
  * check_tuples.c - is this a batch of heap tuples? Plain C, so that it can be fuzzed alone.
  *
- * Does: copy header and description out and check the copies, and walk the runs. Does not: look at
- * values (batch_check.h finds them in a tuple).
+ * Does: copy header and description, check the copies, and walk the runs. Does not: check values
+ * (batch_check.h finds them in a tuple).
  */
 #include "batch_check.h"
 
@@ -95,7 +95,7 @@ rf_tuples_open(const void *batch, uint32_t length, uint32_t column_count, uint32
 		if (attrs[i].missing_offset == 0)
 			continue;
 
-		/* The runs begin behind these. */
+		/* The runs begin after these. */
 		end = attrs[i].missing_offset;
 		if (attrs[i].length > 0)
 			end += attrs[i].length;

@@ -1,7 +1,7 @@
 /*
- * coding.h - inside the batch room: how a column's values travel, decided by the type map.
+ * coding.h - inside the batch room: the encoding of a column's values, chosen by the type map.
  *
- * Does: name the choice. Does not: convert values (encode.c, decode.c).
+ * Does: declare the choice. Does not: convert values (encode.c, decode.c).
  */
 #ifndef RF_CODING_H
 #define RF_CODING_H
@@ -13,7 +13,7 @@
 
 #include "rdma_fdw/wire.h"
 
-/* What typalign means, in bytes. */
+/* The alignment in bytes that typalign stands for. */
 static inline uint8
 rf_align_bytes(char typalign)
 {
@@ -38,22 +38,22 @@ typedef struct RfCoding
 } RfCoding;
 
 /*
- * How attribute `att` of a result travels to a reader that wants `wanted`. same_encoding: both
+ * The encoding of attribute `att` of a result for a reader that wants `wanted`. same_encoding: both
  * databases store text in the same encoding. Never fails: text is the last resort.
  */
 extern RfCoding rf_coding_choose(Form_pg_attribute att, const RfStreamColumn *wanted,
 								 uint32 flags, bool same_encoding);
 
 /*
- * May the bytes of a value of this type be taken over as they are? *text: they hold characters in
- * the database's encoding.
+ * May the bytes of a value of this type be copied unchanged? *text: they hold characters in the
+ * database's encoding.
  */
 extern bool rf_type_is_raw(Oid type, bool *text);
 
 /*
- * What the raw image of a built-in type has to look like. False: what can be checked leaves out
- * something that functions of the type rely on, so only trusted nodes may send it. Descriptions of
- * elements go with the current memory context.
+ * The required form of the raw image of a built-in type. False: functions of the type rely on
+ * something that the check does not cover, so only trusted nodes may send it. Descriptions of
+ * elements are allocated in the current memory context.
  */
 struct RfImage;
 extern bool rf_image_describe(Oid type, struct RfImage *image);

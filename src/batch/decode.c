@@ -1,7 +1,7 @@
 /*
  * decode.c - column batches to rows, read in place.
  *
- * Does: check a batch once, then give its rows with one load per by-value column; by-reference
+ * Does: check a batch once, then return its rows with one load per by-value column; by-reference
  * values point into the batch. Values that travelled converted go through receive or input
  * functions. Does not: keep, copy (except a batch that is not 8-aligned) or fetch batches.
  *
@@ -12,16 +12,16 @@
  * images are taken from trusted nodes only, and values of others come through receive functions.
  *
  * A batch may be read in a receive buffer, which the peer's engine maps (same host) or its device
- * can write: an honest peer leaves it alone until its credit comes back, a hostile or broken one
- * may not. So header and descriptors are copied when the batch is loaded, and every offset, length
- * and bit that says where to read is loaded once (rf_load8, rf_load32). Hence, whatever happens to
- * the bytes meanwhile: this file and image.c read inside the batch only; by-value columns give some
- * value of their type; fixed-length ones lie inside the batch; what travels converted goes through
- * a private copy. What cannot be guaranteed: a varlena or a name is handed out where it lies, and
- * the executor reads its header or looks for its end again. A peer that changes it after the check
- * here leads that code astray. Reading in place therefore trusts the peer's engine, which has
- * proved a token that an authenticated session carried. The option read_in_place 'false' has each
- * batch copied to private memory before it is loaded, for peers that are not trusted that far.
+ * can write: an honest peer does not write to it until its credit comes back, a hostile or broken
+ * one may. So header and descriptors are copied when the batch is loaded, and every offset, length
+ * and bit that determines an address is loaded once (rf_load8, rf_load32). Hence, even if the bytes
+ * change: this file and image.c read inside the batch only; by-value columns return some value of
+ * their type; fixed-length ones lie inside the batch; converted values go through a private copy.
+ * There is no guarantee for a varlena or a name: it is returned in place, and the executor reads
+ * its header or searches for its end again. A peer that changes it after the check here can make
+ * that code read elsewhere. Reading in place therefore trusts the peer's engine, which has proved a
+ * token that an authenticated session carried. The option read_in_place 'false' has each batch
+ * copied to private memory before it is loaded, for peers that are not trusted that far.
  *
  * All other memory belongs to one backend.
  */
@@ -156,7 +156,7 @@ rf_decoder_bad_batch(RfDecoder *decoder, uint32 column, const char *problem)
 			 errdetail("Batch: %s.", problem)));
 }
 
-/* Decide how a column of the batch is read; look up the conversion it needs. */
+/* Decides how a column of the batch is read; looks up the conversion that it needs. */
 static void
 prepare_column(RfDecoder *decoder, int i, const RfBatchColumn *descriptor)
 {
@@ -262,8 +262,8 @@ receive_value(RfDecoder *decoder, DecodeType *type)
 }
 
 /*
- * Receive functions take text to be in the session's client encoding, but the sender made it for
- * this database.
+ * Receive functions expect text in the session's client encoding, but the sender used this
+ * database's.
  */
 static pg_noinline Datum
 receive_as_server(RfDecoder *decoder, DecodeType *type)
@@ -293,8 +293,7 @@ vector_offset(const uint8 *vector, uint32 row)
 }
 
 /*
- * A value that travelled converted. NULLs go through the functions of domains only: these may
- * refuse them.
+ * Converts a value. NULLs go only through the functions of domains, which may reject them.
  */
 static pg_noinline Datum
 convert(RfDecoder *decoder, int i, uint32 row)
@@ -325,7 +324,7 @@ convert(RfDecoder *decoder, int i, uint32 row)
 	{
 		int			nestlevel;
 
-		/* as receive functions do by themselves */
+		/* as receive functions do */
 		(void) pg_verifymbstr(decoder->wire.data, size, false);
 		nestlevel = rf_neutral_settings(type->input_depends);
 		result = InputFunctionCall(&type->input, decoder->wire.data, type->input_param, type->typmod);
@@ -343,7 +342,7 @@ convert(RfDecoder *decoder, int i, uint32 row)
 	return result;
 }
 
-/* A NULL of a column that travels converted: its domain may not allow it. */
+/* A NULL of a converted column: its domain may not allow it. */
 static pg_noinline void
 check_null(RfDecoder *decoder, int i)
 {
@@ -367,7 +366,10 @@ bad_value(RfDecoder *decoder, const DecodeColumn *column)
 	rf_decoder_bad_batch(decoder, column - decoder->columns, "a value lies outside the batch or is damaged");
 }
 
-/* The error says which bytes are no text, as for what a client sends; they may have changed since. */
+/*
+ * The error names the invalid bytes, as for a client's input; they may have changed since the
+ * check.
+ */
 pg_noinline void
 rf_decoder_check_text(RfDecoder *decoder, int column, const uint8 *bytes, uint32 size)
 {
@@ -377,7 +379,7 @@ rf_decoder_check_text(RfDecoder *decoder, int column, const uint8 *bytes, uint32
 	{
 		char	   *copy = palloc(Max(size, 1));
 
-		/* All of it: behind a NUL as well. */
+		/* All of it, including bytes after a NUL. */
 		memcpy(copy, bytes, size);
 		(void) pg_verify_mbstr(GetDatabaseEncoding(), copy, size, false);
 	}

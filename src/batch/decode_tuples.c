@@ -1,11 +1,11 @@
 /*
- * decode_tuples.c - rows straight from heap tuples, as a data node's pages held them.
+ * decode_tuples.c - rows directly from heap tuples, unchanged from the data node's pages.
  *
- * Does: what deforming a tuple does, for the wanted columns only, and with every length checked:
- * the bytes came over a wire, and in a receive buffer they may still change (decode.c says what is
- * guaranteed then). All that says where to read next is loaded once (batch_check.h). Values that
- * were compressed in place are decompressed from a private copy. Does not: fetch what lies in a
- * TOAST table elsewhere; the sender gives such rows in column batches.
+ * Does: deform tuples, for the wanted columns only, and with every length checked: the bytes came
+ * over a wire, and in a receive buffer they may still change (decode.c has the guarantees). Each
+ * word that determines a later address is loaded once (batch_check.h). Values that were compressed
+ * in place are decompressed from a private copy. Does not: fetch values from a TOAST table
+ * elsewhere; the sender puts such rows into column batches.
  */
 #include "postgres.h"
 
@@ -15,7 +15,7 @@
 
 #include "decoder.h"
 
-/* No way of compression makes more of a byte. */
+/* No compression method expands a byte to more. */
 #define MAX_EXPANSION		300
 
 /* A wanted attribute. */
@@ -24,19 +24,19 @@ typedef struct WantedAttr
 	int			column;			/* of the batch; -1: not wanted */
 	int			attr;			/* index into values and isnull */
 	DecodeOp	op;
-	uint32		offset;			/* in front of the first varlena: from the tuple's data, if it has no NULLs */
+	uint32		offset;			/* before the first varlena: from the tuple's data, without NULLs */
 } WantedAttr;
 
 typedef struct TupleMap
 {
-	uint32		room;			/* attributes it has memory for */
+	uint32		room;			/* capacity in attributes */
 	uint32		attr_count;
 	RfTupleAttr *attrs;			/* the loaded batch's, copied */
 	WantedAttr *wanted;			/* attr_count long */
 	uint32		fixed_count;
-	WantedAttr *fixed;			/* those in front of the first varlena, without what is not wanted */
+	WantedAttr *fixed;			/* wanted attributes before the first varlena */
 	uint32		walk_first;		/* the first varlena */
-	uint32		walk_start;		/* end of what is in front of it */
+	uint32		walk_start;		/* end of the attributes before it */
 } TupleMap;
 
 static TupleMap *
@@ -128,7 +128,9 @@ bad_value(RfDecoder *decoder, int column)
 	rf_decoder_bad_batch(decoder, column, "a value lies outside the batch or is damaged");
 }
 
-/* A value that was compressed where it lies: in the scratch context, like one that was converted. */
+/*
+ * A value that was compressed in place; the result is in the scratch context, like a converted one.
+ */
 static pg_noinline Datum
 decompress(RfDecoder *decoder, int column, const uint8 *value, uint32 size)
 {

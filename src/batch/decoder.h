@@ -18,7 +18,7 @@
 
 #include "coding.h"
 
-/* How a value is read from where it lies. */
+/* How a value is read from its place in the batch. */
 typedef enum DecodeOp
 {
 	OP_1,
@@ -30,15 +30,15 @@ typedef enum DecodeOp
 	OP_TIME,
 	OP_TIMESTAMP,
 	OP_REF,
-	OP_CHECKED_REF,				/* not any bytes do */
-	OP_VARLENA,					/* any bytes do */
+	OP_CHECKED_REF,				/* not all bytes are valid */
+	OP_VARLENA,					/* all bytes are valid */
 	OP_TEXT,
 	OP_NUMERIC,
-	OP_IMAGE,					/* varlena with a structure that has to be checked */
+	OP_IMAGE,					/* varlena with a structure that must be checked */
 	OP_CONVERTED
 } DecodeOp;
 
-/* What reading one value of the loaded batch needs. */
+/* All that is needed to read one value of the loaded batch. */
 typedef struct DecodeColumn
 {
 	const uint8 *vector;
@@ -48,22 +48,22 @@ typedef struct DecodeColumn
 	uint32		width;
 } DecodeColumn;
 
-/* What the column's local type takes. */
+/* Properties of the column's local type. */
 typedef struct DecodeType
 {
 	Oid			type;
 	int32		typmod;
 	const char *name;			/* column's, for errors */
-	bool		state;			/* an aggregate's: `image` holds however it travels */
-	bool		raw;			/* images are welcome, of this kind and stride: */
+	bool		state;			/* an aggregate's state: `image` holds in any encoding */
+	bool		raw;			/* raw images are accepted, of this kind and stride: */
 	RfColumnKind raw_kind;
 	uint32		raw_width;
 	int16		length;			/* of the type, as in pg_type, */
 	uint8		align;			/* and its alignment */
 	bool		short_headers;	/* code of the type expects one-byte headers */
-	RfImage		image;			/* what raw images look like */
+	RfImage		image;			/* the form of raw images */
 	RfColumnKind kind;			/* of the loaded batch */
-	FmgrInfo	receive;		/* looked up when first needed */
+	FmgrInfo	receive;		/* looked up at first use */
 	FmgrInfo	input;
 	Oid			receive_param;
 	Oid			input_param;
@@ -83,10 +83,10 @@ struct RfDecoder
 	RfBatchColumn *descriptors; /* the loaded batch's, copied */
 
 	int			natts;
-	bool	   *filled;			/* natts long: some column fills it */
+	bool	   *filled;			/* natts long: is it filled by a column */
 	const char *source;
 	StringInfoData wire;		/* a value being converted: private, NUL-terminated */
-	uint8	   *copy;			/* of a batch that came unaligned */
+	uint8	   *copy;			/* of a batch that is not aligned */
 	MemoryContext context;
 	MemoryContext scratch;		/* converted values, until the next load */
 	int			current;		/* column being converted, for the error context */
@@ -96,16 +96,16 @@ struct RfDecoder
 	/* The loaded batch holds tuples (decode_tuples.c): */
 	bool		has_tuples;
 	RfTupleReader reader;
-	struct TupleMap *map;		/* NULL: none came yet */
+	struct TupleMap *map;		/* NULL: no such batch came yet */
 };
 
-/* ERROR: column `column` of the batch, or (any other number) the batch is not what it should be. */
+/* ERROR: column `column` of the batch (any other number: the batch) is invalid. */
 extern pg_noinline void rf_decoder_bad_batch(RfDecoder *decoder, uint32 column, const char *problem) __attribute__((noreturn));
 
 /* ERROR unless these bytes are text in the database's encoding. */
 extern pg_noinline void rf_decoder_check_text(RfDecoder *decoder, int column, const uint8 *bytes, uint32 size);
 
-/* How raw images of a type are read. */
+/* The operation that reads raw images of a type. */
 static inline DecodeOp
 rf_decode_raw_op(const DecodeType *type)
 {
@@ -141,10 +141,10 @@ rf_decode_is_time(DecodeOp op, int64 value)
 	return op == OP_TIME ? rf_image_is_time(value) : rf_image_is_timestamp(value);
 }
 
-/* False: the batch holds columns. ERROR when it holds tuples that do not suit. */
+/* False: the batch holds columns. ERROR if it holds tuples that do not match. */
 extern bool rf_decoder_load_tuples(RfDecoder *decoder, const uint8 *batch, uint32 length);
 
-/* There is one more row, decoder->row (counted already). */
+/* Reads one more row, decoder->row (counted already). */
 extern void rf_decoder_next_tuple(RfDecoder *decoder, Datum *values, bool *isnull);
 
 #endif

@@ -1,15 +1,15 @@
 /*
  * encode.c - rows to column batches, written in place.
  *
- * Does: lay a batch out over the memory it is given for as many rows as it expects to fit, store
- * each row's values straight into the vectors and the heap behind them, close the gaps if it
- * guessed wrong. Does not: know where the memory comes from or where the batch goes.
+ * Does: lay a batch out over the given memory for the expected number of rows, store each row's
+ * values directly into the vectors and the heap behind them, close the gaps if fewer rows fit. Does
+ * not: know where the memory comes from or where the batch goes.
  *
  * Layout while filling: header, descriptors, null bitmaps of all columns (zeroed at the start),
  * vectors, heap. The number of rows follows from a running average of heap bytes per row.
  *
- * Memory: the encoder, and what it makes of values (detoasted copies, send and output results:
- * reset with each batch), live in a context of its own below the caller's. All of it belongs to one
+ * Memory: the encoder and values derived by it (detoasted copies, send and output results: reset
+ * with each batch) live in a context of its own below the caller's. All of it belongs to one
  * backend.
  */
 #include "postgres.h"
@@ -30,8 +30,8 @@
 #include "encoder.h"
 
 /*
- * First guess of heap bytes per value, and the most rows of a batch (so that rows without columns
- * leave now and then, too).
+ * First estimate of heap bytes per value, and the maximum of rows in a batch (so that rows without
+ * columns are also sent from time to time).
  */
 #define FIRST_GUESS_BYTES	24
 #define MAX_BATCH_ROWS		65536
@@ -116,8 +116,8 @@ rf_encoder_create(TupleDesc desc, int column_count, const AttrNumber *attmap,
 	encoder->heap_per_row = (double) offsets * FIRST_GUESS_BYTES;
 
 	/*
-	 * Send functions encode text for the session's client: it has to be the reader's database for
-	 * them.
+	 * Send functions encode text for the session's client: so the client encoding must be that of
+	 * the reader's database.
 	 */
 	if (has_binary && pg_get_client_encoding() != reader_encoding)
 	{
@@ -174,7 +174,7 @@ lay_out(RfEncoder *encoder, uint32 max_rows)
 	{
 		encoder->columns[i].vector = at;
 		at += TYPEALIGN(8, max_rows * encoder->columns[i].width);
-		memset(at - 8, 0, 8);	/* what rounding up adds is never written otherwise */
+		memset(at - 8, 0, 8);	/* otherwise the padding would never be written */
 	}
 	encoder->heap_start = encoder->heap = at - encoder->base;
 }
@@ -211,7 +211,7 @@ rf_encoder_begin(RfEncoder *encoder, void *buffer, uint32 capacity)
 }
 
 /*
- * Call the column's send or output function. The result lives in the scratch context until the
+ * Calls the column's send or output function. The result lives in the scratch context until the
  * batch ends.
  */
 static char *
@@ -270,7 +270,7 @@ convert(RfEncoder *encoder, RfEncodeConversion *conversion, Datum value, uint32 
 	return result;
 }
 
-/* A value that lies as it is in the TOAST table: its parts are put together where it is to be. */
+/* A value stored uncompressed in the TOAST table: its chunks are assembled at their destination. */
 static uint32
 fetch_plain(RfEncoder *encoder, const struct varatt_external *toast, uint32 *heap)
 {
@@ -288,7 +288,9 @@ fetch_plain(RfEncoder *encoder, const struct varatt_external *toast, uint32 *hea
 	return at;
 }
 
-/* A varlena that is not plain: fetch, decompress or flatten it if it will fit. 0: it does not. */
+/*
+ * A varlena that is not plain: fetches, decompresses or flattens it if it fits. 0: it does not fit.
+ */
 uint32
 rf_store_toasted(RfEncoder *encoder, Datum value, uint32 *heap)
 {
@@ -297,7 +299,7 @@ rf_store_toasted(RfEncoder *encoder, Datum value, uint32 *heap)
 	uint64		size = toast_raw_datum_size(value);
 	uint32		at;
 
-	/* Say no before the work is done. A value stored short has a header of 3 bytes less. */
+	/* Reject before doing the work. A short value has a header of 3 bytes less. */
 	if (TYPEALIGN64(8, (uint64) *heap) + size - (VARHDRSZ - VARHDRSZ_SHORT) > encoder->capacity)
 		return 0;
 	if (VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(value)))
@@ -319,7 +321,7 @@ rf_store_toasted(RfEncoder *encoder, Datum value, uint32 *heap)
 	return at;
 }
 
-/* A value of a column that travels converted. 0: it does not fit. */
+/* A value of a converted column. 0: it does not fit. */
 uint32
 rf_store_converted(RfEncoder *encoder, int i, Datum value, uint32 *heap)
 {
@@ -420,13 +422,13 @@ rf_encoder_add(RfEncoder *encoder, TupleTableSlot *slot)
 	return RF_ENCODE_DONE;
 
 full:
-	/* What the row left in bitmaps and vectors is overwritten or dropped with the slack. */
+	/* The row's entries in bitmaps and vectors are overwritten, or dropped with the slack. */
 	return row == 0 ? RF_ENCODE_TOO_LARGE : RF_ENCODE_FULL;
 }
 
 /*
- * Close the gaps of a batch that got fewer rows than it was laid out for. Bitmaps and vectors move
- * to the front in their order, then the heap, whose offsets change by as much.
+ * Closes the gaps of a batch that got fewer rows than planned. Bitmaps and vectors move to the
+ * front in their order, then the heap, whose offsets change by as much.
  */
 static void
 close_gaps(RfEncoder *encoder)
@@ -466,7 +468,7 @@ close_gaps(RfEncoder *encoder)
 
 		if (column->op != RF_ENCODE_OP_VARLENA && column->op != RF_ENCODE_OP_CONVERTED)
 			continue;
-		/* NULL's offset is 0 and stays so. */
+		/* The offset of NULL is 0 and stays 0. */
 		for (uint32 row = 0; row < rows; row++)
 			if (offsets[row] != 0)
 				offsets[row] -= encoder->heap_start - heap_start;
@@ -521,7 +523,7 @@ rf_encoder_finish(RfEncoder *encoder)
 	return encoder->heap;
 }
 
-/* Bytes that the row's variable-length values take at most; converted values are made and kept. */
+/* Upper bound of the row's variable-length bytes; converted values are computed and kept. */
 static uint64
 measure_row(RfEncoder *encoder, TupleTableSlot *slot)
 {
@@ -568,7 +570,7 @@ rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint8 *place, uin
 {
 	double		heap_per_row = encoder->heap_per_row;
 
-	/* Kept for the next one: new memory of this size costs more than what is done in it. */
+	/* Kept for the next row: allocating this much costs more than filling it. */
 	if (place == NULL && encoder->large_size < bytes)
 	{
 		if (encoder->large != NULL)
@@ -588,7 +590,7 @@ rf_encoder_large_row(RfEncoder *encoder, TupleTableSlot *slot, uint8 *place, uin
 	encoder->uses_made = false;
 	*length = rf_encoder_finish(encoder);
 
-	/* One odd row is not what the following ones look like. */
+	/* One unusual row must not change the estimate for the next ones. */
 	encoder->heap_per_row = heap_per_row;
 	MemoryContextReset(encoder->scratch);
 	encoder->uses_scratch = false;

@@ -1,12 +1,12 @@
 /*
- * encode_heap.c - rows of a batch straight from the tuples of a heap page.
+ * encode_heap.c - encodes rows directly from the tuples of a heap page.
  *
- * Attributes in front of the first variable-length one lie at the same offset in every tuple
- * without NULLs: they are copied column by column for a whole page. The others are found by walking
- * each tuple, and stored as they are passed. No slot, no array of datums in between.
+ * Attributes before the first variable-length one have the same offset in every tuple without
+ * NULLs: they are copied column by column for a whole page. The others are found by walking each
+ * tuple, and stored on the way. There is no slot and no array of datums in between.
  *
  * Does: plain tuples. Does not: NULLs among the attributes it walks, tuples older than a column;
- * the caller gives these in slots.
+ * the caller passes these in slots.
  */
 #include "postgres.h"
 
@@ -38,7 +38,7 @@ typedef struct WalkedAttr
 struct RfHeapMap
 {
 	bool		usable;
-	int			natts;			/* attributes that have to be there, without NULLs */
+	int			natts;			/* attributes that must be present, without NULLs */
 	int			fixed_count;
 	FixedAttr  *fixed;
 	uint32		walk_start;		/* offset of the first walked attribute before alignment */
@@ -63,7 +63,7 @@ build_map(RfEncoder *encoder, TupleDesc table)
 	{
 		int			attr = encoder->columns[i].attr;
 
-		/* The same attribute twice is not worth a list per attribute. */
+		/* An attribute selected twice is too rare for a list per attribute. */
 		if (column_of[attr] >= 0)
 			return map;
 		column_of[attr] = i;
@@ -118,7 +118,7 @@ rf_encoder_takes_tuples(RfEncoder *encoder, TupleDesc table)
 	return encoder->heap_map->usable;
 }
 
-/* Are the tuple's first natts attributes there, and none of them NULL? */
+/* Are the tuple's first natts attributes present, and none of them NULL? */
 static inline bool
 is_plain(const HeapTupleHeaderData *tuple, int natts)
 {
@@ -134,7 +134,7 @@ is_plain(const HeapTupleHeaderData *tuple, int natts)
 	return natts == 0 || (*bits & ((1 << natts) - 1)) == (1 << natts) - 1;
 }
 
-/* Store a fixed-length value of one row. */
+/* Stores a fixed-length value of one row. */
 static inline void
 store_fixed(RfEncodeColumn *column, uint32 row, const char *from)
 {
@@ -181,7 +181,7 @@ walk(RfEncoder *encoder, const RfHeapMap *map, const char *data, uint32 row)
 		{
 			uint32		at;
 
-			/* A byte that is no padding begins a short value, which is not aligned. */
+			/* A byte other than padding begins a short value, which is not aligned. */
 			if (data[offset] == 0)
 				offset = TYPEALIGN(att->align, offset);
 			value = data + offset;

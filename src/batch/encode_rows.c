@@ -1,13 +1,14 @@
 /*
- * encode_rows.c - into a batch those of many rows that a list of their numbers selects.
+ * encode_rows.c - encodes the rows that a list of row numbers selects.
  *
- * Column by column. Variable-length values first, for they decide how many rows fit: as long as the
- * largest row would fit so many times, nobody looks whether it does; the last ones go row by row.
+ * It works column by column. Variable-length values come first, because they determine how many
+ * rows fit: while even rows of the largest size would fit, there is no check per row; the last rows
+ * are added one by one.
  *
  * Lists, not a bitmap per destination (D-RDMA, section 3.2): the lists are needed anyway, for
  * variable-length values, for rows that are too large and for those of the producer's own node, and
- * bitmaps in addition to them, with columns kept as vectors to be gathered from, gain two or three
- * nodes nothing (2 to 4 % where many values are NULL) and cost more nodes more:
+ * bitmaps in addition to them, with columns kept as vectors to be gathered from, gain nothing with
+ * two or three nodes (2 to 4 % where many values are NULL) and cost more with more nodes:
  * bench/join/shuffle.txt.
  */
 #include "postgres.h"
@@ -23,7 +24,7 @@ is_in_heap(const RfEncodeColumn *column)
 	return column->op == RF_ENCODE_OP_VARLENA || column->op == RF_ENCODE_OP_CONVERTED;
 }
 
-/* The values of one row that lie in the heap; false: they do not fit. */
+/* One row's values in the heap; false: they do not fit. */
 static bool
 add_to_heap(RfEncoder *encoder, const RfRows *rows, uint32 from, uint32 to)
 {
@@ -55,7 +56,7 @@ add_to_heap(RfEncoder *encoder, const RfRows *rows, uint32 from, uint32 to)
 	return true;
 }
 
-/* Plain values of one column, for which there is room. */
+/* Plain values of one column, for which there is enough space. */
 static void
 add_plain(RfEncoder *encoder, const RfRows *rows, int i, const uint16 *numbers, uint32 first,
 		  uint32 count)
@@ -91,7 +92,7 @@ add_plain(RfEncoder *encoder, const RfRows *rows, int i, const uint16 *numbers, 
 	encoder->heap = heap;
 }
 
-/* Returns how many of the rows fit. */
+/* Returns the number of rows that fit. */
 static uint32
 add_heap(RfEncoder *encoder, const RfRows *rows, const uint16 *numbers, uint32 first, uint32 count,
 		 bool converts)

@@ -1,28 +1,29 @@
 /*
- * encode_tuples.c - batches of heap tuples as they lie on their pages (wire.h, section 3).
+ * encode_tuples.c - batches of heap tuples in the form of their pages (wire.h, section 3).
  *
- * Does: describe the table's attributes once, copy visible tuples, with what lies between them or
- * one behind the other, or name them where they are, and list where they are. Looks at nothing of a tuple but two flags. Does
- * not: decide who may see such bytes, or which form is cheaper; fetch what lies in a TOAST table
- * (measure says that a page has such rows).
+ * Does: describe the table's attributes once, copy visible tuples, with the gaps between them or
+ * without, or refer to them on their pages, and list their offsets. Reads only two flags of a
+ * tuple. Does not: decide who may see such bytes, or which form is cheaper; fetch values from a
+ * TOAST table (measure reports that a page has such rows).
  *
- * Tuples are copied, or sent, from a page that is pinned, not locked. That is enough. Who moves or removes
- * tuples (pruning, VACUUM) needs a cleanup lock, for which nobody else may have a pin; who adds one
- * puts it below all tuples that were there when their list was made under the share lock. What may
- * change under our eyes is what others write into headers in place under a lock that we do not hold:
+ * Tuples are copied, or sent, from a page that is pinned, not locked. That is enough. Moving or
+ * removing tuples (pruning, VACUUM) needs a cleanup lock, which excludes other pins; a new tuple is
+ * placed below all tuples that were there when their list was made under the share lock. Only the
+ * header fields that others write in place, under a lock that we do not hold, can change meanwhile:
  * transaction ids, the address, flags of t_infomask and t_infomask2 that tell of them. The reader
  * ignores those bytes and bits. Number of attributes, HEAP_HASNULL, HEAP_HASEXTERNAL, t_hoff, null
  * bitmap and attributes stay as they were stored: they are written before the tuple has a line
- * pointer, and in-place updates happen in system catalogs only, which do not travel like this.
- * Both flag words are aligned and written as a whole. A copy that goes byte by byte, or a device that
- * reads in pieces of its own choice, may see one half old and half new; but each bit that counts
- * stays the same in its byte, so that does no harm either. The same holds for a box: what lies
- * between its tuples may change while it leaves, by an insertion into what was free or by a reader's
- * hint; its items name what was there under the lock.
+ * pointer, and in-place updates happen in system catalogs only, which are never sent this way. Both
+ * flag words are aligned and written as a whole. A copy that goes byte by byte, or a device that
+ * reads in pieces of its own choice, may see one half old and half new; but each relevant bit stays
+ * the same in its byte, so that is harmless, too. The same holds for a box: the bytes between its
+ * tuples may change while it is sent, by an insertion into free space or by a reader's hint bits;
+ * its items list the tuples that were there under the lock.
  *
- * A box that begins where the buffer behind the last box's page begins goes on with its run, as far as
- * line pointers reach: what is between, the end of one page and the head of the next, is a gap like
- * others, and fewer entries carry more pages. Tables that were read from front to back lie so.
+ * A box that begins where the buffer behind the last box's page begins goes on with its run, as far
+ * as line pointers reach: the bytes between, the end of one page and the header of the next, are a
+ * gap like others, and fewer entries carry more pages. Buffers of tables that were read
+ * sequentially are arranged like this.
  *
  * All memory belongs to one backend.
  */
@@ -40,7 +41,9 @@
 
 StaticAssertDecl(sizeof(ItemIdData) == sizeof(uint32), "line pointers have 4 bytes");
 
-/* Bytes between two boxes that are cheaper to send than two entries and the head of a run. */
+/*
+ * Bytes between two boxes that are cheaper to send than two more entries and the header of a run.
+ */
 #define MAX_BETWEEN			1024
 
 struct RfTupleWriter
@@ -48,7 +51,7 @@ struct RfTupleWriter
 	uint8	   *base;			/* the batch being filled */
 	uint32		capacity;
 	uint32		used;			/* bytes of the batch */
-	uint32		own;			/* of them, those that lie at base; the others are on pages */
+	uint32		own;			/* of these, those at base; the others are on pages */
 	uint32		rows;
 	uint32		runs;
 	int			entries;		/* of a work request; 0: nothing stays on its page */
@@ -57,16 +60,19 @@ struct RfTupleWriter
 	uint32		parted;			/* own bytes that parts have */
 	RfTuplePart parts[RF_TUPLE_PARTS + 1];
 
-	/* The run that may go on with the next page. It is written to the buffer when it ends, which is not only ours. */
+	/*
+	 * The run that may continue with the next page. It is written to the buffer, which others can
+	 * write, only when it ends.
+	 */
 	bool		run_open;
 	RfTupleRun	run;
 	uint32		run_at;			/* where, at base */
 	const char *run_page;		/* first page */
 	const char *run_start;		/* first byte */
 	const char *next_page;
-	uint8	   *prologue;		/* header, description, values of old tuples: how each batch begins */
+	uint8	   *prologue;		/* header, description, values of old tuples */
 	uint32		prologue_length;
-	bool		toasted;		/* tuples may point to values elsewhere */
+	bool		toasted;		/* tuples may have values in a TOAST table */
 	int			natts;			/* attributes described */
 	RfTupleAttr *attrs;			/* in the prologue */
 };
@@ -125,7 +131,7 @@ rf_tuples_create(TupleDesc table, bool toasted, int column_count, const AttrNumb
 											  reader_encoding == GetDatabaseEncoding());
 		RfTupleAttr *attr = &attrs[attmap[i] - 1];
 
-		/* An attribute that is wanted twice is not worth a list. */
+		/* An attribute selected twice is too rare for a list. */
 		if (attr->column != 0 ||
 			(coding.kind != RF_COLUMN_BYVAL && coding.kind != RF_COLUMN_BYREF &&
 			 coding.kind != RF_COLUMN_VARLENA))
@@ -163,7 +169,7 @@ rf_tuples_create(TupleDesc table, bool toasted, int column_count, const AttrNumb
 	return writer;
 }
 
-/* Does a wanted attribute of this tuple lie in the TOAST table? */
+/* Is a wanted attribute of this tuple in the TOAST table? */
 static bool
 wants_pointer(const RfTupleWriter *writer, HeapTupleHeader tuple)
 {
@@ -235,7 +241,7 @@ bool
 rf_tuples_begin(RfTupleWriter *writer, void *buffer, uint32 capacity, int entries)
 {
 	Assert(((uintptr_t) buffer & 7) == 0);
-	/* Room for any page at least. */
+	/* Space for any page at least. */
 	if (capacity < writer->prologue_length + sizeof(RfTupleRun) + 2 * BLCKSZ)
 		return false;
 	writer->base = buffer;
@@ -305,8 +311,8 @@ end_run(RfTupleWriter *writer)
 }
 
 /*
- * Begin a run behind the items' place; returns where its bytes go. What only fills up is cleared:
- * the reader gets nothing that was in this memory before.
+ * Begins a run behind the space for its items; returns the address for its bytes. Padding is
+ * cleared: the reader gets no former content of this memory.
  */
 static uint8 *
 begin_run(RfTupleWriter *writer, uint32 base, int count, uint32 length)
@@ -331,8 +337,9 @@ begin_run(RfTupleWriter *writer, uint32 base, int count, uint32 length)
 }
 
 /*
- * A box stays on its page: where its line pointers go, and what is to be added to their offsets.
- * `length` is a multiple of 8, and within the page. *between: bytes that travel in front of it.
+ * A box stays on its page: returns the address for its line pointers, and the number to add to
+ * their offsets. `length` is a multiple of 8, and within the page. *between: bytes that are sent
+ * before it.
  */
 static uint32 *
 box_stays(RfTupleWriter *writer, const char *page, const char *start, uint32 length, int count, uint32 *delta,
@@ -421,7 +428,7 @@ rf_tuples_add(RfTupleWriter *writer, const RfPageTuples *set, const RfTupleExten
 #define UNIT				MAXIMUM_ALIGNOF
 #define UNITS				(BLCKSZ / UNIT)
 
-/* The first unit from `from` on that is set, or is not; UNITS: there is none. */
+/* The first unit at or after `from` that is set, or is clear; UNITS: there is none. */
 static uint32
 next_unit(const uint64 *map, uint32 from, bool set)
 {
@@ -620,7 +627,7 @@ rf_tuples_add_page(RfTupleWriter *writer, Page page, int rows, const RfTupleExte
 		memcpy(items, from, count * sizeof(uint32));
 	else
 	{
-		/* Others than normal ones hold no offset; they do not count. */
+		/* Line pointers that are not normal hold no offset and do not count. */
 		for (int i = 0; i < count; i++)
 			items[i] = ItemIdIsNormal(&from[i]) ? RF_ITEM(ItemIdGetOffset(&from[i]) + delta, ItemIdGetLength(&from[i])) : 0;
 	}

@@ -1,5 +1,5 @@
 /*
- * encoder.h - inside the batch room: the encoder's state, and how one value is stored.
+ * encoder.h - inside the batch room: the encoder's state, and storing one value.
  *
  * Shared by encode.c (rows from slots) and encode_heap.c (rows from a heap page). All of it belongs
  * to one backend.
@@ -25,7 +25,7 @@ typedef enum RfEncodeOp
 	RF_ENCODE_OP_CONVERTED		/* send or output function */
 } RfEncodeOp;
 
-/* What storing one value needs. */
+/* All that is needed to store one value. */
 typedef struct RfEncodeColumn
 {
 	uint8	   *vector;
@@ -37,7 +37,7 @@ typedef struct RfEncodeColumn
 	bool		has_nulls;		/* in this batch */
 } RfEncodeColumn;
 
-/* What is needed only to convert, and to describe. */
+/* Needed only for conversion and description. */
 typedef struct RfEncodeConversion
 {
 	RfColumnKind kind;
@@ -48,7 +48,7 @@ typedef struct RfEncodeConversion
 	uint32		made_size;
 } RfEncodeConversion;
 
-/* How the wanted attributes are found in a heap tuple (encode_heap.c). */
+/* The places of the wanted attributes in a heap tuple (encode_heap.c). */
 typedef struct RfHeapMap RfHeapMap;
 
 struct RfEncoder
@@ -66,19 +66,19 @@ struct RfEncoder
 
 	uint32		fixed_width;	/* sum of strides */
 	double		heap_per_row;	/* running average */
-	RfHeapMap  *heap_map;		/* NULL: not asked for */
+	RfHeapMap  *heap_map;		/* NULL: not used */
 	bool		uses_scratch;	/* since its last reset */
 	bool		uses_made;		/* converted values are in conversions[] */
 	int			reader_encoding;
 	bool		recode;			/* the databases' encodings differ */
-	bool		switch_client;	/* send functions would encode for somebody else */
+	bool		switch_client;	/* send functions would use another client's encoding */
 	MemoryContext context;
 	MemoryContext scratch;		/* results of detoasting and conversion */
-	uint8	   *large;			/* the last large row, if it was not placed elsewhere */
+	uint8	   *large;			/* the last large row, if it was not stored elsewhere */
 	uint32		large_size;
 };
 
-/* Copy a short value without a call; both ranges lie within their objects. */
+/* Copies a short value without a call; both ranges lie within their objects. */
 static inline void
 rf_copy_value(uint8 *to, const void *from, uint32 size)
 {
@@ -135,8 +135,8 @@ rf_copy_value(uint8 *to, const void *from, uint32 size)
 }
 
 /*
- * Room for `size` bytes at a multiple of `align` in the heap: their offset, or 0 when there is
- * none. The gap in front is cleared, so that a batch holds nothing but its values.
+ * Reserves `size` bytes at a multiple of `align` in the heap: their offset, or 0 if they do not
+ * fit. The gap before them is cleared, so that a batch contains only its values.
  */
 static inline uint32
 rf_reserve(RfEncoder *encoder, uint64 size, uint32 align, uint32 *heap)

@@ -1,14 +1,14 @@
 /*
  * image.c - is this the raw image of a value? Plain C, so that it can be fuzzed alone.
  *
- * PostgreSQL's code for structured types (arrays, ranges, jsonb, ...) believes the counts, lengths
- * and offsets inside their images, and the order and the form of what lies there, because it wrote
- * them itself. Those that come from another node are checked here before anything else sees them.
+ * PostgreSQL's code for structured types (arrays, ranges, jsonb, ...) trusts the counts, lengths
+ * and offsets inside their images, and the order and form of their parts, because it wrote them
+ * itself. Images from another node are checked here before other code reads them.
  *
- * Does: take what functions of the type itself could have made, and nothing else, so that every
- * function may be applied to it; except for polygons, snapshots and tsvectors, of which only counts,
- * lengths and offsets are checked: images of these are for nodes that are trusted (typemap.c).
- * Does not: check type modifiers.
+ * Does: accept only images that functions of the type could have made, so that every function may
+ * be applied to them; except for polygons, snapshots and tsvectors, for which only counts, lengths
+ * and offsets are checked: images of these are accepted from trusted nodes only (typemap.c). Does
+ * not: check type modifiers.
  *
  * Offsets in this file count from the varlena's start with a four-byte header, as PostgreSQL's
  * structures do.
@@ -24,10 +24,10 @@
 typedef struct Bytes
 {
 	const uint8_t *payload;
-	uint32_t	length;			/* with the four-byte header: offsets are below it */
+	uint32_t	length;			/* including the four-byte header: offsets are below it */
 } Bytes;
 
-/* The bytes may change while they are looked at: what is checked is what these return, once. */
+/* The bytes may change during the check: only what these return, once, is checked. */
 static inline uint32_t
 get32(const Bytes *bytes, uint64_t offset)
 {
@@ -141,7 +141,7 @@ is_array(const RfImage *image, const Bytes *bytes)
 		uint32_t	size = get32(bytes, 16 + 4 * i);
 		int32_t		lower = (int32_t) get32(bytes, 16 + 4 * (dimensions + i));
 
-		/* An array without items has no dimensions; only the vector types break that rule. */
+		/* An array without items has no dimensions, except for the vector types. */
 		if (size > MAX_ARRAY_ITEMS || (size == 0 && image->kind != RF_IMAGE_VECTOR) ||
 			(int64_t) lower + size > INT32_MAX || (lower != 0 && image->kind == RF_IMAGE_VECTOR))
 			return false;
@@ -158,7 +158,9 @@ is_array(const RfImage *image, const Bytes *bytes)
 	if ((data_offset != 0 && data_offset != offset) || offset > bytes->length)
 		return false;
 
-	/* Nothing may follow the last one: functions that put arrays together take it for an item. */
+	/*
+	 * Nothing may follow the last one: functions that concatenate arrays would take it for an item.
+	 */
 	if (nulls == 0 && image->element_length > 0 && takes_any_bytes(image->element))
 		return offset + items * align_up(image->element_length, image->element_align) == bytes->length;
 	for (uint64_t i = 0; i < items; i++)
@@ -180,7 +182,7 @@ is_array(const RfImage *image, const Bytes *bytes)
 #define RANGE_LOWER_INF		0x08
 #define RANGE_UPPER_INF		0x10
 
-/* A bound: where it is, behind a varlena's header. */
+/* A bound: the offset after a varlena's header. */
 typedef struct Bound
 {
 	const uint8_t *at;
@@ -189,7 +191,7 @@ typedef struct Bound
 	bool		infinite;
 } Bound;
 
-/* Of these and of dates the next value is known; their ranges have one form: [lower, upper). */
+/* Integers and dates have a next value; their ranges have one canonical form: [lower, upper). */
 static bool
 is_discrete(const RfImage *image, const Bound *bound)
 {
@@ -209,7 +211,7 @@ is_discrete(const RfImage *image, const Bound *bound)
 	}
 }
 
-/* A numeric's parts. Digits lie behind one another, the first has weight `weight`. */
+/* A numeric's parts. The digits are contiguous, the first has weight `weight`. */
 typedef struct Number
 {
 	int			rank;			/* NaN above infinities above numbers: 2, 1, 0, -1 */
@@ -244,7 +246,7 @@ read_number(const Bound *bound)
 		number.digits = bound->at + 2;
 		number.count = (bound->length - 2) / 2;
 	}
-	else if (bound->length >= 4)	/* unless it was another one when it was checked */
+	else if (bound->length >= 4)	/* unless it changed after the check */
 	{
 		number.negative = (header & 0x4000) != 0;
 		number.weight = (int16_t) rf_load16(bound->at + 2);
@@ -254,7 +256,7 @@ read_number(const Bound *bound)
 	return number;
 }
 
-/* Of digits without zeros at their ends. */
+/* For digits without leading and trailing zeros. */
 static int
 compare_digits(const Number *a, const Number *b)
 {
@@ -313,7 +315,7 @@ compare_values(const RfImage *image, const Bound *a, const Bound *b)
 }
 
 /*
- * A bound's value at *offset, which is moved behind it. Varlenas are aligned unless they have a
+ * A bound's value at *offset, which is advanced past it. Varlenas are aligned unless they have a
  * one-byte header, as a byte that is not zero shows. `first`: nothing is skipped in front.
  */
 static bool
@@ -355,8 +357,8 @@ pass_bound(const RfImage *image, const Bytes *bytes, uint64_t *offset, uint64_t 
 }
 
 /*
- * One range that is not empty, as its flags say, at *offset, which is moved behind it. Its bounds
- * are in order, and in the one form that they have where several would mean the same.
+ * One range that is not empty, according to its flags, at *offset, which is advanced past it. Its
+ * bounds must be in order, and in canonical form.
  */
 static bool
 pass_range(const RfImage *image, const Bytes *bytes, uint64_t *offset, uint64_t end, uint8_t flags,
@@ -431,7 +433,7 @@ is_multirange(const RfImage *image, const Bytes *bytes)
 		if (!pass_range(image, bytes, &offset, bytes->length, get8(bytes, flags + i), &lower, &upper))
 			return false;
 
-		/* Between two of them something is in neither. */
+		/* There must be a gap between two of them. */
 		if (i > 0)
 		{
 			int			order;
@@ -445,7 +447,7 @@ is_multirange(const RfImage *image, const Bytes *bytes)
 		before = upper;
 		offset = align_up(offset, image->element_align);
 
-		/* The next one's place: the length of this one or, now and then, of all so far. */
+		/* The next one's offset: the length of this one or, at some items, of all so far. */
 		if (i + 1 < count)
 		{
 			uint32_t	item = get32(bytes, 12 + 4 * (uint64_t) i);
@@ -492,7 +494,7 @@ is_scalar(const RfImage *image, const Bytes *bytes, uint32_t type, uint64_t at, 
 	}
 }
 
-/* Keys of an object, in the order that it keeps them in: by length, then by bytes. */
+/* Keys of an object, in its storage order: by length, then by bytes. */
 static bool
 in_order(const Bytes *bytes, uint64_t at, uint64_t length, uint64_t next, uint64_t next_length)
 {
@@ -502,8 +504,8 @@ in_order(const Bytes *bytes, uint64_t at, uint64_t length, uint64_t next, uint64
 }
 
 /*
- * A container from `offset` to `end`: a header, an entry for each value that says its type and its
- * length or where it ends, and the values one behind the other, an object's keys in front.
+ * A container from `offset` to `end`: a header, an entry for each value with its type and its
+ * length or end, and the contiguous values, an object's keys first.
  */
 static bool
 is_container(const RfImage *image, const Bytes *bytes, uint64_t offset, uint64_t end, int depth)
@@ -615,7 +617,7 @@ is_bits(const Bytes *bytes)
 		(bits % 8 == 0 || (get8(bytes, bytes->length - 1) & (0xff >> bits % 8)) == 0);
 }
 
-/* Family, bits of the mask, address; that of a network has no bits behind its mask. */
+/* Family, bits of the mask, address; a network's address has no bits beyond its mask. */
 static bool
 is_inet(const Bytes *bytes, bool network)
 {
@@ -646,7 +648,7 @@ is_inet(const Bytes *bytes, bool network)
 	return true;
 }
 
-/* Points behind `fixed` bytes, as many as the count in the first word says. */
+/* Points after `fixed` bytes; the first word has their number. */
 static bool
 is_points(const Bytes *bytes, uint32_t fixed, uint32_t item)
 {

@@ -1,11 +1,11 @@
 /*
- * image_type.c - what the raw image of a built-in type has to look like (image.c).
+ * image_type.c - the required form of the raw image of a built-in type (image.c).
  *
- * Does: describe it, and say whether the check leaves nothing for the type's functions to stumble
- * over. Does not: check.
+ * Does: describe it, and say whether the check covers everything that the type's functions rely on.
+ * Does not: check.
  *
- * A type is only listed as one whose check is complete when image.c demands of an image all that
- * functions of the type rely on. Whatever is not listed is not.
+ * A type is listed as completely checked only if image.c checks everything that functions of the
+ * type rely on. A type that is not listed is not.
  */
 #include "postgres.h"
 
@@ -18,7 +18,7 @@
 #include "batch_check.h"
 #include "coding.h"
 
-/* Does not end at a NUL, as it refuses them. */
+/* Does not stop at a NUL, but rejects it. */
 static bool
 is_server_text(const uint8_t *bytes, uint32_t length)
 {
@@ -39,7 +39,7 @@ is_server_json(const uint8_t *bytes, uint32_t length)
 	return valid;
 }
 
-/* Of arrays and vectors, ranges and multiranges: the image of what they hold. */
+/* For arrays and vectors, ranges and multiranges: the image of their elements. */
 static bool
 describe_element(Oid element, RfImage *image)
 {
@@ -66,7 +66,7 @@ rf_image_describe(Oid type, RfImage *image)
 	image->is_text = is_server_text;
 	switch (type)
 	{
-			/* Whatever the bytes are, they are a value. */
+			/* All bytes are valid values. */
 		case CHAROID:
 		case INT2OID:
 		case FLOAT4OID:
@@ -143,7 +143,7 @@ rf_image_describe(Oid type, RfImage *image)
 			image->is_text = is_server_json;
 			return true;
 
-			/* Order, form or syntax of these is only checked by their receive functions. */
+			/* Only their receive functions check order, form or syntax of these. */
 		case XMLOID:
 			image->kind = RF_IMAGE_TEXT;
 			return false;

@@ -1,5 +1,5 @@
 /*
- * region.c - non-contiguous regions: what a description means, row by row.
+ * region.c - non-contiguous regions: the meaning of a description, row by row.
  */
 #include "region_int.h"
 
@@ -60,7 +60,7 @@ rf_ncr_begin(RfNcrCursor *cursor, const RfNcrSet *set)
 		cursor->row = rf_ncr_next_row(&set->regions[0], 0);
 }
 
-/* The first row behind `row`, which is selected, that is not. */
+/* The first row after `row`, which is selected, that is not selected. */
 static uint32_t
 run_end(const RfNcr *region, uint32_t row)
 {
@@ -102,7 +102,7 @@ next_piece(RfNcrCursor *cursor, RfNcrPiece *piece)
 
 	*piece = rf_ncr_at(region, cursor->row);
 
-	/* Rows side by side are one piece. */
+	/* Adjacent rows are one piece. */
 	if (cursor->set.order == RF_NCR_COLUMNAR && region->field_count == 0 &&
 		region->kind != RF_NCR_POINTERS && region->stride == region->width)
 	{

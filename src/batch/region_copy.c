@@ -1,5 +1,5 @@
 /*
- * region_copy.c - the wanted bytes of a set, one behind the other.
+ * region_copy.c - copies the wanted bytes of a set to contiguous memory.
  */
 #include "region_int.h"
 
@@ -32,7 +32,7 @@ copy_strided(uint8_t *to, const RfNcr *region)
 	}
 }
 
-/* A short piece of any length: not a call for each. */
+/* A short piece of any length, without a call for each. */
 static inline uint8_t *
 copy_piece(uint8_t *to, const uint8_t *from, uint64_t length)
 {

@@ -1,5 +1,5 @@
 /*
- * region_int.h - what the region sources share. Plain C.
+ * region_int.h - shared by the region sources. Plain C.
  */
 #ifndef RF_REGION_INT_H
 #define RF_REGION_INT_H
@@ -59,14 +59,14 @@ rf_mask_word(const uint64_t *mask, uint32_t count, size_t word)
 	return bits;
 }
 
-/* Of a row of `length` bytes, what the field takes. */
+/* The bytes that the field takes of a row of `length` bytes. */
 static inline uint64_t
 rf_field_width(const RfField *field, uint64_t length)
 {
 	return field->width == RF_FIELD_REST ? length - field->offset : field->width;
 }
 
-/* Of a row of `length` bytes, what goes. */
+/* The bytes that are sent of a row of `length` bytes. */
 static inline uint64_t
 rf_ncr_row_bytes(const RfNcr *region, uint64_t length)
 {

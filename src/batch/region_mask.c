@@ -2,9 +2,9 @@
  * region_mask.c - bitmaps of rows: making one per destination, and gathering the elements they
  * select, with vector registers where the processor has them.
  *
- * A word of the bitmap stands for 64 elements. Few of them are moved one by one, all of them as a
- * block, and what is between goes through a register eight elements at a time: a shuffle brings the
- * selected ones to its front, all of it is stored, and the next eight overwrite what was not
+ * A word of the bitmap stands for 64 elements. A few selected ones are moved one by one, a full
+ * word as a block, and otherwise eight elements at a time go through a register: a shuffle brings
+ * the selected ones to its front, all of it is stored, and the next eight overwrite what was not
  * selected. The stores reach behind the selected elements, so the last ones are moved one by one:
  * nothing is ever written behind the end.
  */
@@ -17,7 +17,10 @@
 #define VECTORS_X86 1
 #endif
 
-/* Up to so many of 64 are moved one by one: measured, the shuffles cost as much from there on. */
+/*
+ * With up to this many of 64, elements are moved one by one: measured, the shuffles cost as much
+ * from there on.
+ */
 #define FEW		12
 
 static inline __attribute__((always_inline)) uint32_t
@@ -62,7 +65,7 @@ move_runs(uint8_t *to, const uint8_t *from, size_t width, uint64_t bits)
 	return to;
 }
 
-/* What moves the selected of 64 elements of one width, and may write up to 64 elements. */
+/* Moves the selected ones of 64 elements of one width, and may write up to 64 elements. */
 typedef uint8_t *(*MoveWord) (uint8_t *to, const uint8_t *from, uint64_t bits);
 
 static inline __attribute__((always_inline)) size_t
@@ -93,7 +96,7 @@ gather(uint8_t *to, const uint8_t *from, size_t width, const uint64_t *mask, uin
 
 #ifdef VECTORS_X86
 
-/* Entry m: the places of the bits of m, a byte each, in ascending order. */
+/* Entry m: the indexes of the bits of m, a byte each, in ascending order. */
 #define PLACE(m, i)	((((m) >> (i)) & 1) ? (uint64_t) (i) << (8 * __builtin_popcount((m) & ((1 << (i)) - 1))) : 0)
 #define PLACES(m)	(PLACE(m, 0) | PLACE(m, 1) | PLACE(m, 2) | PLACE(m, 3) | \
 					 PLACE(m, 4) | PLACE(m, 5) | PLACE(m, 6) | PLACE(m, 7))
@@ -229,7 +232,7 @@ typedef enum Vectors
 } Vectors;
 
 static const char *const names[] = {"", "plain", "ssse3", "avx2"};
-static _Atomic int vectors;		/* Vectors; every thread that finds it unknown stores the same */
+static _Atomic int vectors;		/* Each thread that finds it unknown stores the same value. */
 
 static Vectors
 best_vectors(void)
@@ -319,7 +322,7 @@ rf_mask_gather(void *to, const void *from, uint32_t width, const uint64_t *mask,
 				return gather(to, from, 8, mask, count, NULL);
 		}
 	}
-	if (width == 16)			/* each in one register, whatever the processor */
+	if (width == 16)			/* each in one register, on any processor */
 		return gather(to, from, 16, mask, count, NULL);
 	if (width == 0)
 		return 0;

@@ -1,10 +1,11 @@
 /*
- * region_plan.c - which way costs least: copying out, gathering work requests, the box with its gaps,
- * or strided entries where a device has them (D-RDMA, section 4.1), by costs that were measured on
- * this machine.
+ * region_plan.c - chooses the cheapest way: copying, gathering work requests, the box with its
+ * gaps, or strided entries where a device has them (D-RDMA, section 4.1), by costs that were
+ * measured on this machine.
  *
- * Only what differs between the ways is weighed; all are sums of what sender, transport and
- * reader do for the same rows, so a cheaper one takes less of all processors together.
+ * Only costs that differ between the ways are compared; each is a sum of the work of sender,
+ * transport and reader for the same rows, so a cheaper way takes less time of all processors
+ * together.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ by_length(const float *at, double length)
 	return at[i - 1] + (at[i] - at[i - 1]) * (length - rf_cost_lengths[i - 1]) / (rf_cost_lengths[i] - rf_cost_lengths[i - 1]);
 }
 
-/* Which measured gap is below this one, and how far it is to the next. */
+/* The measured gap below this one, and the fraction of the distance to the next. */
 static int
 gap_class(double gap, double *part)
 {
@@ -80,7 +81,7 @@ rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, con
 		return mode == RF_REGION_AUTO ? RF_REGION_COPY : mode;
 	}
 
-	/* By bitmap, narrow elements are moved one by one, also those that lie side by side. */
+	/* By bitmap, narrow elements are moved one by one, even if they are adjacent. */
 	if (shape->mask_words > 0 && row <= 16)
 	{
 		double		all = (double) shape->mask_words * costs->shuffle * (row > 4 ? row / 4 : 1);
@@ -93,7 +94,7 @@ rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, con
 		e.copy = fragments * by_both(costs->copy, gaps / fragments, useful / fragments);
 	e.copy = fmax(e.copy, useful * costs->byte);
 
-	/* Packed rows are read alike however they came. */
+	/* Packed rows cost the reader the same on each way. */
 	e.copy += packed + costs->request + (double) shape->mask_words * costs->select + useful * costs->wire;
 	e.gather = fragments * by_both(costs->gather, gaps / fragments, fmin(useful / fragments, longest)) +
 		fmax(useful - fragments * longest, 0) * costs->byte +
@@ -129,9 +130,9 @@ rf_region_choose(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, con
 
 /* ---------- measuring ---------- */
 
-#define AREA		(1u << 20)		/* bytes that are read: larger than what is nearest to a processor */
+#define AREA		(1u << 20)		/* bytes that are read: larger than the nearest cache */
 #define WORDS		1024
-#define TIMES		7				/* the best of so many: what disturbs only adds */
+#define TIMES		7				/* the best of so many: disturbances only add */
 
 static double
 now_ns(void)
@@ -142,7 +143,7 @@ now_ns(void)
 	return (double) now.tv_sec * 1e9 + (double) now.tv_nsec;
 }
 
-/* The reader's loop: one load per row, as decoding one value of it takes. */
+/* The reader's loop: one load per row, as in decoding one value. */
 static uint64_t
 skim(const uint8_t *from, uint32_t stride, uint32_t rows)
 {
@@ -159,8 +160,8 @@ skim(const uint8_t *from, uint32_t stride, uint32_t rows)
 }
 
 /*
- * To the compiler, what was made of the memory is used here, and the memory may be different from
- * now on: what is measured is neither left out nor moved to before or behind a clock's reading.
+ * For the compiler, the result is used here and the memory may have changed: the measured code is
+ * neither removed nor moved across a reading of the clock.
  */
 static inline void
 keep(void *memory, uint64_t made)
@@ -183,7 +184,7 @@ rf_region_measure(RfRegionCosts *costs)
 	}
 	memset(area, 1, AREA);
 	memset(to, 1, AREA);
-	/* Round by round, so that a disturbance does not spoil all times of one of them. */
+	/* Alternating, so that a disturbance does not affect all times of one of them. */
 	for (int i = 0; i < TIMES; i++)
 	{
 		for (int k = 0; k < RF_COST_GAPS * RF_COST_LENGTHS; k++)
@@ -193,7 +194,7 @@ rf_region_measure(RfRegionCosts *costs)
 			uint32_t	stride = (uint32_t) rf_cost_lengths[l] + (g == 0 ? 0 : (uint32_t) rf_cost_gaps[g]);
 			uint32_t	rows = AREA / stride < 8192 ? AREA / stride : 8192;
 
-			/* The first times bring into the caches what the others left outside. */
+			/* The first rounds bring into the caches what the other measurements evicted. */
 			for (int again = 0; again < 5; again++)
 			{
 				double		begin = now_ns();
@@ -207,7 +208,7 @@ rf_region_measure(RfRegionCosts *costs)
 		}
 	}
 
-	/* One row of each word, and half of them in no order; and these read where they lie. */
+	/* One row of each word, and half of them in random order; these are read in place. */
 	costs->select = costs->shuffle = 0;
 	for (int half = 0; half < 2; half++)
 	{

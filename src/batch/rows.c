@@ -1,18 +1,18 @@
 /*
  * rows.c - rows kept together on their way to several encoders (D-RDMA, section 3.2: the sender
- * keeps a column batch once and tells for each destination which rows of it go there).
+ * keeps a column batch once and records which of its rows go to each destination).
  *
- * A row comes in once, its values as datums: row by row, so that the columns of those that go to one
- * destination are read from few cache lines. Of a tuple on a heap page no more than its
- * address is kept at first; its values are found together with those of the tuples next to it
- * (rows_tuples.c).
+ * A row is added once, its values as datums: row by row, so that the columns of the rows for one
+ * destination are read from few cache lines. For a tuple on a heap page only its address is kept at
+ * first; its values are found together with those of the next tuples (rows_tuples.c).
  *
- * What a datum points to must outlive the row it came with. Values on a heap page stay where they
- * are, with the page pinned, as long as these are few pages; then, and all others at once, they are
- * copied into `space`.
+ * The target of a datum's pointer must outlive its row. Values on a heap page stay there, with the
+ * page pinned, as long as these are few pages; beyond that they are copied into `space`, as are all
+ * other values at once.
  *
- * Bounded: `size` rows, RF_ROWS_PINS pages, RF_ROWS_SPACE bytes of values and one row more. Pins belong
- * to the resource owner that is current while rows come in, and go with it after an error.
+ * Bounded: `size` rows, RF_ROWS_PINS pages, RF_ROWS_SPACE bytes of values and one row more. Pins
+ * belong to the resource owner that is current while rows are added, and are released with it after
+ * an error.
  */
 #include "postgres.h"
 
@@ -25,13 +25,13 @@
 #include "encoder.h"
 #include "rows.h"
 
-/* Rows, as many as take about this much, within these limits. */
+/* As many rows as take about this much, within these limits. */
 #define ROWS_BYTES			(256 * 1024)
 #define MIN_ROWS			64
 #define ROWS_PER_ENCODER	64
 #define ENOUGH_PER_ENCODER	32
 
-/* Of a tuple that is looked at later. */
+/* Bytes of a tuple that is read later. */
 #define PREFETCH_BYTES		512
 
 RfRows *
@@ -114,7 +114,7 @@ rf_rows_destroy(RfRows *rows)
 	MemoryContextDelete(rows->context);
 }
 
-/* Room of the rows' own, 8-aligned unless the value says of itself that it need not be. */
+/* Space of the rows' own, 8-aligned unless the value's header shows that it need not be. */
 static inline char *
 reserve(RfRows *rows, Size bytes, bool aligned)
 {
@@ -143,7 +143,7 @@ flatten(RfRows *rows, Datum value)
 	return PointerGetDatum(flat);
 }
 
-/* A value that is not a short varlena; returns what it takes of a batch. */
+/* A value that is not a short varlena; returns its size in a batch. */
 static pg_noinline uint32
 keep_odd_value(RfRows *rows, int length, Datum *value)
 {
@@ -155,7 +155,7 @@ keep_odd_value(RfRows *rows, int length, Datum *value)
 	if (length == -1)
 	{
 		heap = rf_rows_heap_bytes(rows, from, &bytes);
-		/* A pointer to the TOAST table is as good as the value, for this snapshot. */
+		/* A pointer to the TOAST table is valid as long as this snapshot. */
 		if (VARATT_IS_EXTERNAL(from) && !VARATT_IS_EXTERNAL_ONDISK(from))
 		{
 			*value = flatten(rows, *value);
@@ -172,7 +172,7 @@ keep_odd_value(RfRows *rows, int length, Datum *value)
 	return heap;
 }
 
-/* A row's by-reference values are copied. */
+/* Copies a row's by-reference values. */
 static inline void
 keep_values(RfRows *rows, uint32 row)
 {
@@ -208,7 +208,7 @@ keep_values(RfRows *rows, uint32 row)
 	rf_rows_note_heap(rows, heap);
 }
 
-/* No value of the rows is on a page any more. */
+/* After this no value of the rows is on a page. */
 static void
 settle(RfRows *rows)
 {
@@ -219,7 +219,7 @@ settle(RfRows *rows)
 	drop_pins(rows);
 }
 
-/* What a row's values on a page take of a batch. */
+/* The size of a row's values on a page in a batch. */
 static void
 measure_values(RfRows *rows, const Datum *values)
 {
@@ -236,7 +236,7 @@ measure_values(RfRows *rows, const Datum *values)
 	rf_rows_note_heap(rows, heap);
 }
 
-/* Does what the buffer slot's values point to lie on a page? Then it is pinned from now on. */
+/* Do the buffer slot's values point into a page? Then it is pinned from now on. */
 static inline bool
 pin_page(RfRows *rows, TupleTableSlot *slot)
 {
@@ -256,7 +256,7 @@ pin_page(RfRows *rows, TupleTableSlot *slot)
 	return true;
 }
 
-/* The row has NULLs: its flags are kept, where all others have none. */
+/* The row has NULLs: keeps its flags, which rows without NULLs do not have. */
 static pg_noinline void
 note_nulls(RfRows *rows, TupleTableSlot *slot, Datum *to)
 {
@@ -311,7 +311,7 @@ add_tuple(RfRows *rows, const HeapTupleData *tuple)
 {
 	const char *data = (const char *) tuple->t_data;
 
-	/* Nobody has looked at a tuple of a page that is all visible: it may be far away. */
+	/* The tuple of an all-visible page was not read yet: it may be in no cache. */
 	for (uint32 at = 0; at < Min(tuple->t_len, PREFETCH_BYTES); at += 64)
 		__builtin_prefetch(data + at);
 	rows->tuples[rows->count++] = tuple->t_data;
@@ -364,7 +364,7 @@ rf_rows_add(RfRows *rows, TupleTableSlot *slot)
 		add_tuple(rows, ((HeapTupleTableSlot *) slot)->tuple);
 		return;
 	}
-	/* Rows whose values are on pages are the last ones. */
+	/* Only the last rows have values on pages. */
 	if (on_page)
 		rf_rows_find(rows);
 	else if (rows->settled < rows->count)
@@ -388,8 +388,8 @@ rf_rows_divide(const uint16 *places, uint32 count, int destinations, uint16 *num
 	uint32		start = 0;
 
 	/*
-	 * Two halves at once, each with counters of its own, since one that goes up twice in a row waits
-	 * for itself: first they count, then they are where the next number goes.
+	 * Two halves at once, each with counters of its own, since incrementing the same one twice in a
+	 * row stalls: first they count, then they are the positions of the next numbers.
 	 */
 	memset(starts, 0, destinations * sizeof(uint32));
 	memset(counts, 0, destinations * sizeof(uint32));

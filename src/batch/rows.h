@@ -9,16 +9,16 @@
 #include "access/htup_details.h"
 #include "rdma_fdw/batch.h"
 
-/* Tuples whose values are found together: so many are still in the first-level cache. */
+/* Tuples whose values are found together: this many are still in the first-level cache. */
 #define RF_ROWS_TOGETHER	64
 
-/* How attributes are found in a heap tuple. */
+/* The places of attributes in a heap tuple. */
 typedef struct RfRowsMap RfRowsMap;
 
-/* rows_tuples.c. In the current memory context; NULL: these columns are not found in tuples. */
+/* rows_tuples.c. In the current memory context; NULL: these columns cannot be found in tuples. */
 extern RfRowsMap *rf_rows_map(TupleDesc desc, const RfRows *rows);
 
-/* The values of all tuples that are kept. */
+/* Finds the values of all pending tuples. */
 extern void rf_rows_find_pending(RfRows *rows);
 
 static inline void
@@ -28,7 +28,7 @@ rf_rows_find(RfRows *rows)
 		rf_rows_find_pending(rows);
 }
 
-/* Bytes that a varlena takes in the heap of a batch, at most; it is noted if that is not known. */
+/* Upper bound of a varlena's bytes in the heap of a batch; notes it if that is not known. */
 static inline uint32
 rf_rows_heap_bytes(RfRows *rows, const char *value, Size *bytes)
 {

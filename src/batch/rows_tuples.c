@@ -1,11 +1,11 @@
 /*
- * rows_tuples.c - the values of rows that came as tuples of heap pages, many together.
+ * rows_tuples.c - finds the values of rows that were added as tuples of heap pages, many together.
  *
- * Attributes in front of the first variable-length one lie at the same offset in every tuple
- * without NULLs: they are read column by column. The others are found by walking each tuple; one
- * that has NULLs is walked from its first attribute.
+ * Attributes before the first variable-length one have the same offset in every tuple without
+ * NULLs: they are read column by column. The others are found by walking each tuple; one that has
+ * NULLs is walked from its first attribute.
  *
- * Does: tuples on pages that are pinned. Does not: know what becomes of the pages.
+ * Does: tuples on pages that are pinned. Does not: manage the pins.
  */
 #include "postgres.h"
 
@@ -33,13 +33,13 @@ typedef struct FixedColumn
 
 struct RfRowsMap
 {
-	TupleDesc	desc;			/* the caller's, for attributes that older tuples have not */
-	int			natts;			/* up to the last one that is wanted */
+	TupleDesc	desc;			/* the caller's, for attributes that older tuples lack */
+	int			natts;			/* up to the last wanted one */
 	MapAttr    *attrs;
 	int			fixed_count;
 	FixedColumn *fixed;
 	int			first_walked;
-	uint32		walk_start;		/* where that is before it is aligned, in a tuple without NULLs */
+	uint32		walk_start;		/* its offset before alignment, in a tuple without NULLs */
 };
 
 RfRowsMap *
@@ -64,7 +64,7 @@ rf_rows_map(TupleDesc desc, const RfRows *rows)
 	{
 		MapAttr    *attr = &map->attrs[rows->columns[i].attr];
 
-		/* The same attribute twice is not worth a list per attribute. */
+		/* An attribute selected twice is too rare for a list per attribute. */
 		if (attr->column >= 0)
 			return NULL;
 		attr->column = i;
@@ -131,7 +131,7 @@ note_null(RfRows *rows, uint32 row, int column)
 	rows->values[at] = (Datum) 0;
 }
 
-/* The tuple is older than the column; returns what its value takes of a batch. */
+/* The tuple is older than the column; returns the size of its value in a batch. */
 static pg_noinline uint32
 note_missing(RfRows *rows, uint32 row, int attr, int column)
 {
@@ -177,7 +177,7 @@ walk(RfRows *rows, int first, uint32 offset, const HeapTupleHeaderData *tuple, b
 			offset += attr->length;
 			continue;
 		}
-		/* A byte that is no padding begins a short value, which is not aligned. */
+		/* A byte other than padding begins a short value, which is not aligned. */
 		if (data[offset] == 0)
 			offset = TYPEALIGN(attr->align, offset);
 		value = data + offset;
@@ -196,7 +196,7 @@ walk(RfRows *rows, int first, uint32 offset, const HeapTupleHeaderData *tuple, b
 	rf_rows_note_heap(rows, heap);
 }
 
-/* Are the tuple's first natts attributes there, and none of them NULL? */
+/* Are the tuple's first natts attributes present, and none of them NULL? */
 static inline bool
 is_plain(const HeapTupleHeaderData *tuple, int natts)
 {

@@ -28,7 +28,7 @@ force_setting(const char *name, const char *value)
 							 false);
 }
 
-/* The recursion ends: no type is a member of itself, at any depth. */
+/* The recursion ends: no type contains itself, at any depth. */
 int
 rf_text_depends(Oid type)
 {
@@ -46,7 +46,7 @@ rf_text_depends(Oid type)
 	switch (get_typtype(base))
 	{
 		case TYPTYPE_BASE:
-			/* an extension's type may print anything: it may have the functions of regclass */
+			/* an extension's type may print anything: it may use the functions of regclass */
 			return base < FirstGenbkiObjectId ? 0 : RF_TEXT_ALL;
 		case TYPTYPE_ENUM:
 			return 0;
@@ -80,9 +80,10 @@ rf_row_text_depends(TupleDesc desc)
 }
 
 /*
- * Called per value where values have to go as text, so it looks at variables, and changes only what
- * differs. Every change costs microseconds: lc_monetary has its locale checked, search_path has the
- * next name looked up anew, and AtEOXact_GUC() visits all settings before PostgreSQL 16.
+ * Called once per value that is sent as text, so it reads variables, and changes only settings that
+ * differ. Every change costs microseconds: lc_monetary has its locale checked, after a change of
+ * search_path the next name is looked up again, and AtEOXact_GUC() visits all settings before
+ * PostgreSQL 16.
  */
 int
 rf_neutral_settings(int depends)
@@ -99,7 +100,7 @@ rf_neutral_settings(int depends)
 		force_setting("datestyle", "ISO");
 	if (IntervalStyle != INTSTYLE_POSTGRES)
 		force_setting("intervalstyle", "postgres");
-	/* all above 0 mean the shortest text that is exact */
+	/* all values above 0 select the shortest exact text */
 	if (extra_float_digits < 1)
 		force_setting("extra_float_digits", "1");
 	if (bytea_output != BYTEA_OUTPUT_HEX)
@@ -108,7 +109,7 @@ rf_neutral_settings(int depends)
 		force_setting("xmloption", "content");
 	if (!Array_nulls)
 		force_setting("array_nulls", "on");
-	/* its variable stands in a header that wants ICU's own from PostgreSQL 17 on */
+	/* a header declares its variable that needs ICU's own header from PostgreSQL 17 on */
 	if ((depends & RF_TEXT_MONEY) && strcmp(GetConfigOption("lc_monetary", false, false), "C") != 0)
 		force_setting("lc_monetary", "C");
 	return nestlevel;

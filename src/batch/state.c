@@ -1,13 +1,13 @@
 /*
- * state.c - does the image of an aggregate's transition state hold together? Plain C, so that it
- * can be fuzzed alone.
+ * state.c - is the image of an aggregate's transition state consistent? Plain C, so that it can be
+ * fuzzed alone.
  *
- * PostgreSQL's deserial functions believe what they read, because the serial function next to them
- * wrote it: a digit count makes them allocate, a weight is an index. States that come from another
- * node are checked here before they see them. All numbers are in network byte order.
+ * PostgreSQL's deserial functions trust their input, because it comes from their own serial
+ * function: they allocate by a digit count, and use a weight as an index. States from another node
+ * are checked here first. All numbers are in network byte order.
  *
- * Does: check counts against the image, and numbers against what sums of all numerics there are can
- * reach. Does not: check that a sum is what some rows add up to; a wrong one gives a wrong result.
+ * Does: check counts against the image, and numbers against the largest possible sums of numerics.
+ * Does not: check that a sum is the sum of some rows; a wrong one gives a wrong result.
  */
 #include "batch_check.h"
 
@@ -80,7 +80,7 @@ read_sum(Reader *reader)
 	expect(reader, weight >= MIN_WEIGHT && weight <= MAX_WEIGHT);
 	expect(reader, sign == 0 || sign == SIGN_NEGATIVE);
 	expect(reader, scale >= 0 && scale <= MAX_SCALE);
-	/* no digits behind the scale's but what fills up the last group */
+	/* after the scale's digits only padding of the last group */
 	expect(reader, digits <= MAX_WEIGHT - MIN_WEIGHT + 1);
 	for (int32_t i = 0; i < digits && !reader->damaged; i++)
 		expect(reader, read16(reader) < BASE);

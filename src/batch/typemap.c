@@ -1,12 +1,12 @@
 /*
- * typemap.c - which values travel as raw images, which through send and receive, which as text.
+ * typemap.c - chooses whether values are sent as raw images, through send and receive, or as text.
  *
- * Raw is right only when the bytes mean the same on both nodes: both sides have the same built-in
- * type, and its image holds no OID of an object that one of the nodes numbered itself. A type that
- * the users of a node created has another OID on the other node, so it is matched by name and goes
- * through send and receive; arrays and rows over such types carry OIDs even there, and go as text.
- * A reader asks by name, too, for built-in types whose images it does not take from a node that it
- * does not trust (image_type.c).
+ * Raw is correct only if the bytes mean the same on both nodes: both sides have the same built-in
+ * type, and its image holds no OID of an object that only one of the nodes assigned. A user-defined
+ * type has another OID on the other node, so it is matched by name and goes through send and
+ * receive; arrays and rows of such types contain OIDs even there, and are sent as text. For
+ * built-in types whose images it does not accept from an untrusted node (image_type.c) a reader
+ * asks by name, too.
  *
  * Does: choose. Does not: convert.
  */
@@ -49,7 +49,7 @@ rf_type_names_objects(Oid type)
 	}
 }
 
-/* Built-in types whose values name local objects, or that refuse to be read in. */
+/* Built-in types whose values name local objects, or whose input functions reject them. */
 static bool
 means_something_else_elsewhere(Oid type)
 {
@@ -103,7 +103,7 @@ rf_type_is_raw(Oid type, bool *text)
 		return false;
 
 	/*
-	 * These are programs: trees of offsets that their code runs without a look. Their receive
+	 * These are programs: trees of offsets that their code follows without checks. Their receive
 	 * functions check them, and columns of them are short.
 	 */
 	if (type == JSONPATHOID || type == TSQUERYOID)
@@ -149,8 +149,8 @@ rf_raw_layout(int16 typlen, bool typbyval, RfColumnKind *kind, uint32 *width)
 }
 
 /*
- * Will the type of the same name on the other node understand what send makes of this one?
- * array_recv and record_recv compare the OIDs that they find with their own, so what they hold must
+ * Can the type of the same name on the other node read the result of this type's send function?
+ * array_recv and record_recv compare the OIDs in their input with their own, so their elements must
  * be built in; send of a reg* type is a local OID.
  */
 static bool
@@ -178,14 +178,14 @@ is_binary(Oid type)
 	{
 		case TYPTYPE_BASE:
 			/*
-			 * Their receive functions refuse empty ones (tsquery's since 17, though it sends them).
+			 * Their receive functions reject empty ones (tsquery's since 17, though it sends them).
 			 */
 			if (type == INT2VECTOROID || type == OIDVECTOROID || type == TSQUERYOID)
 				return false;
 			element = get_element_type(type);
 			if (OidIsValid(element))
 				return IS_BUILT_IN(element) && is_binary(element);
-			/* What its receive function makes of a value depends on a setting of the reader. */
+			/* The result of its receive function depends on a setting of the reader. */
 			if (type == XMLOID)
 				return false;
 			return has_functions && !means_something_else_elsewhere(type);
@@ -242,7 +242,7 @@ rf_coding_choose(Form_pg_attribute att, const RfStreamColumn *wanted, uint32 fla
 	coding.type = getBaseTypeAndTypmod(att->atttypid, &typmod);
 	if (wanted->type_oid != 0)
 	{
-		/* A reader whose column has a modifier of its own applies it as it reads. */
+		/* A reader whose column has a modifier of its own applies it itself. */
 		bool		same_typmod = wanted->typmod == -1 || wanted->typmod == typmod;
 
 		if (rf_same_image(coding.type, wanted->type_oid) && same_typmod &&

@@ -157,12 +157,22 @@ resolve(const char *host, RfAddressFilter allowed, char *list, size_t size, RfEr
 	return true;
 }
 
-/* The secret of a token, between this node's engine and the one with that key. */
+/*
+ * The secret of a token, between this node's engine and that of another one, which has that key. Only
+ * the engine with the private key will be able to use it, so the key has to be the node's.
+ */
 static void
-agree(const uint8_t other_key[RF_KEY_SIZE], const uint8_t id[RF_TOKEN_ID_SIZE],
+agree(const RfNodeId *other, const uint8_t other_key[RF_KEY_SIZE], const uint8_t id[RF_TOKEN_ID_SIZE],
 	  const uint8_t initiator[RF_KEY_SIZE], const uint8_t acceptor[RF_KEY_SIZE],
 	  uint8_t secret[RF_TOKEN_SIZE])
 {
+	RfNodeId	owner;
+
+	if (!rf_key_identity(other_key, &owner) || !rf_same_node(&owner, other))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("the other node does not have the identity that it claims"),
+				 errdetail("A node's identity is a hash of its engine's key, and this is another engine's key.")));
 	if (!rf_key_agree(rf_shared->private_key, other_key, id, initiator, acceptor, secret))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
@@ -188,7 +198,7 @@ find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses
 	*claimed = false;
 	if (found != RF_NO_PEER || !has_token || !may_claim)
 		return found;
-	agree(hello->key, hello->token_id, rf_shared->public_key, hello->key, secret);
+	agree(&hello->node, hello->key, hello->token_id, rf_shared->public_key, hello->key, secret);
 	found = rf_peer_claim(&hello->node, false);
 	if (found == RF_NO_PEER)
 	{
@@ -199,6 +209,8 @@ find_or_claim(const char *host, const RfHelloReply *hello, const char *addresses
 	strlcpy(peer->host, host, sizeof(peer->host));
 	strlcpy(peer->addresses, addresses, sizeof(peer->addresses));
 	peer->port = hello->port;
+	peer->role = GetUserId();
+	peer->role_limit = rf_role_limit(RF_MAX_PEERS);
 	memcpy(peer->token_id, hello->token_id, sizeof(peer->token_id));
 	memcpy(peer->token, secret, sizeof(peer->token));
 	explicit_bzero(secret, sizeof(secret));
@@ -440,7 +452,7 @@ rf_token_issue(const RfHelloRequest *request, uint8_t id[RF_TOKEN_ID_SIZE])
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not get random bytes for a token")));
-	agree(request->key, id, request->key, rf_shared->public_key, secret);
+	agree(&request->node, request->key, id, request->key, rf_shared->public_key, secret);
 	put = rf_token_put(rf_shared, id, secret, &request->node, GetUserId(), rf_role_limit(RF_MAX_TOKENS),
 					   (int64_t) rf_token_lifetime * 1000000);
 	explicit_bzero(secret, sizeof(secret));

@@ -1,15 +1,14 @@
 /*
- * admission.c - bytes in flight per device, and the two policies that come with the engine. See
- * admission.h.
+ * admission.c - bytes in flight per device, and the engine's two policies. See admission.h.
  *
  * Several lanes take and give. No wake-up is lost: a lane reads `given`, finds no room, sets its
- * bit in `waiting`, and reads `given` again before it sleeps; who gives bytes back counts that in
- * `given`, then looks at `waiting`. All are sequentially consistent, so one sees the other.
+ * bit in `waiting`, and reads `given` again before it sleeps; a lane that returns bytes counts that
+ * in `given`, then reads `waiting`. All are sequentially consistent, so one sees the other.
  *
- * No lane starves another: while others wait, a lane gets no more than its share of what the policy
- * would let out. One that has nothing out may go beyond its share for one work request, but not
- * twice running, so lanes alternate when the window is too small for all. Somebody can always go
- * on: with nothing in flight any lane but the last may, and the last one may once no other waits.
+ * No lane starves another: while others wait, a lane gets no more than its share of the policy's
+ * window. A lane with nothing in flight may exceed its share for one work request, but not twice in
+ * a row, so lanes alternate when the window is too small for all. One lane can always continue:
+ * with nothing in flight any lane but the last may send, and the last one may once no other waits.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +49,7 @@ rf_admission_unuse(RfAdmission *admission)
 		free(admission);
 }
 
-/* What the lane may have of the policy's `*total` for all; UINT64_MAX when nobody else waits. */
+/* The lane's share of the policy's `*total` for all; UINT64_MAX if no other lane waits. */
 static uint64_t
 share(RfAdmissionStats *stats, uint32_t lane, uint64_t own, uint64_t total)
 {
@@ -88,7 +87,7 @@ rf_admission_take(RfAdmission *admission, RfAdmissionStats *stats, uint32_t lane
 	{
 		uint64_t	room = admission->policy->room(admission->state, in_flight);
 
-		/* Alone it may always go: a slot may be larger than the window. */
+		/* Alone it may always send: a slot may be larger than the window. */
 		if (in_flight > 0 && room < bytes)
 			return false;
 		if (share(stats, lane, own, in_flight + room) < bytes &&
@@ -153,12 +152,12 @@ const RfAdmissionPolicy rf_admission_window_policy = {"window", window_start, wi
 
 typedef struct DelayState
 {
-	_Atomic uint64_t limit;		/* bytes; whoever updates writes, all read */
+	_Atomic uint64_t limit;		/* bytes; the updater writes, all read */
 	uint64_t	window;
 	atomic_flag updating;		/* guards the rest. A lane that finds it set leaves its sample out */
 	uint64_t	acked;			/* bytes completed since the last step */
 	double		previous;		/* us */
-	double		least;			/* us: stands for the delay without a queue */
+	double		least;			/* us: taken as the delay without a queue */
 	double		difference;		/* us, smoothed */
 	int			calm;			/* steps in a row without a positive gradient */
 } DelayState;
@@ -201,8 +200,8 @@ delay_completed(void *state, uint64_t bytes, uint32_t us)
 		delay->least = us;
 
 	/*
-	 * One step for each limit's worth of completions: that is one for each delay, so a step sees
-	 * what the last one did.
+	 * One step per limit's worth of completions: that is one per delay, so a step sees the effect
+	 * of the last one.
 	 */
 	delay->acked += bytes;
 	if (delay->acked >= limit)

@@ -1,6 +1,6 @@
 /*
- * backoff.c - how long a lost remote compare-and-swap waits, and how many may be tried at once. See
- * backoff.h.
+ * backoff.c - the wait after a lost remote compare-and-swap, and the number of simultaneous claims.
+ * See backoff.h.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@ rf_backoff_init(RfBackoff *backoff, uint64_t unit_ns, uint32_t most, uint64_t se
 }
 
 /*
- * A window has passed: one step towards fewer conflicts, or back. A window without attempts says
+ * A window has passed: one step towards fewer conflicts, or back. A window without attempts changes
  * nothing.
  */
 static void
@@ -75,7 +75,7 @@ rf_backoff_lost(RfBackoff *backoff, uint32_t lost, uint64_t now_ns)
 	if (wait > backoff->limit_ns)
 		wait = backoff->limit_ns;
 
-	/* xorshift64*: enough to keep claimants apart */
+	/* xorshift64*: good enough to separate claimants */
 	backoff->random ^= backoff->random >> 12;
 	backoff->random ^= backoff->random << 25;
 	backoff->random ^= backoff->random >> 27;

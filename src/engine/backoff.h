@@ -1,12 +1,11 @@
 /*
- * backoff.h - how a flow claims what others claim too by remote compare-and-swap: conflict
- * avoidance after SMART (Ren et al., ASPLOS 2024, 4.3).
+ * backoff.h - backoff for claims by remote compare-and-swap in competition with other flows:
+ * conflict avoidance after SMART (Ren et al., ASPLOS 2024, 4.3).
  *
  * A claim that lost its compare-and-swap waits min(t0 * 2^i, limit) + rand(t0) before its next
- * attempt, i being the attempts it has lost so far. Every millisecond it looks at its retry
- * rate (lost attempts of all attempts): above one half it lets fewer claims run at once, and when
- * only one is left doubles the limit; below a tenth it takes that back in the opposite order of
- * effect: more claims, then half the limit.
+ * attempt, i being the attempts it has lost so far. Every millisecond it checks its retry rate
+ * (lost attempts of all attempts): above one half it allows fewer claims at once, and doubles the
+ * limit when only one is left; below a tenth it reverses that: more claims, then half the limit.
  *
  * Plain C; one per claimant (src/engine/lane_claim.c: a flow), used by its thread only. Times are nanoseconds of any monotonic clock,
  * given by the caller.
@@ -17,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RF_BACKOFF_WINDOW_NS	1000000	/* between two looks at the retry rate */
+#define RF_BACKOFF_WINDOW_NS	1000000	/* interval between two checks of the retry rate */
 #define RF_BACKOFF_LIMIT_SHIFT	10		/* the limit is at most t0 << this */
 
 typedef struct RfBackoff
@@ -35,7 +34,7 @@ typedef struct RfBackoff
 	uint64_t	claims;
 } RfBackoff;
 
-/* seed: different for every claimant. */
+/* seed: different for each claimant. */
 extern void rf_backoff_init(RfBackoff *backoff, uint64_t unit_ns, uint32_t most, uint64_t seed,
 							uint64_t now_ns);
 
@@ -43,14 +42,14 @@ extern void rf_backoff_init(RfBackoff *backoff, uint64_t unit_ns, uint32_t most,
 extern bool rf_backoff_begin(RfBackoff *backoff);
 
 /*
- * An attempt came back lost, the claim's `lost`-th so far (from 1): nanoseconds to wait before the
- * next.
+ * An attempt was lost, the claim's `lost`-th so far (from 1): returns nanoseconds to wait before
+ * the next.
  */
 extern uint64_t rf_backoff_lost(RfBackoff *backoff, uint32_t lost, uint64_t now_ns);
 
 /*
- * An attempt took so long: the unit follows the round trips, and the limit stays within its bounds
- * of the unit.
+ * Reports an attempt's duration: the unit follows the round trips, and the limit stays within its
+ * bounds of the unit.
  */
 extern void rf_backoff_round_trip(RfBackoff *backoff, uint64_t ns);
 

@@ -1,16 +1,18 @@
 /*
- * connection.c - a control connection: its beginning, the bytes it sends, its end, and the entry of
+ * connection.c - a control connection: how it begins, what it sends, how it ends, and the entry of
  * the peer table that it owns from SETUP on.
  *
  * A connection that dies keeps its memory until the end of the round, and its peer entry until all
- * lanes have let go of its queue pairs. It calls nothing of the files that use it: those that depend
- * on a peer are told by rf_engine->peer_failed and peer_gone.
+ * lanes have released its queue pairs. This file calls none of the files that use it;
+ * rf_engine->peer_failed and peer_gone tell those that depend on a peer.
  */
 #include "postgres.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "rdma_fdw/guc.h"
 
 #include "engine_int.h"
 
@@ -44,7 +46,7 @@ rf_connection_new(int fd, bool accepted)
 	{
 		RfControlHello hello;
 
-		rf_own_hello(&hello);
+		rf_own_hello(&hello, fd);
 		rf_handshake_acceptor(&connection->handshake, &hello);
 		if (!rf_watch(&connection->source, EPOLLIN))
 		{
@@ -61,6 +63,9 @@ void
 rf_connection_close_socket(RfConnection *connection)
 {
 	rf_unwatch(&connection->source);
+	rf_tls_free(connection->tls);
+	connection->tls = NULL;
+	connection->unread = false;
 	if (connection->source.fd >= 0)
 		close(connection->source.fd);
 	connection->source.fd = -1;
@@ -68,17 +73,82 @@ rf_connection_close_socket(RfConnection *connection)
 
 /* ---------- bytes ---------- */
 
+bool
+rf_connection_begin_tls(RfConnection *connection)
+{
+	RfHandshake *hs = &connection->handshake;
+	RfTlsKey	key = {.client = !connection->accepted, .rekey_after = (uint64_t) rf_rekey_after * 1024};
+	RfError		error;
+
+	if (rf_handshake_encryption(hs) == RF_ENCRYPTION_OFF)
+		return true;
+	rf_connection_flush(connection);
+	if (connection->phase != RF_PHASE_SETUP)
+		return false;
+	memset(&error, 0, sizeof(error));
+	if (hs->out_used > 0)
+		rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "the other engine does not read what it is sent");
+	else if (!rf_handshake_tls_secret(hs, !connection->accepted, connection->secret, key.secret))
+		rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "could not compute a key");
+	else
+		connection->tls = rf_tls_new(connection->source.fd, &key, 1, &error);
+	explicit_bzero(&key, sizeof(key));
+	if (connection->tls == NULL)
+	{
+		if (error.kind == RF_ERROR_RESOURCES)
+			strlcpy(error.hint, "With rdma_fdw.encryption = off on both nodes there is no encryption.", sizeof(error.hint));
+		rf_connection_fail(connection, &error);
+	}
+	return connection->tls != NULL;
+}
+
+ssize_t
+rf_connection_receive(RfConnection *connection, void *to, size_t size)
+{
+	return connection->tls != NULL ? rf_tls_receive(connection->tls, to, size) :
+		recv(connection->source.fd, to, size, MSG_DONTWAIT);
+}
+
+const char *
+rf_connection_reason(const RfConnection *connection, int code)
+{
+	const char *reason = code == EPROTO && connection->tls != NULL ? rf_tls_reason(connection->tls) : NULL;
+
+	return reason != NULL ? reason : strerror(code);
+}
+
+/* Sends what is queued. Returns as send() does; 0: nothing was queued. */
+static ssize_t
+send_queued(RfConnection *connection)
+{
+	const RfHandshake *hs = &connection->handshake;
+	struct iovec piece = {hs->out, hs->out_used};
+
+	return connection->tls != NULL ? rf_tls_send(connection->tls, &piece, hs->out_used > 0 ? 1 : 0) :
+		send(connection->source.fd, hs->out, hs->out_used, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/*
+ * Is anything waiting for room in the socket? Under TLS it may wait for the other end's handshake
+ * message instead.
+ */
+static bool
+wants_room(const RfConnection *connection)
+{
+	return connection->tls != NULL ? rf_tls_unsent(connection->tls) : connection->handshake.out_used > 0;
+}
+
 void
 rf_connection_flush(RfConnection *connection)
 {
 	RfHandshake *hs = &connection->handshake;
 	RfError		error;
 
-	while (hs->out_used > 0)
+	while (hs->out_used > 0 || wants_room(connection))
 	{
-		ssize_t		sent = send(connection->source.fd, hs->out, hs->out_used, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t		sent = send_queued(connection);
 
-		if (sent > 0)
+		if (sent >= 0)
 			rf_handshake_sent(hs, sent);
 		else if (sent < 0 && errno == EINTR)
 			continue;
@@ -87,12 +157,12 @@ rf_connection_flush(RfConnection *connection)
 		else
 		{
 			memset(&error, 0, sizeof(error));
-			rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s", strerror(errno));
+			rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s", rf_connection_reason(connection, errno));
 			rf_connection_fail(connection, &error);
 			return;
 		}
 	}
-	if (connection->source.fd >= 0 && !rf_watch(&connection->source, EPOLLIN | (hs->out_used > 0 ? EPOLLOUT : 0)))
+	if (connection->source.fd >= 0 && !rf_watch(&connection->source, EPOLLIN | (wants_room(connection) ? EPOLLOUT : 0)))
 	{
 		memset(&error, 0, sizeof(error));
 		rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "could not watch a socket: %s", strerror(errno));
@@ -130,7 +200,7 @@ rf_connection_refuse(RfConnection *connection, uint32_t reason, const char *mess
 				(errmsg("rdma_fdw engine: refused a connection from %s: %s", address, message)));
 	rf_handshake_refuse(&connection->handshake, reason, message);
 
-	/* What fits into the socket's buffer is enough; nobody waits for a reader who may not come. */
+	/* Send only what fits into the socket's buffer: the other side may never read it. */
 	(void) send(connection->source.fd, connection->handshake.out, connection->handshake.out_used, MSG_NOSIGNAL | MSG_DONTWAIT);
 	memset(&error, 0, sizeof(error));
 	connection->crossed = true; /* told already */
@@ -149,12 +219,12 @@ tell_why(RfConnection *connection, const RfError *error)
 	memset(&connection->error, 0, sizeof(connection->error));
 	if (connection->was_up)
 		rf_error(&connection->error, error->kind, error->detail[0] ? error->detail : NULL, hint,
-				 "lost the connection to the engine of %.40s: %.120s", peer->host, error->message);
+				 "lost the connection to the engine of %s: %s", peer->host, error->message);
 	else if (peer && !connection->accepted)
 		rf_error(&connection->error, error->kind, error->detail[0] ? error->detail : NULL,
 				 hint ? hint : error->kind == RF_ERROR_CONNECTION ?
 				 "The engine's port on the data node must be reachable; rdma_fdw.listen_address and rdma_fdw.engine_port set it." : NULL,
-				 "could not connect to the engine at %.40s, port %u: %.110s", peer->host, peer->port, error->message);
+				 "could not connect to the engine at %s, port %u: %s", peer->host, peer->port, error->message);
 	else
 		connection->error = *error;
 
@@ -167,14 +237,14 @@ tell_why(RfConnection *connection, const RfError *error)
 				 error->detail[0] ? errdetail_internal("%s", error->detail) : 0));
 	}
 	else if (peer)
-		ereport(connection->crossed ? DEBUG1 : LOG,	/* one that was not needed any more is no failure */
+		ereport(connection->crossed ? DEBUG1 : LOG,	/* a connection that is no longer needed has not failed */
 				(errcode(rf_error_sqlstate(error->kind)),
 				 errmsg("rdma_fdw engine: %s", connection->error.message)));
 	else if (!connection->crossed)
 	{
 		char		address[64] = "unknown";
 
-		/* Not an engine, or one that broke off. Whoever scans ports shall not fill the log. */
+		/* Not an engine, or an engine that gave up. Port scans must not fill the log. */
 		if (connection->source.fd >= 0)
 			rf_socket_address(connection->source.fd, address, sizeof(address));
 		atomic_fetch_add(&rf_shared->garbage_connections, 1);
@@ -183,7 +253,7 @@ tell_why(RfConnection *connection, const RfError *error)
 	}
 }
 
-/* The connection fails: sockets that no queue pair owns yet. */
+/* The connection fails: close the sockets that no queue pair owns yet. */
 static void
 close_data_sockets(RfConnection *connection)
 {
@@ -206,7 +276,7 @@ rf_connection_drop_lanes(RfConnection *connection, const RfError *error)
 {
 	bool		any = false;
 
-	/* Only a lane may destroy a queue pair, also one it has not seen. */
+	/* Only a lane may destroy a queue pair, even if it has not seen it yet. */
 	for (uint32_t i = 0; i < connection->lanes; i++)
 	{
 		if (connection->qps[i] == NULL)
@@ -223,9 +293,8 @@ rf_connection_drop_lanes(RfConnection *connection, const RfError *error)
 }
 
 /*
- * A peer whose connection is over need not have let go of our memory yet. That takes a moment, or
- * as long as somebody keeps it stopped: ask after pauses that grow, as long as there is something
- * to ask for.
+ * A peer whose connection has ended may still hold our memory, usually for a moment, but for as
+ * long as its process is stopped. Check after growing pauses until it is released.
  */
 static int64_t settle_us = INT64_MAX;
 static int64_t settle_pause_us;
@@ -293,7 +362,7 @@ rf_connection_fail(RfConnection *connection, const RfError *error)
 		return;
 	}
 
-	/* From CONNECTED no new flow may choose this peer. */
+	/* Once it is no longer CONNECTED, no new flow may choose this peer. */
 	if (connection->phase == RF_PHASE_UP)
 	{
 		rf_shared->peers[connection->peer].error = connection->error;

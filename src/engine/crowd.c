@@ -1,14 +1,15 @@
 /*
- * crowd.c - accepted connections that have shown nothing yet: which of them give way to new ones.
+ * crowd.c - the crowd: accepted connections that have not identified themselves yet, and which of
+ * them are closed to make room for new ones.
  *
- * Anybody can connect, as often and as fast as the network carries it. So there is room for some
- * connections that are nobody's, and the oldest of the address with most of them gives way: a flood
- * from one address pushes out its own. From the same address, as of engines behind one router or on
- * one host, it cannot push out an engine either: its first message names a token that this node has
- * issued, and with that, before any proof, its connection leaves the crowd. Each token does that for
- * one connection, and tokens are for roles that were given access. A socket hands its connection
- * over when the first bytes are there (listener.c), and they are read at once, so that an engine
- * spends no time in the crowd at all, whatever else goes on.
+ * Anybody can connect, as often and as fast as the network allows. So the crowd has a limit, and
+ * when it is reached, the oldest connection of the address that has the most is closed: a flood
+ * from one address displaces only itself. Nor can it displace an engine at the same address, for
+ * example behind the same router or on the same host: an engine's first message names a token that
+ * this node has issued, which takes its connection out of the crowd even before the proof. A token
+ * does that for one connection, and only roles that were given access get tokens. A socket is
+ * accepted when its first bytes have arrived (listener.c), and these are read at once. So an engine
+ * spends no time in the crowd, however large the flood.
  */
 #include "postgres.h"
 
@@ -20,17 +21,17 @@
 #include "engine_int.h"
 #include "shmem/claims.h"
 
-#define RF_CROWD_MAX	256		/* connections that have shown nothing */
-#define RF_CROWD_PLACES	4096	/* that addresses are counted in; those that share one count as one */
-#define RF_CROWD_LINES	20		/* of the log, at once */
-#define RF_CROWD_LINE_US	1000000 /* and one for so long afterwards */
+#define RF_CROWD_MAX	256		/* connections that have not identified themselves */
+#define RF_CROWD_PLACES	4096	/* counters of addresses; addresses that share one count as one */
+#define RF_CROWD_LINES	20		/* lines of the log at once */
+#define RF_CROWD_LINE_US	1000000 /* and then one per this interval */
 
-/* How many of the crowd are from each place. The engine's main thread only. */
+/* How many of the crowd come from each place. Used by the engine's main thread only. */
 static int	crowd[RF_CROWD_PLACES];
 
 /*
- * Where a connection is counted: by all of an IPv4 address, by the network of an IPv6 address, and
- * all local sockets in one place.
+ * The place where a connection is counted: one for an IPv4 address, one for the network of an IPv6
+ * address, and one for all local sockets.
  */
 static uint32_t
 crowd_place(const struct sockaddr_storage *address)
@@ -60,7 +61,7 @@ crowd_place(const struct sockaddr_storage *address)
 	return hash_bytes((const unsigned char *) &key, sizeof(key)) % RF_CROWD_PLACES;
 }
 
-/* The oldest connection of the place with most of them. */
+/* The oldest connection of the place that has the most. */
 static RfConnection *
 who_gives_way(void)
 {
@@ -77,7 +78,10 @@ who_gives_way(void)
 	return victim;
 }
 
-/* Just accepted, from there. Returns which connection gives way to it; NULL: there is room. */
+/*
+ * Adds a connection that was accepted from this address. Returns the connection to close for it;
+ * NULL: there is room.
+ */
 RfConnection *
 rf_crowd_enter(RfConnection *connection, const struct sockaddr_storage *address)
 {
@@ -92,7 +96,7 @@ rf_crowd_enter(RfConnection *connection, const struct sockaddr_storage *address)
 	return victim;
 }
 
-/* It has shown something, or is over. */
+/* The connection has identified itself, or has ended. */
 void
 rf_crowd_leave(RfConnection *connection)
 {
@@ -104,7 +108,7 @@ rf_crowd_leave(RfConnection *connection)
 	connection->in_crowd = false;
 }
 
-/* Strangers shall not fill the log: they get some lines, and one a second after these. */
+/* Strangers must not fill the log: they get a few lines, then one a second. */
 bool
 rf_crowd_may_log(void)
 {
@@ -118,7 +122,7 @@ rf_crowd_may_log(void)
 	return true;
 }
 
-/* Its HELLO has come. */
+/* The connection's HELLO has arrived. */
 void
 rf_crowd_hello(RfConnection *connection)
 {

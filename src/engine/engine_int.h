@@ -9,6 +9,8 @@
  * pages.c       shared buffers as a source for a peer's queue pairs
  * prove.c       that data gets through a connection: what the two ends write to each other
  * connection.c  a control connection: bytes, end, its entry of the peer table
+ * contest.c     a second connection of a node
+ * places.c      how many nodes' connections a role may have
  * open.c        opening and freeing of flows
  * setup.c       from the proof of the token to queue pairs that data gets through
  * peer.c        what happens on control connections: requests, messages, timers, loss
@@ -75,6 +77,8 @@ typedef struct RfDataSocket
 	uint32_t	in_done;
 } RfDataSocket;
 
+#define RF_ROUND_TRIPS		8	/* that the usual one is the shortest of */
+
 typedef enum RfConnectionPhase
 {
 	RF_PHASE_CONNECTING,		/* initiator: TCP connect under way */
@@ -91,6 +95,8 @@ struct RfConnection
 	RfConnection *next;
 	RfConnectionPhase phase;
 	RfHandshake handshake;
+	RfTls	   *tls;			/* from SETUP on what carries it; NULL = both ends want it in clear */
+	bool		unread;			/* it has read more than was dealt with */
 	int			peer;			/* RF_NO_PEER until known */
 	bool		accepted;
 	bool		in_crowd;		/* accepted, and has shown nothing yet: crowd.c */
@@ -100,8 +106,13 @@ struct RfConnection
 	int64_t		deadline_us;	/* of connecting, handshake and set-up */
 	int64_t		heard_us;
 	int64_t		ping_us;		/* when the next PING is due */
+	uint32_t	round_trips[RF_ROUND_TRIPS];	/* microseconds, the last ones, in a ring */
+	uint32_t	round_trip_count;	/* so far */
 	int64_t		retry_us;		/* initiator refused for a connection the other way: try again then, 0 = no */
 	int			retries;
+	int64_t		asked_us;		/* proven, and its node's old connection was asked then for a sign of life; 0 = it does not wait */
+	uint32_t	role;			/* accepted: of its token, see RfToken */
+	uint32_t	role_limit;
 	bool		crossed;		/* failed only because both nodes connected at once */
 	bool		was_up;
 	int			address;		/* which address of the peer's list is being tried */
@@ -160,6 +171,7 @@ typedef struct RfReceiveWork
 {
 	RfBlock		block;
 	uint32_t	users;			/* flows that have it: from the opening until they are freed */
+	uint32_t	role_oid;		/* of these */
 	bool		refused;		/* it can have none; its flows get buffers of their own */
 } RfReceiveWork;
 
@@ -218,7 +230,7 @@ extern void rf_receive_mark(RfReceivePool *pool);
 /* support.c */
 extern bool rf_watch(RfSource *source, uint32_t events);
 extern void rf_unwatch(RfSource *source);
-extern void rf_own_hello(RfControlHello *hello);
+extern void rf_own_hello(RfControlHello *hello, int fd);	/* fd: the socket that it goes to */
 extern const char *rf_offer_text(uint32_t offer);
 extern void rf_log_error(int level, const char *what, const RfError *error);
 
@@ -230,13 +242,19 @@ extern void rf_flow_wake(RfFlow *flow);
 
 /* Begin to connect; the result shows when the socket becomes writable. -1: *error says why. */
 extern int	rf_start_connect(const char *address, uint32_t port, RfError *error);	/* numeric */
-extern int	rf_start_connect_local(const char *name);
+extern int	rf_start_connect_local(const char *name);	/* -1: also when it is another user's */
 extern int	rf_start_connect_like(int control_fd, RfError *error);	/* to where this one goes */
+
+/* Of a local socket: did a process of this server's user make the other end? */
+extern bool rf_socket_same_user(int fd);
 
 /* Its peer's address as text. */
 extern void rf_socket_address(int fd, char *text, size_t size);
 extern socklen_t rf_socket_local_address(struct sockaddr_un *address, const char *name);
 extern void rf_socket_options(int fd);
+
+/* Does it cross a network that protects what it carries (rdma_fdw.trusted_networks)? */
+extern bool rf_socket_trusted(int fd);
 
 /* listener.c */
 extern bool rf_listen(RfError *error);
@@ -272,6 +290,16 @@ extern RfConnection *rf_connection_new(int fd, bool accepted);
 extern void rf_connection_send(RfConnection *connection, RfControlType type, const void *payload, uint32_t length);
 extern void rf_connection_flush(RfConnection *connection);
 
+/*
+ * From here on the connection is under TLS, if its ends want it so. False: it has failed. After
+ * WELCOME, which is the last that was sent or came in clear.
+ */
+extern bool rf_connection_begin_tls(RfConnection *connection);
+
+/* As recv(), under TLS if it is. -1 with errno; rf_connection_reason says it in words. */
+extern ssize_t rf_connection_receive(RfConnection *connection, void *to, size_t size);
+extern const char *rf_connection_reason(const RfConnection *connection, int code);
+
 /* Say no to a connection that has no peer entry yet, and count it. */
 extern void rf_connection_refuse(RfConnection *connection, uint32_t reason, const char *message);
 
@@ -293,8 +321,35 @@ extern void rf_connections_reap(void);
 extern bool rf_connections_settle(int64_t now);
 extern int64_t rf_connections_settle_due(void);
 
+/* contest.c */
+
+/* A connection from that node is not wanted: one that we make to it stays. */
+extern bool rf_contest_crosses(const RfNodeId *node);
+
+/*
+ * Of one whose proof is right. True: it waits until its node's old connection was refused or
+ * answered, which rf_setup_contest() sees after.
+ */
+extern bool rf_contest_begin(RfConnection *newcomer);
+extern bool rf_contest_goes_on(RfConnection *newcomer, int64_t now);
+extern int64_t rf_contest_deadline(const RfConnection *newcomer);
+
+/* PONG with this stamp came over a connection that has an entry. */
+extern void rf_contest_alive(const RfConnection *old, uint64_t stamp);
+
+/* places.c */
+
+/*
+ * One more connection for that role, which may have so many: another may end for it. False: the role
+ * has as many, and uses all of them.
+ */
+extern bool rf_places_make(uint32_t role, uint32_t limit);
+
 /* setup.c: from the proof of the token to queue pairs that data gets through */
 extern void rf_setup_proof(RfConnection *connection, const RfControlProof *proof);
+
+/* It waits for its node's old connection: does it still? */
+extern void rf_setup_contest(RfConnection *connection, int64_t now);
 extern void rf_setup_welcome(RfConnection *connection, const RfControlWelcome *welcome);
 extern void rf_setup_qp(RfConnection *connection, const RfControlQp *qp);
 extern void rf_setup_linked(RfConnection *connection, const RfControlLinked *linked);

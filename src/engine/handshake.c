@@ -1,6 +1,6 @@
 /*
- * handshake.c - see handshake.h. Every byte that comes in here may come from anybody who reaches
- * the engine's port.
+ * handshake.c - see handshake.h. Any byte that arrives here may come from anybody who can reach the
+ * engine's port.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +32,8 @@ hmac(uint8_t out[RF_HMAC_SIZE], const uint8_t secret[RF_TOKEN_SIZE], const char 
 }
 
 /*
- * Which side's proof: both cover both introductions, so neither nonces nor what was offered can be
- * exchanged on the way.
+ * Each side's proof covers both introductions, so neither the nonces nor what was offered can be
+ * replaced on the way.
  */
 static bool
 proof_matches(const RfHandshake *hs, bool initiators, const uint8_t secret[RF_TOKEN_SIZE], const uint8_t claimed[RF_HMAC_SIZE])
@@ -139,7 +139,7 @@ rf_handshake_room(RfHandshake *hs, uint8_t **place)
 
 		memcpy(&header, hs->in, sizeof(header));
 
-		/* A length that is too long is refused by the step; nothing is read for it. */
+		/* rf_handshake_step refuses a message that is too long; nothing is read for it. */
 		if (header.length > RF_CONTROL_MAX)
 			return 0;
 		want += header.length;
@@ -154,8 +154,8 @@ rf_handshake_filled(RfHandshake *hs, uint32_t length)
 }
 
 /*
- * Strings come from the other side and end in logs and in errors of SQL sessions: printable ASCII,
- * and an end.
+ * Strings of the other side appear in logs and in errors of SQL sessions: they must be printable
+ * ASCII, and terminated.
  */
 static bool
 clean_string(char *string, size_t size)
@@ -178,9 +178,10 @@ check_hello(RfHandshake *hs, const RfControlHeader *header, const uint8_t *paylo
 	RfControlHello *remote = &hs->remote;
 
 	memcpy(remote, payload, sizeof(*remote));
-	if (remote->node.system_identifier == 0 || remote->node.generation == 0 ||
+	if ((remote->node.words[0] == 0 && remote->node.words[1] == 0) ||
 		remote->lanes < 1 || remote->lanes > RF_MAX_LANES ||
 		remote->provider < 1 || remote->provider > RF_OFFER_ALL ||
+		remote->encryption > RF_ENCRYPTION_REQUIRE || remote->reserved != 0 ||
 		!clean_string(remote->local_name, sizeof(remote->local_name)))
 		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL, "malformed introduction of another engine");
 	if (remote->image.byte_order_mark != hs->own.image.byte_order_mark)
@@ -223,7 +224,8 @@ check_welcome(const RfHandshake *hs, const RfControlWelcome *welcome)
 {
 	return welcome->lanes >= 1 && welcome->lanes <= hs->own.lanes && welcome->lanes <= hs->remote.lanes &&
 		(welcome->provider == RF_OFFER_SOFT || welcome->provider == RF_OFFER_VERBS) &&
-		(welcome->provider & hs->own.provider & hs->remote.provider) != 0;
+		(welcome->provider & hs->own.provider & hs->remote.provider) != 0 &&
+		(welcome->provider == RF_OFFER_SOFT || rf_handshake_encryption(hs) != RF_ENCRYPTION_REQUIRE);
 }
 
 static bool
@@ -232,7 +234,7 @@ check_reason(uint32_t reason)
 	return reason > RF_ERROR_NONE && reason <= RF_ERROR_GONE;
 }
 
-/* Is this type what the state expects, and how long must it be? -1: it is not. */
+/* The length that a message of this type must have; -1: the state does not expect this type. */
 static int32_t
 expected_length(RfHandshakeState state, uint16_t type)
 {
@@ -331,7 +333,7 @@ handle(RfHandshake *hs, const RfControlHeader *header, uint8_t *payload, RfContr
 			good = (hs->crossing || check_reason(message->u.refused.reason)) &&
 				clean_string(message->u.refused.message, sizeof(message->u.refused.message));
 			if (good)
-				return rf_error(error, hs->crossing ? RF_ERROR_CONNECTION : message->u.refused.reason, NULL, NULL, "the other engine refused the connection: %.140s",
+				return rf_error(error, hs->crossing ? RF_ERROR_CONNECTION : message->u.refused.reason, NULL, NULL, "the other engine refused the connection: %s",
 								message->u.refused.message);
 			break;
 
@@ -476,6 +478,23 @@ rf_handshake_refuse(RfHandshake *hs, uint32_t reason, const char *message)
 	snprintf(refused.message, sizeof(refused.message), "%.180s", message);
 	rf_handshake_put(hs, RF_CONTROL_REFUSED, &refused, sizeof(refused));
 	hs->state = RF_HS_FAILED;
+}
+
+RfEncryption
+rf_handshake_encryption(const RfHandshake *hs)
+{
+	return hs->own.encryption > hs->remote.encryption ? hs->own.encryption : hs->remote.encryption;
+}
+
+bool
+rf_handshake_tls_secret(const RfHandshake *hs, bool initiator, const uint8_t secret[RF_TOKEN_SIZE],
+						uint8_t tls_secret[RF_TLS_KEY_SIZE])
+{
+	const RfControlHello *hello = initiator ? &hs->own : &hs->remote;
+	const RfControlHello *challenge = initiator ? &hs->remote : &hs->own;
+
+	return hs->state == RF_HS_SETUP &&
+		hmac(tls_secret, secret, "tls", hello, sizeof(*hello), challenge, sizeof(*challenge));
 }
 
 void

@@ -2,10 +2,11 @@
  * handshake.h - the control protocol between two engines (wire.h, section 1) as a state machine
  * over bytes.
  *
- * Does: cut the byte stream into messages, check every length, type, state, number and string,
- * prove and check knowledge of the token, queue the answers. Does not: sockets, tokens' storage,
- * queue pairs, flows; those are the caller's, who reads bytes into the place this names, and sends
- * what is queued. Plain C and libcrypto; one thread; no shared memory.
+ * It cuts the byte stream into messages, checks every length, type, state, number and string,
+ * proves and verifies knowledge of the token, and queues the answers. Sockets, the storage of
+ * tokens, queue pairs and flows are left to the caller, which reads bytes into the place that
+ * rf_handshake_room names and sends what is queued. Plain C and libcrypto; one thread; no shared
+ * memory.
  */
 #ifndef RF_HANDSHAKE_H
 #define RF_HANDSHAKE_H
@@ -13,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/tls.h"
 #include "rdma_fdw/provider.h"
 #include "rdma_fdw/wire.h"
 
@@ -78,14 +80,15 @@ extern void rf_handshake_acceptor(RfHandshake *hs, const RfControlHello *own);
 extern void rf_handshake_free(RfHandshake *hs);
 
 /*
- * Where to put the next bytes and how many at most: never beyond the current message, so that what
- * follows an ATTACH stays in the socket. 0 when a complete message waits for rf_handshake_step.
+ * Sets *place to where the next bytes go, and returns how many at most: never beyond the current
+ * message, so that what follows an ATTACH stays in the socket. 0: a complete message waits for
+ * rf_handshake_step.
  */
 extern uint32_t rf_handshake_room(RfHandshake *hs, uint8_t **place);
 extern void rf_handshake_filled(RfHandshake *hs, uint32_t length);
 extern RfHandshakeStep rf_handshake_step(RfHandshake *hs, RfControlMessage *message, RfError *error);
 
-/* Queue a message. False: too much is queued already. */
+/* Queues a message. False: too much is queued already. */
 extern bool rf_handshake_put(RfHandshake *hs, RfControlType type, const void *payload, uint32_t length);
 extern void rf_handshake_sent(RfHandshake *hs, uint32_t length);
 
@@ -95,7 +98,14 @@ extern bool rf_handshake_welcome(RfHandshake *hs, const uint8_t secret[RF_TOKEN_
 								 uint32_t lanes, uint32_t provider);
 extern void rf_handshake_refuse(RfHandshake *hs, uint32_t reason, const char *message);
 
-/* Both READY: from now flows may be opened. */
+/* What follows from both introductions. Either end may call it once it has both. */
+extern RfEncryption rf_handshake_encryption(const RfHandshake *hs);
+
+/* The secret for TLS on the control connection. Either end has it after WELCOME. */
+extern bool rf_handshake_tls_secret(const RfHandshake *hs, bool initiator, const uint8_t secret[RF_TOKEN_SIZE],
+									uint8_t tls_secret[RF_TLS_KEY_SIZE]);
+
+/* Both ends are READY: flows may be opened from now on. */
 extern void rf_handshake_up(RfHandshake *hs);
 
 /* ATTACH of a data socket, and its answer. */
@@ -107,7 +117,7 @@ extern void rf_attached_fill(RfControlAttached *attached, const uint8_t secret[R
 extern bool rf_attached_verify(const RfControlAttached *attached, const uint8_t secret[RF_TOKEN_SIZE],
 							   const uint8_t connection_id[16], uint32_t lane);
 
-/* A whole message into `out`, which has room for header and payload. Returns its length. */
+/* Writes a whole message into `out`, which has room for header and payload. Returns its length. */
 extern uint32_t rf_control_frame(uint8_t *out, RfControlType type, const void *payload, uint32_t length);
 
 /* Is this the header of such a message with a payload of that length? */

@@ -1,10 +1,10 @@
 /*
  * lane.c - a lane: the thread that moves the data of its flows.
  *
- * Here: the loop, sleeping and waking (when is polling.c's to say), commands from the main thread,
- * connections, and completions. lane.h says what the other files have.
+ * Does: the loop, sleeping and waking (polling.c decides when), commands from the main thread,
+ * connections, and completions. lane.h lists the other files.
  *
- * Plain C. The thread calls nothing of PostgreSQL's but the wake_owner callback, and reports
+ * Plain C. The thread calls no function of PostgreSQL except the wake_owner callback, and reports
  * failures as events.
  */
 #include <errno.h>
@@ -99,7 +99,7 @@ take_settings(RfLaneThread *lane, const RfLaneConfig *from)
 	to->poll_us = from->poll_us;
 	to->probe_ms = between(from->probe_ms, 1, 1u << 20);
 	if (to->peer_timeout_ms != from->peer_timeout_ms)
-		lane->watch_at = 0;		/* look anew */
+		lane->watch_at = 0;		/* check again */
 	to->peer_timeout_ms = from->peer_timeout_ms;
 	to->merge_limit = from->merge_limit;
 	to->chain_limit = between(from->chain_limit, 1, RF_MAX_CHAIN);
@@ -121,7 +121,7 @@ take_settings(RfLaneThread *lane, const RfLaneConfig *from)
 
 /* ---------- connections ---------- */
 
-/* Begin its row of rdma.qps. */
+/* Initializes its row of rdma.qps. */
 static void
 show_qp(RfLaneThread *lane, int peer, RfQp *qp)
 {
@@ -182,7 +182,7 @@ add_connection(RfLaneThread *lane, int peer, RfQp *qp, const RfLaneProof *proof)
 	}
 }
 
-/* Bytes that were admitted are not in flight any more. */
+/* Admitted bytes are no longer in flight. */
 static void
 give_back(RfLaneThread *lane, uint64_t bytes, uint32_t us)
 {
@@ -237,7 +237,7 @@ drop_connection(RfLaneThread *lane, int peer, const RfError *error)
 }
 
 /*
- * Commands that are there now; false when there are none. Not those that come meanwhile: a
+ * Runs the commands that are there now; false if there are none. Not those that come meanwhile: a
  * connection that is added again after a drop must belong to a later round than the old one's last
  * completions.
  */
@@ -304,7 +304,7 @@ status_text(RfWcStatus status)
 	return "Its status is unknown.";
 }
 
-/* All requests of the connection up to `wr_id` are done. */
+/* All requests of the connection up to `wr_id` are complete. */
 static bool
 requests_completed(RfLaneThread *lane, LaneConnection *connection, uint64_t wr_id)
 {
@@ -356,7 +356,7 @@ handle_completion(RfLaneThread *lane, const RfWc *wc)
 
 	if (connection->qp == NULL)
 	{
-		/* Not added yet; or polled before and destroyed since. */
+		/* Not added yet; or polled before the queue pair was destroyed. */
 		if (connection->dropped_round != lane->round &&
 			(wc->opcode == RF_WC_DISCONNECTED || wc->status != RF_WC_SUCCESS))
 			connection->failed_early = true;
@@ -399,7 +399,7 @@ handle_completion(RfLaneThread *lane, const RfWc *wc)
 
 /* ---------- the loop ---------- */
 
-/* One look at everything. True when there was something to do. */
+/* One round over all sources. True if there was any work. */
 static bool
 run_round(RfLaneThread *lane)
 {
@@ -419,14 +419,14 @@ run_round(RfLaneThread *lane)
 		lane_count(&lane->lane->empty_polls, 1);
 
 	/*
-	 * After the poll: a flow was attached, and a connection added, before the peer was told of it,
-	 * so the command of whatever a completion names is there by now.
+	 * After the poll: a flow is attached, and a connection added, before the peer learns of it, so
+	 * the command for the object that a completion names is there by now.
 	 */
 	commanded = run_commands(lane);
 	for (int i = 0; i < count; i++)
 		handle_completion(lane, &lane->wcs[i]);
 
-	/* At most once round the table, so that completions get their turn. */
+	/* At most once round the table, so that completions are not delayed. */
 	while (taken < lane->config.shared->max_flows &&
 		   rf_lane_take(lane->lane, lane->flows, &flow))
 	{
@@ -443,8 +443,8 @@ run_round(RfLaneThread *lane)
 }
 
 /*
- * Sleep until something happens, or an attempt to claim a buffer is due. Everything else that may
- * happen after the checks here writes one of the two descriptors.
+ * Sleeps until an event, or until an attempt to claim a buffer is due. Any other event after the
+ * checks here writes one of the two descriptors.
  */
 static void
 sleep_until_woken(RfLaneThread *lane, int timeout_ms)
@@ -515,7 +515,7 @@ lane_main(void *argument)
 		{
 			lane_count(&shared->busy_us, cpu_us);
 			if (step == RF_POLLING_LOOK)
-				(void) rf_lane_flow_probe(lane);	/* it may never come to arming */
+				(void) rf_lane_flow_probe(lane);	/* the lane may never arm its queue */
 		}
 		if (step == RF_POLLING_SLEEP)
 		{
@@ -631,7 +631,7 @@ rf_lane_stop(RfLaneThread *lane)
 	atomic_store(&lane->stop, true);
 	wake_lane(lane);
 	pthread_join(lane->thread, NULL);
-	(void) run_commands(lane);	/* a queue pair that was added last is ours to destroy */
+	(void) run_commands(lane);	/* a queue pair that was added last must be destroyed here */
 	for (int peer = 0; peer < RF_MAX_PEERS; peer++)
 	{
 		LaneConnection *connection = &lane->connections[peer];

@@ -1,14 +1,14 @@
 /*
- * lane.h - what the files of a lane share. Nobody else includes it.
+ * lane.h - shared by the files of a lane. No other file includes it.
  *
  * From the bottom to the top, each calls those before it only:
  *
- * lane_notice.c  what the lane tells the main thread and other lanes
+ * lane_notice.c  notices to the main thread and to other lanes
  * lane_chain.c   work requests, and the chains in which they are posted
- * lane_path.c    proves connections, and gives those up that do not move any more
+ * lane_path.c    proves connections, and gives up those without progress
  * queue.c        when a flow may send: turns, and waiting for room
  * lane_claim.c   the receive buffers of shared pools: claiming and granting
- * lane_flow.c    the flows: what is sent for them, what arrives for them
+ * lane_flow.c    the flows: work requests for them, and their arrivals
  * lane.c         the thread: its loop, sleeping, commands, connections, completions
  *
  * Plain C.
@@ -30,12 +30,12 @@
 
 #define LANE_MAX_POLL		256			/* completions in one poll */
 #define LANE_SIGNAL_BYTES	(512u << 10)	/* within a long chain, ask for a completion after this much */
-#define LANE_SGES			(RF_MAX_CHAIN + RF_MAX_SGE) /* entries for one chain: the last request may still have all it can */
-#define LANE_MERGE_GAP		4096		/* unused bytes at a slot's end that are cheaper to send than a work request */
+#define LANE_SGES			(RF_MAX_CHAIN + RF_MAX_SGE) /* of a chain; its last request may use all */
+#define LANE_MERGE_GAP		4096		/* unused bytes that cost less than a work request */
 
 #define LANE_POST_CLAIM		8			/* LanePost.kind: a compare-and-swap; the others are immediates */
 
-/* A work request that is out, in order of posting. */
+/* A posted work request, in order of posting. */
 typedef struct LanePost
 {
 	int32_t		flow;
@@ -51,7 +51,7 @@ typedef struct LanePost
 typedef struct LaneConnection
 {
 	RfQp	   *qp;				/* NULL = none */
-	bool		failed;			/* the main thread was told; nothing is posted or believed any more */
+	bool		failed;			/* reported; nothing is posted or accepted any more */
 	bool		failed_early;	/* it failed before it was added */
 	uint64_t	dropped_round;	/* completions of this round are still of the destroyed queue pair */
 	uint64_t	posted;			/* work requests so far, those in the chain included */
@@ -62,18 +62,18 @@ typedef struct LaneConnection
 	RfStrided  *strided;		/* of these entries, those that are: max_strided of the device */
 	uint32_t	chain;
 	uint32_t	chain_strided;	/* in the chain */
-	uint32_t	strided_out;	/* posted and not completed, those in the chain included: at most max_strided */
+	uint32_t	strided_out;	/* outstanding, including the chain: at most max_strided */
 	uint32_t	unsignaled;		/* bytes since the last signaled one */
 	bool		touched;		/* in lane->touched */
 	const RfLaneProof *proof;	/* the main thread's; NULL = nothing to prove */
 	bool		proof_sent;		/* and acknowledged */
 	bool		proof_seen;
-	bool		overdue;		/* found without progress once */
-	int64_t		progress_at;	/* us: when a work request completed, or the first of those that are out was posted */
+	bool		overdue;		/* was found without progress once */
+	int64_t		progress_at;	/* us: of the last completion, or of the first post after that */
 	LaneList	parked;			/* flows that wait for room in the send queue */
 } LaneConnection;
 
-/* A buffer that a producer tries to claim: until it has one, or asks instead. */
+/* A buffer that a producer tries to claim, until it has one, or asks instead. */
 typedef enum LaneClaimState
 {
 	CLAIM_NONE = 0,
@@ -89,40 +89,40 @@ typedef struct LaneClaim
 	int64_t		at;				/* us; CLAIM_OUT: when it was posted */
 } LaneClaim;
 
-/* What a flow with a shared receive pool has besides; receive.h has the protocol. */
+/* Further state of a flow with a shared receive pool; receive.h has the protocol. */
 typedef struct LaneClaims
 {
 	bool		listed;			/* in lane->claiming (producer) or lane->asking (consumer) */
-	uint32_t	asked;			/* buffers asked for, in all; 16 bits travel */
+	uint32_t	asked;			/* number of buffers asked for; 16 bits are sent */
 	uint32_t	granted;
 
 	/* Consumer. */
 	RfReceivePool *pool;
-	uint64_t	granted_unused; /* a bit each: granted, and nothing has arrived in them yet */
+	uint64_t	granted_unused; /* a bit each: granted, and no slot has arrived in it yet */
 
 	/* Producer. */
 	uint32_t	buffers;
 	uint32_t	claimable;
 	uint64_t   *results;		/* [RF_MAX_SLOTS] of compare-and-swaps, in the flow's registered memory */
-	uint64_t	busy;			/* a bit each: tried, held, or written and not released as far as we know */
-	uint64_t	holding;		/* of them those in held[] */
-	uint64_t	back;			/* ours lately, and released: likely to be free */
-	uint32_t	cursor;			/* else the next to try */
+	uint64_t	busy;			/* a bit each: tried, held, or written and not released */
+	uint64_t	holding;		/* of these, the ones in held[] */
+	uint64_t	back;			/* recently ours, and released: likely to be free */
+	uint32_t	cursor;			/* else the next one to try */
 	uint32_t	patience;		/* attempts lost in a row after which we ask */
 	bool		impatient;
 	uint32_t	out;
 	uint32_t	under_way;		/* claims that are not CLAIM_NONE */
 	RfBackoff	backoff;
 	int64_t		due;			/* us: the next attempt */
-	uint32_t	held_first;		/* buffers to be filled, in order */
+	uint32_t	held_first;		/* buffers to fill, in order */
 	uint32_t	held_count;
 	uint8_t		held[RF_MAX_SLOTS];
-	uint8_t		place[RF_MAX_SLOTS];	/* where the slots lie that have no credit back */
+	uint8_t		place[RF_MAX_SLOTS];	/* the buffers of slots whose credit is not back */
 	LaneClaim	claim[RF_MAX_SLOTS];
 } LaneClaims;
 
 /*
- * A flow as its lane sees it; identity and placement are copied at attach. Made then, freed at
+ * A lane's state of a flow; identity and placement are copied at attach. Allocated then, freed at
  * detach: most entries of the table are idle.
  */
 typedef struct LaneFlow
@@ -134,7 +134,7 @@ typedef struct LaneFlow
 	bool		stop_sent;
 	bool		leave_sent;
 	bool		end_sent;
-	bool		end_done;		/* our END's own completion came */
+	bool		end_done;		/* our END has completed */
 	bool		end_received;
 	int32_t		peer;
 	uint32_t	remote_flow;
@@ -145,7 +145,7 @@ typedef struct LaneFlow
 	uint32_t	rkey;
 	uint64_t	remote_addr;
 	uint64_t	moved;			/* producer: slots posted. consumer: slots arrived */
-	uint64_t	credit;			/* producer: releases we know of. consumer: releases the peer was told of */
+	uint64_t	credit;			/* producer: known releases. consumer: reported releases */
 	uint64_t	done;			/* producer: slots whose work request completed */
 	int64_t		probe_at;		/* us */
 	uint32_t	probe_wait_ms;
@@ -190,21 +190,21 @@ struct RfLaneThread
 	uint32_t	max_strided;
 
 	LaneConnection connections[RF_MAX_PEERS];
-	LaneFlow  **local;			/* max_flows; of those that are not attached here: `nothing` */
+	LaneFlow  **local;			/* max_flows; `nothing` for flows that are not attached here */
 	LaneFlow	nothing;
 	RfWc	   *wcs;
 	int32_t		touched[RF_MAX_PEERS];
 	int			touched_count;
 	LaneQueue	queue;
 	RfAdmission *admission;		/* NULL: none */
-	LaneList	starving;		/* producers' flows without credit, in order of probe_at, nearly: the wait doubles */
-	LaneList	claiming;		/* producers' flows with attempts that are due some time */
+	LaneList	starving;		/* producers' flows without credit, roughly by probe_at */
+	LaneList	claiming;		/* producers' flows with scheduled attempts */
 	int64_t		claim_at;		/* us: the first of them is due */
-	LaneList	asking;			/* consumers' flows that asked for buffers and got too few yet */
-	uint16_t	asking_of[RF_RECEIVE_POOLS];	/* how many of them by pool */
+	LaneList	asking;			/* consumers' flows that asked for buffers and have too few */
+	uint16_t	asking_of[RF_RECEIVE_POOLS];	/* number of these by pool */
 	uint64_t	round;
 	int64_t		now;			/* us, monotonic; read once per round */
-	int64_t		watch_at;		/* us: look whether connections move; INT64_MAX = nothing is out */
+	int64_t		watch_at;		/* us: time to check progress; INT64_MAX = nothing is out */
 	RfPolling	polling;
 	RfThrottle	throttle;
 	uint32_t	numbered;		/* queue pairs that got a number from us */
@@ -280,32 +280,32 @@ lane_count(_Atomic uint64_t *counter, uint64_t add)
 
 /* ---------- lane_notice.c ---------- */
 
-/* An event for the main thread, which rf_lane_event gives it. */
+/* Queues an event for the main thread, which reads it by rf_lane_event. */
 extern void rf_lane_notice(RfLaneThread *lane, RfLaneEventKind kind, int peer, uint32_t flow);
 
-/* The connection is not usable any more; told once. */
+/* The connection is not usable any more; reported once. */
 extern void rf_lane_lost(RfLaneThread *lane, int peer, const RfError *error);
 
-/* Wake other lanes of this engine, a bit each. */
+/* Wakes other lanes of this engine, a bit each. */
 extern void rf_lane_wake_others(RfLaneThread *lane, uint32_t mask);
 
 /* ---------- lane_chain.c ---------- */
 
-/* There is room for another work request: in the send queue, and under the throttle. */
+/* Is there room for another work request, in the send queue and under the throttle? */
 extern bool rf_lane_has_room(RfLaneThread *lane, int peer);
 
 /* A flow has to wait because there is none. */
 extern void rf_lane_no_room(RfLaneThread *lane, int peer);
 
 /*
- * A work request to fill in, at the end of the chain to the flow's peer, where there must be room:
- * opcode WRITE_IMM, no payload, room for RF_MAX_SGE entries. `kind`: of LanePost. `bytes` is the
- * payload that will be put in, `admitted` what the window was asked for.
+ * Returns a work request to fill in, at the end of the chain to the flow's peer, where there must
+ * be room: opcode WRITE_IMM, no payload, room for RF_MAX_SGE entries. `kind`: of LanePost. `bytes`
+ * is the size of its payload, `admitted` the bytes taken from the window.
  */
 extern RfWr *rf_lane_request(RfLaneThread *lane, uint32_t flow, uint32_t kind, uint32_t slots,
 							 uint32_t bytes, uint32_t admitted);
 
-/* Strided entries of the request that was made last; there are no more out than may be. */
+/* Stores strided entries of the last request; the caller keeps to the limit of outstanding ones. */
 extern void rf_lane_stride(RfLaneThread *lane, int peer, RfWr *wr, const RfStrided *strided, int count);
 
 /* Post all chains. */
@@ -315,14 +315,14 @@ extern void rf_lane_post_chains(RfLaneThread *lane);
 
 #define LANE_PROOF_ID	0			/* RfWr.wr_id; those of other work requests begin with 1 */
 
-/* Post the proof, unless the connection has failed. */
+/* Posts the proof, unless the connection has failed. */
 extern void rf_lane_path_prove(RfLaneThread *lane, int peer);
 
-/* Our proof was acknowledged; the peer's has come. False: it is not one, *error says why. */
+/* Our proof was acknowledged; the peer's has come. False: it is invalid, *error has the reason. */
 extern void rf_lane_path_acknowledged(RfLaneThread *lane, int peer);
 extern bool rf_lane_path_seen(RfLaneThread *lane, int peer, const RfWc *wc, RfError *error);
 
-/* lane->watch_at has come: give up connections that do not move. */
+/* lane->watch_at has come: gives up connections without progress. */
 extern void rf_lane_path_watch(RfLaneThread *lane);
 
 /* Before a work request is posted. */
@@ -349,13 +349,13 @@ lane_path_progress(RfLaneThread *lane, LaneConnection *connection)
 
 extern void rf_lane_flow_attach(RfLaneThread *lane, uint32_t flow);
 
-/* Look at a flow: send its messages, queue its slots. */
+/* Checks a flow: sends its messages, queues its slots. */
 extern void rf_lane_flow_serve(RfLaneThread *lane, uint32_t flow);
 
-/* Its turn in the queue: send slots, until `budget` bytes or a few more are sent. */
+/* Its turn in the queue: sends slots, until at least `budget` bytes are sent. */
 extern QueueResult rf_lane_flow_send(RfLaneThread *lane, uint32_t flow, uint64_t budget, uint64_t *bytes);
 
-/* The peer's immediate. False: it is not what it may be; *error says why. */
+/* The peer's immediate. False: it is invalid; *error has the reason. */
 extern bool rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *error);
 
 /* A work request of the flow has completed. */
@@ -365,44 +365,43 @@ extern void rf_lane_flow_posted(RfLaneThread *lane, const LanePost *post);
 extern void rf_lane_flow_fail(RfLaneThread *lane, uint32_t flow, const RfError *error);
 
 /*
- * Probe for what is due; returns milliseconds until the next one is, -1 when no flow waits for
- * credit.
+ * Sends due probes; returns milliseconds until the next one, -1 if no flow waits for credit.
  */
 extern int	rf_lane_flow_probe(RfLaneThread *lane);
 
 /* ---------- lane_claim.c ---------- */
 
-/* A flow with a pool is attached, or lets go. False: out of memory. */
+/* A flow with a pool is attached, or released. False: out of memory. */
 extern bool rf_claims_attach(RfLaneThread *lane, LaneFlow *local, RfFlow *flow);
 extern void rf_claims_detach(RfLaneThread *lane, LaneFlow *local);
 
-/* Producer: get buffers for the slots that have credit and none yet. */
+/* Producer: gets buffers for the slots that have credit and no buffer yet. */
 extern void rf_claims_want(RfLaneThread *lane, uint32_t flow);
 
-/* Producer: the buffer for the next slot, which is sent now. There is one: held_count > 0. */
+/* Producer: the buffer for the next slot, which is sent now. Needs held_count > 0. */
 extern uint32_t rf_claims_use(LaneFlow *local);
 
-/* Producer: some were used; if it wants to ask for more, it is looked at again soon. */
+/* Producer: some were used; if it needs to ask for more, it is checked again soon. */
 extern void rf_claims_sent(RfLaneThread *lane, uint32_t flow);
 
 /* Producer: the reader has released this slot. */
 extern void rf_claims_released(LaneFlow *local, uint64_t slot);
 
-/* Producer: the flow ends; no attempt begins any more. True: none is out either. */
+/* Producer: the flow ends; no attempt begins any more. True: none is outstanding either. */
 extern bool rf_claims_stop(RfLaneThread *lane, LaneFlow *local);
 
-/* Producer: a compare-and-swap is done; a buffer was granted. False: it is not what it may be. */
+/* Producer: a compare-and-swap is done; a buffer was granted. False: invalid. */
 extern void rf_claims_done(RfLaneThread *lane, uint32_t flow, uint32_t claim);
 extern bool rf_claims_granted(RfLaneThread *lane, uint32_t flow, uint32_t buffer, RfError *error);
 
-/* Serve the flows with attempts that are due. True when any of them sent something. */
+/* Serves the flows with due attempts. True if any of them sent something. */
 extern bool rf_claims_run(RfLaneThread *lane, LaneServe *serve);
 
-/* Consumer: the producer asks; false: more than it may. Its END came: what it did not use comes back. */
+/* Consumer: the producer asks; false: more than it may. Its END came: takes back unused buffers. */
 extern bool rf_claims_asked(RfLaneThread *lane, uint32_t flow, uint32_t value, RfError *error);
 extern void rf_claims_ended(RfLaneThread *lane, LaneFlow *local);
 
-/* Grant what there is to those in line. Would it grant anything? */
+/* Grants free buffers to the flows in line. Would it grant anything? */
 extern bool rf_claims_grant(RfLaneThread *lane);
 extern bool rf_claims_may_grant(RfLaneThread *lane);
 

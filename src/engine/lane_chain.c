@@ -1,6 +1,6 @@
 /*
- * lane_chain.c - the work requests of a lane: they are gathered in a chain per peer, and a chain
- * leaves with one post, at the end of the round or when it is full.
+ * lane_chain.c - the work requests of a lane: collected in a chain per peer; one post sends a
+ * chain, at the end of the round or when it is full.
  *
  * lane_flow.c and lane_claim.c decide which work requests go into a chain, queue.c decides when it is
  * posted. Plain C; only the lane's thread calls it.
@@ -9,7 +9,7 @@
 
 #include "lane.h"
 
-/* Post what was gathered for a peer: one call, one doorbell. */
+/* Posts the chain of a peer: one call, one doorbell. */
 static void
 post_chain(RfLaneThread *lane, LaneConnection *connection)
 {
@@ -19,7 +19,7 @@ post_chain(RfLaneThread *lane, LaneConnection *connection)
 		return;
 	for (uint32_t i = 0; i + 1 < count; i++)
 		connection->wrs[i].next = &connection->wrs[i + 1];
-	/* Its completion gives back all of the chain's room in the send queue. */
+	/* Its completion frees all of the chain's room in the send queue. */
 	connection->wrs[count - 1].next = NULL;
 	if (!connection->wrs[count - 1].signaled)
 		lane_count(&lane->lane->signaled, 1);
@@ -64,7 +64,7 @@ rf_lane_no_room(RfLaneThread *lane, int peer)
 	lane_count(&lane->lane->qps[peer].waits, 1);
 }
 
-/* A work request was put into the chain: throttle and rdma.qps. */
+/* A work request was put into the chain: updates throttle and rdma.qps. */
 static void
 show_post(RfLaneThread *lane, int peer, uint32_t bytes)
 {
@@ -79,7 +79,7 @@ show_post(RfLaneThread *lane, int peer, uint32_t bytes)
 	lane_count(&shown->bytes, bytes);
 }
 
-/* Behind the entries of the chain so far. */
+/* The place after the last entry of the chain. */
 static const RfSge *
 next_sge(const LaneConnection *connection)
 {

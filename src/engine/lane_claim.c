@@ -1,20 +1,20 @@
 /*
  * lane_claim.c - receive buffers of shared pools: a producer's lane claims them or asks for them, a
- * consumer's lane grants them. receive.h has the protocol and why nobody waits for ever.
+ * consumer's lane grants them. receive.h has the protocol and the proof that no flow waits forever.
  *
  * Plain C, the lane's thread only. It posts nothing itself, like lane_flow.c.
  *
- * Conflict avoidance after SMART (Ren et al., ASPLOS 2024, 4.3): a claim that lost waits as
- * backoff.h says, which also limits how many of the flow's claims are under way. There it is of a
- * thread, here of a flow: conflicts are in its pool, and one that is crowded is no reason to claim
- * less in another. A claim begins with a buffer that was this flow's own and came back, so that in
- * the long run producers that are no more than the buffers do not meet. One that lost `patience`
- * times in a row gives up, and the flow asks instead: then the pool is likely to be full, and one
- * message waits for it where any number of attempts would find nothing.
+ * Conflict avoidance after SMART (Ren et al., ASPLOS 2024, 4.3): a lost claim waits according to
+ * backoff.h, which also limits the number of the flow's claims. There the limit is per thread, here
+ * per flow: conflicts are in its pool, and contention in one pool is no reason to claim less in
+ * another. A claim begins with a released buffer that this flow used before, so that in the long
+ * run producers do not conflict if there are no more of them than buffers. A claim that lost
+ * `patience` times in a row gives up, and the flow asks instead: then the pool is probably full,
+ * and one message replaces any number of failing attempts.
  *
- * A flow asks for one buffer and only when it has none and no claim under way; where it cannot
- * claim at all it asks for all it needs. Buffers are used for its slots in the order in which it
- * gets them. Both are what the consumer's last buffer relies on (receive.h).
+ * A flow asks for one buffer and only when it has none and no claim under way; if it cannot claim
+ * at all it asks for all it needs. Buffers are used for its slots in the order in which it gets
+ * them. The rule of the consumer's last buffer relies on both (receive.h).
  */
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@
 #define MAX_PATIENCE	16
 #define MIN_PATIENCE	1
 #define AT_ONCE_PATIENCE	1000	/* attempts without backoff; in the end it asks, since the last buffer is granted only */
-#define MAX_WAIT_US		2000		/* rather than wait longer for the next attempt, ask */
+#define MAX_WAIT_US		2000		/* ask rather than wait longer for the next attempt */
 #define FIRST_UNIT_NS	2000		/* t0 until round trips were measured */
 
 /* ---------- lists ---------- */
@@ -67,7 +67,7 @@ rf_claims_attach(RfLaneThread *lane, LaneFlow *local, RfFlow *flow)
 
 	if (local->producer ? flow->pool_buffers == 0 : flow->pool == NULL)
 	{
-		/* Whoever claims after it need not wait for it. */
+		/* Flows that claim after it need not wait for it. */
 		atomic_store(&flow->claimed, UINT64_MAX);
 		return true;
 	}
@@ -79,7 +79,7 @@ rf_claims_attach(RfLaneThread *lane, LaneFlow *local, RfFlow *flow)
 	claims->buffers = flow->pool_buffers;
 	if (lane->config.shared->device.atomics)
 		claims->claimable = flow->pool_claimable;
-	claims->cursor = local->remote_flow * 5;	/* apart from each other from the beginning */
+	claims->cursor = local->remote_flow * 5;	/* different starting points from the beginning */
 	claims->patience = MAX_PATIENCE;
 	rf_backoff_init(&claims->backoff, FIRST_UNIT_NS, flow->slot_count, flow->key, (uint64_t) lane->now * 1000);
 	if (local->producer && flow->buffers != NULL)
@@ -143,7 +143,7 @@ rf_claims_detach(RfLaneThread *lane, LaneFlow *local)
 	free(claims);
 }
 
-/* Slots that are READY, have credit, and no buffer nor hope of one. */
+/* Number of slots that are READY, have credit, and neither a buffer nor an attempt for one. */
 static uint32_t
 buffers_needed(RfLaneThread *lane, const LaneFlow *local, const RfFlow *flow)
 {
@@ -164,7 +164,7 @@ buffers_needed(RfLaneThread *lane, const LaneFlow *local, const RfFlow *flow)
 	return limit > have ? (uint32_t) (limit - have) : 0;
 }
 
-/* A buffer that nobody of us has or tries: the last that came back, else the next. -1: none. */
+/* A buffer that we neither have nor try: the last one that came back, else the next. -1: none. */
 static int
 choose_buffer(LaneClaims *claims)
 {
@@ -187,7 +187,7 @@ choose_buffer(LaneClaims *claims)
 	return -1;
 }
 
-/* Post one attempt. */
+/* Posts one attempt. */
 static void
 attempt(RfLaneThread *lane, uint32_t index, uint32_t i, int buffer)
 {
@@ -207,7 +207,7 @@ attempt(RfLaneThread *lane, uint32_t index, uint32_t i, int buffer)
 	wr->rkey = local->rkey;
 	wr->compare = RF_RECEIVE_FREE;
 	wr->swap = (uint64_t) local->remote_flow + 1;
-	/* Its answer is waited for; the end of the chain may be megabytes away. */
+	/* The flow waits for its answer; the end of the chain may be megabytes away. */
 	if (!wr->signaled)
 	{
 		wr->signaled = true;
@@ -221,7 +221,7 @@ attempt(RfLaneThread *lane, uint32_t index, uint32_t i, int buffer)
 	claims->out++;
 }
 
-/* Ask the consumer's lane for so many. */
+/* Asks the consumer's lane for so many. */
 static void
 ask(RfLaneThread *lane, uint32_t index, uint32_t count)
 {
@@ -233,7 +233,7 @@ ask(RfLaneThread *lane, uint32_t index, uint32_t count)
 	lane_count(&lane->lane->claims_asked, count);
 }
 
-/* Post what is due, and note when the next attempt is. */
+/* Posts due attempts, and notes when the next one is due. */
 static void
 run_attempts(RfLaneThread *lane, uint32_t index)
 {
@@ -314,7 +314,7 @@ rf_claims_want(RfLaneThread *lane, uint32_t index)
 	if (!claims->impatient)
 		return;
 
-	/* Nothing new begins; what is out may still win, and then there is no need to ask. */
+	/* Nothing new begins; outstanding attempts may still win, and then there is no need to ask. */
 	give_up_due(claims);
 	if (claims->listed)
 		list_remove(lane, &lane->claiming, local);
@@ -372,7 +372,7 @@ rf_claims_released(LaneFlow *local, uint64_t slot)
 	uint32_t	buffer = claims->place[slot % local->slot_count];
 	uint64_t	bit = UINT64_C(1) << buffer;
 
-	/* A buffer is free before we have credit for its slot: we may have got it once more. */
+	/* A buffer may be free before we have credit for its slot: we may have got it again. */
 	if ((claims->holding & bit) != 0)
 		return;
 	for (uint64_t later = slot + 1; later < local->moved; later++)
@@ -516,7 +516,7 @@ rf_claims_ended(RfLaneThread *lane, LaneFlow *local)
 	rf_receive_wake(lane->config.shared->lanes, claims->pool);
 }
 
-/* The slot that its next buffer would be for. */
+/* The slot for its next buffer. */
 static uint64_t
 next_slot(const LaneFlow *local)
 {
@@ -530,7 +530,7 @@ rf_claims_grant(RfLaneThread *lane)
 	int32_t		index = lane->asking.head;
 	bool		some = false;
 
-	/* One each, in line; who wants more goes to its end. */
+	/* One each, in line; a flow that needs more goes to the end. */
 	while (count-- > 0)
 	{
 		LaneFlow   *local = lane->local[index];

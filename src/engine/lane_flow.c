@@ -1,13 +1,12 @@
 /*
- * lane_flow.c - the flows of a lane: which work requests they need, what arrives for them, when
- * they end.
+ * lane_flow.c - the flows of a lane: their work requests, their arrivals, their end.
  *
  * Plain C, the lane's thread only. The lane's transitions of the status words are here (READY ->
  * IN_FLIGHT -> FREE of a send buffer, FREE -> FULL of a receive buffer); the backends' are in
  * src/shmem/slots.c. It posts nothing itself: requests go to the chain of their connection
  * (lane_chain.c), which is posted at the end of the round; slots only in the flow's turn (queue.c).
  *
- * Every word of an immediate is checked against what this side knows before it changes anything.
+ * Every word of an immediate is checked against this side's state before it changes anything.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +24,7 @@ wake(RfLaneThread *lane, RfFlow *flow)
 		lane->config.wake_owner(flow);
 }
 
-/* Wake a producer when what it sleeps for is there. The words it looks at were stored before. */
+/* Wakes a producer if its condition holds. The words that it reads were stored before. */
 static void
 wake_producer(RfLaneThread *lane, const LaneFlow *local, RfFlow *flow)
 {
@@ -38,8 +37,8 @@ wake_producer(RfLaneThread *lane, const LaneFlow *local, RfFlow *flow)
 	if (atomic_load_explicit(&flow->stop, memory_order_relaxed) == 0)
 	{
 		/*
-		 * Half of its slots, so that it does not switch context for each. It cannot wait for
-		 * ever: the reader gives back all it has before it waits for us, and then all are free.
+		 * Half of its slots, so that it does not switch context for each. It cannot wait forever:
+		 * the reader releases all its buffers before it waits for us, and then all are free.
 		 */
 		if (waiting == RF_WAIT_SLOTS &&
 			local->slot_count - (handed - local->done) < (local->slot_count + 1) / 2)
@@ -90,11 +89,12 @@ rf_lane_flow_probe(RfLaneThread *lane)
 			{
 				lane_count(&lane->flows[index].stats.probes, 1);
 				/*
-				 * The sender need not have rung: this visit, too, found READY slots and no credit.
+				 * Counted here, too, without a ring of the sender: there are READY slots and no
+				 * credit.
 				 */
 				lane_count(&lane->flows[index].stats.credit_stalls, 1);
 			}
-			/* A reader may be at rest for hours (a cursor): ask it less and less often. */
+			/* A reader may be idle for hours (a cursor): probe it less and less often. */
 			if (local->probe_wait_ms < lane->config.probe_ms * PROBE_BACKOFF_LIMIT)
 				local->probe_wait_ms *= 2;
 			local->probe_at = lane->now + (int64_t) local->probe_wait_ms * 1000;
@@ -128,7 +128,10 @@ is_placed(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
 								memory_order_relaxed) == RF_SLOT_PLACED;
 }
 
-/* May it leave behind another slot, in the same work request? Not with parts of its own, nor when it was taken back. */
+/*
+ * May it be sent with an earlier slot, in the same work request? Not with parts of its own, nor if
+ * it was taken back.
+ */
 static bool
 may_merge(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
 {
@@ -138,9 +141,9 @@ may_merge(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
 }
 
 /*
- * Bytes of a filled slot. The header is our own backend's; the bound keeps a bug from becoming a
- * leak. A peer on this host can write the header, so it does not say how much is sent from
- * elsewhere.
+ * Bytes of a filled slot. The header is our own backend's; the bound prevents a bug from exposing
+ * memory. A peer on this host can write the header, so it does not determine how much is sent from
+ * other memory.
  */
 static uint32_t
 slot_bytes(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
@@ -158,8 +161,8 @@ slot_bytes(const RfFlow *flow, const LaneFlow *local, uint64_t slot)
 }
 
 /*
- * Slots [first, next) as entries of a work request: what lies side by side in the send buffer is
- * one entry; a payload in value memory is one of its own between its header and its neighbour.
+ * Slots [first, next) as entries of a work request: adjacent bytes in the send buffer are one
+ * entry; a payload in value memory is one of its own between its header and its neighbour.
  */
 static int
 describe_slots(const RfFlow *flow, const LaneFlow *local, uint64_t first, uint64_t next,
@@ -216,7 +219,7 @@ gather_parts(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Mess
 	}
 	else
 	{
-		/* Wrong parts are a bug; then the header goes alone, and the reader complains. */
+		/* Invalid parts are a bug; then the header goes alone, and the reader reports an error. */
 		*head = (RfSge) {header, sizeof(RfSlotHeader), local->lkey};
 		parts->count = 1;
 		parts->strided_count = 0;
@@ -226,8 +229,8 @@ gather_parts(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Mess
 }
 
 /*
- * All credit is used: from here the backend does not ring until credit comes, so the time to probe
- * runs already.
+ * All credit is used: the backend does not ring again until credit comes, so the time until a probe
+ * begins now.
  */
 static void
 probe_if_starving(RfLaneThread *lane, uint32_t index)
@@ -241,7 +244,10 @@ probe_if_starving(RfLaneThread *lane, uint32_t index)
 	}
 }
 
-/* Slots that may be written: all that have credit, and a buffer when those come from a pool. */
+/*
+ * The end of the slots that may be sent: all with credit, and with a buffer if those come from a
+ * pool.
+ */
 static uint64_t
 send_limit(const LaneFlow *local)
 {
@@ -252,7 +258,7 @@ send_limit(const LaneFlow *local)
 	return limit;
 }
 
-/* A message of the flow's next slot alone; false when its backend has taken it back, since it closes. */
+/* A message of the flow's next slot alone; false if its closing backend has taken it back. */
 static bool
 begin_message(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Message *message)
 {
@@ -281,8 +287,8 @@ begin_message(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Mes
 }
 
 /*
- * Slots before end join the message as far as they fit into all limits, and as many as would leave
- * in this turn one by one: a turn ends with the slot that uses up its bytes (budget).
+ * Slots before end join the message within all limits, and as many as would be sent in this turn
+ * one by one: a turn ends with the slot that uses up its bytes (budget).
  */
 static void
 merge_slots(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Message *message,
@@ -307,7 +313,7 @@ merge_slots(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Messa
 		uint32_t	next_bytes = slot_bytes(flow, local, message->next);
 		uint64_t	merged = (message->next - message->first) * local->slot_size + next_bytes;
 
-		/* Each placed one has at most two entries of its own, and one of others behind it. */
+		/* Each placed one has at most two entries of its own, and one for the slots after it. */
 		placed = is_placed(flow, local, message->next);
 		if (merged > most || 2 * (message->placed_count + placed) + 1 > lane->max_sge)
 			break;
@@ -319,7 +325,7 @@ merge_slots(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Messa
 	}
 }
 
-/* Post the message, which has been admitted; its slots are in flight from here on. */
+/* Posts the message, which has been admitted; its slots are in flight from here on. */
 static void
 post_message(RfLaneThread *lane, uint32_t index, const Message *message)
 {
@@ -377,8 +383,8 @@ count_message(RfLaneThread *lane, uint32_t index, const Message *message)
 
 /*
  * Send the READY slots that have credit. Neighbours go as one work request when the first of them
- * is (almost) full, since the hole between their payloads has to travel too; not into a pool, whose
- * buffers are seldom neighbours.
+ * is (almost) full, since the gap between their payloads is sent as well; not into a pool, whose
+ * buffers are seldom adjacent.
  */
 QueueResult
 rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t *sent)
@@ -415,7 +421,7 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 							   lane->queue.in_flight, message.bytes))
 			return QUEUE_THROTTLED;
 
-		/* From here on its pages stay pinned until we are done with them; see layout.h. */
+		/* From here on its pages stay pinned until the request is done; see layout.h. */
 		if (message.parts.count > 0 &&
 			!atomic_compare_exchange_strong(&flow->status[message.first % local->slot_count],
 											&gathered, RF_SLOT_IN_FLIGHT))
@@ -437,7 +443,10 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 	return QUEUE_DONE;
 }
 
-/* Send the one END of our side; the flow is over when the peer's is here too and ours has left. */
+/*
+ * Sends the one END of our side; the flow is over when the peer's has arrived and ours has
+ * completed.
+ */
 static void
 send_end(RfLaneThread *lane, uint32_t index, LaneFlow *local, uint32_t value)
 {
@@ -484,7 +493,7 @@ serve_producer(RfLaneThread *lane, uint32_t index)
 
 	if (!closing && !stopped)
 	{
-		/* First, so that the claims are on their way before what is sent now. */
+		/* First, so that the claims are sent before the slots. */
 		if (local->claims != NULL)
 			rf_claims_want(lane, index);
 		if (local->moved < handed && local->moved < send_limit(local))
@@ -499,8 +508,8 @@ serve_producer(RfLaneThread *lane, uint32_t index)
 	}
 
 	/*
-	 * What was not sent yet is discarded; what is in flight must have landed before the peer may
-	 * reuse anything.
+	 * Unsent slots are discarded; slots in flight must have landed before the peer may reuse
+	 * anything.
 	 */
 	rf_queue_remove(lane, index);
 	starving_remove(lane, local);
@@ -510,7 +519,7 @@ serve_producer(RfLaneThread *lane, uint32_t index)
 				 stopped ? RF_END_STOPPED : RF_END_FAILED);
 }
 
-/* Tell the producer how many buffers the reader has released. False: no room, it is parked. */
+/* Sends the producer the number of released buffers. False: no room, it is parked. */
 static bool
 send_credit(RfLaneThread *lane, LaneFlow *local)
 {
@@ -551,8 +560,8 @@ serve_consumer(RfLaneThread *lane, uint32_t index)
 		return;
 
 	/*
-	 * Not before something came: the news that the flow is open takes another way to the producer's
-	 * engine, and a STOP that overtakes it would name a flow that is not attached there.
+	 * Not before the first arrival: the message that the flow is open takes another path to the
+	 * producer's engine, and a STOP that overtakes it would name a flow that is not attached there.
 	 */
 	if (atomic_load(&flow->stop) != 0 && local->moved > 0 && !local->end_received &&
 		!local->stop_sent)
@@ -662,7 +671,7 @@ data_arrived(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t value, 
 	}
 	else
 	{
-		/* Nobody reads it; a STOP may have waited for it. */
+		/* Its slots are not read any more; a STOP may have waited for it. */
 		local->moved = arrived;
 		rf_lane_flow_serve(lane, local->index);
 	}
@@ -724,8 +733,8 @@ rf_lane_flow_immediate(RfLaneThread *lane, int peer, const RfWc *wc, RfError *er
 				break;
 
 			/*
-			 * Tell what was released, also when that is nothing: the answer ends the doubt. No room
-			 * now: the next probe comes.
+			 * Answer with the released buffers, even if there are none: the producer then knows. If
+			 * there is no room now, the next probe will come.
 			 */
 			(void) send_credit(lane, local);
 			return true;
@@ -787,7 +796,7 @@ rf_lane_flow_attach(RfLaneThread *lane, uint32_t index)
 	{
 		RfError		error;
 
-		/* A flow that fails and is not attached has to be the dropped connection's. */
+		/* A flow that fails without being attached belongs to the dropped connection. */
 		(void) rf_error(&error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory for a flow");
 		rf_lane_flow_fail(lane, index, &error);
 		rf_lane_lost(lane, flow->peer, &error);
@@ -823,7 +832,7 @@ rf_lane_flow_attach(RfLaneThread *lane, uint32_t index)
 		rf_lane_flow_fail(lane, index, &error);
 		return;
 	}
-	/* The backend may have rung, or gone, before we knew the flow. */
+	/* The backend may have rung, or left, before we knew the flow. */
 	rf_lane_flow_serve(lane, index);
 }
 
@@ -834,8 +843,7 @@ rf_lane_flow_fail(RfLaneThread *lane, uint32_t index, const RfError *error)
 	uint32_t	state = atomic_load(&flow->state);
 
 	/*
-	 * The backend may go on to CLOSING at any time; one that is FAILED already keeps its first
-	 * error.
+	 * The backend may change to CLOSING at any time; a FAILED flow keeps its first error.
 	 */
 	detach(lane, index);
 	if (state == RF_FLOW_OPEN)

@@ -1,6 +1,5 @@
 /*
- * lane_notice.c - what a lane tells others: the main thread what has happened, other lanes that
- * there is something for them. Plain C.
+ * lane_notice.c - a lane's notices: events for the main thread, wake-ups for other lanes. Plain C.
  */
 #include <string.h>
 #include <unistd.h>
@@ -25,7 +24,7 @@ rf_lane_notice(RfLaneThread *lane, RfLaneEventKind kind, int peer, uint32_t flow
 	notice->flow = flow;
 	pthread_mutex_unlock(&lane->lock);
 
-	/* Fails only when the counter is full, and then it is readable anyway. */
+	/* Fails only if the counter is full, and then it is readable anyway. */
 	if (write(lane->config.main_wake_fd, &one, sizeof(one)) < 0)
 		return;
 }

@@ -1,15 +1,15 @@
 /*
- * lane_path.c - whether a lane's connections carry anything: the proof of a new one, and the end of
- * one that does not move any more.
+ * lane_path.c - checks that a lane's connections transfer data: the proof of a new one, and the end
+ * of one without progress.
  *
- * A device may try for ever (rxe with retry_count 7), and TCP nearly does, so how long a work
- * request may take is for the lane to say. Plain C; the lane's thread only.
+ * A device may retry forever (rxe with retry_count 7), and TCP nearly does, so the lane limits the
+ * time of a work request. Plain C; the lane's thread only.
  */
 #include "lane.h"
 
 /*
- * A connection without progress is looked at again after this long before it is given up: when this
- * process was stopped, what has come meanwhile is taken first.
+ * A connection without progress is checked again after this time before it is given up: if this
+ * process was stopped, it first reads what has arrived meanwhile.
  */
 #define GRACE_US	1000000
 

@@ -1,6 +1,6 @@
 /*
- * lane_thread.h - a lane as the engine's main thread sees it: start, connections, flows, events, stop.
- * A lane is a thread that moves data. Plain C (lane.c).
+ * lane_thread.h - the interface of a lane for the engine's main thread: start, connections, flows,
+ * events, stop. A lane is a thread that moves data. Plain C (lane.c).
  */
 #ifndef RF_LANE_THREAD_H
 #define RF_LANE_THREAD_H
@@ -12,7 +12,7 @@
 
 typedef struct RfLaneThread RfLaneThread;
 
-/* What a lane tells the main thread: read by rf_lane_event. */
+/* Events of a lane for the main thread: read by rf_lane_event. */
 typedef enum RfLaneEventKind
 {
 	RF_LANE_CONNECTION_LOST = 1,	/* qp context's peer; error says why. Told once per connection */
@@ -31,14 +31,14 @@ typedef struct RfLaneEvent
 
 /*
  * The proof that a queue pair's data path works: RF_PROOF_SIZE bytes each way, consisting of the
- * receiver's number. The main thread owns it, and lets it alone from handing it over until the lane
- * has let go of the connection; the lane reads it.
+ * receiver's number. The main thread owns it, and does not change it from the hand-over until the
+ * lane has released the connection; the lane reads it.
  */
 typedef struct RfLaneProof
 {
 	const uint64_t *landing;	/* where the peer's comes */
 	uint64_t	number;			/* what it must consist of */
-	RfSge		source;			/* ours; this and the rest are good from rf_lane_prove on */
+	RfSge		source;			/* ours; this and the rest are valid from rf_lane_prove on */
 	uint64_t	remote_addr;
 	uint32_t	rkey;
 } RfLaneProof;
@@ -55,8 +55,8 @@ typedef struct RfLaneConfig
 	RfPollingMode polling_mode;
 	uint32_t	poll_us;		/* adaptive: keep trying this long after the last success before arming */
 	uint32_t	probe_ms;		/* wait for credit this long before a PROBE */
-	uint32_t	peer_timeout_ms;	/* a connection of whose work requests none completes for so long
-									 * is lost; 0 = never */
+	uint32_t	peer_timeout_ms;	/* a connection is lost if none of its work requests
+									 * completes for so long; 0 = never */
 	uint32_t	merge_limit;	/* bytes one merged work request may have; 0 = never merge */
 	uint32_t	chain_limit;	/* work requests per post; 1 = never chain */
 	bool		signal_all;		/* ask for a completion of every work request */
@@ -75,42 +75,42 @@ extern RfLaneThread *rf_lane_start(const RfLaneConfig *config, RfError *error);
 extern RfCq *rf_lane_cq(RfLaneThread *lane);
 
 /*
- * New values for the settings that may change while the lane runs: polling_mode, poll_batch,
- * poll_us, probe_ms, peer_timeout_ms, merge_limit, chain_limit, signal_all, claim_at_once,
- * admission, credit_limit.
+ * Sets the settings that may change while the lane runs: polling_mode, poll_batch, poll_us,
+ * probe_ms, peer_timeout_ms, merge_limit, chain_limit, signal_all, claim_at_once, admission,
+ * credit_limit.
  */
 extern void rf_lane_tune(RfLaneThread *lane, const RfLaneConfig *config);
 
 /*
- * Hand a connected queue pair to the lane, before the peer may send anything that names a flow. Its
- * RfQpConfig.context must be the peer's index: (void *) (intptr_t) peer. A queue pair whose
+ * Hands a connected queue pair to the lane, before the peer may send anything that names a flow.
+ * Its RfQpConfig.context must be the peer's index: (void *) (intptr_t) peer. A queue pair whose
  * handshake fails half-way is added and dropped too, since only the lane may destroy it. `proof`:
- * what the peer will prove itself by, handed over before the peer may; NULL: nothing is proven.
+ * the expected proof of the peer, handed over before the peer may send it; NULL: no proof.
  */
 extern void rf_lane_add_connection(RfLaneThread *lane, int peer, RfQp *qp,
 								   const RfLaneProof *proof);
 
 /*
- * The peer is ready for our proof: send it. RF_LANE_CONNECTION_PROVEN when it was acknowledged and
- * the peer's has come. It does not give up by itself: the main thread drops what takes too long.
+ * The peer is ready for our proof: sends it. RF_LANE_CONNECTION_PROVEN follows when it was
+ * acknowledged and the peer's has come. The lane does not give up by itself: the main thread drops
+ * a connection that takes too long.
  */
 extern void rf_lane_prove(RfLaneThread *lane, int peer);
 
 /*
- * Let go of the peer's queue pair: destroy it and fail its attached flows: OPEN becomes FAILED with
- * the error and its backend is woken; one that is CLOSING gets RF_LANE_FLOW_DETACHED. Then
+ * Destroys the peer's queue pair and fails its attached flows: OPEN becomes FAILED with the error
+ * and its backend is woken; one that is CLOSING gets RF_LANE_FLOW_DETACHED. Then
  * RF_LANE_CONNECTION_DROPPED: nothing of the peer is attached any more.
  */
 extern void rf_lane_drop_connection(RfLaneThread *lane, int peer, const RfError *error);
 
 /*
- * From now the lane serves this flow. It is OPEN with buffers, or the backend was faster and it is
- * already CLOSING, or its buffers could not be had and it is FAILED (buffers NULL): then only the
- * ENDs are exchanged once it is CLOSING. Called after the change of state, because a consumer may
- * win LISTENING -> FREE; so the lane ignores rings of flows not attached, and looks at a flow when
- * it is attached as if it had been rung. The peer learns the flow's address only afterwards. A
- * producer is attached also when its backend is CLOSING already: the reader's side is open and must
- * get an END.
+ * From now on the lane serves this flow. It is OPEN with buffers, or already CLOSING if the backend
+ * was faster, or FAILED without buffers (buffers NULL): then only the ENDs are exchanged once it is
+ * CLOSING. Called after the change of state, because a consumer may win LISTENING -> FREE; so the
+ * lane ignores rings of unattached flows, and checks a flow at its attachment as if it had been
+ * rung. The peer learns the flow's address only afterwards. A producer is attached also when its
+ * backend is CLOSING already: the reader's side is open and must get an END.
  *
  * The main thread may set an attached flow FREE after RF_LANE_FLOW_DETACHED only. A flow that a
  * dropped connection made FAILED, or found FAILED, is not attached any more and has no event; its
@@ -121,7 +121,7 @@ extern void rf_lane_attach_flow(RfLaneThread *lane, uint32_t flow_index);
 /* Next event, false when there is none. Main thread only. */
 extern bool rf_lane_event(RfLaneThread *lane, RfLaneEvent *event);
 
-/* Stop and join. Queue pairs still there are destroyed. */
+/* Stops and joins the thread. Remaining queue pairs are destroyed. */
 extern void rf_lane_stop(RfLaneThread *lane);
 
 #endif

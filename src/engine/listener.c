@@ -1,9 +1,9 @@
 /*
- * listener.c - listening on TCP and on a local name, and accepting.
+ * listener.c - listens on TCP and on a local name, and accepts connections.
  *
- * Anybody can connect; nobody is believed before setup.c has seen a proof. So there is a limit on
- * connections without one (crowd.c) and a deadline for each, and running out of descriptors pauses
- * accepting instead of spinning.
+ * Anybody can connect; nobody is trusted before setup.c has seen a proof. So the number of
+ * connections without proof is limited (crowd.c), each has a deadline, and when descriptors run
+ * out, accepting pauses instead of spinning.
  */
 #include "postgres.h"
 
@@ -24,13 +24,13 @@
 
 #define RF_ACCEPT_AT_ONCE		64
 #define RF_LISTEN_BACKLOG		4096	/* the kernel has a limit of its own: net.core.somaxconn */
-#define RF_FIRST_BYTES_S		3		/* a connection that says nothing for so long is handed over none the less */
+#define RF_FIRST_BYTES_S		3		/* the kernel hands over a connection that stays silent for this long anyway */
 #define RF_ACCEPT_PAUSE_US		1000000
 
 static int64_t paused_until = 0;
 
 /*
- * The first entry of listen_addresses; the loopback address when the server listens on local
+ * The first entry of listen_addresses, or the loopback address when the server listens on local
  * sockets only.
  */
 static void
@@ -59,7 +59,7 @@ bind_tcp(const struct addrinfo *address)
 	if (fd < 0)
 		return -1;
 	(void) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	/* An engine speaks first, so that the kernel can keep those that say nothing. */
+	/* An engine speaks first, so the kernel can hold back connections that stay silent. */
 	(void) setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &first_bytes, sizeof(first_bytes));
 	if (address->ai_family == AF_INET6)
 		(void) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
@@ -113,8 +113,8 @@ rf_listen(RfError *error)
 						"could not translate \"%.100s\" to an address: %s", host, gai_strerror(rc));
 
 	/*
-	 * "*": a socket of IPv6 takes both kinds where there is IPv6. Of a name's addresses an IPv4 one is
-	 * preferred: localhost, often ::1 first, must be found at 127.0.0.1.
+	 * For "*" an IPv6 socket accepts both protocols where there is IPv6. For a name prefer an IPv4
+	 * address: localhost, which often resolves to ::1 first, must be reachable at 127.0.0.1.
 	 */
 	for (one = found; fd < 0 && one != NULL; one = one->ai_next)
 	{
@@ -131,7 +131,7 @@ rf_listen(RfError *error)
 	rf_engine->listen_tcp.fd = fd;
 	atomic_store(&rf_shared->engine_port, local_port(fd));
 
-	/* The local name is for engines of this host; without it they use TCP. */
+	/* The local name is for engines on this host; without it they use TCP. */
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	name_length = rf_socket_local_address(&name, rf_shared->engine_local_name);
 	if (fd < 0 || bind(fd, (struct sockaddr *) &name, name_length) != 0 || listen(fd, RF_LISTEN_BACKLOG) != 0)
@@ -164,7 +164,7 @@ rf_listener_event(RfSource *source)
 {
 	int			i;
 
-	/* Not more at once: others wait too. */
+	/* Accept no more in this round: others are waiting too. */
 	for (i = 0; i < RF_ACCEPT_AT_ONCE; i++)
 	{
 		struct sockaddr_storage address = {0};
@@ -188,13 +188,19 @@ rf_listener_event(RfSource *source)
 		}
 		if (source == &rf_engine->listen_tcp)
 			rf_socket_options(fd);
+		else if (!rf_socket_same_user(fd))
+		{
+			atomic_fetch_add(&rf_shared->garbage_connections, 1);
+			close(fd);
+			continue;
+		}
 		connection = rf_connection_new(fd, true);
 		if (connection == NULL)
 		{
 			close(fd);
 			continue;
 		}
-		/* What it has to say is there already, most often: an engine leaves the crowd with it. */
+		/* Its first message has usually arrived already, and takes an engine out of the crowd. */
 		victim = rf_crowd_enter(connection, &address);
 		if (victim != NULL)
 		{

@@ -341,8 +341,8 @@ start_engine(void)
 
 	read_boot_id(rf_engine->boot_id);
 	atomic_fetch_add(&rf_shared->engine_epoch, 1);
-	snprintf(rf_shared->engine_local_name, sizeof(rf_shared->engine_local_name), "rdma_fdw.%016llx.%u",
-			 (unsigned long long) rf_shared->node.generation, atomic_load(&rf_shared->engine_epoch));
+	snprintf(rf_shared->engine_local_name, sizeof(rf_shared->engine_local_name), "rdma_fdw.%016llx%016llx.%u",
+			 (unsigned long long) rf_shared->node.words[0], (unsigned long long) rf_shared->node.words[1], atomic_load(&rf_shared->engine_epoch));
 	for (i = 0; i < RF_MAX_PEERS; i++)
 	{
 		uint32_t	state = atomic_load(&rf_shared->peers[i].state);

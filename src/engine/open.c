@@ -4,11 +4,11 @@
  * A producer's backend asks for a flow (OPENING); its engine asks the reader's engine (OPEN), which
  * finds receive buffers, hands the flow to a lane and answers (OPENED); the producer's engine finds
  * send buffers and hands its side to a lane. From then on the lanes work alone until they say that
- * a flow is detached; its buffers then go back to the pool. Who finds no buffers waits as long as
- * rdma_fdw.buffer_wait is in its session.
+ * a flow is detached; its buffers then go back to the pool. If there are no buffers, a side waits
+ * for at most its session's rdma_fdw.buffer_wait.
  *
- * Flow indexes in messages come from the peer: a flow is touched only when its entry, its peer and
- * its key fit.
+ * Flow indexes in messages come from the peer: a flow is touched only if its entry, its peer and
+ * its key match.
  */
 #include "postgres.h"
 
@@ -49,8 +49,24 @@ set_phase(uint32_t index, RfFlowPhase phase)
 	work->phase = phase;
 }
 
+static void
+set_free(RfFlow *flow)
+{
+	atomic_store(&flow->state, RF_FLOW_FREE);
+	atomic_fetch_sub(&rf_shared->flows_used, 1);
+}
+
+/* An entry that listens was held, and does not get buffers now. */
+static void
+let_go(RfFlow *flow)
+{
+	if (rf_flow_let_go(flow))
+		atomic_fetch_sub(&rf_shared->flows_used, 1);
+}
+
 /*
- * The entry is ours alone now (CLOSING, and no lane knows it): give back its buffers and free it.
+ * Only the main thread uses the entry now (CLOSING, and no lane knows it): returns its buffers and
+ * frees it.
  */
 static void
 free_flow(uint32_t index)
@@ -65,13 +81,13 @@ free_flow(uint32_t index)
 		rf_receive_unuse(work->pool, index);
 	work->pool = NULL;
 	flow->buffers = NULL;
-	atomic_store(&flow->state, RF_FLOW_FREE);
+	set_free(flow);
 }
 
 /*
  * To FAILED from a state in which the entry cannot change its owner: OPENING (also a listening
- * entry that is held) or OPEN. False when it is not in that state; a backend that was faster is
- * CLOSING and knows.
+ * entry that is held) or OPEN. False: it is not in that state; a backend that was faster has set
+ * CLOSING itself.
  */
 static bool
 fail_flow(uint32_t index, RfFlowState from, const RfError *error)
@@ -79,7 +95,7 @@ fail_flow(uint32_t index, RfFlowState from, const RfError *error)
 	RfFlow	   *flow = &rf_shared->flows[index];
 	uint32_t	expected = from;
 
-	/* Not of one that is FAILED already: its backend may be reading why. */
+	/* Not for a FAILED one: its backend may be reading the error. */
 	if (atomic_load(&flow->state) != from)
 		return false;
 	*rf_flow_error(rf_shared, flow) = *error;
@@ -118,15 +134,61 @@ wait_for_buffers(uint32_t index)
 	set_phase(index, RF_OPEN_BUFFERS);
 }
 
+/* Bytes of buffer memory that flows have: those of one role, or all (0). */
+static size_t
+buffers_held(uint32_t role)
+{
+	size_t		pages = 0;
+
+	if (role == 0)
+	{
+		for (uint32_t i = 0; i < rf_shared->segment_count; i++)
+			pages += atomic_load_explicit(&rf_shared->segments[i].used_pages, memory_order_relaxed);
+		return pages * RF_POOL_PAGE;
+	}
+	for (uint32_t i = 0; i < rf_shared->max_flows; i++)
+	{
+		if (rf_engine->flows[i].block.segment >= 0 && rf_shared->flows[i].role_oid == role)
+			pages += rf_engine->flows[i].block.pages;
+	}
+	for (int i = 0; i < RF_RECEIVE_POOLS; i++)
+	{
+		if (rf_engine->receive[i].users > 0 && rf_engine->receive[i].role_oid == role)
+			pages += rf_engine->receive[i].block.pages;
+	}
+	return pages * RF_POOL_PAGE;
+}
+
+/*
+ * Would the flow's role have more than its share of the buffer memory with so much for this flow? A
+ * role that has none may always have what one flow needs.
+ */
+static bool
+over_share(const RfFlow *flow, size_t size)
+{
+	size_t		limit = (size_t) rf_shared->segment_count * rf_shared->segment_size / 100 * flow->role_share;
+	size_t		held;
+
+	if (flow->role_share >= 100 || size == 0 || buffers_held(0) + size <= limit)
+		return false;
+	held = buffers_held(flow->role_oid);
+	return held > 0 && held + size > limit;
+}
+
 static void
-no_buffers(RfError *error, uint32_t index, const char *where)
+no_buffers(RfError *error, uint32_t index, const char *where, bool share)
 {
 	memset(error, 0, sizeof(*error));
-	rf_error(error, RF_ERROR_RESOURCES, NULL,
-			 "Raise rdma_fdw.buffer_memory or rdma_fdw.buffer_wait there, "
-			 "or lower rdma_fdw.receive_buffers or rdma_fdw.receive_buffer_size.",
-			 "no free buffer memory for a stream on the %s node within %u ms",
-			 where, rf_shared->flows[index].buffer_wait_ms);
+	if (share)
+		rf_error(error, RF_ERROR_RESOURCES, NULL, "Raise rdma_fdw.role_share for this role, or rdma_fdw.buffer_memory.",
+				 "no buffer memory for a stream on the %s node within %u ms: the role has its share of it (rdma_fdw.role_share)",
+				 where, rf_shared->flows[index].buffer_wait_ms);
+	else
+		rf_error(error, RF_ERROR_RESOURCES, NULL,
+				 "Raise rdma_fdw.buffer_memory or rdma_fdw.buffer_wait there, "
+				 "or lower rdma_fdw.receive_buffers or rdma_fdw.receive_buffer_size.",
+				 "no free buffer memory for a stream on the %s node within %u ms",
+				 where, rf_shared->flows[index].buffer_wait_ms);
 }
 
 /* ---------- the producer's side ---------- */
@@ -170,8 +232,8 @@ start_open(uint32_t index)
 }
 
 /*
- * OPENED came: send buffers, then the lane. When the backend has gone already, the lane only
- * exchanges the ENDs.
+ * OPENED came: gets send buffers, then attaches the lane. If the backend has left already, the lane
+ * only exchanges the ENDs.
  */
 static void
 try_producer(uint32_t index)
@@ -181,10 +243,11 @@ try_producer(uint32_t index)
 	RfConnection *connection = rf_engine->by_peer[work->peer];
 	RfError		error;
 	uint32_t	expected = RF_FLOW_OPENING;
+	bool		share;
 
 	memset(&error, 0, sizeof(error));
 
-	/* All of it before OPEN and FAILED: whoever sees these and leaves rings flow->lane. */
+	/* All of it before OPEN and FAILED: a backend that sees these and leaves rings flow->lane. */
 	flow->buffers = NULL;
 	flow->slot_count = work->opened.slot_count;
 	flow->slot_size = work->opened.slot_size;
@@ -205,11 +268,12 @@ try_producer(uint32_t index)
 	{
 		size_t		size = (size_t) work->opened.slot_count * work->opened.slot_size;
 
-		/* Behind the slots is where answers to compare-and-swaps come (lane_claim.c). */
+		/* Answers to compare-and-swaps arrive behind the slots (lane_claim.c). */
 		if (work->opened.pool_claimable > 0)
 			size += RF_POOL_PAGE;
-		switch (rf_pool_take(rf_engine->pool, work->peer, connection->domain, size, &work->block,
-							 &error))
+		share = over_share(flow, size);
+		switch (share ? RF_POOL_NONE_FREE :
+				rf_pool_take(rf_engine->pool, work->peer, connection->domain, size, &work->block, &error))
 		{
 			case RF_POOL_TAKEN:
 				flow->buffers = rf_pool_address(rf_engine->pool, &work->block);
@@ -221,7 +285,7 @@ try_producer(uint32_t index)
 					wait_for_buffers(index);
 					return;
 				}
-				no_buffers(&error, index, "sending");
+				no_buffers(&error, index, "sending", share);
 				(void) fail_flow(index, RF_FLOW_OPENING, &error);
 				break;
 			case RF_POOL_FAILED:
@@ -303,8 +367,8 @@ refuse_open(RfConnection *connection, uint32_t producer_flow, RfErrorKind reason
 }
 
 /*
- * The entry listens to this peer and with this key: then it is held, else untouched. The key is
- * random, so it is the same life of the entry.
+ * Holds the entry if it listens to this peer and with this key, else leaves it untouched. The key
+ * is random, so it identifies this use of the entry.
  */
 static bool
 hold_listening(uint32_t index, const RfControlOpen *open, int peer)
@@ -315,8 +379,18 @@ hold_listening(uint32_t index, const RfControlOpen *open, int peer)
 		return false;
 	if (flow->key == open->key && flow->peer == peer)
 		return true;
-	rf_flow_let_go(flow);
+	let_go(flow);
 	return false;
+}
+
+/* A receive pool's memory is there already for all of its flows but the first. */
+static size_t
+bytes_wanted(const RfFlow *flow)
+{
+	if (flow->pool == NULL)
+		return (size_t) flow->slot_count * flow->slot_size;
+	return rf_engine->receive[flow->pool - rf_shared->receive_pools].users > 0 ? 0 :
+		rf_receive_bytes(flow->pool->count, flow->pool->size);
 }
 
 static void
@@ -330,6 +404,7 @@ try_consumer(uint32_t index)
 	RfPoolResult result = RF_POOL_TAKEN;
 	RfControlOpened opened;
 	RfError		error;
+	bool		share;
 
 	memset(&error, 0, sizeof(error));
 	if (!hold_listening(index, &work->open, work->peer))
@@ -340,8 +415,8 @@ try_consumer(uint32_t index)
 	}
 
 	/*
-	 * As long as it is held nobody else writes into the entry: its backend can only make it
-	 * CLOSING, and leaves it to us.
+	 * As long as it is held only we write to the entry: its backend can only make it CLOSING, and
+	 * leaves it to us.
 	 */
 	memset(&opened, 0, sizeof(opened));
 	opened.producer_flow = work->open.producer_flow;
@@ -349,10 +424,16 @@ try_consumer(uint32_t index)
 	opened.slot_count = flow->slot_count;
 	opened.slot_size = flow->slot_size;
 	opened.weight = atomic_load(&flow->weight);
-	if (flow->pool != NULL)
+	share = over_share(flow, bytes_wanted(flow));
+	if (share)
+		result = RF_POOL_NONE_FREE;
+	else if (flow->pool != NULL)
 		result = rf_receive_use(flow->pool, work->peer, &region, &error);
 	if (result == RF_POOL_TAKEN && region != NULL)
+	{
 		work->pool = flow->pool;
+		rf_engine->receive[flow->pool - rf_shared->receive_pools].role_oid = flow->role_oid;
+	}
 	else if (result == RF_POOL_TAKEN)
 	{
 		flow->pool = NULL;
@@ -367,18 +448,18 @@ try_consumer(uint32_t index)
 			if (work->phase != RF_OPEN_BUFFERS || rf_now_us() < work->deadline_us)
 			{
 				/*
-				 * Its backend looks at waiting_for_buffers when it has let go, so look at the entry
-				 * once more.
+				 * Its backend reads waiting_for_buffers after it has released the entry, so check
+				 * the entry again.
 				 */
 				wait_for_buffers(index);
-				rf_flow_let_go(flow);
+				let_go(flow);
 				forget_stale(index);
 				return;
 			}
-			no_buffers(&error, index, "reading");
+			no_buffers(&error, index, "reading", share);
 			/* FALLTHROUGH */
 		case RF_POOL_FAILED:
-			rf_flow_let_go(flow);
+			let_go(flow);
 			set_phase(index, RF_OPEN_NONE);
 			refuse_open(connection, work->open.producer_flow, error.kind, error.message);
 			return;
@@ -387,7 +468,9 @@ try_consumer(uint32_t index)
 	{
 		flow->buffers = rf_receive_buffer(flow->pool, 0);
 		opened.pool_buffers = flow->pool->count;
-		/* Compare-and-swaps of the device and of the transport beside it do not see each other. */
+		/*
+		 * Compare-and-swaps of the device and of the second transport are not atomic to each other.
+		 */
 		opened.pool_claimable = connection->over_sockets && !rf_engine->caps.needs_socket ? 0 : flow->pool->claimable;
 	}
 	else
@@ -414,9 +497,9 @@ try_consumer(uint32_t index)
 }
 
 /*
- * A reader that waits for buffers may let go of its entry (LISTENING -> FREE), which may have a new
- * owner by now. Then the sender is refused at once: it must not wait for nobody, and what we
- * remember of the old owner must not stand in the way of the new one.
+ * A reader that waits for buffers may release its entry (LISTENING -> FREE), which may have a new
+ * owner by now. Then the sender is refused at once: it must not wait in vain, and the state of the
+ * old owner must not block the new one.
  */
 static void
 forget_stale(uint32_t index)
@@ -426,7 +509,7 @@ forget_stale(uint32_t index)
 	if (work->phase != RF_OPEN_BUFFERS || work->producer)
 		return;
 	if (hold_listening(index, &work->open, work->peer))
-		rf_flow_let_go(&rf_shared->flows[index]);
+		let_go(&rf_shared->flows[index]);
 	else
 		try_consumer(index);
 }
@@ -458,8 +541,8 @@ rf_flow_handle_open(RfConnection *connection, const RfControlOpen *open)
 /* ---------- value memory ---------- */
 
 /*
- * For a flow that wants to send from another flow's piece: from one of the same backend, which
- * therefore has not let go of it.
+ * For a flow that sends from another flow's piece: that one belongs to the same backend, which
+ * therefore still has it.
  */
 static bool
 share_value(uint32_t index, RfConnection *connection, RfError *error)
@@ -476,7 +559,7 @@ share_value(uint32_t index, RfConnection *connection, RfError *error)
 }
 
 /*
- * A producer wants a piece of it. What it had is in nobody's use, or it would not ask.
+ * A producer requests a piece of it. Its former piece is unused, or it would not ask.
  */
 static void
 grant_value(uint32_t index)
@@ -559,7 +642,7 @@ rf_flow_detached(uint32_t index)
 	rf_flows_retry();
 }
 
-/* The connection failed: what the lanes do not know yet fails here, the rest there. */
+/* The connection failed: fails flows that no lane knows yet here, the others in their lanes. */
 static void
 peer_failed(int peer, const RfError *error)
 {
@@ -584,11 +667,11 @@ peer_failed(int peer, const RfError *error)
 			(void) fail_flow(i, RF_FLOW_OPENING, error);
 		if (atomic_load(&flow->state) == RF_FLOW_LISTENING && rf_flow_hold(flow) &&
 			(flow->peer != peer || !fail_flow(i, RF_FLOW_OPENING, error)))
-			rf_flow_let_go(flow);
+			let_go(flow);
 	}
 }
 
-/* All lanes have let go: what was attached has only its buffers left. */
+/* All lanes have let go: attached flows have only their buffers left. */
 static void
 peer_gone(int peer)
 {
@@ -644,8 +727,8 @@ rf_flows_deadline(void)
 /* ---------- start and end of the engine ---------- */
 
 /*
- * Nothing is open in a new engine: whoever still waits for the old one fails, and memory that a
- * backend still reads stays taken.
+ * Nothing is open in a new engine: flows that still wait for the old one fail, and memory that a
+ * backend still reads stays allocated.
  */
 bool
 rf_flows_start(void)
@@ -695,13 +778,13 @@ rf_flows_fail_all(const RfError *error)
 	{
 		RfFlow	   *flow = &rf_shared->flows[i];
 
-		/* What is held is OPENING. */
+		/* Held entries are OPENING. */
 		(void) rf_flow_hold(flow);
 		(void) (fail_flow(i, RF_FLOW_OPENING, error) || fail_flow(i, RF_FLOW_OPEN, error));
 		if (atomic_load(&flow->state) == RF_FLOW_CLOSING)
 		{
 			flow->buffers = NULL;
-			atomic_store(&flow->state, RF_FLOW_FREE);
+			set_free(flow);
 		}
 	}
 }

@@ -1,15 +1,14 @@
 /*
- * pages.c - PostgreSQL's shared buffers as a source: from where they are, pages travel without a
- * copy.
+ * pages.c - PostgreSQL's shared buffers as a source: pages are sent from there without a copy.
  *
  * Does: register the pool for a peer's queue pairs when the first stream of pages to it opens, for
- * local reading only, so that no peer can name it; say why when that is not done. Does not: know
- * which pages are sent (layout.h) or whether they may be.
+ * local reading only, so that no peer can name it; report the reason if that is not done. Does not:
+ * know which pages are sent (layout.h) or check whether they may be.
  *
- * The pool is mapped before the engine starts and stays where it is. A software transport only notes
- * the addresses; a device pins all of it and writes a table entry for every page of memory, for
- * each peer, during which this thread does nothing else. So with "auto" not when that would take
- * long, by what registering cost when the engine started.
+ * The pool is mapped before the engine starts and stays where it is. A software transport only
+ * notes the addresses; a device pins all of it and writes a table entry for every page of memory,
+ * for each peer, and blocks this thread meanwhile. So with "auto" it is not done if it would take
+ * long, according to the costs measured when the engine started.
  *
  * Main thread of the engine only.
  */
@@ -57,14 +56,14 @@ rf_pages_register(RfConnection *connection)
 	RfPeer	   *peer = &rf_shared->peers[connection->peer];
 	RfError		error;
 
-	/* What is registered stays; streams that open after it was switched off do not use it. */
+	/* A registration stays; streams that open after it was switched off do not use it. */
 	if (connection->pages == NULL || rf_register_pages == RF_REGISTER_OFF)
 	{
 		if (!may_register(peer))
 			return NULL;
 	}
 
-	/* What a device has refused once it is not asked for again. */
+	/* A device that has refused once is not asked again. */
 	if (connection->pages_refused)
 		return NULL;
 	memset(&error, 0, sizeof(error));

@@ -1,10 +1,10 @@
 /*
  * path.c - see path.h.
  *
- * Why the ends cannot end up differently: the acceptor is up only after the initiator's READY, and
- * the initiator only after the acceptor's. An initiator that has sent READY has nothing left to
- * fear from its own proofs; it follows the acceptor, and may not give up the device on its own. An
- * acceptor that is up never goes back.
+ * Why both ends reach the same result: the acceptor is up only after the initiator's READY, and the
+ * initiator only after the acceptor's. An initiator that has sent READY has completed its own
+ * proofs; it follows the acceptor, and may not give up the device on its own. An acceptor that is
+ * up never goes back.
  */
 #include <string.h>
 
@@ -38,8 +38,8 @@ wait_for(RfPath *path, int tenths, uint32_t actions)
 }
 
 /*
- * A session waits for the whole of connect_timeout: the second attempt, where there may be one,
- * wants its share of it.
+ * A session waits for the whole of connect_timeout: a possible second attempt needs its share of
+ * it.
  */
 static uint32_t
 prove(RfPath *path, uint32_t actions)
@@ -55,8 +55,8 @@ fail(RfPath *path, uint32_t actions)
 }
 
 /*
- * To the second attempt. What the other end has said for it already is kept. What ran out was the
- * first attempt's time: lanes destroy queue pairs when they get to it.
+ * Begins the second attempt. Messages of the other end for it are kept. Only the first attempt's
+ * time has run out: lanes destroy queue pairs when they get to it.
  */
 static uint32_t
 fall_back(RfPath *path)

@@ -1,9 +1,9 @@
 /*
- * peer.c - what happens on control connections: requests of backends for a peer, connecting,
- * messages, deadlines, signs of life, loss of the data path.
+ * peer.c - events of control connections: backends' requests for a peer, connecting, messages,
+ * deadlines, pings, loss of the data path.
  *
- * What the messages between proof and CONNECTED mean is in setup.c, those about flows in open.c; how
- * a connection ends is in connection.c.
+ * setup.c handles the messages between proof and CONNECTED, open.c those about flows; connection.c
+ * has the end of a connection.
  */
 #include "postgres.h"
 
@@ -19,6 +19,7 @@
 #include "engine_int.h"
 
 #define RF_PING_MAX_US			5000000
+#define RF_FIRST_ROUND_TRIPS	4
 #define RF_CROSSING_RETRY_US	300000
 #define RF_CROSSING_RETRIES		6
 #define RF_STEPS_AT_ONCE		512
@@ -27,20 +28,27 @@
 /* ---------- bytes ---------- */
 
 /*
- * Half way down to a shorter one, an eighth of the way up to a longer: what delays a message most is
- * an engine that is busy or not on the processor, and that is not the network's.
+ * The shortest of the last round trips counts: most delays come from an engine that is busy or not
+ * scheduled, not from the network. Planners use the number. So it is not set before
+ * RF_FIRST_ROUND_TRIPS are known, which are measured without a pause, and it does not change while
+ * the network changes by less than a quarter.
  */
 static void
-smooth_round_trip(RfPeer *peer)
+note_round_trip(RfConnection *connection, RfPeer *peer)
 {
-	int64_t		usual = atomic_load(&peer->usual_round_trip_us);
-	int64_t		last = Max(peer->round_trip_us, 1);
+	uint32_t	usual = atomic_load(&peer->usual_round_trip_us);
+	uint32_t	shortest = Max(peer->round_trip_us, 1);
 
-	if (usual == 0)
-		usual = last;
-	else
-		usual += (last - usual) / (last < usual ? 2 : 8);
-	atomic_store(&peer->usual_round_trip_us, (uint32_t) usual);
+	connection->round_trips[connection->round_trip_count++ % RF_ROUND_TRIPS] = shortest;
+	if (connection->round_trip_count < RF_FIRST_ROUND_TRIPS)
+	{
+		connection->ping_us = rf_now_us();
+		return;
+	}
+	for (uint32_t i = 0; i < Min(connection->round_trip_count, RF_ROUND_TRIPS); i++)
+		shortest = Min(shortest, connection->round_trips[i]);
+	if (usual == 0 || shortest > usual + usual / 4 || shortest < usual - usual / 4)
+		atomic_store(&peer->usual_round_trip_us, shortest);
 }
 
 static void
@@ -83,15 +91,16 @@ handle_message(RfConnection *connection, const RfControlMessage *message)
 				uint64_t	elapsed = (uint64_t) rf_now_us() - message->u.stamp;
 
 				/*
-				 * The stamp is what the peer says it was: unsigned, and a senseless one is only a
-				 * senseless number.
+				 * The peer returns the time stamp, perhaps changed: unsigned, so a wrong one only
+				 * gives a wrong number.
 				 */
 				if (connection->peer != RF_NO_PEER)
 				{
 					RfPeer	   *peer = &rf_shared->peers[connection->peer];
 
 					peer->round_trip_us = Min(elapsed, INT_MAX);
-					smooth_round_trip(peer);
+					note_round_trip(connection, peer);
+					rf_contest_alive(connection, message->u.stamp);
 				}
 				break;
 			}
@@ -118,8 +127,8 @@ read_in(RfConnection *connection)
 	int			steps = 0;
 
 	/*
-	 * Not without end: a peer that sends without pause must not keep the others waiting. What is
-	 * left wakes us again.
+	 * Stop after some messages: a peer that sends without a pause must not keep the others waiting.
+	 * What is left in the socket wakes us again; what is in memory has its turn in the next round.
 	 */
 	memset(&error, 0, sizeof(error));
 	while (!connection->dead && connection->source.fd >= 0 && steps++ < RF_STEPS_AT_ONCE)
@@ -130,7 +139,7 @@ read_in(RfConnection *connection)
 
 		if (room > 0)
 		{
-			ssize_t		got = recv(connection->source.fd, place, room, MSG_DONTWAIT);
+			ssize_t		got = rf_connection_receive(connection, place, room);
 
 			if (got < 0 && errno == EINTR)
 				continue;
@@ -139,7 +148,7 @@ read_in(RfConnection *connection)
 			if (got <= 0)
 			{
 				rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "%s",
-						 got == 0 ? "the other side closed the connection" : strerror(errno));
+						 got == 0 ? "the other side closed the connection" : rf_connection_reason(connection, errno));
 				rf_connection_fail(connection, &error);
 				return;
 			}
@@ -158,12 +167,12 @@ read_in(RfConnection *connection)
 				handle_message(connection, &message);
 				break;
 			case RF_STEP_FAILED:
-				if (hs->out_used > 0)
+				if (hs->out_used > 0 && connection->tls == NULL)
 					(void) send(connection->source.fd, hs->out, hs->out_used, MSG_NOSIGNAL | MSG_DONTWAIT);
 				if (hs->crossing && connection->retries < RF_CROSSING_RETRIES)
 				{
 					/*
-					 * The token is still good. Normally the other side's connection is here before
+					 * The token is still valid. Normally the other side's connection arrives before
 					 * we try again.
 					 */
 					connection->retries++;
@@ -175,13 +184,16 @@ read_in(RfConnection *connection)
 				return;
 		}
 	}
-	if (!connection->dead && connection->source.fd >= 0 && hs->out_used > 0)
+	if (connection->tls != NULL)
+		connection->unread = rf_tls_unread(connection->tls);
+	if (!connection->dead && connection->source.fd >= 0 &&
+		(hs->out_used > 0 || (connection->tls != NULL && rf_tls_unsent(connection->tls))))
 		rf_connection_flush(connection);
 }
 
 /* ---------- the initiator's beginning ---------- */
 
-/* Try the addresses of the peer's list from connection->address on. */
+/* Tries the peer's addresses in order, beginning with connection->address. */
 static void
 connect_next(RfConnection *connection, RfError *error)
 {
@@ -207,7 +219,7 @@ connect_next(RfConnection *connection, RfError *error)
 		connection->source.fd = rf_start_connect(address, peer->port, error);
 		if (connection->source.fd >= 0 && rf_watch(&connection->source, EPOLLOUT))
 		{
-			/* One that does not answer leaves the others their share of the time. */
+			/* An address that does not answer must leave time for the others. */
 			int64_t		now = rf_now_us();
 			int			left = 1;
 
@@ -256,7 +268,7 @@ connected(RfConnection *connection)
 	}
 	connection->phase = RF_PHASE_HANDSHAKE;
 	connection->deadline_us = rf_now_us() + RF_HANDSHAKE_LIMIT_US;
-	rf_own_hello(&hello);
+	rf_own_hello(&hello, connection->source.fd);
 	memcpy(hello.nonce, peer->token_id, RF_TOKEN_ID_SIZE);
 	rf_handshake_free(&connection->handshake);
 	rf_handshake_initiator(&connection->handshake, &hello, peer->token_id, peer->token);
@@ -264,8 +276,8 @@ connected(RfConnection *connection)
 }
 
 /*
- * Is there another connection with that node, up or coming up? This node itself has one of each
- * direction: of these, one that begins here.
+ * Is there another connection with that node, established or being established? A node that
+ * connects to itself has one in each direction; then only one that begins here counts.
  */
 static bool
 already_connecting(const RfNodeId *node)
@@ -297,13 +309,21 @@ rf_peers_requested(void)
 			continue;
 		if (already_connecting(&peer->node))
 		{
-			/* The node was faster; who waits here will find its connection. */
+			/* The node was faster; backends that wait here will find its connection. */
 			explicit_bzero(peer->token, sizeof(peer->token));
 			atomic_store(&peer->state, RF_PEER_FREE);
 			rf_peers_wake(i);
 			continue;
 		}
 		atomic_store(&peer->state, RF_PEER_CONNECTING);
+		if (!rf_places_make(peer->role, peer->role_limit))
+		{
+			rf_error(&peer->error, RF_ERROR_RESOURCES, NULL, "Raise rdma_fdw.role_share for this role.",
+					 "the role has as many nodes connected as one role may have");
+			atomic_store(&peer->state, RF_PEER_FAILED);
+			rf_peers_wake(i);
+			continue;
+		}
 		if (rf_engine->provider == NULL)
 		{
 			peer->error = rf_shared->device_error;
@@ -344,8 +364,8 @@ rf_connection_event(RfConnection *connection, uint32_t events)
 /* ---------- the end ---------- */
 
 /*
- * A lane lost the data connection. What the other engine had to say before it went is the better
- * reason, so see whether it did; else it is the one that has to be told.
+ * A lane lost the data connection. If the other engine gave a reason before it went, that is the
+ * better one, so look for it; if not, tell the other engine ours.
  */
 void
 rf_connection_lost(RfConnection *connection, const RfError *error)
@@ -379,9 +399,9 @@ rf_connections_reloaded(void)
 }
 
 /*
- * This engine ends in order: say so, and give the others a moment to take note before the data
- * connections break, so that their queries fail with that reason. They close when they have; nobody
- * waits long for one that hangs.
+ * This engine shuts down: announce it, and give the others a moment to read that before the data
+ * connections break, so that their queries fail with this reason. They close their side once they
+ * have read it; one that hangs is not waited for long.
  */
 void
 rf_connections_bye(void)
@@ -455,8 +475,15 @@ rf_connections_timers(int64_t now)
 	{
 		RfError		error;
 
+		if (connection->unread)
+			read_in(connection);
 		if (connection->dead || connection->phase == RF_PHASE_DROPPING)
 			continue;
+		if (connection->asked_us != 0)
+		{
+			rf_setup_contest(connection, now);
+			continue;
+		}
 		memset(&error, 0, sizeof(error));
 		if (connection->phase == RF_PHASE_UP)
 		{
@@ -482,7 +509,7 @@ rf_connections_timers(int64_t now)
 			connection->retry_us = 0;
 			if (rf_peer_find(&peer->node, false) != RF_NO_PEER)
 			{
-				/* As expected: its connection is there and ours is not needed. */
+				/* As expected: its connection exists and ours is not needed. */
 				connection->crossed = true;
 				rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "the other node's connection is used");
 				rf_connection_fail(connection, &error);
@@ -517,10 +544,12 @@ rf_connections_deadline(void)
 
 	for (connection = rf_engine->connections; connection; connection = connection->next)
 	{
-		int64_t		due = connection->deadline_us;
+		int64_t		due = Min(connection->deadline_us, rf_contest_deadline(connection));
 
 		if (connection->dead || connection->phase == RF_PHASE_DROPPING)
 			continue;
+		if (connection->unread)
+			return 0;
 		if (connection->phase == RF_PHASE_UP)
 			due = Min(connection->ping_us, connection->heard_us + peer_timeout_us());
 		else if (connection->retry_us != 0)

@@ -3,29 +3,27 @@
  *
  * Every mode keeps one rule: arm, poll once more, and only then block. A completion that comes
  * before the arming is found by that poll, one that comes later makes the descriptor readable; the
- * published code blocks right after arming and can sleep over a completion.
+ * published code blocks right after arming and can miss a completion.
  *
  *   busy         never arms, never sleeps
- *   event        one completion per poll, and the queue is armed anew before each
- *   event_batch  up to poll_batch completions per event, then armed anew, whatever else has come
+ *   event        one completion per poll, and the queue is armed again before each
+ *   event_batch  up to poll_batch completions per event, then armed again, even if more have come
  *   hybrid       polls until a poll finds nothing, then arms at once
  *   adaptive     as hybrid, but goes on trying for poll_time after a success before it arms
  *
  * Where adaptive departs from algorithm 3, and why:
- *  - The retry budget is opened anew by every success. As printed (and in the published code) it is
- *    never reset, so a thread that has seen MAX_RETRY empty polls in its life is in event mode for
- *    ever.
- *  - The budget is a time, not a number of polls: 120 polls of a device's queue are some 5 us, and
- *    to sleep and be woken takes 20 to 40 on a virtual machine. The time is measured at start
+ *  - Every success renews the retry budget. As printed (and in the published code) it is never
+ *    reset, so a thread that has seen MAX_RETRY empty polls in its life is in event mode forever.
+ *  - The budget is a time, not a number of polls: 120 polls of a device's queue take some 5 us, and
+ *    sleeping and waking takes 20 to 40 us on a virtual machine. The time is measured at start
  *    (rf_polling_calibrate).
- *  - Trying must pay. Where nothing ever comes within the time, as between the requests of one
- *    session with thinking between, each success would cost that time in vain. A score counts the
- *    last attempts; while it is 0 only every TRY_EVERY-th chance is taken, to learn whether things
- *    have changed.
- *  - Nobody else must want the core: a yield that gives it away does so for a whole time slice,
- *    whereas a thread that sleeps preempts when it is woken. So after such a yield there is no trying
- *    for a while: for a millisecond or two the first time, since a stray one is over by then and a
- *    burst must not lose its rest; longer each time that it happens again soon after.
+ *  - Trying must pay. If nothing ever comes within the time, as between the requests of an
+ *    interactive session, each success would waste that time. A score counts the last attempts;
+ *    while it is 0 only every TRY_EVERY-th chance is taken, to detect a change.
+ *  - No other thread must need the core: a yield gives it away for a whole time slice, whereas a
+ *    thread that sleeps preempts when it is woken. So after such a yield there is no trying for a
+ *    while: for a millisecond or two the first time, since a stray one is over by then and a burst
+ *    must not lose its rest; longer each time that it happens again soon after.
  */
 #include <errno.h>
 #include <poll.h>
@@ -42,7 +40,7 @@
 
 #define TRY_SCORE_MAX	8
 #define TRY_EVERY		32
-#define YIELD_TAKEN_US	200			/* a longer yield gave the core to somebody with work */
+#define YIELD_TAKEN_US	200			/* a longer yield gave the core to a busy thread */
 #define PAUSE_MIN_US	2000		/* no trying after that: the first time */
 #define PAUSE_MAX_US	256000
 #define PAUSE_MEMORY	32			/* it doubles unless so many times its length have passed since */
@@ -55,8 +53,8 @@
 #define POLL_US_DEFAULT		30		/* where nothing could be measured */
 
 /*
- * Between idle cores a wake-up takes 20 us and more; less is measured on a crowded machine, where
- * both threads share a core. More than 100 is the crowd's as well, and lasts only as long as it.
+ * Between idle cores a wake-up takes 20 us and more; less is measured on a busy machine, where both
+ * threads share a core. More than 100 is caused by load as well, and lasts only as long as it.
  */
 #define POLL_US_MIN			20
 #define POLL_US_MAX			100
@@ -95,7 +93,7 @@ trying_succeeded(RfPolling *polling)
 	polling->trying = polling->decided = false;
 }
 
-/* An empty poll in adaptive mode: true to go on looking. */
+/* An empty poll in adaptive mode: true to try again. */
 static bool
 keep_trying(RfPolling *polling, int64_t now)
 {
@@ -141,7 +139,7 @@ rf_polling_next(RfPolling *polling, bool found, int64_t now)
 			look = found;
 			break;
 		case RF_POLLING_ADAPTIVE:
-			/* A wake-up that finds nothing is no success: it goes back to sleep at once. */
+			/* A wake-up that finds nothing is not a success: the lane sleeps again at once. */
 			look = found || (!armed && keep_trying(polling, now));
 			break;
 	}
@@ -247,7 +245,7 @@ compare_times(const void *a, const void *b)
 }
 
 /*
- * From writing a descriptor to running of the thread that slept on it, ns; 0 = could not be
+ * Time from writing a descriptor until the thread that slept on it runs, ns; 0 = could not be
  * measured.
  */
 static uint32_t

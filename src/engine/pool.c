@@ -18,11 +18,11 @@ typedef struct RfLoan
 
 typedef struct RfLent
 {
-	RfLoan	   *loans;			/* one, or those of all peers of shared receive pools in it */
+	RfLoan	   *loans;			/* one, or one per peer of the shared receive pools in it */
 	uint32_t	loan_count;
-	uint32_t	held;			/* of them without a region */
+	uint32_t	held;			/* number of these without a region */
 	bool		touched;		/* was ever lent */
-	RfNodeId	last;			/* to whom last; zeros: to several */
+	RfNodeId	last;			/* the last borrower; zeros: several */
 	uint32_t	used;			/* pages */
 	uint8_t    *map;			/* a byte per page: 1 = in use */
 } RfLent;
@@ -53,7 +53,7 @@ rf_pool_create(RfShared *shared, const RfProvider *provider)
 	{
 		pool->lent[i].map = maps + (size_t) i * pages;
 
-		/* An earlier engine of this arena may have lent it to anybody. */
+		/* An earlier engine of this arena may have lent it to any peer. */
 		pool->lent[i].touched = atomic_load(&shared->engine_epoch) > 1;
 		rf_segment_forget(&shared->segments[i]);
 		shared->segments[i].peer = RF_NO_PEER;
@@ -97,7 +97,7 @@ cut(RfPool *pool, int segment, uint32_t pages, RfBlock *block)
 	return false;
 }
 
-/* Is it lent to these peers, all of them and nobody else? */
+/* Is it lent to exactly these peers? */
 static bool
 lent_to(const RfLent *lent, const RfPeerSet *peers)
 {
@@ -121,7 +121,7 @@ single(const RfPeerSet *peers)
 	return word * 64 + __builtin_ctzll(peers->words[word]);
 }
 
-/* The loan has no region any more: forget it, unless the peer may still write. */
+/* The loan has no region any more: remove it, unless the peer may still write. */
 static void
 end_loan(RfPool *pool, int segment, uint32_t i)
 {
@@ -176,7 +176,7 @@ release_held(RfPool *pool, RfDomain *domain)
 	pool->provider->domain_destroy(domain);
 }
 
-/* A domain that a segment is held for, NULL when there is none from `*segment` on. */
+/* A domain that a segment is held for, NULL if there is none from `*segment` on. */
 static RfDomain *
 held_domain(RfPool *pool, uint32_t *segment, bool quiet_only)
 {
@@ -230,14 +230,14 @@ lend(RfPool *pool, int segment, const RfPeerSet *peers, RfDomain *const *domains
 	RfSegment  *shared = &pool->shared->segments[segment];
 	int			only = single(peers);
 	bool		several = only == RF_NO_PEER;
-	RfNodeId	node = {0, 0};
+	RfNodeId	node = {{0, 0}};
 
 	if (!several)
 		node = pool->shared->peers[only].node;
 	if (lent->touched && (several || memcmp(&lent->last, &node, sizeof(node)) != 0))
 	{
-		/* Whatever happens from here on, what the last one had is not there any more. */
-		lent->last = (RfNodeId) {0, 0};
+		/* In any case the former content of the segment is gone. */
+		lent->last = (RfNodeId) {{0, 0}};
 		if (!rf_segment_renew(pool->shared->segments, (uint32_t) segment, pool->shared->segment_size,
 							  pool->shared->huge_pages, error))
 			return false;

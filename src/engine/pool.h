@@ -1,15 +1,15 @@
 /*
- * pool.h - lending segments of the arena to peers, and cutting buffers out of them.
+ * pool.h - lends segments of the arena to peers, and allocates buffers in them.
  *
  * A segment is registered in one peer's domain at a time, and gets new memory before another node
- * gets it, or anybody from a new engine (segment.h). Only shared receive pools (receive.h) are in
+ * gets it, or any node from a new engine (segment.h). Only shared receive pools (receive.h) are in
  * segments that several peers have at the same time: these hold pools of exactly these peers, and
- * get new memory before anybody else gets them.
- * Buffers of a flow are contiguous, in units of 4 kB, first fit. A segment of a peer whose
- * connection is over is lent to nobody, not even to the same node, before the provider says that
- * nothing of that connection can still write into it (provider.h, domain_quiet). Main thread of the
- * engine only; plain C. What others may see (RfSegment.peer, used_pages, RfPeer.segments,
- * RfShared.segments_held) is written here and read by the views.
+ * get new memory before another node gets them. Buffers of a flow are contiguous, in units of 4 kB,
+ * first fit. A segment of a peer whose connection is over is not lent to any node, not even to the
+ * same one, before the provider reports that no request of that connection can still write to it
+ * (provider.h, domain_quiet). Main thread of the engine only; plain C. The visible figures
+ * (RfSegment.peer, used_pages, RfPeer.segments, RfShared.segments_held) are written here and read
+ * by the views.
  */
 #ifndef RF_POOL_H
 #define RF_POOL_H
@@ -35,7 +35,7 @@ typedef enum RfPoolResult
 {
 	RF_POOL_TAKEN,
 	RF_POOL_NONE_FREE,			/* try again when something is returned */
-	RF_POOL_FAILED				/* *error: can never be had, or registration failed */
+	RF_POOL_FAILED				/* *error: impossible, or registration failed */
 } RfPoolResult;
 
 extern RfPool *rf_pool_create(RfShared *shared, const RfProvider *provider);
@@ -50,20 +50,20 @@ extern RfPoolResult rf_pool_take_shared(RfPool *pool, const RfPeerSet *peers,
 										RfError *error);
 extern uint8_t *rf_pool_address(RfPool *pool, const RfBlock *block);
 
-/* NULL: the peer has no access to it, or not any more. */
+/* NULL: the peer has no access to it, or no longer. */
 extern const RfRegion *rf_pool_region(RfPool *pool, const RfBlock *block, int peer);
 extern void rf_pool_return(RfPool *pool, RfBlock *block);
 
-/* After a restart of the engine: this memory is still read by a backend. */
+/* After a restart of the engine: a backend still reads this memory. */
 extern void rf_pool_mark(RfPool *pool, const uint8_t *address, size_t size, RfBlock *block);
 
 /*
- * The peer's queue pairs are gone: take back its segments. Pages still in use stay so until they
- * are returned. The domain is the pool's from here, which destroys it when it is quiet.
+ * The peer's queue pairs are gone: takes back its segments. Pages still in use stay so until they
+ * are returned. The pool owns the domain from here on, and destroys it when it is quiet.
  */
 extern void rf_pool_peer_gone(RfPool *pool, int peer, RfDomain *domain);
 
-/* Look again at domains that were not quiet. True when segments became free. */
+/* Checks domains that were not quiet again. True if segments became free. */
 extern bool rf_pool_settle(RfPool *pool);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * prove.c - that data gets through a connection, in both directions, before any flow may use it:
- * the memory of the proofs, and what the two ends ask of each other.
+ * prove.c - proves that data gets through a connection, in both directions, before any flow may use
+ * it: the memory of the proofs, and the requests of the two ends.
  *
  * The control connection is TCP and proves nothing about the device's packets: a firewall that
- * drops UDP port 4791, another VLAN, a wrong GID or too large an MTU stop those alone. So each lane
- * writes a whole packet's worth of what the peer asked for to the peer, and waits for the peer's
- * (path.c has the order of things, lane_path.c the writing). setup.c acts on the result.
+ * drops UDP port 4791, another VLAN, a wrong GID or too large an MTU stop only those. So each lane
+ * writes a whole packet with the value that the peer requested to the peer, and waits for the
+ * peer's (path.c has the order of steps, lane_path.c the writing). setup.c acts on the result.
  */
 #include "postgres.h"
 
@@ -34,8 +34,8 @@ memory_size(const RfConnection *connection)
 }
 
 /*
- * A descriptor of its own, since the software transport has the peer map what it writes. What a
- * peer writes later than it may lands in memory that nobody reads.
+ * A descriptor of its own, since with the software transport the peer maps the memory that it
+ * writes. Late writes of a peer land in memory that nobody reads.
  */
 static bool
 map_memory(RfConnection *connection, int *fd, RfError *error)

@@ -70,7 +70,7 @@ rf_queue_park(RfLaneThread *lane, uint32_t index)
 void
 rf_queue_unpark(RfLaneThread *lane, LaneConnection *connection, LaneServe *serve)
 {
-	/* Who finds it full again goes to the end. */
+	/* A flow that finds it full again goes to the end. */
 	for (uint32_t i = connection->parked.count; i > 0; i--)
 	{
 		int32_t		index = connection->parked.head;
@@ -102,7 +102,7 @@ rf_queue_message(RfLaneThread *lane, uint32_t index, RfImmKind kind, uint64_t va
 
 /* ---------- turns ---------- */
 
-/* Bytes that the flow at the head may send in its turn; 0: the others first. */
+/* Bytes that the flow at the head may send in its turn; 0: the others are first. */
 static uint64_t
 turn(RfLaneThread *lane, int32_t index)
 {
@@ -118,7 +118,7 @@ turn(RfLaneThread *lane, int32_t index)
 		entry->contention = queue->contention;
 		entry->deficit = 0;
 	}
-	/* The weight is looked at in each turn, so a change is followed with the next. */
+	/* The weight is read in each turn, so a change takes effect with the next one. */
 	if (weight == 0)
 		weight = RF_DEFAULT_WEIGHT;
 	if (weight > queue->heaviest)
@@ -170,7 +170,7 @@ rf_queue_run(RfLaneThread *lane, LaneSend *send)
 		return false;
 	queue->given = atomic_load(&lane->config.shared->admission.given);
 
-	/* Ends: a flow that stays in the list has got bytes to send, or is given some until it has. */
+	/* Terminates: a flow that stays in the list has bytes to send, or gets more until it has. */
 	while (queue->list.head != LANE_NONE && !full)
 	{
 		int32_t		index = queue->list.head;
@@ -179,7 +179,7 @@ rf_queue_run(RfLaneThread *lane, LaneSend *send)
 		uint64_t	bytes = 0;
 
 		/*
-		 * Before its turn: who cannot send must not fall behind, nor others get further turns
+		 * Before its turn: a flow that cannot send must not fall behind, nor others get more turns
 		 * meanwhile.
 		 */
 		if (!rf_lane_has_room(lane, lane->local[index]->peer))

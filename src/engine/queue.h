@@ -1,21 +1,21 @@
 /*
- * queue.h - the merge queue of a lane: the flows that have slots to send, in the order in which
- * they may.
+ * queue.h - the merge queue of a lane: the flows that have slots to send, in the order of their
+ * turns.
  *
- * A request is a READY slot that has credit. Requests of one flow are neighbours, so a flow that
- * waits here is all of its requests, and what becomes READY while it waits merges with them by
- * itself: the work request is made only when its turn comes (RDMAbox, section IV-A). There is one
- * queue per lane for what it writes; it reads nothing remote, so there is no other direction. The
- * lane is the "earliest arrival": the doorbell that wakes it makes it take everything that is
- * queued, later ones find their bit set and leave.
+ * A request is a READY slot that has credit. Requests of one flow are adjacent, so an entry here
+ * stands for all of a flow's requests, and slots that become READY while it waits merge with them:
+ * the work request is made only when its turn comes (RDMAbox, section IV-A). There is one queue per
+ * lane for what it writes; it reads nothing remote, so there is no other direction. The lane has
+ * the role of the "earliest arrival": the doorbell that wakes it makes it take everything that is
+ * queued, later ones find their bit set and return.
  *
  * A flow waits in one of two lists: in the lane's own, for its turn and for the admission window;
  * or parked at its connection, while that connection's send queue is full. Control messages
  * (credit, STOP, END, PROBE) do not wait for turns and windows, only for room in the send queue.
  *
- * As long as nothing is in the way a flow sends all it has, at once. When flows compete, because
- * the window or a send queue is full and more than one waits, turns go round by deficit round
- * robin: each turn gives a flow bytes in proportion to its weight (Shreedhar and Varghese 1995).
+ * Without contention a flow sends all its slots at once. When flows compete, because the window or
+ * a send queue is full and more than one waits, they take turns by deficit round robin: each turn
+ * gives a flow bytes in proportion to its weight (Shreedhar and Varghese 1995).
  *
  * The lane's thread only. Plain C.
  */
@@ -30,9 +30,10 @@
 #define LANE_NONE			(-1)
 
 /*
- * Bytes of a turn, times the flow's weight: what waits has to merge, and with the default weight
- * two or three buffers of 64 kB do. But no flow's turn is larger than QUEUE_TURN_MAX: that fits into
- * the buffers of a flow (1 MB by default), so that it has something to send in each of its turns.
+ * Bytes of a turn, times the flow's weight: waiting slots should merge, and with the default weight
+ * a turn has two or three buffers of 64 kB. But no flow's turn is larger than QUEUE_TURN_MAX: that
+ * fits into the buffers of a flow (1 MB by default), so that it has something to send in each of
+ * its turns.
  */
 #define QUEUE_TURN_BYTES	(16u << 10)
 #define QUEUE_TURN_MAX		(800u << 10)
@@ -41,7 +42,7 @@
 typedef enum LaneLinkKind
 {
 	LANE_LINK_QUEUE = 0,		/* for its turn, or for room in the send queue */
-	LANE_LINK_CLAIM,			/* producer: an attempt is due some time. consumer: it asked for buffers */
+	LANE_LINK_CLAIM,			/* attempt scheduled (producer), buffers asked (consumer) */
 	LANE_LINK_STARVING,			/* all credit is used */
 	LANE_LINKS
 } LaneLinkKind;
@@ -71,7 +72,7 @@ typedef enum QueuePlace
 typedef struct QueueEntry
 {
 	uint8_t		place;			/* QueuePlace */
-	bool		held_up;		/* it could not be sent when it was first looked at */
+	bool		held_up;		/* it could not be sent at its first check */
 	uint32_t	contention;		/* the competition that `deficit` belongs to */
 	int64_t		deficit;		/* bytes it may still send in this turn; negative: sent ahead */
 	uint64_t	since_round;	/* queued in this round of the lane */
@@ -81,15 +82,15 @@ typedef struct LaneQueue
 {
 	LaneList	list;
 	uint32_t	parked;			/* flows in the lists of the connections */
-	bool		contended;		/* the last run left somebody behind */
+	bool		contended;		/* the last run left a flow waiting */
 	uint32_t	contention;		/* counts competitions */
 	uint32_t	heaviest;		/* largest weight seen in this one */
 	int64_t		throttled_at;	/* us: the window is full since then; 0 = it is not */
-	uint64_t	given;			/* RfAdmissionStats.given before the last run looked */
-	uint64_t	in_flight;		/* bytes that this lane has out under the window */
+	uint64_t	given;			/* RfAdmissionStats.given before the last run */
+	uint64_t	in_flight;		/* bytes of this lane in flight under the window */
 } LaneQueue;
 
-/* What came of a flow's turn. */
+/* The result of a flow's turn. */
 typedef enum QueueResult
 {
 	QUEUE_DONE,					/* nothing more to send now */
@@ -100,11 +101,11 @@ typedef enum QueueResult
 
 struct LaneConnection;
 
-/* Look at a flow that has waited: rf_lane_flow_serve. */
+/* Checks a flow that has waited: rf_lane_flow_serve. */
 typedef void LaneServe(RfLaneThread *lane, uint32_t flow);
 
 /*
- * A flow's turn: send slots until `budget` bytes or a few more are sent; *bytes says how many.
+ * A flow's turn: sends slots until at least `budget` bytes are sent; *bytes is their number.
  * rf_lane_flow_send.
  */
 typedef QueueResult LaneSend(RfLaneThread *lane, uint32_t flow, uint64_t budget, uint64_t *bytes);
@@ -114,22 +115,24 @@ extern void rf_queue_init(RfLaneThread *lane);
 /* The flow has slots to send. */
 extern void rf_queue_add(RfLaneThread *lane, uint32_t flow);
 
-/* Its connection's send queue is full: serve it again when there is room. */
+/* Its connection's send queue is full: serves it again when there is room. */
 extern void rf_queue_park(RfLaneThread *lane, uint32_t flow);
 
-/* It is over. */
+/* The flow is over. */
 extern void rf_queue_remove(RfLaneThread *lane, uint32_t flow);
 
-/* There is room in the connection's send queue: serve the flows that are parked there, once each. */
+/*
+ * There is room in the connection's send queue: serves the flows that are parked there, once each.
+ */
 extern void rf_queue_unpark(RfLaneThread *lane, struct LaneConnection *connection, LaneServe *serve);
 
 /* A control message to the flow's peer. False: no room, the flow is parked and will be served again. */
 extern bool rf_queue_message(RfLaneThread *lane, uint32_t flow, RfImmKind kind, uint64_t value);
 
-/* Give flows their turns, as long as anything may be sent. True when something was. */
+/* Gives flows their turns, as long as anything may be sent. True if anything was. */
 extern bool rf_queue_run(RfLaneThread *lane, LaneSend *send);
 
-/* The window had no room for this lane, and somebody has made some since. */
+/* Has the window, which had no room for this lane, got some since? */
 extern bool rf_queue_may_continue(RfLaneThread *lane);
 
 #endif

@@ -2,14 +2,14 @@
  * receive.c - memory for shared receive pools (include/rdma_fdw/receive.h), by the engine's main
  * thread.
  *
- * A pool gets its block when the first of its flows is opened, in a segment that is lent to the
- * peers that may be its producers' nodes and are connected then, and to nobody else; it goes back
- * when the last of its flows is freed. A flow from a peer that came later, or where the memory
- * cannot be registered for all of them, has buffers of its own as if there were no pool.
+ * A pool gets its block when the first of its flows is opened, in a segment that is lent exactly to
+ * the connected peers that may be its producers' nodes; the block is returned when the last of its
+ * flows is freed. A flow from a peer that connected later, or if the memory cannot be registered
+ * for all of them, has buffers of its own as without a pool.
  *
- * Life of the entry: a backend takes it (UNUSED -> CLAIMED), makes flows that name it, lets go of
- * these and then of it (LEFT). Only the main thread goes on from there, when no flow uses it. So a
- * pool that a flow beyond LISTENING names is the one that its backend meant.
+ * Life of the entry: a backend takes it (UNUSED -> CLAIMED), makes flows that name it, releases
+ * these and then the entry (LEFT). Only the main thread makes it UNUSED again, when no flow uses
+ * it. So the pool named by a flow beyond LISTENING is the one that its backend meant.
  */
 #include "postgres.h"
 
@@ -104,7 +104,7 @@ rf_receive_mark(RfReceivePool *pool)
 {
 	RfReceiveWork *work = work_of(pool);
 
-	/* It is the old engine's memory: what opens from now on has buffers of its own. */
+	/* It is the old engine's memory: flows that open from now on have buffers of their own. */
 	if (work->users++ == 0)
 		rf_pool_mark(rf_engine->pool, pool->memory, rf_receive_bytes(pool->count, pool->size), &work->block);
 	work->refused = true;

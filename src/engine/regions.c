@@ -1,9 +1,10 @@
 /*
- * regions.c - what a work request, an entry of it, strided or not, and a byte cost over a transport.
+ * regions.c - measures the costs of a work request, of its entries, strided or not, and of a byte
+ * over a transport.
  *
  * Two queue pairs of this process write to each other's memory on one completion queue and one
- * thread, so what sender, transport and receiver spend adds up; a device's own time is hidden
- * behind it as far as it is in use. Nobody else uses the queue pairs or their memory.
+ * thread, so the costs of sender, transport and receiver add up; a device's own time is hidden
+ * behind them where they overlap. Nothing else uses the queue pairs or their memory.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,13 +20,13 @@
 
 #include "regions.h"
 
-#define AREA		(1u << 20)		/* sent from, and as much again to write to, and for what is copied out */
+#define AREA		(1u << 20)		/* source; as much for the destination and copies */
 #define CHAIN		32
 #define MOST_ROWS	4096
 #define ROUNDS		9				/* at most, */
 #define LEAST_ROUNDS 2				/* and at least, */
 #define ENOUGH_US	200000			/* else for so long */
-#define SLOW_NS		1e6				/* of a series less is sent where it would take longer */
+#define SLOW_NS		1e6				/* if it takes longer, less of a series is sent */
 #define PATIENCE_US 1000000
 
 typedef struct Probe
@@ -69,7 +70,7 @@ rf_regions_sockets(bool tcp, int socks[2])
 		socklen_t	ours_length = sizeof(ours);
 		socklen_t	peer_length = sizeof(peer);
 
-		/* Whoever else connected first is not who we are. */
+		/* Another process may have connected first. */
 		socks[1] = accept4(listener, (struct sockaddr *) &peer, &peer_length, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		good = socks[1] >= 0 && getsockname(socks[0], (struct sockaddr *) &ours, &ours_length) == 0 &&
 			ours.sin_port == peer.sin_port && fcntl(socks[0], F_SETFL, O_NONBLOCK) == 0;
@@ -86,7 +87,7 @@ rf_regions_sockets(bool tcp, int socks[2])
 	return good;
 }
 
-/* Poll until the chain that ends with `wr_id` has completed here and arrived there. */
+/* Polls until the chain that ends with `wr_id` has completed here and arrived there. */
 static bool
 finish(Probe *probe, uint64_t wr_id)
 {
@@ -127,7 +128,7 @@ typedef struct Series
 	uint32_t	length;			/* bytes of a fragment, */
 	uint32_t	stride;			/* from one to the next, */
 	uint32_t	rows;			/* and how many there are */
-	double		best;			/* ns for listing and sending them, the least so far: what disturbs only adds */
+	double		best;			/* ns for listing and sending them, the minimum so far */
 } Series;
 
 /* Returns the number of work requests. */
@@ -154,7 +155,10 @@ list_fragments(Probe *probe, const Series *series, const RfNcrSet *set, RfWr *wr
 	return series->requests;
 }
 
-/* Send it twice, since the first time brings into the caches what the others left outside. False: it failed. */
+/*
+ * Sends it twice, since the first time brings into the caches what the other series evicted. False:
+ * it failed.
+ */
 static bool
 visit(Probe *probe, Series *series)
 {
@@ -199,8 +203,8 @@ visit(Probe *probe, Series *series)
 }
 
 /*
- * Round by round through all series, so that a disturbance spoils some of the times of many and not
- * all of those of one.
+ * Round by round through all series, so that a disturbance affects some times of many series and
+ * not all times of one.
  */
 static bool
 visit_all(Probe *probe, Series *all, int count)
@@ -275,7 +279,7 @@ measure(Probe *probe, RfRegionCosts *costs)
 		{
 			costs->copy[g][l] = (float) (fmax(next->best - one, 0) / next->rows);
 			next++;
-			/* 0 would mean that it cannot be. */
+			/* 0 would mean that it is impossible. */
 			if (entries > 1)
 			{
 				costs->gather[g][l] = (float) (fmax(next->best - one - (next->requests - 1) * costs->request, 1) / next->rows);
@@ -338,14 +342,14 @@ rf_regions_measure(const RfProvider *provider, RfDevice *device, const int socks
 		for (int i = 0; i < 2 && good; i++)
 		{
 			provider->qp_local(probe.qps[1 - i], blobs[i]);
-			good = provider->qp_connect(probe.qps[i], blobs[i], socks[i], error);
+			good = provider->qp_connect(probe.qps[i], blobs[i], socks[i], NULL, error);
 			given++;
 		}
 		if (good && !measure(&probe, &measured))
 			good = rf_error(error, RF_ERROR_CONNECTION, NULL, NULL, "writes to this node itself did not arrive");
 	}
 
-	/* A queue pair owns its socket once it was given it, also when that failed. */
+	/* A queue pair owns its socket from the hand-over on, even if that failed. */
 	for (int i = given; i < 2; i++)
 		if (socks[i] >= 0)
 			close(socks[i]);

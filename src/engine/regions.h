@@ -1,5 +1,5 @@
 /*
- * regions.h - what the transports of this node cost a region's bytes: measured when the engine
+ * regions.h - the costs of a region's bytes over this node's transports: measured when the engine
  * starts, for the choice in region.h.
  *
  * Plain C.
@@ -11,11 +11,11 @@
 #include "rdma_fdw/region.h"
 
 /*
- * Into costs: copy, gather, request and byte and, where the device has them, strided and entry
- * (rf_region_measure has measured the others, which are left as they are), of two queue pairs of this
- * device that are connected to each other. `socks`: two connected non-blocking stream sockets where
- * the device needs them, else -1; they are closed. Takes a few ms, more over an emulated device, and
- * gives up after a second. False: it cannot be measured, and *error says why.
+ * Sets copy, gather, request and byte of the costs and, if the device has them, strided and entry
+ * (the others, measured by rf_region_measure, stay unchanged), with two queue pairs of this device
+ * that are connected to each other. `socks`: two connected non-blocking stream sockets where the
+ * device needs them, else -1; they are closed. Takes a few ms, more over an emulated device, and
+ * gives up after a second. False: the measurement failed, and *error has the reason.
  */
 extern bool rf_regions_measure(const RfProvider *provider, RfDevice *device, const int socks[2],
 							   RfRegionCosts *costs, RfError *error);

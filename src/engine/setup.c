@@ -1,14 +1,14 @@
 /*
  * setup.c - from the proof of a token to a connected set of queue pairs.
  *
- * The acceptor looks up the token, decides between two connections that cross each other, and
- * welcomes; then both sides make one queue pair per lane, exchange their descriptions, connect data
- * sockets where the transport needs them, and prove to each other that data gets through (prove.c).
- * path.c says in which order. Where the device fails and both ends have the software transport, the
- * connection begins again over that.
+ * The acceptor looks up the token, decides between several connections of one node (contest.c), and
+ * sends WELCOME. Then both sides create one queue pair per lane, exchange their descriptions,
+ * connect data sockets if the transport needs them, and prove to each other that data gets through
+ * (prove.c). path.c determines the order. If the device fails and both ends have the software
+ * transport, the connection begins again over that.
  *
- * The domain and the regions of a peer belong to its connection: keys that one peer learns are good
- * for nothing over another's queue pairs.
+ * The domain and the regions of a peer belong to its connection: keys that one peer learns are
+ * useless over another peer's queue pairs.
  */
 #include "postgres.h"
 
@@ -21,9 +21,6 @@
 #include "rdma_fdw/guc.h"
 
 #include "engine_int.h"
-
-/* A connection of ours that is younger than this may be crossing one of the peer's. */
-#define RF_CROSSING_US	1000000
 
 static void try_lane(RfConnection *connection, uint32_t lane);
 
@@ -43,16 +40,40 @@ protocol_error(RfConnection *connection, const char *what)
 	fail(connection, &error);
 }
 
-/* Of what both ends offer. */
+/* Why the device is not used: path_error. */
+static void
+say_fallback(const RfConnection *connection)
+{
+	const RfError *error = &connection->path_error;
+
+	ereport(WARNING,
+			(errcode(rf_error_sqlstate(error->kind)),
+			 errmsg("rdma_fdw engine: using TCP for %s: %s", rf_shared->peers[connection->peer].host, error->message),
+			 error->detail[0] ? errdetail_internal("%s", error->detail) : 0,
+			 error->hint[0] ? errhint("%s", error->hint) : 0));
+}
+
+static const char *
+who_requires(const RfHandshake *hs)
+{
+	return hs->own.encryption == RF_ENCRYPTION_REQUIRE ? "this" : "the other";
+}
+
+/* The provider to use, from what both ends offer and demand. */
 static uint32_t
 choose_offer(const RfHandshake *hs)
 {
 	uint32_t	both = hs->own.provider & hs->remote.provider;
 
+	if (rf_handshake_encryption(hs) == RF_ENCRYPTION_REQUIRE)
+		both &= RF_OFFER_SOFT;
 	return both & RF_OFFER_VERBS ? RF_OFFER_VERBS : both;
 }
 
-/* Domain and queue pairs, and our half of the exchange. False: the connection has failed. */
+/*
+ * Creates domain and queue pairs, and sends our half of the exchange. False: the connection has
+ * failed.
+ */
 static bool
 make_queue_pairs(RfConnection *connection)
 {
@@ -101,60 +122,62 @@ begin_setup(RfConnection *connection, uint32_t lanes, uint32_t offer)
 	connection->phase = RF_PHASE_SETUP;
 	connection->lanes = lanes;
 	connection->over_sockets = offer == RF_OFFER_SOFT;
+	if (connection->over_sockets && (hs->own.provider & hs->remote.provider & RF_OFFER_VERBS) != 0)
+	{
+		rf_error(&connection->path_error, RF_ERROR_CONFIGURATION, NULL,
+				 "RDMA devices do not encrypt. If their network is protected by other means, list it in rdma_fdw.trusted_networks on both nodes.",
+				 "rdma_fdw.encryption = require on %s node", who_requires(hs));
+		say_fallback(connection);
+	}
 	rf_path_init(&connection->path, !connection->accepted,
 				 !connection->over_sockets && (hs->own.provider & hs->remote.provider & RF_OFFER_SOFT) != 0);
-	(void) make_queue_pairs(connection);
+	if (rf_connection_begin_tls(connection))
+		(void) make_queue_pairs(connection);
 }
 
-/*
- * Two nodes may connect to each other at the same moment: the connection begun by the node with the
- * smaller identity stays. True: refuse this one. Otherwise a connection we have with that node is
- * old news, which the node has lost, and gives way.
- */
-static bool
-crosses(const RfNodeId *node)
-{
-	const RfNodeId *own = &rf_shared->node;
-	bool		ours_first = own->system_identifier != node->system_identifier ?
-		own->system_identifier < node->system_identifier : own->generation < node->generation;
-	int			i;
-
-	if (rf_same_node(own, node))
-		return false;
-	for (i = 0; i < RF_MAX_PEERS; i++)
-	{
-		RfConnection *other = rf_engine->by_peer[i];
-
-		if (other && !other->accepted && other->phase != RF_PHASE_DROPPING && rf_same_node(&rf_shared->peers[i].node, node) &&
-			other->retry_us == 0 && ours_first &&
-			(other->phase != RF_PHASE_UP || rf_now_us() - other->deadline_us < RF_CROSSING_US))
-			return true;
-	}
-	return false;
-}
-
+/* Admits the connection. connection->secret is that of its token. */
 static void
-drop_older(const RfNodeId *node)
+admit(RfConnection *connection)
 {
-	bool		self = rf_same_node(&rf_shared->node, node);
-	RfError		error;
-	int			i;
+	RfHandshake *hs = &connection->handshake;
+	uint32_t	lanes = Min(hs->own.lanes, hs->remote.lanes);
+	RfPeer	   *peer;
+	int			index;
 
-	memset(&error, 0, sizeof(error));
-	rf_error(&error, RF_ERROR_CONNECTION, NULL, NULL, "the other engine made a new connection");
-	for (i = 0; i < RF_MAX_PEERS; i++)
+	if (!rf_places_make(connection->role, connection->role_limit))
 	{
-		RfConnection *other = rf_engine->by_peer[i];
-
-		if (other == NULL || other->phase == RF_PHASE_DROPPING || !rf_same_node(&rf_shared->peers[i].node, node) ||
-			(self && !other->accepted))
-			continue;
-
-		/* An attempt of ours that is still under way is simply not needed any more. */
-		if (other->phase != RF_PHASE_UP)
-			other->crossed = true;
-		rf_connection_fail(other, &error);
+		rf_connection_refuse(connection, RF_ERROR_RESOURCES,
+							 "its role has its share of the nodes connected here (rdma_fdw.role_share)");
+		return;
 	}
+	index = rf_peer_claim(&hs->remote.node, true);
+	if (index == RF_NO_PEER)
+	{
+		rf_connection_refuse(connection, RF_ERROR_RESOURCES, "too many nodes are connected");
+		return;
+	}
+	peer = &rf_shared->peers[index];
+	rf_socket_address(connection->source.fd, peer->host, sizeof(peer->host));
+	connection->peer = index;
+	peer->role = connection->role;
+	peer->role_limit = connection->role_limit;
+	rf_engine->by_peer[index] = connection;
+	connection->phase = RF_PHASE_SETUP;
+	atomic_store(&peer->state, RF_PEER_CONNECTING);
+	if (!pg_strong_random(connection->connection_id, sizeof(connection->connection_id)) ||
+		!rf_handshake_welcome(hs, connection->secret, connection->connection_id, lanes, choose_offer(hs)))
+	{
+		protocol_error(connection, "could not compute a proof");
+		return;
+	}
+	begin_setup(connection, lanes, choose_offer(hs));
+}
+
+void
+rf_setup_contest(RfConnection *connection, int64_t now)
+{
+	if (!rf_contest_goes_on(connection, now))
+		admit(connection);
 }
 
 /* Acceptor: PROOF. */
@@ -165,16 +188,13 @@ rf_setup_proof(RfConnection *connection, const RfControlProof *proof)
 	const RfNodeId *node = &hs->remote.node;
 	uint8_t		secret[RF_TOKEN_SIZE];
 	RfNodeId	client;
-	RfPeer	   *peer;
-	uint32_t	lanes = Min(hs->own.lanes, hs->remote.lanes);
-	int			index;
 
 	if (!rf_token_take(rf_shared, proof->token_id, secret, &client, true) || !rf_same_node(&client, node) ||
 		!rf_handshake_verify(hs, secret, proof))
 	{
 		/*
-		 * Wrong, used or expired, and no hint which. Whoever knows an id but not the secret has
-		 * spent it.
+		 * Wrong, used or expired; the answer does not say which. An attempt with the right id and a
+		 * wrong secret uses up the token.
 		 */
 		(void) rf_token_take(rf_shared, proof->token_id, secret, &client, false);
 		explicit_bzero(secret, sizeof(secret));
@@ -185,45 +205,31 @@ rf_setup_proof(RfConnection *connection, const RfControlProof *proof)
 	{
 		char		message[160];
 
-		snprintf(message, sizeof(message), "this node uses provider %s, the other one %s: set rdma_fdw.provider alike on both",
-				 rf_engine->provider == NULL ? "none (no usable device)" : rf_offer_text(hs->own.provider),
-				 rf_offer_text(hs->remote.provider));
+		if ((hs->own.provider & hs->remote.provider & RF_OFFER_VERBS) != 0)
+			snprintf(message, sizeof(message),
+					 "rdma_fdw.encryption = require on one of the two nodes, but rdma_fdw.provider leaves only RDMA, which does not encrypt");
+		else
+			snprintf(message, sizeof(message), "the node that accepts uses provider %s, the one that connects %s: set rdma_fdw.provider alike on both",
+					 rf_engine->provider == NULL ? "none (no usable device)" : rf_offer_text(hs->own.provider),
+					 rf_offer_text(hs->remote.provider));
 		explicit_bzero(secret, sizeof(secret));
 		rf_connection_refuse(connection, RF_ERROR_CONFIGURATION, message);
 		return;
 	}
-	if (crosses(node))
+	if (rf_contest_crosses(node))
 	{
 		explicit_bzero(secret, sizeof(secret));
 		rf_connection_refuse(connection, RF_REFUSED_CROSSING, "this node is connecting to the other one itself");
 		return;
 	}
+	(void) rf_token_issuer(rf_shared, proof->token_id, &connection->role, &connection->role_limit);
+	connection->role_limit = Max(connection->role_limit * RF_MAX_PEERS / RF_MAX_TOKENS, 1);
 	(void) rf_token_take(rf_shared, proof->token_id, secret, &client, false);
-	drop_older(node);
-
-	index = rf_peer_claim(node, true);
-	if (index == RF_NO_PEER)
-	{
-		explicit_bzero(secret, sizeof(secret));
-		rf_connection_refuse(connection, RF_ERROR_RESOURCES, "too many nodes are connected");
-		return;
-	}
-	rf_crowd_leave(connection);
-	peer = &rf_shared->peers[index];
-	rf_socket_address(connection->source.fd, peer->host, sizeof(peer->host));
-	connection->peer = index;
-	rf_engine->by_peer[index] = connection;
-	connection->phase = RF_PHASE_SETUP;
-	atomic_store(&peer->state, RF_PEER_CONNECTING);
 	memcpy(connection->secret, secret, sizeof(secret));
 	explicit_bzero(secret, sizeof(secret));
-	if (!pg_strong_random(connection->connection_id, sizeof(connection->connection_id)) ||
-		!rf_handshake_welcome(hs, connection->secret, connection->connection_id, lanes, choose_offer(hs)))
-	{
-		protocol_error(connection, "could not compute a proof");
-		return;
-	}
-	begin_setup(connection, lanes, choose_offer(hs));
+	rf_crowd_leave(connection);
+	if (!rf_contest_begin(connection))
+		admit(connection);
 }
 
 /* Initiator: WELCOME, whose proof and numbers have been checked. */
@@ -258,15 +264,51 @@ rf_setup_qp(RfConnection *connection, const RfControlQp *qp)
 	try_lane(connection, qp->lane);
 }
 
+/* Does a lane's socket use TLS? Not if shared memory is passed over it. */
+static bool
+lane_encrypted(const RfConnection *connection, int socket)
+{
+	struct sockaddr_storage address = {0};
+	socklen_t	length = sizeof(address);
+
+	return connection->tls != NULL && socket >= 0 &&
+		(getsockname(socket, (struct sockaddr *) &address, &length) != 0 || address.ss_family != AF_UNIX);
+}
+
+/* The peer's description of the queue pair came under TLS, so TLS is established and exports a key. */
+static bool
+lane_key(const RfConnection *connection, uint32_t lane, RfTlsKey *key)
+{
+	uint8_t		context[sizeof(connection->connection_id) + sizeof(lane)];
+
+	memcpy(context, connection->connection_id, sizeof(connection->connection_id));
+	memcpy(context + sizeof(connection->connection_id), &lane, sizeof(lane));
+	key->client = !connection->accepted;
+	key->rekey_after = (uint64_t) rf_rekey_after * 1024;
+	return rf_tls_export(connection->tls, context, sizeof(context), key->secret);
+}
+
 static void
 connect_lane(RfConnection *connection, uint32_t lane, int socket)
 {
+	bool		encrypted = lane_encrypted(connection, socket);
+	RfTlsKey	key;
+	bool		good;
 	RfError		error;
 	uint32_t	i;
 
 	memset(&error, 0, sizeof(error));
 	connection->connected[lane] = true;
-	if (!rf_engine->provider->qp_connect(connection->qps[lane], connection->blobs[lane], socket, &error))
+	if (encrypted && !lane_key(connection, lane, &key))
+	{
+		close(socket);
+		protocol_error(connection, "could not compute the key of a data connection");
+		return;
+	}
+	good = rf_engine->provider->qp_connect(connection->qps[lane], connection->blobs[lane], socket,
+										   encrypted ? &key : NULL, &error);
+	explicit_bzero(&key, sizeof(key));
+	if (!good)
 	{
 		/* A peer that describes its queue pair wrongly does not get a second chance. */
 		if (error.kind == RF_ERROR_PROTOCOL)
@@ -289,7 +331,7 @@ connect_lane(RfConnection *connection, uint32_t lane, int socket)
 
 /* ---------- data sockets ---------- */
 
-/* Initiator: open the socket of one lane, locally when both engines are on one host. */
+/* Initiator: opens the socket of one lane, locally when both engines are on one host. */
 static void
 open_socket(RfConnection *connection, uint32_t lane)
 {
@@ -305,7 +347,9 @@ open_socket(RfConnection *connection, uint32_t lane)
 	{
 		socket->source.fd = rf_start_connect_local(connection->handshake.remote.local_name);
 
-		/* Same kernel, but not the same network namespace: a container. */
+		/*
+		 * Same kernel, but another user's engine, or another network namespace, as in a container.
+		 */
 		if (socket->source.fd < 0)
 			connection->local_sockets = socket->local = false;
 	}
@@ -349,8 +393,8 @@ try_lane(RfConnection *connection, uint32_t lane)
 }
 
 /*
- * Acceptor: somebody says that this socket is for one of our lanes. `attaching` loses its socket,
- * or is refused.
+ * Acceptor: a connection claims to be the data socket of one of our lanes. `attaching` gives up its
+ * socket, or is refused.
  */
 void
 rf_setup_attach(RfConnection *attaching, const RfControlAttach *attach)
@@ -423,7 +467,7 @@ rf_setup_socket_event(RfDataSocket *socket, uint32_t events)
 		return;
 	}
 
-	/* Exactly the answer: what follows it belongs to the queue pair. */
+	/* Read exactly the answer: what follows belongs to the queue pair. */
 	got = recv(socket->source.fd, socket->in + socket->in_done, sizeof(socket->in) - socket->in_done, MSG_DONTWAIT);
 	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
 		return;
@@ -459,7 +503,7 @@ rf_setup_socket_event(RfDataSocket *socket, uint32_t events)
 
 /* ---------- the data path, step by step ---------- */
 
-/* Both ends know that data gets through: the connection set is up. */
+/* Both ends know that data gets through: the queue pairs are usable. */
 static void
 set_up(RfConnection *connection)
 {
@@ -470,14 +514,17 @@ set_up(RfConnection *connection)
 	rf_handshake_up(&connection->handshake);
 	strlcpy(peer->transport, !connection->over_sockets ? rf_engine->provider->name :
 			connection->local_sockets ? "shm" : "tcp", sizeof(peer->transport));
+	strlcpy(peer->encryption, strcmp(peer->transport, "shm") == 0 ? "" :
+			connection->over_sockets && connection->tls != NULL ? RF_TLS_TEXT :
+			rf_socket_trusted(connection->source.fd) ? "trusted network" : "none", sizeof(peer->encryption));
 	peer->error = connection->path_error;
-	atomic_store(&peer->fell_back, connection->path.fell_back);
+	atomic_store(&peer->fell_back, connection->path_error.kind != RF_ERROR_NONE);
 	peer->connections++;
 	peer->since_us = rf_wall_us();
 	peer->handshake_us = now - connection->started_us;
 	connection->phase = RF_PHASE_UP;
 	connection->was_up = true;
-	connection->deadline_us = now;	/* from here on: since when it is up */
+	connection->deadline_us = now;	/* from here on: when it was established */
 	connection->heard_us = now;
 	connection->ping_us = now;	/* the first PING measures the round trip */
 	atomic_fetch_add(&rf_shared->handshakes, 1);
@@ -487,7 +534,7 @@ set_up(RfConnection *connection)
 			(errmsg_internal("rdma_fdw engine: connected with %s over %s, %u lanes", peer->host, peer->transport, connection->lanes)));
 }
 
-/* The device's queue pairs are gone: the same over the software transport. */
+/* The device's queue pairs are gone: begin again over the software transport. */
 static void
 begin_again(RfConnection *connection)
 {
@@ -504,20 +551,16 @@ begin_again(RfConnection *connection)
 static void
 let_go(RfConnection *connection, const RfError *error)
 {
-	Assert(error != NULL);		/* only RF_PATH_BROKEN and RF_PATH_DEAD lead here, and bring one */
+	Assert(error != NULL);		/* only RF_PATH_BROKEN and RF_PATH_DEAD lead here, and both set it */
 	connection->path_error = *error;
 	memset(connection->have_blob, 0, sizeof(connection->have_blob));
 	memset(connection->connected, 0, sizeof(connection->connected));
-	ereport(WARNING,
-			(errcode(rf_error_sqlstate(error->kind)),
-			 errmsg("rdma_fdw engine: using TCP for %s: %s", rf_shared->peers[connection->peer].host, error->message),
-			 error->detail[0] ? errdetail_internal("%s", error->detail) : 0,
-			 error->hint[0] ? errhint("%s", error->hint) : 0));
+	say_fallback(connection);
 	if (!rf_connection_drop_lanes(connection, error))
 		rf_setup_event(connection, RF_PATH_GONE, NULL);
 }
 
-/* Sending may end the connection, when the peer does not read. */
+/* Sending may end the connection if the peer does not read. */
 void
 rf_setup_event(RfConnection *connection, RfPathEvent event, const RfError *error)
 {

@@ -1,6 +1,5 @@
 /*
- * socket.c - sockets to other engines: their options, their addresses, and how to begin to connect
- * one.
+ * socket.c - sockets to other engines: their options, their addresses, and starting a connection.
  */
 #include "postgres.h"
 
@@ -8,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
+#include "base/networks.h"
 #include "rdma_fdw/guc.h"
 
 #include "engine_int.h"
@@ -32,11 +32,34 @@ rf_socket_address(int fd, char *text, size_t size)
 		strlcpy(text, "local socket", size);
 }
 
+bool
+rf_socket_trusted(int fd)
+{
+	struct sockaddr_storage address = {0};
+	socklen_t	length = sizeof(address);
+
+	return getpeername(fd, (struct sockaddr *) &address, &length) == 0 &&
+		rf_networks_have(rf_trusted_networks, (struct sockaddr *) &address);
+}
+
 /*
- * Of control and data connections over TCP. What the other host's kernel has not acknowledged for
- * peer_timeout means the same as an engine that has not answered for as long. A changed setting
- * reaches control connections at once and data connections when they are made anew; they end with
- * their control connection anyway.
+ * Descriptors of memory are passed over a local socket. Processes of one user can reach each other's
+ * memory anyway; rows go to another user's engine over TCP. The kernel tells who made the other end.
+ */
+bool
+rf_socket_same_user(int fd)
+{
+	struct ucred other;
+	socklen_t	length = sizeof(other);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == geteuid();
+}
+
+/*
+ * For control and data connections over TCP. Bytes that the other host's kernel does not
+ * acknowledge for peer_timeout mean the same as an engine that does not answer for as long. A
+ * changed setting affects control connections at once and data connections when they are made
+ * again; they end with their control connection anyway.
  */
 void
 rf_socket_options(int fd)
@@ -98,8 +121,14 @@ rf_start_connect_local(const char *name)
 	struct sockaddr_un address;
 	socklen_t	length = rf_socket_local_address(&address, name);
 	RfError		error;
+	int			fd = connect_to((struct sockaddr *) &address, length, &error);
 
-	return connect_to((struct sockaddr *) &address, length, &error);
+	if (fd >= 0 && !rf_socket_same_user(fd))
+	{
+		close(fd);
+		fd = -1;
+	}
+	return fd;
 }
 
 int

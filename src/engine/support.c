@@ -1,6 +1,6 @@
 /*
- * support.c - what all files of the engine's main thread need of it: its state, the set of sources
- * that it waits for, the log, how it introduces itself, and waking backends.
+ * support.c - shared functions of the engine's main thread: its state, the set of sources that it
+ * waits for, the log, its own hello, and waking backends.
  */
 #include "postgres.h"
 
@@ -49,9 +49,9 @@ rf_log_error(int level, const char *what, const RfError *error)
 			 error->hint[0] ? errhint("%s", error->hint) : 0));
 }
 
-/* How we introduce ourselves; every connection gets a nonce of its own. */
+/* Our hello; every connection gets a nonce of its own. */
 void
-rf_own_hello(RfControlHello *hello)
+rf_own_hello(RfControlHello *hello, int fd)
 {
 	memset(hello, 0, sizeof(*hello));
 	hello->node = rf_shared->node;
@@ -64,6 +64,8 @@ rf_own_hello(RfControlHello *hello)
 		rf_engine->provider == &rf_provider_verbs ? RF_OFFER_VERBS : RF_OFFER_SOFT;
 	if (rf_soft_transport == RF_SOFT_AUTO)
 		strlcpy(hello->local_name, rf_shared->engine_local_name, sizeof(hello->local_name));
+	/* There a device will do; over TCP it makes no difference. */
+	hello->encryption = rf_encryption == RF_ENCRYPTION_REQUIRE && rf_socket_trusted(fd) ? RF_ENCRYPTION_AUTO : rf_encryption;
 }
 
 const char *

@@ -4,14 +4,14 @@
  *
  * Too many outstanding requests evict each other's state from the adapter's cache; too few leave it
  * idle. The best number depends on the device and the load, so it is found by trying: an update
- * phase gives each candidate 8 ms and counts what completes, the best is kept for a stable phase of
- * 480 ms.
+ * phase gives each candidate 8 ms and counts what completes, and the best is kept for a stable
+ * phase of 480 ms.
  *
  * As in the authors' code, and unlike their text, "no limit" is a candidate too and is preferred
- * unless another is better by 5 %; and a rate is work by the time that really passed, because the
- * end of a window is noticed by a completion.
+ * unless another is better by 5 %; and a rate is work divided by the elapsed time, because only a
+ * completion notices the end of a window.
  *
- * What is different here, and why:
+ * Differences here, with reasons:
  *  - Time counts only while something is outstanding, and only a completion advances a phase. So no
  *    timer ever wakes a lane: one that sends nothing has nothing to decide. A request that waits
  *    for credit needs no timer either: credit is used up, so a completion is due.
@@ -19,12 +19,11 @@
  *    backlog of "no limit", which may take longer than 8 ms to drain, would be counted for the
  *    candidate after it.
  *  - "No limit" is tried first and shows how many requests the load really keeps outstanding. A
- *    candidate that is not below that changes nothing and is not tried; and while no queue pair had
- *    more than the smallest candidate there is no update phase at all.
+ *    candidate that is not below that changes nothing and is skipped; and if no queue pair had more
+ *    than the smallest candidate there is no update phase at all.
  *  - A candidate that after a quarter of its window has not half the rate of the best so far is
- *    given up: on a link with much latency the small ones would cost most of what the update phase
- *    can win.
- *  - The measure is bytes, to each request a fixed amount added. A lower limit makes requests wait,
+ *    given up: on a link with high latency the small ones would cost most of the possible gain.
+ *  - The measure is bytes, plus a fixed amount per request. A lower limit makes requests wait,
  *    waiting requests merge, and merged ones are fewer and larger: counting requests would punish
  *    exactly that.
  */
@@ -37,7 +36,7 @@
 #define NO_LIMIT			UINT32_MAX
 #define WINDOW_US			8000
 #define STABLE_US			480000
-#define REQUEST_WORK		64		/* bytes that a request counts for beside its payload */
+#define REQUEST_WORK		64		/* bytes that a request counts for in addition to its payload */
 #define NO_LIMIT_BIAS		1.05
 
 /* In the order in which they are tried. */
@@ -76,7 +75,7 @@ start_window(RfThrottle *throttle, int candidate)
 	set_c_max(throttle, candidates[candidate]);
 }
 
-/* Keep the best, and rest. */
+/* Keeps the best, and begins the stable phase. */
 static void
 decide(RfThrottle *throttle)
 {
@@ -108,7 +107,7 @@ phase_rate(const RfThrottle *throttle, int64_t elapsed)
 	return (throttle->work - throttle->phase_work) * 1000000 / (uint64_t) elapsed;
 }
 
-/* A candidate's time is over: the next one that can matter, or the end of the update phase. */
+/* A candidate's time is over: selects the next one that can matter, or ends the update phase. */
 static void
 end_window(RfThrottle *throttle, uint64_t rate)
 {

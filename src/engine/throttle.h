@@ -1,8 +1,8 @@
 /*
- * throttle.h - how many work requests a lane lets be outstanding on each queue pair.
+ * throttle.h - limits the work requests that a lane has outstanding on each queue pair.
  *
  * Credit throttling of SMART (Ren et al., ASPLOS 2024, section 4.2, algorithm 1). The lane asks
- * before it posts, and tells what it posted, what completed and when; no timer, no thread, no
+ * before it posts, and reports its posts and completions with their times; no timer, no thread, no
  * system call. One RfThrottle belongs to one lane and its thread. Plain C.
  */
 #ifndef RF_THROTTLE_H
@@ -21,7 +21,7 @@ typedef struct RfThrottle
 	uint64_t	posted;
 	uint64_t	completed;		/* or given up */
 	uint64_t	work;			/* completed bytes, see throttle.c */
-	uint32_t	peak;			/* most on one queue pair in this phase */
+	uint32_t	peak;			/* maximum on one queue pair in this phase */
 	uint32_t	demand;			/* that of the window without a limit */
 	bool		waited;			/* a request was held back in this phase */
 
@@ -31,17 +31,17 @@ typedef struct RfThrottle
 
 	/* Automatic choice. */
 	int			trying;			/* candidate on trial; -1 = stable phase */
-	bool		settling;		/* what the value before let out is not done yet */
-	uint64_t	settled_at;		/* `completed` when it is */
+	bool		settling;		/* requests posted under the previous value are not complete yet */
+	uint64_t	settled_at;		/* `completed` at that time */
 	int64_t		phase_start;	/* active time */
 	uint64_t	phase_work;
-	uint64_t	best_rate;		/* of the stable phase before and of the candidates so far */
+	uint64_t	best_rate;		/* of the previous stable phase and of the candidates so far */
 	uint64_t	rate[RF_CREDIT_CANDIDATES]; /* of this update phase, bytes per second; 0 = not tried */
 } RfThrottle;
 
 extern void rf_throttle_init(RfThrottle *throttle, RfLaneThrottle *shown);
 
-/* Also in mid-run; the same setting again changes nothing. */
+/* Also while running; the same setting again changes nothing. */
 extern void rf_throttle_set(RfThrottle *throttle, int32_t setting);
 
 /* May a queue pair with that many outstanding have another? */
@@ -55,16 +55,16 @@ rf_throttle_room(const RfThrottle *throttle, uint64_t outstanding)
 extern void rf_throttle_wait(RfThrottle *throttle);
 
 /*
- * One request was posted, or put into a chain, on a queue pair that has `outstanding` now, this one
- * included. `now`: us, monotonic.
+ * Reports one request that was posted, or put into a chain, on a queue pair that has `outstanding`
+ * now, this one included. `now`: us, monotonic.
  */
 extern void rf_throttle_post(RfThrottle *throttle, uint64_t outstanding, int64_t now);
 
-/* So many requests with so many bytes of payload together completed. */
+/* Reports completions: their number and their bytes of payload. */
 extern void rf_throttle_complete(RfThrottle *throttle, uint64_t requests, uint64_t bytes,
 								 int64_t now);
 
-/* So many will never complete: their queue pair is gone. */
+/* Reports requests that will never complete: their queue pair is gone. */
 extern void rf_throttle_forget(RfThrottle *throttle, uint64_t requests, int64_t now);
 
 #endif

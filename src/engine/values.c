@@ -54,7 +54,7 @@ rf_values_create(RfShared *shared, const RfProvider *provider, uint64_t limit)
 	return values;
 }
 
-/* Backends choose by it whether a registration is at hand. */
+/* Shows backends whether a registration is available. */
 static void
 show_peer(RfValues *values, int peer)
 {
@@ -86,8 +86,8 @@ drop(RfValues *values, Registration *r)
 }
 
 /*
- * Give up what was not used for longest, until no more than `bytes` are unused; true: something
- * went.
+ * Drops the least recently used registrations, until no more than `bytes` are unused; true: at
+ * least one was dropped.
  */
 static bool
 evict(RfValues *values, uint64_t bytes)
@@ -185,7 +185,7 @@ free_entry(RfValues *values)
 	return NULL;
 }
 
-/* Register the run for the peer, and hold it. */
+/* Registers the run for the peer, and holds it. */
 static bool
 register_run(RfValues *values, int peer, RfDomain *domain, uint32_t unit, uint32_t units,
 			 RfPiece *piece, RfError *error)
@@ -197,8 +197,8 @@ register_run(RfValues *values, int peer, RfDomain *domain, uint32_t unit, uint32
 	uint64_t	excess = atomic_load(&stats->registered) + bytes;
 
 	/*
-	 * What is only kept does not stand in the way of what is needed now: neither of the bound nor of
-	 * an entry nor of a device that is full.
+	 * Cached registrations give way to needed ones: at the bound, if all entries are used, or if
+	 * the device is full.
 	 */
 	excess -= excess < bound ? excess : bound;
 	if (r == NULL && excess == 0)
@@ -342,7 +342,10 @@ rf_values_mark(RfValues *values, const uint8_t *address, uint64_t size, RfPiece 
 void
 rf_values_peer_gone(RfValues *values, RfDomain *domain)
 {
-	/* An entry that pieces still name stays theirs, empty, until the last one was returned. */
+	/*
+	 * An entry that pieces still name stays allocated, without a region, until the last one is
+	 * returned.
+	 */
 	for (int i = 0; i < MAX_REGISTRATIONS; i++)
 	{
 		if (values->registrations[i].region != NULL && values->registrations[i].domain == domain)
@@ -354,7 +357,7 @@ rf_values_peer_gone(RfValues *values, RfDomain *domain)
 
 #define MEASURED_UNITS		4		/* at most: memory that is touched for it */
 #define COPY_TARGET			(256u << 10)	/* as large as a slot */
-#define ROUNDS				5		/* the fastest counts: the others met somebody */
+#define ROUNDS				5		/* the fastest counts: the others were disturbed */
 
 static int64_t
 clock_ns(void)
@@ -365,7 +368,7 @@ clock_ns(void)
 	return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Nanoseconds to register and deregister so much; 0: it cannot. */
+/* Nanoseconds to register and deregister so much; 0: impossible. */
 static int64_t
 register_ns(const RfProvider *provider, RfDomain *domain, uint8_t *memory, size_t size)
 {

@@ -1,16 +1,16 @@
 /*
- * values.h - value memory as the engine has it: pieces for flows, and a cache of registrations.
+ * values.h - the engine's part of value memory: pieces for flows, and a cache of registrations.
  *
- * A piece is registered for the peer that its flow sends to, as a source (provider.h): nobody but
- * this engine's queue pairs reads it, so unlike segments it may serve one peer after another. When
- * a flow is done its piece goes back, but the registration stays for the next flow to that peer; of
- * those not in use the least recently used ones go when they are more than a limit. All that is
- * registered is never more than the memory itself and that limit; who would need more gets nothing.
+ * A piece is registered for the peer that its flow sends to, as a source (provider.h): only this
+ * engine's queue pairs read it, so unlike segments it may serve one peer after another. When a flow
+ * is done its piece is returned, but the registration stays for the next flow to that peer; beyond
+ * a limit the least recently used ones of those not in use are dropped. Registrations never exceed
+ * the memory itself plus that limit; a request for more is refused.
  *
- * What makes registration caches dangerous elsewhere, memory that is unmapped while a registration
- * of it lives on, cannot happen here: value memory is mapped before the engine starts and outlives
- * it. What does end before the cache is a peer's domain, and then its registrations go with it,
- * those in use, too: its queue pairs are gone by then.
+ * The danger of registration caches elsewhere, memory that is unmapped while its registration
+ * persists, does not exist here: value memory is mapped before the engine starts and outlives it. A
+ * peer's domain may end before the cache, and its registrations end with it, even those in use: its
+ * queue pairs are gone by then.
  *
  * Main thread of the engine only; plain C. The figures in RfShared.values and
  * RfPeer.value_registered are written here.
@@ -34,18 +34,18 @@ typedef struct RfPiece
 extern RfValues *rf_values_create(RfShared *shared, const RfProvider *provider, uint64_t limit);
 extern void rf_values_destroy(RfValues *values);
 
-/* Bytes of registrations that are kept although nobody uses them. */
+/* Bytes of registrations that are kept although they are unused. */
 extern void rf_values_limit(RfValues *values, uint64_t limit);
 
 /*
- * `size` bytes, registered for the peer; false: there is no room, or the device refuses (*error
- * says why, else its kind is RF_ERROR_NONE).
+ * `size` bytes, registered for the peer; false: there is no room, or the device refuses (then
+ * *error has the reason, else its kind is RF_ERROR_NONE).
  */
 extern bool rf_values_take(RfValues *values, int peer, RfDomain *domain, uint64_t size,
 						   RfPiece *piece, RfError *error);
 
 /*
- * The same memory as another piece, registered for another peer. It is free when all pieces of it
+ * The same memory as another piece, registered for another peer. It is free when all its pieces
  * were returned.
  */
 extern bool rf_values_share(RfValues *values, int peer, RfDomain *domain, const RfPiece *of,
@@ -53,7 +53,7 @@ extern bool rf_values_share(RfValues *values, int peer, RfDomain *domain, const 
 extern uint8_t *rf_values_address(RfValues *values, const RfPiece *piece);
 extern uint32_t rf_values_lkey(RfValues *values, const RfPiece *piece);
 
-/* No work request that reads it is out, or its peer is gone. */
+/* Requires that no outstanding work request reads it, or that its peer is gone. */
 extern void rf_values_return(RfValues *values, RfPiece *piece);
 
 /* After a restart of the engine: a backend still writes there. */
@@ -63,8 +63,8 @@ extern void rf_values_mark(RfValues *values, const uint8_t *address, uint64_t si
 extern void rf_values_peer_gone(RfValues *values, RfDomain *domain);
 
 /*
- * What copying and registering cost here: into shared->calibration. Leaves it as it is when it
- * cannot be measured.
+ * Stores the costs of copying and registering here in shared->calibration; leaves it unchanged if
+ * the measurement fails.
  */
 extern void rf_values_calibrate(RfShared *shared, const RfProvider *provider, RfDevice *device);
 

@@ -7,12 +7,15 @@
  * node_set.c    the session's set of exchanges and the functions that set it up
  * node_out.c    one exchange's rows: out of its query, to the nodes they belong to
  * node_move.c   and in from other nodes, and while they wait for the reader
+ * node_batches.c  batches in shared memory, for several processes
+ * node_collect.c  one exchange's rows as such batches
  * node_drive.c  which exchanges go on while one waits, and the end of the statement
+ * node_share.c  the processes of a Gather read what was collected
  * node_exec.c   the custom scan's executor: one row after the other, and waiting
  * node_probe.c  its rows in the order of an index that they are looked up in
  * node_plan.c   the custom scan in the place of rdma.exchange()
  *
- * All of it belongs to one backend.
+ * All of it belongs to one backend, but for what node_batches.c shares with parallel workers.
  */
 #ifndef RF_EXCHANGE_NODE_H
 #define RF_EXCHANGE_NODE_H
@@ -23,6 +26,8 @@
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
+#include "storage/dsm.h"
+#include "utils/dsa.h"
 #include "utils/plancache.h"
 #include "utils/resowner.h"
 #include "utils/tuplestore.h"
@@ -52,6 +57,8 @@ typedef struct ExchangeSpec
 	double		rows;
 	int			distinct_count; /* of the first columns; <= 0: not known */
 	double	   *distinct;
+	int			map_count;		/* 0: a row's consumer is hash % consumers */
+	uint16	   *map;			/* else what is at hash % map_count */
 	ExchangeHeavy heavy;
 	int			heavy_count;
 	uint64	   *heavy_hashes;	/* sorted */
@@ -66,6 +73,7 @@ extern const char *rf_exchange_describe(const ExchangeSpec *spec);
 /* ---------- the set ---------- */
 
 typedef struct ExchangeState ExchangeState;
+typedef struct ExchangeBatches ExchangeBatches;
 
 typedef struct ExchangeCounters
 {
@@ -76,7 +84,9 @@ typedef struct ExchangeCounters
 	uint64		rows_local;		/* that stayed */
 	uint64		stalls;			/* sleeps because it could not go on */
 	uint64		spilled_bytes;	/* of rows stored on disk until their reader asks */
+	char	   *process_rows;	/* "5/7/6": those that each process of a Gather took; NULL: not shared */
 	char		transport[32];
+	char		encryption[64]; /* "": the rows cross no network */
 } ExchangeCounters;
 
 typedef struct ExchangeMember
@@ -99,6 +109,7 @@ typedef struct ExchangeSet
 	SubTransactionId subid;		/* it was made in */
 	EState	   *estate;			/* of the statement that uses it, in this backend: */
 	SubTransactionId taken_subid;
+	bool		serial;			/* something that runs meanwhile forbids parallel mode */
 	int			starting;		/* depth of exchanges whose queries are being started */
 	int			unread;			/* exchanges of the statement whose rows are still wanted */
 	ExchangeMember members[FLEXIBLE_ARRAY_MEMBER];	/* number - 1 */
@@ -141,11 +152,11 @@ struct ExchangeState
 	const char *query_text;
 	ExchangeSet *set;			/* NULL: EXPLAIN without execution */
 	ExchangeMember *member;
+	ResourceOwner owner;		/* current when it began */
 	bool		by_reference;	/* some column is passed by reference */
 
 	/* the query */
 	CachedPlan *plan;
-	ResourceOwner plan_owner;
 	QueryDesc  *query;
 	bool		started;		/* its first row was asked for; parallel mode is on if it needs it */
 	bool		inside;			/* its ExecProcNode is on the stack */
@@ -193,8 +204,10 @@ struct ExchangeState
 	/* what comes */
 	bool		in_ended;
 	RfDecoder  *decoder;
-	bool		loaded;			/* the decoder has a batch, */
-	bool		holding;		/* which lies in this receive buffer, or in `copy` */
+	bool		loaded;			/* the decoder has a batch, this: */
+	const void *batch;
+	uint32		batch_length;
+	bool		holding;		/* it lies in this receive buffer, or in `copy` */
 	RfGroupBuffer buffer;
 	RfReassembly copy;			/* of batches that came in pieces */
 
@@ -206,6 +219,17 @@ struct ExchangeState
 	uint64		store_bytes;
 	uint64		store_spilled;
 	uint32		unpolled;		/* its own rows since the last check for arrivals */
+
+	/*
+	 * What several processes read (node_share.c). In a worker these, the decoder and what begins a
+	 * scan are all there is.
+	 */
+	ExchangeBatches *batches;	/* NULL: this process reads alone, as it comes */
+	RfEncoder  *own_encoder;	/* until all are collected: of own rows, into */
+	char	   *own_space;
+	bool		collected;		/* all are in the batches */
+	bool		shared;			/* with workers, or by a leader */
+	bool		taken;			/* the decoder has rows of a batch that this process took */
 
 	/* the reader */
 	bool		keep;			/* it may rescan: the store keeps all rows */
@@ -230,15 +254,76 @@ extern ExchangeStep rf_exchange_produce(ExchangeState *state);
 
 /* Into a virtual slot, without a copy: valid until rf_exchange_produce is called again. */
 extern void rf_exchange_take_own(ExchangeState *state, TupleTableSlot *slot);
+
+/* Instead of taking them one by one: as many as fit the encoder's batch; returns how many. */
+extern uint32 rf_exchange_encode_own(ExchangeState *state, RfEncoder *encoder);
+
+/* For rows of the exchange; goes with the current memory context. */
+extern RfEncoder *rf_exchange_make_encoder(TupleDesc desc);
 extern void rf_exchange_end_sending(ExchangeState *state);
 
 /* node_move.c */
+extern void rf_exchange_begin_decoding(ExchangeState *state, TupleDesc desc);
 extern void rf_exchange_begin_moving(ExchangeState *state, TupleDesc desc);
 extern bool rf_exchange_receive(ExchangeState *state); /* load the next batch that has arrived, if none is loaded */
 extern bool rf_exchange_next_received(ExchangeState *state, TupleTableSlot *slot);
+extern void rf_exchange_drop_batch(ExchangeState *state);	/* the loaded one is done with */
 extern void rf_exchange_store(ExchangeState *state, TupleTableSlot *row);
 extern void rf_exchange_stop_reading(ExchangeState *state);
 extern void rf_exchange_end_moving(ExchangeState *state);
+
+/* Nothing comes any more. */
+static inline bool
+rf_exchange_all_read(const ExchangeState *state)
+{
+	return state->in_ended && !state->loaded && state->waiting == 0 &&
+		state->production != PRODUCTION_RUNNING;
+}
+
+/* node_batches.c */
+
+/*
+ * Handles live in the memory context; shared memory and files belong to the resource owner. ERROR
+ * when there is no more of either.
+ */
+extern ExchangeBatches *rf_batches_create(MemoryContext context, ResourceOwner owner);
+
+/* A copy. False: it went to disk. */
+extern bool rf_batches_put(ExchangeBatches *batches, const void *batch, uint32 length);
+
+/* There are no more; from now on they may be taken. */
+extern void rf_batches_complete(ExchangeBatches *batches);
+
+/* Once, then workers may attach; `processes` is how many read at most, this one included. */
+extern dsm_handle rf_batches_share(ExchangeBatches *batches, int processes);
+extern ExchangeBatches *rf_batches_attach(dsm_handle handle, MemoryContext context, ResourceOwner owner);
+
+/* Take the next batch, valid until this process takes another; 8-aligned. False: all are taken. */
+extern bool rf_batches_next(ExchangeBatches *batches, const void **batch, uint32 *length);
+
+/* All may be taken again. No worker may be taking any. */
+extern void rf_batches_rewind(ExchangeBatches *batches);
+
+/* Rows that process 0 .. `processes` - 1 took, summed up; each counts its own. */
+extern void rf_batches_count(ExchangeBatches *batches, int process, uint64 rows);
+extern int	rf_batches_processes(const ExchangeBatches *batches);
+extern uint64 rf_batches_taken(ExchangeBatches *batches, int process);
+
+/* Other processes may go on reading; the last frees it all. */
+extern void rf_batches_close(ExchangeBatches *batches);
+
+/* node_collect.c */
+
+/*
+ * Are the rows that it still gets to be collected? Only below a Gather that may have workers. Then
+ * those that wait already are collected by this call, what is loaded by collect_received, own rows,
+ * which there are, by collect_own: some of them in each call.
+ */
+extern bool rf_exchange_collects(ExchangeState *state);
+extern void rf_exchange_begin_collecting(ExchangeState *state);
+extern void rf_exchange_collect_received(ExchangeState *state);
+extern void rf_exchange_collect_own(ExchangeState *state);
+extern void rf_exchange_end_collecting(ExchangeState *state);
 
 /* node_drive.c */
 
@@ -256,6 +341,24 @@ extern void rf_exchange_finish_all(ExchangeSet *set);
  * the tree of the statement and for that of each exchange's query (nested).
  */
 extern void rf_exchange_inspect(PlanState *tree, bool nested);
+
+/* node_share.c */
+
+/* The next row of a batch that this process takes. Its values stay until the next call. */
+extern TupleTableSlot *rf_exchange_next_shared(ExchangeState *state, TupleTableSlot *slot);
+extern void rf_exchange_rescan_shared(ExchangeState *state);
+
+/* The custom scan's callbacks. */
+extern Size rf_exchange_estimate_shared(CustomScanState *node, struct ParallelContext *pcxt);
+extern void rf_exchange_initialize_shared(CustomScanState *node, struct ParallelContext *pcxt,
+										  void *coordinate);
+extern void rf_exchange_reinitialize_shared(CustomScanState *node, struct ParallelContext *pcxt,
+											void *coordinate);
+extern void rf_exchange_initialize_worker(CustomScanState *node, struct shm_toc *toc,
+										  void *coordinate);
+
+/* For ExchangeCounters.process_rows, in the context; the workers have ended. */
+extern char *rf_exchange_process_rows(ExchangeState *state, MemoryContext context);
 
 /* node_exec.c */
 extern Node *rf_exchange_create_state(CustomScan *scan);

@@ -71,11 +71,14 @@ static bool
 drive(ExchangeState *state)
 {
 	bool		moved = false;
+	bool		collects = rf_exchange_collects(state);
 
 	state->lent = false;
 	for (int batches = 0; batches < BATCHES_PER_TURN && rf_exchange_receive(state); batches++)
 	{
 		moved = true;
+		if (collects && state->loaded)
+			rf_exchange_collect_received(state);
 		while (rf_exchange_next_received(state, state->arriving))
 			rf_exchange_store(state, state->arriving);
 		if (state->in_ended)
@@ -88,6 +91,11 @@ drive(ExchangeState *state)
 		/* Own rows are taken one by one, so that a step has about as many rows either way. */
 		for (int rows = 0; (step = rf_exchange_produce(state)) == STEP_OWN_ROW && rows < 64; rows++)
 		{
+			if (collects)
+			{
+				rf_exchange_collect_own(state);
+				continue;
+			}
 			rf_exchange_take_own(state, state->arriving);
 			rf_exchange_store(state, state->arriving);
 		}

@@ -4,6 +4,7 @@
  * It returns first the rows in the store, then those that have arrived from other nodes, then those
  * that its own query makes for this node, and meanwhile sends rows for other nodes. It waits only
  * if none of these is possible, and then drives other exchanges of the statement (node_drive.c).
+ * Below a Gather with workers all of these are collected first (node_share.c).
  *
  * The query's statement and plan come from the cache that rdma.stream() uses (serve/plan.c), with
  * the outer statement's parameters; its executor runs inside this one's, under its snapshot and
@@ -11,6 +12,7 @@
  */
 #include "node.h"
 
+#include "access/parallel.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/explain.h"
@@ -45,6 +47,10 @@ static const CustomExecMethods exec_methods = {
 	.ReScanCustomScan = rescan_exchange,
 	.ShutdownCustomScan = shutdown_exchange,
 	.ExplainCustomScan = explain_exchange,
+	.EstimateDSMCustomScan = rf_exchange_estimate_shared,
+	.InitializeDSMCustomScan = rf_exchange_initialize_shared,
+	.ReInitializeDSMCustomScan = rf_exchange_reinitialize_shared,
+	.InitializeWorkerCustomScan = rf_exchange_initialize_worker,
 };
 
 Node *
@@ -153,6 +159,8 @@ plan_query(ExchangeState *state, ParamListInfo params)
 	RfStatement *statement = rf_statement_get(state->query_text, parameter_types(params));
 
 	state->plan = rf_statement_plan(statement, params);
+	if (state->set != NULL && rf_statement_is_unsafe(statement))
+		state->set->serial = true;
 }
 
 static void
@@ -178,7 +186,6 @@ start_query(ExchangeState *state, EState *estate, int eflags, TupleDesc promised
 		plan_query(state, params);
 		planned = linitial_node(PlannedStmt, state->plan->stmt_list);
 	}
-	state->plan_owner = CurrentResourceOwner;
 	state->query = CreateQueryDesc(planned, state->query_text,
 								   estate->es_snapshot, InvalidSnapshot, None_Receiver, params,
 								   estate->es_queryEnv, estate->es_instrument);
@@ -211,9 +218,22 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 	List	   *private = castNode(CustomScan, node->ss.ps.plan)->custom_private;
 	TupleDesc	desc = CreateTupleDescCopy(node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
 
+	/* Values come from the query with their modifiers already applied. */
+	for (int i = 0; i < desc->natts; i++)
+	{
+		TupleDescAttr(desc, i)->atttypmod = -1;
+		state->by_reference |= !TupleDescAttr(desc, i)->attbyval;
+	}
 	check_rights(linitial_oid(linitial(private)));
+	state->owner = CurrentResourceOwner;
 	state->spec = rf_exchange_spec_parse(strVal(lsecond(private)));
 	state->query_text = strVal(lthird(private));
+	if (IsParallelWorker() && node->ss.ps.plan->parallel_aware)
+	{
+		/* the leader takes part in the exchange; see node_share.c */
+		rf_exchange_begin_decoding(state, desc);
+		return;
+	}
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
 		state->member = rf_exchange_take(state, estate);
 	if (state->query_text[0] != '\0')
@@ -225,12 +245,7 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 	if (state->member == NULL)
 		return;
 
-	for (int i = 0; i < desc->natts; i++)
-	{
-		/* Values come from the query with their modifiers already applied. */
-		TupleDescAttr(desc, i)->atttypmod = -1;
-		state->by_reference |= !TupleDescAttr(desc, i)->attbyval;
-	}
+	state->set->serial |= boolVal(lfourth(private));
 	state->keep = (eflags & (EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK)) != 0;
 	state->stored = ExecInitExtraTupleSlot(estate, desc, &TTSOpsMinimalTuple);
 	state->arriving = ExecInitExtraTupleSlot(estate, desc, &TTSOpsVirtual);
@@ -309,14 +324,6 @@ give_stored(ExchangeState *state, TupleTableSlot *slot)
 	return slot;
 }
 
-/* Nothing comes any more. */
-static bool
-all_read(ExchangeState *state)
-{
-	return state->in_ended && !state->loaded && state->waiting == 0 &&
-		state->production != PRODUCTION_RUNNING;
-}
-
 static TupleTableSlot *
 next_row(ScanState *node)
 {
@@ -326,6 +333,8 @@ next_row(ScanState *node)
 	state->lent = false;
 	for (;;)
 	{
+		if (state->batches != NULL)
+			return rf_exchange_next_shared(state, slot);
 		if (state->waiting > 0)
 			return give_stored(state, slot);
 		if (unlikely(state->keep) && !state->reading_over)
@@ -363,7 +372,7 @@ next_row(ScanState *node)
 					continue;
 				break;
 		}
-		if (all_read(state))
+		if (rf_exchange_all_read(state))
 		{
 			state->reading_over = true;
 			state->set->unread--;
@@ -392,6 +401,11 @@ rescan_exchange(CustomScanState *node)
 	ExchangeState *state = (ExchangeState *) node;
 
 	ExecScanReScan(&node->ss);
+	if (state->batches != NULL)
+	{
+		rf_exchange_rescan_shared(state);
+		return;
+	}
 	if (!state->keep)
 	{
 		if (state->given || state->reading_over)
@@ -429,14 +443,23 @@ end_exchange(CustomScanState *node)
 	ExchangeState *state = (ExchangeState *) node;
 
 	if (state->member != NULL)
+	{
+		state->member->counters.process_rows = rf_exchange_process_rows(state, state->set->context);
 		rf_exchange_end_moving(state);
+	}
+	if (state->batches != NULL)
+		rf_batches_close(state->batches);
+	if (state->decoder != NULL)
+		rf_decoder_destroy(state->decoder);
+	state->batches = NULL;
+	state->decoder = NULL;
 	if (state->query != NULL)
 	{
 		if ((state->query->estate->es_top_eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
 			ExecutorFinish(state->query);
 		ExecutorEnd(state->query);
 		FreeQueryDesc(state->query);
-		ReleaseCachedPlan(state->plan, state->plan_owner);
+		ReleaseCachedPlan(state->plan, state->owner);
 	}
 	if (state->member != NULL)
 		rf_exchange_give_back(state->member);
@@ -476,7 +499,13 @@ explain_exchange(CustomScanState *node, List *ancestors, ExplainState *es)
 		if (es->timing || counters->spilled_bytes > 0)
 			ExplainPropertyUInteger("Spilled", "bytes", counters->spilled_bytes, es);
 		if (es->timing)
+		{
+			char	   *rows = rf_exchange_process_rows(state, CurrentMemoryContext);
+
+			if (rows != NULL)
+				ExplainPropertyText("Rows per Process", rows, es);
 			ExplainPropertyUInteger("Stalls", NULL, counters->stalls, es);
+		}
 	}
 	if (state->query != NULL)
 		explain_query(state, es);

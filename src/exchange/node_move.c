@@ -13,8 +13,8 @@
 
 /* ---------- in ---------- */
 
-static void
-drop_batch(ExchangeState *state)
+void
+rf_exchange_drop_batch(ExchangeState *state)
 {
 	if (state->holding)
 		rf_group_release(state->member->in, &state->buffer);
@@ -26,6 +26,8 @@ static void
 load_batch(ExchangeState *state, const void *batch, uint32 length)
 {
 	rf_decoder_load(state->decoder, batch, length);
+	state->batch = batch;
+	state->batch_length = length;
 	state->loaded = true;
 	state->member->counters.rows_in += rf_decoder_remaining(state->decoder);
 	state->member->counters.bytes_in += length;
@@ -60,7 +62,7 @@ rf_exchange_receive(ExchangeState *state)
 			return true;
 		}
 		complete = rf_reassembly_add(&state->copy, &state->buffer.buffer);
-		drop_batch(state);
+		rf_exchange_drop_batch(state);
 		if (complete)
 			load_batch(state, state->copy.data, (uint32) state->copy.length);
 	}
@@ -78,7 +80,7 @@ rf_exchange_next_received(ExchangeState *state, TupleTableSlot *slot)
 		ExecStoreVirtualTuple(slot);
 		return true;
 	}
-	drop_batch(state);
+	rf_exchange_drop_batch(state);
 	return false;
 }
 
@@ -120,7 +122,7 @@ rf_exchange_stop_reading(ExchangeState *state)
 		if (state->set != NULL && state->member->consumer >= 0)
 			state->set->unread--;
 	}
-	drop_batch(state);
+	rf_exchange_drop_batch(state);
 	if (state->member->in != NULL)
 	{
 		rf_group_stop(state->member->in);
@@ -136,13 +138,21 @@ rf_exchange_stop_reading(ExchangeState *state)
 /* ---------- begin and end ---------- */
 
 void
-rf_exchange_begin_moving(ExchangeState *state, TupleDesc desc)
+rf_exchange_begin_decoding(ExchangeState *state, TupleDesc desc)
 {
-	ExchangeMember *member = state->member;
 	AttrNumber *attnums = palloc(sizeof(AttrNumber) * Max(desc->natts, 1));
 
 	for (int i = 0; i < desc->natts; i++)
 		attnums[i] = i + 1;
+	state->decoder = rf_decoder_create(desc, desc->natts, attnums,
+									   psprintf("exchange %d", state->spec->number), false);
+}
+
+void
+rf_exchange_begin_moving(ExchangeState *state, TupleDesc desc)
+{
+	ExchangeMember *member = state->member;
+
 	state->production = PRODUCTION_OVER;
 	if (member->producer >= 0)
 	{
@@ -153,10 +163,9 @@ rf_exchange_begin_moving(ExchangeState *state, TupleDesc desc)
 		state->reading_over = state->in_ended = true;
 	else
 	{
-		const char *source = psprintf("exchange %d", state->spec->number);
-
-		state->decoder = rf_decoder_create(desc, desc->natts, attnums, source, false);
-		rf_reassembly_init(&state->copy, state->css.ss.ps.state->es_query_cxt, source, 0);
+		rf_exchange_begin_decoding(state, desc);
+		rf_reassembly_init(&state->copy, state->css.ss.ps.state->es_query_cxt,
+						   psprintf("exchange %d", state->spec->number), 0);
 	}
 }
 
@@ -167,7 +176,4 @@ rf_exchange_end_moving(ExchangeState *state)
 	if (state->store != NULL)
 		tuplestore_end(state->store);
 	state->store = NULL;
-	if (state->decoder != NULL)
-		rf_decoder_destroy(state->decoder);
-	state->decoder = NULL;
 }

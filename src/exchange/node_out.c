@@ -394,7 +394,7 @@ next_row(ExchangeState *state)
 	{
 		/* As ExecutePlan does: the query runs only once. */
 		state->started = true;
-		estate->es_use_parallel_mode = query->plannedstmt->parallelModeNeeded;
+		estate->es_use_parallel_mode = query->plannedstmt->parallelModeNeeded && !state->set->serial;
 		if (estate->es_use_parallel_mode)
 			EnterParallelMode();
 	}
@@ -533,7 +533,10 @@ route_rows(ExchangeState *state)
 	else
 	{
 		rf_route_hash_rows(state->route, spec->keys, rows, state->hashes, state->hashing);
-		if (state->consumer_mask != 0)
+		if (spec->map != NULL)
+			for (uint32 row = 0; row < rows->count; row++)
+				state->places[row] = spec->map[state->hashes[row] % (uint64) spec->map_count];
+		else if (state->consumer_mask != 0)
 			for (uint32 row = 0; row < rows->count; row++)
 				state->places[row] = state->hashes[row] & state->consumer_mask;
 		else
@@ -572,6 +575,17 @@ rf_exchange_take_own(ExchangeState *state, TupleTableSlot *slot)
 	rf_rows_get(state->rows, state->numbers[state->next[own]++], slot);
 	state->left[own]--;
 	state->member->counters.rows_local++;
+}
+
+uint32
+rf_exchange_encode_own(ExchangeState *state, RfEncoder *encoder)
+{
+	int			own = state->member->consumer;
+	uint32		before = state->left[own];
+
+	(void) add_rows(state, encoder, own);
+	state->member->counters.rows_local += before - state->left[own];
+	return before - state->left[own];
 }
 
 static inline bool
@@ -651,6 +665,14 @@ make_route(ExchangeState *state, TupleDesc desc)
 		types[i] = att->atttypid;
 		collations[i] = att->attcollation;
 	}
+	for (int i = 0; i < spec->map_count; i++)
+	{
+		if (spec->map[i] >= state->consumers)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("exchange %d has a map to node %d, but its rows go to %d nodes",
+							spec->number, spec->map[i], state->consumers)));
+	}
 	state->route = rf_route_create(spec->key_count, types, collations);
 	state->hashes = palloc(state->rows->size * sizeof(uint64));
 	state->hashing = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw hashing",
@@ -666,28 +688,32 @@ make_lists(ExchangeState *state)
 	state->left = palloc0((state->consumers + 1) * sizeof(uint32));
 }
 
-static RfEncoder *
-make_encoder(TupleDesc desc, const RfStreamColumn *wanted)
+RfEncoder *
+rf_exchange_make_encoder(TupleDesc desc)
 {
-	return rf_encoder_create(desc, desc->natts, NULL, wanted, 0, GetDatabaseEncoding());
-}
-
-static void
-make_outlets(ExchangeState *state, TupleDesc desc)
-{
-	const ExchangeSpec *spec = state->spec;
 	RfStreamColumn *wanted = palloc(sizeof(RfStreamColumn) * Max(desc->natts, 1));
-	int			own = state->member->consumer;
+	RfEncoder  *encoder;
 
 	/*
 	 * The columns have the same types on all nodes; modifiers were applied to the values already.
 	 */
 	for (int i = 0; i < desc->natts; i++)
 		rf_column_wanted(TupleDescAttr(desc, i)->atttypid, -1, false, &wanted[i]);
+	encoder = rf_encoder_create(desc, desc->natts, NULL, wanted, 0, GetDatabaseEncoding());
+	pfree(wanted);
+	return encoder;
+}
+
+static void
+make_outlets(ExchangeState *state, TupleDesc desc)
+{
+	const ExchangeSpec *spec = state->spec;
+	int			own = state->member->consumer;
+
 	state->live_outlets = state->consumers - (own >= 0 ? 1 : 0);
 	if ((spec->replicate || spec->heavy == HEAVY_BROADCAST) && state->live_outlets > 1)
 	{
-		state->common = make_encoder(desc, wanted);
+		state->common = rf_exchange_make_encoder(desc);
 		state->common_size = state->member->desc->slot_size - sizeof(RfSlotHeader);
 		state->common_space = palloc_extended(state->common_size, MCXT_ALLOC_HUGE);
 		state->common_room = FIRST_ROOM;
@@ -698,9 +724,8 @@ make_outlets(ExchangeState *state, TupleDesc desc)
 	{
 		state->outlets[consumer].room = FIRST_ROOM;
 		if (consumer != own && !(spec->replicate && state->common != NULL))
-			state->outlets[consumer].encoder = make_encoder(desc, wanted);
+			state->outlets[consumer].encoder = rf_exchange_make_encoder(desc);
 	}
-	pfree(wanted);
 }
 
 void

@@ -17,15 +17,21 @@
  */
 #include "node.h"
 
+#include <math.h>
+
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/transam.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_statistic.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
+#include "optimizer/clauses.h"
+#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
@@ -37,12 +43,16 @@
 #include "utils/rel.h"
 #include "utils/selfuncs.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/serve.h"
 
 PG_FUNCTION_INFO_V1(rdma_exchange);
 PG_FUNCTION_INFO_V1(rdma_exchange_support);
+
+/* Above all others; the plan without it is always there. */
+#define IMPOSSIBLE_COST	1e30
 
 static planner_hook_type previous_planner = NULL;
 static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
@@ -125,6 +135,90 @@ is_exchange(RangeTblEntry *rte, char **spec, char **query)
 	return true;
 }
 
+/*
+ * For each MIN and MAX core plans a copy of the query, for its first row by an index. The plan of such
+ * copies would read the exchange several times. A query that only resembles the one around it does not
+ * have the same exchange, whose number is in its arguments.
+ */
+static bool
+is_in_copy(PlannerInfo *root)
+{
+	for (; root->parent_root != NULL; root = root->parent_root)
+	{
+		List	   *outer = root->parent_root->parse->rtable;
+
+		if (root->parse->limitCount != NULL && list_length(root->parse->rtable) >= list_length(outer) &&
+			equal(list_copy_head(root->parse->rtable, list_length(outer)), outer))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May a worker make values of this type out of what has come? Checks of domains, as core has it, and
+ * input functions that say so are for the leader only.
+ */
+static bool
+is_made_safely(Oid type)
+{
+	HeapTuple	tuple;
+	Form_pg_type form;
+	bool		result;
+
+	if (OidIsValid(get_element_type(type)))
+		return is_made_safely(get_element_type(type));
+	if (type < FirstGenbkiObjectId && type != RECORDOID)
+		return true;
+	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for type %u", type);
+	form = (Form_pg_type) GETSTRUCT(tuple);
+	result = form->typtype == TYPTYPE_ENUM ||
+		(form->typtype == TYPTYPE_BASE && func_parallel(form->typinput) == PROPARALLEL_SAFE &&
+		 (!OidIsValid(form->typreceive) || func_parallel(form->typreceive) == PROPARALLEL_SAFE));
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/*
+ * For the processes of a Gather: they share what has all come, and before that been kept, so that
+ * the first row is late. Only this path may run in a worker. Each row is taken up by the leader and
+ * out again by one of the processes, half of the work each; what is beyond work_mem goes to disk
+ * and back. As many workers as for a table of this size; but one at least, as no worker can join
+ * rows of a small exchange to those of a large one otherwise.
+ */
+static void
+add_shared_path(RelOptInfo *rel, RangeTblEntry *rte, const CustomPath *path)
+{
+	double		pages = ceil(rel->tuples * (rel->reltarget->width + SizeofHeapTupleHeader) / BLCKSZ);
+	double		spilled = Max(rel->tuples * rel->reltarget->width - work_mem * 1024.0, 0) / BLCKSZ;
+	Cost		row_costs = path->path.total_cost - path->path.startup_cost;
+	Cost		file_costs = spilled * seq_page_cost;
+	int			workers;
+	double		divisor;
+	CustomPath *shared;
+	ListCell   *lc;
+
+	if (!rel->consider_parallel || max_parallel_workers_per_gather == 0)
+		return;
+	foreach(lc, linitial_node(RangeTblFunction, rte->functions)->funccoltypes)
+	{
+		if (!is_made_safely(lfirst_oid(lc)))
+			return;
+	}
+	workers = Max(compute_parallel_worker(rel, pages, -1, max_parallel_workers_per_gather), 1);
+	divisor = rf_parallel_divisor(workers);
+	shared = makeNode(CustomPath);
+	*shared = *path;
+	shared->path.parallel_aware = true;
+	shared->path.parallel_safe = true;
+	shared->path.parallel_workers = workers;
+	shared->path.rows = clamp_row_est(path->path.rows / divisor);
+	shared->path.startup_cost += row_costs / 2 + file_costs;
+	shared->path.total_cost = shared->path.startup_cost + (row_costs / 2 + file_costs) / divisor;
+	add_partial_path(rel, &shared->path);
+}
+
 static void
 replace_exchange(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
@@ -146,6 +240,8 @@ replace_exchange(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *r
 
 	/* The query's cost is the same in every plan; the first row comes once it has made some. */
 	path->path.startup_cost = 100 * cpu_tuple_cost;
+	if (is_in_copy(root))
+		path->path.startup_cost = IMPOSSIBLE_COST;
 	path->path.total_cost = path->path.startup_cost + rel->tuples * 4 * cpu_tuple_cost;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->custom_private = list_make2(makeString(text), makeString(query));
@@ -153,10 +249,12 @@ replace_exchange(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *r
 	rel->pathlist = NIL;
 	rel->partial_pathlist = NIL;
 	add_path(rel, &path->path);
+	add_shared_path(rel, rte, path);
 }
 
+/* unsafe: the statement around it must not run in parallel mode. */
 static CustomScan *
-make_exchange(RangeTblEntry *rte, Index relid, char *text, char *query)
+make_exchange(RangeTblEntry *rte, Index relid, char *text, char *query, bool unsafe)
 {
 	CustomScan *scan = makeNode(CustomScan);
 	RangeTblFunction *function = linitial_node(RangeTblFunction, rte->functions);
@@ -171,8 +269,8 @@ make_exchange(RangeTblEntry *rte, Index relid, char *text, char *query)
 																		   list_nth_oid(function->funccolcollations, i),
 																		   0),
 														  i + 1, NULL, false));
-	scan->custom_private = list_make3(list_make1_oid(castNode(FuncExpr, function->funcexpr)->funcid),
-									  makeString(text), makeString(query));
+	scan->custom_private = list_make4(list_make1_oid(castNode(FuncExpr, function->funcexpr)->funcid),
+									  makeString(text), makeString(query), makeBoolean(unsafe));
 	return scan;
 }
 
@@ -181,7 +279,8 @@ plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 			  List *plans)
 {
 	CustomScan *scan = make_exchange(planner_rt_fetch(rel->relid, root), rel->relid,
-									 strVal(linitial(path->custom_private)), strVal(lsecond(path->custom_private)));
+									 strVal(linitial(path->custom_private)), strVal(lsecond(path->custom_private)),
+									 root->glob->maxParallelHazard == PROPARALLEL_UNSAFE);
 	List	   *quals = extract_actual_clauses(clauses, false);
 	List	   *used = list_concat(pull_var_clause((Node *) tlist, PVC_RECURSE_PLACEHOLDERS),
 								   pull_var_clause((Node *) quals, PVC_RECURSE_PLACEHOLDERS));
@@ -271,11 +370,13 @@ keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, P
 {
 	MissingContext context = {NIL, NULL};
 	PlannedStmt *result;
+	bool		unsafe;
 	ListCell   *lc;
 
 	/* what this session plans now it runs before the set is gone */
 	if (rf_exchange_set != NULL && parse->commandType == CMD_SELECT)
 		(void) find_calls((Node *) parse, &context);
+	unsafe = context.calls != NIL && max_parallel_hazard(parse) == PROPARALLEL_UNSAFE;
 	result = previous_planner ? previous_planner(parse, query_string, cursor_options, params) :
 		standard_planner(parse, query_string, cursor_options, params);
 	if (context.calls == NIL)
@@ -292,7 +393,7 @@ keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, P
 
 		if (is_exchange(rte, &text, &query) &&
 			!bms_is_member(rf_exchange_spec_parse(text)->number, context.planned))
-			result->subplans = lappend(result->subplans, make_exchange(rte, 1, text, query));
+			result->subplans = lappend(result->subplans, make_exchange(rte, 1, text, query, unsafe));
 	}
 	return result;
 }
@@ -330,6 +431,22 @@ exchange_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, Variabl
 
 /* ---------- the statement's start and end ---------- */
 
+/*
+ * While the statement runs, so do the queries of its exchanges, in the same process, in parallel mode
+ * as soon as one of them is; and that forbids more than parallel workers do (subtransactions of a
+ * function, for one). So where one is unsafe, none is parallel. Its plan runs without workers; it is
+ * a cached one, and is not changed.
+ */
+static void
+run_serially(QueryDesc *query)
+{
+	PlannedStmt *serial = makeNode(PlannedStmt);
+
+	*serial = *query->plannedstmt;
+	serial->parallelModeNeeded = false;
+	query->plannedstmt = serial;
+}
+
 static void
 executor_start(QueryDesc *query, int eflags)
 {
@@ -339,7 +456,11 @@ executor_start(QueryDesc *query, int eflags)
 		standard_ExecutorStart(query, eflags);
 	if (rf_exchange_set != NULL && rf_exchange_set->estate != NULL &&
 		rf_exchange_set->estate == query->estate)
+	{
 		rf_exchange_inspect(query->planstate, false);
+		if (rf_exchange_set->serial)
+			run_serially(query);
+	}
 }
 
 static void

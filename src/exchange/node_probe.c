@@ -91,8 +91,11 @@ reads_exchange(PlannerInfo *root, RelOptInfo *rel)
 	{
 		RelOptInfo *base = root->simple_rel_array[member];
 
-		if (base != NULL && base->rtekind == RTE_FUNCTION && base->cheapest_total_path != NULL &&
-			rf_exchange_is_path(base->cheapest_total_path))
+		if (base == NULL || base->rtekind != RTE_FUNCTION || base->cheapest_total_path == NULL)
+			continue;
+		/* where gathering costs nothing its path may be the cheapest */
+		if (rf_exchange_is_path(base->cheapest_total_path) ||
+			(base->partial_pathlist != NIL && rf_exchange_is_path(linitial(base->partial_pathlist))))
 			return true;
 	}
 	return false;

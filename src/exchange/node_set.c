@@ -62,9 +62,20 @@ to_bytea(const void *data, size_t length)
 static void
 publish_counters(ExchangeSet *set)
 {
-	last_count = set->count;
-	for (int i = 0; i < set->count; i++)
-		last_counters[i] = set->members[i].counters;
+	for (int i = 0; i < last_count; i++)
+	{
+		if (last_counters[i].process_rows != NULL)
+			pfree(last_counters[i].process_rows);
+	}
+	last_count = 0;
+	for (; last_count < set->count; last_count++)
+	{
+		ExchangeCounters *last = &last_counters[last_count];
+
+		*last = set->members[last_count].counters;
+		if (last->process_rows != NULL)
+			last->process_rows = MemoryContextStrdup(TopMemoryContext, last->process_rows);
+	}
 }
 
 static void
@@ -216,10 +227,23 @@ group_argument(ArrayType *array, int *count)
 	return elements;
 }
 
-/* How the rows travel: the transports of the connections with the other members, each once. */
+/* One more of several names, unless it is among them. */
 static void
-name_transports(ExchangeMember *member)
+add_name(char *names, size_t size, const char *name)
 {
+	if (strstr(names, name) != NULL)
+		return;
+	if (names[0] != '\0')
+		strlcat(names, ",", size);
+	strlcat(names, name, size);
+}
+
+/* How the rows travel: transport and encryption of the connections with the other members, each once. */
+static void
+name_connections(ExchangeMember *member)
+{
+	ExchangeCounters *counters = &member->counters;
+
 	for (int side = 0; side < 2; side++)
 	{
 		RfFlowRole	role = side == 0 ? RF_FLOW_CONSUMER : RF_FLOW_PRODUCER;
@@ -230,13 +254,11 @@ name_transports(ExchangeMember *member)
 		{
 			int			peer = (int) i == own ? RF_NO_PEER :
 				rf_peer_find(rf_group_desc_node(member->desc, role, i), side == 0);
-			char	   *names = member->counters.transport;
 
-			if (peer == RF_NO_PEER || strstr(names, rf_shared->peers[peer].transport) != NULL)
+			if (peer == RF_NO_PEER)
 				continue;
-			if (names[0] != '\0')
-				strlcat(names, ",", sizeof(member->counters.transport));
-			strlcat(names, rf_shared->peers[peer].transport, sizeof(member->counters.transport));
+			add_name(counters->transport, sizeof(counters->transport), rf_shared->peers[peer].transport);
+			add_name(counters->encryption, sizeof(counters->encryption), rf_shared->peers[peer].encryption);
 		}
 	}
 }
@@ -399,7 +421,7 @@ rdma_exchange_open(PG_FUNCTION_ARGS)
 		pfree(merged);
 		if (member->producer >= 0)
 			member->out = rf_group_open(member->desc, member->producer, member->consumer);
-		name_transports(member);
+		name_connections(member);
 	}
 	CurrentResourceOwner = owner;
 	MemoryContextSwitchTo(caller);
@@ -417,8 +439,8 @@ rdma_exchange_stats(PG_FUNCTION_ARGS)
 	for (int i = 0; i < last_count; i++)
 	{
 		const ExchangeCounters *counters = &last_counters[i];
-		Datum		values[9];
-		bool		nulls[9] = {false};
+		Datum		values[11];
+		bool		nulls[11] = {false};
 
 		values[0] = Int32GetDatum(i + 1);
 		values[1] = Int64GetDatum(counters->rows_out);
@@ -429,6 +451,10 @@ rdma_exchange_stats(PG_FUNCTION_ARGS)
 		values[6] = Int64GetDatum(counters->stalls);
 		values[7] = Int64GetDatum(counters->spilled_bytes);
 		values[8] = CStringGetTextDatum(counters->transport);
+		nulls[9] = counters->process_rows == NULL;
+		if (!nulls[9])
+			values[9] = CStringGetTextDatum(counters->process_rows);
+		values[10] = CStringGetTextDatum(counters->encryption);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;

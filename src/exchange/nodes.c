@@ -12,6 +12,7 @@
 #include "foreign/foreign.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "parser/parser.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -22,6 +23,7 @@
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/group.h"
 #include "rdma_fdw/remote.h"
+#include "remote/placement.h"
 
 static const char *
 option_value(List *options, const char *name)
@@ -60,16 +62,99 @@ rf_node_names(const char *option, const char *value)
 	return names;
 }
 
-static List *
-named_servers(ForeignServer *server, const char *option)
+static const char *
+quoted_list(char *const *names, int count)
 {
-	const char *value = option_value(server->options, option);
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	for (int i = 0; i < count; i++)
+		appendStringInfo(&buf, "%s%s", i > 0 ? ", " : "", quote_identifier(names[i]));
+	return buf.data;
+}
+
+static bool
+is_among(const char *name, List *names)
+{
+	ListCell   *lc;
+
+	foreach(lc, names)
+	{
+		if (strcmp(lfirst(lc), name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The names in option "nodes", in the order of the nodes' numbers, which is on record. The option
+ * must name the same servers; its order has no meaning.
+ */
+static List *
+by_number(ForeignServer *server, List *names)
+{
+	bool		kept;
+	RfPlacementRecord *record = rf_placement_find(server->servername, &kept);
+	List	   *result = NIL;
+	bool		same;
+
+	if (record == NULL && !kept)
+		return names;			/* the extension's objects are of 1.0 */
+	if (record == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("nodes of server \"%s\" are not on record", server->servername),
+				 errdetail("It was created or renamed where event triggers did not run."),
+				 errhint("If option \"nodes\" names them in the order in which their rows were distributed, "
+						 "let its owner run: SELECT rdma.record_nodes(%s)", quote_literal_cstr(server->servername))));
+	same = list_length(names) == record->node_count;
+	for (int i = 0; i < record->node_count && same; i++)
+	{
+		same = is_among(record->nodes[i], names);
+		result = lappend(result, record->nodes[i]);
+	}
+	if (!same)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("option \"nodes\" of server \"%s\" does not name the nodes that its rows lie on", server->servername),
+				 errdetail("They are %s.", quoted_list(record->nodes, record->node_count)),
+				 errhint("Set the option to these names, in any order, with ALTER SERVER.")));
+	return result;
+}
+
+RfBuckets *
+rf_server_buckets(ForeignServer *server)
+{
+	const char *value = option_value(server->options, "nodes");
+	RfBuckets  *buckets;
+	RfPlacementRecord *record;
+	int			nodes;
+	bool		kept;
+
+	if (value == NULL)
+		return NULL;
+	nodes = list_length(by_number(server, rf_node_names("nodes", value)));
+	record = rf_placement_find(server->servername, &kept);
+	buckets = palloc(sizeof(RfBuckets));
+	buckets->count = record != NULL ? record->bucket_count : nodes;
+	buckets->in_turn = buckets->count % nodes == 0;
+	buckets->places = record != NULL ? record->buckets : palloc_array(uint16, nodes);
+	for (int i = 0; i < buckets->count; i++)
+	{
+		if (record == NULL)
+			buckets->places[i] = i;
+		buckets->in_turn &= buckets->places[i] == i % nodes;
+	}
+	return buckets;
+}
+
+static List *
+named_servers(ForeignServer *server, const char *option, List *names)
+{
 	List	   *servers = NIL;
 	ListCell   *lc;
 
-	if (value == NULL)
-		return NIL;
-	foreach(lc, rf_node_names(option, value))
+	foreach(lc, names)
 	{
 		const char *name = lfirst(lc);
 		ForeignServer *node = GetForeignServerByName(name, true);
@@ -107,13 +192,83 @@ named_servers(ForeignServer *server, const char *option)
 List *
 rf_server_nodes(ForeignServer *server)
 {
-	return named_servers(server, "nodes");
+	const char *value = option_value(server->options, "nodes");
+
+	return value == NULL ? NIL : named_servers(server, "nodes", by_number(server, rf_node_names("nodes", value)));
+}
+
+static int
+place_of_server(List *oids, Oid wanted)
+{
+	ListCell   *lc;
+
+	foreach(lc, oids)
+	{
+		if (lfirst_oid(lc) == wanted)
+			return foreach_current_index(lc);
+	}
+	return -1;
 }
 
 List *
 rf_server_compute_nodes(ForeignServer *server)
 {
-	return named_servers(server, "compute_nodes");
+	const char *value = option_value(server->options, "compute_nodes");
+
+	return value == NULL ? NIL : named_servers(server, "compute_nodes", rf_node_names("compute_nodes", value));
+}
+
+/* Adds to an error what the node's server has of the other one, as far as it is a node of that. */
+static void
+describe_loss(ErrorData *error, Oid node, ForeignServer *server)
+{
+	const char *name = GetForeignServer(node)->servername;
+	int			number = place_of_server(rf_server_nodes(server), node);
+	RfBuckets  *buckets;
+	int			held = 0;
+	char	   *detail;
+
+	/* a statement over partitions of several servers has one of them for all */
+	if (number < 0)
+		return;
+	buckets = rf_server_buckets(server);
+	for (int i = 0; i < buckets->count; i++)
+		held += buckets->places[i] == number;
+	detail = psprintf("Server \"%s\" is node %d of server \"%s\": it has %d of the %d buckets of distributed tables.",
+					  name, number, server->servername, held, buckets->count);
+	error->detail = error->detail != NULL ? psprintf("%s\n%s", error->detail, detail) : detail;
+	error->hint = psprintf("Rows of other nodes can be used by their keys, and replicated tables can be read. "
+						   "Start that server, or let its standby take its place: the option host can name both. "
+						   "For another database with all of its rows: SELECT rdma.replace_node(%s, %s)",
+						   quote_literal_cstr(server->servername), quote_literal_cstr(name));
+}
+
+RfSession *
+rf_node_session(UserMapping *user, Oid serverid)
+{
+	MemoryContext context = CurrentMemoryContext;
+	RfSession  *volatile session = NULL;
+
+	if (user->serverid == serverid)
+		return rf_session_get(user, true);
+	PG_TRY();
+	{
+		session = rf_session_get(user, true);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		if (ERRCODE_TO_CATEGORY(geterrcode()) != ERRCODE_CONNECTION_EXCEPTION)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		describe_loss(error, user->serverid, GetForeignServer(serverid));
+		ReThrowError(error);
+	}
+	PG_END_TRY();
+	return session;
 }
 
 RfDistribution *
@@ -176,6 +331,8 @@ rf_table_distribution(Oid foreigntableid)
 /* ---------- for users ---------- */
 
 PG_FUNCTION_INFO_V1(rdma_nodes);
+PG_FUNCTION_INFO_V1(rdma_named_nodes);
+PG_FUNCTION_INFO_V1(rdma_buckets);
 PG_FUNCTION_INFO_V1(rdma_run_on);
 PG_FUNCTION_INFO_V1(rdma_distribution_key);
 
@@ -222,6 +379,40 @@ rdma_nodes(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* rdma.named_nodes(server): the names in option "nodes", as they stand there; NULL without it */
+Datum
+rdma_named_nodes(PG_FUNCTION_ARGS)
+{
+	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
+	const char *value = option_value(server->options, "nodes");
+	List	   *names;
+	Datum	   *values;
+	ListCell   *lc;
+
+	if (value == NULL)
+		PG_RETURN_NULL();
+	names = rf_node_names("nodes", value);
+	values = palloc_array(Datum, list_length(names));
+	foreach(lc, names)
+		values[foreach_current_index(lc)] = DirectFunctionCall1(namein, CStringGetDatum(lfirst(lc)));
+	PG_RETURN_ARRAYTYPE_P(construct_array(values, list_length(names), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR));
+}
+
+/* rdma.buckets(server): the number of each bucket's node; NULL of an ordinary server */
+Datum
+rdma_buckets(PG_FUNCTION_ARGS)
+{
+	RfBuckets  *buckets = rf_server_buckets(GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false));
+	Datum	   *values;
+
+	if (buckets == NULL)
+		PG_RETURN_NULL();
+	values = palloc_array(Datum, buckets->count);
+	for (int i = 0; i < buckets->count; i++)
+		values[i] = Int16GetDatum(buckets->places[i]);
+	PG_RETURN_ARRAYTYPE_P(construct_array(values, buckets->count, INT2OID, sizeof(int16), true, TYPALIGN_SHORT));
+}
+
 /* The only value of a query's only row, or the command's tag. */
 static Datum
 single_answer(PGresult *result, ForeignServer *node, bool *isnull)
@@ -240,49 +431,133 @@ single_answer(PGresult *result, ForeignServer *node, bool *isnull)
 }
 
 /*
- * The command was written for the caller's search_path. The session's own statements are written
- * for another one, which it has again afterwards; an error takes the change back on the node.
+ * Is it a command that PostgreSQL runs outside of transaction blocks only? One that this server's
+ * parser does not know is taken for an ordinary one; the node may be of a later version.
  */
-static void
-run_on_node(ForeignServer *node, const char *command, ReturnSetInfo *set)
+static bool
+runs_alone(const char *command)
 {
-	RfSession  *session = rf_session_get(GetUserMapping(GetUserId(), node->serverid), true);
-	PGresult   *result;
-	Datum		values[2];
-	bool		nulls[2] = {false, false};
+	MemoryContext context = CurrentMemoryContext;
+	List	   *volatile parsed = NIL;
+	Node	   *statement;
+	ListCell   *lc;
 
-	rf_session_set_search_path(session, namespace_search_path);
-	result = rf_session_execute(session, command);
 	PG_TRY();
 	{
-		rf_session_set_search_path(session, NULL);
+		parsed = raw_parser(command, RAW_PARSE_DEFAULT);
+	}
+	PG_CATCH();
+	{
+		if (geterrcode() != ERRCODE_SYNTAX_ERROR)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	if (list_length(parsed) != 1)
+		return false;
+
+	statement = linitial_node(RawStmt, parsed)->stmt;
+	switch (nodeTag(statement))
+	{
+		case T_VacuumStmt:
+			return ((VacuumStmt *) statement)->is_vacuumcmd;
+		case T_IndexStmt:
+			return ((IndexStmt *) statement)->concurrent;
+		case T_DropStmt:
+			return ((DropStmt *) statement)->concurrent;
+		case T_ClusterStmt:
+			return ((ClusterStmt *) statement)->relation == NULL;
+		case T_ReindexStmt:
+			foreach(lc, ((ReindexStmt *) statement)->params)
+			{
+				DefElem    *option = (DefElem *) lfirst(lc);
+
+				if (strcmp(option->defname, "concurrently") == 0)
+					return defGetBoolean(option);
+			}
+			return ((ReindexStmt *) statement)->kind != REINDEX_OBJECT_INDEX &&
+				((ReindexStmt *) statement)->kind != REINDEX_OBJECT_TABLE;
+		case T_CreatedbStmt:
+		case T_DropdbStmt:
+		case T_AlterSystemStmt:
+		case T_CreateTableSpaceStmt:
+		case T_DropTableSpaceStmt:
+			return true;
+		default:
+			return false;
+	}
+}
+
+static void
+put_answers(List *nodes, PGresult **results, ReturnSetInfo *set)
+{
+	ListCell   *lc;
+
+	foreach(lc, nodes)
+	{
+		ForeignServer *node = GetForeignServer(lfirst_oid(lc));
+		Datum		values[2];
+		bool		nulls[2] = {false, false};
+
 		values[0] = DirectFunctionCall1(namein, CStringGetDatum(node->servername));
-		values[1] = single_answer(result, node, &nulls[1]);
+		values[1] = single_answer(results[foreach_current_index(lc)], node, &nulls[1]);
 		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
+	}
+}
+
+/*
+ * The command was written for the caller's search_path. The sessions' own statements are written
+ * for another one, which they have again afterwards; an error takes the change back on the nodes.
+ */
+static void
+run_on_nodes(List *nodes, const char *command, bool alone, ReturnSetInfo *set)
+{
+	int			count = list_length(nodes);
+	RfSession **sessions = palloc_array(RfSession *, count);
+	PGresult  **results = palloc_array(PGresult *, count);
+	ListCell   *lc;
+
+	foreach(lc, nodes)
+		sessions[foreach_current_index(lc)] = rf_session_get(GetUserMapping(GetUserId(), lfirst_oid(lc)), !alone);
+	for (int i = 0; i < count && !alone; i++)
+		rf_session_set_search_path(sessions[i], namespace_search_path);
+	if (alone)
+		rf_sessions_execute_bare(sessions, count, namespace_search_path, command, results);
+	else
+		rf_sessions_execute(sessions, count, command, results);
+	PG_TRY();
+	{
+		for (int i = 0; i < list_length(nodes) && !alone; i++)
+			rf_session_set_search_path(sessions[i], NULL);
+		put_answers(nodes, results, set);
 	}
 	PG_FINALLY();
 	{
-		PQclear(result);
+		for (int i = 0; i < list_length(nodes); i++)
+			PQclear(results[i]);
 	}
 	PG_END_TRY();
 }
 
-/* rdma.run_on(server, command): on each node, with the caller's user mapping, in the remote transaction */
+/*
+ * rdma.run_on(server, command): on all nodes at the same time, with the caller's user mapping, in the
+ * remote transaction; outside of it what cannot run there
+ */
 Datum
 rdma_run_on(PG_FUNCTION_ARGS)
 {
 	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
 	char	   *command = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	bool		alone = runs_alone(command);
 	List	   *nodes = rf_server_nodes(server);
 	AclResult	aclresult = rf_server_aclcheck(server->serverid, GetUserId(), ACL_USAGE);
-	ListCell   *lc;
 
 	if (aclresult != ACLCHECK_OK)
 		aclcheck_error(aclresult, OBJECT_FOREIGN_SERVER, server->servername);
 	InitMaterializedSRF(fcinfo, 0);
 	if (nodes == NIL)
 		nodes = list_make1_oid(server->serverid);
-	foreach(lc, nodes)
-		run_on_node(GetForeignServer(lfirst_oid(lc)), command, (ReturnSetInfo *) fcinfo->resultinfo);
+	run_on_nodes(nodes, command, alone, (ReturnSetInfo *) fcinfo->resultinfo);
 	return (Datum) 0;
 }

@@ -238,7 +238,7 @@ expect_rows(Round *round, int i, int rows, int columns)
 					rf_session_server_name(round->sessions[i]))));
 }
 
-/* ---------- connections ---------- */
+/* ---------- pairs that are connected ---------- */
 
 static bool
 is_connected(const RfNodeId *one, const RfNodeId *other)
@@ -279,6 +279,79 @@ forget_connected(void)
 	pairs = NULL;
 }
 
+/* ---------- attempts ---------- */
+
+/* The exchanges of a statement, and the nodes that take part. */
+typedef struct Forming
+{
+	RfSession *const *sessions;
+	int			count;
+	RfNodeId   *nodes;
+	const RfExchangeSpec *specs;
+	int			spec_count;
+	bool		fresh;			/* nothing was done in the sessions' remote transactions yet */
+	bool		aborted;		/* they were aborted with a failed attempt */
+	int			not_connected;	/* attempts that ended so */
+	Round	   *failed;			/* of an attempt that was not DONE, */
+	int			culprit;		/* and the member whose result has the reason */
+} Forming;
+
+static void
+init_forming(Forming *forming, RfSession *const *sessions, int count)
+{
+	memset(forming, 0, sizeof(*forming));
+	forming->sessions = sessions;
+	forming->count = count;
+	forming->nodes = palloc(sizeof(RfNodeId) * count);
+	forming->fresh = true;
+	for (int i = 0; i < count; i++)
+	{
+		forming->nodes[i] = *rf_session_node(sessions[i]);
+		forming->fresh = forming->fresh && rf_session_is_fresh(sessions[i]);
+	}
+}
+
+/*
+ * A failed attempt aborts the remote transactions. Those that began with it are begun again; the
+ * others have a savepoint.
+ */
+static void
+begin_attempt(const Forming *forming)
+{
+	if (forming->aborted)
+		rf_snapshot_together(forming->sessions, forming->count, true);
+	if (!forming->fresh)
+		run_on_all(forming->sessions, forming->count, "SAVEPOINT rdma_fdw_exchange");
+}
+
+static void
+keep_attempt(const Forming *forming)
+{
+	if (!forming->fresh)
+		run_on_all(forming->sessions, forming->count, "RELEASE SAVEPOINT rdma_fdw_exchange");
+}
+
+/* After an outcome that was not DONE; raises its error if there were too many NOT_CONNECTED. */
+static void
+undo_attempt(Forming *forming, Outcome outcome)
+{
+	if (outcome == NOT_CONNECTED && ++forming->not_connected == CONNECT_TRIES)
+		raise_result(forming->failed, forming->culprit);
+	if (outcome == NOT_CONNECTED)
+		forget_connected();
+	if (!forming->fresh)
+	{
+		run_on_all(forming->sessions, forming->count, "ROLLBACK TO SAVEPOINT rdma_fdw_exchange");
+		run_on_all(forming->sessions, forming->count, "RELEASE SAVEPOINT rdma_fdw_exchange");
+		return;
+	}
+	for (int i = 0; i < forming->count; i++)
+		rf_session_abort_transaction(forming->sessions[i]);
+	forming->aborted = true;
+}
+
+/* ---------- connections ---------- */
+
 /* Node i connects to each later node j to which it has no connection: missing[i][j]. */
 static bool
 find_missing(int count, const RfNodeId *nodes, bool *missing)
@@ -306,13 +379,16 @@ find_missing(int count, const RfNodeId *nodes, bool *missing)
 }
 
 /*
- * Three rounds: who are you, here is a token for each who will come, go there. NOT_CONNECTED, with
- * *failed and *culprit: an engine stopped meanwhile, and its token may have been used.
+ * Three rounds: each node's greeting, a token for each node that will connect, the connections.
+ * NOT_CONNECTED, with `failed` and `culprit`: an engine stopped meanwhile, and its token may have
+ * been used.
  */
 static Outcome
-connect_pairs(RfSession *const *sessions, int count, const RfNodeId *nodes, Round **failed,
-			  int *culprit)
+connect_pairs(Forming *forming)
 {
+	RfSession *const *sessions = forming->sessions;
+	int			count = forming->count;
+	const RfNodeId *nodes = forming->nodes;
 	bool	   *missing = palloc0(sizeof(bool) * count * count);
 	int		   *taken;
 	Round	   *greetings;
@@ -384,13 +460,13 @@ connect_pairs(RfSession *const *sessions, int count, const RfNodeId *nodes, Roun
 			send_command(connects, i, CONNECT_SQL, 2, values);
 		}
 	}
-	outcome = receive(connects, culprit);
+	outcome = receive(connects, &forming->culprit);
 	/* these hold tokens */
 	clear_results(greetings);
 	clear_results(answers);
-	*failed = connects;
+	forming->failed = connects;
 	if (outcome == NO_BUFFERS)
-		raise_result(connects, *culprit);
+		raise_result(connects, forming->culprit);
 	if (outcome != DONE)
 		return outcome;
 
@@ -409,14 +485,21 @@ rf_exchange_connect_nodes(RfSession *const *sessions, int count)
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw exchange",
 												  ALLOCSET_SMALL_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(context);
-	RfNodeId   *nodes = palloc(sizeof(RfNodeId) * count);
-	Round	   *failed;
-	int			culprit;
+	Forming		forming;
 
-	for (int i = 0; i < count; i++)
-		nodes[i] = *rf_session_node(sessions[i]);
-	if (connect_pairs(sessions, count, nodes, &failed, &culprit) != DONE)
-		raise_result(failed, culprit);
+	init_forming(&forming, sessions, count);
+	forget_connected();
+	for (;;)
+	{
+		Outcome		outcome;
+
+		begin_attempt(&forming);
+		outcome = connect_pairs(&forming);
+		if (outcome == DONE)
+			break;
+		undo_attempt(&forming, outcome);
+	}
+	keep_attempt(&forming);
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);
 }
@@ -496,18 +579,6 @@ places_literal(const RfExchangeSpec *specs, int spec_count, bool producers, int 
 	appendStringInfoChar(&array, '}');
 	return array.data;
 }
-
-/* The exchanges of a statement, and the nodes that take part. */
-typedef struct Forming
-{
-	RfSession *const *sessions;
-	int			count;
-	const RfNodeId *nodes;
-	const RfExchangeSpec *specs;
-	int			spec_count;
-	Round	   *failed;			/* of an attempt that was not DONE, */
-	int			culprit;		/* and whose result says why */
-} Forming;
 
 static Outcome
 form_groups(Forming *forming, int buffer_wait_ms)
@@ -596,10 +667,6 @@ rf_exchange_take_turn(int attempt)
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
-/*
- * A failed attempt aborts the remote transactions. Those that began with it are begun again; the
- * others have a savepoint.
- */
 void
 rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *specs, int spec_count)
 {
@@ -607,48 +674,28 @@ rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *sp
 												  ALLOCSET_SMALL_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(context);
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), rf_exchange_wait);
-	RfNodeId   *nodes = palloc(sizeof(RfNodeId) * count);
-	Forming		forming = {sessions, count, nodes, specs, spec_count};
-	bool		fresh = true;
-	int			not_connected = 0;
+	Forming		forming;
 
-	for (int i = 0; i < count; i++)
-	{
-		nodes[i] = *rf_session_node(sessions[i]);
-		fresh = fresh && !rf_session_in_transaction(sessions[i]);
-	}
+	init_forming(&forming, sessions, count);
+	forming.specs = specs;
+	forming.spec_count = spec_count;
 	for (int attempt = 0;; attempt++)
 	{
 		Outcome		outcome;
 
-		if (!fresh)
-			run_on_all(sessions, count, "SAVEPOINT rdma_fdw_exchange");
-		outcome = connect_pairs(sessions, count, nodes, &forming.failed, &forming.culprit);
+		begin_attempt(&forming);
+		outcome = connect_pairs(&forming);
 		if (outcome == DONE)
 			outcome = form_groups(&forming, Min(FIRST_BUFFER_WAIT_MS << Min(attempt, 5), Max(rf_exchange_wait, 1)));
 		if (outcome == DONE)
-		{
-			if (!fresh)
-				run_on_all(sessions, count, "RELEASE SAVEPOINT rdma_fdw_exchange");
 			break;
-		}
-		if (outcome == NOT_CONNECTED ? ++not_connected == CONNECT_TRIES : GetCurrentTimestamp() >= deadline)
+		if (outcome == NO_BUFFERS && GetCurrentTimestamp() >= deadline)
 			raise_result(forming.failed, forming.culprit);
-		if (outcome == NOT_CONNECTED)
-			forget_connected();
-		if (fresh)
-		{
-			for (int i = 0; i < count; i++)
-				rf_session_abort_transaction(sessions[i]);
-		}
-		else
-		{
-			run_on_all(sessions, count, "ROLLBACK TO SAVEPOINT rdma_fdw_exchange");
-			run_on_all(sessions, count, "RELEASE SAVEPOINT rdma_fdw_exchange");
-		}
+		undo_attempt(&forming, outcome);
 		if (outcome == NO_BUFFERS)
 			rf_exchange_take_turn(attempt);
 	}
+	keep_attempt(&forming);
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);
 }

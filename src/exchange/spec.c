@@ -75,6 +75,22 @@ read_keys(const char *text, char *list, ExchangeSpec *spec)
 	}
 }
 
+static void
+read_map(const char *text, char *list, ExchangeSpec *spec)
+{
+	char	   *member;
+
+	spec->map = palloc(count_members(list) * sizeof(uint16));
+	while ((member = strsep(&list, ",")) != NULL)
+	{
+		double		number = read_number(text, member, 0, RF_MAX_PEERS - 1);
+
+		if (number != floor(number))
+			bad_spec(text, "\"%s\" is not a node.", member);
+		spec->map[spec->map_count++] = (uint16) number;
+	}
+}
+
 static int
 compare_hashes(const void *a, const void *b)
 {
@@ -150,6 +166,8 @@ rf_exchange_spec_parse(const char *text)
 			spec->rows = read_number(text, value, 0, 1e300);
 		else if (strcmp(name, "distinct") == 0)
 			spec->distinct = read_numbers(text, value, &spec->distinct_count);
+		else if (strcmp(name, "map") == 0 && spec->map == NULL)
+			read_map(text, value, spec);
 		else if (strcmp(name, "heavy") == 0 && spec->heavy == HEAVY_NONE)
 			read_heavy(text, value, spec);
 		else
@@ -157,8 +175,9 @@ rf_exchange_spec_parse(const char *text)
 	}
 	if (spec->number == 0 || !has_kind)
 		bad_spec(text, "It has no %s.", spec->number == 0 ? "number" : "kind");
-	if (spec->replicate ? spec->key_count > 0 || spec->heavy != HEAVY_NONE : spec->key_count == 0)
-		bad_spec(text, "%s.", spec->replicate ? "What is replicated has no keys" :
+	if (spec->replicate ? spec->key_count > 0 || spec->map != NULL || spec->heavy != HEAVY_NONE :
+		spec->key_count == 0)
+		bad_spec(text, "%s.", spec->replicate ? "What is replicated has no keys and no map" :
 				 "What is repartitioned needs keys");
 	return spec;
 }

@@ -2,8 +2,8 @@
  * hooks.c
  *		The hooks of src/fdw/, for plans about which the planner does not ask a wrapper.
  *
- * decorrelate.c sets the planner's hook and copy.c that of utility commands. modify.c and
- * scan_exec.c set theirs when a session first needs them.
+ * decorrelate.c sets the planner's hook, copy.c and ddl.c that of utility commands. modify.c and
+ * scan_start.c set theirs when a session first needs them.
  */
 #include "postgres.h"
 
@@ -13,11 +13,13 @@
 #include "rdma_fdw/fdw.h"
 #include "rdma_fdw/guc.h"
 
+#include "fdw/catalog/catalog.h"
 #include "fdw/exec/exec.h"
 #include "fdw/plan/plan.h"
 
 static create_upper_paths_hook_type previous_upper_paths = NULL;
 static set_rel_pathlist_hook_type previous_rel_pathlist = NULL;
+static set_join_pathlist_hook_type previous_join_pathlist = NULL;
 
 /* Core asks a wrapper only if all input rows come from one of its servers. */
 static void
@@ -44,6 +46,17 @@ rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 		rf_select_paths(root, rel, rte);
 }
 
+/* Joins of a foreign table with anything else. */
+static void
+join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel,
+			  JoinType jointype, JoinPathExtraData *extra)
+{
+	if (previous_join_pathlist)
+		previous_join_pathlist(root, joinrel, outerrel, innerrel, jointype, extra);
+	if (rf_push_down == RF_PUSH_DOWN_ALL)
+		rf_key_join_paths(root, joinrel, outerrel, innerrel, jointype, extra);
+}
+
 void
 rf_fdw_install_hooks(void)
 {
@@ -51,6 +64,10 @@ rf_fdw_install_hooks(void)
 	create_upper_paths_hook = upper_paths;
 	previous_rel_pathlist = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = rel_pathlist;
+	previous_join_pathlist = set_join_pathlist_hook;
+	set_join_pathlist_hook = join_pathlist;
+	rf_key_join_register();
 	rf_decorrelate_install_hook();
 	rf_copy_install_hook();
+	rf_ddl_install_hooks();
 }

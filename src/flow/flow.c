@@ -37,6 +37,8 @@ typedef struct RfReceiveHandle
 	RfReceivePool *pool;
 } RfReceiveHandle;
 
+void		(*rf_flow_woken) (void) = NULL;
+
 static dlist_head handles = DLIST_STATIC_INIT(handles);
 static dlist_head pool_handles = DLIST_STATIC_INIT(pool_handles);
 static bool callbacks_registered = false;
@@ -77,7 +79,7 @@ drop_pins(RfFlowHandle *handle)
 
 		while (atomic_load(&flow->completed) < end)
 		{
-			/* Whoever wakes us has stored before what we look at now. */
+			/* The waker stored its change before; read it now. */
 			atomic_store(&flow->waiting, RF_WAIT_LANDED);
 			if (atomic_load(&flow->completed) >= end || atomic_load(&flow->state) == RF_FLOW_FAILED)
 				break;
@@ -88,7 +90,7 @@ drop_pins(RfFlowHandle *handle)
 			ResetLatch(MyLatch);
 		}
 		atomic_store(&flow->waiting, RF_WAIT_NONE);
-		/* It may have been set for somebody else. */
+		/* It may have been set for another reason. */
 		if (waited)
 			SetLatch(MyLatch);
 	}
@@ -155,7 +157,8 @@ check_role_share(void)
 	uint32		limit = rf_role_limit(rf_shared->max_flows);
 	uint32		count = 0;
 
-	if (limit >= rf_shared->max_flows)
+	/* While fewer are in use in all there is nothing to count. */
+	if (limit >= rf_shared->max_flows || atomic_load_explicit(&rf_shared->flows_used, memory_order_relaxed) < limit)
 		return;
 	for (uint32 i = 0; i < rf_shared->max_flows; i++)
 	{
@@ -186,6 +189,7 @@ rf_flow_claim(int peer, RfFlowRole role)
 	register_callbacks();
 	check_role_share();
 	handle = MemoryContextAllocZero(TopMemoryContext, sizeof(RfFlowHandle));
+	atomic_fetch_add(&rf_shared->flows_used, 1);
 	for (uint32 tries = 0; tries < rf_shared->max_flows && !found; tries++)
 	{
 		uint32		state = RF_FLOW_FREE;
@@ -198,6 +202,7 @@ rf_flow_claim(int peer, RfFlowRole role)
 	if (!found)
 	{
 		pfree(handle);
+		atomic_fetch_sub(&rf_shared->flows_used, 1);
 		atomic_fetch_add_explicit(&rf_shared->flows_refused, 1, memory_order_relaxed);
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
@@ -220,6 +225,7 @@ rf_flow_claim(int peer, RfFlowRole role)
 	flow->owner_pid = MyProcPid;
 	flow->owner_proc = rf_my_proc_number();
 	flow->role_oid = GetUserId();
+	flow->role_share = rf_role_limit(100);
 	flow->database_oid = MyDatabaseId;
 	flow->remote_flow = 0;
 	flow->slot_count = 0;
@@ -284,6 +290,8 @@ rf_flow_close_as(RfFlowHandle *handle, bool failed)
 	 * effect.
 	 */
 	state = rf_flow_leave(flow, &lane);
+	if (state == RF_FLOW_CLAIMED || state == RF_FLOW_LISTENING)
+		atomic_fetch_sub(&rf_shared->flows_used, 1);
 	if (state == RF_FLOW_OPEN || state == RF_FLOW_FAILED)
 		rf_lane_ring(&rf_shared->lanes[lane % RF_MAX_LANES], rf_shared->flows, handle->index);
 	if (state == RF_FLOW_OPENING || state == RF_FLOW_FAILED ||
@@ -423,6 +431,8 @@ rf_flow_sleep(RfFlowHandle *handle, RfFlowWaiting waiting, uint32 wait_event)
 	end_sleep(handle, since);
 	if (handle->pins != NULL)
 		rf_pins_release(handle->pins, atomic_load(&flow->completed));
+	if (rf_flow_woken != NULL)
+		rf_flow_woken();
 	CHECK_FOR_INTERRUPTS();
 	if (events & WL_TIMEOUT)
 		raise_if_engine_gone(handle);

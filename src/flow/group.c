@@ -14,6 +14,7 @@
 #include "storage/latch.h"
 #include "utils/acl.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 
 #include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
@@ -62,12 +63,30 @@ rf_group_greet(RfHelloRequest *request)
 	rf_hello_request(request, true);
 }
 
+/* Until rdma_fdw.connect_timeout after that time. */
+static void
+wait_out_timeout(TimestampTz start)
+{
+	static uint32 event = 0;
+	long		left;
+
+	if (event == 0)
+		event = rf_wait_event_new("RdmaConnectRefused");
+	while ((left = rf_connect_timeout - TimestampDifferenceMilliseconds(start, GetCurrentTimestamp())) > 0)
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, left, event);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
 /*
  * An ordinary role told us where to connect: what answers there, if anything does, is not for it,
- * or it could have this server look at ports for it. The log has it.
+ * or it could have this server look at ports for it. The log has it. A port that refuses at once, one
+ * that belongs to something else and one that is filtered take the same time.
  */
 __attribute__((noreturn)) static void
-raise_not_connected(const char *host, const RfError *error)
+raise_not_connected(const char *host, TimestampTz start, const RfError *error)
 {
 	if (has_privs_of_role(GetUserId(), ROLE_PG_MONITOR))
 		rf_raise(error, RF_NO_PEER);
@@ -75,6 +94,7 @@ raise_not_connected(const char *host, const RfError *error)
 			(errmsg("this node's engine could not connect to that of node \"%s\": %s", host, error->message),
 			 error->detail[0] ? errdetail_internal("%s", error->detail) : 0,
 			 error->hint[0] ? errhint("%s", error->hint) : 0));
+	wait_out_timeout(start);
 	ereport(ERROR,
 			(errcode(ERRCODE_CONNECTION_FAILURE),
 			 errmsg("this node's engine could not connect to that of node \"%s\"", host),
@@ -84,6 +104,7 @@ raise_not_connected(const char *host, const RfError *error)
 int
 rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFilter allowed)
 {
+	TimestampTz start = GetCurrentTimestamp();
 	RfHelloReply reply = {0};
 	RfError		error = {0};
 	bool		spent = false;
@@ -112,7 +133,7 @@ rf_group_connect(const char *host, const void *hello, size_t length, RfAddressFi
 				 errmsg("%s", error.message),
 				 errdetail("%s", error.detail)));
 	if (peer == RF_NO_PEER)
-		raise_not_connected(host, &error);
+		raise_not_connected(host, start, &error);
 	return peer;
 }
 
@@ -125,8 +146,7 @@ rf_group_peer(const RfNodeId *node, bool producer_side)
 		ereport(ERROR,
 				(errcode(rf_peer_missing_sqlstate(node)),
 				 errmsg("this node's engine is not connected to another member's node"),
-				 errdetail("The node's system identifier is " UINT64_FORMAT ".",
-						   node->system_identifier),
+				 errdetail("In its own view rdma.stat_engine that node is %s.", rf_node_text(node)),
 				 errhint("It was restarted, or its connection was lost; repeat the query. rdma_fdw.connect_timeout is how long it is waited for.")));
 	return peer;
 }

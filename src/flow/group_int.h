@@ -16,7 +16,7 @@
 typedef enum GroupPairState
 {
 	PAIR_NONE = 0,				/* no flow: the backend's own, see rf_group_listen */
-	PAIR_OPENING,				/* producing end: the engines are at it */
+	PAIR_OPENING,				/* producing end: the engines are opening it */
 	PAIR_LIVE,
 	PAIR_ENDING,				/* producing end: the end was handed over, not acknowledged yet */
 	PAIR_ENDED,					/* the end was acknowledged, or seen */

@@ -15,10 +15,17 @@
 
 #include <sys/resource.h>
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
 #include "access/xact.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog/pg_foreign_table.h"
 #include "catalog/pg_type.h"
+#include "commands/defrem.h"
+#include "executor/spi.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "funcapi.h"
@@ -28,8 +35,10 @@
 #include "utils/builtins.h"
 #include "utils/date.h"
 #include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
+#include "utils/syscache.h"
 
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
@@ -39,6 +48,7 @@
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
+#include "remote/placement.h"
 #include "shmem/arena.h"
 #include "shmem/layout.h"
 #include "shmem/peer_table.h"
@@ -51,6 +61,7 @@ PG_FUNCTION_INFO_V1(rdma_check);
 #define STREAM_ROW_BYTES	65000
 #define SLACK_MS			5000	/* beyond what the engines take to find out that nothing gets through */
 #define CLEANUP_MS			30000	/* time to end a step that hangs with its session */
+#define TABLES_NAMED		10
 
 typedef struct CheckRow
 {
@@ -64,8 +75,10 @@ typedef struct Check
 {
 	MemoryContext context;		/* of the rows */
 	List	   *rows;
+	Oid			serverid;		/* of the server that is asked for, or of the node that the steps are about */
 	UserMapping *user;
-	List	   *nodes;			/* OidList: the servers of a server with nodes, else NIL */
+	const char *server;			/* with nodes */
+	List	   *nodes;			/* OidList: its nodes' servers; NIL: an ordinary server */
 	const char *node;			/* named in front of items; NULL: an ordinary server */
 	RfSession  *session;
 	RfHelloReply hello;
@@ -164,9 +177,16 @@ stop_clock(Check *check)
 
 /* ---------- steps ---------- */
 
+typedef struct CheckStep
+{
+	const char *item;
+	void		(*step) (Check *check);
+	const char *fix;			/* of an error without a hint of its own; NULL: see the logs */
+} CheckStep;
+
 /* Run a step; an error becomes its row. False: it failed. */
 static bool
-run_step(Check *check, const char *item, void (*step) (Check *check))
+run_step(Check *check, const CheckStep *step)
 {
 	MemoryContext old = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -178,7 +198,7 @@ run_step(Check *check, const char *item, void (*step) (Check *check))
 	MemoryContextSwitchTo(old);
 	PG_TRY();
 	{
-		step(check);
+		step->step(check);
 		(void) stop_clock(check);
 		ReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(old);
@@ -201,12 +221,13 @@ run_step(Check *check, const char *item, void (*step) (Check *check))
 		if ((error->sqlerrcode == ERRCODE_QUERY_CANCELED && !ended) || error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
 			ReThrowError(error);
 		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-			problem(check, item, psprintf("not known: there was no answer within %d s", limit_ms() / 1000),
+			problem(check, step->item, psprintf("not known: there was no answer within %d s", limit_ms() / 1000),
 					"See that this node and the other one are not overloaded, and that packets get through in both directions.");
 		else
 		{
 			value = error->detail ? psprintf("%s (%s)", error->message, error->detail) : error->message;
-			problem(check, item, value, error->hint);
+			problem(check, step->item, value, error->hint ? error->hint : step->fix ? step->fix :
+					"The server logs of this node and of the other one say more.");
 		}
 		good = false;
 	}
@@ -219,13 +240,17 @@ run_step(Check *check, const char *item, void (*step) (Check *check))
 static void
 check_preload(Check *check)
 {
+	const char *others;
+
 	if (rf_shared != NULL)
 	{
 		ok(check, "preload", "rdma_fdw is loaded by shared_preload_libraries");
 		return;
 	}
+	others = GetConfigOption("shared_preload_libraries", true, false);
 	problem(check, "preload", "rdma_fdw is not in shared_preload_libraries",
-			"Add shared_preload_libraries = 'rdma_fdw' to postgresql.conf and restart the server.");
+			psprintf("Set shared_preload_libraries = '%s%srdma_fdw' in postgresql.conf and restart the server.",
+					 others != NULL ? others : "", others != NULL && others[0] != '\0' ? ", " : ""));
 	check->stop = true;
 }
 
@@ -303,6 +328,76 @@ check_device(Check *check)
 	}
 }
 
+/* How many rows statistics here say that the table has; not more than 0: it is not known. */
+static float4
+known_rows(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	float4		rows = 1;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		rows = ((Form_pg_class) GETSTRUCT(tuple))->reltuples;
+		ReleaseSysCache(tuple);
+	}
+	return rows;
+}
+
+/*
+ * Plans of tables without statistics are guesses. A table that was empty when it was analyzed counts
+ * as one of them (rdmaGetForeignRelSize). It may be empty still, so that is no problem for sure.
+ */
+static void
+check_statistics(Check *check)
+{
+	Relation	catalog = table_open(ForeignTableRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	StringInfoData names;
+	int			tables = 0;
+	int			unknown = 0;
+	HeapTuple	tuple;
+
+	initStringInfo(&names);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_foreign_table table = (Form_pg_foreign_table) GETSTRUCT(tuple);
+		char	   *name = table->ftserver == check->serverid ? get_rel_name(table->ftrelid) : NULL;
+
+		if (name == NULL)
+			continue;
+		tables++;
+		if (known_rows(table->ftrelid) > 0)
+			continue;
+		if (unknown++ < TABLES_NAMED)
+			appendStringInfo(&names, "%s%s", names.len == 0 ? "" : ", ",
+							 quote_qualified_identifier(get_namespace_name(get_rel_namespace(table->ftrelid)), name));
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	if (unknown == 0)
+		ok(check, "statistics", psprintf("of all foreign tables (%d)", tables));
+	else
+		info(check, "statistics", psprintf("none, or of no rows, of %d of %d foreign tables", unknown, tables),
+			 psprintf("Run ANALYZE %s%s. Without statistics plans are guesses.", names.data,
+					  unknown > TABLES_NAMED ? ", and of the others" : ""));
+}
+
+/* Transactions that wait for any node; those of this one may be among them. */
+static void
+check_transactions(Check *check)
+{
+	int			count = rf_commit_in_doubt();
+
+	if (!rf_resolve)
+		info(check, "transactions", "what they leave prepared on nodes is not finished in the background",
+			 "Nothing, in a copy of a coordinator. Otherwise set rdma_fdw.resolve = on.");
+	else if (count > 0)
+		problem(check, "transactions", psprintf("%d parts are to be finished on nodes", count),
+				"The view rdma.transactions says where, and why they are not.");
+	else
+		ok(check, "transactions", "none is to be finished on a node");
+}
+
 /* ---------- the other node, over libpq ---------- */
 
 /* One value, or NULL. */
@@ -316,6 +411,25 @@ remote_value(Check *check, const char *sql)
 		value = pstrdup(PQgetvalue(result, 0, 0));
 	PQclear(result);
 	return value;
+}
+
+static void
+check_mapping(Check *check)
+{
+	MemoryContext caller = MemoryContextSwitchTo(check->context);
+	const char *user = GetUserNameFromId(GetUserId(), false);
+	ListCell   *lc;
+
+	check->user = rf_monitor_mapping(GetForeignServer(check->serverid));
+	MemoryContextSwitchTo(caller);
+	foreach(lc, check->user->options)
+	{
+		DefElem    *option = (DefElem *) lfirst(lc);
+
+		if (strcmp(option->defname, "user") == 0)
+			user = defGetString(option);
+	}
+	ok(check, "user mapping", psprintf("connects as %s", user));
 }
 
 static void
@@ -390,9 +504,9 @@ check_access(Check *check)
 	static const char *sql =
 	"SELECT pg_catalog.format('SELECT rdma.grant_access(%L, %s)', pg_catalog.quote_ident(current_user),"
 	" pg_catalog.string_agg(DISTINCT pg_catalog.quote_literal(k.access), ', '))"
-	" FROM (SELECT CASE WHEN proname IN ('hello', 'stream') THEN 'read' WHEN proname = 'store' THEN 'write'"
+	" FROM (SELECT CASE WHEN proname IN ('hello', 'stream') THEN 'read' WHEN proname IN ('store', 'join_set') THEN 'write'"
 	" ELSE 'exchange' END AS access FROM pg_catalog.pg_proc WHERE pronamespace = 'rdma'::pg_catalog.regnamespace"
-	" AND proname IN ('hello', 'stream', 'store', 'exchange', 'exchange_greet', 'exchange_connect',"
+	" AND proname IN ('hello', 'stream', 'store', 'join_set', 'exchange', 'exchange_greet', 'exchange_connect',"
 	" 'exchange_listen', 'exchange_open') AND NOT pg_catalog.has_function_privilege(oid, 'EXECUTE')) k"
 	" HAVING pg_catalog.count(*) > 0";
 	char	   *grant = remote_value(check, sql);
@@ -406,6 +520,20 @@ check_access(Check *check)
 	else if (grant != NULL)
 		info(check, "remote access", "the remote role may serve readers, and not everything else",
 			 psprintf("Nothing, if it shall not. Otherwise a superuser there runs %s.", grant));
+}
+
+static void
+check_prepared(Check *check)
+{
+	char	   *limit = remote_value(check,
+									 "SELECT setting || CASE source WHEN 'override' THEN ', set by rdma_fdw because it was 0' ELSE '' END"
+									 " FROM pg_catalog.pg_settings WHERE name = 'max_prepared_transactions' AND setting <> '0'");
+
+	if (limit != NULL)
+		ok(check, "prepared transactions", psprintf("at most %s", limit));
+	else
+		info(check, "prepared transactions", "none: a transaction that writes there and elsewhere commits on each node for itself",
+			 "Set max_prepared_transactions there, or add rdma_fdw to shared_preload_libraries, and restart that server.");
 }
 
 static int
@@ -498,6 +626,23 @@ read_all(Check *check, const char *sql, uint32 buffers, uint64 *bytes)
 		rf_stream_close(stream, &stats);
 }
 
+/* Rows in clear are what was set, or what devices do; a problem for whoever encrypts the database connection. */
+static void
+check_encryption(Check *check, int peer)
+{
+	const char *encryption = rf_shared->peers[peer].encryption;
+
+	if (encryption[0] == '\0')
+		ok(check, "encryption", "not needed: rows cross no network");
+	else if (strcmp(encryption, "none") != 0)
+		ok(check, "encryption", encryption);
+	else
+		add(check, "encryption", rf_session_encrypted(check->session) ? "problem" : "info", encryption,
+			strcmp(rf_shared->peers[peer].transport, "tcp") == 0 ?
+			"Who reads the network reads the rows. Set rdma_fdw.encryption = auto on one of the two nodes." :
+			"Who reads the network reads the rows. List it in rdma_fdw.trusted_networks if it is protected, or set rdma_fdw.encryption = require on one of the two nodes: then the engines use TCP.");
+}
+
 static void
 check_connection(Check *check)
 {
@@ -527,6 +672,7 @@ check_connection(Check *check)
 		info(check, "transport", "tcp", "On other hosts RDMA needs a device on both nodes.");
 	else
 		ok(check, "transport", rf_shared->peers[peer].transport);
+	check_encryption(check, peer);
 }
 
 static int
@@ -626,6 +772,50 @@ check_routing(Check *check)
 				"Nodes of one server must be of the same byte order, and of major versions whose hash functions agree.");
 }
 
+/* A database that was not enrolled is not told from another one that has such tables. */
+static void
+check_identity(Check *check)
+{
+	ListCell   *lc;
+
+	foreach(lc, rf_placement_parts(check->node))
+	{
+		RfPlacementPart *part = lfirst(lc);
+
+		if (strcmp(part->record->server, check->server) == 0)
+		{
+			ok(check, "node identity", psprintf("the database says that it is node %d of this server", part->number));
+			return;
+		}
+	}
+	info(check, "node identity", "nobody would notice if the server led to another database with such tables",
+		 psprintf("SELECT rdma.enroll_nodes(%s)", quote_literal_cstr(check->server)));
+}
+
+/* Queries rely on options of tables that nobody may have checked. */
+static void
+check_distribution(Check *check)
+{
+	Oid			types[1] = {NAMEOID};
+	Datum		values[1];
+	char	   *wrong = NULL;
+
+	values[0] = DirectFunctionCall1(namein, CStringGetDatum(check->server));
+	if (SPI_connect() != SPI_OK_CONNECT ||
+		SPI_execute_with_args("SELECT pg_catalog.string_agg(p, '; ') FROM rdma.sample_tables($1) p", 1, types,
+							  values, NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not look at the tables of server \"%s\"", check->server);
+	if (SPI_processed == 1)
+		wrong = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	if (wrong != NULL)
+		problem(check, "distribution", wrong,
+				"Queries rely on the options \"distributed_by\" and \"replicated\": take them away, or move the rows. "
+				"rdma.check_distribution counts all of a table.");
+	else
+		ok(check, "distribution", "the first 100000 rows of each table are where its options say");
+	SPI_finish();
+}
+
 /* Statements over several nodes connect each pair of them. */
 static void
 check_exchange(Check *check)
@@ -640,12 +830,6 @@ check_exchange(Check *check)
 	ok(check, "exchange", "the engines of all nodes are connected with each other");
 }
 
-typedef struct CheckStep
-{
-	const char *item;
-	void		(*step) (Check *check);
-} CheckStep;
-
 /* The next rows are about another node. */
 static void
 start_clock(Check *check)
@@ -658,7 +842,7 @@ run_steps(Check *check, const CheckStep *steps, int count)
 {
 	for (int i = 0; i < count && !check->stop; i++)
 	{
-		if (!run_step(check, steps[i].item, steps[i].step))
+		if (!run_step(check, &steps[i]))
 			check->stop = true;
 	}
 }
@@ -668,11 +852,19 @@ rdma_check(PG_FUNCTION_ARGS)
 {
 	static const CheckStep here[] = {
 		{"preload", check_preload},
+		{"statistics", check_statistics},
 		{"engine", check_engine},
-		{"device", check_device}
+		{"device", check_device},
+		{"transactions", check_transactions}
 	};
 	static const CheckStep there[] = {
-		{"database connection", check_session},
+		{"user mapping", check_mapping,
+			"The role needs USAGE on the server, and CREATE USER MAPPING FOR CURRENT_USER SERVER ... "
+			"OPTIONS (user '...', password '...')."},
+		{"database connection", check_session,
+			"psql must connect from this machine with the same host, port, dbname, user and password: see the options of "
+			"the server and of the user mapping, and the data node's pg_hba.conf and log."},
+		{"prepared transactions", check_prepared},
 		{"remote extension", check_remote_extension},
 		{"remote engine", check_remote_engine},
 		{"remote access", check_access},
@@ -682,10 +874,12 @@ rdma_check(PG_FUNCTION_ARGS)
 		{"bandwidth", check_bandwidth}
 	};
 	static const CheckStep among_nodes[] = {
-		{"row routing", check_routing}
+		{"row routing", check_routing},
+		{"node identity", check_identity}
 	};
 	static const CheckStep between_nodes[] = {
-		{"exchange", check_exchange}
+		{"exchange", check_exchange},
+		{"distribution", check_distribution}
 	};
 	bool		all_reached = true;
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
@@ -697,9 +891,9 @@ rdma_check(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	memset(&check, 0, sizeof(check));
 	check.context = CurrentMemoryContext;
+	check.serverid = server->serverid;
+	check.server = server->servername;
 	check.nodes = nodes;
-	if (nodes == NIL)
-		check.user = rf_monitor_mapping(server);
 	info(&check, "time limit", psprintf("%d s%s", (limit_ms() + CLEANUP_MS) / 1000, nodes == NIL ? "" : " for each node"),
 		 "rdma_fdw.connect_timeout and rdma_fdw.peer_timeout make most of it.");
 	run_steps(&check, here, lengthof(here));
@@ -713,7 +907,7 @@ rdma_check(PG_FUNCTION_ARGS)
 			ForeignServer *node = GetForeignServer(lfirst_oid(cell));
 
 			check.node = node->servername;
-			check.user = rf_monitor_mapping(node);
+			check.serverid = node->serverid;
 			check.session = NULL;
 			check.stop = false;
 			start_clock(&check);

@@ -19,6 +19,7 @@
 #include "utils/timestamp.h"
 
 #include "shmem/layout.h"
+#include "shmem/peer_table.h"
 
 
 PG_FUNCTION_INFO_V1(rdma_stat_engine);
@@ -108,12 +109,6 @@ end_row(Row *row)
 	tuplestore_putvalues(row->result->setResult, row->result->setDesc, row->values, row->nulls);
 }
 
-static const char *
-node_text(const RfNodeId *node)
-{
-	return psprintf("%llu.%016llx", (unsigned long long) node->system_identifier, (unsigned long long) node->generation);
-}
-
 Datum
 rdma_stat_engine(PG_FUNCTION_ARGS)
 {
@@ -147,7 +142,7 @@ rdma_stat_engine(PG_FUNCTION_ARGS)
 		put_int(&row, atomic_load(&rf_shared->engine_port));
 	}
 	put_int(&row, atomic_load(&rf_shared->engine_epoch));
-	put_text(&row, node_text(&rf_shared->node));
+	put_text(&row, rf_node_text(&rf_shared->node));
 	put_text(&row, rf_shared->device.provider);
 	put_text(&row, rf_shared->device.device);
 	put_text(&row, pid == 0 && rf_shared->start_error.kind != RF_ERROR_NONE ?
@@ -394,10 +389,11 @@ rdma_stat_peers(PG_FUNCTION_ARGS)
 		explicit_bzero(peer.token, sizeof(peer.token));
 		peer.host[sizeof(peer.host) - 1] = '\0';
 		peer.transport[sizeof(peer.transport) - 1] = '\0';
+		peer.encryption[sizeof(peer.encryption) - 1] = '\0';
 		peer.error.message[sizeof(peer.error.message) - 1] = '\0';
 		begin_row(&row, fcinfo);
 		put_int(&row, i);
-		put_text(&row, node_text(&peer.node));
+		put_text(&row, rf_node_text(&peer.node));
 		put_text(&row, peer.host);
 		if (peer.accepted)
 			put_null(&row);
@@ -425,6 +421,7 @@ rdma_stat_peers(PG_FUNCTION_ARGS)
 		peer.pages_error[sizeof(peer.pages_error) - 1] = '\0';
 		put_text(&row, pages == RF_PAGES_NOT_ASKED ? "not asked for" : pages == RF_PAGES_REGISTERED ? "registered" : peer.pages_error);
 		put_text(&row, peer.error.message);
+		put_text(&row, peer.encryption);
 		end_row(&row);
 	}
 	return (Datum) 0;

@@ -1,13 +1,13 @@
 /*
- * fallback.c - two providers as one: an RDMA device, and the software transport for those peers
- * that the device does not reach.
+ * fallback.c - two providers as one: an RDMA device, and the software transport for peers that the
+ * device does not reach.
  *
- * A domain belongs to one of the two, and so does everything that is made in it. A completion queue
- * is one of each; the second one is looked at only while a queue pair uses it, so that a device
- * that reaches everybody costs what it costs alone.
+ * A domain belongs to one of the two, and so do all objects made in it. A completion queue consists
+ * of one of each; the second one is polled only while a queue pair uses it, so that a device that
+ * reaches all peers costs no more than it does alone.
  *
- * What the device is said to be able to do (device_caps) is what the first can; the software
- * transport can all of that but strided entries.
+ * device_caps reports the capabilities of the first; the software transport has all of them except
+ * strided entries.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -258,7 +258,7 @@ cq_poll(RfCq *cq, RfWc *wc, int max)
 	if (!second_used(cq))
 		return cq->device->providers[0]->cq_poll(cq->cqs[0], wc, max);
 
-	/* In turns, so that one with much to tell does not keep the other waiting. */
+	/* In turns, so that a busy one does not keep the other waiting. */
 	cq->turn = 1 - cq->turn;
 	count = cq->device->providers[cq->turn]->cq_poll(cq->cqs[cq->turn], wc, max);
 	if (count < max)
@@ -314,9 +314,9 @@ qp_local(RfQp *qp, uint8_t blob[RF_QP_BLOB_SIZE])
 }
 
 static bool
-qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, RfError *error)
+qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key, RfError *error)
 {
-	return qp->provider->qp_connect(qp->qp, blob, sock, error);
+	return qp->provider->qp_connect(qp->qp, blob, sock, key, error);
 }
 
 static void

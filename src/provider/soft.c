@@ -3,9 +3,9 @@
  * queue pairs.
  *
  * For machines without an RDMA device, and between two engines of one host. It keeps the contract
- * of provider.h; how bytes travel is in soft_shm.c (AF_UNIX socket given to qp_connect) and
- * soft_stream.c (TCP socket). It opens no connection itself and starts no thread: the caller's
- * polls drive it, and cq_fd is readable when there is something to drive.
+ * of provider.h; soft_shm.c (AF_UNIX socket given to qp_connect) and soft_stream.c (TCP socket)
+ * transfer the bytes. It opens no connection itself and starts no thread: the caller's polls drive
+ * it, and cq_fd is readable when there is work.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 
 #define SOCKET_BUFFER		(4 << 20)	/* asked for when the kernel allows that much */
 #define IDLE_SOCKET_CHECK	128		/* polls of a spinning caller between looks at the local sockets */
-#define FULL_POLLS			16		/* polls that found enough completions waiting, until one looks further all the same */
+#define FULL_POLLS			16		/* full polls in a row until one polls the peers, too */
 
 static bool
 no_memory(RfError *error)
@@ -48,8 +48,8 @@ read_limit(const char *path)
 }
 
 /*
- * A size set by hand turns the kernel's automatic sizes off, and is cut to wmem_max or rmem_max. So
- * it only helps where these limits were raised.
+ * An explicit size turns the kernel's automatic sizes off, and is limited to wmem_max or rmem_max.
+ * So it helps only if these limits were raised.
  */
 static RfDevice *
 soft_device_open(const RfProviderConfig *config, RfError *error)
@@ -111,7 +111,7 @@ soft_domain_create(RfDevice *device, RfError *error)
 	}
 	domain->device = *device;
 	domain->next_key = 1;
-	/* lanes that copy all the time must not keep the main thread from registering */
+	/* lanes that copy all the time must not starve a registration by the main thread */
 	pthread_rwlockattr_init(&attributes);
 	pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	pthread_rwlock_init(&domain->lock, &attributes);
@@ -185,7 +185,7 @@ rf_soft_region(RfDomain *domain, uint32_t key, int *hint)
 
 /*
  * Our own copy of the descriptor, for queue pairs that connect later. A peer that maps it must be
- * sure that it never shrinks (an access behind the end would kill the peer), hence the seal.
+ * sure that it never shrinks (an access beyond the end would kill the peer), hence the seal.
  */
 static bool
 keep_descriptor(RfSoftRegion *region, int fd, RfError *error)
@@ -353,12 +353,15 @@ rf_soft_signal(RfCq *cq)
 	uint64_t	one = 1;
 
 	cq->armed = false;
-	/* cannot fail but by a counter that is full, which is readable all the same */
+	/* fails only if the counter is full, and then it is readable anyway */
 	if (write(cq->event, &one, sizeof(one)) < 0)
 		return;
 }
 
-/* Take what made the descriptor readable for the last arming: our own event, and WAKE notes. */
+/*
+ * Consumes the events that made the descriptor readable for the last arming: our own, and WAKE
+ * notes.
+ */
 static void
 consume_readiness(RfCq *cq)
 {
@@ -390,7 +393,7 @@ static void
 soft_cq_arm(RfCq *cq)
 {
 	pthread_mutex_lock(&cq->lock);
-	/* this comes first: an event of after it belongs to the new arming */
+	/* this comes first: a later event belongs to the new arming */
 	consume_readiness(cq);
 	cq->armed = true;
 	for (RfQp *qp = cq->qps; qp != NULL; qp = qp->next)
@@ -419,8 +422,7 @@ rf_soft_watch(RfQp *qp, uint32_t events)
 }
 
 /*
- * Where completions wait until they are polled. Grows only for a caller that posts more than it
- * said.
+ * Stores a completion until it is polled. Grows only if the caller posts more than it announced.
  */
 static void
 push(RfQp *qp, const RfWc *wc)
@@ -507,13 +509,18 @@ progress(RfCq *cq)
 			continue;
 		if (qp->kind == RF_SOFT_SHM)
 			rf_soft_shm_progress(qp);
-		else if (rf_soft_stream_unsent(qp))
-			rf_soft_stream_send(qp);
+		else
+		{
+			if (qp->unread)
+				rf_soft_stream_receive(qp);
+			if (!qp->failed && rf_soft_stream_unsent(qp))
+				rf_soft_stream_send(qp);
+		}
 	}
 
 	/*
-	 * Streams move only by system calls. Local sockets merely bring news of regions and of death,
-	 * which may wait for a number of polls, but not for as many copies.
+	 * Streams move only by system calls. Local sockets only carry notes of regions and the end of
+	 * the peer, which may wait for a number of polls, but not for as many copies.
 	 */
 	if (cq->streams == 0 && !cq->armed && ++cq->tick % IDLE_SOCKET_CHECK != 0 &&
 		cq->stats.bytes - cq->looked_at < RF_SOFT_BURST)
@@ -550,15 +557,15 @@ soft_cq_poll(RfCq *cq, RfWc *wc, int max)
 
 	pthread_mutex_lock(&cq->lock);
 	taken = take_completions(cq, wc, max);
-	/* who fills every poll with completions of its own must hear of its peers as well */
+	/* a caller that fills every poll with its own completions must hear of its peers as well */
 	if (taken < max || ++cq->full_polls == FULL_POLLS)
 	{
 		cq->full_polls = 0;
 		progress(cq);
 		taken += take_completions(cq, wc + taken, max - taken);
 	}
-	/* what the caller had no room for must wake it like anything that arrives later */
-	if (cq->armed && cq->count > 0)
+	/* completions that the caller had no room for must wake it like later ones */
+	if (cq->armed && (cq->count > 0 || cq->unread > 0))
 		rf_soft_signal(cq);
 	pthread_mutex_unlock(&cq->lock);
 	return taken;
@@ -616,7 +623,7 @@ soft_qp_local(RfQp *qp, uint8_t blob[RF_QP_BLOB_SIZE])
 }
 
 static bool
-soft_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, RfError *error)
+soft_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key, RfError *error)
 {
 	RfCq	   *cq = qp->cq;
 	RfSoftBlob	peer;
@@ -638,11 +645,15 @@ soft_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, RfError
 							 "socket for a queue pair cannot be used");
 	else
 	{
-		/* both ends come to the same answer: see stream_only in the blob */
+		/* both ends reach the same result: see stream_only in the blob */
 		qp->kind = address.ss_family == AF_UNIX && !peer.stream_only && !qp->domain->device.stream_only ?
 			RF_SOFT_SHM : RF_SOFT_STREAM;
-		connected = qp->kind == RF_SOFT_SHM ? rf_soft_shm_connect(qp, peer.domain_id, error) :
-			rf_soft_stream_connect(qp, address.ss_family, error);
+		if (qp->kind == RF_SOFT_STREAM)
+			connected = rf_soft_stream_connect(qp, address.ss_family, key, error);
+		else if (key == NULL)
+			connected = rf_soft_shm_connect(qp, peer.domain_id, error);
+		else
+			connected = rf_error(error, RF_ERROR_INTERNAL, NULL, NULL, "memory is not passed over a socket under TLS");
 	}
 	if (connected)
 	{
@@ -671,7 +682,10 @@ rf_soft_fail(RfQp *qp, RfWcStatus status, bool tell)
 	epoll_ctl(qp->cq->epoll, EPOLL_CTL_DEL, qp->sock, NULL);
 	shutdown(qp->sock, SHUT_WR);
 	if (qp->kind == RF_SOFT_STREAM)
+	{
 		qp->cq->streams--;
+		rf_soft_stream_set_unread(qp, false);
+	}
 	for (; qp->first < qp->last; qp->first++)
 	{
 		rf_soft_complete(qp, qp->wrs[qp->first & (qp->wrs_size - 1)].wr.wr_id, status);
@@ -722,7 +736,7 @@ rf_soft_check_local(RfQp *qp, const RfWr *wr, uint32_t *length)
 }
 
 /*
- * Keep a work request until it completes. One beyond max_wr is kept as well, to fail when its turn
+ * Keeps a work request until it completes. One beyond max_wr is kept as well, to fail when its turn
  * comes. NULL: out of memory; the queue pair has failed and the work request is flushed.
  */
 RfSoftWr *
@@ -792,7 +806,7 @@ soft_qp_post(RfQp *qp, RfWr *chain)
 	else if (!qp->failed && qp->kind == RF_SOFT_STREAM)
 	{
 		rf_soft_stream_send(qp);
-		/* what did not go out waits for room in the socket, also when the caller sleeps already */
+		/* unsent bytes wait for room in the socket, also if the caller sleeps already */
 		if (cq->armed && !qp->failed && rf_soft_stream_unsent(qp))
 			rf_soft_watch(qp, EPOLLIN | EPOLLOUT);
 	}
@@ -814,7 +828,10 @@ soft_qp_destroy(RfQp *qp)
 		{
 			*link = qp->next;
 			if (qp->kind == RF_SOFT_STREAM && !qp->failed)
+			{
 				cq->streams--;
+				rf_soft_stream_set_unread(qp, false);
+			}
 			break;
 		}
 	}

@@ -1,5 +1,5 @@
 /*
- * soft.h - what the files of the software provider share; nobody else includes it.
+ * soft.h - shared by the files of the software provider; no other file includes it.
  *
  * soft.c holds devices, domains, regions, completion queues and the life of queue pairs. soft_shm.c
  * moves bytes between two processes of one host through mapped memory, soft_stream.c over a byte
@@ -26,15 +26,16 @@
 #define RF_SOFT_STAGE		(16 * 1024) /* bytes read ahead of the frame that is being received */
 #define RF_SOFT_IOV			1024	/* IOV_MAX: two per work request give chains of 512 */
 #define RF_SOFT_BURST		(4u << 20)	/* bytes one queue pair moves per call before others get their turn */
+#define RF_SOFT_RECORDS		16	/* full records of TLS in one send: a slot of the usual size */
 #define RF_SOFT_MAX_RING	(64 * 1024) /* immediates a peer may have in flight towards us */
 
-/* What qp_local gives out. */
+/* The content of qp_local's blob. */
 typedef struct RfSoftBlob
 {
 	uint32_t	magic;
 	uint16_t	version;
 	uint16_t	stream_only;
-	uint64_t	domain_id;		/* random: queue pairs with the same one share the announced regions */
+	uint64_t	domain_id;		/* random: equal ones share the announced regions */
 } RfSoftBlob;
 
 struct RfDevice
@@ -54,13 +55,13 @@ typedef struct RfSoftRegion
 typedef struct RfSoftMapping
 {
 	uint32_t	rkey;
-	uint64_t	addr;			/* as the peer names it */
+	uint64_t	addr;			/* in the peer's address space */
 	uint64_t	length;
 	char	   *memory;
 } RfSoftMapping;
 
 /*
- * What one peer's domain has announced; shared by the queue pairs that lead there. Under
+ * The regions that one peer's domain has announced; shared by the queue pairs to it. Under
  * RfDomain.lock.
  */
 typedef struct RfSoftPeer
@@ -103,14 +104,14 @@ typedef struct RfSoftInbox
 {
 	alignas(64) _Atomic uint64_t head;	/* sender, after the slot and all payload (release); receiver acquires */
 	alignas(64) _Atomic uint64_t tail;	/* receiver, after it has read the slot (release); sender acquires */
-	alignas(64) _Atomic uint32_t armed; /* receiver sets before it looks once more; who clears it sends WAKE */
+	alignas(64) _Atomic uint32_t armed; /* receiver sets, checks again; the clearer sends WAKE */
 	alignas(64) _Atomic uint32_t waiting;	/* sender sets when the ring is full; the receiver clears it and sends WAKE */
 	alignas(64) _Atomic uint64_t announced; /* receiver: notes it has put into the socket */
 	_Atomic uint32_t behind;	/* receiver: notes that did not fit into the socket yet */
 	alignas(64) RfSoftSlot slots[];
 } RfSoftInbox;
 
-/* What travels on the local socket; memfds ride along. */
+/* Messages on the local socket; memfds are attached. */
 typedef enum RfSoftNoteType
 {
 	RF_SOFT_NOTE_HELLO = 1,		/* one descriptor: inbox */
@@ -138,8 +139,8 @@ typedef struct RfSoftBacklog	/* a note that waits for room in the socket */
 } RfSoftBacklog;
 
 /*
- * What travels on a byte stream: frame, then `length` bytes of payload for the writes.
- * Little-endian, no holes.
+ * Messages on a byte stream: a frame, then `length` bytes of payload for the writes. Little-endian,
+ * no holes.
  */
 #define RF_SOFT_FRAME_MAGIC	0x5246
 #define RF_SOFT_MAX_SWAPS	16	/* compare-and-swaps a peer may have sent that are not answered; like a device's max_dest_rd_atomic */
@@ -149,11 +150,11 @@ typedef enum RfSoftOpcode
 {
 	RF_SOFT_WRITE = 1,
 	RF_SOFT_WRITE_IMM,
-	RF_SOFT_NOTHING,			/* counts as a work request, does nothing: stands for one that failed at the sender */
+	RF_SOFT_NOTHING,			/* replaces a work request that failed at the sender */
 	RF_SOFT_ACK,				/* addr = work requests executed so far */
 	RF_SOFT_NAK,				/* addr = number of the work request that was refused; the stream ends here */
 	RF_SOFT_SWAP,				/* compare-and-swap; payload: what to compare with, what to store */
-	RF_SOFT_SWAPPED				/* answer, also an ACK: addr = what was there, imm and rkey = high and low half of the work request's number */
+	RF_SOFT_SWAPPED				/* answer and ACK: addr = old value, imm, rkey = request's number */
 } RfSoftOpcode;
 
 typedef struct RfSoftFrame
@@ -172,7 +173,7 @@ typedef struct RfSoftWr
 {
 	RfWr		wr;				/* its sge points to the array below */
 	uint32_t	length;			/* of a good one */
-	RfWcStatus	bad;			/* found at post; told when it is this one's turn */
+	RfWcStatus	bad;			/* found at post; reported in its turn */
 	RfSoftFrame frame;
 	uint64_t	swaps;			/* stream: compare-and-swaps of the queue pair up to here, this one included */
 	RfSge		sge[RF_MAX_SGE];
@@ -194,7 +195,9 @@ struct RfQp
 	RfSoftKind	kind;
 	bool		failed;
 	int			sock;
-	uint32_t	poll_events;	/* what epoll was told; shm: under RfDomain.lock, stream: RfCq.lock */
+	RfTls	   *tls;			/* byte stream: what sends and receives; NULL = the socket itself */
+	bool		unread;			/* it has read more than was taken from it yet; counted in RfCq.unread */
+	uint32_t	poll_events;	/* epoll's; shm: under RfDomain.lock, stream: RfCq.lock */
 
 	/* posted and not completed: numbers [first, last), each at wrs[number & (wrs_size - 1)] */
 	RfSoftWr   *wrs;
@@ -223,7 +226,7 @@ struct RfQp
 
 	/* byte stream, sending */
 	uint64_t	sent;			/* number of the first work request not sent completely */
-	uint64_t	sent_offset;	/* bytes of it that are out, frame included */
+	uint64_t	sent_offset;	/* bytes of it that are sent, frame included */
 	RfSoftFrame control;		/* ACK or NAK on its way */
 	size_t		control_left;	/* bytes of it still to send */
 	bool		ack_due;
@@ -254,7 +257,7 @@ struct RfCq
 {
 	pthread_mutex_t lock;
 	int			epoll;			/* what cq_fd returns: holds the eventfd and the sockets */
-	int			event;			/* our own thread's: readable until the next cq_arm */
+	int			event;			/* for our own thread: readable until the next cq_arm */
 	bool		armed;
 	bool		arming;			/* in cq_arm */
 	bool		event_counted;
@@ -263,11 +266,12 @@ struct RfCq
 	uint64_t	looked_at;		/* stats.bytes at the last look at the sockets */
 	RfQp	   *qps;			/* connected ones */
 	int			streams;		/* of them over byte streams and alive */
+	int			unread;			/* of these, with bytes that no socket will tell of */
 	RfSoftEntry *entries;		/* ring of completions not polled yet */
 	size_t		size;
 	size_t		head;
 	size_t		count;
-	size_t		depth;			/* nothing more is taken from peers while so many wait */
+	size_t		depth;			/* nothing more is received from peers while so many wait */
 	RfProviderStats stats;
 	struct iovec iov[RF_SOFT_IOV];
 };
@@ -287,8 +291,8 @@ extern void rf_soft_fail(RfQp *qp, RfWcStatus status, bool tell);
 extern bool rf_soft_watch(RfQp *qp, uint32_t events);
 
 /*
- * Under RfDomain.lock, shared at least; NULL when there is no such local key. *hint remembers where
- * it was. A peer's key is the same number, but reaches only a region whose rkey it is.
+ * Under RfDomain.lock, shared at least; NULL if there is no such local key. *hint caches its
+ * position. A peer's key is the same number, but is valid only for a region with this rkey.
  */
 extern RfSoftRegion *rf_soft_region(RfDomain *domain, uint32_t key, int *hint);
 extern RfWcStatus rf_soft_check_local(RfQp *qp, const RfWr *wr, uint32_t *length);
@@ -304,11 +308,12 @@ extern bool rf_soft_shm_left(RfQp *qp);
 extern void rf_soft_shm_announce(RfQp *qp, uint16_t type, const RfSoftRegion *region);
 
 /* soft_stream.c */
-extern bool rf_soft_stream_connect(RfQp *qp, int family, RfError *error);
+extern bool rf_soft_stream_connect(RfQp *qp, int family, const RfTlsKey *key, RfError *error);
 extern void rf_soft_stream_post(RfQp *qp, const RfWr *wr);
 extern bool rf_soft_stream_unsent(RfQp *qp);
 extern void rf_soft_stream_send(RfQp *qp);
 extern void rf_soft_stream_receive(RfQp *qp);
+extern void rf_soft_stream_set_unread(RfQp *qp, bool unread);
 extern void rf_soft_stream_destroy(RfQp *qp);
 
 #endif

@@ -2,27 +2,27 @@
  * soft_shm.c - the software provider between two processes of one host.
  *
  * A WRITE is a memcpy by the poster into its mapping of the peer's memfd; an immediate goes through
- * a ring in a memfd of the receiver, who is woken only if its completion queue is armed. The local
- * socket carries descriptors, news of regions and wake-ups (RfSoftNote), and its end is the news of
+ * a ring in a memfd of the receiver, which is woken only if its completion queue is armed. The
+ * local socket carries descriptors, notes of regions and wake-ups (RfSoftNote), and its end reports
  * the peer's death. Nothing else is sent on it.
  *
  * The peer is authenticated but not trusted: descriptors must be memfds that cannot shrink and are
  * as long as announced, so that no access here can fault, and positions of the rings are checked.
  * Nothing the peer holds can make us wait: notes are sent and read with MSG_DONTWAIT. (An eventfd
- * for wake-ups would be cheaper, but whoever has one can fill it and clear its O_NONBLOCK, which
- * both ends share.) A peer that was given a memfd could write to all of it at any time; the engine
+ * for wake-ups would be cheaper, but the peer could fill it and clear its O_NONBLOCK, which both
+ * ends share.) A peer that was given a memfd could write to all of it at any time; the engine
  * therefore lends a memfd to one peer only.
  *
- * When is a memfd that was lent free for another peer? The writes are the peer's own memcpy, and no
- * end of ours can stop one that is under way: a peer that was stopped in it (SIGSTOP, a frozen
- * container, swap) goes on with it whenever it wakes. What ends them is that the peer says so.
- * Every end of a queue pair shuts its socket down for writing after its last copy, and only then:
- * rf_soft_fail and rf_soft_shm_destroy are called by the thread that copies, between two copies,
- * and nothing is copied over a queue pair that has failed. So the end of the stream, read here,
- * comes after all writes of that queue pair; and a process that dies gives the same end without
- * more writes. Therefore qp_destroy keeps the socket until that end was read (RfDomain.leaving),
- * and domain_quiet is true when it was read from the sockets of all queue pairs of the domain. Both
- * ends say it without waiting for each other.
+ * When is a memfd that was lent free for another peer? The writes are the peer's own memcpy, and we
+ * cannot stop one that has begun: a peer that was stopped in it (SIGSTOP, a frozen container, swap)
+ * continues when it wakes. Only the peer's own report ends them. Each end of a queue pair shuts its
+ * socket down for writing after its last copy, and only then: rf_soft_fail and rf_soft_shm_destroy
+ * are called by the thread that copies, between two copies, and nothing is copied over a queue pair
+ * that has failed. So the end of the stream, read here, comes after all writes of that queue pair;
+ * and a process that dies causes the same end without more writes. Therefore qp_destroy keeps the
+ * socket until that end was read (RfDomain.leaving), and domain_quiet is true when it was read from
+ * the sockets of all queue pairs of the domain. Neither end waits for the other before it shuts
+ * down.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ typedef enum Outcome
 {
 	OUTCOME_DONE,
 	OUTCOME_WAIT,				/* try again when something has changed */
-	OUTCOME_REFUSED,			/* status says why */
+	OUTCOME_REFUSED,			/* *status has the reason */
 	OUTCOME_DEAD				/* the queue pair failed meanwhile */
 } Outcome;
 
@@ -115,8 +115,8 @@ socket_is_full(int error)
 }
 
 /*
- * Wake the peer. False: the kernel had no memory for it, try again. In a socket that is full there
- * is enough to wake it.
+ * Wakes the peer. False: the kernel had no memory for it, try again. A full socket already holds a
+ * note that wakes it.
  */
 static bool
 wake(RfQp *qp)
@@ -128,9 +128,9 @@ wake(RfQp *qp)
 }
 
 /*
- * Tell the peer about a region. Under RfDomain.lock, exclusive; main thread. A socket that takes no
- * more keeps the note for the lane to send; any other failure of the socket is seen by the lane as
- * the end of the connection.
+ * Sends the peer a note about a region. Under RfDomain.lock, exclusive; main thread. If the socket
+ * is full, the lane sends the note later; the lane sees any other failure of the socket as the end
+ * of the connection.
  */
 void
 rf_soft_shm_announce(RfQp *qp, uint16_t type, const RfSoftRegion *region)
@@ -143,7 +143,7 @@ rf_soft_shm_announce(RfQp *qp, uint16_t type, const RfSoftRegion *region)
 	kept = malloc(sizeof(RfSoftBacklog));
 	if (kept == NULL)
 	{
-		/* the lane reads an end; only the lane may say ours (see above) */
+		/* the lane reads an end; only the lane may send ours (see above) */
 		shutdown(qp->sock, SHUT_RD);
 		return;
 	}
@@ -171,8 +171,8 @@ send_backlog(RfQp *qp)
 		RfSoftRegion *region = kept->type == RF_SOFT_NOTE_GONE ? &gone : rf_soft_region(domain, kept->rkey, &hint);
 
 		/*
-		 * a region deregistered while it waited here is never announced; the peer ignores that it
-		 * is gone
+		 * a region deregistered while it waited here is never announced; the peer ignores its GONE
+		 * note
 		 */
 		if (region != NULL && socket_is_full(send_region_note(qp, kept->type, region)))
 			break;
@@ -189,7 +189,7 @@ send_backlog(RfQp *qp)
 
 /* ---------- notes: receiving ---------- */
 
-/* Map what a peer passed; NULL unless it is a memfd of at least that size that cannot shrink. */
+/* Maps a passed descriptor; NULL unless it is a memfd of at least that size that cannot shrink. */
 static void *
 map_passed(int fd, uint64_t length)
 {
@@ -235,7 +235,7 @@ find_mapping(RfSoftPeer *peer, uint32_t rkey, int *hint)
 	return NULL;
 }
 
-/* Every queue pair of the domain hears of every region; the first one maps it. */
+/* Every queue pair of the domain gets a note of every region; the first one maps it. */
 static bool
 take_region(RfQp *qp, const RfSoftNote *note)
 {
@@ -294,7 +294,7 @@ take_note(RfQp *qp)
 		return false;
 	if (note->type == RF_SOFT_NOTE_WAKE)
 	{
-		/* taken before the caller slept, whom our own event has to keep awake in its place */
+		/* read before the caller slept; our own event must keep it awake instead */
 		if (!qp->cq->arming)
 			rf_soft_signal(qp->cq);
 		return true;
@@ -352,8 +352,8 @@ static void drain_inbox(RfQp *qp, bool all);
 static bool notes_wait(RfQp *qp);
 
 /*
- * Read what the socket holds, but not without end: what is left keeps it readable. False when that
- * was the end of the queue pair.
+ * Reads notes from the socket, up to a limit: the rest keeps it readable. False: that was the end
+ * of the queue pair.
  */
 static bool
 read_notes(RfQp *qp)
@@ -397,7 +397,7 @@ read_notes(RfQp *qp)
 		if (qp->note.type == RF_SOFT_NOTE_WAKE && !notes_wait(qp))
 			return true;
 	}
-	/* what was written before the end counts */
+	/* data written before the end counts */
 	drain_inbox(qp, true);
 	rf_soft_fail(qp, RF_WC_FLUSHED, true);
 	return false;
@@ -413,7 +413,7 @@ rf_soft_shm_socket(RfQp *qp)
 
 /* ---------- data ---------- */
 
-/* Notes that the peer put into the socket before it let us know of their content by other ways. */
+/* Wait for notes that the peer sent before data that refers to them? */
 static bool
 notes_wait(RfQp *qp)
 {
@@ -422,7 +422,7 @@ notes_wait(RfQp *qp)
 
 /*
  * Plain memcpy also for large payload: stores that bypass the cache were measured at 1.4 times the
- * CPU per byte, both processes together, because the reader takes the bytes at once and finds them
+ * CPU per byte, both processes together, because the reader reads the bytes at once and finds them
  * in the shared cache.
  */
 static void
@@ -496,7 +496,7 @@ execute(RfQp *qp, const RfWr *wr, RfWcStatus *status)
 			rf_soft_fail(qp, RF_WC_TRANSPORT, true);
 			return OUTCOME_DEAD;
 		}
-		/* say that we wait, then look once more: the receiver does the two in the other order */
+		/* announce that we wait, then check once more: the receiver does it in reverse order */
 		atomic_store(&qp->out->waiting, 1);
 		if (!ring_has_room(qp))
 			return OUTCOME_WAIT;
@@ -549,7 +549,7 @@ rf_soft_shm_post(RfQp *qp, const RfWr *wr)
 	}
 }
 
-/* Wake the peer if it sleeps; once for all immediates of a chain. */
+/* Wakes the peer if it sleeps; once for all immediates of a chain. */
 void
 rf_soft_shm_kick(RfQp *qp)
 {
@@ -590,12 +590,14 @@ drain_inbox(RfQp *qp, bool all)
 	}
 }
 
-/* Everything that needs no system call. */
+/* All progress that needs no system call. */
 void
 rf_soft_shm_progress(RfQp *qp)
 {
 	drain_inbox(qp, false);
-	/* who cleared the flag has sent WAKE, or is about to, or its death shows on the socket */
+	/*
+	 * the side that cleared the flag has sent WAKE, or is about to, or the socket shows its death
+	 */
 	if (qp->cq->armed && !atomic_load(&qp->in->armed))
 		qp->cq->armed = false;
 	while (!qp->failed && qp->first < qp->last)
@@ -768,15 +770,15 @@ rf_soft_shm_destroy(RfQp *qp)
 }
 
 /*
- * Has the peer of a destroyed queue pair said its end? What it sent before that is of no use;
- * descriptors in it are closed by the kernel.
+ * Has the peer of a destroyed queue pair reported its end? Its earlier notes are dropped; the
+ * kernel closes their descriptors.
  */
 bool
 rf_soft_shm_left(RfQp *qp)
 {
 	char		notes[4096];
 
-	/* not without end: the peer may be one that sends without pause */
+	/* bounded: the peer may send without pause */
 	for (int i = 0; i < 64; i++)
 	{
 		ssize_t		got = recv(qp->sock, notes, sizeof(notes), MSG_DONTWAIT);

@@ -2,9 +2,12 @@
  * soft_stream.c - the software provider over a byte stream, which is TCP between hosts.
  *
  * A work request is a frame and its payload; a chain leaves in one writev. The receiver checks key,
- * address and length before it lets the payload land in place, and answers with cumulative
- * acknowledgements: a work request completes only when the peer has executed it. What the peer may
- * not do is answered by a NAK, after which the stream is dead.
+ * address and length before it stores the payload in place, and answers with cumulative
+ * acknowledgements: a work request completes only when the peer has executed it. A forbidden
+ * request is answered by a NAK, after which the stream is dead.
+ *
+ * With a key the same bytes travel in records of TLS (base/tls.h), of which some may have been read
+ * ahead while others have their turn: then the socket says nothing, and RfQp.unread does.
  *
  * Nothing here blocks or waits; a frame may arrive and leave in any number of pieces.
  */
@@ -22,7 +25,7 @@
 _Static_assert(sizeof(RfSoftFrame) == 24, "the frame has no holes");
 
 bool
-rf_soft_stream_connect(RfQp *qp, int family, RfError *error)
+rf_soft_stream_connect(RfQp *qp, int family, const RfTlsKey *key, RfError *error)
 {
 	int			one = 1;
 	const RfDevice *sizes = &qp->domain->device;
@@ -33,16 +36,22 @@ rf_soft_stream_connect(RfQp *qp, int family, RfError *error)
 		return rf_error(error, RF_ERROR_RESOURCES, NULL, NULL, "out of memory");
 	if (family == AF_INET || family == AF_INET6)
 	{
-		/* how long the peer's kernel may be silent is the caller's to set (TCP_USER_TIMEOUT) */
+		/* the caller limits the silence of the peer's kernel (TCP_USER_TIMEOUT) */
 		if (setsockopt(qp->sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0)
 			return rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL,
 							"could not set the options of a queue pair's socket");
 	}
-	/* sizes only improve speed; whatever the kernel makes of them works */
+	/* sizes only improve speed; any size that the kernel chooses works */
 	if (sizes->sndbuf > 0)
 		(void) setsockopt(qp->sock, SOL_SOCKET, SO_SNDBUF, &sizes->sndbuf, sizeof(int));
 	if (sizes->rcvbuf > 0)
 		(void) setsockopt(qp->sock, SOL_SOCKET, SO_RCVBUF, &sizes->rcvbuf, sizeof(int));
+	if (key != NULL)
+	{
+		qp->tls = rf_tls_new(qp->sock, key, RF_SOFT_RECORDS, error);
+		if (qp->tls == NULL)
+			return false;
+	}
 	if (!rf_soft_watch(qp, EPOLLIN))
 		return rf_error(error, RF_ERROR_RESOURCES, strerror(errno), NULL,
 						"could not watch the socket of a queue pair");
@@ -52,7 +61,15 @@ rf_soft_stream_connect(RfQp *qp, int family, RfError *error)
 void
 rf_soft_stream_destroy(RfQp *qp)
 {
+	rf_tls_free(qp->tls);
 	free(qp->stage);
+}
+
+void
+rf_soft_stream_set_unread(RfQp *qp, bool unread)
+{
+	qp->cq->unread += (int) unread - (int) qp->unread;
+	qp->unread = unread;
 }
 
 /* ---------- sending ---------- */
@@ -64,9 +81,9 @@ kept_wr(RfQp *qp, uint64_t number)
 }
 
 /*
- * Nothing goes out behind a work request that failed here, nor more compare-and-swaps at once than
- * the peer keeps answers for: then everything waits for an answer. A peer that does not answer
- * holds up nothing but itself, and the answers always find room.
+ * Nothing is sent after a work request that failed here, nor more compare-and-swaps at once than
+ * the peer can keep answers for: then everything waits for an answer. A peer that does not answer
+ * delays only itself, and there is always room for the answers.
  */
 static bool
 held_back(RfQp *qp, uint64_t number)
@@ -107,7 +124,7 @@ rf_soft_stream_post(RfQp *qp, const RfWr *wr)
 		kept->frame.length = kept->length;
 	}
 	kept->swaps = qp->swaps_posted;
-	/* one that fails here still travels: the answer tells when everything before it is done */
+	/* one that failed here is still sent: its answer shows that everything before it is done */
 	if (kept->bad != RF_WC_SUCCESS)
 	{
 		kept->length = 0;
@@ -121,6 +138,13 @@ rf_soft_stream_post(RfQp *qp, const RfWr *wr)
 bool
 rf_soft_stream_unsent(RfQp *qp)
 {
+	if (qp->tls != NULL)
+	{
+		if (rf_tls_unsent(qp->tls))
+			return true;
+		if (!rf_tls_ready(qp->tls))
+			return false;		/* until the peer answers nothing can leave */
+	}
 	if (qp->control_left > 0 || qp->answers_count > 0 || qp->ack_due)
 		return true;
 	return qp->sent < qp->last && (qp->sent_offset > 0 || !held_back(qp, qp->sent));
@@ -175,7 +199,7 @@ add_control(Gather *gather, RfQp *qp)
 	add_piece(gather, &qp->control, sizeof(qp->control), &skip);
 }
 
-/* Account for what the socket took, in the order in which gather_output put it together. */
+/* Accounts for the bytes that the socket took, in the order of gather_output. */
 static void
 output_left(RfQp *qp, size_t bytes)
 {
@@ -209,9 +233,9 @@ output_left(RfQp *qp, size_t bytes)
 }
 
 /*
- * What leaves next: the rest of the work request that is under way; then the control frame (which
- * is only ever cut between two work requests), or an answer or a new acknowledgement; then further
- * work requests.
+ * Collects the next output: the rest of a partly sent work request; then the control frame (which
+ * goes only between two work requests), or an answer or a new acknowledgement; then further work
+ * requests.
  */
 static void
 gather_output(RfQp *qp, Gather *gather)
@@ -220,7 +244,7 @@ gather_output(RfQp *qp, Gather *gather)
 
 	if (qp->sent_offset > 0)
 		add_wr(gather, kept_wr(qp, number++), qp->sent_offset);
-	/* answers before an acknowledgement of what came after them */
+	/* answers before an acknowledgement of later requests */
 	if (qp->control_left == 0 && qp->answers_count > 0)
 	{
 		qp->control = qp->answers[qp->answers_head++ % RF_SOFT_MAX_SWAPS];
@@ -245,15 +269,17 @@ gather_output(RfQp *qp, Gather *gather)
 		add_wr(gather, kept_wr(qp, number++), 0);
 }
 
-/* One message of several pieces; never a signal, never a wait. */
+/* Sends one message of several pieces, without a signal or a wait. */
 static ssize_t
-write_pieces(int sock, const Gather *gather)
+write_pieces(RfQp *qp, const Gather *gather)
 {
 	struct msghdr message = {.msg_iov = gather->iov, .msg_iovlen = gather->count};
 	ssize_t		sent;
 
+	if (qp->tls != NULL)
+		return rf_tls_send(qp->tls, gather->iov, gather->count);
 	do
-		sent = sendmsg(sock, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+		sent = sendmsg(qp->sock, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 	while (sent < 0 && errno == EINTR);
 	return sent;
 }
@@ -264,7 +290,7 @@ connection_lost(RfQp *qp)
 	rf_soft_fail(qp, RF_WC_FLUSHED, true);
 }
 
-/* Send until everything is out or the socket is full. */
+/* Sends until everything is out or the socket is full. */
 void
 rf_soft_stream_send(RfQp *qp)
 {
@@ -274,17 +300,16 @@ rf_soft_stream_send(RfQp *qp)
 		ssize_t		sent;
 
 		gather_output(qp, &gather);
-		if (gather.count == 0)
+		if (gather.count == 0 && (qp->tls == NULL || !rf_tls_unsent(qp->tls)))
 			return;
-		sent = write_pieces(qp->sock, &gather);
+		sent = write_pieces(qp, &gather);
 		qp->cq->stats.posts++;
 		if (sent < 0)
 		{
 			if (errno == EFAULT)
 				rf_soft_fail(qp, RF_WC_LOCAL, false);	/* payload unmapped before its completion */
 			/*
-			 * what the peer had to say before it went is still to be read: let the receiver meet
-			 * the end
+			 * the peer's last messages are still unread: let the receiver reach the end
 			 */
 			else if (errno == ENOMEM || errno == ENOBUFS || errno == EAGAIN || errno == EPIPE || errno == ECONNRESET)
 				return;
@@ -293,14 +318,14 @@ rf_soft_stream_send(RfQp *qp)
 			return;
 		}
 		output_left(qp, sent);
-		if (sent < gather.bytes)
+		if (sent < gather.bytes || gather.count == 0)
 			return;
 	}
 }
 
 /* ---------- receiving ---------- */
 
-/* The peer did what it may not: refuse work request `executed` + 1 and end the stream. */
+/* The peer violated the protocol: refuse work request `executed` + 1 and end the stream. */
 static void
 refuse(RfQp *qp)
 {
@@ -317,10 +342,10 @@ refuse(RfQp *qp)
 		add_piece(&gather, &qp->answers[qp->answers_head++ % RF_SOFT_MAX_SWAPS], sizeof(RfSoftFrame), &skip);
 	}
 	/*
-	 * if it does not fit into the socket at once the peer learns of it by the end of the stream
-	 * alone
+	 * if it does not fit into the socket at once the peer learns of it only by the end of the
+	 * stream
 	 */
-	if (gather.count == 0 || write_pieces(qp->sock, &gather) == gather.bytes)
+	if (gather.count == 0 || write_pieces(qp, &gather) == gather.bytes)
 	{
 		RfSoftFrame nak = {
 			.magic = RF_SOFT_FRAME_MAGIC,
@@ -328,8 +353,9 @@ refuse(RfQp *qp)
 			.addr = qp->executed + 1
 		};
 
-		if (send(qp->sock, &nak, sizeof(nak), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-			errno = 0;
+		*gather.iov = (struct iovec) {&nak, sizeof(nak)};
+		gather.count = 1;
+		(void) write_pieces(qp, &gather);
 	}
 	rf_soft_fail(qp, RF_WC_FLUSHED, true);
 }
@@ -377,7 +403,7 @@ acknowledged(RfQp *qp, uint64_t number)
 	}
 }
 
-/* The answer to the oldest compare-and-swap that waits for one. */
+/* The answer to the oldest compare-and-swap without one. */
 static void
 answered(RfQp *qp)
 {
@@ -403,13 +429,13 @@ answered(RfQp *qp)
 		memcpy((void *) kept->wr.sge[0].addr, &qp->rx.addr, sizeof(uint64_t));
 	pthread_rwlock_unlock(&qp->domain->lock);
 	qp->swaps_answered++;
-	kept->bad = status;			/* its region is gone: told in its turn */
+	kept->bad = status;			/* its region is gone: reported in its turn */
 	acknowledged(qp, number);
 }
 
 /*
- * The peer has executed everything before `number` and refused that one, of which perhaps not all
- * is out yet.
+ * The peer has executed everything before `number` and refused that one, which may be only partly
+ * sent.
  */
 static void
 refused(RfQp *qp, uint64_t number)
@@ -424,7 +450,7 @@ refused(RfQp *qp, uint64_t number)
 	rf_soft_fail(qp, qp->first == number ? RF_WC_REMOTE_ACCESS : RF_WC_TRANSPORT, false);
 }
 
-/* Execute the compare-and-swap in qp->rx. False: refused. */
+/* Executes the compare-and-swap in qp->rx. False: refused. */
 static bool
 swap_here(RfQp *qp)
 {
@@ -471,7 +497,7 @@ executed_one(RfQp *qp)
 }
 
 /*
- * Where the rest of the payload belongs; NULL when the region is not there (any more). Under
+ * The address for the rest of the payload; NULL if the region does not exist (any more). Under
  * RfDomain.lock, shared.
  */
 static char *
@@ -489,7 +515,7 @@ landing_place(RfQp *qp)
 	return (char *) (uintptr_t) rx->addr + qp->rx_done;
 }
 
-/* A whole frame lies in qp->rx. */
+/* A whole frame is in qp->rx. */
 static void
 take_frame(RfQp *qp)
 {
@@ -543,7 +569,7 @@ take_frame(RfQp *qp)
 	}
 }
 
-/* Use up what was read ahead. */
+/* Consumes the bytes that were read ahead. */
 static void
 take_stage(RfQp *qp)
 {
@@ -589,8 +615,9 @@ take_stage(RfQp *qp)
 }
 
 /*
- * Read once: the rest of a payload straight to its place, and what follows it to the stage. Returns
- * what recvmsg returns; *no_place when the place is gone.
+ * Reads once: the rest of a payload directly to its place, and the following bytes to the stage;
+ * under TLS one record at most, to one of the two. Returns recvmsg's result; *no_place: the place is
+ * gone.
  */
 static ssize_t
 read_once(RfQp *qp, size_t *asked, bool *no_place)
@@ -628,9 +655,14 @@ read_once(RfQp *qp, size_t *asked, bool *no_place)
 		qp->stage + qp->stage_count, RF_SOFT_STAGE - qp->stage_count
 	};
 	*asked = payload + RF_SOFT_STAGE - qp->stage_count;
-	do
-		got = recvmsg(qp->sock, &message, MSG_DONTWAIT);
-	while (got < 0 && errno == EINTR);
+	if (qp->tls != NULL)
+		got = rf_tls_receive(qp->tls, iov[0].iov_base, iov[0].iov_len);
+	else
+	{
+		do
+			got = recvmsg(qp->sock, &message, MSG_DONTWAIT);
+		while (got < 0 && errno == EINTR);
+	}
 	pthread_rwlock_unlock(&qp->domain->lock);
 	if (got > 0)
 	{
@@ -643,7 +675,8 @@ read_once(RfQp *qp, size_t *asked, bool *no_place)
 }
 
 /*
- * Receive until the socket is empty, the completion queue is full or others should have their turn.
+ * Receives until the socket is empty, the completion queue is full or others should have their
+ * turn.
  */
 void
 rf_soft_stream_receive(RfQp *qp)
@@ -663,7 +696,7 @@ rf_soft_stream_receive(RfQp *qp)
 			return;
 		}
 		if (got < 0 && (errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS))
-			return;
+			break;
 		if (got <= 0)
 		{
 			connection_lost(qp);
@@ -672,8 +705,12 @@ rf_soft_stream_receive(RfQp *qp)
 		if (qp->rx_in_payload && qp->rx_done == qp->rx.length)
 			executed_one(qp);
 		take_stage(qp);
-		if (qp->failed || got < asked || got >= budget)
+		if (qp->failed)
 			return;
+		if (got >= budget || (got < asked && qp->tls == NULL))
+			break;
 		budget -= got;
 	}
+	if (qp->tls != NULL)
+		rf_soft_stream_set_unread(qp, rf_tls_unread(qp->tls));
 }

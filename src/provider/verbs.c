@@ -2,19 +2,19 @@
  * verbs.c - the verbs provider: completion queues and reliable connected queue pairs over
  * libibverbs.
  *
- * Here: queues, connecting by exchanged blobs, polling, arming, and turning every failure into
- * completions. Not here: posting (verbs_post.c), choice of device and registered memory
+ * Does: queues, connecting by exchanged blobs, polling, arming, and turning every failure into
+ * completions. Does not: posting (verbs_post.c), choice of device and registered memory
  * (verbs_device.c).
  *
  * How failures stay in order: every work request gets a place in its queue pair's ring before it
  * goes to the device. A failing queue pair is moved to the error state and gets one last request,
- * the marker, whose completion proves that the device is through with all before it; only then are
- * the requests that never went to the device completed from the ring.
+ * the marker, whose completion proves that the device has finished all before it; only then are the
+ * requests that never went to the device completed from the ring.
  *
  * Threads: queue pairs are created and connected by the main thread, everything else is done by the
  * lane of the completion queue; a queue pair that no lane knows yet may also be destroyed by the
- * main thread. `lock` of the completion queue is what they share: held while it is polled, and
- * while its table of queue pairs or the list of ailing ones changes.
+ * main thread. The completion queue's `lock` protects shared state: it is held while the queue is
+ * polled, and while its table of queue pairs or the list of ailing ones changes.
  */
 #include <arpa/inet.h>
 #include <assert.h>
@@ -37,10 +37,10 @@
 #define RD_ATOMIC		16			/* reads and atomics in flight, at most */
 #define MIN_RNR_TIMER	12			/* 0.64 ms */
 #define HOP_LIMIT		64
-#define FAREWELL_US		5000		/* how long qp_destroy waits for the peer to hear of it */
+#define FAREWELL_US		5000		/* how long qp_destroy waits until the peer has been told */
 #define BLOB_MAGIC		0x52465601	/* "RFV", version 1 */
 
-/* What two queue pairs exchange. Big-endian on the wire. */
+/* The blob that two queue pairs exchange. Big-endian on the wire. */
 typedef struct Blob
 {
 	uint32_t	magic;
@@ -117,9 +117,8 @@ cq_fd(RfCq *cq)
 }
 
 /*
- * An event that was taken is acknowledged at once, one that was not is never. As long as none was
- * taken since the queue was armed, it still is, or its event is about to make the descriptor
- * readable.
+ * A consumed event is acknowledged at once, another one never. If none was consumed since the queue
+ * was armed, it is still armed, or its event will make the descriptor readable.
  */
 static void
 cq_arm(RfCq *cq)
@@ -177,7 +176,7 @@ unlist_ailing(RfQp *qp)
 	qp->listed = false;
 }
 
-/* `first`: what the first request that never went to the device will complete with. */
+/* `first`: the status of the first request that never went to the device. */
 void
 rf_verbs_fail(RfQp *qp, RfWcStatus first)
 {
@@ -193,7 +192,7 @@ rf_verbs_fail(RfQp *qp, RfWcStatus first)
 		return;
 	qp->failed = true;
 	qp->first = first;
-	/* Without a marker nothing would tell; then what is out is taken for done. */
+	/* Without a marker no completion would come; then posted requests count as done. */
 	if (ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE) != 0 ||
 		ibv_post_send(qp->qp, &marker, &bad) != 0)
 	{
@@ -243,7 +242,7 @@ post_recvs(RfQp *qp, uint32_t number)
 		qp->recvs[number - 1].next = &qp->recvs[number];
 }
 
-/* Tell the caller, once, that the queue pair failed and no work request says so. */
+/* Reports once that the queue pair failed, if no work request's completion does. */
 static bool
 tell_disconnected(RfQp *qp, RfWc *out)
 {
@@ -256,7 +255,7 @@ tell_disconnected(RfQp *qp, RfWc *out)
 	return true;
 }
 
-/* The device's completion as ours. False when the caller need not know of it. */
+/* Translates the device's completion. False: the caller does not need it. */
 static bool
 translate(RfCq *cq, const struct ibv_wc *wc, RfWc *out)
 {
@@ -309,14 +308,14 @@ translate(RfCq *cq, const struct ibv_wc *wc, RfWc *out)
 			return false;
 
 		default:
-			/* The marker: the device is through with everything. */
+			/* The marker: the device has finished everything. */
 			qp->drained = true;
 			qp->completed = qp->posted;
 			return false;
 	}
 }
 
-/* Completions of what never went to the device. */
+/* Completions of requests that never went to the device. */
 static int
 poll_ailing(RfCq *cq, RfWc *wc, int max)
 {
@@ -374,8 +373,8 @@ cq_poll(RfCq *cq, RfWc *wc, int max)
 /* ---------- queue pairs: life ---------- */
 
 /*
- * Room in the completion queue for everything the queue pair could complete at once, and a slot in
- * the table.
+ * Reserves entries of the completion queue for all requests that the queue pair could complete at
+ * once, and a slot in the table.
  */
 static bool
 enter_cq(RfCq *cq, RfQp *qp, RfError *error)
@@ -437,7 +436,7 @@ free_qp(RfQp *qp)
 	free(qp);
 }
 
-/* Create the device's queue pair and bring it to INIT with all receives posted. */
+/* Creates the device's queue pair and brings it to INIT with all receives posted. */
 static bool
 start_qp(RfQp *qp, RfError *error)
 {
@@ -521,7 +520,7 @@ qp_create(RfDomain *domain, RfCq *cq, const RfQpConfig *config, RfError *error)
 	qp->context = config->context;
 	qp->max_wr = (uint32_t) config->max_wr;
 	/*
-	 * Used receives are posted again in batches; those of a batch in the making are not there for
+	 * Used receives are posted again in batches; those of an incomplete batch are not available to
 	 * the peer.
 	 */
 	qp->recv_batch = RECV_BATCH;
@@ -616,7 +615,7 @@ qp_number(RfQp *qp, bool *thread_domain)
 }
 
 static bool
-qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, RfError *error)
+qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key, RfError *error)
 {
 	RfDevice   *device = qp->domain->device;
 	Blob		blob;
@@ -682,8 +681,8 @@ qp_connect(RfQp *qp, const uint8_t bytes[RF_QP_BLOB_SIZE], int sock, RfError *er
 }
 
 /*
- * Take what is in the completion queue, to be polled later. False when memory is short and
- * completions were lost.
+ * Takes all completions from the queue, to be polled later. False: out of memory, and completions
+ * were lost.
  */
 static void
 stash_completions(RfCq *cq)
@@ -736,8 +735,8 @@ stash_completions(RfCq *cq)
 }
 
 /*
- * Let the peer know, as a closed socket would: an empty SEND. It does not have to arrive; the
- * engines' control connection, or the peer's own retries, tell as well.
+ * Informs the peer, as a closed socket would: an empty SEND. It need not arrive; the engines'
+ * control connection, or the peer's own retries, show the end as well.
  */
 static void
 say_farewell(RfQp *qp)
@@ -772,8 +771,8 @@ qp_destroy(RfQp *qp)
 	leave_cq(qp);
 
 	/*
-	 * The slot may be used again at once: nothing that names it may be left, neither in the queue
-	 * nor in the stash.
+	 * The slot may be reused at once: no reference to it may be left, neither in the queue nor in
+	 * the stash.
 	 */
 	stash_completions(cq);
 	for (int i = cq->stash_next; i < cq->stash_count; i++)

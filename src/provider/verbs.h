@@ -1,9 +1,9 @@
 /*
- * verbs.h - what the files of the verbs provider share. Nobody else includes it.
+ * verbs.h - shared by the files of the verbs provider. No other file includes it.
  *
  * verbs_device.c finds, checks and opens the device, and has protection domains and memory regions.
- * verbs.c has completion queues and queue pairs, verbs_post.c posts, verbs_mlx5.c has strided entries
- * where an mlx5 device does. Plain C over libibverbs.
+ * verbs.c has completion queues and queue pairs, verbs_post.c posts, verbs_mlx5.c implements
+ * strided entries on mlx5 devices. Plain C over libibverbs.
  */
 #ifndef RF_VERBS_H
 #define RF_VERBS_H
@@ -21,8 +21,8 @@
 #define RECV_BATCH		32			/* receives posted again by one ibv_post_recv */
 
 /*
- * The device's wr_id: table slot of the queue pair, kind, low half of the ring position. The
- * status, the number of the queue pair and this are all that is valid in a failed completion.
+ * The device's wr_id: table slot of the queue pair, kind, low half of the ring position. In a
+ * failed completion only this, the status and the number of the queue pair are valid.
  */
 #define ID_SEND			0u
 #define ID_RECV			1u
@@ -72,8 +72,8 @@ struct RfCq
 	RfDevice   *device;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
-	struct ibv_td *td;			/* NULL where the device has none */
-	bool		armed;			/* and no event was taken since */
+	struct ibv_td *td;			/* NULL if the device has none */
+	bool		armed;			/* and no event was consumed since */
 
 	pthread_mutex_t lock;		/* guards all down to stash_size */
 	int			depth;			/* entries of the queue */
@@ -91,7 +91,7 @@ struct RfCq
 	_Atomic uint64_t bytes;
 	_Atomic uint64_t completions;
 	_Atomic uint64_t events;
-	struct ibv_send_wr scratch[SCRATCH];	/* the lane's alone */
+	struct ibv_send_wr scratch[SCRATCH];	/* used by the lane only */
 };
 
 struct RfQp
@@ -110,11 +110,11 @@ struct RfQp
 	int			needed;
 
 	bool		connected;
-	bool		failed;			/* in the error state; nothing more goes to the device, but the marker */
+	bool		failed;			/* in the error state; only the marker still goes to the device */
 	bool		told;			/* the caller has seen a failure */
-	bool		drained;		/* the device is through with everything */
+	bool		drained;		/* the device has finished everything */
 	bool		listed;			/* in cq->ailing */
-	bool		parting;		/* the farewell is out */
+	bool		parting;		/* the farewell was sent */
 	RfWcStatus	first;			/* status of the first request that never went to the device */
 	RfQp	   *next_ailing;
 
@@ -143,8 +143,8 @@ extern void rf_verbs_fail(RfQp *qp, RfWcStatus first);
 extern void rf_verbs_post(RfQp *qp, RfWr *chain);
 
 /*
- * What takes place in the send queue besides max_wr: the marker, the farewell, and what goes before
- * strided entries.
+ * The send queue entries beyond max_wr: the marker, the farewell, and requests that precede strided
+ * entries.
  */
 static inline int
 rf_verbs_reserve(const RfDevice *device)
@@ -152,23 +152,28 @@ rf_verbs_reserve(const RfDevice *device)
 	return RF_VERBS_RESERVE + 2 * device->max_strided;
 }
 
-/* NULL: no mlx5 device, or not openable in this way; open it like any other. (verbs_mlx5.c) */
+/*
+ * NULL: not an mlx5 device, or it cannot be opened this way; open it like any other. (verbs_mlx5.c)
+ */
 extern struct ibv_context *rf_mlx5_open(struct ibv_device *device);
 
-/* Fill in device->max_strided. */
+/* Sets device->max_strided. */
 extern void rf_mlx5_probe(RfDevice *device);
 
-/* Instead of ibv_create_qp when the device has strided entries; fills in qp->keys, also on failure. */
+/* Replaces ibv_create_qp if the device has strided entries; sets qp->keys, also on failure. */
 extern struct ibv_qp *rf_mlx5_create_qp(RfQp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *init);
 extern void rf_mlx5_free_keys(RfVerbsKeys *keys);
 
 /*
- * The entries of a valid request that is to have this position, each strided one through a key of its
- * own; good until the batch was posted. NULL: not so many keys are free.
+ * The entries of a valid request at this position, each strided one through a key of its own; valid
+ * until the batch is posted. NULL: too few keys are free.
  */
 extern struct ibv_sge *rf_mlx5_entries(RfQp *qp, const RfWr *wr, uint64_t position);
 
-/* Before a batch, of which `first` is the position: give the keys their layouts. False: the device takes none of it. */
+/*
+ * Before a batch that starts at position `first`: gives the keys their layouts. False: the device
+ * accepts none of it.
+ */
 extern bool rf_mlx5_configure(RfQp *qp, uint64_t first);
 
 extern RfDevice *rf_verbs_device_open(const RfProviderConfig *config, RfError *error);

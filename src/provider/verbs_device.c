@@ -1,9 +1,9 @@
 /*
- * verbs_device.c - the verbs provider's device: which one, by which address, with how much locked
+ * verbs_device.c - the verbs provider's device: its choice, its address, and the limit of locked
  * memory.
  *
- * Here: choice of device, port and GID; the check of the memlock limit; protection domains and
- * memory regions. Not here: everything that moves data (verbs.c).
+ * Does: choice of device, port and GID; the check of the memlock limit; protection domains and
+ * memory regions. Does not: move data (verbs.c).
  *
  * Nothing is opened before device_open, which only the engine calls: a device must not be inherited
  * by forked processes.
@@ -24,7 +24,7 @@
 
 typedef struct Region
 {
-	RfRegion	region;			/* first: this is what the caller sees */
+	RfRegion	region;			/* first: the caller's pointer */
 	struct ibv_mr *mr;
 } Region;
 
@@ -64,8 +64,8 @@ memlock_error(RfError *error, size_t wanted, rlim_t limit)
 }
 
 /*
- * Fail now, with a reason, rather than at the first registration. The soft limit is raised as far
- * as the hard one allows. Queues are locked as well; they are small against the slack of one
+ * Fails now, with a reason, rather than at the first registration. The soft limit is raised as far
+ * as the hard one allows. Queues are locked as well; they are small compared with the slack of one
  * eighth.
  */
 static bool
@@ -164,8 +164,8 @@ mtu_bytes(enum ibv_mtu mtu)
 }
 
 /*
- * Look at one port: fill the device's port, address and MTU and return the address' score, or
- * return 0 with the reason in error. Of an override nothing is chosen, only checked.
+ * Examines one port: sets the device's port, address and MTU and returns the address' score, or 0
+ * with the reason in error. Settings that override the choice are only checked.
  */
 static int
 look_at_port(RfDevice *device, struct ibv_gid_entry *gids, int port, const RfProviderConfig *config,
@@ -220,7 +220,7 @@ look_at_port(RfDevice *device, struct ibv_gid_entry *gids, int port, const RfPro
 	return best_score;
 }
 
-/* Open one device and choose its port. NULL with the reason in error. */
+/* Opens one device and chooses its port. NULL with the reason in error. */
 static RfDevice *
 open_candidate(struct ibv_device *candidate, const RfProviderConfig *config, int *score, RfError *error)
 {
@@ -295,7 +295,7 @@ choose_device(const RfProviderConfig *config, RfError *error)
 	if (list != NULL)
 		ibv_free_device_list(list);
 
-	/* When no device is good enough, the last one's reason stays in error. */
+	/* If no device is usable, the last one's reason stays in error. */
 	if (!found && named)
 		(void) rf_error(error, RF_ERROR_CONFIGURATION, names[0] ? names : "This machine has no RDMA device.",
 						"Check rdma_fdw.device; \"rdma link\" lists the devices.",
@@ -325,7 +325,7 @@ rf_verbs_device_open(const RfProviderConfig *config, RfError *error)
 						"invalid RDMA MTU %d", config->mtu);
 		return NULL;
 	}
-	/* First the device: where there is none, a limit for its buffers is not what is wrong. */
+	/* First the device: without one, a limit for its buffers is not the problem. */
 	device = choose_device(config, error);
 	if (device == NULL)
 		return NULL;
@@ -386,8 +386,9 @@ rf_verbs_device_close(RfDevice *device)
 	free(device);
 }
 
-/* Called now and then by the main thread, so this is also where the device's own events are taken and forgotten: what they
- * mean for a queue pair arrives as completions. An event that is taken must be acknowledged before its object can be destroyed. */
+/* The main thread calls this from time to time, so it also drains the device's own events: their
+ * effect on a queue pair arrives as completions. A drained event must be acknowledged before its
+ * object can be destroyed. */
 void
 rf_verbs_device_caps(RfDevice *device, RfDeviceCaps *caps)
 {
@@ -411,7 +412,7 @@ rf_verbs_device_caps(RfDevice *device, RfDeviceCaps *caps)
 	caps->max_message = device->max_message;
 	caps->max_sge = device->max_sge;
 	caps->max_qp_wr = device->attr.max_qp_wr - rf_verbs_reserve(device);
-	caps->max_inline = 0;		/* not used: what travels alone is an immediate */
+	caps->max_inline = 0;		/* not used: only immediates are sent without payload */
 	caps->atomics = device->atomics;
 	caps->thread_domains = device->thread_domains;
 	caps->needs_socket = false;
@@ -444,7 +445,7 @@ rf_verbs_domain_destroy(RfDomain *domain)
 	free(domain);
 }
 
-/* The device carries out what peers ask for, and refuses it once the queue pair is gone. */
+/* The device executes the peers' requests, and refuses them once the queue pair is gone. */
 bool
 rf_verbs_domain_quiet(RfDomain *domain)
 {
@@ -465,7 +466,7 @@ register_memory(RfDomain *domain, void *addr, size_t length, unsigned int access
 	region->mr = ibv_reg_mr(domain->pd, addr, length, access);
 	if (region->mr != NULL && region->mr->rkey == 0)
 	{
-		/* A legal key, but callers take 0 for none: while this one is held, the next is another. */
+		/* A legal key, but callers use 0 for none: while this one is held, the next one differs. */
 		struct ibv_mr *zero = region->mr;
 
 		region->mr = ibv_reg_mr(domain->pd, addr, length, access);

@@ -1,17 +1,17 @@
 /*
  * verbs_mlx5.c - strided entries on an mlx5 device, as interleaved memory keys (D-RDMA, section 5).
  *
- * An indirect key is given the layout of a strided entry by a work request of its own, which goes to
- * the send queue before the WRITE that reads through the key: the device puts the elements together
- * while it fetches them. Each queue pair has KEYS such keys and takes them in turn. A key may get
- * another layout when the WRITE that used it was acknowledged, not earlier: until then the device
- * may have to read it once more.
+ * A work request of its own gives an indirect key the layout of a strided entry; it goes to the
+ * send queue before the WRITE that reads through the key: the device gathers the elements while it
+ * fetches them. Each queue pair has KEYS such keys and uses them in turn. A key may get another
+ * layout only when the WRITE that used it was acknowledged: until then the device may have to read
+ * it again.
  *
- * Does: open the device in the way that keys need, find out whether it has them, make queue pairs
- * that can configure them, and put the layouts in front of a batch. Does not: post the batch
- * (verbs_post.c). libmlx5 is loaded when there is such a device, so that other machines need not
- * have it; without its header at build time, or where any of this fails, the device has no strided
- * entries and is used like every other.
+ * Does: open the device in the mode that keys need, find out whether it has them, make queue pairs
+ * that can configure them, and post the layouts before a batch. Does not: post the batch
+ * (verbs_post.c). libmlx5 is loaded only if there is such a device, so that other machines do not
+ * need it; without its header at build time, or if any of this fails, the device has no strided
+ * entries and is used like any other.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,11 +24,14 @@
 #include <infiniband/mlx5dv.h>
 
 #define KEYS			32			/* of a queue pair */
-#define KEY_ENTRIES		2			/* of a key: one for what is repeated, one for how */
+#define KEY_ENTRIES		2			/* per key: the repeated block, the repetition */
 
 _Static_assert(KEYS >= RF_MAX_SGE, "a request may have more strided entries than there are keys");
 
-/* What is used of libmlx5. Written once, by the main thread, when the first such device is opened. */
+/*
+ * The functions of libmlx5 that are used. Written once, by the main thread, when the first such
+ * device is opened.
+ */
 static struct
 {
 	bool		tried;
@@ -47,14 +50,14 @@ typedef struct Key
 	uint64_t	position;		/* in the ring, of the WRITE that took it last */
 } Key;
 
-/* Of a queue pair; its lane's alone, once it is connected. */
+/* Per queue pair; used by its lane only, once it is connected. */
 struct RfVerbsKeys
 {
 	struct ibv_qp_ex *qp;
 	struct mlx5dv_qp_ex *dv;
 	Key			keys[KEYS];
 	uint64_t	taken;			/* keys so far; the next is keys[taken % KEYS] */
-	int			pending;		/* of these the last ones, whose layout the device was not told yet */
+	int			pending;		/* of these, the last ones, whose layout was not posted yet */
 	struct mlx5dv_mr_interleaved layouts[KEYS]; /* of all below: of the key with the same number */
 	uint32_t	repeats[KEYS];
 	struct ibv_sge sges[KEYS][RF_MAX_SGE];	/* of the request that uses it and maybe more */
@@ -113,7 +116,7 @@ make_qp(RfDevice *device, struct ibv_pd *pd, const struct ibv_qp_init_attr *plai
 	};
 	struct mlx5dv_qp_init_attr dv = {
 		.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS | MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS,
-		.create_flags = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE,	/* cannot be together with indirect keys */
+		.create_flags = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE,	/* indirect keys need it */
 		.send_ops_flags = MLX5DV_QP_EX_WITH_MR_INTERLEAVED
 	};
 
@@ -142,7 +145,7 @@ rf_mlx5_probe(RfDevice *device)
 			.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = (uint32_t) device->max_sge, .max_recv_sge = 1}
 		};
 
-		/* Fails where the context was not opened for it, or the device or its firmware does not have it. */
+		/* Fails if the context was not opened for it, or if the device or its firmware lacks it. */
 		key = make_key(pd);
 		qp = key == NULL ? NULL : make_qp(device, pd, &attr);
 	}
@@ -184,7 +187,7 @@ rf_mlx5_create_qp(RfQp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *in
 	return made;
 }
 
-/* After its queue pair, so that nothing reads through them any more. */
+/* After its queue pair, so that no request reads through them any more. */
 void
 rf_mlx5_free_keys(RfVerbsKeys *keys)
 {
@@ -240,7 +243,7 @@ rf_mlx5_configure(RfQp *qp, uint64_t first)
 	RfVerbsKeys *keys = qp->keys;
 
 	ibv_wr_start(keys->qp);
-	/* Should one of these fail, the first request of the batch has failed, and all behind it. */
+	/* If one of these fails, the first request of the batch fails, and all after it. */
 	keys->qp->wr_id = MAKE_ID(qp->slot, ID_SEND, first);
 	for (; keys->pending > 0; keys->pending--)
 	{
@@ -253,7 +256,10 @@ rf_mlx5_configure(RfQp *qp, uint64_t first)
 			ibv_wr_local_inv(keys->qp, key->mkey->rkey);
 		}
 		key->has_layout = true;
-		/* The layout is in the request; to read from here needs no right; what comes behind waits for it. */
+		/*
+		 * The layout is in the request; local reads need no access right; later requests wait for
+		 * it.
+		 */
 		keys->qp->wr_flags = IBV_SEND_INLINE;
 		mlx5dv_wr_mr_interleaved(keys->dv, key->mkey, 0, keys->repeats[number], 1, &keys->layouts[number]);
 	}
@@ -273,7 +279,7 @@ rf_mlx5_probe(RfDevice *device)
 {
 }
 
-/* Below: not called without strided entries. */
+/* The functions below are not called without strided entries. */
 struct ibv_qp *
 rf_mlx5_create_qp(RfQp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
 {

@@ -1,7 +1,7 @@
 /*
  * verbs_post.c - handing chains of work requests to the device: the lane's side of a queue pair.
  *
- * How a request keeps its place when the queue pair fails is told at the top of verbs.c.
+ * The top of verbs.c explains how requests keep their order when the queue pair fails.
  */
 #include <arpa/inet.h>
 #include <assert.h>
@@ -11,13 +11,15 @@
 
 #include "verbs.h"
 
-/* Our entries are handed to the device without copying them. */
+/* Our entries are passed to the device without copying. */
 static_assert(sizeof(RfSge) == sizeof(struct ibv_sge) &&
 			  offsetof(RfSge, length) == offsetof(struct ibv_sge, length) &&
 			  offsetof(RfSge, lkey) == offsetof(struct ibv_sge, lkey),
 			  "RfSge is not laid out like ibv_sge");
 
-/* A place in the ring. Beyond max_wr it grows: what cannot go to the device must still complete. */
+/*
+ * A place in the ring. Beyond max_wr it grows: a request that cannot be posted must still complete.
+ */
 static bool
 ring_put(RfQp *qp, uint64_t wr_id)
 {
@@ -53,8 +55,8 @@ rf_verbs_post(RfQp *qp, RfWr *chain)
 		bool		usable = !qp->failed && qp->connected;
 
 		/*
-		 * As many as go out with one doorbell; after a request that cannot be sent, only its place
-		 * is taken.
+		 * As many as one doorbell covers; after a request that cannot be sent, the next ones only
+		 * take their places.
 		 */
 		for (; chain != NULL && n < SCRATCH && usable; chain = chain->next)
 		{
@@ -122,7 +124,7 @@ rf_verbs_post(RfQp *qp, RfWr *chain)
 			continue;
 
 		/*
-		 * The rest never goes out. Its first one says why, unless something before it failed
+		 * The rest is never posted. Its first request has the reason, unless an earlier one failed
 		 * already.
 		 */
 		while (chain != NULL && ring_put(qp, chain->wr_id))

@@ -22,7 +22,6 @@ struct RfCommand
 	char	   *sql;
 	int			param_count;
 	bool		writes;
-	const Oid  *types;			/* NULL: none is told */
 	bool		used;			/* ran once */
 	char		name[NAMEDATALEN];
 	/* of the execution under way: */
@@ -33,7 +32,7 @@ struct RfCommand
 
 /*
  * The statement's memory is freed, perhaps after an error: its prepared statement is dropped with a
- * later command.
+ * later command, and an answer that nobody took goes.
  */
 static void
 command_gone(void *arg)
@@ -42,6 +41,7 @@ command_gone(void *arg)
 	RfSession  *session = command->session;
 	MemoryContext caller;
 
+	rf_pipeline_clear(&command->pipeline);
 	if (command->connection == 0 || session->conn == NULL || command->connection != session->connection_count)
 		return;
 	caller = MemoryContextSwitchTo(TopMemoryContext);
@@ -62,12 +62,6 @@ rf_command_create(RfSession *session, const char *sql, int param_count, bool wri
 	command->gone.arg = command;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, &command->gone);
 	return command;
-}
-
-void
-rf_command_set_types(RfCommand *command, const Oid *types)
-{
-	command->types = types;
 }
 
 /* Drop what is left of earlier statements, inside a pipeline. */
@@ -102,12 +96,13 @@ rf_command_send(RfCommand *command, const char *const *values)
 	if (session->conn == NULL || session->broken)
 		rf_session_lost(session);
 
-	session->wrote |= command->writes;
+	if (command->writes)
+		rf_session_will_write(session);
 	command->preparing = false;
 	sent = rf_pipeline_begin(session, rf_transaction_target(session), &command->pipeline) &&
 		send_garbage(session, &command->pipeline);
 	if (!command->used || session->shared)
-		sent = sent && PQsendQueryParams(conn, command->sql, command->param_count, command->types,
+		sent = sent && PQsendQueryParams(conn, command->sql, command->param_count, NULL,
 										 values, NULL, NULL, 0) == 1;
 	else
 	{
@@ -116,13 +111,18 @@ rf_command_send(RfCommand *command, const char *const *values)
 		{
 			snprintf(command->name, sizeof(command->name), "rdma_fdw_s%u", ++session->statement_count);
 			command->pipeline.before++;
-			sent = sent && PQsendPrepare(conn, command->name, command->sql,
-										 command->types ? command->param_count : 0, command->types) == 1;
+			sent = sent && PQsendPrepare(conn, command->name, command->sql, 0, NULL) == 1;
 		}
 		sent = sent && PQsendQueryPrepared(conn, command->name, command->param_count, values, NULL, NULL, 0) == 1;
 	}
 	command->used = true;
 	rf_pipeline_send(session, sent);
+}
+
+static bool
+has_succeeded(const PGresult *result)
+{
+	return PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK;
 }
 
 PGresult *
@@ -133,7 +133,7 @@ rf_command_receive(RfCommand *command)
 
 	rf_pipeline_finish(session, &command->pipeline);
 	result = rf_pipeline_result(&command->pipeline);
-	if (command->preparing && (PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK))
+	if (command->preparing && has_succeeded(result))
 		command->connection = session->connection_count;
 	return result;
 }
@@ -151,7 +151,49 @@ rf_command_execute(RfCommand *command, const char *const *values)
 
 	rf_command_send(command, values);
 	result = rf_command_receive(command);
-	if (PQresultStatus(result) != PGRES_TUPLES_OK && PQresultStatus(result) != PGRES_COMMAND_OK)
+	if (!has_succeeded(result))
 		rf_command_raise(command, result);
 	return result;
+}
+
+/* ---------- several nodes at once ---------- */
+
+static bool
+take_answer(void *commands, int i)
+{
+	RfCommand  *command = ((RfCommand *const *) commands)[i];
+
+	return PQpipelineStatus(command->session->conn) == PQ_PIPELINE_OFF ||
+		rf_pipeline_take(command->session, &command->pipeline);
+}
+
+static bool
+answer_is_error(void *commands, int i)
+{
+	return !has_succeeded(((RfCommand *const *) commands)[i]->pipeline.result);
+}
+
+void
+rf_commands_execute(RfCommand **commands, int count, const char *const *values, PGresult **results)
+{
+	RfSession **sessions = palloc_array(RfSession *, count);
+	int			failed;
+
+	for (int i = 0; i < count; i++)
+	{
+		sessions[i] = commands[i]->session;
+		rf_session_settle(sessions[i]);
+	}
+	for (int i = 0; i < count; i++)
+		rf_command_send(commands[i], values);
+	failed = rf_sessions_await(sessions, count, take_answer, answer_is_error, commands);
+	if (failed >= 0)
+		rf_command_raise(commands[failed], rf_pipeline_result(&commands[failed]->pipeline));
+	for (int i = 0; i < count; i++)
+	{
+		if (commands[i]->preparing)
+			commands[i]->connection = sessions[i]->connection_count;
+		results[i] = rf_pipeline_result(&commands[i]->pipeline);
+	}
+	pfree(sessions);
 }

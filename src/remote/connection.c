@@ -1,6 +1,6 @@
 /*
  * connection.c - handing out sessions on data nodes: connecting them, and again where a connection
- * is of no more use. Who may connect is credentials.c's business.
+ * is of no more use; and one of several that have the same rows. Who may connect is credentials.c's business.
  */
 #include "postgres.h"
 
@@ -20,6 +20,7 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 #include "session.h"
+#include "waiting.h"
 
 static void connect_session(RfSession *session, UserMapping *user);
 static PGconn *connect_server(ForeignServer *server, const char **keywords, const char **values);
@@ -51,9 +52,167 @@ rf_session_get(UserMapping *user, bool in_transaction)
 	else
 		rf_credentials_check_session(session, user);	/* it may have been made for another user of a mapping for PUBLIC */
 
+	session->userid = user->userid;
 	session->transactional = in_transaction || session->depth > 0;
+	if (in_transaction)
+		rf_session_verify_placement(session);
 	return session;
 }
+
+/* ---------- any of several nodes ---------- */
+
+/* A node that was lost is asked after all others for so long. */
+#define LOST_MS		10000
+
+/* How well a node is suited for reading what others have, too; those that come first are better. */
+typedef enum Suitability
+{
+	READS_COPIES,				/* the transaction does so already */
+	IN_USE,						/* the transaction uses it */
+	CONNECTED,
+	NOT_CONNECTED,
+	LOST,						/* a moment ago */
+	NO_MAPPING
+} Suitability;
+
+static Oid
+mapping_id(Oid userid, Oid serverid)
+{
+	Oid			umid = GetSysCacheOid2(USERMAPPINGUSERSERVER, Anum_pg_user_mapping_oid, ObjectIdGetDatum(userid),
+									   ObjectIdGetDatum(serverid));
+
+	if (!OidIsValid(umid))
+		umid = GetSysCacheOid2(USERMAPPINGUSERSERVER, Anum_pg_user_mapping_oid, ObjectIdGetDatum(InvalidOid),
+							   ObjectIdGetDatum(serverid));
+	return umid;
+}
+
+static Suitability
+suitability(Oid userid, Oid serverid)
+{
+	Oid			umid = mapping_id(userid, serverid);
+	RfSession  *session;
+
+	if (!OidIsValid(umid))
+		return NO_MAPPING;
+	session = rf_session_find(umid);
+	if (session->depth > 0)
+		return session->reads_copies ? READS_COPIES : IN_USE;
+	if (session->conn != NULL && !session->broken && PQstatus(session->conn) == CONNECTION_OK)
+		return CONNECTED;
+	if (session->lost_at != 0 && !TimestampDifferenceExceeds(session->lost_at, GetCurrentTimestamp(), LOST_MS))
+		return LOST;
+	return NOT_CONNECTED;
+}
+
+static bool
+is_connection_error(int code)
+{
+	return ERRCODE_TO_CATEGORY(code) == ERRCODE_CONNECTION_EXCEPTION && code != ERRCODE_PROTOCOL_VIOLATION;
+}
+
+RfSession *
+rf_session_try(UserMapping *user, ErrorData **error)
+{
+	MemoryContext context = CurrentMemoryContext;
+	RfSession  *volatile session = NULL;
+
+	PG_TRY();
+	{
+		session = rf_session_get(user, true);
+	}
+	PG_CATCH();
+	{
+		RfSession  *lost = rf_session_find(user->umid);
+
+		/* what the transaction did there is lost */
+		if (lost->depth > 0 || !is_connection_error(geterrcode()))
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		*error = CopyErrorData();
+		FlushErrorState();
+		lost->lost_at = GetCurrentTimestamp();
+	}
+	PG_END_TRY();
+	return session;
+}
+
+RfSession *
+rf_session_get_any(Oid userid, List *servers, UserMapping **user)
+{
+	int			count = list_length(servers);
+	bool	   *failed;
+	StringInfoData reasons;
+
+	if (*user != NULL && rf_session_find((*user)->umid)->reads_copies)
+		return rf_session_get(*user, true);
+	failed = palloc0_array(bool, count);
+	initStringInfo(&reasons);
+	for (int tries = 0; tries < count; tries++)
+	{
+		Suitability suits = NO_MAPPING;
+		int			best = -1;
+		RfSession  *session;
+		ErrorData  *error = NULL;
+
+		for (int i = 0; i < count; i++)
+		{
+			Suitability other = failed[i] ? NO_MAPPING : suitability(userid, list_nth_oid(servers, i));
+
+			if (other < suits)
+			{
+				suits = other;
+				best = i;
+			}
+		}
+		if (best < 0)
+			break;
+		*user = GetUserMapping(userid, list_nth_oid(servers, best));
+		session = rf_session_try(*user, &error);
+		if (session != NULL)
+		{
+			session->reads_copies |= count > 1;
+			pfree(failed);
+			return session;
+		}
+		failed[best] = true;
+		if (count == 1)
+			ReThrowError(error);
+		ereport(LOG,
+				(errmsg("%s", error->message),
+				 error->detail ? errdetail_internal("%s", error->detail) : 0,
+				 errhint("Rows of replicated tables are read from another node meanwhile.")));
+		appendStringInfo(&reasons, "%s%s", reasons.len > 0 ? "\n" : "", error->message);
+		if (error->detail)
+			appendStringInfo(&reasons, ": %s", error->detail);
+	}
+	if (reasons.len == 0)
+		*user = GetUserMapping(userid, linitial_oid(servers));	/* raises that there is none */
+	ereport(ERROR,
+			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+			 errmsg("could not connect to any node that has the rows"),
+			 errdetail_internal("%s", reasons.data)));
+}
+
+uint32
+rf_session_uses(RfSession *session)
+{
+	return session->uses;
+}
+
+bool
+rf_session_forsake(UserMapping *user, uint32 uses)
+{
+	RfSession  *session = rf_session_find(user->umid);
+
+	if (!is_connection_error(geterrcode()) || session->uses != uses)
+		return false;
+	session->lost_at = GetCurrentTimestamp();
+	rf_session_disconnect(session);
+	return true;
+}
+
+/* ---------- connecting ---------- */
 
 static void
 connect_session(RfSession *session, UserMapping *user)
@@ -77,6 +236,8 @@ connect_session(RfSession *session, UserMapping *user)
 	session->keep = true;
 	session->parallel_commit = true;
 	session->parallel_abort = true;
+	session->require_encryption = false;
+	session->told_clear = false;
 	foreach(lc, server->options)
 	{
 		DefElem    *def = lfirst_node(DefElem, lc);
@@ -87,6 +248,8 @@ connect_session(RfSession *session, UserMapping *user)
 			session->parallel_commit = defGetBoolean(def);
 		else if (strcmp(def->defname, "parallel_abort") == 0)
 			session->parallel_abort = defGetBoolean(def);
+		else if (strcmp(def->defname, "encryption") == 0)
+			session->require_encryption = strcmp(defGetString(def), "require") == 0;
 	}
 
 	keywords = palloc0(room * sizeof(char *));
@@ -128,6 +291,12 @@ connect_session(RfSession *session, UserMapping *user)
 		session->host = MemoryContextStrdup(TopMemoryContext, host);
 
 		rf_session_pin_settings(session);
+		if (!session->shared)
+		{
+			RfWaitingSession mine = {session->cluster, PQbackendPID(session->conn), server->serverid, user->userid};
+
+			rf_waiting_connected(&mine);
+		}
 	}
 	PG_CATCH();
 	{

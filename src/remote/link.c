@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "commands/defrem.h"
+#include "port/pg_bitutils.h"
 
 #include "rdma_fdw/compat.h"
 #include "shmem/peer_table.h"
@@ -125,6 +126,16 @@ find_peer(ForeignServer *server)
 	return found;
 }
 
+/*
+ * Pulls differ a little from each other, and plans shall not change with each: what counts is the
+ * next power of two.
+ */
+static uint64
+stepped(uint64 bandwidth)
+{
+	return bandwidth == 0 || bandwidth > UINT64_C(1) << 62 ? bandwidth : pg_nextpower2_64(bandwidth);
+}
+
 void
 rf_server_link(ForeignServer *server, RfLink *link)
 {
@@ -135,5 +146,5 @@ rf_server_link(ForeignServer *server, RfLink *link)
 	if (peer == RF_NO_PEER)
 		return;
 	link->round_trip_us = atomic_load(&rf_shared->peers[peer].usual_round_trip_us);
-	link->bandwidth = atomic_load(&rf_shared->peers[peer].bandwidth);
+	link->bandwidth = stepped(atomic_load(&rf_shared->peers[peer].bandwidth));
 }

@@ -37,6 +37,7 @@
 #include "rdma_fdw/compat.h"
 #include "shmem/peer_table.h"
 #include "session.h"
+#include "waiting.h"
 
 #define STORE_SQL	"SELECT rdma.store($1, $2, $3, $4)"
 
@@ -235,7 +236,7 @@ send_request(RfLoad *load, const char *batch, uint32 length)
 	 * From here on an error finds the session busy, and the end of the transaction puts that right.
 	 */
 	session->load = load;
-	session->wrote = true;
+	rf_session_will_write(session);
 	sent = rf_pipeline_begin(session, load->level, &load->pipeline) &&
 		PQsendQueryParams(conn, STORE_SQL, 4, types, arguments, lengths, formats, 1);
 	rf_pipeline_send(session, sent);
@@ -349,7 +350,12 @@ remote_stopped(RfLoad *load)
 static void
 acquire(RfLoad *load)
 {
-	if (!rf_flow_acquire(load->flow, &load->buffer))
+	bool		stopped;
+
+	rf_waiting_begin();
+	stopped = !rf_flow_acquire(load->flow, &load->buffer);
+	rf_waiting_end();
+	if (stopped)
 		remote_stopped(load);
 }
 
@@ -539,11 +545,15 @@ static void
 end_request(RfLoad *load)
 {
 	RfFlowHandle *flow = load->flow;
+	bool		finished;
 
 	if (load->filling && rf_encoder_rows(load->encoder) > 0)
 		flush_slot(load);
 	load->filling = false;
-	if (!rf_flow_finish(flow))
+	rf_waiting_begin();
+	finished = rf_flow_finish(flow);
+	rf_waiting_end();
+	if (!finished)
 		remote_stopped(load);
 	load->stats.buffers = rf_flow_entry(flow)->slot_count;
 	load->stats.buffer_size = rf_flow_entry(flow)->slot_size;

@@ -48,6 +48,28 @@ connect_peer(RfSession *session, RfError *error)
 	return peer;
 }
 
+/*
+ * Rows are about to go to or come from the peer. Whoever encrypts the database connection, or says
+ * so, learns when rows are not.
+ */
+static void
+check_encryption(RfSession *session, int peer)
+{
+	bool		device = strcmp(rf_shared->peers[peer].transport, "tcp") != 0;
+
+	if (strcmp(rf_shared->peers[peer].encryption, "none") != 0 ||
+		(!session->require_encryption && (session->told_clear || !rf_session_encrypted(session))))
+		return;
+	session->told_clear = true;
+	ereport(session->require_encryption ? ERROR : WARNING,
+			(errcode(ERRCODE_FDW_ERROR),
+			 errmsg("rows are not encrypted between this node and server \"%s\"", session->server_name),
+			 session->require_encryption ? errdetail("Option encryption of the server is \"require\".") :
+			 errdetail("Its database connection is."),
+			 device ? errhint("RDMA devices do not encrypt. With rdma_fdw.encryption = require on one of the two nodes their engines use TCP, which does. If the network is protected by other means, list it in rdma_fdw.trusted_networks.") :
+			 errhint("Both nodes have rdma_fdw.encryption = off. Change it on one of them.")));
+}
+
 int
 rf_session_peer(RfSession *session)
 {
@@ -56,7 +78,14 @@ rf_session_peer(RfSession *session)
 
 	if (peer == RF_NO_PEER)
 		rf_raise(&error, RF_NO_PEER);
+	check_encryption(session, peer);
 	return peer;
+}
+
+bool
+rf_session_encrypted(RfSession *session)
+{
+	return PQsslInUse(session->conn) || PQgssEncInUse(session->conn);
 }
 
 /*
@@ -82,6 +111,7 @@ rf_session_try_peer(RfSession *session)
 	if (peer != RF_NO_PEER)
 	{
 		session->engine_error.kind = RF_ERROR_NONE;
+		check_encryption(session, peer);
 		return peer;
 	}
 	if (error.kind != RF_ERROR_CONNECTION && error.kind != RF_ERROR_GONE &&

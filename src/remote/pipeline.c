@@ -4,32 +4,7 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
-
 #include "session.h"
-
-int
-rf_transaction_target(RfSession *session)
-{
-	return GetCurrentTransactionNestLevel();
-}
-
-char *
-rf_transaction_begin_sql(RfSession *session, int level)
-{
-	if (level > 1)
-		return psprintf("SAVEPOINT s%d", level);
-
-	/*
-	 * A subtransaction may be read-only by itself inside one that writes, so what it says is not
-	 * taken for the whole remote transaction.
-	 */
-	return psprintf("START TRANSACTION ISOLATION LEVEL %s%s%s",
-					IsolationIsSerializable() ? "SERIALIZABLE" : "REPEATABLE READ",
-					XactReadOnly && GetCurrentTransactionNestLevel() == 1 ? " READ ONLY" : "",
-					XactReadOnly && XactDeferrable && IsolationIsSerializable() &&
-					GetCurrentTransactionNestLevel() == 1 ? " DEFERRABLE" : "");
-}
 
 /* Counts the statement. False when libpq refuses. */
 static bool
@@ -44,6 +19,9 @@ bool
 rf_pipeline_begin(RfSession *session, int target, RfPipeline *pipeline)
 {
 	memset(pipeline, 0, sizeof(*pipeline));
+	if (session->depth == 0 && target > 0)
+		rf_snapshot_begin(session);
+	session->untouched = false;
 	if (PQenterPipelineMode(session->conn) != 1)
 		return false;
 	for (int level = session->depth + 1; level <= target; level++)

@@ -1,6 +1,5 @@
 /*
- * query.c - commands on a session, remote errors, and the greeting of the extension on the other
- * side.
+ * query.c - commands on a session, and the greeting of the extension on the other side.
  */
 #include "postgres.h"
 
@@ -16,23 +15,38 @@
 #include "shmem/peer_table.h"
 #include "session.h"
 
-#define HELLO_SQL	"SELECT rdma.hello($1)"
 #define OLDEST_EXTENSION	"1.0"	/* that has all functions which are called here */
 
 const Oid	rf_stream_types[4] = {BYTEAOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID};
 
-/* On a session that is settled. */
-static PGresult *
-run_query(RfSession *session, const char *sql)
+/* A command under way on one session. */
+typedef struct RemoteQuery
+{
+	RfSession  *session;
+	const char *sql;
+	int			opening;		/* results to come of what opens remote (sub)transactions */
+	PGresult   *last;			/* the last result counts, or the error that kept it from coming */
+	bool		answered;
+} RemoteQuery;
+
+/* On a session that is settled. bare: nothing is sent in front of it, so it may refuse to run in a transaction block. */
+static void
+send_query(RemoteQuery *query, RfSession *session, const char *sql, bool bare)
 {
 	int			target = session->transactional ? rf_transaction_target(session) : session->depth;
 	char	   *begin = NULL;
 	const char *text = sql;
-	PGresult   *volatile last = NULL;
-	int			opening = target - session->depth;
+
+	memset(query, 0, sizeof(*query));
+	query->session = session;
+	query->sql = sql;
+	if (session->depth == 0 && target > 0)
+		rf_snapshot_begin(session);
+	session->untouched = false;
+	query->opening = bare ? 0 : target - session->depth;
 
 	/* Statements of one string are one round trip, and one transaction if they do not say otherwise. */
-	if (opening > 0 || (session->shared && target == 0))
+	if (!bare && (query->opening > 0 || (session->shared && target == 0)))
 	{
 		StringInfoData buf;
 
@@ -49,177 +63,189 @@ run_query(RfSession *session, const char *sql)
 		}
 		appendStringInfoString(&buf, sql);
 		text = buf.data;
-		session->unsure |= opening > 0;
+		session->unsure |= query->opening > 0;
 		session->depth = target;
 	}
 
 	if (!PQsendQuery(session->conn, text))
 		rf_session_lost(session);
 	rf_session_flush(session);
+	if (text != sql)
+		pfree(unconstify(char *, text));
+}
+
+static bool
+is_copy(const PGresult *result)
+{
+	return PQresultStatus(result) == PGRES_COPY_IN || PQresultStatus(result) == PGRES_COPY_OUT;
+}
+
+/* Takes what libpq has; true when all is here. */
+static bool
+take_results(void *queries, int i)
+{
+	RemoteQuery *query = (RemoteQuery *) queries + i;
+	PGconn	   *conn = query->session->conn;
+
+	while (!query->answered && !PQisBusy(conn))
+	{
+		PGresult   *result = PQgetResult(conn);
+
+		if (result == NULL)
+		{
+			query->answered = true;
+			break;
+		}
+		if (query->opening > 0 && PQresultStatus(result) == PGRES_COMMAND_OK && --query->opening == 0)
+			query->session->unsure = false;
+		if (query->last && PQresultStatus(query->last) == PGRES_FATAL_ERROR)
+			PQclear(result);
+		else
+		{
+			PQclear(query->last);
+			query->last = result;
+		}
+		/* libpq gives no other result before the data have been copied, and nobody does that here */
+		query->session->broken |= is_copy(query->last);
+		query->answered = PQstatus(conn) != CONNECTION_OK || is_copy(query->last);
+	}
+	return query->answered;
+}
+
+static bool
+result_is_error(void *queries, int i)
+{
+	RemoteQuery *query = (RemoteQuery *) queries + i;
+
+	return PQstatus(query->session->conn) != CONNECTION_OK ||
+		(PQresultStatus(query->last) != PGRES_TUPLES_OK && PQresultStatus(query->last) != PGRES_COMMAND_OK);
+}
+
+__attribute__((noreturn)) static void
+raise_failure(RemoteQuery *query)
+{
+	bool		copy = is_copy(query->last);
+
+	if (copy || PQstatus(query->session->conn) != CONNECTION_OK)
+		PQclear(query->last);
+	if (copy)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot copy from or to a client on server \"%s\"", query->session->server_name),
+				 errcontext("remote SQL command: %s", query->sql)));
+	if (PQstatus(query->session->conn) != CONNECTION_OK)
+		rf_session_lost(query->session);
+	rf_session_raise(query->session, query->last, query->sql);
+}
+
+/* On sessions that are settled, at the same time. */
+static void
+run_queries(RfSession *const *sessions, int count, const char *sql, bool bare, PGresult **results)
+{
+	RemoteQuery *queries = palloc0_array(RemoteQuery, count);
+	volatile int failed = -1;
 
 	PG_TRY();
 	{
-		PGresult   *result;
-
-		while ((result = rf_session_result(session)) != NULL)
-		{
-			if (opening > 0 && PQresultStatus(result) == PGRES_COMMAND_OK && --opening == 0)
-				session->unsure = false;
-			/* the last result counts, or the error that kept it from coming */
-			if (last && PQresultStatus(last) == PGRES_FATAL_ERROR)
-				PQclear(result);
-			else
-			{
-				PQclear(last);
-				last = result;
-			}
-			if (PQstatus(session->conn) != CONNECTION_OK)
-				break;
-		}
+		for (int i = 0; i < count; i++)
+			send_query(&queries[i], sessions[i], sql, bare);
+		failed = rf_sessions_await(sessions, count, take_results, result_is_error, queries);
 	}
 	PG_CATCH();
 	{
-		PQclear(last);
+		for (int i = 0; i < count; i++)
+			PQclear(queries[i].last);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-
-	if (text != sql)
-		pfree(unconstify(char *, text));
-	if (PQstatus(session->conn) != CONNECTION_OK)
+	if (failed >= 0)
 	{
-		PQclear(last);
-		rf_session_lost(session);
+		for (int i = 0; i < count; i++)
+		{
+			if (i != failed)
+				PQclear(queries[i].last);
+		}
+		raise_failure(&queries[failed]);
 	}
-	if (PQresultStatus(last) != PGRES_TUPLES_OK && PQresultStatus(last) != PGRES_COMMAND_OK)
-		rf_session_raise(session, last, sql);
-	return last;
+	for (int i = 0; i < count; i++)
+		results[i] = queries[i].last;
+	pfree(queries);
 }
 
 PGresult *
 rf_session_query(RfSession *session, const char *sql)
 {
+	PGresult   *result;
+
 	/* this may begin the remote transaction, for rows of loads */
 	rf_session_settle(session);
-	return run_query(session, sql);
+	run_queries(&session, 1, sql, false, &result);
+	return result;
 }
 
 PGresult *
 rf_session_execute(RfSession *session, const char *sql)
 {
-	rf_session_settle(session);
-	session->wrote = true;
-	return run_query(session, sql);
-}
+	PGresult   *result;
 
-/* The line of an error's context that says which of a load's rows it is about; NULL: there is none. */
-static const char *
-find_row(const char *context, uint64 *row)
-{
-	const char *line = context ? strrchr(context, '\n') : NULL;
-	unsigned long long number;
-	int			length = 0;
-
-	*row = 0;
-	if (context == NULL)
-		return NULL;
-	line = line ? line + 1 : context;
-	if (sscanf(line, RF_STORE_ROW_CONTEXT "%n", &number, &length) != 1 ||
-		length == 0 || line[length] != '\0')
-		return NULL;
-	*row = number;
-	return line;
-}
-
-uint64
-rf_error_row(const PGresult *result)
-{
-	uint64		row;
-
-	(void) find_row(result ? PQresultErrorField(result, PG_DIAG_CONTEXT) : NULL, &row);
-	return row;
-}
-
-/*
- * What to do when the remote role lacks one of the functions that it serves us with: the server that
- * refuses the call knows nothing of what it is for. NULL: that is not the error, as far as the text
- * of the message tells.
- */
-static char *
-access_hint(RfSession *session, int code, const char *primary, const char *sql)
-{
-	static const struct
-	{
-		const char *ending;
-		const char *access;
-	}			functions[] = {
-		{"for function hello", "read"},
-		{"for function stream", "read"},
-		{"for function zero_pages", "read"},
-		{"for function store", "write"},
-		{"for function exchange", "exchange"},
-		{"for function exchange_greet", "exchange"},
-		{"for function exchange_connect", "exchange"},
-		{"for function exchange_listen", "exchange"},
-		{"for function exchange_open", "exchange"},
-		{"for function exchange_stats", "exchange"}
-	};
-	const char *access = NULL;
-
-	if (code != ERRCODE_INSUFFICIENT_PRIVILEGE)
-		return NULL;
-	if (strcmp(sql, HELLO_SQL) == 0)
-		access = "read";		/* in whatever language */
-	for (int i = 0; i < (int) lengthof(functions) && access == NULL; i++)
-	{
-		int			before = (int) strlen(primary) - (int) strlen(functions[i].ending);
-
-		if (before >= 0 && strcmp(primary + before, functions[i].ending) == 0)
-			access = functions[i].access;
-	}
-	if (access == NULL)
-		return NULL;
-	return psprintf("A superuser can allow it in database \"%s\" of that server: SELECT rdma.grant_access(%s, '%s').",
-					PQdb(session->conn), quote_literal_cstr(quote_identifier(PQuser(session->conn))), access);
+	rf_sessions_execute(&session, 1, sql, &result);
+	return result;
 }
 
 void
-rf_session_raise(RfSession *session, PGresult *result, const char *sql)
+rf_sessions_execute(RfSession *const *sessions, int count, const char *sql, PGresult **results)
 {
-	const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
-	const char *primary = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
-	const char *detail = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL) : NULL;
-	const char *hint = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_HINT) : NULL;
-	const char *context = result ? PQresultErrorField(result, PG_DIAG_CONTEXT) : NULL;
-	const char *row_line;
-	uint64		row;
-	int			code = ERRCODE_CONNECTION_FAILURE;
+	for (int i = 0; i < count; i++)
+	{
+		rf_session_settle(sessions[i]);
+		rf_session_will_write(sessions[i]);
+	}
+	run_queries(sessions, count, sql, false, results);
+}
 
-	if (state && strlen(state) == 5)
-		code = MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4]);
+void
+rf_sessions_execute_bare(RfSession *const *sessions, int count, const char *path, const char *sql, PGresult **results)
+{
+	bool	   *invalidated = palloc0_array(bool, count);
+	RfSession **changed = palloc_array(RfSession *, count);
+	PGresult  **set = palloc_array(PGresult *, count);
+	char	   *command = psprintf("SELECT pg_catalog.set_config('search_path', %s, false)", quote_literal_cstr(path));
+	int			changed_count = 0;
 
-	/* libpq's memory goes before the error leaves */
-	if (primary)
-		primary = pstrdup(primary);
-	else
-		primary = pchomp(PQerrorMessage(session->conn));
-	detail = detail ? pstrdup(detail) : NULL;
-	hint = hint ? pstrdup(hint) : access_hint(session, code, primary, sql);
-	row_line = find_row(context, &row);
-	if (row_line)
-		context = row_line == context ? NULL : pnstrdup(context, row_line - 1 - context);
-	else
-		context = context ? pstrdup(context) : NULL;
-	PQclear(result);
-
-	ereport(ERROR,
-			(errcode(code),
-			 primary[0] != '\0' ? errmsg_internal("%s", primary) :
-			 errmsg("server \"%s\" gave no reason for an error", session->server_name),
-			 detail ? errdetail_internal("%s", detail) : 0,
-			 hint ? errhint("%s", hint) : 0,
-			 context ? errcontext("%s", context) : 0,
-			 errcontext("remote SQL command: %s", sql)));
+	for (int i = 0; i < count; i++)
+	{
+		rf_session_settle(sessions[i]);
+		if (sessions[i]->depth > 0 || sessions[i]->shared)
+			continue;
+		/* Not taken back by any abort: after an error the connection is used for nothing else. */
+		invalidated[changed_count] = sessions[i]->invalidated;
+		sessions[i]->invalidated = true;
+		changed[changed_count++] = sessions[i];
+	}
+	run_queries(changed, changed_count, command, true, set);
+	for (int i = 0; i < changed_count; i++)
+		PQclear(set[i]);
+	run_queries(sessions, count, sql, true, results);
+	PG_TRY();
+	{
+		run_queries(changed, changed_count, "SELECT pg_catalog.set_config('search_path', 'pg_catalog', false)", true, set);
+	}
+	PG_CATCH();
+	{
+		for (int i = 0; i < count; i++)
+			PQclear(results[i]);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	for (int i = 0; i < changed_count; i++)
+	{
+		PQclear(set[i]);
+		changed[i]->invalidated = invalidated[i];
+	}
+	pfree(command);
+	pfree(set);
+	pfree(changed);
+	pfree(invalidated);
 }
 
 void
@@ -336,7 +362,7 @@ rf_session_hello(RfSession *session, bool need_token)
 				 ++session->statement_count);
 
 	sent = rf_pipeline_begin(session, session->depth == 0 ? 0 : rf_transaction_target(session), &pipeline) &&
-		PQsendQueryParams(session->conn, HELLO_SQL, 1, hello_types, &value, &length, &format, 1) &&
+		PQsendQueryParams(session->conn, RF_HELLO_SQL, 1, hello_types, &value, &length, &format, 1) &&
 		(!prepare || PQsendPrepare(session->conn, session->stream_statement, RF_STREAM_SQL, 4,
 								   rf_stream_types));
 	rf_pipeline_send(session, sent);
@@ -345,7 +371,7 @@ rf_session_hello(RfSession *session, bool need_token)
 	if (PQresultStatus(pipeline.result) != PGRES_TUPLES_OK)
 	{
 		PQclear(pipeline.later_error);
-		raise_unless_missing(session, pipeline.result, HELLO_SQL);
+		raise_unless_missing(session, pipeline.result, RF_HELLO_SQL);
 	}
 	read_hello(session, pipeline.result, pipeline.later_error);
 	if (pipeline.later_error)

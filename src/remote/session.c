@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "storage/fd.h"
@@ -15,7 +16,9 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
+#include "rdma_fdw/guc.h"
 #include "session.h"
+#include "waiting.h"
 
 const RfSessionUsers *rf_session_users = NULL;
 
@@ -105,6 +108,44 @@ rf_session_set_in_use(bool value)
 	in_use = value;
 }
 
+List *
+rf_session_list_open(void)
+{
+	HASH_SEQ_STATUS seq;
+	RfSession  *session;
+	List	   *open = NIL;
+
+	if (sessions == NULL)
+		return NIL;
+	/* not rf_session_iterate: remote transactions begin in the middle of such a walk, too */
+	hash_seq_init(&seq, sessions);
+	while ((session = hash_seq_search(&seq)) != NULL)
+	{
+		if (session->depth > 0)
+			open = lappend(open, session);
+	}
+	return open;
+}
+
+RfSession *
+rf_session_other(RfSession *session)
+{
+	HASH_SEQ_STATUS seq;
+	RfSession  *other;
+
+	/* not rf_session_iterate: remote transactions begin in the middle of such a walk, too */
+	hash_seq_init(&seq, sessions);
+	while ((other = hash_seq_search(&seq)) != NULL)
+	{
+		if (other != session && other->depth > 0)
+		{
+			hash_seq_term(&seq);
+			return other;
+		}
+	}
+	return NULL;
+}
+
 int
 rf_session_server_version(RfSession *session)
 {
@@ -130,9 +171,21 @@ rf_session_server_name(RfSession *session)
 }
 
 bool
+rf_session_is_pooled(RfSession *session)
+{
+	return session->shared;
+}
+
+bool
 rf_session_in_transaction(RfSession *session)
 {
 	return session->depth > 0;
+}
+
+bool
+rf_session_is_fresh(RfSession *session)
+{
+	return session->depth == 0 || session->untouched;
 }
 
 /* ---------- what runs there ---------- */
@@ -141,13 +194,74 @@ void
 rf_session_settle(RfSession *session)
 {
 	rf_session_users->write(session);
-	rf_session_users->free(session);
+	rf_session_free(session);
 }
 
 void
 rf_session_free(RfSession *session)
 {
+	session->uses++;
 	rf_session_users->free(session);
+}
+
+/* ---------- writing in several sessions ---------- */
+
+const char *
+rf_session_unpreparable(RfSession *session, const char **hint)
+{
+	if (!rf_commit_available())
+	{
+		*hint = "Add rdma_fdw to shared_preload_libraries here, and restart the server.";
+		return "rdma_fdw was not loaded when the server started.";
+	}
+	if (!OidIsValid(rf_decision_table()))
+	{
+		*hint = "Run ALTER EXTENSION rdma_fdw UPDATE.";
+		return "The extension in this database is too old.";
+	}
+	if (session->max_prepared == 0)
+	{
+		*hint = "Set max_prepared_transactions there, or add rdma_fdw to shared_preload_libraries, "
+			"which does so, and restart that server.";
+		return psprintf("Server \"%s\" has no prepared transactions.", session->server_name);
+	}
+	return NULL;
+}
+
+static void
+require_preparable(RfSession *session)
+{
+	const char *hint;
+	const char *detail = rf_session_unpreparable(session, &hint);
+
+	if (detail != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot write elsewhere and on server \"%s\" in one transaction",
+						session->server_name),
+				 errdetail_internal("%s", detail),
+				 errhint("%s Or set rdma_fdw.commit to atomic or best_effort.", hint)));
+}
+
+void
+rf_session_will_write(RfSession *session)
+{
+	HASH_SEQ_STATUS seq;
+	RfSession  *other;
+	bool		elsewhere = TransactionIdIsValid(GetTopTransactionIdIfAny());
+
+	if (session->wrote)
+		return;
+	if (rf_commit_mode == RF_COMMIT_REQUIRED)
+	{
+		/* not rf_session_iterate: this happens in the middle of such a walk, too */
+		hash_seq_init(&seq, sessions);
+		while ((other = hash_seq_search(&seq)) != NULL)
+			elsewhere |= other->wrote && other != session;
+		if (elsewhere)
+			require_preparable(session);
+	}
+	session->wrote = true;
 }
 
 /* ---------- the end of a connection ---------- */
@@ -185,6 +299,7 @@ rf_session_disconnect(RfSession *session)
 	rf_session_users->lose(session);
 	if (session->conn)
 	{
+		rf_waiting_disconnected(session->cluster, PQbackendPID(session->conn));
 		(void) rf_session_cancel_finish(session, 0);
 		PQfinish(session->conn);
 		session->conn = NULL;
@@ -196,6 +311,7 @@ rf_session_disconnect(RfSession *session)
 	session->invalidated = false;
 	session->prepared = false;
 	session->wrote = false;
+	session->reads_copies = false;
 	list_free_deep(session->garbage);
 	session->garbage = NIL;
 	session->hello_valid = false;

@@ -4,12 +4,20 @@
  *
  * From the bottom to the top, each calls those before it only:
  *
+ * gate.c           what keeps commits and snapshots of several nodes apart
+ * commit_state.c   of transactions over several nodes: what is shared, and the
+ * decision.c       table of those that committed
+ * waiting.c        who waits for nodes
  * cancel.c         cancel requests
  * session.c        the table of sessions; closing them and making them free
  * wait.c           waiting for them
+ * remote_error.c   errors of nodes become errors here
+ * serializable.c   what SERIALIZABLE transactions may use
+ * snapshot.c       the beginning of remote transactions, with one snapshot of all nodes
  * pipeline.c       several commands in one round trip, the beginning of the remote transaction first
- * query.c          commands, remote errors, the greeting
- * settings.c       settings of sessions
+ * query.c          commands, the greeting
+ * placement.c      which databases the nodes of servers with nodes are
+ * settings.c       settings of sessions, and whose database it is
  * credentials.c    who may connect
  * command.c        statements with parameters
  * peer.c           the engine of a session's node
@@ -20,8 +28,13 @@
  * stream_answer.c  what the data node answers to their requests
  * stream.c         rows from a data node
  * stream_share.c   the same, read by several processes
+ * commit.c         the commit of all nodes or none
  * transaction.c    remote transactions follow the local one
  * connection.c     connecting, handing out
+ * statement.c      the nodes of a statement begin together
+ * recover.c        finishing on a node what transactions left there
+ * deadlock.c       circles of transactions that wait for each other
+ * resolver.c       the background workers for both
  */
 #ifndef RF_SESSION_H
 #define RF_SESSION_H
@@ -41,6 +54,7 @@
 #include "rdma_fdw/reassemble.h"
 #include "shmem/share.h"
 
+#include "commit.h"
 #include "spool.h"
 
 /* How long an abort may spend on one remote session before it gives the connection up. */
@@ -59,10 +73,21 @@
 /* Engines that could not connect try again after this many times rdma_fdw.connect_timeout. */
 #define RF_ENGINE_RETRY			6
 
+/* A session's part of a transaction that commits on several nodes. */
+typedef enum RfCommitPart
+{
+	RF_PART_NONE,				/* it has none, or it is finished */
+	RF_PART_SENT,				/* told to prepare: it may be prepared */
+	RF_PART_PREPARED
+} RfCommitPart;
+
 struct RfSession
 {
 	Oid			umid;			/* hash key, first */
 	Oid			serverid;
+	Oid			userid;			/* the local user that it was handed out for last */
+	uint64		cluster;		/* system identifier of the node; of a connection */
+	int			max_prepared;	/* transactions that it can have prepared; of a connection */
 	char	   *server_name;
 	PGconn	   *conn;			/* NULL: not connected */
 	uint32		server_hash;	/* syscache hash values, to see ALTER SERVER and ALTER USER MAPPING */
@@ -71,6 +96,8 @@ struct RfSession
 	bool		keep;			/* option keep_connections */
 	bool		parallel_commit;	/* options of the same names: no waiting for one server before the next is told */
 	bool		parallel_abort;
+	bool		require_encryption; /* option encryption */
+	bool		told_clear;		/* the user was warned that rows come in clear */
 	bool		invalidated;	/* options changed: reconnect when no transaction is open */
 	bool		suspect;		/* a flow from that node failed: do not wait long for it */
 	bool		broken;			/* its state is unknown or it is gone: close at the end of the transaction */
@@ -86,12 +113,24 @@ struct RfSession
 	int			depth;
 	bool		unsure;
 	bool		wrote;			/* it may have written: it is never given up without an error */
+	bool		reads_copies;	/* the transaction reads copies of replicated tables here, and stays here */
+
+	/* Its snapshot, while depth > 0; see snapshot.c. */
+	uint64		snapshot_count; /* the gate's count, read before it was taken, */
+	bool		snapshot_exact; /* or in the gate: nothing came between */
+	bool		untouched;		/* nothing but the beginning was sent */
+	uint64		statement;		/* number of the statement that took it together with others; 0: none */
+
+	RfCommitPart part;			/* between the first step of the commit and the end of the transaction */
+	char		gid[RF_GID_SIZE];	/* its name, unless NONE */
 	bool		aborting;		/* during an abort: told to roll back, and not heard yet */
 	struct RfCancel *cancel;	/* the cancel request under way; NULL: none */
 	RfSession  *cancel_next;	/* during an abort: the next one with a request, in a ring; else NULL */
 
 	bool		prepared;		/* the stream statement exists there, under this name: */
 	char		stream_statement[NAMEDATALEN];
+	uint32		uses;			/* counts what was begun in it */
+	TimestampTz lost_at;		/* when it could not be connected, or was lost while it read copies; 0: never */
 	uint32		connection_count;	/* connections made so far: tells prepared statements of an earlier one */
 	uint32		statement_count;	/* names given to prepared statements */
 	List	   *garbage;		/* names of unused prepared statements */
@@ -100,6 +139,10 @@ struct RfSession
 	char	   *host;			/* the address that libpq connected to, for engines */
 	RfError		engine_error;	/* the engines could not connect lately; no kind: they could, or did not try */
 	TimestampTz engine_retry;	/* then they try again */
+
+	/* What the node said of itself; compared with the records of `placement_generation`. See settings.c. */
+	char	   *memberships;
+	uint64		placement_generation;
 
 	/* The stream whose query runs there now; its libpq results are not collected yet. */
 	RfStream   *running;
@@ -207,8 +250,26 @@ extern RfSession *rf_session_find(Oid umid);
 /* One session after the other; NULL at the end. Only one walk at a time, always to its end. */
 extern RfSession *rf_session_iterate(bool restart);
 extern bool rf_session_in_use(void);
+
+/* For rows; NULL, and why: the node cannot be connected, and the transaction has not used it yet. */
+extern RfSession *rf_session_try(UserMapping *user, ErrorData **error);
+
+/* Those with a remote transaction. */
+extern List *rf_session_list_open(void);
+
+/* Another one with a remote transaction; NULL: there is none. */
+extern RfSession *rf_session_other(RfSession *session);
 extern void rf_session_set_in_use(bool in_use);
 extern void rf_session_disconnect(RfSession *session);
+
+/*
+ * Something that may write is about to be sent. Raises an ERROR with rdma_fdw.commit = required where
+ * that could not be committed together with what was written elsewhere.
+ */
+extern void rf_session_will_write(RfSession *session);
+
+/* What keeps the session from preparing its transaction: a detail and a hint; NULL: nothing. */
+extern const char *rf_session_unpreparable(RfSession *session, const char **hint);
 extern void rf_session_lost(RfSession *session) __attribute__((noreturn));
 
 /* As rf_session_settle, but loads go on collecting: for what neither reads nor writes tables. */
@@ -219,22 +280,60 @@ extern void rf_session_free(RfSession *session);
  * input, which is taken; until everything queued went out; for the next result of a command that is
  * running, NULL behind the last. Raise an error when the connection is lost.
  */
+extern uint32 rf_session_wait_event(void);
 extern int	rf_session_wait(RfSession *session, int events, long timeout_ms);
 extern void rf_session_await_input(RfSession *session);
 extern void rf_session_flush(RfSession *session);
 extern PGresult *rf_session_result(RfSession *session);
+
+/*
+ * The answers to commands that run on several sessions at the same time. take: takes what libpq has of
+ * the i-th without waiting; true once it is complete, also when asked again. Returns the place of the
+ * first error in the order given, or of a later one that is here while those before it take long; -1:
+ * all are here without an error.
+ */
+extern int	rf_sessions_await(RfSession *const *sessions, int count, bool (*take) (void *answers, int i),
+							  bool (*is_error) (void *answers, int i), void *answers);
 extern PGresult *rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz deadline);
 extern bool rf_session_drain_deadline(RfSession *session, TimestampTz deadline);
 
-/* pipeline.c */
+/*
+ * serializable.c: before the remote transaction begins, and before the local one commits that has one
+ * there. Raise an ERROR where a SERIALIZABLE transaction uses more than one node, or one and local
+ * tables.
+ */
+extern void rf_serializable_begin(RfSession *session);
+extern void rf_serializable_commit(RfSession *session);
+
+/* snapshot.c */
 
 /* How deep the remote transaction must be for what is about to be sent; the command that opens one level. */
 extern int	rf_transaction_target(RfSession *session);
 extern char *rf_transaction_begin_sql(RfSession *session, int level);
 
 /*
+ * Before the remote transaction begins, wherever that is: every way to begin one calls it. In REPEATABLE
+ * READ, if others have begun, it begins here, with a snapshot that is one with theirs. Raises an ERROR
+ * where there is none.
+ */
+extern void rf_snapshot_begin(RfSession *session);
+
+/* A server and a local user, whose session some transaction needed too late. */
+typedef struct RfRemembered
+{
+	Oid			serverid;
+	Oid			userid;
+} RfRemembered;
+
+extern List *rf_snapshot_remembered(void);
+extern bool rf_snapshot_is_remembered(Oid serverid, Oid userid);
+extern void rf_snapshot_forget(void);
+
+/* pipeline.c */
+
+/*
  * Enter pipeline mode, and begin the remote (sub)transactions that are missing to be `target` levels
- * deep. False when libpq refuses.
+ * deep. False when libpq refuses. Raises an ERROR where that may not begin.
  */
 extern bool rf_pipeline_begin(RfSession *session, int target, RfPipeline *pipeline);
 
@@ -285,10 +384,20 @@ extern void rf_credentials_check_session(RfSession *session, UserMapping *user);
 
 extern void rf_session_pin_settings(RfSession *session);
 
+/*
+ * Rows will be read or written: the node must have the placement that is on record, and so must the
+ * snapshot of a remote transaction that is under way. Waits for a move of rows that is about to be
+ * finished there. ERROR if the placements differ.
+ */
+extern void rf_session_verify_placement(RfSession *session);
+
+/* remote_error.c: the row of a load that an error is about, counted from 1; 0: not known */
+extern uint64 rf_error_row(const PGresult *result);
+
 /* query.c */
+#define RF_HELLO_SQL		"SELECT rdma.hello($1)"
 #define RF_STREAM_SQL		"SELECT rdma.stream($1, $2, $3, $4)"
 extern const Oid rf_stream_types[4];
-extern uint64 rf_error_row(const PGresult *result);
 extern void rf_session_hello(RfSession *session, bool need_token);
 
 /* text[] in its binary form, which needs no quoting */

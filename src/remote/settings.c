@@ -14,23 +14,79 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_foreign_server.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 
+#include "rdma_fdw/compat.h"
+#include "placement.h"
 #include "session.h"
 
-/* Finds out whose session it is, sets what may stay in our own, checks that the values arrived. */
+/* How long to wait for a move that was decided and that the node has not finished; how often to look. */
+#define MOVE_TIMEOUT_MS	60000
+#define MOVE_LOOK_MS	50
+
+static void
+remember(RfSession *session, const char *memberships)
+{
+	char	   *copy = MemoryContextStrdup(TopMemoryContext, memberships);
+
+	if (session->memberships != NULL)
+		pfree(session->memberships);
+	session->memberships = copy;
+	session->placement_generation = 0;
+}
+
+/*
+ * A database without the function is no node, or its extension is older than the set of nodes; and
+ * without the schema it has no extension.
+ */
+static PGresult *
+ask_node(RfSession *session, const char *sql, List *parts)
+{
+	PGresult   *volatile result = NULL;
+	MemoryContext context = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		result = rf_session_query(session, sql);
+	}
+	PG_CATCH();
+	{
+		if (parts == NIL ||
+			(geterrcode() != ERRCODE_UNDEFINED_FUNCTION && geterrcode() != ERRCODE_INVALID_SCHEMA_NAME))
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+		rf_placement_check(parts, NULL);
+	}
+	PG_END_TRY();
+	return result;
+}
+
+/*
+ * Finds out whose session it is and which node it is on, sets what may stay in our own, checks that
+ * the values arrived. A server that is a node of others must lead to the database that is this node.
+ */
 void
 rf_session_pin_settings(RfSession *session)
 {
+	List	   *parts = rf_placement_parts(session->server_name);
 	char	   *shared = psprintf("pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %d",
 								 PQbackendPID(session->conn));
-	char	   *sql = psprintf("SELECT name, value, pg_catalog.set_config(name, value, %s), %s FROM " RF_PINNED_SETTINGS,
-							   shared, shared);
+	char	   *sql = psprintf("SELECT name, value, pg_catalog.set_config(name, value, %s), %s,"
+							   " pg_catalog.current_setting('max_prepared_transactions'),"
+							   " (SELECT system_identifier FROM pg_catalog.pg_control_system())"
+							   "%s FROM " RF_PINNED_SETTINGS, shared, shared, rf_placement_question(parts));
 	PGresult   *result;
 
 	session->shared = false;
 	session->transactional = false;
-	result = rf_session_query(session, sql);
+	result = ask_node(session, sql, parts);
 	for (int i = 0; i < PQntuples(result); i++)
 	{
 		const char *name = PQgetvalue(result, i, 0);
@@ -52,9 +108,104 @@ rf_session_pin_settings(RfSession *session)
 		}
 	}
 	session->shared = PQntuples(result) > 0 && PQgetvalue(result, 0, 3)[0] == 't';
+	session->max_prepared = PQntuples(result) > 0 ? atoi(PQgetvalue(result, 0, 4)) : 0;
+	session->cluster = PQntuples(result) > 0 ? strtoull(PQgetvalue(result, 0, 5), NULL, 10) : 0;
+	remember(session, PQntuples(result) > 0 && PQnfields(result) > 6 ? PQgetvalue(result, 0, 6) : "");
 	PQclear(result);
+	rf_placement_check(parts, session->memberships);
 	pfree(sql);
 	pfree(shared);
+}
+
+/* ---------- which placement the node has ---------- */
+
+/*
+ * A move of rows changes the placement on the nodes and here in one transaction (docs/transactions.md),
+ * but is seen here a little later, or on a node that was lost meanwhile until the resolver has
+ * finished the move there. Waits for what is under way; false: nothing is.
+ */
+static bool
+await_move(RfSession *session, const RfPlacementPart *part)
+{
+	Oid			serverid = get_foreign_server_oid(part->record->server, true);
+	RfDecision *decisions;
+	int			count;
+	bool		pending = false;
+	static uint32 wait_event = 0;
+
+	if (wait_event == 0)
+		wait_event = rf_wait_event_new("RdmaFdwMove");
+	if (OidIsValid(serverid))
+	{
+		/* who moves has it until all sessions here can know what was moved */
+		LockDatabaseObject(ForeignServerRelationId, serverid, 0, AccessShareLock);
+		UnlockDatabaseObject(ForeignServerRelationId, serverid, 0, AccessShareLock);
+	}
+	count = rf_decision_read(&decisions);
+	for (int i = 0; i < count; i++)
+		pending |= decisions[i].serverid == session->serverid;
+	pfree(decisions);
+	if (pending)
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, MOVE_LOOK_MS, wait_event);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return pending;
+}
+
+/* Within a remote transaction the answer is of its snapshot, as rows will be. */
+static void
+ask_again(RfSession *session, List *parts)
+{
+	char	   *sql = psprintf("SELECT NULL%s", rf_placement_question(parts));
+	PGresult   *result;
+
+	if (session->depth == 0)
+		session->transactional = false;
+	result = ask_node(session, sql, parts);
+	session->transactional = true;
+	remember(session, PQntuples(result) > 0 && PQnfields(result) > 1 ? PQgetvalue(result, 0, 1) : "");
+	PQclear(result);
+	pfree(sql);
+}
+
+void
+rf_session_verify_placement(RfSession *session)
+{
+	TimestampTz deadline = 0;
+	bool		last = false;
+	uint64		generation;
+	List	   *parts;
+	RfPlacementPart *part;
+	char	   *there;
+
+	while (session->placement_generation != (generation = rf_placement_generation()))
+	{
+		parts = rf_placement_parts(session->server_name);
+		part = rf_placement_differs(parts, session->memberships, &there);
+		if (part == NULL)
+		{
+			session->placement_generation = generation;
+			break;
+		}
+		ask_again(session, parts);
+		part = rf_placement_differs(parts, session->memberships, &there);
+		if (part == NULL)
+			continue;
+		rf_placement_check(parts, session->memberships);
+		if (session->depth > 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("rows of server \"%s\" were moved since this transaction began", part->record->server),
+					 errdetail("Its snapshot on server \"%s\" is older.", session->server_name),
+					 errhint("Repeat the transaction.")));
+		if (last)
+			rf_placement_complain(part, there);
+		if (deadline == 0)
+			deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), MOVE_TIMEOUT_MS);
+		last = !await_move(session, part) || GetCurrentTimestamp() > deadline;
+	}
 }
 
 /*

@@ -17,6 +17,7 @@
 #include "rdma_fdw/compat.h"
 #include "shmem/peer_table.h"
 #include "session.h"
+#include "waiting.h"
 
 static void send_request(RfStream *stream, const RfStreamSpec *spec, int peer);
 static RfStreamPoll fetch(RfStream *stream, bool wait, const void **batch, uint32 *length);
@@ -322,12 +323,16 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 
 		/* Only data or an answer ends the wait: an ended flow still awaits its answer. */
 		error_context_stack = &callback;
+		rf_waiting_begin();
 		if (stream->reader)
 			got = rf_reader_wait(stream->reader, PQsocket(session->conn), -1);
 		else if (stream->flow && !stream->flow_ended)
 			got = rf_flow_wait(stream->flow, PQsocket(session->conn), -1);
 		else
 			got = rf_session_wait(session, WL_SOCKET_READABLE, -1);
+		rf_waiting_check();
+		if (got != 0)
+			rf_waiting_end();
 		error_context_stack = callback.previous;
 		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
 			rf_session_lost(session);

@@ -11,7 +11,7 @@
 /* How long one that lost its connection waits for another one's reason. */
 #define BLAME_MS		1000
 
-/* The remote command is over. A stream that nobody reads is over, too. */
+/* The remote command is over. A stream that is not read is over, too. */
 static void
 finish_exchange(RfStream *stream)
 {
@@ -52,7 +52,7 @@ rf_stream_collect(RfStream *stream)
 	return true;
 }
 
-/* ---------- who is to blame ---------- */
+/* ---------- the member at fault ---------- */
 
 static bool
 has_class(const PGresult *result, const char *class)

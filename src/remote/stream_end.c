@@ -44,7 +44,12 @@ add_flow_stats(RfFlowHandle *flow, RfStreamStats *stats)
 		stats->buffers = entry->slot_count;
 		stats->buffer_size = entry->slot_size;
 		if (rf_shared && entry->peer >= 0 && entry->peer < RF_MAX_PEERS)
-			strlcpy(stats->transport, rf_shared->peers[entry->peer].transport, sizeof(stats->transport));
+		{
+			const RfPeer *peer = &rf_shared->peers[entry->peer];
+
+			strlcpy(stats->transport, peer->transport, sizeof(stats->transport));
+			strlcpy(stats->encryption, peer->encryption, sizeof(stats->encryption));
+		}
 	}
 }
 
@@ -100,6 +105,7 @@ rf_stream_stats_add(const RfStreamStats *own, RfStreamStats *stats)
 		stats->buffers = own->buffers;
 		stats->buffer_size = own->buffer_size;
 		strlcpy(stats->transport, own->transport, sizeof(stats->transport));
+		strlcpy(stats->encryption, own->encryption, sizeof(stats->encryption));
 	}
 }
 

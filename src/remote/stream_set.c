@@ -11,6 +11,7 @@
 
 #include "rdma_fdw/compat.h"
 #include "session.h"
+#include "waiting.h"
 
 /* How often a sleeper looks whether the engine is still there. */
 #define SET_CHECK_MS	1000
@@ -125,6 +126,7 @@ rf_stream_set_wait(RfStream *stream, long timeout_ms)
 	int			count;
 
 	make_waits(set);
+	rf_waiting_begin();
 	count = WaitEventSetWait(set->waits, capped ? SET_CHECK_MS : timeout_ms, &event, 1, set_wait_event());
 	if (count > 0 && (event.events & WL_LATCH_SET))
 		ResetLatch(MyLatch);
@@ -134,6 +136,9 @@ rf_stream_set_wait(RfStream *stream, long timeout_ms)
 		rf_session_lost(event.user_data);
 	stream->stats.waits++;
 	stream->stats.wait_us += GetCurrentTimestamp() - since;
+	rf_waiting_check();
+	if (count > 0)
+		rf_waiting_end();
 	CHECK_FOR_INTERRUPTS();
 	return count > 0 || capped;
 }

@@ -2,9 +2,9 @@
  * transaction.c - the remote transactions that belong to the local one.
  *
  * A session that is used gets one transaction, REPEATABLE READ or SERIALIZABLE, so that all scans
- * of a local transaction see one snapshot there, and a savepoint for every subtransaction in which
- * it is used. Nothing is sent before it is needed. Commit and abort follow the local ones; there is
- * no two-phase commit, so PREPARE TRANSACTION is refused.
+ * of a local transaction see one snapshot there (snapshot.c), and a savepoint for every subtransaction
+ * in which it is used. Nothing is sent before it is needed. Commit and abort follow the local ones (commit.c
+ * has the commit of several nodes). PREPARE TRANSACTION is refused.
  */
 #include "postgres.h"
 
@@ -16,6 +16,7 @@
 
 #include "rdma_fdw/compat.h"
 #include "session.h"
+#include "waiting.h"
 
 static void at_transaction_end(XactEvent event, void *arg);
 static void at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
@@ -103,6 +104,7 @@ rf_transaction_register(void)
 	if (rf_session_users)
 		return;
 	rf_session_users = &users;
+	rf_flow_woken = rf_waiting_check;
 	RegisterXactCallback(at_transaction_end, NULL);
 	RegisterSubXactCallback(at_subtransaction_end, NULL);
 	RegisterResourceReleaseCallback(at_resource_release, NULL);
@@ -126,6 +128,7 @@ at_transaction_end(XactEvent event, void *arg)
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
+			rf_commit_after();
 			finish_all(true);
 			break;
 		case XACT_EVENT_PARALLEL_ABORT:
@@ -162,38 +165,6 @@ refuse_prepare(void)
 				 errdetail("It used server \"%s\".", used)));
 }
 
-/* Waits for the answer to a command that ends a level, sent before. */
-static void
-await_end(RfSession *session, const char *sql, int depth, bool commit)
-{
-	PGresult   *result = rf_session_result(session);
-	bool		rolled_back;
-
-	/*
-	 * the end-of-results marker; a server that goes away closes the connection behind its last
-	 * words
-	 */
-	PQclear(rf_session_result(session));
-	if (PQstatus(session->conn) != CONNECTION_OK)
-	{
-		PQclear(result);
-		rf_session_lost(session);
-	}
-	if (PQresultStatus(result) != PGRES_COMMAND_OK)
-		rf_session_raise(session, result, sql);
-	rolled_back = strcmp(PQcmdStatus(result), "ROLLBACK") == 0;
-	PQclear(result);
-	session->depth = depth;
-	session->unsure = false;
-
-	/* what COMMIT of a failed transaction is; something here caught its error */
-	if (rolled_back && commit)
-		ereport(ERROR,
-				(errcode(ERRCODE_IN_FAILED_SQL_TRANSACTION),
-				 errmsg("the transaction on server \"%s\" is aborted", session->server_name),
-				 errcontext("remote SQL command: %s", sql)));
-}
-
 void
 rf_session_abort_transaction(RfSession *session)
 {
@@ -208,7 +179,7 @@ rf_session_abort_transaction(RfSession *session)
 	if (!PQsendQuery(session->conn, command))
 		rf_session_lost(session);
 	rf_session_flush(session);
-	await_end(session, command, 0, false);
+	rf_commit_await_end(session, command, 0, false);
 }
 
 /*
@@ -254,15 +225,12 @@ end_scan(RfSession *session)
 }
 
 /*
- * Before the local commit: end all remote transactions, sending to every server before waiting for
- * any (those whose option parallel_commit is off are waited for at once). A failure is an error,
- * which aborts the local transaction. All failures that can be detected are detected before the
- * first is committed.
+ * Before the local commit: end or prepare all remote transactions. A failure is an error, which aborts
+ * the local transaction. All failures that can be detected are detected before the first is committed.
  */
 static void
 commit_all(void)
 {
-	const char *command = "COMMIT TRANSACTION";
 	RfSession  *session;
 
 	/* scans that ended early: all are told before one is waited for, as they may wait for each other */
@@ -277,6 +245,7 @@ commit_all(void)
 			continue;
 		if (session->broken || PQstatus(session->conn) != CONNECTION_OK)
 			rf_session_lost(session);
+		rf_serializable_commit(session);
 		end_scan(session);
 		if (session->load)
 			rf_load_interrupt(session->load);
@@ -291,22 +260,7 @@ commit_all(void)
 		}
 	}
 
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
-	{
-		if (session->depth == 0)
-			continue;
-		session->unsure = true;
-		if (!PQsendQuery(session->conn, command))
-			rf_session_lost(session);
-		rf_session_flush(session);
-		if (!session->parallel_commit)
-			await_end(session, command, 0, true);
-	}
-	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
-	{
-		if (session->depth > 0)
-			await_end(session, command, 0, true);
-	}
+	rf_commit_before();
 }
 
 /*
@@ -320,6 +274,8 @@ finish_all(bool commit)
 
 	if (!commit)
 		abort_transactions();
+	rf_commit_finish(commit);
+	rf_waiting_end();
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
 		if (session->conn == NULL)
@@ -329,6 +285,7 @@ finish_all(bool commit)
 		session->depth = 0;
 		session->transactional = false;
 		session->wrote = false;
+		session->reads_copies = false;
 		session->suspect = false;
 
 		if (session->broken || session->invalidated || session->unsure || !session->keep ||
@@ -468,7 +425,9 @@ await_abort(RfSession *session, int depth)
 {
 	PGresult   *result = rf_session_command_deadline(session, NULL, abort_deadline(session, RF_ABORT_TIMEOUT_MS));
 
-	if (PQresultStatus(result) != PGRES_COMMAND_OK)
+	if (session->part != RF_PART_NONE && rf_commit_rolled_back(result))
+		session->part = RF_PART_NONE;
+	else if (PQresultStatus(result) != PGRES_COMMAND_OK)
 		session->broken = true;
 	PQclear(result);
 	session->depth = depth;
@@ -495,6 +454,7 @@ static void
 abort_transactions(void)
 {
 	RfSession  *session;
+	char		sql[RF_GID_SIZE + 32];
 
 	stop_all(1);
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
@@ -506,9 +466,16 @@ abort_transactions(void)
 		{
 			session->depth = 0;
 			session->unsure = false;
-			continue;
+			if (session->part == RF_PART_NONE)
+				continue;
+			snprintf(sql, sizeof(sql), "ROLLBACK PREPARED '%s'", session->gid);
 		}
-		session->aborting = send_abort(session, "ABORT TRANSACTION");
+		else
+		{
+			session->part = RF_PART_NONE;	/* what is still open was not prepared */
+			strlcpy(sql, "ABORT TRANSACTION", sizeof(sql));
+		}
+		session->aborting = send_abort(session, sql);
 		if (session->aborting && !session->parallel_abort)
 		{
 			await_abort(session, 0);
@@ -568,12 +535,12 @@ release_savepoints(int level)
 			rf_session_lost(session);
 		rf_session_flush(session);
 		if (!session->parallel_commit)
-			await_end(session, sql, level - 1, false);
+			rf_commit_await_end(session, sql, level - 1, false);
 	}
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
 		if (session->conn && session->depth >= level)
-			await_end(session, sql, level - 1, false);
+			rf_commit_await_end(session, sql, level - 1, false);
 	}
 	pfree(sql);
 }

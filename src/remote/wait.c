@@ -10,9 +10,13 @@
 
 #include "rdma_fdw/compat.h"
 #include "session.h"
+#include "waiting.h"
 
-static uint32
-query_wait_event(void)
+/* How long nodes that are still at work may keep the error of another one from being raised. */
+#define ERROR_PATIENCE_MS	1000
+
+uint32
+rf_session_wait_event(void)
 {
 	static uint32 event = 0;
 
@@ -29,9 +33,13 @@ rf_session_wait(RfSession *session, int events, long timeout_ms)
 	events |= WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
 	if (timeout_ms >= 0)
 		events |= WL_TIMEOUT;
-	got = WaitLatchOrSocket(MyLatch, events, PQsocket(session->conn), timeout_ms, query_wait_event());
+	rf_waiting_begin();
+	got = WaitLatchOrSocket(MyLatch, events, PQsocket(session->conn), timeout_ms, rf_session_wait_event());
 	if (got & WL_LATCH_SET)
 		ResetLatch(MyLatch);
+	rf_waiting_check();
+	if (got != WL_TIMEOUT)
+		rf_waiting_end();		/* else it is the same wait that goes on */
 	CHECK_FOR_INTERRUPTS();
 	return got;
 }
@@ -71,6 +79,37 @@ rf_session_result(RfSession *session)
 	while (PQisBusy(session->conn))
 		rf_session_await_input(session);
 	return PQgetResult(session->conn);
+}
+
+/*
+ * Answers are taken in order, and so are errors: which of several nodes' errors is raised shall not
+ * depend on their speed. But one may have failed while those before it work on for long: they have
+ * ERROR_PATIENCE_MS to end with an error of their own.
+ */
+int
+rf_sessions_await(RfSession *const *sessions, int count, bool (*take) (void *answers, int i),
+				  bool (*is_error) (void *answers, int i), void *answers)
+{
+	for (int i = 0; i < count; i++)
+	{
+		while (!take(answers, i))
+		{
+			int			got = rf_session_wait(sessions[i], WL_SOCKET_READABLE, ERROR_PATIENCE_MS);
+
+			if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(sessions[i]->conn))
+				rf_session_lost(sessions[i]);
+			for (int j = i + 1; (got & WL_TIMEOUT) && j < count; j++)
+			{
+				if (!PQconsumeInput(sessions[j]->conn))
+					rf_session_lost(sessions[j]);
+				if (take(answers, j) && is_error(answers, j))
+					return j;
+			}
+		}
+		if (is_error(answers, i))
+			return i;
+	}
+	return -1;
 }
 
 /* ---------- for aborts: nothing here raises an error ---------- */
@@ -113,6 +152,12 @@ rf_session_drain_deadline(RfSession *session, TimestampTz deadline)
 			}
 			if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
 				synced = true;
+			/* libpq gives nothing else before data have been copied */
+			if (PQresultStatus(result) == PGRES_COPY_IN || PQresultStatus(result) == PGRES_COPY_OUT)
+			{
+				PQclear(result);
+				return false;
+			}
 			PQclear(result);
 			if (PQstatus(conn) != CONNECTION_OK)
 				return false;
@@ -123,7 +168,7 @@ rf_session_drain_deadline(RfSession *session, TimestampTz deadline)
 			return false;
 		got = WaitLatchOrSocket(MyLatch,
 								WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-								PQsocket(conn), left, query_wait_event());
+								PQsocket(conn), left, rf_session_wait_event());
 		if (got & WL_LATCH_SET)
 			ResetLatch(MyLatch);
 		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(conn))
@@ -166,7 +211,7 @@ rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz dea
 			break;
 		got = WaitLatchOrSocket(MyLatch,
 								WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-								PQsocket(conn), left, query_wait_event());
+								PQsocket(conn), left, rf_session_wait_event());
 		if (got & WL_LATCH_SET)
 			ResetLatch(MyLatch);
 		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(conn))

@@ -7,6 +7,8 @@
  */
 #include "postgres.h"
 
+#include <ctype.h>
+
 #include "fmgr.h"
 #include "mb/pg_wchar.h"
 #include "rdma_fdw/client.h"
@@ -15,33 +17,54 @@
 #include "rdma_fdw/serve.h"
 #include "shmem/layout.h"
 #include "shmem/peer_table.h"
-#include "utils/builtins.h"
+#include "utils/guc.h"
 
 PG_FUNCTION_INFO_V1(rdma_hello);
 
 /*
  * rdma_fdw.engine_address: "host", "host:port" or "[IPv6 address]:port". With a port, readers
  * connect to that one, which something (a port mapping of a container, a proxy) leads to the
- * engine's own. A bare IPv6 address has more than one colon and no port.
+ * engine's own. A bare IPv6 address has more than one colon and no port. False: it is none of these.
  */
-static void
-set_address(RfHelloReply *reply)
+static bool
+parse_address(const char *setting, RfHelloReply *reply)
 {
-	const char *setting = rf_engine_address != NULL ? rf_engine_address : "";
 	const char *colon = strrchr(setting, ':');
 	size_t		length = strlen(setting);
 
 	if (colon != NULL && (strchr(setting, ':') == colon || (colon > setting && colon[-1] == ']')))
 	{
-		reply->port = pg_strtoint32(colon + 1);
+		char	   *end;
+		unsigned long port = strtoul(colon + 1, &end, 10);
+
+		if (!isdigit((unsigned char) colon[1]) || *end != '\0' || port < 1 || port > 65535)
+			return false;
+		reply->port = port;
 		length = colon - setting;
 		if (setting[0] == '[' && length >= 2)
 		{
 			setting++;
 			length -= 2;
 		}
+		if (length == 0)
+			return false;
 	}
-	strlcpy(reply->address, setting, Min(length + 1, sizeof(reply->address)));
+	if (length >= sizeof(reply->address))
+		return false;
+	strlcpy(reply->address, setting, length + 1);
+	return true;
+}
+
+bool
+rf_check_engine_address(char **newval, void **extra, GucSource source)
+{
+	RfHelloReply unused;
+
+	if (parse_address(*newval, &unused))
+		return true;
+	GUC_check_errdetail("It must be \"host\", \"host:port\" or \"[IPv6 address]:port\", with a port from 1 to 65535 and at most %d bytes for the host.",
+						(int) sizeof(unused.address) - 1);
+	return false;
 }
 
 Datum
@@ -71,7 +94,7 @@ rdma_hello(PG_FUNCTION_ARGS)
 		rf_token_issue(&request, reply.token_id);
 	memcpy(reply.key, rf_shared->public_key, sizeof(reply.key));
 	strlcpy(reply.extension_version, RF_EXTENSION_VERSION, sizeof(reply.extension_version));
-	set_address(&reply);
+	(void) parse_address(rf_engine_address, &reply);
 
 	answer = palloc(VARHDRSZ + sizeof(reply));
 	SET_VARSIZE(answer, VARHDRSZ + sizeof(reply));

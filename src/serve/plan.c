@@ -10,9 +10,11 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "lib/ilist.h"
 #include "nodes/parsenodes.h"
+#include "optimizer/clauses.h"
 #include "parser/analyze.h"
 #include "parser/parse_type.h"
 #include "rdma_fdw/compat.h"
@@ -262,4 +264,10 @@ CachedPlan *
 rf_statement_plan(RfStatement *statement, ParamListInfo params)
 {
 	return GetCachedPlan(statement->source, params, CurrentResourceOwner, NULL);
+}
+
+bool
+rf_statement_is_unsafe(RfStatement *statement)
+{
+	return max_parallel_hazard(linitial_node(Query, statement->source->query_list)) == PROPARALLEL_UNSAFE;
 }

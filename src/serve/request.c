@@ -6,6 +6,9 @@
 #include "access/htup_details.h"
 
 #include "rdma_fdw/compat.h"
+#include "tcop/tcopprot.h"
+#include "utils/backend_status.h"
+#include "utils/memutils.h"
 #include "request.h"
 
 void
@@ -16,6 +19,33 @@ rf_request_bad(const RfRequestKind *kind, const char *problem)
 			 errmsg("invalid request to %s", kind->function),
 			 errdetail_internal("%s", problem),
 			 errhint("This function is called by rdma_fdw of a %s node, not by users.", kind->caller)));
+}
+
+void
+rf_request_show(const RfRequestKind *kind, const char *sql)
+{
+	static char *shown = NULL;
+	const char *call = "SELECT ";
+
+	pgstat_report_activity(STATE_RUNNING, sql);
+
+	/*
+	 * A log line of an error says the client's statement. Only if that is the call and nothing else:
+	 * within a function that catches errors, or before another statement of the same message, nothing
+	 * would set it back. The text outlives the statement, since core may log with it after its memory
+	 * is gone.
+	 */
+	if (debug_query_string == NULL || strncmp(debug_query_string, call, strlen(call)) != 0 ||
+		strncmp(debug_query_string + strlen(call), kind->function, strlen(kind->function)) != 0 ||
+		debug_query_string[strlen(call) + strlen(kind->function)] != '(' ||
+		strchr(debug_query_string, ';') != NULL)
+		return;
+	debug_query_string = NULL;
+	if (shown != NULL)
+		pfree(shown);
+	shown = NULL;
+	shown = MemoryContextStrdup(TopMemoryContext, sql);
+	debug_query_string = shown;
 }
 
 void *

@@ -58,6 +58,7 @@
 #include "rdma_fdw/serve.h"
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
+#include "utils/backend_status.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -621,6 +622,12 @@ describe_rows(Incoming *in, RfStreamColumn *columns, ArrayType *names)
 	return types.data;
 }
 
+void
+rf_store_show(const char *sql)
+{
+	rf_request_show(&store_request, sql);
+}
+
 static uint64
 insert_rows(Incoming *in, const char *row_types)
 {
@@ -635,6 +642,7 @@ insert_rows(Incoming *in, const char *row_types)
 	if ((in->request->flags & RF_STORE_DO_NOTHING) != 0)
 		appendStringInfoString(&sql, " ON CONFLICT DO NOTHING");
 	in->statements = list_make1(sql.data);
+	rf_store_show(sql.data);
 	result = SPI_execute(sql.data, false, 0);
 	if (result != SPI_OK_INSERT && result != SPI_OK_REWRITTEN)
 		elog(ERROR, "rdma.store ran \"%s\" with result %d", sql.data, result);
@@ -657,7 +665,10 @@ executor_start(QueryDesc *query, int eflags)
 		return;
 	source = outerPlanState(node);
 	if (IsA(source, CustomScanState) && ((CustomScanState *) source)->methods == &exec_methods)
+	{
+		pgstat_report_query_id(query->plannedstmt->queryId, true);
 		rf_store_insert_together((ModifyTableState *) node);
+	}
 }
 
 static void

@@ -7,6 +7,9 @@
 #include "nodes/execnodes.h"
 #include "storage/itemptr.h"
 
+/* The statement that is run for the request, for those who watch this node. */
+extern void rf_store_show(const char *sql);
+
 /*
  * For errors: what runs now is about the `back`-th row before the one that was read last; or about
  * none in particular.

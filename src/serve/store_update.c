@@ -101,6 +101,7 @@ rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bo
 	appendStringInfoString(&sql, " WHERE ctid OPERATOR(pg_catalog.=) $1");
 
 	*statements = list_make2(reading, sql.data);
+	rf_store_show(sql.data);
 	writer.relation = relation;
 	writer.nulls = palloc(rows->natts);
 	writer.plan = SPI_prepare(sql.data, rows->natts, types);

@@ -71,9 +71,7 @@ rdma_stream(PG_FUNCTION_ARGS)
 		rf_request_bad(&stream_request, "Request and query must not be NULL.");
 	request = read_request(PG_GETARG_BYTEA_PP(0), &columns);
 	sql = text_to_cstring(PG_GETARG_TEXT_PP(1));
-
-	/* Whoever watches this node sees the statement, not the call that carries it. */
-	pgstat_report_activity(STATE_RUNNING, sql);
+	rf_request_show(&stream_request, sql);
 	statement = rf_statement_get(sql, PG_ARGISNULL(2) ? NULL : PG_GETARG_ARRAYTYPE_P(2));
 	params = rf_statement_params(statement, PG_ARGISNULL(3) ? NULL : PG_GETARG_ARRAYTYPE_P(3));
 	plan = rf_statement_plan(statement, params);

@@ -4,8 +4,8 @@
  * Runs in the postmaster, at start and again at every crash restart. Each segment is a memfd of its
  * own, because a descriptor that is passed to another engine opens all of it; all lie in one
  * address range that is reserved once and mapped before any child is forked, so a buffer has the
- * same address in every process. A crash restart makes new memfds and a new generation: whatever a
- * peer still maps or writes is not what the new processes use.
+ * same address in every process. A crash restart makes new memfds and a new identity: the new
+ * processes do not use memory that a peer still maps or writes.
  *
  * Does not lend or allocate (pool.c), and opens no device.
  */
@@ -16,7 +16,6 @@
 #include <unistd.h>
 #include <fcntl.h>
 
-#include "access/xlog.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
@@ -139,8 +138,8 @@ make_arena(RfShared *shared)
 }
 
 /*
- * Value memory is nobody's but ours (no peer maps it), so it needs no descriptor. New after a crash
- * restart, at whatever address: no process of before is left.
+ * No peer maps value memory, so it needs no descriptor. It is new after a crash restart, at any
+ * address: no earlier process is left.
  */
 static void
 make_value_memory(RfShared *shared)
@@ -203,15 +202,10 @@ rf_arena_startup(void)
 	rf_shared = ShmemInitStruct("rdma_fdw", shared_size(), &found);
 	if (!found)
 	{
-		/* Not the errors behind the flows: they are written before they are read. */
+		/* Not the errors behind the flows: they are always written before they are read. */
 		memset(rf_shared, 0, sizeof(RfShared) + mul_size(rf_max_flows, sizeof(RfFlow)));
-		rf_shared->node.system_identifier = GetSystemIdentifier();
-		while (rf_shared->node.generation == 0)
-		{
-			if (!pg_strong_random(&rf_shared->node.generation, sizeof(rf_shared->node.generation)))
-				ereport(FATAL, (errmsg("rdma_fdw could not get random bytes")));
-		}
-		if (!rf_key_make(rf_shared->private_key, rf_shared->public_key))
+		if (!rf_key_make(rf_shared->private_key, rf_shared->public_key) ||
+			!rf_key_identity(rf_shared->public_key, &rf_shared->node))
 			ereport(FATAL, (errmsg("rdma_fdw could not make a key of its engine: libcrypto cannot do X25519")));
 		rf_shared->max_flows = rf_max_flows;
 		rf_shared->page_memory = (uint8_t *) BufferBlocks;

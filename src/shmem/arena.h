@@ -1,6 +1,6 @@
 /*
- * arena.h - making the extension's shared memory, in the postmaster, and what lies beside the main
- * structure.
+ * arena.h - creation of the extension's shared memory, in the postmaster, and its parts beside the
+ * main structure.
  */
 #ifndef RF_ARENA_H
 #define RF_ARENA_H
@@ -26,7 +26,7 @@ extern RfWaitPoints *rf_wait_points;
 extern void rf_arena_request(void);
 extern void rf_arena_startup(void);
 
-/* Most bytes that the engine may register with a device. */
+/* The maximum of bytes that the engine may register with a device. */
 extern uint64_t rf_engine_lockable(void);
 
 #endif

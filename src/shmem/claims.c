@@ -28,7 +28,7 @@ rf_claim_wait(RfShared *shared, const RfNodeId *node, bool accepted, uint32_t *a
 
 		if (!is_coming(shared, peer, node, accepted))
 			continue;
-		/* From here on nobody claims it, if it still is what it was. */
+		/* From here on nobody claims it, if its state is unchanged. */
 		atomic_fetch_add(&peer->waiters, 1);
 		if (is_coming(shared, peer, node, accepted))
 		{
@@ -40,7 +40,7 @@ rf_claim_wait(RfShared *shared, const RfNodeId *node, bool accepted, uint32_t *a
 	return RF_NO_PEER;
 }
 
-/* The best entry that may be claimed, and the state it was seen in. */
+/* The best entry that may be claimed, and its state when it was read. */
 static int
 claimable(const RfShared *shared, const RfNodeId *node, bool accepted, uint32_t *seen)
 {
@@ -68,8 +68,8 @@ claimable(const RfShared *shared, const RfNodeId *node, bool accepted, uint32_t 
 }
 
 /*
- * One that failed is as good as a free one unless somebody still has to read why; the same node's
- * goes first, so that a node that comes and goes does not leave a trail.
+ * A failed entry counts as free unless a process still has to read its error; one of the same node
+ * is preferred, so that a node that comes and goes does not occupy several.
  */
 bool
 rf_claim_peer(RfShared *shared, const RfNodeId *node, bool accepted, int *index)
@@ -98,9 +98,12 @@ rf_claim_peer(RfShared *shared, const RfNodeId *node, bool accepted, int *index)
 	peer->accepted = accepted;
 	peer->host[0] = '\0';
 	peer->port = 0;
+	peer->role = 0;
+	peer->role_limit = 0;
 	memset(&peer->error, 0, sizeof(peer->error));
 	memset(peer->token, 0, sizeof(peer->token));
 	peer->transport[0] = '\0';
+	peer->encryption[0] = '\0';
 	atomic_store(&peer->fell_back, 0);
 	peer->attempt++;
 	peer->connections = connections;
@@ -118,7 +121,7 @@ rf_claim_peer(RfShared *shared, const RfNodeId *node, bool accepted, int *index)
 
 /* ---------- tokens ---------- */
 
-/* The oldest token of the role that has most; NULL: all places are busy. */
+/* The oldest token of the role that has most; NULL: all entries are busy. */
 static RfToken *
 oldest_of_most(RfShared *shared, int64_t *seen)
 {
@@ -157,8 +160,8 @@ oldest_of_most(RfShared *shared, int64_t *seen)
 }
 
 /*
- * The place for one more token of a role: its own oldest when it has as many as it may; else a free
- * one; else the oldest of the role that has most. NULL: all places are busy.
+ * The entry for one more token of a role: its own oldest if it is at its limit; else a free one;
+ * else the oldest of the role that has most. NULL: all entries are busy.
  */
 static RfToken *
 token_place(RfShared *shared, uint32_t role, uint32_t role_limit, int64_t *seen)
@@ -222,9 +225,35 @@ rf_token_put(RfShared *shared, const uint8_t id[16], const uint8_t secret[RF_TOK
 	memcpy(place->id, id, sizeof(place->id));
 	memcpy(place->secret, secret, sizeof(place->secret));
 	place->client = *client;
+	place->role_limit = role_limit;
 	atomic_store(&place->role, role);
 	atomic_store(&place->expires_us, rf_now_us() + lifetime_us);
 	return true;
+}
+
+bool
+rf_token_issuer(RfShared *shared, const uint8_t id[16], uint32_t *role, uint32_t *role_limit)
+{
+	for (int i = 0; i < RF_MAX_TOKENS; i++)
+	{
+		RfToken    *token = &shared->tokens[i];
+		int64_t		expires_us = atomic_load(&token->expires_us);
+		bool		found;
+
+		if (expires_us == RF_TOKEN_BUSY || expires_us == 0 ||
+			!atomic_compare_exchange_strong(&token->expires_us, &expires_us, RF_TOKEN_BUSY))
+			continue;
+		found = memcmp(token->id, id, sizeof(token->id)) == 0;
+		if (found)
+		{
+			*role = atomic_load(&token->role);
+			*role_limit = token->role_limit;
+		}
+		atomic_store(&token->expires_us, expires_us);
+		if (found)
+			return true;
+	}
+	return false;
 }
 
 bool

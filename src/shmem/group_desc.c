@@ -1,8 +1,8 @@
 /*
  * group_desc.c - the description of a group of flows: make, check, merge, extend.
  *
- * Plain C. A description is one piece of memory that travels as it is (wire.h); whoever gets one
- * from elsewhere checks it once, and from then on its shape is what its header says.
+ * Plain C. A description is one piece of memory that is sent unchanged (wire.h). A receiver checks
+ * it once; after that its shape is given by its header.
  */
 #include <string.h>
 

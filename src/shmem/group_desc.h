@@ -1,6 +1,6 @@
 /*
- * group_desc.h - the description of a group of flows, as it travels between its members; group.h says
- * what it is for. Plain C.
+ * group_desc.h - the description of a group of flows, in the form that its members exchange;
+ * group.h explains its purpose. Plain C.
  */
 #ifndef RF_GROUP_DESC_H
 #define RF_GROUP_DESC_H
@@ -26,10 +26,13 @@ typedef enum RfGroupKind
 	RF_GROUP_REPLICATE
 } RfGroupKind;
 
-/* One piece of memory, 8-aligned, laid out as wire.h says: what travels is what is used. */
+/*
+ * One piece of memory, 8-aligned, in the layout of wire.h: it is sent in the form in which it is
+ * used.
+ */
 typedef RfGroupHeader RfGroupDesc;
 
-/* Bytes of a description; 0 when there can be none of this shape. */
+/* Bytes of a description; 0 if this shape is impossible. */
 extern size_t rf_group_desc_size(uint32_t kind, uint32_t producers, uint32_t consumers);
 
 typedef struct RfGroupShape
@@ -48,15 +51,18 @@ typedef struct RfGroupShape
 extern bool rf_group_desc_init(RfGroupDesc *desc, const RfGroupShape *shape, const uint8_t id[16],
 							   const RfNodeId *nodes, RfError *error);
 
-/* Is this (from the wire, copied to aligned memory) a description, every word of it? */
+/*
+ * Is this a complete and valid description? It came from the wire, and was copied to aligned
+ * memory.
+ */
 extern bool rf_group_desc_check(const RfGroupDesc *desc, size_t length, RfError *error);
 
-/* Take over the addresses that `from` knows. The same group, or *error. */
+/* Takes over the addresses that `from` knows. It must be the same group, else *error. */
 extern bool rf_group_desc_merge(RfGroupDesc *into, const RfGroupDesc *from, RfError *error);
 
 /*
- * The group with one more producer or consumer, without whose addresses; `to` has room for it. Not
- * for RF_GROUP_REPLICATE; a consumer only for RF_GROUP_BALANCE.
+ * The group with one more producer or consumer, whose addresses are empty; `to` has room for it.
+ * Not for RF_GROUP_REPLICATE; a consumer only for RF_GROUP_BALANCE.
  */
 extern bool rf_group_desc_extend(RfGroupDesc *to, const RfGroupDesc *from, RfFlowRole role,
 								 const RfNodeId *node, RfError *error);

@@ -1,25 +1,26 @@
 /*
- * group_order.c - who comes next: the consumer that has room, and the order of a replicating group.
+ * group_order.c - selects the next member: the consumer with most room, and the order of a
+ * replicating group.
  *
  * Plain C, one thread; it sends nothing itself: group_consume.c, and the unit test's model, carry
  * its messages.
  *
  * The order log is a ring of producer numbers, one per slot. Its size is producers x slot_count,
- * and that is enough: a slot that is in the log and was not given out here, or whose place in the
- * log another consumer was not told, still occupies a receive buffer of its pair there, and there
- * are only slot_count of them per pair.
+ * and that is enough: a slot in the log that was not delivered here, or whose position another
+ * consumer was not told, still occupies a receive buffer of its pair there, and there are only
+ * slot_count of them per pair.
  *
  * Safety, for the first consumer's `decided[p]` slots of producer p in the log:
- *   - decided[p] <= min over consumers c of arrived[c][p], where arrived[c][p] is what c itself
- *     said; so what any consumer gives out has arrived at all.
+ *   - decided[p] <= min over consumers c of arrived[c][p], where arrived[c][p] is c's own report;
+ *     so a slot that any consumer delivers has arrived at all.
  *   - Order within a pair is the pair's; between pairs it is the log's, which has one writer and
  *     reaches each other consumer over one ordered flow.
- *   - A batch of several slots is not torn apart: once its first slot is in the log, nothing but
- *     this producer's slots follow until its last one.
+ *   - A batch of several slots is not split: once its first slot is in the log, nothing but this
+ *     producer's slots follow until its last one.
  * Liveness: a consumer's report is due whenever it has changed, and the log is due whenever it has
  * grown; both are cumulative, so a report that waits for a free slot loses nothing. The rest of a
- * torn batch can always arrive: everything before it is in the log, so all consumers can give it
- * out and release it.
+ * torn batch can always arrive: everything before it is in the log, so all consumers can deliver
+ * and release it.
  */
 #include <string.h>
 
@@ -40,7 +41,7 @@ rf_group_most_free(const uint32_t *free_buffers, uint32_t count, uint32_t turn)
 	return best;
 }
 
-/* What one consumer has; the first knows it of all, the others of themselves. */
+/* The state of one consumer; the first knows that of all, the others only their own. */
 typedef struct OrderConsumer
 {
 	uint64_t   *arrived;		/* [producers] slots */
@@ -58,7 +59,7 @@ struct RfOrder
 	uint32_t	slot_count;
 	uint64_t	log_size;
 	uint64_t	ordered;		/* slots in the log so far */
-	uint64_t	given;			/* of them, given out here */
+	uint64_t	given;			/* of these, delivered here */
 	bool		complete;		/* the log is at its end */
 	bool		stopped;
 	bool		report_due;		/* others: something changed since the last message */
@@ -175,11 +176,11 @@ arrived_everywhere(const RfOrder *order, uint32_t producer)
 bool
 rf_order_decide(RfOrder *order, RfError *error)
 {
-	uint32_t	idle = 0;		/* producers looked at in a row that had nothing */
+	uint32_t	idle = 0;		/* producers in a row that had nothing */
 	bool		all_ended = true;
 	bool		all_drain = true;
 
-	/* What the others may have been told is not taken back. */
+	/* Decisions that the others may have been told are final. */
 	if (order->complete || order->stopped)
 		return true;
 	while (idle < order->producers)
@@ -305,7 +306,7 @@ read_arrivals(RfOrder *order, uint32_t from, const RfOrderHeader *header, const 
 		uint64_t	count;
 
 		memcpy(&count, counts + producer * sizeof(count), sizeof(count));
-		/* More than it can hold beyond what it may have given out, or less than it had. */
+		/* More than it can have beyond its deliveries, or less than before. */
 		if (count / 2 < other->arrived[producer] ||
 			count / 2 > order->decided[producer] + order->slot_count ||
 			(other->ended[producer] && count != other->arrived[producer] * 2 + 1))

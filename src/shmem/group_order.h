@@ -1,6 +1,6 @@
 /*
- * group_order.h - who comes next in a group of flows: turns, the consumer with most room, and the order
- * of replicate as one consumer knows it. Plain C, one thread.
+ * group_order.h - selects the next member of a group of flows: turns, the consumer with most room,
+ * and the order of replicate as one consumer knows it. Plain C, one thread.
  */
 #ifndef RF_GROUP_ORDER_H
 #define RF_GROUP_ORDER_H
@@ -8,12 +8,12 @@
 #include "group_desc.h"
 
 /*
- * Whole batches in turn. A batch that came or went in part is torn: its member keeps the turn until
- * its last part.
+ * Whole batches in turn. A partly transferred batch is torn: its member keeps the turn until its
+ * last part.
  */
 typedef struct RfTurn
 {
-	uint32_t	next;			/* to look at first */
+	uint32_t	next;			/* member to try first */
 	int			torn;			/* -1: none */
 } RfTurn;
 
@@ -31,8 +31,8 @@ rf_turn_take(RfTurn *turn, uint32_t member, bool last)
 }
 
 /*
- * Of `count` members the one with most free buffers, none with 0; of equals the first from `turn`
- * on. RF_GROUP_ANY: none.
+ * Of `count` members the one with most free buffers; among equals the first from `turn` on.
+ * RF_GROUP_ANY: all have 0.
  */
 extern int	rf_group_most_free(const uint32_t *free_buffers, uint32_t count, uint32_t turn);
 
@@ -42,9 +42,9 @@ typedef struct RfOrder RfOrder;
 
 typedef enum RfOrderNext
 {
-	RF_ORDER_SLOT,				/* give out the next slot of *producer */
+	RF_ORDER_SLOT,				/* deliver the next slot of *producer */
 	RF_ORDER_NOTHING,
-	RF_ORDER_END,				/* all was given out */
+	RF_ORDER_END,				/* all was delivered */
 	RF_ORDER_STOP				/* no consumer wants more */
 } RfOrderNext;
 
@@ -63,8 +63,8 @@ extern void rf_order_ended(RfOrder *order, uint32_t producer);
 extern void rf_order_drain(RfOrder *order);
 
 /*
- * The first consumer: append to the log what has arrived everywhere. False: the consumers
- * contradict each other.
+ * The first consumer: appends to the log the slots that have arrived everywhere. False: the
+ * consumers contradict each other.
  */
 extern bool rf_order_decide(RfOrder *order, RfError *error);
 
@@ -75,11 +75,11 @@ extern bool rf_order_decide(RfOrder *order, RfError *error);
  */
 extern uint32_t rf_order_write(RfOrder *order, uint32_t to, void *message, uint32_t room);
 
-/* A message came from consumer `from`. False: it is not what it may be. */
+/* A message came from consumer `from`. False: it is invalid. */
 extern bool rf_order_read(RfOrder *order, uint32_t from, const void *message, uint32_t length,
 						  RfError *error);
 
-/* Nothing will be written to `to` any more, and nothing it says matters. */
+/* Nothing will be written to `to` any more, and its messages are ignored. */
 extern bool rf_order_told(const RfOrder *order, uint32_t to);
 
 extern RfOrderNext rf_order_next(RfOrder *order, uint32_t *producer);

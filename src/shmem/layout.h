@@ -1,7 +1,7 @@
 /*
- * layout.h - what lies in shared memory: the arena, the flow table, slots and their status words,
- * lanes, peers, tokens. Who may write and read each word is said with it; the functions that do are
- * in the other headers of this folder.
+ * layout.h - the contents of shared memory: the arena, the flow table, slots and their status
+ * words, lanes, peers, tokens. Each word's comment names its writers and readers; the functions for
+ * it are in the other headers of this folder.
  *
  * A flow is one directed stream of batches between one producer backend and one consumer backend on
  * two nodes (DESIGN: gather). Each side has its own entry in its own node's flow table; the
@@ -83,15 +83,15 @@ typedef enum RfSlotStatus
 } RfSlotStatus;
 
 /*
- * RfFlow.waiting: what the owner sleeps for. The sleeper stores it, then re-checks; whoever changes
- * a word that a sleeper may look at stores that word, then loads this one; all four are
- * sequentially consistent, so one of the two sees the other. The waker takes it back to NONE by an
- * exchange and wakes only when that returned something else.
+ * RfFlow.waiting: the event that the owner sleeps for. The sleeper stores it, then re-checks; a
+ * process that changes a word that a sleeper may wait for stores that word, then loads this one;
+ * all four are sequentially consistent, so one of the two sees the other. The waker takes it back
+ * to NONE by an exchange and wakes only when that returned something else.
  */
 typedef enum RfFlowWaiting
 {
 	RF_WAIT_NONE = 0,
-	RF_WAIT_ANY,				/* whatever comes: a buffer, a state */
+	RF_WAIT_ANY,				/* any event: a buffer, a state */
 	RF_WAIT_SLOTS,				/* producer: half of its slots (at least one), so that it runs for a while once woken */
 	RF_WAIT_ACK,				/* producer: everything it handed over is released by the reader */
 	RF_WAIT_OPEN,				/* producer: the engines have opened it, or have not */
@@ -101,22 +101,23 @@ typedef enum RfFlowWaiting
 } RfFlowWaiting;
 
 /*
- * Value memory: large rows are laid out in it and leave from where they lie, without the copy into
- * the slots (RDMAbox, figure 5: dynamic registration against copying to registered memory). Here is
- * what the two sides of one node share; src/shmem/value.c has the backend's part with the rule that
- * chooses, src/engine/values.c the engine's with the cache of registrations.
+ * Value memory: large rows are built in it and sent from there, without the copy into the slots
+ * (RDMAbox, figure 5: dynamic registration against copying to registered memory). Here are the
+ * words that the two sides of one node share; src/shmem/value.c has the backend's part with the
+ * rule of choice, src/engine/values.c the engine's with the cache of registrations.
  *
- * Several flows of one producer may have the same piece (value_of), for what all of them send: see
- * rf_value_common.
+ * Several flows of one producer may have the same piece (value_of), for data that all of them send:
+ * see rf_value_common.
  *
  * A producer's piece of it belongs to its flow's entry like the slots: the engine's main thread
- * takes it from the pool when the backend asks, and takes it back when it frees the entry. Nothing
- * but the entry says where in it a slot's payload is: what lies in the segments a peer on the same
- * host can write, and must not be able to choose what is sent to it.
+ * takes it from the pool when the backend asks, and takes it back when it frees the entry. Only the
+ * entry has the place of a slot's payload in it: a peer on the same host can write to the segments,
+ * and must not be able to choose the bytes that are sent to it.
  *
  * RfFlow.value_state. NONE, GRANTED, REFUSED -> WANTED: backend, with value_wanted stored before
  * and nothing in flight that reads the old piece. WANTED -> GRANTED, REFUSED: engine's main thread,
- * with the piece stored before. So each side writes only what the other is not looking at.
+ * with the piece stored before. So each side writes only words that the other does not read at that
+ * time.
  */
 typedef enum RfValueState
 {
@@ -126,7 +127,7 @@ typedef enum RfValueState
 	RF_VALUE_REFUSED			/* not now: it is used up, or the device registers no more */
 } RfValueState;
 
-#define RF_VALUE_UNIT		(1u << 20)	/* value memory is handed out in whole ones */
+#define RF_VALUE_UNIT		(1u << 20)	/* unit of allocation of value memory */
 
 /* The payload of a PLACED slot, in the flow's piece. */
 typedef struct RfPlaced
@@ -136,23 +137,22 @@ typedef struct RfPlaced
 } RfPlaced;
 
 /*
- * Pages in shared buffers: a producer's slot may hold a batch of which the largest parts stay where
- * they are, on pages that its backend has pinned. The engine's work request gathers them. Where
- * they are is said in the main shared memory (rf_flow_parts), not in the slot, which a peer on this
- * host can write; rf_parts_describe (src/shmem/pages.c) checks it against the pool of buffers.
+ * Pages in shared buffers: the largest parts of a producer's batch may stay on pages that its
+ * backend has pinned. The engine's work request gathers them. Their addresses are in the main
+ * shared memory (rf_flow_parts), not in the slot, which a peer on this host can write;
+ * rf_parts_describe (src/shmem/pages.c) checks it against the pool of buffers.
  *
- * A page must stay pinned until no work request reads it any more, or its buffer might hold
- * something else by then that this reader has no right to. Who may decide is told by the status
- * word, which both sides change by compare-and-swap: GATHERED -> IN_FLIGHT is the lane's promise
- * that the slot is sent, and from then on the backend keeps its pins until `completed` is beyond
- * it, or the flow FAILED, which the lane stores after the queue pair is destroyed. GATHERED ->
- * FILLING is the closing backend taking it back; the lane sends nothing from there on. So one of
- * them has it.
+ * A page must stay pinned until no work request reads it any more, or its buffer might then hold
+ * other data that this reader must not see. The status word decides which side acts; both sides
+ * change it by compare-and-swap: GATHERED -> IN_FLIGHT is the lane's promise that the slot is sent,
+ * and from then on the backend keeps its pins until `completed` is beyond it, or the flow FAILED,
+ * which the lane stores after the queue pair is destroyed. GATHERED -> FILLING is the closing
+ * backend taking it back; the lane sends nothing from there on. So exactly one of them gets the
+ * slot.
  *
  * The producer makes such a slot only when the reader has a free buffer for it
- * (rf_flow_await_credit). Then nothing but the transport stands between it and its completion, and
- * a reader at rest leaves no page pinned. Not with shared receive pools, whose buffers others may
- * hold.
+ * (rf_flow_await_credit). Then its completion depends on the transport only, and an idle reader
+ * leaves no page pinned. Not used with shared receive pools, whose buffers others may hold.
  */
 typedef struct RfPart
 {
@@ -166,7 +166,7 @@ typedef struct RfPart
 
 #define RF_SLOT_PARTS		RF_MAX_SGE
 
-/* RfFlow.stop */
+/* RfFlow.stop: why the reader stopped */
 typedef enum RfStopReason
 {
 	RF_STOP_NONE = 0,
@@ -174,7 +174,7 @@ typedef enum RfStopReason
 	RF_STOP_FAILED				/* the reader failed; its own session says why */
 } RfStopReason;
 
-typedef struct RfFlowStats		/* written by the party named; read by anybody, relaxed */
+typedef struct RfFlowStats		/* each word has the named writer; any process reads, relaxed */
 {
 	_Atomic uint64_t rows;			/* backend */
 	_Atomic uint64_t bytes;			/* backend: payload bytes submitted or consumed */
@@ -207,8 +207,9 @@ typedef struct RfFlow
 	uint64_t	key;			/* random; both ends know it */
 	int32_t		peer;			/* index into the peer table */
 	int32_t		owner_pid;
-	_Atomic int32_t owner_proc; /* whom to wake: index into ProcGlobal->allProcs. Constant but for a shared flow (share.h) */
+	_Atomic int32_t owner_proc; /* to wake: ProcGlobal->allProcs[]; changes if shared (share.h) */
 	uint32_t	role_oid;		/* SQL role: decides who may see it; others count by it (rdma_fdw.role_share) */
+	uint32_t	role_share;		/* percent of the buffer memory that this role may have */
 	uint32_t	database_oid;
 	uint32_t	remote_flow;	/* producer: the consumer's index, from the stream request; consumer: set by the engine at OPEN */
 	uint32_t	slot_count;		/* consumer: wanted by the backend. producer: set by the engine at OPENED */
@@ -228,7 +229,7 @@ typedef struct RfFlow
 	uint32_t	remote_rkey;
 	uint32_t	pool_buffers;	/* producer: receive buffers in the reader's pool; 0 = slot_count of its own */
 	uint32_t	pool_claimable; /* the first so many of them may be claimed by compare-and-swap */
-	bool		wants_pages;	/* producer: the backend, before OPENING, would send from shared buffers */
+	bool		wants_pages;	/* producer: backend, before OPENING: from shared buffers? */
 	bool		has_pages;		/* producer: it can, with this key */
 	uint32_t	pages_lkey;
 
@@ -240,7 +241,8 @@ typedef struct RfFlow
 	_Atomic uint32_t stop;		/* RfStopReason. consumer backend: wants no more. producer: the lane sets it on STOP */
 	_Atomic uint32_t leaving;	/* consumer backend: reads what was sent and wants to be sent an end then. producer: the lane sets it */
 	_Atomic uint32_t abandoned; /* producer backend: closing without an acknowledged end: END says FAILED or STOPPED */
-	_Atomic uint32_t weight;	/* 1..RF_MAX_WEIGHT, 0 stands for the default. Reader: its setting. Sender: the reader's, or what
+	_Atomic uint32_t weight;	/* 1..RF_MAX_WEIGHT, 0 stands for the default. Reader: its
+								 * setting. Sender: the reader's, or the value that
 								 * rdma.set_flow_weight stored since; the lane reads it each turn */
 
 	/*
@@ -256,10 +258,10 @@ typedef struct RfFlow
 
 	/*
 	 * The owner sleeps (RfFlowWaiting): set by the backend before it re-checks and waits, cleared
-	 * by whoever wakes it.
+	 * by the process that wakes it.
 	 */
 	_Alignas(RF_CACHE_LINE) _Atomic uint32_t waiting;
-	_Atomic uint32_t queued;	/* a bit per lane whose ring it is in: set by whoever rings, cleared by that lane before it looks */
+	_Atomic uint32_t queued;	/* bit per lane's ring: ringer sets; lane clears, then checks */
 
 	/*
 	 * Value memory, producers only. The lane reads the piece when it finds a PLACED slot, which the
@@ -284,8 +286,8 @@ typedef struct RfFlow
 #define RF_CREDIT_CANDIDATES	6		/* no limit, 4, 6, 8, 10, 12 (src/engine/throttle.c) */
 
 /*
- * What a lane's credit throttle decided. The lane writes, anybody reads; words of one decision may
- * be seen mixed with the next one's.
+ * The decisions of a lane's credit throttle. The lane writes, any process reads; words of one
+ * decision may be seen mixed with the next one's.
  */
 typedef struct RfLaneThrottle
 {
@@ -295,7 +297,7 @@ typedef struct RfLaneThrottle
 	_Atomic uint64_t rate[RF_CREDIT_CANDIDATES];	/* of the last decision, bytes per second; 0 = not tried, it could not matter */
 } RfLaneThrottle;
 
-/* A queue pair of a lane, by peer. The lane writes, anybody reads. */
+/* A queue pair of a lane, by peer. The lane writes, any process reads. */
 typedef struct RfLaneQp
 {
 	_Atomic uint32_t number;	/* 0 = there is none; stored last when it is made, first when it goes */
@@ -309,10 +311,10 @@ typedef struct RfLaneQp
 
 /*
  * Doorbell ring: a multi-producer, single-consumer ring of flow indexes. A flow is in at most one
- * place of each lane's ring (RfFlow.queued), so it never fills; in two rings it is when its entry
- * got a new life on another lane before the old one took it out (ring.c). The lane sets `asleep`,
- * re-checks everything, then blocks; whoever rings and sees it writes `wake_fd`, an eventfd made
- * before fork.
+ * place of each lane's ring (RfFlow.queued), so it never fills; it is in two rings if its entry was
+ * reused on another lane before the old lane took it out (ring.c). The lane sets `asleep`,
+ * re-checks everything, then blocks; a ringer that sees it writes `wake_fd`, an eventfd made before
+ * fork.
  */
 typedef struct RfLane
 {
@@ -323,9 +325,9 @@ typedef struct RfLane
 	int			wake_fd;		/* same number in every process of the cluster */
 	_Alignas(RF_CACHE_LINE) _Atomic uint32_t ring[RF_MAX_FLOWS];	/* flow index + 1; 0 = not filled yet */
 
-	/* Counters: the lane writes, anybody reads. */
+	/* Counters: the lane writes, any process reads. */
 	_Atomic uint64_t doorbells;
-	_Atomic uint64_t requests;	/* slots and messages that were to be sent */
+	_Atomic uint64_t requests;	/* slots and messages to be sent */
 	_Atomic uint64_t work_requests; /* that carried them: requests - merged */
 	_Atomic uint64_t merged;	/* requests that left within another's work request */
 	_Atomic uint64_t merged_while_throttled;	/* those of them that had to wait for the window or for room in the send queue */
@@ -361,7 +363,7 @@ typedef struct RfLane
 	_Atomic uint32_t claims_at_once;	/* and how many claims of it may be under way */
 } RfLane;
 
-/* Bytes in flight, one per device (admission.h). The lanes write, anybody reads. */
+/* Bytes in flight, one per device (admission.h). The lanes write, any process reads. */
 typedef struct RfAdmissionStats
 {
 	_Alignas(64) _Atomic uint64_t in_flight;	/* bytes */
@@ -373,28 +375,27 @@ typedef struct RfAdmissionStats
 
 /*
  * A backend or the engine's main thread claims an entry: it makes the state CLAIMED by a
- * compare-and-swap from FREE or FAILED, and has the entry alone until it stores the next state.
- * Only in between does it write node, accepted and attempt. There is no lock, so no stopped process
- * can hold one: it keeps one entry, and nobody waits for that.
+ * compare-and-swap from FREE or FAILED, and owns the entry until it stores the next state. Only in
+ * between does it write node, accepted and attempt. There is no lock that a stopped process could
+ * hold: it keeps one entry, and no process waits for that.
  *
- * A backend that is to wait for a node's entry counts itself in `waiters` first and looks at state
- * and node then. A claimer looks at `waiters` after its compare-and-swap, and puts the entry back
- * if there are any. All of these are sequentially consistent, so one of the two sees the other. Two
- * backends may claim an entry each for the same node; the engine connects for the first and frees
- * the second.
+ * A backend that must wait for a node's entry increments `waiters` first and reads state and node
+ * then. A claimer reads `waiters` after its compare-and-swap, and restores the entry if there are
+ * any. All of these are sequentially consistent, so one of the two sees the other. Two backends may
+ * claim an entry each for the same node; the engine connects for the first and frees the second.
  */
 typedef enum RfPeerState
 {
 	RF_PEER_FREE = 0,
 	RF_PEER_CLAIMED,			/* a backend fills in address and token */
-	RF_PEER_REQUESTED,			/* the engine shall connect */
+	RF_PEER_REQUESTED,			/* the engine must connect */
 	RF_PEER_CONNECTING,
 	RF_PEER_CONNECTED,
-	RF_PEER_FAILED,				/* `error` says why; the entry may be claimed again */
-	RF_PEER_CLOSING				/* lanes are letting go */
+	RF_PEER_FAILED,				/* `error` has the reason; the entry may be claimed again */
+	RF_PEER_CLOSING				/* lanes are detaching */
 } RfPeerState;
 
-/* Can shared buffers be sent to a peer from where they are? */
+/* Can shared buffers be sent to a peer in place? */
 typedef enum RfPeerPages
 {
 	RF_PAGES_NOT_ASKED = 0,
@@ -410,17 +411,20 @@ typedef struct RfPeer
 	char		host[128];		/* as the user names it; of an accepted one, its address */
 	char		addresses[128]; /* numeric, with commas between: where the engine connects to */
 	uint32_t	port;
+	uint32_t	role;			/* SQL role whose token or session brought it; by whoever claims the entry */
+	uint32_t	role_limit;		/* and of how many of these places it may have */
 	uint8_t		token_id[16];
 	uint8_t		token[RF_TOKEN_SIZE];	/* wiped when used */
-	RfError		error;			/* FAILED, CLOSING: why. CONNECTED: why it does without the RDMA device, else empty */
+	RfError		error;			/* FAILED, CLOSING: why. CONNECTED: why without RDMA, or empty */
 	char		transport[16];	/* "shm", "tcp", "verbs" */
-	_Atomic uint32_t fell_back; /* 1: nobody was warned yet that it does without. The engine sets it, one backend clears it */
+	char		encryption[32]; /* of rows on the network: how, or "none"; "" = they cross none */
+	_Atomic uint32_t fell_back; /* 1: no warning of it yet. Engine sets, one backend clears */
 	uint32_t	attempt;		/* counts claims of this entry: a waiter knows by it whether the failure is its own */
 	uint32_t	connections;	/* connection sets made so far: reconnects + 1 */
 	int64_t		since_us;
 	uint32_t	handshake_us;
 	uint32_t	round_trip_us;	/* last PING */
-	_Atomic uint32_t usual_round_trip_us;	/* smoothed, see smooth_round_trip(); 0 = not known. The engine writes */
+	_Atomic uint32_t usual_round_trip_us;	/* see note_round_trip(); 0 = not known. The engine writes */
 	_Atomic uint64_t bandwidth; /* bytes per second, smoothed, of pulls that waited for the network; 0 = none did. Backends
 								 * write (src/remote/link.c); of two at the same time one is lost */
 	_Atomic uint64_t bytes_sent;
@@ -435,9 +439,9 @@ typedef struct RfPeer
 
 /*
  * A process takes a token by a compare-and-swap of expires_us from the value that it saw to
- * RF_TOKEN_BUSY, and has it until it stores another value; nobody waits for that. A backend that
- * loses the oldest one takes the next; the engine passes over a busy one, which is being replaced.
- * So a process that is stopped meanwhile keeps one place, and holds up nobody.
+ * RF_TOKEN_BUSY, and owns it until it stores another value; no process waits for that. A backend
+ * that loses the oldest one takes the next; the engine skips a busy one, which is being replaced.
+ * So a process that is stopped meanwhile keeps one entry and delays nobody.
  */
 typedef struct RfToken
 {
@@ -446,12 +450,13 @@ typedef struct RfToken
 	uint8_t		secret[RF_TOKEN_SIZE];
 	RfNodeId	client;
 	_Atomic uint32_t role;		/* SQL role that it was issued to; others read it to share places fairly */
+	uint32_t	role_limit;		/* of how many tokens that role may have */
 } RfToken;
 
 #define RF_TOKEN_BUSY		INT64_C(-1)
 #define RF_MAX_TOKENS		256
 
-/* Kinds of transport that a region's bytes cost differently over: RfPeer.transport. */
+/* Kinds of transport, which differ in the costs of a region's bytes: RfPeer.transport. */
 typedef enum RfRegionTransport
 {
 	RF_OVER_SHM = 0,
@@ -461,9 +466,9 @@ typedef enum RfRegionTransport
 } RfRegionTransport;
 
 /*
- * What sleeping, polling (rf_polling_calibrate), copying and registering (rf_values_calibrate), and
- * moving regions (rf_regions_calibrate) cost on this machine. Written by the engine before
- * engine_pid.
+ * The costs of sleeping, polling (rf_polling_calibrate), copying and registering
+ * (rf_values_calibrate), and moving regions (rf_regions_calibrate) on this machine. Written by the
+ * engine before engine_pid.
  */
 typedef struct RfCalibration
 {
@@ -471,19 +476,19 @@ typedef struct RfCalibration
 	uint32_t	empty_poll_ns;
 	uint32_t	poll_us;		/* how long to poll before sleeping is cheaper */
 	uint32_t	copy_ns;		/* a MB from memory into slots; 0 = not measured */
-	uint32_t	register_ns;	/* registering and deregistering, whatever the size */
+	uint32_t	register_ns;	/* registering and deregistering, any size */
 	uint32_t	register_mb_ns; /* and for each MB */
 	RfRegionCosts regions[RF_OVER_KINDS];	/* request 0 = not measured */
 } RfCalibration;
 
-/* Of value memory. The engine's main thread writes, anybody reads. */
+/* Statistics of value memory. The engine's main thread writes, any process reads. */
 typedef struct RfValueStats
 {
 	_Atomic uint64_t used;		/* bytes that flows have */
 	_Atomic uint64_t registered;	/* bytes that are registered; what is registered for two peers counts twice */
 	_Atomic uint64_t registrations;
 	_Atomic uint64_t hits;		/* pieces that were registered already */
-	_Atomic uint64_t evictions; /* registrations given up for the limit of those not in use */
+	_Atomic uint64_t evictions; /* registrations dropped for the limit of unused ones */
 	_Atomic uint64_t refused;
 } RfValueStats;
 
@@ -493,8 +498,11 @@ typedef struct RfValueStats
  */
 typedef struct RfShared
 {
-	RfNodeId	node;			/* ours; generation is new with every arena */
-	/* Of this life of the node: written with it by the postmaster, read by backends (base/agree.h). */
+	RfNodeId	node;			/* ours: of public_key, new with every arena */
+	/*
+	 * For this life of the node: the postmaster writes it together with `node`, backends read it
+	 * (base/agree.h).
+	 */
 	uint8_t		private_key[RF_KEY_SIZE];
 	uint8_t		public_key[RF_KEY_SIZE];
 	uint32_t	max_flows;
@@ -515,11 +523,15 @@ typedef struct RfShared
 	int64_t		engine_start_us;
 	char		engine_local_name[64];
 	RfDeviceCaps device;		/* written by the engine before engine_pid */
-	RfError		device_error;	/* why verbs was not taken, for rdma.check */
+	RfError		device_error;	/* why verbs was not chosen, for rdma.check */
 	RfError		start_error;	/* why engine_pid is 0 though an engine runs; kind NONE: unknown. The engine writes */
 	RfCalibration calibration;
 	RfAdmissionStats admission;
-	_Atomic uint32_t waiting_for_buffers;	/* flows for which the engine's main thread wants buffers: who lets go of a LISTENING one tells it */
+	/*
+	 * flows that wait for buffers from the engine's main thread; a backend that leaves a LISTENING
+	 * flow wakes it then
+	 */
+	_Atomic uint32_t waiting_for_buffers;
 	_Atomic uint32_t main_requests; /* bumped with engine_wake_fd: flows OPENING, peers REQUESTED or flows to free */
 
 	/* Counters of the main thread. */
@@ -528,6 +540,12 @@ typedef struct RfShared
 	_Atomic uint64_t garbage_connections;
 	_Atomic uint64_t connections_lost;
 	_Atomic uint64_t flows_refused;
+
+	/*
+	 * Entries of flows[] that are not FREE, or somewhat more: counted before one is claimed and after
+	 * it is freed, by who does that. As long as it is below a role's share, no role has its share.
+	 */
+	_Atomic uint32_t flows_used;
 	_Atomic uint64_t buffer_waits;
 	_Atomic uint32_t segments_held; /* taken back from peers that may still write into them: see pool.h */
 
@@ -541,8 +559,8 @@ typedef struct RfShared
 
 /*
  * Why a flow is FAILED: written by the engine before the store of that state, read after it. They
- * are apart from the flows because they are large and seldom written: what was never touched is
- * address space, not memory.
+ * are apart from the flows because they are large and seldom written: untouched ones take address
+ * space, not memory.
  */
 static inline RfError *
 rf_flow_error(RfShared *shared, const RfFlow *flow)

@@ -1,16 +1,16 @@
 /*
- * life.c - the changes of an entry's state that a backend and its engine's main thread may want at
- * the same time.
+ * life.c - the changes of an entry's state that a backend and its engine's main thread may attempt
+ * at the same time.
  *
  * Plain C: used by the backend API (flow.c), by the engine (open.c) and by the unit tests.
  *
- * Who may end a life. An entry becomes FREE either by its backend, from CLAIMED and LISTENING (the
- * engine does not know it), or by the engine, from CLOSING. So in OPENING, OPEN, FAILED and CLOSING
- * the entry cannot change its owner behind the engine's back, whereas one that the engine sees
- * LISTENING may have been let go, claimed and made LISTENING again by somebody else between any two
- * looks. The engine therefore holds a listening entry (LISTENING -> OPENING) before it reads or
- * writes anything in it, and lets the wrong one go again; to its owner that is no change, since
- * what it waits for is OPEN or FAILED.
+ * Which side may free an entry. An entry becomes FREE either by its backend, from CLAIMED and
+ * LISTENING (the engine does not know it), or by the engine, from CLOSING. So in OPENING, OPEN,
+ * FAILED and CLOSING the entry cannot change its owner behind the engine's back, whereas one that
+ * the engine sees LISTENING may have been released, claimed and made LISTENING again by another
+ * backend between any two reads. The engine therefore holds a listening entry (LISTENING ->
+ * OPENING) before it reads or writes anything in it, and releases a wrong one; its owner does not
+ * notice, since it waits for OPEN or FAILED.
  */
 #include "life.h"
 
@@ -23,14 +23,16 @@ rf_flow_hold(RfFlow *flow)
 	return atomic_compare_exchange_strong(&flow->state, &expected, RF_FLOW_OPENING);
 }
 
-void
+bool
 rf_flow_let_go(RfFlow *flow)
 {
 	uint32_t	expected = RF_FLOW_OPENING;
 
-	/* Its backend left meanwhile: then nobody but us knows the entry, and it has no buffers. */
-	if (!atomic_compare_exchange_strong(&flow->state, &expected, RF_FLOW_LISTENING))
-		atomic_store(&flow->state, RF_FLOW_FREE);
+	/* Its backend left meanwhile: then only we know the entry, and it has no buffers. */
+	if (atomic_compare_exchange_strong(&flow->state, &expected, RF_FLOW_LISTENING))
+		return false;
+	atomic_store(&flow->state, RF_FLOW_FREE);
+	return true;
 }
 
 RfFlowState
@@ -39,7 +41,7 @@ rf_flow_leave(RfFlow *flow, uint32_t *lane)
 	uint32_t	state = atomic_load(&flow->state);
 	uint32_t	next;
 
-	/* The engine may hold, open or fail it at the same time; then look again. */
+	/* The engine may hold, open or fail it at the same time; then try again. */
 	do
 	{
 		/*

@@ -1,5 +1,6 @@
 /*
- * life.h - the changes of a flow's state that both its sides may want at once; see life.c. Plain C.
+ * life.h - the changes of a flow's state that both its sides may attempt at once; see life.c. Plain
+ * C.
  */
 #ifndef RF_LIFE_H
 #define RF_LIFE_H
@@ -12,13 +13,16 @@
  */
 extern bool rf_flow_hold(RfFlow *flow);
 
-/* Back to LISTENING; FREE when its backend has left meanwhile. Only before it got buffers. */
-extern void rf_flow_let_go(RfFlow *flow);
+/*
+ * Back to LISTENING. True: it is FREE instead, because its backend has left meanwhile. Only before it
+ * got buffers.
+ */
+extern bool rf_flow_let_go(RfFlow *flow);
 
 /*
- * Backend: done with the entry, which is not its own any more. Returns the state it had, and the
- * lane to ring when that was OPEN or FAILED. After OPENING and FAILED the engine's main thread has
- * to be woken.
+ * Backend: releases the entry, and must not use it any more. Returns the state it had, and the lane
+ * to ring when that was OPEN or FAILED. After OPENING and FAILED the engine's main thread has to be
+ * woken.
  */
 extern RfFlowState rf_flow_leave(RfFlow *flow, uint32_t *lane);
 

@@ -1,9 +1,9 @@
 /*
  * pages.c - the parts of a slot that lie on pages in shared buffers, as entries of a work request.
  *
- * Plain C: used by the lanes and by the unit tests. What a backend wrote is believed only as far as
- * it stays within the slot and within the pool of buffers, so that a bug there shows nobody other
- * memory of this process. Whose page it is and that it is pinned is the backend's business (layout.h).
+ * Plain C: used by the lanes and by the unit tests. A backend's entries are accepted only within
+ * the slot and the pool of buffers, so that a bug there does not expose other memory of this
+ * process. The backend is responsible for the choice of the page and for its pin (layout.h).
  */
 #include "pages.h"
 

@@ -6,12 +6,15 @@
 
 #include "layout.h"
 
-/* Where the two kinds of parts lie, and what one work request and the reader's buffer hold. */
+/*
+ * The places of the two kinds of parts, and the limits of one work request and of the reader's
+ * buffer.
+ */
 typedef struct RfPartsPlace
 {
 	const uint8_t *slot;		/* its payload */
 	uint32_t	slot_lkey;
-	uint32_t	room;			/* bytes of payload, its own and all together */
+	uint32_t	room;			/* bytes of payload in the reader's buffer */
 	const uint8_t *pages;
 	uint64_t	pages_size;
 	uint32_t	page_size;
@@ -23,7 +26,7 @@ typedef struct RfPartsPlace
 /* The entries of a work request for a slot's payload. */
 typedef struct RfPartsEntries
 {
-	int			count;			/* 0: a part is not within the slot or the pool, or they are too many */
+	int			count;			/* 0: a part is outside slot and pool, or too many parts */
 	int			strided_count;	/* of them, those that are strided */
 	uint32_t	bytes;			/* in all */
 	uint32_t	page_bytes;		/* of them from pages */

@@ -1,8 +1,11 @@
 /*
- * peer_table.c - who we are, and what backends and the engine's main thread both do with the table
- * of peers. The protocol of its words is at RfPeer; claims.c has what needs no server.
+ * peer_table.c - this node's identity, and functions on the table of peers for backends and the
+ * engine's main thread. The protocol of its words is at RfPeer; claims.c has the functions that
+ * need no server.
  */
 #include "postgres.h"
+
+#include "utils/builtins.h"
 
 #include "arena.h"
 #include "claims.h"
@@ -24,6 +27,15 @@ rf_type_image(RfTypeImage *image)
 	image->name_data_length = NAMEDATALEN;
 	image->double_format = (uint32_t) (bits >> 32);
 	image->image_version = 1;
+}
+
+const char *
+rf_node_text(const RfNodeId *node)
+{
+	char	   *text = palloc0(2 * sizeof(*node) + 1);
+
+	(void) hex_encode((const char *) node, sizeof(*node), text);
+	return text;
 }
 
 void

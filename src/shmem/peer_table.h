@@ -1,19 +1,22 @@
 /*
- * peer_table.h - this node, and entries of the peer table as backends and the engine's main thread
- * find and take them. Tokens: claims.h.
+ * peer_table.h - this node's identity, and finding and taking entries of the peer table, for
+ * backends and the engine's main thread. Tokens: claims.h.
  */
 #ifndef RF_PEER_TABLE_H
 #define RF_PEER_TABLE_H
 
 #include "rdma_fdw/wire.h"
 
-/* How this build lays values out in memory. */
+/* The layout of values in memory in this build. */
 extern void rf_type_image(RfTypeImage *image);
+
+/* An identity as it is shown: the hash's bytes in their order. Palloc'd. */
+extern const char *rf_node_text(const RfNodeId *node);
 
 /* Our side of a hello, and the type image; either may be NULL. */
 extern void rf_node_self(RfNodeId *node, RfTypeImage *image);
 
-/* What this node says to rdma.hello() of another one. */
+/* The request that this node passes to rdma.hello() of another one. */
 extern void rf_hello_request(RfHelloRequest *request, bool need_token);
 
 /*
@@ -24,12 +27,12 @@ extern void rf_hello_request(RfHelloRequest *request, bool need_token);
 extern int	rf_peer_find(const RfNodeId *node, bool producer_side);
 
 /*
- * Take a free entry for a node, state CLAIMED; RF_NO_PEER: there is none. The caller has it alone
- * until it stores the next state.
+ * Takes a free entry for a node, state CLAIMED; RF_NO_PEER: there is none. The caller owns it until
+ * it stores the next state.
  */
 extern int	rf_peer_claim(const RfNodeId *node, bool accepted);
 
-/* The entry's state has changed: wake backends that wait for it. */
+/* The entry's state has changed: wakes backends that wait for it. */
 extern void rf_peers_wake(int peer);
 
 #endif

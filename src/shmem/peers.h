@@ -11,7 +11,7 @@
 #define RF_NO_PEER			(-1)
 #define RF_SEVERAL_PEERS	(-2)		/* RfSegment.peer: shared receive pools */
 
-/* A bit each. */
+/* One bit per peer. */
 typedef struct RfPeerSet
 {
 	uint64_t	words[RF_MAX_PEERS / 64];

@@ -1,6 +1,5 @@
 /*
- * receive.c - the words of a shared receive pool. See receive.h, which has the protocol and why it
- * is right.
+ * receive.c - the words of a shared receive pool. See receive.h for the protocol and its proof.
  *
  * Plain C: consumers' backends, lanes, the engine's main thread and the unit tests.
  */
@@ -23,7 +22,7 @@ rf_receive_init(RfReceivePool *pool, uint8_t *memory, bool atomics)
 	atomic_store(&pool->free, all & ~((UINT64_C(1) << pool->claimable) - 1));
 }
 
-/* Its holder lets go of a buffer: to those in line if there are any. */
+/* Its holder releases a buffer: to those in line if there are any. */
 static void
 give_back(RfReceivePool *pool, uint32_t buffer)
 {
@@ -43,8 +42,8 @@ rf_receive_arrived(RfReceivePool *pool, uint32_t buffer, uint32_t flow, bool gra
 	uint32_t	nobody = 0;
 
 	/*
-	 * The claim was executed, and its producer told so, before the DATA was posted. Who else writes
-	 * the word is a peer that breaks the rules.
+	 * The claim was executed, and its producer told so, before the DATA was posted. Any other
+	 * writer of the word is a peer that violates the protocol.
 	 */
 	if (!granted && (buffer >= pool->claimable || atomic_load(rf_receive_word(pool, buffer)) != flow + 1))
 		return false;
@@ -80,7 +79,7 @@ rf_receive_forget(RfReceivePool *pool, uint32_t flow)
 	}
 }
 
-/* Take one if there are at least so many; the claimable ones first. */
+/* Takes one if there are at least so many; the claimable ones first. */
 static int
 take(RfReceivePool *pool, int at_least, uint64_t of)
 {
@@ -121,7 +120,10 @@ rf_receive_none_waits(RfReceivePool *pool)
 	uint64_t	claimable = (UINT64_C(1) << pool->claimable) - 1;
 	int			buffer;
 
-	/* Another lane may have somebody in line again: then those of the reserve do, and releases come. */
+	/*
+	 * Another lane may have flows in line again: then buffers of the reserve suffice, and releases
+	 * follow.
+	 */
 	while (atomic_load(&pool->lanes_waiting) == 0 && (buffer = take(pool, 2, claimable)) >= 0)
 		atomic_store(rf_receive_word(pool, (uint32_t) buffer), RF_RECEIVE_FREE);
 }
@@ -130,8 +132,8 @@ void
 rf_receive_wake(RfLane *lanes, RfReceivePool *pool)
 {
 	/*
-	 * Who gives back stores, then looks here; a lane sets its bit, then looks whether something is
-	 * there: one of the two sees the other.
+	 * A releaser stores, then reads this; a lane sets its bit, then checks for free buffers: one of
+	 * the two sees the other.
 	 */
 	uint32_t	waiting = atomic_load(&pool->lanes_waiting);
 

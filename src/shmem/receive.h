@@ -2,52 +2,55 @@
  * receive.h - the shared receive pool: receive buffers that all producers of one consumer claim
  * from, so that the consumer's memory does not grow with their number.
  *
- * A pool is made by the consumer's backend (flow.c), gets memory from its engine's main thread
- * (src/engine/receive.c), is claimed from by the producers' lanes and granted from by the
- * consumer's lanes (src/engine/lane_claim.c), and is given back to by the consumer's backend. What
- * they do with its words is here and in src/shmem/receive.c, plain C.
+ * The consumer's backend makes a pool (flow.c), its engine's main thread supplies the memory
+ * (src/engine/receive.c), the producers' lanes claim buffers and the consumer's lanes grant them
+ * (src/engine/lane_claim.c), and the consumer's backend releases them. The operations on its words
+ * are here and in src/shmem/receive.c, plain C.
  *
  * Memory: one block that is registered for every peer of the pool: RF_RECEIVE_WORDS bytes with a
- * word per buffer (buffer info), then the buffers. So the peers of one pool reach each other's
- * batches, and nothing else; rdma_fdw.receive_pool = off keeps them apart.
+ * word per buffer (buffer info), then the buffers. So the peers of one pool can reach each other's
+ * batches, and nothing else; rdma_fdw.receive_pool = off separates them.
  *
  * How a producer gets a buffer, only when it has a slot READY and credit for it:
  *   claim   compare-and-swap of a word, RF_RECEIVE_FREE to its own mark, by its lane. It is the
  *           producer's until its DATA immediate names the buffer.
  *   grant   it asks (RF_IMM_CLAIM) and the consumer's lane answers (RF_IMM_GRANT) with a buffer
- *           out of `free`. For providers without atomics, and for a claim that lost too often.
+ *           out of `free`. For providers without atomics, and for a producer that lost too many
+ *           claims.
  *
- * Who writes what. A word is FREE only while nobody holds its buffer, and only a compare-and-swap
- * changes it then. Whoever holds the buffer stores the word when it gives the buffer back: the
- * consumer's processor stores only over a word that is not FREE, and a compare-and-swap that finds
- * such a word stores nothing. So processor and adapter never write the same word at the same time,
- * and need not be atomic towards each other (RfDeviceCaps.atomics promises no more than that
- * between requests of adapters). `free`, `owner`, `turn` and `lanes_waiting` are not registered:
- * no peer can reach them.
+ * Writers. A word is FREE only while no flow holds its buffer, and only a compare-and-swap changes
+ * it then. The holder of the buffer stores the word when it releases the buffer: the consumer's
+ * processor stores only over a word that is not FREE, and a compare-and-swap that finds such a word
+ * stores nothing. So processor and adapter never write the same word at the same time, and need not
+ * be atomic towards each other (RfDeviceCaps.atomics promises no more than that between requests of
+ * adapters). `free`, `owner`, `turn` and `lanes_waiting` are not registered: no peer can reach
+ * them.
  *
- * Why a buffer has one holder. It is FREE, or marked by whose compare-and-swap was the one that
- * succeeded, or RESERVED; a RESERVED one is in `free`, from which one atomic operation takes it, or
- * granted to one flow, or full. It leaves its holder by one of: DATA (then it is `owner`'s, until
- * the consumer's backend releases it), END (src/engine/lane_claim.c), and the end of the flow
+ * Why a buffer has one holder. It is FREE, or marked by the flow whose compare-and-swap succeeded,
+ * or RESERVED; a RESERVED one is in `free`, from which one atomic operation takes it, or granted to
+ * one flow, or full. It leaves its holder by one of: DATA (then it is `owner`'s, until the
+ * consumer's backend releases it), END (src/engine/lane_claim.c), and the end of the flow
  * (rf_receive_forget).
  *
- * Why nobody waits for ever. RF_RECEIVE_RESERVE buffers are never FREE, only granted; the last
- * buffer in `free` is granted to none but the flow that the consumer says it waits for (`turn`),
- * for the very slot that it waits for.
- *   - A consumer that waits for no producer in particular takes whatever is full. If nothing is
- *     full and nothing on its way, all buffers are free, and claims and grants succeed.
+ * Why no flow waits forever. RF_RECEIVE_RESERVE buffers are never FREE, only granted; the last
+ * buffer in `free` is granted only to the flow that the consumer waits for (`turn`), and only for
+ * the slot that it waits for.
+ *   - A consumer that waits for no particular producer takes any full buffer. If no buffer is full
+ *     or on its way, all buffers are free, and claims and grants succeed.
  *   - One that waits for the rest of a batch (RfTurn.torn) may leave all buffers full of others'
- *     batches. Then the producer's claims lose, it asks, and gets the last buffer; what lands there
- *     is read at once and released before the next part is waited for, so the last buffer is there
- *     for each of them. Slots of a flow use its buffers in the order in which it gets them, and it
- *     asks only when it has none and no claim under way, so the buffer cannot go to a later slot.
- *   - A producer holds a buffer only for a slot that is READY and has credit, so it hands it over
- *     without waiting for anything but the network. A silent one holds nothing.
- *   - Those that ask wait in line (per lane), so none starves behind those that claim: while any
- *     waits, buffers that are released go to the line.
- *   - Replicate: a producer claims at its consumers in the order of their numbers (RfFlow.claim_after),
- *     each slot at the next one only when it has a buffer at the one before. So what holds a buffer
- *     at the last consumer holds one at each, arrives everywhere, is ordered and released.
+ *     batches. Then the producer's claims lose, it asks, and gets the last buffer; the part that
+ *     lands there is read at once and released before the consumer waits for the next one, so the
+ *     last buffer is available for each part. Slots of a flow use its buffers in the order in which
+ *     it gets them, and it asks only when it has none and no claim under way, so the buffer cannot
+ *     go to a later slot.
+ *   - A producer holds a buffer only for a slot that is READY and has credit, so it waits only for
+ *     the network before it hands it over. A silent producer holds nothing.
+ *   - Flows that ask wait in line (per lane), so claims do not starve them: while any waits,
+ *     released buffers go to the line.
+ *   - Replicate: a producer claims at its consumers in the order of their numbers
+ *     (RfFlow.claim_after), each slot at the next one only when it has a buffer at the one before.
+ *     So a slot with a buffer at the last consumer has one at each, arrives everywhere, is ordered
+ *     and released.
  */
 #ifndef RF_RECEIVE_H
 #define RF_RECEIVE_H
@@ -62,7 +65,7 @@
 #define RF_RECEIVE_POOLS	256			/* in one cluster at a time; more groups use buffers of their own */
 #define RF_RECEIVE_MIN		4			/* buffers of a pool */
 #define RF_RECEIVE_MAX		64			/* the bits of RfReceivePool.free */
-#define RF_RECEIVE_RESERVE	2			/* of them never claimed, only granted */
+#define RF_RECEIVE_RESERVE	2			/* of these, never claimed, only granted */
 #define RF_RECEIVE_WORDS	4096		/* bytes before the first buffer */
 
 /* A word. Other values: 1 + the consumer's flow index of the pair that claimed it. */
@@ -73,7 +76,7 @@ typedef enum RfReceiveState
 {
 	RF_RECEIVE_UNUSED = 0,
 	RF_RECEIVE_CLAIMED,			/* a consumer's backend has it: UNUSED -> CLAIMED by its compare-and-swap */
-	RF_RECEIVE_LEFT				/* it is done, and its flows before it; the engine's main thread makes it UNUSED */
+	RF_RECEIVE_LEFT				/* done, as are its flows; the main thread makes it UNUSED */
 } RfReceiveState;
 
 typedef struct RfReceivePool
@@ -84,16 +87,16 @@ typedef struct RfReceivePool
 	uint32_t	count;			/* buffers */
 	uint32_t	size;			/* of each; bytes */
 	uint32_t	claim;			/* 0: grant all, also where there are atomics */
-	RfPeerSet	peers;			/* that may be given access */
+	RfPeerSet	peers;			/* peers that may get access */
 
 	/* The engine's main thread writes these before the first flow with it is OPEN. */
 	uint32_t	claimable;		/* buffers below this number may be FREE; 0 = no atomics */
 	uint8_t    *memory;
 
-	_Alignas(64) _Atomic uint64_t free; /* to be granted: a bit each. Who gives back sets, the lane that grants clears */
+	_Alignas(64) _Atomic uint64_t free; /* to grant: releaser sets a bit, granting lane clears */
 	_Atomic uint64_t turn;		/* consumer's backend: the flow it waits for and the slot, see RF_RECEIVE_TURN */
 	_Atomic uint32_t lanes_waiting; /* a bit per lane that has flows in line: that lane writes its own */
-	_Atomic uint32_t owner[RF_RECEIVE_MAX]; /* 1 + flow whose slot is in it, until released. 0 -> flow: its lane; back: who releases */
+	_Atomic uint32_t owner[RF_RECEIVE_MAX]; /* 1 + flow of its slot: lane sets, releaser clears */
 } RfReceivePool;
 
 #define RF_RECEIVE_TURN(flow, slot) (((uint64_t) (flow) + 1) << 32 | (uint32_t) (slot))
@@ -126,32 +129,31 @@ extern void rf_receive_init(RfReceivePool *pool, uint8_t *memory, bool atomics);
 extern bool rf_receive_arrived(RfReceivePool *pool, uint32_t buffer, uint32_t flow, bool granted);
 
 /*
- * The buffer's slot was read (consumer's backend), or nobody will read it. Then rf_receive_wake
+ * The buffer's slot was read (consumer's backend), or will never be read. Then rf_receive_wake
  * where lanes can be woken (layout.h).
  */
 extern void rf_receive_release(RfReceivePool *pool, uint32_t buffer);
 
-/* Lane: back without having been used, of a flow that has ended. */
+/* Lane: an unused buffer of a flow that has ended. */
 extern void rf_receive_unused(RfReceivePool *pool, uint32_t flow, uint64_t granted);
 
-/* All slots of a flow that is over and has no reader; the flow's last user. */
+/* Releases all slots of an ended flow without a reader; called by the flow's last user. */
 extern void rf_receive_forget(RfReceivePool *pool, uint32_t flow);
 
 /*
- * Lane: take a buffer for a flow in line, -1 when there is none for it. `slot`: the next to arrive.
- * rf_receive_may_grant says whether it would find one.
+ * Lane: takes a buffer for a flow in line, -1 if there is none for it. `slot`: the next to arrive.
+ * rf_receive_may_grant: would it find one?
  */
 extern int	rf_receive_grant(RfReceivePool *pool, uint32_t flow, uint64_t slot);
 extern bool rf_receive_may_grant(RfReceivePool *pool, uint32_t flow, uint64_t slot);
 
-/* Lane: nobody is in line any more; what was kept for them may be claimed again. */
+/* Lane: no flow is in line any more; the buffers kept for them may be claimed again. */
 extern void rf_receive_none_waits(RfReceivePool *pool);
 
 struct RfLane;
 
 /*
- * A buffer of the pool was given back, or `turn` was stored: wake the lanes that have flows in
- * line.
+ * A buffer of the pool was released, or `turn` was stored: wakes the lanes that have flows in line.
  */
 extern void rf_receive_wake(struct RfLane *lanes, RfReceivePool *pool);
 

@@ -1,5 +1,5 @@
 /*
- * region_costs.c - what moving regions to a peer costs, for the choice in region.h. Plain C.
+ * region_costs.c - the costs of moving regions to a peer, for the choice in region.h. Plain C.
  */
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /*
- * region_costs.h - what moving regions costs, by what the engine measured at its start. Plain C.
+ * region_costs.h - the costs of moving regions, from the engine's measurements at its start. Plain
+ * C.
  */
 #ifndef RF_REGION_COSTS_H
 #define RF_REGION_COSTS_H
@@ -7,9 +8,9 @@
 #include "layout.h"
 
 /*
- * What moving regions to a peer costs; false: not measured over its transport. `bandwidth`: bytes
- * per second that it was seen to get, which is less than what this machine can when it is far away;
- * 0 = not known.
+ * The costs of moving regions to a peer; false: not measured over its transport. `bandwidth`:
+ * measured bytes per second to it, less than this machine's own maximum if the peer is far away; 0
+ * = not known.
  */
 extern bool rf_region_costs(const RfShared *shared, int peer, uint64_t bandwidth, RfRegionCosts *costs);
 

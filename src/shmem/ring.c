@@ -1,15 +1,15 @@
 /*
- * ring.c - the doorbell ring of a lane: how a backend tells a lane to look at a flow.
+ * ring.c - the doorbell ring of a lane: a backend asks a lane to check a flow.
  *
  * Any number of ringers, one taker per lane. Plain C: used by backends, by lanes and by the unit
- * tests. It does not know what a doorbell is for; a flow that is rung for no reason is looked at
- * and left alone.
+ * tests. It does not know the purpose of a doorbell; a flow that is rung without a reason is
+ * checked and left unchanged.
  *
  * Why no doorbell is lost. RfFlow.queued has one bit per lane, and the bit of a lane is set exactly
- * while the flow is in that lane's ring or on the way into it. A ringer stores what the lane shall
- * see, then sets the bit; the taker clears the bit, then looks at the flow. Both are
- * read-modify-writes of one word, so a ringer that finds the bit set precedes the taker's clearing,
- * and the taker sees what it stored.
+ * while the flow is in that lane's ring or on the way into it. A ringer stores its change first,
+ * then sets the bit; the taker clears the bit, then reads the flow. Both are read-modify-writes of
+ * one word, so a ringer that finds the bit set precedes the taker's clearing, and the taker sees
+ * what it stored.
  *
  * Why lanes do not disturb each other. An entry may be freed and claimed again while a doorbell of
  * its old life still lies in the ring of its old lane. That doorbell holds only the old lane's bit:
@@ -50,7 +50,7 @@ rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index)
 void
 rf_lane_wake(RfLane *lane)
 {
-	/* Of several that find it asleep, one pays for the system call. */
+	/* If several find it asleep, only one makes the system call. */
 	if (atomic_load(&lane->asleep) != 0 && atomic_exchange(&lane->asleep, 0) != 0)
 	{
 		uint64_t	one = 1;
@@ -68,8 +68,7 @@ rf_lane_take(RfLane *lane, RfFlow *flows, uint32_t *flow_index)
 	uint32_t	entry = atomic_load(&lane->ring[place % RF_MAX_FLOWS]);
 
 	/*
-	 * Empty, or its ringer is between taking the place and filling it; it looks at `asleep` after
-	 * that.
+	 * Empty, or its ringer has taken the place and not filled it yet; it reads `asleep` after that.
 	 */
 	if (entry == 0)
 		return false;

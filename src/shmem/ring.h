@@ -6,19 +6,19 @@
 
 #include "layout.h"
 
-/*
- * Put a flow into its lane's ring and wake the lane if it sleeps. Any thread or process.
- */
+/* Puts a flow into its lane's ring and wakes the lane if it sleeps. Any thread or process. */
 extern void rf_lane_ring(RfLane *lane, RfFlow *flows, uint32_t flow_index);
 
-/* The first half of it, for several flows at once: rf_lane_wake each lane after the last. */
+/*
+ * The first half of it, for several flows at once: call rf_lane_wake for each lane after the last.
+ */
 extern void rf_lane_queue(RfLane *lane, RfFlow *flows, uint32_t flow_index);
 
-/* Wake a lane that sleeps. What it shall see was stored before. */
+/* Wakes a lane that sleeps. The caller has stored its change before. */
 extern void rf_lane_wake(RfLane *lane);
 
 /*
- * Lane: take the next rung flow, clearing its bit of the `queued` word first; false when there is
+ * Lane: takes the next rung flow, clearing its bit of the `queued` word first; false if there is
  * none.
  */
 extern bool rf_lane_take(RfLane *lane, RfFlow *flows, uint32_t *flow_index);

@@ -14,7 +14,7 @@
 #define HUGE_PAGE		(2u << 20)
 #define NOT_MAPPED		UINT32_MAX
 
-/* Which generation of each segment this process has mapped. 0 is what it got by fork. */
+/* The generation of each segment that this process has mapped. 0 came by fork. */
 static uint32_t mapped[RF_MAX_SEGMENTS];
 
 static int
@@ -23,7 +23,7 @@ create(uint8_t *addr, size_t size, bool huge)
 	int			fd = memfd_create("rdma_fdw segment",
 								  MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0));
 
-	/* A peer that gets the descriptor could otherwise cut the file under our feet. */
+	/* A peer with the descriptor could otherwise truncate the file while we use it. */
 	if (fd >= 0 && ftruncate(fd, (off_t) size) == 0 &&
 		mmap(addr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED &&
 		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
@@ -106,8 +106,8 @@ rf_segment_forget(RfSegment *segment)
 }
 
 /*
- * The engine's descriptor, opened by way of its process: any process of the same user may that, and
- * a message with a descriptor would have the engine wait for us or us for it.
+ * The engine's descriptor, opened through its process: any process of the same user may do that,
+ * and sending a descriptor in a message would make the engine wait for us or us for it.
  */
 bool
 rf_segment_attach(RfSegment *segments, uint32_t index, size_t size, int32_t engine_pid,

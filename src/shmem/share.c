@@ -10,33 +10,34 @@
  * before it were copied; since copying waits for nothing, none is kept for long. The END slot goes
  * back last: the producer's acknowledgement still means that every byte was copied.
  *
- * A batch in several slots belongs to who took its first: until the last one nobody else takes any.
+ * A batch in several slots belongs to the reader that took its first: no other reader takes a slot
+ * until the last one.
  *
  * Sleeping. The lane wakes one process, RfFlow.owner_proc. Of the readers that find nothing the
  * first becomes the watcher: under the lock it makes itself the owner_proc, stores `waiting`, and
- * looks once more (RfFlow.waiting's rule). The others become idle and rely on the watcher. Who takes
- * something gives up watching and wakes one of the idle, which looks and, if it finds nothing,
- * becomes the watcher; who sees the end, or that there is none to come, wakes all. So while any
- * reader is idle there is a watcher, an assembler, or a reader that was woken and has not looked
- * yet. A watcher that wakes up and finds a part for the assembler, who may be idle, wakes that one
- * and becomes idle.
+ * looks once more (RfFlow.waiting's rule). The others become idle and rely on the watcher. A reader
+ * that takes a slot stops watching and wakes one of the idle, which checks the stream and, if it
+ * finds nothing, becomes the watcher; a reader that sees the end, or that none will come, wakes
+ * all. So while any reader is idle there is a watcher, an assembler, or a reader that was woken and
+ * has not checked yet. A watcher that wakes up and finds a part for the assembler, who may be idle,
+ * wakes that one and becomes idle.
  *
- * Who reads several streams sleeps in all of them at once, as watcher of some and idle in others, and
- * is woken by any. It then looks at all of them before it sleeps again, or takes something, and then it
- * passes on what it is in the others (rf_share_pass): it is watcher and idle no more, and where no
- * watcher is left one of the idle is woken, as above, or the assembler if there is one. It passes on,
- * too, where it was woken and has not looked yet, so the sentence above stays true while it is away.
- * As assembler it looks at no other stream until it has the last part: nobody else can take that, and
- * it comes without any reader's doing but this one's.
+ * A reader of several streams sleeps in all of them at once, as watcher of some and idle in others,
+ * and is woken by any. It then checks all of them before it sleeps again, or takes a slot and
+ * passes its roles in the other streams on (rf_share_pass): it is neither watcher nor idle there
+ * any more, and where no watcher is left one of the idle is woken, as above, or the assembler if
+ * there is one. It also passes on where it was woken and has not checked yet, so the invariant
+ * above holds while it is away. As assembler it checks no other stream until it has the last part:
+ * no other reader can take that, and its arrival depends on no other reader.
  *
  * The owner_proc is stored before `waiting`. A lane that read an older `waiting` may wake either
  * process: the old watcher is not asleep any more, the new one looks after its store, which comes
  * after the lane's exchange, and sees what the lane stored before that.
  *
- * The end. The leader closes the flow whatever workers do. It takes the key out under the lock
- * first. A worker that is copying then copies from a buffer that may get new content; it learns so
- * when it gives the slot back, before it looks at what it copied, and it touches neither the buffer
- * nor the flow's entry.
+ * The end. The leader closes the flow regardless of workers. It takes the key out under the lock
+ * first. A worker that is copying then may copy from a buffer with new content; it learns so when
+ * it gives the slot back, before it reads its copy, and it touches neither the buffer nor the
+ * flow's entry.
  */
 #include <sched.h>
 #include <string.h>
@@ -44,7 +45,7 @@
 
 #include "share.h"
 
-#define SPINS	1000			/* far more than a holder needs that has a processor */
+#define SPINS	1000			/* far more than a running holder needs */
 
 _Static_assert(RF_MAX_SLOTS <= 32 && RF_SHARE_MEMBERS <= 32, "sets of them are 32 bits");
 
@@ -59,9 +60,8 @@ wait_a_millisecond(uint32_t waited_ms)
 void		(*rf_share_wait) (uint32_t waited_ms) = wait_a_millisecond;
 
 /*
- * Not an s_lock: those may PANIC when the holder does not get the processor for long. A stopped
- * holder does not get it at all: then the lock is tried once a millisecond, and rf_share_wait may
- * give up.
+ * Not an s_lock: those may PANIC if the holder is not scheduled for long. A stopped holder is never
+ * scheduled: then the lock is tried once a millisecond, and rf_share_wait may give up.
  */
 static void
 lock(RfShare *share)
@@ -145,7 +145,7 @@ wake_all(RfShare *share, RfShareWakes *wakes)
 	share->watcher = RF_NO_MEMBER;
 }
 
-/* Statistics of the flow have one writer: who holds the lock. */
+/* Only the holder of the lock writes the flow's statistics. */
 static void
 count(_Atomic uint64_t *counter, uint64_t add)
 {
@@ -153,7 +153,7 @@ count(_Atomic uint64_t *counter, uint64_t add)
 						  memory_order_relaxed);
 }
 
-/* One look at the stream, the lock is held. */
+/* Checks the stream once; the lock is held. */
 static RfShareTake
 look(RfShare *share, int member, RfShareSlot *slot)
 {
@@ -176,7 +176,7 @@ look(RfShare *share, int member, RfShareSlot *slot)
 	if (share->assembler != RF_NO_MEMBER && share->assembler != member)
 		return RF_TAKE_NOTHING;
 
-	/* Before the slots: the lane stores what came before it stores that nothing more will. */
+	/* Before the slots: the lane stores slots first, and then that no more will come. */
 	failed = atomic_load(&flow->state) == RF_FLOW_FAILED;
 	remote_end = atomic_load(&flow->remote_end) != 0;
 	switch (rf_slot_read(flow, cursor, &slot->header, &slot->payload, &slot->error))

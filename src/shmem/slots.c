@@ -1,5 +1,5 @@
 /*
- * slots.c - what one backend does with the slots of its flow: fill, submit, read, check, release.
+ * slots.c - one backend's operations on the slots of its flow: fill, submit, read, check, release.
  *
  * Plain C, shared by the backend API (flow.c) and the unit tests. It never sleeps, never rings and
  * never raises: the caller does. The lane's transitions of the same status words are in
@@ -102,7 +102,7 @@ submit(RfFlow *flow, RfSlotCursor *cursor, RfSlotStatus status, uint32_t length,
 	atomic_store_explicit(&flow->status[slot % flow->slot_count], status, memory_order_release);
 	atomic_store(&flow->handed, cursor->next);
 
-	/* Without credit the lane can do nothing; it looks here after every credit that comes. */
+	/* Without credit the lane can do nothing; it checks the flow after every credit that comes. */
 	return slot < atomic_load(&flow->credit) + flow->slot_count;
 }
 
@@ -146,8 +146,8 @@ rf_slots_withdraw(RfFlow *flow, const RfSlotCursor *cursor, uint64_t first)
 	uint64_t	end = first < completed ? completed : first;
 
 	/*
-	 * The lane takes slots in order. From the oldest on: the first one that we get is the end of
-	 * what it takes; one that we do not get is out, or was.
+	 * The lane takes slots in order. From the oldest on: it takes none from the first one that we
+	 * get; one that we do not get is being sent, or was sent.
 	 */
 	for (uint64_t slot = end; slot < cursor->next; slot++)
 	{
@@ -156,7 +156,7 @@ rf_slots_withdraw(RfFlow *flow, const RfSlotCursor *cursor, uint64_t first)
 		if (atomic_compare_exchange_strong(&flow->status[slot % flow->slot_count], &status, RF_SLOT_FILLING) ||
 			status == RF_SLOT_FILLING)
 			return end;
-		/* One without pages may be sent or not; it matters only for those behind it. */
+		/* One without pages may be sent or not; it matters only for later ones. */
 		if (status != RF_SLOT_READY && status != RF_SLOT_PLACED)
 			end = slot + 1;
 	}
@@ -169,9 +169,7 @@ rf_slot_acked(RfFlow *flow)
 	return atomic_load(&flow->credit) == atomic_load_explicit(&flow->handed, memory_order_relaxed);
 }
 
-/*
- * Is the header what the next slot of this flow must carry? Sets *error and returns false when not.
- */
+/* Is the header valid for the next slot of this flow? If not, sets *error and returns false. */
 static bool
 check_header(const RfFlow *flow, const RfSlotCursor *cursor, const RfSlotHeader *header,
 			 RfError *error)
@@ -216,7 +214,7 @@ release_one(RfFlow *flow, RfSlotCursor *cursor)
 	atomic_store_explicit(&flow->status[slot], RF_SLOT_FREE, memory_order_release);
 	cursor->released++;
 	atomic_store(&flow->handed, cursor->released);
-	/* A buffer of a pool may be another producer's at once; credit for the slot is told later. */
+	/* A buffer of a pool may go to another producer at once; credit for the slot is sent later. */
 	if (flow->pool != NULL)
 		rf_receive_release(flow->pool, place);
 }
@@ -238,7 +236,7 @@ rf_slot_read(RfFlow *flow, RfSlotCursor *cursor, RfSlotHeader *header, uint8_t *
 	if (atomic_load(status) != RF_SLOT_FULL)
 		return RF_READ_NOTHING;
 
-	/* Copy first: a peer that breaks the rules may write while we look. */
+	/* Copy first: a peer that violates the protocol may write during the check. */
 	slot = slot_address(flow, cursor->next);
 	memcpy(header, slot, sizeof(*header));
 	if (!check_header(flow, cursor, header, error))
@@ -249,7 +247,9 @@ rf_slot_read(RfFlow *flow, RfSlotCursor *cursor, RfSlotHeader *header, uint8_t *
 	cursor->next++;
 	if (header->flags & RF_SLOT_END)
 	{
-		/* Nobody reads the END slot: it goes back at once, or with the buffer before it. */
+		/*
+		 * The caller never gets the END slot: it is released at once, or with the buffer before it.
+		 */
 		cursor->ended = true;
 		if (cursor->released + 1 == cursor->next)
 			release_one(flow, cursor);
@@ -273,8 +273,8 @@ rf_slot_release(RfFlow *flow, RfSlotCursor *cursor)
 		release_one(flow, cursor);
 
 	/*
-	 * What is kept back is never more than the threshold less one: a producer that waits for half
-	 * of its slots gets them, and the end of the stream is acknowledged at once.
+	 * At most threshold - 1 releases are kept back: a producer that waits for half of its slots
+	 * gets them, and the end of the stream is acknowledged at once.
 	 */
 	if (cursor->released - cursor->rung < threshold && !cursor->ended)
 		return false;

@@ -7,19 +7,19 @@
 #include "layout.h"
 
 /*
- * A producer's place in its piece of value memory: two halves, of which one is filled while the
- * other leaves.
+ * A producer's place in its piece of value memory: two halves; one is filled while the other is
+ * sent.
  */
 typedef struct RfValueCursor
 {
-	uint64_t	copied;			/* bytes of large rows that went through the slots since it last asked for a piece */
+	uint64_t	copied;			/* bytes of large rows in slots since a piece was requested */
 	uint64_t	wait;			/* RF_WAIT_VALUE: until so many slots are sent */
 	uint64_t	used;			/* bytes of the half that is being filled */
 	uint64_t	until[2];		/* of each half: slots handed over when its last row was */
 	uint32_t	half;
 } RfValueCursor;
 
-/* A backend's place in its flow; nobody else sees it. */
+/* A backend's position in its flow; private to it. */
 typedef struct RfSlotCursor
 {
 	RfValueCursor value;
@@ -44,18 +44,18 @@ typedef enum RfSlotRead
 } RfSlotRead;
 
 /*
- * Empty every word but the identity for a new life of the entry. Claiming backend, state CLAIMED.
+ * Clears every word but the identity for a new use of the entry. Claiming backend, state CLAIMED.
  */
 extern void rf_slots_reset(RfFlow *flow);
 
 /*
- * Producer. Take the next slot (FREE -> FILLING; taking it twice is the same slot); its address or
- * NULL when it is not free.
+ * Producer. Takes the next slot (FREE -> FILLING; a second call returns the same slot): its
+ * address, or NULL if it is not free.
  */
 extern uint8_t *rf_slot_fill(RfFlow *flow, RfSlotCursor *cursor);
 
 /*
- * Write the slot's header and hand it over (FILLING -> READY). True: ring the lane, which has
+ * Writes the slot's header and hands it over (FILLING -> READY). True: ring the lane, which has
  * credit to send it.
  */
 extern bool rf_slot_submit(RfFlow *flow, RfSlotCursor *cursor, uint32_t length, uint32_t flags, uint64_t rows);
@@ -68,8 +68,8 @@ extern bool rf_slot_place(RfFlow *flow, RfSlotCursor *cursor, const uint8_t *pay
 						  uint32_t flags, uint64_t rows);
 
 /*
- * The same for a payload of `length` bytes of which parts lie in shared buffers. First say which, at
- * `to`: count <= RF_SLOT_PARTS.
+ * The same for a payload of `length` bytes of which parts lie in shared buffers. First
+ * rf_slot_gather stores the parts at `to`: count <= RF_SLOT_PARTS.
  */
 extern void rf_slot_gather(RfFlow *flow, RfFlowParts *to, const RfSlotCursor *cursor, const RfPart *parts,
 						   int count);
@@ -77,28 +77,28 @@ extern bool rf_slot_submit_gathered(RfFlow *flow, RfSlotCursor *cursor, uint32_t
 									uint64_t rows);
 
 /*
- * Producer that closes: take back what it has handed over of GATHERED slots from `first` on, as far
- * as no work request reads them. Returns the number of the first slot that none reads and none
- * will.
+ * Closing producer: takes back GATHERED slots that it has handed over, from `first` on, unless a
+ * work request reads them. Returns the number of the first slot that no work request reads or will
+ * read.
  */
 extern uint64_t rf_slots_withdraw(RfFlow *flow, const RfSlotCursor *cursor, uint64_t first);
 
-/* The reader has released everything that was handed over. */
+/* Has the reader released everything that was handed over? */
 extern bool rf_slot_acked(RfFlow *flow);
 
-/* Consumer. Look at the next slot: FULL -> READING, header copied to *header and checked. */
+/* Consumer. Reads the next slot: FULL -> READING, header copied to *header and checked. */
 extern RfSlotRead rf_slot_read(RfFlow *flow, RfSlotCursor *cursor, RfSlotHeader *header, uint8_t **payload,
 							   RfError *error);
 
 /*
- * READING -> FREE for the oldest slot not released yet. True: ring the lane, for it is time to tell
- * the producer (half of the buffers, a quarter of many, or the end of the stream).
+ * READING -> FREE for the oldest slot not released yet. True: ring the lane, because it is time to
+ * notify the producer (half of the buffers, a quarter of many, or the end of the stream).
  */
 extern bool rf_slot_release(RfFlow *flow, RfSlotCursor *cursor);
 
 /*
- * True when the owner of a flow beyond OPENING has something to look at, for the check between
- * storing `waiting` and sleeping.
+ * Does the owner of a flow beyond OPENING have anything to process? For the check between storing
+ * `waiting` and sleeping.
  */
 extern bool rf_slots_ready(RfFlow *flow, const RfSlotCursor *cursor, RfFlowWaiting waiting);
 

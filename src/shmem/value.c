@@ -1,17 +1,18 @@
 /*
- * value.c - where a producer lays out a row that does not fit a slot: in its flow's piece of value
- * memory, from where it is sent, or anywhere, and then it is copied into the slots.
+ * value.c - chooses the memory in which a producer builds a row that does not fit a slot: its
+ * flow's piece of value memory, from where it is sent, or private memory, from where it is copied
+ * into the slots.
  *
- * Registering memory costs time as copying does, and pays only when it is used often enough
- * (RDMAbox, figure 5, where a buffer is registered for each use, has copying ahead up to 928 kB). A
- * stream does not know how many large rows it will have. So it copies until it has spent on copying
- * what a piece would have cost, and then asks for one (the "ski rental" rule): never more than
- * twice the cheaper of the two, at once where registering costs next to nothing or an earlier
- * stream's registration is at hand, never for a single row where copying that is cheaper.
+ * Registering memory costs time as copying does, and pays only when it is used often enough (in
+ * RDMAbox, figure 5, where a buffer is registered for each use, copying is faster up to 928 kB). A
+ * stream does not know how many large rows it will have. So it copies until copying has cost as
+ * much as a piece would have cost, and then asks for one (the "ski rental" rule): never more than
+ * twice the cheaper of the two, at once if registering costs almost nothing or an earlier stream's
+ * registration is available, never for a single row if copying it is cheaper.
  *
- * The piece has two halves. Rows are laid out one behind the other in one half while the other
- * one's leave; a half is begun anew when the last slot of its rows has been sent, so nothing that a
- * device may still read is ever written.
+ * The piece has two halves. Rows are built one after another in one half while those of the other
+ * are sent; a half is reused when the last slot of its rows has been sent, so memory that a device
+ * may still read is never written.
  *
  * Plain C, one backend's own; it never sleeps, never rings and never raises.
  */
@@ -35,7 +36,7 @@ piece_size(uint64_t bytes)
 	return 2 * half;
 }
 
-/* Has copying cost as much as asking for the piece would? */
+/* Has copying cost as much as requesting the piece would? */
 static bool
 pays(const RfShared *shared, const RfFlow *flow, uint64_t copied, uint64_t piece)
 {
@@ -90,8 +91,8 @@ rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor, RfVal
 	if (state == RF_VALUE_REFUSED)
 	{
 		/*
-		 * Not asked again for the same row, nor, when it is for the price, before as much was
-		 * copied once more.
+		 * No second request for the same row, nor, if the reason was the cost, before as much was
+		 * copied again.
 		 */
 		atomic_store(&flow->value_state, RF_VALUE_NONE);
 		value->copied = 0;
@@ -104,7 +105,7 @@ rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor, RfVal
 		return RF_VALUE_COPY;
 	}
 
-	/* What leaves from a piece that is too small has to be gone before it is given back. */
+	/* Slots sent from a piece that is too small must be out before it is given back. */
 	if (state == RF_VALUE_GRANTED && completed < cursor->next)
 	{
 		value->wait = cursor->next;

@@ -1,5 +1,6 @@
 /*
- * value.h - where a producer lays out rows that do not fit a slot; see value.c. Plain C.
+ * value.h - the memory in which a producer builds rows that do not fit a slot; see value.c. Plain
+ * C.
  */
 #ifndef RF_VALUE_H
 #define RF_VALUE_H
@@ -15,24 +16,24 @@ typedef enum RfValueStep
 } RfValueStep;
 
 /*
- * Where to lay out a row of `bytes` bytes that does not fit a slot: 64-aligned. The row must be
- * handed over by rf_slot_place before this is called for another one. `threshold`: automatic choice
- * takes rows from so many bytes on; -1 = as the costs measured at start have it.
+ * The memory for a row of `bytes` bytes that does not fit a slot: 64-aligned. The row must be
+ * handed over by rf_slot_place before this is called for another one. `threshold`: the automatic
+ * choice takes rows of at least so many bytes; -1 = according to the costs measured at start.
  */
 extern RfValueStep rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCursor *cursor,
 								  RfValueMode mode, int64_t threshold, uint64_t bytes, uint8_t **place);
 
 /*
- * What is the same for all of a producer's flows lies once in a piece that all of them have, and
- * each flow's slot carries only its own header (RF_SLOT_PLACED).
+ * Data that is the same for all of a producer's flows is stored once in a piece that they share,
+ * and each flow's slot carries only its own header (RF_SLOT_PLACED).
  *
  * The piece has as many parts as a flow has slots; message number m of those that all flows send
- * lies in part m modulo that, in one slot of each flow. There is no count of those who still send
- * from a part: the flows' slots say it. The producer lays out message m only when every flow's next
+ * lies in part m modulo that, in one slot of each flow. There is no count of the flows that still
+ * send from a part: their slots show it. The producer builds message m only when every flow's next
  * slot is FREE (or its own to fill). A lane frees a flow's slots in order, and each of the messages
  * m - slots .. m - 1 took one of the flow's; so the slot of m - slots, the last one to use this
  * part, is FREE in every flow. A flow that takes no more messages, because its reader has stopped,
- * must have sent all it was handed over.
+ * must have sent all its slots.
  *
  * Ordering. A lane, or the adapter for it, reads the part before the completion of its work
  * request; the lane sees that before it stores FREE; the producer loads FREE in rf_slot_fill, then
@@ -40,13 +41,13 @@ extern RfValueStep rf_value_place(const RfShared *shared, RfFlow *flow, RfSlotCu
  * direction the producer's stores into the part precede its release of each PLACED, which each lane
  * acquires.
  *
- * Who gives it back. Each flow's entry holds the piece until the engine's main thread frees the
- * entry: when its lane has detached it, or its queue pairs are gone. That is so after an end, a
- * cancel, an error and a lost peer alike. The last one that is freed frees the memory.
+ * Release. Each flow's entry holds the piece until the engine's main thread frees the entry: when
+ * its lane has detached it, or its queue pairs are gone. That is so after an end, a cancel, an
+ * error and a lost peer alike. The last one that is freed frees the memory.
  *
- * The first call asks for it, for the first flow and then for the others; they may be refused, and
- * NULL stands for that: copy to each flow's slot. `copied`: bytes that were, to each. *ask: wake
- * the engine's main thread. Never waits.
+ * The first call requests it, for the first flow and then for the others; NULL: refused, copy to
+ * each flow's slot. `copied`: bytes that were copied to each. *ask: wake the engine's main thread.
+ * Never waits.
  */
 extern uint8_t *rf_value_common(const RfShared *shared, RfFlow *const *flows, uint32_t count,
 								RfValueMode mode, uint64_t copied, bool *ask);

@@ -1,9 +1,9 @@
 # Faults.pm: the injector. The seed and a fault's number decide its kind and what it does, so a seed
-# gives the same faults in the same order, aimed at whatever then runs. Each fault is a line of
+# gives the same faults in the same order, aimed at the processes of that moment. Each fault is a line of
 # faults.log, and so is its end.
 #
 #   my $faults = Faults->new(seed => 1, nodes => {...}, proxy => $proxy, dir => $dir, longest => 20, only => ['stop'], without => ['limit'])
-#   $faults->step                  # whatever is due: the ends of faults, and perhaps a new one
+#   $faults->step                  # all that is due: the ends of faults, and perhaps a new one
 #   $faults->settle                # all of them end; everything runs as it was set up, or it says what does not
 #   $faults->{counts}              # kind => number
 #   $faults->{killed}              # process => time, of those that got SIGKILL
@@ -306,7 +306,7 @@ sub start_after_crash
 	my $gone = $node->wait_until(60, sub { !grep { runs($_) } $postmaster, @pids });
 	my @left = grep { runs($_) } @pids;
 	kill 'KILL', @left;
-	# Where nobody buries a process, its number is still in use and the server would not start.
+	# Where no parent reaps a process, its number is still in use and the server would not start.
 	$node->forget unless runs($postmaster);
 	$node->ctl('start') or die "it does not start\n";
 	die "its processes @left did not end within 60 s after its postmaster\n" unless $gone;

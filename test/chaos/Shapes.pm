@@ -76,7 +76,7 @@ sub text
 	return join("\n", sort map { join('|', map { $_ // '\N' } @$_) } @$rows);
 }
 
-# So that values have one text, whatever the server's own settings become
+# So that values have one text under any settings of the server
 sub session
 {
 	my ($schema) = @_;

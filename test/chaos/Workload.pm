@@ -350,7 +350,7 @@ sub write_batches
 		$self->ask('ROLLBACK');
 		return;
 	}
-	# A scan that the transaction leaves open, and that fails when nobody reads it any more: its
+	# A scan that the transaction leaves open, and that fails when it is not read any more: its
 	# writes are committed, or there is an error.
 	if (rand() < 0.15)
 	{

@@ -27,8 +27,8 @@ static void
 introduce(RfControlHello *hello)
 {
 	memset(hello, 0, sizeof(*hello));
-	hello->node.system_identifier = 7;
-	hello->node.generation = 9;
+	hello->node.words[0] = 7;
+	hello->node.words[1] = 9;
 	hello->image.byte_order_mark = 0x01020304;
 	hello->lanes = 4;
 	hello->provider = 1;

@@ -101,7 +101,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	qp = provider->qp_create(domains[kind], queues[kind], &config, NULL);
 	require(qp != NULL);
 	provider->qp_local(qp, blob);
-	require(provider->qp_connect(qp, blob, socks[0], NULL));
+	require(provider->qp_connect(qp, blob, socks[0], NULL, NULL));
 	for (int i = 0; (mode & 2) && i < OUTSTANDING; i++)
 	{
 		RfSge		sge = {(void *) REGION_ADDR, 100, regions[kind]->lkey};

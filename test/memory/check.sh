@@ -15,11 +15,11 @@
 #
 # The server is built from the Debian source package of the installed major into RF_MEMORY_DIR (default
 # /var/tmp/rdma_fdw_memory), by major. A build that broke off goes on at the next call, a complete one is used again;
-# remove the folder to build anew. Programs started by root belong to RF_USER.
+# remove the folder to build again. Programs started by root belong to RF_USER.
 #
 #   RF_MEMORY="valgrind"   only this tool
 #   TESTS="20_scan 060_bad_days"   only these SQL and TAP files; under valgrind also others than valgrind_tests
-#   VALGRIND_ARGS="--track-origins=yes"   more arguments, here: where the bytes that nobody wrote come from
+#   VALGRIND_ARGS="--track-origins=yes"   more arguments, here: where unwritten bytes come from
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../results.sh"

@@ -8,6 +8,7 @@
 #   rdma_engine_pid($node)
 #   rdma_healthy($coord, 'SELECT count(*) FROM t', '42', 'after the crash');   # two assertions
 #
+# RF_TEMPLATES in the environment names a folder where data folders are kept to be copied: initdb takes longer.
 # PROVIDER in the environment (auto, verbs, soft, soft_shm, soft_tcp) selects the provider for all of them.
 # It asserts nothing but rdma_healthy, and it contains no test of its own.
 package RdmaCluster;
@@ -15,6 +16,7 @@ package RdmaCluster;
 use strict;
 use warnings;
 use Exporter 'import';
+use Fcntl qw(:flock);
 use File::Basename qw(dirname);
 use Time::HiRes qw(time usleep);
 use IPC::Run qw(start finish run);
@@ -33,6 +35,40 @@ my %provider_settings = (
 	soft_shm => "rdma_fdw.provider = soft\nrdma_fdw.soft_transport = auto\n",
 	soft_tcp => "rdma_fdw.provider = soft\nrdma_fdw.soft_transport = tcp\n");
 
+# initdb COMMAND, or a copy of what the same command left in a template. Clusters of one test need different system
+# identifiers, so the nth cluster of every test comes from the nth template.
+my $clusters = 0;
+
+sub initdb
+{
+	my ($initdb, @command) = @_;
+	my ($data)   = map { $command[ $_ + 1 ] } grep { $command[$_] eq '-D' } 0 .. $#command;
+	my $template = "$ENV{RF_TEMPLATES}/" . ++$clusters;
+
+	open(my $lock, '>', "$template.lock") or die "$template.lock: $!";
+	flock($lock, LOCK_EX) or die "$template.lock: $!";
+	if (!-e $template)
+	{
+		$initdb->(map { $_ eq $data ? "$template.new" : $_ } @command);
+		rename("$template.new", $template) or die "$template: $!";
+	}
+	close $lock;
+	PostgreSQL::Test::Utils::system_or_bail('cp', '-a', $template, $data);
+	return;
+}
+
+# $node->init, which calls initdb by this function
+sub init
+{
+	my ($node, @extra) = @_;
+	my $run = \&PostgreSQL::Test::Utils::system_or_bail;
+
+	local *PostgreSQL::Test::Utils::system_or_bail =
+	  sub { return $_[0] eq 'initdb' ? initdb($run, @_) : $run->(@_) };
+	$node->init(extra => \@extra);
+	return;
+}
+
 sub rdma_node
 {
 	my ($name, %args) = @_;
@@ -46,7 +82,8 @@ sub rdma_node
 		append_to_file($file, "$PASSWORD\n");
 		push @extra, '--auth-host=scram-sha-256', "--pwfile=$file";
 	}
-	$node->init(extra => \@extra);
+	if (defined $ENV{RF_TEMPLATES} && ($args{auth} // 'trust') eq 'trust') { init($node, @extra); }
+	else { $node->init(extra => \@extra); }
 	$node->append_conf('postgresql.conf', "listen_addresses = '127.0.0.1'\n");
 	$node->append_conf('postgresql.conf', "restart_after_crash = on\nautovacuum = off\nshared_buffers = 32MB\n");
 	if ($preload)

@@ -106,8 +106,8 @@ sub exchange_setup
 					failed := nullif(dblink_error_message('m' || i), 'OK');
 					IF failed IS NULL THEN
 						PERFORM r FROM dblink_get_result('m' || i, false) AS t(r text);
-						one := (SELECT string_agg(s::text, ' ' ORDER BY s.number) FROM dblink('m' || i, 'SELECT * FROM rdma.exchange_stats()')
-							s(number int, rows_out bigint, bytes_out bigint, rows_in bigint, bytes_in bigint, rows_kept bigint, stalls bigint, spilled bigint, transport text));
+						one := (SELECT string_agg(s::text, ' ' ORDER BY s.number) FROM dblink('m' || i, 'SELECT number, rows_out, bytes_out, rows_in, bytes_in, rows_kept_local, stalls, spilled_bytes, transport, process_rows FROM rdma.exchange_stats()')
+							s(number int, rows_out bigint, bytes_out bigint, rows_in bigint, bytes_in bigint, rows_kept bigint, stalls bigint, spilled bigint, transport text, process_rows text));
 						PERFORM dblink_exec('m' || i, 'COMMIT', false);
 						RETURN NEXT;
 						node := 'stats_' || members[i];

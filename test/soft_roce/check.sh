@@ -10,7 +10,7 @@
 # what ends it is silence, not the time of the whole.
 #
 #   TESTS="01_a 02_b"   only these inputs of the SQL suite; TESTS=unit only the plain C programs
-#   RF_VM_STALL         seconds without a line from a machine after which it is ended    (default 600)
+#   RF_VM_STALL         seconds without a line from a machine after which it is ended    (default 1200)
 set -uo pipefail
 . "$(dirname "$0")/../run_common.sh"
 
@@ -44,14 +44,14 @@ programs="test_provider_conformance test_provider_life test_strided test_region_
 [[ " $tests " == *" unit "* ]] || programs=
 for name in $programs; do
 	if ! (cd "$RF_TREE" && ${CC:-gcc} -std=gnu11 -g -O2 -D_GNU_SOURCE -DWITH_VERBS -Iinclude -Isrc -Itest/unit "test/unit/$name.c" \
-		test/unit/sim*.c test/unit/region_*.c src/provider/*.c src/base/error.c src/engine/regions.c src/batch/region*.c -o "$work/$name" -libverbs -lpthread -lm) >"$work/build.log" 2>&1; then
+		test/unit/sim*.c test/unit/region_*.c src/provider/*.c src/base/error.c src/base/tls.c src/engine/regions.c src/batch/region*.c -o "$work/$name" -libverbs -lssl -lcrypto -lpthread -lm) >"$work/build.log" 2>&1; then
 		rf_show "$work/build.log" 60
 		rf_result FAIL "$group/$name" "does not compile"
 		rm -f "$work/$name"
 	fi
 done
 
-VM_OUT=$work/out VM_STALL=${RF_VM_STALL:-600} VM_TIMEOUT=${RF_VM_TIMEOUT:-7200} "$here/vm.sh" env RF_WORK="$RF_WORK" \
+VM_OUT=$work/out VM_STALL=${RF_VM_STALL:-1200} VM_TIMEOUT=${RF_VM_TIMEOUT:-7200} "$here/vm.sh" env RF_WORK="$RF_WORK" \
 	RF_TREE="$RF_TREE" RF_PREFIX="$RF_PREFIX" RF_RESULTS="$work/out/results" RF_TIMEOUT=0 PG_CONFIG="${PG_CONFIG:-pg_config}" \
 	TESTS="$tests" RF_AGAIN="${RF_AGAIN:-}" RF_USER="$RF_USER" PROVIDER=verbs $few "$here/inside.sh" "$work" 2>"$work/vm.log"
 status=$?

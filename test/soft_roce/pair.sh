@@ -14,7 +14,7 @@ mkdir -p "$out"
 machine()
 {
 	VM_OUT=$out VM_WIRE="$2 $out/wire $3" VM_MODULES="sch_netem sch_ingress cls_u32 act_gact" VM_MEMORY=2500 \
-		VM_STALL="${RF_VM_STALL:-600}" VM_TIMEOUT="${RF_VM_TIMEOUT:-3600}" "$here/vm.sh" env RF_WORK="$RF_WORK" \
+		VM_STALL="${RF_VM_STALL:-1200}" VM_TIMEOUT="${RF_VM_TIMEOUT:-3600}" "$here/vm.sh" env RF_WORK="$RF_WORK" \
 		RF_TREE="$RF_TREE" RF_PREFIX="$RF_PREFIX" RF_USER="$RF_USER" RF_RESULTS="$out/results" \
 		PAIR_PARTS="${PAIR_PARTS:-}" "$here/pair_machine.sh" "$1" "$work"
 }

@@ -23,7 +23,7 @@ slowness()
 	echo $((seconds < 1 ? 1 : seconds > 8 ? 8 : seconds))
 }
 
-# The device tries for ever (retry_count 7), which packets in disorder need: it counts each of them as a retry. What ends it is peer_timeout.
+# The device retries forever (retry_count 7), which packets in disorder need: it counts each of them as a retry. peer_timeout ends it.
 # Of packets in disorder rxe sends again once in ack_timeout only, and then one or two of them arrive in order: the 82 of a write take 12 s
 # with the default of 16 (268 ms), however fast the machine is. 13 is 34 ms.
 slow=$(slowness)
@@ -202,7 +202,7 @@ drop()
 	done
 }
 
-# The next statement connects anew.
+# The next statement reconnects.
 new_engine()
 {
 	local pid
@@ -308,7 +308,27 @@ path_falls_back()
 	[ "$(transport)" = verbs ] && result "over verbs again" 1 || result "over verbs again" 0 "$(transport)"
 }
 
-for part in ${PAIR_PARTS:-over_a_good_wire over_a_bad_wire link_goes_down path_dies path_is_dead path_falls_back}; do
+# What RDMA devices do not: TCP does it, or nothing where that is not allowed. n1 and n2 go on over verbs.
+encryption_required()
+{
+	local answer
+	rf_stop co fast
+	rf_start co rdma_fdw.provider=auto rdma_fdw.encryption=require
+	right "$pull" "$pulled" "a pull with encryption required"
+	grep -q 'WARNING:.*TCP instead of RDMA' "$said" && result "a warning says why not over RDMA" 1 || result "a warning says why not over RDMA" 0
+	answer=$(rf_sql co "SELECT DISTINCT transport || ' ' || encryption FROM rdma.stat_peers WHERE state = 'connected' AND host = '$there'")
+	[ "$answer" = "tcp TLS 1.3 AES-256-GCM" ] && result "it is encrypted" 1 || result "it is encrypted" 0 "$answer"
+	all_right "with encryption required"
+	rf_stop co fast
+	rf_start co rdma_fdw.provider=verbs
+	answer=$(ask "$pull")
+	[[ $answer == "ERROR: 55000"* ]] && grep -q 'rdma_fdw.encryption = require .* does not encrypt' "$said" && result "nothing goes over RDMA then" 1 || result "nothing goes over RDMA then" 0 "$answer"
+	rf_stop co fast
+	rf_start co rdma_fdw.encryption=auto
+	right "$pull" "$pulled" "a pull over verbs again"
+}
+
+for part in ${PAIR_PARTS:-over_a_good_wire over_a_bad_wire link_goes_down path_dies path_is_dead path_falls_back encryption_required}; do
 	began=$SECONDS
 	$part
 	echo "$part took $((SECONDS - began)) s"

@@ -22,7 +22,11 @@ cd "$RF_TREE" || exit 1
 pg_config=${PG_CONFIG:-pg_config}
 # The largest first, so that no processor waits for the other at the end.
 # shellcheck disable=SC2012,SC2086
-read -rd '' -a files < <(ls -S ${TESTS:-src/*.c src/*/*.c src/*/*/*.c})
+if ! list=$(ls -S ${TESTS:-src/*.c src/*/*.c src/*/*/*.c}); then
+	rf_result FAIL static "not all of these files exist: $TESTS"
+	exit 1
+fi
+mapfile -t files <<<"$list"
 
 # As the Makefile and PGXS compile; PostgreSQL's headers are not examined.
 headers=(-Iinclude -Isrc -isystem "$("$pg_config" --includedir-server)" -isystem "$("$pg_config" --includedir)" -D_GNU_SOURCE)

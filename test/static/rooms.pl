@@ -27,8 +27,6 @@ my @together = (
 	# statements have expressions and FROM items, and these have statements
 	[qw(fdw/deparse/querybuild fdw/deparse/querybuild_expr fdw/deparse/from_items fdw/deparse/exchange_text
 		fdw/deparse/select fdw/deparse/sort_key fdw/deparse/shippable fdw/deparse/subselect)],
-	# one scan's row path, by how many nodes and processes read it
-	[qw(fdw/exec/scan_exec fdw/exec/scan_nodes fdw/exec/scan_async fdw/exec/scan_parallel fdw/exec/explain fdw/exec/explain_nodes)],
 	# a decoder and a store, and their kinds
 	[qw(batch/decode batch/decode_tuples)],
 	[qw(serve/store serve/store_insert serve/store_update)],

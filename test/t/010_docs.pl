@@ -232,4 +232,27 @@ my ($version) = slurp_file("$tree/rdma_fdw.control") =~ /^default_version = '([^
 none('META.json is of the version that is installed by default',
 	grep { !/^\Q$version\E\.\d+$/ } $meta->{version}, map { $_->{version} } values %{ $meta->{provides} });
 
+# What a kind of access consists of is said in three more places: the reader's hint, rdma.check, and the reference.
+my %access = map { $_ => [ sql_lines("SELECT unnest(rdma.access_functions('$_'))") ] } qw(read write exchange);
+my ($hints) = slurp_file("$tree/src/remote/remote_error.c") =~ /^(access_hint\(.*?^\})/ms;
+my ($check) = slurp_file("$tree/src/monitor/check.c") =~ /^(check_access\(.*?^\})/ms;
+my %table = slurp_file("$tree/docs/sql-reference.md") =~ /^\| `'(read|write|exchange)'` \| (.*) \|$/mg;
+my %hint;
+
+push @{ $hint{$2} }, $1 while $hints =~ /\{"for function (\w+)", "(\w+)"\}/g;
+foreach my $kind (sort keys %access)
+{
+	my @named = ($table{$kind} =~ s/without `rdma\.\w+` and `rdma\.\w+`//r) =~ /`rdma\.(\w+)`/g;
+
+	is(join(' ', sort @{ $hint{$kind} }), join(' ', sort @{ $access{$kind} }), "the hint names the functions of access '$kind'");
+	is(join(' ', sort @named), join(' ', sort @{ $access{$kind} }), 'and so does the reference');
+}
+# A query does without two of them.
+my @needed = grep { !/^(zero_pages|exchange_stats)$/ } map { @$_ } values %access;
+my ($looked_for) = $check =~ /AND proname IN \((.*?)\) AND NOT/s;
+my ($read, $write) = $check =~ /CASE WHEN proname IN \((.*?)\) THEN 'read' WHEN proname IN \((.*?)\) THEN 'write'/s;
+is(join(' ', sort($looked_for =~ /'(\w+)'/g)), join(' ', sort @needed), 'rdma.check looks for them');
+is(join(' ', sort($read =~ /'(\w+)'/g)), join(' ', sort grep { $_ ne 'zero_pages' } @{ $access{read} }), "as access 'read'");
+is(join(' ', sort($write =~ /'(\w+)'/g)), join(' ', sort @{ $access{write} }), "and 'write'");
+
 done_testing();

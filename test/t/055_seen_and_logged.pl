@@ -31,12 +31,50 @@ ok($n1->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity
 $reader->query_safe('COMMIT');
 $reader->quit;
 
+# Writers that wait for a lock
+$n1->safe_psql('postgres', q{
+	CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(55); RETURN NEW; END';
+	CREATE TRIGGER wait BEFORE INSERT OR UPDATE ON seen FOR EACH ROW EXECUTE FUNCTION wait();
+});
+my $lock = $n1->background_psql('postgres');
+$lock->query_safe('BEGIN; SELECT pg_advisory_xact_lock(55)');
+foreach my $write ("INSERT INTO seen SELECT g, 'y' FROM generate_series(70001, 71000) g", "UPDATE seen SET b = 'z' || random() WHERE a < 10")
+{
+	my $job = rdma_begin($coord, $write);
+	my $like = $write =~ /^INSERT/ ? 'INSERT INTO public.seen(a, b) SELECT * FROM rdma.receive()%' : 'UPDATE public.seen SET b = %';
+	ok($n1->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE state = 'active' AND wait_event_type = 'Lock' AND query LIKE '$like'"),
+		"pg_stat_activity shows what is written: $like")
+		or diag($n1->safe_psql('postgres', 'SELECT state, query FROM pg_stat_activity WHERE pid <> pg_backend_pid()'));
+	$n1->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'});
+	rdma_outcome($job);
+	like($job->{err}, qr/57014/, 'until it is cancelled');
+}
+$lock->query_safe('COMMIT');
+$lock->quit;
+$n1->safe_psql('postgres', 'DROP TRIGGER wait ON seen');
+
+# An error's statement in the log
+$n1->safe_psql('postgres', 'CREATE UNIQUE INDEX ON seen (a)');
+foreach my $fails ([ 'SELECT sum(1 / (a - 5)) FROM seen', 'division by zero', qr/SELECT .*FROM public\.seen/ ],
+	[ "INSERT INTO seen SELECT g, 'y' FROM generate_series(1, 1000) g", 'duplicate key', qr/INSERT INTO public\.seen/ ])
+{
+	my ($sql, $error, $statement) = @$fails;
+	my $before = -s $n1->logfile;
+	like(($coord->psql('postgres', $sql))[2], qr/$error/, "$error");
+	my $log = substr(slurp_file($n1->logfile), $before);
+	like($log, qr/ERROR:  .*$error.*?STATEMENT:  $statement/s, 'the log says the statement');
+	unlike($log, qr/STATEMENT:  SELECT rdma\./, 'and not the call that carries it');
+}
+
 SKIP:
 {
-	skip 'pg_stat_statements is not installed', 2 unless $counts;
+	skip 'pg_stat_statements is not installed', 3 unless $counts;
 	is($coord->safe_psql('postgres', 'SELECT count(b) FROM (SELECT b FROM seen WHERE a < 50001 OFFSET 0) s'), '50000', 'a second statement');
 	is($n1->safe_psql('postgres', q{SELECT query, calls, rows FROM pg_stat_statements WHERE query LIKE 'SELECT b FROM public.seen%'}),
 		'SELECT b FROM public.seen WHERE (a < $1)|1|50000', 'pg_stat_statements counts it as itself');
+	$coord->safe_psql('postgres', "INSERT INTO seen SELECT -g - 1000, 'y' FROM generate_series(1, 1000) g");
+	is($n1->safe_psql('postgres', q{SELECT calls, rows FROM pg_stat_statements WHERE query LIKE 'INSERT INTO public.seen(a, b) SELECT * FROM rdma.receive()%' AND rows > 0}),
+		'1|1000', 'and what is written');
 }
 
 # Everything is logged, parameters of statements between nodes included, which name the other engines' tokens.

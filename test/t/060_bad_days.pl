@@ -1,4 +1,4 @@
-# Bad days: whatever dies, hangs or is refused in the middle of a pull, the user gets an error that says so, the other side is free
+# Bad days: if anything dies, hangs or is refused in the middle of a pull, the user gets an error that says so, the other side is free
 # again within rdma_fdw.peer_timeout, the next query works, and no flow, slot or remote query is left.
 use strict;
 use warnings;
@@ -17,7 +17,7 @@ use Test::More;
 my $conf = "rdma_fdw.peer_timeout = '3s'\nrdma_fdw.connect_timeout = '4s'\nlog_min_messages = log\n";
 my ($coord, $n1, $n2) = rdma_trio(conf => $conf);
 
-# An endless source of rows whose length nobody can guess, a short one, and one that fails after a while.
+# An endless source of rows of unknown length, a short one, and one that fails after a while.
 foreach my $node ($n1, $n2)
 {
 	$node->safe_psql('postgres', q{
@@ -201,7 +201,7 @@ $coord->restart;
 	like($err, qr/within 1000 ms.*rdma_fdw\.buffer_memory/s, 'a third one waits as long as its session says, then names the setting');
 	cmp_ok($coord->safe_psql('postgres', 'SELECT buffer_waits FROM rdma.stat_engine'), '>', 0, 'the wait is counted');
 
-	# One that gives up while it waits leaves its entry behind; whoever gets that entry next must not suffer for it.
+	# One that gives up while it waits leaves its entry behind; the next user of that entry must not notice.
 	my $waits = $coord->safe_psql('postgres', 'SELECT buffer_waits FROM rdma.stat_engine');
 	my $given_up = background($coord, "SET rdma_fdw.receive_buffers = 8; SET rdma_fdw.buffer_wait = '1h'; $big");
 	ok(rdma_wait($coord, "SELECT buffer_waits > $waits FROM rdma.stat_engine"), 'another one waits');

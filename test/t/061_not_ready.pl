@@ -77,7 +77,7 @@ like($err, qr/2F003.*password/s, 'a non-superuser without a password is refused'
 $coord->safe_psql('postgres', "ALTER USER MAPPING FOR plain SERVER n1 OPTIONS (ADD password 'right')");
 is($coord->safe_psql('postgres', 'SET ROLE plain; SELECT * FROM t'), '1', 'with one it works');
 
-# A server that takes connections and says nothing: the doctor tells that, and does not wait for ever.
+# A server that takes connections and says nothing: the doctor reports that, and does not wait forever.
 $coord->append_conf('postgresql.conf', "rdma_fdw.connect_timeout = '1s'\nrdma_fdw.peer_timeout = '1s'\n");
 $coord->reload;
 ok(rdma_wait($coord, "SELECT current_setting('rdma_fdw.peer_timeout') = '1s'"), 'the doctor has little time');

@@ -5,10 +5,10 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../perl";
 use RdmaCluster;
+use RdmaEngine;
 use X25519;
 use Digest::SHA qw(hmac_sha256);
 use IO::Select;
-use IO::Socket::INET;
 use Socket;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -20,88 +20,30 @@ $node->safe_psql('postgres', 'CREATE TABLE t AS SELECT g AS a FROM generate_seri
 my $check = 'SELECT count(*), sum(a) FROM f.t WHERE random() >= 0';
 my $expected = '100000|5000050000';
 is($node->safe_psql('postgres', $check), $expected, 'works before');
-my $port = $node->safe_psql('postgres', 'SELECT port FROM rdma.stat_engine');
 
-use constant { MAGIC => 0x31464452, VERSION => 2 };	# wire.h
-my ($HELLO, $CHALLENGE, $PROOF, $WELCOME, $REFUSED, $ATTACH, $OPEN) = (1, 2, 3, 4, 5, 6, 10);
-
-sub connect_engine
-{
-	my ($from) = @_;
-	my $s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, LocalAddr => $from // '127.0.0.1', Proto => 'tcp', Timeout => 5) or die "connect: $!";
-	$s->autoflush(1);
-	return $s;
-}
-sub message { my ($type, $payload) = @_; return pack('VvvVV', MAGIC, $type, VERSION, length($payload), 0) . $payload; }
-
-sub read_bytes
-{
-	my ($s, $n) = @_;
-	my $got = '';
-	local $SIG{ALRM} = sub { die "timeout\n" };
-	alarm(60);
-	while (length($got) < $n)
-	{
-		my $r = sysread($s, my $piece, $n - length($got));
-		last unless $r;
-		$got .= $piece;
-	}
-	alarm(0);
-	return $got;
-}
-sub closed { my ($s) = @_; return eval { read_bytes($s, 65536); 1 } || 0; }
-
-# What this node says in its own hello: the image is at a fixed place of the reply.
-my $private = "k" x 32;
-my $public = x25519($private, $X25519_BASE);
-my $request = pack('VV', VERSION, 1) . pack('Q<Q<', 7, 9) . ("\0" x 16) . $public;
-my $reply = pack('H*', $node->safe_psql('postgres', "SELECT encode(rdma.hello(decode('" . unpack('H*', $request) . "', 'hex')), 'hex')"));
-my $image = substr($reply, 32, 16);
-my $its_public = substr($reply, 64, 32);
-my $shared = x25519($private, $its_public);
-
-# Only a client with our type image gets a token worth having.
-$request = pack('VV', VERSION, 1) . pack('Q<Q<', 7, 9) . $image . $public;
-sub token
-{
-	my $r = pack('H*', $node->safe_psql('postgres', "SELECT encode(rdma.hello(decode('" . unpack('H*', $request) . "', 'hex')), 'hex')"));
-	my $id = substr($r, 48, 16);
-	return ($id, token_secret($shared, $id, $public, $its_public));
-}
-sub hello { my ($id) = @_; return pack('Q<Q<', 7, 9) . $image . ("\1" x 16) . ($id // "n" x 16) . ("n" x 16) . pack('VV', 1, 1) . ("\0" x 64); }
-
-sub proof
-{
-	my ($s, $id, $secret) = @_;
-	my $hello = hello();
-	print $s message($HELLO, $hello);
-	my $header = read_bytes($s, 16);
-	my (undef, $type, undef, $length) = unpack('VvvV', $header);
-	return 'closed' unless defined $type && $type == $CHALLENGE;
-	my $challenge = read_bytes($s, $length);
-	print $s message($PROOF, $id . hmac_sha256('initiator' . $hello . $challenge, $secret));
-	$header = read_bytes($s, 16);
-	return 'closed' if length($header) < 16;
-	(undef, $type, undef, $length) = unpack('VvvV', $header);
-	my $payload = read_bytes($s, $length);
-	return $type == $WELCOME ? 'welcome' : $type == $REFUSED ? 'refused' : "type $type";
-}
+my $intruder = RdmaEngine->new($node, 'k');
+my ($public, $its_public) = @$intruder{ 'public', 'its_public' };
+my $request = $intruder->request;
+sub connect_engine { my ($from) = @_; return $intruder->connect($from); }
+sub token { return $intruder->token; }
+sub hello { my ($id) = @_; return $intruder->hello($id); }
+sub proof { my ($s, $id, $secret) = @_; return $intruder->proof($s, $id, $secret); }
 
 my %garbage = (
 	'nothing at all' => '',
 	'an HTTP request' => "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
 	'zeros' => "\0" x 5000,
 	'random bytes' => join('', map { chr((($_ * 7919) >> 3) & 255) } 1 .. 5000),
-	'a truncated header' => substr(message($HELLO, hello()), 0, 7),
-	'a truncated hello' => substr(message($HELLO, hello()), 0, 60),
-	'a length beyond the limit' => pack('VvvVV', MAGIC, $HELLO, VERSION, 0x7fffffff, 0) . 'x' x 1000,
-	'a length of -1' => pack('VvvVV', MAGIC, $HELLO, VERSION, 0xffffffff, 0),
-	'another protocol version' => pack('VvvVV', MAGIC, $HELLO, 77, length(hello()), 0) . hello(),
+	'a truncated header' => substr(message(hello => hello()), 0, 7),
+	'a truncated hello' => substr(message(hello => hello()), 0, 60),
+	'a length beyond the limit' => pack('VvvVV', MAGIC, $TYPE{hello}, VERSION, 0x7fffffff, 0) . 'x' x 1000,
+	'a length of -1' => pack('VvvVV', MAGIC, $TYPE{hello}, VERSION, 0xffffffff, 0),
+	'another protocol version' => pack('VvvVV', MAGIC, $TYPE{hello}, 77, length(hello()), 0) . hello(),
 	'an unknown message' => message(999, 'x'),
-	'an OPEN before the handshake' => message($OPEN, "\0" x 32),
-	'a PROOF before HELLO' => message($PROOF, "\0" x 48),
-	'an ATTACH to nothing' => message($ATTACH, "\0" x 56),
-	'a hello of the wrong size' => message($HELLO, hello() . 'more'));
+	'an OPEN before the handshake' => message(open => "\0" x 32),
+	'a PROOF before HELLO' => message(proof => "\0" x 48),
+	'an ATTACH to nothing' => message(attach => "\0" x 56),
+	'a hello of the wrong size' => message(hello => hello() . 'more'));
 foreach my $what (sort keys %garbage)
 {
 	my $s = connect_engine();
@@ -133,7 +75,7 @@ is(proof(connect_engine(), "\x55" x 16, "\x55" x 32), 'refused', 'refused again'
 my $refusals = () = slurp_file($node->logfile) =~ /refused a connection/g;
 cmp_ok($refusals, '<=', 22 + time() - $^T, 'those that are refused do not fill the log');
 cmp_ok($node->safe_psql('postgres', 'SELECT handshakes_refused FROM rdma.stat_engine'), '>=', 40, 'and are counted');
-my ($bad) = ($request =~ s/\Q$public\E\z/"\0" x 32/er);
+my $bad = $intruder->request(undef, identity("\0" x 32), "\0" x 32);
 like(($node->psql('postgres', "SELECT rdma.hello(decode('" . unpack('H*', $bad) . "', 'hex'))"))[2], qr/key of the other node's engine is not valid/, 'a key with which everybody would know the secret is refused');
 
 # After the handshake: garbage on an authenticated connection closes it and nothing else.
@@ -150,7 +92,7 @@ $node->safe_psql('postgres', "SET ROLE greedy; SELECT count(rdma.hello(CASE WHEN
 is(proof(connect_engine(), $id, $secret), 'welcome', "a token outlives another role's thousands");
 
 # A group of so many producers and one consumer, all of them this node: RfGroupHeader in wire.h
-my $self = substr($reply, 16, 16);
+my $self = substr($intruder->{reply}, 16, 16);
 sub group { my ($producers) = @_; return pack('VvvVvva16VV', 0x50524752, VERSION, 3, 40 + ($producers + 1) * 16 + $producers * 16, $producers, 1, join('', map { chr(rand(256)) } 1 .. 16), 4, 4096)
 	. $self x ($producers + 1) . ("\0" x 16) x $producers; }
 my $listen = sub
@@ -166,11 +108,31 @@ $node->safe_psql('postgres', 'ALTER ROLE greedy SET rdma_fdw.role_share = 100');
 ($listens, $said, $refusal) = $node->psql('postgres', 'SET ROLE greedy; SET rdma_fdw.role_share = 100');
 like($refusal, qr/permission denied to set parameter/, 'which it may not change');
 
+# One that reads many streams at a time has its share of the buffers, and no more; it waits for one of its own.
+$node->safe_psql('postgres', q{
+	CREATE VIEW endless AS SELECT generate_series(1, 1000000000) AS g;
+	IMPORT FOREIGN SCHEMA public LIMIT TO (endless) FROM SERVER self INTO f;
+	GRANT USAGE ON SCHEMA f TO greedy; GRANT SELECT ON f.endless TO greedy;
+	CREATE USER MAPPING FOR greedy SERVER self OPTIONS (user 'postgres', password_required 'false');
+	ALTER SERVER self OPTIONS (ADD receive_buffers '4', ADD receive_buffer_size '1024');
+});
+my $open = 'SET rdma_fdw.buffer_wait = 100; SET ROLE greedy; BEGIN; DECLARE c CURSOR FOR SELECT g FROM f.endless; MOVE 1 FROM c';
+$node->safe_psql('postgres', "ALTER ROLE postgres SET rdma_fdw.role_share = 20");
+my @holders = map { my $h = $node->background_psql('postgres', on_error_stop => 0); $h->query_safe($open); $h } 1 .. 3;
+(undef, undef, $refusal) = $node->psql('postgres', $open);
+like($refusal, qr/no buffer memory for a stream on the reading node within 100 ms: the role has its share of it \(rdma_fdw\.role_share\)/, 'a role may have its share of the buffer memory');
+is($node->safe_psql('postgres', 'SET rdma_fdw.buffer_wait = 100; SELECT count(*) FROM (SELECT g FROM f.endless LIMIT 1000) s'), 1000, 'and another one has buffers');
+$holders[0]->quit;
+ok(rdma_wait($node, 'SELECT count(*) <= 4 FROM rdma.stat_flows', 60), 'one stream ends');
+is($node->safe_psql('postgres', "$open; FETCH 1 FROM c"), 2, 'what the role gives back it may have again');
+$_->quit foreach @holders[ 1, 2 ];
+$node->safe_psql('postgres', 'ALTER ROLE postgres RESET rdma_fdw.role_share; ALTER SERVER self OPTIONS (DROP receive_buffers, DROP receive_buffer_size)');
+
 # A crowd that is larger than what there is room for, of clients that begin to speak and then do not go on, pushes out its own: an engine in the
 # middle of its handshake, which has named its token, stays; so does the number of sockets.
 ($id, $secret) = token();
 my $slow = connect_engine();
-print $slow message($HELLO, hello($id));
+print $slow message(hello => hello($id));
 my $answer = substr(read_bytes($slow, 16 + length(hello())), 16);
 my $elsewhere = connect_engine('127.0.0.2');
 print $elsewhere 'R';
@@ -181,21 +143,21 @@ close($elsewhere);
 my $engine = $node->safe_psql('postgres', 'SELECT pid FROM rdma.stat_engine');
 my @sockets = grep { (readlink($_) // '') =~ /^socket/ } glob("/proc/$engine/fd/*");
 cmp_ok(scalar(@sockets), '<', 350, 'and does not grow');
-print $slow message($PROOF, $id . hmac_sha256('initiator' . hello($id) . $answer, $secret));
-is(unpack('x4v', read_bytes($slow, 16)), $WELCOME, 'an engine that has named its token stays');
+print $slow message(proof => $id . hmac_sha256('initiator' . hello($id) . $answer, $secret));
+is(unpack('x4v', read_bytes($slow, 16)), $TYPE{welcome}, 'an engine that has named its token stays');
 # The same from a client that names none, or one that another connection has named: it is one of the crowd.
 ($id, $secret) = token();
 my ($named, $again) = (connect_engine(), connect_engine());
 foreach my $s ($named, $again)
 {
-	print $s message($HELLO, hello($id));
+	print $s message(hello => hello($id));
 	$answer = substr(read_bytes($s, 16 + length(hello())), 16);
 }
 close($_) foreach @mob;
 @mob = map { my $s = connect_engine(); print $s 'R'; $s } 1 .. 400;
 ok(closed($again), 'a token keeps one connection');
 close($_) foreach @mob;
-print $named message($HELLO, '');
+print $named message(hello => '');
 ok(closed($named), 'and that only as long as it says what it should');
 close($slow);
 
@@ -209,5 +171,23 @@ close($_) foreach @crowd;
 rdma_healthy($node, $check, $expected, 'after all intruders');
 cmp_ok($node->safe_psql('postgres', 'SELECT handshakes_refused FROM rdma.stat_engine'), '>=', 3, 'refused handshakes are counted');
 cmp_ok($node->safe_psql('postgres', 'SELECT garbage_connections FROM rdma.stat_engine'), '>=', 10, 'garbage connections are counted');
+
+# What a role may have is that and no less once it has let go, also after a crash.
+$node->safe_psql('postgres', 'ALTER ROLE greedy RESET rdma_fdw.role_share');
+foreach my $when ('once', 'again', 'after a crash')
+{
+	is($node->safe_psql('postgres', 'SET rdma_fdw.receive_pool = off; SET ROLE greedy; BEGIN; ' . $listen->(32)), 32, "512 flows are allowed $when");
+	(undef, undef, $refusal) = $node->psql('postgres', 'SET rdma_fdw.receive_pool = off; SET ROLE greedy; BEGIN; ' . $listen->(33));
+	like($refusal, qr/role "greedy" has 512 flows of rdma_fdw, as many as one role may have/, "and one more is not $when");
+	next if $when ne 'again';
+	my $holder = $node->background_psql('postgres', on_error_stop => 0);
+	my $victim = $holder->query_safe('SELECT pg_backend_pid()');
+	$holder->query_safe('SET rdma_fdw.receive_pool = off; SET ROLE greedy; BEGIN; ' . $listen->(20));
+	kill 'KILL', $victim;
+	ok(rdma_wait($node, 'SELECT count(*) = 0 FROM rdma.stat_flows', 60), 'the server comes back');
+	eval { $holder->quit };
+	$self = pack('H*', $node->safe_psql('postgres', 'SELECT node FROM rdma.stat_engine'));
+	is($node->safe_psql('postgres', $check), $expected, 'and works');
+}
 $node->stop;
 done_testing();

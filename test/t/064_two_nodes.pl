@@ -10,13 +10,14 @@ use Test::More;
 
 my ($coord, $n1, $n2) = rdma_trio(conf => "rdma_fdw.peer_timeout = '3s'\nrdma_fdw.connect_timeout = '4s'\nlog_min_messages = log\n");
 
-# held: makes no row while somebody holds the lock.
+# held: makes no row while the lock is held. big: makes more rows than buffers hold, and does not end while its lock is held.
 foreach my $node ($n1, $n2)
 {
 	$node->safe_psql('postgres', q{
 		CREATE TABLE small AS SELECT g AS a, 'row ' || g AS b FROM generate_series(1, 1000) g;
 		CREATE VIEW held AS SELECT 1 AS a, pg_advisory_xact_lock_shared(1)::text AS b;
-		CREATE VIEW big AS SELECT g AS a, repeat('x', 100) AS b FROM (SELECT generate_series(1::bigint, 20000000) AS g) s;
+		CREATE VIEW big AS SELECT g AS a, repeat('x', 100) AS b FROM (SELECT generate_series(1::bigint, 100000) AS g) s
+			UNION ALL SELECT 0, pg_advisory_xact_lock_shared(2)::text;
 	});
 }
 $coord->safe_psql('postgres', "CREATE SCHEMA $_; IMPORT FOREIGN SCHEMA public FROM SERVER $_ INTO $_") foreach ('n1', 'n2');
@@ -48,9 +49,12 @@ foreach my $async ('', 'true')
 	{
 		my $name = $victim->name;
 
+		my %held = map { $_->name => $_->background_psql('postgres', on_error_stop => 1) } ($n1, $n2);
+		$_->query_safe('SELECT pg_advisory_lock(2)') foreach (values %held);
 		$job = rdma_begin($coord, 'SELECT count(*), max(length(b)) FROM (SELECT * FROM two_big OFFSET 0) t WHERE random() >= 0');
 		ok(rdma_wait($coord, 'SELECT count(*) = 2 AND bool_and(bytes > 0 OR state IS NOT NULL) FROM rdma.stat_flows', 60), "$kind: a pull from both is under way");
 		$victim->stop('immediate');
+		$_->quit foreach (values %held);
 		rdma_outcome($job);
 		isnt($job->{err}, '', "$kind: the pull fails when $name dies");
 		like($job->{err}, qr/$name/, "$kind: and the error names $name");

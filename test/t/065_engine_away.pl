@@ -55,7 +55,7 @@ like($err, qr/HINT:.*rdma_fdw\.connect_timeout/, 'with a hint that names the set
 kill 'CONT', $engine;
 ok(rdma_wait($coord, sprintf("SELECT count(*) = 50000 FROM (SELECT * FROM n1.t OFFSET 0) x"), 60), 'it works when the engine goes on');
 
-# ---- the engine's port is refused: what fits an answer comes, and nothing else. (127.0.0.2 is nobody's.)
+# ---- the engine's port is refused: rows that fit an answer come, and nothing else. (No server listens on 127.0.0.2.)
 $n1->append_conf('postgresql.conf', "rdma_fdw.engine_address = '127.0.0.2'");
 $n1->reload;
 $engine = rdma_engine_pid($coord);

@@ -74,7 +74,7 @@ sub with_cursor
 	return $errors;
 }
 
-# ---- a scan that nobody reads any more fails
+# ---- a scan that is not read any more fails
 $err = with_cursor('; UPDATE n2.w SET v = 1; UPDATE n1.w SET v = 1;', '');
 like($err, qr/division by zero/, 'the error of a cursor\'s scan that voids a write is the error of COMMIT');
 is(written(), '0 0', 'and nothing is committed, on no server');

@@ -1,4 +1,4 @@
-# Sessions that stand still at the worst moment: their cancel request is under way and nobody answers it, or they are stopped or killed
+# Sessions that stand still at the worst moment: their cancel request gets no answer, or they are stopped or killed
 # while the engines connect for them, or their engine is restarted meanwhile. They end when they should, keep no thread and no
 # descriptor, and others go on.
 use strict;

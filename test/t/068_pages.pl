@@ -1,4 +1,4 @@
-# Heap pages as they are: who gets them and who does not, whatever the reader says; what others may do to the table while pages are in
+# Unchanged heap pages: which roles get them, independent of the reader's claims; what others may do to the table while pages are in
 # flight; nothing stays pinned or open when either side is cancelled or ends.
 use strict;
 use warnings;

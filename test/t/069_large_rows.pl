@@ -108,7 +108,7 @@ $n1->safe_psql('postgres', 'ALTER ROLE postgres RESET rdma_fdw.dynamic_registrat
 is($n1->safe_psql('postgres', 'SELECT copy_us_per_mb > 0 AND register_us >= 0 AND register_us_per_mb >= 0 FROM rdma.stat_engine'), 't',
 	'what it decides by is shown');
 
-# ---- several at once: there is not enough for all, whoever gets none copies
+# ---- several at once: there is not enough for all; flows that get none copy
 mode($n1, '"on"');
 {
 	my @jobs;

@@ -1,4 +1,4 @@
-# Several lanes: many pulls at a time are spread over them and right, whoever dies; the admission window, weights and the counters of
+# Several lanes: many pulls at a time are spread over them and right, whichever process dies; the admission window, weights and the counters of
 # the merge queue on running clusters.
 use strict;
 use warnings;
@@ -74,7 +74,12 @@ sub four_streams
 }
 my @endless = four_streams();
 ok(rdma_wait($n1, "SELECT count(DISTINCT lane) = 4 FROM rdma.stat_flows WHERE role = 'sender' AND bytes > 0", 120), 'four streams of one node lie on four lanes');
-my @endless2 = map { begin($coord, "SELECT count(*), max(length(b)) FROM n2.big WHERE random() >= 0") } 1 .. 2;
+my @endless2;
+for my $open (1 .. 2)
+{
+	push @endless2, begin($coord, "SELECT count(*), max(length(b)) FROM n2.big WHERE random() >= 0");
+	rdma_wait($n2, "SELECT count(*) = $open FROM rdma.stat_flows WHERE role = 'sender' AND bytes > 0", 60);
+}
 ok(rdma_wait($n2, "SELECT count(DISTINCT lane) = 2 FROM rdma.stat_flows WHERE role = 'sender' AND bytes > 0", 60), 'two of the node that has two lanes lie on both');
 is($n1->safe_psql('postgres', 'SELECT count(*) FROM rdma.stat_lanes WHERE bytes_sent > 0'), '4', 'each lane has sent');
 is($n1->safe_psql('postgres', 'SELECT count(*) FROM rdma.stat_lanes WHERE requests < work_requests OR work_requests < doorbells OR work_requests < signaled'),

@@ -1,6 +1,6 @@
 # Flows between several producers and several consumers (group.h): balance, repartition, replicate, over three nodes. The members are SQL functions of
 # test/modules/flow_kinds; a function here forms the group over dblink, as a coordinator would. Every batch arrives once where it belongs, replicating
-# consumers see one order, and whoever dies makes an error at all others and leaves nothing behind.
+# consumers see one order, and the death of a member is an error at all others and leaves nothing behind.
 use strict;
 use warnings;
 use FindBin;
@@ -336,7 +336,7 @@ foreach my $kind (qw(balance repartition replicate))
 }
 no_flows_left('after members that send and read');
 
-# ---- bad days: all others get an error, nobody an end
+# ---- bad days: all others get an error, none an end
 sub bad_day
 {
 	my ($kind, $producers, $consumers, $victim, $how, $survivors) = @_;

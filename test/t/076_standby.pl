@@ -1,4 +1,4 @@
-# A hot standby as a data node: everything that reads works, whatever writes is refused with the standby's own SQLSTATE, a recovery conflict
+# A hot standby as a data node: reads work, writes are refused with the standby's own SQLSTATE, a recovery conflict
 # is an error and never a part of a result, and a promotion is nothing that a connected reader notices.
 use strict;
 use warnings;
@@ -107,7 +107,7 @@ sub waits
 	return rdma_wait($coord, "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'victim' AND query ~ 'FROM go WHERE step = $step\\M' AND state = 'active'", 60);
 }
 
-# Dead rows that its snapshot still sees are gone on the primary, so the standby ends whoever needs them.
+# Dead rows that its snapshot still sees are gone on the primary, so the standby ends sessions that need them.
 sub conflict
 {
 	my ($low, $high) = @_;

@@ -1,5 +1,5 @@
-# Shared receive pools (rdma_fdw.receive_pool): what a consumer's receive buffers need with 2, 8 and 32 producers, who claims and who asks, that the counters
-# stand still when it is off, and that whatever becomes of the members leaves nothing behind. The members are SQL functions of
+# Shared receive pools (rdma_fdw.receive_pool): the memory of a consumer's receive buffers with 2, 8 and 32 producers, which flows claim and which ask, that the counters
+# stand still when it is off, and that no end of a member leaves anything behind. The members are SQL functions of
 # test/modules/flow_kinds; 073_flow_kinds_pooled.pl has all flow kinds over the smallest pool.
 use strict;
 use warnings;
@@ -115,7 +115,7 @@ is($used{auto}{2}, $used{off}{2}, 'auto: two producers have their own');
 is($used{auto}{$_}, $used{on}{$_}, "auto: $_ share") foreach (8, 32);
 nothing_left('after flows of all sizes');
 
-# ---- who claims, who asks
+# ---- which flows claim, and which ask
 my $before = lanes($producers);
 gather('SET rdma_fdw.receive_pool = off', [$producers], 8, 50, 0);
 is_deeply(lanes($producers), $before, 'off: no counter moves at the producers');

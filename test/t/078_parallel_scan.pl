@@ -1,5 +1,5 @@
-# Bad days of parallel scans: whoever of leader, worker, serving session, engines and data node ends in the middle, the query fails with an
-# error, never with a part of the result, nobody hangs, and nothing is left.
+# Bad days of parallel scans: if leader, worker, serving session, an engine or the data node ends in the middle, the query fails with an
+# error, never returns a part of the result, nothing hangs, and nothing is left.
 use strict;
 use warnings;
 use FindBin;
@@ -104,14 +104,14 @@ fails($job, qr/08006.*did not arrive complete|22012.*division by zero/s, 'the re
 $job = background($nodes_failing);
 fails($job, qr/22012.*division by zero/s, 'the query of several nodes fails');
 
-# ---- one node has nothing yet: all read what the other has, as fast as they get it, and nobody is missed when the first one goes on
+# ---- one node has nothing yet: all read what the other has, as fast as they get it, and no worker is lost when the first one goes on
 foreach my $commands ([$gated], [ $by_workers, $gated ])
 {
 	my $gate = $n1->background_psql('postgres', on_error_stop => 1);
 	$gate->query_safe('SELECT pg_advisory_lock(78)');
 	$job = background(@$commands);
 	# the leader, if it reads, has closed the flow by then
-	ok(rdma_wait($coord, "SELECT (sum(rows) = 80000 OR count(*) = 1) AND (SELECT count(*) > 0 FROM $workers) FROM rdma.stat_flows"), 'the rows of one node are read while the other one has none');
+	ok(rdma_wait($coord, "SELECT (sum(rows) = 80000 OR count(*) = 1) AND (SELECT count(*) = 2 FROM $workers) FROM rdma.stat_flows"), 'the rows of one node are read while the other one has none');
 	usleep(300_000);
 	is($coord->safe_psql('postgres', "SELECT count(*) FROM $workers"), '2', 'and no worker has left (' . scalar(@$commands) . ')');
 	$gate->query_safe('SELECT pg_advisory_unlock(78)');

@@ -12,7 +12,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# room for about three joins at once; who finds none does not wait long
+# room for about three joins at once; a statement that finds none does not wait long
 my ($coord, $n1, $n2) = rdma_trio(conf => "rdma_fdw.peer_timeout = '3s'\nrdma_fdw.connect_timeout = '4s'\nrdma_fdw.buffer_memory = '12MB'\n"
 		. "rdma_fdw.segment_size = '4MB'\nrdma_fdw.buffer_wait = '100ms'\nmax_connections = 60\n");
 my %other = (n1 => $n2, n2 => $n1);
@@ -141,6 +141,8 @@ unlink $hold;
 kill 'TERM', rdma_engine_pid($n1);
 rdma_outcome($job);
 is($job->{out}, "$right\n", 'the engines are connected by a new token') or diag($job->{err});
+like($coord->safe_psql('postgres', "EXPLAIN (ANALYZE, VERBOSE) $sum"), qr/Exchange 1 on n1: .* tcp encryption=TLS 1\.3 AES-256-GCM$/m,
+	'EXPLAIN says how rows are encrypted between nodes');
 kill 'KILL', $proxy;
 waitpid($proxy, 0);
 done_testing();

@@ -5,11 +5,14 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../perl";
 use RdmaCluster;
+use RdmaEngine;
 use RdmaExchange;
+use X25519;
 use IPC::Run qw(start finish);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 
 my $conf = "max_parallel_workers_per_gather = 0\njit = off\nrdma_fdw.peer_timeout = '20s'\n";
 my %node = map { $_ => rdma_node($_, conf => $conf) } qw(n1 n2 n3);
@@ -131,12 +134,13 @@ foreach my $call ("exchange_listen(0, '{}')", "exchange_listen(0, NULL)", "excha
 $node->safe_psql('postgres', q{CREATE ROLE stranger LOGIN; SELECT rdma.grant_access('stranger', 'exchange')});
 my $greeting = $node->safe_psql('postgres', 'SELECT rdma.exchange_greet()');
 my $hello = $node{n2}->safe_psql('postgres', "SELECT rdma.hello('$greeting')");
-# of a node that is not connected: another generation
-my $other = "set_byte('$hello'::bytea, 24, (get_byte('$hello'::bytea, 24) + 1) % 256)";
+# of a node that is not connected, with another key: RfHelloReply.node and key
+my $key = x25519("o" x 32, $X25519_BASE);
+my $other = "overlay(overlay('$hello'::bytea PLACING '\\x" . unpack('H*', identity($key)) . "'::bytea FROM 17 FOR 16) PLACING '\\x" . unpack('H*', $key) . "'::bytea FROM 65 FOR 32)";
 sub sent_to
 {
 	my ($address) = @_;
-	my ($status, $out, $err) = $node->psql('postgres', "SET ROLE stranger; \\set VERBOSITY verbose\nSELECT rdma.exchange_connect('$address', $other)");
+	my ($status, $out, $err) = $node->psql('postgres', "SET rdma_fdw.connect_timeout = '1s'; SET ROLE stranger; \\set VERBOSITY verbose\nSELECT rdma.exchange_connect('$address', $other)");
 	return $err;
 }
 sub allow
@@ -156,7 +160,9 @@ my %told;
 foreach my $port (1, $node->port, $node->safe_psql('postgres', 'SELECT port FROM rdma.stat_engine'))
 {
 	my $there = sprintf($at, "'\\x" . unpack('H*', pack('V', $port)) . "'::bytea");
-	my (undef, undef, $err) = $node->psql('postgres', "SET ROLE stranger; \\set VERBOSITY verbose\nSELECT rdma.exchange_connect('127.0.0.1', $there)");
+	my $start = time();
+	my (undef, undef, $err) = $node->psql('postgres', "SET rdma_fdw.connect_timeout = '1s'; SET ROLE stranger; \\set VERBOSITY verbose\nSELECT rdma.exchange_connect('127.0.0.1', $there)");
+	cmp_ok(time() - $start, '>=', 1, 'what a port does is not told by the time either');
 	$err =~ s/^psql:<stdin>:\d+: //mg;
 	$told{$err}++;
 }

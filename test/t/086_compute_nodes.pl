@@ -16,7 +16,7 @@ rdma_connect($coord, n3 => $n3);
 my %node = (n1 => $n1, n2 => $n2, n3 => $n3);
 my %half = (n1 => 1, n2 => 2);
 
-# who sleeps does it in a row of a scan, where only a cancel reaches him; who is busy has rows to send all the time
+# a sleeping node sleeps in a row of a scan, where only a cancel reaches it; a busy one has rows to send all the time
 foreach my $node ($n1, $n2)
 {
 	my ($name, $first) = ($node->name, $half{ $node->name });

@@ -1,5 +1,5 @@
 # A data node behind PgBouncer in transaction mode, with one session of the server for all clients: statements mean there what they mean
-# here, whatever that session's settings are; and nothing of ours stays in it for the pool's other clients.
+# here, under any settings of that session; and nothing of ours stays in it for the pool's other clients.
 use strict;
 use warnings;
 use FindBin;

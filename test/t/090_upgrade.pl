@@ -17,7 +17,7 @@ my $default = $coord->safe_psql('postgres', q{SELECT default_version FROM pg_ava
 my $members = q{
 	SELECT m.identity, obj_description(d.objid, d.classid::regclass::name), CASE d.classid
 		WHEN 'pg_proc'::regclass THEN (SELECT pg_get_functiondef(oid) || coalesce(proacl::text, '') FROM pg_proc WHERE oid = d.objid AND prokind <> 'a')
-		WHEN 'pg_class'::regclass THEN (SELECT pg_get_viewdef(c.oid) || coalesce(c.relacl::text, '') || (SELECT string_agg(concat_ws(' ', attname,
+		WHEN 'pg_class'::regclass THEN (SELECT coalesce(pg_get_viewdef(c.oid), '') || coalesce(c.relacl::text, '') || (SELECT string_agg(concat_ws(' ', attname,
 			format_type(atttypid, atttypmod), attacl::text, col_description(c.oid, attnum)), E'\n' ORDER BY attnum) FROM pg_attribute WHERE attrelid = c.oid)
 			FROM pg_class c WHERE c.oid = d.objid)
 		WHEN 'pg_namespace'::regclass THEN (SELECT nspacl::text FROM pg_namespace WHERE oid = d.objid)

@@ -2,7 +2,7 @@
  * conformance.h - what the programs share that hold every provider to the contract of provider.h: which provider is under test, requests in
  * one line, a look at what was polled.
  *
- * Arguments: names of providers (sim, shm, tcp, stream, verbs; default all but verbs, which also needs -DWITH_VERBS,
+ * Arguments: names of providers (sim, shm, tcp, stream, tls, verbs; default all but verbs, which also needs -DWITH_VERBS,
  * src/provider/verbs*.c and a device), rounds=N for the wake-up race (default 20000).
  */
 #ifndef CONFORMANCE_H
@@ -131,7 +131,7 @@ conformance_main(int argc, char **argv, void (*all) (void))
 		const char *name;
 		PairKind	kind;
 	}			known[] = {{"sim", PAIR_SIM}, {"shm", PAIR_SHM}, {"tcp", PAIR_TCP}, {"stream", PAIR_STREAM},
-	{"verbs", PAIR_VERBS}};
+	{"tls", PAIR_TLS}, {"verbs", PAIR_VERBS}};
 	bool		named = false;
 
 	for (int i = 1; i < argc; i++)
@@ -139,7 +139,7 @@ conformance_main(int argc, char **argv, void (*all) (void))
 		if (sscanf(argv[i], "rounds=%lu", &race_rounds) != 1)
 			named = true;
 	}
-	for (int k = 0; k < 5; k++)
+	for (int k = 0; k < 6; k++)
 	{
 		bool		wanted = !named && known[k].kind != PAIR_VERBS;
 

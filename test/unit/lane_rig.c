@@ -515,7 +515,7 @@ wait_for(RfFlow *flow, int backend, RfSlotCursor *cursor, RfFlowWaiting waiting)
 	atomic_store(&flow->waiting, waiting);
 	if (rf_slots_ready(flow, cursor, waiting))
 	{
-		/* Whoever took the word away has posted or will post the semaphore: take that too. */
+		/* The side that changed the word has posted or will post the semaphore: take that too. */
 		if (atomic_exchange(&flow->waiting, RF_WAIT_NONE) == RF_WAIT_NONE)
 			rig_sleep(backend, RIG_PATIENCE * 1000);
 		return;

@@ -57,7 +57,7 @@ extern RfLaneConfig rig_config;		/* change before rig_start */
 extern int	rig_lanes;			/* of each node; the same */
 extern int	rig_max_strided;		/* and strided ones that may be out; the fabric's setting says so, too */
 extern int	rig_max_sge;			/* entries that a work request may have */
-extern const RfProvider *rig_provider;	/* what the lanes use; rf_provider_sim, or one that looks at the calls on their way there */
+extern const RfProvider *rig_provider;	/* of the lanes: rf_provider_sim, or a wrapper */
 extern _Atomic uint64_t rig_wakes;
 extern _Atomic uint64_t rig_lost;
 extern bool rig_reconnect;			/* connect again after a loss */
@@ -67,11 +67,14 @@ extern void rig_start(const RfSimConfig *sim);
 extern void rig_stop(void);
 extern bool rig_connected(void);
 
-/* Cut the link of one lane, or stop the other side from hearing what node 0 says on it; nothing happens when there is no connection. */
+/*
+ * Cuts the link of one lane, or stops the other side from hearing node 0 on it; does nothing if
+ * there is no connection.
+ */
 extern void rig_cut(int lane);
 extern void rig_hold(int lane, bool hold);
 
-/* What a node sends on a lane is lost. */
+/* A node's messages on a lane are lost. */
 extern void rig_drop(int node, int lane, bool drop);
 
 /* A backend: index names its semaphore. */
@@ -89,7 +92,10 @@ extern uint32_t rig_listen_pooled(int node, int backend, RfReceivePool *pool, ui
 extern uint32_t rig_pool_idle(const RfReceivePool *pool);
 extern _Atomic int rig_pool_users[RIG_POOLS];	/* flows of node 1 that have it */
 
-/* Producer: claim, and open towards the other node's flow. UINT32_MAX when that is refused (nobody listens, no connection). */
+/*
+ * Producer: claims, and opens towards the other node's flow. UINT32_MAX if that is refused (no
+ * listener, no connection).
+ */
 extern uint32_t rig_open(int node, int backend, uint32_t remote_flow, uint64_t key);
 extern void rig_close(int node, uint32_t flow, bool stop, bool abandoned);
 extern void rig_ring(int node, uint32_t flow);

@@ -31,6 +31,7 @@ typedef enum PairKind
 	PAIR_SHM,
 	PAIR_TCP,
 	PAIR_STREAM,				/* the stream protocol over a local socket */
+	PAIR_TLS,					/* and over TCP, under TLS whose keys change often */
 	PAIR_VERBS
 } PairKind;
 
@@ -153,7 +154,7 @@ pair_sockets(PairKind kind, int socks[2])
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks) != 0)
 			die("socketpair", strerror(errno));
 	}
-	else if (kind == PAIR_TCP)
+	else if (kind == PAIR_TCP || kind == PAIR_TLS)
 	{
 		struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 		socklen_t	length = sizeof(address);
@@ -201,14 +202,26 @@ end_open(End *end, PairKind kind, End *shared, size_t size, const RfQpConfig *co
 		die("qp_create", error.message);
 }
 
+/* The key of one end; one of the two is the first. */
+static inline const RfTlsKey *
+pair_key(PairKind kind, bool first)
+{
+	static const RfTlsKey keys[] = {
+		{.secret = "both ends know this", .client = false, .rekey_after = 1 << 20},
+		{.secret = "both ends know this", .client = true, .rekey_after = 3 << 20}
+	};
+
+	return kind == PAIR_TLS ? &keys[first] : NULL;
+}
+
 static inline void
-end_connect(End *end, RfQp *peer, int sock)
+end_connect(End *end, RfQp *peer, int sock, const RfTlsKey *key)
 {
 	uint8_t		blob[RF_QP_BLOB_SIZE];
 	RfError		error = {0};
 
 	end->provider->qp_local(peer, blob);
-	if (!end->provider->qp_connect(end->qp, blob, sock, &error))
+	if (!end->provider->qp_connect(end->qp, blob, sock, key, &error))
 		die("qp_connect", error.message);
 }
 
@@ -225,8 +238,8 @@ pair_open_as(Pair *pair, PairKind kind, size_t size, int max_wr, int max_recv, b
 	config.context = &pair->b;
 	end_open(&pair->b, kind, shared ? &pair->a : NULL, size, &config);
 	pair_sockets(kind, socks);
-	end_connect(&pair->a, pair->b.qp, socks[0]);
-	end_connect(&pair->b, pair->a.qp, socks[1]);
+	end_connect(&pair->a, pair->b.qp, socks[0], pair_key(kind, true));
+	end_connect(&pair->b, pair->a.qp, socks[1], pair_key(kind, false));
 }
 
 static inline void

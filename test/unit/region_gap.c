@@ -164,7 +164,7 @@ rf_ncr_by_address(const RfNcrSet *set, RfNcrPiece *fragments, size_t max)
 
 /* ---------- checks ---------- */
 
-/* What is wrong with this region alone but overlaps; NULL: nothing. */
+/* The error in this region alone, except overlaps; NULL: none. */
 static const char *
 check_shape(const RfNcr *region)
 {
@@ -461,7 +461,7 @@ rf_ncr_gaps(const RfNcrSet *set, RfGaps *gaps)
 {
 	memset(gaps, 0, sizeof(*gaps));
 
-	/* Regions one behind the other, in the order of the set: each by itself, and what is between. */
+	/* Adjacent regions, in the order of the set: each by itself, and the bytes between. */
 	for (uint32_t i = 0; i < set->count; i++)
 	{
 		RfGaps		one;

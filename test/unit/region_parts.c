@@ -73,7 +73,7 @@ sample_rows(const uint64_t *rows, uint32_t count, uint64_t *selected, uint64_t *
 		*runs += count_runs(at, (uint32_t) place * 64, i > 0 && (at[-1] >> 63) != 0);
 	}
 
-	/* What chance alone brings about is three times the root of what is expected. */
+	/* Chance alone deviates by at most three times the root of the expectation. */
 	average = (double) *selected / SAMPLES;
 	far = average / 2 + 3 * sqrt(average);
 	for (size_t i = 0; i < SAMPLES; i++)
@@ -276,7 +276,7 @@ rf_region_plan(const RfRegionCosts *costs, RfRegionMode mode, int max_sge, const
 		if (total[w] < total[way])
 			way = (RfRegionMode) w;
 
-	/* Back to front, then join what is alike. */
+	/* Back to front, then joins equal pieces. */
 	for (int i = pieces - 1; i >= 0; i--)
 	{
 		RfRegionMode before = from[i][way];

@@ -21,8 +21,8 @@ extern const char *rf_ncr_check(const RfNcrSet *set);
 /* ---------- gap analysis (region_gap.c) ---------- */
 
 /*
- * A set by address, whatever its order: the space between two regions is a gap like any other
- * (D-RDMA, section 4.1).
+ * A set sorted by address, in any order of the input: the space between two regions is a gap like
+ * any other (D-RDMA, section 4.1).
  */
 typedef struct RfGaps
 {

@@ -1,6 +1,6 @@
 /*
- * sim.c - the fabric of the simulated provider (see sim.h): its clock, what is executed and
- * acknowledged next, and the faults, all by a seed. sim_provider.c has the provider's calls.
+ * sim.c - the fabric of the simulated provider (see sim.h): its clock, the execution of requests
+ * and acknowledged next, and the faults, all by a seed. sim_provider.c has the provider's calls.
  *
  * It moves bytes only inside one process and knows no sockets. Both files are stricter than
  * hardware where a caller could get away with a mistake: space for work requests returns only with

@@ -74,12 +74,15 @@ extern void rf_sim_connect(RfQp *a, RfQp *b);
 /* Link of the queue pair cut: both ends fail, work requests in flight complete with RF_WC_TRANSPORT, then FLUSHED. */
 extern void rf_sim_cut(RfQp *qp);
 
-/* A peer that stopped: what this queue pair sends is neither executed nor acknowledged until released. Nothing fails by itself. */
+/*
+ * A peer that stopped: this queue pair's requests are neither executed nor acknowledged until
+ * released. Nothing fails by itself.
+ */
 extern void rf_sim_hold(RfQp *qp, bool hold);
 
 /*
- * A path that is dead in one direction: what this queue pair sends is lost, its acknowledgements of what the peer sent included. The device
- * tries for ever; nothing fails by itself.
+ * A path that is dead in one direction: this queue pair's messages are lost, including its
+ * acknowledgements. The device retries forever; nothing fails by itself.
  */
 extern void rf_sim_drop(RfQp *qp, bool drop);
 

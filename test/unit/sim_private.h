@@ -1,5 +1,5 @@
 /*
- * sim_private.h - what sim.c and sim_provider.c share: the objects of the simulated provider (see
+ * sim_private.h - shared by sim.c and sim_provider.c: the objects of the simulated provider (see
  * sim.h) and the fabric that carries out their work requests.
  *
  * Sharing: all of it is read and written under sim_fabric.lock, by callers' threads and the fabric
@@ -61,7 +61,7 @@ typedef struct SimWr
 	uint64_t	hash;
 	RfWcStatus	bad;			/* found at post; reported when it is this one's turn */
 	int			phase;			/* pieces landed */
-	uint64_t	found;			/* compare-and-swap: what was there */
+	uint64_t	found;			/* compare-and-swap: the previous value */
 	uint64_t	ack_at;			/* with a service time */
 	bool		executed;
 	bool		stalled;		/* counted as an RNR stall already */
@@ -78,7 +78,7 @@ struct RfQp
 	bool		connected;
 	bool		error;
 	bool		held;
-	bool		dropping;		/* what it sends is lost */
+	bool		dropping;		/* its messages are lost */
 	SimWr	   *first;			/* oldest not acknowledged */
 	SimWr	   *last;
 	uint64_t	posted;

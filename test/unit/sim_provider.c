@@ -238,7 +238,7 @@ join(RfQp *qp, RfQp *peer)
 }
 
 static bool
-sim_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, RfError *error)
+sim_qp_connect(RfQp *qp, const uint8_t blob[RF_QP_BLOB_SIZE], int sock, const RfTlsKey *key, RfError *error)
 {
 	uint32_t	number;
 	RfQp	   *peer;

@@ -27,14 +27,16 @@ test_window(void)
 	RfAdmission *window = rf_admission_new(&rf_admission_window_policy, 4 * SLOT);
 	uint64_t	own[3] = {0};
 
-	/* One lane fills it, nobody goes beyond. */
+	/* One lane fills it, none exceeds it. */
 	while (rf_admission_take(window, &stats, 0, own[0], SLOT))
 		own[0] += SLOT;
 	CHECK(own[0] == 4 * SLOT && atomic_load(&stats.high_water) == 4 * SLOT);
 	CHECK(rf_admission_room(window, &stats, 0, own[0]) == 0);
 	CHECK(!rf_admission_take(window, &stats, 1, 0, 1));
 
-	/* While another waits, the first leaves to it what it gives back, until they have the same. */
+	/*
+	 * While another waits, the first leaves it the bytes that it returns, until both have the same.
+	 */
 	rf_admission_wait(&stats, 1);
 	CHECK(rf_admission_give(window, &stats, SLOT, 10) == 1u << 1);
 	own[0] -= SLOT;
@@ -48,7 +50,7 @@ test_window(void)
 	own[1] += SLOT;
 	CHECK(own[0] == own[1]);
 
-	/* Who stops waiting says so, and the other may have all. */
+	/* A lane that stops waiting reports it, and the other may have all. */
 	CHECK(rf_admission_stop_waiting(&stats, 1) == 1);
 	(void) rf_admission_give(window, &stats, own[1], 10);
 	CHECK(rf_admission_take(window, &stats, 0, own[0], 2 * SLOT));

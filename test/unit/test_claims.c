@@ -30,9 +30,9 @@ typedef struct Result
 static int	failures;
 static RfShared *shared;
 static Result *result;			/* the child's */
-static const RfNodeId self = {1, 1};
-static const RfNodeId mine = {2, 1};
-static const RfNodeId its = {3, 1};
+static const RfNodeId self = {{1, 1}};
+static const RfNodeId mine = {{2, 1}};
+static const RfNodeId its = {{3, 1}};
 
 static void
 check(bool good, const char *what)

@@ -37,12 +37,12 @@ static RfShared *shared;
 static atomic_bool stop;
 static int	lives;
 
-/* What an owner asks of its lane, and what the lane has seen; by entry. */
+/* An owner's requests of its lane, and those that the lane has seen; by entry. */
 static _Atomic uint64_t asked[ENTRIES];
 static _Atomic uint64_t seen[ENTRIES];
 static _Atomic uint64_t stale;		/* doorbells of flows that the lane does not have */
 
-/* A key that somebody was told, as an OPEN message on its way; by entry. */
+/* A key as an OPEN message on its way carries it; by entry. */
 static _Atomic uint64_t told[ENTRIES];
 static _Atomic uint64_t next_key = 1;
 static _Atomic uint64_t opened;
@@ -94,7 +94,7 @@ lane_main(void *argument)
 		{
 			RfFlow	   *flow = &shared->flows[index];
 
-			/* As a lane: by what it knows itself, which is here the entry's word. */
+			/* As a lane: by its own state, which is here the entry's word. */
 			if (atomic_load(&flow->state) == RF_FLOW_OPEN && atomic_load(&flow->credit) == number)
 				atomic_store(&seen[index], atomic_load(&asked[index]));
 			else
@@ -137,7 +137,7 @@ ringing_owner(void *argument)
 				sched_yield();
 			}
 		}
-		/* One that nobody waits for: it lies in the ring when the entry has its next owner. */
+		/* Nobody waits for this one: it is in the ring when the entry has its next owner. */
 		rf_lane_ring(&shared->lanes[lane], shared->flows, index);
 		atomic_store(&flow->state, RF_FLOW_FREE);
 	}

@@ -64,7 +64,7 @@ test_descriptions(void)
 	bool		all_apart = true;
 
 	for (int i = 0; i < 8; i++)
-		nodes[i] = (RfNodeId) {100 + i, 200 + i};
+		nodes[i] = (RfNodeId) {{100 + i, 200 + i}};
 	check(rf_group_desc_size(RF_GROUP_GATHER, 3, 2) == 0 && rf_group_desc_size(0, 1, 1) == 0 &&
 		  rf_group_desc_size(RF_GROUP_BALANCE, 0, 1) == 0 &&
 		  rf_group_desc_size(RF_GROUP_BALANCE, RF_GROUP_MAX_MEMBERS + 1, 1) == 0 &&
@@ -73,9 +73,9 @@ test_descriptions(void)
 		  "impossible shapes have no size");
 	check(rf_group_desc_init(desc, &(RfGroupShape) {RF_GROUP_REPLICATE, 3, 4, 4, 65536}, id, nodes, &error) &&
 		  rf_group_desc_check(desc, size, &error), "a description is what its own check wants");
-	check(rf_group_desc_node(desc, RF_FLOW_PRODUCER, 2)->system_identifier == 102 &&
+	check(rf_group_desc_node(desc, RF_FLOW_PRODUCER, 2)->words[0] == 102 &&
 		  rf_group_desc_node(desc, RF_FLOW_CONSUMER,
-							 3)->system_identifier == 106, "the nodes are in their places");
+							 3)->words[0] == 106, "the nodes are in their places");
 
 	/* Every address has a place of its own within the bytes. */
 	memcpy(other, desc, size);
@@ -145,14 +145,14 @@ test_descriptions(void)
 		  rf_group_desc_pair(other, 1, 1)->key == 90 && rf_group_desc_pair(other, 1,
 																		   0)->key == 80 &&
 		  rf_group_desc_pair(other, 2, 1)->known == 0 &&
-		  rf_group_desc_node(other, RF_FLOW_PRODUCER, 2)->system_identifier == 107 &&
+		  rf_group_desc_node(other, RF_FLOW_PRODUCER, 2)->words[0] == 107 &&
 		  rf_group_desc_node(other, RF_FLOW_CONSUMER,
-							 1)->system_identifier == 103, "a producer joins");
+							 1)->words[0] == 103, "a producer joins");
 	bigger = calloc(1, rf_group_desc_size(RF_GROUP_BALANCE, 3, 3));
 	check(rf_group_desc_extend(bigger, other, RF_FLOW_CONSUMER, &nodes[6], &error) &&
 		  rf_group_desc_pair(bigger, 1, 1)->key == 90 &&
 		  rf_group_desc_node(bigger, RF_FLOW_CONSUMER,
-							 2)->system_identifier == 106, "a consumer joins");
+							 2)->words[0] == 106, "a consumer joins");
 	free(desc);
 	free(other);
 	free(bigger);

@@ -21,8 +21,8 @@ static void
 introduce(RfControlHello *hello, uint64_t node)
 {
 	memset(hello, 0, sizeof(*hello));
-	hello->node.system_identifier = node;
-	hello->node.generation = node * 3;
+	hello->node.words[0] = node;
+	hello->node.words[1] = node * 3;
 	hello->image.byte_order_mark = 0x01020304;
 	memset(hello->nonce, (int) node, sizeof(hello->nonce));
 	hello->lanes = 2;
@@ -328,9 +328,9 @@ wrong_numbers(void)
 	check(refused(RF_HS_WAIT_WELCOME, out, frame(out, RF_CONTROL_BROKEN, NULL, 0), RF_ERROR_PROTOCOL), "but not before the proof of the token");
 }
 
-/* What both ends offer decides what may be chosen. */
+/* What both ends offer and demand decides what may be chosen. */
 static bool
-welcome_taken(uint32_t own, uint32_t remote, uint32_t chosen)
+welcome_demanded(uint32_t own, uint32_t remote, uint32_t chosen, RfEncryption demand)
 {
 	RfHandshake initiator;
 	RfHandshake acceptor;
@@ -345,6 +345,7 @@ welcome_taken(uint32_t own, uint32_t remote, uint32_t chosen)
 	introduce(&b, 2);
 	a.provider = own;
 	b.provider = remote;
+	b.encryption = demand;
 	rf_handshake_initiator(&initiator, &a, token_id, secret);
 	rf_handshake_acceptor(&acceptor, &b);
 	deliver(&initiator, &acceptor, 4096, messages, &count, &error);
@@ -357,9 +358,18 @@ welcome_taken(uint32_t own, uint32_t remote, uint32_t chosen)
 	return taken;
 }
 
+static bool
+welcome_taken(uint32_t own, uint32_t remote, uint32_t chosen)
+{
+	return welcome_demanded(own, remote, chosen, RF_ENCRYPTION_AUTO);
+}
+
 static void
 offers(void)
 {
+	check(!welcome_demanded(RF_OFFER_ALL, RF_OFFER_ALL, RF_OFFER_VERBS, RF_ENCRYPTION_REQUIRE) &&
+		  welcome_demanded(RF_OFFER_ALL, RF_OFFER_ALL, RF_OFFER_SOFT, RF_ENCRYPTION_REQUIRE),
+		  "a device may not be chosen where encryption is required");
 	check(welcome_taken(RF_OFFER_ALL, RF_OFFER_ALL, RF_OFFER_VERBS) && welcome_taken(RF_OFFER_ALL, RF_OFFER_ALL, RF_OFFER_SOFT) &&
 		  welcome_taken(RF_OFFER_ALL, RF_OFFER_SOFT, RF_OFFER_SOFT) && welcome_taken(RF_OFFER_VERBS, RF_OFFER_ALL, RF_OFFER_VERBS),
 		  "one that both offer may be chosen");
@@ -430,6 +440,75 @@ wrong_proofs(void)
 	check(!rf_attached_verify(&attached, secret, token_id, 3), "nor does the question sent back");
 }
 
+/* Two ends with their policies, of which somebody on the way may make something else; 0: no connection, else 1 + what both go by. */
+static int
+agreed(RfEncryption own, RfEncryption remote, RfEncryption own_heard, RfEncryption remote_heard, bool *same_secret)
+{
+	RfHandshake initiator;
+	RfHandshake acceptor;
+	RfControlHello a;
+	RfControlHello b;
+	RfControlMessage messages[8];
+	uint8_t		secrets[2][RF_TLS_KEY_SIZE];
+	RfError		error;
+	int			count = 0;
+	int			result = 0;
+
+	introduce(&a, 1);
+	introduce(&b, 2);
+	a.encryption = own;
+	b.encryption = remote;
+	rf_handshake_initiator(&initiator, &a, token_id, secret);
+	rf_handshake_acceptor(&acceptor, &b);
+	((RfControlHello *) (initiator.out + sizeof(RfControlHeader)))->encryption = own_heard;
+	deliver(&initiator, &acceptor, 4096, messages, &count, &error);
+	((RfControlHello *) (acceptor.out + sizeof(RfControlHeader)))->encryption = remote_heard;
+	deliver(&acceptor, &initiator, 4096, messages, &count, &error);
+	deliver(&initiator, &acceptor, 4096, messages, &count, &error);
+	/* An acceptor that does not look is caught by the initiator. */
+	if (rf_handshake_verify(&acceptor, secret, &messages[0].u.proof) || own_heard != own || remote_heard != remote)
+	{
+		bool		verified = rf_handshake_verify(&acceptor, secret, &messages[0].u.proof);
+
+		rf_handshake_welcome(&acceptor, secret, token_id, 2, RF_OFFER_SOFT);
+		if (deliver(&acceptor, &initiator, 4096, messages, &count, &error) == RF_STEP_MORE)
+			result = verified && rf_handshake_encryption(&initiator) == rf_handshake_encryption(&acceptor) ?
+				1 + rf_handshake_encryption(&initiator) : -1;
+	}
+	*same_secret = result > 0 && rf_handshake_tls_secret(&initiator, true, secret, secrets[0]) &&
+		rf_handshake_tls_secret(&acceptor, false, secret, secrets[1]) && memcmp(secrets[0], secrets[1], RF_TLS_KEY_SIZE) == 0 &&
+		memcmp(secrets[0], secret, RF_TLS_KEY_SIZE) != 0;
+	rf_handshake_free(&initiator);
+	rf_handshake_free(&acceptor);
+	return result;
+}
+
+static void
+policies(void)
+{
+	bool		good = true;
+	bool		refused_all = true;
+	bool		same_secret;
+	RfControlHello hello;
+	uint8_t		out[sizeof(RfControlHeader) + sizeof(hello)];
+
+	for (int own = RF_ENCRYPTION_OFF; own <= RF_ENCRYPTION_REQUIRE; own++)
+		for (int remote = RF_ENCRYPTION_OFF; remote <= RF_ENCRYPTION_REQUIRE; remote++)
+		{
+			good &= agreed(own, remote, own, remote, &same_secret) == 1 + (own > remote ? own : remote) && same_secret;
+			for (int heard = RF_ENCRYPTION_OFF; heard <= RF_ENCRYPTION_REQUIRE; heard++)
+			{
+				refused_all &= heard == own || agreed(own, remote, heard, remote, &same_secret) == 0;
+				refused_all &= heard == remote || agreed(own, remote, own, heard, &same_secret) == 0;
+			}
+		}
+	check(good, "the stricter of two policies holds at both ends, and they have a secret for it");
+	check(refused_all, "a policy that was changed on the way is the end, whatever became of it");
+	introduce(&hello, 3);
+	hello.encryption = RF_ENCRYPTION_REQUIRE + 1;
+	check(refused(RF_HS_WAIT_FIRST, out, frame(out, RF_CONTROL_HELLO, &hello, sizeof(hello)), RF_ERROR_PROTOCOL), "an unknown policy is refused");
+}
+
 static void
 queue_limit(void)
 {
@@ -458,6 +537,7 @@ main(void)
 	wrong_numbers();
 	wrong_proofs();
 	offers();
+	policies();
 	queue_limit();
 	return failures ? 1 : 0;
 }

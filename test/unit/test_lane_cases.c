@@ -248,7 +248,7 @@ test_ends(void)
 	CHECK(rig_all_free());
 }
 
-/* Thousands of lives of an entry, no data: what opens and closes must not wear anything out. */
+/* Thousands of lives of an entry, without data: opening and closing must not leak. */
 static void
 test_reuse(void)
 {
@@ -338,7 +338,7 @@ expect_protocol_error(uint32_t imm)
 	AWAIT(atomic_load(&flow_of(0, producer)->state) == RF_FLOW_FAILED);
 	CHECK(rf_flow_error(rig_nodes[1].shared, flow_of(1, consumer))->kind == RF_ERROR_PROTOCOL);
 
-	/* What had arrived is still there to read. */
+	/* Data that had arrived can still be read. */
 	read_one(consumer, false);
 	rig_close(0, producer, false, true);
 	rig_close(1, consumer, true, false);

@@ -21,7 +21,7 @@ pick(uint32_t below)
 	return (uint32_t) (rig_random(&state) % below);
 }
 
-/* What the slot has to become at the reader. */
+/* The slot's content at the reader. */
 static uint32_t
 put_together(const uint8_t *slot, const RfPart *parts, int count, const uint8_t *pages, uint8_t *to)
 {

@@ -130,7 +130,10 @@ test_keys(void)
 	free(keys);
 }
 
-/* The library, where it is installed, has what is used of it; devices of others are left alone. */
+/*
+ * The library, where it is installed, has all functions that are used; devices of other vendors are
+ * left alone.
+ */
 static void
 test_library(void)
 {

@@ -86,7 +86,7 @@ bounds(void)
 	place.pages_size = sizeof(pool);
 }
 
-/* Whatever the parts say, entries lie within the two memories and are no more than fit. */
+/* With any parts, entries lie within the two memories and within the limits. */
 static void
 random_parts(void)
 {

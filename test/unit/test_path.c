@@ -470,7 +470,7 @@ connect_queue_pairs(End *end, const Message *message)
 				CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets[i]) == 0);
 			sock = sockets[i][end - ends];
 		}
-		CHECK(rf_provider_fallback.qp_connect(end->qps[i], message->blobs[i], sock, &error));
+		CHECK(rf_provider_fallback.qp_connect(end->qps[i], message->blobs[i], sock, NULL, &error));
 		rf_lane_add_connection(end->lanes[i], 1, end->qps[i], &end->proofs[i]);
 	}
 	end->with_lanes = true;

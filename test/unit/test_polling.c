@@ -24,7 +24,7 @@
 
 #define DEADLINE_S	60.0
 
-/* Wait for what comes sooner or later; gives up after a minute. */
+/* Waits for a condition; gives up after a minute. */
 #define AWAIT(condition) \
 	do { \
 		double		end_ = now_seconds() + DEADLINE_S; \
@@ -63,7 +63,9 @@ test_modes(void)
 	for (int64_t now = 1000; now < 100000000; now += 1000000)
 		CHECK(rf_polling_next(&polling, now % 2 == 0, now) == RF_POLLING_LOOK);
 
-	/* One completion per event, each with an arming; the poll after the arming finds what came before it. */
+	/*
+	 * One completion per event, each with an arming; the poll after the arming finds earlier ones.
+	 */
 	polling = machine(RF_POLLING_EVENT, 30);
 	CHECK(rf_polling_batch(&polling) == 1);
 	CHECK(rf_polling_next(&polling, true, 1000) == RF_POLLING_ARM);
@@ -176,7 +178,7 @@ test_adaptive(void)
 	}
 	CHECK(polls_until_armed(&polling, &now) > 0);
 
-	/* Somebody took the core away: not for a while, but a burst of some milliseconds goes on being caught. */
+	/* Another thread took the core: trying pauses, but not for a burst of some milliseconds. */
 	CHECK(pause_after(&polling, &now) == 2000);
 
 	/* Again and again, soon after each pause: longer each time, up to a quarter of a second. */
@@ -284,7 +286,7 @@ sleeper_main(void *argument)
 	return NULL;
 }
 
-/* `last`: nobody need be there to acknowledge it. */
+/* `last`: the receiver need not be there to acknowledge it. */
 static void
 send_immediate(uint32_t imm, bool last)
 {

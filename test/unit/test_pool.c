@@ -91,7 +91,7 @@ fresh(void)
 		shared->segments[i].peer = RF_NO_PEER;
 	}
 	for (i = 0; i < RF_MAX_PEERS; i++)
-		shared->peers[i].node.system_identifier = i + 1;
+		shared->peers[i].node.words[0] = i + 1;
 	atomic_store(&shared->engine_epoch, 1);
 	registered = domains = 0;
 	refuse = loud = false;

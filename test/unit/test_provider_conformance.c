@@ -487,8 +487,8 @@ test_two_queue_pairs(void)
 	pair_sockets(kind, socks);
 	pair.a.provider->qp_local(a2.qp, blob_a);
 	pair.a.provider->qp_local(b2.qp, blob_b);
-	check(pair.a.provider->qp_connect(a2.qp, blob_b, socks[0], &error) &&
-		  pair.a.provider->qp_connect(b2.qp, blob_a, socks[1], &error), "a second queue pair between two domains");
+	check(pair.a.provider->qp_connect(a2.qp, blob_b, socks[0], pair_key(kind, true), &error) &&
+		  pair.a.provider->qp_connect(b2.qp, blob_a, socks[1], pair_key(kind, false), &error), "a second queue pair between two domains");
 	fill(&pair.a, 0, 300000, 3);
 	send_one(&pair.a, &pair.b, 0, 100000, true, 1, true, 1);
 	send_one(&a2, &b2, 100000, 100000, true, 2, true, 2);

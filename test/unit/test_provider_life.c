@@ -130,7 +130,7 @@ child_end(int talk, int sock)
 
 	end_open(&end, kind, NULL, 4 << 20, &config);
 	introduce(&end, talk, &other);
-	if (!end.provider->qp_connect(end.qp, other.blob, sock, &error))
+	if (!end.provider->qp_connect(end.qp, other.blob, sock, pair_key(kind, false), &error))
 		die("child connect", error.message);
 	memset(end.memory, 0x5c, 1 << 20);
 	request(&r, &end, &end, 0, 0, 1 << 20);
@@ -174,7 +174,7 @@ test_peer_killed(void)
 		close(socks[1]);
 	end_open(&pair.a, kind, NULL, 4 << 20, &config);
 	introduce(&pair.a, talk[0], &other);
-	if (!pair.a.provider->qp_connect(pair.a.qp, other.blob, socks[0], &error))
+	if (!pair.a.provider->qp_connect(pair.a.qp, other.blob, socks[0], pair_key(kind, true), &error))
 		die("connect", error.message);
 	check(pair_wait(&pair, &pair.a, 1) && pair.a.log[0].imm == 42 && pair.a.memory[(1 << 20) - 1] == 0x5c,
 		  "another process writes here");

@@ -23,7 +23,7 @@ static RfSlotCursor got[FLOWS];
 static uint32_t producers[FLOWS];
 static uint32_t consumers[FLOWS];
 
-/* What node 0 posted. Written by its lane, read when all of it has arrived. */
+/* The requests that node 0 posted. Written by its lane, read when all have arrived. */
 static struct
 {
 	uint32_t	flow;			/* the consumer's index */
@@ -243,7 +243,7 @@ test_off(void)
 	CHECK(COUNTER(requests) == COUNTER(work_requests));
 	stop();
 
-	/* A window of zero bytes would be as if off; here it is what lets one request at a time out. */
+	/* A window of zero bytes would mean off; this one lets one request at a time out. */
 	rig_config.merge_limit = 1 << 20;
 	rig_config.chain_limit = 16;
 	rig_config.signal_all = false;
@@ -319,7 +319,7 @@ test_turns_merge(void)
 	rf_admission_unuse(admission);
 }
 
-/* A policy of somebody else's. */
+/* A policy from outside the engine. */
 static _Atomic uint64_t hook_completed;
 
 static void

@@ -343,7 +343,7 @@ read_in_turn(Group *group, End *ends, RfTurn *turn, uint64_t *state, bool *faile
 	return false;
 }
 
-/* What has come everywhere is released everywhere, batch after batch. True: something was. */
+/* Releases slots that have arrived everywhere, batch after batch. True: there was one. */
 static bool
 read_ordered(Group *group, End ends[MAX_CONSUMERS][MAX_PRODUCERS], RfTurn *turn, uint64_t *state, bool *failed)
 {
@@ -495,7 +495,7 @@ consume(void *argument)
 			while (atomic_load(&rig_pool_users[group->number * MAX_CONSUMERS + c]) > 0)
 				usleep(100);
 
-		/* What a lost connection held may still be written by it. */
+		/* A lost connection may still write to the buffers that it held. */
 		for (int c = 0; c < group->consumers && !group->faults; c++)
 		{
 			if (rig_pool_idle(group->pools[c]) != group->pools[c]->count)

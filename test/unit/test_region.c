@@ -38,7 +38,7 @@ pick(uint64_t below)
 	return random_state % below;
 }
 
-/* A random set and what it is made of. */
+/* A random set and its parts. */
 typedef struct Case
 {
 	uint8_t		memory[MEMORY];

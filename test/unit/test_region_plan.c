@@ -85,7 +85,7 @@ test_choice(uint8_t *memory)
 		  "nothing costs nothing");
 }
 
-/* What is estimated from a sample is near what it is. */
+/* An estimate from a sample is close to the true value. */
 static void
 test_shape(uint8_t *memory, uint64_t *mask)
 {
@@ -230,7 +230,7 @@ test_measuring(void)
 	rf_provider_soft.device_close(device);
 }
 
-/* What the engine does at its start, over the machine's own device. */
+/* The engine's measurement at its start, with the machine's own device. */
 static void
 test_verbs(void)
 {

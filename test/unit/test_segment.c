@@ -73,7 +73,7 @@ postmaster(void)
 		shared->segments[i].peer = RF_NO_PEER;
 	}
 	for (int i = 0; i < 3; i++)
-		shared->peers[i].node.system_identifier = i + 1;
+		shared->peers[i].node.words[0] = i + 1;
 }
 
 static bool

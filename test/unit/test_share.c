@@ -44,7 +44,7 @@ typedef enum Ending
 
 static const char *const ending_names[ENDINGS] = {"all is read", "the producer gives up", "the connection is lost", "the leader stops", "the leader closes"};
 
-/* What one lane fills and all readers read */
+/* The part of one lane, which all readers read */
 typedef struct Stream
 {
 	RfShare		share;
@@ -266,7 +266,7 @@ reader_main(void *argument)
 
 	if (reader.proc > 0)
 		usleep(random_of(&random) % 300);
-	/* what is over before we came we do not get into */
+	/* a stream that has ended cannot be joined */
 	for (int i = 0; i < stream_count; i++)
 		reader.over[i] = !rf_share_join(&streams[i].share, streams[i].key, reader.proc, reader.proc);
 

@@ -58,7 +58,7 @@ peer_open(Peer *peer)
 	end_open(&peer->end, PAIR_SHM, NULL, 1 << 20, &config);
 	pair_sockets(PAIR_SHM, socks);
 	/* its own blob serves as ours: only the domain's number is read of it */
-	end_connect(&peer->end, peer->end.qp, socks[0]);
+	end_connect(&peer->end, peer->end.qp, socks[0], NULL);
 	peer->sock = socks[1];
 	peer->inbox_fd = memfd(sizeof(RfSoftInbox) + RING * sizeof(RfSoftSlot), F_SEAL_SHRINK);
 	peer->inbox = mmap(NULL, sizeof(RfSoftInbox) + RING * sizeof(RfSoftSlot), PROT_READ | PROT_WRITE, MAP_SHARED,

@@ -51,7 +51,7 @@ child_main(int talk, int socks[LANES])
 		die("child", strerror(errno));
 	for (int i = 0; i < LANES; i++)
 	{
-		if (!provider->qp_connect(qps[i], other.blobs[i], socks[i], &error))
+		if (!provider->qp_connect(qps[i], other.blobs[i], socks[i], NULL, &error))
 			die("child connect", error.message);
 	}
 	for (int round = 0; alive; round++)
@@ -148,7 +148,7 @@ run(bool woken)
 		die("recv", strerror(errno));
 	for (int i = 0; i < LANES; i++)
 	{
-		if (!provider->qp_connect(qps[i], other.blobs[i], here[i], &error))
+		if (!provider->qp_connect(qps[i], other.blobs[i], here[i], NULL, &error))
 			die("connect", error.message);
 	}
 	if (send(talk[0], &mine, sizeof(mine), 0) != sizeof(mine))
@@ -215,7 +215,7 @@ main(void)
 		shared->segments[i].peer = RF_NO_PEER;
 	}
 	for (int i = 0; i < 2; i++)
-		shared->peers[i].node.system_identifier = i + 1;
+		shared->peers[i].node.words[0] = i + 1;
 	atomic_store(&shared->engine_epoch, 2);
 	for (int i = 0; i < 6; i++)
 		run(i % 2 == 0);

@@ -53,7 +53,7 @@ simple(Strided *s, Pair *pair, uint32_t element, uint32_t stride, uint32_t count
 	return &s->r;
 }
 
-/* What the request has to write, by a loop over its bytes. */
+/* The bytes that the request has to write, by a loop. */
 static uint32_t
 expected(const RfWr *wr, uint8_t *to)
 {
@@ -152,7 +152,7 @@ test_edges(void)
 		uint32_t	extent = (cases[i].count - 1) * cases[i].stride + cases[i].element;
 		uint32_t	length;
 
-		/* Up to the region's last byte: where one more element would begin is nobody's business. */
+		/* Up to the region's last byte: the place of the next element does not matter. */
 		r->sge[0].addr = pair.a.memory + AREA - extent;
 		r->wr.wr_id = i;
 		length = expected(&r->wr, wanted);

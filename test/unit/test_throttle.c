@@ -45,7 +45,10 @@ end(void)
 		pair_close(&pair[i]);
 }
 
-/* Post all that there is room for, in a load that keeps up to `backlog` on each queue pair; one step; take what completed. */
+/*
+ * Posts all that there is room for, in a load that keeps up to `backlog` on each queue pair; makes
+ * one step; takes completions.
+ */
 static uint64_t
 turn(uint64_t backlog)
 {
@@ -219,7 +222,7 @@ test_idle(void)
 	CHECK(throttle.active_us == 1000 * 100);
 	CHECK(throttle.trying == -1 && throttle.c_max == UINT32_MAX);
 
-	/* What is lost with its queue pair does not keep the clock running. */
+	/* Requests lost with their queue pair do not keep the clock running. */
 	rf_throttle_post(&throttle, 1, 1000);
 	rf_throttle_forget(&throttle, 1, 1500);
 	rf_throttle_post(&throttle, 1, 1000000);

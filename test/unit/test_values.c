@@ -20,7 +20,7 @@
 static int	failures;
 static uint64_t registered;			/* bytes */
 static uint64_t registrations;
-static uint64_t capacity = UINT64_MAX;	/* what the device takes */
+static uint64_t capacity = UINT64_MAX;	/* the device's limit */
 static RfShared *shared;
 static RfDomain *domains[PEERS] = {(RfDomain *) &failures, (RfDomain *) &registered, (RfDomain *) &capacity};
 
@@ -186,7 +186,7 @@ random_u64(uint64_t *state)
 	return x ^ (x >> 31);
 }
 
-/* Random takes, returns, limits and peers that go, against a plain account of who has what. */
+/* Random takes, returns, limits and peers that leave, against a plain account. */
 static bool
 random_run(uint64_t seed)
 {
@@ -194,7 +194,7 @@ random_run(uint64_t seed)
 	RfPiece		pieces[8];
 	uint64_t	state = seed;
 	uint64_t	limit = random_u64(&state) % 20 * MB;
-	uint64_t	highest = limit;	/* what was taken under a higher one may still be in use */
+	uint64_t	highest = limit;	/* pieces taken under a higher limit may still be in use */
 	bool		good = true;
 
 	memset(pieces, 0, sizeof(pieces));
@@ -281,7 +281,7 @@ test_share(void)
 static RfFlow *flow;
 static RfSlotCursor cursor;
 
-/* What the engine answers. */
+/* The engine's answer. */
 static void
 grant(uint64_t offset)
 {

@@ -49,7 +49,7 @@ test_memlock(void)
 	{
 		struct rlimit limit = {64 << 10, 128 << 10};
 
-		/* Root may lock what it likes. */
+		/* Root may lock any amount. */
 		if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
 			(getuid() == 0 && (setgroups(0, NULL) != 0 || setgid(65534) != 0 || setuid(65534) != 0)))
 			_exit(2);

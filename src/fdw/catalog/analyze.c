@@ -1,16 +1,16 @@
 /*
  * analyze.c
- *		ANALYZE of a foreign table: fetches a sample of the remote rows.
+ * 		ANALYZE of a foreign table: fetches a sample of the remote rows.
  *
- * The sample is thinned out on the data node where possible, so that a large table does not cross
- * the wire for the sake of thirty thousand rows.  It comes by libpq through a cursor: few rows, and
- * what is wanted of them is a heap tuple, not a column batch.
+ * The data node reduces the sample where possible, so that a large table does not cross the wire
+ * for thirty thousand rows. It comes by libpq through a cursor: the rows are few, and are needed as
+ * heap tuples, not as column batches.
  *
- * Of a table of a server with nodes each node gives its share of the sample; of a replicated one
- * the first gives all.
+ * For a table of a server with nodes each node supplies its share of the sample; for a replicated
+ * one the first node supplies all.
  *
- * With analyze_sampling 'import' no rows are fetched but what the data node's own ANALYZE found out.
- * In any case the data node is asked which indexes the table has.
+ * With analyze_sampling 'import' no rows are fetched, only the results of the data node's own
+ * ANALYZE. In any case the list of the table's indexes is fetched.
  */
 #include "postgres.h"
 
@@ -45,14 +45,14 @@
 #define SAMPLE_CURSOR	"rdma_fdw_sample"
 #define SAMPLE_FETCH	10000
 
-/* Asked for this much more than needed, so that an unlucky draw is seldom too small. */
+/* Request this much more than needed, so that random sampling seldom returns too few rows. */
 #define SAMPLE_MARGIN	1.1
 
 typedef struct RemoteSize
 {
 	char		relkind;
 	double		pages;
-	double		tuples;			/* 0: the data node does not know */
+	double		tuples;			/* 0: unknown to the data node */
 } RemoteSize;
 
 typedef struct SampleState
@@ -60,7 +60,7 @@ typedef struct SampleState
 	Relation	relation;
 	AttInMetadata *in;
 	int			depends;		/* RF_TEXT_*, of any column's text */
-	Form_pg_attribute current;	/* whose value is converted, for the error context */
+	Form_pg_attribute current;	/* the column being converted, for the error context */
 	List	   *attnums;		/* of the remote columns, in order */
 	Datum	   *values;
 	bool	   *isnull;
@@ -71,10 +71,10 @@ typedef struct SampleState
 	double		rowstoskip;
 	ReservoirStateData reservoir;
 	MemoryContext row_context;	/* for the values of one row */
-	MemoryContext tuple_context;	/* where the sample stays */
+	MemoryContext tuple_context;	/* holds the sample */
 } SampleState;
 
-/* The sessions on all nodes that have rows of their own, as a List of pointers. */
+/* The sessions on all nodes that store rows of their own, as a List of pointers. */
 static List *
 open_sessions(Relation relation, RfTableOptions *opts)
 {
@@ -82,21 +82,23 @@ open_sessions(Relation relation, RfTableOptions *opts)
 	ForeignServer *server = GetForeignServer(table->serverid);
 	List	   *nodes = rf_server_nodes(server);
 	List	   *sessions = NIL;
+	UserMapping *user = NULL;
 	ListCell   *lc;
 
 	rf_table_options(table, server, opts);
 	if (nodes == NIL)
 		nodes = list_make1_oid(server->serverid);
 	else if (rf_table_distribution(RelationGetRelid(relation))->placement == RF_PLACED_EVERYWHERE)
-		nodes = list_make1_oid(linitial_oid(nodes));
+		return list_make1(rf_session_get_any(relation->rd_rel->relowner, nodes, &user));
 
-	/* With the rights of the table's owner: who runs ANALYZE may be anybody, autovacuum included */
+	/* With the rights of the table's owner: anyone may run ANALYZE, autovacuum included. */
 	foreach(lc, nodes)
-		sessions = lappend(sessions, rf_session_get(GetUserMapping(relation->rd_rel->relowner, lfirst_oid(lc)), true));
+		sessions = lappend(sessions, rf_node_session(GetUserMapping(relation->rd_rel->relowner, lfirst_oid(lc)),
+													 server->serverid));
 	return sessions;
 }
 
-/* A relation with children is one table to us, so theirs counts, too. */
+/* A relation with children is one table to us, so the sizes of the children count, too. */
 static RemoteSize
 ask_node_size(RfSession *session, const RfTableOptions *opts)
 {
@@ -134,7 +136,7 @@ ask_node_size(RfSession *session, const RfTableOptions *opts)
 	return size;
 }
 
-/* Of all nodes together. How many rows there are is only known when all of them know. */
+/* The total of all nodes. The number of rows is known only if all of them know theirs. */
 static RemoteSize
 ask_size(List *sessions, const RfTableOptions *opts)
 {
@@ -149,7 +151,7 @@ ask_size(List *sessions, const RfTableOptions *opts)
 		sum.relkind = size.relkind;
 		sum.pages += size.pages;
 		sum.tuples += size.tuples;
-		/* a node whose table is empty knows that, too */
+		/* a node with an empty table knows its number of rows, too */
 		known = known && (size.tuples > 0 || size.pages == 0);
 	}
 	if (!known)
@@ -158,9 +160,8 @@ ask_size(List *sessions, const RfTableOptions *opts)
 }
 
 /*
- * Appends what thins the rows out, and returns the fraction of them that is wanted; 1 means all.
- * Only what has storage can be sampled by TABLESAMPLE, and a fraction can be named only if the
- * number of rows is known.
+ * Appends the sampling clause, and returns the fraction of the rows that is needed; 1 means all.
+ * TABLESAMPLE needs a relation with storage, and a fraction needs a known number of rows.
  */
 static double
 append_sampling(StringInfo sql, const char *method, char relkind, double tuples, int targrows)
@@ -168,7 +169,7 @@ append_sampling(StringInfo sql, const char *method, char relkind, double tuples,
 	bool		has_storage = relkind == 'r' || relkind == 'm' || relkind == 'p';
 	double		fraction;
 
-	/* where nothing can be imported a sample is drawn as if nothing was said */
+	/* where import is impossible a sample is drawn, as by default */
 	if (strcmp(method, "off") == 0 || tuples <= 0)
 		return 1;
 	fraction = targrows * SAMPLE_MARGIN / tuples;
@@ -211,7 +212,7 @@ make_tuple(SampleState *state, PGresult *result, int row)
 		char	   *value = PQgetisnull(result, row, col) ? NULL : PQgetvalue(result, row, col);
 
 		state->current = TupleDescAttr(desc, i);
-		/* NULLs too: a domain may forbid them */
+		/* NULLs too: a domain may reject them */
 		state->values[i] = InputFunctionCall(&state->in->attinfuncs[i], value,
 											 state->in->attioparams[i],
 											 state->in->atttypmods[i]);
@@ -287,9 +288,9 @@ fetch_rows(RfSession *session, SampleState *state, const char *sql)
 }
 
 /*
- * ANALYZE leaves the catalog alone when it gets no rows, so that what was imported stays.  For the
- * statistics of a parent it needs rows of its children.  It does not say what it works for, but it
- * reports that as its progress.
+ * ANALYZE does not change the catalog when it gets no rows, so imported statistics stay. For the
+ * statistics of a parent it needs rows of its children. It does not pass its purpose, but reports
+ * it as its progress.
  */
 static bool
 rows_are_not_needed(Relation relation)
@@ -309,14 +310,16 @@ acquire_sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows
 	RemoteSize	size = ask_size(sessions, &opts);
 	SampleState state = {0};
 	StringInfoData sql;
+	double	   *node_rows = palloc0(list_length(sessions) * sizeof(double));
 	double		fraction;
 	ListCell   *lc;
 
-	rf_import_indexes(relation, linitial(sessions), &opts);
 	if (strcmp(opts.analyze_sampling, "import") == 0 && list_length(sessions) == 1 && rows_are_not_needed(relation))
 	{
-		int			columns = rf_import_statistics(relation, linitial(sessions), &opts);
+		int			columns;
 
+		rf_import_indexes(relation, linitial(sessions), &opts, NULL, 0);
+		columns = rf_import_statistics(relation, linitial(sessions), &opts);
 		if (columns > 0)
 		{
 			ereport(elevel,
@@ -355,10 +358,16 @@ acquire_sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows
 	reservoir_init_selection_state(&state.reservoir, targrows);
 
 	foreach(lc, sessions)
-		fetch_rows((RfSession *) lfirst(lc), &state, sql.data);
-	MemoryContextDelete(state.row_context);
+	{
+		double		before = state.rowsseen;
 
-	/* What the draw found says more than the data node's statistics, which may be old. */
+		fetch_rows((RfSession *) lfirst(lc), &state, sql.data);
+		node_rows[foreach_current_index(lc)] = state.rowsseen - before;
+	}
+	MemoryContextDelete(state.row_context);
+	rf_import_indexes(relation, linitial(sessions), &opts, node_rows, list_length(sessions));
+
+	/* The sample tells more than the data node's statistics, which may be old. */
 	*totalrows = rint(state.rowsseen / fraction);
 	*totaldeadrows = 0;
 
@@ -379,7 +388,10 @@ rdmaAnalyzeForeignTable(Relation relation, AcquireSampleRowsFunc *func, BlockNum
 	return true;
 }
 
-/* rdma.import_statistics(relation): the same without ANALYZE.  How many columns there was something for. */
+/*
+ * rdma.import_statistics(relation): the same without ANALYZE. Returns the number of columns with
+ * statistics.
+ */
 PG_FUNCTION_INFO_V1(rdma_import_statistics);
 
 Datum
@@ -406,9 +418,9 @@ rdma_import_statistics(PG_FUNCTION_ARGS)
 				 errmsg("\"%s\" is not a foreign table of rdma_fdw", RelationGetRelationName(relation))));
 
 	/*
-	 * As ANALYZE does: the owner chose types and their checks, which must not run with the rights,
-	 * the settings or the search_path of another caller. An error undoes all three with its
-	 * (sub)transaction.
+	 * As in ANALYZE: the owner chose types and their checks, which must not run with the rights,
+	 * the settings or the search_path of another caller. An error restores all three at the end of
+	 * the (sub)transaction.
 	 */
 	GetUserIdAndSecContext(&caller, &caller_context);
 	SetUserIdAndSecContext(relation->rd_rel->relowner,
@@ -423,7 +435,7 @@ rdma_import_statistics(PG_FUNCTION_ARGS)
 				 errdetail("Its rows lie on several nodes, each of which has statistics of its own rows."),
 				 errhint("Use ANALYZE.")));
 	size = ask_size(sessions, &opts);
-	rf_import_indexes(relation, linitial(sessions), &opts);
+	rf_import_indexes(relation, linitial(sessions), &opts, NULL, 0);
 	columns = rf_import_statistics(relation, linitial(sessions), &opts);
 	if (columns == 0)
 		ereport(ERROR,

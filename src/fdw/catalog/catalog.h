@@ -14,45 +14,58 @@
 struct RfSession;
 
 /*
- * Indexes of the data node's table, as ANALYZE found them.  Those of the first node,
- * as the tables of the others are the same.
+ * Indexes of the data node's table, as ANALYZE found them, on the first node: the other nodes have
+ * the same tables.
  */
 typedef struct RfIndex
 {
 	int			column_count;
-	AttrNumber *columns;		/* of the foreign table, the index's first ones, up to one that is not known here */
+	AttrNumber *columns;		/* of the foreign table: the first ones, up to an unknown one */
 	bool		unique;
-	double		correlation;	/* of the first column's order and the table's */
+	double		correlation;	/* of the orders of the first column and of the table */
 } RfIndex;
 
 extern List *rf_remote_indexes(Oid relid);
 
-/* The catalog gets those that the table has on the data node. */
-extern void rf_import_indexes(Relation relation, struct RfSession *session, const RfTableOptions *opts);
+/*
+ * Stores the indexes of the data node's table in the catalog, and for a table on several nodes the
+ * fraction of its rows on each: node_rows, the number of rows on each of `nodes` nodes, or NULL.
+ */
+extern void rf_import_indexes(Relation relation, struct RfSession *session, const RfTableOptions *opts,
+							  const double *node_rows, int nodes);
+
+/*
+ * The fraction of a table's rows on the node with most of them, as ANALYZE found it for a server with
+ * this number of nodes; 0: the rows are evenly distributed, or nothing is known.
+ */
+extern double rf_largest_part(Oid relid, int nodes);
 
 typedef struct RfProbeCost
 {
 	Cost		cost;			/* of one probe */
-	double		tuples;			/* that it finds, before other conditions */
+	double		tuples;			/* found by it, before other conditions */
 } RfProbeCost;
 
 /*
- * What it costs a data node to find rows of the table by an index: by these clauses (RestrictInfos) of
- * a join for each of `count` rows of its other side, in the index's order or not, or, without clauses,
- * once by the table's own conditions.  part: how much of what there is for one row is on the node that
- * looks for it.  False: no index serves.
+ * The cost for a data node to find rows of the table by an index: by these clauses (RestrictInfos)
+ * of a join for each of `count` rows of its other side, sorted in the index's order or not, or,
+ * without clauses, once by the table's own conditions. part: the fraction of the matches of one row
+ * that is on the probing node. False: no index is usable.
  */
 extern bool rf_probe_cost(PlannerInfo *root, RfRelInfo *info, List *clauses, double count, double part,
 						  bool sorted, RfProbeCost *result);
 
-/* The column of the foreign table that is this one of the data node's; 0: there is none. */
+/* The column of the foreign table for this column of the data node; 0: there is none. */
 extern AttrNumber rf_find_column(Relation relation, const char *remote_name);
 
 /*
- * Writes pg_statistic of a foreign table from what the data node's ANALYZE found; how many columns
- * there was something for.  Takes effect in the next command.
+ * Writes pg_statistic of a foreign table from the results of the data node's ANALYZE; returns the
+ * number of columns with statistics. Takes effect in the next command.
  */
 extern int	rf_import_statistics(Relation relation, struct RfSession *session, const RfTableOptions *opts);
+
+/* DDL on foreign tables reaches the nodes (ddl.c). */
+extern void rf_ddl_install_hooks(void);
 
 extern bool rdmaAnalyzeForeignTable(Relation relation, AcquireSampleRowsFunc *func,
 									BlockNumber *totalpages);

@@ -1,11 +1,11 @@
 /*
  * import.c
- *		IMPORT FOREIGN SCHEMA: asks the data node for its tables and writes CREATE FOREIGN TABLE.
+ * 		IMPORT FOREIGN SCHEMA: asks the data node for its tables and writes CREATE FOREIGN TABLE.
  *
- * Core runs the commands, and throws away those that LIMIT TO and EXCEPT exclude; here these lists
- * only spare the data node and the wire the work.
+ * Core runs the commands, and drops those that LIMIT TO and EXCEPT exclude; here these lists only
+ * save work for the data node and the wire.
  *
- * A server with nodes is asked at each of them; a table must be the same everywhere.
+ * For a server with nodes each node is queried; a table must be the same everywhere.
  */
 #include "postgres.h"
 
@@ -70,7 +70,7 @@ read_import_options(List *options)
 	return result;
 }
 
-/* A literal that is right whatever the remote session's standard_conforming_strings is. */
+/* A literal that is correct under any standard_conforming_strings of the remote session. */
 static void
 append_literal(StringInfo buf, const char *value)
 {
@@ -85,8 +85,8 @@ columns_query(ImportForeignSchemaStmt *stmt)
 	ListCell   *lc;
 
 	/*
-	 * A collation is worth naming only if it is not the one the type has anyway.  Types print with
-	 * their schema unless they are in pg_catalog, the remote session's search_path.
+	 * A collation is named only if it differs from the type's own. Types print with their schema
+	 * unless they are in pg_catalog, the remote session's search_path.
 	 */
 	initStringInfo(&buf);
 	appendStringInfoString(&buf,
@@ -109,7 +109,7 @@ columns_query(ImportForeignSchemaStmt *stmt)
 						   " WHERE c.relkind IN ('r', 'v', 'f', 'm', 'p') AND n.nspname = ");
 	append_literal(&buf, stmt->remote_schema);
 
-	/* Partitions come with their parent, so by themselves only if asked for by name. */
+	/* Partitions come with their parent; by themselves only if requested by name. */
 	if (!limited)
 		appendStringInfoString(&buf, " AND NOT c.relispartition");
 
@@ -148,7 +148,7 @@ append_column(StringInfo buf, PGresult *result, int row, const ImportOptions *op
 
 	appendStringInfo(buf, "\n  %s %s", quote_identifier(name), PQgetvalue(result, row, COL_TYPE));
 
-	/* The remote name is kept apart, so that renaming the column here breaks nothing. */
+	/* The remote name is stored separately, so that the column can be renamed here. */
 	appendStringInfoString(buf, " OPTIONS (column_name ");
 	append_literal(buf, name);
 	appendStringInfoChar(buf, ')');
@@ -205,7 +205,7 @@ build_commands(ImportForeignSchemaStmt *stmt, ForeignServer *server, PGresult *r
 	return commands;
 }
 
-/* What the node answers. The caller PQclears. */
+/* The node's answer. The caller PQclears it. */
 static PGresult *
 ask_columns(ImportForeignSchemaStmt *stmt, ForeignServer *node)
 {
@@ -263,7 +263,7 @@ check_same(PGresult *a, ForeignServer *node_a, PGresult *b, ForeignServer *node_
 	if (row == rows && PQntuples(a) == PQntuples(b))
 		return;
 
-	/* of two that differ the one that sorts first may be missing on the other node */
+	/* if two differ, the table that sorts first may be missing on the other node */
 	table = PQgetvalue(row < rows ? a : longer, row, COL_RELNAME);
 	if (row < rows && strcmp(PQgetvalue(b, row, COL_RELNAME), table) < 0)
 		table = PQgetvalue(b, row, COL_RELNAME);

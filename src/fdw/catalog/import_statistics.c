@@ -1,13 +1,13 @@
 /*
  * import_statistics.c
- *		Copies what a data node's ANALYZE found out about a table into the catalog here, as ANALYZE of
- *		the foreign table would write it, without any row crossing the wire.
+ * 		Copies the results of a data node's ANALYZE of a table into the catalog here, as ANALYZE of
+ * 		the foreign table would write them, without any row crossing the wire.
  *
  * It is read from the view pg_stats, which shows a user the columns that the user may read, in the
- * form that the type's output functions give.  What depends on the type (most common values,
- * histogram, elements) is taken only where the column has the same type there; a histogram only if
- * it is in order here, as collations and enumerations may differ.  Rows of pg_statistic have the same
- * layout from PostgreSQL 15 to 18, so that they are written directly, in the transaction.
+ * text form of the types' output functions. Statistics that depend on the type (most common values,
+ * histogram, elements) are taken only if the column has the same type there; a histogram only if it
+ * is sorted in our order, as collations and enumerations may differ. Rows of pg_statistic have the
+ * same layout from PostgreSQL 15 to 18, so they are written directly, in the transaction.
  */
 #include "postgres.h"
 
@@ -70,7 +70,7 @@ field(PGresult *result, int row, int column)
 	return PQgetisnull(result, row, column) ? NULL : PQgetvalue(result, row, column);
 }
 
-/* An array of the type from its text, NULL for none.  Elements may be arrays themselves. */
+/* An array of the type from its text, NULL for none.  Elements may be arrays as well. */
 static ArrayType *
 read_array(const char *text, Oid type, int32 typmod)
 {
@@ -101,7 +101,7 @@ add_slot(StatisticRow *row, int kind, Oid operator, Oid collation, ArrayType *nu
 	row->nulls[Anum_pg_statistic_stavalues1 - 1 + n] = values == NULL;
 }
 
-/* Do the values rise as our operator sees them? */
+/* Do the values ascend by our operator? */
 static bool
 is_sorted(ArrayType *array, TypeCacheEntry *type, Oid collation)
 {
@@ -179,7 +179,7 @@ add_element_slots(StatisticRow *row, Form_pg_attribute attribute, PGresult *resu
 	counts = read_array(field(result, n, COL_ELEM_COUNTS), FLOAT4OID, -1);
 	if (!OidIsValid(eq_opr))
 		return;
-	/* behind the frequencies stand the least, the greatest, and of arrays that of NULL */
+	/* the frequencies are followed by the least, the greatest, and for arrays that of NULL */
 	if (elems != NULL && freqs != NULL && element_count(elems) > 0 &&
 		element_count(freqs) == element_count(elems) + (attribute->atttypid == TSVECTOROID ? 2 : 3) &&
 		!array_contains_nulls(elems) && !array_contains_nulls(freqs))
@@ -249,7 +249,7 @@ rf_find_column(Relation relation, const char *remote_name)
 	return InvalidAttrNumber;
 }
 
-/* Statistics of a column can be turned off. */
+/* A column's statistics can be turned off. */
 static bool
 wants_statistics(Relation relation, AttrNumber attno)
 {
@@ -274,7 +274,7 @@ rf_import_statistics(Relation relation, RfSession *session, const RfTableOptions
 	int			nestlevel;
 	StringInfoData sql;
 
-	/* of a table with children there, what its ANALYZE found with them */
+	/* of a table with children there, the results that include them */
 	initStringInfo(&sql);
 	appendStringInfo(&sql,
 					 "SELECT s.attname, pg_catalog.format_type(a.atttypid, NULL), s.null_frac, s.avg_width, s.n_distinct,"

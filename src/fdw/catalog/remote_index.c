@@ -1,15 +1,18 @@
 /*
  * remote_index.c
- *		Indexes of data nodes' tables: what is known of them here, and what it costs to probe one.
+ *		Indexes of data nodes' tables: their descriptions here, and the cost of probing one; and how
+ *		unevenly the rows are distributed over the nodes.
  *
- * ANALYZE asks the data node which indexes the table has, as it does for all else that is known of
- * the table. Of each: its columns, whether it is unique, and how far the table lies in its order. They
- * are kept where statistics are, in a row of pg_statistic that is of no column but of the table as a
- * whole (attribute 0), as an array of float4 in a slot of a kind for private use; so they go away with
- * the table, and change with the transaction. No view shows that row.
+ * ANALYZE fetches the table's indexes from the data node, like its other statistics. For each: its
+ * columns, whether it is unique, and its correlation with the order of the table. They are stored
+ * as statistics, in a row of pg_statistic for the table as a whole (attribute 0), as an array of
+ * float4 in a slot of a kind for private use; so they are dropped with the table, and are
+ * transactional. No view shows that row.
  *
- * The planner core does not see them: it would make paths of them here. They only change what a
- * statement is thought to cost, as each data node's planner will look for such indexes itself.
+ * For a table on several nodes another slot of the same row has the fraction of its rows on each node.
+ *
+ * The planner core does not see them: it would make local paths of them. They only change the
+ * estimated cost of a statement, as each data node's planner finds such indexes itself.
  */
 #include "postgres.h"
 
@@ -41,10 +44,14 @@
 
 #include "catalog.h"
 
-/* From the range that pg_statistic.h leaves to private use. */
+/* From the range that pg_statistic.h reserves for private use. */
 #define STATISTIC_KIND_INDEXES	21477
+#define STATISTIC_KIND_NODES	21478
 
-/* Ahead of each index's columns in the array */
+/* The largest part may be larger than an equal one by this: so hashing of few keys, and sampling, leave it. */
+#define EVEN_WITHIN				0.25
+
+/* Precedes each index's columns in the array */
 enum
 {
 	NUMBER_UNIQUE,
@@ -77,7 +84,9 @@ describe_indexes(Relation relation, PGresult *result)
 
 			if (known && !PQgetisnull(result, next, 2))
 				attno = rf_find_column(relation, PQgetvalue(result, next, 2));
-			/* what stands behind an expression, or a column that is not known here, is of no use */
+			/*
+			 * columns after an expression, or after a column that is unknown here, are not usable
+			 */
 			known = attno != InvalidAttrNumber;
 			if (!known)
 				continue;
@@ -96,8 +105,24 @@ describe_indexes(Relation relation, PGresult *result)
 	return count == 0 ? NULL : construct_array(numbers, count, FLOAT4OID, sizeof(float4), true, TYPALIGN_INT);
 }
 
+/* NULL: it lies on one node, or has no rows. */
+static ArrayType *
+describe_parts(const double *node_rows, int nodes)
+{
+	Datum	   *parts = palloc(nodes * sizeof(Datum));
+	double		total = 0;
+
+	for (int i = 0; i < nodes; i++)
+		total += node_rows[i];
+	if (nodes < 2 || total <= 0)
+		return NULL;
+	for (int i = 0; i < nodes; i++)
+		parts[i] = Float4GetDatum((float4) (node_rows[i] / total));
+	return construct_array(parts, nodes, FLOAT4OID, sizeof(float4), true, TYPALIGN_INT);
+}
+
 static void
-store_indexes(Relation relation, ArrayType *numbers)
+store_facts(Relation relation, ArrayType *indexes, ArrayType *parts)
 {
 	Relation	catalog = table_open(StatisticRelationId, RowExclusiveLock);
 	Oid			relid = RelationGetRelid(relation);
@@ -109,11 +134,13 @@ store_indexes(Relation relation, ArrayType *numbers)
 
 	values[Anum_pg_statistic_starelid - 1] = ObjectIdGetDatum(relid);
 	values[Anum_pg_statistic_staattnum - 1] = Int16GetDatum(InvalidAttrNumber);
-	values[Anum_pg_statistic_stakind1 - 1] = Int16GetDatum(numbers == NULL ? 0 : STATISTIC_KIND_INDEXES);
-	values[Anum_pg_statistic_stanumbers1 - 1] = PointerGetDatum(numbers);
+	values[Anum_pg_statistic_stakind1 - 1] = Int16GetDatum(indexes == NULL ? 0 : STATISTIC_KIND_INDEXES);
+	values[Anum_pg_statistic_stanumbers1 - 1] = PointerGetDatum(indexes);
+	values[Anum_pg_statistic_stakind2 - 1] = Int16GetDatum(parts == NULL ? 0 : STATISTIC_KIND_NODES);
+	values[Anum_pg_statistic_stanumbers2 - 1] = PointerGetDatum(parts);
 	for (int i = 0; i < STATISTIC_NUM_SLOTS; i++)
 	{
-		nulls[Anum_pg_statistic_stanumbers1 - 1 + i] = i > 0 || numbers == NULL;
+		nulls[Anum_pg_statistic_stanumbers1 - 1 + i] = i > 1 || (i == 0 ? indexes : parts) == NULL;
 		nulls[Anum_pg_statistic_stavalues1 - 1 + i] = true;
 	}
 	tuple = heap_form_tuple(RelationGetDescr(catalog), values, nulls);
@@ -132,12 +159,15 @@ store_indexes(Relation relation, ArrayType *numbers)
 }
 
 void
-rf_import_indexes(Relation relation, RfSession *session, const RfTableOptions *opts)
+rf_import_indexes(Relation relation, RfSession *session, const RfTableOptions *opts, const double *node_rows,
+				  int nodes)
 {
 	PGresult   *volatile result = NULL;
 	StringInfoData sql;
 
-	/* only those that find a value, whatever rows they have it for; GiST and the like find other things */
+	/*
+	 * only access methods that find a value, for any rows; GiST and similar ones find other things
+	 */
 	initStringInfo(&sql);
 	appendStringInfo(&sql,
 					 "SELECT i.indexrelid, i.indisunique, a.attname, s.correlation"
@@ -156,7 +186,7 @@ rf_import_indexes(Relation relation, RfSession *session, const RfTableOptions *o
 		result = rf_session_query(session, sql.data);
 		if (PQnfields(result) != 4)
 			elog(ERROR, "unexpected answer to the question for a remote table's indexes");
-		store_indexes(relation, describe_indexes(relation, result));
+		store_facts(relation, describe_indexes(relation, result), describe_parts(node_rows, nodes));
 	}
 	PG_FINALLY();
 	{
@@ -200,7 +230,30 @@ rf_remote_indexes(Oid relid)
 	return indexes;
 }
 
-/* Does the condition ask for one value of the column, which does not come from the table itself? */
+double
+rf_largest_part(Oid relid, int nodes)
+{
+	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid), Int16GetDatum(InvalidAttrNumber),
+										BoolGetDatum(false));
+	double		largest = 0;
+	AttStatsSlot slot;
+
+	if (!HeapTupleIsValid(tuple))
+		return 0;
+	if (get_attstatsslot(&slot, tuple, STATISTIC_KIND_NODES, InvalidOid, ATTSTATSSLOT_NUMBERS))
+	{
+		/* the server had other nodes then */
+		for (int i = 0; i < slot.nnumbers && slot.nnumbers == nodes; i++)
+			largest = Max(largest, slot.numbers[i]);
+		free_attstatsslot(&slot);
+	}
+	ReleaseSysCache(tuple);
+	return largest * nodes > 1 + EVEN_WITHIN ? largest : 0;
+}
+
+/*
+ * Does the condition compare the column with one value, which does not come from the table itself?
+ */
 static bool
 is_equality(RestrictInfo *rinfo, Index relid, AttrNumber column)
 {
@@ -235,7 +288,7 @@ find_equality(List *rinfos, Index relid, AttrNumber column)
 	return NULL;
 }
 
-/* A guess: what an index tuple needs, in pages that are full to nine tenths. */
+/* An estimate: the size of an index tuple, in pages that are 90 % full. */
 static double
 index_pages(RfIndex *index, Oid relid, double tuples)
 {
@@ -252,7 +305,7 @@ rf_probe_cost(PlannerInfo *root, RfRelInfo *info, List *clauses, double count, d
 {
 	RelOptInfo *table = info->rel;
 	double		node_part = info->fragment == NULL || info->fragment->placement == RF_PLACED_EVERYWHERE ? 1 :
-		1.0 / rf_node_count(info);
+		rf_largest_share(info);
 	double		heap_tuples = Max(table->tuples * node_part, 1);
 	bool		found = false;
 	ListCell   *lc;
@@ -291,7 +344,7 @@ rf_probe_cost(PlannerInfo *root, RfRelInfo *info, List *clauses, double count, d
 		probes.heap_share = 1;
 		probes.index_pages = index_pages(index, info->table->relid, heap_tuples);
 		probes.correlation = index->correlation;
-		/* as btcostestimate() takes it for */
+		/* the same factor as in btcostestimate() */
 		if (!sorted && index->column_count > 1)
 			probes.correlation *= 0.75;
 		probes.random_page_cost = random_page_cost;

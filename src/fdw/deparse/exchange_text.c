@@ -1,7 +1,7 @@
 /*
  * exchange_text.c
- *		Calls of rdma.exchange() in the text of a statement: which rows move, how, and under which
- *		names their columns come out.
+ * 		Calls of rdma.exchange() in the text of a statement: which rows move, how, and under which
+ * 		names their columns are returned.
  */
 #include "postgres.h"
 
@@ -17,7 +17,7 @@
 #include "deparse.h"
 #include "querybuild.h"
 
-/* In dollar quotes that do not occur in it: the text stays readable, however deep it is nested. */
+/* In dollar quotes that do not occur in it: the text stays readable at any depth of nesting. */
 static char *
 quote_statement(const char *name, const char *text)
 {
@@ -28,7 +28,7 @@ quote_statement(const char *name, const char *text)
 	return psprintf("%s$%s%s$", quote, text, quote);
 }
 
-/* "keys=1,2": where the keys are among the columns, to which they are added if they are not. */
+/* "keys=1,2": the positions of the keys among the columns, which are extended by missing ones. */
 static void
 append_key_columns(StringInfo buf, List *keys, List **columns)
 {
@@ -49,7 +49,24 @@ append_key_columns(StringInfo buf, List *keys, List **columns)
 	}
 }
 
-/* How many different values the remote planner may expect in each column, of the rows of one node. */
+/* Rows that move go where the rows of tables with such keys are. */
+static void
+append_map(StringInfo buf, RfRelInfo *move)
+{
+	RfBuckets  *buckets;
+
+	if (move->fragment->replicate || move->fragment->computed)
+		return;
+	buckets = rf_server_buckets(move->server);
+	if (buckets == NULL || buckets->in_turn)
+		return;					/* nodes do the same without it */
+	for (int i = 0; i < buckets->count; i++)
+		appendStringInfo(buf, "%s%d", i == 0 ? " map=" : ",", buckets->places[i]);
+}
+
+/*
+ * The number of distinct values per column that the remote planner may expect in one node's rows.
+ */
 static void
 append_distinct(StringInfo buf, PlannerInfo *root, RfRelInfo *move, List *columns, double rows)
 {
@@ -71,7 +88,7 @@ append_distinct(StringInfo buf, PlannerInfo *root, RfRelInfo *move, List *column
 	}
 }
 
-/* Where rows of this may lie: places among the members. */
+/* The nodes that may store these rows: places among the members. */
 static List *
 nodes_of(RfRelInfo *info)
 {
@@ -84,7 +101,7 @@ nodes_of(RfRelInfo *info)
 	return places;
 }
 
-/* Of rows that all nodes have, one node's are enough. */
+/* Rows that all nodes have are sent by one node only. */
 static List *
 sending_nodes(RfRelInfo *moved)
 {
@@ -127,8 +144,8 @@ describe_exchange(BuildContext *inner, RfRelInfo *move)
 
 /*
  * An exchange: its number, the statement whose rows move, printed in a context of its own in which
- * parameters have the same numbers, and the columns that come out.  What is inside has lower
- * numbers than what is around it; rdma.exchange() depends on that.
+ * parameters have the same numbers, and the columns that it returns. An inner exchange has a lower
+ * number than the one around it; rdma.exchange() depends on that.
  */
 void
 rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
@@ -166,6 +183,7 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	appendStringInfo(&spec, "number=%d kind=%s%s rows=%.0f", number,
 					 fragment->replicate ? "replicate" : "repartition", keys.data, Max(rows, 1));
 	append_distinct(&spec, cxt->root, move, table->exprs, rows);
+	append_map(&spec, move);
 	if (fragment->heavy != NULL)
 		appendStringInfo(&spec, " heavy=%s:%s", fragment->spread ? "spread" : "broadcast", fragment->heavy);
 
@@ -201,7 +219,7 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	cxt->items = true;
 }
 
-/* No node that runs it is among those whom rows come to, so there are none of these items either. */
+/* A node that runs it does not receive rows, so it has none of these items either. */
 char *
 rf_sending_statement(List *leaving)
 {
@@ -215,7 +233,7 @@ rf_sending_statement(List *leaving)
 	return buf.data;
 }
 
-/* An empty query stands for one that others run. The quotes of each are its own. */
+/* An empty query stands for one that other nodes run. Each has its own quotes. */
 char *
 rf_computing_statement(const char *sql, List *leaving)
 {

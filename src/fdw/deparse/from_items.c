@@ -1,20 +1,20 @@
 /*
  * from_items.c
- *		What stands in FROM for several tables and computes columns: calls of rdma.exchange(), and
- *		sub-selects.
+ * 		FROM items that replace several tables and compute columns: calls of rdma.exchange(), and
+ * 		sub-selects.
  *
  * An expression below an outer join does not have the value of the equal one above it: the join
- * turns it to NULL, whatever it makes of NULLs.  So no expression is looked for among the columns
- * of an item by what it looks like.  Besides plain columns, which mean the same wherever they
- * stand, only two kinds of columns are used, and both are known by where they were computed:
+ * turns it to NULL, whatever it makes of NULLs. So expressions are never matched with the columns
+ * of an item by their structure. Besides plain columns, which mean the same everywhere, only two
+ * kinds of columns are used, and both are identified by the place where they were computed:
  *
- * - Placeholders.  The planner makes one of an expression of a subquery that stands below an outer
- *   join and is wanted above it.  It has a number, and ph_eval_at says over which relations it is
- *   computed.  Each item that these relations are part of has it as a column.  A side that an outer
- *   join extends with NULLs becomes a sub-select for that purpose:
- *		a r1 LEFT JOIN (SELECT r2.x, COALESCE(r2.y, 0) FROM b r2) q1(c1, c2) ON ((r1.x = q1.c1))
- * - Keys that rows were moved by.  They are used in the ON of the join that the rows moved for,
- *   and in a statement that reads nothing but these rows.  No outer join lies in between there.
+ * - Placeholders. The planner makes one for an expression of a subquery below an outer join that is
+ *   used above it. It has a number, and ph_eval_at lists the relations over which it is computed.
+ *   Each item that contains these relations has it as a column. The nullable side of an outer join
+ *   becomes a sub-select for that purpose:
+ * 		a r1 LEFT JOIN (SELECT r2.x, COALESCE(r2.y, 0) FROM b r2) q1(c1, c2) ON ((r1.x = q1.c1))
+ * - Keys by which rows were moved. They are used in the ON of the join for which the rows moved,
+ *   and in a statement that reads only these rows. There is no outer join in between.
  */
 #include "postgres.h"
 
@@ -47,7 +47,10 @@ rf_evaluated_at(PlannerInfo *root, PlaceHolderVar *placeholder)
 	return placeholder->phrels;
 }
 
-/* Those that something above this base or join relation wants and the data node can compute. */
+/*
+ * The placeholders of this base or join relation that are used above it and the data node can
+ * compute.
+ */
 static List *
 placeholders_of(PlannerInfo *root, RfRelInfo *info)
 {
@@ -57,7 +60,7 @@ placeholders_of(PlannerInfo *root, RfRelInfo *info)
 
 	if (root->placeholder_list == NIL)
 		return NIL;
-	/* conditions that stay here will be met above what it becomes part of */
+	/* conditions evaluated here will apply above the item that it becomes part of */
 	exprs = list_concat_copy(info->rel->reltarget->exprs, rf_bare_clauses(info->local_conds));
 	foreach(lc, pull_var_clause((Node *) exprs, PVC_RECURSE_AGGREGATES |
 								PVC_RECURSE_WINDOWFUNCS | PVC_INCLUDE_PLACEHOLDERS))
@@ -76,7 +79,7 @@ is_nullable(RfRelInfo *join, RfRelInfo *side)
 		(join->jointype == JOIN_RIGHT && side == join->outer);
 }
 
-/* Would the statement compute it outside of all items?  relids: where it is evaluated. */
+/* Would the statement compute it outside all items?  relids: where it is evaluated. */
 static bool
 is_computed_outside(RfRelInfo *info, Relids relids)
 {
@@ -205,8 +208,8 @@ rf_add_items(BuildContext *cxt, RfRelInfo *info)
 		return;
 
 	/*
-	 * A node that waits for the rows of an exchange stores those of others with lower numbers.
-	 * Compute nodes begin by waiting, for what they will make a hash table of: the smaller side.
+	 * While a node waits for the rows of an exchange it stores rows of exchanges with lower
+	 * numbers. Compute nodes first wait for the rows of their hash table: the smaller side.
 	 */
 	inner_first = info->fragment != NULL && info->fragment->computed &&
 		info->inner->retrieved_rows * info->inner->width <
@@ -230,7 +233,7 @@ rf_from_item(BuildContext *cxt, RfRelInfo *info)
 	return NULL;
 }
 
-/* An item is added after what it is made of, which nothing outside of it can see. */
+/* An item is added after its inner items, which are invisible outside it. */
 TableRef *
 rf_item_of(BuildContext *cxt, Index relid)
 {
@@ -247,7 +250,7 @@ rf_item_of(BuildContext *cxt, Index relid)
 	return NULL;
 }
 
-/* The same column, whatever joins have done to it since. */
+/* The same column, regardless of joins above it. */
 static bool
 is_column(Expr *a, Expr *b)
 {
@@ -283,7 +286,7 @@ table_column(PlannerInfo *root, Index relid, AttrNumber attno)
 	return (Expr *) makeVar(relid, attno, type, typmod, collation, 0);
 }
 
-/* UPDATE will make a new row of the whole old one: all its columns. */
+/* UPDATE builds a new row from the whole old one: all its columns. */
 static List *
 add_row(PlannerInfo *root, List *columns, Index relid)
 {
@@ -296,7 +299,7 @@ add_row(PlannerInfo *root, List *columns, Index relid)
 	return columns;
 }
 
-/* Its own columns, or those of the table that are used. */
+/* Its own columns, or the used columns of the table. */
 static List *
 plain_columns(PlannerInfo *root, RfRelInfo *info)
 {

@@ -1,6 +1,7 @@
 /*
  * partial_agg.c
- *		Which aggregates' transition states a data node can give, and how it is asked for them.
+ * 		The aggregates whose transition states a data node can supply, and the text that requests
+ * 		them.
  */
 #include "postgres.h"
 
@@ -36,7 +37,7 @@ result_is_state(Oid aggfnoid, Oid *deserialfn)
 	return result;
 }
 
-/* Whose rights the scan will have; core has seen to it that all tables below agree. */
+/* The user whose rights the scan will have; core has checked that all tables below agree. */
 static Oid
 user_of(PlannerInfo *root, RfRelInfo *info)
 {
@@ -52,7 +53,7 @@ user_of(PlannerInfo *root, RfRelInfo *info)
 	elog(ERROR, "an aggregate over no foreign table");
 }
 
-/* Is the data node of our major version?  Nobody can ask who has no user mapping. */
+/* Is the data node of our major version?  Needs a user mapping. */
 static bool
 version_is_ours(Oid userid, Oid serverid)
 {
@@ -66,8 +67,8 @@ version_is_ours(Oid userid, Oid serverid)
 }
 
 /*
- * The only question about data nodes, apart from estimates, that planning asks; the connections are
- * those that the query will need anyway.
+ * Planning queries data nodes only for this, apart from estimates; it uses the connections that the
+ * query will need anyway.
  */
 static bool
 states_are_ours(PlannerInfo *root, RfRelInfo *info)
@@ -116,7 +117,9 @@ rf_partial_agg_expr(Aggref *agg)
 	if (result_is_state(agg->aggfnoid, &deserialfn))
 		return (Expr *) whole;
 
-	/* the result's type is of no interest: nothing looks at it before the text is parsed there */
+	/*
+	 * the result's type does not matter: nothing examines it before the data node parses the text
+	 */
 	marker = LookupFuncName(list_make2(makeString("rdma"), makeString("partialize")), 2, types, false);
 	type = (Expr *) makeNullConst(agg->aggtype, -1, agg->aggcollid);
 	return (Expr *) makeFuncExpr(marker, agg->aggtype, list_make2(whole, type), agg->aggcollid,

@@ -29,8 +29,9 @@ static void append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool
 						List **conds);
 
 /*
- * A whole row of a table: as one value of no type that the data node knows, NULL where an outer join
- * has found none. What has moved is what UPDATE writes, which no outer join can miss.
+ * A whole row of a table: one value of a type that the data node does not know, NULL where an outer
+ * join found no row. Moved rows are those that UPDATE writes, which an outer join never
+ * null-extends.
  */
 static char *
 print_whole_row(Var *var, BuildContext *cxt)
@@ -62,8 +63,8 @@ print_whole_row(Var *var, BuildContext *cxt)
 }
 
 /*
- * A column of the SELECT list.  Whole rows stand alone there; those inside of EXISTS are not needed,
- * and for columns inside of it stand others.
+ * A column of the SELECT list. Whole rows are columns of their own; those inside EXISTS are not
+ * needed, and equal columns replace those inside EXISTS.
  */
 static char *
 print_column(Node *expr, BuildContext *cxt, RfRelInfo *info)
@@ -71,7 +72,7 @@ print_column(Node *expr, BuildContext *cxt, RfRelInfo *info)
 	bool		hidden = IsA(expr, Var) && bms_is_member(((Var *) expr)->varno, info->hidden_relids);
 	TableRef   *item = IsA(expr, Var) ? rf_item_of(cxt, ((Var *) expr)->varno) : NULL;
 
-	/* what comes out of a FROM item is a column, whatever it was inside, unless that is EXISTS */
+	/* the result of a FROM item is a column, whatever it was inside, except inside EXISTS */
 	if (item != NULL && rf_item_column(item, (Expr *) expr) != 0 &&
 		!bms_is_subset(item->derived->rel->relids, info->hidden_relids))
 		return rf_print_in_statement(expr, cxt);
@@ -103,7 +104,10 @@ print_conditions(BuildContext *cxt, List *exprs)
 	return result;
 }
 
-/* No rows of these columns, on a node that has no partition. Their collations do not matter. */
+/*
+ * A query without rows and with these columns, for a node without a partition. Their collations do
+ * not matter.
+ */
 static void
 append_nothing(StringInfo buf, List *tlist)
 {
@@ -150,8 +154,8 @@ select_item(BuildContext *cxt, RfRelInfo *info)
 }
 
 /*
- * One foreign table in FROM.  Closed, its conditions go inside; the sub-select bears the names of
- * the table's columns, so nothing outside sees a difference.
+ * One foreign table in FROM. If closed, its conditions go inside; the sub-select uses the names of
+ * the table's columns, so the outside is unaffected.
  */
 static void
 append_table(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, List **conds)
@@ -165,7 +169,7 @@ append_table(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Li
 	else
 		item = psprintf("%s %s", info->relation_name, name);
 
-	/* ONLY is not wanted: what has children there is one table to us */
+	/* ONLY is wrong here: a remote table with children is one table to us */
 	if (closed && own != NIL)
 	{
 		appendStringInfo(buf, "(SELECT * FROM %s", item);
@@ -177,7 +181,7 @@ append_table(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Li
 	*conds = list_concat(*conds, own);
 }
 
-/* Is its FROM item more than one table?  What stands in EXISTS is not in FROM. */
+/* Does its FROM item have more than one table?  Tables in EXISTS are not in FROM. */
 static bool
 is_join_item(BuildContext *cxt, RfRelInfo *info)
 {
@@ -201,10 +205,10 @@ exists_condition(RfRelInfo *info, const char *inner, List *conds)
 }
 
 /*
- * Two sides of a join in FROM.  Conditions of a side that must hold before the join stand in WHERE
- * where the join cannot add rows that fail them (inner join, outer side of a left join), in ON for
- * the side that gets NULLs, and inside a side of a full join, as both of the former would be wrong
- * there.  A semi or anti join's inner side goes into EXISTS, which is a condition like others.
+ * Two sides of a join in FROM. Conditions of a side that must hold before the join go to WHERE if
+ * the join cannot add rows that fail them (inner join, outer side of a left join), to ON for the
+ * nullable side, and inside a side of a full join, where both of the former would be wrong. A semi
+ * or anti join's inner side goes into EXISTS, which is a condition like others.
  */
 static void
 append_join(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, List **conds)
@@ -281,7 +285,7 @@ append_join(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Lis
 
 /*
  * Appends the FROM item of a base or join relation, and to *conds the conditions on its rows that
- * are not in it: those of an item are.  closed: there must be none; see rf_can_close() in join.c.
+ * the item does not contain. closed: there must be none; see rf_can_close() in join.c.
  */
 static void
 append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, List **conds)
@@ -297,11 +301,10 @@ append_from(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Lis
 }
 
 /*
- * A column to group by is named by its position in the SELECT list: then it need not be repeated,
- * and a constant can be one.  Above the grouping it may have gone from the list; there a constant
- * gets a cast, without which an integer would be a position and others an error, and so does a
- * parameter, which may be one in the query around a sub-select. A cast that is only implied is not
- * printed by itself.
+ * A grouping column is named by its position in the SELECT list: then it need not be repeated, and
+ * may be a constant. Above the grouping the list may lack it; there a constant gets a cast, since
+ * an integer alone would be a position and other constants an error. So does a parameter, which may
+ * be a constant in the query around a sub-select. Implicit casts are not printed by themselves.
  */
 static void
 append_group_column(StringInfo buf, BuildContext *cxt, List *tlist, Index sortgroupref)
@@ -330,7 +333,7 @@ append_group_by(StringInfo buf, BuildContext *cxt, List *tlist)
 
 	if (parse->groupingSets != NIL)
 	{
-		/* the planner has made a plain list of sets of what was written */
+		/* the planner has flattened the grouping sets into a plain list */
 		appendStringInfoString(buf, " GROUP BY GROUPING SETS (");
 		foreach(lc, parse->groupingSets)
 		{
@@ -350,7 +353,7 @@ append_group_by(StringInfo buf, BuildContext *cxt, List *tlist)
 		return;
 	}
 
-	/* all of them, whatever our planner found redundant: what remains might be empty */
+	/* all of them, even those our planner found redundant: the rest might be empty */
 	foreach(lc, parse->groupClause)
 	{
 		SortGroupClause *group = lfirst_node(SortGroupClause, lc);
@@ -362,7 +365,7 @@ append_group_by(StringInfo buf, BuildContext *cxt, List *tlist)
 		appendStringInfoString(buf, " GROUP BY ()");
 }
 
-/* What the pathkeys sort by, RfSortKeys; *exprs: what of them is to be written. */
+/* The sort keys of the pathkeys, RfSortKeys; *exprs: those expressions that must be written. */
 static List *
 sort_keys(BuildContext *cxt, RfRelInfo *info, List *pathkeys, List **exprs)
 {
@@ -383,7 +386,7 @@ sort_keys(BuildContext *cxt, RfRelInfo *info, List *pathkeys, List **exprs)
 	return keys;
 }
 
-/* Where an expression stands among the columns, from 1; 0: nowhere. */
+/* The position of an expression among the columns, from 1; 0: not among them. */
 static int
 place_among(List *columns, Node *expr)
 {
@@ -398,8 +401,8 @@ place_among(List *columns, Node *expr)
 }
 
 /*
- * ORDER BY takes a bare name for that of a column of the SELECT list, where an expression may have
- * got the name of its function: could a column of the table be misread so?
+ * ORDER BY reads a bare name as a column of the SELECT list, where an expression may have the name
+ * of its function: could a column of the table be misread so?
  */
 static bool
 names_may_clash(List *columns)
@@ -415,8 +418,8 @@ names_may_clash(List *columns)
 }
 
 /*
- * With DISTINCT and set operations a key must be one of the columns, beyond doubt, and is named by
- * its number, as is one whose name alone could be another column's.
+ * With DISTINCT and set operations a key must be one of the columns, and its number names it
+ * without doubt. A number also names a key whose name could be another column's.
  */
 static void
 append_order_by(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns, List *keys,
@@ -450,7 +453,7 @@ append_order_by(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *column
 		else
 		{
 			appendStringInfoString(buf, rf_print_in_statement(expr, cxt));
-			/* a cast that is only implied is not written; without it the order may be another */
+			/* an implicit cast is not written; without it the order may differ */
 			if (exprType(strip_implicit_coercions(expr)) != exprType(expr))
 				appendStringInfo(buf, "::%s",
 								 format_type_with_typemod(exprType(expr), exprTypmod(expr)));
@@ -477,8 +480,8 @@ append_limit_value(StringInfo buf, const char *word, Node *value, BuildContext *
 }
 
 /*
- * Of several nodes' rows the first after the offset may all be one node's, so each has to give as
- * many as there may be before the end; OFFSET comes after.
+ * With several nodes the first rows after the offset may all come from one node, so each returns
+ * offset plus limit rows; OFFSET is applied afterwards.
  */
 static void
 append_limit(StringInfo buf, BuildContext *cxt, RfRelInfo *info)
@@ -511,7 +514,7 @@ has_subselects(BuildContext *cxt, RfRelInfo *info, List *columns, List *conditio
 		(info->scan != NULL && contain_subplans((Node *) cxt->root->processed_tlist));
 }
 
-/* Is a column of the table to be sorted by that is not among those of the SELECT list? */
+/* Does the query sort by a column of the table that is not in the SELECT list? */
 static bool
 sorts_by_others(List *columns, List *sorted)
 {
@@ -582,8 +585,8 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 		else
 			appendStringInfoString(buf, print_column((Node *) var, cxt, info));
 		/*
-		 * what is written as it was, without a cast that is only implied, would have another type,
-		 * in which other values may be the same
+		 * printed without its implicit cast, the expression would have another type, in which other
+		 * values may be equal
 		 */
 		if (strip_implicit_coercions((Node *) var) != (Node *) var &&
 			(cxt->typed || exprType(strip_implicit_coercions((Node *) var)) != exprType((Node *) var)))
@@ -611,7 +614,7 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 
 	if (info->grouped)
 	{
-		/* a sub-select's columns may be others, so they have no numbers */
+		/* a sub-select may have other columns, so they have no numbers */
 		append_group_by(buf, cxt, cxt->outer == NULL ? info->tlist : NIL);
 		append_conditions(buf, " HAVING ", print_conditions(cxt, info->having));
 	}
@@ -700,7 +703,7 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 	{
 		BuildContext other = {root, scan->rel->relids};
 
-		/* the same parameters, and what only one node needs all are given */
+		/* the same parameters, and all nodes get a value even if only one needs it */
 		other.node = &node;
 		other.params = cxt.params;
 		other.param_types = cxt.param_types;
@@ -735,11 +738,11 @@ append_item(StringInfo buf, BuildContext *cxt, RfRelInfo *rel, const char *words
 }
 
 /*
- * The target leaves the join: its conditions and those that join it with the rest go to *conds, the
- * rest to buf, which stays empty if that is EXISTS only.  False: it cannot leave.
+ * Removes the target from the join: its conditions and those that join it with the rest go to
+ * *conds, the rest to buf, which stays empty if only EXISTS remains. False: it cannot be removed.
  *
- * Something outer-joined to the target and others may be so joined to the others alone, as long as
- * the target has no say in it.
+ * A relation outer-joined to the target and others may be outer-joined to the others alone, if its
+ * join conditions do not refer to the target.
  */
 static bool
 take_target(StringInfo buf, BuildContext *cxt, RfRelInfo *info, Index target, List **conds)
@@ -810,13 +813,14 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, List 
 	ListCell   *lc2;
 
 	cxt.qualified = true;
+	cxt.writes = true;
 	rf_add_items(&cxt, (RfRelInfo *) joinrel->fdw_private);
 	initStringInfo(&buf);
 	appendStringInfo(&buf, "%s %s r%u", update ? "UPDATE" : "DELETE FROM", info->relation_name, target);
 	forboth(lc, statement->targets, lc2, statement->target_attrs)
 		appendStringInfo(&buf, "%s%s = %s", lc == list_head(statement->targets) ? " SET " : ", ",
 						 quote_identifier(rf_column_name(relid, lfirst_int(lc2))),
-						 rf_print_in_statement((Node *) lfirst_node(TargetEntry, lc)->expr, &cxt));
+						 rf_print_assigned((Node *) lfirst_node(TargetEntry, lc)->expr, &cxt));
 
 	initStringInfo(&others);
 	possible = take_target(&others, &cxt, (RfRelInfo *) joinrel->fdw_private, target, &conds);

@@ -1,8 +1,8 @@
 /*
  * querybuild.h
- *		What the files share that make the text of a remote statement: querybuild.c,
- *		querybuild_expr.c, from_items.c for what is a table to the rest of it, and exchange_text.c
- *		for what moves between data nodes.
+ * 		Shared by the files that write the text of a remote statement: querybuild.c,
+ * 		querybuild_expr.c, from_items.c for items that are tables to the rest of it, and
+ * 		exchange_text.c for rows that move between data nodes.
  */
 #ifndef RDMA_FDW_QUERYBUILD_H
 #define RDMA_FDW_QUERYBUILD_H
@@ -15,8 +15,8 @@
 
 
 /*
- * One foreign table of the statement, or a FROM item that stands for some of them: what
- * rdma.exchange() returns, or a sub-select.
+ * One foreign table of the statement, or a FROM item that replaces some of them: the result of
+ * rdma.exchange(), or a sub-select.
  */
 typedef struct TableRef
 {
@@ -28,15 +28,15 @@ typedef struct TableRef
 
 	/* items */
 	RfRelInfo  *derived;		/* whose rows they are; NULL: a table */
-	List	   *exprs;			/* what the columns are inside, in terms of the query here */
-	char	   *item;			/* how it is written in FROM */
+	List	   *exprs;			/* the columns' expressions inside, in terms of the query here */
+	char	   *item;			/* its text in FROM */
 } TableRef;
 
 /* The node that a statement is for, where it names partitions. */
 typedef struct NodeText
 {
 	int			place;
-	bool		own;			/* another node's statement is another one */
+	bool		own;			/* the text depends on the node */
 } NodeText;
 
 typedef struct BuildContext
@@ -49,44 +49,51 @@ typedef struct BuildContext
 	RfRelInfo  *at;				/* the join whose ON is printed, or the item that is all of FROM */
 	NodeText   *node;			/* shared with all contexts inside; NULL: there are no partitions */
 	bool		typed;			/* columns must have the types that they have here */
-	struct BuildContext *outer; /* of a sub-select: what it stands in, which keeps all that follows */
+	bool		writes;			/* the data node is not told the types of parameters: they are cast */
+	struct BuildContext *outer; /* of a sub-select: the one around it, keeps the rest */
 	SubPlan    *subplan;		/* of a sub-select */
 	List	   *subselects;		/* texts of those in the expression that is being printed */
 	List	   *tables;			/* TableRefs; the made-up range table */
 	List	   *exchanges;		/* RF_NODES_EXCHANGES so far, those inside of others first */
-	List	   *leaving;		/* those to compute nodes: for each its FROM item and, in it, its quoted query, Strings */
+	List	   *leaving;		/* those to compute nodes: FROM item and quoted query, Strings */
 	List	   *params;			/* expressions whose values become $1, $2, ... */
 	List	   *param_types;
 } BuildContext;
 
 /*
- * querybuild_expr.c: an expression; what a column is called on the data node, and a table in the
- * statement; the foreign table that a relation is, or InvalidOid for a SELECT
+ * querybuild_expr.c: prints an expression; the name of a column on the data node, and of a table in
+ * the statement; the foreign table of a relation, or InvalidOid for a SELECT
  */
 extern char *rf_print_in_statement(Node *expr, BuildContext *cxt);
+
+/*
+ * Prints what UPDATE assigns to a column. A value from here alone becomes a parameter without a type:
+ * the data node's column, which may be an enum that is text here, gives it its own.
+ */
+extern char *rf_print_assigned(Node *expr, BuildContext *cxt);
 extern const char *rf_remote_column(Oid relid, AttrNumber attno);
 extern char *rf_statement_table_name(BuildContext *cxt, Index relid);
 extern Oid	rf_statement_table(PlannerInfo *root, Index relid);
 
-/* querybuild.c: the statement of a relation, or one with these columns instead */
+/* querybuild.c: appends the statement of a relation, or one with these columns instead */
 extern void rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns,
 								List *conditions, List *pathkeys, bool limit);
 
 /*
- * from_items.c: adds all items that the statement reads to its tables, before anything that refers
- * to their columns is printed; one of them as it stands in FROM, or NULL; the one that the columns
- * of a relation come out of, or NULL; and the number of a column of an item, 0 if it is none
+ * from_items.c: adds all items that the statement reads to its tables, before any reference to
+ * their columns is printed; the text of one of them in FROM, or NULL; the one that supplies the
+ * columns of a relation, or NULL; and the number of a column of an item, 0 if the item lacks it
  */
 extern void rf_add_items(BuildContext *cxt, RfRelInfo *info);
 extern const char *rf_from_item(BuildContext *cxt, RfRelInfo *info);
 extern TableRef *rf_item_of(BuildContext *cxt, Index relid);
 extern AttrNumber rf_item_column(TableRef *table, Expr *column);
 
-/* A context for a statement inside of this one; to be closed when that is printed. */
+/* Opens a context for a statement inside this one; the caller closes it when that is printed. */
 extern BuildContext rf_open_inner(BuildContext *cxt, PlannerInfo *root, Relids relids);
 extern void rf_close_inner(BuildContext *cxt, BuildContext *inner);
 
-/* Sub-selects in expressions share tables and parameters with the statement that they stand in. */
+/* Sub-selects in expressions share tables and parameters with the statement around them. */
 static inline BuildContext *
 rf_whole_context(BuildContext *cxt)
 {
@@ -95,10 +102,10 @@ rf_whole_context(BuildContext *cxt)
 	return cxt;
 }
 
-/* exchange_text.c: adds what moves to the tables of the statement */
+/* exchange_text.c: adds the moved rows to the tables of the statement */
 extern void rf_add_exchange(BuildContext *cxt, RfRelInfo *move);
 
-/* What nodes run that do not have both of the roles which the statement gives, see RfScanComputeIndex. */
+/* The statements of nodes that have only one of the roles in it, see RfScanComputeIndex. */
 extern char *rf_sending_statement(List *leaving);
 extern char *rf_computing_statement(const char *sql, List *leaving);
 

@@ -1,20 +1,20 @@
 /*
  * querybuild_expr.c
- *		Expressions in the text of a remote statement.
+ * 		Expressions in the text of a remote statement.
  *
- * They are printed by the server's own deparser.  It is given a made-up range table with one entry
- * per foreign table, a CTE reference whose columns bear the remote names: the deparser takes such
- * names as they come, never looks into the catalogs for them, and leaves out the qualification when
- * told that there is one relation.
+ * They are printed by the server's own deparser. It gets a made-up range table with one entry
+ * per foreign table, a CTE reference whose columns have the remote names: the deparser prints such
+ * names as they are, never looks them up in the catalogs, and omits the qualification when told
+ * that there is one relation.
  *
- * deparse_expression() is preferred over pg_get_querydef() because it breaks no lines, takes no
- * locks and does not scribble on its input.  Only window functions need the latter, which alone
+ * deparse_expression() is preferred over pg_get_querydef() because it adds no line breaks, takes no
+ * locks and does not scribble on its input. Only window functions need the latter, which alone
  * prints their OVER.
  *
- * Everything that reaches the deparser has passed shippable.c.  What must not reach it in any case
- * is converted first: parameters of the executor and columns of other relations become numbered
+ * Everything that reaches the deparser has passed shippable.c. Nodes that must never reach it are
+ * converted first: parameters of the executor and columns of other relations become numbered
  * external parameters (PARAM_EXEC crashes the deparser of PostgreSQL 17 and later), sub-selects are
- * marked by numbers and put in as text.
+ * marked by numbers and replaced by their text.
  */
 #include "postgres.h"
 
@@ -55,14 +55,14 @@ rf_remote_column(Oid relid, AttrNumber attno)
 	return attno == SelfItemPointerAttributeNumber ? "ctid" : rf_column_name(relid, attno);
 }
 
-/* What a table is called in the statement; no two have the same name, whatever sub-select they are in. */
+/* The name of a table in the statement; unique, also across its sub-selects. */
 char *
 rf_statement_table_name(BuildContext *cxt, Index relid)
 {
 	return cxt->outer == NULL ? psprintf("r%u", relid) : psprintf("s%d_r%u", cxt->subplan->plan_id, relid);
 }
 
-/* The foreign table that a relation is, or InvalidOid: it is a SELECT. */
+/* The foreign table of a relation, or InvalidOid for a SELECT. */
 Oid
 rf_statement_table(PlannerInfo *root, Index relid)
 {
@@ -72,7 +72,7 @@ rf_statement_table(PlannerInfo *root, Index relid)
 	return info != NULL && info->select != NULL ? InvalidOid : planner_rt_fetch(relid, root)->relid;
 }
 
-/* The item that a foreign table's columns come out of, or the table itself. */
+/* The item that supplies a foreign table's columns, or the table itself. */
 static TableRef *
 table_of(BuildContext *cxt, Index relid)
 {
@@ -98,7 +98,7 @@ table_of(BuildContext *cxt, Index relid)
 	return table;
 }
 
-/* Where it stands in the made-up range table, counted from one. */
+/* Its position in the made-up range table, from one. */
 static int
 table_number(BuildContext *cxt, TableRef *wanted)
 {
@@ -113,8 +113,8 @@ table_number(BuildContext *cxt, TableRef *wanted)
 }
 
 /*
- * The number of a remote column in its made-up relation.  Two columns here may stand for the same
- * remote one; it then gets one number, as the deparser renames duplicates.
+ * The number of a remote column in its made-up relation. Two local columns may map to the same
+ * remote one; they share a number, as the deparser renames duplicates.
  */
 static AttrNumber
 column_number(TableRef *table, Var *wanted)
@@ -158,8 +158,8 @@ param_number(BuildContext *cxt, Node *node)
 }
 
 /*
- * For EXPLAIN there is no value, and a bare NULL would be folded away.  A scalar sub-select keeps
- * the remote planner from knowing it: "( SELECT NULL::integer)".
+ * For EXPLAIN there is no value, and a bare NULL would be folded away. A scalar sub-select hides it
+ * from the remote planner: "( SELECT NULL::integer)".
  */
 static Node *
 unknown_value(Oid type, int32 typmod, Oid collation)
@@ -182,12 +182,15 @@ unknown_value(Oid type, int32 typmod, Oid collation)
 static Node *
 make_column(BuildContext *cxt, TableRef *table, AttrNumber attno, Node *node)
 {
-	/* A new node, so that nothing of the original (varnosyn!) can mislead the deparser. */
+	/* A new node, so that no field of the original (varnosyn!) can mislead the deparser. */
 	return (Node *) makeVar(table_number(cxt, table), attno, exprType(node), exprTypmod(node),
 							exprCollation(node), 0);
 }
 
-/* What rows were moved by, where it has the value of the same expression: see from_items.c. */
+/*
+ * The key by which rows were moved, where it has the value of the same expression: see
+ * from_items.c.
+ */
 static Node *
 moved_key(BuildContext *cxt, Node *node)
 {
@@ -213,9 +216,8 @@ moved_key(BuildContext *cxt, Node *node)
 }
 
 /*
- * The expression with a cast to its type, if it is a constant, which could be taken for the number
- * of a column, or if its own cast would be left out, as what it was implied by is not what stands
- * around it.
+ * The expression with a cast to its type, if it is a constant, which could be read as the number of
+ * a column, or if its own cast is implicit, because the context that implies it is gone.
  */
 static Node *
 with_type(Node *node)
@@ -229,8 +231,8 @@ with_type(Node *node)
 }
 
 /*
- * A placeholder comes out of the item that stands for where it was computed.  Without one nothing
- * has turned it to NULL: see is_subselect() in from_items.c.
+ * A placeholder is a column of the item that contains its relations. Without such an item no join
+ * has null-extended it: see is_subselect() in from_items.c.
  */
 static Node *
 rewrite_placeholder(PlaceHolderVar *placeholder, BuildContext *cxt)
@@ -248,7 +250,7 @@ rewrite_placeholder(PlaceHolderVar *placeholder, BuildContext *cxt)
 	return make_column(cxt, table, number, (Node *) placeholder);
 }
 
-/* A sub-select as it is printed first; put_subselects() writes it out. */
+/* First a sub-select is printed as a mark; put_subselects() replaces it. */
 static Node *
 subselect_mark(BuildContext *cxt, Node *subplan, char *text)
 {
@@ -266,9 +268,9 @@ subselect_mark(BuildContext *cxt, Node *subplan, char *text)
 }
 
 /*
- * A sub-plan is the planner's form of a sub-select; rf_subselect() says which statement it is.  It
- * is written with the columns of the query around it where the executor would hand them in by
- * parameters.  "x op ANY (SELECT ...)" is an operator with a sub-select for its right side.
+ * A sub-plan is the planner's form of a sub-select; rf_subselect() gives its statement. The text
+ * has columns of the query around it where the executor would pass parameters. "x op ANY (SELECT
+ * ...)" is an operator with a sub-select as its right side.
  */
 static Node *
 rewrite_subplan(SubPlan *subplan, BuildContext *cxt)
@@ -317,8 +319,8 @@ rewrite_subplan(SubPlan *subplan, BuildContext *cxt)
 }
 
 /*
- * What the executor's parameter stands for in a sub-select: an expression of the query around it, or
- * of the one around that, whose context takes the place of cxt.  NULL: something else.
+ * The expression behind an executor parameter in a sub-select: one of the query around it, or of
+ * the one around that, whose context is then stored in *cxt. NULL: something else.
  */
 static Node *
 outer_argument(Param *param, BuildContext **cxt)
@@ -343,8 +345,8 @@ outer_argument(Param *param, BuildContext **cxt)
 }
 
 /*
- * A column of a table as it stands, maybe of the query around; of varchar, too, which a comparison
- * takes as text.
+ * Is it a plain column of a table, possibly of the query around? Also of type varchar, which a
+ * comparison relabels as text.
  */
 static bool
 is_bare_column(Node *node, BuildContext *cxt)
@@ -359,7 +361,7 @@ is_bare_column(Node *node, BuildContext *cxt)
 	return IsA(node, Var) && bms_is_member(((Var *) node)->varno, cxt->relids);
 }
 
-/* Is it what the parser takes for this operator between a value of this type and a bare literal? */
+/* Would the parser resolve this operator between a value of this type and a bare literal? */
 static bool
 is_understood(Oid opno, Oid left, Oid right)
 {
@@ -384,9 +386,9 @@ is_understood(Oid opno, Oid left, Oid right)
 }
 
 /*
- * A literal that is compared with a bare column is printed without its type, which the data node's
- * parser then takes from the column: there it may be another one, such as an enum or a date that is
- * text here.  Numbers and the like print without a type, or need one.
+ * A literal that is compared with a bare column is printed without its type; the data node's parser
+ * derives it from the column, whose type may differ there, such as an enum or a date that is text
+ * here. Numbers and similar types print without a type, or need one.
  */
 static List *
 open_literals(List *args, Oid opno, bool any_element, BuildContext *cxt)
@@ -431,7 +433,7 @@ open_literals(List *args, Oid opno, bool any_element, BuildContext *cxt)
 	return place == 0 ? list_make2(bare, column) : list_make2(column, bare);
 }
 
-/* The arguments of a comparison, to be rewritten. */
+/* Rewrites the arguments of a comparison. */
 static Node *
 rewrite_comparison(Node *node, BuildContext *cxt)
 {
@@ -496,20 +498,25 @@ rewrite_mutator(Node *node, BuildContext *cxt)
 		param->paramtypmod = exprTypmod(node);
 		param->paramcollid = exprCollation(node);
 		param->location = -1;
-		return (Node *) param;
+		if (!rf_whole_context(cxt)->writes)
+			return (Node *) param;
+		return (Node *) makeRelabelType((Expr *) param, param->paramtype, -1, param->paramcollid,
+										COERCE_EXPLICIT_CAST);
 	}
 
 	if (IsA(node, Aggref) && ((Aggref *) node)->aggsplit != AGGSPLIT_SIMPLE)
 		return rewrite_mutator((Node *) rf_partial_agg_expr((Aggref *) node), cxt);
 
-	/* The planner makes COLLATE a relabelling, or part of a constant, which print without it. */
+	/*
+	 * The planner turns COLLATE into a relabelling, or part of a constant; both print without it.
+	 */
 	if ((IsA(node, RelabelType) || IsA(node, Const)) && rf_is_explicit_collation(node))
 	{
 		CollateExpr *collate = makeNode(CollateExpr);
 		Node	   *arg = copyObject(node);
 
 		exprSetCollation(arg, get_typcollation(exprType(node)));
-		/* often the collation is all that the relabelling changes */
+		/* often the relabelling changes the collation only */
 		if (IsA(node, RelabelType) && exprType((Node *) ((RelabelType *) node)->arg) == exprType(node))
 			arg = (Node *) ((RelabelType *) node)->arg;
 		collate->arg = (Expr *) rewrite_mutator(arg, cxt);
@@ -524,7 +531,7 @@ rewrite_mutator(Node *node, BuildContext *cxt)
 	return expression_tree_mutator(node, rewrite_mutator, cxt);
 }
 
-/* The made-up range table as it is now: printing one expression may add to it. */
+/* The current made-up range table: printing one expression may add to it. */
 static List *
 made_up_range_table(BuildContext *cxt, List **names)
 {
@@ -558,8 +565,8 @@ contains_window_function(Node *node, void *unused)
 }
 
 /*
- * With window functions in it an expression is printed as the only column of a query without FROM,
- * which has the windows it refers to: " SELECT rank() OVER (ORDER BY r1.a)".
+ * An expression with window functions is printed as the only column of a query without FROM that
+ * has its windows: " SELECT rank() OVER (ORDER BY r1.a)".
  */
 static char *
 print_windowed(Node *expr, BuildContext *cxt)
@@ -577,7 +584,7 @@ print_windowed(Node *expr, BuildContext *cxt)
 		WindowClause *window = copyObject(lfirst_node(WindowClause, lc));
 		ListCell   *sort;
 
-		/* written out: what the parser has copied from a window that it refers to belongs to it */
+		/* written out: the parser has copied the clauses of a referenced window into it */
 		window->name = NULL;
 		window->refname = NULL;
 		window->copiedOrder = false;
@@ -599,7 +606,7 @@ print_windowed(Node *expr, BuildContext *cxt)
 		}
 	}
 	query->rtable = made_up_range_table(cxt, &names);
-	/* columns of a single relation would be printed without its name, whatever is in FROM */
+	/* columns of a single relation would be printed without its name, regardless of FROM */
 	if (cxt->qualified && list_length(query->rtable) == 1)
 		query->rtable = lappend(query->rtable, copyObject(linitial(query->rtable)));
 	query->jointree = makeFromExpr(NIL, NULL);
@@ -636,9 +643,9 @@ append_literal(StringInfo buf, const char *text)
 }
 
 /*
- * What the deparser has printed, with literals as any session reads them and the texts of
- * sub-selects in place of their marks.  A mark is "$" and a number that no parameter has, outside of
- * quotes; there are no comments and no dollar quotes.  A quote inside of quotes is doubled.
+ * The deparser's output, with literals that any session reads alike and the texts of sub-selects in
+ * place of their marks. A mark is "$" and a number above those of parameters, outside quotes; there
+ * are no comments and no dollar quotes. A quote inside quotes is doubled.
  */
 static char *
 finish_text(const char *text, List *subselects)
@@ -678,7 +685,7 @@ finish_text(const char *text, List *subselects)
 	return buf.data;
 }
 
-/* Operators come with parentheses around them, a bare column or function does not need any. */
+/* Operators are printed in parentheses; a bare column or function does not need any. */
 char *
 rf_print_in_statement(Node *expr, BuildContext *cxt)
 {
@@ -706,7 +713,23 @@ rf_print_in_statement(Node *expr, BuildContext *cxt)
 }
 
 char *
-rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List **param_types)
+rf_print_assigned(Node *expr, BuildContext *cxt)
+{
+	Node	   *value = IsA(expr, RelabelType) ? (Node *) ((RelabelType *) expr)->arg : expr;
+
+	if (!IsA(value, Param) && !rf_is_local_value(value))
+		return rf_print_in_statement(expr, cxt);
+
+	/* a number of its own, which the relabelling keeps other places from taking */
+	cxt->params = lappend(cxt->params, makeRelabelType((Expr *) value, exprType(value), -1,
+													   exprCollation(value), COERCE_EXPLICIT_CAST));
+	cxt->param_types = lappend_oid(cxt->param_types, exprType(value));
+	return psprintf("$%d", list_length(cxt->params));
+}
+
+char *
+rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, bool assigned,
+			  List **params, List **param_types)
 {
 	BuildContext cxt = {NULL, bms_make_singleton(relid)};
 	TableRef   *table = palloc0(sizeof(TableRef));
@@ -719,7 +742,8 @@ rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, List **params, List *
 	cxt.tables = list_make1(table);
 	cxt.params = *params;
 	cxt.param_types = *param_types;
-	text = rf_print_in_statement((Node *) expr, &cxt);
+	cxt.writes = true;
+	text = assigned ? rf_print_assigned((Node *) expr, &cxt) : rf_print_in_statement((Node *) expr, &cxt);
 
 	AtEOXact_GUC(true, nestlevel);
 	*params = cxt.params;

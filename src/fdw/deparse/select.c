@@ -15,7 +15,7 @@ append_plain(StringInfo buf, BuildContext *cxt, RfSelect *select)
 	List	   *columns = NIL;
 	ListCell   *lc;
 
-	/* what is grouped by, or sorted, is named by its place among these */
+	/* grouping and sort columns are named by their positions in this list */
 	if (info.scan != NULL)
 		info.tlist = select->tlist;
 	foreach(lc, select->tlist)

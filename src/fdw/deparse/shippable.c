@@ -1,21 +1,19 @@
 /*
  * shippable.c
- *		May the data node evaluate an expression in our stead?
+ * 		Can the data node evaluate an expression instead of us?
  *
  * Yes, if every type, function and operator in it is built in (or belongs to an extension that the
- * server's "extensions" option vouches for), if nothing in it is volatile or stable, if its
- * collations come from columns of the foreign table, and if the deparser can print each node.
- * A node kind that is not listed here is refused: the printer does not only print some nodes
- * wrongly, it crashes on some.  A stable part without columns is a value that is computed here and
- * sent along.
+ * server's "extensions" option lists), if nothing in it is volatile or stable, if its collations
+ * come from columns of the foreign table, and if the deparser can print each node. A node kind that
+ * is not listed here is refused: the deparser prints some nodes wrongly and crashes on others. A
+ * stable part without columns is computed here and sent as a parameter.
  *
- * Collations.  The two nodes need not agree on what the default collation is, nor have the same
- * named ones.  What is the same by definition is the collation of a foreign column: the data node
- * uses its own column's.  So a collation-sensitive operation is shipped only if its input collation
- * was brought in by a column of the foreign table, or by an explicit COLLATE "C" or "POSIX", which
- * are the same everywhere.  Each subexpression is given one of three states: its result has no
- * collation worth mentioning (or just the default one), it has one that both nodes know, or it has
- * one from elsewhere.
+ * Collations. The two nodes may have different default collations and different named ones. Only
+ * the collation of a foreign column is the same by definition: the data node uses its own column's.
+ * So a collation-sensitive operation is shipped only if its input collation comes from a column of
+ * the foreign table, or by an explicit COLLATE "C" or "POSIX", which are the same everywhere. Each
+ * subexpression has one of three states: its result has no relevant collation (or just the default
+ * one), one that both nodes know, or one from elsewhere.
  */
 #include "postgres.h"
 
@@ -45,7 +43,7 @@
 
 typedef enum CollationOrigin
 {
-	ORIGIN_NONE,				/* not collatable, or the default collation of no one's column */
+	ORIGIN_NONE,				/* not collatable, or the default collation but not of a column */
 	ORIGIN_COLUMN,				/* a foreign column's, or an explicit "C" */
 	ORIGIN_ELSEWHERE			/* anything else, or a conflict */
 } CollationOrigin;
@@ -59,7 +57,7 @@ typedef struct CollationState
 typedef struct WalkContext
 {
 	PlannerInfo *root;
-	Relids		relids;			/* whose columns the data node has; others' are parameters */
+	Relids		relids;			/* the data node has their columns; others are parameters */
 	RfRelInfo  *info;
 	bool		in_case_test;	/* CaseTestExpr is legal here */
 } WalkContext;
@@ -72,8 +70,8 @@ static bool walk_window(WindowFunc *func, WalkContext *cxt, CollationState *inne
 static bool walk_subplan(SubPlan *subplan, WalkContext *cxt);
 
 /*
- * Everything in template databases has an OID below this and is the same on every node of one
- * version.  Other objects count if their extension is listed in the server's option.
+ * All objects of template databases have OIDs below this and are the same on every node of one
+ * version. Other objects qualify if the server's option lists their extension.
  */
 static bool
 is_shippable_object(Oid objectid, Oid classid, RfRelInfo *info)
@@ -89,8 +87,8 @@ is_shippable_object(Oid objectid, Oid classid, RfRelInfo *info)
 }
 
 /*
- * Values of these types mean something else on another node (OIDs of objects), or their text
- * depends on a setting that we cannot pin (money), or are not values of a definite type.
+ * False for types whose values have another meaning on another node (OIDs of objects), whose text
+ * depends on a setting that we cannot fix (money), or that are pseudo-types.
  */
 bool
 rf_is_shippable_type(Oid type, RfRelInfo *info)
@@ -111,7 +109,7 @@ rf_is_shippable_type(Oid type, RfRelInfo *info)
 	}
 	if (get_typtype(type) == TYPTYPE_PSEUDO)
 		return false;
-	/* An array goes where its elements go; it is no member of an extension on its own. */
+	/* An array is shippable if its elements are; it is not a member of an extension by itself. */
 	element = get_element_type(type);
 	if (OidIsValid(element))
 		return rf_is_shippable_type(element, info);
@@ -130,7 +128,7 @@ is_shippable_operator(Oid opno, RfRelInfo *info)
 	return is_shippable_object(opno, OperatorRelationId, info);
 }
 
-/* Folds what a child brought into what its siblings brought. */
+/* Merges the state of one child into that of its siblings. */
 static void
 merge_collation(CollationState *into, const CollationState *child)
 {
@@ -152,8 +150,8 @@ merge_collation(CollationState *into, const CollationState *child)
 }
 
 /*
- * Functions that are passed a collation because an argument is text, and do not look at it.
- * Equality is among them because a default collation is always deterministic.
+ * Functions that get a collation because an argument is text, and ignore it. Equality is among them
+ * because a default collation is always deterministic.
  */
 static bool
 ignores_collation(Oid funcid)
@@ -209,7 +207,7 @@ ignores_collation(Oid funcid)
 }
 
 /*
- * May a function that is given this collation be shipped, considering where its inputs' come from?
+ * May a function with this input collation be shipped, given the origin of its inputs' collations?
  */
 static bool
 input_collation_ok(Oid inputcollid, Oid funcid, const CollationState *inner)
@@ -222,7 +220,7 @@ input_collation_ok(Oid inputcollid, Oid funcid, const CollationState *inner)
 		ignores_collation(funcid);
 }
 
-/* The state of a node whose result has this collation, from the state of its inputs. */
+/* The state of a node with this result collation, from the state of its inputs. */
 static CollationState
 derived_collation(Oid collation, const CollationState *inner)
 {
@@ -238,8 +236,8 @@ derived_collation(Oid collation, const CollationState *inner)
 }
 
 /*
- * For values that do not come from the foreign table: constants, parameters, outer columns.  A type
- * that has a collation of its own (name) has the same one on every node.
+ * For values that do not come from the foreign table: constants, parameters, outer columns. A type
+ * with a collation of its own (name) has the same one on every node.
  */
 static CollationState
 visitor_collation(Oid collation, Oid type)
@@ -290,8 +288,8 @@ walk_list(List *nodes, WalkContext *cxt, CollationState *merged)
 }
 
 /*
- * "CASE x WHEN y" prints right only if every WHEN still is "CaseTestExpr = y"; once the planner has
- * inlined the operator it is not.
+ * "CASE x WHEN y" prints correctly only while every WHEN is "CaseTestExpr = y", which it is not
+ * after the planner has inlined the operator.
  */
 static bool
 walk_case(CaseExpr *expr, WalkContext *cxt, CollationState *inner)
@@ -347,7 +345,8 @@ walk_case(CaseExpr *expr, WalkContext *cxt, CollationState *inner)
 
 /*
  * A sub-select with its arguments, which are expressions of the query around it, and with its left
- * side: "x op ANY (SELECT ...)", where op's right operand is what the sub-select gives, as it is.
+ * side: "x op ANY (SELECT ...)", where op's right operand is the unchanged result of the
+ * sub-select.
  */
 static bool
 walk_subplan(SubPlan *subplan, WalkContext *cxt)
@@ -390,7 +389,7 @@ select_of(Var *var, WalkContext *cxt)
 	return info ? info->select : NULL;
 }
 
-/* A foreign column's collation the data node has; of a SELECT's it depends on what it is made of. */
+/* The data node has the collation of a foreign column; a SELECT's column depends on its inputs. */
 static bool
 is_collated(RfSelect *select, Var *var)
 {
@@ -441,14 +440,17 @@ walk_subscripts(SubscriptingRef *ref, WalkContext *cxt, CollationState *result)
 	return true;
 }
 
-/* A function's arguments, and whether it may be given this collation. */
+/* Checks a function's arguments, and whether it may have this input collation. */
 static bool
 walk_arguments(List *args, Oid inputcollid, Oid funcid, WalkContext *cxt, CollationState *inner)
 {
 	return walk_list(args, cxt, inner) && input_collation_ok(inputcollid, funcid, inner);
 }
 
-/* An array's cast prints as a plain cast; the element expression only decides if it is ours. */
+/*
+ * An array's cast prints as a plain cast; the element expression only decides whether it is
+ * shippable.
+ */
 static bool
 walk_array_cast(ArrayCoerceExpr *coerce, WalkContext *cxt, CollationState *inner)
 {
@@ -464,7 +466,7 @@ walk_array_cast(ArrayCoerceExpr *coerce, WalkContext *cxt, CollationState *inner
 	return ok;
 }
 
-/* A boolean made of comparisons in pairs, each with a collation of its own. */
+/* A boolean result of pairwise comparisons, each with a collation of its own. */
 static bool
 walk_row_comparison(RowCompareExpr *row, WalkContext *cxt)
 {
@@ -625,8 +627,8 @@ walk_conversion(Node *node, WalkContext *cxt, CollationState *result)
 }
 
 /*
- * Returns whether the expression may be shipped, whatever the type of its result; if so *result
- * says where its collation comes from.
+ * Returns whether the expression is shippable, whatever the type of its result; if so *result has
+ * the origin of its collation.
  */
 static bool
 walk_node(Node *node, WalkContext *cxt, CollationState *result)
@@ -681,7 +683,7 @@ walk_node(Node *node, WalkContext *cxt, CollationState *result)
 			return walk_list(((BoolExpr *) node)->args, cxt, &inner);
 
 		case T_NullTest:
-			/* of a row it would look into the fields */
+			/* for a row it would examine the fields */
 			return !((NullTest *) node)->argisrow &&
 				walk((Node *) ((NullTest *) node)->arg, cxt, &inner);
 
@@ -703,12 +705,12 @@ walk_node(Node *node, WalkContext *cxt, CollationState *result)
 
 		default:
 
-			/* Row constructors, SQL value functions and whatever a later release adds. */
+			/* Row constructors, SQL value functions and nodes that a later release adds. */
 			return false;
 	}
 }
 
-/* Returns whether node may be shipped; if so *result says where its collation comes from. */
+/* Returns whether node is shippable; if so *result has the origin of its collation. */
 static bool
 walk(Node *node, WalkContext *cxt, CollationState *result)
 {
@@ -723,7 +725,7 @@ walk(Node *node, WalkContext *cxt, CollationState *result)
 	return rf_is_shippable_type(exprType(node), cxt->info);
 }
 
-/* Of a type that has it, the operator is what plain ORDER BY or ORDER BY ... DESC means. */
+/* For a type with that ordering, is it the operator of plain ORDER BY or ORDER BY ... DESC? */
 static bool
 is_default_ordering(Oid sortop, Oid type)
 {
@@ -732,7 +734,7 @@ is_default_ordering(Oid sortop, Oid type)
 	return OidIsValid(sortop) && (sortop == entry->lt_opr || sortop == entry->gt_opr);
 }
 
-/* Sorting by a text needs to know the collation, even where none was mentioned. */
+/* Sorting by text depends on the collation, even if none was mentioned. */
 static bool
 walk_sort_key(Node *expr, Oid sortop, WalkContext *cxt)
 {
@@ -768,8 +770,8 @@ walk_sort_clauses(List *clauses, List *tlist, WalkContext *cxt)
 }
 
 /*
- * The whole aggregate, or its state.  DISTINCT needs no look of its own, as its columns are among
- * the arguments and equality is what their types say.
+ * The whole aggregate, or its state. DISTINCT needs no check of its own, as its columns are among
+ * the arguments and their types define the equality.
  */
 static bool
 walk_aggregate(Aggref *agg, WalkContext *cxt, CollationState *inner)
@@ -791,7 +793,7 @@ walk_aggregate(Aggref *agg, WalkContext *cxt, CollationState *inner)
 
 		if (!walk((Node *) tle->expr, cxt, &state))
 			return false;
-		/* what only sorts the input brings no collation, but its own is checked below */
+		/* a sort column brings no collation into the result, but its own is checked below */
 		if (!tle->resjunk)
 			merge_collation(inner, &state);
 	}
@@ -903,7 +905,7 @@ rf_is_local_value(Node *node)
 		!contains_columns(node, NULL);
 }
 
-/* Values of that kind as parameters, so that what remains shows whether it is immutable. */
+/* Replaces such values by parameters, so that the rest shows whether it is immutable. */
 static Node *
 hide_local_values(Node *node, void *unused)
 {
@@ -943,7 +945,7 @@ rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
 	if (!walk((Node *) expr, &cxt, &state))
 		return false;
 
-	/* A result collation that both nodes do not know would be lost on the way. */
+	/* The data node would not know this result collation. */
 	if (state.origin == ORIGIN_ELSEWHERE)
 		return false;
 
@@ -970,11 +972,11 @@ rf_is_shippable_sort(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid sortop)
 }
 
 /*
- * Pseudoconstant conditions are among them for joins and upper relations; core puts a gating Result
- * above the scan of a table, whose own statement goes without.
+ * Pseudoconstant conditions are included for joins and upper relations; for a table core puts a
+ * gating Result above the scan, and the statement omits them.
  *
  * A condition that must not see rows hidden by a security barrier stays here, unless it is
- * leakproof: on the data node nothing would keep the order.
+ * leakproof: the data node would not preserve the order of evaluation.
  */
 void
 rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List *conditions,

@@ -1,6 +1,6 @@
 /*
  * sort_key.c
- *		What a data node sorts by to give the order that a pathkey stands for.
+ * 		The sort key of a data node that gives the order of a pathkey.
  */
 #include "postgres.h"
 
@@ -12,7 +12,7 @@
 
 #include "deparse.h"
 
-/* Is all that it is made of among these columns? */
+/* Are all its parts among these columns? */
 static bool
 are_columns(Expr *expr, List *tlist)
 {
@@ -29,8 +29,8 @@ are_columns(Expr *expr, List *tlist)
 }
 
 /*
- * A SELECT that stands for a relation has the columns that are wanted above it.  A class may have
- * others as members, which only a condition inside of the SELECT compares.
+ * A SELECT that stands for a relation has the columns that are used above it. A class may have
+ * other members that only a condition inside the SELECT compares.
  */
 static bool
 selects_have_columns(RfRelInfo *info, List *vars)
@@ -50,7 +50,7 @@ selects_have_columns(RfRelInfo *info, List *vars)
 	return true;
 }
 
-/* Can the statement of a relation sort by this where it stands? */
+/* Can the statement of a relation sort by this at its level? */
 static bool
 has_columns(RfRelInfo *info, Expr *expr, bool reads_items)
 {
@@ -60,7 +60,7 @@ has_columns(RfRelInfo *info, Expr *expr, bool reads_items)
 													  PVC_RECURSE_WINDOWFUNCS | PVC_RECURSE_PLACEHOLDERS));
 }
 
-/* Does the data node sort by this as we sort by a member of a class with this collation? */
+/* Does the data node's order by this equal ours by a member of a class with this collation? */
 static bool
 sorts_alike(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid collation, Oid sortop)
 {
@@ -68,8 +68,8 @@ sorts_alike(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid collation, Oid s
 }
 
 /*
- * A member without relabellings that make no difference to the order: varchar sorts as text, but as
- * oid an int4 sorts otherwise, and so may a text with another collation.
+ * A member without the relabellings that do not change the order: varchar sorts like text, but an
+ * int4 sorts differently as oid, and so may a text with another collation.
  */
 static Expr *
 bare_member(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid collation, Oid sortop)
@@ -81,9 +81,9 @@ bare_member(PlannerInfo *root, RelOptInfo *rel, Expr *expr, Oid collation, Oid s
 }
 
 /*
- * What the SELECT of an upper relation has for a member: the column that it is, maybe with
- * relabellings, or the member where the column sorts otherwise; that cannot be with DISTINCT and
- * set operations, whose keys are columns.  NULL: nothing.
+ * The expression for a member in the SELECT of an upper relation: its column, possibly with
+ * relabellings, or the member itself if the column sorts differently; the latter is impossible with
+ * DISTINCT and set operations, whose keys are columns. NULL: there is none.
  */
 static Expr *
 selected_member(PlannerInfo *root, RelOptInfo *rel, Expr *member, Oid collation, Oid sortop)
@@ -140,9 +140,9 @@ rf_sort_key(PlannerInfo *root, RelOptInfo *rel, PathKey *pathkey, RfSortKey *key
 				continue;
 
 			/*
-			 * What a branch of UNION ALL gives for a column may be the same in all of its rows.
-			 * They are in that order however they come; printed, an integer would be the number of
-			 * a column.  What scans a SELECT is another relation than the one that it stands for.
+			 * A branch of UNION ALL may have a constant as a column. Its rows are then in that
+			 * order anyway; printed, an integer would be the number of a column. The relation that
+			 * scans a SELECT is not the one that the SELECT replaces.
 			 */
 			if (em->em_is_child && IS_SIMPLE_REL(info->rel) &&
 				bms_is_empty(pull_varnos(root, (Node *) em->em_expr)))

@@ -1,6 +1,6 @@
 /*
  * statement.c
- *		What can be read off the description of a remote statement, RfRelInfo, without planning anything.
+ * 		Facts derived from the description of a remote statement, RfRelInfo, without planning.
  */
 #include "postgres.h"
 
@@ -58,8 +58,8 @@ rf_stand_in(RfRelInfo *info, Var *hidden)
 }
 
 /*
- * Can the FROM item of this relation be written such that no condition is left outside of it?  See
- * append_join() in querybuild.c.  Otherwise it has to be a sub-select.
+ * Can the FROM item of this relation contain all of its conditions? See append_join() in
+ * querybuild.c. Otherwise it has to be a sub-select.
  */
 bool
 rf_can_close(RfRelInfo *info)
@@ -96,5 +96,5 @@ rf_node_share(const RfRelInfo *info)
 		info->fragment->single_node ||
 		(info->fragment->layout != NULL && info->fragment->layout->place >= 0))
 		return 1;
-	return 1.0 / rf_node_count(info);
+	return rf_largest_share(info);
 }

@@ -1,7 +1,8 @@
 /*
  * statement.h
- *		The description of one remote statement, RfRelInfo, and what can be read off it. Planning fills it
- *		in, the other files of this folder write its text. All of it belongs to the planner.
+ * 		The description of one remote statement, RfRelInfo, and facts derived from it. Planning
+ * 		fills it in, the other files of this folder write its text. All of it lives in the planner's
+ * 		memory.
  */
 #ifndef RF_STATEMENT_H
 #define RF_STATEMENT_H
@@ -18,20 +19,20 @@
 /*
  * Planner state of one foreign relation (RelOptInfo.fdw_private)
  *
- * Base relations, join relations and upper relations (grouping, windows, DISTINCT) all have one.
- * One remote SELECT stands for each: a join's FROM is made of its two sides, and an upper relation
- * adds its clause to the SELECT over "scanrel".  ORDER BY and LIMIT belong to paths.
+ * Base relations, join relations and upper relations (grouping, windows, DISTINCT) all have one,
+ * with one remote SELECT for each: a join's FROM consists of its two sides, and an upper relation
+ * adds its clause to the SELECT over "scanrel". ORDER BY and LIMIT belong to paths.
  */
 typedef enum RfStates
 {
 	RF_STATES_UNKNOWN,
-	RF_STATES_OURS,				/* aggregates' states mean the same on the data nodes as here */
+	RF_STATES_OURS,				/* aggregates' states have our format on the data nodes */
 	RF_STATES_FOREIGN
 } RfStates;
 
 /*
- * A SELECT within a statement: of another query level, of one of the relations that an Append would
- * read, or a set operation of two of those.  (subquery.c)
+ * A SELECT within a statement: of another query level, of one of an Append's relations, or a set
+ * operation of two of those. (subquery.c)
  */
 typedef struct RfSelect
 {
@@ -46,28 +47,28 @@ typedef struct RfSelect
 	PlannerInfo *root;
 	struct RfRelInfo *info;		/* its statement */
 	List	   *tlist;			/* its columns, TargetEntries */
-	List	   *pathkeys;		/* its order, if that matters */
+	List	   *pathkeys;		/* its order, if required */
 	bool		limit;			/* with its query's LIMIT */
 	Cost		startup_cost;
 	Cost		total_cost;
-	RelOptInfo *subquery;		/* what the query around it knows it as; NULL: part of that query */
+	RelOptInfo *subquery;		/* its relation in the query around it; NULL: part of that query */
 
-	RelOptInfo *source;			/* whose server and user; of set operations, of one of them */
-	Bitmapset  *collated;		/* columns, from 1, whose collation the data node knows as we do */
+	RelOptInfo *source;			/* gives server and user; set operations: one of them */
+	Bitmapset  *collated;		/* columns, from 1, whose collation the data node shares with us */
 } RfSelect;
 
 typedef struct RfRelInfo
 {
 	ForeignTable *table;		/* base relations only */
 	ForeignServer *server;
-	List	   *nodes;			/* OidList: the servers that the server stands for; NIL: an ordinary one */
-	List	   *members;		/* OidList: these, and behind them compute nodes that are none of them */
+	List	   *nodes;			/* OidList: its data nodes; NIL: an ordinary server */
+	List	   *members;		/* OidList: these, then the compute nodes that are not among them */
 	List	   *compute;		/* IntList: places of the compute nodes among the members; NIL: none */
 	RfDistribution *distribution;	/* of base relations of such a server, else NULL */
 	UserMapping *user;			/* only with use_remote_estimate, else NULL */
-	List	   *indexes;		/* of base relations: RfIndex, those that ANALYZE found on the data node */
+	List	   *indexes;		/* base relations: RfIndex, found by ANALYZE on the data node */
 	RfTableOptions opts;
-	char	   *relation_name;	/* remote name, quoted; of others than base relations: all of them */
+	char	   *relation_name;	/* remote name, quoted; of other relations: all of their names */
 	char	   *description;	/* for EXPLAIN: local names and how they are joined */
 
 	List	   *remote_conds;	/* RestrictInfos evaluated on the data node */
@@ -79,14 +80,14 @@ typedef struct RfRelInfo
 	struct RfFragment *fragment;	/* of a server with nodes: where its rows lie, see fragment.h */
 
 	/*
-	 * A table that is a SELECT: a subquery, or all children of a parent; its columns are named c1,
-	 * c2, ... there.  Or the relation of set operations, whose statement it is.
+	 * A table that is replaced by a SELECT: a subquery, or all children of a parent; its columns
+	 * are named c1, c2, ... there. Or the statement of a relation of set operations.
 	 */
 	RfSelect   *select;
 
 	/*
-	 * A partitioned table with partitions on several servers, see nodes_partitions.c: for each of
-	 * its nodes the SELECT of those that are there, NULL where there are none; one of them is "select".
+	 * A partitioned table with partitions on several servers, see nodes_partitions.c: for each node
+	 * the SELECT of its partitions, NULL if it has none; one of them is "select".
 	 */
 	List	   *parts;
 
@@ -95,8 +96,8 @@ typedef struct RfRelInfo
 	struct RfRelInfo *inner;
 	JoinType	jointype;
 	List	   *joinclauses;	/* RestrictInfos of ON, or of EXISTS */
-	Relids		hidden_relids;	/* relations inside EXISTS, whose columns nothing outside can see */
-	List	   *stand_ins;		/* of Lists: a Var inside EXISTS, and one that equals it and may be outside of it */
+	Relids		hidden_relids;	/* relations inside EXISTS, whose columns are invisible outside */
+	List	   *stand_ins;		/* of Lists: a Var inside EXISTS, an equal one outside it */
 
 	/* upper relations */
 	RelOptInfo *scanrel;		/* the base or join relation below; NULL in one of those */
@@ -104,19 +105,19 @@ typedef struct RfRelInfo
 	bool		grouped;		/* GROUP BY, HAVING, aggregates */
 	List	   *having;			/* bare conditions that the data node evaluates */
 	bool		partial;		/* grouped, but aggregates stop at their transition states */
-	RfStates	states;			/* asked when first needed */
+	RfStates	states;			/* set when first needed */
 	bool		windowed;		/* window functions */
 	bool		distinct;		/* DISTINCT */
 	bool		projected;		/* the query's columns, with sub-selects */
 	RelOptInfo *ordered;		/* of the ordered relation: the one whose statement is sorted */
 
 	/*
-	 * columns of the remote SELECT as TargetEntries; not for base relations unless they are a SELECT.
-	 * Junk ones are not fetched.
+	 * columns of the remote SELECT as TargetEntries; for base relations only if a SELECT replaces
+	 * them. Junk ones are not fetched.
 	 */
 	List	   *tlist;
 
-	/* the plan that was made of it, and what went into its statement: see rf_subselect() */
+	/* the plan made for it, and the conditions in its statement: see rf_subselect() */
 	ForeignScan *plan;
 	List	   *plan_conditions;
 	List	   *plan_pathkeys;
@@ -131,7 +132,7 @@ typedef struct RfRelInfo
 	Cost		startup_cost;
 	Cost		total_cost;
 
-	/* without our per-query and per-row charges; -1: not computed yet */
+	/* without our per-query and per-row costs; -1: not computed yet */
 	Cost		rel_startup_cost;
 	Cost		rel_total_cost;
 } RfRelInfo;
@@ -143,8 +144,8 @@ extern TargetEntry *rf_sortgroupref_tle(Index sortgroupref, List *tlist);
 extern List *rf_bare_clauses(List *clauses);
 
 /*
- * the column that stands for this one of hidden_relids in the SELECT list, as a condition of the
- * join says that they are equal; or NULL
+ * the column that replaces this one of hidden_relids in the SELECT list, because a condition of the
+ * join equates them; or NULL
  */
 extern Expr *rf_stand_in(RfRelInfo *info, Var *hidden);
 
@@ -155,21 +156,21 @@ rf_is_set_operation(RfRelInfo *info)
 	return info->select != NULL && info->rel->reloptkind == RELOPT_UPPER_REL;
 }
 
-/* Is there a SELECT in its FROM, or is it made of such?  Those refer to nothing outside of them. */
+/* Does its FROM contain a SELECT, at any level?  Those refer to nothing outside themselves. */
 extern bool rf_reads_select(RfRelInfo *info);
 
-/* All statements of one relation, and the pair that joins were last made of. */
+/* All alternative statements of one relation, and the last pair of sides of a join. */
 typedef struct RfChoices
 {
-	List	   *infos;			/* of RfRelInfo, each with rows placed otherwise */
+	List	   *infos;			/* of RfRelInfo, each with another placement of the rows */
 	RelOptInfo *last_outer;
 	RelOptInfo *last_inner;
 } RfChoices;
 
 /*
- * Where rows with equal keys lie, if not on the node that the keys' hash says: where the partitions
- * are that these bounds say, or all on one node, without keys. Such rows meet those of the same
- * layout; nothing is moved to where they are.
+ * The placement of rows with equal keys if not by the keys' hash: by partitions with these bounds,
+ * or, without keys, all on one node. Such rows can be joined in place with rows of the same layout;
+ * no rows are moved to match a layout.
  */
 typedef struct RfLayout
 {
@@ -177,40 +178,48 @@ typedef struct RfLayout
 	struct PartitionSchemeData *scheme;
 	struct PartitionBoundInfoData *bounds;
 	int			count;			/* partitions */
-	int		   *places;			/* of each; -1: it has no rows */
+	int		   *places;			/* of each; -1: its rows are not read */
 } RfLayout;
 
 typedef struct RfFragment
 {
 	RfPlacement placement;
 	List	   *keys;			/* placed by hash: per key a List of all expressions equal to it */
-	RfLayout   *layout;			/* placed by hash, but by other rules; NULL: by the hash of the nodes */
-	RfChoices  *choices;		/* of its relation; NULL in what is moved */
-	bool		exchanges;		/* something moves below, so all nodes have to run it */
+	RfLayout   *layout;			/* placed by these rules; NULL: by the nodes' hash */
+	RfChoices  *choices;		/* of its relation; NULL in moved rows */
+	bool		exchanges;		/* rows move below, so all nodes have to run it */
 	bool		single_node;	/* the keys have fixed values, so one node has all rows */
-	bool		computed;		/* the rows lie on the server's compute nodes, by hash of these or all on each */
-	Cost		sending;		/* computed: what one of the nodes that hold the tables' rows does for it */
+	bool		computed;		/* rows are on the compute nodes, by hash or all on each */
+	Cost		sending;		/* computed: cost on a node that stores the tables' rows */
+	double		largest_part;	/* fraction of the rows on the node with most; 0: even, or replicated */
 	List	   *strategies;		/* for EXPLAIN: char *, of the joins below */
 
-	/* what moves */
-	RfRelInfo  *moved;			/* the rows of this; NULL: nothing moves here */
-	bool		replicate;		/* to all nodes; else to where the hash of move_keys says */
+	/* moved rows */
+	RfRelInfo  *moved;			/* the source of the rows; NULL: nothing moves here */
+	bool		replicate;		/* to all nodes; else to the nodes given by the hash of move_keys */
 	List	   *move_keys;		/* Exprs */
-	char	   *heavy;			/* for rdma.exchange(): hashes of keys that most rows have, or NULL */
-	bool		spread;			/* rows with those go to all nodes in turn; else each to all of them */
+	char	   *heavy;			/* for rdma.exchange(): hashes of the most frequent keys, or NULL */
+	bool		spread;			/* such rows go to the nodes in turn; else to all */
 } RfFragment;
 
-/* How many nodes the rows may lie on. */
+/* The number of nodes that may have the rows. */
 static inline int
 rf_node_count(const RfRelInfo *info)
 {
 	return list_length(info->fragment->computed ? info->compute : info->nodes);
 }
 
-/* The part of all rows that one node has, at best. */
+/* The fraction of distributed rows that the node with most of them has. */
+static inline double
+rf_largest_share(const RfRelInfo *info)
+{
+	return Max(info->fragment->largest_part, 1.0 / rf_node_count(info));
+}
+
+/* The fraction of all rows on the node with most of them, which all others wait for. */
 extern double rf_node_share(const RfRelInfo *info);
 
-/* Can the FROM item be written such that no condition is left outside of it? */
+/* Can the FROM item contain all conditions? */
 extern bool rf_can_close(RfRelInfo *info);
 
 #endif

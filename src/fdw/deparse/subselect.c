@@ -1,14 +1,13 @@
 /*
  * subselect.c
- *		Sub-selects in expressions that a data node evaluates as part of the statement around them.
+ * 		Sub-selects in expressions that a data node evaluates as part of the statement around them.
  *
- * The planner makes a plan of each sub-select before it looks at the query around it.  Where that plan
- * is nothing but a scan of ours, the same server's with the same user, there is a statement for it,
- * and that statement can stand as a sub-select in the other one; querybuild.c prints it there, with
- * columns of the query around it in place of parameters.  What the planner keeps here of a condition
- * would otherwise be one remote query per row.
+ * The planner plans each sub-select before the query around it. If that plan is only a scan of
+ * ours, of the same server and user, it has a statement, which can be a sub-select in the outer
+ * statement; querybuild.c prints it there, with columns of the outer query in place of parameters.
+ * Otherwise the condition would stay here, and need one remote query per row.
  *
- * The sub-plan remains in the plan, without anything that refers to it: it is never executed.
+ * The sub-plan remains in the plan without references to it, and is never executed.
  */
 #include "postgres.h"
 
@@ -23,9 +22,9 @@
 #include "deparse.h"
 
 /*
- * A sub-select that is evaluated where its table is costs no round trip, and the data node may have an
- * index where we assume to read the whole table.  How much that saves is not known here; what matters
- * is that it is cheaper there by more than what the planner takes for equal.
+ * A sub-select that the data node evaluates needs no round trip, and the data node may have an
+ * index where we assume a scan of the whole table. The savings are unknown here; the cost only
+ * needs to be lower by more than the planner's fuzz factor.
  */
 #define SUBSELECT_COST_SHARE	0.5
 
@@ -68,7 +67,7 @@ rf_subselect(PlannerInfo *root, SubPlan *subplan, PlannerInfo **subroot)
 	Plan	   *plan = (Plan *) list_nth(root->glob->subplans, subplan->plan_id - 1);
 
 	*subroot = list_nth_node(PlannerInfo, root->glob->subroots, subplan->plan_id - 1);
-	/* it has nothing to keep but what the scan gives */
+	/* it does nothing but store the scan's rows */
 	if (IsA(plan, Material) && plan->initPlan == NIL)
 		plan = outerPlan(plan);
 	if (!IsA(plan, ForeignScan) || plan->initPlan != NIL || plan->qual != NIL)
@@ -92,7 +91,10 @@ rf_subselect_columns(RfRelInfo *info)
 	return columns;
 }
 
-/* What GROUP BY and DISTINCT name by its number in a statement must be there, or need none. */
+/*
+ * Columns that GROUP BY and DISTINCT name by number in a statement must be there, or need no
+ * number.
+ */
 static bool
 columns_can_differ(PlannerInfo *root, RfRelInfo *info, List *columns)
 {
@@ -108,7 +110,7 @@ columns_can_differ(PlannerInfo *root, RfRelInfo *info, List *columns)
 				return false;
 		}
 	}
-	/* a constant would be taken for a number */
+	/* a constant would be read as a number */
 	foreach(lc, info->grouped ? root->parse->groupClause : NIL)
 	{
 		Index		ref = lfirst_node(SortGroupClause, lc)->tleSortGroupRef;
@@ -138,7 +140,7 @@ typedef struct RowValues
 
 static bool values_need_row(RfRelInfo *sub, RowValues *cxt);
 
-/* Is part of it a value that is computed here, and from the row? */
+/* Is a part of it computed here, and from the row? */
 static bool
 computes_from_row(Node *node, RowValues *cxt)
 {
@@ -158,9 +160,9 @@ computes_from_row(Node *node, RowValues *cxt)
 }
 
 /*
- * As a statement of its own the sub-select is given values that are computed here, like
- * "$1 < now()", and its columns are computed here. Those that are computed from the row of the query
- * around it cannot be, once that row is not here.
+ * As a statement of its own the sub-select gets values that are computed here, like "$1 < now()",
+ * and its columns are computed here. Values that depend on the outer query's row cannot be computed
+ * here when that row is not here.
  */
 static bool
 values_need_row(RfRelInfo *sub, RowValues *cxt)
@@ -186,9 +188,9 @@ reads_any_param(Node *node, void *context)
 }
 
 /*
- * Is there an aggregate over nothing but values from outside?  Printed, these are columns of the
- * query around it, and an aggregate belongs to the query that its columns are of: that one's rows
- * would become one.  The parser makes none, but a sub-select in FROM that is pulled up does.
+ * Is there an aggregate whose arguments all come from outside? Printed, these are columns of the
+ * outer query, and an aggregate belongs to the query of its columns: that query's rows would be
+ * aggregated. The parser makes no such aggregate, but pulling up a sub-select in FROM does.
  */
 static bool
 aggregates_outside(Node *node, void *context)

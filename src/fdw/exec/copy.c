@@ -1,10 +1,10 @@
 /*
- * copy.c - what COPY FROM into a foreign table needs beyond rows routed to it (modify.c): its
- * count, and the input line that an error of the data node is about.
+ * copy.c - COPY FROM into a foreign table, beyond rows routed to it (modify.c): its count, and the
+ * input line of a data node's error.
  *
- * COPY counts every row that it hands over. What the data node drops is known only when a load is
- * finished, so it is subtracted from the command's tag. Rows that travel in batches are refused
- * later than they are read, too; which line a row came from is kept until then.
+ * COPY counts every row that it hands over. The number of rows that the data node drops is known
+ * only when a load is finished, and is then subtracted from the command's tag. Rows that travel in
+ * batches are also refused later than they are read; the line of each row is kept until then.
  */
 #include "postgres.h"
 
@@ -16,10 +16,10 @@
 
 #include "exec.h"
 
-/* Of one load: beyond so many changes the older half of them is forgotten. */
+/* Per load: with more changes than this, the older half of them is dropped. */
 #define MAX_RUNS	(1 << 20)
 
-/* From this row on, every next row came from the next line. */
+/* From this row on, each row came from the line after that of the row before. */
 typedef struct LineRun
 {
 	uint64		row;			/* from 1 */
@@ -36,13 +36,13 @@ struct RfCopyLines
 
 static ProcessUtility_hook_type previous_process_utility = NULL;
 
-/* Of the innermost COPY FROM: rows that the data nodes dropped. NULL: none runs that we know of. */
+/* For the innermost COPY FROM: rows that the data nodes dropped. NULL: no such COPY runs. */
 static uint64 *dropped = NULL;
 
-/* The COPY FROM whose current line is that of the row which an error is about. */
+/* The COPY FROM whose current line is set to the row of an error. */
 static CopyFromState located = NULL;
 
-/* What would run without this hook. */
+/* What runs without this hook. */
 static void
 run_utility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessUtilityContext context,
 			ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
@@ -106,7 +106,7 @@ rf_copy_lines_create(void)
 	return palloc0(sizeof(RfCopyLines));
 }
 
-/* COPY's own error context is the way to it. */
+/* Finds the CopyFromState through COPY's own error context. */
 static CopyFromState
 find_copy(void)
 {
@@ -168,7 +168,7 @@ rf_copy_failed(void *owner, uint64 row)
 		if (lines->runs[i].row > row)
 			continue;
 
-		/* as COPY itself does for the rows that it collects */
+		/* as COPY itself does for rows that it buffers */
 		lines->copy->cur_lineno = lines->runs[i].line + (row - lines->runs[i].row);
 		lines->copy->line_buf_valid = false;
 		located = lines->copy;

@@ -1,6 +1,6 @@
 /*
  * exec.h
- *		Execution: the wrapper's callbacks, and what the files of this folder need of each other.
+ * 		Execution: the wrapper's callbacks, and the functions that the files of this folder share.
  */
 #ifndef RF_EXEC_H
 #define RF_EXEC_H
@@ -16,18 +16,28 @@ struct ExplainState;
 struct pg_result;
 
 /*
- * COPY FROM into foreign tables.  It counts the rows that it hands over; rf_copy_drop()
- * says how many of them were not written after all.  rf_copy_counts(): is that number used now?
+ * COPY FROM into foreign tables. COPY counts the rows that it hands over; rf_copy_drop() reports
+ * how many of them were not written. rf_copy_counts(): is that number used now?
  */
 extern void rf_copy_install_hook(void);
 extern bool rf_copy_counts(void);
 extern void rf_copy_drop(uint64 rows);
 
 /*
- * Which lines the rows of a load came from, in the current memory context.  rf_copy_line: its next
- * row, whose number counts from 1, is of COPY's current line.  rf_copy_failed (RfLoadSpec.failed):
- * lets COPY's error context name a row's line; rf_copy_error_context is that context for when
- * COPY's own is not there any more.
+ * Which of several nodes alone has the rows of a statement (single_node.c), in the current memory
+ * context. values: ExprStates of the distribution key's values, which are kept; keys: their types,
+ * then their collations. rf_single_node: the node's place among the node_count nodes of the server.
+ */
+typedef struct RfSingleNode RfSingleNode;
+
+extern RfSingleNode *rf_single_node_create(List *values, List *keys, Oid serverid);
+extern int rf_single_node(RfSingleNode *single, ExprContext *econtext, int node_count);
+
+/*
+ * The input lines of the rows of a load, allocated in the current memory context. rf_copy_line: its
+ * next row, numbered from 1, comes from COPY's current line. rf_copy_failed (RfLoadSpec.failed):
+ * makes COPY's error context name a row's line; rf_copy_error_context replaces that context after
+ * COPY's own has ended.
  */
 typedef struct RfCopyLines RfCopyLines;
 
@@ -58,7 +68,7 @@ extern void rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *r
 									 int subplan_index, struct ExplainState *es);
 extern void rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs);
 
-/* Nodes did not do the same to their copies of a replicated table. */
+/* Reports that the nodes changed their copies of a replicated table differently. */
 extern void rf_complain_of_copies(Relation rel, UserMapping *first, uint64 first_rows, UserMapping *other,
 								  uint64 rows) __attribute__((noreturn));
 
@@ -68,25 +78,27 @@ extern void rdmaEndDirectModify(ForeignScanState *node);
 extern void rdmaExplainDirectModify(ForeignScanState *node, struct ExplainState *es);
 
 /*
- * values to the text of remote parameters, rows of libpq results to tuples.  Both
- * live in the memory context that is current when they are made; what they return lives until their
- * next call.
+ * values to the text of remote parameters, rows of libpq results to tuples. Both live in the memory
+ * context that is current at creation; their results are valid until the next call.
  */
 typedef struct RfValueWriter RfValueWriter;
 
 extern RfValueWriter *rf_value_writer_create(List *types);	/* OidList */
-/* Text of values[i], NULL for a NULL one. */
+/* Text of values[i], NULL for a NULL value. */
 extern const char *const *rf_write_values(RfValueWriter *writer, const Datum *values, const bool *isnull);
 
 typedef struct RfResultReader RfResultReader;
 
-/* attnums: what the result's columns fill; relation is for messages */
+/* attnums: the attributes that the result's columns fill; relation is for messages */
 extern RfResultReader *rf_result_reader_create(TupleDesc desc, const char *relation, List *attnums);
-/* One row of the result, in a slot of that row type. */
+/* One row of the result, into a slot of that row type. */
 extern void rf_read_result(RfResultReader *reader, struct pg_result *result, int row, TupleTableSlot *slot);
 
 /* For a tuple that heap_form_tuple() made: xmin, xmax, cmin and cmax are 0, as in postgres_fdw. */
 extern void rf_clear_system_columns(HeapTupleHeader row);
+
+/* Key joins: their plans find how they run by name. */
+extern void rf_key_join_register(void);
 
 extern Size rdmaEstimateDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt);
 extern void rdmaInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt,

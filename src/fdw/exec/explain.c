@@ -1,6 +1,6 @@
 /*
- * explain.c - what EXPLAIN says about a foreign scan: the remote statement with VERBOSE, and with
- * ANALYZE, too, what the pull cost.
+ * explain.c - EXPLAIN of a foreign scan: the remote statement with VERBOSE, and with ANALYZE, too,
+ * the cost of fetching.
  */
 #include "postgres.h"
 
@@ -34,15 +34,15 @@ windows_as_calls(Node *node, void *context)
 #endif
 
 /*
- * Columns that EXPLAIN could not print as the planner left them.
+ * Changes columns that EXPLAIN could not print as the planner left them.
  *
  * EXPLAIN of 18 prints the window of a window function by the name that a WindowAgg above it has,
  * and fails when there is none, as when the data node computes the function. After planning the
- * list of columns serves only to describe rows and for EXPLAIN, which reads it from the plan itself
- * also for the nodes above, so the plan shows such a column as a plain call; Remote SQL has the
- * window. And the columns of set operations belong to no relation, which EXPLAIN cannot print: it
- * names those of the first branch, as above core's own nodes for them. What is put in lives as long as the plan does, which may be kept for later executions:
- * they find nothing left to do.
+ * list of columns serves only to describe rows and for EXPLAIN, which reads it from the plan, also
+ * for the nodes above. So the plan shows such a column as a plain call; Remote SQL has the window.
+ * The columns of set operations belong to no relation, and EXPLAIN cannot print those: it gets the
+ * names of the first branch, as above core's own set operations. The changes live as long as the
+ * plan, which may be cached for later executions; these find nothing left to change.
  */
 void
 rf_explain_prepare(ForeignScan *scan)
@@ -51,7 +51,7 @@ rf_explain_prepare(ForeignScan *scan)
 	{
 		ListCell   *lc;
 
-		/* relation 0, moved like any other when the levels' range tables were put together */
+		/* relation 0, moved like any other when the planner merged the levels' range tables */
 		foreach(lc, scan->fdw_scan_tlist)
 		{
 			TargetEntry *entry = lfirst_node(TargetEntry, lc);
@@ -88,7 +88,7 @@ rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
 	RfScanState *state = (RfScanState *) node->fdw_state;
 	const char *description = rf_scan_description((ForeignScan *) node->ss.ps.plan);
 
-	/* core names the table of a plain scan */
+	/* core prints the table of a plain scan */
 	if (description[0] != '\0')
 		ExplainPropertyText("Relations", description, es);
 	if (rf_scan_nodes((ForeignScan *) node->ss.ps.plan) != NIL)
@@ -103,7 +103,7 @@ rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
 		rf_explain_nodes_plans(node, es);
 }
 
-/* Adds what the part did so far. */
+/* Adds the part's statistics so far. */
 static void
 part_stats(RfScanPart *part, RfStreamStats *stats)
 {
@@ -112,7 +112,7 @@ part_stats(RfScanPart *part, RfStreamStats *stats)
 		rf_stream_stats(part->stream, stats);
 }
 
-/* How many of the batches each process took: the leader, and worker 0, worker 1, ... */
+/* The number of batches per process: the leader, and worker 0, worker 1, ... */
 static void
 explain_sharers(const RfStreamStats *total, ExplainState *es)
 {
@@ -166,6 +166,8 @@ explain_counters(RfScanState *state, ExplainState *es)
 								psprintf("%s buffers=%ux%ukB fragments=" UINT64_FORMAT,
 										 total.transport, total.buffers, total.buffer_size / 1024,
 										 total.fragments), es);
+		if (es->verbose && es->timing && total.encryption[0] != '\0')
+			ExplainPropertyText("Encryption", total.encryption, es);
 		if (total.page_rows > 0)
 			ExplainPropertyText("Pages",
 								psprintf("rows=" UINT64_FORMAT " boxes=" UINT64_FORMAT " gathered=" UINT64_FORMAT " strided=" UINT64_FORMAT " packed=" UINT64_FORMAT
@@ -177,14 +179,14 @@ explain_counters(RfScanState *state, ExplainState *es)
 		if (total.spooled_bytes > 0)
 			ExplainPropertyText("Stored Locally",
 								psprintf(UINT64_FORMAT "kB", (total.spooled_bytes + 1023) / 1024), es);
-		/* what varies from run to run stays away where timings do */
+		/* values that vary from run to run are hidden with the timings */
 		if (es->timing && total.transport[0] != '\0')
 			ExplainPropertyText("Sender",
 								psprintf("work requests=" UINT64_FORMAT " merged=" UINT64_FORMAT " chained=" UINT64_FORMAT
 										 " stalls=" UINT64_FORMAT " credits=" UINT64_FORMAT " waited %.3f ms in " UINT64_FORMAT " waits",
 										 total.work_requests, total.merged, total.chained, total.credit_stalls,
 										 total.credits, total.sender_wait_us / 1000.0, total.sender_waits), es);
-		/* an asynchronous scan does not wait: Append does, for all of them */
+		/* an asynchronous scan does not wait: Append does, for all its children */
 		if (es->timing && !state->scan->ss.ps.async_capable)
 			ExplainPropertyText("Waited",
 								psprintf("%.3f ms in " UINT64_FORMAT " waits", total.wait_us / 1000.0, total.waits), es);
@@ -197,6 +199,8 @@ explain_counters(RfScanState *state, ExplainState *es)
 	ExplainPropertyUInteger("Batches", NULL, total.batches, es);
 	ExplainPropertyUInteger("Bytes", NULL, total.bytes, es);
 	ExplainPropertyText("Transport", total.transport[0] != '\0' ? total.transport : "libpq", es);
+	if (es->verbose && es->timing && total.encryption[0] != '\0')
+		ExplainPropertyText("Encryption", total.encryption, es);
 	ExplainPropertyUInteger("Receive Buffers", NULL, total.buffers, es);
 	ExplainPropertyUInteger("Receive Buffer Size", "B", total.buffer_size, es);
 	ExplainPropertyUInteger("Fragments", NULL, total.fragments, es);

@@ -1,6 +1,6 @@
 /*
- * explain_nodes.c - what EXPLAIN says about a statement that runs on several nodes: which, how its
- * inputs move between them, what each did, and the nodes' own plans.
+ * explain_nodes.c - EXPLAIN of a statement that runs on several nodes: the nodes, how its inputs
+ * move between them, the work of each, and the nodes' own plans.
  */
 #include "postgres.h"
 
@@ -21,14 +21,19 @@ place_name(ForeignScan *plan, int place)
 }
 
 static char *
+part_name(RfScanPart *part)
+{
+	return GetForeignServer(part->serverid)->servername;
+}
+
+static char *
 node_name(ForeignScan *plan, int part)
 {
 	return place_name(plan, list_nth_int(rf_scan_nodes_member(plan, RF_NODES_PLACES), part));
 }
 
 /*
- * The plan that a node has for the statement now. The values of the parameters do not matter: it is
- * a generic plan.
+ * The node's current plan for the statement. It is a generic plan, so parameters need no values.
  */
 static void
 explain_on_node(ForeignScanState *node, int part, ExplainState *es)
@@ -36,11 +41,12 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
 	int			place = list_nth_int(rf_scan_nodes_member(plan, RF_NODES_PLACES), part);
 	Oid			serverid = list_nth_oid(rf_scan_nodes_member(plan, RF_NODES_SERVERS), place);
-	UserMapping *user = GetUserMapping(rf_scan_userid(plan), serverid);
-	RfSession  *session = rf_session_get(user, true);
+	UserMapping *user = NULL;
+	RfSession  *session = rf_session_get_any(rf_scan_userid(plan), rf_scan_any(plan) != NIL ? rf_scan_any(plan) :
+											 list_make1_oid(serverid), &user);
 	int			flags = FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY;
 	static uint32 count = 0;
-	char	   *name = psprintf("rdma_fdw_explain%u", ++count);	/* one that failed may be left there */
+	char	   *name = psprintf("rdma_fdw_explain%u", ++count);	/* a failed one may be left there */
 	bool		sends_only;
 	StringInfoData sql;
 	PGresult   *result;
@@ -78,7 +84,7 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 		return;
 	}
 	appendStringInfoSpaces(es->str, es->indent * 2);
-	appendStringInfo(es->str, "Plan on %s:\n", node_name(plan, part));
+	appendStringInfo(es->str, "Plan on %s:\n", GetForeignServer(user->serverid)->servername);
 	foreach(lc, lines)
 	{
 		appendStringInfoSpaces(es->str, es->indent * 2 + 2);
@@ -86,7 +92,9 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 	}
 }
 
-/* The parts' names: those that run, or of a pruned scan those that may; apart, who computes. */
+/*
+ * The nodes' names: those that run, or those that may run in a pruned scan; and the compute nodes.
+ */
 void
 rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es)
 {
@@ -97,9 +105,12 @@ rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es)
 	List	   *names = NIL;
 	ListCell   *lc;
 
-	for (int i = 0; i < count; i++)
+	foreach(lc, rf_scan_any(plan))
+		names = lappend(names, place_name(plan, foreach_current_index(lc)));
+	for (int i = 0; i < count && rf_scan_any(plan) == NIL; i++)
 		names = lappend(names, node_name(plan, i));
-	ExplainPropertyList(rf_scan_nodes_member(plan, RF_NODES_PRUNE) != NIL ? "One of Nodes" : "Nodes",
+	ExplainPropertyList(rf_scan_any(plan) != NIL ? "Any of Nodes" :
+						rf_scan_nodes_member(plan, RF_NODES_PRUNE) != NIL ? "One of Nodes" : "Nodes",
 						names, es);
 	if (compute != NIL)
 	{
@@ -139,7 +150,7 @@ rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es)
 		ExplainCloseGroup("Exchanges", "Exchanges", false, es);
 }
 
-/* Statements that name partitions, one for each node; false: all run the same. */
+/* Statements that name partitions, one for each node; false: all nodes run the same one. */
 bool
 rf_explain_nodes_sql(ForeignScanState *node, ExplainState *es)
 {
@@ -180,12 +191,16 @@ explain_exchange(RfScanState *state, int number, ExplainState *es)
 							 " kept rows=" UINT64_FORMAT, stats->rows_out, stats->rows_in, stats->rows_kept);
 			if (stats->spilled_bytes > 0)
 				appendStringInfo(&line, " spilled=" UINT64_FORMAT "kB", (stats->spilled_bytes + 1023) / 1024);
-			/* where batches end, and so their bytes, depends on what came when */
+			/* batch boundaries, and so bytes, depend on timing */
 			if (es->timing)
 				appendStringInfo(&line, " bytes=" UINT64_FORMAT "/" UINT64_FORMAT " stalls=" UINT64_FORMAT,
 								 stats->bytes_out, stats->bytes_in, stats->stalls);
+			if (es->timing && stats->process_rows != NULL)
+				appendStringInfo(&line, " rows per process=%s", stats->process_rows);
 			if (stats->transport[0] != '\0')
 				appendStringInfo(&line, " %s", stats->transport);
+			if (es->verbose && es->timing && stats->encryption[0] != '\0')
+				appendStringInfo(&line, " encryption=%s", stats->encryption);
 			ExplainPropertyText(psprintf("Exchange %d on %s", number + 1, node_name(plan, i)), line.data, es);
 			continue;
 		}
@@ -201,8 +216,12 @@ explain_exchange(RfScanState *state, int number, ExplainState *es)
 			ExplainPropertyUInteger("Bytes Sent", NULL, stats->bytes_out, es);
 			ExplainPropertyUInteger("Bytes Received", NULL, stats->bytes_in, es);
 			ExplainPropertyUInteger("Stalls", NULL, stats->stalls, es);
+			if (stats->process_rows != NULL)
+				ExplainPropertyText("Rows per Process", stats->process_rows, es);
 		}
 		ExplainPropertyText("Transport", stats->transport, es);
+		if (es->verbose && es->timing && stats->encryption[0] != '\0')
+			ExplainPropertyText("Encryption", stats->encryption, es);
 		ExplainCloseGroup("Exchange", NULL, true, es);
 	}
 	if (es->format == EXPLAIN_FORMAT_TEXT && total > 0)
@@ -210,7 +229,7 @@ explain_exchange(RfScanState *state, int number, ExplainState *es)
 							psprintf("%.2f", (double) most * list_length(consumers) / total), es);
 }
 
-/* A part's figures so far, of its streams that are closed and the one that is not */
+/* A part's statistics so far, of its closed streams and the open one */
 static RfStreamStats
 part_stats(RfScanPart *part)
 {
@@ -222,13 +241,12 @@ part_stats(RfScanPart *part)
 }
 
 /*
- * Nodes' lines count executions up, as "Pulled" does; the exchanges' are of the last one. Skew is
- * what the busiest node has against the mean.
+ * The nodes' lines add up all executions, as "Pulled" does; the exchanges' lines are of the last
+ * one. Skew is the ratio of the busiest node to the mean.
  */
 void
 rf_explain_nodes_counters(RfScanState *state, ExplainState *es)
 {
-	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
 	bool		text = es->format == EXPLAIN_FORMAT_TEXT;
 
 	if (!text)
@@ -239,7 +257,7 @@ rf_explain_nodes_counters(RfScanState *state, ExplainState *es)
 
 		if (text)
 		{
-			ExplainPropertyText(psprintf("Node %s", node_name(plan, i)),
+			ExplainPropertyText(psprintf("Node %s", part_name(&state->parts[i])),
 								stats.streams == 0 ? "not executed" :
 								psprintf("rows=" UINT64_FORMAT " batches=" UINT64_FORMAT
 										 " bytes=" UINT64_FORMAT,
@@ -247,7 +265,7 @@ rf_explain_nodes_counters(RfScanState *state, ExplainState *es)
 			continue;
 		}
 		ExplainOpenGroup("Node", NULL, true, es);
-		ExplainPropertyText("Node", node_name(plan, i), es);
+		ExplainPropertyText("Node", part_name(&state->parts[i]), es);
 		ExplainPropertyUInteger("Streams", NULL, stats.streams, es);
 		ExplainPropertyUInteger("Remote Rows", NULL, stats.rows, es);
 		ExplainPropertyUInteger("Batches", NULL, stats.batches, es);
@@ -261,7 +279,7 @@ rf_explain_nodes_counters(RfScanState *state, ExplainState *es)
 		return;
 	if (state->parts->exchanges == NULL)
 	{
-		/* it ended early: whoever still sends is told so, and its figures are those until then */
+		/* it ended early: nodes that still send are stopped, and report their statistics so far */
 		for (int i = 0; i < state->part_count; i++)
 		{
 			RfScanPart *part = &state->parts[i];

@@ -1,19 +1,19 @@
 /*
- * modify.c - running statements that write a foreign table: INSERT, UPDATE, DELETE, COPY FROM, rows
- * routed to it, TRUNCATE.
+ * modify.c - execution of statements that write a foreign table: INSERT, UPDATE, DELETE, COPY FROM,
+ * rows routed to it, TRUNCATE.
  *
  * Rows go as column batches (remote.h, loads), those of updates and deletes with the ctid by which
- * each is found, unless somebody wants to see what became of a row before the next one comes:
- * RETURNING, a view's check option, row triggers here. Then there is one statement per row. A source
- * that reads the same node for every row would cut every batch short, so most of its rows go one by
- * one, too. With batches an error of the data node may come later than the row it is about, but
- * before the statement's end: loads are finished when ExecutorRun is, those of WITH queries that
- * nobody reads when ExecutorFinish is, those of COPY behind its last row. Whatever uses the same
- * session before sees all rows up to then (remote/load.c), so no trigger or function can tell. What
- * ran partly is rolled back with the (sub)transaction, as any statement that failed.
+ * each is found, unless the result of a row is needed before the next one: RETURNING, a view's
+ * check option, local row triggers. Then there is one statement per row. A source that reads the
+ * same node for every row would end each batch early, so most of its rows go one by one, too. With
+ * batches an error of the data node may be reported later than its row, but before the statement's
+ * end: loads finish at the end of ExecutorRun, those of unread WITH queries at the end of
+ * ExecutorFinish, those of COPY after its last row. Any earlier use of the same session sees all
+ * rows up to then (remote/load.c), so triggers and functions see no difference. A partial load is
+ * rolled back with the (sub)transaction, like any failed statement.
  *
- * A table of a server with nodes is written on those nodes (exchange.h): where the hash of its key
- * says, everywhere, or in turn if nobody says where.
+ * A table of a server with nodes is written on those nodes (exchange.h): on the one given by the
+ * hash of its key, on all of them, or in turn if there is no rule.
  */
 #include "postgres.h"
 
@@ -46,9 +46,9 @@ typedef struct ModifyTarget
 {
 	UserMapping *user;
 	RfSession  *session;		/* NULL: no row went there yet */
-	RfCommand  *command;		/* row by row; NULL: no row went so yet */
+	RfCommand  *command;		/* row by row; NULL: no row was sent this way yet */
 	RfLoad	   *load;			/* in column batches; NULL: every row goes by the command */
-	uint64		rows;			/* given to the load since it was finished */
+	uint64		rows;			/* given to the load since it was last finished */
 	RfCopyLines *lines;			/* of COPY's rows; NULL: another statement */
 } ModifyTarget;
 
@@ -62,10 +62,11 @@ typedef struct ModifyState
 	int			target_count;
 	RfDistribution *distribution;	/* NULL: an ordinary server, one target */
 	RfRoute    *route;
+	RfBuckets  *buckets;
 	Datum	   *key_values;
 	bool	   *key_isnull;
 	AttrNumber *old_key_attnos; /* in the plan's rows; updates and deletes */
-	uint32		turn;			/* of targets, where nobody says where rows belong */
+	uint32		turn;			/* of targets, for rows without a rule of placement */
 
 	/* row by row */
 	const char *sql;
@@ -83,7 +84,7 @@ typedef struct ModifyState
 	RfLoadSpec *load_spec;		/* NULL: row by row */
 	TupleTableSlot *sent;		/* updates and deletes: ctid and new values, which are `values` */
 	dlist_node	node;			/* in open_loads */
-	bool		counted;		/* its rows are in the statement's count */
+	bool		counted;		/* its rows are part of the statement's count */
 	bool		copy;			/* it is COPY's */
 	MemoryContextCallback gone;
 } ModifyState;
@@ -107,7 +108,7 @@ rf_complain_of_copies(Relation rel, UserMapping *first, uint64 first_rows, UserM
 
 /* ---------- loads end with the executor's run ---------- */
 
-/* COPY's own error context has gone when the last rows are written. */
+/* COPY's own error context has ended when the last rows are written. */
 static uint64
 finish_target(ModifyTarget *target)
 {
@@ -122,8 +123,8 @@ finish_target(ModifyTarget *target)
 }
 
 /*
- * Data nodes may have dropped rows (ON CONFLICT, triggers): only now we know how many the statement
- * really wrote.
+ * Data nodes may have dropped rows (ON CONFLICT, triggers): the number that the statement really
+ * wrote is known only now.
  */
 static void
 finish_load(ModifyState *state)
@@ -233,13 +234,14 @@ find_targets(ModifyState *state, ResultRelInfo *result_rel)
 	else
 	{
 		state->distribution = rf_table_distribution(RelationGetRelid(state->rel));
-		/* as good a start as any other, so that many small statements fill all nodes */
+		/* a random start, so that many small statements fill all nodes evenly */
 		state->turn = pg_prng_uint32(&pg_global_prng_state);
 		if (state->distribution->placement == RF_PLACED_BY_HASH)
 		{
 			RfDistribution *distribution = state->distribution;
 
 			state->route = rf_route_create(distribution->key_count, distribution->types, distribution->collations);
+			state->buckets = rf_server_buckets(GetForeignServer(table->serverid));
 			state->key_values = palloc0_array(Datum, distribution->key_count);
 			state->key_isnull = palloc0_array(bool, distribution->key_count);
 		}
@@ -259,7 +261,23 @@ create_command(ModifyState *state, ModifyTarget *target)
 	MemoryContextSwitchTo(caller);
 }
 
-/* The i-th node, ready to be written to. */
+/* Transactions that must begin together with this node's. */
+static void
+begin_together(ModifyState *state, const ModifyTarget *target)
+{
+	bool		all = rf_statement_wants_all();
+	List	   *users = NIL;
+
+	for (int i = 0; i < state->target_count; i++)
+	{
+		if (all || &state->targets[i] == target)
+			users = lappend(users, state->targets[i].user);
+	}
+	rf_statement_begin(users);
+	list_free(users);
+}
+
+/* The i-th node, ready for writing. */
 static ModifyTarget *
 target_at(ModifyState *state, int i)
 {
@@ -269,7 +287,8 @@ target_at(ModifyState *state, int i)
 	{
 		MemoryContext caller = MemoryContextSwitchTo(state->context);
 
-		target->session = rf_session_get(target->user, true);
+		begin_together(state, target);
+		target->session = rf_node_session(target->user, GetForeignTable(RelationGetRelid(state->rel))->serverid);
 		if (state->load_spec)
 		{
 			RfLoadSpec	spec = *state->load_spec;
@@ -288,7 +307,9 @@ target_at(ModifyState *state, int i)
 	return target;
 }
 
-/* part: of the statement, the same for all partitions that its rows may be routed to. */
+/*
+ * part: the statement's part that is the same for all partitions to which its rows may be routed.
+ */
 static void
 begin_load(ModifyState *state, ModifyTableState *part, CmdType operation,
 		   const RfTableOptions *opts, bool do_nothing)
@@ -331,7 +352,7 @@ begin_load(ModifyState *state, ModifyTableState *part, CmdType operation,
 	spec->column_names = names;
 	spec->attnums = attnums;
 	spec->do_nothing = do_nothing;
-	/* what copies of a table count must agree, whichever way rows go */
+	/* the copies of a table must report equal counts, whichever way rows are sent */
 	spec->may_refuse = state->distribution == NULL ||
 		state->distribution->placement != RF_PLACED_EVERYWHERE;
 	spec->receive_buffers = opts->fetch.receive_buffers < 0 ? rf_receive_buffers : opts->fetch.receive_buffers;
@@ -398,7 +419,7 @@ create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, lfirst_int(lc) - 1);
 
-		/* the data node computes those */
+		/* the data node computes generated columns */
 		if (att->attgenerated != '\0')
 			continue;
 		state->attrs = lappend_int(state->attrs, lfirst_int(lc));
@@ -424,7 +445,7 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 	ModifyState *state;
 	List	   *retrieved;
 
-	/* without a state EXPLAIN shows the plan only */
+	/* without a state EXPLAIN shows only the plan */
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
@@ -467,7 +488,7 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 	result_rel->ri_FdwState = state;
 }
 
-/* Rows that are routed to the table, or that COPY brings: there was no planning. */
+/* For rows that are routed to the table, or that COPY reads: there was no planning. */
 void
 rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 {
@@ -484,7 +505,7 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 	char	   *sql;
 	Index		rti;
 
-	/* The rows that were moved here would be found and updated once more. */
+	/* The rows that were moved here would be found and updated again. */
 	if (plan && plan->operation == CMD_UPDATE &&
 		(result_rel->ri_usesFdwDirectModify || result_rel->ri_FdwState))
 		ereport(ERROR,
@@ -498,8 +519,8 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 		elog(ERROR, "unexpected ON CONFLICT specification: %d", (int) plan->onConflictAction);
 
 	/*
-	 * What RETURNING and check options refer to a partition by is its root's or, in an UPDATE, its
-	 * first target's number.
+	 * RETURNING and check options refer to a partition by the range table index of its root or, in
+	 * an UPDATE, of its first target.
 	 */
 	rti = result_rel->ri_RangeTableIndex;
 	if (rti == 0)
@@ -516,8 +537,8 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 	state = create_state(result_rel, estate, CMD_INSERT, sql, targets, retrieved);
 
 	/*
-	 * An UPDATE that moves rows reads and deletes on the same sessions, so batches would not grow.
-	 * Without a plan it is COPY, unless something else counts the rows.
+	 * An UPDATE that moves rows reads and deletes on the same sessions, so batches would stay
+	 * small. Without a plan it is COPY, unless another command counts the rows.
 	 */
 	if (mtstate->operation == CMD_INSERT && (plan != NULL || rf_copy_counts()) &&
 		may_load(result_rel, CMD_INSERT, &opts, state->attrs, retrieved))
@@ -527,7 +548,7 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 	}
 	state->counted = plan != NULL && mtstate->canSetTag;
 
-	/* routing found the partition, but a trigger may change the row; COPY looks by itself */
+	/* routing found the partition, but a trigger may change the row; COPY checks by itself */
 	state->check_partition = plan != NULL && rel->rd_rel->relispartition && rel->trigdesc &&
 		rel->trigdesc->trig_insert_before_row;
 	if (state->distribution == NULL)
@@ -537,7 +558,7 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 
 /* ---------- one row ---------- */
 
-/* The row's new values behind what stands at the front already. */
+/* Stores the row's new values after those already at the front. */
 static void
 take_values(ModifyState *state, TupleTableSlot *slot, int at)
 {
@@ -551,8 +572,8 @@ take_values(ModifyState *state, TupleTableSlot *slot, int at)
 }
 
 /*
- * Runs the statement with the values; how many rows it wrote there, the first of them into the slot
- * if it returns any and the slot is given.
+ * Runs the statement with the values; returns the number of rows it wrote there. The first of them
+ * goes into the slot if it returns any and slot is not NULL.
  */
 static int
 execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
@@ -580,7 +601,7 @@ execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
 	return rows;
 }
 
-/* False: the load refused the row, and the target's command is there to write it. */
+/* False: the load refused the row, and the target's command must write it. */
 static bool
 add_to_load(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
 {
@@ -595,7 +616,7 @@ add_to_load(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
 	return false;
 }
 
-/* The node whose part of the hash these key values have. What unpacking them takes goes with the row. */
+/* The node with the bucket of these key values. Detoasted copies are freed with the row. */
 static int
 place_of_key(ModifyState *state)
 {
@@ -603,7 +624,7 @@ place_of_key(ModifyState *state)
 	uint64		hash = rf_route_hash(state->route, state->key_values, state->key_isnull);
 
 	MemoryContextSwitchTo(caller);
-	return (int) (hash % (uint64) state->target_count);
+	return rf_bucket_place(state->buckets, hash);
 }
 
 static int
@@ -646,7 +667,7 @@ insert_everywhere(ModifyState *state, TupleTableSlot *slot)
 			continue;
 		}
 
-		/* The values may lie in the slot, so what is returned goes there last. */
+		/* The values may lie in the slot, so it gets the returned row last. */
 		here = execute(state, target, i == state->target_count - 1 ? slot : NULL);
 		if (i > 0 && here != inserted)
 			rf_complain_of_copies(state->rel, state->targets[0].user, inserted, state->targets[i].user, here);
@@ -673,8 +694,8 @@ rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot 
 }
 
 /*
- * The node that has the row: its key, as it was, says so. Planning refused what cannot be found
- * again by node and ctid.
+ * The node that has the row: its old key determines it. Planning refused rows that node and ctid do
+ * not identify.
  */
 static ModifyTarget *
 find_target(ModifyState *state, ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot,
@@ -688,7 +709,7 @@ find_target(ModifyState *state, ResultRelInfo *result_rel, TupleTableSlot *slot,
 		state->key_values[i] = ExecGetJunkAttribute(plan_slot, state->old_key_attnos[i], &state->key_isnull[i]);
 	place = place_of_key(state);
 
-	/* Planning refused to assign keys; a trigger may have. */
+	/* Planning refused to assign keys; a trigger may have assigned one. */
 	if (update && result_rel->ri_TrigDesc && result_rel->ri_TrigDesc->trig_update_before_row &&
 		place_of_row(state, slot) != place)
 		ereport(ERROR,
@@ -699,8 +720,8 @@ find_target(ModifyState *state, ResultRelInfo *result_rel, TupleTableSlot *slot,
 }
 
 /*
- * A row of the data node is known by its ctid, which is unique in one table but not in all
- * partitions or children of one. The statement would then write other rows as well.
+ * A row of the data node is identified by its ctid, which is unique in one table but not across
+ * partitions or children. The statement would then write other rows as well.
  */
 static TupleTableSlot *
 write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot, bool update)
@@ -828,6 +849,8 @@ rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 	StringInfoData sql;
 	ForeignServer *server = NULL;
 	List	   *nodes;
+	RfSession **sessions;
+	PGresult  **results;
 	ListCell   *lc;
 
 	initStringInfo(&sql);
@@ -851,6 +874,11 @@ rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 	nodes = rf_server_nodes(server);
 	if (nodes == NIL)
 		nodes = list_make1_oid(server->serverid);
+	sessions = palloc_array(RfSession *, list_length(nodes));
+	results = palloc_array(PGresult *, list_length(nodes));
 	foreach(lc, nodes)
-		PQclear(rf_session_execute(rf_session_get(GetUserMapping(GetUserId(), lfirst_oid(lc)), true), sql.data));
+		sessions[foreach_current_index(lc)] = rf_node_session(GetUserMapping(GetUserId(), lfirst_oid(lc)), server->serverid);
+	rf_sessions_execute(sessions, list_length(nodes), sql.data, results);
+	for (int i = 0; i < list_length(nodes); i++)
+		PQclear(results[i]);
 }

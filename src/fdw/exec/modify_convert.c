@@ -1,6 +1,6 @@
 /*
- * modify_convert.c - values of one row at a time on their way through libpq: to the text of
- * parameters, and back from the text of results. What travels as column batches does not come here.
+ * modify_convert.c - converts values of single rows for libpq: to the text of parameters, and back
+ * from the text of results. Column batches do not use this.
  */
 #include "postgres.h"
 
@@ -149,7 +149,7 @@ rf_read_result(RfResultReader *reader, PGresult *result, int row, TupleTableSlot
 			continue;
 		}
 		reader->current = i + 1;
-		/* NULLs too: a domain may forbid them */
+		/* NULLs too: a domain may reject them */
 		reader->values[i] = InputFunctionCall(&reader->in->attinfuncs[i], value,
 											  reader->in->attioparams[i], reader->in->atttypmods[i]);
 		reader->isnull[i] = value == NULL;

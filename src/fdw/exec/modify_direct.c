@@ -3,7 +3,7 @@
  * rows here but those of RETURNING. modify_direct_plan.c decides which, and writes the statement.
  *
  * On a server with nodes each of them runs the statement over its rows, or over its copy of all of
- * them.
+ * them, at the same time.
  */
 #include "postgres.h"
 
@@ -23,13 +23,14 @@
 
 typedef struct DirectState
 {
+	Oid			serverid;		/* of the table */
 	UserMapping **users;		/* one per node */
 	int			node_count;
+	RfSingleNode *single;		/* NULL: all nodes run the statement */
 	bool		everywhere;		/* all nodes have the same rows */
 	const char *sql;
 	List	   *params;			/* ExprStates */
 	RfValueWriter *writer;
-	Oid		   *types;			/* of params, as far as the data nodes are told: see told_type() */
 	Datum	   *values;
 	bool	   *isnull;
 	List	   *retrieved;
@@ -45,22 +46,6 @@ typedef struct DirectState
 	int			next;			/* and this row of it */
 	MemoryContextCallback gone;
 } DirectState;
-
-/*
- * The data node finds a parameter's type by itself, as its columns may have other types than ours, but
- * for functions of any array or range it has nothing to go by.  These have the same OIDs everywhere if
- * they are built in.
- */
-static Oid
-told_type(Oid type)
-{
-	char		category;
-	bool		preferred;
-
-	get_type_category_preferred(type, &category, &preferred);
-	return type < FirstGenbkiObjectId && (category == TYPCATEGORY_ARRAY || category == TYPCATEGORY_RANGE) ?
-		type : InvalidOid;
-}
 
 static void
 clear_result(void *arg)
@@ -120,14 +105,18 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	Relation	rel = node->resultRelInfo->ri_RelationDesc;
 	DirectState *state;
 	List	   *types;
+	List	   *keys;
 	List	   *nodes;
+	List	   *exprs;
 	ListCell   *lc;
 
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 	state = palloc0(sizeof(DirectState));
 	types = (List *) list_nth(plan->fdw_private, RF_DIRECT_PARAM_TYPES);
+	keys = (List *) list_nth(plan->fdw_private, RF_DIRECT_KEYS);
 	state->context = estate->es_query_cxt;
+	state->serverid = plan->fs_server;
 	nodes = rf_server_nodes(GetForeignServer(plan->fs_server));
 	if (nodes == NIL)
 		nodes = list_make1_oid(plan->fs_server);
@@ -140,11 +129,12 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 		state->users[foreach_current_index(lc)] =
 			GetUserMapping(rf_modify_userid(node->resultRelInfo, estate), lfirst_oid(lc));
 	state->sql = strVal(list_nth(plan->fdw_private, RF_DIRECT_SQL));
-	state->params = ExecInitExprList(plan->fdw_exprs, &node->ss.ps);
+	exprs = ExecInitExprList(plan->fdw_exprs, &node->ss.ps);
+	if (keys != NIL)
+		state->single = rf_single_node_create(list_copy_tail(exprs, list_length(types)), keys,
+											  plan->fs_server);
+	state->params = list_truncate(exprs, list_length(types));
 	state->writer = rf_value_writer_create(types);
-	state->types = palloc0(sizeof(Oid) * Max(list_length(types), 1));
-	foreach(lc, types)
-		state->types[foreach_current_index(lc)] = told_type(lfirst_oid(lc));
 	state->values = palloc0(sizeof(Datum) * Max(list_length(types), 1));
 	state->isnull = palloc0(sizeof(bool) * Max(list_length(types), 1));
 	state->retrieved = (List *) list_nth(plan->fdw_private, RF_DIRECT_RETRIEVED);
@@ -160,19 +150,42 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	node->fdw_state = state;
 }
 
+/* Of a node that did not run the statement: 0 */
 static int
 rows_written(DirectState *state, int i)
 {
-	return state->reader ? PQntuples(state->results[i]) : atoi(PQcmdTuples(state->results[i]));
+	PGresult   *result = state->results[i];
+
+	if (result == NULL)
+		return 0;
+	return state->reader ? PQntuples(result) : atoi(PQcmdTuples(result));
 }
 
-/* Runs the statement on all nodes; how many rows the statement wrote. */
+/*
+ * Runs the statement on the nodes from `first` on, before `last`, at the same time. A connection that
+ * has to be made is made before any of them starts.
+ */
+static void
+execute_on(DirectState *state, int first, int last, const char *const *values)
+{
+	RfCommand **commands = palloc_array(RfCommand *, last - first);
+
+	for (int i = first; i < last; i++)
+		commands[i - first] = rf_command_create(rf_node_session(state->users[i], state->serverid), state->sql,
+												list_length(state->params), true);
+	rf_commands_execute(commands, last - first, values, state->results + first);
+}
+
+/* Runs the statement on the nodes that can have its rows; returns the number of rows it wrote. */
 static uint64
 execute(ForeignScanState *node, DirectState *state)
 {
 	ExprContext *econtext = node->ss.ps.ps_ExprContext;
 	MemoryContext caller;
 	const char *const *values;
+	int			only = -1;
+	bool		all;
+	List	   *users = NIL;
 	uint64		rows = 0;
 	ListCell   *lc;
 
@@ -182,15 +195,30 @@ execute(ForeignScanState *node, DirectState *state)
 
 		state->values[i] = ExecEvalExpr((ExprState *) lfirst(lc), econtext, &state->isnull[i]);
 	}
+	if (state->single != NULL)
+		only = rf_single_node(state->single, econtext, state->node_count);
 	caller = MemoryContextSwitchTo(state->context);
-	values = rf_write_values(state->writer, state->values, state->isnull);
+	all = rf_statement_wants_all();
 	for (int i = 0; i < state->node_count; i++)
 	{
-		RfCommand  *command = rf_command_create(rf_session_get(state->users[i], true), state->sql,
-												list_length(state->params), true);
-
-		rf_command_set_types(command, state->types);
-		state->results[i] = rf_command_execute(command, values);
+		if (all || only < 0 || i == only)
+			users = lappend(users, state->users[i]);
+	}
+	rf_statement_begin(users);
+	list_free(users);
+	values = rf_write_values(state->writer, state->values, state->isnull);
+	if (only >= 0)
+		execute_on(state, only, only + 1, values);
+	else if (state->everywhere)
+	{
+		/* who has locked the first copies may lock the others: else two statements could each have some */
+		execute_on(state, 0, 1, values);
+		execute_on(state, 1, state->node_count, values);
+	}
+	else
+		execute_on(state, 0, state->node_count, values);
+	for (int i = 0; i < state->node_count; i++)
+	{
 		if (!state->everywhere || i == 0)
 			rows += rows_written(state, i);
 		else if (rows_written(state, i) != rows)
@@ -253,7 +281,14 @@ rdmaEndDirectModify(ForeignScanState *node)
 void
 rdmaExplainDirectModify(ForeignScanState *node, ExplainState *es)
 {
+	ForeignScan *plan = castNode(ForeignScan, node->ss.ps.plan);
+	List	   *names = NIL;
+	ListCell   *lc;
+
+	foreach(lc, rf_server_nodes(GetForeignServer(plan->fs_server)))
+		names = lappend(names, GetForeignServer(lfirst_oid(lc))->servername);
+	if (names != NIL)
+		ExplainPropertyList(list_nth(plan->fdw_private, RF_DIRECT_KEYS) != NIL ? "One of Nodes" : "Nodes", names, es);
 	if (es->verbose)
-		ExplainPropertyText("Remote SQL",
-							strVal(list_nth(castNode(ForeignScan, node->ss.ps.plan)->fdw_private, RF_DIRECT_SQL)), es);
+		ExplainPropertyText("Remote SQL", strVal(list_nth(plan->fdw_private, RF_DIRECT_SQL)), es);
 }

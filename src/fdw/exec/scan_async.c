@@ -1,14 +1,14 @@
 /*
- * scan_async.c - several data nodes at work for one query at the same time.
+ * scan_async.c - several data nodes work for one query at the same time.
  *
- * Two ways. Append asks its children asynchronously when the planner said so
- * (rdmaIsForeignPathAsyncCapable): rows come from whichever node has some, at the price of more
- * work per row in Append. Otherwise scans that the plan is going to read anyway are started when
- * the first one is, so that their nodes have planned, sorted, aggregated and filled their buffers
- * when the reader gets to them, at no price per row.
+ * There are two ways. Append asks its children asynchronously if the planner decided so
+ * (rdmaIsForeignPathAsyncCapable): it takes rows from any node that has some, with more work per
+ * row in Append. Otherwise scans that the plan is going to read anyway are started with the first
+ * one, so that their nodes have planned, sorted, aggregated and filled their buffers when the
+ * reader gets to them, without extra work per row.
  *
  * Does: the callbacks of asynchronous execution, and the early start. Does not: read rows
- * (scan_exec.c). All state is one backend's.
+ * (scan_exec.c). All state belongs to one backend.
  */
 #include "postgres.h"
 
@@ -27,7 +27,7 @@
 
 /*
  * Append waits for sockets and, since minor releases of spring 2025, for the process latch. Rows
- * arrive with a latch, so older ones would sleep on.
+ * arrive with a latch, so older ones would keep sleeping.
  */
 static bool
 append_heeds_latch(void)
@@ -39,9 +39,9 @@ append_heeds_latch(void)
 }
 
 /*
- * A row that comes asynchronously costs Append about two local tuples' worth more. Unless the
- * option says yes or no, that must be little against the work that the nodes do at the same time:
- * when most of what they read crosses, the reader is what everybody waits for.
+ * An asynchronous row costs Append about as much as two more local tuples. Unless the option is
+ * set, that must be small compared with the nodes' concurrent work: if most rows that they read
+ * cross the wire, the reader is the bottleneck.
  */
 bool
 rdmaIsForeignPathAsyncCapable(ForeignPath *path)
@@ -52,8 +52,8 @@ rdmaIsForeignPathAsyncCapable(ForeignPath *path)
 		(opts->fdw_tuple_cost + cpu_tuple_cost) * Max(info->retrieved_rows, path->path.rows);
 
 	/*
-	 * Below INTERSECT and EXCEPT the planner has put a constant into every row that says which branch
-	 * it is of, and those of the first must come first.
+	 * Below INTERSECT and EXCEPT the planner has added a constant to every row that identifies its
+	 * branch, and rows of the first branch must come first.
 	 */
 	if (rf_is_set_operation(info))
 	{
@@ -76,17 +76,17 @@ rdmaIsForeignPathAsyncCapable(ForeignPath *path)
 /* ---------- asynchronous Append ---------- */
 
 /*
- * Is the session taken by another child of the same Append? Then ours starts when that one is read
- * to its end; starting now would store the rest of it away. The same when so many children have
- * their streams open that there may be no buffers for another.
+ * Does another child of the same Append use the session? Then ours starts after that one is read to
+ * its end; starting now would spool the rest of it. The same if so many children have open streams
+ * that there may be no buffers for another.
  *
- * But that one must be read on, or we would wait for ever. While Append is about to sleep
- * (`sleeping`), all its children are asked for rows or have just given one in this round. If the
- * one in front is not asked, nor was since we saw it so the last time, then Append only wants to be
- * rid of its requests, before a rescan.
+ * But Append must keep reading that one, or we would wait forever. When Append is about to sleep
+ * (`sleeping`), each of its children has a pending request or returned a row in this round. If the
+ * child in front has no request, and had none since we last saw it so, then Append is only clearing
+ * its requests, before a rescan.
  *
- * A child whose rest was stored away since Append asked it, by a sub-plan of another child's, is in
- * front, too: its socket is among those that Append waits for already, and cannot be added again.
+ * A child whose rest was spooled since Append asked it, by a sub-plan of another child, is in
+ * front, too: Append waits for its socket already, and it cannot be added again.
  */
 static bool
 must_queue(RfScanState *state, bool sleeping)
@@ -126,7 +126,7 @@ must_queue(RfScanState *state, bool sleeping)
 	return true;
 }
 
-/* A row, or the end, if one is here; false: it is not. */
+/* Returns a row, or the end, if one is here; false: not yet. */
 static bool
 produce(AsyncRequest *areq, bool sleeping)
 {
@@ -138,7 +138,7 @@ produce(AsyncRequest *areq, bool sleeping)
 	state->starved = false;
 	if (must_queue(state, sleeping))
 		return false;
-	/* Not ExecProcNode: whoever called us counts rows and time. */
+	/* Not ExecProcNode: the caller counts rows and time. */
 	slot = node->ss.ps.ExecProcNodeReal(&node->ss.ps);
 	if (TupIsNull(slot) && state->starved)
 		return false;
@@ -163,14 +163,15 @@ rdmaForeignAsyncNotify(AsyncRequest *areq)
 
 /*
  * Append is about to sleep until a socket is readable or the latch is set, and calls this for every
- * request that is pending, again after every wake-up. What has come meanwhile is handed over here.
- * Otherwise produce() has told the lane to set the latch when a buffer comes. The socket makes
- * Append sleep at all, and wakes it for the answer and for errors. A queued child adds nothing: the
- * one it waits for either adds that socket or has just given a row, and then nobody sleeps.
+ * request that is pending, again after every wake-up. Rows that have arrived meanwhile are returned
+ * here. Otherwise produce() has told the lane to set the latch when a buffer comes. Append sleeps
+ * only if there is a socket, which also wakes it for the answer and for errors. A queued child adds
+ * nothing: the one it waits for either adds that socket or has just returned a row, and then Append
+ * does not sleep.
  *
- * To hand a row over may take a sub-plan, whose scans wait with the same latch and may have had the
- * rows of the other children stored: those, asked before, would not be waked any more. So Append is
- * made to ask all of them again.
+ * Returning a row may run a sub-plan, whose scans wait with the same latch and may have spooled the
+ * rows of the other children: those, asked before, would not be woken any more. So Append must ask
+ * all of them again.
  */
 void
 rdmaForeignAsyncConfigureWait(AsyncRequest *areq)
@@ -199,10 +200,26 @@ rdmaForeignAsyncConfigureWait(AsyncRequest *areq)
 
 /* ---------- early start ---------- */
 
+/* The state of a scan of this wrapper; NULL: the node is another wrapper's, or writes. */
+static RfScanState *
+state_of_scan(ForeignScanState *node)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &rf_open_scans)
+	{
+		RfScanState *state = dlist_container(RfScanState, node, iter.cur);
+
+		if (state->scan == node)
+			return state;
+	}
+	return NULL;
+}
+
 /*
- * Finds the scans below `node` that will be read if the node is. sure: to its end, not only until
- * somebody above has enough. A join's side is found although it is not read when the other one is
- * empty: that costs a query for nothing, but being late costs every join its time.
+ * Finds the scans below `node` that will be read if the node is. sure: it is read to its end, not
+ * only until an upper node has enough rows. A join's side is included although it is not read if
+ * the other one is empty: that wastes one query, but a late start would delay every join.
  */
 static void
 find_scans(PlanState *node, bool sure, PlanState *append, List **scans)
@@ -211,11 +228,9 @@ find_scans(PlanState *node, bool sure, PlanState *append, List **scans)
 	{
 		case T_ForeignScanState:
 			{
-				ForeignScanState *scan = (ForeignScanState *) node;
-				RfScanState *state = (RfScanState *) scan->fdw_state;
+				RfScanState *state = state_of_scan((ForeignScanState *) node);
 
-				if (scan->fdwroutine->IterateForeignScan == rdmaIterateForeignScan && state != NULL &&
-					((ForeignScan *) node->plan)->operation == CMD_SELECT)
+				if (state != NULL)
 				{
 					state->append = append;
 					*scans = lappend(*scans, state);
@@ -226,7 +241,7 @@ find_scans(PlanState *node, bool sure, PlanState *append, List **scans)
 			{
 				AppendState *parent = (AppendState *) node;
 
-				/* only the first child is surely read by somebody who stops early */
+				/* an upper node that stops early surely reads only the first child */
 				if (parent->as_prune_state != NULL)
 					return;
 				for (int i = 0; i < (sure ? parent->as_nplans : Min(parent->as_nplans, 1)); i++)
@@ -285,8 +300,8 @@ find_scans(PlanState *node, bool sure, PlanState *append, List **scans)
 }
 
 /*
- * Nothing else of this query may want the session before the scan is read, or its rows would have
- * to be stored: so all other scans of the same server must be later children of the same Append.
+ * No other part of this query may need the session before the scan is read, or its rows would have
+ * to be spooled: so all other scans of the same server must be later children of the same Append.
  */
 static bool
 has_session_to_itself(RfScanState *state)
@@ -309,16 +324,17 @@ sessions_are_idle(RfScanState *state)
 {
 	for (int i = 0; i < state->part_count; i++)
 	{
-		if (rf_session_is_busy(rf_session_get(rf_scan_part_user(&state->parts[i]), true)))
+		if (rf_session_is_busy(rf_scan_part_session(&state->parts[i])))
 			return false;
 	}
 	return true;
 }
 
 /*
- * The first scan of a query that runs in one go has started: start others. They see the same
- * snapshot, as the remote transaction's is taken by its first command whenever that is; scans with
- * parameters or row locks are left alone, because what they do depends on when they do it.
+ * The first scan of a query that runs to its end in one call has started: start others. They see
+ * the same snapshot, as the first command of the remote transaction takes it at any time. Scans
+ * with parameters or row locks are not started, because their result depends on the time of their
+ * start.
  */
 void
 rf_scan_start_early(EState *estate, PlanState *top)

@@ -1,31 +1,33 @@
 /*
- * scan_nodes.c - a statement that runs on several nodes at once, read by one foreign scan: which of
- * them run it, batches of whichever has one, and rows merged in a common order.
+ * scan_nodes.c - a statement that runs on several nodes at once, read by one foreign scan: takes
+ * batches from any node that has one, or merges rows in a common order.
  *
- * Starting, rescans and the row path are scan_exec.c's. The streams are tied (remote.h): while this
- * waits for one node no other one may wait for us, since nodes may depend on each other.
+ * scan_start.c starts it, scan_exec.c has rescans and the row path. The streams are tied
+ * (remote.h): while this waits for one node no other node may wait for us, since nodes may depend
+ * on each other.
  */
 #include "postgres.h"
 
 #include "executor/executor.h"
-#include "nodes/nodeFuncs.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
-#include "rdma_fdw/guc.h"
 
 #include "fdw/plan/plan_private.h"
+#include "exec.h"
 #include "scan_state.h"
 
 /*
- * A merge waits for one node at a time. If nothing comes from it for so long although the others
- * have filled their buffers, it may be waiting for them: then all rows are stored here.
+ * A merge waits for one node at a time. If it sends nothing for this long although the others have
+ * filled their buffers, it may be waiting for them: then all rows are spooled here.
  */
 #define MERGE_PATIENCE_MS	200
 
-/* Once a node has rows, those of the others are waited for so long before what comes is stored. */
+/*
+ * After the first node has rows, those of the others are awaited this long before rows are spooled.
+ */
 #define FIRST_BATCHES_MS	1000
 
 static int	compare_rows(Datum a, Datum b, void *arg);
@@ -68,7 +70,7 @@ rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc desc)
 
 		part->scan = state;
 		part->serverid = list_nth_oid(servers, lfirst_int(lc));
-		part->decoder = state->decoder;
+		part->any = rf_scan_any(plan);
 		part->sql = rf_scan_place_sql(plan, lfirst_int(lc), &part->sends_only);
 		state->reader_count += part->sends_only ? 0 : 1;
 	}
@@ -93,137 +95,20 @@ rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc desc)
 	}
 	for (int i = 0; i < state->part_count; i++)
 	{
-		RfScanPart *part = &state->parts[i];
-
-		if (i > 0)
-		{
-			part->decoder = rf_decoder_create(desc, state->column_count, state->attnums, state->relation,
-											  state->fetch.trusted);
-			rf_decoder_set_context(part->decoder, rf_scan_error_context, state);
-		}
-		part->need_batch = true;
-		part->slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+		state->parts[i].need_batch = true;
+		state->parts[i].slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 	}
-}
-
-/* The only node whose rows can have these values of the distribution key. */
-static void
-prune(RfScanState *state)
-{
-	int			count = list_length(state->prune);
-	ExprContext *econtext = state->scan->ss.ps.ps_ExprContext;
-	MemoryContext caller = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	Datum	   *values = palloc(sizeof(Datum) * count);
-	bool	   *isnull = palloc(sizeof(bool) * count);
-	uint64		hash;
-
-	for (int i = 0; i < count; i++)
-		values[i] = ExecEvalExpr((ExprState *) list_nth(state->param_exprs, list_nth_int(state->prune, i)),
-								 econtext, &isnull[i]);
-	if (state->route == NULL)
-	{
-		Oid		   *types = palloc(sizeof(Oid) * count);
-		Oid		   *collations = palloc(sizeof(Oid) * count);
-
-		for (int i = 0; i < count; i++)
-		{
-			types[i] = list_nth_oid(state->prune_keys, i);
-			collations[i] = list_nth_oid(state->prune_keys, count + i);
-		}
-		MemoryContextSwitchTo(state->context);
-		state->route = rf_route_create(count, types, collations);
-		MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	}
-	hash = rf_route_hash(state->route, values, isnull);
-	MemoryContextSwitchTo(caller);
-	for (int i = 0; i < state->part_count; i++)
-		state->parts[i].ended = i != hash % state->part_count;
 }
 
 /*
- * Servers that hold partitions need not be able to reach each other for anything else, so whoever
- * finds that they are not is told how to do without.
- */
-static void
-form_exchanges(RfScanState *state, RfSession *const *sessions, int count, const RfExchangeSpec *specs)
-{
-	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
-	MemoryContext context = CurrentMemoryContext;
-
-	PG_TRY();
-	{
-		rf_exchange_form(sessions, count, specs, list_length(state->exchanges));
-	}
-	PG_CATCH();
-	{
-		ErrorData  *edata;
-		int			category = ERRCODE_TO_CATEGORY(geterrcode());
-
-		if (rf_scan_nodes_member(plan, RF_NODES_SQL) == NIL ||
-			(category != ERRCODE_CONNECTION_EXCEPTION && geterrcode() != ERRCODE_INSUFFICIENT_PRIVILEGE &&
-			 category != ERRCODE_FEATURE_NOT_SUPPORTED))
-			PG_RE_THROW();
-		MemoryContextSwitchTo(context);
-		edata = CopyErrorData();
-		FlushErrorState();
-		edata->hint = psprintf("%s%sWith rdma_fdw.exchange_partitions = off these servers' rows are joined here.",
-							   edata->hint ? edata->hint : "", edata->hint ? " " : "");
-		ReThrowError(edata);
-	}
-	PG_END_TRY();
-}
-
-/*
- * Whatever else runs on the sessions is finished before the first part starts: were it found by a
- * later one, then that would have to wait, while those before it run.
- */
-void
-rf_scan_nodes_prepare(RfScanState *state)
-{
-	RfSession **sessions = palloc(sizeof(RfSession *) * state->part_count);
-	RfExchangeSpec *specs = palloc(sizeof(RfExchangeSpec) * Max(list_length(state->exchanges), 1));
-	int			count = 0;
-	ListCell   *lc;
-
-	if (state->prune != NIL)
-		prune(state);
-	for (int i = 0; i < state->part_count; i++)
-	{
-		if (state->parts[i].ended)
-			continue;
-		sessions[count] = rf_session_get(rf_scan_part_user(&state->parts[i]), true);
-		rf_session_settle(sessions[count++]);
-	}
-	foreach(lc, state->exchanges)
-	{
-		RfExchangeSpec *spec = &specs[foreach_current_index(lc)];
-		List	   *exchange = lfirst(lc);
-
-		spec->producers = lfourth(exchange);
-		spec->consumers = list_nth(exchange, 4);
-		spec->buffers = state->fetch.receive_buffers;
-		spec->buffer_size = state->fetch.receive_buffer_size;
-	}
-	if (state->retry_until == 0)
-		state->retry_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), rf_exchange_wait);
-	state->may_retry = state->exchanges != NIL;
-	for (int i = 0; i < count; i++)
-		state->may_retry = state->may_retry && !rf_session_in_transaction(sessions[i]);
-	if (state->exchanges != NIL)
-		form_exchanges(state, sessions, count, specs);
-	if (state->exchanges != NIL && (!state->may_retry || state->part_count == 1))
-		rf_exchange_end_turn();
-	pfree(sessions);
-	pfree(specs);
-}
-
-/*
- * The exchanges had their buffers, but a node found none for its rows on their way here, which
- * others hold that wait for those of ours: give all back and begin again. Nothing was read yet.
+ * The exchanges had their buffers, but a node found none for its rows to us: other statements hold
+ * them and wait for ours. Release all and begin again. No row was read yet.
  */
 static void
 begin_again(RfScanState *state)
 {
+	RfSession **sessions;
+
 	for (int i = 0; i < state->part_count; i++)
 	{
 		if (state->parts[i].stream)
@@ -233,9 +118,15 @@ begin_again(RfScanState *state)
 		state->parts[i].first = NULL;
 		state->parts[i].put_aside = false;
 	}
+	sessions = palloc(sizeof(RfSession *) * state->part_count);
 	for (int i = 0; i < state->part_count; i++)
-		rf_session_abort_transaction(rf_session_get(rf_scan_part_user(&state->parts[i]), true));
+	{
+		sessions[i] = rf_session_get(rf_scan_part_user(&state->parts[i]), true);
+		rf_session_abort_transaction(sessions[i]);
+	}
 	rf_exchange_take_turn(state->attempts++);
+	rf_snapshot_together(sessions, state->part_count, true);
+	pfree(sessions);
 	rf_scan_start(state);
 }
 
@@ -255,8 +146,11 @@ rf_scan_nodes_collect(RfScanState *state)
 	{
 		commands[i] = rf_command_create(rf_session_get(rf_scan_part_user(&state->parts[i]), true),
 										"SELECT number, rows_out, bytes_out, rows_in, bytes_in, "
-										"rows_kept_local, stalls, spilled_bytes, transport "
-										"FROM rdma.exchange_stats()", 0, false);
+										"rows_kept_local, stalls, spilled_bytes, transport, "
+										/* not every node has been upgraded yet */
+										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'process_rows', "
+										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'encryption' "
+										"FROM rdma.exchange_stats() s", 0, false);
 		rf_command_send(commands[i], NULL);
 	}
 	for (int i = 0; i < state->part_count; i++)
@@ -283,13 +177,16 @@ rf_scan_nodes_collect(RfScanState *state)
 			stats->stalls = to_uint64(result, row, 6);
 			stats->spilled_bytes = to_uint64(result, row, 7);
 			strlcpy(stats->transport, PQgetvalue(result, row, 8), sizeof(stats->transport));
+			if (!PQgetisnull(result, row, 9))
+				stats->process_rows = MemoryContextStrdup(state->context, PQgetvalue(result, row, 9));
+			strlcpy(stats->encryption, PQgetvalue(result, row, 10), sizeof(stats->encryption));
 		}
 		PQclear(result);
 	}
 	pfree(commands);
 }
 
-/* All streams have ended: what runs next on the sessions may have exchanges of its own. */
+/* All streams have ended: the next statements on the sessions may have exchanges of their own. */
 static void
 collect_at_end(RfScanState *state)
 {
@@ -298,8 +195,8 @@ collect_at_end(RfScanState *state)
 }
 
 /*
- * Has the part a first batch (RF_STREAM_BATCH), or ended? storing: what it has is put aside, so
- * that its node can send more.
+ * Has the part a first batch (RF_STREAM_BATCH), or ended? storing: its batches are spooled, so that
+ * its node can send more.
  */
 static RfStreamPoll
 look_for_first(RfScanPart *part, bool storing)
@@ -326,12 +223,12 @@ look_for_first(RfScanPart *part, bool storing)
 
 /*
  * The first batch of every part, or its end, before any is used: from then on every node has its
- * buffers, and until then the statement can begin again. One that only sends to others needs no
- * more buffers than it has.
+ * buffers, and until then the statement can begin again. A node that only sends to others needs no
+ * further buffers.
  *
- * A node whose rows are not taken may be what the others wait for: it may have lent the row that it
- * sends from the exchange that they read, and then it cannot drive that (node_drive.c). So what
- * comes is stored when the wait takes long.
+ * The others may wait for a node whose rows are not taken: the row that it sends may be lent from
+ * the exchange that they read, and then it cannot drive that exchange (node_drive.c). So batches
+ * are spooled if the wait takes long.
  */
 static void
 await_all(RfScanState *state)
@@ -385,7 +282,7 @@ await_all(RfScanState *state)
 	rf_exchange_end_turn();
 }
 
-/* The next batch of a part: the one that was held back, or what has come. */
+/* The next batch of a part: the one that was held back, or a new one. */
 static RfStreamPoll
 try_part(RfScanPart *part, const void **batch, uint32 *length)
 {
@@ -408,7 +305,7 @@ rf_scan_nodes_batch(RfScanState *state)
 
 	if (state->may_retry)
 		await_all(state);
-	/* from here on nobody reads the rows of the batch before */
+	/* from here on the rows of the previous batch are not read */
 	if (state->current != NULL)
 	{
 		first = state->current - state->parts + 1;
@@ -568,9 +465,5 @@ void
 rf_scan_merge_end(RfScanState *state)
 {
 	for (int i = 0; i < state->part_count; i++)
-	{
 		ExecDropSingleTupleTableSlot(state->parts[i].slot);
-		if (i > 0)
-			rf_decoder_destroy(state->parts[i].decoder);
-	}
 }

@@ -1,11 +1,11 @@
 /*
- * scan_parallel.c - a foreign scan below Gather: the leader and its workers take batches of one
- * stream, or of one per node, whoever is free.
+ * scan_parallel.c - a foreign scan below Gather: the leader and its workers share the batches of
+ * one stream, or of one per node; each takes the next one when it is free.
  *
- * The leader starts the streams when the workers' shared memory is made, before they run, because it
- * may never come to read itself (parallel_leader_participation, Parallel Append); and it looks at
- * the data node's answer when it has read to the end, or at the latest when the plan shuts down.
- * Workers never talk to a data node.
+ * The leader starts the streams when the workers' shared memory is made, before they run, because
+ * it may never read by itself (parallel_leader_participation, Parallel Append); and it reads the
+ * data node's answer at the end of the rows, or at the latest when the plan shuts down. Workers
+ * never talk to a data node.
  *
  * Does: the callbacks of parallel execution. Does not: decide to use it (parallel_plan.c), share
  * out batches (flow/share.c).
@@ -25,7 +25,7 @@ rdmaEstimateDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt)
 	return sizeof(RfStreamAddress) * state->part_count;
 }
 
-/* All run before the first one's flow is waited for. Parts that are pruned do not run. */
+/* Starts all parts before waiting for the first flow. Pruned parts do not run. */
 static void
 start(RfScanState *state)
 {
@@ -46,7 +46,7 @@ rdmaInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt, void
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;
 
-	/* no workers: the leader reads as if it were alone */
+	/* without workers the leader reads as in a serial plan */
 	state->shared = pcxt->nworkers > 0 ? coordinate : NULL;
 	if (state->shared != NULL)
 		start(state);
@@ -77,13 +77,15 @@ rf_scan_worker_batch(RfScanState *state, const void **batch, uint32 *length)
 	return rf_stream_reader_next(state->reader, batch, length);
 }
 
-/* Called once for all in each process, early too. The shared memory goes after that. */
+/*
+ * Core calls this in each process, possibly more than once, and before it frees the shared memory.
+ */
 void
 rdmaShutdownForeignScan(ForeignScanState *node)
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;
 
-	/* also called for UPDATE and DELETE on the data node, whose state is another */
+	/* also called for direct UPDATE and DELETE, which have another state */
 	if (!node->ss.ps.plan->parallel_aware || state == NULL || state->shared == NULL)
 		return;
 	for (int i = 0; i < state->part_count; i++)

@@ -1,6 +1,6 @@
 /*
- * scan_state.h - the executor's state of one foreign scan, shared by scan_exec.c, scan_nodes.c,
- * scan_async.c and explain.c.
+ * scan_state.h - the executor's state of one foreign scan, and what the files share that run it:
+ * scan_start.c, scan_nodes.c, scan_async.c, scan_parallel.c, scan_exec.c, explain.c.
  */
 #ifndef RF_SCAN_STATE_H
 #define RF_SCAN_STATE_H
@@ -24,33 +24,38 @@ typedef struct RfScanPart
 {
 	struct RfScanState *scan;
 	Oid			serverid;
+	List	   *any;			/* OidList: servers any of which will do, serverid is the last one used; or NIL */
 	UserMapping *user;			/* looked up at the first start */
-	const char *sql;			/* what it runs */
-	bool		sends_only;		/* to other nodes: no rows come from it, only how it ended */
+	bool		fresh;			/* the session's remote transaction began with the stream */
+	uint32		uses;			/* rf_session_uses() then */
+	const char *sql;			/* its statement */
+	bool		sends_only;		/* to other nodes: it returns no rows, only its end */
 	RfStream   *stream;			/* NULL: not started, or pruned */
 	bool		ended;
-	RfDecoder  *decoder;		/* the scan's; its own where rows are merged */
+	RfDecoder  *decoder;		/* the scan's; in a merge only the first part's is, the others have their own */
 	/* of a merge: */
 	bool		need_batch;		/* the decoder has no rows */
 	TupleTableSlot *slot;		/* its next row */
 	RfStreamStats stats;		/* of streams that are closed */
-	const void *first;			/* its first batch, while others have none yet; NULL: nothing is held back */
+	const void *first;			/* its first batch, held back while others have none yet; or NULL */
 	uint32		first_length;
-	bool		put_aside;		/* while others have none yet: it and what came behind it were stored */
-	struct RfExchangeStats *exchanges;	/* what the node says of each exchange at the end; NULL: not asked */
+	bool		put_aside;		/* while others have none yet: it and later ones are spooled */
+	struct RfExchangeStats *exchanges;	/* the node's report at the end; NULL: not fetched */
 } RfScanPart;
 
-/* What rdma.exchange_stats() gives, of one exchange at one node */
+/* The result of rdma.exchange_stats() for one exchange at one node */
 typedef struct RfExchangeStats
 {
 	uint64		rows_out;
 	uint64		bytes_out;
 	uint64		rows_in;
 	uint64		bytes_in;
-	uint64		rows_kept;		/* that stayed on the node */
+	uint64		rows_kept;		/* rows that stayed on the node */
 	uint64		stalls;
 	uint64		spilled_bytes;
-	char		transport[16];
+	char		transport[32];
+	char		encryption[64];	/* "": the rows crossed no network */
+	char	   *process_rows;	/* "5/7/6": of its rows, those of the node's leader and workers; NULL: not shared */
 } RfExchangeStats;
 
 /* How the rows of several sorted parts become one sequence (scan_nodes.c) */
@@ -58,9 +63,9 @@ typedef struct RfScanMerge
 {
 	int			key_count;
 	SortSupport keys;
-	binaryheap *heap;			/* places of the parts that have a row */
+	binaryheap *heap;			/* indexes of the parts that have a row */
 	bool		begun;
-	bool		given;			/* the first of the heap was returned: its next row is due */
+	bool		given;			/* the heap's first row was returned: advance it next */
 	bool		ended;
 } RfScanMerge;
 
@@ -71,36 +76,42 @@ typedef struct RfScanState
 	EState	   *estate;
 	Oid			userid;
 	const char *relation;
-	RfFetchOptions fetch;		/* resolved: nothing is -1; sizes in bytes */
+	RfFetchOptions fetch;		/* resolved: no field is -1; sizes in bytes */
 	double		expected_rows;
 	MemoryContext context;		/* per query */
 
 	int			part_count;
-	int			reader_count;	/* of them, those that rows come from */
+	int			reader_count;	/* number of parts that return rows */
 	RfScanPart *parts;
-	RfScanPart *current;		/* whose batch is being read; NULL: none. Not in a merge */
+	RfScanPart *current;		/* the part whose batch is being read; NULL: none. Not in a merge */
 	RfScanMerge *merge;			/* NULL: rows come in any order */
 	List	   *exchanges;		/* RF_NODES_EXCHANGES */
 	List	   *prune;			/* IntList: places in param_exprs of the distribution key; NIL: all parts run */
 	List	   *prune_keys;		/* RF_NODES_KEYS */
-	RfRoute    *route;			/* made by the first pruning */
+	struct RfSingleNode *single;	/* made by the first pruning */
 	bool		may_retry;		/* with exchanges: the remote transactions began with this start */
-	TimestampTz retry_until;	/* 0: nothing was tried yet */
+	TimestampTz retry_until;	/* 0: no retry yet */
 	int			attempts;
+	int			losses;			/* sessions of parts with `any` that were lost before their first batch */
 
 	int			column_count;
-	AttrNumber *attnums;		/* what each remote column fills; ctid comes as an attribute behind the last */
+	AttrNumber *attnums;		/* attribute for each remote column; ctid comes after the last */
 	RfStreamColumn *columns;
 	int			natts;
 	bool		has_ctid;
-	bool		has_system_columns; /* others than that and tableoid are looked at */
+	bool		has_system_columns; /* system columns other than ctid and tableoid are used */
 	bool		plain_slot;		/* rows go to a heap tuple slot, directly */
 	bool		by_value;		/* every column is passed by value: rows do not point into batches */
-	Datum	   *values;			/* natts (+ 1 for ctid) long: rows that do not go to the slot directly */
+	Datum	   *values;			/* natts (+ 1 for ctid) long: rows that are not stored directly */
 	bool	   *isnull;
 	RfDecoder  *decoder;
 
-	int			param_count;
+	int			param_count;	/* with the keys, which are the last */
+	const char *all_sql;		/* below a key join: what asks for all rows; else NULL */
+	Datum		keys;			/* the array that the join has set */
+	bool		all_rows;		/* it wants all rows instead */
+	bool		keep_rows;		/* and that more than once */
+	bool		keys_changed;	/* since the last start */
 	List	   *param_exprs;	/* ExprStates: those of the remote parameters, then others of fdw_exprs */
 	FmgrInfo   *param_out;
 	const char **param_types;
@@ -108,65 +119,73 @@ typedef struct RfScanState
 	int			param_depends;	/* RF_TEXT_*, of any parameter's text */
 	MemoryContext param_context;
 
+	bool		together;		/* remote transactions of all scans of the statement have begun */
 	bool		started;
 	bool		ended;
-	bool		need_batch;		/* the decoder's rows, if any, are of before a rescan */
-	AsyncRequest *request;		/* of the Append that asks asynchronously; NULL: rows are waited for */
-	bool		starved;		/* with a request: no row was there */
-	uint64		requests;		/* how often it was asked */
-	struct RfScanState *seen;	/* queued: the scan in front, when it was not asked for anything, */
+	bool		need_batch;		/* the decoder's rows, if any, precede a rescan */
+	AsyncRequest *request;		/* of an Append that asks asynchronously; NULL: the scan waits */
+	bool		starved;		/* with a request: no row was available */
+	uint64		requests;		/* number of requests */
+	struct RfScanState *seen;	/* queued: the scan in front, when it had no request, */
 	uint64		seen_requests;	/* and its `requests` then */
-	PlanState  *append;			/* the Append or MergeAppend that it was found under, to start it early */
-	RfStreamAddress *shared;	/* parallel: of each part, in the query's dynamic shared memory, which the leader
-								 * writes while no worker of the node runs; NULL: there is none */
-	RfStreamReader *reader;		/* in a worker: its part of what the leader started; NULL: elsewhere */
-	bool		repeated;		/* was rescanned with the same parameters: worth keeping the rows */
+	PlanState  *append;			/* the Append or MergeAppend above it, for the early start */
+	RfStreamAddress *shared;	/* parallel: of each part, in the query's dynamic shared memory;
+								 * the leader writes it while no worker of the node runs; NULL:
+								 * there is none */
+	RfStreamReader *reader;		/* in a worker: reads its share of the streams; NULL: elsewhere */
+	bool		repeated;		/* rescanned with the same parameters: keep the rows */
 
 	MemoryContextCallback gone; /* the query's memory goes */
 } RfScanState;
 
-/* scan_exec.c: scans between Begin and End in this backend */
-/* scan_exec.c: for an error in a value of the i-th column that a scan (RfScanState) fetches */
-extern void rf_scan_error_context(void *state, int i);
+/* ---------- scan_start.c ---------- */
 
+/* The scans between Begin and End in this backend. scan_exec.c adds and removes them. */
 extern dlist_head rf_open_scans;
 
-/* How often any of them was started. */
+/* The number of scans started in this backend. */
 extern uint64 rf_scan_starts;
-extern void rf_explain_prepare(ForeignScan *scan);
-extern UserMapping *rf_scan_part_user(RfScanPart *part);
-extern void rf_scan_start(RfScanState *state);
-extern void rf_scan_close(RfScanState *state);
-
-/* scan_parallel.c: the next batch in a worker */
-extern bool rf_scan_worker_batch(RfScanState *state, const void **batch, uint32 *length);
-
-/* Does one of them need a session that the other needs? */
-extern bool rf_scans_share_node(const RfScanState *one, const RfScanState *other);
-
-/* scan_async.c: start what the query will read anyway */
-extern void rf_scan_start_early(EState *estate, PlanState *top);
-
-/* scan_nodes.c: what differs when the statement runs on several nodes. desc: of the decoders */
-extern void rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc desc);
-
-/* What the server at this place runs; *sends_only: and gives no rows of. */
-extern const char *rf_scan_place_sql(ForeignScan *plan, int place, bool *sends_only);
-
-/* Before the parts start: which of them do not, and free sessions and exchanges for the others. */
-extern void rf_scan_nodes_prepare(RfScanState *state);
 
 /*
- * EXPLAIN ANALYZE: ask the nodes what the exchanges did, when all streams have ended and before
- * others run.
+ * The plan that is being run to its end in one go, until its first scan has started and reset this;
+ * NULL: none
  */
-extern void rf_scan_nodes_collect(RfScanState *state);
+extern PlanState *rf_early_start;
 
-/* explain_nodes.c */
-extern void rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es);
-extern bool rf_explain_nodes_sql(ForeignScanState *node, ExplainState *es);
-extern void rf_explain_nodes_counters(RfScanState *state, ExplainState *es);
-extern void rf_explain_nodes_plans(ForeignScanState *node, ExplainState *es);
+/* From the first call on notices which plans are run to their end in one go. */
+extern void rf_scan_watch_executor(void);
+
+/* Is this query's plan run so, and nothing of the client's comes between? */
+extern bool rf_scan_whole_run(EState *estate);
+
+/* The user mapping of a part's server, looked up at the first call. */
+extern UserMapping *rf_scan_part_user(RfScanPart *part);
+
+/* The session for it; with `any`, that of the server which suits best now. */
+extern RfSession *rf_scan_part_session(RfScanPart *part);
+
+/*
+ * Evaluates the parameters and starts the streams of all parts that may have rows. An error leaves
+ * streams that have started to rf_scan_close(), or to the query's memory context.
+ */
+extern void rf_scan_start(RfScanState *state);
+
+/* Ends the streams, those that were never started included, and adds up their counts. */
+extern void rf_scan_close(RfScanState *state);
+
+/* Do both need the same session? */
+extern bool rf_scans_share_node(const RfScanState *one, const RfScanState *other);
+
+/* ---------- scan_nodes.c: one scan over several nodes ---------- */
+
+/*
+ * Sets up the parts and the merge of a statement that runs on several nodes, except for their
+ * decoders, which return rows with this descriptor.
+ */
+extern void rf_scan_nodes_begin(RfScanState *state, ForeignScan *plan, TupleDesc desc);
+
+/* The statement of the server at this place; *sends_only: it returns no rows. */
+extern const char *rf_scan_place_sql(ForeignScan *plan, int place, bool *sends_only);
 
 /* The next batch of any part, loaded into the scan's decoder; false: all have ended. */
 extern bool rf_scan_nodes_batch(RfScanState *state);
@@ -175,5 +194,39 @@ extern bool rf_scan_nodes_batch(RfScanState *state);
 extern TupleTableSlot *rf_scan_merge_next(RfScanState *state);
 extern void rf_scan_merge_reset(RfScanState *state);
 extern void rf_scan_merge_end(RfScanState *state);
+
+/*
+ * EXPLAIN ANALYZE: fetches the nodes' statistics of exchanges, after all streams have ended and
+ * before others run.
+ */
+extern void rf_scan_nodes_collect(RfScanState *state);
+
+/* ---------- scan_async.c ---------- */
+
+/* Starts the scans below top that the query will read anyway. */
+extern void rf_scan_start_early(EState *estate, PlanState *top);
+
+/* ---------- scan_parallel.c ---------- */
+
+/* The next batch in a worker; false: the streams have ended. */
+extern bool rf_scan_worker_batch(RfScanState *state, const void **batch, uint32 *length);
+
+/* ---------- scan_exec.c ---------- */
+
+/*
+ * For a key join: what the scan asks for from its next start or rescan on, rows with keys in this
+ * array, which must live until then. rf_scan_ask_all: all rows; again: more than once, so that they are
+ * kept here.
+ */
+extern void rf_scan_set_keys(ForeignScanState *node, Datum keys);
+extern void rf_scan_ask_all(ForeignScanState *node, bool again);
+
+/* ---------- explain.c and explain_nodes.c ---------- */
+
+extern void rf_explain_prepare(ForeignScan *scan);
+extern void rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es);
+extern bool rf_explain_nodes_sql(ForeignScanState *node, ExplainState *es);
+extern void rf_explain_nodes_counters(RfScanState *state, ExplainState *es);
+extern void rf_explain_nodes_plans(ForeignScanState *node, ExplainState *es);
 
 #endif

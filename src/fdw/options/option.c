@@ -1,10 +1,10 @@
 /*
  * option.c
- *		Options of servers, user mappings, foreign tables and their columns: which exist, what they
- *		may hold, and reading them.
+ * 		Options of servers, user mappings, foreign tables and their columns: their names, valid
+ * 		values, and parsing.
  *
  * The names are those of postgres_fdw wherever the meaning is the same, so that existing
- * definitions can be moved by changing the wrapper's name.  Connecting with them is remote/'s job.
+ * definitions can be moved by changing the wrapper's name. remote/ connects with them.
  */
 #include "postgres.h"
 
@@ -35,7 +35,7 @@
 #define ON_TABLE	0x04
 #define ON_COLUMN	0x08
 
-/* A misspelled name this near to a valid one is answered with "perhaps you meant". */
+/* A misspelled name within this distance of a valid one gets the hint "perhaps you meant". */
 #define MAX_TYPO_DISTANCE			4
 
 typedef enum OptionKind
@@ -47,6 +47,7 @@ typedef enum OptionKind
 	KIND_COUNT,					/* integer within low..high */
 	KIND_BYTES,					/* size with unit, low..high bytes */
 	KIND_SAMPLING,
+	KIND_ENCRYPTION,
 	KIND_EXTENSIONS,
 	KIND_SERVERS,				/* names of servers */
 	KIND_COLUMNS				/* names of columns */
@@ -98,10 +99,12 @@ static const OptionDef own_options[] = {
 	{"read_in_place", ON_SERVER | ON_TABLE, KIND_BOOL},
 	{"accept_pages", ON_SERVER | ON_TABLE, KIND_BOOL},
 	{"trusted", ON_SERVER, KIND_BOOL},
+	{"encryption", ON_SERVER, KIND_ENCRYPTION},
 	{"nodes", ON_SERVER, KIND_SERVERS},
 	{"compute_nodes", ON_SERVER, KIND_SERVERS},
 	{"distributed_by", ON_TABLE, KIND_COLUMNS},
 	{"replicated", ON_TABLE, KIND_BOOL},
+	{"propagate_ddl", ON_TABLE, KIND_BOOL},
 };
 
 /* own_options and libpq's in one array; built once per backend and kept */
@@ -120,7 +123,7 @@ static int	parse_bytes(const char *value, const OptionDef *opt);
 
 /*
  * CREATE/ALTER of SERVER, USER MAPPING, FOREIGN TABLE, and FOREIGN DATA WRAPPER call this with the
- * whole new set of options.
+ * complete new set of options.
  */
 Datum
 rdma_fdw_validator(PG_FUNCTION_ARGS)
@@ -141,7 +144,7 @@ rdma_fdw_validator(PG_FUNCTION_ARGS)
 			complain_unknown(def->defname, where);
 		check_value(opt, def);
 
-		/* What an ordinary user must not be able to set in a mapping of his own. */
+		/* Options that an ordinary user must not set in a mapping of his own. */
 		if (where == ON_USER && !superuser())
 		{
 			if (strcmp(def->defname, "password_required") == 0 && !defGetBoolean(def))
@@ -170,7 +173,7 @@ rdma_fdw_validator(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* What contradicts each other: a server with nodes is nothing that one can connect to. */
+/* Rejects contradictions: one cannot connect to a server with nodes. */
 static void
 check_together(List *options, int where)
 {
@@ -223,7 +226,7 @@ catalog_to_where(Oid catalog)
 	}
 }
 
-/* Our options and those that connect (remote/ knows them) in one array. */
+/* Our options and libpq's (remote/ knows those) in one array. */
 static void
 load_options(void)
 {
@@ -260,7 +263,7 @@ find_option(const char *name, int where)
 	return NULL;
 }
 
-/* Options of postgres_fdw that need something of core which earlier versions do not have; else 0. */
+/* The first version whose core supports this option of postgres_fdw; 0: all. */
 static int
 needed_version(const char *name)
 {
@@ -287,10 +290,10 @@ complain_unknown(const char *name, int where)
 		appendStringInfo(&valid, "%s%s", valid.len > 0 ? ", " : "", candidate);
 
 		if (name_len > 255)
-			continue;			/* longer than the distance function takes */
+			continue;			/* too long for the distance function */
 		distance = varstr_levenshtein_less_equal(name, name_len, candidate, strlen(candidate),
 												 1, 1, 1, MAX_TYPO_DISTANCE, true);
-		/* More than half the word is another word, not a slip. */
+		/* A distance of more than half the word is another word, not a typo. */
 		if (distance < best_distance && distance * 2 <= name_len)
 		{
 			best = candidate;
@@ -298,7 +301,7 @@ complain_unknown(const char *name, int where)
 		}
 	}
 
-	/* A right name in the wrong place is no typo. */
+	/* A valid name in the wrong place is not a typo. */
 	if (find_option(name, ON_SERVER))
 		elsewhere = "server";
 	else if (find_option(name, ON_TABLE))
@@ -348,8 +351,8 @@ parse_bytes(const char *value, const OptionDef *opt)
 }
 
 /*
- * Parses a comma separated list of extension names to OIDs; a name that is not installed gives a
- * WARNING when asked for, and is left out.
+ * Parses a comma separated list of extension names to OIDs; names that are not installed are left
+ * out, with a WARNING if warn_on_missing.
  */
 static List *
 extension_list(const char *names, bool warn_on_missing)
@@ -380,7 +383,7 @@ extension_list(const char *names, bool warn_on_missing)
 	return extensions;
 }
 
-/* What defGetBoolean() takes, and its error with a hint. */
+/* Accepts the same values as defGetBoolean(), and adds a hint to its error. */
 static void
 check_boolean(const OptionDef *opt, DefElem *def)
 {
@@ -459,6 +462,16 @@ check_sampling(const OptionDef *opt, const char *value)
 }
 
 static void
+check_encryption(const OptionDef *opt, const char *value)
+{
+	if (strcmp(value, "auto") != 0 && strcmp(value, "require") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for string option \"%s\": %s", opt->name, value),
+				 errhint("Valid values are \"auto\" and \"require\".")));
+}
+
+static void
 check_columns(const OptionDef *opt, const char *value)
 {
 	List	   *names;
@@ -469,7 +482,7 @@ check_columns(const OptionDef *opt, const char *value)
 				 errmsg("option \"%s\" must be a list of names of columns", opt->name)));
 }
 
-/* Also refuses "OPTIONS (name)" without a value, which the grammar does not let through anyway. */
+/* Also rejects "OPTIONS (name)" without a value, which the grammar does not allow anyway. */
 static void
 check_value(const OptionDef *opt, DefElem *def)
 {
@@ -498,6 +511,9 @@ check_value(const OptionDef *opt, DefElem *def)
 		case KIND_SAMPLING:
 			check_sampling(opt, defGetString(def));
 			break;
+		case KIND_ENCRYPTION:
+			check_encryption(opt, defGetString(def));
+			break;
 		case KIND_EXTENSIONS:
 			(void) extension_list(defGetString(def), true);
 			break;
@@ -510,7 +526,7 @@ check_value(const OptionDef *opt, DefElem *def)
 	}
 }
 
-/* One list of options over another; called for the server first, then for the table. */
+/* Applies one list of options over another; called for the server first, then for the table. */
 static void
 apply_options(List *options, RfTableOptions *opts)
 {
@@ -585,7 +601,7 @@ rf_table_options(ForeignTable *table, ForeignServer *server, RfTableOptions *opt
 	apply_options(server->options, opts);
 	apply_options(table->options, opts);
 
-	/* A foreign table without these options stands for the remote table of its own name. */
+	/* Without these options a foreign table maps to the remote table of its own name. */
 	if (opts->schema_name == NULL)
 		opts->schema_name = get_namespace_name(get_rel_namespace(table->relid));
 	if (opts->table_name == NULL)

@@ -1,6 +1,6 @@
 /*
- * option.h - options of servers, foreign tables and their columns, as the rest of src/fdw reads them.
- * All memory belongs to the calling backend.
+ * option.h - options of servers, foreign tables and their columns, in the form that the rest of
+ * src/fdw reads. All memory belongs to the calling backend.
  */
 #ifndef RF_OPTION_H
 #define RF_OPTION_H
@@ -13,20 +13,20 @@
 /* How rows are fetched: table option, else server option, else the setting of the same name. */
 typedef struct RfFetchOptions
 {
-	int			fetch_size;		/* rows the user expects per round; 0: not given.  A hint only */
+	int			fetch_size;		/* expected rows per fetch, a hint; 0: not given */
 	int			receive_buffers;	/* buffers per flow; -1: rdma_fdw.receive_buffers */
 	int			receive_buffer_size;	/* bytes of each; -1: rdma_fdw.receive_buffer_size */
 	int			inline_limit;	/* bytes that may come inside libpq's answer; -1:
 								 * rdma_fdw.inline_limit; 0: never */
-	int			async_capable;	/* run beside other scans: 0 no, 1 yes, -1 where it is worth it */
+	int			async_capable;	/* run beside other scans: 0 no, 1 yes, -1 if profitable */
 	bool		read_in_place;	/* rows may point into receive buffers, which the data node's engine
 								 * could write; see batch/decode.c */
-	bool		accept_pages;	/* heap pages as they are, where the data node offers them */
-	bool		trusted;		/* of values as the data node stores them, only what could lead astray
-								 * beyond their bytes is checked */
+	bool		accept_pages;	/* accept unchanged heap pages if the data node offers them */
+	bool		trusted;		/* values in the data node's storage format are checked only for
+								 * lengths and pointers that exceed them */
 } RfFetchOptions;
 
-/* Everything the planner wants to know from the options of one foreign table. */
+/* All planner options of one foreign table. */
 typedef struct RfTableOptions
 {
 	const char *schema_name;	/* remote schema and table, never NULL */
@@ -38,7 +38,7 @@ typedef struct RfTableOptions
 	double		fdw_startup_cost;	/* -1 when not given, until rf_transfer_costs() */
 	double		fdw_tuple_cost;
 	double		byte_cost;		/* set by rf_transfer_costs() */
-	int			parallel_scan;	/* with parallel workers: 0 no, 1 also for few rows, -1 where it is worth it */
+	int			parallel_scan;	/* parallel workers: 0 no, 1 also for few rows, -1 if profitable */
 	const char *analyze_sampling;	/* off, auto, random, system, bernoulli or import */
 	List	   *extensions;		/* OIDs of extensions whose objects may be shipped */
 	RfFetchOptions fetch;

@@ -99,7 +99,7 @@ static void
 ask_data_node(RfRelInfo *info, const char *sql, double *rows, int *width, Cost *startup_cost,
 			  Cost *total_cost)
 {
-	RfSession  *session = rf_session_get(info->user, true);
+	RfSession  *session = rf_session_get(info->user, false);
 	char	   *explain = psprintf("EXPLAIN (COSTS TRUE, VERBOSE FALSE, FORMAT TEXT) %s", sql);
 	PGresult   *volatile result = NULL;
 
@@ -276,7 +276,7 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
 	if (probed->fragment != NULL && driver->fragment != NULL &&
 		driver->fragment->placement == RF_PLACED_EVERYWHERE &&
 		probed->fragment->placement != RF_PLACED_EVERYWHERE)
-		part = 1.0 / rf_node_count(probed);
+		part = rf_largest_share(probed);
 	if (!rf_probe_cost(root, probed, info->joinclauses, rows, part, arriving, &probe))
 		return false;
 

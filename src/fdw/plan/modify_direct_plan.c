@@ -152,11 +152,11 @@ table_statement(PlannerInfo *root, const ForeignScan *scan, RfDirectModify *stat
 	forboth(lc, statement->targets, lc2, statement->target_attrs)
 		appendStringInfo(&sql, "%s%s = %s", lc == list_head(statement->targets) ? " SET " : ", ",
 						 quote_identifier(rf_column_name(relid, lfirst_int(lc2))),
-						 rf_print_expr(target, relid, lfirst_node(TargetEntry, lc)->expr,
+						 rf_print_expr(target, relid, lfirst_node(TargetEntry, lc)->expr, true,
 									   &statement->params, &statement->param_types));
 	foreach(lc, scan->fdw_recheck_quals)
 		appendStringInfo(&sql, "%s%s", lc == list_head(scan->fdw_recheck_quals) ? " WHERE " : " AND ",
-						 rf_print_expr(target, relid, (Expr *) lfirst(lc),
+						 rf_print_expr(target, relid, (Expr *) lfirst(lc), false,
 									   &statement->params, &statement->param_types));
 	if (statement->returning)
 	{
@@ -223,6 +223,7 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	bool		named;
 	bool		leaves_partition;
 	Relids		read = NULL;
+	List	   *keys = NIL;
 	Oid			relid;
 	Relation	rel;
 	ListCell   *lc;
@@ -286,8 +287,10 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	scan->operation = plan->operation;
 	scan->resultRelation = resultRelation;
 	scan->fdw_exprs = statement.params;
-	scan->fdw_private = list_make4(makeString(statement.sql), statement.param_types,
-								   statement.retrieved, makeBoolean(plan->canSetTag));
+	if (((RfRelInfo *) scanned->fdw_private)->nodes != NIL)
+		keys = rf_prune_nodes((RfRelInfo *) scanned->fdw_private, &scan->fdw_exprs);
+	scan->fdw_private = list_make5(makeString(statement.sql), statement.param_types,
+								   statement.retrieved, makeBoolean(plan->canSetTag), keys);
 	if (outerPlan(plan) == (Plan *) scan)
 		scan->scan.plan.targetlist = without_values(scan->scan.plan.targetlist);
 

@@ -405,6 +405,8 @@ make_join(RfRelInfo *joined, JoinWay *way, RfChoices *choices)
 	fragment->single_node = rf_has_single_node(fragment);
 	fragment->computed = way_is_computed(way);
 	fragment->sending = way->outer->fragment->sending + way->inner->fragment->sending;
+	/* a side that moves, or is everywhere, is even */
+	fragment->largest_part = Max(way->outer->fragment->largest_part, way->inner->fragment->largest_part);
 	fragment->strategies = lappend(list_concat_copy(way->outer->fragment->strategies,
 													way->inner->fragment->strategies),
 								   strategy_name(way->strategy));

@@ -37,6 +37,7 @@
 
 #include "rdma_fdw/compat.h"
 
+#include "fdw/catalog/catalog.h"
 #include "fdw/deparse/deparse.h"
 
 #include "plan.h"
@@ -226,6 +227,8 @@ rf_place_table(PlannerInfo *root, RfRelInfo *info)
 		fragment->placement = RF_PLACED_EVERYWHERE;
 	if (fragment->placement != RF_PLACED_BY_HASH)
 		fragment->keys = NIL;
+	if (fragment->placement != RF_PLACED_EVERYWHERE)
+		fragment->largest_part = rf_largest_part(info->table->relid, list_length(info->nodes));
 	fragment->single_node = rf_has_single_node(fragment);
 	info->fragment = fragment;
 }

@@ -190,15 +190,6 @@ worker_count(RfRelInfo *info)
 	return Min(workers, max_parallel_workers_per_gather);
 }
 
-/* As core's get_parallel_divisor. */
-static double
-participants(int workers)
-{
-	double		leader = parallel_leader_participation ? 1.0 - 0.3 * workers : 0;
-
-	return workers + Max(leader, 0);
-}
-
 void
 rf_add_partial_path(PlannerInfo *root, RelOptInfo *rel, Relids relids, PathTarget *target,
 					List *fdw_restrictinfo)
@@ -219,7 +210,7 @@ rf_add_partial_path(PlannerInfo *root, RelOptInfo *rel, Relids relids, PathTarge
 											   list_make1_oid(info->server->serverid)))
 		return;
 
-	rf_estimate_partial(info, participants(workers), &est);
+	rf_estimate_partial(info, rf_parallel_divisor(workers), &est);
 	if (info->scanrel != NULL)
 		path = rf_create_foreign_upper_path(root, rel, target, est.rows, est.startup_cost,
 											est.total_cost, NIL, rf_path_private(info, 0));

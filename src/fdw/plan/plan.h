@@ -1,12 +1,12 @@
 /*
  * plan.h
- *		Planning: the wrapper's callbacks, and what the files of this folder need of each other.
+ * 		Planning: the wrapper's callbacks, and the functions that the files of this folder share.
  *
- * Several data nodes can run one statement at once. Every node runs the same SQL text, but for the
- * names of partitions (nodes_partitions.c). A relation of a server with nodes has one or more
- * statements, RfRelInfo, that differ in where their rows lie: its choices. What must move between
- * nodes is an RfRelInfo of its own, over another one whose rows it moves; in the text it is a call of
- * rdma.exchange() in FROM.
+ * Several data nodes can run one statement at once. Every node runs the same SQL text, except for
+ * the names of partitions (nodes_partitions.c). A relation of a server with nodes has one or more
+ * statements, RfRelInfo, that differ in the placement of their rows: its choices. A move of rows
+ * between nodes is an RfRelInfo of its own, over that of the moved rows; in the text it is a call
+ * of rdma.exchange() in FROM.
  */
 #ifndef RF_PLAN_H
 #define RF_PLAN_H
@@ -22,12 +22,12 @@
 /* Reads table, server and options and sorts the conditions */
 extern RfRelInfo *rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid);
 
-/* Does the query lock or write a table that is here, so that rows may have to be looked at again? */
+/* Does the query lock or write a local table, so that rows may be rechecked? */
 extern bool rf_rows_may_be_rechecked(PlannerInfo *root);
 
 /*
- * Does anybody look at whole rows of this relation? UPDATE and DELETE ask for those of all relations
- * but the target, in case that rows have to be looked at again.
+ * Are whole rows of this relation used? UPDATE and DELETE request those of all relations but the
+ * target, for rechecks.
  */
 extern bool rf_row_is_wanted(PlannerInfo *root, Index relid);
 
@@ -35,11 +35,16 @@ extern bool rf_row_is_wanted(PlannerInfo *root, Index relid);
 extern char *rf_local_name(RangeTblEntry *rte);
 
 /*
- * ForeignPath.fdw_private is made of two pointers: the statement, and an Integer, what the path's
- * remote query has beyond it.  NIL: the only statement of the relation, as it is.  Its order is in
- * path.pathkeys.  Paths are never copied.
+ * ForeignPath.fdw_private has two members: the statement, and an Integer, flags of the path's
+ * remote query beyond it. NIL: the only statement of the relation, unchanged. Its order is in
+ * path.pathkeys. Paths are never copied.
  */
 #define RF_PATH_LIMIT	1		/* the query's LIMIT and OFFSET */
+
+/*
+ * A third one, of a scan below a key join: its condition on the keys, of which the node's statement
+ * has the last parameter.
+ */
 
 static inline List *
 rf_path_private(RfRelInfo *info, int what)
@@ -48,14 +53,20 @@ rf_path_private(RfRelInfo *info, int what)
 }
 
 /*
- * Several statements may stand for one relation of a server with nodes; who works on one, or makes
- * its plan, first puts it into RelOptInfo.fdw_private, where everybody looks.
+ * One relation of a server with nodes may have several statements; code that works on one, or makes
+ * its plan, first stores it in RelOptInfo.fdw_private, where all functions read it.
  */
 static inline RfRelInfo *
 rf_path_info(ForeignPath *path)
 {
 	return (RfRelInfo *) (path->fdw_private == NIL ? path->path.parent->fdw_private :
 						  linitial(path->fdw_private));
+}
+
+static inline Expr *
+rf_path_keys(ForeignPath *path)
+{
+	return list_length(path->fdw_private) < 3 ? NULL : (Expr *) lthird(path->fdw_private);
 }
 
 static inline bool
@@ -68,17 +79,20 @@ extern bool rf_merge_keys(PlannerInfo *root, RelOptInfo *rel, List *columns, Lis
 
 /*
  * Adds paths of a base or join relation that are sorted on the data node, where that may help.
- * local_join: of joins whose rows may be rechecked, see join.c; else NULL.
+ * local_join: for joins whose rows may be rechecked, see join.c; else NULL.
  */
 extern void rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join, List *fdw_restrictinfo);
 
-/* Costs that no option gives: the defaults, or those of the network's round trip and bandwidth. */
+/*
+ * Sets costs that no option gives: the defaults, or those of the network's round trip and
+ * bandwidth.
+ */
 extern void rf_transfer_costs(ForeignServer *server, RfTableOptions *opts);
 
 typedef struct RfEstimate
 {
 	double		rows;
-	double		retrieved_rows; /* that cross the wire */
+	double		retrieved_rows; /* rows that cross the wire */
 	int			width;
 	Cost		startup_cost;
 	Cost		total_cost;
@@ -99,24 +113,24 @@ extern void rf_estimate_rel(PlannerInfo *root, RelOptInfo *rel);
  * Aggregate here combines them.  To put it over any scan of a relation of ours, when called for
  * UPPERREL_GROUP_AGG with GROUPING_CAN_PARTIAL_AGG among extra->flags:
  *
- *		target = rf_partial_grouping_target(root, grouped_rel->reltarget, extra->havingQual);
- *		partial = rf_partial_grouped_rel(root, input_rel, target, extra);
- *		if (partial != NULL)
- *			rf_add_finalize_paths(root, grouped_rel, partial->cheapest_total_path, extra);
+ * 		target = rf_partial_grouping_target(root, grouped_rel->reltarget, extra->havingQual);
+ * 		partial = rf_partial_grouped_rel(root, input_rel, target, extra);
+ * 		if (partial != NULL)
+ * 			rf_add_finalize_paths(root, grouped_rel, partial->cheapest_total_path, extra);
  *
- * Between the last two may stand whatever keeps the target's columns and may give a group more than
- * once: Append, or a scan of several nodes.  rf_build_query() of the partial relation is the
- * statement for one node; its columns are the partial relation's RfRelInfo.tlist.  Who scans
- * without ForeignScan must have states checked: rf_state_deserialfn() of each column, and
+ * Between the last two there may be nodes that keep the target's columns and return a group more
+ * than once: Append, or a scan of several nodes. rf_build_query() of the partial relation is the
+ * statement for one node; its columns are the partial relation's RfRelInfo.tlist. Scans without
+ * ForeignScan must have states checked: rf_state_deserialfn() of each column, and
  * rf_decoder_expect_state().
  */
 
-/* The columns: what is grouped by, and aggregates (also those in HAVING) as partial ones. */
+/* The columns: grouping columns, and aggregates (also those in HAVING) as partial ones. */
 extern PathTarget *rf_partial_grouping_target(PlannerInfo *root, PathTarget *grouping_target, Node *having);
 
 /*
- * A relation that gives the target's columns, with one path, a ForeignPath; NULL when input_rel is
- * not ours or its data node cannot compute them.  extra is the stage's.
+ * A relation with the target's columns, with one path, a ForeignPath; NULL when input_rel is not
+ * ours or its data node cannot compute them. extra belongs to the stage.
  */
 extern RelOptInfo *rf_partial_grouped_rel(PlannerInfo *root, RelOptInfo *input_rel, PathTarget *target, void *extra);
 
@@ -126,12 +140,12 @@ extern void rf_add_finalize_paths(PlannerInfo *root, RelOptInfo *grouped_rel, Pa
 
 /*
  * GROUP BY and aggregates over a relation that consists of foreign tables on several servers: each
- * gives its states, and they are combined here.
+ * server returns its states, which are combined here.
  */
 extern void rf_group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *grouped_rel,
 								 GroupPathExtraData *extra);
 
-/* Correlated aggregates become joins where that is better. */
+/* Turns correlated aggregates into joins where that is cheaper. */
 extern void rf_decorrelate_install_hook(void);
 
 /*
@@ -143,43 +157,46 @@ extern void rf_estimate_partial(RfRelInfo *info, double divisor, RfEstimate *est
 /* Adds paths of a subquery or parent whose rows are those of one statement. */
 extern void rf_select_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 
-/* Of set operations whose branches are planned: adds the path that leaves them to the data node. */
+/* For set operations whose branches are planned: adds the path that runs them on the data node. */
 extern void rf_set_operation_paths(PlannerInfo *root, RelOptInfo *rel);
 
-/* What a ForeignPath can be a scan of: the relation, unless it is a base relation that is a SELECT. */
+/*
+ * The relation that a ForeignPath scans: the relation itself, unless it is a base relation that a
+ * SELECT replaces.
+ */
 extern RelOptInfo *rf_scanned_rel(RelOptInfo *rel);
 
-/* A path of a base relation that is a SELECT. */
+/* A path of a base relation that a SELECT replaces. */
 extern Path *rf_create_select_path(PlannerInfo *root, RelOptInfo *rel, RfEstimate *est, List *pathkeys);
 
 /*
- * The SELECT of these columns from a statement; rel is the relation that the statement is of.  NULL:
- * the data node cannot compute them.
+ * The SELECT of these columns from a statement; rel is the relation of the statement. NULL: the
+ * data node cannot compute them.
  */
 extern RfSelect *rf_make_select(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *pathkeys, bool limit);
 
-/* NULL if one of them is, or they cannot be in one statement. */
+/* NULL if one of them is NULL, or if they cannot be in one statement. */
 extern RfSelect *rf_combine_selects(SetOperation op, bool all, RfSelect *left, RfSelect *right);
 
-/* The columns that the query wants of it, with these; false if there is something else. */
+/* The columns that the query uses of it, plus these; false if it uses anything else. */
 extern bool rf_wanted_columns(PlannerInfo *root, RelOptInfo *rel, List *more, List **columns);
 
 /*
- * gives the partitioned tables of this query level that have partitions on
- * several servers statements that these run together.
+ * makes a common statement for each partitioned table of this query level that has partitions on
+ * several servers.
  */
 extern void rf_place_partitioned_tables(PlannerInfo *root);
 
-/* The plan reads these subqueries through the statement: it has no plan of theirs. */
+/* The plan reads these subqueries through the statement: it has no plan for them. */
 extern void rf_subqueries_are_remote(RfRelInfo *info);
 
 /*
- * is a constant among what GROUP BY names?  Where its columns have to be named by expression
- * a constant cannot be.
+ * is a constant among the grouping columns? Where they must be named by expression a constant
+ * cannot be.
  */
 extern bool rf_groups_by_constant(PlannerInfo *root);
 
-/* one statement gets the options of two */
+/* merges the options of two into one statement */
 extern void rf_merge_options(RfRelInfo *info, RfRelInfo *outer, RfRelInfo *inner);
 
 extern void rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
@@ -188,11 +205,15 @@ extern void rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelO
 extern void rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 									 RelOptInfo *input_rel, RelOptInfo *output_rel, void *extra);
 
+/* Adds paths of a join that send keys of one side to the data node of the other, a table. */
+extern void rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+							  RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra);
+
 extern bool rdmaIsForeignScanParallelSafe(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 
 /*
- * Adds a path of which each parallel worker gets a part of the rows, where that may be worth it.
- * relids: the base relations that the statement reads.
+ * Adds a path that shares its rows among parallel workers, where that may be profitable. relids:
+ * the base relations that the statement reads.
  */
 extern void rf_add_partial_path(PlannerInfo *root, RelOptInfo *rel, Relids relids,
 								PathTarget *target, List *fdw_restrictinfo);
@@ -203,10 +224,10 @@ extern ForeignScan *rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid f
 									   ForeignPath *best_path, List *tlist, List *scan_clauses,
 									   Plan *outer_plan);
 
-/* Is it a relation of this wrapper's? */
+/* Does the relation belong to this wrapper? */
 extern bool rf_is_our_rel(RelOptInfo *rel);
 
-/* which statements write, and how */
+/* statements that write */
 extern void rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte,
 										Relation target_relation);
 extern List *rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
@@ -214,57 +235,60 @@ extern int	rdmaIsForeignRelUpdatable(Relation rel);
 
 extern bool rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
 
-/* What a statement that writes single rows is made of. */
+/* The parts of a statement that writes single rows. */
 typedef struct RfRowWrite
 {
 	Relation	rel;
 	const RfTableOptions *opts;
-	Index		rti;			/* what the following two call the relation */
+	Index		rti;			/* range table index of the relation in the following two */
 	List	   *check_options;
 	List	   *returning;
-	List	   *target_attrs;	/* columns that are written; not of DELETE */
+	List	   *target_attrs;	/* written columns; not for DELETE */
 } RfRowWrite;
 
-/* The remote INSERT; *retrieved_attrs is what its RETURNING gives, in order. */
+/* The remote INSERT; *retrieved_attrs: the columns of its RETURNING, in order. */
 extern char *rf_insert_sql(const RfRowWrite *write, bool do_nothing, List **retrieved_attrs);
 extern void rf_append_returning(StringInfo buf, Relation rel, Index rti, bool whole_row, List *check_options,
 								List *returning, List **retrieved_attrs);
 
 /*
- * Is the table a partition, and is one of these columns in its bounds?  Core moves no rows out of
- * foreign partitions, so an UPDATE may leave one where nobody looks for it.
+ * Is the table a partition, and is one of these columns in its bounds? Core does not move rows out
+ * of foreign partitions, so an UPDATE may leave a row in a partition where no query finds it.
  */
 extern bool rf_writes_partition_key(Relation rel, List *target_attrs);
 
 /*
- * Name of the junk column that holds a distribution key of a row to be written. Tables that are
- * written by one statement may have keys of different types.
+ * Name of the junk column that holds a distribution key of a row to be written. One statement may
+ * write tables with keys of different types.
  */
 extern void rf_key_junk_name(Oid relid, int key, char *name);
 
-/* ERROR when a table of a server with nodes cannot be written so. direct: by one statement per node. */
+/*
+ * ERROR if a table of a server with nodes cannot be written this way. direct: by one statement per
+ * node.
+ */
 extern void rf_check_distributed_write(Relation rel, CmdType operation, List *target_attrs, bool direct);
 
-/* Of a foreign table whose info has nodes; sets info->fragment. */
+/* For a foreign table whose info has nodes; sets info->fragment. */
 extern void rf_place_table(PlannerInfo *root, RfRelInfo *info);
 
-/* Expressions known to equal a key, by what these conditions (RestrictInfos) say of its value. */
+/* Expressions known to equal a key because of these conditions (RestrictInfos). */
 extern List *rf_key_members(Expr *key, List *rinfos);
 
-/* May the server's compute nodes get rows? */
+/* May rows go to the server's compute nodes? */
 static inline bool
 rf_may_compute(const RfRelInfo *info)
 {
 	return info->compute != NIL && rf_compute_nodes != RF_COMPUTE_OFF;
 }
 
-/* Are rows that are equal in the keys in the same place by both layouts? */
+/* Do both layouts have rows with equal keys in the same place? */
 extern bool rf_same_layout(const RfLayout *a, const RfLayout *b);
 
-/* The place of the only node that has to run the statement, if that is known; else -1. */
+/* The place of the only node that has to run the statement, if known; else -1. */
 extern int	rf_only_place(const RfFragment *fragment);
 
-/* Has one node all rows, and runs the statement alone? */
+/* Does one node have all rows, and run the statement alone? */
 extern bool rf_has_single_node(RfFragment *fragment);
 
 /*
@@ -273,72 +297,85 @@ extern bool rf_has_single_node(RfFragment *fragment);
  */
 extern bool rf_add_choice(RfChoices *choices, RfRelInfo *info);
 
-/* An equality of an expression of either side, both without casts, that a hash can serve. */
+/* A hashable equality between expressions of the two sides, both without casts. */
 typedef struct RfEquality
 {
 	Expr	   *outer;
 	Expr	   *inner;
 } RfEquality;
 
-/* Those among RestrictInfos of a join, as a List of RfEquality. */
+/* Those among the RestrictInfos of a join, as a List of RfEquality. */
 extern List *rf_hashable_equalities(List *rinfos, Relids outer, Relids inner);
 
-/* Without casts, if rows can be hashed by it such that all nodes agree; else NULL. */
+/* The expression without casts, if all nodes hash rows by it alike; else NULL. */
 extern Expr *rf_hashable_key(Expr *expr, RfRelInfo *info);
 
-/* Have equal values of both the same hash? False if there is none for one of them. */
+/* Do equal values of both have the same hash? False if one of them has none. */
 extern bool rf_same_hash(Expr *a, Expr *b);
 
-/* The same hash for equal values: one list of expressions has a member of the other, or a partner. */
+/*
+ * Is the hash of equal values the same: does one list contain a member of the other, or its
+ * partner?
+ */
 extern bool rf_keys_agree(List *outer_key, List *inner_key, List *equalities);
 
-/* Are all keys among these expressions?  Then rows that agree in those are on one node. */
+/* Are all keys among these expressions?  Then rows that are equal in those are on one node. */
 extern bool rf_placed_by(RfRelInfo *info, List *exprs);
 
 /*
- * If nothing moves and all keys have fixed values, these, in order: the statement needs to run only
- * on the node that their hash says; else NIL.
+ * If no rows move and all keys have fixed values, these, in order: the statement needs to run only
+ * on the node given by their hash; else NIL.
  */
 extern List *rf_single_node_values(RfFragment *fragment);
 
 /*
- * The rows of this, sent to all nodes (keys NIL) or to where the hash of the keys says: among the
- * nodes where they are, or, computed, among the compute nodes. Of rows that are everywhere, which can
- * only be sent by keys or to others, one node sends its own.
+ * Adds these values to expressions that the executor evaluates. Returns their types, then their
+ * collations: the hash of a value depends on its type only within families that rows are not placed
+ * across (scan_plan.c).
+ */
+extern List *rf_prune_nodes(RfRelInfo *info, List **exprs);
+
+/*
+ * The rows of this, sent to all nodes (keys NIL) or by the hash of the keys: among the nodes that
+ * have them, or, computed, among the compute nodes. Replicated rows, which can only be sent by keys
+ * or to other nodes, are sent by one node.
  */
 extern RfRelInfo *rf_move(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed);
 
-/* Its costs; those of all nodes together for a statement without bringing the result here. */
+/*
+ * The costs of the move; those of a statement on all nodes together, without its result's transfer
+ * here.
+ */
 extern void rf_estimate_move(RfRelInfo *move);
 extern Cost rf_nodes_cost(const RfRelInfo *info);
 
 /*
- * Hashes of the values of this key that are so frequent that the node they belong to would have much
- * more to do than others, as text; NULL: there are none.
+ * Hashes of the most frequent values of this key, those that would give their node much more work
+ * than others, as text; NULL: there are none.
  */
 extern char *rf_heavy_keys(PlannerInfo *root, RfRelInfo *info, Expr *key);
 
-/* Can they be moved at all? */
+/* Can its rows be moved at all? */
 extern bool rf_can_move(PlannerInfo *root, RfRelInfo *info);
 
 /*
- * Makes all statements for this join out of those of its sides; joined says how, apart from where.
- * known is what stood for joinrel before, found with other sides, or NULL.
+ * Makes all statements for this join from those of its sides; joined has all but the placement.
+ * known is the earlier statement of joinrel, made with other sides, or NULL.
  */
 extern void rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined,
 							RfRelInfo *known, List *fdw_restrictinfo);
 
-/* Not where rows are locked, or may have to be looked at again here. */
+/* Not if rows are locked, or may have to be rechecked here. */
 extern bool rf_nodes_may_join(PlannerInfo *root);
 
 /*
- * Where the rows of it lie, after some of it has been moved if need be; relid: the relation that it is
- * the statement of. Keys of set operations are numbers of columns until rf_name_select_keys(). NULL:
- * the nodes cannot run it each for itself.
+ * The placement of its rows, after moves of its inputs if needed; relid: the relation of this
+ * statement. Keys of set operations are numbers of columns until rf_name_select_keys(). NULL: the
+ * nodes cannot run it independently.
  */
 extern RfFragment *rf_place_select(RfSelect *select, Index relid);
 
-/* The keys in terms of info->tlist, which is complete. One that nobody wants equals nothing. */
+/* The keys in terms of info->tlist, which is complete. An unused key equals nothing. */
 extern void rf_name_select_keys(RfRelInfo *info);
 
 extern void rf_upper_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
@@ -346,7 +383,7 @@ extern void rf_upper_choices(PlannerInfo *root, UpperRelationKind stage, RelOptI
 
 /*
  * From upper.c, also for one node: the statement with the stage's clause over the one in
- * input_rel->fdw_private, which becomes output_rel's; NULL when the data node cannot do it.
+ * input_rel->fdw_private; it becomes output_rel's. NULL: the data node cannot run it.
  */
 extern RfRelInfo *rf_build_upper(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
 								 RelOptInfo *output_rel, void *extra, PathTarget **columns);

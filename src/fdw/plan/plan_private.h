@@ -1,6 +1,7 @@
 /*
  * plan_private.h
- *		What planning hands to execution: the lists in fdw_private of ForeignScan and ModifyTable.
+ * 		Data that planning passes to execution: the lists in fdw_private of ForeignScan and
+ * 		ModifyTable.
  */
 #ifndef RF_PLAN_PRIVATE_H
 #define RF_PLAN_PRIVATE_H
@@ -14,7 +15,7 @@
 #include "fdw/options/option.h"
 
 /*
- * What planning hands to execution: ForeignScan.fdw_private
+ * Data that planning passes to execution: ForeignScan.fdw_private
  *
  * A List with one member per value below, in this order.  The node types are copyable, so plans
  * can be cached.  The values of the remote parameters are ForeignScan.fdw_exprs, in the order of
@@ -26,11 +27,11 @@ typedef enum RfScanPrivateIndex
 	RF_SCAN_SQL,
 	/*
 	 * IntList: for every remote output column, in order, the attribute number here that it fills
-	 * (ctid is SelfItemPointerAttributeNumber).  Attributes not listed are NULL.  An empty list
-	 * means rows without columns: only how many there are matters.
+	 * (ctid is SelfItemPointerAttributeNumber). Attributes not listed are NULL. An empty list means
+	 * rows without columns: only their number matters.
 	 */
 	RF_SCAN_ATTRS,
-	/* OidList: type of each remote parameter; the data node is given their names */
+	/* OidList: type of each remote parameter; the data node gets their names */
 	RF_SCAN_PARAM_TYPES,
 	/* IntList: RfFetchOptions, made by rf_fetch_options_list() */
 	RF_SCAN_FETCH,
@@ -45,71 +46,78 @@ typedef enum RfScanPrivateIndex
 	 * aggregate, will go through; InvalidOid for others.  Empty: there are none.
 	 */
 	RF_SCAN_STATES,
-	/* String: what EXPLAIN says of a join or an upper relation; empty for a table */
+	/* String: EXPLAIN's description of a join or an upper relation; empty for a table */
 	RF_SCAN_DESCRIPTION,
-	/* List: NIL for an ordinary server, else as RfScanNodesIndex says */
+	/* List: NIL for an ordinary server, else see RfScanNodesIndex */
 	RF_SCAN_NODES,
-	/* OidList: whose rights it has; InvalidOid: whoever runs it */
+	/* OidList: the user whose rights it has; InvalidOid: the current user */
 	RF_SCAN_USER,
-	/* Boolean: set operations, whose columns are nobody's for the planner */
+	/* Boolean: set operations, whose columns belong to no relation of the planner */
 	RF_SCAN_SET_OPERATION,
+	/*
+	 * List: NIL, or below a key join the statement for all rows (String). RF_SCAN_SQL then asks for
+	 * those whose keys are in an array, its last parameter, which the join sets.
+	 */
+	RF_SCAN_ALL_SQL,
 	RF_SCAN_NPRIVATE
 } RfScanPrivateIndex;
 
 /* RF_SCAN_NODES of a server that stands for many nodes: the statement runs on several of them. */
 typedef enum RfScanNodesIndex
 {
-	/* OidList: the node servers, in order */
+	/* OidList: the servers of the nodes, in order */
 	RF_NODES_SERVERS,
-	/* IntList: places in it of those that run the statement */
+	/* IntList: places in that list of those that run the statement */
 	RF_NODES_PLACES,
 	/*
 	 * List of the statement's exchanges, number = place + 1: each list_make3(String kind,
-	 * "repartition" or "replicate"; Float: rows that move; String: what EXPLAIN says of it; two
-	 * IntLists: the members (places in RF_NODES_PLACES) that run its query, and those that its rows
-	 * come out on).
+	 * "repartition" or "replicate"; Float: rows that move; String: its description in EXPLAIN; two
+	 * IntLists: the members (places in RF_NODES_PLACES) that run its query, and those that receive
+	 * its rows).
 	 */
 	RF_NODES_EXCHANGES,
 	/*
-	 * List of the keys by which every node's rows are sorted, so that they are merged; NIL: in any
-	 * order. Each list_make2(IntList: attribute of the scan tuple, nulls first; OidList: sort
-	 * operator, collation)
+	 * List of the keys by which every node's rows are sorted, for merging; NIL: in any order. Each
+	 * list_make2(IntList: attribute of the scan tuple, nulls first; OidList: sort operator,
+	 * collation)
 	 */
 	RF_NODES_MERGE,
 	/*
 	 * IntList: places in ForeignScan.fdw_exprs of the values that all distribution keys have, in
-	 * order, coerced to the keys' types: only the node that their hash says runs the statement.
-	 * NIL: no such. They may stand behind the values of the remote parameters or among them.
+	 * order, coerced to the keys' types: only the node given by their hash runs the statement. NIL:
+	 * all nodes run it. They may follow the values of the remote parameters or be among them.
 	 */
 	RF_NODES_PRUNE,
 	/* OidList: types, then collations of the distribution keys; NIL with RF_NODES_PRUNE */
 	RF_NODES_KEYS,
 	/* String: the strategy, for EXPLAIN; empty for a plain scan */
 	RF_NODES_STRATEGY,
-	/* NIL: who holds the rows joins them, too; else as RfScanComputeIndex says */
+	/* NIL: the nodes that store the rows also join them; else see RfScanComputeIndex */
 	RF_NODES_COMPUTE,
 	/* List of Strings, by place: where nodes have different tables; NIL: all run the same statement */
 	RF_NODES_SQL,
+	/* Boolean: any of the servers can run the statement, RF_NODES_PLACES has the first */
+	RF_NODES_ANY,
 	RF_NODES_N
 } RfScanNodesIndex;
 
 /*
- * RF_NODES_COMPUTE: rows come from the compute nodes only. One that holds rows as well runs the
- * statement as it is.
+ * RF_NODES_COMPUTE: rows come from the compute nodes only. A compute node that also stores rows
+ * runs the unchanged statement.
  */
 typedef enum RfScanComputeIndex
 {
 	/* IntList: their places */
 	RF_COMPUTE_PLACES,
-	/* Integer: the places before this one hold rows */
+	/* Integer: nodes at the places before this one store rows */
 	RF_COMPUTE_HOLDERS,
-	/* String: what those run that hold rows only: the exchanges that send them, no columns, no rows */
+	/* String: for nodes that only store rows: the exchanges that send them, no columns, no rows */
 	RF_COMPUTE_SEND_SQL,
-	/* String: what those run that hold none: the statement without the queries of these exchanges */
+	/* String: for nodes that store none: the statement without the queries of these exchanges */
 	RF_COMPUTE_JOIN_SQL
 } RfScanComputeIndex;
 
-/* Readers of the list, so that its layout is known in one place. */
+/* Readers of the list, so that only this file depends on its layout. */
 static inline const char *
 rf_scan_sql(ForeignScan *plan)
 {
@@ -200,6 +208,15 @@ rf_scan_is_set_operation(ForeignScan *plan)
 	return boolVal(list_nth(plan->fdw_private, RF_SCAN_SET_OPERATION));
 }
 
+/* NULL: not below a key join */
+static inline const char *
+rf_scan_all_sql(ForeignScan *plan)
+{
+	List	   *sql = (List *) list_nth(plan->fdw_private, RF_SCAN_ALL_SQL);
+
+	return sql == NIL ? NULL : strVal(linitial(sql));
+}
+
 /* NIL: an ordinary server */
 static inline List *
 rf_scan_nodes(ForeignScan *plan)
@@ -213,27 +230,107 @@ rf_scan_nodes_member(ForeignScan *plan, RfScanNodesIndex member)
 	return (List *) list_nth(rf_scan_nodes(plan), member);
 }
 
+/* Servers any of which can run the statement; NIL: that is fixed, or the values of a key decide it. */
+static inline List *
+rf_scan_any(ForeignScan *plan)
+{
+	return boolVal(list_nth(rf_scan_nodes(plan), RF_NODES_ANY)) ? rf_scan_nodes_member(plan, RF_NODES_SERVERS) : NIL;
+}
+
 static inline const char *
 rf_scan_strategy(ForeignScan *plan)
 {
 	return strVal(list_nth(rf_scan_nodes(plan), RF_NODES_STRATEGY));
 }
 
-/* What takes the scan's place in ForeignScan.fdw_private where data nodes write by themselves. */
+/* Replaces the scan's list in ForeignScan.fdw_private where data nodes write by themselves. */
 typedef enum RfDirectPrivateIndex
 {
 	RF_DIRECT_SQL,				/* String */
 	RF_DIRECT_PARAM_TYPES,		/* OidList */
-	RF_DIRECT_RETRIEVED,		/* IntList: attributes that RETURNING gives, in order */
-	RF_DIRECT_SET_PROCESSED		/* Boolean: rows count for the statement */
+	RF_DIRECT_RETRIEVED,		/* IntList: attributes returned by RETURNING, in order */
+	RF_DIRECT_SET_PROCESSED,	/* Boolean: its rows are part of the statement's count */
+	RF_DIRECT_KEYS				/* as RF_NODES_KEYS: fdw_exprs has the keys' values behind the parameters */
 } RfDirectPrivateIndex;
 
-/* ModifyTable's fdw_private: what planning hands to execution */
+/* ---------- key joins ---------- */
+
+#define RF_KEY_JOIN_NAME	"Key Join"
+
+/* Stands for the keys in a condition while a statement is made; no parameter of a plan has it. */
+#define RF_KEYS_PARAM		(-1)
+
+#define RF_KEYS_FIRST		64	/* rows whose keys are sent first where only the first rows may be wanted */
+#define RF_KEYS_GROWTH		8	/* each batch may have so many times the rows of the one before, */
+#define RF_KEYS_MAX			10000	/* but no more keys than this, */
+#define RF_KEYS_MAX_BYTES	(1024 * 1024)	/* and no more of their bytes */
+
+/* What the planner thinks; execution compares it with what it sees. */
+typedef struct RfKeyJoinCosts
+{
+	Cost		round_trip;
+	Cost		key;			/* -1: the data node has no index for it, as far as is known */
+	Cost		row;			/* that crosses */
+	Cost		planned;		/* all batches of keys */
+	Cost		whole;			/* all rows of the table */
+} RfKeyJoinCosts;
+
+/* CustomScan.custom_exprs, in terms of the joined row: the driving columns, then the table's */
+typedef enum RfKeyJoinExprs
+{
+	RF_KEY_JOIN_DRIVER_KEY,		/* Expr */
+	RF_KEY_JOIN_EQUALITY,		/* of the keys, for EXPLAIN */
+	RF_KEY_JOIN_QUALS			/* List: the join's other conditions */
+} RfKeyJoinExprs;
+
+/* CustomScan.custom_private */
+typedef enum RfKeyJoinPrivateIndex
+{
+	RF_KEY_JOIN_TYPE,			/* Integer: JoinType of driving rows with the table's */
+	RF_KEY_JOIN_REVERSED,		/* Boolean: a semi join that gives rows of the table */
+	RF_KEY_JOIN_FIRST_ROWS,		/* Boolean: begin with a small batch */
+	RF_KEY_JOIN_OPERATOR,		/* OidList: column of the table = key, and the collation */
+	RF_KEY_JOIN_COSTS,			/* List of Floats: RfKeyJoinCosts */
+	RF_KEY_JOIN_COLUMN,			/* Integer: of the scan's rows, from 0, the one that is compared */
+	RF_KEY_JOIN_NPRIVATE
+} RfKeyJoinPrivateIndex;
+
+/* All but the last. */
+static inline List *
+rf_key_join_private(JoinType jointype, bool reversed, bool first_rows, Oid operator, Oid collation,
+					const RfKeyJoinCosts *costs)
+{
+	/* with a fraction, as in RF_SCAN_ROWS */
+	List	   *numbers = list_make5(makeFloat(psprintf("%.4f", costs->round_trip)),
+									 makeFloat(psprintf("%.4f", costs->key)),
+									 makeFloat(psprintf("%.4f", costs->row)),
+									 makeFloat(psprintf("%.4f", costs->planned)),
+									 makeFloat(psprintf("%.4f", costs->whole)));
+
+	return list_make5(makeInteger(jointype), makeBoolean(reversed), makeBoolean(first_rows),
+					  list_make2_oid(operator, collation), numbers);
+}
+
+static inline RfKeyJoinCosts
+rf_key_join_costs(CustomScan *plan)
+{
+	List	   *numbers = (List *) list_nth(plan->custom_private, RF_KEY_JOIN_COSTS);
+	RfKeyJoinCosts costs;
+
+	costs.round_trip = floatVal(linitial(numbers));
+	costs.key = floatVal(lsecond(numbers));
+	costs.row = floatVal(lthird(numbers));
+	costs.planned = floatVal(lfourth(numbers));
+	costs.whole = floatVal(list_nth(numbers, 4));
+	return costs;
+}
+
+/* ModifyTable's fdw_private: data that planning passes to execution */
 typedef enum RfModifyPrivateIndex
 {
 	RF_MODIFY_SQL,				/* String */
-	RF_MODIFY_TARGETS,			/* IntList: attributes that are written */
-	RF_MODIFY_RETRIEVED,		/* IntList: attributes that RETURNING gives, in order */
+	RF_MODIFY_TARGETS,			/* IntList: written attributes */
+	RF_MODIFY_RETRIEVED,		/* IntList: attributes returned by RETURNING, in order */
 	RF_MODIFY_DO_NOTHING,		/* Boolean: ON CONFLICT DO NOTHING */
 	RF_MODIFY_NPRIVATE
 } RfModifyPrivateIndex;

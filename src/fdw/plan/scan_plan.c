@@ -27,7 +27,7 @@
 #include "plan_private.h"
 
 
-/* Assumed size of a remote table that has never been analyzed here. */
+/* Assumed size of a remote table of which nothing is known here. */
 #define UNKNOWN_TABLE_PAGES		10
 
 typedef struct EcMatchContext
@@ -49,10 +49,16 @@ rdmaGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid
 		return;
 	}
 
-	if (baserel->tuples < 0)
+	/*
+	 * No rows in the catalog is what ANALYZE leaves of a table that was empty then. Nothing here
+	 * hears of rows that came since, as they need not come from here, so that is no more believed
+	 * than if it had never been analyzed.
+	 */
+	if (baserel->tuples <= 0)
 	{
-		baserel->pages = UNKNOWN_TABLE_PAGES;
-		baserel->tuples = (UNKNOWN_TABLE_PAGES * BLCKSZ) /
+		if (baserel->pages == 0)
+			baserel->pages = UNKNOWN_TABLE_PAGES;
+		baserel->tuples = ((double) baserel->pages * BLCKSZ) /
 			(baserel->reltarget->width + MAXALIGN(SizeofHeapTupleHeader));
 	}
 	set_baserel_size_estimates(root, baserel);
@@ -329,29 +335,22 @@ narrow_slot(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *local_exprs, 
 	return slot;
 }
 
-/*
- * Which node alone has the rows: adds the values of all keys to the expressions that are evaluated
- * when the scan starts. *places: where they are, *keys: their types and collations, as the hash of
- * a value depends on its type only within families that rows are not placed across.
- */
-static void
-prune_nodes(RfRelInfo *info, List **exprs, List **places, List **keys)
+List *
+rf_prune_nodes(RfRelInfo *info, List **exprs)
 {
+	List	   *keys = NIL;
 	List	   *collations = NIL;
 	ListCell   *lc;
 
-	*places = NIL;
-	*keys = NIL;
 	foreach(lc, rf_single_node_values(info->fragment))
 	{
 		Node	   *value = (Node *) lfirst(lc);
 
-		*places = lappend_int(*places, list_length(*exprs));
 		*exprs = lappend(*exprs, value);
-		*keys = lappend_oid(*keys, exprType(value));
+		keys = lappend_oid(keys, exprType(value));
 		collations = lappend_oid(collations, exprCollation(value));
 	}
-	*keys = list_concat(*keys, collations);
+	return list_concat(keys, collations);
 }
 
 static char *
@@ -373,16 +372,17 @@ join_strategies(List *names)
  */
 static List *
 scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
-		   RfRemoteQuery *query)
+		   RfRemoteQuery *query, bool locks_rows)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	List	   *places = NIL;
 	List	   *merge = NIL;
-	List	   *prune;
+	List	   *prune = NIL;
 	List	   *keys;
 	List	   *servers;
 	List	   *nodes;
 	bool		computed;
+	bool		any = false;
 
 	if (info->nodes == NIL)
 		return NIL;
@@ -392,6 +392,8 @@ scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
 	{
 		Assert(!info->fragment->exchanges);
 		places = list_make1_int(0);
+		/* rows are locked where all who lock them meet */
+		any = list_length(servers) > 1 && !locks_rows;
 	}
 	else if (rf_only_place(info->fragment) >= 0)
 		places = list_make1_int(rf_only_place(info->fragment));
@@ -405,7 +407,9 @@ scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
 			!rf_merge_keys(root, rel, columns, path->path.pathkeys, &merge))
 			elog(ERROR, "rows of several nodes cannot be merged by these keys");
 	}
-	prune_nodes(info, &query->params, &prune, &keys);
+	keys = rf_prune_nodes(info, &query->params);
+	for (int i = list_length(query->params) - list_length(keys) / 2; i < list_length(query->params); i++)
+		prune = lappend_int(prune, i);
 
 	/* In the order of RfScanNodesIndex */
 	nodes = list_make5(list_copy(servers), places, query->exchanges, merge, prune);
@@ -413,7 +417,8 @@ scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
 	nodes = lappend(nodes, makeString(join_strategies(info->fragment->strategies)));
 	nodes = lappend(nodes, computed ? list_make4(list_copy(info->compute), makeInteger(list_length(info->nodes)),
 												makeString(query->send_sql), makeString(query->join_sql)) : NIL);
-	return lappend(nodes, query->node_sql);
+	nodes = lappend(nodes, query->node_sql);
+	return lappend(nodes, makeBoolean(any));
 }
 
 /*
@@ -460,6 +465,28 @@ name_columns(PlannerInfo *root, List *columns)
 	}
 }
 
+/*
+ * Below a key join: the statement with the condition on the keys in place of the one for all rows,
+ * whose text is returned. The keys take the parameter's place in the list, as a constant that the
+ * join overrides: to core they are no parameter of the plan.
+ */
+static List *
+add_keys(PlannerInfo *root, RelOptInfo *rel, List *remote_exprs, Expr *condition, const char *locking,
+		 RfRemoteQuery **query)
+{
+	RfRemoteQuery *all = *query;
+	int			place = list_length(all->params);
+	Param	   *keys;
+
+	*query = rf_build_query(root, rel, lappend(list_copy(remote_exprs), condition), NIL, false, locking, false);
+	keys = list_length((*query)->params) == place + 1 ? llast((*query)->params) : NULL;
+	if (keys == NULL || !IsA(keys, Param) || keys->paramid != RF_KEYS_PARAM)
+		elog(ERROR, "the keys are not the last parameter of a remote statement");
+	(*query)->params = list_concat(list_copy(all->params),
+								   list_make1(makeNullConst(keys->paramtype, -1, keys->paramcollid)));
+	return list_make1(makeString(all->sql));
+}
+
 /* Of a base, join or upper relation; the latter two have no scanrelid, but columns of their own. */
 ForeignScan *
 rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
@@ -474,6 +501,8 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	const char *locking;
 	List	   *slot = info->tlist;
 	List	   *states = NIL;
+	List	   *all_sql = NIL;
+	Expr	   *keys = rf_path_keys(best_path);
 	ListCell   *lc;
 	RfRemoteQuery *query;
 
@@ -486,6 +515,8 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 		local_exprs = rf_bare_clauses(info->local_conds);
 
 	query = rf_build_query(root, rel, remote_exprs, best_path->path.pathkeys, limit, locking, false);
+	if (keys != NULL)
+		all_sql = add_keys(root, rel, remote_exprs, keys, locking, &query);
 	/* a column of no relation in the statement is a parameter, handed in by a nested loop */
 	if (!bms_is_subset(pull_varnos(root, (Node *) query->params), PATH_REQ_OUTER(&best_path->path)))
 		elog(ERROR, "a parameter of a remote statement has no value");
@@ -508,15 +539,16 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	fdw_private = lappend(fdw_private, rf_fetch_options_list(&info->opts.fetch));
 	/* with a fraction: workers get the plan as text, in which 5 would be an integer */
 	fdw_private = lappend(fdw_private,
-						  makeFloat(psprintf("%.1f", limit ? best_path->path.rows :
+						  makeFloat(psprintf("%.1f", limit || keys != NULL ? best_path->path.rows :
 											 info->retrieved_rows)));
 	fdw_private = lappend(fdw_private, makeBoolean(locking != NULL));
 	fdw_private = lappend(fdw_private, makeString(info->relation_name));
 	fdw_private = lappend(fdw_private, states);
 	fdw_private = lappend(fdw_private, makeString(simple ? "" : info->description));
-	fdw_private = lappend(fdw_private, scan_nodes(root, rel, best_path, slot, query));
+	fdw_private = lappend(fdw_private, scan_nodes(root, rel, best_path, slot, query, locking != NULL));
 	fdw_private = lappend(fdw_private, list_make1_oid(rel->userid));
 	fdw_private = lappend(fdw_private, makeBoolean(rf_is_set_operation(info)));
+	fdw_private = lappend(fdw_private, all_sql);
 	Assert(list_length(fdw_private) == RF_SCAN_NPRIVATE);
 
 	/*

@@ -69,7 +69,7 @@ sub verdict
 	return undef;
 }
 
-# A case by itself, in sessions that start anew. Also over l2, unless it is known to be deterministic.
+# A case by itself, in new sessions. Also over l2, unless it is known to be deterministic.
 sub alone
 {
 	my ($self, $case) = @_;

@@ -69,12 +69,16 @@ our %columns = (t => \@t, u => \@u, w => \@w, x => \@x);
 our %rows = (t => 60, u => 40, w => 14, x => 25);
 
 # Each table of a topology: a server and what follows OPTIONS (schema_name ...; "local" for a view of the table of l;
-# by => partitions. Servers: n1 and n2 (with remote estimates: e1), nodes (both as one), others (both, and others compute).
+# by => partitions. Servers: n1 and n2 (with remote estimates: e1; where each row is dear: d1, d2), nodes (both as one; dear),
+# others (both, and others compute).
 our @topologies = (
 	[ one => { map { $_ => ['n1'] } qw(t u w x) } ],
 	[ estimates => { map { $_ => ['e1'] } qw(t u w x) } ],
 	[ two => { t => ['n1'], u => ['n2'], w => ['n2'], x => ['n1'] } ],
 	[ mixed => { t => ['n1'], u => ['local'], w => ['n1'], x => ['n2'] } ],
+	[ keyed => { t => ['d1'], u => ['local'], w => ['local'], x => ['d2'] } ],
+	[ keyed_back => { t => ['local'], u => ['d1'], w => ['n1'], x => [ 'dear', "distributed_by 'id'" ] } ],
+	[ keyed_nodes => { t => [ 'dear', "distributed_by 'id'" ], u => ['d1'], w => ['local'], x => ['d2'] } ],
 	[ by_id => { map { $_ => [ 'nodes', "distributed_by 'id'" ] } qw(t u w x) } ],
 	[ by_others => { t => [ 'nodes', "distributed_by 'i4'" ], u => [ 'nodes', "distributed_by 'k, v'" ], w => [ 'nodes', "replicated 'true'" ], x => [ 'nodes', "distributed_by 'b'" ] } ],
 	[ computed => { t => [ 'others', "distributed_by 't'" ], u => [ 'others', "distributed_by 'tid'" ], w => ['others'], x => [ 'others', "replicated 'true'" ] } ],
@@ -123,16 +127,16 @@ sub refuses
 	my ($server, $options) = @{ $topology->[1]{$table} };
 	my ($keys) = ($options // '') =~ /^distributed_by '(.*)'/;
 
-	return 0 if $server !~ /^(nodes|others)$/;
+	return 0 if $server !~ /^(nodes|others|dear)$/;
 	return $single ? !defined $keys : defined $keys && $keys =~ /\b$column\b/;
 }
 
 my $types = "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy'); CREATE DOMAIN positive AS int CHECK (value > 0); CREATE TYPE pair AS (k int, v text);\n";
 
-# What a database of a data node needs. $odd: its own settings differ from a coordinator's.
+# What a database of a data node needs. $odd: its own settings differ from a coordinator's. $parallel: whatever can have parallel workers has them.
 sub node_setup
 {
-	my ($name, $odd) = @_;
+	my ($name, $odd, $parallel) = @_;
 	my $sql = "CREATE EXTENSION rdma_fdw;\n$types";
 
 	foreach my $topology ([ s => { map { $_ => ['n1'] } keys %rows } ], used_topologies())
@@ -143,7 +147,7 @@ sub node_setup
 		foreach my $table (tables())
 		{
 			my $server = $tables->{$table}[0];
-			$sql .= "CREATE TABLE $schema.$table (" . definition($table, 0, 1) . ");\n" if $schema eq 's' || $server =~ /^(nodes|others)$/;
+			$sql .= "CREATE TABLE $schema.$table (" . definition($table, 0, 1) . ");\n" if $schema eq 's' || $server =~ /^(nodes|others|dear)$/;
 			next if $server ne 'parts';
 			my ($by, @parts) = @{ $partitions{$schema}{$table} };
 			foreach my $i (1 .. @parts)
@@ -159,6 +163,10 @@ sub node_setup
 	  . " EXECUTE format('ALTER DATABASE %I SET bytea_output = escape', current_database());"
 	  . " EXECUTE format('ALTER DATABASE %I SET extra_float_digits = -3', current_database());"
 	  . " EXECUTE format('ALTER DATABASE %I SET standard_conforming_strings = off', current_database()); END \$\$;\n" if $odd;
+	$sql .= "DO \$\$ BEGIN EXECUTE format('ALTER DATABASE %I SET max_parallel_workers_per_gather = 2', current_database());"
+	  . " EXECUTE format('ALTER DATABASE %I SET parallel_setup_cost = 0', current_database());"
+	  . " EXECUTE format('ALTER DATABASE %I SET parallel_tuple_cost = 0', current_database());"
+	  . " EXECUTE format('ALTER DATABASE %I SET min_parallel_table_scan_size = 0', current_database()); END \$\$;\n" if $parallel;
 	return $sql;
 }
 
@@ -178,13 +186,15 @@ sub coordinator_setup
 	  . "CREATE EXTENSION rdma_fdw; CREATE TYPE earlier AS (x int); CREATE TYPE later AS (x earlier);\n$types"
 	  . "CREATE FUNCTION h(g int8, k int8) RETURNS int8 IMMUTABLE LANGUAGE sql AS 'SELECT hashint8extended(g, k) & 2147483647';\n";
 
-	foreach my $server ([ n1 => 'n1', '' ], [ n2 => 'n2', '' ], [ e1 => 'n1', ", use_remote_estimate 'true', fetch_size '7'" ], [ here => 'co', '' ])
+	my $dear = "fdw_startup_cost '0', fdw_tuple_cost '1000'";
+	foreach my $server ([ n1 => 'n1', '' ], [ n2 => 'n2', '' ], [ d1 => 'n1', ", $dear" ], [ d2 => 'n2', ", $dear" ], [ e1 => 'n1', ", use_remote_estimate 'true', fetch_size '7'" ], [ here => 'co', '' ])
 	{
 		my $dbname = $server->[0] eq 'here' ? 'here' : $database;
 		$sql .= "CREATE SERVER $server->[0] FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$port{$server->[1]}', dbname '$dbname'$server->[2]);\n"
 		  . "CREATE USER MAPPING FOR postgres SERVER $server->[0] OPTIONS (user 'postgres');\n";
 	}
 	$sql .= "CREATE SERVER nodes FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');\n"
+	  . "CREATE SERVER dear FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', $dear);\n"
 	  . "CREATE SERVER others FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', compute_nodes 'n2, here', parallel_scan 'true');\nCREATE SCHEMA l; CREATE SCHEMA l2;\n";
 	foreach my $table (tables())
 	{
@@ -225,7 +235,7 @@ sub coordinator_setup
 				}
 				$sql .= "INSERT INTO $schema.$table SELECT * FROM l.$table;\n";
 			}
-			elsif ($server =~ /^(nodes|others)$/)
+			elsif ($server =~ /^(nodes|others|dear)$/)
 			{
 				$sql .= foreign_table($schema, $table, $table, $server, $schema, $options);
 				if ($options)
@@ -263,9 +273,12 @@ sub coordinator_setup
 		  . "CREATE TRIGGER b AFTER INSERT OR UPDATE OR DELETE ON $schema.x FOR EACH ROW EXECUTE FUNCTION after_row();\n"
 		  . "CREATE TRIGGER c AFTER INSERT OR UPDATE OR DELETE ON $schema.x FOR EACH STATEMENT EXECUTE FUNCTION after_statement();\n";
 	}
-	foreach my $schema ('l', @schemas)
+	$sql .= "ANALYZE l.$_;\n" foreach grep { $_ ne 'w' } tables();
+	foreach my $topology (used_topologies())
 	{
-		$sql .= "ANALYZE $schema.$_;\n" foreach grep { $_ ne 'w' && ($schema ne 'mixed' || $_ ne 'u') } tables();
+		my ($schema, $tables) = @$topology;
+
+		$sql .= "ANALYZE $schema.$_;\n" foreach grep { $_ ne 'w' && $tables->{$_}[0] ne 'local' } tables();
 	}
 	return $sql;
 }
@@ -274,7 +287,9 @@ sub coordinator_setup
 sub setup
 {
 	my ($database, %port) = @_;
-	return ([ n1 => node_setup('n1', $ENV{ODD_NODE} // 1) ], [ n2 => node_setup('n2', 0) ], [ co => coordinator_setup($database, %port) ]);
+	my $parallel = $ENV{PARALLEL_NODES} // 1;
+
+	return ([ n1 => node_setup('n1', $ENV{ODD_NODE} // 1, $parallel > 1) ], [ n2 => node_setup('n2', 0, $parallel > 0) ], [ co => coordinator_setup($database, %port) ]);
 }
 
 # The same for one topology, and of its tables and columns only those that a text may name.

@@ -4,6 +4,7 @@ package Differential::Statement;
 
 use strict;
 use warnings;
+use Digest::MD5 qw(md5);
 use Exporter 'import';
 use Differential::Expr qw(pick chance expr condition constant begin_statement budget parameters of_type);
 use Differential::Query qw(query split_query reset_aliases base_relation from_item test_select);
@@ -126,7 +127,7 @@ sub modifying_case
 		my $from = from_item(1);
 		my $a = { scope => $from->{scope} };
 		my $list = join(', ', map { $_->[0] eq 'id' ? '1000 + row_number() OVER (ORDER BY ' . ($from->{key} ? $from->{key}[0] : '1') . ')' : new_value($a->{scope}, $_->[1], $_->[2]) } @chosen);
-		# without a key, which number a row gets is anybody's guess
+		# without a key, the number of a row is undefined
 		$list =~ s/1000 \+ row_number\(\) OVER \(ORDER BY 1\)/1000/;
 		$sql = "INSERT INTO $table AS $alias ($names) SELECT $list FROM $from->{text}" . (chance(0.4) ? ' WHERE ' . condition($a->{scope}, 1) : '') . returning($scope);
 	}
@@ -164,7 +165,7 @@ sub modifying_case
 	return { kind => 'modifying', statements => [ [ 'BEGIN', 0 ], [ $sql, 0 ], [ "SELECT * FROM $table", 0 ], $table eq 'x' ? ([ 'SELECT * FROM public.audit', 0 ]) : (), [ 'ROLLBACK', 0 ] ] };
 }
 
-# Whatever p is, the rows for which it is true, false and unknown are all of them.
+# For any p, the rows for which it is true, false and unknown are all of them.
 sub partitioning_case
 {
 	my $q = split_query(pick(1, 2));
@@ -175,19 +176,17 @@ sub partitioning_case
 	return { kind => 'partitioning', statements => [ map { [ $with->($_), 0 ] } '', $p, "NOT ($p)", "($p) IS NULL" ] };
 }
 
-sub mixed { my ($seed, $n) = @_; return ((($seed * 7919 + $n) % 4294967291) * 2654435) % 4294967291; }
+# What rand() gives from here on. A hash, so that no seed's cases come again, some thousands further on, with another seed.
+sub draw_by { srand(unpack('N', md5(join(' ', @_)))); return; }
 
 sub case_of
 {
 	my ($seed, $number, $names) = @_;
 
-	# perl's generator begins alike for seeds that are near each other
-	srand(mixed($seed, int($number / 20)));
-	rand() foreach 1 .. 3;
+	draw_by('settings', $seed, int($number / 20));
 	my ($schema, $both, $foreign) = settings($names);
 
-	srand(mixed($seed + 17, $number));
-	rand() foreach 1 .. 3;
+	draw_by('statement', $seed, $number);
 	my $kind = rand();
 	reset_aliases();
 	begin_statement(parameters => $kind >= 0.70 && $kind < 0.78);

@@ -348,7 +348,7 @@ begin_query(Shuffle *shuffle, FunctionCallInfo fcinfo)
 	Datum	   *keys;
 	QueryDesc  *query;
 
-	/* What is made at the start is used after the end. */
+	/* Used until the end of the run. */
 	shuffle->context = CurrentMemoryContext;
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), INT4OID, 4, true, TYPALIGN_INT, &keys, NULL, &shuffle->key_count);
 	if (shuffle->key_count > (int) lengthof(shuffle->keys))

@@ -47,14 +47,14 @@ forget_group(XactEvent event, void *argument)
 	group = NULL;
 }
 
-/* What every part of a batch begins with. */
+/* The start of every part of a batch. */
 typedef struct TestPart
 {
 	uint32		producer;
 	uint32		part;			/* of the batch */
 	uint64		batch;			/* of the producer */
 	uint32		parts;
-	uint32		consumer;		/* repartition: who must get it */
+	uint32		consumer;		/* repartition: its receiver */
 } TestPart;
 
 static bytea *
@@ -86,7 +86,7 @@ node_argument(bytea *greeting)
 	return request.node;
 }
 
-/* greet() bytea: names this node, and is what rdma.hello() elsewhere wants */
+/* greet() bytea: names this node, in the form that rdma.hello() elsewhere takes */
 Datum
 kinds_greet(PG_FUNCTION_ARGS)
 {
@@ -219,7 +219,7 @@ kinds_join(PG_FUNCTION_ARGS)
 
 /* ---------- as polling does, but waiting ---------- */
 
-/* False: nobody wants more. */
+/* False: no consumer wants more. */
 static bool
 acquire(int consumer, RfGroupBuffer *buffer)
 {
@@ -381,7 +381,7 @@ kinds_produce(PG_FUNCTION_ARGS)
 											  sent)));
 }
 
-/* What a consumer has seen. */
+/* A consumer's account. */
 typedef struct Tally
 {
 	int64		batches;

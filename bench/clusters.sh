@@ -1,0 +1,34 @@
+# clusters.sh: the folder of a bench and the PostgreSQL clusters in it. Source it; it sources budget.sh and test/cluster.sh.
+#
+#   bench_begin [FOLDER]     the folder, or a throw-away one in /tmp, goes to $dir, with a private PostgreSQL that has this tree's
+#                            extension. rf_start starts clusters there; they stop when the bench ends, and a throw-away folder goes.
+#   bench_tpch               compiles the generator of TPC-H's rows: $dir/tpchgen
+#   bench_server NAME CLUSTER [WRAPPER [OPTIONS]]    SQL for a server of that name which is the cluster, and for its user mapping
+tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$tree/test/cluster.sh"
+. "$tree/bench/budget.sh"
+
+bench_begin()
+{
+	if [ -n "${1:-}" ]; then
+		dir=$1
+		mkdir -p "$dir"
+		trap 'rf_stop_all fast' EXIT
+	else
+		dir=$(mktemp -d /tmp/rdma_fdw_bench.XXXXXX)
+		trap 'rf_cleanup; rm -rf "$dir"' EXIT
+	fi
+	chmod 755 "$dir"
+	RF_PREFIX=$dir/pg RF_BINDIR=$dir/pg/bin
+	"$tree/test/tmp_install.sh" "$RF_PREFIX" >/dev/null
+	rf_init "$dir/clusters"
+}
+
+bench_tpch() { ${CC:-cc} -O2 -std=gnu11 -o "$dir/tpchgen" "$tree/bench/tpch/tpchgen.c"; }
+
+bench_server()
+{
+	printf "CREATE SERVER %s FOREIGN DATA WRAPPER %s OPTIONS (host '127.0.0.1', port '%s', dbname 'postgres'%s);\n" \
+		"$1" "${3:-rdma_fdw}" "$(rf_port "$2")" "${4:+, $4}"
+	printf "CREATE USER MAPPING FOR CURRENT_USER SERVER %s OPTIONS (user 'postgres');\n" "$1"
+}

@@ -1,0 +1,142 @@
+-- A set of nodes is rebalanced, a node of it drained and removed: rows are found by everybody all the time, also where numbers of nodes
+-- change, and what is in use is not removed. The third node is another database of the second one's cluster.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\getenv n1 RF_N1_PORT
+\getenv n2 RF_N2_PORT
+\getenv coord RF_COORD_PORT
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+CREATE DATABASE regress_rdma_drain TEMPLATE template0;
+\c regress_rdma_drain postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+CREATE EXTENSION rdma_fdw;
+\c contrib_regression postgres 127.0.0.1 :coord
+SET client_min_messages = warning;
+CREATE SCHEMA drn;
+CREATE SCHEMA drn_here;
+SET search_path = drn;
+CREATE SERVER drn1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+CREATE SERVER drn2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+CREATE SERVER "drn 3" FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'regress_rdma_drain');
+DO $$
+BEGIN
+	EXECUTE format('ALTER SERVER drn1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
+	EXECUTE format('ALTER SERVER drn2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
+	EXECUTE format('ALTER SERVER "drn 3" OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
+END $$;
+CREATE USER MAPPING FOR CURRENT_USER SERVER drn1 OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR CURRENT_USER SERVER drn2 OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR CURRENT_USER SERVER "drn 3" OPTIONS (user 'postgres');
+CREATE SERVER drn FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'drn1, drn2');
+RESET client_min_messages;
+-- errors without what differs from run to run
+CREATE FUNCTION said(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE detail text; hint text; answer text;
+BEGIN
+  EXECUTE statement INTO answer;
+  RETURN answer;
+EXCEPTION WHEN OTHERS THEN
+  GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+  RETURN concat_ws(E'\n', sqlstate || ': ' || sqlerrm, detail, hint);
+END $$;
+-- how many buckets each node has
+CREATE FUNCTION spread() RETURNS text LANGUAGE sql AS $$
+  SELECT string_agg(node || ' ' || count, ', ' ORDER BY place) FROM (SELECT n.place, n.node, count(b.b) FROM rdma.nodes('drn') n LEFT JOIN unnest(rdma.buckets('drn')) b ON b.b = n.place GROUP BY n.place, n.node) c $$;
+\pset format unaligned
+\t on
+
+CREATE TABLE t AS SELECT i AS id, i % 7 AS x, 't' || i AS t FROM generate_series(1, 2000) i;
+CREATE TABLE u AS SELECT i AS id, 2001 - i AS x, 'u' || i AS u FROM generate_series(1, 2000) i;
+CREATE TABLE r AS SELECT i AS x, 'r' || i AS r FROM generate_series(0, 6) i;
+SELECT rdma.distribute_table('t', 'drn', 'id'), rdma.distribute_table('u', 'drn', 'x'), rdma.distribute_table('r', 'drn', replicated => true);
+CREATE FUNCTION all_right() RETURNS text LANGUAGE sql AS $$
+  SELECT concat_ws(' ', (SELECT count(*) || ' ' || sum(id) FROM t), (SELECT count(*) FROM t JOIN u USING (id)), (SELECT count(*) FROM t JOIN u ON u.x = t.id), (SELECT count(*) FROM t JOIN r USING (x)),
+    (SELECT count(*) FROM generate_series(1, 2100) g, LATERAL (SELECT * FROM t WHERE t.id = g OFFSET 0) x),
+    (SELECT sum(misplaced) FROM rdma.check_distribution('t')), (SELECT sum(misplaced) FROM rdma.check_distribution('u')), (SELECT bool_or(differs) FROM rdma.check_distribution('r'))) $$;
+SET plan_cache_mode = force_generic_plan;
+PREPARE one(int) AS SELECT t FROM t WHERE id = $1;
+EXECUTE one(7);
+SELECT spread(), all_right();
+-- nothing to do
+CALL rdma.rebalance('drn');
+SELECT source, target, moved FROM rdma.next_move('drn', NULL, 10);
+SELECT rdma.add_node('drn', 'drn 3');
+SELECT source, target, cardinality(moved), moved[1 : 3] FROM rdma.next_move('drn', NULL, 1000);
+SELECT source, target, cardinality(moved) FROM rdma.next_move('drn', NULL, 10);
+SELECT source, target, cardinality(moved) FROM rdma.next_move('drn', 'drn1', 1000);
+SELECT rdma.move_size('drn', 'drn1', 10, '2 s', 300), rdma.move_size('drn', 'drn1', 10, '30 ms', 300), rdma.move_size('drn', 'drn1', 1, '9 s', 300), rdma.move_size('drn', 'drn1', NULL, NULL, 300) > 1;
+SELECT said($$SELECT rdma.next_move('drn', 'drn4', 1)$$);
+SELECT said($$SELECT rdma.next_move('drn1', NULL, 1)$$);
+
+-- the mover commits by itself, so a transaction block is no place for it
+BEGIN;
+CALL rdma.rebalance('drn');
+ROLLBACK;
+CALL rdma.rebalance('drn', rest => 0);
+SELECT spread(), all_right();
+EXECUTE one(7);
+INSERT INTO t SELECT i, 1, 'new' FROM generate_series(2001, 2100) i;
+SELECT said($$SELECT rdma.remove_node('drn', 'drn1')$$);
+SELECT said($$SELECT rdma.remove_node('drn', 'drn4')$$);
+SELECT said($$SELECT rdma.remove_node('drn1', 'drn1')$$);
+
+CALL rdma.drain_node('drn', 'drn1', rest => 0);
+SELECT spread(), all_right();
+EXECUTE one(7);
+SELECT node, rows > 0 FROM rdma.check_distribution('t');
+-- rows that lie anywhere stay, so the node does
+SELECT count(*) FROM rdma.run_on('drn', 'CREATE TABLE drn.anywhere (id integer)');
+CREATE FOREIGN TABLE anywhere (id integer) SERVER drn;
+SELECT count(*) FROM rdma.run_on('drn1', 'INSERT INTO drn.anywhere VALUES (1)');
+SELECT said($$SELECT rdma.remove_node('drn', 'drn1')$$);
+SELECT count(*) FROM rdma.run_on('drn1', 'TRUNCATE drn.anywhere');
+BEGIN;
+SELECT rdma.remove_node('drn', 'drn1');
+SELECT spread(), all_right();
+ROLLBACK;
+SELECT spread(), all_right();
+SELECT rdma.remove_node('drn', 'drn1');
+SELECT option_value FROM pg_foreign_server, pg_options_to_table(srvoptions) WHERE srvname = 'drn';
+SELECT spread(), all_right();
+EXECUTE one(7);
+UPDATE t SET x = 2 WHERE id > 2000;
+UPDATE r SET r = r || '+';
+SELECT spread(), all_right();
+-- the database is free to become a node again, once its copies are gone
+SELECT rdma.ask_node('drn1', format('SELECT count(*) FROM rdma.membership m WHERE m.set_id = %L', set_id)) FROM rdma.placement WHERE server = 'drn';
+SELECT said($$SELECT rdma.add_node('drn', 'drn1')$$);
+SELECT count(*) FROM rdma.run_on('drn1', 'DROP TABLE drn.r');
+SELECT rdma.add_node('drn', 'drn1');
+CALL rdma.rebalance('drn', rest => 0);
+SELECT spread(), all_right();
+CALL rdma.drain_node('drn', 'drn1', rest => 0);
+CALL rdma.drain_node('drn', 'drn 3', rest => 0);
+SELECT spread(), all_right();
+
+-- only the owner
+CREATE ROLE regress_rdma_mover;
+GRANT USAGE ON SCHEMA drn TO regress_rdma_mover;
+GRANT USAGE ON FOREIGN SERVER drn, drn1, drn2, "drn 3" TO regress_rdma_mover;
+SET ROLE regress_rdma_mover;
+SELECT said($$SELECT rdma.move_buckets('drn', 'drn1', 'drn2', '{0}')$$);
+SELECT said($$SELECT rdma.change_placement('drn', '{drn1}', '{0}')$$);
+SELECT said($$SELECT rdma.remove_node('drn', 'drn1')$$);
+RESET ROLE;
+
+SET client_min_messages = warning;
+DROP SERVER drn1, drn2, "drn 3", drn CASCADE;
+DROP SCHEMA drn, drn_here CASCADE;
+DROP OWNED BY regress_rdma_mover;
+DROP ROLE regress_rdma_mover;
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+DROP SCHEMA drn CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+DROP SCHEMA drn CASCADE;
+DROP DATABASE regress_rdma_drain WITH (FORCE);

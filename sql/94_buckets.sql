@@ -1,0 +1,122 @@
+-- Rows lie where their buckets do, and what reads, writes, moves and counts them asks the map: here the second node has one bucket of
+-- ten, the first one the others.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\getenv n1 RF_N1_PORT
+\getenv n2 RF_N2_PORT
+\getenv coord RF_COORD_PORT
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\c contrib_regression postgres 127.0.0.1 :coord
+SET client_min_messages = warning;
+CREATE SCHEMA bkt;
+CREATE SCHEMA bkt_here;
+SET search_path = bkt;
+CREATE SERVER bkt1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+CREATE SERVER bkt2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
+DO $$
+BEGIN
+	EXECUTE format('ALTER SERVER bkt1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
+	EXECUTE format('ALTER SERVER bkt2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
+END $$;
+CREATE USER MAPPING FOR CURRENT_USER SERVER bkt1 OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR CURRENT_USER SERVER bkt2 OPTIONS (user 'postgres');
+CREATE SERVER bkt FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'bkt1, bkt2');
+RESET client_min_messages;
+\pset format unaligned
+\t on
+
+-- a new map is even, and says what the remainder by the number of nodes does, whatever that is
+SELECT cardinality(rdma.buckets('bkt')), (SELECT bool_and(number = (place - 1) % 2) FROM unnest(rdma.buckets('bkt')) WITH ORDINALITY b(number, place));
+SELECT rdma.buckets('bkt1') IS NULL;
+CREATE SERVER bkt_eleven FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'a, b, c, d, e, f, g, h, i, j, k');
+SELECT cardinality(buckets), cardinality(buckets) % 11, (SELECT count(DISTINCT count) FROM (SELECT count(*) FROM unnest(buckets) b GROUP BY b) c) FROM rdma.placement WHERE server = 'bkt_eleven';
+DROP SERVER bkt_eleven;
+
+UPDATE rdma.placement SET buckets = ARRAY(SELECT (b % 10 = 3)::integer FROM generate_series(0, 839) b ORDER BY b) WHERE server = 'bkt';
+CREATE TABLE t AS SELECT i AS id, i % 7 AS x, 't' || i AS t FROM generate_series(1, 2000) i;
+CREATE TABLE u AS SELECT i AS id, 2001 - i AS x, 'u' || i AS u FROM generate_series(1, 2000) i;
+CREATE TABLE v AS SELECT i::bigint AS id, 2001 - i AS x FROM generate_series(1, 2000) i;
+CREATE TABLE bkt_here.t AS TABLE t;
+CREATE TABLE bkt_here.u AS TABLE u;
+CREATE TABLE bkt_here.v AS TABLE v;
+SELECT rdma.distribute_table('t', 'bkt', 'id'), rdma.distribute_table('u', 'bkt', 'id'), rdma.distribute_table('v', 'bkt', 'x');
+SELECT node, rows, misplaced FROM rdma.check_distribution('t');
+SELECT node, rows BETWEEN 100 AND 1900 AS some, misplaced FROM rdma.check_distribution('v');
+
+-- one node is asked, and it is the right one
+EXPLAIN (COSTS OFF) SELECT t FROM t WHERE id = 7;
+SELECT count(*), count(*) FILTER (WHERE x.t = 't' || g) FROM generate_series(1, 2000) g, LATERAL (SELECT t FROM t WHERE t.id = g OFFSET 0) x;
+
+-- joins by every way of meeting
+CREATE FUNCTION same(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE here numeric; there numeric; line text; how text;
+BEGIN
+  EXECUTE 'SELECT sum(hashtextextended(q::text, 0)) FROM (' || query || ') q' INTO there;
+  PERFORM set_config('search_path', 'bkt_here', true);
+  EXECUTE 'SELECT sum(hashtextextended(q::text, 0)) FROM (' || query || ') q' INTO here;
+  PERFORM set_config('search_path', 'bkt', true);
+  FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+    IF line ~ '^ *Strategy' AND current_setting('rdma_fdw.exchange_strategy') <> 'auto' THEN how := trim(line); END IF;
+  END LOOP;
+  RETURN concat_ws(', ', how, here IS NOT DISTINCT FROM there);
+END $$;
+SELECT same('SELECT t.id, u.u FROM t JOIN u USING (id)');
+SET rdma_fdw.exchange_strategy = repartition_one;
+SELECT same('SELECT t.id, u.u FROM t JOIN u ON u.x = t.id');
+SELECT same('SELECT t.id, v.x FROM t JOIN v ON v.id = t.id');
+SELECT same('SELECT t.id, v.x FROM t JOIN v ON v.x = t.id');
+SELECT same('SELECT t.id, u.u, v.id FROM t JOIN u ON u.x = t.id LEFT JOIN v ON v.id = u.id');
+SET rdma_fdw.exchange_strategy = repartition_both;
+SELECT same('SELECT t.id, u.u FROM t JOIN u ON u.x = t.x');
+SELECT same('SELECT t.id, v.x FROM t JOIN v ON v.id = t.id');
+SET rdma_fdw.exchange_strategy = replicate;
+SELECT same('SELECT t.id, u.u FROM t JOIN u ON u.x = t.id');
+RESET rdma_fdw.exchange_strategy;
+SELECT same('SELECT id, x FROM u EXCEPT SELECT x, id::integer FROM v WHERE id % 3 = 0');
+SELECT same('SELECT x, count(*) AS n FROM t GROUP BY x');
+
+-- writes
+INSERT INTO t SELECT i, 0, 'new' FROM generate_series(2001, 3000) i;
+COPY t FROM stdin;
+3001	0	copied
+3002	0	copied
+3003	0	copied
+3004	0	copied
+\.
+UPDATE t SET t = u.u FROM u WHERE u.x = t.id AND t.id % 2 = 0;
+DELETE FROM t WHERE id IN (SELECT x FROM u WHERE id % 3 = 0);
+INSERT INTO bkt_here.t SELECT i, 0, 'new' FROM generate_series(2001, 3000) i;
+INSERT INTO bkt_here.t SELECT i, 0, 'copied' FROM generate_series(3001, 3004) i;
+UPDATE bkt_here.t SET t = u.u FROM bkt_here.u WHERE u.x = t.id AND t.id % 2 = 0;
+DELETE FROM bkt_here.t WHERE id IN (SELECT x FROM bkt_here.u WHERE id % 3 = 0);
+SELECT same('SELECT * FROM t');
+UPDATE t SET t = 'one' WHERE id = 3003;
+SELECT t FROM t WHERE id = 3003;
+SELECT node, rows, misplaced FROM rdma.check_distribution('t');
+
+-- invalid maps
+BEGIN;
+UPDATE rdma.placement SET buckets = '{0,2}' WHERE server = 'bkt';
+SELECT count(*) FROM t;
+ROLLBACK;
+BEGIN;
+UPDATE rdma.placement SET buckets = '{}' WHERE server = 'bkt';
+SELECT count(*) FROM t;
+ROLLBACK;
+SELECT * FROM rdma.exchange('number=1 kind=repartition keys=1 map=0,1.5', 'SELECT 1') AS x(a int);
+SELECT * FROM rdma.exchange('number=1 kind=replicate map=0', 'SELECT 1') AS x(a int);
+
+SET client_min_messages = warning;
+DROP SERVER bkt1, bkt2, bkt CASCADE;
+DROP SCHEMA bkt, bkt_here CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+DROP SCHEMA bkt CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+DROP SCHEMA bkt CASCADE;

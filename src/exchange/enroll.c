@@ -1,0 +1,270 @@
+/*
+ * enroll.c
+ *		Makes the databases of a server's nodes known to both sides.
+ *
+ * A database that takes part in a set of nodes is told which set and which of its nodes it is
+ * (rdma.join_set), and gives a UUID for that, which goes on record here. From then on each session
+ * asks for it (src/remote/placement.c).
+ *
+ * Runs in the caller's transaction here and on the nodes. The nodes are asked with the caller's user
+ * mappings; the record is written with the rights of its owner, because who may use a server may
+ * have its nodes enrolled, once.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "executor/spi.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/exchange.h"
+#include "rdma_fdw/remote.h"
+#include "remote/placement.h"
+
+#include "enroll.h"
+
+PG_FUNCTION_INFO_V1(rdma_placement_changed);
+PG_FUNCTION_INFO_V1(rdma_record_nodes);
+PG_FUNCTION_INFO_V1(rdma_enroll_nodes);
+PG_FUNCTION_INFO_V1(rdma_replace_node);
+
+/* What a node of 1.0 lacks: it takes part without being known. */
+#define HAS_FUNCTION_SQL \
+	"SELECT pg_catalog.to_regprocedure('rdma.join_set(uuid,integer,bigint,boolean)') IS NOT NULL"
+
+#define SET_MEMBER_SQL \
+	"UPDATE rdma.placement SET members[$2] = $3, versions[$2] = version WHERE server OPERATOR(pg_catalog.=) $1"
+
+void
+rf_record_execute(const char *sql, int count, Oid *types, Datum *values, const char *nulls)
+{
+	Oid			relid = get_relname_relid("placement", get_namespace_oid("rdma", false));
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			owner;
+	Oid			caller;
+	int			context;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+
+	GetUserIdAndSecContext(&caller, &context);
+	SetUserIdAndSecContext(owner, context | SECURITY_LOCAL_USERID_CHANGE);
+	if (SPI_connect() != SPI_OK_CONNECT ||
+		SPI_execute_with_args(sql, count, types, values, nulls, false, 0) < 0)
+		elog(ERROR, "could not write to rdma.placement");
+	SPI_finish();
+	SetUserIdAndSecContext(caller, context);
+	/* the records are read again */
+	CommandCounterIncrement();
+}
+
+/* A statement about one server's record: $1 is the server, $2 a node's number from 1, $3 a UUID. */
+static void
+write_record(const char *sql, ForeignServer *server, int number, const char *member)
+{
+	Oid			types[3] = {NAMEOID, INT4OID, UUIDOID};
+	Datum		values[3];
+	char		nulls[3] = {' ', ' ', member != NULL ? ' ' : 'n'};
+
+	values[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
+	values[1] = Int32GetDatum(number + 1);
+	values[2] = member != NULL ? DirectFunctionCall1(uuid_in, CStringGetDatum(member)) : (Datum) 0;
+	rf_record_execute(sql, lengthof(types), types, values, nulls);
+}
+
+static char *
+ask(RfSession *session, const char *sql, bool writes)
+{
+	PGresult   *result = writes ? rf_session_execute(session, sql) : rf_session_query(session, sql);
+	char	   *answer = pstrdup(PQntuples(result) == 1 && PQnfields(result) == 1 ? PQgetvalue(result, 0, 0) : "");
+
+	PQclear(result);
+	return answer;
+}
+
+char *
+rf_node_join(const char *node, const char *set_id, int number, const char *version, bool replace)
+{
+	ForeignServer *server = GetForeignServerByName(node, false);
+	RfSession  *session = rf_session_get(GetUserMapping(GetUserId(), server->serverid), true);
+
+	if (strcmp(ask(session, HAS_FUNCTION_SQL, false), "t") != 0)
+		return NULL;
+	return ask(session, psprintf("SELECT rdma.join_set('%s', %d, %s, %s)", set_id, number, version,
+								 replace ? "true" : "false"), true);
+}
+
+void
+rf_node_too_old(const char *node)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the extension of server \"%s\" is too old to be a known node", node),
+			 errhint("Run ALTER EXTENSION rdma_fdw UPDATE in its database.")));
+}
+
+/* False: its extension is too old to know. */
+static bool
+enroll(ForeignServer *server, const RfPlacementRecord *record, int number, bool replace)
+{
+	char	   *member = rf_node_join(record->nodes[number], record->set_id, number, record->version, replace);
+
+	if (member == NULL)
+		return false;
+	write_record(SET_MEMBER_SQL, server, number, member);
+	return true;
+}
+
+static void
+must_have_nodes(ForeignServer *server)
+{
+	if (rf_option_find(server->options, "nodes") == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("server \"%s\" has no nodes", server->servername)));
+}
+
+RfPlacementRecord *
+rf_record_lock(ForeignServer *server, bool write)
+{
+	RfPlacementRecord *record;
+	bool		kept;
+
+	must_have_nodes(server);
+	write_record(write ?
+				 "SELECT FROM rdma.placement WHERE server OPERATOR(pg_catalog.=) $1 FOR UPDATE" :
+				 "SELECT FROM rdma.placement WHERE server OPERATOR(pg_catalog.=) $1 FOR SHARE",
+				 server, 0, NULL);
+	record = rf_placement_find(server->servername, &kept);
+	if (record == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("nodes of server \"%s\" are not on record", server->servername),
+				 errhint("rdma.record_nodes() puts them there.")));
+	return record;
+}
+
+static bool
+all_known(const RfPlacementRecord *record)
+{
+	for (int i = 0; i < record->node_count; i++)
+	{
+		if (record->members[i] == NULL)
+			return false;
+	}
+	return true;
+}
+
+/* Trigger on rdma.placement: plans, sessions and what was read of it are out of date. */
+Datum
+rdma_placement_changed(PG_FUNCTION_ARGS)
+{
+	Relation	servers;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("rdma.placement_changed was not called as a trigger")));
+	servers = table_open(ForeignServerRelationId, AccessShareLock);
+	scan = systable_beginscan(servers, InvalidOid, false, NULL, 0, NULL);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
+
+		/* not the nodes' own: their sessions need not be made again */
+		if (rf_option_find(GetForeignServer(serverid)->options, "nodes") != NULL)
+			CacheInvalidateHeapTuple(servers, tuple, NULL);
+	}
+	systable_endscan(scan);
+	table_close(servers, AccessShareLock);
+	return PointerGetDatum(NULL);
+}
+
+/* rdma.record_nodes(server): where no event trigger did */
+Datum
+rdma_record_nodes(PG_FUNCTION_ARGS)
+{
+	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
+	bool		kept;
+
+	if (!rf_server_ownercheck(server->serverid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_SERVER, server->servername);
+	must_have_nodes(server);
+	if (rf_placement_find(server->servername, &kept) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("nodes of server \"%s\" are on record already", server->servername),
+				 errhint("rdma.nodes() lists them.")));
+	write_record("INSERT INTO rdma.placement (server) VALUES ($1)", server, 0, NULL);
+	PG_RETURN_VOID();
+}
+
+/* rdma.enroll_nodes(server): how many of its nodes were not known yet */
+Datum
+rdma_enroll_nodes(PG_FUNCTION_ARGS)
+{
+	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
+	AclResult	aclresult = rf_server_aclcheck(server->serverid, GetUserId(), ACL_USAGE);
+	RfPlacementRecord *record;
+	bool		kept;
+	int			count = 0;
+
+	if (aclresult != ACLCHECK_OK)
+		aclcheck_error(aclresult, OBJECT_FOREIGN_SERVER, server->servername);
+	if (rf_server_nodes(server) == NIL)
+		PG_RETURN_INT32(0);
+	/* the stronger lock at once: two sessions would wait for each other's weaker one */
+	record = rf_placement_find(server->servername, &kept);
+	record = rf_record_lock(server, record == NULL || !all_known(record));
+	for (int i = 0; i < record->node_count; i++)
+	{
+		if (record->members[i] == NULL && enroll(server, record, i, false))
+			count++;
+	}
+	PG_RETURN_INT32(count);
+}
+
+/* rdma.replace_node(server, node): the database that the node's server leads to has taken its place */
+Datum
+rdma_replace_node(PG_FUNCTION_ARGS)
+{
+	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
+	const char *node = NameStr(*PG_GETARG_NAME(1));
+	RfPlacementRecord *record;
+	int			number = 0;
+
+	if (!rf_server_ownercheck(server->serverid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_SERVER, server->servername);
+	record = rf_record_lock(server, true);
+	while (number < record->node_count && strcmp(record->nodes[number], node) != 0)
+		number++;
+	if (number == record->node_count)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("server \"%s\" is no node of server \"%s\"", node, server->servername),
+				 errhint("rdma.nodes() lists them.")));
+	/* unknown first, or no session would be opened */
+	write_record(SET_MEMBER_SQL, server, number, NULL);
+	if (!enroll(server, record, number, true))
+		rf_node_too_old(node);
+	PG_RETURN_VOID();
+}

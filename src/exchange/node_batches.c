@@ -1,0 +1,303 @@
+/*
+ * node_batches.c - batches of one exchange that several processes read, each batch once.
+ *
+ * The backend that runs the statement puts them in, and says when there are no more. Then it and
+ * its parallel workers take them, each process as soon as it is free. Batches stay in shared memory
+ * up to work_mem, and beyond that in a shared temporary file.
+ *
+ * Does: keep bytes. Does not: look into them, or know of plans.
+ *
+ * Shared memory: a segment of its own, because plans may read one exchange's rows below one Gather
+ * and another's below a second one that starts later, and the rows must be there before either
+ * makes its segment. The statement's resource owner holds it, and each worker's; the last that
+ * lets go removes it, the memory of the batches, and the files. `next` is written by all that read,
+ * atomically; everything else by the putting backend before any other process knows the segment.
+ */
+#include "postgres.h"
+
+#include "node.h"
+
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "storage/buffile.h"
+#include "storage/lwlock.h"
+#include "storage/sharedfileset.h"
+#include "utils/memutils.h"
+
+#define FILE_NAME		"batches"
+
+/* Room in the segment itself for the batches of small exchanges. */
+#define FIRST_SPACE		((Size) 256 * 1024)
+
+typedef struct BatchPlace
+{
+	dsa_pointer memory;			/* InvalidDsaPointer: it is in the file, here: */
+	int			fileno;
+	off_t		offset;
+	uint32		length;
+} BatchPlace;
+
+typedef struct SharedBatches
+{
+	SharedFileSet files;
+	pg_atomic_uint32 next;		/* the batch that is taken next */
+	uint32		count;
+	dsa_pointer places;			/* BatchPlace of each */
+	int			processes;
+	dsa_pointer taken;			/* pg_atomic_uint64 of each process, written by it alone: its rows */
+} SharedBatches;
+
+struct ExchangeBatches
+{
+	MemoryContext context;
+	ResourceOwner owner;
+	dsm_segment *segment;
+	SharedBatches *shared;
+	dsa_area   *area;
+	BatchPlace *places;			/* ours while batches are put in, then the shared ones */
+	uint32		count;			/* of the batches that were put in */
+	uint32		size;			/* of `places` while they are ours */
+	Size		memory;			/* bytes of batches there */
+	pg_atomic_uint64 *taken;
+	BufFile    *file;			/* NULL: not used, or not opened here */
+	char	   *buffer;			/* of the batch read last from the file */
+	Size		buffer_size;
+};
+
+static ExchangeBatches *
+make_handle(MemoryContext context, ResourceOwner owner)
+{
+	ExchangeBatches *batches = MemoryContextAllocZero(context, sizeof(ExchangeBatches));
+
+	batches->context = context;
+	batches->owner = owner;
+	return batches;
+}
+
+typedef struct Surroundings
+{
+	MemoryContext context;
+	ResourceOwner owner;
+} Surroundings;
+
+/* Everything allocated between here and `leave` belongs to the handle. */
+static Surroundings
+enter(ExchangeBatches *batches)
+{
+	Surroundings outside = {MemoryContextSwitchTo(batches->context), CurrentResourceOwner};
+
+	CurrentResourceOwner = batches->owner;
+	return outside;
+}
+
+static void
+leave(Surroundings outside)
+{
+	MemoryContextSwitchTo(outside.context);
+	CurrentResourceOwner = outside.owner;
+}
+
+ExchangeBatches *
+rf_batches_create(MemoryContext context, ResourceOwner owner)
+{
+	ExchangeBatches *batches = make_handle(context, owner);
+	Size		header = MAXALIGN(sizeof(SharedBatches));
+	Size		space = Max(dsa_minimum_size(), FIRST_SPACE);
+	Surroundings outside = enter(batches);
+
+	batches->segment = dsm_create(header + space, 0);
+	batches->shared = dsm_segment_address(batches->segment);
+	SharedFileSetInit(&batches->shared->files, batches->segment);
+	pg_atomic_init_u32(&batches->shared->next, 0);
+	batches->shared->count = 0;
+	batches->shared->processes = 0;
+	batches->shared->places = InvalidDsaPointer;
+	batches->shared->taken = InvalidDsaPointer;
+	batches->area = dsa_create_in_place((char *) batches->shared + header, space,
+										LWTRANCHE_PARALLEL_QUERY_DSA, batches->segment);
+	leave(outside);
+	return batches;
+}
+
+bool
+rf_batches_put(ExchangeBatches *batches, const void *batch, uint32 length)
+{
+	Surroundings outside = enter(batches);
+	BatchPlace *place;
+	bool		fits = batches->memory + length <= (Size) work_mem * 1024;
+
+	if (batches->count == batches->size)
+	{
+		batches->size = Max(batches->size * 2, 64);
+		batches->places = batches->places == NULL ? palloc(batches->size * sizeof(BatchPlace)) :
+			repalloc_huge(batches->places, batches->size * sizeof(BatchPlace));
+	}
+	place = &batches->places[batches->count];
+	place->memory = InvalidDsaPointer;
+	place->fileno = 0;
+	place->offset = 0;
+	place->length = length;
+	if (fits)
+	{
+		place->memory = dsa_allocate_extended(batches->area, length, DSA_ALLOC_HUGE);
+		memcpy(dsa_get_address(batches->area, place->memory), batch, length);
+		batches->memory += length;
+	}
+	else
+	{
+		if (batches->file == NULL)
+			batches->file = BufFileCreateFileSet(&batches->shared->files.fs, FILE_NAME);
+		BufFileTell(batches->file, &place->fileno, &place->offset);
+		/* unconst: the parameter of release 15 is not const */
+		BufFileWrite(batches->file, unconstify(void *, batch), length);
+	}
+	batches->count++;
+	leave(outside);
+	return fits;
+}
+
+void
+rf_batches_complete(ExchangeBatches *batches)
+{
+	SharedBatches *shared = batches->shared;
+	Surroundings outside = enter(batches);
+
+	if (batches->file != NULL)
+	{
+		BufFileExportFileSet(batches->file);
+		BufFileClose(batches->file);
+		batches->file = NULL;
+	}
+	if (batches->count > 0)
+	{
+		Size		bytes = batches->count * sizeof(BatchPlace);
+		BatchPlace *places;
+
+		shared->places = dsa_allocate_extended(batches->area, bytes, DSA_ALLOC_HUGE);
+		places = dsa_get_address(batches->area, shared->places);
+		memcpy(places, batches->places, bytes);
+		pfree(batches->places);
+		batches->places = places;
+	}
+	shared->count = batches->count;
+	leave(outside);
+}
+
+dsm_handle
+rf_batches_share(ExchangeBatches *batches, int processes)
+{
+	SharedBatches *shared = batches->shared;
+	Surroundings outside = enter(batches);
+
+	Assert(shared->processes == 0);
+	shared->processes = processes;
+	shared->taken = dsa_allocate(batches->area, processes * sizeof(pg_atomic_uint64));
+	batches->taken = dsa_get_address(batches->area, shared->taken);
+	for (int i = 0; i < processes; i++)
+		pg_atomic_init_u64(&batches->taken[i], 0);
+	leave(outside);
+	return dsm_segment_handle(batches->segment);
+}
+
+ExchangeBatches *
+rf_batches_attach(dsm_handle handle, MemoryContext context, ResourceOwner owner)
+{
+	ExchangeBatches *batches = make_handle(context, owner);
+	Surroundings outside = enter(batches);
+
+	batches->segment = dsm_attach(handle);
+	if (batches->segment == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("could not map dynamic shared memory segment")));
+	batches->shared = dsm_segment_address(batches->segment);
+	SharedFileSetAttach(&batches->shared->files, batches->segment);
+	batches->area = dsa_attach_in_place((char *) batches->shared + MAXALIGN(sizeof(SharedBatches)),
+										batches->segment);
+	batches->count = batches->shared->count;
+	if (batches->count > 0)
+		batches->places = dsa_get_address(batches->area, batches->shared->places);
+	batches->taken = dsa_get_address(batches->area, batches->shared->taken);
+	leave(outside);
+	return batches;
+}
+
+static const void *
+read_from_file(ExchangeBatches *batches, const BatchPlace *place)
+{
+	if (batches->file == NULL)
+		batches->file = BufFileOpenFileSet(&batches->shared->files.fs, FILE_NAME, O_RDONLY, false);
+	if (batches->buffer_size < place->length)
+	{
+		if (batches->buffer != NULL)
+			pfree(batches->buffer);
+		batches->buffer = NULL;
+		batches->buffer_size = 0;
+		batches->buffer = palloc_extended(place->length, MCXT_ALLOC_HUGE);
+		batches->buffer_size = place->length;
+	}
+	if (BufFileSeek(batches->file, place->fileno, place->offset, SEEK_SET) != 0 ||
+		BufFileRead(batches->file, batches->buffer, place->length) != place->length)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read from a temporary file of an exchange")));
+	return batches->buffer;
+}
+
+bool
+rf_batches_next(ExchangeBatches *batches, const void **batch, uint32 *length)
+{
+	uint32		number;
+	BatchPlace *place;
+	Surroundings outside;
+
+	/* not counted on for ever by a reader that asks again at the end */
+	if (pg_atomic_read_u32(&batches->shared->next) >= batches->count)
+		return false;
+	number = pg_atomic_fetch_add_u32(&batches->shared->next, 1);
+	if (number >= batches->count)
+		return false;
+	place = &batches->places[number];
+	*length = place->length;
+	/* maps the memory's segment, or opens the file */
+	outside = enter(batches);
+	*batch = DsaPointerIsValid(place->memory) ? dsa_get_address(batches->area, place->memory) :
+		read_from_file(batches, place);
+	leave(outside);
+	return true;
+}
+
+void
+rf_batches_rewind(ExchangeBatches *batches)
+{
+	pg_atomic_write_u32(&batches->shared->next, 0);
+}
+
+void
+rf_batches_count(ExchangeBatches *batches, int process, uint64 rows)
+{
+	if (batches->taken != NULL && process < batches->shared->processes)
+		pg_atomic_write_u64(&batches->taken[process],
+							pg_atomic_read_u64(&batches->taken[process]) + rows);
+}
+
+int
+rf_batches_processes(const ExchangeBatches *batches)
+{
+	return batches->shared->processes;
+}
+
+uint64
+rf_batches_taken(ExchangeBatches *batches, int process)
+{
+	return pg_atomic_read_u64(&batches->taken[process]);
+}
+
+void
+rf_batches_close(ExchangeBatches *batches)
+{
+	if (batches->file != NULL)
+		BufFileClose(batches->file);
+	dsa_detach(batches->area);
+	dsm_detach(batches->segment);
+}

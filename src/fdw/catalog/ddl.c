@@ -1,0 +1,517 @@
+/*
+ * ddl.c
+ *		DROP, ALTER and RENAME of foreign tables with option "propagate_ddl" reach the tables there.
+ *
+ * The command itself is run by PostgreSQL. What it did to a table follows from the catalog before and
+ * after it, where columns have numbers and constraints OIDs whatever they are called:
+ * rdma.table_definition() and rdma.propagate_table() compare and send, in the transaction's sessions.
+ * Tables that are dropped, in whatever way, are seen by the hook of object accesses while they are
+ * still there, and are dropped on the nodes behind the command.
+ *
+ * The nodes are asked with the rights and the user mapping of the table's owner: the options say which
+ * tables these are, and the owner wrote them. A superuser who drops another role's schema must not
+ * drop on the nodes what that role could not.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
+#include "commands/defrem.h"
+#include "executor/spi.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "optimizer/optimizer.h"
+#include "parser/parser.h"
+#include "rewrite/rewriteHandler.h"
+#include "storage/lmgr.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
+#include "rdma_fdw/remote.h"
+
+#include "catalog.h"
+#include "fdw/deparse/deparse.h"
+
+/* A table that a command may change, as it was before. */
+typedef struct Altered
+{
+	Oid			relid;
+	AttrNumber	columns;		/* it had, dropped ones included */
+	Datum		definition;		/* jsonb */
+} Altered;
+
+/* Tables that a command dropped: those of one server and one owner, so of one session per node. */
+typedef struct Dropped
+{
+	Oid			serverid;
+	Oid			owner;
+	StringInfoData tables;		/* remote names */
+} Dropped;
+
+typedef struct Command
+{
+	MemoryContext context;		/* of what stands here */
+	List	   *altered;		/* of Altered * */
+	List	   *dropped;		/* of Dropped * */
+	struct Command *outer;
+} Command;
+
+static ProcessUtility_hook_type previous_process_utility = NULL;
+static object_access_hook_type previous_object_access = NULL;
+
+/* The innermost command that may drop or alter such tables. */
+static Command *current = NULL;
+
+/* ---------- which tables ---------- */
+
+static bool
+is_propagated(Oid relid)
+{
+	ForeignTable *table;
+	DefElem    *option;
+	Oid			handler;
+	const char *name;
+
+	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)
+		return false;
+	table = GetForeignTable(relid);
+	option = rf_option_find(table->options, "propagate_ddl");
+	if (option == NULL || !defGetBoolean(option))
+		return false;
+	handler = GetForeignDataWrapper(GetForeignServer(table->serverid)->fdwid)->fdwhandler;
+	name = OidIsValid(handler) ? get_func_name(handler) : NULL;
+	return name != NULL && strcmp(name, "rdma_fdw_handler") == 0;
+}
+
+static Form_pg_class
+relation_form(Oid relid, HeapTuple *tuple)
+{
+	*tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(*tuple))
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+	return (Form_pg_class) GETSTRUCT(*tuple);
+}
+
+static Oid
+owner_of(Oid relid)
+{
+	HeapTuple	tuple;
+	Oid			owner = relation_form(relid, &tuple)->relowner;
+
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+static AttrNumber
+columns_of(Oid relid)
+{
+	HeapTuple	tuple;
+	AttrNumber	columns = relation_form(relid, &tuple)->relnatts;
+
+	ReleaseSysCache(tuple);
+	return columns;
+}
+
+/* ---------- asking SQL ---------- */
+
+/*
+ * Runs a query of one value, jsonb or a count, with a role's rights. The value is in the current
+ * memory context; 0: it was NULL.
+ */
+static Datum
+ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values)
+{
+	MemoryContext context = CurrentMemoryContext;
+	Oid			caller;
+	int			security;
+	bool		isnull = true;
+	Datum		value = (Datum) 0;
+
+	GetUserIdAndSecContext(&caller, &security);
+	SetUserIdAndSecContext(role, security | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+	if (SPI_connect() != SPI_OK_CONNECT ||
+		SPI_execute_with_args(sql, count, types, values, NULL, false, 0) != SPI_OK_SELECT ||
+		SPI_processed != 1)
+		elog(ERROR, "could not run \"%s\"", sql);
+	value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+	if (!isnull && SPI_gettypeid(SPI_tuptable->tupdesc, 1) == JSONBOID)
+	{
+		MemoryContext inner = MemoryContextSwitchTo(context);
+
+		value = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
+		MemoryContextSwitchTo(inner);
+	}
+	SPI_finish();
+	SetUserIdAndSecContext(caller, security);
+	return isnull ? (Datum) 0 : value;
+}
+
+static void
+remember(Command *command, Oid relid)
+{
+	MemoryContext caller;
+	Altered    *table;
+	Oid			types[1] = {REGCLASSOID};
+	Datum		values[1];
+	ListCell   *lc;
+
+	foreach(lc, command->altered)
+	{
+		if (((Altered *) lfirst(lc))->relid == relid)
+			return;
+	}
+	caller = MemoryContextSwitchTo(command->context);
+	table = palloc(sizeof(Altered));
+	table->relid = relid;
+	table->columns = columns_of(relid);
+	values[0] = ObjectIdGetDatum(relid);
+	table->definition = ask_as(GetUserId(), "SELECT rdma.table_definition($1)", 1, types, values);
+	command->altered = lappend(command->altered, table);
+	MemoryContextSwitchTo(caller);
+}
+
+/* ---------- what a command is going to do ---------- */
+
+static void refuse(Oid relid, const char *what, const char *remote) __attribute__((noreturn));
+
+static void
+refuse(Oid relid, const char *what, const char *remote)
+{
+	ForeignTable *table = GetForeignTable(relid);
+	ForeignServer *server = GetForeignServer(table->serverid);
+	RfTableOptions options;
+
+	rf_table_options(table, server, &options);
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("foreign table \"%s\" cannot have %s of its own", get_rel_name(relid), what),
+			 errhint("The nodes' tables can: SELECT rdma.run_on(%s, %s).",
+					 quote_literal_cstr(server->servername),
+					 quote_literal_cstr(psprintf(remote, rf_remote_relation_name(&options))))));
+}
+
+/* What core refuses for every foreign table, told with the command to use. */
+static void
+check_alter(Oid relid, AlterTableStmt *statement)
+{
+	ListCell   *lc;
+
+	foreach(lc, statement->cmds)
+	{
+		AlterTableCmd *part = lfirst_node(AlterTableCmd, lc);
+
+		if (part->subtype == AT_AddConstraint && part->def != NULL && IsA(part->def, Constraint))
+		{
+			switch (castNode(Constraint, part->def)->contype)
+			{
+				case CONSTR_PRIMARY:
+				case CONSTR_UNIQUE:
+				case CONSTR_EXCLUSION:
+				case CONSTR_FOREIGN:
+					refuse(relid, "keys", "ALTER TABLE %s ADD ...");
+				default:
+					break;
+			}
+		}
+	}
+}
+
+/* The table that a command names; NULL: none that concerns us. */
+static RangeVar *
+named_table(Node *statement)
+{
+	switch (nodeTag(statement))
+	{
+		case T_AlterTableStmt:
+			return ((AlterTableStmt *) statement)->relation;
+		case T_RenameStmt:
+			return ((RenameStmt *) statement)->relation;
+		case T_AlterObjectSchemaStmt:
+			return ((AlterObjectSchemaStmt *) statement)->relation;
+		case T_IndexStmt:
+			return ((IndexStmt *) statement)->relation;
+		default:
+			return NULL;
+	}
+}
+
+/*
+ * Remembers the tables that the command may alter: the one that it names, and its partitions and
+ * children.
+ */
+static void
+prepare(Command *command, Node *statement)
+{
+	RangeVar   *name = named_table(statement);
+	Oid			relid = name != NULL ? RangeVarGetRelid(name, NoLock, true) : InvalidOid;
+	char		kind = OidIsValid(relid) ? get_rel_relkind(relid) : '\0';
+	List	   *relids = NIL;
+	ListCell   *lc;
+
+	/* who does not own it gets core's error, and no lock */
+	if ((kind != RELKIND_FOREIGN_TABLE && kind != RELKIND_RELATION &&
+		 kind != RELKIND_PARTITIONED_TABLE) || !rf_relation_ownercheck(relid, GetUserId()))
+		return;
+	if (kind == RELKIND_FOREIGN_TABLE)
+		relids = list_make1_oid(relid);
+	else if (!IsA(statement, IndexStmt) && has_subclass(relid))
+		relids = find_all_inheritors(relid, NoLock, NULL);
+	foreach(lc, relids)
+	{
+		Oid			member = lfirst_oid(lc);
+
+		if (!is_propagated(member))
+			continue;
+		if (IsA(statement, IndexStmt))
+			refuse(member, "indexes", "CREATE INDEX ... ON %s ...");
+		if (IsA(statement, AlterTableStmt) && member == relid)
+			check_alter(member, (AlterTableStmt *) statement);
+		/* nobody else alters it from here on; the command itself takes the lock that it needs */
+		LockRelationOid(member, ShareUpdateExclusiveLock);
+		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(member)) && is_propagated(member))
+			remember(command, member);
+	}
+}
+
+/* ---------- what it did ---------- */
+
+/* A table is about to be dropped. */
+static void
+add_dropped(Command *command, Oid relid)
+{
+	MemoryContext caller = MemoryContextSwitchTo(command->context);
+	ForeignTable *table = GetForeignTable(relid);
+	Oid			owner = owner_of(relid);
+	Dropped    *group = NULL;
+	RfTableOptions options;
+	ListCell   *lc;
+
+	rf_table_options(table, GetForeignServer(table->serverid), &options);
+	foreach(lc, command->dropped)
+	{
+		Dropped    *candidate = (Dropped *) lfirst(lc);
+
+		if (candidate->serverid == table->serverid && candidate->owner == owner)
+			group = candidate;
+	}
+	if (group == NULL)
+	{
+		group = palloc(sizeof(Dropped));
+		group->serverid = table->serverid;
+		group->owner = owner;
+		initStringInfo(&group->tables);
+		command->dropped = lappend(command->dropped, group);
+	}
+	appendStringInfo(&group->tables, "%s%s", group->tables.len > 0 ? ", " : "",
+					 rf_remote_relation_name(&options));
+	MemoryContextSwitchTo(caller);
+}
+
+static void
+object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg)
+{
+	if (previous_object_access)
+		previous_object_access(access, class_id, object_id, sub_id, arg);
+	if (access != OAT_DROP || class_id != RelationRelationId || current == NULL ||
+		!is_propagated(object_id))
+		return;
+	if (sub_id == 0)
+		add_dropped(current, object_id);
+	else
+		remember(current, object_id);	/* a column goes with its type */
+}
+
+static void
+error_context(void *arg)
+{
+	errcontext("propagation of the command to the nodes; "
+			   "SET rdma_fdw.propagate_ddl = off has it change things here only");
+}
+
+static void
+propagate_drops(Command *command, bool cascade)
+{
+	ListCell   *lc;
+
+	foreach(lc, command->dropped)
+	{
+		Dropped    *group = (Dropped *) lfirst(lc);
+		Oid			types[2] = {NAMEOID, TEXTOID};
+		Datum		values[2];
+
+		/* Who drops the server lets go of the nodes, with what they have. */
+		if (!SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(group->serverid)))
+			continue;
+		values[0] = DirectFunctionCall1(namein,
+										CStringGetDatum(GetForeignServer(group->serverid)->servername));
+		values[1] = CStringGetTextDatum(psprintf("DROP TABLE IF EXISTS %s%s", group->tables.data,
+												 cascade ? " CASCADE" : ""));
+		(void) ask_as(group->owner, "SELECT pg_catalog.count(*) FROM rdma.run_on($1, $2)", 2, types,
+					  values);
+	}
+}
+
+/*
+ * Rows that are there get the value that the default has now, the same on all nodes. A default with
+ * another value for each row would have to be computed here.
+ */
+static void
+check_defaults(Oid relid, AttrNumber columns)
+{
+	Relation	relation = relation_open(relid, NoLock);
+
+	for (int i = columns; i < RelationGetNumberOfAttributes(relation); i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(RelationGetDescr(relation), i);
+		Node	   *expr = NULL;
+
+		if (!column->attisdropped && !column->attgenerated)
+			expr = build_column_default(relation, i + 1);
+		if (expr != NULL && contain_volatile_functions(expr))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("column \"%s\" cannot be added with this default to the nodes' tables "
+							"of foreign table \"%s\"",
+							NameStr(column->attname), RelationGetRelationName(relation)),
+					 errdetail("It has another value for each row, and rows that are there would need one."),
+					 errhint("Add the column without a default, fill it with UPDATE, then set the default.")));
+	}
+	relation_close(relation, NoLock);
+}
+
+static void
+propagate_changes(Command *command)
+{
+	ListCell   *lc;
+
+	foreach(lc, command->altered)
+	{
+		Altered    *table = (Altered *) lfirst(lc);
+		Oid			types[2] = {REGCLASSOID, JSONBOID};
+		Datum		values[2];
+
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table->relid)))
+			continue;
+		if (columns_of(table->relid) > table->columns)
+			check_defaults(table->relid, table->columns);
+		values[0] = ObjectIdGetDatum(table->relid);
+		values[1] = table->definition;
+		(void) ask_as(owner_of(table->relid),
+					  "SELECT pg_catalog.count(*) FROM rdma.propagate_table($1, $2)", 2, types, values);
+	}
+}
+
+static bool
+says_cascade(Node *statement)
+{
+	return IsA(statement, DropStmt) ? ((DropStmt *) statement)->behavior == DROP_CASCADE :
+		IsA(statement, DropOwnedStmt) ? ((DropOwnedStmt *) statement)->behavior == DROP_CASCADE : false;
+}
+
+/* What runs without this hook. */
+static void
+run_utility(PlannedStmt *planned, const char *query, bool read_only_tree, ProcessUtilityContext context,
+			ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
+{
+	if (previous_process_utility)
+		previous_process_utility(planned, query, read_only_tree, context, params, environment, dest, completion);
+	else
+		standard_ProcessUtility(planned, query, read_only_tree, context, params, environment, dest, completion);
+}
+
+static void
+process_utility(PlannedStmt *planned, const char *query, bool read_only_tree, ProcessUtilityContext context,
+				ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
+{
+	Node	   *statement = planned->utilityStmt;
+	bool		drops = IsA(statement, DropStmt) || IsA(statement, DropOwnedStmt);
+	ErrorContextCallback callback = {.callback = error_context};
+	Command		command = {0};
+
+	if (!rf_propagate_ddl || IsBinaryUpgrade || context == PROCESS_UTILITY_SUBCOMMAND ||
+		(!drops && named_table(statement) == NULL))
+	{
+		run_utility(planned, query, read_only_tree, context, params, environment, dest, completion);
+		return;
+	}
+
+	command.context = CurrentMemoryContext;
+	command.outer = current;
+	if (!drops)
+		prepare(&command, statement);
+	current = &command;
+	PG_TRY();
+	{
+		run_utility(planned, query, read_only_tree, context, params, environment, dest, completion);
+	}
+	PG_FINALLY();
+	{
+		current = command.outer;
+	}
+	PG_END_TRY();
+	if (command.altered == NIL && command.dropped == NIL)
+		return;
+
+	CommandCounterIncrement();
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	propagate_drops(&command, says_cascade(statement));
+	propagate_changes(&command);
+	error_context_stack = callback.previous;
+}
+
+/* ---------- the way back ---------- */
+
+PG_FUNCTION_INFO_V1(rdma_is_definition);
+
+/*
+ * rdma.is_definition(command): a node's text ends in it, and must not become another command, or
+ * another part of the same one
+ */
+Datum
+rdma_is_definition(PG_FUNCTION_ARGS)
+{
+	List	   *parsed = raw_parser(text_to_cstring(PG_GETARG_TEXT_PP(0)), RAW_PARSE_DEFAULT);
+	Node	   *statement = list_length(parsed) == 1 ? linitial_node(RawStmt, parsed)->stmt : NULL;
+	AlterTableCmd *part;
+
+	if (statement != NULL && IsA(statement, IndexStmt))
+		PG_RETURN_BOOL(true);
+	if (statement == NULL || !IsA(statement, AlterTableStmt) ||
+		list_length(((AlterTableStmt *) statement)->cmds) != 1)
+		PG_RETURN_BOOL(false);
+	part = linitial_node(AlterTableCmd, ((AlterTableStmt *) statement)->cmds);
+	if (part->subtype != AT_AddConstraint || !IsA(part->def, Constraint))
+		PG_RETURN_BOOL(false);
+	switch (castNode(Constraint, part->def)->contype)
+	{
+		case CONSTR_PRIMARY:
+		case CONSTR_UNIQUE:
+		case CONSTR_EXCLUSION:
+			PG_RETURN_BOOL(true);
+		default:
+			PG_RETURN_BOOL(false);
+	}
+}
+
+void
+rf_ddl_install_hooks(void)
+{
+	previous_process_utility = ProcessUtility_hook;
+	ProcessUtility_hook = process_utility;
+	previous_object_access = object_access_hook;
+	object_access_hook = object_access;
+}

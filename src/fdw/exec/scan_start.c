@@ -1,0 +1,551 @@
+/*
+ * scan_start.c - starts a foreign scan: evaluates its parameters, selects its nodes, forms their
+ * exchanges, opens the streams, and decides whether rows may stay in receive buffers. Also closes the
+ * streams.
+ *
+ * scan_exec.c, scan_nodes.c, scan_async.c and scan_parallel.c call this; it calls none of them, and
+ * does nothing per row.
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "foreign/foreign.h"
+#include "nodes/plannodes.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/exchange.h"
+#include "rdma_fdw/guc.h"
+
+#include "fdw/plan/plan_private.h"
+#include "exec.h"
+#include "scan_state.h"
+
+dlist_head	rf_open_scans = DLIST_STATIC_INIT(rf_open_scans);
+uint64		rf_scan_starts = 0;
+
+/*
+ * The executor state whose plan runs to its end in one call, NULL when rows are fetched in portions
+ * (cursors, SQL functions).
+ */
+static EState *whole_run = NULL;
+PlanState  *rf_early_start = NULL;
+static ExecutorRun_hook_type previous_executor_run = NULL;
+
+static void begin_together(RfScanState *state);
+static void prepare_nodes(RfScanState *state);
+static void start_part(RfScanPart *part);
+static bool rows_may_stay_in_place(RfScanState *state);
+static void batch_moved(void *owner, const void *batch, uint32 length);
+static int	sent_params(RfScanState *state);
+static void evaluate_params(ForeignScanState *node, RfScanState *state);
+
+/* ---------- whole queries ---------- */
+
+/*
+ * Only ExecutorRun knows whether a query runs to its end in one call. The first scan of a backend
+ * installs the hook: its ExecutorRun comes later.
+ */
+static void
+executor_run(QueryDesc *query, ScanDirection direction, uint64 count
+#if PG_VERSION_NUM < 180000
+			 ,bool execute_once
+#endif
+)
+{
+	EState	   *saved = whole_run;
+	PlanState  *saved_plan = rf_early_start;
+
+	whole_run = count == 0 ? query->estate : NULL;
+	rf_early_start = count == 0 ? query->planstate : NULL;
+	PG_TRY();
+	{
+#if PG_VERSION_NUM >= 180000
+		if (previous_executor_run)
+			previous_executor_run(query, direction, count);
+		else
+			standard_ExecutorRun(query, direction, count);
+#else
+		if (previous_executor_run)
+			previous_executor_run(query, direction, count, execute_once);
+		else
+			standard_ExecutorRun(query, direction, count, execute_once);
+#endif
+	}
+	PG_FINALLY();
+	{
+		whole_run = saved;
+		rf_early_start = saved_plan;
+	}
+	PG_END_TRY();
+}
+
+bool
+rf_scan_whole_run(EState *estate)
+{
+	return whole_run == estate;
+}
+
+void
+rf_scan_watch_executor(void)
+{
+	static bool watching = false;
+
+	if (watching)
+		return;
+	previous_executor_run = ExecutorRun_hook;
+	ExecutorRun_hook = executor_run;
+	watching = true;
+}
+
+/* ---------- streams ---------- */
+
+UserMapping *
+rf_scan_part_user(RfScanPart *part)
+{
+	if (part->user == NULL)
+	{
+		MemoryContext save = MemoryContextSwitchTo(part->scan->context);
+
+		part->user = GetUserMapping(part->scan->userid, part->serverid);
+		MemoryContextSwitchTo(save);
+	}
+	return part->user;
+}
+
+RfSession *
+rf_scan_part_session(RfScanPart *part)
+{
+	MemoryContext save;
+	RfSession  *session;
+
+	if (part->any == NIL)
+		return rf_node_session(rf_scan_part_user(part), ((ForeignScan *) part->scan->scan->ss.ps.plan)->fs_server);
+	save = MemoryContextSwitchTo(part->scan->context);
+	session = rf_session_get_any(part->scan->userid, part->any, &part->user);
+	part->serverid = part->user->serverid;
+	MemoryContextSwitchTo(save);
+	return session;
+}
+
+/*
+ * All parts start before any is read. Other streams on their sessions are finished before the first
+ * part starts: otherwise a later part would have to wait for them while earlier parts already run.
+ */
+void
+rf_scan_start(RfScanState *state)
+{
+	RfStream  **streams = palloc(sizeof(RfStream *) * state->part_count);
+	int			running = 0;
+
+	rf_scan_starts++;
+	state->keys_changed = false;
+	evaluate_params(state->scan, state);
+	if (state->part_count > 1 || state->exchanges != NIL)
+		prepare_nodes(state);
+	else
+		begin_together(state);
+	for (int i = 0; i < state->part_count; i++)
+	{
+		RfScanPart *part = &state->parts[i];
+
+		if (part->ended)
+			continue;
+		start_part(part);
+		streams[running++] = part->stream;
+	}
+	if (state->part_count > 1)
+		rf_stream_tie(streams, running, state->may_retry && GetCurrentTimestamp() < state->retry_until);
+	pfree(streams);
+	state->started = true;
+}
+
+static void
+start_part(RfScanPart *part)
+{
+	RfScanState *state = part->scan;
+	RfSession  *session = rf_scan_part_session(part);
+	RfStreamSpec spec;
+
+	part->fresh = rf_session_is_fresh(session);
+	memset(&spec, 0, sizeof(spec));
+	spec.sql = state->all_rows ? state->all_sql : part->sql;
+	spec.source = state->relation;
+	spec.param_count = sent_params(state);
+	spec.param_types = state->param_types;
+	spec.param_values = state->param_values;
+	spec.column_count = part->sends_only ? 0 : state->column_count;
+	spec.columns = state->columns;
+	spec.receive_buffers = part->sends_only ? 1 : state->fetch.receive_buffers;
+	spec.receive_buffer_size = part->sends_only ? RF_MIN_SLOT_SIZE : state->fetch.receive_buffer_size;
+	spec.inline_limit = state->fetch.inline_limit;
+	spec.accept_pages = state->fetch.accept_pages;
+	spec.estimated_rows = part->sends_only ? 0 : state->expected_rows / state->reader_count;
+	spec.shared = state->shared != NULL;
+	spec.in_place = !spec.shared && rows_may_stay_in_place(state);
+	if (state->by_value)
+		spec.moved = batch_moved;
+	spec.owner = part;
+	spec.keep = !spec.shared && (state->repeated || state->keep_rows);
+
+	rf_stream_start(session, &spec, &part->stream);
+	part->uses = rf_session_uses(session);
+}
+
+/* May the part run on a server that this one runs on, or may run on? */
+static bool
+parts_share_node(const RfScanPart *one, const RfScanPart *other)
+{
+	ListCell   *lc;
+
+	if (one->any == NIL)
+		return one->serverid == other->serverid || list_member_oid(other->any, one->serverid);
+	foreach(lc, one->any)
+	{
+		if (lfirst_oid(lc) == other->serverid || list_member_oid(other->any, lfirst_oid(lc)))
+			return true;
+	}
+	return false;
+}
+
+bool
+rf_scans_share_node(const RfScanState *one, const RfScanState *other)
+{
+	for (int i = 0; i < one->part_count; i++)
+	{
+		for (int j = 0; j < other->part_count; j++)
+		{
+			if (parts_share_node(&one->parts[i], &other->parts[j]))
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * May rows point into receive buffers? Not if the session may be used otherwise while such a row
+ * exists: then the stream is spooled, which frees its buffers, and rows that upper nodes still hold
+ * would have dangling pointers. That use can be another scan of the same server in this plan, a
+ * user's function, a trigger, or a client's command between two portions of a cursor. Rows that are
+ * passed by value have no pointers. When in doubt, or when the data node's engine is not trusted to
+ * leave a buffer alone while it is read (option read_in_place), batches are copied, at the speed of
+ * memcpy.
+ */
+static bool
+rows_may_stay_in_place(RfScanState *state)
+{
+	PlannedStmt *plan = state->estate->es_plannedstmt;
+	ListCell   *lc;
+	dlist_iter	iter;
+
+	if (state->by_value)
+		return true;
+	/* a merge may have to spool rows that it did not read yet */
+	if (state->merge != NULL && state->exchanges != NIL)
+		return false;
+	if (!state->fetch.read_in_place || state->fetch.receive_buffers == 1 || whole_run != state->estate ||
+		plan == NULL || plan->commandType != CMD_SELECT || plan->hasModifyingCTE || plan->rowMarks != NIL)
+		return false;
+
+	/*
+	 * The planner lists all functions that are not built in, including those of operators, as
+	 * dependencies of a cached plan.
+	 */
+	foreach(lc, plan->invalItems)
+	{
+		if (lfirst_node(PlanInvalItem, lc)->cacheId == PROCOID)
+			return false;
+	}
+	dlist_foreach(iter, &rf_open_scans)
+	{
+		RfScanState *other = dlist_container(RfScanState, node, iter.cur);
+
+		if (other != state && other->estate == state->estate && rf_scans_share_node(other, state))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The batch being read was moved: continue with the same row at the new address. Rows are passed by
+ * value. NULL: the batch is lost, and so is the rest of the stream, which the request for the next
+ * batch will report.
+ */
+static void
+batch_moved(void *owner, const void *batch, uint32 length)
+{
+	RfScanPart *part = owner;
+	RfScanState *state = part->scan;
+	RfBatchHeader header;
+	uint32		left = rf_decoder_remaining(part->decoder);
+
+	if (batch == NULL)
+	{
+		part->first = NULL;
+		part->need_batch = true;
+		if (state->current == part)
+			state->need_batch = true;
+		return;
+	}
+	if (part->first != NULL)
+	{
+		part->first = batch;
+		return;
+	}
+	if ((state->merge ? part->need_batch : state->need_batch || state->current != part) || left == 0)
+		return;
+	memcpy(&header, batch, sizeof(header));
+	rf_decoder_load(part->decoder, batch, length);
+	for (uint32 i = left; i < header.row_count; i++)
+		(void) rf_decoder_next(part->decoder, state->values, state->isnull);
+}
+
+void
+rf_scan_close(RfScanState *state)
+{
+	for (int i = 0; i < state->part_count; i++)
+	{
+		RfScanPart *part = &state->parts[i];
+
+		if (part->stream)
+			rf_stream_close(part->stream, &part->stats);
+		part->stream = NULL;
+		part->ended = false;
+		part->first = NULL;
+	}
+	state->started = false;
+	state->ended = false;
+}
+
+/* ---------- several nodes ---------- */
+
+/* The only node that can have rows with these values of the distribution key. */
+static void
+prune(RfScanState *state)
+{
+	int			only;
+
+	if (state->single == NULL)
+	{
+		MemoryContext caller = MemoryContextSwitchTo(state->context);
+		List	   *values = NIL;
+		ListCell   *lc;
+
+		foreach(lc, state->prune)
+			values = lappend(values, list_nth(state->param_exprs, lfirst_int(lc)));
+		state->single = rf_single_node_create(values, state->prune_keys,
+											  ((ForeignScan *) state->scan->ss.ps.plan)->fs_server);
+		MemoryContextSwitchTo(caller);
+	}
+	only = rf_single_node(state->single, state->scan->ss.ps.ps_ExprContext, state->part_count);
+	for (int i = 0; i < state->part_count; i++)
+		state->parts[i].ended = i != only;
+}
+
+/*
+ * Servers of partitions need to reach each other for this only, so the error's hint says how to do
+ * without it.
+ */
+static void
+form_exchanges(RfScanState *state, RfSession *const *sessions, int count, const RfExchangeSpec *specs)
+{
+	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
+	MemoryContext context = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		rf_exchange_form(sessions, count, specs, list_length(state->exchanges));
+	}
+	PG_CATCH();
+	{
+		ErrorData  *edata;
+		int			category = ERRCODE_TO_CATEGORY(geterrcode());
+
+		if (rf_scan_nodes_member(plan, RF_NODES_SQL) == NIL ||
+			(category != ERRCODE_CONNECTION_EXCEPTION && geterrcode() != ERRCODE_INSUFFICIENT_PRIVILEGE &&
+			 category != ERRCODE_FEATURE_NOT_SUPPORTED))
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		edata = CopyErrorData();
+		FlushErrorState();
+		edata->hint = psprintf("%s%sWith rdma_fdw.exchange_partitions = off these servers' rows are joined here.",
+							   edata->hint ? edata->hint : "", edata->hint ? " " : "");
+		ReThrowError(edata);
+	}
+	PG_END_TRY();
+}
+
+/* Is the part's node one of the users', or may it be? */
+static bool
+is_covered(const RfScanPart *part, List *users)
+{
+	ListCell   *lc;
+
+	foreach(lc, users)
+	{
+		if (list_member_oid(part->any, ((UserMapping *) lfirst(lc))->serverid))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What of a scan's servers the statement may read. all: all of them, it does not matter which. A part
+ * that any of several nodes can run takes one that is used anyway.
+ */
+static List *
+add_users(List *users, RfScanState *state, bool only_current, bool all)
+{
+	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
+	ListCell   *lc;
+
+	for (int i = 0; i < state->part_count; i++)
+	{
+		RfScanPart *part = &state->parts[i];
+
+		if ((only_current && part->ended) || is_covered(part, users))
+			continue;
+		if (part->any != NIL)
+			(void) rf_scan_part_session(part);
+		users = lappend(users, rf_scan_part_user(part));
+	}
+	if (!all || rf_scan_nodes(plan) == NIL)
+		return users;
+	foreach(lc, rf_scan_nodes_member(plan, RF_NODES_SERVERS))
+		users = lappend(users, GetUserMapping(state->userid, lfirst_oid(lc)));
+	return users;
+}
+
+/*
+ * The statement's scans begin their remote transactions with the first of them. A scan alone that was
+ * pruned does so with its node; if it depends on other rows of the statement, it may read any.
+ */
+static void
+begin_together(RfScanState *state)
+{
+	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
+	bool		all;
+	bool		alone = true;
+	MemoryContext caller;
+	List	   *users = NIL;
+	dlist_iter	iter;
+
+	if (state->together)
+		return;
+	all = rf_statement_wants_all();
+	caller = MemoryContextSwitchTo(state->context);
+	for (int any = 0; any <= 1; any++)
+	{
+		dlist_foreach(iter, &rf_open_scans)
+		{
+			RfScanState *other = dlist_container(RfScanState, node, iter.cur);
+
+			if (other->estate != state->estate || (other->parts->any != NIL) != (any == 1))
+				continue;
+			other->together = true;
+			if (other == state)
+				continue;
+			alone = false;
+			users = add_users(users, other, false, all);
+		}
+	}
+	users = add_users(users, state, alone && bms_is_empty(plan->scan.plan.extParam), all);
+	state->together = true;
+	rf_statement_begin(users);
+	list_free(users);
+	MemoryContextSwitchTo(caller);
+}
+
+/*
+ * Before the parts start: prunes some, and frees the sessions of the others and forms the exchanges
+ * between them. Other streams on these sessions are finished first: otherwise a later part would have
+ * to wait for them while earlier parts already run.
+ */
+static void
+prepare_nodes(RfScanState *state)
+{
+	RfSession **sessions = palloc(sizeof(RfSession *) * state->part_count);
+	RfExchangeSpec *specs = palloc(sizeof(RfExchangeSpec) * Max(list_length(state->exchanges), 1));
+	int			count = 0;
+	ListCell   *lc;
+
+	if (state->prune != NIL)
+		prune(state);
+	begin_together(state);
+	for (int i = 0; i < state->part_count; i++)
+	{
+		if (state->parts[i].ended)
+			continue;
+		sessions[count] = rf_scan_part_session(&state->parts[i]);
+		rf_session_settle(sessions[count++]);
+	}
+	foreach(lc, state->exchanges)
+	{
+		RfExchangeSpec *spec = &specs[foreach_current_index(lc)];
+		List	   *exchange = lfirst(lc);
+
+		spec->producers = lfourth(exchange);
+		spec->consumers = list_nth(exchange, 4);
+		spec->buffers = state->fetch.receive_buffers;
+		spec->buffer_size = state->fetch.receive_buffer_size;
+	}
+	if (state->retry_until == 0)
+		state->retry_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), rf_exchange_wait);
+	state->may_retry = state->exchanges != NIL;
+	for (int i = 0; i < count; i++)
+		state->may_retry = state->may_retry && rf_session_is_fresh(sessions[i]);
+	if (state->exchanges != NIL)
+		form_exchanges(state, sessions, count, specs);
+	if (state->exchanges != NIL && (!state->may_retry || state->part_count == 1))
+		rf_exchange_end_turn();
+	pfree(sessions);
+	pfree(specs);
+}
+
+/* ---------- parameters ---------- */
+
+/* All rows are asked for without the keys. */
+static int
+sent_params(RfScanState *state)
+{
+	return state->param_count - (state->all_rows ? 1 : 0);
+}
+
+static void
+evaluate_params(ForeignScanState *node, RfScanState *state)
+{
+	ExprContext *econtext = node->ss.ps.ps_ExprContext;
+	MemoryContext save;
+	Datum	   *values;
+	bool	   *isnull;
+	int			nest_level;
+	int			count = sent_params(state);
+
+	if (count == 0)
+		return;
+
+	MemoryContextReset(state->param_context);
+	save = MemoryContextSwitchTo(state->param_context);
+	values = palloc(sizeof(Datum) * count);
+	isnull = palloc(sizeof(bool) * count);
+	for (int i = 0; i < count; i++)
+		values[i] = ExecEvalExpr((ExprState *) list_nth(state->param_exprs, i), econtext, &isnull[i]);
+
+	/*
+	 * Text that has the same meaning on the other side, independent of this session's settings. The
+	 * values are computed before, since they may come from functions that read settings.
+	 */
+	if (count == state->param_count && state->all_sql != NULL)
+	{
+		values[count - 1] = state->keys;
+		isnull[count - 1] = false;
+	}
+	nest_level = rf_neutral_settings(state->param_depends);
+	for (int i = 0; i < count; i++)
+		state->param_values[i] = isnull[i] ? NULL : OutputFunctionCall(&state->param_out[i], values[i]);
+	AtEOXact_GUC(true, nest_level);
+	MemoryContextSwitchTo(save);
+}

@@ -1,0 +1,470 @@
+/*
+ * commit.c - the end of a transaction on its nodes: all commit or none does.
+ *
+ * One node that wrote, and nothing written here: it commits in one step, last. Otherwise
+ *
+ *	1. before the local commit: nodes that only read commit, all others prepare;
+ *	2. a row for each of these is written to rdma.decisions, and the local commit, which takes it
+ *	   along, is flushed whatever synchronous_commit says: that is the decision;
+ *	3. after it they commit what they have prepared.
+ *
+ * From 2 to the end of 3 it is in the gate (gate.c), so that no statement has snapshots of before on one
+ * node and of after on another. So are nodes that commit one by one (rdma_fdw.commit = best_effort).
+ *
+ * An error before 2 is done rolls all back. From then on nothing raises an error: a node that does
+ * not answer in time is left to the resolver, with a warning. What a crash leaves is its, too; a part
+ * that is prepared is committed if its row is there and its backend is not, and else rolled back.
+ */
+#include "postgres.h"
+
+#include <poll.h>
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
+#include "gate.h"
+#include "session.h"
+
+/* How long nodes may take to commit what they have prepared before they are left to the resolver. */
+#define RF_COMMIT_TIMEOUT_MS	10000
+#define RF_COMMIT_LOOK_MS		500 /* a cancel may come between a look and a sleep */
+
+#define COMMIT_SQL	"COMMIT TRANSACTION"
+
+/* Of the transaction that commits; in its own memory. */
+static uint64 number = 0;		/* 0: it does not prepare */
+static RfSession **parts = NULL;
+static struct pollfd *polls = NULL;
+static int	part_count = 0;
+static bool decided = false;	/* rows were written */
+static bool gated = false;		/* it is in the gate */
+
+void
+rf_commit_await_end(RfSession *session, const char *sql, int depth, bool commit)
+{
+	PGresult   *result = rf_session_result(session);
+	bool		rolled_back;
+
+	/*
+	 * the end-of-results marker; a server that goes away closes the connection behind its last
+	 * words
+	 */
+	PQclear(rf_session_result(session));
+	if (PQstatus(session->conn) != CONNECTION_OK)
+	{
+		PQclear(result);
+		rf_session_lost(session);
+	}
+	if (PQresultStatus(result) != PGRES_COMMAND_OK)
+		rf_session_raise(session, result, sql);
+	rolled_back = strcmp(PQcmdStatus(result), "ROLLBACK") == 0;
+	PQclear(result);
+	session->depth = depth;
+	session->unsure = false;
+
+	/* what COMMIT of a failed transaction is; something here caught its error */
+	if (rolled_back && commit)
+		ereport(ERROR,
+				(errcode(ERRCODE_IN_FAILED_SQL_TRANSACTION),
+				 errmsg("the transaction on server \"%s\" is aborted", session->server_name),
+				 errcontext("remote SQL command: %s", sql)));
+}
+
+static void
+send_end(RfSession *session, const char *sql)
+{
+	session->unsure = true;
+	if (!PQsendQuery(session->conn, sql))
+		rf_session_lost(session);
+	rf_session_flush(session);
+}
+
+/*
+ * Ends the transactions of sessions that wrote, or of those that did not, sending to every server
+ * before waiting for any (those whose option parallel_commit is off are waited for at once).
+ */
+static void
+commit_sessions(bool wrote)
+{
+	RfSession  *session;
+
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->depth == 0 || session->wrote != wrote)
+			continue;
+		send_end(session, COMMIT_SQL);
+		if (!session->parallel_commit)
+			rf_commit_await_end(session, COMMIT_SQL, 0, true);
+	}
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->depth > 0 && session->wrote == wrote)
+			rf_commit_await_end(session, COMMIT_SQL, 0, true);
+	}
+}
+
+static int
+count_writers(void)
+{
+	RfSession  *session;
+	int			count = 0;
+
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+		count += session->depth > 0 && session->wrote;
+	return count;
+}
+
+/*
+ * Of the sessions that may have written, only those did that have a transaction ID. An UPDATE that
+ * went to all nodes and found its row on one of them commits there in one step.
+ */
+static void
+find_writers(void)
+{
+	RfSession  *session;
+
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->depth == 0 || !session->wrote)
+			continue;
+		if (!PQsendQuery(session->conn, RF_WROTE_SQL))
+			rf_session_lost(session);
+		rf_session_flush(session);
+	}
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		PGresult   *result;
+
+		if (session->depth == 0 || !session->wrote)
+			continue;
+		result = rf_session_result(session);
+		PQclear(rf_session_result(session));
+		if (PQstatus(session->conn) != CONNECTION_OK)
+		{
+			PQclear(result);
+			rf_session_lost(session);
+		}
+		if (PQresultStatus(result) != PGRES_TUPLES_OK || PQntuples(result) != 1)
+			rf_session_raise(session, result, RF_WROTE_SQL);
+		session->wrote = PQgetvalue(result, 0, 0)[0] == 't';
+		PQclear(result);
+	}
+}
+
+/* Can all that wrote prepare? Says what is in the way, as the setting wants. */
+static bool
+can_prepare(void)
+{
+	RfSession  *session;
+	const char *detail = NULL;
+	const char *hint = NULL;
+
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->depth > 0 && session->wrote && detail == NULL)
+			detail = rf_session_unpreparable(session, &hint);
+	}
+	if (detail == NULL)
+		return true;
+	if (rf_commit_mode == RF_COMMIT_REQUIRED)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot commit on all nodes or none"),
+				 errdetail_internal("%s", detail),
+				 errhint("%s Or set rdma_fdw.commit to atomic or best_effort.", hint)));
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("the transaction commits on each node for itself"),
+			 errdetail_internal("%s", detail),
+			 errhint("%s Set rdma_fdw.commit to best_effort for no warning.", hint)));
+	return false;
+}
+
+/* The error that PREPARE has for what only transactions in one step may do gets a hint. */
+static void
+await_prepared(RfSession *session)
+{
+	MemoryContext caller = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		rf_commit_await_end(session, "PREPARE TRANSACTION", 0, true);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		if (geterrcode() != ERRCODE_FEATURE_NOT_SUPPORTED)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(caller);
+		error = CopyErrorData();
+		FlushErrorState();
+		if (error->hint == NULL)
+			error->hint = "With rdma_fdw.commit = best_effort each node commits in one step, "
+				"for itself.";
+		ReThrowError(error);
+	}
+	PG_END_TRY();
+	session->part = RF_PART_PREPARED;
+}
+
+/* In the order of their sessions, each with the number of its place in its name. */
+static void
+list_parts(int count)
+{
+	RfSession  *session;
+	RfGid		gid = {GetSystemIdentifier(), MyDatabaseId, rf_commit_life(), number, 0};
+
+	parts = MemoryContextAlloc(TopTransactionContext, sizeof(RfSession *) * count);
+	polls = MemoryContextAllocZero(TopTransactionContext, sizeof(struct pollfd) * count);
+	part_count = 0;
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->depth == 0 || !session->wrote)
+			continue;
+		parts[part_count++] = session;
+		gid.part = part_count;
+		rf_gid_print(&gid, session->gid);
+	}
+}
+
+static void
+prepare_all(int count)
+{
+	Oid			table = rf_decision_table();
+	RfDecision *decisions = palloc0(sizeof(RfDecision) * count);
+	TimestampTz now = GetCurrentTimestamp();
+	char		sql[RF_GID_SIZE + 32];
+
+	/* what may fail here fails before a node has prepared */
+	LockRelationOid(table, RowExclusiveLock);
+	number = rf_commit_begin();
+	list_parts(count);
+
+	for (int i = 0; i < part_count; i++)
+	{
+		parts[i]->part = RF_PART_SENT;
+		snprintf(sql, sizeof(sql), RF_PREPARE_SQL "'%s'", parts[i]->gid);
+		send_end(parts[i], sql);
+		if (!parts[i]->parallel_commit)
+			await_prepared(parts[i]);
+	}
+	for (int i = 0; i < part_count; i++)
+	{
+		if (parts[i]->part != RF_PART_PREPARED)
+			await_prepared(parts[i]);
+		strlcpy(decisions[i].gid, parts[i]->gid, sizeof(decisions[i].gid));
+		decisions[i].serverid = parts[i]->serverid;
+		decisions[i].userid = parts[i]->userid;
+		decisions[i].node = parts[i]->cluster;
+		decisions[i].decided = now;
+	}
+	rf_decision_write(table, decisions, part_count);
+	ForceSyncCommit();
+	decided = true;
+	pfree(decisions);
+}
+
+static void
+enter_gate(void)
+{
+	rf_gate_enter(RF_GATE_COMMIT);
+	gated = true;
+}
+
+/* Deferred constraints wait for rows, which COMMIT must not do in the gate. */
+static void
+check_constraints(void)
+{
+	const char *sql = "SET CONSTRAINTS ALL IMMEDIATE";
+	RfSession  *session;
+
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->depth > 0 && session->wrote)
+			send_end(session, sql);
+	}
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->depth > 0 && session->wrote)
+			rf_commit_await_end(session, sql, session->depth, false);
+	}
+}
+
+/* Nodes that wrote, in one step each. several: there are more, or something was written here. */
+static void
+commit_writers(bool several)
+{
+	if (several)
+	{
+		check_constraints();
+		enter_gate();
+	}
+	else
+		rf_gate_pass();
+	commit_sessions(true);
+}
+
+void
+rf_commit_before(void)
+{
+	int			here = TransactionIdIsValid(GetTopTransactionIdIfAny());
+	int			writers = count_writers();
+	bool		atomic = rf_commit_mode != RF_COMMIT_BEST_EFFORT && !IsParallelWorker() &&
+		writers > 0 && writers + here > 1;
+
+	if (atomic)
+	{
+		find_writers();
+		writers = count_writers();
+		atomic = writers > 0 && writers + here > 1 && can_prepare();
+	}
+	commit_sessions(false);
+	if (atomic)
+	{
+		prepare_all(writers);
+		enter_gate();
+	}
+	else if (writers > 0)
+		commit_writers(writers + here > 1);
+}
+
+bool
+rf_commit_rolled_back(const PGresult *result)
+{
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+	/* it may have heard of the cancel before it had prepared */
+	return PQresultStatus(result) == PGRES_COMMAND_OK ||
+		(sqlstate != NULL && strcmp(sqlstate, "42704") == 0);
+}
+
+/* ---------- the second step ---------- */
+
+/* Takes what is here of the answer. True: that is all, or no more will come. */
+static bool
+take_answer(RfSession *session)
+{
+	PGconn	   *conn = session->conn;
+
+	if (PQflush(conn) < 0)
+		session->broken = true;
+	while (!session->broken && !PQisBusy(conn))
+	{
+		PGresult   *result = PQgetResult(conn);
+
+		if (result == NULL)
+			return true;
+		if (PQresultStatus(result) == PGRES_COMMAND_OK)
+			session->part = RF_PART_NONE;
+		PQclear(result);
+		if (PQstatus(conn) != CONNECTION_OK)
+			session->broken = true;
+	}
+	return session->broken;
+}
+
+/*
+ * Waits for the answers of all that were told; by poll(2), as nothing may be allocated. A user who
+ * cancels, or ends the session, does not wait for them: what is decided does not change.
+ */
+static void
+await_parts(TimestampTz deadline)
+{
+	int			waiting = part_count;
+
+	while (waiting > 0)
+	{
+		long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+
+		waiting = 0;
+		for (int i = 0; i < part_count; i++)
+		{
+			if (polls[i].fd < 0)
+				continue;
+			if ((polls[i].revents != 0 && !PQconsumeInput(parts[i]->conn)))
+				parts[i]->broken = true;
+			polls[i].revents = 0;
+			if (take_answer(parts[i]))
+				polls[i].fd = -1;
+			else
+				waiting++;
+		}
+		if (waiting == 0 || left <= 0 || QueryCancelPending || ProcDiePending)
+			break;
+		(void) poll(polls, part_count, (int) Min(left, RF_COMMIT_LOOK_MS));
+	}
+	for (int i = 0; i < part_count; i++)
+	{
+		if (polls[i].fd >= 0)
+			parts[i]->broken = true;	/* an answer is still to come */
+	}
+}
+
+void
+rf_commit_after(void)
+{
+	char		sql[RF_GID_SIZE + 32];
+
+	for (int i = 0; i < part_count; i++)
+	{
+		RfSession  *session = parts[i];
+
+		snprintf(sql, sizeof(sql), "COMMIT PREPARED '%s'", session->gid);
+		polls[i].fd = -1;
+		polls[i].events = POLLIN;
+		if (session->broken || PQstatus(session->conn) != CONNECTION_OK ||
+			!PQsendQuery(session->conn, sql))
+			session->broken = true;
+		else
+			polls[i].fd = PQsocket(session->conn);
+	}
+	await_parts(TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_COMMIT_TIMEOUT_MS));
+}
+
+void
+rf_commit_finish(bool commit)
+{
+	RfSession  *session;
+
+	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
+	{
+		if (session->part == RF_PART_NONE)
+			continue;
+		rf_commit_unresolved(session->serverid, session->userid, session->cluster, session->gid, commit);
+		session->part = RF_PART_NONE;
+		if (commit)
+			ereport(WARNING,
+					(errmsg("the transaction has committed, and server \"%s\" has not confirmed that",
+							session->server_name),
+					 errdetail("It is prepared there as \"%s\".", session->gid),
+					 errhint("It will be committed there in the background. See rdma.transactions.")));
+		else
+			ereport(WARNING,
+					(errmsg("the transaction was rolled back, and server \"%s\" has not confirmed that",
+							session->server_name),
+					 errdetail("It may be prepared there as \"%s\".", session->gid),
+					 errhint("It will be rolled back there in the background. See rdma.transactions.")));
+	}
+	if (gated)
+		rf_gate_finished();		/* the lock goes with the transaction's others */
+	gated = false;
+	if (number != 0)
+	{
+		if (commit && decided)
+			rf_commit_written();
+		rf_commit_end();
+	}
+	number = 0;
+	decided = false;
+	parts = NULL;
+	polls = NULL;
+	part_count = 0;
+}

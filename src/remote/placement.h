@@ -1,0 +1,67 @@
+/*
+ * placement.h
+ *		What is on record about servers with nodes: the extension's table rdma.placement.
+ */
+#ifndef RF_PLACEMENT_H
+#define RF_PLACEMENT_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+
+/*
+ * The nodes of one server with nodes. A node's number is its place in `nodes`, from 0. It changes
+ * only when another node is removed, and neither the order nor the names in option "nodes" have a say
+ * in it. A row is in bucket hash % bucket_count.
+ */
+typedef struct RfPlacementRecord
+{
+	char	   *server;			/* the server with nodes */
+	char	   *set_id;			/* of this set of nodes, a UUID as text */
+	char	   *version;		/* of its placement */
+	int			node_count;
+	char	  **versions;		/* of the placement when what lies on each node changed last */
+	char	  **nodes;			/* names of their servers */
+	char	  **members;		/* UUIDs of the databases that they lead to; NULL: not known yet */
+	int			bucket_count;
+	uint16	   *buckets;		/* the number of each bucket's node */
+} RfPlacementRecord;
+
+/*
+ * The record of a server with nodes, in the current memory context; NULL: there is none.
+ * *kept: databases whose extension is older than 1.1 keep no records.
+ */
+extern RfPlacementRecord *rf_placement_find(const char *server, bool *kept);
+
+/*
+ * What a database must say of itself (rdma.memberships) if a server leads to it: one RfPlacementPart
+ * for each set of nodes in which it is known. In the current memory context; NIL: nothing.
+ */
+typedef struct RfPlacementPart
+{
+	const RfPlacementRecord *record;
+	int			number;
+} RfPlacementPart;
+
+extern List *rf_placement_parts(const char *node);
+
+/* Changes when any record may have changed. */
+extern uint64 rf_placement_generation(void);
+
+/* The column of a query that asks for it, with the comma before it; empty if there is nothing to ask. */
+extern char *rf_placement_question(List *parts);
+
+/*
+ * ERROR if the answer is not what is on record, but for the version of the placement, which is for
+ * rf_placement_differs and rf_placement_complain. NULL: the database has no such function.
+ */
+extern void rf_placement_check(List *parts, const char *answer);
+
+/*
+ * The part of which the answer has another version than the record, in `there`; NULL: there is none.
+ * Whoever reads or writes rows then would do so where they were, or will be.
+ */
+extern RfPlacementPart *rf_placement_differs(List *parts, const char *answer, char **there);
+extern void rf_placement_complain(const RfPlacementPart *part, const char *there) __attribute__((noreturn));
+
+#endif							/* RF_PLACEMENT_H */

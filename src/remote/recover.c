@@ -1,0 +1,456 @@
+/*
+ * recover.c - finishing what transactions over several nodes left on a node, and what SQL shows and
+ * does of it: rdma.transactions(), rdma.resolve(), and that servers are not dropped meanwhile.
+ *
+ * The order in which things are looked at decides. A part that is found prepared, and whose backend
+ * is then found not to be at it any more, is decided; so the rows are read after that, and one that
+ * is not there means rollback. A row is removed when the node has nothing of that name any more.
+ *
+ * A session that has lost its coordinator may still prepare: it was told to, and waits for a lock, for
+ * example. So a node that has such a session is asked again.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_user_mapping.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/syscache.h"
+
+#include "rdma_fdw/compat.h"
+#include "session.h"
+
+/* How long a node may take to finish one part. */
+#define RF_RECOVER_TIMEOUT_MS	5000
+#define TRANSACTION_COLUMNS		6
+
+PG_FUNCTION_INFO_V1(rdma_transactions);
+PG_FUNCTION_INFO_V1(rdma_resolve);
+
+static object_access_hook_type previous_object_access = NULL;
+
+/* ---------- one node ---------- */
+
+/* Names of this database's parts that are prepared there: of its role, or all of them. Sorted. */
+static int
+prepared_there(RfSession *session, bool own, char ***gids)
+{
+	const char *which = own ? " AND owner = current_user AND database = pg_catalog.current_database()" : "";
+	char	   *sql = psprintf("SELECT gid FROM pg_catalog.pg_prepared_xacts"
+							   " WHERE pg_catalog.starts_with(gid, '%s')%s"
+							   " ORDER BY gid COLLATE pg_catalog.\"C\"", rf_gid_prefix(), which);
+	PGresult   *result = rf_session_query(session, sql);
+	int			count = PQntuples(result);
+
+	*gids = palloc(sizeof(char *) * (count + 1));
+	for (int i = 0; i < count; i++)
+		(*gids)[i] = pstrdup(PQgetvalue(result, i, 0));
+	PQclear(result);
+	return count;
+}
+
+/*
+ * How long ago, in milliseconds, the oldest transaction of the role there began that may be told to
+ * prepare, or is at it; -1: there is none.
+ */
+static int64
+oldest_preparing(RfSession *session)
+{
+	static const char *sql =
+	"SELECT (extract(epoch FROM pg_catalog.max(pg_catalog.clock_timestamp() - xact_start)) * 1000)"
+	"::pg_catalog.int8 FROM pg_catalog.pg_stat_activity"
+	" WHERE usename = current_user AND pid <> pg_catalog.pg_backend_pid()"
+	" AND (query = '" RF_WROTE_SQL "' OR pg_catalog.starts_with(query, '" RF_PREPARE_SQL "'))";
+	PGresult   *result = rf_session_query(session, sql);
+	int64		age = PQgetisnull(result, 0, 0) ? -1 : strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+
+	PQclear(result);
+	return age;
+}
+
+static bool
+began_before(int64 age, TimestampTz when)
+{
+	return age >= 0 && age >= TimestampDifferenceMilliseconds(when, GetCurrentTimestamp());
+}
+
+static int
+compare_decisions(const void *a, const void *b)
+{
+	return strcmp(((const RfDecision *) a)->gid, ((const RfDecision *) b)->gid);
+}
+
+static RfDecision *
+find_decision(RfDecision *sorted, int count, const char *gid)
+{
+	RfDecision	key;
+
+	strlcpy(key.gid, gid, sizeof(key.gid));
+	return bsearch(&key, sorted, count, sizeof(RfDecision), compare_decisions);
+}
+
+static int
+compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *) a, *(char *const *) b);
+}
+
+static bool
+is_listed(char **sorted, int count, const char *gid)
+{
+	return bsearch(&gid, sorted, count, sizeof(char *), compare_names) != NULL;
+}
+
+static void
+note_problem(RfSession *session, uint64 node, const char *gid, bool commit, TimestampTz since,
+			 const char *problem)
+{
+	RfUnresolved part;
+
+	memset(&part, 0, sizeof(part));
+	part.database = MyDatabaseId;
+	part.serverid = session->serverid;
+	part.userid = session->userid;
+	part.node = node;
+	part.commit = commit;
+	part.since = since;
+	strlcpy(part.gid, gid, sizeof(part.gid));
+	rf_commit_problem(&part, problem);
+}
+
+/* False: the node would not; why is noted. Raises an ERROR when the connection is lost. */
+static bool
+finish_part(RfSession *session, const char *gid, bool commit)
+{
+	char	   *sql = psprintf("%s PREPARED '%s'", commit ? "COMMIT" : "ROLLBACK", gid);
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_RECOVER_TIMEOUT_MS);
+	PGresult   *result = rf_session_command_deadline(session, sql, deadline);
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	bool		done = PQresultStatus(result) == PGRES_COMMAND_OK;
+
+	if (result == NULL || PQstatus(session->conn) != CONNECTION_OK)
+	{
+		PQclear(result);
+		rf_session_lost(session);
+	}
+	if (!done && (sqlstate == NULL || strcmp(sqlstate, "42704") != 0))
+	{
+		const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+
+		note_problem(session, session->cluster, gid, commit, GetCurrentTimestamp(), message ? message : "unknown error");
+	}
+	else
+		rf_commit_resolved(gid);
+	PQclear(result);
+	pfree(sql);
+	return done;
+}
+
+/* Parts whose backends are not at it any more: committed if their row is there, else rolled back. */
+static int
+finish_prepared(RfSession *session)
+{
+	char	  **gids;
+	int			count = prepared_there(session, true, &gids);
+	bool	   *decided = palloc(sizeof(bool) * (count + 1));
+	RfDecision *decisions;
+	int			decision_count;
+	int			finished = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		RfGid		gid;
+
+		decided[i] = rf_gid_parse(gids[i], &gid) && !rf_commit_is_active(&gid);
+	}
+	decision_count = rf_decision_read(&decisions);
+	qsort(decisions, decision_count, sizeof(RfDecision), compare_decisions);
+	for (int i = 0; i < count; i++)
+	{
+		if (decided[i])
+			finished += finish_part(session, gids[i],
+									find_decision(decisions, decision_count, gids[i]) != NULL);
+	}
+	return finished;
+}
+
+/* Rows, and entries in shared memory, of parts that are not there any more. */
+static void
+remove_finished(RfSession *session, Oid serverid, Oid userid, int64 preparing)
+{
+	RfDecision *decisions;
+	RfUnresolved *unresolved;
+	int			decision_count = rf_decision_read(&decisions);
+	int			unresolved_count = rf_commit_list(&unresolved);
+	const char **done = palloc(sizeof(char *) * (decision_count + 1));
+	int			done_count = 0;
+	char	  **there;
+	int			there_count;
+	RfGid		gid;
+
+	/* a part that nobody is at, and that is prepared nowhere after that, is finished */
+	for (int i = 0; i < decision_count; i++)
+	{
+		if (decisions[i].serverid != serverid || decisions[i].userid != userid ||
+			!rf_gid_parse(decisions[i].gid, &gid) || rf_commit_is_active(&gid))
+			continue;
+		if (decisions[i].node == session->cluster)
+			done[done_count++] = decisions[i].gid;
+		else
+			note_problem(session, decisions[i].node, decisions[i].gid, true, decisions[i].decided,
+						 "the server leads to another node now");
+	}
+	there_count = prepared_there(session, false, &there);
+	for (int i = 0; i < unresolved_count; i++)
+	{
+		if (unresolved[i].serverid == serverid && unresolved[i].userid == userid &&
+			!unresolved[i].commit && unresolved[i].gid[0] != '\0' && !began_before(preparing, unresolved[i].since) &&
+			!is_listed(there, there_count, unresolved[i].gid))
+			rf_commit_resolved(unresolved[i].gid);
+	}
+	for (int i = 0; i < done_count;)
+	{
+		if (is_listed(there, there_count, done[i]))
+		{
+			RfDecision *decision = (RfDecision *) (done[i] - offsetof(RfDecision, gid));
+
+			note_problem(session, session->cluster, done[i], true, decision->decided,
+						 "another role or database of the node has it prepared");
+			done[i] = done[--done_count];
+		}
+		else
+			rf_commit_resolved(done[i++]);
+	}
+	rf_decision_delete(done, done_count);
+}
+
+int
+rf_recover_node(RfSession *session, Oid serverid, Oid userid)
+{
+	int64		preparing = oldest_preparing(session);
+	int			finished = finish_prepared(session);
+
+	remove_finished(session, serverid, userid, preparing);
+	if (began_before(preparing, rf_commit_life_start()))
+		note_problem(session, session->cluster, "", false, GetCurrentTimestamp(),
+					 "a session there may still prepare a transaction of before the last start");
+	else
+		rf_commit_asked(serverid, userid, false);
+	return finished;
+}
+
+/* ---------- what is in doubt ---------- */
+
+/*
+ * Known parts that are decided and not finished: what backends and the resolver noted, and rows of
+ * earlier lives, which nobody has looked at yet. `busy`: also those of transactions that commit now.
+ */
+static int
+list_in_doubt(RfUnresolved **list, bool busy)
+{
+	int			count = rf_commit_list(list);
+	int			noted = count;
+	RfDecision *decisions;
+	int			decision_count;
+
+	if (!rf_commit_available() || !OidIsValid(rf_decision_table()))
+		return count;
+	decision_count = rf_decision_read(&decisions);
+	*list = repalloc(*list, sizeof(RfUnresolved) * (count + decision_count + 1));
+	for (int i = 0; i < decision_count; i++)
+	{
+		RfUnresolved *part = &(*list)[count];
+		RfGid		gid;
+		bool		known = false;
+
+		for (int k = 0; k < noted && !known; k++)
+			known = strcmp((*list)[k].gid, decisions[i].gid) == 0;
+		if (known || !rf_gid_parse(decisions[i].gid, &gid) ||
+			(gid.life == rf_commit_life() && !(busy && rf_commit_is_active(&gid))))
+			continue;
+		memset(part, 0, sizeof(*part));
+		part->database = MyDatabaseId;
+		part->serverid = decisions[i].serverid;
+		part->userid = decisions[i].userid;
+		part->node = decisions[i].node;
+		part->commit = true;
+		part->since = decisions[i].decided;
+		strlcpy(part->gid, decisions[i].gid, sizeof(part->gid));
+		count++;
+	}
+	return count;
+}
+
+int
+rf_commit_in_doubt(void)
+{
+	RfUnresolved *parts;
+
+	return list_in_doubt(&parts, false);
+}
+
+Datum
+rdma_transactions(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	RfUnresolved *parts;
+	int			count = list_in_doubt(&parts, false);
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < count; i++)
+	{
+		ForeignServer *server = GetForeignServerExtended(parts[i].serverid, FSV_MISSING_OK);
+		char	   *user = GetUserNameFromId(parts[i].userid, true);
+		Datum		values[TRANSACTION_COLUMNS];
+		bool		nulls[TRANSACTION_COLUMNS] = {false};
+
+		nulls[0] = nulls[3] = parts[i].gid[0] == '\0';
+		values[0] = CStringGetTextDatum(parts[i].gid);
+		nulls[1] = server == NULL;
+		values[1] = server ? CStringGetTextDatum(server->servername) : (Datum) 0;
+		nulls[2] = user == NULL;
+		values[2] = user ? CStringGetTextDatum(user) : (Datum) 0;
+		values[3] = CStringGetTextDatum(parts[i].commit ? "commit" : "rollback");
+		values[4] = TimestampTzGetDatum(parts[i].since);
+		nulls[5] = parts[i].problem[0] == '\0';
+		values[5] = CStringGetTextDatum(parts[i].problem);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* Gives up what is in doubt on a server: how many parts. */
+static int
+forget(Oid serverid)
+{
+	RfUnresolved *parts;
+	int			count = list_in_doubt(&parts, false);
+	const char **gids = palloc(sizeof(char *) * (count + 1));
+	int			forgotten = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		if (parts[i].serverid != serverid)
+			continue;
+		rf_commit_asked(serverid, parts[i].userid, true);
+		if (parts[i].gid[0] != '\0')
+			gids[forgotten++] = parts[i].gid;
+	}
+	rf_decision_delete(gids, forgotten);
+	return forgotten;
+}
+
+Datum
+rdma_resolve(PG_FUNCTION_ARGS)
+{
+	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
+	ForeignDataWrapper *wrapper = GetForeignDataWrapper(server->fdwid);
+	AclResult	allowed = rf_server_aclcheck(server->serverid, GetUserId(), ACL_USAGE);
+	RfSession  *session;
+
+	if (allowed != ACLCHECK_OK)
+		aclcheck_error(allowed, OBJECT_FOREIGN_SERVER, server->servername);
+	if (strcmp(wrapper->fdwname, "rdma_fdw") != 0 || rf_option_find(server->options, "nodes") != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("server \"%s\" is not a node of rdma_fdw", server->servername)));
+	if (!rf_commit_available() || !OidIsValid(rf_decision_table()))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("transactions do not commit on several nodes atomically here"),
+				 errhint("Add rdma_fdw to shared_preload_libraries, and run ALTER EXTENSION rdma_fdw UPDATE.")));
+	if (!rf_decision_lock())
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("another session is finishing transactions now"),
+				 errhint("Try again in some seconds.")));
+	if (PG_GETARG_BOOL(1))
+		PG_RETURN_INT32(forget(server->serverid));
+
+	session = rf_session_get(GetUserMapping(GetUserId(), server->serverid), false);
+	if (rf_session_in_transaction(session))
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("rdma.resolve cannot run in a transaction that has used server \"%s\"",
+						server->servername)));
+	PG_RETURN_INT32(rf_recover_node(session, server->serverid, GetUserId()));
+}
+
+/* ---------- servers, mappings, and the table, that are still needed ---------- */
+
+static void
+refuse_drop(const RfUnresolved *part, const char *what)
+{
+	ForeignServer *server = GetForeignServerExtended(part->serverid, FSV_MISSING_OK);
+	char	   *name = server ? server->servername : "?";
+
+	ereport(ERROR,
+			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+			 errmsg("cannot drop %s while a transaction is to be finished on server \"%s\"", what,
+					name),
+			 errdetail("It is prepared there as \"%s\".", part->gid),
+			 errhint("It is finished as soon as the server can be reached; see rdma.transactions. "
+					 "If it never can: SELECT rdma.resolve(%s, true).", quote_literal_cstr(name))));
+}
+
+static void
+check_drop(Oid class_id, Oid object_id)
+{
+	RfUnresolved *parts;
+	int			count;
+	Oid			serverid = InvalidOid;
+	Oid			userid = InvalidOid;
+	const char *what = "the extension";
+
+	if (class_id == ForeignServerRelationId)
+	{
+		serverid = object_id;
+		what = "the server";
+	}
+	else if (class_id == UserMappingRelationId)
+	{
+		HeapTuple	tuple = SearchSysCache1(USERMAPPINGOID, ObjectIdGetDatum(object_id));
+
+		if (!HeapTupleIsValid(tuple))
+			return;
+		serverid = ((Form_pg_user_mapping) GETSTRUCT(tuple))->umserver;
+		userid = ((Form_pg_user_mapping) GETSTRUCT(tuple))->umuser;
+		ReleaseSysCache(tuple);
+		what = "the user mapping";
+	}
+
+	/* a mapping for everybody may be the one of any of them */
+	count = list_in_doubt(&parts, true);
+	for (int i = 0; i < count; i++)
+	{
+		if (parts[i].gid[0] != '\0' && (!OidIsValid(serverid) || parts[i].serverid == serverid) &&
+			(!OidIsValid(userid) || parts[i].userid == userid))
+			refuse_drop(&parts[i], what);
+	}
+}
+
+static void
+object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg)
+{
+	if (previous_object_access)
+		previous_object_access(access, class_id, object_id, sub_id, arg);
+	if (access != OAT_DROP || !rf_commit_available())
+		return;
+	if (class_id == ForeignServerRelationId || class_id == UserMappingRelationId ||
+		(class_id == RelationRelationId && object_id == rf_decision_table()))
+		check_drop(class_id, object_id);
+}
+
+void
+rf_commit_install_hook(void)
+{
+	previous_object_access = object_access_hook;
+	object_access_hook = object_access;
+}

@@ -1,0 +1,120 @@
+/*
+ * remote_error.c - errors of a data node become errors here, with what users of this side need to know.
+ */
+#include "postgres.h"
+
+#include "utils/builtins.h"
+
+#include "rdma_fdw/compat.h"
+#include "session.h"
+
+/* The line of an error's context that says which of a load's rows it is about; NULL: there is none. */
+static const char *
+find_row(const char *context, uint64 *row)
+{
+	const char *line = context ? strrchr(context, '\n') : NULL;
+	unsigned long long number;
+	int			length = 0;
+
+	*row = 0;
+	if (context == NULL)
+		return NULL;
+	line = line ? line + 1 : context;
+	if (sscanf(line, RF_STORE_ROW_CONTEXT "%n", &number, &length) != 1 ||
+		length == 0 || line[length] != '\0')
+		return NULL;
+	*row = number;
+	return line;
+}
+
+uint64
+rf_error_row(const PGresult *result)
+{
+	uint64		row;
+
+	(void) find_row(result ? PQresultErrorField(result, PG_DIAG_CONTEXT) : NULL, &row);
+	return row;
+}
+
+/*
+ * What to do when the remote role lacks one of the functions that it serves us with: the server that
+ * refuses the call knows nothing of what it is for. NULL: that is not the error, as far as the text
+ * of the message tells.
+ */
+static char *
+access_hint(RfSession *session, int code, const char *primary, const char *sql)
+{
+	static const struct
+	{
+		const char *ending;
+		const char *access;
+	}			functions[] = {
+		{"for function hello", "read"},
+		{"for function stream", "read"},
+		{"for function zero_pages", "read"},
+		{"for function store", "write"},
+		{"for function join_set", "write"},
+		{"for function exchange", "exchange"},
+		{"for function exchange_greet", "exchange"},
+		{"for function exchange_connect", "exchange"},
+		{"for function exchange_listen", "exchange"},
+		{"for function exchange_open", "exchange"},
+		{"for function exchange_stats", "exchange"}
+	};
+	const char *access = NULL;
+
+	if (code != ERRCODE_INSUFFICIENT_PRIVILEGE)
+		return NULL;
+	if (strcmp(sql, RF_HELLO_SQL) == 0)
+		access = "read";		/* in any language */
+	for (int i = 0; i < (int) lengthof(functions) && access == NULL; i++)
+	{
+		int			before = (int) strlen(primary) - (int) strlen(functions[i].ending);
+
+		if (before >= 0 && strcmp(primary + before, functions[i].ending) == 0)
+			access = functions[i].access;
+	}
+	if (access == NULL)
+		return NULL;
+	return psprintf("A superuser can allow it in database \"%s\" of that server: SELECT rdma.grant_access(%s, '%s').",
+					PQdb(session->conn), quote_literal_cstr(quote_identifier(PQuser(session->conn))), access);
+}
+
+void
+rf_session_raise(RfSession *session, PGresult *result, const char *sql)
+{
+	const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+	const char *primary = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+	const char *detail = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL) : NULL;
+	const char *hint = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_HINT) : NULL;
+	const char *context = result ? PQresultErrorField(result, PG_DIAG_CONTEXT) : NULL;
+	const char *row_line;
+	uint64		row;
+	int			code = ERRCODE_CONNECTION_FAILURE;
+
+	if (state && strlen(state) == 5)
+		code = MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4]);
+
+	/* libpq's memory goes before the error leaves */
+	if (primary)
+		primary = pstrdup(primary);
+	else
+		primary = pchomp(PQerrorMessage(session->conn));
+	detail = detail ? pstrdup(detail) : NULL;
+	hint = hint ? pstrdup(hint) : access_hint(session, code, primary, sql);
+	row_line = find_row(context, &row);
+	if (row_line)
+		context = row_line == context ? NULL : pnstrdup(context, row_line - 1 - context);
+	else
+		context = context ? pstrdup(context) : NULL;
+	PQclear(result);
+
+	ereport(ERROR,
+			(errcode(code),
+			 primary[0] != '\0' ? errmsg_internal("%s", primary) :
+			 errmsg("server \"%s\" gave no reason for an error", session->server_name),
+			 detail ? errdetail_internal("%s", detail) : 0,
+			 hint ? errhint("%s", hint) : 0,
+			 context ? errcontext("%s", context) : 0,
+			 errcontext("remote SQL command: %s", sql)));
+}

@@ -1,0 +1,526 @@
+/*
+ * snapshot.c - the beginning of remote transactions, so that their snapshots are one.
+ *
+ * A remote transaction is REPEATABLE READ: its first query takes the snapshot that all later ones see.
+ * Where a statement reads several nodes, the transactions there begin together in the gate (gate.c),
+ * each with a query, as START TRANSACTION alone takes no snapshot. Everything before that may take
+ * long, connecting for example, and is done before.
+ *
+ * A node alone is used without the gate. What was committed since is known by the gate's count; if that
+ * is still the same when another node is needed, its snapshot is taken to the first one's. If not, and
+ * nothing was done in the first transaction that must stay, it begins again. Else the snapshots cannot
+ * be one, which is an error: of any statement in REPEATABLE READ, whose snapshot is the transaction's;
+ * in READ COMMITTED of one that needs both.
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "utils/memutils.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
+#include "gate.h"
+#include "session.h"
+
+/* How long a node may take to begin a transaction: commits on other nodes wait for it. */
+#define RF_BEGIN_TIMEOUT_MS		10000
+/* How long to wait for transactions in doubt to be finished, and how often to look. */
+#define RF_DOUBT_TIMEOUT_MS		10000
+#define RF_DOUBT_LOOK_MS		50
+
+#define SNAPSHOT_SQL	"SELECT 1"
+
+/* What is to be done for the snapshots of several nodes. */
+typedef struct SnapshotPlan
+{
+	bool		begin;			/* transactions are missing */
+	bool		renew;			/* those that are there begin again */
+	bool		verify;			/* what is there must be of the count that the gate has now */
+	RfSession  *fixed;			/* cannot begin again; NULL: all can */
+	uint64		count;			/* of the gate, when this was found */
+} SnapshotPlan;
+
+static uint64 statements = 0;	/* number of the last statement that took snapshots together */
+static List *remembered = NIL;	/* RfRemembered; for the life of the backend */
+
+int
+rf_transaction_target(RfSession *session)
+{
+	return GetCurrentTransactionNestLevel();
+}
+
+/*
+ * A subtransaction may be read-only by itself inside one that writes, so what it says is not taken for
+ * the whole remote transaction. deferrable: it may wait for others.
+ */
+static char *
+begin_sql(bool deferrable)
+{
+	bool		read_only = XactReadOnly && GetCurrentTransactionNestLevel() == 1;
+
+	return psprintf("START TRANSACTION ISOLATION LEVEL %s%s%s",
+					IsolationIsSerializable() ? "SERIALIZABLE" : "REPEATABLE READ",
+					read_only ? " READ ONLY" : "",
+					read_only && deferrable && XactDeferrable && IsolationIsSerializable() ? " DEFERRABLE" : "");
+}
+
+char *
+rf_transaction_begin_sql(RfSession *session, int level)
+{
+	return level > 1 ? psprintf("SAVEPOINT s%d", level) : begin_sql(true);
+}
+
+/* ---------- transactions in doubt ---------- */
+
+/*
+ * Was something decided before the server started, and is not finished on one of the nodes? Rows of that
+ * time only go.
+ */
+static bool
+past_in_doubt(const uint64 *nodes, int count)
+{
+	RfDecision *decisions;
+	int			decision_count;
+	bool		any = false;
+	bool		found = false;
+
+	if (rf_commit_past_is_over())
+		return false;
+	decision_count = rf_decision_read(&decisions);
+	for (int i = 0; i < decision_count; i++)
+	{
+		RfGid		gid;
+
+		if (!rf_gid_parse(decisions[i].gid, &gid) || gid.life == rf_commit_life())
+			continue;
+		any = true;
+		for (int k = 0; k < count && !found; k++)
+			found = decisions[i].node == nodes[k];
+	}
+	pfree(decisions);
+	if (!any)
+		rf_commit_past_over();
+	return found;
+}
+
+static void
+wait_for_resolver(TimestampTz *deadline)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (*deadline == 0)
+		*deadline = TimestampTzPlusMilliseconds(now, RF_DOUBT_TIMEOUT_MS);
+	if (now >= *deadline)
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("could not take one snapshot of several nodes"),
+				 errdetail("A transaction that has committed is not finished on one of them."),
+				 errhint("The view rdma.transactions shows it, and why it is not finished.")));
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, RF_DOUBT_LOOK_MS,
+					 rf_session_wait_event());
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/* ---------- what there is ---------- */
+
+/* Has nothing of it to stay? In REPEATABLE READ what was read stays, too. */
+static bool
+may_begin_again(RfSession *session)
+{
+	if (session->wrote || session->running || session->load || session->failed || session->unsure ||
+		!dlist_is_empty(&session->collecting) || !dlist_is_empty(&session->streams) ||
+		PQtransactionStatus(session->conn) != PQTRANS_INTRANS)
+		return false;
+	return session->untouched || !IsolationUsesXactSnapshot();
+}
+
+/* False: nothing is to be done. */
+static bool
+make_plan(List *sessions, SnapshotPlan *plan)
+{
+	bool		exact = true;
+	bool		same = true;
+	bool		current = true;
+	RfSession  *first = NULL;
+	ListCell   *lc;
+
+	memset(plan, 0, sizeof(*plan));
+	plan->count = rf_gate_count();
+	foreach(lc, sessions)
+	{
+		RfSession  *session = lfirst(lc);
+
+		if (session->depth == 0)
+		{
+			plan->begin = true;
+			continue;
+		}
+		if (first == NULL)
+			first = session;
+		exact &= session->snapshot_exact;
+		same &= session->snapshot_count == first->snapshot_count;
+		current &= session->snapshot_count == plan->count;
+		if (!may_begin_again(session))
+			plan->fixed = session;
+	}
+
+	/* READ COMMITTED wants to see what has committed since, where it can */
+	if (!plan->begin && exact && same &&
+		(current || plan->fixed != NULL || IsolationUsesXactSnapshot()))
+		return false;
+	plan->verify = current && first != NULL;
+	plan->renew = !current;
+	return true;
+}
+
+/* Transactions that use one of them will begin with all. */
+static void
+remember(List *sessions)
+{
+	MemoryContext caller = MemoryContextSwitchTo(TopMemoryContext);
+	ListCell   *lc;
+
+	foreach(lc, sessions)
+	{
+		RfSession  *session = lfirst(lc);
+
+		if (!rf_snapshot_is_remembered(session->serverid, session->userid))
+		{
+			RfRemembered *entry = palloc(sizeof(RfRemembered));
+
+			entry->serverid = session->serverid;
+			entry->userid = session->userid;
+			remembered = lappend(remembered, entry);
+		}
+	}
+	MemoryContextSwitchTo(caller);
+}
+
+__attribute__((noreturn)) static void
+raise_conflict(RfSession *fixed, List *sessions)
+{
+	remember(sessions);
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not take one snapshot of several nodes"),
+			 errdetail("Transactions have committed since this one began on server \"%s\".", fixed->server_name),
+			 errhint("Try the transaction again: this session will then begin it on all these nodes together. "
+					 "With rdma_fdw.snapshot = each_node each node has a snapshot of its own.")));
+}
+
+/* ---------- in the gate ---------- */
+
+static void
+send_query(RfSession *session, const char *sql)
+{
+	session->unsure = true;
+	session->snapshot_exact = false;
+	if (!PQsendQuery(session->conn, sql))
+		rf_session_lost(session);
+	rf_session_flush(session);
+}
+
+static void
+await_query(RfSession *session, const char *sql, TimestampTz deadline)
+{
+	PGresult   *last = NULL;
+
+	for (;;)
+	{
+		PGresult   *result;
+
+		while (PQisBusy(session->conn))
+		{
+			long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+			int			got = left > 0 ? rf_session_wait(session, WL_SOCKET_READABLE, left) : 0;
+
+			if (left <= 0)
+			{
+				session->broken = true;
+				ereport(ERROR,
+						(errcode(ERRCODE_CONNECTION_FAILURE),
+						 errmsg("server \"%s\" did not begin a transaction within %d seconds",
+								session->server_name, RF_BEGIN_TIMEOUT_MS / 1000)));
+			}
+			if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
+				rf_session_lost(session);
+		}
+		result = PQgetResult(session->conn);
+		if (result == NULL)
+			break;
+		if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
+		{
+			PQclear(last);
+			rf_session_raise(session, result, sql);
+		}
+		PQclear(last);
+		last = result;
+		if (PQstatus(session->conn) != CONNECTION_OK)
+			break;
+	}
+	PQclear(last);
+	if (PQstatus(session->conn) != CONNECTION_OK)
+		rf_session_lost(session);
+	session->unsure = false;
+}
+
+/*
+ * To all of a kind at the same time. sql: begins a transaction, in place of the one that is there; or
+ * query: takes the snapshot; or both.
+ */
+static void
+run_on_all(List *sessions, bool poolers, const char *sql, const char *query)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_BEGIN_TIMEOUT_MS);
+	ListCell   *lc;
+
+	foreach(lc, sessions)
+	{
+		RfSession  *session = lfirst(lc);
+		char	   *text;
+
+		if (session->shared != poolers)
+			continue;
+		text = psprintf("%s%s%s%s", sql && session->depth > 0 ? "ROLLBACK;" : "", sql ? sql : "",
+						sql && query ? ";" : "", query ? query : "");
+		session->depth = 1;
+		send_query(session, text);
+		pfree(text);
+	}
+	foreach(lc, sessions)
+	{
+		RfSession  *session = lfirst(lc);
+
+		if (session->shared == poolers)
+			await_query(session, sql ? sql : query, deadline);
+	}
+}
+
+/*
+ * What an error leaves below a savepoint would be taken for the transaction that the savepoint is in:
+ * such connections are not used again.
+ */
+static void
+give_up(List *sessions)
+{
+	ListCell   *lc;
+
+	foreach(lc, sessions)
+	{
+		RfSession  *session = lfirst(lc);
+
+		if (session->unsure && GetCurrentTransactionNestLevel() > 1)
+		{
+			session->depth = 0;
+			session->unsure = false;
+			session->broken = true;
+		}
+	}
+}
+
+/* False: something has come between, so that another plan is needed. */
+static bool
+take(List *sessions, List *beginning, const SnapshotPlan *plan, const uint64 *nodes, const char *sql)
+{
+	volatile bool taken = false;
+	ListCell   *lc;
+
+	rf_gate_enter(RF_GATE_SNAPSHOT);
+	PG_TRY();
+	{
+		uint64		count = rf_gate_count();
+
+		if ((!plan->verify || count == plan->count) && !rf_commit_in_doubt_on(nodes, list_length(sessions)))
+		{
+			run_on_all(beginning, false, sql, SNAPSHOT_SQL);
+			run_on_all(beginning, true, NULL, RF_LOCAL_SETTINGS_SQL);
+			foreach(lc, sessions)
+			{
+				RfSession  *session = lfirst(lc);
+
+				session->snapshot_count = count;
+				session->snapshot_exact = true;
+				session->statement = statements;
+			}
+			taken = true;
+		}
+	}
+	PG_FINALLY();
+	{
+		rf_gate_leave(RF_GATE_SNAPSHOT);
+	}
+	PG_END_TRY();
+	return taken;
+}
+
+static List *
+those_that_begin(List *sessions, bool all)
+{
+	List	   *beginning = NIL;
+	ListCell   *lc;
+
+	foreach(lc, sessions)
+	{
+		RfSession  *session = lfirst(lc);
+
+		if (all || session->depth == 0)
+			beginning = lappend(beginning, session);
+	}
+	return beginning;
+}
+
+/* One attempt; false: in doubt, or something has come between. */
+static bool
+attempt(List *sessions, const SnapshotPlan *plan, const uint64 *nodes)
+{
+	List	   *volatile beginning = those_that_begin(sessions, plan->renew);
+	char	   *sql = begin_sql(false);
+	volatile bool taken = false;
+	ListCell   *lc;
+
+	PG_TRY();
+	{
+		/* a pooler may have us wait for one of its connections */
+		run_on_all(beginning, true, sql, NULL);
+		foreach(lc, beginning)
+		{
+			RfSession  *session = lfirst(lc);
+
+			session->untouched = true;
+			session->snapshot_exact = false;
+			session->snapshot_count = 0; /* of no snapshot */
+		}
+		taken = take(sessions, beginning, plan, nodes, sql);
+	}
+	PG_CATCH();
+	{
+		give_up(beginning);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (taken)
+		rf_gate_note_snapshots(plan->renew);
+	pfree(sql);
+	list_free(beginning);
+	return taken;
+}
+
+/* The sessions have connections, and there are several. */
+static void
+take_together(List *sessions)
+{
+	uint64	   *nodes = palloc(sizeof(uint64) * list_length(sessions));
+	TimestampTz deadline = 0;
+	SnapshotPlan plan;
+	ListCell   *lc;
+
+	foreach(lc, sessions)
+		nodes[foreach_current_index(lc)] = ((RfSession *) lfirst(lc))->cluster;
+	while (make_plan(sessions, &plan))
+	{
+		if (plan.renew && plan.fixed != NULL)
+			raise_conflict(plan.fixed, sessions);
+		if (past_in_doubt(nodes, list_length(sessions)) || rf_commit_in_doubt_on(nodes, list_length(sessions)))
+			wait_for_resolver(&deadline);
+		else if (attempt(sessions, &plan, nodes))
+			break;
+	}
+	pfree(nodes);
+}
+
+/* ---------- for others ---------- */
+
+List *
+rf_snapshot_remembered(void)
+{
+	return remembered;
+}
+
+bool
+rf_snapshot_is_remembered(Oid serverid, Oid userid)
+{
+	ListCell   *lc;
+
+	foreach(lc, remembered)
+	{
+		RfRemembered *entry = lfirst(lc);
+
+		if (entry->serverid == serverid && entry->userid == userid)
+			return true;
+	}
+	return false;
+}
+
+void
+rf_snapshot_forget(void)
+{
+	list_free_deep(remembered);
+	remembered = NIL;
+}
+
+static bool
+is_common(void)
+{
+	return rf_snapshot_mode == RF_SNAPSHOT_COMMON && !IsParallelWorker() &&
+		(!IsolationIsSerializable() || rf_allow_snapshot_isolation);
+}
+
+static List *
+add_open(List *sessions, bool of_statement)
+{
+	List	   *open = rf_session_list_open();
+	ListCell   *lc;
+
+	foreach(lc, open)
+	{
+		RfSession  *session = lfirst(lc);
+
+		if (!of_statement || session->statement == statements)
+			sessions = list_append_unique_ptr(sessions, session);
+	}
+	list_free(open);
+	return sessions;
+}
+
+void
+rf_snapshot_together(RfSession *const *sessions, int count, bool same_statement)
+{
+	List	   *all = NIL;
+
+	if (!is_common())
+		return;
+	if (!same_statement)
+		statements++;
+	for (int i = 0; i < count; i++)
+	{
+		all = list_append_unique_ptr(all, sessions[i]);
+		if (sessions[i]->depth == 0)
+			rf_session_settle(sessions[i]);
+	}
+	if (same_statement || IsolationUsesXactSnapshot())
+		all = add_open(all, !IsolationUsesXactSnapshot());
+	if (list_length(all) > 1)
+		take_together(all);
+	list_free(all);
+}
+
+void
+rf_snapshot_begin(RfSession *session)
+{
+	List	   *all;
+
+	rf_serializable_begin(session);
+	session->untouched = false;
+	session->snapshot_exact = false;
+	session->statement = 0;
+	session->snapshot_count = rf_gate_count();
+	if (!IsolationUsesXactSnapshot() || !is_common() || rf_session_other(session) == NULL)
+		return;
+	all = add_open(list_make1(session), false);
+	take_together(all);
+	list_free(all);
+}

@@ -1,0 +1,127 @@
+/*
+ * statement.c - the nodes of a statement begin their transactions together.
+ *
+ * A transaction that cannot know what it will need begins with what it names. In REPEATABLE READ a
+ * transaction block names whole servers, and what came too late in an earlier transaction of this
+ * session is begun with what was there then. So who tries a transaction again gets through.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "foreign/foreign.h"
+#include "utils/syscache.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
+#include "session.h"
+
+bool
+rf_statement_wants_all(void)
+{
+	List	   *open;
+	bool		first;
+
+	if (rf_snapshot_mode != RF_SNAPSHOT_COMMON || !IsolationUsesXactSnapshot() ||
+		(IsolationIsSerializable() && !rf_allow_snapshot_isolation) || !IsTransactionBlock())
+		return false;
+	open = rf_session_list_open();
+	first = open == NIL;
+	list_free(open);
+	return first;
+}
+
+static bool
+has_mapping(const RfRemembered *entry)
+{
+	return SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(entry->serverid)) &&
+		(SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(entry->userid),
+							   ObjectIdGetDatum(entry->serverid)) ||
+		 SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid),
+							   ObjectIdGetDatum(entry->serverid)));
+}
+
+/* What transactions needed too late, if these users' nodes are among it. */
+static List *
+add_remembered(List *users)
+{
+	List	   *all = list_copy(users);
+	List	   *open;
+	bool		any = false;
+	ListCell   *lc;
+
+	if (rf_snapshot_remembered() == NIL || !(IsTransactionBlock() || IsolationUsesXactSnapshot()))
+		return all;
+	open = rf_session_list_open();
+	if (open != NIL)
+	{
+		list_free(open);
+		return all;
+	}
+	foreach(lc, users)
+	{
+		UserMapping *user = lfirst(lc);
+
+		any |= rf_snapshot_is_remembered(user->serverid, user->userid);
+	}
+	foreach(lc, rf_snapshot_remembered())
+	{
+		RfRemembered *entry = lfirst(lc);
+
+		if (any && has_mapping(entry))
+			all = lappend(all, GetUserMapping(entry->userid, entry->serverid));
+	}
+	return all;
+}
+
+/* A node that cannot be connected may not be needed; whoever needs it says why. */
+static void
+begin_together(List *users)
+{
+	RfSession **sessions = palloc(sizeof(RfSession *) * list_length(users));
+	int			count = 0;
+	ListCell   *lc;
+
+	foreach(lc, users)
+	{
+		ErrorData  *error = NULL;
+
+		sessions[count] = rf_session_try(lfirst(lc), &error);
+		if (sessions[count] != NULL)
+			count++;
+		else
+			FreeErrorData(error);
+	}
+	rf_snapshot_together(sessions, count, false);
+	pfree(sessions);
+}
+
+void
+rf_statement_begin(List *users)
+{
+	List	   *volatile all;
+
+	if (rf_snapshot_mode != RF_SNAPSHOT_COMMON ||
+		(IsolationIsSerializable() && !rf_allow_snapshot_isolation))
+		return;
+	all = add_remembered(users);
+	if (list_length(all) == list_length(users))
+	{
+		if (list_length(users) > 1)
+			begin_together(users);
+	}
+	else
+	{
+		/* one that is not there any more must not be in everybody's way */
+		PG_TRY();
+		{
+			begin_together(all);
+		}
+		PG_CATCH();
+		{
+			rf_snapshot_forget();
+			PG_RE_THROW();
+		}
+		PG_END_TRY();
+	}
+	list_free(all);
+}

@@ -112,6 +112,12 @@ typedef struct RfCommitWork
 	bool		past_is_over;	/* see rf_commit_past_is_over */
 } RfCommitWork;
 
+/* Does the database know of a part that is decided and not finished? */
+extern bool rf_commit_is_unresolved(Oid database);
+
+/* The database is gone, and so is what was known of it. */
+extern void rf_commit_forget_database(Oid database);
+
 extern void rf_commit_launcher(bool here);	/* this process is told when there is more to do; or no more */
 extern int	rf_commit_work(RfCommitWork **list);
 extern void rf_commit_ask_all(Oid database);
@@ -176,5 +182,12 @@ extern void rf_commit_finish(bool commit);
  * notes what has to be looked at again. Returns how many it finished.
  */
 extern int	rf_recover_node(RfSession *session, Oid serverid, Oid userid);
+
+/*
+ * Removes the rows of a server, or of a user mapping, that is gone. It could only be dropped because
+ * nothing of it was in doubt, so they are of finished transactions, which a crash kept from going.
+ * Needs rf_decision_lock.
+ */
+extern void rf_recover_gone(Oid serverid, Oid userid);
 
 #endif

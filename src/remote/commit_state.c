@@ -392,6 +392,41 @@ rf_commit_asked(Oid serverid, Oid userid, bool gone)
 	LWLockRelease(state->lock);
 }
 
+bool
+rf_commit_is_unresolved(Oid database)
+{
+	bool		found = false;
+
+	LWLockAcquire(state->lock, LW_SHARED);
+	for (int i = 0; i < state->unresolved_count && !found; i++)
+		found = state->unresolved[i].database == database && state->unresolved[i].gid[0] != '\0';
+	LWLockRelease(state->lock);
+	return found;
+}
+
+void
+rf_commit_forget_database(Oid database)
+{
+	LWLockAcquire(state->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < state->unresolved_count;)
+	{
+		if (state->unresolved[i].database == database)
+			state->unresolved[i] = state->unresolved[--state->unresolved_count];
+		else
+			i++;
+	}
+	for (int i = 0; i < state->database_count; i++)
+	{
+		if (state->databases[i].database == database)
+		{
+			state->databases[i] = state->databases[--state->database_count];
+			break;
+		}
+	}
+	LWLockRelease(state->lock);
+	rf_gate_finished();
+}
+
 void
 rf_commit_problem(const RfUnresolved *part, const char *problem)
 {

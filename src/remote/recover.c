@@ -15,6 +15,7 @@
 #include "access/xact.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "fmgr.h"
@@ -246,6 +247,26 @@ rf_recover_node(RfSession *session, Oid serverid, Oid userid)
 	return finished;
 }
 
+void
+rf_recover_gone(Oid serverid, Oid userid)
+{
+	RfDecision *decisions;
+	int			count = rf_decision_read(&decisions);
+	const char **gone = palloc(sizeof(char *) * (count + 1));
+	int			gone_count = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		RfGid		gid;
+
+		if (decisions[i].serverid == serverid && decisions[i].userid == userid &&
+			rf_gid_parse(decisions[i].gid, &gid) && !rf_commit_is_active(&gid))
+			gone[gone_count++] = decisions[i].gid;
+	}
+	rf_decision_delete(gone, gone_count);
+	rf_commit_asked(serverid, userid, true);
+}
+
 /* ---------- what is in doubt ---------- */
 
 /*
@@ -436,6 +457,18 @@ check_drop(Oid class_id, Oid object_id)
 	}
 }
 
+/* A database takes its table along, and then nobody can finish what it left. */
+static void
+check_drop_database(Oid database)
+{
+	if (rf_commit_is_unresolved(database))
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot drop the database while its transactions are to be finished on other servers"),
+				 errhint("Its view rdma.transactions shows them. They are finished as soon as the servers can be reached. "
+						 "If one never can: SELECT rdma.resolve('name of the server', true), in that database.")));
+}
+
 static void
 object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg)
 {
@@ -443,6 +476,8 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 		previous_object_access(access, class_id, object_id, sub_id, arg);
 	if (access != OAT_DROP || !rf_commit_available())
 		return;
+	if (class_id == DatabaseRelationId)
+		check_drop_database(object_id);
 	if (class_id == ForeignServerRelationId || class_id == UserMappingRelationId ||
 		(class_id == RelationRelationId && object_id == rf_decision_table()))
 		check_drop(class_id, object_id);

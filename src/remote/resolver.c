@@ -177,6 +177,21 @@ due_time(const RfCommitWork *work, const Watched *entry, TimestampTz now)
 	return TimestampTzPlusMilliseconds(now, RF_ROWS_MS);
 }
 
+/* Some databases may have been dropped: what is known of them is forgotten. */
+static bool
+is_gone(Oid database)
+{
+	bool		gone;
+
+	StartTransactionCommand();
+	gone = !SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(database));
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(TopMemoryContext);
+	if (gone)
+		rf_commit_forget_database(database);
+	return gone;
+}
+
 /* Starts what is due. Returns in how many milliseconds something else is; -1: nothing is known. */
 static long
 start_due(void)
@@ -205,6 +220,16 @@ start_due(void)
 		if (is_running(&entry->handle) || !entry->due)
 			continue;			/* the end of a worker wakes us */
 		left = TimestampDifferenceMilliseconds(now, entry->when);
+		if (left <= 0 && is_gone(entry->database))
+		{
+			entry->due = false;
+			if (!is_running(&entry->detector))
+			{
+				watched = foreach_delete_current(watched, lc);
+				pfree(entry);
+			}
+			continue;
+		}
 		if (left <= 0 && start_worker(entry->database, "rf_resolver_worker_main", "rdma_fdw resolver worker",
 									  &entry->handle))
 		{
@@ -469,10 +494,10 @@ visit(const Target *target, TimeoutId timeout)
 	{
 		late = false;
 		enable_timeout_after(timeout, RF_NODE_MS);
-		if (!is_there(target))
-			rf_commit_asked(target->serverid, target->userid, true);
-		else if (!rf_decision_lock())
+		if (!rf_decision_lock())
 			note_failure(target, "rdma.resolve is at work");
+		else if (!is_there(target))
+			rf_recover_gone(target->serverid, target->userid);
 		else
 		{
 			UserMapping *user = GetUserMapping(target->userid, target->serverid);

@@ -124,6 +124,18 @@ SELECT count(*) FROM before;
 SELECT * FROM rdma.check_distribution('before');
 SELECT node, answer FROM rdma.run_on('dst', $$SELECT to_regclass('dst.before') IS NULL$$);
 
+-- the role of the user mapping may not do it on a node
+SELECT answer FROM rdma.run_on('dst2', 'CREATE ROLE regress_rdma_poor LOGIN');
+SELECT count(*) FROM rdma.run_on('dst2', $$SELECT rdma.grant_access('regress_rdma_poor', 'write', 'exchange')$$);
+ALTER USER MAPPING FOR CURRENT_USER SERVER dst2 OPTIONS (SET user 'regress_rdma_poor');
+CREATE TABLE poor (id int);
+\set VERBOSITY default
+SELECT rdma.distribute_table('poor', 'dst', 'id');
+\set VERBOSITY terse
+ALTER USER MAPPING FOR CURRENT_USER SERVER dst2 OPTIONS (SET user 'postgres');
+SELECT answer FROM rdma.run_on('dst2', 'DROP OWNED BY regress_rdma_poor');
+SELECT answer FROM rdma.run_on('dst2', 'DROP ROLE regress_rdma_poor');
+
 SET client_min_messages = warning;
 DROP SERVER dst1, dst2, dst CASCADE;
 DROP SCHEMA dst, dst1 CASCADE;

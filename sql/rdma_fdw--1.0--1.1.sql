@@ -98,6 +98,13 @@ BEGIN
 
   PERFORM rdma.run_on(n.node, format('CREATE SCHEMA %I', old.nspname))
     FROM rdma.run_on(server, format('SELECT to_regnamespace(%L) IS NULL', quote_ident(old.nspname))) n WHERE n.answer = 't';
+  SELECT n.node, n.answer AS role INTO part
+    FROM rdma.run_on(server, format('SELECT CASE WHEN NOT pg_catalog.has_schema_privilege(%L, ''CREATE'') THEN current_user END', old.nspname)) n
+    WHERE n.answer IS NOT NULL ORDER BY n.node LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'role "%" cannot create tables in schema "%" on server "%"', part.role, old.nspname, part.node USING ERRCODE = 'insufficient_privilege',
+      HINT = format('On the node: GRANT CREATE ON SCHEMA %I TO %I.', old.nspname, part.role);
+  END IF;
   SELECT string_agg(format('%s = %L', o.name, o.value), ', ') INTO storage
     FROM pg_class c, unnest(ARRAY['', 'toast.'], ARRAY[c.oid, c.reltoastrelid]) r(prefix, oid) JOIN pg_class s ON s.oid = r.oid,
       LATERAL (SELECT r.prefix || option_name AS name, option_value AS value FROM pg_options_to_table(s.reloptions)) o

@@ -98,7 +98,7 @@ load_node()
 	local name=$1 index=$2 table
 	export RF_DB=demo
 	rf_sql "$name" "CREATE SCHEMA tpch; CREATE SCHEMA debian; CREATE EXTENSION rdma_fdw;
-		CREATE ROLE app LOGIN PASSWORD '$password'; SELECT rdma.grant_access('app', 'write', 'exchange'); GRANT USAGE ON SCHEMA tpch, debian TO app; GRANT CREATE ON DATABASE demo TO app;
+		CREATE ROLE app LOGIN PASSWORD '$password'; SELECT rdma.grant_access('app', 'write', 'exchange'); GRANT USAGE ON SCHEMA tpch, debian TO app; GRANT CREATE ON DATABASE demo TO app; GRANT CREATE ON SCHEMA public TO app;
 		ALTER DEFAULT PRIVILEGES IN SCHEMA tpch, debian GRANT SELECT ON TABLES TO app"
 	{ echo "SET search_path = tpch;"; cat "$tree/bench/tpch/schema.sql"; } | rf_psql "$name" -q
 	for table in region nation supplier part partsupp customer orders lineitem; do

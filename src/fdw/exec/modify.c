@@ -13,7 +13,8 @@
  * rolled back with the (sub)transaction, like any failed statement.
  *
  * A table of a server with nodes is written on those nodes (exchange.h): on the one given by the
- * hash of its key, on all of them, or in turn if there is no rule.
+ * hash of its key, on all of them, or in turn if there is no rule. Rows whose key an UPDATE assigns
+ * are kept until its end (modify_move.c).
  */
 #include "postgres.h"
 
@@ -40,54 +41,7 @@
 #include "fdw/plan/plan_private.h"
 
 #include "exec.h"
-
-/* One data node; sessions are opened for the first row that goes there. */
-typedef struct ModifyTarget
-{
-	UserMapping *user;
-	RfSession  *session;		/* NULL: no row went there yet */
-	RfCommand  *command;		/* row by row; NULL: no row was sent this way yet */
-	RfLoad	   *load;			/* in column batches; NULL: every row goes by the command */
-	uint64		rows;			/* given to the load since it was last finished */
-	RfCopyLines *lines;			/* of COPY's rows; NULL: another statement */
-} ModifyTarget;
-
-typedef struct ModifyState
-{
-	EState	   *estate;
-	Relation	rel;
-	MemoryContext context;
-
-	ModifyTarget *targets;
-	int			target_count;
-	RfDistribution *distribution;	/* NULL: an ordinary server, one target */
-	RfRoute    *route;
-	RfBuckets  *buckets;
-	Datum	   *key_values;
-	bool	   *key_isnull;
-	AttrNumber *old_key_attnos; /* in the plan's rows; updates and deletes */
-	uint32		turn;			/* of targets, for rows without a rule of placement */
-
-	/* row by row */
-	const char *sql;
-	List	   *attrs;			/* attributes whose values are parameters */
-	int			param_count;
-	AttrNumber	ctid_attno;		/* in the plan's rows; updates and deletes */
-	RfValueWriter *writer;
-	Datum	   *values;
-	bool	   *isnull;
-	bool		has_returning;
-	bool		check_partition;	/* new rows may not belong to the partition that the table is */
-	RfResultReader *reader;
-
-	/* in column batches */
-	RfLoadSpec *load_spec;		/* NULL: row by row */
-	TupleTableSlot *sent;		/* updates and deletes: ctid and new values, which are `values` */
-	dlist_node	node;			/* in open_loads */
-	bool		counted;		/* its rows are part of the statement's count */
-	bool		copy;			/* it is COPY's */
-	MemoryContextCallback gone;
-} ModifyState;
+#include "modify_state.h"
 
 /* States with loads, of all executor runs in this backend. */
 static dlist_head open_loads = DLIST_STATIC_INIT(open_loads);
@@ -133,6 +87,8 @@ finish_load(ModifyState *state)
 	uint64		rows = 0;
 	uint64		written = 0;
 
+	if (state->moves)
+		written = rf_moves_finish(state, &rows);
 	for (int i = 0; i < state->target_count; i++)
 	{
 		ModifyTarget *target = &state->targets[i];
@@ -277,9 +233,8 @@ begin_together(ModifyState *state, const ModifyTarget *target)
 	list_free(users);
 }
 
-/* The i-th node, ready for writing. */
-static ModifyTarget *
-target_at(ModifyState *state, int i)
+ModifyTarget *
+rf_modify_target(ModifyState *state, int i)
 {
 	ModifyTarget *target = &state->targets[i];
 
@@ -307,6 +262,26 @@ target_at(ModifyState *state, int i)
 	return target;
 }
 
+/* Rows of the state are written at the latest when the executor's run ends. */
+static void
+await_end(ModifyState *state)
+{
+	static bool hooked = false;
+
+	if (!hooked)
+	{
+		previous_executor_run = ExecutorRun_hook;
+		ExecutorRun_hook = executor_run;
+		previous_executor_finish = ExecutorFinish_hook;
+		ExecutorFinish_hook = executor_finish;
+		hooked = true;
+	}
+	dlist_push_tail(&open_loads, &state->node);
+	state->gone.func = forget_load;
+	state->gone.arg = state;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &state->gone);
+}
+
 /*
  * part: the statement's part that is the same for all partitions to which its rows may be routed.
  */
@@ -314,7 +289,6 @@ static void
 begin_load(ModifyState *state, ModifyTableState *part, CmdType operation,
 		   const RfTableOptions *opts, bool do_nothing)
 {
-	static bool hooked = false;
 	bool		by_ctid = operation != CMD_INSERT;
 	int			count = list_length(state->attrs) + by_ctid;
 	AttrNumber *attnums = palloc(sizeof(AttrNumber) * count);
@@ -361,18 +335,7 @@ begin_load(ModifyState *state, ModifyTableState *part, CmdType operation,
 	spec->inline_limit = opts->fetch.inline_limit < 0 ? rf_inline_limit * 1024 : opts->fetch.inline_limit;
 	state->load_spec = spec;
 
-	if (!hooked)
-	{
-		previous_executor_run = ExecutorRun_hook;
-		ExecutorRun_hook = executor_run;
-		previous_executor_finish = ExecutorFinish_hook;
-		ExecutorFinish_hook = executor_finish;
-		hooked = true;
-	}
-	dlist_push_tail(&open_loads, &state->node);
-	state->gone.func = forget_load;
-	state->gone.arg = state;
-	MemoryContextRegisterResetCallback(CurrentMemoryContext, &state->gone);
+	await_end(state);
 }
 
 static bool
@@ -455,7 +418,12 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 						 (List *) list_nth(fdw_private, RF_MODIFY_TARGETS), retrieved);
 	table = GetForeignTable(RelationGetRelid(state->rel));
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
-	if (may_load(result_rel, mtstate->operation, &opts, state->attrs, retrieved))
+	if (list_nth(fdw_private, RF_MODIFY_MOVE) != NIL)
+	{
+		state->moves = rf_moves_create(state->rel, (List *) list_nth(fdw_private, RF_MODIFY_MOVE));
+		await_end(state);
+	}
+	else if (may_load(result_rel, mtstate->operation, &opts, state->attrs, retrieved))
 		begin_load(state, mtstate, mtstate->operation, &opts,
 				   boolVal(list_nth(fdw_private, RF_MODIFY_DO_NOTHING)));
 	state->counted = mtstate->canSetTag;
@@ -484,7 +452,7 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 		}
 	}
 	if (state->distribution == NULL)
-		(void) target_at(state, 0);
+		(void) rf_modify_target(state, 0);
 	result_rel->ri_FdwState = state;
 }
 
@@ -552,15 +520,14 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 	state->check_partition = plan != NULL && rel->rd_rel->relispartition && rel->trigdesc &&
 		rel->trigdesc->trig_insert_before_row;
 	if (state->distribution == NULL)
-		(void) target_at(state, 0);
+		(void) rf_modify_target(state, 0);
 	result_rel->ri_FdwState = state;
 }
 
 /* ---------- one row ---------- */
 
-/* Stores the row's new values after those already at the front. */
-static void
-take_values(ModifyState *state, TupleTableSlot *slot, int at)
+void
+rf_modify_take_values(ModifyState *state, TupleTableSlot *slot, int at)
 {
 	ListCell   *lc;
 
@@ -571,12 +538,8 @@ take_values(ModifyState *state, TupleTableSlot *slot, int at)
 	}
 }
 
-/*
- * Runs the statement with the values; returns the number of rows it wrote there. The first of them
- * goes into the slot if it returns any and slot is not NULL.
- */
-static int
-execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
+int
+rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
 {
 	PGresult   *volatile result;
 	volatile int rows = 0;
@@ -644,8 +607,8 @@ choose_target(ModifyState *state, TupleTableSlot *slot)
 	if (state->distribution == NULL)
 		return &state->targets[0];
 	if (state->route)
-		return target_at(state, place_of_row(state, slot));
-	return target_at(state, state->turn++ % state->target_count);
+		return rf_modify_target(state, place_of_row(state, slot));
+	return rf_modify_target(state, state->turn++ % state->target_count);
 }
 
 /* Adds the row to the table's copy on each node. */
@@ -655,10 +618,10 @@ insert_everywhere(ModifyState *state, TupleTableSlot *slot)
 	int			inserted = 0;
 
 	if (state->load_spec == NULL)
-		take_values(state, slot, 0);
+		rf_modify_take_values(state, slot, 0);
 	for (int i = 0; i < state->target_count; i++)
 	{
-		ModifyTarget *target = target_at(state, i);
+		ModifyTarget *target = rf_modify_target(state, i);
 		int			here;
 
 		if (target->load)
@@ -668,7 +631,7 @@ insert_everywhere(ModifyState *state, TupleTableSlot *slot)
 		}
 
 		/* The values may lie in the slot, so it gets the returned row last. */
-		here = execute(state, target, i == state->target_count - 1 ? slot : NULL);
+		here = rf_modify_execute(state, target, i == state->target_count - 1 ? slot : NULL);
 		if (i > 0 && here != inserted)
 			rf_complain_of_copies(state->rel, state->targets[0].user, inserted, state->targets[i].user, here);
 		inserted = here;
@@ -689,8 +652,16 @@ rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot 
 	target = choose_target(state, slot);
 	if (target->load && add_to_load(state, target, slot))
 		return slot;
-	take_values(state, slot, 0);
-	return execute(state, target, slot) > 0 ? slot : NULL;
+	rf_modify_take_values(state, slot, 0);
+	return rf_modify_execute(state, target, slot) > 0 ? slot : NULL;
+}
+
+static int
+old_place(ModifyState *state, TupleTableSlot *plan_slot)
+{
+	for (int i = 0; i < state->distribution->key_count; i++)
+		state->key_values[i] = ExecGetJunkAttribute(plan_slot, state->old_key_attnos[i], &state->key_isnull[i]);
+	return place_of_key(state);
 }
 
 /*
@@ -705,24 +676,32 @@ find_target(ModifyState *state, ResultRelInfo *result_rel, TupleTableSlot *slot,
 
 	if (state->distribution == NULL)
 		return &state->targets[0];
-	for (int i = 0; i < state->distribution->key_count; i++)
-		state->key_values[i] = ExecGetJunkAttribute(plan_slot, state->old_key_attnos[i], &state->key_isnull[i]);
-	place = place_of_key(state);
+	place = old_place(state, plan_slot);
 
-	/* Planning refused to assign keys; a trigger may have assigned one. */
+	/* The statement assigns no key; a trigger may have assigned one. */
 	if (update && result_rel->ri_TrigDesc && result_rel->ri_TrigDesc->trig_update_before_row &&
 		place_of_row(state, slot) != place)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("a trigger of foreign table \"%s\" moves a row to another node", RelationGetRelationName(state->rel)),
 				 errhint("Delete the row and insert it again.")));
-	return target_at(state, place);
+	return rf_modify_target(state, place);
 }
 
 /*
  * A row of the data node is identified by its ctid, which is unique in one table but not across
  * partitions or children. The statement would then write other rows as well.
  */
+void
+rf_modify_ambiguous(Relation rel, int rows)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CARDINALITY_VIOLATION),
+			 errmsg("a row of foreign table \"%s\" cannot be told from others", RelationGetRelationName(rel)),
+			 errdetail("The remote relation has partitions or children, and %d rows of them are at the same place (ctid).", rows),
+			 errhint("Make each of them a foreign table of its own, or write a statement whose conditions the data node can evaluate.")));
+}
+
 static TupleTableSlot *
 write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot, bool update)
 {
@@ -738,24 +717,33 @@ write_row(ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_
 		elog(ERROR, "ctid is NULL");
 	state->isnull[0] = false;
 	if (update)
-		take_values(state, slot, 1);
+		rf_modify_take_values(state, slot, 1);
 	if (target->load && add_to_load(state, target, ExecStoreVirtualTuple(state->sent)))
 		return slot;
-	rows = execute(state, target, slot);
+	rows = rf_modify_execute(state, target, slot);
 	if (rows > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_CARDINALITY_VIOLATION),
-				 errmsg("a row of foreign table \"%s\" cannot be told from others", RelationGetRelationName(state->rel)),
-				 errdetail("The remote relation has partitions or children, and %d rows of them are at the same place (ctid).", rows),
-				 errhint("Make each of them a foreign table of its own, or write a statement whose conditions the data node can evaluate.")));
+		rf_modify_ambiguous(state->rel, rows);
 	return rows > 0 ? slot : NULL;
 }
 
 TupleTableSlot *
 rdmaExecForeignUpdate(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot)
 {
-	if (((ModifyState *) result_rel->ri_FdwState)->check_partition)
+	ModifyState *state = result_rel->ri_FdwState;
+
+	if (state->check_partition)
 		ExecPartitionCheck(result_rel, slot, estate, true);
+	if (state->moves)
+	{
+		bool		isnull;
+		Datum		ctid = ExecGetJunkAttribute(plan_slot, state->ctid_attno, &isnull);
+		int			from = old_place(state, plan_slot);
+
+		if (isnull)
+			elog(ERROR, "ctid is NULL");
+		rf_moves_add(state->moves, from, place_of_row(state, slot), ctid, slot);
+		return slot;
+	}
 	return write_row(result_rel, slot, plan_slot, true);
 }
 
@@ -772,10 +760,12 @@ rdmaEndForeignModify(EState *estate, ResultRelInfo *result_rel)
 {
 	ModifyState *state = result_rel->ri_FdwState;
 
-	if (state == NULL || state->load_spec == NULL)
+	if (state == NULL || (state->load_spec == NULL && state->moves == NULL))
 		return;
 	finish_load(state);
 	forget_load(state);
+	if (state->moves)
+		rf_moves_end(state->moves);
 }
 
 void
@@ -789,10 +779,13 @@ rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, L
 						 int subplan_index, ExplainState *es)
 {
 	ModifyState *state = result_rel->ri_FdwState;
+	ListCell   *lc;
 
 	if (!es->verbose)
 		return;
 	ExplainPropertyText("Remote SQL", strVal(list_nth(fdw_private, RF_MODIFY_SQL)), es);
+	foreach(lc, (List *) list_nth(fdw_private, RF_MODIFY_MOVE))
+		ExplainPropertyText("Remote SQL of Rows That Move", strVal(lfirst(lc)), es);
 	if (es->analyze && state && state->load_spec)
 	{
 		RfLoadStats sum = {0};

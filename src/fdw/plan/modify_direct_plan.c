@@ -221,7 +221,7 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	RelOptInfo *scanned;
 	bool		join;
 	bool		named;
-	bool		leaves_partition;
+	bool		leaves;
 	Relids		read = NULL;
 	List	   *keys = NIL;
 	Oid			relid;
@@ -259,11 +259,12 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	if (!nodes_can_write(root, scanned, resultRelation, read))
 		return false;
 
-	/* whether new rows belong to the partition is looked at row by row */
+	/* whether new rows belong to the partition, and to the node, is looked at row by row */
 	rel = table_open(relid, NoLock);	/* locked by the planner */
-	leaves_partition = rf_writes_partition_key(rel, statement.target_attrs);
+	leaves = rf_writes_partition_key(rel, statement.target_attrs) ||
+		(plan->operation == CMD_UPDATE && rf_assigns_key(root, resultRelation, rel));
 	table_close(rel, NoLock);
-	if (leaves_partition)
+	if (leaves)
 		return false;
 
 	/* sub-selects need the target to have a name, as it has among others */
@@ -281,7 +282,7 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	else if (!join_statement(root, scanned, resultRelation, scan, &statement))
 		return false;
 	rel = table_open(relid, NoLock);	/* locked by the planner */
-	rf_check_distributed_write(rel, plan->operation, statement.target_attrs, true);
+	rf_check_distributed_write(rel, plan->operation, true);
 	table_close(rel, NoLock);
 
 	scan->operation = plan->operation;

@@ -63,29 +63,14 @@ rf_key_junk_name(Oid relid, int key, char *name)
 	snprintf(name, NAMEDATALEN, "rdma_key_%u_%d", relid, key + 1);
 }
 
-/*
- * Rows of a server with nodes stay where their key says they belong, and only there one finds them
- * again.
- */
 void
-rf_check_distributed_write(Relation rel, CmdType operation, List *target_attrs, bool direct)
+rf_check_distributed_write(Relation rel, CmdType operation, bool direct)
 {
 	RfDistribution *distribution;
 
 	if (operation == CMD_INSERT || !is_distributed(RelationGetRelid(rel)))
 		return;
 	distribution = rf_table_distribution(RelationGetRelid(rel));
-	for (int i = 0; i < distribution->key_count && operation == CMD_UPDATE; i++)
-	{
-		if (list_member_int(target_attrs, distribution->keys[i]))
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot update column \"%s\" of foreign table \"%s\"",
-							NameStr(TupleDescAttr(RelationGetDescr(rel), distribution->keys[i] - 1)->attname),
-							RelationGetRelationName(rel)),
-					 errdetail("The table is distributed by it, and the row would have to move to another node."),
-					 errhint("Delete the row and insert it again.")));
-	}
 	if (!direct && distribution->placement != RF_PLACED_BY_HASH)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -251,6 +236,45 @@ updated_columns(PlannerInfo *root, Index rti)
 	return columns;
 }
 
+bool
+rf_assigns_key(PlannerInfo *root, Index rti, Relation rel)
+{
+	RfDistribution *distribution;
+	List	   *columns;
+
+	if (!is_distributed(RelationGetRelid(rel)))
+		return false;
+	distribution = rf_table_distribution(RelationGetRelid(rel));
+	columns = updated_columns(root, rti);
+	for (int i = 0; i < distribution->key_count; i++)
+	{
+		if (list_member_int(columns, distribution->keys[i]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The statements that take a row from its node and put it on another one (RF_MODIFY_MOVE). They run
+ * after all rows were found, so nobody can be given what the nodes make of the new row.
+ */
+static List *
+move_sql(const RfRowWrite *write)
+{
+	RfRowWrite	insert = {write->rel, write->opts, write->rti};
+	List	   *retrieved = NIL;
+
+	if (write->returning || write->check_options || (write->rel->trigdesc && write->rel->trigdesc->trig_update_after_row))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot update the distribution key of foreign table \"%s\" this way", RelationGetRelationName(write->rel)),
+				 errdetail("Rows move to other nodes at the end of the statement, too late for RETURNING, AFTER triggers here, and check options of views."),
+				 errhint("Leave RETURNING out, or delete the rows and insert them again.")));
+	insert.target_attrs = rf_all_columns(write->rel);
+	return list_make2(makeString(psprintf("DELETE FROM %s WHERE ctid = $1", rf_remote_relation_name(write->opts))),
+					  makeString(rf_insert_sql(&insert, false, &retrieved)));
+}
+
 List *
 rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index)
 {
@@ -261,6 +285,7 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 	RfRowWrite	write = {rel, &opts, resultRelation};
 	List	   *retrieved_attrs = NIL;
 	bool		do_nothing = false;
+	List	   *move = NIL;
 	char	   *sql = NULL;
 
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
@@ -293,13 +318,14 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 		default:
 			elog(ERROR, "unexpected operation: %d", (int) plan->operation);
 	}
-	/* a value that a trigger assigns is checked afterwards */
-	rf_check_distributed_write(rel, plan->operation,
-							   plan->operation == CMD_UPDATE ? updated_columns(root, resultRelation) : NIL, false);
+	rf_check_distributed_write(rel, plan->operation, false);
+	/* of values that a trigger assigns, execution finds out */
+	if (plan->operation == CMD_UPDATE && rf_assigns_key(root, resultRelation, rel))
+		move = move_sql(&write);
 	table_close(rel, NoLock);
 
 	/* in the order of RfModifyPrivateIndex */
-	return list_make4(makeString(sql), write.target_attrs, retrieved_attrs, makeBoolean(do_nothing));
+	return list_make5(makeString(sql), write.target_attrs, retrieved_attrs, makeBoolean(do_nothing), move);
 }
 
 int

@@ -267,7 +267,10 @@ extern void rf_key_junk_name(Oid relid, int key, char *name);
  * ERROR if a table of a server with nodes cannot be written this way. direct: by one statement per
  * node.
  */
-extern void rf_check_distributed_write(Relation rel, CmdType operation, List *target_attrs, bool direct);
+extern void rf_check_distributed_write(Relation rel, CmdType operation, bool direct);
+
+/* Does the UPDATE of the relation assign a column of the key by which its rows are distributed? */
+extern bool rf_assigns_key(PlannerInfo *root, Index rti, Relation rel);
 
 /* For a foreign table whose info has nodes; sets info->fragment. */
 extern void rf_place_table(PlannerInfo *root, RfRelInfo *info);

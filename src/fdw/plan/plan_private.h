@@ -332,6 +332,7 @@ typedef enum RfModifyPrivateIndex
 	RF_MODIFY_TARGETS,			/* IntList: written attributes */
 	RF_MODIFY_RETRIEVED,		/* IntList: attributes returned by RETURNING, in order */
 	RF_MODIFY_DO_NOTHING,		/* Boolean: ON CONFLICT DO NOTHING */
+	RF_MODIFY_MOVE,				/* List of String: the DELETE and INSERT of rows that move to another node; or NIL */
 	RF_MODIFY_NPRIVATE
 } RfModifyPrivateIndex;
 

@@ -1,0 +1,98 @@
+/*
+ * modify_state.h - what the execution of one written foreign table knows; modify.c and modify_move.c
+ * share it.
+ */
+#ifndef RF_MODIFY_STATE_H
+#define RF_MODIFY_STATE_H
+
+#include "postgres.h"
+
+#include "lib/ilist.h"
+#include "nodes/execnodes.h"
+#include "utils/relcache.h"
+
+#include "rdma_fdw/exchange.h"
+#include "rdma_fdw/remote.h"
+
+#include "exec.h"
+
+typedef struct RfRowMoves RfRowMoves;
+
+/* One data node; sessions are opened for the first row that goes there. */
+typedef struct ModifyTarget
+{
+	UserMapping *user;
+	RfSession  *session;		/* NULL: no row went there yet */
+	RfCommand  *command;		/* row by row; NULL: no row was sent this way yet */
+	RfLoad	   *load;			/* in column batches; NULL: every row goes by the command */
+	uint64		rows;			/* given to the load since it was last finished */
+	RfCopyLines *lines;			/* of COPY's rows; NULL: another statement */
+} ModifyTarget;
+
+typedef struct ModifyState
+{
+	EState	   *estate;
+	Relation	rel;
+	MemoryContext context;
+
+	ModifyTarget *targets;
+	int			target_count;
+	RfDistribution *distribution;	/* NULL: an ordinary server, one target */
+	RfRoute    *route;
+	RfBuckets  *buckets;
+	Datum	   *key_values;
+	bool	   *key_isnull;
+	AttrNumber *old_key_attnos; /* in the plan's rows; updates and deletes */
+	uint32		turn;			/* of targets, for rows without a rule of placement */
+
+	/* row by row */
+	const char *sql;
+	List	   *attrs;			/* attributes whose values are parameters */
+	int			param_count;
+	AttrNumber	ctid_attno;		/* in the plan's rows; updates and deletes */
+	RfValueWriter *writer;
+	Datum	   *values;
+	bool	   *isnull;
+	bool		has_returning;
+	bool		check_partition;	/* new rows may not belong to the partition that the table is */
+	RfResultReader *reader;
+
+	/* in column batches */
+	RfLoadSpec *load_spec;		/* NULL: row by row */
+	TupleTableSlot *sent;		/* updates and deletes: ctid and new values, which are `values` */
+	dlist_node	node;			/* in open_loads */
+	bool		counted;		/* its rows are part of the statement's count */
+	bool		copy;			/* it is COPY's */
+
+	/* updates of the distribution key: rows wait for the end, see modify_move.c */
+	RfRowMoves *moves;
+	MemoryContextCallback gone;
+} ModifyState;
+
+/* The i-th node, ready for writing. */
+extern ModifyTarget *rf_modify_target(ModifyState *state, int i);
+
+/* Stores the row's new values after those already at the front. */
+extern void rf_modify_take_values(ModifyState *state, TupleTableSlot *slot, int at);
+
+/*
+ * Runs the statement with the values; returns the number of rows it wrote there. The first of them
+ * goes into the slot if it returns any and slot is not NULL.
+ */
+extern int rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot);
+
+/* Raises an error: rows of the table cannot be told from each other by ctid. */
+extern void rf_modify_ambiguous(Relation rel, int rows) __attribute__((noreturn));
+
+/*
+ * Rows of which an UPDATE assigns the distribution key. rf_moves_create: statements is RF_MODIFY_MOVE,
+ * in the current memory context. rf_moves_add: keeps the new row of what is at ctid on node `from` and
+ * shall be on node `to`. rf_moves_finish: writes them, and returns how many were still there; *rows:
+ * how many were added. rf_moves_end: frees what is not freed with the memory context.
+ */
+extern RfRowMoves *rf_moves_create(Relation rel, List *statements);
+extern void rf_moves_add(RfRowMoves *moves, int from, int to, Datum ctid, TupleTableSlot *row);
+extern uint64 rf_moves_finish(ModifyState *state, uint64 *rows);
+extern void rf_moves_end(RfRowMoves *moves);
+
+#endif

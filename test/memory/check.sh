@@ -74,6 +74,7 @@ build_server()
 {
 	local build=$cache/build part
 	mkdir -p "$build" && cd "$build" || return 1
+	unset MAKELEVEL MAKEFLAGS MFLAGS	# PostgreSQL generates its headers only if no other make called its own
 	[ -e config.status ] ||
 		"$cache/source/configure" --prefix="$cache/server" --enable-cassert --enable-debug --enable-tap-tests --with-openssl \
 			--with-lz4 --with-libxml --with-icu --without-readline CFLAGS="-O1 -fno-omit-frame-pointer" \

@@ -1559,3 +1559,126 @@ COMMENT ON COLUMN rdma.locks.blocking_backend IS 'the same of the second';
 REVOKE ALL ON FUNCTION rdma.locks() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION rdma.locks() TO pg_read_all_stats;
 GRANT SELECT ON rdma.locks TO pg_read_all_stats;
+
+-- All counters in one view, by the names and units that Prometheus expects. The word after rdma_fdw_ says
+-- which labels a metric has. What asks nodes (rdma.locks), or has a row per queue pair (rdma.qps), is not in it.
+
+CREATE VIEW rdma.metrics AS
+  SELECT m.name, '{}'::jsonb AS labels, m.value, m.type, m.help
+    FROM (VALUES ('rdma_fdw_engine_up', (SELECT count(e.pid)::double precision FROM rdma.stat_engine() e), 'gauge', 'The engine runs.'),
+      ('rdma_fdw_engine_max_flows', current_setting('rdma_fdw.max_flows', true)::double precision, 'gauge', 'Streams that may be open at once (rdma_fdw.max_flows).')) m(name, value, type, help)
+    WHERE m.value IS NOT NULL
+  UNION ALL
+  SELECT 'rdma_fdw_device_info', jsonb_build_object('provider', coalesce(e.provider, ''), 'device', coalesce(e.device, '')), 1, 'gauge', 'What the engine moves data with.'
+    FROM rdma.stat_engine() e
+  UNION ALL
+  SELECT m.name, '{}', m.value, m.type, m.help FROM rdma.stat_engine() e, LATERAL (VALUES
+      ('rdma_fdw_engine_start_time_seconds', extract(epoch FROM e.started)::double precision, 'gauge', 'When the engine started, in seconds since 1970.'),
+      ('rdma_fdw_engine_starts_total', e.starts, 'counter', 'Starts of the engine since the server started.'),
+      ('rdma_fdw_engine_lanes', e.lanes, 'gauge', 'Threads that move data.'),
+      ('rdma_fdw_engine_buffer_bytes', e.buffer_memory, 'gauge', 'Memory for the buffers of streams.'),
+      ('rdma_fdw_engine_buffer_used_bytes', e.buffer_used, 'gauge', 'Buffer memory that streams have.'),
+      ('rdma_fdw_engine_segments', e.segments, 'gauge', 'Segments of buffer memory.'),
+      ('rdma_fdw_engine_segments_lent', e.segments_lent, 'gauge', 'Segments that are lent to peers.'),
+      ('rdma_fdw_engine_segments_held', e.segments_held, 'gauge', 'Segments that a stopped engine of this host may still write into.'),
+      ('rdma_fdw_engine_handshakes_total', e.handshakes, 'counter', 'Connections of engines that were agreed on.'),
+      ('rdma_fdw_engine_handshakes_refused_total', e.handshakes_refused, 'counter', 'Connections of engines that were refused.'),
+      ('rdma_fdw_engine_garbage_connections_total', e.garbage_connections, 'counter', 'TCP connections that did not speak the protocol.'),
+      ('rdma_fdw_engine_connections_lost_total', e.connections_lost, 'counter', 'Connections of engines that were lost.'),
+      ('rdma_fdw_engine_flows_refused_total', e.flows_refused, 'counter', 'Streams that could not be opened.'),
+      ('rdma_fdw_engine_buffer_waits_total', e.buffer_waits, 'counter', 'Streams that waited for buffer memory.'),
+      ('rdma_fdw_engine_in_flight_bytes', e.bytes_in_flight, 'gauge', 'Bytes in flight under rdma_fdw.admission_policy.'),
+      ('rdma_fdw_engine_in_flight_max_bytes', e.bytes_in_flight_max, 'gauge', 'Most bytes that were in flight since the engine started.'),
+      ('rdma_fdw_engine_value_bytes', e.value_memory, 'gauge', 'Value memory.'),
+      ('rdma_fdw_engine_value_used_bytes', e.value_used, 'gauge', 'Value memory that streams have.'),
+      ('rdma_fdw_engine_value_registered_bytes', e.value_registered, 'gauge', 'Value memory that is registered, once for each peer.'),
+      ('rdma_fdw_engine_registrations_total', e.registrations, 'counter', 'Registrations of pieces of value memory.'),
+      ('rdma_fdw_engine_registration_hits_total', e.registration_hits, 'counter', 'Pieces of value memory that were registered when a stream wanted them.'),
+      ('rdma_fdw_engine_registration_evictions_total', e.registration_evictions, 'counter', 'Registrations given up for rdma_fdw.registration_cache.'),
+      ('rdma_fdw_engine_registrations_refused_total', e.registrations_refused, 'counter', 'Times that a stream got no piece of value memory, and copied.')) m(name, value, type, help)
+    WHERE m.value IS NOT NULL
+  UNION ALL
+  SELECT 'rdma_fdw_connection_info', jsonb_build_object('peer', p.peer::text, 'host', coalesce(p.host, ''), 'direction', p.direction, 'state', p.state,
+      'transport', coalesce(p.transport, ''), 'encryption', coalesce(p.encryption, '')), 1, 'gauge', 'Another engine that this one is connected with.'
+    FROM rdma.stat_peers() p
+  UNION ALL
+  SELECT m.name, jsonb_build_object('peer', p.peer::text, 'host', coalesce(p.host, '')), m.value, m.type, m.help FROM rdma.stat_peers() p, LATERAL (VALUES
+      ('rdma_fdw_peer_connected', (p.state = 'connected')::integer::double precision, 'gauge', 'The engines are connected.'),
+      ('rdma_fdw_peer_degraded', (p.error IS NOT NULL)::integer, 'gauge', 'The connection failed, or uses TCP instead of RDMA.'),
+      ('rdma_fdw_peer_unencrypted', (p.encryption IS NOT DISTINCT FROM 'none')::integer, 'gauge', 'Rows cross a network that is not trusted in clear.'),
+      ('rdma_fdw_peer_connections_total', p.connections, 'counter', 'Connections made, reconnects included.'),
+      ('rdma_fdw_peer_handshake_seconds', p.handshake_ms / 1000, 'gauge', 'How long connecting took.'),
+      ('rdma_fdw_peer_round_trip_seconds', p.round_trip_us / 1e6, 'gauge', 'The last round trip between the engines.'),
+      ('rdma_fdw_peer_usual_round_trip_seconds', p.usual_round_trip_us / 1e6, 'gauge', 'The shortest of the last round trips.'),
+      ('rdma_fdw_peer_bandwidth_bytes_per_second', p.bandwidth, 'gauge', 'What pulls from the peer got while both ends waited for the network.'),
+      ('rdma_fdw_peer_sent_bytes_total', p.bytes_sent, 'counter', 'Payload sent.'),
+      ('rdma_fdw_peer_received_bytes_total', p.bytes_received, 'counter', 'Payload received.'),
+      ('rdma_fdw_peer_flows_opened_total', p.flows_opened, 'counter', 'Streams opened.'),
+      ('rdma_fdw_peer_segments', p.segments, 'gauge', 'Segments of buffer memory that are lent to the peer.')) m(name, value, type, help)
+    WHERE m.value IS NOT NULL
+  UNION ALL
+  SELECT m.name, jsonb_build_object('lane', l.lane::text), m.value, m.type, m.help FROM rdma.stat_lanes() l, LATERAL (VALUES
+      ('rdma_fdw_lane_busy_seconds_total', l.busy_ms / 1000, 'counter', 'CPU time of the thread.'),
+      ('rdma_fdw_lane_sent_bytes_total', l.bytes_sent, 'counter', 'Bytes sent.'),
+      ('rdma_fdw_lane_in_place_bytes_total', l.in_place_bytes, 'counter', 'Bytes sent from value memory without a copy.'),
+      ('rdma_fdw_lane_from_pages_bytes_total', l.from_pages_bytes, 'counter', 'Bytes sent from shared buffers without a copy.'),
+      ('rdma_fdw_lane_requests_total', l.requests, 'counter', 'Buffers and messages that were to be sent.'),
+      ('rdma_fdw_lane_work_requests_total', l.work_requests, 'counter', 'Work requests that carried them.'),
+      ('rdma_fdw_lane_merged_total', l.merged, 'counter', 'Requests that left within the work request of a neighbour.'),
+      ('rdma_fdw_lane_chained_total', l.chained, 'counter', 'Work requests that shared a doorbell with an earlier one.'),
+      ('rdma_fdw_lane_doorbells_total', l.doorbells, 'counter', 'Times that work requests were handed to the device.'),
+      ('rdma_fdw_lane_immediates_total', l.immediates, 'counter', 'Immediates received.'),
+      ('rdma_fdw_lane_turns_total', l.turns, 'counter', 'Turns that ended because it was the next stream''s.'),
+      ('rdma_fdw_lane_throttled_total', l.throttled, 'counter', 'Times that the admission policy made the lane wait.'),
+      ('rdma_fdw_lane_throttled_seconds_total', l.throttled_ms / 1000, 'counter', 'How long it made it wait.'),
+      ('rdma_fdw_lane_protocol_errors_total', l.protocol_errors, 'counter', 'Messages that broke the protocol.'),
+      ('rdma_fdw_lane_polls_total', l.polls, 'counter', 'Looks at the completion queue.'),
+      ('rdma_fdw_lane_empty_polls_total', l.empty_polls, 'counter', 'Looks that found nothing.'),
+      ('rdma_fdw_lane_completions_total', l.completions, 'counter', 'Completions and immediates found.'),
+      ('rdma_fdw_lane_sleeps_total', l.sleeps, 'counter', 'Times that the lane went to sleep.'),
+      ('rdma_fdw_lane_credit_waits_total', l.credit_waits, 'counter', 'Waits of streams for credit of a queue pair.'),
+      ('rdma_fdw_lane_claims_total', l.claims, 'counter', 'Receive buffers of shared pools won by remote compare-and-swap.'),
+      ('rdma_fdw_lane_claims_lost_total', l.claims_lost, 'counter', 'Attempts that found the buffer taken.'),
+      ('rdma_fdw_lane_claims_asked_total', l.claims_asked, 'counter', 'Receive buffers of shared pools that were asked for.'),
+      ('rdma_fdw_lane_claims_held_up_total', l.claims_held_up, 'counter', 'Claims that had to wait for earlier ones of the stream.'),
+      ('rdma_fdw_lane_grants_total', l.grants, 'counter', 'Receive buffers of own pools granted to nodes that asked.'),
+      ('rdma_fdw_lane_backoff_seconds_total', l.backoff_ms / 1000, 'counter', 'Time between lost attempts and the next ones.')) m(name, value, type, help)
+  UNION ALL
+  SELECT m.name, jsonb_build_object('role', f.role), m.value, m.type, m.help
+    FROM (SELECT r.role, count(s.flow) AS streams, max(extract(epoch FROM clock_timestamp() - s.started)) AS oldest
+        FROM (VALUES ('reader'), ('sender')) r(role) LEFT JOIN rdma.stat_flows() s ON s.role = r.role
+        WHERE EXISTS (SELECT FROM rdma.stat_engine()) GROUP BY r.role) f,
+      LATERAL (VALUES ('rdma_fdw_flow_streams', f.streams::double precision, 'gauge', 'Streams that are open, or about to be.'),
+        ('rdma_fdw_flow_oldest_seconds', coalesce(f.oldest, 0), 'gauge', 'Age of the oldest of them.')) m(name, value, type, help)
+  UNION ALL
+  SELECT m.name, '{}', m.value, m.type, m.help FROM rdma.stat_gate() g, LATERAL (VALUES
+      ('rdma_fdw_gate_commits_total', g.commits::double precision, 'counter', 'Transactions that wrote on nodes and began to commit.'),
+      ('rdma_fdw_gate_commit_waits_total', g.commit_waits, 'counter', 'Commits that waited for others to take snapshots.'),
+      ('rdma_fdw_gate_commit_wait_seconds_total', g.commit_wait_us / 1e6, 'counter', 'How long they waited.'),
+      ('rdma_fdw_gate_snapshots_total', g.snapshots, 'counter', 'Snapshots of several nodes that were taken as one.'),
+      ('rdma_fdw_gate_snapshot_waits_total', g.snapshot_waits, 'counter', 'Snapshots that waited for commits.'),
+      ('rdma_fdw_gate_snapshot_wait_seconds_total', g.snapshot_wait_us / 1e6, 'counter', 'How long they waited.'),
+      ('rdma_fdw_gate_snapshots_renewed_total', g.snapshots_renewed, 'counter', 'Snapshots taken in place of others of the same transaction.')) m(name, value, type, help)
+  UNION ALL
+  SELECT m.name, jsonb_build_object('datname', current_database(), 'foreign_server', t.server), m.value, m.type, m.help
+    FROM (SELECT coalesce(s.srvname::text, x.server_name) AS server, count(x.gid) AS unfinished, count(*) FILTER (WHERE x.server_name IS NOT NULL AND x.gid IS NULL) AS unknown,
+          max(extract(epoch FROM clock_timestamp() - x.since)) AS oldest
+        FROM (SELECT s.srvname FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw JOIN pg_proc h ON h.oid = w.fdwhandler AND h.proname = 'rdma_fdw_handler'
+          WHERE NOT EXISTS (SELECT FROM pg_options_to_table(s.srvoptions) WHERE option_name = 'nodes')) s
+        FULL JOIN rdma.transactions() x ON x.server_name = s.srvname GROUP BY 1) t,
+      LATERAL (VALUES ('rdma_fdw_transaction_unfinished', t.unfinished::double precision, 'gauge', 'Transactions that are decided and not finished on the node.'),
+        ('rdma_fdw_transaction_unknown', t.unknown, 'gauge', 'User mappings with which the node could not be asked whether it has such transactions.'),
+        ('rdma_fdw_transaction_oldest_seconds', coalesce(t.oldest, 0), 'gauge', 'For how long the oldest of either is so.')) m(name, value, type, help)
+    WHERE t.server IS NOT NULL
+  UNION ALL
+  SELECT 'rdma_fdw_node_buckets', jsonb_build_object('datname', current_database(), 'foreign_server', p.server, 'node', n.node), count(b.place), 'gauge', 'Buckets of distributed tables that lie on the node.'
+    FROM rdma.placement p CROSS JOIN unnest(p.nodes) WITH ORDINALITY n(node, number) LEFT JOIN LATERAL unnest(p.buckets) b(place) ON b.place = n.number - 1
+    GROUP BY p.server, n.node;
+COMMENT ON VIEW rdma.metrics IS 'one row per sample for a monitoring system: counters of this server''s engine, and of this database''s servers; asks no node';
+COMMENT ON COLUMN rdma.metrics.name IS 'name of the metric, with its unit; ends with _total if it only rises';
+COMMENT ON COLUMN rdma.metrics.labels IS 'which one: an object of strings; with the name it is unique';
+COMMENT ON COLUMN rdma.metrics.value IS 'never NULL: what is not known has no row';
+COMMENT ON COLUMN rdma.metrics.type IS 'counter or gauge';
+COMMENT ON COLUMN rdma.metrics.help IS 'what it is; the same for all rows of a name';
+REVOKE ALL ON rdma.metrics FROM PUBLIC;
+GRANT SELECT ON rdma.metrics TO pg_read_all_stats;

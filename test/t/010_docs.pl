@@ -167,7 +167,7 @@ none('every entry is of a setting', missing([ keys %settings ], \@names));
 
 # Links. An anchor is a heading as GitHub spells it.
 my (%anchors, @broken, %named);
-my @documents = map { s/^\Q$tree\E\///r } glob("$tree/*.md $tree/docs/*.md $tree/test/*/*.md");
+my @documents = map { s/^\Q$tree\E\///r } glob("$tree/*.md $tree/docs/*.md $tree/docs/*/*.md $tree/test/*/*.md");
 
 sub anchors
 {

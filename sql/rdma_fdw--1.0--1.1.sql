@@ -1002,6 +1002,55 @@ RETURNS bigint
 AS 'MODULE_PATHNAME', 'rdma_change_placement' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION rdma.change_placement(name, name[], smallint[]) IS 'internal: records the nodes of a server, and which of them has which bucket, here and on the nodes concerned; the new version of the placement';
 
+-- What moves do now. A move is noted by the function that moves; what consists of many moves notes that, too.
+CREATE FUNCTION rdma.note_job(server name, command text, buckets_left integer)
+RETURNS void
+AS 'MODULE_PATHNAME', 'rdma_note_job' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.note_job(name, text, integer) IS 'internal: this session begins or goes on with a command of many moves, for rdma.stat_moves; with command NULL it has ended';
+
+CREATE FUNCTION rdma.note_move(server name, command text, source name, target name, moved integer[])
+RETURNS void
+AS 'MODULE_PATHNAME', 'rdma_note_move' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.note_move(name, text, name, name, integer[]) IS 'internal: this session begins a move, for rdma.stat_moves';
+
+CREATE FUNCTION rdma.note_phase(phase text, relation text DEFAULT NULL, estimated_rows bigint DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'rdma_note_phase' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.note_phase(text, text, bigint) IS 'internal: what the move of this session does now, for rdma.stat_moves';
+
+CREATE FUNCTION rdma.stat_moves(
+  OUT pid integer, OUT usesysid oid, OUT server text, OUT command text, OUT phase text, OUT source text, OUT target text,
+  OUT buckets integer, OUT first_bucket integer, OUT last_bucket integer, OUT relation text, OUT rows bigint, OUT bytes bigint,
+  OUT estimated_rows bigint, OUT move_started timestamptz, OUT moves bigint, OUT total_rows bigint, OUT total_bytes bigint, OUT buckets_left integer)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_stat_moves' LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 1;
+COMMENT ON FUNCTION rdma.stat_moves() IS 'moves of rows from node to node that run in this database; details of other roles'' moves are NULL';
+CREATE VIEW rdma.stat_moves AS
+  SELECT m.pid, r.rolname AS usename, m.server, m.command, m.phase, m.source, m.target, m.buckets, m.first_bucket, m.last_bucket, m.relation,
+      m.rows, m.bytes, m.estimated_rows, m.move_started, m.moves, m.total_rows, m.total_bytes, m.buckets_left
+    FROM rdma.stat_moves() m LEFT JOIN pg_catalog.pg_roles r ON r.oid = m.usesysid;
+COMMENT ON VIEW rdma.stat_moves IS 'one row per session of this database that moves rows from node to node';
+COMMENT ON COLUMN rdma.stat_moves.pid IS 'process that moves them';
+COMMENT ON COLUMN rdma.stat_moves.usename IS 'its role; all that follows is NULL for those who may not see what the role does';
+COMMENT ON COLUMN rdma.stat_moves.server IS 'the server with nodes';
+COMMENT ON COLUMN rdma.stat_moves.command IS 'rebalance, drain_node, move_buckets, add_node or remove_node';
+COMMENT ON COLUMN rdma.stat_moves.phase IS 'choosing, waiting for locks, preparing, copying, deleting, recording or committing; between moves resting, or giving way to those who use the tables';
+COMMENT ON COLUMN rdma.stat_moves.source IS 'node that has the rows; NULL between moves, as all columns up to move_started';
+COMMENT ON COLUMN rdma.stat_moves.target IS 'node that gets them';
+COMMENT ON COLUMN rdma.stat_moves.buckets IS 'how many buckets this move moves; NULL: it is not about buckets';
+COMMENT ON COLUMN rdma.stat_moves.first_bucket IS 'the lowest of them';
+COMMENT ON COLUMN rdma.stat_moves.last_bucket IS 'the highest of them';
+COMMENT ON COLUMN rdma.stat_moves.relation IS 'table on the nodes of which rows are copied or deleted now';
+COMMENT ON COLUMN rdma.stat_moves.rows IS 'rows of this move that have left for the target';
+COMMENT ON COLUMN rdma.stat_moves.bytes IS 'bytes of them, as they travel';
+COMMENT ON COLUMN rdma.stat_moves.estimated_rows IS 'about how many rows this move has, by the statistics of the source; NULL: it has none, or the move has not got so far';
+COMMENT ON COLUMN rdma.stat_moves.move_started IS 'when this move began';
+COMMENT ON COLUMN rdma.stat_moves.moves IS 'moves of this command that have committed';
+COMMENT ON COLUMN rdma.stat_moves.total_rows IS 'rows of them, and of this move';
+COMMENT ON COLUMN rdma.stat_moves.total_bytes IS 'bytes of them, and of this move';
+COMMENT ON COLUMN rdma.stat_moves.buckets_left IS 'buckets that were still to be moved when this move was chosen; NULL: the command is one move';
+GRANT SELECT ON rdma.stat_moves TO PUBLIC;
+
 CREATE FUNCTION rdma.ask_node(node name, question text)
 RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -1126,7 +1175,9 @@ BEGIN
     RAISE EXCEPTION 'server "%" is a node of server "%" already', node, server USING ERRCODE = 'duplicate_object';
   END IF;
   PERFORM set_config('rdma_fdw.commit', 'required', true);
+  PERFORM rdma.note_move(server, 'add_node', nodes[1], node, NULL);
   PERFORM rdma.begin_change(server, nodes[1 : 1], true, wait);
+  PERFORM rdma.note_phase('preparing');
   PERFORM rdma.enroll_nodes(server);
   nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
   FOR tab IN SELECT f.ftrelid FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE s.srvname = server ORDER BY f.ftrelid LOOP
@@ -1147,15 +1198,19 @@ BEGIN
       END LOOP;
     END IF;
     IF part.replicated THEN
+      PERFORM rdma.note_phase('copying', part.relation);
       PERFORM rdma.copy_rows(nodes[1], node, part.relation, 'true');
+      PERFORM rdma.note_phase('preparing');
       PERFORM rdma.run_on(node, format('ANALYZE %s', part.relation));
     ELSIF part.condition IS NOT NULL THEN
       -- it has no bucket
       PERFORM rdma.run_on(node, format('ALTER TABLE %s DROP CONSTRAINT IF EXISTS rdma_placement, ADD CONSTRAINT rdma_placement CHECK (false)', part.relation));
     END IF;
   END LOOP;
+  PERFORM rdma.note_phase('recording');
   PERFORM rdma.change_placement(server, nodes || node, rdma.buckets(server));
   EXECUTE format('ALTER SERVER %I OPTIONS (SET nodes %L)', server, (SELECT string_agg(quote_ident(n), ', ') FROM unnest(nodes || node) n));
+  PERFORM rdma.note_phase('committing');
 END $function$;
 COMMENT ON FUNCTION rdma.add_node(name, name, integer) IS 'a server becomes one more node of a server with nodes: its tables are created there, replicated ones with their rows; rdma.rebalance moves rows to it';
 
@@ -1174,6 +1229,7 @@ DECLARE
   part record;
   place integer;
   condition text;
+  share double precision;
   count bigint;
   counts bigint[] := '{}';
   there record;
@@ -1186,9 +1242,12 @@ BEGIN
       DETAIL = format('The nodes of server "%s" are %s.', server, (SELECT string_agg(quote_ident(n), ', ') FROM unnest(nodes) n));
   END IF;
   PERFORM set_config('rdma_fdw.commit', 'required', true);
+  PERFORM rdma.note_move(server, 'move_buckets', source, target, moved);
   PERFORM rdma.begin_change(server, ARRAY[source, target], false, wait);
+  PERFORM rdma.note_phase('preparing');
   nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
   buckets := rdma.buckets(server);
+  share := cardinality(moved)::double precision / greatest(cardinality(array_positions(buckets, (array_position(nodes, source) - 1)::smallint)), 1);
   FOREACH place IN ARRAY moved LOOP
     IF (nodes[buckets[place + 1] + 1] = source) IS NOT TRUE THEN
       RAISE EXCEPTION 'bucket % is not on node "%"', place, source USING ERRCODE = 'object_not_in_prerequisite_state';
@@ -1231,11 +1290,15 @@ BEGIN
         SELECT array_agg(depth ORDER BY number) FROM (SELECT number, max(depth) AS depth FROM r GROUP BY number) d$sql$, relations, relations))::integer[])
         WITH ORDINALITY r(relation, condition, depth, number), LATERAL (SELECT r.depth) a;
   END IF;
+  PERFORM rdma.note_phase('preparing', NULL, (share * rdma.ask_node(source,
+    format('SELECT sum(reltuples) FROM pg_class WHERE oid = ANY (%L::regclass[]) HAVING min(reltuples) >= 0', relations))::double precision)::bigint);
   FOR i IN 1 .. coalesce(cardinality(relations), 0) LOOP
+    PERFORM rdma.note_phase('copying', relations[i]);
     counts[i] := rdma.copy_rows(source, target, relations[i], keys[i]);
     total := total + counts[i];
   END LOOP;
   FOR i IN REVERSE coalesce(cardinality(relations), 0) .. 1 LOOP
+    PERFORM rdma.note_phase('deleting', relations[i]);
     SELECT * INTO there FROM rdma.reach_table(source, relations[i], true);
     EXECUTE format('DELETE FROM %s WHERE %s', there.tab, keys[i]);
     GET DIAGNOSTICS count = ROW_COUNT;
@@ -1244,15 +1307,17 @@ BEGIN
       RAISE EXCEPTION 'moved % rows of table % and removed % rows', counts[i], relations[i], count USING ERRCODE = 'data_corrupted';
     END IF;
   END LOOP;
+  PERFORM rdma.note_phase('recording');
   FOR i IN 1 .. cardinality(undo) BY 2 LOOP
     PERFORM rdma.run_on(undo[i]::name, undo[i + 1]);
   END LOOP;
   PERFORM rdma.change_placement(server, nodes, buckets);
+  PERFORM rdma.note_phase('committing');
   RETURN total;
 END $function$;
 COMMENT ON FUNCTION rdma.move_buckets(name, name, name, integer[], integer) IS 'moves the rows of buckets of all distributed tables of a server from one of its nodes to another; how many';
 
-CREATE FUNCTION rdma.next_move(server name, drained name, most integer, OUT source name, OUT target name, OUT moved integer[])
+CREATE FUNCTION rdma.next_move(server name, drained name, most integer, OUT source name, OUT target name, OUT moved integer[], OUT buckets_left integer)
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -1285,6 +1350,8 @@ BEGIN
   target := taker.node;
   moved := ARRAY(SELECT b.number - 1 FROM unnest(rdma.buckets(server)) WITH ORDINALITY b(place, number) WHERE b.place = giver.place ORDER BY b.number
     LIMIT greatest(1, least(most, (total + nodes - 1) / nodes - taker.count, CASE WHEN drained IS NULL THEN giver.count - total / nodes ELSE giver.count END)));
+  SELECT CASE WHEN drained IS NULL THEN sum(greatest(c.count - total / nodes, 0)) - least(total % nodes, count(*) FILTER (WHERE c.count > total / nodes)) ELSE giver.count END INTO buckets_left
+    FROM (SELECT count(b.b) FROM rdma.nodes(server) n LEFT JOIN unnest(rdma.buckets(server)) b ON b.b = n.place GROUP BY n.place) c;
 END $function$;
 COMMENT ON FUNCTION rdma.next_move(name, name, integer) IS 'internal: which buckets to move next, and from where to where, until all nodes have as many, or the drained one has none; NULL: that is so';
 
@@ -1318,6 +1385,7 @@ DECLARE
   started timestamptz;
   took interval;
 BEGIN
+  PERFORM rdma.note_job(server, CASE WHEN drained IS NULL THEN 'rebalance' ELSE 'drain_node' END, NULL);
   SELECT * INTO step FROM rdma.next_move(server, drained, 1);
   IF step.source IS NOT NULL THEN
     most := rdma.move_size(server, step.source, NULL, NULL, goal);
@@ -1326,6 +1394,7 @@ BEGIN
   LOOP
     SELECT * INTO step FROM rdma.next_move(server, drained, most);
     EXIT WHEN step.source IS NULL;
+    PERFORM rdma.note_job(server, CASE WHEN drained IS NULL THEN 'rebalance' ELSE 'drain_node' END, step.buckets_left);
     took := NULL;
     BEGIN
       started := pg_catalog.clock_timestamp();
@@ -1337,12 +1406,15 @@ BEGIN
     END;
     COMMIT;
     IF took IS NULL THEN
+      PERFORM rdma.note_phase('giving way');
       PERFORM pg_catalog.pg_sleep(1);
     ELSE
+      PERFORM rdma.note_phase('resting');
       most := rdma.move_size(server, step.source, pg_catalog.cardinality(step.moved), took, goal);
       PERFORM pg_catalog.pg_sleep_for(pg_catalog.make_interval(secs => pg_catalog.float8div(rest, 1000)));
     END IF;
   END LOOP;
+  PERFORM rdma.note_job(server, NULL, NULL);
 END $procedure$;
 COMMENT ON PROCEDURE rdma.move_all(name, name, integer, integer, integer) IS 'internal: moves buckets until nothing is left to move';
 
@@ -1379,7 +1451,9 @@ BEGIN
     RAISE EXCEPTION 'server "%" is no node of server "%"', node, server USING ERRCODE = 'undefined_object', HINT = 'rdma.nodes() lists them.';
   END IF;
   PERFORM set_config('rdma_fdw.commit', 'required', true);
+  PERFORM rdma.note_move(server, 'remove_node', node, NULL, NULL);
   PERFORM rdma.begin_change(server, ARRAY[node], false, wait);
+  PERFORM rdma.note_phase('recording');
   nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
   removed := array_position(nodes, node) - 1;
   buckets := rdma.buckets(server);
@@ -1401,6 +1475,7 @@ BEGIN
     ARRAY(SELECT u.b - (u.b > removed)::integer FROM unnest(buckets) WITH ORDINALITY u(b, number) ORDER BY u.number)::smallint[]);
   PERFORM rdma.ask_node(node, format('SELECT rdma.join_set(%L, -1, 0, true)', (SELECT p.set_id FROM rdma.placement p WHERE p.server = remove_node.server)));
   EXECUTE format('ALTER SERVER %I OPTIONS (SET nodes %L)', server, (SELECT string_agg(quote_ident(n), ', ') FROM unnest(array_remove(nodes, node)) n));
+  PERFORM rdma.note_phase('committing');
 END $function$;
 COMMENT ON FUNCTION rdma.remove_node(name, name, integer) IS 'a node without rows is no node of a server with nodes any more; its tables stay there';
 
@@ -1670,6 +1745,16 @@ CREATE VIEW rdma.metrics AS
         ('rdma_fdw_transaction_unknown', t.unknown, 'gauge', 'User mappings with which the node could not be asked whether it has such transactions.'),
         ('rdma_fdw_transaction_oldest_seconds', coalesce(t.oldest, 0), 'gauge', 'For how long the oldest of either is so.')) m(name, value, type, help)
     WHERE t.server IS NOT NULL
+  UNION ALL
+  SELECT m.name, jsonb_build_object('datname', current_database(), 'foreign_server', s.server, 'command', s.command), m.value, m.type, m.help
+    FROM (SELECT server, command, count(*) AS running, sum(total_rows) AS rows, sum(total_bytes) AS bytes, sum(buckets_left) AS buckets_left,
+          max(extract(epoch FROM clock_timestamp() - move_started)) AS oldest FROM rdma.stat_moves() WHERE server IS NOT NULL GROUP BY server, command) s,
+      LATERAL (VALUES ('rdma_fdw_move_running', s.running::double precision, 'gauge', 'Sessions that move rows from node to node.'),
+        ('rdma_fdw_move_rows', s.rows, 'gauge', 'Rows that they have moved since their commands began.'),
+        ('rdma_fdw_move_bytes', s.bytes, 'gauge', 'Bytes of these rows, as they travel.'),
+        ('rdma_fdw_move_buckets_left', s.buckets_left, 'gauge', 'Buckets that they still have to move.'),
+        ('rdma_fdw_move_age_seconds', s.oldest, 'gauge', 'Age of the move that runs; clients wait meanwhile.')) m(name, value, type, help)
+    WHERE m.value IS NOT NULL
   UNION ALL
   SELECT 'rdma_fdw_node_buckets', jsonb_build_object('datname', current_database(), 'foreign_server', p.server, 'node', n.node), count(b.place), 'gauge', 'Buckets of distributed tables that lie on the node.'
     FROM rdma.placement p CROSS JOIN unnest(p.nodes) WITH ORDINALITY n(node, number) LEFT JOIN LATERAL unnest(p.buckets) b(place) ON b.place = n.number - 1

@@ -41,6 +41,7 @@ rf_shmem_request(void)
 	rf_commit_shmem_request();
 	rf_gate_shmem_request();
 	rf_waiting_shmem_request();
+	rf_moves_shmem_request();
 }
 
 static void
@@ -52,6 +53,7 @@ rf_shmem_startup(void)
 	rf_commit_shmem_startup();
 	rf_gate_shmem_startup();
 	rf_waiting_shmem_startup();
+	rf_moves_shmem_startup();
 }
 
 static void

@@ -169,6 +169,10 @@ extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const str
 /* Called once, when the library is loaded: chains itself into the planner and the executor. */
 extern void rf_exchange_install_hooks(void);
 
+/* Shared memory of rdma.stat_moves (progress.c), asked for and made when the library is preloaded. */
+extern void rf_moves_shmem_request(void);
+extern void rf_moves_shmem_startup(void);
+
 /*
  * May this node's engine connect to the address at a coordinator's request? rdma_fdw.exchange_hosts
  * decides (hosts.c). Looks up the host names in it.

@@ -18,6 +18,7 @@
 #include "foreign/foreign.h"
 #include "libpq-fe.h"
 #include "nodes/nodes.h"
+#include "port/atomics.h"
 
 #include "rdma_fdw/wire.h"
 
@@ -439,6 +440,12 @@ extern bool rf_load_add(RfLoad *load, TupleTableSlot *slot);
  */
 extern uint64 rf_load_finish(RfLoad *load);
 extern const RfLoadStats *rf_load_stats(RfLoad *load);
+
+/*
+ * Until the next call, rows and bytes that loads of this process send are added to these counters,
+ * batch by batch; NULL: to none. Only this process writes them.
+ */
+extern void rf_load_watch(pg_atomic_uint64 *rows, pg_atomic_uint64 *bytes);
 
 /*
  * The options that libpq understands and a server or user mapping may hold (conninfo.c). Kept for

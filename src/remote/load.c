@@ -76,6 +76,10 @@ struct RfLoad
 	RfLoadStats stats;
 };
 
+/* rf_load_watch */
+static pg_atomic_uint64 *watched_rows = NULL;
+static pg_atomic_uint64 *watched_bytes = NULL;
+
 static void load_gone(void *arg);
 static void stop_collecting(RfLoad *load);
 static void write_older(RfLoad *load);
@@ -329,6 +333,23 @@ check_reply(RfLoad *load, PGresult *result)
 
 /* ---------- sending ---------- */
 
+void
+rf_load_watch(pg_atomic_uint64 *rows, pg_atomic_uint64 *bytes)
+{
+	watched_rows = rows;
+	watched_bytes = bytes;
+}
+
+/* Once for each batch. */
+static void
+count_sent(uint32 rows, uint32 bytes)
+{
+	if (watched_rows == NULL)
+		return;
+	pg_atomic_write_u64(watched_rows, pg_atomic_read_u64(watched_rows) + rows);
+	pg_atomic_write_u64(watched_bytes, pg_atomic_read_u64(watched_bytes) + bytes);
+}
+
 /* The other side stopped reading before the end: it says why over libpq. */
 static void
 remote_stopped(RfLoad *load)
@@ -370,6 +391,7 @@ send_batch(RfLoad *load, const uint8 *batch, bool placed, uint32 length, uint32 
 
 	load->batches++;
 	load->bytes += length;
+	count_sent(rows, length);
 	while (length > 0)
 	{
 		uint32		part;
@@ -427,6 +449,7 @@ start_flow(RfLoad *load)
 static void
 send_inline(RfLoad *load)
 {
+	uint32		rows = rf_encoder_rows(load->encoder);
 	uint32		length;
 
 	write_older(load);
@@ -438,6 +461,7 @@ send_inline(RfLoad *load)
 	load->batches = 1;
 	load->bytes = length;
 	send_request(load, load->private_batch, length);
+	count_sent(rows, length);
 	check_reply(load, take_result(load, false));
 }
 
@@ -452,6 +476,7 @@ flush_slot(RfLoad *load)
 	load->filling = false;
 	load->batches++;
 	load->bytes += length;
+	count_sent(rows, length);
 }
 
 static void

@@ -34,7 +34,7 @@ PG_CFLAGS = -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-i
 SHLIB_LINK = $(libpq) -libverbs -lssl -lcrypto -lpthread -ldl -lm
 
 # For installcheck: tests that ask neither for the ports of other servers nor for a module of test/modules.
-REGRESS = $(sort $(patsubst $(srcdir)/sql/%.sql,%,$(shell grep -L -i -E '(n1|coord)_port|[$$]libdir' $(srcdir)/sql/[0-9]*.sql)))
+REGRESS = $(sort $(patsubst $(srcdir)/sql/%.sql,%,$(shell grep -L -i -E '(n1|coord)_port|two_nodes|[$$]libdir' $(srcdir)/sql/[0-9]*.sql)))
 
 PG_CONFIG ?= pg_config
 PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))

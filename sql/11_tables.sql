@@ -1,24 +1,8 @@
 -- rdma.tables and rdma.table_sizes: tables of servers with nodes, how they lie, and how large they are there.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
-\c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :coord
-SET client_min_messages = warning;
-CREATE SCHEMA tbl;
-SET search_path = tbl;
-CREATE SERVER tbl1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER tbl2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER tbl1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER tbl2 OPTIONS (user 'postgres');
-CREATE SERVER tbl FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'tbl1, tbl2');
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name tbl
+\i :two_nodes
 RESET client_min_messages;
 \set VERBOSITY terse
 

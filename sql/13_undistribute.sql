@@ -1,24 +1,8 @@
 -- rdma.undistribute_table: a table of a server with nodes becomes a local one again, with all that rdma.distribute_table carries over.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
-\c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :coord
-SET client_min_messages = warning;
-CREATE SCHEMA und;
-SET search_path = und;
-CREATE SERVER und1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER und2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER und1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER und2 OPTIONS (user 'postgres');
-CREATE SERVER und FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'und1, und2');
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name und
+\i :two_nodes
 CREATE ROLE "regress Und";
 CREATE TYPE mood AS ENUM ('bad', 'good');
 RESET client_min_messages;

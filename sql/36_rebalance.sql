@@ -1,49 +1,15 @@
 -- A set of nodes grows: a third node is added, buckets are moved to it, and what reads and writes finds rows where they are. Either all
 -- of a move is there or nothing. The third node is another database of the second one's cluster.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
-\c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-CREATE DATABASE regress_rdma_third TEMPLATE template0;
-\c regress_rdma_third postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :coord
-SET client_min_messages = warning;
-CREATE SCHEMA rbl;
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name rbl
+\set third regress_rdma_third
+\i :two_nodes
 CREATE SCHEMA rbl_here;
-SET search_path = rbl;
-CREATE SERVER rbl1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER rbl2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER "rbl 3" FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'regress_rdma_third');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER rbl1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER rbl2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-	EXECUTE format('ALTER SERVER "rbl 3" OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
-CREATE USER MAPPING FOR CURRENT_USER SERVER rbl1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER rbl2 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER "rbl 3" OPTIONS (user 'postgres');
-CREATE SERVER rbl FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'rbl1, rbl2');
 RESET client_min_messages;
--- errors without what differs from run to run
-CREATE FUNCTION said(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE detail text; hint text; answer text;
-BEGIN
-  EXECUTE statement INTO answer;
-  RETURN answer;
-EXCEPTION WHEN OTHERS THEN
-  GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-  RETURN concat_ws(E'\n', sqlstate || ': ' || sqlerrm, detail, hint);
-END $$;
+-- said(): errors without what differs from run to run
+\set said :tree '/test/setup/said.sql'
+\i :said
 -- how many buckets each node has
 CREATE FUNCTION spread() RETURNS text LANGUAGE sql AS $$
   SELECT string_agg(node || ' ' || count, ', ' ORDER BY place) FROM (SELECT n.place, n.node, count(b.b) FROM rdma.nodes('rbl') n LEFT JOIN unnest(rdma.buckets('rbl')) b ON b.b = n.place GROUP BY n.place, n.node) c $$;
@@ -86,8 +52,7 @@ EXECUTE everywhere;
 SELECT said($$SELECT rdma.add_node('rbl', 'rbl2')$$);
 SELECT said($$SELECT rdma.add_node('rbl1', 'rbl2')$$);
 SELECT said($$SELECT rdma.add_node('rbl', 'rbl4')$$);
-CREATE SERVER rbl_again FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-DO $$ BEGIN EXECUTE format('ALTER SERVER rbl_again OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port')); END $$;
+CREATE SERVER rbl_again FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
 CREATE USER MAPPING FOR CURRENT_USER SERVER rbl_again OPTIONS (user 'postgres');
 SELECT said($$SELECT rdma.add_node('rbl', 'rbl_again')$$);
 DROP SERVER rbl_again CASCADE;

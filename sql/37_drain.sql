@@ -1,49 +1,15 @@
 -- A set of nodes is rebalanced, a node of it drained and removed: rows are found by everybody all the time, also where numbers of nodes
 -- change, and what is in use is not removed. The third node is another database of the second one's cluster.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
-\c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-CREATE DATABASE regress_rdma_drain TEMPLATE template0;
-\c regress_rdma_drain postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :coord
-SET client_min_messages = warning;
-CREATE SCHEMA drn;
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name drn
+\set third regress_rdma_drain
+\i :two_nodes
 CREATE SCHEMA drn_here;
-SET search_path = drn;
-CREATE SERVER drn1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER drn2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER "drn 3" FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'regress_rdma_drain');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER drn1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER drn2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-	EXECUTE format('ALTER SERVER "drn 3" OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
-CREATE USER MAPPING FOR CURRENT_USER SERVER drn1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER drn2 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER "drn 3" OPTIONS (user 'postgres');
-CREATE SERVER drn FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'drn1, drn2');
 RESET client_min_messages;
--- errors without what differs from run to run
-CREATE FUNCTION said(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE detail text; hint text; answer text;
-BEGIN
-  EXECUTE statement INTO answer;
-  RETURN answer;
-EXCEPTION WHEN OTHERS THEN
-  GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-  RETURN concat_ws(E'\n', sqlstate || ': ' || sqlerrm, detail, hint);
-END $$;
+-- said(): errors without what differs from run to run
+\set said :tree '/test/setup/said.sql'
+\i :said
 -- how many buckets each node has
 CREATE FUNCTION spread() RETURNS text LANGUAGE sql AS $$
   SELECT string_agg(node || ' ' || count, ', ' ORDER BY place) FROM (SELECT n.place, n.node, count(b.b) FROM rdma.nodes('drn') n LEFT JOIN unnest(rdma.buckets('drn')) b ON b.b = n.place GROUP BY n.place, n.node) c $$;

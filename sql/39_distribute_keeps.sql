@@ -1,30 +1,10 @@
 -- What rdma.distribute_table carries over besides rows, columns, constraints and indexes, and that it refuses published tables.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
-\c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :coord
-SET client_min_messages = warning;
-CREATE SCHEMA "Keep";
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name kp
+\set schema Keep
+\i :two_nodes
 CREATE SCHEMA keep_statistics;
-SET search_path = "Keep";
-CREATE SERVER kp1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER kp2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER kp1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER kp2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
-CREATE USER MAPPING FOR CURRENT_USER SERVER kp1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER kp2 OPTIONS (user 'postgres');
-CREATE SERVER kp FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'kp1, kp2');
 CREATE ROLE "regress_Keep";
 SET client_min_messages = error;	-- wal_level
 CREATE PUBLICATION regress_rdma_keep;

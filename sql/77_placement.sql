@@ -24,16 +24,10 @@ CREATE USER MAPPING FOR CURRENT_USER SERVER "plc 2" OPTIONS (user 'postgres');
 RESET client_min_messages;
 CREATE FUNCTION on_record() RETURNS text LANGUAGE sql AS $$
   SELECT string_agg(concat_ws(' ', server, nodes, array_position(members, NULL) IS NULL), '; ' ORDER BY server) FROM rdma.placement WHERE server LIKE 'plc%' $$;
--- errors without what differs from run to run
-CREATE FUNCTION said(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE detail text; hint text; answer text;
-BEGIN
-  EXECUTE statement INTO answer;
-  RETURN answer;
-EXCEPTION WHEN OTHERS THEN
-  GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-  RETURN concat_ws(E'\n', sqlstate || ': ' || sqlerrm, detail, hint);
-END $$;
+-- said(): errors without what differs from run to run
+\getenv tree PG_ABS_SRCDIR
+\set said :tree '/test/setup/said.sql'
+\i :said
 \pset format unaligned
 \t on
 

@@ -1,25 +1,9 @@
 -- rdma.distribute_table: a local table becomes one of a server with nodes; rdma.check_distribution, rdma.run_on, rdma.nodes.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
-\c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :coord
-SET client_min_messages = warning;
-CREATE SCHEMA dst;
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name dst
+\i :two_nodes
 CREATE SCHEMA dst1;
-SET search_path = dst;
-CREATE SERVER dst1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER dst2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER dst1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER dst2 OPTIONS (user 'postgres');
-CREATE SERVER dst FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'dst1, dst2');
 RESET client_min_messages;
 \set VERBOSITY terse
 

@@ -1,31 +1,10 @@
 -- Rows lie where their buckets do, and what reads, writes, moves and counts them asks the map: here the second node has one bucket of
 -- ten, the first one the others.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
-\c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :coord
-SET client_min_messages = warning;
-CREATE SCHEMA bkt;
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name bkt
+\i :two_nodes
 CREATE SCHEMA bkt_here;
-SET search_path = bkt;
-CREATE SERVER bkt1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER bkt2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER bkt1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER bkt2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
-CREATE USER MAPPING FOR CURRENT_USER SERVER bkt1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER bkt2 OPTIONS (user 'postgres');
-CREATE SERVER bkt FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'bkt1, bkt2');
 RESET client_min_messages;
 \pset format unaligned
 \t on

@@ -1,8 +1,8 @@
 # run_common.sh: what run_sql.sh and run_isolation.sh share: one coordinator and two data nodes, and how tests find them.
 # Source it after run_check.sh has set RF_WORK, RF_TREE and RF_PREFIX.
 #
-# A test finds its clusters by psql variables' sources in the environment (\getenv) or by settings in every database:
-#   RF_N1_PORT, RF_N2_PORT, RF_COORD_PORT      rdma_test.n1_port, rdma_test.n2_port, rdma_test.coord_port
+# An input finds its clusters by RF_N1_PORT, RF_N2_PORT and RF_COORD_PORT in the environment (psql's \getenv). What those that
+# need a server with nodes begin with is in test/setup/two_nodes.sql.
 # All listen on 127.0.0.1; the superuser is postgres without a password; the database is contrib_regression everywhere.
 
 . "${BASH_SOURCE[0]%/*}/results.sh"
@@ -43,9 +43,6 @@ rf_start_trio()
 		rf_psql "$name" -q <<-SQL
 			SELECT 'CREATE DATABASE contrib_regression TEMPLATE template0'
 			WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'contrib_regression') \gexec
-			ALTER DATABASE contrib_regression SET rdma_test.coord_port = $RF_COORD_PORT;
-			ALTER DATABASE contrib_regression SET rdma_test.n1_port = $RF_N1_PORT;
-			ALTER DATABASE contrib_regression SET rdma_test.n2_port = $RF_N2_PORT;
 			ALTER DATABASE contrib_regression SET lc_messages = 'C';
 			ALTER DATABASE contrib_regression SET bytea_output = 'hex';
 		SQL

@@ -1,14 +1,13 @@
 /*
- * enroll.c
- *		Makes the databases of a server's nodes known to both sides.
+ * enroll.c - makes the databases of a server's nodes known to both sides.
  *
- * A database that takes part in a set of nodes is told which set and which of its nodes it is
- * (rdma.join_set), and gives a UUID for that, which goes on record here. From then on each session
+ * A database that takes part in a set of nodes is told which set it belongs to, and which of its
+ * nodes it is (rdma.join_set). It returns a UUID, which is recorded here. From then on each session
  * asks for it (src/remote/placement.c).
  *
- * Runs in the caller's transaction here and on the nodes. The nodes are asked with the caller's user
- * mappings; the record is written with the rights of its owner, because who may use a server may
- * have its nodes enrolled, once.
+ * Runs in the caller's transaction here and on the nodes. The nodes are asked with the caller's
+ * user mappings. The record is written with the rights of its owner: everybody who may use a server
+ * may enroll its nodes, once.
  */
 #include "postgres.h"
 
@@ -43,7 +42,7 @@ PG_FUNCTION_INFO_V1(rdma_record_nodes);
 PG_FUNCTION_INFO_V1(rdma_enroll_nodes);
 PG_FUNCTION_INFO_V1(rdma_replace_node);
 
-/* What a node of 1.0 lacks: it takes part without being known. */
+/* The function that a node of 1.0 lacks. Such a node takes part without being known. */
 #define HAS_FUNCTION_SQL \
 	"SELECT pg_catalog.to_regprocedure('rdma.join_set(uuid,integer,bigint,boolean)') IS NOT NULL"
 
@@ -75,7 +74,9 @@ rf_record_execute(const char *sql, int count, Oid *types, Datum *values, const c
 	CommandCounterIncrement();
 }
 
-/* A statement about one server's record: $1 is the server, $2 a node's number from 1, $3 a UUID. */
+/*
+ * Runs a statement on one server's record: $1 is the server, $2 a node's number from 1, $3 a UUID.
+ */
 static void
 write_record(const char *sql, ForeignServer *server, int number, const char *member)
 {
@@ -120,7 +121,7 @@ rf_node_too_old(const char *node)
 			 errhint("Run ALTER EXTENSION rdma_fdw UPDATE in its database.")));
 }
 
-/* False: its extension is too old to know. */
+/* False: the node's extension is too old. */
 static bool
 enroll(ForeignServer *server, const RfPlacementRecord *record, int number, bool replace)
 {
@@ -172,7 +173,7 @@ all_known(const RfPlacementRecord *record)
 	return true;
 }
 
-/* Trigger on rdma.placement: plans, sessions and what was read of it are out of date. */
+/* Trigger on rdma.placement: plans, sessions and cached records are out of date. */
 Datum
 rdma_placement_changed(PG_FUNCTION_ARGS)
 {
@@ -190,7 +191,7 @@ rdma_placement_changed(PG_FUNCTION_ARGS)
 	{
 		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
 
-		/* not the nodes' own: their sessions need not be made again */
+		/* not those of the nodes' own servers: their sessions remain valid */
 		if (rf_option_find(GetForeignServer(serverid)->options, "nodes") != NULL)
 			CacheInvalidateHeapTuple(servers, tuple, NULL);
 	}
@@ -199,7 +200,7 @@ rdma_placement_changed(PG_FUNCTION_ARGS)
 	return PointerGetDatum(NULL);
 }
 
-/* rdma.record_nodes(server): where no event trigger did */
+/* rdma.record_nodes(server): records the nodes where no event trigger did */
 Datum
 rdma_record_nodes(PG_FUNCTION_ARGS)
 {
@@ -218,7 +219,7 @@ rdma_record_nodes(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* rdma.enroll_nodes(server): how many of its nodes were not known yet */
+/* rdma.enroll_nodes(server): returns how many nodes it enrolled */
 Datum
 rdma_enroll_nodes(PG_FUNCTION_ARGS)
 {
@@ -232,7 +233,7 @@ rdma_enroll_nodes(PG_FUNCTION_ARGS)
 		aclcheck_error(aclresult, OBJECT_FOREIGN_SERVER, server->servername);
 	if (rf_server_nodes(server) == NIL)
 		PG_RETURN_INT32(0);
-	/* the stronger lock at once: two sessions would wait for each other's weaker one */
+	/* the stronger lock at once: two sessions with the weaker one would wait for each other */
 	record = rf_placement_find(server->servername, &kept);
 	record = rf_record_lock(server, record == NULL || !all_known(record));
 	for (int i = 0; i < record->node_count; i++)
@@ -243,7 +244,10 @@ rdma_enroll_nodes(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(count);
 }
 
-/* rdma.replace_node(server, node): the database that the node's server leads to has taken its place */
+/*
+ * rdma.replace_node(server, node): the database that the node's server leads to takes the node's
+ * place
+ */
 Datum
 rdma_replace_node(PG_FUNCTION_ARGS)
 {
@@ -262,7 +266,7 @@ rdma_replace_node(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("server \"%s\" is no node of server \"%s\"", node, server->servername),
 				 errhint("rdma.nodes() lists them.")));
-	/* unknown first, or no session would be opened */
+	/* unknown first, or opening a session would fail */
 	write_record(SET_MEMBER_SQL, server, number, NULL);
 	if (!enroll(server, record, number, true))
 		rf_node_too_old(node);

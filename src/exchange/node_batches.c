@@ -1,17 +1,17 @@
 /*
  * node_batches.c - batches of one exchange that several processes read, each batch once.
  *
- * The backend that runs the statement puts them in, and says when there are no more. Then it and
- * its parallel workers take them, each process as soon as it is free. Batches stay in shared memory
- * up to work_mem, and beyond that in a shared temporary file.
+ * The backend that runs the statement puts batches in, and announces when there are no more. Then
+ * it and its parallel workers take them, each process as soon as it is free. Batches stay in shared
+ * memory up to work_mem, and beyond that in a shared temporary file.
  *
- * Does: keep bytes. Does not: look into them, or know of plans.
+ * Does: keep bytes. Does not: read their contents, or know of plans.
  *
  * Shared memory: a segment of its own, because plans may read one exchange's rows below one Gather
  * and another's below a second one that starts later, and the rows must be there before either
- * makes its segment. The statement's resource owner holds it, and each worker's; the last that
- * lets go removes it, the memory of the batches, and the files. `next` is written by all that read,
- * atomically; everything else by the putting backend before any other process knows the segment.
+ * makes its segment. The statement's resource owner holds it, and each worker's; the last that lets
+ * go removes it, the memory of the batches, and the files. All readers write `next`, atomically;
+ * the putting backend writes everything else before any other process knows the segment.
  */
 #include "postgres.h"
 
@@ -54,9 +54,9 @@ struct ExchangeBatches
 	dsm_segment *segment;
 	SharedBatches *shared;
 	dsa_area   *area;
-	BatchPlace *places;			/* ours while batches are put in, then the shared ones */
+	BatchPlace *places;			/* private while batches are put in, then the shared ones */
 	uint32		count;			/* of the batches that were put in */
-	uint32		size;			/* of `places` while they are ours */
+	uint32		size;			/* of `places` while they are private */
 	Size		memory;			/* bytes of batches there */
 	pg_atomic_uint64 *taken;
 	BufFile    *file;			/* NULL: not used, or not opened here */
@@ -251,7 +251,7 @@ rf_batches_next(ExchangeBatches *batches, const void **batch, uint32 *length)
 	BatchPlace *place;
 	Surroundings outside;
 
-	/* not counted on for ever by a reader that asks again at the end */
+	/* so that `next` does not grow for ever when a reader asks again at the end */
 	if (pg_atomic_read_u32(&batches->shared->next) >= batches->count)
 		return false;
 	number = pg_atomic_fetch_add_u32(&batches->shared->next, 1);

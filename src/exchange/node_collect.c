@@ -1,9 +1,9 @@
 /*
- * node_collect.c - one exchange's rows, kept as batches for all processes of a Gather.
+ * node_collect.c - keeps one exchange's rows as batches for all processes of a Gather.
  *
- * Batches of other nodes are kept as they arrive: each is decoded by the process that reads
- * it. Rows that stay on this node are encoded for that. Nothing here waits, and only the backend
- * that runs the statement calls it.
+ * Batches of other nodes are kept as they arrive: the process that reads one decodes it. Rows that
+ * stay on this node are encoded for that. Nothing here waits, and only the backend that runs the
+ * statement calls it.
  *
  * Memory: the statement's.
  */
@@ -73,7 +73,7 @@ collect_row(ExchangeState *state, TupleTableSlot *row)
 		collect_large(state, row);
 }
 
-/* Rows that were stored one by one, before it was known that several processes read them. */
+/* Rows that were stored one by one, before several processes were known to read them. */
 static void
 take_over_rows(ExchangeState *state)
 {
@@ -99,7 +99,7 @@ rf_exchange_collects(ExchangeState *state)
 		return false;
 	if (state->batches != NULL)
 		return true;
-	/* rows that were given out to be read again would be missing */
+	/* rows that were returned already, and are to be read again, would be missing */
 	if (!state->css.ss.ps.plan->parallel_aware || !state->css.ss.ps.state->es_use_parallel_mode ||
 		state->given)
 		return false;

@@ -36,7 +36,7 @@
 
 #include "executor/executor.h"
 #include "libpq/pqcomm.h"
-/* Only the way to the client is wanted, see store.c. */
+/* only for the way to the client, see store.c */
 #undef ENABLE_GSS
 #include "libpq/libpq.h"
 #include "miscadmin.h"

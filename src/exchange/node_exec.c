@@ -65,8 +65,8 @@ rf_exchange_create_state(CustomScan *scan)
 /* ---------- begin ---------- */
 
 /*
- * The names of the parameters' types, by which the cache of statements identifies them; NULL: no
- * parameters.
+ * The names of the parameters' types, which are part of the key in the cache of statements; NULL:
+ * no parameters.
  */
 static ArrayType *
 parameter_types(ParamListInfo params)
@@ -143,7 +143,7 @@ in_promised_types(const char *query, TupleDesc made, TupleDesc promised)
 		}
 		differ = true;
 		getTypeOutputInfo(from, &output, &varlena);
-		/* modifiers were applied where the values were made */
+		/* the sender has applied the modifiers */
 		appendStringInfo(&columns, "%spg_catalog.textin(%s(c%d))::%s", separator,
 						 quote_qualified_identifier(get_namespace_name(get_func_namespace(output)),
 													get_func_name(output)),
@@ -273,9 +273,8 @@ borrow_row(TupleTableSlot *slot, TupleTableSlot *row)
 }
 
 /*
- * May other exchanges wait while its row is in use? The row of a nested exchange may be part of a
- * row that the outer query has made and that cannot be sent yet, even if nothing else is read any
- * more.
+ * May other exchanges wait while its row is in use? A row of a nested exchange may be part of a row
+ * that the outer query has made and cannot send yet, even if nothing else reads it.
  */
 static inline bool
 must_copy(const ExchangeState *state)
@@ -313,7 +312,7 @@ give_stored(ExchangeState *state, TupleTableSlot *slot)
 	state->given = true;
 	if (--state->waiting == 0 && !state->keep)
 	{
-		/* Of its contents only this row is still needed. */
+		/* Only this row of the store is still needed. */
 		ExecMaterializeSlot(slot);
 		ExecClearTuple(state->stored);
 		tuplestore_clear(state->store);
@@ -424,9 +423,9 @@ rescan_exchange(CustomScanState *node)
 /* ---------- the end ---------- */
 
 /*
- * The surrounding query is over. Rows that other nodes wait for are sent while something waits, and
- * at the end. The statement itself may be run in pieces, each of which ends with this call; it is
- * over when the executor finishes (rf_exchange_finish_all).
+ * Runs when the surrounding query ends. Rows that other nodes wait for are sent during waits, and
+ * at the end. The statement itself may run in pieces, each of which ends with this call; it is over
+ * when the executor finishes (rf_exchange_finish_all).
  */
 static void
 shutdown_exchange(CustomScanState *node)

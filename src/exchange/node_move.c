@@ -1,6 +1,6 @@
 /*
- * node_move.c - one exchange's rows as they come in from other nodes, and as they wait for the
- * reader. Nothing here waits itself. The decoder lives in the outer statement's context.
+ * node_move.c - receives one exchange's rows from other nodes, and keeps them until the reader
+ * takes them. Nothing here waits itself. The decoder lives in the outer statement's context.
  */
 #include "node.h"
 

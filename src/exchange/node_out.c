@@ -1,5 +1,5 @@
 /*
- * node_out.c - one exchange's rows: out of its query, to the nodes they belong to.
+ * node_out.c - takes one exchange's rows from its query and sends them to their nodes.
  *
  * Rows are taken from the query until there are enough of them (state->rows), and then routed
  * together: the keys' hashes column by column, and for each consumer a list of the rows that go
@@ -7,13 +7,13 @@
  * handed to the engine in one call. The first rows do not wait for many others: few are routed
  * together at first, and the first batches are small.
  *
- * What goes to all consumers is encoded once (a parcel), in memory that all their flows send from,
- * or while there is none, in our own, from where its bytes are copied to each. So is a row that does
- * not fit a buffer. One call hands a parcel to all that have a buffer for it.
+ * Rows for all consumers are encoded once (a parcel), in memory that all their flows send from, or
+ * while there is none, in private memory, from which the bytes are copied to each. So is a row that
+ * does not fit a buffer. One call hands a parcel to all consumers that have a buffer for it.
  *
  * Nothing here waits. Rows for which there is no send buffer now stay in `rows`, and in the lists,
- * and stop the query; what other nodes sent can still be read. Rows for this node itself
- * are handed up from there as they are.
+ * and stop the query; rows that other nodes sent can still be read. Rows for this node itself are
+ * returned from there as they are.
  *
  * Memory: all of it lives in the outer statement's context.
  */
@@ -40,7 +40,7 @@
 
 /* ---------- buffers ---------- */
 
-/* A send buffer towards the consumer; false: not now (false) or never (outlet->stopped). */
+/* Gets a send buffer for the consumer; false: there is none now, or never (outlet->stopped). */
 static bool
 get_buffer(ExchangeState *state, int consumer)
 {
@@ -186,7 +186,7 @@ send_parcel(ExchangeState *state, bool *moved)
 	return !waiting;
 }
 
-/* The next row for that place does not fit into an empty buffer. */
+/* The next row for that consumer does not fit into an empty buffer. */
 static void
 begin_large_row(ExchangeState *state, RfEncoder *encoder, int place, int consumer)
 {
@@ -202,7 +202,7 @@ begin_large_row(ExchangeState *state, RfEncoder *encoder, int place, int consume
 
 /* ---------- rows into batches ---------- */
 
-/* Rows of that place, as many as fit; false: none. */
+/* Encodes as many rows for that consumer as fit; false: none fits. */
 static bool
 add_rows(ExchangeState *state, RfEncoder *encoder, int place)
 {
@@ -352,7 +352,9 @@ send_rest(ExchangeState *state, bool *moved)
 
 /* ---------- the query ---------- */
 
-/* Its next row past the executor's projection; NULL: none, or (query not over) not yet. */
+/*
+ * The query's next row, after the executor's projection; NULL: none, or (query not over) not yet.
+ */
 static TupleTableSlot *
 scan_row(ExchangeState *state)
 {
@@ -418,7 +420,7 @@ next_row(ExchangeState *state)
 	return slot;
 }
 
-/* Collect rows until they are to be routed. False: the step is over before. */
+/* Collects rows until they are to be routed. False: the step ended before. */
 static bool
 take_rows(ExchangeState *state)
 {
@@ -445,7 +447,7 @@ take_rows(ExchangeState *state)
 	return false;
 }
 
-/* The query has no more rows, or none are needed; all its rows were sent. */
+/* The query has no more rows, or none are needed, and all its rows were sent. */
 static void
 end_query(ExchangeState *state)
 {
@@ -518,7 +520,7 @@ add_common(ExchangeState *state, int consumer, uint32 to)
 	memcpy(numbers, common, (common_end - common) * sizeof(uint16));
 }
 
-/* Where the rows go. */
+/* Finds the nodes that the rows go to. */
 static void
 route_rows(ExchangeState *state)
 {

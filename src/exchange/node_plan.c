@@ -1,17 +1,17 @@
 /*
- * node_plan.c - rdma.exchange() in a query: a custom scan takes its place.
+ * node_plan.c - replaces rdma.exchange() in a query by a custom scan.
  *
- * The function itself only says what it is for. Wherever it stands in FROM with constant
+ * The function itself only declares its purpose. Wherever it stands in FROM with constant
  * arguments, the planner gets a custom scan instead, with the rows and numbers of distinct values
- * that the coordinator estimated: this node sees its own part of the input only, and what arrives
- * comes from all. The query inside is planned when the scan starts, by the same cache of
+ * that the coordinator estimated: this node sees its own part of the input only, and the arriving
+ * rows come from all nodes. The query inside is planned when the scan starts, by the same cache of
  * statements as rdma.stream's: only then are the parameters' types known, and only a plan that the
  * cache hands out is locked and checked against changes of the catalog.
  *
- * A planner that can prove that a join has no rows leaves its inputs out of the plan. Other nodes may
- * still wait for this node's rows, as their tables are others: so an exchange that is in the
- * statement but not in its plan becomes a sub-plan that nothing refers to. It is started as all of
- * them are, driven while others wait, and ended with the statement.
+ * A planner that can prove that a join has no rows leaves its inputs out of the plan. Other nodes
+ * may still wait for this node's rows, as their tables are others: so an exchange that is in the
+ * statement but not in its plan becomes a sub-plan that nothing refers to. It is started with all
+ * the others, driven while others wait, and ended with the statement.
  *
  * Hooks into the planner and the executor's start are chained.
  */
@@ -51,7 +51,7 @@
 PG_FUNCTION_INFO_V1(rdma_exchange);
 PG_FUNCTION_INFO_V1(rdma_exchange_support);
 
-/* Above all others; the plan without it is always there. */
+/* More than any other cost; the plan without it always exists. */
 #define IMPOSSIBLE_COST	1e30
 
 static planner_hook_type previous_planner = NULL;
@@ -136,9 +136,9 @@ is_exchange(RangeTblEntry *rte, char **spec, char **query)
 }
 
 /*
- * For each MIN and MAX core plans a copy of the query, for its first row by an index. The plan of such
- * copies would read the exchange several times. A query that only resembles the one around it does not
- * have the same exchange, whose number is in its arguments.
+ * Core plans a copy of the query for each MIN and MAX, to take its first row by an index. The plan
+ * of such copies would read the exchange several times. A query that only resembles the outer one
+ * does not contain the same exchange, whose number is in its arguments.
  */
 static bool
 is_in_copy(PlannerInfo *root)
@@ -155,8 +155,8 @@ is_in_copy(PlannerInfo *root)
 }
 
 /*
- * May a worker make values of this type out of what has come? Checks of domains, as core has it, and
- * input functions that say so are for the leader only.
+ * May a worker decode values of this type? The leader alone may run checks of domains, as in core,
+ * and input functions that are not parallel safe.
  */
 static bool
 is_made_safely(Oid type)
@@ -181,11 +181,11 @@ is_made_safely(Oid type)
 }
 
 /*
- * For the processes of a Gather: they share what has all come, and before that been kept, so that
- * the first row is late. Only this path may run in a worker. Each row is taken up by the leader and
- * out again by one of the processes, half of the work each; what is beyond work_mem goes to disk
- * and back. As many workers as for a table of this size; but one at least, as no worker can join
- * rows of a small exchange to those of a large one otherwise.
+ * The path for the processes of a Gather: they share rows that have all arrived and were kept, so
+ * the first row is late. Only this path may run in a worker. The leader stores each row and one of
+ * the processes reads it, at half of the cost each; rows beyond work_mem go to disk and back. It
+ * has as many workers as a table of this size, but at least one, because a worker cannot join rows
+ * of a small exchange to those of a large one otherwise.
  */
 static void
 add_shared_path(RelOptInfo *rel, RangeTblEntry *rte, const CustomPath *path)
@@ -229,7 +229,10 @@ replace_exchange(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *r
 	if (previous_pathlist_hook)
 		previous_pathlist_hook(root, rel, rti, rte);
 
-	/* Proven empty: not even its columns are known. keep_all_exchanges() takes part in it nevertheless. */
+	/*
+	 * The planner proved it empty, so not even its columns are known. keep_all_exchanges() makes it
+	 * take part nevertheless.
+	 */
 	if (IS_DUMMY_REL(rel) || !is_exchange(rte, &text, &query))
 		return;
 	path = makeNode(CustomPath);
@@ -373,7 +376,7 @@ keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, P
 	bool		unsafe;
 	ListCell   *lc;
 
-	/* what this session plans now it runs before the set is gone */
+	/* this session runs its next plan before the set ends */
 	if (rf_exchange_set != NULL && parse->commandType == CMD_SELECT)
 		(void) find_calls((Node *) parse, &context);
 	unsafe = context.calls != NIL && max_parallel_hazard(parse) == PROPARALLEL_UNSAFE;
@@ -432,10 +435,10 @@ exchange_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, Variabl
 /* ---------- the statement's start and end ---------- */
 
 /*
- * While the statement runs, so do the queries of its exchanges, in the same process, in parallel mode
- * as soon as one of them is; and that forbids more than parallel workers do (subtransactions of a
- * function, for one). So where one is unsafe, none is parallel. Its plan runs without workers; it is
- * a cached one, and is not changed.
+ * While the statement runs, the queries of its exchanges run in the same process. As soon as one of
+ * them is in parallel mode, so is the process, and that mode forbids more than parallel workers do
+ * (subtransactions of a function, for example). So if one of them is unsafe, none runs in parallel:
+ * its plan, which is cached and not changed, runs without workers.
  */
 static void
 run_serially(QueryDesc *query)

@@ -1,12 +1,12 @@
 /*
- * node_probe.c - rows of an exchange that look for partners in an index of a table here.
+ * node_probe.c - prices probes of a table's index with the rows of an exchange.
  *
  * Where few rows arrive and the table is large, the planner has to compare probing an index with
- * reading the whole table. It prices each page that a probe reads as a random one, and knows nothing
- * of the order of the probes. But that order is ours to choose: rows that are sorted by the index's
- * columns walk through the index from one end to the other, and so through a table that lies in the
- * same order. So there is one more way to join: sort what arrives, then a nested loop, with pages
- * priced as a bitmap heap scan prices those it reads in order.
+ * reading the whole table. It prices each page that a probe reads as a random one, and ignores the
+ * order of the probes. But we may choose that order: rows that are sorted by the index's columns
+ * walk through the index from one end to the other, and so through a table that is stored in the
+ * same order. So there is one more way to join: sort the arriving rows, then a nested loop, with
+ * pages priced as a bitmap heap scan prices those it reads in order.
  *
  * The coordinator prices probes of moved rows in the same way (src/fdw/catalog/remote_index.c).
  */
@@ -29,7 +29,10 @@
 
 static set_join_pathlist_hook_type previous_join_hook = NULL;
 
-/* The more pages are read in order, the nearer they lie: as in cost_bitmap_heap_scan(). */
+/*
+ * The more pages are read in order, the closer they are to each other: as in
+ * cost_bitmap_heap_scan().
+ */
 static Cost
 reading_cost(const RfProbes *probes, double touched, double pages, bool sorted)
 {
@@ -60,7 +63,7 @@ rf_probe_reading_cost(PlannerInfo *root, const RfProbes *probes, bool sorted)
 	Cost		ordered;
 	Cost		index;
 
-	/* a single probe comes in no order, and its pages lie side by side (cost_index()) */
+	/* a single probe has no order, and its pages are adjacent (cost_index()) */
 	if (count <= 1)
 	{
 		scattered = index_pages_fetched(probes->tuples, heap_pages, competing, root) *
@@ -166,7 +169,7 @@ probed_in_order(PlannerInfo *root, IndexPath *path, double rows)
 	probes.heap_share = path->path.pathtype == T_IndexOnlyScan ? 1 - table->allvisfrac : 1;
 	probes.index_pages = index->pages;
 	saved = rf_probe_reading_cost(root, &probes, false);
-	/* of several columns that of the first was taken for less, as btcostestimate() does */
+	/* for several columns the first one's correlation was reduced, as btcostestimate() does */
 	if (index->nkeycolumns > 1)
 		probes.correlation /= MULTICOLUMN_CORRELATION;
 	probes.count = rows;

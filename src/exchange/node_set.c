@@ -1,11 +1,11 @@
 /*
  * node_set.c - the exchanges of a session's next statement, and the functions that set them up.
  *
- * The coordinator calls them through its sessions, inside the transaction that will run the
- * statement: rdma.exchange_connect() for pairs of nodes that are not connected yet, then
- * rdma.exchange_listen() on every node, then, with all their answers merged,
- * rdma.exchange_open() on every node. What that makes is the session's set: it is taken by the next
- * statement that contains rdma.exchange(), and ends with it, or with the transaction.
+ * The coordinator calls these functions through its sessions, inside the transaction that will run
+ * the statement: rdma.exchange_connect() for pairs of nodes that are not connected yet, then
+ * rdma.exchange_listen() on every node, then, with all their answers merged, rdma.exchange_open()
+ * on every node. The result is the session's set: the next statement that contains rdma.exchange()
+ * takes it, and it ends with that statement, or with the transaction.
  *
  * Does: check descriptions, make the flows, count. Does not: plan or run anything.
  */
@@ -227,7 +227,7 @@ group_argument(ArrayType *array, int *count)
 	return elements;
 }
 
-/* One more of several names, unless it is among them. */
+/* Adds a name to the list, unless the list has it. */
 static void
 add_name(char *names, size_t size, const char *name)
 {
@@ -238,7 +238,7 @@ add_name(char *names, size_t size, const char *name)
 	strlcat(names, name, size);
 }
 
-/* How the rows travel: transport and encryption of the connections with the other members, each once. */
+/* The transport and encryption of the connections with the other members, each combination once. */
 static void
 name_connections(ExchangeMember *member)
 {
@@ -310,7 +310,7 @@ groups_result(ExchangeSet *set)
 
 /* ---------- functions ---------- */
 
-/* exchange_greet() bytea: what rdma.hello() on another node wants */
+/* exchange_greet() bytea: the argument for rdma.hello() on another node */
 Datum
 rdma_exchange_greet(PG_FUNCTION_ARGS)
 {
@@ -321,7 +321,8 @@ rdma_exchange_greet(PG_FUNCTION_ARGS)
 }
 
 /*
- * exchange_connect(host text, hello bytea): connect this node's engine with the one that said hello
+ * exchange_connect(host text, hello bytea): connects this node's engine with the one that sent
+ * hello
  */
 Datum
 rdma_exchange_connect(PG_FUNCTION_ARGS)

@@ -1,6 +1,6 @@
 /*
- * nodes.c
- *		Servers with several nodes, and the placement of their tables' rows, from their options.
+ * nodes.c - servers with several nodes, and the placement of their tables' rows, from their
+ * options.
  */
 #include "postgres.h"
 
@@ -87,8 +87,8 @@ is_among(const char *name, List *names)
 }
 
 /*
- * The names in option "nodes", in the order of the nodes' numbers, which is on record. The option
- * must name the same servers; its order has no meaning.
+ * The names in option "nodes", in the order of the nodes' recorded numbers. The option must name
+ * the same servers; its order has no meaning.
  */
 static List *
 by_number(ForeignServer *server, List *names)
@@ -218,7 +218,7 @@ rf_server_compute_nodes(ForeignServer *server)
 	return value == NULL ? NIL : named_servers(server, "compute_nodes", rf_node_names("compute_nodes", value));
 }
 
-/* Adds to an error what the node's server has of the other one, as far as it is a node of that. */
+/* Adds to an error which buckets the node has, if its server is a node of the other one. */
 static void
 describe_loss(ErrorData *error, Oid node, ForeignServer *server)
 {
@@ -431,8 +431,8 @@ single_answer(PGresult *result, ForeignServer *node, bool *isnull)
 }
 
 /*
- * Is it a command that PostgreSQL runs outside of transaction blocks only? One that this server's
- * parser does not know is taken for an ordinary one; the node may be of a later version.
+ * Does PostgreSQL run the command outside of transaction blocks only? A command that this server's
+ * parser does not know counts as an ordinary one; the node may be of a later version.
  */
 static bool
 runs_alone(const char *command)
@@ -507,8 +507,8 @@ put_answers(List *nodes, PGresult **results, ReturnSetInfo *set)
 }
 
 /*
- * The command was written for the caller's search_path. The sessions' own statements are written
- * for another one, which they have again afterwards; an error takes the change back on the nodes.
+ * The command was written for the caller's search_path, and the sessions' own statements for
+ * another one, which is set again afterwards. After an error the rollback on the nodes does that.
  */
 static void
 run_on_nodes(List *nodes, const char *command, bool alone, ReturnSetInfo *set)
@@ -541,8 +541,8 @@ run_on_nodes(List *nodes, const char *command, bool alone, ReturnSetInfo *set)
 }
 
 /*
- * rdma.run_on(server, command): on all nodes at the same time, with the caller's user mapping, in the
- * remote transaction; outside of it what cannot run there
+ * rdma.run_on(server, command): runs it on all nodes at the same time, with the caller's user
+ * mapping. It runs in the remote transaction, unless PostgreSQL refuses it there.
  */
 Datum
 rdma_run_on(PG_FUNCTION_ARGS)

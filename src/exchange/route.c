@@ -27,7 +27,7 @@
 
 PG_FUNCTION_INFO_V1(rdma_hash_node);
 
-/* The two hash functions that most keys have are done without a call. */
+/* The hash functions of most keys, which are inlined. */
 typedef enum RouteOp
 {
 	ROUTE_INT4,

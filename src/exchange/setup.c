@@ -1,10 +1,10 @@
 /*
- * setup.c - before a statement runs on several nodes: the engines of all pairs of them are
- * connected, and the flow groups of its exchanges are formed. The coordinator does it over its
- * sessions, with one command to all nodes at a time.
+ * setup.c - prepares a statement on several nodes: connects the engines of all pairs of them, and
+ * forms the flow groups of its exchanges. The coordinator does it over its sessions, with one
+ * command to all nodes at a time.
  *
- * The nodes' side is rdma.exchange_greet, _connect, _listen and _open. What flows in the groups
- * never passes here.
+ * The nodes' side is rdma.exchange_greet, _connect, _listen and _open. The data of the groups never
+ * passes here.
  *
  * When a node has no buffers left, all nodes return theirs and the statement tries again a little
  * later. The first statement to fail frees its buffers for the others, so of several statements
@@ -52,7 +52,7 @@
 /* A class of advisory locks that SQL functions cannot take: theirs are 1 and 2. */
 #define TURN_LOCK_CLASS	3
 
-/* So many times where engines are not connected any more, or stop while they connect. */
+/* How often to try if engines lose their connection, or stop while they connect. */
 #define CONNECT_TRIES	3
 
 /* Before the n-th attempt. */
@@ -60,7 +60,7 @@
 #define LONGEST_PAUSE_MS	1000
 #define FIRST_BUFFER_WAIT_MS	500
 
-/* Pairs of engines that this backend has connected, or found so. */
+/* Pairs of engines that this backend has connected, or found connected. */
 typedef struct Pair
 {
 	RfNodeId	one;
@@ -83,7 +83,7 @@ typedef enum Outcome
 {
 	DONE,
 	NO_BUFFERS,					/* try again later */
-	NOT_CONNECTED,				/* a connection that was there is not any more, or an attempt vanished */
+	NOT_CONNECTED,				/* a connection was lost, or an attempt vanished */
 } Outcome;
 
 /* ---------- rounds ---------- */
@@ -122,7 +122,7 @@ send_command(Round *round, int i, const char *sql, int param_count, const char *
 	rf_command_send(round->commands[i], values);
 }
 
-/* The error is the receiver's to raise. */
+/* The receiver raises the error. */
 static void
 raise_result(Round *round, int i)
 {
@@ -182,7 +182,7 @@ receive(Round *round, int *culprit)
 	return outcome;
 }
 
-/* A round in which nothing may go wrong. */
+/* A round in which every error is raised. */
 static void
 receive_all(Round *round)
 {
@@ -281,7 +281,7 @@ forget_connected(void)
 
 /* ---------- attempts ---------- */
 
-/* The exchanges of a statement, and the nodes that take part. */
+/* The exchanges of a statement, and its nodes. */
 typedef struct Forming
 {
 	RfSession *const *sessions;
@@ -289,7 +289,7 @@ typedef struct Forming
 	RfNodeId   *nodes;
 	const RfExchangeSpec *specs;
 	int			spec_count;
-	bool		fresh;			/* nothing was done in the sessions' remote transactions yet */
+	bool		fresh;			/* the sessions' remote transactions have not been used yet */
 	bool		aborted;		/* they were aborted with a failed attempt */
 	int			not_connected;	/* attempts that ended so */
 	Round	   *failed;			/* of an attempt that was not DONE, */
@@ -312,8 +312,8 @@ init_forming(Forming *forming, RfSession *const *sessions, int count)
 }
 
 /*
- * A failed attempt aborts the remote transactions. Those that began with it are begun again; the
- * others have a savepoint.
+ * A failed attempt aborts the remote transactions. Those that began with it begin again; the others
+ * have a savepoint.
  */
 static void
 begin_attempt(const Forming *forming)

@@ -2,8 +2,8 @@
  * spec.c - parses the argument of rdma.exchange(): "number=1 kind=repartition keys=1,2 rows=750000
  * ...".
  *
- * Text, so that a fragment can be read, logged and run by hand. Every word of it is checked: it
- * comes over a session that anybody may have opened.
+ * It is text, so that a fragment can be read, logged and run by hand. Every word of it is checked,
+ * because any role may open a session and send one.
  */
 #include "node.h"
 

@@ -1,6 +1,6 @@
 /*
- * cancel.c - cancel requests, to several servers at the same time: one that does not answer must
- * not keep the others from being told.
+ * cancel.c - sends cancel requests to several servers at the same time: a server that does not
+ * answer must not delay the requests to the others.
  *
  * A request is started, then waited for. Nothing here raises an error.
  */
@@ -26,7 +26,7 @@ remaining(TimestampTz deadline)
 
 #ifdef LIBPQ_HAS_ASYNC_CANCEL
 
-/* How long to look at one request only, while those to other servers may want a step, too. */
+/* How long to wait for one request before the requests to other servers make progress. */
 #define STEP_MS		5
 
 struct RfCancel
@@ -99,9 +99,9 @@ rf_session_cancel_finish(RfSession *session, TimestampTz deadline)
 #else
 
 /*
- * Before release 17 libpq's PQcancel() blocks for as long as the other machine likes. It needs
- * nothing of PostgreSQL and is safe in a thread, so it gets one, and we wait for that no longer
- * than we want to. The last of the two frees the request.
+ * Before release 17 libpq has only PQcancel(), which blocks until the other machine answers. It
+ * uses nothing of PostgreSQL and is safe in a thread, so a thread calls it, and we wait for the
+ * thread no longer than the deadline allows. The last of the two to finish frees the request.
  */
 struct RfCancel
 {

@@ -31,8 +31,8 @@ struct RfCommand
 };
 
 /*
- * The statement's memory is freed, perhaps after an error: its prepared statement is dropped with a
- * later command, and an answer that nobody took goes.
+ * Runs when the statement's memory is freed, perhaps after an error: a later command drops the
+ * prepared statement, and an answer that was not read is discarded.
  */
 static void
 command_gone(void *arg)

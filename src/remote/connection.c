@@ -1,6 +1,7 @@
 /*
- * connection.c - handing out sessions on data nodes: connecting them, and again where a connection
- * is of no more use; and one of several that have the same rows. Who may connect is credentials.c's business.
+ * connection.c - hands out sessions on data nodes. It connects them, reconnects where a connection
+ * can no longer be used, and chooses one of several nodes that store the same rows. credentials.c
+ * decides who may connect.
  */
 #include "postgres.h"
 
@@ -61,13 +62,13 @@ rf_session_get(UserMapping *user, bool in_transaction)
 
 /* ---------- any of several nodes ---------- */
 
-/* A node that was lost is asked after all others for so long. */
+/* For this long a lost node is tried after all others. */
 #define LOST_MS		10000
 
-/* How well a node is suited for reading what others have, too; those that come first are better. */
+/* How suitable a node is for reading rows that other nodes have as well, best first. */
 typedef enum Suitability
 {
-	READS_COPIES,				/* the transaction does so already */
+	READS_COPIES,				/* the transaction reads copies there already */
 	IN_USE,						/* the transaction uses it */
 	CONNECTED,
 	NOT_CONNECTED,
@@ -125,7 +126,7 @@ rf_session_try(UserMapping *user, ErrorData **error)
 	{
 		RfSession  *lost = rf_session_find(user->umid);
 
-		/* what the transaction did there is lost */
+		/* the transaction's work there is lost */
 		if (lost->depth > 0 || !is_connection_error(geterrcode()))
 			PG_RE_THROW();
 		MemoryContextSwitchTo(context);
@@ -187,7 +188,7 @@ rf_session_get_any(Oid userid, List *servers, UserMapping **user)
 			appendStringInfo(&reasons, ": %s", error->detail);
 	}
 	if (reasons.len == 0)
-		*user = GetUserMapping(userid, linitial_oid(servers));	/* raises that there is none */
+		*user = GetUserMapping(userid, linitial_oid(servers));	/* raises the error */
 	ereport(ERROR,
 			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
 			 errmsg("could not connect to any node that has the rows"),
@@ -225,7 +226,7 @@ connect_session(RfSession *session, UserMapping *user)
 	ListCell   *lc;
 	const char *host;
 
-	/* The entry may be left from a mapping that was dropped; names change, too. */
+	/* The entry may be of a mapping that was dropped since. Names change, too. */
 	if (session->server_name)
 		pfree(session->server_name);
 	session->server_name = NULL;
@@ -309,8 +310,8 @@ connect_session(RfSession *session, UserMapping *user)
 }
 
 /*
- * When to give up. libpq looks at connect_timeout in its own blocking loop only, and per host; so
- * all hosts of a list get their share here. 0: never.
+ * When to give up. libpq applies connect_timeout in its own blocking loop only, and to each host;
+ * so the hosts of a list get their share here. 0: never.
  */
 static TimestampTz
 connect_deadline(const char **keywords, const char **values)
@@ -414,9 +415,9 @@ connect_server(ForeignServer *server, const char **keywords, const char **values
 /* ---------- keeping connections in step with the world ---------- */
 
 /*
- * An idle connection has nothing to say; if its socket is readable, then it was closed, or the
- * remote server told us that it shuts down. One poll(2), so that a restarted data node costs a new
- * connection, not an error.
+ * An idle connection receives nothing. If its socket is readable, the server has closed it or has
+ * announced its shutdown. One poll(2) here makes a restarted data node cost a new connection
+ * instead of an error.
  */
 static bool
 idle_and_alive(RfSession *session)
@@ -432,8 +433,8 @@ idle_and_alive(RfSession *session)
 	while (poll(&fd, 1, 0) > 0)
 	{
 		/*
-		 * a parameter or a warning is fine; what ends a session makes it broken, in
-		 * receive_notice()
+		 * parameters and warnings are harmless; receive_notice() marks a session that ends as
+		 * broken
 		 */
 		if (!PQconsumeInput(session->conn) || PQisBusy(session->conn) ||
 			PQstatus(session->conn) != CONNECTION_OK || session->broken)
@@ -455,7 +456,7 @@ receive_notice(void *arg, const PGresult *result)
 					 strcmp(severity, "INFO") == 0))
 		level = LOG_SERVER_ONLY;
 	else if (severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
-		session->broken = true; /* said while nothing ran: the server shuts down */
+		session->broken = true; /* no command was running: the server shuts down */
 	ereport(level,
 			(errmsg_internal("%s%s%s", severity ? severity : "", severity ? ":  " : "",
 							 message ? message : "message from a remote server"),
@@ -463,8 +464,8 @@ receive_notice(void *arg, const PGresult *result)
 }
 
 /*
- * The last one that is not empty when its escapes are filled in: the setting's, else the server's
- * option. Those behind it are NULL, which libpq skips.
+ * The last name that is not empty after its escapes were replaced: the setting's, else the server's
+ * option. The names behind it are set to NULL, which libpq skips.
  */
 static void
 choose_application_name(const char **keywords, const char **values, int count)
@@ -481,8 +482,8 @@ choose_application_name(const char **keywords, const char **values, int count)
 }
 
 /*
- * In application names: %a this session's application_name, %c session ID, %C cluster_name, %u
- * user, %d database, %p process ID, %% a percent sign; anything else behind % is left out.
+ * Escapes in application names: %a this session's application_name, %c session ID, %C cluster_name,
+ * %u user, %d database, %p process ID, %% a percent sign. Any other escape is removed.
  */
 static char *
 expand_application_name(const char *pattern)

@@ -1,8 +1,8 @@
 /*
- * connection_functions.c - rdma.connections(), rdma.disconnect() and rdma.disconnect_all(): this backend's
- * sessions, for its user to see and close.
+ * connection_functions.c - rdma.connections(), rdma.disconnect() and rdma.disconnect_all(): they
+ * show and close the sessions of this backend.
  *
- * Every role may list and close the sessions of its own backend; other backends' sessions are not
+ * Every role may list and close the sessions of its own backend. Sessions of other backends are not
  * visible.
  */
 #include "postgres.h"
@@ -35,7 +35,7 @@ in_use(RfSession *session)
 		!dlist_is_empty(&session->collecting);
 }
 
-/* Whose mapping it is: a role's name, "public", or NULL when the mapping was dropped. */
+/* The owner of the mapping: a role's name, "public", or NULL if the mapping was dropped. */
 static char *
 mapping_user(Oid umid)
 {
@@ -49,7 +49,7 @@ mapping_user(Oid umid)
 	return OidIsValid(role) ? GetUserNameFromId(role, true) : "public";
 }
 
-/* Has the other side closed the connection? Data that it sent before does not matter here. */
+/* Has the other side closed the connection? Data that it sent before does not matter. */
 static bool
 hung_up(RfSession *session)
 {
@@ -75,7 +75,7 @@ rdma_connections(PG_FUNCTION_ARGS)
 
 		if (session->conn == NULL)
 			continue;
-		/* one that is in use outlives the server and the mapping that it was made for */
+		/* a session in use outlives the server and the mapping that it was made for */
 		server = GetForeignServerExtended(session->serverid, FSV_MISSING_OK);
 		user = mapping_user(session->umid);
 		nulls[0] = server == NULL;
@@ -92,7 +92,10 @@ rdma_connections(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Close the sessions of one server (InvalidOid: of all) that nothing uses now. Did it close any? */
+/*
+ * Closes the unused sessions of one server (InvalidOid: of all servers). Returns whether it closed
+ * any.
+ */
 static bool
 disconnect(Oid serverid)
 {

@@ -1,8 +1,8 @@
 /*
- * conninfo.c
- *		Which of a server's and a user mapping's options are libpq's, and finding one among them.
+ * conninfo.c - selects libpq's options from those of a server and a user mapping.
  *
- * Does: the list, and picking them out. Does not: check values (libpq does, when it connects).
+ * Does: list them, and find one among them. Does not: check values, which libpq does when it
+ * connects.
  */
 #include "postgres.h"
 
@@ -18,9 +18,9 @@ static RfConnectionOption *connection_options = NULL;
 static int	connection_option_count = 0;
 
 /*
- * libpq itself says which options it has, so the list fits whatever libpq we run with. Debug
- * options stay hidden, and so do those that we set ourselves on every connection, and OAuth's,
- * which would wait for a person at the server's console.
+ * The list comes from libpq itself, so it fits the libpq that is loaded. It leaves out debug
+ * options, options that we set on every connection, and those of OAuth, which would wait for a
+ * person at the server's console.
  */
 static bool
 is_hidden(const PQconninfoOption *lopt)

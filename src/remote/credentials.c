@@ -56,7 +56,7 @@ password_given(UserMapping *user)
 	return password != NULL && defGetString(password)[0] != '\0';
 }
 
-/* Has a superuser said that this mapping needs nothing of its user's own? */
+/* Has a superuser declared that this mapping needs no credentials of the user's own? */
 static bool
 nothing_required(UserMapping *user)
 {
@@ -65,7 +65,7 @@ nothing_required(UserMapping *user)
 	return superuser_arg(user->userid) || (required != NULL && !defGetBoolean(required));
 }
 
-/* Did this session's client hand us its ticket? */
+/* Did this session's client delegate its GSSAPI credentials? */
 static bool
 has_delegated_ticket(void)
 {
@@ -76,7 +76,10 @@ has_delegated_ticket(void)
 #endif
 }
 
-/* Shall the client's SCRAM keys be used, and does it have any? The server's option goes first. */
+/*
+ * Are the client's SCRAM keys to be used, and does it have any? The server's option takes
+ * precedence.
+ */
 static bool
 passes_scram(ForeignServer *server, UserMapping *user)
 {
@@ -139,7 +142,7 @@ rf_credentials_check(ForeignServer *server, UserMapping *user)
 void
 rf_credentials_connected(RfSession *session, ForeignServer *server, UserMapping *user)
 {
-	/* with the keys, require_auth saw to it that they were used */
+	/* with the keys, require_auth made sure that they were used */
 	session->own_credentials = passes_scram(server, user) ||
 		(PQconnectionUsedPassword(session->conn) && password_given(user));
 #if PG_VERSION_NUM >= 160000

@@ -1,13 +1,14 @@
 /*
- * deadlock.c - circles of transactions that wait for each other over several nodes, or over a node
- * and this one.
+ * deadlock.c - detects cycles of transactions that wait for each other across several nodes, or
+ * across a node and this server.
  *
- * PostgreSQL finds those within one server. Here each node is asked which of its processes waits for
- * which; processes that serve sessions of a backend here count as that backend; what is left is one
- * graph. While some backend has waited for a node for longer than deadlock_timeout, a worker in its
- * database looks, and again after a moment: a circle that is there twice is no accident of nodes
- * having been asked one after the other, since its waits cannot end by themselves. The youngest
- * transaction in it that waits for a node is told, and raises the error.
+ * PostgreSQL detects the cycles within one server. Here each node is asked which of its processes
+ * waits for which. A process that serves a session of a backend here counts as that backend. The
+ * answers and the waits here form one graph. When a backend has waited for a node for longer than
+ * deadlock_timeout, a worker in its database searches the graph, and searches again after a moment.
+ * Nodes are asked one after the other, so a cycle found once may never have existed; a cycle found
+ * twice is real, because its waits cannot end by themselves. Of the transactions in it that wait
+ * for a node, the youngest is cancelled and raises the error.
  */
 #include "postgres.h"
 
@@ -35,11 +36,11 @@
 
 #define RF_DEADLOCK_ASK_MS		5000	/* for one node */
 #define RF_DEADLOCK_LOOK_MS		300
-#define RF_DEADLOCK_AGAIN_MS	50	/* between the two looks */
-#define RF_DEADLOCK_LINGER_MS	5000	/* the worker stays for so long when nobody waits */
+#define RF_DEADLOCK_AGAIN_MS	50	/* between the two searches */
+#define RF_DEADLOCK_LINGER_MS	5000	/* the worker stays this long without a waiting backend */
 #define LOCK_COLUMNS			5
 
-/* pid 0: a prepared transaction, which waits for nobody */
+/* pid 0: a prepared transaction, which waits for nothing */
 #define EDGES_SQL \
 	"SELECT w.pid, b.pid FROM (SELECT DISTINCT pid FROM pg_catalog.pg_locks WHERE NOT granted) w," \
 	" pg_catalog.unnest(pg_catalog.pg_blocking_pids(w.pid)) b(pid) WHERE b.pid > 0"
@@ -57,7 +58,7 @@ typedef struct Process
 typedef struct Edge
 {
 	Oid			serverid;		/* InvalidOid: here */
-	int			waiting_pid;	/* as that server says */
+	int			waiting_pid;	/* as that server reports */
 	int			blocking_pid;
 	Process		waiting;		/* a backend here, if it is one's session */
 	Process		blocking;
@@ -79,8 +80,8 @@ same(Process a, Process b)
 }
 
 /*
- * A backend whose session waits, and that waits for it no more, has given up: it was chosen, or
- * cancelled, and the session will hear of that. It is not held up.
+ * A backend that no longer waits, although its session does, has given up: it was chosen as the
+ * victim, or cancelled, and a cancel request is on its way to the session. Nothing holds it up.
  */
 static bool
 gave_up(const Graph *graph, const Edge *edge)
@@ -194,7 +195,9 @@ describe_edge(StringInfo text, const Edge *edge)
 						 edge->blocking.pid);
 }
 
-/* Is there a way from `from` to `goal` over edges that were not gone yet? Its edges in *way. */
+/*
+ * Searches a path from `from` to `goal` over edges that were not visited yet. Its edges go to *way.
+ */
 static bool
 find_way(const Graph *graph, Process from, Process goal, List **gone, List **way)
 {
@@ -217,7 +220,7 @@ find_way(const Graph *graph, Process from, Process goal, List **gone, List **way
 	return false;
 }
 
-/* A circle of processes of one server is found by that. */
+/* That server itself detects a cycle of its own processes. */
 static bool
 is_distributed(List *way)
 {
@@ -235,7 +238,7 @@ is_distributed(List *way)
 	return false;
 }
 
-/* The youngest of the backends in a circle that wait for a node. */
+/* The youngest of the backends in a cycle that wait for a node. */
 static RfWaiter *
 youngest(const Graph *graph, List *way)
 {
@@ -259,7 +262,10 @@ youngest(const Graph *graph, List *way)
 	return found;
 }
 
-/* Who has to give up: in a circle that somebody who waits for long is in. NULL: there is none. */
+/*
+ * Returns the backend that has to give up: one of a cycle in which some backend has waited for
+ * long. NULL: there is no such cycle.
+ */
 static RfWaiter *
 find_victim(const Graph *graph, List **way)
 {
@@ -285,7 +291,10 @@ typedef struct AskedNode
 	Oid			userid;
 } AskedNode;
 
-/* Nodes that did not answer, which others shall not wait for; the worker begins anew with each. */
+/*
+ * Nodes that did not answer, so that other searches do not wait for them. After each new one the
+ * worker starts again.
+ */
 static List *shunned = NIL;
 static uint64 asking = 0;
 
@@ -313,7 +322,7 @@ shun(uint64 cluster)
 	MemoryContextSwitchTo(old);
 }
 
-/* Nodes that backends which wait for long are connected with, each once. */
+/* Each node, once, that a backend which has waited for long is connected with. */
 static List *
 nodes_of_waiters(const Graph *graph)
 {
@@ -354,8 +363,9 @@ time_is_up(void)
 }
 
 /*
- * One look, in a transaction of its own: who would be cancelled, with the detail; false: nobody. One
- * in which a node does not answer finds nothing, and the next is without that node.
+ * One search, in a transaction of its own. Returns the backend to cancel, with the detail of its
+ * error; false: there is none. A search in which a node does not answer finds nothing, and the next
+ * one leaves that node out.
  */
 static bool
 look(TimeoutId timeout, RfWaiter *victim, char *detail, bool *anybody)
@@ -416,7 +426,7 @@ look(TimeoutId timeout, RfWaiter *victim, char *detail, bool *anybody)
 		if (asking != 0)
 			shun(asking);
 		asking = 0;
-		*anybody = false;		/* with what is left to be asked the next look says */
+		*anybody = false;		/* the next search asks the remaining nodes only */
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(caller);
@@ -477,7 +487,10 @@ put_backend(Datum *value, bool *isnull, Process process)
 	*value = Int32GetDatum(process.pid);
 }
 
-/* Of this node, and of those that the caller has a mapping for and backends are connected with. */
+/*
+ * Waits of this server, and of the nodes that backends are connected with and the caller has a
+ * mapping for.
+ */
 Datum
 rdma_locks(PG_FUNCTION_ARGS)
 {

@@ -2,9 +2,9 @@
  * decision.c - the table rdma.decisions: a row for each part of a transaction that committed on
  * several nodes.
  *
- * Rows are written and read below the executor: nobody else's rights, triggers or snapshots are of
- * concern. A row is written by the transaction that it is of, in its own commit, and removed when its
- * part is finished.
+ * Rows are written and read below the executor, so other roles' rights, triggers and snapshots have
+ * no effect. A transaction writes its rows in its own commit. A row is removed when its part is
+ * finished.
  */
 #include "postgres.h"
 
@@ -55,7 +55,7 @@ rf_decision_write(Oid table, const RfDecision *decisions, int count)
 		values[COLUMN_NODE] = Int64GetDatum((int64) decisions[i].node);
 		values[COLUMN_DECIDED] = TimestampTzGetDatum(decisions[i].decided);
 		tuple = heap_form_tuple(RelationGetDescr(relation), values, nulls);
-		/* nothing for subscribers of all tables */
+		/* not replicated to subscribers of all tables */
 		heap_insert(relation, tuple, GetCurrentCommandId(true), HEAP_INSERT_NO_LOGICAL, NULL);
 		heap_freetuple(tuple);
 	}
@@ -63,8 +63,8 @@ rf_decision_write(Oid table, const RfDecision *decisions, int count)
 }
 
 /*
- * A scan of what is committed now, whatever snapshot the transaction has. SnapshotSelf looks at each
- * row for itself: what committed before the scan began is seen.
+ * Scans what is committed now, whatever snapshot the transaction has. SnapshotSelf checks each row
+ * separately, so the scan sees what was committed before it began.
  */
 int
 rf_decision_read(RfDecision **decisions)

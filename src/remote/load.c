@@ -102,8 +102,8 @@ rf_load_create(RfSession *session, const RfLoadSpec *spec)
 		Oid			type = getBaseType(TupleDescAttr(spec->desc, spec->attnums[i] - 1)->atttypid);
 
 		/*
-		 * Types that users made are anything over there: their values go as text, as parameters
-		 * would. So do those whose images the data node takes from nobody.
+		 * A user-defined type may be a different one on the data node, so its values go as text, as
+		 * parameters would. So do types whose images the data node takes from nobody.
 		 */
 		rf_column_wanted(type, -1, false, &load->columns[i]);
 		if (load->columns[i].type_oid == 0)
@@ -116,7 +116,7 @@ rf_load_create(RfSession *session, const RfLoadSpec *spec)
 	return load;
 }
 
-/* Its private memory has rows from now on. */
+/* From now on its private memory has rows. */
 static void
 start_collecting(RfLoad *load)
 {

@@ -48,7 +48,7 @@ rf_pipeline_send(RfSession *session, bool sent)
 	rf_session_flush(session);
 }
 
-/* Did what begins a transaction, or prepares, succeed? It may include a query. */
+/* Did the commands that begin a transaction, or prepare, succeed? They may include a query. */
 static bool
 has_succeeded(const PGresult *result)
 {

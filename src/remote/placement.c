@@ -1,7 +1,6 @@
 /*
- * placement.c
- *		Reads what is on record about servers with nodes, and compares it with what their databases
- *		say.
+ * placement.c - reads the records of servers with nodes, and compares them with what the nodes'
+ * databases report.
  *
  * The table rdma.placement has a row for each server with nodes: the servers that it stands for, by
  * numbers that never change, and the identity that the database of each was given
@@ -44,8 +43,8 @@ enum
 };
 
 /*
- * All records, read when they are first needed. The table's triggers invalidate the catalog of
- * foreign servers when it changes, so this is what to listen to.
+ * All records, read at the first use. The table's triggers invalidate the catalog of foreign
+ * servers when it changes, so an invalidation of that discards them.
  */
 static MemoryContext cache = NULL;
 static List *cached = NIL;		/* of RfPlacementRecord */
@@ -158,7 +157,7 @@ read_records(void)
 	table_close(rel, AccessShareLock);
 }
 
-/* Returns with records that stay until the next call of something that may handle invalidations. */
+/* Loads the records. They stay until the next call of a function that may handle invalidations. */
 static List *
 records(void)
 {
@@ -171,7 +170,7 @@ records(void)
 	{
 		cached = NIL;
 		MemoryContextReset(cache);
-		/* an invalidation that comes while they are read is for the next round */
+		/* an invalidation during the reading makes the loop run again */
 		cache_valid = true;
 		PG_TRY();
 		{

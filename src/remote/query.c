@@ -80,7 +80,7 @@ is_copy(const PGresult *result)
 	return PQresultStatus(result) == PGRES_COPY_IN || PQresultStatus(result) == PGRES_COPY_OUT;
 }
 
-/* Takes what libpq has; true when all is here. */
+/* Takes what libpq has received. True: all is here. */
 static bool
 take_results(void *queries, int i)
 {
@@ -105,7 +105,7 @@ take_results(void *queries, int i)
 			PQclear(query->last);
 			query->last = result;
 		}
-		/* libpq gives no other result before the data have been copied, and nobody does that here */
+		/* libpq returns no other result before the data are copied, and nothing copies them here */
 		query->session->broken |= is_copy(query->last);
 		query->answered = PQstatus(conn) != CONNECTION_OK || is_copy(query->last);
 	}
@@ -217,7 +217,7 @@ rf_sessions_execute_bare(RfSession *const *sessions, int count, const char *path
 		rf_session_settle(sessions[i]);
 		if (sessions[i]->depth > 0 || sessions[i]->shared)
 			continue;
-		/* Not taken back by any abort: after an error the connection is used for nothing else. */
+		/* No abort reverts it: after an error the connection is used for nothing else. */
 		invalidated[changed_count] = sessions[i]->invalidated;
 		sessions[i]->invalidated = true;
 		changed[changed_count++] = sessions[i];
@@ -281,9 +281,7 @@ rf_append_text_array(StringInfo buf, int count, const char *const *values)
 
 /* ---------- hello ---------- */
 
-/*
- * A function of ours that is not there means that the extension is not, or that it is another one.
- */
+/* A missing function of ours means that the extension is missing, or is another version. */
 __attribute__((noreturn)) static void
 raise_unless_missing(RfSession *session, PGresult *result, const char *sql)
 {
@@ -300,10 +298,7 @@ raise_unless_missing(RfSession *session, PGresult *result, const char *sql)
 			 errhint("Run CREATE EXTENSION rdma_fdw in that database, or ALTER EXTENSION rdma_fdw UPDATE.")));
 }
 
-/*
- * Checks the reply's version before anything else of it; clears both results when it raises an
- * error.
- */
+/* Checks the reply's version before the rest of it. Clears both results when it raises an error. */
 static void
 read_hello(RfSession *session, PGresult *answer, PGresult *prepare_error)
 {

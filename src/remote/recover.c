@@ -1,13 +1,13 @@
 /*
- * recover.c - finishing what transactions over several nodes left on a node, and what SQL shows and
- * does of it: rdma.transactions(), rdma.resolve(), and that servers are not dropped meanwhile.
+ * recover.c - finishes the parts that transactions over several nodes left on a node, implements
+ * rdma.transactions() and rdma.resolve(), and prevents servers from being dropped before.
  *
- * The order in which things are looked at decides. A part that is found prepared, and whose backend
- * is then found not to be at it any more, is decided; so the rows are read after that, and one that
- * is not there means rollback. A row is removed when the node has nothing of that name any more.
+ * The order of the steps matters. First a part is found prepared, then its backend is found to have
+ * left it: now the part is decided. The rows are read after that, and a missing row means rollback.
+ * A row is removed when the node no longer has a part of that name.
  *
- * A session that has lost its coordinator may still prepare: it was told to, and waits for a lock, for
- * example. So a node that has such a session is asked again.
+ * A session that has lost its coordinator may still prepare: it was told to, and waits for a lock,
+ * for example. So a node that has such a session is asked again.
  */
 #include "postgres.h"
 
@@ -58,8 +58,8 @@ prepared_there(RfSession *session, bool own, char ***gids)
 }
 
 /*
- * How long ago, in milliseconds, the oldest transaction of the role there began that may be told to
- * prepare, or is at it; -1: there is none.
+ * Age in milliseconds of the oldest transaction of the role there that is preparing, or may still
+ * be told to; -1: there is none.
  */
 static int64
 oldest_preparing(RfSession *session)
@@ -126,7 +126,7 @@ note_problem(RfSession *session, uint64 node, const char *gid, bool commit, Time
 	rf_commit_problem(&part, problem);
 }
 
-/* False: the node would not; why is noted. Raises an ERROR when the connection is lost. */
+/* False: the node refused, and the reason is noted. Raises an ERROR when the connection is lost. */
 static bool
 finish_part(RfSession *session, const char *gid, bool commit)
 {
@@ -154,7 +154,10 @@ finish_part(RfSession *session, const char *gid, bool commit)
 	return done;
 }
 
-/* Parts whose backends are not at it any more: committed if their row is there, else rolled back. */
+/*
+ * Finishes the parts whose backends have left them: commits those that have a row, and rolls back
+ * the others.
+ */
 static int
 finish_prepared(RfSession *session)
 {
@@ -182,7 +185,7 @@ finish_prepared(RfSession *session)
 	return finished;
 }
 
-/* Rows, and entries in shared memory, of parts that are not there any more. */
+/* Removes the rows and the entries in shared memory of parts that no longer exist. */
 static void
 remove_finished(RfSession *session, Oid serverid, Oid userid, int64 preparing)
 {
@@ -196,7 +199,7 @@ remove_finished(RfSession *session, Oid serverid, Oid userid, int64 preparing)
 	int			there_count;
 	RfGid		gid;
 
-	/* a part that nobody is at, and that is prepared nowhere after that, is finished */
+	/* a part that no backend works on, and that is then prepared nowhere, is finished */
 	for (int i = 0; i < decision_count; i++)
 	{
 		if (decisions[i].serverid != serverid || decisions[i].userid != userid ||
@@ -270,8 +273,9 @@ rf_recover_gone(Oid serverid, Oid userid)
 /* ---------- what is in doubt ---------- */
 
 /*
- * Known parts that are decided and not finished: what backends and the resolver noted, and rows of
- * earlier lives, which nobody has looked at yet. `busy`: also those of transactions that commit now.
+ * Known parts that are decided and not finished: those that backends and the resolver noted, and
+ * rows of earlier lives, which were not examined yet. `busy`: also those of transactions that are
+ * committing.
  */
 static int
 list_in_doubt(RfUnresolved **list, bool busy)
@@ -347,7 +351,7 @@ rdma_transactions(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Gives up what is in doubt on a server: how many parts. */
+/* Forgets the parts in doubt on a server. Returns their number. */
 static int
 forget(Oid serverid)
 {
@@ -447,7 +451,7 @@ check_drop(Oid class_id, Oid object_id)
 		what = "the user mapping";
 	}
 
-	/* a mapping for everybody may be the one of any of them */
+	/* a mapping for PUBLIC may serve any of them */
 	count = list_in_doubt(&parts, true);
 	for (int i = 0; i < count; i++)
 	{

@@ -1,5 +1,5 @@
 /*
- * remote_error.c - errors of a data node become errors here, with what users of this side need to know.
+ * remote_error.c - raises errors of a data node here, with what users of this side need to know.
  */
 #include "postgres.h"
 
@@ -37,9 +37,8 @@ rf_error_row(const PGresult *result)
 }
 
 /*
- * What to do when the remote role lacks one of the functions that it serves us with: the server that
- * refuses the call knows nothing of what it is for. NULL: that is not the error, as far as the text
- * of the message tells.
+ * The hint for a remote role that lacks one of the functions of the extension: the server that
+ * refuses the call does not know what it is for. NULL: the text of the message shows another error.
  */
 static char *
 access_hint(RfSession *session, int code, const char *primary, const char *sql)
@@ -95,7 +94,7 @@ rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 	if (state && strlen(state) == 5)
 		code = MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4]);
 
-	/* libpq's memory goes before the error leaves */
+	/* libpq's memory is freed before the error is raised */
 	if (primary)
 		primary = pstrdup(primary);
 	else

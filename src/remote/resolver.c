@@ -1,16 +1,17 @@
 /*
- * resolver.c - finishes in the background what transactions over several nodes left prepared.
+ * resolver.c - finishes in the background the parts that transactions over several nodes left
+ * prepared.
  *
- * A launcher, which the postmaster starts again when it ends, starts a worker for each database that
- * has something to do; the worker looks once and ends, so that databases can be dropped. After a
- * start every database is asked once, and all nodes that its users have mappings for, because what a
- * crash leaves prepared may be known to nobody here. Later there is something to do when a backend
- * left a part, when a node could not be asked the last time, and when transactions left rows to be
- * removed. Otherwise the launcher sleeps. It also starts the workers that look for deadlocks
+ * A launcher, which the postmaster restarts when it ends, starts a worker for each database that
+ * has work. A worker examines its database once and ends, so that databases can be dropped. After a
+ * start the launcher examines every database once, and all nodes that its users have mappings for,
+ * because nobody here may know what a crash left prepared. Later there is work when a backend left
+ * a part, when a node could not be asked the last time, and when transactions left rows to be
+ * removed. Otherwise the launcher sleeps. It also starts the workers that detect deadlocks
  * (deadlock.c).
  *
- * Workers are superusers here, but connect to nodes with the mapping, and by the rules, of the user
- * whose transaction it was.
+ * Workers are superusers here, but connect to nodes with the mapping of the user whose transaction
+ * it was, and by the rules for that user.
  */
 #include "postgres.h"
 
@@ -45,7 +46,7 @@
 #include "waiting.h"
 
 #define RF_RESOLVER_RESTART_S	1
-#define RF_ROWS_MS			5000	/* rows of finished transactions are collected for so long */
+#define RF_ROWS_MS			5000	/* how long rows of finished transactions are collected */
 #define RF_RETRY_MS			3000	/* before a node is asked again */
 #define RF_NODE_MS			5000	/* for one node */
 
@@ -54,7 +55,7 @@ PGDLLEXPORT void rf_resolver_worker_main(Datum arg);
 
 /* ---------- the launcher ---------- */
 
-/* What it knows of a database. */
+/* What the launcher knows of a database. */
 typedef struct Watched
 {
 	Oid			database;
@@ -85,7 +86,7 @@ watch(Oid database)
 	return entry;
 }
 
-/* All databases are looked at after a start. */
+/* After a start all databases are examined. */
 static void
 ask_databases(void)
 {
@@ -133,7 +134,7 @@ start_worker(Oid database, const char *function, const char *name, BackgroundWor
 	return RegisterDynamicBackgroundWorker(&worker, handle);
 }
 
-/* It is still starting or at work. A handle of one that has ended is freed. */
+/* The worker is starting or running. The handle of one that has ended is freed. */
 static bool
 is_running(BackgroundWorkerHandle **handle)
 {
@@ -166,7 +167,7 @@ start_detectors(void)
 	return sleep;
 }
 
-/* When a database with this to do is to be looked at. */
+/* When a database with this work is to be examined. */
 static TimestampTz
 due_time(const RfCommitWork *work, const Watched *entry, TimestampTz now)
 {
@@ -192,7 +193,9 @@ is_gone(Oid database)
 	return gone;
 }
 
-/* Starts what is due. Returns in how many milliseconds something else is; -1: nothing is known. */
+/*
+ * Starts what is due. Returns the milliseconds until the next worker is due; -1: nothing is known.
+ */
 static long
 start_due(void)
 {
@@ -270,7 +273,7 @@ rf_resolver_main(Datum arg)
 	before_shmem_exit(leave, (Datum) 0);
 	rf_commit_launcher(true);
 	ask_databases();
-	MemoryContextSwitchTo(TopMemoryContext);	/* what it keeps is all that it allocates */
+	MemoryContextSwitchTo(TopMemoryContext);	/* it allocates only what it keeps */
 
 	while (!ShutdownRequestPending)
 	{
@@ -289,7 +292,7 @@ rf_resolver_main(Datum arg)
 			ProcessConfigFile(PGC_SIGHUP);
 		}
 	}
-	proc_exit(1);				/* the postmaster starts it again, unless it ends itself */
+	proc_exit(1);				/* the postmaster restarts it, unless it ends by itself */
 }
 
 void
@@ -334,7 +337,7 @@ add_target(List **targets, Oid serverid, Oid userid)
 	*targets = lappend(*targets, target);
 }
 
-/* Where parts are known to be. */
+/* The nodes on which parts are known. */
 static void
 add_known(List **targets)
 {
@@ -354,7 +357,7 @@ add_known(List **targets)
 	}
 }
 
-/* All mappings of our servers; those of everybody are used as the server's owner would. */
+/* All mappings of our servers. Those for PUBLIC are used as the server's owner would use them. */
 static void
 add_all(List **targets)
 {
@@ -377,8 +380,9 @@ add_all(List **targets)
 }
 
 /*
- * Removes rows of this life whose transactions are over and left nothing: these are finished, and
- * nobody needs to be asked. The order matters: rows first, then who is active, then what was left.
+ * Removes rows of this life whose transactions have ended and left nothing: these are finished, and
+ * no node needs to be asked. The order matters: first the rows are read, then the active
+ * transactions, then what was left.
  */
 static void
 remove_rows(void)
@@ -423,7 +427,7 @@ time_is_up(void)
 	SetLatch(MyLatch);
 }
 
-/* The node will be asked again, and what is known to be there gets the reason. */
+/* The node will be asked again. The parts that are known there get the reason. */
 static void
 note_failure(const Target *target, const char *problem)
 {
@@ -505,7 +509,7 @@ visit(const Target *target, TimeoutId timeout)
 			int			finished;
 
 			session->keep = false;
-			session->suspect = true;	/* an error does not wait long for it */
+			session->suspect = true;	/* an error waits only briefly for it */
 			finished = rf_recover_node(session, target->serverid, target->userid);
 			if (finished > 0)
 				ereport(LOG,
@@ -536,7 +540,7 @@ visit(const Target *target, TimeoutId timeout)
 	MemoryContextSwitchTo(caller);
 }
 
-/* A worker that does not come to its end has asked nobody. */
+/* A worker that does not reach its end has asked no node. */
 static void
 not_done(int code, Datum arg)
 {

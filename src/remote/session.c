@@ -1,9 +1,8 @@
 /*
  * session.c - the backend's sessions on data nodes: the table of them, losing and closing their
- * connections, and making them free for something else.
+ * connections, and freeing them for another use.
  *
- * What runs in sessions, streams and loads, is told through rf_session_users; nothing here knows
- * them.
+ * It calls the users of sessions, which are streams and loads, through rf_session_users only.
  */
 #include "postgres.h"
 
@@ -27,7 +26,7 @@ const RfSessionUsers *rf_session_users = NULL;
  */
 static HTAB *sessions = NULL;
 
-/* A session was handed out in this transaction, so its end concerns us. */
+/* A session was handed out in this transaction, so the callbacks at its end have work. */
 static bool in_use = false;
 
 static HASH_SEQ_STATUS iteration;
@@ -279,8 +278,8 @@ rf_session_lost(RfSession *session)
 
 	session->broken = true;
 	/*
-	 * the other side may have said why before it went; its SQLSTATE would say that this session was
-	 * shut down
+	 * the other side may have sent its reason before it closed; that SQLSTATE would mean that this
+	 * session was shut down
 	 */
 	if (stream && stream->answer.result && PQresultErrorField(stream->answer.result, PG_DIAG_MESSAGE_PRIMARY))
 		detail = pstrdup(PQresultErrorField(stream->answer.result, PG_DIAG_MESSAGE_PRIMARY));

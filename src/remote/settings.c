@@ -1,8 +1,8 @@
 /*
- * settings.c - the settings of sessions on data nodes that the meaning of statements and the text
- * of values depend on.
+ * settings.c - sets what the meaning of statements and the text of values depend on in sessions on
+ * data nodes.
  *
- * Statements qualify all names that are not in pg_catalog; values travel as text in forms that mean
+ * Statements qualify all names that are not in pg_catalog. Values travel as text in forms that mean
  * the same everywhere (rf_neutral_settings() sets our side). Settings of a role or a database over
  * there must not change the meaning, so all of these have fixed values in our sessions.
  *
@@ -26,7 +26,7 @@
 #include "placement.h"
 #include "session.h"
 
-/* How long to wait for a move that was decided and that the node has not finished; how often to look. */
+/* How long to wait for a node to finish a move that was decided, and how often to check. */
 #define MOVE_TIMEOUT_MS	60000
 #define MOVE_LOOK_MS	50
 
@@ -42,8 +42,8 @@ remember(RfSession *session, const char *memberships)
 }
 
 /*
- * A database without the function is no node, or its extension is older than the set of nodes; and
- * without the schema it has no extension.
+ * Without the function the database is not a node, or its extension is older than sets of nodes.
+ * Without the schema it has no extension.
  */
 static PGresult *
 ask_node(RfSession *session, const char *sql, List *parts)
@@ -69,8 +69,9 @@ ask_node(RfSession *session, const char *sql, List *parts)
 }
 
 /*
- * Finds out whose session it is and which node it is on, sets what may stay in our own, checks that
- * the values arrived. A server that is a node of others must lead to the database that is this node.
+ * Finds out whose session it is and which node it is on, sets what may stay in our own session, and
+ * checks that the values arrived. A server that is a node of others must lead to the database that
+ * is this node.
  */
 void
 rf_session_pin_settings(RfSession *session)
@@ -93,7 +94,7 @@ rf_session_pin_settings(RfSession *session)
 		const char *value = PQgetvalue(result, i, 1);
 		const char *arrived = PQgetvalue(result, i, 2);
 
-		/* datestyle comes with the order of fields that input has, which is of no concern here */
+		/* datestyle includes the order of input fields, which does not matter here */
 		if (strncmp(arrived, value, strlen(value)) != 0)
 		{
 			char	   *detail = psprintf("%s is \"%s\" instead of \"%s\".", name, arrived, value);
@@ -120,9 +121,10 @@ rf_session_pin_settings(RfSession *session)
 /* ---------- which placement the node has ---------- */
 
 /*
- * A move of rows changes the placement on the nodes and here in one transaction (docs/transactions.md),
- * but is seen here a little later, or on a node that was lost meanwhile until the resolver has
- * finished the move there. Waits for what is under way; false: nothing is.
+ * A move of rows changes the placement on the nodes and here in one transaction
+ * (docs/transactions.md). The change becomes visible here a little later; on a node that was lost
+ * meanwhile, when the resolver has finished the move there. Waits for moves that are under way.
+ * False: there are none.
  */
 static bool
 await_move(RfSession *session, const RfPlacementPart *part)
@@ -137,7 +139,7 @@ await_move(RfSession *session, const RfPlacementPart *part)
 		wait_event = rf_wait_event_new("RdmaFdwMove");
 	if (OidIsValid(serverid))
 	{
-		/* who moves has it until all sessions here can know what was moved */
+		/* a mover holds it until all sessions here can see the move */
 		LockDatabaseObject(ForeignServerRelationId, serverid, 0, AccessShareLock);
 		UnlockDatabaseObject(ForeignServerRelationId, serverid, 0, AccessShareLock);
 	}
@@ -154,7 +156,7 @@ await_move(RfSession *session, const RfPlacementPart *part)
 	return pending;
 }
 
-/* Within a remote transaction the answer is of its snapshot, as rows will be. */
+/* Within a remote transaction the answer is from its snapshot, as its rows will be. */
 static void
 ask_again(RfSession *session, List *parts)
 {
@@ -209,8 +211,8 @@ rf_session_verify_placement(RfSession *session)
 }
 
 /*
- * A search_path for a statement of the user's, in the remote transaction that is under way; NULL:
- * the one that our own statements are written for.
+ * Sets the search_path for a user's statement in the current remote transaction; NULL: the one that
+ * our own statements are written for.
  */
 void
 rf_session_set_search_path(RfSession *session, const char *path)

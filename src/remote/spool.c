@@ -1,8 +1,8 @@
 /*
- * spool.c - batches that must be kept: of a scan whose session another scan needs, and of one that
- * is read again (see spool.h).
+ * spool.c - keeps batches: of a scan whose session another scan needs, and of a scan that is read
+ * again (see spool.h).
  *
- * It copies whole batches and does not look into them.
+ * It copies whole batches and does not read their contents.
  */
 #include "postgres.h"
 

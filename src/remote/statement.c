@@ -1,9 +1,10 @@
 /*
- * statement.c - the nodes of a statement begin their transactions together.
+ * statement.c - begins the transactions of a statement's nodes together.
  *
- * A transaction that cannot know what it will need begins with what it names. In REPEATABLE READ a
- * transaction block names whole servers, and what came too late in an earlier transaction of this
- * session is begun with what was there then. So who tries a transaction again gets through.
+ * A transaction that cannot know its later needs begins with what it names. In REPEATABLE READ a
+ * transaction block names whole servers. Nodes that an earlier transaction of this session needed
+ * too late are begun together with those that it had. So a transaction that is tried again
+ * succeeds.
  */
 #include "postgres.h"
 
@@ -40,7 +41,10 @@ has_mapping(const RfRemembered *entry)
 							   ObjectIdGetDatum(entry->serverid)));
 }
 
-/* What transactions needed too late, if these users' nodes are among it. */
+/*
+ * Returns these users and, if earlier transactions needed one of their nodes too late, all that are
+ * remembered with them.
+ */
 static List *
 add_remembered(List *users)
 {
@@ -73,7 +77,7 @@ add_remembered(List *users)
 	return all;
 }
 
-/* A node that cannot be connected may not be needed; whoever needs it says why. */
+/* A node that cannot be connected may not be needed. The scan that needs it raises the error. */
 static void
 begin_together(List *users)
 {
@@ -111,7 +115,7 @@ rf_statement_begin(List *users)
 	}
 	else
 	{
-		/* one that is not there any more must not be in everybody's way */
+		/* a node that is gone must not make every later transaction fail */
 		PG_TRY();
 		{
 			begin_together(all);

@@ -228,7 +228,7 @@ rf_stream_socket(const RfStream *stream)
 	return PQsocket(stream->session->conn);
 }
 
-/* Something came here: others of the set are not looked at before it has been read. */
+/* This stream has data, which is read before others of the set are polled. */
 static void
 pass_others(RfStream *stream)
 {
@@ -253,7 +253,7 @@ poll_shared(RfStream *stream)
 		case RF_TAKE_END:
 			return RF_POLL_END;
 		case RF_TAKE_BROKEN:
-			rf_stream_check_flow(stream);	/* else libpq will tell */
+			rf_stream_check_flow(stream);	/* else libpq reports it */
 			break;
 		default:
 			rf_reader_require_engine(stream->reader);
@@ -321,7 +321,7 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 			continue;
 		}
 
-		/* Only data or an answer ends the wait: an ended flow still awaits its answer. */
+		/* Only data or an answer ends the wait: an ended flow still waits for its answer. */
 		error_context_stack = &callback;
 		rf_waiting_begin();
 		if (stream->reader)
@@ -348,7 +348,7 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 	return RF_STREAM_END;
 }
 
-/* A buffer came: a whole batch, or a part of one. True when *batch is complete. */
+/* A buffer arrived: a whole batch, or a part of one. Returns true when *batch is complete. */
 static bool
 take_buffer(RfStream *stream, const void **batch, uint32 *length)
 {
@@ -401,15 +401,16 @@ make_way(RfStream *stream)
 	}
 
 	/*
-	 * The owner goes on reading what it has; further batches need memory of their own. While a batch
-	 * is being put together there the owner has none: it stays, and its other pieces join it.
+	 * The owner continues to read its current batch, so further batches need memory of their own.
+	 * While a batch is being assembled, the owner has none: the partial batch stays, and its other
+	 * pieces join it.
 	 */
 	if (stream->retained == NULL)
 		stream->retained = rf_reassembly_detach(&stream->copy);
 
 	/*
-	 * An error from here on, which a subtransaction may survive, leaves some rows stored and a batch
-	 * nowhere; then this stays.
+	 * An error from here on, which a subtransaction may survive, leaves some rows stored and a
+	 * batch lost; then this flag stays set.
 	 */
 	stream->storing++;
 }
@@ -423,7 +424,7 @@ spool_batch(RfStream *stream, const void *batch, uint32 length)
 	stream->stats.spooled_bytes += length;
 }
 
-/* Store what comes, until no more is here now, or ever. */
+/* Stores what arrives, until nothing more is here now, or ever. */
 static RfStreamPoll
 spool_coming(RfStream *stream, bool wait)
 {
@@ -461,7 +462,7 @@ rf_stream_put_aside(RfStream *stream, const void *batch, uint32 length)
 	return spool_coming(stream, false);
 }
 
-/* Store the rest. False: that was not all, and no more is here now. */
+/* Stores the rest. False: that was not all, and nothing more is here now. */
 static bool
 store(RfStream *stream, bool wait)
 {

@@ -1,6 +1,7 @@
 /*
- * stream_answer.c - what the data node answers to a stream's request over libpq: that it is here,
- * whether it is what came over the flow, and, of several nodes, whose error made the others.
+ * stream_answer.c - processes the data node's answer to a stream's request over libpq: waits for
+ * it, compares it with what came over the flow, and, of several nodes, finds the one whose error
+ * caused the others.
  */
 #include "postgres.h"
 
@@ -8,10 +9,10 @@
 
 #include "session.h"
 
-/* How long one that lost its connection waits for another one's reason. */
+/* How long a stream that lost its connection waits for another node's reason. */
 #define BLAME_MS		1000
 
-/* The remote command is over. A stream that is not read is over, too. */
+/* The remote command has ended. So has a stream that nobody reads. */
 static void
 finish_exchange(RfStream *stream)
 {
@@ -63,8 +64,9 @@ has_class(const PGresult *result, const char *class)
 }
 
 /*
- * The stream's statement has failed (stream->answer.result). When it lost the connection to another node,
- * that node's own error is the one to show, if it comes soon. Returns whose it is.
+ * The stream's statement has failed (stream->answer.result). If it lost the connection to another
+ * node, that node's own error is the one to show, if it comes soon. Returns the stream with the
+ * error to show.
  */
 static RfStream *
 find_culprit(RfStream *stream)
@@ -92,7 +94,7 @@ find_culprit(RfStream *stream)
 					running = true;
 					continue;
 				}
-				other = set->members[i];	/* one that nobody reads may be gone */
+				other = set->members[i];	/* a stream that nobody reads may be gone */
 			}
 			if (other != NULL && other->answer.result != NULL && PQresultStatus(other->answer.result) != PGRES_TUPLES_OK &&
 				!has_class(other->answer.result, "08"))
@@ -105,7 +107,7 @@ find_culprit(RfStream *stream)
 	return stream;
 }
 
-/* Is that for lack of buffers, and nobody knows yet? */
+/* Is a lack of buffers the reason, and is no other known yet? */
 bool
 rf_stream_set_lacks_buffers(RfStream *stream)
 {
@@ -136,7 +138,7 @@ incomplete(RfStream *stream, const char *what, uint64 expected, uint64 got)
 			 errdetail("Expected " UINT64_FORMAT " %s, got " UINT64_FORMAT ".", expected, what, got)));
 }
 
-/* If the rows did not fit the answer, the reason is why there is nothing else. */
+/* If the rows did not fit the answer, it has the reason why there is no flow. */
 static void
 raise_no_engine(RfStream *stream)
 {

@@ -1,6 +1,6 @@
 /*
- * stream_end.c - the end of streams: their flows are closed, what came is counted, and they go, with
- * their owner, their (sub)transaction, their resource owner or their connection.
+ * stream_end.c - ends streams: closes their flows, counts what came, and frees them with their
+ * owner, their (sub)transaction, their resource owner or their connection.
  */
 #include "postgres.h"
 
@@ -156,7 +156,7 @@ rf_stream_free(RfStream *stream)
 	MemoryContextDelete(stream->context);
 }
 /*
- * Nobody reads it any more; if it runs, it stays until its libpq answer has come. Raises nothing.
+ * Nobody reads it any more. If it runs, it stays until its libpq answer has come. Raises nothing.
  */
 void
 rf_stream_abandon(RfStream *stream)
@@ -194,8 +194,8 @@ rf_stream_orphan(RfStream *stream)
 }
 
 /*
- * At the rollback of the (sub)transaction that it was started in. A cursor that was made further out
- * lives on: what it still reads in a receive buffer goes with the flow.
+ * Runs at the rollback of the (sub)transaction that started the stream. A cursor that was made in
+ * an outer one lives on, but what it still has in a receive buffer goes with the flow.
  */
 static void
 lose_flow(RfStream *stream)
@@ -221,8 +221,8 @@ rf_stream_lose(RfStream *stream)
 }
 
 /*
- * The subtransaction ends. Its streams become the outer one's, or, before its resource owners are
- * released, let go of their flows: their owners may live a little longer.
+ * Runs when a subtransaction ends. Its streams become the outer one's, or, before its resource
+ * owners are released, close their flows: their owners may live a little longer.
  */
 void
 rf_stream_end_level(RfSession *session, int level, bool commit)
@@ -243,9 +243,9 @@ rf_stream_end_level(RfSession *session, int level, bool commit)
 }
 
 /*
- * A resource owner is released. Streams of it that are still there belong to a cursor that failed in
- * a subtransaction, and whose memory may live on for long; their flows and files are closed by that
- * owner, too, before or after this.
+ * Runs when a resource owner is released. A stream that it still has belongs to a cursor that
+ * failed in a subtransaction, and whose memory may live on for long. That owner closes the stream's
+ * flow and files, too, before or after this.
  */
 void
 rf_stream_release_owner(RfSession *session, ResourceOwner owner)

@@ -1,7 +1,7 @@
 /*
- * stream_set.c - streams of one statement that runs on several nodes: waiting for any of them.
+ * stream_set.c - waits for any of the streams of one statement that runs on several nodes.
  *
- * It moves no batches; that is stream.c's business.
+ * It moves no batches; stream.c does.
  */
 #include "postgres.h"
 
@@ -13,7 +13,7 @@
 #include "session.h"
 #include "waiting.h"
 
-/* How often a sleeper looks whether the engine is still there. */
+/* How often a sleeping reader checks that the engine still runs. */
 #define SET_CHECK_MS	1000
 
 static uint32
@@ -113,7 +113,7 @@ make_waits(RfStreamSet *set)
 }
 
 /*
- * Each stream that was polled and had nothing has asked its lane to set the latch
+ * Each stream that was polled without result has asked its lane to set the latch
  * (rf_flow_prepare_wait), so no later event is missed.
  */
 bool

@@ -25,7 +25,7 @@
 #include "rdma_fdw/compat.h"
 #include "session.h"
 
-/* How long a worker waits for the leader to say why a stream broke. */
+/* How long a worker waits for the leader to report why a stream broke. */
 #define REASON_WAIT_MS		10000
 
 StaticAssertDecl(RF_STREAM_SHARERS == RF_SHARE_MEMBERS, "all that may join are counted");
@@ -114,7 +114,7 @@ wait_for_reason(RfStreamReader *reader, RfFlowReader *broken)
 {
 	RfBuffer	buffer;
 
-	/* one that does not take part in reading surely does not hear it */
+	/* a leader that does not read surely does not hear it */
 	for (long left = parallel_leader_participation ? REASON_WAIT_MS : 0; left > 0; left -= 100)
 	{
 		rf_reader_call_leader(broken);
@@ -129,7 +129,7 @@ wait_for_reason(RfStreamReader *reader, RfFlowReader *broken)
 			 errhint("The data node's log says why.")));
 }
 
-/* We do not come back to the others soon. */
+/* We do not poll the others again soon. */
 static void
 turn_to(RfStreamReader *reader, int place)
 {
@@ -141,8 +141,7 @@ turn_to(RfStreamReader *reader, int place)
 }
 
 /*
- * One look at one stream. RF_TAKE_NOTHING: nothing is there, or a part of a batch only
- * (copy.open).
+ * Polls one stream once. RF_TAKE_NOTHING: nothing is there, or only a part of a batch (copy.open).
  */
 static RfShareTake
 take_from(RfStreamReader *reader, int place)

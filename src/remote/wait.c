@@ -1,6 +1,6 @@
 /*
- * wait.c - waiting for sessions. Two ways exist: interruptible ones that raise errors, and those
- * with a deadline that an abort uses and that never raise.
+ * wait.c - waits for sessions, in two ways: interruptibly, raising errors, and with a deadline,
+ * never raising errors, for aborts.
  */
 #include "postgres.h"
 
@@ -12,7 +12,7 @@
 #include "session.h"
 #include "waiting.h"
 
-/* How long nodes that are still at work may keep the error of another one from being raised. */
+/* How long nodes that still work may delay the error of another one. */
 #define ERROR_PATIENCE_MS	1000
 
 uint32
@@ -54,8 +54,8 @@ rf_session_await_input(RfSession *session)
 }
 
 /*
- * Everything queued goes out. The server may be writing, too: take what it says, or both sides
- * would wait for ever.
+ * Sends everything that is queued. The server may be writing, too: its output is read meanwhile, or
+ * both sides would wait for ever.
  */
 void
 rf_session_flush(RfSession *session)
@@ -82,8 +82,8 @@ rf_session_result(RfSession *session)
 }
 
 /*
- * Answers are taken in order, and so are errors: which of several nodes' errors is raised shall not
- * depend on their speed. But one may have failed while those before it work on for long: they have
+ * Answers are taken in order, and so are errors: which of several nodes' errors is raised must not
+ * depend on their speed. But one node may have failed while those before it still work. They have
  * ERROR_PATIENCE_MS to end with an error of their own.
  */
 int
@@ -120,10 +120,7 @@ remaining(TimestampTz deadline)
 	return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
 }
 
-/*
- * Take answers until the remote server is ready for a command. False: it did not come to that in
- * time.
- */
+/* Takes answers until the remote server is ready for a command. False: it was not ready in time. */
 bool
 rf_session_drain_deadline(RfSession *session, TimestampTz deadline)
 {
@@ -177,8 +174,8 @@ rf_session_drain_deadline(RfSession *session, TimestampTz deadline)
 }
 
 /*
- * A command (NULL: it was sent already) whose result is returned whatever it says; NULL when it
- * could not be had in time.
+ * Runs a command (NULL: it was sent already) and returns its result whatever it is; NULL when there
+ * was none in time.
  */
 PGresult *
 rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz deadline)

@@ -1,10 +1,10 @@
 /*
- * waiting.c - what backends say in shared memory of their connections to nodes, and whether they wait
- * for one.
+ * waiting.c - backends publish in shared memory which nodes they are connected with, and whether
+ * they wait for one.
  *
- * A backend writes when it connects and once for each wait. It takes no lock for the latter, and
- * wakes the launcher only if that sleeps; so an idle server does nothing, and a busy one has a look
- * at this memory twice a second.
+ * A backend writes when it connects and once for each wait. A wait takes no lock, and wakes the
+ * launcher only if that sleeps. So an idle server does nothing, and a busy one reads this memory
+ * twice a second.
  */
 #include "postgres.h"
 
@@ -36,7 +36,10 @@ typedef struct WaiterSlot
 	pg_atomic_uint64 started;
 	pg_atomic_uint64 since;
 
-	/* by who chose it, under the lock: the wait that is to end, 0 = none; cleared by the process */
+	/*
+	 * by the process that chose it, under the lock: the wait that is to end, 0 = none; cleared by
+	 * its owner
+	 */
 	pg_atomic_uint64 victim;
 	char		detail[RF_DEADLOCK_DETAIL];
 } WaiterSlot;
@@ -155,7 +158,7 @@ rf_waiting_begin(void)
 	pg_atomic_write_u64(&slot->started, (uint64) GetCurrentTransactionStartTimestamp());
 	pg_write_barrier();
 	pg_atomic_write_u64(&slot->since, (uint64) GetCurrentTimestamp());
-	pg_memory_barrier();		/* the launcher says that it sleeps before it looks at us */
+	pg_memory_barrier();		/* the launcher announces its sleep before it examines us */
 	sleeper = pg_atomic_read_u32(&waiting->sleeper);
 	if (sleeper != 0)
 		SetLatch(rf_proc_latch(sleeper - 1));
@@ -184,7 +187,7 @@ rf_waiting_check(void)
 	strlcpy(detail, slot->detail, sizeof(detail));
 	LWLockRelease(waiting->lock);
 	if (since != pg_atomic_read_u64(&slot->since))
-		return;					/* that wait is over */
+		return;					/* that wait has ended */
 	rf_waiting_end();
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),

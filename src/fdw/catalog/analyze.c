@@ -52,7 +52,7 @@ typedef struct RemoteSize
 {
 	char		relkind;
 	double		pages;
-	double		tuples;			/* 0: unknown to the data node */
+	double		tuples;			/* 0: the data node does not know it */
 } RemoteSize;
 
 typedef struct SampleState
@@ -74,7 +74,7 @@ typedef struct SampleState
 	MemoryContext tuple_context;	/* holds the sample */
 } SampleState;
 
-/* The sessions on all nodes that store rows of their own, as a List of pointers. */
+/* The sessions on all nodes that store different rows, as a List of pointers. */
 static List *
 open_sessions(Relation relation, RfTableOptions *opts)
 {
@@ -212,7 +212,7 @@ make_tuple(SampleState *state, PGresult *result, int row)
 		char	   *value = PQgetisnull(result, row, col) ? NULL : PQgetvalue(result, row, col);
 
 		state->current = TupleDescAttr(desc, i);
-		/* NULLs too: a domain may reject them */
+		/* NULLs, too: a domain may reject them */
 		state->values[i] = InputFunctionCall(&state->in->attinfuncs[i], value,
 											 state->in->attioparams[i],
 											 state->in->atttypmods[i]);
@@ -288,9 +288,9 @@ fetch_rows(RfSession *session, SampleState *state, const char *sql)
 }
 
 /*
- * ANALYZE does not change the catalog when it gets no rows, so imported statistics stay. For the
- * statistics of a parent it needs rows of its children. It does not pass its purpose, but reports
- * it as its progress.
+ * ANALYZE does not change the catalog when it gets no rows, so imported statistics stay. The
+ * statistics of a parent need the rows of its children. Core does not pass the purpose of the call,
+ * but reports it as progress.
  */
 static bool
 rows_are_not_needed(Relation relation)
@@ -389,8 +389,8 @@ rdmaAnalyzeForeignTable(Relation relation, AcquireSampleRowsFunc *func, BlockNum
 }
 
 /*
- * rdma.import_statistics(relation): the same without ANALYZE. Returns the number of columns with
- * statistics.
+ * rdma.import_statistics(relation): imports them without ANALYZE. Returns the number of columns
+ * with statistics.
  */
 PG_FUNCTION_INFO_V1(rdma_import_statistics);
 

@@ -1,16 +1,16 @@
 /*
- * ddl.c
- *		DROP, ALTER and RENAME of foreign tables with option "propagate_ddl" reach the tables there.
+ * ddl.c - propagates DROP, ALTER and RENAME of foreign tables with option "propagate_ddl" to the
+ * tables there.
  *
- * The command itself is run by PostgreSQL. What it did to a table follows from the catalog before and
- * after it, where columns have numbers and constraints OIDs whatever they are called:
- * rdma.table_definition() and rdma.propagate_table() compare and send, in the transaction's sessions.
- * Tables that are dropped, in whatever way, are seen by the hook of object accesses while they are
- * still there, and are dropped on the nodes behind the command.
+ * PostgreSQL itself runs the command. Its effect on a table follows from the catalog before and
+ * after it, where columns have numbers and constraints have OIDs, whatever they are called:
+ * rdma.table_definition() and rdma.propagate_table() compare and send, in the transaction's
+ * sessions. The hook of object accesses sees every table that is dropped, in whatever way, while it
+ * still exists; after the command these tables are dropped on the nodes.
  *
- * The nodes are asked with the rights and the user mapping of the table's owner: the options say which
- * tables these are, and the owner wrote them. A superuser who drops another role's schema must not
- * drop on the nodes what that role could not.
+ * The nodes are asked with the rights and the user mapping of the table's owner: the options say
+ * which tables these are, and the owner wrote them. A superuser who drops another role's schema
+ * must not drop on the nodes what that role could not.
  */
 #include "postgres.h"
 
@@ -49,11 +49,14 @@
 typedef struct Altered
 {
 	Oid			relid;
-	AttrNumber	columns;		/* it had, dropped ones included */
+	AttrNumber	columns;		/* number of columns before, dropped ones included */
 	Datum		definition;		/* jsonb */
 } Altered;
 
-/* Tables that a command dropped: those of one server and one owner, so of one session per node. */
+/*
+ * Tables of one server and one owner that a command dropped; there is one session per node for
+ * them.
+ */
 typedef struct Dropped
 {
 	Oid			serverid;
@@ -63,7 +66,7 @@ typedef struct Dropped
 
 typedef struct Command
 {
-	MemoryContext context;		/* of what stands here */
+	MemoryContext context;		/* of the lists' contents */
 	List	   *altered;		/* of Altered * */
 	List	   *dropped;		/* of Dropped * */
 	struct Command *outer;
@@ -128,8 +131,8 @@ columns_of(Oid relid)
 /* ---------- asking SQL ---------- */
 
 /*
- * Runs a query of one value, jsonb or a count, with a role's rights. The value is in the current
- * memory context; 0: it was NULL.
+ * Runs a query that returns one value, jsonb or a count, with a role's rights. The value is in the
+ * current memory context; 0: it was NULL.
  */
 static Datum
 ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values)
@@ -203,7 +206,10 @@ refuse(Oid relid, const char *what, const char *remote)
 					 quote_literal_cstr(psprintf(remote, rf_remote_relation_name(&options))))));
 }
 
-/* What core refuses for every foreign table, told with the command to use. */
+/*
+ * Raises the error for a command that core refuses for every foreign table, with the command to use
+ * instead.
+ */
 static void
 check_alter(Oid relid, AlterTableStmt *statement)
 {
@@ -229,7 +235,7 @@ check_alter(Oid relid, AlterTableStmt *statement)
 	}
 }
 
-/* The table that a command names; NULL: none that concerns us. */
+/* The table that a command names; NULL: none that is propagated. */
 static RangeVar *
 named_table(Node *statement)
 {
@@ -261,7 +267,7 @@ prepare(Command *command, Node *statement)
 	List	   *relids = NIL;
 	ListCell   *lc;
 
-	/* who does not own it gets core's error, and no lock */
+	/* a role that does not own it gets core's error, and no lock */
 	if ((kind != RELKIND_FOREIGN_TABLE && kind != RELKIND_RELATION &&
 		 kind != RELKIND_PARTITIONED_TABLE) || !rf_relation_ownercheck(relid, GetUserId()))
 		return;
@@ -279,7 +285,9 @@ prepare(Command *command, Node *statement)
 			refuse(member, "indexes", "CREATE INDEX ... ON %s ...");
 		if (IsA(statement, AlterTableStmt) && member == relid)
 			check_alter(member, (AlterTableStmt *) statement);
-		/* nobody else alters it from here on; the command itself takes the lock that it needs */
+		/*
+		 * no other session alters it from here on; the command itself takes the lock that it needs
+		 */
 		LockRelationOid(member, ShareUpdateExclusiveLock);
 		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(member)) && is_propagated(member))
 			remember(command, member);
@@ -352,7 +360,7 @@ propagate_drops(Command *command, bool cascade)
 		Oid			types[2] = {NAMEOID, TEXTOID};
 		Datum		values[2];
 
-		/* Who drops the server lets go of the nodes, with what they have. */
+		/* Dropping the server detaches the nodes, with the tables that they have. */
 		if (!SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(group->serverid)))
 			continue;
 		values[0] = DirectFunctionCall1(namein,
@@ -365,7 +373,7 @@ propagate_drops(Command *command, bool cascade)
 }
 
 /*
- * Rows that are there get the value that the default has now, the same on all nodes. A default with
+ * Existing rows get the value that the default has now, the same on all nodes. A default with
  * another value for each row would have to be computed here.
  */
 static void
@@ -421,7 +429,7 @@ says_cascade(Node *statement)
 		IsA(statement, DropOwnedStmt) ? ((DropOwnedStmt *) statement)->behavior == DROP_CASCADE : false;
 }
 
-/* What runs without this hook. */
+/* Commands that run without this hook. */
 static void
 run_utility(PlannedStmt *planned, const char *query, bool read_only_tree, ProcessUtilityContext context,
 			ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
@@ -478,8 +486,8 @@ process_utility(PlannedStmt *planned, const char *query, bool read_only_tree, Pr
 PG_FUNCTION_INFO_V1(rdma_is_definition);
 
 /*
- * rdma.is_definition(command): a node's text ends in it, and must not become another command, or
- * another part of the same one
+ * rdma.is_definition(command): a node's text ends in the command, and must become neither another
+ * command nor another part of this one
  */
 Datum
 rdma_is_definition(PG_FUNCTION_ARGS)

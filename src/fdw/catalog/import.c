@@ -1,9 +1,9 @@
 /*
- * import.c
- * 		IMPORT FOREIGN SCHEMA: asks the data node for its tables and writes CREATE FOREIGN TABLE.
+ * import.c - IMPORT FOREIGN SCHEMA: asks the data node for its tables and writes CREATE FOREIGN
+ * TABLE.
  *
  * Core runs the commands, and drops those that LIMIT TO and EXCEPT exclude; here these lists only
- * save work for the data node and the wire.
+ * reduce the work of the data node and the data sent.
  *
  * For a server with nodes each node is queried; a table must be the same everywhere.
  */
@@ -109,7 +109,7 @@ columns_query(ImportForeignSchemaStmt *stmt)
 						   " WHERE c.relkind IN ('r', 'v', 'f', 'm', 'p') AND n.nspname = ");
 	append_literal(&buf, stmt->remote_schema);
 
-	/* Partitions come with their parent; by themselves only if requested by name. */
+	/* Partitions are imported as parts of their parent; alone only if requested by name. */
 	if (!limited)
 		appendStringInfoString(&buf, " AND NOT c.relispartition");
 

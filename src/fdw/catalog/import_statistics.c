@@ -1,9 +1,8 @@
 /*
- * import_statistics.c
- * 		Copies the results of a data node's ANALYZE of a table into the catalog here, as ANALYZE of
- * 		the foreign table would write them, without any row crossing the wire.
+ * import_statistics.c - copies the results of a data node's ANALYZE of a table into the catalog
+ * here, as ANALYZE of the foreign table would write them, without fetching rows.
  *
- * It is read from the view pg_stats, which shows a user the columns that the user may read, in the
+ * The source is the view pg_stats, which shows a user the columns that the user may read, in the
  * text form of the types' output functions. Statistics that depend on the type (most common values,
  * histogram, elements) are taken only if the column has the same type there; a histogram only if it
  * is sorted in our order, as collations and enumerations may differ. Rows of pg_statistic have the
@@ -61,7 +60,7 @@ typedef struct StatisticRow
 {
 	Datum		values[Natts_pg_statistic];
 	bool		nulls[Natts_pg_statistic];
-	int			slots;			/* used so far */
+	int			slots;			/* slots used so far */
 } StatisticRow;
 
 static const char *
@@ -101,7 +100,7 @@ add_slot(StatisticRow *row, int kind, Oid operator, Oid collation, ArrayType *nu
 	row->nulls[Anum_pg_statistic_stavalues1 - 1 + n] = values == NULL;
 }
 
-/* Do the values ascend by our operator? */
+/* Are the values sorted by our operator? */
 static bool
 is_sorted(ArrayType *array, TypeCacheEntry *type, Oid collation)
 {

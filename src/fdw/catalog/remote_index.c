@@ -1,18 +1,18 @@
 /*
- * remote_index.c
- *		Indexes of data nodes' tables: their descriptions here, and the cost of probing one; and how
- *		unevenly the rows are distributed over the nodes.
+ * remote_index.c - indexes of data nodes' tables: their descriptions here, and the cost of probing
+ * one; and how unevenly the rows are distributed over the nodes.
  *
- * ANALYZE fetches the table's indexes from the data node, like its other statistics. For each: its
- * columns, whether it is unique, and its correlation with the order of the table. They are stored
- * as statistics, in a row of pg_statistic for the table as a whole (attribute 0), as an array of
+ * ANALYZE fetches the table's indexes from the data node, like its other statistics: the columns of
+ * each, whether it is unique, and its correlation with the order of the table. They are stored as
+ * statistics, in a row of pg_statistic for the table as a whole (attribute 0), as an array of
  * float4 in a slot of a kind for private use; so they are dropped with the table, and are
  * transactional. No view shows that row.
  *
- * For a table on several nodes another slot of the same row has the fraction of its rows on each node.
+ * For a table on several nodes another slot of the same row has the fraction of its rows on each
+ * node.
  *
- * The planner core does not see them: it would make local paths of them. They only change the
- * estimated cost of a statement, as each data node's planner finds such indexes itself.
+ * The planner core does not see them, because it would make local paths of them. They only change
+ * the estimated cost of a statement, as each data node's planner finds such indexes itself.
  */
 #include "postgres.h"
 
@@ -48,7 +48,10 @@
 #define STATISTIC_KIND_INDEXES	21477
 #define STATISTIC_KIND_NODES	21478
 
-/* The largest part may be larger than an equal one by this: so hashing of few keys, and sampling, leave it. */
+/*
+ * The largest part may exceed an equal one by this factor: hashing of few keys, and sampling, can
+ * cause that much.
+ */
 #define EVEN_WITHIN				0.25
 
 /* Precedes each index's columns in the array */
@@ -105,7 +108,7 @@ describe_indexes(Relation relation, PGresult *result)
 	return count == 0 ? NULL : construct_array(numbers, count, FLOAT4OID, sizeof(float4), true, TYPALIGN_INT);
 }
 
-/* NULL: it lies on one node, or has no rows. */
+/* NULL: the table is on one node, or has no rows. */
 static ArrayType *
 describe_parts(const double *node_rows, int nodes)
 {
@@ -165,9 +168,7 @@ rf_import_indexes(Relation relation, RfSession *session, const RfTableOptions *o
 	PGresult   *volatile result = NULL;
 	StringInfoData sql;
 
-	/*
-	 * only access methods that find a value, for any rows; GiST and similar ones find other things
-	 */
+	/* only access methods that find rows by a value; GiST and similar ones search otherwise */
 	initStringInfo(&sql);
 	appendStringInfo(&sql,
 					 "SELECT i.indexrelid, i.indisunique, a.attname, s.correlation"
@@ -242,7 +243,7 @@ rf_largest_part(Oid relid, int nodes)
 		return 0;
 	if (get_attstatsslot(&slot, tuple, STATISTIC_KIND_NODES, InvalidOid, ATTSTATSSLOT_NUMBERS))
 	{
-		/* the server had other nodes then */
+		/* the server had other nodes at that time */
 		for (int i = 0; i < slot.nnumbers && slot.nnumbers == nodes; i++)
 			largest = Max(largest, slot.numbers[i]);
 		free_attstatsslot(&slot);

@@ -91,7 +91,7 @@ compare_decisions(const void *a, const void *b)
 static RfDecision *
 find_decision(RfDecision *sorted, int count, const char *gid)
 {
-	RfDecision	key;
+	RfDecision	key = {0};
 
 	strlcpy(key.gid, gid, sizeof(key.gid));
 	return bsearch(&key, sorted, count, sizeof(RfDecision), compare_decisions);

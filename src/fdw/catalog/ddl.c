@@ -446,7 +446,7 @@ process_utility(PlannedStmt *planned, const char *query, bool read_only_tree, Pr
 {
 	Node	   *statement = planned->utilityStmt;
 	bool		drops = IsA(statement, DropStmt) || IsA(statement, DropOwnedStmt);
-	ErrorContextCallback callback = {.callback = error_context};
+	ErrorContextCallback callback;
 	Command		command = {0};
 
 	if (!rf_propagate_ddl || IsBinaryUpgrade || context == PROCESS_UTILITY_SUBCOMMAND ||
@@ -474,6 +474,8 @@ process_utility(PlannedStmt *planned, const char *query, bool read_only_tree, Pr
 		return;
 
 	CommandCounterIncrement();
+	callback.callback = error_context;
+	callback.arg = NULL;
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	propagate_drops(&command, says_cascade(statement));

@@ -4,8 +4,9 @@
 #   make                  build against the PostgreSQL that PG_CONFIG names (15 to 18)
 #   make install          install it there
 #   make check            install what the tests need (install-deps), then run them; ends with "N passed, N failed"
-#   make check-full       that, and what takes longer over the emulated network: make check-rest is only the latter
-#   make check-unit, check-sql, check-sql_tcp, check-isolation, check-tap, check-chaos, check-roce, check-roce_sql, check-roce_pair    one group;
+#   make check-full       that, and what takes longer: make check-rest is only the latter
+#   make check-unit, check-sql, check-tcp, check-isolation, check-tap, check-chaos, check-roce    one group of check,
+#   make check-sanitizers, check-sql_tcp, check-tap_rest, check-roce_sql, check-roce_pair         or of check-rest;
 #                         TESTS='01_a 02_b' only those, PROVIDER=soft_tcp over another provider
 #   make check-static     warnings of gcc and clang, clang's analyzer and cppcheck; needs no server
 #   make check-versions   SQL and isolation tests on PostgreSQL 17 and 18, and with data nodes of those
@@ -79,16 +80,19 @@ $(OBJS): $(srcdir)/Makefile
 
 export PG_CONFIG PROVIDER TESTS SCALE SF NODES COUNT SEED DURATION TOPOLOGY FROM SHRINK
 # Those that take or wait longest first: several run side by side.
-groups = roce tap unit chaos sql sql_tcp isolation
-# What check-full has besides. Each wants the whole machine.
-rest_groups = roce_sql roce_pair
+groups = roce tap unit chaos sql tcp isolation
+# What check-full has besides, and what of it wants the whole machine, so that one runs at a time.
+rest_groups = tap_rest sanitizers sql_tcp
+alone_groups = roce_sql roce_pair
 # Not in `make check`: what analyzers say of the sources; other majors of PostgreSQL, in folders of other Debian suites
 # (needs root and the network); the tests under ASan, UBSan and Valgrind, with a PostgreSQL built for them (fetches its
 # source package; needs more than an hour); the Debian packages (needs root and the network).
 extra_groups = static versions memory package
 run_check = $(srcdir)/test/run_check.sh
 
-.PHONY: $(filter-out check-%,$(own)) $(groups:%=check-%) $(rest_groups:%=check-%) $(extra_groups:%=check-%) check-full check-rest check-differential
+one_group = $(groups:%=check-%) $(rest_groups:%=check-%) $(alone_groups:%=check-%) $(extra_groups:%=check-%)
+
+.PHONY: $(filter-out check-%,$(own)) $(one_group) check-full check-rest check-differential
 
 help:
 	@sed -n '/^[^#]/q; s/^#\( \|$$\)//p' $(srcdir)/Makefile
@@ -97,18 +101,19 @@ install-deps:
 	@$(srcdir)/test/install_deps.sh
 
 ifeq ($(filter-out $(own),$(or $(MAKECMDGOALS),all)),)
+# What SQL tests repeat because it is a matter of chance, sql_tcp repeats four times as often.
 check: install-deps
-	@$(run_check) $(groups)
+	@RF_TIMES=$${RF_TIMES:-5} $(run_check) $(groups)
 endif
 
 check-rest: install-deps
-	@RF_GROUPS=1 $(run_check) $(rest_groups)
+	@status=0; $(run_check) $(rest_groups) || status=1; RF_GROUPS=1 $(run_check) $(alone_groups) || status=1; exit $$status
 
 check-full:
 	@$(MAKE) check
 	@$(MAKE) check-rest
 
-$(groups:%=check-%) $(rest_groups:%=check-%) $(extra_groups:%=check-%): install-deps
+$(one_group): install-deps
 	@$(run_check) $(@:check-%=%)
 
 check-differential: install-deps

@@ -4,7 +4,7 @@ CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 \getenv n1 RF_N1_PORT
 \getenv n2 RF_N2_PORT
 \getenv coord RF_COORD_PORT
--- The check over the emulated device has no time for as many.
+-- fewer in a check that has no time for as many
 \getenv times RF_TIMES
 \if :{?times}
 \else

@@ -11,6 +11,7 @@
 #   PG_CONFIG  which PostgreSQL to build and run with
 #   RF_GROUPS  how many groups run at a time
 #   RF_JOBS    how many TAP files or unit tests run at a time
+#   RF_TIMES   how often SQL tests repeat what is a matter of chance (default 20)
 set -uo pipefail
 
 tree=$(cd "$(dirname "$0")/.." && pwd)
@@ -57,7 +58,7 @@ chmod -R a+rX "$RF_TREE"
 # the extension, where a group needs a server (memory and package build their own)
 needs_server=
 for group in "$@"; do
-	[[ $group =~ ^(unit|static|memory|package)$ ]] || needs_server=yes
+	[[ $group =~ ^(unit|sanitizers|static|memory|package)$ ]] || needs_server=yes
 done
 if [ -n "$needs_server" ]; then
 	export RF_PREFIX=${RF_PREFIX:-$RF_WORK/pg}
@@ -88,20 +89,23 @@ fi
 # run_group GROUP
 run_group()
 {
-	local group=$1 start=$SECONDS status=0
+	local group=$1 start=$SECONDS status=0 used=$RF_WORK/$1.processor
+	local run=("$tree/test/processor_time.pl" "$used")
 	# versions and memory run this script on a server of theirs, and say how that is repeated.
 	export RF_AGAIN=${RF_AGAIN:-${SETTINGS:+SETTINGS="'$SETTINGS' "}${PROVIDER:+PROVIDER=$PROVIDER }make check-$group}
 	printf '== %s\n' "$group"
 	case $group in
-		unit | sql | isolation | tap | chaos) "$tree/test/run_$group.sh" || status=$? ;;
-		sql_tcp) PROVIDER=soft_tcp "$tree/test/run_sql.sh" || status=$? ;;
-		static | versions | memory | package) "$tree/test/$group/check.sh" || status=$? ;;
-		roce | roce_sql | roce_pair) "$tree/test/soft_roce/check.sh" "$group" || status=$? ;;
+		sql | isolation | chaos) "${run[@]}" "$tree/test/run_$group.sh" || status=$? ;;
+		unit | sanitizers) "${run[@]}" "$tree/test/run_unit.sh" "$group" || status=$? ;;
+		tap | tap_rest) "${run[@]}" "$tree/test/run_tap.sh" "$group" || status=$? ;;
+		tcp | sql_tcp) PROVIDER=soft_tcp RF_GROUP=$group "${run[@]}" "$tree/test/run_sql.sh" || status=$? ;;
+		static | versions | memory | package) "${run[@]}" "$tree/test/$group/check.sh" || status=$? ;;
+		roce | roce_sql | roce_pair) "${run[@]}" "$tree/test/soft_roce/check.sh" "$group" || status=$? ;;
 		*) rf_result FAIL "$group" "no such group of tests" ;;
 	esac
 	# Groups report through RF_RESULTS; when one could not, its exit status still counts.
 	[ $status = 0 ] || grep -q '^FAIL ' "$RF_RESULTS" || rf_result FAIL "$group" "ended with status $status"
-	printf '== %s took %s s\n' "$group" $((SECONDS - start))
+	printf '== %s took %s s, %s s of processor time\n' "$group" $((SECONDS - start)) "$(cat "$used" 2>/dev/null)"
 }
 
 # Several groups run side by side, each on clusters of its own: much of a group's time is waiting.

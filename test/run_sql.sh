@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
 # run_sql.sh: pg_regress over sql/NN_name.sql against clusters of its own (see run_common.sh for how the inputs find them).
-# TESTS="01_a 02_b" runs only those. run_check.sh calls it.
+# TESTS="01_a 02_b" runs only those. run_check.sh calls it: RF_GROUP=tcp is the part that make check runs over TCP.
 set -uo pipefail
 . "$(dirname "$0")/run_common.sh"
 
+# Those that take every way of rows over a connection: streams and their counters, pieces of batches, large values, pages, rows
+# that are written, exchanges, parallel readers and several nodes, with their errors.
+over_tcp=(20_scan 41_errors 44_async 46_parallel 47_pages 49_pieces 61_rows_of_statement 64_copy_routing 65_copy_lines
+	66_transactions 70_engine_views 73_large_rows 80_hash_node 81_nodes_scan 82_nodes_join 84_nodes_write 92_nodes_parallel)
 group=${RF_GROUP:-sql_${PROVIDER:-auto}}
 work=$RF_WORK/$group
 tests=()
@@ -15,6 +19,8 @@ rf_check_numbers "$group" "${tests[@]}"
 rf_check_alternates "$group" "$RF_TREE/expected"
 if [ -n "${TESTS:-}" ]; then
 	read -ra tests <<<"$TESTS"
+elif [ "$group" = tcp ]; then
+	tests=("${over_tcp[@]}")
 fi
 trap rf_stop_all EXIT
 rf_start_trio "$work"

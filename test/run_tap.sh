@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run_tap.sh: the TAP tests test/t/*.pl, each with clusters of its own (test/perl/RdmaCluster.pm starts them).
-# TESTS="001_a 002_b" runs only those. run_check.sh calls it.
+# run_tap.sh tap|tap_rest: the TAP tests test/t/*.pl, each with clusters of its own (test/perl/RdmaCluster.pm starts them).
+# TESTS="001_a 002_b" runs only those. run_check.sh calls it: make check runs tap, and make check-full tap_rest besides.
 set -uo pipefail
 here=$(dirname "$0")
 . "$here/results.sh"
@@ -10,6 +10,10 @@ here=$(dirname "$0")
 pgxs_test=$(cd "$(dirname "$("${PG_CONFIG:-pg_config}" --pgxs)")/../test" && pwd)
 cd "$RF_TREE/test" || exit 1
 rf_check_numbers tap t/*.pl
+group=${1:-tap}
+# Those that take long for what they find: all of 072 with other settings, random statements beside those of 088, and many ways
+# to die of one kind of scan.
+rest=(t/{073_flow_kinds_pooled,050_differential,084_exchange_random,078_parallel_scan}.pl)
 if [ -n "${TESTS:-}" ]; then
 	read -ra files <<<"$TESTS"
 	# "060_bad_days" like the other groups' names, or the file
@@ -19,8 +23,13 @@ if [ -n "${TESTS:-}" ]; then
 	files=("${files[@]/%/.pl}")
 else
 	# The longest first, so that no processor waits for the other at the end: those that took more than 35 s beside other work.
-	longest=(t/{078_parallel_scan,085_exchange,088_differential,092_commit,082_exchange_bad_days,060_bad_days,074_write,075_nodes_write,072_flow_kinds,073_flow_kinds_pooled,057_encryption}.pl)
-	mapfile -t files < <(printf '%s\n' "${longest[@]}" t/*.pl | awk '!seen[$0]++')
+	longest=(t/{085_exchange,069_large_rows,088_differential,070_lanes,092_commit,082_exchange_bad_days,060_bad_days,074_write,075_nodes_write,072_flow_kinds,057_encryption}.pl)
+	if [ "$group" = tap ]; then
+		mapfile -t files < <(printf '%s\n' "${longest[@]}" t/*.pl | awk '!seen[$0]++' | grep -Fxvf <(printf '%s\n' "${rest[@]}"))
+	else
+		files=("${rest[@]}" t/088_differential.pl)
+		export DURATION=${DURATION:-60}
+	fi
 fi
 for file in "${files[@]}"; do
 	if [ ! -e "$file" ]; then
@@ -29,18 +38,18 @@ for file in "${files[@]}"; do
 	fi
 done
 
-rf_init "$RF_WORK/tap"
+rf_init "$RF_WORK/$group"
 rf_run mkdir -p "$RF_ROOT/templates"
 
 # run_file FILE
 run_file()
 {
-	local file=$1 name dir status
+	local file=$1 name dir status start=$SECONDS
 	name=$(basename "$file" .pl)
 	dir=$RF_ROOT/$name
 	rf_run mkdir -p "$dir/log"
 	# shellcheck disable=SC2024
-	rf_run timeout "${RF_TIMEOUT:-1800}" env PATH="$RF_BINDIR:$PATH" HOME="$RF_ROOT" LANG=C.UTF-8 TESTDIR="$dir" TESTDATADIR="$dir/tmp_check" \
+	rf_run "$RF_TREE/test/processor_time.pl" "$dir/processor" timeout "${RF_TIMEOUT:-1800}" env PATH="$RF_BINDIR:$PATH" HOME="$RF_ROOT" LANG=C.UTF-8 TESTDIR="$dir" TESTDATADIR="$dir/tmp_check" \
 		TESTLOGDIR="$dir/log" PG_REGRESS="$pgxs_test/regress/pg_regress" PERL5LIB="$pgxs_test/perl:$RF_TREE/test/perl" \
 		RF_TEMPLATES="$RF_ROOT/templates" PROVIDER="${PROVIDER:-auto}" PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-60}" PG_TEST_PORT_DIR="$RF_ROOT" \
 		prove --verbose --norc --comments "$file" >"$dir.log" 2>&1 </dev/null
@@ -51,6 +60,7 @@ run_file()
 			rf_result FAIL "tap/$name" "ended with status $status$(grep -oE ' at t/[^ ]+ line [0-9]+' "$dir.log" | tail -n 1); $(rf_again "$name")"
 		grep -vE '^ok [0-9]+' "$dir.log" | tail -n 80
 	fi
+	printf '     took %s s, %s s of processor time\n' $((SECONDS - start)) "$(cat "$dir/processor" 2>/dev/null)"
 	# servers' logs, where PostgreSQL 15 has them, and where later ones do
 	for log in "$dir"/tmp_check/log/*.log "$dir"/log/*.log; do
 		[ ! -e "$log" ] || rf_check_log "tap/$name, $(basename "$log")" "$log"

@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
-# run_unit.sh: the plain C tests. run_check.sh calls it.
+# run_unit.sh unit|sanitizers: the plain C tests. run_check.sh calls it: make check runs unit, and make check-full sanitizers besides.
 #
 # test/unit/NAME.c is one program, linked with whatever it needs of the sources that include no PostgreSQL header (they are
 # put into a library together with test/unit files that have no main, so nothing has to be listed). It prints "ok - what" and "not ok - what" lines, or nothing and only its
-# exit status counts. Each runs plain and under ASan+UBSan; under TSan too when it says pthread_create or RF_TSAN.
-# test/fuzz/NAME.c defines LLVMFuzzerTestOneInput; it runs for RF_FUZZ_SECONDS (10) from the inputs in test/fuzz/NAME/.
+# exit status counts. In unit it runs plain; in sanitizers under ASan+UBSan, and under TSan too when it says pthread_create or RF_TSAN.
+# test/fuzz/NAME.c defines LLVMFuzzerTestOneInput; in sanitizers it runs for RF_FUZZ_SECONDS (10) from the inputs in test/fuzz/NAME/.
 #
-# test/static/rooms.pl looks at how folders and files use each other: the test "rooms".
+# test/static/rooms.pl looks at how folders and files use each other: the test "rooms" of unit.
 #
 #   TESTS="a b"   only these          CC, CLANG   compilers
 set -uo pipefail
 . "$(dirname "$0")/results.sh"
 : "${RF_WORK:?run this through make check-unit}" "${RF_TREE:?}" "${RF_SOURCE:?}"
 
-work=$RF_WORK/unit
+group=${1:-unit}
+work=$RF_WORK/$group
+flavours=plain
+[ "$group" = unit ] || flavours="asan tsan"
 mkdir -p "$work"
 cd "$RF_TREE" || exit 1
 warnings="-Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Werror"
@@ -95,7 +98,7 @@ run_fuzzer()
 }
 
 # Calls between folders are found in objects, hence the build; after that of the other groups there is nothing to do.
-if [[ " ${TESTS:-rooms} " == *" rooms "* ]]; then
+if [ "$group" = unit ] && [[ " ${TESTS:-rooms} " == *" rooms "* ]]; then
 	if (make -s -C "$RF_SOURCE" -j"$(nproc)" all PG_CONFIG="${PG_CONFIG:-pg_config}" && test/static/rooms.pl "$RF_SOURCE") >"$work/rooms.log" 2>&1; then
 		rf_result ok unit/rooms
 	else
@@ -111,7 +114,7 @@ for file in test/unit/*.c; do
 done
 fuzzers=()
 for file in test/fuzz/*.c; do
-	[ -e "$file" ] && fuzzers+=("$(basename "$file" .c)")
+	[ -e "$file" ] && [ "$group" != unit ] && fuzzers+=("$(basename "$file" .c)")
 done
 if [ -n "${TESTS:-}" ]; then
 	read -ra wanted <<<"$TESTS"
@@ -125,7 +128,7 @@ fi
 
 # Most of a program's time is waiting.
 jobs=${RF_JOBS:-$((2 * $(nproc)))}
-for flavour in plain asan tsan; do
+for flavour in $flavours; do
 	[ ${#names[@]} -gt 0 ] || break
 	chosen=("${names[@]}")
 	[ $flavour != tsan ] || mapfile -t chosen < <(cd test/unit && grep -lE 'pthread_create|RF_TSAN' "${names[@]/%/.c}" | sed 's/\.c$//')

@@ -134,6 +134,8 @@ sub rdma_wait
 {
 	my ($node, $query, $seconds) = @_;
 	my $end = time() + ($seconds // 60);
+	# A question costs about 20 ms of processor time, psql's and the server's.
+	my $pause = 20_000;
 
 	# not by $node->psql, which dies when psql cannot connect and ends before it has read the query
 	do
@@ -142,7 +144,8 @@ sub rdma_wait
 
 		run([ 'psql', '-X', '-A', '-t', '-q', '-d', $node->connstr('postgres'), '-c', $query ], '<', '/dev/null', '>', \$out, '2>', '/dev/null');
 		return 1 if $out eq "t\n";
-		usleep(50_000);
+		usleep($pause);
+		$pause = 100_000 if ($pause *= 1.5) > 100_000;
 	} while (time() < $end);
 	return 0;
 }

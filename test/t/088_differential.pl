@@ -1,5 +1,5 @@
 # Random statements over every topology of test/differential, against local tables, push_down = none and ternary
-# partitioning: some 30 seconds of it with a seed of their own each time. SEED=n repeats one; see test/differential.
+# partitioning: some 15 seconds of it (DURATION) with a seed of their own each time. SEED=n repeats one; see test/differential.
 use strict;
 use warnings;
 use FindBin;
@@ -26,7 +26,7 @@ foreach my $part (setup('postgres', %port))
 
 my $run = run_cases(
 	connection => { host => '127.0.0.1', port => $port{co} }, directory => PostgreSQL::Test::Utils::tempdir(), seed => $seed,
-	duration => $ENV{DURATION} || 30, count => $ENV{COUNT}, shrink_seconds => 20, say => sub { note($_[0]) });
+	duration => $ENV{DURATION} || 15, count => $ENV{COUNT}, shrink_seconds => 20, say => sub { note($_[0]) });
 my $counts = $run->{counts};
 note(join(', ', map { "$counts->{$_} $_" } sort keys %$counts));
 is($counts->{differences}, 0, "seed $seed: $counts->{statements} statements over all topologies agree");

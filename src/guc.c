@@ -165,8 +165,9 @@ define_start_settings(GucContext context)
 							&rf_buffer_memory, 256 * 1024, 4 * 1024, INT_MAX / 2,
 							context, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.segment_size",
-							"Size of the pieces in which buffer memory is lent to a peer.",
-							"A peer can reach the segments lent to it and nothing else. The buffers of one flow must fit into one segment.",
+							"Largest size of the pieces in which buffer memory is lent to a peer.",
+							"A peer can reach the segments lent to it and nothing else. The buffers of one flow must fit into one segment. "
+							"Half of the memory is in pieces of 2 MB.",
 							&rf_segment_size, 16 * 1024, 2 * 1024, 1024 * 1024,
 							context, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.value_memory",
@@ -182,7 +183,7 @@ define_start_settings(GucContext context)
 	DefineCustomIntVariable("rdma_fdw.max_flows",
 							"Maximum number of streams, incoming and outgoing, at one time.",
 							NULL,
-							&rf_max_flows, 1024, 16, RF_MAX_FLOWS,
+							&rf_max_flows, 4096, 16, RF_MAX_FLOWS,
 							context, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.engine_lanes",
 							"Number of threads of the engine that move data.",

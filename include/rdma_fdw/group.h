@@ -60,7 +60,8 @@
 
 /*
  * A member. It lives in the memory context it was made in. Its flows belong to the resource owner
- * that was current then and are closed with it; on abort the other members get errors.
+ * that was current then and are closed with it; on abort the other members get errors. One that could
+ * not be made has closed what it had, whatever the owner: it may outlive the error.
  */
 typedef struct RfGroup RfGroup;
 

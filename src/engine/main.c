@@ -376,11 +376,12 @@ start_engine(void)
 	rf_shared->start_error.kind = RF_ERROR_NONE;
 	atomic_store(&rf_shared->engine_pid, MyProcPid);
 	ereport(LOG,
-			(errmsg("rdma_fdw engine: ready on port %u, provider %s, %u lanes, %u segments of %llu MB",
+			(errmsg("rdma_fdw engine: ready on port %u, provider %s, %u lanes, %llu MB in %u segments",
 					atomic_load(&rf_shared->engine_port),
 					rf_engine->provider ? rf_engine->caps.provider : "none",
-					rf_engine->lane_count, rf_shared->segment_count,
-					(unsigned long long) (rf_shared->segment_size >> 20))));
+					rf_engine->lane_count,
+					(unsigned long long) (rf_segment_offset(rf_shared, rf_shared->segment_count) >> 20),
+					rf_shared->segment_count)));
 }
 
 /* ---------- the loop ---------- */

@@ -109,9 +109,10 @@ fail_flow(uint32_t index, RfFlowState from, const RfError *error)
 void
 rf_flows_retry(void)
 {
+	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
 	uint32_t	i;
 
-	for (i = 0; i < rf_shared->max_flows && atomic_load(&rf_shared->waiting_for_buffers) > 0; i++)
+	for (i = 0; i < flows && atomic_load(&rf_shared->waiting_for_buffers) > 0; i++)
 	{
 		if (rf_engine->flows[i].phase != RF_OPEN_BUFFERS)
 			continue;
@@ -138,6 +139,7 @@ wait_for_buffers(uint32_t index)
 static size_t
 buffers_held(uint32_t role)
 {
+	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
 	size_t		pages = 0;
 
 	if (role == 0)
@@ -146,7 +148,7 @@ buffers_held(uint32_t role)
 			pages += atomic_load_explicit(&rf_shared->segments[i].used_pages, memory_order_relaxed);
 		return pages * RF_POOL_PAGE;
 	}
-	for (uint32_t i = 0; i < rf_shared->max_flows; i++)
+	for (uint32_t i = 0; i < flows; i++)
 	{
 		if (rf_engine->flows[i].block.segment >= 0 && rf_shared->flows[i].role_oid == role)
 			pages += rf_engine->flows[i].block.pages;
@@ -166,7 +168,7 @@ buffers_held(uint32_t role)
 static bool
 over_share(const RfFlow *flow, size_t size)
 {
-	size_t		limit = (size_t) rf_shared->segment_count * rf_shared->segment_size / 100 * flow->role_share;
+	size_t		limit = rf_segment_offset(rf_shared, rf_shared->segment_count) / 100 * flow->role_share;
 	size_t		held;
 
 	if (flow->role_share >= 100 || size == 0 || buffers_held(0) + size <= limit)
@@ -603,10 +605,11 @@ grant_value(uint32_t index)
 void
 rf_flows_requested(void)
 {
+	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
 	uint32_t	i;
 	bool		freed = false;
 
-	for (i = 0; i < rf_shared->max_flows; i++)
+	for (i = 0; i < flows; i++)
 	{
 		RfFlowWork *work = &rf_engine->flows[i];
 		uint32_t	state;
@@ -646,9 +649,10 @@ rf_flow_detached(uint32_t index)
 static void
 peer_failed(int peer, const RfError *error)
 {
+	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
 	uint32_t	i;
 
-	for (i = 0; i < rf_shared->max_flows; i++)
+	for (i = 0; i < flows; i++)
 	{
 		RfFlow	   *flow = &rf_shared->flows[i];
 		RfFlowWork *work = &rf_engine->flows[i];
@@ -675,9 +679,10 @@ peer_failed(int peer, const RfError *error)
 static void
 peer_gone(int peer)
 {
+	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
 	uint32_t	i;
 
-	for (i = 0; i < rf_shared->max_flows; i++)
+	for (i = 0; i < flows; i++)
 	{
 		RfFlowWork *work = &rf_engine->flows[i];
 
@@ -693,11 +698,12 @@ peer_gone(int peer)
 void
 rf_flows_timers(int64_t now)
 {
+	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
 	uint32_t	i;
 
 	if (atomic_load(&rf_shared->waiting_for_buffers) == 0)
 		return;
-	for (i = 0; i < rf_shared->max_flows; i++)
+	for (i = 0; i < flows; i++)
 	{
 		if (rf_engine->flows[i].phase != RF_OPEN_BUFFERS || rf_engine->flows[i].deadline_us > now)
 			continue;
@@ -711,12 +717,13 @@ rf_flows_timers(int64_t now)
 int64_t
 rf_flows_deadline(void)
 {
+	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
 	int64_t		first = INT64_MAX;
 	uint32_t	i;
 
 	if (atomic_load(&rf_shared->waiting_for_buffers) == 0)
 		return first;
-	for (i = 0; i < rf_shared->max_flows; i++)
+	for (i = 0; i < flows; i++)
 	{
 		if (rf_engine->flows[i].phase == RF_OPEN_BUFFERS)
 			first = Min(first, rf_engine->flows[i].deadline_us);

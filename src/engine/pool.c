@@ -24,6 +24,7 @@ typedef struct RfLent
 	bool		touched;		/* was ever lent */
 	RfNodeId	last;			/* the last borrower; zeros: several */
 	uint32_t	used;			/* pages */
+	uint32_t	pages;
 	uint8_t    *map;			/* a byte per page: 1 = in use */
 } RfLent;
 
@@ -31,27 +32,27 @@ struct RfPool
 {
 	RfShared   *shared;
 	const RfProvider *provider;
-	uint32_t	pages;			/* per segment */
 	RfLent		lent[];			/* segment_count */
 };
 
 RfPool *
 rf_pool_create(RfShared *shared, const RfProvider *provider)
 {
-	uint32_t	pages = shared->segment_size / RF_POOL_PAGE;
+	size_t		pages = rf_segment_offset(shared, shared->segment_count) / RF_POOL_PAGE;
 	uint32_t	i;
-	RfPool	   *pool = calloc(1, sizeof(RfPool) + shared->segment_count * (sizeof(RfLent) + pages));
+	RfPool	   *pool = calloc(1, sizeof(RfPool) + shared->segment_count * sizeof(RfLent) + pages);
 	uint8_t    *maps;
 
 	if (pool == NULL)
 		return NULL;
 	pool->shared = shared;
 	pool->provider = provider;
-	pool->pages = pages;
 	maps = (uint8_t *) &pool->lent[shared->segment_count];
 	for (i = 0; i < shared->segment_count; i++)
 	{
-		pool->lent[i].map = maps + (size_t) i * pages;
+		pool->lent[i].pages = rf_segment_bytes(shared, i) / RF_POOL_PAGE;
+		pool->lent[i].map = maps;
+		maps += pool->lent[i].pages;
 
 		/* An earlier engine of this arena may have lent it to any peer. */
 		pool->lent[i].touched = atomic_load(&shared->engine_epoch) > 1;
@@ -77,9 +78,9 @@ cut(RfPool *pool, int segment, uint32_t pages, RfBlock *block)
 	uint32_t	start = 0;
 	uint32_t	page = 0;
 
-	if (pool->pages - lent->used < pages)
+	if (lent->pages - lent->used < pages)
 		return false;
-	while (start + pages <= pool->pages)
+	while (start + pages <= lent->pages)
 	{
 		for (page = start; page < start + pages && !lent->map[page]; page++)
 			;
@@ -238,8 +239,8 @@ lend(RfPool *pool, int segment, const RfPeerSet *peers, RfDomain *const *domains
 	{
 		/* In any case the former content of the segment is gone. */
 		lent->last = (RfNodeId) {{0, 0}};
-		if (!rf_segment_renew(pool->shared->segments, (uint32_t) segment, pool->shared->segment_size,
-							  pool->shared->huge_pages, error))
+		if (!rf_segment_renew(pool->shared->segments, (uint32_t) segment,
+							  rf_segment_bytes(pool->shared, (uint32_t) segment), pool->shared->huge_pages, error))
 			return false;
 	}
 	lent->loans = calloc(rf_peers_count(peers), sizeof(RfLoan));
@@ -253,8 +254,8 @@ lend(RfPool *pool, int segment, const RfPeerSet *peers, RfDomain *const *domains
 			continue;
 		loan->peer = peer;
 		loan->domain = domains[peer];
-		loan->region = pool->provider->region_register(loan->domain, shared->addr, pool->shared->segment_size,
-													   shared->fd, error);
+		loan->region = pool->provider->region_register(loan->domain, shared->addr,
+													   rf_segment_bytes(pool->shared, (uint32_t) segment), shared->fd, error);
 		if (loan->region == NULL)
 		{
 			take_back(pool, segment);
@@ -279,17 +280,18 @@ rf_pool_take_shared(RfPool *pool, const RfPeerSet *peers, RfDomain *const *domai
 	int			only = single(peers);
 	const RfNodeId *node = only != RF_NO_PEER ? &pool->shared->peers[only].node : NULL;
 	int			best = -1;
-	int			best_rank = 4;
+	int			best_rank = 8;
 	uint32_t	i;
 
-	if (pages > pool->pages)
+	if (pages > pool->shared->segment_size / RF_POOL_PAGE)
 	{
 		rf_error(error, RF_ERROR_CONFIGURATION, NULL, "Raise rdma_fdw.segment_size, or lower rdma_fdw.receive_buffers or rdma_fdw.receive_buffer_size.",
 				 "the buffers of one stream need %zu kB, more than a segment of %zu kB",
 				 size / 1024, (size_t) pool->shared->segment_size / 1024);
 		return RF_POOL_FAILED;
 	}
-	for (i = 0; i < pool->shared->segment_count; i++)
+	/* The small ones are the last. */
+	for (i = pool->shared->segment_count; i-- > 0;)
 	{
 		if (lent_to(&pool->lent[i], peers) && cut(pool, i, pages, block))
 			return RF_POOL_TAKEN;
@@ -298,18 +300,20 @@ rf_pool_take_shared(RfPool *pool, const RfPeerSet *peers, RfDomain *const *domai
 	(void) rf_pool_settle(pool);
 
 	/*
-	 * One more segment: one this node had before (warm), a new one, one to be renewed, else one
-	 * that another peer has and does not use.
+	 * One more segment, a large one only if no small one will do: one this node had before (warm), a
+	 * new one, one to be renewed, else one that another peer has and does not use.
 	 */
 	for (i = 0; i < pool->shared->segment_count; i++)
 	{
 		RfLent	   *lent = &pool->lent[i];
 		int			rank;
 
-		if (lent->used > 0 || lent->held > 0 || lent_to(lent, peers))
+		if (lent->pages < pages || lent->used > 0 || lent->held > 0 || lent_to(lent, peers))
 			continue;
 		rank = lent->loan_count > 0 ? 3 : !lent->touched ? 1 :
 			node != NULL && memcmp(&lent->last, node, sizeof(*node)) == 0 ? 0 : 2;
+		if (i < rf_large_segments(pool->shared) && pages <= RF_SMALL_SEGMENT / RF_POOL_PAGE)
+			rank += 4;
 		if (rank < best_rank)
 		{
 			best = i;
@@ -372,12 +376,12 @@ rf_pool_mark(RfPool *pool, const uint8_t *address, size_t size, RfBlock *block)
 	uint32_t	i;
 
 	block->segment = -1;
-	if (address < base || offset + size > pool->shared->segment_size * pool->shared->segment_count)
+	if (address < base || offset + size > rf_segment_offset(pool->shared, pool->shared->segment_count))
 		return;
-	block->segment = offset / pool->shared->segment_size;
-	block->page = offset % pool->shared->segment_size / RF_POOL_PAGE;
+	block->segment = rf_segment_at(pool->shared, offset);
+	block->page = (offset - rf_segment_offset(pool->shared, block->segment)) / RF_POOL_PAGE;
 	block->pages = (size + RF_POOL_PAGE - 1) / RF_POOL_PAGE;
-	if (block->page + block->pages > pool->pages)
+	if (block->page + block->pages > pool->lent[block->segment].pages)
 	{
 		block->segment = -1;
 		return;

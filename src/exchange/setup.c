@@ -60,6 +60,20 @@
 #define LONGEST_PAUSE_MS	1000
 #define FIRST_BUFFER_WAIT_MS	500
 
+/*
+ * Bytes of send buffers that a node has for an exchange: up to nine nodes have the usual megabyte for
+ * each other one. Buffers below the least cost more to send than to fill.
+ */
+#define SEND_MEMORY		(8u << 20)
+#define LEAST_BUFFER	(16u << 10)
+#define MOST_HALVINGS	2
+
+/* How many flows this session's role may have on its node. */
+#define FLOWS_SQL	\
+	"SELECT pg_catalog.current_setting('rdma_fdw.max_flows')::int * " \
+	"CASE WHEN r.rolsuper THEN 100 ELSE pg_catalog.current_setting('rdma_fdw.role_share')::int END / 100 " \
+	"FROM pg_catalog.pg_roles r WHERE r.rolname = current_user"
+
 /* Pairs of engines that this backend has connected, or found connected. */
 typedef struct Pair
 {
@@ -580,9 +594,28 @@ places_literal(const RfExchangeSpec *specs, int spec_count, bool producers, int 
 	return array.data;
 }
 
-static Outcome
-form_groups(Forming *forming, int buffer_wait_ms)
+/*
+ * The buffers that a producer has for one consumer. Beyond a few consumers all of its buffers
+ * together are what is limited: they get smaller, and the last there are fewer of. Attempts that
+ * found no buffers are followed by ones that want less.
+ */
+static void
+fit_buffers(RfGroupShape *shape, int attempt)
 {
+	uint32		consumers = Max(shape->consumers, 2) - 1;
+	uint32		fair = SEND_MEMORY / consumers;
+
+	fair = Min(fair, shape->slot_count * shape->slot_size) >> Min(attempt, MOST_HALVINGS);
+	if (fair < shape->slot_count * LEAST_BUFFER)
+		shape->slot_count = Min(shape->slot_count, 2);
+	shape->slot_size = Min(shape->slot_size, Max(fair / shape->slot_count, LEAST_BUFFER));
+	shape->slot_size = TYPEALIGN_DOWN(RF_MIN_SLOT_SIZE, shape->slot_size);
+}
+
+static Outcome
+form_groups(Forming *forming, int attempt)
+{
+	int			buffer_wait_ms = Min(FIRST_BUFFER_WAIT_MS << Min(attempt, 5), Max(rf_exchange_wait, 1));
 	int			count = forming->count;
 	const RfExchangeSpec *specs = forming->specs;
 	int			spec_count = forming->spec_count;
@@ -599,6 +632,7 @@ form_groups(Forming *forming, int buffer_wait_ms)
 		int			consumers = side_nodes(specs[i].consumers, forming->nodes, members + producers);
 		RfGroupShape shape = {RF_GROUP_REPARTITION, producers, consumers, specs[i].buffers, specs[i].buffer_size};
 
+		fit_buffers(&shape, attempt);
 		descs[i] = rf_group_desc_make(&shape, members);
 	}
 
@@ -667,6 +701,59 @@ rf_exchange_take_turn(int attempt)
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
+/* Flows that this member's exchanges and its result need. */
+static uint32
+flows_of(const Forming *forming, int member)
+{
+	uint32		flows = 1;
+
+	for (int i = 0; i < forming->spec_count; i++)
+	{
+		const RfExchangeSpec *spec = &forming->specs[i];
+		bool		produces = list_member_int(spec->producers, member);
+		bool		consumes = list_member_int(spec->consumers, member);
+
+		flows += produces ? list_length(spec->consumers) - consumes : 0;
+		flows += consumes ? list_length(spec->producers) - produces : 0;
+	}
+	return flows;
+}
+
+/*
+ * After a failed attempt: no other one can do better where a node's server does not have so many
+ * flows at all.
+ */
+static void
+check_flows(const Forming *forming)
+{
+	Round	   *round = new_round(forming->sessions, forming->count);
+
+	for (int i = 0; i < forming->count; i++)
+		send_command(round, i, FLOWS_SQL, 0, NULL);
+	receive_all(round);
+	for (int i = 0; i < forming->count; i++)
+	{
+		uint32		flows = 0;
+		uint32		limit;
+
+		expect_rows(round, i, 1, 1);
+		limit = strtoul(PQgetvalue(round->results[i], 0, 0), NULL, 10);
+		for (int j = 0; j < forming->count; j++)
+		{
+			if (memcmp(&forming->nodes[j], &forming->nodes[i], sizeof(RfNodeId)) == 0)
+				flows += flows_of(forming, j);
+		}
+		if (flows > limit)
+			ereport(ERROR,
+					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					 errmsg("the statement needs %u flows of rdma_fdw on the node of server \"%s\", where its role may have %u",
+							flows, rf_session_server_name(forming->sessions[i]), limit),
+					 errdetail("It has %d exchanges between %d nodes.", forming->spec_count, forming->count),
+					 errhint("Increase rdma_fdw.max_flows or rdma_fdw.role_share there, or set rdma_fdw.exchange_strategy to pull.")));
+	}
+	clear_results(round);
+}
+
 void
 rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *specs, int spec_count)
 {
@@ -684,9 +771,11 @@ rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *sp
 		Outcome		outcome;
 
 		begin_attempt(&forming);
+		if (attempt == 1)
+			check_flows(&forming);
 		outcome = connect_pairs(&forming);
 		if (outcome == DONE)
-			outcome = form_groups(&forming, Min(FIRST_BUFFER_WAIT_MS << Min(attempt, 5), Max(rf_exchange_wait, 1)));
+			outcome = form_groups(&forming, attempt);
 		if (outcome == DONE)
 			break;
 		if (outcome == NO_BUFFERS && GetCurrentTimestamp() >= deadline)

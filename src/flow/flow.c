@@ -177,29 +177,51 @@ check_role_share(void)
 			 errhint("Run fewer foreign scans and statements over several nodes at a time as this role, or increase rdma_fdw.max_flows or rdma_fdw.role_share.")));
 }
 
+/* The engine looks at entries below that. */
+static void
+reach(uint32 count)
+{
+	uint32		reached = atomic_load(&rf_shared->flows_reached);
+
+	while (reached < count &&
+		   !atomic_compare_exchange_weak(&rf_shared->flows_reached, &reached, count))
+		;
+}
+
+/* A free one of the entries [from, to). */
+static bool
+claim_entry(uint32 from, uint32 to, uint32 *index)
+{
+	for (uint32 tries = from; tries < to; tries++)
+	{
+		RfFlow	   *flow;
+		uint32		state = RF_FLOW_FREE;
+
+		*index = from + next_entry++ % (to - from);
+		flow = &rf_shared->flows[*index];
+		if (atomic_load_explicit(&flow->state, memory_order_relaxed) != RF_FLOW_FREE)
+			continue;
+		reach(*index + 1);
+		if (atomic_compare_exchange_strong(&flow->state, &state, RF_FLOW_CLAIMED))
+			return true;
+	}
+	return false;
+}
+
 RfFlowHandle *
 rf_flow_claim(int peer, RfFlowRole role)
 {
 	RfFlowHandle *handle;
 	RfFlow	   *flow;
-	uint32		index = 0;
-	bool		found = false;
+	uint32		index;
 
 	rf_engine_require();
 	register_callbacks();
 	check_role_share();
 	handle = MemoryContextAllocZero(TopMemoryContext, sizeof(RfFlowHandle));
 	atomic_fetch_add(&rf_shared->flows_used, 1);
-	for (uint32 tries = 0; tries < rf_shared->max_flows && !found; tries++)
-	{
-		uint32		state = RF_FLOW_FREE;
-
-		index = next_entry++ % rf_shared->max_flows;
-		flow = &rf_shared->flows[index];
-		found = atomic_load_explicit(&flow->state, memory_order_relaxed) == RF_FLOW_FREE &&
-			atomic_compare_exchange_strong(&flow->state, &state, RF_FLOW_CLAIMED);
-	}
-	if (!found)
+	if (!claim_entry(0, Min(rf_shared->max_flows, RF_FIRST_FLOWS), &index) &&
+		!claim_entry(RF_FIRST_FLOWS, rf_shared->max_flows, &index))
 	{
 		pfree(handle);
 		atomic_fetch_sub(&rf_shared->flows_used, 1);
@@ -351,13 +373,13 @@ bool
 rf_flow_attach_memory(const RfFlow *flow)
 {
 	const uint8_t *buffers = flow->buffers;
-	uint64		index;
+	uint32		index;
 	RfError		error;
 
 	if (buffers == NULL)
 		return false;
-	index = (buffers - rf_shared->segments[0].addr) / rf_shared->segment_size;
-	if (!rf_segment_attach(rf_shared->segments, index, rf_shared->segment_size,
+	index = rf_segment_at(rf_shared, buffers - rf_shared->segments[0].addr);
+	if (!rf_segment_attach(rf_shared->segments, index, rf_segment_bytes(rf_shared, index),
 						   atomic_load(&rf_shared->engine_pid), &error))
 		rf_raise(&error, RF_NO_PEER);
 	return true;

@@ -127,6 +127,33 @@ sleeps_of(RfGroup *group, RfFlowSleep *sleeps)
 
 static const RfGroupEnd consuming = {RF_FLOW_CONSUMER, join, sleeps_of};
 
+/* The order of a replicating group, and the flows on which its consumers talk about it. */
+static void
+listen_for_order(RfGroup *group, RfGroupDesc *desc)
+{
+	uint32		consumer = group->member;
+
+	group->order = palloc_extended(rf_order_size(desc->producers, desc->consumers,
+												 group->slot_count), MCXT_ALLOC_HUGE);
+	rf_order_init(group->order, desc->producers, desc->consumers, consumer, group->slot_count);
+	group->rest_of = -1;
+	group->tell = palloc0(group->consumers * sizeof(GroupPair));
+	group->hear = palloc0(group->consumers * sizeof(GroupPair));
+	for (uint32 other = 1; other < group->consumers; other++)
+	{
+		GroupPair  *pair = &group->hear[consumer == 0 ? other : 0];
+		uint32		speaker = consumer == 0 ? other : 0;
+
+		if (consumer != 0 && other != consumer)
+			continue;
+		pair->flow = listen_for(rf_group_desc_node(desc, RF_FLOW_CONSUMER, speaker),
+								RF_GROUP_CONTROL_SLOTS, RF_GROUP_CONTROL_SIZE,
+								rf_group_desc_control(desc, other,
+													  consumer == 0 ? RF_FLOW_PRODUCER : RF_FLOW_CONSUMER));
+		pair->state = PAIR_LIVE;
+	}
+}
+
 RfGroup *
 rf_group_listen(RfGroupDesc *desc, uint32_t consumer, int own)
 {
@@ -135,33 +162,22 @@ rf_group_listen(RfGroupDesc *desc, uint32_t consumer, int own)
 
 	if (own >= 0 && group->kind == RF_GROUP_REPLICATE)
 		elog(ERROR, "a replicating flow needs all of its pairs");
-	rf_group_begin_context(&context, group);
-	rf_engine_require();
-	open_pool(group, desc, own);
-	listen_pairs(group, desc, 0, own);
-	if (group->kind == RF_GROUP_REPLICATE)
+	PG_TRY();
 	{
-		group->order = palloc_extended(rf_order_size(desc->producers, desc->consumers,
-													 group->slot_count), MCXT_ALLOC_HUGE);
-		rf_order_init(group->order, desc->producers, desc->consumers, consumer, group->slot_count);
-		group->rest_of = -1;
-		group->tell = palloc0(group->consumers * sizeof(GroupPair));
-		group->hear = palloc0(group->consumers * sizeof(GroupPair));
-		for (uint32 other = 1; other < group->consumers; other++)
-		{
-			GroupPair  *pair = &group->hear[consumer == 0 ? other : 0];
-			uint32		speaker = consumer == 0 ? other : 0;
-
-			if (consumer != 0 && other != consumer)
-				continue;
-			pair->flow = listen_for(rf_group_desc_node(desc, RF_FLOW_CONSUMER, speaker),
-									RF_GROUP_CONTROL_SLOTS, RF_GROUP_CONTROL_SIZE,
-									rf_group_desc_control(desc, other,
-														  consumer == 0 ? RF_FLOW_PRODUCER : RF_FLOW_CONSUMER));
-			pair->state = PAIR_LIVE;
-		}
+		rf_group_begin_context(&context, group);
+		rf_engine_require();
+		open_pool(group, desc, own);
+		listen_pairs(group, desc, 0, own);
+		if (group->kind == RF_GROUP_REPLICATE)
+			listen_for_order(group, desc);
+		rf_group_end_context(&context);
 	}
-	rf_group_end_context(&context);
+	PG_CATCH();
+	{
+		rf_group_close(group);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 	return group;
 }
 

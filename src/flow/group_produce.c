@@ -130,17 +130,12 @@ sleeps_of(RfGroup *group, RfFlowSleep *sleeps)
 
 static const RfGroupEnd producing = {RF_FLOW_PRODUCER, join, sleeps_of};
 
-RfGroup *
-rf_group_open(RfGroupDesc *desc, uint32_t producer, int own)
+/* Wait until all pairs are open. */
+static void
+await_open(RfGroup *group, int own)
 {
-	RfGroup    *group = rf_group_new(desc, &producing, producer);
-	ErrorContextCallback context;
 	uint32		opened = 0;
 
-	if (own >= 0 && group->kind == RF_GROUP_REPLICATE)
-		elog(ERROR, "a replicating flow needs all of its pairs");
-	rf_group_begin_context(&context, group);
-	open_pairs(group, desc, 0, own);
 	for (;;)
 	{
 		while (opened < group->pair_count &&
@@ -154,9 +149,31 @@ rf_group_open(RfGroupDesc *desc, uint32_t producer, int own)
 			break;
 		(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
 	}
-	if (group->kind == RF_GROUP_REPLICATE)
-		claim_in_order(group);
-	rf_group_end_context(&context);
+}
+
+RfGroup *
+rf_group_open(RfGroupDesc *desc, uint32_t producer, int own)
+{
+	RfGroup    *group = rf_group_new(desc, &producing, producer);
+	ErrorContextCallback context;
+
+	if (own >= 0 && group->kind == RF_GROUP_REPLICATE)
+		elog(ERROR, "a replicating flow needs all of its pairs");
+	PG_TRY();
+	{
+		rf_group_begin_context(&context, group);
+		open_pairs(group, desc, 0, own);
+		await_open(group, own);
+		if (group->kind == RF_GROUP_REPLICATE)
+			claim_in_order(group);
+		rf_group_end_context(&context);
+	}
+	PG_CATCH();
+	{
+		rf_group_close(group);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 	return group;
 }
 

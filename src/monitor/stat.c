@@ -148,7 +148,7 @@ rdma_stat_engine(PG_FUNCTION_ARGS)
 	put_text(&row, pid == 0 && rf_shared->start_error.kind != RF_ERROR_NONE ?
 			 rf_shared->start_error.message : rf_shared->device_error.message);
 	put_int(&row, rf_shared->lane_count);
-	put_number(&row, (uint64) rf_shared->segment_count * rf_shared->segment_size);
+	put_number(&row, rf_segment_offset(rf_shared, rf_shared->segment_count));
 	put_number(&row, used * 4096);
 	put_int(&row, rf_shared->segment_count);
 	put_int(&row, lent);

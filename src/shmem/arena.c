@@ -78,6 +78,7 @@ make_arena(RfShared *shared)
 {
 	size_t		size = TYPEALIGN(RF_HUGE_PAGE, (size_t) rf_segment_size * 1024);
 	size_t		count = (size_t) rf_buffer_memory * 1024 / size;
+	size_t		total;
 	RfHugePages huge = rf_huge_pages;
 	RfError		error;
 	size_t		i;
@@ -94,17 +95,29 @@ make_arena(RfShared *shared)
 				 errmsg("rdma_fdw.buffer_memory holds more than %d segments", RF_MAX_SEGMENTS),
 				 errhint("Raise rdma_fdw.segment_size.")));
 
+	/* Half of the memory in small segments. */
+	shared->segment_size = size;
+	if (count >= 4 && size > RF_SMALL_SEGMENT)
+	{
+		shared->small_segments = Min(count / 2 * (size / RF_SMALL_SEGMENT),
+									 RF_MAX_SEGMENTS - (count - count / 2));
+		count -= count / 2;
+	}
+	count += shared->small_segments;
+	shared->segment_count = count;
+	total = rf_segment_offset(shared, count);
+
 	/*
 	 * Both settings are fixed for the postmaster's life, so the range reserved at start fits every
 	 * later arena.
 	 */
 	if (arena_base == NULL)
 	{
-		uint8_t    *range = mmap(NULL, count * size + RF_HUGE_PAGE, PROT_NONE,
+		uint8_t    *range = mmap(NULL, total + RF_HUGE_PAGE, PROT_NONE,
 								 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 		if (range == MAP_FAILED)
-			out_of_memory("reserve addresses", count * size, false);
+			out_of_memory("reserve addresses", total, false);
 		arena_base = (uint8_t *) TYPEALIGN(RF_HUGE_PAGE, (uintptr_t) range);
 	}
 	else
@@ -112,15 +125,15 @@ make_arena(RfShared *shared)
 		for (i = 0; i < arena_fd_count; i++)
 			close(arena_fds[i]);
 		arena_fd_count = 0;
-		if (mmap(arena_base, count * size, PROT_NONE,
+		if (mmap(arena_base, total, PROT_NONE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-			out_of_memory("take back addresses", count * size, false);
+			out_of_memory("take back addresses", total, false);
 	}
 
 	for (i = 0; i < count; i++)
 	{
-		uint8_t    *addr = arena_base + i * size;
-		int			fd = rf_segment_create(addr, size, huge, &error);
+		uint8_t    *addr = arena_base + rf_segment_offset(shared, i);
+		int			fd = rf_segment_create(addr, rf_segment_bytes(shared, i), huge, &error);
 
 		if (fd < 0)
 			ereport(FATAL,
@@ -132,8 +145,6 @@ make_arena(RfShared *shared)
 		shared->segments[i].addr = addr;
 		shared->segments[i].peer = RF_NO_PEER;
 	}
-	shared->segment_count = count;
-	shared->segment_size = size;
 	shared->huge_pages = huge;
 }
 
@@ -208,6 +219,7 @@ rf_arena_startup(void)
 			!rf_key_identity(rf_shared->public_key, &rf_shared->node))
 			ereport(FATAL, (errmsg("rdma_fdw could not make a key of its engine: libcrypto cannot do X25519")));
 		rf_shared->max_flows = rf_max_flows;
+		atomic_store(&rf_shared->flows_reached, Min(rf_max_flows, RF_FIRST_FLOWS));
 		rf_shared->page_memory = (uint8_t *) BufferBlocks;
 		rf_shared->page_memory_size = (uint64_t) NBuffers * BLCKSZ;
 		rf_shared->page_size = BLCKSZ;
@@ -230,7 +242,7 @@ rf_arena_startup(void)
 uint64_t
 rf_engine_lockable(void)
 {
-	uint64		bytes = (uint64) rf_shared->segment_count * rf_shared->segment_size;
+	uint64		bytes = rf_segment_offset(rf_shared, rf_shared->segment_count);
 
 	return rf_shared->value_size == 0 ? bytes : bytes + rf_shared->value_size + (uint64) rf_registration_cache * 1024;
 }

@@ -507,7 +507,8 @@ typedef struct RfShared
 	uint8_t		public_key[RF_KEY_SIZE];
 	uint32_t	max_flows;
 	uint32_t	segment_count;
-	uint64_t	segment_size;
+	uint32_t	small_segments; /* the last so many of them have RF_SMALL_SEGMENT bytes, */
+	uint64_t	segment_size;	/* the others so many */
 	RfHugePages huge_pages;		/* for segments */
 	uint32_t	lane_count;
 	uint8_t    *value_memory;	/* the same address in every process; NULL = there is none */
@@ -546,6 +547,12 @@ typedef struct RfShared
 	 * it is freed, by who does that. As long as it is below a role's share, no role has its share.
 	 */
 	_Atomic uint32_t flows_used;
+
+	/*
+	 * Entries from here on were never claimed, so that the main thread need not look at them: raised
+	 * by a backend before it claims one beyond, which it does when it finds none free below.
+	 */
+	_Atomic uint32_t flows_reached;
 	_Atomic uint64_t buffer_waits;
 	_Atomic uint32_t segments_held; /* taken back from peers that may still write into them: see pool.h */
 
@@ -556,6 +563,46 @@ typedef struct RfShared
 	RfLane		lanes[RF_MAX_LANES];
 	RfFlow		flows[];		/* max_flows; behind them for each an RfError (rf_flow_error) and parts (rf_flow_parts) */
 } RfShared;
+
+/*
+ * Segments come in two sizes: what a peer is usually lent is small, so that there are enough of them
+ * for many peers; large ones hold the buffers that do not fit.
+ */
+#define RF_SMALL_SEGMENT	(2u << 20)	/* a huge page */
+
+static inline uint32_t
+rf_large_segments(const RfShared *shared)
+{
+	return shared->segment_count - shared->small_segments;
+}
+
+static inline uint64_t
+rf_segment_bytes(const RfShared *shared, uint32_t segment)
+{
+	return segment < rf_large_segments(shared) ? shared->segment_size : RF_SMALL_SEGMENT;
+}
+
+/* From the first one's address on; segment_count: the end of the last one. */
+static inline uint64_t
+rf_segment_offset(const RfShared *shared, uint32_t segment)
+{
+	uint32_t	large = rf_large_segments(shared);
+
+	return segment <= large ? segment * shared->segment_size :
+		large * shared->segment_size + (uint64_t) (segment - large) * RF_SMALL_SEGMENT;
+}
+
+/* The segment with so much before it. */
+static inline uint32_t
+rf_segment_at(const RfShared *shared, uint64_t offset)
+{
+	uint64_t	large = rf_large_segments(shared) * shared->segment_size;
+
+	return (uint32_t) (offset < large ? offset / shared->segment_size :
+					   rf_large_segments(shared) + (offset - large) / RF_SMALL_SEGMENT);
+}
+
+#define RF_FIRST_FLOWS		1024	/* to be claimed before any other */
 
 /*
  * Why a flow is FAILED: written by the engine before the store of that state, read after it. They

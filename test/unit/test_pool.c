@@ -311,6 +311,58 @@ several(void)
 	check(registered == 0, "and all is given back");
 }
 
+/* Two sizes of segments: what fits goes into small ones, of which there are many, so that large ones are left for what does not. */
+static void
+sizes(void)
+{
+	RfPool	   *pool;
+	RfBlock		blocks[SEGMENTS];
+	RfBlock		large[2];
+	RfBlock		small;
+	RfError		error = {0};
+	uint8_t    *address;
+
+	rf_pool_destroy(fresh());
+	/* one of two small ones' size, which are the last */
+	shared->segment_count = 3;
+	shared->small_segments = 2;
+	shared->segment_size = 2 * SEGMENT_SIZE;
+	shared->segments[1] = shared->segments[2];
+	shared->segments[2] = shared->segments[3];
+	munmap(arena, 2 * SEGMENT_SIZE);
+	shared->segments[0].fd = rf_segment_create(arena, 2 * SEGMENT_SIZE, RF_HUGE_OFF, &error);
+	check(shared->segments[0].fd >= 0 && rf_segment_offset(shared, 3) == (uint64_t) SEGMENTS * SEGMENT_SIZE, "three segments of two sizes");
+	for (uint32_t i = 0; i < 3; i++)
+		check(rf_segment_offset(shared, i) == (uint64_t) (shared->segments[i].addr - arena) &&
+			  rf_segment_at(shared, rf_segment_offset(shared, i)) == i &&
+			  rf_segment_at(shared, rf_segment_offset(shared, i) + rf_segment_bytes(shared, i) - 1) == i, "each is found by its addresses");
+	pool = rf_pool_create(shared, &provider);
+	check(take(pool, 0, 4096, &blocks[0]) == RF_POOL_TAKEN && blocks[0].segment > 0, "what fits a small segment goes into one");
+	check(take(pool, 1, 4096, &blocks[1]) == RF_POOL_TAKEN && blocks[1].segment > 0 && blocks[1].segment != blocks[0].segment, "another peer's into another");
+	check(take(pool, 1, SEGMENT_SIZE + 4096, &large[0]) == RF_POOL_TAKEN && large[0].segment == 0, "what does not fit goes into a large one");
+	check(take(pool, 2, 4096, &small) == RF_POOL_NONE_FREE, "a third peer finds none");
+	memset(rf_pool_address(pool, &large[0]), 'l', SEGMENT_SIZE + 4096);
+	memset(rf_pool_address(pool, &blocks[0]), 's', 4096);
+	check(take(pool, 1, SEGMENT_SIZE - 4096, &blocks[2]) == RF_POOL_TAKEN && blocks[2].segment == blocks[1].segment, "small ones are filled first");
+	check(take(pool, 1, SEGMENT_SIZE - 4096, &blocks[3]) == RF_POOL_TAKEN && blocks[3].segment == 0, "then large ones");
+	check(take(pool, 1, 4096, &small) == RF_POOL_NONE_FREE, "until nothing is left");
+	check(rf_pool_take(pool, 1, (RfDomain *) shared, 2 * SEGMENT_SIZE + 1, &small, &error) == RF_POOL_FAILED && error.kind == RF_ERROR_CONFIGURATION,
+		  "more than a large one has never fits");
+	check(rf_pool_address(pool, &blocks[0])[4095] == 's' && rf_pool_address(pool, &large[0])[SEGMENT_SIZE] == 'l', "nothing overlaps");
+	rf_pool_return(pool, &blocks[3]);
+	rf_pool_return(pool, &large[0]);
+	check(take(pool, 2, 4096, &small) == RF_POOL_TAKEN && small.segment == 0, "a peer that finds no small one gets a large one");
+	rf_pool_return(pool, &small);
+	check(take(pool, 2, 2 * SEGMENT_SIZE, &large[1]) == RF_POOL_TAKEN, "all of it");
+	address = rf_pool_address(pool, &blocks[0]);
+	rf_pool_destroy(pool);
+	check(registered == 0, "and all is given back");
+	pool = rf_pool_create(shared, &provider);
+	rf_pool_mark(pool, address, 4096, &small);
+	check(small.segment == blocks[0].segment && rf_pool_address(pool, &small) == address, "a new engine finds what lies in a small one");
+	rf_pool_destroy(pool);
+}
+
 /* Random takes and returns of three peers. Each block is filled with its own mark and must still have it when it is returned. */
 static void
 random_life(void)
@@ -375,6 +427,7 @@ main(void)
 	held();
 	several();
 	random_life();
+	sizes();
 	free(shared);
 	return failures ? 1 : 0;
 }

@@ -187,7 +187,7 @@ typedef struct RfFragment
 	List	   *keys;			/* placed by hash: per key a List of all expressions equal to it */
 	RfLayout   *layout;			/* placed by these rules; NULL: by the nodes' hash */
 	RfChoices  *choices;		/* of its relation; NULL in moved rows */
-	bool		exchanges;		/* rows move below, so all nodes have to run it */
+	int			exchanges;		/* so often rows move below; if at all, all nodes have to run it */
 	bool		single_node;	/* the keys have fixed values, so one node has all rows */
 	bool		computed;		/* rows are on the compute nodes, by hash or all on each */
 	Cost		sending;		/* computed: cost on a node that stores the tables' rows */

@@ -401,7 +401,7 @@ make_join(RfRelInfo *joined, JoinWay *way, RfChoices *choices)
 	fragment->keys = way->keys;
 	fragment->layout = way->layout;
 	fragment->choices = choices;
-	fragment->exchanges = way->outer->fragment->exchanges || way->inner->fragment->exchanges;
+	fragment->exchanges = way->outer->fragment->exchanges + way->inner->fragment->exchanges;
 	fragment->single_node = rf_has_single_node(fragment);
 	fragment->computed = way_is_computed(way);
 	fragment->sending = way->outer->fragment->sending + way->inner->fragment->sending;

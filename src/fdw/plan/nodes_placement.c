@@ -22,6 +22,8 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type.h"
+#include "commands/defrem.h"
+#include "foreign/foreign.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
@@ -35,7 +37,9 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
+#include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
 
 #include "fdw/catalog/catalog.h"
 #include "fdw/deparse/deparse.h"
@@ -307,11 +311,70 @@ placed_as_well(RfFragment *a, RfFragment *b)
 	return true;
 }
 
+static const char *
+address_option(ForeignServer *server, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, server->options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, name) == 0)
+			return defGetString(def);
+	}
+	return "";
+}
+
+/* Most of the statement's nodes that are databases of one server, by their addresses. */
+static int
+nodes_of_one_server(List *nodes)
+{
+	List	   *addresses = NIL;
+	int			most = 1;
+	ListCell   *lc;
+
+	foreach(lc, nodes)
+	{
+		ForeignServer *server = GetForeignServer(lfirst_oid(lc));
+		String	   *address = makeString(psprintf("%s %s %s", address_option(server, "host"),
+												  address_option(server, "hostaddr"), address_option(server, "port")));
+		int			same = 1;
+		ListCell   *other;
+
+		foreach(other, addresses)
+			same += equal(address, lfirst(other));
+		addresses = lappend(addresses, address);
+		most = Max(most, same);
+	}
+	list_free_deep(addresses);
+	return most;
+}
+
+/*
+ * Does no node's server run out of flows for its exchanges? It is not asked how many it has, but
+ * taken to have as many as this one. Where it has fewer, the statement fails at once (setup.c).
+ */
+static bool
+has_flows(const RfRelInfo *info)
+{
+	uint32		nodes = list_length(info->members);
+	uint32		flows = info->fragment->exchanges * 2 * (nodes - 1) + 1;
+	uint32		limit = rf_role_limit(rf_max_flows);
+
+	if (info->fragment->exchanges == 0 || (uint64) nodes * flows <= limit)
+		return true;
+	return (uint64) nodes_of_one_server(info->members) * flows <= limit;
+}
+
 bool
 rf_add_choice(RfChoices *choices, RfRelInfo *info)
 {
 	RfRelInfo  *worst = NULL;
 	ListCell   *lc;
+
+	if (!has_flows(info))
+		return false;
 
 	/*
 	 * Conditions to be evaluated here may have been sorted otherwise where the relations were
@@ -489,7 +552,7 @@ rf_move(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed)
 	move->distinct = false;
 	move->fragment = fragment;
 	fragment->moved = info;
-	fragment->exchanges = true;
+	fragment->exchanges = info->fragment->exchanges + 1;
 	fragment->computed = computed;
 	fragment->sending = info->fragment->sending;
 	fragment->strategies = info->fragment->strategies;

@@ -24,7 +24,7 @@ typedef struct SelectPlace
 	RfPlacement placement;
 	List	   *columns;		/* IntList */
 	List	   *exprs;
-	bool		exchanges;
+	int			exchanges;
 	List	   *strategies;
 } SelectPlace;
 
@@ -132,7 +132,7 @@ move(RfSelect *select, SelectPlace *place, List *columns, bool computed)
 	select->total_cost = select->info->rel_total_cost;
 	place->columns = columns;
 	place->placement = RF_PLACED_BY_HASH;
-	place->exchanges = true;
+	place->exchanges = select->info->fragment->exchanges;
 }
 
 /* Columns that both sides can be moved by. */
@@ -233,7 +233,7 @@ place_operation(RfSelect *select, SelectPlace *place)
 		place->columns = left.columns;
 		place->exprs = left.exprs;
 	}
-	place->exchanges = left.exchanges || right.exchanges;
+	place->exchanges = left.exchanges + right.exchanges;
 	place->strategies = list_concat(left.strategies, right.strategies);
 	if (!union_all || strcmp(strategy, "co-located") != 0)
 		place->strategies = lappend(place->strategies, strategy);
@@ -371,6 +371,7 @@ place_computed(RfSelect *select, SelectPlace *place, Cost *sending)
 			moved++;
 		}
 		*sending += branch->info->fragment->sending;
+		place->exchanges += branch->info->fragment->exchanges;
 		place->strategies = list_concat(place->strategies, list_copy(branch->info->fragment->strategies));
 	}
 	if (!anywhere || moved > 0)
@@ -378,7 +379,6 @@ place_computed(RfSelect *select, SelectPlace *place, Cost *sending)
 									moved == 1 ? "repartition one" : "repartition both");
 	place->placement = anywhere ? RF_PLACED_ANYWHERE : RF_PLACED_BY_HASH;
 	place->columns = columns;
-	place->exchanges = true;
 	return true;
 }
 

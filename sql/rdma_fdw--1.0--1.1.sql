@@ -1598,6 +1598,24 @@ AS 'MODULE_PATHNAME', 'rdma_resolve' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION rdma.resolve(name, boolean) IS 'finishes on a server what transactions left there, with the caller''s user mapping; with forget, gives it up because the server will never come back; how many';
 REVOKE ALL ON FUNCTION rdma.resolve(name, boolean) FROM PUBLIC;
 
+-- Points to which all nodes can be recovered together
+
+CREATE TABLE rdma.restore_points (
+  name text PRIMARY KEY,
+  made timestamptz NOT NULL DEFAULT pg_catalog.now(),
+  lsn pg_lsn);
+COMMENT ON TABLE rdma.restore_points IS 'names that rdma.create_restore_point has used, on the coordinator and on its nodes';
+COMMENT ON COLUMN rdma.restore_points.name IS 'for recovery_target_name';
+COMMENT ON COLUMN rdma.restore_points.made IS 'when it was about to be created, by this server''s clock';
+COMMENT ON COLUMN rdma.restore_points.lsn IS 'where it is in this server''s WAL; NULL: this server does not have it, or it was not confirmed';
+GRANT SELECT ON rdma.restore_points TO pg_read_all_stats;
+
+CREATE FUNCTION rdma.create_restore_point(name text, OUT server_name name, OUT lsn pg_lsn)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_create_restore_point' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 4;
+COMMENT ON FUNCTION rdma.create_restore_point(text) IS 'creates a named restore point here and on the nodes of all servers, such that recovery to it has each transaction on all of them or on none; a row for each server, and one without a name for this one';
+REVOKE ALL ON FUNCTION rdma.create_restore_point(text) FROM PUBLIC;
+
 -- The gate between commits and snapshots of several nodes
 
 CREATE FUNCTION rdma.stat_gate(

@@ -33,6 +33,7 @@
  * connection.c     connecting, handing out
  * statement.c      the nodes of a statement begin together
  * recover.c        finishing on a node what transactions left there
+ * restore_point.c  one point of the histories of all nodes
  * deadlock.c       circles of transactions that wait for each other
  * resolver.c       the background workers for both
  */

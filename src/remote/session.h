@@ -121,6 +121,8 @@ struct RfSession
 	bool		snapshot_exact; /* or in the gate: nothing came between */
 	bool		untouched;		/* nothing but the beginning was sent */
 	uint64		statement;		/* number of the statement that took it together with others; 0: none */
+	bool		left_out;		/* could not be connected when a statement of this transaction began that
+								 * may need it; none that may has begun since */
 
 	RfCommitPart part;			/* between the first step of the commit and the end of the transaction */
 	char		gid[RF_GID_SIZE];	/* its name, unless NONE */

@@ -212,6 +212,17 @@ raise_conflict(RfSession *fixed, List *sessions)
 					 "With rdma_fdw.snapshot = each_node each node has a snapshot of its own.")));
 }
 
+/* The others of the statement have snapshots of before. */
+__attribute__((noreturn)) static void
+raise_left_out(RfSession *session)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not take one snapshot of several nodes"),
+			 errdetail("Server \"%s\" could not be connected when the statement began.", session->server_name),
+			 errhint("Try the transaction again.")));
+}
+
 /* ---------- in the gate ---------- */
 
 static void
@@ -518,8 +529,14 @@ rf_snapshot_begin(RfSession *session)
 	session->snapshot_exact = false;
 	session->statement = 0;
 	session->snapshot_count = rf_gate_count();
-	if (!IsolationUsesXactSnapshot() || !is_common() || rf_session_other(session) == NULL)
+	if (!is_common() || rf_session_other(session) == NULL)
 		return;
+	if (!IsolationUsesXactSnapshot())
+	{
+		if (session->left_out)
+			raise_left_out(session);
+		return;
+	}
 	all = add_open(list_make1(session), false);
 	take_together(all);
 	list_free(all);

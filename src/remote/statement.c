@@ -77,7 +77,10 @@ add_remembered(List *users)
 	return all;
 }
 
-/* A node that cannot be connected may not be needed. The scan that needs it raises the error. */
+/*
+ * A node that cannot be connected may not be needed; whoever needs it says why. If it can be connected
+ * by then, its snapshot would be another one than those that the others have since.
+ */
 static void
 begin_together(List *users)
 {
@@ -93,7 +96,10 @@ begin_together(List *users)
 		if (sessions[count] != NULL)
 			count++;
 		else
+		{
 			FreeErrorData(error);
+			rf_session_find(((UserMapping *) lfirst(lc))->umid)->left_out = true;
+		}
 	}
 	rf_snapshot_together(sessions, count, false);
 	pfree(sessions);
@@ -103,10 +109,13 @@ void
 rf_statement_begin(List *users)
 {
 	List	   *volatile all;
+	ListCell   *lc;
 
 	if (rf_snapshot_mode != RF_SNAPSHOT_COMMON ||
 		(IsolationIsSerializable() && !rf_allow_snapshot_isolation))
 		return;
+	foreach(lc, users)
+		rf_session_find(((UserMapping *) lfirst(lc))->umid)->left_out = false;
 	all = add_remembered(users);
 	if (list_length(all) == list_length(users))
 	{

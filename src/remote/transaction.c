@@ -278,6 +278,7 @@ finish_all(bool commit)
 	rf_waiting_end();
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
+		session->left_out = false;
 		if (session->conn == NULL)
 			continue;
 

@@ -9,7 +9,7 @@ use strict;
 use warnings;
 use Exporter 'import';
 
-our @EXPORT_OK = qw(%columns %rows @topologies refuses setup small_setup);
+our @EXPORT_OK = qw(%columns %rows @topologies place_of refuses setup small_setup);
 
 # name => [type of the generator, type in SQL, expression of g, type on the data node where it is another one]. h(g, k) is a number that g and k determine.
 sub nullable { my ($k, $expr) = @_; return "CASE WHEN h(g, $k) % 7 > 0 THEN $expr END"; }
@@ -118,17 +118,24 @@ sub definition
 	return join(', ', map { "$_->[0] " . ($on_node ? $_->[4] // $_->[2] : $_->[2]) } $moved ? reverse @columns : @columns);
 }
 
-# Is this error by design? What says on which node a row is cannot be updated, and without it no single row can be written.
+# The server of a table in a topology, and its options.
+sub place_of
+{
+	my ($schema, $table) = @_;
+	my ($topology) = grep { $_->[0] eq $schema } @topologies;
+
+	return @{ $topology->[1]{$table} };
+}
+
+# Is this error by design? Rows of which nothing says on which node they are cannot be written one by one. What assigns the key
+# moves rows at its end, so nobody can be given them.
 sub refuses
 {
 	my ($schema, $message) = @_;
-	my ($topology) = grep { $_->[0] eq $schema } @topologies;
-	my ($column, $single, $table) = $message =~ /^cannot (?:update column "(\w+)"|((?:update|delete) single rows)) of foreign table "(\w+)"/ or return 0;
-	my ($server, $options) = @{ $topology->[1]{$table} };
-	my ($keys) = ($options // '') =~ /^distributed_by '(.*)'/;
+	my ($key, $table) = $message =~ /^cannot (update the distribution key|update single rows|delete single rows) of foreign table "(\w+)"/ or return 0;
+	my ($server, $options) = place_of($schema, $table);
 
-	return 0 if $server !~ /^(nodes|others|dear)$/;
-	return $single ? !defined $keys : defined $keys && $keys =~ /\b$column\b/;
+	return $server =~ /^(nodes|others|dear)$/ && (($options // '') =~ /^distributed_by/ xor $key !~ /distribution key/);
 }
 
 my $types = "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy'); CREATE DOMAIN positive AS int CHECK (value > 0); CREATE TYPE pair AS (k int, v text);\n";

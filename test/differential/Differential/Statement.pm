@@ -8,7 +8,7 @@ use Digest::MD5 qw(md5);
 use Exporter 'import';
 use Differential::Expr qw(pick chance expr condition constant begin_statement budget parameters of_type);
 use Differential::Query qw(query split_query reset_aliases base_relation from_item test_select);
-use Differential::Schema qw(%columns @topologies);
+use Differential::Schema qw(%columns @topologies place_of);
 
 our @EXPORT_OK = qw(case_of);
 
@@ -109,6 +109,7 @@ sub returning
 # A table is changed, read, and is as before.
 sub modifying_case
 {
+	my ($schema) = @_;
 	my $table = pick(qw(t u w w x x));
 	my @columns = grep { $_->[1] ne 'open' } @{ $columns{$table} };
 
@@ -154,7 +155,9 @@ sub modifying_case
 		elsif (chance(0.9)) { $where = condition($scope, pick(0, 1, 2)); }
 		if ($kind < 0.75)
 		{
-			my @set = grep { $_->[0] !~ /^(id|k|a|tid|i4|i2|v|s|b|t)$/ || ($table =~ /[wx]/ && $_->[0] eq 'b') } @columns;
+			# rows do not leave foreign partitions; nodes give them to each other
+			my $moves = (place_of($schema, $table))[0] ne 'parts' && chance(0.3);
+			my @set = grep { $moves || $_->[0] !~ /^(id|k|a|tid|i4|i2|v|s|b|t)$/ || ($table =~ /[wx]/ && $_->[0] eq 'b') } @columns;
 			@set = grep { chance(0.15) } @set if $table eq 't';
 			@set = ($columns[-1]) if !@set;
 			$sql = "UPDATE $table AS $alias SET " . join(', ', map { "$_->[0] = " . (chance(0.1) ? 'DEFAULT' : new_value($all, $_->[1], $_->[2])) } @set)
@@ -190,7 +193,7 @@ sub case_of
 	my $kind = rand();
 	reset_aliases();
 	begin_statement(parameters => $kind >= 0.70 && $kind < 0.78);
-	my $case = $kind < 0.70 ? plain_case() : $kind < 0.78 ? prepared_case() : $kind < 0.83 ? cursor_case() : $kind < 0.93 ? modifying_case() : partitioning_case();
+	my $case = $kind < 0.70 ? plain_case() : $kind < 0.78 ? prepared_case() : $kind < 0.83 ? cursor_case() : $kind < 0.93 ? modifying_case($schema) : partitioning_case();
 	$case->{none} = 1 if $case->{kind} eq 'select' && chance(0.12);
 	$case->{number} = $number;
 	$case->{schema} = $schema;

@@ -11,9 +11,9 @@ pgxs_test=$(cd "$(dirname "$("${PG_CONFIG:-pg_config}" --pgxs)")/../test" && pwd
 cd "$RF_TREE/test" || exit 1
 rf_check_numbers tap t/*.pl
 group=${1:-tap}
-# Those that take long for what they find: all of 072 with other settings, random statements beside those of 088, and many ways
-# to die of one kind of scan.
-rest=(t/{073_flow_kinds_pooled,050_differential,084_exchange_random,078_parallel_scan}.pl)
+# Those that take long for what they find: all of 072 with other settings, random statements beside those of 088, and ways to die
+# of one kind of scan, of many streams on several lanes, and of compute nodes, beside those of 060, 081, 082 and chaos.
+rest=(t/{078_parallel_scan,073_flow_kinds_pooled,084_exchange_random,070_lanes,086_compute_nodes,050_differential}.pl)
 if [ -n "${TESTS:-}" ]; then
 	read -ra files <<<"$TESTS"
 	# "060_bad_days" like the other groups' names, or the file
@@ -22,8 +22,8 @@ if [ -n "${TESTS:-}" ]; then
 	files=("${files[@]/#/t/}")
 	files=("${files[@]/%/.pl}")
 else
-	# The longest first, so that no processor waits for the other at the end: those that took more than 35 s beside other work.
-	longest=(t/{085_exchange,069_large_rows,088_differential,070_lanes,092_commit,082_exchange_bad_days,060_bad_days,074_write,075_nodes_write,072_flow_kinds,057_encryption}.pl)
+	# The longest first, so that no processor waits for the other at the end: those that used more than 11 s of processor time.
+	longest=(t/{085_exchange,081_nodes_join,069_large_rows,088_differential,075_nodes_write,094_snapshot,074_write,072_flow_kinds,080_nodes,083_small_joins,092_commit,082_exchange_bad_days,060_bad_days,091_placement,057_encryption}.pl)
 	if [ "$group" = tap ]; then
 		mapfile -t files < <(printf '%s\n' "${longest[@]}" t/*.pl | awk '!seen[$0]++' | grep -Fxvf <(printf '%s\n' "${rest[@]}"))
 	else

@@ -992,6 +992,28 @@ COMMENT ON FUNCTION rdma.undistribute_table(regclass) IS 'takes the rows of a ta
 -- Nodes come and go. A change of the placement is one transaction: rdma.begin_change keeps all others from the tables, rows are moved,
 -- rdma.change_placement records where they are now. Either all of it is committed, here and on the nodes, or nothing is.
 
+CREATE FUNCTION rdma.alter_distribution(tab regclass, distributed_by text DEFAULT NULL, replicated boolean DEFAULT false)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  server name;
+  name text;
+BEGIN
+  IF (distributed_by IS NULL) <> coalesce(replicated, false) THEN
+    RAISE EXCEPTION 'a table is either distributed or replicated' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  SELECT s.srvname, format('%I.%I', n.nspname, c.relname) INTO server, name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE c.oid = tab AND rdma.named_nodes(s.srvname) IS NOT NULL;
+  IF server IS NULL THEN
+    RAISE EXCEPTION '"%" is not a foreign table of a server with nodes', tab USING ERRCODE = 'wrong_object_type';
+  END IF;
+  PERFORM rdma.undistribute_table(tab);
+  RETURN rdma.distribute_table(name::regclass, server, distributed_by, replicated);
+END $function$;
+COMMENT ON FUNCTION rdma.alter_distribution(regclass, text, boolean) IS 'distributes a table of a server with nodes by other columns, or has it replicated; how many rows it has';
+
 CREATE FUNCTION rdma.begin_change(server name, nodes name[], replicated boolean, wait integer)
 RETURNS void
 AS 'MODULE_PATHNAME', 'rdma_begin_change' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;

@@ -33,6 +33,7 @@
 #include "utils/wait_event.h"
 
 #if PG_VERSION_NUM >= 160000
+#include "parser/parse_relation.h"	/* getRTEPermissionInfo */
 #include "varatt.h"				/* 16 took the varlena macros out of postgres.h */
 #endif
 #if PG_VERSION_NUM >= 180000
@@ -88,6 +89,17 @@ rf_modify_userid(ResultRelInfo *rel, EState *estate)
 	userid = rti == 0 ? InvalidOid : exec_rt_fetch(rti, estate)->checkAsUser;
 #endif
 	return OidIsValid(userid) ? userid : GetUserId();
+}
+
+/* The same while it is planned, as RelOptInfo.userid has it of relations that are read. */
+static inline Oid
+rf_planned_userid(PlannerInfo *root, RangeTblEntry *rte)
+{
+#if PG_VERSION_NUM >= 160000
+	return getRTEPermissionInfo(root->parse->rteperminfos, rte)->checkAsUser;
+#else
+	return rte->checkAsUser;
+#endif
 }
 
 /*

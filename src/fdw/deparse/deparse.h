@@ -102,7 +102,7 @@ extern char *rf_print_expr(Index relid, Oid foreigntableid, Expr *expr, bool ass
 /* A statement that the data node runs in place of a ModifyTable and its scan. */
 typedef struct RfDirectModify
 {
-	CmdType		operation;		/* CMD_UPDATE or CMD_DELETE */
+	CmdType		operation;
 	List	   *targets;		/* TargetEntries of new values, */
 	List	   *target_attrs;	/* and the columns they are for */
 	List	   *returning;		/* of the query's RETURNING, or NIL */
@@ -110,6 +110,7 @@ typedef struct RfDirectModify
 	List	   *params;
 	List	   *param_types;
 	List	   *retrieved;		/* attribute numbers of the columns it returns */
+	List	   *exchanges;		/* RF_NODES_EXCHANGES, of INSERT */
 } RfDirectModify;
 
 /*
@@ -119,6 +120,13 @@ typedef struct RfDirectModify
  */
 extern bool rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, List *returning,
 								 RfDirectModify *statement);
+
+/*
+ * INSERT of the rows of info's relation, its statement's targets, into a foreign table: sets sql,
+ * params, param_types and exchanges.
+ */
+extern void rf_build_insert(PlannerInfo *root, RfRelInfo *info, Oid relid, bool do_nothing,
+							RfDirectModify *statement);
 
 /* Quoted and qualified remote name of a foreign table. */
 extern char *rf_remote_relation_name(const RfTableOptions *opts);

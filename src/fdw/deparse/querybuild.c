@@ -81,6 +81,28 @@ print_column(Node *expr, BuildContext *cxt, RfRelInfo *info)
 	return rf_print_in_statement(hidden ? (Node *) rf_stand_in(info, (Var *) expr) : expr, cxt);
 }
 
+/*
+ * What INSERT assigns to a column. Its type is that of the column here, to which the column there
+ * converts again: without a word of ours, as an explicit cast would cut off what is too long. But
+ * what a number or a time is rounded to is not left to it.
+ */
+static void
+append_assigned(StringInfo buf, BuildContext *cxt, RfRelInfo *info, Node *value)
+{
+	Oid			type = exprType(value);
+
+	if (IsA(value, Const) && ((Const *) value)->constisnull)
+		appendStringInfoString(buf, "NULL");
+	else if (rf_is_local_value(value) || (IsA(value, Const) && type == TEXTOID))
+		appendStringInfoString(buf, rf_assigned_parameter(value, cxt));
+	else
+		appendStringInfoString(buf, print_column(value, cxt, info));
+	if (!IsA(value, Const) && strip_implicit_coercions(value) != value && exprTypmod(value) >= 0 &&
+		(type == NUMERICOID || type == TIMESTAMPOID || type == TIMESTAMPTZOID || type == TIMEOID ||
+		 type == TIMETZOID || type == INTERVALOID))
+		appendStringInfo(buf, "::%s", format_type_with_typemod(type, exprTypmod(value)));
+}
+
 /* Appends printed conditions with AND between them. */
 static void
 append_conditions(StringInfo buf, const char *before, List *conds)
@@ -579,6 +601,11 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 		Var		   *var = (Var *) lfirst(lc);
 
 		appendStringInfoString(buf, lc == list_head(columns) ? " " : ", ");
+		if (cxt->assigned)
+		{
+			append_assigned(buf, cxt, info, (Node *) var);
+			continue;
+		}
 		if (!cxt->qualified && !cxt->items && IsA(var, Var))
 			appendStringInfoString(buf, quote_identifier(rf_remote_column(rf_statement_table(cxt->root, var->varno),
 																	   var->varattno)));
@@ -839,4 +866,43 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, List 
 	statement->params = cxt.params;
 	statement->param_types = cxt.param_types;
 	return possible;
+}
+
+void
+rf_build_insert(PlannerInfo *root, RfRelInfo *info, Oid relid, bool do_nothing,
+				RfDirectModify *statement)
+{
+	RfRelInfo  *scan = info->scan ? info->scan : info;
+	BuildContext cxt = {root, scan->rel->relids};
+	int			nestlevel = rf_neutral_settings(RF_TEXT_ALL);
+	ForeignTable *table = GetForeignTable(relid);
+	RfTableOptions opts;
+	NodeText	node = {0};
+	List	   *values = NIL;
+	StringInfoData buf;
+	ListCell   *lc;
+
+	rf_table_options(table, GetForeignServer(table->serverid), &opts);
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "INSERT INTO %s", rf_remote_relation_name(&opts));
+	foreach(lc, statement->target_attrs)
+		appendStringInfo(&buf, "%s%s", lc == list_head(statement->target_attrs) ? "(" : ", ",
+						 quote_identifier(rf_column_name(relid, lfirst_int(lc))));
+	appendStringInfoString(&buf, ") ");
+	foreach(lc, statement->targets)
+		values = lappend(values, lfirst_node(TargetEntry, lc)->expr);
+	cxt.node = &node;
+	cxt.assigned = true;
+	cxt.writes = true;
+	rf_append_statement(&buf, &cxt, info, values,
+						IS_SIMPLE_REL(info->rel) && info->select == NULL && info->fragment == NULL ?
+						info->plan_conditions : scan->remote_conds, NIL, false);
+	if (do_nothing)
+		appendStringInfoString(&buf, " ON CONFLICT DO NOTHING");
+	AtEOXact_GUC(true, nestlevel);
+	Assert(!node.own && cxt.leaving == NIL);
+	statement->sql = buf.data;
+	statement->params = cxt.params;
+	statement->param_types = cxt.param_types;
+	statement->exchanges = cxt.exchanges;
 }

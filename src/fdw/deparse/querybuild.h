@@ -49,6 +49,7 @@ typedef struct BuildContext
 	RfRelInfo  *at;				/* the join whose ON is printed, or the item that is all of FROM */
 	NodeText   *node;			/* shared with all contexts inside; NULL: there are no partitions */
 	bool		typed;			/* columns must have the types that they have here */
+	bool		assigned;		/* INSERT assigns the columns of the outermost SELECT */
 	bool		writes;			/* the data node is not told the types of parameters: they are cast */
 	struct BuildContext *outer; /* of a sub-select: the one around it, keeps the rest */
 	SubPlan    *subplan;		/* of a sub-select */
@@ -71,6 +72,9 @@ extern char *rf_print_in_statement(Node *expr, BuildContext *cxt);
  * the data node's column, which may be an enum that is text here, gives it its own.
  */
 extern char *rf_print_assigned(Node *expr, BuildContext *cxt);
+
+/* Such a parameter for a value that does not depend on the rows. */
+extern char *rf_assigned_parameter(Node *value, BuildContext *cxt);
 extern const char *rf_remote_column(Oid relid, AttrNumber attno);
 extern char *rf_statement_table_name(BuildContext *cxt, Index relid);
 extern Oid	rf_statement_table(PlannerInfo *root, Index relid);

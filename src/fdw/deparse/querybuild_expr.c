@@ -719,7 +719,12 @@ rf_print_assigned(Node *expr, BuildContext *cxt)
 
 	if (!IsA(value, Param) && !rf_is_local_value(value))
 		return rf_print_in_statement(expr, cxt);
+	return rf_assigned_parameter(value, cxt);
+}
 
+char *
+rf_assigned_parameter(Node *value, BuildContext *cxt)
+{
 	/* a number of its own, which the relabelling keeps other places from taking */
 	cxt->params = lappend(cxt->params, makeRelabelType((Expr *) value, exprType(value), -1,
 													   exprCollation(value), COERCE_EXPLICIT_CAST));

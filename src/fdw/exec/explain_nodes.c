@@ -92,6 +92,39 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 	}
 }
 
+void
+rf_explain_exchanges(List *exchanges, ExplainState *es)
+{
+	ListCell   *lc;
+
+	if (exchanges == NIL)
+		return;
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainOpenGroup("Exchanges", "Exchanges", false, es);
+	foreach(lc, exchanges)
+	{
+		List	   *exchange = lfirst(lc);
+		double		rows = floatVal(lsecond(exchange));
+
+		if (es->format == EXPLAIN_FORMAT_TEXT)
+		{
+			char	   *label = psprintf("Exchange %d", foreach_current_index(lc) + 1);
+
+			ExplainPropertyText(label, es->costs ? psprintf("%s (rows=%.0f)", strVal(lthird(exchange)), rows) :
+								strVal(lthird(exchange)), es);
+			continue;
+		}
+		ExplainOpenGroup("Exchange", NULL, true, es);
+		ExplainPropertyText("Kind", strVal(linitial(exchange)), es);
+		ExplainPropertyText("Movement", strVal(lthird(exchange)), es);
+		if (es->costs)
+			ExplainPropertyFloat("Plan Rows", NULL, rows, 0, es);
+		ExplainCloseGroup("Exchange", NULL, true, es);
+	}
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainCloseGroup("Exchanges", "Exchanges", false, es);
+}
+
 /*
  * The nodes' names: those that run, or those that may run in a pruned scan; and the compute nodes.
  */
@@ -121,33 +154,7 @@ rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es)
 	}
 	if (rf_scan_strategy(plan)[0] != '\0')
 		ExplainPropertyText("Strategy", rf_scan_strategy(plan), es);
-	if (rf_scan_nodes_member(plan, RF_NODES_EXCHANGES) == NIL)
-		return;
-
-	if (es->format != EXPLAIN_FORMAT_TEXT)
-		ExplainOpenGroup("Exchanges", "Exchanges", false, es);
-	foreach(lc, rf_scan_nodes_member(plan, RF_NODES_EXCHANGES))
-	{
-		List	   *exchange = lfirst(lc);
-		double		rows = floatVal(lsecond(exchange));
-
-		if (es->format == EXPLAIN_FORMAT_TEXT)
-		{
-			char	   *label = psprintf("Exchange %d", foreach_current_index(lc) + 1);
-
-			ExplainPropertyText(label, es->costs ? psprintf("%s (rows=%.0f)", strVal(lthird(exchange)), rows) :
-								strVal(lthird(exchange)), es);
-			continue;
-		}
-		ExplainOpenGroup("Exchange", NULL, true, es);
-		ExplainPropertyText("Kind", strVal(linitial(exchange)), es);
-		ExplainPropertyText("Movement", strVal(lthird(exchange)), es);
-		if (es->costs)
-			ExplainPropertyFloat("Plan Rows", NULL, rows, 0, es);
-		ExplainCloseGroup("Exchange", NULL, true, es);
-	}
-	if (es->format != EXPLAIN_FORMAT_TEXT)
-		ExplainCloseGroup("Exchanges", "Exchanges", false, es);
+	rf_explain_exchanges(rf_scan_nodes_member(plan, RF_NODES_EXCHANGES), es);
 }
 
 /* Statements that name partitions, one for each node; false: all nodes run the same one. */

@@ -1,9 +1,10 @@
 /*
- * modify_direct.c - UPDATE and DELETE that the data node does by itself: one remote statement, no
- * rows here but those of RETURNING. modify_direct_plan.c decides which, and writes the statement.
+ * modify_direct.c - UPDATE, DELETE and INSERT ... SELECT that the data node does by itself: one
+ * remote statement, no rows here but those of RETURNING. modify_direct_plan.c and
+ * insert_direct_plan.c decide which, and write the statement.
  *
  * On a server with nodes each of them runs the statement over its rows, or over its copy of all of
- * them, at the same time.
+ * them, at the same time; rows to be inserted may move from node to node by exchanges.
  */
 #include "postgres.h"
 
@@ -15,11 +16,13 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
+#include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
 
 #include "fdw/plan/plan_private.h"
 
 #include "exec.h"
+#include "scan_state.h"
 
 typedef struct DirectState
 {
@@ -33,6 +36,9 @@ typedef struct DirectState
 	RfValueWriter *writer;
 	Datum	   *values;
 	bool	   *isnull;
+	List	   *exchanges;		/* RF_DIRECT_EXCHANGES: to be formed before it runs */
+	uint32		buffers;		/* of each pair of nodes, */
+	uint32		buffer_size;	/* of so many bytes */
 	List	   *retrieved;
 	RfResultReader *reader;		/* NULL: nothing is retrieved */
 	TupleTableSlot *target;		/* of a join: the target's part of a row, for RETURNING; else NULL */
@@ -97,6 +103,14 @@ target_row(DirectState *state, TupleTableSlot *slot)
 	return target;
 }
 
+static void
+resolve_buffers(DirectState *state, RfFetchOptions fetch)
+{
+	state->buffers = fetch.receive_buffers < 0 ? rf_receive_buffers : fetch.receive_buffers;
+	state->buffer_size = TYPEALIGN(4096, fetch.receive_buffer_size < 0 ?
+								   rf_receive_buffer_size * 1024 : fetch.receive_buffer_size);
+}
+
 void
 rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 {
@@ -143,6 +157,9 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 												RelationGetRelationName(rel), state->retrieved);
 	if (plan->scan.scanrelid == 0)
 		set_up_target(state, plan, rel, estate);
+	state->exchanges = (List *) list_nth(plan->fdw_private, RF_DIRECT_EXCHANGES);
+	if (state->exchanges != NIL)
+		resolve_buffers(state, rf_fetch_options((List *) list_nth(plan->fdw_private, RF_DIRECT_FETCH)));
 	state->set_processed = boolVal(list_nth(plan->fdw_private, RF_DIRECT_SET_PROCESSED));
 	state->gone.func = clear_result;
 	state->gone.arg = state;
@@ -159,6 +176,74 @@ rows_written(DirectState *state, int i)
 	if (result == NULL)
 		return 0;
 	return state->reader ? PQntuples(result) : atoi(PQcmdTuples(result));
+}
+
+/* All nodes run the statement then. */
+static void
+form_exchanges(DirectState *state)
+{
+	RfSession **sessions = palloc_array(RfSession *, state->node_count);
+	RfExchangeSpec *specs = palloc_array(RfExchangeSpec, list_length(state->exchanges));
+	ListCell   *lc;
+
+	for (int i = 0; i < state->node_count; i++)
+	{
+		sessions[i] = rf_node_session(state->users[i], state->serverid);
+		rf_session_settle(sessions[i]);
+	}
+	foreach(lc, state->exchanges)
+	{
+		List	   *exchange = lfirst(lc);
+
+		specs[foreach_current_index(lc)] = (RfExchangeSpec)
+		{
+			lfourth(exchange), list_nth(exchange, 4), state->buffers, state->buffer_size
+		};
+	}
+	rf_exchange_form(sessions, state->node_count, specs, list_length(state->exchanges));
+	rf_exchange_end_turn();
+	pfree(sessions);
+	pfree(specs);
+}
+
+/*
+ * Runs the statement on all nodes, between which rows move. What one node fails with ends it on all
+ * of them: the error that is raised is one that does not just say so.
+ */
+static void
+execute_exchanging(DirectState *state, const char *const *values)
+{
+	RfCommand **commands = palloc_array(RfCommand *, state->node_count);
+	int			failed = -1;
+	bool		only_lost = false;
+
+	form_exchanges(state);
+	for (int i = 0; i < state->node_count; i++)
+		commands[i] = rf_command_create(rf_node_session(state->users[i], state->serverid), state->sql,
+										list_length(state->params), true);
+	for (int i = 0; i < state->node_count; i++)
+		rf_command_send(commands[i], values);
+	for (int i = 0; i < state->node_count; i++)
+	{
+		const char *sqlstate;
+
+		state->results[i] = rf_command_receive(commands[i]);
+		if (PQresultStatus(state->results[i]) == PGRES_COMMAND_OK)
+			continue;
+		sqlstate = PQresultErrorField(state->results[i], PG_DIAG_SQLSTATE);
+		if (failed < 0 || (only_lost && sqlstate != NULL && strncmp(sqlstate, "08", 2) != 0))
+		{
+			failed = i;
+			only_lost = sqlstate == NULL || strncmp(sqlstate, "08", 2) == 0;
+		}
+	}
+	if (failed >= 0)
+	{
+		PGresult   *result = state->results[failed];
+
+		state->results[failed] = NULL;
+		rf_command_raise(commands[failed], result);
+	}
 }
 
 /*
@@ -207,7 +292,9 @@ execute(ForeignScanState *node, DirectState *state)
 	rf_statement_begin(users);
 	list_free(users);
 	values = rf_write_values(state->writer, state->values, state->isnull);
-	if (only >= 0)
+	if (state->exchanges != NIL)
+		execute_exchanging(state, values);
+	else if (only >= 0)
 		execute_on(state, only, only + 1, values);
 	else if (state->everywhere)
 	{
@@ -289,6 +376,9 @@ rdmaExplainDirectModify(ForeignScanState *node, ExplainState *es)
 		names = lappend(names, GetForeignServer(lfirst_oid(lc))->servername);
 	if (names != NIL)
 		ExplainPropertyList(list_nth(plan->fdw_private, RF_DIRECT_KEYS) != NIL ? "One of Nodes" : "Nodes", names, es);
+	if (strVal(list_nth(plan->fdw_private, RF_DIRECT_STRATEGY))[0] != '\0')
+		ExplainPropertyText("Strategy", strVal(list_nth(plan->fdw_private, RF_DIRECT_STRATEGY)), es);
+	rf_explain_exchanges(list_nth(plan->fdw_private, RF_DIRECT_EXCHANGES), es);
 	if (es->verbose)
 		ExplainPropertyText("Remote SQL", strVal(list_nth(plan->fdw_private, RF_DIRECT_SQL)), es);
 }

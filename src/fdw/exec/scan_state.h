@@ -225,6 +225,7 @@ extern void rf_scan_ask_all(ForeignScanState *node, bool again);
 
 extern void rf_explain_prepare(ForeignScan *scan);
 extern void rf_explain_nodes_plan(ForeignScanState *node, ExplainState *es);
+extern void rf_explain_exchanges(List *exchanges, ExplainState *es);
 extern bool rf_explain_nodes_sql(ForeignScanState *node, ExplainState *es);
 extern void rf_explain_nodes_counters(RfScanState *state, ExplainState *es);
 extern void rf_explain_nodes_plans(ForeignScanState *node, ExplainState *es);

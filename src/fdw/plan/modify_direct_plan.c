@@ -232,6 +232,8 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	/* of one table it is as good as its scan: the node finds the rows by the same conditions */
 	if (rf_push_down == RF_PUSH_DOWN_NONE)
 		return false;
+	if (plan->operation == CMD_INSERT)
+		return rf_push_down == RF_PUSH_DOWN_ALL && rf_plan_direct_insert(root, plan, resultRelation);
 	if (plan->operation != CMD_UPDATE && plan->operation != CMD_DELETE)
 		return false;
 	scan = find_scan(plan, resultRelation, subplan_index);
@@ -292,6 +294,8 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 		keys = rf_prune_nodes((RfRelInfo *) scanned->fdw_private, &scan->fdw_exprs);
 	scan->fdw_private = list_make5(makeString(statement.sql), statement.param_types,
 								   statement.retrieved, makeBoolean(plan->canSetTag), keys);
+	/* no exchanges */
+	scan->fdw_private = lappend(lappend(lappend(scan->fdw_private, NIL), NIL), makeString(""));
 	if (outerPlan(plan) == (Plan *) scan)
 		scan->scan.plan.targetlist = without_values(scan->scan.plan.targetlist);
 

@@ -351,12 +351,8 @@ nodes_of_one_server(List *nodes)
 	return most;
 }
 
-/*
- * Does no node's server run out of flows for its exchanges? It is not asked how many it has, but
- * taken to have as many as this one. Where it has fewer, the statement fails at once (setup.c).
- */
-static bool
-has_flows(const RfRelInfo *info)
+bool
+rf_has_flows(const RfRelInfo *info)
 {
 	uint32		nodes = list_length(info->members);
 	uint32		flows = info->fragment->exchanges * 2 * (nodes - 1) + 1;
@@ -373,7 +369,7 @@ rf_add_choice(RfChoices *choices, RfRelInfo *info)
 	RfRelInfo  *worst = NULL;
 	ListCell   *lc;
 
-	if (!has_flows(info))
+	if (!rf_has_flows(info))
 		return false;
 
 	/*

@@ -233,6 +233,11 @@ extern void rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeT
 extern List *rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
 extern int	rdmaIsForeignRelUpdatable(Relation rel);
 
+/* insert_direct_plan.c: the same for INSERT ... SELECT, whose only target that is */
+extern bool rf_plan_direct_insert(PlannerInfo *root, ModifyTable *plan, Index target);
+
+/* The strategies of a fragment as one text. */
+extern char *rf_join_strategies(List *names);
 extern bool rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
 
 /* The parts of a statement that writes single rows. */
@@ -299,6 +304,12 @@ extern bool rf_has_single_node(RfFragment *fragment);
  * was added.
  */
 extern bool rf_add_choice(RfChoices *choices, RfRelInfo *info);
+
+/*
+ * Does no node's server run out of flows for the statement's exchanges? It is not asked how many it
+ * has, but taken to have as many as this one. Where it has fewer, the statement fails at once.
+ */
+extern bool rf_has_flows(const RfRelInfo *info);
 
 /* A hashable equality between expressions of the two sides, both without casts. */
 typedef struct RfEquality

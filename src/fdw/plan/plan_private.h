@@ -148,9 +148,8 @@ rf_fetch_options_list(const RfFetchOptions *fetch)
 }
 
 static inline RfFetchOptions
-rf_scan_fetch_options(ForeignScan *plan)
+rf_fetch_options(const List *values)
 {
-	List	   *values = (List *) list_nth(plan->fdw_private, RF_SCAN_FETCH);
 	RfFetchOptions fetch;
 
 	fetch.fetch_size = list_nth_int(values, 0);
@@ -162,6 +161,12 @@ rf_scan_fetch_options(ForeignScan *plan)
 	fetch.accept_pages = list_nth_int(values, 6) != 0;
 	fetch.trusted = list_nth_int(values, 7) != 0;
 	return fetch;
+}
+
+static inline RfFetchOptions
+rf_scan_fetch_options(ForeignScan *plan)
+{
+	return rf_fetch_options((List *) list_nth(plan->fdw_private, RF_SCAN_FETCH));
 }
 
 static inline double
@@ -250,7 +255,10 @@ typedef enum RfDirectPrivateIndex
 	RF_DIRECT_PARAM_TYPES,		/* OidList */
 	RF_DIRECT_RETRIEVED,		/* IntList: attributes returned by RETURNING, in order */
 	RF_DIRECT_SET_PROCESSED,	/* Boolean: its rows are part of the statement's count */
-	RF_DIRECT_KEYS				/* as RF_NODES_KEYS: fdw_exprs has the keys' values behind the parameters */
+	RF_DIRECT_KEYS,				/* as RF_NODES_KEYS: fdw_exprs has the keys' values behind the parameters */
+	RF_DIRECT_EXCHANGES,		/* as RF_NODES_EXCHANGES, of INSERT */
+	RF_DIRECT_FETCH,			/* as RF_SCAN_FETCH: for the buffers of these */
+	RF_DIRECT_STRATEGY			/* String: for EXPLAIN of INSERT over nodes; empty: none */
 } RfDirectPrivateIndex;
 
 /* ---------- key joins ---------- */

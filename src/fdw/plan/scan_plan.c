@@ -353,8 +353,8 @@ rf_prune_nodes(RfRelInfo *info, List **exprs)
 	return list_concat(keys, collations);
 }
 
-static char *
-join_strategies(List *names)
+char *
+rf_join_strategies(List *names)
 {
 	StringInfoData buf;
 	ListCell   *lc;
@@ -414,7 +414,7 @@ scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
 	/* In the order of RfScanNodesIndex */
 	nodes = list_make5(list_copy(servers), places, query->exchanges, merge, prune);
 	nodes = lappend(nodes, keys);
-	nodes = lappend(nodes, makeString(join_strategies(info->fragment->strategies)));
+	nodes = lappend(nodes, makeString(rf_join_strategies(info->fragment->strategies)));
 	nodes = lappend(nodes, computed ? list_make4(list_copy(info->compute), makeInteger(list_length(info->nodes)),
 												makeString(query->send_sql), makeString(query->join_sql)) : NIL);
 	nodes = lappend(nodes, query->node_sql);

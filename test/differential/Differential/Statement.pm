@@ -128,9 +128,13 @@ sub modifying_case
 		my $from = from_item(1);
 		my $a = { scope => $from->{scope} };
 		my $list = join(', ', map { $_->[0] eq 'id' ? '1000 + row_number() OVER (ORDER BY ' . ($from->{key} ? $from->{key}[0] : '1') . ')' : new_value($a->{scope}, $_->[1], $_->[2]) } @chosen);
+		# or what the data nodes can do by themselves
+		my $own = $from->{key} && chance(0.5);
+		my $key = $own ? pick('', '1000 + ', '-') . $from->{key}[0] : '';
+		$list =~ s/1000 \+ row_number\(\) OVER \(ORDER BY \Q$from->{key}[0]\E\)/$key/ if $own;
 		# without a key, the number of a row is undefined
 		$list =~ s/1000 \+ row_number\(\) OVER \(ORDER BY 1\)/1000/;
-		$sql = "INSERT INTO $table AS $alias ($names) SELECT $list FROM $from->{text}" . (chance(0.4) ? ' WHERE ' . condition($a->{scope}, 1) : '') . returning($scope);
+		$sql = "INSERT INTO $table AS $alias ($names) SELECT $list FROM $from->{text}" . (chance(0.4) ? ' WHERE ' . condition($a->{scope}, 1) : '') . ($own ? '' : returning($scope));
 	}
 	elsif ($kind < 0.4)
 	{

@@ -100,18 +100,20 @@ extern bool rf_session_is_fresh(RfSession *session);
  * `nodes`): it reads them in one snapshot. Connects and begins remote transactions where several nodes
  * are used, and costs nothing otherwise; nodes that cannot be connected are left out. Raises an ERROR
  * where there is no common snapshot any more (40001), or while a transaction on one of them is in doubt
- * (55P03).
+ * (55P03). others: users of nodes that other statements have begun to read and may go on with, those
+ * that called this one or those of cursors, so that their snapshots are not taken again.
  */
-extern void rf_statement_begin(List *users);
+extern void rf_statement_begin(List *users, List *others);
 
 /* Does the transaction begin on all nodes of a server with `nodes` of which it uses one? */
 extern bool rf_statement_wants_all(void);
 
 /*
- * The same for sessions that are connected (snapshot.c). same_statement: of the statement that began
- * last, because some of them had to be aborted (rf_session_abort_transaction).
+ * The same for sessions that are connected (snapshot.c). kept: other sessions, or some of them, whose
+ * snapshots stay. same_statement: of the statement that began last, because some of them had to be
+ * aborted (rf_session_abort_transaction).
  */
-extern void rf_snapshot_together(RfSession *const *sessions, int count, bool same_statement);
+extern void rf_snapshot_together(RfSession *const *sessions, int count, List *kept, bool same_statement);
 
 /* Is its database connection under TLS or GSSAPI encryption? */
 extern bool rf_session_encrypted(RfSession *session);

@@ -333,7 +333,7 @@ static void
 begin_attempt(const Forming *forming)
 {
 	if (forming->aborted)
-		rf_snapshot_together(forming->sessions, forming->count, true);
+		rf_snapshot_together(forming->sessions, forming->count, NIL, true);
 	if (!forming->fresh)
 		run_on_all(forming->sessions, forming->count, "SAVEPOINT rdma_fdw_exchange");
 }

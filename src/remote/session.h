@@ -329,6 +329,9 @@ typedef struct RfRemembered
 } RfRemembered;
 
 extern List *rf_snapshot_remembered(void);
+
+/* Was one of them needed too late outside a transaction block, by a function then? */
+extern bool rf_snapshot_remembers_function(void);
 extern bool rf_snapshot_is_remembered(Oid serverid, Oid userid);
 extern void rf_snapshot_forget(void);
 

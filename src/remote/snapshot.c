@@ -45,6 +45,7 @@ typedef struct SnapshotPlan
 
 static uint64 statements = 0;	/* number of the last statement that took snapshots together */
 static List *remembered = NIL;	/* RfRemembered; for the life of the backend */
+static bool remembers_function = false; /* rf_snapshot_remembers_function */
 
 int
 rf_transaction_target(RfSession *session)
@@ -140,7 +141,7 @@ may_begin_again(RfSession *session)
 
 /* False: nothing is to be done. */
 static bool
-make_plan(List *sessions, SnapshotPlan *plan)
+make_plan(List *sessions, List *kept, SnapshotPlan *plan)
 {
 	bool		exact = true;
 	bool		same = true;
@@ -164,7 +165,7 @@ make_plan(List *sessions, SnapshotPlan *plan)
 		exact &= session->snapshot_exact;
 		same &= session->snapshot_count == first->snapshot_count;
 		current &= session->snapshot_count == plan->count;
-		if (!may_begin_again(session))
+		if (list_member_ptr(kept, session) || !may_begin_again(session))
 			plan->fixed = session;
 	}
 
@@ -184,6 +185,7 @@ remember(List *sessions)
 	MemoryContext caller = MemoryContextSwitchTo(TopMemoryContext);
 	ListCell   *lc;
 
+	remembers_function |= !IsTransactionBlock() && !IsolationUsesXactSnapshot();
 	foreach(lc, sessions)
 	{
 		RfSession  *session = lfirst(lc);
@@ -420,9 +422,9 @@ attempt(List *sessions, const SnapshotPlan *plan, const uint64 *nodes)
 	return taken;
 }
 
-/* The sessions have connections, and there are several. */
+/* The sessions have connections, and there are several. kept: see rf_snapshot_together. */
 static void
-take_together(List *sessions)
+take_together(List *sessions, List *kept)
 {
 	uint64	   *nodes = palloc(sizeof(uint64) * list_length(sessions));
 	TimestampTz deadline = 0;
@@ -431,7 +433,7 @@ take_together(List *sessions)
 
 	foreach(lc, sessions)
 		nodes[foreach_current_index(lc)] = ((RfSession *) lfirst(lc))->cluster;
-	while (make_plan(sessions, &plan))
+	while (make_plan(sessions, kept, &plan))
 	{
 		if (plan.renew && plan.fixed != NULL)
 			raise_conflict(plan.fixed, sessions);
@@ -449,6 +451,12 @@ List *
 rf_snapshot_remembered(void)
 {
 	return remembered;
+}
+
+bool
+rf_snapshot_remembers_function(void)
+{
+	return remembers_function;
 }
 
 bool
@@ -471,6 +479,7 @@ rf_snapshot_forget(void)
 {
 	list_free_deep(remembered);
 	remembered = NIL;
+	remembers_function = false;
 }
 
 static bool
@@ -498,7 +507,7 @@ add_open(List *sessions, bool of_statement)
 }
 
 void
-rf_snapshot_together(RfSession *const *sessions, int count, bool same_statement)
+rf_snapshot_together(RfSession *const *sessions, int count, List *kept, bool same_statement)
 {
 	List	   *all = NIL;
 
@@ -515,7 +524,7 @@ rf_snapshot_together(RfSession *const *sessions, int count, bool same_statement)
 	if (same_statement || IsolationUsesXactSnapshot())
 		all = add_open(all, !IsolationUsesXactSnapshot());
 	if (list_length(all) > 1)
-		take_together(all);
+		take_together(all, kept);
 	list_free(all);
 }
 
@@ -538,6 +547,6 @@ rf_snapshot_begin(RfSession *session)
 		return;
 	}
 	all = add_open(list_make1(session), false);
-	take_together(all);
+	take_together(all, NIL);
 	list_free(all);
 }

@@ -53,7 +53,8 @@ add_remembered(List *users)
 	bool		any = false;
 	ListCell   *lc;
 
-	if (rf_snapshot_remembered() == NIL || !(IsTransactionBlock() || IsolationUsesXactSnapshot()))
+	if (rf_snapshot_remembered() == NIL ||
+		!(IsTransactionBlock() || IsolationUsesXactSnapshot() || rf_snapshot_remembers_function()))
 		return all;
 	open = rf_session_list_open();
 	if (open != NIL)
@@ -82,9 +83,10 @@ add_remembered(List *users)
  * by then, its snapshot would be another one than those that the others have since.
  */
 static void
-begin_together(List *users)
+begin_together(List *users, List *others)
 {
 	RfSession **sessions = palloc(sizeof(RfSession *) * list_length(users));
+	List	   *kept = NIL;
 	int			count = 0;
 	ListCell   *lc;
 
@@ -101,12 +103,15 @@ begin_together(List *users)
 			rf_session_find(((UserMapping *) lfirst(lc))->umid)->left_out = true;
 		}
 	}
-	rf_snapshot_together(sessions, count, false);
+	foreach(lc, others)
+		kept = lappend(kept, rf_session_find(((UserMapping *) lfirst(lc))->umid));
+	rf_snapshot_together(sessions, count, kept, false);
+	list_free(kept);
 	pfree(sessions);
 }
 
 void
-rf_statement_begin(List *users)
+rf_statement_begin(List *users, List *others)
 {
 	List	   *volatile all;
 	ListCell   *lc;
@@ -120,14 +125,14 @@ rf_statement_begin(List *users)
 	if (list_length(all) == list_length(users))
 	{
 		if (list_length(users) > 1)
-			begin_together(users);
+			begin_together(users, others);
 	}
 	else
 	{
 		/* a node that is gone must not make every later transaction fail */
 		PG_TRY();
 		{
-			begin_together(all);
+			begin_together(all, others);
 		}
 		PG_CATCH();
 		{

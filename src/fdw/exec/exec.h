@@ -46,6 +46,9 @@ extern void rf_copy_line(RfCopyLines *lines, uint64 row);
 extern void rf_copy_failed(void *lines, uint64 row);
 extern void rf_copy_error_context(void *lines);
 
+/* UserMapping of nodes that scans of other queries read, which have begun and not ended (scan_start.c). */
+extern List *rf_scan_others(EState *estate);
+
 extern void rdmaBeginForeignScan(ForeignScanState *node, int eflags);
 extern TupleTableSlot *rdmaIterateForeignScan(ForeignScanState *node);
 extern bool rdmaRecheckForeignScan(ForeignScanState *node, TupleTableSlot *slot);

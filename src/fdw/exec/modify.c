@@ -229,7 +229,7 @@ begin_together(ModifyState *state, const ModifyTarget *target)
 		if (all || &state->targets[i] == target)
 			users = lappend(users, state->targets[i].user);
 	}
-	rf_statement_begin(users);
+	rf_statement_begin(users, rf_scan_others(state->estate));
 	list_free(users);
 }
 

@@ -289,7 +289,7 @@ execute(ForeignScanState *node, DirectState *state)
 		if (all || only < 0 || i == only)
 			users = lappend(users, state->users[i]);
 	}
-	rf_statement_begin(users);
+	rf_statement_begin(users, rf_scan_others(node->ss.ps.state));
 	list_free(users);
 	values = rf_write_values(state->writer, state->values, state->isnull);
 	if (state->exchanges != NIL)

@@ -101,6 +101,25 @@ rf_scan_watch_executor(void)
 	watching = true;
 }
 
+List *
+rf_scan_others(EState *estate)
+{
+	List	   *users = NIL;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &rf_open_scans)
+	{
+		RfScanState *other = dlist_container(RfScanState, node, iter.cur);
+
+		for (int i = 0; i < other->part_count && other->estate != estate && other->together; i++)
+		{
+			if (other->parts[i].user != NULL)
+				users = lappend(users, other->parts[i].user);
+		}
+	}
+	return users;
+}
+
 /* ---------- streams ---------- */
 
 UserMapping *
@@ -431,6 +450,7 @@ begin_together(RfScanState *state)
 	bool		alone = true;
 	MemoryContext caller;
 	List	   *users = NIL;
+	List	   *others;
 	dlist_iter	iter;
 
 	if (state->together)
@@ -454,7 +474,9 @@ begin_together(RfScanState *state)
 	}
 	users = add_users(users, state, alone && bms_is_empty(plan->scan.plan.extParam), all);
 	state->together = true;
-	rf_statement_begin(users);
+	others = rf_scan_others(state->estate);
+	rf_statement_begin(users, others);
+	list_free(others);
 	list_free(users);
 	MemoryContextSwitchTo(caller);
 }

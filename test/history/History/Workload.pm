@@ -196,8 +196,17 @@ sub alone
 	my %keys = map { $_ => 1 } @keys;
 
 	if ($kind eq 'bank') { $t->{sums} = [ $self->statement(pick(@sums))->{rows}[0][0] ]; }
+	elsif (defined $self->{follows})
+	{
+		$self->append($t->{ops}, delete $self->{follows}, 'rc');
+	}
 	elsif (rand() < 0.5) { $self->reads($t->{ops}, sort { $a <=> $b } keys %keys); }
-	else { $self->append($t->{ops}, $keys[0], 'rc'); }
+	else
+	{
+		# the next transaction is one on the other node: nobody may see it without this one
+		$self->append($t->{ops}, $keys[0], 'rc');
+		$self->{follows} = $keys[0] % 3 == 0 ? $keys[0] + 1 : $keys[0] - $keys[0] % 3;
+	}
 	return;
 }
 
@@ -205,12 +214,13 @@ sub alone
 sub transaction
 {
 	my ($self) = @_;
-	my $kind = rand() < 0.75 ? 'lists' : rand() < 0.8 ? 'bank' : 'tills';
-	my %t = (id => "T$self->{number}.$self->{done}", client => $self->{number}, level => rand() < 0.5 ? 'rr' : 'rc', ops => [], outcome => 'fail');
+	my $follows = defined $self->{follows};
+	my $kind = $follows || rand() < 0.75 ? 'lists' : rand() < 0.8 ? 'bank' : 'tills';
+	my %t = (id => "T$self->{number}.$self->{done}", client => $self->{number}, level => !$follows && rand() < 0.5 ? 'rr' : 'rc', ops => [], outcome => 'fail');
 	my $sent = 0;
 
 	# a statement by itself is a transaction, too
-	$t{block} = $t{level} eq 'rr' || $kind eq 'tills' || rand() < 0.7 ? 1 : 0;
+	$t{block} = !$follows && ($t{level} eq 'rr' || $kind eq 'tills' || rand() < 0.6) ? 1 : 0;
 	$t{start} = time();
 	eval {
 		$self->statement($t{level} eq 'rr' ? 'BEGIN ISOLATION LEVEL REPEATABLE READ' : 'BEGIN') if $t{block};

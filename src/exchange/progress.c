@@ -2,11 +2,12 @@
  * progress.c
  *		What the moves of this server do now: rdma.stat_moves.
  *
- * A process that moves rows says in shared memory what it is at. The SQL functions that move rows call
- * the rdma.note_... functions for that; how many rows have left is counted where they leave
- * (rf_load_watch). A move's entry ends with its transaction, or the subtransaction in which it began. The
- * entry of a command that consists of many moves outlives their commits, and ends with the first abort,
- * with the process, or when the command says so. So nothing is left whatever happens.
+ * A process that moves rows says in shared memory what it is at. The SQL functions that move rows
+ * call the rdma.note_... functions for that; how many rows have left is counted where they leave
+ * (rf_load_watch). A move's entry ends with its transaction, or the subtransaction in which it
+ * began. The entry of a command that consists of many moves outlives their commits, and ends with
+ * the first abort, with the process, or when the command says so. So nothing is left whatever
+ * happens.
  *
  * Without the library in shared_preload_libraries nothing is noted, and there is nothing to see.
  */
@@ -197,8 +198,8 @@ copy_text(char *target, const char *value, int size)
 }
 
 /*
- * This process's entry, locked, of that server: the one of its command, or a new one. NULL: nothing can
- * be noted. ERROR unless the caller owns the server, as whoever moves rows must.
+ * This process's entry, locked, of that server: the one of its command, or a new one. NULL: nothing
+ * can be noted. ERROR unless the caller owns the server, as whoever moves rows must.
  */
 static MoveEntry *
 lock_entry(const char *name, const char *command)
@@ -244,8 +245,8 @@ text_argument(FunctionCallInfo fcinfo, int number)
 }
 
 /*
- * rdma.note_job(server, command, buckets_left): this process begins, or goes on with, a command of many
- * moves, each a transaction; with command NULL it has ended.
+ * rdma.note_job(server, command, buckets_left): this process begins, or goes on with, a command of
+ * many moves, each a transaction; with command NULL it has ended.
  */
 Datum
 rdma_note_job(PG_FUNCTION_ARGS)
@@ -279,7 +280,8 @@ bucket_range(FunctionCallInfo fcinfo, int number, int *first, int *last)
 	*first = *last = -1;
 	if (PG_ARGISNULL(number))
 		return -1;
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(number), INT4OID, sizeof(int32), true, TYPALIGN_INT, &values, &nulls, &count);
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(number), INT4OID, sizeof(int32), true, TYPALIGN_INT,
+					  &values, &nulls, &count);
 	for (int i = 0; i < count; i++)
 	{
 		if (nulls[i])
@@ -291,8 +293,8 @@ bucket_range(FunctionCallInfo fcinfo, int number, int *first, int *last)
 }
 
 /*
- * rdma.note_move(server, command, source, target, moved): a move begins, which waits for locks first.
- * The command is what it is called if it is none of a job.
+ * rdma.note_move(server, command, source, target, moved): a move begins, which waits for locks
+ * first. The command is what it is called if it is none of a job.
  */
 Datum
 rdma_note_move(PG_FUNCTION_ARGS)
@@ -329,8 +331,8 @@ rdma_note_move(PG_FUNCTION_ARGS)
 }
 
 /*
- * rdma.note_phase(phase, relation, estimated_rows): what it does now, with which table on the nodes. Rows
- * that leave in the phase "copying" are counted. An estimate of NULL changes nothing.
+ * rdma.note_phase(phase, relation, estimated_rows): what it does now, with which table on the
+ * nodes. Rows that leave in the phase "copying" are counted. An estimate of NULL changes nothing.
  */
 Datum
 rdma_note_phase(PG_FUNCTION_ARGS)

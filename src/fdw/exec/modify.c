@@ -21,7 +21,6 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/pg_type.h"
-#include "common/pg_prng.h"
 #include "executor/executor.h"
 #include "lib/ilist.h"
 #include "nodes/makefuncs.h"
@@ -177,91 +176,6 @@ forget_load(void *arg)
 
 /* ---------- beginning ---------- */
 
-static void
-find_targets(ModifyState *state, ResultRelInfo *result_rel)
-{
-	ForeignTable *table = GetForeignTable(RelationGetRelid(state->rel));
-	Oid			userid = rf_modify_userid(result_rel, state->estate);
-	List	   *nodes = rf_server_nodes(GetForeignServer(table->serverid));
-	ListCell   *lc;
-
-	if (nodes == NIL)
-		nodes = list_make1_oid(table->serverid);
-	else
-	{
-		state->distribution = rf_table_distribution(RelationGetRelid(state->rel));
-		/* a random start, so that many small statements fill all nodes evenly */
-		state->turn = pg_prng_uint32(&pg_global_prng_state);
-		if (state->distribution->placement == RF_PLACED_BY_HASH)
-		{
-			RfDistribution *distribution = state->distribution;
-
-			state->route = rf_route_create(distribution->key_count, distribution->types, distribution->collations);
-			state->buckets = rf_server_buckets(GetForeignServer(table->serverid));
-			state->key_values = palloc0_array(Datum, distribution->key_count);
-			state->key_isnull = palloc0_array(bool, distribution->key_count);
-		}
-	}
-	state->target_count = list_length(nodes);
-	state->targets = palloc0_array(ModifyTarget, state->target_count);
-	foreach(lc, nodes)
-		state->targets[foreach_current_index(lc)].user = GetUserMapping(userid, lfirst_oid(lc));
-}
-
-static void
-create_command(ModifyState *state, ModifyTarget *target)
-{
-	MemoryContext caller = MemoryContextSwitchTo(state->context);
-
-	target->command = rf_command_create(target->session, state->sql, state->param_count, true);
-	MemoryContextSwitchTo(caller);
-}
-
-/* Transactions that must begin together with this node's. */
-static void
-begin_together(ModifyState *state, const ModifyTarget *target)
-{
-	bool		all = rf_statement_wants_all();
-	List	   *users = NIL;
-
-	for (int i = 0; i < state->target_count; i++)
-	{
-		if (all || &state->targets[i] == target)
-			users = lappend(users, state->targets[i].user);
-	}
-	rf_statement_begin(users, rf_scan_others(state->estate));
-	list_free(users);
-}
-
-ModifyTarget *
-rf_modify_target(ModifyState *state, int i)
-{
-	ModifyTarget *target = &state->targets[i];
-
-	if (unlikely(target->session == NULL))
-	{
-		MemoryContext caller = MemoryContextSwitchTo(state->context);
-
-		begin_together(state, target);
-		target->session = rf_node_session(target->user, GetForeignTable(RelationGetRelid(state->rel))->serverid);
-		if (state->load_spec)
-		{
-			RfLoadSpec	spec = *state->load_spec;
-
-			if (state->copy)
-			{
-				spec.failed = rf_copy_failed;
-				spec.owner = target->lines = rf_copy_lines_create();
-			}
-			target->load = rf_load_create(target->session, &spec);
-		}
-		else
-			create_command(state, target);
-		MemoryContextSwitchTo(caller);
-	}
-	return target;
-}
-
 /* Rows of the state are written at the latest when the executor's run ends. */
 static void
 await_end(ModifyState *state)
@@ -375,7 +289,7 @@ create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const
 	state->rel = result_rel->ri_RelationDesc;
 	state->context = CurrentMemoryContext;
 	state->sql = sql;
-	find_targets(state, result_rel);
+	rf_modify_find_targets(state, result_rel);
 	if (operation != CMD_INSERT)
 		types = lappend_oid(types, TIDOID);
 	foreach(lc, targets)
@@ -526,44 +440,6 @@ rdmaBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *result_rel)
 
 /* ---------- one row ---------- */
 
-void
-rf_modify_take_values(ModifyState *state, TupleTableSlot *slot, int at)
-{
-	ListCell   *lc;
-
-	foreach(lc, state->attrs)
-	{
-		state->values[at] = slot_getattr(slot, lfirst_int(lc), &state->isnull[at]);
-		at++;
-	}
-}
-
-int
-rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
-{
-	PGresult   *volatile result;
-	volatile int rows = 0;
-
-	result = rf_command_execute(target->command, rf_write_values(state->writer, state->values, state->isnull));
-	PG_TRY();
-	{
-		if (state->has_returning)
-		{
-			rows = PQntuples(result);
-			if (rows > 0 && slot)
-				rf_read_result(state->reader, result, 0, slot);
-		}
-		else
-			rows = atoi(PQcmdTuples(result));
-	}
-	PG_FINALLY();
-	{
-		PQclear(result);
-	}
-	PG_END_TRY();
-	return rows;
-}
-
 /* False: the load refused the row, and the target's command must write it. */
 static bool
 add_to_load(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
@@ -575,29 +451,8 @@ add_to_load(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
 		return true;
 	target->rows--;
 	if (target->command == NULL)
-		create_command(state, target);
+		rf_modify_create_command(state, target);
 	return false;
-}
-
-/* The node with the bucket of these key values. Detoasted copies are freed with the row. */
-static int
-place_of_key(ModifyState *state)
-{
-	MemoryContext caller = MemoryContextSwitchTo(GetPerTupleMemoryContext(state->estate));
-	uint64		hash = rf_route_hash(state->route, state->key_values, state->key_isnull);
-
-	MemoryContextSwitchTo(caller);
-	return rf_bucket_place(state->buckets, hash);
-}
-
-static int
-place_of_row(ModifyState *state, TupleTableSlot *slot)
-{
-	RfDistribution *distribution = state->distribution;
-
-	for (int i = 0; i < distribution->key_count; i++)
-		state->key_values[i] = slot_getattr(slot, distribution->keys[i], &state->key_isnull[i]);
-	return place_of_key(state);
 }
 
 /* The node for a new row. */
@@ -607,7 +462,7 @@ choose_target(ModifyState *state, TupleTableSlot *slot)
 	if (state->distribution == NULL)
 		return &state->targets[0];
 	if (state->route)
-		return rf_modify_target(state, place_of_row(state, slot));
+		return rf_modify_target(state, rf_modify_place_of_row(state, slot));
 	return rf_modify_target(state, state->turn++ % state->target_count);
 }
 
@@ -661,7 +516,7 @@ old_place(ModifyState *state, TupleTableSlot *plan_slot)
 {
 	for (int i = 0; i < state->distribution->key_count; i++)
 		state->key_values[i] = ExecGetJunkAttribute(plan_slot, state->old_key_attnos[i], &state->key_isnull[i]);
-	return place_of_key(state);
+	return rf_modify_place_of_key(state);
 }
 
 /*
@@ -680,26 +535,12 @@ find_target(ModifyState *state, ResultRelInfo *result_rel, TupleTableSlot *slot,
 
 	/* The statement assigns no key; a trigger may have assigned one. */
 	if (update && result_rel->ri_TrigDesc && result_rel->ri_TrigDesc->trig_update_before_row &&
-		place_of_row(state, slot) != place)
+		rf_modify_place_of_row(state, slot) != place)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("a trigger of foreign table \"%s\" moves a row to another node", RelationGetRelationName(state->rel)),
 				 errhint("Delete the row and insert it again.")));
 	return rf_modify_target(state, place);
-}
-
-/*
- * A row of the data node is identified by its ctid, which is unique in one table but not across
- * partitions or children. The statement would then write other rows as well.
- */
-void
-rf_modify_ambiguous(Relation rel, int rows)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_CARDINALITY_VIOLATION),
-			 errmsg("a row of foreign table \"%s\" cannot be told from others", RelationGetRelationName(rel)),
-			 errdetail("The remote relation has partitions or children, and %d rows of them are at the same place (ctid).", rows),
-			 errhint("Make each of them a foreign table of its own, or write a statement whose conditions the data node can evaluate.")));
 }
 
 static TupleTableSlot *
@@ -741,7 +582,7 @@ rdmaExecForeignUpdate(EState *estate, ResultRelInfo *result_rel, TupleTableSlot 
 
 		if (isnull)
 			elog(ERROR, "ctid is NULL");
-		rf_moves_add(state->moves, from, place_of_row(state, slot), ctid, slot);
+		rf_moves_add(state->moves, from, rf_modify_place_of_row(state, slot), ctid, slot);
 		return slot;
 	}
 	return write_row(result_rel, slot, plan_slot, true);

@@ -1,6 +1,6 @@
 /*
- * modify_state.h - what the execution of one written foreign table knows; modify.c and modify_move.c
- * share it.
+ * modify_state.h - what the execution of one written foreign table knows: modify.c drives it,
+ * modify_move.c keeps rows that change their node, modify_target.c has the nodes.
  */
 #ifndef RF_MODIFY_STATE_H
 #define RF_MODIFY_STATE_H
@@ -68,6 +68,19 @@ typedef struct ModifyState
 	RfRowMoves *moves;
 	MemoryContextCallback gone;
 } ModifyState;
+
+/* Those of the table's server; none has a session yet. */
+extern void rf_modify_find_targets(ModifyState *state, ResultRelInfo *result_rel);
+
+/* For rows that go to the node one by one. */
+extern void rf_modify_create_command(ModifyState *state, ModifyTarget *target);
+
+/*
+ * The node with the bucket of state->key_values, or of the keys of a row. Detoasted copies are freed
+ * with the row.
+ */
+extern int rf_modify_place_of_key(ModifyState *state);
+extern int rf_modify_place_of_row(ModifyState *state, TupleTableSlot *slot);
 
 /* The i-th node, ready for writing. */
 extern ModifyTarget *rf_modify_target(ModifyState *state, int i);

@@ -1,0 +1,177 @@
+/*
+ * modify_target.c - where the rows of a written foreign table go: its data nodes, the sessions,
+ * commands and loads that write there, and the node of a key.
+ */
+#include "postgres.h"
+
+#include "common/pg_prng.h"
+#include "executor/executor.h"
+#include "foreign/foreign.h"
+#include "libpq-fe.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/exchange.h"
+#include "rdma_fdw/remote.h"
+
+#include "fdw/plan/plan.h"
+
+#include "modify_state.h"
+
+void
+rf_modify_find_targets(ModifyState *state, ResultRelInfo *result_rel)
+{
+	ForeignTable *table = GetForeignTable(RelationGetRelid(state->rel));
+	Oid			userid = rf_modify_userid(result_rel, state->estate);
+	List	   *nodes = rf_server_nodes(GetForeignServer(table->serverid));
+	ListCell   *lc;
+
+	if (nodes == NIL)
+		nodes = list_make1_oid(table->serverid);
+	else
+	{
+		state->distribution = rf_table_distribution(RelationGetRelid(state->rel));
+		/* a random start, so that many small statements fill all nodes evenly */
+		state->turn = pg_prng_uint32(&pg_global_prng_state);
+		if (state->distribution->placement == RF_PLACED_BY_HASH)
+		{
+			RfDistribution *distribution = state->distribution;
+
+			state->route = rf_route_create(distribution->key_count, distribution->types, distribution->collations);
+			state->buckets = rf_server_buckets(GetForeignServer(table->serverid));
+			state->key_values = palloc0_array(Datum, distribution->key_count);
+			state->key_isnull = palloc0_array(bool, distribution->key_count);
+		}
+	}
+	state->target_count = list_length(nodes);
+	state->targets = palloc0_array(ModifyTarget, state->target_count);
+	foreach(lc, nodes)
+		state->targets[foreach_current_index(lc)].user = GetUserMapping(userid, lfirst_oid(lc));
+}
+
+void
+rf_modify_create_command(ModifyState *state, ModifyTarget *target)
+{
+	MemoryContext caller = MemoryContextSwitchTo(state->context);
+
+	target->command = rf_command_create(target->session, state->sql, state->param_count, true);
+	MemoryContextSwitchTo(caller);
+}
+
+/* Transactions that must begin together with this node's. */
+static void
+begin_together(ModifyState *state, const ModifyTarget *target)
+{
+	bool		all = rf_statement_wants_all();
+	List	   *users = NIL;
+
+	for (int i = 0; i < state->target_count; i++)
+	{
+		if (all || &state->targets[i] == target)
+			users = lappend(users, state->targets[i].user);
+	}
+	rf_statement_begin(users, rf_scan_others(state->estate));
+	list_free(users);
+}
+
+ModifyTarget *
+rf_modify_target(ModifyState *state, int i)
+{
+	ModifyTarget *target = &state->targets[i];
+
+	if (unlikely(target->session == NULL))
+	{
+		MemoryContext caller = MemoryContextSwitchTo(state->context);
+
+		begin_together(state, target);
+		target->session = rf_node_session(target->user, GetForeignTable(RelationGetRelid(state->rel))->serverid);
+		if (state->load_spec)
+		{
+			RfLoadSpec	spec = *state->load_spec;
+
+			if (state->copy)
+			{
+				spec.failed = rf_copy_failed;
+				spec.owner = target->lines = rf_copy_lines_create();
+			}
+			target->load = rf_load_create(target->session, &spec);
+		}
+		else
+			rf_modify_create_command(state, target);
+		MemoryContextSwitchTo(caller);
+	}
+	return target;
+}
+
+int
+rf_modify_place_of_key(ModifyState *state)
+{
+	MemoryContext caller = MemoryContextSwitchTo(GetPerTupleMemoryContext(state->estate));
+	uint64		hash = rf_route_hash(state->route, state->key_values, state->key_isnull);
+
+	MemoryContextSwitchTo(caller);
+	return rf_bucket_place(state->buckets, hash);
+}
+
+int
+rf_modify_place_of_row(ModifyState *state, TupleTableSlot *slot)
+{
+	RfDistribution *distribution = state->distribution;
+
+	for (int i = 0; i < distribution->key_count; i++)
+		state->key_values[i] = slot_getattr(slot, distribution->keys[i], &state->key_isnull[i]);
+	return rf_modify_place_of_key(state);
+}
+
+void
+rf_modify_take_values(ModifyState *state, TupleTableSlot *slot, int at)
+{
+	ListCell   *lc;
+
+	foreach(lc, state->attrs)
+	{
+		state->values[at] = slot_getattr(slot, lfirst_int(lc), &state->isnull[at]);
+		at++;
+	}
+}
+
+int
+rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot)
+{
+	PGresult   *volatile result;
+	volatile int rows = 0;
+
+	result = rf_command_execute(target->command, rf_write_values(state->writer, state->values, state->isnull));
+	PG_TRY();
+	{
+		if (state->has_returning)
+		{
+			rows = PQntuples(result);
+			if (rows > 0 && slot)
+				rf_read_result(state->reader, result, 0, slot);
+		}
+		else
+			rows = atoi(PQcmdTuples(result));
+	}
+	PG_FINALLY();
+	{
+		PQclear(result);
+	}
+	PG_END_TRY();
+	return rows;
+}
+
+/*
+ * A row of the data node is identified by its ctid, which is unique in one table but not across
+ * partitions or children. The statement would then write other rows as well.
+ */
+void
+rf_modify_ambiguous(Relation rel, int rows)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CARDINALITY_VIOLATION),
+			 errmsg("a row of foreign table \"%s\" cannot be told from others", RelationGetRelationName(rel)),
+			 errdetail("The remote relation has partitions or children, and %d rows of them are at the same place (ctid).", rows),
+			 errhint("Make each of them a foreign table of its own, or write a statement whose conditions the data node can evaluate.")));
+}

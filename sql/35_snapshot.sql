@@ -8,7 +8,7 @@ SET search_path = snapshot;
 DO $$ BEGIN
 	FOR i IN 1..2 LOOP
 		EXECUTE format('CREATE SERVER snapshot_%s FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host ''127.0.0.1'', port %L, dbname %L)', i, current_setting('port'), current_database());
-		EXECUTE format('CREATE USER MAPPING FOR CURRENT_USER SERVER snapshot_%s', i);
+		EXECUTE format('CREATE USER MAPPING FOR CURRENT_USER SERVER snapshot_%s OPTIONS (user %L)', i, current_user);
 		EXECUTE format('CREATE TABLE t%s (k int PRIMARY KEY, v int)', i);
 		EXECUTE format('CREATE FOREIGN TABLE f%s (k int, v int) SERVER snapshot_%1$s OPTIONS (table_name ''t%1$s'')', i);
 	END LOOP;

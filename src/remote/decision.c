@@ -43,6 +43,8 @@ rf_decision_write(Oid table, const RfDecision *decisions, int count)
 {
 	Relation	relation = table_open(table, RowExclusiveLock);
 
+	/* Commit has none any more, and PostgreSQL wants one for whatever could go to a TOAST table. */
+	PushActiveSnapshot(GetTransactionSnapshot());
 	for (int i = 0; i < count; i++)
 	{
 		Datum		values[COLUMNS];
@@ -59,6 +61,7 @@ rf_decision_write(Oid table, const RfDecision *decisions, int count)
 		heap_insert(relation, tuple, GetCurrentCommandId(true), HEAP_INSERT_NO_LOGICAL, NULL);
 		heap_freetuple(tuple);
 	}
+	PopActiveSnapshot();
 	table_close(relation, NoLock);
 }
 

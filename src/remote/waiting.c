@@ -219,6 +219,7 @@ rf_waiting_databases(Oid **databases, long *look_again_ms)
 	*databases = palloc(sizeof(Oid) * MaxBackends);
 	pg_atomic_write_u32(&waiting->sleeper, rf_my_proc_number() + 1);
 	pg_memory_barrier();
+	LWLockAcquire(waiting->lock, LW_SHARED);
 	for (int i = 0; i < MaxBackends; i++)
 	{
 		WaiterSlot *slot = &waiting->slots[i];
@@ -226,13 +227,15 @@ rf_waiting_databases(Oid **databases, long *look_again_ms)
 		bool		known = false;
 
 		anybody |= since != 0;
-		if (!is_long(since))
+		/* who waits for its first connection keeps nobody waiting on a node, and has no database here yet */
+		if (slot->session_count == 0 || !is_long(since))
 			continue;
 		for (int k = 0; k < count; k++)
 			known |= (*databases)[k] == slot->database;
 		if (!known)
 			(*databases)[count++] = slot->database;
 	}
+	LWLockRelease(waiting->lock);
 	if (anybody)
 		pg_atomic_write_u32(&waiting->sleeper, 0);
 	*look_again_ms = anybody ? RF_LOOK_MS : -1;

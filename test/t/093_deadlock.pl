@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 use FindBin;
+use IO::Socket::INET;
 use lib "$FindBin::Bin/../perl";
 use RdmaCluster;
 use PostgreSQL::Test::Cluster;
@@ -94,6 +95,14 @@ hears('b');
 $coord->safe_psql('postgres', 'CREATE ROLE nobody_special LOGIN');
 my ($status, $out, $err) = $coord->psql('postgres', 'SELECT * FROM rdma.locks', extra_params => [ '-U', 'nobody_special' ]);
 like($err, qr/permission denied for view locks/, 'an ordinary role may not ask');
+
+# Who waits for a connection waits for nobody's lock
+my $silent = IO::Socket::INET->new(Listen => 5, LocalAddr => '127.0.0.1');
+$coord->safe_psql('postgres', "CREATE SERVER silent FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '" . $silent->sockport . "', connect_timeout '2');"
+	. "CREATE USER MAPPING FOR postgres SERVER silent; CREATE FOREIGN TABLE silent (k int) SERVER silent");
+($status, $out, $err) = $coord->psql('postgres', 'SELECT * FROM silent');
+like($err, qr/Timeout expired/, 'a server that does not answer');
+unlike(slurp_file($coord->logfile), qr/without having selected a database|deadlock detector.*exited with/, 'is no cause to look');
 
 $_->quit foreach values %session;
 ok(rdma_wait($coord, q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'rdma_fdw deadlock detector'}, 120), 'nothing looks when nobody waits');

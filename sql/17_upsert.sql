@@ -1,30 +1,9 @@
 -- rdma.upsert: what INSERT ... ON CONFLICT DO UPDATE does, set-wise, on the node that has each row; and what core refuses says so.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
-\c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :coord
-SET client_min_messages = warning;
-CREATE SCHEMA ups;
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name ups
+\i :two_nodes
 CREATE SCHEMA ups_here;
-SET search_path = ups;
-CREATE SERVER ups1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER ups2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER ups1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER ups2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
-CREATE USER MAPPING FOR CURRENT_USER SERVER ups1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER ups2 OPTIONS (user 'postgres');
-CREATE SERVER ups FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'ups1, ups2');
 RESET client_min_messages;
 CREATE FUNCTION said(statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE detail text; hint text; answer text;

@@ -1,29 +1,8 @@
 -- rdma.alter_distribution: another key, copies and back, with what the table has; or nothing changes.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
-\c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :coord
-SET client_min_messages = warning;
-CREATE SCHEMA alt;
-SET search_path = alt;
-CREATE SERVER alt1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-CREATE SERVER alt2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', dbname 'contrib_regression');
-DO $$
-BEGIN
-	EXECUTE format('ALTER SERVER alt1 OPTIONS (ADD port %L)', current_setting('rdma_test.n1_port'));
-	EXECUTE format('ALTER SERVER alt2 OPTIONS (ADD port %L)', current_setting('rdma_test.n2_port'));
-END $$;
-CREATE USER MAPPING FOR CURRENT_USER SERVER alt1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER alt2 OPTIONS (user 'postgres');
-CREATE SERVER alt FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'alt1, alt2');
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name alt
+\i :two_nodes
 CREATE ROLE regress_rdma_alter;
 CREATE TABLE "T 1" (id int, x int NOT NULL, v text DEFAULT 'v', twice int GENERATED ALWAYS AS (id * 2) STORED, PRIMARY KEY (id, x), CHECK (x > 0));
 CREATE INDEX by_v ON "T 1" (v);

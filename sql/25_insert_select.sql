@@ -208,7 +208,9 @@ DEALLOCATE ALL;
 -- nothing lies where it does not belong
 SELECT node, misplaced FROM rdma.check_distribution('ins.by_k') UNION ALL SELECT node, misplaced FROM rdma.check_distribution('ins.by_j');
 
--- a role outlives the database
 DROP VIEW av;
 DROP USER MAPPING FOR ins_owner SERVER is1;
 DROP ROLE ins_owner;
+SET client_min_messages = warning;
+DROP SCHEMA ins, here CASCADE;
+DROP SERVER is1, is2, ins CASCADE;

@@ -14,7 +14,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = rdma_node('victim', conf => "rdma_fdw.peer_timeout = '3s'\n");
+my $node = rdma_node('victim', conf => "rdma_fdw.peer_timeout = '3s'\nrdma_fdw.max_flows = 1024\n");
 rdma_connect($node, self => $node);
 $node->safe_psql('postgres', 'CREATE TABLE t AS SELECT g AS a FROM generate_series(1, 100000) g; CREATE SCHEMA f; IMPORT FOREIGN SCHEMA public LIMIT TO (t) FROM SERVER self INTO f');
 my $check = 'SELECT count(*), sum(a) FROM f.t WHERE random() >= 0';

@@ -1,25 +1,9 @@
 -- UPDATE of a distribution key: rows move to the nodes where their new keys belong. Everything is done to a local copy,
 -- too.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
-\c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :coord
-SET client_min_messages = warning;
-CREATE SCHEMA uk;
-SET search_path = uk;
-CREATE SERVER uk1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER uk2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER uk1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER uk2 OPTIONS (user 'postgres');
-CREATE SERVER uk FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'uk1, uk2');
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name uk
+\i :two_nodes
 SELECT node FROM rdma.run_on('uk', 'CREATE SCHEMA uk');
 
 CREATE TABLE t (id int PRIMARY KEY, v text, n numeric(8,2) DEFAULT 1, a int[], s int GENERATED ALWAYS AS (length(v)) STORED);

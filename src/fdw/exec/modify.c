@@ -87,7 +87,7 @@ finish_load(ModifyState *state)
 	uint64		written = 0;
 
 	if (state->moves)
-		written = rf_moves_finish(state, &rows);
+		written = rf_row_moves_finish(state, &rows);
 	for (int i = 0; i < state->target_count; i++)
 	{
 		ModifyTarget *target = &state->targets[i];
@@ -334,7 +334,7 @@ rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, Lis
 	rf_table_options(table, GetForeignServer(table->serverid), &opts);
 	if (list_nth(fdw_private, RF_MODIFY_MOVE) != NIL)
 	{
-		state->moves = rf_moves_create(state->rel, (List *) list_nth(fdw_private, RF_MODIFY_MOVE));
+		state->moves = rf_row_moves_create(state->rel, (List *) list_nth(fdw_private, RF_MODIFY_MOVE));
 		await_end(state);
 	}
 	else if (may_load(result_rel, mtstate->operation, &opts, state->attrs, retrieved))
@@ -582,7 +582,7 @@ rdmaExecForeignUpdate(EState *estate, ResultRelInfo *result_rel, TupleTableSlot 
 
 		if (isnull)
 			elog(ERROR, "ctid is NULL");
-		rf_moves_add(state->moves, from, rf_modify_place_of_row(state, slot), ctid, slot);
+		rf_row_moves_add(state->moves, from, rf_modify_place_of_row(state, slot), ctid, slot);
 		return slot;
 	}
 	return write_row(result_rel, slot, plan_slot, true);
@@ -606,7 +606,7 @@ rdmaEndForeignModify(EState *estate, ResultRelInfo *result_rel)
 	finish_load(state);
 	forget_load(state);
 	if (state->moves)
-		rf_moves_end(state->moves);
+		rf_row_moves_end(state->moves);
 }
 
 void
@@ -620,13 +620,17 @@ rdmaExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, L
 						 int subplan_index, ExplainState *es)
 {
 	ModifyState *state = result_rel->ri_FdwState;
-	ListCell   *lc;
 
 	if (!es->verbose)
 		return;
 	ExplainPropertyText("Remote SQL", strVal(list_nth(fdw_private, RF_MODIFY_SQL)), es);
-	foreach(lc, (List *) list_nth(fdw_private, RF_MODIFY_MOVE))
-		ExplainPropertyText("Remote SQL of Rows That Move", strVal(lfirst(lc)), es);
+	if (list_nth(fdw_private, RF_MODIFY_MOVE) != NIL)
+	{
+		List	   *move = (List *) list_nth(fdw_private, RF_MODIFY_MOVE);
+
+		ExplainPropertyText("Remote SQL on the Former Node", strVal(linitial(move)), es);
+		ExplainPropertyText("Remote SQL on the New Node", strVal(lsecond(move)), es);
+	}
 	if (es->analyze && state && state->load_spec)
 	{
 		RfLoadStats sum = {0};

@@ -46,6 +46,8 @@ struct RfRowMoves
 	uint64		count;
 	TupleTableSlot *kept;		/* a row of the store */
 	TupleTableSlot *row;		/* its part that is the table's row */
+	Datum	   *values;			/* of a row to be stored */
+	bool	   *isnull;
 	const char *delete_sql;
 	const char *insert_sql;
 	List	   *inserted;		/* attributes that are parameters of the INSERT */
@@ -57,7 +59,7 @@ struct RfRowMoves
 };
 
 RfRowMoves *
-rf_moves_create(Relation rel, List *statements)
+rf_row_moves_create(Relation rel, List *statements)
 {
 	RfRowMoves *moves = palloc0_object(RfRowMoves);
 	TupleDesc	row = RelationGetDescr(rel);
@@ -84,6 +86,8 @@ rf_moves_create(Relation rel, List *statements)
 	}
 	moves->kept = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
 	moves->row = MakeSingleTupleTableSlot(row, &TTSOpsVirtual);
+	moves->values = palloc_array(Datum, desc->natts);
+	moves->isnull = palloc0_array(bool, desc->natts);
 	moves->rows = tuplestore_begin_heap(false, false, work_mem);
 	moves->delete_writer = rf_value_writer_create(list_make1_oid(TIDOID));
 	moves->insert_writer = rf_value_writer_create(types);
@@ -91,22 +95,18 @@ rf_moves_create(Relation rel, List *statements)
 }
 
 void
-rf_moves_add(RfRowMoves *moves, int from, int to, Datum ctid, TupleTableSlot *row)
+rf_row_moves_add(RfRowMoves *moves, int from, int to, Datum ctid, TupleTableSlot *row)
 {
 	TupleDesc	desc = moves->kept->tts_tupleDescriptor;
-	Datum	   *values = palloc_array(Datum, desc->natts);
-	bool	   *isnull = palloc0_array(bool, desc->natts);
 
 	slot_getallattrs(row);
-	values[MOVE_FROM] = Int32GetDatum(from);
-	values[MOVE_TO] = Int32GetDatum(to);
-	values[MOVE_CTID] = ctid;
-	memcpy(values + MOVE_COLUMNS, row->tts_values, sizeof(Datum) * (desc->natts - MOVE_COLUMNS));
-	memcpy(isnull + MOVE_COLUMNS, row->tts_isnull, sizeof(bool) * (desc->natts - MOVE_COLUMNS));
-	tuplestore_putvalues(moves->rows, desc, values, isnull);
+	moves->values[MOVE_FROM] = Int32GetDatum(from);
+	moves->values[MOVE_TO] = Int32GetDatum(to);
+	moves->values[MOVE_CTID] = ctid;
+	memcpy(moves->values + MOVE_COLUMNS, row->tts_values, sizeof(Datum) * (desc->natts - MOVE_COLUMNS));
+	memcpy(moves->isnull + MOVE_COLUMNS, row->tts_isnull, sizeof(bool) * (desc->natts - MOVE_COLUMNS));
+	tuplestore_putvalues(moves->rows, desc, moves->values, moves->isnull);
 	moves->count++;
-	pfree(values);
-	pfree(isnull);
 }
 
 /* The next row of the store, and in moves->row the table's. False: there is none. */
@@ -240,7 +240,7 @@ insert_moved(ModifyState *state, Datum *values, bool *isnull)
 }
 
 uint64
-rf_moves_finish(ModifyState *state, uint64 *rows)
+rf_row_moves_finish(ModifyState *state, uint64 *rows)
 {
 	RfRowMoves *moves = state->moves;
 	MemoryContext caller = MemoryContextSwitchTo(moves->context);
@@ -287,7 +287,7 @@ rf_moves_finish(ModifyState *state, uint64 *rows)
 }
 
 void
-rf_moves_end(RfRowMoves *moves)
+rf_row_moves_end(RfRowMoves *moves)
 {
 	tuplestore_end(moves->rows);
 	ExecDropSingleTupleTableSlot(moves->kept);

@@ -98,14 +98,14 @@ extern int rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTabl
 extern void rf_modify_ambiguous(Relation rel, int rows) __attribute__((noreturn));
 
 /*
- * Rows of which an UPDATE assigns the distribution key. rf_moves_create: statements is RF_MODIFY_MOVE,
- * in the current memory context. rf_moves_add: keeps the new row of what is at ctid on node `from` and
- * shall be on node `to`. rf_moves_finish: writes them, and returns how many were still there; *rows:
- * how many were added. rf_moves_end: frees what is not freed with the memory context.
+ * Rows of which an UPDATE assigns the distribution key. rf_row_moves_create: statements is RF_MODIFY_MOVE,
+ * in the current memory context. rf_row_moves_add: keeps the new row of what is at ctid on node `from` and
+ * shall be on node `to`. rf_row_moves_finish: writes them, and returns how many were still there; *rows:
+ * how many were added. rf_row_moves_end: frees what is not freed with the memory context.
  */
-extern RfRowMoves *rf_moves_create(Relation rel, List *statements);
-extern void rf_moves_add(RfRowMoves *moves, int from, int to, Datum ctid, TupleTableSlot *row);
-extern uint64 rf_moves_finish(ModifyState *state, uint64 *rows);
-extern void rf_moves_end(RfRowMoves *moves);
+extern RfRowMoves *rf_row_moves_create(Relation rel, List *statements);
+extern void rf_row_moves_add(RfRowMoves *moves, int from, int to, Datum ctid, TupleTableSlot *row);
+extern uint64 rf_row_moves_finish(ModifyState *state, uint64 *rows);
+extern void rf_row_moves_end(RfRowMoves *moves);
 
 #endif

@@ -271,8 +271,7 @@ move_sql(const RfRowWrite *write)
 				 errdetail("Rows move to other nodes at the end of the statement, too late for RETURNING, AFTER triggers here, and check options of views."),
 				 errhint("Leave RETURNING out, or delete the rows and insert them again.")));
 	insert.target_attrs = rf_all_columns(write->rel);
-	return list_make2(makeString(psprintf("DELETE FROM %s WHERE ctid = $1", rf_remote_relation_name(write->opts))),
-					  makeString(rf_insert_sql(&insert, false, &retrieved)));
+	return list_make2(makeString(delete_sql(&insert, &retrieved)), makeString(rf_insert_sql(&insert, false, &retrieved)));
 }
 
 List *

@@ -210,8 +210,8 @@ polling(const char *transport)
 
 /*
  * RDMAbox IV-A, figure 5: 16 flows offer more than the transport takes, and one sends little, now
- * and then. What is in flight is first come, first served, so it is the little one's delay that
- * shows how much that is.
+ * and then. The transport serves writes in the order in which they come, so the delay of the one
+ * that sends little shows how much is in flight.
  */
 static void
 admission(const char *transport)

@@ -111,7 +111,7 @@ SELECT v, count(*), min(k), max(k) FROM tx_remote.a GROUP BY v ORDER BY v;
 DELETE FROM a WHERE k >= 1000 OR k < 0;
 
 -- one snapshot for all scans of a transaction, whatever others commit
-BEGIN ISOLATION LEVEL READ COMMITTED;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT count(*) FROM a;
 SELECT count(*) FROM b;
 CREATE EXTENSION dblink;

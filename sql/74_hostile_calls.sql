@@ -58,7 +58,9 @@ SELECT says(format('SELECT rdma.stream(%s, %L, NULL, NULL)', request, 'SELECT 1'
 	(1, 'stream_request()'), (2, $$''::bytea$$), (3, 'stream_request(version => 3)'), (4, 'stream_request(flags => 4294967295)'), (5, 'stream_request(columns => 4294967295)'),
 	(6, 'stream_request(columns => 31580642)'), (7, 'stream_request(columns => 0)'), (8, 'stream_request(inline_limit => 4294967295)'),
 	(9, 'stream_request(encoding => 4294967295)'), (10, 'stream_request(encoding => 35)'), (11, $$stream_request(name => decode(repeat('41', 128), 'hex'))$$),
-	(12, 'substr(stream_request(), 1, 56)'), (13, 'stream_request() || stream_request()')) v(i, request) ORDER BY i;
+	(12, 'substr(stream_request(), 1, 56)'), (13, 'stream_request() || stream_request()'),
+	(14, 'stream_request(flags => 16)'), (15, 'stream_request(flags => 64)'), (16, 'stream_request(flags => 32) || le(7, 8) || le(0, 8) || le(0, 8)'),
+	(17, 'stream_request(flags => 48) || le(7, 8) || le(0, 8) || le(0, 8)'), (18, 'stream_request() || le(7, 8) || le(0, 8) || le(0, 8)')) v(i, request) ORDER BY i;
 -- the statement
 SELECT i, says(format('SELECT rdma.stream(stream_request(), %L, NULL, NULL)', query)) FROM (VALUES
 	(1, ''), (2, 'SELECT 1; SELECT 2'), (3, 'SELECT 1, 2'), (4, 'DROP TABLE public.secret74'), (5, 'INSERT INTO nothing VALUES (1)'), (6, 'SELECT 1 INTO h74.made'),

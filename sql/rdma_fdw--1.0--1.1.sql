@@ -1638,6 +1638,13 @@ AS 'MODULE_PATHNAME', 'rdma_create_restore_point' LANGUAGE C VOLATILE STRICT PAR
 COMMENT ON FUNCTION rdma.create_restore_point(text) IS 'creates a named restore point here and on the nodes of all servers, such that recovery to it has each transaction on all of them or on none; a row for each server, and one without a name for this one';
 REVOKE ALL ON FUNCTION rdma.create_restore_point(text) FROM PUBLIC;
 
+-- READ COMMITTED: rows that were found before they are written
+
+CREATE FUNCTION rdma.lock_row(relation regclass, place tid, delete boolean)
+RETURNS void
+AS 'MODULE_PATHNAME', 'rdma_lock_row' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.lock_row(regclass, tid, boolean) IS 'internal: locks the row at this place, an error if another transaction has changed it';
+
 -- The gate between commits and snapshots of several nodes
 
 CREATE FUNCTION rdma.stat_gate(

@@ -219,10 +219,11 @@ typedef struct RfExchangeSpec
 /*
  * Before the statement is sent: member i of all exchanges is the node of sessions[i]; exchange
  * number i + 1 is specs[i]. The sessions are idle and were obtained with in_transaction. Waits up
- * to rdma_fdw.exchange_wait for buffers, without holding any meanwhile. ERROR when it fails.
+ * to rdma_fdw.exchange_wait for buffers, without holding any meanwhile. statement: rf_statement_begin.
+ * ERROR when it fails.
  */
 extern void rf_exchange_form(struct RfSession *const *sessions, int count, const RfExchangeSpec *specs,
-							 int spec_count);
+							 int spec_count, uint64 statement);
 
 /*
  * Connects the engines of all pairs of these nodes, also those that are known to be connected.

@@ -95,25 +95,31 @@ extern bool rf_session_is_pooled(RfSession *session);
 /* Has nothing been done in the remote transaction, if it has begun at all? */
 extern bool rf_session_is_fresh(RfSession *session);
 
+/* The lowest and the highest number of statements that may still go on; 0: there is none. */
+typedef struct RfOpenStatements
+{
+	uint64		oldest;
+	uint64		newest;
+} RfOpenStatements;
+
 /*
  * A statement is about to read on these nodes, as these users (UserMapping, of servers without
  * `nodes`): it reads them in one snapshot. Connects and begins remote transactions where several nodes
  * are used, and costs nothing otherwise; nodes that cannot be connected are left out. Raises an ERROR
  * where there is no common snapshot any more (40001), or while a transaction on one of them is in doubt
- * (55P03). others: users of nodes that other statements have begun to read and may go on with, those
- * that called this one or those of cursors, so that their snapshots are not taken again.
+ * (55P03). Returns the number of the statement, for what it sends; 0 from REPEATABLE READ on, where the
+ * transaction has the snapshot. open: others that go on, those that called this one or those of cursors.
  */
-extern void rf_statement_begin(List *users, List *others);
+extern uint64 rf_statement_begin(List *users, RfOpenStatements open);
 
 /* Does the transaction begin on all nodes of a server with `nodes` of which it uses one? */
 extern bool rf_statement_wants_all(void);
 
 /*
- * The same for sessions that are connected (snapshot.c). kept: other sessions, or some of them, whose
- * snapshots stay. same_statement: of the statement that began last, because some of them had to be
- * aborted (rf_session_abort_transaction).
+ * The same again for sessions of a statement, of which some had to be aborted
+ * (rf_session_abort_transaction).
  */
-extern void rf_snapshot_together(RfSession *const *sessions, int count, List *kept, bool same_statement);
+extern void rf_statement_begin_again(RfSession *const *sessions, int count, uint64 statement);
 
 /* Is its database connection under TLS or GSSAPI encryption? */
 extern bool rf_session_encrypted(RfSession *session);
@@ -147,6 +153,12 @@ extern void rf_session_settle(RfSession *session);
 typedef struct RfCommand RfCommand;
 
 extern RfCommand *rf_command_create(RfSession *session, const char *sql, int param_count, bool writes);
+
+/* sql runs before it each time, in the same round trip; its only parameter is the command's first one. */
+extern void rf_command_precede(RfCommand *command, const char *sql);
+
+/* It runs under the snapshot of the statement (rf_statement_begin) if that has one there. */
+extern void rf_command_in_statement(RfCommand *command, uint64 statement);
 extern PGresult *rf_command_execute(RfCommand *command, const char *const *values);
 
 /*
@@ -179,6 +191,7 @@ typedef struct RfStreamSpec
 	uint32		receive_buffer_size;	/* bytes of each */
 	uint32		inline_limit;	/* bytes of rows that may come within libpq's answer */
 	double		estimated_rows;
+	uint64		statement;		/* rf_statement_begin, whose snapshot it reads; 0: its own */
 	bool		accept_pages;	/* batches of heap tuples will do, too */
 
 	/*

@@ -290,7 +290,8 @@ typedef struct RfHelloReply
 
 /*
  * rdma.stream(request bytea, query text, parameter_types text[], parameter_values text[]) returns
- * bytea: RfStreamRequest, then column_count RfStreamColumn.
+ * bytea: RfStreamRequest, then column_count RfStreamColumn, then an RfStreamSnapshot if a flag asks for
+ * it (readers before 1.1 send none).
  */
 typedef struct RfStreamRequest
 {
@@ -309,6 +310,21 @@ typedef struct RfStreamRequest
 #define RF_STREAM_FLOW		0x2	/* open the flow before the query runs and end it whatever comes: several processes read it */
 #define RF_STREAM_PAGES		0x4	/* rows may come as tuples of heap pages: same image, major version and ways of compression */
 #define RF_STREAM_INLINE	0x8	/* there is no flow: rows that do not fit the answer are an error */
+#define RF_STREAM_KEEP		0x10	/* the query's snapshot becomes that of the reader's statement */
+#define RF_STREAM_KEPT		0x20	/* the query runs under the snapshot of the reader's statement */
+#define RF_STREAM_NO_QUERY	0x40	/* there is no query: keep the snapshot, or (KEPT) run the session's next statement under it */
+
+/*
+ * In READ COMMITTED: the snapshot that a statement of the reader has here. The session keeps it until
+ * the transaction ends, or a later request to keep one says that the statement is over: those before
+ * `oldest` are, and those between `outer` and its own.
+ */
+typedef struct RfStreamSnapshot
+{
+	uint64_t	statement;		/* the reader's number for it, never used again in a session */
+	uint64_t	oldest;
+	uint64_t	outer;			/* the last one before it that may go on; 0: there is none */
+} RfStreamSnapshot;
 
 typedef struct RfStreamColumn
 {

@@ -303,6 +303,7 @@ typedef struct Forming
 	RfNodeId   *nodes;
 	const RfExchangeSpec *specs;
 	int			spec_count;
+	uint64		statement;
 	bool		fresh;			/* the sessions' remote transactions have not been used yet */
 	bool		aborted;		/* they were aborted with a failed attempt */
 	int			not_connected;	/* attempts that ended so */
@@ -333,7 +334,7 @@ static void
 begin_attempt(const Forming *forming)
 {
 	if (forming->aborted)
-		rf_snapshot_together(forming->sessions, forming->count, NIL, true);
+		rf_statement_begin_again(forming->sessions, forming->count, forming->statement);
 	if (!forming->fresh)
 		run_on_all(forming->sessions, forming->count, "SAVEPOINT rdma_fdw_exchange");
 }
@@ -755,7 +756,8 @@ check_flows(const Forming *forming)
 }
 
 void
-rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *specs, int spec_count)
+rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *specs, int spec_count,
+				 uint64 statement)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw exchange",
 												  ALLOCSET_SMALL_SIZES);
@@ -766,6 +768,7 @@ rf_exchange_form(RfSession *const *sessions, int count, const RfExchangeSpec *sp
 	init_forming(&forming, sessions, count);
 	forming.specs = specs;
 	forming.spec_count = spec_count;
+	forming.statement = statement;
 	for (int attempt = 0;; attempt++)
 	{
 		Outcome		outcome;

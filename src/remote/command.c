@@ -22,7 +22,9 @@ struct RfCommand
 	char	   *sql;
 	int			param_count;
 	bool		writes;
+	const char *before;			/* rf_command_precede; NULL: nothing */
 	bool		used;			/* ran once */
+	uint64		statement;		/* whose snapshot it runs under; 0: its own */
 	char		name[NAMEDATALEN];
 	/* of the execution under way: */
 	RfPipeline	pipeline;
@@ -64,6 +66,18 @@ rf_command_create(RfSession *session, const char *sql, int param_count, bool wri
 	return command;
 }
 
+void
+rf_command_precede(RfCommand *command, const char *sql)
+{
+	command->before = sql;
+}
+
+void
+rf_command_in_statement(RfCommand *command, uint64 statement)
+{
+	command->statement = statement;
+}
+
 /* Drop what is left of earlier statements, inside a pipeline. */
 static bool
 send_garbage(RfSession *session, RfPipeline *pipeline)
@@ -90,6 +104,8 @@ rf_command_send(RfCommand *command, const char *const *values)
 {
 	RfSession  *session = command->session;
 	PGconn	   *conn = session->conn;
+	RfStreamSnapshot snapshot;
+	bool		under;
 	bool		sent;
 
 	rf_session_settle(session);
@@ -99,8 +115,19 @@ rf_command_send(RfCommand *command, const char *const *values)
 	if (command->writes)
 		rf_session_will_write(session);
 	command->preparing = false;
+	under = rf_statement_snapshot_join(session, command->statement, &snapshot);
 	sent = rf_pipeline_begin(session, rf_transaction_target(session), &command->pipeline) &&
 		send_garbage(session, &command->pipeline);
+	if (under)
+	{
+		command->pipeline.before++;
+		sent = sent && rf_statement_snapshot_send(session, &snapshot, RF_STREAM_KEPT);
+	}
+	if (command->before != NULL)
+	{
+		command->pipeline.before++;
+		sent = sent && PQsendQueryParams(conn, command->before, 1, NULL, values, NULL, NULL, 0) == 1;
+	}
 	if (!command->used || session->shared)
 		sent = sent && PQsendQueryParams(conn, command->sql, command->param_count, NULL,
 										 values, NULL, NULL, 0) == 1;

@@ -15,6 +15,7 @@
  * serializable.c   what SERIALIZABLE transactions may use
  * snapshot.c       the beginning of remote transactions, with one snapshot of all nodes
  * pipeline.c       several commands in one round trip, the beginning of the remote transaction first
+ * statement_snapshot.c  in READ COMMITTED, one snapshot of all nodes for a statement
  * query.c          commands, the greeting
  * placement.c      which databases the nodes of servers with nodes are
  * settings.c       settings of sessions, and whose database it is
@@ -116,13 +117,14 @@ struct RfSession
 	bool		wrote;			/* it may have written: it is never given up without an error */
 	bool		reads_copies;	/* the transaction reads copies of replicated tables here, and stays here */
 
-	/* Its snapshot, while depth > 0; see snapshot.c. */
+	/* Its snapshot, while depth > 0, from REPEATABLE READ on; see snapshot.c. */
 	uint64		snapshot_count; /* the gate's count, read before it was taken, */
 	bool		snapshot_exact; /* or in the gate: nothing came between */
 	bool		untouched;		/* nothing but the beginning was sent */
-	uint64		statement;		/* number of the statement that took it together with others; 0: none */
-	bool		left_out;		/* could not be connected when a statement of this transaction began that
-								 * may need it; none that may has begun since */
+
+	/* In READ COMMITTED: those of statements, while depth > 0; see statement_snapshot.c. */
+	List	   *snapshots;		/* RfStatementSnapshot, in TopMemoryContext */
+	uint64		left_out;		/* the last statement that may need it, and began when it could not be connected; 0: none */
 
 	RfCommitPart part;			/* between the first step of the commit and the end of the transaction */
 	char		gid[RF_GID_SIZE];	/* its name, unless NONE */
@@ -315,11 +317,33 @@ extern int	rf_transaction_target(RfSession *session);
 extern char *rf_transaction_begin_sql(RfSession *session, int level);
 
 /*
- * Before the remote transaction begins, wherever that is: every way to begin one calls it. In REPEATABLE
- * READ, if others have begun, it begins here, with a snapshot that is one with theirs. Raises an ERROR
- * where there is none.
+ * Before the remote transaction begins, wherever that is: every way to begin one calls it. From
+ * REPEATABLE READ on, if others have begun, it begins here, with a snapshot that is one with theirs.
+ * Raises an ERROR where there is none.
  */
 extern void rf_snapshot_begin(RfSession *session);
+
+/*
+ * From REPEATABLE READ on: transactions of these sessions, which are connected, and of all that have one
+ * begin with one snapshot. Raises an ERROR where there is none.
+ */
+extern void rf_snapshot_of_transaction(RfSession *const *sessions, int count);
+
+/* Are the snapshots of several nodes to be one? */
+extern bool rf_snapshot_is_common(void);
+
+/* How long a node may take for its part in the gate: commits on other nodes wait for it. */
+#define RF_BEGIN_TIMEOUT_MS		10000
+
+/*
+ * Has a transaction committed on one of these nodes (by system identifier) that is not finished there?
+ * Then wait a little for the resolver to do so. *deadline: 0 before the first wait; ERROR (55P03) after it.
+ */
+extern bool rf_snapshot_is_in_doubt(const uint64 *nodes, int count);
+extern void rf_snapshot_await_resolver(TimestampTz *deadline);
+
+/* After an error in a beginning: connections of which it is not known how deep they are are not used again. */
+extern void rf_snapshot_give_up(List *sessions);
 
 /* A server and a local user, whose session some transaction needed too late. */
 typedef struct RfRemembered
@@ -330,8 +354,6 @@ typedef struct RfRemembered
 
 extern List *rf_snapshot_remembered(void);
 
-/* Was one of them needed too late outside a transaction block, by a function then? */
-extern bool rf_snapshot_remembers_function(void);
 extern bool rf_snapshot_is_remembered(Oid serverid, Oid userid);
 extern void rf_snapshot_forget(void);
 
@@ -358,6 +380,49 @@ extern void rf_pipeline_clear(RfPipeline *pipeline);
 
 /* Take the result out of it: the caller clears that, the rest is cleared here. */
 extern PGresult *rf_pipeline_result(RfPipeline *pipeline);
+
+/* statement_snapshot.c */
+
+/* The snapshot that a statement has on the session's node. */
+typedef struct RfStatementSnapshot
+{
+	uint64		statement;
+	uint64		count;			/* the gate's count, as in RfSession */
+	bool		used;			/* something was read or written under it */
+} RfStatementSnapshot;
+
+/* What a command of a statement does about the snapshot of that. */
+typedef enum RfSnapshotUse
+{
+	RF_SNAPSHOT_OWN,			/* its own will do */
+	RF_SNAPSHOT_KEEP,			/* its own becomes the statement's: it is the first one */
+	RF_SNAPSHOT_KEPT			/* the statement's */
+} RfSnapshotUse;
+
+/*
+ * A stream of the statement (rf_statement_begin; 0: of none) is about to be sent to the session, which
+ * is settled. Raises an ERROR where other nodes have a snapshot of it and this one can have none that
+ * is one with theirs. *snapshot: unless OWN.
+ */
+extern RfSnapshotUse rf_statement_snapshot(RfSession *session, uint64 statement, RfStreamSnapshot *snapshot);
+
+/* The same for another command, which cannot keep its own. False: its own will do. */
+extern bool rf_statement_snapshot_join(RfSession *session, uint64 statement, RfStreamSnapshot *snapshot);
+
+/* The statement has one snapshot on all of these sessions, which are connected. The same error. */
+extern void rf_statement_snapshot_together(RfSession *const *sessions, int count, uint64 statement);
+
+/* A next statement begins; all others but these are over. */
+extern void rf_statement_snapshots_end(RfOpenStatements open);
+
+/* The remote transaction is given up, and they with it. */
+extern void rf_statement_snapshots_forget(RfSession *session);
+
+/*
+ * In a pipeline: a command that has the node keep the snapshot that it takes (flags: RF_STREAM_KEEP), or
+ * run the session's next command under it (RF_STREAM_KEPT). False when libpq refuses.
+ */
+extern bool rf_statement_snapshot_send(RfSession *session, const RfStreamSnapshot *snapshot, uint32 flags);
 
 /*
  * credentials.c: adds the connection options for the user's own SCRAM keys (returns how many, at

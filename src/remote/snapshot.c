@@ -1,16 +1,16 @@
 /*
  * snapshot.c - the beginning of remote transactions, so that their snapshots are one.
  *
- * A remote transaction is REPEATABLE READ: its first query takes the snapshot that all later ones see.
- * Where a statement reads several nodes, the transactions there begin together in the gate (gate.c),
- * each with a query, as START TRANSACTION alone takes no snapshot. Everything before that may take
- * long, connecting for example, and is done before.
+ * A remote transaction has the isolation level of the local one. In READ COMMITTED each statement has a
+ * snapshot of its own (statement_snapshot.c). From REPEATABLE READ on the first query takes the snapshot
+ * that all later ones see. Where a statement reads several nodes, the transactions there begin together
+ * in the gate (gate.c), each with a query, as START TRANSACTION alone takes no snapshot. Everything
+ * before that may take long, connecting for example, and is done before.
  *
  * A node alone is used without the gate. What was committed since is known by the gate's count; if that
  * is still the same when another node is needed, its snapshot is taken to the first one's. If not, and
- * nothing was done in the first transaction that must stay, it begins again. Else the snapshots cannot
- * be one, which is an error: of any statement in REPEATABLE READ, whose snapshot is the transaction's;
- * in READ COMMITTED of one that needs both.
+ * nothing was done in the first transaction, it begins again. Else the snapshots cannot be one, which
+ * is an error.
  */
 #include "postgres.h"
 
@@ -25,8 +25,6 @@
 #include "gate.h"
 #include "session.h"
 
-/* How long a node may take to begin a transaction: commits on other nodes wait for it. */
-#define RF_BEGIN_TIMEOUT_MS		10000
 /* How long to wait for transactions in doubt to be finished, and how often to look. */
 #define RF_DOUBT_TIMEOUT_MS		10000
 #define RF_DOUBT_LOOK_MS		50
@@ -43,9 +41,7 @@ typedef struct SnapshotPlan
 	uint64		count;			/* of the gate, when this was found */
 } SnapshotPlan;
 
-static uint64 statements = 0;	/* number of the last statement that took snapshots together */
 static List *remembered = NIL;	/* RfRemembered; for the life of the backend */
-static bool remembers_function = false; /* rf_snapshot_remembers_function */
 
 int
 rf_transaction_target(RfSession *session)
@@ -63,7 +59,8 @@ begin_sql(bool deferrable)
 	bool		read_only = XactReadOnly && GetCurrentTransactionNestLevel() == 1;
 
 	return psprintf("START TRANSACTION ISOLATION LEVEL %s%s%s",
-					IsolationIsSerializable() ? "SERIALIZABLE" : "REPEATABLE READ",
+					IsolationIsSerializable() ? "SERIALIZABLE" :
+					IsolationUsesXactSnapshot() ? "REPEATABLE READ" : "READ COMMITTED",
 					read_only ? " READ ONLY" : "",
 					read_only && deferrable && XactDeferrable && IsolationIsSerializable() ? " DEFERRABLE" : "");
 }
@@ -107,8 +104,14 @@ past_in_doubt(const uint64 *nodes, int count)
 	return found;
 }
 
-static void
-wait_for_resolver(TimestampTz *deadline)
+bool
+rf_snapshot_is_in_doubt(const uint64 *nodes, int count)
+{
+	return past_in_doubt(nodes, count) || rf_commit_in_doubt_on(nodes, count);
+}
+
+void
+rf_snapshot_await_resolver(TimestampTz *deadline)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
@@ -128,20 +131,18 @@ wait_for_resolver(TimestampTz *deadline)
 
 /* ---------- what there is ---------- */
 
-/* Has nothing of it to stay? In REPEATABLE READ what was read stays, too. */
+/* Has nothing of it to stay? What was read stays, too. */
 static bool
 may_begin_again(RfSession *session)
 {
-	if (session->wrote || session->running || session->load || session->failed || session->unsure ||
-		!dlist_is_empty(&session->collecting) || !dlist_is_empty(&session->streams) ||
-		PQtransactionStatus(session->conn) != PQTRANS_INTRANS)
-		return false;
-	return session->untouched || !IsolationUsesXactSnapshot();
+	return session->untouched && !session->wrote && !session->running && !session->load && !session->failed &&
+		!session->unsure && dlist_is_empty(&session->collecting) && dlist_is_empty(&session->streams) &&
+		PQtransactionStatus(session->conn) == PQTRANS_INTRANS;
 }
 
 /* False: nothing is to be done. */
 static bool
-make_plan(List *sessions, List *kept, SnapshotPlan *plan)
+make_plan(List *sessions, SnapshotPlan *plan)
 {
 	bool		exact = true;
 	bool		same = true;
@@ -165,13 +166,11 @@ make_plan(List *sessions, List *kept, SnapshotPlan *plan)
 		exact &= session->snapshot_exact;
 		same &= session->snapshot_count == first->snapshot_count;
 		current &= session->snapshot_count == plan->count;
-		if (list_member_ptr(kept, session) || !may_begin_again(session))
+		if (!may_begin_again(session))
 			plan->fixed = session;
 	}
 
-	/* READ COMMITTED wants to see what has committed since, where it can */
-	if (!plan->begin && exact && same &&
-		(current || plan->fixed != NULL || IsolationUsesXactSnapshot()))
+	if (!plan->begin && exact && same)
 		return false;
 	plan->verify = current && first != NULL;
 	plan->renew = !current;
@@ -185,7 +184,6 @@ remember(List *sessions)
 	MemoryContext caller = MemoryContextSwitchTo(TopMemoryContext);
 	ListCell   *lc;
 
-	remembers_function |= !IsTransactionBlock() && !IsolationUsesXactSnapshot();
 	foreach(lc, sessions)
 	{
 		RfSession  *session = lfirst(lc);
@@ -212,17 +210,6 @@ raise_conflict(RfSession *fixed, List *sessions)
 			 errdetail("Transactions have committed since this one began on server \"%s\".", fixed->server_name),
 			 errhint("Try the transaction again: this session will then begin it on all these nodes together. "
 					 "With rdma_fdw.snapshot = each_node each node has a snapshot of its own.")));
-}
-
-/* The others of the statement have snapshots of before. */
-__attribute__((noreturn)) static void
-raise_left_out(RfSession *session)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("could not take one snapshot of several nodes"),
-			 errdetail("Server \"%s\" could not be connected when the statement began.", session->server_name),
-			 errhint("Try the transaction again.")));
 }
 
 /* ---------- in the gate ---------- */
@@ -256,7 +243,7 @@ await_query(RfSession *session, const char *sql, TimestampTz deadline)
 				session->broken = true;
 				ereport(ERROR,
 						(errcode(ERRCODE_CONNECTION_FAILURE),
-						 errmsg("server \"%s\" did not begin a transaction within %d seconds",
+						 errmsg("server \"%s\" did not take a snapshot within %d seconds",
 								session->server_name, RF_BEGIN_TIMEOUT_MS / 1000)));
 			}
 			if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
@@ -317,8 +304,8 @@ run_on_all(List *sessions, bool poolers, const char *sql, const char *query)
  * What an error leaves below a savepoint would be taken for the transaction that the savepoint is in:
  * such connections are not used again.
  */
-static void
-give_up(List *sessions)
+void
+rf_snapshot_give_up(List *sessions)
 {
 	ListCell   *lc;
 
@@ -357,7 +344,6 @@ take(List *sessions, List *beginning, const SnapshotPlan *plan, const uint64 *no
 
 				session->snapshot_count = count;
 				session->snapshot_exact = true;
-				session->statement = statements;
 			}
 			taken = true;
 		}
@@ -411,7 +397,7 @@ attempt(List *sessions, const SnapshotPlan *plan, const uint64 *nodes)
 	}
 	PG_CATCH();
 	{
-		give_up(beginning);
+		rf_snapshot_give_up(beginning);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
@@ -422,9 +408,9 @@ attempt(List *sessions, const SnapshotPlan *plan, const uint64 *nodes)
 	return taken;
 }
 
-/* The sessions have connections, and there are several. kept: see rf_snapshot_together. */
+/* The sessions have connections, and there are several. */
 static void
-take_together(List *sessions, List *kept)
+take_together(List *sessions)
 {
 	uint64	   *nodes = palloc(sizeof(uint64) * list_length(sessions));
 	TimestampTz deadline = 0;
@@ -433,12 +419,12 @@ take_together(List *sessions, List *kept)
 
 	foreach(lc, sessions)
 		nodes[foreach_current_index(lc)] = ((RfSession *) lfirst(lc))->cluster;
-	while (make_plan(sessions, kept, &plan))
+	while (make_plan(sessions, &plan))
 	{
 		if (plan.renew && plan.fixed != NULL)
 			raise_conflict(plan.fixed, sessions);
-		if (past_in_doubt(nodes, list_length(sessions)) || rf_commit_in_doubt_on(nodes, list_length(sessions)))
-			wait_for_resolver(&deadline);
+		if (rf_snapshot_is_in_doubt(nodes, list_length(sessions)))
+			rf_snapshot_await_resolver(&deadline);
 		else if (attempt(sessions, &plan, nodes))
 			break;
 	}
@@ -451,12 +437,6 @@ List *
 rf_snapshot_remembered(void)
 {
 	return remembered;
-}
-
-bool
-rf_snapshot_remembers_function(void)
-{
-	return remembers_function;
 }
 
 bool
@@ -479,52 +459,42 @@ rf_snapshot_forget(void)
 {
 	list_free_deep(remembered);
 	remembered = NIL;
-	remembers_function = false;
 }
 
-static bool
-is_common(void)
+bool
+rf_snapshot_is_common(void)
 {
 	return rf_snapshot_mode == RF_SNAPSHOT_COMMON && !IsParallelWorker() &&
 		(!IsolationIsSerializable() || rf_allow_snapshot_isolation);
 }
 
+/* Returns these and all others with a remote transaction. */
 static List *
-add_open(List *sessions, bool of_statement)
+add_open(List *sessions)
 {
 	List	   *open = rf_session_list_open();
-	ListCell   *lc;
 
-	foreach(lc, open)
-	{
-		RfSession  *session = lfirst(lc);
-
-		if (!of_statement || session->statement == statements)
-			sessions = list_append_unique_ptr(sessions, session);
-	}
+	sessions = list_concat_unique_ptr(sessions, open);
 	list_free(open);
 	return sessions;
 }
 
 void
-rf_snapshot_together(RfSession *const *sessions, int count, List *kept, bool same_statement)
+rf_snapshot_of_transaction(RfSession *const *sessions, int count)
 {
 	List	   *all = NIL;
 
-	if (!is_common())
+	if (!rf_snapshot_is_common())
 		return;
-	if (!same_statement)
-		statements++;
 	for (int i = 0; i < count; i++)
 	{
 		all = list_append_unique_ptr(all, sessions[i]);
 		if (sessions[i]->depth == 0)
 			rf_session_settle(sessions[i]);
 	}
-	if (same_statement || IsolationUsesXactSnapshot())
-		all = add_open(all, !IsolationUsesXactSnapshot());
+	all = add_open(all);
 	if (list_length(all) > 1)
-		take_together(all, kept);
+		take_together(all);
 	list_free(all);
 }
 
@@ -536,17 +506,10 @@ rf_snapshot_begin(RfSession *session)
 	rf_serializable_begin(session);
 	session->untouched = false;
 	session->snapshot_exact = false;
-	session->statement = 0;
 	session->snapshot_count = rf_gate_count();
-	if (!is_common() || rf_session_other(session) == NULL)
+	if (!IsolationUsesXactSnapshot() || !rf_snapshot_is_common() || rf_session_other(session) == NULL)
 		return;
-	if (!IsolationUsesXactSnapshot())
-	{
-		if (session->left_out)
-			raise_left_out(session);
-		return;
-	}
-	all = add_open(list_make1(session), false);
-	take_together(all, NIL);
+	all = add_open(list_make1(session));
+	take_together(all);
 	list_free(all);
 }

@@ -1,10 +1,12 @@
 /*
- * statement.c - begins the transactions of a statement's nodes together.
+ * statement.c - begins a statement on its nodes.
  *
- * A transaction that cannot know its later needs begins with what it names. In REPEATABLE READ a
- * transaction block names whole servers. Nodes that an earlier transaction of this session needed
- * too late are begun together with those that it had. So a transaction that is tried again
- * succeeds.
+ * In READ COMMITTED it gets a number, and one snapshot of its nodes (statement_snapshot.c).
+ *
+ * From REPEATABLE READ on the transaction has one snapshot of all nodes (snapshot.c). As it cannot know
+ * its later needs, it begins with what it names: a transaction block names whole servers. Nodes that an
+ * earlier transaction of this session needed too late are begun together with those that it had. So a
+ * transaction that is tried again succeeds.
  */
 #include "postgres.h"
 
@@ -53,8 +55,7 @@ add_remembered(List *users)
 	bool		any = false;
 	ListCell   *lc;
 
-	if (rf_snapshot_remembered() == NIL ||
-		!(IsTransactionBlock() || IsolationUsesXactSnapshot() || rf_snapshot_remembers_function()))
+	if (rf_snapshot_remembered() == NIL)
 		return all;
 	open = rf_session_list_open();
 	if (open != NIL)
@@ -79,60 +80,78 @@ add_remembered(List *users)
 }
 
 /*
- * A node that cannot be connected may not be needed; whoever needs it says why. If it can be connected
- * by then, its snapshot would be another one than those that the others have since.
+ * Those of the users' sessions that can be connected; *count: how many. A node that cannot be may not be
+ * needed; whoever needs it says why. statement: that leaves it out, 0: the transaction does.
  */
-static void
-begin_together(List *users, List *others)
+static RfSession **
+connect_all(List *users, uint64 statement, int *count)
 {
 	RfSession **sessions = palloc(sizeof(RfSession *) * list_length(users));
-	List	   *kept = NIL;
-	int			count = 0;
 	ListCell   *lc;
 
+	*count = 0;
 	foreach(lc, users)
 	{
 		ErrorData  *error = NULL;
 
-		sessions[count] = rf_session_try(lfirst(lc), &error);
-		if (sessions[count] != NULL)
-			count++;
+		sessions[*count] = rf_session_try(lfirst(lc), &error);
+		if (sessions[*count] != NULL)
+			(*count)++;
 		else
 		{
 			FreeErrorData(error);
-			rf_session_find(((UserMapping *) lfirst(lc))->umid)->left_out = true;
+			rf_session_find(((UserMapping *) lfirst(lc))->umid)->left_out = statement;
 		}
 	}
-	foreach(lc, others)
-		kept = lappend(kept, rf_session_find(((UserMapping *) lfirst(lc))->umid));
-	rf_snapshot_together(sessions, count, kept, false);
-	list_free(kept);
+	return sessions;
+}
+
+static uint64
+begin_statement(List *users, RfOpenStatements open)
+{
+	static uint64 statements = 0;
+	uint64		statement = ++statements;
+	RfSession **sessions;
+	int			count;
+
+	rf_statement_snapshots_end(open);
+	if (!rf_snapshot_is_common() || list_length(users) < 2)
+		return statement;
+	sessions = connect_all(users, statement, &count);
+	rf_statement_snapshot_together(sessions, count, statement);
+	pfree(sessions);
+	return statement;
+}
+
+static void
+begin_together(List *users)
+{
+	int			count;
+	RfSession **sessions = connect_all(users, 0, &count);
+
+	rf_snapshot_of_transaction(sessions, count);
 	pfree(sessions);
 }
 
-void
-rf_statement_begin(List *users, List *others)
+static void
+begin_transaction(List *users)
 {
 	List	   *volatile all;
-	ListCell   *lc;
 
-	if (rf_snapshot_mode != RF_SNAPSHOT_COMMON ||
-		(IsolationIsSerializable() && !rf_allow_snapshot_isolation))
+	if (!rf_snapshot_is_common())
 		return;
-	foreach(lc, users)
-		rf_session_find(((UserMapping *) lfirst(lc))->umid)->left_out = false;
 	all = add_remembered(users);
 	if (list_length(all) == list_length(users))
 	{
 		if (list_length(users) > 1)
-			begin_together(users, others);
+			begin_together(users);
 	}
 	else
 	{
 		/* a node that is gone must not make every later transaction fail */
 		PG_TRY();
 		{
-			begin_together(all, others);
+			begin_together(all);
 		}
 		PG_CATCH();
 		{
@@ -142,4 +161,22 @@ rf_statement_begin(List *users, List *others)
 		PG_END_TRY();
 	}
 	list_free(all);
+}
+
+uint64
+rf_statement_begin(List *users, RfOpenStatements open)
+{
+	if (!IsolationUsesXactSnapshot())
+		return begin_statement(users, open);
+	begin_transaction(users);
+	return 0;
+}
+
+void
+rf_statement_begin_again(RfSession *const *sessions, int count, uint64 statement)
+{
+	if (IsolationUsesXactSnapshot())
+		rf_snapshot_of_transaction(sessions, count);
+	else
+		rf_statement_snapshot_together(sessions, count, statement);
 }

@@ -73,6 +73,8 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 	RfSession  *session = stream->session;
 	PGconn	   *conn = session->conn;
 	RfStreamRequest request;
+	RfStreamSnapshot snapshot;
+	RfSnapshotUse use;
 	RfTypeImage image;
 	RfNodeId	node;
 	StringInfoData head;
@@ -108,10 +110,16 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 	request.encoding = GetDatabaseEncoding();
 	request.column_count = spec->column_count;
 
+	use = rf_statement_snapshot(session, spec->statement, &snapshot);
+	if (use != RF_SNAPSHOT_OWN)
+		request.flags |= use == RF_SNAPSHOT_KEEP ? RF_STREAM_KEEP : RF_STREAM_KEPT;
+
 	initStringInfo(&head);
 	appendBinaryStringInfo(&head, (char *) &request, sizeof(request));
 	if (spec->column_count > 0)
 		appendBinaryStringInfo(&head, (const char *) spec->columns, spec->column_count * sizeof(RfStreamColumn));
+	if (use != RF_SNAPSHOT_OWN)
+		appendBinaryStringInfo(&head, (const char *) &snapshot, sizeof(snapshot));
 	initStringInfo(&types);
 	rf_append_text_array(&types, spec->param_count, spec->param_types);
 	initStringInfo(&values);

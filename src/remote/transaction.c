@@ -1,9 +1,9 @@
 /*
  * transaction.c - the remote transactions that belong to the local one.
  *
- * A session that is used gets one transaction, REPEATABLE READ or SERIALIZABLE, so that all scans
- * of a local transaction see one snapshot there (snapshot.c), and a savepoint for every subtransaction
- * in which it is used. Nothing is sent before it is needed. Commit and abort follow the local ones (commit.c
+ * A session that is used gets one transaction of the same isolation level, in which all scans of a
+ * statement, or of the transaction, see one snapshot (statement_snapshot.c, snapshot.c), and a
+ * savepoint for every subtransaction in which it is used. Nothing is sent before it is needed. Commit and abort follow the local ones (commit.c
  * has the commit of several nodes). PREPARE TRANSACTION is refused.
  */
 #include "postgres.h"
@@ -173,6 +173,7 @@ rf_session_abort_transaction(RfSession *session)
 	await_stream(session);
 	session->failed = NULL;
 	session->wrote = false;
+	rf_statement_snapshots_forget(session);
 	if (session->depth == 0)
 		return;
 	session->unsure = true;
@@ -278,7 +279,7 @@ finish_all(bool commit)
 	rf_waiting_end();
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
-		session->left_out = false;
+		session->left_out = 0;
 		if (session->conn == NULL)
 			continue;
 

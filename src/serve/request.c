@@ -49,12 +49,13 @@ rf_request_show(const RfRequestKind *kind, const char *sql)
 }
 
 void *
-rf_request_read(const RfRequestKind *kind, bytea *bytes, RfStreamColumn **columns)
+rf_request_read(const RfRequestKind *kind, bytea *bytes, RfStreamColumn **columns, void **trailer)
 {
 	Size		length = VARSIZE_ANY_EXHDR(bytes);
 	char	   *request;
 	uint32		version;
 	uint32		count;
+	Size		known;
 
 	if (length < kind->size)
 		rf_request_bad(kind, "It is shorter than its header.");
@@ -69,9 +70,11 @@ rf_request_read(const RfRequestKind *kind, bytea *bytes, RfStreamColumn **column
 				 errhint("Upgrade rdma_fdw on the %s node.",
 						 RF_WIRE_BEHIND(version, kind->caller, "data"))));
 	memcpy(&count, request + kind->column_count, sizeof(count));
-	if (count > MaxTupleAttributeNumber || length != kind->size + count * sizeof(RfStreamColumn))
+	known = kind->size + count * sizeof(RfStreamColumn);
+	if (count > MaxTupleAttributeNumber || (length != known && length != known + kind->trailer))
 		rf_request_bad(kind, "Its length does not match its number of columns.");
 	*columns = (RfStreamColumn *) (request + kind->size);
+	*trailer = length > known ? request + known : NULL;
 	for (uint32 i = 0; i < count; i++)
 		if (memchr((*columns)[i].type_name, 0, sizeof((*columns)[i].type_name)) == NULL)
 			rf_request_bad(kind, "The name of a column's type has no end.");

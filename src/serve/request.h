@@ -15,10 +15,14 @@ typedef struct RfRequestKind
 	const char *caller;			/* "reading", "writing": the node that sends it */
 	Size		size;			/* of its header, which begins with the wire version */
 	Size		column_count;	/* where in the header that is, a uint32 */
+	Size		trailer;		/* bytes that may follow its columns */
 } RfRequestKind;
 
-/* A copy of the request out of its bytes, palloc'd; the columns follow it there. ERROR: it is none. */
-extern void *rf_request_read(const RfRequestKind *kind, bytea *bytes, RfStreamColumn **columns);
+/*
+ * A copy of the request out of its bytes, palloc'd; the columns follow it there. *trailer: what follows
+ * these, NULL: nothing. ERROR: it is none.
+ */
+extern void *rf_request_read(const RfRequestKind *kind, bytea *bytes, RfStreamColumn **columns, void **trailer);
 
 /*
  * Whoever watches this node sees the statement that a request carries or stands for, not the call: in

@@ -513,7 +513,8 @@ rdma_receive(PG_FUNCTION_ARGS)
 static RfStoreRequest *
 read_request(bytea *bytes, RfStreamColumn **columns)
 {
-	RfStoreRequest *request = rf_request_read(&store_request, bytes, columns);
+	void	   *trailer;
+	RfStoreRequest *request = rf_request_read(&store_request, bytes, columns, &trailer);
 
 	if (request->flags > RF_STORE_DELETE || (request->flags & (request->flags - 1)) != 0)
 		bad_request("It has unknown flags, or several.");

@@ -28,6 +28,17 @@ extern void rf_store_at_ctid(ItemPointer ctid);
 extern void rf_store_insert_together(ModifyTableState *node);
 
 /*
+ * lock_row.c: locks the row of the relation at this place, to be updated or deleted. Waits for other
+ * transactions. ERROR (40001) if one has changed it since the writing node read it. The end closes what
+ * was opened, in the same transaction.
+ */
+typedef struct RfRowLocker RfRowLocker;
+
+extern RfRowLocker *rf_row_locker_create(Oid relid);
+extern void rf_lock_row(RfRowLocker *locker, ItemPointer ctid, bool delete);
+extern void rf_row_locker_end(RfRowLocker *locker);
+
+/*
  * UPDATE or DELETE of the relation's rows that the request's rows name: their first column is a
  * ctid, the others are the new values of the columns of the same name. row_types: the column
  * definition list of rdma.receive(). Inside SPI; returns how many rows were written, and in

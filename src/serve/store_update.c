@@ -10,10 +10,13 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "tcop/dest.h"
 #include "utils/builtins.h"
+#include "utils/varlena.h"
 
 #include "rdma_fdw/compat.h"
 #include "store.h"
@@ -22,6 +25,8 @@ typedef struct RowWriter
 {
 	DestReceiver dest;			/* first */
 	const char *relation;
+	bool		delete;
+	RfRowLocker *locker;		/* NULL: a row that has changed is an error anyway */
 	SPIPlanPtr	plan;
 	char	   *nulls;			/* for SPI: 'n' or ' ' */
 	uint64		written;
@@ -52,6 +57,8 @@ write_row(TupleTableSlot *slot, DestReceiver *dest)
 				 errmsg("a row for \"%s\" has no ctid", writer->relation)));
 	for (int i = 0; i < count; i++)
 		writer->nulls[i] = slot->tts_isnull[i] ? 'n' : ' ';
+	if (writer->locker != NULL)
+		rf_lock_row(writer->locker, (ItemPointer) DatumGetPointer(slot->tts_values[0]), writer->delete);
 	rf_store_at_ctid((ItemPointer) DatumGetPointer(slot->tts_values[0]));
 	result = SPI_execute_plan(writer->plan, slot->tts_values, writer->nulls, false, 0);
 	if (result < 0 && result != SPI_OK_REWRITTEN)
@@ -103,6 +110,10 @@ rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bo
 	*statements = list_make2(reading, sql.data);
 	rf_store_show(sql.data);
 	writer.relation = relation;
+	writer.delete = delete;
+	if (!IsolationUsesXactSnapshot())
+		writer.locker = rf_row_locker_create(RangeVarGetRelid(makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(relation))),
+															  NoLock, false));
 	writer.nulls = palloc(rows->natts);
 	writer.plan = SPI_prepare(sql.data, rows->natts, types);
 	if (writer.plan == NULL)
@@ -128,5 +139,7 @@ rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bo
 		SPI_freeplan(writer.plan);
 	}
 	PG_END_TRY();
+	if (writer.locker != NULL)
+		rf_row_locker_end(writer.locker);
 	return writer.written;
 }

@@ -1,9 +1,9 @@
 /*
  * stream.c - rdma.stream(): run a query for a reader and send its rows.
  *
- * Does: check the request, run the statement with the caller's rights, transaction and active
- * snapshot, answer with the totals. Does not: decide how rows travel (dest.c) or keep plans
- * (plan.c).
+ * Does: check the request, run the statement with the caller's rights and transaction, and its active
+ * snapshot or one that was kept (kept_snapshot.c), answer with the totals. Does not: decide how rows
+ * travel (dest.c) or keep plans (plan.c).
  */
 #include "postgres.h"
 
@@ -16,22 +16,34 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
+#include "kept_snapshot.h"
 #include "request.h"
 
 PG_FUNCTION_INFO_V1(rdma_stream);
 
 static const RfRequestKind stream_request = {
-	"rdma.stream", "reading", sizeof(RfStreamRequest), offsetof(RfStreamRequest, column_count)
+	"rdma.stream", "reading", sizeof(RfStreamRequest), offsetof(RfStreamRequest, column_count),
+	sizeof(RfStreamSnapshot)
 };
 
-static RfStreamRequest *
-read_request(bytea *bytes, RfStreamColumn **columns)
-{
-	RfStreamRequest *request = rf_request_read(&stream_request, bytes, columns);
+#define SNAPSHOT_FLAGS	(RF_STREAM_KEEP | RF_STREAM_KEPT)
+#define KNOWN_FLAGS \
+	(RF_STREAM_PORTABLE | RF_STREAM_FLOW | RF_STREAM_PAGES | RF_STREAM_INLINE | SNAPSHOT_FLAGS | RF_STREAM_NO_QUERY)
 
-	if ((request->flags & ~(uint32) (RF_STREAM_PORTABLE | RF_STREAM_FLOW | RF_STREAM_PAGES |
-									 RF_STREAM_INLINE)) != 0)
+static RfStreamRequest *
+read_request(bytea *bytes, RfStreamColumn **columns, RfStreamSnapshot *snapshot)
+{
+	void	   *trailer;
+	RfStreamRequest *request = rf_request_read(&stream_request, bytes, columns, &trailer);
+
+	if ((request->flags & ~(uint32) KNOWN_FLAGS) != 0)
 		rf_request_bad(&stream_request, "It has unknown flags.");
+	if ((trailer != NULL) != ((request->flags & SNAPSHOT_FLAGS) != 0) ||
+		(request->flags & SNAPSHOT_FLAGS) == SNAPSHOT_FLAGS ||
+		((request->flags & RF_STREAM_NO_QUERY) != 0 && trailer == NULL))
+		rf_request_bad(&stream_request, "It does not say which snapshot it means.");
+	if (trailer != NULL)
+		memcpy(snapshot, trailer, sizeof(RfStreamSnapshot));
 	if ((request->flags & RF_STREAM_FLOW) != 0 && (request->flags & RF_STREAM_INLINE) != 0)
 		rf_request_bad(&stream_request, "It wants a flow and names none.");
 	if (request->inline_limit > RF_MAX_INLINE)
@@ -61,6 +73,7 @@ rdma_stream(PG_FUNCTION_ARGS)
 {
 	RfStreamRequest *request;
 	RfStreamColumn *columns;
+	RfStreamSnapshot snapshot;
 	RfStatement *statement;
 	RfStreamDest *dest;
 	ParamListInfo params;
@@ -69,7 +82,17 @@ rdma_stream(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		rf_request_bad(&stream_request, "Request and query must not be NULL.");
-	request = read_request(PG_GETARG_BYTEA_PP(0), &columns);
+	request = read_request(PG_GETARG_BYTEA_PP(0), &columns, &snapshot);
+	if (request->flags & RF_STREAM_KEEP)
+		rf_kept_snapshot_keep(&snapshot);
+	if (request->flags & RF_STREAM_NO_QUERY)
+	{
+		if (request->flags & RF_STREAM_KEPT)
+			rf_kept_snapshot_next(&snapshot);
+		PG_RETURN_NULL();
+	}
+	if (request->flags & RF_STREAM_KEPT)
+		PushActiveSnapshot(rf_kept_snapshot(&snapshot));
 	sql = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	rf_request_show(&stream_request, sql);
 	statement = rf_statement_get(sql, PG_ARGISNULL(2) ? NULL : PG_GETARG_ARRAYTYPE_P(2));
@@ -83,5 +106,7 @@ rdma_stream(PG_FUNCTION_ARGS)
 	dest = rf_stream_dest_create(request, columns);
 	run(linitial_node(PlannedStmt, plan->stmt_list), sql, params, dest);
 	ReleaseCachedPlan(plan, CurrentResourceOwner);
+	if (request->flags & RF_STREAM_KEPT)
+		PopActiveSnapshot();
 	PG_RETURN_BYTEA_P(rf_stream_dest_reply(dest));
 }

@@ -11,6 +11,7 @@
 #include "foreign/foreign.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/remote.h"
 
 struct ExplainState;
 struct pg_result;
@@ -46,8 +47,8 @@ extern void rf_copy_line(RfCopyLines *lines, uint64 row);
 extern void rf_copy_failed(void *lines, uint64 row);
 extern void rf_copy_error_context(void *lines);
 
-/* UserMapping of nodes that scans of other queries read, which have begun and not ended (scan_start.c). */
-extern List *rf_scan_others(EState *estate);
+/* Statements whose scans have begun and not ended (scan_start.c). */
+extern RfOpenStatements rf_scan_open_statements(void);
 
 extern void rdmaBeginForeignScan(ForeignScanState *node, int eflags);
 extern TupleTableSlot *rdmaIterateForeignScan(ForeignScanState *node);

@@ -46,6 +46,7 @@ typedef struct DirectState
 	bool		set_processed;
 	MemoryContext context;		/* of the query */
 
+	uint64		statement;		/* rf_statement_begin */
 	bool		executed;
 	PGresult  **results;		/* one per node; of a replicated table only the first one's rows count */
 	int			result;			/* RETURNING goes on with this one */
@@ -200,10 +201,20 @@ form_exchanges(DirectState *state)
 			lfourth(exchange), list_nth(exchange, 4), state->buffers, state->buffer_size
 		};
 	}
-	rf_exchange_form(sessions, state->node_count, specs, list_length(state->exchanges));
+	rf_exchange_form(sessions, state->node_count, specs, list_length(state->exchanges), state->statement);
 	rf_exchange_end_turn();
 	pfree(sessions);
 	pfree(specs);
+}
+
+static RfCommand *
+create_command(DirectState *state, int node)
+{
+	RfCommand  *command = rf_command_create(rf_node_session(state->users[node], state->serverid), state->sql,
+											list_length(state->params), true);
+
+	rf_command_in_statement(command, state->statement);
+	return command;
 }
 
 /*
@@ -219,8 +230,7 @@ execute_exchanging(DirectState *state, const char *const *values)
 
 	form_exchanges(state);
 	for (int i = 0; i < state->node_count; i++)
-		commands[i] = rf_command_create(rf_node_session(state->users[i], state->serverid), state->sql,
-										list_length(state->params), true);
+		commands[i] = create_command(state, i);
 	for (int i = 0; i < state->node_count; i++)
 		rf_command_send(commands[i], values);
 	for (int i = 0; i < state->node_count; i++)
@@ -256,8 +266,7 @@ execute_on(DirectState *state, int first, int last, const char *const *values)
 	RfCommand **commands = palloc_array(RfCommand *, last - first);
 
 	for (int i = first; i < last; i++)
-		commands[i - first] = rf_command_create(rf_node_session(state->users[i], state->serverid), state->sql,
-												list_length(state->params), true);
+		commands[i - first] = create_command(state, i);
 	rf_commands_execute(commands, last - first, values, state->results + first);
 }
 
@@ -289,7 +298,7 @@ execute(ForeignScanState *node, DirectState *state)
 		if (all || only < 0 || i == only)
 			users = lappend(users, state->users[i]);
 	}
-	rf_statement_begin(users, rf_scan_others(node->ss.ps.state));
+	state->statement = rf_statement_begin(users, rf_scan_open_statements());
 	list_free(users);
 	values = rf_write_values(state->writer, state->values, state->isnull);
 	if (state->exchanges != NIL)

@@ -141,6 +141,8 @@ command(RfRowMoves *moves, RfCommand **commands, int i, ModifyTarget *target, co
 	{
 		caller = MemoryContextSwitchTo(moves->context);
 		commands[i] = rf_command_create(target->session, sql, param_count, true);
+		if (commands == moves->deletes)
+			rf_modify_lock_first(moves->rel, commands[i], true);
 		MemoryContextSwitchTo(caller);
 	}
 	return commands[i];

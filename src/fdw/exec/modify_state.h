@@ -94,6 +94,12 @@ extern void rf_modify_take_values(ModifyState *state, TupleTableSlot *slot, int 
  */
 extern int rf_modify_execute(ModifyState *state, ModifyTarget *target, TupleTableSlot *slot);
 
+/*
+ * In READ COMMITTED the row that the command names by its place (ctid), which is its first parameter, is
+ * locked before: a join of several nodes has found it without that. An ERROR (40001) if it has changed.
+ */
+extern void rf_modify_lock_first(Relation rel, RfCommand *command, bool delete);
+
 /* Raises an error: rows of the table cannot be told from each other by ctid. */
 extern void rf_modify_ambiguous(Relation rel, int rows) __attribute__((noreturn));
 

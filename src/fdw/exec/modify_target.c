@@ -4,10 +4,12 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "common/pg_prng.h"
 #include "executor/executor.h"
 #include "foreign/foreign.h"
 #include "libpq-fe.h"
+#include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -15,6 +17,7 @@
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/remote.h"
 
+#include "fdw/deparse/deparse.h"
 #include "fdw/plan/plan.h"
 
 #include "modify_state.h"
@@ -51,11 +54,26 @@ rf_modify_find_targets(ModifyState *state, ResultRelInfo *result_rel)
 }
 
 void
+rf_modify_lock_first(Relation rel, RfCommand *command, bool delete)
+{
+	ForeignTable *table = GetForeignTable(RelationGetRelid(rel));
+	RfTableOptions opts;
+
+	if (IsolationUsesXactSnapshot())
+		return;
+	rf_table_options(table, GetForeignServer(table->serverid), &opts);
+	rf_command_precede(command, psprintf("SELECT rdma.lock_row(%s, $1, %s)",
+										 quote_literal_cstr(rf_remote_relation_name(&opts)), delete ? "true" : "false"));
+}
+
+void
 rf_modify_create_command(ModifyState *state, ModifyTarget *target)
 {
 	MemoryContext caller = MemoryContextSwitchTo(state->context);
 
 	target->command = rf_command_create(target->session, state->sql, state->param_count, true);
+	if (state->distribution != NULL && AttributeNumberIsValid(state->ctid_attno))
+		rf_modify_lock_first(state->rel, target->command, state->param_count == 1);
 	MemoryContextSwitchTo(caller);
 }
 
@@ -71,7 +89,7 @@ begin_together(ModifyState *state, const ModifyTarget *target)
 		if (all || &state->targets[i] == target)
 			users = lappend(users, state->targets[i].user);
 	}
-	rf_statement_begin(users, rf_scan_others(state->estate));
+	(void) rf_statement_begin(users, rf_scan_open_statements());
 	list_free(users);
 }
 

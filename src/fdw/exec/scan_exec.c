@@ -441,7 +441,6 @@ first_of_any(RfScanState *state, const void **batch, uint32 *length)
 			MemoryContextSwitchTo(context);
 			FlushErrorState();
 			state->losses++;
-			state->together = false;
 		}
 		PG_END_TRY();
 	}

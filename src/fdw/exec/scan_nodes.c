@@ -125,7 +125,7 @@ begin_again(RfScanState *state)
 		rf_session_abort_transaction(sessions[i]);
 	}
 	rf_exchange_take_turn(state->attempts++);
-	rf_snapshot_together(sessions, state->part_count, NIL, true);
+	rf_statement_begin_again(sessions, state->part_count, state->statement);
 	pfree(sessions);
 	rf_scan_start(state);
 }

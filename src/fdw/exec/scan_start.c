@@ -101,23 +101,21 @@ rf_scan_watch_executor(void)
 	watching = true;
 }
 
-List *
-rf_scan_others(EState *estate)
+RfOpenStatements
+rf_scan_open_statements(void)
 {
-	List	   *users = NIL;
+	RfOpenStatements open = {0, 0};
 	dlist_iter	iter;
 
 	dlist_foreach(iter, &rf_open_scans)
 	{
-		RfScanState *other = dlist_container(RfScanState, node, iter.cur);
+		RfScanState *state = dlist_container(RfScanState, node, iter.cur);
 
-		for (int i = 0; i < other->part_count && other->estate != estate && other->together; i++)
-		{
-			if (other->parts[i].user != NULL)
-				users = lappend(users, other->parts[i].user);
-		}
+		if (state->statement != 0 && (open.oldest == 0 || state->statement < open.oldest))
+			open.oldest = state->statement;
+		open.newest = Max(open.newest, state->statement);
 	}
-	return users;
+	return open;
 }
 
 /* ---------- streams ---------- */
@@ -202,6 +200,7 @@ start_part(RfScanPart *part)
 	spec.receive_buffer_size = part->sends_only ? RF_MIN_SLOT_SIZE : state->fetch.receive_buffer_size;
 	spec.inline_limit = state->fetch.inline_limit;
 	spec.accept_pages = state->fetch.accept_pages;
+	spec.statement = state->statement;
 	spec.estimated_rows = part->sends_only ? 0 : state->expected_rows / state->reader_count;
 	spec.shared = state->shared != NULL;
 	spec.in_place = !spec.shared && rows_may_stay_in_place(state);
@@ -376,7 +375,7 @@ form_exchanges(RfScanState *state, RfSession *const *sessions, int count, const 
 
 	PG_TRY();
 	{
-		rf_exchange_form(sessions, count, specs, list_length(state->exchanges));
+		rf_exchange_form(sessions, count, specs, list_length(state->exchanges), state->statement);
 	}
 	PG_CATCH();
 	{
@@ -439,7 +438,7 @@ add_users(List *users, RfScanState *state, bool only_current, bool all)
 }
 
 /*
- * The statement's scans begin their remote transactions with the first of them. A scan alone that was
+ * The statement's scans begin with the first of them. A scan alone that was
  * pruned does so with its node; if it depends on other rows of the statement, it may read any.
  */
 static void
@@ -450,7 +449,7 @@ begin_together(RfScanState *state)
 	bool		alone = true;
 	MemoryContext caller;
 	List	   *users = NIL;
-	List	   *others;
+	uint64		statement;
 	dlist_iter	iter;
 
 	if (state->together)
@@ -474,9 +473,14 @@ begin_together(RfScanState *state)
 	}
 	users = add_users(users, state, alone && bms_is_empty(plan->scan.plan.extParam), all);
 	state->together = true;
-	others = rf_scan_others(state->estate);
-	rf_statement_begin(users, others);
-	list_free(others);
+	statement = rf_statement_begin(users, rf_scan_open_statements());
+	dlist_foreach(iter, &rf_open_scans)
+	{
+		RfScanState *other = dlist_container(RfScanState, node, iter.cur);
+
+		if (other->estate == state->estate)
+			other->statement = statement;
+	}
 	list_free(users);
 	MemoryContextSwitchTo(caller);
 }

@@ -119,7 +119,8 @@ typedef struct RfScanState
 	int			param_depends;	/* RF_TEXT_*, of any parameter's text */
 	MemoryContext param_context;
 
-	bool		together;		/* remote transactions of all scans of the statement have begun */
+	bool		together;		/* the statement has begun on the nodes of all its scans */
+	uint64		statement;		/* rf_statement_begin; 0: it has not begun, or the transaction has the snapshot */
 	bool		started;
 	bool		ended;
 	bool		need_batch;		/* the decoder's rows, if any, precede a rescan */

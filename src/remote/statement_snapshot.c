@@ -1,0 +1,417 @@
+/*
+ * statement_snapshot.c - in READ COMMITTED, one snapshot for all that a statement does on nodes.
+ *
+ * There each remote command takes a snapshot of its own. The first one that a statement sends to a node
+ * has the node keep it for the others (serve/kept_snapshot.c). Where a statement uses several nodes, all
+ * are told to keep one before it begins, together in the gate (gate.c). The transactions there need not
+ * begin for that: they may have written, and other statements may go on with snapshots of before.
+ *
+ * A node that is needed later, because it could not be connected or another one was lost, takes its
+ * snapshot in the gate, too. It is one with the others' if nothing was committed since those were taken;
+ * if something was, and nothing was done under those, all are taken again. Else it is an error.
+ *
+ * Rows are written under the statement's snapshot where one statement of the node finds and writes them.
+ * A row that is named by its place (ctid) was found before; it is written with the command's own
+ * snapshot, which sees a version that was locked when it was found, and that is newer than the
+ * statement's snapshot.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "utils/memutils.h"
+
+#include "rdma_fdw/compat.h"
+#include "gate.h"
+#include "session.h"
+
+/* When the last statement began. */
+static RfOpenStatements open_then = {0, 0};
+
+void
+rf_statement_snapshots_end(RfOpenStatements open)
+{
+	open_then = open;
+}
+
+void
+rf_statement_snapshots_forget(RfSession *session)
+{
+	list_free_deep(session->snapshots);
+	session->snapshots = NIL;
+}
+
+/* NULL: it has none. */
+static RfStatementSnapshot *
+find(RfSession *session, uint64 statement)
+{
+	ListCell   *lc;
+
+	if (session->depth == 0)
+		rf_statement_snapshots_forget(session);
+	foreach(lc, session->snapshots)
+	{
+		RfStatementSnapshot *entry = lfirst(lc);
+
+		if (entry->statement == statement)
+			return entry;
+	}
+	return NULL;
+}
+
+/* As the node forgets them when it keeps that of this statement. */
+static void
+forget_over(RfSession *session, uint64 statement)
+{
+	ListCell   *lc;
+
+	foreach(lc, session->snapshots)
+	{
+		RfStatementSnapshot *entry = lfirst(lc);
+
+		if (entry->statement >= open_then.oldest &&
+			(entry->statement <= open_then.newest || entry->statement >= statement))
+			continue;
+		session->snapshots = foreach_delete_current(session->snapshots, lc);
+		pfree(entry);
+	}
+}
+
+/* count: the gate's, read before the snapshot is taken or in the gate */
+static RfStatementSnapshot *
+note(RfSession *session, uint64 statement, uint64 count)
+{
+	RfStatementSnapshot *entry = find(session, statement);
+	MemoryContext caller;
+
+	if (entry == NULL)
+	{
+		forget_over(session, statement);
+		caller = MemoryContextSwitchTo(TopMemoryContext);
+		entry = palloc(sizeof(RfStatementSnapshot));
+		entry->statement = statement;
+		session->snapshots = lappend(session->snapshots, entry);
+		MemoryContextSwitchTo(caller);
+	}
+	entry->count = count;
+	entry->used = false;
+	return entry;
+}
+
+static void
+name(uint64 statement, RfStreamSnapshot *snapshot)
+{
+	snapshot->statement = statement;
+	snapshot->oldest = open_then.oldest;
+	snapshot->outer = open_then.newest;
+}
+
+bool
+rf_statement_snapshot_send(RfSession *session, const RfStreamSnapshot *snapshot, uint32 flags)
+{
+	struct
+	{
+		RfStreamRequest request;
+		RfStreamSnapshot snapshot;
+	}			message;
+	const char *values[4] = {(const char *) &message, "", NULL, NULL};
+	int			lengths[4] = {sizeof(message), 0, 0, 0};
+	int			formats[4] = {1, 1, 1, 1};
+
+	StaticAssertStmt(sizeof(message) == sizeof(RfStreamRequest) + sizeof(RfStreamSnapshot), "there are bytes between");
+	memset(&message, 0, sizeof(message));
+	message.request.wire_version = RF_WIRE_VERSION;
+	message.request.flags = flags | RF_STREAM_NO_QUERY;
+	message.snapshot = *snapshot;
+	if (session->prepared)
+		return PQsendQueryPrepared(session->conn, session->stream_statement, 4, values, lengths, formats, 1) == 1;
+	return PQsendQueryParams(session->conn, RF_STREAM_SQL, 4, rf_stream_types, values, lengths, formats, 1) == 1;
+}
+
+/* ---------- in the gate ---------- */
+
+static void
+await_pipeline(RfSession *session, RfPipeline *pipeline, TimestampTz deadline)
+{
+	PGresult   *result;
+
+	while (!rf_pipeline_take(session, pipeline))
+	{
+		long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+		int			got = left > 0 ? rf_session_wait(session, WL_SOCKET_READABLE, left) : 0;
+
+		if (left <= 0)
+		{
+			session->broken = true;
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("server \"%s\" did not take a snapshot within %d seconds",
+							session->server_name, RF_BEGIN_TIMEOUT_MS / 1000)));
+		}
+		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
+			rf_session_lost(session);
+	}
+	result = rf_pipeline_result(pipeline);
+	if (result != NULL && PQresultStatus(result) != PGRES_TUPLES_OK)
+		rf_session_raise(session, result, RF_STREAM_SQL);
+	PQclear(result);
+}
+
+/*
+ * To all at the same time: begin transactions where there are none and, with a snapshot, keep it. What
+ * has not been used stays fresh.
+ */
+static void
+run_on_all(List *sessions, const RfStreamSnapshot *snapshot)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_BEGIN_TIMEOUT_MS);
+	RfPipeline *pipelines = palloc0_array(RfPipeline, list_length(sessions));
+	ListCell   *lc;
+
+	PG_TRY();
+	{
+		foreach(lc, sessions)
+		{
+			RfSession  *session = lfirst(lc);
+			bool		fresh = rf_session_is_fresh(session);
+			bool		sent = rf_pipeline_begin(session, Max(session->depth, 1), &pipelines[foreach_current_index(lc)]) &&
+				(snapshot == NULL || rf_statement_snapshot_send(session, snapshot, RF_STREAM_KEEP));
+
+			session->untouched = fresh;
+			rf_pipeline_send(session, sent);
+		}
+		foreach(lc, sessions)
+			await_pipeline(lfirst(lc), &pipelines[foreach_current_index(lc)], deadline);
+	}
+	PG_CATCH();
+	{
+		for (int i = 0; i < list_length(sessions); i++)
+			rf_pipeline_clear(&pipelines[i]);
+		rf_snapshot_give_up(sessions);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	pfree(pipelines);
+}
+
+static List *
+without(List *sessions, uint64 statement)
+{
+	List	   *missing = NIL;
+	ListCell   *lc;
+
+	foreach(lc, sessions)
+	{
+		if (find(lfirst(lc), statement) == NULL)
+			missing = lappend(missing, lfirst(lc));
+	}
+	return missing;
+}
+
+/* One whose snapshot would not be one with those that are taken now; of them one that was used, if there is one. */
+static RfSession *
+find_older(List *sessions, uint64 statement, uint64 count, bool *used)
+{
+	RfSession  *older = NULL;
+	ListCell   *lc;
+
+	*used = false;
+	foreach(lc, sessions)
+	{
+		RfStatementSnapshot *entry = find(lfirst(lc), statement);
+
+		if (entry != NULL && entry->count != count)
+			older = lfirst(lc);
+		if (entry != NULL && entry->used)
+			*used = true;
+	}
+	return older;
+}
+
+__attribute__((noreturn)) static void
+raise_conflict(List *sessions, RfSession *older, uint64 statement)
+{
+	ListCell   *lc;
+
+	foreach(lc, sessions)
+	{
+		RfSession  *session = lfirst(lc);
+
+		if (session->left_out == statement)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not take one snapshot of several nodes"),
+					 errdetail("Server \"%s\" could not be connected when the statement began.", session->server_name),
+					 errhint("Try the transaction again.")));
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not take one snapshot of several nodes"),
+			 errdetail("Transactions have committed since this statement began on server \"%s\".", older->server_name),
+			 errhint("Try the transaction again. With rdma_fdw.snapshot = each_node each node has a snapshot of its own.")));
+}
+
+/* False: a transaction is in doubt. */
+static bool
+take(List *sessions, uint64 statement, const uint64 *nodes)
+{
+	volatile bool taken = false;
+	volatile bool again = false;
+	RfSession  *volatile conflict = NULL;
+	RfStreamSnapshot snapshot;
+
+	name(statement, &snapshot);
+	rf_gate_enter(RF_GATE_SNAPSHOT);
+	PG_TRY();
+	{
+		uint64		count = rf_gate_count();
+		bool		used;
+		RfSession  *older = find_older(sessions, statement, count, &used);
+
+		if (older != NULL && used)
+			conflict = older;
+		else if (!rf_commit_in_doubt_on(nodes, list_length(sessions)))
+		{
+			List	   *taking = older != NULL ? sessions : without(sessions, statement);
+			ListCell   *lc;
+
+			run_on_all(taking, &snapshot);
+			foreach(lc, taking)
+				(void) note(lfirst(lc), statement, count);
+			taken = true;
+			again = older != NULL;
+		}
+	}
+	PG_FINALLY();
+	{
+		rf_gate_leave(RF_GATE_SNAPSHOT);
+	}
+	PG_END_TRY();
+	if (conflict)
+		raise_conflict(sessions, conflict, statement);
+	if (taken)
+		rf_gate_note_snapshots(again);
+	return taken;
+}
+
+/* A pooler may have us wait for one of its connections. */
+static void
+begin_behind_poolers(List *sessions)
+{
+	List	   *beginning = NIL;
+	ListCell   *lc;
+
+	foreach(lc, sessions)
+	{
+		RfSession  *session = lfirst(lc);
+
+		if (session->shared && session->depth == 0)
+			beginning = lappend(beginning, session);
+	}
+	if (beginning != NIL)
+		run_on_all(beginning, NULL);
+	list_free(beginning);
+}
+
+/* Others that have a snapshot of the statement. */
+static List *
+add_others(List *sessions, uint64 statement)
+{
+	List	   *open = rf_session_list_open();
+	ListCell   *lc;
+
+	foreach(lc, open)
+	{
+		if (find(lfirst(lc), statement) != NULL)
+			sessions = list_append_unique_ptr(sessions, lfirst(lc));
+	}
+	list_free(open);
+	return sessions;
+}
+
+void
+rf_statement_snapshot_together(RfSession *const *sessions, int count, uint64 statement)
+{
+	List	   *all = NIL;
+	List	   *missing;
+	uint64	   *nodes;
+	TimestampTz deadline = 0;
+	ListCell   *lc;
+
+	if (!rf_snapshot_is_common())
+		return;
+	for (int i = 0; i < count; i++)
+		all = list_append_unique_ptr(all, sessions[i]);
+	all = add_others(all, statement);
+	missing = without(all, statement);
+	if (list_length(all) > 1 && missing != NIL)
+	{
+		nodes = palloc_array(uint64, list_length(all));
+		foreach(lc, all)
+		{
+			RfSession  *session = lfirst(lc);
+			RfStatementSnapshot *entry = find(session, statement);
+
+			nodes[foreach_current_index(lc)] = session->cluster;
+			if (entry == NULL || !entry->used)
+				rf_session_settle(session);
+		}
+		for (;;)
+		{
+			if (rf_snapshot_is_in_doubt(nodes, list_length(all)))
+			{
+				rf_snapshot_await_resolver(&deadline);
+				continue;
+			}
+			begin_behind_poolers(missing);
+			if (take(all, statement, nodes))
+				break;
+		}
+		pfree(nodes);
+	}
+	list_free(missing);
+	list_free(all);
+}
+
+/* ---------- commands ---------- */
+
+static bool
+others_have(RfSession *session, uint64 statement)
+{
+	List	   *others = add_others(NIL, statement);
+	bool		any = others != NIL;
+
+	list_free(others);
+	return any;
+}
+
+bool
+rf_statement_snapshot_join(RfSession *session, uint64 statement, RfStreamSnapshot *snapshot)
+{
+	RfStatementSnapshot *entry;
+
+	if (statement == 0 || IsolationUsesXactSnapshot())
+		return false;
+	entry = find(session, statement);
+	if (entry == NULL && others_have(session, statement))
+	{
+		rf_statement_snapshot_together(&session, 1, statement);
+		entry = find(session, statement);
+	}
+	if (entry == NULL)
+		return false;
+	entry->used = true;
+	name(statement, snapshot);
+	return true;
+}
+
+RfSnapshotUse
+rf_statement_snapshot(RfSession *session, uint64 statement, RfStreamSnapshot *snapshot)
+{
+	if (rf_statement_snapshot_join(session, statement, snapshot))
+		return RF_SNAPSHOT_KEPT;
+	if (statement == 0 || IsolationUsesXactSnapshot())
+		return RF_SNAPSHOT_OWN;
+	note(session, statement, rf_gate_count())->used = true;
+	name(statement, snapshot);
+	return RF_SNAPSHOT_KEEP;
+}

@@ -1,0 +1,231 @@
+/*
+ * kept_snapshot.c - the snapshots that statements of a reader have here, in READ COMMITTED.
+ *
+ * There each command of a session takes a snapshot of its own, but a statement of the reader may need
+ * several commands, on several nodes, and wants one. So the first keeps its snapshot under the reader's
+ * number of the statement, and the others run under that. Rows are then updated and locked as READ
+ * COMMITTED does it: one that has changed since is looked at again.
+ *
+ * What the transaction wrote after the snapshot was taken is not visible to it, as in any statement.
+ *
+ * Everything belongs to this backend, and ends with its transaction.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "executor/executor.h"
+#include "tcop/pquery.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/snapmgr.h"
+
+#include "rdma_fdw/compat.h"
+#include "kept_snapshot.h"
+
+/* So many statements that go on, one inside the other or as cursors: no honest reader comes near. */
+#define MAX_KEPT	10000
+
+typedef struct KeptSnapshot
+{
+	uint64		statement;
+	Snapshot	snapshot;		/* registered with the top transaction */
+} KeptSnapshot;
+
+static List *kept = NIL;		/* KeptSnapshot, in TopTransactionContext */
+static Snapshot next = NULL;	/* of the session's next statement; NULL: that takes its own */
+static QueryDesc *running = NULL;	/* that statement */
+static ExecutorStart_hook_type previous_executor_start = NULL;
+static ExecutorRun_hook_type previous_executor_run = NULL;
+
+/*
+ * The portal's statement, not one of a function that the planner evaluates before it. The executor
+ * wants the query's snapshot to be the active one.
+ */
+static void
+executor_start(QueryDesc *query, int eflags)
+{
+	bool		mine = next != NULL && ActivePortal != NULL;
+
+	if (mine)
+	{
+		PushActiveSnapshot(next);
+		UnregisterSnapshot(query->snapshot);
+		query->snapshot = RegisterSnapshot(next);
+		next = NULL;
+		running = query;
+	}
+	if (previous_executor_start)
+		previous_executor_start(query, eflags);
+	else
+		standard_ExecutorStart(query, eflags);
+	if (mine)
+		PopActiveSnapshot();
+}
+
+static bool
+push_for(QueryDesc *query)
+{
+	if (query != running)
+		return false;
+	PushActiveSnapshot(query->snapshot);
+	running = NULL;
+	return true;
+}
+
+#if PG_VERSION_NUM >= 180000
+static void
+executor_run(QueryDesc *query, ScanDirection direction, uint64 count)
+{
+	bool		mine = push_for(query);
+
+	if (previous_executor_run)
+		previous_executor_run(query, direction, count);
+	else
+		standard_ExecutorRun(query, direction, count);
+	if (mine)
+		PopActiveSnapshot();
+}
+#else
+static void
+executor_run(QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once)
+{
+	bool		mine = push_for(query);
+
+	if (previous_executor_run)
+		previous_executor_run(query, direction, count, execute_once);
+	else
+		standard_ExecutorRun(query, direction, count, execute_once);
+	if (mine)
+		PopActiveSnapshot();
+}
+#endif
+
+static bool
+is_over(uint64 statement, const RfStreamSnapshot *request)
+{
+	return statement < request->oldest || (statement > request->outer && statement < request->statement);
+}
+
+/* Those of statements that are over; NULL: all. */
+static void
+forget(const RfStreamSnapshot *request)
+{
+	ListCell   *lc;
+
+	foreach(lc, kept)
+	{
+		KeptSnapshot *entry = lfirst(lc);
+
+		if (request != NULL && !is_over(entry->statement, request))
+			continue;
+		UnregisterSnapshotFromOwner(entry->snapshot, TopTransactionResourceOwner);
+		kept = foreach_delete_current(kept, lc);
+		pfree(entry);
+	}
+}
+
+/* An abort unregisters them by itself, and frees the memory. */
+static void
+at_transaction_end(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			forget(NULL);
+			break;
+		case XACT_EVENT_ABORT:
+			kept = NIL;
+			break;
+		default:
+			return;
+	}
+	next = NULL;
+	running = NULL;
+}
+
+/* Statements that were interrupted between the request and their start, or their start and their run. */
+static void
+at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
+{
+	if (event != SUBXACT_EVENT_ABORT_SUB)
+		return;
+	next = NULL;
+	running = NULL;
+}
+
+static void
+install_hooks(void)
+{
+	static bool hooked = false;
+
+	if (hooked)
+		return;
+	previous_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = executor_start;
+	previous_executor_run = ExecutorRun_hook;
+	ExecutorRun_hook = executor_run;
+	RegisterXactCallback(at_transaction_end, NULL);
+	RegisterSubXactCallback(at_subtransaction_end, NULL);
+	hooked = true;
+}
+
+static KeptSnapshot *
+find(uint64 statement)
+{
+	ListCell   *lc;
+
+	foreach(lc, kept)
+	{
+		if (((KeptSnapshot *) lfirst(lc))->statement == statement)
+			return lfirst(lc);
+	}
+	return NULL;
+}
+
+void
+rf_kept_snapshot_keep(const RfStreamSnapshot *request)
+{
+	MemoryContext caller;
+	KeptSnapshot *entry;
+
+	install_hooks();
+	forget(request);
+	entry = find(request->statement);
+	if (entry == NULL)
+	{
+		if (list_length(kept) >= MAX_KEPT)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("the reading node keeps too many snapshots"),
+					 errdetail("At most %d statements can go on at the same time in one transaction.", MAX_KEPT)));
+		caller = MemoryContextSwitchTo(TopTransactionContext);
+		entry = palloc(sizeof(KeptSnapshot));
+		entry->statement = request->statement;
+		entry->snapshot = NULL;
+		kept = lappend(kept, entry);
+		MemoryContextSwitchTo(caller);
+	}
+	else
+		UnregisterSnapshotFromOwner(entry->snapshot, TopTransactionResourceOwner);
+	entry->snapshot = RegisterSnapshotOnOwner(GetActiveSnapshot(), TopTransactionResourceOwner);
+}
+
+Snapshot
+rf_kept_snapshot(const RfStreamSnapshot *request)
+{
+	KeptSnapshot *entry = find(request->statement);
+
+	if (entry == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("the snapshot of the reading node's statement is gone"),
+				 errhint("Try the transaction again.")));
+	return entry->snapshot;
+}
+
+void
+rf_kept_snapshot_next(const RfStreamSnapshot *request)
+{
+	next = rf_kept_snapshot(request);
+}

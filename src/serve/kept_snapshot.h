@@ -1,0 +1,23 @@
+/*
+ * kept_snapshot.h - the snapshots that statements of a reader have here, see kept_snapshot.c. Nobody
+ * outside the room includes it.
+ */
+#ifndef RF_KEPT_SNAPSHOT_H
+#define RF_KEPT_SNAPSHOT_H
+
+#include "postgres.h"
+
+#include "utils/snapshot.h"
+
+#include "rdma_fdw/wire.h"
+
+/* The active snapshot becomes that of the statement; those of statements that are over go. */
+extern void rf_kept_snapshot_keep(const RfStreamSnapshot *request);
+
+/* Good until the next call that keeps one. ERROR (40001): there is none. */
+extern Snapshot rf_kept_snapshot(const RfStreamSnapshot *request);
+
+/* The next statement that the client sends runs under it. The same error. */
+extern void rf_kept_snapshot_next(const RfStreamSnapshot *request);
+
+#endif

@@ -1,27 +1,9 @@
 -- UPDATE, DELETE, TRUNCATE and rdma.run_on run on all nodes at the same time: rows, errors and counts are those of the nodes in
 -- their order, whichever answers first.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
-\c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-CREATE SCHEMA once;
-\c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-CREATE SCHEMA once;
-\c contrib_regression postgres 127.0.0.1 :coord
-SET client_min_messages = warning;
-CREATE SCHEMA once;
-SET search_path = once;
-CREATE SERVER once1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER once2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER once1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER once2 OPTIONS (user 'postgres');
-CREATE SERVER once FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'once1, once2');
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name once
+\i :two_nodes
 CREATE TABLE d (k int PRIMARY KEY, v int CONSTRAINT small CHECK (v < 1000));
 INSERT INTO d SELECT i, i FROM generate_series(1, 20) i;
 CREATE TABLE c (k int PRIMARY KEY, v int);
@@ -90,4 +72,5 @@ SELECT sum(rows) FROM rdma.check_distribution('c');
 \set VERBOSITY default
 SET client_min_messages = error;
 DROP SCHEMA once CASCADE;
+SELECT count(*) FROM rdma.run_on('once', 'DROP SCHEMA once CASCADE');
 DROP SERVER once, once1, once2 CASCADE;

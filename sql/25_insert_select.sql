@@ -1,31 +1,17 @@
 -- INSERT ... SELECT that data nodes do by themselves: on one server, on each of several nodes where the rows lie already where they
 -- belong, and with an exchange where they do not. The rows, counts and errors are those of local tables.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name ins
+\i :two_nodes
 \c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA one;
 CREATE TYPE one.mood AS ENUM ('glad', 'sad');
 CREATE TABLE one.a (id int, x int, t text);
 CREATE TABLE one.b (id int UNIQUE, x bigint, v varchar(4), n numeric(6,2));
 CREATE TABLE one.e (id int, m one.mood);
-\getenv coord RF_COORD_PORT
-\c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 \c contrib_regression postgres 127.0.0.1 :coord
-SET client_min_messages = warning;
-CREATE SCHEMA ins;
 SET search_path = ins;
-CREATE SERVER is1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER is2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER is1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER is2 OPTIONS (user 'postgres');
-CREATE SERVER ins FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'is1, is2');
-RESET client_min_messages;
 SET rdma_fdw.measured_costs = off;
 
 -- how(): who does it
@@ -43,9 +29,9 @@ BEGIN
 END $$;
 
 -- ---------- one server ----------
-CREATE FOREIGN TABLE a (id int, x int, t text) SERVER is1 OPTIONS (schema_name 'one');
-CREATE FOREIGN TABLE b (id int, x bigint, v varchar(4), n numeric(6,2)) SERVER is1 OPTIONS (schema_name 'one');
-CREATE FOREIGN TABLE e (id int, m text) SERVER is1 OPTIONS (schema_name 'one');
+CREATE FOREIGN TABLE a (id int, x int, t text) SERVER ins1 OPTIONS (schema_name 'one');
+CREATE FOREIGN TABLE b (id int, x bigint, v varchar(4), n numeric(6,2)) SERVER ins1 OPTIONS (schema_name 'one');
+CREATE FOREIGN TABLE e (id int, m text) SERVER ins1 OPTIONS (schema_name 'one');
 INSERT INTO a SELECT g, g % 7, 't' || g FROM generate_series(1, 100) g;
 EXPLAIN (VERBOSE, COSTS OFF) INSERT INTO b SELECT id, x, t, id / 3.0 FROM a WHERE id < 50;
 INSERT INTO b SELECT id, x, t, id / 3.0 FROM a WHERE id < 50;
@@ -95,7 +81,7 @@ RESET rdma_fdw.push_down;
 SET client_min_messages = warning;
 CREATE ROLE ins_owner SUPERUSER;
 RESET client_min_messages;
-CREATE USER MAPPING FOR ins_owner SERVER is1 OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR ins_owner SERVER ins1 OPTIONS (user 'postgres');
 CREATE VIEW av AS SELECT id FROM a;
 ALTER VIEW av OWNER TO ins_owner;
 SELECT how($$INSERT INTO e SELECT id FROM av$$);
@@ -209,8 +195,8 @@ DEALLOCATE ALL;
 SELECT node, misplaced FROM rdma.check_distribution('ins.by_k') UNION ALL SELECT node, misplaced FROM rdma.check_distribution('ins.by_j');
 
 DROP VIEW av;
-DROP USER MAPPING FOR ins_owner SERVER is1;
+DROP USER MAPPING FOR ins_owner SERVER ins1;
 DROP ROLE ins_owner;
 SET client_min_messages = warning;
 DROP SCHEMA ins, here CASCADE;
-DROP SERVER is1, is2, ins CASCADE;
+DROP SERVER ins1, ins2, ins CASCADE;

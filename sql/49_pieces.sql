@@ -1,9 +1,8 @@
 -- Batches that come in several buffers, and streams that are cut off in the middle: no row is lost or comes twice, and what cannot be had is an error.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name pieces
+\i :two_nodes
 -- fewer in a check that has no time for as many
 \getenv times RF_TIMES
 \if :{?times}
@@ -11,29 +10,19 @@ CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 	\set times 20
 \endif
 \c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA pieces;
 CREATE TABLE pieces.fat AS SELECT id, repeat(md5(id::text), 4000) AS t FROM generate_series(1, 60, 2) id;
 CREATE TABLE pieces.small AS SELECT id, md5(id::text) AS s FROM generate_series(1, 3000, 2) id;
 CREATE TABLE pieces.n AS SELECT i, i * 7 AS v FROM generate_series(1, 200000) i;
 ANALYZE;
 \c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA pieces;
 CREATE TABLE pieces.fat AS SELECT id, repeat(md5(id::text), 4000) AS t FROM generate_series(2, 60, 2) id;
 CREATE TABLE pieces.small AS SELECT id, md5(id::text) AS s FROM generate_series(2, 3000, 2) id;
 ANALYZE;
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
-CREATE SCHEMA pieces;
 SET search_path = pieces;
-CREATE SERVER pieces1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER pieces2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER pieces1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER pieces2 OPTIONS (user 'postgres');
-CREATE SERVER pieces FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'pieces1, pieces2');
 CREATE FOREIGN TABLE fat (id int, t text) SERVER pieces OPTIONS (receive_buffer_size '8kB');
 CREATE FOREIGN TABLE small (id int, s text) SERVER pieces OPTIONS (receive_buffer_size '8kB');
 CREATE FOREIGN TABLE fat1 (id int, t text) SERVER pieces1 OPTIONS (table_name 'fat', receive_buffer_size '8kB', async_capable 'true');

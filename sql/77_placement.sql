@@ -1,31 +1,18 @@
 -- Which nodes a server with nodes stands for is on record: the option's order has no meaning, other nodes are refused while there
 -- are tables, records follow servers that are renamed, and a database that is another node, or none, is found when it is connected to.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
-\c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :coord
-SET client_min_messages = warning;
-CREATE SCHEMA plc;
-SET search_path = plc;
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name plc
+\i :two_nodes
 -- the server with nodes may come first, as in dumps
+DROP SERVER plc, plc2 CASCADE;
 CREATE SERVER plc FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'plc1, "plc 2"');
-CREATE SERVER plc1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
 CREATE SERVER "plc 2" FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER plc1 OPTIONS (user 'postgres');
 CREATE USER MAPPING FOR CURRENT_USER SERVER "plc 2" OPTIONS (user 'postgres');
 RESET client_min_messages;
 CREATE FUNCTION on_record() RETURNS text LANGUAGE sql AS $$
   SELECT string_agg(concat_ws(' ', server, nodes, array_position(members, NULL) IS NULL), '; ' ORDER BY server) FROM rdma.placement WHERE server LIKE 'plc%' $$;
 -- said(): errors without what differs from run to run
-\getenv tree PG_ABS_SRCDIR
 \set said :tree '/test/setup/said.sql'
 \i :said
 \pset format unaligned

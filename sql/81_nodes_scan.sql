@@ -1,12 +1,9 @@
 -- Scans of a server that stands for two nodes: both run the statement, and one foreign scan reads both streams.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name nsc
+\i :two_nodes
 \c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA nsc;
 CREATE TABLE nsc.t AS SELECT i AS a, i % 10 AS b, 'row ' || i AS c FROM generate_series(1, 30000, 2) i;
 INSERT INTO nsc.t VALUES (NULL, 11, 'null on n1');
@@ -17,8 +14,6 @@ CREATE TABLE nsc.k AS SELECT i::bigint, 'x' AS t, date '2026-01-01' + i AS d FRO
 CREATE VIEW nsc.failing AS SELECT * FROM nsc.t;
 ANALYZE;
 \c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA nsc;
 CREATE TABLE nsc.t AS SELECT i AS a, i % 10 AS b, 'row ' || i AS c FROM generate_series(2, 30000, 2) i;
 CREATE TABLE nsc.same AS SELECT i AS a, 'same ' || i AS c FROM generate_series(1, 100) i;
@@ -29,13 +24,7 @@ CREATE VIEW nsc.failing AS SELECT a, 1 / (20002 - a) AS b, c FROM nsc.t;
 ANALYZE;
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
-CREATE SCHEMA nsc;
 SET search_path = nsc;
-CREATE SERVER nsc1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER nsc2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER nsc1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER nsc2 OPTIONS (user 'postgres');
-CREATE SERVER nsc FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'nsc1, nsc2');
 CREATE FOREIGN TABLE t (a int, b int, c text) SERVER nsc;
 CREATE FOREIGN TABLE same (a int, c text) SERVER nsc OPTIONS (replicated 'true');
 CREATE FOREIGN TABLE empty (a int, b int, c text) SERVER nsc;

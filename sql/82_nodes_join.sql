@@ -1,13 +1,10 @@
 -- Joins, groups, windows, DISTINCT, order and limit of tables that lie on two nodes: what both run, how rows meet, and that the
 -- rows are those of local tables.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name nj
+\i :two_nodes
 \c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA nj;
 CREATE TABLE nj.a (id int, x int, t text, n numeric);
 CREATE TABLE nj.b (id bigint, aid int, y int, t text);
@@ -16,8 +13,6 @@ CREATE TABLE nj.r (id int, name text);
 CREATE TABLE nj.w (k1 int, k2 text, s int);
 CREATE TABLE nj.s (v int, k int);
 \c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA nj;
 CREATE TABLE nj.a (id int, x int, t text, n numeric);
 CREATE TABLE nj.b (id bigint, aid int, y int, t text);
@@ -39,12 +34,6 @@ CREATE TABLE nj_here.s AS SELECT i AS v, CASE WHEN i % 10 < 6 THEN 3 WHEN i % 10
 CREATE TABLE nj_here.local AS SELECT i AS id, i % 7 AS x FROM generate_series(1, 50) i;
 ANALYZE nj_here.a, nj_here.b, nj_here.c, nj_here.r, nj_here.w, nj_here.s, nj_here.local;
 
-CREATE SERVER nj1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER nj2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER nj1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER nj2 OPTIONS (user 'postgres');
-CREATE SERVER nj FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'nj1, nj2');
-CREATE SCHEMA nj;
 CREATE FOREIGN TABLE nj.a (id int, x int, t text, n numeric) SERVER nj OPTIONS (distributed_by 'id');
 CREATE FOREIGN TABLE nj.b (id bigint, aid int, y int, t text) SERVER nj OPTIONS (distributed_by 'id');
 CREATE FOREIGN TABLE nj.c (id int, bid bigint, z int, v varchar(20) COLLATE "C") SERVER nj OPTIONS (distributed_by 'bid');

@@ -1,20 +1,15 @@
 -- Sub-selects over tables that lie on two nodes: grouped ones in FROM are parts of what both run, and correlated aggregates become
 -- such. The rows are those of local tables.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name ns
+\i :two_nodes
 \c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA ns;
 CREATE TABLE ns.a (id int, x int, t text);
 CREATE TABLE ns.b (id int, aid bigint, y int, n numeric);
 CREATE INDEX ON ns.b (aid);
 \c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA ns;
 CREATE TABLE ns.a (id int, x int, t text);
 CREATE TABLE ns.b (id int, aid bigint, y int, n numeric);
@@ -25,12 +20,6 @@ CREATE SCHEMA ns_here;
 CREATE TABLE ns_here.a AS SELECT i AS id, nullif(i % 7, 3) AS x, 'a' || i % 13 AS t FROM generate_series(1, 200) i;
 CREATE TABLE ns_here.b AS SELECT i AS id, nullif(i % 150, 5)::bigint AS aid, nullif(i % 11, 4) AS y, i / 4.0 AS n FROM generate_series(1, 800) i;
 ANALYZE ns_here.a, ns_here.b;
-CREATE SERVER ns1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER ns2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER ns1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER ns2 OPTIONS (user 'postgres');
-CREATE SERVER ns FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'ns1, ns2');
-CREATE SCHEMA ns;
 CREATE FOREIGN TABLE ns.a (id int, x int, t text) SERVER ns OPTIONS (distributed_by 'id');
 CREATE FOREIGN TABLE ns.b (id int, aid bigint, y int, n numeric) SERVER ns OPTIONS (distributed_by 'id');
 INSERT INTO ns.a SELECT * FROM ns_here.a;

@@ -1,13 +1,10 @@
 -- Writing tables of a server that stands for many nodes: INSERT and COPY route rows, UPDATE and DELETE find them again,
 -- copies of replicated tables stay the same; IMPORT FOREIGN SCHEMA and ANALYZE ask all nodes.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name nw
+\i :two_nodes
 \c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA nw;
 CREATE TABLE nw.h (k int, v text, n numeric DEFAULT 7, s int GENERATED ALWAYS AS (length(v)) STORED);
 CREATE TABLE nw.h2 (a text, b date, v int);
@@ -19,8 +16,6 @@ CREATE SCHEMA nw_differ;
 CREATE TABLE nw_differ.t (a int, b text);
 CREATE TABLE nw_differ.same (a int);
 \c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA nw;
 CREATE TABLE nw.h (k int, v text, n numeric DEFAULT 7, s int GENERATED ALWAYS AS (length(v)) STORED);
 CREATE TABLE nw.h2 (a text, b date, v int);
@@ -33,15 +28,9 @@ CREATE TABLE nw_differ.t (a int, b varchar);
 CREATE TABLE nw_differ.same (a int);
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
-CREATE SCHEMA nw;
+SET search_path = nw;
 CREATE SCHEMA nw1;
 CREATE SCHEMA nw2;
-SET search_path = nw;
-CREATE SERVER nw1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER nw2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER nw1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER nw2 OPTIONS (user 'postgres');
-CREATE SERVER nw FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'nw1, nw2');
 RESET client_min_messages;
 
 -- each node as it is, and all of them

@@ -1,22 +1,17 @@
 -- UPDATE and DELETE of tables of a server that stands for many nodes, joined with others: by one statement per node where each has
 -- what belongs together, else the rows are found by a join and written on their node. The same statements over local tables tell
 -- what should come of it.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name nj
+\i :two_nodes
 \c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA nj;
 CREATE TABLE nj.t (k int, g int, v text, n numeric);
 CREATE TABLE nj.u (k bigint, g int, v text);
 CREATE TABLE nj.r (id int PRIMARY KEY, v text);
 CREATE TABLE nj.r2 (id int PRIMARY KEY, v text);
 \c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA nj;
 CREATE TABLE nj.t (k int, g int, v text, n numeric);
 CREATE TABLE nj.u (k bigint, g int, v text);
@@ -24,13 +19,7 @@ CREATE TABLE nj.r (id int PRIMARY KEY, v text);
 CREATE TABLE nj.r2 (id int PRIMARY KEY, v text);
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
-CREATE SCHEMA nj;
 CREATE SCHEMA nj_here;
-CREATE SERVER nj1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER nj2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER nj1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER nj2 OPTIONS (user 'postgres');
-CREATE SERVER nj FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'nj1, nj2');
 IMPORT FOREIGN SCHEMA nj FROM SERVER nj INTO nj;
 ALTER FOREIGN TABLE nj.t OPTIONS (ADD distributed_by 'k');
 ALTER FOREIGN TABLE nj.u OPTIONS (ADD distributed_by 'k');

@@ -1,36 +1,25 @@
 -- Indexes on data nodes: ANALYZE finds them, the planner here counts with them, and nodes look rows that arrive up in their order.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name ni
+\i :two_nodes
 \c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA ni;
 CREATE TABLE ni.big (k bigint, part int, v int, filler text, PRIMARY KEY (k, part));
 CREATE TABLE ni.few (id int PRIMARY KEY, g int, x int);
 CREATE TABLE ni.mid (id int, g int, h int);
 \c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA ni;
 CREATE TABLE ni.big (k bigint, part int, v int, filler text, PRIMARY KEY (k, part));
 CREATE TABLE ni.few (id int PRIMARY KEY, g int, x int);
 CREATE TABLE ni.mid (id int, g int, h int);
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
-CREATE SERVER ni1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER ni2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER ni1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER ni2 OPTIONS (user 'postgres');
-CREATE SERVER ni FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'ni1, ni2');
 CREATE SCHEMA ni_here;
 CREATE TABLE ni_here.big AS SELECT (i / 4)::bigint AS k, i % 4 AS part, i % 11 AS v, repeat('x', 60) AS filler FROM generate_series(0, 39999) i;
 CREATE TABLE ni_here.few AS SELECT i AS id, i * 13 % 10000 AS g, i % 50 AS x FROM generate_series(1, 2000) i;
 CREATE TABLE ni_here.mid AS SELECT i AS id, i * 7 % 10000 AS g, i % 90 AS h FROM generate_series(1, 3000) i;
 ANALYZE ni_here.big, ni_here.few, ni_here.mid;
-CREATE SCHEMA ni;
 CREATE FOREIGN TABLE ni.big (k bigint, part int, v int, filler text) SERVER ni OPTIONS (distributed_by 'k');
 CREATE FOREIGN TABLE ni.few (id int, g int, x int) SERVER ni OPTIONS (distributed_by 'id');
 CREATE FOREIGN TABLE ni.mid (id int, g int, h int) SERVER ni OPTIONS (distributed_by 'id');

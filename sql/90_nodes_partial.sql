@@ -1,26 +1,12 @@
 -- Aggregates over several nodes, of which each node computes the state. States are for the same major version: with nodes of
 -- another one their rows are aggregated here (90_nodes_partial_1.out).
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
-\c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\c contrib_regression postgres 127.0.0.1 :coord
-SET client_min_messages = warning;
-CREATE SERVER npa1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER npa2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER npa1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER npa2 OPTIONS (user 'postgres');
-CREATE SERVER npa FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'npa1, npa2');
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name npa
+\i :two_nodes
+RESET search_path;
 CREATE SCHEMA npa_copy;
 CREATE TABLE npa_copy.t AS SELECT i AS id, i::bigint AS b, nullif(i % 11, 4) AS x, i / 4.0 AS n FROM generate_series(1, 600) i;
-CREATE SCHEMA npa;
 CREATE TABLE npa.t AS TABLE npa_copy.t;
 SELECT rdma.distribute_table('npa.t', 'npa', 'id');
 ANALYZE npa_copy.t, npa.t;

@@ -1,21 +1,16 @@
 -- Set operations, UNION ALL and sub-selects of tables that lie on two nodes: each node runs them over its own rows, after those that
 -- are compared have met.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name ns
+\i :two_nodes
 \c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA ns;
 CREATE TABLE ns.a (id int, x int, t text);
 CREATE TABLE ns.b (id int, aid int, t text);
 CREATE TABLE ns.c (id bigint, x int);
 CREATE TABLE ns.r (id int, name text);
 \c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA ns;
 CREATE TABLE ns.a (id int, x int, t text);
 CREATE TABLE ns.b (id int, aid int, t text);
@@ -30,12 +25,6 @@ CREATE TABLE ns_here.c AS SELECT (i % 150)::bigint AS id, i % 5 AS x FROM genera
 CREATE TABLE ns_here.r AS SELECT i AS id, 'a' || i AS name FROM generate_series(0, 9) i;
 CREATE TABLE ns_here.local AS SELECT i AS id FROM generate_series(1, 5) i;
 ANALYZE ns_here.a, ns_here.b, ns_here.c, ns_here.r, ns_here.local;
-CREATE SERVER ns1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER ns2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER ns1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER ns2 OPTIONS (user 'postgres');
-CREATE SERVER ns FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'ns1, ns2');
-CREATE SCHEMA ns;
 CREATE FOREIGN TABLE ns.a (id int, x int, t text) SERVER ns OPTIONS (distributed_by 'id');
 CREATE FOREIGN TABLE ns.b (id int, aid int, t text) SERVER ns OPTIONS (distributed_by 'id');
 CREATE FOREIGN TABLE ns.c (id bigint, x int) SERVER ns OPTIONS (distributed_by 'id');

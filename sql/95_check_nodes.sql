@@ -1,15 +1,9 @@
 -- rdma.check of a server with nodes whose engines lose each other while they are connected: it tries again, as statements do.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
-\c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name ckn
+\i :two_nodes
 \c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 
 -- The first node loses this many attempts to connect.
 CREATE SCHEMA ckn;
@@ -28,11 +22,6 @@ BEGIN
 END $$;
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
-CREATE SERVER ckn1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER ckn2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER ckn1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER ckn2 OPTIONS (user 'postgres');
-CREATE SERVER ckn FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'ckn1, ckn2');
 CREATE FOREIGN TABLE ckn_attempts (last_value bigint) SERVER ckn1 OPTIONS (schema_name 'ckn', table_name 'attempts');
 CREATE FOREIGN TABLE ckn_vanish (count int) SERVER ckn1 OPTIONS (schema_name 'ckn', table_name 'vanish');
 RESET client_min_messages;

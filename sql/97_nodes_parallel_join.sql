@@ -1,13 +1,10 @@
 -- Parallel workers of the data nodes share the rows that nodes exchange: what a Gather's processes read together are the rows of
 -- local tables, whatever stands above, however many workers come, and wherever the rows are kept meanwhile.
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
-\getenv n1 RF_N1_PORT
-\getenv n2 RF_N2_PORT
-\getenv coord RF_COORD_PORT
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name np
+\i :two_nodes
 \c contrib_regression postgres 127.0.0.1 :n1
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA np;
 CREATE TABLE np.a (id int, k int, t text, n numeric);
 CREATE TABLE np.b (id bigint, aid int, y int, t text);
@@ -24,8 +21,6 @@ CREATE VIEW np.odd AS SELECT np.unsafe(id) AS id, k, t FROM np.a WHERE id % 50 =
 CREATE FUNCTION np.failing(i int) RETURNS int LANGUAGE plpgsql PARALLEL SAFE AS $$ BEGIN RETURN 1 / (i - 777); END $$;
 CREATE VIEW np.bad AS SELECT id, k, np.failing(id) AS t FROM np.a;
 \c contrib_regression postgres 127.0.0.1 :n2
-SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 CREATE SCHEMA np;
 CREATE TABLE np.a (id int, k int, t text, n numeric);
 CREATE TABLE np.b (id bigint, aid int, y int, t text);
@@ -49,12 +44,6 @@ CREATE TABLE np_here.c AS SELECT i AS id, nullif(i % 7000, 9)::bigint AS bid, re
 CREATE TABLE np_here.r AS SELECT i AS id, 'r' || i AS name FROM generate_series(0, 9) i;
 CREATE VIEW np_here.odd AS SELECT id, k, t FROM np_here.a WHERE id % 50 = 1;
 ANALYZE np_here.a, np_here.b, np_here.c, np_here.r;
-CREATE SERVER np1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n1', dbname 'contrib_regression');
-CREATE SERVER np2 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port :'n2', dbname 'contrib_regression');
-CREATE USER MAPPING FOR CURRENT_USER SERVER np1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR CURRENT_USER SERVER np2 OPTIONS (user 'postgres');
-CREATE SERVER np FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'np1, np2');
-CREATE SCHEMA np;
 CREATE FOREIGN TABLE np.a (id int, k int, t text, n numeric) SERVER np OPTIONS (distributed_by 'id');
 CREATE FOREIGN TABLE np.b (id bigint, aid int, y int, t text) SERVER np OPTIONS (distributed_by 'id');
 CREATE FOREIGN TABLE np.c (id int, bid bigint, v text) SERVER np;

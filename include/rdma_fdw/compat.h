@@ -16,6 +16,8 @@
 #include "access/stratnum.h"
 #include "access/transam.h"
 #include "access/tupdesc.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_server.h"
 #include "commands/vacuum.h"
 #include "executor/executor.h"
 #include "miscadmin.h"

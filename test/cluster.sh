@@ -11,6 +11,7 @@
 #                            pg_ctl's, by default immediate: throw-away clusters need no shutdown checkpoint
 #   rf_run COMMAND ...       run something as the user that owns the clusters
 #
+#   RF_PREPARED              rf_init finds the folder as an rf_init of before left it
 #   RF_START_TIMEOUT         seconds until a cluster has to be up (60); an emulated machine needs more
 #
 # PostgreSQL refuses to run as root: root's clusters belong to RF_USER (default postgres), anybody else's to themselves.
@@ -40,6 +41,10 @@ rf_run()
 
 rf_init()
 {
+	if [ -n "${RF_PREPARED:-}" ]; then
+		RF_ROOT=$1 RF_SOCKETS=$1
+		return
+	fi
 	[ -x "$RF_BINDIR/initdb" ] || rf_die "cluster.sh: no initdb in '$RF_BINDIR'; set RF_PREFIX to a folder made by tmp_install.sh"
 	if [ $EUID = 0 ] && ! getent passwd "$RF_USER" >/dev/null; then
 		rf_die "cluster.sh: there is no user '$RF_USER' to run PostgreSQL as; set RF_USER to an ordinary user"

@@ -22,10 +22,21 @@ rf_provider_settings()
 	esac
 }
 
-# rf_start_trio FOLDER: clusters coord, n1 and n2, each knowing all ports
+# rf_database NAME: the tests' database in the cluster NAME
+rf_database()
+{
+	rf_psql "$1" -q <<-SQL
+		SELECT 'CREATE DATABASE contrib_regression TEMPLATE template0'
+		WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'contrib_regression') \gexec
+		ALTER DATABASE contrib_regression SET lc_messages = 'C';
+		ALTER DATABASE contrib_regression SET bytea_output = 'hex';
+	SQL
+}
+
+# rf_start_trio FOLDER: clusters coord, n1 and n2, each knowing all ports. With RF_PREPARED they are there, with the database.
 rf_start_trio()
 {
-	local name settings
+	local name settings started=()
 	mapfile -t settings < <(rf_provider_settings)
 	# EXPLAIN's counts of batches must not depend on how fast a machine is.
 	# More settings for all clusters: SETTINGS="rdma_fdw.engine_lanes=4 ..."
@@ -33,19 +44,20 @@ rf_start_trio()
 	# Nor plans on how fast its network is.
 	settings+=(rdma_fdw.flush_time=1h rdma_fdw.measured_costs=off ${SETTINGS:-})
 	rf_init "$1"
+	# side by side, which an emulated machine is thankful for
 	for name in coord n1 n2; do
 		rf_start "$name" timezone=America/Los_Angeles shared_buffers=64MB max_connections=50 log_min_messages=log \
-			rdma_fdw.buffer_memory=96MB rdma_fdw.segment_size=8MB "${settings[@]}"
+			rdma_fdw.buffer_memory=96MB rdma_fdw.segment_size=8MB "${settings[@]}" &
+		started+=($!)
+	done
+	RF_CLUSTERS=(coord n1 n2)
+	for name in "${started[@]}"; do
+		wait "$name" || exit 1
 	done
 	RF_COORD_PORT=$(rf_port coord) RF_N1_PORT=$(rf_port n1) RF_N2_PORT=$(rf_port n2)
 	export RF_COORD_PORT RF_N1_PORT RF_N2_PORT
 	for name in coord n1 n2; do
-		rf_psql "$name" -q <<-SQL
-			SELECT 'CREATE DATABASE contrib_regression TEMPLATE template0'
-			WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'contrib_regression') \gexec
-			ALTER DATABASE contrib_regression SET lc_messages = 'C';
-			ALTER DATABASE contrib_regression SET bytea_output = 'hex';
-		SQL
+		[ -n "${RF_PREPARED:-}" ] || rf_database "$name"
 	done
 }
 

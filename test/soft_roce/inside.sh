@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# inside.sh FOLDER: what check.sh runs inside the virtual machine. FOLDER is check.sh's: programs, template/cluster (a
-# data directory), out/ (really writable: what is to be seen outside). TESTS: "unit" for the programs, and inputs of the SQL suite or "all".
+# inside.sh FOLDER: what check.sh runs inside the virtual machine. FOLDER is check.sh's: programs, and out/ (really writable: what
+# is to be seen outside). TESTS: "unit" for the programs, and inputs of the SQL suite or "all".
 set -uo pipefail
 work=$1
 test=$(cd "$(dirname "$0")/.." && pwd)
@@ -29,14 +29,13 @@ if [[ " $TESTS " == *" unit "* ]]; then
 	run test_provider_life verbs rounds=1000
 fi
 
-# The SQL suite, on copies of the data directory.
+# The SQL suite, on clusters that check.sh made: where this machine writes to their files it makes a copy in its memory.
 read -ra inputs <<<"${TESTS/#unit/}"
 if [ ${#inputs[@]} -gt 0 ]; then
 	TESTS=${inputs[*]}
 	[ "$TESTS" != all ] || TESTS=
 	began=$SECONDS
-	cp -r --preserve=mode,ownership "$work/template/cluster" "$TMPDIR/cluster"
-	export RF_TEMPLATE=$TMPDIR/cluster RF_START_TIMEOUT=500 PGCONNECT_TIMEOUT=120
+	export RF_PREPARED=1 RF_START_TIMEOUT=500 PGCONNECT_TIMEOUT=120
 	# What pg_regress says as it comes: minutes pass under emulation.
 	log=$RF_WORK/sql_verbs/pg_regress.log
 	mkdir -p "${log%/*}"

@@ -196,7 +196,7 @@ sub rdma_healthy
 	{
 		($status, $out, $err) = $coord->psql('postgres', $query);
 		last if $status == 0;
-		last if $err !~ /starting up|recovery mode|could not connect|connection to server|terminat/;
+		last if $err !~ /starting up|recovery mode|could not connect|could not be connected|connection to server|terminat/;
 		usleep(100_000);
 	}
 	is($status == 0 ? $out : "error: $err", $expected, "the next query works $when");

@@ -74,11 +74,11 @@ foreach my $way ([ 'repartition_one', qr/Exchange 1: repartition 16:16/ ],
 my $script = $coord->basedir . '/joins.sql';
 (my $row = $want) =~ tr/|/,/;
 append_to_file($script, "SELECT 1 / (q::text = '($row)')::int FROM ($join) q;\n");
-$coord->command_like([ 'pgbench', '-n', '-c', '6', '-j', '2', '-t', '2', '-f', $script, '-h', $coord->host, '-p', $coord->port, 'postgres' ],
-	qr{actually processed: 12/}, 'several at once');
+$coord->command_like([ 'pgbench', '-n', '-c', '4', '-t', '1', '-f', $script, '-h', $coord->host, '-p', $coord->port, 'postgres' ],
+	qr{actually processed: 4/}, 'several at once');
 $coord->safe_psql('postgres', "ALTER DATABASE postgres SET rdma_fdw.exchange_strategy = 'repartition_both'");
-$coord->command_like([ 'pgbench', '-n', '-c', '6', '-j', '2', '-t', '2', '-f', $script, '-h', $coord->host, '-p', $coord->port, 'postgres' ],
-	qr{actually processed: 12/}, 'several at once that move both sides');
+$coord->command_like([ 'pgbench', '-n', '-c', '4', '-t', '1', '-f', $script, '-h', $coord->host, '-p', $coord->port, 'postgres' ],
+	qr{actually processed: 4/}, 'several at once that move both sides');
 nothing_left('after them');
 
 # A server that has too few flows. The statement is not tried for long, and a transaction that goes on holds nothing of it.

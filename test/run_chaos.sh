@@ -11,7 +11,7 @@ trap rf_stop_all EXIT
 rf_init "$work"
 for name in co n1 n2; do
 	# The engine's port must stay when the cluster restarts: the proxy leads there.
-	rf_start "$name" timezone=UTC shared_buffers=32MB max_connections=60 log_min_messages=error autovacuum=on autovacuum_naptime=5s \
+	rf_start "$name" timezone=UTC shared_buffers=32MB jit=off max_connections=60 log_min_messages=error autovacuum=on autovacuum_naptime=5s \
 		max_worker_processes=16 restart_after_crash=on rdma_fdw.engine_port="$(rf_free_port)" \
 		rdma_fdw.buffer_memory=64MB rdma_fdw.segment_size=8MB rdma_fdw.peer_timeout=4s "${settings[@]}"
 done

@@ -98,7 +98,8 @@ run_group()
 		sql | isolation | chaos) "${run[@]}" "$tree/test/run_$group.sh" || status=$? ;;
 		unit | sanitizers) "${run[@]}" "$tree/test/run_unit.sh" "$group" || status=$? ;;
 		tap | tap_rest) "${run[@]}" "$tree/test/run_tap.sh" "$group" || status=$? ;;
-		tcp | sql_tcp) PROVIDER=soft_tcp RF_GROUP=$group "${run[@]}" "$tree/test/run_sql.sh" || status=$? ;;
+		tcp) PROVIDER=soft_tcp RF_GROUP=$group "${run[@]}" "$tree/test/run_sql.sh" || status=$? ;;
+		sql_tcp) PROVIDER=soft_tcp RF_GROUP=$group RF_JIT=on "${run[@]}" "$tree/test/run_sql.sh" || status=$? ;;
 		static | versions | memory | package) "${run[@]}" "$tree/test/$group/check.sh" || status=$? ;;
 		roce | roce_sql | roce_pair) "${run[@]}" "$tree/test/soft_roce/check.sh" "$group" || status=$? ;;
 		*) rf_result FAIL "$group" "no such group of tests" ;;

@@ -2,7 +2,8 @@
 # run_unit.sh unit|sanitizers: the plain C tests. run_check.sh calls it: make check runs unit, and make check-full sanitizers besides.
 #
 # test/unit/NAME.c is one program, linked with whatever it needs of the sources that include no PostgreSQL header (they are
-# put into a library together with test/unit files that have no main, so nothing has to be listed). It prints "ok - what" and "not ok - what" lines, or nothing and only its
+# put into a library together with test/unit files that have no main, so nothing has to be listed; unit takes their objects from the
+# extension's build). It prints "ok - what" and "not ok - what" lines, or nothing and only its
 # exit status counts. In unit it runs plain; in sanitizers under ASan+UBSan, and under TSan too when it says pthread_create or RF_TSAN.
 # test/fuzz/NAME.c defines LLVMFuzzerTestOneInput; in sanitizers it runs for RF_FUZZ_SECONDS (10) from the inputs in test/fuzz/NAME/.
 #
@@ -28,7 +29,7 @@ mapfile -t sources < <(grep -LE '#include[[:space:]]*"(postgres(_fe)?\.h|rdma_fd
 flavour_flags()
 {
 	case $1 in
-		plain) echo "-O2" ;;
+		plain) echo "-O1" ;;
 		asan) echo "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all" ;;
 		tsan) echo "-O1 -fsanitize=thread" ;;
 		fuzz) echo "-O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" ;;
@@ -43,12 +44,17 @@ library()
 	local dir=$work/$1 extra=$warnings
 	mkdir -p "$dir"
 	[ "$1" != fuzz ] || extra=-w
-	printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -I{} bash -c '
+	local compile=("${sources[@]}") built=()
+	if [ "$1" = plain ]; then
+		mapfile -t compile < <(printf '%s\n' "${sources[@]}" | grep -v '^src/')
+		mapfile -t built < <(printf '%s\n' "${sources[@]}" | sed -n "s|^src/\(.*\)\.c$|$RF_SOURCE/src/\1.o|p")
+	fi
+	printf '%s\n' "${compile[@]}" | xargs -P "$(nproc)" -I{} bash -c '
 		src=$1; shift; object=$0/$(echo "${src%.c}" | tr / _).o
 		"$@" -c "$src" -o "$object"' "$dir" {} $(compiler "$1") $flags $extra $(flavour_flags "$1") >"$dir/build.log" 2>&1 ||
 		{ rf_show "$dir/build.log" 60; return 1; }
 	rm -f "$dir/plain.a"
-	ar rcs "$dir/plain.a" "$dir"/*.o
+	ar rcs "$dir/plain.a" "$dir"/*.o && { [ ${#built[@]} = 0 ] || ar rcsP "$dir/plain.a" "${built[@]}"; }
 }
 
 # run_one FLAVOUR NAME
@@ -97,9 +103,16 @@ run_fuzzer()
 	fi
 }
 
-# Calls between folders are found in objects, hence the build; after that of the other groups there is nothing to do.
+# After the build of the other groups there is nothing to do.
+if [ "$group" = unit ] && ! make -s -C "$RF_SOURCE" -j"$(nproc)" all PG_CONFIG="${PG_CONFIG:-pg_config}" >"$work/build.log" 2>&1; then
+	rf_show "$work/build.log" 60
+	rf_result FAIL unit "the extension does not build"
+	exit 1
+fi
+
+# Calls between folders are found in objects.
 if [ "$group" = unit ] && [[ " ${TESTS:-rooms} " == *" rooms "* ]]; then
-	if (make -s -C "$RF_SOURCE" -j"$(nproc)" all PG_CONFIG="${PG_CONFIG:-pg_config}" && test/static/rooms.pl "$RF_SOURCE") >"$work/rooms.log" 2>&1; then
+	if test/static/rooms.pl "$RF_SOURCE" >"$work/rooms.log" 2>&1; then
 		rf_result ok unit/rooms
 	else
 		rf_show "$work/rooms.log"

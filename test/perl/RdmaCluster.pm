@@ -85,7 +85,7 @@ sub rdma_node
 	if (defined $ENV{RF_TEMPLATES} && ($args{auth} // 'trust') eq 'trust') { init($node, @extra); }
 	else { $node->init(extra => \@extra); }
 	$node->append_conf('postgresql.conf', "listen_addresses = '127.0.0.1'\n");
-	$node->append_conf('postgresql.conf', "restart_after_crash = on\nautovacuum = off\nshared_buffers = 32MB\n");
+	$node->append_conf('postgresql.conf', "restart_after_crash = on\nautovacuum = off\nshared_buffers = 32MB\njit = off\n");
 	if ($preload)
 	{
 		$node->append_conf('postgresql.conf',

@@ -93,15 +93,16 @@ for my $file (@files)
 
 # ---------- calls ----------
 my (%defined_in, %wants);
-for my $object (grep { $exists{ s/\.o$/.c/r } } split /\n/, `find src -name '*.o'`)
+my @objects = grep { $exists{ s/\.o$/.c/r } } split /\n/, `find src -name '*.o'`;
+# one nm for all: to start it takes longer than to read an object
+open(my $symbols, '-|', 'nm', '-A', @objects) or die "nm: $!\n";
+while (<$symbols>)
 {
-	(my $file = $object) =~ s/\.o$/.c/;
-	for (split /\n/, `nm $object`)
-	{
-		if (/ [TDBRVC] (\w+)$/) { $defined_in{$1} = $file; }
-		elsif (/ U (\w+)$/) { push @{ $wants{$file} }, $1; }
-	}
+	my ($file, $kind, $name) = /^(.+)\.o:.* ([A-Z]) (\w+)$/ or next;
+	if ($kind =~ /[TDBRVC]/) { $defined_in{$name} = "$file.c"; }
+	elsif ($kind eq 'U') { push @{ $wants{"$file.c"} }, $name; }
 }
+close $symbols;
 my %calls;
 for my $file (sort keys %wants)
 {

@@ -24,7 +24,7 @@
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define CHECK_SEEDS		120
 #else
-#define CHECK_SEEDS		300
+#define CHECK_SEEDS		150
 #endif
 #define CHECK_SECONDS	15			/* the rest of them is left out on a machine that is too slow */
 /* A word that the lanes bring to zero; the alarm rings when they do not. */

@@ -26,7 +26,7 @@
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define CHECK_SEEDS		80
 #else
-#define CHECK_SEEDS		250
+#define CHECK_SEEDS		120
 #endif
 #define CHECK_SECONDS	15			/* the rest of them is left out on a machine that is too slow */
 #define SEED_SECONDS	120			/* no seed takes that long: a thread hangs */

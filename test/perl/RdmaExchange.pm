@@ -98,11 +98,8 @@ sub exchange_setup
 			END LOOP;
 			FOR i IN 1 .. cardinality(members) LOOP
 				node := members[i];
-				answer := NULL;
 				BEGIN
-					FOR one IN SELECT r FROM dblink_get_result('m' || i, false) AS t(r text) LOOP
-						answer := coalesce(answer || E'\n', '') || coalesce(one, '');
-					END LOOP;
+					answer := (SELECT string_agg(coalesce(r, ''), E'\n') FROM dblink_get_result('m' || i, false) AS t(r text));
 					failed := nullif(dblink_error_message('m' || i), 'OK');
 					IF failed IS NULL THEN
 						PERFORM r FROM dblink_get_result('m' || i, false) AS t(r text);

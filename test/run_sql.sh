@@ -6,8 +6,8 @@ set -uo pipefail
 
 # Those that take every way of rows over a connection: streams and their counters, pieces of batches, large values, pages, rows
 # that are written, exchanges, parallel readers and several nodes, with their errors.
-over_tcp=(20_scan 41_errors 44_async 46_parallel 47_pages 49_pieces 61_rows_of_statement 64_copy_routing 65_copy_lines
-	66_transactions 70_engine_views 73_large_rows 80_hash_node 81_nodes_scan 82_nodes_join 84_nodes_write 92_nodes_parallel)
+over_tcp=(20_scan 21_every_way 41_errors 44_async 46_parallel 47_pages 49_pieces 61_rows_of_statement 64_copy_routing 65_copy_lines
+	66_transactions 73_large_rows 82_nodes_join 84_nodes_write)
 group=${RF_GROUP:-sql_${PROVIDER:-auto}}
 work=$RF_WORK/$group
 tests=()

@@ -86,5 +86,5 @@ run_file()
 	fi
 }
 
-# Most of a file's time is waiting, for a cluster to start or a fault to be noticed.
-rf_side_by_side "${RF_JOBS:-$(nproc)}" run_file "${files[@]}"
+# Two thirds of a file's time are waiting, for a cluster to start or a fault to be noticed, even beside other groups.
+rf_side_by_side "${RF_JOBS:-$(($(nproc) + 1))}" run_file "${files[@]}"

@@ -63,7 +63,7 @@ sub healthy
 # ---- more joins at once than there are buffers for: they wait for each other, without holding anything
 my $script = $coord->basedir . '/join.sql';
 append_to_file($script, "$sum;\nSELECT count(*), sum(c + v) FROM (SELECT c, v FROM o JOIN l USING (k) OFFSET 0) t;\n");
-$coord->command_ok([ 'pgbench', '-n', '-c', '12', '-j', '2', '-t', '4', '-f', $script, '-h', $coord->host, '-p', $coord->port, 'postgres' ],
+$coord->command_ok([ 'pgbench', '-n', '-c', '12', '-j', '2', '-t', '2', '-f', $script, '-h', $coord->host, '-p', $coord->port, 'postgres' ],
 	'twelve sessions with joins that do not fit at the same time');
 healthy('(small pool)');
 

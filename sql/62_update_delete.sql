@@ -3,8 +3,9 @@ SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS rdma_fdw;
 RESET client_min_messages;
 
+-- batches are counted below: none is sent before it is full because a machine is slow
 DO $$ BEGIN EXECUTE format(
-  'CREATE SERVER mod_srv FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host ''127.0.0.1'', port %L, dbname %L)',
+  'CREATE SERVER mod_srv FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host ''127.0.0.1'', port %L, dbname %L, options ''-c rdma_fdw.flush_time=1h'')',
   current_setting('port'), current_database()); END $$;
 CREATE USER MAPPING FOR CURRENT_USER SERVER mod_srv OPTIONS (user :'USER');
 CREATE SCHEMA mod_remote;

@@ -81,7 +81,7 @@ $(OBJS): $(srcdir)/Makefile
 
 export PG_CONFIG PROVIDER TESTS SCALE SF NODES COUNT SEED DURATION TOPOLOGY FROM SHRINK
 # Those that take or wait longest first: several run side by side.
-groups = roce tap unit chaos sql tcp isolation
+groups = roce tap sql chaos unit tcp isolation
 # What check-full has besides, and what of it wants the whole machine, so that one runs at a time.
 rest_groups = tap_rest sanitizers sql_tcp
 alone_groups = roce_sql roce_pair

@@ -102,13 +102,13 @@ install-deps:
 	@$(srcdir)/test/install_deps.sh
 
 ifeq ($(filter-out $(own),$(or $(MAKECMDGOALS),all)),)
-# What SQL tests repeat because it is a matter of chance, sql_tcp repeats four times as often; faults come again, for longer.
+# What SQL tests repeat because it is a matter of chance, sql_tcp repeats four times as often.
 check: install-deps
-	@RF_TIMES=$${RF_TIMES:-5} RF_CHAOS=$${RF_CHAOS:-40} $(run_check) $(groups)
+	@RF_TIMES=$${RF_TIMES:-5} $(run_check) $(groups)
 endif
 
 check-rest: install-deps
-	@status=0; $(run_check) $(rest_groups) chaos || status=1; RF_GROUPS=1 $(run_check) $(alone_groups) || status=1; exit $$status
+	@status=0; $(run_check) $(rest_groups) || status=1; RF_GROUPS=1 $(run_check) $(alone_groups) || status=1; exit $$status
 
 check-full:
 	@$(MAKE) check

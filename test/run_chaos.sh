@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # run_chaos.sh: the chaos test (test/chaos), on clusters of its own. run_check.sh calls it.
 #
-#   RF_CHAOS    seconds of faults in a check that has no time for DURATION's default
 #   SEED, DURATION, ROUND, CLIENTS, RATE, LONGEST, ONLY, WITHOUT     see test/chaos/README.md; SEED is printed
 set -uo pipefail
 . "$(dirname "$0")/run_common.sh"
@@ -18,7 +17,7 @@ for name in co n1 n2; do
 done
 log=$work/tap
 commit=$(git -C "${RF_SOURCE:-$RF_TREE}" rev-parse --short HEAD 2>/dev/null)
-rf_run env COMMIT="$commit" RF_BINDIR="$RF_BINDIR" PROVIDER="${PROVIDER:-auto}" SEED="${SEED:-}" DURATION="${DURATION:-${RF_CHAOS:-60}}" ROUND="${ROUND:-${RF_CHAOS:+$((RF_CHAOS / 2))}}" CLIENTS="${CLIENTS:-}" \
+rf_run env COMMIT="$commit" RF_BINDIR="$RF_BINDIR" PROVIDER="${PROVIDER:-auto}" SEED="${SEED:-}" DURATION="${DURATION:-60}" ROUND="${ROUND:-}" CLIENTS="${CLIENTS:-}" \
 	RATE="${RATE:-}" LONGEST="${LONGEST:-}" ONLY="${ONLY:-}" WITHOUT="${WITHOUT:-}" timeout "${RF_TIMEOUT:-0}" \
 	perl "$RF_TREE/test/chaos/chaos.pl" "$RF_ROOT" 2>&1 </dev/null | tee "$log" | grep --line-buffered -v '^ok '
 status=${PIPESTATUS[0]}

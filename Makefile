@@ -16,6 +16,7 @@
 #                         in its shared_preload_libraries, and postgres must be a superuser that needs no password on 127.0.0.1
 #   make check-differential [COUNT=...] [SEED=...]   random statements against local tables, see test/differential
 #   make check-history [COUNT=...] [SEED=...] [FAULTS=2]   concurrent transactions over two nodes, checked for anomalies: test/history
+#   make check-faults [COUNT=...] [SEED=...]   faults at every step of commits over several nodes: test/faults
 #   make check-chaos [SEED=7] [DURATION=600]    faults on purpose while clients check answers: test/chaos/README.md
 #   make demo [SCALE=0.1] a coordinator and two data nodes with data in them, and a tour; make demo-stop removes them
 #   make bench-scan [SF=1], make bench-fdw [SF=0.1], make bench-join [SF=1] [NODES=2]
@@ -93,7 +94,7 @@ run_check = $(srcdir)/test/run_check.sh
 
 one_group = $(groups:%=check-%) $(rest_groups:%=check-%) $(alone_groups:%=check-%) $(extra_groups:%=check-%)
 
-.PHONY: $(filter-out check-%,$(own)) $(one_group) check-full check-rest check-differential check-history
+.PHONY: $(filter-out check-%,$(own)) $(one_group) check-full check-rest check-differential check-history check-faults
 
 help:
 	@sed -n '/^[^#]/q; s/^#\( \|$$\)//p' $(srcdir)/Makefile
@@ -122,6 +123,9 @@ check-differential: install-deps
 
 check-history: install-deps
 	@$(srcdir)/test/history/run.sh
+
+check-faults: install-deps
+	@$(srcdir)/test/faults/run.sh
 
 demo:
 	@$(srcdir)/test/install_deps.sh --build

@@ -29,6 +29,7 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
+#include "rdma_fdw/steps.h"
 #include "gate.h"
 #include "session.h"
 
@@ -250,9 +251,11 @@ prepare_all(int count)
 
 	for (int i = 0; i < part_count; i++)
 	{
+		rf_step("prepare", i + 1);
 		parts[i]->part = RF_PART_SENT;
 		snprintf(sql, sizeof(sql), RF_PREPARE_SQL "'%s'", parts[i]->gid);
 		send_end(parts[i], sql);
+		rf_step("prepare_sent", i + 1);
 		if (!parts[i]->parallel_commit)
 			await_prepared(parts[i]);
 	}
@@ -260,6 +263,7 @@ prepare_all(int count)
 	{
 		if (parts[i]->part != RF_PART_PREPARED)
 			await_prepared(parts[i]);
+		rf_step("prepared", i + 1);
 		strlcpy(decisions[i].gid, parts[i]->gid, sizeof(decisions[i].gid));
 		decisions[i].serverid = parts[i]->serverid;
 		decisions[i].userid = parts[i]->userid;
@@ -270,6 +274,7 @@ prepare_all(int count)
 	ForceSyncCommit();
 	decided = true;
 	pfree(decisions);
+	rf_step("rows_written", 0);
 }
 
 static void
@@ -331,6 +336,7 @@ rf_commit_before(void)
 	{
 		prepare_all(writers);
 		enter_gate();
+		rf_step("commit_gate", 0);
 	}
 	else if (writers > 0)
 		commit_writers(writers + here > 1);
@@ -413,10 +419,14 @@ rf_commit_after(void)
 {
 	char		sql[RF_GID_SIZE + 32];
 
+	if (part_count == 0)
+		return;
+	rf_step("decided", 0);
 	for (int i = 0; i < part_count; i++)
 	{
 		RfSession  *session = parts[i];
 
+		rf_step("commit_prepared", i + 1);
 		snprintf(sql, sizeof(sql), "COMMIT PREPARED '%s'", session->gid);
 		polls[i].fd = -1;
 		polls[i].events = POLLIN;
@@ -425,8 +435,10 @@ rf_commit_after(void)
 			session->broken = true;
 		else
 			polls[i].fd = PQsocket(session->conn);
+		rf_step("commit_sent", i + 1);
 	}
 	await_parts(TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_COMMIT_TIMEOUT_MS));
+	rf_step("committed", 0);
 }
 
 void
@@ -453,6 +465,8 @@ rf_commit_finish(bool commit)
 					 errdetail("It may be prepared there as \"%s\".", session->gid),
 					 errhint("It will be rolled back there in the background. See rdma.transactions.")));
 	}
+	if (commit && part_count > 0)
+		rf_step("commit_left", 0);
 	if (gated)
 		rf_gate_finished();		/* the lock goes with the transaction's others */
 	gated = false;

@@ -19,6 +19,7 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/remote.h"
+#include "rdma_fdw/steps.h"
 
 #include "gate.h"
 
@@ -100,6 +101,8 @@ rf_gate_enter(RfGateSide side)
 			pg_atomic_fetch_add_u64(&gate->waited_us[side], INSTR_TIME_GET_MICROSEC(now));
 		}
 	}
+	if (side == RF_GATE_SNAPSHOT)
+		rf_step("snapshot_gate", 0);
 	if (gate == NULL)
 		return;
 	if (side == RF_GATE_COMMIT)
@@ -114,6 +117,8 @@ rf_gate_leave(RfGateSide side)
 {
 	LOCKTAG		tag;
 
+	if (side == RF_GATE_SNAPSHOT)
+		rf_step("snapshots_taken", 0);
 	set_tag(&tag);
 	LockRelease(&tag, modes[side], false);
 }

@@ -26,6 +26,7 @@
 #include "utils/syscache.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/steps.h"
 #include "session.h"
 
 /* How long a node may take to finish one part. */
@@ -168,19 +169,25 @@ finish_prepared(RfSession *session)
 	int			decision_count;
 	int			finished = 0;
 
+	rf_step("recover_listed", 0);
 	for (int i = 0; i < count; i++)
 	{
 		RfGid		gid;
 
 		decided[i] = rf_gid_parse(gids[i], &gid) && !rf_commit_is_active(&gid);
 	}
+	rf_step("recover_inactive", 0);
 	decision_count = rf_decision_read(&decisions);
+	rf_step("recover_rows", 0);
 	qsort(decisions, decision_count, sizeof(RfDecision), compare_decisions);
 	for (int i = 0; i < count; i++)
 	{
-		if (decided[i])
-			finished += finish_part(session, gids[i],
-									find_decision(decisions, decision_count, gids[i]) != NULL);
+		if (!decided[i])
+			continue;
+		rf_step("recover_finish", 0);
+		finished += finish_part(session, gids[i],
+								find_decision(decisions, decision_count, gids[i]) != NULL);
+		rf_step("recover_finished", 0);
 	}
 	return finished;
 }
@@ -232,7 +239,9 @@ remove_finished(RfSession *session, Oid serverid, Oid userid, int64 preparing)
 		else
 			rf_commit_resolved(done[i++]);
 	}
+	rf_step("recover_delete", 0);
 	rf_decision_delete(done, done_count);
+	rf_step("recover_deleted", 0);
 }
 
 int

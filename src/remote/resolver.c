@@ -42,6 +42,7 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
+#include "rdma_fdw/steps.h"
 #include "session.h"
 #include "waiting.h"
 
@@ -567,6 +568,7 @@ rf_resolver_worker_main(Datum arg)
 	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
 	rf_commit_take(&work);
 	before_shmem_exit(not_done, PointerGetDatum(&work));
+	rf_step("resolver", 0);
 	timeout = RegisterTimeout(USER_TIMEOUT, time_is_up);
 	context = AllocSetContextCreate(TopMemoryContext, "rdma_fdw resolver", ALLOCSET_DEFAULT_SIZES);
 
@@ -591,6 +593,7 @@ rf_resolver_worker_main(Datum arg)
 		work.rows = false;
 	else if (rf_decision_lock())
 	{
+		rf_step("resolver_rows", 0);
 		remove_rows();
 		work.rows = false;
 	}

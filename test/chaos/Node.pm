@@ -1,7 +1,8 @@
-# Node.pm: a cluster made by test/cluster.sh, as the chaos test sees it: its processes, what they
+# Node.pm: a cluster made by test/cluster.sh, or another one, as the chaos test sees it: its processes, what they
 # hold, its log, pg_ctl.
 #
 #   my $node = Node->new(dir => $dir, name => 'n1', bindir => $bindir);
+#   my $node = Node->new(name => 'n1', bindir => $bindir, port => $port, data => $folder, log => $file);
 #   $node->processes                     # { pid, title, kind } of the postmaster and all its children
 #   $node->ask($sql)                     # rows of one query by the superuser, undef when it failed ($Wire::why or {M} in $node->{why})
 #   $node->value($sql)                   # its first column of the first row
@@ -17,6 +18,7 @@ sub new
 {
 	my ($class, %args) = @_;
 	my $self = bless {%args}, $class;
+	return $self if defined $args{port};
 	open(my $f, '<', "$args{dir}/$args{name}.port") or die "$args{name}: $!\n";
 	chomp($self->{port} = <$f>);
 	return $self;
@@ -24,8 +26,8 @@ sub new
 
 sub name { return $_[0]{name}; }
 sub port { return $_[0]{port}; }
-sub data { return "$_[0]{dir}/$_[0]{name}"; }
-sub log { return "$_[0]{dir}/$_[0]{name}.log"; }
+sub data { return $_[0]{data} // "$_[0]{dir}/$_[0]{name}"; }
+sub log { return $_[0]{log} // "$_[0]{dir}/$_[0]{name}.log"; }
 
 sub postmaster
 {

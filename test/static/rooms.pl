@@ -20,6 +20,7 @@ my %owner = (
 	(map { $_ => 'base' } qw(wire guc compat admission)),
 	(map { $_ => 'batch' } qw(batch region)),
 	(map { $_ => 'flow' } qw(flow reader group reassemble)),
+	steps => 'remote',
 	(map { $_ => $_ } qw(provider client remote serve exchange fdw)));
 
 # Files that are one piece of code: a recursion through them is what they are for.

@@ -1,0 +1,6 @@
+/* steps.c - the hook of steps.h. It is a file of its own because files call it that call each other. */
+#include "postgres.h"
+
+#include "rdma_fdw/steps.h"
+
+rf_step_hook_type rf_step_hook = NULL;

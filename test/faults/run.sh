@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# run.sh: faults at the steps of commits by hand, in throw-away clusters; see README.md.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=${WORK:-$(mktemp -d /tmp/rdma_fdw_faults.XXXXXX)}
+mkdir -p "$work"
+chmod 755 "$work"
+if [ -z "${RF_PREFIX:-}" ]; then
+	export RF_PREFIX=$work/pg
+	"$here/../tmp_install.sh" "$RF_PREFIX" "${PG_CONFIG:-pg_config}" >"$work/build.log" 2>&1 || { tail -n 30 "$work/build.log" >&2; exit 2; }
+fi
+make -s -C "$here/../modules/commit_faults" PG_CONFIG="${PG_CONFIG:-pg_config}" >"$work/module.log" 2>&1 || { tail -n 30 "$work/module.log" >&2; exit 2; }
+install -m 755 "$here/../modules/commit_faults/commit_faults.so" "$("$RF_PREFIX/bin/pg_config" --pkglibdir)/"
+. "$here/../cluster.sh"
+rf_init "$work/clusters"
+trap 'rf_stop_all' EXIT
+case ${PROVIDER:-auto} in
+	soft_tcp) options=(rdma_fdw.provider=soft rdma_fdw.soft_transport=tcp) ;;
+	soft_shm | soft) options=(rdma_fdw.provider=soft) ;;
+	*) options=(rdma_fdw.provider="${PROVIDER:-auto}") ;;
+esac
+for name in n1 n2 n3 co; do
+	rf_start "$name" jit=off shared_buffers=16MB restart_after_crash=on max_connections=60 rdma_fdw.buffer_memory=64MB rdma_fdw.segment_size=8MB \
+		shared_preload_libraries='rdma_fdw, commit_faults' rdma_fdw.application_name='of %p' deadlock_timeout=200ms checkpoint_timeout=1h "${options[@]}"
+done
+
+# The clusters' user starts servers again, so it has to reach the program.
+mkdir -p "$work/program"
+cp -r "$here" "$here/../chaos" "$work/program"
+rf_run mkdir -p "$work/clusters/clients"
+status=0
+rf_run perl "$work/program/faults/faults.pl" --root "$work/clusters" --bindir "$RF_BINDIR" --directory "$work/clusters/clients" \
+	${SEED:+--seed "$SEED"} ${COUNT:+--count "$COUNT"} ${LIMIT:+--limit "$LIMIT"} || status=$?
+for name in n1 n2 n3 co; do
+	if grep -qE 'PANIC|terminated by signal (6|11)' "$(rf_log "$name")"; then
+		grep -E 'PANIC|terminated by signal (6|11)' "$(rf_log "$name")" | head -n 3
+		status=1
+	fi
+done
+if [ "$status" = 0 ]; then
+	trap - EXIT
+	rf_cleanup
+	rm -rf "$work"
+else
+	echo "clusters' logs: $work/clusters/*.log; what clients saw of the last seed, one transfer in a line: $work/clusters/clients"
+fi
+exit "$status"

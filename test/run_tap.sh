@@ -24,7 +24,7 @@ if [ -n "${TESTS:-}" ]; then
 	files=("${files[@]/%/.pl}")
 else
 	# The longest first, so that no processor waits for the other at the end: those that took more than half a minute.
-	longest=(t/{085_exchange,094_snapshot,096_moves,069_large_rows,082_exchange_bad_days,074_write,092_commit,057_encryption,081_nodes_join,060_bad_days,075_nodes_write,065_engine_away,056_identity,080_nodes}.pl)
+	longest=(t/{085_exchange,094_snapshot,096_moves,069_large_rows,082_exchange_bad_days,074_write,092_commit,057_encryption,081_nodes_join,060_bad_days,075_nodes_write,106_commit_faults,065_engine_away,056_identity,080_nodes}.pl)
 	if [ "$group" = tap ]; then
 		mapfile -t files < <(printf '%s\n' "${longest[@]}" t/*.pl | awk '!seen[$0]++' | grep -Fxvf <(printf '%s\n' "${rest[@]}"))
 	else

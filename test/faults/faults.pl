@@ -1,6 +1,6 @@
 # faults.pl: a run by hand; run.sh starts the clusters. See README.md.
 #
-#   perl faults.pl --root FOLDER --bindir DIR --directory DIR --seed 1 --count 100 --limit 10
+#   perl faults.pl --root FOLDER --bindir DIR --directory DIR --seed 1 --count 100 --limit 10 --only 'decided|commit_sent.*'
 use strict;
 use warnings;
 use FindBin;
@@ -9,12 +9,13 @@ use POSIX qw(strftime);
 use Time::HiRes qw(time);
 use lib $FindBin::Bin, "$FindBin::Bin/../chaos";
 use CommitFaults::Client qw(setup NODES);
+use CommitFaults::Plan qw(plan);
 use CommitFaults::Run qw(run_seed);
 use Node;
 use Proxy;
 
 my %args = (seed => time() % 1_000_000, count => 100, limit => 10);
-GetOptions(\%args, 'root=s', 'bindir=s', 'directory=s', 'seed=i', 'count=i', 'limit=f') or exit 2;
+GetOptions(\%args, 'root=s', 'bindir=s', 'directory=s', 'seed=i', 'count=i', 'limit=f', 'only=s') or exit 2;
 $| = 1;
 
 my %node = map { $_ => Node->new(dir => $args{root}, name => $_, bindir => $args{bindir}) } 'co', NODES;
@@ -24,9 +25,13 @@ my $late = 0;
 my $began = time();
 
 setup({ map { $_ => $node{$_}->port } keys %node }, { map { $_ => $proxy->port($_) } NODES });
-foreach my $seed ($args{seed} .. $args{seed} + $args{count} - 1)
+my $seed = $args{seed} - 1;
+while (($done // 0) < $args{count})
 {
 	my $start = time();
+
+	$seed++;
+	next if defined $args{only} && !grep { $_->{step} =~ /^(?:$args{only})$/ } @{ plan($seed)->{faults} };
 	my $result = run_seed(nodes => \%node, proxy => $proxy, seed => $seed, directory => $args{directory});
 
 	$done++;

@@ -29,6 +29,12 @@ setup({ map { $_ => $node{$_}->port } keys %node }, { map { $_ => $proxy->port($
 my %planned = map { $_->{step} => 1 } map { @{ CommitFaults::Plan::plan($_)->{faults} } } 1 .. 1000;
 is(join(' ', grep { !$planned{$_} } steps()), '', 'seeds have every step');
 
+# And those are all that there are.
+my %known = map { s/\.\d$//r => 1 } steps();
+my $named = join('', map { slurp_file("$FindBin::Bin/../../$_") } 'include/rdma_fdw/steps.h', 'test/modules/commit_faults/commit_faults.c');
+my %named = map { $_ => 1 } $named =~ /^ \*\t([a-z_]+)\t++(?!number)/mg;
+is(join(' ', sort keys %known), join(' ', sort keys %named), 'which are those that the library and the module name');
+
 foreach my $seed ($first .. $first + $count - 1)
 {
 	my $result = run_seed(nodes => \%node, proxy => $proxy, seed => $seed, directory => PostgreSQL::Test::Utils::tempdir());

@@ -10,6 +10,7 @@
 #   trickle  some bytes every 20 ms                   slow     64 kB/s in each direction, each piece 50 ms late
 #   deaf     those that there are forward; new ones are accepted and stay silent until another command
 #   first    the same behind the next new one, which forwards
+#   hang     those that there are stay silent until another command, new ones forward
 #   refuse   new connections are closed at once       cut      close those that there are (reset), then pass
 #   half     shut down one direction of each, which then gets no more bytes, then pass for new ones
 package Proxy;
@@ -82,7 +83,7 @@ sub forward
 		{
 			my $mode = $mode{ $e->{link} };
 			my $waiting = length($e->{out});
-			next if $mode eq 'stall' || $e->{silent} && $mode eq 'deaf';
+			next if $mode eq 'stall' || $e->{silent} && ($mode eq 'deaf' || $mode eq 'hang');
 			$read->add($e->{socket}) if !$e->{ended} && length($end{ $e->{other} }{out}) < ROOM;
 			if ($waiting && $now >= $e->{not_before}) { $write->add($e->{socket}); }
 			elsif ($waiting) { $wait = 0.01; }
@@ -142,7 +143,7 @@ sub forward
 		foreach my $e (@ends)
 		{
 			my $other = $end{ $e->{other} } // next;
-			next if $mode{ $e->{link} } eq 'stall' || $e->{silent} && $mode{ $e->{link} } eq 'deaf' || !$e->{ended} || length($other->{out});
+			next if $mode{ $e->{link} } eq 'stall' || $e->{silent} && $mode{ $e->{link} } =~ /^(deaf|hang)$/ || !$e->{ended} || length($other->{out});
 			shutdown($other->{socket}, 1) if $e->{ended} == 1;
 			$e->{ended} = 2;
 			both(\%end, $e, 0) if $other->{ended} == 2;
@@ -171,6 +172,7 @@ sub command
 	{
 		next unless $e->{link} eq $link && $end->{ $e->{socket} };
 		both($end, $e, 1) if $what eq 'cut';
+		$e->{silent} = 1 if $what eq 'hang';
 		# one direction of two: the end that comes first in the hash
 		if ($what eq 'half' && !$e->{ended} && !$end->{ $e->{other} }{ended})
 		{

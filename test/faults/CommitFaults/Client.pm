@@ -1,7 +1,7 @@
 # Client.pm: the tables, and a client that transfers between them or adds them up.
 #
 #   setup({ co, n1, n2, n3 }, { n1, n2, n3 })      # ports of the servers, and ports by which the coordinator reaches the nodes
-#   writer(port => $port, seed => 7, number => 0, file => $file, stop => $file)      # returns some time after the file `stop` is there
+#   writer(port => $port, seed => 7, number => 0, file => $file, stop => $file)      # returns some time after the file `stop` is there, or the parent is not
 #   reader(...)                                    # likewise
 #
 # A transfer writes on two or three nodes, or on one or two and here: it moves money between an account on each, and leaves a line in
@@ -74,7 +74,7 @@ sub begin
 
 	srand($args{seed} * 100 + $args{number});
 	open(my $out, '>', $args{file}) or die "$args{file}: $!\n";
-	return bless { %args, out => $out, done => 0 };
+	return bless { %args, out => $out, done => 0, parent => getppid() };
 }
 
 sub connected
@@ -128,7 +128,7 @@ sub writer
 {
 	my $self = begin(@_);
 
-	while (!-e $self->{stop})
+	while (!-e $self->{stop} && getppid() == $self->{parent})
 	{
 		$self->transfer if $self->connected;
 	}
@@ -148,7 +148,7 @@ sub reader
 	my $self = begin(@_);
 	my %count = (sums => 0, refused => 0);
 
-	while (!-e $self->{stop})
+	while (!-e $self->{stop} && getppid() == $self->{parent})
 	{
 		next unless $self->connected;
 		eval {

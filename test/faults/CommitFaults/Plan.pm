@@ -1,9 +1,10 @@
 # Plan.pm: what a seed does.
 #
 #   my $plan = plan(7);
-#   { faults => [ { step, at, order => hold or error, strikes => [ { kind, victim, seconds } ... ], again } ... ], pause, writers }
+#   { faults => [ { step, at, order => hold or error, strikes => [ { kind, victim, seconds, after } ... ], again } ... ], pause, writers }
 #
-# A fault waits until a process of the server `at` comes to its step, and strikes then. The second one, where there is one, is at a
+# A fault waits until a process of the server `at` comes to its step, and strikes then, or some seconds after it let that process go on
+# (after). The second one, where there is one, is at a
 # step of the resolver, for which the first one has left something, or of a rollback, for which the first one is an error, again and
 # again until the second one is reached.
 package CommitFaults::Plan;
@@ -30,7 +31,7 @@ my %no_error = map { $_ => 1 } @after, 'snapshots_taken', qw(node_began node_pre
 sub steps { return (@before, @after, @snapshot, @on_node, @rollback, @resolver); }
 
 # Those of the coordinator, and of a node; "held" is the process at the step, "partner" the one at the other end of its connection.
-my @kinds = ('kill held', 'kill partner', 'crash co', 'slay co', 'crash node', 'slay node', 'stop held', 'stop partner', 'freeze node', 'cut node', 'stall node',
+my @kinds = ('kill held', 'kill partner', 'crash co', 'slay co', 'crash node', 'slay node', 'stop held', 'stop partner', 'freeze node', 'cut node', 'stall node', 'hang node',
 	'terminate held', 'cancel held', 'nothing');
 
 sub strike
@@ -46,7 +47,7 @@ sub strikes
 {
 	my @strikes = (strike(pick(@kinds)));
 
-	push @strikes, strike(pick(grep { /node/ || /co/ } @kinds)) if rand() < 0.3;
+	push @strikes, { %{ strike(pick(grep { /node/ || /co/ } @kinds)) }, after => rand() < 0.5 ? rand(0.5) : undef } if rand() < 0.4;
 	return \@strikes;
 }
 

@@ -230,6 +230,11 @@ sub strike
 		$self->{stalled}{$victim} = pick('cut', 'pass');
 		$self->{stay} = $strike->{seconds};
 	}
+	elsif ($kind eq 'hang')
+	{
+		$self->{proxy}->tell($victim, 'hang');
+		$self->{hanging}{$victim} = 1;
+	}
 	else
 	{
 		my @victims = $victim eq 'held' ? ([ $at, $held ]) : $self->partners($at, $held);
@@ -262,6 +267,13 @@ sub bring_up
 	{
 		$self->{nodes}{$name}->ctl('start') or push @{ $self->{wrong} }, "$name does not start";
 		sleep($pause) if $pause > 0 && keys %{ $self->{down} } > 1;
+	}
+	# what was said to a node before, and was not heard, is heard now that others have been there
+	if (%{ $self->{hanging} })
+	{
+		sleep(rand(4));
+		$self->{proxy}->tell($_, 'pass') foreach keys %{ $self->{hanging} };
+		$self->{hanging} = {};
 	}
 	my $end = time() + UP;
 	foreach my $name (keys %{ $self->{nodes} })
@@ -365,10 +377,10 @@ sub run_seed
 {
 	my (%args) = @_;
 	my $plan = plan($args{seed});
-	my $self = bless { %args, wrong => [], clients => {}, files => [], down => {}, restarting => {}, stopped => [], stalled => {} };
+	my $self = bless { %args, wrong => [], clients => {}, files => [], down => {}, restarting => {}, stopped => [], stalled => {}, hanging => {} };
 	my (@reached, @missed, $again, $up);
 	my $text = join('; ', map {
-		"$_->{order} at $_->{step} of $_->{at}" . join('', map { sprintf(', %s %s', $_->{kind}, $_->{victim}) . ($_->{kind} =~ /stop|freeze|stall/ ? sprintf(' %.1f s', $_->{seconds}) : '') } @{ $_->{strikes} }) } @{ $plan->{faults} });
+		"$_->{order} at $_->{step} of $_->{at}" . join('', map { (defined $_->{after} ? sprintf(', %.1f s after it', $_->{after}) : ',') . " $_->{kind} $_->{victim}" . ($_->{kind} =~ /stop|freeze|stall/ ? sprintf(' %.1f s', $_->{seconds}) : '') } @{ $_->{strikes} }) } @{ $plan->{faults} });
 
 	$self->start_clients($plan->{writers});
 	foreach my $fault (@{ $plan->{faults} })
@@ -377,16 +389,21 @@ sub run_seed
 
 		give_order($node, $fault->{step}, $fault->{order});
 		# what it wants to happen, e.g. to the resolver, may need those to be up that the one before has struck
-		$up = $self->bring_up($plan->{pause}) if %{ $self->{down} } || %{ $self->{restarting} } || @{ $self->{stopped} } || %{ $self->{stalled} };
+		$up = $self->bring_up($plan->{pause}) if %{ $self->{down} } || %{ $self->{restarting} } || @{ $self->{stopped} } || %{ $self->{stalled} } || %{ $self->{hanging} };
 		my $held = $self->await_order($node, $fault->{step}, REACH, $again);
 
 		push @{ defined $held ? \@reached : \@missed }, $fault->{step};
 		if (defined $held)
 		{
 			$self->{stay} = rand(0.2);
-			$self->strike($_, $fault->{at}, $held) foreach @{ $fault->{strikes} };
+			$self->strike($_, $fault->{at}, $held) foreach grep { !defined $_->{after} } @{ $fault->{strikes} };
 			# who is stopped stays so for a while when the others go on
 			end_order($node, $fault->{step});
+			foreach my $strike (grep { defined $_->{after} } @{ $fault->{strikes} })
+			{
+				sleep($strike->{after});
+				$self->strike($strike, $fault->{at}, $held);
+			}
 			sleep($self->{stay});
 		}
 		end_order($node, $fault->{step});

@@ -1,9 +1,11 @@
 /*
- * steps.h - the steps of a commit over several nodes, and the hook by which a test's module stops there.
+ * steps.h - the steps of a commit over several nodes, and the hook by which a test's module stops
+ * there.
  *
  * A module includes this header, is listed behind rdma_fdw in shared_preload_libraries, and sets
- * rf_step_hook in its _PG_init: test/modules/commit_faults does. Without one a step costs a comparison.
- * It is called where a process could die as well, and may raise an error only where the table says so.
+ * rf_step_hook in its _PG_init: test/modules/commit_faults does. Without one a step costs a
+ * comparison. It is called where a process could die as well, and may raise an error only where the
+ * table says so.
  *
  *	step				number	error	when
  *	prepare				node	yes		before this node hears PREPARE
@@ -15,7 +17,7 @@
  *	commit_prepared		node	-		before this node hears COMMIT PREPARED
  *	commit_sent			node	-		it was told, and has not been heard
  *	committed			-		-		nodes have answered, or not in time
- *	commit_left			-		-		what is not finished is left to the resolver; still in the gate
+ *	commit_left			-		-		what is not finished is left to the resolver; in the gate
  *	snapshot_gate		-		yes		in the gate, before snapshots are taken
  *	snapshots_taken		-		-		before the gate is left
  *	resolver			-		yes		a worker has taken what its database has to do

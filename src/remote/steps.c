@@ -1,4 +1,4 @@
-/* steps.c - the hook of steps.h. It is a file of its own because files call it that call each other. */
+/* steps.c - the hook of steps.h, which files call that call each other. */
 #include "postgres.h"
 
 #include "rdma_fdw/steps.h"

@@ -1,6 +1,7 @@
 # faults.pl: a run by hand; run.sh starts the clusters. See README.md.
 #
 #   perl faults.pl --root FOLDER --bindir DIR --directory DIR --seed 1 --count 100 --limit 10 --only 'decided|commit_sent.*'
+#                                                                                or --seeds '3 17 4'
 use strict;
 use warnings;
 use FindBin;
@@ -15,7 +16,7 @@ use Node;
 use Proxy;
 
 my %args = (seed => time() % 1_000_000, count => 100, limit => 10);
-GetOptions(\%args, 'root=s', 'bindir=s', 'directory=s', 'seed=i', 'count=i', 'limit=f', 'only=s') or exit 2;
+GetOptions(\%args, 'root=s', 'bindir=s', 'directory=s', 'seed=i', 'count=i', 'limit=f', 'only=s', 'seeds=s') or exit 2;
 $| = 1;
 
 my %node = map { $_ => Node->new(dir => $args{root}, name => $_, bindir => $args{bindir}) } 'co', NODES;
@@ -25,12 +26,12 @@ my $late = 0;
 my $began = time();
 
 setup({ map { $_ => $node{$_}->port } keys %node }, { map { $_ => $proxy->port($_) } NODES });
-my $seed = $args{seed} - 1;
-while (($done // 0) < $args{count})
+my @seeds = split(/ /, $args{seeds} // '');
+while (defined $args{seeds} ? @seeds : ($done // 0) < $args{count})
 {
 	my $start = time();
+	my $seed = defined $args{seeds} ? shift @seeds : $args{seed}++;
 
-	$seed++;
 	next if defined $args{only} && !grep { $_->{step} =~ /^(?:$args{only})$/ } @{ plan($seed)->{faults} };
 	my $result = run_seed(nodes => \%node, proxy => $proxy, seed => $seed, directory => $args{directory});
 

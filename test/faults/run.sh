@@ -30,7 +30,7 @@ cp -r "$here" "$here/../chaos" "$work/program"
 rf_run mkdir -p "$work/clusters/clients"
 status=0
 rf_run perl "$work/program/faults/faults.pl" --root "$work/clusters" --bindir "$RF_BINDIR" --directory "$work/clusters/clients" \
-	${SEED:+--seed "$SEED"} ${COUNT:+--count "$COUNT"} ${LIMIT:+--limit "$LIMIT"} ${ONLY:+--only "$ONLY"} || status=$?
+	${SEED:+--seed "$SEED"} ${COUNT:+--count "$COUNT"} ${LIMIT:+--limit "$LIMIT"} ${ONLY:+--only "$ONLY"} ${SEEDS:+--seeds "$SEEDS"} || status=$?
 for name in n1 n2 n3 co; do
 	if grep -qE 'PANIC|terminated by signal (6|11)' "$(rf_log "$name")"; then
 		grep -E 'PANIC|terminated by signal (6|11)' "$(rf_log "$name")" | head -n 3

@@ -1,8 +1,9 @@
 /*
- * commit_faults.c - stops or fails a process at a step of a commit over several nodes, for test/faults.
+ * commit_faults.c - stops or fails a process at a step of a commit over several nodes, for
+ * test/faults.
  *
- * A step is named as in include/rdma_fdw/steps.h, with ".NUMBER" behind if that is not 0; a node has steps of its
- * own besides:
+ * A step is named as in include/rdma_fdw/steps.h, with ".NUMBER" behind if that is not 0; a node
+ * has steps of its own besides:
  *
  *	node_began			it has begun a transaction, and has not answered
  *	node_prepare		before it prepares one (an error is allowed)
@@ -12,10 +13,11 @@
  *	node_rollback		before ROLLBACK PREPARED (an error is allowed)
  *	node_rolled_back	after that, before the answer
  *
- * Orders are files in the folder commit_faults of the data folder, so that they outlive a crash: STEP has the word
- * "hold" or "error". The first process that comes there takes the file (renames it to STEP.taken, with its process
- * number as content), and stays until somebody removes it, or raises an error. It may be killed meanwhile, and it dies
- * with its postmaster. Without the folder a step costs a system call.
+ * Orders are files in the folder commit_faults of the data folder, so that they outlive a crash:
+ * STEP has the word "hold" or "error". The first process that comes there takes the file (renames
+ * it to STEP.taken, with its process number as content), and stays until somebody removes it, or
+ * raises an error. It may be killed meanwhile, and it dies with its postmaster. Without the folder
+ * a step costs a system call.
  */
 #include "postgres.h"
 
@@ -109,8 +111,9 @@ at_transaction(XactEvent event, void *arg)
 }
 
 static void
-utility(PlannedStmt *statement, const char *text, bool read_only, ProcessUtilityContext context, ParamListInfo params,
-		QueryEnvironment *environment, DestReceiver *receiver, QueryCompletion *completion)
+utility(PlannedStmt *statement, const char *text, bool read_only, ProcessUtilityContext context,
+		ParamListInfo params, QueryEnvironment *environment, DestReceiver *receiver,
+		QueryCompletion *completion)
 {
 	const char *before = NULL;
 	const char *after = NULL;
@@ -138,9 +141,11 @@ utility(PlannedStmt *statement, const char *text, bool read_only, ProcessUtility
 	if (before)
 		at_step(before, 0);
 	if (previous_utility)
-		previous_utility(statement, text, read_only, context, params, environment, receiver, completion);
+		previous_utility(statement, text, read_only, context, params, environment, receiver,
+						 completion);
 	else
-		standard_ProcessUtility(statement, text, read_only, context, params, environment, receiver, completion);
+		standard_ProcessUtility(statement, text, read_only, context, params, environment, receiver,
+								completion);
 	if (after)
 		at_step(after, 0);
 }

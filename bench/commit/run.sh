@@ -15,7 +15,7 @@
 #   NOTE     a line about the machine for the table
 set -euo pipefail
 . "$(dirname "$0")/../clusters.sh"
-read -ra clients <<<"${CLIENTS:-1 16}"
+read -ra crowds <<<"${CLIENTS:-1 16}"
 time=${TIME:-5} runs=${RUNS:-3} out=${OUT:-$tree/build/bench-commit}
 rows=10000 synced=200 readers=2 writers=4
 mkdir -p "$out"
@@ -28,6 +28,10 @@ nodes=(n1 n2 n3)
 say "starting clusters"
 for name in "${nodes[@]}" coord; do
 	rf_start "$name" "${settings[@]}"
+done
+# what a run before this one has set in the folder that is kept
+for name in "${nodes[@]}" coord; do
+	rf_psql "$name" -qc 'ALTER SYSTEM RESET ALL' -c 'SELECT pg_reload_conf()' >/dev/null
 done
 if ! rf_run test -e "$RF_ROOT/loaded"; then
 	for name in "${nodes[@]}"; do
@@ -123,20 +127,24 @@ for case in "${cases[@]}"; do
 	for spread in "${spreads[@]}"; do
 		say "WAL syncs: $case, $spread"
 		pgb "$case" 1 "$spread" -t 5 >/dev/null
-		# what sessions count they report at their end
-		sleep 1
-		before=$(syncs)
-		pgb "$case" 1 "$spread" -t $synced >/dev/null
-		for ((try = 0; try < 20; try++)); do
+		case $spread in 1) want=1 ;; here) want=3 ;; *) want=$((2 * spread + 1)) ;; esac
+		# the WAL writer has one of its own now and then, so the least of some tries counts
+		least=
+		for ((try = 0; try < 4; try++)); do
+			# what sessions have counted they report at their end
+			sleep 1
+			before=$(syncs)
+			pgb "$case" 1 "$spread" -t $synced >/dev/null
+			sleep 1
 			after=$(syncs)
-			[ "$case" = atomic ] || break
-			case $spread in 1) want=1 ;; here) want=3 ;; *) want=$((2 * spread + 1)) ;; esac
-			[ $((after - before)) -lt $((want * synced)) ] || break
-			sleep 0.2
+			[ -n "$least" ] && [ $((after - before)) -ge "$least" ] || least=$((after - before))
+			if [ "$case" != atomic ] || [ "$least" = $((want * synced)) ]; then
+				break
+			fi
 		done
-		printf 'syncs\t%s\t1\t%s\t%s\n' "$spread" "$case" "$(awk -v n=$((after - before)) -v c=$synced 'BEGIN { print n / c }')" >>"$raw"
-		if [ "$case" = atomic ] && [ $((after - before)) != $((want * synced)) ]; then
-			echo "$spread: $((after - before)) WAL syncs of $synced transactions, not $((want * synced))" >&2
+		printf 'syncs\t%s\t1\t%s\t%s\n' "$spread" "$case" "$(awk -v n="$least" -v c=$synced 'BEGIN { print n / c }')" >>"$raw"
+		if [ "$case" = atomic ] && [ "$least" != $((want * synced)) ]; then
+			echo "$spread: $least WAL syncs of $synced transactions, not $((want * synced))" >&2
 			bad=1
 		fi
 	done
@@ -148,7 +156,7 @@ step_of 5 3
 for ((round = 0;; round++)); do
 	another_round $round "$runs" || break
 	say "transfers, round $round"
-	for n in "${clients[@]}"; do
+	for n in "${crowds[@]}"; do
 		for spread in "${spreads[@]}"; do
 			for ((i = 0; i < ${#cases[@]}; i++)); do
 				case=${cases[(i + round) % ${#cases[@]}]}
@@ -183,8 +191,7 @@ for ((round = 0;; round++)); do
 	say "sums, round $round"
 	for ((i = 0; i < ${#kinds[@]}; i++)); do
 		kind=${kinds[(i + round) % ${#kinds[@]}]}
-		# transfers between two nodes and over three move money between rows of the first two, so what these two have is known only
-		# before the writers begin
+		# transfers over three nodes have moved money, so what these two have is known only before the writers begin
 		seconds=$([ $round = 0 ] && echo 1 || echo "$time")
 		total=$(rf_sql coord "SELECT (SELECT sum(balance) FROM rdma_fdw_n1.acc) + (SELECT sum(balance) FROM rdma_fdw_n2.acc)")
 		pgb "$kind" $writers 2 -T "$seconds" >"$dir/writers" &

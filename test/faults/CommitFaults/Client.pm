@@ -1,8 +1,8 @@
-# Client.pm: the tables, and a client that transfers between them or adds them up.
+# Client.pm: the tables, and a client that transfers between them, adds them up, or finishes what others left.
 #
 #   setup({ co, n1, n2, n3 }, { n1, n2, n3 })      # ports of the servers, and ports by which the coordinator reaches the nodes
 #   writer(port => $port, seed => 7, number => 0, file => $file, stop => $file)      # returns some time after the file `stop` is there, or the parent is not
-#   reader(...)                                    # likewise
+#   reader(...), administrator(...)                # likewise
 #
 # A transfer writes on two or three nodes, or on one or two and here: it moves money between an account on each, and leaves a line in
 # the journal of each. So each transfer by itself can be looked for everywhere afterwards. A writer's file has a line for each:
@@ -16,7 +16,7 @@ use JSON::PP;
 use Time::HiRes qw(time sleep);
 use Wire;
 
-our @EXPORT_OK = qw(setup writer reader NODES BETWEEN MONEY TOTAL);
+our @EXPORT_OK = qw(setup writer reader administrator NODES BETWEEN MONEY TOTAL);
 
 use constant NODES => qw(n1 n2 n3);
 use constant ACCOUNTS => 30;		# of each node
@@ -179,6 +179,31 @@ sub reader
 		sleep(0.02);
 	}
 	$self->note(\%count);
+	return;
+}
+
+# rdma.resolve beside the resolver, and what it has finished is not in the transaction that called it
+sub administrator
+{
+	my $self = begin(@_);
+
+	while (!-e $self->{stop} && getppid() == $self->{parent})
+	{
+		next unless $self->connected;
+		eval {
+			my $sql = q{SELECT rdma.resolve('} . pick(NODES) . q{')};
+
+			$self->statement(rand() < 0.5 ? $sql : "BEGIN; $sql; ROLLBACK");
+			1;
+		} or do {
+			my $error = $@;
+
+			die $error unless ref $error;
+			$self->note({ late => 1 }) if $error->{why} eq 'late';
+			eval { $self->statement('ROLLBACK'); } if $self->{wire};
+		};
+		sleep(rand(0.5));
+	}
 	return;
 }
 

@@ -1,7 +1,7 @@
 # Plan.pm: what a seed does.
 #
 #   my $plan = plan(7);
-#   { faults => [ { step, at, order => hold or error, strikes => [ { kind, victim, seconds, after } ... ], again } ... ], pause, writers }
+#   { faults => [ { step, at, order => hold or error, strikes => [ { kind, victim, seconds, after } ... ], again } ... ], pause, writers, administrator }
 #
 # A fault waits until a process of the server `at` comes to its step, and strikes then, or some seconds after it let that process go on
 # (after). The second one, where there is one, is at a
@@ -81,6 +81,7 @@ sub plan
 		# until it is on that node
 		unshift @{ $plan{faults} }, { step => pick(qw(prepared.2 rows_written commit_gate)), at => 'co', order => 'error', strikes => [], again => 1 };
 	}
+	$plan{administrator} = rand() < 0.3;
 	return \%plan;
 }
 

@@ -12,7 +12,7 @@ use Exporter 'import';
 use JSON::PP;
 use POSIX qw(:sys_wait_h _exit);
 use Time::HiRes qw(time sleep);
-use CommitFaults::Client qw(writer reader NODES MONEY TOTAL);
+use CommitFaults::Client qw(writer reader administrator NODES MONEY TOTAL);
 use CommitFaults::Plan qw(plan);
 use Wire;
 
@@ -81,10 +81,10 @@ sub end_order
 
 sub start_clients
 {
-	my ($self, $writers) = @_;
+	my ($self, $writers, $administrator) = @_;
 
 	unlink($self->{stop} = "$self->{directory}/stop");
-	foreach my $number (0 .. $writers)
+	foreach my $number (0 .. $writers + ($administrator ? 1 : 0))
 	{
 		my $file = "$self->{directory}/client$number.json";
 		my $pid = fork() // die "fork: $!\n";
@@ -92,7 +92,7 @@ sub start_clients
 		if (!$pid)
 		{
 			my %args = (port => $self->{nodes}{co}->port, seed => $self->{seed}, number => $number, file => $file, stop => $self->{stop});
-			my $done = eval { $number == 0 ? reader(%args) : writer(%args); 1; };
+			my $done = eval { $number == 0 ? reader(%args) : $number <= $writers ? writer(%args) : administrator(%args); 1; };
 
 			print STDERR "client $number: $@" unless $done;
 			_exit($done ? 0 : 1);
@@ -382,7 +382,8 @@ sub run_seed
 	my $text = join('; ', map {
 		"$_->{order} at $_->{step} of $_->{at}" . join('', map { (defined $_->{after} ? sprintf(', %.1f s after it', $_->{after}) : ',') . " $_->{kind} $_->{victim}" . ($_->{kind} =~ /stop|freeze|stall/ ? sprintf(' %.1f s', $_->{seconds}) : '') } @{ $_->{strikes} }) } @{ $plan->{faults} });
 
-	$self->start_clients($plan->{writers});
+	$text .= '; rdma.resolve' if $plan->{administrator};
+	$self->start_clients($plan->{writers}, $plan->{administrator});
 	foreach my $fault (@{ $plan->{faults} })
 	{
 		my $node = $self->{nodes}{ $fault->{at} };

@@ -169,8 +169,8 @@ check_node(Point *point)
 		"Let the server lead to the primary.",
 		"Set wal_level there to replica, and restart it.",
 		"Run ALTER EXTENSION rdma_fdw UPDATE there.",
-		"Run there: GRANT EXECUTE ON FUNCTION pg_create_restore_point(text) TO ...; "
-		"GRANT SELECT, INSERT, UPDATE ON rdma.restore_points TO ...",
+		("Run there: GRANT EXECUTE ON FUNCTION pg_create_restore_point(text) TO ...; "
+		 "GRANT SELECT, INSERT, UPDATE ON rdma.restore_points TO ..."),
 	};
 	PGresult   *result = rf_session_query(point->session, sql);
 	int			wrong = -1;

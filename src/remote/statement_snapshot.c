@@ -157,14 +157,15 @@ await_pipeline(RfSession *session, RfPipeline *pipeline, TimestampTz deadline)
 }
 
 /*
- * To all at the same time: begin transactions where there are none and, with a snapshot, keep it. What
- * has not been used stays fresh.
+ * To all at the same time: begin (sub)transactions that are missing and, with a snapshot, keep it. What
+ * has not been used stays fresh. An error below a savepoint voids no more than what is below it there.
  */
 static void
 run_on_all(List *sessions, const RfStreamSnapshot *snapshot)
 {
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_BEGIN_TIMEOUT_MS);
 	RfPipeline *pipelines = palloc0_array(RfPipeline, list_length(sessions));
+	List	   *volatile beginning = NIL;
 	ListCell   *lc;
 
 	PG_TRY();
@@ -173,9 +174,12 @@ run_on_all(List *sessions, const RfStreamSnapshot *snapshot)
 		{
 			RfSession  *session = lfirst(lc);
 			bool		fresh = rf_session_is_fresh(session);
-			bool		sent = rf_pipeline_begin(session, Max(session->depth, 1), &pipelines[foreach_current_index(lc)]) &&
-				(snapshot == NULL || rf_statement_snapshot_send(session, snapshot, RF_STREAM_KEEP));
+			bool		sent;
 
+			if (session->depth == 0)
+				beginning = lappend(beginning, session);
+			sent = rf_pipeline_begin(session, rf_transaction_target(session), &pipelines[foreach_current_index(lc)]) &&
+				(snapshot == NULL || rf_statement_snapshot_send(session, snapshot, RF_STREAM_KEEP));
 			session->untouched = fresh;
 			rf_pipeline_send(session, sent);
 		}
@@ -186,10 +190,11 @@ run_on_all(List *sessions, const RfStreamSnapshot *snapshot)
 	{
 		for (int i = 0; i < list_length(sessions); i++)
 			rf_pipeline_clear(&pipelines[i]);
-		rf_snapshot_give_up(sessions);
+		rf_snapshot_give_up(beginning);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	list_free(beginning);
 	pfree(pipelines);
 }
 

@@ -161,7 +161,10 @@ SELECT rdma.distribute_table('victim', 'ddl', 'id');
 SET ROLE regress_rdma_ddl;
 CREATE FOREIGN TABLE ddl.bait (id int) SERVER ddl OPTIONS (table_name 'victim', propagate_ddl 'true');
 RESET ROLE;
+-- 17 says more of it
+\set VERBOSITY sqlstate
 DROP FOREIGN TABLE bait;
+\set VERBOSITY terse
 SET rdma_fdw.propagate_ddl = off;
 DROP FOREIGN TABLE bait;
 RESET rdma_fdw.propagate_ddl;

@@ -83,7 +83,9 @@ SELECT pushed('SELECT row_to_json(a)::text AS v, b.id FROM a JOIN b ON a.id = b.
 SELECT pushed('SELECT a.id, b.id FROM a JOIN b ON a.id = b.aid WHERE a.x = 3 FOR UPDATE');
 SELECT pushed('SELECT a.id, b.id FROM a JOIN b ON a.id = b.aid WHERE a.x = 3 FOR NO KEY UPDATE OF a NOWAIT FOR SHARE OF b SKIP LOCKED');
 SELECT pushed('SELECT a.id, b.id FROM a LEFT JOIN b ON a.id = b.aid AND b.y = 4 WHERE a.x = 3 FOR KEY SHARE OF a');
-SELECT pushed('SELECT a.id FROM a WHERE id IN (SELECT aid FROM b WHERE y = 1) AND NOT EXISTS (SELECT FROM c WHERE c.id = a.x) FOR UPDATE');
+-- from 17 on the planner counts the sub-selects' tables otherwise
+SELECT regexp_replace(p, '\mr5\M', 'r4', 'g') AS pushed
+  FROM pushed('SELECT a.id FROM a WHERE id IN (SELECT aid FROM b WHERE y = 1) AND NOT EXISTS (SELECT FROM c WHERE c.id = a.x) FOR UPDATE') p;
 SELECT pushed('SELECT a.id, b.id FROM a JOIN b ON a.id = b.aid AND a.x + b.y > random() - 1 WHERE a.x = 3 FOR UPDATE');
 SELECT pushed('SELECT a.id, b.id FROM a JOIN b ON a.id = b.aid ORDER BY a.t, b.id LIMIT 4 FOR UPDATE OF a');
 SELECT pushed('SELECT * FROM (SELECT a.id, b.y FROM a JOIN b ON a.id = b.aid WHERE a.x = 3 FOR UPDATE) s JOIN c ON c.id = s.y');

@@ -79,6 +79,13 @@ SELECT says('SELECT rdma.stream(stream_request(inline_limit => 0, node => decode
 CREATE FUNCTION batch(type bigint, name bytea, query text) RETURNS bytea LANGUAGE sql AS
 $$ SELECT substr(reply, length(reply) + 1 - (get_byte(reply, 4) + 256 * get_byte(reply, 5)))
 	FROM rdma.stream(stream_request(type => type, name => name), query, NULL, NULL) reply $$;
+-- snapshots that a request forgets when the next statement was to run under one
+BEGIN;
+SELECT says(format('SELECT count(*) FROM (SELECT rdma.stream(%s, %L, NULL, NULL), rdma.stream(%s, %L, NULL, NULL), rdma.stream(%s, %L, NULL, NULL) OFFSET 0) s WHERE s IS NOT NULL',
+	'stream_request(flags => 80) || le(7, 8) || le(0, 8) || le(0, 8)', '', 'stream_request(flags => 96) || le(7, 8) || le(0, 8) || le(0, 8)', '',
+	'stream_request(flags => 80) || le(9, 8) || le(0, 8) || le(0, 8)', ''));
+SELECT says('SELECT count(*) FROM pg_class');
+COMMIT;
 -- rdma.store: the request
 CREATE TABLE t (a int, b text);
 SELECT says('SELECT rdma.store(NULL, NULL, NULL, NULL)');

@@ -32,10 +32,23 @@ typedef struct KeptSnapshot
 } KeptSnapshot;
 
 static List *kept = NIL;		/* KeptSnapshot, in TopTransactionContext */
-static Snapshot next = NULL;	/* of the session's next statement; NULL: that takes its own */
+static uint64 next = 0;			/* whose snapshot the session's next statement runs under; 0: its own */
 static QueryDesc *running = NULL;	/* that statement */
 static ExecutorStart_hook_type previous_executor_start = NULL;
 static ExecutorRun_hook_type previous_executor_run = NULL;
+
+static KeptSnapshot *
+find(uint64 statement)
+{
+	ListCell   *lc;
+
+	foreach(lc, kept)
+	{
+		if (((KeptSnapshot *) lfirst(lc))->statement == statement)
+			return lfirst(lc);
+	}
+	return NULL;
+}
 
 /*
  * The portal's statement, not one of a function that the planner evaluates before it. The executor
@@ -44,14 +57,14 @@ static ExecutorRun_hook_type previous_executor_run = NULL;
 static void
 executor_start(QueryDesc *query, int eflags)
 {
-	bool		mine = next != NULL && ActivePortal != NULL;
+	KeptSnapshot *mine = next != 0 && ActivePortal != NULL ? find(next) : NULL;
 
 	if (mine)
 	{
-		PushActiveSnapshot(next);
+		PushActiveSnapshot(mine->snapshot);
 		UnregisterSnapshot(query->snapshot);
-		query->snapshot = RegisterSnapshot(next);
-		next = NULL;
+		query->snapshot = RegisterSnapshot(mine->snapshot);
+		next = 0;
 		running = query;
 	}
 	if (previous_executor_start)
@@ -140,7 +153,7 @@ at_transaction_end(XactEvent event, void *arg)
 		default:
 			return;
 	}
-	next = NULL;
+	next = 0;
 	running = NULL;
 }
 
@@ -150,7 +163,7 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 {
 	if (event != SUBXACT_EVENT_ABORT_SUB)
 		return;
-	next = NULL;
+	next = 0;
 	running = NULL;
 }
 
@@ -168,19 +181,6 @@ install_hooks(void)
 	RegisterXactCallback(at_transaction_end, NULL);
 	RegisterSubXactCallback(at_subtransaction_end, NULL);
 	hooked = true;
-}
-
-static KeptSnapshot *
-find(uint64 statement)
-{
-	ListCell   *lc;
-
-	foreach(lc, kept)
-	{
-		if (((KeptSnapshot *) lfirst(lc))->statement == statement)
-			return lfirst(lc);
-	}
-	return NULL;
 }
 
 void
@@ -227,5 +227,6 @@ rf_kept_snapshot(const RfStreamSnapshot *request)
 void
 rf_kept_snapshot_next(const RfStreamSnapshot *request)
 {
-	next = rf_kept_snapshot(request);
+	(void) rf_kept_snapshot(request);
+	next = request->statement;
 }

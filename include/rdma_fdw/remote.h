@@ -153,13 +153,16 @@ extern void rf_session_settle(RfSession *session);
 typedef struct RfCommand RfCommand;
 
 extern RfCommand *rf_command_create(RfSession *session, const char *sql, int param_count, bool writes);
+extern PGresult *rf_command_execute(RfCommand *command, const char *const *values);
 
-/* sql runs before it each time, in the same round trip; its only parameter is the command's first one. */
+/*
+ * sql runs before it each time, in the same round trip; its only parameter is the command's first one.
+ * The text has to live as long as the command.
+ */
 extern void rf_command_precede(RfCommand *command, const char *sql);
 
 /* It runs under the snapshot of the statement (rf_statement_begin) if that has one there. */
 extern void rf_command_in_statement(RfCommand *command, uint64 statement);
-extern PGresult *rf_command_execute(RfCommand *command, const char *const *values);
 
 /*
  * The two halves of rf_command_execute, for commands that run on several sessions at the same time.

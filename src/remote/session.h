@@ -332,8 +332,12 @@ extern void rf_snapshot_of_transaction(RfSession *const *sessions, int count);
 /* Are the snapshots of several nodes to be one? */
 extern bool rf_snapshot_is_common(void);
 
-/* How long a node may take for its part in the gate: commits on other nodes wait for it. */
+/*
+ * How long a node may take for its part in the gate, as commits on other nodes wait for it. The wait for
+ * something from it raises an ERROR after the deadline; the session is broken then.
+ */
 #define RF_BEGIN_TIMEOUT_MS		10000
+extern void rf_snapshot_await_input(RfSession *session, TimestampTz deadline);
 
 /*
  * Has a transaction committed on one of these nodes (by system identifier) that is not finished there?

@@ -224,6 +224,24 @@ send_query(RfSession *session, const char *sql)
 	rf_session_flush(session);
 }
 
+void
+rf_snapshot_await_input(RfSession *session, TimestampTz deadline)
+{
+	long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+	int			got = left > 0 ? rf_session_wait(session, WL_SOCKET_READABLE, left) : 0;
+
+	if (left <= 0)
+	{
+		session->broken = true;
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("server \"%s\" did not take a snapshot within %d seconds",
+						session->server_name, RF_BEGIN_TIMEOUT_MS / 1000)));
+	}
+	if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
+		rf_session_lost(session);
+}
+
 static void
 await_query(RfSession *session, const char *sql, TimestampTz deadline)
 {
@@ -234,21 +252,7 @@ await_query(RfSession *session, const char *sql, TimestampTz deadline)
 		PGresult   *result;
 
 		while (PQisBusy(session->conn))
-		{
-			long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
-			int			got = left > 0 ? rf_session_wait(session, WL_SOCKET_READABLE, left) : 0;
-
-			if (left <= 0)
-			{
-				session->broken = true;
-				ereport(ERROR,
-						(errcode(ERRCODE_CONNECTION_FAILURE),
-						 errmsg("server \"%s\" did not take a snapshot within %d seconds",
-								session->server_name, RF_BEGIN_TIMEOUT_MS / 1000)));
-			}
-			if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
-				rf_session_lost(session);
-		}
+			rf_snapshot_await_input(session, deadline);
 		result = PQgetResult(session->conn);
 		if (result == NULL)
 			break;

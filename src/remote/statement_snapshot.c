@@ -135,21 +135,7 @@ await_pipeline(RfSession *session, RfPipeline *pipeline, TimestampTz deadline)
 	PGresult   *result;
 
 	while (!rf_pipeline_take(session, pipeline))
-	{
-		long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
-		int			got = left > 0 ? rf_session_wait(session, WL_SOCKET_READABLE, left) : 0;
-
-		if (left <= 0)
-		{
-			session->broken = true;
-			ereport(ERROR,
-					(errcode(ERRCODE_CONNECTION_FAILURE),
-					 errmsg("server \"%s\" did not take a snapshot within %d seconds",
-							session->server_name, RF_BEGIN_TIMEOUT_MS / 1000)));
-		}
-		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
-			rf_session_lost(session);
-	}
+		rf_snapshot_await_input(session, deadline);
 	result = rf_pipeline_result(pipeline);
 	if (result != NULL && PQresultStatus(result) != PGRES_TUPLES_OK)
 		rf_session_raise(session, result, RF_STREAM_SQL);

@@ -128,7 +128,10 @@ rf_lock_row(RfRowLocker *locker, ItemPointer ctid, bool delete)
 				 errhint("Try the transaction again.")));
 }
 
-/* Of a table that the caller may write. */
+/*
+ * Of a table that the caller may write. Row security is not asked: the UPDATE or DELETE that follows is
+ * subject to it, and who may do that may lock the whole table.
+ */
 Datum
 rdma_lock_row(PG_FUNCTION_ARGS)
 {

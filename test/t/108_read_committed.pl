@@ -115,7 +115,8 @@ $s->query_safe('COMMIT');
 is($s->query_safe($both), '300|2', 'it committed');
 $s->quit;
 
-# ---- nothing is kept on a node beyond the transaction, nor beyond the statements of one that goes on
+# ---- nothing is kept on a node beyond the transaction (that it is not beyond a statement, 46_parallel tells, which has more of them in one
+# transaction than a node keeps)
 my $xmin = q{SELECT count(*) FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'};
 is($_->safe_psql('postgres', $xmin), '0', 'no session holds a snapshot') foreach ($n1, $n2);
 

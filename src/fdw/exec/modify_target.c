@@ -73,7 +73,7 @@ rf_modify_create_command(ModifyState *state, ModifyTarget *target)
 
 	target->command = rf_command_create(target->session, state->sql, state->param_count, true);
 	if (state->distribution != NULL && AttributeNumberIsValid(state->ctid_attno))
-		rf_modify_lock_first(state->rel, target->command, state->param_count == 1);
+		rf_modify_lock_first(state->rel, target->command, state->attrs == NIL);
 	MemoryContextSwitchTo(caller);
 }
 

@@ -438,8 +438,8 @@ add_users(List *users, RfScanState *state, bool only_current, bool all)
 }
 
 /*
- * The statement's scans begin with the first of them. A scan alone that was
- * pruned does so with its node; if it depends on other rows of the statement, it may read any.
+ * The statement's scans begin with the first of them. A scan alone that was pruned does so with its
+ * node; if it depends on other rows of the statement, it may read any.
  */
 static void
 begin_together(RfScanState *state)

@@ -127,6 +127,8 @@ SELECT pushed('SELECT id, (SELECT sum(d.n) FROM (SELECT b.id, a.x AS n FROM b) d
 SELECT pushed('SELECT id FROM a WHERE id < 5 AND 50 < (SELECT sum(d.n) FROM (SELECT b.id, a.x AS n FROM b) d)');
 SELECT pushed('SELECT id FROM a WHERE id < 5 AND EXISTS (SELECT d.id FROM (SELECT b.id, a.x AS n FROM b) d GROUP BY d.id HAVING sum(d.n) > 3)');
 SELECT pushed('SELECT id FROM a WHERE id < 5 AND 50 < (SELECT sum(d.n + d.id) FROM (SELECT b.id, a.x AS n FROM b) d)');
+-- one that is printed twice, with a sub-select of its own in FROM
+SELECT pushed('SELECT id, (SELECT max(b.y + d.n) FROM b FULL JOIN (SELECT a.x FROM c WHERE c.bid = a.id) d (n) ON b.aid = d.n) AS m FROM a ORDER BY 2, 1');
 -- more than one row is an error there as it is here
 SELECT id FROM away.a WHERE x = (SELECT y FROM away.b WHERE b.aid > a.id);
 -- writing

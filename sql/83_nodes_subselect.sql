@@ -56,6 +56,10 @@ SELECT ns.planned('SELECT s, count(*) FROM (SELECT id, sum(y) AS s FROM b GROUP 
 SELECT ns.planned('SELECT a.id, w.r FROM a JOIN (SELECT id, y, rank() OVER (PARTITION BY id ORDER BY y) + 1 AS r FROM b) w ON a.id = w.id WHERE w.y > 3');
 SELECT ns.planned('SELECT a.id FROM a WHERE id IN (SELECT id FROM b GROUP BY id HAVING max(y) > 5)');
 SELECT ns.planned('SELECT a.id FROM a JOIN (SELECT DISTINCT id, y FROM b) g ON a.id = g.id AND a.x = g.y');
+-- not so: beside a FULL JOIN that can be planned only because it need not be one, or nothing is to be read
+SELECT ns.planned('SELECT a.id, (SELECT max(y) FROM b WHERE b.id = a.id) FROM (SELECT id FROM b) d FULL JOIN a ON -7 = a.id WHERE a.x > 3 AND NULL');
+SELECT ns.planned('SELECT d.m FROM (SELECT 1 AS one) c FULL JOIN (SELECT (SELECT count(b.y) FROM b WHERE b.id = a.id) AS m FROM a) d ON 2 = d.m WHERE d.m = 4');
+SELECT ns.planned('SELECT a.id, d.m FROM a FULL JOIN (SELECT (SELECT count(b.y) FROM b WHERE b.id = a.id) AS m, id FROM a) d USING (id)');
 -- not so: LIMIT, an uncorrelated sub-select inside
 SELECT ns.planned('SELECT a.id, g.c FROM a JOIN (SELECT id, count(*) AS c FROM b GROUP BY id ORDER BY id LIMIT 9) g ON a.id = g.id');
 SELECT ns.planned('SELECT a.id, g.c FROM a JOIN (SELECT id, count(*) AS c FROM b WHERE n > (SELECT min(n) FROM b) GROUP BY id) g ON a.id = g.id');

@@ -227,10 +227,24 @@ rf_from_item(BuildContext *cxt, RfRelInfo *info)
 	{
 		TableRef   *table = (TableRef *) lfirst(lc);
 
-		if (table->derived == info)
+		if (table->derived == info && table->root == cxt->root)
 			return table->item;
 	}
 	return NULL;
+}
+
+void
+rf_forget_items(BuildContext *cxt, PlannerInfo *root)
+{
+	ListCell   *lc;
+
+	foreach(lc, rf_whole_context(cxt)->tables)
+	{
+		TableRef   *table = (TableRef *) lfirst(lc);
+
+		if (table->derived != NULL && table->root == root)
+			table->root = NULL;
+	}
 }
 
 /* An item is added after its inner items, which are invisible outside it. */

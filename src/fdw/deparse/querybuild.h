@@ -21,7 +21,7 @@
 typedef struct TableRef
 {
 	Index		relid;			/* its range table index in the query; 0: an item */
-	PlannerInfo *root;			/* the query or sub-select */
+	PlannerInfo *root;			/* the query or sub-select; NULL: an item of one that was printed before */
 	Oid			foreigntableid; /* InvalidOid: columns are named c1, c2, ... */
 	char	   *name;			/* in the statement */
 	List	   *colnames;		/* remote column names so far, String */
@@ -92,6 +92,12 @@ extern void rf_add_items(BuildContext *cxt, RfRelInfo *info);
 extern const char *rf_from_item(BuildContext *cxt, RfRelInfo *info);
 extern TableRef *rf_item_of(BuildContext *cxt, Index relid);
 extern AttrNumber rf_item_column(TableRef *table, Expr *column);
+
+/*
+ * A sub-select is printed for each place where the statement has it, as for a column and in ORDER BY. The
+ * next one has items of its own.
+ */
+extern void rf_forget_items(BuildContext *cxt, PlannerInfo *root);
 
 /* Opens a context for a statement inside this one; the caller closes it when that is printed. */
 extern BuildContext rf_open_inner(BuildContext *cxt, PlannerInfo *root, Relids relids);

@@ -286,6 +286,7 @@ rewrite_subplan(SubPlan *subplan, BuildContext *cxt)
 	inner.for_estimate = cxt->for_estimate;
 	inner.outer = cxt;
 	inner.subplan = subplan;
+	rf_forget_items(cxt, inner.root);
 
 	initStringInfo(&text);
 	switch (subplan->subLinkType)

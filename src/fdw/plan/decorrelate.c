@@ -37,6 +37,7 @@
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/planner.h"
+#include "optimizer/prep.h"
 #include "optimizer/tlist.h"
 #include "parser/parse_clause.h"
 #include "parser/parse_oper.h"
@@ -843,6 +844,53 @@ has_sublinks(Query *query)
 	return false;
 }
 
+/* An equality of both sides, by which the rows of a FULL JOIN can be matched. */
+static bool
+compares_sides(Node *clause, Relids left, Relids right)
+{
+	OpExpr	   *op = (OpExpr *) clause;
+	Relids		first;
+	Relids		second;
+
+	if (!IsA(clause, OpExpr) || list_length(op->args) != 2 ||
+		!(op_mergejoinable(op->opno, exprType(linitial(op->args))) || op_hashjoinable(op->opno, exprType(linitial(op->args)))))
+		return false;
+	first = pull_varnos(NULL, linitial(op->args));
+	second = pull_varnos(NULL, lsecond(op->args));
+	return !bms_is_empty(first) && !bms_is_empty(second) &&
+		((bms_is_subset(first, left) && bms_is_subset(second, right)) ||
+		 (bms_is_subset(first, right) && bms_is_subset(second, left)));
+}
+
+/*
+ * A FULL JOIN with another condition can be planned only where the planner finds that it need not be one,
+ * or that nothing is to be read. It may not find that for a statement with more joins.
+ */
+static bool
+has_fragile_join(Node *node, void *unused)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, has_fragile_join, NULL, 0);
+	if (IsA(node, JoinExpr) && ((JoinExpr *) node)->jointype == JOIN_FULL)
+	{
+		JoinExpr   *join = (JoinExpr *) node;
+		Relids		left = relations_of(join->larg);
+		Relids		right = relations_of(join->rarg);
+		List	   *conjuncts = NIL;
+		bool		found = false;
+		ListCell   *lc;
+
+		collect_conjuncts(join->quals, &conjuncts);
+		foreach(lc, conjuncts)
+			found |= compares_sides(lfirst(lc), left, right);
+		if (!found)
+			return true;
+	}
+	return expression_tree_walker(node, has_fragile_join, NULL);
+}
+
 static PlannedStmt *
 plan_one(Query *query, const char *text, int options, ParamListInfo params)
 {
@@ -866,7 +914,7 @@ plan_statement(Query *query, const char *text, int options, ParamListInfo params
 	PlannedStmt *best = NULL;
 
 	if (rf_decorrelate == RF_DECORRELATE_OFF || rf_push_down != RF_PUSH_DOWN_ALL ||
-		!has_sublinks(query))
+		!has_sublinks(query) || has_fragile_join((Node *) query, NULL))
 		return plan_one(query, text, options, params);
 
 	cxt.depth = reduced.depth = -1;

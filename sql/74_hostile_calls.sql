@@ -59,8 +59,8 @@ SELECT says(format('SELECT rdma.stream(%s, %L, NULL, NULL)', request, 'SELECT 1'
 	(6, 'stream_request(columns => 31580642)'), (7, 'stream_request(columns => 0)'), (8, 'stream_request(inline_limit => 4294967295)'),
 	(9, 'stream_request(encoding => 4294967295)'), (10, 'stream_request(encoding => 35)'), (11, $$stream_request(name => decode(repeat('41', 128), 'hex'))$$),
 	(12, 'substr(stream_request(), 1, 56)'), (13, 'stream_request() || stream_request()'),
-	(14, 'stream_request(flags => 16)'), (15, 'stream_request(flags => 64)'), (16, 'stream_request(flags => 32) || le(7, 8) || le(0, 8) || le(0, 8)'),
-	(17, 'stream_request(flags => 48) || le(7, 8) || le(0, 8) || le(0, 8)'), (18, 'stream_request() || le(7, 8) || le(0, 8) || le(0, 8)')) v(i, request) ORDER BY i;
+	(14, 'stream_request(flags => 16)'), (15, 'stream_request(flags => 64)'), (16, 'stream_request(flags => 32) || le(7, 8) || le(0, 24)'),
+	(17, 'stream_request(flags => 48) || le(7, 8) || le(0, 24)'), (18, 'stream_request() || le(7, 8) || le(0, 24)')) v(i, request) ORDER BY i;
 -- the statement
 SELECT i, says(format('SELECT rdma.stream(stream_request(), %L, NULL, NULL)', query)) FROM (VALUES
 	(1, ''), (2, 'SELECT 1; SELECT 2'), (3, 'SELECT 1, 2'), (4, 'DROP TABLE public.secret74'), (5, 'INSERT INTO nothing VALUES (1)'), (6, 'SELECT 1 INTO h74.made'),
@@ -82,8 +82,8 @@ $$ SELECT substr(reply, length(reply) + 1 - (get_byte(reply, 4) + 256 * get_byte
 -- snapshots that a request forgets when the next statement was to run under one
 BEGIN;
 SELECT says(format('SELECT count(*) FROM (SELECT rdma.stream(%s, %L, NULL, NULL), rdma.stream(%s, %L, NULL, NULL), rdma.stream(%s, %L, NULL, NULL) OFFSET 0) s WHERE s IS NOT NULL',
-	'stream_request(flags => 80) || le(7, 8) || le(0, 8) || le(0, 8)', '', 'stream_request(flags => 96) || le(7, 8) || le(0, 8) || le(0, 8)', '',
-	'stream_request(flags => 80) || le(9, 8) || le(0, 8) || le(0, 8)', ''));
+	'stream_request(flags => 80) || le(7, 8) || le(0, 24)', '', 'stream_request(flags => 96) || le(7, 8) || le(0, 24)', '',
+	'stream_request(flags => 80) || le(9, 8) || le(0, 24)', ''));
 SELECT says('SELECT count(*) FROM pg_class');
 COMMIT;
 -- rdma.store: the request
@@ -201,7 +201,9 @@ SELECT i, says(statement) FROM (VALUES
 	(7, $$SELECT rdma.bench('hostile74', 1)$$), (8, $$SELECT rdma.bench('nothing', 1)$$), (9, 'SELECT rdma.bench(NULL, NULL)'), (10, $$SELECT rdma."check"('hostile74')$$),
 	(11, 'SELECT rdma.set_flow_weight(0, 1)'), (12, 'SELECT * FROM rdma.stat_peers'), (13, 'SELECT * FROM rdma.qps()'), (14, $$SELECT rdma.disconnect('nothing')$$),
 	(15, $$SELECT rdma.rdma_fdw_validator('{NULL}', 1417)$$), (16, $$SELECT rdma.rdma_fdw_validator('{{host=a}}', 0)$$), (17, $$SELECT rdma.rdma_fdw_validator('{x}', 1417)$$),
-	(18, $$SELECT rdma.known_options('{NULL}', 1417)$$), (19, 'SELECT rdma.option_list(''{NULL}'')'), (20, $$SELECT rdma.adopt_server('hostile74', 'h74')$$)) v(i, statement) ORDER BY i;
+	(18, $$SELECT rdma.known_options('{NULL}', 1417)$$), (19, 'SELECT rdma.option_list(''{NULL}'')'), (20, $$SELECT rdma.adopt_server('hostile74', 'h74')$$),
+	(21, $$SELECT rdma.seen_parts(99, '{1}', '{1}')$$), (22, $$SELECT rdma.seen_parts(0, '{1,2}', '{1}')$$), (23, $$SELECT rdma.seen_parts(0, '{{NULL,2}}', '{1,NULL}')$$),
+	(24, 'SELECT count(*) FROM rdma.unseen_parts(-1, -1)'), (25, 'SELECT rdma.other_parts_age(-1)')) v(i, statement) ORDER BY i;
 RESET ROLE;
 SELECT says74 FROM h74.says('SELECT rdma.set_flow_weight(-1, 1), rdma.set_flow_weight(2147483647, 1)') says74;
 SELECT word FROM public.secret74;

@@ -1645,6 +1645,21 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'rdma_lock_row' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION rdma.lock_row(regclass, tid, boolean) IS 'internal: locks the row at this place, an error if another transaction has changed it';
 
+-- Snapshots of several nodes, while other coordinators commit there
+
+CREATE FUNCTION rdma.other_parts_age(coordinator bigint)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'rdma_other_parts_age' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.other_parts_age(bigint) IS 'internal: microseconds since a transaction of another coordinator was committed here';
+CREATE FUNCTION rdma.unseen_parts(coordinator bigint, statement bigint, OUT part bigint, OUT age bigint, OUT owner bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'rdma_unseen_parts' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 10;
+COMMENT ON FUNCTION rdma.unseen_parts(bigint, bigint) IS 'internal: transactions of other coordinators that the snapshot of a statement does not see here';
+CREATE FUNCTION rdma.seen_parts(statement bigint, parts bigint[], ages bigint[])
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'rdma_seen_parts' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.seen_parts(bigint, bigint[], bigint[]) IS 'internal: may the snapshot of a statement see one of these transactions here?';
+
 -- The gate between commits and snapshots of several nodes
 
 CREATE FUNCTION rdma.stat_gate(

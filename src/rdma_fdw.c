@@ -42,6 +42,7 @@ rf_shmem_request(void)
 	rf_gate_shmem_request();
 	rf_waiting_shmem_request();
 	rf_moves_shmem_request();
+	rf_part_log_shmem_request();
 }
 
 static void
@@ -54,6 +55,7 @@ rf_shmem_startup(void)
 	rf_gate_shmem_startup();
 	rf_waiting_shmem_startup();
 	rf_moves_shmem_startup();
+	rf_part_log_shmem_startup();
 }
 
 static void
@@ -95,6 +97,7 @@ _PG_init(void)
 	rf_fdw_install_hooks();
 	rf_exchange_install_hooks();
 	rf_permit_install_hook();
+	rf_part_log_install_hook();
 	rf_commit_install_hook();
 
 	if (!process_shared_preload_libraries_in_progress)

@@ -146,6 +146,13 @@ extern void rf_permit_install_hook(void);
  */
 extern bool rf_may_ship_pages(const PlannedStmt *statement, Relation table);
 
+/* ---------- part_log.c: parts of distributed transactions that were prepared here ---------- */
+
+/* For _PG_init, and in the hooks of shared memory. */
+extern void rf_part_log_install_hook(void);
+extern void rf_part_log_shmem_request(void);
+extern void rf_part_log_shmem_startup(void);
+
 /* ---------- scan.c: bare table scans without projection ---------- */
 
 /*

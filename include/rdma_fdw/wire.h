@@ -324,7 +324,22 @@ typedef struct RfStreamSnapshot
 	uint64_t	statement;		/* the reader's number for it, never used again in a session */
 	uint64_t	oldest;
 	uint64_t	outer;			/* the last one before it that may go on; 0: there is none */
+	uint64_t	coordinator;	/* system identifier of the reader's server */
 } RfStreamSnapshot;
+
+/* The answer to RF_STREAM_KEEP with RF_STREAM_NO_QUERY. */
+typedef struct RfKeepReply
+{
+	int64_t		others_age;		/* microseconds since a part of a transaction of another coordinator was committed here; 0: one
+								 * is prepared, INT64_MAX: there was none since this server started */
+} RfKeepReply;
+
+/*
+ * A coordinator names the parts of its transactions on nodes for PREPARE TRANSACTION: this, its system
+ * identifier in 16 hexadecimal digits, _, what tells its transactions apart and is the same in all parts
+ * of one, _, the number of the part.
+ */
+#define RF_GID_PREFIX	"rdma_fdw_"
 
 typedef struct RfStreamColumn
 {

@@ -22,7 +22,6 @@
 #include "rdma_fdw/remote.h"
 
 #define RF_GID_SIZE		128		/* PostgreSQL allows 200 */
-#define RF_GID_PREFIX	"rdma_fdw_"
 
 /*
  * The name of one node's part of a transaction. Never used again: `life` is new whenever shared memory

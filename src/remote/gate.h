@@ -38,6 +38,9 @@ extern void rf_gate_pass(void);
  */
 extern uint64 rf_gate_count(void);
 
+/* Of snapshots that are one with no others. */
+#define RF_GATE_NEVER	PG_UINT64_MAX
+
 /* One on several nodes has come to its end. Raises nothing. */
 extern void rf_gate_finished(void);
 

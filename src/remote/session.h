@@ -13,6 +13,7 @@
  * wait.c           waiting for them
  * remote_error.c   errors of nodes become errors here
  * serializable.c   what SERIALIZABLE transactions may use
+ * other_coordinators.c  do snapshots of several nodes agree on what other coordinators commit there?
  * snapshot.c       the beginning of remote transactions, with one snapshot of all nodes
  * pipeline.c       several commands in one round trip, the beginning of the remote transaction first
  * statement_snapshot.c  in READ COMMITTED, one snapshot of all nodes for a statement
@@ -75,6 +76,18 @@
 /* Engines that could not connect try again after this many times rdma_fdw.connect_timeout. */
 #define RF_ENGINE_RETRY			6
 
+/*
+ * What a node said of other coordinators when it took a snapshot: how long before that a part of a
+ * transaction of theirs was committed there, in microseconds. 0: one is prepared, or it did not say;
+ * PG_INT64_MAX: none was.
+ */
+typedef struct RfOthers
+{
+	int64		asked_us;		/* rf_now_us, before it was asked for the snapshot */
+	int64		taken_us;		/* and when it had answered */
+	int64		age_us;
+} RfOthers;
+
 /* A session's part of a transaction that commits on several nodes. */
 typedef enum RfCommitPart
 {
@@ -121,6 +134,7 @@ struct RfSession
 	uint64		snapshot_count; /* the gate's count, read before it was taken, */
 	bool		snapshot_exact; /* or in the gate: nothing came between */
 	bool		untouched;		/* nothing but the beginning was sent */
+	RfOthers	others;			/* zeros: not known */
 
 	/* In READ COMMITTED: those of statements, while depth > 0; see statement_snapshot.c. */
 	List	   *snapshots;		/* RfStatementSnapshot, in TopMemoryContext */
@@ -310,6 +324,21 @@ extern bool rf_session_drain_deadline(RfSession *session, TimestampTz deadline);
 extern void rf_serializable_begin(RfSession *session);
 extern void rf_serializable_commit(RfSession *session);
 
+/* other_coordinators.c */
+
+/*
+ * The snapshots that the sessions have of a statement (0: of the transaction), each with what its node
+ * said: does each transaction of another coordinator show in all of them or in none? Asks the nodes where
+ * that may be otherwise. If not, new snapshots are needed.
+ */
+extern bool rf_others_agree(List *sessions, const RfOthers *const *others, uint64 statement);
+
+/* Before they are taken: wait a little. *deadline: 0 before the first wait; ERROR (55P03) after it. */
+extern void rf_others_await(TimestampTz *deadline);
+
+/* Snapshots that cannot be taken again do not agree. */
+extern void rf_others_raise(void) __attribute__((noreturn));
+
 /* snapshot.c */
 
 /* How deep the remote transaction must be for what is about to be sent; the command that opens one level. */
@@ -393,6 +422,7 @@ typedef struct RfStatementSnapshot
 	uint64		statement;
 	uint64		count;			/* the gate's count, as in RfSession */
 	bool		used;			/* something was read or written under it */
+	RfOthers	others;
 } RfStatementSnapshot;
 
 /* What a command of a statement does about the snapshot of that. */

@@ -10,18 +10,20 @@
  * A node alone is used without the gate. What was committed since is known by the gate's count; if that
  * is still the same when another node is needed, its snapshot is taken to the first one's. If not, and
  * nothing was done in the first transaction, it begins again. Else the snapshots cannot be one, which
- * is an error.
+ * is an error. The same goes for what other coordinators commit (other_coordinators.c).
  */
 #include "postgres.h"
 
 #include "access/parallel.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
+#include "base/clock.h"
 #include "gate.h"
 #include "session.h"
 
@@ -29,7 +31,8 @@
 #define RF_DOUBT_TIMEOUT_MS		10000
 #define RF_DOUBT_LOOK_MS		50
 
-#define SNAPSHOT_SQL	"SELECT 1"
+/* Takes the snapshot, and says what other coordinators have committed there. */
+#define SNAPSHOT_SQL	"SELECT rdma.other_parts_age(" INT64_FORMAT ")"
 
 /* What is to be done for the snapshots of several nodes. */
 typedef struct SnapshotPlan
@@ -163,7 +166,7 @@ make_plan(List *sessions, SnapshotPlan *plan)
 		}
 		if (first == NULL)
 			first = session;
-		exact &= session->snapshot_exact;
+		exact &= session->snapshot_exact && session->snapshot_count != RF_GATE_NEVER;
 		same &= session->snapshot_count == first->snapshot_count;
 		current &= session->snapshot_count == plan->count;
 		if (!may_begin_again(session))
@@ -242,7 +245,8 @@ rf_snapshot_await_input(RfSession *session, TimestampTz deadline)
 		rf_session_lost(session);
 }
 
-static void
+/* Returns the last result. */
+static PGresult *
 await_query(RfSession *session, const char *sql, TimestampTz deadline)
 {
 	PGresult   *last = NULL;
@@ -266,10 +270,21 @@ await_query(RfSession *session, const char *sql, TimestampTz deadline)
 		if (PQstatus(session->conn) != CONNECTION_OK)
 			break;
 	}
-	PQclear(last);
-	if (PQstatus(session->conn) != CONNECTION_OK)
+	if (last == NULL || PQstatus(session->conn) != CONNECTION_OK)
+	{
+		PQclear(last);
 		rf_session_lost(session);
+	}
 	session->unsure = false;
+	return last;
+}
+
+static void
+note_others(RfSession *session, int64 asked_us, const PGresult *result)
+{
+	session->others.asked_us = asked_us;
+	session->others.taken_us = rf_now_us();
+	session->others.age_us = PQntuples(result) == 1 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
 }
 
 /*
@@ -280,6 +295,7 @@ static void
 run_on_all(List *sessions, bool poolers, const char *sql, const char *query)
 {
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_BEGIN_TIMEOUT_MS);
+	int64		asked_us = rf_now_us();
 	ListCell   *lc;
 
 	foreach(lc, sessions)
@@ -298,9 +314,14 @@ run_on_all(List *sessions, bool poolers, const char *sql, const char *query)
 	foreach(lc, sessions)
 	{
 		RfSession  *session = lfirst(lc);
+		PGresult   *result;
 
-		if (session->shared == poolers)
-			await_query(session, sql ? sql : query, deadline);
+		if (session->shared != poolers)
+			continue;
+		result = await_query(session, sql ? sql : query, deadline);
+		if (query)
+			note_others(session, asked_us, result);
+		PQclear(result);
 	}
 }
 
@@ -330,6 +351,8 @@ rf_snapshot_give_up(List *sessions)
 static bool
 take(List *sessions, List *beginning, const SnapshotPlan *plan, const uint64 *nodes, const char *sql)
 {
+	char	   *query = psprintf(SNAPSHOT_SQL, (int64) GetSystemIdentifier());
+	char	   *behind_poolers = psprintf(RF_LOCAL_SETTINGS_SQL ";%s", query);
 	volatile bool taken = false;
 	ListCell   *lc;
 
@@ -340,8 +363,8 @@ take(List *sessions, List *beginning, const SnapshotPlan *plan, const uint64 *no
 
 		if ((!plan->verify || count == plan->count) && !rf_commit_in_doubt_on(nodes, list_length(sessions)))
 		{
-			run_on_all(beginning, false, sql, SNAPSHOT_SQL);
-			run_on_all(beginning, true, NULL, RF_LOCAL_SETTINGS_SQL);
+			run_on_all(beginning, false, sql, query);
+			run_on_all(beginning, true, NULL, behind_poolers);
 			foreach(lc, sessions)
 			{
 				RfSession  *session = lfirst(lc);
@@ -357,7 +380,40 @@ take(List *sessions, List *beginning, const SnapshotPlan *plan, const uint64 *no
 		rf_gate_leave(RF_GATE_SNAPSHOT);
 	}
 	PG_END_TRY();
+	pfree(query);
+	pfree(behind_poolers);
 	return taken;
+}
+
+/* As in statement_snapshot.c, of transactions' snapshots. */
+static bool
+agree(List *sessions)
+{
+	const RfOthers **others = palloc_array(const RfOthers *, list_length(sessions));
+	bool		used = false;
+	bool		agreed;
+	ListCell   *lc;
+
+	foreach(lc, sessions)
+	{
+		RfSession  *session = lfirst(lc);
+
+		others[foreach_current_index(lc)] = &session->others;
+		used |= !may_begin_again(session);
+	}
+	agreed = rf_others_agree(sessions, others, 0);
+	pfree(others);
+	if (!agreed && used)
+	{
+		remember(sessions);
+		rf_others_raise();
+	}
+	foreach(lc, sessions)
+	{
+		if (!agreed)
+			((RfSession *) lfirst(lc))->snapshot_count = RF_GATE_NEVER;
+	}
+	return agreed;
 }
 
 static List *
@@ -418,6 +474,7 @@ take_together(List *sessions)
 {
 	uint64	   *nodes = palloc(sizeof(uint64) * list_length(sessions));
 	TimestampTz deadline = 0;
+	TimestampTz others_deadline = 0;
 	SnapshotPlan plan;
 	ListCell   *lc;
 
@@ -430,7 +487,11 @@ take_together(List *sessions)
 		if (rf_snapshot_is_in_doubt(nodes, list_length(sessions)))
 			rf_snapshot_await_resolver(&deadline);
 		else if (attempt(sessions, &plan, nodes))
-			break;
+		{
+			if (agree(sessions))
+				break;
+			rf_others_await(&others_deadline);
+		}
 	}
 	pfree(nodes);
 }
@@ -511,6 +572,7 @@ rf_snapshot_begin(RfSession *session)
 	session->untouched = false;
 	session->snapshot_exact = false;
 	session->snapshot_count = rf_gate_count();
+	memset(&session->others, 0, sizeof(session->others));
 	if (!IsolationUsesXactSnapshot() || !rf_snapshot_is_common() || rf_session_other(session) == NULL)
 		return;
 	all = add_open(list_make1(session));

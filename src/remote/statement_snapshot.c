@@ -8,7 +8,8 @@
  *
  * A node that is needed later, because it could not be connected or another one was lost, takes its
  * snapshot in the gate, too. It is one with the others' if nothing was committed since those were taken;
- * if something was, and nothing was done under those, all are taken again. Else it is an error.
+ * if something was, and nothing was done under those, all are taken again. Else it is an error. The
+ * same goes for what other coordinators commit, which the gate does not hold back (other_coordinators.c).
  *
  * Rows are written under the statement's snapshot where one statement of the node finds and writes them.
  * A row that is named by its place (ctid) was found before; it is written with the command's own
@@ -18,9 +19,11 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
+#include "base/clock.h"
 #include "gate.h"
 #include "session.h"
 
@@ -94,6 +97,7 @@ note(RfSession *session, uint64 statement, uint64 count)
 	}
 	entry->count = count;
 	entry->used = false;
+	memset(&entry->others, 0, sizeof(entry->others));
 	return entry;
 }
 
@@ -103,6 +107,7 @@ name(uint64 statement, RfStreamSnapshot *snapshot)
 	snapshot->statement = statement;
 	snapshot->oldest = open_then.oldest;
 	snapshot->outer = open_then.newest;
+	snapshot->coordinator = GetSystemIdentifier();
 }
 
 bool
@@ -129,26 +134,34 @@ rf_statement_snapshot_send(RfSession *session, const RfStreamSnapshot *snapshot,
 
 /* ---------- in the gate ---------- */
 
-static void
+/* Returns what the node says of other coordinators; nothing where no snapshot was asked for. */
+static int64
 await_pipeline(RfSession *session, RfPipeline *pipeline, TimestampTz deadline)
 {
 	PGresult   *result;
+	RfKeepReply reply = {0};
 
 	while (!rf_pipeline_take(session, pipeline))
 		rf_snapshot_await_input(session, deadline);
 	result = rf_pipeline_result(pipeline);
 	if (result != NULL && PQresultStatus(result) != PGRES_TUPLES_OK)
 		rf_session_raise(session, result, RF_STREAM_SQL);
+	if (result != NULL && PQntuples(result) == 1 && PQgetlength(result, 0, 0) == sizeof(reply))
+		memcpy(&reply, PQgetvalue(result, 0, 0), sizeof(reply));
 	PQclear(result);
+	return reply.others_age;
 }
 
 /*
  * To all at the same time: begin (sub)transactions that are missing and, with a snapshot, keep it. What
  * has not been used stays fresh. An error below a savepoint voids no more than what is below it there.
+ * Returns what each says of other coordinators, palloc'd.
  */
-static void
+static RfOthers *
 run_on_all(List *sessions, const RfStreamSnapshot *snapshot)
 {
+	RfOthers   *others = palloc0_array(RfOthers, list_length(sessions));
+	int64		asked_us = rf_now_us();
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_BEGIN_TIMEOUT_MS);
 	RfPipeline *pipelines = palloc0_array(RfPipeline, list_length(sessions));
 	List	   *volatile beginning = NIL;
@@ -170,7 +183,13 @@ run_on_all(List *sessions, const RfStreamSnapshot *snapshot)
 			rf_pipeline_send(session, sent);
 		}
 		foreach(lc, sessions)
-			await_pipeline(lfirst(lc), &pipelines[foreach_current_index(lc)], deadline);
+		{
+			RfOthers   *mine = &others[foreach_current_index(lc)];
+
+			mine->age_us = await_pipeline(lfirst(lc), &pipelines[foreach_current_index(lc)], deadline);
+			mine->asked_us = asked_us;
+			mine->taken_us = rf_now_us();
+		}
 	}
 	PG_CATCH();
 	{
@@ -182,6 +201,7 @@ run_on_all(List *sessions, const RfStreamSnapshot *snapshot)
 	PG_END_TRY();
 	list_free(beginning);
 	pfree(pipelines);
+	return others;
 }
 
 static List *
@@ -263,11 +283,13 @@ take(List *sessions, uint64 statement, const uint64 *nodes)
 		else if (!rf_commit_in_doubt_on(nodes, list_length(sessions)))
 		{
 			List	   *taking = older != NULL ? sessions : without(sessions, statement);
+			RfOthers   *others;
 			ListCell   *lc;
 
-			run_on_all(taking, &snapshot);
+			others = run_on_all(taking, &snapshot);
 			foreach(lc, taking)
-				(void) note(lfirst(lc), statement, count);
+				note(lfirst(lc), statement, count)->others = others[foreach_current_index(lc)];
+			pfree(others);
 			taken = true;
 			again = older != NULL;
 		}
@@ -299,8 +321,39 @@ begin_behind_poolers(List *sessions)
 			beginning = lappend(beginning, session);
 	}
 	if (beginning != NIL)
-		run_on_all(beginning, NULL);
+		pfree(run_on_all(beginning, NULL));
 	list_free(beginning);
+}
+
+/*
+ * Do the snapshots agree on what other coordinators commit? If not they will be taken again. ERROR: one of
+ * them has been used.
+ */
+static bool
+agree(List *sessions, uint64 statement)
+{
+	const RfOthers **others = palloc_array(const RfOthers *, list_length(sessions));
+	bool		used = false;
+	bool		agreed;
+	ListCell   *lc;
+
+	foreach(lc, sessions)
+	{
+		RfStatementSnapshot *entry = find(lfirst(lc), statement);
+
+		others[foreach_current_index(lc)] = &entry->others;
+		used |= entry->used;
+	}
+	agreed = rf_others_agree(sessions, others, statement);
+	pfree(others);
+	if (!agreed && used)
+		rf_others_raise();
+	foreach(lc, sessions)
+	{
+		if (!agreed)
+			find(lfirst(lc), statement)->count = RF_GATE_NEVER;
+	}
+	return agreed;
 }
 
 /* Others that have a snapshot of the statement. */
@@ -326,6 +379,7 @@ rf_statement_snapshot_together(RfSession *const *sessions, int count, uint64 sta
 	List	   *missing;
 	uint64	   *nodes;
 	TimestampTz deadline = 0;
+	TimestampTz others_deadline = 0;
 	ListCell   *lc;
 
 	if (!rf_snapshot_is_common())
@@ -354,8 +408,11 @@ rf_statement_snapshot_together(RfSession *const *sessions, int count, uint64 sta
 				continue;
 			}
 			begin_behind_poolers(missing);
-			if (take(all, statement, nodes))
+			if (!take(all, statement, nodes))
+				continue;
+			if (agree(all, statement))
 				break;
+			rf_others_await(&others_deadline);
 		}
 		pfree(nodes);
 	}

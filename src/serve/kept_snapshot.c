@@ -21,6 +21,7 @@
 
 #include "rdma_fdw/compat.h"
 #include "kept_snapshot.h"
+#include "part_log.h"
 
 /* So many statements that go on, one inside the other or as cursors: no honest reader comes near. */
 #define MAX_KEPT	10000
@@ -29,6 +30,7 @@ typedef struct KeptSnapshot
 {
 	uint64		statement;
 	Snapshot	snapshot;		/* registered with the top transaction */
+	uint64		position;		/* of the log of parts behind it */
 } KeptSnapshot;
 
 static List *kept = NIL;		/* KeptSnapshot, in TopTransactionContext */
@@ -209,10 +211,11 @@ rf_kept_snapshot_keep(const RfStreamSnapshot *request)
 	else
 		UnregisterSnapshotFromOwner(entry->snapshot, TopTransactionResourceOwner);
 	entry->snapshot = RegisterSnapshotOnOwner(GetActiveSnapshot(), TopTransactionResourceOwner);
+	entry->position = rf_part_log_position();
 }
 
 Snapshot
-rf_kept_snapshot(const RfStreamSnapshot *request)
+rf_kept_snapshot(const RfStreamSnapshot *request, uint64 *position)
 {
 	KeptSnapshot *entry = find(request->statement);
 
@@ -221,12 +224,14 @@ rf_kept_snapshot(const RfStreamSnapshot *request)
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("the snapshot of the reading node's statement is gone"),
 				 errhint("Try the transaction again.")));
+	if (position)
+		*position = entry->position;
 	return entry->snapshot;
 }
 
 void
 rf_kept_snapshot_next(const RfStreamSnapshot *request)
 {
-	(void) rf_kept_snapshot(request);
+	(void) rf_kept_snapshot(request, NULL);
 	next = request->statement;
 }

@@ -14,8 +14,11 @@
 /* The active snapshot becomes that of the statement; those of statements that are over go. */
 extern void rf_kept_snapshot_keep(const RfStreamSnapshot *request);
 
-/* Good until the next call that keeps one. ERROR (40001): there is none. */
-extern Snapshot rf_kept_snapshot(const RfStreamSnapshot *request);
+/*
+ * Good until the next call that keeps one. *position, unless NULL: of the log of parts (part_log.h) behind
+ * it. ERROR (40001): there is none.
+ */
+extern Snapshot rf_kept_snapshot(const RfStreamSnapshot *request, uint64 *position);
 
 /* The next statement that the client sends runs under it. The same error. */
 extern void rf_kept_snapshot_next(const RfStreamSnapshot *request);

@@ -17,6 +17,7 @@
 #include "utils/snapmgr.h"
 
 #include "kept_snapshot.h"
+#include "part_log.h"
 #include "request.h"
 
 PG_FUNCTION_INFO_V1(rdma_stream);
@@ -68,6 +69,17 @@ run(PlannedStmt *stmt, const char *sql, ParamListInfo params, RfStreamDest *dest
 	FreeQueryDesc(query);
 }
 
+static bytea *
+keep_reply(uint64 coordinator)
+{
+	RfKeepReply reply = {rf_part_log_others_age(coordinator)};
+	bytea	   *bytes = palloc(VARHDRSZ + sizeof(reply));
+
+	SET_VARSIZE(bytes, VARHDRSZ + sizeof(reply));
+	memcpy(VARDATA(bytes), &reply, sizeof(reply));
+	return bytes;
+}
+
 Datum
 rdma_stream(PG_FUNCTION_ARGS)
 {
@@ -87,12 +99,13 @@ rdma_stream(PG_FUNCTION_ARGS)
 		rf_kept_snapshot_keep(&snapshot);
 	if (request->flags & RF_STREAM_NO_QUERY)
 	{
-		if (request->flags & RF_STREAM_KEPT)
-			rf_kept_snapshot_next(&snapshot);
+		if (request->flags & RF_STREAM_KEEP)
+			PG_RETURN_BYTEA_P(keep_reply(snapshot.coordinator));
+		rf_kept_snapshot_next(&snapshot);
 		PG_RETURN_NULL();
 	}
 	if (request->flags & RF_STREAM_KEPT)
-		PushActiveSnapshot(rf_kept_snapshot(&snapshot));
+		PushActiveSnapshot(rf_kept_snapshot(&snapshot, NULL));
 	sql = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	rf_request_show(&stream_request, sql);
 	statement = rf_statement_get(sql, PG_ARGISNULL(2) ? NULL : PG_GETARG_ARRAYTYPE_P(2));

@@ -1,0 +1,188 @@
+/*
+ * other_coordinators.c - do snapshots of several nodes agree on what other coordinators commit there?
+ *
+ * The gate (gate.c) holds back this coordinator's commits while snapshots are taken, not those of
+ * others. So each node says with its snapshot how long ago it committed something for another
+ * coordinator. Where that was before the first snapshot was asked for, and nothing is prepared, they
+ * agree. Else the nodes compare: which of these transactions does a snapshot not see, and does another one
+ * see one of them? See serve/compare_snapshots.c. That is one round trip, and one more where transactions are just
+ * being committed. Snapshots that disagree are taken again.
+ *
+ * This is about transactions that commit on several nodes. Of two transactions one after the other, each
+ * on a node of its own, the later one may show without the earlier one.
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+
+#include "base/clock.h"
+#include "session.h"
+
+/* How long to try, and how long to wait in between: nodes that are told to commit at the same time do so within milliseconds. */
+#define RF_OTHERS_TIMEOUT_MS	10000
+#define RF_OTHERS_PAUSE_MS		2
+
+/* Of those that the last comparison was about, one that is committing; 0: none. For messages. */
+static uint64 committing = 0;
+
+static bool
+are_quiet(const RfOthers *const *others, int count)
+{
+	int64		first = others[0]->asked_us;
+	bool		quiet = true;
+
+	for (int i = 1; i < count; i++)
+		first = Min(first, others[i]->asked_us);
+	for (int i = 0; i < count; i++)
+		quiet &= others[i]->age_us > others[i]->taken_us - first;
+	return quiet;
+}
+
+/* The last result of the command that runs; the session is free then. */
+static PGresult *
+take_result(RfSession *session)
+{
+	PGresult   *result = NULL;
+	PGresult   *next;
+
+	while ((next = rf_session_result(session)) != NULL)
+	{
+		PQclear(result);
+		result = next;
+	}
+	if (result == NULL || PQstatus(session->conn) != CONNECTION_OK)
+	{
+		PQclear(result);
+		rf_session_lost(session);
+	}
+	return result;
+}
+
+/* All at the same time; `take` gets the result of each. */
+static void
+ask(List *sessions, const char *sql, void (*take) (const PGresult *result, void *arg), void *arg)
+{
+	ListCell   *lc;
+
+	foreach(lc, sessions)
+	{
+		RfSession  *session = lfirst(lc);
+
+		rf_session_settle(session);
+		if (!PQsendQuery(session->conn, sql))
+			rf_session_lost(session);
+		rf_session_flush(session);
+	}
+	foreach(lc, sessions)
+	{
+		PGresult   *result = take_result(lfirst(lc));
+
+		if (PQresultStatus(result) != PGRES_TUPLES_OK)
+			rf_session_raise(lfirst(lc), result, sql);
+		take(result, arg);
+		PQclear(result);
+	}
+}
+
+typedef struct Unseen
+{
+	StringInfoData parts;		/* elements of an array */
+	StringInfoData ages;
+	bool		complete;
+} Unseen;
+
+static void
+take_unseen(const PGresult *result, void *arg)
+{
+	Unseen	   *unseen = arg;
+
+	for (int i = 0; i < PQntuples(result); i++)
+	{
+		if (PQgetisnull(result, i, 0))
+			unseen->complete = false;
+		else
+		{
+			const char *separator = unseen->parts.len > 0 ? "," : "";
+
+			appendStringInfo(&unseen->parts, "%s%s", separator, PQgetvalue(result, i, 0));
+			appendStringInfo(&unseen->ages, "%s%s", separator, PQgetvalue(result, i, 1));
+			committing = strtoull(PQgetvalue(result, i, 2), NULL, 10);
+		}
+	}
+}
+
+static void
+take_seen(const PGresult *result, void *arg)
+{
+	if (PQntuples(result) != 1 || PQgetvalue(result, 0, 0)[0] != 'f')
+		*(bool *) arg = true;
+}
+
+bool
+rf_others_agree(List *sessions, const RfOthers *const *others, uint64 statement)
+{
+	Unseen		unseen = {.complete = true};
+	bool		seen = false;
+	char	   *sql;
+
+	committing = 0;
+	if (are_quiet(others, list_length(sessions)))
+		return true;
+	initStringInfo(&unseen.parts);
+	initStringInfo(&unseen.ages);
+	sql = psprintf("SELECT part, age, owner FROM rdma.unseen_parts(" INT64_FORMAT ", " UINT64_FORMAT ")",
+				   (int64) GetSystemIdentifier(), statement);
+	ask(sessions, sql, take_unseen, &unseen);
+	pfree(sql);
+	if (unseen.complete && unseen.parts.len > 0)
+	{
+		sql = psprintf("SELECT rdma.seen_parts(" UINT64_FORMAT ", '{%s}', '{%s}')", statement,
+					   unseen.parts.data, unseen.ages.data);
+		ask(sessions, sql, take_seen, &seen);
+		pfree(sql);
+	}
+	pfree(unseen.parts.data);
+	pfree(unseen.ages.data);
+	return unseen.complete && !seen;
+}
+
+static int
+detail(void)
+{
+	if (committing == 0)
+		return errdetail("Other coordinators have committed transactions meanwhile.");
+	return errdetail("A transaction of the coordinator with system identifier " UINT64_FORMAT " has committed on some of them, "
+					 "and not yet on others.", committing);
+}
+
+void
+rf_others_await(TimestampTz *deadline)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (*deadline == 0)
+		*deadline = TimestampTzPlusMilliseconds(now, RF_OTHERS_TIMEOUT_MS);
+	if (now >= *deadline)
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("could not take one snapshot of several nodes"),
+				 detail(),
+				 errhint("The view rdma.transactions of that coordinator shows it, and why it is not finished.")));
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, RF_OTHERS_PAUSE_MS,
+					 rf_session_wait_event());
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+void
+rf_others_raise(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not take one snapshot of several nodes"),
+			 detail(),
+			 errhint("Try the transaction again. With rdma_fdw.snapshot = each_node each node has a snapshot of its own.")));
+}

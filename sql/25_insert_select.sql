@@ -48,6 +48,14 @@ EXECUTE moods('glad', 2);
 EXECUTE moods('angry', 2);
 INSERT INTO e (id) SELECT max(id) FROM a GROUP BY x HAVING x = 6;
 SELECT * FROM e ORDER BY id, m;
+-- a parameter in a sub-select keeps its type
+SET plan_cache_mode = force_generic_plan;
+PREPARE far(bigint) AS INSERT INTO b (id, x) SELECT a.id + 9000, d.far FROM a LEFT JOIN (SELECT id, coalesce(x, 0) + $1 AS far FROM a) d ON a.id = d.id WHERE a.id < 3;
+EXPLAIN (VERBOSE, COSTS OFF) EXECUTE far(4000000000);
+EXECUTE far(4000000000);
+RESET plan_cache_mode;
+SELECT id, x FROM b WHERE id > 9000 ORDER BY id;
+DELETE FROM b WHERE id > 9000;
 -- joins, sub-selects, the target itself, conflicts
 EXPLAIN (VERBOSE, COSTS OFF) INSERT INTO b (id, x) SELECT a.id + 100, b.x FROM a JOIN b USING (x) WHERE a.id = 1;
 INSERT INTO b (id, x) SELECT a.id + 8000, b.x FROM a JOIN b USING (id) WHERE a.id = 1;
@@ -147,6 +155,10 @@ SELECT * FROM compare('INSERT INTO by_k SELECT 42, 1, v, n FROM src WHERE k = 42
 SELECT * FROM compare('INSERT INTO by_k SELECT k, j, v, n FROM src WHERE k = 42');
 SELECT * FROM compare('INSERT INTO copies SELECT * FROM dim WHERE j < 500');
 SELECT * FROM compare('INSERT INTO copies SELECT a.j, b.name FROM dim a JOIN dim b USING (j)');
+-- from node to node, with values from here that only the exchange uses, or both
+SELECT * FROM compare('INSERT INTO by_j SELECT k + 10000, j, v, n FROM src WHERE k < (SELECT count(*) / 100 FROM dim)');
+SELECT * FROM compare('INSERT INTO by_j SELECT k, (SELECT count(*) FROM dim), v, (SELECT max(j) FROM dim) FROM src WHERE k BETWEEN 11 AND (SELECT min(j) + 13 FROM dim)');
+SELECT * FROM compare('DELETE FROM by_j');
 -- from node to node
 SELECT * FROM compare('INSERT INTO by_j SELECT * FROM src WHERE k IS NOT NULL');
 SELECT * FROM compare('INSERT INTO by_k SELECT j, k, v, n FROM src');

@@ -129,6 +129,7 @@ rf_open_inner(BuildContext *cxt, PlannerInfo *root, Relids relids)
 	inner.for_estimate = cxt->for_estimate;
 	inner.node = cxt->node;
 	inner.typed = true;
+	inner.writes = rf_whole_context(cxt)->writes;
 	inner.outer = cxt->outer;
 	inner.subplan = cxt->subplan;
 	inner.exchanges = cxt->exchanges;

@@ -868,6 +868,30 @@ rf_build_join_modify(PlannerInfo *root, RelOptInfo *joinrel, Index target, List 
 	return possible;
 }
 
+/*
+ * What exchanges run is a literal in the statement around them, which so knows neither a parameter that
+ * is used only there, nor its type. A query that nothing reads names them.
+ */
+static char *
+declare_parameters(BuildContext *cxt)
+{
+	StringInfoData buf;
+	ListCell   *lc;
+
+	initStringInfo(&buf);
+	foreach(lc, cxt->exchanges != NIL ? cxt->param_types : NIL)
+	{
+		int			number = foreach_current_index(lc) + 1;
+
+		if (!bms_is_member(number, cxt->assigned_params))
+			appendStringInfo(&buf, "%s($%d)::%s", buf.len == 0 ? "WITH parameters AS (SELECT " : ", ", number,
+							 format_type_be(lfirst_oid(lc)));
+	}
+	if (buf.len > 0)
+		appendStringInfoString(&buf, ") ");
+	return buf.data;
+}
+
 void
 rf_build_insert(PlannerInfo *root, RfRelInfo *info, Oid relid, bool do_nothing,
 				RfDirectModify *statement)
@@ -899,9 +923,9 @@ rf_build_insert(PlannerInfo *root, RfRelInfo *info, Oid relid, bool do_nothing,
 						info->plan_conditions : scan->remote_conds, NIL, false);
 	if (do_nothing)
 		appendStringInfoString(&buf, " ON CONFLICT DO NOTHING");
+	statement->sql = psprintf("%s%s", declare_parameters(&cxt), buf.data);
 	AtEOXact_GUC(true, nestlevel);
 	Assert(!node.own && cxt.leaving == NIL);
-	statement->sql = buf.data;
 	statement->params = cxt.params;
 	statement->param_types = cxt.param_types;
 	statement->exchanges = cxt.exchanges;

@@ -59,6 +59,7 @@ typedef struct BuildContext
 	List	   *leaving;		/* those to compute nodes: FROM item and quoted query, Strings */
 	List	   *params;			/* expressions whose values become $1, $2, ... */
 	List	   *param_types;
+	Bitmapset  *assigned_params;	/* numbers of those without a type here: what they are assigned to gives it */
 } BuildContext;
 
 /*

@@ -730,6 +730,7 @@ rf_assigned_parameter(Node *value, BuildContext *cxt)
 	cxt->params = lappend(cxt->params, makeRelabelType((Expr *) value, exprType(value), -1,
 													   exprCollation(value), COERCE_EXPLICIT_CAST));
 	cxt->param_types = lappend_oid(cxt->param_types, exprType(value));
+	cxt->assigned_params = bms_add_member(cxt->assigned_params, list_length(cxt->params));
 	return psprintf("$%d", list_length(cxt->params));
 }
 

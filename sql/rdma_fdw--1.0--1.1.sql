@@ -1,6 +1,43 @@
 /* rdma_fdw--1.0--1.1.sql - what 1.1 changes. 1.0's script stays as it is: CREATE EXTENSION runs both. */
 \echo Use "ALTER EXTENSION rdma_fdw UPDATE TO '1.1'" to load this file. \quit
 
+-- Tables that take each other's place
+
+CREATE FUNCTION rdma.move_identity(source regclass, target regclass)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp SET rdma_fdw.propagate_ddl = off
+AS $function$
+DECLARE
+  part record;
+  state record;
+  grants record;
+BEGIN
+  FOR part IN
+    SELECT a.attname, a.attidentity, n.nspname, c.relname, c.relacl, c.relowner, q.*, obj_description(c.oid, 'pg_class') AS comment
+      FROM pg_attribute a JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum
+          AND d.classid = 'pg_class'::regclass AND d.deptype = 'i'
+        JOIN pg_sequence q ON q.seqrelid = d.objid JOIN pg_class c ON c.oid = d.objid JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE a.attrelid = source AND a.attidentity <> '' AND NOT a.attisdropped ORDER BY a.attnum
+  LOOP
+    EXECUTE format('SELECT last_value, is_called FROM %I.%I', part.nspname, part.relname) INTO state;
+    EXECUTE format('ALTER SEQUENCE %I.%I RENAME TO %I', part.nspname, part.relname, left(part.relname, 50) || '_moving');
+    EXECUTE format('ALTER TABLE %s ALTER COLUMN %I ADD GENERATED %s AS IDENTITY (SEQUENCE NAME %I.%I INCREMENT BY %s MINVALUE %s MAXVALUE %s START WITH %s CACHE %s %s)',
+      target, part.attname, CASE part.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END, part.nspname, part.relname,
+      part.seqincrement, part.seqmin, part.seqmax, part.seqstart, part.seqcache, CASE WHEN part.seqcycle THEN 'CYCLE' ELSE 'NO CYCLE' END);
+    PERFORM setval(format('%I.%I', part.nspname, part.relname)::regclass, state.last_value, state.is_called);
+    FOR grants IN
+      SELECT CASE WHEN grantee = 0 THEN 'PUBLIC' ELSE grantee::regrole::text END AS role, privilege_type, is_grantable FROM aclexplode(part.relacl) WHERE grantee <> part.relowner
+    LOOP
+      EXECUTE format('GRANT %s ON SEQUENCE %I.%I TO %s%s', grants.privilege_type, part.nspname, part.relname, grants.role, CASE WHEN grants.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
+    END LOOP;
+    IF part.comment IS NOT NULL THEN
+      EXECUTE format('COMMENT ON SEQUENCE %I.%I IS %L', part.nspname, part.relname, part.comment);
+    END IF;
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma.move_identity(regclass, regclass) IS 'internal: gives a table the identity columns of the one that it takes the place of, with their sequences';
+
 -- A unique index that lacks the key is refused: it would hold on each node only.
 
 CREATE OR REPLACE FUNCTION rdma.distribute_table(tab regclass, server name, distributed_by text DEFAULT NULL, replicated boolean DEFAULT false)
@@ -30,17 +67,15 @@ BEGIN
   END IF;
   SELECT c.oid, c.relname, n.nspname, c.relkind, c.relispartition, c.relhassubclass, c.relrowsecurity, c.relacl, c.relpersistence, c.relowner::regrole AS owner,
       obj_description(c.oid, 'pg_class') AS comment,
-      (SELECT string_agg(quote_ident(tgname), ', ' ORDER BY tgname) FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal) AS triggers,
-      (SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = c.oid AND attidentity <> '') AS identity
+      (SELECT string_agg(quote_ident(tgname), ', ' ORDER BY tgname) FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal) AS triggers
     INTO old FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = tab;
   IF old.relkind <> 'r' OR old.relispartition OR old.relhassubclass OR old.relpersistence = 't' THEN
     RAISE EXCEPTION '"%" is not an ordinary table', old.relname USING ERRCODE = 'wrong_object_type',
       DETAIL = 'Partitioned and temporary tables, partitions, parents and foreign tables cannot be distributed.';
   END IF;
-  IF old.triggers IS NOT NULL OR old.relrowsecurity OR old.identity IS NOT NULL THEN
+  IF old.triggers IS NOT NULL OR old.relrowsecurity THEN
     RAISE EXCEPTION 'table "%" cannot be distributed', old.relname USING ERRCODE = 'feature_not_supported',
-      DETAIL = concat_ws(' ', 'It has triggers: ' || old.triggers || '.', CASE WHEN old.relrowsecurity THEN 'It has row security.' END,
-        'It has identity columns: ' || old.identity || '.'),
+      DETAIL = concat_ws(' ', 'It has triggers: ' || old.triggers || '.', CASE WHEN old.relrowsecurity THEN 'It has row security.' END),
       HINT = 'Drop them first, and create their like on the foreign table or on the nodes.';
   END IF;
   SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname) AS names INTO part FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = tab;
@@ -79,7 +114,7 @@ BEGIN
     options := ', replicated ''true''';
   END IF;
 
-  -- Defaults stay here, where sequences are; the nodes compute what is generated.
+  -- Defaults and identity stay here, where sequences are; the nodes compute what is generated.
   SELECT string_agg(format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
         ' COLLATE ' || CASE WHEN a.attcollation <> t.typcollation THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END,
         CASE WHEN a.attgenerated <> '' THEN ' GENERATED ALWAYS AS (' || pg_get_expr(d.adbin, d.adrelid) || ') STORED' END,
@@ -148,6 +183,7 @@ BEGIN
   END LOOP;
   EXECUTE format('INSERT INTO %I.%I (%s) SELECT %s FROM %I.%I', old.nspname, old.relname, names, names, old.nspname, moving);
   GET DIAGNOSTICS moved = ROW_COUNT;
+  PERFORM rdma.move_identity(tab, format('%I.%I', old.nspname, old.relname)::regclass);
   IF cardinality(keys) > 0 THEN
     PERFORM rdma.protect_table(format('%I.%I', old.nspname, old.relname)::regclass);
   END IF;
@@ -858,7 +894,6 @@ BEGIN
   SELECT c.relname, n.nspname, c.relkind, c.relispartition OR EXISTS (SELECT FROM pg_inherits WHERE tab IN (inhrelid, inhparent)) AS related, c.relacl, c.relowner, c.relowner::regrole AS owner,
       s.srvname, obj_description(c.oid, 'pg_class') AS comment,
       (SELECT string_agg(quote_ident(tgname), ', ' ORDER BY tgname) FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal) AS triggers,
-      (SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = c.oid AND NOT attisdropped AND attidentity <> '') AS identity,
       (SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = c.oid AND NOT attisdropped
         AND EXISTS (SELECT FROM pg_options_to_table(attfdwoptions) WHERE option_name = 'column_name' AND option_value <> attname)) AS named
     INTO old FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_foreign_table f ON f.ftrelid = c.oid LEFT JOIN pg_foreign_server s ON s.oid = f.ftserver
@@ -868,10 +903,10 @@ BEGIN
   IF old.owner <> current_user::regrole THEN
     RAISE EXCEPTION 'must be the owner of foreign table "%"', old.relname USING ERRCODE = 'insufficient_privilege', HINT = format('SET ROLE %s.', old.owner);
   END IF;
-  IF old.related OR old.triggers IS NOT NULL OR old.identity IS NOT NULL OR old.named IS NOT NULL THEN
+  IF old.related OR old.triggers IS NOT NULL OR old.named IS NOT NULL THEN
     RAISE EXCEPTION 'foreign table "%" cannot be turned into a table', old.relname USING ERRCODE = 'feature_not_supported',
       DETAIL = concat_ws(' ', CASE WHEN old.related THEN 'It is a partition, or it has parents or children.' END, 'It has triggers: ' || old.triggers || '.',
-        'It has identity columns: ' || old.identity || '.', 'Columns have other names on the nodes: ' || old.named || '.'),
+        'Columns have other names on the nodes: ' || old.named || '.'),
       HINT = 'Take these away first.';
   END IF;
   SELECT string_agg(DISTINCT pg_describe_object(classid, objid, objsubid), ', ') AS names INTO part FROM pg_depend
@@ -939,6 +974,7 @@ BEGIN
   END LOOP;
   EXECUTE format('INSERT INTO %I.%I (%s) SELECT %s FROM %I.%I', old.nspname, old.relname, names, names, old.nspname, moving);
   GET DIAGNOSTICS moved = ROW_COUNT;
+  PERFORM rdma.move_identity(tab, format('%I.%I', old.nspname, old.relname)::regclass);
 
   FOR part IN SELECT * FROM jsonb_to_recordset(nullif(there->'constraints', 'null')) c(name text, kind text, definition text)
       WHERE c.kind NOT IN ('n', 't') AND NOT (c.kind = 'c' AND EXISTS (SELECT FROM pg_constraint WHERE conrelid = tab AND contype = 'c' AND conname = c.name)) ORDER BY c.kind, c.name LOOP

@@ -57,6 +57,23 @@ REVOKE ALL ON acc.t FROM "Access user";
 SELECT * FROM acc_here.t;
 SELECT rdma.revoke_access('"Access user"', 'read');
 
+-- the row at a place is locked for who may write it, and sees it
+CREATE TABLE acc.hidden AS SELECT 1 AS a, 'Access user'::name AS who UNION ALL SELECT 2, 'somebody';
+ALTER TABLE acc.hidden ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON acc.hidden USING (who = current_user);
+GRANT SELECT ON acc.hidden TO "Access user";
+SET ROLE "Access user";
+SELECT rdma.lock_row('acc.hidden', '(0,1)', false);
+RESET ROLE;
+GRANT UPDATE (a) ON acc.hidden TO "Access user";
+SET ROLE "Access user";
+SELECT rdma.lock_row('acc.hidden', '(0,1)', true);
+SELECT rdma.lock_row('acc.hidden', '(0,1)', false);
+SELECT rdma.lock_row('acc.hidden', '(0,2)', false);
+SELECT rdma.lock_row('acc.hidden', '(0,3)', false);
+RESET ROLE;
+SELECT rdma.lock_row('acc.hidden', '(0,2)', true);
+
 SET client_min_messages = warning;
 DROP SERVER acc_srv CASCADE;
 DROP SCHEMA acc, acc_here CASCADE;

@@ -9,6 +9,9 @@
  *
  * It is none if the transaction itself has written the row before: one that was joined with several
  * others is written once.
+ *
+ * Only rows that the caller may write, and that the table's policies show it, are locked. Of others it is as
+ * if they were not there.
  */
 #include "postgres.h"
 
@@ -19,12 +22,16 @@
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/acl.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
 #include "utils/snapmgr.h"
 
 #include "rdma_fdw/compat.h"
@@ -38,16 +45,30 @@ struct RfRowLocker
 	List	   *members;		/* Relations, of heaps */
 	List	   *slots;
 	bool		others;			/* there are members whose rows have no place, or have it elsewhere */
+	bool		policies;		/* row security applies */
 };
 
-RfRowLocker *
-rf_row_locker_create(Oid relid)
+/* The caller may write some column of it, or delete its rows. */
+static void
+check_privilege(Oid relid, bool delete)
 {
-	RfRowLocker *locker = palloc0(sizeof(RfRowLocker));
-	List	   *members = find_all_inheritors(relid, RowExclusiveLock, NULL);
+	if (pg_class_aclmask(relid, GetUserId(), delete ? ACL_DELETE : ACL_UPDATE, ACLMASK_ANY) == 0 &&
+		(delete || pg_attribute_aclcheck_all(relid, GetUserId(), ACL_UPDATE, ACLMASK_ANY) != ACLCHECK_OK))
+		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
+}
+
+RfRowLocker *
+rf_row_locker_create(Oid relid, bool delete)
+{
+	RfRowLocker *locker;
+	List	   *members;
 	ListCell   *lc;
 
+	check_privilege(relid, delete);
+	locker = palloc0(sizeof(RfRowLocker));
+	members = find_all_inheritors(relid, RowExclusiveLock, NULL);
 	locker->relid = relid;
+	locker->policies = check_enable_rls(relid, InvalidOid, false) == RLS_ENABLED;
 	foreach(lc, members)
 	{
 		Relation	rel = table_open(lfirst_oid(lc), NoLock);
@@ -83,15 +104,36 @@ is_ours(HeapTupleHeader tuple)
 		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetUpdateXid(tuple));
 }
 
-/* False: there is no such version, or another transaction has replaced it. */
+/* Do the policies show it to the caller? */
 static bool
-lock_version(Relation rel, ItemPointer ctid, LockTupleMode mode, TupleTableSlot *slot)
+is_shown(const RfRowLocker *locker, Relation rel, ItemPointer ctid)
+{
+	Oid			types[] = {TIDOID, OIDOID};
+	Datum		values[] = {PointerGetDatum(ctid), ObjectIdGetDatum(RelationGetRelid(rel))};
+	char	   *query = psprintf("SELECT FROM %s WHERE ctid OPERATOR(pg_catalog.=) $1 AND tableoid OPERATOR(pg_catalog.=) $2",
+								 quote_qualified_identifier(get_namespace_name(get_rel_namespace(locker->relid)),
+															get_rel_name(locker->relid)));
+	bool		shown;
+
+	SPI_connect();
+	if (SPI_execute_with_args(query, 2, types, values, NULL, false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not look for a row of \"%s\"", get_rel_name(locker->relid));
+	shown = SPI_processed > 0;
+	SPI_finish();
+	pfree(query);
+	return shown;
+}
+
+/* False: there is no such version that the caller may see, or another transaction has replaced it. */
+static bool
+lock_version(const RfRowLocker *locker, Relation rel, ItemPointer ctid, LockTupleMode mode, TupleTableSlot *slot)
 {
 	HeapTupleData tuple;
 	Buffer		buffer;
 	TM_FailureData failure;
-	TM_Result	result;
+	TM_Result	result = TM_Ok;
 	bool		ours;
+	bool		allowed;
 
 	if (ItemPointerGetBlockNumberNoCheck(ctid) >= RelationGetNumberOfBlocks(rel))
 		return false;
@@ -103,11 +145,13 @@ lock_version(Relation rel, ItemPointer ctid, LockTupleMode mode, TupleTableSlot 
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 
 	/* the pin keeps the version there until it is locked, whoever named the place */
-	result = ours ? TM_Ok : table_tuple_lock(rel, ctid, GetActiveSnapshot(), slot, GetCurrentCommandId(false),
-											 mode, LockWaitBlock, 0, &failure);
+	allowed = ours || !locker->policies || is_shown(locker, rel, ctid);
+	if (allowed && !ours)
+		result = table_tuple_lock(rel, ctid, GetActiveSnapshot(), slot, GetCurrentCommandId(false),
+								  mode, LockWaitBlock, 0, &failure);
 	ReleaseBuffer(buffer);
 	ExecClearTuple(slot);
-	return result == TM_Ok || result == TM_SelfModified;
+	return allowed && (result == TM_Ok || result == TM_SelfModified);
 }
 
 void
@@ -117,7 +161,7 @@ rf_lock_row(RfRowLocker *locker, ItemPointer ctid, bool delete)
 	ListCell   *lc;
 
 	foreach(lc, locker->members)
-		locked |= lock_version(lfirst(lc), ctid, delete ? LockTupleExclusive : LockTupleNoKeyExclusive,
+		locked |= lock_version(locker, lfirst(lc), ctid, delete ? LockTupleExclusive : LockTupleNoKeyExclusive,
 							   list_nth(locker->slots, foreach_current_index(lc)));
 	if (!locked)
 		ereport(ERROR,
@@ -128,21 +172,12 @@ rf_lock_row(RfRowLocker *locker, ItemPointer ctid, bool delete)
 				 errhint("Try the transaction again.")));
 }
 
-/*
- * Of a table that the caller may write. Row security is not asked: the UPDATE or DELETE that follows is
- * subject to it, and who may do that may lock the whole table.
- */
 Datum
 rdma_lock_row(PG_FUNCTION_ARGS)
 {
-	Oid			relid = PG_GETARG_OID(0);
 	bool		delete = PG_GETARG_BOOL(2);
-	RfRowLocker *locker;
+	RfRowLocker *locker = rf_row_locker_create(PG_GETARG_OID(0), delete);
 
-	if (pg_class_aclmask(relid, GetUserId(), delete ? ACL_DELETE : ACL_UPDATE, ACLMASK_ANY) == 0 &&
-		(delete || pg_attribute_aclcheck_all(relid, GetUserId(), ACL_UPDATE, ACLMASK_ANY) != ACLCHECK_OK))
-		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
-	locker = rf_row_locker_create(relid);
 	rf_lock_row(locker, (ItemPointer) PG_GETARG_POINTER(1), delete);
 	rf_row_locker_end(locker);
 	PG_RETURN_VOID();

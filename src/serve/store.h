@@ -29,12 +29,12 @@ extern void rf_store_insert_together(ModifyTableState *node);
 
 /*
  * lock_row.c: locks the row of the relation at this place, to be updated or deleted. Waits for other
- * transactions. ERROR (40001) if one has changed it since the writing node read it. The end closes what
- * was opened, in the same transaction.
+ * transactions. ERROR (40001) if one has changed it since the writing node read it, or the caller may not see
+ * it; (42501) if it may not write the relation. The end closes what was opened, in the same transaction.
  */
 typedef struct RfRowLocker RfRowLocker;
 
-extern RfRowLocker *rf_row_locker_create(Oid relid);
+extern RfRowLocker *rf_row_locker_create(Oid relid, bool delete);
 extern void rf_lock_row(RfRowLocker *locker, ItemPointer ctid, bool delete);
 extern void rf_row_locker_end(RfRowLocker *locker);
 

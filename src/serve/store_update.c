@@ -113,7 +113,7 @@ rf_store_by_ctid(const char *relation, TupleDesc rows, const char *row_types, bo
 	writer.delete = delete;
 	if (!IsolationUsesXactSnapshot())
 		writer.locker = rf_row_locker_create(RangeVarGetRelid(makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(relation))),
-															  NoLock, false));
+															  NoLock, false), delete);
 	writer.nulls = palloc(rows->natts);
 	writer.plan = SPI_prepare(sql.data, rows->natts, types);
 	if (writer.plan == NULL)

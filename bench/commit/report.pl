@@ -37,21 +37,34 @@ foreach my $spread (qw(1 2 3 here))
 		print $tsv join("\t", "$name{$spread}, $clients", map { defined $_ ? $_ : 'NaN' } $atomic, $best, $rival), "\n";
 	}
 }
+# Of rounds in which both ran next to each other
+sub paired
+{
+	my ($x, $y) = @_;
+	my @x = @{ $x || [] };
+	my @y = @{ $y || [] };
+	return @x && @x == @y ? sprintf('%.2f', median(map { $x[$_] / $y[$_] } 0 .. $#x)) : '-';
+}
 my %kind = (atomic => 'atomic, one snapshot', each_node => 'atomic, snapshot = each_node', best_effort => 'best_effort, one snapshot', postgres_fdw => 'postgres_fdw');
-print "\nsums over 2 nodes per second of $readers readers, beside $writers writers that transfer between them\n";
-printf "%-30s %9s %11s %7s of about\n", '', 'sums', 'transfers', 'torn';
+print "\nreads of 2 nodes per second of $readers readers, beside $writers writers that transfer between them\n";
+printf "%-30s %11s %13s %14s %13s %7s of about\n", '', '20 ms', 'to each_node', 'snapshot only', 'to each_node', 'torn';
 foreach my $kind (qw(atomic each_node best_effort postgres_fdw))
 {
-	my $sums = $value{"sums 2 $readers $kind"} || [];
-	my $all = 0;
-	$all += $_ * $time foreach @$sums;
-	printf "%-30s %9s %11s %7s %d\n", $kind{$kind}, text(median(@$sums)), text(value('beside', 2, $writers, $kind)), text(value('torn', 2, $readers, $kind)), $all;
+	my ($all, @columns) = (0);
+	foreach my $reader (qw(long pair))
+	{
+		my ($mine, $free) = map { $value{"$reader 2 $readers $_"} || [] } $kind, 'each_node';
+		push @columns, text(median(@$mine)), paired($mine, $free);
+		$all += $_ * $time foreach @$mine;
+	}
+	printf "%-30s %11s %13s %14s %13s %7s %d\n", $kind{$kind}, @columns, text(value('torn', 2, $readers, $kind)), $all;
 }
+printf "atomic, one snapshot: %s torn of these and %s more\n", text(value('torn_of', 2, $readers, 'atomic')), text(value('many', 2, $readers, 'atomic'));
 print "\none node, one client, fsync off, per second\n";
 printf "%-16s %9s %12s %15s\n", '', 'atomic', 'best_effort', 'to best_effort';
 foreach my $what (qw(lookup update))
 {
-	my ($atomic, $best) = map { value('one_node', $what, 1, $_) } qw(atomic best_effort);
+	my ($atomic, $best) = map { $value{"one_node $what 1 $_"} } qw(atomic best_effort);
 
-	printf "%-16s %9s %12s %15s\n", $what, text($atomic), text($best), defined $atomic && $best ? sprintf('%.3f', $atomic / $best) : '-';
+	printf "%-16s %9s %12s %15s\n", $what, text(median(@{ $atomic || [] })), text(median(@{ $best || [] })), paired($atomic, $best);
 }

@@ -5,19 +5,20 @@
 #   transfers   per second: two updates on one node, or one update on each of two or three, or on a node and here
 #   WAL syncs   of all servers together per transfer of one client; atomic has to have exactly 2k + 1 for k > 1 nodes (or a node and
 #               local tables, k = 1), and the bench fails if it has not
-#   sums        over two nodes per second beside writers that transfer between them, and how many were torn: with one snapshot of both
-#               there may be none, and the bench fails if there is one
+#   reads       of two nodes per second beside writers that transfer between them: statements of some 20 ms of work, and of none but
+#               their snapshots; and how many were torn: with one snapshot of both there may be none, also of READS (default 100,000)
+#               more, and the bench fails if there is one
 #   one node    lookups and updates by key per second, atomic against best_effort, with fsync off there: the disk would cover the rest
 #
 #   CLIENTS  of transfers (default "1 16")      TIME  seconds of a measurement (default 5)     RUNS  rounds (default 3)
-#   MINUTES  fewer rounds, so that the whole ends in time (default 9)
+#   MINUTES  fewer rounds, so that the whole ends in time (default 9, and what READS take)
 #   OUT      where table, TSV and plot go (default build/bench-commit)      DIR   keep clusters and data there
 #   NOTE     a line about the machine for the table
 set -euo pipefail
 . "$(dirname "$0")/../clusters.sh"
 read -ra crowds <<<"${CLIENTS:-1 16}"
 time=${TIME:-5} runs=${RUNS:-3} out=${OUT:-$tree/build/bench-commit}
-rows=10000 synced=200 readers=2 writers=4
+rows=10000 synced=200 readers=2 writers=4 many=${READS:-100000}
 mkdir -p "$out"
 raw=$out/raw.tsv
 bench_begin "${DIR:-}"
@@ -170,40 +171,73 @@ for ((round = 0;; round++)); do
 	done
 done
 
-# ---- sums beside writers
-sum_script()
+# ---- reads beside writers that transfer between two rows of the same number, so that each pair has the same sum
+pairs=$((rows / 100))
+read_script()
 {
-	local wrapper=rdma_fdw
-	[ "$1" != postgres_fdw ] || wrapper=postgres_fdw
-	printf 'SELECT (SELECT sum(balance) FROM %s_n1.acc) + (SELECT sum(balance) FROM %s_n2.acc) AS sum \\gset\n' $wrapper $wrapper
-	printf "\\\\if :sum <> :total\nINSERT INTO torn VALUES ('%s', :sum);\n\\\\endif\n" "$1"
+	local kind=$1 reader=$2 wrapper=rdma_fdw sum condition='id <= :pairs'
+	[ "$kind" != postgres_fdw ] || wrapper=postgres_fdw
+	case $reader in
+		# some 20 ms of work on the nodes
+		long) sum="sum(balance) + 0 * sum(hashtext(filler)::bigint)" condition=true ;;
+		# nothing but snapshots
+		pair) sum='sum(balance)' condition='id = :a' ;;
+	esac
+	printf '\\set a random(1, :pairs)\n'
+	printf 'SELECT (SELECT %s FROM %s_n1.acc WHERE %s) + (SELECT %s FROM %s_n2.acc WHERE %s) AS sum \\gset\n' "$sum" $wrapper "$condition" "$sum" $wrapper "$condition"
+	printf "\\\\if :sum <> :total\nINSERT INTO torn VALUES ('%s', :sum);\n\\\\endif\n" "$kind"
 }
 kinds=(atomic each_node best_effort postgres_fdw)
-for kind in "${kinds[@]}"; do
-	wrapper=rdma_fdw
-	[ "$kind" != postgres_fdw ] || wrapper=postgres_fdw
-	sum_script "$kind" >"$scripts/$wrapper.sum_$kind"
+for wrapper in rdma_fdw postgres_fdw; do
+	{
+		printf '\\set a random(1, %d)\n\\set m random(1, 9)\nBEGIN;\n' $pairs
+		add "${wrapper}_n1.acc" -:m :a
+		add "${wrapper}_n2.acc" :m :a
+		echo 'COMMIT;'
+	} >"$scripts/$wrapper.pairs"
 done
-chmod -R a+rX "$scripts"
-step_of 2
-for ((round = 0;; round++)); do
-	another_round $round "$runs" || break
-	say "sums, round $round"
-	for ((i = 0; i < ${#kinds[@]}; i++)); do
-		kind=${kinds[(i + round) % ${#kinds[@]}]}
-		# transfers over three nodes have moved money, so what these two have is known only before the writers begin
-		seconds=$([ $round = 0 ] && echo 1 || echo "$time")
-		total=$(rf_sql coord "SELECT (SELECT sum(balance) FROM rdma_fdw_n1.acc) + (SELECT sum(balance) FROM rdma_fdw_n2.acc)")
-		pgb "$kind" $writers 2 -T "$seconds" >"$dir/writers" &
-		writer=$!
-		read -r reads _ < <(pgb "$kind" $readers "sum_$kind" -T "$seconds" -D total="$total")
-		wait $writer
-		[ $round = 0 ] || printf 'sums\t%s\t%s\t%s\t%s\nbeside\t%s\t%s\t%s\t%s\n' 2 $readers "$kind" "$reads" 2 $writers "$kind" "$(cut -d' ' -f1 "$dir/writers")" >>"$raw"
-		[ $round != 0 ] || rf_psql coord -qc "DELETE FROM torn WHERE kind NOT IN ('atomic')"
+for kind in "${kinds[@]}"; do
+	for reader in long pair; do
+		wrapper=rdma_fdw
+		[ "$kind" != postgres_fdw ] || wrapper=postgres_fdw
+		read_script "$kind" $reader >"$scripts/$wrapper.${reader}_$kind"
 	done
 done
+chmod -R a+rX "$scripts"
+for name in n1 n2; do
+	rf_psql "$name" -qc "UPDATE acc SET balance = 100 WHERE id <= $pairs"
+done
+# read_beside KIND READER ARG ...: prints reads per second, beside writers until they are done
+read_beside()
+{
+	local kind=$1 reader=$2 total writer
+	shift 2
+	total=$([ "$reader" = pair ] && echo 200 ||
+		rf_sql coord "SELECT (SELECT sum(balance) FROM rdma_fdw_n1.acc) + (SELECT sum(balance) FROM rdma_fdw_n2.acc)")
+	pgb "$kind" $writers pairs -T 600 >"$dir/writers" 2>/dev/null &
+	writer=$!
+	pgb "$kind" $readers "${reader}_$kind" -D total="$total" -D pairs=$pairs "$@" | cut -d' ' -f1
+	rf_run pkill -f "pgbench.*-c $writers .*[p]airs" || true
+	wait $writer || true
+}
+step_of 3
+for ((round = 0;; round++)); do
+	another_round $round "$runs" || break
+	say "reads, round $round"
+	for reader in long pair; do
+		for ((i = 0; i < ${#kinds[@]}; i++)); do
+			kind=${kinds[(i + round) % ${#kinds[@]}]}
+			reads=$(read_beside "$kind" $reader -T "$([ $round = 0 ] && echo 1 || echo "$time")")
+			[ $round = 0 ] || printf '%s\t2\t%s\t%s\t%s\n' $reader $readers "$kind" "$reads" >>"$raw"
+		done
+	done
+	[ $round != 0 ] || rf_psql coord -qc "DELETE FROM torn WHERE kind <> 'atomic'"
+done
 rf_sql coord "SELECT 'torn', 2, $readers, k, (SELECT count(*) FROM torn WHERE kind = k) FROM unnest(string_to_array('${kinds[*]}', ' ')) k" | tr '|' '\t' >>"$raw"
+say "$many reads"
+read_beside atomic pair -t $((many / readers)) >/dev/null
 torn=$(rf_sql coord "SELECT count(*) FROM torn WHERE kind = 'atomic'")
+printf 'torn_of\t2\t%s\tatomic\t%s\nmany\t2\t%s\tatomic\t%s\n' $readers "$torn" $readers $many >>"$raw"
 if [ "$torn" != 0 ]; then
 	echo "$torn torn reads with one snapshot" >&2
 	bad=1

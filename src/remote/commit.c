@@ -8,8 +8,10 @@
  *	   along, is flushed whatever synchronous_commit says: that is the decision;
  *	3. after it they commit what they have prepared.
  *
- * From 2 to the end of 3 it is in the gate (gate.c), so that no statement has snapshots of before on one
- * node and of after on another. So are nodes that commit one by one (rdma_fdw.commit = best_effort).
+ * In 3 it is in the gate (gate.c), so that no statement has snapshots of before on one node and of after
+ * on another. From 2 on if something was written here, as a statement that enters later has a snapshot
+ * of here from before; else others do not wait for the flush. Nodes that commit one by one
+ * (rdma_fdw.commit = best_effort) do so in the gate, too.
  *
  * An error before 2 is done rolls all back. From then on nothing raises an error: a node that does
  * not answer in time is left to the resolver, with a warning. What a crash leaves is its, too; a part
@@ -24,6 +26,7 @@
 #include "access/xlog.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/proc.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
@@ -46,6 +49,7 @@ static struct pollfd *polls = NULL;
 static int	part_count = 0;
 static bool decided = false;	/* rows were written */
 static bool gated = false;		/* it is in the gate */
+static bool late = false;		/* it will enter after the local commit */
 
 void
 rf_commit_await_end(RfSession *session, const char *sql, int depth, bool commit)
@@ -284,6 +288,20 @@ enter_gate(void)
 	gated = true;
 }
 
+/*
+ * The same after the local commit. Who waits there takes no cancel request, and no deadlock is possible:
+ * nobody in the gate waits for a lock. lock_timeout is for what can still fail.
+ */
+static void
+enter_gate_decided(void)
+{
+	int			timeout = LockTimeout;
+
+	LockTimeout = 0;
+	enter_gate();
+	LockTimeout = timeout;
+}
+
 /* Deferred constraints wait for rows, which COMMIT must not do in the gate. */
 static void
 check_constraints(void)
@@ -335,7 +353,11 @@ rf_commit_before(void)
 	if (atomic)
 	{
 		prepare_all(writers);
-		enter_gate();
+		late = !here;
+		if (late)
+			rf_gate_reserve();
+		else
+			enter_gate();
 		rf_step("commit_gate", 0);
 	}
 	else if (writers > 0)
@@ -421,6 +443,8 @@ rf_commit_after(void)
 
 	if (part_count == 0)
 		return;
+	if (late)
+		enter_gate_decided();
 	rf_step("decided", 0);
 	for (int i = 0; i < part_count; i++)
 	{
@@ -469,7 +493,7 @@ rf_commit_finish(bool commit)
 		rf_step("commit_left", 0);
 	if (gated)
 		rf_gate_finished();		/* the lock goes with the transaction's others */
-	gated = false;
+	gated = late = false;
 	if (number != 0)
 	{
 		if (commit && decided)

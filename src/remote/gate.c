@@ -82,6 +82,21 @@ set_tag(LOCKTAG *tag)
 }
 
 void
+rf_gate_reserve(void)
+{
+	LOCKTAG		tag;
+
+	/*
+	 * A mode that is at odds with none of the gate's keeps the shared entries of the tag and of this
+	 * process until the transaction ends. An attempt leaves private memory for the other one free.
+	 */
+	set_tag(&tag);
+	(void) LockAcquire(&tag, AccessShareLock, false, false);
+	if (LockAcquire(&tag, modes[RF_GATE_COMMIT], false, true) != LOCKACQUIRE_NOT_AVAIL)
+		LockRelease(&tag, modes[RF_GATE_COMMIT], false);
+}
+
+void
 rf_gate_enter(RfGateSide side)
 {
 	LOCKTAG		tag;

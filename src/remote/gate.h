@@ -26,6 +26,12 @@ extern void rf_gate_enter(RfGateSide side);
 extern void rf_gate_leave(RfGateSide side);
 
 /*
+ * Before the local commit, by who will enter to commit when that is done, where an error would be fatal:
+ * what entering needs is there then, so that it does not fail.
+ */
+extern void rf_gate_reserve(void);
+
+/*
  * For a commit on one node alone: nobody takes snapshots when it begins. It need not be inside until its
  * end: whoever comes in meanwhile sees it or does not, and no later commit begins before the snapshots
  * are all taken.

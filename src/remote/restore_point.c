@@ -2,18 +2,18 @@
  * restore_point.c - rdma.create_restore_point(): one point of the histories of the coordinator and of
  * all its nodes, for point-in-time recovery.
  *
- * It is made here first, and then on the nodes, in the gate (gate.c). So when it is made nobody is
- * between the flush of a decision and the end of its second phase, but what was left to the resolver.
- * Clusters that are recovered to the point have of each transaction through this coordinator
+ * It is made here first, and then on the nodes, in the gate (gate.c). So when it is made nobody is in
+ * the second phase of a commit, but what was left to the resolver. Clusters that are recovered to the
+ * point have of each transaction through this coordinator
  *
  *	- all, if its commit came out of the gate before;
- *	- nothing, if it had not come in: what nodes have prepared of it has no row in rdma.decisions here,
+ *	- nothing, if it was not decided: what nodes have prepared of it has no row in rdma.decisions here,
  *	  so the resolver rolls it back; what they had not prepared has gone with the recovery;
- *	- all, if it was decided and left unfinished on a node: the row was written before the point here,
- *	  and the part was prepared before the row, so the resolver commits it, and readers of several
- *	  nodes wait for that (snapshot.c). The resolver passes no gate, but removes the row only after
- *	  the node has committed. As the point is made here first, a node whose point is older than that
- *	  commit belongs to a coordinator that still has the row.
+ *	- all, if it was decided and had not come in, or was left unfinished on a node: the row was written
+ *	  before the point here, and the part was prepared before the row, so the resolver commits it,
+ *	  and readers of several nodes wait for that (snapshot.c). The resolver passes no gate, but
+ *	  removes the row only after the node has committed. As the point is made here first, a node
+ *	  whose point is older than that commit belongs to a coordinator that still has the row.
  *
  * A commit on one node that has passed the gate may come before or after the point there. Whatever
  * depends on it begins to commit later, and so after the points on all nodes. Commits of local tables

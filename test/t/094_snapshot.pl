@@ -30,6 +30,7 @@ foreach my $node ($n1, $n2)
 }
 $coord->safe_psql('postgres', "CREATE SCHEMA $_; IMPORT FOREIGN SCHEMA public FROM SERVER $_ INTO $_") foreach qw(n1 n2 slow);
 $coord->safe_psql('postgres', q{
+	CREATE TABLE here (k int);
 	CREATE SERVER many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');
 	CREATE TABLE acc (id int PRIMARY KEY, balance bigint NOT NULL);
 	INSERT INTO acc SELECT i, 100 FROM generate_series(1, 400) i;
@@ -39,6 +40,7 @@ $coord->safe_psql('postgres', q{
 
 my $both = 'SELECT (SELECT v FROM n1.t WHERE k = 1), (SELECT v FROM n2.t WHERE k = 1)';
 my $move = 'BEGIN; UPDATE n1.t SET v = v + 1 WHERE k = 1; UPDATE n2.t SET v = v + 1 WHERE k = 1; COMMIT';
+my $move_here = $move =~ s/BEGIN;/BEGIN; INSERT INTO here VALUES (1);/r;
 
 sub now { return $coord->safe_psql('postgres', $both); }
 
@@ -142,14 +144,21 @@ sub release_commit { $coord->safe_psql('postgres', q{SELECT pg_cancel_backend(pi
 $before = now();
 my ($v) = split(/\|/, $before);
 my $commit = held_commit($move);
+is(now(), $before, 'who reads both does not wait for that, and sees nothing of it');
+release_commit();
+rdma_outcome($commit);
+isnt(now(), $before, 'then it has committed');
+$before = now();
+($v) = split(/\|/, $before);
+$commit = held_commit($move_here);
 my $reader = rdma_begin($coord, $both);
-ok(at_gate(1), 'who reads both waits for it');
+ok(at_gate(1), 'but for one that wrote here, too');
 is($coord->safe_psql('postgres', 'SELECT v FROM n1.t WHERE k = 1'), $v, 'who reads one does not');
 my $writer = rdma_begin($coord, 'UPDATE n1.t SET v = v + 1 WHERE k = 3');
 ok(at_gate(2), 'who commits later waits behind them');
 release_commit();
 rdma_outcome($_) foreach ($commit, $reader, $writer);
-is($reader->{out}, ($v + 1) . '|' . ($v + 1) . "\n", 'and then it is seen on both');
+is($reader->{out}, ($v + 1) . '|' . ($v + 1) . "\n", 'and then sees it on both');
 is($writer->{err}, '', 'and the other has committed');
 ok($coord->safe_psql('postgres', 'SELECT snapshot_waits > 0 AND commit_waits > 0 AND commits > snapshot_waits FROM rdma.stat_gate') eq 't',
 	'rdma.stat_gate counts it');

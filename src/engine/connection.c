@@ -33,7 +33,7 @@ rf_connection_new(int fd, bool accepted)
 	connection->accepted = accepted;
 	connection->phase = accepted ? RF_PHASE_HANDSHAKE : RF_PHASE_CONNECTING;
 	connection->started_us = rf_now_us();
-	connection->deadline_us = connection->started_us + RF_HANDSHAKE_LIMIT_US;
+	connection->deadline_us = connection->started_us + rf_handshake_limit_us();
 	for (i = 0; i < RF_MAX_LANES; i++)
 	{
 		connection->sockets[i].source.kind = RF_SOURCE_DATA;

@@ -30,6 +30,7 @@
 
 #include "base/clock.h"
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
 
 #include "shmem/arena.h"
 #include "shmem/claims.h"
@@ -281,7 +282,17 @@ extern const char *rf_prove_hint(const RfConnection *connection);
 
 /* connection.c */
 
-#define RF_HANDSHAKE_LIMIT_US	10000000
+/*
+ * Time for a handshake. Who waits for the connection may wait longer than the configuration says, so a
+ * short value there does not end it.
+ */
+#define RF_HANDSHAKE_LIMIT_MS	10000
+
+static inline int64_t
+rf_handshake_limit_us(void)
+{
+	return (int64_t) (rf_connect_timeout > RF_HANDSHAKE_LIMIT_MS ? rf_connect_timeout : RF_HANDSHAKE_LIMIT_MS) * 1000;
+}
 
 /* fd: -1, or a socket that is connected and belongs to the connection from here on. NULL: no memory. */
 extern RfConnection *rf_connection_new(int fd, bool accepted);

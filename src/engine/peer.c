@@ -267,7 +267,7 @@ connected(RfConnection *connection)
 		return;
 	}
 	connection->phase = RF_PHASE_HANDSHAKE;
-	connection->deadline_us = rf_now_us() + RF_HANDSHAKE_LIMIT_US;
+	connection->deadline_us = rf_now_us() + rf_handshake_limit_us();
 	rf_own_hello(&hello, connection->source.fd);
 	memcpy(hello.nonce, peer->token_id, RF_TOKEN_ID_SIZE);
 	rf_handshake_free(&connection->handshake);

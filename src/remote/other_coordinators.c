@@ -28,16 +28,38 @@
 /* Of those that the last comparison was about, one that is committing; 0: none. For messages. */
 static uint64 committing = 0;
 
-static bool
-are_quiet(const RfOthers *const *others, int count)
+char *
+rf_others_sql(const RfSession *session)
 {
-	int64		first = others[0]->asked_us;
-	bool		quiet = true;
+	if (!session->compares)
+		return pstrdup("SELECT 1");
+	return psprintf("SELECT rdma.other_parts_age(" INT64_FORMAT ")", (int64) GetSystemIdentifier());
+}
 
-	for (int i = 1; i < count; i++)
-		first = Min(first, others[i]->asked_us);
-	for (int i = 0; i < count; i++)
-		quiet &= others[i]->age_us > others[i]->taken_us - first;
+void
+rf_others_note(RfSession *session, const PGresult *result)
+{
+	if (PQntuples(result) != 1 || strcmp(PQfname(result, 0), "other_parts_age") != 0)
+		return;
+	session->others.taken_us = rf_now_us();
+	session->others.age_us = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+}
+
+static bool
+are_quiet(List *sessions, const RfOthers *const *others)
+{
+	int64		first = PG_INT64_MAX;
+	bool		quiet = true;
+	ListCell   *lc;
+
+	foreach(lc, sessions)
+		first = Min(first, others[foreach_current_index(lc)]->asked_us);
+	foreach(lc, sessions)
+	{
+		const RfOthers *mine = others[foreach_current_index(lc)];
+
+		quiet &= !((RfSession *) lfirst(lc))->compares || mine->age_us > mine->taken_us - first;
+	}
 	return quiet;
 }
 
@@ -71,15 +93,22 @@ ask(List *sessions, const char *sql, void (*take) (const PGresult *result, void 
 	{
 		RfSession  *session = lfirst(lc);
 
-		rf_session_settle(session);
+		if (!session->compares)
+			continue;
+		/* one that begins for a command that is about to be sent has nothing else */
+		if (!session->untouched)
+			rf_session_settle(session);
 		if (!PQsendQuery(session->conn, sql))
 			rf_session_lost(session);
 		rf_session_flush(session);
 	}
 	foreach(lc, sessions)
 	{
-		PGresult   *result = take_result(lfirst(lc));
+		PGresult   *result;
 
+		if (!((RfSession *) lfirst(lc))->compares)
+			continue;
+		result = take_result(lfirst(lc));
 		if (PQresultStatus(result) != PGRES_TUPLES_OK)
 			rf_session_raise(lfirst(lc), result, sql);
 		take(result, arg);
@@ -129,7 +158,7 @@ rf_others_agree(List *sessions, const RfOthers *const *others, uint64 statement)
 	char	   *sql;
 
 	committing = 0;
-	if (are_quiet(others, list_length(sessions)))
+	if (are_quiet(sessions, others))
 		return true;
 	initStringInfo(&unseen.parts);
 	initStringInfo(&unseen.ages);

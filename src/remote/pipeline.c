@@ -4,6 +4,9 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
+
+#include "base/clock.h"
 #include "session.h"
 
 /* Counts the statement. False when libpq refuses. */
@@ -13,6 +16,19 @@ send_opening(RfSession *session, const char *sql, RfPipeline *pipeline)
 	pipeline->before++;
 	pipeline->opening++;
 	return PQsendQueryParams(session->conn, sql, 0, NULL, NULL, NULL, NULL, 0) == 1;
+}
+
+/* The transaction's snapshot may be compared with others': see other_coordinators.c. */
+static bool
+send_others(RfSession *session, RfPipeline *pipeline)
+{
+	char	   *sql = rf_others_sql(session);
+	bool		sent;
+
+	session->others.asked_us = rf_now_us();
+	sent = send_opening(session, sql, pipeline);
+	pfree(sql);
+	return sent;
 }
 
 bool
@@ -34,6 +50,8 @@ rf_pipeline_begin(RfSession *session, int target, RfPipeline *pipeline)
 		session->depth = level;
 		if (sent && level == 1 && session->shared)
 			sent = send_opening(session, RF_LOCAL_SETTINGS_SQL, pipeline);
+		if (sent && level == 1 && IsolationUsesXactSnapshot() && session->compares && rf_snapshot_is_common())
+			sent = send_others(session, pipeline);
 		if (!sent)
 			return false;
 	}
@@ -84,6 +102,8 @@ rf_pipeline_take(RfSession *session, RfPipeline *pipeline)
 		if (pipeline->before > 0 && has_succeeded(result) && PQstatus(conn) == CONNECTION_OK)
 		{
 			pipeline->before--;
+			if (pipeline->opening > 0)
+				rf_others_note(session, result);
 			if (pipeline->opening > 0 && --pipeline->opening == 0)
 				session->unsure = false;
 			PQclear(result);

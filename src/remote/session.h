@@ -103,6 +103,7 @@ struct RfSession
 	Oid			userid;			/* the local user that it was handed out for last */
 	uint64		cluster;		/* system identifier of the node; of a connection */
 	int			max_prepared;	/* transactions that it can have prepared; of a connection */
+	bool		compares;		/* the node can compare snapshots with others: its extension is not older; of a connection */
 	char	   *server_name;
 	PGconn	   *conn;			/* NULL: not connected */
 	uint32		server_hash;	/* syscache hash values, to see ALTER SERVER and ALTER USER MAPPING */
@@ -327,9 +328,17 @@ extern void rf_serializable_commit(RfSession *session);
 /* other_coordinators.c */
 
 /*
+ * From REPEATABLE READ on: the command that takes the transaction's snapshot and has the node say of other
+ * coordinators what it has to, if it can (palloc'd); and its result, or that of another one, which is none. Who
+ * sends it sets session->others.asked_us before.
+ */
+extern char *rf_others_sql(const RfSession *session);
+extern void rf_others_note(RfSession *session, const PGresult *result);
+
+/*
  * The snapshots that the sessions have of a statement (0: of the transaction), each with what its node
  * said: does each transaction of another coordinator show in all of them or in none? Asks the nodes where
- * that may be otherwise. If not, new snapshots are needed.
+ * that may be otherwise. If not, new snapshots are needed. Nodes that cannot say are left out.
  */
 extern bool rf_others_agree(List *sessions, const RfOthers *const *others, uint64 statement);
 

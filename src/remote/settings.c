@@ -81,7 +81,8 @@ rf_session_pin_settings(RfSession *session)
 								 PQbackendPID(session->conn));
 	char	   *sql = psprintf("SELECT name, value, pg_catalog.set_config(name, value, %s), %s,"
 							   " pg_catalog.current_setting('max_prepared_transactions'),"
-							   " (SELECT system_identifier FROM pg_catalog.pg_control_system())"
+							   " (SELECT system_identifier FROM pg_catalog.pg_control_system()),"
+							   " pg_catalog.to_regprocedure('rdma.other_parts_age(bigint)') IS NOT NULL"
 							   "%s FROM " RF_PINNED_SETTINGS, shared, shared, rf_placement_question(parts));
 	PGresult   *result;
 
@@ -111,7 +112,8 @@ rf_session_pin_settings(RfSession *session)
 	session->shared = PQntuples(result) > 0 && PQgetvalue(result, 0, 3)[0] == 't';
 	session->max_prepared = PQntuples(result) > 0 ? atoi(PQgetvalue(result, 0, 4)) : 0;
 	session->cluster = PQntuples(result) > 0 ? strtoull(PQgetvalue(result, 0, 5), NULL, 10) : 0;
-	remember(session, PQntuples(result) > 0 && PQnfields(result) > 6 ? PQgetvalue(result, 0, 6) : "");
+	session->compares = PQntuples(result) > 0 && PQgetvalue(result, 0, 6)[0] == 't';
+	remember(session, PQntuples(result) > 0 && PQnfields(result) > 7 ? PQgetvalue(result, 0, 7) : "");
 	PQclear(result);
 	rf_placement_check(parts, session->memberships);
 	pfree(sql);

@@ -16,7 +16,6 @@
 
 #include "access/parallel.h"
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
@@ -30,9 +29,6 @@
 /* How long to wait for transactions in doubt to be finished, and how often to look. */
 #define RF_DOUBT_TIMEOUT_MS		10000
 #define RF_DOUBT_LOOK_MS		50
-
-/* Takes the snapshot, and says what other coordinators have committed there. */
-#define SNAPSHOT_SQL	"SELECT rdma.other_parts_age(" INT64_FORMAT ")"
 
 /* What is to be done for the snapshots of several nodes. */
 typedef struct SnapshotPlan
@@ -279,37 +275,32 @@ await_query(RfSession *session, const char *sql, TimestampTz deadline)
 	return last;
 }
 
-static void
-note_others(RfSession *session, int64 asked_us, const PGresult *result)
-{
-	session->others.asked_us = asked_us;
-	session->others.taken_us = rf_now_us();
-	session->others.age_us = PQntuples(result) == 1 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
-}
-
 /*
  * To all of a kind at the same time. sql: begins a transaction, in place of the one that is there; or
- * query: takes the snapshot; or both.
+ * snapshot: a query takes it; or both.
  */
 static void
-run_on_all(List *sessions, bool poolers, const char *sql, const char *query)
+run_on_all(List *sessions, bool poolers, const char *sql, bool snapshot)
 {
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RF_BEGIN_TIMEOUT_MS);
-	int64		asked_us = rf_now_us();
 	ListCell   *lc;
 
 	foreach(lc, sessions)
 	{
 		RfSession  *session = lfirst(lc);
-		char	   *text;
+		StringInfoData text;
 
 		if (session->shared != poolers)
 			continue;
-		text = psprintf("%s%s%s%s", sql && session->depth > 0 ? "ROLLBACK;" : "", sql ? sql : "",
-						sql && query ? ";" : "", query ? query : "");
+		initStringInfo(&text);
+		if (sql)
+			appendStringInfo(&text, "%s%s;", session->depth > 0 ? "ROLLBACK;" : "", sql);
+		if (snapshot)
+			appendStringInfo(&text, "%s%s", poolers ? RF_LOCAL_SETTINGS_SQL ";" : "", rf_others_sql(session));
 		session->depth = 1;
-		send_query(session, text);
-		pfree(text);
+		session->others.asked_us = rf_now_us();
+		send_query(session, text.data);
+		pfree(text.data);
 	}
 	foreach(lc, sessions)
 	{
@@ -318,9 +309,8 @@ run_on_all(List *sessions, bool poolers, const char *sql, const char *query)
 
 		if (session->shared != poolers)
 			continue;
-		result = await_query(session, sql ? sql : query, deadline);
-		if (query)
-			note_others(session, asked_us, result);
+		result = await_query(session, sql ? sql : RF_LOCAL_SETTINGS_SQL, deadline);
+		rf_others_note(session, result);
 		PQclear(result);
 	}
 }
@@ -351,8 +341,6 @@ rf_snapshot_give_up(List *sessions)
 static bool
 take(List *sessions, List *beginning, const SnapshotPlan *plan, const uint64 *nodes, const char *sql)
 {
-	char	   *query = psprintf(SNAPSHOT_SQL, (int64) GetSystemIdentifier());
-	char	   *behind_poolers = psprintf(RF_LOCAL_SETTINGS_SQL ";%s", query);
 	volatile bool taken = false;
 	ListCell   *lc;
 
@@ -363,8 +351,8 @@ take(List *sessions, List *beginning, const SnapshotPlan *plan, const uint64 *no
 
 		if ((!plan->verify || count == plan->count) && !rf_commit_in_doubt_on(nodes, list_length(sessions)))
 		{
-			run_on_all(beginning, false, sql, query);
-			run_on_all(beginning, true, NULL, behind_poolers);
+			run_on_all(beginning, false, sql, true);
+			run_on_all(beginning, true, NULL, true);
 			foreach(lc, sessions)
 			{
 				RfSession  *session = lfirst(lc);
@@ -380,8 +368,6 @@ take(List *sessions, List *beginning, const SnapshotPlan *plan, const uint64 *no
 		rf_gate_leave(RF_GATE_SNAPSHOT);
 	}
 	PG_END_TRY();
-	pfree(query);
-	pfree(behind_poolers);
 	return taken;
 }
 
@@ -444,7 +430,7 @@ attempt(List *sessions, const SnapshotPlan *plan, const uint64 *nodes)
 	PG_TRY();
 	{
 		/* a pooler may have us wait for one of its connections */
-		run_on_all(beginning, true, sql, NULL);
+		run_on_all(beginning, true, sql, false);
 		foreach(lc, beginning)
 		{
 			RfSession  *session = lfirst(lc);

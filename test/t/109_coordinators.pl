@@ -44,6 +44,13 @@ sub hold_half
 	my $v = now();
 	is($here->safe_psql('postgres', $_), $v, "prepared on both it shows on neither: $_") foreach ($both,
 		"BEGIN ISOLATION LEVEL REPEATABLE READ; $both; COMMIT");
+
+	# nodes that begin later, for commands of each kind
+	my ($one, $two) = split(/\|/, $v);
+	my $first = 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT v FROM n2.t WHERE k = 1';
+	is($here->safe_psql('postgres', "$first; $_; COMMIT"), $two, "also for who goes on with: $_") foreach (
+		'INSERT INTO n1.t SELECT g, 0 FROM generate_series(31, 3000) g', 'INSERT INTO n1.t VALUES (21, 0), (22, 0)', 'UPDATE n1.t SET v = v WHERE k = 3',
+		'DELETE FROM n1.t WHERE k > 20 AND random() >= 0', 'UPDATE n1.t SET v = v WHERE k = 3 AND random() >= 0', 'SELECT FROM n1.t WHERE k < 0');
 	$proxy->tell('n2', 'stall');
 	$other->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'victim'});
 	ok(rdma_wait($n1, "SELECT count(*) = 0 FROM pg_prepared_xacts", 120), 'it has committed on one node');

@@ -334,6 +334,9 @@ typedef struct RfKeepReply
 								 * is prepared, INT64_MAX: there was none since this server started */
 } RfKeepReply;
 
+/* rdma.seen_parts may hear how old a part is so much later than rdma.unseen_parts said it. */
+#define RF_PARTS_SLACK_US	5000000
+
 /*
  * A coordinator names the parts of its transactions on nodes for PREPARE TRANSACTION: this, its system
  * identifier in 16 hexadecimal digits, _, what tells its transactions apart and is the same in all parts

@@ -58,7 +58,9 @@ are_quiet(List *sessions, const RfOthers *const *others)
 	{
 		const RfOthers *mine = others[foreach_current_index(lc)];
 
-		quiet &= !((RfSession *) lfirst(lc))->compares || mine->age_us > mine->taken_us - first;
+		/* what it said may not have been read */
+		quiet &= !((RfSession *) lfirst(lc))->compares ||
+			(mine->taken_us > 0 && mine->age_us > mine->taken_us - first);
 	}
 	return quiet;
 }
@@ -154,6 +156,7 @@ bool
 rf_others_agree(List *sessions, const RfOthers *const *others, uint64 statement)
 {
 	Unseen		unseen = {.complete = true};
+	int64		began_us = rf_now_us();
 	bool		seen = false;
 	char	   *sql;
 
@@ -172,6 +175,8 @@ rf_others_agree(List *sessions, const RfOthers *const *others, uint64 statement)
 					   unseen.parts.data, unseen.ages.data);
 		ask(sessions, sql, take_seen, &seen);
 		pfree(sql);
+		/* by then parts are older than was said */
+		seen |= rf_now_us() - began_us > RF_PARTS_SLACK_US;
 	}
 	pfree(unseen.parts.data);
 	pfree(unseen.ages.data);

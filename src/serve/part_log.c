@@ -36,9 +36,6 @@
 /* So many may be committed between a snapshot and the function that looks where the log is. */
 #define POSITION_SLACK	1024
 
-/* Two nodes do not measure the time between the same two moments. */
-#define AGE_SLACK_US	1000000
-
 typedef struct PartLog
 {
 	LWLock	   *lock;
@@ -432,6 +429,6 @@ rf_part_log_reaches(int64 age)
 	LWLockAcquire(part_log->lock, LW_SHARED);
 	since = Max(part_log->since_us, part_log->lost_us);
 	LWLockRelease(part_log->lock);
-	return since < rf_now_us() - age - AGE_SLACK_US;
+	return since < rf_now_us() - age - RF_PARTS_SLACK_US;
 }
 

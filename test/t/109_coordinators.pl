@@ -104,6 +104,19 @@ is($s->query("$both;"), now(), 'a commit on one node alone is none of that');
 $s->query("COMMIT;");
 $s->quit;
 
+# Nor can one with a cursor there, of which no answer has been read.
+$n2->safe_psql('postgres', 'CREATE TABLE big AS SELECT g, repeat(md5(g::text), 10) AS t FROM generate_series(1, 100000) g');
+$here->safe_psql('postgres', 'IMPORT FOREIGN SCHEMA public LIMIT TO (big) FROM SERVER n2 INTO n2');
+$s = $here->background_psql('postgres', on_error_stop => 0, timeout => 400);
+$s->query("BEGIN ISOLATION LEVEL REPEATABLE READ; DECLARE c CURSOR FOR SELECT * FROM n2.big; FETCH 1 FROM c;");
+$v = now();
+$other->safe_psql('postgres', $move);
+$s->{stderr} = '';
+my $torn = $s->query("SELECT v FROM n1.t WHERE k = 1; SELECT v FROM n2.t WHERE k = 1;");
+like($s->{stderr}, qr/could not take one snapshot of several nodes/, 'also with a cursor that goes on') or diag($torn);
+$s->query("ROLLBACK;");
+$s->quit;
+
 # ---- in doubt for long: an error that says whose it is
 $v = hold_half();
 $other->append_conf('postgresql.conf', "rdma_fdw.resolve = off\n");

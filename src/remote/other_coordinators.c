@@ -15,8 +15,6 @@
 
 #include "access/xlog.h"
 #include "lib/stringinfo.h"
-#include "miscadmin.h"
-#include "storage/latch.h"
 
 #include "base/clock.h"
 #include "session.h"
@@ -205,10 +203,7 @@ rf_others_await(TimestampTz *deadline)
 				 errmsg("could not take one snapshot of several nodes"),
 				 detail(),
 				 errhint("The view rdma.transactions of that coordinator shows it, and why it is not finished.")));
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, RF_OTHERS_PAUSE_MS,
-					 rf_session_wait_event());
-	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
+	rf_session_pause(rf_session_wait_event(), RF_OTHERS_PAUSE_MS);
 }
 
 void

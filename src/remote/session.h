@@ -301,6 +301,7 @@ extern void rf_session_free(RfSession *session);
  * running, NULL behind the last. Raise an error when the connection is lost.
  */
 extern uint32 rf_session_wait_event(void);
+extern void rf_session_pause(uint32 wait_event, long timeout_ms);	/* for nothing but time, and interrupts */
 extern int	rf_session_wait(RfSession *session, int events, long timeout_ms);
 extern void rf_session_await_input(RfSession *session);
 extern void rf_session_flush(RfSession *session);

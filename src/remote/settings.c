@@ -16,8 +16,6 @@
 
 #include "catalog/pg_foreign_server.h"
 #include "foreign/foreign.h"
-#include "miscadmin.h"
-#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -150,11 +148,7 @@ await_move(RfSession *session, const RfPlacementPart *part)
 		pending |= decisions[i].serverid == session->serverid;
 	pfree(decisions);
 	if (pending)
-	{
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, MOVE_LOOK_MS, wait_event);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-	}
+		rf_session_pause(wait_event, MOVE_LOOK_MS);
 	return pending;
 }
 

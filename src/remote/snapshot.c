@@ -16,8 +16,6 @@
 
 #include "access/parallel.h"
 #include "access/xact.h"
-#include "miscadmin.h"
-#include "storage/latch.h"
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
@@ -122,10 +120,7 @@ rf_snapshot_await_resolver(TimestampTz *deadline)
 				 errmsg("could not take one snapshot of several nodes"),
 				 errdetail("A transaction that has committed is not finished on one of them."),
 				 errhint("The view rdma.transactions shows it, and why it is not finished.")));
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, RF_DOUBT_LOOK_MS,
-					 rf_session_wait_event());
-	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
+	rf_session_pause(rf_session_wait_event(), RF_DOUBT_LOOK_MS);
 }
 
 /* ---------- what there is ---------- */

@@ -45,6 +45,14 @@ rf_session_wait(RfSession *session, int events, long timeout_ms)
 }
 
 void
+rf_session_pause(uint32 wait_event, long timeout_ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout_ms, wait_event);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+void
 rf_session_await_input(RfSession *session)
 {
 	int			got = rf_session_wait(session, WL_SOCKET_READABLE, -1);

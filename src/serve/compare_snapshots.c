@@ -121,7 +121,7 @@ rdma_unseen_parts(PG_FUNCTION_ARGS)
 	Unseen		unseen = {(uint64) PG_GETARG_INT64(0)};
 	uint64		position;
 	Snapshot	snapshot;
-	RfTransactionPart	   *parts;
+	RfTransactionPart *parts;
 	int			count;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -157,7 +157,7 @@ static bool
 may_be_seen(uint64 name, int64 age, Snapshot snapshot)
 {
 	int			count;
-	RfTransactionPart	   *parts = rf_part_log_collect(is_named, &name, &count);
+	RfTransactionPart *parts = rf_part_log_collect(is_named, &name, &count);
 	bool		seen = count == 0 && !rf_part_log_reaches(age);
 
 	for (int i = 0; i < count && !seen; i++)

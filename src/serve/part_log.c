@@ -5,6 +5,7 @@
  * Written by the backends that prepare a part, or finish it, under the lock; read under it. Parts are
  * found by PREPARE TRANSACTION and COMMIT PREPARED of names that coordinators give (RF_GID_PREFIX). A
  * backend whose PREPARE fails takes its part out. Those of before a restart come from pg_prepared_xacts.
+ * It lasts as long as the server runs; the oldest commit makes room.
  */
 #include "postgres.h"
 
@@ -22,6 +23,7 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "tcop/utility.h"
+#include "utils/timestamp.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/serve.h"
@@ -50,8 +52,8 @@ typedef struct PartLog
 	int64		lost_us;		/* when the last one ended that is not; 0: all are */
 	FullTransactionId lost_xid; /* the newest of those */
 	int			prepared_count;
-	RfTransactionPart	   *prepared;		/* prepared_limit() of them */
-	RfTransactionPart		ended[ENDED_PARTS];
+	RfTransactionPart *prepared;		/* prepared_limit() of them */
+	RfTransactionPart ended[ENDED_PARTS];
 } PartLog;
 
 static PartLog *part_log = NULL;	/* NULL: the library was not preloaded */
@@ -129,7 +131,7 @@ remove_prepared(RfTransactionPart *part)
 static void
 add_prepared(const RfTransactionPart *part)
 {
-	RfTransactionPart	   *known = find_prepared(part->gid);
+	RfTransactionPart *known = find_prepared(part->gid);
 
 	if (known)
 		*known = *part;
@@ -152,7 +154,7 @@ note_newest(const RfTransactionPart *part)
 static void
 add_ended(const RfTransactionPart *part)
 {
-	RfTransactionPart	   *place = &part_log->ended[part_log->ended_count % ENDED_PARTS];
+	RfTransactionPart *place = &part_log->ended[part_log->ended_count % ENDED_PARTS];
 
 	if (part_log->ended_count >= ENDED_PARTS)
 	{
@@ -178,9 +180,9 @@ widen(TransactionId xid)
 	return FullTransactionIdFromEpochAndXid(epoch, xid);
 }
 
-/* The transaction ID of each, its name, how long ago it was prepared, its database. */
+/* The transaction ID of each, its name, when it was prepared, its database; whatever the search_path is. */
 #define RECOVER_SQL \
-	"SELECT p.transaction, p.gid, (extract(epoch FROM pg_catalog.clock_timestamp() - p.prepared) * 1000000)::pg_catalog.int8, d.oid" \
+	"SELECT p.transaction, p.gid, p.prepared, d.oid" \
 	" FROM pg_catalog.pg_prepared_xacts AS p JOIN pg_catalog.pg_database AS d ON d.datname OPERATOR(pg_catalog.=) p.database" \
 	" WHERE pg_catalog.starts_with(p.gid, '" RF_GID_PREFIX "')"
 
@@ -189,7 +191,8 @@ read_prepared(int *count)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	int64		now = rf_now_us();
-	RfTransactionPart	   *parts;
+	TimestampTz wall = GetCurrentTimestamp();
+	RfTransactionPart *parts;
 
 	SPI_connect();
 	if (SPI_execute(RECOVER_SQL, false, 0) != SPI_OK_SELECT)
@@ -200,13 +203,13 @@ read_prepared(int *count)
 	{
 		HeapTuple	row = SPI_tuptable->vals[i];
 		TupleDesc	desc = SPI_tuptable->tupdesc;
-		RfTransactionPart	   *part = &parts[*count];
+		RfTransactionPart *part = &parts[*count];
 		bool		isnull;
 
 		if (!parse_gid(SPI_getvalue(row, desc, 2), part))
 			continue;
 		part->xid = widen(DatumGetTransactionId(SPI_getbinval(row, desc, 1, &isnull)));
-		part->prepared_us = now - DatumGetInt64(SPI_getbinval(row, desc, 3, &isnull));
+		part->prepared_us = now - (wall - DatumGetTimestampTz(SPI_getbinval(row, desc, 3, &isnull)));
 		part->database = DatumGetObjectId(SPI_getbinval(row, desc, 4, &isnull));
 		++*count;
 	}
@@ -221,7 +224,7 @@ read_prepared(int *count)
 static void
 recover(void)
 {
-	RfTransactionPart	   *parts;
+	RfTransactionPart *parts;
 	int			count;
 	bool		done;
 
@@ -248,7 +251,7 @@ recover(void)
 static void
 forget_preparing(void)
 {
-	RfTransactionPart	   *part;
+	RfTransactionPart *part;
 
 	LWLockAcquire(part_log->lock, LW_EXCLUSIVE);
 	part = find_prepared(preparing);
@@ -273,7 +276,7 @@ static void
 will_prepare(const char *gid)
 {
 	static bool watching = false;
-	RfTransactionPart		part;
+	RfTransactionPart part;
 
 	if (!parse_gid(gid, &part) || IsAbortedTransactionBlockState())
 		return;
@@ -294,8 +297,8 @@ will_prepare(const char *gid)
 static void
 has_finished(const char *gid, bool commit)
 {
-	RfTransactionPart		name;
-	RfTransactionPart	   *part;
+	RfTransactionPart name;
+	RfTransactionPart *part;
 
 	if (!parse_gid(gid, &name))
 		return;
@@ -379,7 +382,7 @@ rf_part_log_others_age(uint64 coordinator)
 RfTransactionPart *
 rf_part_log_collect(bool (*wanted) (const RfTransactionPart *part, const void *arg), const void *arg, int *count)
 {
-	RfTransactionPart	   *parts;
+	RfTransactionPart *parts;
 	uint64		ended;
 
 	*count = 0;

@@ -490,7 +490,7 @@ define_plan_settings(void)
 							 &rf_compute_nodes, RF_COMPUTE_AUTO, compute_nodes_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.decorrelate",
-							 "Whether correlated aggregates over tables of a server with several nodes become joins.",
+							 "Whether correlated sub-selects over tables of a server with several nodes become joins.",
 							 "auto plans both ways and takes what costs less.",
 							 &rf_decorrelate, RF_DECORRELATE_AUTO, decorrelate_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);

@@ -189,7 +189,7 @@ typedef enum RfComputeNodes
 	RF_COMPUTE_OFF
 } RfComputeNodes;
 
-/* Correlated aggregates over tables of several nodes, see fdw/plan/decorrelate.c */
+/* Correlated sub-selects over tables of several nodes, see fdw/plan/decorrelate.c */
 typedef enum RfDecorrelate
 {
 	RF_DECORRELATE_OFF,

@@ -145,7 +145,7 @@ extern void rf_add_finalize_paths(PlannerInfo *root, RelOptInfo *grouped_rel, Pa
 extern void rf_group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *grouped_rel,
 								 GroupPathExtraData *extra);
 
-/* Turns correlated aggregates into joins where that is cheaper. */
+/* Turns correlated sub-selects into joins where that is cheaper. */
 extern void rf_decorrelate_install_hook(void);
 
 /*

@@ -1,0 +1,137 @@
+-- EXISTS, IN and NOT IN where the planner makes no semi join of them, and sub-selects that compare rows with others than by equality,
+-- over tables that lie on two nodes. The nodes join; the rows are those of local tables.
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name nx
+\i :two_nodes
+\c contrib_regression postgres 127.0.0.1 :n1
+CREATE SCHEMA nx;
+CREATE TABLE nx.a (id int, x int, t text, f float8);
+CREATE TABLE nx.b (id int, aid bigint, y int, n numeric, v varchar(10));
+\c contrib_regression postgres 127.0.0.1 :n2
+CREATE SCHEMA nx;
+CREATE TABLE nx.a (id int, x int, t text, f float8);
+CREATE TABLE nx.b (id int, aid bigint, y int, n numeric, v varchar(10));
+\c contrib_regression postgres 127.0.0.1 :coord
+SET client_min_messages = warning;
+CREATE SCHEMA nx_here;
+CREATE TABLE nx_here.a AS SELECT i AS id, nullif(i % 7, 3) AS x, 'a' || i % 13 AS t,
+	CASE i % 9 WHEN 1 THEN '-0' WHEN 2 THEN 0 WHEN 3 THEN 'nan' WHEN 4 THEN NULL ELSE i / 10.0 END::float8 AS f FROM generate_series(1, 200) i;
+CREATE TABLE nx_here.b AS SELECT i AS id, nullif(i % 150, 5)::bigint AS aid, nullif(i % 11, 4) AS y,
+	CASE i % 3 WHEN 1 THEN i / 4.0 WHEN 2 THEN round(i / 4.0) END AS n, nullif('a' || i % 17, 'a9')::varchar(10) AS v FROM generate_series(1, 800) i;
+ANALYZE nx_here.a, nx_here.b;
+CREATE FOREIGN TABLE nx.a (id int, x int, t text, f float8) SERVER nx OPTIONS (distributed_by 'id');
+CREATE FOREIGN TABLE nx.b (id int, aid bigint, y int, n numeric, v varchar(10)) SERVER nx OPTIONS (distributed_by 'id');
+INSERT INTO nx.a SELECT * FROM nx_here.a;
+INSERT INTO nx.b SELECT * FROM nx_here.b;
+ANALYZE nx.a, nx.b;
+
+-- What is scanned, and whether the rows are those that local tables give.
+CREATE FUNCTION nx.outcome(q text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE result text;
+BEGIN
+	EXECUTE format('SELECT count(*) || '' rows, '' || coalesce(md5(string_agg(x::text, ''|'' ORDER BY x::text COLLATE "C")), '''') FROM (%s) x', q) INTO result;
+	RETURN result;
+END $$;
+CREATE FUNCTION nx.planned(q text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text; here text; there text; way text;
+BEGIN
+	SET LOCAL search_path = nx, public;
+	SET LOCAL rdma_fdw.decorrelate = on;
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || q LOOP
+		IF line ~ 'Relations:|SubPlan|InitPlan' THEN
+			RETURN NEXT regexp_replace(line, ' \(returns.*', '');
+		END IF;
+	END LOOP;
+	SET LOCAL search_path = nx_here, public;
+	here := nx.outcome(q);
+	SET LOCAL search_path = nx, public;
+	FOREACH way IN ARRAY '{on,auto,off}'::text[] LOOP
+		PERFORM set_config('rdma_fdw.decorrelate', way, true);
+		there := nx.outcome(q);
+		IF here <> there THEN
+			RETURN NEXT way || ' DIFFERENT: ' || there || ', here ' || here;
+		END IF;
+	END LOOP;
+	RETURN NEXT split_part(here, ',', 1);
+END $$;
+
+-- below OR and in other expressions
+SELECT nx.planned('SELECT id FROM a WHERE EXISTS (SELECT FROM b WHERE b.aid = a.id AND y = 2) OR EXISTS (SELECT FROM b WHERE b.id = a.id AND y = 3)');
+SELECT nx.planned('SELECT id FROM a WHERE x = 1 OR NOT EXISTS (SELECT FROM b WHERE b.aid = a.id)');
+SELECT nx.planned('SELECT id, EXISTS (SELECT FROM b WHERE b.aid = a.id AND y > 5) AS e FROM a');
+SELECT nx.planned('SELECT id, CASE WHEN EXISTS (SELECT FROM b WHERE b.y = a.x LIMIT 1) THEN t END AS e FROM a');
+SELECT nx.planned('SELECT t, count(*) FILTER (WHERE EXISTS (SELECT FROM b WHERE b.aid = a.id AND y > 5)) AS e FROM a GROUP BY t');
+SELECT nx.planned('SELECT t FROM a GROUP BY t HAVING EXISTS (SELECT FROM b WHERE b.v = a.t AND y > 5) OR count(*) > 15');
+SELECT nx.planned('SELECT a.id, b.id AS bid FROM a LEFT JOIN b ON a.id = b.aid AND (b.y = 3 OR EXISTS (SELECT FROM b b2 WHERE b2.id = b.y))');
+SELECT nx.planned('SELECT id FROM a WHERE EXISTS (SELECT FROM b WHERE b.aid = a.id OFFSET 2) OR x = 1');
+SELECT nx.planned('SELECT id FROM a WHERE EXISTS (SELECT FROM b WHERE b.aid = a.id LIMIT 0) OR x = 1');
+SELECT nx.planned('SELECT id FROM a WHERE EXISTS (SELECT FROM b WHERE y = 100) OR x = 1');
+-- IN: as good as EXISTS where NULL is as good as false
+SELECT nx.planned('SELECT id FROM a WHERE id IN (SELECT aid FROM b WHERE y = 2) OR x = 1');
+SELECT nx.planned('SELECT id FROM a WHERE (x, id) IN (SELECT y, aid FROM b) OR x = 1 OR t IN (SELECT v FROM b WHERE y IS NULL)');
+SELECT nx.planned('SELECT id, x IN (SELECT y FROM b WHERE b.aid = a.id) AS e FROM a');
+SELECT nx.planned('SELECT id FROM a WHERE (x IN (SELECT y FROM b WHERE b.aid = a.id)) IS NULL');
+SELECT nx.planned('SELECT id FROM a WHERE x IN (SELECT y FROM b WHERE b.aid = a.id)');
+SELECT nx.planned('SELECT id FROM a WHERE x IN (SELECT DISTINCT y FROM b WHERE b.aid = a.id AND b.id > a.x ORDER BY y)');
+SELECT nx.planned('SELECT id FROM a WHERE x IN (SELECT y FROM b WHERE b.aid = a.id LIMIT 1000)');
+SELECT nx.planned('SELECT id FROM a WHERE x < ANY (SELECT y FROM b WHERE b.aid = a.id) OR x = 6');
+-- NOT IN, with NULL on both sides, and of no rows
+SELECT nx.planned('SELECT id FROM a WHERE x NOT IN (SELECT y FROM b WHERE y < 3)');
+SELECT nx.planned('SELECT id FROM a WHERE x NOT IN (SELECT y FROM b WHERE y IS NULL OR y < 3)');
+SELECT nx.planned('SELECT id FROM a WHERE x NOT IN (SELECT y FROM b WHERE y > 100)');
+SELECT nx.planned('SELECT id FROM a WHERE x NOT IN (SELECT y FROM b WHERE b.aid = a.id)');
+SELECT nx.planned('SELECT id FROM a WHERE x NOT IN (SELECT y FROM b WHERE b.aid = a.id) OR t = ''a3''');
+SELECT nx.planned('SELECT id FROM a WHERE (x, id) NOT IN (SELECT y, id FROM b WHERE y < 3)');
+SELECT nx.planned('SELECT id, x NOT IN (SELECT y FROM b WHERE b.aid = a.id) AS e FROM a');
+SELECT nx.planned('SELECT a.id, b.id AS bid FROM a LEFT JOIN b ON a.id = b.aid AND b.y NOT IN (SELECT x FROM a a2 WHERE a2.id = b.id)');
+
+-- compared in other ways
+SELECT nx.planned('SELECT id, (SELECT sum(y) FROM b WHERE b.aid < a.id) AS s FROM a WHERE id < 30');
+SELECT nx.planned('SELECT id, (SELECT count(*) FROM b WHERE b.aid = a.id AND b.y <> a.x) AS c FROM a');
+SELECT nx.planned('SELECT id FROM a WHERE t = ''a5'' AND x < (SELECT max(y) FROM b WHERE b.aid = a.id AND b.n > a.x)');
+SELECT nx.planned('SELECT id FROM a WHERE EXISTS (SELECT FROM b WHERE b.aid = a.id AND b.y <> a.x) OR EXISTS (SELECT FROM b WHERE b.id = a.id AND b.y > a.x)');
+SELECT nx.planned('SELECT id, EXISTS (SELECT FROM b WHERE b.v LIKE a.t || ''%'' AND b.y = 7) AS e FROM a');
+SELECT nx.planned('SELECT a.id, b.id AS bid, (SELECT count(*) FROM b b2 WHERE b2.aid = a.id AND b2.y > b.y) AS c FROM a JOIN b ON a.id = b.aid WHERE a.id < 40');
+SELECT nx.planned('SELECT a.id, b.id AS bid, (SELECT count(*) FROM b b2 WHERE b2.aid = a.id AND b2.id > b.id) AS c FROM a LEFT JOIN b ON a.id = b.id AND b.y = 3 WHERE a.id < 40');
+SELECT nx.planned('SELECT b.id, a.id AS aid, (SELECT count(*) FROM b b2 WHERE b2.y > a.x) AS c FROM b LEFT JOIN a ON a.id = b.aid WHERE b.id < 40');
+SELECT nx.planned('SELECT t, (SELECT count(*) FROM b WHERE b.v > a.t) AS c FROM a GROUP BY t');
+-- values that are equal, but not the same, only where nothing shows that
+SELECT nx.planned('SELECT id, (SELECT count(*) FROM b WHERE b.n > a.f) AS c FROM a WHERE id < 40');
+SELECT nx.planned('SELECT id, (SELECT count(*) FROM b WHERE b.aid = a.id AND b.n::text <> a.f::text) AS c FROM a WHERE id < 40');
+-- not where NULL outside can find rows, nor tables that nothing connects
+SELECT nx.planned('SELECT id, (SELECT count(*) FROM b WHERE b.aid = a.id AND b.y IS DISTINCT FROM a.x) AS c FROM a WHERE id < 20');
+SELECT nx.planned('SELECT a.id, b.id AS bid, (SELECT count(*) FROM b b2 WHERE b2.aid = a.id AND b2.y > b.y) AS c FROM a, b WHERE a.id < 4 AND b.id < 4');
+-- in other statements
+SELECT nx.planned('WITH w AS (SELECT id, x FROM a WHERE x = 1 OR EXISTS (SELECT FROM b WHERE b.aid = a.id AND b.y <> a.x)) SELECT w1.id FROM w w1 JOIN w w2 USING (id)');
+SELECT nx.planned('SELECT id FROM a WHERE x = 2 UNION ALL SELECT id FROM b WHERE y = 2 OR EXISTS (SELECT FROM a WHERE a.id = b.aid AND a.x > b.y)');
+SELECT nx.planned('SELECT id FROM a WHERE EXISTS (SELECT FROM b WHERE b.aid = a.id AND (b.y = 3 OR EXISTS (SELECT FROM a a2 WHERE a2.id = b.y AND a2.x < b.id)))');
+PREPARE nx_exists(int, int) AS SELECT count(*) FROM nx.a WHERE EXISTS (SELECT FROM nx.b WHERE b.aid = a.id AND b.y > a.x + $1) OR id IN (SELECT aid FROM nx.b WHERE y = $2);
+SET plan_cache_mode = force_generic_plan;
+EXECUTE nx_exists(3, 2);
+EXECUTE nx_exists(9, 7);
+SELECT count(*) FROM nx_here.a WHERE EXISTS (SELECT FROM nx_here.b WHERE b.aid = a.id AND b.y > a.x + 3) OR id IN (SELECT aid FROM nx_here.b WHERE y = 2);
+SELECT count(*) FROM nx_here.a WHERE EXISTS (SELECT FROM nx_here.b WHERE b.aid = a.id AND b.y > a.x + 9) OR id IN (SELECT aid FROM nx_here.b WHERE y = 7);
+RESET plan_cache_mode;
+DELETE FROM nx.a WHERE EXISTS (SELECT FROM nx.b WHERE b.aid = a.id AND y = 2) OR EXISTS (SELECT FROM nx.b WHERE b.id = a.id AND y = 3);
+DELETE FROM nx_here.a WHERE EXISTS (SELECT FROM nx_here.b WHERE b.aid = a.id AND y = 2) OR EXISTS (SELECT FROM nx_here.b WHERE b.id = a.id AND y = 3);
+SELECT nx.planned('SELECT * FROM a');
+
+-- rights on the tables are those of who asks
+CREATE ROLE nx_reader;
+GRANT USAGE ON SCHEMA nx TO nx_reader;
+GRANT SELECT (id) ON nx.a TO nx_reader;
+GRANT SELECT ON nx.b TO nx_reader;
+SET ROLE nx_reader;
+SELECT count(*) FROM nx.a WHERE EXISTS (SELECT FROM nx.b WHERE b.aid = a.id AND b.y > a.x) OR id = 1;
+RESET ROLE;
+
+DROP SCHEMA nx, nx_here CASCADE;
+DROP SERVER nx, nx1, nx2 CASCADE;
+DROP ROLE nx_reader;
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+DROP SCHEMA nx CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+DROP SCHEMA nx CASCADE;

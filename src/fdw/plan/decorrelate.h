@@ -1,0 +1,86 @@
+/*
+ * decorrelate.h
+ *		What the files that make joins of correlated sub-selects share.
+ */
+#ifndef RDMA_FDW_DECORRELATE_H
+#define RDMA_FDW_DECORRELATE_H
+
+#include "nodes/parsenodes.h"
+#include "nodes/pathnodes.h"
+#include "nodes/primnodes.h"
+
+/* An equality that correlates. */
+typedef struct RfCorrelation
+{
+	OpExpr	   *op;				/* as it was in the sub-select */
+	int			inside;			/* which of its arguments is the sub-select's, 0 or 1 */
+	Expr	   *outer;			/* the other, in terms of the query around it */
+} RfCorrelation;
+
+/* Where the rewriting of a statement is. */
+typedef struct RfRewrite
+{
+	int			depth;			/* of the query in the statement */
+	bool		reduce;			/* read only rows that have a partner */
+	Query	   *query;			/* whose sub-selects are dealt with */
+	List	   *conditions;		/* that all of its rows fulfil, before that; NIL in ON */
+	JoinExpr   *join;			/* in the ON of this; NULL: elsewhere */
+	bool		grouped;		/* above the grouping */
+	List	   *group_values;	/* Vars to group by, too */
+	int			joined;			/* sub-selects that have become joins, or can */
+	int			reduced;		/* those of them that are reduced */
+} RfRewrite;
+
+/* query_parts.c */
+
+/* Every table in it is one of the same server with nodes, which goes to *server: false. */
+extern bool rf_reads_others(Node *node, Oid *server);
+
+/* Does it refer to a query that is more than `levels` above it? It is in one of this depth. */
+extern bool rf_looks_beyond(Node *node, int levels, int depth);
+
+extern bool rf_has_sublinks(Node *node);
+extern void rf_collect_conjuncts(Node *quals, List **conjuncts);
+extern Node *rf_and_of(List *conjuncts);
+
+/* Of a value that is not a row. */
+extern Node *rf_null_test(Node *arg, NullTestType type);
+
+/* The numbers of all relations and joins in a part of FROM. */
+extern Relids rf_relations_of(Node *part);
+
+/* decorrelate_select.c */
+
+/*
+ * The replacement of a sub-select in an expression: what it gives of a row of the grouped sub-select that
+ * has been joined to the query. EXISTS, and IN where `null_is_false`, are as good as aggregates. NULL: it stays.
+ */
+extern Node *rf_replace_sublink(RfRewrite *cxt, SubLink *sublink, bool null_is_false);
+
+/* decorrelate_exists.c */
+
+/*
+ * The rows that EXISTS or IN asks for, as a query without columns, a copy; NULL: it is more than tables,
+ * joins and conditions. The comparison of IN is one of its conditions.
+ */
+extern Query *rf_existence(SubLink *sublink);
+
+/* EXISTS instead of IN, where NULL is as good as false; NULL: not possible. */
+extern Node *rf_exists_for_in(SubLink *sublink);
+
+/* EXISTS instead of NOT IN, where NULL is as good as false; NULL: not possible. */
+extern Node *rf_exists_for_not_in(SubLink *sublink);
+
+/* decorrelate_rows.c */
+
+/* EXISTS (SELECT FROM tables WHERE correlations AND conditions); NULL: it would keep all rows. */
+extern Node *rf_partner_exists(RfRewrite *cxt, List *correlations, Oid server);
+
+/*
+ * Adds the rows that the query around asks for to FROM of a sub-select, and the clauses, which correlate
+ * in any way, to its conditions; *correlations become equalities with these rows. False, and nothing is
+ * changed: not possible.
+ */
+extern bool rf_request_rows(RfRewrite *cxt, Query *sub, List *clauses, Oid server, List **correlations);
+
+#endif

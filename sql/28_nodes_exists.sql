@@ -102,6 +102,33 @@ SELECT nx.planned('SELECT id, (SELECT count(*) FROM b WHERE b.aid = a.id AND b.n
 -- not where NULL outside can find rows, nor tables that nothing connects
 SELECT nx.planned('SELECT id, (SELECT count(*) FROM b WHERE b.aid = a.id AND b.y IS DISTINCT FROM a.x) AS c FROM a WHERE id < 20');
 SELECT nx.planned('SELECT a.id, b.id AS bid, (SELECT count(*) FROM b b2 WHERE b2.aid = a.id AND b2.y > b.y) AS c FROM a, b WHERE a.id < 4 AND b.id < 4');
+-- single values
+SELECT nx.planned('SELECT id, (SELECT t FROM a WHERE a.id = b.aid) AS v FROM b');
+SELECT nx.planned('SELECT id FROM b WHERE y < (SELECT x FROM a WHERE a.id = b.aid) OR y = 7');
+SELECT nx.planned('SELECT id, (SELECT v FROM b WHERE b.id = a.x) AS v FROM a');
+SELECT nx.planned('SELECT id, (SELECT y FROM b WHERE b.aid = a.id ORDER BY n DESC NULLS LAST, id LIMIT 1) AS v FROM a');
+SELECT nx.planned('SELECT id, (SELECT n FROM b WHERE b.aid = a.id AND b.n < a.id * 2 ORDER BY n DESC LIMIT 1) AS v FROM a');
+SELECT nx.planned('SELECT id, (SELECT v || y FROM b WHERE b.aid = a.id ORDER BY v COLLATE "C", id LIMIT 1) AS v FROM a');
+SELECT nx.planned('SELECT id, (SELECT ARRAY[y] FROM b WHERE b.id = a.id) AS v FROM a WHERE id < 20');
+SELECT nx.planned('SELECT id, (SELECT b FROM b WHERE b.id = a.id) AS v FROM a WHERE id < 20');
+SELECT nx.planned('SELECT id, (SELECT y + a.x FROM b WHERE b.id = a.id) AS v FROM a WHERE id < 20');
+SELECT nx.planned('SELECT t, (SELECT y FROM b WHERE b.id = a.x) AS v FROM a GROUP BY t, x');
+SELECT nx.planned('SELECT id, (SELECT y FROM b WHERE b.aid = a.id LIMIT 2) AS v FROM a WHERE id > 150');
+SELECT nx.planned('SELECT id, ARRAY(SELECT y FROM b WHERE b.aid = a.id ORDER BY n DESC NULLS LAST, id) AS v FROM a');
+SELECT nx.planned('SELECT id FROM a WHERE ARRAY(SELECT id FROM b WHERE b.aid = a.id AND b.y > a.x ORDER BY id) = ''{}''');
+SELECT nx.planned('SELECT id, ARRAY(SELECT max(y) FROM b WHERE b.aid = a.id) AS v FROM a WHERE id > 140');
+-- more than one row, but not for a row that asks
+SELECT nx.planned('SELECT id, (SELECT y FROM b WHERE b.aid = a.id AND b.id <> a.id) AS v FROM a WHERE id > 149');
+SET rdma_fdw.decorrelate = on;
+\set VERBOSITY terse
+SELECT count((SELECT y FROM nx.b WHERE b.aid = a.id)) FROM nx.a;
+\set VERBOSITY default
+SELECT id, CASE WHEN id > 148 THEN (SELECT y FROM nx.b WHERE b.aid = a.id AND b.id < 299) END AS v FROM nx.a WHERE id BETWEEN 146 AND 151 ORDER BY 1;
+RESET rdma_fdw.decorrelate;
+CREATE TEMPORARY TABLE nx_lengths AS SELECT id, (SELECT v FROM nx.b WHERE b.id = a.id) AS v FROM nx.a;
+SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'nx_lengths'::regclass AND attname = 'v';
+SELECT rdma.first_two(i ORDER BY i DESC), rdma.first_two(nullif(i, 1)), rdma.only_value(rdma.first_two(i) FILTER (WHERE i = 2)), rdma.only_value('{}'::int[]) IS NULL AS nothing FROM generate_series(1, 3) i;
+
 -- in other statements
 SELECT nx.planned('WITH w AS (SELECT id, x FROM a WHERE x = 1 OR EXISTS (SELECT FROM b WHERE b.aid = a.id AND b.y <> a.x)) SELECT w1.id FROM w w1 JOIN w w2 USING (id)');
 SELECT nx.planned('SELECT id FROM a WHERE x = 2 UNION ALL SELECT id FROM b WHERE y = 2 OR EXISTS (SELECT FROM a WHERE a.id = b.aid AND a.x > b.y)');

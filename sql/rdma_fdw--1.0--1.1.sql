@@ -38,6 +38,20 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION rdma.move_identity(regclass, regclass) IS 'internal: gives a table the identity columns of the one that it takes the place of, with their sequences';
 
+-- A sub-select's value, when it has become a grouped one
+
+CREATE FUNCTION rdma.first_two_state(anyarray, anyelement) RETURNS anyarray
+AS 'MODULE_PATHNAME', 'rdma_first_two_state' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION rdma.first_two_state(anyarray, anyelement) IS 'internal: adds a value for rdma.first_two';
+CREATE FUNCTION rdma.first_two_merge(anyarray, anyarray) RETURNS anyarray
+AS 'MODULE_PATHNAME', 'rdma_first_two_merge' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION rdma.first_two_merge(anyarray, anyarray) IS 'internal: joins values for rdma.first_two';
+CREATE AGGREGATE rdma.first_two(anyelement) (SFUNC = rdma.first_two_state, STYPE = anyarray, COMBINEFUNC = rdma.first_two_merge, PARALLEL = SAFE);
+COMMENT ON AGGREGATE rdma.first_two(anyelement) IS 'internal: the first two values';
+CREATE FUNCTION rdma.only_value(anyarray) RETURNS anyelement
+AS 'MODULE_PATHNAME', 'rdma_only_value' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rdma.only_value(anyarray) IS 'internal: the only value; an error where there are more';
+
 -- A unique index that lacks the key is refused: it would hold on each node only.
 
 CREATE OR REPLACE FUNCTION rdma.distribute_table(tab regclass, server name, distributed_by text DEFAULT NULL, replicated boolean DEFAULT false)

@@ -71,6 +71,12 @@ extern Node *rf_exists_for_in(SubLink *sublink);
 /* EXISTS instead of NOT IN, where NULL is as good as false; NULL: not possible. */
 extern Node *rf_exists_for_not_in(SubLink *sublink);
 
+/*
+ * A sub-select without aggregates that gives a value or an array, as one with an aggregate; NULL: not
+ * possible. A value is an error where there is more than one row, without LIMIT 1.
+ */
+extern Query *rf_as_aggregate(SubLink *sublink);
+
 /* decorrelate_rows.c */
 
 /* EXISTS (SELECT FROM tables WHERE correlations AND conditions); NULL: it would keep all rows. */

@@ -387,11 +387,12 @@ rf_replace_sublink(RfRewrite *cxt, SubLink *sublink, bool null_is_false)
 
 	if (sublink->subLinkType == EXISTS_SUBLINK || (sublink->subLinkType == ANY_SUBLINK && null_is_false))
 		sub = rf_existence(sublink);
-	else if (sublink->subLinkType == EXPR_SUBLINK && IsA(sub, Query) && is_plain_aggregate(sub) &&
-			 !contain_volatile_functions((Node *) sub))
+	else if ((sublink->subLinkType == EXPR_SUBLINK || sublink->subLinkType == ARRAY_SUBLINK) && IsA(sub, Query))
 	{
-		sub = copyObject(sub);
-		expr = (Node *) linitial_node(TargetEntry, sub->targetList)->expr;
+		sub = !is_plain_aggregate(sub) || sublink->subLinkType == ARRAY_SUBLINK ? rf_as_aggregate(sublink) :
+			contain_volatile_functions((Node *) sub) ? NULL : copyObject(sub);
+		if (sub != NULL)
+			expr = (Node *) linitial_node(TargetEntry, sub->targetList)->expr;
 	}
 	else
 		return NULL;

@@ -154,9 +154,21 @@ sub correlated_where
 	return $where;
 }
 
+# One value of the row that has this key
+sub value_of_row
+{
+	my ($outer, $type) = @_;
+	my $from = base_relation();
+	my %types = map { $_->[0] => $_->[1] } @{ $from->{scope} };
+	my @found = map { my @same = of_type($outer, $types{$_}); "$_ = " . (@same ? pick(@same) : expr($outer, 1, $types{$_})) } @{ $from->{key} };
+
+	return '(SELECT ' . expr($from->{scope}, 1, $type) . " FROM $from->{text} WHERE " . join(' AND ', @found) . ')';
+}
+
 sub scalar_select
 {
 	my ($outer, $type) = @_;
+	return value_of_row($outer, $type) if chance(0.25);
 	my $from = from_clause(chance(0.2) ? 1 : 0, $outer);
 	local $Differential::Expr::times = $Differential::Expr::times * $from->{rows};
 	my $where = correlated_where($from, $outer);
@@ -165,6 +177,7 @@ sub scalar_select
 	$value //= pick('min', 'max') . '(' . expr(own($from), 1, $type) . ')';
 	return "(SELECT $value FROM $from->{text}$where)" if chance(0.8);
 	my $e = expr(own($from), 1, $type);
+	return "array_to_string(ARRAY(SELECT $e FROM $from->{text}$where ORDER BY 1), ',', '-')" if $type eq 'text' && chance(0.4);
 	return "(SELECT $e FROM $from->{text}$where ORDER BY 1" . pick('', ' DESC', ' NULLS FIRST') . ' LIMIT 1)';
 }
 

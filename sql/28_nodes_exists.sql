@@ -39,8 +39,8 @@ BEGIN
 	SET LOCAL search_path = nx, public;
 	SET LOCAL rdma_fdw.decorrelate = on;
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || q LOOP
-		IF line ~ 'Relations:|SubPlan|InitPlan' THEN
-			RETURN NEXT regexp_replace(line, ' \(returns.*', '');
+		IF line ~ 'Relations:|^ *(SubPlan|InitPlan)' THEN
+			RETURN NEXT regexp_replace(line, ' [0-9]+( \(returns.*)?$', '');
 		END IF;
 	END LOOP;
 	SET LOCAL search_path = nx_here, public;

@@ -311,14 +311,16 @@ add_ordered_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_
 	foreach(lc, input->fragment->choices->infos)
 	{
 		RfRelInfo  *info = (RfRelInfo *) lfirst(lc);
+		PathTarget *target;
 		RfEstimate	est;
 
 		input_rel->fdw_private = info;
 		if (!can_merge(root, input_rel, root->sort_pathkeys))
 			continue;
 		rf_estimate(root, input_rel, NIL, root->sort_pathkeys, NULL, &est);
+		target = rf_upper_target(root, UPPERREL_ORDERED, input_rel, &est);
 		add_path(ordered_rel, (Path *)
-				 rf_create_foreign_upper_path(root, input_rel, rf_upper_target(root, UPPERREL_ORDERED, input_rel),
+				 rf_create_foreign_upper_path(root, input_rel, target,
 											  est.rows, est.startup_cost, est.total_cost,
 											  root->sort_pathkeys, rf_path_private(info, 0)));
 	}
@@ -350,6 +352,7 @@ add_limit_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 	{
 		RfRelInfo  *info = (RfRelInfo *) lfirst(lc);
 		bool		everywhere = info->fragment->placement == RF_PLACED_EVERYWHERE;
+		PathTarget *target;
 		RfEstimate	est;
 		Path	   *path;
 
@@ -357,8 +360,8 @@ add_limit_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 		if (pathkeys != NIL && !can_merge(root, rel, pathkeys))
 			continue;
 		rf_estimate(root, rel, NIL, pathkeys, extra, &est);
-		path = (Path *) rf_create_foreign_upper_path(root, rf_scanned_rel(rel),
-													 rf_upper_target(root, UPPERREL_FINAL, rel),
+		target = rf_upper_target(root, UPPERREL_FINAL, rel, &est);
+		path = (Path *) rf_create_foreign_upper_path(root, rf_scanned_rel(rel), target,
 													 est.rows, est.startup_cost, est.total_cost, pathkeys,
 													 rf_path_private(info, RF_PATH_LIMIT));
 		if (!everywhere)

@@ -402,7 +402,9 @@ extern void rf_upper_choices(PlannerInfo *root, UpperRelationKind stage, RelOptI
 extern RfRelInfo *rf_build_upper(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
 								 RelOptInfo *output_rel, void *extra, PathTarget **columns);
 extern void rf_set_ordered(RelOptInfo *ordered_rel, RelOptInfo *input_rel);
-extern PathTarget *rf_upper_target(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *rel);
+
+/* What the stage gives; *est gets the costs of sub-plans among it, which run here for each row. */
+extern PathTarget *rf_upper_target(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *rel, RfEstimate *est);
 extern bool rf_limit_is_shippable(PlannerInfo *root, RelOptInfo *rel, FinalPathExtraData *extra);
 
 #endif

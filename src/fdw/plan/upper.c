@@ -393,9 +393,16 @@ rf_set_ordered(RelOptInfo *ordered_rel, RelOptInfo *input_rel)
 
 /* Above set operations there is none. */
 PathTarget *
-rf_upper_target(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *rel)
+rf_upper_target(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *rel, RfEstimate *est)
 {
-	return rf_is_set_operation((RfRelInfo *) rel->fdw_private) ? rel->reltarget : root->upper_targets[stage];
+	PathTarget *target = rf_is_set_operation((RfRelInfo *) rel->fdw_private) ? rel->reltarget : root->upper_targets[stage];
+
+	if (contain_subplans((Node *) target->exprs))
+	{
+		est->startup_cost += target->cost.startup;
+		est->total_cost += target->cost.startup + target->cost.per_tuple * est->rows;
+	}
+	return target;
 }
 
 static bool

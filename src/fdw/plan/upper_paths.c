@@ -39,6 +39,7 @@ static void
 add_ordered_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_rel)
 {
 	RfRelInfo  *input = (RfRelInfo *) input_rel->fdw_private;
+	PathTarget *target;
 	RfEstimate	est;
 
 	if (ordered_rel->fdw_private != NULL || root->sort_pathkeys == NIL ||
@@ -51,8 +52,9 @@ add_ordered_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_r
 		return;
 
 	rf_estimate(root, input_rel, NIL, root->sort_pathkeys, NULL, &est);
+	target = rf_upper_target(root, UPPERREL_ORDERED, input_rel, &est);
 	add_path(ordered_rel, (Path *)
-			 rf_create_foreign_upper_path(root, input_rel, rf_upper_target(root, UPPERREL_ORDERED, input_rel),
+			 rf_create_foreign_upper_path(root, input_rel, target,
 										  est.rows, est.startup_cost, est.total_cost,
 										  root->sort_pathkeys, NIL));
 }
@@ -65,6 +67,7 @@ add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 	RfRelInfo  *info = (RfRelInfo *) input_rel->fdw_private;
 	List	   *pathkeys = NIL;
 	RelOptInfo *rel = input_rel;
+	PathTarget *target;
 	RfEstimate	est;
 
 	if (info->ordered != NULL)
@@ -83,8 +86,9 @@ add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 		return;
 
 	rf_estimate(root, rel, NIL, pathkeys, extra, &est);
+	target = rf_upper_target(root, UPPERREL_FINAL, rel, &est);
 	add_path(final_rel, (Path *)
-			 rf_create_foreign_upper_path(root, rf_scanned_rel(rel), rf_upper_target(root, UPPERREL_FINAL, rel),
+			 rf_create_foreign_upper_path(root, rf_scanned_rel(rel), target,
 										  est.rows, est.startup_cost, est.total_cost,
 										  pathkeys,
 										  rf_path_private((RfRelInfo *) rel->fdw_private, RF_PATH_LIMIT)));

@@ -144,6 +144,37 @@ DELETE FROM nx.a WHERE EXISTS (SELECT FROM nx.b WHERE b.aid = a.id AND y = 2) OR
 DELETE FROM nx_here.a WHERE EXISTS (SELECT FROM nx_here.b WHERE b.aid = a.id AND y = 2) OR EXISTS (SELECT FROM nx_here.b WHERE b.id = a.id AND y = 3);
 SELECT nx.planned('SELECT * FROM a');
 
+-- written rows are found in the same ways
+CREATE FUNCTION nx.written(statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text; n bigint;
+BEGIN
+	SET LOCAL search_path = nx, public;
+	SET LOCAL rdma_fdw.decorrelate = on;
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || statement LOOP
+		IF line ~ 'Relations:|^ *(SubPlan|InitPlan)' THEN
+			RETURN NEXT regexp_replace(line, ' [0-9]+( \(returns.*)?$', '');
+		END IF;
+	END LOOP;
+	EXECUTE statement;
+	GET DIAGNOSTICS n = ROW_COUNT;
+	SET LOCAL search_path = nx_here, public;
+	EXECUTE statement;
+	SET LOCAL search_path = nx, public;
+	IF EXISTS (SELECT FROM ((TABLE nx.a EXCEPT ALL TABLE nx_here.a) UNION ALL (TABLE nx_here.a EXCEPT ALL TABLE nx.a)) x) THEN
+		RETURN NEXT 'DIFFERENT';
+	END IF;
+	RETURN NEXT n || ' rows';
+END $$;
+SELECT nx.written('UPDATE a SET x = (SELECT max(y) FROM b WHERE b.aid = a.id), t = (SELECT v FROM b WHERE b.id = a.id)');
+SELECT nx.written('UPDATE a SET x = a.x + 1 WHERE EXISTS (SELECT FROM b WHERE b.aid = a.id AND b.y < a.x) OR t IN (SELECT v FROM b WHERE b.y = 3)');
+SELECT nx.written('UPDATE a SET x = b.y FROM b WHERE b.id = a.id AND b.n <> (SELECT max(n) FROM b b2 WHERE b2.aid = b.aid)');
+SELECT nx.written('DELETE FROM a WHERE x IN (SELECT y FROM b WHERE b.aid = a.id)');
+SELECT nx.written('DELETE FROM a WHERE x > (SELECT min(y) FROM b WHERE b.aid = a.id AND b.id > a.id)');
+SELECT nx.written('DELETE FROM a USING b WHERE a.id = b.id AND a.x NOT IN (SELECT y FROM b b2 WHERE b2.aid = a.id)');
+SELECT nx.written('UPDATE a SET x = 2 WHERE EXISTS (SELECT FROM b WHERE b.aid = a.id AND b.y <> a.x) OR t IS NULL');
+-- not of tables that are here
+EXPLAIN (COSTS OFF) UPDATE nx_here.a SET x = (SELECT max(y) FROM nx.b WHERE b.aid = a.id);
+
 -- rights on the tables are those of who asks
 CREATE ROLE nx_reader;
 GRANT USAGE ON SCHEMA nx TO nx_reader;

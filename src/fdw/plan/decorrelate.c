@@ -37,6 +37,7 @@
 #include "optimizer/planner.h"
 #include "parser/parse_clause.h"
 #include "parser/parse_oper.h"
+#include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
 #include "utils/lsyscache.h"
 
@@ -212,6 +213,19 @@ collect_conditions(Node *part, List **conditions)
 
 static bool decorrelate_walker(Node *node, RfRewrite *cxt);
 
+/*
+ * UPDATE or DELETE of a table of nodes. A row that has changed since it was found is an error there, as it is
+ * with any join; a table that is here would have it looked at again, with the values of before.
+ */
+static bool
+writes_nodes(Query *query)
+{
+	Oid			server = InvalidOid;
+
+	return (query->commandType == CMD_UPDATE || query->commandType == CMD_DELETE) &&
+		!rf_reads_others((Node *) rt_fetch(query->resultRelation, query->rtable), &server) && OidIsValid(server);
+}
+
 /* The sub-selects of one query, after those inside of them. */
 static void
 decorrelate_query(Query *query, RfRewrite *around)
@@ -231,7 +245,7 @@ decorrelate_query(Query *query, RfRewrite *around)
 	(void) query_tree_walker(query, decorrelate_walker, &cxt, 0);
 	around->joined = cxt.joined;
 	around->reduced = cxt.reduced;
-	if (!query->hasSubLinks || query->commandType != CMD_SELECT || query->jointree->fromlist == NIL ||
+	if (!query->hasSubLinks || !(query->commandType == CMD_SELECT || writes_nodes(query)) || query->jointree->fromlist == NIL ||
 		query->rowMarks != NIL || query->setOperations != NULL)
 		return;
 
@@ -347,10 +361,16 @@ plan_one(Query *query, const char *text, int options, ParamListInfo params)
 		standard_planner(query, text, options, params);
 }
 
-static PlannedStmt *
-cheaper(PlannedStmt *a, PlannedStmt *b)
+/*
+ * Rows that a join finds for UPDATE or DELETE are locked when they are written, not when they are read, so one
+ * that has changed in between is an error. That has to be worth it: few rows are better asked for one by one.
+ */
+#define WRITES_GAIN		10
+
+static bool
+is_worth_it(PlannedStmt *join, PlannedStmt *plain)
 {
-	return a == NULL || b->planTree->total_cost < a->planTree->total_cost ? b : a;
+	return join->planTree->total_cost * (plain->commandType == CMD_SELECT ? 1 : WRITES_GAIN) < plain->planTree->total_cost;
 }
 
 static PlannedStmt *
@@ -360,7 +380,7 @@ plan_statement(Query *query, const char *text, int options, ParamListInfo params
 	RfRewrite reduced = {0};
 	Query	   *joins;
 	Query	   *reduced_joins = NULL;
-	PlannedStmt *best = NULL;
+	PlannedStmt *best;
 
 	if (rf_decorrelate == RF_DECORRELATE_OFF || rf_push_down != RF_PUSH_DOWN_ALL ||
 		!has_sublinks(query) || has_fragile_join((Node *) query, NULL))
@@ -376,11 +396,21 @@ plan_statement(Query *query, const char *text, int options, ParamListInfo params
 	decorrelate_query(reduced_joins, &reduced);
 
 	/* the planner scribbles on its input */
-	if (rf_decorrelate == RF_DECORRELATE_AUTO)
-		best = plan_one(query, text, options, params);
-	best = cheaper(best, plan_one(joins, text, options, params));
+	best = plan_one(joins, text, options, params);
 	if (reduced.reduced > 0)
-		best = cheaper(best, plan_one(reduced_joins, text, options, params));
+	{
+		PlannedStmt *other = plan_one(reduced_joins, text, options, params);
+
+		if (other->planTree->total_cost < best->planTree->total_cost)
+			best = other;
+	}
+	if (rf_decorrelate == RF_DECORRELATE_AUTO)
+	{
+		PlannedStmt *plain = plan_one(query, text, options, params);
+
+		if (!is_worth_it(best, plain))
+			best = plain;
+	}
 	return best;
 }
 

@@ -92,6 +92,19 @@ conditions_on(RfRewrite *cxt, Bitmapset *tables, Oid server)
 	return result;
 }
 
+/* A table that is written is only read where it stands again. */
+#if PG_VERSION_NUM >= 160000
+static void
+read_only(RTEPermissionInfo *table)
+#else
+static void
+read_only(RangeTblEntry *table)
+#endif
+{
+	table->requiredPerms &= ACL_SELECT;
+	table->insertedCols = table->updatedCols = NULL;
+}
+
 /* SELECT columns FROM tables of the query around WHERE conjuncts, which are in its terms, and are changed. */
 static Query *
 select_again(RfRewrite *cxt, Bitmapset *tables, List *columns, List *conjuncts)
@@ -110,11 +123,14 @@ select_again(RfRewrite *cxt, Bitmapset *tables, List *columns, List *conjuncts)
 #if PG_VERSION_NUM >= 160000
 		if (rte->perminfoindex != 0)
 		{
-			RTEPermissionInfo *permissions = getRTEPermissionInfo(cxt->query->rteperminfos, rte);
+			RTEPermissionInfo *permissions = copyObject(getRTEPermissionInfo(cxt->query->rteperminfos, rte));
 
-			result->rteperminfos = lappend(result->rteperminfos, copyObject(permissions));
+			read_only(permissions);
+			result->rteperminfos = lappend(result->rteperminfos, permissions);
 			rte->perminfoindex = list_length(result->rteperminfos);
 		}
+#else
+		read_only(rte);
 #endif
 		result->rtable = lappend(result->rtable, rte);
 		ref->rtindex = list_length(result->rtable);

@@ -96,6 +96,12 @@ SELECT nx.planned('SELECT a.id, b.id AS bid, (SELECT count(*) FROM b b2 WHERE b2
 SELECT nx.planned('SELECT a.id, b.id AS bid, (SELECT count(*) FROM b b2 WHERE b2.aid = a.id AND b2.id > b.id) AS c FROM a LEFT JOIN b ON a.id = b.id AND b.y = 3 WHERE a.id < 40');
 SELECT nx.planned('SELECT b.id, a.id AS aid, (SELECT count(*) FROM b b2 WHERE b2.y > a.x) AS c FROM b LEFT JOIN a ON a.id = b.aid WHERE b.id < 40');
 SELECT nx.planned('SELECT t, (SELECT count(*) FROM b WHERE b.v > a.t) AS c FROM a GROUP BY t');
+-- in what is grouped by
+SELECT nx.planned('SELECT (SELECT t FROM a WHERE a.id = b.aid) AS g, sum(y) AS s FROM b GROUP BY 1');
+SELECT nx.planned('SELECT upper((SELECT t FROM a WHERE a.id = b.aid)) AS g, count(*) AS c FROM b GROUP BY (SELECT t FROM a WHERE a.id = b.aid) HAVING (SELECT t FROM a WHERE a.id = b.aid) < ''a5'' ORDER BY (SELECT t FROM a WHERE a.id = b.aid)');
+SELECT nx.planned('SELECT EXISTS (SELECT FROM b WHERE b.aid = a.id AND b.y = 3) AS e, x, count(*) AS c FROM a GROUP BY 1, 2 HAVING count(*) > (SELECT count(*) FROM b WHERE b.id = a.x)');
+SELECT nx.planned('SELECT (SELECT t FROM a WHERE a.id = b.aid) AS g, sum(y) AS s FROM b GROUP BY ROLLUP (1)');
+SELECT nx.planned('SELECT DISTINCT (SELECT t FROM a WHERE a.id = b.aid) AS g FROM b');
 -- values that are equal, but not the same, only where nothing shows that
 SELECT nx.planned('SELECT id, (SELECT count(*) FROM b WHERE b.n > a.f) AS c FROM a WHERE id < 40');
 SELECT nx.planned('SELECT id, (SELECT count(*) FROM b WHERE b.aid = a.id AND b.n::text <> a.f::text) AS c FROM a WHERE id < 40');

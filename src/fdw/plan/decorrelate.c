@@ -35,6 +35,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/planner.h"
+#include "optimizer/tlist.h"
 #include "parser/parse_clause.h"
 #include "parser/parse_oper.h"
 #include "parser/parsetree.h"
@@ -209,6 +210,48 @@ collect_conditions(Node *part, List **conditions)
 	}
 }
 
+typedef struct Substitution
+{
+	Node	   *old;
+	Node	   *new;
+} Substitution;
+
+static Node *
+substitute_mutator(Node *node, Substitution *substitution)
+{
+	if (node == NULL || IsA(node, Query))
+		return node;
+	if (equal(node, substitution->old))
+		return copyObject(substitution->new);
+	return expression_tree_mutator(node, substitute_mutator, substitution);
+}
+
+/* Those that the query groups by are below the grouping; what is equal to one above it is what it is grouped by. */
+static void
+replace_in_groups(Query *query, RfRewrite *cxt)
+{
+	for (int i = 0; i < list_length(query->targetList); i++)
+	{
+		TargetEntry *tle = list_nth_node(TargetEntry, query->targetList, i);
+		int			joined = cxt->joined;
+		Substitution substitution;
+
+		if (tle->ressortgroupref == 0 || get_sortgroupref_clause_noerr(tle->ressortgroupref, query->groupClause) == NULL)
+			continue;
+		substitution.old = (Node *) tle->expr;
+		substitution.new = replace_mutator(substitution.old, cxt);
+		if (cxt->joined == joined)
+			continue;
+		query->targetList = (List *) substitute_mutator((Node *) query->targetList, &substitution);
+		query->havingQual = substitute_mutator(query->havingQual, &substitution);
+#if PG_VERSION_NUM >= 180000
+		foreach_node(RangeTblEntry, rte, query->rtable)
+			if (rte->rtekind == RTE_GROUP)
+				rte->groupexprs = (List *) substitute_mutator((Node *) rte->groupexprs, &substitution);
+#endif
+	}
+}
+
 /* ---------- the statement ---------- */
 
 static bool decorrelate_walker(Node *node, RfRewrite *cxt);
@@ -262,6 +305,7 @@ decorrelate_query(Query *query, RfRewrite *around)
 	/* columns that are NULL in some grouping sets have a value below */
 	if (query->groupingSets == NIL)
 	{
+		replace_in_groups(query, &cxt);
 		cxt.grouped = query->hasAggs || query->groupClause != NIL || query->havingQual != NULL;
 		query->havingQual = replace_in_condition(query->havingQual, &cxt, false);
 		query->targetList = (List *) replace_mutator((Node *) query->targetList, &cxt);

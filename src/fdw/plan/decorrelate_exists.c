@@ -282,7 +282,8 @@ rf_as_aggregate(SubLink *sublink)
 	ListCell   *lc;
 
 	if (!OidIsValid(first_two) || !OidIsValid(only_value) || !is_plain_select(sub) || sub->distinctClause != NIL ||
-		sub->limitOffset != NULL || (sub->limitCount != NULL && (whole || !is_one(sub->limitCount))))
+		sub->limitOffset != NULL ||
+		(sub->limitCount != NULL && (whole || !is_one(sub->limitCount) || sub->limitOption == LIMIT_OPTION_WITH_TIES)))
 		return NULL;
 	sub = copyObject(sub);
 	if (sub->limitCount == NULL && !whole)

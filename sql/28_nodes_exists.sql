@@ -67,6 +67,21 @@ SELECT nx.planned('SELECT a.id, b.id AS bid FROM a LEFT JOIN b ON a.id = b.aid A
 SELECT nx.planned('SELECT id FROM a WHERE EXISTS (SELECT FROM b WHERE b.aid = a.id OFFSET 2) OR x = 1');
 SELECT nx.planned('SELECT id FROM a WHERE EXISTS (SELECT FROM b WHERE b.aid = a.id LIMIT 0) OR x = 1');
 SELECT nx.planned('SELECT id FROM a WHERE EXISTS (SELECT FROM b WHERE y = 100) OR x = 1');
+-- of one that is asked once a row is enough
+CREATE FUNCTION nx.limits(q text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || q LOOP
+		IF line ~ 'LIMIT' THEN
+			RETURN NEXT trim(line);
+		END IF;
+	END LOOP;
+END $$;
+SET rdma_fdw.decorrelate = on;
+SELECT nx.limits('SELECT id FROM nx.a WHERE EXISTS (SELECT FROM nx.b WHERE y = 3)');
+SELECT nx.limits('SELECT id, NOT EXISTS (SELECT FROM nx.b WHERE y = 3) FROM nx.a');
+SELECT nx.limits('SELECT id FROM nx.a WHERE x NOT IN (SELECT y FROM nx.b)');
+RESET rdma_fdw.decorrelate;
 -- IN: as good as EXISTS where NULL is as good as false
 SELECT nx.planned('SELECT id FROM a WHERE id IN (SELECT aid FROM b WHERE y = 2) OR x = 1');
 SELECT nx.planned('SELECT id FROM a WHERE (x, id) IN (SELECT y, aid FROM b) OR x = 1 OR t IN (SELECT v FROM b WHERE y IS NULL)');

@@ -81,6 +81,11 @@ replace_mutator(Node *node, RfRewrite *cxt)
 
 		if (replacement != NULL)
 			return replacement;
+		if (((SubLink *) node)->subLinkType == EXISTS_SUBLINK && (replacement = rf_exists_once((SubLink *) node)) != NULL)
+		{
+			cxt->joined++;
+			return replacement;
+		}
 	}
 	/* its sub-selects have had their turn */
 	if (IsA(node, Query))
@@ -122,7 +127,7 @@ replace_in_condition(Node *node, RfRewrite *cxt, bool conjuncts)
 	{
 		SubLink    *sublink = (SubLink *) get_notclausearg(node);
 
-		if (sublink->subLinkType == EXISTS_SUBLINK && conjuncts)
+		if (sublink->subLinkType == EXISTS_SUBLINK && conjuncts && contain_vars_of_level(sublink->subselect, 1))
 			return node;
 		if (sublink->subLinkType == ANY_SUBLINK && (replacement = rf_exists_for_not_in(sublink)) != NULL)
 		{
@@ -134,7 +139,7 @@ replace_in_condition(Node *node, RfRewrite *cxt, bool conjuncts)
 	{
 		SubLink    *sublink = (SubLink *) node;
 
-		if (sublink->subLinkType == EXISTS_SUBLINK && conjuncts)
+		if (sublink->subLinkType == EXISTS_SUBLINK && conjuncts && contain_vars_of_level(sublink->subselect, 1))
 			return node;
 		if (sublink->subLinkType == ANY_SUBLINK && !conjuncts)
 			replacement = rf_replace_sublink(cxt, sublink, true);

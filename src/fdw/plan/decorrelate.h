@@ -65,6 +65,9 @@ extern Node *rf_replace_sublink(RfRewrite *cxt, SubLink *sublink, bool null_is_f
  */
 extern Query *rf_existence(SubLink *sublink);
 
+/* A condition that is evaluated once, instead of EXISTS; NULL: it refers to the query around it, or to other tables. */
+extern Node *rf_exists_once(SubLink *sublink);
+
 /* EXISTS instead of IN, where NULL is as good as false; NULL: not possible. */
 extern Node *rf_exists_for_in(SubLink *sublink);
 

@@ -136,6 +136,32 @@ make_exists(Query *sub)
 	return (Node *) result;
 }
 
+/*
+ * (SELECT true FROM ... LIMIT 1) IS NOT NULL: of EXISTS the planner forgets that one row is enough, and the
+ * nodes would compute all of them.
+ */
+static Node *
+make_exists_once(Query *sub)
+{
+	SubLink    *result = makeNode(SubLink);
+
+	sub->targetList = list_make1(makeTargetEntry((Expr *) makeBoolConst(true, false), 1, NULL, false));
+	sub->limitCount = (Node *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(1), false, FLOAT8PASSBYVAL);
+	sub->limitOption = LIMIT_OPTION_COUNT;
+	result->subLinkType = EXPR_SUBLINK;
+	result->subselect = (Node *) sub;
+	result->location = -1;
+	return rf_null_test((Node *) result, IS_NOT_NULL);
+}
+
+Node *
+rf_exists_once(SubLink *sublink)
+{
+	if (contain_vars_of_level(sublink->subselect, 1) || !asks_for_rows(sublink))
+		return NULL;
+	return make_exists_once(rows_with(sublink, NULL));
+}
+
 static Node *
 make_not(Node *condition)
 {
@@ -172,6 +198,7 @@ rf_exists_for_not_in(SubLink *sublink)
 	Node	   *equals;
 	Node	   *nulls;
 	Node	   *nothing;
+	Node	   *(*exists) (Query *sub);
 
 	if (op == NULL || !IsA(op, OpExpr) || list_length(op->args) != 2 || !op_strict(op->opno) || !asks_for_rows(sublink))
 		return NULL;
@@ -182,9 +209,10 @@ rf_exists_for_not_in(SubLink *sublink)
 		return NULL;
 
 	equals = make_not(make_exists(rows_with(sublink, as_seen_inside((Node *) op, sub))));
-	nulls = make_not(make_exists(rows_with(sublink, rf_null_test(as_seen_inside(y, sub), IS_NULL))));
+	exists = contain_vars_of_level((Node *) sub, 1) ? make_exists : make_exists_once;
+	nulls = make_not(exists(rows_with(sublink, rf_null_test(as_seen_inside(y, sub), IS_NULL))));
 	nulls = (Node *) makeBoolExpr(AND_EXPR, list_make2(rf_null_test(copyObject(x), IS_NOT_NULL), nulls), -1);
-	nothing = make_not(make_exists(rows_with(sublink, NULL)));
+	nothing = make_not(exists(rows_with(sublink, NULL)));
 	return (Node *) makeBoolExpr(AND_EXPR, list_make2(equals, makeBoolExpr(OR_EXPR, list_make2(nothing, nulls), -1)), -1);
 }
 

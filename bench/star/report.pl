@@ -1,0 +1,53 @@
+#!/usr/bin/perl
+# report.pl FOLDER SCALE NODES TIMEOUT: raw.csv (query,case,ms) and plans as a table of medians on stdout and as star.tsv for the plot.
+use strict;
+use warnings;
+
+my ($out, $scale, $nodes, $timeout) = @ARGV;
+my (%ms, @queries);
+open my $raw, '<', "$out/raw.csv" or die "$out/raw.csv: $!\n";
+while (<$raw>)
+{
+	chomp;
+	my ($query, $case, $value) = split /,/;
+	next if $query eq 'query';
+	push @queries, $query unless $ms{$query};
+	$ms{$query}{$case} ||= [];
+	push @{ $ms{$query}{$case} }, $value if defined $value && $value ne '';
+}
+sub median { my @v = sort { $a <=> $b } @_; return @v == 0 ? undef : @v % 2 ? $v[ $#v / 2 ] : ($v[ @v / 2 - 1 ] + $v[ @v / 2 ]) / 2; }
+sub text { my $v = shift; return !defined $v ? '-' : $v >= $timeout * 1000 ? ">${timeout}s" : sprintf '%.0f', $v; }
+
+# The most rows that one Foreign Scan of the plan brought to the coordinator, in all its loops, and what it is a scan of.
+sub base
+{
+	my ($query) = @_;
+	open my $plan, '<', "$out/plan.$query.txt" or return ('-', '');
+	my ($most, $of) = ('-', '');
+	while (<$plan>)
+	{
+		# inside a Foreign Scan the planner's words about a local alternative would not be (actual ...)
+		next unless /Foreign Scan(?: on (\S+))?.*\(actual rows=([\d.]+) loops=(\d+)\)/;
+		my ($name, $rows) = ($1, $2 * $3);
+		($most, $of) = ($rows, $name || '') if $most eq '-' || $rows > $most;
+	}
+	return ($most eq '-' ? $most : sprintf('%.0f', $most), $of);
+}
+
+open my $tsv, '>', "$out/star.tsv" or die "$out/star.tsv: $!\n";
+print $tsv join("\t", 'query', 'rdma_fdw', 'one node'), "\n";
+print "star queries, scale $scale, over $nodes data nodes, medians in ms; base: the most rows that one scan of the plan brought to the coordinator\n";
+printf "%-5s %9s %9s %9s %9s  %s\n", 'query', 'rdma_fdw', 'one node', 'to serial', 'base', 'of';
+my ($log, $n, $worst, $which) = (0, 0, 0, '');
+foreach my $query (@queries)
+{
+	my ($rdma, $serial) = map { median(@{ $ms{$query}{$_} || [] }) } qw(rdma serial);
+	my $ratio = defined $rdma && $serial ? $rdma / $serial : undef;
+	printf "%-5s %9s %9s %9s %9s  %s\n", $query, text($rdma), text($serial), defined $ratio ? sprintf('%.2f', $ratio) : '-', base($query);
+	print $tsv join("\t", $query, map { defined $_ ? $_ : 'NaN' } $rdma, $serial), "\n";
+	next unless $ratio;
+	$log += log $ratio;
+	$n++;
+	($worst, $which) = ($ratio, $query) if $ratio > $worst;
+}
+printf "geometric mean of rdma_fdw to one node serial over %d queries: %.2f, worst: %.2f (%s)\n", $n, exp($log / $n), $worst, $which if $n;

@@ -24,12 +24,19 @@ sub base
 	my ($query) = @_;
 	open my $plan, '<', "$out/plan.$query.txt" or return ('-', '');
 	my ($most, $of) = ('-', '');
+	my $is_most = 0;
 	while (<$plan>)
 	{
-		# inside a Foreign Scan the planner's words about a local alternative would not be (actual ...)
-		next unless /Foreign Scan(?: on (\S+))?.*\(actual rows=([\d.]+) loops=(\d+)\)/;
-		my ($name, $rows) = ($1, $2 * $3);
-		($most, $of) = ($rows, $name || '') if $most eq '-' || $rows > $most;
+		if (/Foreign Scan(?: on (\S+))?.*\(actual rows=([\d.]+) loops=(\d+)\)/)
+		{
+			my ($name, $rows) = ($1, $2 * $3);
+			$is_most = $most eq '-' || $rows > $most;
+			($most, $of) = ($rows, $name || '') if $is_most;
+		}
+		elsif ($is_most && !$of && /^\s*Relations: (.*?)\s*$/)
+		{
+			$of = length $1 > 70 ? substr($1, 0, 67) . '...' : $1;
+		}
 	}
 	return ($most eq '-' ? $most : sprintf('%.0f', $most), $of);
 }

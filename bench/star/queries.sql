@@ -4,7 +4,7 @@
 -- S1
 WITH back AS (
 	SELECT sr_customer AS customer, sr_shop AS shop, sum(sr_amount) AS total
-	FROM shop_return, day WHERE sr_day = d_id AND d_year = 2022 GROUP BY sr_customer, sr_shop
+	FROM shop_return, day WHERE sr_day = d_id AND d_year = 2022 AND d_quarter = 1 GROUP BY sr_customer, sr_shop
 )
 SELECT c_code, s_name, total FROM back b1, shop, customer
 WHERE total > (SELECT avg(total) * 1.2 FROM back b2 WHERE b1.shop = b2.shop)
@@ -33,18 +33,15 @@ GROUP BY d_year, i_brand ORDER BY 1, 4 DESC, 2, 3 LIMIT 100;
 
 -- customers whose spending in the web grew more than that in shops
 -- S4
-WITH spent AS (
-	SELECT c_id, c_code, c_last, d_year AS year, 's' AS channel, sum(ss_list * ss_quantity - ss_coupon) AS total
-	FROM customer, shop_sale, day WHERE c_id = ss_customer AND ss_day = d_id GROUP BY c_id, c_code, c_last, d_year
-	UNION ALL
-	SELECT c_id, c_code, c_last, d_year, 'w', sum(ws_list * ws_quantity - ws_discount)
-	FROM customer, web_sale, day WHERE c_id = ws_customer AND ws_day = d_id GROUP BY c_id, c_code, c_last, d_year
+WITH shops AS (
+	SELECT c_id, c_code, c_last, sum(CASE d_year WHEN 2021 THEN ss_list * ss_quantity - ss_coupon END) AS first, sum(CASE d_year WHEN 2022 THEN ss_list * ss_quantity - ss_coupon END) AS second
+	FROM customer, shop_sale, day WHERE c_id = ss_customer AND ss_day = d_id GROUP BY c_id, c_code, c_last
+), web AS (
+	SELECT c_id, sum(CASE d_year WHEN 2021 THEN ws_list * ws_quantity - ws_discount END) AS first, sum(CASE d_year WHEN 2022 THEN ws_list * ws_quantity - ws_discount END) AS second
+	FROM customer, web_sale, day WHERE c_id = ws_customer AND ws_day = d_id GROUP BY c_id
 )
-SELECT s2.c_code, s2.c_last, s1.total, s2.total, w1.total, w2.total FROM spent s1, spent s2, spent w1, spent w2
-WHERE s2.c_id = s1.c_id AND s1.c_id = w1.c_id AND s1.c_id = w2.c_id
-	AND s1.channel = 's' AND w1.channel = 'w' AND s2.channel = 's' AND w2.channel = 'w'
-	AND s1.year = 2021 AND s2.year = 2022 AND w1.year = 2021 AND w2.year = 2022 AND s1.total > 0 AND w1.total > 0
-	AND CASE WHEN w1.total > 0 THEN w2.total / w1.total ELSE 0 END > CASE WHEN s1.total > 0 THEN s2.total / s1.total ELSE 0 END
+SELECT c_code, c_last, s.first, s.second, w.first, w.second FROM shops s JOIN web w USING (c_id)
+WHERE s.first > 0 AND w.first > 0 AND w.second / w.first > s.second / s.first
 ORDER BY 1, 2, 3, 4, 5, 6 LIMIT 100;
 
 -- sales, returns and profit of each outlet of each channel in three weeks, with subtotals

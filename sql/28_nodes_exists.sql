@@ -111,6 +111,27 @@ SELECT nx.planned('SELECT a.id, b.id AS bid, (SELECT count(*) FROM b b2 WHERE b2
 SELECT nx.planned('SELECT a.id, b.id AS bid, (SELECT count(*) FROM b b2 WHERE b2.aid = a.id AND b2.id > b.id) AS c FROM a LEFT JOIN b ON a.id = b.id AND b.y = 3 WHERE a.id < 40');
 SELECT nx.planned('SELECT b.id, a.id AS aid, (SELECT count(*) FROM b b2 WHERE b2.y > a.x) AS c FROM b LEFT JOIN a ON a.id = b.aid WHERE b.id < 40');
 SELECT nx.planned('SELECT t, (SELECT count(*) FROM b WHERE b.v > a.t) AS c FROM a GROUP BY t');
+-- few rows that ask: only their partners are read
+CREATE FUNCTION nx.reduced(q text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE here text; there text;
+BEGIN
+	SET LOCAL search_path = nx_here, public;
+	here := nx.outcome(q);
+	SET LOCAL search_path = nx, public;
+	there := nx.outcome(q);
+	IF here <> there THEN
+		RETURN NEXT 'DIFFERENT: ' || there || ', here ' || here;
+	END IF;
+	RETURN NEXT split_part(here, ',', 1);
+END $$;
+SELECT nx.reduced('SELECT id FROM a WHERE t = ''a3'' AND EXISTS (SELECT FROM b WHERE b.aid = a.id AND y > 3)');
+SELECT nx.reduced('SELECT id FROM a WHERE t = ''a3'' AND NOT EXISTS (SELECT FROM b WHERE b.aid = a.id AND y > 3 AND b.n > a.x)');
+SELECT nx.reduced('SELECT id FROM a WHERE t = ''a3'' AND id IN (SELECT aid FROM b WHERE y > 3)');
+SELECT nx.reduced('SELECT a.id, a2.id AS other FROM a, a a2 WHERE a.x = a2.id AND a2.t = ''a5'' AND EXISTS (SELECT FROM b WHERE b.aid = a.id AND y > 3)');
+SELECT nx.reduced('SELECT a.id, a2.id AS other FROM a LEFT JOIN a a2 ON a.x = a2.id AND a2.t = ''a3'' WHERE a.id < 90 AND EXISTS (SELECT FROM b WHERE b.aid = a.id AND y > 3)');
+SELECT nx.reduced('SELECT a.id, a2.id AS other FROM a LEFT JOIN a a2 ON a.x = a2.id WHERE coalesce(a2.t, ''a3'') = ''a3'' AND NOT EXISTS (SELECT FROM b WHERE b.aid = a2.id)');
+SELECT nx.reduced('SELECT a.id FROM a JOIN a a2 ON a.x = a2.id WHERE a2.t = ''a5'' AND (EXISTS (SELECT FROM b WHERE b.aid = a.id AND y > 3) OR a.x = (SELECT max(y) FROM b WHERE b.aid = a.id))');
+SELECT nx.reduced('SELECT a.id, (SELECT sum(n) FROM b WHERE b.aid = a.id) AS s FROM a, a a2 WHERE a.x = a2.id AND a2.t = ''a5''');
 -- in what is grouped by
 SELECT nx.planned('SELECT (SELECT t FROM a WHERE a.id = b.aid) AS g, sum(y) AS s FROM b GROUP BY 1');
 SELECT nx.planned('SELECT upper((SELECT t FROM a WHERE a.id = b.aid)) AS g, count(*) AS c FROM b GROUP BY (SELECT t FROM a WHERE a.id = b.aid) HAVING (SELECT t FROM a WHERE a.id = b.aid) < ''a5'' ORDER BY (SELECT t FROM a WHERE a.id = b.aid)');

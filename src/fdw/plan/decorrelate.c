@@ -128,7 +128,10 @@ replace_in_condition(Node *node, RfRewrite *cxt, bool conjuncts)
 		SubLink    *sublink = (SubLink *) get_notclausearg(node);
 
 		if (sublink->subLinkType == EXISTS_SUBLINK && conjuncts && contain_vars_of_level(sublink->subselect, 1))
-			return node;
+		{
+			replacement = rf_reduce_exists(cxt, sublink);
+			return replacement == NULL ? node : (Node *) makeBoolExpr(NOT_EXPR, list_make1(replacement), -1);
+		}
 		if (sublink->subLinkType == ANY_SUBLINK && (replacement = rf_exists_for_not_in(sublink)) != NULL)
 		{
 			cxt->joined++;
@@ -138,13 +141,16 @@ replace_in_condition(Node *node, RfRewrite *cxt, bool conjuncts)
 	if (IsA(node, SubLink))
 	{
 		SubLink    *sublink = (SubLink *) node;
+		bool		correlated = contain_vars_of_level(sublink->subselect, 1);
 
-		if (sublink->subLinkType == EXISTS_SUBLINK && conjuncts && contain_vars_of_level(sublink->subselect, 1))
+		if (conjuncts && (correlated || sublink->subLinkType == ANY_SUBLINK) &&
+			(replacement = rf_reduce_exists(cxt, sublink)) != NULL)
+			return replacement;
+		if (sublink->subLinkType == EXISTS_SUBLINK && conjuncts && correlated)
 			return node;
 		if (sublink->subLinkType == ANY_SUBLINK && !conjuncts)
 			replacement = rf_replace_sublink(cxt, sublink, true);
-		else if (sublink->subLinkType == ANY_SUBLINK && contain_vars_of_level(sublink->subselect, 1) &&
-				 (replacement = rf_exists_for_in(sublink)) != NULL)
+		else if (sublink->subLinkType == ANY_SUBLINK && correlated && (replacement = rf_exists_for_in(sublink)) != NULL)
 			cxt->joined++;
 		if (replacement != NULL)
 			return replacement;
@@ -175,6 +181,14 @@ replace_in_joins(Node *part, RfRewrite *cxt)
 		join->quals = replace_in_condition(join->quals, cxt, true);
 		cxt->join = NULL;
 	}
+}
+
+static bool
+has_outer_join(Node *node, void *unused)
+{
+	if (node == NULL || IsA(node, Query))
+		return false;
+	return (IsA(node, JoinExpr) && ((JoinExpr *) node)->jointype != JOIN_INNER) || expression_tree_walker(node, has_outer_join, NULL);
 }
 
 /*
@@ -280,6 +294,7 @@ decorrelate_query(Query *query, RfRewrite *around)
 {
 	RfRewrite	cxt = *around;
 	List	   *conditions = NIL;
+	bool		inner_joins;
 
 	cxt.depth++;
 #if PG_VERSION_NUM >= 180000
@@ -304,8 +319,10 @@ decorrelate_query(Query *query, RfRewrite *around)
 	cxt.group_values = NIL;
 	collect_conditions((Node *) query->jointree, &conditions);
 	conditions = copyObject(conditions);
+	inner_joins = !has_outer_join((Node *) query->jointree, NULL);
 	replace_in_joins((Node *) query->jointree, &cxt);
 	cxt.conditions = conditions;
+	cxt.inner_joins = inner_joins;
 	query->jointree->quals = replace_in_condition(query->jointree->quals, &cxt, true);
 	/* columns that are NULL in some grouping sets have a value below */
 	if (query->groupingSets == NIL)
@@ -429,7 +446,7 @@ plan_statement(Query *query, const char *text, int options, ParamListInfo params
 	RfRewrite reduced = {0};
 	Query	   *joins;
 	Query	   *reduced_joins = NULL;
-	PlannedStmt *best;
+	PlannedStmt *best = NULL;
 
 	if (rf_decorrelate == RF_DECORRELATE_OFF || rf_push_down != RF_PUSH_DOWN_ALL ||
 		!has_sublinks(query) || has_fragile_join((Node *) query, NULL))
@@ -438,22 +455,23 @@ plan_statement(Query *query, const char *text, int options, ParamListInfo params
 	cxt.depth = reduced.depth = -1;
 	joins = copyObject(query);
 	decorrelate_query(joins, &cxt);
-	if (cxt.joined == 0)
-		return plan_one(query, text, options, params);
 	reduced.reduce = true;
 	reduced_joins = copyObject(query);
 	decorrelate_query(reduced_joins, &reduced);
+	if (cxt.joined == 0 && reduced.reduced == 0)
+		return plan_one(query, text, options, params);
 
 	/* the planner scribbles on its input */
-	best = plan_one(joins, text, options, params);
+	if (cxt.joined > 0)
+		best = plan_one(joins, text, options, params);
 	if (reduced.reduced > 0)
 	{
 		PlannedStmt *other = plan_one(reduced_joins, text, options, params);
 
-		if (other->planTree->total_cost < best->planTree->total_cost)
+		if (best == NULL || other->planTree->total_cost < best->planTree->total_cost)
 			best = other;
 	}
-	if (rf_decorrelate == RF_DECORRELATE_AUTO)
+	if (rf_decorrelate == RF_DECORRELATE_AUTO || cxt.joined == 0)
 	{
 		PlannedStmt *plain = plan_one(query, text, options, params);
 

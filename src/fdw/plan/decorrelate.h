@@ -24,6 +24,7 @@ typedef struct RfRewrite
 	bool		reduce;			/* read only rows that have a partner */
 	Query	   *query;			/* whose sub-selects are dealt with */
 	List	   *conditions;		/* that all of its rows fulfil, before that; NIL in ON */
+	bool		inner_joins;	/* it has no others */
 	JoinExpr   *join;			/* in the ON of this; NULL: elsewhere */
 	bool		grouped;		/* above the grouping */
 	List	   *group_values;	/* Vars to group by, too */
@@ -57,6 +58,12 @@ extern Relids rf_relations_of(Node *part);
  */
 extern Node *rf_replace_sublink(RfRewrite *cxt, SubLink *sublink, bool null_is_false);
 
+/*
+ * EXISTS or IN, of which the planner makes a semi or anti join, as EXISTS with a sub-select that reads only rows
+ * with a partner; NULL: nothing says which these are, or nothing is to be reduced.
+ */
+extern Node *rf_reduce_exists(RfRewrite *cxt, SubLink *sublink);
+
 /* decorrelate_exists.c */
 
 /*
@@ -64,6 +71,9 @@ extern Node *rf_replace_sublink(RfRewrite *cxt, SubLink *sublink, bool null_is_f
  * joins and conditions. The comparison of IN is one of its conditions.
  */
 extern Query *rf_existence(SubLink *sublink);
+
+/* EXISTS (sub) */
+extern Node *rf_exists_of(Query *sub);
 
 /* A condition that is evaluated once, instead of EXISTS; NULL: it refers to the query around it, or to other tables. */
 extern Node *rf_exists_once(SubLink *sublink);

@@ -125,8 +125,8 @@ rf_existence(SubLink *sublink)
 					 as_seen_inside(sublink->testexpr, (Query *) sublink->subselect));
 }
 
-static Node *
-make_exists(Query *sub)
+Node *
+rf_exists_of(Query *sub)
 {
 	SubLink    *result = makeNode(SubLink);
 
@@ -173,7 +173,7 @@ rf_exists_for_in(SubLink *sublink)
 {
 	Query	   *sub = rf_existence(sublink);
 
-	return sub == NULL ? NULL : make_exists(sub);
+	return sub == NULL ? NULL : rf_exists_of(sub);
 }
 
 static bool
@@ -208,8 +208,8 @@ rf_exists_for_not_in(SubLink *sublink)
 		get_op_opfamily_strategy(op->opno, lookup_type_cache(exprType(y), TYPECACHE_BTREE_OPFAMILY)->btree_opf) != BTEqualStrategyNumber)
 		return NULL;
 
-	equals = make_not(make_exists(rows_with(sublink, as_seen_inside((Node *) op, sub))));
-	exists = contain_vars_of_level((Node *) sub, 1) ? make_exists : make_exists_once;
+	equals = make_not(rf_exists_of(rows_with(sublink, as_seen_inside((Node *) op, sub))));
+	exists = contain_vars_of_level((Node *) sub, 1) ? rf_exists_of : make_exists_once;
 	nulls = make_not(exists(rows_with(sublink, rf_null_test(as_seen_inside(y, sub), IS_NULL))));
 	nulls = (Node *) makeBoolExpr(AND_EXPR, list_make2(rf_null_test(copyObject(x), IS_NOT_NULL), nulls), -1);
 	nothing = make_not(exists(rows_with(sublink, NULL)));

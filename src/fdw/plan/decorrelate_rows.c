@@ -65,16 +65,19 @@ is_condition_on(Node *clause, Bitmapset *tables, int depth, Oid server)
 		!rf_reads_others(((SubLink *) clause)->subselect, &server);
 }
 
-/* Does this column of the query around come from a table of these nodes? */
+/* Is this relation of the query around a table of these nodes? */
+static bool
+is_table_of(RfRewrite *cxt, Index relid, Oid server)
+{
+	RangeTblEntry *rte = rt_fetch(relid, cxt->query->rtable);
+
+	return rte->rtekind == RTE_RELATION && !rf_reads_others((Node *) rte, &server);
+}
+
 static bool
 is_column_of(RfRewrite *cxt, Var *var, Oid server)
 {
-	RangeTblEntry *rte;
-
-	if (!IsA(var, Var) || var->varattno <= 0)
-		return false;
-	rte = rt_fetch(var->varno, cxt->query->rtable);
-	return rte->rtekind == RTE_RELATION && !rf_reads_others((Node *) rte, &server);
+	return IsA(var, Var) && var->varattno > 0 && is_table_of(cxt, var->varno, server);
 }
 
 /* The conditions on these tables that the query around has, copies. */
@@ -103,6 +106,44 @@ read_only(RangeTblEntry *table)
 {
 	table->requiredPerms &= ACL_SELECT;
 	table->insertedCols = table->updatedCols = NULL;
+}
+
+/*
+ * With the tables that conditions join to these and that have conditions of their own: of inner joins, which
+ * leave no row without them.
+ */
+static Bitmapset *
+with_filters(RfRewrite *cxt, Bitmapset *tables, Oid server)
+{
+	Bitmapset  *filtered = NULL;
+	bool		grown = cxt->inner_joins;
+	ListCell   *lc;
+
+	foreach(lc, cxt->conditions)
+	{
+		Relids		relids = pull_varnos_of_level(NULL, lfirst(lc), 0);
+		int			relid;
+
+		if (bms_get_singleton_member(relids, &relid) && is_condition_on(lfirst(lc), relids, cxt->depth, server) &&
+			is_table_of(cxt, relid, server))
+			filtered = bms_add_member(filtered, relid);
+	}
+	while (grown)
+	{
+		grown = false;
+		foreach(lc, cxt->conditions)
+		{
+			Relids		added = bms_difference(pull_varnos_of_level(NULL, lfirst(lc), 0), tables);
+
+			if (bms_membership(added) == BMS_SINGLETON && bms_is_subset(added, filtered) &&
+				bms_overlap(pull_varnos_of_level(NULL, lfirst(lc), 0), tables))
+			{
+				tables = bms_union(tables, added);
+				grown = true;
+			}
+		}
+	}
+	return tables;
 }
 
 /* SELECT columns FROM tables of the query around WHERE conjuncts, which are in its terms, and are changed. */
@@ -173,6 +214,7 @@ rf_partner_exists(RfRewrite *cxt, List *correlations, Oid server)
 			return NULL;
 		tables = bms_add_member(tables, ((Var *) outer)->varno);
 	}
+	tables = with_filters(cxt, tables, server);
 	conjuncts = conditions_on(cxt, tables, server);
 	if (conjuncts == NIL)
 		return NULL;
@@ -367,6 +409,7 @@ rf_request_rows(RfRewrite *cxt, Query *sub, List *clauses, Oid server, List **co
 			equalities = lappend(equalities, correlation);
 		}
 	}
+	tables = with_filters(cxt, tables, server);
 	conjuncts = conditions_on(cxt, tables, server);
 	if (list_difference(request.columns, not_null) != NIL || !are_connected(tables, conjuncts))
 		return false;

@@ -446,3 +446,38 @@ rf_replace_sublink(RfRewrite *cxt, SubLink *sublink, bool null_is_false)
 	return expr;
 }
 
+Node *
+rf_reduce_exists(RfRewrite *cxt, SubLink *sublink)
+{
+	Query	   *sub = cxt->reduce ? rf_existence(sublink) : NULL;
+	List	   *conjuncts = NIL;
+	List	   *correlations = NIL;
+	RfRewrite	around = *cxt;
+	Oid			server = InvalidOid;
+	Node	   *exists;
+	ListCell   *lc;
+
+	if (sub == NULL || rf_reads_others((Node *) sub, &server))
+		return NULL;
+	/* neither itself nor its like */
+	around.conditions = NIL;
+	foreach(lc, cxt->conditions)
+	{
+		if (!rf_has_sublinks(lfirst(lc)))
+			around.conditions = lappend(around.conditions, lfirst(lc));
+	}
+	rf_collect_conjuncts(sub->jointree->quals, &conjuncts);
+	foreach(lc, conjuncts)
+	{
+		RfCorrelation *correlation = make_correlation(lfirst(lc), cxt->depth + 1);
+
+		if (correlation != NULL)
+			correlations = lappend(correlations, correlation);
+	}
+	if (correlations == NIL || (exists = rf_partner_exists(&around, correlations, server)) == NULL)
+		return NULL;
+	sub->jointree->quals = make_and_qual(sub->jointree->quals, exists);
+	sub->hasSubLinks = true;
+	cxt->reduced++;
+	return rf_exists_of(sub);
+}

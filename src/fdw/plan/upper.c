@@ -397,7 +397,8 @@ rf_upper_target(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *rel, RfE
 {
 	PathTarget *target = rf_is_set_operation((RfRelInfo *) rel->fdw_private) ? rel->reltarget : root->upper_targets[stage];
 
-	if (contain_subplans((Node *) target->exprs))
+	/* those above a grouping and the like are columns of the statement */
+	if ((IS_SIMPLE_REL(rel) || IS_JOIN_REL(rel)) && contain_subplans((Node *) target->exprs))
 	{
 		est->startup_cost += target->cost.startup;
 		est->total_cost += target->cost.startup + target->cost.per_tuple * est->rows;

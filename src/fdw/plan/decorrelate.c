@@ -436,7 +436,9 @@ plan_one(Query *query, const char *text, int options, ParamListInfo params)
 static bool
 is_worth_it(PlannedStmt *join, PlannedStmt *plain)
 {
-	return join->planTree->total_cost * (plain->commandType == CMD_SELECT ? 1 : WRITES_GAIN) < plain->planTree->total_cost;
+	bool		writes = plain->commandType == CMD_UPDATE || plain->commandType == CMD_DELETE || plain->hasModifyingCTE;
+
+	return join->planTree->total_cost * (writes ? WRITES_GAIN : 1) < plain->planTree->total_cost;
 }
 
 static PlannedStmt *

@@ -1,6 +1,7 @@
 /*
  * query_parts.c
- *		What is asked of, and made of, the parts of a parsed query when sub-selects become joins.
+ *		Parts of a parsed query: what is in them, and small ones to build others from. Used where sub-selects
+ *		become joins.
  */
 #include "postgres.h"
 

@@ -4,6 +4,9 @@
 #                            extension. rf_start starts clusters there; they stop when the bench ends, and a throw-away folder goes.
 #   bench_tpch               compiles the generator of TPC-H's rows: $dir/tpchgen
 #   bench_server NAME CLUSTER [WRAPPER [OPTIONS]]    SQL for a server of that name which is the cluster, and for its user mapping
+#   bench_once CASE QUERY TABLE    runs the bench's `query QUERY CASE` once, in a new session of cluster coord that its `session CASE` sets up
+#                            and that has looked at a small table (which connects); prints milliseconds, $timeout seconds at most.
+#                            The rows go to $dir/rows.CASE; a query that was too late is not run again
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$tree/test/cluster.sh"
 . "$tree/bench/budget.sh"
@@ -31,4 +34,25 @@ bench_server()
 	printf "CREATE SERVER %s FOREIGN DATA WRAPPER %s OPTIONS (host '127.0.0.1', port '%s', dbname 'postgres'%s);\n" \
 		"$1" "${3:-rdma_fdw}" "$(rf_port "$2")" "${4:+, $4}"
 	printf "CREATE USER MAPPING FOR CURRENT_USER SERVER %s OPTIONS (user 'postgres');\n" "$1"
+}
+
+bench_once()
+{
+	local rows=$dir/rows.$1
+	if [ -e "$dir/late.$1.$2" ]; then
+		printf '%d\n' $((timeout * 1000))
+		return
+	fi
+	{
+		session "$1"
+		printf 'SELECT count(*) FROM %s;\n\\timing on\n' "$3"
+		query "$2" "$1"
+	} | rf_psql coord -qAt -v ON_ERROR_STOP=0 >"$rows" 2>&1
+	if grep -q 'statement timeout' "$rows"; then
+		touch "$dir/late.$1.$2"
+		printf '%d\n' $((timeout * 1000))
+	elif ! grep -q '^ERROR' "$rows"; then
+		sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' "$rows"
+	fi
+	sed -i -e 1d -e '/^Time: /d' "$rows"
 }

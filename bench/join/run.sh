@@ -119,28 +119,6 @@ session()
 	esac
 }
 
-# one CASE QUERY: runs it once in a new session after a look at a small table (which connects), prints milliseconds
-one()
-{
-	local rows=$dir/rows.$1
-	if [ -e "$dir/late.$1.$2" ]; then
-		printf '%d\n' $((timeout * 1000))
-		return
-	fi
-	{
-		session "$1"
-		printf 'SELECT count(*) FROM supplier;\n\\timing on\n'
-		query "$2" "$1"
-	} | rf_psql coord -qAt -v ON_ERROR_STOP=0 >"$rows" 2>&1
-	if grep -q 'statement timeout' "$rows"; then
-		touch "$dir/late.$1.$2"
-		printf '%d\n' $((timeout * 1000))
-	elif ! grep -q '^ERROR' "$rows"; then
-		sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' "$rows"
-	fi
-	sed -i -e 1d -e '/^Time: /d' "$rows"
-}
-
 echo "query,case,ms" >"$raw"
 bad=0
 left=${#queries[@]}
@@ -155,7 +133,7 @@ for number in "${queries[@]}"; do
 		another_round $round "$runs" || break
 		for ((i = 0; i < ${#cases[@]}; i++)); do
 			case=${cases[(i + round) % ${#cases[@]}]}
-			ms=$(one "$case" "$number")
+			ms=$(bench_once "$case" "$number" supplier)
 			# the first round warms up and is not counted
 			[ $round = 0 ] || echo "$number,$case,$ms" >>"$raw"
 		done

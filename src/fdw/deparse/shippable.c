@@ -20,13 +20,11 @@
 #include "access/sysattr.h"
 #include "access/transam.h"
 #include "catalog/dependency.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "commands/extension.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -118,23 +116,10 @@ rf_is_shippable_type(Oid type, RfRelInfo *info)
 	return is_shippable_object(type, TypeRelationId, info);
 }
 
-/* Ours for sub-selects that have become joins, which every node has. */
-static bool
-is_single_value_function(Oid funcid)
-{
-	char	   *name;
-
-	if (get_func_namespace(funcid) != get_namespace_oid("rdma", true))
-		return false;
-	name = get_func_name(funcid);
-	return (strcmp(name, "first_two") == 0 || strcmp(name, "only_value") == 0) &&
-		getExtensionOfObject(ProcedureRelationId, funcid) == get_extension_oid("rdma_fdw", true);
-}
-
 static bool
 is_shippable_function(Oid funcid, RfRelInfo *info)
 {
-	return is_shippable_object(funcid, ProcedureRelationId, info) || is_single_value_function(funcid);
+	return is_shippable_object(funcid, ProcedureRelationId, info) || rf_is_single_value_function(funcid);
 }
 
 static bool

@@ -325,7 +325,7 @@ process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 		(TransactionStmt *) statement->utilityStmt : NULL;
 	bool		commit = transaction && transaction->kind == TRANS_STMT_COMMIT_PREPARED;
 	bool		finish = commit || (transaction && transaction->kind == TRANS_STMT_ROLLBACK_PREPARED);
-	char	   *gid = finish ? pstrdup(transaction->gid) : NULL;
+	char	   *gid = transaction && finish ? pstrdup(transaction->gid) : NULL;
 
 	if (finish)
 		recover();

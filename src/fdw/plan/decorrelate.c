@@ -473,6 +473,7 @@ plan_statement(Query *query, const char *text, int options, ParamListInfo params
 		if (best == NULL || other->planTree->total_cost < best->planTree->total_cost)
 			best = other;
 	}
+	Assert(best != NULL);
 	if (rf_decorrelate == RF_DECORRELATE_AUTO || cxt.joined == 0)
 	{
 		PlannedStmt *plain = plan_one(query, text, options, params);

@@ -327,6 +327,7 @@ rf_as_aggregate(SubLink *sublink)
 		if (rf_has_sublinks((Node *) tle->expr))
 			return NULL;
 	}
+	Assert(value != NULL);		/* the grammar gives it one column */
 	expr = (Node *) value->expr;
 	type = exprType(expr);
 	typmod = exprTypmod(expr);

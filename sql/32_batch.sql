@@ -48,6 +48,25 @@ BEGIN
   RAISE WARNING 'all of them read or refused: %; some read: %; some refused: %', ok + refused = 3000, ok > 0, refused > 0;
 END $$;
 
+-- Batches of nothing but short texts are looked at as a whole: none that is damaged may be accepted, wherever its offset points.
+CREATE TABLE texts AS SELECT i, 'value ' || i AS t, left('abcdefghijklmnopqrstuvwxyz', i % 27) AS u, chr(i)::varchar(3) AS v FROM generate_series(1, 120) i;
+DO $$
+DECLARE ok int := 0; refused int := 0; found text[];
+BEGIN
+  FOR seed IN 1..3000 LOOP
+    BEGIN
+      SELECT array_agg(x.t) || array_agg(x.u) || array_agg(x.v) INTO found
+        FROM batch_round_trip('SELECT * FROM ba.texts', 30000, false, '', seed) AS x(i int, t text, u text, v varchar(3));
+      ok := ok + 1;
+    EXCEPTION WHEN OTHERS THEN
+      refused := refused + 1;
+      CONTINUE;
+    END;
+    PERFORM convert_to(x, 'UTF8') FROM unnest(found) AS x;
+  END LOOP;
+  RAISE WARNING 'all of them read or refused: %; some read: %; some refused: %', ok + refused = 3000, ok > 0, refused > 0;
+END $$;
+
 -- The same with heap pages.
 SELECT way, count(*) AS same FROM unnest(ARRAY['box', 'copy', 'stays', 'gather', 'mixed']) AS way,
   LATERAL batch_pages('ba.rows', way) AS x(i int, t text, n numeric, b bool, late text, a int[], j jsonb, r numrange, v tsvector, h inet, m name)

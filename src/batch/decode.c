@@ -41,6 +41,9 @@
 
 #include "decoder.h"
 
+#define ASCII_STRIDE	4096	/* bytes between two looks at the result */
+#define ASCII_WAIT		15		/* batches after one that is not all ASCII */
+
 RfDecoder *
 rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums, const char *source,
 				  bool trusted)
@@ -197,6 +200,49 @@ prepare_column(RfDecoder *decoder, int i, const RfBatchColumn *descriptor)
 	}
 }
 
+/* The entry of an offset column. Vectors are 8-aligned. */
+static inline uint32
+vector_offset(const uint8 *vector, uint32 row)
+{
+	return rf_load32(vector + (size_t) row * sizeof(uint32));
+}
+
+/*
+ * Texts of a batch lie one behind the other at its end. If all of them are short and ASCII, their
+ * headers are ASCII too, and one pass over all these bytes costs less than a look at each text.
+ */
+static void
+find_ascii(RfDecoder *decoder, uint32 rows)
+{
+	uint32		start = PG_UINT32_MAX;
+
+	decoder->ascii_start = PG_UINT32_MAX;
+	if (decoder->ascii_wait > 0)
+	{
+		decoder->ascii_wait--;
+		return;
+	}
+	for (int i = 0; i < decoder->column_count && rows > 0; i++)
+	{
+		const DecodeColumn *column = &decoder->columns[i];
+
+		if (column->op == OP_TEXT)
+		{
+			if (column->nulls == NULL)
+				start = Min(start, vector_offset(column->vector, 0));
+		}
+		else if (column->op >= OP_VARLENA)
+			return;
+	}
+	for (uint32 at = start; at < decoder->length; at += ASCII_STRIDE)
+		if (!rf_image_is_ascii(decoder->base + at, Min(ASCII_STRIDE, decoder->length - at)))
+		{
+			decoder->ascii_wait = ASCII_WAIT;
+			return;
+		}
+	decoder->ascii_start = start;
+}
+
 void
 rf_decoder_load(RfDecoder *decoder, const void *batch, uint32 length)
 {
@@ -227,6 +273,7 @@ rf_decoder_load(RfDecoder *decoder, const void *batch, uint32 length)
 	decoder->length = length;
 	for (int i = 0; i < decoder->column_count; i++)
 		prepare_column(decoder, i, &decoder->descriptors[i]);
+	find_ascii(decoder, header.row_count);
 	decoder->rows = header.row_count;
 }
 
@@ -283,13 +330,6 @@ receive_as_server(RfDecoder *decoder, DecodeType *type)
 	}
 	PG_END_TRY();
 	return result;
-}
-
-/* The entry of an offset column. Vectors are 8-aligned. */
-static inline uint32
-vector_offset(const uint8 *vector, uint32 row)
-{
-	return rf_load32(vector + (size_t) row * sizeof(uint32));
 }
 
 /*
@@ -519,7 +559,8 @@ rf_decoder_next(RfDecoder *decoder, Datum *values, bool *isnull)
 
 					if (size == 0)
 						bad_value(decoder, column);
-					if (!rf_image_is_ascii(decoder->base + offset + header, size - header))
+					if (offset < decoder->ascii_start &&
+						!rf_image_is_ascii(decoder->base + offset + header, size - header))
 						rf_decoder_check_text(decoder, column - decoder->columns,
 											  decoder->base + offset + header, size - header);
 					*value = PointerGetDatum(decoder->base + offset);

@@ -77,6 +77,8 @@ struct RfDecoder
 	uint32		row;
 	uint32		rows;
 	bool		fresh;			/* no row of it was read yet */
+	uint32		ascii_start;	/* all bytes from here to its end are ASCII; PG_UINT32_MAX: not known */
+	uint32		ascii_wait;		/* so many batches are not looked at as a whole */
 	int			column_count;
 	DecodeColumn *columns;
 	DecodeType *types;

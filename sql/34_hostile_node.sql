@@ -24,12 +24,14 @@ CREATE FUNCTION answer(batch bytea) RETURNS bytea LANGUAGE sql AS
 $$ SELECT overlay(overlay(substr(reply, 1, length(reply) - get_byte(reply, 4)) PLACING h34.le(length(batch), 4) FROM 5) PLACING h34.le(1, 8) FROM 9) || batch
 	FROM rdma.stream(h34.le(2, 4) || h34.le(0, 4) || substr(h34.hello(), 17, 16) || h34.le(4711, 8) || h34.le(0, 4) || h34.le(65536, 4) || h34.le(6, 4) || h34.le(1, 4)
 		|| h34.le(0, 8) || h34.le(23, 4) || h34.le(-1, 4) || 'integer'::bytea || decode(repeat('00', 121), 'hex'), 'SELECT 1', NULL, NULL) reply $$;
-CREATE TABLE images (i int, type regtype, image bytea);
+CREATE TABLE images (i int, type text, image bytea);
 INSERT INTO images VALUES
 	(1, 'numrange', le(3906, 4) || '\x30'), (2, 'nummultirange', le(4532, 4) || le(2, 4) || le(0, 4) || '\x30300000000000000000'),
 	(3, 'tsvector', le(400, 4) || decode(repeat('fe0f0000', 400), 'hex') || decode(repeat('41', 2047), 'hex')),
 	(4, 'name[]', le(1, 4) || le(0, 4) || le(19, 4) || le(2, 4) || le(1, 4) || decode(repeat('78', 128), 'hex')), (5, 'text', '\x6162ff'), (6, 'json', '\x5b312c'),
-	(7, 'text', '\x6162c3a9'), (8, 'numrange', le(3906, 4) || '\x0b008001000f80800200881302');
+	(7, 'text', '\x6162c3a9'), (8, 'numrange', le(3906, 4) || '\x0b008001000f80800200881302'),
+	(9, 'varchar(3)', '\x61626364'), (10, 'varchar(3)', '\xc3a9c3a9c3a9'), (11, 'numeric(4,1)', '\x8080d2048813'), (12, 'numeric(4,1)', '\x8080e7032823'),
+	(13, 'numeric(4,1)', '\x7f81f401'), (14, 'numeric(4,1)', '\x00d0'), (15, 'bit(3)', le(3, 4) || '\xa0');
 
 -- The connection of the engine with itself, which the node's own functions speak of.
 DO $$ BEGIN
@@ -51,7 +53,7 @@ CREATE TABLE answers AS SELECT i, answer FROM (VALUES :answers) v(i, answer);
 CREATE TABLE chosen AS SELECT 1 AS i;
 CREATE TABLE hello AS SELECT :'hello'::bytea AS answer;
 CREATE FUNCTION rdma.hello(bytea) RETURNS bytea LANGUAGE sql AS 'SELECT answer FROM public.hello';
-CREATE FUNCTION rdma.stream(bytea, text, text[], text[]) RETURNS bytea LANGUAGE sql AS $$ SELECT answer FROM public.answers WHERE i = substring($2 FROM '\.v(\d)')::int $$;
+CREATE FUNCTION rdma.stream(bytea, text, text[], text[]) RETURNS bytea LANGUAGE sql AS $$ SELECT answer FROM public.answers WHERE i = substring($2 FROM '\.v(\d+)')::int $$;
 \c :database postgres
 SET search_path = h34, pg_catalog;
 \set VERBOSITY terse
@@ -65,6 +67,14 @@ SELECT reverse(v) FROM (SELECT * FROM v5 OFFSET 0) x;
 SELECT v -> 0 FROM (SELECT * FROM v6 OFFSET 0) x;
 SELECT reverse(v) FROM (SELECT * FROM v7 OFFSET 0) x;
 SELECT v + v FROM (SELECT * FROM v8 OFFSET 0) x;
+-- larger than the column's type modifier allows, or just as large
+SELECT v FROM (SELECT * FROM v9 OFFSET 0) x;
+SELECT v FROM (SELECT * FROM v10 OFFSET 0) x;
+SELECT v FROM (SELECT * FROM v11 OFFSET 0) x;
+SELECT v FROM (SELECT * FROM v12 OFFSET 0) x;
+SELECT v FROM (SELECT * FROM v13 OFFSET 0) x;
+SELECT v FROM (SELECT * FROM v14 OFFSET 0) x;
+SELECT v FROM (SELECT * FROM v15 OFFSET 0) x;
 -- only a superuser may trust a node
 CREATE ROLE rf_owner34;
 GRANT USAGE ON FOREIGN DATA WRAPPER rdma_fdw TO rf_owner34;
@@ -82,9 +92,9 @@ SET ROLE rf_hostile34;
 CREATE FUNCTION store(number int) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM rdma.store(h34.le(2, 4) || h34.le(0, 4) || substr(h34.hello(), 17, 16) || h34.le(4711, 8) || h34.le(4, 4) || h34.le(65536, 4) || h34.le(1, 4) || h34.le(0, 4)
-		|| h34.le(type::oid::bigint, 4) || h34.le(-1, 4) || decode(repeat('00', 128), 'hex'), 'h34.s' || i, '{v}', h34.batch(image)) FROM h34.images WHERE i = number;
+		|| h34.le(type::regtype::oid::bigint, 4) || h34.le(-1, 4) || decode(repeat('00', 128), 'hex'), 'h34.s' || i, '{v}', h34.batch(image)) FROM h34.images WHERE i = number;
 	RETURN 'stored';
-EXCEPTION WHEN data_corrupted OR character_not_in_repertoire THEN RETURN SQLERRM;
+EXCEPTION WHEN data_corrupted OR character_not_in_repertoire OR string_data_right_truncation OR numeric_value_out_of_range THEN RETURN SQLERRM;
 END $$;
 RESET ROLE;
 GRANT SELECT ON images TO rf_hostile34;

@@ -58,6 +58,14 @@ extern bool rf_type_is_raw(Oid type, bool *text);
 struct RfImage;
 extern bool rf_image_describe(Oid type, struct RfImage *image);
 
+/*
+ * What a type modifier allows, as rf_decoder_check_limit() reads it. False: no image is checked for
+ * it, the type's receive function applies it.
+ */
+#define RF_UNLIMITED	PG_UINT32_MAX
+
+extern bool rf_image_limit(Oid type, int32 typmod, uint32 *limit);
+
 /* Is an image of built-in type `type` one of `wanted` too? */
 extern bool rf_same_image(Oid type, Oid wanted);
 

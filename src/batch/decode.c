@@ -81,6 +81,9 @@ rf_decoder_create(TupleDesc desc, int column_count, const AttrNumber *attnums, c
 			rf_raw_layout(att->attlen, att->attbyval, &type->raw_kind, &type->raw_width);
 		if (trusted && rf_image_is_plain(type->image.kind))
 			type->image.kind = RF_IMAGE_BYTES;
+		type->limit = RF_UNLIMITED;
+		if (!trusted && !rf_image_limit(att->atttypid, att->atttypmod, &type->limit))
+			type->raw = false;
 		type->length = att->attlen;
 		type->align = rf_align_bytes(att->attalign);
 		type->short_headers = att->attlen == -1 && get_typstorage(att->atttypid) != TYPSTORAGE_PLAIN;
@@ -168,6 +171,7 @@ prepare_column(RfDecoder *decoder, int i, const RfBatchColumn *descriptor)
 	Oid			function;
 
 	column->width = descriptor->width;
+	column->limit = type->limit;
 	column->vector = decoder->base + descriptor->data_offset;
 	column->nulls = descriptor->nulls_offset != 0 ? decoder->base + descriptor->nulls_offset : NULL;
 	type->kind = descriptor->kind;
@@ -426,6 +430,39 @@ rf_decoder_check_text(RfDecoder *decoder, int column, const uint8 *bytes, uint32
 	rf_decoder_bad_batch(decoder, column, "a value lies outside the batch or is damaged");
 }
 
+pg_noinline void
+rf_decoder_check_limit(RfDecoder *decoder, int column, const uint8 *payload, uint32 size)
+{
+	DecodeType *type = &decoder->types[column];
+	uint32		limit = type->limit;
+
+	if (limit == RF_UNLIMITED)
+		return;
+	if (type->type == NUMERICOID)
+	{
+		uint16		word = rf_load16(payload);
+		bool		brief = (word & 0xc000) == 0x8000;
+		uint32		start = brief ? 2 : 4;
+		int32		scale = brief ? (word >> 7) & 0x3f : word & 0x3fff;
+		int32		before = 0;
+
+		if (word == 0xc000)		/* NaN */
+			return;
+		if (size >= start + 2)
+		{
+			int32		weight = brief ? (int32) (word & 0x3f) - (int32) (word & 0x40) : (int16) rf_load16(payload + 2);
+			uint16		first = rf_load16(payload + start);
+
+			before = weight * 4 + (first >= 1000 ? 4 : first >= 100 ? 3 : first >= 10 ? 2 : 1);
+		}
+		if ((word & 0xc000) != 0xc000 && before <= (int32) (limit >> 16) && scale <= (int32) (limit & 0xffff))
+			return;
+	}
+	else if (pg_mbstrlen_with_len((const char *) payload, size) <= (int) limit)
+		return;
+	rf_decoder_bad_batch(decoder, column, "a value is larger than the column's type modifier allows");
+}
+
 static pg_noinline Datum
 checked_ref(RfDecoder *decoder, const DecodeColumn *column, const uint8 *value)
 {
@@ -563,6 +600,9 @@ rf_decoder_next(RfDecoder *decoder, Datum *values, bool *isnull)
 						!rf_image_is_ascii(decoder->base + offset + header, size - header))
 						rf_decoder_check_text(decoder, column - decoder->columns,
 											  decoder->base + offset + header, size - header);
+					if (size - header > column->limit)
+						rf_decoder_check_limit(decoder, column - decoder->columns,
+											   decoder->base + offset + header, size - header);
 					*value = PointerGetDatum(decoder->base + offset);
 					break;
 				}
@@ -574,6 +614,9 @@ rf_decoder_next(RfDecoder *decoder, Datum *values, bool *isnull)
 
 					if (size == 0 || !rf_image_is_numeric(decoder->base + offset + header, size - header))
 						bad_value(decoder, column);
+					if (rf_number_may_exceed(decoder->base + offset + header, column->limit))
+						rf_decoder_check_limit(decoder, column - decoder->columns,
+											   decoder->base + offset + header, size - header);
 					*value = PointerGetDatum(decoder->base + offset);
 					break;
 				}

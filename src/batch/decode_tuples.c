@@ -24,6 +24,7 @@ typedef struct WantedAttr
 	int			column;			/* of the batch; -1: not wanted */
 	int			attr;			/* index into values and isnull */
 	DecodeOp	op;
+	uint32		limit;			/* of its type */
 	uint32		offset;			/* before the first varlena: from the tuple's data, without NULLs */
 } WantedAttr;
 
@@ -103,6 +104,7 @@ rf_decoder_load_tuples(RfDecoder *decoder, const uint8 *batch, uint32 length)
 									 "its values are not images of the column's type");
 			wanted->attr = decoder->columns[wanted->column].attr;
 			wanted->op = rf_decode_raw_op(type);
+			wanted->limit = type->limit;
 			if (!walking)
 				map->fixed[map->fixed_count++] = *wanted;
 		}
@@ -167,11 +169,15 @@ read_varlena(RfDecoder *decoder, const WantedAttr *wanted, const uint8 *value, u
 	{
 		if (!rf_image_is_ascii(value + header, size - header))
 			rf_decoder_check_text(decoder, wanted->column, value + header, size - header);
+		if (size - header > wanted->limit)
+			rf_decoder_check_limit(decoder, wanted->column, value + header, size - header);
 	}
 	else if (wanted->op == OP_NUMERIC)
 	{
 		if (!rf_image_is_numeric(value + header, size - header))
 			bad_value(decoder, wanted->column);
+		if (rf_number_may_exceed(value + header, wanted->limit))
+			rf_decoder_check_limit(decoder, wanted->column, value + header, size - header);
 	}
 	else if (wanted->op == OP_IMAGE)
 	{

@@ -46,6 +46,7 @@ typedef struct DecodeColumn
 	DecodeOp	op;
 	int			attr;			/* index into values and isnull */
 	uint32		width;
+	uint32		limit;			/* of its type */
 } DecodeColumn;
 
 /* Properties of the column's local type. */
@@ -62,6 +63,7 @@ typedef struct DecodeType
 	uint8		align;			/* and its alignment */
 	bool		short_headers;	/* code of the type expects one-byte headers */
 	RfImage		image;			/* the form of raw images */
+	uint32		limit;			/* what they are limited to: rf_image_limit() */
 	RfColumnKind kind;			/* of the loaded batch */
 	FmgrInfo	receive;		/* looked up at first use */
 	FmgrInfo	input;
@@ -106,6 +108,22 @@ extern pg_noinline void rf_decoder_bad_batch(RfDecoder *decoder, uint32 column, 
 
 /* ERROR unless these bytes are text in the database's encoding. */
 extern pg_noinline void rf_decoder_check_text(RfDecoder *decoder, int column, const uint8 *bytes, uint32 size);
+
+/* ERROR if a text or number is larger than its column's type modifier allows. */
+extern pg_noinline void rf_decoder_check_limit(RfDecoder *decoder, int column, const uint8 *payload, uint32 size);
+
+/*
+ * May a number be larger? Its first digit to base 10000 counts as four, and what is no short number
+ * is taken for one that may. (A text may if it has more bytes.)
+ */
+static inline bool
+rf_number_may_exceed(const uint8 *payload, uint32 limit)
+{
+	uint16		word = rf_load16(payload);
+
+	return (word & 0xc000) != 0x8000 ||
+		((word & 0x40) == 0 && ((word & 0x3f) + 1u) * 4 > limit >> 16) || ((word >> 7) & 0x3fu) > (limit & 0xffff);
+}
 
 /* The operation that reads raw images of a type. */
 static inline DecodeOp

@@ -57,6 +57,35 @@ describe_element(Oid element, RfImage *image)
 	return complete;
 }
 
+/* Characters of a text, or digits before (high half) and behind the decimal point of a number. */
+bool
+rf_image_limit(Oid type, int32 typmod, uint32 *limit)
+{
+	int			precision;
+	int			scale;
+
+	*limit = RF_UNLIMITED;
+	if (typmod < VARHDRSZ)
+		return typmod < 0;
+	switch (type)
+	{
+		case VARCHAROID:
+		case BPCHAROID:
+			*limit = typmod - VARHDRSZ;
+			return true;
+		case NUMERICOID:
+			/* as numeric_typmod_precision() and numeric_typmod_scale() */
+			precision = ((typmod - VARHDRSZ) >> 16) & 0xffff;
+			scale = (((typmod - VARHDRSZ) & 0x7ff) ^ 1024) - 1024;
+			if (scale < 0 || scale > precision)
+				return false;
+			*limit = (uint32) (precision - scale) << 16 | scale;
+			return true;
+		default:
+			return false;
+	}
+}
+
 bool
 rf_image_describe(Oid type, RfImage *image)
 {

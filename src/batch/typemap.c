@@ -266,10 +266,13 @@ void
 rf_column_wanted(Oid type, int32 typmod, bool trusted, RfStreamColumn *wanted)
 {
 	RfImage		image;
+	uint32		limit;
 	char	   *name = format_type_extended(type, -1, FORMAT_TYPE_FORCE_QUALIFY);
 
 	memset(wanted, 0, sizeof(*wanted));
-	wanted->type_oid = IS_BUILT_IN(type) && (trusted || rf_image_describe(type, &image)) ? type : 0;
+	if (IS_BUILT_IN(type) &&
+		(trusted || (rf_image_limit(type, typmod, &limit) && rf_image_describe(type, &image))))
+		wanted->type_oid = type;
 	wanted->typmod = typmod;
 	/* A name that does not fit matches nothing: such a column travels as text. */
 	if (strlen(name) < sizeof(wanted->type_name))

@@ -87,7 +87,7 @@ for number in "${queries[@]}"; do
 		another_round $round "$runs" || break
 		for ((i = 0; i < ${#cases[@]}; i++)); do
 			case=${cases[(i + round) % ${#cases[@]}]}
-			ms=$(bench_once "$case" "$number" reason)
+			ms=$(bench_once "$case" "$number" item)
 			# the first round warms up and is not counted
 			[ $round = 0 ] || echo "$number,$case,$ms" >>"$raw"
 		done

@@ -47,8 +47,6 @@
 #include "decorrelate.h"
 #include "plan.h"
 
-static planner_hook_type previous_planner = NULL;
-
 /* ---------- the sub-selects of one query ---------- */
 
 /* The results of sub-selects above the grouping are grouping columns. */
@@ -350,143 +348,16 @@ decorrelate_walker(Node *node, RfRewrite *cxt)
 	return expression_tree_walker(node, decorrelate_walker, cxt);
 }
 
-/* Has the statement sub-selects in expressions? This costs next to nothing for all others. */
-static bool
-has_sublinks(Query *query)
+Query *
+rf_decorrelated(const Query *statement, bool reduce, int *joined, int *reduced)
 {
-	ListCell   *lc;
-
-	if (query->hasSubLinks)
-		return true;
-	foreach(lc, query->rtable)
-	{
-		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
-		if (rte->rtekind == RTE_SUBQUERY && has_sublinks(rte->subquery))
-			return true;
-	}
-	foreach(lc, query->cteList)
-	{
-		if (has_sublinks((Query *) lfirst_node(CommonTableExpr, lc)->ctequery))
-			return true;
-	}
-	return false;
-}
-
-/* An equality of both sides, by which the rows of a FULL JOIN can be matched. */
-static bool
-compares_sides(Node *clause, Relids left, Relids right)
-{
-	OpExpr	   *op = (OpExpr *) clause;
-	Relids		first;
-	Relids		second;
-
-	if (!IsA(clause, OpExpr) || list_length(op->args) != 2 ||
-		!(op_mergejoinable(op->opno, exprType(linitial(op->args))) || op_hashjoinable(op->opno, exprType(linitial(op->args)))))
-		return false;
-	first = pull_varnos(NULL, linitial(op->args));
-	second = pull_varnos(NULL, lsecond(op->args));
-	return !bms_is_empty(first) && !bms_is_empty(second) &&
-		((bms_is_subset(first, left) && bms_is_subset(second, right)) ||
-		 (bms_is_subset(first, right) && bms_is_subset(second, left)));
-}
-
-/*
- * A FULL JOIN with another condition can be planned only where the planner finds that it need not be one,
- * or that nothing is to be read. It may not find that for a statement with more joins.
- */
-static bool
-has_fragile_join(Node *node, void *unused)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, has_fragile_join, NULL, 0);
-	if (IsA(node, JoinExpr) && ((JoinExpr *) node)->jointype == JOIN_FULL)
-	{
-		JoinExpr   *join = (JoinExpr *) node;
-		Relids		left = rf_relations_of(join->larg);
-		Relids		right = rf_relations_of(join->rarg);
-		List	   *conjuncts = NIL;
-		bool		found = false;
-		ListCell   *lc;
-
-		rf_collect_conjuncts(join->quals, &conjuncts);
-		foreach(lc, conjuncts)
-			found |= compares_sides(lfirst(lc), left, right);
-		if (!found)
-			return true;
-	}
-	return expression_tree_walker(node, has_fragile_join, NULL);
-}
-
-static PlannedStmt *
-plan_one(Query *query, const char *text, int options, ParamListInfo params)
-{
-	return previous_planner ? previous_planner(query, text, options, params) :
-		standard_planner(query, text, options, params);
-}
-
-/*
- * Rows that a join finds for UPDATE or DELETE are locked when they are written, not when they are read, so one
- * that has changed in between is an error. That has to be worth it: few rows are better asked for one by one.
- */
-#define WRITES_GAIN		10
-
-static bool
-is_worth_it(PlannedStmt *join, PlannedStmt *plain)
-{
-	bool		writes = plain->commandType == CMD_UPDATE || plain->commandType == CMD_DELETE || plain->hasModifyingCTE;
-
-	return join->planTree->total_cost * (writes ? WRITES_GAIN : 1) < plain->planTree->total_cost;
-}
-
-static PlannedStmt *
-plan_statement(Query *query, const char *text, int options, ParamListInfo params)
-{
+	Query	   *result = castNode(Query, copyObjectImpl(statement));
 	RfRewrite cxt = {0};
-	RfRewrite reduced = {0};
-	Query	   *joins;
-	Query	   *reduced_joins = NULL;
-	PlannedStmt *best = NULL;
 
-	if (rf_decorrelate == RF_DECORRELATE_OFF || rf_push_down != RF_PUSH_DOWN_ALL ||
-		!has_sublinks(query) || has_fragile_join((Node *) query, NULL))
-		return plan_one(query, text, options, params);
-
-	cxt.depth = reduced.depth = -1;
-	joins = copyObject(query);
-	decorrelate_query(joins, &cxt);
-	reduced.reduce = true;
-	reduced_joins = copyObject(query);
-	decorrelate_query(reduced_joins, &reduced);
-	if (cxt.joined == 0 && reduced.reduced == 0)
-		return plan_one(query, text, options, params);
-
-	/* the planner scribbles on its input */
-	if (cxt.joined > 0)
-		best = plan_one(joins, text, options, params);
-	if (reduced.reduced > 0)
-	{
-		PlannedStmt *other = plan_one(reduced_joins, text, options, params);
-
-		if (best == NULL || other->planTree->total_cost < best->planTree->total_cost)
-			best = other;
-	}
-	Assert(best != NULL);
-	if (rf_decorrelate == RF_DECORRELATE_AUTO || cxt.joined == 0)
-	{
-		PlannedStmt *plain = plan_one(query, text, options, params);
-
-		if (!is_worth_it(best, plain))
-			best = plain;
-	}
-	return best;
-}
-
-void
-rf_decorrelate_install_hook(void)
-{
-	previous_planner = planner_hook;
-	planner_hook = plan_statement;
+	cxt.depth = -1;
+	cxt.reduce = reduce;
+	decorrelate_query(result, &cxt);
+	*joined = cxt.joined;
+	*reduced = cxt.reduced;
+	return result;
 }

@@ -1,6 +1,6 @@
 /*
  * decorrelate.h
- *		What the files that make joins of correlated sub-selects share.
+ *		What the files share that give a statement another form, which data nodes can compute.
  */
 #ifndef RDMA_FDW_DECORRELATE_H
 #define RDMA_FDW_DECORRELATE_H
@@ -32,7 +32,23 @@ typedef struct RfRewrite
 	int			reduced;		/* those of them that are reduced */
 } RfRewrite;
 
+/* decorrelate.c */
+
+/*
+ * A copy of the statement without the sub-selects that can become joins, or, if `reduce`, that and with
+ * those that read only rows with a partner. *joined, *reduced: how many there are.
+ */
+extern Query *rf_decorrelated(const Query *statement, bool reduce, int *joined, int *reduced);
+
+/* grouping_sets.c */
+
+/* Groups in two steps where the statement has grouping sets, in place; returns how many queries do. */
+extern int	rf_group_in_steps(Query *statement);
+
 /* query_parts.c */
+
+/* Is there a table of a server with nodes in it? */
+extern bool rf_reads_nodes(Node *node);
 
 /* Every table in it is one of the same server with nodes, which goes to *server: false. */
 extern bool rf_reads_others(Node *node, Oid *server);

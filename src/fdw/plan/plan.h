@@ -145,8 +145,8 @@ extern void rf_add_finalize_paths(PlannerInfo *root, RelOptInfo *grouped_rel, Pa
 extern void rf_group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *grouped_rel,
 								 GroupPathExtraData *extra);
 
-/* Turns correlated sub-selects into joins where that is cheaper. */
-extern void rf_decorrelate_install_hook(void);
+/* Statements are planned in the form that is cheapest: correlated sub-selects as joins, grouping sets in two steps. */
+extern void rf_statement_install_hook(void);
 
 /*
  * One participant's share of a scan that `divisor` of them do together; from RfRelInfo, which

@@ -40,6 +40,29 @@ rf_reads_others(Node *node, Oid *server)
 	return expression_tree_walker(node, rf_reads_others, server);
 }
 
+static bool
+reads_nodes_walker(Node *node, void *unused)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		return rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_FOREIGN_TABLE &&
+			rf_server_nodes(GetForeignServer(GetForeignTable(rte->relid)->serverid)) != NIL;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, reads_nodes_walker, NULL, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, reads_nodes_walker, NULL);
+}
+
+bool
+rf_reads_nodes(Node *node)
+{
+	return reads_nodes_walker(node, NULL);
+}
+
 bool
 rf_looks_beyond(Node *node, int levels, int depth)
 {

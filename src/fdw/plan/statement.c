@@ -1,0 +1,190 @@
+/*
+ * statement.c
+ *		The forms that a statement may have (decorrelate.c, grouping_sets.c), of which the cheapest is run. Which
+ *		one that is only the planner can say, so it plans them all.
+ */
+#include "postgres.h"
+
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/planner.h"
+#include "utils/lsyscache.h"
+
+#include "rdma_fdw/guc.h"
+
+#include "decorrelate.h"
+#include "plan.h"
+
+static planner_hook_type previous_planner = NULL;
+
+/* ---------- which forms there are ---------- */
+
+/* Is there such a query in FROM or WITH? This costs next to nothing for statements without. */
+static bool
+has_query(Query *query, bool (*is_one) (const Query *query))
+{
+	ListCell   *lc;
+
+	if (is_one(query))
+		return true;
+	foreach(lc, query->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (rte->rtekind == RTE_SUBQUERY && has_query(rte->subquery, is_one))
+			return true;
+	}
+	foreach(lc, query->cteList)
+	{
+		if (has_query((Query *) lfirst_node(CommonTableExpr, lc)->ctequery, is_one))
+			return true;
+	}
+	return false;
+}
+
+static bool
+has_sublinks(const Query *query)
+{
+	return query->hasSubLinks;
+}
+
+static bool
+has_grouping_sets(const Query *query)
+{
+	return query->groupingSets != NIL;
+}
+
+/* An equality of both sides, by which the rows of a FULL JOIN can be matched. */
+static bool
+compares_sides(Node *clause, Relids left, Relids right)
+{
+	OpExpr	   *op = (OpExpr *) clause;
+	Relids		first;
+	Relids		second;
+
+	if (!IsA(clause, OpExpr) || list_length(op->args) != 2 ||
+		!(op_mergejoinable(op->opno, exprType(linitial(op->args))) || op_hashjoinable(op->opno, exprType(linitial(op->args)))))
+		return false;
+	first = pull_varnos(NULL, linitial(op->args));
+	second = pull_varnos(NULL, lsecond(op->args));
+	return !bms_is_empty(first) && !bms_is_empty(second) &&
+		((bms_is_subset(first, left) && bms_is_subset(second, right)) ||
+		 (bms_is_subset(first, right) && bms_is_subset(second, left)));
+}
+
+/*
+ * A FULL JOIN with another condition can be planned only where the planner finds that it need not be one,
+ * or that nothing is to be read. It may not find that for a statement with more joins.
+ */
+static bool
+has_fragile_join(Node *node, void *unused)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, has_fragile_join, NULL, 0);
+	if (IsA(node, JoinExpr) && ((JoinExpr *) node)->jointype == JOIN_FULL)
+	{
+		JoinExpr   *join = (JoinExpr *) node;
+		Relids		left = rf_relations_of(join->larg);
+		Relids		right = rf_relations_of(join->rarg);
+		List	   *conjuncts = NIL;
+		bool		found = false;
+		ListCell   *lc;
+
+		rf_collect_conjuncts(join->quals, &conjuncts);
+		foreach(lc, conjuncts)
+			found |= compares_sides(lfirst(lc), left, right);
+		if (!found)
+			return true;
+	}
+	return expression_tree_walker(node, has_fragile_join, NULL);
+}
+
+static PlannedStmt *
+plan_one(Query *query, const char *text, int options, ParamListInfo params)
+{
+	return previous_planner ? previous_planner(query, text, options, params) :
+		standard_planner(query, text, options, params);
+}
+
+/*
+ * Rows that a join finds for UPDATE or DELETE are locked when they are written, not when they are read, so one
+ * that has changed in between is an error. That has to be worth it: few rows are better asked for one by one.
+ */
+#define WRITES_GAIN		10
+
+static bool
+is_worth_it(PlannedStmt *join, PlannedStmt *plain)
+{
+	bool		writes = plain->commandType == CMD_UPDATE || plain->commandType == CMD_DELETE || plain->hasModifyingCTE;
+
+	return join->planTree->total_cost * (writes ? WRITES_GAIN : 1) < plain->planTree->total_cost;
+}
+
+/* As joins of its sub-selects, if it has any. */
+static PlannedStmt *
+plan_joins(Query *query, const char *text, int options, ParamListInfo params)
+{
+	Query	   *joins;
+	Query	   *reduced_joins;
+	PlannedStmt *best = NULL;
+	int			joined;
+	int			reduced;
+	int			unused;
+
+	if (rf_decorrelate == RF_DECORRELATE_OFF || !has_query(query, has_sublinks) || has_fragile_join((Node *) query, NULL))
+		return plan_one(query, text, options, params);
+
+	joins = rf_decorrelated(query, false, &joined, &unused);
+	reduced_joins = rf_decorrelated(query, true, &unused, &reduced);
+	if (joined == 0 && reduced == 0)
+		return plan_one(query, text, options, params);
+
+	/* the planner scribbles on its input */
+	if (joined > 0)
+		best = plan_one(joins, text, options, params);
+	if (reduced > 0)
+	{
+		PlannedStmt *other = plan_one(reduced_joins, text, options, params);
+
+		if (best == NULL || other->planTree->total_cost < best->planTree->total_cost)
+			best = other;
+	}
+	Assert(best != NULL);
+	if (rf_decorrelate == RF_DECORRELATE_AUTO || joined == 0)
+	{
+		PlannedStmt *plain = plan_one(query, text, options, params);
+
+		if (!is_worth_it(best, plain))
+			best = plain;
+	}
+	return best;
+}
+
+static PlannedStmt *
+plan_statement(Query *query, const char *text, int options, ParamListInfo params)
+{
+	Query	   *steps;
+	PlannedStmt *best;
+	PlannedStmt *plain;
+
+	if (rf_push_down != RF_PUSH_DOWN_ALL)
+		return plan_one(query, text, options, params);
+	if (!has_query(query, has_grouping_sets) || !rf_reads_nodes((Node *) query))
+		return plan_joins(query, text, options, params);
+
+	steps = copyObject(query);
+	if (rf_group_in_steps(steps) == 0)
+		return plan_joins(query, text, options, params);
+	best = plan_joins(steps, text, options, params);
+	plain = plan_joins(query, text, options, params);
+	return best->planTree->total_cost < plain->planTree->total_cost ? best : plain;
+}
+
+void
+rf_statement_install_hook(void)
+{
+	previous_planner = planner_hook;
+	planner_hook = plan_statement;
+}

@@ -1,5 +1,5 @@
 /*
- * steps.h - the steps of a commit over several nodes, and the hook by which a test's module stops
+ * steps.h - the steps of a commit over several nodes and of a move of buckets, and the hook by which a test's module stops
  * there.
  *
  * A module includes this header, is listed behind rdma_fdw in shared_preload_libraries, and sets
@@ -29,6 +29,11 @@
  *	recover_delete		-		yes		before it removes rows of finished parts
  *	recover_deleted		-		yes		after that, before its commit
  *	resolver_rows		-		yes		before it removes rows without asking nodes
+ *	move_preparing		-		yes		a move has its locks
+ *	move_copying		-		yes		before it copies the rows of a table
+ *	move_deleting		-		yes		before it deletes them on their old node
+ *	move_recording		-		yes		all rows are on the new node only
+ *	move_committing		-		yes		it is done, but for its commit
  *
  * Nodes are numbered from 1 as the transaction's parts are.
  */

@@ -33,6 +33,7 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/remote.h"
+#include "rdma_fdw/steps.h"
 
 #include "enroll.h"
 
@@ -341,6 +342,7 @@ rdma_note_phase(PG_FUNCTION_ARGS)
 	char	   *relation = text_argument(fcinfo, 1);
 	MoveEntry  *entry = my_entry();
 	bool		copying = strcmp(phase, "copying") == 0;
+	bool		moving;
 
 	if (entry == NULL || entry->pid == 0)
 		PG_RETURN_VOID();
@@ -349,8 +351,11 @@ rdma_note_phase(PG_FUNCTION_ARGS)
 	copy_text(entry->relation, relation != NULL ? relation : "", sizeof(entry->relation));
 	if (!PG_ARGISNULL(2))
 		entry->estimated_rows = PG_GETARG_INT64(2);
-	copying = copying && entry->moving;
+	moving = entry->moving;
 	LWLockRelease(moves->lock);
+	copying = copying && moving;
+	if (moving)
+		rf_step(psprintf("move_%s", phase), 0);
 	rf_load_watch(copying ? &entry->rows : NULL, copying ? &entry->bytes : NULL);
 	PG_RETURN_VOID();
 }

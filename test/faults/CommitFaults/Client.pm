@@ -1,11 +1,12 @@
-# Client.pm: the tables, and a client that transfers between them, adds them up, or finishes what others left.
+# Client.pm: the tables, and a client that transfers between them, adds them up, finishes what others left, or moves rows between nodes.
 #
 #   setup({ co, n1, n2, n3 }, { n1, n2, n3 })      # ports of the servers, and ports by which the coordinator reaches the nodes
 #   writer(port => $port, seed => 7, number => 0, file => $file, stop => $file)      # returns some time after the file `stop` is there, or the parent is not
-#   reader(...), administrator(...)                # likewise
+#   reader(...), administrator(...), mover(...)    # likewise
 #
 # A transfer writes on two or three nodes, or on one or two and here: it moves money between an account on each, and leaves a line in
-# the journal of each. So each transfer by itself can be looked for everywhere afterwards. A writer's file has a line for each:
+# the journal of each. So each transfer by itself can be looked for everywhere afterwards. Some change two rows of a distributed table
+# besides, whose number and sum stay, on whichever nodes a mover has put them. A writer's file has a line for each:
 # { id, parts, outcome: ok, fail or unknown, why }. A reader's has one for each sum that was wrong, and its counts at the end.
 package CommitFaults::Client;
 
@@ -16,13 +17,14 @@ use JSON::PP;
 use Time::HiRes qw(time sleep);
 use Wire;
 
-our @EXPORT_OK = qw(setup writer reader administrator NODES BETWEEN MONEY TOTAL);
+our @EXPORT_OK = qw(setup writer reader administrator mover NODES BETWEEN MONEY TOTAL SPREAD);
 
 use constant NODES => qw(n1 n2 n3);
 use constant ACCOUNTS => 30;		# of each node
 use constant BETWEEN => 20;			# the first ones are for transfers between nodes, so their sum over all nodes stays
 use constant MONEY => 3 * 100 * BETWEEN;
 use constant TOTAL => 3 * 100 * ACCOUNTS + 1000;
+use constant SPREAD => 300;			# rows of the distributed table, whose values are their numbers at first
 use constant LATE => 60;
 
 sub pick { return $_[ int(rand(scalar @_)) ]; }
@@ -38,6 +40,8 @@ sub setup
 	$sql{co} .= "; CREATE SERVER $_ FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '$reached->{$_}', dbname 'postgres');
 		CREATE USER MAPPING FOR postgres SERVER $_ OPTIONS (user 'postgres');
 		CREATE SCHEMA $_; IMPORT FOREIGN SCHEMA public FROM SERVER $_ INTO $_" foreach NODES;
+	$sql{co} .= "; CREATE SERVER many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes '" . join(', ', NODES) . "'); CREATE SCHEMA spread; CREATE TABLE spread.t AS
+		SELECT i AS id, i::bigint AS v FROM generate_series(1, " . SPREAD . ") i; SELECT rdma.distribute_table('spread.t', 'many', 'id')";
 	foreach my $name (NODES, 'co')
 	{
 		my $wire = Wire->connect(port => $port->{$name}, deadline => time() + LATE) // die "$name: $Wire::why\n";
@@ -109,6 +113,12 @@ sub transfer
 			$self->statement("UPDATE $part.acc SET balance = balance + $amount WHERE id = $account");
 			$self->statement("INSERT INTO $part.journal VALUES ('$t{id}', $amount)");
 		}
+		if (rand() < 0.3)
+		{
+			my @rows = sort { $a <=> $b } map { 1 + int(rand(SPREAD)) } 1 .. 2;
+
+			$self->statement("UPDATE spread.t SET v = v + 1 WHERE id = $rows[0]; UPDATE spread.t SET v = v - 1 WHERE id = $rows[1]");
+		}
 		$committing = 1;
 		$t{outcome} = 'ok' if $self->statement('COMMIT')->{tags}[0] eq 'COMMIT';
 		1;
@@ -167,6 +177,8 @@ sub reader
 			$self->statement('COMMIT') if $block;
 			$count{sums}++;
 			$self->note({ torn => $sum }) if $sum != MONEY;
+			$sum = $self->statement('SELECT count(*) || \'/\' || sum(v) FROM spread.t')->{rows}[0][0];
+			$self->note({ torn => $sum }) if $sum ne SPREAD . '/' . SPREAD * (SPREAD + 1) / 2;
 			1;
 		} or do {
 			my $error = $@;
@@ -204,6 +216,35 @@ sub administrator
 		};
 		sleep(rand(0.5));
 	}
+	return;
+}
+
+# some buckets of one node to another
+sub mover
+{
+	my $self = begin(@_);
+	my %count = (moves => 0, unmoved => 0);
+
+	while (!-e $self->{stop} && getppid() == $self->{parent})
+	{
+		next unless $self->connected;
+		eval {
+			my ($source, $target) = sort { rand() <=> 0.5 } NODES;
+
+			$self->statement("SELECT rdma.move_buckets('many', '$source', '$target', ARRAY(SELECT number::int - 1 FROM unnest(rdma.buckets('many')) WITH ORDINALITY b(place, number)
+				JOIN rdma.nodes('many') n USING (place) WHERE n.node = '$source' ORDER BY random() LIMIT " . (1 + int(rand(60))) . '), 1000)');
+			$count{moves}++;
+			1;
+		} or do {
+			my $error = $@;
+
+			die $error unless ref $error;
+			$count{unmoved}++;
+			$self->note({ late => 1 }) if $error->{why} eq 'late';
+		};
+		sleep(rand(0.1));
+	}
+	$self->note(\%count);
 	return;
 }
 

@@ -1,7 +1,7 @@
 # Plan.pm: what a seed does.
 #
 #   my $plan = plan(7);
-#   { faults => [ { step, at, order => hold or error, strikes => [ { kind, victim, seconds, after } ... ], again } ... ], pause, writers, administrator }
+#   { faults => [ { step, at, order => hold or error, strikes => [ { kind, victim, seconds, after } ... ], again } ... ], pause, writers, administrator, mover }
 #
 # A fault waits until a process of the server `at` comes to its step, and strikes then, or some seconds after it let that process go on
 # (after). The second one, where there is one, is at a
@@ -26,13 +26,14 @@ my @snapshot = qw(snapshot_gate snapshots_taken);
 my @on_node = qw(node_began node_prepare node_prepared node_commit node_committed);
 my @rollback = qw(node_rollback node_rolled_back);
 my @resolver = qw(resolver recover_listed recover_inactive recover_rows recover_finish recover_finished recover_delete recover_deleted resolver_rows);
+my @move = map { "move_$_" } qw(preparing copying deleting recording committing);
 my %no_error = map { $_ => 1 } @after, 'snapshots_taken', qw(node_began node_prepared node_committed node_rolled_back);
 
-sub steps { return (@before, @after, @snapshot, @on_node, @rollback, @resolver); }
+sub steps { return (@before, @after, @snapshot, @on_node, @rollback, @resolver, @move); }
 
 # Those of the coordinator, and of a node; "held" is the process at the step, "partner" the one at the other end of its connection.
 my @kinds = ('kill held', 'kill partner', 'crash co', 'slay co', 'crash node', 'slay node', 'stop held', 'stop partner', 'freeze node', 'cut node', 'stall node', 'hang node',
-	'terminate held', 'cancel held', 'nothing');
+	'terminate held', 'cancel held', 'engine any', 'nothing');
 
 sub strike
 {
@@ -40,7 +41,7 @@ sub strike
 	my ($what, $whom) = (split(/ /, $kind), '');
 
 	# longer than a commit waits for a node, now and then
-	return { kind => $what, victim => $whom eq 'node' ? pick(qw(n1 n2 n3)) : $whom, seconds => rand() < 0.04 ? 11 : 0.2 + rand(1.5) };
+	return { kind => $what, victim => $whom eq 'node' ? pick(qw(n1 n2 n3)) : $whom eq 'any' ? pick(qw(co n1 n2 n3)) : $whom, seconds => rand() < 0.04 ? 11 : 0.2 + rand(1.5) };
 }
 
 sub strikes
@@ -82,6 +83,7 @@ sub plan
 		unshift @{ $plan{faults} }, { step => pick(qw(prepared.2 rows_written commit_gate)), at => 'co', order => 'error', strikes => [], again => 1 };
 	}
 	$plan{administrator} = rand() < 0.3;
+	$plan{mover} = rand() < 0.3 || $step =~ /^move_/;
 	return \%plan;
 }
 

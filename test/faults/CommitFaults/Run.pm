@@ -1,7 +1,7 @@
 # Run.pm: one seed on running servers, and what must hold afterwards.
 #
 #   my $result = run_seed(nodes => { co, n1, n2, n3 }, proxy => $proxy, seed => 7, directory => $dir);
-#   { plan => text, wrong => [ text ... ], reached => [ step ... ], missed => [ step ... ], clean => seconds, count => { ok, fail, unknown, sums, refused } }
+#   { plan => text, wrong => [ text ... ], reached => [ step ... ], missed => [ step ... ], clean => seconds, count => { ok, fail, unknown, sums, refused, moves, unmoved } }
 #
 # clean: when nothing was prepared or in doubt any more, after everybody was up. nodes are of Node.pm; the coordinator reaches the nodes by the proxy's links of their names. All are up when it returns.
 package CommitFaults::Run;
@@ -12,7 +12,7 @@ use Exporter 'import';
 use JSON::PP;
 use POSIX qw(:sys_wait_h _exit);
 use Time::HiRes qw(time sleep);
-use CommitFaults::Client qw(writer reader administrator NODES MONEY TOTAL);
+use CommitFaults::Client qw(writer reader administrator mover NODES MONEY TOTAL SPREAD);
 use CommitFaults::Plan qw(plan);
 use Wire;
 
@@ -81,10 +81,11 @@ sub end_order
 
 sub start_clients
 {
-	my ($self, $writers, $administrator) = @_;
+	my ($self, $plan) = @_;
+	my @clients = (\&reader, (\&writer) x $plan->{writers}, $plan->{administrator} ? \&administrator : (), $plan->{mover} ? \&mover : ());
 
 	unlink($self->{stop} = "$self->{directory}/stop");
-	foreach my $number (0 .. $writers + ($administrator ? 1 : 0))
+	foreach my $number (0 .. $#clients)
 	{
 		my $file = "$self->{directory}/client$number.json";
 		my $pid = fork() // die "fork: $!\n";
@@ -92,7 +93,7 @@ sub start_clients
 		if (!$pid)
 		{
 			my %args = (port => $self->{nodes}{co}->port, seed => $self->{seed}, number => $number, file => $file, stop => $self->{stop});
-			my $done = eval { $number == 0 ? reader(%args) : $number <= $writers ? writer(%args) : administrator(%args); 1; };
+			my $done = eval { $clients[$number]->(%args); 1; };
 
 			print STDERR "client $number: $@" unless $done;
 			_exit($done ? 0 : 1);
@@ -215,6 +216,7 @@ sub strike
 		$self->{down}{$victim} = 1;
 	}
 	elsif ($kind eq 'slay') { $self->slay($victim); }
+	elsif ($kind eq 'engine') { $self->kill_process($victim, $node->engine) if $node->engine; }
 	elsif ($kind eq 'freeze')
 	{
 		my @all = map { $_->{pid} } $node->processes;
@@ -325,7 +327,7 @@ sub check_books
 {
 	my ($self) = @_;
 	my (%found, %count, $money);
-	my %count_of = map { $_ => 0 } qw(ok fail unknown sums refused);
+	my %count_of = map { $_ => 0 } qw(ok fail unknown sums refused moves unmoved);
 
 	foreach my $name (NODES, 'co')
 	{
@@ -341,9 +343,9 @@ sub check_books
 		open(my $in, '<', $file) or die "$file: $!\n";
 		foreach my $t (map { decode_json($_) } <$in>)
 		{
-			push @{ $self->{wrong} }, "torn read: the sum was $t->{torn}, not " . MONEY if exists $t->{torn};
+			push @{ $self->{wrong} }, "torn read: the sum was $t->{torn}, not " . ($t->{torn} =~ m{/} ? SPREAD . ' rows of ' . SPREAD * (SPREAD + 1) / 2 : MONEY) if exists $t->{torn};
 			push @{ $self->{wrong} }, 'a client waited for longer than a minute' if $t->{late} || ($t->{why} // '') eq 'late';
-			$count_of{$_} += $t->{$_} // 0 foreach qw(sums refused);
+			$count_of{$_} += $t->{$_} // 0 foreach qw(sums refused moves unmoved);
 			next unless exists $t->{id};
 			my $there = delete $found{ $t->{id} } // {};
 			my @there = sort keys %$there;
@@ -359,12 +361,34 @@ sub check_books
 	return \%count_of;
 }
 
+# Each row of the distributed table is there once, where it belongs, and found by its key.
+sub check_spread
+{
+	my ($self) = @_;
+	my $co = $self->{nodes}{co};
+	my %look = ('rows' => 'SELECT count(*) || $$/$$ || sum(v) FROM spread.t',
+		'keys found' => 'SELECT count(x.id) || $$/$$ || sum(x.v) FROM generate_series(1, ' . SPREAD . ') g LEFT JOIN LATERAL (SELECT * FROM spread.t WHERE t.id = g OFFSET 0) x ON true');
+
+	foreach my $what (sort keys %look)
+	{
+		my $found = (whole_table($co, $look{$what}))[0][0];
+
+		push @{ $self->{wrong} }, "$what of spread.t: $found" if $found ne SPREAD . '/' . SPREAD * (SPREAD + 1) / 2;
+	}
+	my $misplaced = (whole_table($co, q{SELECT sum(misplaced) FROM rdma.check_distribution('spread.t')}))[0][0];
+	my $there = 0;
+
+	$there += (whole_table($self->{nodes}{$_}, 'SELECT count(*) FROM spread.t'))[0][0] foreach NODES;
+	push @{ $self->{wrong} }, "$misplaced rows of spread.t are on a wrong node, $there rows on all nodes" if $misplaced != 0 || $there != SPREAD;
+	return;
+}
+
 # Locks are free: a writer of all rows goes through; and nobody is in the gate.
 sub check_locks
 {
 	my ($self) = @_;
 	my $co = $self->{nodes}{co};
-	my $all = join('; ', map { "UPDATE $_.acc SET balance = balance" } NODES, 'co');
+	my $all = join('; ', (map { "UPDATE $_.acc SET balance = balance" } NODES, 'co'), 'UPDATE spread.t SET v = v');
 
 	push @{ $self->{wrong} }, 'a writer of all rows fails: ' . ($co->{why} // '')
 	  unless $co->ask("SET lock_timeout = '5s'; BEGIN; $all; COMMIT", 30);
@@ -383,7 +407,8 @@ sub run_seed
 		"$_->{order} at $_->{step} of $_->{at}" . join('', map { (defined $_->{after} ? sprintf(', %.1f s after it', $_->{after}) : ',') . " $_->{kind} $_->{victim}" . ($_->{kind} =~ /stop|freeze|stall/ ? sprintf(' %.1f s', $_->{seconds}) : '') } @{ $_->{strikes} }) } @{ $plan->{faults} });
 
 	$text .= '; rdma.resolve' if $plan->{administrator};
-	$self->start_clients($plan->{writers}, $plan->{administrator});
+	$text .= '; moves' if $plan->{mover};
+	$self->start_clients($plan);
 	foreach my $fault (@{ $plan->{faults} })
 	{
 		my $node = $self->{nodes}{ $fault->{at} };
@@ -418,7 +443,7 @@ sub run_seed
 	$self->stop_clients;
 	my $clean = $self->settle($up);
 	push @{ $self->{wrong} }, 'something is prepared or in doubt ' . NEVER . ' s after everybody was up' unless defined $clean;
-	my $count = eval { $self->check_books } // {};
+	my $count = eval { $self->check_spread; $self->check_books } // {};
 	push @{ $self->{wrong} }, "cannot look: $@" if $@;
 	$self->check_locks;
 	return { plan => $text, wrong => $self->{wrong}, reached => \@reached, missed => \@missed, clean => $clean, count => $count };

@@ -1506,7 +1506,7 @@ BEGIN
 END $procedure$;
 COMMENT ON PROCEDURE rdma.drain_node(name, name, integer, integer, integer) IS 'moves the rows of all distributed tables from a node to the others';
 
-CREATE FUNCTION rdma.remove_node(server name, node name, wait integer DEFAULT 10000)
+CREATE FUNCTION rdma.remove_node(server name, node name, wait integer DEFAULT 10000, lost boolean DEFAULT false)
 RETURNS void
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp SET rdma_fdw.snapshot = each_node
@@ -1524,7 +1524,7 @@ BEGIN
   END IF;
   PERFORM set_config('rdma_fdw.commit', 'required', true);
   PERFORM rdma.note_move(server, 'remove_node', node, NULL, NULL);
-  PERFORM rdma.begin_change(server, ARRAY[node], false, wait);
+  PERFORM rdma.begin_change(server, CASE WHEN lost THEN '{}' ELSE ARRAY[node] END, false, wait);
   PERFORM rdma.note_phase('recording');
   nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
   removed := array_position(nodes, node) - 1;
@@ -1533,11 +1533,12 @@ BEGIN
     RAISE EXCEPTION 'node "%" of server "%" cannot be removed', node, server USING ERRCODE = 'object_in_use',
       DETAIL = CASE WHEN cardinality(nodes) = 1 THEN 'There is no other one.'
         ELSE format('It has %s of %s buckets.', cardinality(array_positions(buckets, removed::smallint)), cardinality(buckets)) END,
-      HINT = CASE WHEN cardinality(nodes) > 1 THEN format('CALL rdma.drain_node(%L, %L)', server, node) ELSE 'Drop the server''s tables, and the server.' END;
+      HINT = CASE WHEN cardinality(nodes) > 1 AND lost THEN format('Restore it, on any machine, and tell with rdma.replace_node(%L, %L).', server, node)
+        WHEN cardinality(nodes) > 1 THEN format('CALL rdma.drain_node(%L, %L)', server, node) ELSE 'Drop the server''s tables, and the server.' END;
   END IF;
   FOR tab IN SELECT f.ftrelid FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE s.srvname = server ORDER BY f.ftrelid LOOP
     SELECT * INTO part FROM rdma.placement_conditions(tab) WHERE place = removed;
-    IF NOT part.replicated AND rdma.ask_node(node, format('SELECT EXISTS (SELECT FROM %s)', part.relation)) = 't' THEN
+    IF NOT lost AND NOT part.replicated AND rdma.ask_node(node, format('SELECT EXISTS (SELECT FROM %s)', part.relation)) = 't' THEN
       RAISE EXCEPTION 'node "%" of server "%" cannot be removed', node, server USING ERRCODE = 'object_in_use',
         DETAIL = format('It has rows of table %s.', tab), HINT = 'Rows that lie where no option "distributed_by" says do not move by themselves.';
     END IF;
@@ -1545,11 +1546,13 @@ BEGIN
   -- the nodes behind it get the numbers before theirs
   PERFORM rdma.change_placement(server, array_remove(nodes, node),
     ARRAY(SELECT u.b - (u.b > removed)::integer FROM unnest(buckets) WITH ORDINALITY u(b, number) ORDER BY u.number)::smallint[]);
-  PERFORM rdma.ask_node(node, format('SELECT rdma.join_set(%L, -1, 0, true)', (SELECT p.set_id FROM rdma.placement p WHERE p.server = remove_node.server)));
+  IF NOT lost THEN
+    PERFORM rdma.ask_node(node, format('SELECT rdma.join_set(%L, -1, 0, true)', (SELECT p.set_id FROM rdma.placement p WHERE p.server = remove_node.server)));
+  END IF;
   EXECUTE format('ALTER SERVER %I OPTIONS (SET nodes %L)', server, (SELECT string_agg(quote_ident(n), ', ') FROM unnest(array_remove(nodes, node)) n));
   PERFORM rdma.note_phase('committing');
 END $function$;
-COMMENT ON FUNCTION rdma.remove_node(name, name, integer) IS 'a node without rows is no node of a server with nodes any more; its tables stay there';
+COMMENT ON FUNCTION rdma.remove_node(name, name, integer, boolean) IS 'a node without rows is no node of a server with nodes any more; its tables stay there';
 
 -- On a node.
 

@@ -131,9 +131,22 @@ foreach my $fault (@faults)
 $coord->safe_psql('postgres', q{CALL rdma.drain_node('many', 'n1', rest => 0)});
 is(buckets_of(0), '0', 'the node is empty in the end');
 is($n1->safe_psql('postgres', 'SELECT count(*) FROM t'), '0', 'really');
-$coord->safe_psql('postgres', q{SELECT rdma.remove_node('many', 'n1')});
-is($coord->safe_psql('postgres', q{SELECT string_agg(node, ' ' ORDER BY node) FROM rdma.nodes('many')}), 'n2 n3', 'and no node any more');
+# ---- it is down when it is removed
 $n1->stop('immediate');
+my ($status, undef, $error) = $coord->psql('postgres', q{SELECT rdma.remove_node('many', 'n1')});
+isnt($status, 0, 'a node that is down is not removed');
+like($error, qr/could not connect to server "n1"/, 'with an error that says so');
+$coord->psql('postgres', q{SELECT rdma.remove_node('many', 'n2', lost => true)}, stderr => \$error);
+like($error, qr/has \d+ of \d+ buckets.*rdma\.replace_node/s, 'nor one with buckets that is said to be lost');
+$coord->safe_psql('postgres', q{SELECT rdma.remove_node('many', 'n1', lost => true)});
+is($coord->safe_psql('postgres', q{SELECT string_agg(node, ' ' ORDER BY node) FROM rdma.nodes('many')}), 'n2 n3', 'and no node any more');
 all_right('without it');
+# ---- what it believes does not matter when it comes back
+$n1->start;
+all_right('beside it');
+$n1->safe_psql('postgres', 'DROP EXTENSION rdma_fdw CASCADE; CREATE EXTENSION rdma_fdw; DROP TABLE r, t, u');
+$coord->safe_psql('postgres', $_) foreach (q{SELECT rdma.add_node('many', 'n1')}, q{CALL rdma.rebalance('many', rest => 0)});
+cmp_ok(buckets_of(2), '>', 0, 'and it may be a node again when it has forgotten that');
+all_right('with it');
 
 done_testing();

@@ -1064,10 +1064,38 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION rdma.alter_distribution(regclass, text, boolean) IS 'distributes a table of a server with nodes by other columns, or has it replicated; how many rows it has';
 
+CREATE FUNCTION rdma.begin_copy(server name, node name, wait integer)
+RETURNS void
+AS 'MODULE_PATHNAME', 'rdma_begin_copy' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.begin_copy(name, name, integer) IS 'internal: keeps all others from writing the replicated tables of a server, here and on one of its nodes, until the transaction ends';
+
 CREATE FUNCTION rdma.begin_change(server name, nodes name[], replicated boolean, wait integer)
 RETURNS void
 AS 'MODULE_PATHNAME', 'rdma_begin_change' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION rdma.begin_change(name, name[], boolean, integer) IS 'internal: keeps all others from the tables of a server, and from the replicated or distributed ones on some of its nodes, until the transaction ends';
+
+CREATE FUNCTION rdma.await_change(server name, wait integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  stop timestamptz := clock_timestamp() + make_interval(secs => wait / 1000.0);
+BEGIN
+  LOOP
+    BEGIN
+      PERFORM rdma.begin_change(server, '{}', false, least(wait, 200));
+      RETURN;
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+      -- somebody needs longer: others, who came behind us, go first
+      IF clock_timestamp() > stop THEN
+        RAISE;
+      END IF;
+    END;
+    PERFORM pg_sleep(0.5);
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma.await_change(name, integer) IS 'internal: keeps all others from the tables of a server until the transaction ends, as soon as nobody uses them; nobody waits for longer than 200 milliseconds at a time for that';
 
 CREATE FUNCTION rdma.change_placement(server name, nodes name[], buckets smallint[])
 RETURNS bigint
@@ -1248,7 +1276,7 @@ BEGIN
   END IF;
   PERFORM set_config('rdma_fdw.commit', 'required', true);
   PERFORM rdma.note_move(server, 'add_node', nodes[1], node, NULL);
-  PERFORM rdma.begin_change(server, nodes[1 : 1], true, wait);
+  PERFORM rdma.begin_copy(server, nodes[1], wait);
   PERFORM rdma.note_phase('preparing');
   PERFORM rdma.enroll_nodes(server);
   nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);
@@ -1279,6 +1307,9 @@ BEGIN
       PERFORM rdma.run_on(node, format('ALTER TABLE %s DROP CONSTRAINT IF EXISTS rdma_placement, ADD CONSTRAINT rdma_placement CHECK (false)', part.relation));
     END IF;
   END LOOP;
+  -- readers wait from here on, and no longer at a time than for a move
+  PERFORM rdma.note_phase('waiting for locks');
+  PERFORM rdma.await_change(server, wait);
   PERFORM rdma.note_phase('recording');
   PERFORM rdma.change_placement(server, nodes || node, rdma.buckets(server));
   EXECUTE format('ALTER SERVER %I OPTIONS (SET nodes %L)', server, (SELECT string_agg(quote_ident(n), ', ') FROM unnest(nodes || node) n));
@@ -1524,6 +1555,7 @@ BEGIN
   END IF;
   PERFORM set_config('rdma_fdw.commit', 'required', true);
   PERFORM rdma.note_move(server, 'remove_node', node, NULL, NULL);
+  PERFORM rdma.await_change(server, wait);
   PERFORM rdma.begin_change(server, CASE WHEN lost THEN '{}' ELSE ARRAY[node] END, false, wait);
   PERFORM rdma.note_phase('recording');
   nodes := ARRAY(SELECT n.node FROM rdma.nodes(server) n ORDER BY n.place);

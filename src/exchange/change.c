@@ -39,6 +39,7 @@
 
 #include "enroll.h"
 
+PG_FUNCTION_INFO_V1(rdma_begin_copy);
 PG_FUNCTION_INFO_V1(rdma_begin_change);
 PG_FUNCTION_INFO_V1(rdma_change_placement);
 
@@ -103,7 +104,7 @@ option_or(List *options, const char *name, const char *otherwise)
  * it had the locks is seen then.
  */
 static void
-lock_on_node(const char *node, List *tables, bool replicated, TimestampTz deadline)
+lock_on_node(const char *node, List *tables, bool replicated, const char *mode, TimestampTz deadline)
 {
 	ForeignServer *server = GetForeignServerByName(node, false);
 	RfSession  *session = rf_session_get(GetUserMapping(GetUserId(), server->serverid), true);
@@ -139,7 +140,7 @@ lock_on_node(const char *node, List *tables, bool replicated, TimestampTz deadli
 	}
 	if (sql.len == 0)
 		return;
-	appendStringInfoString(&sql, " IN ACCESS EXCLUSIVE MODE");
+	appendStringInfo(&sql, " IN %s MODE", mode);
 	PQclear(rf_session_execute(session, sql.data));
 }
 
@@ -162,6 +163,41 @@ name_array(ArrayType *array, int *count)
 		names[i] = pstrdup(NameStr(*DatumGetName(values[i])));
 	}
 	return names;
+}
+
+/*
+ * rdma.begin_copy(server, node, wait): keeps all others from writing the server's replicated tables,
+ * here and on this node, and from moving its rows, until the transaction ends. ERROR 55P03 if that
+ * takes longer than `wait` milliseconds. All tables may be read meanwhile, and the others written.
+ */
+Datum
+rdma_begin_copy(PG_FUNCTION_ARGS)
+{
+	ForeignServer *server = owned_server(NameStr(*PG_GETARG_NAME(0)));
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PG_GETARG_INT32(2));
+	int			nest = NewGUCNestLevel();
+	List	   *tables;
+	ListCell   *lc;
+
+	limit_waiting(deadline);
+	LockDatabaseObject(ForeignServerRelationId, server->serverid, 0, ShareUpdateExclusiveLock);
+	limit_waiting(deadline);
+	(void) rf_record_lock(server, true);
+	tables = tables_of(server->serverid);
+	foreach(lc, tables)
+	{
+		Oid			relid = lfirst_oid(lc);
+
+		limit_waiting(deadline);
+		LockRelationOid(relid, AccessShareLock);
+		if (get_rel_name(relid) == NULL)
+			tables = foreach_delete_current(tables, lc);	/* dropped meanwhile */
+		else if (rf_table_distribution(relid)->placement == RF_PLACED_EVERYWHERE)
+			LockRelationOid(relid, ShareLock);
+	}
+	AtEOXact_GUC(true, nest);
+	lock_on_node(NameStr(*PG_GETARG_NAME(1)), tables, true, "SHARE", deadline);
+	PG_RETURN_VOID();
 }
 
 /*
@@ -195,7 +231,7 @@ rdma_begin_change(PG_FUNCTION_ARGS)
 	}
 	AtEOXact_GUC(true, nest);
 	for (int i = 0; i < node_count; i++)
-		lock_on_node(nodes[i], tables, PG_GETARG_BOOL(2), deadline);
+		lock_on_node(nodes[i], tables, PG_GETARG_BOOL(2), "ACCESS EXCLUSIVE", deadline);
 	PG_RETURN_VOID();
 }
 

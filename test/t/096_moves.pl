@@ -91,7 +91,19 @@ sub all_right
 # ---- under load
 my @clients = (writer(0), writer(1), reader(2, "SELECT count(*) || '|' || sum(v) FROM t", $right),
 	reader(3, 'SELECT count(*)::text FROM t JOIN u USING (id) JOIN r USING (x)', $rows));
-$coord->safe_psql('postgres', $_) foreach (q{SELECT rdma.add_node('many', 'n3')}, q{CALL rdma.rebalance('many', rest => 0)});
+
+# the copy of a replicated table takes long: only its writers wait
+$n3->safe_psql('postgres', 'CREATE TABLE r (x int, r text)');
+my $slow = $n3->background_psql('postgres');
+$slow->query_safe('BEGIN; LOCK TABLE r IN SHARE MODE');
+my $adding = rdma_begin($coord, q{SELECT rdma.add_node('many', 'n3')});
+ok(rdma_wait($coord, q{SELECT phase = 'copying' AND relation = 'public.r' FROM rdma.stat_moves}, 60), 'a node is being added');
+is($coord->safe_psql('postgres', 'SELECT count(*) FROM t JOIN u USING (id) JOIN r USING (x)'), $rows, 'all tables can be read meanwhile');
+is($coord->safe_psql('postgres', 'UPDATE u SET x = x WHERE id < 3 RETURNING 1'), "1\n1", 'distributed ones written');
+like(($coord->psql('postgres', q{SET lock_timeout = '100ms'; UPDATE r SET r = r}))[2], qr/lock timeout/, 'and the replicated one is not');
+$slow->quit;
+ok(rdma_outcome($adding), 'the node is added') or diag($adding->{err});
+$coord->safe_psql('postgres', q{CALL rdma.rebalance('many', rest => 0)});
 is($coord->safe_psql('postgres', q{SELECT string_agg(c::text, ' ' ORDER BY b) FROM (SELECT b, count(*) AS c FROM unnest(rdma.buckets('many')) b GROUP BY b) x}),
 	'280 280 280', 'each node has as many buckets as the others');
 $coord->safe_psql('postgres', q{UPDATE control SET stop = true});

@@ -145,7 +145,7 @@ foreach my $end ([ 'cancelled', q{SELECT pg_cancel_backend(pid) FROM pg_stat_act
 	ok(rdma_outcome($job) && $job->{err} eq '', 'and ends') or diag($job->{err});
 	$n1->safe_psql('postgres', 'DROP TABLE t, r');
 	$direct = $n2->background_psql('postgres');
-	$direct->query_safe('BEGIN; LOCK TABLE r IN ACCESS SHARE MODE');
+	$direct->query_safe('BEGIN; LOCK TABLE r IN ROW EXCLUSIVE MODE');
 	$job = $mover->(q{SELECT rdma.add_node('many', 'n1', 60000)});
 	ok(rdma_wait($coord, q{SELECT command = 'add_node' AND phase = 'waiting for locks' AND source = 'n2' AND target = 'n1' FROM rdma.stat_moves}), 'adding a node is seen');
 	$direct->quit;

@@ -61,6 +61,8 @@ SELECT pushed('SELECT c1, c3 FROM ft');
 SELECT pushed('SELECT 1 FROM ft');
 SELECT pushed('SELECT count(*) FROM ft');
 SELECT pushed('SELECT c3 FROM ft WHERE c1 = 7');
+-- the bucket of a row
+SELECT pushed('SELECT count(*) FROM ft WHERE rdma.hash_node(840, c1, c3) = ANY (''{1,2,3}'')');
 EXPLAIN (VERBOSE, COSTS OFF) SELECT ft FROM ft WHERE c1 = 7;
 SELECT ft FROM ft WHERE c1 = 7;
 SELECT pushed('SELECT count(c2) FROM ft WHERE c3 || random()::text > ''''');

@@ -56,9 +56,6 @@ extern RfRelInfo *rf_subselect(PlannerInfo *root, SubPlan *subplan, PlannerInfo 
 /* The columns of that statement, which may be computed from the relation's own. */
 extern List *rf_subselect_columns(RfRelInfo *info);
 
-/* Ours for the value of a sub-select that has become a join, which every node has: rdma.first_two and rdma.only_value. */
-extern bool rf_is_single_value_function(Oid funcid);
-
 /*
  * Can the data node evaluate it in a statement of this relation? Does not examine its arguments and
  * its left side.

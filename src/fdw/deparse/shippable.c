@@ -20,11 +20,13 @@
 #include "access/sysattr.h"
 #include "access/transam.h"
 #include "catalog/dependency.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -116,10 +118,30 @@ rf_is_shippable_type(Oid type, RfRelInfo *info)
 	return is_shippable_object(type, TypeRelationId, info);
 }
 
+/*
+ * Ours, which every node has: the value of a sub-select that has become a join, and the bucket of a row.
+ */
+static bool
+is_own_function(Oid funcid)
+{
+	static const char *const names[] = {"first_two", "only_value", "hash_node"};
+	char	   *name;
+
+	if (get_func_namespace(funcid) != get_namespace_oid("rdma", true))
+		return false;
+	name = get_func_name(funcid);
+	for (int i = 0; i < lengthof(names); i++)
+	{
+		if (strcmp(name, names[i]) == 0)
+			return getExtensionOfObject(ProcedureRelationId, funcid) == get_extension_oid("rdma_fdw", true);
+	}
+	return false;
+}
+
 static bool
 is_shippable_function(Oid funcid, RfRelInfo *info)
 {
-	return is_shippable_object(funcid, ProcedureRelationId, info) || rf_is_single_value_function(funcid);
+	return is_shippable_object(funcid, ProcedureRelationId, info) || is_own_function(funcid);
 }
 
 static bool

@@ -11,16 +11,11 @@
  */
 #include "postgres.h"
 
-#include "catalog/dependency.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_proc.h"
-#include "commands/extension.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
-#include "utils/lsyscache.h"
 
 #include "rdma_fdw/guc.h"
 
@@ -279,16 +274,4 @@ rf_remote_qual_cost(QualCost *cost, List *quals, PlannerInfo *root)
 {
 	cost_qual_eval(cost, quals, root);
 	rf_discount_subselects(cost, (Node *) rf_bare_clauses(quals));
-}
-
-bool
-rf_is_single_value_function(Oid funcid)
-{
-	char	   *name;
-
-	if (get_func_namespace(funcid) != get_namespace_oid("rdma", true))
-		return false;
-	name = get_func_name(funcid);
-	return (strcmp(name, "first_two") == 0 || strcmp(name, "only_value") == 0) &&
-		getExtensionOfObject(ProcedureRelationId, funcid) == get_extension_oid("rdma_fdw", true);
 }

@@ -67,7 +67,7 @@ rf_fdw_install_hooks(void)
 	previous_join_pathlist = set_join_pathlist_hook;
 	set_join_pathlist_hook = join_pathlist;
 	rf_key_join_register();
-	rf_statement_install_hook();
+	rf_forms_install_hook();
 	rf_copy_install_hook();
 	rf_ddl_install_hooks();
 }

@@ -44,7 +44,7 @@
 
 #include "rdma_fdw/guc.h"
 
-#include "decorrelate.h"
+#include "forms.h"
 #include "plan.h"
 
 /* ---------- the sub-selects of one query ---------- */

@@ -33,7 +33,7 @@
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
-#include "decorrelate.h"
+#include "forms.h"
 
 /* Does LIMIT let a row pass, if there is one? */
 static bool

@@ -33,7 +33,7 @@
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
-#include "decorrelate.h"
+#include "forms.h"
 
 static bool
 forget_joins_walker(Node *node, void *unused)

@@ -19,7 +19,7 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
-#include "decorrelate.h"
+#include "forms.h"
 
 /* ---------- the aggregate of no rows ---------- */
 

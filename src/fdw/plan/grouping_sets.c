@@ -30,7 +30,7 @@
 
 #include "rdma_fdw/compat.h"
 
-#include "decorrelate.h"
+#include "forms.h"
 
 #define FIRST_RELATION	1		/* the number of the first grouping in the query */
 #define GROUP_RELATION	2		/* and of its grouping columns (18) */

@@ -146,7 +146,7 @@ extern void rf_group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOp
 								 GroupPathExtraData *extra);
 
 /* Statements are planned in the form that is cheapest: correlated sub-selects as joins, grouping sets in two steps. */
-extern void rf_statement_install_hook(void);
+extern void rf_forms_install_hook(void);
 
 /*
  * One participant's share of a scan that `divisor` of them do together; from RfRelInfo, which

@@ -12,7 +12,7 @@
 #include "optimizer/optimizer.h"
 #include "rewrite/rewriteManip.h"
 
-#include "decorrelate.h"
+#include "forms.h"
 #include "plan.h"
 
 bool

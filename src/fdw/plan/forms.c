@@ -1,5 +1,5 @@
 /*
- * statement.c
+ * forms.c
  *		The forms that a statement may have (decorrelate.c, grouping_sets.c), of which the cheapest is run. Which
  *		one that is only the planner can say, so it plans them all.
  */
@@ -12,7 +12,7 @@
 
 #include "rdma_fdw/guc.h"
 
-#include "decorrelate.h"
+#include "forms.h"
 #include "plan.h"
 
 static planner_hook_type previous_planner = NULL;
@@ -183,7 +183,7 @@ plan_statement(Query *query, const char *text, int options, ParamListInfo params
 }
 
 void
-rf_statement_install_hook(void)
+rf_forms_install_hook(void)
 {
 	previous_planner = planner_hook;
 	planner_hook = plan_statement;

@@ -1,9 +1,9 @@
 /*
- * decorrelate.h
+ * forms.h
  *		What the files share that give a statement another form, which data nodes can compute.
  */
-#ifndef RDMA_FDW_DECORRELATE_H
-#define RDMA_FDW_DECORRELATE_H
+#ifndef RDMA_FDW_FORMS_H
+#define RDMA_FDW_FORMS_H
 
 #include "nodes/parsenodes.h"
 #include "nodes/pathnodes.h"

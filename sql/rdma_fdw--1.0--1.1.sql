@@ -658,6 +658,54 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION rdma.protect_table(regclass) IS 'gives the table of each node a constraint that refuses rows which belong to another node; fails if there are such rows';
 
+-- Statistics. ANALYZE of a database, vacuumdb and autovacuum leave foreign tables out.
+
+CREATE FUNCTION rdma.analyzable_tables(server name)
+RETURNS SETOF regclass
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+  IF server IS NOT NULL AND NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.srvname = server) THEN
+    RAISE EXCEPTION 'server "%" does not exist', server USING ERRCODE = 'undefined_object';
+  END IF;
+  -- ANALYZE of a partitioned table is one of its partitions, too
+  RETURN QUERY SELECT r.relation FROM (
+      SELECT DISTINCT coalesce(pg_partition_root(c.oid), c.oid)::regclass AS relation
+        FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_foreign_server s ON s.oid = f.ftserver
+          JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw JOIN pg_proc h ON h.oid = w.fdwhandler AND h.proname = 'rdma_fdw_handler'
+        WHERE c.relpersistence <> 't' AND (server IS NULL OR s.srvname = server)) r
+    JOIN pg_class c ON c.oid = r.relation
+    WHERE CASE WHEN current_setting('server_version_num')::integer >= 170000 THEN has_table_privilege(c.oid, 'MAINTAIN') ELSE pg_has_role(c.relowner, 'USAGE') END
+    ORDER BY r.relation::text;
+END $function$;
+COMMENT ON FUNCTION rdma.analyzable_tables(name) IS 'internal: the foreign tables of a server, or of all, and partitioned ones that consist of some, which the caller may analyze';
+
+-- Each table is a transaction. It has no search_path of its own, since it commits, and names all that it uses with its schema.
+CREATE PROCEDURE rdma.analyze_tables(server name DEFAULT NULL)
+LANGUAGE plpgsql
+AS $procedure$
+DECLARE
+  tab regclass;
+  tables integer := 0;
+  failed integer := 0;
+BEGIN
+  FOR tab IN SELECT t FROM rdma.analyzable_tables(server) t LOOP
+    tables := pg_catalog.int4pl(tables, 1);
+    BEGIN
+      EXECUTE pg_catalog.format('ANALYZE %s', tab);
+    EXCEPTION WHEN OTHERS THEN
+      failed := pg_catalog.int4pl(failed, 1);
+      RAISE WARNING 'could not analyze table %: %', tab, SQLERRM;
+    END;
+    COMMIT;
+  END LOOP;
+  IF pg_catalog.int4gt(failed, 0) THEN
+    RAISE EXCEPTION 'could not analyze % of % tables', failed, tables USING ERRCODE = 'fdw_error', HINT = 'The warnings say why.';
+  END IF;
+END $procedure$;
+COMMENT ON PROCEDURE rdma.analyze_tables(name) IS 'analyzes the foreign tables of a server, or of all servers of rdma_fdw, which ANALYZE without a list, vacuumdb and autovacuum leave out';
+
 -- Tables of servers with nodes, as a whole.
 
 CREATE VIEW rdma.tables AS

@@ -378,8 +378,9 @@ check_statistics(Check *check)
 		ok(check, "statistics", psprintf("of all foreign tables (%d)", tables));
 	else
 		info(check, "statistics", psprintf("none, or of no rows, of %d of %d foreign tables", unknown, tables),
-			 psprintf("Run ANALYZE %s%s. Without statistics plans are guesses.", names.data,
-					  unknown > TABLES_NAMED ? ", and of the others" : ""));
+			 psprintf("Run ANALYZE %s%s, or CALL rdma.analyze_tables(%s) for all. Without statistics plans are guesses.",
+					  names.data, unknown > TABLES_NAMED ? ", and of the others" : "",
+					  quote_literal_cstr(GetForeignServer(check->serverid)->servername)));
 }
 
 /* Transactions that wait for any node; those of this one may be among them. */

@@ -658,6 +658,137 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION rdma.protect_table(regclass) IS 'gives the table of each node a constraint that refuses rows which belong to another node; fails if there are such rows';
 
+-- From postgres_fdw, with owners, privileges and statistics targets. Everything is made with the caller's rights, by the statements he could type himself.
+
+CREATE FUNCTION rdma.grant_statement(privileges text, object text, grantee oid, grantable boolean)
+RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT format('GRANT %s ON %s TO %s%s', privileges, object, CASE WHEN grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END,
+    CASE WHEN grantable THEN ' WITH GRANT OPTION' ELSE '' END)
+$function$;
+COMMENT ON FUNCTION rdma.grant_statement(text, text, oid, boolean) IS 'internal: the statement that gives a role privileges';
+
+CREATE OR REPLACE FUNCTION rdma.adopt_server(server name, into_schema name, new_server name DEFAULT NULL,
+  OUT kind text, OUT name text, OUT remark text)
+RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  old record;
+  mapping record;
+  tab record;
+  part record;
+  known text[];
+  unknown text[];
+  columns text;
+  statement text;
+BEGIN
+  SELECT s.oid, s.srvname, s.srvtype, s.srvversion, s.srvoptions, s.srvowner, s.srvacl, w.fdwname INTO old
+    FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw WHERE s.srvname = server;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'server "%" does not exist', server USING ERRCODE = 'undefined_object';
+  END IF;
+  IF old.fdwname <> 'postgres_fdw' THEN
+    RAISE EXCEPTION 'server "%" is not one of postgres_fdw', server USING ERRCODE = 'wrong_object_type',
+      DETAIL = format('Its foreign-data wrapper is "%s".', old.fdwname);
+  END IF;
+  IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = into_schema) THEN
+    RAISE EXCEPTION 'schema "%" does not exist', into_schema USING ERRCODE = 'invalid_schema_name';
+  END IF;
+  new_server := coalesce(new_server, old.srvname || '_rdma');
+
+  SELECT * INTO known, unknown FROM rdma.known_options(old.srvoptions, 'pg_foreign_server'::regclass);
+  EXECUTE format('CREATE SERVER %I%s%s FOREIGN DATA WRAPPER rdma_fdw%s', new_server, ' TYPE ' || quote_literal(old.srvtype),
+    ' VERSION ' || quote_literal(old.srvversion), rdma.option_list(known));
+  FOR statement IN SELECT rdma.grant_statement(g.privilege_type, format('FOREIGN SERVER %I', new_server), g.grantee, g.is_grantable)
+    FROM aclexplode(old.srvacl) g WHERE g.grantee <> old.srvowner LOOP
+    EXECUTE statement;
+  END LOOP;
+  kind := 'server'; name := new_server; remark := 'options left out: ' || array_to_string(unknown, ', ');
+  RETURN NEXT;
+
+  FOR mapping IN SELECT umuser, usename, umoptions FROM pg_user_mappings WHERE srvid = old.oid ORDER BY umuser LOOP
+    SELECT * INTO known, unknown FROM rdma.known_options(mapping.umoptions, 'pg_user_mapping'::regclass);
+    EXECUTE format('CREATE USER MAPPING FOR %s SERVER %I%s',
+      CASE WHEN mapping.umuser = 0 THEN 'PUBLIC' ELSE quote_ident(mapping.usename) END, new_server, rdma.option_list(known));
+    kind := 'user mapping'; name := mapping.usename; remark := 'options left out: ' || array_to_string(unknown, ', ');
+    IF mapping.umoptions IS NULL AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
+      remark := 'its options, if any, are hidden from you';
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+
+  FOR tab IN
+    SELECT c.oid, c.relname, n.nspname, c.relacl, c.relowner, c.relispartition, c.relhassubclass, f.ftoptions,
+        (SELECT string_agg(DISTINCT i.inhparent::regclass::text, ', ') FROM pg_inherits i WHERE i.inhrelid = c.oid) AS parents,
+        (SELECT string_agg(quote_ident(t.tgname), ', ' ORDER BY t.tgname) FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal) AS triggers,
+        obj_description(c.oid, 'pg_class') AS comment
+      FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE f.ftserver = old.oid ORDER BY n.nspname, c.relname
+  LOOP
+    columns := '';
+    FOR part IN
+      SELECT a.attname, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull, a.attgenerated, pg_get_expr(d.adbin, d.adrelid) AS expr,
+          a.attfdwoptions, CASE WHEN a.attcollation <> t.typcollation THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END AS collation
+        FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+          LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+          LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+        WHERE a.attrelid = tab.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+    LOOP
+      SELECT * INTO known, unknown FROM rdma.known_options(part.attfdwoptions, 'pg_attribute'::regclass);
+      columns := columns || CASE WHEN columns = '' THEN '' ELSE ', ' END || format('%I %s%s%s%s%s', part.attname, part.type,
+        rdma.option_list(known), ' COLLATE ' || part.collation,
+        CASE WHEN part.expr IS NULL THEN '' WHEN part.attgenerated = '' THEN ' DEFAULT ' || part.expr
+          ELSE ' GENERATED ALWAYS AS (' || part.expr || CASE part.attgenerated WHEN 's' THEN ') STORED' ELSE ') VIRTUAL' END END,
+        CASE WHEN part.attnotnull THEN ' NOT NULL' END);
+    END LOOP;
+    FOR part IN SELECT conname, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab.oid AND contype = 'c' ORDER BY conname LOOP
+      columns := columns || CASE WHEN columns = '' THEN '' ELSE ', ' END || format('CONSTRAINT %I %s', part.conname, part.definition);
+    END LOOP;
+
+    -- A table without these options stands for the remote table of its own schema and name.
+    IF NOT EXISTS (SELECT FROM pg_options_to_table(tab.ftoptions) WHERE option_name = 'schema_name') THEN
+      tab.ftoptions := array_append(tab.ftoptions, 'schema_name=' || tab.nspname);
+    END IF;
+    SELECT * INTO known, unknown FROM rdma.known_options(tab.ftoptions, 'pg_foreign_table'::regclass);
+    EXECUTE format('CREATE FOREIGN TABLE %I.%I (%s) SERVER %I%s', into_schema, tab.relname, columns, new_server, rdma.option_list(known));
+    IF tab.comment IS NOT NULL THEN
+      EXECUTE format('COMMENT ON FOREIGN TABLE %I.%I IS %L', into_schema, tab.relname, tab.comment);
+    END IF;
+    kind := 'foreign table'; name := format('%I.%I', into_schema, tab.relname);
+    FOR statement IN
+      SELECT format('ALTER FOREIGN TABLE %s ALTER COLUMN %I SET %s', name, a.attname, o.setting) FROM pg_attribute a, LATERAL (VALUES
+          ('STATISTICS ' || CASE WHEN a.attstattarget >= 0 THEN a.attstattarget END),
+          ('(' || (SELECT string_agg(format('%I = %L', option_name, option_value), ', ') FROM pg_options_to_table(a.attoptions)
+            WHERE option_name IN ('n_distinct', 'n_distinct_inherited')) || ')')) o(setting)
+        WHERE a.attrelid = tab.oid AND a.attnum > 0 AND NOT a.attisdropped AND o.setting IS NOT NULL
+      UNION ALL SELECT rdma.grant_statement(g.privilege_type, name, g.grantee, g.is_grantable) FROM aclexplode(tab.relacl) g WHERE g.grantee <> tab.relowner
+      UNION ALL SELECT rdma.grant_statement(g.privilege_type || format(' (%I)', a.attname), name, g.grantee, g.is_grantable)
+        FROM pg_attribute a, LATERAL aclexplode(a.attacl) g WHERE a.attrelid = tab.oid AND NOT a.attisdropped
+    LOOP
+      EXECUTE statement;
+    END LOOP;
+    statement := NULL;
+    BEGIN
+      EXECUTE format('ALTER FOREIGN TABLE %s OWNER TO %I', name, pg_get_userbyid(tab.relowner));
+    EXCEPTION WHEN insufficient_privilege THEN
+      statement := format('not owned by %I', pg_get_userbyid(tab.relowner));
+    END;
+    remark := nullif(concat_ws('; ', 'options left out: ' || array_to_string(unknown, ', '),
+      CASE WHEN tab.relispartition THEN 'not attached as a partition of ' || tab.parents ELSE 'does not inherit from ' || tab.parents END,
+      'triggers left out: ' || tab.triggers, statement), '');
+    RETURN NEXT;
+  END LOOP;
+  BEGIN
+    EXECUTE format('ALTER SERVER %I OWNER TO %I', new_server, pg_get_userbyid(old.srvowner));
+  EXCEPTION WHEN insufficient_privilege THEN
+    RAISE WARNING 'server "%" is not owned by "%": %', new_server, pg_get_userbyid(old.srvowner), SQLERRM;
+  END;
+END $function$;
+
 -- Statistics. ANALYZE of a database, vacuumdb and autovacuum leave foreign tables out.
 
 CREATE FUNCTION rdma.analyzable_tables(server name)

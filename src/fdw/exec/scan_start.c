@@ -508,6 +508,12 @@ prepare_nodes(RfScanState *state)
 		sessions[count] = rf_scan_part_session(&state->parts[i]);
 		rf_session_settle(sessions[count++]);
 	}
+	/*
+	 * One that could not be connected when the statement began has no snapshot of it yet. When a part runs
+	 * it is too late: the others would be asked what theirs are, and they wait for the rows of this one.
+	 */
+	if (state->statement != 0)
+		rf_statement_begin_again(sessions, count, state->statement);
 	foreach(lc, state->exchanges)
 	{
 		RfExchangeSpec *spec = &specs[foreach_current_index(lc)];

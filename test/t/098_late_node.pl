@@ -1,0 +1,41 @@
+# A node that cannot be connected when a statement over nodes begins, and can be when it starts there: the nodes' snapshots are compared
+# before any node runs its part. A node that runs already waits for the rows of the others, and whoever asked it for its snapshot then
+# waited for it.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../perl", "$FindBin::Bin/../chaos";
+use Proxy;
+use RdmaCluster;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my ($coord, $n1, $n2) = rdma_trio();
+my $proxy = Proxy->start({ n2 => $n2->port });
+
+$coord->safe_psql('postgres', "ALTER SERVER n2 OPTIONS (SET port '" . $proxy->port('n2') . "', ADD connect_timeout '2')");
+$coord->safe_psql('postgres', q{
+	CREATE SERVER many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');
+	CREATE TABLE a AS SELECT i AS id, i % 100 AS x FROM generate_series(1, 20000) i;
+	CREATE TABLE b AS SELECT i AS id, i % 70 AS y FROM generate_series(1, 20000) i;
+	SELECT rdma.distribute_table('a', 'many', 'id'), rdma.distribute_table('b', 'many', 'id');
+});
+my $query = 'SELECT count(*) FROM a JOIN b ON a.x = b.y AND a.id < 1000 AND b.id < 1000';
+my $expected = $coord->safe_psql('postgres', $query);
+like($coord->safe_psql('postgres', "EXPLAIN $query"), qr/Exchange 1: re/, 'rows move between the nodes');
+
+foreach my $isolation ('READ COMMITTED', 'REPEATABLE READ')
+{
+	# the first attempt to connect takes two seconds, and fails; the second one gets its answer
+	$proxy->tell('n2', 'stall');
+	my $job = rdma_begin($coord, "BEGIN ISOLATION LEVEL $isolation", $query, 'COMMIT');
+
+	sleep(3);
+	$proxy->tell('n2', 'pass');
+	ok(rdma_outcome($job), "$isolation: the statement comes to its end");
+	is($job->{out} . $job->{err}, "$expected\n", 'with all rows') if $isolation eq 'READ COMMITTED';
+	is($coord->safe_psql('postgres', $query), $expected, 'and the next one works');
+}
+$proxy->end;
+done_testing();

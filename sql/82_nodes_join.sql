@@ -165,7 +165,7 @@ SELECT nj.planned('SELECT b.id, count(*) AS n, avg(c.z) AS z FROM b LEFT JOIN c 
 SELECT nj.planned('SELECT y, count(*) AS n, max(id) AS i, sum(aid) AS s FROM b GROUP BY y HAVING count(*) > 10');
 SELECT nj.planned('SELECT count(*) AS n, sum(z) AS z, max(v) AS v, min(z) AS d FROM c');
 SELECT nj.planned('SELECT t, count(DISTINCT y) AS n FROM b GROUP BY t');
-SELECT nj.planned('SELECT y, t, sum(id) AS s FROM b GROUP BY ROLLUP (y, t)');
+SELECT nj.planned('SELECT y, t, max(id) AS s FROM b GROUP BY ROLLUP (y, t)');
 SELECT nj.planned('SELECT y, t, array_agg(id ORDER BY id) AS s FROM b GROUP BY GROUPING SETS ((y), (y, t))');
 SELECT nj.planned('SELECT count(*) AS n, sum(x) AS x FROM a WHERE id = 17');
 SELECT nj.planned('SELECT count(*) AS n FROM r');

@@ -202,6 +202,41 @@ second_of(Steps *steps, const Aggref *agg)
 
 /* ---------- the query ---------- */
 
+/* Column number of `first` that has this sort and group reference; 0: none. */
+static int
+number_of_ref(const Steps *steps, Index ref)
+{
+	ListCell   *lc;
+
+	foreach(lc, steps->refs)
+	{
+		if ((Index) lfirst_int(lc) == ref)
+			return foreach_current_index(lc) + 1;
+	}
+	return 0;
+}
+
+/* What it is about is in its references; the arguments stand as they did below the grouping, also in 18. */
+static Node *
+grouping_above(Steps *steps, const GroupingFunc *grouping)
+{
+	GroupingFunc *result = makeNode(GroupingFunc);
+	ListCell   *lc;
+
+	*result = *grouping;
+	result->args = NIL;
+	foreach(lc, grouping->refs)
+	{
+		int			number = number_of_ref(steps, lfirst_int(lc));
+
+		if (number == 0 || grouping->agglevelsup != 0)
+			steps->failed = true;
+		else
+			result->args = lappend(result->args, column_number(steps, number));
+	}
+	return (Node *) result;
+}
+
 /* What stands above the grouping, in terms of the first one. */
 static Node *
 above_mutator(Node *node, Steps *steps)
@@ -213,15 +248,14 @@ above_mutator(Node *node, Steps *steps)
 	if (steps->group_relation == 0)
 	{
 		/* two of them may be equal, and each is NULL in its own sets */
-		foreach(lc, IsA(node, TargetEntry) ? steps->refs : NIL)
-		{
-			if ((Index) lfirst_int(lc) == ((TargetEntry *) node)->ressortgroupref)
-			{
-				TargetEntry *tle = flatCopyTargetEntry((TargetEntry *) node);
+		int			number = IsA(node, TargetEntry) ? number_of_ref(steps, ((TargetEntry *) node)->ressortgroupref) : 0;
 
-				tle->expr = column_number(steps, foreach_current_index(lc) + 1);
-				return (Node *) tle;
-			}
+		if (number != 0)
+		{
+			TargetEntry *tle = flatCopyTargetEntry((TargetEntry *) node);
+
+			tle->expr = column_number(steps, number);
+			return (Node *) tle;
 		}
 		foreach(lc, steps->keys)
 		{
@@ -238,8 +272,10 @@ above_mutator(Node *node, Steps *steps)
 	}
 	if (IsA(node, Var) && ((Var *) node)->varlevelsup == 0)
 		steps->failed |= steps->group_relation == 0 || ((Var *) node)->varno != steps->group_relation;
-	else if (IsA(node, SubLink) || (IsA(node, GroupingFunc) && ((GroupingFunc *) node)->agglevelsup != 0))
+	else if (IsA(node, SubLink))
 		steps->failed = true;
+	if (IsA(node, GroupingFunc))
+		return grouping_above(steps, (GroupingFunc *) node);
 	return expression_tree_mutator(node, above_mutator, steps);
 }
 

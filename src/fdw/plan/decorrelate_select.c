@@ -227,20 +227,12 @@ join_subselect(RfRewrite *cxt, Node **part, Query *sub, List *correlations, List
 			   Index *relid, Index *joinid)
 {
 	Query	   *query = cxt->query;
-	RangeTblEntry *rte = makeNode(RangeTblEntry);
 	RangeTblEntry *join_rte = makeNode(RangeTblEntry);
 	RangeTblRef *ref = makeNode(RangeTblRef);
 	JoinExpr   *join = makeNode(JoinExpr);
-	List	   *names = NIL;
 	ListCell   *lc;
 
-	foreach(lc, sub->targetList)
-		names = lappend(names, makeString(pstrdup(lfirst_node(TargetEntry, lc)->resname)));
-	rte->rtekind = RTE_SUBQUERY;
-	rte->subquery = sub;
-	rte->eref = makeAlias("subselect", names);
-	rte->inFromCl = true;
-	query->rtable = lappend(query->rtable, rte);
+	query->rtable = lappend(query->rtable, rf_subselect_relation(sub, "subselect"));
 	ref->rtindex = *relid = list_length(query->rtable);
 
 	join_rte->rtekind = RTE_JOIN;

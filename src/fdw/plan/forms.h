@@ -63,6 +63,9 @@ extern Node *rf_and_of(List *conjuncts);
 /* Of a value that is not a row. */
 extern Node *rf_null_test(Node *arg, NullTestType type);
 
+/* The entry of a sub-select in FROM. */
+extern RangeTblEntry *rf_subselect_relation(Query *sub, const char *name);
+
 /* The numbers of all relations and joins in a part of FROM. */
 extern Relids rf_relations_of(Node *part);
 

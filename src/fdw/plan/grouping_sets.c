@@ -335,28 +335,12 @@ make_first(Query *query, Steps *steps)
 	return steps->keys != NIL;
 }
 
-static RangeTblEntry *
-relation_of(Query *first)
-{
-	RangeTblEntry *rte = makeNode(RangeTblEntry);
-	List	   *names = NIL;
-	ListCell   *lc;
-
-	foreach(lc, first->targetList)
-		names = lappend(names, makeString(pstrdup(lfirst_node(TargetEntry, lc)->resname)));
-	rte->rtekind = RTE_SUBQUERY;
-	rte->subquery = first;
-	rte->eref = makeAlias("grouped", names);
-	rte->inFromCl = true;
-	return rte;
-}
-
 /* Moves all up to the grouping into a sub-select. */
 static void
 read_first(Query *query, Steps *steps)
 {
 	RangeTblRef *ref = makeNode(RangeTblRef);
-	List	   *rtable = list_make1(relation_of(steps->first));
+	List	   *rtable = list_make1(rf_subselect_relation(steps->first, "grouped"));
 
 	steps->first->hasAggs = list_length(steps->first->targetList) > list_length(steps->keys);
 #if PG_VERSION_NUM >= 180000

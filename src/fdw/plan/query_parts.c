@@ -143,3 +143,19 @@ rf_relations_of(Node *part)
 		relids = bms_add_members(relids, rf_relations_of(lfirst(lc)));
 	return relids;
 }
+
+RangeTblEntry *
+rf_subselect_relation(Query *sub, const char *name)
+{
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+	List	   *names = NIL;
+	ListCell   *lc;
+
+	foreach(lc, sub->targetList)
+		names = lappend(names, makeString(pstrdup(lfirst_node(TargetEntry, lc)->resname)));
+	rte->rtekind = RTE_SUBQUERY;
+	rte->subquery = sub;
+	rte->eref = makeAlias(name, names);
+	rte->inFromCl = true;
+	return rte;
+}

@@ -166,6 +166,39 @@ name_array(ArrayType *array, int *count)
 }
 
 /*
+ * Locks the server, its record and its tables here, which it returns: against all others, or (writers_only)
+ * the replicated ones against writing, and the rest against nothing.
+ */
+static List *
+lock_here(ForeignServer *server, bool writers_only, TimestampTz deadline)
+{
+	int			nest = NewGUCNestLevel();
+	List	   *tables;
+	ListCell   *lc;
+
+	/* see await_move in src/remote/settings.c */
+	limit_waiting(deadline);
+	LockDatabaseObject(ForeignServerRelationId, server->serverid, 0,
+					   writers_only ? ShareUpdateExclusiveLock : AccessExclusiveLock);
+	limit_waiting(deadline);
+	(void) rf_record_lock(server, true);
+	tables = tables_of(server->serverid);
+	foreach(lc, tables)
+	{
+		Oid			relid = lfirst_oid(lc);
+
+		limit_waiting(deadline);
+		LockRelationOid(relid, writers_only ? AccessShareLock : AccessExclusiveLock);
+		if (get_rel_name(relid) == NULL)
+			tables = foreach_delete_current(tables, lc);	/* dropped meanwhile */
+		else if (writers_only && rf_table_distribution(relid)->placement == RF_PLACED_EVERYWHERE)
+			LockRelationOid(relid, ShareLock);
+	}
+	AtEOXact_GUC(true, nest);
+	return tables;
+}
+
+/*
  * rdma.begin_copy(server, node, wait): keeps all others from writing the server's replicated tables,
  * here and on this node, and from moving its rows, until the transaction ends. ERROR 55P03 if that
  * takes longer than `wait` milliseconds. All tables may be read meanwhile, and the others written.
@@ -175,27 +208,8 @@ rdma_begin_copy(PG_FUNCTION_ARGS)
 {
 	ForeignServer *server = owned_server(NameStr(*PG_GETARG_NAME(0)));
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PG_GETARG_INT32(2));
-	int			nest = NewGUCNestLevel();
-	List	   *tables;
-	ListCell   *lc;
+	List	   *tables = lock_here(server, true, deadline);
 
-	limit_waiting(deadline);
-	LockDatabaseObject(ForeignServerRelationId, server->serverid, 0, ShareUpdateExclusiveLock);
-	limit_waiting(deadline);
-	(void) rf_record_lock(server, true);
-	tables = tables_of(server->serverid);
-	foreach(lc, tables)
-	{
-		Oid			relid = lfirst_oid(lc);
-
-		limit_waiting(deadline);
-		LockRelationOid(relid, AccessShareLock);
-		if (get_rel_name(relid) == NULL)
-			tables = foreach_delete_current(tables, lc);	/* dropped meanwhile */
-		else if (rf_table_distribution(relid)->placement == RF_PLACED_EVERYWHERE)
-			LockRelationOid(relid, ShareLock);
-	}
-	AtEOXact_GUC(true, nest);
 	lock_on_node(NameStr(*PG_GETARG_NAME(1)), tables, true, "SHARE", deadline);
 	PG_RETURN_VOID();
 }
@@ -212,24 +226,8 @@ rdma_begin_change(PG_FUNCTION_ARGS)
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PG_GETARG_INT32(3));
 	int			node_count;
 	char	  **nodes = name_array(PG_GETARG_ARRAYTYPE_P(1), &node_count);
-	int			nest = NewGUCNestLevel();
-	List	   *tables;
-	ListCell   *lc;
+	List	   *tables = lock_here(server, false, deadline);
 
-	/* see await_move in src/remote/settings.c */
-	limit_waiting(deadline);
-	LockDatabaseObject(ForeignServerRelationId, server->serverid, 0, AccessExclusiveLock);
-	limit_waiting(deadline);
-	(void) rf_record_lock(server, true);
-	tables = tables_of(server->serverid);
-	foreach(lc, tables)
-	{
-		limit_waiting(deadline);
-		LockRelationOid(lfirst_oid(lc), AccessExclusiveLock);
-		if (get_rel_name(lfirst_oid(lc)) == NULL)
-			tables = foreach_delete_current(tables, lc);	/* dropped meanwhile */
-	}
-	AtEOXact_GUC(true, nest);
 	for (int i = 0; i < node_count; i++)
 		lock_on_node(nodes[i], tables, PG_GETARG_BOOL(2), "ACCESS EXCLUSIVE", deadline);
 	PG_RETURN_VOID();

@@ -354,7 +354,7 @@ rdma_note_phase(PG_FUNCTION_ARGS)
 	moving = entry->moving;
 	LWLockRelease(moves->lock);
 	copying = copying && moving;
-	if (moving)
+	if (moving && rf_step_hook != NULL)
 		rf_step(psprintf("move_%s", phase), 0);
 	rf_load_watch(copying ? &entry->rows : NULL, copying ? &entry->bytes : NULL);
 	PG_RETURN_VOID();

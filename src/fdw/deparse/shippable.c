@@ -20,13 +20,11 @@
 #include "access/sysattr.h"
 #include "access/transam.h"
 #include "catalog/dependency.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "commands/extension.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -70,85 +68,6 @@ static bool walk_case(CaseExpr *expr, WalkContext *cxt, CollationState *inner);
 static bool walk_aggregate(Aggref *agg, WalkContext *cxt, CollationState *inner);
 static bool walk_window(WindowFunc *func, WalkContext *cxt, CollationState *inner);
 static bool walk_subplan(SubPlan *subplan, WalkContext *cxt);
-
-/*
- * All objects of template databases have OIDs below this and are the same on every node of one
- * version. Other objects qualify if the server's option lists their extension.
- */
-static bool
-is_shippable_object(Oid objectid, Oid classid, RfRelInfo *info)
-{
-	Oid			extension;
-
-	if (objectid < FirstGenbkiObjectId)
-		return true;
-	if (info->opts.extensions == NIL)
-		return false;
-	extension = getExtensionOfObject(classid, objectid);
-	return OidIsValid(extension) && list_member_oid(info->opts.extensions, extension);
-}
-
-/*
- * False for types whose values have another meaning on another node (OIDs of objects), whose text
- * depends on a setting that we cannot fix (money), or that are pseudo-types.
- */
-bool
-rf_is_shippable_type(Oid type, RfRelInfo *info)
-{
-	Oid			element;
-
-	if (rf_type_names_objects(type))
-		return false;
-	switch (type)
-	{
-		case MONEYOID:
-		case RECORDOID:
-		case RECORDARRAYOID:
-		case UNKNOWNOID:
-			return false;
-		default:
-			break;
-	}
-	if (get_typtype(type) == TYPTYPE_PSEUDO)
-		return false;
-	/* An array is shippable if its elements are; it is not a member of an extension by itself. */
-	element = get_element_type(type);
-	if (OidIsValid(element))
-		return rf_is_shippable_type(element, info);
-	return is_shippable_object(type, TypeRelationId, info);
-}
-
-/*
- * Ours, which every node has: the value of a sub-select that has become a join, and the bucket of a row.
- */
-static bool
-is_own_function(Oid funcid)
-{
-	static const char *const names[] = {"first_two", "only_value", "hash_node"};
-	char	   *name;
-
-	if (get_func_namespace(funcid) != get_namespace_oid("rdma", true))
-		return false;
-	name = get_func_name(funcid);
-	for (int i = 0; i < lengthof(names); i++)
-	{
-		if (strcmp(name, names[i]) == 0)
-			return getExtensionOfObject(ProcedureRelationId, funcid) == get_extension_oid("rdma_fdw", true);
-	}
-	return false;
-}
-
-static bool
-is_shippable_function(Oid funcid, RfRelInfo *info)
-{
-	return is_shippable_object(funcid, ProcedureRelationId, info) || is_own_function(funcid);
-}
-
-static bool
-is_shippable_operator(Oid opno, RfRelInfo *info)
-{
-	return is_shippable_object(opno, OperatorRelationId, info);
-}
 
 /* Merges the state of one child into that of its siblings. */
 static void
@@ -337,7 +256,7 @@ walk_case(CaseExpr *expr, WalkContext *cxt, CollationState *inner)
 				return false;
 			left = strip_implicit_coercions(linitial(op->args));
 			if (!IsA(left, CaseTestExpr) ||
-				!is_shippable_operator(op->opno, cxt->info) ||
+				!rf_is_shippable_operator(op->opno, cxt->info) ||
 				!walk(lsecond(op->args), cxt, &right))
 				return false;
 			merge_collation(&right, &arg);
@@ -396,7 +315,7 @@ walk_subplan(SubPlan *subplan, WalkContext *cxt)
 		list_length(subplan->paramIds) != 1 || param->paramid != linitial_int(subplan->paramIds))
 		return false;
 	state = visitor_collation(param->paramcollid, param->paramtype);
-	return is_shippable_operator(test->opno, cxt->info) &&
+	return rf_is_shippable_operator(test->opno, cxt->info) &&
 		walk_list(list_make1(linitial(test->args)), cxt, &state) &&
 		input_collation_ok(test->inputcollid, get_opcode(test->opno), &state);
 }
@@ -501,7 +420,7 @@ walk_row_comparison(RowCompareExpr *row, WalkContext *cxt)
 	{
 		CollationState pair = {InvalidOid, ORIGIN_NONE};
 
-		if (!is_shippable_operator(lfirst_oid(op), cxt->info) ||
+		if (!rf_is_shippable_operator(lfirst_oid(op), cxt->info) ||
 			!walk_arguments(list_make2(lfirst(left), lfirst(right)), lfirst_oid(collation),
 							get_opcode(lfirst_oid(op)), cxt, &pair))
 			return false;
@@ -532,7 +451,7 @@ walk_call(Node *node, WalkContext *cxt, CollationState *result)
 			{
 				FuncExpr   *func = (FuncExpr *) node;
 
-				if (func->funcretset || !is_shippable_function(func->funcid, info) ||
+				if (func->funcretset || !rf_is_shippable_function(func->funcid, info) ||
 					!walk_arguments(func->args, func->inputcollid, func->funcid, cxt, &inner))
 					return false;
 				*result = derived_collation(func->funccollid, &inner);
@@ -545,7 +464,7 @@ walk_call(Node *node, WalkContext *cxt, CollationState *result)
 			{
 				OpExpr	   *op = (OpExpr *) node;
 
-				if (op->opretset || !is_shippable_operator(op->opno, info) ||
+				if (op->opretset || !rf_is_shippable_operator(op->opno, info) ||
 					!walk_arguments(op->args, op->inputcollid, get_opcode(op->opno), cxt, &inner))
 					return false;
 				*result = derived_collation(op->opcollid, &inner);
@@ -557,7 +476,7 @@ walk_call(Node *node, WalkContext *cxt, CollationState *result)
 				ScalarArrayOpExpr *op = (ScalarArrayOpExpr *) node;
 
 				/* a boolean */
-				return is_shippable_operator(op->opno, info) &&
+				return rf_is_shippable_operator(op->opno, info) &&
 					walk_arguments(op->args, op->inputcollid, get_opcode(op->opno), cxt, &inner);
 			}
 
@@ -566,7 +485,7 @@ walk_call(Node *node, WalkContext *cxt, CollationState *result)
 				MinMaxExpr *minmax = (MinMaxExpr *) node;
 				TypeCacheEntry *type = lookup_type_cache(minmax->minmaxtype, TYPECACHE_CMP_PROC);
 
-				if (!OidIsValid(type->cmp_proc) || !is_shippable_function(type->cmp_proc, info) ||
+				if (!OidIsValid(type->cmp_proc) || !rf_is_shippable_function(type->cmp_proc, info) ||
 					!walk_arguments(minmax->args, minmax->inputcollid, type->cmp_proc, cxt, &inner))
 					return false;
 				*result = derived_collation(minmax->minmaxcollid, &inner);
@@ -763,7 +682,7 @@ walk_sort_key(Node *expr, Oid sortop, WalkContext *cxt)
 	CollationState state = {InvalidOid, ORIGIN_NONE};
 	Oid			collation = exprCollation(expr);
 
-	if (!is_default_ordering(sortop, exprType(expr)) || !is_shippable_operator(sortop, cxt->info) ||
+	if (!is_default_ordering(sortop, exprType(expr)) || !rf_is_shippable_operator(sortop, cxt->info) ||
 		!walk(expr, cxt, &state))
 		return false;
 	if (!OidIsValid(collation))
@@ -801,7 +720,7 @@ walk_aggregate(Aggref *agg, WalkContext *cxt, CollationState *inner)
 	ListCell   *lc;
 
 	if (agg->agglevelsup != 0 ||
-		!is_shippable_function(agg->aggfnoid, cxt->info) ||
+		!rf_is_shippable_function(agg->aggfnoid, cxt->info) ||
 		func_volatile(agg->aggfnoid) != PROVOLATILE_IMMUTABLE ||
 		!(cxt->info->partial ? rf_partial_agg_is_shippable(cxt->root, cxt->info, agg) :
 		  agg->aggsplit == AGGSPLIT_SIMPLE) ||
@@ -839,7 +758,7 @@ walk_window(WindowFunc *func, WalkContext *cxt, CollationState *inner)
 	List	   *tlist = cxt->root->processed_tlist;
 	ListCell   *lc;
 
-	if (!is_shippable_function(func->winfnoid, cxt->info) ||
+	if (!rf_is_shippable_function(func->winfnoid, cxt->info) ||
 		func_volatile(func->winfnoid) != PROVOLATILE_IMMUTABLE ||
 		!walk_list(func->args, cxt, inner) ||
 		!walk((Node *) func->aggfilter, cxt, &state) ||
@@ -863,9 +782,9 @@ walk_window(WindowFunc *func, WalkContext *cxt, CollationState *inner)
 	return walk_sort_clauses(window->orderClause, tlist, cxt) &&
 		walk(window->startOffset, cxt, &state) && walk(window->endOffset, cxt, &state) &&
 		(!OidIsValid(window->startInRangeFunc) ||
-		 is_shippable_function(window->startInRangeFunc, cxt->info)) &&
+		 rf_is_shippable_function(window->startInRangeFunc, cxt->info)) &&
 		(!OidIsValid(window->endInRangeFunc) ||
-		 is_shippable_function(window->endInRangeFunc, cxt->info));
+		 rf_is_shippable_function(window->endInRangeFunc, cxt->info));
 }
 
 bool

@@ -24,6 +24,11 @@ SELECT i FROM ours EXCEPT SELECT i FROM other ORDER BY i;
 SELECT * FROM other JOIN ours USING (i) ORDER BY i;
 SELECT * FROM ours WHERE EXISTS (SELECT FROM other WHERE other.i = ours.i) ORDER BY i FOR UPDATE;
 
+-- an option that is one of ours has no meaning there
+ALTER SERVER plain OPTIONS (ADD nodes 'no_server, none_either');
+SELECT i, count(*) FROM other GROUP BY ROLLUP (i) ORDER BY 1;
+SELECT i FROM ours WHERE EXISTS (SELECT FROM other WHERE other.i = ours.i) OR i = 5 ORDER BY 1;
+
 WITH changed AS (UPDATE ours SET t = t || '!' FROM other WHERE ours.i = other.i RETURNING *) SELECT * FROM changed ORDER BY 1;
 DELETE FROM ours USING other WHERE ours.i = other.i AND ours.i = 3;
 INSERT INTO ours SELECT i + 10, 'new' FROM other;

@@ -23,7 +23,7 @@ extern bool rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *rel, Expr *expr)
 /* Does a column of the data node supply the collation of this shippable expression? */
 extern bool rf_is_known_collation(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
 
-/* Does the data node have it, and do values of a type have the same meaning there? Functions and operators: the object only. */
+/* Do values of this type have the same meaning on every node? Has the data node this function, or operator? */
 extern bool rf_is_shippable_type(Oid type, RfRelInfo *info);
 extern bool rf_is_shippable_function(Oid funcid, RfRelInfo *info);
 extern bool rf_is_shippable_operator(Oid opno, RfRelInfo *info);

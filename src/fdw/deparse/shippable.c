@@ -18,8 +18,6 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
-#include "access/transam.h"
-#include "catalog/dependency.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_operator.h"

@@ -6,6 +6,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_class.h"
+#include "foreign/fdwapi.h"
 #include "foreign/foreign.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -14,6 +15,14 @@
 
 #include "forms.h"
 #include "plan.h"
+
+/* An option "nodes" of another wrapper's server means something else. */
+static bool
+has_nodes(Oid serverid)
+{
+	return GetFdwRoutineByServerId(serverid)->GetForeignRelSize == rdmaGetForeignRelSize &&
+		rf_server_nodes(GetForeignServer(serverid)) != NIL;
+}
 
 bool
 rf_reads_others(Node *node, Oid *server)
@@ -31,7 +40,7 @@ rf_reads_others(Node *node, Oid *server)
 			rte->tablesample != NULL || rte->securityQuals != NIL)
 			return true;
 		table = GetForeignTable(rte->relid);
-		if (!OidIsValid(*server) && rf_server_nodes(GetForeignServer(table->serverid)) != NIL)
+		if (!OidIsValid(*server) && has_nodes(table->serverid))
 			*server = table->serverid;
 		return table->serverid != *server;
 	}
@@ -50,7 +59,7 @@ reads_nodes_walker(Node *node, void *unused)
 		RangeTblEntry *rte = (RangeTblEntry *) node;
 
 		return rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_FOREIGN_TABLE &&
-			rf_server_nodes(GetForeignServer(GetForeignTable(rte->relid)->serverid)) != NIL;
+			has_nodes(GetForeignTable(rte->relid)->serverid);
 	}
 	if (IsA(node, Query))
 		return query_tree_walker((Query *) node, reads_nodes_walker, NULL, QTW_EXAMINE_RTES_BEFORE);

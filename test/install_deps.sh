@@ -22,7 +22,7 @@ packages=(
 )
 tools=(
 	rdma-core ibverbs-providers ibverbs-utils perftest
-	libipc-run-perl clang libclang-rt-dev cppcheck pgbouncer
+	libipc-run-perl clang libclang-rt-dev cppcheck pgbouncer prometheus-postgres-exporter
 	qemu-system-x86 busybox-static cpio kmod iproute2 xz-utils
 	gnuplot-nox
 )

@@ -8,6 +8,9 @@ use RdmaCluster;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use HTTP::Tiny;
+use IPC::Run;
+use Time::HiRes qw(usleep);
 
 my $tree = "$FindBin::Bin/../..";
 my ($coord, $n1, $n2) = rdma_trio();
@@ -182,6 +185,46 @@ foreach my $file (map { "docs/$_" } qw(operations.md monitoring/README.md monito
 
 	cmp_ok(scalar(@used), '>', 5, "$file uses metrics");
 	is(join(' ', grep { !$known{$_} } @used), '', 'that are there');
+}
+
+# ---- the exporter itself: of two databases, one of which has nothing but the extension
+SKIP:
+{
+	skip 'there is no postgres_exporter', 4 if system('which prometheus-postgres-exporter >/dev/null 2>&1') != 0;
+	my $port = PostgreSQL::Test::Cluster::get_free_port();
+	my $log = PostgreSQL::Test::Utils::tempdir() . '/exporter.log';
+	my $http = HTTP::Tiny->new(timeout => $PostgreSQL::Test::Utils::timeout_default);
+
+	$coord->safe_psql('postgres', 'CREATE DATABASE other');
+	$coord->safe_psql('other', 'CREATE EXTENSION rdma_fdw');
+	local $ENV{DATA_SOURCE_NAME} = 'user=monitor dbname=postgres sslmode=disable host=' . $coord->host . ' port=' . $coord->port;
+	my $exporter = IPC::Run::start(
+		[   'prometheus-postgres-exporter', '--disable-default-metrics', '--disable-settings-metrics', '--auto-discover-databases',
+			'--exclude-databases=template0,template1', "--extend.query-path=$tree/docs/monitoring/queries.yaml", "--web.listen-address=127.0.0.1:$port" ],
+		'<', \'', '>', $log, '2>&1');
+	my $answer;
+	foreach (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		$answer = $http->get("http://127.0.0.1:$port/metrics");
+		last if $answer->{success} || !$exporter->pumpable;
+		usleep(100_000);
+	}
+	$exporter->kill_kill;
+	ok($answer->{success}, 'postgres_exporter answers') or diag($answer->{content}, slurp_file($log));
+	unlike(slurp_file($log), qr/level=error/, 'and has nothing to say against the file');
+	# it adds the server as a label of its own
+	my $text = join('', map { s/(?<=[{,])server="[^"]*"//r =~ s/(?<=\{),|,(?=,)|,(?=\} \S+\n)//gr =~ s/\{\}//r } grep { /^(?:# \w+ )?rdma_fdw_/ } $answer->{content} =~ /(.*\n)/g);
+	my ($exported, $exported_type, $exported_help) = eval { parse($text) };
+	is($@, '', 'what it exports is right');
+	# what has no row for want of a value is NaN there
+	my @other;
+	foreach my $name (@names)
+	{
+		push @other, "$name: type $exported_type->{$name}" if ($exported_type->{$name} // 'none') ne $type->{$name};
+		push @other, "$name: help" if ($exported_help->{$name} // '') ne $help->{$name};
+		push @other, "$name: labels" if join(' ', sort keys %{ $samples->{$name} }) ne join(' ', sort grep { $exported->{$name}{$_} ne 'NaN' } keys %{ $exported->{$name} });
+	}
+	is(join(', ', @other), '', 'and has the names, types, texts and labels of the view');
 }
 
 # ---- without an engine the rest is there

@@ -7,6 +7,8 @@
 #   bench_once CASE QUERY TABLE    runs the bench's `query QUERY CASE` once, in a new session of cluster coord that its `session CASE` sets up
 #                            and that has looked at a small table (which connects); prints milliseconds, $timeout seconds at most.
 #                            The rows go to $dir/rows.CASE; a query that was too late is not run again
+#   bench_cpu CLUSTER...     milliseconds of processors that all processes of these clusters have used since they started, also those
+#                            that have ended
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$tree/test/cluster.sh"
 . "$tree/bench/budget.sh"
@@ -55,4 +57,17 @@ bench_once()
 		sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' "$rows"
 	fi
 	sed -i -e 1d -e '/^Time: /d' "$rows"
+}
+
+bench_cpu()
+{
+	local cluster pid files=()
+	for cluster in "$@"; do
+		for pid in "$(rf_pid "$cluster")" $(cat "/proc/$(rf_pid "$cluster")/task/"*/children); do
+			files+=("/proc/$pid/stat")
+		done
+	done
+	# behind the name come state and parent, and from the 12th on user, system, and both of the children that have been waited for
+	# one of them may have ended meanwhile
+	{ cat "${files[@]}" 2>/dev/null || :; } | sed 's/.*) //' | awk -v hz="$(getconf CLK_TCK)" '{ sum += $12 + $13 + $14 + $15 } END { printf "%d\n", sum * 1000 / hz }'
 }

@@ -119,7 +119,7 @@ session()
 	esac
 }
 
-echo "query,case,ms" >"$raw"
+echo "query,case,ms,cpu_ms" >"$raw"
 bad=0
 left=${#queries[@]}
 rm -f "$dir"/late.*
@@ -133,9 +133,10 @@ for number in "${queries[@]}"; do
 		another_round $round "$runs" || break
 		for ((i = 0; i < ${#cases[@]}; i++)); do
 			case=${cases[(i + round) % ${#cases[@]}]}
+			cpu=$(bench_cpu coord "${names[@]}")
 			ms=$(bench_once "$case" "$number" supplier)
 			# the first round warms up and is not counted
-			[ $round = 0 ] || echo "$number,$case,$ms" >>"$raw"
+			[ $round = 0 ] || echo "$number,$case,$ms,$(($(bench_cpu coord "${names[@]}") - cpu))" >>"$raw"
 		done
 		for case in "${cases[@]}"; do
 			if ! grep -q 'statement timeout' "$dir/rows.$case" "$dir/rows.serial" && ! cmp -s "$dir/rows.$case" "$dir/rows.serial"; then

@@ -53,8 +53,10 @@ join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelO
 {
 	if (previous_join_pathlist)
 		previous_join_pathlist(root, joinrel, outerrel, innerrel, jointype, extra);
-	if (rf_push_down == RF_PUSH_DOWN_ALL)
-		rf_key_join_paths(root, joinrel, outerrel, innerrel, jointype, extra);
+	if (rf_push_down != RF_PUSH_DOWN_ALL)
+		return;
+	rf_note_unasked_join(root, joinrel, outerrel, innerrel);
+	rf_key_join_paths(root, joinrel, outerrel, innerrel, jointype, extra);
 }
 
 void

@@ -70,6 +70,7 @@ typedef struct RfRelInfo
 	RfTableOptions opts;
 	char	   *relation_name;	/* remote name, quoted; of other relations: all of their names */
 	char	   *description;	/* for EXPLAIN: local names and how they are joined */
+	struct RfJoinNotes *notes;	/* for EXPLAIN: why it joins no more, see joined_here.c */
 
 	List	   *remote_conds;	/* RestrictInfos evaluated on the data node */
 	List	   *local_conds;	/* evaluated here; RestrictInfos, of upper relations bare */

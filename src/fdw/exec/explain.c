@@ -87,12 +87,15 @@ rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;
 	const char *description = rf_scan_description((ForeignScan *) node->ss.ps.plan);
+	ListCell   *lc;
 
 	/* core prints the table of a plain scan */
 	if (description[0] != '\0')
 		ExplainPropertyText("Relations", description, es);
 	if (rf_scan_nodes((ForeignScan *) node->ss.ps.plan) != NIL)
 		rf_explain_nodes_plan(node, es);
+	foreach(lc, es->verbose ? rf_scan_joined_here((ForeignScan *) node->ss.ps.plan) : NIL)
+		ExplainPropertyText("Joined Here", strVal(lfirst(lc)), es);
 	if (es->verbose && !rf_explain_nodes_sql(node, es))
 		ExplainPropertyText("Remote SQL", rf_scan_sql((ForeignScan *) node->ss.ps.plan), es);
 	if (es->analyze && state != NULL && rf_scan_nodes((ForeignScan *) node->ss.ps.plan) != NIL)

@@ -22,6 +22,7 @@
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
+#include "parser/parsetree.h"
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
@@ -29,6 +30,8 @@
 #include "fdw/deparse/deparse.h"
 
 #include "plan.h"
+
+#define BEHIND_EXISTS "a column is wanted that cannot be had behind EXISTS"
 
 /*
  * A column inside EXISTS may be needed only for its equality with another one: an equality of the
@@ -124,10 +127,10 @@ is_computed_outside_exists(PlannerInfo *root, RfRelInfo *info, PlaceHolderVar *p
  * Every column that is wanted must be a plain one, a whole row, or a placeholder that the data
  * node can compute: tableoid has no remote counterpart.  Those of relations inside EXISTS cannot
  * be had either, unless another one stands in for it, but whole rows of them can be left NULL
- * where they are only asked for to be rechecked, and will not be.
+ * where they are only asked for to be rechecked, and will not be.  Not NULL: what is wrong.
  */
-static bool
-columns_can_be_fetched(PlannerInfo *root, RfRelInfo *info, List *exprs, bool never_rechecked)
+static const char *
+why_not_fetched(PlannerInfo *root, RfRelInfo *info, List *exprs, bool never_rechecked)
 {
 	Relids		relids = info->rel->relids;
 	ListCell   *lc;
@@ -138,19 +141,22 @@ columns_can_be_fetched(PlannerInfo *root, RfRelInfo *info, List *exprs, bool nev
 
 		if (IsA(var, PlaceHolderVar))
 		{
-			if (!is_computed_outside_exists(root, info, (PlaceHolderVar *) var) ||
-				!rf_is_shippable_expr(root, info->rel, (Expr *) var))
-				return false;
+			if (!is_computed_outside_exists(root, info, (PlaceHolderVar *) var))
+				return BEHIND_EXISTS;
+			if (!rf_is_shippable_expr(root, info->rel, (Expr *) var))
+				return rf_why_not_shippable(root, info->rel, ((PlaceHolderVar *) var)->phexpr);
 			continue;
 		}
-		if (!IsA(var, Var) ||
-			(var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber) ||
-			!bms_is_member(var->varno, relids) ||
-			(bms_is_member(var->varno, info->hidden_relids) &&
-			 (var->varattno == 0 ? !never_rechecked : rf_stand_in(info, var) == NULL)))
-			return false;
+		if (!IsA(var, Var) || !bms_is_member(var->varno, relids))
+			return "it gives a column of another relation";
+		if (var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber)
+			return psprintf("system column %s is wanted",
+							get_rte_attribute_name(planner_rt_fetch(var->varno, root), var->varattno));
+		if (bms_is_member(var->varno, info->hidden_relids) &&
+			(var->varattno == 0 ? !never_rechecked : rf_stand_in(info, var) == NULL))
+			return BEHIND_EXISTS;
 	}
-	return true;
+	return NULL;
 }
 
 static bool
@@ -169,13 +175,13 @@ fetches_ctid(List *exprs)
 }
 
 /*
- * Sorts the join's clauses into ON, WHERE and what stays here.  False: the join cannot be sent.
+ * Sorts the join's clauses into ON, WHERE and what stays here.  Not NULL: why the join cannot be sent.
  *
  * An outer join's own clauses decide which rows get NULLs, so all of them must go; those from WHERE
  * above it, and an inner join's, may stay.  All clauses of a semi join belong into its EXISTS;
  * those made from an equivalence class look as if they came from WHERE.
  */
-static bool
+static const char *
 classify_clauses(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 {
 	RfRelInfo  *info = (RfRelInfo *) joinrel->fdw_private;
@@ -187,7 +193,7 @@ classify_clauses(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 		bool		shippable;
 
 		if (rinfo->pseudoconstant)
-			return false;		/* core's gating Result needs the join to be here */
+			return "a condition without columns decides whether it is done";	/* by core's gating Result */
 		shippable = rf_is_shippable_expr(root, joinrel, rinfo->clause);
 
 		if (info->jointype == JOIN_INNER)
@@ -200,7 +206,7 @@ classify_clauses(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 		else if (info->jointype == JOIN_SEMI || !RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids))
 		{
 			if (!shippable)
-				return false;
+				return rf_why_not_shippable(root, joinrel, rinfo->clause);
 			info->joinclauses = lappend(info->joinclauses, rinfo);
 		}
 		else
@@ -211,7 +217,7 @@ classify_clauses(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 				info->local_conds = lappend(info->local_conds, rinfo);
 		}
 	}
-	return true;
+	return NULL;
 }
 
 /*
@@ -258,27 +264,29 @@ rf_nodes_may_join(PlannerInfo *root)
 	return root->parse->commandType != CMD_MERGE && !rf_rows_may_be_rechecked(root);
 }
 
-/* Fills joinrel's info; false if the data node cannot do this join. */
-static bool
-join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
+/* Fills joinrel's info. Not NULL: why the data node cannot do this join. */
+static const char *
+why_not_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 {
 	RfRelInfo  *info = (RfRelInfo *) joinrel->fdw_private;
 	RfRelInfo  *outer = info->outer;
 	RfRelInfo  *inner = info->inner;
 	bool		exists;
+	const char *why;
 	List	   *columns;
 	List	   *local_columns;
 	ListCell   *lc;
 
 	exists = info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI;
 
-	if (!classify_clauses(root, joinrel, restrictlist))
-		return false;
+	why = classify_clauses(root, joinrel, restrictlist);
+	if (why != NULL)
+		return why;
 	if (!take_local_conds(root, info, outer,
 						  info->jointype != JOIN_RIGHT && info->jointype != JOIN_FULL) ||
 		!take_local_conds(root, info, inner,
 						  info->jointype == JOIN_INNER || info->jointype == JOIN_RIGHT))
-		return false;
+		return "a condition of one side is evaluated here, before the join";
 
 	info->hidden_relids = bms_union(outer->hidden_relids, inner->hidden_relids);
 	if (exists)
@@ -293,17 +301,19 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 	if (bms_overlap(clause_relids(info->joinclauses),
 					bms_union(outer->hidden_relids, inner->hidden_relids)) ||
 		bms_overlap(clause_relids(info->remote_conds), info->hidden_relids))
-		return false;
+		return BEHIND_EXISTS;
 
 	if (info->jointype == JOIN_FULL && fetches_ctid(joinrel->reltarget->exprs))
-		return false;
+		return "ctid is wanted of rows that may be NULL";
 
 	columns = columns_for(root, info, (Node *) joinrel->reltarget->exprs);
 	local_columns = columns_for(root, info,
 								(Node *) extract_actual_clauses(info->local_conds, false));
-	if (!columns_can_be_fetched(root, info, columns, !rf_rows_may_be_rechecked(root)) ||
-		!columns_can_be_fetched(root, info, local_columns, false))
-		return false;
+	why = why_not_fetched(root, info, columns, !rf_rows_may_be_rechecked(root));
+	if (why == NULL)
+		why = why_not_fetched(root, info, local_columns, false);
+	if (why != NULL)
+		return why;
 
 	info->tlist = add_to_flat_tlist(add_to_flat_tlist(NIL, columns), local_columns);
 	foreach(lc, info->nodes != NIL ? info->tlist : NIL)
@@ -313,7 +323,7 @@ join_can_be_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 
 		tle->resjunk = IsA(var, Var) && var->varattno == 0 && !rf_row_is_wanted(root, var->varno);
 	}
-	return true;
+	return NULL;
 }
 
 static const char *
@@ -347,6 +357,7 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	Path	   *local_join = NULL;
 	RfRelInfo  *info;
 	RfRelInfo  *known;
+	const char *why;
 
 	if (rf_push_down != RF_PUSH_DOWN_ALL)
 		return;
@@ -371,18 +382,25 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 		return;
 	/* partitions on several servers have the first of these for theirs, as far as core knows */
 	if (!equal(outer->nodes, inner->nodes))
-		return;
-	if (!bms_is_empty(joinrel->lateral_relids))
-		return;
-	if (outer->nodes != NIL && !rf_nodes_may_join(root))
-		return;
-	if (rf_rows_may_be_rechecked(root))
+		why = "it lies on other nodes";
+	else if (!bms_is_empty(joinrel->lateral_relids))
+		why = "one refers to columns of another table (LATERAL)";
+	else if (outer->nodes != NIL && !rf_nodes_may_join(root))
+		why = "a join over several nodes can neither lock rows nor be part of MERGE";
+	else
+		why = NULL;
+	if (why == NULL && rf_rows_may_be_rechecked(root))
 	{
 		/* it gets no columns but those that its tables' scans give, so these leave no conditions to it */
 		if (outer->local_conds == NIL && inner->local_conds == NIL)
 			local_join = GetExistingLocalJoinPath(joinrel);
 		if (local_join == NULL)
-			return;
+			why = "rows may have to be looked at again, and a condition is evaluated here";
+	}
+	if (why != NULL)
+	{
+		rf_note_join(outerrel, innerrel, why);
+		return;
 	}
 
 	info = palloc0(sizeof(RfRelInfo));
@@ -393,9 +411,12 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	rf_merge_options(info, outer, inner);
 	known = (RfRelInfo *) joinrel->fdw_private;
 	joinrel->fdw_private = info;
-	if (!join_can_be_sent(root, joinrel, extra->restrictlist))
+	info->notes = known ? known->notes : rf_make_join_notes();
+	why = why_not_sent(root, joinrel, extra->restrictlist);
+	if (why != NULL)
 	{
 		joinrel->fdw_private = known;
+		rf_note_join(outerrel, innerrel, why);
 		return;
 	}
 
@@ -411,6 +432,7 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 		rf_join_choices(root, joinrel, info, known, extra->restrictlist);
 		return;
 	}
+	rf_note_join(outerrel, innerrel, NULL);
 	rf_estimate_rel(root, joinrel);
 	if (info->opts.use_remote_estimate)
 	{

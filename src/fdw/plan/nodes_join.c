@@ -435,9 +435,14 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 
 	joinrel->fdw_private = known;
 	/* right joins are left joins that we have seen from the other side, and so are some others */
-	if (rf_exchange_strategy == RF_STRATEGY_PULL || joined->jointype == JOIN_RIGHT ||
+	if (joined->jointype == JOIN_RIGHT ||
 		(choices->last_outer == innerrel && choices->last_inner == outerrel))
 		return;
+	if (rf_exchange_strategy == RF_STRATEGY_PULL)
+	{
+		rf_note_join(outerrel, innerrel, "rdma_fdw.exchange_strategy is pull");
+		return;
+	}
 	choices->last_outer = outerrel;
 	choices->last_inner = innerrel;
 
@@ -456,6 +461,7 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 		}
 	}
 
+	rf_note_join(outerrel, innerrel, cxt.ways != NIL ? NULL : "rows of neither side can be sent to the other");
 	foreach(lc, preferred_ways(cxt.ways))
 	{
 		RfRelInfo  *info = make_join(joined, lfirst(lc), choices);

@@ -373,6 +373,7 @@ place_parent(PlannerInfo *root, Parent *parent, List *nodes)
 	info->description = rf_local_name(planner_rt_fetch(rel->relid, root));
 	info->relation_name = info->description;
 	info->parts = parts_of_nodes(parent, nodes);
+	info->notes = rf_make_join_notes();
 	if (list_member_ptr(info->parts, NULL))
 	{
 		/* types that are known only where values of them exist cannot be named there */

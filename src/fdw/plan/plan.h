@@ -212,6 +212,15 @@ extern void rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo
 extern bool rdmaIsForeignScanParallelSafe(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 
 /*
+/*
+ * joined_here.c: why the data node does not do this join, for EXPLAIN (VERBOSE); reason NULL: it can. Joins with what is
+ * no statement of the same server are noted by the second function. rf_joined_here() gives the lines, Strings.
+ */
+extern struct RfJoinNotes *rf_make_join_notes(void);
+extern void rf_note_join(RelOptInfo *outerrel, RelOptInfo *innerrel, const char *reason);
+extern void rf_note_unasked_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel);
+extern List *rf_joined_here(PlannerInfo *root, RfRelInfo *info);
+
  * Adds a path that shares its rows among parallel workers, where that may be profitable. relids:
  * the base relations that the statement reads.
  */

@@ -59,6 +59,8 @@ typedef enum RfScanPrivateIndex
 	 * those whose keys are in an array, its last parameter, which the join sets.
 	 */
 	RF_SCAN_ALL_SQL,
+	/* List of Strings, for EXPLAIN: which joins are done here, and why */
+	RF_SCAN_JOINED_HERE,
 	RF_SCAN_NPRIVATE
 } RfScanPrivateIndex;
 
@@ -205,6 +207,12 @@ rf_scan_userid(ForeignScan *plan)
 	Oid			userid = linitial_oid((List *) list_nth(plan->fdw_private, RF_SCAN_USER));
 
 	return OidIsValid(userid) ? userid : GetUserId();
+}
+
+static inline List *
+rf_scan_joined_here(ForeignScan *plan)
+{
+	return (List *) list_nth(plan->fdw_private, RF_SCAN_JOINED_HERE);
 }
 
 static inline bool

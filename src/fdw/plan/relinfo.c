@@ -111,6 +111,7 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 
 	baserel->fdw_private = info;
 	info->rel = baserel;
+	info->notes = rf_make_join_notes();
 
 	info->table = GetForeignTable(foreigntableid);
 	info->server = GetForeignServer(info->table->serverid);

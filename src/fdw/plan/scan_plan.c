@@ -552,6 +552,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	Assert(list_length(fdw_private) == RF_SCAN_NPRIVATE);
 
 	/*
+	fdw_private = lappend(fdw_private, IS_UPPER_REL(rel) ? NIL : rf_joined_here(root, info));
 	 * The conditions evaluated remotely are needed again if a row mark makes the executor recheck
 	 * a row (EvalPlanQual).  If nothing can, sub-selects shall not look as if they were run here.
 	 */

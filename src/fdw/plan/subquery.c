@@ -297,6 +297,7 @@ set_select(RelOptInfo *rel, RfSelect *select)
 	if (info->nodes != NIL && (info->fragment = rf_place_select(select, rel->relid)) == NULL)
 		return NULL;
 	info->rel = rel;
+	info->notes = rf_make_join_notes();
 	info->select = select;
 	info->local_conds_sel = 1;
 	info->rel_startup_cost = -1;

@@ -176,6 +176,7 @@ rf_merge_options(RfRelInfo *info, RfRelInfo *outer, RfRelInfo *inner)
 	info->opts.parallel_scan = outer->opts.parallel_scan == 0 || inner->opts.parallel_scan == 0 ? 0 :
 		Max(outer->opts.parallel_scan, inner->opts.parallel_scan);
 	info->opts.fetch.read_in_place &= inner->opts.fetch.read_in_place;
+	info->opts.fetch.trusted &= inner->opts.fetch.trusted;
 	info->opts.fetch.fetch_size = Max(outer->opts.fetch.fetch_size, inner->opts.fetch.fetch_size);
 	if (info->opts.fetch.receive_buffers < 0)
 		info->opts.fetch.receive_buffers = inner->opts.fetch.receive_buffers;

@@ -480,7 +480,7 @@ define_plan_settings(void)
 							 &rf_exchange_strategy, RF_STRATEGY_AUTO, exchange_strategy_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.exchange_partitions",
-							 "Whether servers that hold partitions of the same table join them among themselves.",
+							 "Whether servers that hold partitions of the same table, or are nodes, join their tables among themselves.",
 							 "As nodes of one server do. They have to reach each other for that.",
 							 &rf_exchange_partitions, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);

@@ -42,8 +42,11 @@ rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
 	if (previous_rel_pathlist)
 		previous_rel_pathlist(root, rel, rti, rte);
-	if (rf_push_down == RF_PUSH_DOWN_ALL)
-		rf_select_paths(root, rel, rte);
+	if (rf_push_down != RF_PUSH_DOWN_ALL)
+		return;
+	rf_select_paths(root, rel, rte);
+	if (rti == bms_prev_member(root->all_baserels, -1))
+		rf_place_tables_of_nodes(root);
 }
 
 /* Joins of a foreign table with anything else. */

@@ -89,6 +89,14 @@ rf_reads_select(RfRelInfo *info)
 		(info->fragment != NULL && info->fragment->moved != NULL && rf_reads_select(info->fragment->moved));
 }
 
+bool
+rf_differs_by_node(RfRelInfo *info)
+{
+	return info->parts != NIL || (info->scan != NULL && rf_differs_by_node(info->scan)) ||
+		(info->outer != NULL && (rf_differs_by_node(info->outer) || rf_differs_by_node(info->inner))) ||
+		(info->fragment != NULL && info->fragment->moved != NULL && rf_differs_by_node(info->fragment->moved));
+}
+
 double
 rf_node_share(const RfRelInfo *info)
 {

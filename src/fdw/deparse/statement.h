@@ -78,6 +78,7 @@ typedef struct RfRelInfo
 								 * FirstLowInvalidHeapAttributeNumber */
 
 	RelOptInfo *rel;			/* the relation that this is the statement of */
+	struct RfRelInfo *alone;	/* of a table that is one of nodes to this query: its own statement, else NULL */
 	struct RfFragment *fragment;	/* of a server with nodes: where its rows lie, see fragment.h */
 
 	/*
@@ -159,6 +160,9 @@ rf_is_set_operation(RfRelInfo *info)
 
 /* Does its FROM contain a SELECT, at any level?  Those refer to nothing outside themselves. */
 extern bool rf_reads_select(RfRelInfo *info);
+
+/* Does it read something of which each node has a part of its own, so that the texts differ? */
+extern bool rf_differs_by_node(RfRelInfo *info);
 
 /* All alternative statements of one relation, and the last pair of sides of a join. */
 typedef struct RfChoices

@@ -157,7 +157,7 @@ rf_plan_direct_insert(PlannerInfo *root, ModifyTable *plan, Index target)
 		scanned->userid != rf_planned_userid(root, rte))
 		return false;
 	info = (RfRelInfo *) scanned->fdw_private;
-	if (info->local_conds != NIL || info->parts != NIL || info->server == NULL ||
+	if (info->local_conds != NIL || rf_differs_by_node(info) || info->server == NULL ||
 		info->server->serverid != server->serverid || !equal(info->nodes, rf_server_nodes(server)))
 		return false;
 

@@ -320,11 +320,20 @@ add_key_join(KeyJoin *join, JoinPathExtraData *extra)
 	add_path(join->joinrel, &path->path);
 }
 
+/* A table's own statement. */
+static RfRelInfo *
+own_statement(RelOptInfo *rel)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+
+	return info != NULL && info->alone != NULL ? info->alone : info;
+}
+
 /* Can keys for it be sent with its scan? */
 static bool
 is_plain_table(RelOptInfo *rel)
 {
-	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	RfRelInfo  *info = rf_is_our_rel(rel) ? own_statement(rel) : NULL;
 	ListCell   *lc;
 
 	/* nor does the join expect one above the scan */
@@ -334,8 +343,7 @@ is_plain_table(RelOptInfo *rel)
 			return false;
 	}
 	return IS_SIMPLE_REL(rel) && rel->rtekind == RTE_RELATION && !IS_DUMMY_REL(rel) &&
-		bms_is_empty(rel->lateral_relids) && rf_is_our_rel(rel) && info != NULL &&
-		info->table != NULL && info->select == NULL;
+		bms_is_empty(rel->lateral_relids) && info != NULL && info->table != NULL && info->select == NULL;
 }
 
 void
@@ -369,7 +377,7 @@ rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 		join.table = join.reversed ? outerrel : innerrel;
 		if (!is_plain_table(join.table))
 			continue;
-		join.info = (RfRelInfo *) join.table->fdw_private;
+		join.info = own_statement(join.table);
 		add_key_join(&join, extra);
 	}
 }

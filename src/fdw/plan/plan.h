@@ -187,6 +187,9 @@ extern bool rf_wanted_columns(PlannerInfo *root, RelOptInfo *rel, List *more, Li
  */
 extern void rf_place_partitioned_tables(PlannerInfo *root);
 
+/* Tables of single servers as tables of the nodes that the query reads; when all base relations have their paths. */
+extern void rf_place_tables_of_nodes(PlannerInfo *root);
+
 /* The plan reads these subqueries through the statement: it has no plan for them. */
 extern void rf_subqueries_are_remote(RfRelInfo *info);
 
@@ -209,9 +212,6 @@ extern void rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 extern void rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 							  RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra);
 
-extern bool rdmaIsForeignScanParallelSafe(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
-
-/*
 /*
  * joined_here.c: why the data node does not do this join, for EXPLAIN (VERBOSE); reason NULL: it can. Joins with what is
  * no statement of the same server are noted by the second function. rf_joined_here() gives the lines, Strings.
@@ -221,6 +221,9 @@ extern void rf_note_join(RelOptInfo *outerrel, RelOptInfo *innerrel, const char 
 extern void rf_note_unasked_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel);
 extern List *rf_joined_here(PlannerInfo *root, RfRelInfo *info);
 
+extern bool rdmaIsForeignScanParallelSafe(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
+
+/*
  * Adds a path that shares its rows among parallel workers, where that may be profitable. relids:
  * the base relations that the statement reads.
  */

@@ -507,6 +507,9 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	RfRemoteQuery *query;
 
 	rel->fdw_private = info;
+	/* core takes it from here: joins may have it as a table of nodes */
+	if (info->alone == NULL && info->table != NULL && simple)
+		rel->serverid = info->server->serverid;
 	locking = locking_clause(root, rel);
 	rf_subqueries_are_remote(info);
 	if (simple)
@@ -549,10 +552,10 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	fdw_private = lappend(fdw_private, list_make1_oid(rel->userid));
 	fdw_private = lappend(fdw_private, makeBoolean(rf_is_set_operation(info)));
 	fdw_private = lappend(fdw_private, all_sql);
+	fdw_private = lappend(fdw_private, IS_UPPER_REL(rel) ? NIL : rf_joined_here(root, info));
 	Assert(list_length(fdw_private) == RF_SCAN_NPRIVATE);
 
 	/*
-	fdw_private = lappend(fdw_private, IS_UPPER_REL(rel) ? NIL : rf_joined_here(root, info));
 	 * The conditions evaluated remotely are needed again if a row mark makes the executor recheck
 	 * a row (EvalPlanQual).  If nothing can, sub-selects shall not look as if they were run here.
 	 */

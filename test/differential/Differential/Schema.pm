@@ -81,6 +81,8 @@ our @topologies = (
 	[ keyed_nodes => { t => [ 'dear', "distributed_by 'id'" ], u => ['d1'], w => ['local'], x => ['d2'] } ],
 	[ by_id => { map { $_ => [ 'nodes', "distributed_by 'id'" ] } qw(t u w x) } ],
 	[ by_others => { t => [ 'nodes', "distributed_by 'i4'" ], u => [ 'nodes', "distributed_by 'k, v'" ], w => [ 'nodes', "replicated 'true'" ], x => [ 'nodes', "distributed_by 'b'" ] } ],
+	[ neighbours => { t => [ 'nodes', "distributed_by 'id'" ], u => ['n1'], w => ['n2'], x => ['n1'] } ],
+	[ neighbours_back => { t => ['n2'], u => [ 'nodes', "distributed_by 'k, v'" ], w => [ 'nodes', "replicated 'true'" ], x => ['n2'] } ],
 	[ computed => { t => [ 'others', "distributed_by 't'" ], u => [ 'others', "distributed_by 'tid'" ], w => ['others'], x => [ 'others', "replicated 'true'" ] } ],
 	[ anywhere => { t => ['nodes'], u => [ 'nodes', "distributed_by 's'" ], w => [ 'nodes', "distributed_by 'a'" ], x => ['nodes'] } ],
 	[ parts => { t => ['parts'], u => ['parts'], w => ['n1'], x => ['parts'] } ],

@@ -4,7 +4,7 @@
 #                            extension. rf_start starts clusters there; they stop when the bench ends, and a throw-away folder goes.
 #   bench_tpch               compiles the generator of TPC-H's rows: $dir/tpchgen
 #   bench_server NAME CLUSTER [WRAPPER [OPTIONS]]    SQL for a server of that name which is the cluster, and for its user mapping
-#   bench_once CASE QUERY TABLE    runs the bench's `query QUERY CASE` once, in a new session of cluster coord that its `session CASE` sets up
+#   bench_once CASE QUERY TABLE    runs the bench's `query QUERY CASE` once, in a new session of cluster coord that its `session CASE QUERY` sets up
 #                            and that has looked at a small table (which connects); prints milliseconds, $timeout seconds at most.
 #                            The rows go to $dir/rows.CASE; a query that was too late is not run again
 #   bench_cpu CLUSTER...     milliseconds of processors that all processes of these clusters have used since they started, also those
@@ -46,7 +46,7 @@ bench_once()
 		return
 	fi
 	{
-		session "$1"
+		session "$1" "$2"
 		printf 'SELECT count(*) FROM %s;\n\\timing on\n' "$3"
 		query "$2" "$1"
 	} | rf_psql coord -qAt -v ON_ERROR_STOP=0 >"$rows" 2>&1

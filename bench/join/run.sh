@@ -4,7 +4,8 @@
 # (hash partitions on the nodes, async, partitionwise). Interleaved runs, medians, ratios; the rows must be the same everywhere.
 #
 #   SF       TPC-H scale (default 1)          RUNS   rounds (default 3)        NODES  data nodes (default 2)
-#   QUERIES  e.g. "J1 J2 C1 Q3" (default J1 J2 C1 and all 22); C1 is J1 over orders stored by order key, so co-located
+#   QUERIES  e.g. "J1 J2 C1 U1 Q3" (default J1 J2 C1 U1 and all 22); C1 is J1 over orders stored by order key, so co-located,
+#            U1 with all orders on the first node and all line items on the second
 #   RIVALS   queries that postgres_fdw runs, too (default "J1 J2")
 #   MINUTES  fewer rounds of long queries, so that the whole ends in time (default 9)
 #   TIMEOUT  a query that takes longer counts as this many seconds, and is not run again (default 60)
@@ -12,7 +13,7 @@
 set -euo pipefail
 . "$(dirname "$0")/../clusters.sh"
 sf=${SF:-1} runs=${RUNS:-3} nodes=${NODES:-2} timeout=${TIMEOUT:-60} out=${OUT:-$tree/build/bench-join}
-read -ra queries <<<"${QUERIES:-J1 J2 C1 $(seq -f Q%g -s ' ' 1 22)}"
+read -ra queries <<<"${QUERIES:-J1 J2 C1 U1 $(seq -f Q%g -s ' ' 1 22)}"
 rivals=" ${RIVALS-J1 J2} "
 mkdir -p "$out"
 raw=$out/raw.csv
@@ -38,7 +39,7 @@ if ! rf_run test -e "$RF_ROOT/loaded.$sf.$nodes"; then
 		{
 			echo "CREATE EXTENSION rdma_fdw; CREATE SCHEMA dist; SET search_path = dist;"
 			cat "$tree/bench/tpch/schema.sql"
-			echo "CREATE TABLE orders_by_key (LIKE orders);"
+			echo "CREATE TABLE orders_by_key (LIKE orders); CREATE SCHEMA apart; CREATE TABLE apart.orders (LIKE orders); CREATE TABLE apart.lineitem (LIKE lineitem);"
 		} | rf_psql "$name" -q
 	done
 	{
@@ -53,7 +54,10 @@ if ! rf_run test -e "$RF_ROOT/loaded.$sf.$nodes"; then
 			done
 		done
 		echo "CREATE SERVER nodes FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes '$(list "${names[@]/#/rdma_fdw_}")');"
-		echo "IMPORT FOREIGN SCHEMA dist FROM SERVER nodes INTO dist;"
+		echo "IMPORT FOREIGN SCHEMA dist FROM SERVER nodes INTO dist; CREATE SCHEMA apart; IMPORT FOREIGN SCHEMA apart FROM SERVER nodes INTO apart;"
+		echo "CREATE FOREIGN TABLE apart.orders_there () INHERITS (local.orders) SERVER rdma_fdw_n1 OPTIONS (schema_name 'apart', table_name 'orders');"
+		echo "CREATE FOREIGN TABLE apart.lineitem_there () INHERITS (local.lineitem) SERVER rdma_fdw_n2 OPTIONS (schema_name 'apart', table_name 'lineitem');"
+		echo "ALTER FOREIGN TABLE apart.orders_there NO INHERIT local.orders; ALTER FOREIGN TABLE apart.lineitem_there NO INHERIT local.lineitem;"
 		for table in region nation; do
 			echo "ALTER FOREIGN TABLE dist.$table OPTIONS (ADD replicated 'true');"
 			echo "CREATE FOREIGN TABLE rival.$table () INHERITS (local.$table) SERVER postgres_fdw_n1 OPTIONS (schema_name 'dist');"
@@ -74,15 +78,17 @@ if ! rf_run test -e "$RF_ROOT/loaded.$sf.$nodes"; then
 		rf_psql coord -qc "INSERT INTO dist.$table SELECT * FROM local.$table"
 		say "  $table"
 	done
-	rf_psql coord -qc "INSERT INTO dist.orders_by_key SELECT * FROM local.orders"
+	rf_psql coord -qc "INSERT INTO dist.orders_by_key SELECT * FROM local.orders" -c "INSERT INTO apart.orders_there SELECT * FROM local.orders" \
+		-c "INSERT INTO apart.lineitem_there SELECT * FROM local.lineitem"
 	# with the index that Q17 and Q20 take minutes without, wherever the tables are
 	keys="$(grep '^ALTER' "$tree/bench/tpch/keys.sql") CREATE INDEX ON lineitem (l_partkey, l_suppkey);"
 	{ echo "SET search_path = local;"; echo "$keys"; echo "VACUUM (FREEZE, ANALYZE);"; } | rf_psql coord -q
 	for name in "${names[@]}"; do
-		{ echo "SET search_path = dist;"; echo "$keys"; echo "ALTER TABLE orders_by_key ADD PRIMARY KEY (o_orderkey); VACUUM (FREEZE, ANALYZE);"; } | rf_psql "$name" -q
+		{ echo "SET search_path = dist;"; echo "$keys"; echo "ALTER TABLE orders_by_key ADD PRIMARY KEY (o_orderkey);"
+			echo "ALTER TABLE apart.orders ADD PRIMARY KEY (o_orderkey); ALTER TABLE apart.lineitem ADD PRIMARY KEY (l_orderkey, l_linenumber); VACUUM (FREEZE, ANALYZE);"; } | rf_psql "$name" -q
 	done
 	say "  keys"
-	rf_psql coord -qc "SET search_path = dist; ANALYZE $(list "${tables[@]}" orders_by_key)"
+	rf_psql coord -qc "SET search_path = dist; ANALYZE $(list "${tables[@]}" orders_by_key), apart.orders, apart.lineitem"
 	rf_psql coord -qc "SET search_path = rival; ANALYZE $(list "${tables[@]}")"
 	rf_run touch "$RF_ROOT/loaded.$sf.$nodes"
 else
@@ -102,7 +108,7 @@ query()
 		C1) [ "$2" != rdma ] || orders=orders_by_key ;;
 	esac
 	case $1 in
-		J1 | C1) echo "SELECT count(*), sum(l_quantity), sum(o_totalprice) FROM $orders JOIN lineitem ON o_orderkey = l_orderkey;" ;;
+		J1 | C1 | U1) echo "SELECT count(*), sum(l_quantity), sum(o_totalprice) FROM $orders JOIN lineitem ON o_orderkey = l_orderkey;" ;;
 		J2) echo "SELECT o_orderpriority, count(*), sum(l_extendedprice * (1 - l_discount)) FROM orders JOIN lineitem ON o_orderkey = l_orderkey GROUP BY o_orderpriority ORDER BY 1;" ;;
 		*) sed -n "/^-- $1\$/,/^-- Q/{/^-- Q/d;p}" "$tree/bench/tpch/queries.sql" ;;
 	esac
@@ -114,7 +120,7 @@ session()
 	case $1 in
 		serial) echo "SET search_path = local; SET max_parallel_workers_per_gather = 0;" ;;
 		parallel) echo "SET search_path = local; SET max_parallel_workers_per_gather = 2;" ;;
-		rdma) echo "SET search_path = dist;" ;;
+		rdma) echo "SET search_path = $([ "$2" = U1 ] && echo apart, )dist;" ;;
 		rival) echo "SET search_path = rival; SET enable_partitionwise_join = on; SET enable_partitionwise_aggregate = on;" ;;
 	esac
 }
@@ -128,7 +134,7 @@ for number in "${queries[@]}"; do
 	step_of $((left--))
 	cases=(rdma serial parallel)
 	[[ $rivals != *" $number "* ]] || cases+=(rival)
-	{ session rdma; printf 'EXPLAIN (COSTS OFF)\n'; query "$number" rdma; } | rf_psql coord -qAt >"$out/plan.$number.txt" 2>&1 || true
+	{ session rdma "$number"; printf 'EXPLAIN (COSTS OFF)\n'; query "$number" rdma; } | rf_psql coord -qAt >"$out/plan.$number.txt" 2>&1 || true
 	for ((round = 0; ; round++)); do
 		another_round $round "$runs" || break
 		for ((i = 0; i < ${#cases[@]}; i++)); do

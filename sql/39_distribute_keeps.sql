@@ -25,6 +25,7 @@ GRANT INSERT (id) ON "T x" TO PUBLIC;
 GRANT DELETE ON "T x" TO "regress_Keep";
 
 \set VERBOSITY default
+\set SHOW_CONTEXT never
 ALTER PUBLICATION regress_rdma_keep ADD TABLE "T x";
 SELECT rdma.distribute_table('"T x"', 'kp', 'id');
 ALTER PUBLICATION regress_rdma_keep DROP TABLE "T x";

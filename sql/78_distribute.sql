@@ -115,6 +115,7 @@ SELECT count(*) FROM rdma.run_on('dst2', $$SELECT rdma.grant_access('regress_rdm
 ALTER USER MAPPING FOR CURRENT_USER SERVER dst2 OPTIONS (SET user 'regress_rdma_poor');
 CREATE TABLE poor (id int);
 \set VERBOSITY default
+\set SHOW_CONTEXT never
 SELECT rdma.distribute_table('poor', 'dst', 'id');
 \set VERBOSITY terse
 ALTER USER MAPPING FOR CURRENT_USER SERVER dst2 OPTIONS (SET user 'postgres');

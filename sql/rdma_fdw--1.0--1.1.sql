@@ -52,6 +52,149 @@ CREATE FUNCTION rdma.only_value(anyarray) RETURNS anyelement
 AS 'MODULE_PATHNAME', 'rdma_only_value' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION rdma.only_value(anyarray) IS 'internal: the only value; an error where there are more';
 
+-- Foreign keys are told by names and letters, never by text that would be run: what a node says of its own is taken here.
+
+CREATE FUNCTION rdma.foreign_keys(tabs regclass[], OUT referencing regclass, OUT referenced regclass, OUT key jsonb)
+RETURNS SETOF record
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT c.conrelid, c.confrelid, jsonb_build_object('name', c.conname, 'match', c.confmatchtype, 'on_update', c.confupdtype, 'on_delete', c.confdeltype,
+      'table', ARRAY[n.nspname, r.relname], 'columns', ARRAY(SELECT a.attname FROM unnest(c.conkey) WITH ORDINALITY k(num, place) JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.num ORDER BY k.place),
+      'other_table', ARRAY[o.nspname, f.relname], 'other_columns', ARRAY(SELECT a.attname FROM unnest(c.confkey) WITH ORDINALITY k(num, place) JOIN pg_attribute a ON a.attrelid = c.confrelid AND a.attnum = k.num ORDER BY k.place),
+      'set', ARRAY(SELECT a.attname FROM unnest(c.confdelsetcols) k(num) JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.num ORDER BY a.attnum),
+      'deferrable', c.condeferrable, 'deferred', c.condeferred, 'valid', c.convalidated, 'enforced', to_jsonb(c)->'conenforced', 'period', to_jsonb(c)->'conperiod')
+    FROM pg_constraint c JOIN pg_class r ON r.oid = c.conrelid JOIN pg_namespace n ON n.oid = r.relnamespace JOIN pg_class f ON f.oid = c.confrelid JOIN pg_namespace o ON o.oid = f.relnamespace
+    WHERE c.contype = 'f' AND c.conparentid = 0 AND (c.conrelid = ANY (tabs) OR c.confrelid = ANY (tabs))
+    ORDER BY n.nspname, r.relname, c.conname
+$function$;
+COMMENT ON FUNCTION rdma.foreign_keys(regclass[]) IS 'internal: the foreign keys of these tables and those that refer to them; here, or on a node';
+
+CREATE FUNCTION rdma.foreign_key_statement(key jsonb)
+RETURNS text
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  period text := CASE WHEN (key->>'period')::boolean THEN 'PERIOD ' ELSE '' END;
+  columns text;
+  other_columns text;
+  set_columns text;
+BEGIN
+  SELECT string_agg(CASE WHEN place = jsonb_array_length(key->'columns') THEN period ELSE '' END || quote_ident(name), ', ' ORDER BY place) INTO columns
+    FROM jsonb_array_elements_text(key->'columns') WITH ORDINALITY c(name, place);
+  SELECT string_agg(CASE WHEN place = jsonb_array_length(key->'columns') THEN period ELSE '' END || quote_ident(name), ', ' ORDER BY place) INTO other_columns
+    FROM jsonb_array_elements_text(key->'other_columns') WITH ORDINALITY c(name, place);
+  SELECT ' (' || string_agg(quote_ident(name), ', ') || ')' INTO set_columns FROM jsonb_array_elements_text(key->'set') c(name);
+  RETURN format('ALTER TABLE %I.%I ADD CONSTRAINT %I FOREIGN KEY (%s) REFERENCES %I.%I (%s)%s%s%s%s%s%s', key->'table'->>0, key->'table'->>1, key->>'name', columns,
+    key->'other_table'->>0, key->'other_table'->>1, other_columns,
+    CASE key->>'match' WHEN 'f' THEN ' MATCH FULL' END,
+    ' ON UPDATE ' || CASE key->>'on_update' WHEN 'r' THEN 'RESTRICT' WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' WHEN 'd' THEN 'SET DEFAULT' END,
+    ' ON DELETE ' || CASE key->>'on_delete' WHEN 'r' THEN 'RESTRICT' WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' WHEN 'd' THEN 'SET DEFAULT' END || coalesce(set_columns, ''),
+    CASE WHEN (key->>'deferrable')::boolean THEN ' DEFERRABLE' END, CASE WHEN (key->>'deferred')::boolean THEN ' INITIALLY DEFERRED' END,
+    CASE WHEN NOT (key->>'enforced')::boolean THEN ' NOT ENFORCED' WHEN NOT (key->>'valid')::boolean THEN ' NOT VALID' END);
+END $function$;
+COMMENT ON FUNCTION rdma.foreign_key_statement(jsonb) IS 'internal: the statement that creates a foreign key that rdma.foreign_keys tells of';
+
+CREATE FUNCTION rdma.table_named(server name, remote jsonb, OUT tab regclass, OUT replicated boolean, OUT keys text[])
+LANGUAGE sql STABLE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT t.oid, t.replicated, (SELECT array_agg(coalesce((SELECT option_value FROM pg_options_to_table(a.attfdwoptions) WHERE option_name = 'column_name'), a.attname) ORDER BY k.place)
+      FROM unnest(rdma.distribution_key(t.oid)) WITH ORDINALITY k(name, place) JOIN pg_attribute a ON a.attrelid = t.oid AND a.attname = k.name)
+    FROM (SELECT c.oid, n.nspname, c.relname, coalesce(max(option_value) FILTER (WHERE option_name = 'schema_name'), n.nspname) AS schema_name,
+          coalesce(max(option_value) FILTER (WHERE option_name = 'table_name'), c.relname) AS table_name, coalesce(max(option_value) FILTER (WHERE option_name = 'replicated')::boolean, false) AS replicated
+        FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+          LEFT JOIN LATERAL pg_options_to_table(f.ftoptions) o ON true WHERE s.srvname = server GROUP BY c.oid, n.nspname, c.relname) t
+    WHERE t.schema_name = remote->>0 AND t.table_name = remote->>1 ORDER BY t.oid LIMIT 1
+$function$;
+COMMENT ON FUNCTION rdma.table_named(name, jsonb) IS 'internal: the foreign table of a server that stands for a table of the nodes, and remote names of the columns of its key; NULL: there is none';
+
+CREATE FUNCTION rdma.node_foreign_keys(node name, relations text[])
+RETURNS SETOF jsonb
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  answer text;
+BEGIN
+  SELECT r.answer INTO STRICT answer FROM rdma.run_on(node, format('SELECT jsonb_agg(key) FROM rdma.foreign_keys(%L::regclass[])', relations)) r;
+  RETURN QUERY SELECT value FROM jsonb_array_elements(answer::jsonb);
+END $function$;
+COMMENT ON FUNCTION rdma.node_foreign_keys(name, text[]) IS 'internal: the foreign keys of these tables of a node, and those that refer to them';
+
+-- Rows that refer to each other have to be on one node, where moves keep them, too.
+CREATE FUNCTION rdma.foreign_key_problem(server name, key jsonb, actions boolean DEFAULT true)
+RETURNS text
+LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  ours record;
+  other record;
+  columns text[] := ARRAY(SELECT jsonb_array_elements_text(key->'columns'));
+  other_columns text[] := ARRAY(SELECT jsonb_array_elements_text(key->'other_columns'));
+  set_columns text[] := ARRAY(SELECT jsonb_array_elements_text(key->'set'));
+  together boolean;
+BEGIN
+  SELECT * INTO ours FROM rdma.table_named(server, key->'table');
+  SELECT * INTO other FROM rdma.table_named(server, key->'other_table');
+  IF ours.tab IS NULL OR other.tab IS NULL THEN
+    RETURN format('Table %s.%s is no table of server "%s".', quote_ident(key->CASE WHEN ours.tab IS NULL THEN 'table' ELSE 'other_table' END->>0),
+      quote_ident(key->CASE WHEN ours.tab IS NULL THEN 'table' ELSE 'other_table' END->>1), server);
+  END IF;
+  IF actions AND 'd' IN (key->>'on_update', key->>'on_delete') THEN
+    RETURN 'Its action is SET DEFAULT, and the tables of the nodes have no defaults.';
+  END IF;
+  IF rdma.named_nodes(server) IS NULL OR (ours.replicated AND other.replicated) THEN
+    RETURN NULL;
+  END IF;
+  IF ours.replicated THEN
+    RETURN format('Table %s is replicated, and table %s is not: its rows are not on all nodes.', ours.tab, other.tab);
+  END IF;
+  IF NOT other.replicated THEN
+    -- values that are equal have to be in one bucket
+    SELECT bool_and(coalesce((a.atttypid = o.atttypid OR ARRAY[a.atttypid, o.atttypid] <@ '{int2,int4,int8}'::regtype[]::oid[] OR ARRAY[a.atttypid, o.atttypid] <@ '{text,varchar}'::regtype[]::oid[])
+        AND (a.attcollation = o.attcollation OR (SELECT bool_and(collisdeterministic) FROM pg_collation WHERE oid IN (a.attcollation, o.attcollation))), false)) INTO together
+      FROM unnest(ours.keys, other.keys) k(name, other_name)
+        LEFT JOIN unnest(columns, other_columns) c(name, other_name) ON c.name = k.name AND c.other_name = k.other_name
+        LEFT JOIN pg_attribute a ON a.attrelid = ours.tab AND coalesce((SELECT option_value FROM pg_options_to_table(a.attfdwoptions) WHERE option_name = 'column_name'), a.attname) = c.name
+        LEFT JOIN pg_attribute o ON o.attrelid = other.tab AND coalesce((SELECT option_value FROM pg_options_to_table(o.attfdwoptions) WHERE option_name = 'column_name'), o.attname) = c.other_name;
+    IF together IS NOT TRUE OR ours.keys IS NULL OR other.keys IS NULL THEN
+      RETURN format('Rows of %s and rows that they refer to may be on different nodes: %s', key->'table'->>1, CASE WHEN ours.keys IS NULL OR other.keys IS NULL
+        THEN 'nothing says on which.' ELSE 'the foreign key does not have the columns that both tables are distributed by in the same places and with the same types.' END);
+    END IF;
+  END IF;
+  IF actions AND ((key->>'on_delete' = 'n' AND CASE WHEN set_columns = '{}' THEN columns ELSE set_columns END && ours.keys)
+      OR ((key->>'on_update' = 'n' OR key->>'on_update' = 'c' AND other.replicated) AND columns && ours.keys)) THEN
+    RETURN format('Its actions would change columns that table %s is distributed by.', ours.tab);
+  END IF;
+  RETURN NULL;
+END $function$;
+COMMENT ON FUNCTION rdma.foreign_key_problem(name, jsonb, boolean) IS 'internal: why nodes of a server cannot have a foreign key; NULL: they can. actions: may ON UPDATE and ON DELETE be the reason?';
+
+CREATE FUNCTION rdma.create_foreign_keys(server name, keys jsonb[])
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  key jsonb;
+  problem text;
+BEGIN
+  FOREACH key IN ARRAY keys LOOP
+    problem := rdma.foreign_key_problem(server, key);
+    IF problem IS NULL THEN
+      PERFORM rdma.run_on(server, rdma.foreign_key_statement(key));
+    ELSIF (rdma.table_named(server, key->'other_table')).tab IS NULL THEN
+      RAISE WARNING 'foreign key "%" of table "%" is left out', key->>'name', key->'table'->>1 USING DETAIL = problem, HINT = 'rdma.distribute_tables distributes both tables in one step.';
+    ELSE
+      RAISE WARNING 'foreign key "%" of table "%" is left out', key->>'name', key->'table'->>1 USING DETAIL = problem;
+    END IF;
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma.create_foreign_keys(name, jsonb[]) IS 'internal: creates on the nodes of a server those of these foreign keys that can be there, and warns of the others';
+
 -- A unique index that lacks the key is refused: it would hold on each node only.
 
 CREATE OR REPLACE FUNCTION rdma.distribute_table(tab regclass, server name, distributed_by text DEFAULT NULL, replicated boolean DEFAULT false)
@@ -69,6 +212,7 @@ DECLARE
   options text := '';
   storage text;
   statistics text[];
+  foreign_keys jsonb[];
   statement text;
   moving name;
   moved bigint;
@@ -115,9 +259,16 @@ BEGIN
         DETAIL = format('Its generated columns, constraints or indexes use %s.', part.names), HINT = format('Let the owner of the table distribute it: SET ROLE %s.', old.owner);
     END IF;
   END IF;
+  SELECT string_agg(format('"%s" of %s', f.key->>'name', f.referencing), ', ') AS names, array_agg(DISTINCT f.referencing) AS tabs INTO part
+    FROM rdma.foreign_keys(ARRAY[tab]) f WHERE f.referencing <> tab;
+  IF part.names IS NOT NULL THEN
+    RAISE EXCEPTION 'table "%" cannot be distributed alone', old.relname USING ERRCODE = 'dependent_objects_still_exist',
+      DETAIL = format('Foreign keys of other tables refer to it: %s.', part.names),
+      HINT = format('Have all of them distributed in one step: SELECT rdma.distribute_tables(%L, %L, ...).', server, ARRAY[tab] || part.tabs);
+  END IF;
+  foreign_keys := ARRAY(SELECT f.key FROM rdma.foreign_keys(ARRAY[tab]) f);
   SELECT string_agg(DISTINCT pg_describe_object(classid, objid, objsubid), ', ') AS names INTO part FROM pg_depend
-    WHERE refclassid = 'pg_class'::regclass AND refobjid = tab AND (classid = 'pg_rewrite'::regclass OR
-      classid = 'pg_constraint'::regclass AND NOT EXISTS (SELECT FROM pg_constraint WHERE oid = objid AND conrelid = tab));
+    WHERE refclassid = 'pg_class'::regclass AND refobjid = tab AND classid = 'pg_rewrite'::regclass;
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION 'table "%" cannot be distributed', old.relname USING ERRCODE = 'dependent_objects_still_exist',
       DETAIL = format('It would be dropped, and these depend on it: %s.', part.names), HINT = 'Drop them, and create them again afterwards.';
@@ -203,13 +354,7 @@ BEGIN
   END IF;
 
   -- Indexes are built over all rows at once; what is unique is so on each node.
-  FOR part IN SELECT conname, contype, conkey, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype <> 'c' ORDER BY contype, conname LOOP
-    IF part.contype = 'f' OR part.contype = 't' OR part.contype = 'n' THEN
-      IF part.contype = 'f' THEN
-        RAISE WARNING 'foreign key "%" of table "%" is left out', part.conname, old.relname;
-      END IF;
-      CONTINUE;
-    END IF;
+  FOR part IN SELECT conname, contype, conkey, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype IN ('p', 'u', 'x') ORDER BY contype, conname LOOP
     IF NOT replicated AND NOT (part.contype <> 'x' AND cardinality(keys) > 0 AND keys <@
         (SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = tab AND attnum = ANY (part.conkey))) THEN
       RAISE WARNING 'constraint "%" of table "%" holds on each node, not between nodes', part.conname, old.relname
@@ -227,6 +372,7 @@ BEGIN
   FOREACH statement IN ARRAY statistics LOOP
     PERFORM rdma.run_on(server, format('%s%I.%I', statement, old.nspname, old.relname));
   END LOOP;
+  PERFORM rdma.create_foreign_keys(server, foreign_keys);
   PERFORM rdma.run_on(server, format('ANALYZE %I.%I', old.nspname, old.relname));
 
   FOR part IN
@@ -264,6 +410,38 @@ BEGIN
   EXECUTE format('ANALYZE %I.%I', old.nspname, old.relname);
   RETURN moved;
 END $function$;
+
+-- Foreign keys between tables that become distributed together are there again at the end.
+CREATE FUNCTION rdma.distribute_tables(server name, tabs regclass[], distributed_by text[], replicated regclass[] DEFAULT '{}', OUT relation regclass, OUT rows bigint)
+RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  part record;
+  foreign_keys jsonb[] := '{}';
+BEGIN
+  IF cardinality(tabs) <> cardinality(distributed_by) THEN
+    RAISE EXCEPTION 'there are % tables and % keys to distribute them by', cardinality(tabs), cardinality(distributed_by) USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  FOR part IN SELECT f.* FROM rdma.foreign_keys(tabs || replicated) f WHERE f.referencing = ANY (tabs || replicated) AND f.referenced = ANY (tabs || replicated) AND f.referencing <> f.referenced LOOP
+    foreign_keys := foreign_keys || part.key;
+    EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', part.referencing, part.key->>'name');
+  END LOOP;
+  FOR part IN
+    SELECT t.tab, t.key, t.copied, format('%I.%I', n.nspname, c.relname) AS name
+      FROM (SELECT tab, key, false AS copied, place FROM unnest(tabs, distributed_by) WITH ORDINALITY d(tab, key, place)
+          UNION ALL SELECT tab, NULL, true, cardinality(tabs) + place FROM unnest(replicated) WITH ORDINALITY r(tab, place)) t
+        LEFT JOIN pg_class c ON c.oid = t.tab LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
+      ORDER BY t.place
+  LOOP
+    rows := rdma.distribute_table(part.tab, server, part.key, part.copied);
+    relation := part.name::regclass;
+    RETURN NEXT;
+  END LOOP;
+  PERFORM rdma.create_foreign_keys(server, foreign_keys);
+END $function$;
+COMMENT ON FUNCTION rdma.distribute_tables(name, regclass[], text[], regclass[]) IS 'turns local tables into tables of a server with nodes in one step, with the foreign keys between them';
 
 -- Columns of rdma.connections have the names of those of postgres_fdw_get_connections() in PostgreSQL 18. The view lets go of the
 -- function meanwhile, so that other views may depend on it.
@@ -1064,6 +1242,22 @@ RETURNS boolean
 AS 'MODULE_PATHNAME', 'rdma_is_definition' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION rdma.is_definition(text) IS 'internal: is it one CREATE INDEX, or one ALTER TABLE that adds a primary key, unique or exclusion constraint, and nothing besides?';
 
+-- Its expressions run here while rows move, with the caller's rights.
+CREATE FUNCTION rdma.require_owner(tab regclass)
+RETURNS void
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  part record;
+BEGIN
+  SELECT c.relname, c.relowner::regrole AS owner INTO part FROM pg_class c WHERE c.oid = tab;
+  IF part.owner <> current_user::regrole THEN
+    RAISE EXCEPTION 'must be the owner of foreign table "%"', part.relname USING ERRCODE = 'insufficient_privilege', HINT = format('SET ROLE %s.', part.owner);
+  END IF;
+END $function$;
+COMMENT ON FUNCTION rdma.require_owner(regclass) IS 'internal: an error unless the caller is the owner of a foreign table';
+
 -- What a node says of its table is text of that node: it becomes names and literals, or is one definition and nothing else.
 CREATE FUNCTION rdma.undistribute_table(tab regclass)
 RETURNS bigint
@@ -1077,6 +1271,8 @@ DECLARE
   node name;
   answer text;
   there jsonb;
+  foreign_key jsonb;
+  foreign_keys jsonb[];
   columns text;
   names text;
   statistics text[];
@@ -1092,10 +1288,7 @@ BEGIN
     INTO old FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_foreign_table f ON f.ftrelid = c.oid LEFT JOIN pg_foreign_server s ON s.oid = f.ftserver
     WHERE c.oid = tab;
   SELECT c.relation, c.node INTO remote, node FROM rdma.placement_conditions(tab) c ORDER BY c.place LIMIT 1;
-  -- Its expressions run here while rows move, with the caller's rights.
-  IF old.owner <> current_user::regrole THEN
-    RAISE EXCEPTION 'must be the owner of foreign table "%"', old.relname USING ERRCODE = 'insufficient_privilege', HINT = format('SET ROLE %s.', old.owner);
-  END IF;
+  PERFORM rdma.require_owner(tab);
   IF old.related OR old.triggers IS NOT NULL OR old.named IS NOT NULL THEN
     RAISE EXCEPTION 'foreign table "%" cannot be turned into a table', old.relname USING ERRCODE = 'feature_not_supported',
       DETAIL = concat_ws(' ', CASE WHEN old.related THEN 'It is a partition, or it has parents or children.' END, 'It has triggers: ' || old.triggers || '.',
@@ -1107,6 +1300,12 @@ BEGIN
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION 'foreign table "%" cannot be turned into a table', old.relname USING ERRCODE = 'dependent_objects_still_exist',
       DETAIL = format('It would be dropped, and these depend on it: %s.', part.names), HINT = 'Drop them, and create them again afterwards.';
+  END IF;
+  foreign_keys := ARRAY(SELECT k FROM rdma.node_foreign_keys(node, ARRAY[remote]) k);
+  SELECT string_agg(format('%I of %I.%I', k->>'name', k->'table'->>0, k->'table'->>1), ', ') AS names INTO part FROM unnest(foreign_keys) k WHERE k->'table' <> k->'other_table' AND format('%I.%I', k->'other_table'->>0, k->'other_table'->>1) = remote;
+  IF part.names IS NOT NULL THEN
+    RAISE EXCEPTION 'foreign table "%" cannot be turned into a table alone', old.relname USING ERRCODE = 'dependent_objects_still_exist',
+      DETAIL = format('Foreign keys of other tables of the nodes refer to it: %s.', part.names), HINT = 'Let rdma.undistribute_tables do it for all of them in one step, or drop the keys on the nodes.';
   END IF;
 
   -- Nobody writes here from now on, nor there.
@@ -1126,7 +1325,7 @@ BEGIN
           'target', nullif(a.attstattarget, -1), 'distinct', (SELECT jsonb_object_agg(option_name, option_value) FROM pg_catalog.pg_options_to_table(a.attoptions))))
         FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
       'constraints', (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('name', conname, 'kind', contype, 'definition', pg_catalog.pg_get_constraintdef(oid)))
-        FROM pg_catalog.pg_constraint WHERE conrelid = c.oid AND conname <> 'rdma_placement'),
+        FROM pg_catalog.pg_constraint WHERE conrelid = c.oid AND contype <> 'f' AND conname <> 'rdma_placement'),
       'indexes', (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('name', n.relname, 'unique', i.indisunique,
           'definition', pg_catalog.substr(d.text, nullif(pg_catalog.strpos(d.text, ' ON ' || %L || ' USING '), 0) + pg_catalog.length(' ON ' || %L))))
         FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid, LATERAL pg_catalog.pg_get_indexdef(i.indexrelid) d(text)
@@ -1186,6 +1385,13 @@ BEGIN
       RAISE WARNING 'index "%" of table "%" on the nodes is left out', part.name, old.relname USING DETAIL = format('Its definition there is: %s', part.definition);
     END IF;
   END LOOP;
+  FOREACH foreign_key IN ARRAY foreign_keys LOOP
+    IF foreign_key->'table' = foreign_key->'other_table' THEN
+      EXECUTE rdma.foreign_key_statement(foreign_key || jsonb_build_object('table', ARRAY[old.nspname, old.relname], 'other_table', ARRAY[old.nspname, old.relname]));
+    ELSE
+      RAISE WARNING 'constraint "%" of table "%" on the nodes is left out', foreign_key->>'name', old.relname USING DETAIL = format('Its definition there is: %s', rdma.foreign_key_statement(foreign_key));
+    END IF;
+  END LOOP;
 
   FOR part IN
     SELECT d.objid::regclass AS seq, a.attname FROM pg_depend d JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
@@ -1218,6 +1424,61 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION rdma.undistribute_table(regclass) IS 'takes the rows of a table back from the nodes into a local table in its place, and drops the tables there; returns the number of rows';
 
+CREATE FUNCTION rdma.drop_foreign_keys(server name, keys jsonb[])
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  key jsonb;
+BEGIN
+  FOREACH key IN ARRAY keys LOOP
+    PERFORM rdma.run_on(server, format('ALTER TABLE %I.%I DROP CONSTRAINT IF EXISTS %I', key->'table'->>0, key->'table'->>1, key->>'name'));
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma.drop_foreign_keys(name, jsonb[]) IS 'internal: drops these foreign keys on the nodes of a server';
+
+CREATE FUNCTION rdma.undistribute_tables(VARIADIC tabs regclass[], OUT relation regclass, OUT rows bigint)
+RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp SET rdma_fdw.snapshot = each_node
+AS $function$
+DECLARE
+  tab regclass;
+  part record;
+  key jsonb;
+  -- what each table is called on the nodes and here, and where it is
+  names jsonb := '[]';
+  between jsonb[] := '{}';
+BEGIN
+  FOREACH tab IN ARRAY tabs LOOP
+    PERFORM rdma.require_owner(tab);
+    SELECT p.relation, p.node, s.srvname AS server, n.nspname, c.relname INTO part
+      FROM rdma.placement_conditions(tab) p, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver
+      WHERE c.oid = tab ORDER BY p.place LIMIT 1;
+    names := names || jsonb_build_object('tab', tab::oid, 'server', part.server, 'node', part.node, 'remote', part.relation, 'local', ARRAY[part.nspname, part.relname]);
+  END LOOP;
+  FOR part IN
+    SELECT DISTINCT k AS key, ours->>'server' AS server, ours->'local' AS local, other->'local' AS other_local FROM jsonb_array_elements(names) ours, jsonb_array_elements(names) other,
+        LATERAL rdma.node_foreign_keys(CAST(ours->>'node' AS name), ARRAY[ours->>'remote']) k
+      WHERE ours->>'server' = other->>'server' AND ours->>'remote' <> other->>'remote'
+        AND ours->>'remote' = format('%I.%I', k->'table'->>0, k->'table'->>1) AND other->>'remote' = format('%I.%I', k->'other_table'->>0, k->'other_table'->>1)
+      ORDER BY k
+  LOOP
+    PERFORM rdma.drop_foreign_keys(part.server, ARRAY[part.key]);
+    between := between || (part.key || jsonb_build_object('table', part.local, 'other_table', part.other_local));
+  END LOOP;
+  FOR part IN SELECT CAST(CAST(n->>'tab' AS oid) AS regclass) AS tab, format('%I.%I', n->'local'->>0, n->'local'->>1) AS name FROM jsonb_array_elements(names) WITH ORDINALITY e(n, place) ORDER BY place LOOP
+    rows := rdma.undistribute_table(part.tab);
+    relation := part.name::regclass;
+    RETURN NEXT;
+  END LOOP;
+  FOREACH key IN ARRAY between LOOP
+    EXECUTE rdma.foreign_key_statement(key);
+  END LOOP;
+END $function$;
+COMMENT ON FUNCTION rdma.undistribute_tables(regclass[]) IS 'takes the rows of tables back from the nodes into local tables in their places, with the foreign keys between them';
+
 -- Nodes come and go. A change of the placement is one transaction: rdma.begin_change keeps all others from the tables, rows are moved,
 -- rdma.change_placement records where they are now. Either all of it is committed, here and on the nodes, or nothing is.
 
@@ -1229,17 +1490,31 @@ AS $function$
 DECLARE
   server name;
   name text;
+  moved bigint;
+  schema name;
+  table_name name;
+  foreign_keys jsonb[];
+  dropped jsonb[];
 BEGIN
   IF (distributed_by IS NULL) <> coalesce(replicated, false) THEN
     RAISE EXCEPTION 'a table is either distributed or replicated' USING ERRCODE = 'invalid_parameter_value';
   END IF;
-  SELECT s.srvname, format('%I.%I', n.nspname, c.relname) INTO server, name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+  SELECT s.srvname, format('%I.%I', n.nspname, c.relname), n.nspname, c.relname INTO server, name, schema, table_name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE c.oid = tab AND rdma.named_nodes(s.srvname) IS NOT NULL;
   IF server IS NULL THEN
     RAISE EXCEPTION '"%" is not a foreign table of a server with nodes', tab USING ERRCODE = 'wrong_object_type';
   END IF;
+  PERFORM rdma.require_owner(tab);
+  -- foreign keys from and to other tables of the server, which the new tables on the nodes get as far as they can
+  SELECT array_agg(k || jsonb_build_object(CASE WHEN format('%I.%I', k->'table'->>0, k->'table'->>1) = p.relation THEN 'table' ELSE 'other_table' END, ARRAY[schema, table_name])), array_agg(k)
+    INTO foreign_keys, dropped
+    FROM (SELECT * FROM rdma.placement_conditions(tab) c WHERE c.place = 0) p, LATERAL rdma.node_foreign_keys(p.node, ARRAY[p.relation]) k
+    WHERE k->'table' <> k->'other_table' AND (rdma.table_named(server, k->'table')).tab IS NOT NULL AND (rdma.table_named(server, k->'other_table')).tab IS NOT NULL;
+  PERFORM rdma.drop_foreign_keys(server, dropped);
   PERFORM rdma.undistribute_table(tab);
-  RETURN rdma.distribute_table(name::regclass, server, distributed_by, replicated);
+  moved := rdma.distribute_table(name::regclass, server, distributed_by, replicated);
+  PERFORM rdma.create_foreign_keys(server, foreign_keys);
+  RETURN moved;
 END $function$;
 COMMENT ON FUNCTION rdma.alter_distribution(regclass, text, boolean) IS 'distributes a table of a server with nodes by other columns, or has it replicated; how many rows it has';
 
@@ -1358,7 +1633,6 @@ BEGIN
     CASE WHEN t.relkind <> 'r' OR t.relispartition OR t.relhassubclass OR t.relpersistence = 't' THEN 'it is not an ordinary table' END,
     CASE WHEN t.relrowsecurity THEN 'it has row security' END,
     (SELECT 'it has triggers: ' || string_agg(quote_ident(tgname), ', ' ORDER BY tgname) FROM pg_trigger WHERE tgrelid = tab AND NOT tgisinternal HAVING count(*) > 0),
-    (SELECT 'it has foreign keys: ' || string_agg(quote_ident(conname), ', ' ORDER BY conname) FROM pg_constraint WHERE conrelid = tab AND contype = 'f' HAVING count(*) > 0),
     (SELECT 'it has rules: ' || string_agg(quote_ident(rulename), ', ' ORDER BY rulename) FROM pg_rewrite WHERE ev_class = tab HAVING count(*) > 0));
   IF problems <> '' THEN
     RAISE EXCEPTION 'table % cannot be created on another node', tab USING ERRCODE = 'feature_not_supported', DETAIL = format('On its node, %s.', problems),
@@ -1445,6 +1719,8 @@ DECLARE
   part record;
   definition text[];
   statement text;
+  key jsonb;
+  created text[] := '{}';
 BEGIN
   IF rdma.named_nodes(server) IS NULL THEN
     RAISE EXCEPTION 'server "%" has no nodes', server USING ERRCODE = 'wrong_object_type';
@@ -1475,6 +1751,7 @@ BEGIN
       FOREACH statement IN ARRAY definition LOOP
         PERFORM rdma.run_on(node, statement);
       END LOOP;
+      created := created || part.relation;
     END IF;
     IF part.replicated THEN
       PERFORM rdma.note_phase('copying', part.relation);
@@ -1485,6 +1762,15 @@ BEGIN
       -- it has no bucket
       PERFORM rdma.run_on(node, format('ALTER TABLE %s DROP CONSTRAINT IF EXISTS rdma_placement, ADD CONSTRAINT rdma_placement CHECK (false)', part.relation));
     END IF;
+  END LOOP;
+  -- when all of the tables and copies are there
+  FOR key IN SELECT k FROM rdma.node_foreign_keys(nodes[1], created) k WHERE format('%I.%I', k->'table'->>0, k->'table'->>1) = ANY (created) LOOP
+    IF (rdma.table_named(server, key->'other_table')).tab IS NULL THEN
+      RAISE EXCEPTION 'table %.% cannot be created on another node', quote_ident(key->'table'->>0), quote_ident(key->'table'->>1) USING ERRCODE = 'feature_not_supported',
+        DETAIL = format('On its node, foreign key "%s" refers to %I.%I, which is no table of server "%s".', key->>'name', key->'other_table'->>0, key->'other_table'->>1, server),
+        HINT = 'Create it there yourself, without rows.';
+    END IF;
+    PERFORM rdma.run_on(node, rdma.foreign_key_statement(key));
   END LOOP;
   -- readers wait from here on, and no longer at a time than for a move
   PERFORM rdma.note_phase('waiting for locks');
@@ -1515,6 +1801,8 @@ DECLARE
   count bigint;
   counts bigint[] := '{}';
   there record;
+  key jsonb;
+  invalid jsonb[] := '{}';
   total bigint := 0;
   undo text[] := '{}';
 BEGIN
@@ -1571,9 +1859,24 @@ BEGIN
             JOIN unnest(%L::text[]) WITH ORDINALITY o(t, number) ON o.t::regclass = c.conrelid WHERE r.depth < 64)
         SELECT array_agg(depth ORDER BY number) FROM (SELECT number, max(depth) AS depth FROM r GROUP BY number) d$sql$, relations, relations))::integer[])
         WITH ORDINALITY r(relation, condition, depth, number), LATERAL (SELECT r.depth) a;
+    -- what refers to a row that goes must go with it, or ON DELETE would take rows that stay
+    FOR key IN SELECT k FROM rdma.node_foreign_keys(source, relations) k WHERE k->>'on_delete' IN ('c', 'n', 'd') AND format('%I.%I', k->'other_table'->>0, k->'other_table'->>1) = ANY (relations) LOOP
+      IF rdma.foreign_key_problem(server, key, false) IS NOT NULL THEN
+        RAISE EXCEPTION 'rows of table %.% cannot be moved', quote_ident(key->'other_table'->>0), quote_ident(key->'other_table'->>1) USING ERRCODE = 'object_not_in_prerequisite_state',
+          DETAIL = format('On node "%s", foreign key "%s" of %I.%I would change rows that stay there. %s', source, key->>'name', key->'table'->>0, key->'table'->>1, rdma.foreign_key_problem(server, key, false)),
+          HINT = 'Drop it on the nodes, or let it have no ON DELETE action.';
+      END IF;
+    END LOOP;
+    -- one that is not valid says nothing of rows that are there, and so of rows that move
+    invalid := ARRAY(SELECT k FROM rdma.node_foreign_keys(target, relations) k WHERE NOT (k->>'valid')::boolean AND (k->>'enforced')::boolean IS NOT FALSE);
+    FOREACH key IN ARRAY invalid LOOP
+      PERFORM rdma.run_on(target, format('ALTER TABLE %I.%I DROP CONSTRAINT %I', key->'table'->>0, key->'table'->>1, key->>'name'));
+    END LOOP;
   END IF;
   PERFORM rdma.note_phase('preparing', NULL, (share * rdma.ask_node(source,
     format('SELECT sum(reltuples) FROM pg_class WHERE oid = ANY (%L::regclass[]) HAVING min(reltuples) >= 0', relations))::double precision)::bigint);
+  -- those that form a circle hold when all is done, if they are deferrable
+  PERFORM rdma.run_on(n, 'SET CONSTRAINTS ALL DEFERRED') FROM unnest(ARRAY[source, target]) n;
   FOR i IN 1 .. coalesce(cardinality(relations), 0) LOOP
     PERFORM rdma.note_phase('copying', relations[i]);
     counts[i] := rdma.copy_rows(source, target, relations[i], keys[i]);
@@ -1589,7 +1892,11 @@ BEGIN
       RAISE EXCEPTION 'moved % rows of table % and removed % rows', counts[i], relations[i], count USING ERRCODE = 'data_corrupted';
     END IF;
   END LOOP;
+  PERFORM rdma.run_on(n, 'SET CONSTRAINTS ALL IMMEDIATE') FROM unnest(ARRAY[source, target]) n;
   PERFORM rdma.note_phase('recording');
+  FOREACH key IN ARRAY invalid LOOP
+    PERFORM rdma.run_on(target, rdma.foreign_key_statement(key));
+  END LOOP;
   FOR i IN 1 .. cardinality(undo) BY 2 LOOP
     PERFORM rdma.run_on(undo[i]::name, undo[i + 1]);
   END LOOP;

@@ -206,11 +206,11 @@ DECLARE
   old record;
   part record;
   keys text[] := '{}';
-  remote_columns text;
+  schema name;
   local_columns text;
   names text;
   options text := '';
-  storage text;
+  indexes text[];
   statistics text[];
   foreign_keys jsonb[];
   statement text;
@@ -220,23 +220,31 @@ BEGIN
   IF distributed_by IS NOT NULL AND replicated THEN
     RAISE EXCEPTION 'a table is either distributed or replicated' USING ERRCODE = 'invalid_parameter_value';
   END IF;
-  IF EXISTS (SELECT FROM pg_class WHERE oid = tab AND relkind = 'r') THEN
+  IF EXISTS (SELECT FROM pg_class WHERE oid = tab AND relkind IN ('r', 'p')) THEN
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', tab);
   END IF;
   SELECT c.oid, c.relname, n.nspname, c.relkind, c.relispartition, c.relhassubclass, c.relrowsecurity, c.relacl, c.relpersistence, c.relowner::regrole AS owner,
       obj_description(c.oid, 'pg_class') AS comment,
-      (SELECT string_agg(quote_ident(tgname), ', ' ORDER BY tgname) FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal) AS triggers
+      ARRAY(SELECT m.oid FROM rdma.table_members(tab) m) AS members
     INTO old FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = tab;
-  IF old.relkind <> 'r' OR old.relispartition OR old.relhassubclass OR old.relpersistence = 't' THEN
-    RAISE EXCEPTION '"%" is not an ordinary table', old.relname USING ERRCODE = 'wrong_object_type',
-      DETAIL = 'Partitioned and temporary tables, partitions, parents and foreign tables cannot be distributed.';
+  IF old.relkind NOT IN ('r', 'p') OR old.relispartition OR old.relkind = 'r' AND old.relhassubclass OR old.relpersistence = 't' THEN
+    RAISE EXCEPTION '"%" is neither an ordinary nor a partitioned table', old.relname USING ERRCODE = 'wrong_object_type',
+      DETAIL = 'Temporary tables, partitions, parents and foreign tables cannot be distributed.';
   END IF;
-  IF old.triggers IS NOT NULL OR old.relrowsecurity THEN
+  SELECT (SELECT string_agg(DISTINCT quote_ident(tgname), ', ') FROM pg_trigger WHERE tgrelid = ANY (old.members) AND NOT tgisinternal) AS triggers,
+      string_agg(c.oid::regclass::text, ', ') FILTER (WHERE c.relkind = 'f') AS foreign_partitions, bool_or(c.relrowsecurity) AS secured
+    INTO part FROM pg_class c WHERE c.oid = ANY (old.members);
+  IF part.triggers IS NOT NULL OR part.foreign_partitions IS NOT NULL THEN
     RAISE EXCEPTION 'table "%" cannot be distributed', old.relname USING ERRCODE = 'feature_not_supported',
-      DETAIL = concat_ws(' ', 'It has triggers: ' || old.triggers || '.', CASE WHEN old.relrowsecurity THEN 'It has row security.' END),
-      HINT = 'Drop them first, and create their like on the foreign table or on the nodes.';
+      DETAIL = concat_ws(' ', 'It has triggers: ' || part.triggers || '.', 'Partitions are foreign tables: ' || part.foreign_partitions || '.'),
+      HINT = CASE WHEN part.triggers IS NULL THEN 'Detach them first.' ELSE 'Drop them first, and create their like on the foreign table or on the nodes.' END;
   END IF;
-  SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname) AS names INTO part FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = tab;
+  IF part.secured THEN
+    RAISE EXCEPTION 'table "%" cannot be distributed', old.relname USING ERRCODE = 'feature_not_supported',
+      DETAIL = 'It has row security. A foreign table has none, and the nodes see the role of the user mapping, not who asks here.',
+      HINT = 'Let views with security_barrier show the rows that a role may see. Or drop the policies, disable row security, and create policies on the nodes, if each role has a user mapping of its own there.';
+  END IF;
+  SELECT string_agg(DISTINCT quote_ident(p.pubname), ', ') AS names INTO part FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = ANY (old.members);
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION 'table "%" cannot be distributed', old.relname USING ERRCODE = 'feature_not_supported',
       DETAIL = format('It is in publications: %s. A foreign table cannot be.', part.names), HINT = 'Take it out of them with ALTER PUBLICATION.';
@@ -251,24 +259,24 @@ BEGIN
         ON used.class = d.refclassid AND used.oid = d.refobjid
       WHERE used.owner <> current_user::regrole AND NOT (SELECT rolsuper FROM pg_roles WHERE oid = used.owner)
         AND (d.classid = 'pg_attrdef'::regclass AND d.objid IN (SELECT a.oid FROM pg_attrdef a JOIN pg_attribute g ON g.attrelid = a.adrelid AND g.attnum = a.adnum
-            WHERE a.adrelid = tab AND g.attgenerated <> '')
-          OR d.classid = 'pg_constraint'::regclass AND d.objid IN (SELECT oid FROM pg_constraint WHERE conrelid = tab)
-          OR d.classid = 'pg_class'::regclass AND d.objid IN (SELECT indexrelid FROM pg_index WHERE indrelid = tab));
+            WHERE a.adrelid = ANY (old.members) AND g.attgenerated <> '')
+          OR d.classid = 'pg_constraint'::regclass AND d.objid IN (SELECT oid FROM pg_constraint WHERE conrelid = ANY (old.members))
+          OR d.classid = 'pg_class'::regclass AND (d.objid IN (SELECT indexrelid FROM pg_index WHERE indrelid = ANY (old.members)) OR old.relkind = 'p' AND d.objid = ANY (old.members)));
     IF part.names IS NOT NULL THEN
       RAISE EXCEPTION 'table "%" would have code of other roles run with your rights', old.relname USING ERRCODE = 'insufficient_privilege',
-        DETAIL = format('Its generated columns, constraints or indexes use %s.', part.names), HINT = format('Let the owner of the table distribute it: SET ROLE %s.', old.owner);
+        DETAIL = format('Its generated columns, constraints, indexes or partition keys use %s.', part.names), HINT = format('Let the owner of the table distribute it: SET ROLE %s.', old.owner);
     END IF;
   END IF;
   SELECT string_agg(format('"%s" of %s', f.key->>'name', f.referencing), ', ') AS names, array_agg(DISTINCT f.referencing) AS tabs INTO part
-    FROM rdma.foreign_keys(ARRAY[tab]) f WHERE f.referencing <> tab;
+    FROM rdma.foreign_keys(old.members::regclass[]) f WHERE f.referencing <> ALL (old.members);
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION 'table "%" cannot be distributed alone', old.relname USING ERRCODE = 'dependent_objects_still_exist',
       DETAIL = format('Foreign keys of other tables refer to it: %s.', part.names),
       HINT = format('Have all of them distributed in one step: SELECT rdma.distribute_tables(%L, %L, ...).', server, ARRAY[tab] || part.tabs);
   END IF;
-  foreign_keys := ARRAY(SELECT f.key FROM rdma.foreign_keys(ARRAY[tab]) f);
+  foreign_keys := ARRAY(SELECT f.key FROM rdma.foreign_keys(old.members::regclass[]) f);
   SELECT string_agg(DISTINCT pg_describe_object(classid, objid, objsubid), ', ') AS names INTO part FROM pg_depend
-    WHERE refclassid = 'pg_class'::regclass AND refobjid = tab AND classid = 'pg_rewrite'::regclass;
+    WHERE refclassid = 'pg_class'::regclass AND refobjid = ANY (old.members) AND classid = 'pg_rewrite'::regclass;
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION 'table "%" cannot be distributed', old.relname USING ERRCODE = 'dependent_objects_still_exist',
       DETAIL = format('It would be dropped, and these depend on it: %s.', part.names), HINT = 'Drop them, and create them again afterwards.';
@@ -282,50 +290,35 @@ BEGIN
   -- Defaults and identity stay here, where sequences are; the nodes compute what is generated.
   SELECT string_agg(format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
         ' COLLATE ' || CASE WHEN a.attcollation <> t.typcollation THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END,
-        CASE WHEN a.attgenerated <> '' THEN ' GENERATED ALWAYS AS (' || pg_get_expr(d.adbin, d.adrelid) || ') STORED' END,
-        CASE WHEN a.attnotnull THEN ' NOT NULL' END), ', ' ORDER BY a.attnum),
-      string_agg(format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
-        ' COLLATE ' || CASE WHEN a.attcollation <> t.typcollation THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END,
         CASE WHEN a.attgenerated <> '' THEN ' GENERATED ALWAYS AS (' || pg_get_expr(d.adbin, d.adrelid) || ') STORED'
           ELSE ' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid) END,
         CASE WHEN a.attnotnull THEN ' NOT NULL' END), ', ' ORDER BY a.attnum),
       string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FILTER (WHERE a.attgenerated = '')
-    INTO remote_columns, local_columns, names
+    INTO local_columns, names
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
       LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
       LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
     WHERE a.attrelid = tab AND a.attnum > 0 AND NOT a.attisdropped;
 
-  PERFORM rdma.run_on(n.node, format('CREATE SCHEMA %I', old.nspname))
-    FROM rdma.run_on(server, format('SELECT to_regnamespace(%L) IS NULL', quote_ident(old.nspname))) n WHERE n.answer = 't';
-  SELECT n.node, n.answer AS role INTO part
-    FROM rdma.run_on(server, format('SELECT CASE WHEN NOT pg_catalog.has_schema_privilege(%L, ''CREATE'') THEN current_user END', old.nspname)) n
-    WHERE n.answer IS NOT NULL ORDER BY n.node LIMIT 1;
-  IF FOUND THEN
-    RAISE EXCEPTION 'role "%" cannot create tables in schema "%" on server "%"', part.role, old.nspname, part.node USING ERRCODE = 'insufficient_privilege',
-      HINT = format('On the node: GRANT CREATE ON SCHEMA %I TO %I.', old.nspname, part.role);
-  END IF;
-  SELECT string_agg(format('%s = %L', o.name, o.value), ', ') INTO storage
-    FROM pg_class c, unnest(ARRAY['', 'toast.'], ARRAY[c.oid, c.reltoastrelid]) r(prefix, oid) JOIN pg_class s ON s.oid = r.oid,
-      LATERAL (SELECT r.prefix || option_name AS name, option_value AS value FROM pg_options_to_table(s.reloptions)) o
-    WHERE c.oid = tab;
-  PERFORM rdma.run_on(server, format('CREATE TABLE %I.%I (%s)%s', old.nspname, old.relname, remote_columns, ' WITH (' || storage || ')'));
-  FOR statement IN
-    SELECT format('ALTER COLUMN %I SET %s', a.attname, o.setting) FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid,
-        LATERAL (VALUES
-          (CASE WHEN a.attstorage <> t.typstorage THEN 'STORAGE ' || CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END END),
-          ('COMPRESSION ' || CASE a.attcompression WHEN 'p' THEN 'pglz' WHEN 'l' THEN 'lz4' END),
-          ('STATISTICS ' || CASE WHEN a.attstattarget >= 0 THEN a.attstattarget END),
-          ('(' || (SELECT string_agg(format('%s = %s', option_name, option_value), ', ') FROM pg_options_to_table(a.attoptions) WHERE option_name IN ('n_distinct', 'n_distinct_inherited')) || ')')) o(setting)
-      WHERE a.attrelid = tab AND a.attnum > 0 AND NOT a.attisdropped AND o.setting IS NOT NULL
-  LOOP
-    PERFORM rdma.run_on(server, format('ALTER TABLE %I.%I %s', old.nspname, old.relname, statement));
+  FOR schema IN SELECT DISTINCT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ANY (old.members) ORDER BY n.nspname LOOP
+    PERFORM rdma.run_on(n.node, format('CREATE SCHEMA %I', schema))
+      FROM rdma.run_on(server, format('SELECT to_regnamespace(%L) IS NULL', quote_ident(schema))) n WHERE n.answer = 't';
+    SELECT n.node, n.answer AS role INTO part
+      FROM rdma.run_on(server, format('SELECT CASE WHEN NOT pg_catalog.has_schema_privilege(%L, ''CREATE'') THEN current_user END', schema)) n
+      WHERE n.answer IS NOT NULL ORDER BY n.node LIMIT 1;
+    IF FOUND THEN
+      RAISE EXCEPTION 'role "%" cannot create tables in schema "%" on server "%"', part.role, schema, part.node USING ERRCODE = 'insufficient_privilege',
+        HINT = format('On the node: GRANT CREATE ON SCHEMA %I TO %I.', schema, part.role);
+    END IF;
   END LOOP;
+  -- Defaults and identity stay here, where sequences are; the nodes compute what is generated.
+  FOREACH statement IN ARRAY rdma.table_statements(tab) LOOP
+    PERFORM rdma.run_on(server, regexp_replace(statement, '^CREATE UNLOGGED ', 'CREATE '));
+  END LOOP;
+  -- Indexes are built over all rows at once; what is unique is so on each node.
+  indexes := rdma.index_statements(tab);
   SELECT coalesce(array_agg(format('CREATE STATISTICS %I.%I', old.nspname, e.stxname) || left(substr(d.text, length(format('CREATE STATISTICS %I.%I', n.nspname, e.stxname)) + 1), - length(tab::text)) ORDER BY e.stxname), '{}')
     INTO statistics FROM pg_statistic_ext e JOIN pg_namespace n ON n.oid = e.stxnamespace, LATERAL pg_get_statisticsobjdef(e.oid) d(text) WHERE e.stxrelid = tab;
-  FOR part IN SELECT conname, contype, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype = 'c' ORDER BY conname LOOP
-    PERFORM rdma.run_on(server, format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.conname, part.definition));
-  END LOOP;
 
   -- The foreign table takes the table's place.
   moving := left(old.relname, 50) || '_moving';
@@ -335,9 +328,9 @@ BEGIN
   EXECUTE format('ALTER FOREIGN TABLE %I.%I OWNER TO %s', old.nspname, old.relname, old.owner);
   keys := coalesce(rdma.distribution_key(format('%I.%I', old.nspname, old.relname)::regclass), '{}');
   SELECT min(i.indexrelid::regclass::text) AS name INTO part FROM pg_index i
-    WHERE i.indrelid = tab AND i.indisunique AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid AND conrelid = tab)
+    WHERE i.indrelid = ANY (old.members) AND i.indisunique AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid AND conrelid = i.indrelid)
       AND NOT (cardinality(keys) > 0 AND keys <@ ARRAY(SELECT a.attname::text FROM pg_attribute a
-        WHERE a.attrelid = tab AND a.attnum = ANY (i.indkey[0 : i.indnkeyatts - 1])));
+        WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0 : i.indnkeyatts - 1])));
   IF part.name IS NOT NULL AND NOT replicated AND (SELECT count(*) FROM rdma.nodes(server)) > 1 THEN
     RAISE EXCEPTION 'unique index "%" of table "%" cannot be kept', part.name, old.relname USING ERRCODE = 'feature_not_supported',
       DETAIL = 'It would hold on each node, not between nodes, since it does not contain all columns that the table is distributed by.',
@@ -353,24 +346,15 @@ BEGIN
     PERFORM rdma.protect_table(format('%I.%I', old.nspname, old.relname)::regclass);
   END IF;
 
-  -- Indexes are built over all rows at once; what is unique is so on each node.
-  FOR part IN SELECT conname, contype, conkey, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype IN ('p', 'u', 'x') ORDER BY contype, conname LOOP
-    IF NOT replicated AND NOT (part.contype <> 'x' AND cardinality(keys) > 0 AND keys <@
-        (SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = tab AND attnum = ANY (part.conkey))) THEN
-      RAISE WARNING 'constraint "%" of table "%" holds on each node, not between nodes', part.conname, old.relname
-        USING DETAIL = 'Its columns do not contain those that the table is distributed by.';
-    END IF;
-    PERFORM rdma.run_on(server, format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.conname, part.definition));
-  END LOOP;
-  FOR part IN
-    SELECT replace(pg_get_indexdef(i.indexrelid), format(' ON %s ', tab), format(' ON %I.%I ', old.nspname, old.relname)) AS definition
-      FROM pg_index i WHERE i.indrelid = tab AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid AND conrelid = tab)
-      ORDER BY i.indexrelid::regclass::text
+  FOR part IN SELECT c.conname, r.relname FROM pg_constraint c JOIN pg_class r ON r.oid = c.conrelid
+      WHERE c.conrelid = ANY (old.members) AND c.contype IN ('p', 'u', 'x') AND c.conparentid = 0 AND NOT replicated AND NOT (c.contype <> 'x' AND cardinality(keys) > 0 AND keys <@
+        (SELECT array_agg(a.attname::text) FROM pg_attribute a WHERE a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey))) ORDER BY c.contype, c.conname
   LOOP
-    PERFORM rdma.run_on(server, part.definition);
+    RAISE WARNING 'constraint "%" of table "%" holds on each node, not between nodes', part.conname, CASE WHEN part.relname = moving THEN old.relname ELSE part.relname END
+      USING DETAIL = 'Its columns do not contain those that the table is distributed by.';
   END LOOP;
-  FOREACH statement IN ARRAY statistics LOOP
-    PERFORM rdma.run_on(server, format('%s%I.%I', statement, old.nspname, old.relname));
+  FOREACH statement IN ARRAY indexes LOOP
+    PERFORM rdma.run_on(server, statement);
   END LOOP;
   PERFORM rdma.create_foreign_keys(server, foreign_keys);
   PERFORM rdma.run_on(server, format('ANALYZE %I.%I', old.nspname, old.relname));
@@ -1240,7 +1224,7 @@ COMMENT ON FUNCTION rdma.propagate_table(regclass, jsonb) IS 'internal: changes 
 CREATE FUNCTION rdma.is_definition(command text)
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'rdma_is_definition' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION rdma.is_definition(text) IS 'internal: is it one CREATE INDEX, or one ALTER TABLE that adds a primary key, unique or exclusion constraint, and nothing besides?';
+COMMENT ON FUNCTION rdma.is_definition(text) IS 'internal: is it one CREATE INDEX, one ALTER TABLE that adds a primary key, unique or exclusion constraint, one partitioned table or partition with constant bounds, and nothing besides?';
 
 -- Its expressions run here while rows move, with the caller's rights.
 CREATE FUNCTION rdma.require_owner(tab regclass)
@@ -1316,25 +1300,32 @@ BEGIN
     EXECUTE format('ALTER FOREIGN TABLE %s OPTIONS (ADD table_name %L)', tab, old.relname);
   END IF;
   EXECUTE format('ALTER FOREIGN TABLE %s RENAME TO %I', tab, moving);
-  PERFORM rdma.run_on(old.srvname, format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', remote));
+  PERFORM rdma.run_on(old.srvname, format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', remote));
+  -- the table and its partitions, parents first
   SELECT r.answer INTO answer FROM rdma.run_on(node, format($$
-    SELECT jsonb_build_object('kind', c.relkind,
+    SELECT jsonb_agg(jsonb_build_object('name', m.name, 'parent', m.parent, 'schema', n.nspname, 'table', c.relname, 'kind', c.relkind, 'bound', pg_catalog.pg_get_expr(c.relpartbound, c.oid),
+      'key', CASE WHEN c.relkind = 'p' THEN pg_catalog.pg_get_partkeydef(c.oid) END,
       'storage', (SELECT jsonb_object_agg(r.prefix || o.option_name, o.option_value) FROM unnest(ARRAY['', 'toast.'], ARRAY[c.oid, c.reltoastrelid]) r(prefix, oid)
         JOIN pg_catalog.pg_class s ON s.oid = r.oid, LATERAL pg_catalog.pg_options_to_table(s.reloptions) o),
       'columns', (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('name', a.attname, 'storage', nullif(a.attstorage, t.typstorage), 'compression', nullif(a.attcompression, ''),
-          'target', nullif(a.attstattarget, -1), 'distinct', (SELECT jsonb_object_agg(option_name, option_value) FROM pg_catalog.pg_options_to_table(a.attoptions))))
+          'target', nullif(a.attstattarget, -1), 'required', a.attnotnull, 'distinct', (SELECT jsonb_object_agg(option_name, option_value) FROM pg_catalog.pg_options_to_table(a.attoptions))))
         FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
       'constraints', (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('name', conname, 'kind', contype, 'definition', pg_catalog.pg_get_constraintdef(oid)))
-        FROM pg_catalog.pg_constraint WHERE conrelid = c.oid AND contype <> 'f' AND conname <> 'rdma_placement'),
-      'indexes', (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('name', n.relname, 'unique', i.indisunique,
-          'definition', pg_catalog.substr(d.text, nullif(pg_catalog.strpos(d.text, ' ON ' || %L || ' USING '), 0) + pg_catalog.length(' ON ' || %L))))
-        FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid, LATERAL pg_catalog.pg_get_indexdef(i.indexrelid) d(text)
-        WHERE i.indrelid = c.oid AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conindid = i.indexrelid AND conrelid = c.oid)))
-    FROM pg_catalog.pg_class c WHERE c.oid = %L::regclass$$, remote, remote, remote)) r;
+        FROM pg_catalog.pg_constraint WHERE conrelid = c.oid AND contype <> 'f' AND conparentid = 0 AND NOT (contype = 'c' AND coninhcount > 0) AND conname <> 'rdma_placement'),
+      'indexes', (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('name', x.relname, 'unique', i.indisunique,
+          'definition', pg_catalog.substr(d.text, nullif(pg_catalog.strpos(d.text, u.start || ' USING '), 0) + pg_catalog.length(u.start))))
+        FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid, LATERAL pg_catalog.pg_get_indexdef(i.indexrelid) d(text),
+          LATERAL (SELECT CASE WHEN x.relkind = 'I' THEN ' ON ONLY ' ELSE ' ON ' END || m.name) u(start)
+        WHERE i.indrelid = c.oid AND NOT x.relispartition AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conindid = i.indexrelid AND conrelid = c.oid))) ORDER BY m.level, m.name)
+    FROM rdma.table_members(%L) m JOIN pg_catalog.pg_class c ON c.oid = m.oid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace$$, remote)) r;
   there := answer::jsonb;
-  IF there->>'kind' <> 'r' THEN
-    RAISE EXCEPTION '% on server "%" is not an ordinary table', remote, node USING ERRCODE = 'wrong_object_type';
+  SELECT string_agg(format('%s on server "%s"', m->>'name', node), ', ') AS names INTO part FROM jsonb_array_elements(there) m WHERE m->>'kind' NOT IN ('r', 'p');
+  IF part.names IS NOT NULL THEN
+    RAISE EXCEPTION '% is neither an ordinary nor a partitioned table', part.names USING ERRCODE = 'wrong_object_type';
   END IF;
+  -- what they are called here
+  there := (SELECT jsonb_object_agg(m->>'name', m || jsonb_build_object('place', place, 'here', CASE WHEN place = 1 THEN format('%I.%I', old.nspname, old.relname)
+      ELSE format('%I.%I', CASE WHEN m->>'schema' = there->0->>'schema' THEN old.nspname ELSE m->>'schema' END, m->>'table') END)) FROM jsonb_array_elements(there) WITH ORDINALITY e(m, place));
 
   SELECT string_agg(format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
         ' COLLATE ' || CASE WHEN a.attcollation <> t.typcollation THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END,
@@ -1347,19 +1338,29 @@ BEGIN
       LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
       LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
     WHERE a.attrelid = tab AND a.attnum > 0 AND NOT a.attisdropped;
-  SELECT ' WITH (' || string_agg(CASE WHEN key LIKE 'toast.%' THEN 'toast.' ELSE '' END || format('%I = %L', regexp_replace(key, '^toast\.', ''), value), ', ') || ')'
-    INTO statement FROM jsonb_each_text(nullif(there->'storage', 'null'));
-  EXECUTE format('CREATE TABLE %I.%I (%s)%s', old.nspname, old.relname, columns, statement);
   FOR part IN
-    SELECT c.name, o.setting FROM jsonb_to_recordset(there->'columns') c(name text, storage text, compression text, target integer, "distinct" jsonb),
+    SELECT m->>'here' AS here, m->>'name' AS name, there->(m->>'parent')->>'here' AS above, m->>'bound' AS bound, ' PARTITION BY ' || (m->>'key') AS key,
+        (SELECT ' WITH (' || string_agg(CASE WHEN key LIKE 'toast.%' THEN 'toast.' ELSE '' END || format('%I = %L', regexp_replace(key, '^toast\.', ''), value), ', ') || ')'
+          FROM jsonb_each_text(nullif(m->'storage', 'null'))) AS storage
+      FROM jsonb_each(there) e(name, m) ORDER BY (m->>'place')::integer
+  LOOP
+    statement := CASE WHEN part.above IS NULL THEN format('CREATE TABLE %s ()%s', part.here, part.key) ELSE format('CREATE TABLE %s PARTITION OF %s %s%s', part.here, part.above, part.bound, part.key) END;
+    IF (part.above IS NOT NULL OR part.key IS NOT NULL) AND NOT rdma.is_definition(statement) THEN
+      RAISE EXCEPTION 'table % on server "%" cannot be created here', part.name, node USING ERRCODE = 'invalid_object_definition', DETAIL = format('Its definition there is: %s', statement);
+    END IF;
+    EXECUTE CASE WHEN part.above IS NULL THEN format('CREATE TABLE %s (%s)%s', part.here, columns, part.key) ELSE statement END || coalesce(part.storage, '');
+  END LOOP;
+  FOR part IN
+    SELECT m->>'here' AS here, c.name, o.setting FROM jsonb_each(there) e(name, m), jsonb_to_recordset(m->'columns') c(name text, storage text, compression text, target integer, required boolean, "distinct" jsonb),
         LATERAL (VALUES
           ('STORAGE ' || CASE c.storage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' WHEN 'x' THEN 'EXTENDED' END),
           ('COMPRESSION ' || CASE c.compression WHEN 'p' THEN 'pglz' WHEN 'l' THEN 'lz4' END),
           ('STATISTICS ' || c.target),
+          (CASE WHEN c.required AND m->>'bound' IS NOT NULL THEN 'NOT NULL' END),
           ('(' || (SELECT string_agg(format('%I = %L', key, value), ', ') FROM jsonb_each_text(nullif(c."distinct", 'null')) WHERE key IN ('n_distinct', 'n_distinct_inherited')) || ')')) o(setting)
-      WHERE o.setting IS NOT NULL
+      WHERE o.setting IS NOT NULL ORDER BY (m->>'place')::integer
   LOOP
-    EXECUTE format('ALTER TABLE %I.%I ALTER COLUMN %I SET %s', old.nspname, old.relname, part.name, part.setting);
+    EXECUTE format('ALTER TABLE ONLY %s ALTER COLUMN %I SET %s', part.here, part.name, part.setting);
   END LOOP;
   FOR part IN SELECT conname, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype = 'c' ORDER BY conname LOOP
     EXECUTE format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.conname, part.definition);
@@ -1368,21 +1369,27 @@ BEGIN
   GET DIAGNOSTICS moved = ROW_COUNT;
   PERFORM rdma.move_identity(tab, format('%I.%I', old.nspname, old.relname)::regclass);
 
-  FOR part IN SELECT * FROM jsonb_to_recordset(nullif(there->'constraints', 'null')) c(name text, kind text, definition text)
-      WHERE c.kind NOT IN ('n', 't') AND NOT (c.kind = 'c' AND EXISTS (SELECT FROM pg_constraint WHERE conrelid = tab AND contype = 'c' AND conname = c.name)) ORDER BY c.kind, c.name LOOP
-    statement := format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.name, part.definition);
+  FOR part IN
+    SELECT m->>'here' AS here, m->>'table' AS tab, c.* FROM jsonb_each(there) e(name, m), jsonb_to_recordset(nullif(m->'constraints', 'null')) c(name text, kind text, definition text)
+      WHERE c.kind NOT IN ('n', 't') AND NOT (c.kind = 'c' AND m->>'bound' IS NULL AND EXISTS (SELECT FROM pg_constraint WHERE conrelid = tab AND contype = 'c' AND conname = c.name))
+      ORDER BY (m->>'place')::integer, c.kind, c.name
+  LOOP
+    statement := format('ALTER TABLE %s ADD CONSTRAINT %I %s', part.here, part.name, part.definition);
     IF rdma.is_definition(statement) THEN
       EXECUTE statement;
     ELSE
-      RAISE WARNING 'constraint "%" of table "%" on the nodes is left out', part.name, old.relname USING DETAIL = format('Its definition there is: %s', part.definition);
+      RAISE WARNING 'constraint "%" of table "%" on the nodes is left out', part.name, part.tab USING DETAIL = format('Its definition there is: %s', part.definition);
     END IF;
   END LOOP;
-  FOR part IN SELECT * FROM jsonb_to_recordset(nullif(there->'indexes', 'null')) i(name text, "unique" boolean, definition text) ORDER BY i.name LOOP
-    statement := format('CREATE %sINDEX %I ON %I.%I%s', CASE WHEN part."unique" THEN 'UNIQUE ' ELSE '' END, part.name, old.nspname, old.relname, part.definition);
+  FOR part IN
+    SELECT m->>'here' AS here, m->>'table' AS tab, i.* FROM jsonb_each(there) e(name, m), jsonb_to_recordset(nullif(m->'indexes', 'null')) i(name text, "unique" boolean, definition text)
+      ORDER BY (m->>'place')::integer, i.name
+  LOOP
+    statement := format('CREATE %sINDEX %I ON %s%s', CASE WHEN part."unique" THEN 'UNIQUE ' ELSE '' END, part.name, part.here, part.definition);
     IF rdma.is_definition(statement) THEN
       EXECUTE statement;
     ELSE
-      RAISE WARNING 'index "%" of table "%" on the nodes is left out', part.name, old.relname USING DETAIL = format('Its definition there is: %s', part.definition);
+      RAISE WARNING 'index "%" of table "%" on the nodes is left out', part.name, part.tab USING DETAIL = format('Its definition there is: %s', part.definition);
     END IF;
   END LOOP;
   FOREACH foreign_key IN ARRAY foreign_keys LOOP
@@ -1618,53 +1625,98 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION rdma.ask_node(name, text) IS 'internal: the single answer of an ordinary server';
 
--- On a node: what its like on another node is created with. Defaults stay on the coordinator, as rdma.distribute_table leaves them.
+-- Here or on a node: what its like on another node is created with. Defaults stay on the coordinator.
+CREATE FUNCTION rdma.table_members(tab regclass, OUT oid oid, OUT level integer, OUT name text, OUT parent text)
+RETURNS SETOF record
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT c.oid, m.level, format('%I.%I', n.nspname, c.relname), CASE WHEN m.level > 0 THEN format('%I.%I', pn.nspname, p.relname) END
+    FROM (SELECT tab::oid AS relid, 0 AS level, NULL::oid AS parentrelid UNION SELECT relid, level, CASE WHEN level > 0 THEN parentrelid END FROM pg_partition_tree(tab)) m
+      JOIN pg_class c ON c.oid = m.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+      LEFT JOIN pg_class p ON p.oid = m.parentrelid LEFT JOIN pg_namespace pn ON pn.oid = p.relnamespace
+    ORDER BY m.level, n.nspname, c.relname
+$function$;
+COMMENT ON FUNCTION rdma.table_members(regclass) IS 'internal: a table and its partitions, parents first';
+
 CREATE FUNCTION rdma.table_statements(tab regclass)
 RETURNS text[]
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-  t record;
+  part record;
   problems text;
+  statements text[] := '{}';
 BEGIN
-  SELECT format('%I.%I', n.nspname, c.relname) AS name, c.* INTO t FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = tab;
-  problems := concat_ws(', ',
-    CASE WHEN t.relkind <> 'r' OR t.relispartition OR t.relhassubclass OR t.relpersistence = 't' THEN 'it is not an ordinary table' END,
-    CASE WHEN t.relrowsecurity THEN 'it has row security' END,
-    (SELECT 'it has triggers: ' || string_agg(quote_ident(tgname), ', ' ORDER BY tgname) FROM pg_trigger WHERE tgrelid = tab AND NOT tgisinternal HAVING count(*) > 0),
-    (SELECT 'it has rules: ' || string_agg(quote_ident(rulename), ', ' ORDER BY rulename) FROM pg_rewrite WHERE ev_class = tab HAVING count(*) > 0));
+  SELECT concat_ws(', ',
+      CASE WHEN bool_or(m.level = 0 AND (c.relkind NOT IN ('r', 'p') OR c.relispartition OR c.relkind = 'r' AND c.relhassubclass OR c.relpersistence = 't')) THEN 'it is neither an ordinary nor a partitioned table' END,
+      'partitions are foreign tables: ' || string_agg(m.name, ', ') FILTER (WHERE m.level > 0 AND c.relkind = 'f'),
+      (SELECT 'partitions compute columns in another way: ' || string_agg(o.name || '.' || quote_ident(a.attname), ', ')
+        FROM rdma.table_members(tab) o JOIN pg_attribute a ON a.attrelid = o.oid JOIN pg_attribute p ON p.attrelid = tab AND p.attname = a.attname AND NOT p.attisdropped
+          JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum JOIN pg_attrdef pd ON pd.adrelid = p.attrelid AND pd.adnum = p.attnum
+        WHERE a.attgenerated <> '' AND NOT a.attisdropped AND pg_get_expr(d.adbin, d.adrelid) <> pg_get_expr(pd.adbin, pd.adrelid)),
+      CASE WHEN bool_or(c.relrowsecurity) THEN 'it has row security' END,
+      (SELECT 'it has triggers: ' || string_agg(quote_ident(tgname), ', ' ORDER BY tgname) FROM pg_trigger WHERE tgrelid = ANY (array_agg(m.oid)) AND tgparentid = 0 AND NOT tgisinternal HAVING count(*) > 0),
+      (SELECT 'it has rules: ' || string_agg(quote_ident(rulename), ', ' ORDER BY rulename) FROM pg_rewrite WHERE ev_class = ANY (array_agg(m.oid)) HAVING count(*) > 0))
+    INTO problems FROM rdma.table_members(tab) m JOIN pg_class c ON c.oid = m.oid;
   IF problems <> '' THEN
     RAISE EXCEPTION 'table % cannot be created on another node', tab USING ERRCODE = 'feature_not_supported', DETAIL = format('On its node, %s.', problems),
       HINT = 'Create it there yourself, without rows.';
   END IF;
-  RETURN ARRAY(SELECT format('CREATE %sTABLE %s (%s)%s', CASE WHEN t.relpersistence = 'u' THEN 'UNLOGGED ' END, t.name,
-        string_agg(format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
-          ' COLLATE ' || CASE WHEN a.attcollation <> ty.typcollation THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END,
-          CASE WHEN a.attgenerated <> '' THEN ' GENERATED ALWAYS AS (' || pg_get_expr(d.adbin, d.adrelid) || CASE a.attgenerated WHEN 's' THEN ') STORED' ELSE ') VIRTUAL' END END,
-          CASE WHEN a.attnotnull THEN ' NOT NULL' END), ', ' ORDER BY a.attnum),
+  FOR part IN
+    SELECT m.*, c.relpersistence, c.relkind, pg_get_expr(c.relpartbound, c.oid) AS bound, ' PARTITION BY ' || CASE WHEN c.relkind = 'p' THEN pg_get_partkeydef(c.oid) END AS key,
         (SELECT ' WITH (' || string_agg(format('%s = %L', r.prefix || o.option_name, o.option_value), ', ') || ')'
-          FROM unnest(ARRAY['', 'toast.'], ARRAY[t.oid, t.reltoastrelid]) r(prefix, oid) JOIN pg_class s ON s.oid = r.oid, LATERAL pg_options_to_table(s.reloptions) o))
-      FROM pg_attribute a JOIN pg_type ty ON ty.oid = a.atttypid LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-        LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
-      WHERE a.attrelid = tab AND a.attnum > 0 AND NOT a.attisdropped)
-    || ARRAY(SELECT format('ALTER TABLE %s ALTER COLUMN %I SET %s', t.name, a.attname, o.setting) FROM pg_attribute a JOIN pg_type ty ON ty.oid = a.atttypid,
+          FROM unnest(ARRAY['', 'toast.'], ARRAY[c.oid, c.reltoastrelid]) r(prefix, oid) JOIN pg_class s ON s.oid = r.oid, LATERAL pg_options_to_table(s.reloptions) o) AS storage,
+        (SELECT string_agg(format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+            ' COLLATE ' || CASE WHEN a.attcollation <> ty.typcollation THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END,
+            CASE WHEN a.attgenerated <> '' THEN ' GENERATED ALWAYS AS (' || pg_get_expr(d.adbin, d.adrelid) || CASE a.attgenerated WHEN 's' THEN ') STORED' ELSE ') VIRTUAL' END END,
+            CASE WHEN a.attnotnull THEN ' NOT NULL' END), ', ' ORDER BY a.attnum)
+          FROM pg_attribute a JOIN pg_type ty ON ty.oid = a.atttypid LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+            LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+          WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns
+      FROM rdma.table_members(tab) m JOIN pg_class c ON c.oid = m.oid ORDER BY m.level, m.name
+  LOOP
+    statements := statements || format('CREATE %sTABLE %s%s%s%s', CASE WHEN part.relpersistence = 'u' THEN 'UNLOGGED ' END, part.name,
+      CASE WHEN part.parent IS NULL THEN ' (' || coalesce(part.columns, '') || ')' ELSE format(' PARTITION OF %s %s', part.parent, part.bound) END, part.key, part.storage);
+  END LOOP;
+  -- each for itself, what it inherits left out
+  RETURN statements
+    || ARRAY(SELECT format('ALTER TABLE %s%s ALTER COLUMN %I SET %s', CASE WHEN c.relkind = 'p' THEN 'ONLY ' END, m.name, a.attname, o.setting)
+      FROM rdma.table_members(tab) m JOIN pg_class c ON c.oid = m.oid JOIN pg_attribute a ON a.attrelid = m.oid JOIN pg_type ty ON ty.oid = a.atttypid,
         LATERAL (VALUES
           (CASE WHEN a.attstorage <> ty.typstorage THEN 'STORAGE ' || CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END END),
           ('COMPRESSION ' || CASE a.attcompression WHEN 'p' THEN 'pglz' WHEN 'l' THEN 'lz4' END),
           ('STATISTICS ' || CASE WHEN a.attstattarget >= 0 THEN a.attstattarget END),
-          ('(' || (SELECT string_agg(format('%s = %s', option_name, option_value), ', ') FROM pg_options_to_table(a.attoptions) WHERE option_name IN ('n_distinct', 'n_distinct_inherited')) || ')')) o(setting)
-      WHERE a.attrelid = tab AND a.attnum > 0 AND NOT a.attisdropped AND o.setting IS NOT NULL ORDER BY a.attnum, o.setting)
-    || ARRAY(SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', t.name, conname, pg_get_constraintdef(oid)) FROM pg_constraint
-      WHERE conrelid = tab AND contype IN ('c', 'p', 'u', 'x') AND conname <> 'rdma_placement' ORDER BY contype, conname)
-    || ARRAY(SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i
-      WHERE i.indrelid = tab AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid AND conrelid = tab) ORDER BY i.indexrelid::regclass::text)
-    || ARRAY(SELECT format('ALTER INDEX %s ALTER COLUMN %s SET STATISTICS %s', i.indexrelid::regclass, a.attnum, a.attstattarget)
-      FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indexrelid WHERE i.indrelid = tab AND a.attstattarget >= 0 ORDER BY i.indexrelid::regclass::text, a.attnum)
-    || ARRAY(SELECT pg_get_statisticsobjdef(oid) FROM pg_statistic_ext WHERE stxrelid = tab ORDER BY stxname)
-    || ARRAY(SELECT format('COMMENT ON TABLE %s IS %L', t.name, description) FROM pg_description WHERE objoid = tab AND classoid = 'pg_class'::regclass AND objsubid = 0);
+          ('(' || (SELECT string_agg(format('%s = %s', option_name, option_value), ', ') FROM pg_options_to_table(a.attoptions) WHERE option_name IN ('n_distinct', 'n_distinct_inherited')) || ')'),
+          (CASE WHEN m.level > 0 AND a.attnotnull AND EXISTS (SELECT FROM pg_attribute p WHERE p.attrelid = m.parent::regclass AND p.attname = a.attname AND NOT p.attnotnull) THEN 'NOT NULL' END)) o(setting)
+      WHERE a.attnum > 0 AND NOT a.attisdropped AND o.setting IS NOT NULL ORDER BY m.level, m.name, a.attnum, o.setting)
+    || ARRAY(SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', m.name, conname, pg_get_constraintdef(c.oid)) FROM rdma.table_members(tab) m JOIN pg_constraint c ON c.conrelid = m.oid
+      WHERE contype = 'c' AND coninhcount = 0 AND conname <> 'rdma_placement' ORDER BY m.level, m.name, conname)
+    || ARRAY(SELECT format('COMMENT ON TABLE %s IS %L', m.name, description) FROM rdma.table_members(tab) m JOIN pg_description d ON d.objoid = m.oid AND d.classoid = 'pg_class'::regclass AND d.objsubid = 0 ORDER BY m.level, m.name);
 END $function$;
-COMMENT ON FUNCTION rdma.table_statements(regclass) IS 'internal: the statements that create an empty table like this one, without the constraint rdma_placement';
+COMMENT ON FUNCTION rdma.table_statements(regclass) IS 'internal: the statements that create an empty table like this one with its partitions, without the constraint rdma_placement and what rdma.index_statements makes';
+
+CREATE FUNCTION rdma.index_statements(tab regclass)
+RETURNS text[]
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT ARRAY(SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', m.name, c.conname, pg_get_constraintdef(c.oid)) FROM rdma.table_members(tab) m JOIN pg_constraint c ON c.conrelid = m.oid
+      WHERE c.contype IN ('p', 'u', 'x') AND c.conparentid = 0 ORDER BY m.level, m.name, c.contype, c.conname)
+    || ARRAY(SELECT overlay(d.text placing ' ON ' from strpos(d.text, x.ending) for length(' ON ONLY ')) FROM rdma.table_members(tab) m JOIN pg_index i ON i.indrelid = m.oid JOIN pg_class c ON c.oid = i.indexrelid,
+        LATERAL pg_get_indexdef(i.indexrelid) d(text), LATERAL (SELECT ' ON ONLY ' || m.name || ' USING ') x(ending)
+      WHERE NOT c.relispartition AND c.relkind = 'I' AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid AND conrelid = m.oid) ORDER BY m.level, m.name, c.relname)
+    || ARRAY(SELECT pg_get_indexdef(i.indexrelid) FROM rdma.table_members(tab) m JOIN pg_index i ON i.indrelid = m.oid JOIN pg_class c ON c.oid = i.indexrelid
+      WHERE NOT c.relispartition AND c.relkind = 'i' AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid AND conrelid = m.oid) ORDER BY m.level, m.name, c.relname)
+    || ARRAY(SELECT format('ALTER INDEX %s ALTER COLUMN %s SET STATISTICS %s', i.indexrelid::regclass, a.attnum, a.attstattarget)
+      FROM rdma.table_members(tab) m JOIN pg_index i ON i.indrelid = m.oid JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_attribute a ON a.attrelid = i.indexrelid
+      WHERE NOT c.relispartition AND a.attstattarget >= 0 ORDER BY m.level, m.name, i.indexrelid::regclass::text, a.attnum)
+    || ARRAY(SELECT format('CREATE STATISTICS %I.%I', n.nspname, e.stxname) || substr(d.text, length(format('CREATE STATISTICS %I.%I', s.nspname, e.stxname)) + 1)
+      FROM rdma.table_members(tab) m JOIN pg_class c ON c.oid = m.oid JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_statistic_ext e ON e.stxrelid = m.oid JOIN pg_namespace s ON s.oid = e.stxnamespace, LATERAL pg_get_statisticsobjdef(e.oid) d(text)
+      ORDER BY m.level, m.name, e.stxname)
+$function$;
+COMMENT ON FUNCTION rdma.index_statements(regclass) IS 'internal: the statements that give a table what this one and its partitions have of keys, indexes and extended statistics';
 
 -- The table of a node as a foreign table of this session's, with the columns that it has there.
 CREATE FUNCTION rdma.reach_table(node name, relation text, generated boolean, OUT tab text, OUT columns text)
@@ -1743,11 +1795,12 @@ BEGIN
           HINT = 'Empty or drop it: rows come to the new node by rdma.rebalance.';
       END IF;
     ELSE
-      definition := rdma.ask_node(nodes[1], format('SELECT rdma.table_statements(%L)', part.relation))::text[];
-      statement := (parse_ident(part.relation))[1];
-      IF rdma.ask_node(node, format('SELECT to_regnamespace(%L) IS NULL', quote_ident(statement))) = 't' THEN
-        PERFORM rdma.run_on(node, format('CREATE SCHEMA %I', statement));
-      END IF;
+      definition := rdma.ask_node(nodes[1], format('SELECT rdma.table_statements(%L) || rdma.index_statements(%L)', part.relation, part.relation))::text[];
+      FOR statement IN SELECT DISTINCT (parse_ident(name))[1] FROM unnest(rdma.ask_node(nodes[1], format('SELECT array_agg(name) FROM rdma.table_members(%L)', part.relation))::text[]) name LOOP
+        IF rdma.ask_node(node, format('SELECT to_regnamespace(%L) IS NULL', quote_ident(statement))) = 't' THEN
+          PERFORM rdma.run_on(node, format('CREATE SCHEMA %I', statement));
+        END IF;
+      END LOOP;
       FOREACH statement IN ARRAY definition LOOP
         PERFORM rdma.run_on(node, statement);
       END LOOP;
@@ -1839,12 +1892,12 @@ BEGIN
     -- what the rows were proven to be they still are when these are gone or there: nothing has to be read again
     PERFORM rdma.run_on(part.node, format('ALTER TABLE %s DROP CONSTRAINT rdma_placement, ADD CONSTRAINT rdma_placement CHECK (%s) NOT VALID', part.relation, part.condition));
     -- a row that moves is neither written nor deleted
-    FOR condition IN SELECT unnest(rdma.ask_node(part.node, format($sql$SELECT ARRAY(SELECT format('ALTER TABLE %%s %%s TRIGGER %%I', %L,
+    FOR condition IN SELECT unnest(rdma.ask_node(part.node, format($sql$SELECT ARRAY(SELECT format('ALTER TABLE ONLY %%s %%s TRIGGER %%I', m.name,
         CASE tgenabled WHEN 'A' THEN 'ENABLE ALWAYS' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE' END, tgname)
-        FROM pg_trigger WHERE tgrelid = %L::regclass AND NOT tgisinternal AND tgenabled <> 'D')$sql$, part.relation, part.relation))::text[]) LOOP
+        FROM rdma.table_members(%L) m JOIN pg_trigger t ON t.tgrelid = m.oid WHERE NOT tgisinternal AND tgenabled <> 'D')$sql$, part.relation))::text[]) LOOP
       undo := undo || ARRAY[part.node::text, condition];
     END LOOP;
-    PERFORM rdma.run_on(part.node, format('ALTER TABLE %s DISABLE TRIGGER USER', part.relation));
+    PERFORM rdma.run_on(part.node, rdma.ask_node(part.node, format($sql$SELECT string_agg(format('ALTER TABLE ONLY %%s DISABLE TRIGGER USER', name), '; ') FROM rdma.table_members(%L)$sql$, part.relation)));
     IF part.node = source THEN
       relations := relations || part.relation;
       keys := keys || format('rdma.hash_node(%s, %s) = ANY (%L::integer[])', cardinality(buckets), part.key, moved);
@@ -1954,7 +2007,7 @@ DECLARE
 BEGIN
   IF most IS NULL THEN
     -- the first one: as if 10 MB moved in a second
-    SELECT rdma.ask_node(source, format('SELECT sum(pg_table_size(t)) FROM unnest(%L::regclass[]) t', array_agg(c.relation)))::numeric INTO bytes
+    SELECT rdma.ask_node(source, format('SELECT sum(pg_table_size(m.oid)) FROM unnest(%L::regclass[]) t, rdma.table_members(t) m', array_agg(c.relation)))::numeric INTO bytes
       FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver, LATERAL rdma.placement_conditions(f.ftrelid) c
       WHERE s.srvname = server AND c.condition IS NOT NULL AND c.node = source;
     RETURN greatest(1, least(1000, floor(goal * 10000.0 * (SELECT count(*) FROM unnest(rdma.buckets(server)) b JOIN rdma.nodes(server) n ON n.place = b WHERE n.node = source)

@@ -201,6 +201,7 @@ CREATE OR REPLACE FUNCTION rdma.distribute_table(tab regclass, server name, dist
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp SET rdma_fdw.snapshot = each_node
+SET datestyle = ISO SET intervalstyle = postgres SET extra_float_digits = 1 SET bytea_output = hex SET lc_monetary = 'C' SET xmloption = content
 AS $function$
 DECLARE
   old record;
@@ -328,7 +329,7 @@ BEGIN
   EXECUTE format('ALTER FOREIGN TABLE %I.%I OWNER TO %s', old.nspname, old.relname, old.owner);
   keys := coalesce(rdma.distribution_key(format('%I.%I', old.nspname, old.relname)::regclass), '{}');
   SELECT min(i.indexrelid::regclass::text) AS name INTO part FROM pg_index i
-    WHERE i.indrelid = ANY (old.members) AND i.indisunique AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid AND conrelid = i.indrelid)
+    WHERE i.indrelid = ANY (old.members) AND i.indisunique AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = i.indexrelid) AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid AND conrelid = i.indrelid)
       AND NOT (cardinality(keys) > 0 AND keys <@ ARRAY(SELECT a.attname::text FROM pg_attribute a
         WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0 : i.indnkeyatts - 1])));
   IF part.name IS NOT NULL AND NOT replicated AND (SELECT count(*) FROM rdma.nodes(server)) > 1 THEN
@@ -344,6 +345,11 @@ BEGIN
   PERFORM rdma.move_identity(tab, format('%I.%I', old.nspname, old.relname)::regclass);
   IF cardinality(keys) > 0 THEN
     PERFORM rdma.protect_table(format('%I.%I', old.nspname, old.relname)::regclass);
+  END IF;
+  IF old.relkind = 'p' AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = tab AND attgenerated = 's' AND NOT attisdropped) THEN
+    RAISE WARNING 'rows of foreign table "%" cannot always be updated and deleted', old.relname
+      USING DETAIL = 'It has stored generated columns, so they are written one by one, and a node cannot tell rows of two partitions from each other that are at the same place (ctid) in them.',
+        HINT = 'Write such rows on the nodes, by rdma.run_on.';
   END IF;
 
   FOR part IN SELECT c.conname, r.relname FROM pg_constraint c JOIN pg_class r ON r.oid = c.conrelid
@@ -1247,6 +1253,7 @@ CREATE FUNCTION rdma.undistribute_table(tab regclass)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp SET rdma_fdw.snapshot = each_node SET rdma_fdw.propagate_ddl = off
+SET datestyle = ISO SET intervalstyle = postgres SET extra_float_digits = 1 SET bytea_output = hex SET lc_monetary = 'C' SET xmloption = content
 AS $function$
 DECLARE
   old record;
@@ -1304,6 +1311,7 @@ BEGIN
   -- the table and its partitions, parents first
   SELECT r.answer INTO answer FROM rdma.run_on(node, format($$
     SELECT jsonb_agg(jsonb_build_object('name', m.name, 'parent', m.parent, 'schema', n.nspname, 'table', c.relname, 'kind', c.relkind, 'bound', pg_catalog.pg_get_expr(c.relpartbound, c.oid),
+      'comment', pg_catalog.obj_description(c.oid, 'pg_class'), 'statistics', (SELECT pg_catalog.string_agg(pg_catalog.pg_get_statisticsobjdef(oid), '; ') FROM pg_catalog.pg_statistic_ext WHERE stxrelid = c.oid AND m.level > 0),
       'key', CASE WHEN c.relkind = 'p' THEN pg_catalog.pg_get_partkeydef(c.oid) END,
       'storage', (SELECT jsonb_object_agg(r.prefix || o.option_name, o.option_value) FROM unnest(ARRAY['', 'toast.'], ARRAY[c.oid, c.reltoastrelid]) r(prefix, oid)
         JOIN pg_catalog.pg_class s ON s.oid = r.oid, LATERAL pg_catalog.pg_options_to_table(s.reloptions) o),
@@ -1339,7 +1347,7 @@ BEGIN
       LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
     WHERE a.attrelid = tab AND a.attnum > 0 AND NOT a.attisdropped;
   FOR part IN
-    SELECT m->>'here' AS here, m->>'name' AS name, there->(m->>'parent')->>'here' AS above, m->>'bound' AS bound, ' PARTITION BY ' || (m->>'key') AS key,
+    SELECT m->>'here' AS here, m->>'name' AS name, there->(m->>'parent')->>'here' AS above, m->>'bound' AS bound, ' PARTITION BY ' || (m->>'key') AS key, m->>'comment' AS comment, m->>'statistics' AS statistics,
         (SELECT ' WITH (' || string_agg(CASE WHEN key LIKE 'toast.%' THEN 'toast.' ELSE '' END || format('%I = %L', regexp_replace(key, '^toast\.', ''), value), ', ') || ')'
           FROM jsonb_each_text(nullif(m->'storage', 'null'))) AS storage
       FROM jsonb_each(there) e(name, m) ORDER BY (m->>'place')::integer
@@ -1349,6 +1357,12 @@ BEGIN
       RAISE EXCEPTION 'table % on server "%" cannot be created here', part.name, node USING ERRCODE = 'invalid_object_definition', DETAIL = format('Its definition there is: %s', statement);
     END IF;
     EXECUTE CASE WHEN part.above IS NULL THEN format('CREATE TABLE %s (%s)%s', part.here, columns, part.key) ELSE statement END || coalesce(part.storage, '');
+    IF part.above IS NOT NULL AND part.comment IS NOT NULL THEN
+      EXECUTE format('COMMENT ON TABLE %s IS %L', part.here, part.comment);
+    END IF;
+    IF part.statistics IS NOT NULL THEN
+      RAISE WARNING 'extended statistics of partition % on the nodes are left out', part.name USING DETAIL = format('Their definition there is: %s', part.statistics);
+    END IF;
   END LOOP;
   FOR part IN
     SELECT m->>'here' AS here, c.name, o.setting FROM jsonb_each(there) e(name, m), jsonb_to_recordset(m->'columns') c(name text, storage text, compression text, target integer, required boolean, "distinct" jsonb),
@@ -1643,6 +1657,7 @@ CREATE FUNCTION rdma.table_statements(tab regclass)
 RETURNS text[]
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET datestyle = ISO SET intervalstyle = postgres SET extra_float_digits = 1 SET bytea_output = hex SET lc_monetary = 'C' SET xmloption = content
 AS $function$
 DECLARE
   part record;
@@ -1701,6 +1716,7 @@ CREATE FUNCTION rdma.index_statements(tab regclass)
 RETURNS text[]
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
+SET datestyle = ISO SET intervalstyle = postgres SET extra_float_digits = 1 SET bytea_output = hex SET lc_monetary = 'C' SET xmloption = content
 AS $function$
   SELECT ARRAY(SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', m.name, c.conname, pg_get_constraintdef(c.oid)) FROM rdma.table_members(tab) m JOIN pg_constraint c ON c.conrelid = m.oid
       WHERE c.contype IN ('p', 'u', 'x') AND c.conparentid = 0 ORDER BY m.level, m.name, c.contype, c.conname)

@@ -57,6 +57,8 @@ BEGIN;
 SELECT rdma.distribute_table('notes', 'fk', 'account');
 ROLLBACK;
 SELECT said($$SELECT rdma.distribute_tables('fk', '{countries}', '{}')$$);
+SELECT said($$SELECT rdma.distribute_tables('fk', '{countries}', NULL, '{countries}')$$);
+SELECT said($$SELECT rdma.distribute_tables('fk', '{countries}', '{code}', '{countries}')$$);
 SELECT said($$SELECT rdma.distribute_tables('fk', '{continents,countries,"\"Accounts\"",transfers,notes}', '{a,b,id,account,account}')$$);
 SELECT said($$SELECT rdma.distribute_tables('fk', '{"\"Accounts\"",transfers,notes}', '{id,account,account}', replicated => '{continents,countries}')$$);
 SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND connamespace = 'fk'::regnamespace;

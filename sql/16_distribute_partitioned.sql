@@ -144,10 +144,22 @@ SELECT differences(), triggers();
 CALL rdma.rebalance('ptn', 10000, rest => 0);
 SELECT differences(), triggers();
 SELECT answer > '0' FROM rdma.run_on('ptn', 'SELECT count(*) FROM ptn.y2030');
+-- one that was loaded there takes part in later moves
+SELECT count(*) FROM rdma.run_on('ptn', 'CREATE TABLE ptn.loaded (LIKE ptn."E t" INCLUDING ALL)');
+SELECT count(*) FROM rdma.run_on('ptn', 'INSERT INTO ptn.loaded SELECT id, ''2031-01-02'', kind, 1 FROM ptn.y2030');
+INSERT INTO ptn_here."E t" SELECT id, '2031-01-02', kind, 1 FROM ptn_here."E t" WHERE day = '2030-02-02';
+SELECT count(*) FROM rdma.run_on('ptn', $$ALTER TABLE ptn."E t" ATTACH PARTITION ptn.loaded FOR VALUES FROM ('2031-01-01') TO ('2032-01-01')$$);
+CALL rdma.drain_node('ptn', 'ptn1', 10000, rest => 0);
+CALL rdma.rebalance('ptn', 10000, rest => 0);
+SELECT differences();
+-- what refers to a partition on a node alone would lose rows
+SELECT count(*) FROM rdma.run_on('ptn2', 'CREATE TABLE ptn.noted AS SELECT id, day, kind FROM ptn.loaded; ALTER TABLE ptn.noted ADD CONSTRAINT of_loaded FOREIGN KEY (id, day, kind) REFERENCES ptn.loaded (id, day, kind) ON DELETE CASCADE');
+SELECT said($$SELECT rdma.move_buckets('ptn', 'ptn2', 'ptn1', (SELECT array_agg(n - 1)::integer[] FROM unnest(rdma.buckets('ptn')) WITH ORDINALITY b(p, n) WHERE p = 1))$$);
+SELECT count(*) FROM rdma.run_on('ptn2', 'DROP TABLE ptn.noted');
 SELECT said($$DELETE FROM "E t" RETURNING 1$$);
 SELECT count(*) FROM rdma.run_on('ptn', 'DROP TRIGGER fail ON ptn."E t"; DROP TRIGGER fails ON ptn.h0; DROP FUNCTION ptn.fail');
-SELECT count(*) FROM rdma.run_on('ptn', 'DROP TABLE ptn.y2030');
-DELETE FROM ptn_here."E t" WHERE day = '2030-02-02';
+SELECT count(*) FROM rdma.run_on('ptn', 'DROP TABLE ptn.y2030, ptn.loaded');
+DELETE FROM ptn_here."E t" WHERE day IN ('2030-02-02', '2031-01-02');
 
 -- another distribution, and the way back
 SET datestyle = 'SQL, DMY';

@@ -404,15 +404,22 @@ END $function$;
 -- Foreign keys between tables that become distributed together are there again at the end.
 CREATE FUNCTION rdma.distribute_tables(server name, tabs regclass[], distributed_by text[], replicated regclass[] DEFAULT '{}', OUT relation regclass, OUT rows bigint)
 RETURNS SETOF record
-LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
   part record;
   foreign_keys jsonb[] := '{}';
 BEGIN
+  tabs := coalesce(tabs, '{}');
+  distributed_by := coalesce(distributed_by, '{}');
+  replicated := coalesce(replicated, '{}');
   IF cardinality(tabs) <> cardinality(distributed_by) THEN
     RAISE EXCEPTION 'there are % tables and % keys to distribute them by', cardinality(tabs), cardinality(distributed_by) USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  SELECT t AS tab INTO part FROM unnest(tabs || replicated) t GROUP BY t HAVING count(*) > 1 LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'table % is named twice', part.tab USING ERRCODE = 'invalid_parameter_value';
   END IF;
   FOR part IN SELECT f.* FROM rdma.foreign_keys(tabs || replicated) f WHERE f.referencing = ANY (tabs || replicated) AND f.referenced = ANY (tabs || replicated) AND f.referencing <> f.referenced LOOP
     foreign_keys := foreign_keys || part.key;
@@ -1861,6 +1868,7 @@ DECLARE
   nodes name[];
   buckets smallint[];
   relations text[];
+  members text[];
   keys text[] := '{}';
   tab regclass;
   part record;
@@ -1929,7 +1937,8 @@ BEGIN
         SELECT array_agg(depth ORDER BY number) FROM (SELECT number, max(depth) AS depth FROM r GROUP BY number) d$sql$, relations, relations))::integer[])
         WITH ORDINALITY r(relation, condition, depth, number), LATERAL (SELECT r.depth) a;
     -- what refers to a row that goes must go with it, or ON DELETE would take rows that stay
-    FOR key IN SELECT k FROM rdma.node_foreign_keys(source, relations) k WHERE k->>'on_delete' IN ('c', 'n', 'd') AND format('%I.%I', k->'other_table'->>0, k->'other_table'->>1) = ANY (relations) LOOP
+    members := rdma.ask_node(source, format('SELECT array_agg(m.name) FROM unnest(%L::regclass[]) t, rdma.table_members(t) m', relations))::text[];
+    FOR key IN SELECT k FROM rdma.node_foreign_keys(source, members) k WHERE k->>'on_delete' IN ('c', 'n', 'd') AND format('%I.%I', k->'other_table'->>0, k->'other_table'->>1) = ANY (members) LOOP
       IF rdma.foreign_key_problem(server, key, false) IS NOT NULL THEN
         RAISE EXCEPTION 'rows of table %.% cannot be moved', quote_ident(key->'other_table'->>0), quote_ident(key->'other_table'->>1) USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = format('On node "%s", foreign key "%s" of %I.%I would change rows that stay there. %s', source, key->>'name', key->'table'->>0, key->'table'->>1, rdma.foreign_key_problem(server, key, false)),

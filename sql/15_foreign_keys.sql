@@ -131,14 +131,14 @@ SELECT differences(), (SELECT sum(misplaced) FROM unnest('{"\"Accounts\"",transf
 SELECT count(*), count(DISTINCT keys) FROM node_keys();
 -- a key that would take rows that do not move, also of a table that only the node knows: nothing moves
 SELECT count(*) FROM rdma.run_on('fk2', 'ALTER TABLE fk.transfers ADD CONSTRAINT takes FOREIGN KEY (target) REFERENCES fk."Accounts" ON DELETE CASCADE NOT VALID');
-CREATE FUNCTION move_all() RETURNS text LANGUAGE sql AS $$ SELECT said($q$SELECT rdma.move_buckets('fk', 'fk2', 'fk1', (SELECT array_agg(n - 1)::integer[] FROM unnest(rdma.buckets('fk')) WITH ORDINALITY b(p, n) WHERE p = 1)) > 0$q$) $$;
-SELECT move_all();
+CREATE FUNCTION move_some() RETURNS text LANGUAGE sql AS $$ SELECT said($q$SELECT rdma.move_buckets('fk', 'fk2', 'fk1', (SELECT array_agg(n - 1)::integer[] FROM unnest(rdma.buckets('fk')) WITH ORDINALITY b(p, n) WHERE p = 1 AND n % 3 = 0)) > 0$q$) $$;
+SELECT move_some();
 SELECT count(*) FROM rdma.run_on('fk2', 'ALTER TABLE fk.transfers DROP CONSTRAINT takes');
 SELECT count(*) FROM rdma.run_on('fk2', 'CREATE TABLE fk.only_there AS SELECT id FROM fk."Accounts"; ALTER TABLE fk.only_there ADD CONSTRAINT taken FOREIGN KEY (id) REFERENCES fk."Accounts" ON DELETE SET NULL');
-SELECT move_all();
+SELECT move_some();
 SELECT count(*) FROM rdma.run_on('fk2', 'DROP TABLE fk.only_there');
 SELECT differences();
-SELECT move_all();
+SELECT move_some();
 SELECT differences();
 CALL rdma.rebalance('fk', 10000, rest => 0);
 

@@ -110,6 +110,13 @@ extern void rf_group_begin(RfGroup *group, RfGroupDesc *desc);
 extern RfGroup *rf_group_open(RfGroupDesc *desc, uint32_t producer, int own);
 
 /*
+ * The same in two steps, so that several groups open at the same time. After an error of the second the
+ * caller closes the group, or its resource owner does.
+ */
+extern RfGroup *rf_group_open_begin(RfGroupDesc *desc, uint32_t producer, int own);
+extern void rf_group_open_end(RfGroup *group);
+
+/*
  * The group has more members: a consumer listens for the new producers and fills in its addresses,
  * a producer opens towards the new consumers (and does not wait). Must be called before the last
  * stream of the old producers has ended.

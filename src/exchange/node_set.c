@@ -421,8 +421,14 @@ rdma_exchange_open(PG_FUNCTION_ARGS)
 		}
 		pfree(merged);
 		if (member->producer >= 0)
-			member->out = rf_group_open(member->desc, member->producer, member->consumer);
-		name_connections(member);
+			member->out = rf_group_open_begin(member->desc, member->producer, member->consumer);
+	}
+	/* the engines open all of them meanwhile */
+	for (int i = 0; i < count; i++)
+	{
+		if (set->members[i].out != NULL)
+			rf_group_open_end(set->members[i].out);
+		name_connections(&set->members[i]);
 	}
 	CurrentResourceOwner = owner;
 	MemoryContextSwitchTo(caller);

@@ -130,29 +130,8 @@ sleeps_of(RfGroup *group, RfFlowSleep *sleeps)
 
 static const RfGroupEnd producing = {RF_FLOW_PRODUCER, join, sleeps_of};
 
-/* Wait until all pairs are open. */
-static void
-await_open(RfGroup *group, int own)
-{
-	uint32		opened = 0;
-
-	for (;;)
-	{
-		while (opened < group->pair_count &&
-			   ((int) opened == own || rf_flow_opened(group->pairs[opened].flow)))
-		{
-			if ((int) opened != own)
-				group->pairs[opened].state = PAIR_LIVE;
-			group->pairs[opened++].wanted = false;
-		}
-		if (opened == group->pair_count)
-			break;
-		(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
-	}
-}
-
 RfGroup *
-rf_group_open(RfGroupDesc *desc, uint32_t producer, int own)
+rf_group_open_begin(RfGroupDesc *desc, uint32_t producer, int own)
 {
 	RfGroup    *group = rf_group_new(desc, &producing, producer);
 	ErrorContextCallback context;
@@ -163,10 +142,54 @@ rf_group_open(RfGroupDesc *desc, uint32_t producer, int own)
 	{
 		rf_group_begin_context(&context, group);
 		open_pairs(group, desc, 0, own);
-		await_open(group, own);
-		if (group->kind == RF_GROUP_REPLICATE)
-			claim_in_order(group);
 		rf_group_end_context(&context);
+	}
+	PG_CATCH();
+	{
+		rf_group_close(group);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return group;
+}
+
+void
+rf_group_open_end(RfGroup *group)
+{
+	ErrorContextCallback context;
+	uint32		opened = 0;
+
+	rf_group_begin_context(&context, group);
+	for (;;)
+	{
+		for (; opened < group->pair_count; opened++)
+		{
+			GroupPair  *pair = &group->pairs[opened];
+
+			if (pair->state != PAIR_OPENING)
+				continue;
+			if (!rf_flow_opened(pair->flow))
+				break;
+			pair->state = PAIR_LIVE;
+			pair->wanted = false;
+		}
+		if (opened == group->pair_count)
+			break;
+		(void) rf_groups_wait(&group, 1, PGINVALID_SOCKET, -1);
+	}
+	if (group->kind == RF_GROUP_REPLICATE)
+		claim_in_order(group);
+	rf_group_end_context(&context);
+}
+
+RfGroup *
+rf_group_open(RfGroupDesc *desc, uint32_t producer, int own)
+{
+	RfGroup    *group = rf_group_open_begin(desc, producer, own);
+
+	PG_TRY();
+	{
+		rf_group_open_end(group);
 	}
 	PG_CATCH();
 	{

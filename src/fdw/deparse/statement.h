@@ -170,6 +170,7 @@ typedef struct RfChoices
 	List	   *infos;			/* of RfRelInfo, each with another placement of the rows */
 	RelOptInfo *last_outer;
 	RelOptInfo *last_inner;
+	List	   *heavy;			/* of tables: Lists of a key, the number of nodes, and rf_heavy_keys() */
 } RfChoices;
 
 /*

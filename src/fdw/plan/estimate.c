@@ -298,6 +298,19 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
 	return true;
 }
 
+Cost
+rf_least_join_cost(const RfRelInfo *outer, const RfRelInfo *inner)
+{
+	Cost		least = outer->rel_total_cost + inner->rel_total_cost;
+
+	/* of a side that is probed not all rows are read */
+	if (can_be_probed(inner))
+		least = Min(least, outer->rel_total_cost);
+	if (can_be_probed(outer))
+		least = Min(least, inner->rel_total_cost);
+	return least;
+}
+
 /*
  * Which join the data node will choose is not known.  With an equality a hash join is near enough, or
  * few rows are looked up in an index; without one every pair of rows has to be looked at.

@@ -413,6 +413,19 @@ make_join(RfRelInfo *joined, JoinWay *way, RfChoices *choices)
 	return info;
 }
 
+/* Most ways are worse than those that were found before, which needs no estimate of the join. */
+static bool
+is_hopeless(JoinWay *way, RfChoices *choices)
+{
+	RfFragment	fragment = {0};
+
+	fragment.placement = way->placement;
+	fragment.keys = way->keys;
+	fragment.layout = way->layout;
+	fragment.computed = way_is_computed(way);
+	return rf_is_no_choice(choices, &fragment, rf_least_join_cost(way->outer, way->inner));
+}
+
 /* UPDATE and DELETE of a join that every node has all of bring no rows here. */
 static bool
 may_be_written_there(PlannerInfo *root, RfRelInfo *info)
@@ -464,8 +477,11 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 	rf_note_join(outerrel, innerrel, cxt.ways != NIL ? NULL : "rows of neither side can be sent to the other");
 	foreach(lc, preferred_ways(cxt.ways))
 	{
-		RfRelInfo  *info = make_join(joined, lfirst(lc), choices);
+		RfRelInfo  *info;
 
+		if (is_hopeless(lfirst(lc), choices))
+			continue;
+		info = make_join(joined, lfirst(lc), choices);
 		joinrel->fdw_private = info;
 		rf_estimate_rel(root, joinrel);
 		if (may_be_written_there(root, info))

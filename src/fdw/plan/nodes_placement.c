@@ -409,6 +409,24 @@ rf_add_choice(RfChoices *choices, RfRelInfo *info)
 }
 
 bool
+rf_is_no_choice(RfChoices *choices, RfFragment *fragment, Cost least)
+{
+	bool		dearest = list_length(choices->infos) >= MAX_CHOICES;
+	ListCell   *lc;
+
+	foreach(lc, choices->infos)
+	{
+		RfRelInfo  *other = (RfRelInfo *) lfirst(lc);
+		Cost		cost = rf_nodes_cost(other);
+
+		if (cost <= least && placed_as_well(fragment, other->fragment))
+			return true;
+		dearest = dearest && cost < least;
+	}
+	return dearest;
+}
+
+bool
 rf_placed_by(RfRelInfo *info, List *exprs)
 {
 	RfFragment *fragment = info->fragment;
@@ -484,10 +502,10 @@ rf_can_move(PlannerInfo *root, RfRelInfo *info)
  * A heavy value has more than half of a node's fair share of rows. NULLs, which hash to 0, match
  * nothing, but outer joins keep them.
  */
-char *
-rf_heavy_keys(PlannerInfo *root, RfRelInfo *info, Expr *key)
+static char *
+find_heavy_keys(PlannerInfo *root, Expr *key, int nodes)
 {
-	double		limit = 0.5 / rf_node_count(info);
+	double		limit = 0.5 / nodes;
 	Oid			type = exprType((Node *) key);
 	Oid			collation = exprCollation((Node *) key);
 	VariableStatData stats;
@@ -519,6 +537,35 @@ rf_heavy_keys(PlannerInfo *root, RfRelInfo *info, Expr *key)
 	}
 	ReleaseVariableStats(stats);
 	return hashes.len > 0 ? hashes.data : NULL;
+}
+
+/* Many ways to join ask for the same column, so it is looked up in its statistics once. */
+char *
+rf_heavy_keys(PlannerInfo *root, RfRelInfo *info, Expr *key)
+{
+	Var		   *var = (Var *) key;
+	RfRelInfo  *table = IsA(var, Var) && bms_is_member(var->varno, info->rel->relids) ?
+		(RfRelInfo *) root->simple_rel_array[var->varno]->fdw_private : NULL;
+	RfChoices  *choices = table != NULL && table->fragment != NULL ? table->fragment->choices : NULL;
+	int			nodes = rf_node_count(info);
+	MemoryContext caller;
+	char	   *heavy;
+	ListCell   *lc;
+
+	foreach(lc, choices != NULL ? choices->heavy : NIL)
+	{
+		List	   *known = (List *) lfirst(lc);
+
+		if (linitial_node(Var, known)->varattno == var->varattno && intVal(lsecond(known)) == nodes)
+			return lthird(known);
+	}
+	/* as long as the table's choices; GEQO has a context for each of its attempts */
+	caller = MemoryContextSwitchTo(root->planner_cxt);
+	heavy = find_heavy_keys(root, key, nodes);
+	if (choices != NULL)
+		choices->heavy = lappend(choices->heavy, list_make3(copyObject(var), makeInteger(nodes), heavy));
+	MemoryContextSwitchTo(caller);
+	return heavy;
 }
 
 RfRelInfo *

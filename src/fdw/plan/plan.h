@@ -317,6 +317,9 @@ extern bool rf_has_single_node(RfFragment *fragment);
  */
 extern bool rf_add_choice(RfChoices *choices, RfRelInfo *info);
 
+/* Would it not be added, placed so, even if it cost as little as that? */
+extern bool rf_is_no_choice(RfChoices *choices, RfFragment *fragment, Cost least);
+
 /*
  * Does no node's server run out of flows for the statement's exchanges? It is not asked how many it
  * has, but taken to have as many as this one. Where it has fewer, the statement fails at once.
@@ -374,6 +377,9 @@ extern RfRelInfo *rf_move(PlannerInfo *root, RfRelInfo *info, List *keys, bool c
  */
 extern void rf_estimate_move(RfRelInfo *move);
 extern Cost rf_nodes_cost(const RfRelInfo *info);
+
+/* Less than that no join of these two costs, which is known without estimating it. */
+extern Cost rf_least_join_cost(const RfRelInfo *outer, const RfRelInfo *inner);
 
 /*
  * Hashes of the most frequent values of this key, those that would give their node much more work

@@ -170,6 +170,21 @@ BEGIN
 	RETURN moved > 0 AND moved = total;
 END $$;
 SELECT np.counted('SELECT count(*), sum(a.n) FROM np.a JOIN np.b ON a.k = b.aid');
+-- nodes on one machine, which shared memory connects, share its cores: with one each none is left for workers
+CREATE FUNCTION np.are_alone(query text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE line text; alone boolean;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, VERBOSE, COSTS OFF) ' || query LOOP
+		IF line ~ 'Exchange 1 on' THEN
+			alone = coalesce(alone, true) AND (line ~ ' shm') = (line !~ 'rows per process=');
+		END IF;
+	END LOOP;
+	RETURN alone;
+END $$;
+SELECT np.on_nodes('SET rdma_fdw.cores = 2');
+SELECT np.are_alone('SELECT count(*), sum(a.n) FROM np.a JOIN np.b ON a.k = b.aid');
+SELECT np.on_nodes('SET rdma_fdw.cores = 4');
+SELECT np.counted('SELECT count(*), sum(a.n) FROM np.a JOIN np.b ON a.k = b.aid');
 
 DO $$ BEGIN FOR i IN 1..600 LOOP EXIT WHEN NOT EXISTS (SELECT FROM rdma.stat_flows); PERFORM pg_sleep(0.1); END LOOP; END $$;
 SELECT count(*) FROM rdma.stat_flows;

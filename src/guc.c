@@ -404,6 +404,11 @@ define_stream_settings(void)
 							"The stream then fails. Each of its two sessions has its own value.",
 							&rf_buffer_wait, 10 * 1000, 0, 3600 * 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.cores",
+							"Processor cores that nodes of one statement on this machine share.",
+							"Each node's part of a statement that exchanges rows has no more parallel workers than its share. 0: as many as the machine has.",
+							&rf_cores, 0, 0, 65536,
+							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.exchange_wait",
 							"Time to wait until all nodes have buffers for the exchanges of a statement.",
 							"While it waits the statement holds none. It then fails.",

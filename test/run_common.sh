@@ -41,9 +41,9 @@ rf_start_trio()
 	# EXPLAIN's counts of batches must not depend on how fast a machine is.
 	# More settings for all clusters: SETTINGS="rdma_fdw.engine_lanes=4 ..."
 	# shellcheck disable=SC2206
-	# Nor plans on how fast its network is. To compile expressions takes a tenth of a second in each process, half of all that some
+	# Nor plans on how fast its network is, and on how many cores it has. To compile expressions takes a tenth of a second in each process, half of all that some
 	# inputs use.
-	settings+=(rdma_fdw.flush_time=1h rdma_fdw.measured_costs=off jit="${RF_JIT:-off}" ${SETTINGS:-})
+	settings+=(rdma_fdw.flush_time=1h rdma_fdw.measured_costs=off rdma_fdw.cores=64 jit="${RF_JIT:-off}" ${SETTINGS:-})
 	rf_init "$1"
 	# side by side, which an emulated machine is thankful for
 	for name in coord n1 n2; do

@@ -47,6 +47,9 @@ extern ParamListInfo rf_statement_params(RfStatement *statement, ArrayType *valu
 /* A plan, held by the current resource owner until ReleaseCachedPlan. */
 extern CachedPlan *rf_statement_plan(RfStatement *statement, ParamListInfo params);
 
+/* The most parallel workers of such a plan, whatever the session's settings allow; -1: as many as these do. */
+extern int	rf_statement_workers;
+
 /* Of a statement just planned: does it call something that must not run in parallel mode? */
 extern bool rf_statement_is_unsafe(RfStatement *statement);
 

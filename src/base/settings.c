@@ -54,6 +54,7 @@ int			rf_receive_pool_buffers = 16;
 int			rf_inline_limit = 64;
 int			rf_buffer_wait = 10 * 1000;
 int			rf_exchange_wait = 60 * 1000;
+int			rf_cores = 0;
 bool		rf_explain_nodes = false;
 int			rf_role_share = 50;
 int			rf_flow_weight = RF_DEFAULT_WEIGHT;

@@ -11,6 +11,8 @@
  */
 #include "node.h"
 
+#include <unistd.h>
+
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
@@ -23,6 +25,8 @@
 
 #include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
+#include "rdma_fdw/serve.h"
 #include "shmem/peer_table.h"
 
 PG_FUNCTION_INFO_V1(rdma_exchange_greet);
@@ -84,6 +88,7 @@ close_set(void)
 	ExchangeSet *set = rf_exchange_set;
 
 	rf_exchange_set = NULL;
+	rf_statement_workers = -1;
 	if (set == NULL)
 		return;
 	for (int i = 0; i < set->count; i++)
@@ -100,8 +105,10 @@ close_set(void)
 static void
 transaction_over(XactEvent event, void *argument)
 {
-	if (event == XACT_EVENT_ABORT || event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE)
-		rf_exchange_set = NULL;
+	if (event != XACT_EVENT_ABORT && event != XACT_EVENT_COMMIT && event != XACT_EVENT_PREPARE)
+		return;
+	rf_exchange_set = NULL;
+	rf_statement_workers = -1;
 }
 
 /*
@@ -261,6 +268,49 @@ name_connections(ExchangeMember *member)
 			add_name(counters->encryption, sizeof(counters->encryption), rf_shared->peers[peer].encryption);
 		}
 	}
+}
+
+/* How many of the statement's nodes are on this machine: those that shared memory connects. */
+static int
+nodes_here(const ExchangeSet *set)
+{
+	int			most = 1;
+
+	for (int i = 0; i < set->count; i++)
+	{
+		const RfGroupDesc *desc = set->members[i].desc;
+
+		for (int side = 0; side < 2; side++)
+		{
+			RfFlowRole	role = side == 0 ? RF_FLOW_CONSUMER : RF_FLOW_PRODUCER;
+			int			own = side == 0 ? set->members[i].consumer : set->members[i].producer;
+			int			count = 0;
+
+			for (uint32 place = 0; place < (side == 0 ? desc->consumers : desc->producers); place++)
+			{
+				const RfNodeId *node = rf_group_desc_node(desc, role, place);
+				int			peer = (int) place == own ? RF_NO_PEER : rf_peer_find(node, side == 0);
+
+				count += (int) place == own ||
+					(peer != RF_NO_PEER && strcmp(rf_shared->peers[peer].transport, "shm") == 0);
+			}
+			most = Max(most, count);
+		}
+	}
+	return most;
+}
+
+/*
+ * The planner of each node takes all cores of its machine for its own. Where several work at the same statement
+ * there, more processes than cores only cost what it takes to start them.
+ */
+static int
+workers_allowed(const ExchangeSet *set)
+{
+	long		cores = rf_cores > 0 ? rf_cores : sysconf(_SC_NPROCESSORS_ONLN);
+	int			nodes = nodes_here(set);
+
+	return nodes > 1 && cores > 0 ? (int) Max(cores / nodes - 1, 0) : -1;
 }
 
 static RfGroupDesc *
@@ -433,6 +483,7 @@ rdma_exchange_open(PG_FUNCTION_ARGS)
 	CurrentResourceOwner = owner;
 	MemoryContextSwitchTo(caller);
 	set->opened = true;
+	rf_statement_workers = workers_allowed(set);
 	PG_RETURN_VOID();
 }
 

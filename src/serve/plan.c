@@ -15,6 +15,7 @@
 #include "lib/ilist.h"
 #include "nodes/parsenodes.h"
 #include "optimizer/clauses.h"
+#include "optimizer/cost.h"
 #include "parser/analyze.h"
 #include "parser/parse_type.h"
 #include "rdma_fdw/compat.h"
@@ -22,6 +23,7 @@
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -46,11 +48,14 @@ struct RfStatement
 	int			param_count;
 	StatementParam *params;
 	bool		only_built_in;	/* types whose meaning does not depend on anything */
+	int			workers;		/* rf_statement_workers when it was planned last */
 	CachedPlanSource *source;
 };
 
 static dlist_head statements = DLIST_STATIC_INIT(statements);
 static int	statement_count = 0;
+
+int			rf_statement_workers = -1;
 
 static void
 forget(RfStatement *statement)
@@ -100,6 +105,7 @@ resolve_types(RfStatement *statement)
 				(errcode(ERRCODE_TOO_MANY_ARGUMENTS),
 				 errmsg("rdma.stream takes at most %d parameters", MAX_PARAMETERS)));
 	statement->param_count = count;
+	statement->workers = rf_statement_workers;
 	statement->params = palloc0(sizeof(StatementParam) * Max(count, 1));
 	statement->only_built_in = true;
 	for (int i = 0; i < count; i++)
@@ -263,7 +269,25 @@ rf_statement_params(RfStatement *statement, ArrayType *array)
 CachedPlan *
 rf_statement_plan(RfStatement *statement, ParamListInfo params)
 {
-	return GetCachedPlan(statement->source, params, CurrentResourceOwner, NULL);
+	CachedPlan *plan;
+	int			nest_level;
+
+	/* the cached plan may have more workers, or fewer */
+	if (statement->workers != rf_statement_workers)
+	{
+		statement->source->is_valid = false;
+		if (statement->source->gplan != NULL)
+			statement->source->gplan->is_valid = false;
+	}
+	statement->workers = rf_statement_workers;
+	if (rf_statement_workers < 0 || rf_statement_workers >= max_parallel_workers_per_gather)
+		return GetCachedPlan(statement->source, params, CurrentResourceOwner, NULL);
+	nest_level = NewGUCNestLevel();
+	(void) set_config_option("max_parallel_workers_per_gather", psprintf("%d", rf_statement_workers),
+							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	plan = GetCachedPlan(statement->source, params, CurrentResourceOwner, NULL);
+	AtEOXact_GUC(true, nest_level);
+	return plan;
 }
 
 bool

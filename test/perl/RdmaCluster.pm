@@ -90,7 +90,7 @@ sub rdma_node
 	{
 		$node->append_conf('postgresql.conf',
 			"shared_preload_libraries = 'rdma_fdw'\n"
-			  . "rdma_fdw.buffer_memory = '64MB'\nrdma_fdw.segment_size = '8MB'\n"
+			  . "rdma_fdw.buffer_memory = '64MB'\nrdma_fdw.segment_size = '8MB'\nrdma_fdw.cores = 64\n"
 			  . ($provider_settings{ $ENV{PROVIDER} // 'auto' } // die "PROVIDER=$ENV{PROVIDER}?"));
 	}
 	$node->append_conf('postgresql.conf', $args{conf}) if defined $args{conf};

@@ -13,7 +13,9 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
+#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+#include "utils/selfuncs.h"
 
 #include "plan.h"
 
@@ -119,15 +121,58 @@ can_move(RfSelect *select, List *columns)
 	return true;
 }
 
-static void
-move(RfSelect *select, SelectPlace *place, List *columns, bool computed)
+/*
+ * The branch's rows without those that are equal on the same node; NULL: that may not be asked for. Each column
+ * has to be one of a table, because equal values may give different results of an expression, and must be
+ * equal there where it is here.
+ */
+static RfRelInfo *
+different_rows(RfSelect *select)
 {
+	RfRelInfo  *info = select->info;
+	RfRelInfo  *different;
+	double		share = rf_node_share(info);
+	double		rows = info->retrieved_rows * share;
+	List	   *exprs = NIL;
+	double		groups;
+	ListCell   *lc;
+
+	foreach(lc, select->tlist)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+
+		if (!IsA(tle->expr, Var) ||
+			(OidIsValid(exprCollation((Node *) tle->expr)) && !bms_is_member(tle->resno, select->collated)))
+			return NULL;
+		exprs = lappend(exprs, tle->expr);
+	}
+	groups = Min(estimate_num_groups(select->root, exprs, info->retrieved_rows, NULL, NULL), rows);
+	different = palloc(sizeof(RfRelInfo));
+	*different = *info;
+	different->distinct = true;
+	different->rel_startup_cost = info->rel_total_cost + rows * cpu_operator_cost * list_length(exprs);
+	different->rel_total_cost = different->rel_startup_cost + groups * cpu_tuple_cost;
+	different->retrieved_rows = clamp_row_est(groups / share);
+	return different;
+}
+
+/* unique: the operation leaves no equal rows. */
+static void
+move(RfSelect *select, SelectPlace *place, List *columns, bool computed, bool unique)
+{
+	RfRelInfo  *different = unique ? different_rows(select) : NULL;
 	ListCell   *lc;
 
 	place->exprs = NIL;
 	foreach(lc, columns)
 		place->exprs = lappend(place->exprs, bare_column(select, lfirst_int(lc)));
 	select->info = rf_move(select->root, select->info, place->exprs, computed);
+	if (different != NULL)
+	{
+		different = rf_move(select->root, different, place->exprs, computed);
+		if (rf_nodes_cost(different) < rf_nodes_cost(select->info))
+			select->info = different;
+	}
 	select->startup_cost = select->info->rel_startup_cost;
 	select->total_cost = select->info->rel_total_cost;
 	place->columns = columns;
@@ -210,18 +255,18 @@ place_operation(RfSelect *select, SelectPlace *place)
 		left.placement = RF_PLACED_ANYWHERE;
 	else if (can_follow(select->right, &left))
 	{
-		move(select->right, &right, left.columns, false);
+		move(select->right, &right, left.columns, false, !select->all);
 		strategy = "repartition one";
 	}
 	else if (can_follow(select->left, &right))
 	{
-		move(select->left, &left, right.columns, false);
+		move(select->left, &left, right.columns, false, !select->all);
 		strategy = "repartition one";
 	}
 	else if ((columns = common_columns(select->left, select->right)) != NIL)
 	{
-		move(select->left, &left, columns, false);
-		move(select->right, &right, columns, false);
+		move(select->left, &left, columns, false, !select->all);
+		move(select->right, &right, columns, false, !select->all);
 		strategy = "repartition both";
 	}
 	else
@@ -367,7 +412,7 @@ place_computed(RfSelect *select, SelectPlace *place, Cost *sending)
 		{
 			if (!can_come(branch, by, branch))
 				return false;
-			move(branch, &to, by, true);
+			move(branch, &to, by, true, false);
 			moved++;
 		}
 		*sending += branch->info->fragment->sending;

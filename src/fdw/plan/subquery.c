@@ -145,15 +145,64 @@ may_be_part(PlannerInfo *root, RangeTblEntry *rte)
 		root->rowMarks == NIL && !root->hasRecursion && !is_fenced(root->parse) && root->parse->commandType == CMD_SELECT;
 }
 
+/* Are these columns those of the operation without being converted? */
+static bool
+are_columns_of(List *columns, SetOperationStmt *op)
+{
+	ListCell   *lc;
+
+	foreach(lc, columns)
+	{
+		if (lfirst_node(TargetEntry, lc)->resno > list_length(op->colTypes) ||
+			exprType((Node *) lfirst_node(TargetEntry, lc)->expr) !=
+			list_nth_oid(op->colTypes, lfirst_node(TargetEntry, lc)->resno - 1))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The statement below DISTINCT in a branch of an operation that leaves no equal rows anyway: several nodes
+ * can move its rows to where they are compared. NULL: it is another branch.
+ */
+static RfSelect *
+select_below_distinct(PlannerInfo *root, SetOperationStmt *op)
+{
+	Query	   *parse = root->parse;
+	RelOptInfo *stage;
+	RelOptInfo *rel;
+	RfRelInfo  *info;
+	List	   *columns;
+
+	if (op == NULL || op->all || parse->distinctClause == NIL || parse->hasDistinctOn || parse->hasTargetSRFs ||
+		parse->hasAggs || parse->groupClause != NIL || parse->groupingSets != NIL || parse->havingQual != NULL ||
+		parse->hasWindowFuncs || parse->limitCount != NULL || parse->limitOffset != NULL)
+		return NULL;
+	stage = fetch_upper_rel(root, UPPERREL_DISTINCT, NULL);
+	info = (RfRelInfo *) stage->fdw_private;
+	if (info == NULL || !rf_is_our_rel(stage) || info->fragment == NULL || info->scanrel == NULL)
+		return NULL;
+	rel = info->scanrel;
+	columns = output_columns(root, (RfRelInfo *) rel->fdw_private, op);
+	return columns != NIL && are_columns_of(columns, op) ? rf_make_select(root, rel, columns, NIL, false) : NULL;
+}
+
 /* A planned subquery; op: the set operation that it is a branch of, or NULL. */
 static RfSelect *
 subquery_select(RelOptInfo *rel, RangeTblEntry *rte, SetOperationStmt *op)
 {
 	PlannerInfo *root = rel->subroot;
+	RfSelect   *below;
 	ListCell   *lc;
 
 	if (!may_be_part(root, rte))
 		return NULL;
+	below = select_below_distinct(root, op);
+	if (below != NULL)
+	{
+		below->subquery = rel;
+		return below;
+	}
 	foreach(lc, fetch_upper_rel(root, UPPERREL_FINAL, NULL)->pathlist)
 	{
 		RfSelect   *select = path_select(root, (Path *) lfirst(lc), op);

@@ -623,7 +623,10 @@ rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *co
 
 	initStringInfo(&from);
 	if (scan->outer != NULL || cxt->items)
+	{
 		append_from(&from, cxt, scan, false, &conds);
+		conds = list_concat(conds, print_conditions(cxt, cxt->keys));
+	}
 	else
 	{
 		if (scan->select != NULL)
@@ -717,6 +720,7 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 			columns = lappend(columns, lfirst_node(TargetEntry, lc)->expr);
 			out->retrieved_attrs = lappend_int(out->retrieved_attrs, lfirst_node(TargetEntry, lc)->resno);
 		}
+		cxt.keys = conditions;
 		conditions = scan->remote_conds;
 	}
 	initStringInfo(&buf);
@@ -732,6 +736,7 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 
 		/* the same parameters, and all nodes get a value even if only one needs it */
 		other.node = &node;
+		other.keys = cxt.keys;
 		other.params = cxt.params;
 		other.param_types = cxt.param_types;
 		initStringInfo(&buf);

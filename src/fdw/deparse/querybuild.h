@@ -53,6 +53,7 @@ typedef struct BuildContext
 	bool		writes;			/* the data node is not told the types of parameters: they are cast */
 	struct BuildContext *outer; /* of a sub-select: the one around it, keeps the rest */
 	SubPlan    *subplan;		/* of a sub-select */
+	List	   *keys;			/* a condition on keys above the joins in FROM */
 	List	   *subselects;		/* texts of those in the expression that is being printed */
 	List	   *tables;			/* TableRefs; the made-up range table */
 	List	   *exchanges;		/* RF_NODES_EXCHANGES so far, those inside of others first */

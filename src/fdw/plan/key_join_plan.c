@@ -1,6 +1,7 @@
 /*
  * key_join_plan.c
- *		Key joins: a foreign table joined with rows that are anywhere but on its server.
+ *		Key joins: a foreign table joined with rows that are anywhere but on its server. What data nodes
+ *		have joined is as good as a table, if they need not move rows for it.
  *
  * The rows that drive the join are read first, the data node is asked for those rows of the table
  * whose column is among their keys ("key = ANY ($1)"), and what it gives is matched here
@@ -113,6 +114,24 @@ make_condition(Expr *column, OpExpr *equality, Oid opno, Oid key_type, Oid key_c
 }
 
 /*
+ * The table in a statement that has a column, and what it costs to read what it is joined with there; NULL: it
+ * does not come from a table as it lies on the nodes.
+ */
+static RfRelInfo *
+table_of(RfRelInfo *info, Var *column, Cost *others)
+{
+	*others = 0;
+	while (info->outer != NULL)
+	{
+		bool		outer = bms_is_member(column->varno, info->outer->rel->relids);
+
+		*others += (outer ? info->inner : info->outer)->rel_total_cost;
+		info = outer ? info->outer : info->inner;
+	}
+	return info->table != NULL && info->scan == NULL && info->select == NULL && info->rel->relid == column->varno ? info : NULL;
+}
+
+/*
  * Costs of sending this equality's keys. Without an index that serves, a batch of keys takes the
  * data node a scan of the whole table, so there can be only one.
  */
@@ -124,6 +143,8 @@ cost_keys(KeyJoin *join)
 	List	   *key = list_make1(join->driver_key);
 	double		all = info->retrieved_rows;
 	double		values = estimate_num_groups(root, list_make1(join->table_key), all, NULL, NULL);
+	Cost		others;
+	RfRelInfo  *table = table_of(info, join->table_key, &others);
 	double		batches;
 	Cost		work;
 	RfProbeCost probe;
@@ -139,12 +160,18 @@ cost_keys(KeyJoin *join)
 		info->opts.byte_cost * info->width;
 	join->costs.key = -1;
 	work = info->rel_total_cost;
-	if (join->table->tuples > 0 &&
-		rf_probe_cost(root, info, list_make1(join->rinfo), join->keys, rf_node_share(info), true,
+	/* what the table is joined with there is read for each batch, but joined with fewer rows */
+	if (table != NULL)
+	{
+		others += Max(info->rel_total_cost - table->rel_total_cost - others, 0) * join->rows / Max(all, 1);
+		work = table->rel_total_cost + others;
+	}
+	if (table != NULL && table->rel->tuples > 0 &&
+		rf_probe_cost(root, table, list_make1(join->rinfo), join->keys, rf_node_share(table), true,
 					  &probe))
 	{
 		join->costs.key = probe.cost;
-		work = Min(work * batches, join->keys * probe.cost);
+		work = Min(work * batches, join->keys * probe.cost + others * batches);
 	}
 	else if (batches > 1)
 		return false;
@@ -179,7 +206,8 @@ match_equality(KeyJoin *join, RestrictInfo *rinfo)
 	column = (Expr *) (left ? get_rightop(op) : get_leftop(op));
 	join->table_key = bare_column(column);
 	join->opno = left ? get_commutator(op->opno) : op->opno;
-	if (join->table_key == NULL || !OidIsValid(join->opno) ||
+	if (join->table_key == NULL || bms_is_member(join->table_key->varno, join->info->hidden_relids) ||
+		!OidIsValid(join->opno) ||
 		!op_strict(join->opno) || !get_compatible_hash_operators(join->opno, &table_eq, &driver_eq))
 		return false;
 	key_type = getBaseType(exprType((Node *) join->driver_key));
@@ -289,9 +317,12 @@ add_key_join(KeyJoin *join, JoinPathExtraData *extra)
 		return;
 	if ((info->retrieved_rows - join->rows) * join->costs.row < LEAST_GAIN * join->costs.round_trip)
 		return;
-	scan = rf_create_foreignscan_path(join->root, join->table, NULL, join->rows,
-									  join->costs.round_trip, join->costs.planned, NIL, NULL, NULL,
-									  lappend(rf_path_private(info, 0), join->condition));
+	private = lappend(rf_path_private(info, 0), join->condition);
+	scan = IS_SIMPLE_REL(join->table) ?
+		rf_create_foreignscan_path(join->root, join->table, NULL, join->rows, join->costs.round_trip,
+								   join->costs.planned, NIL, NULL, NULL, private) :
+		rf_create_foreign_join_path(join->root, join->table, join->rows, join->costs.round_trip,
+									join->costs.planned, NIL, NULL, NIL, private);
 	required_outer = calc_non_nestloop_required_outer(driver, &scan->path);
 	/* the driving rows must not depend on the table's */
 	if (bms_overlap(required_outer, join->joinrel->relids))
@@ -329,21 +360,52 @@ own_statement(RelOptInfo *rel)
 	return info != NULL && info->alone != NULL ? info->alone : info;
 }
 
-/* Can keys for it be sent with its scan? */
-static bool
-is_plain_table(RelOptInfo *rel)
+/*
+ * The cheapest statement of a join that moves no rows, as each batch of keys would move them again, and is the same on all
+ * nodes, as is the one that asks for all rows.
+ */
+static RfRelInfo *
+join_statement(PlannerInfo *root, RelOptInfo *rel)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	RfRelInfo  *best = NULL;
+	ListCell   *lc;
+
+	/* no clause may be evaluated below a security barrier, nor may rows be locked, or found again by a local join */
+	if (!bms_is_empty(rel->lateral_relids) || root->qual_security_level > 0 || root->rowMarks != NIL ||
+		rf_rows_may_be_rechecked(root))
+		return NULL;
+	foreach(lc, info->fragment ? info->fragment->choices->infos : list_make1(info))
+	{
+		RfRelInfo  *choice = (RfRelInfo *) lfirst(lc);
+
+		if (choice->outer != NULL && choice->local_conds == NIL && !rf_differs_by_node(choice) &&
+			(choice->fragment == NULL || (!choice->fragment->exchanges && !choice->fragment->computed)) &&
+			(best == NULL || choice->total_cost < best->total_cost))
+			best = choice;
+	}
+	return best;
+}
+
+/* The statement of a relation with whose scan keys can be sent; NULL: there is none. */
+static RfRelInfo *
+statement_for_keys(PlannerInfo *root, RelOptInfo *rel)
 {
 	RfRelInfo  *info = rf_is_our_rel(rel) ? own_statement(rel) : NULL;
 	ListCell   *lc;
 
-	/* nor does the join expect one above the scan */
+	if (IS_DUMMY_REL(rel) || info == NULL)
+		return NULL;
+	if (rel->reloptkind == RELOPT_JOINREL)
+		return join_statement(root, rel);
+	/* the join does not expect one above the scan */
 	foreach(lc, rel->baserestrictinfo)
 	{
 		if (lfirst_node(RestrictInfo, lc)->pseudoconstant)
-			return false;
+			return NULL;
 	}
-	return IS_SIMPLE_REL(rel) && rel->rtekind == RTE_RELATION && !IS_DUMMY_REL(rel) &&
-		bms_is_empty(rel->lateral_relids) && info != NULL && info->table != NULL && info->select == NULL;
+	return IS_SIMPLE_REL(rel) && rel->rtekind == RTE_RELATION && bms_is_empty(rel->lateral_relids) &&
+		info->table != NULL && info->select == NULL ? info : NULL;
 }
 
 void
@@ -375,10 +437,9 @@ rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 		join.reversed = side == 1;
 		join.driver = join.reversed ? innerrel : outerrel;
 		join.table = join.reversed ? outerrel : innerrel;
-		if (!is_plain_table(join.table))
-			continue;
-		join.info = own_statement(join.table);
-		add_key_join(&join, extra);
+		join.info = statement_for_keys(root, join.table);
+		if (join.info != NULL)
+			add_key_join(&join, extra);
 	}
 }
 

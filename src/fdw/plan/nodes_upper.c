@@ -10,6 +10,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -17,6 +19,7 @@
 #include "optimizer/paths.h"
 #include "optimizer/planner.h"
 #include "optimizer/tlist.h"
+#include "utils/selfuncs.h"
 
 #include "rdma_fdw/compat.h"
 
@@ -120,20 +123,55 @@ remember(RfChoices *choices, RfRelInfo *info, RelOptInfo *rel, RfRelInfo **best)
 }
 
 /*
+ * Those of the expressions that rows are grouped by which windows, or DISTINCT, of the groups need: what is
+ * brought together by these, need not be again, and groups cannot be moved. NIL: by all of them, or none.
+ */
+static List *
+exprs_needed_above(PlannerInfo *root, UpperRelationKind stage, List *exprs)
+{
+	Query	   *parse = root->parse;
+	List	   *above = NIL;
+
+	if (stage != UPPERREL_GROUP_AGG)
+		return NIL;
+	if (parse->hasWindowFuncs)
+		above = gathering_exprs(root, UPPERREL_WINDOW);
+	else if (!parse->hasDistinctOn)
+		above = gathering_exprs(root, UPPERREL_DISTINCT);
+	above = list_intersection(exprs, above);
+	return list_length(above) < list_length(exprs) ? above : NIL;
+}
+
+/* The rows moved by these keys; few groups of them cannot be spread evenly. */
+static RfRelInfo *
+move_by(PlannerInfo *root, RfRelInfo *below, List *keys)
+{
+	RfRelInfo  *move = rf_move(root, below, keys, below->fragment->computed);
+	double		groups = estimate_num_groups(root, keys, below->retrieved_rows, NULL, NULL);
+
+	move->fragment->largest_part = ceil(groups / rf_node_count(move)) / Max(groups, 1);
+	rf_estimate_move(move);
+	return move;
+}
+
+/*
  * The statements over which each node can complete the stage: this one, or those made from it by
  * moving its rows among the nodes, or to the compute nodes.
  */
 static List *
-whole_inputs(PlannerInfo *root, RelOptInfo *input_rel, RfRelInfo *below, List *exprs)
+whole_inputs(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel, RfRelInfo *below, List *exprs)
 {
+	List	   *above = exprs_needed_above(root, stage, exprs);
 	List	   *inputs = NIL;
 	List	   *keys;
 
 	if (is_whole(below, exprs))
 		inputs = list_make1(below);
+	if (above != NIL && rf_placed_by(below, above))
+		above = NIL;
 	/* values computed below are not columns of a statement that can be moved */
 	if (below->scan != NULL || rf_exchange_strategy == RF_STRATEGY_PULL || !rf_can_move(root, below) ||
-		(inputs != NIL && (below->fragment->computed || !rf_may_compute(below))))
+		(inputs != NIL && above == NIL && (below->fragment->computed || !rf_may_compute(below))))
 		return inputs;
 	input_rel->fdw_private = below;
 	keys = moving_keys(root, input_rel, exprs);
@@ -141,6 +179,8 @@ whole_inputs(PlannerInfo *root, RelOptInfo *input_rel, RfRelInfo *below, List *e
 		return inputs;
 	if (inputs == NIL)
 		inputs = list_make1(rf_move(root, below, keys, below->fragment->computed));
+	if (above != NIL && (above = moving_keys(root, input_rel, above)) != NIL)
+		inputs = lappend(inputs, move_by(root, below, above));
 	if (!below->fragment->computed && rf_may_compute(below))
 		inputs = lappend(inputs, rf_move(root, below, keys, true));
 	return inputs;
@@ -181,7 +221,7 @@ add_whole_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 	{
 		ListCell   *whole;
 
-		foreach(whole, whole_inputs(root, input_rel, lfirst(lc), exprs))
+		foreach(whole, whole_inputs(root, stage, input_rel, lfirst(lc), exprs))
 		{
 			PathTarget *target;
 			RfRelInfo  *info;

@@ -78,6 +78,16 @@ SELECT ng.planned('SELECT DISTINCT item FROM sale UNION ALL SELECT DISTINCT item
 SELECT ng.planned('SELECT DISTINCT ON (item) item, day FROM sale WHERE day = 7 UNION SELECT item, day FROM mail', here => true);
 SELECT ng.planned('(SELECT DISTINCT item FROM sale ORDER BY item LIMIT 4) UNION SELECT DISTINCT item FROM mail', here => true);
 
+-- So it is with rows that a semi or anti join tests, with groups without aggregates and with DISTINCT, but not where equal values
+-- may be told apart.
+SELECT ng.planned('SELECT id, paid FROM sale s WHERE EXISTS (SELECT FROM mail m WHERE m.item = s.item AND m.day = 3)');
+SELECT ng.planned('SELECT id, paid FROM sale s WHERE NOT EXISTS (SELECT FROM mail m WHERE m.item = s.item AND m.brand < s.brand AND m.day < 9)');
+SELECT ng.planned('SELECT id, paid FROM sale WHERE item IN (SELECT item + 1 FROM mail)');
+SELECT ng.planned('SELECT id, paid FROM sale s WHERE EXISTS (SELECT FROM mail m WHERE m.price::text || ''0'' = s.price::text AND m.day = 3)');
+SELECT ng.planned('SELECT m.id, s.day FROM mail m JOIN (SELECT item, day FROM sale GROUP BY item, day) s ON s.item = m.item AND s.day = m.day');
+SELECT ng.planned('SELECT m.id, s.day FROM mail m JOIN (SELECT DISTINCT item, day FROM sale) s ON s.item = m.item AND s.day = m.day');
+SELECT ng.planned('SELECT m.id, s.day FROM mail m JOIN (SELECT item, day, count(*) AS n FROM sale GROUP BY item, day) s ON s.item = m.item AND s.day = m.day AND s.n > 4');
+
 -- Keys of rows that are here are sent to a join of the nodes.
 ALTER SERVER ng OPTIONS (ADD fdw_tuple_cost '1');
 SELECT ng.planned('SELECT w.name, s.id, d.d_week FROM wanted w JOIN sale s ON s.item = w.item JOIN day d ON d.d_id = s.day WHERE d.d_week = 2');

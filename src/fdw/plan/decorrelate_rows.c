@@ -17,11 +17,7 @@
  */
 #include "postgres.h"
 
-#include "access/nbtree.h"
 #include "access/stratnum.h"
-#include "catalog/pg_am.h"
-#include "commands/defrem.h"
-#include "fmgr.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
@@ -34,6 +30,7 @@
 #include "utils/typcache.h"
 
 #include "forms.h"
+#include "plan.h"
 
 static bool
 forget_joins_walker(Node *node, void *unused)
@@ -236,21 +233,6 @@ rf_partner_exists(RfRewrite *cxt, List *correlations, Oid server)
 
 /* ---------- conditions of all kinds ---------- */
 
-/* Can nothing tell two equal values of the type apart, as btree calls them equal? */
-static bool
-equal_is_same(Oid type, Oid collation)
-{
-	Oid			opclass = GetDefaultOpClass(type, BTREE_AM_OID);
-	Oid			input;
-	Oid			proc;
-
-	if (!OidIsValid(opclass))
-		return false;
-	input = get_opclass_input_type(opclass);
-	proc = get_opfamily_proc(get_opclass_family(opclass), input, input, BTEQUALIMAGE_PROC);
-	return OidIsValid(proc) && DatumGetBool(OidFunctionCall1Coll(proc, collation, ObjectIdGetDatum(input)));
-}
-
 /*
  * Does it see in a column of the query around what its equal values do not share? A comparison of its
  * btree family does not.
@@ -261,7 +243,7 @@ tells_equals_apart_walker(Node *node, void *unused)
 	if (node == NULL)
 		return false;
 	if (IsA(node, Var))
-		return ((Var *) node)->varlevelsup == 1 && !equal_is_same(((Var *) node)->vartype, ((Var *) node)->varcollid);
+		return ((Var *) node)->varlevelsup == 1 && !rf_equal_is_same(((Var *) node)->vartype, ((Var *) node)->varcollid);
 	if (IsA(node, OpExpr) && list_length(((OpExpr *) node)->args) == 2)
 	{
 		ListCell   *lc;

@@ -85,6 +85,14 @@ joined_keys(JoinContext *cxt, List *keys)
 	return result;
 }
 
+/* Of the rows that a semi or anti join tests for partners only different ones count. */
+static RfRelInfo *
+move_inner(JoinContext *cxt, RfRelInfo *inner, List *keys, bool computed)
+{
+	return cxt->jointype == JOIN_SEMI || cxt->jointype == JOIN_ANTI ?
+		rf_move_different(cxt->root, inner, keys, computed) : rf_move(cxt->root, inner, keys, computed);
+}
+
 static void
 add_way(JoinContext *cxt, RfStrategy strategy, RfRelInfo *outer, RfRelInfo *inner, RfRelInfo *place)
 {
@@ -202,7 +210,7 @@ repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equ
 		inner_keys = lappend(inner_keys, equality->inner);
 	}
 	place = rf_move(cxt->root, outer, outer_keys, computed);
-	other = rf_move(cxt->root, inner, inner_keys, computed);
+	other = move_inner(cxt, inner, inner_keys, computed);
 	if (list_length(equalities) == 1)
 		treat_heavy_keys(cxt, place, other);
 	add_way(cxt, RF_STRATEGY_REPARTITION_BOTH, place, other, place);
@@ -220,7 +228,7 @@ gather(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
 	if (!outer->fragment->computed)
 		outer = rf_move(cxt->root, outer, NIL, true);
 	if (!inner->fragment->computed)
-		inner = rf_move(cxt->root, inner, NIL, true);
+		inner = move_inner(cxt, inner, NIL, true);
 	add_way(cxt, moves ? RF_STRATEGY_REPLICATE : RF_STRATEGY_COLOCATED, outer, inner, outer);
 }
 
@@ -260,11 +268,11 @@ replicate_to_compute(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
 	{
 		RfRelInfo  *moved = rf_move(cxt->root, outer, list_make1(lfirst(lc)), true);
 
-		add_way(cxt, RF_STRATEGY_REPLICATE, moved, rf_move(cxt->root, inner, NIL, true), moved);
+		add_way(cxt, RF_STRATEGY_REPLICATE, moved, move_inner(cxt, inner, NIL, true), moved);
 	}
 	foreach(lc, cxt->jointype == JOIN_INNER ? spreading_keys(cxt, inner, false) : NIL)
 	{
-		RfRelInfo  *moved = rf_move(cxt->root, inner, list_make1(lfirst(lc)), true);
+		RfRelInfo  *moved = move_inner(cxt, inner, list_make1(lfirst(lc)), true);
 
 		add_way(cxt, RF_STRATEGY_REPLICATE, rf_move(cxt->root, outer, NIL, true), moved, moved);
 	}
@@ -312,9 +320,9 @@ find_ways(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool computed)
 	{
 		keys = partners(cxt, outer, true);
 		if (keys != NIL)
-			add_way(cxt, RF_STRATEGY_REPARTITION_ONE, outer, rf_move(cxt->root, inner, keys, computed), outer);
+			add_way(cxt, RF_STRATEGY_REPARTITION_ONE, outer, move_inner(cxt, inner, keys, computed), outer);
 		if (cxt->jointype != JOIN_FULL && !is_everywhere(outer))
-			add_way(cxt, RF_STRATEGY_REPLICATE, outer, rf_move(cxt->root, inner, NIL, computed), outer);
+			add_way(cxt, RF_STRATEGY_REPLICATE, outer, move_inner(cxt, inner, NIL, computed), outer);
 	}
 	if (outer_moves && inner_stays)
 	{

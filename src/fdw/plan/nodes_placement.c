@@ -16,13 +16,16 @@
 
 #include "access/hash.h"
 #include "access/htup_details.h"
+#include "access/nbtree.h"
 #include "access/sysattr.h"
 #include "access/transam.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_cast.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
+#include "fmgr.h"
 #include "foreign/foreign.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -566,6 +569,66 @@ rf_heavy_keys(PlannerInfo *root, RfRelInfo *info, Expr *key)
 		choices->heavy = lappend(choices->heavy, list_make3(copyObject(var), makeInteger(nodes), heavy));
 	MemoryContextSwitchTo(caller);
 	return heavy;
+}
+
+bool
+rf_equal_is_same(Oid type, Oid collation)
+{
+	Oid			opclass = GetDefaultOpClass(type, BTREE_AM_OID);
+	Oid			input;
+	Oid			proc;
+
+	if (!OidIsValid(opclass))
+		return false;
+	input = get_opclass_input_type(opclass);
+	proc = get_opfamily_proc(get_opclass_family(opclass), input, input, BTEQUALIMAGE_PROC);
+	return OidIsValid(proc) && DatumGetBool(OidFunctionCall1Coll(proc, collation, ObjectIdGetDatum(input)));
+}
+
+RfRelInfo *
+rf_different_rows(PlannerInfo *root, RfRelInfo *info, List *columns)
+{
+	RfRelInfo  *different = palloc(sizeof(RfRelInfo));
+	double		share = rf_node_share(info);
+	double		rows = info->retrieved_rows * share;
+	double		groups = Min(estimate_num_groups(root, columns, info->retrieved_rows, NULL, NULL), rows);
+
+	*different = *info;
+	different->distinct = true;
+	different->rel_startup_cost = info->rel_total_cost + rows * cpu_operator_cost * list_length(columns);
+	different->rel_total_cost = different->rel_startup_cost + groups * cpu_tuple_cost;
+	different->retrieved_rows = clamp_row_est(groups / share);
+	return different;
+}
+
+/* Conditions and expressions above see no difference between rows whose columns are equal. */
+static bool
+equal_rows_are_same(PlannerInfo *root, RfRelInfo *info, List *columns)
+{
+	ListCell   *lc;
+
+	foreach(lc, columns)
+	{
+		Var		   *var = (Var *) lfirst(lc);
+
+		if (!IsA(var, Var) || var->varattno <= 0 || !rf_equal_is_same(var->vartype, var->varcollid) ||
+			(OidIsValid(var->varcollid) && !rf_is_known_collation(root, info->rel, (Expr *) var)))
+			return false;
+	}
+	return columns != NIL;
+}
+
+RfRelInfo *
+rf_move_different(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed)
+{
+	RfRelInfo  *move = rf_move(root, info, keys, computed);
+	List	   *columns = rf_visible_columns(root, info);
+	RfRelInfo  *different;
+
+	if (!equal_rows_are_same(root, info, columns))
+		return move;
+	different = rf_move(root, rf_different_rows(root, info, columns), keys, computed);
+	return rf_nodes_cost(different) < rf_nodes_cost(move) ? different : move;
 }
 
 RfRelInfo *

@@ -13,9 +13,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
-#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
-#include "utils/selfuncs.h"
 
 #include "plan.h"
 
@@ -129,12 +127,7 @@ can_move(RfSelect *select, List *columns)
 static RfRelInfo *
 different_rows(RfSelect *select)
 {
-	RfRelInfo  *info = select->info;
-	RfRelInfo  *different;
-	double		share = rf_node_share(info);
-	double		rows = info->retrieved_rows * share;
 	List	   *exprs = NIL;
-	double		groups;
 	ListCell   *lc;
 
 	foreach(lc, select->tlist)
@@ -146,14 +139,7 @@ different_rows(RfSelect *select)
 			return NULL;
 		exprs = lappend(exprs, tle->expr);
 	}
-	groups = Min(estimate_num_groups(select->root, exprs, info->retrieved_rows, NULL, NULL), rows);
-	different = palloc(sizeof(RfRelInfo));
-	*different = *info;
-	different->distinct = true;
-	different->rel_startup_cost = info->rel_total_cost + rows * cpu_operator_cost * list_length(exprs);
-	different->rel_total_cost = different->rel_startup_cost + groups * cpu_tuple_cost;
-	different->retrieved_rows = clamp_row_est(groups / share);
-	return different;
+	return rf_different_rows(select->root, select->info, exprs);
 }
 
 /* unique: the operation leaves no equal rows. */

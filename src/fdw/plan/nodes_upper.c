@@ -162,6 +162,8 @@ static List *
 whole_inputs(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel, RfRelInfo *below, List *exprs)
 {
 	List	   *above = exprs_needed_above(root, stage, exprs);
+	/* without aggregates it does not count how many rows are equal */
+	bool		only_different = (stage == UPPERREL_GROUP_AGG && !root->parse->hasAggs) || stage == UPPERREL_DISTINCT;
 	List	   *inputs = NIL;
 	List	   *keys;
 
@@ -178,7 +180,8 @@ whole_inputs(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel, 
 	if (keys == NIL)
 		return inputs;
 	if (inputs == NIL)
-		inputs = list_make1(rf_move(root, below, keys, below->fragment->computed));
+		inputs = list_make1(only_different ? rf_move_different(root, below, keys, below->fragment->computed) :
+							rf_move(root, below, keys, below->fragment->computed));
 	if (above != NIL && (above = moving_keys(root, input_rel, above)) != NIL)
 		inputs = lappend(inputs, move_by(root, below, above));
 	if (!below->fragment->computed && rf_may_compute(below))

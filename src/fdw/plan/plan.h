@@ -371,6 +371,15 @@ extern List *rf_prune_nodes(RfRelInfo *info, List **exprs);
  */
 extern RfRelInfo *rf_move(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed);
 
+/* The same where only different rows count: if it costs less each node sends rows that are equal once. */
+extern RfRelInfo *rf_move_different(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed);
+
+/* The statement of its rows without those of a node that are equal, whose columns these are. */
+extern RfRelInfo *rf_different_rows(PlannerInfo *root, RfRelInfo *info, List *columns);
+
+/* Can nothing tell two equal values of the type apart, as btree calls them equal? */
+extern bool rf_equal_is_same(Oid type, Oid collation);
+
 /*
  * The costs of the move; those of a statement on all nodes together, without its result's transfer
  * here.

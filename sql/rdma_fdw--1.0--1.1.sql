@@ -1255,6 +1255,45 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION rdma.require_owner(regclass) IS 'internal: an error unless the caller is the owner of a foreign table';
 
+-- Here or on a node.
+CREATE FUNCTION rdma.table_members(tab regclass, OUT oid oid, OUT level integer, OUT name text, OUT parent text)
+RETURNS SETOF record
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT c.oid, m.level, format('%I.%I', n.nspname, c.relname), CASE WHEN m.level > 0 THEN format('%I.%I', pn.nspname, p.relname) END
+    FROM (SELECT tab::oid AS relid, 0 AS level, NULL::oid AS parentrelid UNION SELECT relid, level, CASE WHEN level > 0 THEN parentrelid END FROM pg_partition_tree(tab)) m
+      JOIN pg_class c ON c.oid = m.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+      LEFT JOIN pg_class p ON p.oid = m.parentrelid LEFT JOIN pg_namespace pn ON pn.oid = p.relnamespace
+    ORDER BY m.level, n.nspname, c.relname
+$function$;
+COMMENT ON FUNCTION rdma.table_members(regclass) IS 'internal: a table and its partitions, parents first';
+
+-- On a node.
+CREATE FUNCTION rdma.table_description(tab regclass)
+RETURNS jsonb
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT jsonb_agg(jsonb_build_object('name', m.name, 'parent', m.parent, 'schema', n.nspname, 'table', c.relname, 'kind', c.relkind, 'bound', pg_get_expr(c.relpartbound, c.oid),
+    'comment', obj_description(c.oid, 'pg_class'), 'statistics', (SELECT string_agg(pg_get_statisticsobjdef(oid), '; ') FROM pg_statistic_ext WHERE stxrelid = c.oid AND m.level > 0),
+    'key', CASE WHEN c.relkind = 'p' THEN pg_get_partkeydef(c.oid) END,
+    'storage', (SELECT jsonb_object_agg(r.prefix || o.option_name, o.option_value) FROM unnest(ARRAY['', 'toast.'], ARRAY[c.oid, c.reltoastrelid]) r(prefix, oid)
+      JOIN pg_class s ON s.oid = r.oid, LATERAL pg_options_to_table(s.reloptions) o),
+    'columns', (SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'storage', nullif(a.attstorage, t.typstorage), 'compression', nullif(a.attcompression, ''),
+        'target', nullif(a.attstattarget, -1), 'required', a.attnotnull, 'distinct', (SELECT jsonb_object_agg(option_name, option_value) FROM pg_options_to_table(a.attoptions))))
+      FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+    'constraints', (SELECT jsonb_agg(jsonb_build_object('name', conname, 'kind', contype, 'definition', pg_get_constraintdef(oid)))
+      FROM pg_constraint WHERE conrelid = c.oid AND contype <> 'f' AND conparentid = 0 AND NOT (contype = 'c' AND coninhcount > 0) AND conname <> 'rdma_placement'),
+    'indexes', (SELECT jsonb_agg(jsonb_build_object('name', x.relname, 'unique', i.indisunique,
+        'definition', substr(d.text, nullif(strpos(d.text, u.start || ' USING '), 0) + length(u.start))))
+      FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid, LATERAL pg_get_indexdef(i.indexrelid) d(text),
+        LATERAL (SELECT CASE WHEN x.relkind = 'I' THEN ' ON ONLY ' ELSE ' ON ' END || m.name) u(start)
+      WHERE i.indrelid = c.oid AND NOT x.relispartition AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid AND conrelid = c.oid))) ORDER BY m.level, m.name)
+  FROM rdma.table_members(tab) m JOIN pg_class c ON c.oid = m.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+$function$;
+COMMENT ON FUNCTION rdma.table_description(regclass) IS 'internal: what rdma.undistribute_table has to know of a table of a node and its partitions, parents first';
+
 -- What a node says of its table is text of that node: it becomes names and literals, or is one definition and nothing else.
 CREATE FUNCTION rdma.undistribute_table(tab regclass)
 RETURNS bigint
@@ -1267,7 +1306,6 @@ DECLARE
   part record;
   remote text;
   node name;
-  answer text;
   there jsonb;
   foreign_key jsonb;
   foreign_keys jsonb[];
@@ -1316,24 +1354,7 @@ BEGIN
   EXECUTE format('ALTER FOREIGN TABLE %s RENAME TO %I', tab, moving);
   PERFORM rdma.run_on(old.srvname, format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', remote));
   -- the table and its partitions, parents first
-  SELECT r.answer INTO answer FROM rdma.run_on(node, format($$
-    SELECT jsonb_agg(jsonb_build_object('name', m.name, 'parent', m.parent, 'schema', n.nspname, 'table', c.relname, 'kind', c.relkind, 'bound', pg_catalog.pg_get_expr(c.relpartbound, c.oid),
-      'comment', pg_catalog.obj_description(c.oid, 'pg_class'), 'statistics', (SELECT pg_catalog.string_agg(pg_catalog.pg_get_statisticsobjdef(oid), '; ') FROM pg_catalog.pg_statistic_ext WHERE stxrelid = c.oid AND m.level > 0),
-      'key', CASE WHEN c.relkind = 'p' THEN pg_catalog.pg_get_partkeydef(c.oid) END,
-      'storage', (SELECT jsonb_object_agg(r.prefix || o.option_name, o.option_value) FROM unnest(ARRAY['', 'toast.'], ARRAY[c.oid, c.reltoastrelid]) r(prefix, oid)
-        JOIN pg_catalog.pg_class s ON s.oid = r.oid, LATERAL pg_catalog.pg_options_to_table(s.reloptions) o),
-      'columns', (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('name', a.attname, 'storage', nullif(a.attstorage, t.typstorage), 'compression', nullif(a.attcompression, ''),
-          'target', nullif(a.attstattarget, -1), 'required', a.attnotnull, 'distinct', (SELECT jsonb_object_agg(option_name, option_value) FROM pg_catalog.pg_options_to_table(a.attoptions))))
-        FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
-      'constraints', (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('name', conname, 'kind', contype, 'definition', pg_catalog.pg_get_constraintdef(oid)))
-        FROM pg_catalog.pg_constraint WHERE conrelid = c.oid AND contype <> 'f' AND conparentid = 0 AND NOT (contype = 'c' AND coninhcount > 0) AND conname <> 'rdma_placement'),
-      'indexes', (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('name', x.relname, 'unique', i.indisunique,
-          'definition', pg_catalog.substr(d.text, nullif(pg_catalog.strpos(d.text, u.start || ' USING '), 0) + pg_catalog.length(u.start))))
-        FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid, LATERAL pg_catalog.pg_get_indexdef(i.indexrelid) d(text),
-          LATERAL (SELECT CASE WHEN x.relkind = 'I' THEN ' ON ONLY ' ELSE ' ON ' END || m.name) u(start)
-        WHERE i.indrelid = c.oid AND NOT x.relispartition AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conindid = i.indexrelid AND conrelid = c.oid))) ORDER BY m.level, m.name)
-    FROM rdma.table_members(%L) m JOIN pg_catalog.pg_class c ON c.oid = m.oid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace$$, remote)) r;
-  there := answer::jsonb;
+  there := rdma.ask_node(node, format('SELECT rdma.table_description(%L)', remote))::jsonb;
   SELECT string_agg(format('%s on server "%s"', m->>'name', node), ', ') AS names INTO part FROM jsonb_array_elements(there) m WHERE m->>'kind' NOT IN ('r', 'p');
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION '% is neither an ordinary nor a partitioned table', part.names USING ERRCODE = 'wrong_object_type';
@@ -1647,19 +1668,6 @@ END $function$;
 COMMENT ON FUNCTION rdma.ask_node(name, text) IS 'internal: the single answer of an ordinary server';
 
 -- Here or on a node: what its like on another node is created with. Defaults stay on the coordinator.
-CREATE FUNCTION rdma.table_members(tab regclass, OUT oid oid, OUT level integer, OUT name text, OUT parent text)
-RETURNS SETOF record
-LANGUAGE sql STABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $function$
-  SELECT c.oid, m.level, format('%I.%I', n.nspname, c.relname), CASE WHEN m.level > 0 THEN format('%I.%I', pn.nspname, p.relname) END
-    FROM (SELECT tab::oid AS relid, 0 AS level, NULL::oid AS parentrelid UNION SELECT relid, level, CASE WHEN level > 0 THEN parentrelid END FROM pg_partition_tree(tab)) m
-      JOIN pg_class c ON c.oid = m.relid JOIN pg_namespace n ON n.oid = c.relnamespace
-      LEFT JOIN pg_class p ON p.oid = m.parentrelid LEFT JOIN pg_namespace pn ON pn.oid = p.relnamespace
-    ORDER BY m.level, n.nspname, c.relname
-$function$;
-COMMENT ON FUNCTION rdma.table_members(regclass) IS 'internal: a table and its partitions, parents first';
-
 CREATE FUNCTION rdma.table_statements(tab regclass)
 RETURNS text[]
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE

@@ -527,7 +527,8 @@ is_partitioning(CreateStmt *statement)
 		return false;
 	if (bound == NULL)
 		return statement->partspec != NULL && statement->inhRelations == NIL;
-	return are_constants(bound->listdatums) && are_constants(bound->lowerdatums) && are_constants(bound->upperdatums);
+	return are_constants(bound->listdatums) && are_constants(bound->lowerdatums) &&
+		are_constants(bound->upperdatums);
 }
 
 /*

@@ -6,7 +6,7 @@
 \i :two_nodes
 CREATE SCHEMA ng_here;
 CREATE TABLE ng_here.sale AS SELECT i AS id, nullif(i * 7 % 61, 3) AS item, nullif(i % 23, 5) AS day, i * 13 % 101 AS paid, 'b' || i % 5 AS brand,
-  (i % 4)::numeric(9, 2) AS price FROM generate_series(1, 6000) i;
+  (i % 4)::numeric(9, 2) AS price, i % 1500 AS code FROM generate_series(1, 6000) i;
 CREATE TABLE ng_here.mail AS SELECT i AS id, nullif(i * 11 % 67, 3) AS item, nullif(i % 29, 5) AS day, i * 17 % 103 AS paid, 'b' || i % 7 AS brand,
   (i % 4)::numeric(9, 1) AS price FROM generate_series(1, 4000) i;
 CREATE TABLE ng_here.day AS SELECT i AS d_id, i / 7 AS d_week FROM generate_series(0, 40) i;
@@ -87,6 +87,20 @@ SELECT ng.planned('SELECT id, paid FROM sale s WHERE EXISTS (SELECT FROM mail m 
 SELECT ng.planned('SELECT m.id, s.day FROM mail m JOIN (SELECT item, day FROM sale GROUP BY item, day) s ON s.item = m.item AND s.day = m.day');
 SELECT ng.planned('SELECT m.id, s.day FROM mail m JOIN (SELECT DISTINCT item, day FROM sale) s ON s.item = m.item AND s.day = m.day');
 SELECT ng.planned('SELECT m.id, s.day FROM mail m JOIN (SELECT item, day, count(*) AS n FROM sale GROUP BY item, day) s ON s.item = m.item AND s.day = m.day AND s.n > 4');
+
+-- Nodes are told that rows which a join leaves have fewer different values than the table.
+CREATE FUNCTION ng.has_fewer_values(query text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE line text; numbers text[];
+BEGIN
+  SET LOCAL search_path = ng, public;
+  FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
+    numbers = coalesce(numbers, regexp_match(line, 'keys=1 rows=(\d+) distinct=(\d+),?[^$]*\$x\d+\$SELECT r\d+.code'));
+  END LOOP;
+  RETURN numbers[2]::int BETWEEN numbers[1]::int * 0.6 AND numbers[1]::int * 0.9;
+END $$;
+SET rdma_fdw.exchange_strategy = repartition_both;
+SELECT ng.has_fewer_values('SELECT count(*) FROM sale s JOIN day ON d_id = day JOIN mail m ON m.paid = s.code WHERE d_week = 2');
+RESET rdma_fdw.exchange_strategy;
 
 -- Keys of rows that are here are sent to a join of the nodes.
 ALTER SERVER ng OPTIONS (ADD fdw_tuple_cost '1');

@@ -5,6 +5,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
@@ -65,6 +67,25 @@ append_map(StringInfo buf, RfRelInfo *move)
 }
 
 /*
+ * The number of distinct values of an expression in the rows that move. Of a table's rows joins leave some: core
+ * takes all of its values to be among them, if there are as many rows. As with conditions on the table itself,
+ * some of its values have lost all of their rows.
+ */
+static double
+distinct_values(PlannerInfo *root, RfRelInfo *move, Node *expr)
+{
+	Var		   *var = (Var *) expr;
+	double		moved = move->retrieved_rows;
+	RelOptInfo *table = IsA(var, Var) && bms_is_member(var->varno, move->rel->relids) ? root->simple_rel_array[var->varno] : NULL;
+	double		values;
+
+	if (table == NULL || table->rows <= moved || move->fragment->moved->distinct)
+		return estimate_num_groups(root, list_make1(expr), moved, NULL, NULL);
+	values = Max(estimate_num_groups(root, list_make1(expr), table->rows, NULL, NULL), 1);
+	return values * (1 - pow(1 - moved / table->rows, table->rows / values));
+}
+
+/*
  * The number of distinct values per column that the remote planner may expect in one node's rows.
  */
 static void
@@ -79,7 +100,7 @@ append_distinct(StringInfo buf, PlannerInfo *root, RfRelInfo *move, List *column
 
 		if (!IsA(expr, Aggref) && !IsA(expr, Const))
 		{
-			distinct = estimate_num_groups(root, list_make1(expr), move->retrieved_rows, NULL, NULL);
+			distinct = distinct_values(root, move, expr);
 			if (!move->fragment->replicate && list_member(move->fragment->move_keys, expr))
 				distinct *= rf_node_share(move);
 			distinct = Max(Min(distinct, rows), 1);

@@ -89,9 +89,9 @@ typedef struct RfRemoteQuery
 
 /*
  * conditions: a base relation's WHERE, bare expressions that passed rf_is_shippable_expr(); joins
- * and upper relations have theirs in RfRelInfo, and joins those on keys (key_join_plan.c) beside.  locking: text such as "FOR UPDATE", or NULL.
- * for_estimate: parameters become unknown values instead of $n, so that the text can stand after
- * EXPLAIN.
+ * and upper relations have theirs in RfRelInfo, and joins those on keys (key_join_plan.c) beside.
+ * locking: text such as "FOR UPDATE", or NULL. for_estimate: parameters become unknown values instead
+ * of $n, so that the text can stand after EXPLAIN.
  */
 extern RfRemoteQuery *rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys,
 									 bool limit, const char *locking, bool for_estimate);

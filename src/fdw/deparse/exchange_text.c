@@ -76,7 +76,8 @@ distinct_values(PlannerInfo *root, RfRelInfo *move, Node *expr)
 {
 	Var		   *var = (Var *) expr;
 	double		moved = move->retrieved_rows;
-	RelOptInfo *table = IsA(var, Var) && bms_is_member(var->varno, move->rel->relids) ? root->simple_rel_array[var->varno] : NULL;
+	RelOptInfo *table = IsA(var, Var) && bms_is_member(var->varno, move->rel->relids) ?
+		root->simple_rel_array[var->varno] : NULL;
 	double		values;
 
 	if (table == NULL || table->rows <= moved || move->fragment->moved->distinct)

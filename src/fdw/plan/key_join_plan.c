@@ -128,7 +128,8 @@ table_of(RfRelInfo *info, Var *column, Cost *others)
 		*others += (outer ? info->inner : info->outer)->rel_total_cost;
 		info = outer ? info->outer : info->inner;
 	}
-	return info->table != NULL && info->scan == NULL && info->select == NULL && info->rel->relid == column->varno ? info : NULL;
+	return info->table != NULL && info->scan == NULL && info->select == NULL &&
+		info->rel->relid == column->varno ? info : NULL;
 }
 
 /*

@@ -87,7 +87,6 @@ CREATE TABLE small AS SELECT i * 37 AS k FROM generate_series(1, 5) i;
 CREATE VIEW os_here.small AS SELECT * FROM small;
 ANALYZE small;
 SELECT planned('SELECT o.k, o.v FROM o JOIN small s ON s.k = o.k WHERE o.v > (SELECT min(x) FROM a)');
-SELECT planned('SELECT s.k, o.v, (SELECT count(*) FROM a WHERE a.id = o.k) AS n FROM small s JOIN o ON s.k = o.k');
 
 -- writes
 CREATE FOREIGN TABLE copy (id int, x int, t text) SERVER os OPTIONS (table_name 'b', distributed_by 'id');

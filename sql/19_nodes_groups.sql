@@ -26,8 +26,8 @@ DECLARE line text; diff bigint;
 BEGIN
   SET LOCAL search_path = ng, public;
   FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
-    IF NOT here AND line ~ '^ *(->  )?(Custom Scan|Key Cond|Relations|Strategy|Exchange|Remote SQL)' THEN
-      RETURN NEXT regexp_replace(ltrim(line, ' ->'), ' rows=\d+ distinct=[-0-9,]+| ORDER BY [\w, ]+$', '', 'g');
+    IF NOT here AND line ~ '^ *(->  )?(Custom Scan|Relations|Strategy|Exchange|Remote SQL)' THEN
+      RETURN NEXT regexp_replace(ltrim(line, ' ->'), ' rows=\d+ distinct=[-0-9,]+| ORDER BY [\w, ]+$| ROWS UNBOUNDED PRECEDING|(?<=\mr)\d+\M', '', 'g');
     END IF;
   END LOOP;
   EXECUTE format('CREATE TEMP TABLE got AS SELECT row_to_json(q)::text FROM (%s) q', query);

@@ -268,7 +268,7 @@ BEGIN
         DETAIL = format('Its generated columns, constraints, indexes or partition keys use %s.', part.names), HINT = format('Let the owner of the table distribute it: SET ROLE %s.', old.owner);
     END IF;
   END IF;
-  SELECT string_agg(format('"%s" of %s', f.key->>'name', f.referencing), ', ') AS names, array_agg(DISTINCT f.referencing) AS tabs INTO part
+  SELECT string_agg(format('"%s" of %s', f.key->>'name', f.referencing), ', ' ORDER BY f.referencing::text, f.key->>'name') AS names, array_agg(DISTINCT f.referencing) AS tabs INTO part
     FROM rdma.foreign_keys(old.members::regclass[]) f WHERE f.referencing <> ALL (old.members);
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION 'table "%" cannot be distributed alone', old.relname USING ERRCODE = 'dependent_objects_still_exist',

@@ -175,7 +175,8 @@ fetches_ctid(List *exprs)
 }
 
 /*
- * Sorts the join's clauses into ON, WHERE and what stays here.  Not NULL: why the join cannot be sent.
+ * Sorts the join's clauses into ON, WHERE and what stays here.  Not NULL: why the join cannot be sent,
+ * or "": nobody is told.
  *
  * An outer join's own clauses decide which rows get NULLs, so all of them must go; those from WHERE
  * above it, and an inner join's, may stay.  All clauses of a semi join belong into its EXISTS;
@@ -193,7 +194,7 @@ classify_clauses(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 		bool		shippable;
 
 		if (rinfo->pseudoconstant)
-			return "a condition without columns decides whether it is done";	/* by core's gating Result */
+			return "";			/* core's gating Result needs the join to be here; 15 and 16 do not ask */
 		shippable = rf_is_shippable_expr(root, joinrel, rinfo->clause);
 
 		if (info->jointype == JOIN_INNER)
@@ -264,7 +265,7 @@ rf_nodes_may_join(PlannerInfo *root)
 	return root->parse->commandType != CMD_MERGE && !rf_rows_may_be_rechecked(root);
 }
 
-/* Fills joinrel's info. Not NULL: why the data node cannot do this join. */
+/* Fills joinrel's info. Not NULL: why the data node cannot do this join, or "". */
 static const char *
 why_not_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 {
@@ -416,7 +417,8 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	if (why != NULL)
 	{
 		joinrel->fdw_private = known;
-		rf_note_join(outerrel, innerrel, why);
+		if (why[0] != '\0')
+			rf_note_join(outerrel, innerrel, why);
 		return;
 	}
 

@@ -1338,7 +1338,7 @@ BEGIN
       DETAIL = format('It would be dropped, and these depend on it: %s.', part.names), HINT = 'Drop them, and create them again afterwards.';
   END IF;
   foreign_keys := ARRAY(SELECT k FROM rdma.node_foreign_keys(node, ARRAY[remote]) k);
-  SELECT string_agg(format('%I of %I.%I', k->>'name', k->'table'->>0, k->'table'->>1), ', ') AS names INTO part FROM unnest(foreign_keys) k WHERE k->'table' <> k->'other_table' AND format('%I.%I', k->'other_table'->>0, k->'other_table'->>1) = remote;
+  SELECT string_agg(format('%I of %I.%I', k->>'name', k->'table'->>0, k->'table'->>1), ', ' ORDER BY k->'table'->>0, k->'table'->>1, k->>'name') AS names INTO part FROM unnest(foreign_keys) k WHERE k->'table' <> k->'other_table' AND format('%I.%I', k->'other_table'->>0, k->'other_table'->>1) = remote;
   IF part.names IS NOT NULL THEN
     RAISE EXCEPTION 'foreign table "%" cannot be turned into a table alone', old.relname USING ERRCODE = 'dependent_objects_still_exist',
       DETAIL = format('Foreign keys of other tables of the nodes refer to it: %s.', part.names), HINT = 'Let rdma.undistribute_tables do it for all of them in one step, or drop the keys on the nodes.';

@@ -160,6 +160,8 @@ extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const str
  *					nodes
  *		heavy		spread:HASH,... or broadcast:HASH,...: rows whose key has one of these hashes
  *					(rf_route_hash) go to the nodes in turn, or to all of them
+ *		filter		the number of another exchange, lower than its own, by as many keys: rows need not come out
+ *					that have no row with equal keys there. Both have all nodes as producers and consumers
  *
  * Set-up: rdma.exchange_listen() on all members, rdma.exchange_open() on all with the merged
  * descriptions (group.h; all of RF_GROUP_REPARTITION), then the statement. A member's pair with

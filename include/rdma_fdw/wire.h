@@ -555,6 +555,24 @@ typedef struct RfBatchColumn
 } RfBatchColumn;
 
 /*
+ * In the place of a batch, from a member of an exchange to another one that has rows for it, at most
+ * once and before any rows: the keys that it has partners for. Of h, the hash of a key by which rows
+ * are routed, multiplied by RF_FILTER_FACTOR, the highest bits number a word, and bits 22-27, 28-33,
+ * 34-39 and 40-45 four bits of it, from the lowest: one of them is not set in the word: no partner.
+ *
+ *   RfFilterHeader | uint64_t words[word_count]
+ */
+#define RF_FILTER_MAGIC		0x544c4946u	/* "FILT" */
+#define RF_FILTER_FACTOR	UINT64_C(0x9E3779B97F4A7C15)
+#define RF_FILTER_MAX_WORDS	131072
+
+typedef struct RfFilterHeader
+{
+	uint32_t	magic;
+	uint32_t	word_count;		/* a power of two, from 64; 0: any key may have partners */
+} RfFilterHeader;
+
+/*
  * A batch of heap tuples as they lie on their pages; a reader has asked for it by RF_STREAM_PAGES.
  *
  *   RfBatchHeader | RfTupleLayout | RfTupleAttr[attr_count] | values of attributes that old tuples lack

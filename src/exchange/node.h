@@ -5,6 +5,7 @@
  *
  * spec.c        what rdma.exchange is told
  * node_set.c    the session's set of exchanges and the functions that set it up
+ * node_filter.c  which keys have partners, and what is done with rows of others
  * node_out.c    one exchange's rows: out of its query, to the nodes they belong to
  * node_move.c   and in from other nodes, and while they wait for the reader
  * node_batches.c  batches in shared memory, for several processes
@@ -62,10 +63,14 @@ typedef struct ExchangeSpec
 	ExchangeHeavy heavy;
 	int			heavy_count;
 	uint64	   *heavy_hashes;	/* sorted */
+	int			filter;			/* only rows with partners in that exchange are needed; 0: all */
 } ExchangeSpec;
 
 /* In the current memory context; ERROR when it is not one. */
 extern ExchangeSpec *rf_exchange_spec_parse(const char *text);
+
+/* The hash of its keys, which are columns of `desc`. */
+extern RfRoute *rf_exchange_spec_route(const ExchangeSpec *spec, TupleDesc desc);
 
 /* For EXPLAIN. */
 extern const char *rf_exchange_describe(const ExchangeSpec *spec);
@@ -74,6 +79,8 @@ extern const char *rf_exchange_describe(const ExchangeSpec *spec);
 
 typedef struct ExchangeState ExchangeState;
 typedef struct ExchangeBatches ExchangeBatches;
+typedef struct ExchangeKeys ExchangeKeys;
+typedef struct ExchangeFilters ExchangeFilters;
 
 typedef struct ExchangeCounters
 {
@@ -87,6 +94,7 @@ typedef struct ExchangeCounters
 	char	   *process_rows;	/* "5/7/6": those that each process of a Gather took; NULL: not shared */
 	char		transport[32];
 	char		encryption[64]; /* "": the rows cross no network */
+	uint64		rows_filtered;	/* that went nowhere, because they had no partners */
 } ExchangeCounters;
 
 typedef struct ExchangeMember
@@ -97,6 +105,7 @@ typedef struct ExchangeMember
 	RfGroup    *in;				/* NULL: not a consumer, or over */
 	RfGroup    *out;
 	ExchangeState *state;		/* the plan node that uses it; NULL: none yet */
+	int			keys_wanted;	/* so many, by which another exchange is filtered by it; 0: none is */
 	ExchangeCounters counters;
 } ExchangeMember;
 
@@ -175,7 +184,7 @@ struct ExchangeState
 	ExchangeOutlet *outlets;	/* one for each consumer; the own one is not used */
 	RfGroupSubmit *submits;		/* room for a batch of each consumer */
 	uint64	   *hashes;			/* of `rows` */
-	uint16	   *places;			/* where each row goes: a consumer, or `consumers` for all of them */
+	uint16	   *places;			/* where each row goes: a consumer, `consumers` for all of them, or nowhere */
 	uint16	   *numbers;		/* routed: the rows by place; room to list those for all thrice */
 	uint32	   *next;			/* for each place the first row that has still to go, */
 	uint32	   *left;			/* and how many these are; the own ones wait for the reader here */
@@ -239,7 +248,63 @@ struct ExchangeState
 	bool		given;			/* it has got a row since the start */
 	bool		lent;			/* it has a row that points into memory of the query or of a batch */
 	bool		reading_over;	/* it has had the last row, or needs no more */
+
+	/* partners (node_filter.c) */
+	ExchangeKeys *keys;			/* of its rows on this node; NULL: no other exchange is filtered by it */
+	bool		cut_short;		/* nobody waited for all of them */
+	ExchangeFilters *filters;	/* of its own rows; NULL: all are needed */
+	bool		filter_sent;	/* what this node says to the others, or is on its way */
 };
+
+/* All rows for this node are here, read or not. */
+static inline bool
+rf_exchange_has_arrived(const ExchangeState *state)
+{
+	return state->in_ended && !state->loaded && state->production != PRODUCTION_RUNNING;
+}
+
+/*
+ * May it be driven while others are in use? Not while its query is on the stack, or its last row may
+ * be in use. `waiting`: for an exchange, not for the reader of the result.
+ */
+static inline bool
+rf_exchange_is_free(const ExchangeState *state, bool waiting)
+{
+	return !state->inside && !(state->lent && (!state->copied || (waiting && state->exposed)));
+}
+
+/* node_filter.c */
+
+/* Called once the state is in the set, and knows its producer's and consumer's places. */
+extern void rf_filter_begin(ExchangeState *state, TupleDesc desc);
+
+/*
+ * With state->keys: rows that are here, routed ones of this node's query, or all of the loaded batch,
+ * which has been decoded then.
+ */
+extern void rf_filter_add_own(ExchangeState *state);
+extern void rf_filter_add_batch(ExchangeState *state);
+
+/*
+ * With state->filters, before its query runs. What is to be sent to all consumers, once; NULL: not
+ * yet, drive the exchange that it is filtered by.
+ */
+extern const void *rf_filter_message(ExchangeState *state, uint32 *length);
+
+/* After that: have the others said theirs, or has it been long enough? */
+extern bool rf_filter_is_complete(ExchangeState *state);
+
+/* Milliseconds until that is so in any case; -1: it does not wait for others. */
+extern long rf_filter_patience(const ExchangeState *state);
+
+/* True: it is no batch but what that consumer said. ERROR when it is damaged. */
+extern bool rf_filter_receive(ExchangeState *state, int consumer, const void *message, uint32 length);
+
+/* Send the routed rows that have no partners to the place that does not exist, consumers + 1. */
+extern void rf_filter_drop(ExchangeState *state);
+
+/* Does it drop any now? */
+extern bool rf_filter_is_on(const ExchangeState *state);
 
 /* node_out.c */
 typedef enum ExchangeStep
@@ -276,8 +341,7 @@ extern void rf_exchange_end_moving(ExchangeState *state);
 static inline bool
 rf_exchange_all_read(const ExchangeState *state)
 {
-	return state->in_ended && !state->loaded && state->waiting == 0 &&
-		state->production != PRODUCTION_RUNNING;
+	return rf_exchange_has_arrived(state) && state->waiting == 0;
 }
 
 /* node_batches.c */

@@ -20,6 +20,13 @@
  * waits for the reader of its result does, too (rf_exchange_acquire). What a store cannot hold in
  * work_mem it keeps on disk, so no receiving node stops a sender for good.
  *
+ * Filters. An exchange F whose rows are filtered by those of S (node_filter.c) begins when all rows
+ * of S are here. S has the lower number: who waits for F, or drives it, drives S. If F is the lowest
+ * number L above, then nobody waits for less, so the rows of S that are missing anywhere are made,
+ * sent and received like those of L, and F begins on every node. Where S cannot be driven, because
+ * its last row may be in use, or because nobody reads it to the end, F does not wait for it. The
+ * wait for the filters of other nodes has a limit.
+ *
  * Rows in use. Driving X invalidates the row that X gave out last, if that row points into memory of
  * X's query or of a batch (state->lent). A reader that copies what it takes, like Sort, has no use
  * for the row once it has given control back. So, with C the nearest such reader above X:
@@ -58,10 +65,7 @@
 static bool
 may_drive(const ExchangeState *state, const ExchangeState *waiting)
 {
-	if (state == NULL || state == waiting || state->inside)
-		return false;
-	/* May its last row be in use? */
-	if (state->lent && (!state->copied || (waiting != NULL && state->exposed)))
+	if (state == NULL || state == waiting || !rf_exchange_is_free(state, waiting != NULL))
 		return false;
 	return waiting == NULL || state->spec->number <= waiting->spec->number;
 }
@@ -127,6 +131,7 @@ sleep_until_moved(ExchangeSet *set, ExchangeState *waiting, const RfFlowSleep *a
 {
 	RfGroup    *groups[2 * EXCHANGE_MAX];
 	int			count = 0;
+	long		timeout = CLIENT_CHECK_MS;
 
 	for (int i = 0; i < set->count; i++)
 	{
@@ -141,9 +146,11 @@ sleep_until_moved(ExchangeSet *set, ExchangeState *waiting, const RfFlowSleep *a
 			groups[count++] = member->out;
 		if (member->in != NULL || member->out != NULL)
 			member->counters.stalls++;
+		if (unlikely(member->state->filters != NULL) && rf_filter_patience(member->state) >= 0)
+			timeout = Min(timeout, rf_filter_patience(member->state));
 	}
 	if ((rf_groups_wait_also(groups, count, also, PGINVALID_SOCKET,
-							 CLIENT_CHECK_MS) & WL_TIMEOUT) &&
+							 timeout) & WL_TIMEOUT) &&
 		whereToSendOutput == DestRemote && !pq_check_connection())
 		ereport(FATAL,
 				(errcode(ERRCODE_CONNECTION_FAILURE),

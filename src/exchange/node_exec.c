@@ -250,6 +250,7 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 	state->stored = ExecInitExtraTupleSlot(estate, desc, &TTSOpsMinimalTuple);
 	state->arriving = ExecInitExtraTupleSlot(estate, desc, &TTSOpsVirtual);
 	rf_exchange_begin_moving(state, desc);
+	rf_filter_begin(state, desc);
 	if (state->query != NULL)
 		rf_exchange_inspect(state->query->planstate, true);
 }
@@ -495,6 +496,8 @@ explain_exchange(CustomScanState *node, List *ancestors, ExplainState *es)
 		ExplainPropertyUInteger("Rows Sent", NULL, counters->rows_out, es);
 		ExplainPropertyUInteger("Rows Received", NULL, counters->rows_in, es);
 		ExplainPropertyUInteger("Rows Kept", NULL, counters->rows_local, es);
+		if (state->spec->filter > 0)
+			ExplainPropertyUInteger("Rows Filtered", NULL, counters->rows_filtered, es);
 		if (es->timing || counters->spilled_bytes > 0)
 			ExplainPropertyUInteger("Spilled", "bytes", counters->spilled_bytes, es);
 		if (es->timing)

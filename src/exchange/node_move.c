@@ -26,11 +26,27 @@ static void
 load_batch(ExchangeState *state, const void *batch, uint32 length)
 {
 	rf_decoder_load(state->decoder, batch, length);
+	if (unlikely(state->keys != NULL))
+	{
+		rf_filter_add_batch(state);
+		rf_decoder_load(state->decoder, batch, length);
+	}
 	state->batch = batch;
 	state->batch_length = length;
 	state->loaded = true;
 	state->member->counters.rows_in += rf_decoder_remaining(state->decoder);
 	state->member->counters.bytes_in += length;
+}
+
+/* Is it no batch but what its sender wants of this exchange? Then that is known now. */
+static inline bool
+is_filter(ExchangeState *state, const void *message, uint32 length)
+{
+	if (likely(state->filters == NULL) ||
+		!rf_filter_receive(state, state->buffer.member, message, length))
+		return false;
+	state->member->counters.bytes_in += length;
+	return true;
 }
 
 bool
@@ -58,11 +74,16 @@ rf_exchange_receive(ExchangeState *state)
 		state->holding = true;
 		if (rf_reassembly_is_whole(&state->copy, &state->buffer.buffer))
 		{
-			load_batch(state, state->buffer.buffer.data, state->buffer.buffer.length);
+			if (!is_filter(state, state->buffer.buffer.data, state->buffer.buffer.length))
+				load_batch(state, state->buffer.buffer.data, state->buffer.buffer.length);
+			else
+				rf_exchange_drop_batch(state);
 			return true;
 		}
 		complete = rf_reassembly_add(&state->copy, &state->buffer.buffer);
 		rf_exchange_drop_batch(state);
+		if (complete && is_filter(state, state->copy.data, (uint32) state->copy.length))
+			return true;
 		if (complete)
 			load_batch(state, state->copy.data, (uint32) state->copy.length);
 	}
@@ -116,6 +137,7 @@ void
 rf_exchange_stop_reading(ExchangeState *state)
 {
 	state->lent = false;
+	state->cut_short |= !rf_exchange_has_arrived(state);
 	if (!state->reading_over)
 	{
 		state->reading_over = true;

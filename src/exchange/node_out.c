@@ -527,6 +527,7 @@ route_rows(ExchangeState *state)
 	const ExchangeSpec *spec = state->spec;
 	RfRows	   *rows = state->rows;
 	uint64		consumers = state->consumers;
+	int			lists = state->consumers + 1;
 
 	rf_rows_complete(rows);
 	if (spec->replicate)
@@ -546,9 +547,15 @@ route_rows(ExchangeState *state)
 				state->places[row] = state->hashes[row] % consumers;
 		if (unlikely(spec->heavy_count > 0))
 			place_heavy(state);
+		if (unlikely(state->filters != NULL) && rf_filter_is_on(state))
+		{
+			rf_filter_drop(state);
+			lists++;
+		}
 	}
-	rf_rows_divide(state->places, rows->count, state->consumers + 1, state->numbers, state->next,
-				   state->left);
+	if (unlikely(state->keys != NULL))
+		rf_filter_add_own(state);
+	rf_rows_divide(state->places, rows->count, lists, state->numbers, state->next, state->left);
 	if (state->left[state->consumers] > 0)
 	{
 		uint32		to = rows->size;
@@ -568,6 +575,26 @@ route_rows(ExchangeState *state)
 }
 
 /* ---------- one step ---------- */
+
+/*
+ * Before any of its rows: what this node has partners for goes to all others, and theirs comes. False:
+ * it is not time for rows yet.
+ */
+static bool
+has_filters(ExchangeState *state, bool *moved)
+{
+	if (!state->filter_sent && state->parcel == NULL)
+	{
+		uint32		length;
+		const void *message = rf_filter_message(state, &length);
+
+		if (message == NULL)
+			return false;
+		begin_parcel(state, message, length, 0, RF_GROUP_ANY);
+		state->filter_sent = true;
+	}
+	return send_parcel(state, moved) && rf_filter_is_complete(state);
+}
 
 void
 rf_exchange_take_own(ExchangeState *state, TupleTableSlot *slot)
@@ -609,6 +636,8 @@ rf_exchange_produce(ExchangeState *state)
 		bool		new_rows = !state->routed;
 		bool		all_sent;
 
+		if (unlikely(state->filters != NULL) && !state->started && !has_filters(state, &moved))
+			return moved ? STEP_MOVED : STEP_STUCK;
 		if (unlikely(rf_flush_ticks != state->flush_seen))
 		{
 			state->flush_seen = rf_flush_ticks;
@@ -657,16 +686,7 @@ static void
 make_route(ExchangeState *state, TupleDesc desc)
 {
 	const ExchangeSpec *spec = state->spec;
-	Oid			types[MaxTupleAttributeNumber];
-	Oid			collations[MaxTupleAttributeNumber];
 
-	for (int i = 0; i < spec->key_count; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(desc, spec->keys[i] - 1);
-
-		types[i] = att->atttypid;
-		collations[i] = att->attcollation;
-	}
 	for (int i = 0; i < spec->map_count; i++)
 	{
 		if (spec->map[i] >= state->consumers)
@@ -675,7 +695,7 @@ make_route(ExchangeState *state, TupleDesc desc)
 					 errmsg("exchange %d has a map to node %d, but its rows go to %d nodes",
 							spec->number, spec->map[i], state->consumers)));
 	}
-	state->route = rf_route_create(spec->key_count, types, collations);
+	state->route = rf_exchange_spec_route(spec, desc);
 	state->hashes = palloc(state->rows->size * sizeof(uint64));
 	state->hashing = AllocSetContextCreate(CurrentMemoryContext, "rdma_fdw hashing",
 										   ALLOCSET_SMALL_SIZES);
@@ -686,8 +706,8 @@ make_lists(ExchangeState *state)
 {
 	state->places = palloc(state->rows->size * sizeof(uint16));
 	state->numbers = palloc(3 * state->rows->size * sizeof(uint16));
-	state->next = palloc0((state->consumers + 1) * sizeof(uint32));
-	state->left = palloc0((state->consumers + 1) * sizeof(uint32));
+	state->next = palloc0((state->consumers + 2) * sizeof(uint32));
+	state->left = palloc0((state->consumers + 2) * sizeof(uint32));
 }
 
 RfEncoder *

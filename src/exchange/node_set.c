@@ -497,8 +497,8 @@ rdma_exchange_stats(PG_FUNCTION_ARGS)
 	for (int i = 0; i < last_count; i++)
 	{
 		const ExchangeCounters *counters = &last_counters[i];
-		Datum		values[11];
-		bool		nulls[11] = {false};
+		Datum		values[12];
+		bool		nulls[12] = {false};
 
 		values[0] = Int32GetDatum(i + 1);
 		values[1] = Int64GetDatum(counters->rows_out);
@@ -513,6 +513,7 @@ rdma_exchange_stats(PG_FUNCTION_ARGS)
 		if (!nulls[9])
 			values[9] = CStringGetTextDatum(counters->process_rows);
 		values[10] = CStringGetTextDatum(counters->encryption);
+		values[11] = Int64GetDatum(counters->rows_filtered);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;

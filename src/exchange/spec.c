@@ -47,6 +47,16 @@ read_number(const char *text, char *from, double least, double most)
 	return value;
 }
 
+static int
+read_exchange(const char *text, char *from)
+{
+	double		number = read_number(text, from, 1, EXCHANGE_MAX);
+
+	if (number != floor(number))
+		bad_spec(text, "\"%s\" is not a number that can be here.", from);
+	return (int) number;
+}
+
 static double *
 read_numbers(const char *text, char *list, int *count)
 {
@@ -146,13 +156,7 @@ rf_exchange_spec_parse(const char *text)
 		if (value == NULL)
 			bad_spec(text, "\"%s\" has no value.", name);
 		if (strcmp(name, "number") == 0)
-		{
-			double		number = read_number(text, value, 1, EXCHANGE_MAX);
-
-			if (number != floor(number))
-				bad_spec(text, "\"%s\" is not a number that can be here.", value);
-			spec->number = (int) number;
-		}
+			spec->number = read_exchange(text, value);
 		else if (strcmp(name, "kind") == 0)
 		{
 			has_kind = true;
@@ -170,6 +174,8 @@ rf_exchange_spec_parse(const char *text)
 			read_map(text, value, spec);
 		else if (strcmp(name, "heavy") == 0 && spec->heavy == HEAVY_NONE)
 			read_heavy(text, value, spec);
+		else if (strcmp(name, "filter") == 0 && spec->filter == 0)
+			spec->filter = read_exchange(text, value);
 		else
 			bad_spec(text, "\"%s\" is not known, or is there twice.", name);
 	}
@@ -179,7 +185,29 @@ rf_exchange_spec_parse(const char *text)
 		spec->key_count == 0)
 		bad_spec(text, "%s.", spec->replicate ? "What is replicated has no keys and no map" :
 				 "What is repartitioned needs keys");
+	if (spec->filter > 0 && (spec->replicate || spec->filter >= spec->number))
+		bad_spec(text, "%s.", "What is repartitioned can be filtered by exchanges with lower numbers only");
 	return spec;
+}
+
+RfRoute *
+rf_exchange_spec_route(const ExchangeSpec *spec, TupleDesc desc)
+{
+	Oid		   *types = palloc(spec->key_count * sizeof(Oid));
+	Oid		   *collations = palloc(spec->key_count * sizeof(Oid));
+	RfRoute    *route;
+
+	for (int i = 0; i < spec->key_count; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, spec->keys[i] - 1);
+
+		types[i] = att->atttypid;
+		collations[i] = att->attcollation;
+	}
+	route = rf_route_create(spec->key_count, types, collations);
+	pfree(types);
+	pfree(collations);
+	return route;
 }
 
 const char *
@@ -196,5 +224,7 @@ rf_exchange_describe(const ExchangeSpec *spec)
 		appendStringInfo(&text, ", %d heavy %s %s", spec->heavy_count, spec->heavy_count == 1 ?
 						 "key" : "keys",
 						 spec->heavy == HEAVY_SPREAD ? "spread" : "broadcast");
+	if (spec->filter > 0)
+		appendStringInfo(&text, ", filtered by %d", spec->filter);
 	return text.data;
 }

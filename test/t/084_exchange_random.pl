@@ -1,5 +1,5 @@
-# Random distributed statements against one node: joins of exchanges, some inside others' queries, under random planner settings on each node, random buffers
-# and kinds of receive pools. SEED=n and COUNT=n in the environment run others, and more of them.
+# Random distributed statements against one node: joins of exchanges, some inside others' queries, some filtered by others, under random planner settings on each
+# node, random buffers and kinds of receive pools. SEED=n and COUNT=n in the environment run others, and more of them.
 use strict;
 use warnings;
 use FindBin;
@@ -58,6 +58,9 @@ sub joined
 	my $column = $key == 1 ? 'id' : 'k';
 	my ($left, $left_truth) = relation($key, $depth);
 	my ($right, $right_truth) = relation($key, $depth);
+	# rows of the right side without partners are not needed: its exchange has the higher number
+	my ($filter) = $left =~ /^rdma\.exchange\('number=(\d+)/;
+	$right =~ s/^(rdma\.exchange\('number=\d+)/$1 filter=$filter/ if $type =~ /^(JOIN|LEFT JOIN)$/ && rand() < 0.6;
 	my $select = "SELECT coalesce(l.id, r.id) AS id, coalesce(l.k, r.k, 1) AS k, coalesce(l.t, '') || '-' || coalesce(r.t, '') AS t, coalesce(l.x, 0) + coalesce(r.x, 0) AS x"
 	  . " FROM %s $type %s ON l.$column = r.$column" . ($type ne 'FULL JOIN' && rand() < 0.3 ? ' AND l.x < r.x' : '');
 

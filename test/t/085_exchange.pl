@@ -137,7 +137,13 @@ foreach my $type (sort keys %joins)
 	# One node builds a hash table from exchange 2 first, the other sorts exchange 1 first; buffers hold a fraction of the rows.
 	same("$type join, nodes read in opposite orders", 'n1,n2,n3', 2, sprintf($joins{$type}, ex(1, 'a', by(2)), ex(2, 'b', by(2))), $truth,
 		settings => { n1 => $ways{hash}, n2 => $ways{merge}, n3 => $ways{hash} }, slot_size => 4096, slots => 1);
+	# Rows of b without partners are not sent.
+	next if $type =~ /right|full/;
+	same("$type join, one side filtered", 'n1,n2,n3', 2, sprintf($joins{$type}, ex(1, 'a', by(2), 'id > 50'), ex(2, 'b', by(2) . ' filter=1')), $truth =~ s/all_a/(SELECT * FROM all_a WHERE id > 50)/r,
+		settings => { n1 => $ways{hash}, n2 => $ways{merge}, n3 => $ways{hash} }, slot_size => 4096, slots => 1);
 }
+same('a filter larger than a buffer', 'n1,n2,n3', 2, "SELECT a.id || ' ' || b.t FROM " . ex(1, 'a', by(1)) . ' JOIN ' . ex(2, 'b', by(1) . ' filter=1') . ' ON a.id = b.id',
+	"SELECT a.id || ' ' || b.t FROM all_a a JOIN all_b b ON a.id = b.id", settings => { n2 => $ways{merge} }, slot_size => 4096, slots => 1);
 same('one side replicated', 'n1,n2,n3', 1, "SELECT a.id || ' ' || b.id FROM a JOIN " . ex(1, 'b', $everywhere) . " ON a.k = b.k",
 	"SELECT a.id || ' ' || b.id FROM all_a a JOIN all_b b ON a.k = b.k");
 same('without equality, one side replicated', 'n1,n2,n3', 1, "SELECT a.id || ' ' || c.id FROM a JOIN " . ex(1, 'c', $everywhere) . " ON a.id BETWEEN c.id * 10 AND c.id * 10 + 2",
@@ -266,11 +272,16 @@ refused('another number of columns', qr/returns 2 columns, but 1 are defined/, "
 refused('text that is no value of the defined type', qr/invalid input syntax for type integer: "one"/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', \$\$SELECT 'one'\$\$) AS x(id int)");
 refused('a key that is no column', qr/exchange 1 has no column 9/, 'SELECT 1 FROM ' . ex(1, 'a', by(9)));
 refused('a key that cannot be hashed', qr/extended hash function for type point/, "SELECT 1 FROM rdma.exchange('number=1 kind=repartition keys=1', 'SELECT point(1, 2)') AS x(p point)");
+refused('a filter without keys', qr/no exchange can be filtered by exchange 1/, 'SELECT 1 FROM ' . ex(1, 'c', $everywhere) . ', ' . ex(2, 'a', by(1) . ' filter=1'));
+refused('a filter by other keys', qr/no exchange can be filtered by exchange 1/, 'SELECT 1 FROM ' . ex(2, 'b', by(1) . ' filter=1') . ', ' . ex(1, 'a', by('1,2')));
+refused('a filter of rows that go elsewhere', qr/exchange 2 cannot be filtered/, 'SELECT 1 FROM ' . ex(1, 'a', by(1)) . ', ' . ex(2, 'b', by(1) . ' filter=1'), producers => 'n1');
+same('a filter by what is not in the statement', 'n1,n2', 2, 'SELECT b.id::text FROM ' . ex(2, 'b', by(1) . ' filter=1'), 'SELECT id::text FROM all_b');
 refused('a whole row', qr/whole rows of an exchange/, 'SELECT a FROM ' . ex(1, 'a', by(1)));
 refused('a query with an error', qr/relation "nowhere" does not exist/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', 'SELECT id FROM nowhere') AS x(id int)");
 foreach my $spec ('', 'number=1', 'kind=replicate', 'number=0 kind=replicate', 'number=65 kind=replicate', 'number=1.5 kind=replicate', 'number=1 kind=gather', 'number=1 kind=repartition',
 	'number=1 kind=repartition keys=', 'number=1 kind=repartition keys=0', 'number=1 kind=repartition keys=1,x', 'number=1 kind=replicate keys=1', 'number=1 kind=replicate rows=-1', 'number=1 kind=replicate rows=nan',
 	'number=1 kind=replicate rows', 'number=1 kind=replicate what=1', 'number=1 kind=repartition keys=1 keys=1', 'number=1 kind=repartition keys=1 heavy=spread', 'number=1 kind=repartition keys=1 heavy=all:1',
+	'number=1 kind=repartition keys=1 filter=1', 'number=2 kind=repartition keys=1 filter=0', 'number=2 kind=replicate filter=1', 'number=2 kind=repartition keys=1 filter=1 filter=1',
 	'number=1 kind=repartition keys=1 heavy=spread:-1', 'number=1 kind=repartition keys=1 heavy=spread:99999999999999999999')
 {
 	my ($status, $out, $err) = $node{n1}->psql('postgres', "SELECT 1 FROM rdma.exchange('$spec', 'SELECT 1') AS x(id int)");

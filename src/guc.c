@@ -103,6 +103,15 @@ static const struct config_enum_entry exchange_strategy_options[] = {
 	{NULL, 0, false}
 };
 
+static const struct config_enum_entry exchange_filters_options[] = {
+	{"auto", RF_EXCHANGE_FILTERS_AUTO, false},
+	{"on", RF_EXCHANGE_FILTERS_ON, false},
+	{"off", RF_EXCHANGE_FILTERS_OFF, false},
+	{"true", RF_EXCHANGE_FILTERS_ON, true},
+	{"false", RF_EXCHANGE_FILTERS_OFF, true},
+	{NULL, 0, false}
+};
+
 static const struct config_enum_entry compute_nodes_options[] = {
 	{"auto", RF_COMPUTE_AUTO, false},
 	{"on", RF_COMPUTE_ON, false},
@@ -488,6 +497,11 @@ define_plan_settings(void)
 							 "Whether servers that hold partitions of the same table, or are nodes, join their tables among themselves.",
 							 "As nodes of one server do. They have to reach each other for that.",
 							 &rf_exchange_partitions, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("rdma_fdw.exchange_filters",
+							 "Whether rows that have no partners on the node that they would go to stay where they are.",
+							 "auto looks for them where that costs less, on wherever it is right.",
+							 &rf_exchange_filters, RF_EXCHANGE_FILTERS_AUTO, exchange_filters_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.compute_nodes",
 							 "Whether a server's compute_nodes join the rows of its nodes.",

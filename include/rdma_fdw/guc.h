@@ -82,6 +82,7 @@ extern char *rf_application_name;
 extern int	rf_push_down;		/* RfPushDown */
 extern int	rf_exchange_strategy;	/* RfStrategy */
 extern bool rf_exchange_partitions; /* join partitions of several servers there */
+extern int	rf_exchange_filters;	/* RfExchangeFilters */
 extern int	rf_compute_nodes;	/* RfComputeNodes */
 extern int	rf_decorrelate;		/* RfDecorrelate */
 
@@ -181,6 +182,14 @@ typedef enum RfPushDown
 	RF_PUSH_DOWN_SCANS,			/* and conditions on them */
 	RF_PUSH_DOWN_ALL			/* and whatever several tables or rows are needed for */
 } RfPushDown;
+
+/* Do nodes look for partners of rows before they send them? */
+typedef enum RfExchangeFilters
+{
+	RF_EXCHANGE_FILTERS_AUTO,	/* where that costs less */
+	RF_EXCHANGE_FILTERS_ON,		/* where it is right */
+	RF_EXCHANGE_FILTERS_OFF
+} RfExchangeFilters;
 
 /* Do a server's compute_nodes join? */
 typedef enum RfComputeNodes

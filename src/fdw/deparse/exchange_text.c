@@ -75,7 +75,7 @@ static double
 distinct_values(PlannerInfo *root, RfRelInfo *move, Node *expr)
 {
 	Var		   *var = (Var *) expr;
-	double		moved = move->retrieved_rows;
+	double		moved = move->fragment->moved->retrieved_rows;
 	RelOptInfo *table = IsA(var, Var) && bms_is_member(var->varno, move->rel->relids) ?
 		root->simple_rel_array[var->varno] : NULL;
 	double		values;
@@ -132,9 +132,25 @@ sending_nodes(RfRelInfo *moved)
 	return moved->fragment->placement == RF_PLACED_EVERYWHERE ? list_make1_int(linitial_int(places)) : places;
 }
 
+/* The number of the exchange that it is filtered by, which is in the statement already; 0: none. */
+static int
+filter_of(BuildContext *cxt, RfRelInfo *move)
+{
+	ListCell   *lc;
+
+	foreach(lc, cxt->tables)
+	{
+		TableRef   *table = (TableRef *) lfirst(lc);
+
+		if (move->fragment->filter != NULL && table->derived == move->fragment->filter && table->root == cxt->root)
+			return table->exchange;
+	}
+	return 0;
+}
+
 /* For EXPLAIN: "repartition 2:2 on o_orderkey" */
 static char *
-describe_exchange(BuildContext *inner, RfRelInfo *move)
+describe_exchange(BuildContext *inner, RfRelInfo *move, int filter)
 {
 	RfFragment *fragment = move->fragment;
 	StringInfoData buf;
@@ -161,6 +177,8 @@ describe_exchange(BuildContext *inner, RfRelInfo *move)
 	}
 	if (fragment->heavy != NULL)
 		appendStringInfoString(&buf, fragment->spread ? ", heavy keys spread" : ", heavy keys broadcast");
+	if (filter > 0)
+		appendStringInfo(&buf, ", filtered by exchange %d", filter);
 	return buf.data;
 }
 
@@ -177,7 +195,8 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	RfRelInfo  *scan = moved->scan ? moved->scan : moved;
 	BuildContext inner = rf_open_inner(cxt, cxt->root, scan->rel->relids);
 	TableRef   *table = palloc0(sizeof(TableRef));
-	double		rows = move->retrieved_rows * rf_node_share(move);
+	/* without a filter, which may come too late: a plan made for too few rows can be the worst of all */
+	double		rows = moved->retrieved_rows * rf_node_share(move);
 	StringInfoData keys;
 	StringInfoData statement;
 	StringInfoData spec;
@@ -185,6 +204,7 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	char	   *quoted;
 	char	   *description;
 	int			number;
+	int			filter = filter_of(cxt, move);
 	ListCell   *lc;
 
 	table->root = cxt->root;
@@ -201,6 +221,7 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 
 	number = list_length(inner.exchanges) + 1;
 	table->name = psprintf("x%d", number);
+	table->exchange = number;
 	initStringInfo(&spec);
 	appendStringInfo(&spec, "number=%d kind=%s%s rows=%.0f", number,
 					 fragment->replicate ? "replicate" : "repartition", keys.data, Max(rows, 1));
@@ -208,6 +229,8 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	append_map(&spec, move);
 	if (fragment->heavy != NULL)
 		appendStringInfo(&spec, " heavy=%s:%s", fragment->spread ? "spread" : "broadcast", fragment->heavy);
+	if (filter > 0)
+		appendStringInfo(&spec, " filter=%d", filter);
 
 	initStringInfo(&item);
 	appendStringInfo(&item, "rdma.exchange('%s', ", spec.data);
@@ -228,7 +251,7 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	appendStringInfoChar(&item, ')');
 	table->item = item.data;
 
-	description = describe_exchange(&inner, move);
+	description = describe_exchange(&inner, move, filter);
 	rf_close_inner(cxt, &inner);
 	cxt->exchanges = lappend(cxt->exchanges,
 							 list_make5(makeString(fragment->replicate ? "replicate" : "repartition"),

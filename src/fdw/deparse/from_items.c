@@ -210,11 +210,14 @@ rf_add_items(BuildContext *cxt, RfRelInfo *info)
 
 	/*
 	 * While a node waits for the rows of an exchange it stores rows of exchanges with lower
-	 * numbers. Compute nodes first wait for the rows of their hash table: the smaller side.
+	 * numbers. Compute nodes first wait for the rows of their hash table: the smaller side. What
+	 * another exchange is filtered by comes before that.
 	 */
 	inner_first = info->fragment != NULL && info->fragment->computed &&
 		info->inner->retrieved_rows * info->inner->width <
 		info->outer->retrieved_rows * info->outer->width;
+	if (info->outer->fragment != NULL && info->outer->fragment->filter != NULL)
+		inner_first = true;
 	add_side(cxt, info, inner_first ? info->inner : info->outer);
 	add_side(cxt, info, inner_first ? info->outer : info->inner);
 }

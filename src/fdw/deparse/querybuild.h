@@ -28,6 +28,7 @@ typedef struct TableRef
 
 	/* items */
 	RfRelInfo  *derived;		/* whose rows they are; NULL: a table */
+	int			exchange;		/* its number, if they move */
 	List	   *exprs;			/* the columns' expressions inside, in terms of the query here */
 	char	   *item;			/* its text in FROM */
 } TableRef;

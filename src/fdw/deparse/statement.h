@@ -206,6 +206,8 @@ typedef struct RfFragment
 	List	   *move_keys;		/* Exprs */
 	char	   *heavy;			/* for rdma.exchange(): hashes of the most frequent keys, or NULL */
 	bool		spread;			/* such rows go to the nodes in turn; else to all */
+	RfRelInfo  *filter;			/* moved, too: rows without a partner in these need not move; NULL: all move */
+	double		survivors;		/* with it: the part of the rows that has partners */
 } RfFragment;
 
 /* The number of nodes that may have the rows. */

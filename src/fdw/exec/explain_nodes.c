@@ -196,6 +196,8 @@ explain_exchange(RfScanState *state, int number, ExplainState *es)
 			initStringInfo(&line);
 			appendStringInfo(&line, "sent rows=" UINT64_FORMAT " received rows=" UINT64_FORMAT
 							 " kept rows=" UINT64_FORMAT, stats->rows_out, stats->rows_in, stats->rows_kept);
+			if (stats->rows_filtered > 0)
+				appendStringInfo(&line, " filtered rows=" UINT64_FORMAT, stats->rows_filtered);
 			if (stats->spilled_bytes > 0)
 				appendStringInfo(&line, " spilled=" UINT64_FORMAT "kB", (stats->spilled_bytes + 1023) / 1024);
 			/* batch boundaries, and so bytes, depend on timing */
@@ -217,6 +219,7 @@ explain_exchange(RfScanState *state, int number, ExplainState *es)
 		ExplainPropertyUInteger("Rows Sent", NULL, stats->rows_out, es);
 		ExplainPropertyUInteger("Rows Received", NULL, stats->rows_in, es);
 		ExplainPropertyUInteger("Rows Kept", NULL, stats->rows_kept, es);
+		ExplainPropertyUInteger("Rows Filtered", NULL, stats->rows_filtered, es);
 		ExplainPropertyUInteger("Spilled Bytes", NULL, stats->spilled_bytes, es);
 		if (es->timing)
 		{

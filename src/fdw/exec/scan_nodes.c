@@ -149,7 +149,8 @@ rf_scan_nodes_collect(RfScanState *state)
 										"rows_kept_local, stalls, spilled_bytes, transport, "
 										/* not every node has been upgraded yet */
 										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'process_rows', "
-										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'encryption' "
+										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'encryption', "
+										"coalesce(pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'rows_filtered', '0') "
 										"FROM rdma.exchange_stats() s", 0, false);
 		rf_command_send(commands[i], NULL);
 	}
@@ -180,6 +181,7 @@ rf_scan_nodes_collect(RfScanState *state)
 			if (!PQgetisnull(result, row, 9))
 				stats->process_rows = MemoryContextStrdup(state->context, PQgetvalue(result, row, 9));
 			strlcpy(stats->encryption, PQgetvalue(result, row, 10), sizeof(stats->encryption));
+			stats->rows_filtered = to_uint64(result, row, 11);
 		}
 		PQclear(result);
 	}

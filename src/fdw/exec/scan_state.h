@@ -51,6 +51,7 @@ typedef struct RfExchangeStats
 	uint64		rows_in;
 	uint64		bytes_in;
 	uint64		rows_kept;		/* rows that stayed on the node */
+	uint64		rows_filtered;	/* rows that went nowhere, because they had no partners */
 	uint64		stalls;
 	uint64		spilled_bytes;
 	char		transport[32];

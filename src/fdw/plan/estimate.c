@@ -64,6 +64,14 @@
  */
 #define EXCHANGE_COST			50.0
 
+/*
+ * Per row that is looked up in a filter, and per row that is noted in one, with its two bytes, which
+ * all other nodes get: about 5 and 15 ns.
+ */
+#define FILTER_LOOK_COST		0.0005
+#define FILTER_NOTE_COST		0.0015
+#define FILTER_BYTES			2
+
 /* The part of work that could overlap with other work but waits for it. */
 #define COMPUTE_WAIT			0.25
 
@@ -378,21 +386,58 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 }
 
 /*
+ * Are the rows where they would go? Then an exchange only looks at their keys: it can have the other
+ * side's rows filtered.
+ */
+static bool
+is_in_place(const RfRelInfo *move)
+{
+	RfFragment *source = move->fragment->moved->fragment;
+	List	   *keys = move->fragment->move_keys;
+
+	if (source->placement != RF_PLACED_BY_HASH || source->layout != NULL || move->fragment->computed ||
+		source->computed || list_length(source->keys) != list_length(keys))
+		return false;
+	for (int i = 0; i < list_length(keys); i++)
+	{
+		if (!list_member((List *) list_nth(source->keys, i), list_nth(keys, i)))
+			return false;
+	}
+	return true;
+}
+
+/*
  * Of the rows that each node has, all but its own part cross to another one, as they come.  The
  * nodes send and receive at the same time, so what one does is what it costs.  A batch is encoded
  * once for all that get it, and decoded by each.  With compute nodes all rows cross: the sending
- * nodes have one half of the work, the receiving ones the other.
+ * nodes have one half of the work, the receiving ones the other. With a filter all rows are looked
+ * up, and those that have partners move.
  */
 void
 rf_estimate_move(RfRelInfo *move)
 {
 	RfRelInfo  *moved = move->fragment->moved;
+	RfRelInfo  *filter = move->fragment->filter;
+	double		survivors = filter != NULL ? move->fragment->survivors : 1;
 	int			nodes = rf_node_count(move);
-	double		rows = move->retrieved_rows * rf_node_share(moved);
-	double		arriving = move->retrieved_rows * rf_node_share(move);
-	double		crossing = rows * (nodes - 1) / (move->fragment->replicate ? 1 : nodes);
+	double		rows = moved->retrieved_rows * rf_node_share(moved);
+	double		arriving = moved->retrieved_rows * survivors * rf_node_share(move);
+	double		crossing = rows * survivors * (nodes - 1) / (move->fragment->replicate ? 1 : nodes);
 	Cost		row_cost = move->opts.fdw_tuple_cost + move->opts.byte_cost * move->width;
-	Cost		cost = crossing * row_cost + cpu_tuple_cost * arriving;
+	Cost		cost;
+
+	if (is_in_place(move))
+		crossing = 0;
+	cost = crossing * row_cost + cpu_tuple_cost * arriving;
+
+	if (filter != NULL)
+	{
+		double		noted = filter->retrieved_rows * rf_node_share(filter);
+
+		move->retrieved_rows = clamp_row_est(moved->retrieved_rows * survivors);
+		cost += EXCHANGE_COST + rows * FILTER_LOOK_COST + noted * FILTER_NOTE_COST +
+			noted * FILTER_BYTES * (nodes - 1) * move->opts.byte_cost;
+	}
 
 	if (move->fragment->computed && !moved->fragment->computed)
 	{

@@ -20,6 +20,7 @@
  */
 #include "postgres.h"
 
+#include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 
 #include "rdma_fdw/compat.h"
@@ -193,6 +194,91 @@ treat_heavy_keys(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
 	outer->fragment->placement = inner->fragment->placement = RF_PLACED_ANYWHERE;
 }
 
+/* Would the join lose no row if this side had only rows with partners in the other one? */
+static bool
+needs_partners(JoinContext *cxt, bool outer)
+{
+	switch (cxt->jointype)
+	{
+		case JOIN_INNER:
+		case JOIN_SEMI:
+			return true;
+		case JOIN_LEFT:
+		case JOIN_ANTI:
+			return !outer;
+		default:
+			return false;
+	}
+}
+
+/* The part of the rows that have partners, by these equalities alone. */
+static double
+survivors(JoinContext *cxt, RfRelInfo *side, RfRelInfo *other, List *equalities)
+{
+	SpecialJoinInfo semi = {.type = T_SpecialJoinInfo, .jointype = JOIN_SEMI};
+	List	   *clauses = NIL;
+	ListCell   *lc;
+
+	semi.min_lefthand = semi.syn_lefthand = side->rel->relids;
+	semi.min_righthand = semi.syn_righthand = other->rel->relids;
+	/* bare ones, in which nothing is kept of a join that is not the query's */
+	foreach(lc, equalities)
+		clauses = lappend(clauses, ((RfEquality *) lfirst(lc))->clause);
+	return clauselist_selectivity(cxt->root, clauses, 0, JOIN_SEMI, &semi);
+}
+
+/*
+ * The side as it costs when only rows that have partners in the other one move; NULL: that cannot be,
+ * or does not pay. Filters go the way of rows, so each node must have some.
+ */
+static RfRelInfo *
+filtered_side(JoinContext *cxt, RfRelInfo *side, RfRelInfo *other, List *equalities)
+{
+	RfRelInfo  *result;
+
+	if (is_everywhere(side->fragment->moved) || side->fragment->moved->fragment->computed)
+		return NULL;
+	result = palloc(sizeof(RfRelInfo));
+	*result = *side;
+	result->fragment = palloc(sizeof(RfFragment));
+	*result->fragment = *side->fragment;
+	result->fragment->filter = other;
+	result->fragment->survivors = survivors(cxt, side, other, equalities);
+	rf_estimate_move(result);
+	if (rf_exchange_filters == RF_EXCHANGE_FILTERS_AUTO &&
+		(result->rel_total_cost >= side->rel_total_cost ||
+		 other->retrieved_rows * rf_node_share(other) > RF_FILTER_ROWS(rf_node_count(side))))
+		return NULL;
+	return result;
+}
+
+/* The side for which it pays more is filtered, if there is one. */
+static void
+add_filter(JoinContext *cxt, RfRelInfo **outer, RfRelInfo **inner, List *equalities, bool computed)
+{
+	RfRelInfo  *filtered_outer = NULL;
+	RfRelInfo  *filtered_inner = NULL;
+
+	if (rf_exchange_filters == RF_EXCHANGE_FILTERS_OFF || computed)
+		return;
+	if (needs_partners(cxt, true))
+		filtered_outer = filtered_side(cxt, *outer, *inner, equalities);
+	if (needs_partners(cxt, false))
+		filtered_inner = filtered_side(cxt, *inner, *outer, equalities);
+	if (filtered_outer != NULL && filtered_inner != NULL)
+	{
+		if (filtered_outer->rel_total_cost + (*inner)->rel_total_cost <
+			filtered_inner->rel_total_cost + (*outer)->rel_total_cost)
+			filtered_inner = NULL;
+		else
+			filtered_outer = NULL;
+	}
+	if (filtered_outer != NULL)
+		*outer = filtered_outer;
+	if (filtered_inner != NULL)
+		*inner = filtered_inner;
+}
+
 static void
 repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equalities, bool computed)
 {
@@ -213,6 +299,7 @@ repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equ
 	other = move_inner(cxt, inner, inner_keys, computed);
 	if (list_length(equalities) == 1)
 		treat_heavy_keys(cxt, place, other);
+	add_filter(cxt, &place, &other, equalities, computed);
 	add_way(cxt, RF_STRATEGY_REPARTITION_BOTH, place, other, place);
 }
 

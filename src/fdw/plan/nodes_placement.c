@@ -163,6 +163,7 @@ rf_hashable_equalities(List *rinfos, Relids outer, Relids inner)
 		if (bms_is_empty(rinfo->left_relids) || bms_is_empty(rinfo->right_relids) ||
 			!hashable_sides(rinfo->clause, &equality->outer, &equality->inner))
 			continue;
+		equality->clause = rinfo->clause;
 		if (bms_is_subset(rinfo->left_relids, inner) && bms_is_subset(rinfo->right_relids, outer))
 		{
 			Expr	   *left = equality->outer;

@@ -331,6 +331,7 @@ typedef struct RfEquality
 {
 	Expr	   *outer;
 	Expr	   *inner;
+	Expr	   *clause;			/* as it stands in the query */
 } RfEquality;
 
 /* Those among the RestrictInfos of a join, as a List of RfEquality. */
@@ -385,6 +386,9 @@ extern bool rf_equal_is_same(Oid type, Oid collation);
  * here.
  */
 extern void rf_estimate_move(RfRelInfo *move);
+
+/* Rows of an exchange that come to one node and can be told apart by a filter; see node_filter.c. */
+#define RF_FILTER_ROWS(nodes)	(8e6 / Max(nodes, 8))
 extern Cost rf_nodes_cost(const RfRelInfo *info);
 
 /* Less than that no join of these two costs, which is known without estimating it. */

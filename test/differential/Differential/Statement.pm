@@ -48,6 +48,7 @@ sub settings
 	push @foreign, map { pick(@plans)->() } 1 .. pick(0, 0, 1, 2, 3);
 	push @foreign, map { pick(@own)->() } 1 .. pick(0, 0, 1, 2);
 	push @foreign, 'SET rdma_fdw.exchange_strategy = ' . pick(qw(auto auto colocated repartition_one repartition_both replicate pull));
+	push @foreign, 'SET rdma_fdw.exchange_filters = ' . pick(qw(on on auto off));
 	push @foreign, 'SET rdma_fdw.decorrelate = ' . pick(qw(on on auto off));
 	push @foreign, 'SET rdma_fdw.compute_nodes = ' . pick(qw(on auto off)) if $schema eq 'computed';
 	return ($schema, \@both, \@foreign);

@@ -448,3 +448,67 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	rf_add_sorted_paths(root, joinrel, local_join, extra->restrictlist);
 	rf_add_partial_path(root, joinrel, joinrel->relids, NULL, extra->restrictlist);
 }
+
+/* ---------- joins with what is no statement of the same server ---------- */
+
+/* Are there foreign tables of ours in this query or one in its FROM? */
+static bool
+reads_ours(PlannerInfo *root)
+{
+	for (int i = 1; root != NULL && i < root->simple_rel_array_size; i++)
+	{
+		RelOptInfo *rel = root->simple_rel_array[i];
+
+		if (rel != NULL && (rf_is_our_rel(rel) || reads_ours(rel->subroot)))
+			return true;
+	}
+	return false;
+}
+
+/* Why a statement cannot be joined with this; NULL: that needs no reason. */
+static const char *
+reason_of_table(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *other)
+{
+	RangeTblEntry *rte;
+
+	if (other->reloptkind != RELOPT_BASEREL)
+		return NULL;
+	rte = planner_rt_fetch(other->relid, root);
+	if (rf_is_our_rel(other) && other->fdw_private != NULL)
+	{
+		if (other->serverid != rel->serverid)
+			return psprintf("it is on server \"%s\"", GetForeignServer(other->serverid)->servername);
+		if (other->userid != rel->userid)
+			return "it is read with the rights of another role";
+		return NULL;
+	}
+	if (rte->rtekind == RTE_SUBQUERY && reads_ours(other->subroot))
+		return "it is a sub-select that is computed here";
+	if (rte->rtekind == RTE_CTE)
+		return "it is a WITH query, which is computed here";
+	if (rte->rtekind == RTE_RELATION && rte->inh && !rf_is_our_rel(other))
+		return "its partitions or children are read one by one";
+	return NULL;
+}
+
+static void
+note_unasked(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *other)
+{
+	const char *reason;
+
+	if (!rf_is_our_rel(rel) || rel->fdw_private == NULL)
+		return;
+	reason = reason_of_table(root, rel, other);
+	if (reason != NULL)
+		rf_note_join_of(rel, other, reason);
+}
+
+/* A pair for which core does not ask the wrapper. */
+void
+rf_note_unasked_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel)
+{
+	if (rf_is_our_rel(joinrel))
+		return;
+	note_unasked(root, outerrel, innerrel);
+	note_unasked(root, innerrel, outerrel);
+}

@@ -10,10 +10,7 @@
 #include "postgres.h"
 
 #include "lib/stringinfo.h"
-#include "optimizer/pathnode.h"
 #include "parser/parsetree.h"
-
-#include "fdw/deparse/deparse.h"
 
 #include "plan.h"
 
@@ -26,20 +23,8 @@ typedef struct Note
 	const char *reason;
 } Note;
 
-/* Of one relation, for all its statements. */
-struct RfJoinNotes
-{
-	List	   *notes;			/* of Note, one for each table */
-};
-
-struct RfJoinNotes *
-rf_make_join_notes(void)
-{
-	return palloc0(sizeof(struct RfJoinNotes));
-}
-
-static void
-note(RelOptInfo *rel, RelOptInfo *other, const char *reason)
+void
+rf_note_join_of(RelOptInfo *rel, RelOptInfo *other, const char *reason)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	Note	   *added;
@@ -67,70 +52,8 @@ note(RelOptInfo *rel, RelOptInfo *other, const char *reason)
 void
 rf_note_join(RelOptInfo *outerrel, RelOptInfo *innerrel, const char *reason)
 {
-	note(outerrel, innerrel, reason);
-	note(innerrel, outerrel, reason);
-}
-
-/* Are there foreign tables of ours in this query or one in its FROM? */
-static bool
-reads_ours(PlannerInfo *root)
-{
-	for (int i = 1; root != NULL && i < root->simple_rel_array_size; i++)
-	{
-		RelOptInfo *rel = root->simple_rel_array[i];
-
-		if (rel != NULL && (rf_is_our_rel(rel) || reads_ours(rel->subroot)))
-			return true;
-	}
-	return false;
-}
-
-/* Why a statement cannot be joined with this; NULL: that needs no reason. */
-static const char *
-reason_of_table(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *other)
-{
-	RangeTblEntry *rte;
-
-	if (other->reloptkind != RELOPT_BASEREL)
-		return NULL;
-	rte = planner_rt_fetch(other->relid, root);
-	if (rf_is_our_rel(other) && other->fdw_private != NULL)
-	{
-		if (other->serverid != rel->serverid)
-			return psprintf("it is on server \"%s\"", GetForeignServer(other->serverid)->servername);
-		if (other->userid != rel->userid)
-			return "it is read with the rights of another role";
-		return NULL;
-	}
-	if (rte->rtekind == RTE_SUBQUERY && reads_ours(other->subroot))
-		return "it is a sub-select that is computed here";
-	if (rte->rtekind == RTE_CTE)
-		return "it is a WITH query, which is computed here";
-	if (rte->rtekind == RTE_RELATION && rte->inh && !rf_is_our_rel(other))
-		return "its partitions or children are read one by one";
-	return NULL;
-}
-
-static void
-note_unasked(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *other)
-{
-	const char *reason;
-
-	if (!rf_is_our_rel(rel) || rel->fdw_private == NULL)
-		return;
-	reason = reason_of_table(root, rel, other);
-	if (reason != NULL)
-		note(rel, other, reason);
-}
-
-/* A pair for which core does not ask the wrapper. */
-void
-rf_note_unasked_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel)
-{
-	if (rf_is_our_rel(joinrel))
-		return;
-	note_unasked(root, outerrel, innerrel);
-	note_unasked(root, innerrel, outerrel);
+	rf_note_join_of(outerrel, innerrel, reason);
+	rf_note_join_of(innerrel, outerrel, reason);
 }
 
 /* Lines of text, one for each reason, after the names of the tables that have it. */

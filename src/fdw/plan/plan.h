@@ -212,14 +212,28 @@ extern void rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 extern void rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 							  RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra);
 
+/* Why a relation, by any of its statements, does not join others: see joined_here.c. */
+struct RfJoinNotes
+{
+	List	   *notes;			/* one for each table */
+};
+
+static inline struct RfJoinNotes *
+rf_make_join_notes(void)
+{
+	return palloc0(sizeof(struct RfJoinNotes));
+}
+
 /*
- * joined_here.c: why the data node does not do this join, for EXPLAIN (VERBOSE); reason NULL: it can. Joins with what is
- * no statement of the same server are noted by the second function. rf_joined_here() gives the lines, Strings.
+ * For EXPLAIN (VERBOSE): why a data node does not join these two, or the first with the second; reason NULL: it
+ * can. rf_joined_here() gives the lines, Strings.
  */
-extern struct RfJoinNotes *rf_make_join_notes(void);
 extern void rf_note_join(RelOptInfo *outerrel, RelOptInfo *innerrel, const char *reason);
-extern void rf_note_unasked_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel);
+extern void rf_note_join_of(RelOptInfo *rel, RelOptInfo *other, const char *reason);
 extern List *rf_joined_here(PlannerInfo *root, RfRelInfo *info);
+
+/* Notes joins with what is no statement of the same server, for which core does not ask a wrapper. */
+extern void rf_note_unasked_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel);
 
 extern bool rdmaIsForeignScanParallelSafe(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 

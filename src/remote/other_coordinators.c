@@ -83,12 +83,35 @@ take_result(RfSession *session)
 	return result;
 }
 
+/* Rows that parallel workers are reading cannot be put aside for a question. */
+static void
+check_not_shared(RfSession *session)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &session->streams)
+	{
+		if (dlist_container(RfStream, node, iter.cur)->reader != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not take one snapshot of several nodes"),
+					 errdetail("Another node was connected while parallel workers read rows from server \"%s\".",
+							   session->server_name),
+					 errhint("Try the transaction again. With rdma_fdw.snapshot = each_node each node has a snapshot of its own.")));
+	}
+}
+
 /* All at the same time; `take` gets the result of each. */
 static void
 ask(List *sessions, const char *sql, void (*take) (const PGresult *result, void *arg), void *arg)
 {
 	ListCell   *lc;
 
+	foreach(lc, sessions)
+	{
+		if (((RfSession *) lfirst(lc))->compares)
+			check_not_shared(lfirst(lc));
+	}
 	foreach(lc, sessions)
 	{
 		RfSession  *session = lfirst(lc);

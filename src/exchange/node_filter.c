@@ -299,7 +299,9 @@ rf_filter_patience(const ExchangeState *state)
 {
 	const ExchangeFilters *filters = state->filters;
 
-	if (filters->until == 0 || state->started || state->production != PRODUCTION_RUNNING)
+	/* while its own is still being sent, room for that is what it waits for */
+	if (filters->until == 0 || state->parcel != NULL || state->started ||
+		state->production != PRODUCTION_RUNNING)
 		return -1;
 	return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), filters->until);
 }

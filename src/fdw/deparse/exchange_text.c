@@ -86,6 +86,15 @@ distinct_values(PlannerInfo *root, RfRelInfo *move, Node *expr)
 	return values * (1 - pow(1 - moved / table->rows, table->rows / values));
 }
 
+/* How many values a column has in all rows of its table; 0: it is no table. */
+static double
+table_values(PlannerInfo *root, Var *var)
+{
+	RelOptInfo *table = root->simple_rel_array[var->varno];
+
+	return table == NULL || table->tuples <= 0 ? 0 : estimate_num_groups(root, list_make1(var), table->tuples, NULL, NULL);
+}
+
 /*
  * The number of distinct values per column that the remote planner may expect in one node's rows.
  */
@@ -105,6 +114,9 @@ append_distinct(StringInfo buf, PlannerInfo *root, RfRelInfo *move, List *column
 			if (!move->fragment->replicate && list_member(move->fragment->move_keys, expr))
 				distinct *= rf_node_share(move);
 			distinct = Max(Min(distinct, rows), 1);
+			/* of a table's column semi and anti joins expect as many as the table has, however few rows are left */
+			if (IsA(expr, Var) && rf_moves_in_place(move) && bms_is_member(((Var *) expr)->varno, move->rel->relids))
+				distinct = Max(distinct, table_values(root, (Var *) expr) * rf_node_share(move));
 		}
 		appendStringInfo(buf, "%s%.0f", lc == list_head(columns) ? " distinct=" : ",", distinct);
 	}

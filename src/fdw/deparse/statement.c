@@ -106,3 +106,20 @@ rf_node_share(const RfRelInfo *info)
 		return 1;
 	return rf_largest_share(info);
 }
+
+bool
+rf_moves_in_place(const RfRelInfo *move)
+{
+	RfFragment *source = move->fragment->moved->fragment;
+	List	   *keys = move->fragment->move_keys;
+
+	if (source->placement != RF_PLACED_BY_HASH || source->layout != NULL || move->fragment->computed ||
+		source->computed || list_length(source->keys) != list_length(keys))
+		return false;
+	for (int i = 0; i < list_length(keys); i++)
+	{
+		if (!list_member((List *) list_nth(source->keys, i), list_nth(keys, i)))
+			return false;
+	}
+	return true;
+}

@@ -230,4 +230,10 @@ extern double rf_node_share(const RfRelInfo *info);
 /* Can the FROM item contain all conditions? */
 extern bool rf_can_close(RfRelInfo *info);
 
+/*
+ * Are the rows of this move where they would go? Then an exchange only looks at their keys: it can have the other
+ * side's rows filtered.
+ */
+extern bool rf_moves_in_place(const RfRelInfo *move);
+
 #endif

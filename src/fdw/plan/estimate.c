@@ -386,27 +386,6 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 }
 
 /*
- * Are the rows where they would go? Then an exchange only looks at their keys: it can have the other
- * side's rows filtered.
- */
-static bool
-is_in_place(const RfRelInfo *move)
-{
-	RfFragment *source = move->fragment->moved->fragment;
-	List	   *keys = move->fragment->move_keys;
-
-	if (source->placement != RF_PLACED_BY_HASH || source->layout != NULL || move->fragment->computed ||
-		source->computed || list_length(source->keys) != list_length(keys))
-		return false;
-	for (int i = 0; i < list_length(keys); i++)
-	{
-		if (!list_member((List *) list_nth(source->keys, i), list_nth(keys, i)))
-			return false;
-	}
-	return true;
-}
-
-/*
  * Of the rows that each node has, all but its own part cross to another one, as they come.  The
  * nodes send and receive at the same time, so what one does is what it costs.  A batch is encoded
  * once for all that get it, and decoded by each.  With compute nodes all rows cross: the sending
@@ -426,7 +405,7 @@ rf_estimate_move(RfRelInfo *move)
 	Cost		row_cost = move->opts.fdw_tuple_cost + move->opts.byte_cost * move->width;
 	Cost		cost;
 
-	if (is_in_place(move))
+	if (rf_moves_in_place(move))
 		crossing = 0;
 	cost = crossing * row_cost + cpu_tuple_cost * arriving;
 

@@ -208,6 +208,7 @@ typedef struct RfFragment
 	bool		spread;			/* such rows go to the nodes in turn; else to all */
 	RfRelInfo  *filter;			/* moved, too: rows without a partner in these need not move; NULL: all move */
 	double		survivors;		/* with it: the part of the rows that has partners */
+	bool		noted;			/* moved: the other side is filtered by these rows */
 } RfFragment;
 
 /* The number of nodes that may have the rows. */

@@ -405,7 +405,8 @@ rf_estimate_move(RfRelInfo *move)
 	Cost		row_cost = move->opts.fdw_tuple_cost + move->opts.byte_cost * move->width;
 	Cost		cost;
 
-	if (rf_moves_in_place(move))
+	/* without that nobody would move them */
+	if (move->fragment->noted && rf_moves_in_place(move))
 		crossing = 0;
 	cost = crossing * row_cost + cpu_tuple_cost * arriving;
 

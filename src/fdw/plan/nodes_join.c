@@ -252,6 +252,14 @@ filtered_side(JoinContext *cxt, RfRelInfo *side, RfRelInfo *other, List *equalit
 	return result;
 }
 
+/* The side whose rows are noted; it has to move for that, but not its rows if they are in place. */
+static void
+note_rows(RfRelInfo *side)
+{
+	side->fragment->noted = true;
+	rf_estimate_move(side);
+}
+
 /* The side for which it pays more is filtered, if there is one. */
 static void
 add_filter(JoinContext *cxt, RfRelInfo **outer, RfRelInfo **inner, List *equalities, bool computed)
@@ -274,9 +282,15 @@ add_filter(JoinContext *cxt, RfRelInfo **outer, RfRelInfo **inner, List *equalit
 			filtered_outer = NULL;
 	}
 	if (filtered_outer != NULL)
+	{
+		note_rows(*inner);
 		*outer = filtered_outer;
+	}
 	if (filtered_inner != NULL)
+	{
+		note_rows(*outer);
 		*inner = filtered_inner;
+	}
 }
 
 static void

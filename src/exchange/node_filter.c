@@ -63,7 +63,7 @@ static const Filter open_filter = {all_set, 63};
 /* Goes where a filter is expected, when there is none. */
 static const RfFilterHeader no_filter = {RF_FILTER_MAGIC, 0};
 
-/* What is noted of an exchange's rows. */
+/* The keys of the rows that have come by an exchange, as bits. */
 struct ExchangeKeys
 {
 	RfRoute    *route;
@@ -77,7 +77,7 @@ struct ExchangeKeys
 	bool		complete;
 };
 
-/* What is known of the partners of an exchange's rows. */
+/* The filters of an exchange: for each consumer, which rows have partners there. */
 struct ExchangeFilters
 {
 	Filter	   *of;				/* by place; that for all consumers is open */

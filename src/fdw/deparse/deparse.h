@@ -20,7 +20,7 @@ extern void rf_classify_conditions(PlannerInfo *root, RelOptInfo *baserel, List 
  */
 extern bool rf_is_shippable_expr(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
 
-/* What keeps one that it cannot here, for EXPLAIN: "function f(integer) is volatile" */
+/* Why it cannot evaluate one, for EXPLAIN: "function f(integer) is volatile" */
 extern char *rf_why_not_shippable(PlannerInfo *root, RelOptInfo *rel, Expr *expr);
 
 /* Does a column of the data node supply the collation of this shippable expression? */

@@ -4,8 +4,8 @@
  *
  * The planner tries pairs of relations. Of each pair whose one side is a statement and the other one
  * table the reason is noted with the statement: the join cannot be done on the data node, or it can
- * and something else was expected to cost less. What is noted with the statements that the plan has
- * in the end is what it shows. Local tables are not mentioned.
+ * and something else was expected to cost less. The plan shows the notes of the statements that it has
+ * in the end. Local tables are not mentioned.
  */
 #include "postgres.h"
 

@@ -352,7 +352,7 @@ define_engine_settings(void)
 							   PGC_SIGHUP, 0, rf_check_engine_address, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.token_lifetime",
 							"Time within which a reader's engine must connect after it was invited.",
-							NULL,
+							"So long nodes of one statement may take to open their streams to each other, too.",
 							&rf_token_lifetime, 60, 1, 3600,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomStringVariable("rdma_fdw.trusted_networks",

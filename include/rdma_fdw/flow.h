@@ -39,6 +39,16 @@ extern RfFlowHandle *rf_flow_listen(int peer, uint32_t slot_count, uint32_t slot
 extern void rf_flow_address(RfFlowHandle *flow, uint32_t *index, uint64_t *key);
 
 /*
+ * Consumer, before anybody knows the address: unless a producer opens the flow within that time the engine takes
+ * the entry back, even if this backend is idle. Then everything that would use the flow is an ERROR, but closing it.
+ * For flows that are opened at once or never; what waits for a producer's first rows may wait for ever.
+ */
+extern void rf_flow_lend_for(RfFlowHandle *flow, int seconds);
+
+/* ERROR if that has happened. */
+extern void rf_flow_require_lent(RfFlowHandle *flow);
+
+/*
  * A shared receive pool for the flows that are made to listen with it (receive.h), for producers on
  * `peers`. It belongs to the current resource owner, as its flows must, and is closed
  * after them. NULL: all pools are in use.

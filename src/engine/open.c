@@ -23,6 +23,11 @@ static void try_consumer(uint32_t index);
 static void try_producer(uint32_t index);
 static void forget_stale(uint32_t index);
 
+/* How often to look whether entries are lent for too long. */
+#define LEASE_LOOK_US	1000000
+
+static int64_t next_look_us = 0;
+
 static const char reader_gone[] = "the reader does not wait for this stream any more";
 
 static RfConnection *
@@ -695,12 +700,42 @@ peer_gone(int peer)
 	rf_flows_retry();
 }
 
+/* Entries that their backends lent, and nobody has opened in time. */
+static void
+take_back(int64_t now)
+{
+	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
+	uint32_t	count = 0;
+	int32_t		pid = 0;
+
+	if (atomic_load(&rf_shared->flows_lent) == 0 || now < next_look_us)
+		return;
+	next_look_us = now + LEASE_LOOK_US;
+	for (uint32_t i = 0; i < flows; i++)
+	{
+		RfFlow	   *flow = &rf_shared->flows[i];
+		int32_t		owner = flow->owner_pid;
+
+		if (rf_engine->flows[i].phase != RF_OPEN_NONE || !rf_flow_take_back(flow, now))
+			continue;
+		atomic_fetch_sub(&rf_shared->flows_lent, 1);
+		atomic_fetch_sub(&rf_shared->flows_used, 1);
+		pid = owner;
+		count++;
+	}
+	if (count > 0)
+		ereport(LOG,
+				(errmsg("rdma_fdw engine: took %u streams back that nobody opened, of process %d%s", count, pid,
+						count > 1 ? " and perhaps others" : "")));
+}
+
 void
 rf_flows_timers(int64_t now)
 {
 	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
 	uint32_t	i;
 
+	take_back(now);
 	if (atomic_load(&rf_shared->waiting_for_buffers) == 0)
 		return;
 	for (i = 0; i < flows; i++)
@@ -718,7 +753,7 @@ int64_t
 rf_flows_deadline(void)
 {
 	uint32_t	flows = atomic_load(&rf_shared->flows_reached);
-	int64_t		first = INT64_MAX;
+	int64_t		first = atomic_load(&rf_shared->flows_lent) > 0 ? next_look_us : INT64_MAX;
 	uint32_t	i;
 
 	if (atomic_load(&rf_shared->waiting_for_buffers) == 0)

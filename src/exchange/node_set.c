@@ -427,8 +427,11 @@ rdma_exchange_listen(PG_FUNCTION_ARGS)
 	{
 		ExchangeMember *member = &set->members[i];
 
-		if (member->consumer >= 0)
-			member->in = rf_group_listen(member->desc, member->consumer, member->producer);
+		if (member->consumer < 0)
+			continue;
+		member->in = rf_group_listen(member->desc, member->consumer, member->producer);
+		/* the others open at once, or their coordinator does not mean it */
+		rf_group_lend_for(member->in, rf_token_lifetime);
 	}
 	CurrentResourceOwner = owner;
 	MemoryContextSwitchTo(caller);
@@ -453,6 +456,11 @@ rdma_exchange_open(PG_FUNCTION_ARGS)
 	groups = group_argument(PG_GETARG_ARRAYTYPE_P(1), &count);
 	if (set == NULL || set->opened || set->count != count || set->member != PG_GETARG_INT32(0))
 		bad_setup("This session does not listen for these groups.");
+	for (int i = 0; i < count; i++)
+	{
+		if (set->members[i].in != NULL)
+			rf_group_require_lent(set->members[i].in);
+	}
 	MemoryContextSwitchTo(set->context);
 	CurrentResourceOwner = TopTransactionResourceOwner;
 	for (int i = 0; i < count; i++)

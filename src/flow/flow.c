@@ -243,6 +243,7 @@ rf_flow_claim(int peer, RfFlowRole role)
 	rf_slots_reset(flow);
 	flow->role = role;
 	flow->key = 0;
+	atomic_store(&flow->lease, 0);
 	flow->peer = peer;
 	flow->owner_pid = MyProcPid;
 	flow->owner_proc = rf_my_proc_number();
@@ -280,6 +281,70 @@ rf_flow_close(RfFlowHandle *handle)
 		rf_flow_close_as(handle, false);
 }
 
+/* False: the engine has taken it back. */
+static bool
+keep_own(RfFlowHandle *handle)
+{
+	if (!handle->lent)
+		return true;
+	if (!rf_flow_keep(handle->flow, handle->key))
+		return false;
+	handle->lent = false;
+	atomic_fetch_sub(&rf_shared->flows_lent, 1);
+	return true;
+}
+
+__attribute__((noreturn)) static void
+raise_taken_back(RfFlowHandle *handle)
+{
+	RfError		error;
+	char		detail[sizeof(error.detail)];
+
+	snprintf(detail, sizeof(detail), "Stream %u of this session was to be opened within %d s after it began to listen.",
+			 handle->index, handle->lent_s);
+	(void) rf_error(&error, RF_ERROR_CONFIGURATION, detail,
+					"Repeat the statement. Increase rdma_fdw.token_lifetime here if setting it up takes longer.",
+					"no other node has opened this session's stream in time");
+	rf_raise(&error, handle->peer);
+}
+
+/* Before the entry is read or written, if it may be lent. ERROR when the engine has taken it back. */
+static void
+require_own(RfFlowHandle *handle)
+{
+	if (!keep_own(handle))
+		raise_taken_back(handle);
+}
+
+void
+rf_flow_lend_for(RfFlowHandle *handle, int seconds)
+{
+	handle->key = handle->flow->key;
+	handle->peer = handle->flow->peer;
+	handle->lent_s = seconds;
+	handle->lent = true;
+	/* with none it may sleep for long */
+	if (atomic_fetch_add(&rf_shared->flows_lent, 1) == 0)
+		rf_engine_wake_main();
+	rf_flow_lend(handle->flow, rf_now_us() + (int64) seconds * 1000000);
+}
+
+void
+rf_flow_require_lent(RfFlowHandle *handle)
+{
+	if (handle->lent && atomic_load(&handle->flow->lease) != handle->key)
+		raise_taken_back(handle);
+}
+
+static void
+forget_handle(RfFlowHandle *handle)
+{
+	if (handle->set != NULL)
+		FreeWaitEventSet(handle->set);
+	dlist_delete(&handle->node);
+	pfree(handle);
+}
+
 void
 rf_flow_close_as(RfFlowHandle *handle, bool failed)
 {
@@ -287,6 +352,11 @@ rf_flow_close_as(RfFlowHandle *handle, bool failed)
 	RfFlowState state;
 	uint32		lane;
 
+	if (!keep_own(handle))
+	{
+		forget_handle(handle);
+		return;
+	}
 	if (handle->share != NULL)
 	{
 		RfShareWakes wakes;
@@ -319,11 +389,7 @@ rf_flow_close_as(RfFlowHandle *handle, bool failed)
 	if (state == RF_FLOW_OPENING || state == RF_FLOW_FAILED ||
 		(state == RF_FLOW_LISTENING && atomic_load(&rf_shared->waiting_for_buffers) > 0))
 		rf_engine_wake_main();
-
-	if (handle->set != NULL)
-		FreeWaitEventSet(handle->set);
-	dlist_delete(&handle->node);
-	pfree(handle);
+	forget_handle(handle);
 }
 
 const RfFlow *
@@ -349,8 +415,10 @@ rf_flow_show_regions(RfFlowHandle *flow, const RfRegionCounts *counts)
 bool
 rf_flow_is_open(RfFlowHandle *handle)
 {
-	uint32		state = atomic_load(&handle->flow->state);
+	uint32		state;
 
+	require_own(handle);
+	state = atomic_load(&handle->flow->state);
 	return state == RF_FLOW_OPEN || (state == RF_FLOW_FAILED && handle->flow->buffers != NULL);
 }
 
@@ -362,6 +430,7 @@ rf_flow_raise_if_failed(RfFlowHandle *handle)
 	RfFlow	   *flow = handle->flow;
 	RfError		error;
 
+	require_own(handle);
 	if (atomic_load(&flow->state) == RF_FLOW_FAILED)
 	{
 		error = *rf_flow_error(rf_shared, flow);
@@ -418,6 +487,7 @@ raise_if_engine_gone(RfFlowHandle *handle)
 static int64
 begin_sleep(RfFlowHandle *handle, RfFlowWaiting waiting)
 {
+	require_own(handle);
 	atomic_store(&handle->flow->waiting, waiting);
 	return rf_now_us();
 }
@@ -786,6 +856,9 @@ rf_flow_wait_any(const RfFlowSleep *sleeps, int sleep_count, int socket, long ti
 	int			events = WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH;
 	int64		since = rf_now_us();
 	bool		ready = false;
+
+	for (int i = 0; i < sleep_count; i++)
+		require_own(sleeps[i].flow);
 
 	/* First announce all, then check all: an event in between sets the latch. */
 	for (int i = 0; i < sleep_count; i++)

@@ -32,6 +32,10 @@ struct RfFlowHandle
 	uint32		engine_epoch;	/* of the engine that ran when the entry was claimed */
 	bool		attached;		/* this process has mapped the memory that its buffers lie in */
 	bool		acked;			/* producer: the reader has everything */
+	bool		lent;			/* consumer: the engine may have taken the entry back, see life.h */
+	int			lent_s;			/* after so many seconds */
+	int			peer;			/* of a flow that is lent */
+	uint64		key;
 	RfSlotCursor cursor;
 	RfPins	   *pins;			/* producer: of pages that are sent from where they lie; NULL = none yet */
 	RfShare    *share;			/* readers have the cursor until the flow is closed; see share.h */

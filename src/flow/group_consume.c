@@ -182,6 +182,30 @@ rf_group_listen(RfGroupDesc *desc, uint32_t consumer, int own)
 }
 
 void
+rf_group_lend_for(RfGroup *group, int seconds)
+{
+	for (uint32 producer = 0; producer < group->pair_count; producer++)
+	{
+		if (group->pairs[producer].flow != NULL)
+			rf_flow_lend_for(group->pairs[producer].flow, seconds);
+	}
+}
+
+void
+rf_group_require_lent(RfGroup *group)
+{
+	ErrorContextCallback context;
+
+	rf_group_begin_context(&context, group);
+	for (uint32 producer = 0; producer < group->pair_count; producer++)
+	{
+		if (group->pairs[producer].flow != NULL)
+			rf_flow_require_lent(group->pairs[producer].flow);
+	}
+	rf_group_end_context(&context);
+}
+
+void
 rf_group_begin(RfGroup *group, RfGroupDesc *desc)
 {
 	ErrorContextCallback context;

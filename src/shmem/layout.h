@@ -221,6 +221,14 @@ typedef struct RfFlow
 	_Atomic uint32_t claim_before;	/* and 1 + the flow for which this is that one. Both before the first slot is handed over */
 	int64_t		start_us;		/* CLOCK_REALTIME at claim */
 
+	/*
+	 * Consumer: not 0: the backend lent the entry to itself until then (rf_now_us), and whoever makes it 0, by
+	 * compare-and-swap, has it alone: the backend to use it, the engine to free it (life.h). The key, so that no two
+	 * uses of the entry have the same. lease_until_us before lease, and that after LISTENING.
+	 */
+	_Atomic uint64_t lease;
+	_Atomic int64_t lease_until_us;
+
 	/* Placement: written by the engine before OPEN. */
 	uint8_t    *buffers;		/* slot_count * slot_size contiguous bytes in the arena (same address in every process) */
 	uint32_t	lkey;
@@ -547,6 +555,9 @@ typedef struct RfShared
 	 * it is freed, by who does that. As long as it is below a role's share, no role has its share.
 	 */
 	_Atomic uint32_t flows_used;
+
+	/* Entries with a lease: counted before it is set and after it is taken, by who does that. */
+	_Atomic uint32_t flows_lent;
 
 	/*
 	 * Entries from here on were never claimed, so that the main thread need not look at them: raised

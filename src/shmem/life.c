@@ -11,6 +11,10 @@
  * backend between any two reads. The engine therefore holds a listening entry (LISTENING ->
  * OPENING) before it reads or writes anything in it, and releases a wrong one; its owner does not
  * notice, since it waits for OPEN or FAILED.
+ *
+ * A backend that is idle cannot release an entry that nobody opens. So it may lend it for a time: then
+ * the engine frees it from LISTENING and FAILED. Whoever takes the lease has the entry, as if the backend had
+ * released it: neither does anything to the entry before.
  */
 #include "life.h"
 
@@ -52,4 +56,35 @@ rf_flow_leave(RfFlow *flow, uint32_t *lane)
 		next = state == RF_FLOW_CLAIMED || state == RF_FLOW_LISTENING ? RF_FLOW_FREE : RF_FLOW_CLOSING;
 	} while (!atomic_compare_exchange_strong(&flow->state, &state, next));
 	return (RfFlowState) state;
+}
+
+void
+rf_flow_lend(RfFlow *flow, int64_t until_us)
+{
+	atomic_store(&flow->lease_until_us, until_us);
+	atomic_store(&flow->lease, flow->key);
+}
+
+bool
+rf_flow_keep(RfFlow *flow, uint64_t key)
+{
+	return atomic_compare_exchange_strong(&flow->lease, &key, 0);
+}
+
+bool
+rf_flow_take_back(RfFlow *flow, int64_t now_us)
+{
+	uint64_t	lease = atomic_load(&flow->lease);
+	uint32_t	state;
+
+	if (lease == 0 || atomic_load(&flow->lease_until_us) > now_us)
+		return false;
+	/* Only we change it, as long as there is this lease. */
+	state = atomic_load(&flow->state);
+	if ((state != RF_FLOW_LISTENING && state != RF_FLOW_FAILED) ||
+		!atomic_compare_exchange_strong(&flow->lease, &lease, 0))
+		return false;
+	flow->buffers = NULL;
+	atomic_store(&flow->state, RF_FLOW_FREE);
+	return true;
 }

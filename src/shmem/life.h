@@ -26,4 +26,16 @@ extern bool rf_flow_let_go(RfFlow *flow);
  */
 extern RfFlowState rf_flow_leave(RfFlow *flow, uint32_t *lane);
 
+/*
+ * Backend: from now on the engine may take the listening entry back after that time (rf_now_us). Until it
+ * has kept it the backend neither reads nor writes it, nor leaves it.
+ */
+extern void rf_flow_lend(RfFlow *flow, int64_t until_us);
+
+/* Backend, with the key of its entry. False: the engine has it back, and it may be another's. */
+extern bool rf_flow_keep(RfFlow *flow, uint64_t key);
+
+/* Engine's main thread, of an entry that it knows nothing of. True: its time was over, and it is FREE. */
+extern bool rf_flow_take_back(RfFlow *flow, int64_t now_us);
+
 #endif

@@ -1,6 +1,6 @@
 /*
  * test_flow_life.c - entries of the flow table that change owners all the time, as several lanes and the engine's main thread see them: no
- * doorbell is lost while stale ones lie in the rings of other lanes, and no entry is opened or failed for somebody else.
+ * doorbell is lost while stale ones lie in the rings of other lanes, and no entry is opened, failed or taken back for somebody else.
  *
  * Argument: lives per owner.
  */
@@ -48,6 +48,9 @@ static _Atomic uint64_t next_key = 1;
 static _Atomic uint64_t opened;
 static _Atomic uint64_t failed;
 static _Atomic uint64_t let_go;
+static _Atomic uint64_t taken_back;
+static _Atomic uint64_t not_kept;
+static _Atomic int64_t lease_clock = 1;
 
 static uint64_t
 random_of(uint64_t *state)
@@ -195,6 +198,12 @@ main_thread(void *argument)
 			atomic_store(&flow->state, RF_FLOW_FREE);
 			continue;
 		}
+		if (random_of(&random) % 3 == 0)
+		{
+			if (rf_flow_take_back(flow, atomic_fetch_add(&lease_clock, 1)))
+				atomic_fetch_add(&taken_back, 1);
+			continue;
+		}
 		if (random_of(&random) % 2 == 0)
 			sched_yield();		/* here the entry changes its owner */
 		if (!rf_flow_hold(flow))
@@ -224,15 +233,25 @@ listening_owner(void *argument)
 		RfFlow	   *flow = &shared->flows[index];
 		uint64_t	key = atomic_fetch_add(&next_key, 1);
 		uint32_t	lane;
+		bool		lends = random_of(&random) % 2 == 0;
 		bool		patient = random_of(&random) % 4 == 0;
 		time_t		until = time(NULL) + PATIENCE_S;
 		RfFlowState state;
 
 		flow->key = key;
 		atomic_store(&flow->state, RF_FLOW_LISTENING);
+		if (lends)
+			rf_flow_lend(flow, atomic_load(&lease_clock) + (int64_t) (random_of(&random) % 100));
 		atomic_store(&told[index], key);
 		for (uint64_t spin = random_of(&random) % 4; spin > 0; spin--)
 			sched_yield();
+		/* one that was not kept belongs to somebody else */
+		if (lends && !rf_flow_keep(flow, key))
+		{
+			atomic_fetch_add(&not_kept, 1);
+			continue;
+		}
+		CHECK(flow->key == key);
 		while (patient && (atomic_load(&flow->state) == RF_FLOW_LISTENING || atomic_load(&flow->state) == RF_FLOW_OPENING))
 		{
 			CHECK(time(NULL) < until && "nobody opened it");
@@ -279,9 +298,37 @@ test_listening(void)
 	atomic_store(&stop, true);
 	pthread_join(engine, NULL);
 	CHECK(atomic_load(&opened) > 0 && atomic_load(&failed) > 0);
+	CHECK(atomic_load(&taken_back) > 0 && atomic_load(&taken_back) == atomic_load(&not_kept));
+	for (int i = 0; i < ENTRIES; i++)
+		CHECK(atomic_load(&shared->flows[i].lease) == 0);
 	printf("ok - %d listeners in %d entries, each opened or failed as itself only\n", lives * OWNERS, ENTRIES);
-	printf("# %llu opened, %llu failed, %llu of another key let go\n", (unsigned long long) atomic_load(&opened),
-		   (unsigned long long) atomic_load(&failed), (unsigned long long) atomic_load(&let_go));
+	printf("# %llu opened, %llu failed, %llu of another key let go, %llu taken back\n", (unsigned long long) atomic_load(&opened),
+		   (unsigned long long) atomic_load(&failed), (unsigned long long) atomic_load(&let_go),
+		   (unsigned long long) atomic_load(&taken_back));
+}
+
+/* What is taken back, and when: nothing that a producer has opened, whatever its age. */
+static void
+test_lending(void)
+{
+	RfFlow	   *flow = &shared->flows[0];
+
+	for (uint32_t state = RF_FLOW_FREE; state <= RF_FLOW_CLOSING; state++)
+	{
+		bool		unopened = state == RF_FLOW_LISTENING || state == RF_FLOW_FAILED;
+
+		flow->key = 7;
+		atomic_store(&flow->state, state);
+		CHECK(!rf_flow_take_back(flow, 1000));	/* was not lent */
+		rf_flow_lend(flow, 100);
+		CHECK(!rf_flow_take_back(flow, 99));
+		CHECK(rf_flow_take_back(flow, 100) == unopened);
+		CHECK(atomic_load(&flow->state) == (unopened ? RF_FLOW_FREE : state));
+		CHECK(rf_flow_keep(flow, 7) == !unopened);
+		CHECK(!rf_flow_keep(flow, 7) && !rf_flow_take_back(flow, 1000));
+	}
+	atomic_store(&flow->state, RF_FLOW_FREE);
+	printf("ok - a lent entry is taken back once, and only if nobody has opened it\n");
 }
 
 int
@@ -295,6 +342,7 @@ main(int argc, char **argv)
 	shared->max_flows = ENTRIES;
 	shared->lane_count = LANES;
 	test_doorbells();
+	test_lending();
 	test_listening();
 	free(shared);
 	return 0;

@@ -289,4 +289,99 @@ foreach my $spec ('', 'number=1', 'kind=replicate', 'number=0 kind=replicate', '
 	like($err, qr/invalid description of an exchange/, "description \"$spec\" is refused");
 }
 
+# ---- a node that sends other bytes than it should, in the place of a filter: what it says counts for its own rows only, and what is none is refused
+foreach my $name (qw(n1 n2))
+{
+	$node{$name}->safe_psql('postgres', q{
+		CREATE FUNCTION kinds_listen_all(bytea[], int) RETURNS bytea[] AS '$libdir/flow_kinds_test' LANGUAGE C;
+		CREATE FUNCTION kinds_lie(bytea[], int, int, bytea[], int) RETURNS void AS '$libdir/flow_kinds_test' LANGUAGE C;
+	});
+}
+# n1 runs the statement, and n2 sends the messages by one of its two exchanges: n1's answer and the rows that it filtered, or its error
+$coord->safe_psql('postgres', q{
+	CREATE FUNCTION lie(sql text, number int, messages bytea[], part int) RETURNS text LANGUAGE plpgsql AS $$
+	DECLARE groups bytea[]; filled bytea[]; greetings bytea[]; answer text; i int; g int;
+	BEGIN
+		PERFORM connect_nodes();
+		FOR i IN 1 .. 2 LOOP
+			PERFORM dblink_connect('m' || i, (SELECT connstr FROM nodes n WHERE n.name = 'n' || i));
+			PERFORM dblink_exec('m' || i, 'BEGIN');
+			greetings[i] := ask('m' || i, 'rdma.exchange_greet()');
+		END LOOP;
+		FOR g IN 1 .. 2 LOOP
+			groups[g] := kinds_make(3, greetings, greetings, 2, 65536);
+		END LOOP;
+		FOR i IN 1 .. 2 LOOP
+			filled := ask('m' || i, format(CASE i WHEN 1 THEN 'rdma.exchange_listen(0, %L)' ELSE 'kinds_listen_all(%L, 1)' END, groups))::bytea[];
+			FOR g IN 1 .. 2 LOOP
+				groups[g] := kinds_merge(groups[g], filled[g]);
+			END LOOP;
+		END LOOP;
+		PERFORM ask('m1', format('rdma.exchange_open(0, %L)', groups));
+		PERFORM dblink_send_query('m2', format('SELECT kinds_lie(%L, 1, %s, %L, %s)', groups, number, messages, part));
+		answer := (SELECT r FROM dblink('m1', sql, false) AS t(r text));
+		IF answer IS NULL THEN
+			answer := 'ERROR: ' || dblink_error_message('m1');
+		ELSE
+			answer := answer || ' ' || ask('m1', '(SELECT sum(rows_filtered) FROM rdma.exchange_stats())');
+			PERFORM r FROM dblink_get_result('m2') AS t(r text);
+		END IF;
+		PERFORM dblink_disconnect('m1'), dblink_disconnect('m2');
+		RETURN answer;
+	END $$;
+});
+sub lie
+{
+	my ($number, $part, @messages) = @_;
+	my $sql = 'SELECT count(*) FROM ' . ex(1, 'a', by(1)) . ' JOIN ' . ex(2, 'b', by(1) . ' filter=1') . ' ON a.id = b.id';
+	my ($status, $out, $err) = $coord->psql('postgres', "SELECT lie(\$s\$$sql\$s\$, $number, ARRAY[" . join(', ', map { "'\\x" . unpack('H*', $_) . "'" } @messages) . "]::bytea[], $part)");
+
+	return "$out$err";
+}
+sub filter_of { my ($count, @words) = @_; return pack('VV', 0x544c4946, $count) . pack('Q<*', @words); }
+my $its_own = $node{n1}->safe_psql('postgres', 'SELECT count(*) FROM a JOIN b USING (id) WHERE rdma.hash_node(2, id) = 0');
+my $few = $node{n1}->safe_psql('postgres', 'SELECT count(*) FROM b WHERE rdma.hash_node(2, id) = 0 AND id NOT IN (SELECT id FROM a)');
+my $theirs = $node{n1}->safe_psql('postgres', 'SELECT count(*) FROM b WHERE rdma.hash_node(2, id) = 1');
+my %honest = ('no filter' => [], 'one that says nothing' => [ filter_of(0) ], 'one that has all' => [ filter_of(64, (~0) x 64) ]);
+foreach my $what (sort keys %honest)
+{
+	my ($rows, $filtered) = split / /, lie(2, 65536, @{ $honest{$what} });
+
+	is($rows, $its_own, "$what: n1 has its rows");
+	cmp_ok($filtered, '<=', $few, 'and sends all that n2 has a right to');
+}
+foreach my $part (65536, 100, 7)
+{
+	my ($rows, $filtered) = split / /, lie(2, $part, filter_of(64, (0) x 64));
+
+	is($rows, $its_own, "nothing has partners on n2, in parts of $part bytes: n1 has its rows");
+	cmp_ok($filtered, '>=', $theirs, 'and sends none');
+}
+my $damaged = qr/node 1 sent a damaged filter for exchange 2/;
+my $no_batch = qr/damaged column batch/;
+my %lies = (
+	'words that are missing' => [ $damaged, filter_of(64, (0) x 63) ],
+	'all words missing' => [ $damaged, filter_of(64) ],
+	'a word too many' => [ $damaged, filter_of(64, (0) x 65) ],
+	'a byte too many' => [ $damaged, filter_of(64, (0) x 64) . 'x' ],
+	'a filter that says nothing, and then something' => [ $damaged, filter_of(0, 1) ],
+	'too few words' => [ $damaged, filter_of(32, (0) x 32) ],
+	'no power of two' => [ $damaged, filter_of(96, (0) x 96) ],
+	'too many words' => [ $damaged, filter_of(262144, (0) x 262144) ],
+	'as many words as can be told' => [ $damaged, filter_of(0x80000000) ],
+	'a length that overflows' => [ $damaged, filter_of(0x20000001, 0) ],
+	'two filters' => [ $damaged, filter_of(64, (0) x 64), filter_of(64, (0) x 64) ],
+	'two that say nothing' => [ $damaged, filter_of(0), filter_of(0) ],
+	'half a header' => [ $no_batch, substr(filter_of(64), 0, 4) ],
+	'another magic' => [ $no_batch, pack('VV', 0x544c4947, 64) . pack('Q<*', (0) x 64) ]);
+foreach my $what (sort keys %lies)
+{
+	my ($error, @messages) = @{ $lies{$what} };
+
+	like(lie(2, 65536, @messages), $error, "$what: refused");
+}
+like(lie(1, 65536, filter_of(64, (0) x 64)), $no_batch, 'a filter of what is not filtered: refused');
+ok(exchange_idle(@all), 'no flow is left after that');
+is($node{n1}->safe_psql('postgres', 'SELECT 1'), '1', 'and n1 runs');
+
 done_testing();

@@ -1,5 +1,6 @@
 /*
- * flow_kinds_test.c - members of a group of flows as SQL functions, for test/t/072_flow_kinds.pl.
+ * flow_kinds_test.c - members of a group of flows as SQL functions, for test/t/072_flow_kinds.pl, and
+ * a member of several groups that sends any bytes, for test/t/085_exchange.pl.
  *
  * A producer sends batches whose content says who sent them and which they are; a consumer checks
  * every byte and answers with what makes losses, duplicates and disorder visible: counts, sums that
@@ -36,6 +37,8 @@ PG_FUNCTION_INFO_V1(kinds_produce);
 PG_FUNCTION_INFO_V1(kinds_consume);
 PG_FUNCTION_INFO_V1(kinds_expected);
 PG_FUNCTION_INFO_V1(kinds_exchange);
+PG_FUNCTION_INFO_V1(kinds_listen_all);
+PG_FUNCTION_INFO_V1(kinds_lie);
 
 /* The member that this session is, from listen or open to the end of the transaction. */
 static RfGroup *group = NULL;
@@ -582,4 +585,139 @@ kinds_exchange(PG_FUNCTION_ARGS)
 	rf_group_close(both[0]);
 	rf_group_close(both[1]);
 	PG_RETURN_DATUM(tally_row(fcinfo, &tally, "ended", desc->producers));
+}
+
+/* ---------- a member of exchanges that sends what it is told ---------- */
+
+#define LIES_MAX	4
+
+/* What it receives by, as `group`. */
+static RfGroup *listening[LIES_MAX];
+
+static int
+descs_argument(FunctionCallInfo fcinfo, RfGroupDesc **descs)
+{
+	Datum	   *elements;
+	int			count;
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), BYTEAOID, -1, false, TYPALIGN_INT, &elements, NULL,
+					  &count);
+	if (count > LIES_MAX)
+		elog(ERROR, "too many groups");
+	for (int i = 0; i < count; i++)
+	{
+		bytea	   *bytes = DatumGetByteaPP(elements[i]);
+
+		descs[i] = rf_group_desc_parse(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+	}
+	return count;
+}
+
+/* listen_all(descs bytea[], member integer) bytea[]: the descriptions with this member's addresses */
+Datum
+kinds_listen_all(PG_FUNCTION_ARGS)
+{
+	MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+	ResourceOwner owner = CurrentResourceOwner;
+	int			member = PG_GETARG_INT32(1);
+	RfGroupDesc *descs[LIES_MAX];
+	Datum		filled[LIES_MAX];
+	int			count = descs_argument(fcinfo, descs);
+
+	CurrentResourceOwner = TopTransactionResourceOwner;
+	for (int i = 0; i < count; i++)
+	{
+		listening[i] = rf_group_listen(descs[i], member, member);
+		filled[i] = PointerGetDatum(to_bytea(descs[i], descs[i]->length));
+	}
+	CurrentResourceOwner = owner;
+	MemoryContextSwitchTo(caller);
+	PG_RETURN_ARRAYTYPE_P(construct_array(filled, count, BYTEAOID, -1, false, TYPALIGN_INT));
+}
+
+/*
+ * lie(descs bytea[], member integer, number integer, messages bytea[], part integer): sends these in
+ * the places of batches to the first member of one of the groups (from 1), in parts of so many bytes,
+ * and nothing else; takes what comes.
+ */
+Datum
+kinds_lie(PG_FUNCTION_ARGS)
+{
+	int			member = PG_GETARG_INT32(1);
+	int			number = PG_GETARG_INT32(2) - 1;
+	uint32		part = PG_GETARG_INT32(4);
+	ResourceOwner owner = CurrentResourceOwner;
+	RfGroupDesc *descs[LIES_MAX];
+	RfGroup    *groups[2 * LIES_MAX];
+	bool		over[2 * LIES_MAX] = {false};
+	int			count = descs_argument(fcinfo, descs);
+	int			left = 2 * count;
+	Datum	   *messages;
+	int			message_count;
+	int			next = 0;
+	uint32		sent = 0;
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(3), BYTEAOID, -1, false, TYPALIGN_INT, &messages, NULL,
+					  &message_count);
+	CurrentResourceOwner = TopTransactionResourceOwner;
+	for (int i = 0; i < count; i++)
+	{
+		groups[i] = rf_group_open(descs[i], member, member);
+		groups[count + i] = listening[i];
+	}
+	CurrentResourceOwner = owner;
+	while (left > 0)
+	{
+		bool		moved = false;
+
+		for (int i = 0; i < 2 * count; i++)
+		{
+			RfGroupBuffer buffer;
+			RfFlowPoll	result;
+
+			if (over[i])
+				continue;
+			if (i == number && next < message_count)
+			{
+				bytea	   *message = DatumGetByteaPP(messages[next]);
+				uint32		all = VARSIZE_ANY_EXHDR(message);
+				RfAcquire	acquired = rf_group_try_acquire(groups[i], 0, &buffer);
+
+				if (acquired == RF_ACQUIRED)
+				{
+					uint32		length = Min(Min(part, all - sent), buffer.buffer.length);
+					uint32		flags = sent == 0 ? RF_SLOT_FIRST : 0;
+
+					memcpy(buffer.buffer.data, VARDATA_ANY(message) + sent, length);
+					sent += length;
+					rf_group_submit(groups[i], &buffer, length,
+									flags | (sent == all ? RF_SLOT_LAST : 0), 0);
+				}
+				if (acquired == RF_ACQUIRE_STOPPED || (acquired == RF_ACQUIRED && sent == all))
+				{
+					next++;
+					sent = 0;
+				}
+				moved |= acquired != RF_ACQUIRE_FULL;
+				continue;
+			}
+			if (i < count)
+				over[i] = rf_group_try_finish(groups[i]) != RF_ACQUIRE_FULL;
+			else if ((result = rf_group_poll(groups[i], &buffer)) == RF_POLL_BUFFER)
+			{
+				rf_group_release(groups[i], &buffer);
+				moved = true;
+			}
+			else
+				over[i] = result == RF_POLL_END;
+			left -= over[i];
+			moved |= over[i];
+		}
+		if (!moved)
+			(void) rf_groups_wait(groups, 2 * count, PGINVALID_SOCKET, -1);
+		CHECK_FOR_INTERRUPTS();
+	}
+	for (int i = 0; i < 2 * count; i++)
+		rf_group_close(groups[i]);
+	PG_RETURN_VOID();
 }

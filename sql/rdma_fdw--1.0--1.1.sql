@@ -497,7 +497,7 @@ DROP FUNCTION rdma.exchange_stats();
 CREATE FUNCTION rdma.exchange_stats(
   OUT number integer, OUT rows_out bigint, OUT bytes_out bigint, OUT rows_in bigint, OUT bytes_in bigint,
   OUT rows_kept_local bigint, OUT stalls bigint, OUT spilled_bytes bigint, OUT transport text, OUT process_rows text,
-  OUT encryption text, OUT rows_filtered bigint)
+  OUT encryption text, OUT rows_filtered bigint, OUT taken_rows text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'rdma_exchange_stats' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 2;
 COMMENT ON FUNCTION rdma.exchange_stats() IS 'internal: what the exchanges of this session''s last distributed statement moved';

@@ -44,10 +44,13 @@ extern RfStatement *rf_statement_get(const char *query, ArrayType *type_names);
  */
 extern ParamListInfo rf_statement_params(RfStatement *statement, ArrayType *values);
 
-/* A plan, held by the current resource owner until ReleaseCachedPlan. */
-extern CachedPlan *rf_statement_plan(RfStatement *statement, ParamListInfo params);
+/*
+ * A plan, held by the current resource owner until ReleaseCachedPlan. It has at most so many parallel workers,
+ * whatever the session's settings allow; -1: as many as these do.
+ */
+extern CachedPlan *rf_statement_plan(RfStatement *statement, ParamListInfo params, int workers);
 
-/* The most parallel workers of such a plan, whatever the session's settings allow; -1: as many as these do. */
+/* How many the session's next statement may have. */
 extern int	rf_statement_workers;
 
 /* Of a statement just planned: does it call something that must not run in parallel mode? */
@@ -165,9 +168,9 @@ extern void rf_part_log_shmem_startup(void);
 extern bool rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest);
 
 /*
- * The scan of a started query, with the table's attribute of each column; NULL: the query is more
- * than a sequential scan of plain columns, or the executor has to count its rows.
+ * The plan of a started query, or a part of it, as the scan that it is, with the table's attribute of each
+ * column; NULL: it is more than a sequential scan of plain columns, or the executor has to count its rows.
  */
-extern struct SeqScanState *rf_bare_scan(QueryDesc *query, AttrNumber **attmap, int *count);
+extern struct SeqScanState *rf_bare_scan(struct PlanState *plan, AttrNumber **attmap, int *count);
 
 #endif

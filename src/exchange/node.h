@@ -5,18 +5,21 @@
  *
  * spec.c        what rdma.exchange is told
  * node_set.c    the session's set of exchanges and the functions that set it up
+ * node_outbox.c  batches of the workers that run an exchange's query, on their way to their leader
  * node_filter.c  which keys have partners, and what is done with rows of others
  * node_out.c    one exchange's rows: out of its query, to the nodes they belong to
  * node_move.c   and in from other nodes, and while they wait for the reader
  * node_batches.c  batches in shared memory, for several processes
  * node_collect.c  one exchange's rows as such batches
  * node_drive.c  which exchanges go on while one waits, and the end of the statement
- * node_share.c  the processes of a Gather read what was collected
+ * node_share.c  the processes of a Gather read them
  * node_exec.c   the custom scan's executor: one row after the other, and waiting
+ * node_workers.c  the custom scan below a Gather that makes its workers producers
  * node_probe.c  its rows in the order of an index that they are looked up in
  * node_plan.c   the custom scan in the place of rdma.exchange()
  *
- * All of it belongs to one backend, but for what node_batches.c shares with parallel workers.
+ * All of it belongs to one backend, but for what node_batches.c and node_outbox.c share with parallel
+ * workers.
  */
 #ifndef RF_EXCHANGE_NODE_H
 #define RF_EXCHANGE_NODE_H
@@ -24,6 +27,7 @@
 #include "postgres.h"
 
 #include "executor/execdesc.h"
+#include "lib/ilist.h"
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
@@ -81,6 +85,9 @@ typedef struct ExchangeState ExchangeState;
 typedef struct ExchangeBatches ExchangeBatches;
 typedef struct ExchangeKeys ExchangeKeys;
 typedef struct ExchangeFilters ExchangeFilters;
+typedef struct ExchangeOutbox ExchangeOutbox;
+typedef struct ExchangeOutboxes ExchangeOutboxes;
+typedef struct ExchangeWorkerBatch ExchangeWorkerBatch;
 
 typedef struct ExchangeCounters
 {
@@ -92,6 +99,7 @@ typedef struct ExchangeCounters
 	uint64		stalls;			/* sleeps because it could not go on */
 	uint64		spilled_bytes;	/* of rows stored on disk until their reader asks */
 	char	   *process_rows;	/* "5/7/6": those that each process of a Gather took; NULL: not shared */
+	char	   *taken_rows;		/* the same of its query's rows; NULL: the query had no workers that send */
 	char		transport[32];
 	char		encryption[64]; /* "": the rows cross no network */
 	uint64		rows_filtered;	/* that went nowhere, because they had no partners */
@@ -169,8 +177,15 @@ struct ExchangeState
 	QueryDesc  *query;
 	bool		started;		/* its first row was asked for; parallel mode is on if it needs it */
 	bool		inside;			/* its ExecProcNode is on the stack */
-	bool		query_over;		/* it gives no more rows, or none are wanted */
+	PlanState  *input;			/* what this process takes rows from: its plan, or a worker's part of it */
+	bool		input_over;		/* that gives no more rows, or none are wanted */
+	uint64		input_rows;		/* that it has given */
 	SeqScanState *scan;			/* a bare sequential scan, which needs no executor */
+
+	/* its workers (node_workers.c) */
+	GatherState *gather;		/* NULL: it has none */
+	ExchangeOutboxes *outboxes; /* what they have made; NULL: none were started, or all is sent */
+	ExchangeOutbox *outbox;		/* in such a worker: takes the place of the flows */
 
 	/* rows out */
 	ExchangeProduction production;
@@ -180,9 +195,10 @@ struct ExchangeState
 	RfRoute    *route;
 	int			consumers;
 	uint64		consumer_mask;	/* consumers - 1 when they are a power of two, else 0 */
+	int			destinations;	/* consumers; in a worker also all of them together */
 	int			live_outlets;
-	ExchangeOutlet *outlets;	/* one for each consumer; the own one is not used */
-	RfGroupSubmit *submits;		/* room for a batch of each consumer */
+	ExchangeOutlet *outlets;	/* one for each destination; the own one is not used */
+	RfGroupSubmit *submits;		/* room for a batch of each destination */
 	uint64	   *hashes;			/* of `rows` */
 	uint16	   *places;			/* where each row goes: a consumer, `consumers` for all of them, or nowhere */
 	uint16	   *numbers;		/* routed: the rows by place; room to list those for all thrice */
@@ -192,8 +208,10 @@ struct ExchangeState
 	MemoryContext hashing;		/* what hashing a toasted key leaves */
 
 	/*
-	 * Rows that all consumers get are encoded once (NULL: there are none, or one other consumer).
+	 * Rows that all consumers get are encoded once (NULL: there are none, or one other consumer, or this
+	 * is a worker).
 	 */
+	bool		common_list;	/* they are a list of their own */
 	RfEncoder  *common;
 	uint8	   *common_space;
 	uint8	   *common_place;	/* where the batch lies: what all of them are sent from, or NULL: common_space */
@@ -204,6 +222,7 @@ struct ExchangeState
 	/* A batch outside the send buffers: of `common`, or of one large row. */
 	const uint8 *parcel;		/* NULL: none is on its way */
 	bool		parcel_placed;	/* it is sent from there, else copied into send buffers */
+	const ExchangeWorkerBatch *parcel_from;	/* it is this; NULL: the leader's own */
 	uint32		parcel_length;
 	uint64		parcel_rows;
 	TupleTableSlot *large;		/* virtual */
@@ -216,6 +235,7 @@ struct ExchangeState
 	bool		loaded;			/* the decoder has a batch, this: */
 	const void *batch;
 	uint32		batch_length;
+	const ExchangeWorkerBatch *loaded_from; /* it is this, for this node; NULL: it was received */
 	bool		holding;		/* it lies in this receive buffer, or in `copy` */
 	RfGroupBuffer buffer;
 	RfReassembly copy;			/* of batches that came in pieces */
@@ -230,15 +250,16 @@ struct ExchangeState
 	uint32		unpolled;		/* its own rows since the last check for arrivals */
 
 	/*
-	 * What several processes read (node_share.c). In a worker these, the decoder and what begins a
-	 * scan are all there is.
+	 * What several processes read (node_share.c). In a worker these and what begins a scan are all
+	 * there is.
 	 */
 	ExchangeBatches *batches;	/* NULL: this process reads alone, as it comes */
+	RfDecoder  *shared_decoder; /* of the batch that this process took; what arrives meanwhile has its own */
 	RfEncoder  *own_encoder;	/* until all are collected: of own rows, into */
 	char	   *own_space;
-	bool		collected;		/* all are in the batches */
+	bool		collected;		/* all are in the batches, and may be taken */
 	bool		shared;			/* with workers, or by a leader */
-	bool		taken;			/* the decoder has rows of a batch that this process took */
+	bool		taken;			/* that decoder has rows */
 
 	/* the reader */
 	bool		keep;			/* it may rescan: the store keeps all rows */
@@ -273,6 +294,75 @@ rf_exchange_is_free(const ExchangeState *state, bool waiting)
 	return !state->inside && !(state->lent && (!state->copied || (waiting && state->exposed)));
 }
 
+/* node_outbox.c */
+
+/* What a worker has made for one destination. */
+struct ExchangeWorkerBatch
+{
+	dlist_node	node;			/* of the list that it waits in */
+	int			worker;			/* whose memory it lies in; -1: in the leader's own */
+	int			number;			/* of that memory */
+	int			consumer;		/* the number of consumers: for all of them */
+	const uint8 *data;			/* 8-aligned */
+	uint32		length;
+	uint64		rows;
+};
+
+typedef struct ExchangeOutboxShape
+{
+	int			workers;
+	int			consumers;
+	bool		replicate;		/* all batches are for all consumers */
+	int			own;			/* the consumer that is the leader's node itself; -1: none */
+	uint32		batch_size;		/* bytes at most; larger ones come in pieces */
+} ExchangeOutboxShape;
+
+/*
+ * Leader: makes the outboxes of `workers` at `space`, which is shared, 8-aligned, and has the size that
+ * rf_outboxes_size() says. The handle lives in the current memory context, and is of no use after the
+ * space has gone.
+ */
+extern Size rf_outboxes_size(const ExchangeOutboxShape *shape);
+extern ExchangeOutboxes *rf_outboxes_create(const ExchangeOutboxShape *shape, void *space);
+
+/*
+ * Leader: take over what the workers have handed over, unless some of it still waits to be sent. True:
+ * there was something.
+ */
+extern bool rf_outboxes_take(ExchangeOutboxes *outboxes);
+
+/* What is next to be sent, or to be read here; NULL: nothing now. Given back by the calls below. */
+extern const ExchangeWorkerBatch *rf_outboxes_next_to_send(ExchangeOutboxes *outboxes);
+extern const ExchangeWorkerBatch *rf_outboxes_next_to_read(ExchangeOutboxes *outboxes);
+extern void rf_outboxes_sent(ExchangeOutboxes *outboxes, const ExchangeWorkerBatch *batch);
+extern void rf_outboxes_read(ExchangeOutboxes *outboxes, const ExchangeWorkerBatch *batch);
+
+/* Nothing was handed over that has not been given back. */
+extern bool rf_outboxes_are_empty(const ExchangeOutboxes *outboxes);
+
+/* Nobody wants more rows: the workers may end. */
+extern void rf_outboxes_stop(ExchangeOutboxes *outboxes);
+
+/* Nobody reads here any more: drop what is for this node. */
+extern void rf_outboxes_stop_reading(ExchangeOutboxes *outboxes);
+
+/* Rows that each worker took from the plan, and how many of all were filtered; the workers have ended. */
+extern void rf_outboxes_count(ExchangeOutboxes *outboxes, uint64 *rows, uint64 *filtered);
+
+/* Worker: its own, in the current memory context. */
+extern ExchangeOutbox *rf_outbox_attach(void *space, int worker);
+
+/* As rf_group_try_acquire and rf_group_submit_all; the consumer may be all of them. */
+extern RfAcquire rf_outbox_acquire(ExchangeOutbox *outbox, int consumer, RfGroupBuffer *buffer);
+extern void rf_outbox_submit(ExchangeOutbox *outbox, const RfGroupSubmit *submits, int count);
+extern bool rf_outbox_is_stopped(const ExchangeOutbox *outbox);
+
+/* Sleep until the leader has given something back. */
+extern void rf_outbox_wait(ExchangeOutbox *outbox);
+
+/* At its end, for rf_outboxes_count(). */
+extern void rf_outbox_count(ExchangeOutbox *outbox, uint64 rows, uint64 filtered);
+
 /* node_filter.c */
 
 /* Called once the state is in the set, and knows its producer's and consumer's places. */
@@ -306,6 +396,11 @@ extern void rf_filter_drop(ExchangeState *state);
 /* Does it drop any now? */
 extern bool rf_filter_is_on(const ExchangeState *state);
 
+/* The filters as they are now, for workers of the query, which get no others: written to `space`, 8-aligned. */
+extern Size rf_filter_shared_size(const ExchangeState *state);
+extern void rf_filter_share(const ExchangeState *state, uint64 *space);
+extern void rf_filter_attach(ExchangeState *state, const uint64 *space);
+
 /* node_out.c */
 typedef enum ExchangeStep
 {
@@ -328,7 +423,7 @@ extern RfEncoder *rf_exchange_make_encoder(TupleDesc desc);
 extern void rf_exchange_end_sending(ExchangeState *state);
 
 /* node_move.c */
-extern void rf_exchange_begin_decoding(ExchangeState *state, TupleDesc desc);
+extern RfDecoder *rf_exchange_make_decoder(ExchangeState *state, TupleDesc desc);
 extern void rf_exchange_begin_moving(ExchangeState *state, TupleDesc desc);
 extern bool rf_exchange_receive(ExchangeState *state); /* load the next batch that has arrived, if none is loaded */
 extern bool rf_exchange_next_received(ExchangeState *state, TupleTableSlot *slot);
@@ -352,18 +447,24 @@ rf_exchange_all_read(const ExchangeState *state)
  */
 extern ExchangeBatches *rf_batches_create(MemoryContext context, ResourceOwner owner);
 
-/* A copy. False: it went to disk. */
+/* A copy, which may be taken at once. False: it went to disk, and may be taken when they are complete. */
 extern bool rf_batches_put(ExchangeBatches *batches, const void *batch, uint32 length);
 
-/* There are no more; from now on they may be taken. */
+/* There are no more; from now on all may be taken. */
 extern void rf_batches_complete(ExchangeBatches *batches);
+
+/* Nobody puts more in, or wants those in the file: who waits for them is woken. */
+extern void rf_batches_abandon(ExchangeBatches *batches);
 
 /* Once, then workers may attach; `processes` is how many read at most, this one included. */
 extern dsm_handle rf_batches_share(ExchangeBatches *batches, int processes);
 extern ExchangeBatches *rf_batches_attach(dsm_handle handle, MemoryContext context, ResourceOwner owner);
 
-/* Take the next batch, valid until this process takes another; 8-aligned. False: all are taken. */
+/* Take the next batch, valid until this process takes another; 8-aligned. False: there is none now. */
 extern bool rf_batches_next(ExchangeBatches *batches, const void **batch, uint32 *length);
+
+/* Sleep until there may be one. False: there will be none. */
+extern bool rf_batches_wait(ExchangeBatches *batches);
 
 /* All may be taken again. No worker may be taking any. */
 extern void rf_batches_rewind(ExchangeBatches *batches);
@@ -421,6 +522,9 @@ extern void rf_exchange_reinitialize_shared(CustomScanState *node, struct Parall
 extern void rf_exchange_initialize_worker(CustomScanState *node, struct shm_toc *toc,
 										  void *coordinate);
 
+/* Nobody below its Gather will read on: workers that wait are woken. */
+extern void rf_exchange_abandon_shared(ExchangeState *state);
+
 /* For ExchangeCounters.process_rows, in the context; the workers have ended. */
 extern char *rf_exchange_process_rows(ExchangeState *state, MemoryContext context);
 
@@ -441,6 +545,15 @@ rf_exchange_is_path(Path *path)
 {
 	return IsA(path, CustomPath) && ((CustomPath *) path)->methods->CustomName == rf_exchange_name;
 }
+
+/* node_workers.c */
+
+/* Called once, and in the planning of exchanges' queries. */
+extern void rf_workers_install_hook(void);
+extern bool rf_workers_wanted;
+
+/* The query has been started: make its workers, if its plan has some, producers of the exchange. */
+extern void rf_workers_link(ExchangeState *state);
 
 /* node_probe.c: chains itself into the planner */
 extern void rf_exchange_watch_probes(void);

@@ -1,9 +1,10 @@
 /*
  * node_batches.c - batches of one exchange that several processes read, each batch once.
  *
- * The backend that runs the statement puts batches in, and announces when there are no more. Then
- * it and its parallel workers take them, each process as soon as it is free. Batches stay in shared
- * memory up to work_mem, and beyond that in a shared temporary file.
+ * The backend that runs the statement puts batches in, and announces when there are no more. It and
+ * its parallel workers take them, each process as soon as it is free: those in memory as soon as they are
+ * there. What is beyond work_mem goes to a shared temporary file, which can be read once nothing more
+ * is written to it.
  *
  * Does: keep bytes. Does not: read their contents, or know of plans.
  *
@@ -11,7 +12,9 @@
  * and another's below a second one that starts later, and the rows must be there before either
  * makes its segment. The statement's resource owner holds it, and each worker's; the last that lets
  * go removes it, the memory of the batches, and the files. All readers write `next`, atomically;
- * the putting backend writes everything else before any other process knows the segment.
+ * the putting backend writes everything else. It writes a batch and its place before it raises
+ * `count` (with a barrier, as readers have one behind it), and nothing of them afterwards; the rest
+ * before any other process knows the segment.
  */
 #include "postgres.h"
 
@@ -19,15 +22,23 @@
 
 #include "miscadmin.h"
 #include "port/atomics.h"
+#include "port/pg_bitutils.h"
 #include "storage/buffile.h"
+#include "storage/condition_variable.h"
 #include "storage/lwlock.h"
 #include "storage/sharedfileset.h"
 #include "utils/memutils.h"
+
+#include "rdma_fdw/compat.h"
 
 #define FILE_NAME		"batches"
 
 /* Room in the segment itself for the batches of small exchanges. */
 #define FIRST_SPACE		((Size) 256 * 1024)
+
+/* Places lie in pieces, each twice as large as the one before, that stay where they are. */
+#define FIRST_PLACES	64
+#define MOST_PIECES		26
 
 typedef struct BatchPlace
 {
@@ -41,8 +52,10 @@ typedef struct SharedBatches
 {
 	SharedFileSet files;
 	pg_atomic_uint32 next;		/* the batch that is taken next */
-	uint32		count;
-	dsa_pointer places;			/* BatchPlace of each */
+	pg_atomic_uint32 count;		/* of those that may be taken */
+	pg_atomic_uint32 over;		/* these are all */
+	ConditionVariable more;		/* one of these two was written */
+	dsa_pointer places[MOST_PIECES];	/* BatchPlace of each */
 	int			processes;
 	dsa_pointer taken;			/* pg_atomic_uint64 of each process, written by it alone: its rows */
 } SharedBatches;
@@ -54,10 +67,10 @@ struct ExchangeBatches
 	dsm_segment *segment;
 	SharedBatches *shared;
 	dsa_area   *area;
-	BatchPlace *places;			/* private while batches are put in, then the shared ones */
+	BatchPlace *places[MOST_PIECES];	/* NULL: this process has not looked yet */
 	uint32		count;			/* of the batches that were put in */
-	uint32		size;			/* of `places` while they are private */
 	Size		memory;			/* bytes of batches there */
+	bool		in_file;		/* since a batch did not fit there */
 	pg_atomic_uint64 *taken;
 	BufFile    *file;			/* NULL: not used, or not opened here */
 	char	   *buffer;			/* of the batch read last from the file */
@@ -109,9 +122,12 @@ rf_batches_create(MemoryContext context, ResourceOwner owner)
 	batches->shared = dsm_segment_address(batches->segment);
 	SharedFileSetInit(&batches->shared->files, batches->segment);
 	pg_atomic_init_u32(&batches->shared->next, 0);
-	batches->shared->count = 0;
+	pg_atomic_init_u32(&batches->shared->count, 0);
+	pg_atomic_init_u32(&batches->shared->over, 0);
+	ConditionVariableInit(&batches->shared->more);
 	batches->shared->processes = 0;
-	batches->shared->places = InvalidDsaPointer;
+	for (int i = 0; i < MOST_PIECES; i++)
+		batches->shared->places[i] = InvalidDsaPointer;
 	batches->shared->taken = InvalidDsaPointer;
 	batches->area = dsa_create_in_place((char *) batches->shared + header, space,
 										LWTRANCHE_PARALLEL_QUERY_DSA, batches->segment);
@@ -119,29 +135,50 @@ rf_batches_create(MemoryContext context, ResourceOwner owner)
 	return batches;
 }
 
+/* The batch's place; with `make` the piece that it is in is allocated. */
+static BatchPlace *
+place_of(ExchangeBatches *batches, uint32 number, bool make)
+{
+	int			piece = pg_leftmost_one_pos32(number / FIRST_PLACES + 1);
+	uint32		size = FIRST_PLACES << piece;
+
+	if (batches->places[piece] == NULL)
+	{
+		if (make && !DsaPointerIsValid(batches->shared->places[piece]))
+			batches->shared->places[piece] = dsa_allocate_extended(batches->area, size * sizeof(BatchPlace), DSA_ALLOC_HUGE);
+		batches->places[piece] = dsa_get_address(batches->area, batches->shared->places[piece]);
+	}
+	return &batches->places[piece][number + FIRST_PLACES - size];
+}
+
+/* Readers may take the first `count` batches. */
+static void
+publish(ExchangeBatches *batches, uint32 count)
+{
+	pg_write_barrier();
+	pg_atomic_write_u32(&batches->shared->count, count);
+	if (batches->shared->processes > 1)
+		ConditionVariableBroadcast(&batches->shared->more);
+}
+
 bool
 rf_batches_put(ExchangeBatches *batches, const void *batch, uint32 length)
 {
 	Surroundings outside = enter(batches);
-	BatchPlace *place;
-	bool		fits = batches->memory + length <= (Size) work_mem * 1024;
+	BatchPlace *place = place_of(batches, batches->count, true);
 
-	if (batches->count == batches->size)
-	{
-		batches->size = Max(batches->size * 2, 64);
-		batches->places = batches->places == NULL ? palloc(batches->size * sizeof(BatchPlace)) :
-			repalloc_huge(batches->places, batches->size * sizeof(BatchPlace));
-	}
-	place = &batches->places[batches->count];
+	batches->in_file |= batches->memory + length > (Size) work_mem * 1024;
 	place->memory = InvalidDsaPointer;
 	place->fileno = 0;
 	place->offset = 0;
 	place->length = length;
-	if (fits)
+	batches->count++;
+	if (!batches->in_file)
 	{
 		place->memory = dsa_allocate_extended(batches->area, length, DSA_ALLOC_HUGE);
 		memcpy(dsa_get_address(batches->area, place->memory), batch, length);
 		batches->memory += length;
+		publish(batches, batches->count);
 	}
 	else
 	{
@@ -151,15 +188,13 @@ rf_batches_put(ExchangeBatches *batches, const void *batch, uint32 length)
 		/* unconst: the parameter of release 15 is not const */
 		BufFileWrite(batches->file, unconstify(void *, batch), length);
 	}
-	batches->count++;
 	leave(outside);
-	return fits;
+	return !batches->in_file;
 }
 
 void
 rf_batches_complete(ExchangeBatches *batches)
 {
-	SharedBatches *shared = batches->shared;
 	Surroundings outside = enter(batches);
 
 	if (batches->file != NULL)
@@ -168,19 +203,17 @@ rf_batches_complete(ExchangeBatches *batches)
 		BufFileClose(batches->file);
 		batches->file = NULL;
 	}
-	if (batches->count > 0)
-	{
-		Size		bytes = batches->count * sizeof(BatchPlace);
-		BatchPlace *places;
-
-		shared->places = dsa_allocate_extended(batches->area, bytes, DSA_ALLOC_HUGE);
-		places = dsa_get_address(batches->area, shared->places);
-		memcpy(places, batches->places, bytes);
-		pfree(batches->places);
-		batches->places = places;
-	}
-	shared->count = batches->count;
+	publish(batches, batches->count);
 	leave(outside);
+	rf_batches_abandon(batches);
+}
+
+void
+rf_batches_abandon(ExchangeBatches *batches)
+{
+	pg_write_barrier();
+	pg_atomic_write_u32(&batches->shared->over, 1);
+	ConditionVariableBroadcast(&batches->shared->more);
 }
 
 dsm_handle
@@ -214,9 +247,6 @@ rf_batches_attach(dsm_handle handle, MemoryContext context, ResourceOwner owner)
 	SharedFileSetAttach(&batches->shared->files, batches->segment);
 	batches->area = dsa_attach_in_place((char *) batches->shared + MAXALIGN(sizeof(SharedBatches)),
 										batches->segment);
-	batches->count = batches->shared->count;
-	if (batches->count > 0)
-		batches->places = dsa_get_address(batches->area, batches->shared->places);
 	batches->taken = dsa_get_address(batches->area, batches->shared->taken);
 	leave(outside);
 	return batches;
@@ -247,24 +277,50 @@ read_from_file(ExchangeBatches *batches, const BatchPlace *place)
 bool
 rf_batches_next(ExchangeBatches *batches, const void **batch, uint32 *length)
 {
-	uint32		number;
+	SharedBatches *shared = batches->shared;
+	uint32		number = pg_atomic_read_u32(&shared->next);
 	BatchPlace *place;
 	Surroundings outside;
 
-	/* so that `next` does not grow for ever when a reader asks again at the end */
-	if (pg_atomic_read_u32(&batches->shared->next) >= batches->count)
-		return false;
-	number = pg_atomic_fetch_add_u32(&batches->shared->next, 1);
-	if (number >= batches->count)
-		return false;
-	place = &batches->places[number];
-	*length = place->length;
+	do
+	{
+		if (number >= pg_atomic_read_u32(&shared->count))
+			return false;
+	} while (!pg_atomic_compare_exchange_u32(&shared->next, &number, number + 1));
+	pg_read_barrier();
 	/* maps the memory's segment, or opens the file */
 	outside = enter(batches);
+	place = place_of(batches, number, false);
+	*length = place->length;
 	*batch = DsaPointerIsValid(place->memory) ? dsa_get_address(batches->area, place->memory) :
 		read_from_file(batches, place);
 	leave(outside);
 	return true;
+}
+
+bool
+rf_batches_wait(ExchangeBatches *batches)
+{
+	SharedBatches *shared = batches->shared;
+	static uint32 event = 0;
+	bool		more = true;
+
+	if (event == 0)
+		event = rf_wait_event_new("RdmaFdwBatches");
+	ConditionVariablePrepareToSleep(&shared->more);
+	while (pg_atomic_read_u32(&shared->next) >= pg_atomic_read_u32(&shared->count))
+	{
+		if (pg_atomic_read_u32(&shared->over) != 0)
+		{
+			/* which was written after the last of them */
+			pg_read_barrier();
+			more = pg_atomic_read_u32(&shared->next) < pg_atomic_read_u32(&shared->count);
+			break;
+		}
+		ConditionVariableSleep(&shared->more, event);
+	}
+	ConditionVariableCancelSleep();
+	return more;
 }
 
 void

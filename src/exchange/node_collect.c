@@ -47,6 +47,7 @@ rf_exchange_begin_collecting(ExchangeState *state)
 	state->batches = rf_batches_create(estate->es_query_cxt, state->owner);
 	state->own_encoder = rf_exchange_make_encoder(state->arriving->tts_tupleDescriptor);
 	state->own_space = palloc(OWN_BATCH);
+	state->shared_decoder = rf_exchange_make_decoder(state, state->arriving->tts_tupleDescriptor);
 	begin_own_batch(state);
 	MemoryContextSwitchTo(caller);
 }

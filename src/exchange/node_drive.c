@@ -20,6 +20,11 @@
  * waits for the reader of its result does, too (rf_exchange_acquire). What a store cannot hold in
  * work_mem it keeps on disk, so no receiving node stops a sender for good.
  *
+ * Workers. Those of an exchange's query (node_workers.c) wait for nobody but their leader, and only for room
+ * to put rows into. It takes over what they have made whenever it runs or drives the exchange, and it
+ * does not sleep in the Gather above them: as long as they have rows the query has, and the
+ * exchange is one that waits like any other, with its query not on the stack.
+ *
  * Filters. An exchange F whose rows are filtered by those of S (node_filter.c) begins when all rows
  * of S are here. S has the lower number: who waits for F, or drives it, drives S. If F is the lowest
  * number L above, then nobody waits for less, so the rows of S that are missing anywhere are made,

@@ -157,8 +157,22 @@ static void
 plan_query(ExchangeState *state, ParamListInfo params)
 {
 	RfStatement *statement = rf_statement_get(state->query_text, parameter_types(params));
+	bool		around = rf_workers_wanted;
 
-	state->plan = rf_statement_plan(statement, params);
+	/*
+	 * A node may have more rows to send than others, so here one worker is worth it even where the nodes
+	 * share the cores of one machine.
+	 */
+	rf_workers_wanted = true;
+	PG_TRY();
+	{
+		state->plan = rf_statement_plan(statement, params, rf_statement_workers < 0 ? -1 : Max(rf_statement_workers, 1));
+	}
+	PG_FINALLY();
+	{
+		rf_workers_wanted = around;
+	}
+	PG_END_TRY();
 	if (state->set != NULL && rf_statement_is_unsafe(statement))
 		state->set->serial = true;
 }
@@ -194,6 +208,9 @@ start_query(ExchangeState *state, EState *estate, int eflags, TupleDesc promised
 	ExecutorStart(state->query, eflags & EXEC_FLAG_EXPLAIN_ONLY);
 	if (state->set != NULL)
 		state->set->starting--;
+	state->input = state->query->planstate;
+	if (state->set != NULL)
+		rf_workers_link(state);
 	error_context_stack = callback.previous;
 }
 
@@ -231,7 +248,7 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 	if (IsParallelWorker() && node->ss.ps.plan->parallel_aware)
 	{
 		/* the leader takes part in the exchange; see node_share.c */
-		rf_exchange_begin_decoding(state, desc);
+		state->shared_decoder = rf_exchange_make_decoder(state, desc);
 		return;
 	}
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
@@ -433,6 +450,7 @@ shutdown_exchange(CustomScanState *node)
 {
 	ExchangeState *state = (ExchangeState *) node;
 
+	rf_exchange_abandon_shared(state);
 	if (state->member != NULL && state->nested && !state->keep && !state->reading_over)
 		rf_exchange_stop_reading(state);
 }
@@ -442,6 +460,7 @@ end_exchange(CustomScanState *node)
 {
 	ExchangeState *state = (ExchangeState *) node;
 
+	rf_exchange_abandon_shared(state);
 	if (state->member != NULL)
 	{
 		state->member->counters.process_rows = rf_exchange_process_rows(state, state->set->context);
@@ -451,8 +470,13 @@ end_exchange(CustomScanState *node)
 		rf_batches_close(state->batches);
 	if (state->decoder != NULL)
 		rf_decoder_destroy(state->decoder);
+	if (state->shared_decoder != NULL)
+		rf_decoder_destroy(state->shared_decoder);
+	if (state->own_encoder != NULL)
+		rf_encoder_destroy(state->own_encoder);
 	state->batches = NULL;
-	state->decoder = NULL;
+	state->decoder = state->shared_decoder = NULL;
+	state->own_encoder = NULL;
 	if (state->query != NULL)
 	{
 		if ((state->query->estate->es_top_eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)

@@ -372,3 +372,51 @@ rf_filter_drop(ExchangeState *state)
 	if (filters->looked >= LOOK_ROWS && filters->dropped < filters->looked * LOOK_DROPPED)
 		filters->on = false;
 }
+
+/* ---------- workers of the query ---------- */
+
+/* For each place the number of words, 0 for an open filter, then the words. */
+static uint32
+words_of(const Filter *filter)
+{
+	return filter->words == all_set ? 0 : (uint32) 1 << (64 - filter->shift);
+}
+
+Size
+rf_filter_shared_size(const ExchangeState *state)
+{
+	Size		size = 0;
+
+	for (int i = 0; state->filters != NULL && i <= state->consumers; i++)
+		size += sizeof(uint64) * (1 + words_of(&state->filters->of[i]));
+	return size;
+}
+
+void
+rf_filter_share(const ExchangeState *state, uint64 *space)
+{
+	for (int i = 0; state->filters != NULL && i <= state->consumers; i++)
+	{
+		const Filter *filter = &state->filters->of[i];
+
+		*space++ = words_of(filter);
+		memcpy(space, filter->words, words_of(filter) * sizeof(uint64));
+		space += words_of(filter);
+	}
+}
+
+void
+rf_filter_attach(ExchangeState *state, const uint64 *space)
+{
+	if (state->spec->filter == 0)
+		return;
+	begin_filters(state);
+	for (int i = 0; i <= state->member->desc->consumers; i++)
+	{
+		uint32		count = (uint32) *space++;
+
+		if (count > 0)
+			use_filter(state->filters, i, space, count);
+		space += count;
+	}
+}

@@ -18,6 +18,9 @@ rf_exchange_drop_batch(ExchangeState *state)
 {
 	if (state->holding)
 		rf_group_release(state->member->in, &state->buffer);
+	if (state->loaded_from != NULL)
+		rf_outboxes_read(state->outboxes, state->loaded_from);
+	state->loaded_from = NULL;
 	state->holding = false;
 	state->loaded = false;
 }
@@ -34,8 +37,28 @@ load_batch(ExchangeState *state, const void *batch, uint32 length)
 	state->batch = batch;
 	state->batch_length = length;
 	state->loaded = true;
+}
+
+static void
+load_received(ExchangeState *state, const void *batch, uint32 length)
+{
+	load_batch(state, batch, length);
 	state->member->counters.rows_in += rf_decoder_remaining(state->decoder);
 	state->member->counters.bytes_in += length;
+}
+
+/* What workers of this node's query have made for this node comes as if it had been received. */
+static bool
+load_from_workers(ExchangeState *state)
+{
+	const ExchangeWorkerBatch *batch = rf_outboxes_next_to_read(state->outboxes);
+
+	if (batch == NULL)
+		return false;
+	state->loaded_from = batch;
+	load_batch(state, batch->data, batch->length);
+	state->member->counters.rows_local += batch->rows;
+	return true;
 }
 
 /* Is it no batch but what its sender wants of this exchange? Then that is known now. */
@@ -55,6 +78,8 @@ rf_exchange_receive(ExchangeState *state)
 	RfGroup    *in = state->member->in;
 
 	state->unpolled = 0;
+	if (!state->loaded && state->outboxes != NULL && load_from_workers(state))
+		return true;
 	while (!state->loaded && !state->in_ended)
 	{
 		bool		complete;
@@ -75,7 +100,7 @@ rf_exchange_receive(ExchangeState *state)
 		if (rf_reassembly_is_whole(&state->copy, &state->buffer.buffer))
 		{
 			if (!is_filter(state, state->buffer.buffer.data, state->buffer.buffer.length))
-				load_batch(state, state->buffer.buffer.data, state->buffer.buffer.length);
+				load_received(state, state->buffer.buffer.data, state->buffer.buffer.length);
 			else
 				rf_exchange_drop_batch(state);
 			return true;
@@ -85,7 +110,7 @@ rf_exchange_receive(ExchangeState *state)
 		if (complete && is_filter(state, state->copy.data, (uint32) state->copy.length))
 			return true;
 		if (complete)
-			load_batch(state, state->copy.data, (uint32) state->copy.length);
+			load_received(state, state->copy.data, (uint32) state->copy.length);
 	}
 	return state->loaded;
 }
@@ -145,6 +170,8 @@ rf_exchange_stop_reading(ExchangeState *state)
 			state->set->unread--;
 	}
 	rf_exchange_drop_batch(state);
+	if (state->outboxes != NULL)
+		rf_outboxes_stop_reading(state->outboxes);
 	if (state->member->in != NULL)
 	{
 		rf_group_stop(state->member->in);
@@ -159,14 +186,14 @@ rf_exchange_stop_reading(ExchangeState *state)
 
 /* ---------- begin and end ---------- */
 
-void
-rf_exchange_begin_decoding(ExchangeState *state, TupleDesc desc)
+RfDecoder *
+rf_exchange_make_decoder(ExchangeState *state, TupleDesc desc)
 {
 	AttrNumber *attnums = palloc(sizeof(AttrNumber) * Max(desc->natts, 1));
 
 	for (int i = 0; i < desc->natts; i++)
 		attnums[i] = i + 1;
-	state->decoder = rf_decoder_create(desc, desc->natts, attnums,
+	return rf_decoder_create(desc, desc->natts, attnums,
 									   psprintf("exchange %d", state->spec->number), false);
 }
 
@@ -185,7 +212,7 @@ rf_exchange_begin_moving(ExchangeState *state, TupleDesc desc)
 		state->reading_over = state->in_ended = true;
 	else
 	{
-		rf_exchange_begin_decoding(state, desc);
+		state->decoder = rf_exchange_make_decoder(state, desc);
 		rf_reassembly_init(&state->copy, state->css.ss.ps.state->es_query_cxt,
 						   psprintf("exchange %d", state->spec->number), 0);
 	}

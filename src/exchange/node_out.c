@@ -21,6 +21,7 @@
 
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "executor/execParallel.h"
 #include "executor/executor.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -50,7 +51,8 @@ get_buffer(ExchangeState *state, int consumer)
 		return true;
 	if (outlet->stopped)
 		return false;
-	switch (rf_group_try_acquire(state->member->out, consumer, &outlet->buffer))
+	switch (state->outbox != NULL ? rf_outbox_acquire(state->outbox, consumer, &outlet->buffer) :
+			rf_group_try_acquire(state->member->out, consumer, &outlet->buffer))
 	{
 		case RF_ACQUIRED:
 			outlet->has_buffer = true;
@@ -63,6 +65,17 @@ get_buffer(ExchangeState *state, int consumer)
 			return false;
 	}
 	pg_unreachable();
+}
+
+static void
+submit(ExchangeState *state, int count)
+{
+	if (count == 0)
+		return;
+	if (state->outbox != NULL)
+		rf_outbox_submit(state->outbox, state->submits, count);
+	else
+		rf_group_submit_all(state->member->out, state->submits, count);
 }
 
 /* The outlet's buffer has a batch, or a part of one; the caller submits it. */
@@ -95,7 +108,7 @@ send_begun(ExchangeState *state, bool before_parcel)
 {
 	int			count = 0;
 
-	for (int consumer = 0; consumer < state->consumers; consumer++)
+	for (int consumer = 0; consumer < state->destinations; consumer++)
 	{
 		ExchangeOutlet *outlet = &state->outlets[consumer];
 
@@ -106,8 +119,7 @@ send_begun(ExchangeState *state, bool before_parcel)
 		if (before_parcel)
 			outlet->filling = false;
 	}
-	if (count > 0)
-		rf_group_submit_all(state->member->out, state->submits, count);
+	submit(state, count);
 }
 
 /* ---------- parcels ---------- */
@@ -120,7 +132,7 @@ begin_parcel(ExchangeState *state, const uint8 *bytes, uint32 length, uint64 row
 	state->parcel_placed = false;
 	state->parcel_length = length;
 	state->parcel_rows = rows;
-	for (int i = 0; i < state->consumers; i++)
+	for (int i = 0; i < state->destinations; i++)
 	{
 		if (i != state->member->consumer && (consumer == RF_GROUP_ANY || consumer == i))
 			state->outlets[i].parcel_left = length;
@@ -163,7 +175,7 @@ send_parcel(ExchangeState *state, bool *moved)
 	{
 		count = 0;
 		waiting = false;
-		for (int consumer = 0; consumer < state->consumers; consumer++)
+		for (int consumer = 0; consumer < state->destinations; consumer++)
 		{
 			ExchangeOutlet *outlet = &state->outlets[consumer];
 
@@ -175,15 +187,35 @@ send_parcel(ExchangeState *state, bool *moved)
 				outlet->parcel_left = 0;
 			waiting |= outlet->parcel_left > 0;
 		}
-		if (count > 0)
-		{
-			rf_group_submit_all(state->member->out, state->submits, count);
-			*moved = true;
-		}
+		submit(state, count);
+		*moved |= count > 0;
 	} while (waiting && count > 0);
-	if (!waiting)
-		state->parcel = NULL;
-	return !waiting;
+	if (waiting)
+		return false;
+	state->parcel = NULL;
+	if (state->parcel_from != NULL)
+		rf_outboxes_sent(state->outboxes, state->parcel_from);
+	state->parcel_from = NULL;
+	return true;
+}
+
+/* What the query's workers have for other nodes. False: some of it cannot be sent now. */
+static bool
+send_from_workers(ExchangeState *state, bool *moved)
+{
+	while (send_parcel(state, moved))
+	{
+		const ExchangeWorkerBatch *batch;
+
+		*moved |= rf_outboxes_take(state->outboxes);
+		batch = rf_outboxes_next_to_send(state->outboxes);
+		if (batch == NULL)
+			return true;
+		begin_parcel(state, batch->data, batch->length, batch->rows,
+					 batch->consumer == state->consumers ? RF_GROUP_ANY : batch->consumer);
+		state->parcel_from = batch;
+	}
+	return false;
 }
 
 /* The next row for that consumer does not fit into an empty buffer. */
@@ -250,7 +282,7 @@ send_common(ExchangeState *state, bool *moved)
 {
 	int			place = state->consumers;
 
-	while (state->left[place] > 0)
+	while (state->common != NULL && state->left[place] > 0)
 	{
 		if (!state->common_filling && !begin_common(state))
 			return false;
@@ -319,7 +351,7 @@ send_rows(ExchangeState *state, bool *moved)
 		int			full = 0;
 		bool		waiting = false;
 
-		for (int consumer = 0; consumer < state->consumers && state->parcel == NULL; consumer++)
+		for (int consumer = 0; consumer < state->destinations && state->parcel == NULL; consumer++)
 		{
 			if (consumer == state->member->consumer || state->left[consumer] == 0)
 				continue;
@@ -328,8 +360,7 @@ send_rows(ExchangeState *state, bool *moved)
 			else
 				waiting |= state->left[consumer] > 0;
 		}
-		if (full > 0)
-			rf_group_submit_all(state->member->out, state->submits, full);
+		submit(state, full);
 		if (state->parcel != NULL)
 		{
 			if (!send_parcel(state, moved))
@@ -352,9 +383,7 @@ send_rest(ExchangeState *state, bool *moved)
 
 /* ---------- the query ---------- */
 
-/*
- * The query's next row, after the executor's projection; NULL: none, or (query not over) not yet.
- */
+/* The scan's next row, before the executor's projection; NULL: none, or (input not over) not yet. */
 static TupleTableSlot *
 scan_row(ExchangeState *state)
 {
@@ -366,7 +395,7 @@ scan_row(ExchangeState *state)
 	/* Stored in its usual place, so that ExecutorEnd closes it. */
 	if (node->ss.ss_currentScanDesc == NULL)
 		node->ss.ss_currentScanDesc = table_beginscan(node->ss.ss_currentRelation,
-													  state->query->estate->es_snapshot, 0, NULL);
+													  node->ss.ps.state->es_snapshot, 0, NULL);
 	while (table_scan_getnextslot(node->ss.ss_currentScanDesc, ForwardScanDirection, slot))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -380,37 +409,67 @@ scan_row(ExchangeState *state)
 			return NULL;
 	}
 	ExecClearTuple(slot);
-	state->query_over = true;
+	state->input_over = true;
 	return NULL;
 }
 
+/* As ExecutePlan does: the query runs only once. */
+static void
+start(ExchangeState *state)
+{
+	QueryDesc  *query = state->query;
+
+	state->started = true;
+	query->estate->es_use_parallel_mode = query->plannedstmt->parallelModeNeeded && !state->set->serial;
+	if (query->estate->es_use_parallel_mode)
+		EnterParallelMode();
+}
+
+/* Starts the query's workers, or sees which have ended. False: all of them have. */
+static bool
+poll_gather(ExchangeState *state)
+{
+	MemoryContext caller = MemoryContextSwitchTo(state->query->estate->es_query_cxt);
+	TupleTableSlot *slot;
+
+	state->inside = true;
+	slot = ExecProcNode(&state->gather->ps);
+	state->inside = false;
+	MemoryContextSwitchTo(caller);
+	return !TupIsNull(slot);
+}
+
+/* NULL: no more, or (input not over) not yet */
 static TupleTableSlot *
 next_row(ExchangeState *state)
 {
-	QueryDesc  *query = state->query;
-	EState	   *estate = query->estate;
-	MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
+	EState	   *estate = state->input->state;
+	MemoryContext caller;
 	TupleTableSlot *slot;
 
 	if (!state->started)
 	{
-		/* As ExecutePlan does: the query runs only once. */
-		state->started = true;
-		estate->es_use_parallel_mode = query->plannedstmt->parallelModeNeeded && !state->set->serial;
-		if (estate->es_use_parallel_mode)
-			EnterParallelMode();
+		start(state);
+		if (state->gather != NULL)
+			(void) poll_gather(state);
 	}
+	caller = MemoryContextSwitchTo(estate->es_query_cxt);
 	state->inside = true;
 	if (state->scan != NULL)
 		slot = scan_row(state);
 	else
 	{
 		ResetPerTupleExprContext(estate);
-		slot = ExecProcNode(query->planstate);
+		/* as Gather does for its part of the plan */
+		if (state->gather != NULL && state->gather->pei != NULL)
+			estate->es_query_dsa = state->gather->pei->area;
+		slot = ExecProcNode(state->input);
+		if (state->gather != NULL)
+			estate->es_query_dsa = NULL;
 		if (TupIsNull(slot))
 		{
 			slot = NULL;
-			state->query_over = true;
+			state->input_over = true;
 		}
 		else if (estate->es_junkFilter != NULL)
 			slot = ExecFilterJunk(estate->es_junkFilter, slot);
@@ -420,6 +479,15 @@ next_row(ExchangeState *state)
 	return slot;
 }
 
+/* Nobody wants rows any more. */
+static void
+stop_input(ExchangeState *state)
+{
+	state->input_over = true;
+	if (state->outboxes != NULL)
+		rf_outboxes_stop(state->outboxes);
+}
+
 /* Collects rows until they are to be routed. False: the step ended before. */
 static bool
 take_rows(ExchangeState *state)
@@ -427,12 +495,14 @@ take_rows(ExchangeState *state)
 	RfRows	   *rows = state->rows;
 
 	if (state->live_outlets == 0 && state->reading_over)
-		state->query_over = true;
+		stop_input(state);
+	if (state->outbox != NULL && rf_outbox_is_stopped(state->outbox))
+		state->input_over = true;
 	for (int n = 0; n < ROWS_PER_STEP; n++)
 	{
 		TupleTableSlot *slot;
 
-		if (state->query_over || state->flush || rows->count >= state->rows_wanted ||
+		if (state->input_over || state->flush || rows->count >= state->rows_wanted ||
 			rf_rows_full(rows))
 			return true;
 		if (unlikely(rf_flush_ticks != state->flush_seen))
@@ -447,17 +517,34 @@ take_rows(ExchangeState *state)
 	return false;
 }
 
+/*
+ * This process has no more rows of the query, and has sent all. Have its workers, too? Their batches
+ * lie in memory that goes with them.
+ */
+static bool
+workers_are_done(ExchangeState *state, bool *moved)
+{
+	if (state->gather == NULL || !state->started)
+		return true;
+	if (poll_gather(state))
+		return false;
+	if (state->outboxes == NULL)
+		return true;
+	return send_from_workers(state, moved) && rf_outboxes_are_empty(state->outboxes);
+}
+
 /* The query has no more rows, or none are needed, and all its rows were sent. */
 static void
 end_query(ExchangeState *state)
 {
-	if (state->started)
+	if (state->started && state->query != NULL)
 	{
 		(void) ExecShutdownNode(state->query->planstate);
 		if (state->query->estate->es_use_parallel_mode)
 			ExitParallelMode();
 		state->query->estate->es_use_parallel_mode = false;
 	}
+	state->outboxes = NULL;
 	state->production = PRODUCTION_ENDING;
 }
 
@@ -562,12 +649,12 @@ route_rows(ExchangeState *state)
 
 		for (int consumer = 0; consumer < state->consumers; consumer++)
 		{
-			if (consumer != state->member->consumer && state->common != NULL)
+			if (consumer != state->member->consumer && state->common_list)
 				continue;
 			add_common(state, consumer, to);
 			to += rows->size;
 		}
-		if (state->common == NULL)
+		if (!state->common_list)
 			state->left[state->consumers] = 0;
 	}
 	state->routed = true;
@@ -648,8 +735,11 @@ rf_exchange_produce(ExchangeState *state)
 			if (!take_rows(state))
 				return STEP_MOVED;
 			moved = state->rows->count > 0;
+			state->input_rows += state->rows->count;
 			route_rows(state);
 		}
+		if (state->outboxes != NULL && !send_from_workers(state, &moved))
+			return moved ? STEP_MOVED : STEP_STUCK;
 		all_sent = send_rows(state, &moved);
 		if (new_rows && has_own_row(state))
 			return STEP_OWN_ROW;
@@ -659,13 +749,15 @@ rf_exchange_produce(ExchangeState *state)
 				send_begun(state, false);
 			return moved ? STEP_MOVED : STEP_STUCK;
 		}
-		if ((state->query_over || state->flush) && !send_rest(state, &moved))
+		if ((state->input_over || state->flush) && !send_rest(state, &moved))
 			return moved ? STEP_MOVED : STEP_STUCK;
 		state->flush = false;
 		state->routed = false;
 		rf_rows_reset(state->rows);
-		if (!state->query_over)
+		if (!state->input_over)
 			return STEP_MOVED;
+		if (!workers_are_done(state, &moved))
+			return moved ? STEP_MOVED : STEP_STUCK;
 		end_query(state);
 	}
 	if (state->production == PRODUCTION_OVER)
@@ -733,19 +825,27 @@ make_outlets(ExchangeState *state, TupleDesc desc)
 	int			own = state->member->consumer;
 
 	state->live_outlets = state->consumers - (own >= 0 ? 1 : 0);
-	if ((spec->replicate || spec->heavy == HEAVY_BROADCAST) && state->live_outlets > 1)
+	state->destinations = state->consumers;
+	if (state->outbox != NULL)
 	{
+		/* rows for all consumers are one more destination: the leader sends them to each */
+		state->common_list = true;
+		state->destinations++;
+	}
+	else if ((spec->replicate || spec->heavy == HEAVY_BROADCAST) && state->live_outlets > 1)
+	{
+		state->common_list = true;
 		state->common = rf_exchange_make_encoder(desc);
 		state->common_size = state->member->desc->slot_size - sizeof(RfSlotHeader);
 		state->common_space = palloc_extended(state->common_size, MCXT_ALLOC_HUGE);
 		state->common_room = FIRST_ROOM;
 	}
-	state->outlets = palloc0(state->consumers * sizeof(ExchangeOutlet));
-	state->submits = palloc(state->consumers * sizeof(RfGroupSubmit));
-	for (int consumer = 0; consumer < state->consumers; consumer++)
+	state->outlets = palloc0(state->destinations * sizeof(ExchangeOutlet));
+	state->submits = palloc(state->destinations * sizeof(RfGroupSubmit));
+	for (int consumer = 0; consumer < state->destinations; consumer++)
 	{
 		state->outlets[consumer].room = FIRST_ROOM;
-		if (consumer != own && !(spec->replicate && state->common != NULL))
+		if (consumer != own && (!spec->replicate || !state->common_list || consumer == state->consumers))
 			state->outlets[consumer].encoder = rf_exchange_make_encoder(desc);
 	}
 }
@@ -757,7 +857,7 @@ rf_exchange_begin_sending(ExchangeState *state, TupleDesc desc)
 	int			count;
 
 	state->consumers = state->member->desc->consumers;
-	state->scan = rf_bare_scan(state->query, &attmap, &count);
+	state->scan = rf_bare_scan(state->input, &attmap, &count);
 	if (state->scan != NULL)
 		state->rows = rf_rows_create(RelationGetDescr(state->scan->ss.ss_currentRelation), count,
 									 attmap, state->consumers);
@@ -778,7 +878,7 @@ rf_exchange_begin_sending(ExchangeState *state, TupleDesc desc)
 void
 rf_exchange_end_sending(ExchangeState *state)
 {
-	if (state->started && state->query->estate->es_use_parallel_mode)
+	if (state->started && state->query != NULL && state->query->estate->es_use_parallel_mode)
 		ExitParallelMode();
 	if (state->rows != NULL)
 		rf_rows_destroy(state->rows);

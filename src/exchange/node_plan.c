@@ -54,6 +54,9 @@ PG_FUNCTION_INFO_V1(rdma_exchange_support);
 /* More than any other cost; the plan without it always exists. */
 #define IMPOSSIBLE_COST	1e30
 
+/* Whether the statement that is being planned, which has exchanges, must not run in parallel mode. */
+static bool planned_is_unsafe = false;
+
 static planner_hook_type previous_planner = NULL;
 static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
 static get_relation_stats_hook_type previous_stats_hook = NULL;
@@ -181,8 +184,8 @@ is_made_safely(Oid type)
 }
 
 /*
- * The path for the processes of a Gather: they share rows that have all arrived and were kept, so
- * the first row is late. Only this path may run in a worker. The leader stores each row and one of
+ * The path for the processes of a Gather: they share rows that the leader keeps, and it moves all that it
+ * can before it takes one, so the first row is late. Only this path may run in a worker. The leader stores each row and one of
  * the processes reads it, at half of the cost each; rows beyond work_mem go to disk and back. It
  * has as many workers as a table of this size, but at least one, because a worker cannot join rows
  * of a small exchange to those of a large one otherwise.
@@ -283,7 +286,7 @@ plan_exchange(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 {
 	CustomScan *scan = make_exchange(planner_rt_fetch(rel->relid, root), rel->relid,
 									 strVal(linitial(path->custom_private)), strVal(lsecond(path->custom_private)),
-									 root->glob->maxParallelHazard == PROPARALLEL_UNSAFE);
+									 planned_is_unsafe);
 	List	   *quals = extract_actual_clauses(clauses, false);
 	List	   *used = list_concat(pull_var_clause((Node *) tlist, PVC_RECURSE_PLACEHOLDERS),
 								   pull_var_clause((Node *) quals, PVC_RECURSE_PLACEHOLDERS));
@@ -373,15 +376,21 @@ keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, P
 {
 	MissingContext context = {NIL, NULL};
 	PlannedStmt *result;
+	bool		around = planned_is_unsafe;
 	bool		unsafe;
 	ListCell   *lc;
 
 	/* this session runs its next plan before the set ends */
 	if (rf_exchange_set != NULL && parse->commandType == CMD_SELECT)
 		(void) find_calls((Node *) parse, &context);
-	unsafe = context.calls != NIL && max_parallel_hazard(parse) == PROPARALLEL_UNSAFE;
+	/* what writes may not do so while one of its exchanges is in parallel mode */
+	unsafe = parse->commandType != CMD_SELECT || parse->hasModifyingCTE ||
+		(context.calls != NIL && max_parallel_hazard(parse) == PROPARALLEL_UNSAFE);
+	/* core does not look where it may use no workers itself; after an error the next statement sets it again */
+	planned_is_unsafe = unsafe;
 	result = previous_planner ? previous_planner(parse, query_string, cursor_options, params) :
 		standard_planner(parse, query_string, cursor_options, params);
+	planned_is_unsafe = around;
 	if (context.calls == NIL)
 		return result;
 
@@ -494,6 +503,7 @@ rf_exchange_install_hooks(void)
 	previous_pathlist_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = replace_exchange;
 	rf_exchange_watch_probes();
+	rf_workers_install_hook();
 	rf_stream_acquire = rf_exchange_acquire;
 	previous_stats_hook = get_relation_stats_hook;
 	get_relation_stats_hook = exchange_stats;

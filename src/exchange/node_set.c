@@ -70,6 +70,8 @@ publish_counters(ExchangeSet *set)
 	{
 		if (last_counters[i].process_rows != NULL)
 			pfree(last_counters[i].process_rows);
+		if (last_counters[i].taken_rows != NULL)
+			pfree(last_counters[i].taken_rows);
 	}
 	last_count = 0;
 	for (; last_count < set->count; last_count++)
@@ -79,6 +81,8 @@ publish_counters(ExchangeSet *set)
 		*last = set->members[last_count].counters;
 		if (last->process_rows != NULL)
 			last->process_rows = MemoryContextStrdup(TopMemoryContext, last->process_rows);
+		if (last->taken_rows != NULL)
+			last->taken_rows = MemoryContextStrdup(TopMemoryContext, last->taken_rows);
 	}
 }
 
@@ -505,8 +509,8 @@ rdma_exchange_stats(PG_FUNCTION_ARGS)
 	for (int i = 0; i < last_count; i++)
 	{
 		const ExchangeCounters *counters = &last_counters[i];
-		Datum		values[12];
-		bool		nulls[12] = {false};
+		Datum		values[13];
+		bool		nulls[13] = {false};
 
 		values[0] = Int32GetDatum(i + 1);
 		values[1] = Int64GetDatum(counters->rows_out);
@@ -522,6 +526,9 @@ rdma_exchange_stats(PG_FUNCTION_ARGS)
 			values[9] = CStringGetTextDatum(counters->process_rows);
 		values[10] = CStringGetTextDatum(counters->encryption);
 		values[11] = Int64GetDatum(counters->rows_filtered);
+		nulls[12] = counters->taken_rows == NULL;
+		if (!nulls[12])
+			values[12] = CStringGetTextDatum(counters->taken_rows);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -1,17 +1,22 @@
 /*
  * node_share.c - the leader and the workers of a Gather read one exchange's rows together.
  *
- * Collect, then share: before the workers start, the leader waits until all rows of the exchange
- * are here (node_collect.c). Then each process takes the next batch that is not taken yet, decodes
- * it, and does with the rows what the plan above says. Workers touch no flow and no query: all they
- * need is what was collected. The number of workers, and the time at which they start, change only
- * the speed.
+ * Each process takes the next batch that is here and not taken yet, decodes it, and does with the
+ * rows what the plan above says. The leader alone moves rows: as long as not all have come, it
+ * receives batches, runs the exchange's query, sends, and keeps for all what is for this node
+ * (node_collect.c); it takes a batch itself only when it can do none of this. Workers touch no flow
+ * and no query. The number of workers, and the time at which they start, change only the speed.
  *
  * Why nothing hangs: collecting is a wait for one exchange like any other (node_drive.c), in the
- * one process that waits for exchanges. Below one Gather the exchanges are awaited one after the
- * other, never one inside the other. Workers wait only for each other and for their leader, inside
- * nodes of core that need no row for that which is not here yet: a node that waits for its workers
- * computes.
+ * one process that waits for exchanges. The leader does not leave the scan before all rows have come
+ * and may be taken. So when it sleeps inside a node of core, at the barrier of a hash join or in the
+ * Gather, then whatever its part of the plan has read is complete, and the processes that it waits
+ * for need nothing more of it. To keep batches never blocks: what has no room in memory goes to a
+ * file, which the processes read when it is complete. Below one Gather the leader reads exchanges one
+ * after the other, never one inside the other; a worker that is ahead of it waits for it.
+ *
+ * Where the leader may be asked for the rows again before it has read them to the end, or takes no
+ * part in the plan, it collects all of them before the workers start.
  *
  * A Gather that runs without workers does not collect: its leader reads as if it were alone.
  */
@@ -23,58 +28,95 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 
+/* One step of the leader's. True: something has moved, or the last row is here. */
+static bool
+collect_some(ExchangeState *state)
+{
+	bool		moved = rf_exchange_receive(state);
+
+	if (state->loaded)
+		rf_exchange_collect_received(state);
+	switch (rf_exchange_produce(state))
+	{
+		case STEP_OWN_ROW:
+			rf_exchange_collect_own(state);
+			moved = true;
+			break;
+		case STEP_MOVED:
+			moved = true;
+			break;
+		case STEP_STUCK:
+			break;
+	}
+	if (moved || !rf_exchange_all_read(state))
+		return moved;
+	state->reading_over = true;
+	state->set->unread--;
+	rf_exchange_end_collecting(state);
+	return true;
+}
+
+/* Begin with it. Are there rows to be collected? */
+static bool
+begin_collecting(ExchangeState *state)
+{
+	if (state->collected)
+		return false;
+	if (rf_exchange_collects(state))
+		return true;
+	if (!state->reading_over)
+		elog(ERROR, "rows of exchange %d are being read already", state->spec->number);
+	/* no rows come to this node */
+	rf_exchange_begin_collecting(state);
+	rf_exchange_end_collecting(state);
+	return false;
+}
+
 /* All rows of the exchange, unless they are there already. */
 static void
 collect(ExchangeState *state)
 {
-	if (state->collected)
+	if (!begin_collecting(state))
 		return;
-	if (!rf_exchange_collects(state))
+	while (!state->collected)
 	{
-		if (!state->reading_over)
-			elog(ERROR, "rows of exchange %d are being read already", state->spec->number);
-		/* no rows come to this node */
-		rf_exchange_begin_collecting(state);
-		rf_exchange_end_collecting(state);
-		return;
-	}
-	for (;;)
-	{
-		bool		moved = rf_exchange_receive(state);
-
-		if (state->loaded)
-			rf_exchange_collect_received(state);
-		switch (rf_exchange_produce(state))
-		{
-			case STEP_OWN_ROW:
-				rf_exchange_collect_own(state);
-				moved = true;
-				break;
-			case STEP_MOVED:
-				moved = true;
-				break;
-			case STEP_STUCK:
-				break;
-		}
-		if (!moved)
-		{
-			if (rf_exchange_all_read(state))
-				break;
+		if (!collect_some(state))
 			rf_exchange_sleep(state);
-		}
 		CHECK_FOR_INTERRUPTS();
 	}
-	state->reading_over = true;
-	state->set->unread--;
-	rf_exchange_end_collecting(state);
 }
 
-TupleTableSlot *
-rf_exchange_next_shared(ExchangeState *state, TupleTableSlot *slot)
+static bool
+take_batch(ExchangeState *state)
 {
 	const void *batch;
 	uint32		length;
 
+	if (!rf_batches_next(state->batches, &batch, &length))
+		return false;
+	rf_decoder_load(state->shared_decoder, batch, length);
+	rf_batches_count(state->batches, ParallelWorkerNumber + 1,
+					 rf_decoder_remaining(state->shared_decoder));
+	state->taken = true;
+	return true;
+}
+
+/* Nothing can be taken now. False: never again. */
+static bool
+wait_for_batch(ExchangeState *state)
+{
+	if (IsParallelWorker())
+		return rf_batches_wait(state->batches);
+	if (state->collected)
+		return false;
+	rf_exchange_sleep(state);
+	return true;
+}
+
+/* What comes and goes is first for the leader: the workers wait for it. */
+TupleTableSlot *
+rf_exchange_next_shared(ExchangeState *state, TupleTableSlot *slot)
+{
 	ExecClearTuple(slot);
 	if (!state->shared)
 		collect(state);
@@ -82,18 +124,23 @@ rf_exchange_next_shared(ExchangeState *state, TupleTableSlot *slot)
 	{
 		if (state->taken)
 		{
-			if (rf_decoder_next(state->decoder, slot->tts_values, slot->tts_isnull))
+			if (rf_decoder_next(state->shared_decoder, slot->tts_values, slot->tts_isnull))
 				return ExecStoreVirtualTuple(slot);
 			state->taken = false;
 		}
 		CHECK_FOR_INTERRUPTS();
-		if (!rf_batches_next(state->batches, &batch, &length))
+		if (!IsParallelWorker() && !state->collected && collect_some(state))
+			continue;
+		if (!take_batch(state) && !wait_for_batch(state))
 			return slot;
-		rf_decoder_load(state->decoder, batch, length);
-		rf_batches_count(state->batches, ParallelWorkerNumber + 1,
-						 rf_decoder_remaining(state->decoder));
-		state->taken = true;
 	}
+}
+
+void
+rf_exchange_abandon_shared(ExchangeState *state)
+{
+	if (state->shared && !state->collected && !IsParallelWorker())
+		rf_batches_abandon(state->batches);
 }
 
 /* The rest of a batch is forgotten; the shared place begins anew with the Gather, or here. */
@@ -120,7 +167,11 @@ rf_exchange_initialize_shared(CustomScanState *node, ParallelContext *pcxt, void
 
 	if (pcxt->nworkers == 0)
 		return;
-	collect(state);
+	/* a leader that takes no part is not there to collect, nor to be asked again before it has */
+	if (state->keep || !parallel_leader_participation)
+		collect(state);
+	else
+		(void) begin_collecting(state);
 	*(dsm_handle *) coordinate = rf_batches_share(state->batches, pcxt->nworkers + 1);
 	state->shared = true;
 }

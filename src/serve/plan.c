@@ -48,7 +48,7 @@ struct RfStatement
 	int			param_count;
 	StatementParam *params;
 	bool		only_built_in;	/* types whose meaning does not depend on anything */
-	int			workers;		/* rf_statement_workers when it was planned last */
+	int			workers;		/* the most that it was planned for last; -1: any number */
 	CachedPlanSource *source;
 };
 
@@ -267,23 +267,23 @@ rf_statement_params(RfStatement *statement, ArrayType *array)
 }
 
 CachedPlan *
-rf_statement_plan(RfStatement *statement, ParamListInfo params)
+rf_statement_plan(RfStatement *statement, ParamListInfo params, int workers)
 {
 	CachedPlan *plan;
 	int			nest_level;
 
 	/* the cached plan may have more workers, or fewer */
-	if (statement->workers != rf_statement_workers)
+	if (statement->workers != workers)
 	{
 		statement->source->is_valid = false;
 		if (statement->source->gplan != NULL)
 			statement->source->gplan->is_valid = false;
 	}
-	statement->workers = rf_statement_workers;
-	if (rf_statement_workers < 0 || rf_statement_workers >= max_parallel_workers_per_gather)
+	statement->workers = workers;
+	if (workers < 0 || workers >= max_parallel_workers_per_gather)
 		return GetCachedPlan(statement->source, params, CurrentResourceOwner, NULL);
 	nest_level = NewGUCNestLevel();
-	(void) set_config_option("max_parallel_workers_per_gather", psprintf("%d", rf_statement_workers),
+	(void) set_config_option("max_parallel_workers_per_gather", psprintf("%d", workers),
 							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	plan = GetCachedPlan(statement->source, params, CurrentResourceOwner, NULL);
 	AtEOXact_GUC(true, nest_level);

@@ -346,13 +346,12 @@ run_rows(SeqScanState *node, Snapshot snapshot, RfStreamDest *dest)
 }
 
 SeqScanState *
-rf_bare_scan(QueryDesc *query, AttrNumber **attmap, int *count)
+rf_bare_scan(PlanState *plan, AttrNumber **attmap, int *count)
 {
-	SeqScanState *node = (SeqScanState *) query->planstate;
+	SeqScanState *node = (SeqScanState *) plan;
 
-	if (!IsA(node, SeqScanState) || query->plannedstmt->parallelModeNeeded || node->ss.ps.plan->parallel_aware ||
-		query->plannedstmt->rowMarks != NIL || query->estate->es_junkFilter != NULL ||
-		node->ss.ps.instrument != NULL)
+	if (!IsA(node, SeqScanState) || plan->state->es_plannedstmt->rowMarks != NIL ||
+		plan->state->es_junkFilter != NULL || plan->instrument != NULL)
 		return NULL;
 	*attmap = plain_columns((SeqScan *) node->ss.ps.plan, RelationGetDescr(node->ss.ss_currentRelation), count);
 	return *attmap != NULL ? node : NULL;
@@ -367,9 +366,9 @@ rf_run_bare_scan(QueryDesc *query, RfStreamDest *dest)
 	AttrNumber *map;
 	bool		pages;
 	int			count;
-	SeqScanState *node = rf_bare_scan(query, &map, &count);
+	SeqScanState *node = rf_bare_scan(query->planstate, &map, &count);
 
-	if (node == NULL)
+	if (node == NULL || query->plannedstmt->parallelModeNeeded || node->ss.ps.plan->parallel_aware)
 		return false;
 	rel = node->ss.ss_currentRelation;
 	if (query->totaltime)

@@ -110,7 +110,7 @@ rdma_stream(PG_FUNCTION_ARGS)
 	rf_request_show(&stream_request, sql);
 	statement = rf_statement_get(sql, PG_ARGISNULL(2) ? NULL : PG_GETARG_ARRAYTYPE_P(2));
 	params = rf_statement_params(statement, PG_ARGISNULL(3) ? NULL : PG_GETARG_ARRAYTYPE_P(3));
-	plan = rf_statement_plan(statement, params);
+	plan = rf_statement_plan(statement, params, rf_statement_workers);
 
 	/*
 	 * The query may itself call this function and push its statement out of the list; the plan

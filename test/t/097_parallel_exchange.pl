@@ -1,4 +1,4 @@
-# Bad days of parallel workers that share the rows of exchanges: one is stopped for a while, ended or killed; their leader is cancelled; another
+# Bad days of parallel workers that share the rows of exchanges, and of those that send them: one is stopped for a while, ended or killed; their leader is cancelled; another
 # node goes away while rows are collected; an error comes up in one of them. There is an error or the whole result, never a part of it, and
 # afterwards no worker, no flow, no buffer and no file is left, and the next statement works.
 use strict;
@@ -104,10 +104,23 @@ my %r = bad_day($held_above, $worker, sub { my ($pid) = @_; kill 'STOP', $pid; o
 is(($r{n1} // 0) + ($r{n2} // 0), 16000, 'which loses nothing') or diag(explain(\%r));
 open_gate(0);
 nothing_left('after a worker stood still');
+%r = bad_day($held_below, $worker, sub { my ($pid) = @_; kill 'STOP', $pid; open_gate(1); kill 'CONT', $pid; }, 'when a worker that sends stands still');
+is(($r{n1} // 0) + ($r{n2} // 0), 16000, 'which loses nothing') or diag(explain(\%r));
+open_gate(0);
+nothing_left('after a worker that sends stood still');
+
+# ---- rows come late: the workers that are to share them are there before the last one is
+my $sharer = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND query LIKE '%rdma.exchange(''number%' AND leader_pid IN ($leader)";
+%r = bad_day($held_below, $sharer, sub { open_gate(1) }, 'while rows come');
+is(($r{n1} // 0) + ($r{n2} // 0), 16000, 'and they get all of them') or diag(explain(\%r));
+open_gate(0);
+nothing_left('after rows came late');
 
 # ---- a worker or its leader ends. The other node may have all of its rows already, or hear of it.
 my %ends = (
 	'a worker is terminated' => [ $held_above, $worker, sub { $node{n2}->safe_psql('postgres', "SELECT pg_terminate_backend($_[0])"); open_gate(1) } ],
+	'a worker that sends is terminated' => [ $held_below, $worker, sub { $node{n2}->safe_psql('postgres', "SELECT pg_terminate_backend($_[0])"); open_gate(1) } ],
+	'a worker that sends is killed' => [ $held_below, $worker, sub { kill 'KILL', $_[0]; ok(rdma_wait($node{n2}, 'SELECT pid IS NOT NULL FROM rdma.stat_engine', 60), 'the node comes back'); open_gate(1) } ],
 	'the leader is cancelled' => [ $held_above, $leader . " AND EXISTS ($worker)", sub { $node{n2}->safe_psql('postgres', "SELECT pg_cancel_backend($_[0])"); open_gate(1) } ],
 	'the leader is cancelled as it collects' => [ $held_below, $leader . " AND wait_event = 'PgSleep'", sub { $node{n2}->safe_psql('postgres', "SELECT pg_cancel_backend($_[0])"); open_gate(1) } ],
 	'a worker is killed' => [ $held_above, $worker, sub { kill 'KILL', $_[0]; ok(rdma_wait($node{n2}, 'SELECT pid IS NOT NULL FROM rdma.stat_engine', 60), 'the node comes back'); open_gate(1) } ]);
@@ -126,6 +139,11 @@ foreach my $end (sort keys %ends)
 like($r{n1} // $r{error}, qr/ERROR: (?!canceling statement due to statement timeout)/, 'which fails where its rows are missing') or diag(explain(\%r));
 open_gate(0);
 nothing_left('after a node went away');
+
+# ---- an error in what a worker that sends computes, or its leader
+%r = exchange_run($coord, 'n1,n2', 2, join_of('count(*)', 'SELECT 4100 / (id - 1700), t FROM t'));
+like(join(' ', map { $_ // '' } @r{qw(n1 n2)}), qr/ERROR: .*division by zero/, 'an error in a process that sends');
+nothing_left('after an error of a process that sends');
 
 # ---- an error in what the processes do
 %r = exchange_run($coord, 'n1,n2', 2, join_of('sum(1 / (id - 1700))', $fast));

@@ -206,6 +206,8 @@ explain_exchange(RfScanState *state, int number, ExplainState *es)
 								 stats->bytes_out, stats->bytes_in, stats->stalls);
 			if (es->timing && stats->process_rows != NULL)
 				appendStringInfo(&line, " rows per process=%s", stats->process_rows);
+			if (es->timing && stats->taken_rows != NULL)
+				appendStringInfo(&line, " taken per process=%s", stats->taken_rows);
 			if (stats->transport[0] != '\0')
 				appendStringInfo(&line, " %s", stats->transport);
 			if (es->verbose && es->timing && stats->encryption[0] != '\0')
@@ -228,6 +230,8 @@ explain_exchange(RfScanState *state, int number, ExplainState *es)
 			ExplainPropertyUInteger("Stalls", NULL, stats->stalls, es);
 			if (stats->process_rows != NULL)
 				ExplainPropertyText("Rows per Process", stats->process_rows, es);
+			if (stats->taken_rows != NULL)
+				ExplainPropertyText("Rows Taken per Process", stats->taken_rows, es);
 		}
 		ExplainPropertyText("Transport", stats->transport, es);
 		if (es->verbose && es->timing && stats->encryption[0] != '\0')

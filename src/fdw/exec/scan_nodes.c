@@ -150,7 +150,8 @@ rf_scan_nodes_collect(RfScanState *state)
 										/* not every node has been upgraded yet */
 										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'process_rows', "
 										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'encryption', "
-										"coalesce(pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'rows_filtered', '0') "
+										"coalesce(pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'rows_filtered', '0'), "
+										"pg_catalog.to_jsonb(s) OPERATOR(pg_catalog.->>) 'taken_rows' "
 										"FROM rdma.exchange_stats() s", 0, false);
 		rf_command_send(commands[i], NULL);
 	}
@@ -182,6 +183,8 @@ rf_scan_nodes_collect(RfScanState *state)
 				stats->process_rows = MemoryContextStrdup(state->context, PQgetvalue(result, row, 9));
 			strlcpy(stats->encryption, PQgetvalue(result, row, 10), sizeof(stats->encryption));
 			stats->rows_filtered = to_uint64(result, row, 11);
+			if (!PQgetisnull(result, row, 12))
+				stats->taken_rows = MemoryContextStrdup(state->context, PQgetvalue(result, row, 12));
 		}
 		PQclear(result);
 	}

@@ -57,6 +57,7 @@ typedef struct RfExchangeStats
 	char		transport[32];
 	char		encryption[64];	/* "": the rows crossed no network */
 	char	   *process_rows;	/* "5/7/6": of its rows, those of the node's leader and workers; NULL: not shared */
+	char	   *taken_rows;		/* the same of the rows that they sent; NULL: only the leader */
 } RfExchangeStats;
 
 /* How the rows of several sorted parts become one sequence (scan_nodes.c) */

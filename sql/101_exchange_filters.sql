@@ -103,6 +103,34 @@ SELECT exchanges FROM xf.checked('SELECT big.id FROM none JOIN big ON big.k = no
 SELECT * FROM xf.checked('SELECT big.id FROM big WHERE NOT EXISTS (SELECT FROM none WHERE big.k = none.k)', 0);
 SELECT exchanges FROM xf.checked('SELECT few.id, big.id AS b FROM few JOIN big ON big.k = few.k WHERE few.id < 0');
 SELECT exchanges, filtered FROM xf.checked('SELECT count(*), sum(x.id) AS s FROM big x JOIN big y ON x.k = y.k');
+-- nobody has a key: the other side is not read
+SELECT * FROM xf.checked('SELECT few.id, big.id AS b FROM few JOIN big ON big.k = few.k WHERE few.id < 0', 0);
+-- a table with conditions that drop less than the filter: it comes first, and what it drops is counted even if the conditions would have dropped it
+SELECT exchanges, filtered, NOT "all" AS first FROM xf.checked('SELECT few.id, big.id AS b FROM few JOIN big ON big.k = few.k WHERE big.id % 10 > 0', 27000);
+SELECT exchanges, filtered, NOT "all" AS first FROM xf.checked('SELECT few.id, big.id AS b FROM few JOIN big ON big.t = few.t WHERE big.id % 10 > 1', 24000);
+SELECT exchanges, filtered, NOT "all" AS first FROM xf.checked('SELECT few.id, big.id AS b FROM few LEFT JOIN big ON big.n = few.n AND big.t = few.t AND big.id % 10 > 0', 27000);
+SELECT exchanges, filtered, NOT "all" AS first FROM xf.checked('SELECT id FROM few WHERE NOT EXISTS (SELECT FROM big WHERE big.k = few.k AND big.id % 10 > 0)', 27000);
+SELECT exchanges, filtered, NOT "all" AS first FROM xf.checked('SELECT x.id, y.id AS b FROM big x JOIN big y ON x.k = y.k WHERE x.id % 5 < 4 AND y.id % 10 = 0', 24000);
+-- not before conditions that drop more, nor when few rows fulfil them
+SELECT exchanges, filtered, NOT "all" AS first FROM xf.checked('SELECT x.id, y.id AS b FROM big x LEFT JOIN big y ON x.k = y.k AND y.id % 10 = 0 WHERE x.id % 3 = 0', 3000);
+SELECT exchanges, filtered, NOT "all" AS first FROM xf.checked('SELECT few.id, big.id AS b FROM few LEFT JOIN big ON big.k = few.k AND big.id % 40 = 0', 750);
+-- NOT IN keeps or drops all rows for one NULL
+SELECT exchanges FROM xf.checked('SELECT id FROM big WHERE k NOT IN (SELECT k FROM few)');
+SELECT exchanges FROM xf.checked('SELECT id FROM big WHERE k NOT IN (SELECT k FROM few WHERE k IS NOT NULL)');
+SELECT exchanges FROM xf.checked('SELECT id FROM few WHERE (k IN (SELECT k FROM big)) IS NOT TRUE');
+-- one side stays where it is, and is looked at for the other one's filter
+SET rdma_fdw.exchange_strategy = repartition_one;
+SELECT * FROM xf.checked('SELECT placed.id, big.id AS b FROM placed JOIN big ON big.k = placed.k');
+SELECT * FROM xf.checked('SELECT placed.id, big.id AS b FROM placed LEFT JOIN big ON big.k = placed.k AND big.t = placed.t');
+SELECT * FROM xf.checked('SELECT id FROM placed WHERE NOT EXISTS (SELECT FROM big WHERE big.k = placed.k)');
+SELECT * FROM xf.checked('SELECT id FROM big WHERE EXISTS (SELECT FROM placed WHERE big.k = placed.k)');
+SELECT exchanges FROM xf.checked('SELECT placed.id, big.id AS b FROM placed RIGHT JOIN big ON big.k = placed.k');
+SELECT exchanges FROM xf.checked('SELECT placed.id, big.id AS b FROM placed FULL JOIN big ON big.k = placed.k');
+SET rdma_fdw.exchange_filters = auto;
+SELECT * FROM xf.checked('SELECT placed.id, big.id AS b FROM placed JOIN big ON big.k = placed.k');
+SELECT exchanges FROM xf.checked('SELECT x.id FROM big x JOIN placed ON x.k = placed.k WHERE x.id < 20');
+SET rdma_fdw.exchange_filters = on;
+SET rdma_fdw.exchange_strategy = repartition_both;
 -- filters of filtered rows, and in the input of another exchange
 SELECT * FROM xf.checked('SELECT few.id, x.id AS b, y.id AS c FROM few JOIN big x ON x.k = few.k JOIN big y ON y.k = x.k AND y.id = x.id');
 SELECT exchanges, filtered FROM xf.checked('SELECT f.id, q.n FROM few f JOIN (SELECT few.n AS g, count(*) AS n FROM few JOIN big ON big.k = few.k GROUP BY few.n) q ON q.g = f.n');
@@ -112,6 +140,9 @@ UPDATE xf_here.big SET k = 74 WHERE id % 2 = 0;
 ANALYZE xf.big;
 SELECT * FROM xf.checked('SELECT few.id, big.id AS b FROM few JOIN big ON big.k = few.k');
 SELECT * FROM xf.checked('SELECT few.id, big.id AS b FROM few LEFT JOIN big ON big.k = few.k');
+SELECT exchanges FROM xf.checked('SELECT id FROM big WHERE EXISTS (SELECT FROM few WHERE few.k = big.k)');
+SELECT exchanges FROM xf.checked('SELECT id FROM big WHERE NOT EXISTS (SELECT FROM few WHERE few.k = big.k)');
+SELECT exchanges FROM xf.checked('SELECT x.id FROM big x WHERE x.id < 9000 AND NOT EXISTS (SELECT FROM big y WHERE y.k = x.k AND y.id % 3 = 1)');
 -- one that stops early, cursors, writes
 SELECT count(*) FROM (SELECT few.id FROM xf.few JOIN xf.big ON big.k = few.k LIMIT 3) q;
 BEGIN;

@@ -275,6 +275,7 @@ struct ExchangeState
 	bool		cut_short;		/* nobody waited for all of them */
 	ExchangeFilters *filters;	/* of its own rows; NULL: all are needed */
 	bool		filter_sent;	/* what this node says to the others, or is on its way */
+	bool		asks_first;		/* rf_filter_passes() is asked before the scan's conditions */
 };
 
 /* All rows for this node are here, read or not. */
@@ -384,6 +385,9 @@ extern const void *rf_filter_message(ExchangeState *state, uint32 *length);
 /* After that: have the others said theirs, or has it been long enough? */
 extern bool rf_filter_is_complete(ExchangeState *state);
 
+/* Then: has no row a partner anywhere? The query need not run. */
+extern bool rf_filter_is_empty(const ExchangeState *state);
+
 /* Milliseconds until that is so in any case; -1: it does not wait for others. */
 extern long rf_filter_patience(const ExchangeState *state);
 
@@ -400,6 +404,11 @@ extern bool rf_filter_is_on(const ExchangeState *state);
 extern Size rf_filter_shared_size(const ExchangeState *state);
 extern void rf_filter_share(const ExchangeState *state, uint64 *space);
 extern void rf_filter_attach(ExchangeState *state, const uint64 *space);
+/*
+ * With state->asks_first: a row of state->scan, before the conditions of the scan. False: it has no
+ * partner. Finds out, too, whether it pays to ask that so early, and as long as it does not says true.
+ */
+extern bool rf_filter_passes(ExchangeState *state, TupleTableSlot *slot);
 
 /* node_out.c */
 typedef enum ExchangeStep

@@ -16,7 +16,9 @@
  * right. If the first exchange is not read to its end here, or cannot be driven now, there is no
  * filter of this node. Why this cannot hang: node_drive.c.
  *
- * A filter that lets most rows pass is no longer looked at.
+ * A filter that lets most rows pass is no longer looked at. One that drops more rows of a table than
+ * the conditions of the scan do is looked at before these are: then most rows' other columns need not
+ * be found. Where nobody has a key, the query does not run.
  *
  * Does: filters, and whose are here. Does not: route, send, receive. All memory is the statement's.
  */
@@ -48,6 +50,15 @@
 /* After so many rows, less than this part of them must have been dropped to give up. */
 #define LOOK_ROWS		16384
 #define LOOK_DROPPED	0.3
+
+/*
+ * Of a scan with conditions, after so many rows: its filter goes first where it drops more of them than
+ * the conditions. It costs about what a cheap condition does, and needs fewer columns.
+ */
+#define EARLY_ROWS		1024
+
+/* About the next four tuples. */
+#define PREFETCH_BYTES	512
 
 /* Of one node: a key's word is words[key >> shift]. */
 typedef struct Filter
@@ -87,6 +98,15 @@ struct ExchangeFilters
 	TimestampTz until;			/* that is how long others are waited for; 0: not yet */
 	uint64		looked;			/* since the last filter came: rows, */
 	uint64		dropped;		/* and of these */
+
+	/* of a scan with conditions */
+	uint64		scanned;		/* since the last filter came: rows */
+	double		failed;			/* the part of them that the conditions drop */
+	bool		early;			/* the filters come before the conditions */
+	int			last_attr;		/* the last attribute of the table that is a key */
+	AttrNumber *attrs;			/* the keys, from 0 */
+	Datum	   *values;			/* of one row */
+	bool	   *isnull;
 };
 
 /* ---------- the bits ---------- */
@@ -209,6 +229,21 @@ complete_keys(ExchangeKeys *keys)
 /* ---------- begin ---------- */
 
 static void
+begin_early(ExchangeFilters *filters, const ExchangeState *state)
+{
+	const ExchangeSpec *spec = state->spec;
+
+	filters->attrs = palloc(spec->key_count * sizeof(AttrNumber));
+	filters->values = palloc(spec->key_count * sizeof(Datum));
+	filters->isnull = palloc(spec->key_count * sizeof(bool));
+	for (int i = 0; i < spec->key_count; i++)
+	{
+		filters->attrs[i] = state->rows->columns[spec->keys[i] - 1].attr;
+		filters->last_attr = Max(filters->last_attr, filters->attrs[i] + 1);
+	}
+}
+
+static void
 begin_filters(ExchangeState *state)
 {
 	ExchangeMember *member = state->member;
@@ -220,6 +255,10 @@ begin_filters(ExchangeState *state)
 		filters->of[i] = open_filter;
 	filters->heard = palloc0(consumers * sizeof(bool));
 	filters->missing = consumers - 1;
+	/* rows of heavy keys have no place of their own */
+	state->asks_first = state->scan != NULL && state->scan->ss.ps.qual != NULL && state->spec->heavy_count == 0;
+	if (state->asks_first)
+		begin_early(filters, state);
 	state->filters = filters;
 }
 
@@ -254,7 +293,20 @@ use_filter(ExchangeFilters *filters, int consumer, const uint64 *words, uint32 c
 {
 	filters->of[consumer] = (Filter) {words, 64 - pg_leftmost_one_pos32(count)};
 	filters->on = true;
-	filters->looked = filters->dropped = 0;
+	filters->looked = filters->dropped = filters->scanned = 0;
+	filters->early = false;
+}
+
+static bool
+is_empty(const Filter *filter)
+{
+	/* the open one says so in its first word */
+	for (size_t i = 0; i < (size_t) 1 << (64 - filter->shift); i++)
+	{
+		if (filter->words[i] != 0)
+			return false;
+	}
+	return true;
 }
 
 const void *
@@ -292,6 +344,17 @@ rf_filter_is_complete(ExchangeState *state)
 	const ExchangeFilters *filters = state->filters;
 
 	return filters->missing == 0 || state->in_ended || GetCurrentTimestamp() >= filters->until;
+}
+
+bool
+rf_filter_is_empty(const ExchangeState *state)
+{
+	for (int consumer = 0; consumer < state->consumers; consumer++)
+	{
+		if (!is_empty(&state->filters->of[consumer]))
+			return false;
+	}
+	return true;
 }
 
 long
@@ -342,7 +405,36 @@ rf_filter_receive(ExchangeState *state, int consumer, const void *message, uint3
 bool
 rf_filter_is_on(const ExchangeState *state)
 {
-	return state->filters->on;
+	return state->filters->on && !state->filters->early;
+}
+
+/* It has dropped too little to go on. */
+static bool
+is_useless(const ExchangeFilters *filters)
+{
+	return filters->looked >= LOOK_ROWS && filters->dropped < filters->looked * LOOK_DROPPED;
+}
+
+/* Is it of use, and does it drop more of the rows than the conditions of the scan do? */
+static bool
+goes_first(const ExchangeFilters *filters, double failed)
+{
+	return filters->dropped > filters->looked * Max(failed, LOOK_DROPPED);
+}
+
+/* After rows were looked up that fulfil the conditions: the next ones before that? */
+static void
+settle_order(ExchangeState *state)
+{
+	ExchangeFilters *filters = state->filters;
+
+	if (!state->asks_first || filters->looked < EARLY_ROWS || filters->scanned < filters->looked)
+		return;
+	filters->failed = 1 - (double) filters->looked / filters->scanned;
+	filters->early = goes_first(filters, filters->failed);
+	state->asks_first = filters->early;
+	if (filters->early)
+		filters->looked = filters->dropped = 0;
 }
 
 void
@@ -369,8 +461,69 @@ rf_filter_drop(ExchangeState *state)
 	state->member->counters.rows_filtered += count - passed;
 	filters->looked += count;
 	filters->dropped += count - passed;
-	if (filters->looked >= LOOK_ROWS && filters->dropped < filters->looked * LOOK_DROPPED)
+	if (is_useless(filters))
 		filters->on = false;
+	else
+		settle_order(state);
+}
+
+/* Where the row with this hash goes; there are no heavy keys. */
+static inline int
+place_of(const ExchangeState *state, uint64 hash)
+{
+	if (state->spec->map != NULL)
+		return state->spec->map[hash % (uint64) state->spec->map_count];
+	if (state->consumer_mask != 0)
+		return hash & state->consumer_mask;
+	return hash % (uint64) state->consumers;
+}
+
+bool
+rf_filter_passes(ExchangeState *state, TupleTableSlot *slot)
+{
+	ExchangeFilters *filters = state->filters;
+	int			key_count = state->spec->key_count;
+	MemoryContext caller;
+	uint64		hash;
+	uint64		key;
+	uint64		bits;
+	const Filter *filter;
+
+	if (!filters->early)
+	{
+		filters->scanned++;
+		return true;
+	}
+	/* the next tuples of an all-visible page were not read yet, and lie before this one */
+	if (TTS_IS_BUFFERTUPLE(slot))
+		__builtin_prefetch((const char *) ((HeapTupleTableSlot *) slot)->tuple->t_data - PREFETCH_BYTES);
+	slot_getsomeattrs(slot, filters->last_attr);
+	for (int i = 0; i < key_count; i++)
+	{
+		filters->values[i] = slot->tts_values[filters->attrs[i]];
+		filters->isnull[i] = slot->tts_isnull[filters->attrs[i]];
+	}
+	caller = MemoryContextSwitchTo(state->hashing);
+	hash = rf_route_hash(state->route, filters->values, filters->isnull);
+	if (unlikely(!state->hashing->isReset))
+		MemoryContextReset(state->hashing);
+	MemoryContextSwitchTo(caller);
+
+	key = hash * RF_FILTER_FACTOR;
+	bits = bits_of(key);
+	filter = &filters->of[place_of(state, hash)];
+	filters->looked++;
+	if ((filter->words[key >> filter->shift] & bits) == bits)
+		return true;
+	filters->dropped++;
+	state->member->counters.rows_filtered++;
+	/* the first rows were not like the others */
+	if (filters->looked >= LOOK_ROWS && !goes_first(filters, filters->failed))
+	{
+		filters->early = state->asks_first = false;
+		filters->looked = filters->dropped = 0;
+	}
+	return false;
 }
 
 /* ---------- workers of the query ---------- */

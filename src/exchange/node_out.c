@@ -401,10 +401,13 @@ scan_row(ExchangeState *state)
 		CHECK_FOR_INTERRUPTS();
 		if (qual == NULL)
 			return slot;
-		ResetExprContext(econtext);
-		econtext->ecxt_scantuple = slot;
-		if (ExecQual(qual, econtext))
-			return slot;
+		if (likely(!state->asks_first) || rf_filter_passes(state, slot))
+		{
+			ResetExprContext(econtext);
+			econtext->ecxt_scantuple = slot;
+			if (ExecQual(qual, econtext))
+				return slot;
+		}
 		if (unlikely(rf_flush_ticks != state->flush_seen))
 			return NULL;
 	}
@@ -680,7 +683,10 @@ has_filters(ExchangeState *state, bool *moved)
 		begin_parcel(state, message, length, 0, RF_GROUP_ANY);
 		state->filter_sent = true;
 	}
-	return send_parcel(state, moved) && rf_filter_is_complete(state);
+	if (!send_parcel(state, moved) || !rf_filter_is_complete(state))
+		return false;
+	state->input_over |= rf_filter_is_empty(state);
+	return true;
 }
 
 void

@@ -136,8 +136,8 @@ is_colocated(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner)
 }
 
 /*
- * The other side's expressions that the join equates to the keys of one side: they determine where
- * its rows go; or NIL.
+ * The equalities of the join with the keys of one side: they determine where the other's rows go; or
+ * NIL.
  */
 static List *
 partners(JoinContext *cxt, RfRelInfo *stays, bool outer_stays)
@@ -149,7 +149,7 @@ partners(JoinContext *cxt, RfRelInfo *stays, bool outer_stays)
 		return NIL;
 	foreach(lc, stays->fragment->keys)
 	{
-		Expr	   *partner = NULL;
+		RfEquality *partner = NULL;
 		ListCell   *equal;
 
 		foreach(equal, cxt->equalities)
@@ -157,7 +157,7 @@ partners(JoinContext *cxt, RfRelInfo *stays, bool outer_stays)
 			RfEquality *equality = (RfEquality *) lfirst(equal);
 
 			if (list_member((List *) lfirst(lc), outer_stays ? equality->outer : equality->inner))
-				partner = outer_stays ? equality->inner : equality->outer;
+				partner = equality;
 		}
 		if (partner == NULL)
 			return NIL;
@@ -252,6 +252,29 @@ filtered_side(JoinContext *cxt, RfRelInfo *side, RfRelInfo *other, List *equalit
 	return result;
 }
 
+/*
+ * The same of the inner side, moved, of what `inner` has. To move only different rows all have to be
+ * compared first, which may cost more than to look all up in a filter.
+ */
+static RfRelInfo *
+filtered_inner_side(JoinContext *cxt, RfRelInfo *moved, RfRelInfo *inner, RfRelInfo *other, List *equalities)
+{
+	RfRelInfo  *result = filtered_side(cxt, moved, other, equalities);
+	RfRelInfo  *all;
+
+	if (moved->fragment->moved == inner)
+		return result;
+	all = rf_move(cxt->root, inner, moved->fragment->move_keys, false);
+	/* as treat_heavy_keys() has decided */
+	all->fragment->heavy = moved->fragment->heavy;
+	all->fragment->spread = moved->fragment->spread;
+	all->fragment->placement = moved->fragment->placement;
+	all = filtered_side(cxt, all, other, equalities);
+	if (all != NULL && all->rel_total_cost < (result != NULL ? result : moved)->rel_total_cost)
+		return all;
+	return result;
+}
+
 /* The side whose rows are noted; it has to move for that, but not its rows if they are in place. */
 static void
 note_rows(RfRelInfo *side)
@@ -260,9 +283,10 @@ note_rows(RfRelInfo *side)
 	rf_estimate_move(side);
 }
 
-/* The side for which it pays more is filtered, if there is one. */
+/* The side for which it pays more is filtered, if there is one. `source`: what moves as *inner. */
 static void
-add_filter(JoinContext *cxt, RfRelInfo **outer, RfRelInfo **inner, List *equalities, bool computed)
+add_filter(JoinContext *cxt, RfRelInfo **outer, RfRelInfo **inner, RfRelInfo *source, List *equalities,
+		   bool computed)
 {
 	RfRelInfo  *filtered_outer = NULL;
 	RfRelInfo  *filtered_inner = NULL;
@@ -272,7 +296,7 @@ add_filter(JoinContext *cxt, RfRelInfo **outer, RfRelInfo **inner, List *equalit
 	if (needs_partners(cxt, true))
 		filtered_outer = filtered_side(cxt, *outer, *inner, equalities);
 	if (needs_partners(cxt, false))
-		filtered_inner = filtered_side(cxt, *inner, *outer, equalities);
+		filtered_inner = filtered_inner_side(cxt, *inner, source, *outer, equalities);
 	if (filtered_outer != NULL && filtered_inner != NULL)
 	{
 		if (filtered_outer->rel_total_cost + (*inner)->rel_total_cost <
@@ -293,28 +317,70 @@ add_filter(JoinContext *cxt, RfRelInfo **outer, RfRelInfo **inner, List *equalit
 	}
 }
 
-static void
-repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equalities, bool computed)
+static List *
+keys_of(List *equalities, bool outer)
 {
-	List	   *outer_keys = NIL;
-	List	   *inner_keys = NIL;
-	RfRelInfo  *place;
-	RfRelInfo  *other;
+	List	   *keys = NIL;
 	ListCell   *lc;
 
 	foreach(lc, equalities)
 	{
 		RfEquality *equality = (RfEquality *) lfirst(lc);
 
-		outer_keys = lappend(outer_keys, equality->outer);
-		inner_keys = lappend(inner_keys, equality->inner);
+		keys = lappend(keys, outer ? equality->outer : equality->inner);
 	}
-	place = rf_move(cxt->root, outer, outer_keys, computed);
-	other = move_inner(cxt, inner, inner_keys, computed);
+	return keys;
+}
+
+static void
+repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equalities, bool computed)
+{
+	RfRelInfo  *place = rf_move(cxt->root, outer, keys_of(equalities, true), computed);
+	RfRelInfo  *other = move_inner(cxt, inner, keys_of(equalities, false), computed);
+
 	if (list_length(equalities) == 1)
 		treat_heavy_keys(cxt, place, other);
-	add_filter(cxt, &place, &other, equalities, computed);
+	add_filter(cxt, &place, &other, inner, equalities, computed);
 	add_way(cxt, RF_STRATEGY_REPARTITION_BOTH, place, other, place);
+}
+
+/*
+ * One side goes to where the other's keys say; filtered, if that pays, by the other one's rows, which
+ * are looked at for that where they are. By all equalities, or a single one, repartition_both() tries
+ * this, too.
+ */
+static void
+repartition_one(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool outer_stays, List *equalities,
+				bool computed)
+{
+	bool		tried = list_length(equalities) == 1 || list_length(equalities) == list_length(cxt->equalities);
+	RfRelInfo  *filtered = NULL;
+	RfRelInfo  *stays;
+	RfRelInfo  *moves;
+
+	if (!outer_stays)
+		moves = rf_move(cxt->root, outer, keys_of(equalities, true), computed);
+	else
+		moves = move_inner(cxt, inner, keys_of(equalities, false), computed);
+	stays = outer_stays ? outer : inner;
+	if (rf_exchange_filters != RF_EXCHANGE_FILTERS_OFF && !computed && rf_can_move(cxt->root, stays) &&
+		needs_partners(cxt, !outer_stays) && (!tried || rf_exchange_strategy == RF_STRATEGY_REPARTITION_ONE))
+	{
+		stays = outer_stays ? rf_move(cxt->root, outer, keys_of(equalities, true), false) :
+			move_inner(cxt, inner, keys_of(equalities, false), false);
+		filtered = outer_stays ? filtered_inner_side(cxt, moves, inner, stays, equalities) :
+			filtered_side(cxt, moves, stays, equalities);
+	}
+	if (filtered != NULL)
+	{
+		note_rows(stays);
+		add_way(cxt, RF_STRATEGY_REPARTITION_ONE, outer_stays ? stays : filtered,
+				outer_stays ? filtered : stays, outer_stays ? stays : filtered);
+		if (rf_exchange_filters == RF_EXCHANGE_FILTERS_ON)
+			return;
+	}
+	add_way(cxt, RF_STRATEGY_REPARTITION_ONE, outer_stays ? outer : moves, outer_stays ? moves : inner,
+			outer_stays ? outer : moves);
 }
 
 /* Rows that are on the only compute node, or go there, are all in one place. */
@@ -388,7 +454,7 @@ find_ways(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool computed)
 	/* those that need not move are there */
 	bool		outer_stays = outer->fragment->computed == computed;
 	bool		inner_stays = inner->fragment->computed == computed;
-	List	   *keys;
+	List	   *equalities;
 
 	if (computed && list_length(outer->compute) == 1)
 	{
@@ -419,21 +485,17 @@ find_ways(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool computed)
 
 	if (inner_moves && outer_stays)
 	{
-		keys = partners(cxt, outer, true);
-		if (keys != NIL)
-			add_way(cxt, RF_STRATEGY_REPARTITION_ONE, outer, move_inner(cxt, inner, keys, computed), outer);
+		equalities = partners(cxt, outer, true);
+		if (equalities != NIL)
+			repartition_one(cxt, outer, inner, true, equalities, computed);
 		if (cxt->jointype != JOIN_FULL && !is_everywhere(outer))
 			add_way(cxt, RF_STRATEGY_REPLICATE, outer, move_inner(cxt, inner, NIL, computed), outer);
 	}
 	if (outer_moves && inner_stays)
 	{
-		keys = partners(cxt, inner, false);
-		if (keys != NIL)
-		{
-			RfRelInfo  *moved = rf_move(cxt->root, outer, keys, computed);
-
-			add_way(cxt, RF_STRATEGY_REPARTITION_ONE, moved, inner, moved);
-		}
+		equalities = partners(cxt, inner, false);
+		if (equalities != NIL)
+			repartition_one(cxt, outer, inner, false, equalities, computed);
 		if (cxt->jointype == JOIN_INNER)
 			add_way(cxt, RF_STRATEGY_REPLICATE, rf_move(cxt->root, outer, NIL, computed), inner, inner);
 	}

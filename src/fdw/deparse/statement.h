@@ -78,7 +78,7 @@ typedef struct RfRelInfo
 								 * FirstLowInvalidHeapAttributeNumber */
 
 	RelOptInfo *rel;			/* the relation that this is the statement of */
-	struct RfRelInfo *alone;	/* of a table that is one of nodes to this query: its own statement, else NULL */
+	struct RfRelInfo *alone;	/* of a table that is one of another server to this query: its own statement, else NULL */
 	struct RfFragment *fragment;	/* of a server with nodes: where its rows lie, see fragment.h */
 
 	/*
@@ -88,8 +88,9 @@ typedef struct RfRelInfo
 	RfSelect   *select;
 
 	/*
-	 * A partitioned table with partitions on several servers, see nodes_partitions.c: for each node
-	 * the SELECT of its partitions, NULL if it has none; one of them is "select".
+	 * A partitioned table with partitions on several servers, or a table that some of the nodes have, see
+	 * nodes_partitions.c and nodes_common.c: for each node the SELECT of its part, NULL if it has none; one of
+	 * them is "select". NIL: all have the same SELECT.
 	 */
 	List	   *parts;
 
@@ -174,13 +175,15 @@ typedef struct RfChoices
 } RfChoices;
 
 /*
- * The placement of rows with equal keys if not by the keys' hash: by partitions with these bounds,
- * or, without keys, all on one node. Such rows can be joined in place with rows of the same layout;
- * no rows are moved to match a layout.
+ * The placement of rows with equal keys if not by the keys' hash: by partitions with these bounds, by the
+ * buckets of another server, or, without keys, all on one node. Such rows can be joined in place with rows of
+ * the same layout; no rows are moved to match a layout.
  */
 typedef struct RfLayout
 {
 	int			place;			/* of the only node, or -1 */
+	Oid			serverid;		/* whose buckets say the node, or InvalidOid */
+	List	   *nodes;			/* IntList: with it, the places of that server's nodes */
 	struct PartitionSchemeData *scheme;
 	struct PartitionBoundInfoData *bounds;
 	int			count;			/* partitions */

@@ -476,6 +476,13 @@ reason_of_table(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *other)
 	rte = planner_rt_fetch(other->relid, root);
 	if (rf_is_our_rel(other) && other->fdw_private != NULL)
 	{
+		List	   *nodes = ((RfRelInfo *) rel->fdw_private)->nodes;
+		List	   *others = ((RfRelInfo *) other->fdw_private)->nodes;
+
+		if (other->serverid != rel->serverid && nodes != NIL && others != NIL &&
+			!rf_are_among(nodes, others) && !rf_are_among(others, nodes))
+			return psprintf("it is on server \"%s\", and each of the two servers has nodes that the other has not",
+							GetForeignServer(other->serverid)->servername);
 		if (other->serverid != rel->serverid)
 			return psprintf("it is on server \"%s\"", GetForeignServer(other->serverid)->servername);
 		if (other->userid != rel->userid)

@@ -43,20 +43,37 @@ rf_make_select(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *pathkeys, 
 	return select;
 }
 
-static List *
-nodes_of(RfSelect *select)
+static RfRelInfo *
+first_info(RfSelect *select)
 {
 	while (select->left != NULL)
 		select = select->left;
-	return select->info->nodes;
+	return select->info;
+}
+
+/* Is one server as good as the other: with the same nodes, which the keys' hash names alike? */
+static bool
+are_servers_alike(RfSelect *a, RfSelect *b)
+{
+	RfRelInfo  *one = first_info(a);
+	RfRelInfo  *other = first_info(b);
+
+	if (!equal(one->nodes, other->nodes))
+		return false;
+	if (a->source->serverid == b->source->serverid)
+		return true;
+	/* a partitioned table's nodes are not those of a server */
+	return rf_exchange_partitions && one->nodes != NIL && one->compute == NIL && other->compute == NIL &&
+		!list_member_oid(one->nodes, a->source->serverid) && !list_member_oid(other->nodes, b->source->serverid) &&
+		rf_have_same_buckets(one, other);
 }
 
 /* Of the same server, or servers, and with the same rights there? */
 static bool
 have_one_source(RfSelect *a, RfSelect *b)
 {
-	return equal(nodes_of(a), nodes_of(b)) && a->source->serverid == b->source->serverid && a->source->userid == b->source->userid &&
-		a->source->useridiscurrent == b->source->useridiscurrent;
+	return a->source->userid == b->source->userid && a->source->useridiscurrent == b->source->useridiscurrent &&
+		are_servers_alike(a, b);
 }
 
 RfSelect *

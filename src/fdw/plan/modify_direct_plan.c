@@ -206,7 +206,7 @@ nodes_can_write(PlannerInfo *root, RelOptInfo *scanned, Index target, Relids rea
 
 	if (fragment == NULL || IS_SIMPLE_REL(scanned))
 		return true;
-	if (fragment->exchanges || fragment->computed)
+	if (fragment->exchanges || fragment->computed || rf_differs_by_node((RfRelInfo *) scanned->fdw_private))
 		return false;
 	if (table->distribution->placement != RF_PLACED_EVERYWHERE || list_length(table->nodes) == 1)
 		return true;

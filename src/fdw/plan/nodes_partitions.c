@@ -14,10 +14,6 @@
  * layout, which is good for joins with tables that have the same.
  *
  * The parents' own scans remain core's Append.
- *
- * A table of one server, or a sub-select in FROM that this server can do, is to a query that also reads
- * tables of a server with nodes, which that server is one of, a table of these nodes, all of whose
- * rows lie on that one. Its own scan remains what it was.
  */
 #include "postgres.h"
 
@@ -30,7 +26,6 @@
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "partitioning/partbounds.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
@@ -369,7 +364,6 @@ place_parent(PlannerInfo *root, Parent *parent, List *nodes)
 	RelOptInfo *rel = parent->rel;
 	RfRelInfo  *info = palloc0(sizeof(RfRelInfo));
 	RfSelect   *first = linitial(parent->leaves);
-	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
 	ListCell   *lc;
 
 	info->rel = rel;
@@ -377,8 +371,7 @@ place_parent(PlannerInfo *root, Parent *parent, List *nodes)
 	merge_leaf_options(info, parent->leaves);
 	info->nodes = nodes;
 	info->members = nodes;
-	info->description = rte->rtekind == RTE_RELATION ? rf_local_name(rte) :
-		psprintf("(%s) %s", first->info->description, quote_identifier(rte->eref->aliasname));
+	info->description = rf_local_name(planner_rt_fetch(rel->relid, root));
 	info->relation_name = info->description;
 	info->parts = parts_of_nodes(parent, nodes);
 	if (list_member_ptr(info->parts, NULL))
@@ -428,119 +421,4 @@ rf_place_partitioned_tables(PlannerInfo *root)
 	nodes = find_nodes(root, parents);
 	foreach(lc, nodes == NIL ? NIL : parents)
 		place_parent(root, (Parent *) lfirst(lc), nodes);
-}
-
-/* ---------- tables of one of the nodes ---------- */
-
-/* The statement of a table of a server with nodes that this table's server is one of, or NULL. */
-static RfRelInfo *
-find_neighbour(PlannerInfo *root, RelOptInfo *rel)
-{
-	for (int i = 1; i < root->simple_rel_array_size; i++)
-	{
-		RelOptInfo *other = root->simple_rel_array[i];
-		RfRelInfo  *info;
-
-		if (other == NULL || other->reloptkind != RELOPT_BASEREL || !rf_is_our_rel(other) || IS_DUMMY_REL(other))
-			continue;
-		info = (RfRelInfo *) other->fdw_private;
-		/* a partitioned table's nodes are not those of a server */
-		if (info != NULL && info->fragment != NULL && info->compute == NIL && other->userid == rel->userid &&
-			list_member_oid(info->nodes, rel->serverid) && !list_member_oid(info->nodes, other->serverid))
-			return info;
-	}
-	return NULL;
-}
-
-/*
- * The table's statement, as a SELECT of another query level: in this one the table's columns are
- * those of the SELECT. NULL: there is none.
- */
-static RfSelect *
-select_of_table(PlannerInfo *root, RelOptInfo *rel, List *columns)
-{
-	PlannerInfo *level = makeNode(PlannerInfo);
-	RelOptInfo *table = makeNode(RelOptInfo);
-	RfRelInfo  *info = palloc(sizeof(RfRelInfo));
-	List	   *tlist = NIL;
-	ListCell   *lc;
-
-	*level = *root;
-	*table = *rel;
-	*info = *(RfRelInfo *) rel->fdw_private;
-	level->simple_rel_array = palloc_array(RelOptInfo *, root->simple_rel_array_size);
-	memcpy(level->simple_rel_array, root->simple_rel_array, sizeof(RelOptInfo *) * root->simple_rel_array_size);
-	level->simple_rel_array[rel->relid] = table;
-	table->fdw_private = info;
-	info->rel = table;
-	foreach(lc, columns)
-		tlist = lappend(tlist, makeTargetEntry(lfirst(lc), lfirst_node(Var, lc)->varattno, NULL, false));
-	return rf_make_select(level, table, tlist, NIL, false);
-}
-
-/* Paths that there are run the statement that there was. */
-static void
-keep_statement(List *paths, RfRelInfo *info)
-{
-	ListCell   *lc;
-
-	foreach(lc, paths)
-	{
-		ForeignPath *path = (ForeignPath *) lfirst(lc);
-
-		if (IsA(path, ForeignPath) && path->fdw_private == NIL)
-			path->fdw_private = rf_path_private(info, 0);
-	}
-}
-
-static void
-place_table(PlannerInfo *root, RelOptInfo *rel, RfRelInfo *neighbour)
-{
-	RfRelInfo  *own = (RfRelInfo *) rel->fdw_private;
-	Parent		parent = {rel};
-	RfSelect   *select;
-	RfRelInfo  *info;
-
-	if (!rf_wanted_columns(root, rel, NIL, &parent.columns))
-		return;
-	select = own->select != NULL ? own->select : select_of_table(root, rel, parent.columns);
-	if (select == NULL)
-		return;
-	parent.leaves = list_make1(select);
-	place_parent(root, &parent, neighbour->nodes);
-	info = (RfRelInfo *) rel->fdw_private;
-	if (info == own)
-		return;
-	info->alone = own;
-	if (own->select != NULL)
-		info->remote_conds = own->remote_conds;
-	info->notes = own->notes;
-	/* rows move to where its tables have theirs */
-	info->server = neighbour->server;
-	rel->serverid = neighbour->server->serverid;
-	keep_statement(rel->pathlist, own);
-	keep_statement(rel->partial_pathlist, own);
-}
-
-void
-rf_place_tables_of_nodes(PlannerInfo *root)
-{
-	int			relid = -1;
-
-	if (!rf_exchange_partitions || rf_exchange_strategy == RF_STRATEGY_PULL || root->qual_security_level > 0 ||
-		root->rowMarks != NIL || (root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT))
-		return;
-	while ((relid = bms_next_member(root->all_baserels, relid)) >= 0)
-	{
-		RelOptInfo *rel = root->simple_rel_array[relid];
-		RfRelInfo  *info = rel != NULL ? (RfRelInfo *) rel->fdw_private : NULL;
-		RfRelInfo  *neighbour;
-
-		if (info == NULL || !rf_is_our_rel(rel) || info->nodes != NIL || info->local_conds != NIL ||
-			(info->table == NULL && (info->select == NULL || info->select->left != NULL)) || IS_DUMMY_REL(rel) || !bms_is_empty(rel->lateral_relids))
-			continue;
-		neighbour = find_neighbour(root, rel);
-		if (neighbour != NULL)
-			place_table(root, rel, neighbour);
-	}
 }

@@ -52,6 +52,9 @@
 /* Of one relation; those beyond are the dearest. */
 #define MAX_CHOICES		8
 
+/* Hashes that are looked at for a proof; beyond that two servers count as different. */
+#define MAX_PROOF		(1 << 20)
+
 static Oid
 hash_family(Expr *expr)
 {
@@ -242,13 +245,38 @@ rf_place_table(PlannerInfo *root, RfRelInfo *info)
 }
 
 bool
+rf_have_same_buckets(const RfRelInfo *a, const RfRelInfo *b)
+{
+	RfBuckets  *ours;
+	RfBuckets  *others;
+	int64		hashes;
+
+	if (a->server->serverid == b->server->serverid)
+		return true;
+	ours = rf_server_buckets(a->server);
+	others = rf_server_buckets(b->server);
+	/* the least common multiple: then they begin again */
+	hashes = ours->count;
+	while (hashes % others->count != 0)
+		hashes += ours->count;
+	if (hashes > MAX_PROOF)
+		return false;
+	for (uint64 hash = 0; hash < hashes; hash++)
+	{
+		if (list_nth_oid(a->nodes, rf_bucket_place(ours, hash)) != list_nth_oid(b->nodes, rf_bucket_place(others, hash)))
+			return false;
+	}
+	return true;
+}
+
+bool
 rf_same_layout(const RfLayout *a, const RfLayout *b)
 {
 	if (a == b)
 		return true;
-	if (a == NULL || b == NULL || a->place != b->place)
+	if (a == NULL || b == NULL || a->place != b->place || a->serverid != b->serverid)
 		return false;
-	if (a->place >= 0)
+	if (a->place >= 0 || OidIsValid(a->serverid))
 		return true;
 	if (a->scheme != b->scheme || a->count != b->count ||
 		!partition_bounds_equal(a->scheme->partnatts, a->scheme->parttyplen, a->scheme->parttypbyval,
@@ -267,6 +295,17 @@ rf_only_place(const RfFragment *fragment)
 {
 	return fragment->placement == RF_PLACED_BY_HASH && fragment->layout != NULL && !fragment->exchanges ?
 		fragment->layout->place : -1;
+}
+
+List *
+rf_only_places(const RfFragment *fragment)
+{
+	int			place = rf_only_place(fragment);
+
+	if (place >= 0)
+		return list_make1_int(place);
+	return fragment->placement == RF_PLACED_BY_HASH && fragment->layout != NULL && !fragment->exchanges ?
+		list_copy(fragment->layout->nodes) : NIL;
 }
 
 bool

@@ -187,8 +187,18 @@ extern bool rf_wanted_columns(PlannerInfo *root, RelOptInfo *rel, List *more, Li
  */
 extern void rf_place_partitioned_tables(PlannerInfo *root);
 
-/* Tables of single servers as tables of the nodes that the query reads; when all base relations have their paths. */
+/*
+ * Tables of servers whose nodes, or which themselves, are among those of another server that the query reads, as
+ * tables of that one (nodes_common.c); when all base relations have their paths.
+ */
 extern void rf_place_tables_of_nodes(PlannerInfo *root);
+
+/* Are all of these servers among the others? */
+static inline bool
+rf_are_among(List *nodes, List *others)
+{
+	return list_difference_oid(nodes, others) == NIL;
+}
 
 /* The plan reads these subqueries through the statement: it has no plan for them. */
 extern void rf_subqueries_are_remote(RfRelInfo *info);
@@ -316,11 +326,17 @@ rf_may_compute(const RfRelInfo *info)
 	return info->compute != NIL && rf_compute_nodes != RF_COMPUTE_OFF;
 }
 
+/* Does the hash of a key name the same node with the buckets of either's server? Both servers have nodes. */
+extern bool rf_have_same_buckets(const RfRelInfo *a, const RfRelInfo *b);
+
 /* Do both layouts have rows with equal keys in the same place? */
 extern bool rf_same_layout(const RfLayout *a, const RfLayout *b);
 
 /* The place of the only node that has to run the statement, if known; else -1. */
 extern int	rf_only_place(const RfFragment *fragment);
+
+/* Of all that have to, an IntList; NIL: all nodes, or it is not known. */
+extern List *rf_only_places(const RfFragment *fragment);
 
 /* Does one node have all rows, and run the statement alone? */
 extern bool rf_has_single_node(RfFragment *fragment);

@@ -395,15 +395,17 @@ scan_nodes(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *columns,
 		/* rows are locked where all who lock them meet */
 		any = list_length(servers) > 1 && !locks_rows;
 	}
-	else if (rf_only_place(info->fragment) >= 0)
-		places = list_make1_int(rf_only_place(info->fragment));
 	else
 	{
 		/* of rows that each of several compute nodes has there is no statement, see nodes_join.c */
 		Assert(info->fragment->placement != RF_PLACED_EVERYWHERE || list_length(info->compute) == 1);
-		for (int i = 0; i < list_length(servers); i++)
-			places = lappend_int(places, i);
-		if (info->fragment->placement != RF_PLACED_EVERYWHERE &&
+		places = rf_only_places(info->fragment);
+		if (places == NIL)
+		{
+			for (int i = 0; i < list_length(servers); i++)
+				places = lappend_int(places, i);
+		}
+		if (info->fragment->placement != RF_PLACED_EVERYWHERE && list_length(places) > 1 &&
 			!rf_merge_keys(root, rel, columns, path->path.pathkeys, &merge))
 			elog(ERROR, "rows of several nodes cannot be merged by these keys");
 	}

@@ -69,7 +69,8 @@ our %columns = (t => \@t, u => \@u, w => \@w, x => \@x);
 our %rows = (t => 60, u => 40, w => 14, x => 25);
 
 # Each table of a topology: a server and what follows OPTIONS (schema_name ...; "local" for a view of the table of l;
-# by => partitions. Servers: n1 and n2 (with remote estimates: e1; where each row is dear: d1, d2), nodes (both as one; dear),
+# by => partitions. Servers: n1 and n2 (with remote estimates: e1; where each row is dear: d1, d2), nodes (both as one; dear; in the
+# other order: back; with a third: three),
 # others (both, and others compute).
 our @topologies = (
 	[ one => { map { $_ => ['n1'] } qw(t u w x) } ],
@@ -83,6 +84,9 @@ our @topologies = (
 	[ by_others => { t => [ 'nodes', "distributed_by 'i4'" ], u => [ 'nodes', "distributed_by 'k, v'" ], w => [ 'nodes', "replicated 'true'" ], x => [ 'nodes', "distributed_by 'b'" ] } ],
 	[ neighbours => { t => [ 'nodes', "distributed_by 'id'" ], u => ['n1'], w => ['n2'], x => ['n1'] } ],
 	[ neighbours_back => { t => ['n2'], u => [ 'nodes', "distributed_by 'k, v'" ], w => [ 'nodes', "replicated 'true'" ], x => ['n2'] } ],
+	[ common => { t => [ 'nodes', "distributed_by 'id'" ], u => [ 'back', "distributed_by 'k, v'" ], w => [ 'back', "replicated 'true'" ], x => [ 'dear', "distributed_by 'id'" ] } ],
+	[ some_common => { t => [ 'nodes', "distributed_by 'id'" ], u => [ 'three', "distributed_by 'k, v'" ], w => [ 'nodes', "replicated 'true'" ], x => [ 'back', "distributed_by 'id'" ] } ],
+	[ more_common => { t => [ 'three', "distributed_by 'id'" ], u => [ 'nodes', "distributed_by 's'" ], w => [ 'three', "replicated 'true'" ], x => ['nodes'] } ],
 	[ computed => { t => [ 'others', "distributed_by 't'" ], u => [ 'others', "distributed_by 'tid'" ], w => ['others'], x => [ 'others', "replicated 'true'" ] } ],
 	[ anywhere => { t => ['nodes'], u => [ 'nodes', "distributed_by 's'" ], w => [ 'nodes', "distributed_by 'a'" ], x => ['nodes'] } ],
 	[ parts => { t => ['parts'], u => ['parts'], w => ['n1'], x => ['parts'] } ],
@@ -137,7 +141,7 @@ sub refuses
 	my ($key, $table) = $message =~ /^cannot (update the distribution key|update single rows|delete single rows) of foreign table "(\w+)"/ or return 0;
 	my ($server, $options) = place_of($schema, $table);
 
-	return $server =~ /^(nodes|others|dear)$/ && (($options // '') =~ /^distributed_by/ xor $key !~ /distribution key/);
+	return $server =~ /^(nodes|others|dear|back|three)$/ && (($options // '') =~ /^distributed_by/ xor $key !~ /distribution key/);
 }
 
 my $types = "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy'); CREATE DOMAIN positive AS int CHECK (value > 0); CREATE TYPE pair AS (k int, v text);\n";
@@ -156,7 +160,7 @@ sub node_setup
 		foreach my $table (tables())
 		{
 			my $server = $tables->{$table}[0];
-			$sql .= "CREATE TABLE $schema.$table (" . definition($table, 0, 1) . ");\n" if $schema eq 's' || $server =~ /^(nodes|others|dear)$/;
+			$sql .= "CREATE TABLE $schema.$table (" . definition($table, 0, 1) . ");\n" if $schema eq 's' || $server =~ /^(nodes|others|dear|back|three)$/;
 			next if $server ne 'parts';
 			my ($by, @parts) = @{ $partitions{$schema}{$table} };
 			foreach my $i (1 .. @parts)
@@ -179,6 +183,22 @@ sub node_setup
 	return $sql;
 }
 
+# Those of a server with a third node, which is a database of the coordinator's.
+sub third_node_tables
+{
+	my @sql;
+
+	foreach my $topology (used_topologies())
+	{
+		my ($schema, $tables) = @$topology;
+		my @there = grep { $tables->{$_}[0] eq 'three' } tables();
+
+		push @sql, "CREATE SCHEMA $schema;\n" if @there;
+		push @sql, map { "CREATE TABLE $schema.$_ (" . definition($_, 0, 1) . ");\n" } @there;
+	}
+	return @sql;
+}
+
 sub foreign_table
 {
 	my ($schema, $table, $name, $server, $remote_schema, $options, $of) = @_;
@@ -191,7 +211,7 @@ sub coordinator_setup
 {
 	my ($database, %port) = @_;
 	# other types first, so that OIDs of user types differ between the nodes
-	my $sql = "CREATE DATABASE here;\n\\c here\nCREATE EXTENSION rdma_fdw;\n$types\\c $database\n"
+	my $sql = "CREATE DATABASE here;\n\\c here\nCREATE EXTENSION rdma_fdw;\n$types" . join('', third_node_tables()) . "\\c $database\n"
 	  . "CREATE EXTENSION rdma_fdw; CREATE TYPE earlier AS (x int); CREATE TYPE later AS (x earlier);\n$types"
 	  . "CREATE FUNCTION h(g int8, k int8) RETURNS int8 IMMUTABLE LANGUAGE sql AS 'SELECT hashint8extended(g, k) & 2147483647';\n";
 
@@ -204,6 +224,8 @@ sub coordinator_setup
 	}
 	$sql .= "CREATE SERVER nodes FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2');\n"
 	  . "CREATE SERVER dear FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', $dear);\n"
+	  . "CREATE SERVER back FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n2, n1');\n"
+	  . "CREATE SERVER three FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n2, here, n1');\n"
 	  . "CREATE SERVER others FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'n1, n2', compute_nodes 'n2, here', parallel_scan 'true');\nCREATE SCHEMA l; CREATE SCHEMA l2;\n";
 	foreach my $table (tables())
 	{
@@ -244,7 +266,7 @@ sub coordinator_setup
 				}
 				$sql .= "INSERT INTO $schema.$table SELECT * FROM l.$table;\n";
 			}
-			elsif ($server =~ /^(nodes|others|dear)$/)
+			elsif ($server =~ /^(nodes|others|dear|back|three)$/)
 			{
 				$sql .= foreign_table($schema, $table, $table, $server, $schema, $options);
 				if ($options)

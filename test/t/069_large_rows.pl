@@ -176,7 +176,7 @@ foreach my $node ($n1, $coord)
 }
 
 $job = holder();
-my $serving = $n1->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND pid <> pg_backend_pid()});
+my $serving = $n1->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'rdma_fdw%' AND query ~ 'FROM public[.]t'});
 kill 'KILL', $serving;
 finish($job->{run});
 rdma_healthy($coord, $digest, $expected, 'after kill -9 of the serving session');

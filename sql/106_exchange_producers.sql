@@ -104,10 +104,6 @@ SELECT xp.on_nodes('SET max_parallel_workers_per_gather = 2');
 SET rdma_fdw.receive_buffer_size = '4kB';
 SELECT bool_and(xp.same(query)) FROM xp_here.cases;
 RESET rdma_fdw.receive_buffer_size;
--- nodes on one machine share its cores, but one worker may always send
-SELECT xp.on_nodes('SET rdma_fdw.cores = 2');
-SELECT xp.same(query) FROM xp_here.cases WHERE number = 1;
-SELECT xp.on_nodes('RESET rdma_fdw.cores');
 -- nodes that write what they read by exchanges do it in one process each
 EXPLAIN (COSTS OFF) INSERT INTO xp.made SELECT a.id, b.id FROM xp.a JOIN xp.b ON a.k = b.aid;
 INSERT INTO xp.made SELECT a.id, b.id FROM xp.a JOIN xp.b ON a.k = b.aid;

@@ -196,6 +196,7 @@ typedef struct RfStreamSpec
 	double		estimated_rows;
 	uint64		statement;		/* rf_statement_begin, whose snapshot it reads; 0: its own */
 	bool		accept_pages;	/* batches of heap tuples will do, too */
+	int			nodes_there;	/* that run this statement on one machine with this one; 0: not known */
 
 	/*
 	 * How long a batch must stay where it is. in_place: batches are read in the receive buffer.

@@ -33,10 +33,11 @@ typedef struct RfStatement RfStatement;
 
 /*
  * The statement for a query text and the names of its parameters' types (NULL: none), parsed and
- * checked to be one SELECT. Kept for the life of the session; the least recently used one makes
+ * checked to be one SELECT, whose plans have at most so many parallel workers, whatever the session's settings
+ * allow (-1: as many as these do). Kept for the life of the session; the least recently used one makes
  * room. The pointer is good until the next call.
  */
-extern RfStatement *rf_statement_get(const char *query, ArrayType *type_names);
+extern RfStatement *rf_statement_get(const char *query, ArrayType *type_names, int workers);
 
 /*
  * The values of its parameters, by the types' input functions, in the current memory context; NULL
@@ -44,13 +45,13 @@ extern RfStatement *rf_statement_get(const char *query, ArrayType *type_names);
  */
 extern ParamListInfo rf_statement_params(RfStatement *statement, ArrayType *values);
 
-/*
- * A plan, held by the current resource owner until ReleaseCachedPlan. It has at most so many parallel workers,
- * whatever the session's settings allow; -1: as many as these do.
- */
-extern CachedPlan *rf_statement_plan(RfStatement *statement, ParamListInfo params, int workers);
+/* A plan, held by the current resource owner until ReleaseCachedPlan. */
+extern CachedPlan *rf_statement_plan(RfStatement *statement, ParamListInfo params);
 
-/* How many the session's next statement may have. */
+/* The most that each of so many nodes of a statement on this machine may have; -1: any number. */
+extern int	rf_workers_allowed(int nodes);
+
+/* How many the session's next statement may have, if its exchanges have told; otherwise -1. */
 extern int	rf_statement_workers;
 
 /* Of a statement just planned: does it call something that must not run in parallel mode? */

@@ -32,6 +32,9 @@
 /* Own rows returned between two checks for arrivals. */
 #define ROWS_PER_POLL	64
 
+/* So many times the rows of an average node are clearly more. */
+#define MANY_ROWS		1.5
+
 static void begin_exchange(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec_exchange(CustomScanState *node);
 static void end_exchange(CustomScanState *node);
@@ -154,19 +157,15 @@ in_promised_types(const char *query, TupleDesc made, TupleDesc promised)
 }
 
 static void
-plan_query(ExchangeState *state, ParamListInfo params)
+plan_with(ExchangeState *state, ParamListInfo params, int workers)
 {
-	RfStatement *statement = rf_statement_get(state->query_text, parameter_types(params));
+	RfStatement *statement = rf_statement_get(state->query_text, parameter_types(params), workers);
 	bool		around = rf_workers_wanted;
 
-	/*
-	 * A node may have more rows to send than others, so here one worker is worth it even where the nodes
-	 * share the cores of one machine.
-	 */
 	rf_workers_wanted = true;
 	PG_TRY();
 	{
-		state->plan = rf_statement_plan(statement, params, rf_statement_workers < 0 ? -1 : Max(rf_statement_workers, 1));
+		state->plan = rf_statement_plan(statement, params);
 	}
 	PG_FINALLY();
 	{
@@ -175,6 +174,34 @@ plan_query(ExchangeState *state, ParamListInfo params)
 	PG_END_TRY();
 	if (state->set != NULL && rf_statement_is_unsafe(statement))
 		state->set->serial = true;
+}
+
+/* Does this node expect to make clearly more rows than the others on the average? */
+static bool
+makes_more_than_others(const ExchangeState *state)
+{
+	const RfGroupDesc *desc = state->member != NULL ? state->member->desc : NULL;
+	double		rows = linitial_node(PlannedStmt, state->plan->stmt_list)->planTree->plan_rows;
+
+	if (desc == NULL || desc->producers < 2)
+		return false;
+	return rows * desc->producers > MANY_ROWS * state->spec->rows * (state->spec->replicate ? 1 : desc->consumers);
+}
+
+/*
+ * Nodes that share the cores of one machine may have none left for workers. But one that makes more rows than
+ * the others works on when these have ended: there one is worth it.
+ */
+static void
+plan_query(ExchangeState *state, ParamListInfo params)
+{
+	plan_with(state, params, rf_statement_workers);
+	if (rf_statement_workers == 0 && makes_more_than_others(state))
+	{
+		ReleaseCachedPlan(state->plan, CurrentResourceOwner);
+		state->plan = NULL;
+		plan_with(state, params, 1);
+	}
 }
 
 static void

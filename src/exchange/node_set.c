@@ -11,8 +11,6 @@
  */
 #include "node.h"
 
-#include <unistd.h>
-
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
@@ -304,19 +302,6 @@ nodes_here(const ExchangeSet *set)
 	return most;
 }
 
-/*
- * The planner of each node takes all cores of its machine for its own. Where several work at the same statement
- * there, more processes than cores only cost what it takes to start them.
- */
-static int
-workers_allowed(const ExchangeSet *set)
-{
-	long		cores = rf_cores > 0 ? rf_cores : sysconf(_SC_NPROCESSORS_ONLN);
-	int			nodes = nodes_here(set);
-
-	return nodes > 1 && cores > 0 ? (int) Max(cores / nodes - 1, 0) : -1;
-}
-
 static RfGroupDesc *
 parse_group(Datum element)
 {
@@ -495,7 +480,7 @@ rdma_exchange_open(PG_FUNCTION_ARGS)
 	CurrentResourceOwner = owner;
 	MemoryContextSwitchTo(caller);
 	set->opened = true;
-	rf_statement_workers = workers_allowed(set);
+	rf_statement_workers = rf_workers_allowed(nodes_here(set));
 	PG_RETURN_VOID();
 }
 

@@ -98,6 +98,7 @@ send_request(RfStream *stream, const RfStreamSpec *spec, int peer)
 #endif
 	if (spec->shared)
 		request.flags |= RF_STREAM_FLOW;
+	request.flags |= (uint32) Min(spec->nodes_there, RF_STREAM_NODES_MAX) << RF_STREAM_NODES_SHIFT;
 	request.node = node;
 	if (stream->inline_only)
 		request.flags |= RF_STREAM_INLINE;

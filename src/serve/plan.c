@@ -9,6 +9,8 @@
  */
 #include "postgres.h"
 
+#include <unistd.h>
+
 #include "access/transam.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
@@ -19,6 +21,7 @@
 #include "parser/analyze.h"
 #include "parser/parse_type.h"
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
 #include "rdma_fdw/serve.h"
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
@@ -27,7 +30,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-#define MAX_STATEMENTS		32
+#define MAX_STATEMENTS		64
 #define MAX_PARAMETERS		65535	/* what the protocol allows */
 
 typedef struct StatementParam
@@ -48,7 +51,7 @@ struct RfStatement
 	int			param_count;
 	StatementParam *params;
 	bool		only_built_in;	/* types whose meaning does not depend on anything */
-	int			workers;		/* the most that it was planned for last; -1: any number */
+	int			workers;		/* the most that its plans may have; -1: as many as the settings allow */
 	CachedPlanSource *source;
 };
 
@@ -105,7 +108,6 @@ resolve_types(RfStatement *statement)
 				(errcode(ERRCODE_TOO_MANY_ARGUMENTS),
 				 errmsg("rdma.stream takes at most %d parameters", MAX_PARAMETERS)));
 	statement->param_count = count;
-	statement->workers = rf_statement_workers;
 	statement->params = palloc0(sizeof(StatementParam) * Max(count, 1));
 	statement->only_built_in = true;
 	for (int i = 0; i < count; i++)
@@ -208,11 +210,14 @@ build_statement(const char *query, ArrayType *type_names)
 }
 
 RfStatement *
-rf_statement_get(const char *query, ArrayType *type_names)
+rf_statement_get(const char *query, ArrayType *type_names, int workers)
 {
 	Size		length = strlen(query);
+	RfStatement *built;
 	dlist_iter	iter;
 
+	if (workers >= max_parallel_workers_per_gather)
+		workers = -1;
 	if (type_names != NULL && ARR_NDIM(type_names) == 0)
 		type_names = NULL;
 	dlist_foreach(iter, &statements)
@@ -220,7 +225,7 @@ rf_statement_get(const char *query, ArrayType *type_names)
 		RfStatement *statement = dlist_container(RfStatement, node, iter.cur);
 
 		if (statement->query_length != length || memcmp(statement->query, query, length) != 0 ||
-			!same_types(statement->type_names, type_names))
+			statement->workers != workers || !same_types(statement->type_names, type_names))
 			continue;
 		if (!statement->only_built_in)
 		{
@@ -233,7 +238,9 @@ rf_statement_get(const char *query, ArrayType *type_names)
 	}
 	while (statement_count >= MAX_STATEMENTS)
 		forget(dlist_tail_element(RfStatement, node, &statements));
-	return build_statement(query, type_names);
+	built = build_statement(query, type_names);
+	built->workers = workers;
+	return built;
 }
 
 ParamListInfo
@@ -266,24 +273,28 @@ rf_statement_params(RfStatement *statement, ArrayType *array)
 	return params;
 }
 
+/*
+ * The planner of each node takes all cores of its machine for its own. Where several work at the same statement
+ * there, more processes than cores only cost what it takes to start them.
+ */
+int
+rf_workers_allowed(int nodes)
+{
+	long		cores = rf_cores > 0 ? rf_cores : sysconf(_SC_NPROCESSORS_ONLN);
+
+	return nodes > 1 && cores > 0 ? (int) Max(cores / nodes - 1, 0) : -1;
+}
+
 CachedPlan *
-rf_statement_plan(RfStatement *statement, ParamListInfo params, int workers)
+rf_statement_plan(RfStatement *statement, ParamListInfo params)
 {
 	CachedPlan *plan;
 	int			nest_level;
 
-	/* the cached plan may have more workers, or fewer */
-	if (statement->workers != workers)
-	{
-		statement->source->is_valid = false;
-		if (statement->source->gplan != NULL)
-			statement->source->gplan->is_valid = false;
-	}
-	statement->workers = workers;
-	if (workers < 0 || workers >= max_parallel_workers_per_gather)
+	if (statement->workers < 0)
 		return GetCachedPlan(statement->source, params, CurrentResourceOwner, NULL);
 	nest_level = NewGUCNestLevel();
-	(void) set_config_option("max_parallel_workers_per_gather", psprintf("%d", workers),
+	(void) set_config_option("max_parallel_workers_per_gather", psprintf("%d", statement->workers),
 							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	plan = GetCachedPlan(statement->source, params, CurrentResourceOwner, NULL);
 	AtEOXact_GUC(true, nest_level);

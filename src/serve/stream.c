@@ -29,7 +29,8 @@ static const RfRequestKind stream_request = {
 
 #define SNAPSHOT_FLAGS	(RF_STREAM_KEEP | RF_STREAM_KEPT)
 #define KNOWN_FLAGS \
-	(RF_STREAM_PORTABLE | RF_STREAM_FLOW | RF_STREAM_PAGES | RF_STREAM_INLINE | SNAPSHOT_FLAGS | RF_STREAM_NO_QUERY)
+	(RF_STREAM_PORTABLE | RF_STREAM_FLOW | RF_STREAM_PAGES | RF_STREAM_INLINE | SNAPSHOT_FLAGS | RF_STREAM_NO_QUERY | \
+	 (uint32) RF_STREAM_NODES_MAX << RF_STREAM_NODES_SHIFT)
 
 static RfStreamRequest *
 read_request(bytea *bytes, RfStreamColumn **columns, RfStreamSnapshot *snapshot)
@@ -108,9 +109,11 @@ rdma_stream(PG_FUNCTION_ARGS)
 		PushActiveSnapshot(rf_kept_snapshot(&snapshot, NULL));
 	sql = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	rf_request_show(&stream_request, sql);
-	statement = rf_statement_get(sql, PG_ARGISNULL(2) ? NULL : PG_GETARG_ARRAYTYPE_P(2));
+	statement = rf_statement_get(sql, PG_ARGISNULL(2) ? NULL : PG_GETARG_ARRAYTYPE_P(2),
+								 rf_statement_workers >= 0 ? rf_statement_workers :
+								 rf_workers_allowed(request->flags >> RF_STREAM_NODES_SHIFT));
 	params = rf_statement_params(statement, PG_ARGISNULL(3) ? NULL : PG_GETARG_ARRAYTYPE_P(3));
-	plan = rf_statement_plan(statement, params, rf_statement_workers);
+	plan = rf_statement_plan(statement, params);
 
 	/*
 	 * The query may itself call this function and push its statement out of the list; the plan

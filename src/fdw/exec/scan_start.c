@@ -37,7 +37,7 @@ static ExecutorRun_hook_type previous_executor_run = NULL;
 
 static void begin_together(RfScanState *state);
 static void prepare_nodes(RfScanState *state);
-static void start_part(RfScanPart *part);
+static void start_part(RfScanPart *part, int neighbours);
 static bool rows_may_stay_in_place(RfScanState *state);
 static void batch_moved(void *owner, const void *batch, uint32 length);
 static int	sent_params(RfScanState *state);
@@ -148,6 +148,27 @@ rf_scan_part_session(RfScanPart *part)
 	return session;
 }
 
+/* How many parts run on the machine of each. Other names of one machine count as other machines. */
+static int *
+count_neighbours(RfScanState *state)
+{
+	const char **hosts = palloc0_array(const char *, state->part_count);
+	int		   *counts = palloc0_array(int, state->part_count);
+
+	for (int i = 0; i < state->part_count; i++)
+	{
+		if (!state->parts[i].ended)
+			hosts[i] = rf_session_host(rf_scan_part_session(&state->parts[i]));
+	}
+	for (int i = 0; i < state->part_count; i++)
+	{
+		for (int j = 0; hosts[i] != NULL && j < state->part_count; j++)
+			counts[i] += hosts[j] != NULL && strcmp(hosts[i], hosts[j]) == 0;
+	}
+	pfree(hosts);
+	return counts;
+}
+
 /*
  * All parts start before any is read. Other streams on their sessions are finished before the first
  * part starts: otherwise a later part would have to wait for them while earlier parts already run.
@@ -156,6 +177,7 @@ void
 rf_scan_start(RfScanState *state)
 {
 	RfStream  **streams = palloc(sizeof(RfStream *) * state->part_count);
+	int		   *neighbours;
 	int			running = 0;
 
 	rf_scan_starts++;
@@ -165,23 +187,25 @@ rf_scan_start(RfScanState *state)
 		prepare_nodes(state);
 	else
 		begin_together(state);
+	neighbours = count_neighbours(state);
 	for (int i = 0; i < state->part_count; i++)
 	{
 		RfScanPart *part = &state->parts[i];
 
 		if (part->ended)
 			continue;
-		start_part(part);
+		start_part(part, neighbours[i]);
 		streams[running++] = part->stream;
 	}
 	if (state->part_count > 1)
 		rf_stream_tie(streams, running, state->may_retry && GetCurrentTimestamp() < state->retry_until);
 	pfree(streams);
+	pfree(neighbours);
 	state->started = true;
 }
 
 static void
-start_part(RfScanPart *part)
+start_part(RfScanPart *part, int neighbours)
 {
 	RfScanState *state = part->scan;
 	RfSession  *session = rf_scan_part_session(part);
@@ -200,6 +224,7 @@ start_part(RfScanPart *part)
 	spec.receive_buffer_size = part->sends_only ? RF_MIN_SLOT_SIZE : state->fetch.receive_buffer_size;
 	spec.inline_limit = state->fetch.inline_limit;
 	spec.accept_pages = state->fetch.accept_pages;
+	spec.nodes_there = neighbours;
 	spec.statement = state->statement;
 	spec.estimated_rows = part->sends_only ? 0 : state->expected_rows / state->reader_count;
 	spec.shared = state->shared != NULL;

@@ -60,6 +60,7 @@ typedef struct ExchangeSpec
 	int			key_count;
 	AttrNumber *keys;			/* columns of the query, from 1 */
 	double		rows;
+	bool		uneven;			/* some nodes have clearly more rows to send than others */
 	int			distinct_count; /* of the first columns; <= 0: not known */
 	double	   *distinct;
 	int			map_count;		/* 0: a row's consumer is hash % consumers */

@@ -176,14 +176,17 @@ plan_with(ExchangeState *state, ParamListInfo params, int workers)
 		state->set->serial = true;
 }
 
-/* Does this node expect to make clearly more rows than the others on the average? */
+/*
+ * Has this node clearly more rows to send than the others on the average? Both the coordinator and this node's
+ * planner have to expect so: either alone may be far off for rows of joins.
+ */
 static bool
 makes_more_than_others(const ExchangeState *state)
 {
 	const RfGroupDesc *desc = state->member != NULL ? state->member->desc : NULL;
 	double		rows = linitial_node(PlannedStmt, state->plan->stmt_list)->planTree->plan_rows;
 
-	if (desc == NULL || desc->producers < 2)
+	if (desc == NULL || !state->spec->uneven)
 		return false;
 	return rows * desc->producers > MANY_ROWS * state->spec->rows * (state->spec->replicate ? 1 : desc->consumers);
 }

@@ -168,6 +168,8 @@ rf_exchange_spec_parse(const char *text)
 			read_keys(text, value, spec);
 		else if (strcmp(name, "rows") == 0)
 			spec->rows = read_number(text, value, 0, 1e300);
+		else if (strcmp(name, "uneven") == 0)
+			spec->uneven = read_number(text, value, 0, 1) > 0;
 		else if (strcmp(name, "distinct") == 0)
 			spec->distinct = read_numbers(text, value, &spec->distinct_count);
 		else if (strcmp(name, "map") == 0 && spec->map == NULL)

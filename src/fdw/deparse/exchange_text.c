@@ -19,6 +19,9 @@
 #include "deparse.h"
 #include "querybuild.h"
 
+/* A node has clearly more rows than the others if it has so many times the average. */
+#define UNEVEN	1.5
+
 /* In dollar quotes that do not occur in it: the text stays readable at any depth of nesting. */
 static char *
 quote_statement(const char *name, const char *text)
@@ -243,6 +246,8 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 		appendStringInfo(&spec, " heavy=%s:%s", fragment->spread ? "spread" : "broadcast", fragment->heavy);
 	if (filter > 0)
 		appendStringInfo(&spec, " filter=%d", filter);
+	if (moved->fragment->largest_part * list_length(sending_nodes(moved)) > UNEVEN)
+		appendStringInfoString(&spec, " uneven=1");
 
 	initStringInfo(&item);
 	appendStringInfo(&item, "rdma.exchange('%s', ", spec.data);

@@ -714,6 +714,7 @@ rf_flow_release(RfFlowHandle *handle, const RfBuffer *buffer)
 void
 rf_flow_withdraw(RfFlowHandle *handle)
 {
+	require_own(handle);
 	atomic_store(&handle->flow->leaving, 1);
 	if (atomic_load(&handle->flow->state) == RF_FLOW_OPEN)
 		ring(handle);

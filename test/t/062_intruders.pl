@@ -111,21 +111,24 @@ like($refusal, qr/permission denied to set parameter/, 'which it may not change'
 # What it listens for and nobody opens it does not keep, even if its transaction is idle, and it learns so when it goes on.
 $node->append_conf('postgresql.conf', 'rdma_fdw.token_lifetime = 1');
 $node->reload;
-my $idle = $node->background_psql('postgres', on_error_stop => 0);
-$idle->query_safe('SET rdma_fdw.receive_pool = off; SET ROLE greedy; BEGIN');
-is($idle->query($listen->(32)), 32, 'a role listens for all flows that it may have');
-ok(rdma_wait($node, 'SELECT count(*) = 0 FROM rdma.stat_flows', 60), 'which are taken back');
-is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'}), 1, 'while its transaction is idle');
-like(slurp_file($node->logfile), qr/took \d+ streams back that nobody opened, of process \d+/, 'the log says so');
-($listens, $said, $refusal) = $node->psql('postgres', 'SET rdma_fdw.receive_pool = off; SET ROLE greedy; BEGIN; ' . $listen->(32));
-is($said, 32, 'another session of the role has them now');
-$idle->query('\set VERBOSITY verbose');
-$idle->query('SELECT rdma.exchange_open(0, ARRAY[' . join(',', map { "decode('" . unpack('H*', group(16)) . "', 'hex')" } 1 .. 32) . '])');
-like($idle->{stderr}, qr/55000: no other node has opened this session's stream in time/, 'the one that has lost them gets an error');
-like($idle->{stderr}, qr/DETAIL:  Stream \d+ of this session was to be opened within 1 s after it began to listen\. The other node is /, 'which names the stream and the other node');
-like($idle->{stderr}, qr/HINT:  Repeat the statement\. Increase rdma_fdw\.token_lifetime/, 'and says what to do');
-$idle->quit;
-is($node->safe_psql('postgres', $check), $expected, 'works after that');
+foreach my $pool (qw(off on))
+{
+	my $idle = $node->background_psql('postgres', on_error_stop => 0);
+	$idle->query_safe("SET rdma_fdw.receive_pool = $pool; SET ROLE greedy; BEGIN");
+	is($idle->query($listen->(32)), 32, "receive_pool = $pool: a role listens for all flows that it may have");
+	ok(rdma_wait($node, 'SELECT count(*) = 0 FROM rdma.stat_flows', 60), 'which are taken back');
+	is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'}), 1, 'while its transaction is idle');
+	like(slurp_file($node->logfile), qr/took \d+ streams back that nobody opened, of process \d+/, 'the log says so');
+	($listens, $said, $refusal) = $node->psql('postgres', "SET rdma_fdw.receive_pool = $pool; SET ROLE greedy; BEGIN; " . $listen->(32));
+	is($said, 32, 'another session of the role has them now');
+	$idle->query('\set VERBOSITY verbose');
+	$idle->query('SELECT rdma.exchange_open(0, ARRAY[' . join(',', map { "decode('" . unpack('H*', group(16)) . "', 'hex')" } 1 .. 32) . '])');
+	like($idle->{stderr}, qr/55000: no other node has opened this session's stream in time/, 'the one that has lost them gets an error');
+	like($idle->{stderr}, qr/DETAIL:  Stream \d+ of this session was to be opened within 1 s after it began to listen\. The other node is /, 'which names the stream and the other node');
+	like($idle->{stderr}, qr/HINT:  Repeat the statement\. Increase rdma_fdw\.token_lifetime/, 'and says what to do');
+	$idle->quit;
+	is($node->safe_psql('postgres', $check), $expected, 'works after that');
+}
 $node->append_conf('postgresql.conf', 'rdma_fdw.token_lifetime = 60');
 $node->reload;
 

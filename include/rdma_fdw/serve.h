@@ -34,7 +34,7 @@ typedef struct RfStatement RfStatement;
 /*
  * The statement for a query text and the names of its parameters' types (NULL: none), parsed and
  * checked to be one SELECT, whose plans have at most so many parallel workers, whatever the session's settings
- * allow (-1: as many as these do). Kept for the life of the session; the least recently used one makes
+ * allow (less than 0: as many as these do). Kept for the life of the session; the least recently used one makes
  * room. The pointer is good until the next call.
  */
 extern RfStatement *rf_statement_get(const char *query, ArrayType *type_names, int workers);
@@ -51,8 +51,10 @@ extern CachedPlan *rf_statement_plan(RfStatement *statement, ParamListInfo param
 /* The most that each of so many nodes of a statement on this machine may have; -1: any number. */
 extern int	rf_workers_allowed(int nodes);
 
-/* How many the session's next statement may have, if its exchanges have told; otherwise -1. */
+/* The same of the session's next statement, by what its exchanges know of its nodes; or RF_WORKERS_UNKNOWN. */
 extern int	rf_statement_workers;
+
+#define RF_WORKERS_UNKNOWN	(-2)
 
 /* Of a statement just planned: does it call something that must not run in parallel mode? */
 extern bool rf_statement_is_unsafe(RfStatement *statement);

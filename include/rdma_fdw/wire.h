@@ -313,8 +313,9 @@ typedef struct RfStreamRequest
 #define RF_STREAM_KEEP		0x10	/* the query's snapshot becomes that of the reader's statement */
 #define RF_STREAM_KEPT		0x20	/* the query runs under the snapshot of the reader's statement */
 #define RF_STREAM_NO_QUERY	0x40	/* there is no query: keep the snapshot, or (KEPT) run the session's next statement under it */
-#define RF_STREAM_NODES_SHIFT	24	/* the highest bits: how many nodes run the reader's statement on the machine of this one, */
-#define RF_STREAM_NODES_MAX	255		/* so many or more; 0: not known */
+/* The highest bits: how many nodes run the reader's statement on one machine with this one; 0: not known. */
+#define RF_STREAM_NODES_SHIFT	24
+#define RF_STREAM_NODES_MAX		255 /* so many or more */
 
 /*
  * In READ COMMITTED: the snapshot that a statement of the reader has here. The session keeps it until

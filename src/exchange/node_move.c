@@ -194,7 +194,7 @@ rf_exchange_make_decoder(ExchangeState *state, TupleDesc desc)
 	for (int i = 0; i < desc->natts; i++)
 		attnums[i] = i + 1;
 	return rf_decoder_create(desc, desc->natts, attnums,
-									   psprintf("exchange %d", state->spec->number), false);
+							 psprintf("exchange %d", state->spec->number), false);
 }
 
 void

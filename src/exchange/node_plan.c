@@ -184,11 +184,11 @@ is_made_safely(Oid type)
 }
 
 /*
- * The path for the processes of a Gather: they share rows that the leader keeps, and it moves all that it
- * can before it takes one, so the first row is late. Only this path may run in a worker. The leader stores each row and one of
- * the processes reads it, at half of the cost each; rows beyond work_mem go to disk and back. It
- * has as many workers as a table of this size, but at least one, because a worker cannot join rows
- * of a small exchange to those of a large one otherwise.
+ * The path for the processes of a Gather: they share rows that the leader keeps, and it moves all
+ * that it can before it takes one, so the first row is late. Only this path may run in a worker. The
+ * leader stores each row and one of the processes reads it, at half of the cost each; rows beyond
+ * work_mem go to disk and back. It has as many workers as a table of this size, but at least one,
+ * because a worker cannot join rows of a small exchange to those of a large one otherwise.
  */
 static void
 add_shared_path(RelOptInfo *rel, RangeTblEntry *rte, const CustomPath *path)

@@ -90,7 +90,7 @@ close_set(void)
 	ExchangeSet *set = rf_exchange_set;
 
 	rf_exchange_set = NULL;
-	rf_statement_workers = -1;
+	rf_statement_workers = RF_WORKERS_UNKNOWN;
 	if (set == NULL)
 		return;
 	for (int i = 0; i < set->count; i++)
@@ -110,7 +110,7 @@ transaction_over(XactEvent event, void *argument)
 	if (event != XACT_EVENT_ABORT && event != XACT_EVENT_COMMIT && event != XACT_EVENT_PREPARE)
 		return;
 	rf_exchange_set = NULL;
-	rf_statement_workers = -1;
+	rf_statement_workers = RF_WORKERS_UNKNOWN;
 }
 
 /*

@@ -58,7 +58,7 @@ struct RfStatement
 static dlist_head statements = DLIST_STATIC_INIT(statements);
 static int	statement_count = 0;
 
-int			rf_statement_workers = -1;
+int			rf_statement_workers = RF_WORKERS_UNKNOWN;
 
 static void
 forget(RfStatement *statement)
@@ -216,7 +216,7 @@ rf_statement_get(const char *query, ArrayType *type_names, int workers)
 	RfStatement *built;
 	dlist_iter	iter;
 
-	if (workers >= max_parallel_workers_per_gather)
+	if (workers < 0 || workers >= max_parallel_workers_per_gather)
 		workers = -1;
 	if (type_names != NULL && ARR_NDIM(type_names) == 0)
 		type_names = NULL;

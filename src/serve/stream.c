@@ -110,7 +110,7 @@ rdma_stream(PG_FUNCTION_ARGS)
 	sql = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	rf_request_show(&stream_request, sql);
 	statement = rf_statement_get(sql, PG_ARGISNULL(2) ? NULL : PG_GETARG_ARRAYTYPE_P(2),
-								 rf_statement_workers >= 0 ? rf_statement_workers :
+								 rf_statement_workers != RF_WORKERS_UNKNOWN ? rf_statement_workers :
 								 rf_workers_allowed(request->flags >> RF_STREAM_NODES_SHIFT));
 	params = rf_statement_params(statement, PG_ARGISNULL(3) ? NULL : PG_GETARG_ARRAYTYPE_P(3));
 	plan = rf_statement_plan(statement, params);

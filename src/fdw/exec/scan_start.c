@@ -148,13 +148,19 @@ rf_scan_part_session(RfScanPart *part)
 	return session;
 }
 
-/* How many parts run on the machine of each. Other names of one machine count as other machines. */
+/*
+ * How many parts run on the machine of each; 0: not looked at, as there is one only, or the nodes' exchanges
+ * know better. Other names of one machine count as other machines.
+ */
 static int *
 count_neighbours(RfScanState *state)
 {
-	const char **hosts = palloc0_array(const char *, state->part_count);
 	int		   *counts = palloc0_array(int, state->part_count);
+	const char **hosts;
 
+	if (state->part_count == 1 || state->exchanges != NIL)
+		return counts;
+	hosts = palloc0_array(const char *, state->part_count);
 	for (int i = 0; i < state->part_count; i++)
 	{
 		if (!state->parts[i].ended)

@@ -333,7 +333,10 @@ extern ExchangeOutboxes *rf_outboxes_create(const ExchangeOutboxShape *shape, vo
  */
 extern bool rf_outboxes_take(ExchangeOutboxes *outboxes);
 
-/* What is next to be sent, or to be read here; NULL: nothing now. Given back by the calls below. */
+/*
+ * The next batch for other nodes, and the next one for this node; NULL: there is none now. The caller returns
+ * it by rf_outboxes_sent() or rf_outboxes_read().
+ */
 extern const ExchangeWorkerBatch *rf_outboxes_next_to_send(ExchangeOutboxes *outboxes);
 extern const ExchangeWorkerBatch *rf_outboxes_next_to_read(ExchangeOutboxes *outboxes);
 extern void rf_outboxes_sent(ExchangeOutboxes *outboxes, const ExchangeWorkerBatch *batch);

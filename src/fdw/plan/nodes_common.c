@@ -130,16 +130,6 @@ home_of(List *homes, RelOptInfo *rel)
 	return NULL;
 }
 
-static int
-place_of(List *nodes, Oid serverid)
-{
-	int			place = 0;
-
-	while (list_nth_oid(nodes, place) != serverid)
-		place++;
-	return place;
-}
-
 /* The layout in terms of the other server's nodes. */
 static RfLayout *
 layout_there(RfRelInfo *own, RfLayout *layout, Home *home)
@@ -149,16 +139,16 @@ layout_there(RfRelInfo *own, RfLayout *layout, Home *home)
 
 	result->place = -1;
 	if (own->nodes == NIL)
-		result->place = place_of(nodes, own->server->serverid);
+		result->place = rf_place_of(nodes, own->server->serverid);
 	else if (layout != NULL && layout->place >= 0)
-		result->place = place_of(nodes, list_nth_oid(own->nodes, layout->place));
+		result->place = rf_place_of(nodes, list_nth_oid(own->nodes, layout->place));
 	else
 	{
 		result->serverid = layout != NULL ? layout->serverid : own->server->serverid;
 		for (int i = 0; i < list_length(own->nodes); i++)
 		{
 			if (layout == NULL || list_member_int(layout->nodes, i))
-				result->nodes = lappend_int(result->nodes, place_of(nodes, list_nth_oid(own->nodes, i)));
+				result->nodes = lappend_int(result->nodes, rf_place_of(nodes, list_nth_oid(own->nodes, i)));
 		}
 	}
 	return result;
@@ -189,7 +179,7 @@ place_there(RfRelInfo *own, Home *home)
 			/* of rows that some nodes have, one node's */
 			fragment->placement = RF_PLACED_BY_HASH;
 			fragment->layout = palloc0(sizeof(RfLayout));
-			fragment->layout->place = place_of(home->info->nodes, linitial_oid(own->nodes));
+			fragment->layout->place = rf_place_of(home->info->nodes, linitial_oid(own->nodes));
 			break;
 	}
 	if (!all && own->nodes != NIL)

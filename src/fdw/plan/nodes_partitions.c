@@ -195,16 +195,6 @@ find_nodes(PlannerInfo *root, List *parents)
 	return several && list_length(nodes) <= RF_MAX_PEERS ? nodes : NIL;
 }
 
-static int
-place_of(List *nodes, Oid serverid)
-{
-	int			place = 0;
-
-	while (list_nth_oid(nodes, place) != serverid)
-		place++;
-	return place;
-}
-
 /*
  * The columns by which the table is partitioned, compared by the partitions' operators. NIL: it is
  * partitioned by something else.
@@ -277,7 +267,7 @@ place_rows(PlannerInfo *root, RfRelInfo *info, Parent *parent)
 		foreach(lc, parent->leaves)
 		{
 			int			part = partition_of(root, rel, lfirst(lc));
-			int			place = place_of(info->nodes, ((RfSelect *) lfirst(lc))->source->serverid);
+			int			place = rf_place_of(info->nodes, ((RfSelect *) lfirst(lc))->source->serverid);
 
 			/* partitions of one partition may be apart */
 			if (layout->places[part] >= 0 && layout->places[part] != place)
@@ -292,7 +282,7 @@ place_rows(PlannerInfo *root, RfRelInfo *info, Parent *parent)
 		fragment->layout = NULL;
 	else if (list_length(servers) == 1)
 	{
-		layout->place = place_of(info->nodes, linitial_oid(servers));
+		layout->place = rf_place_of(info->nodes, linitial_oid(servers));
 		keys = NIL;
 	}
 	else if (keys == NIL)

@@ -193,6 +193,17 @@ extern void rf_place_partitioned_tables(PlannerInfo *root);
  */
 extern void rf_place_tables_of_nodes(PlannerInfo *root);
 
+/* The place of a server, which has to be one of the nodes, among them. */
+static inline int
+rf_place_of(List *nodes, Oid serverid)
+{
+	int			place = 0;
+
+	while (list_nth_oid(nodes, place) != serverid)
+		place++;
+	return place;
+}
+
 /* Are all of these servers among the others? */
 static inline bool
 rf_are_among(List *nodes, List *others)

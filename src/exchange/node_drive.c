@@ -249,6 +249,7 @@ typedef struct InspectContext
 	bool		copied;			/* a reader above copies what it takes */
 	bool		exposed;		/* another exchange is below the nearest such reader, or there is none */
 	bool		again;			/* may be asked for its rows again */
+	bool		appended;		/* an Append is between it and the next Gather above */
 } InspectContext;
 
 static bool inspect(PlanState *node, void *argument);
@@ -299,7 +300,7 @@ count_exchanges(PlanState *tree, void *count)
 static void
 inspect_copied(PlanState *input, const InspectContext *above, bool again)
 {
-	InspectContext context = {above->nested, above->busy, .copied = true, .again = again};
+	InspectContext context = {above->nested, above->busy, .copied = true, .again = again, .appended = above->appended};
 	int			count = 0;
 
 	(void) count_exchanges(input, &count);
@@ -324,6 +325,7 @@ inspect(PlanState *node, void *argument)
 		state->copied = context.copied;
 		state->exposed = context.exposed;
 		state->keep |= context.again;
+		state->appended = context.appended;
 	}
 	switch (nodeTag(node))
 	{
@@ -352,6 +354,16 @@ inspect(PlanState *node, void *argument)
 			(void) inspect(outerPlanState(node), &context);
 			context.again = true;
 			(void) inspect(innerPlanState(node), &context);
+			break;
+		case T_GatherState:
+		case T_GatherMergeState:
+			context.appended = false;
+			(void) planstate_tree_walker(node, inspect, &context);
+			break;
+		case T_AppendState:
+		case T_MergeAppendState:
+			context.appended = true;
+			(void) planstate_tree_walker(node, inspect, &context);
 			break;
 		case T_RecursiveUnionState:
 			context.again = true;

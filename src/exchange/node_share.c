@@ -2,21 +2,19 @@
  * node_share.c - the leader and the workers of a Gather read one exchange's rows together.
  *
  * Each process takes the next batch that is here and not taken yet, decodes it, and does with the
- * rows what the plan above says. The leader alone moves rows: as long as not all have come, it
- * receives batches, runs the exchange's query, sends, and keeps for all what is for this node
- * (node_collect.c); it takes a batch itself only when it can do none of this. Workers touch no flow
- * and no query. The number of workers, and the time at which they start, change only the speed.
+ * rows what the plan above says. The leader alone moves rows: it receives batches, runs the exchange's
+ * query, sends, and keeps for all what is for this node (node_collect.c). It takes batches itself when
+ * all rows of all exchanges below the Gather are here. Workers touch no flow and no query. The number of
+ * workers, and the time at which they start, change only the speed.
  *
  * Why nothing hangs: collecting is a wait for one exchange like any other (node_drive.c), in the
- * one process that waits for exchanges. The leader does not leave the scan before all rows have come
- * and may be taken. So when it sleeps inside a node of core, at the barrier of a hash join or in the
- * Gather, then whatever its part of the plan has read is complete, and the processes that it waits
- * for need nothing more of it. To keep batches never blocks: what has no room in memory goes to a
- * file, which the processes read when it is complete. Below one Gather the leader reads exchanges one
- * after the other, never one inside the other; a worker that is ahead of it waits for it.
- *
- * Where the leader may be asked for the rows again before it has read them to the end, or takes no
- * part in the plan, it collects all of them before the workers start.
+ * one process that waits for exchanges. To keep batches never blocks: what has no room in memory goes to
+ * a file, which the processes read when it is complete. Workers wait for batches, so the leader must not
+ * wait for workers before all have come. It would in nodes of core: at the barrier of a hash table that
+ * has to grow, for all that fill it. But it has no row to fill it with before it has read an exchange
+ * below it, and by then it has collected all. Only Append has rows from elsewhere first: exchanges below
+ * it are collected before the workers start. So are those that the leader may be asked for again before
+ * it has read them to the end, and all if it takes no part in the plan.
  *
  * A Gather that runs without workers does not collect: its leader reads as if it were alone.
  */
@@ -86,6 +84,21 @@ collect(ExchangeState *state)
 	}
 }
 
+/* Those of all exchanges below its Gather. */
+static void
+collect_all(ExchangeState *state)
+{
+	collect(state);
+	for (int i = 0; i < state->set->count && state->shared; i++)
+	{
+		ExchangeState *other = state->set->members[i].state;
+
+		if (other != NULL && other->shared && other->parallel == state->parallel)
+			collect(other);
+	}
+	state->prepared = true;
+}
+
 static bool
 take_batch(ExchangeState *state)
 {
@@ -101,25 +114,12 @@ take_batch(ExchangeState *state)
 	return true;
 }
 
-/* Nothing can be taken now. False: never again. */
-static bool
-wait_for_batch(ExchangeState *state)
-{
-	if (IsParallelWorker())
-		return rf_batches_wait(state->batches);
-	if (state->collected)
-		return false;
-	rf_exchange_sleep(state);
-	return true;
-}
-
-/* What comes and goes is first for the leader: the workers wait for it. */
 TupleTableSlot *
 rf_exchange_next_shared(ExchangeState *state, TupleTableSlot *slot)
 {
 	ExecClearTuple(slot);
-	if (!state->shared)
-		collect(state);
+	if (!state->prepared && !IsParallelWorker())
+		collect_all(state);
 	for (;;)
 	{
 		if (state->taken)
@@ -129,9 +129,7 @@ rf_exchange_next_shared(ExchangeState *state, TupleTableSlot *slot)
 			state->taken = false;
 		}
 		CHECK_FOR_INTERRUPTS();
-		if (!IsParallelWorker() && !state->collected && collect_some(state))
-			continue;
-		if (!take_batch(state) && !wait_for_batch(state))
+		if (!take_batch(state) && !(IsParallelWorker() && rf_batches_wait(state->batches)))
 			return slot;
 	}
 }
@@ -167,8 +165,9 @@ rf_exchange_initialize_shared(CustomScanState *node, ParallelContext *pcxt, void
 
 	if (pcxt->nworkers == 0)
 		return;
-	/* a leader that takes no part is not there to collect, nor to be asked again before it has */
-	if (state->keep || !parallel_leader_participation)
+	state->parallel = pcxt;
+	state->prepared = false;
+	if (state->keep || state->appended || !parallel_leader_participation)
 		collect(state);
 	else
 		(void) begin_collecting(state);

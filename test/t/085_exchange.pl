@@ -189,6 +189,17 @@ same('a CTE that two scans read', 'n1,n2', 2, "WITH m AS MATERIALIZED (SELECT * 
 same('a lateral subquery', 'n1,n2', 2, "SELECT b.id || s.t FROM " . ex(1, 'b', by(1), 'id < 100') . ' CROSS JOIN LATERAL (SELECT t FROM ' . ex(2, 'c', $everywhere) . ' WHERE c.id > b.id ORDER BY c.id LIMIT 1) s',
 	"SELECT b.id || s.t FROM all_b b CROSS JOIN LATERAL (SELECT t FROM all_c c WHERE c.id > b.id ORDER BY c.id LIMIT 1) s WHERE b.id < 100", slot_size => 4096, slots => 1);
 
+my $with_workers = 'SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET enable_nestloop = off; SET enable_mergejoin = off';
+# A hash table that grows, for which its processes meet, while rows still come from one node; also below Append, where some rows are there at once
+$node{$_}->safe_psql('postgres', 'CREATE TABLE late AS SELECT n AS id FROM generate_series(1, ' . ($_ eq 'n1' ? 20000 : 0) . ') n; CREATE TABLE h AS SELECT n AS id, n % 1200 AS k FROM generate_series(1, 20000) n; ANALYZE h, late') foreach (keys %node);
+my $late = "rdma.exchange('number=2 kind=repartition keys=1 rows=10', 'SELECT id, CASE WHEN id % 500 = 0 THEN pg_sleep(0.02)::text ELSE md5(id::text) END FROM late') AS l(id int, t text)";
+my $growing = 'SELECT a.id || md5(string_agg(s.t, $$,$$ ORDER BY s.t)) FROM ' . ex(1, 'a', by(1, 100000)) . ' JOIN %s s ON a.id = s.id GROUP BY a.id';
+my $grown = "SELECT a.id || md5(string_agg(s.t, ',' ORDER BY s.t)) FROM all_a a JOIN (%s) s ON a.id = s.id GROUP BY a.id";
+my $all_late = "SELECT n AS id, CASE WHEN n % 500 = 0 THEN '' ELSE md5(n::text) END AS t FROM generate_series(1, 20000) n";
+same('a hash table that grows', 'n1,n2,n3', 2, sprintf($growing, "(SELECT id, t FROM $late)"), sprintf($grown, $all_late), settings => { all => $with_workers });
+same('a hash table below Append that grows', 'n1,n2,n3', 2, sprintf($growing, "(SELECT id, 'here' AS t FROM h WHERE id * 0 = 0 AND k * 0 = 0 AND (id % 100 > 0 OR pg_sleep(0.002) IS NOT NULL) UNION ALL SELECT id, t FROM $late)"),
+	sprintf($grown, "SELECT id, 'here' AS t FROM h UNION ALL $all_late"), settings => { all => $with_workers });
+
 # ---- a reader that turns to another exchange between two rows: what it has read from is sent on to the others all the same
 same('a hash join whose inner side is empty on one node, and what is read after it', 'n1,n2', 2,
 	"SELECT a.id || a.t FROM " . ex(1, 'a', by(1)) . " JOIN b n ON n.k = a.k AND n.id < current_setting('test.ids')::int AND a.t || n.t = '' UNION ALL SELECT c.id || c.t FROM " . ex(2, 'c', $everywhere),

@@ -69,6 +69,7 @@ typedef struct ExchangeSpec
 	int			heavy_count;
 	uint64	   *heavy_hashes;	/* sorted */
 	int			filter;			/* only rows with partners in that exchange are needed; 0: all */
+	int			reader;			/* 0: the exchange; 1..: reads the rows of the one with this number */
 } ExchangeSpec;
 
 /* In the current memory context; ERROR when it is not one. */
@@ -84,6 +85,7 @@ extern const char *rf_exchange_describe(const ExchangeSpec *spec);
 
 typedef struct ExchangeState ExchangeState;
 typedef struct ExchangeBatches ExchangeBatches;
+typedef struct ExchangeCursor ExchangeCursor;
 typedef struct ExchangeKeys ExchangeKeys;
 typedef struct ExchangeFilters ExchangeFilters;
 typedef struct ExchangeOutbox ExchangeOutbox;
@@ -114,6 +116,7 @@ typedef struct ExchangeMember
 	RfGroup    *in;				/* NULL: not a consumer, or over */
 	RfGroup    *out;
 	ExchangeState *state;		/* the plan node that uses it; NULL: none yet */
+	List	   *readers;		/* others that read its rows too, ExchangeState */
 	int			keys_wanted;	/* so many, by which another exchange is filtered by it; 0: none is */
 	ExchangeCounters counters;
 } ExchangeMember;
@@ -138,6 +141,9 @@ extern ExchangeSet *rf_exchange_set;
 
 /* Enter the plan node into the set. ERROR when there is no set. */
 extern ExchangeMember *rf_exchange_take(ExchangeState *state, EState *estate);
+
+/* Enter another plan node that reads the rows of the one with its number. */
+extern void rf_exchange_join(ExchangeState *state, EState *estate);
 
 /* The plan node leaves the set; the last one ends it. */
 extern void rf_exchange_give_back(ExchangeMember *member);
@@ -255,6 +261,8 @@ struct ExchangeState
 	 * there is.
 	 */
 	ExchangeBatches *batches;	/* NULL: this process reads alone, as it comes */
+	ExchangeCursor *cursor;		/* of the processes that read them here; NULL: none yet */
+	ExchangeState *source;		/* the plan node whose exchange and batches these are; NULL: this one */
 	RfDecoder  *shared_decoder; /* of the batch that this process took; what arrives meanwhile has its own */
 	RfEncoder  *own_encoder;	/* until all are collected: of own rows, into */
 	char	   *own_space;
@@ -457,6 +465,13 @@ rf_exchange_all_read(const ExchangeState *state)
 
 /* node_batches.c */
 
+/* What a worker needs to know of batches and of a cursor. */
+typedef struct ExchangeBatchesShare
+{
+	dsm_handle	segment;
+	dsa_pointer cursor;
+} ExchangeBatchesShare;
+
 /*
  * Handles live in the memory context; shared memory and files belong to the resource owner. ERROR
  * when there is no more of either.
@@ -472,25 +487,32 @@ extern void rf_batches_complete(ExchangeBatches *batches);
 /* Nobody puts more in, or wants those in the file: who waits for them is woken. */
 extern void rf_batches_abandon(ExchangeBatches *batches);
 
-/* Once, then workers may attach; `processes` is how many read at most, this one included. */
-extern dsm_handle rf_batches_share(ExchangeBatches *batches, int processes);
-extern ExchangeBatches *rf_batches_attach(dsm_handle handle, MemoryContext context, ResourceOwner owner);
+/*
+ * A reader, at the first batch, of so many processes at most, this one included; with `share`, which
+ * workers then attach to. They are there as long as the batches are.
+ */
+extern ExchangeCursor *rf_batches_open(ExchangeBatches *batches, int processes, ExchangeBatchesShare *share);
+extern ExchangeCursor *rf_batches_attach(const ExchangeBatchesShare *share, MemoryContext context, ResourceOwner owner);
+extern ExchangeBatches *rf_batches_of(const ExchangeCursor *cursor);
 
 /* Take the next batch, valid until this process takes another; 8-aligned. False: there is none now. */
-extern bool rf_batches_next(ExchangeBatches *batches, const void **batch, uint32 *length);
+extern bool rf_batches_next(ExchangeCursor *cursor, const void **batch, uint32 *length);
 
 /* Sleep until there may be one. False: there will be none. */
-extern bool rf_batches_wait(ExchangeBatches *batches);
+extern bool rf_batches_wait(ExchangeCursor *cursor);
 
 /* All may be taken again. No worker may be taking any. */
-extern void rf_batches_rewind(ExchangeBatches *batches);
+extern void rf_batches_rewind(ExchangeCursor *cursor);
 
 /* Rows that process 0 .. `processes` - 1 took, summed up; each counts its own. */
-extern void rf_batches_count(ExchangeBatches *batches, int process, uint64 rows);
-extern int	rf_batches_processes(const ExchangeBatches *batches);
-extern uint64 rf_batches_taken(ExchangeBatches *batches, int process);
+extern void rf_batches_count(ExchangeCursor *cursor, int process, uint64 rows);
+extern int	rf_batches_processes(const ExchangeCursor *cursor);
+extern uint64 rf_batches_taken(ExchangeCursor *cursor, int process);
 
-/* Other processes may go on reading; the last frees it all. */
+/*
+ * By who created them; in a worker as often as it attached. Other processes may go on reading; the last
+ * frees it all.
+ */
 extern void rf_batches_close(ExchangeBatches *batches);
 
 /* node_collect.c */
@@ -537,6 +559,12 @@ extern void rf_exchange_reinitialize_shared(CustomScanState *node, struct Parall
 											void *coordinate);
 extern void rf_exchange_initialize_worker(CustomScanState *node, struct shm_toc *toc,
 										  void *coordinate);
+
+/*
+ * The statement starts: exchanges that several plan nodes read keep their rows for all of them. ERROR when
+ * what they read is not the same.
+ */
+extern void rf_exchange_link_readers(ExchangeSet *set);
 
 /* Nobody below its Gather will read on: workers that wait are woken. */
 extern void rf_exchange_abandon_shared(ExchangeState *state);

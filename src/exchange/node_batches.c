@@ -1,25 +1,28 @@
 /*
- * node_batches.c - batches of one exchange that several processes read, each batch once.
+ * node_batches.c - batches of one exchange that several processes read, each batch once, or several
+ * readers, each all of them.
  *
- * The backend that runs the statement puts batches in, and announces when there are no more. It and
- * its parallel workers take them, each process as soon as it is free: those in memory as soon as they are
- * there. What is beyond work_mem goes to a shared temporary file, which can be read once nothing more
- * is written to it.
+ * The backend that runs the statement puts batches in, and announces when there are no more. A reader
+ * of them is a cursor. The backend and the parallel workers that share a cursor take batches, each
+ * process as soon as it is free: those in memory as soon as they are there. What is beyond work_mem
+ * goes to a shared temporary file, which can be read once nothing more is written to it.
  *
  * Does: keep bytes. Does not: read their contents, or know of plans.
  *
  * Shared memory: a segment of its own, because plans may read one exchange's rows below one Gather
  * and another's below a second one that starts later, and the rows must be there before either
  * makes its segment. The statement's resource owner holds it, and each worker's; the last that lets
- * go removes it, the memory of the batches, and the files. All readers write `next`, atomically;
- * the putting backend writes everything else. It writes a batch and its place before it raises
- * `count` (with a barrier, as readers have one behind it), and nothing of them afterwards; the rest
- * before any other process knows the segment.
+ * go removes it, the memory of the batches, and the files. Who takes batches writes the cursor's `next`,
+ * atomically, and its own count of rows; the putting backend writes everything else. It writes a batch
+ * and its place before it raises `count` (with a barrier, as readers have one behind it), and nothing of
+ * them afterwards; the rest, and cursors, before any other process knows of them.
  */
 #include "postgres.h"
 
 #include "node.h"
 
+#include "access/parallel.h"
+#include "lib/ilist.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "port/pg_bitutils.h"
@@ -51,17 +54,24 @@ typedef struct BatchPlace
 typedef struct SharedBatches
 {
 	SharedFileSet files;
-	pg_atomic_uint32 next;		/* the batch that is taken next */
 	pg_atomic_uint32 count;		/* of those that may be taken */
 	pg_atomic_uint32 over;		/* these are all */
 	ConditionVariable more;		/* one of these two was written */
+	bool		shared;			/* other processes may wait for that */
 	dsa_pointer places[MOST_PIECES];	/* BatchPlace of each */
-	int			processes;
-	dsa_pointer taken;			/* pg_atomic_uint64 of each process, written by it alone: its rows */
 } SharedBatches;
+
+typedef struct SharedCursor
+{
+	pg_atomic_uint32 next;		/* the batch that is taken next */
+	int			processes;
+	pg_atomic_uint64 taken[FLEXIBLE_ARRAY_MEMBER];	/* rows of each process, written by it alone */
+} SharedCursor;
 
 struct ExchangeBatches
 {
+	slist_node	node;			/* in a worker: of those that it has attached to */
+	int			users;			/* there: cursors that came with it */
 	MemoryContext context;
 	ResourceOwner owner;
 	dsm_segment *segment;
@@ -71,17 +81,27 @@ struct ExchangeBatches
 	uint32		count;			/* of the batches that were put in */
 	Size		memory;			/* bytes of batches there */
 	bool		in_file;		/* since a batch did not fit there */
-	pg_atomic_uint64 *taken;
 	BufFile    *file;			/* NULL: not used, or not opened here */
-	char	   *buffer;			/* of the batch read last from the file */
+};
+
+/* One in each process that shares it. */
+struct ExchangeCursor
+{
+	ExchangeBatches *batches;
+	SharedCursor *shared;
+	char	   *buffer;			/* of the batch that it read last from the file */
 	Size		buffer_size;
 };
+
+/* Of a worker, which cannot map a segment twice: plan nodes below one Gather may read the same batches. */
+static slist_head attached = SLIST_STATIC_INIT(attached);
 
 static ExchangeBatches *
 make_handle(MemoryContext context, ResourceOwner owner)
 {
 	ExchangeBatches *batches = MemoryContextAllocZero(context, sizeof(ExchangeBatches));
 
+	batches->users = 1;
 	batches->context = context;
 	batches->owner = owner;
 	return batches;
@@ -121,14 +141,12 @@ rf_batches_create(MemoryContext context, ResourceOwner owner)
 	batches->segment = dsm_create(header + space, 0);
 	batches->shared = dsm_segment_address(batches->segment);
 	SharedFileSetInit(&batches->shared->files, batches->segment);
-	pg_atomic_init_u32(&batches->shared->next, 0);
 	pg_atomic_init_u32(&batches->shared->count, 0);
 	pg_atomic_init_u32(&batches->shared->over, 0);
 	ConditionVariableInit(&batches->shared->more);
-	batches->shared->processes = 0;
+	batches->shared->shared = false;
 	for (int i = 0; i < MOST_PIECES; i++)
 		batches->shared->places[i] = InvalidDsaPointer;
-	batches->shared->taken = InvalidDsaPointer;
 	batches->area = dsa_create_in_place((char *) batches->shared + header, space,
 										LWTRANCHE_PARALLEL_QUERY_DSA, batches->segment);
 	leave(outside);
@@ -157,7 +175,7 @@ publish(ExchangeBatches *batches, uint32 count)
 {
 	pg_write_barrier();
 	pg_atomic_write_u32(&batches->shared->count, count);
-	if (batches->shared->processes > 1)
+	if (batches->shared->shared)
 		ConditionVariableBroadcast(&batches->shared->more);
 }
 
@@ -216,29 +234,44 @@ rf_batches_abandon(ExchangeBatches *batches)
 	ConditionVariableBroadcast(&batches->shared->more);
 }
 
-dsm_handle
-rf_batches_share(ExchangeBatches *batches, int processes)
+static ExchangeCursor *
+make_cursor(ExchangeBatches *batches, dsa_pointer shared)
 {
-	SharedBatches *shared = batches->shared;
-	Surroundings outside = enter(batches);
+	ExchangeCursor *cursor = MemoryContextAllocZero(batches->context, sizeof(ExchangeCursor));
 
-	Assert(shared->processes == 0);
-	shared->processes = processes;
-	shared->taken = dsa_allocate(batches->area, processes * sizeof(pg_atomic_uint64));
-	batches->taken = dsa_get_address(batches->area, shared->taken);
-	for (int i = 0; i < processes; i++)
-		pg_atomic_init_u64(&batches->taken[i], 0);
-	leave(outside);
-	return dsm_segment_handle(batches->segment);
+	cursor->batches = batches;
+	cursor->shared = dsa_get_address(batches->area, shared);
+	return cursor;
 }
 
-ExchangeBatches *
-rf_batches_attach(dsm_handle handle, MemoryContext context, ResourceOwner owner)
+ExchangeCursor *
+rf_batches_open(ExchangeBatches *batches, int processes, ExchangeBatchesShare *share)
+{
+	Surroundings outside = enter(batches);
+	dsa_pointer memory = dsa_allocate(batches->area, offsetof(SharedCursor, taken) + processes * sizeof(pg_atomic_uint64));
+	ExchangeCursor *cursor = make_cursor(batches, memory);
+
+	pg_atomic_init_u32(&cursor->shared->next, 0);
+	cursor->shared->processes = processes;
+	for (int i = 0; i < processes; i++)
+		pg_atomic_init_u64(&cursor->shared->taken[i], 0);
+	leave(outside);
+	if (share != NULL)
+	{
+		batches->shared->shared = true;
+		share->segment = dsm_segment_handle(batches->segment);
+		share->cursor = memory;
+	}
+	return cursor;
+}
+
+static ExchangeBatches *
+attach(dsm_handle segment, MemoryContext context, ResourceOwner owner)
 {
 	ExchangeBatches *batches = make_handle(context, owner);
 	Surroundings outside = enter(batches);
 
-	batches->segment = dsm_attach(handle);
+	batches->segment = dsm_attach(segment);
 	if (batches->segment == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -247,74 +280,99 @@ rf_batches_attach(dsm_handle handle, MemoryContext context, ResourceOwner owner)
 	SharedFileSetAttach(&batches->shared->files, batches->segment);
 	batches->area = dsa_attach_in_place((char *) batches->shared + MAXALIGN(sizeof(SharedBatches)),
 										batches->segment);
-	batches->taken = dsa_get_address(batches->area, batches->shared->taken);
 	leave(outside);
+	slist_push_head(&attached, &batches->node);
 	return batches;
 }
 
-static const void *
-read_from_file(ExchangeBatches *batches, const BatchPlace *place)
+ExchangeCursor *
+rf_batches_attach(const ExchangeBatchesShare *share, MemoryContext context, ResourceOwner owner)
 {
+	slist_iter	iter;
+
+	slist_foreach(iter, &attached)
+	{
+		ExchangeBatches *batches = slist_container(ExchangeBatches, node, iter.cur);
+
+		if (dsm_segment_handle(batches->segment) != share->segment)
+			continue;
+		batches->users++;
+		return make_cursor(batches, share->cursor);
+	}
+	return make_cursor(attach(share->segment, context, owner), share->cursor);
+}
+
+static const void *
+read_from_file(ExchangeCursor *cursor, const BatchPlace *place)
+{
+	ExchangeBatches *batches = cursor->batches;
+
 	if (batches->file == NULL)
 		batches->file = BufFileOpenFileSet(&batches->shared->files.fs, FILE_NAME, O_RDONLY, false);
-	if (batches->buffer_size < place->length)
+	if (cursor->buffer_size < place->length)
 	{
-		if (batches->buffer != NULL)
-			pfree(batches->buffer);
-		batches->buffer = NULL;
-		batches->buffer_size = 0;
-		batches->buffer = palloc_extended(place->length, MCXT_ALLOC_HUGE);
-		batches->buffer_size = place->length;
+		if (cursor->buffer != NULL)
+			pfree(cursor->buffer);
+		cursor->buffer = NULL;
+		cursor->buffer_size = 0;
+		cursor->buffer = palloc_extended(place->length, MCXT_ALLOC_HUGE);
+		cursor->buffer_size = place->length;
 	}
 	if (BufFileSeek(batches->file, place->fileno, place->offset, SEEK_SET) != 0 ||
-		BufFileRead(batches->file, batches->buffer, place->length) != place->length)
+		BufFileRead(batches->file, cursor->buffer, place->length) != place->length)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not read from a temporary file of an exchange")));
-	return batches->buffer;
+	return cursor->buffer;
 }
 
 bool
-rf_batches_next(ExchangeBatches *batches, const void **batch, uint32 *length)
+rf_batches_next(ExchangeCursor *cursor, const void **batch, uint32 *length)
 {
-	SharedBatches *shared = batches->shared;
-	uint32		number = pg_atomic_read_u32(&shared->next);
+	ExchangeBatches *batches = cursor->batches;
+	uint32		number = pg_atomic_read_u32(&cursor->shared->next);
 	BatchPlace *place;
 	Surroundings outside;
 
 	do
 	{
-		if (number >= pg_atomic_read_u32(&shared->count))
+		if (number >= pg_atomic_read_u32(&batches->shared->count))
 			return false;
-	} while (!pg_atomic_compare_exchange_u32(&shared->next, &number, number + 1));
+	} while (!pg_atomic_compare_exchange_u32(&cursor->shared->next, &number, number + 1));
 	pg_read_barrier();
 	/* maps the memory's segment, or opens the file */
 	outside = enter(batches);
 	place = place_of(batches, number, false);
 	*length = place->length;
 	*batch = DsaPointerIsValid(place->memory) ? dsa_get_address(batches->area, place->memory) :
-		read_from_file(batches, place);
+		read_from_file(cursor, place);
 	leave(outside);
 	return true;
 }
 
-bool
-rf_batches_wait(ExchangeBatches *batches)
+static bool
+has_next(const ExchangeCursor *cursor)
 {
-	SharedBatches *shared = batches->shared;
+	return pg_atomic_read_u32(&cursor->shared->next) < pg_atomic_read_u32(&cursor->batches->shared->count);
+}
+
+bool
+rf_batches_wait(ExchangeCursor *cursor)
+{
+	SharedBatches *shared = cursor->batches->shared;
 	static uint32 event = 0;
 	bool		more = true;
 
 	if (event == 0)
 		event = rf_wait_event_new("RdmaFdwBatches");
 	ConditionVariablePrepareToSleep(&shared->more);
-	while (pg_atomic_read_u32(&shared->next) >= pg_atomic_read_u32(&shared->count))
+	while (!has_next(cursor))
 	{
 		if (pg_atomic_read_u32(&shared->over) != 0)
 		{
 			/* which was written after the last of them */
 			pg_read_barrier();
-			more = pg_atomic_read_u32(&shared->next) < pg_atomic_read_u32(&shared->count);
+			more = has_next(cursor);
 			break;
 		}
 		ConditionVariableSleep(&shared->more, event);
@@ -324,34 +382,44 @@ rf_batches_wait(ExchangeBatches *batches)
 }
 
 void
-rf_batches_rewind(ExchangeBatches *batches)
+rf_batches_rewind(ExchangeCursor *cursor)
 {
-	pg_atomic_write_u32(&batches->shared->next, 0);
+	pg_atomic_write_u32(&cursor->shared->next, 0);
 }
 
 void
-rf_batches_count(ExchangeBatches *batches, int process, uint64 rows)
+rf_batches_count(ExchangeCursor *cursor, int process, uint64 rows)
 {
-	if (batches->taken != NULL && process < batches->shared->processes)
-		pg_atomic_write_u64(&batches->taken[process],
-							pg_atomic_read_u64(&batches->taken[process]) + rows);
+	if (process < cursor->shared->processes)
+		pg_atomic_write_u64(&cursor->shared->taken[process],
+							pg_atomic_read_u64(&cursor->shared->taken[process]) + rows);
 }
 
 int
-rf_batches_processes(const ExchangeBatches *batches)
+rf_batches_processes(const ExchangeCursor *cursor)
 {
-	return batches->shared->processes;
+	return cursor->shared->processes;
 }
 
 uint64
-rf_batches_taken(ExchangeBatches *batches, int process)
+rf_batches_taken(ExchangeCursor *cursor, int process)
 {
-	return pg_atomic_read_u64(&batches->taken[process]);
+	return pg_atomic_read_u64(&cursor->shared->taken[process]);
+}
+
+ExchangeBatches *
+rf_batches_of(const ExchangeCursor *cursor)
+{
+	return cursor->batches;
 }
 
 void
 rf_batches_close(ExchangeBatches *batches)
 {
+	if (--batches->users > 0)
+		return;
+	if (IsParallelWorker())
+		slist_delete(&attached, &batches->node);
 	if (batches->file != NULL)
 		BufFileClose(batches->file);
 	dsa_detach(batches->area);

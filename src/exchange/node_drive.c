@@ -20,6 +20,9 @@
  * waits for the reader of its result does, too (rf_exchange_acquire). What a store cannot hold in
  * work_mem it keeps on disk, so no receiving node stops a sender for good.
  *
+ * Several readers of an exchange (node_share.c). Each of them waits for that exchange, whose number is below
+ * that of every exchange around one of them: so the numbers still fall along the stack.
+ *
  * Workers. Those of an exchange's query (node_workers.c) wait for nobody but their leader, and only for room
  * to put rows into. It takes over what they have made whenever it runs or drives the exchange, and it
  * does not sleep in the Gather above them: as long as they have rows the query has, and the
@@ -169,9 +172,9 @@ rf_exchange_sleep(ExchangeState *waiting)
 		sleep_until_moved(waiting->set, waiting, NULL);
 }
 
-/* Does the query of another, unfinished exchange read its rows? */
+/* Does a plan node belong to the query of another, unfinished exchange? */
 static bool
-is_read_inside(const ExchangeSet *set, const ExchangeState *state)
+is_inside(const ExchangeSet *set, const ExchangeState *state)
 {
 	for (int i = 0; i < set->count; i++)
 	{
@@ -182,6 +185,20 @@ is_read_inside(const ExchangeSet *set, const ExchangeState *state)
 			return around->production != PRODUCTION_OVER;
 	}
 	return false;
+}
+
+/* Does such a query read its rows? */
+static bool
+is_read_inside(const ExchangeSet *set, const ExchangeState *state)
+{
+	ListCell   *lc;
+
+	foreach(lc, state->member->readers)
+	{
+		if (is_inside(set, lfirst(lc)))
+			return true;
+	}
+	return is_inside(set, state);
 }
 
 void

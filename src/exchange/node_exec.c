@@ -275,10 +275,12 @@ begin_exchange(CustomScanState *node, EState *estate, int eflags)
 	state->owner = CurrentResourceOwner;
 	state->spec = rf_exchange_spec_parse(strVal(lsecond(private)));
 	state->query_text = strVal(lthird(private));
-	if (IsParallelWorker() && node->ss.ps.plan->parallel_aware)
+	if (state->spec->reader > 0 || (IsParallelWorker() && node->ss.ps.plan->parallel_aware))
 	{
-		/* the leader takes part in the exchange; see node_share.c */
+		/* another plan node, or process, takes part in the exchange; see node_share.c */
 		state->shared_decoder = rf_exchange_make_decoder(state, desc);
+		if (!IsParallelWorker() && (eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
+			rf_exchange_join(state, estate);
 		return;
 	}
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
@@ -496,7 +498,7 @@ end_exchange(CustomScanState *node)
 		state->member->counters.process_rows = rf_exchange_process_rows(state, state->set->context);
 		rf_exchange_end_moving(state);
 	}
-	if (state->batches != NULL)
+	if (state->batches != NULL && state->source == NULL)
 		rf_batches_close(state->batches);
 	if (state->decoder != NULL)
 		rf_decoder_destroy(state->decoder);
@@ -538,11 +540,22 @@ explain_query(ExchangeState *state, ExplainState *es)
 }
 
 static void
+explain_processes(ExchangeState *state, ExplainState *es)
+{
+	char	   *rows = rf_exchange_process_rows(state, CurrentMemoryContext);
+
+	if (rows != NULL)
+		ExplainPropertyText("Rows per Process", rows, es);
+}
+
+static void
 explain_exchange(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	ExchangeState *state = (ExchangeState *) node;
 
 	ExplainPropertyText("Exchange", rf_exchange_describe(state->spec), es);
+	if (es->analyze && es->timing && state->source != NULL)
+		explain_processes(state, es);
 	if (es->analyze && state->member != NULL)
 	{
 		const ExchangeCounters *counters = &state->member->counters;
@@ -556,10 +569,7 @@ explain_exchange(CustomScanState *node, List *ancestors, ExplainState *es)
 			ExplainPropertyUInteger("Spilled", "bytes", counters->spilled_bytes, es);
 		if (es->timing)
 		{
-			char	   *rows = rf_exchange_process_rows(state, CurrentMemoryContext);
-
-			if (rows != NULL)
-				ExplainPropertyText("Rows per Process", rows, es);
+			explain_processes(state, es);
 			ExplainPropertyUInteger("Stalls", NULL, counters->stalls, es);
 		}
 	}

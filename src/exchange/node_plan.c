@@ -347,9 +347,10 @@ find_planned(Plan *plan, MissingContext *context)
 		case T_CustomScan:
 			if (((CustomScan *) plan)->methods == &scan_methods)
 			{
-				char	   *text = strVal(lsecond(((CustomScan *) plan)->custom_private));
+				ExchangeSpec *spec = rf_exchange_spec_parse(strVal(lsecond(((CustomScan *) plan)->custom_private)));
 
-				context->planned = bms_add_member(context->planned, rf_exchange_spec_parse(text)->number);
+				if (spec->reader == 0)
+					context->planned = bms_add_member(context->planned, spec->number);
 			}
 			children = ((CustomScan *) plan)->custom_plans;
 			break;
@@ -403,8 +404,13 @@ keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, P
 		char	   *text;
 		char	   *query;
 
-		if (is_exchange(rte, &text, &query) &&
-			!bms_is_member(rf_exchange_spec_parse(text)->number, context.planned))
+		ExchangeSpec *spec;
+
+		if (!is_exchange(rte, &text, &query))
+			continue;
+		spec = rf_exchange_spec_parse(text);
+		/* other readers of an exchange may be missing */
+		if (spec->reader == 0 && !bms_is_member(spec->number, context.planned))
 			result->subplans = lappend(result->subplans, make_exchange(rte, 1, text, query, unsafe));
 	}
 	return result;
@@ -470,6 +476,7 @@ executor_start(QueryDesc *query, int eflags)
 		rf_exchange_set->estate == query->estate)
 	{
 		rf_exchange_inspect(query->planstate, false);
+		rf_exchange_link_readers(rf_exchange_set);
 		if (rf_exchange_set->serial)
 			run_serially(query);
 	}

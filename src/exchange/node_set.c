@@ -167,11 +167,11 @@ new_set(int count)
 	return rf_exchange_set;
 }
 
-ExchangeMember *
-rf_exchange_take(ExchangeState *state, EState *estate)
+/* Of the exchange that a plan node is about, in the set that is then that statement's. */
+static ExchangeMember *
+member_of(const ExchangeState *state, EState *estate)
 {
 	int			number = state->spec->number;
-	ExchangeMember *member;
 
 	if (rf_exchange_set == NULL || !rf_exchange_set->opened || number > rf_exchange_set->count)
 		ereport(ERROR,
@@ -188,16 +188,33 @@ rf_exchange_take(ExchangeState *state, EState *estate)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("exchange %d is used by another statement of this session", number)));
-	member = &rf_exchange_set->members[number - 1];
+	return &rf_exchange_set->members[number - 1];
+}
+
+ExchangeMember *
+rf_exchange_take(ExchangeState *state, EState *estate)
+{
+	ExchangeMember *member = member_of(state, estate);
+
 	if (member->state != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("exchange %d is in the statement twice", number)));
+				 errmsg("exchange %d is in the statement twice", state->spec->number)));
 	member->state = state;
 	state->set = rf_exchange_set;
 	if (member->consumer >= 0)
 		rf_exchange_set->unread++;
 	return member;
+}
+
+void
+rf_exchange_join(ExchangeState *state, EState *estate)
+{
+	ExchangeMember *member = member_of(state, estate);
+	MemoryContext caller = MemoryContextSwitchTo(rf_exchange_set->context);
+
+	member->readers = lappend(member->readers, state);
+	MemoryContextSwitchTo(caller);
 }
 
 void

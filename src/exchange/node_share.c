@@ -1,5 +1,6 @@
 /*
- * node_share.c - the leader and the workers of a Gather read one exchange's rows together.
+ * node_share.c - several read one exchange's rows: the leader and the workers of a Gather together, or
+ * several plan nodes, each all of them.
  *
  * Each process takes the next batch that is here and not taken yet, decodes it, and does with the
  * rows what the plan above says. The leader alone moves rows: it receives batches, runs the exchange's
@@ -17,6 +18,10 @@
  * it has read them to the end, and all if it takes no part in the plan.
  *
  * A Gather that runs without workers does not collect: its leader reads as if it were alone.
+ *
+ * Several plan nodes. Where a statement needs the same rows in several places, also in queries of other
+ * exchanges, they move once. One of the plan nodes is the exchange, the source of the others. Who reads
+ * first collects all of its rows; each plan node has a cursor, which it may share with workers.
  */
 #include "postgres.h"
 
@@ -26,12 +31,24 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 
+static inline ExchangeState *
+source_of(ExchangeState *state)
+{
+	return state->source != NULL ? state->source : state;
+}
+
 /* One step of the leader's. True: something has moved, or the last row is here. */
 static bool
 collect_some(ExchangeState *state)
 {
-	bool		moved = rf_exchange_receive(state);
+	bool		moved;
 
+	/* a coordinator makes no such statement */
+	if (state->inside)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("exchange %d is read by its own query", state->spec->number)));
+	moved = rf_exchange_receive(state);
 	if (state->loaded)
 		rf_exchange_collect_received(state);
 	switch (rf_exchange_produce(state))
@@ -88,10 +105,12 @@ collect(ExchangeState *state)
 static void
 collect_all(ExchangeState *state)
 {
-	collect(state);
-	for (int i = 0; i < state->set->count && state->shared; i++)
+	ExchangeSet *set = source_of(state)->set;
+
+	collect(source_of(state));
+	for (int i = 0; i < set->count && state->shared; i++)
 	{
-		ExchangeState *other = state->set->members[i].state;
+		ExchangeState *other = set->members[i].state;
 
 		if (other != NULL && other->shared && other->parallel == state->parallel)
 			collect(other);
@@ -105,10 +124,12 @@ take_batch(ExchangeState *state)
 	const void *batch;
 	uint32		length;
 
-	if (!rf_batches_next(state->batches, &batch, &length))
+	if (state->cursor == NULL)
+		state->cursor = rf_batches_open(state->batches, 1, NULL);
+	if (!rf_batches_next(state->cursor, &batch, &length))
 		return false;
 	rf_decoder_load(state->shared_decoder, batch, length);
-	rf_batches_count(state->batches, ParallelWorkerNumber + 1,
+	rf_batches_count(state->cursor, ParallelWorkerNumber + 1,
 					 rf_decoder_remaining(state->shared_decoder));
 	state->taken = true;
 	return true;
@@ -129,7 +150,7 @@ rf_exchange_next_shared(ExchangeState *state, TupleTableSlot *slot)
 			state->taken = false;
 		}
 		CHECK_FOR_INTERRUPTS();
-		if (!take_batch(state) && !(IsParallelWorker() && rf_batches_wait(state->batches)))
+		if (!take_batch(state) && !(IsParallelWorker() && rf_batches_wait(state->cursor)))
 			return slot;
 	}
 }
@@ -137,7 +158,7 @@ rf_exchange_next_shared(ExchangeState *state, TupleTableSlot *slot)
 void
 rf_exchange_abandon_shared(ExchangeState *state)
 {
-	if (state->shared && !state->collected && !IsParallelWorker())
+	if (state->shared && state->source == NULL && !state->collected && !IsParallelWorker())
 		rf_batches_abandon(state->batches);
 }
 
@@ -146,16 +167,69 @@ void
 rf_exchange_rescan_shared(ExchangeState *state)
 {
 	state->taken = false;
-	if (!state->shared)
-		rf_batches_rewind(state->batches);
+	if (!state->shared && state->cursor != NULL)
+		rf_batches_rewind(state->cursor);
 }
 
-/* ---------- callbacks of parallel execution; what they share is the segment's handle ---------- */
+/* ---------- several plan nodes ---------- */
+
+static bool
+have_same_types(const ExchangeState *a, const ExchangeState *b)
+{
+	TupleDesc	left = a->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor;
+	TupleDesc	right = b->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor;
+
+	if (left->natts != right->natts)
+		return false;
+	for (int i = 0; i < left->natts; i++)
+	{
+		if (TupleDescAttr(left, i)->atttypid != TupleDescAttr(right, i)->atttypid)
+			return false;
+	}
+	return true;
+}
+
+void
+rf_exchange_link_readers(ExchangeSet *set)
+{
+	for (int i = 0; i < set->count; i++)
+	{
+		ExchangeState *source = set->members[i].state;
+		ListCell   *lc;
+
+		if (set->members[i].readers == NIL)
+			continue;
+		foreach(lc, set->members[i].readers)
+		{
+			ExchangeState *reader = lfirst(lc);
+
+			if (source == NULL || !have_same_types(source, reader))
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						 errmsg("reader %d of exchange %d finds no such rows", reader->spec->reader, reader->spec->number),
+						 errdetail("The exchange is not in the statement, or has columns of other types.")));
+		}
+		rf_exchange_begin_collecting(source);
+		if (source->reading_over)
+			rf_exchange_end_collecting(source); /* no rows come to this node */
+		source->keep = true;
+		foreach(lc, set->members[i].readers)
+		{
+			ExchangeState *reader = lfirst(lc);
+
+			reader->source = source;
+			reader->batches = source->batches;
+			reader->keep = true;
+		}
+	}
+}
+
+/* ---------- callbacks of parallel execution; what they share is a cursor ---------- */
 
 Size
 rf_exchange_estimate_shared(CustomScanState *node, ParallelContext *pcxt)
 {
-	return sizeof(dsm_handle);
+	return sizeof(ExchangeBatchesShare);
 }
 
 void
@@ -168,10 +242,10 @@ rf_exchange_initialize_shared(CustomScanState *node, ParallelContext *pcxt, void
 	state->parallel = pcxt;
 	state->prepared = false;
 	if (state->keep || state->appended || !parallel_leader_participation)
-		collect(state);
+		collect(source_of(state));
 	else
 		(void) begin_collecting(state);
-	*(dsm_handle *) coordinate = rf_batches_share(state->batches, pcxt->nworkers + 1);
+	state->cursor = rf_batches_open(state->batches, pcxt->nworkers + 1, coordinate);
 	state->shared = true;
 }
 
@@ -181,7 +255,7 @@ rf_exchange_reinitialize_shared(CustomScanState *node, ParallelContext *pcxt, vo
 	ExchangeState *state = (ExchangeState *) node;
 
 	if (state->shared)
-		rf_batches_rewind(state->batches);
+		rf_batches_rewind(state->cursor);
 }
 
 void
@@ -189,8 +263,8 @@ rf_exchange_initialize_worker(CustomScanState *node, shm_toc *toc, void *coordin
 {
 	ExchangeState *state = (ExchangeState *) node;
 
-	state->batches = rf_batches_attach(*(dsm_handle *) coordinate, node->ss.ps.state->es_query_cxt,
-									   state->owner);
+	state->cursor = rf_batches_attach(coordinate, node->ss.ps.state->es_query_cxt, state->owner);
+	state->batches = rf_batches_of(state->cursor);
 	state->shared = true;
 }
 
@@ -200,13 +274,13 @@ rf_exchange_process_rows(ExchangeState *state, MemoryContext context)
 	StringInfoData rows;
 	MemoryContext caller;
 
-	if (state->batches == NULL || !state->shared)
+	if (state->cursor == NULL || !state->shared)
 		return NULL;
 	caller = MemoryContextSwitchTo(context);
 	initStringInfo(&rows);
-	for (int i = 0; i < rf_batches_processes(state->batches); i++)
+	for (int i = 0; i < rf_batches_processes(state->cursor); i++)
 		appendStringInfo(&rows, "%s" UINT64_FORMAT, i == 0 ? "" : "/",
-						 rf_batches_taken(state->batches, i));
+						 rf_batches_taken(state->cursor, i));
 	MemoryContextSwitchTo(caller);
 	return rows.data;
 }

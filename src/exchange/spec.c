@@ -178,6 +178,8 @@ rf_exchange_spec_parse(const char *text)
 			read_heavy(text, value, spec);
 		else if (strcmp(name, "filter") == 0 && spec->filter == 0)
 			spec->filter = read_exchange(text, value);
+		else if (strcmp(name, "reader") == 0 && spec->reader == 0)
+			spec->reader = read_exchange(text, value);
 		else
 			bad_spec(text, "\"%s\" is not known, or is there twice.", name);
 	}
@@ -228,5 +230,7 @@ rf_exchange_describe(const ExchangeSpec *spec)
 						 spec->heavy == HEAVY_SPREAD ? "spread" : "broadcast");
 	if (spec->filter > 0)
 		appendStringInfo(&text, ", filtered by %d", spec->filter);
+	if (spec->reader > 0)
+		appendStringInfo(&text, ", reader %d", spec->reader);
 	return text.data;
 }

@@ -189,7 +189,32 @@ same('a CTE that two scans read', 'n1,n2', 2, "WITH m AS MATERIALIZED (SELECT * 
 same('a lateral subquery', 'n1,n2', 2, "SELECT b.id || s.t FROM " . ex(1, 'b', by(1), 'id < 100') . ' CROSS JOIN LATERAL (SELECT t FROM ' . ex(2, 'c', $everywhere) . ' WHERE c.id > b.id ORDER BY c.id LIMIT 1) s',
 	"SELECT b.id || s.t FROM all_b b CROSS JOIN LATERAL (SELECT t FROM all_c c WHERE c.id > b.id ORDER BY c.id LIMIT 1) s WHERE b.id < 100", slot_size => 4096, slots => 1);
 
+# ---- rows that several places of the statement read, also the queries of other exchanges
+sub reader
+{
+	my ($number, $reader, $table, $spec, $name) = @_;
+
+	return "rdma.exchange('number=$number $spec reader=$reader', '') AS $name($columns{$table})";
+}
+my $pairs = "SELECT x.id || x.t || y.id || y.t FROM " . ex(1, 'b', by(2)) . ' JOIN ' . reader(1, 2, 'b', by(2), 'y') . ' ON b.k = y.k AND b.id < y.id';
+$pairs =~ s/\bx\./b./g;
+my $all_pairs = 'SELECT x.id || x.t || y.id || y.t FROM all_b x JOIN all_b y ON x.k = y.k AND x.id < y.id';
+my $inside = 'SELECT c.id, a.id, a.t FROM c JOIN ' . reader(1, 2, 'a', $everywhere, 'a') . ' ON a.k = c.id';
+my $around = "rdma.exchange('number=2 kind=repartition keys=2 rows=2000', \$n\$$inside\$n\$) AS j(cid int, aid int, t text)";
+my $both = 'SELECT b.id || j.t || coalesce(a.x, 0) FROM ' . ex(3, 'b', by(1)) . ' JOIN ' . ex(1, 'a', $everywhere) . " ON b.k = a.k AND a.id % 7 = 0 LEFT JOIN $around ON j.aid = b.id";
+my $both_rows = "SELECT b.id || j.t || coalesce(a.x, 0) FROM all_b b JOIN all_a a ON b.k = a.k AND a.id % 7 = 0 LEFT JOIN (SELECT a.id AS aid, a.t FROM all_c c JOIN all_a a ON a.k = c.id) j ON j.aid = b.id";
 my $with_workers = 'SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET enable_nestloop = off; SET enable_mergejoin = off';
+my %how = (hash => $ways{hash}, merge => $ways{merge}, 'nested loop' => 'SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off', parallel => $with_workers,
+	'parallel without leader' => "$with_workers; SET parallel_leader_participation = off", 'parallel without workers' => "$with_workers; SET max_parallel_workers = 0", 'spilling' => "SET work_mem = '64kB'; $ways{hash}",
+	'parallel, spilling' => "$with_workers; SET work_mem = '64kB'");
+foreach my $how (sort keys %how)
+{
+	my %settings = (n1 => $ways{hash}, n2 => $how{$how}, n3 => $how{$how});
+
+	same("two readers of an exchange ($how)", 'n1,n2,n3', 1, $pairs, $all_pairs, settings => \%settings, slot_size => 4096, slots => 1);
+	same("a reader inside another exchange ($how)", 'n1,n2,n3', 3, "$both WHERE j.aid = b.id", "$both_rows WHERE j.aid = b.id", settings => \%settings, slot_size => 4096, slots => 1)
+	  if $how ne 'nested loop';
+}
 # A hash table that grows, for which its processes meet, while rows still come from one node; also below Append, where some rows are there at once
 $node{$_}->safe_psql('postgres', 'CREATE TABLE late AS SELECT n AS id FROM generate_series(1, ' . ($_ eq 'n1' ? 20000 : 0) . ') n; CREATE TABLE h AS SELECT n AS id, n % 1200 AS k FROM generate_series(1, 20000) n; ANALYZE h, late') foreach (keys %node);
 my $late = "rdma.exchange('number=2 kind=repartition keys=1 rows=10', 'SELECT id, CASE WHEN id % 500 = 0 THEN pg_sleep(0.02)::text ELSE md5(id::text) END FROM late') AS l(id int, t text)";
@@ -199,6 +224,22 @@ my $all_late = "SELECT n AS id, CASE WHEN n % 500 = 0 THEN '' ELSE md5(n::text) 
 same('a hash table that grows', 'n1,n2,n3', 2, sprintf($growing, "(SELECT id, t FROM $late)"), sprintf($grown, $all_late), settings => { all => $with_workers });
 same('a hash table below Append that grows', 'n1,n2,n3', 2, sprintf($growing, "(SELECT id, 'here' AS t FROM h WHERE id * 0 = 0 AND k * 0 = 0 AND (id % 100 > 0 OR pg_sleep(0.002) IS NOT NULL) UNION ALL SELECT id, t FROM $late)"),
 	sprintf($grown, "SELECT id, 'here' AS t FROM h UNION ALL $all_late"), settings => { all => $with_workers });
+my $limited_reader = 'SELECT count(*)::text FROM (SELECT 1 FROM ' . reader(1, 2, 'b', by(2), 'y') . " LIMIT current_setting('test.rows')::int) s UNION ALL SELECT b.id || b.t FROM " . ex(1, 'b', by(2));
+same('a reader that ends early', 'n1,n2', 1, $limited_reader, "SELECT '3' UNION ALL SELECT '5' UNION ALL SELECT id || t FROM all_b", settings => { n1 => 'SET test.rows = 3', n2 => 'SET test.rows = 5' }, slot_size => 4096, slots => 1);
+same('an exchange that ends early, before its other reader begins', 'n1,n2', 1,
+	'SELECT count(*)::text FROM (SELECT 1 FROM ' . ex(1, 'b', by(2)) . " LIMIT current_setting('test.rows')::int) s UNION ALL SELECT y.id || y.t FROM " . reader(1, 2, 'b', by(2), 'y'),
+	"SELECT '3' UNION ALL SELECT '0' UNION ALL SELECT id || t FROM all_b", settings => { n1 => 'SET test.rows = 3', n2 => 'SET test.rows = 0' }, slot_size => 4096, slots => 1);
+same('a reader for each row', 'n1,n2', 1, 'SELECT b.id || b.t FROM ' . ex(1, 'b', by(2), 'id < 200') . ' WHERE (SELECT count(*) FROM ' . reader(1, 2, 'b', by(2), 'y') . ' WHERE y.id < b.id AND y.k = b.k) = 0',
+	'SELECT b.id || b.t FROM all_b b WHERE id < 200 AND (SELECT count(*) FROM all_b y WHERE y.id < b.id AND y.k = b.k AND y.id < 200) = 0', slot_size => 4096, slots => 1);
+same('one that a planner leaves out, while the other reads', 'n1,n2', 2,
+	"SELECT y.id || y.t FROM " . reader(1, 2, 'b', by(2), 'y') . ' UNION ALL SELECT b.t FROM (SELECT k, id, t FROM ' . ex(1, 'b', by(2)) . ' WHERE false) b JOIN ' . ex(2, 'c', by(1)) . ' ON c.id = b.id',
+	'SELECT id || t FROM all_b', slot_size => 4096, slots => 1);
+same('one that filters, and is read elsewhere', 'n1,n2', 2,
+	"SELECT a.id || b.t FROM " . ex(2, 'a', by(2) . ' filter=1') . ' JOIN ' . ex(1, 'b', by(2)) . ' ON a.k = b.k UNION ALL SELECT y.t FROM ' . reader(1, 2, 'b', by(2), 'y'),
+	'SELECT a.id || b.t FROM all_a a JOIN all_b b ON a.k = b.k AND (a.id / 5) % 3 < 2 UNION ALL SELECT t FROM all_b', slot_size => 4096, slots => 1);
+same('compute nodes with two readers', 'n1,n2,n3', 1, $pairs, $all_pairs, producers => 'n1,n2', consumers => 'n2,n3', slot_size => 4096, slots => 1);
+my %read = exchange_run($coord, 'n1,n2', 1, "EXPLAIN (ANALYZE, COSTS OFF, SUMMARY OFF) $pairs", settings => { all => $with_workers });
+like($read{n1}, qr/Exchange: 1, repartition by column 2, reader 2\n *Rows per Process: \d+\/\d+\/\d+/, 'its processes share its rows') or diag($read{n1});
 
 # ---- a reader that turns to another exchange between two rows: what it has read from is sent on to the others all the same
 same('a hash join whose inner side is empty on one node, and what is read after it', 'n1,n2', 2,
@@ -276,6 +317,11 @@ sub refused
 }
 refused('no set-up', qr/exchange 3 is not set up in this session/, 'SELECT 1 FROM ' . ex(3, 'a', by(1)));
 refused('the same exchange twice', qr/exchange 1 is in the statement twice/, 'SELECT 1 FROM ' . ex(1, 'a', by(1)) . ' CROSS JOIN ' . ex(1, 'b', by(1)));
+refused('a reader of nothing', qr/reader 2 of exchange 1 finds no such rows/, 'SELECT 1 FROM ' . reader(1, 2, 'a', by(1), 'x'));
+refused('a reader of other columns', qr/reader 2 of exchange 1 finds no such rows/, 'SELECT 1 FROM ' . ex(1, 'a', by(1)) . ', ' . reader(1, 2, 'b', by(1), 'x'));
+refused('a reader of the exchange around it', qr/exchange 1 is read by its own query|producer 1 ended/,
+	"SELECT 1 FROM rdma.exchange('number=1 kind=replicate', \$q\$SELECT id FROM rdma.exchange('number=1 kind=replicate reader=2', '') AS x(id int)\$q\$) AS y(id int)");
+refused('a reader of an exchange that is not set up', qr/exchange 3 is not set up in this session/, 'SELECT 1 FROM ' . reader(3, 2, 'a', by(1), 'x'));
 refused('not a SELECT', qr/SELECT statements only/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', 'DELETE FROM a') AS x(id int)");
 refused('a SELECT that changes data', qr/data-modifying/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', 'WITH d AS (DELETE FROM a RETURNING 1) SELECT * FROM d') AS x(id int)");
 refused('two statements', qr/exactly one SELECT/, "SELECT 1 FROM rdma.exchange('number=1 kind=replicate', 'SELECT 1; SELECT 2') AS x(id int)");
@@ -293,7 +339,7 @@ foreach my $spec ('', 'number=1', 'kind=replicate', 'number=0 kind=replicate', '
 	'number=1 kind=repartition keys=', 'number=1 kind=repartition keys=0', 'number=1 kind=repartition keys=1,x', 'number=1 kind=replicate keys=1', 'number=1 kind=replicate rows=-1', 'number=1 kind=replicate rows=nan',
 	'number=1 kind=replicate rows', 'number=1 kind=replicate what=1', 'number=1 kind=repartition keys=1 keys=1', 'number=1 kind=repartition keys=1 heavy=spread', 'number=1 kind=repartition keys=1 heavy=all:1',
 	'number=1 kind=repartition keys=1 filter=1', 'number=2 kind=repartition keys=1 filter=0', 'number=2 kind=replicate filter=1', 'number=2 kind=repartition keys=1 filter=1 filter=1',
-	'number=1 kind=repartition keys=1 heavy=spread:-1', 'number=1 kind=repartition keys=1 heavy=spread:99999999999999999999')
+	'number=1 kind=replicate reader=0', 'number=1 kind=replicate reader=2 reader=3', 'number=1 kind=repartition keys=1 heavy=spread:-1', 'number=1 kind=repartition keys=1 heavy=spread:99999999999999999999')
 {
 	my ($status, $out, $err) = $node{n1}->psql('postgres', "SELECT 1 FROM rdma.exchange('$spec', 'SELECT 1') AS x(id int)");
 

@@ -197,10 +197,100 @@ describe_exchange(BuildContext *inner, RfRelInfo *move, int filter)
 	return buf.data;
 }
 
+/* An exchange whose rows may be needed in several places. */
+typedef struct ReadableExchange
+{
+	const char *movement;		/* how they move: what rdma.exchange() is told but numbers and estimates */
+	const char *statement;
+	const char *columns;
+	List	   *from;			/* nodes, which other servers with the same tables may have others of */
+	List	   *to;
+	int			number;
+	int			readers;
+	String	   *description;
+	char	   *described;		/* for one reader */
+} ReadableExchange;
+
+/* The same rows that move in the same way; NULL: none do yet. */
+static ReadableExchange *
+find_readable(const List *readable, const ReadableExchange *wanted)
+{
+	ListCell   *lc;
+
+	foreach(lc, readable)
+	{
+		ReadableExchange *other = (ReadableExchange *) lfirst(lc);
+
+		if (strcmp(other->statement, wanted->statement) == 0 && strcmp(other->movement, wanted->movement) == 0 &&
+			strcmp(other->columns, wanted->columns) == 0 && equal(other->from, wanted->from) && equal(other->to, wanted->to))
+			return other;
+	}
+	return NULL;
+}
+
+/* Let an item read the rows of that exchange, if there is one. */
+static bool
+read_other(TableRef *table, ReadableExchange *other, const char *spec, const char *columns)
+{
+	if (other == NULL)
+		return false;
+	other->readers++;
+	strVal(other->description) = psprintf("%s, %d readers", other->described, other->readers);
+	table->exchange = other->number;
+	table->name = psprintf("x%d_%d", other->number, other->readers);
+	table->item = psprintf("rdma.exchange('number=%d %s reader=%d', '') AS %s(%s)", other->number, spec, other->readers,
+						   table->name, columns);
+	return true;
+}
+
+/* "c1 integer, c2 text", which the names are added to. */
+static char *
+define_columns(TableRef *table)
+{
+	StringInfoData buf;
+	ListCell   *lc;
+
+	initStringInfo(&buf);
+	foreach(lc, table->exprs)
+	{
+		Node	   *expr = (Node *) lfirst(lc);
+		Oid			collation = exprCollation(expr);
+		char	   *name = psprintf("c%d", foreach_current_index(lc) + 1);
+
+		table->colnames = lappend(table->colnames, makeString(name));
+		appendStringInfo(&buf, "%s%s %s", lc == list_head(table->exprs) ? "" : ", ", name,
+						 format_type_with_typemod(exprType(expr), exprTypmod(expr)));
+		if (OidIsValid(collation) && collation != get_typcollation(exprType(expr)))
+			appendStringInfo(&buf, " COLLATE %s", quote_identifier(get_collation_name(collation)));
+	}
+	return buf.data;
+}
+
+/* The statement whose rows move. True: it is the same on all nodes. */
+static bool
+print_moved(StringInfo buf, BuildContext *inner, RfRelInfo *moved, List *columns)
+{
+	RfRelInfo  *scan = moved->scan ? moved->scan : moved;
+	bool		others = inner->node != NULL && inner->node->own;
+	bool		own;
+
+	if (inner->node != NULL)
+		inner->node->own = false;
+	rf_append_statement(buf, inner, moved, columns, scan->remote_conds, NIL, false);
+	own = inner->node != NULL && inner->node->own;
+	if (inner->node != NULL)
+		inner->node->own |= others;
+	return !own;
+}
+
 /*
  * An exchange: its number, the statement whose rows move, printed in a context of its own in which
  * parameters have the same numbers, and the columns that it returns. An inner exchange has a lower
  * number than the one around it; rdma.exchange() depends on that.
+ *
+ * Where the statement needs the same rows in another place, in the same way, they move once, and that
+ * place reads the rows of the first exchange, without a query. A statement has no exchange twice, so
+ * these are statements without exchanges inside.
  */
 void
 rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
@@ -215,12 +305,11 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	StringInfoData keys;
 	StringInfoData statement;
 	StringInfoData spec;
-	StringInfoData item;
+	StringInfoData places;
 	char	   *quoted;
-	char	   *description;
-	int			number;
+	ReadableExchange *wanted = palloc0(sizeof(ReadableExchange));
+	bool		may_share;
 	int			filter = filter_of(cxt, move);
-	ListCell   *lc;
 
 	table->root = cxt->root;
 	table->derived = move;
@@ -232,53 +321,50 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	if (table->exprs == NIL)
 		table->exprs = list_make1(makeBoolConst(true, false));
 	initStringInfo(&statement);
-	rf_append_statement(&statement, &inner, moved, table->exprs, scan->remote_conds, NIL, false);
+	may_share = print_moved(&statement, &inner, moved, table->exprs) && filter == 0 &&
+		!fragment->computed && !moved->fragment->computed;
 
-	number = list_length(inner.exchanges) + 1;
-	table->name = psprintf("x%d", number);
-	table->exchange = number;
-	initStringInfo(&spec);
-	appendStringInfo(&spec, "number=%d kind=%s%s rows=%.0f", number,
-					 fragment->replicate ? "replicate" : "repartition", keys.data, Max(rows, 1));
-	append_distinct(&spec, cxt->root, move, table->exprs, rows);
-	append_map(&spec, move);
+	initStringInfo(&places);
+	append_map(&places, move);
 	if (fragment->heavy != NULL)
-		appendStringInfo(&spec, " heavy=%s:%s", fragment->spread ? "spread" : "broadcast", fragment->heavy);
+		appendStringInfo(&places, " heavy=%s:%s", fragment->spread ? "spread" : "broadcast", fragment->heavy);
+	initStringInfo(&spec);
+	appendStringInfo(&spec, "kind=%s%s rows=%.0f", fragment->replicate ? "replicate" : "repartition", keys.data, Max(rows, 1));
+	append_distinct(&spec, cxt->root, move, table->exprs, rows);
+	appendStringInfoString(&spec, places.data);
 	if (filter > 0)
 		appendStringInfo(&spec, " filter=%d", filter);
 	if (moved->fragment->largest_part * list_length(sending_nodes(moved)) > UNEVEN)
 		appendStringInfoString(&spec, " uneven=1");
 
-	initStringInfo(&item);
-	appendStringInfo(&item, "rdma.exchange('%s', ", spec.data);
+	wanted->movement = psprintf("%d%s%s", fragment->replicate, keys.data, places.data);
+	wanted->statement = statement.data;
+	wanted->columns = define_columns(table);
+	wanted->from = sending_nodes(moved);
+	wanted->to = nodes_of(move);
+	cxt->tables = lappend(cxt->tables, table);
+	cxt->items = true;
+	if (may_share && read_other(table, find_readable(inner.readable, wanted), spec.data, wanted->columns))
+		return;
+
+	wanted->number = list_length(inner.exchanges) + 1;
+	wanted->readers = 1;
+	wanted->described = describe_exchange(&inner, move, filter);
+	wanted->description = makeString(wanted->described);
+	table->name = psprintf("x%d", wanted->number);
+	table->exchange = wanted->number;
 	quoted = quote_statement(table->name, statement.data);
-	appendStringInfo(&item, "%s) AS %s(", quoted, table->name);
-	foreach(lc, table->exprs)
-	{
-		Node	   *expr = (Node *) lfirst(lc);
-		Oid			collation = exprCollation(expr);
-		char	   *name = psprintf("c%d", foreach_current_index(lc) + 1);
-
-		table->colnames = lappend(table->colnames, makeString(name));
-		appendStringInfo(&item, "%s%s %s", lc == list_head(table->exprs) ? "" : ", ", name,
-						 format_type_with_typemod(exprType(expr), exprTypmod(expr)));
-		if (OidIsValid(collation) && collation != get_typcollation(exprType(expr)))
-			appendStringInfo(&item, " COLLATE %s", quote_identifier(get_collation_name(collation)));
-	}
-	appendStringInfoChar(&item, ')');
-	table->item = item.data;
-
-	description = describe_exchange(&inner, move, filter);
+	table->item = psprintf("rdma.exchange('number=%d %s', %s) AS %s(%s)", wanted->number, spec.data, quoted,
+						   table->name, wanted->columns);
 	rf_close_inner(cxt, &inner);
 	cxt->exchanges = lappend(cxt->exchanges,
 							 list_make5(makeString(fragment->replicate ? "replicate" : "repartition"),
 										makeFloat(psprintf("%.1f", move->retrieved_rows)),
-										makeString(description),
-										sending_nodes(moved), nodes_of(move)));
+										wanted->description, wanted->from, wanted->to));
+	if (may_share)
+		cxt->readable = lappend(cxt->readable, wanted);
 	if (fragment->computed && !moved->fragment->computed)
 		cxt->leaving = lappend(cxt->leaving, list_make2(makeString(table->item), makeString(quoted)));
-	cxt->tables = lappend(cxt->tables, table);
-	cxt->items = true;
 }
 
 /* A node that runs it does not receive rows, so it has none of these items either. */

@@ -133,6 +133,7 @@ rf_open_inner(BuildContext *cxt, PlannerInfo *root, Relids relids)
 	inner.outer = cxt->outer;
 	inner.subplan = cxt->subplan;
 	inner.exchanges = cxt->exchanges;
+	inner.readable = cxt->readable;
 	inner.leaving = cxt->leaving;
 	inner.params = cxt->params;
 	inner.param_types = cxt->param_types;
@@ -143,6 +144,7 @@ void
 rf_close_inner(BuildContext *cxt, BuildContext *inner)
 {
 	cxt->exchanges = inner->exchanges;
+	cxt->readable = inner->readable;
 	cxt->leaving = inner->leaving;
 	cxt->params = inner->params;
 	cxt->param_types = inner->param_types;

@@ -6,7 +6,8 @@
 #   bench_server NAME CLUSTER [WRAPPER [OPTIONS]]    SQL for a server of that name which is the cluster, and for its user mapping
 #   bench_once CASE QUERY TABLE    runs the bench's `query QUERY CASE` once, in a new session of cluster coord that its `session CASE QUERY` sets up
 #                            and that has looked at a small table (which connects); prints milliseconds, $timeout seconds at most.
-#                            The rows go to $dir/rows.CASE; a query that was too late is not run again
+#                            The rows go to $dir/rows.CASE; a query that was too late is not run again. With $again it runs so many
+#                            times more in that session, and prints the median of the last three, too: "FIRST,LAST"
 #   bench_cpu CLUSTER...     milliseconds of processors that all processes of these clusters have used since they started, also those
 #                            that have ended
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -38,23 +39,27 @@ bench_server()
 	printf "CREATE USER MAPPING FOR CURRENT_USER SERVER %s OPTIONS (user 'postgres');\n" "$1"
 }
 
+# One time each line. Of several the first one, and the median of the last three.
+first_and_last() { awk '{ ms[NR] = $1 } END { print ms[1] (NR > 3 ? "," ms[NR - 2] + ms[NR - 1] + ms[NR] - max(max(ms[NR - 2], ms[NR - 1]), ms[NR]) - min(min(ms[NR - 2], ms[NR - 1]), ms[NR]) : "") }
+	function max(a, b) { return a > b ? a : b } function min(a, b) { return a < b ? a : b }'; }
+
 bench_once()
 {
-	local rows=$dir/rows.$1
+	local i rows=$dir/rows.$1
 	if [ -e "$dir/late.$1.$2" ]; then
-		printf '%d\n' $((timeout * 1000))
+		printf '%d%s\n' $((timeout * 1000)) "${again:+,$((timeout * 1000))}"
 		return
 	fi
 	{
 		session "$1" "$2"
 		printf 'SELECT count(*) FROM %s;\n\\timing on\n' "$3"
-		query "$2" "$1"
+		for ((i = 0; i <= ${again:-0}; i++)); do query "$2" "$1"; done
 	} | rf_psql coord -qAt -v ON_ERROR_STOP=0 >"$rows" 2>&1
 	if grep -q 'statement timeout' "$rows"; then
 		touch "$dir/late.$1.$2"
-		printf '%d\n' $((timeout * 1000))
+		printf '%d%s\n' $((timeout * 1000)) "${again:+,$((timeout * 1000))}"
 	elif ! grep -q '^ERROR' "$rows"; then
-		sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' "$rows"
+		sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' "$rows" | first_and_last
 	fi
 	sed -i -e 1d -e '/^Time: /d' "$rows"
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # run.sh: star and snowflake queries over several data nodes: a retailer's three channels (schema.sql), facts by their ticket or
 # order, so that no join with an item or a customer is co-located. rdma_fdw (server with nodes) and the same tables on one node
-# (serial). Interleaved runs, medians, ratios; the rows must be the same in both.
+# (serial). Interleaved runs, medians, ratios; the rows must be the same in both. Each run has a new session, which runs the query
+# eight times: the first time it meets its tables and caches, the last three times its plans are what they stay.
 #
 #   SCALE    rows (default 1: 500,000 lines in shops)    RUNS  rounds (default 3)      NODES  data nodes (default 2)
 #   QUERIES  e.g. "S1 S40" (default all forty)
@@ -72,11 +73,12 @@ session()
 	esac
 }
 
-echo "query,case,ms" >"$raw"
+echo "query,case,first,last" >"$raw"
 bad=0
 left=${#queries[@]}
 rm -f "$dir"/late.*
 cases=(rdma serial)
+again=7
 for number in "${queries[@]}"; do
 	say "$number, $left left"
 	step_of $((left--))

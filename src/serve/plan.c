@@ -18,6 +18,7 @@
 #include "nodes/parsenodes.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
 #include "parser/analyze.h"
 #include "parser/parse_type.h"
 #include "rdma_fdw/compat.h"
@@ -32,6 +33,14 @@
 
 #define MAX_STATEMENTS		64
 #define MAX_PARAMETERS		65535	/* what the protocol allows */
+
+/*
+ * A plan without values is estimated by what is usual, such as that few values are NULL or that an array has
+ * ten elements. If it seems to cost less than this part of those made for the values, it is not better, but they
+ * matter. Then each execution gets a plan of its own, unless it takes less than so many times what planning does.
+ */
+#define MUCH_LESS			0.8
+#define LONG				10
 
 typedef struct StatementParam
 {
@@ -285,6 +294,33 @@ rf_workers_allowed(int nodes)
 	return nodes > 1 && cores > 0 ? (int) Max(cores / nodes - 1, 0) : -1;
 }
 
+/* Does the plan without values, which core has chosen, lack them? */
+static bool
+needs_values(const CachedPlanSource *source, const CachedPlan *plan)
+{
+	double		planning;
+	double		custom;
+
+	if (plan != source->gplan || source->num_custom_plans == 0 || plan_cache_mode != PLAN_CACHE_MODE_AUTO)
+		return false;
+	/* as core reckons, which adds it to the costs of plans made for values */
+	planning = 1000 * cpu_operator_cost * (list_length(linitial_node(PlannedStmt, plan->stmt_list)->rtable) + 1);
+	custom = source->total_custom_cost / source->num_custom_plans - planning;
+	return custom > LONG * planning && source->generic_cost < MUCH_LESS * custom;
+}
+
+static CachedPlan *
+get_plan(CachedPlanSource *source, ParamListInfo params)
+{
+	CachedPlan *plan = GetCachedPlan(source, params, CurrentResourceOwner, NULL);
+
+	if (!needs_values(source, plan))
+		return plan;
+	ReleaseCachedPlan(plan, CurrentResourceOwner);
+	source->cursor_options |= CURSOR_OPT_CUSTOM_PLAN;
+	return GetCachedPlan(source, params, CurrentResourceOwner, NULL);
+}
+
 CachedPlan *
 rf_statement_plan(RfStatement *statement, ParamListInfo params)
 {
@@ -292,11 +328,11 @@ rf_statement_plan(RfStatement *statement, ParamListInfo params)
 	int			nest_level;
 
 	if (statement->workers < 0)
-		return GetCachedPlan(statement->source, params, CurrentResourceOwner, NULL);
+		return get_plan(statement->source, params);
 	nest_level = NewGUCNestLevel();
 	(void) set_config_option("max_parallel_workers_per_gather", psprintf("%d", statement->workers),
 							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	plan = GetCachedPlan(statement->source, params, CurrentResourceOwner, NULL);
+	plan = get_plan(statement->source, params);
 	AtEOXact_GUC(true, nest_level);
 	return plan;
 }

@@ -382,7 +382,7 @@ keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, P
 	ListCell   *lc;
 
 	/* this session runs its next plan before the set ends */
-	if (rf_exchange_set != NULL && parse->commandType == CMD_SELECT)
+	if (rf_exchange_set != NULL && parse->commandType != CMD_UTILITY)
 		(void) find_calls((Node *) parse, &context);
 	/* what writes may not do so while one of its exchanges is in parallel mode */
 	unsafe = parse->commandType != CMD_SELECT || parse->hasModifyingCTE ||

@@ -7,7 +7,8 @@
 #   bench_once CASE QUERY TABLE    runs the bench's `query QUERY CASE` once, in a new session of cluster coord that its `session CASE QUERY` sets up
 #                            and that has looked at a small table (which connects); prints milliseconds, $timeout seconds at most.
 #                            The rows go to $dir/rows.CASE; a query that was too late is not run again. With $again it runs so many
-#                            times more in that session, and prints the median of the last three, too: "FIRST,LAST"
+#                            times more in that session, and prints "FIRST,LAST": LAST is the last time, of four and more the
+#                            median of the last three
 #   bench_cpu CLUSTER...     milliseconds of processors that all processes of these clusters have used since they started, also those
 #                            that have ended
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -39,9 +40,17 @@ bench_server()
 	printf "CREATE USER MAPPING FOR CURRENT_USER SERVER %s OPTIONS (user 'postgres');\n" "$1"
 }
 
-# One time each line. Of several the first one, and the median of the last three.
-first_and_last() { awk '{ ms[NR] = $1 } END { print ms[1] (NR > 3 ? "," ms[NR - 2] + ms[NR - 1] + ms[NR] - max(max(ms[NR - 2], ms[NR - 1]), ms[NR]) - min(min(ms[NR - 2], ms[NR - 1]), ms[NR]) : "") }
-	function max(a, b) { return a > b ? a : b } function min(a, b) { return a < b ? a : b }'; }
+# FIRST,LAST of times in lines; one alone stays alone.
+first_and_last()
+{
+	local times
+	mapfile -t times
+	case ${#times[@]} in
+		0 | 1) printf '%s\n' "${times[@]}" ;;
+		2 | 3) printf '%s,%s\n' "${times[0]}" "${times[-1]}" ;;
+		*) printf '%s,%s\n' "${times[0]}" "$(printf '%s\n' "${times[@]: -3}" | sort -n | sed -n 2p)" ;;
+	esac
+}
 
 bench_once()
 {

@@ -9,10 +9,10 @@
  * node_filter.c  which keys have partners, and what is done with rows of others
  * node_out.c    one exchange's rows: out of its query, to the nodes they belong to
  * node_move.c   and in from other nodes, and while they wait for the reader
- * node_batches.c  batches in shared memory, for several processes
+ * node_batches.c  batches in shared memory, for several processes and readers
  * node_collect.c  one exchange's rows as such batches
  * node_drive.c  which exchanges go on while one waits, and the end of the statement
- * node_share.c  the processes of a Gather read them
+ * node_share.c  the processes of a Gather, or several plan nodes, read them
  * node_exec.c   the custom scan's executor: one row after the other, and waiting
  * node_workers.c  the custom scan below a Gather that makes its workers producers
  * node_probe.c  its rows in the order of an index that they are looked up in
@@ -69,7 +69,7 @@ typedef struct ExchangeSpec
 	int			heavy_count;
 	uint64	   *heavy_hashes;	/* sorted */
 	int			filter;			/* only rows with partners in that exchange are needed; 0: all */
-	int			reader;			/* 0: the exchange; 1..: reads the rows of the one with this number */
+	int			reader;			/* 0: the exchange itself; else a place that reads the rows of the one with this number */
 } ExchangeSpec;
 
 /* In the current memory context; ERROR when it is not one. */

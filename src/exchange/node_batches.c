@@ -238,9 +238,12 @@ static ExchangeCursor *
 make_cursor(ExchangeBatches *batches, dsa_pointer shared)
 {
 	ExchangeCursor *cursor = MemoryContextAllocZero(batches->context, sizeof(ExchangeCursor));
+	/* may map the memory's segment */
+	Surroundings outside = enter(batches);
 
 	cursor->batches = batches;
 	cursor->shared = dsa_get_address(batches->area, shared);
+	leave(outside);
 	return cursor;
 }
 

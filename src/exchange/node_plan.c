@@ -401,10 +401,9 @@ keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, P
 	foreach(lc, context.calls)
 	{
 		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+		ExchangeSpec *spec;
 		char	   *text;
 		char	   *query;
-
-		ExchangeSpec *spec;
 
 		if (!is_exchange(rte, &text, &query))
 			continue;

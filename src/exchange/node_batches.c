@@ -4,7 +4,7 @@
  *
  * The backend that runs the statement puts batches in, and announces when there are no more. A reader
  * of them is a cursor. The backend and the parallel workers that share a cursor take batches, each
- * process as soon as it is free: those in memory as soon as they are there. What is beyond work_mem
+ * process as soon as it is free: those in memory once they are there. What is beyond work_mem
  * goes to a shared temporary file, which can be read once nothing more is written to it.
  *
  * Does: keep bytes. Does not: read their contents, or know of plans.

@@ -20,7 +20,7 @@
  * A Gather that runs without workers does not collect: its leader reads as if it were alone.
  *
  * Several plan nodes. Where a statement needs the same rows in several places, also in queries of other
- * exchanges, they move once. One of the plan nodes is the exchange, the source of the others. Who reads
+ * exchanges, they move once. One plan node is the exchange, the source of the others. The one that reads
  * first collects all of its rows; each plan node has a cursor, which it may share with workers.
  */
 #include "postgres.h"

@@ -269,7 +269,6 @@ struct ExchangeState
 	bool		collected;		/* all are in the batches, and may be taken */
 	bool		shared;			/* with workers, or by a leader */
 	bool		taken;			/* that decoder has rows */
-	bool		prepared;		/* this process may take batches */
 	bool		appended;		/* an Append has it together with other rows */
 	struct ParallelContext *parallel;	/* of the Gather above it */
 

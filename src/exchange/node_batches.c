@@ -3,9 +3,9 @@
  * readers, each all of them.
  *
  * The backend that runs the statement puts batches in, and announces when there are no more. A reader
- * of them is a cursor. The backend and the parallel workers that share a cursor take batches, each
- * process as soon as it is free: those in memory once they are there. What is beyond work_mem
- * goes to a shared temporary file, which can be read once nothing more is written to it.
+ * has a cursor, which the backend may share with parallel workers: each of these processes takes a batch
+ * when it is free. Batches in memory may be taken at once. Beyond work_mem they go to a shared temporary
+ * file, which can be read when nothing more is written to it.
  *
  * Does: keep bytes. Does not: read their contents, or know of plans.
  *

@@ -101,7 +101,7 @@ collect(ExchangeState *state)
 	}
 }
 
-/* Those of all exchanges below its Gather. */
+/* Those of all exchanges below its Gather, unless they are there already. */
 static void
 collect_all(ExchangeState *state)
 {
@@ -115,7 +115,6 @@ collect_all(ExchangeState *state)
 		if (other != NULL && other->shared && other->parallel == state->parallel)
 			collect(other);
 	}
-	state->prepared = true;
 }
 
 static bool
@@ -139,8 +138,6 @@ TupleTableSlot *
 rf_exchange_next_shared(ExchangeState *state, TupleTableSlot *slot)
 {
 	ExecClearTuple(slot);
-	if (!state->prepared && !IsParallelWorker())
-		collect_all(state);
 	for (;;)
 	{
 		if (state->taken)
@@ -150,6 +147,8 @@ rf_exchange_next_shared(ExchangeState *state, TupleTableSlot *slot)
 			state->taken = false;
 		}
 		CHECK_FOR_INTERRUPTS();
+		if (!IsParallelWorker())
+			collect_all(state);
 		if (!take_batch(state) && !(IsParallelWorker() && rf_batches_wait(state->cursor)))
 			return slot;
 	}
@@ -212,6 +211,7 @@ rf_exchange_link_readers(ExchangeSet *set)
 		rf_exchange_begin_collecting(source);
 		if (source->reading_over)
 			rf_exchange_end_collecting(source); /* no rows come to this node */
+		/* the end of one reader does not end it, and it is whole before workers of another start */
 		source->keep = true;
 		foreach(lc, set->members[i].readers)
 		{
@@ -240,7 +240,6 @@ rf_exchange_initialize_shared(CustomScanState *node, ParallelContext *pcxt, void
 	if (pcxt->nworkers == 0)
 		return;
 	state->parallel = pcxt;
-	state->prepared = false;
 	if (state->keep || state->appended || !parallel_leader_participation)
 		collect(source_of(state));
 	else

@@ -48,9 +48,9 @@ read_number(const char *text, char *from, double least, double most)
 }
 
 static int
-read_exchange(const char *text, char *from)
+read_count(const char *text, char *from, int most)
 {
-	double		number = read_number(text, from, 1, EXCHANGE_MAX);
+	double		number = read_number(text, from, 1, most);
 
 	if (number != floor(number))
 		bad_spec(text, "\"%s\" is not a number that can be here.", from);
@@ -156,7 +156,7 @@ rf_exchange_spec_parse(const char *text)
 		if (value == NULL)
 			bad_spec(text, "\"%s\" has no value.", name);
 		if (strcmp(name, "number") == 0)
-			spec->number = read_exchange(text, value);
+			spec->number = read_count(text, value, EXCHANGE_MAX);
 		else if (strcmp(name, "kind") == 0)
 		{
 			has_kind = true;
@@ -177,9 +177,9 @@ rf_exchange_spec_parse(const char *text)
 		else if (strcmp(name, "heavy") == 0 && spec->heavy == HEAVY_NONE)
 			read_heavy(text, value, spec);
 		else if (strcmp(name, "filter") == 0 && spec->filter == 0)
-			spec->filter = read_exchange(text, value);
+			spec->filter = read_count(text, value, EXCHANGE_MAX);
 		else if (strcmp(name, "reader") == 0 && spec->reader == 0)
-			spec->reader = read_exchange(text, value);
+			spec->reader = read_count(text, value, PG_INT16_MAX);
 		else
 			bad_spec(text, "\"%s\" is not known, or is there twice.", name);
 	}

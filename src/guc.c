@@ -498,6 +498,11 @@ define_plan_settings(void)
 							 "As nodes of one server do. They have to reach each other for that.",
 							 &rf_exchange_partitions, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("rdma_fdw.send_local_rows",
+							 "Whether data nodes may join rows that are on this node, where these are few.",
+							 "The rows go with the statement, if that costs less than to join here.",
+							 &rf_send_local_rows, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("rdma_fdw.exchange_filters",
 							 "Whether rows that have no partners on the node that they would go to stay where they are.",
 							 "auto looks for them where that costs less, on wherever it is right.",

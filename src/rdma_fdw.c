@@ -95,6 +95,7 @@ _PG_init(void)
 	rf_define_settings();
 	rf_partialize_install_hooks();
 	rf_fdw_install_hooks();
+	rf_array_stats_install_hook();
 	rf_exchange_install_hooks();
 	rf_permit_install_hook();
 	rf_part_log_install_hook();

@@ -82,6 +82,7 @@ extern char *rf_application_name;
 extern int	rf_push_down;		/* RfPushDown */
 extern int	rf_exchange_strategy;	/* RfStrategy */
 extern bool rf_exchange_partitions; /* join partitions of several servers there */
+extern bool rf_send_local_rows; /* to data nodes that join them */
 extern int	rf_exchange_filters;	/* RfExchangeFilters */
 extern int	rf_compute_nodes;	/* RfComputeNodes */
 extern int	rf_decorrelate;		/* RfDecorrelate */

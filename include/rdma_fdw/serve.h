@@ -59,6 +59,17 @@ extern int	rf_statement_workers;
 /* Of a statement just planned: does it call something that must not run in parallel mode? */
 extern bool rf_statement_is_unsafe(RfStatement *statement);
 
+/* ---------- array_stats.c ---------- */
+
+/* Statistics of a column for the planner, in the form that ANALYZE stores: so many different values, and NULLs. */
+struct VariableStatData;
+extern void rf_set_distinct_stats(struct VariableStatData *vardata, AttrNumber attnum, double distinct, double null_part);
+
+/* While it is true, what unnest() gives of known arrays has statistics. */
+extern bool rf_statement_is_planned;
+
+extern void rf_array_stats_install_hook(void);
+
 /* ---------- hello.c ---------- */
 
 /* Check hook of rdma_fdw.engine_address. */

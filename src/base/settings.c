@@ -68,6 +68,7 @@ int			rf_dynamic_threshold = -1;
 int			rf_push_down = RF_PUSH_DOWN_ALL;
 int			rf_exchange_strategy = RF_STRATEGY_AUTO;
 bool		rf_exchange_partitions = true;
+bool		rf_send_local_rows = true;
 int			rf_exchange_filters = RF_EXCHANGE_FILTERS_AUTO;
 int			rf_compute_nodes = RF_COMPUTE_AUTO;
 int			rf_decorrelate = RF_DECORRELATE_AUTO;

@@ -20,10 +20,8 @@
 #include <math.h>
 
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "access/transam.h"
 #include "catalog/pg_proc.h"
-#include "catalog/pg_statistic.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "nodes/extensible.h"
@@ -415,16 +413,13 @@ keep_all_exchanges(Query *parse, const char *query_string, int cursor_options, P
 	return result;
 }
 
-/* The coordinator's statistics of a column, in the form that ANALYZE stores. */
+/* The coordinator's statistics of a column. */
 static bool
 exchange_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, VariableStatData *vardata)
 {
 	char	   *text;
 	char	   *query;
 	ExchangeSpec *spec;
-	Relation	rel;
-	Datum		values[Natts_pg_statistic] = {0};
-	bool		nulls[Natts_pg_statistic];
 
 	if (previous_stats_hook && previous_stats_hook(root, rte, attnum, vardata))
 		return true;
@@ -433,16 +428,7 @@ exchange_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum, Variabl
 	spec = rf_exchange_spec_parse(text);
 	if (attnum < 1 || attnum > spec->distinct_count || spec->distinct[attnum - 1] <= 0)
 		return false;
-	memset(nulls, true, sizeof(nulls));
-	for (int i = 0; i < Anum_pg_statistic_stakind1 + STATISTIC_NUM_SLOTS * 3 - 1; i++)
-		nulls[i] = false;		/* NOT NULL up to the collations; 0: none */
-	values[Anum_pg_statistic_staattnum - 1] = Int16GetDatum(attnum);
-	values[Anum_pg_statistic_stadistinct - 1] = Float4GetDatum((float4) spec->distinct[attnum - 1]);
-	rel = table_open(StatisticRelationId, AccessShareLock);
-	vardata->statsTuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
-	table_close(rel, AccessShareLock);
-	vardata->freefunc = heap_freetuple;
-	vardata->acl_ok = true;
+	rf_set_distinct_stats(vardata, attnum, spec->distinct[attnum - 1], 0);
 	return true;
 }
 

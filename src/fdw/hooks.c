@@ -46,7 +46,10 @@ rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 		return;
 	rf_select_paths(root, rel, rte);
 	if (rti == bms_prev_member(root->all_baserels, -1))
+	{
 		rf_place_tables_of_nodes(root);
+		rf_place_local_rows(root);
+	}
 }
 
 /* Joins of a foreign table with anything else. */
@@ -60,6 +63,7 @@ join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelO
 		return;
 	rf_note_unasked_join(root, joinrel, outerrel, innerrel);
 	rf_key_join_paths(root, joinrel, outerrel, innerrel, jointype, extra);
+	rf_add_local_rows_joins(root, joinrel, extra->restrictlist);
 }
 
 void
@@ -72,6 +76,7 @@ rf_fdw_install_hooks(void)
 	previous_join_pathlist = set_join_pathlist_hook;
 	set_join_pathlist_hook = join_pathlist;
 	rf_key_join_register();
+	rf_local_rows_register();
 	rf_forms_install_hook();
 	rf_copy_install_hook();
 	rf_ddl_install_hooks();

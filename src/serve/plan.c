@@ -312,13 +312,25 @@ needs_values(const CachedPlanSource *source, const CachedPlan *plan)
 static CachedPlan *
 get_plan(CachedPlanSource *source, ParamListInfo params)
 {
-	CachedPlan *plan = GetCachedPlan(source, params, CurrentResourceOwner, NULL);
+	CachedPlan *plan;
 
-	if (!needs_values(source, plan))
-		return plan;
-	ReleaseCachedPlan(plan, CurrentResourceOwner);
-	source->cursor_options |= CURSOR_OPT_CUSTOM_PLAN;
-	return GetCachedPlan(source, params, CurrentResourceOwner, NULL);
+	rf_statement_is_planned = true;
+	PG_TRY();
+	{
+		plan = GetCachedPlan(source, params, CurrentResourceOwner, NULL);
+		if (needs_values(source, plan))
+		{
+			ReleaseCachedPlan(plan, CurrentResourceOwner);
+			source->cursor_options |= CURSOR_OPT_CUSTOM_PLAN;
+			plan = GetCachedPlan(source, params, CurrentResourceOwner, NULL);
+		}
+	}
+	PG_FINALLY();
+	{
+		rf_statement_is_planned = false;
+	}
+	PG_END_TRY();
+	return plan;
 }
 
 CachedPlan *

@@ -188,6 +188,45 @@ add_subselect(BuildContext *cxt, RfRelInfo *info)
 	cxt->items = true;
 }
 
+/*
+ * "unnest($1, $2) l3(c1, c2)". The types of parameters are told apart from the text, which so knows those of
+ * the columns.
+ */
+static void
+add_local_rows(BuildContext *cxt, RfRelInfo *info)
+{
+	TableRef   *table = palloc0(sizeof(TableRef));
+	StringInfoData item;
+	StringInfoData names;
+	ListCell   *lc;
+
+	table->root = cxt->root;
+	table->derived = info;
+	table->name = psprintf("l%d", info->rel->relid);
+	initStringInfo(&item);
+	initStringInfo(&names);
+	foreach(lc, info->tlist)
+	{
+		Var		   *var = (Var *) lfirst_node(TargetEntry, lc)->expr;
+		Param	   *values = makeNode(Param);
+		char	   *name = psprintf("c%d", foreach_current_index(lc) + 1);
+
+		values->paramkind = PARAM_EXEC;
+		values->paramid = RF_LOCAL_PARAM(var->varno, var->varattno);
+		values->paramtype = get_array_type(var->vartype);
+		values->paramtypmod = -1;
+		values->paramcollid = var->varcollid;
+		values->location = -1;
+		table->exprs = lappend(table->exprs, var);
+		table->colnames = lappend(table->colnames, makeString(name));
+		appendStringInfo(&item, "%s%s", item.len == 0 ? "unnest(" : ", ", rf_print_in_statement((Node *) values, cxt));
+		appendStringInfo(&names, "%s%s", names.len == 0 ? "" : ", ", name);
+	}
+	table->item = psprintf("%s) %s(%s)", item.data, table->name, names.data);
+	rf_whole_context(cxt)->tables = lappend(rf_whole_context(cxt)->tables, table);
+	cxt->items = true;
+}
+
 static void
 add_side(BuildContext *cxt, RfRelInfo *join, RfRelInfo *side)
 {
@@ -207,6 +246,8 @@ rf_add_items(BuildContext *cxt, RfRelInfo *info)
 		rf_add_exchange(cxt, info);
 		return;
 	}
+	if (info->local)
+		add_local_rows(cxt, info);
 	if (info->outer == NULL)
 		return;
 

@@ -434,6 +434,47 @@ open_literals(List *args, Oid opno, bool any_element, BuildContext *cxt)
 	return place == 0 ? list_make2(bare, column) : list_make2(column, bare);
 }
 
+/* Does it have columns of local rows, whose types there are those here? */
+static bool
+reads_local_rows(Node *node, BuildContext *cxt)
+{
+	ListCell   *lc;
+
+	/* an expression by itself has no root */
+	foreach(lc, cxt->root == NULL ? NIL :
+			pull_var_clause(node, PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS | PVC_RECURSE_PLACEHOLDERS))
+	{
+		Var		   *var = lfirst_node(Var, lc);
+		RelOptInfo *rel = bms_is_member(var->varno, cxt->relids) ? cxt->root->simple_rel_array[var->varno] : NULL;
+
+		if (rel != NULL && rel->fdw_private != NULL && ((RfRelInfo *) rel->fdw_private)->local)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A column that is text here may be an enum or of another type there, which has no operator with text: beside
+ * local rows it is compared as what it is here.
+ */
+static List *
+cast_beside_local_rows(List *args, BuildContext *cxt)
+{
+	for (int i = 0; i < 2; i++)
+	{
+		Node	   *column = list_nth(args, i);
+		Node	   *bare = strip_implicit_coercions(column);
+		Oid			type = exprType(column);
+
+		if ((type != TEXTOID && type != BPCHAROID) || !IsA(bare, Var) || !is_bare_column(column, cxt) ||
+			reads_local_rows(bare, cxt) || !reads_local_rows(list_nth(args, 1 - i), cxt))
+			continue;
+		column = (Node *) makeRelabelType((Expr *) bare, type, -1, exprCollation(column), COERCE_EXPLICIT_CAST);
+		return i == 0 ? list_make2(column, lsecond(args)) : list_make2(linitial(args), column);
+	}
+	return args;
+}
+
 /* Rewrites the arguments of a comparison. */
 static Node *
 rewrite_comparison(Node *node, BuildContext *cxt)
@@ -452,6 +493,7 @@ rewrite_comparison(Node *node, BuildContext *cxt)
 
 		*op = *(OpExpr *) node;
 		op->args = open_literals(op->args, op->opno, false, cxt);
+		op->args = cast_beside_local_rows(op->args, cxt);
 		node = (Node *) op;
 	}
 	return expression_tree_mutator(node, rewrite_mutator, cxt);

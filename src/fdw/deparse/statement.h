@@ -9,6 +9,7 @@
 
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "foreign/foreign.h"
 #include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
@@ -126,6 +127,15 @@ typedef struct RfRelInfo
 	List	   *plan_pathkeys;
 	bool		plan_limit;
 
+	/*
+	 * The relations of this query level whose rows are here and go with the statement, RelOptInfos: see
+	 * local_rows.c. local: it is one of them.
+	 */
+	List	   *local_rels;
+	bool		local;
+	const char *apart;			/* local: why the nodes do not have its rows anyway, for EXPLAIN; NULL: nobody asks */
+	bool		has_path;		/* with local rows: its relation has a path for it */
+
 	Selectivity local_conds_sel;
 	QualCost	local_conds_cost;
 
@@ -139,6 +149,12 @@ typedef struct RfRelInfo
 	Cost		rel_startup_cost;
 	Cost		rel_total_cost;
 } RfRelInfo;
+
+/*
+ * Stands for the values of a column of local rows while a statement is made; no parameter of a plan has such a
+ * number. RF_KEYS_PARAM is above them.
+ */
+#define RF_LOCAL_PARAM(relid, attno)	(-2 - ((int) (relid) * (MaxTupleAttributeNumber + 1) + (attno)))
 
 /* The column that a SortGroupClause refers to, or NULL. */
 extern TargetEntry *rf_sortgroupref_tle(Index sortgroupref, List *tlist);

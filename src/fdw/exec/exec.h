@@ -104,6 +104,9 @@ extern void rf_clear_system_columns(HeapTupleHeader row);
 /* Key joins: their plans find how they run by name. */
 extern void rf_key_join_register(void);
 
+/* Lets plans have statements that get rows of this node. */
+extern void rf_local_rows_register(void);
+
 extern Size rdmaEstimateDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt);
 extern void rdmaInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt,
 										 void *coordinate);

@@ -547,6 +547,15 @@ rf_scan_set_keys(ForeignScanState *node, Datum keys)
 }
 
 void
+rf_scan_set_local(ForeignScanState *node, Datum *values)
+{
+	RfScanState *state = (RfScanState *) node->fdw_state;
+
+	state->local_values = values;
+	state->keys_changed = true;
+}
+
+void
 rf_scan_ask_all(ForeignScanState *node, bool again)
 {
 	RfScanState *state = (RfScanState *) node->fdw_state;

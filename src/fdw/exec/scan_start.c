@@ -586,6 +586,7 @@ evaluate_params(ForeignScanState *node, RfScanState *state)
 	bool	   *isnull;
 	int			nest_level;
 	int			count = sent_params(state);
+	ListCell   *lc;
 
 	if (count == 0)
 		return;
@@ -605,6 +606,13 @@ evaluate_params(ForeignScanState *node, RfScanState *state)
 	{
 		values[count - 1] = state->keys;
 		isnull[count - 1] = false;
+	}
+	foreach(lc, state->local_values != NULL ? rf_scan_local_params((ForeignScan *) node->ss.ps.plan) : NIL)
+	{
+		int			place = linitial_int((List *) lfirst(lc));
+
+		values[place] = state->local_values[foreach_current_index(lc)];
+		isnull[place] = false;
 	}
 	nest_level = rf_neutral_settings(state->param_depends);
 	for (int i = 0; i < count; i++)

@@ -113,7 +113,8 @@ typedef struct RfScanState
 	Datum		keys;			/* the array that the join has set */
 	bool		all_rows;		/* it wants all rows instead */
 	bool		keep_rows;		/* and that more than once */
-	bool		keys_changed;	/* since the last start */
+	bool		keys_changed;	/* since the last start; or the following have */
+	Datum	   *local_values;	/* of the parameters that are columns of local rows: set by their node; or NULL */
 	List	   *param_exprs;	/* ExprStates: those of the remote parameters, then others of fdw_exprs */
 	FmgrInfo   *param_out;
 	const char **param_types;
@@ -223,6 +224,9 @@ extern bool rf_scan_worker_batch(RfScanState *state, const void **batch, uint32 
  */
 extern void rf_scan_set_keys(ForeignScanState *node, Datum keys);
 extern void rf_scan_ask_all(ForeignScanState *node, bool again);
+
+/* For local rows: the values of the statement's RF_SCAN_LOCAL, which live until the next ones are set. */
+extern void rf_scan_set_local(ForeignScanState *node, Datum *values);
 
 /* ---------- explain.c and explain_nodes.c ---------- */
 

@@ -378,8 +378,8 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 		default:
 			return;
 	}
-	/* A side that is not a single statement has no info. */
-	if (outer == NULL || inner == NULL)
+	/* A side that is not a single statement has no info. Local rows by themselves are joined here. */
+	if (outer == NULL || inner == NULL || (outer->local && inner->local))
 		return;
 	/* partitions on several servers have the first of these for theirs, as far as core knows */
 	if (!equal(outer->nodes, inner->nodes))
@@ -409,7 +409,8 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	info->outer = outer;
 	info->inner = inner;
 	info->jointype = jointype;
-	rf_merge_options(info, outer, inner);
+	info->local_rels = list_concat_copy(outer->local_rels, inner->local_rels);
+	rf_merge_options(info, outer->local ? inner : outer, outer->local ? outer : inner);
 	known = (RfRelInfo *) joinrel->fdw_private;
 	joinrel->fdw_private = info;
 	info->notes = known ? known->notes : rf_make_join_notes();
@@ -441,6 +442,9 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 		joinrel->rows = info->rows;
 		joinrel->reltarget->width = info->width;
 	}
+	/* those are for later, see rf_add_local_rows_joins() */
+	if (info->local_rels != NIL)
+		return;
 	add_path(joinrel, (Path *)
 			 rf_create_foreign_join_path(root, joinrel, info->rows, info->startup_cost,
 										 info->total_cost, NIL, local_join, extra->restrictlist,
@@ -465,9 +469,8 @@ reads_ours(PlannerInfo *root)
 	return false;
 }
 
-/* Why a statement cannot be joined with this; NULL: that needs no reason. */
-static const char *
-reason_of_table(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *other)
+const char *
+rf_why_apart(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *other)
 {
 	RangeTblEntry *rte;
 
@@ -505,7 +508,7 @@ note_unasked(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *other)
 
 	if (!rf_is_our_rel(rel) || rel->fdw_private == NULL)
 		return;
-	reason = reason_of_table(root, rel, other);
+	reason = rf_why_apart(root, rel, other);
 	if (reason != NULL)
 		rf_note_join_of(rel, other, reason);
 }

@@ -9,13 +9,11 @@
  */
 #include "postgres.h"
 
+#include "foreign/fdwapi.h"
 #include "lib/stringinfo.h"
 #include "parser/parsetree.h"
 
 #include "plan.h"
-
-/* It can be done. */
-#define DEARER "another way was expected to cost less"
 
 typedef struct Note
 {
@@ -23,15 +21,43 @@ typedef struct Note
 	const char *reason;
 } Note;
 
+/* The statement of a relation whose rows are here, see local_rows.c; or NULL. ours: one of this wrapper's. */
+static RfRelInfo *
+local_rows_of(RelOptInfo *ours, RelOptInfo *rel)
+{
+	RfRelInfo  *info = rel->fdwroutine != NULL && rel->fdwroutine->GetForeignPlan == ours->fdwroutine->GetForeignPlan ?
+		(RfRelInfo *) rel->fdw_private : NULL;
+
+	return info != NULL && info->local ? info : NULL;
+}
+
+/* It can be done, but is not. */
+static const char *
+why_dearer(RelOptInfo *rel, RelOptInfo *other)
+{
+	RfRelInfo  *sent = local_rows_of(rel, other);
+
+	if (sent != NULL)
+		return psprintf("%s, and to send its rows was expected to cost more", sent->apart);
+	if (local_rows_of(rel, rel) != NULL)
+		return psprintf("it is on server \"%s\", and to send these rows there was expected to cost more",
+						((RfRelInfo *) other->fdw_private)->server->servername);
+	return "another way was expected to cost less";
+}
+
 void
 rf_note_join_of(RelOptInfo *rel, RelOptInfo *other, const char *reason)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	Note	   *added;
+	const char *dearer = NULL;
 	ListCell   *lc;
 
-	if (other->reloptkind != RELOPT_BASEREL || info == NULL || info->notes == NULL)
+	if (other->reloptkind != RELOPT_BASEREL || info == NULL || info->notes == NULL ||
+		(local_rows_of(rel, other) != NULL && local_rows_of(rel, other)->apart == NULL))
 		return;
+	if (reason == NULL)
+		dearer = why_dearer(rel, other);
 	foreach(lc, info->notes->notes)
 	{
 		Note	   *known = (Note *) lfirst(lc);
@@ -40,12 +66,12 @@ rf_note_join_of(RelOptInfo *rel, RelOptInfo *other, const char *reason)
 			continue;
 		/* in one order of the two it can be done, and in the other one perhaps not */
 		if (reason == NULL)
-			known->reason = DEARER;
+			known->reason = dearer;
 		return;
 	}
 	added = palloc(sizeof(Note));
 	added->other = other->relid;
-	added->reason = reason != NULL ? reason : DEARER;
+	added->reason = reason != NULL ? reason : dearer;
 	info->notes->notes = lappend(info->notes->notes, added);
 }
 

@@ -380,7 +380,7 @@ join_statement(PlannerInfo *root, RelOptInfo *rel)
 	{
 		RfRelInfo  *choice = (RfRelInfo *) lfirst(lc);
 
-		if (choice->outer != NULL && choice->local_conds == NIL && !rf_differs_by_node(choice) &&
+		if (choice->outer != NULL && choice->local_conds == NIL && choice->local_rels == NIL && !rf_differs_by_node(choice) &&
 			(choice->fragment == NULL || (!choice->fragment->exchanges && !choice->fragment->computed)) &&
 			(best == NULL || choice->total_cost < best->total_cost))
 			best = choice;
@@ -420,10 +420,10 @@ rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 		jointype != JOIN_ANTI)
 		return;
 	/*
-	 * What the data nodes can join is theirs. They still may with the next pair of sides, for which
+	 * What the data nodes can join is theirs, unless they need rows from here for it. They still may with the next pair of sides, for which
 	 * core's own join has to stay where rows may be rechecked.
 	 */
-	if (joinrel->fdw_private != NULL ||
+	if ((joinrel->fdw_private != NULL && ((RfRelInfo *) joinrel->fdw_private)->local_rels == NIL) ||
 		(joinrel->fdwroutine != NULL && rf_rows_may_be_rechecked(root)))
 		return;
 	/* core's gating Result stands above its own joins only */

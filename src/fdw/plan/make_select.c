@@ -18,7 +18,7 @@ rf_make_select(PlannerInfo *root, RelOptInfo *rel, List *tlist, List *pathkeys, 
 	RfSelect   *select = palloc0(sizeof(RfSelect));
 	ListCell   *lc;
 
-	if (info->local_conds != NIL || info->partial)
+	if (info->local_conds != NIL || info->partial || info->local_rels != NIL)
 		return NULL;
 	foreach(lc, tlist)
 	{

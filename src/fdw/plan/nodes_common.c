@@ -297,9 +297,8 @@ statement_there(PlannerInfo *root, RelOptInfo *rel, RfRelInfo *own, List *column
 	return info;
 }
 
-/* Paths that there are run the statement that there was. */
-static void
-keep_statement(List *paths, RfRelInfo *info)
+void
+rf_keep_statement(List *paths, RfRelInfo *info)
 {
 	ListCell   *lc;
 
@@ -366,8 +365,8 @@ place_server(PlannerInfo *root, List *rels, Home *home)
 
 		rel->fdw_private = lfirst(lc2);
 		rel->serverid = home->serverid;
-		keep_statement(rel->pathlist, own);
-		keep_statement(rel->partial_pathlist, own);
+		rf_keep_statement(rel->pathlist, own);
+		rf_keep_statement(rel->partial_pathlist, own);
 	}
 }
 

@@ -239,10 +239,10 @@ add_whole_choices(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 				forget_nulled_keys(info->fragment, exprs);
 			}
 			remember(choices, info, output_rel, &best);
-			add_path(output_rel, (Path *)
-					 rf_create_foreign_upper_path(root, output_rel, target, info->rows,
-												  info->startup_cost, info->total_cost, NIL,
-												  rf_path_private(info, 0)));
+			rf_add_path(root, output_rel, (Path *)
+						rf_create_foreign_upper_path(root, output_rel, target, info->rows,
+													 info->startup_cost, info->total_cost, NIL,
+													 rf_path_private(info, 0)));
 			rf_add_partial_path(root, output_rel, info->scanrel->relids, target, NIL);
 		}
 	}
@@ -319,10 +319,10 @@ add_distinct_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 		path = (Path *) rf_create_foreign_upper_path(root, output_rel, target, info->rows,
 													 info->startup_cost, info->total_cost, NIL,
 													 rf_path_private(info, 0));
-		add_path(output_rel, (Path *)
-				 create_agg_path(root, output_rel, path, target, AGG_HASHED, AGGSPLIT_SIMPLE,
-								 clause, NIL, NULL,
-								 clamp_row_est(info->rows / rf_node_count(info))));
+		rf_add_path(root, output_rel, (Path *)
+					create_agg_path(root, output_rel, path, target, AGG_HASHED, AGGSPLIT_SIMPLE,
+									clause, NIL, NULL,
+									clamp_row_est(info->rows / rf_node_count(info))));
 	}
 	input_rel->fdw_private = input;
 	output_rel->fdw_private = whole;
@@ -362,10 +362,10 @@ add_ordered_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_
 			continue;
 		rf_estimate(root, input_rel, NIL, root->sort_pathkeys, NULL, &est);
 		target = rf_upper_target(root, UPPERREL_ORDERED, input_rel, &est);
-		add_path(ordered_rel, (Path *)
-				 rf_create_foreign_upper_path(root, input_rel, target,
-											  est.rows, est.startup_cost, est.total_cost,
-											  root->sort_pathkeys, rf_path_private(info, 0)));
+		rf_add_path(root, ordered_rel, (Path *)
+					rf_create_foreign_upper_path(root, input_rel, target,
+												 est.rows, est.startup_cost, est.total_cost,
+												 root->sort_pathkeys, rf_path_private(info, 0)));
 	}
 	input_rel->fdw_private = input;
 }
@@ -411,7 +411,7 @@ add_limit_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 			path = (Path *) create_limit_path(root, final_rel, path, parse->limitOffset,
 											  parse->limitCount, parse->limitOption,
 											  extra->offset_est, extra->count_est);
-		add_path(final_rel, path);
+		rf_add_path(root, final_rel, path);
 	}
 	rel->fdw_private = before;
 }

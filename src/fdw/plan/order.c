@@ -149,6 +149,6 @@ rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join, List *
 			path = rf_create_foreignscan_path(root, rel, NULL, est.rows, est.startup_cost,
 											  est.total_cost, pathkeys, rel->lateral_relids,
 											  NULL, NIL);
-		add_path(rel, (Path *) path);
+		rf_add_path(root, rel, (Path *) path);
 	}
 }

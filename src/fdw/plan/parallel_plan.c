@@ -200,7 +200,7 @@ rf_add_partial_path(PlannerInfo *root, RelOptInfo *rel, Relids relids, PathTarge
 	int			workers;
 
 	if (!rel->consider_parallel || !bms_is_empty(rel->lateral_relids) || !is_wanted(&info->opts) ||
-		info->select != NULL)
+		info->select != NULL || info->local_rels != NIL)
 		return;
 	/* a statement with exchanges may have to begin again, when a node has no buffers */
 	if (info->fragment != NULL && info->fragment->exchanges)

@@ -161,7 +161,7 @@ rf_add_finalize_paths(PlannerInfo *root, RelOptInfo *grouped_rel, Path *partial,
 		get_agg_clause_costs(root, AGGSPLIT_FINAL_DESERIAL, &costs);
 	if (parse->groupClause == NIL)
 	{
-		add_path(grouped_rel, (Path *)
+		rf_add_path(root, grouped_rel, (Path *)
 				 create_agg_path(root, grouped_rel, partial, grouped_rel->reltarget, AGG_PLAIN,
 								 AGGSPLIT_FINAL_DESERIAL, NIL, having, &costs, 1));
 		return;
@@ -171,14 +171,14 @@ rf_add_finalize_paths(PlannerInfo *root, RelOptInfo *grouped_rel, Path *partial,
 		groups = estimate_num_groups(root, get_sortgrouplist_exprs(clause, root->processed_tlist),
 									 partial->rows, NULL, NULL);
 	if ((extra->flags & GROUPING_CAN_USE_HASH) != 0 && clause != NIL)
-		add_path(grouped_rel, (Path *)
+		rf_add_path(root, grouped_rel, (Path *)
 				 create_agg_path(root, grouped_rel, partial, grouped_rel->reltarget, AGG_HASHED,
 								 AGGSPLIT_FINAL_DESERIAL, clause, having, &costs, groups));
 	if ((extra->flags & GROUPING_CAN_USE_SORT) != 0)
 	{
 		if (!pathkeys_contained_in(root->group_pathkeys, partial->pathkeys))
 			partial = (Path *) create_sort_path(root, grouped_rel, partial, root->group_pathkeys, -1);
-		add_path(grouped_rel, (Path *)
+		rf_add_path(root, grouped_rel, (Path *)
 				 create_agg_path(root, grouped_rel, partial, grouped_rel->reltarget, AGG_SORTED,
 								 AGGSPLIT_FINAL_DESERIAL, clause, having, &costs, groups));
 	}

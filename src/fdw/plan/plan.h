@@ -193,6 +193,28 @@ extern void rf_place_partitioned_tables(PlannerInfo *root);
  */
 extern void rf_place_tables_of_nodes(PlannerInfo *root);
 
+/* Of a table that becomes one of another server: paths that there are run the statement that there was. */
+extern void rf_keep_statement(List *paths, RfRelInfo *info);
+
+/*
+ * Relations of few rows that are here, as tables of the server that most of the query's come from (local_rows.c);
+ * when all base relations have their paths.
+ */
+extern void rf_place_local_rows(PlannerInfo *root);
+
+/*
+ * add_path() of a path that runs a statement, maybe with sorting, grouping or a limit above it. One that gets local
+ * rows becomes the custom path which reads them (local_rows_paths.c), and is left out if there is no other path for
+ * the same, or that costs about the same.
+ */
+extern void rf_add_path(PlannerInfo *root, RelOptInfo *rel, Path *path);
+
+/* The paths of a join's statements that get local rows, when it has all others. */
+extern void rf_add_local_rows_joins(PlannerInfo *root, RelOptInfo *joinrel, List *fdw_restrictinfo);
+
+/* The cheapest way to read a relation by itself; NULL: there is none. */
+extern Path *rf_cheapest_path(RelOptInfo *rel);
+
 /* The place of a server, which has to be one of the nodes, among them. */
 static inline int
 rf_place_of(List *nodes, Oid serverid)
@@ -252,6 +274,9 @@ rf_make_join_notes(void)
 extern void rf_note_join(RelOptInfo *outerrel, RelOptInfo *innerrel, const char *reason);
 extern void rf_note_join_of(RelOptInfo *rel, RelOptInfo *other, const char *reason);
 extern List *rf_joined_here(PlannerInfo *root, RfRelInfo *info);
+
+/* Why a statement cannot be joined with a relation that is none of the same server; NULL: that needs no reason. */
+extern const char *rf_why_apart(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *other);
 
 /* Notes joins with what is no statement of the same server, for which core does not ask a wrapper. */
 extern void rf_note_unasked_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel);

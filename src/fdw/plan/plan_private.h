@@ -61,6 +61,11 @@ typedef enum RfScanPrivateIndex
 	RF_SCAN_ALL_SQL,
 	/* List of Strings, for EXPLAIN: which joins are done here, and why */
 	RF_SCAN_JOINED_HERE,
+	/*
+	 * List of IntLists, of each remote parameter that is a column of local rows: its place, and its number, which
+	 * RF_LOCAL_PARAM made. Their node sets them.
+	 */
+	RF_SCAN_LOCAL,
 	RF_SCAN_NPRIVATE
 } RfScanPrivateIndex;
 
@@ -215,6 +220,12 @@ rf_scan_joined_here(ForeignScan *plan)
 	return (List *) list_nth(plan->fdw_private, RF_SCAN_JOINED_HERE);
 }
 
+static inline List *
+rf_scan_local_params(ForeignScan *plan)
+{
+	return (List *) list_nth(plan->fdw_private, RF_SCAN_LOCAL);
+}
+
 static inline bool
 rf_scan_is_set_operation(ForeignScan *plan)
 {
@@ -340,6 +351,21 @@ rf_key_join_costs(CustomScan *plan)
 	costs.whole = floatVal(list_nth(numbers, 4));
 	return costs;
 }
+
+/* ---------- local rows ---------- */
+
+/*
+ * CustomScan: custom_plans are the statement, with what is above it, the plan that runs instead if there
+ * are too many rows, and those that give the rows. custom_private has an IntList for each of the
+ * statement's RF_SCAN_LOCAL: which of the latter plans, and which of its columns, both from 0.
+ */
+#define RF_LOCAL_ROWS_NAME	"Local Rows"
+
+/* Of one relation, as estimated; where it turns out to be more than that, its statement still runs up to the latter two */
+#define RF_LOCAL_ROWS_PLANNED	10000
+#define RF_LOCAL_BYTES_PLANNED	(1024 * 1024)
+#define RF_LOCAL_ROWS_MAX		100000
+#define RF_LOCAL_BYTES_MAX		(16 * 1024 * 1024)
 
 /* ModifyTable's fdw_private: data that planning passes to execution */
 typedef enum RfModifyPrivateIndex

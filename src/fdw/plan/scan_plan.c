@@ -489,6 +489,28 @@ add_keys(PlannerInfo *root, RelOptInfo *rel, List *remote_exprs, Expr *condition
 	return list_make1(makeString(all->sql));
 }
 
+/*
+ * Of the remote parameters those that are columns of local rows, as RF_SCAN_LOCAL says. Their node sets them: to core
+ * they are constants.
+ */
+static List *
+take_local_params(List *params)
+{
+	List	   *taken = NIL;
+	ListCell   *lc;
+
+	foreach(lc, params)
+	{
+		Param	   *param = (Param *) lfirst(lc);
+
+		if (!IsA(param, Param) || param->paramkind != PARAM_EXEC || param->paramid > RF_LOCAL_PARAM(0, 0))
+			continue;
+		taken = lappend(taken, list_make2_int(foreach_current_index(lc), param->paramid));
+		lfirst(lc) = makeNullConst(param->paramtype, -1, param->paramcollid);
+	}
+	return taken;
+}
+
 /* Of a base, join or upper relation; the latter two have no scanrelid, but columns of their own. */
 ForeignScan *
 rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
@@ -504,6 +526,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	List	   *slot = info->tlist;
 	List	   *states = NIL;
 	List	   *all_sql = NIL;
+	List	   *local_params;
 	Expr	   *keys = rf_path_keys(best_path);
 	ListCell   *lc;
 	RfRemoteQuery *query;
@@ -522,6 +545,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	query = rf_build_query(root, rel, remote_exprs, best_path->path.pathkeys, limit, locking, false);
 	if (keys != NULL)
 		all_sql = add_keys(root, rel, remote_exprs, keys, locking, &query);
+	local_params = take_local_params(query->params);
 	/* a column of no relation in the statement is a parameter, handed in by a nested loop */
 	if (!bms_is_subset(pull_varnos(root, (Node *) query->params), PATH_REQ_OUTER(&best_path->path)))
 		elog(ERROR, "a parameter of a remote statement has no value");
@@ -555,6 +579,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	fdw_private = lappend(fdw_private, makeBoolean(rf_is_set_operation(info)));
 	fdw_private = lappend(fdw_private, all_sql);
 	fdw_private = lappend(fdw_private, IS_UPPER_REL(rel) ? NIL : rf_joined_here(root, info));
+	fdw_private = lappend(fdw_private, local_params);
 	Assert(list_length(fdw_private) == RF_SCAN_NPRIVATE);
 
 	/*

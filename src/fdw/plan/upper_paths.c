@@ -27,7 +27,7 @@ add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 	info = rf_build_upper(root, stage, input_rel, output_rel, extra, &target);
 	if (info == NULL)
 		return;
-	add_path(output_rel, (Path *)
+	rf_add_path(root, output_rel, (Path *)
 			 rf_create_foreign_upper_path(root, output_rel, target, info->rows,
 										  info->startup_cost, info->total_cost, NIL, NIL));
 	if (stage != UPPERREL_PARTIAL_GROUP_AGG)
@@ -53,7 +53,7 @@ add_ordered_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_r
 
 	rf_estimate(root, input_rel, NIL, root->sort_pathkeys, NULL, &est);
 	target = rf_upper_target(root, UPPERREL_ORDERED, input_rel, &est);
-	add_path(ordered_rel, (Path *)
+	rf_add_path(root, ordered_rel, (Path *)
 			 rf_create_foreign_upper_path(root, input_rel, target,
 										  est.rows, est.startup_cost, est.total_cost,
 										  root->sort_pathkeys, NIL));
@@ -78,7 +78,7 @@ add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 	/* of a partitioned table core has kept only Append paths of its partitions */
 	if (!extra->limit_needed && IS_PARTITIONED_REL(rel) && info->select != NULL &&
 		info->select->left != NULL && root->parse->sortClause == NIL)
-		add_path(final_rel, (Path *)
+		rf_add_path(root, final_rel, (Path *)
 				 rf_create_foreign_upper_path(root, rf_scanned_rel(rel), root->upper_targets[UPPERREL_FINAL],
 											  info->rows, info->startup_cost, info->total_cost, NIL,
 											  rf_path_private(info, 0)));
@@ -87,7 +87,7 @@ add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 
 	rf_estimate(root, rel, NIL, pathkeys, extra, &est);
 	target = rf_upper_target(root, UPPERREL_FINAL, rel, &est);
-	add_path(final_rel, (Path *)
+	rf_add_path(root, final_rel, (Path *)
 			 rf_create_foreign_upper_path(root, rf_scanned_rel(rel), target,
 										  est.rows, est.startup_cost, est.total_cost,
 										  pathkeys,
@@ -124,7 +124,7 @@ add_projected_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_r
 		return;
 	}
 	rf_estimate(root, final_rel, NIL, pathkeys, extra->limit_needed ? extra : NULL, &est);
-	add_path(final_rel, (Path *)
+	rf_add_path(root, final_rel, (Path *)
 			 rf_create_foreign_upper_path(root, final_rel, target, est.rows, est.startup_cost, est.total_cost,
 										  pathkeys, rf_path_private(info, extra->limit_needed ? RF_PATH_LIMIT : 0)));
 }

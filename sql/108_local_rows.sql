@@ -1,0 +1,236 @@
+-- Few rows of this node go to the data nodes with the statement that joins them: what the nodes do with them, and that the rows
+-- of the result are those of local tables.
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name lr
+\set third lr_third
+\i :two_nodes
+\c contrib_regression postgres 127.0.0.1 :n1
+CREATE SCHEMA lr;
+CREATE TYPE lr.mood AS ENUM ('sad', 'ok', 'happy');
+CREATE TABLE lr.big (id int, grp int, x int, t text, c text COLLATE "C", v varchar(10), bp char(6), d date, n numeric, f float8,
+  tz timestamptz, u uuid, by bytea, en lr.mood);
+CREATE TABLE lr.dim (id int, name text);
+CREATE TABLE lr.ref (id int, name text);
+CREATE TABLE lr.one (id int, t text);
+\c contrib_regression postgres 127.0.0.1 :n2
+CREATE SCHEMA lr;
+CREATE TYPE lr.mood AS ENUM ('sad', 'ok', 'happy');
+CREATE TABLE lr.big (id int, grp int, x int, t text, c text COLLATE "C", v varchar(10), bp char(6), d date, n numeric, f float8,
+  tz timestamptz, u uuid, by bytea, en lr.mood);
+CREATE TABLE lr.dim (id int, name text);
+CREATE TABLE lr.ref (id int, name text);
+\c lr_third postgres 127.0.0.1 :n2
+CREATE SCHEMA lr;
+CREATE TABLE lr.far (id int, t text);
+INSERT INTO lr.far SELECT i * 3, 'far ' || i FROM generate_series(1, 20) i;
+\c contrib_regression postgres 127.0.0.1 :coord
+SET client_min_messages = warning;
+SET timezone = 'UTC';
+CREATE SCHEMA lr_here;
+CREATE TABLE lr_here.big AS SELECT i AS id, i % 50 AS grp, nullif(i % 7, 3) AS x, 't' || i % 90 AS t, ('c' || i % 30) COLLATE "C" AS c,
+  ('v' || i % 20)::varchar(10) AS v, ('b' || i % 40)::char(6) AS bp, date '2020-01-01' + i % 300 AS d, i / 4.0 AS n,
+  CASE i WHEN 1 THEN 'NaN' WHEN 2 THEN '-0' ELSE i / 8.0 END::float8 AS f, timestamptz '2020-01-01 00:00Z' + i * interval '7 minutes' AS tz,
+  md5((i % 60)::text)::uuid AS u, decode(md5((i % 60)::text), 'hex') AS by, (array['sad', 'ok', 'happy'])[i % 3 + 1] AS en
+  FROM generate_series(1, 2000) i;
+INSERT INTO lr_here.big (id, grp) VALUES (NULL, NULL), (-1, NULL);
+CREATE TABLE lr_here.dim AS SELECT i AS id, 'dim ' || i % 6 AS name FROM generate_series(1, 500) i;
+CREATE TABLE lr_here.ref AS SELECT i AS id, 'ref ' || i AS name FROM generate_series(0, 6) i;
+CREATE TABLE lr_here.one AS SELECT i AS id, 't' || i AS t FROM generate_series(1, 300) i;
+CREATE TABLE lr_here.far AS SELECT i * 3 AS id, 'far ' || i AS t FROM generate_series(1, 20) i;
+-- only the coordinator has these
+CREATE DOMAIN lr_here.number AS int;
+CREATE TABLE lr_here.small AS SELECT i AS id, i % 10 AS grp, 't' || i AS t, ('c' || i) COLLATE "C" AS c, ('v' || i)::varchar(10) AS v,
+  ('b' || i)::char(6) AS bp, date '2020-01-01' + i AS d, i / 4.0 AS n, CASE i WHEN 3 THEN 'NaN' WHEN 6 THEN '0' ELSE i / 8.0 END::float8 AS f,
+  timestamptz '2020-01-01 00:00Z' + i * interval '7 minutes' AS tz, md5(i::text)::uuid AS u, decode(md5(i::text), 'hex') AS by,
+  (array['sad', 'ok', 'happy'])[i % 3 + 1] AS en, i::lr_here.number AS dm, array[i, i + 1] AS arr FROM generate_series(1, 30, 2) i;
+INSERT INTO lr_here.small (id, grp, t) VALUES (NULL, NULL, NULL), (3, NULL, 'a "quoted", {curly} \ value'), (100000, 3, '');
+CREATE TABLE lr_here.other AS SELECT i AS grp, 'kind ' || i % 3 AS kind FROM generate_series(0, 40, 4) i;
+CREATE TABLE lr_here.empty (id int, grp int);
+ANALYZE lr_here.big, lr_here.dim, lr_here.ref, lr_here.one, lr_here.small, lr_here.other;
+
+CREATE FOREIGN TABLE lr.big (id int, grp int, x int, t text, c text COLLATE "C", v varchar(10), bp char(6), d date, n numeric, f float8,
+  tz timestamptz, u uuid, by bytea, en text) SERVER lr OPTIONS (distributed_by 'id');
+CREATE FOREIGN TABLE lr.dim (id int, name text) SERVER lr OPTIONS (distributed_by 'id');
+CREATE FOREIGN TABLE lr.ref (id int, name text) SERVER lr OPTIONS (replicated 'true');
+CREATE FOREIGN TABLE lr.one (id int, t text) SERVER lr1;
+CREATE FOREIGN TABLE lr.far (id int, t text) SERVER "lr 3";
+INSERT INTO lr.big SELECT * FROM lr_here.big;
+INSERT INTO lr.dim SELECT * FROM lr_here.dim;
+INSERT INTO lr.ref SELECT * FROM lr_here.ref;
+INSERT INTO lr.one SELECT * FROM lr_here.one;
+ANALYZE lr.big, lr.dim, lr.ref, lr.one, lr.far;
+CREATE VIEW lr.small AS SELECT * FROM lr_here.small;
+CREATE VIEW lr.other AS SELECT * FROM lr_here.other;
+CREATE VIEW lr.empty AS SELECT * FROM lr_here.empty;
+-- Joins here are no choice, so that plans do not depend on costs.
+ALTER SERVER lr OPTIONS (ADD fdw_tuple_cost '1000');
+ALTER SERVER lr1 OPTIONS (ADD fdw_tuple_cost '1000');
+
+-- Prints what the nodes get, and checks the rows against those of local tables.
+CREATE FUNCTION lr.planned(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text; sent boolean := false; diff bigint; rows bigint;
+BEGIN
+  SET LOCAL search_path = lr, public;
+  FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
+    IF NOT sent AND line ~ 'Custom Scan|Remote SQL|Exchange|Strategy' THEN
+      RETURN NEXT regexp_replace(line, ' rows=\d+ distinct=[-0-9,]+', '', 'g');
+      sent := line ~ 'Remote SQL';
+    END IF;
+  END LOOP;
+  EXECUTE format('CREATE TEMP TABLE got AS SELECT row_to_json(q)::text FROM (%s) q', query);
+  SET LOCAL search_path = lr_here, public;
+  EXECUTE format('CREATE TEMP TABLE expected AS SELECT row_to_json(q)::text FROM (%s) q', query);
+  SELECT count(*) INTO diff FROM ((TABLE got EXCEPT ALL TABLE expected) UNION ALL (TABLE expected EXCEPT ALL TABLE got)) d;
+  SELECT count(*) INTO rows FROM expected;
+  RETURN NEXT format('%s rows%s', rows, CASE WHEN diff <> 0 THEN ' *** ' || diff || ' differ' END);
+  DROP TABLE got, expected;
+  RESET search_path;
+END $$;
+
+-- every kind of join
+SELECT lr.planned('SELECT s.t, b.x FROM small s JOIN big b USING (id)');
+SELECT lr.planned('SELECT s.t, b.x FROM small s JOIN big b USING (grp)');
+SELECT lr.planned('SELECT s.id, s.t, b.x FROM small s LEFT JOIN big b ON b.id = s.id AND b.grp > s.grp');
+SELECT lr.planned('SELECT b.id, s.t FROM big b LEFT JOIN small s ON b.grp = s.id');
+SELECT lr.planned('SELECT b.id AS bid, s.id FROM big b FULL JOIN small s ON b.grp = s.id');
+SELECT lr.planned('SELECT s.id FROM small s WHERE EXISTS (SELECT FROM big b WHERE b.id = s.id AND b.grp > 2)');
+SELECT lr.planned('SELECT s.id FROM small s WHERE NOT EXISTS (SELECT FROM big b WHERE b.grp = s.id AND b.x = 2)');
+SELECT lr.planned('SELECT b.id FROM big b WHERE b.grp IN (SELECT grp FROM small WHERE id < 20)');
+SELECT lr.planned('SELECT b.id FROM big b WHERE NOT EXISTS (SELECT FROM small s WHERE s.grp = b.grp)');
+SELECT lr.planned('SELECT b.id FROM big b WHERE b.grp NOT IN (SELECT grp FROM small WHERE grp IS NOT NULL)');
+SELECT lr.planned('SELECT s.id, b.id AS bid FROM small s JOIN big b ON b.grp BETWEEN s.id AND s.id + 1');
+SELECT lr.planned('SELECT s.grp, count(b.id), sum(b.x) FROM small s LEFT JOIN big b ON b.id = s.id AND b.grp > s.grp GROUP BY 1');
+SELECT lr.planned('SELECT b.x, count(s.id), min(s.t) FROM big b LEFT JOIN small s ON b.grp = s.id GROUP BY 1');
+SELECT lr.planned('SELECT count(*), count(b.id), count(s.id), sum(b.x) FROM big b FULL JOIN small s ON b.grp = s.id');
+SELECT lr.planned('SELECT count(*), sum(s.id) FROM small s WHERE EXISTS (SELECT FROM big b WHERE b.grp = s.id AND b.x > s.grp)');
+SELECT lr.planned('SELECT count(*), sum(s.id) FROM small s WHERE NOT EXISTS (SELECT FROM big b WHERE b.grp = s.id AND b.x > s.grp)');
+SELECT lr.planned('SELECT count(*) FROM big b WHERE b.grp NOT IN (SELECT grp FROM small WHERE grp IS NOT NULL)');
+SELECT lr.planned('SELECT count(*), sum(b.x * s.id) FROM big b CROSS JOIN small s');
+SELECT lr.planned('SELECT count(*), sum(b.x * s.id) FROM big b JOIN small s ON b.grp BETWEEN s.id AND s.id + 1');
+-- what comes of it
+SELECT lr.planned('SELECT s.t, count(*), sum(b.n) FROM small s JOIN big b USING (grp) GROUP BY s.t');
+SELECT lr.planned('SELECT count(*), min(s.id), max(b.n) FROM small s JOIN big b USING (grp)');
+SELECT lr.planned('SELECT b.id, count(*) FROM small s JOIN big b USING (grp) GROUP BY b.id HAVING count(*) > 1');
+SELECT lr.planned('SELECT DISTINCT s.id, b.x FROM small s JOIN big b USING (grp)');
+SELECT lr.planned('SELECT s.id, b.id AS bid FROM small s JOIN big b USING (grp) ORDER BY s.id, b.id LIMIT 5');
+SELECT lr.planned('SELECT b.id, rank() OVER (PARTITION BY b.id ORDER BY s.id) FROM small s JOIN big b USING (grp)');
+SELECT lr.planned('SELECT s.id, b.x, count(*) FROM small s JOIN big b USING (grp) GROUP BY ROLLUP (s.id, b.x)');
+-- with tables of the nodes: co-located, moved, on every node
+SELECT lr.planned('SELECT s.t, d.name, count(*) FROM small s JOIN big b USING (grp) JOIN dim d ON d.id = b.id GROUP BY 1, 2');
+SELECT lr.planned('SELECT s.t, d.name, count(*) FROM small s JOIN big b USING (grp) JOIN dim d ON d.id = b.x GROUP BY 1, 2');
+SELECT lr.planned('SELECT s.t, r.name, count(*) FROM small s JOIN big b USING (grp) JOIN ref r ON r.id = b.x GROUP BY 1, 2');
+SELECT lr.planned('SELECT s.t, r.name FROM small s JOIN ref r USING (id)');
+SELECT lr.planned('SELECT s.t, o.t AS ot FROM small s JOIN one o USING (id)');
+-- several of them, and of other kinds
+SELECT lr.planned('SELECT s.t, o.kind, count(*) FROM small s JOIN big b ON b.id = s.id JOIN other o ON o.grp = b.grp GROUP BY 1, 2');
+SELECT lr.planned('SELECT v.name, count(*) FROM (VALUES (1, ''one''), (2, ''two'')) v(grp, name) JOIN big b USING (grp) GROUP BY 1');
+SELECT lr.planned('SELECT g, count(*) FROM generate_series(3, 5) g JOIN big b ON b.grp = g GROUP BY 1');
+SELECT lr.planned('WITH w AS MATERIALIZED (SELECT grp, count(*) AS n FROM small GROUP BY grp) SELECT w.n, count(*) FROM w JOIN big b USING (grp) GROUP BY 1');
+SELECT lr.planned('WITH w AS MATERIALIZED (SELECT grp, sum(x) AS s FROM big GROUP BY grp) SELECT count(*) FROM big b JOIN w USING (grp) WHERE b.x > w.s / 300');
+SELECT lr.planned('SELECT l.grp, count(*) FROM (SELECT grp, min(id) AS id FROM small GROUP BY grp LIMIT 5) l JOIN big b USING (grp) GROUP BY 1');
+SELECT lr.planned('SELECT f.t, count(*) FROM far f JOIN big b ON b.grp = f.id GROUP BY 1');
+-- nothing and one
+SELECT lr.planned('SELECT count(*), count(e.id) FROM big b LEFT JOIN empty e USING (grp)');
+SELECT lr.planned('SELECT b.id FROM big b JOIN empty e USING (grp)');
+-- types: as they are here, text that is an enum there, and what cannot be sent
+SELECT lr.planned('SELECT s.id, s.f, s.n, s.tz, s.by, s.bp, s.d, count(*) FROM small s JOIN big b ON b.grp = s.id GROUP BY 1, 2, 3, 4, 5, 6, 7');
+SELECT lr.planned('SELECT s.id, count(*) FROM small s JOIN big b ON b.t = s.t GROUP BY 1');
+SELECT lr.planned('SELECT s.id, count(*) FROM small s JOIN big b ON b.c = s.c GROUP BY 1');
+SELECT lr.planned('SELECT s.id, count(*) FROM small s JOIN big b ON b.v = s.v GROUP BY 1');
+SELECT lr.planned('SELECT s.id, count(*) FROM small s JOIN big b ON b.bp = s.bp GROUP BY 1');
+SELECT lr.planned('SELECT s.id, count(*) FROM small s JOIN big b ON b.d = s.d GROUP BY 1');
+SELECT lr.planned('SELECT s.id, count(*) FROM small s JOIN big b ON b.n = s.n GROUP BY 1');
+SELECT lr.planned('SELECT s.id, count(*) FROM small s JOIN big b ON b.f = s.f GROUP BY 1');
+SELECT lr.planned('SELECT s.id, count(*) FROM small s JOIN big b ON b.tz = s.tz GROUP BY 1');
+SELECT lr.planned('SELECT s.id, count(*) FROM small s JOIN big b ON b.u = s.u GROUP BY 1');
+SELECT lr.planned('SELECT s.id, count(*) FROM small s JOIN big b ON b.by = s.by GROUP BY 1');
+SELECT lr.planned('SELECT s.id, count(*) FROM small s JOIN big b ON b.en = s.en GROUP BY 1');
+SELECT lr.planned('SELECT s.dm, count(*) FROM small s JOIN big b ON b.grp = s.id GROUP BY 1');
+SELECT lr.planned('SELECT s.arr, count(*) FROM small s JOIN big b ON b.grp = s.id GROUP BY 1');
+SELECT lr.planned('SELECT s.id, count(*) FROM small s JOIN big b ON b.t > s.t AND b.grp = s.grp GROUP BY 1');
+
+-- rows are read again where what they depend on has changed, and not where it has not
+SET search_path = lr, public;
+SELECT o, l.* FROM generate_series(0, 2) o, LATERAL (SELECT count(*), sum(b.x) FROM small s JOIN big b USING (grp) WHERE s.grp = o) l;
+SELECT o, l.* FROM generate_series(0, 2) o, LATERAL (SELECT count(*), sum(b.x) FROM small s JOIN big b USING (grp) WHERE b.x = o) l;
+SET plan_cache_mode = force_generic_plan;
+PREPARE p AS SELECT count(*), sum(b.x) FROM small s JOIN big b USING (grp) WHERE s.grp < $1 AND b.x > $2;
+EXECUTE p(5, 1);
+EXECUTE p(8, 3);
+DEALLOCATE p;
+RESET plan_cache_mode;
+BEGIN;
+DECLARE c CURSOR FOR SELECT s.id, b.id FROM small s JOIN big b USING (grp) ORDER BY s.id, b.id;
+FETCH 2 FROM c;
+UPDATE lr_here.small SET grp = 0;
+FETCH 2 FROM c;
+ROLLBACK;
+INSERT INTO lr.dim SELECT b.id + 1000, s.t FROM small s JOIN big b USING (grp) WHERE b.x = 5 AND s.id < 10;
+SELECT count(*), min(id), max(id) FROM dim WHERE id > 1000;
+DELETE FROM dim WHERE id > 1000;
+
+-- many more rows than expected: the plan without sending any runs; the same with more bytes
+CREATE FUNCTION many(n int) RETURNS SETOF int LANGUAGE sql ROWS 10 AS 'SELECT generate_series(1, n)';
+CREATE FUNCTION wide(n int) RETURNS TABLE (i int, t text) LANGUAGE sql ROWS 10 AS 'SELECT g, repeat(md5(g::text), 200) FROM generate_series(1, n) g';
+CREATE FUNCTION sent(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+  FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
+    IF line ~ 'Custom Scan|Rows Sent|Instead|Foreign Scan|never' THEN RETURN NEXT regexp_replace(line, '[(]actual.*|[(]never.*', CASE WHEN line ~ 'never' THEN '(never)' ELSE '' END); END IF;
+  END LOOP;
+END $$;
+SELECT sent('SELECT count(*), sum(b.x) FROM many(1000) m JOIN big b ON b.grp = m');
+SELECT sent('SELECT count(*), sum(b.x) FROM many(100001) m JOIN big b ON b.grp = m');
+SELECT count(*), sum(b.x) FROM many(1000) m JOIN big b ON b.grp = m;
+SELECT count(*), sum(b.x) FROM many(100001) m JOIN big b ON b.grp = m;
+SELECT count(*), sum(length(m.t)) FROM wide(4000) m JOIN big b ON b.grp = m.i;
+SELECT o, l.* FROM (VALUES (10), (100001), (20)) v(o), LATERAL (SELECT count(*), sum(b.x) FROM many(o) m JOIN big b ON b.grp = m) l;
+
+-- an error here, and one there, leave nothing behind
+SELECT count(*) FROM (SELECT 1 / (s.id - 3) AS grp FROM small s OFFSET 0) s JOIN big b USING (grp);
+SELECT sum(1 / (b.x - s.grp)) FROM small s JOIN big b USING (grp);
+SELECT count(*) FROM small s JOIN big b USING (grp);
+
+-- not: rows that are locked or written, those behind a security barrier, without the setting, and in statements within others
+CREATE FUNCTION sends(query text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE line text; found boolean := false;
+BEGIN
+  FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+    found := found OR line ~ 'Local Rows';
+  END LOOP;
+  RETURN found;
+END $$;
+SELECT sends('SELECT s.id, b.id FROM small s JOIN big b USING (grp) ORDER BY s.id, b.id LIMIT 5') AS plain,
+  sends('SELECT s.id, b.id FROM lr_here.small s JOIN big b USING (grp) ORDER BY s.id, b.id LIMIT 5 FOR UPDATE OF s') AS locks,
+  sends('UPDATE big b SET x = 1 FROM small s WHERE s.grp = b.grp') AS updates;
+CREATE VIEW hidden WITH (security_barrier) AS SELECT * FROM lr_here.small WHERE grp > 2;
+SELECT sends('SELECT s.id, b.id FROM hidden s JOIN big b USING (grp) WHERE s.t < ''t3'' ORDER BY s.id, b.id LIMIT 5') AS behind_barrier;
+SET rdma_fdw.send_local_rows = off;
+SELECT sends('SELECT s.id, b.id FROM small s JOIN big b USING (grp) ORDER BY s.id, b.id LIMIT 5') AS off;
+RESET rdma_fdw.send_local_rows;
+-- what comes of such a statement is itself sent to the next one
+SELECT lr.planned('SELECT d.name, count(*) FROM (SELECT b.x, s.grp, count(*) AS n FROM small s JOIN big b USING (grp) GROUP BY 1, 2) q JOIN dim d ON d.id = q.n GROUP BY 1');
+SELECT lr.planned('SELECT count(*) FROM big b WHERE b.x > (SELECT avg(c.x) FROM big c JOIN small s ON s.grp = c.grp WHERE c.grp = b.grp)');
+
+-- rights: who may not read the table may not have it sent
+CREATE ROLE lr_reader;
+GRANT USAGE ON SCHEMA lr, lr_here TO lr_reader;
+GRANT SELECT ON lr.big TO lr_reader;
+CREATE USER MAPPING FOR lr_reader SERVER lr1 OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR lr_reader SERVER lr2 OPTIONS (user 'postgres');
+SET ROLE lr_reader;
+SELECT count(*) FROM lr_here.small s JOIN lr.big b USING (grp);
+RESET ROLE;
+DROP OWNED BY lr_reader;
+DROP ROLE lr_reader;
+SET client_min_messages = warning;
+DROP SCHEMA lr, lr_here CASCADE;
+DROP SERVER lr, lr1, lr2, "lr 3" CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n1
+SET client_min_messages = warning;
+DROP SCHEMA lr CASCADE;
+\c contrib_regression postgres 127.0.0.1 :n2
+SET client_min_messages = warning;
+DROP SCHEMA lr CASCADE;
+DROP DATABASE lr_third;

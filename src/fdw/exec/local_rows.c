@@ -1,0 +1,311 @@
+/*
+ * local_rows.c
+ *		Running a statement that gets rows of this node (plan/local_rows.c): reads them into arrays, one for each
+ *		column, which its foreign scan has for parameters. If there are too many, another plan runs instead,
+ *		which is set up only then, as it may have scans of the same servers.
+ *
+ * The rows are read once, before the statement starts, and again only after a parameter of their plans has
+ * changed. All state is of one backend and one execution.
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/array.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "rdma_fdw/compat.h"
+
+#include "fdw/plan/plan_private.h"
+#include "exec.h"
+#include "scan_state.h"
+
+/* How many rows are read between two looks at the memory they take. */
+#define ROWS_BETWEEN_LOOKS	64
+
+typedef struct LocalRowsState
+{
+	CustomScanState css;		/* must be first */
+	int			eflags;
+	PlanState  *statement;
+	ForeignScanState *scan;		/* in it */
+	PlanState  *instead;		/* NULL: not set up */
+	int			input_count;
+	PlanState **inputs;			/* give the rows */
+
+	MemoryContext values;		/* of the rows */
+	int			column_count;
+	List	   *columns;		/* IntLists: input and its column */
+	ArrayBuildState **arrays;	/* of each */
+
+	bool		read;			/* the rows are in the arrays, or there are too many */
+	bool		too_many;
+	bool		asked;			/* the statement was used before */
+
+	/* for EXPLAIN */
+	uint64		rows_sent;
+	uint64		bytes_sent;
+} LocalRowsState;
+
+/* ---------- begin and end ---------- */
+
+static bool
+find_scan(PlanState *state, void *scan)
+{
+	if (IsA(state, ForeignScanState) && rf_scan_local_params((ForeignScan *) state->plan) != NIL)
+	{
+		*(ForeignScanState **) scan = (ForeignScanState *) state;
+		return true;
+	}
+	return planstate_tree_walker(state, find_scan, scan);
+}
+
+static void
+set_up_instead(LocalRowsState *local)
+{
+	EState	   *estate = local->css.ss.ps.state;
+	CustomScan *plan = (CustomScan *) local->css.ss.ps.plan;
+	MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
+
+	local->instead = ExecInitNode(lsecond(plan->custom_plans), estate, local->eflags);
+	local->css.custom_ps = lappend(local->css.custom_ps, local->instead);
+	MemoryContextSwitchTo(caller);
+}
+
+static void
+begin_local_rows(CustomScanState *css, EState *estate, int eflags)
+{
+	LocalRowsState *local = (LocalRowsState *) css;
+	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
+
+	local->eflags = eflags;
+	local->input_count = list_length(plan->custom_plans) - 2;
+	local->inputs = palloc_array(PlanState *, local->input_count);
+	for (int i = 0; i < local->input_count; i++)
+	{
+		local->inputs[i] = ExecInitNode(list_nth(plan->custom_plans, i + 2), estate, eflags);
+		css->custom_ps = lappend(css->custom_ps, local->inputs[i]);
+	}
+	local->statement = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
+	css->custom_ps = lappend(css->custom_ps, local->statement);
+	if (!find_scan(local->statement, &local->scan))
+		elog(ERROR, "no foreign scan takes the local rows");
+	/* EXPLAIN shows it */
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0 || estate->es_instrument != 0)
+		set_up_instead(local);
+	local->columns = plan->custom_private;
+	local->column_count = list_length(local->columns);
+	local->arrays = palloc0_array(ArrayBuildState *, local->column_count);
+	local->values = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw local rows", ALLOCSET_DEFAULT_SIZES);
+	/* the children's slots are handed on */
+	if (css->ss.ps.ps_ProjInfo == NULL)
+	{
+		css->ss.ps.resultopsset = true;
+		css->ss.ps.resultopsfixed = false;
+		css->ss.ps.resultops = NULL;
+	}
+}
+
+static void
+end_local_rows(CustomScanState *css)
+{
+	ListCell   *lc;
+
+	foreach(lc, css->custom_ps)
+		ExecEndNode((PlanState *) lfirst(lc));
+}
+
+static void
+rescan_local_rows(CustomScanState *css)
+{
+	LocalRowsState *local = (LocalRowsState *) css;
+	ListCell   *lc;
+
+	foreach(lc, css->ss.ps.chgParam != NULL ? css->custom_ps : NIL)
+		UpdateChangedParamSet((PlanState *) lfirst(lc), css->ss.ps.chgParam);
+	for (int i = 0; i < local->input_count; i++)
+	{
+		if (local->inputs[i]->chgParam != NULL)
+			local->read = false;
+	}
+	/* those that are not read again are not scanned again; the statement is, when the rows are there */
+	if (!local->read)
+	{
+		for (int i = 0; i < local->input_count; i++)
+		{
+			if (local->inputs[i]->chgParam == NULL)
+				ExecReScan(local->inputs[i]);
+		}
+	}
+	else if (!local->too_many && local->statement->chgParam == NULL)
+		ExecReScan(local->statement);
+	if (local->instead != NULL && local->instead->chgParam == NULL)
+		ExecReScan(local->instead);
+}
+
+/* ---------- reading the rows ---------- */
+
+static void
+start_arrays(LocalRowsState *local)
+{
+	ListCell   *lc;
+
+	MemoryContextReset(local->values);
+	foreach(lc, local->columns)
+	{
+		List	   *column = (List *) lfirst(lc);
+		TupleDesc	desc = ExecGetResultType(local->inputs[linitial_int(column)]);
+
+		local->arrays[foreach_current_index(lc)] =
+			initArrayResult(TupleDescAttr(desc, lsecond_int(column))->atttypid, local->values, false);
+	}
+}
+
+static void
+add_row(LocalRowsState *local, int input, TupleTableSlot *slot)
+{
+	ListCell   *lc;
+
+	slot_getallattrs(slot);
+	foreach(lc, local->columns)
+	{
+		List	   *column = (List *) lfirst(lc);
+		int			attno = lsecond_int(column);
+		ArrayBuildState *array = local->arrays[foreach_current_index(lc)];
+
+		if (linitial_int(column) == input)
+			accumArrayResult(array, slot->tts_values[attno], slot->tts_isnull[attno], array->element_type,
+							 local->values);
+	}
+}
+
+/* False: there are too many. */
+static bool
+read_rows(LocalRowsState *local)
+{
+	start_arrays(local);
+	for (int i = 0; i < local->input_count; i++)
+	{
+		uint64		rows = 0;
+
+		for (;;)
+		{
+			TupleTableSlot *slot = ExecProcNode(local->inputs[i]);
+
+			if (TupIsNull(slot))
+				break;
+			if (++rows > RF_LOCAL_ROWS_MAX ||
+				(rows % ROWS_BETWEEN_LOOKS == 0 && MemoryContextMemAllocated(local->values, true) > RF_LOCAL_BYTES_MAX))
+				return false;
+			add_row(local, i, slot);
+		}
+		local->rows_sent += rows;
+	}
+	return true;
+}
+
+static void
+hand_over(LocalRowsState *local)
+{
+	MemoryContext caller = MemoryContextSwitchTo(local->values);
+	Datum	   *values = palloc_array(Datum, local->column_count);
+
+	for (int i = 0; i < local->column_count; i++)
+	{
+		values[i] = makeArrayResult(local->arrays[i], local->values);
+		local->bytes_sent += VARSIZE_ANY(DatumGetPointer(values[i]));
+	}
+	MemoryContextSwitchTo(caller);
+	rf_scan_set_local(local->scan, values);
+}
+
+static void
+prepare(LocalRowsState *local)
+{
+	local->too_many = !read_rows(local);
+	local->read = true;
+	if (local->too_many)
+	{
+		MemoryContextReset(local->values);
+		if (local->instead == NULL)
+			set_up_instead(local);
+		return;
+	}
+	hand_over(local);
+	if (local->asked)
+		ExecReScan(local->statement);
+	local->asked = true;
+}
+
+/* ---------- rows ---------- */
+
+static TupleTableSlot *
+exec_local_rows(CustomScanState *css)
+{
+	LocalRowsState *local = (LocalRowsState *) css;
+	ExprContext *econtext = css->ss.ps.ps_ExprContext;
+	TupleTableSlot *slot;
+	TupleTableSlot *row = css->ss.ss_ScanTupleSlot;
+	int			natts = row->tts_tupleDescriptor->natts;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!local->read)
+		prepare(local);
+	slot = ExecProcNode(local->too_many ? local->instead : local->statement);
+	if (TupIsNull(slot) || css->ss.ps.ps_ProjInfo == NULL)
+		return slot;
+	ResetExprContext(econtext);
+	ExecClearTuple(row);
+	slot_getallattrs(slot);
+	memcpy(row->tts_values, slot->tts_values, sizeof(Datum) * natts);
+	memcpy(row->tts_isnull, slot->tts_isnull, sizeof(bool) * natts);
+	econtext->ecxt_scantuple = ExecStoreVirtualTuple(row);
+	return ExecProject(css->ss.ps.ps_ProjInfo);
+}
+
+/* ---------- EXPLAIN ---------- */
+
+static void
+explain_local_rows(CustomScanState *css, List *ancestors, ExplainState *es)
+{
+	LocalRowsState *local = (LocalRowsState *) css;
+
+	ExplainPropertyText("Last Plan Instead", psprintf("above %d rows or %d MB", RF_LOCAL_ROWS_MAX,
+													  RF_LOCAL_BYTES_MAX / (1024 * 1024)), es);
+	if (!es->analyze)
+		return;
+	ExplainPropertyUInteger("Rows Sent", NULL, local->too_many ? 0 : local->rows_sent, es);
+	if (es->verbose)
+		ExplainPropertyUInteger("Bytes Sent", NULL, local->bytes_sent, es);
+}
+
+/* ---------- registration ---------- */
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = RF_LOCAL_ROWS_NAME,
+	.BeginCustomScan = begin_local_rows,
+	.ExecCustomScan = exec_local_rows,
+	.EndCustomScan = end_local_rows,
+	.ReScanCustomScan = rescan_local_rows,
+	.ExplainCustomScan = explain_local_rows
+};
+
+static Node *
+create_state(CustomScan *plan)
+{
+	LocalRowsState *local = (LocalRowsState *) newNode(sizeof(LocalRowsState), T_CustomScanState);
+
+	local->css.methods = &exec_methods;
+	return (Node *) local;
+}
+
+static const CustomScanMethods scan_methods = {RF_LOCAL_ROWS_NAME, create_state};
+
+void
+rf_local_rows_register(void)
+{
+	RegisterCustomScanMethods(&scan_methods);
+}

@@ -17,6 +17,34 @@
 /* The generation of each segment that this process has mapped. 0 came by fork. */
 static uint32_t mapped[RF_MAX_SEGMENTS];
 
+/*
+ * Maps the file at addr instead of what is there. In an engine addr must not be free for a moment: its
+ * lanes map the memory of peers wherever the kernel finds room, and would lose to us, without an
+ * error, what they got there. But a MAP_FIXED that the file refuses leaves addr free, and one of huge
+ * pages refuses when there are not enough. So it is asked elsewhere first; a file keeps the huge pages
+ * that it has reserved.
+ */
+static bool
+map_at(uint8_t *addr, size_t size, int fd)
+{
+	void	   *first = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	bool		good;
+
+	if (first == MAP_FAILED)
+		return false;
+	good = mmap(addr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+	if (!good)
+	{
+		int			saved_errno = errno;
+
+		/* The kernel itself is out of memory. */
+		(void) mmap(addr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+		errno = saved_errno;
+	}
+	(void) munmap(first, size);
+	return good;
+}
+
 static int
 create(uint8_t *addr, size_t size, bool huge)
 {
@@ -24,8 +52,7 @@ create(uint8_t *addr, size_t size, bool huge)
 								  MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0));
 
 	/* A peer with the descriptor could otherwise truncate the file while we use it. */
-	if (fd >= 0 && ftruncate(fd, (off_t) size) == 0 &&
-		mmap(addr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED &&
+	if (fd >= 0 && ftruncate(fd, (off_t) size) == 0 && map_at(addr, size, fd) &&
 		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
 		return fd;
 	if (fd >= 0)
@@ -135,8 +162,7 @@ rf_segment_attach(RfSegment *segments, uint32_t index, size_t size, int32_t engi
 	if (good)
 	{
 		mapped[index] = NOT_MAPPED;
-		good = mmap(segment->addr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-					0) != MAP_FAILED;
+		good = map_at(segment->addr, size, fd);
 	}
 	close(fd);
 	if (!good)

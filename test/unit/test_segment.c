@@ -3,6 +3,7 @@
  * sees the memory that the engine lends now, and nothing that is written into an older one, at any
  * time. The engine, its peer and its backends are processes of this test.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,6 +150,45 @@ lend(RfPool *pool, int peer, RfBlock *block)
 	return rf_pool_address(pool, block);
 }
 
+static _Atomic bool renewing;
+static _Atomic int inside;
+
+/* A lane of the engine: maps memory of peers. */
+static void *
+lane(void *argument)
+{
+	while (atomic_load(&renewing))
+	{
+		uint8_t    *memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+		if (memory == MAP_FAILED)
+			continue;
+		if (memory + SIZE > arena && memory < arena + SEGMENTS * SIZE)
+			atomic_fetch_add(&inside, 1);
+		else
+			(void) munmap(memory, SIZE);
+	}
+	return NULL;
+}
+
+/* With huge pages that the machine does not have, or has few of. */
+static void
+renew_beside_lane(void)
+{
+	pthread_t	thread;
+	RfError		error;
+	int			good = 0;
+
+	atomic_store(&renewing, true);
+	if (pthread_create(&thread, NULL, lane, NULL) != 0)
+		exit(1);
+	for (int i = 0; i < 5000; i++)
+		good += rf_segment_renew(shared->segments, 1, SIZE, RF_HUGE_TRY, &error);
+	atomic_store(&renewing, false);
+	(void) pthread_join(thread, NULL);
+	check(good == 5000 && atomic_load(&inside) == 0, "while a segment is renewed its addresses are nobody else's");
+}
+
 /* An engine that lends to a peer on this host, ends, and a second one that lends the same segment. */
 int
 main(void)
@@ -206,6 +246,8 @@ main(void)
 		rf_pool_return(pool, &block);
 		rf_pool_destroy(pool);
 	}
+
+	renew_beside_lane();
 
 	/* An engine that ended without the backend having attached. */
 	atomic_store(&shared->engine_pid, 0);

@@ -187,10 +187,21 @@ SELECT count(*), sum(b.x) FROM many(100001) m JOIN big b ON b.grp = m;
 SELECT count(*), sum(length(m.t)) FROM wide(4000) m JOIN big b ON b.grp = m.i;
 SELECT o, l.* FROM (VALUES (10), (100001), (20)) v(o), LATERAL (SELECT count(*), sum(b.x) FROM many(o) m JOIN big b ON b.grp = m) l;
 
+-- a sub-select that the statement reads, and that what runs instead has a plan for
+SET rdma_fdw.decorrelate = on;
+SELECT count(*), sum((SELECT max(n) FROM big b WHERE b.grp = g)) FROM generate_series(3, 8) g;
+SELECT count(*), sum((SELECT max(n) FROM big b WHERE b.grp = m)) FROM many(100001) m;
+RESET rdma_fdw.decorrelate;
+SELECT count(*), sum(q.n) FROM many(10) m JOIN (SELECT grp, count(*) AS n FROM big GROUP BY grp) q ON q.grp = m;
+SELECT count(*), sum(q.n) FROM many(100001) m JOIN (SELECT grp, count(*) AS n FROM big GROUP BY grp) q ON q.grp = m;
+
 -- an error here, and one there, leave nothing behind
+\set VERBOSITY terse
 SELECT count(*) FROM (SELECT 1 / (s.id - 3) AS grp FROM small s OFFSET 0) s JOIN big b USING (grp);
 SELECT sum(1 / (b.x - s.grp)) FROM small s JOIN big b USING (grp);
 SELECT count(*) FROM small s JOIN big b USING (grp);
+
+\set VERBOSITY default
 
 -- not: rows that are locked or written, those behind a security barrier, without the setting, and in statements within others
 CREATE FUNCTION sends(query text) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -217,10 +228,13 @@ SELECT lr.planned('SELECT count(*) FROM big b WHERE b.x > (SELECT avg(c.x) FROM 
 CREATE ROLE lr_reader;
 GRANT USAGE ON SCHEMA lr, lr_here TO lr_reader;
 GRANT SELECT ON lr.big TO lr_reader;
-CREATE USER MAPPING FOR lr_reader SERVER lr1 OPTIONS (user 'postgres');
-CREATE USER MAPPING FOR lr_reader SERVER lr2 OPTIONS (user 'postgres');
+CREATE USER MAPPING FOR lr_reader SERVER lr1 OPTIONS (user 'postgres', password_required 'false');
+CREATE USER MAPPING FOR lr_reader SERVER lr2 OPTIONS (user 'postgres', password_required 'false');
 SET ROLE lr_reader;
 SELECT count(*) FROM lr_here.small s JOIN lr.big b USING (grp);
+SELECT count(*), sum(q.n) FROM generate_series(1, 10) m JOIN (SELECT grp, count(*) AS n FROM lr.big GROUP BY grp) q ON q.grp = m;
+SELECT count(*), sum(q.n) FROM generate_series(1, 10) m JOIN (SELECT id AS grp, count(*) AS n FROM lr.dim GROUP BY id) q ON q.grp = m;
+SELECT count(*) FROM generate_series(1, 10) m JOIN lr.big b ON b.grp = m JOIN (SELECT id, count(*) AS n FROM lr.dim GROUP BY id) q ON q.id = b.id;
 RESET ROLE;
 DROP OWNED BY lr_reader;
 DROP ROLE lr_reader;

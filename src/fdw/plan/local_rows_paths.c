@@ -241,6 +241,38 @@ find_column(List *plans, int paramid)
 	elog(ERROR, "a column of the local rows is in none of their plans");
 }
 
+/* Adds the subqueries of this query level that the plan scans, RelOptInfos. */
+static void
+add_scanned_subqueries(PlannerInfo *root, Plan *plan, List **subqueries)
+{
+	List	   *children = NIL;
+	ListCell   *lc;
+
+	if (plan == NULL)
+		return;
+	switch (nodeTag(plan))
+	{
+		case T_SubqueryScan:
+			*subqueries = lappend(*subqueries, root->simple_rel_array[((SubqueryScan *) plan)->scan.scanrelid]);
+			return;
+		case T_Append:
+			children = ((Append *) plan)->appendplans;
+			break;
+		case T_MergeAppend:
+			children = ((MergeAppend *) plan)->mergeplans;
+			break;
+		case T_CustomScan:
+			children = ((CustomScan *) plan)->custom_plans;
+			break;
+		default:
+			break;
+	}
+	foreach(lc, children)
+		add_scanned_subqueries(root, lfirst(lc), subqueries);
+	add_scanned_subqueries(root, outerPlan(plan), subqueries);
+	add_scanned_subqueries(root, innerPlan(plan), subqueries);
+}
+
 /* The statement, the plan that runs instead, and those that give the rows. */
 static Plan *
 plan_local_rows(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
@@ -249,6 +281,7 @@ plan_local_rows(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlis
 	CustomScan *scan = makeNode(CustomScan);
 	Plan	   *statement = linitial(custom_plans);
 	List	   *columns = NIL;
+	List	   *subqueries = NIL;
 	ListCell   *lc;
 
 	foreach(lc, statement->targetlist)
@@ -260,6 +293,9 @@ plan_local_rows(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlis
 	}
 	while (!IsA(statement, ForeignScan))
 		statement = outerPlan(statement);
+	foreach(lc, custom_plans)
+		add_scanned_subqueries(root, lfirst(lc), &subqueries);
+	rf_subqueries_are_remote(statement_of(linitial(path->custom_paths)), subqueries);
 
 	scan->methods = GetCustomScanMethods(RF_LOCAL_ROWS_NAME, false);
 	scan->flags = path->flags;

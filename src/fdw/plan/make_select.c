@@ -95,19 +95,19 @@ rf_combine_selects(SetOperation op, bool all, RfSelect *left, RfSelect *right)
 }
 
 void
-rf_subqueries_are_remote(RfRelInfo *info)
+rf_subqueries_are_remote(RfRelInfo *info, List *planned)
 {
 	RfSelect   *select = info->select;
 
 	if (info->outer != NULL)
 	{
-		rf_subqueries_are_remote(info->outer);
-		rf_subqueries_are_remote(info->inner);
+		rf_subqueries_are_remote(info->outer, planned);
+		rf_subqueries_are_remote(info->inner, planned);
 	}
 	if (info->scan != NULL)
-		rf_subqueries_are_remote(info->scan);
+		rf_subqueries_are_remote(info->scan, planned);
 	if (info->fragment != NULL && info->fragment->moved != NULL)
-		rf_subqueries_are_remote(info->fragment->moved);
+		rf_subqueries_are_remote(info->fragment->moved, planned);
 	for (; select != NULL; select = select->left)
 	{
 		RfSelect   *branch = select->left ? select->right : select;
@@ -117,12 +117,12 @@ rf_subqueries_are_remote(RfRelInfo *info)
 			RfRelInfo	nested = {0};
 
 			nested.select = branch;
-			rf_subqueries_are_remote(&nested);
+			rf_subqueries_are_remote(&nested, planned);
 		}
-		else if (branch->subquery != NULL)
+		else if (branch->subquery == NULL)
+			rf_subqueries_are_remote(branch->info, planned);
+		else if (!list_member_ptr(planned, branch->subquery))
 			branch->subquery->subroot = NULL;
-		else
-			rf_subqueries_are_remote(branch->info);
 	}
 }
 

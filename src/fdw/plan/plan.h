@@ -233,8 +233,11 @@ rf_are_among(List *nodes, List *others)
 	return list_difference_oid(nodes, others) == NIL;
 }
 
-/* The plan reads these subqueries through the statement: it has no plan for them. */
-extern void rf_subqueries_are_remote(RfRelInfo *info);
+/*
+ * The plan reads these subqueries through the statement: it has no plan for them. Except for these, RelOptInfos, which
+ * another part of it scans, too.
+ */
+extern void rf_subqueries_are_remote(RfRelInfo *info, List *planned);
 
 /*
  * is a constant among the grouping columns? Where they must be named by expression a constant

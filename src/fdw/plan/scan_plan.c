@@ -536,7 +536,9 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	if (info->alone == NULL && info->table != NULL && simple)
 		rel->serverid = info->server->serverid;
 	locking = locking_clause(root, rel);
-	rf_subqueries_are_remote(info);
+	/* what may run instead of one with local rows can have plans for them: see local_rows_paths.c */
+	if (info->local_rels == NIL)
+		rf_subqueries_are_remote(info, NIL);
 	if (simple)
 		sort_scan_clauses(root, rel, scan_clauses, &remote_exprs, &local_exprs);
 	else

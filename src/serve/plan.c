@@ -36,10 +36,9 @@
 
 /*
  * A plan without values is estimated by what is usual, such as that few values are NULL or that an array has
- * ten elements. If it seems to cost less than this part of those made for the values, it is not better, but they
- * matter. Then each execution gets a plan of its own, unless it takes less than so many times what planning does.
+ * ten elements, and can be far worse than it seems, even if it does not seem to be better. All that it can save is the
+ * planning. So a statement that is expected to take more than so many times of that is planned for its values.
  */
-#define MUCH_LESS			0.8
 #define LONG				10
 
 typedef struct StatementParam
@@ -306,7 +305,7 @@ needs_values(const CachedPlanSource *source, const CachedPlan *plan)
 	/* as core reckons, which adds it to the costs of plans made for values */
 	planning = 1000 * cpu_operator_cost * (list_length(linitial_node(PlannedStmt, plan->stmt_list)->rtable) + 1);
 	custom = source->total_custom_cost / source->num_custom_plans - planning;
-	return custom > LONG * planning && source->generic_cost < MUCH_LESS * custom;
+	return custom > LONG * planning;
 }
 
 static CachedPlan *

@@ -293,7 +293,7 @@ rf_workers_allowed(int nodes)
 	return nodes > 1 && cores > 0 ? (int) Max(cores / nodes - 1, 0) : -1;
 }
 
-/* Does the plan without values, which core has chosen, lack them? */
+/* Is it a plan without values, which core has chosen, of a long statement? */
 static bool
 needs_values(const CachedPlanSource *source, const CachedPlan *plan)
 {

@@ -1,4 +1,4 @@
-# Plans of data nodes: a session that runs a statement again and again gets one without values only where that is as good as plans made for them.
+# Plans of data nodes: a session that runs a long statement again and again gets one for its values each time.
 use strict;
 use warnings;
 use FindBin;
@@ -39,6 +39,7 @@ sub last_plan
 my $array = 'SELECT count(b) FROM t WHERE a = ANY ((SELECT array_agg(a) FROM many)::int[])';
 
 like(last_plan($array, 20000), qr/Filter: \(a = ANY \('\{1,2,/, 'an array that is longer than usual gets plans for its length');
+like(last_plan('SELECT count(b) FROM t WHERE a % 2 = (SELECT a - 77 FROM one)', 30000), qr/Filter: \(\(a % 2\) = 0\)/, 'so does what takes long, even if the plan would be the same');
 like(last_plan('SELECT b FROM t WHERE a = (SELECT a FROM one)', 'x' x 10), qr/Index Cond: \(a = \$1/, 'a look-up gets one plan for all values');
 $n1->safe_psql('postgres', "ALTER DATABASE postgres SET plan_cache_mode = force_generic_plan");
 like(last_plan($array, 20000), qr/Index Cond: \(a = ANY \(\$1/, 'unless the node is told otherwise');

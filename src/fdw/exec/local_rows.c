@@ -1,8 +1,10 @@
 /*
  * local_rows.c
  *		Running a statement that gets rows of this node (plan/local_rows.c): reads them into arrays, one for each
- *		column, which its foreign scan has for parameters. If there are too many, another plan runs instead,
- *		which is set up only then, as it may have scans of the same servers.
+ *		column, which its foreign scan has for parameters. If there are too many, another plan runs instead.
+ *
+ * That plan is set up with the statement: all scans of a query have to be known when the first of them starts, as
+ * they read the same snapshot.
  *
  * The rows are read once, before the statement starts, and again only after a parameter of their plans has
  * changed. All state is of one backend and one execution.
@@ -29,10 +31,9 @@
 typedef struct LocalRowsState
 {
 	CustomScanState css;		/* must be first */
-	int			eflags;
 	PlanState  *statement;
 	ForeignScanState *scan;		/* in it */
-	PlanState  *instead;		/* NULL: not set up */
+	PlanState  *instead;
 	int			input_count;
 	PlanState **inputs;			/* give the rows */
 
@@ -64,24 +65,11 @@ find_scan(PlanState *state, void *scan)
 }
 
 static void
-set_up_instead(LocalRowsState *local)
-{
-	EState	   *estate = local->css.ss.ps.state;
-	CustomScan *plan = (CustomScan *) local->css.ss.ps.plan;
-	MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
-
-	local->instead = ExecInitNode(lsecond(plan->custom_plans), estate, local->eflags);
-	local->css.custom_ps = lappend(local->css.custom_ps, local->instead);
-	MemoryContextSwitchTo(caller);
-}
-
-static void
 begin_local_rows(CustomScanState *css, EState *estate, int eflags)
 {
 	LocalRowsState *local = (LocalRowsState *) css;
 	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
 
-	local->eflags = eflags;
 	local->input_count = list_length(plan->custom_plans) - 2;
 	local->inputs = palloc_array(PlanState *, local->input_count);
 	for (int i = 0; i < local->input_count; i++)
@@ -93,9 +81,8 @@ begin_local_rows(CustomScanState *css, EState *estate, int eflags)
 	css->custom_ps = lappend(css->custom_ps, local->statement);
 	if (!find_scan(local->statement, &local->scan))
 		elog(ERROR, "no foreign scan takes the local rows");
-	/* EXPLAIN shows it */
-	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0 || estate->es_instrument != 0)
-		set_up_instead(local);
+	local->instead = ExecInitNode(lsecond(plan->custom_plans), estate, eflags);
+	css->custom_ps = lappend(css->custom_ps, local->instead);
 	local->columns = plan->custom_private;
 	local->column_count = list_length(local->columns);
 	local->arrays = palloc0_array(ArrayBuildState *, local->column_count);
@@ -142,7 +129,7 @@ rescan_local_rows(CustomScanState *css)
 	}
 	else if (!local->too_many && local->statement->chgParam == NULL)
 		ExecReScan(local->statement);
-	if (local->instead != NULL && local->instead->chgParam == NULL)
+	if (local->instead->chgParam == NULL)
 		ExecReScan(local->instead);
 }
 
@@ -230,8 +217,6 @@ prepare(LocalRowsState *local)
 	if (local->too_many)
 	{
 		MemoryContextReset(local->values);
-		if (local->instead == NULL)
-			set_up_instead(local);
 		return;
 	}
 	hand_over(local);

@@ -236,6 +236,47 @@ can_be_probed(const RfRelInfo *info)
 		(info->fragment == NULL || info->fragment->moved == NULL);
 }
 
+static bool
+is_inner_join(const RfRelInfo *info)
+{
+	return info->outer != NULL && info->jointype == JOIN_INNER && info->scan == NULL &&
+		(info->fragment == NULL || info->fragment->moved == NULL);
+}
+
+/*
+ * What it costs to look a row of the driver up in a table of the probed side. Where that is an inner join, the node
+ * may join the driver with one of its tables first, and then with the others: *others gets what they cost.
+ */
+static bool
+probe_cost(PlannerInfo *root, List *clauses, RfRelInfo *driver, RfRelInfo *probed, double rows, bool arriving,
+		   RfProbeCost *probe, Cost *others)
+{
+	double		part = 1;
+
+	if (!can_be_probed(probed))
+	{
+		for (int side = 0; is_inner_join(probed) && side < 2; side++)
+		{
+			RfRelInfo  *table = side == 0 ? probed->outer : probed->inner;
+			RfRelInfo  *other = side == 0 ? probed->inner : probed->outer;
+
+			if (!probe_cost(root, clauses, driver, table, rows, arriving, probe, others))
+				continue;
+			*others += other->rel_total_cost +
+				other->retrieved_rows * rf_node_share(other) * (cpu_operator_cost + cpu_tuple_cost) +
+				rows * probe->tuples * cpu_operator_cost;
+			return true;
+		}
+		return false;
+	}
+	/* each node looks all rows up, and has some of the partners */
+	if (probed->fragment != NULL && driver->fragment != NULL &&
+		driver->fragment->placement == RF_PLACED_EVERYWHERE &&
+		probed->fragment->placement != RF_PLACED_EVERYWHERE)
+		part = rf_largest_share(probed);
+	return rf_probe_cost(root, probed, clauses, rows, part, arriving, probe);
+}
+
 /*
  * A join that looks the driver's rows up in an index of the probed side. What arrives from other nodes
  * is looked up in the index's order; see node_probe.c. A semi join whose inner side drives has to make
@@ -251,10 +292,10 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
 	Cost		total = driver->rel_total_cost;
 	bool		arriving = driver->fragment != NULL && driver->fragment->exchanges;
 	bool		existence = info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI;
-	double		part = 1;
+	Cost		others = 0;
 	RfProbeCost probe;
 
-	if (!can_be_probed(probed))
+	if (!can_be_probed(probed) && (existence || !is_inner_join(probed)))
 		return false;
 	if (driver == info->inner && existence)
 	{
@@ -280,13 +321,9 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
 		total += rows * cpu_tuple_cost;
 		arriving = false;
 	}
-	/* each node looks all rows up, and has some of the partners */
-	if (probed->fragment != NULL && driver->fragment != NULL &&
-		driver->fragment->placement == RF_PLACED_EVERYWHERE &&
-		probed->fragment->placement != RF_PLACED_EVERYWHERE)
-		part = rf_largest_share(probed);
-	if (!rf_probe_cost(root, probed, info->joinclauses, rows, part, arriving, &probe))
+	if (!probe_cost(root, info->joinclauses, driver, probed, rows, arriving, &probe, &others))
 		return false;
+	total += others;
 
 	if (arriving)
 	{
@@ -306,17 +343,22 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
 	return true;
 }
 
+/* Less is not read of a side of a join: of a table in which rows are looked up, there may be almost nothing to read. */
+static Cost
+least_read(const RfRelInfo *info)
+{
+	if (can_be_probed(info))
+		return 0;
+	if (is_inner_join(info))
+		return Min(least_read(info->outer) + info->inner->rel_total_cost,
+				   least_read(info->inner) + info->outer->rel_total_cost);
+	return info->rel_total_cost;
+}
+
 Cost
 rf_least_join_cost(const RfRelInfo *outer, const RfRelInfo *inner)
 {
-	Cost		least = outer->rel_total_cost + inner->rel_total_cost;
-
-	/* of a side that is probed not all rows are read */
-	if (can_be_probed(inner))
-		least = Min(least, outer->rel_total_cost);
-	if (can_be_probed(outer))
-		least = Min(least, inner->rel_total_cost);
-	return least;
+	return Min(outer->rel_total_cost + least_read(inner), inner->rel_total_cost + least_read(outer));
 }
 
 /*

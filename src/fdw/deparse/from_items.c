@@ -114,7 +114,7 @@ is_subselect(PlannerInfo *root, RfRelInfo *join, RfRelInfo *side)
 bool
 rf_reads_items(PlannerInfo *root, RfRelInfo *info)
 {
-	if (info->fragment != NULL && info->fragment->exchanges)
+	if (info->local_rels != NIL || (info->fragment != NULL && info->fragment->exchanges))
 		return true;
 	return info->outer != NULL &&
 		(is_subselect(root, info, info->outer) || is_subselect(root, info, info->inner) ||

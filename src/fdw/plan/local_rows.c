@@ -1,7 +1,7 @@
 /*
  * local_rows.c
- *		Rows of this node as input of a remote statement: those of local tables, VALUES, functions, WITH queries,
- *		sub-selects and tables of other servers that are few. The data nodes join them, and group and sort what comes of it.
+ *		Rows of this node as input of a remote statement: those of local tables, VALUES, functions, WITH queries
+ *		and tables of other servers that are few. The data nodes join them, and group and sort what comes of it.
  *
  * A relation of few rows counts as one of the server that most of the query's rows come from: all of its
  * nodes have it. In the statement it is unnest() of array parameters, one for each column. Its own paths
@@ -11,7 +11,8 @@
  * path with the relation's path and one more: another way to get the same rows without sending any, which
  * runs if there are too many (local_rows_paths.c, exec/local_rows.c).
  *
- * Does not: rows that are locked or written, or may be looked at again, and those of security barriers;
+ * Does not: rows that are locked or written, or may be looked at again, and those of security barriers; those of
+ * sub-selects in FROM, as there would be two plans of each, and core plans a query once;
  * statements within others, whose relations belong to another level of the query; servers that have compute
  * nodes, or are asked for estimates.
  */
@@ -126,7 +127,6 @@ is_suitable(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List **columns
 			if (rte->self_reference)
 				return false;
 			break;
-		case RTE_SUBQUERY:
 		case RTE_FUNCTION:
 		case RTE_TABLEFUNC:
 		case RTE_VALUES:

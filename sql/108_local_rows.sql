@@ -177,8 +177,9 @@ SELECT count(*), min(id), max(id) FROM dim WHERE id > 1000;
 DELETE FROM dim WHERE id > 1000;
 
 -- many more rows than expected: the plan without sending any runs; the same with more bytes
-CREATE FUNCTION many(n int) RETURNS SETOF int LANGUAGE sql ROWS 10 AS 'SELECT generate_series(1, n)';
-CREATE FUNCTION wide(n int) RETURNS TABLE (i int, t text) LANGUAGE sql ROWS 10 AS 'SELECT g, repeat(md5(g::text), 200) FROM generate_series(1, n) g';
+CREATE FUNCTION many(n int) RETURNS SETOF int LANGUAGE plpgsql STABLE ROWS 10 AS 'BEGIN RETURN QUERY SELECT generate_series(1, n); END';
+CREATE FUNCTION wide(n int) RETURNS TABLE (i int, t text) LANGUAGE plpgsql STABLE ROWS 10 AS
+  'BEGIN RETURN QUERY SELECT g, repeat(md5(g::text), 200) FROM generate_series(1, n) g; END';
 CREATE FUNCTION sent(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text;
 BEGIN
@@ -191,6 +192,11 @@ SELECT sent('SELECT count(*), sum(b.x) FROM many(100001) m JOIN big b ON b.grp =
 SELECT count(*), sum(b.x) FROM many(1000) m JOIN big b ON b.grp = m;
 SELECT count(*), sum(b.x) FROM many(100001) m JOIN big b ON b.grp = m;
 SELECT count(*), sum(length(m.t)) FROM wide(4000) m JOIN big b ON b.grp = m.i;
+-- a volatile function is called once, so its rows are not sent
+CREATE SEQUENCE calls;
+CREATE FUNCTION counted(n int) RETURNS SETOF int LANGUAGE plpgsql VOLATILE ROWS 10 AS 'BEGIN PERFORM nextval(''calls''); RETURN QUERY SELECT generate_series(1, n); END';
+SELECT count(*), sum(b.x) FROM counted(100001) m JOIN big b ON b.grp = m;
+SELECT last_value FROM calls;
 SELECT o, l.* FROM (VALUES (10), (100001), (20)) v(o), LATERAL (SELECT count(*), sum(b.x) FROM many(o) m JOIN big b ON b.grp = m) l;
 
 -- a sub-select that the statement reads, and that what runs instead has a plan for

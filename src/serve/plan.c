@@ -311,6 +311,7 @@ needs_values(const CachedPlanSource *source, const CachedPlan *plan)
 static CachedPlan *
 get_plan(CachedPlanSource *source, ParamListInfo params)
 {
+	bool		saved = rf_statement_is_planned;
 	CachedPlan *plan;
 
 	rf_statement_is_planned = true;
@@ -326,7 +327,7 @@ get_plan(CachedPlanSource *source, ParamListInfo params)
 	}
 	PG_FINALLY();
 	{
-		rf_statement_is_planned = false;
+		rf_statement_is_planned = saved;
 	}
 	PG_END_TRY();
 	return plan;

@@ -189,8 +189,7 @@ add_subselect(BuildContext *cxt, RfRelInfo *info)
 }
 
 /*
- * "unnest($1, $2) l3(c1, c2)". The types of parameters are told apart from the text, which so knows those of
- * the columns.
+ * "unnest($1, $2) l3(c1, c2)". The data node is told the types of the parameters, and so knows those of the columns.
  */
 static void
 add_local_rows(BuildContext *cxt, RfRelInfo *info)

@@ -445,9 +445,8 @@ reads_local_rows(Node *node, BuildContext *cxt)
 			pull_var_clause(node, PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS | PVC_RECURSE_PLACEHOLDERS))
 	{
 		Var		   *var = lfirst_node(Var, lc);
-		RelOptInfo *rel = bms_is_member(var->varno, cxt->relids) ? cxt->root->simple_rel_array[var->varno] : NULL;
 
-		if (rel != NULL && rel->fdw_private != NULL && ((RfRelInfo *) rel->fdw_private)->local)
+		if (bms_is_member(var->varno, cxt->relids) && rf_is_local(cxt->root, var->varno))
 			return true;
 	}
 	return false;

@@ -328,15 +328,6 @@ select_of(Var *var, WalkContext *cxt)
 	return info ? info->select : NULL;
 }
 
-/* Is it a column of rows that go with the statement? */
-static bool
-is_local(Var *var, WalkContext *cxt)
-{
-	RelOptInfo *rel = cxt->root->simple_rel_array[var->varno];
-
-	return rel != NULL && rel->fdw_private != NULL && ((RfRelInfo *) rel->fdw_private)->local;
-}
-
 /* The data node has the collation of a foreign column; a SELECT's column depends on its inputs. */
 static bool
 is_collated(RfSelect *select, Var *var)
@@ -357,7 +348,8 @@ walk_var(Var *var, WalkContext *cxt, CollationState *result)
 		if (var->varattno == 0 ||
 			(var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber))
 			return false;
-		collated = !OidIsValid(var->varcollid) || (!is_local(var, cxt) && is_collated(select_of(var, cxt), var));
+		collated = !OidIsValid(var->varcollid) ||
+			(!rf_is_local(cxt->root, var->varno) && is_collated(select_of(var, cxt), var));
 	}
 	else
 		collated = var->varno == 0 && is_collated(cxt->info->select, var);

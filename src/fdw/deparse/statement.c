@@ -90,6 +90,14 @@ rf_reads_select(RfRelInfo *info)
 }
 
 bool
+rf_is_local(PlannerInfo *root, Index relid)
+{
+	RelOptInfo *rel = root->simple_rel_array[relid];
+
+	return rel != NULL && rel->fdw_private != NULL && ((RfRelInfo *) rel->fdw_private)->local;
+}
+
+bool
 rf_differs_by_node(RfRelInfo *info)
 {
 	return info->parts != NIL || (info->scan != NULL && rf_differs_by_node(info->scan)) ||

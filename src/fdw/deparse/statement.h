@@ -134,7 +134,7 @@ typedef struct RfRelInfo
 	List	   *local_rels;
 	bool		local;
 	const char *apart;			/* local: why the nodes do not have its rows anyway, for EXPLAIN; NULL: nobody asks */
-	bool		has_path;		/* with local rows: its relation has a path for it */
+	bool		has_path;		/* with local rows: its relation has a path for it, if that is worth it */
 
 	Selectivity local_conds_sel;
 	QualCost	local_conds_cost;
@@ -246,6 +246,9 @@ rf_largest_share(const RfRelInfo *info)
 
 /* The fraction of all rows on the node with most of them, which all others wait for. */
 extern double rf_node_share(const RfRelInfo *info);
+
+/* Is it a relation, of those that the statement reads, whose rows go with it? */
+extern bool rf_is_local(PlannerInfo *root, Index relid);
 
 /* Can the FROM item contain all conditions? */
 extern bool rf_can_close(RfRelInfo *info);

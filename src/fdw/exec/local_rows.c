@@ -14,7 +14,6 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
-#include "nodes/nodeFuncs.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -24,9 +23,6 @@
 #include "fdw/plan/plan_private.h"
 #include "exec.h"
 #include "scan_state.h"
-
-/* How many rows are read between two looks at the memory they take. */
-#define ROWS_BETWEEN_LOOKS	64
 
 typedef struct LocalRowsState
 {
@@ -53,22 +49,12 @@ typedef struct LocalRowsState
 
 /* ---------- begin and end ---------- */
 
-static bool
-find_scan(PlanState *state, void *scan)
-{
-	if (IsA(state, ForeignScanState) && rf_scan_local_params((ForeignScan *) state->plan) != NIL)
-	{
-		*(ForeignScanState **) scan = (ForeignScanState *) state;
-		return true;
-	}
-	return planstate_tree_walker(state, find_scan, scan);
-}
-
 static void
 begin_local_rows(CustomScanState *css, EState *estate, int eflags)
 {
 	LocalRowsState *local = (LocalRowsState *) css;
 	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
+	PlanState  *scan;
 
 	local->input_count = list_length(plan->custom_plans) - 2;
 	local->inputs = palloc_array(PlanState *, local->input_count);
@@ -79,8 +65,10 @@ begin_local_rows(CustomScanState *css, EState *estate, int eflags)
 	}
 	local->statement = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
 	css->custom_ps = lappend(css->custom_ps, local->statement);
-	if (!find_scan(local->statement, &local->scan))
-		elog(ERROR, "no foreign scan takes the local rows");
+	scan = local->statement;
+	while (!IsA(scan, ForeignScanState))
+		scan = outerPlanState(scan);
+	local->scan = (ForeignScanState *) scan;
 	local->instead = ExecInitNode(lsecond(plan->custom_plans), estate, eflags);
 	css->custom_ps = lappend(css->custom_ps, local->instead);
 	local->columns = plan->custom_private;
@@ -169,10 +157,12 @@ add_row(LocalRowsState *local, int input, TupleTableSlot *slot)
 	}
 }
 
-/* False: there are too many. */
+/* False: there are too many. Nothing but the values is in their context. */
 static bool
 read_rows(LocalRowsState *local)
 {
+	uint64		sent = 0;
+
 	start_arrays(local);
 	for (int i = 0; i < local->input_count; i++)
 	{
@@ -184,13 +174,13 @@ read_rows(LocalRowsState *local)
 
 			if (TupIsNull(slot))
 				break;
-			if (++rows > RF_LOCAL_ROWS_MAX ||
-				(rows % ROWS_BETWEEN_LOOKS == 0 && MemoryContextMemAllocated(local->values, true) > RF_LOCAL_BYTES_MAX))
+			if (++rows > RF_LOCAL_ROWS_MAX || MemoryContextMemAllocated(local->values, false) > RF_LOCAL_BYTES_MAX)
 				return false;
 			add_row(local, i, slot);
 		}
-		local->rows_sent += rows;
+		sent += rows;
 	}
+	local->rows_sent += sent;
 	return true;
 }
 
@@ -262,7 +252,7 @@ explain_local_rows(CustomScanState *css, List *ancestors, ExplainState *es)
 													  RF_LOCAL_BYTES_MAX / (1024 * 1024)), es);
 	if (!es->analyze)
 		return;
-	ExplainPropertyUInteger("Rows Sent", NULL, local->too_many ? 0 : local->rows_sent, es);
+	ExplainPropertyUInteger("Rows Sent", NULL, local->rows_sent, es);
 	if (es->verbose)
 		ExplainPropertyUInteger("Bytes Sent", NULL, local->bytes_sent, es);
 }

@@ -380,7 +380,8 @@ join_statement(PlannerInfo *root, RelOptInfo *rel)
 	{
 		RfRelInfo  *choice = (RfRelInfo *) lfirst(lc);
 
-		if (choice->outer != NULL && choice->local_conds == NIL && choice->local_rels == NIL && !rf_differs_by_node(choice) &&
+		if (choice->outer != NULL && choice->local_conds == NIL && choice->local_rels == NIL &&
+			!rf_differs_by_node(choice) &&
 			(choice->fragment == NULL || (!choice->fragment->exchanges && !choice->fragment->computed)) &&
 			(best == NULL || choice->total_cost < best->total_cost))
 			best = choice;
@@ -420,8 +421,8 @@ rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 		jointype != JOIN_ANTI)
 		return;
 	/*
-	 * What the data nodes can join is theirs, unless they need rows from here for it. They still may with the next pair of sides, for which
-	 * core's own join has to stay where rows may be rechecked.
+	 * What the data nodes can join is theirs, unless they need rows from here for it. They still may with
+	 * the next pair of sides, for which core's own join has to stay where rows may be rechecked.
 	 */
 	if ((joinrel->fdw_private != NULL && ((RfRelInfo *) joinrel->fdw_private)->local_rels == NIL) ||
 		(joinrel->fdwroutine != NULL && rf_rows_may_be_rechecked(root)))

@@ -12,8 +12,8 @@
  * runs if there are too many (local_rows_paths.c, exec/local_rows.c).
  *
  * Does not: rows that are locked or written, or may be looked at again, and those of security barriers; those of
- * sub-selects in FROM, as there would be two plans of each, and core plans a query once;
- * statements within others, whose relations belong to another level of the query; servers that have compute
+ * sub-selects in FROM, as there would be two plans of each, and core plans a query once; those of volatile
+ * functions and conditions, which might be called twice; statements within others, whose relations belong to another level of the query; servers that have compute
  * nodes, or are asked for estimates.
  */
 #include "postgres.h"
@@ -110,6 +110,21 @@ reader_of(RelOptInfo *rel)
 	return OidIsValid(rel->userid) ? rel->userid : GetUserId();
 }
 
+/* May its rows be read again by what runs instead? A WITH query is computed once. */
+static bool
+is_repeatable(RelOptInfo *rel, RangeTblEntry *rte)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->baserestrictinfo)
+	{
+		if (contain_volatile_functions((Node *) lfirst_node(RestrictInfo, lc)->clause))
+			return false;
+	}
+	return !contain_volatile_functions((Node *) rte->functions) && !contain_volatile_functions((Node *) rte->tablefunc) &&
+		!contain_volatile_functions((Node *) rte->values_lists);
+}
+
 static bool
 is_suitable(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List **columns)
 {
@@ -135,7 +150,7 @@ is_suitable(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *home, List **columns
 			return false;
 	}
 	if ((rel->fdwroutine != NULL && !(rf_is_our_rel(rel) && is_alone_on_its_server(root, rel, home))) ||
-		IS_DUMMY_REL(rel) || !bms_is_empty(rel->lateral_relids) ||
+		!is_repeatable(rel, rte) || IS_DUMMY_REL(rel) || !bms_is_empty(rel->lateral_relids) ||
 		!bms_is_empty(rel->lateral_referencers) || rel->rows > RF_LOCAL_ROWS_PLANNED ||
 		rel->rows * rel->reltarget->width > RF_LOCAL_BYTES_PLANNED ||
 		!rf_wanted_columns(root, rel, NIL, columns) || *columns == NIL)

@@ -46,7 +46,7 @@ rf_cheapest_path(RelOptInfo *rel)
 	return best;
 }
 
-/* What is below a path that has only one input; NULL: it has none, or several. */
+/* The only input of a path; NULL: it has none, or several. */
 static Path *
 input_of(Path *path)
 {
@@ -119,6 +119,9 @@ copy_path(Path *path)
 			size = sizeof(IncrementalSortPath);
 			break;
 		case T_CustomPath:
+			/* those of others may be longer */
+			if (strcmp(((CustomPath *) path)->methods->CustomName, RF_KEY_JOIN_NAME) != 0)
+				return NULL;
 			size = sizeof(CustomPath);
 			break;
 		case T_LimitPath:

@@ -162,8 +162,8 @@ rf_add_finalize_paths(PlannerInfo *root, RelOptInfo *grouped_rel, Path *partial,
 	if (parse->groupClause == NIL)
 	{
 		rf_add_path(root, grouped_rel, (Path *)
-				 create_agg_path(root, grouped_rel, partial, grouped_rel->reltarget, AGG_PLAIN,
-								 AGGSPLIT_FINAL_DESERIAL, NIL, having, &costs, 1));
+					create_agg_path(root, grouped_rel, partial, grouped_rel->reltarget, AGG_PLAIN,
+									AGGSPLIT_FINAL_DESERIAL, NIL, having, &costs, 1));
 		return;
 	}
 
@@ -172,15 +172,15 @@ rf_add_finalize_paths(PlannerInfo *root, RelOptInfo *grouped_rel, Path *partial,
 									 partial->rows, NULL, NULL);
 	if ((extra->flags & GROUPING_CAN_USE_HASH) != 0 && clause != NIL)
 		rf_add_path(root, grouped_rel, (Path *)
-				 create_agg_path(root, grouped_rel, partial, grouped_rel->reltarget, AGG_HASHED,
-								 AGGSPLIT_FINAL_DESERIAL, clause, having, &costs, groups));
+					create_agg_path(root, grouped_rel, partial, grouped_rel->reltarget, AGG_HASHED,
+									AGGSPLIT_FINAL_DESERIAL, clause, having, &costs, groups));
 	if ((extra->flags & GROUPING_CAN_USE_SORT) != 0)
 	{
 		if (!pathkeys_contained_in(root->group_pathkeys, partial->pathkeys))
 			partial = (Path *) create_sort_path(root, grouped_rel, partial, root->group_pathkeys, -1);
 		rf_add_path(root, grouped_rel, (Path *)
-				 create_agg_path(root, grouped_rel, partial, grouped_rel->reltarget, AGG_SORTED,
-								 AGGSPLIT_FINAL_DESERIAL, clause, having, &costs, groups));
+					create_agg_path(root, grouped_rel, partial, grouped_rel->reltarget, AGG_SORTED,
+									AGGSPLIT_FINAL_DESERIAL, clause, having, &costs, groups));
 	}
 }
 

@@ -278,7 +278,7 @@ extern void rf_note_join(RelOptInfo *outerrel, RelOptInfo *innerrel, const char 
 extern void rf_note_join_of(RelOptInfo *rel, RelOptInfo *other, const char *reason);
 extern List *rf_joined_here(PlannerInfo *root, RfRelInfo *info);
 
-/* Why a statement cannot be joined with a relation that is none of the same server; NULL: that needs no reason. */
+/* Why a statement cannot be joined with a relation that is not on its server; NULL: nobody expects that it can. */
 extern const char *rf_why_apart(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *other);
 
 /* Notes joins with what is no statement of the same server, for which core does not ask a wrapper. */

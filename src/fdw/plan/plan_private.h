@@ -361,7 +361,7 @@ rf_key_join_costs(CustomScan *plan)
  */
 #define RF_LOCAL_ROWS_NAME	"Local Rows"
 
-/* Of one relation, as estimated; where it turns out to be more than that, its statement still runs up to the latter two */
+/* What one relation may be expected to have, and what it may turn out to have. */
 #define RF_LOCAL_ROWS_PLANNED	10000
 #define RF_LOCAL_BYTES_PLANNED	(1024 * 1024)
 #define RF_LOCAL_ROWS_MAX		100000

@@ -28,8 +28,8 @@ add_relation_path(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_
 	if (info == NULL)
 		return;
 	rf_add_path(root, output_rel, (Path *)
-			 rf_create_foreign_upper_path(root, output_rel, target, info->rows,
-										  info->startup_cost, info->total_cost, NIL, NIL));
+				rf_create_foreign_upper_path(root, output_rel, target, info->rows,
+											 info->startup_cost, info->total_cost, NIL, NIL));
 	if (stage != UPPERREL_PARTIAL_GROUP_AGG)
 		rf_add_partial_path(root, output_rel, info->scanrel->relids, target, NIL);
 }
@@ -54,9 +54,9 @@ add_ordered_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_r
 	rf_estimate(root, input_rel, NIL, root->sort_pathkeys, NULL, &est);
 	target = rf_upper_target(root, UPPERREL_ORDERED, input_rel, &est);
 	rf_add_path(root, ordered_rel, (Path *)
-			 rf_create_foreign_upper_path(root, input_rel, target,
-										  est.rows, est.startup_cost, est.total_cost,
-										  root->sort_pathkeys, NIL));
+				rf_create_foreign_upper_path(root, input_rel, target,
+											 est.rows, est.startup_cost, est.total_cost,
+											 root->sort_pathkeys, NIL));
 }
 
 /* LIMIT and OFFSET, with or without ORDER BY below. */
@@ -79,19 +79,19 @@ add_limit_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 	if (!extra->limit_needed && IS_PARTITIONED_REL(rel) && info->select != NULL &&
 		info->select->left != NULL && root->parse->sortClause == NIL)
 		rf_add_path(root, final_rel, (Path *)
-				 rf_create_foreign_upper_path(root, rf_scanned_rel(rel), root->upper_targets[UPPERREL_FINAL],
-											  info->rows, info->startup_cost, info->total_cost, NIL,
-											  rf_path_private(info, 0)));
+					rf_create_foreign_upper_path(root, rf_scanned_rel(rel), root->upper_targets[UPPERREL_FINAL],
+												 info->rows, info->startup_cost, info->total_cost, NIL,
+												 rf_path_private(info, 0)));
 	if (!rf_limit_is_shippable(root, rel, extra))
 		return;
 
 	rf_estimate(root, rel, NIL, pathkeys, extra, &est);
 	target = rf_upper_target(root, UPPERREL_FINAL, rel, &est);
 	rf_add_path(root, final_rel, (Path *)
-			 rf_create_foreign_upper_path(root, rf_scanned_rel(rel), target,
-										  est.rows, est.startup_cost, est.total_cost,
-										  pathkeys,
-										  rf_path_private((RfRelInfo *) rel->fdw_private, RF_PATH_LIMIT)));
+				rf_create_foreign_upper_path(root, rf_scanned_rel(rel), target,
+											 est.rows, est.startup_cost, est.total_cost,
+											 pathkeys,
+											 rf_path_private((RfRelInfo *) rel->fdw_private, RF_PATH_LIMIT)));
 }
 
 /* Sub-selects among the columns of a query without grouping and the like, in order and with LIMIT. */
@@ -125,8 +125,8 @@ add_projected_path(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_r
 	}
 	rf_estimate(root, final_rel, NIL, pathkeys, extra->limit_needed ? extra : NULL, &est);
 	rf_add_path(root, final_rel, (Path *)
-			 rf_create_foreign_upper_path(root, final_rel, target, est.rows, est.startup_cost, est.total_cost,
-										  pathkeys, rf_path_private(info, extra->limit_needed ? RF_PATH_LIMIT : 0)));
+				rf_create_foreign_upper_path(root, final_rel, target, est.rows, est.startup_cost, est.total_cost,
+											 pathkeys, rf_path_private(info, extra->limit_needed ? RF_PATH_LIMIT : 0)));
 }
 
 void

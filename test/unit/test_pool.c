@@ -329,7 +329,6 @@ sizes(void)
 	shared->segment_size = 2 * SEGMENT_SIZE;
 	shared->segments[1] = shared->segments[2];
 	shared->segments[2] = shared->segments[3];
-	munmap(arena, 2 * SEGMENT_SIZE);
 	shared->segments[0].fd = rf_segment_create(arena, 2 * SEGMENT_SIZE, RF_HUGE_OFF, &error);
 	check(shared->segments[0].fd >= 0 && rf_segment_offset(shared, 3) == (uint64_t) SEGMENTS * SEGMENT_SIZE, "three segments of two sizes");
 	for (uint32_t i = 0; i < 3; i++)

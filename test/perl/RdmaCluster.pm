@@ -129,6 +129,22 @@ sub rdma_trio
 	return ($coord, $n1, $n2);
 }
 
+# What the sessions, flows, lanes and peers of a node do: for whoever reads of a wait in vain, which seldom happens twice.
+sub tell_of
+{
+	my ($node) = @_;
+
+	foreach my $query ('SELECT pid, backend_type, application_name, state, wait_event_type, wait_event, left(query, 200) AS query FROM pg_stat_activity WHERE pid <> pg_backend_pid()',
+		'SELECT * FROM rdma.stat_flows', 'SELECT * FROM rdma.stat_lanes', 'SELECT * FROM rdma.stat_peers')
+	{
+		my ($out, $err) = ('', '');
+
+		run([ 'psql', '-X', '-q', '-A', '-d', $node->connstr('postgres'), '-c', "SET statement_timeout = '10s'", '-c', $query ], '<', '/dev/null', '>', \$out, '2>', \$err);
+		diag("$query\n$out$err");
+	}
+	return;
+}
+
 # Asks until the answer is true or the time is over; a refused connection (a crash restart) counts as "not yet".
 sub rdma_wait
 {
@@ -147,6 +163,8 @@ sub rdma_wait
 		usleep($pause);
 		$pause = 100_000 if ($pause *= 1.5) > 100_000;
 	} while (time() < $end);
+	diag('in vain for ' . ($seconds // 60) . ' s on ' . $node->name . ": $query");
+	tell_of($node);
 	return 0;
 }
 

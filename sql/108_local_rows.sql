@@ -74,7 +74,8 @@ BEGIN
   SET LOCAL search_path = lr, public;
   FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
     IF NOT sent AND line ~ 'Custom Scan|Remote SQL|Exchange|Strategy' THEN
-      RETURN NEXT regexp_replace(line, ' rows=\d+ distinct=[-0-9,]+', '', 'g');
+      -- a view has more range table entries before PostgreSQL 16
+      RETURN NEXT regexp_replace(regexp_replace(line, ' rows=\d+ distinct=[-0-9,]+', '', 'g'), '\ml\d+\M', 'l', 'g');
       sent := line ~ 'Remote SQL';
     END IF;
   END LOOP;
@@ -109,7 +110,7 @@ SELECT lr.planned('SELECT count(*) FROM big b WHERE b.grp NOT IN (SELECT grp FRO
 SELECT lr.planned('SELECT count(*), sum(b.x * s.id) FROM big b CROSS JOIN small s');
 SELECT lr.planned('SELECT count(*), sum(b.x * s.id) FROM big b JOIN small s ON b.grp BETWEEN s.id AND s.id + 1');
 -- what comes of it
-SELECT lr.planned('SELECT s.t, count(*), sum(b.n) FROM small s JOIN big b USING (grp) GROUP BY s.t');
+SELECT lr.planned('SELECT s.t, count(*), sum(b.x) FROM small s JOIN big b USING (grp) GROUP BY s.t');
 SELECT lr.planned('SELECT count(*), min(s.id), max(b.n) FROM small s JOIN big b USING (grp)');
 SELECT lr.planned('SELECT b.id, count(*) FROM small s JOIN big b USING (grp) GROUP BY b.id HAVING count(*) > 1');
 SELECT lr.planned('SELECT DISTINCT s.id, b.x FROM small s JOIN big b USING (grp)');

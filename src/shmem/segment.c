@@ -32,6 +32,9 @@ map_at(uint8_t *addr, size_t size, int fd)
 
 	if (first == MAP_FAILED)
 		return false;
+	/* They were free: a mapping could not be made before, not even the one below. */
+	if (first == (void *) addr)
+		return true;
 	good = mmap(addr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
 	if (!good)
 	{

@@ -51,9 +51,9 @@ typedef struct RfSegment
 } RfSegment;
 
 /*
- * A memfd of `size` bytes that cannot shrink, mapped at addr instead of the previous mapping, which
- * there must be for all of them. -1 and *error: the previous mapping may be gone. Other threads may
- * map memory meanwhile: at no time do they get these addresses.
+ * A memfd of `size` bytes that cannot shrink, mapped at addr instead of the previous mapping. -1
+ * and *error: the previous mapping may be gone. Other threads may map memory meanwhile: at no time
+ * do they get these addresses.
  */
 extern int	rf_segment_create(uint8_t *addr, size_t size, RfHugePages huge, RfError *error);
 

@@ -11,10 +11,10 @@
  * path with the relation's path and one more: another way to get the same rows without sending any, which
  * runs if there are too many (local_rows_paths.c, exec/local_rows.c).
  *
- * Does not: rows that are locked or written, or may be looked at again, and those of security barriers; those of
- * sub-selects in FROM, as there would be two plans of each, and core plans a query once; those of volatile
- * functions and conditions, which might be called twice; statements within others, whose relations belong to another level of the query; servers that have compute
- * nodes, or are asked for estimates.
+ * Does not: rows that are locked or written, or may be looked at again, and those of security barriers;
+ * those of sub-selects in FROM, as there would be two plans of each, and core plans a query once; those of
+ * volatile functions and conditions, which might be called twice; statements within others, whose relations
+ * belong to another level of the query; servers that have compute nodes, or are asked for estimates.
  */
 #include "postgres.h"
 

@@ -70,7 +70,7 @@ INSERT INTO xr_here.cases (query) VALUES
 	('SELECT a.id FROM a JOIN b ON b.aid = a.k WHERE b.y < 2 INTERSECT SELECT a.id FROM a JOIN c ON c.aid = a.k'),
 	-- sub-selects that refer to the row
 	('SELECT a.id, (SELECT sum(y) FROM b WHERE b.aid = a.k), (SELECT count(*) FROM c WHERE c.aid = a.k) FROM a WHERE a.id < 6'),
-	('SELECT a.id, (SELECT string_agg(t, '','' ORDER BY id) FROM b WHERE aid = a.k AND y = 3), ARRAY(SELECT y FROM c WHERE aid = a.k ORDER BY y, id) FROM a WHERE a.id < 6'),
+	('SELECT a.id, (SELECT string_agg(t, '','' ORDER BY id) FROM b WHERE aid = a.k AND y > 3), ARRAY(SELECT y FROM c WHERE aid = a.k ORDER BY y, id) FROM a WHERE a.id < 6'),
 	-- a parameter in what moves
 	('SELECT a.id, b.y FROM a JOIN b ON b.aid = a.k WHERE a.id > current_setting(''xr.least'')::int UNION ALL SELECT a.id, c.y FROM a JOIN c ON c.aid = a.k WHERE a.id > current_setting(''xr.least'')::int'),
 	-- one after the other below a join

@@ -33,9 +33,11 @@ typedef enum RfFlowPoll
 
 /*
  * Consumer: claim an entry that a producer on `peer` may open. No round trip, no buffers until
- * then. ERROR when the table is full.
+ * then. ERROR when the table is full. Where buffers are short the flow has fewer slots than
+ * slot_count, but at least two, in the end; rf_flow_listen_all waits for them all.
  */
 extern RfFlowHandle *rf_flow_listen(int peer, uint32_t slot_count, uint32_t slot_size, uint64_t estimated_rows);
+extern RfFlowHandle *rf_flow_listen_all(int peer, uint32_t slot_count, uint32_t slot_size);
 extern void rf_flow_address(RfFlowHandle *flow, uint32_t *index, uint64_t *key);
 
 /*
@@ -92,7 +94,7 @@ extern void (*rf_flow_woken) (void);
 
 /*
  * Producer: open towards the consumer's entry; waits for the engines. NULL: the consumer has gone.
- * ERROR when it fails otherwise.
+ * ERROR when it fails otherwise. Where buffers are short it has fewer slots than the consumer.
  */
 extern RfFlowHandle *rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key);
 
@@ -147,9 +149,10 @@ extern void rf_flow_submit_parts(RfFlowHandle *flow, const RfBuffer *buffer, con
 extern bool rf_flow_finish(RfFlowHandle *flow);
 
 /*
- * The same in steps that never wait, for a producer of several flows (group.h). rf_flow_open_begin
- * is followed by rf_flow_opened until that is true; rf_flow_finish_begin needs what
- * rf_flow_try_acquire gives, and is followed by rf_flow_finished until that is not RF_ACQUIRE_FULL.
+ * The same in steps that never wait, for a producer of several flows (group.h), each with as many
+ * slots as its consumer has. rf_flow_open_begin is followed by rf_flow_opened until that is true;
+ * rf_flow_finish_begin needs what rf_flow_try_acquire gives, and is followed by rf_flow_finished
+ * until that is not RF_ACQUIRE_FULL.
  * All but the first raise the flow's error.
  */
 typedef enum RfAcquire

@@ -139,6 +139,7 @@ typedef struct LaneFlow
 	int32_t		peer;
 	uint32_t	remote_flow;
 	uint32_t	slot_count;
+	uint32_t	window;			/* slots that may be sent beyond credit */
 	uint32_t	slot_size;
 	uint8_t    *buffers;
 	uint32_t	lkey;

@@ -152,8 +152,8 @@ buffers_needed(RfLaneThread *lane, const LaneFlow *local, const RfFlow *flow)
 	uint32_t	after = atomic_load_explicit(&flow->claim_after, memory_order_relaxed);
 	uint64_t	have = local->moved + claims->held_count + claims->under_way + claims->asked - claims->granted;
 
-	if (limit > local->credit + local->slot_count)
-		limit = local->credit + local->slot_count;
+	if (limit > local->credit + local->window)
+		limit = local->credit + local->window;
 	if (after != 0)
 	{
 		uint64_t	before = atomic_load(&lane->flows[after - 1].claimed);
@@ -361,7 +361,7 @@ rf_claims_use(LaneFlow *local)
 
 	claims->held_count--;
 	claims->holding &= ~(UINT64_C(1) << buffer);
-	claims->place[local->moved % local->slot_count] = (uint8_t) buffer;
+	claims->place[local->moved % local->window] = (uint8_t) buffer;
 	return buffer;
 }
 
@@ -369,7 +369,7 @@ void
 rf_claims_released(LaneFlow *local, uint64_t slot)
 {
 	LaneClaims *claims = local->claims;
-	uint32_t	buffer = claims->place[slot % local->slot_count];
+	uint32_t	buffer = claims->place[slot % local->window];
 	uint64_t	bit = UINT64_C(1) << buffer;
 
 	/* A buffer may be free before we have credit for its slot: we may have got it again. */
@@ -377,7 +377,7 @@ rf_claims_released(LaneFlow *local, uint64_t slot)
 		return;
 	for (uint64_t later = slot + 1; later < local->moved; later++)
 	{
-		if (claims->place[later % local->slot_count] == buffer)
+		if (claims->place[later % local->window] == buffer)
 			return;
 	}
 	claims->busy &= ~bit;
@@ -487,7 +487,7 @@ rf_claims_asked(RfLaneThread *lane, uint32_t index, uint32_t value, RfError *err
 
 	/* It asks for slots that have credit. */
 	if (more == 0 || claims->asked + more - claims->granted +
-		(uint32_t) __builtin_popcountll(claims->granted_unused) + local->moved > local->credit + local->slot_count)
+		(uint32_t) __builtin_popcountll(claims->granted_unused) + local->moved > local->credit + local->window)
 		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
 						"the peer asked for receive buffers that it has no credit for");
 	claims->asked += more;

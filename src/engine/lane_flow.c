@@ -45,7 +45,7 @@ wake_producer(RfLaneThread *lane, const LaneFlow *local, RfFlow *flow)
 			return;
 		if (waiting == RF_WAIT_ACK && local->credit != handed)
 			return;
-		if (waiting == RF_WAIT_CREDIT && handed == local->credit + local->slot_count &&
+		if (waiting == RF_WAIT_CREDIT && handed == local->credit + local->window &&
 			atomic_load_explicit(&flow->leaving, memory_order_relaxed) == 0)
 			return;
 	}
@@ -237,7 +237,7 @@ probe_if_starving(RfLaneThread *lane, uint32_t index)
 {
 	LaneFlow   *local = lane->local[index];
 
-	if (local->moved == local->credit + local->slot_count && !local->starving)
+	if (local->moved == local->credit + local->window && !local->starving)
 	{
 		local->probe_wait_ms = lane->config.probe_ms;
 		starving_add(lane, local);
@@ -251,7 +251,7 @@ probe_if_starving(RfLaneThread *lane, uint32_t index)
 static uint64_t
 send_limit(const LaneFlow *local)
 {
-	uint64_t	limit = local->credit + local->slot_count;
+	uint64_t	limit = local->credit + local->window;
 
 	if (local->claims != NULL && limit > local->moved + local->claims->held_count)
 		limit = local->moved + local->claims->held_count;
@@ -307,6 +307,7 @@ merge_slots(RfLaneThread *lane, const RfFlow *flow, const LaneFlow *local, Messa
 	if (most > room)
 		most = room;
 	while (message->next < end && message->next % local->slot_count != 0 &&
+		   message->next % local->window != 0 &&
 		   message->bytes < budget && may_merge(flow, local, message->next) &&
 		   local->slot_size - message->last_bytes <= (placed ? 0 : LANE_MERGE_GAP))
 	{
@@ -331,7 +332,7 @@ post_message(RfLaneThread *lane, uint32_t index, const Message *message)
 {
 	LaneFlow   *local = lane->local[index];
 	RfFlow	   *flow = &lane->flows[index];
-	uint32_t	place = (uint32_t) (message->first % local->slot_count);
+	uint32_t	place = (uint32_t) (message->first % local->window);
 	RfWr	   *wr = rf_lane_request(lane, index, RF_IMM_DATA,
 									 (uint32_t) (message->next - message->first), message->bytes,
 									 lane->admission != NULL ? message->bytes : 0);
@@ -435,7 +436,7 @@ rf_lane_flow_send(RfLaneThread *lane, uint32_t index, uint64_t budget, uint64_t 
 		count_message(lane, index, &message);
 		*sent += message.bytes;
 	}
-	if (handed > local->moved && local->moved == local->credit + local->slot_count)
+	if (handed > local->moved && local->moved == local->credit + local->window)
 		lane_count(&flow->stats.credit_stalls, 1);
 	probe_if_starving(lane, index);
 	if (local->claims != NULL)
@@ -500,7 +501,7 @@ serve_producer(RfLaneThread *lane, uint32_t index)
 			rf_queue_add(lane, index);
 		else
 		{
-			if (handed > local->moved && local->moved == local->credit + local->slot_count)
+			if (handed > local->moved && local->moved == local->credit + local->window)
 				lane_count(&flow->stats.credit_stalls, 1);
 			probe_if_starving(lane, index);
 		}
@@ -653,7 +654,7 @@ data_arrived(RfLaneThread *lane, LaneFlow *local, RfFlow *flow, uint32_t value, 
 	if (local->claims != NULL && value >= local->claims->pool->count)
 		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
 						"the peer wrote into a buffer that does not exist");
-	if (slots == 0 || arrived > local->credit + local->slot_count || local->end_received)
+	if (slots == 0 || arrived > local->credit + local->window || local->end_received)
 		return rf_error(error, RF_ERROR_PROTOCOL, NULL, NULL,
 						"the peer wrote into buffers it has no credit for");
 
@@ -809,6 +810,7 @@ rf_lane_flow_attach(RfLaneThread *lane, uint32_t index)
 	local->peer = flow->peer;
 	local->remote_flow = flow->remote_flow;
 	local->slot_count = flow->slot_count;
+	local->window = local->producer ? flow->window : flow->slot_count;
 	local->slot_size = flow->slot_size;
 	local->buffers = flow->buffers;
 	local->lkey = flow->lkey;

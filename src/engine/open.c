@@ -23,6 +23,9 @@ static void try_consumer(uint32_t index);
 static void try_producer(uint32_t index);
 static void forget_stale(uint32_t index);
 
+/* With two, one is filled while the other one is read; more smooth what is uneven. */
+#define FEWEST_SLOTS	2
+
 /* How often to look whether entries are lent for too long. */
 #define LEASE_LOOK_US	1000000
 
@@ -182,6 +185,32 @@ over_share(const RfFlow *flow, size_t size)
 	return held > 0 && held + size > limit;
 }
 
+/*
+ * Takes memory for `count` slots, and `more` bytes behind them. Where there is not so much free memory, or not within
+ * the role's share, a flow that can do with fewer slots gets half as many, and so on: to wait for more would be to wait
+ * with the buffers of the same statement's other streams in hand.
+ */
+static RfPoolResult
+take_slots(uint32_t index, RfConnection *connection, uint32_t count, size_t more, bool *share, RfError *error)
+{
+	RfFlow	   *flow = &rf_shared->flows[index];
+	RfFlowWork *work = &rf_engine->flows[index];
+
+	for (;; count = Max(count / 2, FEWEST_SLOTS))
+	{
+		size_t		size = (size_t) count * flow->slot_size + more;
+		RfPoolResult result = RF_POOL_NONE_FREE;
+
+		*share = over_share(flow, size);
+		if (!*share)
+			result = rf_pool_take(rf_engine->pool, work->peer, connection->domain, size, &work->block, error);
+		if (result == RF_POOL_TAKEN)
+			flow->slot_count = count;
+		if (result != RF_POOL_NONE_FREE || !flow->fewer_slots || count <= FEWEST_SLOTS)
+			return result;
+	}
+}
+
 static void
 no_buffers(RfError *error, uint32_t index, const char *where, bool share)
 {
@@ -256,7 +285,7 @@ try_producer(uint32_t index)
 
 	/* All of it before OPEN and FAILED: a backend that sees these and leaves rings flow->lane. */
 	flow->buffers = NULL;
-	flow->slot_count = work->opened.slot_count;
+	flow->slot_count = flow->window = work->opened.slot_count;
 	flow->slot_size = work->opened.slot_size;
 	flow->remote_addr = work->opened.remote_addr;
 	flow->remote_rkey = work->opened.rkey;
@@ -273,14 +302,10 @@ try_producer(uint32_t index)
 	atomic_store(&flow->weight, work->opened.weight);
 	if (atomic_load(&flow->state) == RF_FLOW_OPENING)
 	{
-		size_t		size = (size_t) work->opened.slot_count * work->opened.slot_size;
-
 		/* Answers to compare-and-swaps arrive behind the slots (lane_claim.c). */
-		if (work->opened.pool_claimable > 0)
-			size += RF_POOL_PAGE;
-		share = over_share(flow, size);
-		switch (share ? RF_POOL_NONE_FREE :
-				rf_pool_take(rf_engine->pool, work->peer, connection->domain, size, &work->block, &error))
+		size_t		answers = work->opened.pool_claimable > 0 ? RF_POOL_PAGE : 0;
+
+		switch (take_slots(index, connection, flow->window, answers, &share, &error))
 		{
 			case RF_POOL_TAKEN:
 				flow->buffers = rf_pool_address(rf_engine->pool, &work->block);
@@ -392,10 +417,8 @@ hold_listening(uint32_t index, const RfControlOpen *open, int peer)
 
 /* A receive pool's memory is there already for all of its flows but the first. */
 static size_t
-bytes_wanted(const RfFlow *flow)
+pool_bytes(const RfFlow *flow)
 {
-	if (flow->pool == NULL)
-		return (size_t) flow->slot_count * flow->slot_size;
 	return rf_engine->receive[flow->pool - rf_shared->receive_pools].users > 0 ? 0 :
 		rf_receive_bytes(flow->pool->count, flow->pool->size);
 }
@@ -411,7 +434,7 @@ try_consumer(uint32_t index)
 	RfPoolResult result = RF_POOL_TAKEN;
 	RfControlOpened opened;
 	RfError		error;
-	bool		share;
+	bool		share = false;
 
 	memset(&error, 0, sizeof(error));
 	if (!hold_listening(index, &work->open, work->peer))
@@ -428,14 +451,11 @@ try_consumer(uint32_t index)
 	memset(&opened, 0, sizeof(opened));
 	opened.producer_flow = work->open.producer_flow;
 	opened.consumer_flow = index;
-	opened.slot_count = flow->slot_count;
-	opened.slot_size = flow->slot_size;
-	opened.weight = atomic_load(&flow->weight);
-	share = over_share(flow, bytes_wanted(flow));
-	if (share)
-		result = RF_POOL_NONE_FREE;
-	else if (flow->pool != NULL)
-		result = rf_receive_use(flow->pool, work->peer, &region, &error);
+	if (flow->pool != NULL)
+	{
+		share = over_share(flow, pool_bytes(flow));
+		result = share ? RF_POOL_NONE_FREE : rf_receive_use(flow->pool, work->peer, &region, &error);
+	}
 	if (result == RF_POOL_TAKEN && region != NULL)
 	{
 		work->pool = flow->pool;
@@ -444,8 +464,7 @@ try_consumer(uint32_t index)
 	else if (result == RF_POOL_TAKEN)
 	{
 		flow->pool = NULL;
-		result = rf_pool_take(rf_engine->pool, work->peer, connection->domain,
-							  (size_t) flow->slot_count * flow->slot_size, &work->block, &error);
+		result = take_slots(index, connection, flow->slot_count, 0, &share, &error);
 	}
 	switch (result)
 	{
@@ -488,6 +507,9 @@ try_consumer(uint32_t index)
 	flow->lkey = region->lkey;
 	flow->lane = work->lane;
 	flow->remote_flow = work->open.producer_flow;
+	opened.slot_count = flow->slot_count;
+	opened.slot_size = flow->slot_size;
+	opened.weight = atomic_load(&flow->weight);
 	opened.remote_addr = (uint64_t) (uintptr_t) flow->buffers;
 	opened.rkey = region->rkey;
 	if (!atomic_compare_exchange_strong(&flow->state, &expected, RF_FLOW_OPEN))

@@ -251,7 +251,8 @@ rf_flow_claim(int peer, RfFlowRole role)
 	flow->role_share = rf_role_limit(100);
 	flow->database_oid = MyDatabaseId;
 	flow->remote_flow = 0;
-	flow->slot_count = 0;
+	flow->slot_count = flow->window = 0;
+	flow->fewer_slots = false;
 	flow->slot_size = 0;
 	flow->estimated_rows = 0;
 	flow->buffer_wait_ms = (uint32) rf_buffer_wait;
@@ -612,7 +613,8 @@ rf_flow_await_next(RfFlowHandle *handle)
 /* ---------- consumer ---------- */
 
 static RfFlowHandle *
-listen_with(int peer, RfReceivePool *pool, uint32_t slot_count, uint32_t slot_size, uint64_t estimated_rows)
+listen_with(int peer, RfReceivePool *pool, uint32_t slot_count, uint32_t slot_size, uint64_t estimated_rows,
+			bool fewer_slots)
 {
 	RfFlowHandle *handle;
 	uint64		key;
@@ -630,6 +632,7 @@ listen_with(int peer, RfReceivePool *pool, uint32_t slot_count, uint32_t slot_si
 	handle->flow->slot_size = slot_size;
 	handle->flow->estimated_rows = estimated_rows;
 	handle->flow->pool = pool;
+	handle->flow->fewer_slots = fewer_slots;
 	atomic_store(&handle->flow->state, RF_FLOW_LISTENING);
 	return handle;
 }
@@ -637,13 +640,19 @@ listen_with(int peer, RfReceivePool *pool, uint32_t slot_count, uint32_t slot_si
 RfFlowHandle *
 rf_flow_listen(int peer, uint32_t slot_count, uint32_t slot_size, uint64_t estimated_rows)
 {
-	return listen_with(peer, NULL, slot_count, slot_size, estimated_rows);
+	return listen_with(peer, NULL, slot_count, slot_size, estimated_rows, true);
+}
+
+RfFlowHandle *
+rf_flow_listen_all(int peer, uint32_t slot_count, uint32_t slot_size)
+{
+	return listen_with(peer, NULL, slot_count, slot_size, 0, false);
 }
 
 RfFlowHandle *
 rf_flow_listen_pooled(int peer, RfReceivePool *pool, uint32_t slot_count)
 {
-	return listen_with(peer, pool, slot_count, pool->size, 0);
+	return listen_with(peer, pool, slot_count, pool->size, 0, false);
 }
 
 void

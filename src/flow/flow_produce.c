@@ -67,12 +67,13 @@ rf_flow_is_pinning(RfFlowHandle *handle)
 /* ---------- producer ---------- */
 
 static RfFlowHandle *
-open_begin(int peer, uint32_t consumer_flow, uint64_t key, bool pages)
+open_begin(int peer, uint32_t consumer_flow, uint64_t key, bool fewer_slots, bool pages)
 {
 	RfFlowHandle *handle = rf_flow_claim(peer, RF_FLOW_PRODUCER);
 
 	handle->flow->key = key;
 	handle->flow->remote_flow = consumer_flow;
+	handle->flow->fewer_slots = fewer_slots;
 	handle->flow->wants_pages = pages;
 	atomic_store(&handle->flow->state, RF_FLOW_OPENING);
 	rf_engine_wake_main();
@@ -82,7 +83,7 @@ open_begin(int peer, uint32_t consumer_flow, uint64_t key, bool pages)
 RfFlowHandle *
 rf_flow_open_begin(int peer, uint32_t consumer_flow, uint64_t key)
 {
-	return open_begin(peer, consumer_flow, key, false);
+	return open_begin(peer, consumer_flow, key, false, false);
 }
 
 bool
@@ -112,13 +113,13 @@ open_and_wait(RfFlowHandle *handle)
 RfFlowHandle *
 rf_flow_open(int peer, uint32_t consumer_flow, uint64_t key)
 {
-	return open_and_wait(open_begin(peer, consumer_flow, key, false));
+	return open_and_wait(open_begin(peer, consumer_flow, key, true, false));
 }
 
 RfFlowHandle *
 rf_flow_open_pages(int peer, uint32_t consumer_flow, uint64_t key)
 {
-	return open_and_wait(open_begin(peer, consumer_flow, key, true));
+	return open_and_wait(open_begin(peer, consumer_flow, key, true, true));
 }
 
 RfAcquire
@@ -334,7 +335,7 @@ rf_flow_landed(RfFlowHandle *handle)
 uint32_t
 rf_flow_credit(RfFlowHandle *handle)
 {
-	uint64		limit = atomic_load(&handle->flow->credit) + handle->flow->slot_count;
+	uint64		limit = atomic_load(&handle->flow->credit) + handle->flow->window;
 
 	return limit > handle->cursor.next ? (uint32_t) (limit - handle->cursor.next) : 0;
 }

@@ -29,7 +29,7 @@ tell_address(RfFlowHandle *flow, RfGroupAddress *address)
 static RfFlowHandle *
 listen_for(const RfNodeId *node, uint32_t slot_count, uint32_t slot_size, RfGroupAddress *address)
 {
-	RfFlowHandle *flow = rf_flow_listen(rf_group_peer(node, false), slot_count, slot_size, 0);
+	RfFlowHandle *flow = rf_flow_listen_all(rf_group_peer(node, false), slot_count, slot_size);
 
 	tell_address(flow, address);
 	return flow;

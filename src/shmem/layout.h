@@ -212,7 +212,8 @@ typedef struct RfFlow
 	uint32_t	role_share;		/* percent of the buffer memory that this role may have */
 	uint32_t	database_oid;
 	uint32_t	remote_flow;	/* producer: the consumer's index, from the stream request; consumer: set by the engine at OPEN */
-	uint32_t	slot_count;		/* consumer: wanted by the backend. producer: set by the engine at OPENED */
+	uint32_t	slot_count;		/* receive buffers that the backend wants, send buffers of a producer. The engine sets it before OPEN */
+	uint32_t	window;			/* producer: slots that may be sent beyond `credit`: the reader's buffers. Set at OPENED */
 	uint32_t	slot_size;		/* the same; bytes, header included, multiple of 4096 */
 	uint64_t	estimated_rows; /* consumer: the planner's estimate, for progress */
 	uint32_t	buffer_wait_ms; /* the claiming session's rdma_fdw.buffer_wait */
@@ -235,8 +236,9 @@ typedef struct RfFlow
 	uint32_t	lane;
 	uint64_t	remote_addr;	/* producer: receive buffer 0 */
 	uint32_t	remote_rkey;
-	uint32_t	pool_buffers;	/* producer: receive buffers in the reader's pool; 0 = slot_count of its own */
+	uint32_t	pool_buffers;	/* producer: receive buffers in the reader's pool; 0 = it has `window` of its own */
 	uint32_t	pool_claimable; /* the first so many of them may be claimed by compare-and-swap */
+	bool		fewer_slots;	/* backend, before anybody may open it: may it have fewer slots where buffers are short? */
 	bool		wants_pages;	/* producer: backend, before OPENING: from shared buffers? */
 	bool		has_pages;		/* producer: it can, with this key */
 	uint32_t	pages_lkey;

@@ -103,7 +103,7 @@ submit(RfFlow *flow, RfSlotCursor *cursor, RfSlotStatus status, uint32_t length,
 	atomic_store(&flow->handed, cursor->next);
 
 	/* Without credit the lane can do nothing; it checks the flow after every credit that comes. */
-	return slot < atomic_load(&flow->credit) + flow->slot_count;
+	return slot < atomic_load(&flow->credit) + flow->window;
 }
 
 bool
@@ -300,7 +300,7 @@ rf_slots_ready(RfFlow *flow, const RfSlotCursor *cursor, RfFlowWaiting waiting)
 			return true;
 		case RF_WAIT_CREDIT:
 			return atomic_load(&flow->stop) != 0 || atomic_load(&flow->leaving) != 0 ||
-				(cursor->next < atomic_load(&flow->credit) + flow->slot_count &&
+				(cursor->next < atomic_load(&flow->credit) + flow->window &&
 				 atomic_load(&flow->status[cursor->next % flow->slot_count]) <= RF_SLOT_FILLING);
 		case RF_WAIT_LANDED:
 			return atomic_load(&flow->stop) != 0 || atomic_load(&flow->remote_end) != 0 ||

@@ -215,7 +215,23 @@ $coord->restart;
 	outcome($_, 20) foreach @jobs;
 }
 rdma_healthy($coord, $check, $expected, 'after the pool was exhausted');
-no_remote_query($n1, 'after the pool was exhausted');
+
+# Where not all of a stream's buffers are to be had, here or on the data node, it has fewer.
+foreach my $short ($coord, $n1)
+{
+	my $where = $short == $coord ? 'reading' : 'sending';
+	$_->append_conf('postgresql.conf', $_ == $short ? "rdma_fdw.buffer_memory = '4MB'\nrdma_fdw.segment_size = '2MB'" :
+		  "rdma_fdw.buffer_memory = '64MB'\nrdma_fdw.segment_size = '8MB'") foreach ($coord, $n1);
+	$_->restart foreach ($coord, $n1);
+	my @jobs = map { background($coord, "SET rdma_fdw.receive_buffers = 5; $big") } 1 .. 3;
+	ok(rdma_wait($coord, 'SELECT count(*) = 3 FROM rdma.stat_flows WHERE bytes > 1000000'), "short on the $where node: three pulls run");
+	is($short->safe_psql('postgres', q{SELECT string_agg(buffers::text, ' ' ORDER BY buffers) FROM rdma.stat_flows}), '2 5 5', 'the last has fewer buffers');
+	is($coord->safe_psql('postgres', 'SET rdma_fdw.receive_buffers = 5; SELECT count(*), sum(a), sum(length(b)) FROM (SELECT * FROM n1.big WHERE random() >= 0 LIMIT 300000) s'),
+		'300000|45000150000|30000000', 'and so has one more, whose rows are right');
+	is($short->safe_psql('postgres', 'SELECT buffer_waits FROM rdma.stat_engine'), 0, 'none of them waits');
+	$coord->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'victim'");
+	outcome($_, 20) foreach @jobs;
+}
 
 # ---- the link is cut in mid-pull: the engines talk over TCP through a proxy that dies
 {

@@ -34,6 +34,7 @@ _Atomic uint64_t rig_wakes;
 _Atomic uint64_t rig_lost;
 bool		rig_reconnect = true;
 void		(*rig_half_open) (uint32_t consumer_flow);
+bool		rig_fewer_slots = false;
 
 static pthread_mutex_t main_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t main_thread;
@@ -459,7 +460,8 @@ rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
 		rig_half_open(remote_flow);
 
 	place(here, index, consumer->lane);
-	flow->slot_count = consumer->slot_count;
+	flow->window = consumer->slot_count;
+	flow->slot_count = rig_fewer_slots ? 1 + (uint32_t) (key % flow->window) : flow->window;
 	flow->slot_size = consumer->slot_size;
 	flow->remote_addr = (uint64_t) (uintptr_t) consumer->buffers;
 	flow->remote_rkey = there->region->rkey;

@@ -61,6 +61,7 @@ extern const RfProvider *rig_provider;	/* of the lanes: rf_provider_sim, or a wr
 extern _Atomic uint64_t rig_wakes;
 extern _Atomic uint64_t rig_lost;
 extern bool rig_reconnect;			/* connect again after a loss */
+extern bool rig_fewer_slots;	/* producers have 1 to all of the reader's number of slots, by the key */
 extern void (*rig_half_open) (uint32_t consumer_flow);	/* if set: called when the consumer's side is open, the producer's not yet */
 
 extern void rig_start(const RfSimConfig *sim);

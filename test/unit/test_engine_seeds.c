@@ -451,6 +451,7 @@ run_seed(uint64_t seed)
 	window = PICK(&state, 0, 4096, 65536, 1 << 20);
 	rig_config.admission = window == 0 ? NULL :
 		rf_admission_new(below(&state, 2) ? &rf_admission_window_policy : &rf_admission_delay_policy, window);
+	rig_fewer_slots = below(&state, 2) == 0;
 	rig_start(&sim);
 
 	memset(pairs, 0, sizeof(pairs));

@@ -567,6 +567,7 @@ run_seed(uint64_t seed)
 	rig_config.probe_ms = PICK(&state, 1, 5, 50);
 	rig_config.chain_limit = PICK(&state, 1, 2, 16, RF_MAX_CHAIN);
 	rig_config.credit_limit = PICK(&state, 0, RF_CREDIT_AUTO, 1, 3, 8);
+	rig_fewer_slots = below(&state, 2) == 0;
 	rig_start(&sim);
 	for (int n = 0; n < 2; n++)
 		rig_nodes[n].shared->device.atomics = n == 1 || below(&state, 8) != 0;

@@ -11,7 +11,9 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 #include "rdma_fdw/batch.h"
 
@@ -64,22 +66,46 @@ rf_is_shippable_type(Oid type, RfRelInfo *info)
 	return is_shippable_object(type, TypeRelationId, info);
 }
 
+/* Functions of the extension that is_own_function() has found, by their place in its list. */
+static Oid	own_functions[3];
+
+/* A function was made, changed or dropped. */
+static void
+forget_own_functions(Datum arg, int cache, uint32 hash)
+{
+	memset(own_functions, 0, sizeof(own_functions));
+}
+
 /*
- * Ours, which every node has: the value of a sub-select that has become a join, and the bucket of a row.
+ * Ours, which every node has: the value of a sub-select that has become a join, and the bucket of a row. To which
+ * extension a function belongs no cache knows, and one planning asks hundreds of times.
  */
 static bool
 is_own_function(Oid funcid)
 {
-	static const char *const names[] = {"first_two", "only_value", "hash_node"};
+	static const char *const names[lengthof(own_functions)] = {"first_two", "only_value", "hash_node"};
+	static bool registered = false;
 	char	   *name;
 
+	for (int i = 0; i < lengthof(names); i++)
+	{
+		if (own_functions[i] == funcid)
+			return true;
+	}
 	if (get_func_namespace(funcid) != get_namespace_oid("rdma", true))
 		return false;
 	name = get_func_name(funcid);
 	for (int i = 0; i < lengthof(names); i++)
 	{
-		if (strcmp(name, names[i]) == 0)
-			return getExtensionOfObject(ProcedureRelationId, funcid) == get_extension_oid("rdma_fdw", true);
+		if (strcmp(name, names[i]) != 0)
+			continue;
+		if (getExtensionOfObject(ProcedureRelationId, funcid) != get_extension_oid("rdma_fdw", true))
+			return false;
+		if (!registered)
+			CacheRegisterSyscacheCallback(PROCOID, forget_own_functions, (Datum) 0);
+		registered = true;
+		own_functions[i] = funcid;
+		return true;
 	}
 	return false;
 }

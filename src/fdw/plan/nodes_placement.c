@@ -614,15 +614,13 @@ rf_heavy_keys(PlannerInfo *root, RfRelInfo *info, Expr *key)
 bool
 rf_equal_is_same(Oid type, Oid collation)
 {
-	Oid			opclass = GetDefaultOpClass(type, BTREE_AM_OID);
-	Oid			input;
+	TypeCacheEntry *order = lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY);
 	Oid			proc;
 
-	if (!OidIsValid(opclass))
+	if (!OidIsValid(order->btree_opf))
 		return false;
-	input = get_opclass_input_type(opclass);
-	proc = get_opfamily_proc(get_opclass_family(opclass), input, input, BTEQUALIMAGE_PROC);
-	return OidIsValid(proc) && DatumGetBool(OidFunctionCall1Coll(proc, collation, ObjectIdGetDatum(input)));
+	proc = get_opfamily_proc(order->btree_opf, order->btree_opintype, order->btree_opintype, BTEQUALIMAGE_PROC);
+	return OidIsValid(proc) && DatumGetBool(OidFunctionCall1Coll(proc, collation, ObjectIdGetDatum(order->btree_opintype)));
 }
 
 RfRelInfo *

@@ -93,6 +93,29 @@ SELECT * FROM xf.checked('SELECT id FROM few WHERE NOT EXISTS (SELECT FROM big W
 SELECT * FROM xf.checked('SELECT id FROM big WHERE EXISTS (SELECT FROM few WHERE big.k = few.k)');
 SELECT * FROM xf.checked('SELECT id FROM big WHERE NOT EXISTS (SELECT FROM few WHERE big.k = few.k)', 325);
 SELECT exchanges, filtered FROM xf.checked('SELECT id, (SELECT max(few.id) FROM few WHERE few.k = big.k) AS m FROM big WHERE id % 100 < 3');
+-- what a sub-select groups is filtered where it moves: by rows that are where they would go, and by rows that have moved for another join
+SET rdma_fdw.exchange_strategy = auto;
+SELECT * FROM xf.checked('SELECT placed.id, q.s FROM placed LEFT JOIN (SELECT k, sum(id) AS s FROM big GROUP BY k) q ON q.k = placed.k');
+SELECT * FROM xf.checked('SELECT big.t, q.s FROM big JOIN (SELECT k, sum(id) AS s FROM big GROUP BY k) q ON q.k = big.id WHERE big.id < 7000 AND q.s > big.id');
+SELECT * FROM xf.checked('SELECT big.t, q.k FROM (SELECT DISTINCT k FROM big WHERE id > 5) q JOIN big ON q.k = big.id WHERE big.id < 7000', 29995);
+SELECT * FROM xf.checked('SELECT id FROM placed WHERE NOT EXISTS (SELECT FROM (SELECT k FROM big GROUP BY k HAVING max(id) > 29000) q WHERE q.k = placed.k)');
+SELECT exchanges, filtered FROM xf.checked('SELECT few.id, x.id AS b, q.s FROM few LEFT JOIN big x ON x.k = few.k AND x.t = few.t LEFT JOIN (SELECT k, t, sum(id) AS s FROM big GROUP BY k, t) q ON q.k = few.k AND q.t = few.t');
+SET rdma_fdw.exchange_strategy = repartition_one;
+SELECT * FROM xf.checked('SELECT few.id, q.s FROM few LEFT JOIN (SELECT k, sum(id) AS s FROM big GROUP BY k) q ON q.k = few.k');
+SELECT * FROM xf.checked('SELECT few.id, q.s FROM few JOIN (SELECT k, sum(id) AS s FROM big GROUP BY k) q ON q.k = few.k WHERE q.s > few.id');
+SELECT * FROM xf.checked('SELECT few.id, q.s FROM (SELECT k, sum(id) AS s FROM big GROUP BY k) q JOIN few ON q.k = few.k WHERE q.s > few.id');
+SET rdma_fdw.exchange_strategy = auto;
+-- not where the join keeps its rows, or a group has rows of other keys, or is not looked for by the key
+SELECT exchanges FROM xf.checked('SELECT placed.id, q.s FROM placed RIGHT JOIN (SELECT k, sum(id) AS s FROM big GROUP BY k) q ON q.k = placed.k');
+SELECT exchanges FROM xf.checked('SELECT placed.id, q.s FROM placed FULL JOIN (SELECT k, sum(id) AS s FROM big GROUP BY k) q ON q.k = placed.k');
+SELECT exchanges FROM xf.checked('SELECT placed.id, q.s FROM placed LEFT JOIN (SELECT k, t, sum(id) AS s FROM big GROUP BY ROLLUP (k, t)) q ON q.k = placed.k');
+SELECT exchanges FROM xf.checked('SELECT placed.id, q.s FROM placed JOIN (SELECT t, min(k) AS k, sum(id) AS s FROM big GROUP BY t) q ON q.k = placed.k');
+SELECT exchanges FROM xf.checked('SELECT placed.id, q.s FROM placed LEFT JOIN (SELECT k, sum(id) AS s FROM big GROUP BY k ORDER BY k LIMIT 500) q ON q.k = placed.k');
+SELECT exchanges FROM xf.checked('SELECT placed.id, q.s FROM placed LEFT JOIN (SELECT k, sum(count(*)) OVER () AS s FROM big GROUP BY k) q ON q.k = placed.k');
+SET rdma_fdw.exchange_filters = auto;
+SELECT * FROM xf.checked('SELECT placed.id, q.s FROM placed LEFT JOIN (SELECT k, sum(id) AS s FROM big GROUP BY k) q ON q.k = placed.k');
+SET rdma_fdw.exchange_filters = on;
+SET rdma_fdw.exchange_strategy = repartition_both;
 -- keys of other types, several keys
 SELECT * FROM xf.checked('SELECT few.id, big.id AS b FROM few JOIN big ON big.t = few.t');
 SELECT * FROM xf.checked('SELECT few.id, big.id AS b FROM few LEFT JOIN big ON big.n = few.n');

@@ -86,6 +86,8 @@ SET rdma_fdw.exchange_strategy = replicate;
 SELECT number, shared FROM xr_here.cases LEFT JOIN LATERAL xr.shared(query) AS shared ON true ORDER BY 1, 2;
 SELECT bool_and(xr.same(query)) FROM xr_here.cases;
 RESET rdma_fdw.exchange_strategy;
+-- what is filtered is not shared
+SET rdma_fdw.exchange_filters = off;
 SELECT number, shared FROM xr_here.cases LEFT JOIN LATERAL xr.shared(query) AS shared ON true ORDER BY 1, 2;
 SELECT bool_and(xr.same(query)) FROM xr_here.cases;
 -- with filters, which an exchange with several readers may make, and does not obey

@@ -151,13 +151,12 @@ sending_nodes(RfRelInfo *moved)
 static int
 filter_of(BuildContext *cxt, RfRelInfo *move)
 {
-	ListCell   *lc;
-
-	foreach(lc, cxt->tables)
+	/* the last one: a SELECT that is printed twice has two */
+	for (int i = list_length(cxt->moves); move->fragment->filter != NULL && i-- > 0;)
 	{
-		TableRef   *table = (TableRef *) lfirst(lc);
+		TableRef   *table = (TableRef *) list_nth(cxt->moves, i);
 
-		if (move->fragment->filter != NULL && table->derived == move->fragment->filter && table->root == cxt->root)
+		if (table->derived == move->fragment->filter)
 			return table->exchange;
 	}
 	return 0;
@@ -343,6 +342,7 @@ rf_add_exchange(BuildContext *cxt, RfRelInfo *move)
 	wanted->from = sending_nodes(moved);
 	wanted->to = nodes_of(move);
 	cxt->tables = lappend(cxt->tables, table);
+	cxt->moves = inner.moves = lappend(inner.moves, table);
 	cxt->items = true;
 	if (may_share && read_other(table, find_readable(inner.readable, wanted), spec.data, wanted->columns))
 		return;

@@ -134,6 +134,7 @@ rf_open_inner(BuildContext *cxt, PlannerInfo *root, Relids relids)
 	inner.subplan = cxt->subplan;
 	inner.exchanges = cxt->exchanges;
 	inner.readable = cxt->readable;
+	inner.moves = cxt->moves;
 	inner.leaving = cxt->leaving;
 	inner.params = cxt->params;
 	inner.param_types = cxt->param_types;
@@ -145,6 +146,7 @@ rf_close_inner(BuildContext *cxt, BuildContext *inner)
 {
 	cxt->exchanges = inner->exchanges;
 	cxt->readable = inner->readable;
+	cxt->moves = inner->moves;
 	cxt->leaving = inner->leaving;
 	cxt->params = inner->params;
 	cxt->param_types = inner->param_types;

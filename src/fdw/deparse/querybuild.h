@@ -59,6 +59,7 @@ typedef struct BuildContext
 	List	   *tables;			/* TableRefs; the made-up range table */
 	List	   *exchanges;		/* RF_NODES_EXCHANGES so far, those inside of others first */
 	List	   *readable;		/* those that other places of the statement may read, too: see exchange_text.c */
+	List	   *moves;			/* the moved rows of all of them, of all contexts, TableRefs */
 	List	   *leaving;		/* those to compute nodes: FROM item and quoted query, Strings */
 	List	   *params;			/* expressions whose values become $1, $2, ... */
 	List	   *param_types;

@@ -211,45 +211,11 @@ needs_partners(JoinContext *cxt, bool outer)
 	}
 }
 
-/* The part of the rows that have partners, by these equalities alone. */
-static double
-survivors(JoinContext *cxt, RfRelInfo *side, RfRelInfo *other, List *equalities)
-{
-	SpecialJoinInfo semi = {.type = T_SpecialJoinInfo, .jointype = JOIN_SEMI};
-	List	   *clauses = NIL;
-	ListCell   *lc;
-
-	semi.min_lefthand = semi.syn_lefthand = side->rel->relids;
-	semi.min_righthand = semi.syn_righthand = other->rel->relids;
-	/* bare ones, in which nothing is kept of a join that is not the query's */
-	foreach(lc, equalities)
-		clauses = lappend(clauses, ((RfEquality *) lfirst(lc))->clause);
-	return clauselist_selectivity(cxt->root, clauses, 0, JOIN_SEMI, &semi);
-}
-
-/*
- * The side as it costs when only rows that have partners in the other one move; NULL: that cannot be,
- * or does not pay. Filters go the way of rows, so each node must have some.
- */
+/* The side as it costs when only rows that have partners in the other one move, or NULL. */
 static RfRelInfo *
 filtered_side(JoinContext *cxt, RfRelInfo *side, RfRelInfo *other, List *equalities)
 {
-	RfRelInfo  *result;
-
-	if (is_everywhere(side->fragment->moved) || side->fragment->moved->fragment->computed)
-		return NULL;
-	result = palloc(sizeof(RfRelInfo));
-	*result = *side;
-	result->fragment = palloc(sizeof(RfFragment));
-	*result->fragment = *side->fragment;
-	result->fragment->filter = other;
-	result->fragment->survivors = survivors(cxt, side, other, equalities);
-	rf_estimate_move(result);
-	if (rf_exchange_filters == RF_EXCHANGE_FILTERS_AUTO &&
-		(result->rel_total_cost >= side->rel_total_cost ||
-		 other->retrieved_rows * rf_node_share(other) > RF_FILTER_ROWS(rf_node_count(side))))
-		return NULL;
-	return result;
+	return rf_filtered_move(side, other, rf_partners(cxt->root, side->rel, other->rel, equalities));
 }
 
 /*
@@ -344,6 +310,47 @@ repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equ
 	add_way(cxt, RF_STRATEGY_REPARTITION_BOTH, place, other, place);
 }
 
+static List *
+swapped(List *equalities)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, equalities)
+	{
+		RfEquality *equality = palloc(sizeof(RfEquality));
+
+		*equality = *(RfEquality *) lfirst(lc);
+		equality->outer = ((RfEquality *) lfirst(lc))->inner;
+		equality->inner = ((RfEquality *) lfirst(lc))->outer;
+		result = lappend(result, equality);
+	}
+	return result;
+}
+
+/*
+ * Both sides are, or go, where their rows meet, which `place` is one of. What a sub-select has moved there and grouped
+ * may be filtered by the other side's rows, which then are the outer side: these are told of first.
+ */
+static void
+join_in_place(JoinContext *cxt, RfStrategy strategy, RfRelInfo *outer, RfRelInfo *inner, RfRelInfo *place)
+{
+	RfRelInfo  *noted = outer;
+	RfRelInfo  *filtered = NULL;
+
+	if (rf_exchange_filters != RF_EXCHANGE_FILTERS_OFF && needs_partners(cxt, false))
+		filtered = rf_filtered_select(cxt->root, &noted, inner, cxt->equalities);
+	if (filtered == NULL && rf_exchange_filters != RF_EXCHANGE_FILTERS_OFF && cxt->jointype == JOIN_INNER)
+	{
+		noted = inner;
+		filtered = rf_filtered_select(cxt->root, &noted, outer, swapped(cxt->equalities));
+	}
+	if (filtered != NULL)
+		add_way(cxt, strategy, noted, filtered, noted);
+	if (filtered == NULL || rf_exchange_filters != RF_EXCHANGE_FILTERS_ON)
+		add_way(cxt, strategy, outer, inner, place);
+}
+
 /*
  * One side goes to where the other's keys say; filtered, if that pays, by the other one's rows, which
  * are looked at for that where they are. By all equalities, or a single one, repartition_both() tries
@@ -379,8 +386,10 @@ repartition_one(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool outer
 		if (rf_exchange_filters == RF_EXCHANGE_FILTERS_ON)
 			return;
 	}
-	add_way(cxt, RF_STRATEGY_REPARTITION_ONE, outer_stays ? outer : moves, outer_stays ? moves : inner,
-			outer_stays ? outer : moves);
+	if (outer_stays)
+		join_in_place(cxt, RF_STRATEGY_REPARTITION_ONE, outer, moves, outer);
+	else
+		join_in_place(cxt, RF_STRATEGY_REPARTITION_ONE, moves, inner, moves);
 }
 
 /* Rows that are on the only compute node, or go there, are all in one place. */
@@ -480,7 +489,7 @@ find_ways(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool computed)
 			return;
 		}
 		if (is_colocated(cxt, outer, inner))
-			add_way(cxt, RF_STRATEGY_COLOCATED, outer, inner, outer);
+			join_in_place(cxt, RF_STRATEGY_COLOCATED, outer, inner, outer);
 	}
 
 	if (inner_moves && outer_stays)

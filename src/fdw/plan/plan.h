@@ -456,6 +456,22 @@ extern bool rf_equal_is_same(Oid type, Oid collation);
  */
 extern void rf_estimate_move(RfRelInfo *move);
 
+/* nodes_filter.c: the part of a side's rows that have partners in the other one, by these equalities alone */
+extern double rf_partners(PlannerInfo *root, RelOptInfo *side, RelOptInfo *other, List *equalities);
+
+/*
+ * The moved rows as they cost when only those move that have partners, this part of them, in `other`, which move,
+ * too. NULL: that cannot be, or does not pay. Filters go the way of rows, so each node must have some.
+ */
+extern RfRelInfo *rf_filtered_move(RfRelInfo *move, RfRelInfo *other, double partners);
+
+/*
+ * The inner side, which is where the outer one is, of a join that needs no rows without partners, as it costs when it
+ * is a sub-select whose rows move before it groups them, and only those do that have partners in the moved rows that
+ * the outer side comes from. If there are none *outer becomes such. NULL: it is not, or it does not pay.
+ */
+extern RfRelInfo *rf_filtered_select(PlannerInfo *root, RfRelInfo **outer, RfRelInfo *inner, List *equalities);
+
 /* Rows of an exchange that come to one node and can be told apart by a filter; see node_filter.c. */
 #define RF_FILTER_ROWS(nodes)	(8e6 / Max(nodes, 8))
 extern Cost rf_nodes_cost(const RfRelInfo *info);

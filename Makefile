@@ -21,6 +21,7 @@
 #   make demo [SCALE=0.1] a coordinator and two data nodes with data in them, and a tour; make demo-stop removes them
 #   make bench-scan [SF=1], make bench-fdw [SF=0.1], make bench-join [SF=1] [NODES=2]
 #   make bench-star [SCALE=1] [NODES=2]   star and snowflake queries over sales of three channels, in build/bench-star
+#   make bench-keys       few local keys joined with many rows of a node, and UPDATE over nodes, in build/bench-keys
 #   make bench-moves      nodes come and go: clients' errors and pauses, speed of a move, in build/bench-moves
 #   make bench-commit     transfers over nodes: commits per second, WAL syncs, torn reads, in build/bench-commit
 #   make bench-engine     the engine's techniques, each without and with it: table, results.tsv and plots in bench/engine;
@@ -52,7 +53,7 @@ PG_CFLAGS += -MMD -MP
 EXTRA_CLEAN = $(OBJS:.o=.d)
 
 # Targets that need no PGXS, so that they work before PostgreSQL is installed; PGXS also has a "check" that only refuses.
-own = help check check-% install-deps demo demo-stop bench-scan bench-fdw bench-join bench-star bench-moves bench-commit bench-engine bench-engine-nodes bench-engine-verbs bench-region bench-region-verbs
+own = help check check-% install-deps demo demo-stop bench-scan bench-fdw bench-join bench-star bench-keys bench-moves bench-commit bench-engine bench-engine-nodes bench-engine-verbs bench-region bench-region-verbs
 ifneq ($(filter-out $(own),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -148,6 +149,9 @@ bench-join: install-deps
 
 bench-star: install-deps
 	@$(srcdir)/bench/star/run.sh
+
+bench-keys: install-deps
+	@$(srcdir)/bench/keys/run.sh
 
 bench-moves: install-deps
 	@$(srcdir)/bench/moves/run.sh

@@ -270,8 +270,10 @@ rf_pathkey_operator(PathKey *pathkey, Oid datatype)
 /* 17 ties wait sets to a resource owner; before, the memory context alone decided. */
 #if PG_VERSION_NUM >= 170000
 #define rf_create_wait_event_set(nevents)	CreateWaitEventSet(CurrentResourceOwner, (nevents))
+#define rf_create_lasting_wait_event_set(nevents)	CreateWaitEventSet(NULL, (nevents))
 #else
 #define rf_create_wait_event_set(nevents)	CreateWaitEventSet(CurrentMemoryContext, (nevents))
+#define rf_create_lasting_wait_event_set(nevents)	CreateWaitEventSet(TopMemoryContext, (nevents))
 #endif
 
 /* 17 has named wait events for extensions; the caller keeps the number it got. */

@@ -10,6 +10,7 @@
 
 #include "postgres.h"
 
+#include "base/socket_wait.h"
 #include "shmem/layout.h"
 
 typedef struct RfFlowHandle RfFlowHandle;	/* backend-local; closed by its resource owner on error */
@@ -84,10 +85,10 @@ extern bool rf_flow_is_open(RfFlowHandle *flow);	/* a producer has opened it */
 extern bool rf_flow_prepare_wait(RfFlowHandle *flow);
 
 /*
- * Sleep until the flow may have something new, `socket` (PGINVALID_SOCKET: none) is readable, or
+ * Sleep until the flow may have something new, `socket`, whose `wait` is given (NULL: no socket), is readable, or
  * timeout_ms passed (-1: none). Returns the WL_* events. Services interrupts.
  */
-extern int	rf_flow_wait(RfFlowHandle *flow, int socket, long timeout_ms);
+extern int	rf_flow_wait(RfFlowHandle *flow, RfSocketWait *wait, int socket, long timeout_ms);
 
 /* Called when a wait for a free slot was woken; it may raise an ERROR. NULL: nothing is to be done. */
 extern void (*rf_flow_woken) (void);

@@ -44,10 +44,10 @@ extern void rf_reader_require_engine(RfFlowReader *reader);
 
 /*
  * Sleep, after a poll that found nothing (here, and in all other flows that are read), until there
- * may be something, `socket` (PGINVALID_SOCKET: none) is readable or timeout_ms passed. Returns the
- * WL_* events. Services interrupts. ERROR when the engine is gone.
+ * may be something, `socket`, whose `wait` is given (NULL: no socket), is readable or timeout_ms
+ * passed. Returns the WL_* events. Services interrupts. ERROR when the engine is gone.
  */
-extern int	rf_reader_wait(RfFlowReader *reader, int socket, long timeout_ms);
+extern int	rf_reader_wait(RfFlowReader *reader, RfSocketWait *wait, int socket, long timeout_ms);
 
 extern void rf_reader_waits(RfFlowReader *reader, uint64_t *waits, uint64_t *wait_us);
 

@@ -237,7 +237,6 @@ rf_flow_claim(int peer, RfFlowRole role)
 	handle->index = index;
 	handle->owner = CurrentResourceOwner;
 	handle->engine_epoch = atomic_load(&rf_shared->engine_epoch);
-	handle->socket = PGINVALID_SOCKET;
 	dlist_push_tail(&handles, &handle->node);
 
 	rf_slots_reset(flow);
@@ -340,8 +339,6 @@ rf_flow_require_lent(RfFlowHandle *handle)
 static void
 forget_handle(RfFlowHandle *handle)
 {
-	if (handle->set != NULL)
-		FreeWaitEventSet(handle->set);
 	dlist_delete(&handle->node);
 	pfree(handle);
 }
@@ -789,7 +786,7 @@ rf_flow_prepare_wait(RfFlowHandle *handle)
 }
 
 int
-rf_flow_wait(RfFlowHandle *handle, int socket, long timeout_ms)
+rf_flow_wait(RfFlowHandle *handle, RfSocketWait *wait, int socket, long timeout_ms)
 {
 	RfFlow	   *flow = handle->flow;
 	uint32		wait_event = named_wait_event(&wait_receive, "RdmaFlowReceive");
@@ -800,42 +797,11 @@ rf_flow_wait(RfFlowHandle *handle, int socket, long timeout_ms)
 
 	if (rf_slots_ready(flow, &handle->cursor, RF_WAIT_ANY))
 		events = WL_LATCH_SET;
-	else if (socket == PGINVALID_SOCKET)
+	else if (wait == NULL)
 		events = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						   timeout, wait_event);
 	else
-	{
-		WaitEvent	occurred[2];
-		int			occurred_count;
-
-		/*
-		 * One wait event set for the life of the flow: WaitLatchOrSocket would create and free one
-		 * each time.
-		 */
-		if (handle->set != NULL && handle->socket != socket)
-		{
-			FreeWaitEventSet(handle->set);
-			handle->set = NULL;
-		}
-		if (handle->set == NULL)
-		{
-#if PG_VERSION_NUM >= 170000
-			WaitEventSet *set = CreateWaitEventSet(NULL, 3);
-#else
-			WaitEventSet *set = CreateWaitEventSet(TopMemoryContext, 3);
-#endif
-
-			handle->set = set;
-			handle->socket = socket;
-			AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
-			AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
-			AddWaitEventToSet(set, WL_SOCKET_READABLE, socket, NULL, NULL);
-		}
-		occurred_count = WaitEventSetWait(handle->set, timeout, occurred, lengthof(occurred), wait_event);
-		events = occurred_count == 0 ? WL_TIMEOUT : 0;
-		for (int i = 0; i < occurred_count; i++)
-			events |= occurred[i].events;
-	}
+		events = rf_socket_wait(wait, socket, WL_SOCKET_READABLE, timeout, wait_event);
 
 	if (events & WL_LATCH_SET)
 		ResetLatch(MyLatch);
@@ -856,6 +822,9 @@ rf_flow_wait(RfFlowHandle *handle, int socket, long timeout_ms)
 }
 
 /* ---------- several flows ---------- */
+
+/* Of this process's client, whose socket is open as long as the process runs. */
+static RfSocketWait client_wait;
 
 int
 rf_flow_wait_any(const RfFlowSleep *sleeps, int sleep_count, int socket, long timeout_ms)
@@ -883,7 +852,7 @@ rf_flow_wait_any(const RfFlowSleep *sleeps, int sleep_count, int socket, long ti
 		if (socket == PGINVALID_SOCKET)
 			events = WaitLatch(MyLatch, events, timeout, wait_event);
 		else
-			events = WaitLatchOrSocket(MyLatch, events | WL_SOCKET_READABLE, socket, timeout, wait_event);
+			events = rf_socket_wait(&client_wait, socket, WL_SOCKET_READABLE, timeout, wait_event);
 		if (events & WL_LATCH_SET)
 			ResetLatch(MyLatch);
 	}

@@ -39,8 +39,6 @@ struct RfFlowHandle
 	RfSlotCursor cursor;
 	RfPins	   *pins;			/* producer: of pages that are sent from where they lie; NULL = none yet */
 	RfShare    *share;			/* readers have the cursor until the flow is closed; see share.h */
-	WaitEventSet *set;			/* latch and `socket`, made at the first wait for both */
-	int			socket;
 };
 
 static inline uint32

@@ -135,22 +135,22 @@ rf_reader_require_engine(RfFlowReader *reader)
 }
 
 int
-rf_reader_wait(RfFlowReader *reader, int socket, long timeout_ms)
+rf_reader_wait(RfFlowReader *reader, RfSocketWait *wait, int socket, long timeout_ms)
 {
 	static uint32 wait_event = 0;
 	bool		capped = timeout_ms < 0 || timeout_ms > ENGINE_CHECK_MS;
-	int			events = WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH;
+	long		timeout = capped ? ENGINE_CHECK_MS : timeout_ms;
+	int			events;
 	instr_time	since;
 	instr_time	now;
 
 	if (wait_event == 0)
 		wait_event = rf_wait_event_new("RdmaFlowShared");
 	INSTR_TIME_SET_CURRENT(since);
-	if (socket == PGINVALID_SOCKET)
-		events = WaitLatch(MyLatch, events, capped ? ENGINE_CHECK_MS : timeout_ms, wait_event);
+	if (wait == NULL)
+		events = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout, wait_event);
 	else
-		events = WaitLatchOrSocket(MyLatch, events | WL_SOCKET_READABLE, socket,
-								   capped ? ENGINE_CHECK_MS : timeout_ms, wait_event);
+		events = rf_socket_wait(wait, socket, WL_SOCKET_READABLE, timeout, wait_event);
 	if (events & WL_LATCH_SET)
 		ResetLatch(MyLatch);
 	INSTR_TIME_SET_CURRENT(now);

@@ -300,6 +300,7 @@ rf_session_disconnect(RfSession *session)
 	{
 		rf_waiting_disconnected(session->cluster, PQbackendPID(session->conn));
 		(void) rf_session_cancel_finish(session, 0);
+		rf_socket_wait_end(&session->wait);
 		PQfinish(session->conn);
 		session->conn = NULL;
 		ReleaseExternalFD();

@@ -106,6 +106,7 @@ struct RfSession
 	bool		compares;		/* the node can compare snapshots with others: its extension is not older; of a connection */
 	char	   *server_name;
 	PGconn	   *conn;			/* NULL: not connected */
+	RfSocketWait wait;			/* for its socket; as long as it is connected */
 	uint32		server_hash;	/* syscache hash values, to see ALTER SERVER and ALTER USER MAPPING */
 	uint32		mapping_hash;
 	bool		own_credentials;	/* authenticated by the user's own, see credentials.c */

@@ -334,9 +334,9 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 		error_context_stack = &callback;
 		rf_waiting_begin();
 		if (stream->reader)
-			got = rf_reader_wait(stream->reader, PQsocket(session->conn), -1);
+			got = rf_reader_wait(stream->reader, &session->wait, PQsocket(session->conn), -1);
 		else if (stream->flow && !stream->flow_ended)
-			got = rf_flow_wait(stream->flow, PQsocket(session->conn), -1);
+			got = rf_flow_wait(stream->flow, &session->wait, PQsocket(session->conn), -1);
 		else
 			got = rf_session_wait(session, WL_SOCKET_READABLE, -1);
 		rf_waiting_check();

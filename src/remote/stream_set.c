@@ -96,11 +96,7 @@ make_waits(RfStreamSet *set)
 	if (set->waits != NULL && running == set->waiting_for)
 		return;
 	forget_waits(set);
-#if PG_VERSION_NUM >= 170000
-	set->waits = CreateWaitEventSet(NULL, running + 2);
-#else
-	set->waits = CreateWaitEventSet(TopMemoryContext, running + 2);
-#endif
+	set->waits = rf_create_lasting_wait_event_set(running + 2);
 	set->waiting_for = running;
 	AddWaitEventToSet(set->waits, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
 	AddWaitEventToSet(set->waits, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);

@@ -50,7 +50,7 @@ rf_stream_share(RfStream *stream, RfStreamAddress *address)
 			rf_stream_answered(stream);
 			return;
 		}
-		got = rf_flow_wait(stream->flow, PQsocket(session->conn), -1);
+		got = rf_flow_wait(stream->flow, &session->wait, PQsocket(session->conn), -1);
 		if ((got & WL_SOCKET_READABLE) && !PQconsumeInput(session->conn))
 			rf_session_lost(session);
 	}
@@ -118,7 +118,7 @@ wait_for_reason(RfStreamReader *reader, RfFlowReader *broken)
 	for (long left = parallel_leader_participation ? REASON_WAIT_MS : 0; left > 0; left -= 100)
 	{
 		rf_reader_call_leader(broken);
-		(void) rf_reader_wait(broken, PGINVALID_SOCKET, 100);
+		(void) rf_reader_wait(broken, NULL, PGINVALID_SOCKET, 100);
 		if (rf_reader_poll(broken, &buffer) == RF_TAKE_OVER)
 			return;
 	}
@@ -218,6 +218,6 @@ rf_stream_reader_next(RfStreamReader *reader, const void **batch, uint32 *length
 		}
 		if (starved == NULL)
 			return false;
-		(void) rf_reader_wait(starved, PGINVALID_SOCKET, -1);
+		(void) rf_reader_wait(starved, NULL, PGINVALID_SOCKET, -1);
 	}
 }

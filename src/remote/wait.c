@@ -30,11 +30,8 @@ rf_session_wait(RfSession *session, int events, long timeout_ms)
 {
 	int			got;
 
-	events |= WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
-	if (timeout_ms >= 0)
-		events |= WL_TIMEOUT;
 	rf_waiting_begin();
-	got = WaitLatchOrSocket(MyLatch, events, PQsocket(session->conn), timeout_ms, rf_session_wait_event());
+	got = rf_socket_wait(&session->wait, PQsocket(session->conn), events, timeout_ms, rf_session_wait_event());
 	if (got & WL_LATCH_SET)
 		ResetLatch(MyLatch);
 	rf_waiting_check();

@@ -354,7 +354,7 @@ next_from_flow(ReceiveState *state, const void **batch, uint32 *length)
 						(errcode(ERRCODE_CONNECTION_FAILURE),
 						 errmsg("the writing node gave up before the end of the rows for \"%s\"",
 								state->incoming->relation)));
-			if (rf_flow_wait(state->flow, PGINVALID_SOCKET, CLIENT_CHECK_MS) & WL_TIMEOUT &&
+			if (rf_flow_wait(state->flow, NULL, PGINVALID_SOCKET, CLIENT_CHECK_MS) & WL_TIMEOUT &&
 				!pq_check_connection())
 				ereport(FATAL,
 						(errcode(ERRCODE_CONNECTION_FAILURE),

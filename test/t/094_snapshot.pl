@@ -167,19 +167,26 @@ ok($coord->safe_psql('postgres', 'SELECT snapshot_waits > 0 AND commit_waits > 0
 my $waits_for_slow = 'SELECT (SELECT v FROM n1.t WHERE k = 1), (SELECT v FROM slow.t WHERE k = 1)';
 $s = session();
 says('SELECT v FROM slow.t WHERE k = 1');
+my $taking = q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'userlock' AND mode = 'ShareLock' AND granted};
 sub stalled_reader
 {
 	$proxy->tell('n2', 'stall');
 	$s->query_until(qr/sent/, "\\echo sent\n$waits_for_slow;\n");
-	ok(rdma_wait($coord, q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'userlock' AND mode = 'ShareLock' AND granted}, 120), 'snapshots are being taken');
+	ok(rdma_wait($coord, $taking, 120), 'snapshots are being taken');
 }
 stalled_reader();
 my $w1 = rdma_begin($coord, 'UPDATE n1.t SET v = v + 1 WHERE k = 4');
 ok(at_gate(1), 'a commit on one node waits for that');
 my $w2 = rdma_begin($coord, "SET rdma_fdw.commit = 'best_effort'", 'BEGIN; UPDATE n1.t SET v = v + 1 WHERE k = 5; UPDATE n2.t SET v = v + 1 WHERE k = 5; COMMIT');
 ok(at_gate(2), 'so do those that commit on each node for itself');
-is($n1->safe_psql('postgres', 'SELECT sum(v) FROM t WHERE k IN (4, 5)'), 0, 'and nothing of them is seen');
-is($coord->safe_psql('postgres', 'SELECT v FROM n1.t WHERE k = 4'), 0, 'who reads one node does not');
+my @seen = ($n1->safe_psql('postgres', 'SELECT sum(v) FROM t WHERE k IN (4, 5)'), $coord->safe_psql('postgres', 'SELECT v FROM n1.t WHERE k = 4'));
+SKIP:
+{
+	# the reader gives up after 10 seconds, which a loaded machine may need for the above
+	skip 'the reader has given up', 2 unless $coord->safe_psql('postgres', $taking) eq 't';
+	is($seen[0], 0, 'and nothing of them is seen');
+	is($seen[1], 0, 'who reads one node does not');
+}
 rdma_outcome($_) foreach ($w1, $w2);
 is($w1->{err} . $w2->{err}, '', 'they go on');
 $proxy->tell('n2', 'pass');

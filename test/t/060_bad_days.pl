@@ -215,6 +215,7 @@ $coord->restart;
 	outcome($_, 20) foreach @jobs;
 }
 rdma_healthy($coord, $check, $expected, 'after the pool was exhausted');
+no_remote_query($n1, 'after the pool was exhausted');
 
 # Where not all of a stream's buffers are to be had, here or on the data node, it has fewer.
 foreach my $short ($coord, $n1)
@@ -231,6 +232,7 @@ foreach my $short ($coord, $n1)
 	is($short->safe_psql('postgres', 'SELECT buffer_waits FROM rdma.stat_engine'), 0, 'none of them waits');
 	$coord->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'victim'");
 	outcome($_, 20) foreach @jobs;
+	no_remote_query($n1, "after it was short on the $where node");
 }
 
 # ---- the link is cut in mid-pull: the engines talk over TCP through a proxy that dies

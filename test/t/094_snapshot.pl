@@ -174,25 +174,30 @@ sub stalled_reader
 	$s->query_until(qr/sent/, "\\echo sent\n$waits_for_slow;\n");
 	ok(rdma_wait($coord, $taking, 120), 'snapshots are being taken');
 }
-stalled_reader();
-my $w1 = rdma_begin($coord, 'UPDATE n1.t SET v = v + 1 WHERE k = 4');
-ok(at_gate(1), 'a commit on one node waits for that');
-my $w2 = rdma_begin($coord, "SET rdma_fdw.commit = 'best_effort'", 'BEGIN; UPDATE n1.t SET v = v + 1 WHERE k = 5; UPDATE n2.t SET v = v + 1 WHERE k = 5; COMMIT');
-ok(at_gate(2), 'so do those that commit on each node for itself');
-my @seen = ($n1->safe_psql('postgres', 'SELECT sum(v) FROM t WHERE k IN (4, 5)'), $coord->safe_psql('postgres', 'SELECT v FROM n1.t WHERE k = 4'));
-SKIP:
+sub seen { return join(' ', $n1->safe_psql('postgres', 'SELECT sum(v) FROM t WHERE k IN (4, 5)'), $coord->safe_psql('postgres', 'SELECT v FROM n1.t WHERE k = 4')); }
+
+# The reader gives up after 10 seconds, which a loaded machine may need to look; then it begins once more.
+my $in_time = 0;
+for (my $attempt = 1; $attempt <= 5 && !$in_time; $attempt++)
 {
-	# the reader gives up after 10 seconds, which a loaded machine may need for the above
-	skip 'the reader has given up', 2 unless $coord->safe_psql('postgres', $taking) eq 't';
-	is($seen[0], 0, 'and nothing of them is seen');
-	is($seen[1], 0, 'who reads one node does not');
+	my $was = seen();
+	stalled_reader();
+	my $w1 = rdma_begin($coord, 'UPDATE n1.t SET v = v + 1 WHERE k = 4');
+	ok(at_gate(1), 'a commit on one node waits for that');
+	my $w2 = rdma_begin($coord, "SET rdma_fdw.commit = 'best_effort'", 'BEGIN; UPDATE n1.t SET v = v + 1 WHERE k = 5; UPDATE n2.t SET v = v + 1 WHERE k = 5; COMMIT');
+	ok(at_gate(2), 'so do those that commit on each node for itself');
+	my $now = seen();
+	$in_time = $coord->safe_psql('postgres', $taking) eq 't';
+	is($now, $was, 'and nothing of them is seen, on the node or by who reads one node') if $in_time;
+	rdma_outcome($_) foreach ($w1, $w2);
+	is($w1->{err} . $w2->{err}, '', 'they go on');
+	isnt(seen(), $was, 'and are seen then');
+	$proxy->tell('n2', 'pass');
+	$s->query('\echo');
+	like($s->{stderr}, qr/server "slow" did not take a snapshot within 10 seconds/, 'after the reader has given up');
+	is(says($waits_for_slow) . "\n", $reader->{out}, 'which can read again');
 }
-rdma_outcome($_) foreach ($w1, $w2);
-is($w1->{err} . $w2->{err}, '', 'they go on');
-$proxy->tell('n2', 'pass');
-$s->query('\echo');
-like($s->{stderr}, qr/server "slow" did not take a snapshot within 10 seconds/, 'after the reader has given up');
-is(says($waits_for_slow) . "\n", $reader->{out}, 'which can read again');
+ok($in_time, 'what is held was looked at while it was');
 
 # ---- nobody waits for a row in the gate
 foreach my $how ('INSERT INTO n1.late VALUES (1)', 'BEGIN; INSERT INTO n1.late VALUES (2); INSERT INTO n2.late VALUES (2); COMMIT',

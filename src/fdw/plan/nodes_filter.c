@@ -13,7 +13,7 @@
 #include "plan.h"
 
 double
-rf_partners(PlannerInfo *root, RelOptInfo *side, RelOptInfo *other, List *equalities)
+rf_survivors(PlannerInfo *root, RelOptInfo *side, RelOptInfo *other, List *equalities)
 {
 	SpecialJoinInfo semi = {.type = T_SpecialJoinInfo, .jointype = JOIN_SEMI};
 	List	   *clauses = NIL;
@@ -28,7 +28,7 @@ rf_partners(PlannerInfo *root, RelOptInfo *side, RelOptInfo *other, List *equali
 }
 
 RfRelInfo *
-rf_filtered_move(RfRelInfo *move, RfRelInfo *other, double partners)
+rf_filtered_move(RfRelInfo *move, RfRelInfo *other, double survivors)
 {
 	RfRelInfo  *result;
 
@@ -39,13 +39,20 @@ rf_filtered_move(RfRelInfo *move, RfRelInfo *other, double partners)
 	result->fragment = palloc(sizeof(RfFragment));
 	*result->fragment = *move->fragment;
 	result->fragment->filter = other;
-	result->fragment->survivors = partners;
+	result->fragment->survivors = survivors;
 	rf_estimate_move(result);
 	if (rf_exchange_filters == RF_EXCHANGE_FILTERS_AUTO &&
 		(result->rel_total_cost >= move->rel_total_cost ||
 		 other->retrieved_rows * rf_node_share(other) > RF_FILTER_ROWS(rf_node_count(move))))
 		return NULL;
 	return result;
+}
+
+void
+rf_note_rows(RfRelInfo *move)
+{
+	move->fragment->noted = true;
+	rf_estimate_move(move);
 }
 
 /* ---------- rows that a sub-select groups ---------- */
@@ -163,17 +170,12 @@ static RfRelInfo *
 note_in_place(PlannerInfo *root, RfRelInfo *info, List *equalities)
 {
 	RfRelInfo  *move;
-	List	   *keys = NIL;
-	ListCell   *lc;
 
 	if (info->fragment->placement != RF_PLACED_BY_HASH || info->fragment->layout != NULL || info->fragment->computed ||
 		!rf_can_move(root, info))
 		return NULL;
-	foreach(lc, equalities)
-		keys = lappend(keys, ((RfEquality *) lfirst(lc))->outer);
-	move = rf_move(root, info, keys, false);
-	move->fragment->noted = true;
-	rf_estimate_move(move);
+	move = rf_move(root, info, rf_equal_exprs(equalities, true), false);
+	rf_note_rows(move);
 	return move;
 }
 
@@ -182,29 +184,26 @@ rf_filtered_select(PlannerInfo *root, RfRelInfo **outer, RfRelInfo *inner, List 
 {
 	RfRelInfo  *move = find_grouped(inner);
 	List	   *used = move == NULL ? NIL : equal_keys(*outer, inner, equalities);
-	RfRelInfo  *origin = NULL;
+	RfRelInfo  *origin;
+	RfRelInfo  *noted = *outer;
 	RfRelInfo  *filtered;
 	RfRelInfo  *grouped;
 	RfRelInfo  *result;
-	double		partners;
+	double		survivors;
 	Cost		saved;
 
 	if (used == NIL)
 		return NULL;
 	origin = find_origin(*outer, (*outer)->fragment->keys);
 	if (origin == NULL)
-	{
-		origin = note_in_place(root, *outer, used);
-		if (origin == NULL)
-			return NULL;
-		*outer = origin;
-	}
-	if (!equal(origin->nodes, move->nodes))
+		origin = noted = note_in_place(root, *outer, used);
+	if (origin == NULL || !equal(origin->nodes, move->nodes))
 		return NULL;
-	partners = rf_partners(root, inner->rel, origin->rel, used);
-	filtered = rf_filtered_move(move, origin, partners);
+	survivors = rf_survivors(root, inner->rel, origin->rel, used);
+	filtered = rf_filtered_move(move, origin, survivors);
 	if (filtered == NULL)
 		return NULL;
+	*outer = noted;
 
 	/* the same statement over fewer rows, of which other ways read the one that is there */
 	result = palloc(sizeof(RfRelInfo));
@@ -215,10 +214,10 @@ rf_filtered_select(PlannerInfo *root, RfRelInfo **outer, RfRelInfo *inner, List 
 	*grouped = *inner->select->info;
 	grouped->scan = filtered;
 	saved = move->rel_total_cost - filtered->rel_total_cost +
-		Max(grouped->rel_total_cost - move->rel_total_cost, 0) * (1 - partners);
+		Max(grouped->rel_total_cost - move->rel_total_cost, 0) * (1 - survivors);
 	result->rel_total_cost = Max(result->rel_total_cost - saved, filtered->rel_total_cost);
 	result->rel_startup_cost = Min(result->rel_startup_cost, result->rel_total_cost);
-	result->retrieved_rows = clamp_row_est(result->retrieved_rows * partners);
-	result->rows = clamp_row_est(result->rows * partners);
+	result->retrieved_rows = clamp_row_est(result->retrieved_rows * survivors);
+	result->rows = clamp_row_est(result->rows * survivors);
 	return result;
 }

@@ -215,7 +215,7 @@ needs_partners(JoinContext *cxt, bool outer)
 static RfRelInfo *
 filtered_side(JoinContext *cxt, RfRelInfo *side, RfRelInfo *other, List *equalities)
 {
-	return rf_filtered_move(side, other, rf_partners(cxt->root, side->rel, other->rel, equalities));
+	return rf_filtered_move(side, other, rf_survivors(cxt->root, side->rel, other->rel, equalities));
 }
 
 /*
@@ -239,14 +239,6 @@ filtered_inner_side(JoinContext *cxt, RfRelInfo *moved, RfRelInfo *inner, RfRelI
 	if (all != NULL && all->rel_total_cost < (result != NULL ? result : moved)->rel_total_cost)
 		return all;
 	return result;
-}
-
-/* The side whose rows are noted; it has to move for that, but not its rows if they are in place. */
-static void
-note_rows(RfRelInfo *side)
-{
-	side->fragment->noted = true;
-	rf_estimate_move(side);
 }
 
 /* The side for which it pays more is filtered, if there is one. `source`: what moves as *inner. */
@@ -273,36 +265,21 @@ add_filter(JoinContext *cxt, RfRelInfo **outer, RfRelInfo **inner, RfRelInfo *so
 	}
 	if (filtered_outer != NULL)
 	{
-		note_rows(*inner);
+		rf_note_rows(*inner);
 		*outer = filtered_outer;
 	}
 	if (filtered_inner != NULL)
 	{
-		note_rows(*outer);
+		rf_note_rows(*outer);
 		*inner = filtered_inner;
 	}
-}
-
-static List *
-keys_of(List *equalities, bool outer)
-{
-	List	   *keys = NIL;
-	ListCell   *lc;
-
-	foreach(lc, equalities)
-	{
-		RfEquality *equality = (RfEquality *) lfirst(lc);
-
-		keys = lappend(keys, outer ? equality->outer : equality->inner);
-	}
-	return keys;
 }
 
 static void
 repartition_both(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, List *equalities, bool computed)
 {
-	RfRelInfo  *place = rf_move(cxt->root, outer, keys_of(equalities, true), computed);
-	RfRelInfo  *other = move_inner(cxt, inner, keys_of(equalities, false), computed);
+	RfRelInfo  *place = rf_move(cxt->root, outer, rf_equal_exprs(equalities, true), computed);
+	RfRelInfo  *other = move_inner(cxt, inner, rf_equal_exprs(equalities, false), computed);
 
 	if (list_length(equalities) == 1)
 		treat_heavy_keys(cxt, place, other);
@@ -366,21 +343,21 @@ repartition_one(JoinContext *cxt, RfRelInfo *outer, RfRelInfo *inner, bool outer
 	RfRelInfo  *moves;
 
 	if (!outer_stays)
-		moves = rf_move(cxt->root, outer, keys_of(equalities, true), computed);
+		moves = rf_move(cxt->root, outer, rf_equal_exprs(equalities, true), computed);
 	else
-		moves = move_inner(cxt, inner, keys_of(equalities, false), computed);
+		moves = move_inner(cxt, inner, rf_equal_exprs(equalities, false), computed);
 	stays = outer_stays ? outer : inner;
 	if (rf_exchange_filters != RF_EXCHANGE_FILTERS_OFF && !computed && rf_can_move(cxt->root, stays) &&
 		needs_partners(cxt, !outer_stays) && (!tried || rf_exchange_strategy == RF_STRATEGY_REPARTITION_ONE))
 	{
-		stays = outer_stays ? rf_move(cxt->root, outer, keys_of(equalities, true), false) :
-			move_inner(cxt, inner, keys_of(equalities, false), false);
+		stays = outer_stays ? rf_move(cxt->root, outer, rf_equal_exprs(equalities, true), false) :
+			move_inner(cxt, inner, rf_equal_exprs(equalities, false), false);
 		filtered = outer_stays ? filtered_inner_side(cxt, moves, inner, stays, equalities) :
 			filtered_side(cxt, moves, stays, equalities);
 	}
 	if (filtered != NULL)
 	{
-		note_rows(stays);
+		rf_note_rows(stays);
 		add_way(cxt, RF_STRATEGY_REPARTITION_ONE, outer_stays ? stays : filtered,
 				outer_stays ? filtered : stays, outer_stays ? stays : filtered);
 		if (rf_exchange_filters == RF_EXCHANGE_FILTERS_ON)

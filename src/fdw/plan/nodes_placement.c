@@ -19,7 +19,6 @@
 #include "access/nbtree.h"
 #include "access/sysattr.h"
 #include "access/transam.h"
-#include "catalog/pg_am.h"
 #include "catalog/pg_cast.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_statistic.h"
@@ -312,6 +311,21 @@ bool
 rf_has_single_node(RfFragment *fragment)
 {
 	return rf_only_place(fragment) >= 0 || rf_single_node_values(fragment) != NIL;
+}
+
+List *
+rf_equal_exprs(List *equalities, bool outer)
+{
+	List	   *exprs = NIL;
+	ListCell   *lc;
+
+	foreach(lc, equalities)
+	{
+		RfEquality *equality = (RfEquality *) lfirst(lc);
+
+		exprs = lappend(exprs, outer ? equality->outer : equality->inner);
+	}
+	return exprs;
 }
 
 bool

@@ -403,6 +403,9 @@ typedef struct RfEquality
 	Expr	   *clause;			/* as it stands in the query */
 } RfEquality;
 
+/* nodes_placement.c: one side of each of these. */
+extern List *rf_equal_exprs(List *equalities, bool outer);
+
 /* Those among the RestrictInfos of a join, as a List of RfEquality. */
 extern List *rf_hashable_equalities(List *rinfos, Relids outer, Relids inner);
 
@@ -457,13 +460,16 @@ extern bool rf_equal_is_same(Oid type, Oid collation);
 extern void rf_estimate_move(RfRelInfo *move);
 
 /* nodes_filter.c: the part of a side's rows that have partners in the other one, by these equalities alone */
-extern double rf_partners(PlannerInfo *root, RelOptInfo *side, RelOptInfo *other, List *equalities);
+extern double rf_survivors(PlannerInfo *root, RelOptInfo *side, RelOptInfo *other, List *equalities);
 
 /*
  * The moved rows as they cost when only those move that have partners, this part of them, in `other`, which move,
  * too. NULL: that cannot be, or does not pay. Filters go the way of rows, so each node must have some.
  */
-extern RfRelInfo *rf_filtered_move(RfRelInfo *move, RfRelInfo *other, double partners);
+extern RfRelInfo *rf_filtered_move(RfRelInfo *move, RfRelInfo *other, double survivors);
+
+/* Lets the rows be what others are filtered by: these move for that, but not where they are in place. */
+extern void rf_note_rows(RfRelInfo *move);
 
 /*
  * The inner side, which is where the outer one is, of a join that needs no rows without partners, as it costs when it

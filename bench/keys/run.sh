@@ -78,12 +78,15 @@ one_row()
 	} | rf_psql coord -qAt | times | median
 }
 
-# all_rows CLUSTER TABLE: milliseconds of an UPDATE of all rows; twice, the second time counts, and vacuumed before
+# all_rows CLUSTER: milliseconds of an UPDATE of all rows, in a session that has looked at them and changed a few
 all_rows()
 {
-	{
-		printf 'SELECT count(*) FROM %s;\nUPDATE %s SET v = v + 1 WHERE id < 10;\n\\timing on\nUPDATE %s SET v = v + 1;\n' "$2" "$2" "$2"
-	} | rf_psql "$1" -qAt | times
+	rf_psql "$1" -qAt <<-'SQL' | times
+		SELECT count(*) FROM changed;
+		UPDATE changed SET v = v + 1 WHERE id < 10;
+		\timing on
+		UPDATE changed SET v = v + 1;
+	SQL
 }
 
 clean()
@@ -95,7 +98,7 @@ clean()
 together()
 {
 	local node
-	for node in "${nodes[@]}"; do all_rows "$node" changed >"$dir/together.$node" & done
+	for node in "${nodes[@]}"; do all_rows "$node" >"$dir/together.$node" & done
 	wait $(jobs -p)
 	cat "$dir"/together.* | sort -n | tail -1
 }
@@ -119,9 +122,9 @@ for ((round = 0; round <= runs; round++)); do
 	for way in nodes together "${nodes[@]}"; do
 		clean
 		case $way in
-			nodes) ms=$(all_rows coord changed) ;;
+			nodes) ms=$(all_rows coord) ;;
 			together) ms=$(together) ;;
-			*) ms=$(all_rows "$way" changed) ;;
+			*) ms=$(all_rows "$way") ;;
 		esac
 		[ $round = 0 ] || echo "update all,$way,$round,$ms" >>"$raw"
 	done

@@ -110,12 +110,12 @@ find_grouped(RfRelInfo *info)
 	ListCell   *lc;
 	ListCell   *key;
 
-	if (select == NULL || select->left != NULL || select->limit || info->parts != NIL || info->fragment->computed ||
+	if (select == NULL || select->left != NULL || info->parts != NIL || info->fragment->computed ||
 		info->fragment->placement != RF_PLACED_BY_HASH || rf_is_set_operation(info))
 		return NULL;
 	grouped = select->info;
 	move = grouped->scan;
-	if (!(grouped->grouped || grouped->distinct) || grouped->partial || grouped->windowed || grouped->projected ||
+	if (!(grouped->grouped || grouped->distinct) || grouped->windowed || grouped->projected ||
 		select->root->parse->groupingSets != NIL || move == NULL || move->fragment->filter != NULL ||
 		!is_hashed(move, list_length(info->fragment->keys)))
 		return NULL;

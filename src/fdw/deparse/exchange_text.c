@@ -89,17 +89,36 @@ distinct_values(PlannerInfo *root, RfRelInfo *move, Node *expr)
 	return values * (1 - pow(1 - moved / table->rows, table->rows / values));
 }
 
-/* How many values a column has in all rows of its table; 0: it is no table. */
+/*
+ * How many values a table's column has in the share of all of the table's rows that a node gets, whatever conditions
+ * and joins leave of them; 0: it is no column of a table, or that is not known.
+ */
 static double
-table_values(PlannerInfo *root, Var *var)
+table_values(PlannerInfo *root, RfRelInfo *move, Node *expr, double share)
 {
-	RelOptInfo *table = root->simple_rel_array[var->varno];
+	Var		   *var = (Var *) expr;
+	RelOptInfo *table = IsA(var, Var) && bms_is_member(var->varno, move->rel->relids) ?
+		root->simple_rel_array[var->varno] : NULL;
+	VariableStatData stats;
+	bool		is_default;
+	double		values;
 
-	return table == NULL || table->tuples <= 0 ? 0 : estimate_num_groups(root, list_make1(var), table->tuples, NULL, NULL);
+	if (table == NULL || table->tuples < 1 || move->fragment->moved->distinct)
+		return 0;
+	examine_variable(root, expr, 0, &stats);
+	values = get_variable_numdistinct(&stats, &is_default);
+	ReleaseVariableStats(stats);
+	return is_default ? 0 : values * share;
 }
 
 /*
  * The number of distinct values per column that the remote planner may expect in one node's rows.
+ *
+ * It counts on them in two ways. To an inner join they are the values that rows may have: with those of a few rows that
+ * are left it expects too many rows if it does not know of the other side's either, as ANALYZE finds too few values where
+ * equal ones lie together. To a semi or anti join they are the values that are there, on its inner side no more than rows.
+ * So where the table has many more than rows are left it is the table's. On the outer side, which seldom moves, that join
+ * expects the table's, too, however few are left.
  */
 static void
 append_distinct(StringInfo buf, PlannerInfo *root, RfRelInfo *move, List *columns, double rows)
@@ -113,13 +132,13 @@ append_distinct(StringInfo buf, PlannerInfo *root, RfRelInfo *move, List *column
 
 		if (!IsA(expr, Aggref) && !IsA(expr, Const))
 		{
-			distinct = distinct_values(root, move, expr);
-			if (!move->fragment->replicate && list_member(move->fragment->move_keys, expr))
-				distinct *= rf_node_share(move);
-			distinct = Max(Min(distinct, rows), 1);
-			/* of a table's column semi and anti joins expect as many as the table has, however few rows are left */
-			if (IsA(expr, Var) && rf_moves_in_place(move) && bms_is_member(((Var *) expr)->varno, move->rel->relids))
-				distinct = Max(distinct, table_values(root, (Var *) expr) * rf_node_share(move));
+			bool		divided = !move->fragment->replicate && list_member(move->fragment->move_keys, expr);
+			double		share = divided ? rf_node_share(move) : 1;
+			double		values = table_values(root, move, expr, share);
+
+			distinct = Max(Min(distinct_values(root, move, expr) * share, rows), 1);
+			if (rf_moves_in_place(move) || values > 2 * rows)
+				distinct = Max(distinct, values);
 		}
 		appendStringInfo(buf, "%s%.0f", lc == list_head(columns) ? " distinct=" : ",", distinct);
 	}

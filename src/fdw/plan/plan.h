@@ -395,6 +395,12 @@ extern bool rf_is_no_choice(RfChoices *choices, RfFragment *fragment, Cost least
  */
 extern bool rf_has_flows(const RfRelInfo *info);
 
+/*
+ * From unique_key.c: tells the core what joins by unique keys of several columns of this table give. After its
+ * equivalence classes and the size of the table are known, and before any join is built.
+ */
+extern void rf_note_unique_keys(PlannerInfo *root, RfRelInfo *info);
+
 /* A hashable equality between expressions of the two sides, both without casts. */
 typedef struct RfEquality
 {

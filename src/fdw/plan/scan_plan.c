@@ -63,6 +63,7 @@ rdmaGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid
 	}
 	set_baserel_size_estimates(root, baserel);
 	rf_estimate_rel(root, baserel);
+	rf_note_unique_keys(root, info);
 }
 
 /* Is this equivalence member an expression of our relation that we have not dealt with? */

@@ -418,6 +418,11 @@ define_stream_settings(void)
 							"Each node's part of a statement that exchanges rows has no more parallel workers than its share. 0: as many as the machine has.",
 							&rf_cores, 0, 0, 65536,
 							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.kept_memory",
+							"Memory that a session keeps for its next statement when it has freed it.",
+							"Of sessions that send rows to other servers or read theirs. 0: as the C library has it.",
+							&rf_kept_memory, 64 * 1024, 0, 1024 * 1024,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("rdma_fdw.exchange_wait",
 							"Time to wait until all nodes have buffers for the exchanges of a statement.",
 							"While it waits the statement holds none. It then fails.",

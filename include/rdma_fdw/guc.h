@@ -63,6 +63,7 @@ extern int	rf_receive_pool_buffers;	/* 4..64, default 16 */
 extern int	rf_inline_limit;		/* kB, default 64 */
 extern int	rf_buffer_wait;			/* ms, default 10 s */
 extern int	rf_cores;				/* rdma_fdw.cores, shared by nodes of a statement on this machine; 0: what it has */
+extern int	rf_kept_memory;			/* kB, rdma_fdw.kept_memory; 0: as the C library has it */
 extern int	rf_exchange_wait;		/* ms, default 60 s: for buffers on all nodes */
 extern bool rf_explain_nodes;		/* EXPLAIN shows the nodes' own plans */
 extern int	rf_flow_weight;			/* 1..RF_MAX_WEIGHT */

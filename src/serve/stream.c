@@ -16,6 +16,8 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
+#include "base/kept_memory.h"
+
 #include "kept_snapshot.h"
 #include "part_log.h"
 #include "request.h"
@@ -95,6 +97,7 @@ rdma_stream(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		rf_request_bad(&stream_request, "Request and query must not be NULL.");
+	rf_keep_memory();
 	request = read_request(PG_GETARG_BYTEA_PP(0), &columns, &snapshot);
 	if (request->flags & RF_STREAM_KEEP)
 		rf_kept_snapshot_keep(&snapshot);

@@ -21,6 +21,7 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 
+#include "base/kept_memory.h"
 #include "fdw/plan/plan_private.h"
 #include "exec.h"
 #include "scan_state.h"
@@ -121,6 +122,7 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
+	rf_keep_memory();
 	rf_scan_watch_executor();
 	state = palloc0(sizeof(RfScanState));
 	state->context = estate->es_query_cxt;

@@ -1,0 +1,29 @@
+-- A session on a data node keeps memory that it has freed for its next statement (rdma_fdw.kept_memory), up to a limit.
+\getenv tree PG_ABS_SRCDIR
+\set two_nodes :tree '/test/setup/two_nodes.sql'
+\set name km
+\i :two_nodes
+\c contrib_regression postgres 127.0.0.1 :n1
+CREATE SCHEMA km;
+CREATE TABLE km.t AS SELECT g AS k FROM generate_series(1, 300000) g;
+ANALYZE km.t;
+\c contrib_regression postgres 127.0.0.1 :coord
+CREATE FOREIGN TABLE km.t (k int) SERVER km1;
+ANALYZE km.t;
+-- memory that the session on the node has, in MB, when a statement with a hash table of 30 MB or so has ended there
+CREATE FUNCTION km.afterwards(kept text) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM rdma.run_on('km1', format('SET rdma_fdw.kept_memory = %L', kept));
+	FOR i IN 1 .. 2 LOOP
+		PERFORM FROM (SELECT k FROM km.t GROUP BY k HAVING count(*) > 1) s;
+	END LOOP;
+	RETURN (SELECT (regexp_match(answer, 'VmData:\s+(\d+)'))[1]::int / 1024 FROM rdma.run_on('km1', 'SELECT pg_read_file(''/proc/self/status'')'));
+END $$;
+SELECT answer FROM rdma.run_on('km1', 'SET work_mem = ''256MB''');
+SELECT answer FROM rdma.run_on('km1', 'SET jit = off');
+SELECT answer FROM rdma.run_on('km1', 'SHOW rdma_fdw.kept_memory');
+EXPLAIN (VERBOSE, COSTS OFF) SELECT FROM (SELECT k FROM km.t GROUP BY k HAVING count(*) > 1) s;
+SELECT km.afterwards('128kB') AS little \gset
+SELECT km.afterwards('64MB') AS much \gset
+SELECT km.afterwards('128kB') AS little_again \gset
+SELECT :much - :little BETWEEN 10 AND 64 AS kept, abs(:little_again - :little) < 5 AS given_back;

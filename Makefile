@@ -20,6 +20,7 @@
 #   make check-chaos [SEED=7] [DURATION=600]    faults on purpose while clients check answers: test/chaos/README.md
 #   make demo [SCALE=0.1] a coordinator and two data nodes with data in them, and a tour; make demo-stop removes them
 #   make bench-scan [SF=1], make bench-fdw [SF=0.1], make bench-join [SF=1] [NODES=2]
+#   make bench-scaling [SF=1] [WORKERS='1 2 4 8']   TPC-H with more and more workers on each node, in build/bench-scaling
 #   make bench-star [SCALE=1] [NODES=2]   star and snowflake queries over sales of three channels, in build/bench-star
 #   make bench-keys       few local keys joined with many rows of a node, and UPDATE over nodes, in build/bench-keys
 #   make bench-moves      nodes come and go: clients' errors and pauses, speed of a move, in build/bench-moves
@@ -53,7 +54,7 @@ PG_CFLAGS += -MMD -MP
 EXTRA_CLEAN = $(OBJS:.o=.d)
 
 # Targets that need no PGXS, so that they work before PostgreSQL is installed; PGXS also has a "check" that only refuses.
-own = help check check-% install-deps demo demo-stop bench-scan bench-fdw bench-join bench-star bench-keys bench-moves bench-commit bench-engine bench-engine-nodes bench-engine-verbs bench-region bench-region-verbs
+own = help check check-% install-deps demo demo-stop bench-scan bench-fdw bench-join bench-scaling bench-star bench-keys bench-moves bench-commit bench-engine bench-engine-nodes bench-engine-verbs bench-region bench-region-verbs
 ifneq ($(filter-out $(own),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -146,6 +147,9 @@ bench-fdw: install-deps
 
 bench-join: install-deps
 	@$(srcdir)/bench/join/run.sh
+
+bench-scaling: install-deps
+	@$(srcdir)/bench/join/scaling.sh
 
 bench-star: install-deps
 	@$(srcdir)/bench/star/run.sh

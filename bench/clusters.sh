@@ -9,6 +9,7 @@
 #                            The rows go to $dir/rows.CASE; a query that was too late is not run again. With $again it runs so many
 #                            times more in that session, and prints "FIRST,LAST": LAST is the last time, of four and more the
 #                            median of the last three
+#   bench_same QUERY CASE OTHER    are the case's rows those of the other case? Not: says which differ. What was too late is not compared
 #   bench_cpu CLUSTER...     milliseconds of processors that all processes of these clusters have used since they started, also those
 #                            that have ended
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -71,6 +72,15 @@ bench_once()
 		sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' "$rows" | first_and_last
 	fi
 	sed -i -e 1d -e '/^Time: /d' "$rows"
+}
+
+bench_same()
+{
+	local rows=$dir/rows.$2 others=$dir/rows.$3
+	if grep -q 'statement timeout' "$rows" "$others" || cmp -s "$rows" "$others"; then return; fi
+	echo "$1: rows of $2 are not those of $3" >&2
+	diff "$rows" "$others" | head -5 >&2
+	return 1
 }
 
 bench_cpu()

@@ -97,11 +97,7 @@ for number in "${queries[@]}"; do
 		done
 		[ $round = 0 ] || continue
 		for case in by_rdma_fdw by_postgres_fdw; do
-			if ! grep -q 'statement timeout' "$dir/rows.$case" "$dir/rows.local" && ! cmp -s "$dir/rows.$case" "$dir/rows.local"; then
-				echo "Q$number: rows of $case are not those of the local tables" >&2
-				diff "$dir/rows.$case" "$dir/rows.local" | head -5 >&2
-				bad=1
-			fi
+			bench_same "Q$number" "$case" local || bad=1
 		done
 	done
 done

@@ -53,11 +53,7 @@ for number in "${queries[@]}"; do
 			[ $round = 0 ] || echo "$number,$case,$ms,$((($(bench_cpu coord "${names[@]}") - cpu) / (again + 1)))" >>"$raw"
 		done
 		for case in "${cases[@]}"; do
-			if ! grep -q 'statement timeout' "$dir/rows.$case" "$dir/rows.serial" && ! cmp -s "$dir/rows.$case" "$dir/rows.serial"; then
-				echo "$number: rows of $case are not those of the local tables" >&2
-				diff "$dir/rows.$case" "$dir/rows.serial" | head -5 >&2
-				bad=1
-			fi
+			bench_same "$number" "$case" serial || bad=1
 		done
 	done
 done

@@ -55,11 +55,7 @@ for number in "${queries[@]}"; do
 			cpu=$(bench_cpu coord "${names[@]}")
 			ms=$(bench_once "$case" "$number" supplier)
 			echo "$number,$case,$ms,$((($(bench_cpu coord "${names[@]}") - cpu) / (again + 1)))" >>"$raw"
-			if ! grep -q 'statement timeout' "$dir/rows.$case" "$dir/rows.node0" && ! cmp -s "$dir/rows.$case" "$dir/rows.node0"; then
-				echo "$number: rows of $case are not those of node0" >&2
-				diff "$dir/rows.$case" "$dir/rows.node0" | head -5 >&2
-				bad=1
-			fi
+			bench_same "$number" "$case" node0 || bad=1
 		done
 	done
 done

@@ -3,6 +3,7 @@
 #   bench_begin [FOLDER]     the folder, or a throw-away one in /tmp, goes to $dir, with a private PostgreSQL that has this tree's
 #                            extension. rf_start starts clusters there; they stop when the bench ends, and a throw-away folder goes.
 #   bench_tpch               compiles the generator of TPC-H's rows: $dir/tpchgen
+#   bench_start N [K=V ...]  starts data nodes n1 to nN, whose names go to ${names[@]}, and coord, with these settings
 #   bench_server NAME CLUSTER [WRAPPER [OPTIONS]]    SQL for a server of that name which is the cluster, and for its user mapping
 #   bench_once CASE QUERY TABLE    runs the bench's `query QUERY CASE` once, in a new session of cluster coord that its `session CASE QUERY` sets up
 #                            and that has looked at a small table (which connects); prints milliseconds, $timeout seconds at most.
@@ -33,6 +34,19 @@ bench_begin()
 }
 
 bench_tpch() { ${CC:-cc} -O2 -std=gnu11 -o "$dir/tpchgen" "$tree/bench/tpch/tpchgen.c"; }
+
+bench_start()
+{
+	local i nodes=$1
+	shift
+	say "starting clusters"
+	names=()
+	for ((i = 1; i <= nodes; i++)); do
+		names+=("n$i")
+		rf_start "n$i" "$@"
+	done
+	rf_start coord "$@"
+}
 
 bench_server()
 {

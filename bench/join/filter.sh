@@ -14,12 +14,7 @@ read -ra queries <<<"${QUERIES-Q3 Q4 Q5 Q10 Q12 Q17 Q18 Q21}"
 bench_begin "${DIR:-}"
 bench_tpch
 settings=(shared_buffers=1GB work_mem=256MB jit=off max_wal_size=8GB autovacuum=off max_parallel_workers_per_gather=0)
-names=()
-for ((i = 1; i <= nodes; i++)); do
-	names+=("n$i")
-	rf_start "n$i" "${settings[@]}"
-done
-rf_start coord "${settings[@]}"
+bench_start "$nodes" "${settings[@]}"
 tables=(region nation supplier part partsupp customer orders)
 declare -A key=([supplier]=s_suppkey [part]=p_partkey [partsupp]=ps_partkey [customer]=c_custkey [orders]=o_custkey)
 list() { local IFS=,; echo "$*"; }

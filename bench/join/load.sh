@@ -10,24 +10,31 @@
 bench_begin "${1:-}"
 bench_tpch
 settings=(shared_buffers="$(awk -v sf="$sf" 'BEGIN { printf "%dMB", 128 + sf * 2048 }')" work_mem=256MB jit=off max_wal_size=8GB "${more[@]}")
-say "starting clusters"
-names=()
-for ((i = 1; i <= nodes; i++)); do
-	names+=("n$i")
-	rf_start "n$i" "${settings[@]}"
-done
-rf_start coord "${settings[@]}"
+bench_start "$nodes" "${settings[@]}"
 
 tables=(region nation supplier part partsupp customer orders lineitem)
 declare -A key=([supplier]=s_suppkey [part]=p_partkey [partsupp]=ps_partkey [customer]=c_custkey [orders]=o_custkey
 	[lineitem]=l_orderkey [orders_by_key]=o_orderkey)
 list() { local IFS=,; echo "$*"; }
 
-# Waits for all jobs and fails if one has failed.
+# at_once COMMAND...: in the background, when fewer than one for each processor are left there; it fails if the one waited for has failed
+pids=()
+at_once()
+{
+	if [ ${#pids[@]} -ge "$(nproc)" ]; then
+		wait "${pids[0]}"
+		pids=("${pids[@]:1}")
+	fi
+	"$@" &
+	pids+=($!)
+}
+
+# Waits for all of them; fails if one has failed, also one that has ended before.
 wait_all()
 {
-	local job
-	for job in $(jobs -p); do wait "$job"; done
+	local pid
+	for pid in "${pids[@]}"; do wait "$pid"; done
+	pids=()
 }
 
 load_table()
@@ -39,6 +46,9 @@ load_table()
 		lineitem) rf_psql coord -qc "INSERT INTO apart.lineitem_there SELECT * FROM local.lineitem" ;;
 	esac
 }
+
+# add_keys CLUSTER SCHEMA [SQL]
+add_keys() { printf '%s\n' "SET search_path = $2;" "$keys" "${3:-}" "VACUUM (FREEZE, ANALYZE);" | rf_psql "$1" -q; }
 
 if ! rf_run test -e "$RF_ROOT/loaded.$sf.$nodes"; then
 	say "loading scale $sf"
@@ -81,22 +91,21 @@ if ! rf_run test -e "$RF_ROOT/loaded.$sf.$nodes"; then
 		done
 	} | rf_psql coord -q
 	for table in lineitem orders "${tables[@]:0:6}"; do
-		while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
-		load_table "$table" &
+		at_once load_table "$table"
 	done
 	wait_all
 	say "  tables"
 	# with the index that Q17 and Q20 take minutes without, wherever the tables are
 	keys="$(grep '^ALTER' "$tree/bench/tpch/keys.sql") CREATE INDEX ON lineitem (l_partkey, l_suppkey);"
-	{ echo "SET search_path = local;"; echo "$keys"; echo "VACUUM (FREEZE, ANALYZE);"; } | rf_psql coord -q &
+	at_once add_keys coord local
 	for name in "${names[@]}"; do
-		{ echo "SET search_path = dist;"; echo "$keys"; echo "ALTER TABLE orders_by_key ADD PRIMARY KEY (o_orderkey);"
-			echo "ALTER TABLE apart.orders ADD PRIMARY KEY (o_orderkey); ALTER TABLE apart.lineitem ADD PRIMARY KEY (l_orderkey, l_linenumber); VACUUM (FREEZE, ANALYZE);"; } | rf_psql "$name" -q &
+		at_once add_keys "$name" dist "ALTER TABLE orders_by_key ADD PRIMARY KEY (o_orderkey);
+			ALTER TABLE apart.orders ADD PRIMARY KEY (o_orderkey); ALTER TABLE apart.lineitem ADD PRIMARY KEY (l_orderkey, l_linenumber);"
 	done
 	wait_all
 	say "  keys"
-	rf_psql coord -qc "SET search_path = dist; ANALYZE $(list "${tables[@]}" orders_by_key), apart.orders, apart.lineitem" &
-	rf_psql coord -qc "SET search_path = rival; ANALYZE $(list "${tables[@]}")" &
+	at_once rf_psql coord -qc "SET search_path = dist; ANALYZE $(list "${tables[@]}" orders_by_key), apart.orders, apart.lineitem"
+	at_once rf_psql coord -qc "SET search_path = rival; ANALYZE $(list "${tables[@]}")"
 	wait_all
 	rf_run touch "$RF_ROOT/loaded.$sf.$nodes"
 else

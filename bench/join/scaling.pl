@@ -14,7 +14,8 @@ while (<$raw>)
 {
 	chomp;
 	my ($query, $case, $first, $last, $cpu) = split /,/;
-	next if $query eq 'query' || !$cpu;
+	# without a time the query has failed
+	next if $query eq 'query' || !defined $cpu;
 	push @queries, $query unless $ms{$query};
 	push @{ $ms{$query}{$case} }, $last;
 	push @{ $cpu{$query}{$case} }, $cpu;
@@ -23,7 +24,7 @@ sub median { my @v = sort { $a <=> $b } @_; return @v % 2 ? $v[ $#v / 2 ] : ($v[
 sub time_of { my ($query, $case) = @_; return median(@{ $ms{$query}{$case} }); }
 sub cpu_of { my ($query, $case) = @_; return median(@{ $cpu{$query}{$case} }); }
 
-# A query that a case lacks or was killed in says nothing.
+# A query that a case lacks says nothing.
 @queries = grep { my $query = $_; !grep { !$ms{$query}{$_} } @cases } @queries;
 my @tpch = grep { /^Q/ } @queries;
 

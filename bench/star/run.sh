@@ -18,13 +18,7 @@ mkdir -p "$out"
 raw=$out/raw.csv
 bench_begin "${DIR:-}"
 settings=(shared_buffers="$(awk -v scale="$scale" 'BEGIN { printf "%dMB", 128 + scale * 512 }')" work_mem=256MB jit=off max_wal_size=8GB)
-say "starting clusters"
-names=()
-for ((i = 1; i <= nodes; i++)); do
-	names+=("n$i")
-	rf_start "n$i" "${settings[@]}"
-done
-rf_start coord "${settings[@]}"
+bench_start "$nodes" "${settings[@]}"
 
 declare -A key=([shop_sale]=ss_ticket [shop_return]=sr_ticket [web_sale]=ws_order [web_return]=wr_order [mail_sale]=ms_order
 	[mail_return]=mr_order [stock]=st_item [item]=i_id [customer]=c_id [address]=a_id)

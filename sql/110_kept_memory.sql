@@ -27,3 +27,19 @@ SELECT km.afterwards('128kB') AS little \gset
 SELECT km.afterwards('64MB') AS much \gset
 SELECT km.afterwards('128kB') AS little_again \gset
 SELECT :much - :little BETWEEN 10 AND 64 AS kept, abs(:little_again - :little) < 5 AS given_back;
+-- and so does the session that reads
+CREATE FUNCTION km.afterwards_here(kept text) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('rdma_fdw.kept_memory', kept, false);
+	FOR i IN 1 .. 2 LOOP
+		PERFORM FROM (SELECT k FROM km.t GROUP BY k HAVING count(*) > 1) s;
+	END LOOP;
+	RETURN (regexp_match(pg_read_file('/proc/self/status'), 'VmData:\s+(\d+)'))[1]::int / 1024;
+END $$;
+SET work_mem = '256MB';
+SET jit = off;
+SET rdma_fdw.push_down = scans;
+SELECT km.afterwards_here('128kB') AS little \gset
+SELECT km.afterwards_here('64MB') AS much \gset
+SELECT km.afterwards_here('128kB') AS little_again \gset
+SELECT :much - :little BETWEEN 10 AND 64 AS kept, abs(:little_again - :little) < 5 AS given_back;

@@ -69,6 +69,14 @@ append_map(StringInfo buf, RfRelInfo *move)
 		appendStringInfo(buf, "%s%d", i == 0 ? " map=" : ",", buckets->places[i]);
 }
 
+/* The table whose column the expression is, if the rows that move have its values as often as they come; else NULL. */
+static RelOptInfo *
+table_of(PlannerInfo *root, RfRelInfo *move, Node *expr)
+{
+	return IsA(expr, Var) && bms_is_member(((Var *) expr)->varno, move->rel->relids) && !move->fragment->moved->distinct ?
+		root->simple_rel_array[((Var *) expr)->varno] : NULL;
+}
+
 /*
  * The number of distinct values of an expression in the rows that move. Of a table's rows joins leave some: core
  * takes all of its values to be among them, if there are as many rows. As with conditions on the table itself,
@@ -77,38 +85,31 @@ append_map(StringInfo buf, RfRelInfo *move)
 static double
 distinct_values(PlannerInfo *root, RfRelInfo *move, Node *expr)
 {
-	Var		   *var = (Var *) expr;
 	double		moved = move->fragment->moved->retrieved_rows;
-	RelOptInfo *table = IsA(var, Var) && bms_is_member(var->varno, move->rel->relids) ?
-		root->simple_rel_array[var->varno] : NULL;
+	RelOptInfo *table = table_of(root, move, expr);
 	double		values;
 
-	if (table == NULL || table->rows <= moved || move->fragment->moved->distinct)
+	if (table == NULL || table->rows <= moved)
 		return estimate_num_groups(root, list_make1(expr), moved, NULL, NULL);
 	values = Max(estimate_num_groups(root, list_make1(expr), table->rows, NULL, NULL), 1);
 	return values * (1 - pow(1 - moved / table->rows, table->rows / values));
 }
 
-/*
- * How many values a table's column has in the share of all of the table's rows that a node gets, whatever conditions
- * and joins leave of them; 0: it is no column of a table, or that is not known.
- */
+/* How many values a table's column has, whatever conditions and joins leave of them; 0: no column of a table, or not known. */
 static double
-table_values(PlannerInfo *root, RfRelInfo *move, Node *expr, double share)
+table_values(PlannerInfo *root, RfRelInfo *move, Node *expr)
 {
-	Var		   *var = (Var *) expr;
-	RelOptInfo *table = IsA(var, Var) && bms_is_member(var->varno, move->rel->relids) ?
-		root->simple_rel_array[var->varno] : NULL;
+	RelOptInfo *table = table_of(root, move, expr);
 	VariableStatData stats;
 	bool		is_default;
 	double		values;
 
-	if (table == NULL || table->tuples < 1 || move->fragment->moved->distinct)
+	if (table == NULL || table->tuples < 1)
 		return 0;
 	examine_variable(root, expr, 0, &stats);
 	values = get_variable_numdistinct(&stats, &is_default);
 	ReleaseVariableStats(stats);
-	return is_default ? 0 : values * share;
+	return is_default ? 0 : values;
 }
 
 /*
@@ -134,7 +135,7 @@ append_distinct(StringInfo buf, PlannerInfo *root, RfRelInfo *move, List *column
 		{
 			bool		divided = !move->fragment->replicate && list_member(move->fragment->move_keys, expr);
 			double		share = divided ? rf_node_share(move) : 1;
-			double		values = table_values(root, move, expr, share);
+			double		values = table_values(root, move, expr) * share;
 
 			distinct = Max(Min(distinct_values(root, move, expr) * share, rows), 1);
 			if (rf_moves_in_place(move) || values > 2 * rows)

@@ -104,37 +104,42 @@ match_clauses(RelOptInfo *rel, ForeignKeyOptInfo *key, int place)
 	return key->rinfos[place] != NIL;
 }
 
+static bool
+has_column(const AttrNumber *columns, int count, int column)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (columns[i] == column)
+			return true;
+	}
+	return false;
+}
+
 /* Has the relation a unique index on some of these columns? */
 static bool
 is_unique(PlannerInfo *root, RelOptInfo *rel, const AttrNumber *columns, int count)
 {
+	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
 	ListCell   *lc;
 
 	foreach(lc, rel->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
-		int			found = 0;
+		bool		unique = index->unique && index->immediate && index->indpred == NIL;
 
-		for (int i = 0; i < count; i++)
-		{
-			for (int k = 0; k < index->nkeycolumns; k++)
-				found += index->indexkeys[k] == columns[i];
-		}
-		if (index->unique && index->immediate && index->indpred == NIL && found == index->nkeycolumns)
+		for (int i = 0; unique && i < index->nkeycolumns; i++)
+			unique = has_column(columns, count, index->indexkeys[i]);
+		if (unique)
 			return true;
 	}
-	foreach(lc, planner_rt_fetch(rel->relid, root)->relkind == RELKIND_FOREIGN_TABLE ?
-			rf_remote_indexes(planner_rt_fetch(rel->relid, root)->relid) : NIL)
+	foreach(lc, rte->relkind == RELKIND_FOREIGN_TABLE ? rf_remote_indexes(rte->relid) : NIL)
 	{
 		RfIndex    *index = (RfIndex *) lfirst(lc);
-		int			found = 0;
+		bool		unique = index->unique;
 
-		for (int i = 0; i < count; i++)
-		{
-			for (int k = 0; k < index->column_count; k++)
-				found += index->columns[k] == columns[i];
-		}
-		if (index->unique && found == index->column_count)
+		for (int i = 0; unique && i < index->column_count; i++)
+			unique = has_column(columns, count, index->columns[i]);
+		if (unique)
 			return true;
 	}
 	return false;

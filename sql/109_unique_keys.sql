@@ -77,3 +77,9 @@ EXPLAIN (VERBOSE, COSTS OFF) SELECT count(*) FROM uq.orders JOIN uq.items ON ord
 SELECT count(*) FROM uq.orders JOIN uq.items ON order_id = id WHERE customer < 10;
 -- of half of the orders it is as many as are left
 EXPLAIN (VERBOSE, COSTS OFF) SELECT count(*) FROM uq.orders JOIN uq.items ON order_id = id WHERE customer < 50;
+
+SET client_min_messages = warning;
+SELECT rdma.run_on('uq', 'DROP SCHEMA IF EXISTS uq CASCADE') IS NOT NULL;
+SET rdma_fdw.propagate_ddl = off;
+DROP SCHEMA uq CASCADE;
+DROP SERVER uq, uq1, uq2 CASCADE;

@@ -43,3 +43,9 @@ SELECT km.afterwards_here('128kB') AS little \gset
 SELECT km.afterwards_here('64MB') AS much \gset
 SELECT km.afterwards_here('128kB') AS little_again \gset
 SELECT :much - :little BETWEEN 10 AND 64 AS kept, abs(:little_again - :little) < 5 AS given_back;
+
+SET client_min_messages = warning;
+SELECT rdma.run_on('km', 'DROP SCHEMA IF EXISTS km CASCADE') IS NOT NULL;
+SET rdma_fdw.propagate_ddl = off;
+DROP SCHEMA km CASCADE;
+DROP SERVER km, km1, km2 CASCADE;

@@ -39,6 +39,7 @@ SELECT last_value AS attempts FROM ckn_attempts;
 
 SET client_min_messages = warning;
 DROP SERVER ckn, ckn1, ckn2 CASCADE;
+DROP SCHEMA ckn CASCADE;
 \c contrib_regression postgres 127.0.0.1 :n1
 SET client_min_messages = warning;
 CREATE OR REPLACE FUNCTION rdma.exchange_connect(host text, hello bytea) RETURNS void

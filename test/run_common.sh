@@ -81,3 +81,14 @@ rf_check_logs()
 		rf_check_log "$group/log of $name" "$(rf_log "$name")"
 	done
 }
+
+# rf_check_left GROUP: the inputs run in one database, one after another, so what one leaves there can change another's output.
+rf_check_left()
+{
+	local left
+	left=$(RF_DB=contrib_regression rf_sql coord "
+		SELECT 'server ' || srvname FROM pg_foreign_server
+		UNION ALL SELECT 'foreign table ' || ftrelid::regclass FROM pg_foreign_table
+		UNION ALL SELECT 'schema ' || nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname NOT IN ('information_schema', 'public', 'rdma')")
+	[ -z "$left" ] || rf_result FAIL "$1/left behind" "on the coordinator: ${left//$'\n'/, }"
+}

@@ -33,5 +33,6 @@ rf_run timeout "${RF_TIMEOUT:-3600}" "$(dirname "$(rf_pg_config --pgxs)")/../tes
 	--inputdir="$RF_TREE" --outputdir="$work/out" "${tests[@]}" >"$log" 2>&1
 rf_regress_results "$group" "$log" "$work/out/regression.diffs" "${tests[@]}"
 rf_check_logs "$group"
+rf_check_left "$group"
 rf_show "$work/out/regression.diffs" 300
 grep -Eq '^(test|ok|not ok) ' "$log" || rf_show "$log"

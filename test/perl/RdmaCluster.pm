@@ -145,6 +145,18 @@ sub tell_of
 	return;
 }
 
+# Success, output and errors of one psql; not by $node->psql, which dies when psql cannot connect and ends before it has read the
+# query.
+sub rdma_ask
+{
+	my ($node, @sql) = @_;
+	my ($out, $err) = ('', '');
+	my $done = run([ 'psql', '-X', '-A', '-t', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres'), map { ('-c', $_) } @sql ],
+		'<', '/dev/null', '>', \$out, '2>', \$err);
+
+	return ($done, $out, $err);
+}
+
 # Asks until the answer is true or the time is over; a refused connection (a crash restart) counts as "not yet".
 sub rdma_wait
 {
@@ -153,12 +165,10 @@ sub rdma_wait
 	# A question costs about 20 ms of processor time, psql's and the server's.
 	my $pause = 20_000;
 
-	# not by $node->psql, which dies when psql cannot connect and ends before it has read the query
 	do
 	{
-		my $out;
+		my (undef, $out) = rdma_ask($node, $query);
 
-		run([ 'psql', '-X', '-A', '-t', '-q', '-d', $node->connstr('postgres'), '-c', $query ], '<', '/dev/null', '>', \$out, '2>', '/dev/null');
 		return 1 if $out eq "t\n";
 		usleep($pause);
 		$pause = 100_000 if ($pause *= 1.5) > 100_000;
@@ -207,17 +217,17 @@ sub rdma_healthy
 {
 	my ($coord, $query, $expected, $when) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	my ($status, $out, $err) = (1, '', '');
+	my ($done, $out, $err);
 
 	# A cluster that restarts after a crash needs a moment.
 	for (1 .. 100)
 	{
-		($status, $out, $err) = $coord->psql('postgres', $query);
-		last if $status == 0;
-		last if $err !~ /starting up|recovery mode|could not connect|could not be connected|connection to server|terminat/;
+		($done, $out, $err) = rdma_ask($coord, $query);
+		last if $done || $err !~ /starting up|recovery mode|could not connect|could not be connected|connection to server|terminat/;
 		usleep(100_000);
 	}
-	is($status == 0 ? $out : "error: $err", $expected, "the next query works $when");
+	chomp $out;
+	is($done ? $out : "error: $err", $expected, "the next query works $when");
 	ok(rdma_wait($coord, 'SELECT count(*) = 0 FROM rdma.stat_flows', 40), "no flow is left $when");
 	return;
 }

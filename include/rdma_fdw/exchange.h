@@ -49,7 +49,6 @@ typedef struct RfBuckets
 {
 	int			count;
 	uint16	   *places;			/* of each bucket's node */
-	bool		in_turn;		/* hash % nodes says the same */
 } RfBuckets;
 
 /* Of a server with nodes, in the current memory context; NULL: an ordinary server. */

@@ -137,14 +137,9 @@ rf_server_buckets(ForeignServer *server)
 	record = rf_placement_find(server->servername, &kept);
 	buckets = palloc(sizeof(RfBuckets));
 	buckets->count = record != NULL ? record->bucket_count : nodes;
-	buckets->in_turn = buckets->count % nodes == 0;
 	buckets->places = record != NULL ? record->buckets : palloc_array(uint16, nodes);
-	for (int i = 0; i < buckets->count; i++)
-	{
-		if (record == NULL)
-			buckets->places[i] = i;
-		buckets->in_turn &= buckets->places[i] == i % nodes;
-	}
+	for (int i = 0; record == NULL && i < nodes; i++)
+		buckets->places[i] = i;
 	return buckets;
 }
 

@@ -59,11 +59,18 @@ static void
 append_map(StringInfo buf, RfRelInfo *move)
 {
 	RfBuckets  *buckets;
+	int			nodes = list_length(move->nodes);
+	bool		in_turn;
 
 	if (move->fragment->replicate || move->fragment->computed)
 		return;
 	buckets = rf_server_buckets(move->server);
-	if (buckets == NULL || buckets->in_turn)
+	if (buckets == NULL)
+		return;
+	in_turn = buckets->count % nodes == 0;
+	for (int i = 0; i < buckets->count && in_turn; i++)
+		in_turn = buckets->places[i] == i % nodes;
+	if (in_turn)
 		return;					/* nodes do the same without it */
 	for (int i = 0; i < buckets->count; i++)
 		appendStringInfo(buf, "%s%d", i == 0 ? " map=" : ",", buckets->places[i]);

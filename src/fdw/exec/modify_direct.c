@@ -27,7 +27,9 @@
 typedef struct DirectState
 {
 	Oid			serverid;		/* of the table */
-	UserMapping **users;		/* one per node */
+	Oid			userid;
+	List	   *nodes;			/* OIDs of servers */
+	UserMapping **users;		/* one per node; NULL: not asked for yet, see user_of() */
 	int			node_count;
 	RfSingleNode *single;		/* NULL: all nodes run the statement */
 	bool		everywhere;		/* all nodes have the same rows */
@@ -64,6 +66,14 @@ clear_result(void *arg)
 		PQclear(state->results[i]);
 		state->results[i] = NULL;
 	}
+}
+
+static UserMapping *
+user_of(DirectState *state, int node)
+{
+	if (state->users[node] == NULL)
+		state->users[node] = GetUserMapping(state->userid, list_nth_oid(state->nodes, node));
+	return state->users[node];
 }
 
 /* RETURNING of a join looks for the target's columns in a row of the target's own. */
@@ -121,9 +131,7 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	DirectState *state;
 	List	   *types;
 	List	   *keys;
-	List	   *nodes;
 	List	   *exprs;
-	ListCell   *lc;
 
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
@@ -132,17 +140,16 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	keys = (List *) list_nth(plan->fdw_private, RF_DIRECT_KEYS);
 	state->context = estate->es_query_cxt;
 	state->serverid = plan->fs_server;
-	nodes = rf_server_nodes(GetForeignServer(plan->fs_server));
-	if (nodes == NIL)
-		nodes = list_make1_oid(plan->fs_server);
+	state->userid = rf_modify_userid(node->resultRelInfo, estate);
+	state->nodes = rf_server_nodes(GetForeignServer(plan->fs_server));
+	if (state->nodes == NIL)
+		state->nodes = list_make1_oid(plan->fs_server);
 	else
-		state->everywhere = rf_table_distribution(RelationGetRelid(rel))->placement == RF_PLACED_EVERYWHERE;
-	state->node_count = list_length(nodes);
-	state->users = palloc_array(UserMapping *, state->node_count);
+		state->everywhere = keys == NIL &&
+			rf_table_distribution(RelationGetRelid(rel))->placement == RF_PLACED_EVERYWHERE;
+	state->node_count = list_length(state->nodes);
+	state->users = palloc0_array(UserMapping *, state->node_count);
 	state->results = palloc0_array(PGresult *, state->node_count);
-	foreach(lc, nodes)
-		state->users[foreach_current_index(lc)] =
-			GetUserMapping(rf_modify_userid(node->resultRelInfo, estate), lfirst_oid(lc));
 	state->sql = strVal(list_nth(plan->fdw_private, RF_DIRECT_SQL));
 	exprs = ExecInitExprList(plan->fdw_exprs, &node->ss.ps);
 	if (keys != NIL)
@@ -189,7 +196,7 @@ form_exchanges(DirectState *state)
 
 	for (int i = 0; i < state->node_count; i++)
 	{
-		sessions[i] = rf_node_session(state->users[i], state->serverid);
+		sessions[i] = rf_node_session(user_of(state, i), state->serverid);
 		rf_session_settle(sessions[i]);
 	}
 	foreach(lc, state->exchanges)
@@ -210,7 +217,7 @@ form_exchanges(DirectState *state)
 static RfCommand *
 create_command(DirectState *state, int node)
 {
-	RfCommand  *command = rf_command_create(rf_node_session(state->users[node], state->serverid), state->sql,
+	RfCommand  *command = rf_command_create(rf_node_session(user_of(state, node), state->serverid), state->sql,
 											list_length(state->params), true);
 
 	rf_command_in_statement(command, state->statement);
@@ -296,7 +303,7 @@ execute(ForeignScanState *node, DirectState *state)
 	for (int i = 0; i < state->node_count; i++)
 	{
 		if (all || only < 0 || i == only)
-			users = lappend(users, state->users[i]);
+			users = lappend(users, user_of(state, i));
 	}
 	state->statement = rf_statement_begin(users, rf_scan_open_statements());
 	list_free(users);

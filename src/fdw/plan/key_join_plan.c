@@ -352,15 +352,6 @@ add_key_join(KeyJoin *join, JoinPathExtraData *extra)
 	add_path(join->joinrel, &path->path);
 }
 
-/* A table's own statement. */
-static RfRelInfo *
-own_statement(RelOptInfo *rel)
-{
-	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
-
-	return info != NULL && info->alone != NULL ? info->alone : info;
-}
-
 /*
  * The cheapest statement of a join that moves no rows, as each batch of keys would move them again, and is the same on all
  * nodes, as is the one that asks for all rows.
@@ -393,7 +384,7 @@ join_statement(PlannerInfo *root, RelOptInfo *rel)
 static RfRelInfo *
 statement_for_keys(PlannerInfo *root, RelOptInfo *rel)
 {
-	RfRelInfo  *info = rf_is_our_rel(rel) ? own_statement(rel) : NULL;
+	RfRelInfo  *info = rf_is_our_rel(rel) ? rf_own_statement(rel) : NULL;
 	ListCell   *lc;
 
 	if (IS_DUMMY_REL(rel) || info == NULL)

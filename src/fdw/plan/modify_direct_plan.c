@@ -222,6 +222,7 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	bool		join;
 	bool		named;
 	bool		leaves;
+	const RfDistribution *distribution;
 	Relids		read = NULL;
 	List	   *keys = NIL;
 	Oid			relid;
@@ -262,9 +263,10 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 		return false;
 
 	/* whether new rows belong to the partition, and to the node, is looked at row by row */
+	distribution = rf_own_statement(find_base_rel(root, resultRelation))->distribution;
 	rel = table_open(relid, NoLock);	/* locked by the planner */
 	leaves = rf_writes_partition_key(rel, statement.target_attrs) ||
-		(plan->operation == CMD_UPDATE && rf_assigns_key(root, resultRelation, rel));
+		(plan->operation == CMD_UPDATE && distribution != NULL && rf_assigns_key(root, resultRelation, distribution));
 	table_close(rel, NoLock);
 	if (leaves)
 		return false;
@@ -283,9 +285,6 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 		table_statement(root, scan, &statement);
 	else if (!join_statement(root, scanned, resultRelation, scan, &statement))
 		return false;
-	rel = table_open(relid, NoLock);	/* locked by the planner */
-	rf_check_distributed_write(rel, plan->operation, true);
-	table_close(rel, NoLock);
 
 	scan->operation = plan->operation;
 	scan->resultRelation = resultRelation;

@@ -27,19 +27,16 @@
 
 #include "plan.h"
 
-static bool is_distributed(Oid foreigntableid);
+static const RfDistribution *distribution_of(Relation rel);
 
 void
 rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte, Relation target_relation)
 {
 	Var		   *var = makeVar(rtindex, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
-	RfDistribution *distribution;
+	const RfDistribution *distribution = distribution_of(target_relation);
 
 	add_row_identity_var(root, var, rtindex, "ctid");
-	if (!is_distributed(RelationGetRelid(target_relation)))
-		return;
-	distribution = rf_table_distribution(RelationGetRelid(target_relation));
-	for (int i = 0; i < distribution->key_count; i++)
+	for (int i = 0; distribution != NULL && i < distribution->key_count; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(target_relation), distribution->keys[i] - 1);
 		char		name[NAMEDATALEN];
@@ -51,10 +48,13 @@ rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *tar
 	}
 }
 
-static bool
-is_distributed(Oid foreigntableid)
+/* NULL: its server has no nodes. */
+static const RfDistribution *
+distribution_of(Relation rel)
 {
-	return rf_server_nodes(GetForeignServer(GetForeignServerIdByRelId(foreigntableid))) != NIL;
+	Oid			relid = RelationGetRelid(rel);
+
+	return rf_server_nodes(GetForeignServer(GetForeignServerIdByRelId(relid))) != NIL ? rf_table_distribution(relid) : NULL;
 }
 
 void
@@ -63,15 +63,11 @@ rf_key_junk_name(Oid relid, int key, char *name)
 	snprintf(name, NAMEDATALEN, "rdma_key_%u_%d", relid, key + 1);
 }
 
-void
-rf_check_distributed_write(Relation rel, CmdType operation, bool direct)
+/* ERROR if single rows of it, the table of a server with nodes, cannot be written. */
+static void
+check_distributed_write(Relation rel, CmdType operation, const RfDistribution *distribution)
 {
-	RfDistribution *distribution;
-
-	if (operation == CMD_INSERT || !is_distributed(RelationGetRelid(rel)))
-		return;
-	distribution = rf_table_distribution(RelationGetRelid(rel));
-	if (!direct && distribution->placement != RF_PLACED_BY_HASH)
+	if (operation != CMD_INSERT && distribution->placement != RF_PLACED_BY_HASH)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot %s single rows of foreign table \"%s\"",
@@ -237,15 +233,10 @@ updated_columns(PlannerInfo *root, Index rti)
 }
 
 bool
-rf_assigns_key(PlannerInfo *root, Index rti, Relation rel)
+rf_assigns_key(PlannerInfo *root, Index rti, const RfDistribution *distribution)
 {
-	RfDistribution *distribution;
-	List	   *columns;
+	List	   *columns = updated_columns(root, rti);
 
-	if (!is_distributed(RelationGetRelid(rel)))
-		return false;
-	distribution = rf_table_distribution(RelationGetRelid(rel));
-	columns = updated_columns(root, rti);
 	for (int i = 0; i < distribution->key_count; i++)
 	{
 		if (list_member_int(columns, distribution->keys[i]))
@@ -284,6 +275,7 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 	RfRowWrite	write = {rel, &opts, resultRelation};
 	List	   *retrieved_attrs = NIL;
 	bool		do_nothing = false;
+	const RfDistribution *distribution;
 	List	   *move = NIL;
 	char	   *sql = NULL;
 
@@ -317,9 +309,11 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 		default:
 			elog(ERROR, "unexpected operation: %d", (int) plan->operation);
 	}
-	rf_check_distributed_write(rel, plan->operation, false);
+	distribution = distribution_of(rel);
+	if (distribution != NULL)
+		check_distributed_write(rel, plan->operation, distribution);
 	/* of values that a trigger assigns, execution finds out */
-	if (plan->operation == CMD_UPDATE && rf_assigns_key(root, resultRelation, rel))
+	if (plan->operation == CMD_UPDATE && distribution != NULL && rf_assigns_key(root, resultRelation, distribution))
 		move = move_sql(&write);
 	table_close(rel, NoLock);
 

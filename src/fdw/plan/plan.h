@@ -63,6 +63,15 @@ rf_path_info(ForeignPath *path)
 						  linitial(path->fdw_private));
 }
 
+/* A table's own statement, also where it is a table of another server to the query; NULL: it has none. */
+static inline RfRelInfo *
+rf_own_statement(RelOptInfo *rel)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+
+	return info != NULL && info->alone != NULL ? info->alone : info;
+}
+
 static inline Expr *
 rf_path_keys(ForeignPath *path)
 {
@@ -343,14 +352,8 @@ extern bool rf_writes_partition_key(Relation rel, List *target_attrs);
  */
 extern void rf_key_junk_name(Oid relid, int key, char *name);
 
-/*
- * ERROR if a table of a server with nodes cannot be written this way. direct: by one statement per
- * node.
- */
-extern void rf_check_distributed_write(Relation rel, CmdType operation, bool direct);
-
 /* Does the UPDATE of the relation assign a column of the key by which its rows are distributed? */
-extern bool rf_assigns_key(PlannerInfo *root, Index rti, Relation rel);
+extern bool rf_assigns_key(PlannerInfo *root, Index rti, const RfDistribution *distribution);
 
 /* For a foreign table whose info has nodes; sets info->fragment. */
 extern void rf_place_table(PlannerInfo *root, RfRelInfo *info);

@@ -7,7 +7,7 @@
 #
 #   ROWS   rows of the table that keys are joined with (default 1000000)     KEYS  "10 1000 10000"
 #   PART   rows of each of three nodes that UPDATE writes (default 100000)   RUNS  rounds (default 5)
-#   OUT    where table and CSV go (default build/bench-keys)
+#   OUT    where table, CSV, TSV and plot go (default build/bench-keys)
 set -euo pipefail
 . "$(dirname "$0")/../clusters.sh"
 rows=${ROWS:-1000000} part=${PART:-100000} runs=${RUNS:-5} out=${OUT:-$tree/build/bench-keys}
@@ -132,10 +132,15 @@ for ((round = 0; round <= runs; round++)); do
 	[ "$(rf_sql coord 'SELECT sum(v) FROM changed WHERE id >= 10')" = $((sum + 3 * (3 * part - 9))) ] || rf_die "UPDATE of all rows changed others"
 done
 
-perl -F, -lane '
+tsv=$out/keys.tsv perl -F, -lane '
+	BEGIN { open $tsv, ">", $ENV{tsv} or die "$ENV{tsv}: $!\n"; print $tsv "case\tratio" }
 	next if $. == 1;
 	push @{$t{$F[0]}{$F[1]}}, $F[3];
-	sub line { printf "%-14s %-34s %9.2f %9.2f %6.2f\n", $_[0], $_[1], $_[2], $_[3], $_[2] / $_[3] }
+	sub line
+	{
+		printf "%-14s %-34s %9.2f %9.2f %6.2f\n", $_[0], $_[1], $_[2], $_[3], $_[2] / $_[3];
+		printf $tsv "%s to %s\t%.3f\n", $_[0], $_[1], $_[2] / $_[3];
+	}
 	END {
 		my %m;
 		foreach my $case (keys %t) { foreach my $way (keys %{$t{$case}}) { my @s = sort { $a <=> $b } @{$t{$case}{$way}}; $m{$case}{$way} = $s[$#s / 2] } }
@@ -147,3 +152,9 @@ perl -F, -lane '
 		line("UPDATE of all", "the slowest node alone", $m{"update all"}{nodes}, $slowest);
 		line("UPDATE of all", "the nodes at the same time", $m{"update all"}{nodes}, $m{"update all"}{together});
 	}' "$raw" | tee "$out/table.txt"
+if command -v gnuplot >/dev/null; then
+	gnuplot -e "table='$out/keys.tsv'; out='$out/keys.svg'" "$tree/bench/keys/plot.gp"
+	echo "plot: $out/keys.svg"
+else
+	echo "gnuplot is not installed: no plot"
+fi

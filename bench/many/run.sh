@@ -6,7 +6,7 @@
 #   NODES      numbers of nodes (default "2 4 8 16 32 64")       CLUSTERS  that the nodes are databases of (default 8)
 #   ROWS       of the smaller table (default 200000); the other has four times as many
 #   RUNS       rounds (default 3)         MINUTES  fewer rounds, so that the whole ends in time (default 9)
-#   OUT        where table.txt goes (default build/bench-many)   DIR       keep clusters and data there
+#   OUT        where table, TSV and plot go (default build/bench-many)   DIR   keep clusters and data there
 #   NOTE       a line about the machine for the table
 set -euo pipefail
 . "$(dirname "$0")/../clusters.sh"
@@ -107,7 +107,7 @@ for n in "${counts[@]}"; do
 	done
 done
 
-awk -v clusters="$clusters" -v rows="$rows" -v note="${NOTE:-}" -v counts="${counts[*]}" '
+awk -v clusters="$clusters" -v rows="$rows" -v note="${NOTE:-}" -v counts="${counts[*]}" -v tsv="$out/many.tsv" '
 	function median(list,   a, k, i, j, t) {
 		k = split(list, a, " ")
 		for (i = 2; i <= k; i++)
@@ -125,15 +125,25 @@ awk -v clusters="$clusters" -v rows="$rows" -v note="${NOTE:-}" -v counts="${cou
 		printf "medians in ms, ratios to the fewest nodes; per cluster the most that it held: MB of buffers for all of its nodes, flows,\nnodes of one cluster, and engines it is connected with\n\n"
 		printf "%5s  %-24s %-24s %-24s %s\n", "nodes", "repartition one", "repartition both", "replicate", "nodes  engines"
 		printf "%5s  %s %s %s\n", "", "   ms ratio   MB flows  ", "   ms ratio   MB flows  ", "   ms ratio   MB flows"
+		print "nodes\trepartition one\trepartition both\treplicate" >tsv
 		count = split(counts, n, " ")
 		for (i = 1; i <= count; i++) {
 			line = ""
+			times = n[i]
 			for (j = 1; j <= 3; j++) {
 				s = n[i] " " (j == 1 ? "repartition_one" : j == 2 ? "repartition_both" : "replicate")
 				m = median(ms[s])
 				if (i == 1) base[j] = m
 				line = line sprintf("%5d %5.2f %4.0f %5d   ", m, m / base[j], kb[s] / 1024, flows[s])
+				times = times "\t" m
 			}
+			print times >tsv
 			printf "%5d  %s %5d %7d\n", n[i], line, int((n[i] + clusters - 1) / clusters), peers[n[i]]
 		}
 	}' "$raw" "$held" | sed 's/ *$//' | tee "$out/table.txt"
+if command -v gnuplot >/dev/null; then
+	gnuplot -e "table='$out/many.tsv'; out='$out/many.svg'; name='$rows rows join $((4 * rows)), nodes of $clusters clusters on one machine'" "$tree/bench/many/plot.gp"
+	echo "plot: $out/many.svg"
+else
+	echo "gnuplot is not installed: no plot"
+fi

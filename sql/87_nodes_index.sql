@@ -40,6 +40,14 @@ EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartitio
   JOIN ni.big b ON b.k = x.c1 AND b.part = x.c2;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=20000 distinct=10000', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
   JOIN ni.big b ON b.k = x.c1;
+-- Workers share the rows and look up what each of them has got, also when so few rows would not have as many workers.
+SET max_parallel_workers_per_gather = 2;
+SET parallel_setup_cost = 0;
+SET min_parallel_table_scan_size = '160kB';
+EXPLAIN (COSTS OFF) SELECT sum(b.v) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=2000 distinct=2000', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+  JOIN ni.big b ON b.k = x.c1;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=2000 distinct=2000', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+  LEFT JOIN ni.big b ON b.k = x.c1 AND b.v < 5;
 \c contrib_regression postgres 127.0.0.1 :n2
 VACUUM (FREEZE, ANALYZE) ni.big, ni.few, ni.mid;
 \c contrib_regression postgres 127.0.0.1 :coord
@@ -93,6 +101,14 @@ SELECT ni_here.same('SELECT * FROM big WHERE EXISTS (SELECT FROM mid WHERE g = k
 SET rdma_fdw.exchange_strategy = pull;
 SELECT ni_here.same('SELECT * FROM big WHERE EXISTS (SELECT FROM mid WHERE g = k AND g IN (SELECT f.g FROM few f WHERE x < 5))');
 RESET rdma_fdw.exchange_strategy;
+-- and where the nodes' workers look them up
+SELECT DISTINCT answer FROM rdma.run_on('ni', 'SET parallel_setup_cost = 0');
+SELECT DISTINCT answer FROM rdma.run_on('ni', 'SET parallel_tuple_cost = 0');
+SELECT DISTINCT answer FROM rdma.run_on('ni', 'SET min_parallel_table_scan_size = 0');
+SELECT ni_here.same('SELECT id, v, x FROM few JOIN big ON k = g');
+SELECT ni_here.same('SELECT id, v, x FROM few LEFT JOIN big ON k = g AND v < 5');
+SELECT ni_here.same('SELECT * FROM few WHERE EXISTS (SELECT FROM big WHERE k = g AND v < 4)');
+SELECT ni_here.same('SELECT * FROM few WHERE NOT EXISTS (SELECT FROM big WHERE k = g AND v < 4)');
 DROP FOREIGN TABLE big, few, mid;
 SELECT count(*) FROM pg_statistic WHERE staattnum = 0 AND NOT EXISTS (SELECT FROM pg_class WHERE oid = starelid);
 DROP SERVER ni1 CASCADE;

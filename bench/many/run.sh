@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # run.sh: one join over ever more nodes of one machine, with default settings: two tables that are not co-located, so that the rows
 # of one of them are repartitioned, or of both, or those of the smaller go to all nodes. The nodes are databases of a few clusters.
-# Interleaved runs, medians, ratios to two nodes; and per node what memory an exchange takes, and connections and flows.
+# Interleaved runs, medians, ratios to two nodes; and what memory an exchange takes, flows, connections, and messages, beside those of
+# as many simulated nodes (bench/engine/nodes.tsv).
 #
 #   NODES      numbers of nodes (default "2 4 8 16 32 64")       CLUSTERS  that the nodes are databases of (default 8)
 #   ROWS       of the smaller table (default 200000); the other has four times as many
@@ -81,6 +82,9 @@ watch()
 	SQL
 }
 
+# Work requests that the first cluster has posted so far
+posted() { rf_psql d1 -qAtc 'SELECT sum(work_requests) FROM rdma.stat_lanes'; }
+
 raw=$out/raw.txt held=$out/held.txt
 : >"$raw"
 : >"$held"
@@ -98,12 +102,15 @@ done
 say "memory"
 for n in "${counts[@]}"; do
 	for strategy in "${strategies[@]}"; do
+		before=$(posted)
 		query "$n" "$strategy" >/dev/null &
 		runner=$!
 		while kill -0 $runner 2>/dev/null; do
 			echo "$n $strategy $(watch)" >>"$held"
 		done
 		wait $runner
+		# the query ran twice
+		echo "$n $strategy posted $((($(posted) - before) / 2 / ((n + clusters - 1) / clusters)))" >>"$held"
 	done
 done
 
@@ -114,7 +121,9 @@ awk -v clusters="$clusters" -v rows="$rows" -v note="${NOTE:-}" -v counts="${cou
 			for (j = i; j > 1 && a[j - 1] + 0 > a[j] + 0; j--) { t = a[j]; a[j] = a[j - 1]; a[j - 1] = t }
 		return a[int((k + 1) / 2)]
 	}
+	FILENAME ~ /nodes.tsv/ { if ($1 == "nodes" && !($2 in simulated)) simulated[$2] = $(15); next }
 	FILENAME ~ /raw/ { ms[$1 " " $2] = ms[$1 " " $2] " " $3; next }
+	$3 == "posted" { posted[$1 " " $2] = $4; next }
 	{
 		if ($3 > kb[$1 " " $2]) kb[$1 " " $2] = $3
 		if ($4 > flows[$1 " " $2]) flows[$1 " " $2] = $4
@@ -122,9 +131,11 @@ awk -v clusters="$clusters" -v rows="$rows" -v note="${NOTE:-}" -v counts="${cou
 	}
 	END {
 		printf "%d rows join %d, nodes are databases of at most %d clusters, default settings%s\n", rows, 4 * rows, clusters, note == "" ? "" : "; " note
-		printf "medians in ms, ratios to the fewest nodes; per cluster the most that it held: MB of buffers for all of its nodes, flows,\nnodes of one cluster, and engines it is connected with\n\n"
-		printf "%5s  %-24s %-24s %-24s %s\n", "nodes", "repartition one", "repartition both", "replicate", "nodes  engines"
-		printf "%5s  %s %s %s\n", "", "   ms ratio   MB flows  ", "   ms ratio   MB flows  ", "   ms ratio   MB flows"
+		printf "medians in ms, ratios to the fewest nodes; of the first cluster the most that it held: MB of buffers for all of its nodes, flows,\n"
+		printf "nodes of one cluster, and engines it is connected with; sent: work requests of a node, and what %s has of as many\n", "bench/engine/nodes.txt"
+		printf "simulated nodes, each with 4 MB of rows\n\n"
+		printf "%5s  %-30s %-30s %-30s %s\n", "nodes", "repartition one", "repartition both", "replicate", "nodes  engines  simulated"
+		printf "%5s  %s %s %s\n", "", "   ms ratio   MB flows  sent  ", "   ms ratio   MB flows  sent  ", "   ms ratio   MB flows  sent"
 		print "nodes\trepartition one\trepartition both\treplicate" >tsv
 		count = split(counts, n, " ")
 		for (i = 1; i <= count; i++) {
@@ -134,13 +145,13 @@ awk -v clusters="$clusters" -v rows="$rows" -v note="${NOTE:-}" -v counts="${cou
 				s = n[i] " " (j == 1 ? "repartition_one" : j == 2 ? "repartition_both" : "replicate")
 				m = median(ms[s])
 				if (i == 1) base[j] = m
-				line = line sprintf("%5d %5.2f %4.0f %5d   ", m, m / base[j], kb[s] / 1024, flows[s])
+				line = line sprintf("%5d %5.2f %4.0f %5d %5d   ", m, m / base[j], kb[s] / 1024, flows[s], posted[s])
 				times = times "\t" m
 			}
 			print times >tsv
-			printf "%5d  %s %5d %7d\n", n[i], line, int((n[i] + clusters - 1) / clusters), peers[n[i]]
+			printf "%5d  %s %5d %8d %10s\n", n[i], line, int((n[i] + clusters - 1) / clusters), peers[n[i]], simulated[n[i]]
 		}
-	}' "$raw" "$held" | sed 's/ *$//' | tee "$out/table.txt"
+	}' FS='\t' "$tree/bench/engine/nodes.tsv" FS=' ' "$raw" "$held" | sed 's/ *$//' | tee "$out/table.txt"
 if command -v gnuplot >/dev/null; then
 	gnuplot -e "table='$out/many.tsv'; out='$out/many.svg'; name='$rows rows join $((4 * rows)), nodes of $clusters clusters on one machine'" "$tree/bench/many/plot.gp"
 	echo "plot: $out/many.svg"

@@ -194,16 +194,17 @@ typedef struct RfProbes
 	double		heap_tuples;
 	double		heap_share;		/* of the heap's pages, that have to be read at all */
 	double		index_pages;
+	int			index_levels;	/* pages that a descent passes */
 	double		correlation;	/* of the index's order and the heap's */
 	double		random_page_cost;
 	double		seq_page_cost;
 } RfProbes;
 
 /*
- * The average cost per probe of reading index and heap pages; sorted: the probes come in index
- * order. Otherwise like cost_index() and genericcostestimate().
+ * The average cost per probe of the descent, and of reading index and heap pages; sorted: the probes come in index
+ * order. Otherwise like cost_index(), genericcostestimate() and btcostestimate().
  */
-extern double rf_probe_reading_cost(struct PlannerInfo *root, const RfProbes *probes, bool sorted);
+extern double rf_probe_cost_of_pages(struct PlannerInfo *root, const RfProbes *probes, bool sorted);
 
 /* ---------------------------------------------------------------------------------------------
  * Forming the exchanges of a statement, by the coordinator (setup.c)

@@ -27,11 +27,20 @@
 
 #define MULTICOLUMN_CORRELATION	0.75
 
+/* As DEFAULT_PAGE_CPU_MULTIPLIER: operators' costs for each page of a descent */
+#define PAGE_OF_DESCENT			50.0
+
+/*
+ * The pages that one descent has passed are in the processor's caches for the next one, if that leads close by. 75,000
+ * probes of an index of three million rows, all in memory, take 0.16 s in order, 0.31 s in none.
+ */
+#define ORDERED_DESCENT			0.5
+
 static set_join_pathlist_hook_type previous_join_hook = NULL;
 
 /*
  * The more pages are read in order, the closer they are to each other: as in
- * cost_bitmap_heap_scan().
+ * cost_bitmap_heap_scan(). It never takes longer than to read all.
  */
 static Cost
 reading_cost(const RfProbes *probes, double touched, double pages, bool sorted)
@@ -41,11 +50,12 @@ reading_cost(const RfProbes *probes, double touched, double pages, bool sorted)
 	if (!sorted)
 		return touched * random_cost;
 	touched = Min(touched, pages);
-	return touched * (random_cost - (random_cost - probes->seq_page_cost) * sqrt(touched / pages));
+	return Min(touched * (random_cost - (random_cost - probes->seq_page_cost) * sqrt(touched / pages)),
+			   pages * probes->seq_page_cost);
 }
 
 double
-rf_probe_reading_cost(PlannerInfo *root, const RfProbes *probes, bool sorted)
+rf_probe_cost_of_pages(PlannerInfo *root, const RfProbes *probes, bool sorted)
 {
 	double		count = Max(probes->count, 1);
 	double		heap_pages = Max(probes->heap_pages, 1);
@@ -62,6 +72,7 @@ rf_probe_reading_cost(PlannerInfo *root, const RfProbes *probes, bool sorted)
 	Cost		scattered;
 	Cost		ordered;
 	Cost		index;
+	Cost		descent = PAGE_OF_DESCENT * cpu_operator_cost * probes->index_levels;
 
 	/* a single probe has no order, and its pages are adjacent (cost_index()) */
 	if (count <= 1)
@@ -79,8 +90,10 @@ rf_probe_reading_cost(PlannerInfo *root, const RfProbes *probes, bool sorted)
 							   heap_pages, sorted);
 		index = reading_cost(probes, index_pages_fetched(leaves * count, index_pages, competing, root),
 							 index_pages, sorted);
+		if (sorted)
+			descent *= ORDERED_DESCENT;
 	}
-	return (index + probes->heap_share *
+	return descent + (index + probes->heap_share *
 			(scattered + probes->correlation * probes->correlation * (ordered - scattered))) / count;
 }
 
@@ -168,16 +181,57 @@ probed_in_order(PlannerInfo *root, IndexPath *path, double rows)
 	probes.heap_tuples = table->tuples;
 	probes.heap_share = path->path.pathtype == T_IndexOnlyScan ? 1 - table->allvisfrac : 1;
 	probes.index_pages = index->pages;
-	saved = rf_probe_reading_cost(root, &probes, false);
+	probes.index_levels = index->tree_height + 1;
+	saved = rf_probe_cost_of_pages(root, &probes, false);
 	/* for several columns the first one's correlation was reduced, as btcostestimate() does */
 	if (index->nkeycolumns > 1)
 		probes.correlation /= MULTICOLUMN_CORRELATION;
 	probes.count = rows;
-	saved -= rf_probe_reading_cost(root, &probes, true);
+	saved -= rf_probe_cost_of_pages(root, &probes, true);
 
 	*result = *path;
 	result->path.total_cost = Max(path->path.total_cost - saved, path->path.startup_cost);
 	return &result->path;
+}
+
+/* Of all processes that share them. */
+static double
+all_rows(Path *path)
+{
+	return path->parallel_workers > 0 ? path->rows * rf_parallel_divisor(path->parallel_workers) : path->rows;
+}
+
+/*
+ * The rows, shared by workers. An exchange of few rows has few of them, but to look these up may be as much work as to
+ * scan the pages of the table that they lead to.
+ */
+static Path *
+shared_rows(Path *rows, RelOptInfo *table)
+{
+	int			workers;
+
+	if (!rf_exchange_is_path(rows))
+		return rows;
+	workers = compute_parallel_worker(table, Min(all_rows(rows), table->pages), -1, max_parallel_workers_per_gather);
+	return workers > rows->parallel_workers ? rf_exchange_with_workers(rows, workers) : rows;
+}
+
+/*
+ * A nested loop of these outer rows, sorted. Workers that share the rows sort what each of them has got, so each
+ * walks through the index, and what one has read of it is there for the others.
+ */
+static NestPath *
+ordered_loop(PlannerInfo *root, RelOptInfo *joinrel, Path *outer, IndexPath *inner, List *pathkeys, JoinType jointype,
+			 JoinPathExtraData *extra)
+{
+	Path	   *probed = probed_in_order(root, inner, all_rows(outer));
+	JoinCostWorkspace workspace;
+
+	if (!pathkeys_contained_in(pathkeys, outer->pathkeys))
+		outer = (Path *) create_sort_path(root, outer->parent, outer, pathkeys, -1);
+	initial_cost_nestloop(root, &workspace, jointype, outer, probed, extra);
+	return create_nestloop_path(root, joinrel, jointype, &workspace, extra, outer, probed, extra->restrictlist,
+								build_join_pathkeys(root, joinrel, jointype, pathkeys), NULL);
 }
 
 static void
@@ -198,10 +252,7 @@ probe_in_order(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, Rel
 	foreach(lc, innerrel->pathlist)
 	{
 		IndexPath  *path = (IndexPath *) lfirst(lc);
-		JoinCostWorkspace workspace;
 		List	   *pathkeys;
-		Path	   *sorted;
-		Path	   *inner;
 
 		if (!IsA(path, IndexPath) || bms_is_empty(PATH_REQ_OUTER(&path->path)) ||
 			path->indexinfo->sortopfamily == NULL ||
@@ -210,15 +261,11 @@ probe_in_order(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, Rel
 		pathkeys = order_of_probes(root, path, outerrel);
 		if (pathkeys == NIL)
 			continue;
-		sorted = outer;
-		if (!pathkeys_contained_in(pathkeys, outer->pathkeys))
-			sorted = (Path *) create_sort_path(root, outerrel, outer, pathkeys, -1);
-		inner = probed_in_order(root, path, outer->rows);
-		initial_cost_nestloop(root, &workspace, jointype, sorted, inner, extra);
-		add_path(joinrel, (Path *)
-				 create_nestloop_path(root, joinrel, jointype, &workspace, extra, sorted, inner,
-									  extra->restrictlist,
-									  build_join_pathkeys(root, joinrel, jointype, pathkeys), NULL));
+		add_path(joinrel, (Path *) ordered_loop(root, joinrel, outer, path, pathkeys, jointype, extra));
+		if (joinrel->consider_parallel && path->path.parallel_safe && outerrel->partial_pathlist != NIL)
+			add_partial_path(joinrel, (Path *)
+							 ordered_loop(root, joinrel, shared_rows(linitial(outerrel->partial_pathlist), innerrel), path,
+										  pathkeys, jointype, extra));
 	}
 }
 

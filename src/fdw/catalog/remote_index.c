@@ -351,9 +351,8 @@ rf_probe_cost(PlannerInfo *root, RfRelInfo *info, List *clauses, double count, d
 		probes.random_page_cost = random_page_cost;
 		probes.seq_page_cost = seq_page_cost;
 
-		cost = rf_probe_reading_cost(root, &probes, sorted) +
-			cpu_operator_cost * (ceil(log2(heap_tuples + 1)) +
-								 50 * (1 + ceil(log(Max(probes.index_pages, 1)) / log(256)))) +
+		probes.index_levels = 1 + (int) ceil(log(Max(probes.index_pages, 1)) / log(256));
+		cost = rf_probe_cost_of_pages(root, &probes, sorted) + cpu_operator_cost * ceil(log2(heap_tuples + 1)) +
 			probes.tuples * (cpu_index_tuple_cost + cpu_operator_cost * list_length(matched) +
 							 cpu_tuple_cost + table->baserestrictcost.per_tuple);
 		if (found && cost >= result->cost)

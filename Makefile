@@ -23,7 +23,7 @@
 #   make bench-scaling [SF=1] [WORKERS='1 2 4 8']   TPC-H with more and more workers on each node, in build/bench-scaling
 #   make bench-star [SCALE=1] [NODES=2]   star and snowflake queries over sales of three channels, in build/bench-star
 #   make bench-keys       few local keys joined with many rows of a node, and UPDATE over nodes, in build/bench-keys
-#   make bench-many [NODES='2 4 8 16 32 64']    one join over ever more nodes of one machine, in build/bench-many
+#   make bench-many [NODES='2 8 32 64']    one join over ever more nodes of one machine, in build/bench-many
 #   make bench-moves      nodes come and go: clients' errors and pauses, speed of a move, in build/bench-moves
 #   make bench-commit     transfers over nodes: commits per second, WAL syncs, torn reads, in build/bench-commit
 #   make bench-engine     the engine's techniques, each without and with it: table, results.tsv and plots in bench/engine;

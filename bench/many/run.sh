@@ -4,15 +4,15 @@
 # Interleaved runs, medians, ratios to two nodes; and what memory an exchange takes, flows, connections, and messages, beside those of
 # as many simulated nodes (bench/engine/nodes.tsv).
 #
-#   NODES      numbers of nodes (default "2 4 8 16 32 64")       CLUSTERS  that the nodes are databases of (default 8)
-#   ROWS       of the smaller table (default 200000); the other has four times as many
+#   NODES      numbers of nodes (default "2 8 32 64")       CLUSTERS  that the nodes are databases of (default 8)
+#   ROWS       of the smaller table (default 1500000, as orders of TPC-H at scale 1); the other has four times as many
 #   RUNS       rounds (default 3)         MINUTES  fewer rounds, so that the whole ends in time (default 9)
 #   OUT        where table, TSV and plot go (default build/bench-many)   DIR   keep clusters and data there
 #   NOTE       a line about the machine for the table
 set -euo pipefail
 . "$(dirname "$0")/../clusters.sh"
-read -ra counts <<<"${NODES:-2 4 8 16 32 64}"
-clusters=${CLUSTERS:-8} rows=${ROWS:-200000} runs=${RUNS:-3} out=${OUT:-$tree/build/bench-many}
+read -ra counts <<<"${NODES:-2 8 32 64}"
+clusters=${CLUSTERS:-8} rows=${ROWS:-1500000} runs=${RUNS:-3} out=${OUT:-$tree/build/bench-many}
 strategies=(repartition_one repartition_both replicate)
 mkdir -p "$out"
 bench_begin "${DIR:-}"

@@ -589,9 +589,6 @@ rf_exchange_is_path(Path *path)
 	return IsA(path, CustomPath) && ((CustomPath *) path)->methods->CustomName == rf_exchange_name;
 }
 
-/* From node_plan.c: this path of an exchange whose rows workers share, for so many of them. */
-extern Path *rf_exchange_with_workers(Path *path, int workers);
-
 /* node_workers.c */
 
 /* Called once, and in the planning of exchanges' queries. */

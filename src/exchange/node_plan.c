@@ -220,19 +220,6 @@ add_shared_path(RelOptInfo *rel, RangeTblEntry *rte, const CustomPath *path)
 	add_partial_path(rel, &shared->path);
 }
 
-Path *
-rf_exchange_with_workers(Path *path, int workers)
-{
-	double		share = rf_parallel_divisor(path->parallel_workers) / rf_parallel_divisor(workers);
-	CustomPath *result = makeNode(CustomPath);
-
-	*result = *(CustomPath *) path;
-	result->path.parallel_workers = workers;
-	result->path.rows = clamp_row_est(path->rows * share);
-	result->path.total_cost = path->startup_cost + (path->total_cost - path->startup_cost) * share;
-	return &result->path;
-}
-
 static void
 replace_exchange(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {

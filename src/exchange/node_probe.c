@@ -201,6 +201,20 @@ all_rows(Path *path)
 	return path->parallel_workers > 0 ? path->rows * rf_parallel_divisor(path->parallel_workers) : path->rows;
 }
 
+/* This path of an exchange whose rows workers share, for so many of them. */
+static Path *
+with_workers(Path *path, int workers)
+{
+	double		share = rf_parallel_divisor(path->parallel_workers) / rf_parallel_divisor(workers);
+	CustomPath *result = makeNode(CustomPath);
+
+	*result = *(CustomPath *) path;
+	result->path.parallel_workers = workers;
+	result->path.rows = clamp_row_est(path->rows * share);
+	result->path.total_cost = path->startup_cost + (path->total_cost - path->startup_cost) * share;
+	return &result->path;
+}
+
 /*
  * The rows, shared by workers. An exchange of few rows has few of them, but to look these up may be as much work as to
  * scan the pages of the table that they lead to.
@@ -213,7 +227,7 @@ shared_rows(Path *rows, RelOptInfo *table)
 	if (!rf_exchange_is_path(rows))
 		return rows;
 	workers = compute_parallel_worker(table, Min(all_rows(rows), table->pages), -1, max_parallel_workers_per_gather);
-	return workers > rows->parallel_workers ? rf_exchange_with_workers(rows, workers) : rows;
+	return workers > rows->parallel_workers ? with_workers(rows, workers) : rows;
 }
 
 /*

@@ -40,6 +40,9 @@ EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartitio
   JOIN ni.big b ON b.k = x.c1 AND b.part = x.c2;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=20000 distinct=10000', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
   JOIN ni.big b ON b.k = x.c1;
+-- So many only since a descent next to the one before it costs less.
+EXPLAIN (COSTS OFF) SELECT sum(b.v) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=560 distinct=560', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+  JOIN ni.big b ON b.k = x.c1;
 -- Workers share the rows and look up what each of them has got, also when so few rows would not have as many workers.
 SET max_parallel_workers_per_gather = 2;
 SET parallel_setup_cost = 0;
@@ -82,6 +85,15 @@ BEGIN
 		END IF;
 	END LOOP;
 END $$;
+-- Did processes of a node share rows that arrived?
+CREATE FUNCTION ni_here.shares_rows(q text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE line text; shared boolean = false;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, VERBOSE) ' || q LOOP
+		shared = shared OR line ~ 'taken per process=';
+	END LOOP;
+	RETURN shared;
+END $$;
 -- few rows go to where the index is
 SELECT ni_here.plan('SELECT x, count(*) FROM few JOIN big ON k = g WHERE x < 3 GROUP BY x');
 SELECT ni_here.same('SELECT x, count(*), sum(v) FROM few JOIN big ON k = g WHERE x < 3 GROUP BY x');
@@ -105,6 +117,7 @@ RESET rdma_fdw.exchange_strategy;
 SELECT DISTINCT answer FROM rdma.run_on('ni', 'SET parallel_setup_cost = 0');
 SELECT DISTINCT answer FROM rdma.run_on('ni', 'SET parallel_tuple_cost = 0');
 SELECT DISTINCT answer FROM rdma.run_on('ni', 'SET min_parallel_table_scan_size = 0');
+SELECT ni_here.shares_rows('SELECT id, v, x FROM few JOIN big ON k = g');
 SELECT ni_here.same('SELECT id, v, x FROM few JOIN big ON k = g');
 SELECT ni_here.same('SELECT id, v, x FROM few LEFT JOIN big ON k = g AND v < 5');
 SELECT ni_here.same('SELECT * FROM few WHERE EXISTS (SELECT FROM big WHERE k = g AND v < 4)');

@@ -68,6 +68,7 @@ clear_result(void *arg)
 	}
 }
 
+/* Called in the query's context, where the mapping stays. */
 static UserMapping *
 user_of(DirectState *state, int node)
 {

@@ -266,7 +266,7 @@ rdmaPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation,
 	distribution = rf_own_statement(find_base_rel(root, resultRelation))->distribution;
 	rel = table_open(relid, NoLock);	/* locked by the planner */
 	leaves = rf_writes_partition_key(rel, statement.target_attrs) ||
-		(plan->operation == CMD_UPDATE && distribution != NULL && rf_assigns_key(root, resultRelation, distribution));
+		(plan->operation == CMD_UPDATE && rf_assigns_key(root, resultRelation, distribution));
 	table_close(rel, NoLock);
 	if (leaves)
 		return false;

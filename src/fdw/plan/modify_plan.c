@@ -27,7 +27,14 @@
 
 #include "plan.h"
 
-static const RfDistribution *distribution_of(Relation rel);
+/* NULL: its server has no nodes. */
+static const RfDistribution *
+distribution_of(Relation rel)
+{
+	Oid			relid = RelationGetRelid(rel);
+
+	return rf_server_nodes(GetForeignServer(GetForeignServerIdByRelId(relid))) != NIL ? rf_table_distribution(relid) : NULL;
+}
 
 void
 rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte, Relation target_relation)
@@ -48,26 +55,17 @@ rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *tar
 	}
 }
 
-/* NULL: its server has no nodes. */
-static const RfDistribution *
-distribution_of(Relation rel)
-{
-	Oid			relid = RelationGetRelid(rel);
-
-	return rf_server_nodes(GetForeignServer(GetForeignServerIdByRelId(relid))) != NIL ? rf_table_distribution(relid) : NULL;
-}
-
 void
 rf_key_junk_name(Oid relid, int key, char *name)
 {
 	snprintf(name, NAMEDATALEN, "rdma_key_%u_%d", relid, key + 1);
 }
 
-/* ERROR if single rows of it, the table of a server with nodes, cannot be written. */
+/* ERROR if the table's server has nodes and single rows of it cannot be written. */
 static void
 check_distributed_write(Relation rel, CmdType operation, const RfDistribution *distribution)
 {
-	if (operation != CMD_INSERT && distribution->placement != RF_PLACED_BY_HASH)
+	if (operation != CMD_INSERT && distribution != NULL && distribution->placement != RF_PLACED_BY_HASH)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot %s single rows of foreign table \"%s\"",
@@ -237,7 +235,7 @@ rf_assigns_key(PlannerInfo *root, Index rti, const RfDistribution *distribution)
 {
 	List	   *columns = updated_columns(root, rti);
 
-	for (int i = 0; i < distribution->key_count; i++)
+	for (int i = 0; distribution != NULL && i < distribution->key_count; i++)
 	{
 		if (list_member_int(columns, distribution->keys[i]))
 			return true;
@@ -310,10 +308,9 @@ rdmaPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index resultRelation
 			elog(ERROR, "unexpected operation: %d", (int) plan->operation);
 	}
 	distribution = distribution_of(rel);
-	if (distribution != NULL)
-		check_distributed_write(rel, plan->operation, distribution);
+	check_distributed_write(rel, plan->operation, distribution);
 	/* of values that a trigger assigns, execution finds out */
-	if (plan->operation == CMD_UPDATE && distribution != NULL && rf_assigns_key(root, resultRelation, distribution))
+	if (plan->operation == CMD_UPDATE && rf_assigns_key(root, resultRelation, distribution))
 		move = move_sql(&write);
 	table_close(rel, NoLock);
 

@@ -352,7 +352,10 @@ extern bool rf_writes_partition_key(Relation rel, List *target_attrs);
  */
 extern void rf_key_junk_name(Oid relid, int key, char *name);
 
-/* Does the UPDATE of the relation assign a column of the key by which its rows are distributed? */
+/*
+ * Does the UPDATE of the relation assign a column of the key by which its rows are distributed? distribution: NULL
+ * where the server has no nodes.
+ */
 extern bool rf_assigns_key(PlannerInfo *root, Index rti, const RfDistribution *distribution);
 
 /* For a foreign table whose info has nodes; sets info->fragment. */

@@ -11,6 +11,7 @@
 #                            times more in that session, and prints "FIRST,LAST": LAST is the last time, of four and more the
 #                            median of the last three
 #   bench_same QUERY CASE OTHER    are the case's rows those of the other case? Not: says which differ. What was too late is not compared
+#   bench_plot NAME SCRIPT [TITLE]    draws NAME.svg from NAME.tsv, both in $out, by a script of gnuplot, if that is installed
 #   bench_cpu CLUSTER...     milliseconds of processors that all processes of these clusters have used since they started, also those
 #                            that have ended
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -108,4 +109,14 @@ bench_cpu()
 	# behind the name come state and parent, and from the 12th on user, system, and both of the children that have been waited for
 	# one of them may have ended meanwhile
 	{ cat "${files[@]}" 2>/dev/null || :; } | sed 's/.*) //' | awk -v hz="$(getconf CLK_TCK)" '{ sum += $12 + $13 + $14 + $15 } END { printf "%d\n", sum * 1000 / hz }'
+}
+
+bench_plot()
+{
+	if command -v gnuplot >/dev/null; then
+		gnuplot -e "table='$out/$1.tsv'; out='$out/$1.svg'; name='${3:-}'" "$2"
+		echo "plot: $out/$1.svg"
+	else
+		echo "gnuplot is not installed: no plot"
+	fi
 }

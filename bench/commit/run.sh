@@ -264,9 +264,5 @@ for ((round = 0;; round++)); do
 done
 say "done"
 "$tree/bench/commit/report.pl" "$out" "$time" "$readers" "$writers" "${NOTE:-}" | tee "$out/commit.txt"
-if command -v gnuplot >/dev/null; then
-	gnuplot -e "table='$out/commit.tsv'; out='$out/commit.svg'" "$tree/bench/commit/plot.gp"
-else
-	echo "gnuplot is not installed: no plot"
-fi
+bench_plot commit "$tree/bench/commit/plot.gp"
 exit $bad

@@ -103,9 +103,5 @@ for number in "${queries[@]}"; do
 done
 say "done"
 "$tree/bench/fdw/report.pl" "$out" "$sf" "$timeout" | tee "$out/fdw.txt"
-if command -v gnuplot >/dev/null; then
-	gnuplot -e "table='$out/fdw.tsv'; out='$out/fdw.svg'" "$tree/bench/fdw/plot.gp"
-else
-	echo "gnuplot is not installed: no plot"
-fi
+bench_plot fdw "$tree/bench/fdw/plot.gp"
 exit $bad

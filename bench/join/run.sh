@@ -59,9 +59,5 @@ for number in "${queries[@]}"; do
 done
 say "done"
 "$tree/bench/join/report.pl" "$out" "$sf" "$nodes" "$timeout" | tee "$out/join.txt"
-if command -v gnuplot >/dev/null; then
-	gnuplot -e "table='$out/join.tsv'; out='$out/join.svg'; name='TPC-H scale $sf over $nodes data nodes'" "$tree/bench/join/plot.gp"
-else
-	echo "gnuplot is not installed: no plot"
-fi
+bench_plot join "$tree/bench/join/plot.gp" "TPC-H scale $sf over $nodes data nodes"
 exit $bad

@@ -61,9 +61,5 @@ for number in "${queries[@]}"; do
 done
 say "done"
 "$tree/bench/join/scaling.pl" "$out" "$sf" "$nodes" "${workers[*]}" | tee "$out/scaling.txt"
-if command -v gnuplot >/dev/null; then
-	gnuplot -e "table='$out/scaling.tsv'; out='$out/scaling.svg'; name='TPC-H scale $sf over $nodes data nodes on one machine'" "$tree/bench/join/scaling.gp"
-else
-	echo "gnuplot is not installed: no plot"
-fi
+bench_plot scaling "$tree/bench/join/scaling.gp" "TPC-H scale $sf over $nodes data nodes on one machine"
 exit $bad

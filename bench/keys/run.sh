@@ -152,9 +152,4 @@ tsv=$out/keys.tsv perl -F, -lane '
 		line("UPDATE of all", "the slowest node alone", $m{"update all"}{nodes}, $slowest);
 		line("UPDATE of all", "the nodes at the same time", $m{"update all"}{nodes}, $m{"update all"}{together});
 	}' "$raw" | tee "$out/table.txt"
-if command -v gnuplot >/dev/null; then
-	gnuplot -e "table='$out/keys.tsv'; out='$out/keys.svg'" "$tree/bench/keys/plot.gp"
-	echo "plot: $out/keys.svg"
-else
-	echo "gnuplot is not installed: no plot"
-fi
+bench_plot keys "$tree/bench/keys/plot.gp"

@@ -132,7 +132,7 @@ awk -v clusters="$clusters" -v rows="$rows" -v note="${NOTE:-}" -v counts="${cou
 	END {
 		printf "%d rows join %d, nodes are databases of at most %d clusters, default settings%s\n", rows, 4 * rows, clusters, note == "" ? "" : "; " note
 		printf "medians in ms, ratios to the fewest nodes; of the first cluster the most that it held: MB of buffers for all of its nodes, flows,\n"
-		printf "nodes of one cluster, and engines it is connected with; sent: work requests of a node, and what %s has of as many\n", "bench/engine/nodes.txt"
+		printf "nodes of one cluster, and engines it is connected with; sent: work requests of a node, and what bench/engine/nodes.txt has of as many\n"
 		printf "simulated nodes, each with 4 MB of rows\n\n"
 		printf "%5s  %-30s %-30s %-30s %s\n", "nodes", "repartition one", "repartition both", "replicate", "nodes  engines  simulated"
 		printf "%5s  %s %s %s\n", "", "   ms ratio   MB flows  sent  ", "   ms ratio   MB flows  sent  ", "   ms ratio   MB flows  sent"
@@ -152,9 +152,4 @@ awk -v clusters="$clusters" -v rows="$rows" -v note="${NOTE:-}" -v counts="${cou
 			printf "%5d  %s %5d %8d %10s\n", n[i], line, int((n[i] + clusters - 1) / clusters), peers[n[i]], simulated[n[i]]
 		}
 	}' FS='\t' "$tree/bench/engine/nodes.tsv" FS=' ' "$raw" "$held" | sed 's/ *$//' | tee "$out/table.txt"
-if command -v gnuplot >/dev/null; then
-	gnuplot -e "table='$out/many.tsv'; out='$out/many.svg'; name='$rows rows join $((4 * rows)), nodes of $clusters clusters on one machine'" "$tree/bench/many/plot.gp"
-	echo "plot: $out/many.svg"
-else
-	echo "gnuplot is not installed: no plot"
-fi
+bench_plot many "$tree/bench/many/plot.gp" "$rows rows join $((4 * rows)), nodes of $clusters clusters on one machine"

@@ -99,9 +99,5 @@ for number in "${queries[@]}"; do
 done
 say "done"
 "$here/report.pl" "$out" "$scale" "$nodes" "$timeout" | tee "$out/star.txt"
-if command -v gnuplot >/dev/null; then
-	gnuplot -e "table='$out/star.tsv'; out='$out/star.svg'; name='star queries, scale $scale, over $nodes data nodes'" "$here/plot.gp"
-else
-	echo "gnuplot is not installed: no plot"
-fi
+bench_plot star "$here/plot.gp" "star queries, scale $scale, over $nodes data nodes"
 exit $bad

@@ -56,6 +56,21 @@ BEGIN
 	RETURN NEXT split_part(here, ',', 1);
 END $$;
 
+-- So many rows of the outermost table or join are expected.
+CREATE FUNCTION nx.expected(q text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE plan json; rows float;
+BEGIN
+	SET LOCAL search_path = nx, public;
+	SET LOCAL rdma_fdw.decorrelate = on;
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || q INTO plan;
+	rows := plan -> 0 -> 'Plan' ->> 'Plan Rows';
+	RETURN CASE WHEN rows < 50 THEN 'few' WHEN rows < 300 THEN 'some' WHEN rows < 500 THEN 'half' ELSE 'most' END;
+END $$;
+
+-- conditions that hold for all rows or for none are not taken for rare ones
+SELECT nx.expected('SELECT * FROM b WHERE y NOT IN (SELECT x FROM a WHERE id < 3)');
+SELECT nx.expected('SELECT * FROM b WHERE v = ''a1'' OR NOT EXISTS (SELECT FROM a WHERE id < 3)');
+SELECT nx.expected('SELECT * FROM b WHERE v = ''a1'' OR EXISTS (SELECT FROM a WHERE id < 3)');
 -- below OR and in other expressions
 SELECT nx.planned('SELECT id FROM a WHERE EXISTS (SELECT FROM b WHERE b.aid = a.id AND y = 2) OR EXISTS (SELECT FROM b WHERE b.id = a.id AND y = 3)');
 SELECT nx.planned('SELECT id FROM a WHERE x = 1 OR NOT EXISTS (SELECT FROM b WHERE b.aid = a.id)');

@@ -137,21 +137,26 @@ rf_exists_of(Query *sub)
 }
 
 /*
- * (SELECT true FROM ... LIMIT 1) IS NOT NULL: of EXISTS the planner forgets that one row is enough, and the
- * nodes would compute all of them.
+ * (SELECT true FROM ... LIMIT 1) IS TRUE: of EXISTS the planner forgets that one row is enough, and the nodes would
+ * compute all of them. It expects that half of all rows pass, as it does for EXISTS. Of IS NOT NULL it would expect
+ * that nearly all do, and nearly none with NOT in front.
  */
 static Node *
 make_exists_once(Query *sub)
 {
-	SubLink    *result = makeNode(SubLink);
+	SubLink    *value = makeNode(SubLink);
+	BooleanTest *result = makeNode(BooleanTest);
 
 	sub->targetList = list_make1(makeTargetEntry((Expr *) makeBoolConst(true, false), 1, NULL, false));
 	sub->limitCount = (Node *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(1), false, FLOAT8PASSBYVAL);
 	sub->limitOption = LIMIT_OPTION_COUNT;
-	result->subLinkType = EXPR_SUBLINK;
-	result->subselect = (Node *) sub;
+	value->subLinkType = EXPR_SUBLINK;
+	value->subselect = (Node *) sub;
+	value->location = -1;
+	result->arg = (Expr *) value;
+	result->booltesttype = IS_TRUE;
 	result->location = -1;
-	return rf_null_test((Node *) result, IS_NOT_NULL);
+	return (Node *) result;
 }
 
 Node *

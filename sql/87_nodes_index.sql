@@ -43,6 +43,15 @@ EXPLAIN (COSTS OFF) SELECT count(*) FROM rdma.exchange('number=1 kind=repartitio
 -- So many only since a descent next to the one before it costs less.
 EXPLAIN (COSTS OFF) SELECT sum(b.v) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=560 distinct=560', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
   JOIN ni.big b ON b.k = x.c1;
+-- Of an IN whose rows are made unique here.
+EXPLAIN (COSTS OFF) SELECT sum(v) FROM ni.big WHERE k IN (SELECT c1 FROM rdma.exchange('number=1 kind=repartition keys=1 rows=300 distinct=100', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint));
+-- ANALYZE may find far too few values in a column. Each probe finds as many rows as the values of the arriving rows tell.
+UPDATE pg_statistic SET stadistinct = 200, stakind1 = 0, stanumbers1 = NULL, stavalues1 = NULL WHERE starelid = 'ni.big'::regclass AND staattnum = 1;
+EXPLAIN (COSTS OFF) SELECT sum(b.v) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=400 distinct=200', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+  JOIN ni.big b ON b.k = x.c1;
+EXPLAIN (COSTS OFF) SELECT sum(b.v) FROM rdma.exchange('number=1 kind=repartition keys=1 rows=400 distinct=5000', 'SELECT g::bigint FROM ni.few') AS x(c1 bigint)
+  JOIN ni.big b ON b.k = x.c1;
+ANALYZE ni.big;
 -- Workers share the rows and look up what each of them has got, also when so few rows would not have as many workers.
 SET max_parallel_workers_per_gather = 2;
 SET parallel_setup_cost = 0;
@@ -85,6 +94,12 @@ BEGIN
 		END IF;
 	END LOOP;
 END $$;
+CREATE FUNCTION ni_here.cost(q text) RETURNS float LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || q INTO plan;
+	RETURN plan -> 0 -> 'Plan' ->> 'Total Cost';
+END $$;
 -- Did processes of a node share rows that arrived?
 CREATE FUNCTION ni_here.shares_rows(q text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE line text; shared boolean = false;
@@ -101,6 +116,16 @@ SELECT ni_here.plan('SELECT count(*) FROM few WHERE x < 3 AND EXISTS (SELECT FRO
 SELECT ni_here.same('SELECT * FROM few WHERE x < 3 AND EXISTS (SELECT FROM big WHERE k = g AND v < 4)');
 SELECT ni_here.same('SELECT * FROM few WHERE x < 3 AND NOT EXISTS (SELECT FROM big WHERE k = g AND v < 4)');
 SELECT ni_here.same('SELECT few.*, v, part FROM few LEFT JOIN big ON k = g AND part = x WHERE x < 8');
+-- rows that do not arrive from elsewhere are looked up in order as well
+SELECT ni_here.plan('SELECT sum(v) FROM few JOIN big ON k = id WHERE x < 12');
+BEGIN;
+SELECT sum(v) FROM few JOIN big ON k = id WHERE x < 12;
+SELECT node, answer FROM rdma.run_on('ni', $$SELECT CASE WHEN seq_scan > 0 THEN 'reads all' WHEN idx_scan > 100 THEN 'looks up' END
+	FROM pg_stat_xact_user_tables WHERE relid = 'ni.big'::regclass$$);
+COMMIT;
+SELECT ni_here.same('SELECT id, part, v FROM few JOIN big ON k = id WHERE x < 12');
+-- NULLs are found by an index
+SELECT ni_here.cost('SELECT v FROM big WHERE k IS NULL') * 2 < ni_here.cost('SELECT v FROM big WHERE v IS NULL') AS cheap;
 -- a correlated aggregate of a large table reads only what has partners, as an index finds those
 SELECT ni_here.plan('SELECT id FROM few WHERE x < 2 AND x < (SELECT avg(v) FROM big WHERE k = g)');
 SELECT ni_here.same('SELECT id FROM few WHERE x < 2 AND x < (SELECT avg(v) FROM big WHERE k = g)');

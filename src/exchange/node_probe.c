@@ -1,14 +1,14 @@
 /*
- * node_probe.c - prices probes of a table's index with the rows of an exchange.
+ * node_probe.c - prices probes of a table's index in the index's order, in statements of a coordinator.
  *
- * Where few rows arrive and the table is large, the planner has to compare probing an index with
+ * Where few rows are joined with a large table, the planner has to compare probing an index with
  * reading the whole table. It prices each page that a probe reads as a random one, and ignores the
  * order of the probes. But we may choose that order: rows that are sorted by the index's columns
  * walk through the index from one end to the other, and so through a table that is stored in the
- * same order. So there is one more way to join: sort the arriving rows, then a nested loop, with
- * pages priced as a bitmap heap scan prices those it reads in order.
+ * same order. So there is one more way to join: sort the rows, of an exchange or of other tables, then
+ * a nested loop, with pages priced as a bitmap heap scan prices those it reads in order.
  *
- * The coordinator prices probes of moved rows in the same way (src/fdw/catalog/remote_index.c).
+ * The coordinator prices probes in the same way (src/fdw/catalog/remote_index.c).
  */
 #include "node.h"
 
@@ -21,9 +21,11 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/optimizer.h"
+#include "utils/selfuncs.h"
 #include "utils/spccache.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/serve.h"
 
 #define MULTICOLUMN_CORRELATION	0.75
 
@@ -97,7 +99,7 @@ rf_probe_cost_of_pages(PlannerInfo *root, const RfProbes *probes, bool sorted)
 			(scattered + probes->correlation * probes->correlation * (ordered - scattered))) / count;
 }
 
-/* Does it read an exchange? */
+/* Does it read an exchange? So EXPLAIN of such a statement by hand shows what it does for a coordinator. */
 static bool
 reads_exchange(PlannerInfo *root, RelOptInfo *rel)
 {
@@ -148,48 +150,108 @@ order_of_probes(PlannerInfo *root, IndexPath *path, RelOptInfo *outerrel)
 	return pathkeys;
 }
 
-/* A copy of the probing path with the cost of ordered probes. Core's own path is not changed. */
+/*
+ * The rows that the average probe finds, as a fraction of those that core assumes. It assumes that each value that
+ * ANALYZE has found in the column has as many rows, and ANALYZE finds far too few values where rows of the same value
+ * lie side by side, as line items of an order do. The estimate of the join also knows how many values the outer rows
+ * have.
+ */
+static Selectivity
+found_of_assumed(PlannerInfo *root, IndexPath *path, RelOptInfo *outerrel, JoinPathExtraData *extra)
+{
+	SpecialJoinInfo inner_join = *extra->sjinfo;
+	Selectivity fraction = 1;
+	ListCell   *lc;
+
+	inner_join.jointype = JOIN_INNER;
+	foreach(lc, path->indexclauses)
+	{
+		Node	   *clause = (Node *) lfirst_node(IndexClause, lc)->rinfo;
+		Selectivity assumed = clause_selectivity(root, clause, path->path.parent->relid, JOIN_INNER, NULL);
+
+		if (bms_overlap(((RestrictInfo *) clause)->clause_relids, outerrel->relids) && assumed > 0)
+			fraction *= Min(clause_selectivity(root, clause, 0, JOIN_INNER, &inner_join) / assumed, 1);
+	}
+	return fraction;
+}
+
+/*
+ * The number of probes that core assumed, as get_loop_count(): of the rows of IN and EXISTS, which it may make unique,
+ * only so many as they have values.
+ */
+static double
+assumed_probes(PlannerInfo *root, IndexPath *path)
+{
+	double		result = 0;
+	int			member = -1;
+
+	while ((member = bms_next_member(PATH_REQ_OUTER(&path->path), member)) >= 0)
+	{
+		RelOptInfo *rel = root->simple_rel_array[member];
+		double		rows;
+		ListCell   *lc;
+
+		if (rel == NULL)
+			continue;
+		rows = rel->rows;
+		foreach(lc, root->join_info_list)
+		{
+			SpecialJoinInfo *sjinfo = lfirst_node(SpecialJoinInfo, lc);
+			double		all = 1;
+			int			inside = -1;
+
+			if (sjinfo->jointype != JOIN_SEMI || !bms_is_member(path->path.parent->relid, sjinfo->syn_lefthand) ||
+				!bms_is_member(member, sjinfo->syn_righthand))
+				continue;
+			while ((inside = bms_next_member(sjinfo->syn_righthand, inside)) >= 0)
+				all *= root->simple_rel_array[inside] == NULL ? 1 : root->simple_rel_array[inside]->rows;
+			rows = Min(rows, estimate_num_groups(root, sjinfo->semi_rhs_exprs, all, NULL, NULL));
+		}
+		if (result == 0 || rows < result)
+			result = rows;
+	}
+	return Max(result, 1);
+}
+
+/*
+ * A copy of the probing path with the cost of ordered probes that find this fraction of the rows that core assumes.
+ * Core's own path is not changed.
+ */
 static Path *
-probed_in_order(PlannerInfo *root, IndexPath *path, double rows)
+probed_in_order(PlannerInfo *root, IndexPath *path, double rows, Selectivity found)
 {
 	IndexOptInfo *index = path->indexinfo;
 	RelOptInfo *table = path->path.parent;
 	IndexPath  *result = makeNode(IndexPath);
 	RfProbes	probes = {0};
-	double		loops = 0;
-	int			member = -1;
 	Cost		startup_cost;
 	Cost		total_cost;
 	Selectivity selectivity;
 	double		pages;
 	Cost		saved;
 
-	/* the number of probes that core assumed */
-	while ((member = bms_next_member(PATH_REQ_OUTER(&path->path), member)) >= 0)
-	{
-		RelOptInfo *rel = root->simple_rel_array[member];
-
-		if (rel != NULL && (loops == 0 || rel->rows < loops))
-			loops = rel->rows;
-	}
-	((amcostestimate_function) index->amcostestimate) (root, path, Max(loops, 1), &startup_cost, &total_cost,
+	probes.count = assumed_probes(root, path);
+	((amcostestimate_function) index->amcostestimate) (root, path, probes.count, &startup_cost, &total_cost,
 													   &selectivity, &probes.correlation, &pages);
 	get_tablespace_page_costs(table->reltablespace, &probes.random_page_cost, &probes.seq_page_cost);
-	probes.count = loops;
 	probes.tuples = clamp_row_est(selectivity * table->tuples);
 	probes.heap_pages = table->pages;
 	probes.heap_tuples = table->tuples;
 	probes.heap_share = path->path.pathtype == T_IndexOnlyScan ? 1 - table->allvisfrac : 1;
 	probes.index_pages = index->pages;
 	probes.index_levels = index->tree_height + 1;
-	saved = rf_probe_cost_of_pages(root, &probes, false);
+	saved = rf_probe_cost_of_pages(root, &probes, false) + (1 - found) * probes.tuples *
+		(cpu_index_tuple_cost + cpu_operator_cost * list_length(path->indexclauses) + cpu_tuple_cost +
+		 table->baserestrictcost.per_tuple);
 	/* for several columns the first one's correlation was reduced, as btcostestimate() does */
 	if (index->nkeycolumns > 1)
 		probes.correlation /= MULTICOLUMN_CORRELATION;
 	probes.count = rows;
+	probes.tuples = clamp_row_est(found * probes.tuples);
 	saved -= rf_probe_cost_of_pages(root, &probes, true);
 
 	*result = *path;
+	result->path.rows = clamp_row_est(found * path->path.rows);
 	result->path.total_cost = Max(path->path.total_cost - saved, path->path.startup_cost);
 	return &result->path;
 }
@@ -238,7 +300,7 @@ static NestPath *
 ordered_loop(PlannerInfo *root, RelOptInfo *joinrel, Path *outer, IndexPath *inner, List *pathkeys, JoinType jointype,
 			 JoinPathExtraData *extra)
 {
-	Path	   *probed = probed_in_order(root, inner, all_rows(outer));
+	Path	   *probed = probed_in_order(root, inner, all_rows(outer), found_of_assumed(root, inner, outer->parent, extra));
 	JoinCostWorkspace workspace;
 
 	if (!pathkeys_contained_in(pathkeys, outer->pathkeys))
@@ -253,15 +315,23 @@ probe_in_order(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, Rel
 			   JoinType jointype, JoinPathExtraData *extra)
 {
 	Path	   *outer = outerrel->cheapest_total_path;
+	bool		unique = jointype == JOIN_UNIQUE_OUTER;
 	ListCell   *lc;
 
 	if (previous_join_hook)
 		previous_join_hook(root, joinrel, outerrel, innerrel, jointype, extra);
-	if ((jointype != JOIN_INNER && jointype != JOIN_LEFT && jointype != JOIN_SEMI && jointype != JOIN_ANTI) ||
+	if ((jointype != JOIN_INNER && jointype != JOIN_LEFT && jointype != JOIN_SEMI && jointype != JOIN_ANTI && !unique) ||
 		innerrel->rtekind != RTE_RELATION || !IS_SIMPLE_REL(innerrel) ||
 		!bms_is_empty(joinrel->lateral_relids) || outer == NULL || !bms_is_empty(PATH_REQ_OUTER(outer)) ||
-		!reads_exchange(root, outerrel))
+		(!rf_statement_is_planned && !reads_exchange(root, outerrel)))
 		return;
+	if (unique)
+	{
+		outer = (Path *) create_unique_path(root, outerrel, outer, extra->sjinfo);
+		if (outer == NULL)
+			return;
+		jointype = JOIN_INNER;
+	}
 
 	foreach(lc, innerrel->pathlist)
 	{
@@ -276,7 +346,8 @@ probe_in_order(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, Rel
 		if (pathkeys == NIL)
 			continue;
 		add_path(joinrel, (Path *) ordered_loop(root, joinrel, outer, path, pathkeys, jointype, extra));
-		if (joinrel->consider_parallel && path->path.parallel_safe && outerrel->partial_pathlist != NIL)
+		/* workers would make their own shares unique */
+		if (!unique && joinrel->consider_parallel && path->path.parallel_safe && outerrel->partial_pathlist != NIL)
 			add_partial_path(joinrel, (Path *)
 							 ordered_loop(root, joinrel, shared_rows(linitial(outerrel->partial_pathlist), innerrel), path,
 										  pathkeys, jointype, extra));

@@ -252,23 +252,31 @@ rf_largest_part(Oid relid, int nodes)
 	return largest * nodes > 1 + EVEN_WITHIN ? largest : 0;
 }
 
+static bool
+is_column(Node *node, Index relid, AttrNumber column)
+{
+	while (IsA(node, RelabelType))
+		node = (Node *) ((RelabelType *) node)->arg;
+	return IsA(node, Var) && ((Var *) node)->varno == relid && ((Var *) node)->varattno == column &&
+		((Var *) node)->varlevelsup == 0;
+}
+
 /*
- * Does the condition compare the column with one value, which does not come from the table itself?
+ * Does the condition compare the column with one value, which does not come from the table itself, or ask whether it
+ * is NULL? The latter a hash index cannot answer, but few columns have no other.
  */
 static bool
 is_equality(RestrictInfo *rinfo, Index relid, AttrNumber column)
 {
 	OpExpr	   *op = (OpExpr *) rinfo->clause;
 
+	if (IsA(op, NullTest))
+		return ((NullTest *) op)->nulltesttype == IS_NULL && is_column((Node *) ((NullTest *) op)->arg, relid, column);
 	if (!IsA(op, OpExpr) || list_length(op->args) != 2)
 		return false;
 	for (int side = 0; side < 2; side++)
 	{
-		Var		   *var = list_nth(op->args, side);
-
-		while (IsA(var, RelabelType))
-			var = (Var *) ((RelabelType *) var)->arg;
-		if (IsA(var, Var) && var->varno == relid && var->varattno == column && var->varlevelsup == 0 &&
+		if (is_column(list_nth(op->args, side), relid, column) &&
 			!bms_is_member(relid, side == 0 ? rinfo->right_relids : rinfo->left_relids))
 			return op_mergejoinable(op->opno, exprType(linitial(op->args))) ||
 				op_hashjoinable(op->opno, exprType(linitial(op->args)));

@@ -248,7 +248,7 @@ is_inner_join(const RfRelInfo *info)
  * may join the driver with one of its tables first, and then with the others: *others gets what they cost.
  */
 static bool
-probe_cost(PlannerInfo *root, List *clauses, RfRelInfo *driver, RfRelInfo *probed, double rows, bool arriving,
+probe_cost(PlannerInfo *root, List *clauses, RfRelInfo *driver, RfRelInfo *probed, double rows, bool sorted,
 		   RfProbeCost *probe, Cost *others)
 {
 	double		part = 1;
@@ -260,7 +260,7 @@ probe_cost(PlannerInfo *root, List *clauses, RfRelInfo *driver, RfRelInfo *probe
 			RfRelInfo  *table = side == 0 ? probed->outer : probed->inner;
 			RfRelInfo  *other = side == 0 ? probed->inner : probed->outer;
 
-			if (!probe_cost(root, clauses, driver, table, rows, arriving, probe, others))
+			if (!probe_cost(root, clauses, driver, table, rows, sorted, probe, others))
 				continue;
 			*others += other->rel_total_cost +
 				other->retrieved_rows * rf_node_share(other) * (cpu_operator_cost + cpu_tuple_cost) +
@@ -274,12 +274,12 @@ probe_cost(PlannerInfo *root, List *clauses, RfRelInfo *driver, RfRelInfo *probe
 		driver->fragment->placement == RF_PLACED_EVERYWHERE &&
 		probed->fragment->placement != RF_PLACED_EVERYWHERE)
 		part = rf_largest_share(probed);
-	return rf_probe_cost(root, probed, clauses, rows, part, arriving, probe);
+	return rf_probe_cost(root, probed, clauses, rows, part, sorted, probe);
 }
 
 /*
- * A join that looks the driver's rows up in an index of the probed side. What arrives from other nodes
- * is looked up in the index's order; see node_probe.c. A semi join whose inner side drives has to make
+ * A join that looks the driver's rows up in an index of the probed side, as they come or sorted in the index's
+ * order, whichever costs less; see node_probe.c. A semi join whose inner side drives has to make
  * its rows unique. Costs do not include those of the rows that come out of it.
  */
 static bool
@@ -290,10 +290,11 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
 	double		rows = driver->retrieved_rows * share;
 	Cost		startup = driver->rel_startup_cost;
 	Cost		total = driver->rel_total_cost;
-	bool		arriving = driver->fragment != NULL && driver->fragment->exchanges;
 	bool		existence = info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI;
 	Cost		others = 0;
+	Cost		sorting;
 	RfProbeCost probe;
+	RfProbeCost ordered;
 
 	if (!can_be_probed(probed) && (existence || !is_inner_join(probed)))
 		return false;
@@ -319,16 +320,19 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
 		rows = Min(rows, estimate_num_groups(root, exprs, driver->retrieved_rows, NULL, NULL));
 		startup = total;
 		total += rows * cpu_tuple_cost;
-		arriving = false;
 	}
-	if (!probe_cost(root, info->joinclauses, driver, probed, rows, arriving, &probe, &others))
+	if (!probe_cost(root, info->joinclauses, driver, probed, rows, false, &probe, &others))
 		return false;
 	total += others;
 
-	if (arriving)
+	others = 0;
+	sorting = sort_cost(root, NIL, rows, driver->width, -1, NULL);
+	if (probe_cost(root, info->joinclauses, driver, probed, rows, true, &ordered, &others) &&
+		sorting + rows * ordered.cost < rows * probe.cost)
 	{
-		total += sort_cost(root, NIL, rows, driver->width, -1, NULL);
+		total += sorting;
 		startup = total;
+		probe = ordered;
 	}
 	/* after the first partner there is nothing more to look for: as in final_cost_nestloop() */
 	if (existence && driver == info->outer)

@@ -71,8 +71,11 @@ END $$;
 SELECT nx.expected('SELECT * FROM b WHERE y NOT IN (SELECT x FROM a WHERE id < 3)');
 SELECT nx.expected('SELECT * FROM b WHERE v = ''a1'' OR NOT EXISTS (SELECT FROM a WHERE id < 3)');
 SELECT nx.expected('SELECT * FROM b WHERE v = ''a1'' OR EXISTS (SELECT FROM a WHERE id < 3)');
+SELECT nx.expected('SELECT * FROM a WHERE NOT EXISTS (SELECT FROM b WHERE b.aid = a.id AND y = 2) OR NOT EXISTS (SELECT FROM b WHERE b.id = a.id AND y = 3)');
 -- below OR and in other expressions
 SELECT nx.planned('SELECT id FROM a WHERE EXISTS (SELECT FROM b WHERE b.aid = a.id AND y = 2) OR EXISTS (SELECT FROM b WHERE b.id = a.id AND y = 3)');
+SELECT nx.planned('SELECT id, NOT EXISTS (SELECT FROM b WHERE b.aid = a.id AND y = 2) AS none FROM a WHERE x = 1 OR NOT EXISTS (SELECT FROM b WHERE b.id = a.id AND y = 3)');
+SELECT nx.planned('SELECT id FROM a WHERE NOT (SELECT max(y) IS NULL FROM b WHERE b.aid = a.id) OR x = 1');
 SELECT nx.planned('SELECT id FROM a WHERE x = 1 OR NOT EXISTS (SELECT FROM b WHERE b.aid = a.id)');
 SELECT nx.planned('SELECT id, EXISTS (SELECT FROM b WHERE b.aid = a.id AND y > 5) AS e FROM a');
 SELECT nx.planned('SELECT id, CASE WHEN EXISTS (SELECT FROM b WHERE b.y = a.x LIMIT 1) THEN t END AS e FROM a');

@@ -31,6 +31,8 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_operator.h"
+#include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -40,6 +42,7 @@
 #include "parser/parse_oper.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
 #include "rdma_fdw/guc.h"
@@ -68,11 +71,35 @@ group_by_values(Query *query, List *values)
 	}
 }
 
+/*
+ * NOT of what has become of EXISTS: that a column of an outer join IS NOT NULL. The planner expects that such a column
+ * is hardly ever NULL, and so next to no rows. It knows nothing of whether a truth value is distinct from false, and
+ * expects half of them, as of NOT EXISTS.
+ */
+static Node *
+not_found(Node *found)
+{
+	DistinctExpr *result = makeNode(DistinctExpr);
+
+	result->opno = BooleanEqualOperator;
+	result->opfuncid = F_BOOLEQ;
+	result->opresulttype = BOOLOID;
+	result->args = list_make2(found, makeBoolConst(false, false));
+	result->location = -1;
+	return (Node *) make_notclause((Expr *) result);
+}
+
 static Node *
 replace_mutator(Node *node, RfRewrite *cxt)
 {
 	if (node == NULL)
 		return NULL;
+	if (is_notclause(node) && IsA(get_notclausearg(node), SubLink))
+	{
+		Node	   *condition = replace_mutator((Node *) get_notclausearg(node), cxt);
+
+		return IsA(condition, NullTest) ? not_found(condition) : (Node *) make_notclause((Expr *) condition);
+	}
 	if (IsA(node, SubLink))
 	{
 		Node	   *replacement = rf_replace_sublink(cxt, (SubLink *) node, false);

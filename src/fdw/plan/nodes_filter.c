@@ -9,6 +9,7 @@
 
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
+#include "utils/selfuncs.h"
 
 #include "plan.h"
 
@@ -179,6 +180,22 @@ note_in_place(PlannerInfo *root, RfRelInfo *info, List *equalities)
 	return move;
 }
 
+/*
+ * The fraction of the groups whose keys some of the origin's rows have. The sub-select's columns tell nothing of that:
+ * they have no statistics before PostgreSQL 17, and conditions on its groups are asked after the filter.
+ */
+static double
+surviving_groups(PlannerInfo *root, RfRelInfo *inner, RfRelInfo *move, RfRelInfo *origin, List *equalities)
+{
+	List	   *wanted = NIL;
+	ListCell   *lc;
+
+	foreach(lc, equalities)
+		wanted = lappend(wanted, ((RfEquality *) lfirst(lc))->outer);
+	return Min(estimate_num_groups(root, wanted, origin->retrieved_rows, NULL, NULL) /
+			   estimate_num_groups(inner->select->root, move->fragment->move_keys, move->retrieved_rows, NULL, NULL), 1);
+}
+
 RfRelInfo *
 rf_filtered_select(PlannerInfo *root, RfRelInfo **outer, RfRelInfo *inner, List *equalities)
 {
@@ -199,7 +216,7 @@ rf_filtered_select(PlannerInfo *root, RfRelInfo **outer, RfRelInfo *inner, List 
 		origin = noted = note_in_place(root, *outer, used);
 	if (origin == NULL || !equal(origin->nodes, move->nodes))
 		return NULL;
-	survivors = rf_survivors(root, inner->rel, origin->rel, used);
+	survivors = surviving_groups(root, inner, move, origin, used);
 	filtered = rf_filtered_move(move, origin, survivors);
 	if (filtered == NULL)
 		return NULL;

@@ -166,11 +166,14 @@ found_of_assumed(PlannerInfo *root, IndexPath *path, RelOptInfo *outerrel, JoinP
 	inner_join.jointype = JOIN_INNER;
 	foreach(lc, path->indexclauses)
 	{
-		Node	   *clause = (Node *) lfirst_node(IndexClause, lc)->rinfo;
-		Selectivity assumed = clause_selectivity(root, clause, path->path.parent->relid, JOIN_INNER, NULL);
+		RestrictInfo *rinfo = lfirst_node(IndexClause, lc)->rinfo;
+		Selectivity assumed;
 
-		if (bms_overlap(((RestrictInfo *) clause)->clause_relids, outerrel->relids) && assumed > 0)
-			fraction *= Min(clause_selectivity(root, clause, 0, JOIN_INNER, &inner_join) / assumed, 1);
+		if (!bms_overlap(rinfo->clause_relids, outerrel->relids))
+			continue;
+		assumed = clause_selectivity(root, (Node *) rinfo, path->path.parent->relid, JOIN_INNER, NULL);
+		if (assumed > 0)
+			fraction *= Min(clause_selectivity(root, (Node *) rinfo, 0, JOIN_INNER, &inner_join) / assumed, 1);
 	}
 	return fraction;
 }

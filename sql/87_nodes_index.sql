@@ -116,14 +116,16 @@ SELECT ni_here.plan('SELECT count(*) FROM few WHERE x < 3 AND EXISTS (SELECT FRO
 SELECT ni_here.same('SELECT * FROM few WHERE x < 3 AND EXISTS (SELECT FROM big WHERE k = g AND v < 4)');
 SELECT ni_here.same('SELECT * FROM few WHERE x < 3 AND NOT EXISTS (SELECT FROM big WHERE k = g AND v < 4)');
 SELECT ni_here.same('SELECT few.*, v, part FROM few LEFT JOIN big ON k = g AND part = x WHERE x < 8');
--- rows that do not arrive from elsewhere are looked up in order as well
+-- rows do not move to be looked up in order, and others are looked up in order as well
 SELECT ni_here.plan('SELECT sum(v) FROM few JOIN big ON k = id WHERE x < 12');
+SELECT ni_here.same('SELECT id, part, v FROM few JOIN big ON k = id WHERE x < 12');
+SELECT count(*) FROM rdma.run_on('ni', 'SELECT pg_stat_force_next_flush()');
 BEGIN;
-SELECT sum(v) FROM few JOIN big ON k = id WHERE x < 12;
-SELECT node, answer FROM rdma.run_on('ni', $$SELECT CASE WHEN seq_scan > 0 THEN 'reads all' WHEN idx_scan > 100 THEN 'looks up' END
+SELECT sum(b.v) FROM big a JOIN big b ON b.k = a.k WHERE a.v = 3 AND a.part = 2;
+SELECT node, answer FROM rdma.run_on('ni', $$SELECT CASE WHEN idx_scan > 100 THEN 'looks up' ELSE 'reads all' END
 	FROM pg_stat_xact_user_tables WHERE relid = 'ni.big'::regclass$$);
 COMMIT;
-SELECT ni_here.same('SELECT id, part, v FROM few JOIN big ON k = id WHERE x < 12');
+SELECT ni_here.same('SELECT a.k, b.part, b.v FROM big a JOIN big b ON b.k = a.k WHERE a.v = 3 AND a.part = 2');
 -- NULLs are found by an index
 SELECT ni_here.cost('SELECT v FROM big WHERE k IS NULL') * 2 < ni_here.cost('SELECT v FROM big WHERE v IS NULL') AS cheap;
 -- a correlated aggregate of a large table reads only what has partners, as an index finds those

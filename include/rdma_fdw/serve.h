@@ -45,6 +45,12 @@ extern RfStatement *rf_statement_get(const char *query, ArrayType *type_names, i
  */
 extern ParamListInfo rf_statement_params(RfStatement *statement, ArrayType *values);
 
+/*
+ * Is a coordinator's statement being planned? Then what unnest() gives of known arrays has statistics (array_stats.c),
+ * and rows may be looked up in the order of an index (exchange/node_probe.c). Statements of others are planned as core does.
+ */
+extern bool rf_statement_is_planned;
+
 /* A plan, held by the current resource owner until ReleaseCachedPlan. */
 extern CachedPlan *rf_statement_plan(RfStatement *statement, ParamListInfo params);
 
@@ -64,9 +70,6 @@ extern bool rf_statement_is_unsafe(RfStatement *statement);
 /* Statistics of a column for the planner, in the form that ANALYZE stores: so many different values, and NULLs. */
 struct VariableStatData;
 extern void rf_set_distinct_stats(struct VariableStatData *vardata, AttrNumber attnum, double distinct, double null_part);
-
-/* While it is true, what unnest() gives of known arrays has statistics. */
-extern bool rf_statement_is_planned;
 
 extern void rf_array_stats_install_hook(void);
 

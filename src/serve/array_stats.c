@@ -24,8 +24,6 @@
 
 #define SAMPLE	1000
 
-bool		rf_statement_is_planned = false;
-
 static get_relation_stats_hook_type previous_stats_hook = NULL;
 
 static int

@@ -67,6 +67,7 @@ static dlist_head statements = DLIST_STATIC_INIT(statements);
 static int	statement_count = 0;
 
 int			rf_statement_workers = RF_WORKERS_UNKNOWN;
+bool		rf_statement_is_planned = false;
 
 static void
 forget(RfStatement *statement)

@@ -292,6 +292,7 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
 	Cost		total = driver->rel_total_cost;
 	bool		existence = info->jointype == JOIN_SEMI || info->jointype == JOIN_ANTI;
 	Cost		others = 0;
+	Cost		ordered_others = 0;
 	Cost		sorting;
 	RfProbeCost probe;
 	RfProbeCost ordered;
@@ -321,19 +322,19 @@ estimate_probing(PlannerInfo *root, RfRelInfo *info, RfRelInfo *driver, RfRelInf
 		startup = total;
 		total += rows * cpu_tuple_cost;
 	}
-	if (!probe_cost(root, info->joinclauses, driver, probed, rows, false, &probe, &others))
+	if (!probe_cost(root, info->joinclauses, driver, probed, rows, false, &probe, &others) ||
+		!probe_cost(root, info->joinclauses, driver, probed, rows, true, &ordered, &ordered_others))
 		return false;
-	total += others;
 
-	others = 0;
 	sorting = sort_cost(root, NIL, rows, driver->width, -1, NULL);
-	if (probe_cost(root, info->joinclauses, driver, probed, rows, true, &ordered, &others) &&
-		sorting + rows * ordered.cost < rows * probe.cost)
+	if (sorting + ordered_others + rows * ordered.cost < others + rows * probe.cost)
 	{
-		total += sorting;
+		total += ordered_others + sorting;
 		startup = total;
 		probe = ordered;
 	}
+	else
+		total += others;
 	/* after the first partner there is nothing more to look for: as in final_cost_nestloop() */
 	if (existence && driver == info->outer)
 	{

@@ -187,12 +187,7 @@ note_in_place(PlannerInfo *root, RfRelInfo *info, List *equalities)
 static double
 surviving_groups(PlannerInfo *root, RfRelInfo *inner, RfRelInfo *move, RfRelInfo *origin, List *equalities)
 {
-	List	   *wanted = NIL;
-	ListCell   *lc;
-
-	foreach(lc, equalities)
-		wanted = lappend(wanted, ((RfEquality *) lfirst(lc))->outer);
-	return Min(estimate_num_groups(root, wanted, origin->retrieved_rows, NULL, NULL) /
+	return Min(estimate_num_groups(root, rf_equal_exprs(equalities, true), origin->retrieved_rows, NULL, NULL) /
 			   estimate_num_groups(inner->select->root, move->fragment->move_keys, move->retrieved_rows, NULL, NULL), 1);
 }
 

@@ -296,14 +296,17 @@ shared_rows(Path *rows, RelOptInfo *table)
 }
 
 /*
- * A nested loop of these outer rows, sorted. Workers that share the rows sort what each of them has got, so each
- * walks through the index, and what one has read of it is there for the others.
+ * A nested loop of these outer rows, sorted. Workers that share the rows sort what each of them has got, so each walks
+ * through the index, and through the table, by itself. What one has read is there for the others, but it is not
+ * divided among them any more than what a parallel scan reads, which core charges to each process: 750,000 probes of
+ * three million rows by eight processes, 94,000 each, take 1.5 times as much processor time as to hash all rows,
+ * 72,000 take two thirds.
  */
 static NestPath *
 ordered_loop(PlannerInfo *root, RelOptInfo *joinrel, Path *outer, IndexPath *inner, List *pathkeys, JoinType jointype,
 			 JoinPathExtraData *extra)
 {
-	Path	   *probed = probed_in_order(root, inner, all_rows(outer), found_of_assumed(root, inner, outer->parent, extra));
+	Path	   *probed = probed_in_order(root, inner, outer->rows, found_of_assumed(root, inner, outer->parent, extra));
 	JoinCostWorkspace workspace;
 
 	if (!pathkeys_contained_in(pathkeys, outer->pathkeys))

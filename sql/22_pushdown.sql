@@ -199,7 +199,7 @@ INSERT INTO few VALUES (5, '00005'), (5, '00006'), (77, '00077'), (2000, NULL);
 ANALYZE few;
 INSERT INTO push_remote."T 1" ("C 1", c2) SELECT i, i % 10 FROM generate_series(1001, 50000) i;
 ANALYZE push_remote."T 1";
-SELECT replace(remote_sql('SELECT few.*, ft.c3 FROM few JOIN ft ON ft.c1 = few.id'), '($1 = "C 1")', '("C 1" = $1)');
+SELECT replace(remote_sql('SELECT few.*, ft.c3 FROM few JOIN ft ON ft.c1 = few.id'), '(batch.p1 = "C 1")', '("C 1" = batch.p1)');
 SELECT few.*, ft.c3 FROM few JOIN ft ON ft.c1 = few.id ORDER BY 1, 2;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT few.*, ft.c3 FROM few LEFT JOIN ft ON ft.c1 = few.id + 1 AND ft.c3 > few.word;
 SELECT few.*, ft.c3 FROM few LEFT JOIN ft ON ft.c1 = few.id + 1 AND ft.c3 > few.word ORDER BY 1, 2;

@@ -523,6 +523,11 @@ define_plan_settings(void)
 							 "auto plans both ways and takes what costs less.",
 							 &rf_decorrelate, RF_DECORRELATE_AUTO, decorrelate_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("rdma_fdw.lookahead_rows",
+							"Rows that are read ahead for sub-selects that ask data nodes for each row, to ask for many at once.",
+							"0 asks for each by itself.",
+							&rf_lookahead_rows, 1000, 0, 10000,
+							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("rdma_fdw.explain_nodes",
 							 "EXPLAIN shows the plans that the nodes of a server with nodes have for their part.",
 							 NULL,

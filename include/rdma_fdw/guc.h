@@ -87,6 +87,7 @@ extern bool rf_send_local_rows; /* to data nodes that join them */
 extern int	rf_exchange_filters;	/* RfExchangeFilters */
 extern int	rf_compute_nodes;	/* RfComputeNodes */
 extern int	rf_decorrelate;		/* RfDecorrelate */
+extern int	rf_lookahead_rows;	/* at most; 0: none */
 
 enum
 {

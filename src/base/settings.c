@@ -73,6 +73,7 @@ bool		rf_send_local_rows = true;
 int			rf_exchange_filters = RF_EXCHANGE_FILTERS_AUTO;
 int			rf_compute_nodes = RF_COMPUTE_AUTO;
 int			rf_decorrelate = RF_DECORRELATE_AUTO;
+int			rf_lookahead_rows = 1000;
 int			rf_connect_timeout = 10 * 1000;
 int			rf_commit_mode = RF_COMMIT_ATOMIC;
 int			rf_snapshot_mode = RF_SNAPSHOT_COMMON;

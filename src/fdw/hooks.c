@@ -77,6 +77,9 @@ rf_fdw_install_hooks(void)
 	set_join_pathlist_hook = join_pathlist;
 	rf_key_join_register();
 	rf_local_rows_register();
+	rf_lookahead_register();
+	rf_lookup_register();
+	rf_lookahead_install_hook();
 	rf_forms_install_hook();
 	rf_copy_install_hook();
 	rf_ddl_install_hooks();

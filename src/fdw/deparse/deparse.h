@@ -97,6 +97,16 @@ extern RfRemoteQuery *rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *c
 									 bool limit, const char *locking, bool for_estimate);
 
 /*
+ * The same statement for many values of its parameters: "SELECT q.c1, batch.place FROM unnest($1, $2) AS batch(p1,
+ * place), LATERAL (...) AS q(c1)". $1 is the array of the values of what is $1 in the statement, $2, after all of them,
+ * one of int8, and place is the member of it that is beside the values that the row was found for. NULL: there is no
+ * such statement. query: what rf_build_query() made of the other arguments; it moves no rows, and all nodes have the
+ * same text. Other values may follow its parameters in the list.
+ */
+extern char *rf_batch_statement(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys, bool limit,
+								const RfRemoteQuery *query);
+
+/*
  * Prints a shippable expression over one foreign table for a statement that the caller assembles.
  * Values known only here become $n, with a cast to their type, and are added to *params and
  * *param_types. assigned: UPDATE assigns the expression to a column, see rf_print_assigned().

@@ -130,6 +130,7 @@ rf_open_inner(BuildContext *cxt, PlannerInfo *root, Relids relids)
 	inner.node = cxt->node;
 	inner.typed = true;
 	inner.writes = rf_whole_context(cxt)->writes;
+	inner.batched = rf_whole_context(cxt)->batched;
 	inner.outer = cxt->outer;
 	inner.subplan = cxt->subplan;
 	inner.exchanges = cxt->exchanges;
@@ -144,6 +145,8 @@ rf_open_inner(BuildContext *cxt, PlannerInfo *root, Relids relids)
 void
 rf_close_inner(BuildContext *cxt, BuildContext *inner)
 {
+	if (inner->unbatched)
+		rf_whole_context(cxt)->unbatched = true;
 	cxt->exchanges = inner->exchanges;
 	cxt->readable = inner->readable;
 	cxt->moves = inner->moves;

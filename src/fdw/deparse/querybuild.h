@@ -52,6 +52,8 @@ typedef struct BuildContext
 	bool		typed;			/* columns must have the types that they have here */
 	bool		assigned;		/* INSERT assigns the columns of the outermost SELECT */
 	bool		writes;			/* the data node is not told the types of parameters: they are cast */
+	bool		batched;		/* the statement runs for many values of its parameters, see rf_batch_statement() */
+	bool		unbatched;		/* but cannot */
 	struct BuildContext *outer; /* of a sub-select: the one around it, keeps the rest */
 	SubPlan    *subplan;		/* of a sub-select */
 	List	   *keys;			/* a condition on keys above the joins in FROM */

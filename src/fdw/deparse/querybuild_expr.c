@@ -250,21 +250,55 @@ rewrite_placeholder(PlaceHolderVar *placeholder, BuildContext *cxt)
 	return make_column(cxt, table, number, (Node *) placeholder);
 }
 
-/* First a sub-select is printed as a mark; put_subselects() replaces it. */
-static Node *
-subselect_mark(BuildContext *cxt, Node *subplan, char *text)
+static Param *
+external_param(Node *node, int number)
 {
 	Param	   *param = makeNode(Param);
 
+	param->paramkind = PARAM_EXTERN;
+	param->paramid = number;
+	param->paramtype = exprType(node);
+	param->paramtypmod = exprTypmod(node);
+	param->paramcollid = exprCollation(node);
+	param->location = -1;
+	return param;
+}
+
+/* First a sub-select is printed as a mark; finish_text() replaces it. */
+static Node *
+subselect_mark(BuildContext *cxt, Node *subplan, char *text)
+{
 	cxt = rf_whole_context(cxt);
 	cxt->subselects = lappend(cxt->subselects, text);
-	param->paramkind = PARAM_EXTERN;
-	param->paramid = FIRST_SUBSELECT_MARK + list_length(cxt->subselects) - 1;
-	param->paramtype = exprType(subplan);
-	param->paramtypmod = exprTypmod(subplan);
-	param->paramcollid = exprCollation(subplan);
-	param->location = -1;
-	return (Node *) param;
+	return (Node *) external_param(subplan, FIRST_SUBSELECT_MARK + list_length(cxt->subselects) - 1);
+}
+
+/* A value that is not known there: a parameter, or a column of those that the statement gets many values of. */
+static Node *
+value_from_here(BuildContext *cxt, Node *node)
+{
+	BuildContext *top = rf_whole_context(cxt);
+	int			number = param_number(cxt, node);
+	Node	   *param;
+
+	if (top->batched)
+		return subselect_mark(cxt, node, psprintf("batch.p%d", number));
+	param = (Node *) external_param(node, number);
+	if (!top->writes)
+		return param;
+	return (Node *) makeRelabelType((Expr *) param, exprType(node), -1, exprCollation(node), COERCE_EXPLICIT_CAST);
+}
+
+static bool
+is_column_printed(Node *node, void *context)
+{
+	return node != NULL && (IsA(node, Var) || expression_tree_walker(node, is_column_printed, context));
+}
+
+static bool
+is_mark_printed(Node *node, void *context)
+{
+	return node != NULL && (IsA(node, Param) || expression_tree_walker(node, is_mark_printed, context));
 }
 
 /*
@@ -528,26 +562,22 @@ rewrite_mutator(Node *node, BuildContext *cxt)
 
 	if (IsA(node, Var) || IsA(node, Param) || rf_is_local_value(node))
 	{
-		Param	   *param;
-
 		if (cxt->for_estimate)
 			return unknown_value(exprType(node), exprTypmod(node), exprCollation(node));
-
-		param = makeNode(Param);
-		param->paramkind = PARAM_EXTERN;
-		param->paramid = param_number(cxt, node);
-		param->paramtype = exprType(node);
-		param->paramtypmod = exprTypmod(node);
-		param->paramcollid = exprCollation(node);
-		param->location = -1;
-		if (!rf_whole_context(cxt)->writes)
-			return (Node *) param;
-		return (Node *) makeRelabelType((Expr *) param, param->paramtype, -1, param->paramcollid,
-										COERCE_EXPLICIT_CAST);
+		return value_from_here(cxt, node);
 	}
 
 	if (IsA(node, Aggref) && ((Aggref *) node)->aggsplit != AGGSPLIT_SIMPLE)
 		return rewrite_mutator((Node *) rf_partial_agg_expr((Aggref *) node), cxt);
+	if (IsA(node, Aggref) && rf_whole_context(cxt)->batched)
+	{
+		Node	   *result = expression_tree_mutator(node, rewrite_mutator, cxt);
+
+		/* without columns of its own SQL would take it for an aggregate of the statement around it */
+		if (is_mark_printed(result, NULL) && !is_column_printed(result, NULL))
+			rf_whole_context(cxt)->unbatched = true;
+		return result;
+	}
 
 	/*
 	 * The planner turns COLLATE into a relabelling, or part of a constant; both print without it.

@@ -107,6 +107,10 @@ extern void rf_key_join_register(void);
 /* Lets plans have statements that get rows of this node. */
 extern void rf_local_rows_register(void);
 
+/* Lets plans look rows up for many rows of another plan at once. */
+extern void rf_lookahead_register(void);
+extern void rf_lookup_register(void);
+
 extern Size rdmaEstimateDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt);
 extern void rdmaInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt,
 										 void *coordinate);

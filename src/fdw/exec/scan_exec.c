@@ -287,7 +287,6 @@ set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan)
 		return;
 	state->param_out = palloc0(sizeof(FmgrInfo) * state->param_count);
 	state->param_types = palloc0(sizeof(char *) * state->param_count);
-	state->param_values = palloc0(sizeof(char *) * state->param_count);
 	state->param_context = AllocSetContextCreate(state->context, "rdma_fdw parameters", ALLOCSET_SMALL_SIZES);
 	foreach(lc, types)
 	{
@@ -554,6 +553,18 @@ rf_scan_set_local(ForeignScanState *node, Datum *values)
 	RfScanState *state = (RfScanState *) node->fdw_state;
 
 	state->local_values = values;
+	state->local_by_part = false;
+	state->keys_changed = true;
+}
+
+void
+rf_scan_set_local_by_part(ForeignScanState *node, Datum *const *values)
+{
+	RfScanState *state = (RfScanState *) node->fdw_state;
+
+	for (int i = 0; i < state->part_count; i++)
+		state->parts[i].local_values = values[i];
+	state->local_by_part = true;
 	state->keys_changed = true;
 }
 

@@ -41,7 +41,7 @@ static void start_part(RfScanPart *part, int neighbours);
 static bool rows_may_stay_in_place(RfScanState *state);
 static void batch_moved(void *owner, const void *batch, uint32 length);
 static int	sent_params(RfScanState *state);
-static void evaluate_params(ForeignScanState *node, RfScanState *state);
+static const char **evaluate_params(RfScanState *state, const Datum *local_values);
 
 /* ---------- whole queries ---------- */
 
@@ -185,10 +185,14 @@ rf_scan_start(RfScanState *state)
 	RfStream  **streams = palloc(sizeof(RfStream *) * state->part_count);
 	int		   *neighbours;
 	int			running = 0;
+	const char **params = NULL;
 
 	rf_scan_starts++;
 	state->keys_changed = false;
-	evaluate_params(state->scan, state);
+	if (state->param_context != NULL)
+		MemoryContextReset(state->param_context);
+	if (!state->local_by_part)
+		params = evaluate_params(state, state->local_values);
 	if (state->part_count > 1 || state->exchanges != NIL)
 		prepare_nodes(state);
 	else
@@ -200,6 +204,7 @@ rf_scan_start(RfScanState *state)
 
 		if (part->ended)
 			continue;
+		part->param_values = state->local_by_part ? evaluate_params(state, part->local_values) : params;
 		start_part(part, neighbours[i]);
 		streams[running++] = part->stream;
 	}
@@ -223,7 +228,7 @@ start_part(RfScanPart *part, int neighbours)
 	spec.source = state->relation;
 	spec.param_count = sent_params(state);
 	spec.param_types = state->param_types;
-	spec.param_values = state->param_values;
+	spec.param_values = part->param_values;
 	spec.column_count = part->sends_only ? 0 : state->column_count;
 	spec.columns = state->columns;
 	spec.receive_buffers = part->sends_only ? 1 : state->fetch.receive_buffers;
@@ -531,6 +536,8 @@ prepare_nodes(RfScanState *state)
 
 	if (state->prune != NIL)
 		prune(state);
+	for (int i = 0; state->local_by_part && i < state->part_count; i++)
+		state->parts[i].ended = state->parts[i].local_values == NULL;
 	begin_together(state);
 	for (int i = 0; i < state->part_count; i++)
 	{
@@ -577,11 +584,13 @@ sent_params(RfScanState *state)
 	return state->param_count - (state->all_rows ? 1 : 0);
 }
 
-static void
-evaluate_params(ForeignScanState *node, RfScanState *state)
+/* Their text, in the context for it. */
+static const char **
+evaluate_params(RfScanState *state, const Datum *local_values)
 {
-	ExprContext *econtext = node->ss.ps.ps_ExprContext;
+	ExprContext *econtext = state->scan->ss.ps.ps_ExprContext;
 	MemoryContext save;
+	const char **result;
 	Datum	   *values;
 	bool	   *isnull;
 	int			nest_level;
@@ -589,10 +598,10 @@ evaluate_params(ForeignScanState *node, RfScanState *state)
 	ListCell   *lc;
 
 	if (count == 0)
-		return;
+		return NULL;
 
-	MemoryContextReset(state->param_context);
 	save = MemoryContextSwitchTo(state->param_context);
+	result = palloc(sizeof(char *) * count);
 	values = palloc(sizeof(Datum) * count);
 	isnull = palloc(sizeof(bool) * count);
 	for (int i = 0; i < count; i++)
@@ -607,16 +616,17 @@ evaluate_params(ForeignScanState *node, RfScanState *state)
 		values[count - 1] = state->keys;
 		isnull[count - 1] = false;
 	}
-	foreach(lc, state->local_values != NULL ? rf_scan_local_params((ForeignScan *) node->ss.ps.plan) : NIL)
+	foreach(lc, local_values != NULL ? rf_scan_local_params((ForeignScan *) state->scan->ss.ps.plan) : NIL)
 	{
 		int			place = linitial_int((List *) lfirst(lc));
 
-		values[place] = state->local_values[foreach_current_index(lc)];
+		values[place] = local_values[foreach_current_index(lc)];
 		isnull[place] = false;
 	}
 	nest_level = rf_neutral_settings(state->param_depends);
 	for (int i = 0; i < count; i++)
-		state->param_values[i] = isnull[i] ? NULL : OutputFunctionCall(&state->param_out[i], values[i]);
+		result[i] = isnull[i] ? NULL : OutputFunctionCall(&state->param_out[i], values[i]);
 	AtEOXact_GUC(true, nest_level);
 	MemoryContextSwitchTo(save);
+	return result;
 }

@@ -29,6 +29,8 @@ typedef struct RfScanPart
 	bool		fresh;			/* the session's remote transaction began with the stream */
 	uint32		uses;			/* rf_session_uses() then */
 	const char *sql;			/* its statement */
+	const char **param_values;	/* of its last start, often those of all parts */
+	Datum	   *local_values;	/* as the scan's, where parts have their own; NULL: the part does not run */
 	bool		sends_only;		/* to other nodes: it returns no rows, only its end */
 	RfStream   *stream;			/* NULL: not started, or pruned */
 	bool		ended;
@@ -115,10 +117,10 @@ typedef struct RfScanState
 	bool		keep_rows;		/* and that more than once */
 	bool		keys_changed;	/* since the last start; or the following have */
 	Datum	   *local_values;	/* of the parameters that are columns of local rows: set by their node; or NULL */
+	bool		local_by_part;	/* each part has its own instead */
 	List	   *param_exprs;	/* ExprStates: those of the remote parameters, then others of fdw_exprs */
 	FmgrInfo   *param_out;
 	const char **param_types;
-	const char **param_values;
 	int			param_depends;	/* RF_TEXT_*, of any parameter's text */
 	MemoryContext param_context;
 
@@ -227,6 +229,9 @@ extern void rf_scan_ask_all(ForeignScanState *node, bool again);
 
 /* For local rows: the values of the statement's RF_SCAN_LOCAL, which live until the next ones are set. */
 extern void rf_scan_set_local(ForeignScanState *node, Datum *values);
+
+/* The same, but for each part its own values, or NULL where it shall not run. */
+extern void rf_scan_set_local_by_part(ForeignScanState *node, Datum *const *values);
 
 /* ---------- explain.c and explain_nodes.c ---------- */
 

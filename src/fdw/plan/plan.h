@@ -158,6 +158,13 @@ extern void rf_group_over_append(PlannerInfo *root, RelOptInfo *input_rel, RelOp
 extern void rf_forms_install_hook(void);
 
 /*
+ * Lets foreign scans that would run for each row of another plan run for many at once (lookahead_plan.c). The number of
+ * scans planned so far that could.
+ */
+extern void rf_lookahead_install_hook(void);
+extern uint64 rf_batch_statements;
+
+/*
  * One participant's share of a scan that `divisor` of them do together; from RfRelInfo, which
  * rf_estimate_rel filled.
  */
@@ -310,6 +317,7 @@ extern ForeignScan *rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid f
 
 /* Does the relation belong to this wrapper? */
 extern bool rf_is_our_rel(RelOptInfo *rel);
+extern bool rf_is_our_scan(ForeignScan *plan);
 
 /* statements that write */
 extern void rdmaAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte,

@@ -66,6 +66,8 @@ typedef enum RfScanPrivateIndex
 	 * RF_LOCAL_PARAM made. Their node sets them.
 	 */
 	RF_SCAN_LOCAL,
+	/* List: NIL, or the statement for many values of the parameters (String), see lookahead_plan.c */
+	RF_SCAN_BATCH,
 	RF_SCAN_NPRIVATE
 } RfScanPrivateIndex;
 
@@ -254,6 +256,15 @@ rf_scan_nodes_member(ForeignScan *plan, RfScanNodesIndex member)
 	return (List *) list_nth(rf_scan_nodes(plan), member);
 }
 
+/* NULL: there is none */
+static inline const char *
+rf_scan_batch_sql(ForeignScan *plan)
+{
+	List	   *sql = (List *) list_nth(plan->fdw_private, RF_SCAN_BATCH);
+
+	return sql == NIL ? NULL : strVal(linitial(sql));
+}
+
 /* Servers any of which can run the statement; NIL: that is fixed, or the values of a key decide it. */
 static inline List *
 rf_scan_any(ForeignScan *plan)
@@ -366,6 +377,36 @@ rf_key_join_costs(CustomScan *plan)
 #define RF_LOCAL_BYTES_PLANNED	(1024 * 1024)
 #define RF_LOCAL_ROWS_MAX		100000
 #define RF_LOCAL_BYTES_MAX		(16 * 1024 * 1024)
+
+/* ---------- lookahead (lookahead_plan.c) ---------- */
+
+/*
+ * Reads rows ahead, and tells batched lookups the values that the parameters will have for them. CustomScan.custom_exprs:
+ * those values, in terms of a row; custom_private: two IntLists, the parameters' numbers, and those of the lookups.
+ */
+#define RF_LOOKAHEAD_NAME	"Lookahead"
+
+/*
+ * Stands for a foreign scan with parameters, and has one below it with the statement for many values of these.
+ * CustomScan.custom_exprs: the scan's; custom_private: see RfLookupPrivateIndex.
+ */
+#define RF_LOOKUP_NAME		"Batched Lookup"
+
+typedef enum RfLookupPrivateIndex
+{
+	RF_LOOKUP_NUMBER,			/* IntList: its number in the plan, and how many columns a row has */
+	/*
+	 * List of the keys by which the rows of several nodes are sorted, each behind the row's columns, in order: as in
+	 * RF_NODES_MERGE, but for the attribute, which is 0
+	 */
+	RF_LOOKUP_SORT,
+	/*
+	 * NIL, or how the values tell the only node that has rows for them: RF_NODES_PRUNE, RF_NODES_KEYS, and an OidList of
+	 * the server
+	 */
+	RF_LOOKUP_NODE,
+	RF_LOOKUP_NPRIVATE
+} RfLookupPrivateIndex;
 
 /* ModifyTable's fdw_private: data that planning passes to execution */
 typedef enum RfModifyPrivateIndex

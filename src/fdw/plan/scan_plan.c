@@ -6,6 +6,7 @@
 
 #include "access/htup_details.h"
 #include "access/sysattr.h"
+#include "foreign/fdwapi.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
@@ -29,6 +30,8 @@
 
 /* Assumed size of a remote table of which nothing is known here. */
 #define UNKNOWN_TABLE_PAGES		10
+
+uint64		rf_batch_statements = 0;
 
 typedef struct EcMatchContext
 {
@@ -512,6 +515,60 @@ take_local_params(List *params)
 	return taken;
 }
 
+/* A value that is there before the scan is asked: to compute it is no error. */
+static bool
+is_there_before(Node *value)
+{
+	if (IsA(value, RelabelType))
+		return is_there_before((Node *) ((RelabelType *) value)->arg);
+	/* to the type of the key, which has all values of it */
+	if (IsA(value, FuncExpr) && ((FuncExpr *) value)->funcformat == COERCE_IMPLICIT_CAST)
+		return is_there_before(linitial(((FuncExpr *) value)->args));
+	return IsA(value, Var) || IsA(value, Const) ||
+		(IsA(value, Param) && ((Param *) value)->paramkind == PARAM_EXEC);
+}
+
+/*
+ * RF_SCAN_BATCH. Not where rows of several nodes would have to be sorted in any number: a limit bounds those of one
+ * value.
+ */
+static List *
+batch_statement(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *conditions, const RfRemoteQuery *query,
+				List *nodes)
+{
+	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
+	bool		limit = rf_path_has_limit(path);
+	char	   *sql;
+	ListCell   *lc;
+
+	if (query->param_types == NIL || query->exchanges != NIL || query->node_sql != NIL || info->local_rels != NIL ||
+		rf_is_set_operation(info) || path->path.parallel_workers > 0 || path->path.parallel_aware)
+		return NIL;
+	if (nodes != NIL && (list_nth(nodes, RF_NODES_COMPUTE) != NIL ||
+						 (list_nth(nodes, RF_NODES_MERGE) != NIL && !limit)))
+		return NIL;
+	foreach(lc, query->params)
+	{
+		if (!is_there_before((Node *) lfirst(lc)))
+			return NIL;
+	}
+	foreach(lc, query->param_types)
+	{
+		if (!OidIsValid(get_array_type(lfirst_oid(lc))))
+			return NIL;
+	}
+	foreach(lc, query->retrieved_attrs)
+	{
+		if (lfirst_int(lc) <= 0)
+			return NIL;
+	}
+	sql = rf_batch_statement(root, rel, conditions, path->path.pathkeys, limit, query);
+	if (sql == NULL)
+		return NIL;
+	rf_batch_statements++;
+	return list_make1(makeString(sql));
+}
+
 /* Of a base, join or upper relation; the latter two have no scanrelid, but columns of their own. */
 ForeignScan *
 rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
@@ -528,6 +585,8 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	List	   *states = NIL;
 	List	   *all_sql = NIL;
 	List	   *local_params;
+	List	   *nodes;
+	List	   *batch = NIL;
 	Expr	   *keys = rf_path_keys(best_path);
 	ListCell   *lc;
 	RfRemoteQuery *query;
@@ -564,6 +623,10 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	foreach(lc, info->partial ? info->tlist : NIL)
 		states = lappend_oid(states, rf_state_deserialfn(lfirst_node(TargetEntry, lc)->expr));
 
+	nodes = scan_nodes(root, rel, best_path, slot, query, locking != NULL);
+	if (keys == NULL && locking == NULL && local_params == NIL)
+		batch = batch_statement(root, rel, best_path, remote_exprs, query, nodes);
+
 	/* In the order of RfScanPrivateIndex */
 	fdw_private = lappend(fdw_private, makeString(query->sql));
 	fdw_private = lappend(fdw_private, query->retrieved_attrs);
@@ -577,12 +640,13 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	fdw_private = lappend(fdw_private, makeString(info->relation_name));
 	fdw_private = lappend(fdw_private, states);
 	fdw_private = lappend(fdw_private, makeString(simple ? "" : info->description));
-	fdw_private = lappend(fdw_private, scan_nodes(root, rel, best_path, slot, query, locking != NULL));
+	fdw_private = lappend(fdw_private, nodes);
 	fdw_private = lappend(fdw_private, list_make1_oid(rel->userid));
 	fdw_private = lappend(fdw_private, makeBoolean(rf_is_set_operation(info)));
 	fdw_private = lappend(fdw_private, all_sql);
 	fdw_private = lappend(fdw_private, IS_UPPER_REL(rel) ? NIL : rf_joined_here(root, info));
 	fdw_private = lappend(fdw_private, local_params);
+	fdw_private = lappend(fdw_private, batch);
 	Assert(list_length(fdw_private) == RF_SCAN_NPRIVATE);
 
 	/*
@@ -604,4 +668,10 @@ bool
 rf_is_our_rel(RelOptInfo *rel)
 {
 	return rel->fdwroutine != NULL && rel->fdwroutine->GetForeignPlan == rdmaGetForeignPlan;
+}
+
+bool
+rf_is_our_scan(ForeignScan *plan)
+{
+	return GetFdwRoutineByServerId(plan->fs_server)->GetForeignPlan == rdmaGetForeignPlan;
 }

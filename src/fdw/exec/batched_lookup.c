@@ -1,0 +1,720 @@
+/*
+ * batched_lookup.c
+ *		Looks rows up on data nodes by the values of parameters, for many values at once (plan/lookahead_plan.c).
+ *
+ * The scan below has a statement that takes arrays of values. When a value is asked for of which no rows are known, the
+ * statement gets it and all other values that are expected (lookahead.c), and the rows of each are kept, so that a value
+ * that comes again needs no statement either. A value alone, with no others expected, is asked for as a scan would: its
+ * rows are handed on as they come, and are kept only if they are few and all of them were read.
+ *
+ * Values are the same if their bytes are, so an equal one with other bytes is looked up again. Rows live in the memory
+ * context `kept`, which is emptied as a whole: before rows are read ahead, when it has become larger than work_mem, and
+ * when a batch's rows are that many. Then this node looks up one value at a time from there on. All state is of one
+ * backend and one execution, in which all statements see the same rows.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "common/hashfn.h"
+#include "executor/executor.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "nodes/nodeFuncs.h"
+#include "portability/instr_time.h"
+#include "utils/array.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/sortsupport.h"
+
+#include "rdma_fdw/compat.h"
+
+#include "fdw/plan/plan_private.h"
+#include "exec.h"
+#include "lookahead.h"
+#include "scan_state.h"
+
+/* Values are expected for no more than would find so many rows, as far as is known. */
+#define ROWS_EXPECTED	20000
+
+/*
+ * More of them are only if that has paid: a value takes less time than this, or less than half of what it took in the
+ * statement before, with fewer. Otherwise it is not the round trips that take it, and one that is not wanted in the end
+ * would be dear.
+ */
+#define CHEAP_VALUE_MS	0.1
+#define FEW_VALUES		8
+
+/* Rows of a value that was looked up alone are kept if they are no more than these. */
+#define ROWS_KEPT		1000
+
+/* What is known of one combination of values */
+typedef struct Known
+{
+	Datum	   *values;
+	bool	   *isnull;
+	int			part;			/* of the scan, which alone has rows for them; -1: any */
+	MinimalTuple *rows;
+	int			row_count;
+	int			row_space;
+	bool		complete;		/* these are all of its rows */
+	bool		expected;		/* it is in `expected` of its lookup */
+} Known;
+
+typedef struct KnownEntry
+{
+	Known	   *known;
+	uint32		hash;
+	char		status;
+} KnownEntry;
+
+static uint32 hash_known(const RfLookup *lookup, const Known *known);
+static bool same_known(const RfLookup *lookup, const Known *one, const Known *other);
+
+#define SH_PREFIX known
+#define SH_ELEMENT_TYPE KnownEntry
+#define SH_KEY_TYPE Known *
+#define SH_KEY known
+#define SH_HASH_KEY(tb, key) hash_known((tb)->private_data, key)
+#define SH_EQUAL(tb, a, b) same_known((tb)->private_data, a, b)
+#define SH_STORE_HASH
+#define SH_GET_HASH(tb, a) (a)->hash
+#define SH_SCOPE static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
+typedef struct ValueType
+{
+	Oid			type;
+	int16		length;
+	bool		by_value;
+	char		align;
+} ValueType;
+
+struct RfLookup
+{
+	CustomScanState css;		/* must be first */
+	dlist_node	node;			/* in `lookups` */
+	MemoryContextCallback gone;
+	int			number;
+	ForeignScanState *scan;
+	List	   *params;			/* ExprStates; others of the scan may follow them */
+	int			param_count;
+	RfSingleNode *single;		/* which node has the rows for their values; NULL: any may */
+	int			part_count;		/* of the scan */
+	ValueType  *types;			/* of them */
+	int			column_count;	/* of a row */
+	int			sort_count;		/* keys behind the columns */
+	SortSupport sort;
+
+	MemoryContext kept;
+	known_hash *known;			/* in it, as all that follow */
+	Known	  **expected;
+	int			expected_count;
+	int			expected_space;
+	Known	   *current;		/* whose rows are handed on; NULL: none, ask for the parameters' values */
+	int			next;			/* of them */
+	bool		direct;			/* the rows come from the scan */
+	bool		alone;			/* one value at a time from now on */
+
+	MemoryContext sent;			/* the arrays of the last statement */
+	TupleTableSlot *row;		/* columns and keys, to copy */
+	TupleTableSlot *kept_row;
+
+	int			sent_values;	/* in the last statement, */
+	instr_time	sent_at;
+	double		value_ms;		/* and the time that each took; 0: not known */
+	double		value_ms_before;	/* the same with the last other number of values */
+
+	/* for EXPLAIN and for what to expect */
+	uint64		statements;
+	uint64		values;			/* in them */
+	uint64		rows;			/* found for them, as far as all were read */
+	uint64		read_values;	/* whose rows were all read */
+	uint64		lookups;
+};
+
+/* Those of all plans that are set up in this backend. */
+static dlist_head lookups = DLIST_STATIC_INIT(lookups);
+
+/* ---------- values ---------- */
+
+static uint32
+hash_known(const RfLookup *lookup, const Known *known)
+{
+	uint32		hash = 0;
+
+	for (int i = 0; i < lookup->param_count; i++)
+	{
+		const ValueType *type = &lookup->types[i];
+
+		hash = hash_combine(hash, known->isnull[i] ? 0 :
+							datum_image_hash(known->values[i], type->by_value, type->length));
+	}
+	return hash;
+}
+
+static bool
+same_known(const RfLookup *lookup, const Known *one, const Known *other)
+{
+	for (int i = 0; i < lookup->param_count; i++)
+	{
+		const ValueType *type = &lookup->types[i];
+
+		if (one->isnull[i] != other->isnull[i] ||
+			(!one->isnull[i] && !datum_image_eq(one->values[i], other->values[i], type->by_value, type->length)))
+			return false;
+	}
+	return true;
+}
+
+static void
+forget_all(RfLookup *lookup)
+{
+	MemoryContextReset(lookup->kept);
+	lookup->known = known_create(lookup->kept, 64, lookup);
+	lookup->expected = NULL;
+	lookup->expected_count = lookup->expected_space = 0;
+	lookup->current = NULL;
+}
+
+static bool
+too_much_kept(RfLookup *lookup)
+{
+	return MemoryContextMemAllocated(lookup->kept, true) > (Size) work_mem * 1024;
+}
+
+/* What is known of the values that the parameters have now; adds them if nothing is. */
+static Known *
+current_values(RfLookup *lookup)
+{
+	ExprContext *econtext = lookup->css.ss.ps.ps_ExprContext;
+	MemoryContext caller;
+	KnownEntry *entry;
+	Known		values = {0};
+	Known	   *added;
+	bool		found;
+
+	ResetExprContext(econtext);
+	caller = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	values.values = palloc_array(Datum, lookup->param_count);
+	values.isnull = palloc_array(bool, lookup->param_count);
+	for (int i = 0; i < lookup->param_count; i++)
+		values.values[i] = ExecEvalExpr((ExprState *) list_nth(lookup->params, i), econtext, &values.isnull[i]);
+	entry = known_insert(lookup->known, &values, &found);
+	if (!found)
+	{
+		MemoryContextSwitchTo(lookup->kept);
+		added = palloc0_object(Known);
+		added->values = palloc_array(Datum, lookup->param_count);
+		added->isnull = palloc_array(bool, lookup->param_count);
+		for (int i = 0; i < lookup->param_count; i++)
+		{
+			const ValueType *type = &lookup->types[i];
+
+			added->isnull[i] = values.isnull[i];
+			added->values[i] = values.isnull[i] ? (Datum) 0 :
+				datumCopy(values.values[i], type->by_value, type->length);
+		}
+		added->part = lookup->single == NULL ? -1 : rf_single_node(lookup->single, econtext, lookup->part_count);
+		entry->known = added;
+	}
+	MemoryContextSwitchTo(caller);
+	return entry->known;
+}
+
+static void
+add_expected(RfLookup *lookup, Known *known)
+{
+	if (known->complete || known->expected)
+		return;
+	if (lookup->expected_count == lookup->expected_space)
+	{
+		int			space = Max(lookup->expected_space * 2, 64);
+
+		lookup->expected = lookup->expected == NULL ?
+			MemoryContextAlloc(lookup->kept, sizeof(Known *) * space) :
+			repalloc(lookup->expected, sizeof(Known *) * space);
+		lookup->expected_space = space;
+	}
+	known->expected = true;
+	lookup->expected[lookup->expected_count++] = known;
+}
+
+static void
+expect_nothing(RfLookup *lookup)
+{
+	for (int i = 0; i < lookup->expected_count; i++)
+		lookup->expected[i]->expected = false;
+	lookup->expected_count = 0;
+}
+
+RfLookup *
+rf_lookup_find(EState *estate, int number)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &lookups)
+	{
+		RfLookup   *lookup = dlist_container(RfLookup, node, iter.cur);
+
+		if (lookup->css.ss.ps.state == estate && lookup->number == number)
+			return lookup;
+	}
+	return NULL;
+}
+
+int
+rf_lookup_begin(RfLookup *lookup)
+{
+	uint64		rows = lookup->read_values == 0 ? 1 : lookup->rows / lookup->read_values;
+	int			most = lookup->sent_values < FEW_VALUES || lookup->value_ms < CHEAP_VALUE_MS ||
+		lookup->value_ms * 2 < lookup->value_ms_before ? INT_MAX : lookup->sent_values;
+
+	/* what was and never came is not wanted any more */
+	expect_nothing(lookup);
+	if (too_much_kept(lookup))
+		forget_all(lookup);
+	return lookup->alone ? 1 : (int) Max(Min(ROWS_EXPECTED / Max(rows, 1), most), 1);
+}
+
+void
+rf_lookup_expect(RfLookup *lookup)
+{
+	add_expected(lookup, current_values(lookup));
+}
+
+/* ---------- begin and end ---------- */
+
+/* After an error core does not call End, but frees the query's memory. */
+static void
+query_memory_gone(void *arg)
+{
+	RfLookup   *lookup = arg;
+
+	if (lookup->node.next != NULL)
+		dlist_delete(&lookup->node);
+	lookup->node.next = NULL;
+}
+
+static void
+begin_lookup(CustomScanState *css, EState *estate, int eflags)
+{
+	RfLookup   *lookup = (RfLookup *) css;
+	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
+	List	   *sort = list_nth(plan->custom_private, RF_LOOKUP_SORT);
+	List	   *node = list_nth(plan->custom_private, RF_LOOKUP_NODE);
+	List	   *keys = NIL;
+	TupleDesc	below;
+	TupleDesc	desc;
+	ListCell   *lc;
+
+	outerPlanState(css) = ExecInitNode(outerPlan(plan), estate, eflags);
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+	lookup->scan = (ForeignScanState *) outerPlanState(css);
+	lookup->number = linitial_int(linitial(plan->custom_private));
+	lookup->column_count = lsecond_int(linitial(plan->custom_private));
+	lookup->params = ExecInitExprList(plan->custom_exprs, &css->ss.ps);
+	/* behind the parameters' values it gets their places */
+	lookup->param_count = list_length(rf_scan_param_types((ForeignScan *) outerPlan(plan))) - 1;
+	lookup->types = palloc_array(ValueType, lookup->param_count);
+	for (int i = 0; i < lookup->param_count; i++)
+	{
+		ValueType  *type = &lookup->types[i];
+
+		type->type = exprType(list_nth(plan->custom_exprs, i));
+		get_typlenbyvalalign(type->type, &type->length, &type->by_value, &type->align);
+	}
+	lookup->part_count = ((RfScanState *) lookup->scan->fdw_state)->part_count;
+	foreach(lc, node == NIL ? NIL : (List *) linitial(node))
+		keys = lappend(keys, list_nth(lookup->params, lfirst_int(lc)));
+	if (node != NIL)
+		lookup->single = rf_single_node_create(keys, lsecond(node), linitial_oid(lthird(node)));
+	lookup->sort_count = list_length(sort);
+	lookup->sort = palloc0_array(SortSupportData, Max(lookup->sort_count, 1));
+	foreach(lc, sort)
+	{
+		SortSupport support = &lookup->sort[foreach_current_index(lc)];
+		List	   *key = (List *) lfirst(lc);
+
+		support->ssup_cxt = estate->es_query_cxt;
+		support->ssup_nulls_first = lsecond_int(linitial(key)) != 0;
+		support->ssup_collation = lsecond_oid(lsecond(key));
+		support->ssup_attno = lookup->column_count + foreach_current_index(lc) + 1;
+		PrepareSortSupportFromOrderingOp(linitial_oid(lsecond(key)), support);
+	}
+
+	below = ExecGetResultType(outerPlanState(css));
+	desc = CreateTemplateTupleDesc(lookup->column_count + lookup->sort_count);
+	for (int i = 1; i <= desc->natts; i++)
+		TupleDescCopyEntry(desc, i, below, i);
+	lookup->row = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+	lookup->kept_row = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
+	lookup->kept = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw rows looked up", ALLOCSET_DEFAULT_SIZES);
+	lookup->sent = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw values looked up", ALLOCSET_DEFAULT_SIZES);
+	forget_all(lookup);
+
+	dlist_push_head(&lookups, &lookup->node);
+	lookup->gone.func = query_memory_gone;
+	lookup->gone.arg = lookup;
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, &lookup->gone);
+}
+
+static void
+end_lookup(CustomScanState *css)
+{
+	RfLookup   *lookup = (RfLookup *) css;
+
+	query_memory_gone(lookup);
+	if (lookup->row != NULL)
+	{
+		ExecDropSingleTupleTableSlot(lookup->row);
+		ExecDropSingleTupleTableSlot(lookup->kept_row);
+	}
+	ExecEndNode(outerPlanState(css));
+}
+
+/* The scan below has no parameters of the plan: it starts when there are values for it. */
+static void
+rescan_lookup(CustomScanState *css)
+{
+	((RfLookup *) css)->current = NULL;
+}
+
+/* ---------- statements ---------- */
+
+/*
+ * The arrays of those of these values whose rows are on a part, all of them for -1; NULL: there are none. Each is
+ * accompanied by its place among all, from 1.
+ */
+static Datum *
+arrays_for(RfLookup *lookup, Known *const *values, int count, int part)
+{
+	Datum	   *arrays = palloc_array(Datum, lookup->param_count + 1);
+	Datum	   *members = palloc_array(Datum, count);
+	bool	   *isnull = palloc0_array(bool, count);
+	int			taken = 0;
+	int			lower = 1;
+
+	for (int i = 0; i < count; i++)
+	{
+		if (part < 0 || values[i]->part == part)
+			members[taken++] = Int64GetDatum(i + 1);
+	}
+	if (taken == 0)
+		return NULL;
+	arrays[lookup->param_count] = PointerGetDatum(construct_md_array(members, isnull, 1, &taken, &lower, INT8OID, 8,
+																	 FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	for (int i = 0; i < lookup->param_count; i++)
+	{
+		const ValueType *type = &lookup->types[i];
+
+		taken = 0;
+		for (int j = 0; j < count; j++)
+		{
+			if (part >= 0 && values[j]->part != part)
+				continue;
+			members[taken] = values[j]->values[i];
+			isnull[taken++] = values[j]->isnull[i];
+		}
+		arrays[i] = PointerGetDatum(construct_md_array(members, isnull, 1, &taken, &lower, type->type, type->length,
+													   type->by_value, type->align));
+	}
+	return arrays;
+}
+
+/* Starts the scan with these values. */
+static void
+send(RfLookup *lookup, Known *const *values, int count)
+{
+	MemoryContext caller;
+	Datum	  **parts;
+
+	MemoryContextReset(lookup->sent);
+	caller = MemoryContextSwitchTo(lookup->sent);
+	if (lookup->single == NULL)
+		rf_scan_set_local(lookup->scan, arrays_for(lookup, values, count, -1));
+	else
+	{
+		parts = palloc_array(Datum *, lookup->part_count);
+		for (int i = 0; i < lookup->part_count; i++)
+			parts[i] = arrays_for(lookup, values, count, i);
+		rf_scan_set_local_by_part(lookup->scan, parts);
+	}
+	MemoryContextSwitchTo(caller);
+	if (count != lookup->sent_values)
+		lookup->value_ms_before = lookup->value_ms;
+	lookup->sent_values = count;
+	INSTR_TIME_SET_CURRENT(lookup->sent_at);
+	ExecReScan(&lookup->scan->ss.ps);
+	lookup->statements++;
+	lookup->values += count;
+}
+
+/* The scan's next row, without its place among the values, which goes to *place; NULL: there is none. */
+static TupleTableSlot *
+receive(RfLookup *lookup, int64 *place)
+{
+	TupleTableSlot *slot = ExecProcNode(&lookup->scan->ss.ps);
+	int			natts = lookup->row->tts_tupleDescriptor->natts;
+
+	if (TupIsNull(slot))
+		return NULL;
+	slot_getallattrs(slot);
+	*place = slot->tts_isnull[natts] ? 0 : DatumGetInt64(slot->tts_values[natts]);
+	ExecClearTuple(lookup->row);
+	memcpy(lookup->row->tts_values, slot->tts_values, sizeof(Datum) * natts);
+	memcpy(lookup->row->tts_isnull, slot->tts_isnull, sizeof(bool) * natts);
+	return ExecStoreVirtualTuple(lookup->row);
+}
+
+static void
+keep(RfLookup *lookup, Known *known, TupleTableSlot *row)
+{
+	MemoryContext caller = MemoryContextSwitchTo(lookup->kept);
+
+	if (known->row_count == known->row_space)
+	{
+		known->row_space = Max(known->row_space * 2, 4);
+		known->rows = known->rows == NULL ? palloc_array(MinimalTuple, known->row_space) :
+			repalloc(known->rows, sizeof(MinimalTuple) * known->row_space);
+	}
+	known->rows[known->row_count++] = ExecCopySlotMinimalTuple(row);
+	MemoryContextSwitchTo(caller);
+}
+
+/* The last statement's rows are here. */
+static void
+note_time(RfLookup *lookup)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, lookup->sent_at);
+	lookup->value_ms = INSTR_TIME_GET_MILLISEC(now) / lookup->sent_values;
+}
+
+static void
+all_read(RfLookup *lookup, Known *known, uint64 rows)
+{
+	known->complete = true;
+	known->expected = false;
+	lookup->rows += rows;
+	lookup->read_values++;
+}
+
+typedef struct SortedRow
+{
+	MinimalTuple row;
+	Datum	   *keys;
+	bool	   *isnull;
+} SortedRow;
+
+static int
+compare_rows(const void *a, const void *b, void *arg)
+{
+	const SortedRow *one = a;
+	const SortedRow *other = b;
+	RfLookup   *lookup = arg;
+
+	for (int i = 0; i < lookup->sort_count; i++)
+	{
+		int			order = ApplySortComparator(one->keys[i], one->isnull[i], other->keys[i], other->isnull[i],
+												&lookup->sort[i]);
+
+		if (order != 0)
+			return order;
+	}
+	return 0;
+}
+
+/* Several nodes have sorted their own. */
+static void
+sort_rows(RfLookup *lookup, Known *known)
+{
+	MemoryContext caller;
+	SortedRow  *rows;
+
+	if (lookup->sort_count == 0 || known->row_count < 2)
+		return;
+	caller = MemoryContextSwitchTo(lookup->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
+	rows = palloc_array(SortedRow, known->row_count);
+	for (int i = 0; i < known->row_count; i++)
+	{
+		ExecStoreMinimalTuple(known->rows[i], lookup->kept_row, false);
+		slot_getallattrs(lookup->kept_row);
+		rows[i].row = known->rows[i];
+		rows[i].keys = palloc_array(Datum, lookup->sort_count);
+		rows[i].isnull = palloc_array(bool, lookup->sort_count);
+		for (int j = 0; j < lookup->sort_count; j++)
+		{
+			rows[i].keys[j] = lookup->kept_row->tts_values[lookup->column_count + j];
+			rows[i].isnull[j] = lookup->kept_row->tts_isnull[lookup->column_count + j];
+		}
+	}
+	qsort_arg(rows, known->row_count, sizeof(SortedRow), compare_rows, lookup);
+	for (int i = 0; i < known->row_count; i++)
+		known->rows[i] = rows[i].row;
+	MemoryContextSwitchTo(caller);
+}
+
+/* All rows of all values that are expected. False: they are too many, and nothing is known any more. */
+static bool
+look_up_expected(RfLookup *lookup)
+{
+	int			count = lookup->expected_count;
+	TupleTableSlot *row;
+	int64		place;
+
+	/* some may have been read in part */
+	for (int i = 0; i < count; i++)
+		lookup->expected[i]->row_count = 0;
+	send(lookup, lookup->expected, count);
+	while ((row = receive(lookup, &place)) != NULL)
+	{
+		if (place < 1 || place > count)
+			ereport(ERROR, errcode(ERRCODE_FDW_ERROR),
+					errmsg("a data node found rows for value " INT64_FORMAT " of %d", place, count));
+		keep(lookup, lookup->expected[place - 1], row);
+		if (count > 1 && too_much_kept(lookup))
+		{
+			lookup->alone = true;
+			forget_all(lookup);
+			return false;
+		}
+	}
+	note_time(lookup);
+	for (int i = 0; i < count; i++)
+	{
+		Known	   *known = lookup->expected[i];
+
+		ResetExprContext(lookup->css.ss.ps.ps_ExprContext);
+		sort_rows(lookup, known);
+		all_read(lookup, known, known->row_count);
+	}
+	lookup->expected_count = 0;
+	return true;
+}
+
+/* Makes the rows of the current values those that are handed on. */
+static void
+find_rows(RfLookup *lookup)
+{
+	Known	   *known = current_values(lookup);
+
+	lookup->lookups++;
+	lookup->direct = false;
+	lookup->next = 0;
+	if (!known->complete)
+	{
+		add_expected(lookup, known);
+		/* sorted rows are few */
+		while ((lookup->expected_count > 1 || lookup->sort_count > 0) && !look_up_expected(lookup))
+		{
+			known = current_values(lookup);
+			add_expected(lookup, known);
+		}
+	}
+	if (!known->complete)
+	{
+		expect_nothing(lookup);
+		known->row_count = 0;
+		send(lookup, &known, 1);
+		lookup->direct = true;
+	}
+	lookup->current = known;
+}
+
+/* A row as it comes. next counts them; they are kept as long as they are few. */
+static TupleTableSlot *
+next_direct(RfLookup *lookup)
+{
+	Known	   *known = lookup->current;
+	int64		place;
+	TupleTableSlot *row = receive(lookup, &place);
+
+	if (row == NULL)
+	{
+		lookup->direct = false;
+		note_time(lookup);
+		/* what was not kept has to be asked for again */
+		if (known->row_count == lookup->next)
+			all_read(lookup, known, lookup->next);
+		lookup->next = known->row_count;
+		return NULL;
+	}
+	if (known->row_count == lookup->next && lookup->next < ROWS_KEPT)
+		keep(lookup, known, row);
+	lookup->next++;
+	return row;
+}
+
+static TupleTableSlot *
+exec_lookup(CustomScanState *css)
+{
+	RfLookup   *lookup = (RfLookup *) css;
+	TupleTableSlot *slot = css->ss.ss_ScanTupleSlot;
+	TupleTableSlot *row;
+
+	CHECK_FOR_INTERRUPTS();
+	if (lookup->current == NULL)
+		find_rows(lookup);
+	if (lookup->direct)
+		row = next_direct(lookup);
+	else if (lookup->next == lookup->current->row_count)
+		row = NULL;
+	else
+	{
+		row = ExecStoreMinimalTuple(lookup->current->rows[lookup->next++], lookup->kept_row, false);
+		slot_getallattrs(row);
+	}
+	ExecClearTuple(slot);
+	if (row == NULL)
+		return slot;
+	memcpy(slot->tts_values, row->tts_values, sizeof(Datum) * lookup->column_count);
+	memcpy(slot->tts_isnull, row->tts_isnull, sizeof(bool) * lookup->column_count);
+	return ExecStoreVirtualTuple(slot);
+}
+
+/* ---------- EXPLAIN ---------- */
+
+static void
+explain_lookup(CustomScanState *css, List *ancestors, ExplainState *es)
+{
+	RfLookup   *lookup = (RfLookup *) css;
+
+	if (!es->analyze)
+		return;
+	ExplainPropertyUInteger("Lookups", NULL, lookup->lookups, es);
+	ExplainPropertyUInteger("Values Sent", NULL, lookup->values, es);
+	ExplainPropertyUInteger("Statements", NULL, lookup->statements, es);
+}
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = RF_LOOKUP_NAME,
+	.BeginCustomScan = begin_lookup,
+	.ExecCustomScan = exec_lookup,
+	.EndCustomScan = end_lookup,
+	.ReScanCustomScan = rescan_lookup,
+	.ExplainCustomScan = explain_lookup
+};
+
+static Node *
+create_state(CustomScan *plan)
+{
+	RfLookup   *lookup = (RfLookup *) newNode(sizeof(RfLookup), T_CustomScanState);
+
+	lookup->css.methods = &exec_methods;
+	return (Node *) lookup;
+}
+
+static const CustomScanMethods scan_methods = {RF_LOOKUP_NAME, create_state};
+
+void
+rf_lookup_register(void)
+{
+	RegisterCustomScanMethods(&scan_methods);
+}

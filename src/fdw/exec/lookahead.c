@@ -1,0 +1,218 @@
+/*
+ * lookahead.c
+ *		Reads rows ahead, and tells batched lookups what they will be asked for (plan/lookahead_plan.c).
+ *
+ * The first row is read alone, as no other may be wanted; then more and more. They are kept until the last of them was
+ * handed on. All state is of one backend and one execution.
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "nodes/extensible.h"
+#include "utils/memutils.h"
+
+#include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
+
+#include "fdw/plan/plan_private.h"
+#include "exec.h"
+#include "lookahead.h"
+
+/* So many times as many rows as the time before */
+#define GROWTH		8
+
+typedef struct LookaheadState
+{
+	CustomScanState css;		/* must be first */
+	List	   *params;			/* IntList: numbers of parameters */
+	List	   *values;			/* ExprStates: what they get from a row */
+	List	   *lookups;		/* of RfLookup; looked for when the first row is wanted */
+	bool		begun;
+
+	MemoryContext memory;		/* of the rows */
+	TupleTableSlot *slot;
+	MinimalTuple *rows;
+	int			most;			/* as rdma_fdw.lookahead_rows was when the plan began */
+	int			count;
+	int			next;
+	int			ahead;			/* so many were read last time */
+	bool		ended;
+} LookaheadState;
+
+static void
+begin_lookahead(CustomScanState *css, EState *estate, int eflags)
+{
+	LookaheadState *state = (LookaheadState *) css;
+	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
+
+	outerPlanState(css) = ExecInitNode(outerPlan(plan), estate, eflags);
+	/* the plan may be from a time when it was another */
+	state->most = Max(rf_lookahead_rows, 1);
+	state->rows = palloc_array(MinimalTuple, state->most);
+	state->params = linitial(plan->custom_private);
+	state->values = ExecInitExprList(plan->custom_exprs, &css->ss.ps);
+	state->memory = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw rows read ahead", ALLOCSET_DEFAULT_SIZES);
+	state->slot = MakeSingleTupleTableSlot(css->ss.ss_ScanTupleSlot->tts_tupleDescriptor, &TTSOpsMinimalTuple);
+}
+
+static void
+end_lookahead(CustomScanState *css)
+{
+	ExecDropSingleTupleTableSlot(((LookaheadState *) css)->slot);
+	ExecEndNode(outerPlanState(css));
+}
+
+static void
+rescan_lookahead(CustomScanState *css)
+{
+	LookaheadState *state = (LookaheadState *) css;
+
+	state->count = state->next = 0;
+	state->ended = false;
+	/* core has told the node below of parameters that changed */
+	if (outerPlanState(css)->chgParam == NULL)
+		ExecReScan(outerPlanState(css));
+}
+
+/* A row of another slot, in place */
+static TupleTableSlot *
+store(TupleTableSlot *slot, TupleTableSlot *row)
+{
+	int			natts = slot->tts_tupleDescriptor->natts;
+
+	ExecClearTuple(slot);
+	slot_getallattrs(row);
+	memcpy(slot->tts_values, row->tts_values, sizeof(Datum) * natts);
+	memcpy(slot->tts_isnull, row->tts_isnull, sizeof(bool) * natts);
+	return ExecStoreVirtualTuple(slot);
+}
+
+static void
+find_lookups(LookaheadState *state)
+{
+	CustomScan *plan = (CustomScan *) state->css.ss.ps.plan;
+	ListCell   *lc;
+
+	foreach(lc, (List *) lsecond(plan->custom_private))
+	{
+		RfLookup   *lookup = rf_lookup_find(state->css.ss.ps.state, lfirst_int(lc));
+
+		if (lookup != NULL)
+			state->lookups = lappend(state->lookups, lookup);
+	}
+	state->begun = true;
+}
+
+/* The lookups see the row's values in the parameters. */
+static void
+expect(LookaheadState *state, TupleTableSlot *row)
+{
+	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
+	ListCell   *param;
+	ListCell   *value;
+
+	ResetExprContext(econtext);
+	econtext->ecxt_scantuple = row;
+	forboth(param, state->params, value, state->values)
+	{
+		ParamExecData *data = &econtext->ecxt_param_exec_vals[lfirst_int(param)];
+
+		data->execPlan = NULL;
+		data->value = ExecEvalExprSwitchContext((ExprState *) lfirst(value), econtext, &data->isnull);
+	}
+	foreach(param, state->lookups)
+		rf_lookup_expect(lfirst(param));
+}
+
+/*
+ * Reads rows, and leaves the parameters as they were: a loop changes those again only after it has got its next row,
+ * and a sub-select before it runs.
+ */
+static void
+read_ahead(LookaheadState *state)
+{
+	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
+	ParamExecData *saved = palloc_array(ParamExecData, list_length(state->params));
+	int			wanted = state->ahead == 0 ? 1 : Min(state->ahead * GROWTH, state->most);
+	ListCell   *lc;
+
+	if (!state->begun)
+		find_lookups(state);
+	foreach(lc, state->lookups)
+		wanted = Min(wanted, rf_lookup_begin(lfirst(lc)));
+	state->ahead = wanted;
+	state->count = state->next = 0;
+	MemoryContextReset(state->memory);
+	foreach(lc, state->params)
+		saved[foreach_current_index(lc)] = econtext->ecxt_param_exec_vals[lfirst_int(lc)];
+	while (state->count < wanted)
+	{
+		TupleTableSlot *row = ExecProcNode(outerPlanState(state));
+		MemoryContext caller;
+
+		if (TupIsNull(row))
+		{
+			state->ended = true;
+			break;
+		}
+		caller = MemoryContextSwitchTo(state->memory);
+		state->rows[state->count++] = ExecCopySlotMinimalTuple(row);
+		MemoryContextSwitchTo(caller);
+		if (wanted > 1)
+			expect(state, store(state->css.ss.ss_ScanTupleSlot, row));
+	}
+	foreach(lc, state->params)
+		econtext->ecxt_param_exec_vals[lfirst_int(lc)] = saved[foreach_current_index(lc)];
+	pfree(saved);
+}
+
+static TupleTableSlot *
+next_row(ScanState *ss)
+{
+	LookaheadState *state = (LookaheadState *) ss;
+
+	if (state->next == state->count && !state->ended)
+		read_ahead(state);
+	if (state->next == state->count)
+		return NULL;
+	ExecStoreMinimalTuple(state->rows[state->next++], state->slot, false);
+	return store(ss->ss_ScanTupleSlot, state->slot);
+}
+
+/* EvalPlanQual does not come here: plans that lock rows have no such node. */
+static bool
+recheck(ScanState *ss, TupleTableSlot *slot)
+{
+	return true;
+}
+
+static TupleTableSlot *
+exec_lookahead(CustomScanState *css)
+{
+	return ExecScan(&css->ss, next_row, recheck);
+}
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = RF_LOOKAHEAD_NAME,
+	.BeginCustomScan = begin_lookahead,
+	.ExecCustomScan = exec_lookahead,
+	.EndCustomScan = end_lookahead,
+	.ReScanCustomScan = rescan_lookahead
+};
+
+static Node *
+create_state(CustomScan *plan)
+{
+	LookaheadState *state = (LookaheadState *) newNode(sizeof(LookaheadState), T_CustomScanState);
+
+	state->css.methods = &exec_methods;
+	return (Node *) state;
+}
+
+static const CustomScanMethods scan_methods = {RF_LOOKAHEAD_NAME, create_state};
+
+void
+rf_lookahead_register(void)
+{
+	RegisterCustomScanMethods(&scan_methods);
+}

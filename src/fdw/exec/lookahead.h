@@ -1,0 +1,23 @@
+/*
+ * lookahead.h
+ * 		What a node that reads rows ahead (lookahead.c) tells those that look rows up for them (batched_lookup.c).
+ */
+#ifndef RF_LOOKAHEAD_H
+#define RF_LOOKAHEAD_H
+
+#include "postgres.h"
+
+#include "nodes/execnodes.h"
+
+typedef struct RfLookup RfLookup;
+
+/* The lookup with this number in the plan that is being run; NULL: it has none. */
+extern RfLookup *rf_lookup_find(EState *estate, int number);
+
+/* For how many rows it is worth to know values, before those are read; what it kept for others may go. */
+extern int	rf_lookup_begin(RfLookup *lookup);
+
+/* It will be asked for the values that its parameters have now. */
+extern void rf_lookup_expect(RfLookup *lookup);
+
+#endif

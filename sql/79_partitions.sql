@@ -134,7 +134,9 @@ SELECT joined('SELECT ra.t, b.y FROM ra JOIN b ON ra.id = b.aid WHERE ra.id < 10
 -- several joins, sub-selects, windows, parameters
 SELECT joined('SELECT a.x, sum(b.y) AS s, count(ra.t) FROM a JOIN b ON a.id = b.aid LEFT JOIN ra ON ra.id = a.id GROUP BY a.x');
 SELECT joined('SELECT a.id, s.n FROM a JOIN (SELECT aid, count(*) AS n FROM b GROUP BY aid) s ON s.aid = a.id');
+SET rdma_fdw.lookahead_rows = 0;
 SELECT joined('SELECT id, (SELECT sum(b.y) FROM b JOIN ra ON b.aid = ra.id WHERE ra.x = l.v) FROM (SELECT v AS id, v FROM l) l');
+RESET rdma_fdw.lookahead_rows;
 PREPARE q(int) AS SELECT count(*), sum(b.y) FROM a JOIN b ON a.id = b.aid WHERE a.id > $1 AND b.y < $1;
 SET plan_cache_mode = force_generic_plan;
 EXECUTE q(9);

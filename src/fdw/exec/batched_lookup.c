@@ -686,6 +686,8 @@ explain_lookup(CustomScanState *css, List *ancestors, ExplainState *es)
 {
 	RfLookup   *lookup = (RfLookup *) css;
 
+	if (list_nth(((CustomScan *) css->ss.ps.plan)->custom_private, RF_LOOKUP_NODE) != NIL)
+		ExplainPropertyText("Each Value", "to one of the nodes", es);
 	if (!es->analyze)
 		return;
 	ExplainPropertyUInteger("Lookups", NULL, lookup->lookups, es);

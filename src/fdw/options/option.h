@@ -38,6 +38,7 @@ typedef struct RfTableOptions
 	double		fdw_startup_cost;	/* -1 when not given, until rf_transfer_costs() */
 	double		fdw_tuple_cost;
 	double		byte_cost;		/* set by rf_transfer_costs() */
+	double		at_once;		/* while planning: a statement that moves no rows runs for so many rows around it */
 	int			parallel_scan;	/* parallel workers: 0 no, 1 also for few rows, -1 if profitable */
 	const char *analyze_sampling;	/* off, auto, random, system, bernoulli or import */
 	List	   *extensions;		/* OIDs of extensions whose objects may be shipped */

@@ -716,8 +716,12 @@ rf_transfer_costs(ForeignServer *server, RfTableOptions *opts)
 static void
 add_transfer(RfRelInfo *info, RfEstimate *est)
 {
-	est->startup_cost += info->opts.fdw_startup_cost;
-	est->total_cost = with_sending(info, est->total_cost) + info->opts.fdw_startup_cost +
+	Cost		start = info->opts.fdw_startup_cost;
+
+	if (info->fragment == NULL || !info->fragment->exchanges)
+		start /= Max(info->opts.at_once, 1);
+	est->startup_cost += start;
+	est->total_cost = with_sending(info, est->total_cost) + start +
 		(info->opts.fdw_tuple_cost + info->opts.byte_cost * est->width + cpu_tuple_cost) *
 		est->retrieved_rows;
 }

@@ -7,6 +7,7 @@
 
 #include "access/sysattr.h"
 #include "catalog/pg_attribute.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
@@ -14,12 +15,16 @@
 #include "utils/lsyscache.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/guc.h"
 
 #include "fdw/catalog/catalog.h"
 #include "fdw/deparse/deparse.h"
 #include "shmem/peers.h"
 
 #include "plan.h"
+
+/* Rows of a query may be more; with fewer there is little to gain. */
+#define ROWS_AT_ONCE	10
 
 char *
 rf_local_name(RangeTblEntry *rte)
@@ -103,6 +108,44 @@ rf_row_is_wanted(PlannerInfo *root, Index relid)
 	return bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, attrs);
 }
 
+/* Is there a sub-select that may not be evaluated, though what is around it is? */
+static bool
+has_conditional_sublink(Node *node, void *context)
+{
+	bool	   *within = context;
+	bool		inside = true;
+
+	if (node == NULL || IsA(node, Query))
+		return false;
+	if (IsA(node, SubLink) || IsA(node, SubPlan) || IsA(node, AlternativeSubPlan))
+		return *within;
+	if (IsA(node, CaseExpr) || IsA(node, CoalesceExpr) || (IsA(node, BoolExpr) && !is_andclause(node) && !is_notclause(node)))
+		context = &inside;
+	return expression_tree_walker(node, has_conditional_sublink, context);
+}
+
+/*
+ * How many rows of the query around it a sub-select that depends on these is asked for at once (lookahead_plan.c), at
+ * the least, so that they share a round trip: 1 if that may not be.
+ */
+static double
+rows_at_once(PlannerInfo *root)
+{
+	PlannerInfo *around = root->parent_root;
+	PlannerInfo *top = root;
+	bool		within = false;
+
+	while (top->parent_root != NULL)
+		top = top->parent_root;
+	if (around == NULL || around->plan_params == NIL || rf_lookahead_rows < ROWS_AT_ONCE ||
+		(top->parse->commandType != CMD_SELECT && top->parse->commandType != CMD_INSERT) || top->parse->rowMarks != NIL ||
+		has_conditional_sublink((Node *) around->parse->targetList, &within) ||
+		has_conditional_sublink((Node *) around->parse->jointree, &within) ||
+		has_conditional_sublink(around->parse->havingQual, &within))
+		return 1;
+	return ROWS_AT_ONCE;
+}
+
 RfRelInfo *
 rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 {
@@ -117,6 +160,7 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	info->server = GetForeignServer(info->table->serverid);
 	rf_table_options(info->table, info->server, &info->opts);
 	rf_transfer_costs(info->server, &info->opts);
+	info->opts.at_once = rows_at_once(root);
 	info->nodes = rf_server_nodes(info->server);
 	if (info->nodes != NIL)
 	{

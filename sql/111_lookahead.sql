@@ -105,6 +105,7 @@ SELECT la_here.same('SELECT c.id, (SELECT sum(v) FROM (SELECT c.size AS v FROM s
 SELECT la_here.same('SELECT c.id, (SELECT max(v + qty) FROM (SELECT c.size AS v, qty FROM sale WHERE cust = c.id) x) FROM cust c');
 SELECT la_here.same('WITH RECURSIVE r AS (SELECT 1 AS k UNION ALL SELECT k + 1 FROM r WHERE k < 60) SELECT k, (SELECT sum(price) FROM sale WHERE cust = k AND qty < k) FROM r');
 SELECT la_here.same('SELECT s.id, (SELECT count(*) FROM cust d WHERE d.size = s.qty AND d.id < (SELECT count(*) FROM ret WHERE cust = d.id AND qty < s.qty)) AS n FROM sale s WHERE s.id < 60');
+SELECT la_here.same('SELECT c.id, l.* FROM cust c CROSS JOIN LATERAL (SELECT s.id AS sid FROM sale s WHERE cust = c.size AND qty < c.id ORDER BY s.id LIMIT c.size % 3 OFFSET c.id % 2) l');
 -- values inside of a part of the statement
 EXPLAIN (VERBOSE, COSTS OFF) SELECT id, (SELECT count(*) FROM first_sale s JOIN (SELECT x.cust FROM first_sale x WHERE c.size > 2 AND x.qty < c.size ORDER BY x.id LIMIT 5) y ON s.qty < c.size WHERE s.cust = c.id) AS n FROM cust c;
 SELECT la_here.same('SELECT id, (SELECT count(*) FROM first_sale s JOIN (SELECT x.cust FROM first_sale x WHERE c.size > 2 AND x.qty < c.size ORDER BY x.id LIMIT 5) y ON s.qty < c.size WHERE s.cust = c.id) AS n FROM cust c');
@@ -151,6 +152,21 @@ SELECT sum(CASE WHEN size = 0 THEN -1 ELSE (SELECT count(*) FROM sale WHERE cust
 SELECT sum((SELECT count(*) FROM sale WHERE cust = c.id AND qty / c.size > 1)) FROM cust c;
 SELECT id, (SELECT price FROM sale WHERE cust = c.id AND qty <> c.size) FROM cust c ORDER BY id LIMIT 3;
 \set VERBOSITY default
+-- conditions stay behind those that hide rows from them
+CREATE FUNCTION la_here.shown(int) RETURNS boolean COST 0.0001 LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'shown %', $1; RETURN true; END $$;
+CREATE ROLE la_reader;
+GRANT USAGE ON SCHEMA la, la_here TO la_reader;
+GRANT SELECT ON cust, sale, acct TO la_reader;
+CREATE USER MAPPING FOR la_reader SERVER la1 OPTIONS (user 'postgres', password_required 'false');
+CREATE USER MAPPING FOR la_reader SERVER la2 OPTIONS (user 'postgres', password_required 'false');
+ALTER TABLE cust ENABLE ROW LEVEL SECURITY;
+CREATE POLICY those ON cust USING (id < 50 AND (SELECT count(*) FROM acct WHERE cust = cust.id AND n < size) > size - 2);
+SET client_min_messages = notice;
+SET ROLE la_reader;
+EXPLAIN (COSTS OFF) SELECT id FROM cust WHERE la_here.shown(id);
+SELECT count(*) FROM cust WHERE la_here.shown(id);
+RESET ROLE;
+SET client_min_messages = warning;
 -- a cursor, a plan for any value, and INSERT
 BEGIN;
 DECLARE d CURSOR FOR SELECT id, (SELECT count(*) FROM sale WHERE cust = c.id AND qty < c.size) FROM cust c;
@@ -182,6 +198,7 @@ DROP SERVER la1 CASCADE;
 DROP SERVER la2 CASCADE;
 DROP SERVER la CASCADE;
 DROP SCHEMA la, la_here CASCADE;
+DROP ROLE la_reader;
 \c contrib_regression postgres 127.0.0.1 :n1
 SET client_min_messages = warning;
 DROP SCHEMA la CASCADE;

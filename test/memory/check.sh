@@ -39,7 +39,7 @@ tap_tests=(060_bad_days 065_engine_away 066_void_transactions 082_exchange_bad_d
 valgrind_tests=(33_images 34_hostile_node 48_placeholders 23_push_down 70_engine_views 47_pages 72_bench 10_options 52_aggregates 61_rows_of_statement
 	32_batch 89_nodes_provenance 74_hostile_calls 26_analyze 78_distribute 59_windows 68_connections 58_join_rows
 	86_compute_nodes 65_copy_lines 30_types 84_nodes_write 60_insert 22_pushdown 41_errors 66_transactions
-	83_nodes_subselect 46_parallel 51_subselects 85_nodes_write_join 79_partitions 53_partial_aggregates 92_nodes_parallel)
+	83_nodes_subselect 111_lookahead 46_parallel 51_subselects 85_nodes_write_join 79_partitions 53_partial_aggregates 92_nodes_parallel)
 
 give_up()
 {

@@ -3,8 +3,8 @@
  *		Looks rows up on data nodes by the values of parameters, for many values at once (plan/lookahead_plan.c).
  *
  * The scan below has a statement that takes arrays of values. When a value is asked for of which no rows are known, the
- * statement gets it and all other values that are expected (lookahead.c), and the rows of each are kept, so that a value
- * that comes again needs no statement either. A value alone, with no others expected, is asked for as a scan would: its
+ * statement gets it and all other values that are expected (lookahead.c), and the rows of each are kept, so that a
+ * value that comes again needs no statement either. A value alone, with no others expected, is asked for as a scan would: its
  * rows are handed on as they come, and are kept only if they are few and all of them were read.
  *
  * Values are the same if their bytes are, so an equal one with other bytes is looked up again. Rows live in the memory

@@ -91,6 +91,7 @@ static void
 find_lookups(LookaheadState *state)
 {
 	CustomScan *plan = (CustomScan *) state->css.ss.ps.plan;
+	MemoryContext caller = MemoryContextSwitchTo(state->css.ss.ps.state->es_query_cxt);
 	ListCell   *lc;
 
 	foreach(lc, (List *) lsecond(plan->custom_private))
@@ -101,6 +102,7 @@ find_lookups(LookaheadState *state)
 			state->lookups = lappend(state->lookups, lookup);
 	}
 	state->begun = true;
+	MemoryContextSwitchTo(caller);
 }
 
 /* The lookups see the row's values in the parameters. */

@@ -146,7 +146,9 @@ table_name(Changes *changes, Index relid)
 	const char *name = get_rel_name(rte->relid);
 	char	   *full = quote_qualified_identifier(get_namespace_name(get_rel_namespace(rte->relid)), name);
 
-	return strcmp(rte->eref->aliasname, name) == 0 ? full : psprintf("%s %s", full, quote_identifier(rte->eref->aliasname));
+	if (strcmp(rte->eref->aliasname, name) == 0)
+		return full;
+	return psprintf("%s %s", full, quote_identifier(rte->eref->aliasname));
 }
 
 static void
@@ -555,7 +557,10 @@ move_above(Changes *changes, Plan *plan, List *subplans, List *moved)
 	return result;
 }
 
-/* Sub-selects in WHERE, and those in the SELECT list, which only the rows need that are left. */
+/*
+ * Sub-selects in WHERE, and those in the SELECT list, which only the rows need that are left. Conditions stay in their
+ * order: what a security barrier or a policy hides is not shown to those behind it.
+ */
 static Plan *
 look_ahead_above(Changes *changes, Plan *plan)
 {
@@ -569,12 +574,12 @@ look_ahead_above(Changes *changes, Plan *plan)
 		return plan;
 	foreach(lc, plan->qual)
 	{
-		if (!has_subplan(lfirst(lc), NULL))
+		if (moved == NIL && !has_subplan(lfirst(lc), NULL))
 		{
 			stay = lappend(stay, lfirst(lc));
 			continue;
 		}
-		/* others are asked for the rows that this one leaves */
+		/* others are asked for the rows that the first one leaves */
 		if (moved == NIL)
 			(void) always_evaluated(lfirst(lc), &subplans);
 		moved = lappend(moved, lfirst(lc));

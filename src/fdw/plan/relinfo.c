@@ -119,7 +119,7 @@ has_conditional_sublink(Node *node, void *context)
 		return false;
 	if (IsA(node, SubLink) || IsA(node, SubPlan) || IsA(node, AlternativeSubPlan))
 		return *within;
-	if (IsA(node, CaseExpr) || IsA(node, CoalesceExpr) || (IsA(node, BoolExpr) && !is_andclause(node) && !is_notclause(node)))
+	if (IsA(node, CaseExpr) || IsA(node, CoalesceExpr) || is_orclause(node))
 		context = &inside;
 	return expression_tree_walker(node, has_conditional_sublink, context);
 }

@@ -70,7 +70,7 @@ BEGIN
 		END IF;
 	END LOOP;
 END $$;
-EXPLAIN (VERBOSE, COSTS OFF) SELECT id, (SELECT sum(price * c.size) FROM sale WHERE cust = c.id) FROM cust c WHERE size > 3;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT id, (SELECT max(price * c.size) FROM sale WHERE cust = c.id) FROM cust c WHERE size > 3;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT c.id, l.* FROM cust c, LATERAL (SELECT id, price FROM sale WHERE cust = c.id ORDER BY price DESC, id LIMIT 2) l;
 SELECT la_here.lookups('SELECT id, (SELECT sum(price * c.size) FROM sale WHERE cust = c.id) FROM cust c');
 -- the first row alone, for which no other may be wanted

@@ -137,7 +137,10 @@ rows_at_once(PlannerInfo *root)
 
 	while (top->parent_root != NULL)
 		top = top->parent_root;
-	if (around == NULL || around->plan_params == NIL || rf_lookahead_rows < ROWS_AT_ONCE ||
+	/* it may be inside of set operations, or of another sub-select */
+	while (around != NULL && around->plan_params == NIL)
+		around = around->parent_root;
+	if (around == NULL || rf_lookahead_rows < ROWS_AT_ONCE ||
 		(top->parse->commandType != CMD_SELECT && top->parse->commandType != CMD_INSERT) || top->parse->rowMarks != NIL ||
 		has_conditional_sublink((Node *) around->parse->targetList, &within) ||
 		has_conditional_sublink((Node *) around->parse->jointree, &within) ||

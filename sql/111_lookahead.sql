@@ -85,6 +85,8 @@ SELECT la_here.same('SELECT id, (SELECT max(price) FROM sale WHERE m = c.m AND q
 SELECT la_here.same('SELECT id, (SELECT price FROM sale WHERE cust = c.id AND qty >= c.size ORDER BY price DESC, id LIMIT 1) FROM cust c');
 SELECT la_here.same('SELECT id, (SELECT note FROM sale WHERE cust = c.id ORDER BY note NULLS FIRST, price, id DESC OFFSET 1 LIMIT 1) FROM cust c');
 SELECT la_here.same('SELECT id, ARRAY(SELECT s.id FROM sale s WHERE cust = c.id AND qty < c.size ORDER BY 1) FROM cust c');
+SELECT la_here.same('SELECT id, ARRAY(SELECT note FROM sale s WHERE cust = c.id AND qty <> c.size ORDER BY note DESC NULLS LAST, price, s.id) FROM cust c', true);
+SELECT la_here.same('SELECT c.id, l.* FROM cust c, LATERAL (SELECT note, s.id AS sid FROM sale s WHERE cust = c.size AND qty <> c.id ORDER BY note COLLATE "C", s.id OFFSET 1) l');
 SELECT la_here.same('SELECT id FROM cust c WHERE size > ALL (SELECT qty FROM sale WHERE cust = c.id)', true);
 SELECT la_here.same('SELECT id FROM cust c WHERE size NOT IN (SELECT qty FROM sale WHERE cust = c.id AND qty > c.size - 3)');
 SELECT la_here.same('SELECT id, (size, 3) IN (SELECT qty, qty FROM sale WHERE cust = c.id) AS i FROM cust c');
@@ -145,6 +147,7 @@ RESET IntervalStyle;
 SET work_mem = '64kB';
 SELECT la_here.same('SELECT id, (SELECT string_agg(note, '','' ORDER BY s.id) FROM sale s WHERE cust < 900 - c.id AND qty <> c.size) FROM cust c WHERE id < 40');
 SELECT la_here.same('SELECT c.id, l.id AS sid FROM cust c, LATERAL (SELECT id, note FROM sale s WHERE cust > c.id AND qty <> c.size OFFSET 0) l WHERE c.id < 30');
+SELECT la_here.same('SELECT id, md5(ARRAY(SELECT note FROM sale s WHERE cust > c.id AND qty <> c.size ORDER BY note, s.id)::text) FROM cust c WHERE id < 30');
 RESET work_mem;
 -- an error that a CASE prevents
 \set VERBOSITY terse

@@ -4,8 +4,8 @@
  *
  * The scan below has a statement that takes arrays of values. When a value is asked for of which no rows are known, the
  * statement gets it and all other values that are expected (lookahead.c), and the rows of each are kept, so that a
- * value that comes again needs no statement either. A value alone, with no others expected, is asked for as a scan would: its
- * rows are handed on as they come, and are kept only if they are few and all of them were read.
+ * value that comes again needs no statement either. A value alone, with no others expected, is asked for as a scan
+ * would: its rows are handed on as they come, and are kept only if they are few and all of them were read.
  *
  * Values are the same if their bytes are, so an equal one with other bytes is looked up again. Rows live in the memory
  * context `kept`, which is emptied as a whole: before rows are read ahead, when it has become larger than work_mem, and
@@ -104,7 +104,7 @@ struct RfLookup
 	int			param_count;
 	RfSingleNode *single;		/* which node has the rows for their values; NULL: any may */
 	int			part_count;		/* of the scan */
-	ValueType  *types;			/* of them */
+	ValueType  *types;			/* of the parameters */
 	int			column_count;	/* of a row */
 	int			sort_count;		/* keys behind the columns */
 	SortSupport sort;
@@ -531,7 +531,7 @@ compare_rows(const void *a, const void *b, void *arg)
 	return 0;
 }
 
-/* Several nodes have sorted their own. */
+/* Several nodes have sorted their own, for each value. The scan has merged them as if there was one. */
 static void
 sort_rows(RfLookup *lookup, Known *known)
 {
@@ -579,7 +579,7 @@ look_up_expected(RfLookup *lookup)
 			ereport(ERROR, errcode(ERRCODE_FDW_ERROR),
 					errmsg("a data node found rows for value " INT64_FORMAT " of %d", place, count));
 		keep(lookup, lookup->expected[place - 1], row);
-		if (count > 1 && too_much_kept(lookup))
+		if (too_much_kept(lookup))
 		{
 			lookup->alone = true;
 			forget_all(lookup);
@@ -611,12 +611,8 @@ find_rows(RfLookup *lookup)
 	if (!known->complete)
 	{
 		add_expected(lookup, known);
-		/* sorted rows are few */
-		while ((lookup->expected_count > 1 || lookup->sort_count > 0) && !look_up_expected(lookup))
-		{
+		if (lookup->expected_count > 1 && !look_up_expected(lookup))
 			known = current_values(lookup);
-			add_expected(lookup, known);
-		}
 	}
 	if (!known->complete)
 	{

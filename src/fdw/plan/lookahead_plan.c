@@ -159,7 +159,8 @@ replace_nth(List *list, int place, void *member)
 
 /*
  * The scan with the statement for many values. Its rows are those of the scan, with the keys that they are sorted by
- * and the place of the values behind their columns.
+ * and the place of the values behind their columns. Sorted are those of each value, so merging what comes of several
+ * nodes sorts them where there is one value only.
  */
 static ForeignScan *
 batched_scan(Changes *changes, ForeignScan *scan, List **sort)
@@ -173,6 +174,7 @@ batched_scan(Changes *changes, ForeignScan *scan, List **sort)
 	List	   *places = NIL;
 	List	   *nulls = NIL;
 	List	   *nodes = rf_scan_nodes(result);
+	List	   *merge = NIL;
 	TargetEntry *place;
 	ListCell   *lc;
 
@@ -215,6 +217,7 @@ batched_scan(Changes *changes, ForeignScan *scan, List **sort)
 		var = makeVar(INDEX_VAR, attno, exprType((Node *) expr), exprTypmod((Node *) expr), exprCollation((Node *) expr), 0);
 		plan->targetlist = lappend(plan->targetlist,
 								   makeTargetEntry((Expr *) var, list_length(plan->targetlist) + 1, NULL, true));
+		merge = lappend(merge, list_make2(list_make2_int(attno, lsecond_int(linitial(key))), copyObject(lsecond(key))));
 		*sort = lappend(*sort, list_make2(list_make2_int(0, lsecond_int(linitial(key))), copyObject(lsecond(key))));
 	}
 	plan->targetlist = lappend(plan->targetlist,
@@ -239,7 +242,7 @@ batched_scan(Changes *changes, ForeignScan *scan, List **sort)
 		replace_nth(result->fdw_private, RF_SCAN_DESCRIPTION, makeString(table_name(changes, scan->scan.scanrelid)));
 	if (nodes != NIL)
 	{
-		replace_nth(nodes, RF_NODES_MERGE, NIL);
+		replace_nth(nodes, RF_NODES_MERGE, merge);
 		replace_nth(nodes, RF_NODES_PRUNE, NIL);
 		replace_nth(nodes, RF_NODES_KEYS, NIL);
 	}

@@ -528,24 +528,19 @@ is_there_before(Node *value)
 		(IsA(value, Param) && ((Param *) value)->paramkind == PARAM_EXEC);
 }
 
-/*
- * RF_SCAN_BATCH. Not where rows of several nodes would have to be sorted in any number: a limit bounds those of one
- * value.
- */
+/* RF_SCAN_BATCH */
 static List *
 batch_statement(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *conditions, const RfRemoteQuery *query,
 				List *nodes)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
-	bool		limit = rf_path_has_limit(path);
 	char	   *sql;
 	ListCell   *lc;
 
 	if (query->param_types == NIL || query->exchanges != NIL || query->node_sql != NIL || info->local_rels != NIL ||
 		rf_is_set_operation(info) || path->path.parallel_workers > 0 || path->path.parallel_aware)
 		return NIL;
-	if (nodes != NIL && (list_nth(nodes, RF_NODES_COMPUTE) != NIL ||
-						 (list_nth(nodes, RF_NODES_MERGE) != NIL && !limit)))
+	if (nodes != NIL && list_nth(nodes, RF_NODES_COMPUTE) != NIL)
 		return NIL;
 	foreach(lc, query->params)
 	{
@@ -562,7 +557,7 @@ batch_statement(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *con
 		if (lfirst_int(lc) <= 0)
 			return NIL;
 	}
-	sql = rf_batch_statement(root, rel, conditions, path->path.pathkeys, limit, query);
+	sql = rf_batch_statement(root, rel, conditions, path->path.pathkeys, rf_path_has_limit(path), query);
 	if (sql == NULL)
 		return NIL;
 	rf_batch_statements++;

@@ -192,6 +192,13 @@ CREATE TABLE la_here.made (id int, n bigint);
 EXPLAIN (COSTS OFF) INSERT INTO la_here.made SELECT id, (SELECT count(*) FROM sale WHERE cust = c.id AND qty < c.size) FROM cust c;
 INSERT INTO la_here.made SELECT id, (SELECT count(*) FROM sale WHERE cust = c.id AND qty < c.size) FROM cust c;
 SELECT count(*), sum(n) FROM la_here.made;
+-- rows of the statement itself are not there for its sub-selects
+INSERT INTO ret SELECT c.id + 1000, 11, (SELECT count(*) FROM ret r WHERE r.cust = 11 AND r.qty + 50 > c.size) FROM cust c;
+SELECT qty, count(*) FROM ret WHERE id >= 1000 GROUP BY 1 ORDER BY 1;
+DELETE FROM ret WHERE id >= 1000;
+INSERT INTO ret SELECT c.id + 1000, c.id, (SELECT count(*) FROM sale WHERE cust = c.id AND qty < c.size) FROM cust c;
+SELECT count(*), sum(qty) FROM ret WHERE id >= 1000;
+DELETE FROM ret WHERE id >= 1000;
 -- not what may run again for one row
 EXPLAIN (COSTS OFF) UPDATE la_here.made d SET n = (SELECT count(*) FROM sale WHERE cust = d.id AND qty < d.n);
 EXPLAIN (COSTS OFF) SELECT id, (SELECT count(*) FROM sale WHERE cust = d.id AND qty < d.n) FROM la_here.made d FOR UPDATE;

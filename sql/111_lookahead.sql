@@ -154,6 +154,13 @@ RESET work_mem;
 SELECT sum(CASE WHEN size = 0 THEN -1 ELSE (SELECT count(*) FROM sale WHERE cust = c.id AND qty / c.size > 1) END) FROM cust c;
 SELECT sum((SELECT count(*) FROM sale WHERE cust = c.id AND qty / c.size > 1)) FROM cust c;
 SELECT id, (SELECT price FROM sale WHERE cust = c.id AND qty <> c.size) FROM cust c ORDER BY id LIMIT 3;
+-- an error in the middle of a batch, and on
+BEGIN;
+SAVEPOINT s;
+SELECT id, (SELECT count(*) FROM sale WHERE cust = c.id AND qty / c.size > 1) FROM cust c WHERE id > 0;
+ROLLBACK TO s;
+SELECT sum(n) FROM (SELECT (SELECT count(*) FROM sale WHERE cust = c.id AND qty / c.size > 1) AS n FROM cust c WHERE size > 0) x;
+COMMIT;
 \set VERBOSITY default
 -- conditions stay behind those that hide rows from them
 CREATE FUNCTION la_here.shown(int) RETURNS boolean COST 0.0001 LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'shown %', $1; RETURN true; END $$;

@@ -397,7 +397,8 @@ always_evaluated(Node *node, void *context)
 		if (subplan->parParam != NIL && !subplan->useHashTable && subplan->subLinkType != CTE_SUBLINK &&
 			subplan->subLinkType != MULTIEXPR_SUBLINK)
 			*subplans = lappend(*subplans, subplan);
-		return false;
+		/* what is compared with its rows, for each of them */
+		return always_evaluated(subplan->testexpr, context);
 	}
 	if (IsA(node, CaseExpr))
 	{

@@ -108,7 +108,7 @@ SELECT la_here.same('SELECT c.id, (SELECT max(v + qty) FROM (SELECT c.size AS v,
 SELECT la_here.same('WITH RECURSIVE r AS (SELECT 1 AS k UNION ALL SELECT k + 1 FROM r WHERE k < 60) SELECT k, (SELECT sum(price) FROM sale WHERE cust = k AND qty < k) FROM r');
 SELECT la_here.same('SELECT s.id, (SELECT count(*) FROM cust d WHERE d.size = s.qty AND d.id < (SELECT count(*) FROM ret WHERE cust = d.id AND qty < s.qty)) AS n FROM sale s WHERE s.id < 60');
 SELECT la_here.same('SELECT c.id, l.* FROM cust c CROSS JOIN LATERAL (SELECT s.id AS sid FROM sale s WHERE cust = c.size AND qty < c.id ORDER BY s.id LIMIT c.size % 3 OFFSET c.id % 2) l');
-SELECT la_here.lookups('SELECT id FROM cust c WHERE (SELECT max(n + c.size) FROM acct WHERE cust = c.id) IN (SELECT r FROM rate WHERE rate.id IS DISTINCT FROM c.size)');
+SELECT la_here.lookups('SELECT id FROM cust c WHERE ((SELECT max(n + c.size) FROM acct WHERE cust = c.id) IN (SELECT r FROM rate WHERE rate.id IS DISTINCT FROM c.size)) IS TRUE');
 SELECT la_here.same('SELECT id FROM cust c WHERE (SELECT max(n + c.size) FROM acct WHERE cust = c.id) IN (SELECT r FROM rate WHERE rate.id IS DISTINCT FROM c.size)');
 SELECT la_here.same('SELECT id FROM cust c WHERE size >= ALL (SELECT c.size FROM cust d WHERE d.id < 5 AND (SELECT max(n + d.size) FROM acct WHERE cust = d.id) IN (SELECT r FROM rate WHERE rate.id IS DISTINCT FROM d.size))');
 -- values inside of a part of the statement

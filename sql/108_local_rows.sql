@@ -244,7 +244,9 @@ SELECT sends('SELECT s.id, b.id FROM small s JOIN big b USING (grp) ORDER BY s.i
 RESET rdma_fdw.send_local_rows;
 -- what comes of such a statement is itself sent to the next one
 SELECT lr.planned('SELECT d.name, count(*) FROM (SELECT b.x, s.grp, count(*) AS n FROM small s JOIN big b USING (grp) GROUP BY 1, 2) q JOIN dim d ON d.id = q.n GROUP BY 1');
+SET rdma_fdw.lookahead_rows = 0;
 SELECT lr.planned('SELECT count(*) FROM big b WHERE b.x > (SELECT avg(c.x) FROM big c JOIN small s ON s.grp = c.grp WHERE c.grp = b.grp)');
+RESET rdma_fdw.lookahead_rows;
 
 -- rights: who may not read the table may not have it sent
 CREATE ROLE lr_reader;

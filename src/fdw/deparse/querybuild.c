@@ -692,9 +692,8 @@ base_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs)
 	return columns;
 }
 
-/* The columns of any relation's statement, as expressions. */
-static List *
-statement_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs)
+List *
+rf_statement_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
 	List	   *columns = NIL;
@@ -713,69 +712,6 @@ statement_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs)
 	return columns;
 }
 
-/* "(c1, c2)"; nothing for no columns */
-static void
-append_names(StringInfo buf, const char *before, const char *prefix, int count, const char *after)
-{
-	for (int i = 1; i <= count; i++)
-		appendStringInfo(buf, "%s%s%d", i == 1 ? before : ", ", prefix, i);
-	if (count > 0)
-		appendStringInfoString(buf, after);
-}
-
-/* It would be an array there. Also true for a literal that looks like one. */
-static bool
-has_parameter(const char *text)
-{
-	while ((text = strchr(text, '$')) != NULL)
-	{
-		if (isdigit((unsigned char) *++text))
-			return true;
-	}
-	return false;
-}
-
-char *
-rf_batch_statement(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys, bool limit,
-				   const RfRemoteQuery *query)
-{
-	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
-	RfRelInfo  *scan = info->scan ? info->scan : info;
-	NodeText	node = {0};
-	BuildContext cxt = {root, scan->rel->relids};
-	int			count = list_length(query->param_types);
-	List	   *columns;
-	List	   *attrs;
-	StringInfoData inside;
-	StringInfoData buf;
-	int			nestlevel;
-
-	Assert(query->exchanges == NIL && query->node_sql == NIL);
-	nestlevel = rf_neutral_settings(RF_TEXT_ALL);
-	cxt.node = &node;
-	cxt.batched = true;
-	/* with the same numbers */
-	cxt.params = list_truncate(list_copy(query->params), count);
-	cxt.param_types = list_copy(query->param_types);
-	columns = statement_columns(root, rel, &attrs);
-	if (!IS_SIMPLE_REL(rel) || info->select != NULL)
-		conditions = scan->remote_conds;
-	initStringInfo(&inside);
-	rf_append_statement(&inside, &cxt, info, columns, conditions, pathkeys, limit);
-	AtEOXact_GUC(true, nestlevel);
-	if (cxt.unbatched || list_length(cxt.params) != count || has_parameter(inside.data))
-		return NULL;
-	initStringInfo(&buf);
-	appendStringInfoString(&buf, "SELECT ");
-	append_names(&buf, "", "q.c", list_length(columns), ", ");
-	appendStringInfoString(&buf, "batch.place FROM unnest(");
-	append_names(&buf, "", "$", count + 1, ") AS batch(");
-	append_names(&buf, "", "p", count, ", place), LATERAL (");
-	appendStringInfo(&buf, "%s) AS q", inside.data);
-	append_names(&buf, "(", "c", list_length(columns), ")");
-	return buf.data;
-}
-
 RfRemoteQuery *
 rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathkeys, bool limit,
 			   const char *locking, bool for_estimate)
@@ -791,7 +727,7 @@ rf_build_query(PlannerInfo *root, RelOptInfo *rel, List *conditions, List *pathk
 
 	cxt.for_estimate = for_estimate;
 	cxt.node = &node;
-	columns = statement_columns(root, rel, &out->retrieved_attrs);
+	columns = rf_statement_columns(root, rel, &out->retrieved_attrs);
 	if (!IS_SIMPLE_REL(rel) || info->select != NULL)
 	{
 		cxt.keys = conditions;

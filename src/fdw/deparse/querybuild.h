@@ -1,8 +1,9 @@
 /*
  * querybuild.h
  * 		Shared by the files that write the text of a remote statement: querybuild.c,
- * 		querybuild_expr.c, from_items.c for items that are tables to the rest of it, and
- * 		exchange_text.c for rows that move between data nodes.
+ * 		querybuild_expr.c, from_items.c for items that are tables to the rest of it,
+ * 		exchange_text.c for rows that move between data nodes, and batch_statement.c for one that
+ * 		runs for many values.
  */
 #ifndef RDMA_FDW_QUERYBUILD_H
 #define RDMA_FDW_QUERYBUILD_H
@@ -89,6 +90,9 @@ extern Oid	rf_statement_table(PlannerInfo *root, Index relid);
 /* querybuild.c: appends the statement of a relation, or one with these columns instead */
 extern void rf_append_statement(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *columns,
 								List *conditions, List *pathkeys, bool limit);
+
+/* The columns of a relation's statement, as expressions; fills retrieved_attrs (RF_SCAN_ATTRS), in the same order. */
+extern List *rf_statement_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs);
 
 /*
  * from_items.c: adds all items that the statement reads to its tables, before any reference to

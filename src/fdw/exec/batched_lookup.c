@@ -186,7 +186,7 @@ too_much_kept(RfLookup *lookup)
 	return MemoryContextMemAllocated(lookup->kept, true) > (Size) work_mem * 1024;
 }
 
-/* What is known of the values that the parameters have now; adds them if nothing is. */
+/* The entry of the values that the parameters have now; a new one if there is none. */
 static Known *
 current_values(RfLookup *lookup)
 {

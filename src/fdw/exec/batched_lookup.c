@@ -8,9 +8,10 @@
  * would: its rows are handed on as they come, and are kept only if they are few and all of them were read.
  *
  * Values are the same if their bytes are, so an equal one with other bytes is looked up again. Rows live in the memory
- * context `kept`, which is emptied as a whole: before rows are read ahead, when it has become larger than work_mem, and
- * when a batch's rows are that many. Then this node looks up one value at a time from there on. All state is of one
- * backend and one execution, in which all statements see the same rows.
+ * context `kept`, which is emptied as a whole: before rows are read ahead, when it has become larger than half of
+ * work_mem, and when it outgrows work_mem while a batch's rows come. Then those were too many, and fewer values are
+ * looked up at once from there on. All state is of one backend and one execution, in which all statements see the same
+ * rows.
  */
 #include "postgres.h"
 
@@ -49,7 +50,7 @@
 /* Rows of a value that was looked up alone are kept if they are no more than these. */
 #define ROWS_KEPT		1000
 
-/* What is known of one combination of values */
+/* Values of all parameters, and the rows that are known to belong to them */
 typedef struct Known
 {
 	Datum	   *values;
@@ -117,7 +118,7 @@ struct RfLookup
 	Known	   *current;		/* whose rows are handed on; NULL: none, ask for the parameters' values */
 	int			next;			/* of them */
 	bool		direct;			/* the rows come from the scan */
-	bool		alone;			/* one value at a time from now on */
+	int			most;			/* values at once, as more have found too many rows */
 
 	MemoryContext sent;			/* the arrays of the last statement */
 	TupleTableSlot *row;		/* columns and keys, to copy */
@@ -180,10 +181,10 @@ forget_all(RfLookup *lookup)
 	lookup->current = NULL;
 }
 
-static bool
-too_much_kept(RfLookup *lookup)
+static Size
+kept_bytes(RfLookup *lookup)
 {
-	return MemoryContextMemAllocated(lookup->kept, true) > (Size) work_mem * 1024;
+	return MemoryContextMemAllocated(lookup->kept, true);
 }
 
 /* The entry of the values that the parameters have now; a new one if there is none. */
@@ -270,14 +271,14 @@ int
 rf_lookup_begin(RfLookup *lookup)
 {
 	uint64		rows = lookup->read_values == 0 ? 1 : lookup->rows / lookup->read_values;
-	int			most = lookup->sent_values < FEW_VALUES || lookup->value_ms < CHEAP_VALUE_MS ||
+	int			worth = lookup->sent_values < FEW_VALUES || lookup->value_ms < CHEAP_VALUE_MS ||
 		lookup->value_ms * 2 < lookup->value_ms_before ? INT_MAX : lookup->sent_values;
 
 	/* what was and never came is not wanted any more */
 	expect_nothing(lookup);
-	if (too_much_kept(lookup))
+	if (kept_bytes(lookup) > (Size) work_mem * 1024 / 2)
 		forget_all(lookup);
-	return lookup->alone ? 1 : (int) Max(Min(ROWS_EXPECTED / Max(rows, 1), most), 1);
+	return (int) Max(Min(ROWS_EXPECTED / Max(rows, 1), Min(worth, lookup->most)), 1);
 }
 
 void
@@ -355,6 +356,7 @@ begin_lookup(CustomScanState *css, EState *estate, int eflags)
 	lookup->kept_row = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
 	lookup->kept = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw rows looked up", ALLOCSET_DEFAULT_SIZES);
 	lookup->sent = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw values looked up", ALLOCSET_DEFAULT_SIZES);
+	lookup->most = INT_MAX;
 	forget_all(lookup);
 
 	dlist_push_head(&lookups, &lookup->node);
@@ -579,9 +581,9 @@ look_up_expected(RfLookup *lookup)
 			ereport(ERROR, errcode(ERRCODE_FDW_ERROR),
 					errmsg("a data node found rows for value " INT64_FORMAT " of %d", place, count));
 		keep(lookup, lookup->expected[place - 1], row);
-		if (too_much_kept(lookup))
+		if (kept_bytes(lookup) > (Size) work_mem * 1024)
 		{
-			lookup->alone = true;
+			lookup->most = Max(count / FEW_VALUES, 1);
 			forget_all(lookup);
 			return false;
 		}

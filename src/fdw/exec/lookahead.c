@@ -26,6 +26,7 @@ typedef struct LookaheadState
 	CustomScanState css;		/* must be first */
 	List	   *params;			/* IntList: numbers of parameters */
 	List	   *values;			/* ExprStates: what they get from a row */
+	ParamExecData *saved;		/* what they had */
 	List	   *lookups;		/* of RfLookup; looked for when the first row is wanted */
 	bool		begun;
 
@@ -50,6 +51,7 @@ begin_lookahead(CustomScanState *css, EState *estate, int eflags)
 	state->most = Max(rf_lookahead_rows, 1);
 	state->rows = palloc_array(MinimalTuple, state->most);
 	state->params = linitial(plan->custom_private);
+	state->saved = palloc_array(ParamExecData, list_length(state->params));
 	state->values = ExecInitExprList(plan->custom_exprs, &css->ss.ps);
 	state->memory = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw rows read ahead", ALLOCSET_DEFAULT_SIZES);
 	state->slot = MakeSingleTupleTableSlot(css->ss.ss_ScanTupleSlot->tts_tupleDescriptor, &TTSOpsMinimalTuple);
@@ -105,13 +107,17 @@ find_lookups(LookaheadState *state)
 	MemoryContextSwitchTo(caller);
 }
 
-/* The lookups see the row's values in the parameters. */
+/*
+ * The lookups see the row's values in the parameters, which are as before afterwards: the plan below goes on, and may
+ * have some of them.
+ */
 static void
 expect(LookaheadState *state, TupleTableSlot *row)
 {
 	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
 	ListCell   *param;
 	ListCell   *value;
+	ListCell   *lc;
 
 	ResetExprContext(econtext);
 	econtext->ecxt_scantuple = row;
@@ -119,22 +125,19 @@ expect(LookaheadState *state, TupleTableSlot *row)
 	{
 		ParamExecData *data = &econtext->ecxt_param_exec_vals[lfirst_int(param)];
 
+		state->saved[foreach_current_index(param)] = *data;
 		data->execPlan = NULL;
 		data->value = ExecEvalExprSwitchContext((ExprState *) lfirst(value), econtext, &data->isnull);
 	}
-	foreach(param, state->lookups)
-		rf_lookup_expect(lfirst(param));
+	foreach(lc, state->lookups)
+		rf_lookup_expect(lfirst(lc));
+	foreach(lc, state->params)
+		econtext->ecxt_param_exec_vals[lfirst_int(lc)] = state->saved[foreach_current_index(lc)];
 }
 
-/*
- * Reads rows, and leaves the parameters as they were: a loop changes those again only after it has got its next row,
- * and a sub-select before it runs.
- */
 static void
 read_ahead(LookaheadState *state)
 {
-	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
-	ParamExecData *saved = palloc_array(ParamExecData, list_length(state->params));
 	int			wanted = state->ahead == 0 ? 1 : Min(state->ahead * GROWTH, state->most);
 	ListCell   *lc;
 
@@ -145,8 +148,6 @@ read_ahead(LookaheadState *state)
 	state->ahead = wanted;
 	state->count = state->next = 0;
 	MemoryContextReset(state->memory);
-	foreach(lc, state->params)
-		saved[foreach_current_index(lc)] = econtext->ecxt_param_exec_vals[lfirst_int(lc)];
 	while (state->count < wanted)
 	{
 		TupleTableSlot *row = ExecProcNode(outerPlanState(state));
@@ -163,9 +164,6 @@ read_ahead(LookaheadState *state)
 		if (wanted > 1)
 			expect(state, store(state->css.ss.ss_ScanTupleSlot, row));
 	}
-	foreach(lc, state->params)
-		econtext->ecxt_param_exec_vals[lfirst_int(lc)] = saved[foreach_current_index(lc)];
-	pfree(saved);
 }
 
 static TupleTableSlot *

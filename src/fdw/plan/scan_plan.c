@@ -521,8 +521,9 @@ is_there_before(Node *value)
 {
 	if (IsA(value, RelabelType))
 		return is_there_before((Node *) ((RelabelType *) value)->arg);
-	/* to the type of the key, which has all values of it */
-	if (IsA(value, FuncExpr) && ((FuncExpr *) value)->funcformat == COERCE_IMPLICIT_CAST)
+	/* to the type of the key, which has all values of it; another's cast may be anything */
+	if (IsA(value, FuncExpr) && ((FuncExpr *) value)->funcformat == COERCE_IMPLICIT_CAST &&
+		((FuncExpr *) value)->funcid < FirstGenbkiObjectId)
 		return is_there_before(linitial(((FuncExpr *) value)->args));
 	return IsA(value, Var) || IsA(value, Const) ||
 		(IsA(value, Param) && ((Param *) value)->paramkind == PARAM_EXEC);

@@ -146,7 +146,9 @@ SELECT la_here.same('SELECT id, (SELECT count(*) FROM sale s WHERE s.day + o.lat
 RESET DateStyle;
 RESET extra_float_digits;
 RESET IntervalStyle;
--- more rows than may be kept are asked for one value at a time
+-- more rows than may be kept are asked for fewer values at a time
+SET work_mem = '256kB';
+SELECT la_here.lookups('SELECT id, ARRAY(SELECT repeat(note, 20) FROM sale s WHERE cust = c.id AND qty <> c.size) FROM cust c');
 SET work_mem = '64kB';
 SELECT la_here.same('SELECT id, (SELECT string_agg(note, '','' ORDER BY s.id) FROM sale s WHERE cust < 900 - c.id AND qty <> c.size) FROM cust c WHERE id < 40');
 SELECT la_here.same('SELECT c.id, l.id AS sid FROM cust c, LATERAL (SELECT id, note FROM sale s WHERE cust > c.id AND qty <> c.size OFFSET 0) l WHERE c.id < 30');

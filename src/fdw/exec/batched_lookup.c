@@ -7,11 +7,11 @@
  * value that comes again needs no statement either. A value alone, with no others expected, is asked for as a scan
  * would: its rows are handed on as they come, and are kept only if they are few and all of them were read.
  *
- * Values are the same if their bytes are, so an equal one with other bytes is looked up again. Rows live in the memory
- * context `kept`, which is emptied as a whole: before rows are read ahead, when it has become larger than half of
- * work_mem, and when it outgrows work_mem while a batch's rows come. Then those were too many, and fewer values are
- * looked up at once from there on. All state is of one backend and one execution, in which all statements see the same
- * rows.
+ * Values are the same if their bytes are, so an equal one with other bytes is looked up again. They and their rows live
+ * in memory contexts that are emptied as a whole: both before rows are read ahead, when they have become larger than half
+ * of work_mem, that of the rows also before a batch, and when a batch outgrows work_mem. Then its rows were too many, and
+ * fewer values are looked up at once from there on. All state is of one backend and one execution, in which all statements
+ * see the same rows.
  */
 #include "postgres.h"
 
@@ -110,7 +110,8 @@ struct RfLookup
 	int			sort_count;		/* keys behind the columns */
 	SortSupport sort;
 
-	MemoryContext kept;
+	MemoryContext kept;			/* values */
+	MemoryContext rows_kept;	/* their rows */
 	known_hash *known;			/* in it, as all that follow */
 	Known	  **expected;
 	int			expected_count;
@@ -175,16 +176,35 @@ static void
 forget_all(RfLookup *lookup)
 {
 	MemoryContextReset(lookup->kept);
+	MemoryContextReset(lookup->rows_kept);
 	lookup->known = known_create(lookup->kept, 64, lookup);
 	lookup->expected = NULL;
 	lookup->expected_count = lookup->expected_space = 0;
 	lookup->current = NULL;
 }
 
-static Size
-kept_bytes(RfLookup *lookup)
+/* Of all values. Those that are expected stay so. */
+static void
+forget_rows(RfLookup *lookup)
 {
-	return MemoryContextMemAllocated(lookup->kept, true);
+	known_iterator each;
+	KnownEntry *entry;
+
+	MemoryContextReset(lookup->rows_kept);
+	known_start_iterate(lookup->known, &each);
+	while ((entry = known_iterate(lookup->known, &each)) != NULL)
+	{
+		entry->known->rows = NULL;
+		entry->known->row_count = entry->known->row_space = 0;
+		entry->known->complete = false;
+	}
+}
+
+/* Its size as a part of work_mem */
+static double
+share_kept(MemoryContext context)
+{
+	return MemoryContextMemAllocated(context, true) / (work_mem * 1024.0);
 }
 
 /* The entry of the values that the parameters have now; a new one if there is none. */
@@ -276,7 +296,7 @@ rf_lookup_begin(RfLookup *lookup)
 
 	/* what was and never came is not wanted any more */
 	expect_nothing(lookup);
-	if (kept_bytes(lookup) > (Size) work_mem * 1024 / 2)
+	if (share_kept(lookup->kept) + share_kept(lookup->rows_kept) > 0.5)
 		forget_all(lookup);
 	return (int) Max(Min(ROWS_EXPECTED / Max(rows, 1), Min(worth, lookup->most)), 1);
 }
@@ -354,7 +374,8 @@ begin_lookup(CustomScanState *css, EState *estate, int eflags)
 		TupleDescCopyEntry(desc, i, below, i);
 	lookup->row = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 	lookup->kept_row = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
-	lookup->kept = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw rows looked up", ALLOCSET_DEFAULT_SIZES);
+	lookup->kept = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw values known", ALLOCSET_DEFAULT_SIZES);
+	lookup->rows_kept = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw rows looked up", ALLOCSET_DEFAULT_SIZES);
 	lookup->sent = AllocSetContextCreate(estate->es_query_cxt, "rdma_fdw values looked up", ALLOCSET_DEFAULT_SIZES);
 	lookup->most = INT_MAX;
 	forget_all(lookup);
@@ -476,7 +497,7 @@ receive(RfLookup *lookup, int64 *place)
 static void
 keep(RfLookup *lookup, Known *known, TupleTableSlot *row)
 {
-	MemoryContext caller = MemoryContextSwitchTo(lookup->kept);
+	MemoryContext caller = MemoryContextSwitchTo(lookup->rows_kept);
 
 	if (known->row_count == known->row_space)
 	{
@@ -563,41 +584,52 @@ sort_rows(RfLookup *lookup, Known *known)
 	MemoryContextSwitchTo(caller);
 }
 
-/* All rows of all values that are expected. False: they are too many, and nothing is known any more. */
+/*
+ * All rows of this value and of others that are expected. False: they are too many, and no rows are known any more;
+ * fewer values may do.
+ */
 static bool
-look_up_expected(RfLookup *lookup)
+look_up_expected(RfLookup *lookup, Known *wanted)
 {
-	int			count = lookup->expected_count;
+	Known	  **expected = lookup->expected;
+	int			count = Min(lookup->expected_count, lookup->most);
+	int			at = 0;
 	TupleTableSlot *row;
 	int64		place;
 
+	/* those of values before have been handed on */
+	if (share_kept(lookup->rows_kept) > 0.5)
+		forget_rows(lookup);
+	while (expected[at] != wanted)
+		at++;
+	expected[at] = expected[0];
+	expected[0] = wanted;
 	/* some may have been read in part */
 	for (int i = 0; i < count; i++)
-		lookup->expected[i]->row_count = 0;
-	send(lookup, lookup->expected, count);
+		expected[i]->row_count = 0;
+	send(lookup, expected, count);
 	while ((row = receive(lookup, &place)) != NULL)
 	{
 		if (place < 1 || place > count)
 			ereport(ERROR, errcode(ERRCODE_FDW_ERROR),
 					errmsg("a data node found rows for value " INT64_FORMAT " of %d", place, count));
-		keep(lookup, lookup->expected[place - 1], row);
-		if (kept_bytes(lookup) > (Size) work_mem * 1024)
+		keep(lookup, expected[place - 1], row);
+		if (share_kept(lookup->rows_kept) > 1)
 		{
 			lookup->most = Max(count / FEW_VALUES, 1);
-			forget_all(lookup);
+			forget_rows(lookup);
 			return false;
 		}
 	}
 	note_time(lookup);
 	for (int i = 0; i < count; i++)
 	{
-		Known	   *known = lookup->expected[i];
-
 		ResetExprContext(lookup->css.ss.ps.ps_ExprContext);
-		sort_rows(lookup, known);
-		all_read(lookup, known, known->row_count);
+		sort_rows(lookup, expected[i]);
+		all_read(lookup, expected[i], expected[i]->row_count);
 	}
-	lookup->expected_count = 0;
+	lookup->expected_count -= count;
+	memmove(expected, expected + count, sizeof(Known *) * lookup->expected_count);
 	return true;
 }
 
@@ -613,8 +645,8 @@ find_rows(RfLookup *lookup)
 	if (!known->complete)
 	{
 		add_expected(lookup, known);
-		if (lookup->expected_count > 1 && !look_up_expected(lookup))
-			known = current_values(lookup);
+		while (Min(lookup->expected_count, lookup->most) > 1 && !look_up_expected(lookup, known))
+			;
 	}
 	if (!known->complete)
 	{

@@ -7,11 +7,11 @@
  * value that comes again needs no statement either. A value alone, with no others expected, is asked for as a scan
  * would: its rows are handed on as they come, and are kept only if they are few and all of them were read.
  *
- * Values are the same if their bytes are, so an equal one with other bytes is looked up again. They and their rows live
- * in memory contexts that are emptied as a whole: both before rows are read ahead, when they have become larger than half
- * of work_mem, that of the rows also before a batch, and when a batch outgrows work_mem. Then its rows were too many, and
- * fewer values are looked up at once from there on. All state is of one backend and one execution, in which all statements
- * see the same rows.
+ * Values are the same if their bytes are, so an equal one with other bytes is looked up again. They and their rows
+ * live in memory contexts that are emptied as a whole: both before rows are read ahead, when they have become larger
+ * than half of work_mem, that of the rows also before a batch, and when a batch outgrows work_mem. Then its rows were
+ * too many, and fewer values are looked up at once from there on. All state is of one backend and one execution, in
+ * which all statements see the same rows.
  */
 #include "postgres.h"
 

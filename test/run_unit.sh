@@ -7,6 +7,7 @@
 # exit status counts. In unit it runs plain; in sanitizers under ASan+UBSan, and under TSan too when it says pthread_create or RF_TSAN.
 # test/fuzz/NAME.c defines LLVMFuzzerTestOneInput; in sanitizers it runs for RF_FUZZ_SECONDS (10) from the inputs in test/fuzz/NAME/.
 #
+# The test "bench" of unit compiles bench/engine and bench/region and runs a short load of the engine's.
 # test/static/rooms.pl looks at how folders and files use each other: the test "rooms" of unit.
 #
 #   TESTS="a b"   only these          CC, CLANG   compilers
@@ -79,7 +80,38 @@ run_one()
 	fi
 }
 
-run_plain() { run_one plain "$1"; }
+# The programs of bench/ that take these sources compile, and rows come in the engine's: what they measure is not looked at.
+run_bench()
+{
+	local log=$work/bench.log
+	# shellcheck disable=SC2086
+	if ! { ${CC:-gcc} $flags $warnings -O1 bench/engine/*.c "$work/plain/plain.a" $libs -o "$work/bench_engine" &&
+		${CC:-gcc} $flags $warnings -O1 -DWITH_VERBS bench/region/region_bench.c "$work/plain/plain.a" $libs -o "$work/bench_region"; } \
+		>"$log" 2>&1; then
+		rf_show "$log" 60
+		rf_result FAIL unit/bench "bench/engine or bench/region does not compile; $(rf_again bench)"
+		return
+	fi
+	bench_runs "one load" -t shm weights &&
+		bench_runs "an exchange of nodes" -t fabric -n 4 &&
+		rf_result ok unit/bench
+}
+
+# bench_runs WHAT ARGUMENTS: 3 says that a figure missed its target, which is no matter here
+bench_runs()
+{
+	local what=$1 status
+	shift
+	timeout 300 "$work/bench_engine" -r 1 -m 50 "$@" >"$work/bench.log" 2>&1 </dev/null
+	status=$?
+	if [ $status != 0 ] && [ $status != 3 ]; then
+		rf_show "$work/bench.log" 60
+		rf_result FAIL unit/bench "bench/engine, $what: ended with status $status; $(rf_again bench)"
+		return 1
+	fi
+}
+
+run_plain() { if [ "$1" = bench ]; then run_bench; else run_one plain "$1"; fi; }
 run_asan() { run_one asan "$1"; }
 run_tsan() { run_one tsan "$1"; }
 
@@ -125,6 +157,7 @@ names=()
 for file in test/unit/*.c; do
 	[ -e "$file" ] && ! printf '%s\n' "${sources[@]}" | grep -Fqx "$file" && names+=("$(basename "$file" .c)")
 done
+[ "$group" != unit ] || names+=(bench)
 fuzzers=()
 for file in test/fuzz/*.c; do
 	[ -e "$file" ] && [ "$group" != unit ] && fuzzers+=("$(basename "$file" .c)")

@@ -174,6 +174,7 @@ extern void bench_row(const char *technique, const char *transport, const char *
 extern void bench_note(const char *technique, const char *format,...) __attribute__((format(printf, 2, 3)));
 
 extern int bench_rounds;
+extern int bench_most_nodes;		/* of an exchange between simulated nodes */
 extern double bench_middle(double *values, int count);	/* median; sorts them */
 extern uint32_t bench_ms;			/* per run */
 

@@ -26,6 +26,7 @@
 
 uint32_t	bench_ms = 300;
 int			bench_rounds = 1;
+int			bench_most_nodes = 256;
 bool		bench_counting = false;
 static uint64_t round_ms;		/* one round of everything that was asked for */
 static uint64_t done_ms;		/* of all rounds */
@@ -296,7 +297,7 @@ main(int argc, char **argv)
 	int			rounds = 0;
 	int			option;
 
-	while ((option = getopt(argc, argv, "r:b:m:t:")) != -1)
+	while ((option = getopt(argc, argv, "r:b:m:t:n:")) != -1)
 	{
 		if (option == 'r')
 			rounds = atoi(optarg);
@@ -306,6 +307,8 @@ main(int argc, char **argv)
 			bench_ms = (uint32_t) atoi(optarg);
 		else if (option == 't')
 			transport = optarg;
+		else if (option == 'n')
+			bench_most_nodes = atoi(optarg);
 		else
 			return 2;
 	}

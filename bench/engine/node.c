@@ -488,21 +488,34 @@ flow_bytes(const BenchGroup *group)
 	return (size_t) group->slots * group->slot_size + (group->pool > 0 ? RF_RECEIVE_WORDS : 0);
 }
 
-/* The flows of the first group, the only one then, get the reader's pool, which is at the beginning of its arena. */
+/* Where the reader receives: it has `place` bytes of its arena for the flow, or a pool for all flows at the arena's beginning. */
 static void
-use_pool(Node *node, RfFlow *flow, const BenchGroup *group)
+open_ends(Node *node, RfFlow *flow, const BenchGroup *group, size_t place)
 {
 	RfReceivePool *pool = &node->shared->receive_pools[0];
+	RfControlOpened opened = {
+		.slot_count = group->slots, .slot_size = group->slot_size,
+		.remote_addr = meeting->addr[1 - node->me][flow->peer] + place, .rkey = meeting->rkey[1 - node->me][flow->peer]
+	};
 
-	if (node->me == 1)
+	if (group->pool > 0)
 	{
-		flow->pool = pool;
-		flow->buffers = rf_receive_buffer(pool, 0);
-		return;
+		opened.remote_addr = meeting->addr[1][0] + RF_RECEIVE_WORDS;
+		opened.pool_buffers = group->pool;
+		opened.pool_claimable = node->shared->device.atomics && !group->granted ? group->pool - RF_RECEIVE_RESERVE : 0;
 	}
-	flow->remote_addr = meeting->addr[1][0] + RF_RECEIVE_WORDS;
-	flow->pool_buffers = group->pool;
-	flow->pool_claimable = node->shared->device.atomics && !group->granted ? group->pool - RF_RECEIVE_RESERVE : 0;
+	if (node->me == 0)
+		rf_slots_opened(flow, &opened);
+	else
+	{
+		flow->slot_count = group->slots;
+		flow->slot_size = group->slot_size;
+		if (group->pool > 0)
+		{
+			flow->pool = pool;
+			flow->buffers = rf_receive_buffer(pool, 0);
+		}
+	}
 }
 
 static void
@@ -539,15 +552,10 @@ open_flows(Node *node)
 		flow->remote_flow = i;
 		flow->owner_pid = node->me;
 		atomic_store(&flow->weight, group->weight);
-		flow->slot_count = group->slots;
-		flow->slot_size = group->slot_size;
 		flow->buffers = node->arenas[peer] + place;
 		flow->lkey = node->regions[peer]->lkey;
 		flow->lane = (i / (uint32_t) load->peers + (uint32_t) peer) % (uint32_t) load->lanes;
-		flow->remote_addr = meeting->addr[1 - node->me][peer] + place;
-		flow->remote_rkey = meeting->rkey[1 - node->me][peer];
-		if (group->pool > 0)
-			use_pool(node, flow, group);
+		open_ends(node, flow, group, place);
 	}
 
 	/* A group's flows are dealt out to its threads. */
@@ -838,6 +846,8 @@ run_processes(const BenchLoad *load)
 		if (pids[me] == 0)
 		{
 			close_sockets(load, 1 - me);
+			/* A node that waits for ever ends by a signal. Under emulation a run takes ten times as long. */
+			alarm(60 + load->milliseconds / 50);
 			node_main(&bench_nodes[me]);
 			_exit(0);
 		}

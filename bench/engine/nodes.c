@@ -185,10 +185,7 @@ start_node(SimNode *node)
 	node->shared = mmap(NULL, shared_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (arena == MAP_FAILED || node->shared == MAP_FAILED)
 		stop("memory", NULL);
-	node->shared->node = (RfNodeId)
-	{
-		(uint64_t) node->me + 1, 1
-	};
+	node->shared->node = (RfNodeId) {.words = {(uint64_t) node->me + 1, 1}};
 	node->shared->max_flows = flows;
 	node->shared->lane_count = (uint32_t) lane_count;
 	node->shared->segment_count = segments;
@@ -197,10 +194,7 @@ start_node(SimNode *node)
 		node->shared->segments[i].addr = arena + (size_t) i * SEGMENT_SIZE;
 	for (int other = 0; other < node_count; other++)
 		if (other != node->me)
-			node->shared->peers[peer_of(node, other)].node = (RfNodeId)
-		{
-			(uint64_t) other + 1, 1
-		};
+			node->shared->peers[peer_of(node, other)].node = (RfNodeId) {.words = {(uint64_t) other + 1, 1}};
 	node->device = rf_provider_sim.device_open(NULL, &error);
 	rf_provider_sim.device_caps(node->device, &node->shared->device);
 	node->pool = rf_pool_create(node->shared, &rf_provider_sim);
@@ -369,8 +363,6 @@ new_flow(SimNode *node, int other, uint32_t index, RfFlowRole role, uint32_t lan
 	flow->role = role;
 	flow->peer = peer_of(node, other);
 	flow->owner_proc = node->me;
-	flow->slot_count = SLOTS;
-	flow->slot_size = SLOT_SIZE;
 	flow->lane = lane;
 	node->lane_flows[lane]++;
 	return flow;
@@ -395,6 +387,8 @@ open_flow(SimNode *from, SimNode *to, RfHandshake *producer, RfHandshake *consum
 
 	flow = new_flow(to, from->me, open.consumer_flow, RF_FLOW_CONSUMER, message.u.open.lane);
 	flow->key = open.key;
+	flow->slot_count = SLOTS;
+	flow->slot_size = SLOT_SIZE;
 	flow->remote_flow = open.producer_flow;
 	if (to->receive != NULL)
 	{
@@ -423,10 +417,7 @@ open_flow(SimNode *from, SimNode *to, RfHandshake *producer, RfHandshake *consum
 	flow = new_flow(from, to->me, open.producer_flow, RF_FLOW_PRODUCER, open.lane);
 	flow->key = open.key;
 	flow->remote_flow = open.consumer_flow;
-	flow->remote_addr = message.u.opened.remote_addr;
-	flow->remote_rkey = message.u.opened.rkey;
-	flow->pool_buffers = message.u.opened.pool_buffers;
-	flow->pool_claimable = message.u.opened.pool_claimable;
+	rf_slots_opened(flow, &message.u.opened);
 	take_buffers(from, to->me, open.producer_flow, (size_t) SLOTS * SLOT_SIZE + (flow->pool_claimable > 0 ? RF_POOL_PAGE : 0));
 	atomic_store(&flow->state, RF_FLOW_OPEN);
 	rf_lane_attach_flow(from->lanes[flow->lane], open.producer_flow);
@@ -908,7 +899,8 @@ bench_nodes_growth(const char *transport)
 	if (bench_counting)
 	{
 		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-			bench_step("nodes", transport, "", (uint64_t) (sizes[i][0] * sizes[i][0]));
+			if (sizes[i][0] <= bench_most_nodes)
+				bench_step("nodes", transport, "", (uint64_t) (sizes[i][0] * sizes[i][0]));
 		return;
 	}
 	printf("nodes\tnodes\tlanes\tqueue pairs\tof a lane\tgrowth (N-1)\tset-up messages\tset-up kB\tdescription kB\treceive kB\tsend kB\tsegments\t"
@@ -921,6 +913,8 @@ bench_nodes_growth(const char *transport)
 		double		bounds[BOUNDS];
 		char		what[32];
 
+		if (g.nodes > bench_most_nodes)
+			continue;
 		snprintf(what, sizeof(what), "%d nodes", g.nodes);
 		bench_step("nodes", transport, what, (uint64_t) (g.nodes * g.nodes));
 		if (!run_apart(&g))

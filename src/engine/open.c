@@ -16,6 +16,7 @@
 
 #include "rdma_fdw/guc.h"
 #include "shmem/life.h"
+#include "shmem/slots.h"
 
 #include "engine_int.h"
 
@@ -285,13 +286,8 @@ try_producer(uint32_t index)
 
 	/* All of it before OPEN and FAILED: a backend that sees these and leaves rings flow->lane. */
 	flow->buffers = NULL;
-	flow->slot_count = flow->window = work->opened.slot_count;
-	flow->slot_size = work->opened.slot_size;
-	flow->remote_addr = work->opened.remote_addr;
-	flow->remote_rkey = work->opened.rkey;
+	rf_slots_opened(flow, &work->opened);
 	flow->lane = work->lane;
-	flow->pool_buffers = work->opened.pool_buffers;
-	flow->pool_claimable = work->opened.pool_claimable;
 	if (flow->wants_pages && flow->pool_buffers == 0)
 	{
 		RfRegion   *pages = rf_pages_register(connection);

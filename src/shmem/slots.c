@@ -58,6 +58,17 @@ rf_slots_reset(RfFlow *flow)
 	atomic_store_explicit(&flow->claim_before, 0, memory_order_relaxed);
 }
 
+void
+rf_slots_opened(RfFlow *flow, const RfControlOpened *opened)
+{
+	flow->slot_count = flow->window = opened->slot_count;
+	flow->slot_size = opened->slot_size;
+	flow->remote_addr = opened->remote_addr;
+	flow->remote_rkey = opened->rkey;
+	flow->pool_buffers = opened->pool_buffers;
+	flow->pool_claimable = opened->pool_claimable;
+}
+
 uint8_t *
 rf_slot_fill(RfFlow *flow, RfSlotCursor *cursor)
 {

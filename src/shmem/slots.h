@@ -49,6 +49,12 @@ typedef enum RfSlotRead
 extern void rf_slots_reset(RfFlow *flow);
 
 /*
+ * Producer, before the lane gets the flow: takes over from OPENED where the reader's buffers are, and
+ * how many there are. The flow has as many send buffers until the caller finds that it has fewer.
+ */
+extern void rf_slots_opened(RfFlow *flow, const RfControlOpened *opened);
+
+/*
  * Producer. Takes the next slot (FREE -> FILLING; a second call returns the same slot): its
  * address, or NULL if it is not free.
  */

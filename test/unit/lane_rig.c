@@ -429,6 +429,7 @@ rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
 	uint32_t	index = claim(n, backend);
 	RfFlow	   *flow = &here->shared->flows[index];
 	uint32_t	held = RF_FLOW_OPENING;
+	RfControlOpened opened;
 
 	flow->role = RF_FLOW_PRODUCER;
 	flow->key = key;
@@ -460,21 +461,23 @@ rig_open(int n, int backend, uint32_t remote_flow, uint64_t key)
 		rig_half_open(remote_flow);
 
 	place(here, index, consumer->lane);
-	flow->window = consumer->slot_count;
-	flow->slot_count = rig_fewer_slots ? 1 + (uint32_t) (key % flow->window) : flow->window;
-	flow->slot_size = consumer->slot_size;
-	flow->remote_addr = (uint64_t) (uintptr_t) consumer->buffers;
-	flow->remote_rkey = there->region->rkey;
+	opened = (RfControlOpened) {
+		.slot_count = consumer->slot_count, .slot_size = consumer->slot_size,
+		.remote_addr = (uint64_t) (uintptr_t) consumer->buffers, .rkey = there->region->rkey
+	};
+	if (consumer->pool != NULL)
+	{
+		opened.pool_buffers = consumer->pool->count;
+		opened.pool_claimable = consumer->pool->claimable;
+	}
+	rf_slots_opened(flow, &opened);
+	if (rig_fewer_slots)
+		flow->slot_count = 1 + (uint32_t) (key % flow->window);
 	flow->value = here->values + (size_t) index * RF_MAX_SLOTS * RIG_SLOT_MAX;
 	flow->value_size = (uint64_t) RF_MAX_SLOTS * RIG_SLOT_MAX;
 	flow->value_lkey = here->source->lkey;
 	flow->has_pages = true;
 	flow->pages_lkey = here->source->lkey;
-	if (consumer->pool != NULL)
-	{
-		flow->pool_buffers = consumer->pool->count;
-		flow->pool_claimable = consumer->pool->claimable;
-	}
 	atomic_store(&flow->state, RF_FLOW_OPEN);
 	here->attached[index] = true;
 	rf_lane_attach_flow(here->lanes[flow->lane], index);

@@ -166,7 +166,7 @@ none('every setting has an entry with its default and range', @wrong);
 none('every entry is of a setting', missing([ keys %settings ], \@names));
 
 # Links. An anchor is a heading as GitHub spells it.
-my (%anchors, @broken, %named);
+my (%anchors, @broken, @unlisted, %named);
 my @documents = map { s/^\Q$tree\E\///r } glob("$tree/*.md $tree/docs/*.md $tree/docs/*/*.md $tree/test/*/*.md");
 
 sub anchors
@@ -195,6 +195,13 @@ foreach my $file (@documents)
 
 	$text =~ s/^```.*?^```//msg;
 	$named{$_} = 1 foreach $text =~ m{`((?:bench|include|sql|src|test)/[\w./]+\.\w+)`}g;
+	my ($top) = $text =~ /\A(.*?)^## /ms;
+
+	# A document that lists its sections at the top lists all of them.
+	if (defined $top && $top =~ /\]\(#/)
+	{
+		push @unlisted, map { "$file: $_" } grep { my $anchor = lc($_) =~ s/[^\w\- ]//gr =~ s/ /-/gr; $top !~ /\]\(#\Q$anchor\E\)/ } $text =~ /^## (.*)$/mg;
+	}
 	while ($text =~ /\]\(([^)\s]+)\)/g)
 	{
 		my $link = $1;
@@ -215,6 +222,7 @@ foreach my $file (@documents)
 	}
 }
 cmp_ok(scalar(@documents), '>', 10, 'the documents are here');
+none('tables of contents are complete', @unlisted);
 none('links lead to files and headings that are there', @broken);
 
 # Source files

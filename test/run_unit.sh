@@ -8,7 +8,8 @@
 # test/fuzz/NAME.c defines LLVMFuzzerTestOneInput; in sanitizers it runs for RF_FUZZ_SECONDS (10) from the inputs in test/fuzz/NAME/.
 #
 # The test "bench" of unit compiles bench/engine and bench/region and runs a short load of the engine's.
-# test/static/rooms.pl looks at how folders and files use each other: the test "rooms" of unit.
+# test/static/rooms.pl looks at how folders and files use each other: the test "rooms" of unit. test/static/comments.pl looks for
+# files and functions that comments name: the test "comments".
 #
 #   TESTS="a b"   only these          CC, CLANG   compilers
 set -uo pipefail
@@ -151,6 +152,15 @@ if [ "$group" = unit ] && [[ " ${TESTS:-rooms} " == *" rooms "* ]]; then
 		rf_result FAIL unit/rooms "folders or files use each other in a circle, or nothing uses them; $(rf_again rooms)"
 	fi
 	[ "${TESTS:-}" != rooms ] || exit 0
+fi
+if [ "$group" = unit ] && [[ " ${TESTS:-comments} " == *" comments "* ]]; then
+	if test/static/comments.pl src include test/unit test/fuzz bench >"$work/comments.log" 2>&1; then
+		rf_result ok unit/comments
+	else
+		rf_show "$work/comments.log"
+		rf_result FAIL unit/comments "comments name what is not there; $(rf_again comments)"
+	fi
+	[ "${TESTS:-}" != comments ] || exit 0
 fi
 
 names=()

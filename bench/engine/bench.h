@@ -73,7 +73,7 @@ typedef struct BenchLoad
 	uint32_t	drive_burst;	/* messages; 0 = none ever */
 	uint32_t	drive_gap_us;	/* within a burst, from effect to the next post */
 	uint32_t	drive_idle_us;	/* between bursts */
-	RfLaneConfig lane;			/* the settings of engine.h, starting from bench_defaults() */
+	RfLaneConfig lane;			/* the settings of lane_thread.h, starting from bench_defaults() */
 } BenchLoad;
 
 typedef struct BenchResult

@@ -1,5 +1,5 @@
 /*
- * claims.c - buffers that many claim by compare-and-swap, with and without the backoff of include/rdma_fdw/backoff.h.
+ * claims.c - buffers that many claim by compare-and-swap, with and without the backoff of src/engine/backoff.h.
  *
  * The word that is swapped is real and so are the claimants, threads; what the network would take for an attempt is slept, so that few cores are enough. The
  * attempt is decided in the middle of its round trip.

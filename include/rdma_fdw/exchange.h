@@ -139,7 +139,7 @@ extern void rf_route_hash_rows(RfRoute *route, const AttrNumber *keys, const str
  * A data node's side (spec.c, node_*.c): SQL functions rdma.exchange_*, and rdma.exchange
  * ---------------------------------------------------------------------------------------------
  *
- * A distributed statement runs on all of its nodes at once (DESIGN, 8), each running the same text.
+ * A distributed statement runs on all of its nodes at once, each running the same text.
  * An input whose rows have to move stands in it as
  *
  *		FROM rdma.exchange('number=1 kind=repartition keys=1 rows=1000', 'SELECT ...') AS x(c1 bigint, ...)

@@ -2,8 +2,9 @@
  * hooks.c
  *		The hooks of src/fdw/, for plans about which the planner does not ask a wrapper.
  *
- * decorrelate.c sets the planner's hook, copy.c and ddl.c that of utility commands. modify.c and
- * scan_start.c set theirs when a session first needs them.
+ * Other files of src/fdw/ set hooks of their own: forms.c and lookahead_plan.c the planner's, copy.c
+ * and ddl.c that of utility commands; modify.c and scan_start.c the executor's, when a session first
+ * needs them.
  */
 #include "postgres.h"
 

@@ -4,7 +4,7 @@
  * it are in the other headers of this folder.
  *
  * A flow is one directed stream of batches between one producer backend and one consumer backend on
- * two nodes (DESIGN: gather). Each side has its own entry in its own node's flow table; the
+ * two nodes. Each side has its own entry in its own node's flow table; the
  * engines' lanes connect the two. Backends touch only their entry and their buffers, with loads,
  * stores and atomics; the lane that owns the flow does all the sending.
  *
@@ -477,7 +477,7 @@ typedef enum RfRegionTransport
 
 /*
  * The costs of sleeping, polling (rf_polling_calibrate), copying and registering
- * (rf_values_calibrate), and moving regions (rf_regions_calibrate) on this machine. Written by the
+ * (rf_values_calibrate), and moving regions (rf_regions_measure) on this machine. Written by the
  * engine before engine_pid.
  */
 typedef struct RfCalibration

@@ -1,5 +1,5 @@
 /*
- * test_claims.c - entries of peers and tokens (src/flow/claims.c) that a process takes and that is
+ * test_claims.c - entries of peers and tokens (src/shmem/claims.c) that a process takes and that is
  * stopped, or dies, between any two of its instructions: others never wait for it, never get its
  * entry, and never see what is half filled in.
  *

@@ -17,13 +17,6 @@
 #include "rdma_fdw/exchange.h"
 #include "fdw/options/option.h"
 
-/*
- * Planner state of one foreign relation (RelOptInfo.fdw_private)
- *
- * Base relations, join relations and upper relations (grouping, windows, DISTINCT) all have one,
- * with one remote SELECT for each: a join's FROM consists of its two sides, and an upper relation
- * adds its clause to the SELECT over "scanrel". ORDER BY and LIMIT belong to paths.
- */
 typedef enum RfStates
 {
 	RF_STATES_UNKNOWN,
@@ -58,6 +51,13 @@ typedef struct RfSelect
 	Bitmapset  *collated;		/* columns, from 1, whose collation the data node shares with us */
 } RfSelect;
 
+/*
+ * Planner state of one foreign relation (RelOptInfo.fdw_private)
+ *
+ * Base relations, join relations and upper relations (grouping, windows, DISTINCT) all have one,
+ * with one remote SELECT for each: a join's FROM consists of its two sides, and an upper relation
+ * adds its clause to the SELECT over "scanrel". ORDER BY and LIMIT belong to paths.
+ */
 typedef struct RfRelInfo
 {
 	ForeignTable *table;		/* base relations only */
@@ -80,7 +80,7 @@ typedef struct RfRelInfo
 
 	RelOptInfo *rel;			/* the relation that this is the statement of */
 	struct RfRelInfo *alone;	/* of a table that is one of another server to this query: its own statement, else NULL */
-	struct RfFragment *fragment;	/* of a server with nodes: where its rows lie, see fragment.h */
+	struct RfFragment *fragment;	/* of a server with nodes: where its rows lie (below) */
 
 	/*
 	 * A table that is replaced by a SELECT: a subquery, or all children of a parent; its columns

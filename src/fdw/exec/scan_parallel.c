@@ -8,7 +8,7 @@
  * never talk to a data node.
  *
  * Does: the callbacks of parallel execution. Does not: decide to use it (parallel_plan.c), share
- * out batches (flow/share.c).
+ * out batches (src/shmem/share.c).
  */
 #include "postgres.h"
 

@@ -18,6 +18,7 @@
 typedef struct Note
 {
 	Index		other;			/* the table, in the range table */
+	bool		possible;		/* it can be done, but is not */
 	const char *reason;
 } Note;
 
@@ -45,34 +46,47 @@ why_dearer(RelOptInfo *rel, RelOptInfo *other)
 	return "another way was expected to cost less";
 }
 
+/* The note on this table; NULL: there is none yet. */
+static Note *
+find_note(struct RfJoinNotes *notes, Index other)
+{
+	ListCell   *lc;
+
+	foreach(lc, notes->notes)
+	{
+		Note	   *note = (Note *) lfirst(lc);
+
+		if (note->other == other)
+			return note;
+	}
+	return NULL;
+}
+
 void
 rf_note_join_of(RelOptInfo *rel, RelOptInfo *other, const char *reason)
 {
 	RfRelInfo  *info = (RfRelInfo *) rel->fdw_private;
-	Note	   *added;
-	const char *dearer = NULL;
-	ListCell   *lc;
+	Note	   *note;
+	MemoryContext caller;
 
 	if (other->reloptkind != RELOPT_BASEREL || info == NULL || info->notes == NULL ||
 		(local_rows_of(rel, other) != NULL && local_rows_of(rel, other)->apart == NULL))
 		return;
-	if (reason == NULL)
-		dearer = why_dearer(rel, other);
-	foreach(lc, info->notes->notes)
-	{
-		Note	   *known = (Note *) lfirst(lc);
-
-		if (known->other != other->relid)
-			continue;
-		/* in one order of the two it can be done, and in the other one perhaps not */
-		if (reason == NULL)
-			known->reason = dearer;
+	note = find_note(info->notes, other->relid);
+	/* in one order of the two it can be done, and in the other one perhaps not */
+	if (note != NULL && (reason != NULL || note->possible))
 		return;
+
+	caller = MemoryContextSwitchTo(rf_memory_of(rel));
+	if (note == NULL)
+	{
+		note = palloc0(sizeof(Note));
+		note->other = other->relid;
+		info->notes->notes = lappend(info->notes->notes, note);
 	}
-	added = palloc(sizeof(Note));
-	added->other = other->relid;
-	added->reason = reason != NULL ? reason : dearer;
-	info->notes->notes = lappend(info->notes->notes, added);
+	note->possible = reason == NULL;
+	note->reason = reason != NULL ? pstrdup(reason) : why_dearer(rel, other);
+	MemoryContextSwitchTo(caller);
 }
 
 void

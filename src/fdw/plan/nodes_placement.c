@@ -601,26 +601,27 @@ char *
 rf_heavy_keys(PlannerInfo *root, RfRelInfo *info, Expr *key)
 {
 	Var		   *var = (Var *) key;
-	RfRelInfo  *table = IsA(var, Var) && bms_is_member(var->varno, info->rel->relids) ?
-		(RfRelInfo *) root->simple_rel_array[var->varno]->fdw_private : NULL;
+	RelOptInfo *rel = IsA(var, Var) && bms_is_member(var->varno, info->rel->relids) ?
+		root->simple_rel_array[var->varno] : NULL;
+	RfRelInfo  *table = rel != NULL ? (RfRelInfo *) rel->fdw_private : NULL;
 	RfChoices  *choices = table != NULL && table->fragment != NULL ? table->fragment->choices : NULL;
 	int			nodes = rf_node_count(info);
 	MemoryContext caller;
 	char	   *heavy;
 	ListCell   *lc;
 
-	foreach(lc, choices != NULL ? choices->heavy : NIL)
+	if (choices == NULL)
+		return find_heavy_keys(root, key, nodes);
+	foreach(lc, choices->heavy)
 	{
 		List	   *known = (List *) lfirst(lc);
 
 		if (linitial_node(Var, known)->varattno == var->varattno && intVal(lsecond(known)) == nodes)
 			return lthird(known);
 	}
-	/* as long as the table's choices; GEQO has a context for each of its attempts */
-	caller = MemoryContextSwitchTo(root->planner_cxt);
+	caller = MemoryContextSwitchTo(rf_memory_of(rel));
 	heavy = find_heavy_keys(root, key, nodes);
-	if (choices != NULL)
-		choices->heavy = lappend(choices->heavy, list_make3(copyObject(var), makeInteger(nodes), heavy));
+	choices->heavy = lappend(choices->heavy, list_make3(copyObject(var), makeInteger(nodes), heavy));
 	MemoryContextSwitchTo(caller);
 	return heavy;
 }

@@ -15,9 +15,21 @@
 
 #include "foreign/fdwapi.h"
 #include "lib/stringinfo.h"
+#include "utils/memutils.h"
 
 #include "rdma_fdw/guc.h"
 #include "fdw/deparse/statement.h"
+
+/*
+ * The memory that lives as long as the relation. What a base relation keeps has to be allocated there, as joins are
+ * planned in memory that may go before it does: GEQO clears all of an attempt's, with the joins that it has built, and
+ * nothing that stays may point to those.
+ */
+static inline MemoryContext
+rf_memory_of(RelOptInfo *rel)
+{
+	return GetMemoryChunkContext(rel);
+}
 
 /* Reads table, server and options and sorts the conditions */
 extern RfRelInfo *rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid);

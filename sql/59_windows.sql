@@ -40,6 +40,8 @@ SELECT compared('SELECT id, sum(v) OVER (w GROUPS BETWEEN 1 PRECEDING AND 1 FOLL
 SELECT compared('SELECT id, sum(v) FILTER (WHERE s <> ''s3'') OVER (w), count(*) OVER (w ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING EXCLUDE GROUP) FROM t WINDOW w AS (ORDER BY id DESC) ORDER BY id LIMIT 30');
 SELECT compared('SELECT id, count(*) OVER (w RANGE BETWEEN ''3 days'' PRECEDING AND ''1 day'' FOLLOWING) FROM t WINDOW w AS (ORDER BY d) ORDER BY id LIMIT 30');
 SELECT compared('SELECT a.id, sum(b.v) OVER (w), lag(b.v, 2, -1) OVER (PARTITION BY b.k ORDER BY b.id) FROM t a JOIN t b ON a.id = b.id WINDOW w AS (PARTITION BY a.k ORDER BY b.id) ORDER BY a.id LIMIT 30');
+-- an expression with a window in it that the deparser begins on a line of its own
+SELECT compared('SELECT id, CASE WHEN count(*) OVER (PARTITION BY k) > 42 THEN ''many'' ELSE ''few'' END AS c FROM t ORDER BY id LIMIT 30');
 
 SET client_min_messages = warning;
 DROP SCHEMA here, away CASCADE;

@@ -636,6 +636,14 @@ contains_window_function(Node *node, void *unused)
 	return expression_tree_walker(node, contains_window_function, unused);
 }
 
+static char *
+without_space(char *text)
+{
+	while (isspace((unsigned char) *text))
+		text++;
+	return text;
+}
+
 /*
  * An expression with window functions is printed as the only column of a query without FROM that
  * has its windows: " SELECT rank() OVER (ORDER BY r1.a)".
@@ -685,10 +693,10 @@ print_windowed(Node *expr, BuildContext *cxt)
 	query->hasWindowFuncs = true;
 
 	text = pg_get_querydef(query, false);
-	while (isspace((unsigned char) *text))
-		text++;
-	Assert(strncmp(text, "SELECT ", 7) == 0);
-	return text + 7;
+	text = without_space(text);
+	Assert(strncmp(text, "SELECT", 6) == 0);
+	/* some expressions begin on a line of their own */
+	return without_space(text + 6);
 }
 
 /*

@@ -175,6 +175,7 @@ SELECT nj.planned('SELECT id, rank() OVER (PARTITION BY id ORDER BY s) AS r FROM
 SELECT nj.planned('SELECT id, rank() OVER (PARTITION BY y ORDER BY id) AS r FROM b');
 -- order and limit: merged by what both nodes sort alike
 SELECT nj.planned('SELECT id, t FROM b ORDER BY id DESC LIMIT 5 OFFSET 2');
+SELECT nj.planned('SELECT id, t FROM b ORDER BY id LIMIT 9223372036854775807 OFFSET 2');
 SELECT nj.planned('SELECT a.id, b.y FROM a JOIN b ON a.id = b.aid ORDER BY a.id, b.id LIMIT 10');
 SELECT nj.planned('SELECT id, count(*) AS n FROM b GROUP BY id ORDER BY n DESC, id LIMIT 3');
 SELECT nj.planned('SELECT v FROM c ORDER BY v, id LIMIT 3');
@@ -190,6 +191,10 @@ EXECUTE nj_one(NULL);
 PREPARE nj_limit(bigint, bigint) AS SELECT id FROM nj.b ORDER BY id LIMIT $1 OFFSET $2;
 EXECUTE nj_limit(3, 2);
 EXECUTE nj_limit(2, NULL);
+EXECUTE nj_limit(NULL, 797);
+EXECUTE nj_limit(9223372036854775807, 797);
+EXECUTE nj_limit(-1, 2);
+EXECUTE nj_limit(2, -1);
 PREPARE nj_moved(int) AS SELECT count(*) FROM nj.a JOIN nj.b ON a.x = b.y WHERE a.id > $1 AND b.id < $1;
 EXECUTE nj_moved(100);
 SELECT count(*) FROM nj_here.a JOIN nj_here.b ON a.x = b.y WHERE a.id > 100 AND b.id < 100;

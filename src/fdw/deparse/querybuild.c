@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "common/int.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
@@ -490,15 +491,40 @@ append_order_by(StringInfo buf, BuildContext *cxt, RfRelInfo *info, List *column
 	}
 }
 
+/* No value is as good as NULL. */
+static bool
+is_null(Node *value)
+{
+	return value == NULL || (IsA(value, Const) && ((Const *) value)->constisnull);
+}
+
 static void
 append_limit_value(StringInfo buf, const char *word, Node *value, BuildContext *cxt)
 {
-	if (value == NULL || (IsA(value, Const) && ((Const *) value)->constisnull))
+	if (is_null(value))
 		return;
 	if (IsA(value, Const))
 		appendStringInfo(buf, " %s " INT64_FORMAT, word, DatumGetInt64(((Const *) value)->constvalue));
 	else
 		appendStringInfo(buf, " %s %s", word, rf_print_in_statement(value, cxt));
+}
+
+/* So many rows and the offset may be more than a number of rows can be; then there is no limit. */
+static void
+append_limit_sum(StringInfo buf, Node *count, Node *offset, BuildContext *cxt)
+{
+	if (IsA(count, Const) && IsA(offset, Const))
+	{
+		int64		sum;
+
+		if (!pg_add_s64_overflow(DatumGetInt64(((Const *) count)->constvalue),
+								 DatumGetInt64(((Const *) offset)->constvalue), &sum))
+			appendStringInfo(buf, " LIMIT " INT64_FORMAT, sum);
+		return;
+	}
+	/* LEAST passes over NULL, which is no limit, too */
+	appendStringInfo(buf, " LIMIT LEAST((%s)::numeric + (%s), " INT64_FORMAT ")::bigint", rf_print_in_statement(count, cxt),
+					 rf_print_in_statement(offset, cxt), PG_INT64_MAX);
 }
 
 /*
@@ -516,15 +542,11 @@ append_limit(StringInfo buf, BuildContext *cxt, RfRelInfo *info)
 	{
 		append_limit_value(buf, "LIMIT", count, cxt);
 		append_limit_value(buf, "OFFSET", offset, cxt);
-		return;
 	}
-	if (count == NULL || (IsA(count, Const) && ((Const *) count)->constisnull))
-		return;
-	if (offset == NULL || (IsA(offset, Const) && ((Const *) offset)->constisnull))
+	else if (is_null(count) || is_null(offset))
 		append_limit_value(buf, "LIMIT", count, cxt);
 	else
-		appendStringInfo(buf, " LIMIT (%s) + (%s)", rf_print_in_statement(count, cxt),
-						 rf_print_in_statement(offset, cxt));
+		append_limit_sum(buf, count, offset, cxt);
 }
 
 /* Sub-selects in a statement of one table refer to that table by its name. */

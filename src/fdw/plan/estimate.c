@@ -802,7 +802,7 @@ rf_estimate(PlannerInfo *root, RelOptInfo *rel, List *join_conds, List *pathkeys
 
 			total = sort_cost(root, pathkeys, est->retrieved_rows * rf_node_share(info), est->width,
 							  limit != NULL && limit->count_est > 0 ?
-							  limit->count_est + Max(limit->offset_est, 0) : -1,
+							  limit->count_est + (double) Max(limit->offset_est, 0) : -1,
 							  &sort_startup);
 			est->startup_cost += run_cost + sort_startup * REMOTE_SORT_DISCOUNT;
 			est->total_cost = est->startup_cost + total - sort_startup;

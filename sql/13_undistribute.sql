@@ -106,7 +106,7 @@ SELECT rdma.undistribute_table('bare');
 
 -- unique on each node, not between them: nothing is lost
 CREATE TABLE twice (id int, u int PRIMARY KEY);
-SELECT rdma.distribute_table('twice', 'und', 'id');
+SELECT rdma.distribute_table('twice', 'und', 'id', force => true);
 INSERT INTO twice SELECT min(i), 1 FROM generate_series(1, 100) i GROUP BY rdma.hash_node(2, i);
 SELECT count(*) FROM twice;
 SELECT rdma.undistribute_table('twice');

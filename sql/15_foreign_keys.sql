@@ -53,8 +53,11 @@ SELECT differences();
 
 -- alone only those can be that no other table refers to
 SELECT said($$SELECT rdma.distribute_table('"Accounts"', 'fk', 'id')$$);
+SELECT said($$SELECT rdma.distribute_table('notes', 'fk', 'account')$$);
 BEGIN;
-SELECT rdma.distribute_table('notes', 'fk', 'account');
+SELECT rdma.distribute_table('notes', 'fk', 'account', force => true);
+SELECT rdma.distribute_table('"Accounts"', 'fk', 'id', force => true);
+SELECT conrelid::regclass, conname FROM pg_constraint WHERE contype = 'f' AND connamespace = 'fk'::regnamespace ORDER BY 1, 2;
 ROLLBACK;
 SELECT said($$SELECT rdma.distribute_tables('fk', '{countries}', '{}')$$);
 SELECT said($$SELECT rdma.distribute_tables('fk', '{countries}', NULL, '{countries}')$$);
@@ -63,7 +66,8 @@ SELECT said($$SELECT rdma.distribute_tables('fk', '{continents,countries,"\"Acco
 SELECT said($$SELECT rdma.distribute_tables('fk', '{"\"Accounts\"",transfers,notes}', '{id,account,account}', replicated => '{continents,countries}')$$);
 SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND connamespace = 'fk'::regnamespace;
 DROP TABLE elsewhere;
-SELECT * FROM rdma.distribute_tables('fk', '{"\"Accounts\"",transfers,notes}', '{id,account,account}', replicated => '{continents,countries}');
+SELECT said($$SELECT rdma.distribute_tables('fk', '{"\"Accounts\"",transfers,notes}', '{id,account,account}', replicated => '{continents,countries}')$$);
+SELECT * FROM rdma.distribute_tables('fk', '{"\"Accounts\"",transfers,notes}', '{id,account,account}', replicated => '{continents,countries}', force => true);
 SELECT keys FROM node_keys() LIMIT 1;
 SELECT count(DISTINCT keys) FROM node_keys();
 SELECT differences();
@@ -113,7 +117,7 @@ ALTER TABLE wives ADD CONSTRAINT one_each UNIQUE (husband);
 ALTER TABLE husbands ADD CONSTRAINT wed FOREIGN KEY (id) REFERENCES wives (husband) DEFERRABLE INITIALLY DEFERRED;
 CREATE TABLE fk_here.husbands AS TABLE husbands;
 CREATE TABLE fk_here.wives AS TABLE wives;
-SELECT * FROM rdma.distribute_tables('fk', '{husbands,wives}', '{id,husband}');
+SELECT * FROM rdma.distribute_tables('fk', '{husbands,wives}', '{id,husband}', force => true);
 SELECT differences();
 
 -- a node more: it gets the keys, and rows move with those that they refer to
@@ -144,12 +148,13 @@ CALL rdma.rebalance('fk', 10000, rest => 0);
 
 -- another distribution keeps what can be kept
 SELECT said($$SELECT rdma.undistribute_table('"Accounts"')$$);
+SELECT said($$SELECT rdma.alter_distribution('countries', 'code')$$);
 BEGIN;
-SELECT rdma.alter_distribution('countries', 'code');
+SELECT rdma.alter_distribution('countries', 'code', force => true);
 ROLLBACK;
 SELECT rdma.alter_distribution('countries', replicated => true);
 BEGIN;
-SELECT rdma.alter_distribution('notes', 'number');
+SELECT rdma.alter_distribution('notes', 'number', force => true);
 ROLLBACK;
 SELECT rdma.alter_distribution('"Accounts"', 'id');
 SELECT keys FROM node_keys() LIMIT 1;
@@ -161,15 +166,15 @@ CREATE TABLE parents (id int PRIMARY KEY, name text, UNIQUE (name, id));
 CREATE TABLE children (id int DEFAULT 1, parent int CONSTRAINT by_default REFERENCES parents ON DELETE SET DEFAULT, CONSTRAINT to_null FOREIGN KEY (id) REFERENCES parents ON DELETE SET NULL);
 CREATE TABLE copies (id int CONSTRAINT of_copies REFERENCES parents);
 BEGIN;
-SELECT * FROM rdma.distribute_tables('fk', '{parents,children}', '{id,id}', replicated => '{copies}');
+SELECT * FROM rdma.distribute_tables('fk', '{parents,children}', '{id,id}', replicated => '{copies}', force => true);
 SELECT bool_or(keys LIKE '%children%' OR keys LIKE '%copies%') FROM node_keys();
 ROLLBACK;
 BEGIN;
-SELECT * FROM rdma.distribute_tables('fk', '{parents,children,copies}', '{name,id,NULL}');
+SELECT * FROM rdma.distribute_tables('fk', '{parents,children,copies}', '{name,id,NULL}', force => true);
 ROLLBACK;
 BEGIN;
 ALTER TABLE children ADD CONSTRAINT renames FOREIGN KEY (id) REFERENCES parents ON UPDATE CASCADE;
-SELECT * FROM rdma.distribute_tables('fk', '{children}', '{id}', replicated => '{parents,copies}');
+SELECT * FROM rdma.distribute_tables('fk', '{children}', '{id}', replicated => '{parents,copies}', force => true);
 SELECT keys LIKE '%children%', keys LIKE '%copies%' FROM node_keys() LIMIT 1;
 ROLLBACK;
 SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND conrelid IN ('children'::regclass, 'copies'::regclass);
@@ -185,7 +190,7 @@ SELECT format('%s %s %s', conrelid::regclass, conname, pg_get_constraintdef(oid)
 SELECT differences();
 SELECT answer FROM rdma.run_on('fk', $$SELECT count(*) FROM pg_class WHERE relnamespace = 'fk'::regnamespace$$);
 -- a table goes with those that refer to it
-SELECT count(*) FROM rdma.distribute_tables('fk', '{"\"Accounts\"",transfers,notes}', '{id,account,account}', replicated => '{continents,countries}');
+SELECT count(*) FROM rdma.distribute_tables('fk', '{"\"Accounts\"",transfers,notes}', '{id,account,account}', replicated => '{continents,countries}', force => true);
 DROP FOREIGN TABLE "Accounts" CASCADE;
 SELECT DISTINCT keys FROM node_keys();
 DROP FOREIGN TABLE transfers, notes;

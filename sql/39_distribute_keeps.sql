@@ -29,6 +29,21 @@ GRANT DELETE ON "T x" TO "regress_Keep";
 ALTER PUBLICATION regress_rdma_keep ADD TABLE "T x";
 SELECT rdma.distribute_table('"T x"', 'kp', 'id');
 ALTER PUBLICATION regress_rdma_keep DROP TABLE "T x";
+-- also those that a publication of a schema has, or of all tables
+ALTER PUBLICATION regress_rdma_keep ADD TABLES IN SCHEMA "Keep";
+SELECT rdma.distribute_table('"T x"', 'kp', 'id');
+ALTER PUBLICATION regress_rdma_keep DROP TABLES IN SCHEMA "Keep";
+SET client_min_messages = error;	-- wal_level
+BEGIN;
+CREATE PUBLICATION regress_rdma_all FOR ALL TABLES;
+RESET client_min_messages;
+SAVEPOINT s;
+SELECT rdma.distribute_table('"T x"', 'kp', 'id');
+ROLLBACK TO s;
+CREATE UNLOGGED TABLE of_no_publication (id int);
+SELECT rdma.distribute_table('of_no_publication', 'kp', 'id');
+SELECT rdma.distribute_table('"T x"', 'kp', 'id', force => true);
+ROLLBACK;
 SELECT rdma.distribute_table('"T x"', 'kp', 'id');
 
 -- here

@@ -41,6 +41,7 @@ CREATE TABLE before AS SELECT * FROM item;
 
 -- by a column; keys that do not contain it are unique on each node only
 SELECT rdma.distribute_table('item', 'dst', '"Group"');
+SELECT rdma.distribute_table('item', 'dst', '"Group"', force => true);
 \d item
 SELECT node, rows > 2000 AS rows, misplaced, differs FROM rdma.check_distribution('item');
 IMPORT FOREIGN SCHEMA dst LIMIT TO (item) FROM SERVER dst1 INTO dst1;
@@ -103,6 +104,14 @@ CREATE TABLE unique_copies (id int, email text);
 CREATE UNIQUE INDEX ON unique_copies (lower(email));
 SELECT rdma.distribute_table('unique_copies', 'dst', 'email');
 SELECT rdma.distribute_table('unique_copies', 'dst', replicated => true);
+-- exclusion constraints likewise, by their operators
+CREATE TABLE excluded (a int, b int4range, CONSTRAINT apart EXCLUDE USING btree (a WITH =));
+SELECT rdma.distribute_table('excluded', 'dst', 'a');
+DROP FOREIGN TABLE excluded;
+CREATE TABLE excluded (a int, b int4range, CONSTRAINT apart EXCLUDE USING gist (b WITH &&));
+SELECT rdma.distribute_table('excluded', 'dst', 'a');
+CREATE TABLE excluded_by_range (b int4range, CONSTRAINT apart_too EXCLUDE USING gist (b WITH &&));
+SELECT rdma.distribute_table('excluded_by_range', 'dst', 'b');
 CREATE VIEW on_before AS SELECT id FROM before;
 SELECT rdma.distribute_table('before', 'dst', 'id');
 SELECT count(*) FROM before;

@@ -173,6 +173,47 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION rdma.foreign_key_problem(name, jsonb, boolean) IS 'internal: why nodes of a server cannot have a foreign key; NULL: they can. actions: may ON UPDATE and ON DELETE be the reason?';
 
+-- What a table loses by being distributed is an error, or a warning where the caller has said that it may.
+CREATE FUNCTION rdma.report_loss(force boolean, message text, detail text, remedy text)
+RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+  IF force THEN
+    RAISE WARNING '%', message USING DETAIL = detail;
+  ELSE
+    RAISE EXCEPTION '%', message USING ERRCODE = 'feature_not_supported', DETAIL = detail, HINT = concat_ws(' ', remedy, 'With force => true this is a warning.');
+  END IF;
+END $function$;
+COMMENT ON FUNCTION rdma.report_loss(boolean, text, text, text) IS 'internal: what a table would lose if it were distributed; a warning with force, an error otherwise';
+
+CREATE FUNCTION rdma.kept_foreign_keys(server name, keys jsonb[], force boolean)
+RETURNS jsonb[]
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  key jsonb;
+  problem text;
+  message text;
+  remedy text;
+  kept jsonb[] := '{}';
+BEGIN
+  FOREACH key IN ARRAY coalesce(keys, '{}') LOOP
+    problem := rdma.foreign_key_problem(server, key);
+    IF problem IS NULL THEN
+      kept := kept || key;
+    ELSE
+      message := format('foreign key "%s" of table "%s" %s', key->>'name', key->'table'->>1, CASE WHEN force THEN 'is left out' ELSE 'cannot be kept' END);
+      remedy := CASE WHEN (rdma.table_named(server, key->'other_table')).tab IS NULL THEN 'rdma.distribute_tables distributes both tables in one step.' ELSE 'Drop the key, or distribute the tables by other columns.' END;
+      PERFORM rdma.report_loss(force, message, problem, remedy);
+    END IF;
+  END LOOP;
+  RETURN kept;
+END $function$;
+COMMENT ON FUNCTION rdma.kept_foreign_keys(name, jsonb[], boolean) IS 'internal: those of these foreign keys that the nodes of a server can have; the others are an error, or warnings with force';
+
 CREATE FUNCTION rdma.create_foreign_keys(server name, keys jsonb[])
 RETURNS void
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
@@ -180,24 +221,39 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
   key jsonb;
-  problem text;
 BEGIN
   FOREACH key IN ARRAY keys LOOP
-    problem := rdma.foreign_key_problem(server, key);
-    IF problem IS NULL THEN
-      PERFORM rdma.run_on(server, rdma.foreign_key_statement(key));
-    ELSIF (rdma.table_named(server, key->'other_table')).tab IS NULL THEN
-      RAISE WARNING 'foreign key "%" of table "%" is left out', key->>'name', key->'table'->>1 USING DETAIL = problem, HINT = 'rdma.distribute_tables distributes both tables in one step.';
-    ELSE
-      RAISE WARNING 'foreign key "%" of table "%" is left out', key->>'name', key->'table'->>1 USING DETAIL = problem;
-    END IF;
+    PERFORM rdma.run_on(server, rdma.foreign_key_statement(key));
   END LOOP;
 END $function$;
-COMMENT ON FUNCTION rdma.create_foreign_keys(name, jsonb[]) IS 'internal: creates on the nodes of a server those of these foreign keys that can be there, and warns of the others';
+COMMENT ON FUNCTION rdma.create_foreign_keys(name, jsonb[]) IS 'internal: creates these foreign keys on the nodes of a server';
 
--- A unique index that lacks the key is refused: it would hold on each node only.
+-- Rows that a unique or exclusion constraint keeps apart have to be on one node: it has the columns of the key, and finds them equal where
+-- rdma.hash_node does.
+CREATE FUNCTION rdma.unkept_keys(tabs oid[], distribution_key text[])
+RETURNS TABLE (name name, tab oid, kind text, because text)
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+  SELECT coalesce(c.conname, x.relname), i.indrelid, CASE WHEN c.oid IS NULL THEN 'unique index' ELSE 'constraint' END,
+      CASE WHEN distribution_key = '{}' THEN 'Nothing says on which node a row is.'
+        WHEN i.indisexclusion THEN 'It does not have all columns that the table is distributed by with the operator =.'
+        ELSE 'It does not contain all columns that the table is distributed by.' END
+    FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.conrelid = i.indrelid AND c.contype IN ('p', 'u', 'x')
+    WHERE i.indrelid = ANY (tabs) AND (i.indisunique OR i.indisexclusion) AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = i.indexrelid)
+      AND NOT (distribution_key <> '{}' AND distribution_key <@ ARRAY(
+        SELECT a.attname::text
+          FROM generate_series(0, i.indnkeyatts - 1) n(place) JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[n.place] JOIN pg_opclass o ON o.oid = i.indclass[n.place]
+          WHERE EXISTS (SELECT FROM pg_amop h JOIN pg_opclass d ON d.opcfamily = h.amopfamily AND d.opcdefault
+                WHERE h.amopmethod = (SELECT oid FROM pg_am WHERE amname = 'hash') AND h.amopopr = coalesce(c.conexclop[n.place + 1],
+                  (SELECT e.amopopr FROM pg_amop e WHERE e.amopfamily = o.opcfamily AND e.amoplefttype = o.opcintype AND e.amoprighttype = o.opcintype AND e.amopstrategy = 3)))
+            AND (i.indcollation[n.place] = a.attcollation OR (SELECT bool_and(collisdeterministic) FROM pg_collation WHERE oid IN (i.indcollation[n.place], a.attcollation)))))
+    ORDER BY i.indrelid::regclass::text, coalesce(c.contype, 'z'), 1
+$function$;
+COMMENT ON FUNCTION rdma.unkept_keys(oid[], text[]) IS 'internal: the unique indexes, keys and exclusion constraints of tables that would hold on each node, but not between nodes, if they were distributed by these columns';
 
-CREATE OR REPLACE FUNCTION rdma.distribute_table(tab regclass, server name, distributed_by text DEFAULT NULL, replicated boolean DEFAULT false)
+DROP FUNCTION rdma.distribute_table(regclass, name, text, boolean);
+CREATE FUNCTION rdma.distribute_table(tab regclass, server name, distributed_by text DEFAULT NULL, replicated boolean DEFAULT false, force boolean DEFAULT false)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp SET rdma_fdw.snapshot = each_node
@@ -206,6 +262,9 @@ AS $function$
 DECLARE
   old record;
   part record;
+  message text;
+  detail text;
+  remedy text;
   keys text[] := '{}';
   schema name;
   local_columns text;
@@ -245,10 +304,15 @@ BEGIN
       DETAIL = 'It has row security. A foreign table has none, and the nodes see the role of the user mapping, not who asks here.',
       HINT = 'Let views with security_barrier show the rows that a role may see. Or drop the policies, disable row security, and create policies on the nodes, if each role has a user mapping of its own there.';
   END IF;
-  SELECT string_agg(DISTINCT quote_ident(p.pubname), ', ') AS names INTO part FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = ANY (old.members);
+  SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname) AS names INTO part FROM pg_publication p
+    WHERE EXISTS (SELECT FROM pg_class c WHERE c.oid = ANY (old.members) AND c.relpersistence = 'p' AND (p.puballtables
+      OR EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid)
+      OR EXISTS (SELECT FROM pg_publication_namespace n WHERE n.pnpubid = p.oid AND n.pnnspid = c.relnamespace)));
   IF part.names IS NOT NULL THEN
-    RAISE EXCEPTION 'table "%" cannot be distributed', old.relname USING ERRCODE = 'feature_not_supported',
-      DETAIL = format('It is in publications: %s. A foreign table cannot be.', part.names), HINT = 'Take it out of them with ALTER PUBLICATION.';
+    message := format('subscribers get no more rows of table "%s"%s', old.relname, CASE WHEN NOT force THEN ' once it is distributed' END);
+    detail := format('It is in publications: %s. A foreign table cannot be.', part.names);
+    remedy := 'Take it out of them with ALTER PUBLICATION; one FOR ALL TABLES has all ordinary tables.';
+    PERFORM rdma.report_loss(force, message, detail, remedy);
   END IF;
   PERFORM rdma.enroll_nodes(server);
   -- Its expressions run here and on the nodes while rows move, with the caller's rights.
@@ -268,12 +332,17 @@ BEGIN
         DETAIL = format('Its generated columns, constraints, indexes or partition keys use %s.', part.names), HINT = format('Let the owner of the table distribute it: SET ROLE %s.', old.owner);
     END IF;
   END IF;
-  SELECT string_agg(format('"%s" of %s', f.key->>'name', f.referencing), ', ' ORDER BY f.referencing::text, f.key->>'name') AS names, array_agg(DISTINCT f.referencing) AS tabs INTO part
+  SELECT string_agg(format('"%s" of %s', f.key->>'name', f.referencing), ', ' ORDER BY f.referencing::text, f.key->>'name') AS names, array_agg(DISTINCT f.referencing) AS tabs,
+      array_agg(format('ALTER TABLE %s DROP CONSTRAINT %I', f.referencing, f.key->>'name')) AS statements INTO part
     FROM rdma.foreign_keys(old.members::regclass[]) f WHERE f.referencing <> ALL (old.members);
   IF part.names IS NOT NULL THEN
-    RAISE EXCEPTION 'table "%" cannot be distributed alone', old.relname USING ERRCODE = 'dependent_objects_still_exist',
-      DETAIL = format('Foreign keys of other tables refer to it: %s.', part.names),
-      HINT = format('Have all of them distributed in one step: SELECT rdma.distribute_tables(%L, %L, ...).', server, ARRAY[tab] || part.tabs);
+    message := format(CASE WHEN force THEN 'foreign keys that refer to table "%s" are dropped' ELSE 'table "%s" cannot be distributed alone' END, old.relname);
+    detail := format('Foreign keys of other tables refer to it: %s.', part.names);
+    remedy := format('Have all of them distributed in one step: SELECT rdma.distribute_tables(%L, %L, ...).', server, ARRAY[tab] || part.tabs);
+    PERFORM rdma.report_loss(force, message, detail, remedy);
+    FOREACH statement IN ARRAY part.statements LOOP
+      EXECUTE statement;
+    END LOOP;
   END IF;
   foreign_keys := ARRAY(SELECT f.key FROM rdma.foreign_keys(old.members::regclass[]) f);
   SELECT string_agg(DISTINCT pg_describe_object(classid, objid, objsubid), ', ') AS names INTO part FROM pg_depend
@@ -328,15 +397,14 @@ BEGIN
     local_columns, server, old.nspname, old.relname, options);
   EXECUTE format('ALTER FOREIGN TABLE %I.%I OWNER TO %s', old.nspname, old.relname, old.owner);
   keys := coalesce(rdma.distribution_key(format('%I.%I', old.nspname, old.relname)::regclass), '{}');
-  SELECT min(i.indexrelid::regclass::text) AS name INTO part FROM pg_index i
-    WHERE i.indrelid = ANY (old.members) AND i.indisunique AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = i.indexrelid) AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid AND conrelid = i.indrelid)
-      AND NOT (cardinality(keys) > 0 AND keys <@ ARRAY(SELECT a.attname::text FROM pg_attribute a
-        WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0 : i.indnkeyatts - 1])));
-  IF part.name IS NOT NULL AND NOT replicated AND (SELECT count(*) FROM rdma.nodes(server)) > 1 THEN
-    RAISE EXCEPTION 'unique index "%" of table "%" cannot be kept', part.name, old.relname USING ERRCODE = 'feature_not_supported',
-      DETAIL = 'It would hold on each node, not between nodes, since it does not contain all columns that the table is distributed by.',
-      HINT = 'Drop the index, distribute the table by columns of it, or have the table replicated.';
+  IF NOT replicated AND rdma.named_nodes(server) IS NOT NULL THEN
+    FOR message, detail, remedy IN SELECT format('%s "%s" of table "%s" %s on each node, not between nodes', k.kind, k.name, CASE WHEN k.tab = old.oid THEN old.relname ELSE (SELECT relname FROM pg_class WHERE oid = k.tab) END,
+          CASE WHEN force THEN 'holds' ELSE 'would hold' END), k.because, 'Drop it, distribute the table by columns of it, or have the table replicated.'
+        FROM rdma.unkept_keys(old.members, keys) k LOOP
+      PERFORM rdma.report_loss(force, message, detail, remedy);
+    END LOOP;
   END IF;
+  foreign_keys := rdma.kept_foreign_keys(server, foreign_keys, force);
   FOR part IN SELECT conname, pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conrelid = tab AND contype = 'c' ORDER BY conname LOOP
     EXECUTE format('ALTER FOREIGN TABLE %I.%I ADD CONSTRAINT %I %s', old.nspname, old.relname, part.conname, part.definition);
   END LOOP;
@@ -352,13 +420,6 @@ BEGIN
         HINT = 'Write such rows on the nodes, by rdma.run_on.';
   END IF;
 
-  FOR part IN SELECT c.conname, r.relname FROM pg_constraint c JOIN pg_class r ON r.oid = c.conrelid
-      WHERE c.conrelid = ANY (old.members) AND c.contype IN ('p', 'u', 'x') AND c.conparentid = 0 AND NOT replicated AND NOT (c.contype <> 'x' AND cardinality(keys) > 0 AND keys <@
-        (SELECT array_agg(a.attname::text) FROM pg_attribute a WHERE a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey))) ORDER BY c.contype, c.conname
-  LOOP
-    RAISE WARNING 'constraint "%" of table "%" holds on each node, not between nodes', part.conname, CASE WHEN part.relname = moving THEN old.relname ELSE part.relname END
-      USING DETAIL = 'Its columns do not contain those that the table is distributed by.';
-  END LOOP;
   FOREACH statement IN ARRAY indexes LOOP
     PERFORM rdma.run_on(server, statement);
   END LOOP;
@@ -400,9 +461,10 @@ BEGIN
   EXECUTE format('ANALYZE %I.%I', old.nspname, old.relname);
   RETURN moved;
 END $function$;
+COMMENT ON FUNCTION rdma.distribute_table(regclass, name, text, boolean, boolean) IS 'makes a local table one of a server with nodes: creates it on the nodes, moves its rows there, and puts a foreign table in its place; returns how many rows it moved. force: warns of constraints that it cannot keep, instead of failing';
 
 -- Foreign keys between tables that become distributed together are there again at the end.
-CREATE FUNCTION rdma.distribute_tables(server name, tabs regclass[], distributed_by text[], replicated regclass[] DEFAULT '{}', OUT relation regclass, OUT rows bigint)
+CREATE FUNCTION rdma.distribute_tables(server name, tabs regclass[], distributed_by text[], replicated regclass[] DEFAULT '{}', force boolean DEFAULT false, OUT relation regclass, OUT rows bigint)
 RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -432,13 +494,13 @@ BEGIN
         LEFT JOIN pg_class c ON c.oid = t.tab LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
       ORDER BY t.place
   LOOP
-    rows := rdma.distribute_table(part.tab, server, part.key, part.copied);
+    rows := rdma.distribute_table(part.tab, server, part.key, part.copied, force);
     relation := part.name::regclass;
     RETURN NEXT;
   END LOOP;
-  PERFORM rdma.create_foreign_keys(server, foreign_keys);
+  PERFORM rdma.create_foreign_keys(server, rdma.kept_foreign_keys(server, foreign_keys, force));
 END $function$;
-COMMENT ON FUNCTION rdma.distribute_tables(name, regclass[], text[], regclass[]) IS 'turns local tables into tables of a server with nodes in one step, with the foreign keys between them';
+COMMENT ON FUNCTION rdma.distribute_tables(name, regclass[], text[], regclass[], boolean) IS 'turns local tables into tables of a server with nodes in one step, with the foreign keys between them. force: warns of constraints that it cannot keep, instead of failing';
 
 -- Columns of rdma.connections have the names of those of postgres_fdw_get_connections() in PostgreSQL 18. The view lets go of the
 -- function meanwhile, so that other views may depend on it.
@@ -1531,7 +1593,7 @@ COMMENT ON FUNCTION rdma.undistribute_tables(regclass[]) IS 'takes the rows of t
 -- Nodes come and go. A change of the placement is one transaction: rdma.begin_change keeps all others from the tables, rows are moved,
 -- rdma.change_placement records where they are now. Either all of it is committed, here and on the nodes, or nothing is.
 
-CREATE FUNCTION rdma.alter_distribution(tab regclass, distributed_by text DEFAULT NULL, replicated boolean DEFAULT false)
+CREATE FUNCTION rdma.alter_distribution(tab regclass, distributed_by text DEFAULT NULL, replicated boolean DEFAULT false, force boolean DEFAULT false)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -1561,11 +1623,11 @@ BEGIN
     WHERE k->'table' <> k->'other_table' AND (rdma.table_named(server, k->'table')).tab IS NOT NULL AND (rdma.table_named(server, k->'other_table')).tab IS NOT NULL;
   PERFORM rdma.drop_foreign_keys(server, dropped);
   PERFORM rdma.undistribute_table(tab);
-  moved := rdma.distribute_table(name::regclass, server, distributed_by, replicated);
-  PERFORM rdma.create_foreign_keys(server, foreign_keys);
+  moved := rdma.distribute_table(name::regclass, server, distributed_by, replicated, force);
+  PERFORM rdma.create_foreign_keys(server, rdma.kept_foreign_keys(server, foreign_keys, force));
   RETURN moved;
 END $function$;
-COMMENT ON FUNCTION rdma.alter_distribution(regclass, text, boolean) IS 'distributes a table of a server with nodes by other columns, or has it replicated; how many rows it has';
+COMMENT ON FUNCTION rdma.alter_distribution(regclass, text, boolean, boolean) IS 'distributes a table of a server with nodes by other columns, or has it replicated; how many rows it has. force: warns of constraints that it cannot keep, instead of failing';
 
 CREATE FUNCTION rdma.begin_copy(server name, node name, wait integer)
 RETURNS void

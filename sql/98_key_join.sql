@@ -85,6 +85,8 @@ SELECT * FROM kj.check('SELECT b.* FROM kj.big b WHERE EXISTS (SELECT FROM kj.sm
 SELECT * FROM kj.check('SELECT b.grp, s.x, b.grp + 1 AS more, b.grp AS again FROM kj.small s LEFT JOIN kj.big b USING (id)');
 -- joins that preserve the big table's rows are not key joins
 SELECT * FROM kj.check('SELECT s.x, b.id FROM kj.big b LEFT JOIN kj.small s USING (id)');
+-- nor where the rows with the keys depend on the table's
+SELECT * FROM kj.check('SELECT l.x, b.pad FROM kj.big b CROSS JOIN LATERAL (SELECT s.id, s.x FROM kj.small s WHERE s.x > b.grp OFFSET 0) l WHERE l.id = b.id');
 SELECT * FROM kj.check('SELECT b.id FROM kj.big b WHERE NOT EXISTS (SELECT FROM kj.small s WHERE s.id = b.id)');
 SELECT * FROM kj.check('SELECT s.x, b.id FROM kj.big b FULL JOIN kj.small s USING (id)');
 SELECT * FROM kj.check('SELECT s.x FROM kj.small s WHERE s.id NOT IN (SELECT id FROM kj.big WHERE id IS NOT NULL)');

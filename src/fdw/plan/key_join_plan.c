@@ -314,7 +314,9 @@ add_key_join(KeyJoin *join, JoinPathExtraData *extra)
 	Relids		required_outer;
 	List	   *private;
 
-	if (driver == NULL || !find_equality(join, restrictlist))
+	/* the driving rows must not depend on the table's */
+	if (driver == NULL || bms_overlap(PATH_REQ_OUTER(driver), join->joinrel->relids) ||
+		!find_equality(join, restrictlist))
 		return;
 	if ((info->retrieved_rows - join->rows) * join->costs.row < LEAST_GAIN * join->costs.round_trip)
 		return;
@@ -325,10 +327,6 @@ add_key_join(KeyJoin *join, JoinPathExtraData *extra)
 		rf_create_foreign_join_path(join->root, join->table, join->rows, join->costs.round_trip,
 									join->costs.planned, NIL, NULL, NIL, private);
 	required_outer = calc_non_nestloop_required_outer(driver, &scan->path);
-	/* the driving rows must not depend on the table's */
-	if (bms_overlap(required_outer, join->joinrel->relids))
-		return;
-
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = join->joinrel;

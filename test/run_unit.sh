@@ -9,7 +9,8 @@
 #
 # The test "bench" of unit compiles bench/engine and bench/region and runs a short load of the engine's.
 # test/static/rooms.pl looks at how folders and files use each other: the test "rooms" of unit. test/static/comments.pl looks for
-# files and functions that comments name: the test "comments".
+# files and functions that comments name: the test "comments". test/static/sql_text.pl looks for answers of other servers that become
+# a part of statements: "sql_text", and its own test "sql_text_cases".
 #
 #   TESTS="a b"   only these          CC, CLANG   compilers
 set -uo pipefail
@@ -143,25 +144,26 @@ if [ "$group" = unit ] && ! make -s -C "$RF_SOURCE" -j"$(nproc)" all PG_CONFIG="
 	exit 1
 fi
 
+# static_check NAME WHAT COMMAND...: a look at the text of src; false if it is all that was asked for
+static_check()
+{
+	local name=$1 what=$2
+	shift 2
+	[ "$group" = unit ] && [[ " ${TESTS:-$name} " == *" $name "* ]] || return 0
+	if "$@" >"$work/$name.log" 2>&1; then
+		rf_result ok "unit/$name"
+	else
+		rf_show "$work/$name.log"
+		rf_result FAIL "unit/$name" "$what; $(rf_again "$name")"
+	fi
+	[ "${TESTS:-}" != "$name" ]
+}
+
 # Calls between folders are found in objects.
-if [ "$group" = unit ] && [[ " ${TESTS:-rooms} " == *" rooms "* ]]; then
-	if test/static/rooms.pl "$RF_SOURCE" >"$work/rooms.log" 2>&1; then
-		rf_result ok unit/rooms
-	else
-		rf_show "$work/rooms.log"
-		rf_result FAIL unit/rooms "folders or files use each other in a circle, or nothing uses them; $(rf_again rooms)"
-	fi
-	[ "${TESTS:-}" != rooms ] || exit 0
-fi
-if [ "$group" = unit ] && [[ " ${TESTS:-comments} " == *" comments "* ]]; then
-	if test/static/comments.pl src include test/unit test/fuzz bench >"$work/comments.log" 2>&1; then
-		rf_result ok unit/comments
-	else
-		rf_show "$work/comments.log"
-		rf_result FAIL unit/comments "comments name what is not there; $(rf_again comments)"
-	fi
-	[ "${TESTS:-}" != comments ] || exit 0
-fi
+static_check rooms "folders or files use each other in a circle, or nothing uses them" test/static/rooms.pl "$RF_SOURCE" || exit 0
+static_check comments "comments name what is not there" test/static/comments.pl src include test/unit test/fuzz bench || exit 0
+static_check sql_text_cases "the test sql_text does not find what it is for" test/static/sql_text_cases.sh "$work/sql_text" || exit 0
+static_check sql_text "what another server says is pasted into a statement" test/static/sql_text.pl "$RF_SOURCE" || exit 0
 
 names=()
 for file in test/unit/*.c; do

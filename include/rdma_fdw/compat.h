@@ -26,6 +26,7 @@
 #include "optimizer/cost.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
+#include "parser/parse_type.h"
 #include "parser/parsetree.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
@@ -62,6 +63,17 @@ rf_restrict_search_path(void)
 #else
 	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
+#endif
+}
+
+/* A type's name and modifier from text; an ERROR if it is none. 16 added the place for soft errors. */
+static inline void
+rf_parse_type(const char *text, Oid *type, int32 *modifier)
+{
+#if PG_VERSION_NUM >= 160000
+	(void) parseTypeString(text, type, modifier, NULL);
+#else
+	parseTypeString(text, type, modifier, false);
 #endif
 }
 

@@ -54,7 +54,8 @@ extern bool rf_session_forsake(UserMapping *user, uint32 uses);
 
 /*
  * Run one query that writes nothing and wait, interruptibly. Raises the remote error. The caller
- * PQclears. rf_session_execute: the same for a command that may write.
+ * PQclears. rf_session_execute: the same for a command that may write. The text is one statement: the node
+ * refuses a second one.
  */
 extern PGresult *rf_session_query(RfSession *session, const char *sql);
 extern PGresult *rf_session_execute(RfSession *session, const char *sql);
@@ -62,9 +63,11 @@ extern void rf_session_set_search_path(RfSession *session, const char *path);
 
 /*
  * rf_session_execute on sessions that differ, at the same time. Raises the error of the first that has
- * one, in the order given, unless that takes long; the abort cancels the others.
+ * one, in the order given, unless that takes long; the abort cancels the others. by_user: the user wrote the
+ * text, which may be several statements.
  */
-extern void rf_sessions_execute(RfSession *const *sessions, int count, const char *sql, PGresult **results);
+extern void rf_sessions_execute(RfSession *const *sessions, int count, const char *sql, bool by_user,
+								PGresult **results);
 
 /*
  * The same for a command that cannot run in a transaction block: outside of the remote transaction
@@ -76,6 +79,12 @@ extern void rf_sessions_execute_bare(RfSession *const *sessions, int count, cons
 
 /* Raise a remote error with its SQLSTATE, detail, hint and context; clears result. */
 extern void rf_session_raise(RfSession *session, PGresult *result, const char *sql) __attribute__((noreturn));
+
+/*
+ * An answer to a question of ours is not what our function would say. ERROR that names the server; clears
+ * result, which may be NULL.
+ */
+extern void rf_session_bad_answer(RfSession *session, PGresult *result, const char *sql) __attribute__((noreturn));
 
 /* PG_VERSION_NUM of the data node. */
 extern int	rf_session_server_version(RfSession *session);

@@ -520,7 +520,7 @@ run_on_nodes(List *nodes, const char *command, bool alone, ReturnSetInfo *set)
 	if (alone)
 		rf_sessions_execute_bare(sessions, count, namespace_search_path, command, results);
 	else
-		rf_sessions_execute(sessions, count, command, results);
+		rf_sessions_execute(sessions, count, command, true, results);
 	PG_TRY();
 	{
 		for (int i = 0; i < list_length(nodes) && !alone; i++)

@@ -28,6 +28,7 @@
 #include "rdma_fdw/group.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
+#include "rdma_fdw/sql_text.h"
 
 #define GREET_SQL	"SELECT rdma.exchange_greet()"
 #define HELLO_SQL	\
@@ -218,20 +219,6 @@ run_on_all(RfSession *const *sessions, int count, const char *sql)
 	clear_results(round);
 }
 
-/* One more member of an array literal. */
-static void
-append_member(StringInfo array, const char *text)
-{
-	appendStringInfoString(array, array->len == 0 ? "{\"" : ",\"");
-	for (const char *p = text; *p; p++)
-	{
-		if (*p == '"' || *p == '\\')
-			appendStringInfoChar(array, '\\');
-		appendStringInfoChar(array, *p);
-	}
-	appendStringInfoChar(array, '"');
-}
-
 static void
 append_bytes(StringInfo array, const void *bytes, size_t length)
 {
@@ -241,15 +228,20 @@ append_bytes(StringInfo array, const void *bytes, size_t length)
 	appendStringInfoChar(array, '"');
 }
 
-static void
-expect_rows(Round *round, int i, int rows, int columns)
+__attribute__((noreturn)) static void
+raise_answer(Round *round, int i)
 {
-	if (PQntuples(round->results[i]) == rows && PQnfields(round->results[i]) == columns)
-		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
 			 errmsg("server \"%s\" answered the setting up of an exchange with something else",
 					rf_session_server_name(round->sessions[i]))));
+}
+
+static void
+expect_rows(Round *round, int i, int rows, int columns)
+{
+	if (PQntuples(round->results[i]) != rows || PQnfields(round->results[i]) != columns)
+		raise_answer(round, i);
 }
 
 /* ---------- pairs that are connected ---------- */
@@ -433,7 +425,7 @@ connect_pairs(Forming *forming)
 			if (!missing[i * count + j])
 				continue;
 			expect_rows(greetings, i, 1, 1);
-			append_member(&requests, PQgetvalue(greetings->results[i], 0, 0));
+			rf_append_array_member(&requests, PQgetvalue(greetings->results[i], 0, 0));
 		}
 		if (requests.len > 0)
 		{
@@ -461,8 +453,8 @@ connect_pairs(Forming *forming)
 				continue;
 			if (taken[j] >= PQntuples(answers->results[j]))
 				expect_rows(answers, j, taken[j] + 1, 1);
-			append_member(&hosts, rf_session_host(sessions[j]));
-			append_member(&hellos, PQgetvalue(answers->results[j], taken[j]++, 0));
+			rf_append_array_member(&hosts, rf_session_host(sessions[j]));
+			rf_append_array_member(&hellos, PQgetvalue(answers->results[j], taken[j]++, 0));
 		}
 		if (hosts.len > 0)
 		{
@@ -735,10 +727,11 @@ check_flows(const Forming *forming)
 	for (int i = 0; i < forming->count; i++)
 	{
 		uint32		flows = 0;
-		uint32		limit;
+		int64		limit;
 
 		expect_rows(round, i, 1, 1);
-		limit = strtoul(PQgetvalue(round->results[i], 0, 0), NULL, 10);
+		if (!rf_answer_int64(round->results[i], 0, 0, 0, PG_UINT32_MAX, &limit))
+			raise_answer(round, i);
 		for (int j = 0; j < forming->count; j++)
 		{
 			if (memcmp(&forming->nodes[j], &forming->nodes[i], sizeof(RfNodeId)) == 0)
@@ -748,7 +741,7 @@ check_flows(const Forming *forming)
 			ereport(ERROR,
 					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 					 errmsg("the statement needs %u flows of rdma_fdw on the node of server \"%s\", where its role may have %u",
-							flows, rf_session_server_name(forming->sessions[i]), limit),
+							flows, rf_session_server_name(forming->sessions[i]), (uint32) limit),
 					 errdetail("It has %d exchanges between %d nodes.", forming->spec_count, forming->count),
 					 errhint("Increase rdma_fdw.max_flows or rdma_fdw.role_share there, or set rdma_fdw.exchange_strategy to pull.")));
 	}

@@ -87,7 +87,7 @@ send_garbage(RfSession *session, RfPipeline *pipeline)
 	foreach(lc, session->garbage)
 	{
 		char	   *sql = psprintf("DEALLOCATE %s", (char *) lfirst(lc));
-		bool		sent = PQsendQueryParams(session->conn, sql, 0, NULL, NULL, NULL, NULL, 0) == 1;
+		bool		sent = rf_session_send(session, sql);
 
 		pfree(sql);
 		if (!sent)

@@ -156,9 +156,11 @@ find_writers(void)
 			PQclear(result);
 			rf_session_lost(session);
 		}
-		if (PQresultStatus(result) != PGRES_TUPLES_OK || PQntuples(result) != 1)
+		if (PQresultStatus(result) != PGRES_TUPLES_OK)
 			rf_session_raise(session, result, RF_WROTE_SQL);
-		session->wrote = PQgetvalue(result, 0, 0)[0] == 't';
+		if (PQntuples(result) != 1 || PQnfields(result) != 1)
+			rf_session_bad_answer(session, result, RF_WROTE_SQL);
+		session->wrote = PQgetvalue(result, 0, 0)[0] != 'f';
 		PQclear(result);
 	}
 }

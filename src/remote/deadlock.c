@@ -30,6 +30,7 @@
 #include "utils/timeout.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/sql_text.h"
 #include "shmem/layout.h"
 #include "session.h"
 #include "waiting.h"
@@ -155,8 +156,15 @@ add_remote_edges(Graph *graph, RfSession *session)
 	PGresult   *result = rf_session_query(session, EDGES_SQL);
 
 	for (int i = 0; i < PQntuples(result); i++)
-		add_edge(graph, session->serverid, session->cluster,
-				 atoi(PQgetvalue(result, i, 0)), atoi(PQgetvalue(result, i, 1)));
+	{
+		int64		waiter;
+		int64		blocker;
+
+		if (!rf_answer_int64(result, i, 0, 1, PG_INT32_MAX, &waiter) ||
+			!rf_answer_int64(result, i, 1, 1, PG_INT32_MAX, &blocker))
+			rf_session_bad_answer(session, result, EDGES_SQL);
+		add_edge(graph, session->serverid, session->cluster, waiter, blocker);
+	}
 	PQclear(result);
 }
 

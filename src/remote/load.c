@@ -36,6 +36,7 @@
 #include "rdma_fdw/client.h"
 #include "rdma_fdw/compat.h"
 #include "shmem/peer_table.h"
+#include "rdma_fdw/sql_text.h"
 #include "session.h"
 #include "waiting.h"
 

@@ -17,11 +17,14 @@
 #include "lib/stringinfo.h"
 
 #include "base/clock.h"
+#include "rdma_fdw/sql_text.h"
 #include "session.h"
 
 /* How long to try, and how long to wait in between: nodes that are told to commit at the same time do so within milliseconds. */
 #define RF_OTHERS_TIMEOUT_MS	10000
 #define RF_OTHERS_PAUSE_MS		2
+
+#define UNSEEN_FIELDS			3
 
 /* Of those that the last comparison was about, one that is committing; 0: none. For messages. */
 static uint64 committing = 0;
@@ -39,8 +42,8 @@ rf_others_note(RfSession *session, const PGresult *result)
 {
 	if (PQntuples(result) != 1 || strcmp(PQfname(result, 0), "other_parts_age") != 0)
 		return;
-	session->others.taken_us = rf_now_us();
-	session->others.age_us = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+	/* 0: as if it had not said anything */
+	session->others.taken_us = rf_answer_int64(result, 0, 0, 0, PG_INT64_MAX, &session->others.age_us) ? rf_now_us() : 0;
 }
 
 static bool
@@ -101,9 +104,9 @@ check_not_shared(RfSession *session)
 	}
 }
 
-/* All at the same time; `take` gets the result of each. */
+/* All at the same time; `take` gets the result of each. False from it: that is none. */
 static void
-ask(List *sessions, const char *sql, void (*take) (const PGresult *result, void *arg), void *arg)
+ask(List *sessions, const char *sql, bool (*take) (const PGresult *result, void *arg), void *arg)
 {
 	ListCell   *lc;
 
@@ -121,7 +124,7 @@ ask(List *sessions, const char *sql, void (*take) (const PGresult *result, void 
 		/* one that begins for a command that is about to be sent has nothing else */
 		if (!session->untouched)
 			rf_session_settle(session);
-		if (!PQsendQuery(session->conn, sql))
+		if (!rf_session_send(session, sql))
 			rf_session_lost(session);
 		rf_session_flush(session);
 	}
@@ -134,7 +137,8 @@ ask(List *sessions, const char *sql, void (*take) (const PGresult *result, void 
 		result = take_result(lfirst(lc));
 		if (PQresultStatus(result) != PGRES_TUPLES_OK)
 			rf_session_raise(lfirst(lc), result, sql);
-		take(result, arg);
+		if (!take(result, arg))
+			rf_session_bad_answer(lfirst(lc), result, sql);
 		PQclear(result);
 	}
 }
@@ -146,31 +150,41 @@ typedef struct Unseen
 	bool		complete;
 } Unseen;
 
-static void
+static bool
 take_unseen(const PGresult *result, void *arg)
 {
 	Unseen	   *unseen = arg;
 
 	for (int i = 0; i < PQntuples(result); i++)
 	{
-		if (PQgetisnull(result, i, 0))
-			unseen->complete = false;
-		else
-		{
-			const char *separator = unseen->parts.len > 0 ? "," : "";
+		const char *separator = unseen->parts.len > 0 ? "," : "";
+		int64		part;
+		int64		age;
+		int64		owner;
 
-			appendStringInfo(&unseen->parts, "%s%s", separator, PQgetvalue(result, i, 0));
-			appendStringInfo(&unseen->ages, "%s%s", separator, PQgetvalue(result, i, 1));
-			committing = strtoull(PQgetvalue(result, i, 2), NULL, 10);
+		if (PQnfields(result) == UNSEEN_FIELDS && PQgetisnull(result, i, 0))
+		{
+			unseen->complete = false;
+			continue;
 		}
+		if (!rf_answer_int64(result, i, 0, PG_INT64_MIN, PG_INT64_MAX, &part) ||
+			!rf_answer_int64(result, i, 1, PG_INT64_MIN, PG_INT64_MAX, &age) ||
+			!rf_answer_int64(result, i, 2, PG_INT64_MIN, PG_INT64_MAX, &owner))
+			return false;
+		appendStringInfo(&unseen->parts, "%s" INT64_FORMAT, separator, part);
+		appendStringInfo(&unseen->ages, "%s" INT64_FORMAT, separator, age);
+		committing = (uint64) owner;
 	}
+	return true;
 }
 
-static void
+static bool
 take_seen(const PGresult *result, void *arg)
 {
-	if (PQntuples(result) != 1 || PQgetvalue(result, 0, 0)[0] != 'f')
-		*(bool *) arg = true;
+	bool		seen = rf_answer_is_true(result, 0, 0);
+
+	*(bool *) arg |= seen;
+	return PQntuples(result) == 1 && PQnfields(result) == 1 && (seen || strcmp(PQgetvalue(result, 0, 0), "f") == 0);
 }
 
 bool

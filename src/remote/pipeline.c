@@ -15,7 +15,7 @@ send_opening(RfSession *session, const char *sql, RfPipeline *pipeline)
 {
 	pipeline->before++;
 	pipeline->opening++;
-	return PQsendQueryParams(session->conn, sql, 0, NULL, NULL, NULL, NULL, 0) == 1;
+	return rf_session_send(session, sql);
 }
 
 /* The transaction's snapshot may be compared with others': see other_coordinators.c. */
@@ -92,6 +92,11 @@ rf_pipeline_take(RfSession *session, RfPipeline *pipeline)
 			continue;
 		}
 		empty = 0;
+		if (rf_result_is_copy(result))
+		{
+			PQclear(result);
+			rf_session_lost(session);
+		}
 		if (status == PGRES_PIPELINE_SYNC)
 		{
 			PQclear(result);

@@ -6,7 +6,6 @@
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
-#include "port/pg_bswap.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
@@ -19,65 +18,84 @@
 
 const Oid	rf_stream_types[4] = {BYTEAOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID};
 
-/* A command under way on one session. */
+/*
+ * A command under way on one session. A pipeline runs one statement of each text. A command that the user
+ * wrote may be several, and may be one that the protocol has for simple queries only.
+ */
 typedef struct RemoteQuery
 {
 	RfSession  *session;
 	const char *sql;
-	int			opening;		/* results to come of what opens remote (sub)transactions */
-	PGresult   *last;			/* the last result counts, or the error that kept it from coming */
+	bool		simple;			/* it was sent as one text with what opens remote (sub)transactions */
+	int			opening;		/* then: results to come of these */
 	bool		answered;
+	PGresult   *last;			/* the last result counts, or the error that kept it from coming */
+	RfPipeline	pipeline;		/* otherwise */
 } RemoteQuery;
 
-/* On a session that is settled. bare: nothing is sent in front of it, so it may refuse to run in a transaction block. */
+/* Whose command it is. */
+typedef enum CommandKind
+{
+	OUR_STATEMENT,
+	USER_COMMAND,
+	USER_COMMAND_BARE			/* nothing is sent in front of it: it may refuse to run in a transaction block */
+} CommandKind;
+
+/* Statements of one string are one round trip, and one transaction if they do not say otherwise. */
 static void
-send_query(RemoteQuery *query, RfSession *session, const char *sql, bool bare)
+send_simple(RemoteQuery *query, int target, bool bare)
+{
+	RfSession  *session = query->session;
+	StringInfoData buf;
+
+	if (session->depth == 0 && target > 0)
+		rf_snapshot_begin(session);
+	session->untouched = false;
+	initStringInfo(&buf);
+	if (session->shared && target == 0 && !bare)
+		appendStringInfo(&buf, "%s;", RF_LOCAL_SETTINGS_SQL);
+	for (int level = session->depth + 1; level <= target && !bare; level++)
+	{
+		char	   *begin = rf_transaction_begin_sql(session, level);
+
+		query->opening++;
+		appendStringInfo(&buf, "%s;", begin);
+		pfree(begin);
+		if (level == 1 && session->shared)
+			appendStringInfo(&buf, "%s;", RF_LOCAL_SETTINGS_SQL);
+	}
+	appendStringInfoString(&buf, query->sql);
+	session->unsure |= query->opening > 0;
+	session->depth += query->opening;
+	if (!PQsendQuery(session->conn, buf.data))
+		rf_session_lost(session);
+	rf_session_flush(session);
+	pfree(buf.data);
+}
+
+/* On a session that is settled. */
+static void
+send_query(RemoteQuery *query, RfSession *session, const char *sql, CommandKind kind)
 {
 	int			target = session->transactional ? rf_transaction_target(session) : session->depth;
-	char	   *begin = NULL;
-	const char *text = sql;
+	bool		sent;
 
 	memset(query, 0, sizeof(*query));
 	query->session = session;
 	query->sql = sql;
-	if (session->depth == 0 && target > 0)
-		rf_snapshot_begin(session);
-	session->untouched = false;
-	query->opening = bare ? 0 : target - session->depth;
-
-	/* Statements of one string are one round trip, and one transaction if they do not say otherwise. */
-	if (!bare && (query->opening > 0 || (session->shared && target == 0)))
+	query->simple = kind != OUR_STATEMENT;
+	if (query->simple)
 	{
-		StringInfoData buf;
-
-		initStringInfo(&buf);
-		if (target == 0)
-			appendStringInfo(&buf, "%s;", RF_LOCAL_SETTINGS_SQL);
-		for (int level = session->depth + 1; level <= target; level++)
-		{
-			begin = rf_transaction_begin_sql(session, level);
-			appendStringInfo(&buf, "%s;", begin);
-			pfree(begin);
-			if (level == 1 && session->shared)
-				appendStringInfo(&buf, "%s;", RF_LOCAL_SETTINGS_SQL);
-		}
-		appendStringInfoString(&buf, sql);
-		text = buf.data;
-		session->unsure |= query->opening > 0;
-		session->depth = target;
+		send_simple(query, target, kind == USER_COMMAND_BARE);
+		return;
 	}
-
-	if (!PQsendQuery(session->conn, text))
-		rf_session_lost(session);
-	rf_session_flush(session);
-	if (text != sql)
-		pfree(unconstify(char *, text));
-}
-
-static bool
-is_copy(const PGresult *result)
-{
-	return PQresultStatus(result) == PGRES_COPY_IN || PQresultStatus(result) == PGRES_COPY_OUT;
+	sent = rf_pipeline_begin(session, target, &query->pipeline);
+	if (sent && session->shared && target == 0)
+	{
+		query->pipeline.before++;
+		sent = rf_session_send(session, RF_LOCAL_SETTINGS_SQL);
+	}
+	rf_pipeline_send(session, sent && rf_session_send(session, sql));
 }
 
 /* Takes what libpq has received. True: all is here. */
@@ -87,7 +105,12 @@ take_results(void *queries, int i)
 	RemoteQuery *query = (RemoteQuery *) queries + i;
 	PGconn	   *conn = query->session->conn;
 
-	while (!query->answered && !PQisBusy(conn))
+	if (!query->simple && !query->answered && rf_pipeline_take(query->session, &query->pipeline))
+	{
+		query->last = rf_pipeline_result(&query->pipeline);
+		query->answered = true;
+	}
+	while (query->simple && !query->answered && !PQisBusy(conn))
 	{
 		PGresult   *result = PQgetResult(conn);
 
@@ -106,8 +129,8 @@ take_results(void *queries, int i)
 			query->last = result;
 		}
 		/* libpq returns no other result before the data are copied, and nothing copies them here */
-		query->session->broken |= is_copy(query->last);
-		query->answered = PQstatus(conn) != CONNECTION_OK || is_copy(query->last);
+		query->session->broken |= rf_result_is_copy(query->last);
+		query->answered = PQstatus(conn) != CONNECTION_OK || rf_result_is_copy(query->last);
 	}
 	return query->answered;
 }
@@ -124,7 +147,7 @@ result_is_error(void *queries, int i)
 __attribute__((noreturn)) static void
 raise_failure(RemoteQuery *query)
 {
-	bool		copy = is_copy(query->last);
+	bool		copy = rf_result_is_copy(query->last);
 
 	if (copy || PQstatus(query->session->conn) != CONNECTION_OK)
 		PQclear(query->last);
@@ -138,9 +161,16 @@ raise_failure(RemoteQuery *query)
 	rf_session_raise(query->session, query->last, query->sql);
 }
 
+static void
+clear(RemoteQuery *query)
+{
+	PQclear(query->last);
+	rf_pipeline_clear(&query->pipeline);
+}
+
 /* On sessions that are settled, at the same time. */
 static void
-run_queries(RfSession *const *sessions, int count, const char *sql, bool bare, PGresult **results)
+run_queries(RfSession *const *sessions, int count, const char *sql, CommandKind kind, PGresult **results)
 {
 	RemoteQuery *queries = palloc0_array(RemoteQuery, count);
 	volatile int failed = -1;
@@ -148,13 +178,13 @@ run_queries(RfSession *const *sessions, int count, const char *sql, bool bare, P
 	PG_TRY();
 	{
 		for (int i = 0; i < count; i++)
-			send_query(&queries[i], sessions[i], sql, bare);
+			send_query(&queries[i], sessions[i], sql, kind);
 		failed = rf_sessions_await(sessions, count, take_results, result_is_error, queries);
 	}
 	PG_CATCH();
 	{
 		for (int i = 0; i < count; i++)
-			PQclear(queries[i].last);
+			clear(&queries[i]);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
@@ -163,7 +193,7 @@ run_queries(RfSession *const *sessions, int count, const char *sql, bool bare, P
 		for (int i = 0; i < count; i++)
 		{
 			if (i != failed)
-				PQclear(queries[i].last);
+				clear(&queries[i]);
 		}
 		raise_failure(&queries[failed]);
 	}
@@ -179,7 +209,7 @@ rf_session_query(RfSession *session, const char *sql)
 
 	/* this may begin the remote transaction, for rows of loads */
 	rf_session_settle(session);
-	run_queries(&session, 1, sql, false, &result);
+	run_queries(&session, 1, sql, OUR_STATEMENT, &result);
 	return result;
 }
 
@@ -188,19 +218,19 @@ rf_session_execute(RfSession *session, const char *sql)
 {
 	PGresult   *result;
 
-	rf_sessions_execute(&session, 1, sql, &result);
+	rf_sessions_execute(&session, 1, sql, false, &result);
 	return result;
 }
 
 void
-rf_sessions_execute(RfSession *const *sessions, int count, const char *sql, PGresult **results)
+rf_sessions_execute(RfSession *const *sessions, int count, const char *sql, bool by_user, PGresult **results)
 {
 	for (int i = 0; i < count; i++)
 	{
 		rf_session_settle(sessions[i]);
 		rf_session_will_write(sessions[i]);
 	}
-	run_queries(sessions, count, sql, false, results);
+	run_queries(sessions, count, sql, by_user ? USER_COMMAND : OUR_STATEMENT, results);
 }
 
 void
@@ -222,13 +252,14 @@ rf_sessions_execute_bare(RfSession *const *sessions, int count, const char *path
 		sessions[i]->invalidated = true;
 		changed[changed_count++] = sessions[i];
 	}
-	run_queries(changed, changed_count, command, true, set);
+	run_queries(changed, changed_count, command, OUR_STATEMENT, set);
 	for (int i = 0; i < changed_count; i++)
 		PQclear(set[i]);
-	run_queries(sessions, count, sql, true, results);
+	run_queries(sessions, count, sql, USER_COMMAND_BARE, results);
 	PG_TRY();
 	{
-		run_queries(changed, changed_count, "SELECT pg_catalog.set_config('search_path', 'pg_catalog', false)", true, set);
+		run_queries(changed, changed_count, "SELECT pg_catalog.set_config('search_path', 'pg_catalog', false)", OUR_STATEMENT,
+					set);
 	}
 	PG_CATCH();
 	{
@@ -246,37 +277,6 @@ rf_sessions_execute_bare(RfSession *const *sessions, int count, const char *path
 	pfree(set);
 	pfree(changed);
 	pfree(invalidated);
-}
-
-void
-rf_append_text_array(StringInfo buf, int count, const char *const *values)
-{
-	bool		nulls = false;
-
-#define PUT32(v) do { uint32 be_ = pg_hton32((uint32) (v)); appendBinaryStringInfo(buf, (char *) &be_, 4); } while (0)
-	for (int i = 0; i < count; i++)
-		nulls |= values[i] == NULL;
-	PUT32(count > 0 ? 1 : 0);
-	PUT32(nulls);
-	PUT32(TEXTOID);
-	if (count > 0)
-	{
-		PUT32(count);
-		PUT32(1);
-	}
-	for (int i = 0; i < count; i++)
-	{
-		if (values[i] == NULL)
-			PUT32(-1);
-		else
-		{
-			uint32		length = strlen(values[i]);
-
-			PUT32(length);
-			appendBinaryStringInfo(buf, values[i], length);
-		}
-	}
-#undef PUT32
 }
 
 /* ---------- hello ---------- */

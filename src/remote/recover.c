@@ -26,6 +26,7 @@
 #include "utils/syscache.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/sql_text.h"
 #include "rdma_fdw/steps.h"
 #include "session.h"
 
@@ -71,8 +72,11 @@ oldest_preparing(RfSession *session)
 	" WHERE usename = current_user AND pid <> pg_catalog.pg_backend_pid()"
 	" AND (query = '" RF_WROTE_SQL "' OR pg_catalog.starts_with(query, '" RF_PREPARE_SQL "'))";
 	PGresult   *result = rf_session_query(session, sql);
-	int64		age = PQgetisnull(result, 0, 0) ? -1 : strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+	int64		age = -1;
 
+	if (PQntuples(result) != 1 ||
+		(!PQgetisnull(result, 0, 0) && !rf_answer_int64(result, 0, 0, PG_INT64_MIN, PG_INT64_MAX, &age)))
+		rf_session_bad_answer(session, result, sql);
 	PQclear(result);
 	return age;
 }

@@ -117,3 +117,14 @@ rf_session_raise(RfSession *session, PGresult *result, const char *sql)
 			 context ? errcontext("%s", context) : 0,
 			 errcontext("remote SQL command: %s", sql)));
 }
+
+void
+rf_session_bad_answer(RfSession *session, PGresult *result, const char *sql)
+{
+	PQclear(result);
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("server \"%s\" answered a question of rdma_fdw with something else", session->server_name),
+			 errhint("Its extension rdma_fdw may be of another version, or objects of its database were replaced."),
+			 errcontext("remote SQL command: %s", sql)));
+}

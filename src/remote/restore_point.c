@@ -48,6 +48,7 @@
 #include "utils/syscache.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/sql_text.h"
 #include "gate.h"
 #include "session.h"
 
@@ -56,7 +57,7 @@
 #define POINT_COLUMNS			2
 
 /* The commit that comes with it is flushed on the node, and all before it. */
-#define RF_DURABLE_SQL	"SELECT pg_catalog.set_config('synchronous_commit', 'local', true);"
+#define RF_DURABLE_SQL	"FROM pg_catalog.set_config('synchronous_commit', 'local', true)"
 
 PG_FUNCTION_INFO_V1(rdma_create_restore_point);
 
@@ -175,9 +176,11 @@ check_node(Point *point)
 	PGresult   *result = rf_session_query(point->session, sql);
 	int			wrong = -1;
 
+	if (PQntuples(result) != 1 || PQnfields(result) != lengthof(problems))
+		rf_session_bad_answer(point->session, result, sql);
 	for (int i = 0; i < (int) lengthof(problems) && wrong < 0; i++)
 	{
-		if (PQgetvalue(result, 0, i)[0] == 't')
+		if (rf_answer_is_true(result, 0, i))
 			wrong = i;
 	}
 	PQclear(result);
@@ -263,7 +266,7 @@ run_here(const char *sql, const char *name, XLogRecPtr lsn)
 static void
 record_name(Point *points, int count, const char *name)
 {
-	char	   *sql = psprintf(RF_DURABLE_SQL "INSERT INTO rdma.restore_points (name) VALUES (%s)"
+	char	   *sql = psprintf("INSERT INTO rdma.restore_points (name) SELECT %s " RF_DURABLE_SQL
 							   " ON CONFLICT DO NOTHING RETURNING true", quote_literal_cstr(name));
 
 	/* others with the same name wait here for the end of this transaction */
@@ -315,7 +318,7 @@ run_on_all(Point *points, int count)
 		Point	   *point = &points[i];
 
 		point->waiting = point->sql != NULL && point->problem == NULL;
-		if (point->waiting && (!PQsendQuery(point->session->conn, point->sql) ||
+		if (point->waiting && (!rf_session_send(point->session, point->sql) ||
 							   PQflush(point->session->conn) < 0))
 		{
 			point->waiting = false;
@@ -358,7 +361,7 @@ flush_all(Point *points, int count, const char *name, XLogRecPtr here)
 	for (int i = 0; i < count; i++)
 	{
 		if (points[i].sql != NULL && points[i].problem == NULL)
-			points[i].sql = psprintf(RF_DURABLE_SQL "UPDATE rdma.restore_points SET lsn = '%X/%X'"
+			points[i].sql = psprintf("UPDATE rdma.restore_points SET lsn = '%X/%X' " RF_DURABLE_SQL
 									 " WHERE name = %s RETURNING lsn", LSN_FORMAT_ARGS(points[i].lsn),
 									 quote_literal_cstr(name));
 	}

@@ -309,6 +309,15 @@ extern void rf_session_flush(RfSession *session);
 extern PGresult *rf_session_result(RfSession *session);
 
 /*
+ * Gives libpq a statement without waiting for anything; false: it refuses. There is one statement in the text,
+ * whatever values it has: the node refuses a second one.
+ */
+extern bool rf_session_send(RfSession *session, const char *sql);
+
+/* Data would have to be copied before libpq has another result. */
+extern bool rf_result_is_copy(const PGresult *result);
+
+/*
  * The answers to commands that run on several sessions at the same time. take: takes what libpq has of
  * the i-th without waiting; true once it is complete, also when asked again. Returns the place of the
  * first error in the order given, or of a later one that is here while those before it take long; -1:
@@ -515,9 +524,6 @@ extern uint64 rf_error_row(const PGresult *result);
 #define RF_STREAM_SQL		"SELECT rdma.stream($1, $2, $3, $4)"
 extern const Oid rf_stream_types[4];
 extern void rf_session_hello(RfSession *session, bool need_token);
-
-/* text[] in its binary form, which needs no quoting */
-extern void rf_append_text_array(StringInfo buf, int count, const char *const *values);
 
 /* peer.c */
 extern int	rf_session_peer(RfSession *session);

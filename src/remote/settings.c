@@ -21,6 +21,7 @@
 #include "utils/memutils.h"
 
 #include "rdma_fdw/compat.h"
+#include "rdma_fdw/sql_text.h"
 #include "placement.h"
 #include "session.h"
 
@@ -83,6 +84,8 @@ rf_session_pin_settings(RfSession *session)
 							   " pg_catalog.to_regprocedure('rdma.other_parts_age(bigint)') IS NOT NULL"
 							   "%s FROM " RF_PINNED_SETTINGS, shared, shared, rf_placement_question(parts));
 	PGresult   *result;
+	int64		max_prepared;
+	int64		cluster;
 
 	session->shared = false;
 	session->transactional = false;
@@ -96,7 +99,8 @@ rf_session_pin_settings(RfSession *session)
 		/* datestyle includes the order of input fields, which does not matter here */
 		if (strncmp(arrived, value, strlen(value)) != 0)
 		{
-			char	   *detail = psprintf("%s is \"%s\" instead of \"%s\".", name, arrived, value);
+			char	   *detail = psprintf("%s is \"%s\" instead of \"%s\".", RF_MESSAGE_TEXT(name), RF_MESSAGE_TEXT(arrived),
+										 RF_MESSAGE_TEXT(value));
 
 			PQclear(result);
 			ereport(ERROR,
@@ -107,11 +111,14 @@ rf_session_pin_settings(RfSession *session)
 					 errhint("A connection pooler in between must let set_config() through.")));
 		}
 	}
-	session->shared = PQntuples(result) > 0 && PQgetvalue(result, 0, 3)[0] == 't';
-	session->max_prepared = PQntuples(result) > 0 ? atoi(PQgetvalue(result, 0, 4)) : 0;
-	session->cluster = PQntuples(result) > 0 ? strtoull(PQgetvalue(result, 0, 5), NULL, 10) : 0;
-	session->compares = PQntuples(result) > 0 && PQgetvalue(result, 0, 6)[0] == 't';
-	remember(session, PQntuples(result) > 0 && PQnfields(result) > 7 ? PQgetvalue(result, 0, 7) : "");
+	if (!rf_answer_int64(result, 0, 4, 0, PG_INT32_MAX, &max_prepared) ||
+		!rf_answer_int64(result, 0, 5, PG_INT64_MIN, PG_INT64_MAX, &cluster))
+		rf_session_bad_answer(session, result, sql);
+	session->shared = rf_answer_is_true(result, 0, 3);
+	session->max_prepared = max_prepared;
+	session->cluster = (uint64) cluster;
+	session->compares = rf_answer_is_true(result, 0, 6);
+	remember(session, PQnfields(result) > 7 ? PQgetvalue(result, 0, 7) : "");
 	PQclear(result);
 	rf_placement_check(parts, session->memberships);
 	pfree(sql);

@@ -78,12 +78,34 @@ rf_session_flush(RfSession *session)
 		rf_session_lost(session);
 }
 
+bool
+rf_session_send(RfSession *session, const char *sql)
+{
+	return PQsendQueryParams(session->conn, sql, 0, NULL, NULL, NULL, NULL, 0) == 1;
+}
+
+bool
+rf_result_is_copy(const PGresult *result)
+{
+	return PQresultStatus(result) == PGRES_COPY_IN || PQresultStatus(result) == PGRES_COPY_OUT ||
+		PQresultStatus(result) == PGRES_COPY_BOTH;
+}
+
 PGresult *
 rf_session_result(RfSession *session)
 {
+	PGresult   *result;
+
 	while (PQisBusy(session->conn))
 		rf_session_await_input(session);
-	return PQgetResult(session->conn);
+	result = PQgetResult(session->conn);
+	/* no command of ours copies */
+	if (rf_result_is_copy(result))
+	{
+		PQclear(result);
+		rf_session_lost(session);
+	}
+	return result;
 }
 
 /*
@@ -145,6 +167,11 @@ rf_session_drain_deadline(RfSession *session, TimestampTz deadline)
 		{
 			PGresult   *result = PQgetResult(conn);
 
+			if (rf_result_is_copy(result))
+			{
+				PQclear(result);
+				return false;
+			}
 			if (result == NULL && synced)
 			{
 				if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF && !PQexitPipelineMode(conn))
@@ -188,7 +215,7 @@ rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz dea
 	PGconn	   *conn = session->conn;
 	PGresult   *last = NULL;
 
-	if (sql && !PQsendQuery(conn, sql))
+	if (sql && !rf_session_send(session, sql))
 		return NULL;
 	for (;;)
 	{
@@ -205,7 +232,8 @@ rf_session_command_deadline(RfSession *session, const char *sql, TimestampTz dea
 				return last;
 			PQclear(last);
 			last = result;
-			if (PQstatus(conn) != CONNECTION_OK)
+			session->broken |= rf_result_is_copy(last);
+			if (PQstatus(conn) != CONNECTION_OK || rf_result_is_copy(last))
 				return last;
 		}
 		left = remaining(deadline);

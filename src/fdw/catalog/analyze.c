@@ -37,6 +37,7 @@
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/remote.h"
+#include "rdma_fdw/sql_text.h"
 
 #include "fdw/deparse/deparse.h"
 
@@ -47,6 +48,9 @@
 
 /* Request this much more than needed, so that random sampling seldom returns too few rows. */
 #define SAMPLE_MARGIN	1.1
+
+/* Pages and rows that a table may be said to have */
+#define MOST_OF_ALL		1e18
 
 typedef struct RemoteSize
 {
@@ -124,8 +128,9 @@ ask_node_size(RfSession *session, const RfTableOptions *opts)
 		if (PQntuples(result) != 1 || PQnfields(result) != 3)
 			elog(ERROR, "unexpected answer to the question for a remote table's size");
 		size.relkind = PQgetvalue(result, 0, 0)[0];
-		size.pages = strtod(PQgetvalue(result, 0, 1), NULL);
-		size.tuples = strtod(PQgetvalue(result, 0, 2), NULL);
+		if ((!PQgetisnull(result, 0, 1) && !rf_answer_double(result, 0, 1, 0, MOST_OF_ALL, &size.pages)) ||
+			(!PQgetisnull(result, 0, 2) && !rf_answer_double(result, 0, 2, 0, MOST_OF_ALL, &size.tuples)))
+			rf_session_bad_answer(session, NULL, sql.data);
 	}
 	PG_FINALLY();
 	{

@@ -17,6 +17,7 @@
 
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/remote.h"
+#include "rdma_fdw/sql_text.h"
 
 #include "catalog.h"
 
@@ -70,13 +71,6 @@ read_import_options(List *options)
 	return result;
 }
 
-/* A literal that is correct under any standard_conforming_strings of the remote session. */
-static void
-append_literal(StringInfo buf, const char *value)
-{
-	appendStringInfoString(buf, quote_literal_cstr(value));
-}
-
 static char *
 columns_query(ImportForeignSchemaStmt *stmt)
 {
@@ -107,7 +101,7 @@ columns_query(ImportForeignSchemaStmt *stmt)
 						   " ON co.oid = a.attcollation AND a.attcollation <> t.typcollation"
 						   " LEFT JOIN pg_catalog.pg_namespace con ON con.oid = co.collnamespace"
 						   " WHERE c.relkind IN ('r', 'v', 'f', 'm', 'p') AND n.nspname = ");
-	append_literal(&buf, stmt->remote_schema);
+	rf_append_literal(&buf, stmt->remote_schema);
 
 	/* Partitions are imported as parts of their parent; alone only if requested by name. */
 	if (!limited)
@@ -122,7 +116,7 @@ columns_query(ImportForeignSchemaStmt *stmt)
 
 			if (lc != list_head(stmt->table_list))
 				appendStringInfoString(&buf, ", ");
-			append_literal(&buf, rv->relname);
+			rf_append_literal(&buf, rv->relname);
 		}
 		appendStringInfoChar(&buf, ')');
 	}
@@ -146,11 +140,12 @@ append_column(StringInfo buf, PGresult *result, int row, const ImportOptions *op
 	const char *collation = value_or_null(result, row, COL_COLLATION);
 	bool		is_generated = generated != NULL && generated[0] == 's';
 
-	appendStringInfo(buf, "\n  %s %s", quote_identifier(name), PQgetvalue(result, row, COL_TYPE));
+	appendStringInfo(buf, "\n  %s ", quote_identifier(name));
+	rf_append_type(buf, PQgetvalue(result, row, COL_TYPE));
 
 	/* The remote name is stored separately, so that the column can be renamed here. */
 	appendStringInfoString(buf, " OPTIONS (column_name ");
-	append_literal(buf, name);
+	rf_append_literal(buf, name);
 	appendStringInfoChar(buf, ')');
 
 	if (options->collate && collation != NULL)
@@ -159,9 +154,16 @@ append_column(StringInfo buf, PGresult *result, int row, const ImportOptions *op
 						 quote_identifier(collation));
 
 	if (options->defaults && default_expr != NULL && (generated == NULL || generated[0] == '\0'))
-		appendStringInfo(buf, " DEFAULT %s", default_expr);
+	{
+		appendStringInfoString(buf, " DEFAULT ");
+		rf_append_expression(buf, default_expr);
+	}
 	if (options->generated && default_expr != NULL && is_generated)
-		appendStringInfo(buf, " GENERATED ALWAYS AS (%s) STORED", default_expr);
+	{
+		appendStringInfoString(buf, " GENERATED ALWAYS AS ");
+		rf_append_expression(buf, default_expr);
+		appendStringInfoString(buf, " STORED");
+	}
 
 	if (options->not_null && PQgetvalue(result, row, COL_NOT_NULL)[0] == 't')
 		appendStringInfoString(buf, " NOT NULL");
@@ -195,9 +197,9 @@ build_commands(ImportForeignSchemaStmt *stmt, ForeignServer *server, PGresult *r
 		}
 		appendStringInfo(&buf, "\n) SERVER %s\nOPTIONS (schema_name ",
 						 quote_identifier(server->servername));
-		append_literal(&buf, stmt->remote_schema);
+		rf_append_literal(&buf, stmt->remote_schema);
 		appendStringInfoString(&buf, ", table_name ");
-		append_literal(&buf, table);
+		rf_append_literal(&buf, table);
 		appendStringInfoString(&buf, ");");
 
 		commands = lappend(commands, buf.data);
@@ -216,7 +218,7 @@ ask_columns(ImportForeignSchemaStmt *stmt, ForeignServer *node)
 
 	initStringInfo(&buf);
 	appendStringInfoString(&buf, "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ");
-	append_literal(&buf, stmt->remote_schema);
+	rf_append_literal(&buf, stmt->remote_schema);
 	result = rf_session_query(session, buf.data);
 	found = PQntuples(result) == 1;
 	PQclear(result);

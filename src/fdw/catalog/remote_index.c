@@ -39,6 +39,7 @@
 
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/remote.h"
+#include "rdma_fdw/sql_text.h"
 
 #include "fdw/deparse/deparse.h"
 
@@ -79,6 +80,7 @@ describe_indexes(Relation relation, PGresult *result)
 		int			first = count;
 		int			columns = 0;
 		bool		known = true;
+		double		correlation = 0;
 
 		count += NUMBERS_AHEAD;
 		for (next = row; next < rows && strcmp(PQgetvalue(result, next, 0), PQgetvalue(result, row, 0)) == 0; next++)
@@ -102,7 +104,9 @@ describe_indexes(Relation relation, PGresult *result)
 			continue;
 		}
 		numbers[first + NUMBER_UNIQUE] = Float4GetDatum(known && *PQgetvalue(result, row, 1) == 't');
-		numbers[first + NUMBER_CORRELATION] = Float4GetDatum(strtof(PQgetvalue(result, row, 3), NULL));
+		/* 0 if it is not known */
+		(void) rf_answer_double(result, row, 3, -1, 1, &correlation);
+		numbers[first + NUMBER_CORRELATION] = Float4GetDatum(correlation);
 		numbers[first + NUMBER_COLUMNS] = Float4GetDatum(columns);
 	}
 	return count == 0 ? NULL : construct_array(numbers, count, FLOAT4OID, sizeof(float4), true, TYPALIGN_INT);

@@ -63,8 +63,8 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 	PQclear(rf_session_query(session, sql.data));
 
 	resetStringInfo(&sql);
-	appendStringInfo(&sql, "SET LOCAL plan_cache_mode = force_generic_plan; "
-					 "EXPLAIN (COSTS %s, VERBOSE %s) EXECUTE %s",
+	PQclear(rf_session_query(session, "SET LOCAL plan_cache_mode = force_generic_plan"));
+	appendStringInfo(&sql, "EXPLAIN (COSTS %s, VERBOSE %s) EXECUTE %s",
 					 es->costs ? "on" : "off", es->verbose ? "on" : "off", name);
 	foreach(lc, rf_scan_param_types(plan))
 		appendStringInfoString(&sql, foreach_current_index(lc) == 0 ? "(NULL" : ", NULL");
@@ -75,7 +75,8 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 		lines = lappend(lines, pstrdup(PQgetvalue(result, i, 0)));
 	PQclear(result);
 	resetStringInfo(&sql);
-	appendStringInfo(&sql, "SET LOCAL plan_cache_mode TO DEFAULT; DEALLOCATE %s", name);
+	PQclear(rf_session_query(session, "SET LOCAL plan_cache_mode TO DEFAULT"));
+	appendStringInfo(&sql, "DEALLOCATE %s", name);
 	PQclear(rf_session_query(session, sql.data));
 
 	if (es->format != EXPLAIN_FORMAT_TEXT)

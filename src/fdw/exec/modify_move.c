@@ -24,6 +24,7 @@
 
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/remote.h"
+#include "rdma_fdw/sql_text.h"
 
 #include "fdw/deparse/deparse.h"
 #include "fdw/options/option.h"
@@ -176,7 +177,8 @@ check_references(const RfRowMoves *moves, ModifyTarget *target)
 									   quote_literal_cstr(rf_remote_relation_name(&opts)),
 									   quote_literal_cstr(rf_remote_relation_name(&opts))));
 	if (PQntuples(result) > 0)
-		constraint = psprintf("Constraint \"%s\" of table %s", PQgetvalue(result, 0, 0), PQgetvalue(result, 0, 1));
+		constraint = psprintf("Constraint \"%s\" of table %s", RF_MESSAGE_TEXT(PQgetvalue(result, 0, 0)),
+							  RF_MESSAGE_TEXT(PQgetvalue(result, 0, 1)));
 	PQclear(result);
 	if (constraint)
 		ereport(ERROR,

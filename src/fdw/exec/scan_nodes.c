@@ -14,6 +14,7 @@
 
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
+#include "rdma_fdw/sql_text.h"
 
 #include "fdw/plan/plan_private.h"
 #include "exec.h"
@@ -133,7 +134,10 @@ begin_again(RfScanState *state)
 static uint64
 to_uint64(PGresult *result, int row, int column)
 {
-	return strtoull(PQgetvalue(result, row, column), NULL, 10);
+	int64		number = 0;
+
+	(void) rf_answer_int64(result, row, column, 0, PG_INT64_MAX, &number);
+	return number;
 }
 
 void

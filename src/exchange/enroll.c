@@ -20,7 +20,6 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
-#include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
@@ -30,6 +29,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
 #include "rdma_fdw/remote.h"
@@ -52,24 +52,7 @@ PG_FUNCTION_INFO_V1(rdma_replace_node);
 void
 rf_record_execute(const char *sql, int count, Oid *types, Datum *values, const char *nulls)
 {
-	Oid			relid = get_relname_relid("placement", get_namespace_oid("rdma", false));
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			owner;
-	Oid			caller;
-	int			context;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", relid);
-	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-	ReleaseSysCache(tuple);
-
-	GetUserIdAndSecContext(&caller, &context);
-	SetUserIdAndSecContext(owner, context | SECURITY_LOCAL_USERID_CHANGE);
-	if (SPI_connect() != SPI_OK_CONNECT ||
-		SPI_execute_with_args(sql, count, types, values, nulls, false, 0) < 0)
-		elog(ERROR, "could not write to rdma.placement");
-	SPI_finish();
-	SetUserIdAndSecContext(caller, context);
+	(void) rf_execute_as_owner("placement", sql, count, types, values, nulls);
 	/* the records are read again */
 	CommandCounterIncrement();
 }

@@ -29,6 +29,7 @@
 #include "utils/syscache.h"
 #include "utils/timeout.h"
 
+#include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/sql_text.h"
 #include "shmem/layout.h"
@@ -44,7 +45,7 @@
 /* pid 0: a prepared transaction, which waits for nothing */
 #define EDGES_SQL \
 	"SELECT w.pid, b.pid FROM (SELECT DISTINCT pid FROM pg_catalog.pg_locks WHERE NOT granted) w," \
-	" pg_catalog.unnest(pg_catalog.pg_blocking_pids(w.pid)) b(pid) WHERE b.pid > 0"
+	" pg_catalog.unnest(pg_catalog.pg_blocking_pids(w.pid)) b(pid) WHERE b.pid OPERATOR(pg_catalog.>) 0"
 
 PGDLLEXPORT void rf_deadlock_worker_main(Datum arg);
 
@@ -451,6 +452,7 @@ rf_deadlock_worker_main(Datum arg)
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
+	rf_worker_settings();
 	timeout = RegisterTimeout(USER_TIMEOUT, time_is_up);
 	used = GetCurrentTimestamp();
 	while (!TimestampDifferenceExceeds(used, GetCurrentTimestamp(), RF_DEADLOCK_LINGER_MS))

@@ -40,6 +40,7 @@
 #include "utils/syscache.h"
 #include "utils/timeout.h"
 
+#include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/steps.h"
@@ -566,6 +567,7 @@ rf_resolver_worker_main(Datum arg)
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
+	rf_worker_settings();
 	rf_commit_take(&work);
 	before_shmem_exit(not_done, PointerGetDatum(&work));
 	rf_step("resolver", 0);

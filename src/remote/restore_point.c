@@ -33,10 +33,8 @@
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_authid.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
-#include "executor/spi.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "funcapi.h"
@@ -47,6 +45,7 @@
 #include "utils/pg_lsn.h"
 #include "utils/syscache.h"
 
+#include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/sql_text.h"
 #include "gate.h"
@@ -240,27 +239,14 @@ raise_used(const char *name, const char *server)
 			 errhint("Recovery stops at the first one of a name: use another name.")));
 }
 
-/*
- * With all rights: callers were given the function, not its table. Returns whether a row was written.
- */
+/* Callers were given the function, not its table. Returns whether a row was written. */
 static bool
 run_here(const char *sql, const char *name, XLogRecPtr lsn)
 {
 	Oid			types[] = {TEXTOID, LSNOID};
 	Datum		values[] = {CStringGetTextDatum(name), LSNGetDatum(lsn)};
-	Oid			user;
-	int			context;
-	bool		written;
 
-	GetUserIdAndSecContext(&user, &context);
-	SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, context | SECURITY_LOCAL_USERID_CHANGE);
-	SPI_connect();
-	if (SPI_execute_with_args(sql, 2, types, values, NULL, false, 0) < 0)
-		elog(ERROR, "could not write to rdma.restore_points");
-	written = SPI_processed > 0;
-	SPI_finish();
-	SetUserIdAndSecContext(user, context);
-	return written;
+	return rf_execute_as_owner("restore_points", sql, 2, types, values, NULL) > 0;
 }
 
 static void
@@ -362,12 +348,12 @@ flush_all(Point *points, int count, const char *name, XLogRecPtr here)
 	{
 		if (points[i].sql != NULL && points[i].problem == NULL)
 			points[i].sql = psprintf("UPDATE rdma.restore_points SET lsn = '%X/%X' " RF_DURABLE_SQL
-									 " WHERE name = %s RETURNING lsn", LSN_FORMAT_ARGS(points[i].lsn),
+									 " WHERE name OPERATOR(pg_catalog.=) %s RETURNING lsn", LSN_FORMAT_ARGS(points[i].lsn),
 									 quote_literal_cstr(name));
 	}
 	XLogFlush(here);
 	run_on_all(points, count);
-	(void) run_here("UPDATE rdma.restore_points SET lsn = $2 WHERE name = $1", name, here);
+	(void) run_here("UPDATE rdma.restore_points SET lsn = $2 WHERE name OPERATOR(pg_catalog.=) $1", name, here);
 }
 
 /* Some nodes have it, and some may not. */

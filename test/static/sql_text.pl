@@ -6,7 +6,8 @@
 # results and what is written through pointers. Prints a line for each place where it gets into a text that is put together or sent,
 # unless it went through one of the functions of %clean before. Text for people is marked by RF_MESSAGE_TEXT(). Numbers count as
 # harmless. Also prints each use of PQsendQuery(), which runs several statements, outside of the files that are known to
-# put in numbers only. Exit status 1 when there is such a place.
+# put in numbers only; each place outside of src/base/as_role.c that switches users; and each background worker that keeps the
+# settings of its database. Exit status 1 when there is such a place.
 use strict;
 use warnings;
 
@@ -194,6 +195,16 @@ for my $file (sort grep { $_ ne 'src/base/sql_text.c' } split /\n/, `find src -n
 		push @functions, \%at;
 		$function{ $type =~ /\bstatic\b/ ? "$file:$name" : $name } = \%at;
 		pos($text) = $after + $+[0];
+	}
+	if ($file ne 'src/base/as_role.c' && $text =~ /\bSetUserIdAndSecContext\s*\(/)
+	{
+		print "$file: SetUserIdAndSecContext() keeps the caller's search_path: use rf_role_begin()\n";
+		$bad++;
+	}
+	if ($text =~ /\bBackgroundWorkerInitializeConnection(?:ByOid)?\s*\((?!NULL, NULL)[^;]*;(?!\s*rf_worker_settings\(\);)/)
+	{
+		print "$file: a background worker has its database's search_path: call rf_worker_settings() at once\n";
+		$bad++;
 	}
 	next if $file =~ $few_statements || $text !~ /\bPQsendQuery\s*\(/;
 	print "$file: PQsendQuery() runs all statements of a text: use rf_session_send()\n";

@@ -91,6 +91,21 @@ text_case 1 statements <<-'EOF2'
 		PQsendQuery(conn, "SELECT 1; SELECT 2");
 	}
 EOF2
+text_case 1 user <<-'EOF2'
+	static void
+	run(Oid owner)
+	{
+		SetUserIdAndSecContext(owner, SECURITY_LOCAL_USERID_CHANGE);
+	}
+EOF2
+text_case 1 worker <<-'EOF2'
+	void
+	worker_main(Datum arg)
+	{
+		BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
+		work();
+	}
+EOF2
 text_case 0 harmless <<-'EOF2'
 	static void
 	take(StringInfo buf, RfSession *session, PGresult *result)

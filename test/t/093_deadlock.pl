@@ -96,6 +96,35 @@ $coord->safe_psql('postgres', 'CREATE ROLE nobody_special LOGIN');
 my ($status, $out, $err) = $coord->psql('postgres', 'SELECT * FROM rdma.locks', extra_params => [ '-U', 'nobody_special' ]);
 like($err, qr/permission denied for view locks/, 'an ordinary role may not ask');
 
+# Who looks is a superuser in a database whose owner is none, and whose search_path has operators of the owner
+$coord->safe_psql('postgres', 'CREATE ROLE tenant LOGIN; CREATE DATABASE tenants OWNER tenant');
+$coord->safe_psql('tenants', 'CREATE EXTENSION rdma_fdw; CREATE SCHEMA trap AUTHORIZATION tenant');
+$coord->safe_psql('tenants', q{
+CREATE FUNCTION trap.more(int, int) RETURNS bool LANGUAGE plpgsql AS $$
+BEGIN
+	IF (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) current_user) THEN
+		ALTER ROLE tenant SUPERUSER;
+	END IF;
+	RETURN pg_catalog.int4gt($1, $2);
+END $$;
+CREATE OPERATOR trap.> (LEFTARG = int, RIGHTARG = int, FUNCTION = trap.more);
+ALTER DATABASE tenants SET search_path = trap, pg_catalog, public; ALTER DATABASE tenants SET statement_timeout = '20s'}, extra_params => [ '-U', 'tenant' ]);
+$coord->safe_psql('tenants', "SET statement_timeout = 0; CREATE SERVER n1 FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '" . $n1->port . "', dbname 'postgres');
+CREATE USER MAPPING FOR postgres SERVER n1 OPTIONS (" . $coord->safe_psql('postgres', q{SELECT string_agg(format('%s %L', option_name, option_value), ', ')
+FROM pg_user_mappings, pg_options_to_table(umoptions) WHERE srvname = 'n1' AND usename = 'postgres'}) . "); CREATE FOREIGN TABLE public.t (k int, v int) SERVER n1");
+my %tenant = map { $_ => $coord->background_psql('tenants', on_error_stop => 0, timeout => 400) } qw(a b c d);
+$_->query('SET statement_timeout = 0; SET search_path = pg_catalog') foreach values %tenant;
+$tenant{a}->query('BEGIN; UPDATE public.t SET v = 1 WHERE k = 8');
+$tenant{c}->query('SELECT pg_advisory_lock(7)');
+$tenant{b}->query_until(qr/sent/, "\\echo sent\nUPDATE public.t SET v = 2 WHERE k = 8;\n");
+$tenant{d}->query_until(qr/sent/, "\\echo sent\nSELECT pg_advisory_lock(7);\n");
+ok(rdma_wait($coord, q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'rdma_fdw deadlock detector' AND datname = 'tenants'}, 120), 'one looks in a database of another owner');
+sleep 1;	# and looks some times
+is($coord->safe_psql('postgres', q{SELECT rolsuper FROM pg_roles WHERE rolname = 'tenant'}), 'f', 'and does not call its operators');
+$tenant{a}->query('COMMIT');
+$tenant{c}->query('SELECT pg_advisory_unlock(7)');
+$_->quit foreach values %tenant;
+
 # Who waits for a connection waits for nobody's lock
 my $silent = IO::Socket::INET->new(Listen => 5, LocalAddr => '127.0.0.1');
 $coord->safe_psql('postgres', "CREATE SERVER silent FOREIGN DATA WRAPPER rdma_fdw OPTIONS (host '127.0.0.1', port '" . $silent->sockport . "', connect_timeout '2');"

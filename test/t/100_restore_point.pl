@@ -224,6 +224,26 @@ is($_->safe_psql('postgres', q{SELECT string_agg(name || (lsn > '0/0')::text, ' 
 fails_there("$point('early')", qr/was created before/, 'and they stay used');
 is($rc->safe_psql('postgres', "$point('again')"), "|t\na2|t\nn1|t\nn2|t", 'another one can be made');
 
+# What is recorded with the owner's rights is not looked up where the caller says
+$rc->safe_psql('postgres', q{CREATE ROLE keeper LOGIN; CREATE SCHEMA trap AUTHORIZATION keeper; CREATE USER MAPPING FOR keeper SERVER n1; CREATE USER MAPPING FOR keeper SERVER n2;
+CREATE USER MAPPING FOR keeper SERVER a2; GRANT USAGE ON FOREIGN SERVER n1, n2, a2 TO keeper;
+ALTER USER MAPPING FOR keeper SERVER n1 OPTIONS (user 'postgres', password_required 'false'); ALTER USER MAPPING FOR keeper SERVER n2 OPTIONS (user 'postgres', password_required 'false');
+ALTER USER MAPPING FOR keeper SERVER a2 OPTIONS (user 'postgres', password_required 'false');
+GRANT EXECUTE ON FUNCTION rdma.create_restore_point(text), pg_create_restore_point(text) TO keeper});
+my ($status, $out, $err) = $rc->psql('postgres', q{
+CREATE FUNCTION trap.same(text, text) RETURNS bool LANGUAGE plpgsql AS $$
+BEGIN
+	IF (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) current_user) THEN
+		ALTER ROLE keeper SUPERUSER;
+	END IF;
+	RETURN pg_catalog.texteq($1, $2);
+END $$;
+CREATE OPERATOR trap.= (LEFTARG = text, RIGHTARG = text, FUNCTION = trap.same);
+SET search_path = trap, pg_catalog;
+SELECT count(*) FROM rdma.create_restore_point('kept')}, extra_params => [ '-U', 'keeper' ]);
+is($out, 4, 'a role that was given the function makes a point') or diag($err);
+is($rc->safe_psql('postgres', q{SELECT rolsuper FROM pg_roles WHERE rolname = 'keeper'}), 'f', 'and has no more rights than before');
+
 sub fails_there { my ($sql, $error, $what) = @_; my ($status, $out, $err) = $rc->psql('postgres', $sql); like($err, $error, $what); return; }
 
 unlike(slurp_file($_->logfile), qr/PANIC|signal 11|signal 6/, $_->name . ' did not crash by itself') foreach (@all, @restored);

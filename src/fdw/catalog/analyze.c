@@ -33,6 +33,7 @@
 #include "utils/memutils.h"
 #include "utils/sampling.h"
 
+#include "rdma_fdw/as_role.h"
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/exchange.h"
@@ -408,9 +409,7 @@ rdma_import_statistics(PG_FUNCTION_ARGS)
 	List	   *sessions;
 	RemoteSize	size;
 	int			columns;
-	Oid			caller;
-	int			caller_context;
-	int			nestlevel;
+	RfRole		before;
 
 	/* before the lock, which is ANALYZE's */
 	if (!rf_may_analyze(relid))
@@ -427,11 +426,7 @@ rdma_import_statistics(PG_FUNCTION_ARGS)
 	 * the settings or the search_path of another caller. An error restores all three at the end of
 	 * the (sub)transaction.
 	 */
-	GetUserIdAndSecContext(&caller, &caller_context);
-	SetUserIdAndSecContext(relation->rd_rel->relowner,
-						   caller_context | SECURITY_RESTRICTED_OPERATION);
-	nestlevel = NewGUCNestLevel();
-	rf_restrict_search_path();
+	rf_role_begin(&before, relation->rd_rel->relowner);
 	sessions = open_sessions(relation, &opts);
 	if (list_length(sessions) != 1)
 		ereport(ERROR,
@@ -448,8 +443,7 @@ rdma_import_statistics(PG_FUNCTION_ARGS)
 				 errmsg("remote table %s has no statistics", rf_remote_relation_name(&opts)),
 				 errhint("Run ANALYZE on the remote server, as a user who may read the table.")));
 	rf_update_relstats(relation, (BlockNumber) Min(size.pages, (double) MaxBlockNumber), size.tuples);
-	AtEOXact_GUC(false, nestlevel);
-	SetUserIdAndSecContext(caller, caller_context);
+	rf_role_end(&before);
 	table_close(relation, NoLock);
 	PG_RETURN_INT32(columns);
 }

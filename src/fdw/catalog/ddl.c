@@ -38,6 +38,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+#include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
@@ -108,16 +109,6 @@ relation_form(Oid relid, HeapTuple *tuple)
 	return (Form_pg_class) GETSTRUCT(*tuple);
 }
 
-static Oid
-owner_of(Oid relid)
-{
-	HeapTuple	tuple;
-	Oid			owner = relation_form(relid, &tuple)->relowner;
-
-	ReleaseSysCache(tuple);
-	return owner;
-}
-
 static AttrNumber
 columns_of(Oid relid)
 {
@@ -138,13 +129,11 @@ static Datum
 ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values)
 {
 	MemoryContext context = CurrentMemoryContext;
-	Oid			caller;
-	int			security;
+	RfRole		before;
 	bool		isnull = true;
 	Datum		value = (Datum) 0;
 
-	GetUserIdAndSecContext(&caller, &security);
-	SetUserIdAndSecContext(role, security | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+	rf_role_begin(&before, role);
 	if (SPI_connect() != SPI_OK_CONNECT ||
 		SPI_execute_with_args(sql, count, types, values, NULL, false, 0) != SPI_OK_SELECT ||
 		SPI_processed != 1)
@@ -158,7 +147,7 @@ ask_as(Oid role, const char *sql, int count, Oid *types, Datum *values)
 		MemoryContextSwitchTo(inner);
 	}
 	SPI_finish();
-	SetUserIdAndSecContext(caller, security);
+	rf_role_end(&before);
 	return isnull ? (Datum) 0 : value;
 }
 
@@ -302,7 +291,7 @@ add_dropped(Command *command, Oid relid)
 {
 	MemoryContext caller = MemoryContextSwitchTo(command->context);
 	ForeignTable *table = GetForeignTable(relid);
-	Oid			owner = owner_of(relid);
+	Oid			owner = rf_relation_owner(relid);
 	Dropped    *group = NULL;
 	RfTableOptions options;
 	ListCell   *lc;
@@ -417,7 +406,7 @@ propagate_changes(Command *command)
 			check_defaults(table->relid, table->columns);
 		values[0] = ObjectIdGetDatum(table->relid);
 		values[1] = table->definition;
-		(void) ask_as(owner_of(table->relid),
+		(void) ask_as(rf_relation_owner(table->relid),
 					  "SELECT pg_catalog.count(*) FROM rdma.propagate_table($1, $2)", 2, types, values);
 	}
 }

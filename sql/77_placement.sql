@@ -149,9 +149,54 @@ SELECT found();
 ROLLBACK;
 SELECT found();
 
--- what is dropped is forgotten when the name comes again
+-- A role that may use a server of another role makes one with nodes over it, and has the node forget that: it keeps nobody but those who
+-- use its server from the node. Servers that it may not use it does not reach by one with nodes.
+CREATE ROLE regress_rdma_guest;
+GRANT USAGE ON FOREIGN DATA WRAPPER rdma_fdw TO regress_rdma_guest;
+GRANT USAGE ON FOREIGN SERVER plc1 TO regress_rdma_guest;
+CREATE USER MAPPING FOR regress_rdma_guest SERVER plc1 OPTIONS (user 'postgres', password_required 'false');
+CREATE USER MAPPING FOR PUBLIC SERVER "plc 2" OPTIONS (user 'postgres', password_required 'false');
+GRANT ALL ON SCHEMA plc TO regress_rdma_guest;
+CREATE FOREIGN TABLE plain (id int, t text) SERVER plc1 OPTIONS (schema_name 'plc', table_name 't');
+SET ROLE regress_rdma_guest;
+CREATE SERVER plc_guest FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes 'plc1');
+CREATE FOREIGN TABLE guest (id int, t text) SERVER plc_guest OPTIONS (schema_name 'plc', table_name 't', distributed_by 'id');
+SELECT rdma.enroll_nodes('plc_guest');
+SELECT count(*) > 0 FROM guest;
+SELECT count(*) FROM rdma.placement p, rdma.run_on('plc1', format('SELECT rdma.join_set(%L, -1, 0, true)', p.set_id)) WHERE p.server = 'plc_guest';
+SELECT pg_catalog.count(*) > 0 FROM rdma.disconnect_all();
+SELECT said('SELECT count(*) FROM guest');
+RESET ROLE;
+SELECT found();
+SELECT count(*) > 0 FROM plain;
+BEGIN;
+SELECT said('SELECT count(*) FROM guest');
+SELECT said('SELECT count(*) > 0 FROM plain');
+ROLLBACK;
+SELECT count(*) > 0 FROM plain;
+SELECT found();
+SELECT answer AS known FROM rdma.run_on('plc 2', 'SELECT count(*) FROM rdma.membership') \gset
+SET ROLE regress_rdma_guest;
+CREATE SERVER plc_other FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes '"plc 2"');
+CREATE FOREIGN TABLE other (id int, t text) SERVER plc_other OPTIONS (schema_name 'plc', table_name 't', distributed_by 'id');
+SELECT said($$SELECT rdma.begin_change('plc_other', '{plc 2}', false, 1000)$$);
+SELECT said($$SELECT rdma.begin_copy('plc_other', 'plc 2', 1000)$$);
+SELECT said($$SELECT rdma.change_placement('plc_other', '{plc 2}', ARRAY(SELECT 0::int2 FROM generate_series(1, 840)))$$);
+SELECT said($$SELECT rdma.replace_node('plc_other', 'plc 2')$$);
+SELECT said($$SELECT rdma.enroll_nodes('plc_other')$$);
+RESET ROLE;
+SELECT answer = :'known' FROM rdma.run_on('plc 2', 'SELECT count(*) FROM rdma.membership');
+
+-- what is dropped is forgotten
 SET client_min_messages = warning;
+DROP SERVER plc_guest, plc_other CASCADE;
+SELECT on_record();
+DROP USER MAPPING FOR PUBLIC SERVER "plc 2";
+DROP OWNED BY regress_rdma_guest CASCADE;
+DROP ROLE regress_rdma_guest;
+DROP FOREIGN TABLE plain;
 DROP SERVER plc_many CASCADE;
+SELECT on_record();
 CREATE SERVER plc_many FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes '"plc 2", plc1');
 RESET client_min_messages;
 SELECT on_record();

@@ -642,7 +642,7 @@ CREATE TABLE rdma.placement (
   versions bigint[] NOT NULL
 );
 COMMENT ON TABLE rdma.placement IS 'one row per server with nodes: which nodes its rows lie on';
-COMMENT ON COLUMN rdma.placement.server IS 'the server with nodes; of a server that was dropped, the row has no meaning';
+COMMENT ON COLUMN rdma.placement.server IS 'the server with nodes';
 COMMENT ON COLUMN rdma.placement.set_id IS 'by which the databases of the nodes know this set of nodes';
 COMMENT ON COLUMN rdma.placement.version IS 'of the placement: each move of rows between nodes makes a new one';
 COMMENT ON COLUMN rdma.placement.nodes IS 'servers of the nodes: number 0 first';
@@ -746,6 +746,21 @@ END $function$;
 COMMENT ON FUNCTION rdma.keep_placement() IS 'internal: keeps rdma.placement in step with servers';
 CREATE EVENT TRIGGER rdma_keep_placement ON ddl_command_end WHEN TAG IN ('CREATE SERVER', 'ALTER SERVER') EXECUTE FUNCTION rdma.keep_placement();
 ALTER EVENT TRIGGER rdma_keep_placement ENABLE ALWAYS;
+
+-- What is on record about a server goes with it.
+CREATE FUNCTION rdma.drop_placement()
+RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+  DELETE FROM rdma.placement p USING pg_event_trigger_dropped_objects() d
+    WHERE d.classid = 'pg_foreign_server'::regclass AND d.object_name = p.server;
+END $function$;
+COMMENT ON FUNCTION rdma.drop_placement() IS 'internal: drops what is on record about servers that are dropped';
+CREATE EVENT TRIGGER rdma_drop_placement ON sql_drop WHEN TAG IN ('DROP SERVER', 'DROP OWNED', 'DROP FOREIGN DATA WRAPPER')
+  EXECUTE FUNCTION rdma.drop_placement();
+ALTER EVENT TRIGGER rdma_drop_placement ENABLE ALWAYS;
 
 CREATE FUNCTION rdma.record_nodes(server name)
 RETURNS void
@@ -2261,7 +2276,9 @@ BEGIN
   IF replace THEN
     SELECT * INTO old FROM rdma.membership m WHERE m.set_id = join_set.set_id;
     -- any role with access to write may call this; it must not make a database forget which node it is
-    IF old.origin = rdma.database_origin() AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = session_user)
+    -- a copy in another cluster may not have the role
+    IF FOUND AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = session_user)
+        AND (old.origin = rdma.database_origin() OR EXISTS (SELECT FROM pg_roles WHERE rolname = old.role))
         AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = old.role AND pg_has_role(session_user, oid, 'MEMBER')) THEN
       RAISE EXCEPTION 'permission denied to change which node database "%" is', current_database() USING ERRCODE = 'insufficient_privilege',
         DETAIL = format('Role %s had it join the set of nodes.', quote_ident(old.role));
@@ -2294,7 +2311,7 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION rdma.memberships(uuid[]) IS 'internal: which nodes of these sets this database is, for sessions of a coordinator';
 
-REVOKE EXECUTE ON FUNCTION rdma.join_set, rdma.complete_placement, rdma.placement_changed, rdma.keep_placement FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION rdma.join_set, rdma.complete_placement, rdma.placement_changed, rdma.keep_placement, rdma.drop_placement FROM PUBLIC;
 
 -- Servers of 1.0: their rows lie as the option says.
 INSERT INTO rdma.placement (server) SELECT s.srvname FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw

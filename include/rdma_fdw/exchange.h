@@ -74,6 +74,12 @@ struct RfSession;
  */
 extern struct RfSession *rf_node_session(UserMapping *user, Oid serverid);
 
+/*
+ * The caller's user mapping for a node, or one that is to become a node, of a server with nodes. ERROR if the
+ * server's owner may not use it, as for a table on it. Whatever connects to a node by its name asks here.
+ */
+extern UserMapping *rf_node_mapping(ForeignServer *server, const char *node);
+
 /* The names in one of these options, checked for form only. */
 extern List *rf_node_names(const char *option, const char *value);	/* of char * */
 

@@ -104,10 +104,9 @@ option_or(List *options, const char *name, const char *otherwise)
  * it had the locks is seen then.
  */
 static void
-lock_on_node(const char *node, List *tables, bool replicated, const char *mode, TimestampTz deadline)
+lock_on_node(ForeignServer *server, const char *node, List *tables, bool replicated, const char *mode, TimestampTz deadline)
 {
-	ForeignServer *server = GetForeignServerByName(node, false);
-	RfSession  *session = rf_session_get(GetUserMapping(GetUserId(), server->serverid), true);
+	RfSession  *session = rf_session_get(rf_node_mapping(server, node), true);
 	StringInfoData sql;
 	ListCell   *lc;
 
@@ -210,7 +209,7 @@ rdma_begin_copy(PG_FUNCTION_ARGS)
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PG_GETARG_INT32(2));
 	List	   *tables = lock_here(server, true, deadline);
 
-	lock_on_node(NameStr(*PG_GETARG_NAME(1)), tables, true, "SHARE", deadline);
+	lock_on_node(server, NameStr(*PG_GETARG_NAME(1)), tables, true, "SHARE", deadline);
 	PG_RETURN_VOID();
 }
 
@@ -229,7 +228,7 @@ rdma_begin_change(PG_FUNCTION_ARGS)
 	List	   *tables = lock_here(server, false, deadline);
 
 	for (int i = 0; i < node_count; i++)
-		lock_on_node(nodes[i], tables, PG_GETARG_BOOL(2), "ACCESS EXCLUSIVE", deadline);
+		lock_on_node(server, nodes[i], tables, PG_GETARG_BOOL(2), "ACCESS EXCLUSIVE", deadline);
 	PG_RETURN_VOID();
 }
 
@@ -308,7 +307,7 @@ rdma_change_placement(PG_FUNCTION_ARGS)
 		versions[i] = Int64GetDatum(before >= 0 ? pg_strtoint64(record->versions[before]) : number);
 		if (before != i || member == NULL || !same_buckets(record, before, buckets, i))
 		{
-			member = rf_node_join(nodes[i], record->set_id, i, version, before >= 0);
+			member = rf_node_join(server, nodes[i], record->set_id, i, version, before >= 0);
 			if (member == NULL)
 				rf_node_too_old(nodes[i]);
 			versions[i] = Int64GetDatum(number);

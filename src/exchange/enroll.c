@@ -84,10 +84,9 @@ ask(RfSession *session, const char *sql, bool writes)
 }
 
 char *
-rf_node_join(const char *node, const char *set_id, int number, const char *version, bool replace)
+rf_node_join(ForeignServer *server, const char *node, const char *set_id, int number, const char *version, bool replace)
 {
-	ForeignServer *server = GetForeignServerByName(node, false);
-	RfSession  *session = rf_session_get(GetUserMapping(GetUserId(), server->serverid), true);
+	RfSession  *session = rf_session_get(rf_node_mapping(server, node), true);
 
 	if (strcmp(ask(session, HAS_FUNCTION_SQL, false), "t") != 0)
 		return NULL;
@@ -108,7 +107,7 @@ rf_node_too_old(const char *node)
 static bool
 enroll(ForeignServer *server, const RfPlacementRecord *record, int number, bool replace)
 {
-	char	   *member = rf_node_join(record->nodes[number], record->set_id, number, record->version, replace);
+	char	   *member = rf_node_join(server, record->nodes[number], record->set_id, number, record->version, replace);
 
 	if (member == NULL)
 		return false;
@@ -132,6 +131,7 @@ rf_record_lock(ForeignServer *server, bool write)
 	bool		kept;
 
 	must_have_nodes(server);
+	rf_placement_use(server->serverid);
 	write_record(write ?
 				 "SELECT FROM rdma.placement WHERE server OPERATOR(pg_catalog.=) $1 FOR UPDATE" :
 				 "SELECT FROM rdma.placement WHERE server OPERATOR(pg_catalog.=) $1 FOR SHARE",

@@ -143,6 +143,46 @@ rf_server_buckets(ForeignServer *server)
 	return buckets;
 }
 
+/* One of the nodes that a server's option names, or is to name. */
+static ForeignServer *
+named_server(ForeignServer *server, const char *option, const char *name)
+{
+	ForeignServer *node = GetForeignServerByName(name, true);
+
+	if (node == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("server \"%s\" does not exist", name),
+				 errdetail("Option \"%s\" of server \"%s\" names it.", option, server->servername),
+				 errhint("Create it, or take it out of the option with ALTER SERVER.")));
+	if (node->fdwid != server->fdwid)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("server \"%s\" belongs to another foreign-data wrapper than server \"%s\"",
+						name, server->servername),
+				 errdetail("Option \"%s\" names it.", option)));
+	if (option_value(node->options, "nodes") != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("server \"%s\" stands for many nodes itself", name),
+				 errdetail("Option \"%s\" of server \"%s\" names it.", option, server->servername)));
+	/* as for a table on that server: the owner of the server with nodes needs the right */
+	if (rf_server_aclcheck(node->serverid, server->owner, ACL_USAGE) != ACLCHECK_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for foreign server %s", name),
+				 errdetail("Option \"%s\" of server \"%s\" names it, whose owner has no right to use it.",
+						   option, server->servername),
+				 errhint("GRANT USAGE ON FOREIGN SERVER %s to that owner.", quote_identifier(name))));
+	return node;
+}
+
+UserMapping *
+rf_node_mapping(ForeignServer *server, const char *node)
+{
+	return GetUserMapping(GetUserId(), named_server(server, "nodes", node)->serverid);
+}
+
 static List *
 named_servers(ForeignServer *server, const char *option, List *names)
 {
@@ -150,37 +190,7 @@ named_servers(ForeignServer *server, const char *option, List *names)
 	ListCell   *lc;
 
 	foreach(lc, names)
-	{
-		const char *name = lfirst(lc);
-		ForeignServer *node = GetForeignServerByName(name, true);
-
-		if (node == NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_OBJECT),
-					 errmsg("server \"%s\" does not exist", name),
-					 errdetail("Option \"%s\" of server \"%s\" names it.", option, server->servername),
-					 errhint("Create it, or take it out of the option with ALTER SERVER.")));
-		if (node->fdwid != server->fdwid)
-			ereport(ERROR,
-					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-					 errmsg("server \"%s\" belongs to another foreign-data wrapper than server \"%s\"",
-							name, server->servername),
-					 errdetail("Option \"%s\" names it.", option)));
-		if (option_value(node->options, "nodes") != NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-					 errmsg("server \"%s\" stands for many nodes itself", name),
-					 errdetail("Option \"%s\" of server \"%s\" names it.", option, server->servername)));
-		/* as for a table on that server: the owner of the server with nodes needs the right */
-		if (rf_server_aclcheck(node->serverid, server->owner, ACL_USAGE) != ACLCHECK_OK)
-			ereport(ERROR,
-					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					 errmsg("permission denied for foreign server %s", name),
-					 errdetail("Option \"%s\" of server \"%s\" names it, whose owner has no right to use it.",
-							   option, server->servername),
-					 errhint("GRANT USAGE ON FOREIGN SERVER %s to that owner.", quote_identifier(name))));
-		servers = lappend_oid(servers, node->serverid);
-	}
+		servers = lappend_oid(servers, named_server(server, option, lfirst(lc))->serverid);
 	return servers;
 }
 
@@ -553,6 +563,7 @@ rdma_run_on(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (nodes == NIL)
 		nodes = list_make1_oid(server->serverid);
+	rf_placement_use(server->serverid);
 	run_on_nodes(nodes, command, alone, (ReturnSetInfo *) fcinfo->resultinfo);
 	return (Datum) 0;
 }

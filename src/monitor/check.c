@@ -779,6 +779,7 @@ check_identity(Check *check)
 {
 	ListCell   *lc;
 
+	rf_placement_use(get_foreign_server_oid(check->server, false));
 	foreach(lc, rf_placement_parts(check->node))
 	{
 		RfPlacementPart *part = lfirst(lc);

@@ -16,6 +16,8 @@
 #include "access/table.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
+#include "foreign/foreign.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -26,6 +28,7 @@
 #include "utils/syscache.h"
 #include "utils/uuid.h"
 
+#include "rdma_fdw/remote.h"
 #include "placement.h"
 
 /* Columns of rdma.placement. */
@@ -51,6 +54,10 @@ static List *cached = NIL;		/* of RfPlacementRecord */
 static bool cache_kept = false; /* the database has the table */
 static bool cache_valid = false;
 static uint64 generation = 1;
+
+/* Does any record bind only who uses its server? Those that the transaction uses, in its memory. */
+static bool some_bind_users = false;
+static List *used = NIL;
 
 static void
 forget(Datum arg, int cacheid, uint32 hashvalue)
@@ -102,6 +109,23 @@ read_buckets(RfPlacementRecord *record, ArrayType *array)
 	}
 }
 
+/* Whose record is it? */
+static void
+find_owners(RfPlacementRecord *record)
+{
+	ForeignServer *server = GetForeignServerByName(record->server, true);
+
+	record->serverid = server != NULL && rf_option_find(server->options, "nodes") != NULL ? server->serverid : InvalidOid;
+	record->binds_all = palloc0_array(bool, record->node_count);
+	for (int i = 0; i < record->node_count && OidIsValid(record->serverid); i++)
+	{
+		ForeignServer *node = GetForeignServerByName(record->nodes[i], true);
+
+		record->binds_all[i] = node != NULL && has_privs_of_role(server->owner, node->owner);
+		some_bind_users |= node != NULL && !record->binds_all[i];
+	}
+}
+
 static RfPlacementRecord *
 read_record(HeapTuple tuple, TupleDesc desc)
 {
@@ -129,6 +153,7 @@ read_record(HeapTuple tuple, TupleDesc desc)
 	for (int i = 0; i < record->node_count; i++)
 		record->versions[i] = i < count && !isnull[i] ? psprintf(INT64_FORMAT, DatumGetInt64(values[i])) : record->version;
 	read_buckets(record, DatumGetArrayTypeP(column(tuple, desc, PLACEMENT_BUCKETS)));
+	find_owners(record);
 	return record;
 }
 
@@ -169,6 +194,7 @@ records(void)
 	while (!cache_valid)
 	{
 		cached = NIL;
+		some_bind_users = false;
 		MemoryContextReset(cache);
 		/* an invalidation during the reading makes the loop run again */
 		cache_valid = true;
@@ -198,6 +224,8 @@ copy_record(const RfPlacementRecord *record)
 	copy->nodes = palloc_array(char *, record->node_count);
 	copy->members = palloc_array(char *, record->node_count);
 	copy->versions = palloc_array(char *, record->node_count);
+	copy->binds_all = palloc_array(bool, record->node_count);
+	memcpy(copy->binds_all, record->binds_all, record->node_count * sizeof(bool));
 	for (int i = 0; i < record->node_count; i++)
 	{
 		copy->nodes[i] = pstrdup(record->nodes[i]);
@@ -235,6 +263,46 @@ rf_placement_generation(void)
 
 /* ---------- who a node is ---------- */
 
+bool
+rf_placement_may_use(void)
+{
+	(void) records();
+	return some_bind_users;
+}
+
+static void
+forget_used(void *arg)
+{
+	used = NIL;
+	generation++;
+}
+
+void
+rf_placement_use(Oid serverid)
+{
+	MemoryContextCallback *gone;
+	MemoryContext caller;
+	bool		known = false;
+	ListCell   *lc;
+
+	if (!rf_placement_may_use() || list_member_oid(used, serverid))
+		return;
+	foreach(lc, records())
+		known |= ((RfPlacementRecord *) lfirst(lc))->serverid == serverid;
+	if (!known)
+		return;
+	caller = MemoryContextSwitchTo(TopTransactionContext);
+	if (used == NIL)
+	{
+		gone = palloc0(sizeof(MemoryContextCallback));
+		gone->func = forget_used;
+		MemoryContextRegisterResetCallback(TopTransactionContext, gone);
+	}
+	used = lappend_oid(used, serverid);
+	MemoryContextSwitchTo(caller);
+	generation++;
+}
+
 List *
 rf_placement_parts(const char *node)
 {
@@ -244,12 +312,14 @@ rf_placement_parts(const char *node)
 	foreach(lc, records())
 	{
 		const RfPlacementRecord *record = lfirst(lc);
+		bool		in_use = list_member_oid(used, record->serverid);
 
-		for (int i = 0; i < record->node_count; i++)
+		for (int i = 0; i < record->node_count && OidIsValid(record->serverid); i++)
 		{
 			RfPlacementPart *part;
 
-			if (record->members[i] == NULL || strcmp(record->nodes[i], node) != 0)
+			if (record->members[i] == NULL || strcmp(record->nodes[i], node) != 0 ||
+				!(record->binds_all[i] || in_use))
 				continue;
 			part = palloc(sizeof(RfPlacementPart));
 			part->record = copy_record(record);

@@ -17,11 +17,13 @@
 typedef struct RfPlacementRecord
 {
 	char	   *server;			/* the server with nodes */
+	Oid			serverid;		/* InvalidOid: it was dropped, and the record has no meaning */
 	char	   *set_id;			/* of this set of nodes, a UUID as text */
 	char	   *version;		/* of its placement */
 	int			node_count;
 	char	  **versions;		/* of the placement when what lies on each node changed last */
 	char	  **nodes;			/* names of their servers */
+	bool	   *binds_all;		/* has the server's owner the rights of the owner of the node's server? */
 	char	  **members;		/* UUIDs of the databases that they lead to; NULL: not known yet */
 	int			bucket_count;
 	uint16	   *buckets;		/* the number of each bucket's node */
@@ -36,6 +38,10 @@ extern RfPlacementRecord *rf_placement_find(const char *server, bool *kept);
 /*
  * What a database must say of itself (rdma.memberships) if a server leads to it: one RfPlacementPart
  * for each set of nodes in which it is known. In the current memory context; NIL: nothing.
+ *
+ * A record binds all sessions on a node if the owner of its server has the rights of the owner of the
+ * node's server. Others may have records, too, which bind only transactions that use their servers: no role can
+ * keep others from a node that it may use.
  */
 typedef struct RfPlacementPart
 {
@@ -45,7 +51,16 @@ typedef struct RfPlacementPart
 
 extern List *rf_placement_parts(const char *node);
 
-/* Changes when any record may have changed. */
+/*
+ * This transaction uses a server with nodes: from now on its record binds. Before a session for it is
+ * handed out (rf_session_get). Nothing for other servers, and cheap.
+ */
+extern void rf_placement_use(Oid serverid);
+
+/* Is there any server whose use has to be told? */
+extern bool rf_placement_may_use(void);
+
+/* Changes when any record may have changed, or other ones bind. */
 extern uint64 rf_placement_generation(void);
 
 /* The column of a query that asks for it, with the comma before it; empty if there is nothing to ask. */

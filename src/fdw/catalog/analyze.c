@@ -41,6 +41,7 @@
 #include "rdma_fdw/sql_text.h"
 
 #include "fdw/deparse/deparse.h"
+#include "remote/placement.h"
 
 #include "catalog.h"
 
@@ -90,6 +91,7 @@ open_sessions(Relation relation, RfTableOptions *opts)
 	UserMapping *user = NULL;
 	ListCell   *lc;
 
+	rf_placement_use(server->serverid);
 	rf_table_options(table, server, opts);
 	if (nodes == NIL)
 		nodes = list_make1_oid(server->serverid);

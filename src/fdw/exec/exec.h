@@ -50,6 +50,12 @@ extern void rf_copy_error_context(void *lines);
 /* Statements whose scans have begun and not ended (scan_start.c). */
 extern RfOpenStatements rf_scan_open_statements(void);
 
+/*
+ * A statement is about to use a foreign table (InvalidOid: those that it names): the records of the servers bind
+ * its sessions (rf_placement_use). Tables of several servers may be in one scan, so that of the scan is not enough.
+ */
+extern void rf_use_servers(EState *estate, Oid relid);
+
 extern void rdmaBeginForeignScan(ForeignScanState *node, int eflags);
 extern TupleTableSlot *rdmaIterateForeignScan(ForeignScanState *node);
 extern bool rdmaRecheckForeignScan(ForeignScanState *node, TupleTableSlot *slot);

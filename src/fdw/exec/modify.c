@@ -38,6 +38,7 @@
 #include "fdw/deparse/deparse.h"
 #include "fdw/plan/plan.h"
 #include "fdw/plan/plan_private.h"
+#include "remote/placement.h"
 
 #include "exec.h"
 #include "modify_state.h"
@@ -287,6 +288,7 @@ create_state(ResultRelInfo *result_rel, EState *estate, CmdType operation, const
 
 	state->estate = estate;
 	state->rel = result_rel->ri_RelationDesc;
+	rf_use_servers(estate, RelationGetRelid(state->rel));
 	state->context = CurrentMemoryContext;
 	state->sql = sql;
 	rf_modify_find_targets(state, result_rel);
@@ -709,6 +711,7 @@ rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 	Assert(server != NULL);		/* core calls once per server */
 	appendStringInfo(&sql, " %s IDENTITY %s", restart_seqs ? "RESTART" : "CONTINUE",
 					 behavior == DROP_CASCADE ? "CASCADE" : "RESTRICT");
+	rf_placement_use(server->serverid);
 	nodes = rf_server_nodes(server);
 	if (nodes == NIL)
 		nodes = list_make1_oid(server->serverid);

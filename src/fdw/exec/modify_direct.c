@@ -136,6 +136,7 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
+	rf_use_servers(estate, RelationGetRelid(rel));
 	state = palloc0(sizeof(DirectState));
 	types = (List *) list_nth(plan->fdw_private, RF_DIRECT_PARAM_TYPES);
 	keys = (List *) list_nth(plan->fdw_private, RF_DIRECT_KEYS);

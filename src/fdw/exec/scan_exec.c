@@ -23,6 +23,7 @@
 
 #include "base/kept_memory.h"
 #include "fdw/plan/plan_private.h"
+#include "remote/placement.h"
 #include "exec.h"
 #include "scan_state.h"
 
@@ -111,6 +112,24 @@ create_decoder(RfScanState *state, ForeignScan *plan, TupleDesc desc)
 }
 
 void
+rf_use_servers(EState *estate, Oid relid)
+{
+	ListCell   *lc;
+
+	if (!rf_placement_may_use())
+		return;
+	if (OidIsValid(relid))
+		rf_placement_use(GetForeignTable(relid)->serverid);
+	foreach(lc, estate->es_range_table)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_FOREIGN_TABLE)
+			rf_placement_use(GetForeignTable(rte->relid)->serverid);
+	}
+}
+
+void
 rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 {
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
@@ -123,6 +142,7 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 		return;
 
 	rf_keep_memory();
+	rf_use_servers(estate, InvalidOid);
 	rf_scan_watch_executor();
 	state = palloc0(sizeof(RfScanState));
 	state->context = estate->es_query_cxt;

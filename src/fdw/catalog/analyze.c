@@ -129,7 +129,7 @@ ask_node_size(RfSession *session, const RfTableOptions *opts)
 	{
 		result = rf_session_query(session, sql.data);
 		if (PQntuples(result) != 1 || PQnfields(result) != 3)
-			elog(ERROR, "unexpected answer to the question for a remote table's size");
+			rf_session_bad_answer(session, NULL, sql.data);
 		size.relkind = PQgetvalue(result, 0, 0)[0];
 		if ((!PQgetisnull(result, 0, 1) && !rf_answer_double(result, 0, 1, 0, MOST_OF_ALL, &size.pages)) ||
 			(!PQgetisnull(result, 0, 2) && !rf_answer_double(result, 0, 2, 0, MOST_OF_ALL, &size.tuples)))

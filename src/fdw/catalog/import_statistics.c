@@ -10,7 +10,7 @@
  */
 #include "postgres.h"
 
-#include <math.h>
+#include <float.h>
 
 #include "access/genam.h"
 #include "access/htup_details.h"
@@ -26,16 +26,21 @@
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
 #include "rdma_fdw/batch.h"
 #include "rdma_fdw/remote.h"
+#include "rdma_fdw/sql_text.h"
 
 #include "fdw/deparse/deparse.h"
 
 #include "catalog.h"
+
+/* No column is taken to be wider */
+#define MOST_WIDTH	(64 * 1024 * 1024)
 
 /* Columns of the answer */
 enum
@@ -69,20 +74,48 @@ field(PGresult *result, int row, int column)
 	return PQgetisnull(result, row, column) ? NULL : PQgetvalue(result, row, column);
 }
 
-/* An array of the type from its text, NULL for none.  Elements may be arrays as well. */
+/*
+ * An array of the type from its text, as ANALYZE makes them: a list of values without NULL. Otherwise, and if
+ * there is none, NULL. Elements may be arrays as well.
+ */
 static ArrayType *
 read_array(const char *text, Oid type, int32 typmod)
 {
+	ArrayType  *array;
+
 	if (text == NULL)
 		return NULL;
-	return DatumGetArrayTypeP(OidFunctionCall3(F_ARRAY_IN, CStringGetDatum(text),
-											   ObjectIdGetDatum(type), Int32GetDatum(typmod)));
+	array = DatumGetArrayTypeP(OidFunctionCall3(F_ARRAY_IN, CStringGetDatum(text),
+												ObjectIdGetDatum(type), Int32GetDatum(typmod)));
+	return ARR_NDIM(array) == 1 && ARR_LBOUND(array)[0] == 1 && !array_contains_nulls(array) ? array : NULL;
 }
 
 static int
 element_count(ArrayType *array)
 {
-	return ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	return ARR_DIMS(array)[0];
+}
+
+/*
+ * The same of numbers from 0 to `most`. NULL also if one is outside, or if one is less than that before it, but for
+ * the last `not_sorted` of them.
+ */
+static ArrayType *
+read_numbers(const char *text, float4 most, int not_sorted)
+{
+	ArrayType  *array = read_array(text, FLOAT4OID, -1);
+	int			count = array != NULL ? element_count(array) : 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		float4		number = ((float4 *) ARR_DATA_PTR(array))[i];
+
+		/* NaN is neither */
+		if (!(number >= 0 && number <= most) ||
+			(i > 0 && i < count - not_sorted && number < ((float4 *) ARR_DATA_PTR(array))[i - 1]))
+			return NULL;
+	}
+	return array;
 }
 
 static void
@@ -105,15 +138,12 @@ static bool
 is_sorted(ArrayType *array, TypeCacheEntry *type, Oid collation)
 {
 	Datum	   *values;
-	bool	   *nulls;
 	int			n;
 
-	deconstruct_array(array, ARR_ELEMTYPE(array), type->typlen, type->typbyval, type->typalign,
-					  &values, &nulls, &n);
+	deconstruct_array(array, ARR_ELEMTYPE(array), type->typlen, type->typbyval, type->typalign, &values, NULL, &n);
 	for (int i = 0; i < n; i++)
 	{
-		if (nulls[i] ||
-			(i > 0 && DatumGetInt32(FunctionCall2Coll(&type->cmp_proc_finfo, collation, values[i - 1], values[i])) > 0))
+		if (i > 0 && DatumGetInt32(FunctionCall2Coll(&type->cmp_proc_finfo, collation, values[i - 1], values[i])) > 0)
 			return false;
 	}
 	return true;
@@ -129,13 +159,13 @@ add_scalar_slots(StatisticRow *row, Form_pg_attribute attribute, PGresult *resul
 	ArrayType  *values = NULL;
 	ArrayType  *freqs = NULL;
 	ArrayType  *bounds = NULL;
+	double		correlation;
 
 	if (!OidIsValid(type->eq_opr))
 		return;
 	values = read_array(field(result, n, COL_VALUES), attribute->atttypid, attribute->atttypmod);
-	freqs = read_array(field(result, n, COL_FREQS), FLOAT4OID, -1);
-	if (values != NULL && freqs != NULL && element_count(values) == element_count(freqs) &&
-		element_count(values) > 0 && !array_contains_nulls(values) && !array_contains_nulls(freqs))
+	freqs = read_numbers(field(result, n, COL_FREQS), 1, INT_MAX);
+	if (values != NULL && freqs != NULL && element_count(values) == element_count(freqs))
 		add_slot(row, STATISTIC_KIND_MCV, type->eq_opr, collation, freqs, values);
 
 	if (!OidIsValid(type->lt_opr) || !OidIsValid(type->cmp_proc_finfo.fn_oid))
@@ -145,12 +175,13 @@ add_scalar_slots(StatisticRow *row, Form_pg_attribute attribute, PGresult *resul
 		return;
 	if (bounds != NULL)
 		add_slot(row, STATISTIC_KIND_HISTOGRAM, type->lt_opr, collation, NULL, bounds);
-	if (field(result, n, COL_CORRELATION) != NULL)
+	if (rf_answer_double(result, n, COL_CORRELATION, -1.01, 1.01, &correlation))
 	{
-		Datum		correlation = Float4GetDatum(strtof(field(result, n, COL_CORRELATION), NULL));
+		/* it may be rounded */
+		Datum		number = Float4GetDatum(Max(Min(correlation, 1), -1));
 
 		add_slot(row, STATISTIC_KIND_CORRELATION, type->lt_opr, collation,
-				 construct_array(&correlation, 1, FLOAT4OID, sizeof(float4), true, TYPALIGN_INT), NULL);
+				 construct_array(&number, 1, FLOAT4OID, sizeof(float4), true, TYPALIGN_INT), NULL);
 	}
 }
 
@@ -174,16 +205,16 @@ add_element_slots(StatisticRow *row, Form_pg_attribute attribute, PGresult *resu
 		return;
 	eq_opr = lookup_type_cache(element, TYPECACHE_EQ_OPR)->eq_opr;
 	elems = read_array(field(result, n, COL_ELEMS), element, -1);
-	freqs = read_array(field(result, n, COL_ELEM_FREQS), FLOAT4OID, -1);
-	counts = read_array(field(result, n, COL_ELEM_COUNTS), FLOAT4OID, -1);
+	freqs = read_numbers(field(result, n, COL_ELEM_FREQS), 1, INT_MAX);
+	/* the average stands behind them */
+	counts = read_numbers(field(result, n, COL_ELEM_COUNTS), MaxArraySize, 1);
 	if (!OidIsValid(eq_opr))
 		return;
 	/* the frequencies are followed by the least, the greatest, and for arrays that of NULL */
-	if (elems != NULL && freqs != NULL && element_count(elems) > 0 &&
-		element_count(freqs) == element_count(elems) + (attribute->atttypid == TSVECTOROID ? 2 : 3) &&
-		!array_contains_nulls(elems) && !array_contains_nulls(freqs))
+	if (elems != NULL && freqs != NULL &&
+		element_count(freqs) == element_count(elems) + (attribute->atttypid == TSVECTOROID ? 2 : 3))
 		add_slot(row, STATISTIC_KIND_MCELEM, eq_opr, collation, freqs, elems);
-	if (counts != NULL && element_count(counts) > 1 && !array_contains_nulls(counts))
+	if (counts != NULL && element_count(counts) > 1)
 		add_slot(row, STATISTIC_KIND_DECHIST, eq_opr, collation, counts, NULL);
 }
 
@@ -193,7 +224,8 @@ describe_column(void *arg)
 	errcontext("importing statistics of column \"%s\"", (char *) arg);
 }
 
-static void
+/* False: what the node says of the column cannot be. */
+static bool
 import_column(Relation catalog, CatalogIndexState indexes, Relation relation, AttrNumber attno, PGresult *result,
 			  int n)
 {
@@ -202,14 +234,22 @@ import_column(Relation catalog, CatalogIndexState indexes, Relation relation, At
 	ErrorContextCallback context = {error_context_stack, describe_column, NameStr(attribute->attname)};
 	HeapTuple	old;
 	HeapTuple	tuple;
+	double		null_frac;
+	int64		width;
+	double		distinct;
 
+	if (!rf_answer_double(result, n, COL_NULL_FRAC, 0, 1, &null_frac) ||
+		!rf_answer_int64(result, n, COL_WIDTH, 0, PG_INT32_MAX, &width) ||
+		!rf_answer_double(result, n, COL_DISTINCT, -1, FLT_MAX, &distinct))
+		return false;
 	error_context_stack = &context;
 	row.values[Anum_pg_statistic_starelid - 1] = ObjectIdGetDatum(RelationGetRelid(relation));
 	row.values[Anum_pg_statistic_staattnum - 1] = Int16GetDatum(attno);
 	row.values[Anum_pg_statistic_stainherit - 1] = BoolGetDatum(false);
-	row.values[Anum_pg_statistic_stanullfrac - 1] = Float4GetDatum(strtof(PQgetvalue(result, n, COL_NULL_FRAC), NULL));
-	row.values[Anum_pg_statistic_stawidth - 1] = Int32GetDatum(atoi(PQgetvalue(result, n, COL_WIDTH)));
-	row.values[Anum_pg_statistic_stadistinct - 1] = Float4GetDatum(strtof(PQgetvalue(result, n, COL_DISTINCT), NULL));
+	row.values[Anum_pg_statistic_stanullfrac - 1] = Float4GetDatum(null_frac);
+	/* the planner adds widths of many columns up */
+	row.values[Anum_pg_statistic_stawidth - 1] = Int32GetDatum(Min(width, MOST_WIDTH));
+	row.values[Anum_pg_statistic_stadistinct - 1] = Float4GetDatum(distinct);
 	if (strcmp(PQgetvalue(result, n, COL_TYPE), format_type_be(attribute->atttypid)) == 0)
 	{
 		add_scalar_slots(&row, attribute, result, n);
@@ -231,6 +271,7 @@ import_column(Relation catalog, CatalogIndexState indexes, Relation relation, At
 		CatalogTupleInsertWithInfo(catalog, tuple, indexes);
 	heap_freetuple(tuple);
 	error_context_stack = context.previous;
+	return true;
 }
 
 /* The foreign table's column for a remote one. */
@@ -271,6 +312,7 @@ rf_import_statistics(Relation relation, RfSession *session, const RfTableOptions
 	PGresult   *volatile result = NULL;
 	volatile int imported = 0;
 	int			nestlevel;
+	Bitmapset  *seen = NULL;
 	StringInfoData sql;
 
 	/* of a table with children there, the results that include them */
@@ -291,14 +333,16 @@ rf_import_statistics(Relation relation, RfSession *session, const RfTableOptions
 
 		result = rf_session_query(session, sql.data);
 		if (PQnfields(result) != COL_N)
-			elog(ERROR, "unexpected answer to the question for a remote table's statistics");
+			rf_session_bad_answer(session, NULL, sql.data);
 		for (int n = 0; n < PQntuples(result); n++)
 		{
 			AttrNumber	attno = rf_find_column(relation, PQgetvalue(result, n, COL_NAME));
 
 			if (attno == InvalidAttrNumber || !wants_statistics(relation, attno))
 				continue;
-			import_column(catalog, indexes, relation, attno, result, n);
+			if (bms_is_member(attno, seen) || !import_column(catalog, indexes, relation, attno, result, n))
+				rf_session_bad_answer(session, NULL, sql.data);
+			seen = bms_add_member(seen, attno);
 			imported++;
 		}
 		CatalogCloseIndexes(indexes);

@@ -190,7 +190,7 @@ rf_import_indexes(Relation relation, RfSession *session, const RfTableOptions *o
 	{
 		result = rf_session_query(session, sql.data);
 		if (PQnfields(result) != 4)
-			elog(ERROR, "unexpected answer to the question for a remote table's indexes");
+			rf_session_bad_answer(session, NULL, sql.data);
 		store_facts(relation, describe_indexes(relation, result), describe_parts(node_rows, nodes));
 	}
 	PG_FINALLY();

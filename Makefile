@@ -74,6 +74,8 @@ override CPPFLAGS += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 endif
 # The same for the stack's guards and for the tables of functions, which nothing writes once the library is loaded.
 override CFLAGS += -fstack-protector-strong
+# Where the processor can check it: calls and jumps through pointers go to functions only, and returns to where the call came from.
+override CFLAGS += $(shell $(CC) -fcf-protection=full -S -x c -o /dev/null /dev/null 2>/dev/null && echo -fcf-protection=full)
 SHLIB_LINK += -Wl,-z,relro,-z,now
 # Plans must not depend on how fast the machine's network is.
 installcheck: export PGOPTIONS += -c rdma_fdw.measured_costs=off

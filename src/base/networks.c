@@ -3,6 +3,7 @@
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,8 +71,7 @@ rf_networks_valid(const char *list, char *wrong, size_t size)
 	{
 		if (network.family != 0)
 			continue;
-		strncpy(wrong, text, size - 1);
-		wrong[size - 1] = '\0';
+		snprintf(wrong, size, "%s", text);
 		return false;
 	}
 	return true;

@@ -263,7 +263,7 @@ initialize_shared(CustomScanState *node, ParallelContext *pcxt, void *coordinate
 		return;
 	shape = shape_of(state, pcxt->nworkers);
 	(void) lay_out(state, pcxt->nworkers, shared);
-	strcpy(shared->spec, spec_of(state));
+	memcpy(shared->spec, spec_of(state), strlen(spec_of(state)) + 1);
 	memcpy((char *) shared + shared->desc, state->member->desc, state->member->desc->length);
 	collations = (Oid *) ((char *) shared + shared->collations);
 	for (int i = 0; i < state->arriving->tts_tupleDescriptor->natts; i++)

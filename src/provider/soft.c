@@ -79,9 +79,9 @@ static void
 soft_device_caps(RfDevice *device, RfDeviceCaps *caps)
 {
 	memset(caps, 0, sizeof(*caps));
-	strcpy(caps->provider, "soft");
-	strcpy(caps->device, device->stream_only ? "tcp" : "shared memory, tcp");
-	strcpy(caps->port_state, "active");
+	snprintf(caps->provider, sizeof(caps->provider), "soft");
+	snprintf(caps->device, sizeof(caps->device), "%s", device->stream_only ? "tcp" : "shared memory, tcp");
+	snprintf(caps->port_state, sizeof(caps->port_state), "active");
 	caps->gid_index = -1;
 	caps->max_message = RF_MAX_MESSAGE;
 	caps->max_sge = RF_MAX_SGE;

@@ -39,6 +39,17 @@ SELECT npa.sent('SELECT x + 1 AS g, (x + 1) * 2 + count(*) AS more, sum(b) FROM 
 SELECT npa.sent('SELECT id, count(*) AS c FROM t WHERE n > (SELECT avg(n) FROM t) GROUP BY id');
 SELECT replace(s, 'r3', 'r2') FROM npa.sent('SELECT x, sum((SELECT count(*) FROM t u WHERE u.id = t.id)) AS s FROM t GROUP BY x') s; -- 18 numbers the groups, too
 
+-- columns that have other types there: the states are those of the types here
+CREATE FOREIGN TABLE npa.drift (id numeric, b smallint, x bigint, n float8) SERVER npa OPTIONS (schema_name 'npa', table_name 't');
+CREATE TABLE npa_copy.drift AS SELECT id::numeric, b::smallint, x::bigint, n::float8 FROM npa_copy.t;
+SELECT count(*) FROM npa.sent('SELECT x, sum(id), avg(id), stddev(id), sum(b), avg(b), round(var_pop(b), 6), avg(n), max(n), count(b), bool_or(b = 7) FROM drift GROUP BY x') WHERE sent LIKE '***%';
+CREATE FOREIGN TABLE npa.as_text (b text, x text) SERVER npa OPTIONS (schema_name 'npa', table_name 't');
+CREATE TABLE npa_copy.as_text AS SELECT b::text, x::text FROM npa_copy.t;
+SELECT npa.sent('SELECT max(b), min(x), count(x) FROM as_text');
+ALTER FOREIGN TABLE npa.as_text ADD gone int;
+CREATE FOREIGN TABLE npa.nowhere (a int) SERVER npa;
+SELECT item, status, value FROM rdma.check('npa') WHERE item = 'columns';
+
 \pset format aligned
 \pset tuples_only off
 SET client_min_messages = warning;

@@ -891,6 +891,39 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION rdma.sample_tables(name) IS 'internal: looks at the first 100000 rows of each table on each node of a server: what does not lie as the options distributed_by and replicated say';
 
+CREATE FUNCTION rdma.column_differences(server name, OUT missing text, OUT types text)
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  part record;
+  columns jsonb;
+  answer jsonb;
+BEGIN
+  SELECT jsonb_agg(jsonb_build_object('tab', c.oid::regclass::text, 'schema', coalesce(o.schema_name, n.nspname), 'name', coalesce(o.table_name, c.relname),
+        'col', coalesce((SELECT option_value FROM pg_options_to_table(a.attfdwoptions) WHERE option_name = 'column_name'), a.attname), 'here', format_type(a.atttypid, NULL),
+        'type', t.typname, 'type_schema', tn.nspname) ORDER BY n.nspname, c.relname, a.attnum)
+    INTO columns
+    FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+      JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped JOIN pg_type t ON t.oid = a.atttypid JOIN pg_namespace tn ON tn.oid = t.typnamespace,
+      LATERAL (SELECT max(option_value) FILTER (WHERE option_name = 'schema_name') AS schema_name, max(option_value) FILTER (WHERE option_name = 'table_name') AS table_name FROM pg_options_to_table(f.ftoptions)) o
+    WHERE s.srvname = server;
+  FOR part IN SELECT n.node FROM rdma.nodes(server) n WHERE columns IS NOT NULL ORDER BY n.place LOOP
+    SELECT r.answer::jsonb INTO answer FROM rdma.run_on(part.node, format($query$
+      SELECT jsonb_build_object('missing', string_agg(DISTINCT concat_ws(' ', CASE WHEN r.oid IS NULL THEN 'table of' ELSE 'column ' || quote_ident(e.col) || ' of' END, e.tab), ', ') FILTER (WHERE a.attnum IS NULL),
+          'types', string_agg(format('%%s.%%I is %%s, not %%s', e.tab, e.col, format_type(t.oid, NULL), e.here), ', ' ORDER BY e.tab, e.col) FILTER (WHERE (t.typname, tn.nspname) <> (e.type, e.type_schema)))
+        FROM jsonb_to_recordset(%L) e(tab text, schema name, name name, col name, here text, type name, type_schema name)
+          LEFT JOIN (pg_class r JOIN pg_namespace n ON n.oid = r.relnamespace) ON n.nspname = e.schema AND r.relname = e.name
+          LEFT JOIN pg_attribute a ON a.attrelid = r.oid AND a.attname = e.col AND a.attnum > 0 AND NOT a.attisdropped LEFT JOIN (pg_type t JOIN pg_namespace tn ON tn.oid = t.typnamespace) ON t.oid = a.atttypid
+      $query$, columns)) r;
+    missing := concat_ws('; ', missing, format('%s has no ', part.node) || (answer->>'missing'));
+    types := concat_ws('; ', types, format('on %s ', part.node) || (answer->>'types'));
+  END LOOP;
+  missing := nullif(missing, '');
+  types := nullif(types, '');
+END $function$;
+COMMENT ON FUNCTION rdma.column_differences(name) IS 'internal: columns of foreign tables of a server that its nodes lack or that have other types there, in words';
+
 -- Rows that belong to another node are refused where they are written, whoever writes them.
 
 CREATE FUNCTION rdma.protect_table(tab regclass)

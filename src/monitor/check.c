@@ -794,28 +794,57 @@ check_identity(Check *check)
 		 psprintf("SELECT rdma.enroll_nodes(%s)", quote_literal_cstr(check->server)));
 }
 
+/* The values of the only row of a query about the server, in the caller's memory. */
+static void
+ask_about_server(Check *check, const char *query, char **values, int count)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	Oid			types[1] = {NAMEOID};
+	Datum		name[1];
+
+	name[0] = DirectFunctionCall1(namein, CStringGetDatum(check->server));
+	if (SPI_connect() != SPI_OK_CONNECT ||
+		SPI_execute_with_args(query, 1, types, name, NULL, false, 0) != SPI_OK_SELECT || SPI_processed != 1)
+		elog(ERROR, "could not look at the tables of server \"%s\"", check->server);
+	for (int i = 0; i < count; i++)
+	{
+		char	   *value = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, i + 1);
+
+		values[i] = value ? MemoryContextStrdup(caller, value) : NULL;
+	}
+	SPI_finish();
+}
+
+/* Columns of other types are converted, but what a node computes with them follows its own types. */
+static void
+check_columns(Check *check)
+{
+	char	   *values[2];
+
+	ask_about_server(check, "SELECT missing, types FROM rdma.column_differences($1)", values, 2);
+	if (values[0] != NULL)
+		problem(check, "columns", values[0], "Create what is missing, or correct the options of the foreign tables.");
+	if (values[1] != NULL)
+		info(check, "columns", values[1],
+			 "Values are converted. What nodes compare or compute has the meaning of their types: ALTER the columns of the "
+			 "foreign tables, unless it is meant.");
+	if (values[0] == NULL && values[1] == NULL)
+		ok(check, "columns", "the columns of all foreign tables have the same types there");
+}
+
 /* Queries rely on options of tables that nobody may have checked. */
 static void
 check_distribution(Check *check)
 {
-	Oid			types[1] = {NAMEOID};
-	Datum		values[1];
-	char	   *wrong = NULL;
+	char	   *wrong;
 
-	values[0] = DirectFunctionCall1(namein, CStringGetDatum(check->server));
-	if (SPI_connect() != SPI_OK_CONNECT ||
-		SPI_execute_with_args("SELECT pg_catalog.string_agg(p, '; ') FROM rdma.sample_tables($1) p", 1, types,
-							  values, NULL, false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not look at the tables of server \"%s\"", check->server);
-	if (SPI_processed == 1)
-		wrong = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	ask_about_server(check, "SELECT pg_catalog.string_agg(p, '; ') FROM rdma.sample_tables($1) p", &wrong, 1);
 	if (wrong != NULL)
 		problem(check, "distribution", wrong,
 				"Queries rely on the options \"distributed_by\" and \"replicated\": take them away, or move the rows. "
 				"rdma.check_distribution counts all of a table.");
 	else
 		ok(check, "distribution", "the first 100000 rows of each table are where its options say");
-	SPI_finish();
 }
 
 /* Statements over several nodes connect each pair of them. */
@@ -879,8 +908,12 @@ rdma_check(PG_FUNCTION_ARGS)
 		{"row routing", check_routing},
 		{"node identity", check_identity}
 	};
+	static const CheckStep tables[] = {
+		{"columns", check_columns}
+	};
 	static const CheckStep between_nodes[] = {
 		{"exchange", check_exchange},
+		{"columns", check_columns},
 		{"distribution", check_distribution}
 	};
 	bool		all_reached = true;
@@ -901,7 +934,10 @@ rdma_check(PG_FUNCTION_ARGS)
 	run_steps(&check, here, lengthof(here));
 	start_clock(&check);
 	if (!check.stop && nodes == NIL)
+	{
 		run_steps(&check, there, lengthof(there));
+		run_steps(&check, tables, lengthof(tables));
+	}
 	else if (!check.stop)
 	{
 		foreach(cell, nodes)

@@ -5,11 +5,15 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/pathnode.h"
+#include "parser/parse_coerce.h"
 #include "parser/parse_func.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 #include "rdma_fdw/batch.h"
@@ -33,6 +37,20 @@ result_is_state(Oid aggfnoid, Oid *deserialfn)
 	form = (Form_pg_aggregate) GETSTRUCT(tuple);
 	result = !OidIsValid(form->aggfinalfn) && form->aggtranstype != INTERNALOID;
 	*deserialfn = form->aggdeserialfn;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/* Is it min() or max(), or like them? */
+static bool
+has_sort_operator(Oid aggfnoid)
+{
+	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(aggfnoid));
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for aggregate %u", aggfnoid);
+	result = OidIsValid(((Form_pg_aggregate) GETSTRUCT(tuple))->aggsortop);
 	ReleaseSysCache(tuple);
 	return result;
 }
@@ -104,6 +122,37 @@ rf_partial_agg_is_shippable(PlannerInfo *root, RfRelInfo *info, Aggref *agg)
 	return states_are_ours(root, info);
 }
 
+/*
+ * The columns may have other types on the node, whose aggregates have other states and other orders.
+ * The node's parser drops a cast to the type that they have. min() and max() of numbers need none:
+ * all types of numbers have one order, and a node finds them by an index on a column of its type.
+ */
+static void
+cast_arguments(Aggref *agg)
+{
+	Oid		   *declared;
+	int			count;
+	bool		ordered = has_sort_operator(agg->aggfnoid);
+	ListCell   *lc;
+
+	(void) get_func_signature(agg->aggfnoid, &declared, &count);
+	foreach(lc, agg->args)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+		int			place = foreach_current_index(lc);
+		Node	   *arg = (Node *) tle->expr;
+		Oid			type = exprType(arg);
+
+		/* no aggregate of "any" reads its values, and the node may not have all types of ours */
+		if (IsA(arg, Const) || place >= count || declared[place] == ANYOID ||
+			(ordered && TypeCategory(type) == TYPCATEGORY_NUMERIC) ||
+			(IsPolymorphicType(declared[place]) && type >= FirstGenbkiObjectId))
+			continue;
+		tle->expr = (Expr *) makeRelabelType((Expr *) arg, type, -1, exprCollation(arg), COERCE_EXPLICIT_CAST);
+	}
+	pfree(declared);
+}
+
 Expr *
 rf_partial_agg_expr(Aggref *agg)
 {
@@ -114,6 +163,7 @@ rf_partial_agg_expr(Aggref *agg)
 	Expr	   *type;
 
 	whole->aggsplit = AGGSPLIT_SIMPLE;
+	cast_arguments(whole);
 	if (result_is_state(agg->aggfnoid, &deserialfn))
 		return (Expr *) whole;
 

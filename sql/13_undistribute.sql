@@ -126,10 +126,6 @@ SELECT rdma.undistribute_table('before');
 GRANT ALL ON SCHEMA und TO "regress Und";
 ALTER FOREIGN TABLE twice OWNER TO "regress Und";
 SELECT rdma.undistribute_table('twice');
--- what a node says is a definition, or it is left out
-SELECT rdma.is_definition('CREATE INDEX i ON t (a)'), rdma.is_definition('ALTER TABLE t ADD CONSTRAINT c PRIMARY KEY (a)'), rdma.is_definition('ALTER TABLE t ADD CONSTRAINT c EXCLUDE (a WITH =)');
-SELECT rdma.is_definition('CREATE INDEX i ON t (a); ALTER ROLE x SUPERUSER'), rdma.is_definition('ALTER TABLE t ADD CONSTRAINT c PRIMARY KEY (a), OWNER TO x'),
-  rdma.is_definition('ALTER TABLE t ADD CONSTRAINT c CHECK (f(a))'), rdma.is_definition('ALTER TABLE t ADD CONSTRAINT c FOREIGN KEY (a) REFERENCES u'), rdma.is_definition(''), rdma.is_definition('ALTER TABLE t OWNER TO x');
 
 SET client_min_messages = warning;
 DROP SERVER und1, und2, und CASCADE;

@@ -274,6 +274,7 @@ DECLARE
   statistics text[];
   foreign_keys jsonb[];
   statement text;
+  lent boolean;
   moving name;
   moved bigint;
 BEGIN
@@ -316,20 +317,13 @@ BEGIN
   END IF;
   PERFORM rdma.enroll_nodes(server);
   -- Its expressions run here and on the nodes while rows move, with the caller's rights.
-  IF old.owner <> current_user::regrole THEN
-    SELECT string_agg(DISTINCT pg_describe_object(d.refclassid, d.refobjid, 0), ', ') AS names INTO part
-      FROM pg_depend d JOIN (SELECT 'pg_proc'::regclass AS class, oid, proowner AS owner FROM pg_proc
-          UNION ALL SELECT 'pg_operator'::regclass, oid, oprowner FROM pg_operator
-          UNION ALL SELECT 'pg_type'::regclass, oid, typowner FROM pg_type WHERE typtype = 'd') used
-        ON used.class = d.refclassid AND used.oid = d.refobjid
-      WHERE used.owner <> current_user::regrole AND NOT (SELECT rolsuper FROM pg_roles WHERE oid = used.owner)
-        AND (d.classid = 'pg_attrdef'::regclass AND d.objid IN (SELECT a.oid FROM pg_attrdef a JOIN pg_attribute g ON g.attrelid = a.adrelid AND g.attnum = a.adnum
-            WHERE a.adrelid = ANY (old.members) AND g.attgenerated <> '')
-          OR d.classid = 'pg_constraint'::regclass AND d.objid IN (SELECT oid FROM pg_constraint WHERE conrelid = ANY (old.members))
-          OR d.classid = 'pg_class'::regclass AND (d.objid IN (SELECT indexrelid FROM pg_index WHERE indrelid = ANY (old.members)) OR old.relkind = 'p' AND d.objid = ANY (old.members)));
-    IF part.names IS NOT NULL THEN
+  lent := old.owner <> current_user::regrole;
+  IF lent THEN
+    SELECT p.problem, s.statement INTO part FROM unnest(rdma.table_statements(tab) || rdma.index_statements(tab)) WITH ORDINALITY s(statement, place),
+      LATERAL rdma.define(format('%I.%I', old.nspname, old.relname), s.statement, false) p(problem) WHERE p.problem IS NOT NULL ORDER BY s.place LIMIT 1;
+    IF FOUND THEN
       RAISE EXCEPTION 'table "%" would have code of other roles run with your rights', old.relname USING ERRCODE = 'insufficient_privilege',
-        DETAIL = format('Its generated columns, constraints, indexes or partition keys use %s.', part.names), HINT = format('Let the owner of the table distribute it: SET ROLE %s.', old.owner);
+        DETAIL = format('In "%s": %s.', part.statement, part.problem), HINT = format('Let the owner of the table distribute it: SET ROLE %s.', old.owner);
     END IF;
   END IF;
   SELECT string_agg(format('"%s" of %s', f.key->>'name', f.referencing), ', ' ORDER BY f.referencing::text, f.key->>'name') AS names, array_agg(DISTINCT f.referencing) AS tabs,
@@ -383,7 +377,7 @@ BEGIN
   END LOOP;
   -- Defaults and identity stay here, where sequences are; the nodes compute what is generated.
   FOREACH statement IN ARRAY rdma.table_statements(tab) LOOP
-    PERFORM rdma.run_on(server, regexp_replace(statement, '^CREATE UNLOGGED ', 'CREATE '));
+    PERFORM rdma.define_on(server, format('%I.%I', old.nspname, old.relname), regexp_replace(statement, '^CREATE UNLOGGED ', 'CREATE '), lent);
   END LOOP;
   -- Indexes are built over all rows at once; what is unique is so on each node.
   indexes := rdma.index_statements(tab);
@@ -421,7 +415,7 @@ BEGIN
   END IF;
 
   FOREACH statement IN ARRAY indexes LOOP
-    PERFORM rdma.run_on(server, statement);
+    PERFORM rdma.define_on(server, format('%I.%I', old.nspname, old.relname), statement, lent);
   END LOOP;
   PERFORM rdma.create_foreign_keys(server, foreign_keys);
   PERFORM rdma.run_on(server, format('ANALYZE %I.%I', old.nspname, old.relname));
@@ -1344,10 +1338,37 @@ COMMENT ON FUNCTION rdma.propagate_table(regclass, jsonb) IS 'internal: changes 
 
 -- The way back.
 
-CREATE FUNCTION rdma.is_definition(command text)
-RETURNS boolean
-AS 'MODULE_PATHNAME', 'rdma_is_definition' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION rdma.is_definition(text) IS 'internal: is it one CREATE INDEX, one ALTER TABLE that adds a primary key, unique or exclusion constraint, one partitioned table or partition with constant bounds, and nothing besides?';
+CREATE FUNCTION rdma.define(tab text, command text, run boolean)
+RETURNS text
+AS 'MODULE_PATHNAME', 'rdma_define' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp;
+COMMENT ON FUNCTION rdma.define(text, text, boolean) IS 'internal: runs a command if it defines a part of this table or its partitions, and has no code run that belongs neither to the caller nor to a superuser or that has effects; NULL, or why it is not run';
+
+CREATE FUNCTION rdma.known_type(type text)
+RETURNS text
+AS 'MODULE_PATHNAME', 'rdma_known_type' LANGUAGE C STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp;
+COMMENT ON FUNCTION rdma.known_type(text) IS 'internal: a type that a node names, as it is called here; the type below a domain. An error if its values have code of other roles run';
+
+CREATE FUNCTION rdma.define_on(server name, tab text, command text, checked boolean)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  part record;
+BEGIN
+  IF NOT checked THEN
+    PERFORM rdma.run_on(server, command);
+    RETURN;
+  END IF;
+  SELECT r.node, r.answer INTO part FROM rdma.run_on(server, format('SELECT rdma.define(%L, %L, true)', tab, command)) r WHERE r.answer IS NOT NULL ORDER BY r.node LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'a part of table % is not created on server "%"', tab, part.node USING ERRCODE = 'insufficient_privilege',
+      DETAIL = format('In "%s": %s.', command, part.answer), HINT = 'It would run with your rights there. Let what it uses belong to your role on that node, or drop this part of the table.';
+  END IF;
+END $function$;
+COMMENT ON FUNCTION rdma.define_on(name, text, text, boolean) IS 'internal: runs a part of a table''s definition on the nodes of a server, if checked only if rdma.define runs it there';
 
 -- Its expressions run here while rows move, with the caller's rights.
 CREATE FUNCTION rdma.require_owner(tab regclass)
@@ -1415,14 +1436,17 @@ DECLARE
   old record;
   part record;
   remote text;
+  here text;
   node name;
   there jsonb;
   foreign_key jsonb;
   foreign_keys jsonb[];
   columns text;
+  plain_columns text;
   names text;
   statistics text[];
   statement text;
+  problem text;
   moving name;
   moved bigint;
 BEGIN
@@ -1456,6 +1480,7 @@ BEGIN
 
   -- Nobody writes here from now on, nor there.
   moving := left(old.relname, 50) || '_moving';
+  here := format('%I.%I', old.nspname, old.relname);
   SELECT coalesce(array_agg(left(d.text, - length(tab::text))), '{}') INTO statistics
     FROM pg_statistic_ext e, LATERAL pg_get_statisticsobjdef(e.oid) d(text) WHERE e.stxrelid = tab;
   IF NOT EXISTS (SELECT FROM pg_foreign_table f, pg_options_to_table(f.ftoptions) WHERE f.ftrelid = tab AND option_name = 'table_name') THEN
@@ -1478,8 +1503,9 @@ BEGIN
         CASE WHEN a.attgenerated <> '' THEN ' GENERATED ALWAYS AS (' || pg_get_expr(d.adbin, d.adrelid) || CASE a.attgenerated WHEN 'v' THEN ') VIRTUAL' ELSE ') STORED' END
           ELSE ' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid) END,
         CASE WHEN a.attnotnull THEN ' NOT NULL' END), ', ' ORDER BY a.attnum),
+      string_agg(format('%I %s%s', a.attname, format_type(a.atttypid, a.atttypmod), ' COLLATE ' || CASE WHEN a.attcollation <> t.typcollation THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END), ', ' ORDER BY a.attnum),
       string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FILTER (WHERE a.attgenerated = '')
-    INTO columns, names
+    INTO columns, plain_columns, names
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
       LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
       LEFT JOIN pg_collation co ON co.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
@@ -1490,11 +1516,17 @@ BEGIN
           FROM jsonb_each_text(nullif(m->'storage', 'null'))) AS storage
       FROM jsonb_each(there) e(name, m) ORDER BY (m->>'place')::integer
   LOOP
-    statement := CASE WHEN part.above IS NULL THEN format('CREATE TABLE %s ()%s', part.here, part.key) ELSE format('CREATE TABLE %s PARTITION OF %s %s%s', part.here, part.above, part.bound, part.key) END;
-    IF (part.above IS NOT NULL OR part.key IS NOT NULL) AND NOT rdma.is_definition(statement) THEN
-      RAISE EXCEPTION 'table % on server "%" cannot be created here', part.name, node USING ERRCODE = 'invalid_object_definition', DETAIL = format('Its definition there is: %s', statement);
+    -- a part that is left out would change what the table is; its columns are what they are here
+    statement := CASE WHEN part.above IS NULL THEN format('CREATE TABLE %s (%s)', part.here, plain_columns) ELSE format('CREATE TABLE %s PARTITION OF %s %s', part.here, part.above, part.bound) END || concat(part.key, part.storage);
+    IF part.above IS NOT NULL OR part.key IS NOT NULL THEN
+      problem := rdma.define(here, statement, part.above IS NOT NULL);
+      IF problem IS NOT NULL THEN
+        RAISE EXCEPTION 'table % on server "%" cannot be created here', part.name, node USING ERRCODE = 'invalid_object_definition', DETAIL = format('In "%s": %s.', statement, problem);
+      END IF;
     END IF;
-    EXECUTE CASE WHEN part.above IS NULL THEN format('CREATE TABLE %s (%s)%s', part.here, columns, part.key) ELSE statement END || coalesce(part.storage, '');
+    IF part.above IS NULL THEN
+      EXECUTE format('CREATE TABLE %s (%s)', part.here, columns) || concat(part.key, part.storage);
+    END IF;
     IF part.above IS NOT NULL AND part.comment IS NOT NULL THEN
       EXECUTE format('COMMENT ON TABLE %s IS %L', part.here, part.comment);
     END IF;
@@ -1522,26 +1554,28 @@ BEGIN
   PERFORM rdma.move_identity(tab, format('%I.%I', old.nspname, old.relname)::regclass);
 
   FOR part IN
-    SELECT m->>'here' AS here, m->>'table' AS tab, c.* FROM jsonb_each(there) e(name, m), jsonb_to_recordset(nullif(m->'constraints', 'null')) c(name text, kind text, definition text)
+    SELECT m->>'here' AS here, m->>'table' AS tab, format('%I.%I', m->>'schema', m->>'table') AS name_there, c.* FROM jsonb_each(there) e(name, m), jsonb_to_recordset(nullif(m->'constraints', 'null')) c(name text, kind text, definition text)
       WHERE c.kind NOT IN ('n', 't') AND NOT (c.kind = 'c' AND m->>'bound' IS NULL AND EXISTS (SELECT FROM pg_constraint WHERE conrelid = tab AND contype = 'c' AND conname = c.name))
       ORDER BY (m->>'place')::integer, c.kind, c.name
   LOOP
     statement := format('ALTER TABLE %s ADD CONSTRAINT %I %s', part.here, part.name, part.definition);
-    IF rdma.is_definition(statement) THEN
-      EXECUTE statement;
-    ELSE
-      RAISE WARNING 'constraint "%" of table "%" on the nodes is left out', part.name, part.tab USING DETAIL = format('Its definition there is: %s', part.definition);
+    problem := rdma.define(here, statement, true);
+    IF problem IS NOT NULL THEN
+      RAISE EXCEPTION 'constraint "%" of table "%" on the nodes cannot be created here', part.name, part.tab USING ERRCODE = 'invalid_object_definition', DETAIL = format('In "%s": %s.', statement, problem),
+        HINT = format('Drop it on the nodes: SELECT rdma.run_on(%L, %L). Then create it here, if you trust what it runs.', old.srvname, format('ALTER TABLE %s DROP CONSTRAINT %I', part.name_there, part.name));
     END IF;
   END LOOP;
   FOR part IN
-    SELECT m->>'here' AS here, m->>'table' AS tab, i.* FROM jsonb_each(there) e(name, m), jsonb_to_recordset(nullif(m->'indexes', 'null')) i(name text, "unique" boolean, definition text)
+    SELECT m->>'here' AS here, m->>'table' AS tab, m->>'schema' AS schema_there, i.* FROM jsonb_each(there) e(name, m), jsonb_to_recordset(nullif(m->'indexes', 'null')) i(name text, "unique" boolean, definition text)
       ORDER BY (m->>'place')::integer, i.name
   LOOP
     statement := format('CREATE %sINDEX %I ON %s%s', CASE WHEN part."unique" THEN 'UNIQUE ' ELSE '' END, part.name, part.here, part.definition);
-    IF rdma.is_definition(statement) THEN
-      EXECUTE statement;
-    ELSE
-      RAISE WARNING 'index "%" of table "%" on the nodes is left out', part.name, part.tab USING DETAIL = format('Its definition there is: %s', part.definition);
+    problem := rdma.define(here, statement, true);
+    IF problem IS NOT NULL AND part."unique" THEN
+      RAISE EXCEPTION 'unique index "%" of table "%" on the nodes cannot be created here', part.name, part.tab USING ERRCODE = 'invalid_object_definition', DETAIL = format('In "%s": %s.', statement, problem),
+        HINT = format('Drop it on the nodes: SELECT rdma.run_on(%L, %L). Then create it here, if you trust what it runs.', old.srvname, format('DROP INDEX %I.%I', part.schema_there, part.name));
+    ELSIF problem IS NOT NULL THEN
+      RAISE WARNING 'index "%" of table "%" on the nodes is left out', part.name, part.tab USING DETAIL = format('In "%s": %s.', statement, problem), HINT = 'Create it here, if you trust what it runs.';
     END IF;
   END LOOP;
   FOREACH foreign_key IN ARRAY foreign_keys LOOP
@@ -1592,7 +1626,10 @@ DECLARE
   key jsonb;
 BEGIN
   FOREACH key IN ARRAY keys LOOP
-    PERFORM rdma.run_on(server, format('ALTER TABLE %I.%I DROP CONSTRAINT IF EXISTS %I', key->'table'->>0, key->'table'->>1, key->>'name'));
+    -- the node that tells of it may be the only one that has it, or may name what is no foreign key
+    PERFORM rdma.run_on(n.node, format('ALTER TABLE %I.%I DROP CONSTRAINT %I', key->'table'->>0, key->'table'->>1, key->>'name'))
+      FROM rdma.run_on(server, format('SELECT true FROM pg_catalog.pg_constraint WHERE conrelid = pg_catalog.to_regclass(%L) AND conname = %L AND contype = %L',
+        format('%I.%I', key->'table'->>0, key->'table'->>1), key->>'name', 'f')) n WHERE n.answer = 't';
   END LOOP;
 END $function$;
 COMMENT ON FUNCTION rdma.drop_foreign_keys(name, jsonb[]) IS 'internal: drops these foreign keys on the nodes of a server';
@@ -1859,24 +1896,25 @@ AS $function$
 $function$;
 COMMENT ON FUNCTION rdma.index_statements(regclass) IS 'internal: the statements that give a table what this one and its partitions have of keys, indexes and extended statistics';
 
--- The table of a node as a foreign table of this session's, with the columns that it has there.
+-- The table of a node as a foreign table of this session's, with the columns that it has there. What the node says becomes names, and
+-- types that are known here.
 CREATE FUNCTION rdma.reach_table(node name, relation text, generated boolean, OUT tab text, OUT columns text)
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-  there record;
+  there json;
+  definition text;
 BEGIN
-  SELECT d ->> 'schema' AS schema, d ->> 'name' AS name, d ->> 'columns' AS definition, d ->> 'names' AS names INTO there
-    FROM CAST(rdma.ask_node(node, format($sql$
-      SELECT json_build_object('schema', n.nspname, 'name', c.relname,
-          'columns', string_agg(quote_ident(a.attname) || ' ' || format_type(a.atttypid, a.atttypmod), ', ' ORDER BY a.attnum),
-          'names', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FILTER (WHERE a.attgenerated = ''))
-        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
-        WHERE c.oid = %L::regclass AND a.attnum > 0 AND NOT a.attisdropped AND (%L OR a.attgenerated = '') GROUP BY n.nspname, c.relname $sql$, relation, generated)) AS json) d;
+  there := rdma.ask_node(node, format($sql$
+    SELECT json_build_object('schema', n.nspname, 'name', c.relname,
+        'columns', json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod), 'generated', a.attgenerated <> '') ORDER BY a.attnum))
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
+      WHERE c.oid = %L::regclass AND a.attnum > 0 AND NOT a.attisdropped AND (%L OR a.attgenerated = '') GROUP BY n.nspname, c.relname $sql$, relation, generated))::json;
+  SELECT string_agg(format('%I %s', d->>'name', rdma.known_type(d->>'type')), ', ' ORDER BY place), string_agg(quote_ident(d->>'name'), ', ' ORDER BY place) FILTER (WHERE NOT (d->>'generated')::boolean)
+    INTO definition, columns FROM json_array_elements(there->'columns') WITH ORDINALITY e(d, place);
   tab := format('pg_temp.%I', 'rdma ' || md5(node || ' ' || relation));
-  columns := there.names;
-  EXECUTE format('CREATE FOREIGN TABLE %s (%s) SERVER %I OPTIONS (schema_name %L, table_name %L)', tab, there.definition, node, there.schema, there.name);
+  EXECUTE format('CREATE FOREIGN TABLE %s (%s) SERVER %I OPTIONS (schema_name %L, table_name %L)', tab, definition, node, there->>'schema', there->>'name');
 END $function$;
 COMMENT ON FUNCTION rdma.reach_table(name, text, boolean) IS 'internal: a temporary foreign table for a table of a node, with or without columns that are generated, and its columns that can be written';
 
@@ -1943,7 +1981,7 @@ BEGIN
         END IF;
       END LOOP;
       FOREACH statement IN ARRAY definition LOOP
-        PERFORM rdma.run_on(node, statement);
+        PERFORM rdma.define_on(node, part.relation, statement, true);
       END LOOP;
       created := created || part.relation;
     END IF;

@@ -28,7 +28,6 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "optimizer/optimizer.h"
-#include "parser/parser.h"
 #include "rewrite/rewriteHandler.h"
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
@@ -470,86 +469,6 @@ process_utility(PlannedStmt *planned, const char *query, bool read_only_tree, Pr
 	propagate_drops(&command, says_cascade(statement));
 	propagate_changes(&command);
 	error_context_stack = callback.previous;
-}
-
-/* ---------- the way back ---------- */
-
-PG_FUNCTION_INFO_V1(rdma_is_definition);
-
-/* Nothing that would be run: a literal, or MINVALUE or MAXVALUE, which core takes for a column. */
-static bool
-are_constants(List *values)
-{
-	ListCell   *lc;
-
-	foreach(lc, values)
-	{
-		Node	   *value = lfirst(lc);
-
-		if (IsA(value, TypeCast))	/* true and false are cast to boolean */
-		{
-			TypeCast   *cast = (TypeCast *) value;
-
-			if (!IsA(cast->arg, A_Const) || list_length(cast->typeName->names) != 2 ||
-				strcmp(strVal(linitial(cast->typeName->names)), "pg_catalog") != 0 ||
-				strcmp(strVal(lsecond(cast->typeName->names)), "bool") != 0)
-				return false;
-		}
-		else if (!IsA(value, A_Const) && !IsA(value, ColumnRef))
-			return false;
-	}
-	return true;
-}
-
-/*
- * A partitioned table without columns, or a partition that adds none and may be partitioned itself;
- * neither has anything behind its key.
- */
-static bool
-is_partitioning(CreateStmt *statement)
-{
-	PartitionBoundSpec *bound = statement->partbound;
-
-	if (statement->tableElts != NIL || statement->ofTypename != NULL || statement->constraints != NIL ||
-		statement->options != NIL || statement->oncommit != ONCOMMIT_NOOP ||
-		statement->tablespacename != NULL || statement->accessMethod != NULL)
-		return false;
-	if (bound == NULL)
-		return statement->partspec != NULL && statement->inhRelations == NIL;
-	return are_constants(bound->listdatums) && are_constants(bound->lowerdatums) &&
-		are_constants(bound->upperdatums);
-}
-
-/*
- * rdma.is_definition(command): a node's text ends in the command, and must become neither another
- * command nor another part of this one
- */
-Datum
-rdma_is_definition(PG_FUNCTION_ARGS)
-{
-	List	   *parsed = raw_parser(text_to_cstring(PG_GETARG_TEXT_PP(0)), RAW_PARSE_DEFAULT);
-	Node	   *statement = list_length(parsed) == 1 ? linitial_node(RawStmt, parsed)->stmt : NULL;
-	AlterTableCmd *part;
-
-	if (statement != NULL && IsA(statement, IndexStmt))
-		PG_RETURN_BOOL(true);
-	if (statement != NULL && IsA(statement, CreateStmt))
-		PG_RETURN_BOOL(is_partitioning((CreateStmt *) statement));
-	if (statement == NULL || !IsA(statement, AlterTableStmt) ||
-		list_length(((AlterTableStmt *) statement)->cmds) != 1)
-		PG_RETURN_BOOL(false);
-	part = linitial_node(AlterTableCmd, ((AlterTableStmt *) statement)->cmds);
-	if (part->subtype != AT_AddConstraint || !IsA(part->def, Constraint))
-		PG_RETURN_BOOL(false);
-	switch (castNode(Constraint, part->def)->contype)
-	{
-		case CONSTR_PRIMARY:
-		case CONSTR_UNIQUE:
-		case CONSTR_EXCLUSION:
-			PG_RETURN_BOOL(true);
-		default:
-			PG_RETURN_BOOL(false);
-	}
 }
 
 void

@@ -1,0 +1,999 @@
+/*
+ * definition.c - runs a definition that another server describes, if it defines a part of one table
+ * and has no code run that the caller does not trust.
+ *
+ * Tables travel between servers with what belongs to them: columns, partitions, constraints, indexes,
+ * statistics, comments. Names, options and values may be anything. Expressions may not: whoever makes
+ * an index has its expressions evaluated with his rights. So a command from elsewhere is a text that
+ * is parsed and never run as it is: the tree has to be one of the commands below, with no part that
+ * they do not need, on the expected table or a partition of it.
+ *
+ * Its code is checked twice. First the names in it, since already the analysis of an expression
+ * converts its constants: all functions and operators that a name may mean, all types, all columns.
+ * Then the expressions as they were analyzed, with implicit casts and the functions that were chosen.
+ *
+ * Trusted code belongs to the caller or to a superuser and is declared as free of effects: built-in
+ * functions are stable or immutable, all else is immutable. That is not enough for a few built-in
+ * functions, which run what their arguments name (see runs_its_argument). Types, operator classes,
+ * and what they call, belong to the caller or to a superuser, too.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/index.h"
+#include "catalog/namespace.h"
+#include "catalog/partition.h"
+#include "catalog/pg_amop.h"
+#include "catalog/pg_amproc.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_opclass.h"
+#include "catalog/pg_operator.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_range.h"
+#include "catalog/pg_type.h"
+#include "commands/defrem.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/parsenodes.h"
+#include "parser/analyze.h"
+#include "parser/parse_node.h"
+#include "parser/parse_type.h"
+#include "parser/parser.h"
+#include "utils/builtins.h"
+#include "utils/catcache.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/regproc.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
+#include "utils/varlena.h"
+
+#include "rdma_fdw/compat.h"
+
+/* A key of an index or of a partitioned table, whose operator class has code, too. */
+typedef struct Key
+{
+	int			place;			/* in Definition.exprs */
+	List	   *opclass;
+	const char *method;
+	bool		optional;		/* the type need not have an operator class */
+} Key;
+
+typedef struct Definition
+{
+	const char *command;
+	RangeVar   *root;			/* the table that it may define, with its partitions */
+	Node	   *from;			/* in FROM: what the expressions' columns belong to */
+	Oid			relid;			/* the same, if it exists */
+	List	   *exprs;			/* raw expressions */
+	List	   *keys;			/* of Key * */
+	const char *problem;		/* why it is not run; NULL: no reason */
+} Definition;
+
+/* ---------- whose code ---------- */
+
+static bool
+is_trusted(Oid owner)
+{
+	return owner == GetUserId() || superuser_arg(owner);
+}
+
+static const char *
+belongs_to(const char *kind, const char *name, Oid owner)
+{
+	return psprintf("%s %s belongs to role \"%s\"", kind, name, GetUserNameFromId(owner, true));
+}
+
+/* Built-in functions run nothing else, and belong to a superuser. */
+static const char *
+owner_problem(Oid funcid)
+{
+	HeapTuple	tuple;
+	Oid			owner;
+
+	if (funcid < FirstNormalObjectId)
+		return NULL;
+	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
+	if (!HeapTupleIsValid(tuple))
+		return psprintf("function %u does not exist", funcid);
+	owner = ((Form_pg_proc) GETSTRUCT(tuple))->proowner;
+	ReleaseSysCache(tuple);
+	return is_trusted(owner) ? NULL : belongs_to("function", format_procedure(funcid), owner);
+}
+
+static const char *type_problem(Oid typid, bool all_owners);
+
+static const char *
+composite_problem(Oid typid, bool all_owners)
+{
+	TupleDesc	columns = lookup_rowtype_tupdesc(typid, -1);
+	const char *problem = NULL;
+
+	for (int i = 0; i < columns->natts && problem == NULL; i++)
+	{
+		if (!TupleDescAttr(columns, i)->attisdropped)
+			problem = type_problem(TupleDescAttr(columns, i)->atttypid, all_owners);
+	}
+	ReleaseTupleDesc(columns);
+	return problem;
+}
+
+static const char *
+range_problem(Oid typid, bool all_owners)
+{
+	HeapTuple	tuple = SearchSysCache1(RANGETYPE, ObjectIdGetDatum(typid));
+	FormData_pg_range range;
+	const char *problem;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for range type %u", typid);
+	range = *(Form_pg_range) GETSTRUCT(tuple);
+	ReleaseSysCache(tuple);
+	problem = type_problem(range.rngsubtype, all_owners);
+	if (problem == NULL && OidIsValid(range.rngcanonical))
+		problem = owner_problem(range.rngcanonical);
+	if (problem == NULL && OidIsValid(range.rngsubdiff))
+		problem = owner_problem(range.rngsubdiff);
+	return problem;
+}
+
+static const char *
+base_problem(Form_pg_type type)
+{
+	Oid			functions[] = {type->typinput, type->typoutput, type->typreceive, type->typsend,
+	type->typmodin, type->typmodout, type->typanalyze, type->typsubscript};
+	const char *problem = NULL;
+
+	for (int i = 0; i < lengthof(functions) && problem == NULL; i++)
+	{
+		if (OidIsValid(functions[i]))
+			problem = owner_problem(functions[i]);
+	}
+	return problem;
+}
+
+/*
+ * Why values of a type may have code run: the checks of domains, the functions of base types and
+ * ranges. Enumerations and rows have no code of their own; all_owners: casts of their owners count,
+ * too.
+ */
+static const char *
+type_problem(Oid typid, bool all_owners)
+{
+	HeapTuple	tuple;
+	FormData_pg_type type;
+
+	check_stack_depth();
+	if (typid < FirstNormalObjectId)
+		return NULL;
+	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(typid));
+	if (!HeapTupleIsValid(tuple))
+		return psprintf("type %u does not exist", typid);
+	memcpy(&type, GETSTRUCT(tuple), sizeof(type));
+	ReleaseSysCache(tuple);
+
+	if ((all_owners || type.typtype == TYPTYPE_DOMAIN || (type.typtype == TYPTYPE_BASE && !IsTrueArrayType(&type))) &&
+		!is_trusted(type.typowner))
+		return belongs_to("type", format_type_be_qualified(typid), type.typowner);
+	switch (type.typtype)
+	{
+		case TYPTYPE_DOMAIN:
+			return type_problem(type.typbasetype, all_owners);
+		case TYPTYPE_COMPOSITE:
+			return composite_problem(typid, all_owners);
+		case TYPTYPE_RANGE:
+			return range_problem(typid, all_owners);
+		case TYPTYPE_MULTIRANGE:
+			return type_problem(get_multirange_range(typid), all_owners);
+		case TYPTYPE_BASE:
+			return IsTrueArrayType(&type) ? type_problem(type.typelem, all_owners) : base_problem(&type);
+		default:
+			return NULL;
+	}
+}
+
+/* ---------- which functions ---------- */
+
+/*
+ * Built-in functions that are not volatile and yet run code that their arguments name, or read
+ * tables with all that belongs to them.
+ */
+static bool
+runs_its_argument(const char *name)
+{
+	static const char *const names[] = {
+		/* they read tables, views and schemas by name */
+		"table_to_xml", "table_to_xmlschema", "table_to_xml_and_xmlschema",
+		"schema_to_xml", "schema_to_xmlschema", "schema_to_xml_and_xmlschema",
+		"database_to_xml", "database_to_xmlschema", "database_to_xml_and_xmlschema",
+		/* they convert to a type that they are given the name of: a domain has checks */
+		"pg_input_is_valid", "pg_input_error_info",
+		/* it opens a partitioned table and uses its key */
+		"satisfies_hash_partition"
+	};
+
+	for (int i = 0; i < lengthof(names); i++)
+	{
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+takes_any_type(Oid argument)
+{
+	return argument == ANYOID || argument == RECORDOID || IsPolymorphicType(argument);
+}
+
+/*
+ * Why a function may not be called with arguments of these types (NIL: not known): owner, volatility,
+ * and what it does. Functions that take any type and either are written in SQL or make JSON look for
+ * a cast of the argument's type, whose function may be anybody's.
+ */
+static const char *
+call_problem(Oid funcid, List *types)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
+	Form_pg_proc function;
+	const char *name = format_procedure(funcid);
+	const char *problem = NULL;
+	bool		builtin = funcid < FirstNormalObjectId;
+	bool		any_type = false;
+
+	if (!HeapTupleIsValid(tuple))
+		return psprintf("function %u does not exist", funcid);
+	function = (Form_pg_proc) GETSTRUCT(tuple);
+	if (!is_trusted(function->proowner))
+		problem = belongs_to("function", name, function->proowner);
+	else if (function->provolatile == PROVOLATILE_VOLATILE)
+		problem = psprintf("function %s is volatile", name);
+	else if (!builtin && function->provolatile != PROVOLATILE_IMMUTABLE)
+		problem = psprintf("function %s is not immutable", name);
+	else if (builtin && runs_its_argument(NameStr(function->proname)))
+		problem = psprintf("function %s runs what its arguments name", name);
+	for (int i = 0; i < function->pronargs && problem == NULL; i++)
+	{
+		Oid			argument = function->proargtypes.values[i];
+
+		any_type = any_type || takes_any_type(argument);
+		if (argument == CSTRINGOID || argument == INTERNALOID)
+			problem = psprintf("function %s is not for expressions", name);
+		else
+			problem = type_problem(argument, false);
+	}
+	if (builtin && any_type &&
+		(function->prolang == SQLlanguageId || function->prorettype == JSONOID || function->prorettype == JSONBOID))
+	{
+		ListCell   *lc;
+
+		foreach(lc, types)
+		{
+			if (problem == NULL && (lfirst_oid(lc) == RECORDOID || lfirst_oid(lc) == RECORDARRAYOID))
+				problem = psprintf("function %s has a row without a type", name);
+			else if (problem == NULL)
+				problem = type_problem(lfirst_oid(lc), true);
+		}
+	}
+	ReleaseSysCache(tuple);
+	return problem;
+}
+
+static const char *
+opclass_procs_problem(Form_pg_opclass opclass)
+{
+	CatCList   *list = SearchSysCacheList1(AMPROCNUM, ObjectIdGetDatum(opclass->opcfamily));
+	const char *problem = NULL;
+
+	for (int i = 0; i < list->n_members && problem == NULL; i++)
+		problem = owner_problem(((Form_pg_amproc) GETSTRUCT(&list->members[i]->tuple))->amproc);
+	ReleaseSysCacheList(list);
+	if (problem != NULL)
+		return problem;
+	list = SearchSysCacheList1(AMOPSTRATEGY, ObjectIdGetDatum(opclass->opcfamily));
+	for (int i = 0; i < list->n_members && problem == NULL; i++)
+		problem = owner_problem(get_opcode(((Form_pg_amop) GETSTRUCT(&list->members[i]->tuple))->amopopr));
+	ReleaseSysCacheList(list);
+	return problem;
+}
+
+static const char *
+opclass_problem(Oid opcid)
+{
+	HeapTuple	tuple;
+	Form_pg_opclass opclass;
+	const char *problem;
+
+	if (opcid < FirstNormalObjectId)
+		return NULL;
+	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(opcid));
+	if (!HeapTupleIsValid(tuple))
+		return psprintf("operator class %u does not exist", opcid);
+	opclass = (Form_pg_opclass) GETSTRUCT(tuple);
+	problem = is_trusted(opclass->opcowner) ? opclass_procs_problem(opclass) :
+		belongs_to("operator class", NameStr(opclass->opcname), opclass->opcowner);
+	ReleaseSysCache(tuple);
+	return problem;
+}
+
+/* ---------- expressions: names ---------- */
+
+static const char *
+candidates_problem(FuncCandidateList candidate, bool operators)
+{
+	for (; candidate != NULL; candidate = candidate->next)
+	{
+		Oid			funcid = operators ? get_opcode(candidate->oid) : candidate->oid;
+		const char *problem;
+
+		/* which of the built-in functions it is becomes known by analysis */
+		if (funcid < FirstNormalObjectId)
+			continue;
+		problem = call_problem(funcid, NIL);
+		if (problem != NULL)
+			return problem;
+	}
+	return NULL;
+}
+
+static const char *
+function_names_problem(List *names)
+{
+	return candidates_problem(FuncnameGetCandidates(names, -1, NIL, false, false, false, true), false);
+}
+
+static const char *
+operator_names_problem(List *names)
+{
+	const char *problem = candidates_problem(OpernameGetCandidates(names, 'b', true), true);
+
+	return problem != NULL ? problem : candidates_problem(OpernameGetCandidates(names, 'l', true), true);
+}
+
+/* The types of the columns of an existing table that a name refers to; a whole row: of all. */
+static const char *
+column_problem(Oid relid, ColumnRef *ref)
+{
+	Node	   *last = llast(ref->fields);
+	AttrNumber	attnum = IsA(last, String) ? get_attnum(relid, strVal(last)) : InvalidAttrNumber;
+
+	return attnum != InvalidAttrNumber ? type_problem(get_atttype(relid, attnum), false) :
+		type_problem(get_rel_type_id(relid), false);
+}
+
+static bool
+check_names(Node *node, Definition *definition)
+{
+	if (node == NULL || definition->problem != NULL)
+		return definition->problem != NULL;
+	switch (nodeTag(node))
+	{
+		case T_SubLink:
+		case T_SelectStmt:
+			definition->problem = "it contains a query";
+			return true;
+		case T_ParamRef:
+			definition->problem = "it contains a parameter";
+			return true;
+		case T_FuncCall:
+			definition->problem = function_names_problem(((FuncCall *) node)->funcname);
+			break;
+		case T_A_Expr:
+			definition->problem = operator_names_problem(((A_Expr *) node)->name);
+			break;
+		case T_TypeName:
+			definition->problem = type_problem(LookupTypeNameOid(NULL, (TypeName *) node, false), false);
+			break;
+		case T_ColumnRef:
+			if (OidIsValid(definition->relid))
+				definition->problem = column_problem(definition->relid, (ColumnRef *) node);
+			break;
+		default:
+			break;
+	}
+	return definition->problem != NULL || raw_expression_tree_walker(node, check_names, definition);
+}
+
+/* ---------- expressions: what they have become ---------- */
+
+static bool
+check_function(Oid funcid, void *context)
+{
+	Definition *definition = context;
+
+	if (definition->problem == NULL)
+		definition->problem = owner_problem(funcid);
+	return definition->problem != NULL;
+}
+
+static List *
+argument_types(List *args)
+{
+	List	   *types = NIL;
+	ListCell   *lc;
+
+	foreach(lc, args)
+		types = lappend_oid(types, exprType(lfirst(lc)));
+	return types;
+}
+
+static const char *
+node_problem(Node *node)
+{
+	Oid			typid;
+
+	/* core refuses all of these, and they contain what has no type */
+	if (IsA(node, SubLink) || IsA(node, Aggref) || IsA(node, WindowFunc) || IsA(node, GroupingFunc))
+		return "it contains a query or an aggregate";
+	typid = exprType(node);
+	if (get_typtype(typid) == TYPTYPE_PSEUDO && typid != RECORDOID && typid != RECORDARRAYOID && typid != UNKNOWNOID)
+		return psprintf("an expression has the type %s", format_type_be(typid));
+	switch (nodeTag(node))
+	{
+		case T_FuncExpr:
+			return call_problem(((FuncExpr *) node)->funcid, argument_types(((FuncExpr *) node)->args));
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+			return call_problem(get_opcode(((OpExpr *) node)->opno), argument_types(((OpExpr *) node)->args));
+		case T_ScalarArrayOpExpr:
+			return call_problem(get_opcode(((ScalarArrayOpExpr *) node)->opno), NIL);
+#if PG_VERSION_NUM >= 160000
+		case T_JsonConstructorExpr:	/* looks for casts, as to_json does */
+			return "it makes JSON";
+#endif
+		default:
+			return NULL;
+	}
+}
+
+static bool
+check_tree(Node *node, Definition *definition)
+{
+	if (node == NULL || definition->problem != NULL)
+		return definition->problem != NULL;
+	if (!IsA(node, List))
+	{
+		definition->problem = node_problem(node);
+		if (definition->problem == NULL)
+			definition->problem = type_problem(exprType(node), false);
+		if (definition->problem != NULL || check_functions_in_node(node, check_function, definition))
+			return true;
+	}
+	return expression_tree_walker(node, check_tree, definition);
+}
+
+static const char *
+key_problem(Key *key, Query *query)
+{
+	Oid			typid = exprType((Node *) list_nth_node(TargetEntry, query->targetList, key->place)->expr);
+	Oid			method = get_index_am_oid(key->method, false);
+
+	return opclass_problem(key->optional ? GetDefaultOpClass(typid, method) :
+						   ResolveOpClass(key->opclass, typid, key->method, method));
+}
+
+/* The expressions as the columns of a SELECT from the table. */
+static Query *
+analyze(Definition *definition)
+{
+	SelectStmt *select = makeNode(SelectStmt);
+	RawStmt    *raw = makeNode(RawStmt);
+	ParseState *state = make_parsestate(NULL);
+	Query	   *query;
+	ListCell   *lc;
+
+	foreach(lc, definition->exprs)
+	{
+		ResTarget  *column = makeNode(ResTarget);
+
+		column->val = copyObject(lfirst(lc));
+		column->location = -1;
+		select->targetList = lappend(select->targetList, column);
+	}
+	select->fromClause = list_make1(definition->from);
+	raw->stmt = (Node *) select;
+	state->p_sourcetext = definition->command;
+	query = transformTopLevelStmt(state, raw);
+	free_parsestate(state);
+	return query;
+}
+
+static void
+check_expressions(Definition *definition)
+{
+	Query	   *query;
+	ListCell   *lc;
+
+	foreach(lc, definition->exprs)
+		check_names(lfirst(lc), definition);
+	if (definition->problem != NULL || definition->exprs == NIL)
+		return;
+	query = analyze(definition);
+	foreach(lc, query->targetList)
+		check_tree((Node *) lfirst_node(TargetEntry, lc)->expr, definition);
+	foreach(lc, definition->keys)
+	{
+		if (definition->problem == NULL)
+			definition->problem = key_problem(lfirst(lc), query);
+	}
+}
+
+/* ---------- what commands consist of ---------- */
+
+static Node *
+column_named(const char *name)
+{
+	ColumnRef  *column = makeNode(ColumnRef);
+
+	column->fields = list_make1(makeString(pstrdup(name)));
+	column->location = -1;
+	return (Node *) column;
+}
+
+static void
+add_expr(Definition *definition, Node *expr)
+{
+	if (expr != NULL)
+		definition->exprs = lappend(definition->exprs, expr);
+}
+
+static void
+add_key(Definition *definition, const char *name, Node *expr, List *opclass, const char *method, bool optional)
+{
+	Key		   *key = palloc(sizeof(Key));
+
+	key->place = list_length(definition->exprs);
+	key->opclass = opclass;
+	key->method = method;
+	key->optional = optional;
+	definition->keys = lappend(definition->keys, key);
+	add_expr(definition, name != NULL ? column_named(name) : expr);
+}
+
+static void
+add_index_elements(Definition *definition, List *elements, const char *method)
+{
+	ListCell   *lc;
+
+	foreach(lc, elements)
+	{
+		IndexElem  *element = lfirst_node(IndexElem, lc);
+
+		add_key(definition, element->name, element->expr, element->opclass, method, false);
+	}
+}
+
+static void
+refuse(Definition *definition, const char *problem)
+{
+	if (definition->problem == NULL)
+		definition->problem = problem;
+}
+
+static bool
+same_name(RangeVar *one, RangeVar *other)
+{
+	return one->catalogname == NULL && other->catalogname == NULL &&
+		one->schemaname != NULL && other->schemaname != NULL &&
+		strcmp(one->schemaname, other->schemaname) == 0 && strcmp(one->relname, other->relname) == 0;
+}
+
+/* Has the expressions belong to an existing table, the root or a partition of it. */
+static void
+set_table(Definition *definition, RangeVar *name)
+{
+	Oid			root;
+
+	definition->from = (Node *) copyObject(name);
+	definition->relid = InvalidOid;
+	if (name->schemaname == NULL || name->catalogname != NULL)
+	{
+		refuse(definition, "it names a table without its schema");
+		return;
+	}
+	root = RangeVarGetRelid(definition->root, AccessShareLock, true);
+	definition->relid = RangeVarGetRelid(name, AccessShareLock, true);
+	if (!OidIsValid(root) || !OidIsValid(definition->relid) ||
+		(definition->relid != root &&
+		 !list_member_oid(get_partition_ancestors(definition->relid), root)))
+		refuse(definition, psprintf("%s is not the table that it is for, nor a partition of it",
+									quote_qualified_identifier(name->schemaname, name->relname)));
+}
+
+/* Nothing that would be run: a literal, or MINVALUE or MAXVALUE, which core takes for a column. */
+static bool
+are_constants(List *values)
+{
+	ListCell   *lc;
+
+	foreach(lc, values)
+	{
+		Node	   *value = lfirst(lc);
+
+		if (IsA(value, TypeCast))	/* true and false are cast to boolean */
+		{
+			TypeCast   *cast = (TypeCast *) value;
+
+			if (!IsA(cast->arg, A_Const) || list_length(cast->typeName->names) != 2 ||
+				strcmp(strVal(linitial(cast->typeName->names)), "pg_catalog") != 0 ||
+				strcmp(strVal(lsecond(cast->typeName->names)), "bool") != 0)
+				return false;
+		}
+		else if (!IsA(value, A_Const) && !IsA(value, ColumnRef))
+			return false;
+	}
+	return true;
+}
+
+/* ---------- CREATE TABLE ---------- */
+
+/* NULL of a column's type */
+static Node *
+null_column(ColumnDef *column)
+{
+	A_Const    *null = makeNode(A_Const);
+	TypeCast   *cast = makeNode(TypeCast);
+	CollateClause *collate;
+
+	null->isnull = true;
+	null->location = -1;
+	cast->arg = (Node *) null;
+	cast->typeName = column->typeName;
+	cast->location = -1;
+	if (column->collClause == NULL)
+		return (Node *) cast;
+	collate = copyObject(column->collClause);
+	collate->arg = (Node *) cast;
+	return (Node *) collate;
+}
+
+static void
+add_column(Definition *definition, ColumnDef *column)
+{
+	ListCell   *lc;
+
+	if (column->raw_default != NULL || column->identity != 0 || column->fdwoptions != NIL || column->typeName == NULL)
+		refuse(definition, "a column is more than name, type and collation");
+	foreach(lc, column->constraints)
+	{
+		Constraint *constraint = lfirst_node(Constraint, lc);
+
+		if (constraint->contype == CONSTR_GENERATED)
+			add_expr(definition, constraint->raw_expr);
+		else if (constraint->contype != CONSTR_NOTNULL)
+			refuse(definition, "a column has a constraint other than NOT NULL");
+	}
+}
+
+/* The columns of a table that is not there yet, as a sub-select. */
+static void
+add_columns(Definition *definition, CreateStmt *statement)
+{
+	SelectStmt *select = makeNode(SelectStmt);
+	RangeSubselect *from = makeNode(RangeSubselect);
+	ListCell   *lc;
+
+	foreach(lc, statement->tableElts)
+	{
+		ResTarget  *column = makeNode(ResTarget);
+
+		if (!IsA(lfirst(lc), ColumnDef))
+		{
+			refuse(definition, "it has parts that are not columns");
+			return;
+		}
+		add_column(definition, lfirst(lc));
+		if (definition->problem != NULL)
+			return;
+		column->name = ((ColumnDef *) lfirst(lc))->colname;
+		column->val = null_column(lfirst(lc));
+		column->location = -1;
+		check_names(column->val, definition);
+		select->targetList = lappend(select->targetList, column);
+	}
+	from->subquery = (Node *) select;
+	from->alias = makeAlias(statement->relation->relname, NIL);
+	definition->from = (Node *) from;
+}
+
+static void
+add_partitioning(Definition *definition, PartitionSpec *spec)
+{
+	bool		hashed;
+	ListCell   *lc;
+
+	if (spec == NULL)
+		return;
+#if PG_VERSION_NUM >= 160000
+	hashed = spec->strategy == PARTITION_STRATEGY_HASH;
+#else
+	hashed = pg_strcasecmp(spec->strategy, "hash") == 0;
+#endif
+	foreach(lc, spec->partParams)
+	{
+		PartitionElem *element = lfirst_node(PartitionElem, lc);
+
+		add_key(definition, element->name, element->expr, element->opclass, hashed ? "hash" : "btree", false);
+	}
+}
+
+static void
+examine_create(Definition *definition, CreateStmt *statement)
+{
+	PartitionBoundSpec *bound = statement->partbound;
+
+	if (statement->ofTypename != NULL || statement->constraints != NIL || statement->oncommit != ONCOMMIT_NOOP ||
+		statement->tablespacename != NULL || statement->accessMethod != NULL || statement->if_not_exists ||
+		statement->relation->relpersistence == RELPERSISTENCE_TEMP)
+		refuse(definition, "it is more than a table with columns");
+	else if (bound != NULL)
+	{
+		if (statement->tableElts != NIL || list_length(statement->inhRelations) != 1 ||
+			!are_constants(bound->listdatums) || !are_constants(bound->lowerdatums) ||
+			!are_constants(bound->upperdatums))
+			refuse(definition, "it is more than a partition with constant bounds");
+		else if (statement->relation->schemaname == NULL || statement->relation->catalogname != NULL)
+			refuse(definition, "it names a table without its schema");
+		else
+			set_table(definition, linitial_node(RangeVar, statement->inhRelations));
+	}
+	else if (statement->inhRelations != NIL || !same_name(statement->relation, definition->root))
+		refuse(definition, "it is not the table that it is for");
+	else
+		add_columns(definition, statement);
+	if (definition->problem == NULL)
+		add_partitioning(definition, statement->partspec);
+}
+
+/* ---------- ALTER TABLE ---------- */
+
+/* The operators of an exclusion constraint, as expressions. */
+static void
+add_exclusions(Definition *definition, Constraint *constraint)
+{
+	ListCell   *lc;
+
+	foreach(lc, constraint->exclusions)
+	{
+		List	   *pair = lfirst_node(List, lc);
+		IndexElem  *element = linitial_node(IndexElem, pair);
+		Node	   *operand = element->name != NULL ? column_named(element->name) : element->expr;
+
+		add_index_elements(definition, list_make1(element),
+						   constraint->access_method != NULL ? constraint->access_method : "btree");
+		add_expr(definition, (Node *) makeA_Expr(AEXPR_OP, lsecond_node(List, pair), operand, operand, -1));
+	}
+}
+
+static void
+add_names(Definition *definition, List *names, const char *method)
+{
+	ListCell   *lc;
+
+	foreach(lc, names)
+	{
+		if (method != NULL)
+			add_key(definition, strVal(lfirst(lc)), NULL, NIL, method, false);
+		else
+			add_expr(definition, column_named(strVal(lfirst(lc))));
+	}
+}
+
+static void
+examine_constraint(Definition *definition, Constraint *constraint)
+{
+	const char *method = "btree";
+
+	if (constraint->indexname != NULL || constraint->indexspace != NULL)
+		refuse(definition, "it names an index or a tablespace");
+#if PG_VERSION_NUM >= 180000
+	if (constraint->without_overlaps)
+		method = "gist";
+#endif
+	switch (constraint->contype)
+	{
+		case CONSTR_PRIMARY:
+		case CONSTR_UNIQUE:
+			add_names(definition, constraint->keys, method);
+			break;
+		case CONSTR_EXCLUSION:
+			add_exclusions(definition, constraint);
+			add_expr(definition, constraint->where_clause);
+			break;
+		case CONSTR_CHECK:
+			add_expr(definition, constraint->raw_expr);
+			break;
+		default:
+			refuse(definition, "it is a constraint of another kind");
+			return;
+	}
+	add_names(definition, constraint->including, NULL);
+}
+
+static void
+examine_alter_index(Definition *definition, AlterTableStmt *statement, AlterTableCmd *part)
+{
+	Oid			index = RangeVarGetRelid(statement->relation, AccessShareLock, true);
+	Oid			table = OidIsValid(index) ? IndexGetRelation(index, true) : InvalidOid;
+
+	if (part->subtype != AT_SetStatistics || !OidIsValid(table))
+		refuse(definition, "it changes more than the statistics of an index");
+	else
+		set_table(definition, makeRangeVar(get_namespace_name(get_rel_namespace(table)), get_rel_name(table), -1));
+}
+
+static void
+examine_alter(Definition *definition, AlterTableStmt *statement)
+{
+	AlterTableCmd *part;
+
+	if (list_length(statement->cmds) != 1 || statement->missing_ok)
+	{
+		refuse(definition, "it is not one change");
+		return;
+	}
+	part = linitial_node(AlterTableCmd, statement->cmds);
+	if (statement->objtype == OBJECT_INDEX)
+	{
+		examine_alter_index(definition, statement, part);
+		return;
+	}
+	if (statement->objtype != OBJECT_TABLE)
+	{
+		refuse(definition, "it does not alter a table");
+		return;
+	}
+	set_table(definition, statement->relation);
+	switch (part->subtype)
+	{
+		case AT_AddConstraint:
+			examine_constraint(definition, castNode(Constraint, part->def));
+			break;
+		case AT_SetStorage:
+		case AT_SetCompression:
+		case AT_SetStatistics:
+		case AT_SetOptions:
+		case AT_SetNotNull:
+			break;
+		default:
+			refuse(definition, "it is a change of another kind");
+	}
+}
+
+/* ---------- the other commands ---------- */
+
+static void
+examine_index(Definition *definition, IndexStmt *statement)
+{
+	ListCell   *lc;
+
+	set_table(definition, statement->relation);
+	if (statement->tableSpace != NULL || statement->concurrent || statement->if_not_exists)
+		refuse(definition, "it is more than an index");
+	add_index_elements(definition, statement->indexParams, statement->accessMethod);
+	foreach(lc, statement->indexIncludingParams)
+	{
+		IndexElem  *element = lfirst_node(IndexElem, lc);
+
+		add_expr(definition, element->name != NULL ? column_named(element->name) : element->expr);
+	}
+	add_expr(definition, statement->whereClause);
+}
+
+static void
+examine_statistics(Definition *definition, CreateStatsStmt *statement)
+{
+	ListCell   *lc;
+
+	if (list_length(statement->relations) != 1 || !IsA(linitial(statement->relations), RangeVar) ||
+		statement->if_not_exists)
+	{
+		refuse(definition, "it is more than statistics of one table");
+		return;
+	}
+	set_table(definition, linitial(statement->relations));
+	foreach(lc, statement->exprs)
+	{
+		StatsElem  *element = lfirst_node(StatsElem, lc);
+
+		add_key(definition, element->name, element->expr, NIL, "btree", true);
+	}
+}
+
+static void
+examine(Definition *definition, Node *statement)
+{
+	switch (nodeTag(statement))
+	{
+		case T_CreateStmt:
+			examine_create(definition, (CreateStmt *) statement);
+			break;
+		case T_AlterTableStmt:
+			examine_alter(definition, (AlterTableStmt *) statement);
+			break;
+		case T_IndexStmt:
+			examine_index(definition, (IndexStmt *) statement);
+			break;
+		case T_CreateStatsStmt:
+			examine_statistics(definition, (CreateStatsStmt *) statement);
+			break;
+		case T_CommentStmt:
+			if (((CommentStmt *) statement)->objtype == OBJECT_TABLE)
+				set_table(definition, makeRangeVarFromNameList((List *) ((CommentStmt *) statement)->object));
+			else
+				refuse(definition, "it is not the comment of a table");
+			break;
+		default:
+			refuse(definition, "it is a command of another kind");
+	}
+}
+
+static void
+run(const char *command)
+{
+	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(command, false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "could not run \"%s\"", command);
+	SPI_finish();
+}
+
+PG_FUNCTION_INFO_V1(rdma_define);
+
+/*
+ * rdma.define(table, command, run): NULL: the command defines a part of the table, has no code run
+ * that the caller does not trust, and was run, if that was asked for. Else: why it was not.
+ */
+Datum
+rdma_define(PG_FUNCTION_ARGS)
+{
+	Definition	definition = {0};
+	List	   *parsed;
+
+	definition.root = makeRangeVarFromNameList(textToQualifiedNameList(PG_GETARG_TEXT_PP(0)));
+	definition.command = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	parsed = raw_parser(definition.command, RAW_PARSE_DEFAULT);
+	if (list_length(parsed) != 1)
+		refuse(&definition, "it is not one command");
+	else
+		examine(&definition, linitial_node(RawStmt, parsed)->stmt);
+	if (definition.problem == NULL)
+		check_expressions(&definition);
+	if (definition.problem != NULL)
+		PG_RETURN_TEXT_P(cstring_to_text(definition.problem));
+	if (PG_GETARG_BOOL(2))
+		run(definition.command);
+	PG_RETURN_NULL();
+}
+
+PG_FUNCTION_INFO_V1(rdma_known_type);
+
+/*
+ * rdma.known_type(type): the type that another server names, in the words of this one; of a domain,
+ * the type below it. An error if its values may have code run that the caller does not trust.
+ */
+Datum
+rdma_known_type(PG_FUNCTION_ARGS)
+{
+	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	TypeName   *parsed = typeStringToTypeName(name
+#if PG_VERSION_NUM >= 160000
+											  ,NULL
+#endif
+		);
+	Oid			typid = LookupTypeNameOid(NULL, parsed, false);
+	int32		typmod;
+	const char *problem = type_problem(getBaseType(typid), false);
+
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("values of type %s would have code of other roles run with your rights", name),
+				 errdetail_internal("%s.", problem)));
+	typenameTypeIdAndMod(NULL, parsed, &typid, &typmod);
+	typid = getBaseTypeAndTypmod(typid, &typmod);
+	PG_RETURN_TEXT_P(cstring_to_text(format_type_extended(typid, typmod,
+														  FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY)));
+}

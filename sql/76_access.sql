@@ -64,6 +64,7 @@ CREATE POLICY own ON acc.hidden USING (who = current_user);
 GRANT SELECT ON acc.hidden TO "Access user";
 SET ROLE "Access user";
 SELECT rdma.lock_row('acc.hidden', '(0,1)', false);
+SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'update', 'block');
 RESET ROLE;
 GRANT UPDATE (a) ON acc.hidden TO "Access user";
 SET ROLE "Access user";
@@ -71,6 +72,12 @@ SELECT rdma.lock_row('acc.hidden', '(0,1)', true);
 SELECT rdma.lock_row('acc.hidden', '(0,1)', false);
 SELECT rdma.lock_row('acc.hidden', '(0,2)', false);
 SELECT rdma.lock_row('acc.hidden', '(0,3)', false);
+-- and for who may read and write it, where it does not exist or is hidden there is none
+SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'update', 'block'), rdma.locked_place(), rdma.locked_table()::regclass;
+SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,2)', 'update', 'block'), rdma.locked_place(), rdma.locked_table()::regclass;
+SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(9,1)', 'share', 'nowait');
+SELECT rdma.lock_version('acc.hidden', 'pg_authid'::regclass, '(0,1)', 'update', 'block');
+SELECT rdma.lock_version('acc.hidden', 'acc.hidden'::regclass, '(0,1)', 'forever', 'block');
 RESET ROLE;
 SELECT rdma.lock_row('acc.hidden', '(0,2)', true);
 

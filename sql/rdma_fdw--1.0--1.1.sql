@@ -2452,6 +2452,23 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'rdma_lock_row' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION rdma.lock_row(regclass, tid, boolean) IS 'internal: locks the row at this place, an error if another transaction has changed it';
 
+-- SELECT ... LIMIT ... FOR UPDATE over several nodes: rows that were found before they are locked
+
+CREATE FUNCTION rdma.lock_version(relation regclass, member oid, place tid, strength text, waiting text)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'rdma_lock_version' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.lock_version(regclass, oid, tid, text, text) IS 'internal: locks the last version of the row that was at this place of this part of the table; false: there is none to be returned';
+
+CREATE FUNCTION rdma.locked_place()
+RETURNS tid
+AS 'MODULE_PATHNAME', 'rdma_locked_place' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.locked_place() IS 'internal: where the row is that rdma.lock_version has locked last';
+
+CREATE FUNCTION rdma.locked_table()
+RETURNS oid
+AS 'MODULE_PATHNAME', 'rdma_locked_table' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.locked_table() IS 'internal: and in which table';
+
 -- Snapshots of several nodes, while other coordinators commit there
 
 CREATE FUNCTION rdma.other_parts_age(coordinator bigint)

@@ -31,6 +31,9 @@ rdma_fdw_handler(PG_FUNCTION_ARGS)
 	routine->ReScanForeignScan = rdmaReScanForeignScan;
 	routine->EndForeignScan = rdmaEndForeignScan;
 
+	routine->GetForeignRowMarkType = rdmaGetForeignRowMarkType;
+	routine->RefetchForeignRow = rdmaRefetchForeignRow;
+
 	routine->AddForeignUpdateTargets = rdmaAddForeignUpdateTargets;
 	routine->PlanForeignModify = rdmaPlanForeignModify;
 	routine->BeginForeignModify = rdmaBeginForeignModify;

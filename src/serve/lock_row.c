@@ -12,6 +12,11 @@
  *
  * Only rows that the caller may write, and that the table's policies show it, are locked. Of others it is as
  * if they were not there.
+ *
+ * rdma.lock_version() does for a reader what LockRows does in one server's plan: SELECT ... LIMIT 1 FOR UPDATE
+ * over several nodes reads rows without locks, and locks those that it returns (fdw/exec/lock_rows.c). It
+ * runs under the snapshot that the row was read with. A change that has committed since is followed to the
+ * row's last version, which the next statement reads; the reader looks at its conditions again.
  */
 #include "postgres.h"
 
@@ -27,6 +32,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -38,6 +44,13 @@
 #include "store.h"
 
 PG_FUNCTION_INFO_V1(rdma_lock_row);
+PG_FUNCTION_INFO_V1(rdma_lock_version);
+PG_FUNCTION_INFO_V1(rdma_locked_place);
+PG_FUNCTION_INFO_V1(rdma_locked_table);
+
+/* The row that rdma.lock_version() has locked last; InvalidOid: none. */
+static Oid	locked_table = InvalidOid;
+static ItemPointerData locked_place;
 
 struct RfRowLocker
 {
@@ -104,20 +117,20 @@ is_ours(HeapTupleHeader tuple)
 		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetUpdateXid(tuple));
 }
 
-/* Do the policies show it to the caller? */
+/* Do the policies show it to the caller? read_only: in the caller's own snapshot. */
 static bool
-is_shown(const RfRowLocker *locker, Relation rel, ItemPointer ctid)
+is_shown(Oid relid, Relation rel, ItemPointer ctid, bool read_only)
 {
 	Oid			types[] = {TIDOID, OIDOID};
 	Datum		values[] = {PointerGetDatum(ctid), ObjectIdGetDatum(RelationGetRelid(rel))};
 	char	   *query = psprintf("SELECT FROM %s WHERE ctid OPERATOR(pg_catalog.=) $1 AND tableoid OPERATOR(pg_catalog.=) $2",
-								 quote_qualified_identifier(get_namespace_name(get_rel_namespace(locker->relid)),
-															get_rel_name(locker->relid)));
+								 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+															get_rel_name(relid)));
 	bool		shown;
 
 	SPI_connect();
-	if (SPI_execute_with_args(query, 2, types, values, NULL, false, 1) != SPI_OK_SELECT)
-		elog(ERROR, "could not look for a row of \"%s\"", get_rel_name(locker->relid));
+	if (SPI_execute_with_args(query, 2, types, values, NULL, read_only, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not look for a row of \"%s\"", get_rel_name(relid));
 	shown = SPI_processed > 0;
 	SPI_finish();
 	pfree(query);
@@ -145,7 +158,7 @@ lock_version(const RfRowLocker *locker, Relation rel, ItemPointer ctid, LockTupl
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 
 	/* the pin keeps the version there until it is locked, whoever named the place */
-	allowed = ours || !locker->policies || is_shown(locker, rel, ctid);
+	allowed = ours || !locker->policies || is_shown(locker->relid, rel, ctid, false);
 	if (allowed && !ours)
 		result = table_tuple_lock(rel, ctid, GetActiveSnapshot(), slot, GetCurrentCommandId(false),
 								  mode, LockWaitBlock, 0, &failure);
@@ -181,4 +194,140 @@ rdma_lock_row(PG_FUNCTION_ARGS)
 	rf_lock_row(locker, (ItemPointer) PG_GETARG_POINTER(1), delete);
 	rf_row_locker_end(locker);
 	PG_RETURN_VOID();
+}
+
+/* ---------- for a reader ---------- */
+
+/* As SELECT ... FOR UPDATE asks for it. */
+static void
+check_reader(Oid relid)
+{
+	if ((pg_class_aclmask(relid, GetUserId(), ACL_SELECT, ACLMASK_ANY) == 0 &&
+		 pg_attribute_aclcheck_all(relid, GetUserId(), ACL_SELECT, ACLMASK_ANY) != ACLCHECK_OK) ||
+		(pg_class_aclmask(relid, GetUserId(), ACL_UPDATE, ACLMASK_ANY) == 0 &&
+		 pg_attribute_aclcheck_all(relid, GetUserId(), ACL_UPDATE, ACLMASK_ANY) != ACLCHECK_OK))
+		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
+}
+
+/* The table of the relation that has the row; both stay locked until the transaction ends. */
+static Relation
+open_member(Oid relid, Oid member)
+{
+	Relation	rel;
+
+	LockRelationOid(relid, RowShareLock);
+	if (member != relid && !list_member_oid(find_all_inheritors(relid, RowShareLock, NULL), member))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("the table with OID %u is not a part of \"%s\"", member, get_rel_name(relid))));
+	rel = table_open(member, RowShareLock);
+	if (rel->rd_rel->relkind != RELKIND_RELATION)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("rows of \"%s\" cannot be locked one by one", RelationGetRelationName(rel)),
+				 errdetail("It is not a table that stores rows.")));
+	return rel;
+}
+
+static LockTupleMode
+lock_mode(const char *strength)
+{
+	if (strcmp(strength, "update") == 0)
+		return LockTupleExclusive;
+	if (strcmp(strength, "no key update") == 0)
+		return LockTupleNoKeyExclusive;
+	if (strcmp(strength, "share") == 0)
+		return LockTupleShare;
+	if (strcmp(strength, "key share") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unknown strength of a row lock: \"%s\"", strength)));
+	return LockTupleKeyShare;
+}
+
+static LockWaitPolicy
+wait_policy(const char *waiting)
+{
+	if (strcmp(waiting, "skip locked") == 0)
+		return LockWaitSkip;
+	return strcmp(waiting, "nowait") == 0 ? LockWaitError : LockWaitBlock;
+}
+
+/* As ExecLockRows() has it. False: the row is not to be returned. */
+static bool
+is_locked(TM_Result result, Relation rel)
+{
+	switch (result)
+	{
+		case TM_Ok:
+			return true;
+		case TM_WouldBlock:
+		case TM_SelfModified:
+			return false;
+		case TM_Updated:
+		case TM_Deleted:
+			if (IsolationUsesXactSnapshot())
+				ereport(ERROR,
+						(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+						 errmsg(result == TM_Updated ? "could not serialize access due to concurrent update" :
+								"could not serialize access due to concurrent delete")));
+			if (result == TM_Deleted)
+				return false;
+			break;
+		default:
+			break;
+	}
+	elog(ERROR, "unexpected result %d of locking a row of \"%s\"", (int) result, RelationGetRelationName(rel));
+}
+
+Datum
+rdma_lock_version(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	Snapshot	snapshot = GetActiveSnapshot();
+	LockTupleMode mode = lock_mode(text_to_cstring(PG_GETARG_TEXT_PP(3)));
+	LockWaitPolicy policy = wait_policy(text_to_cstring(PG_GETARG_TEXT_PP(4)));
+	ItemPointerData place = *(ItemPointer) PG_GETARG_POINTER(2);
+	Relation	rel;
+	TupleTableSlot *slot;
+	TM_FailureData failure;
+
+	locked_table = InvalidOid;
+	check_reader(relid);
+	rel = open_member(relid, PG_GETARG_OID(1));
+	slot = table_slot_create(rel, NULL);
+	/* no other version is locked than one that the snapshot shows, whoever named the place */
+	if (ItemPointerGetBlockNumberNoCheck(&place) < RelationGetNumberOfBlocks(rel) &&
+		table_tuple_fetch_row_version(rel, &place, snapshot, slot) &&
+		(check_enable_rls(relid, InvalidOid, false) != RLS_ENABLED || is_shown(relid, rel, &place, true)) &&
+		is_locked(table_tuple_lock(rel, &place, snapshot, slot, snapshot->curcid, mode, policy,
+								   IsolationUsesXactSnapshot() ? 0 : TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure),
+				  rel))
+	{
+		locked_table = RelationGetRelid(rel);
+		locked_place = slot->tts_tid;
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(rel, NoLock);
+	PG_RETURN_BOOL(OidIsValid(locked_table));
+}
+
+Datum
+rdma_locked_place(PG_FUNCTION_ARGS)
+{
+	ItemPointer place;
+
+	if (!OidIsValid(locked_table))
+		PG_RETURN_NULL();
+	place = palloc(sizeof(ItemPointerData));
+	*place = locked_place;
+	PG_RETURN_POINTER(place);
+}
+
+Datum
+rdma_locked_table(PG_FUNCTION_ARGS)
+{
+	if (!OidIsValid(locked_table))
+		PG_RETURN_NULL();
+	PG_RETURN_OID(locked_table);
 }

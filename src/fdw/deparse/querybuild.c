@@ -684,6 +684,7 @@ base_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs)
 	Relation	table = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
 	TupleDesc	desc = RelationGetDescr(table);
 	AttrNumber	ctid = SelfItemPointerAttributeNumber;
+	AttrNumber	tableoid = TableOidAttributeNumber;
 	bool		whole_row = bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, info->attrs_used);
 	List	   *columns = NIL;
 	ListCell   *lc;
@@ -698,14 +699,18 @@ base_columns(PlannerInfo *root, RelOptInfo *rel, List **retrieved_attrs)
 	}
 	if (bms_is_member(ctid - FirstLowInvalidHeapAttributeNumber, info->attrs_used))
 		*retrieved_attrs = lappend_int(*retrieved_attrs, ctid);
+	if (info->finds_table)
+		*retrieved_attrs = lappend_int(*retrieved_attrs, tableoid);
 
 	foreach(lc, *retrieved_attrs)
 	{
 		AttrNumber	attno = lfirst_int(lc);
-		Form_pg_attribute attribute = TupleDescAttr(desc, attno - 1);
+		Form_pg_attribute attribute = attno > 0 ? TupleDescAttr(desc, attno - 1) : NULL;
 
 		if (attno == ctid)
 			columns = lappend(columns, makeVar(rel->relid, ctid, TIDOID, -1, InvalidOid, 0));
+		else if (attno == tableoid)
+			columns = lappend(columns, makeVar(rel->relid, tableoid, OIDOID, -1, InvalidOid, 0));
 		else
 			columns = lappend(columns, makeVar(rel->relid, attno, attribute->atttypid,
 											   attribute->atttypmod, attribute->attcollation, 0));

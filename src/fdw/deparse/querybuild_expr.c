@@ -52,6 +52,8 @@ rf_remote_column(Oid relid, AttrNumber attno)
 {
 	if (!OidIsValid(relid))
 		return psprintf("c%d", attno);
+	if (attno == TableOidAttributeNumber)
+		return "tableoid";
 	return attno == SelfItemPointerAttributeNumber ? "ctid" : rf_column_name(relid, attno);
 }
 

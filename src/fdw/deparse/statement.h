@@ -77,6 +77,7 @@ typedef struct RfRelInfo
 	List	   *local_conds;	/* evaluated here; RestrictInfos, of upper relations bare */
 	Bitmapset  *attrs_used;		/* base relations: columns wanted, offset by
 								 * FirstLowInvalidHeapAttributeNumber */
+	bool		finds_table;	/* base relations: the remote tableoid is wanted as well */
 
 	RelOptInfo *rel;			/* the relation that this is the statement of */
 	struct RfRelInfo *alone;	/* of a table that is one of another server to this query: its own statement, else NULL */

@@ -63,6 +63,8 @@ extern void rdmaReScanForeignScan(ForeignScanState *node);
 extern void rdmaEndForeignScan(ForeignScanState *node);
 extern void rdmaExplainForeignScan(ForeignScanState *node, struct ExplainState *es);
 
+extern void rdmaRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid, TupleTableSlot *slot, bool *updated);
+
 extern void rdmaBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *result_rel, List *fdw_private,
 								   int subplan_index, int eflags);
 extern TupleTableSlot *rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot,
@@ -106,6 +108,9 @@ extern void rf_read_result(RfResultReader *reader, struct pg_result *result, int
 
 /* For a tuple that heap_form_tuple() made: xmin, xmax, cmin and cmax are 0, as in postgres_fdw. */
 extern void rf_clear_system_columns(HeapTupleHeader row);
+
+/* The same row's RF_ROW_TABLE and RF_ROW_PART. */
+extern void rf_set_row_place(HeapTupleHeader row, Oid table, int part);
 
 /* Key joins: their plans find how they run by name. */
 extern void rf_key_join_register(void);

@@ -96,6 +96,8 @@ rdmaExplainForeignScan(ForeignScanState *node, ExplainState *es)
 		rf_explain_nodes_plan(node, es);
 	foreach(lc, es->verbose ? rf_scan_joined_here((ForeignScan *) node->ss.ps.plan) : NIL)
 		ExplainPropertyText("Joined Here", strVal(lfirst(lc)), es);
+	if (rf_scan_late_lock((ForeignScan *) node->ss.ps.plan)[0] != '\0')
+		ExplainPropertyText("Rows Returned Are Locked", rf_scan_late_lock((ForeignScan *) node->ss.ps.plan), es);
 	if (es->verbose && !rf_explain_nodes_sql(node, es))
 		ExplainPropertyText("Remote SQL", rf_scan_sql((ForeignScan *) node->ss.ps.plan), es);
 	if (es->analyze && state != NULL && rf_scan_nodes((ForeignScan *) node->ss.ps.plan) != NIL)

@@ -105,6 +105,13 @@ rf_clear_system_columns(HeapTupleHeader row)
 	HeapTupleHeaderSetCmin(row, InvalidTransactionId);
 }
 
+void
+rf_set_row_place(HeapTupleHeader row, Oid table, int part)
+{
+	HeapTupleHeaderSetXmax(row, table);
+	HeapTupleHeaderSetCmin(row, part);
+}
+
 static void
 conversion_error_context(void *arg)
 {

@@ -29,7 +29,7 @@
 
 static void query_memory_gone(void *arg);
 static TupleDesc with_row_types(TupleDesc desc, ForeignScan *plan, EState *estate);
-static TupleDesc with_ctid(TupleDesc desc);
+static TupleDesc with_place(TupleDesc desc);
 static void set_up_columns(RfScanState *state, TupleDesc desc, List *attrs);
 static void set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan);
 static TupleTableSlot *iterate_merge(ForeignScanState *node, RfScanState *state);
@@ -165,7 +165,7 @@ rdmaBeginForeignScan(ForeignScanState *node, int eflags)
 	set_up_columns(state, desc, rf_scan_attrs(plan));
 	set_up_params(state, node, plan);
 	if (state->has_ctid)
-		desc = with_ctid(desc);
+		desc = with_place(desc);
 	state->decoder = create_decoder(state, plan, desc);
 	state->need_batch = true;
 	state->has_system_columns = uses_system_columns(plan);
@@ -238,15 +238,16 @@ with_row_types(TupleDesc desc, ForeignScan *plan, EState *estate)
 	return result;
 }
 
-/* A row type with ctid as one more column. */
+/* A row type with ctid and tableoid as two more columns. */
 static TupleDesc
-with_ctid(TupleDesc desc)
+with_place(TupleDesc desc)
 {
-	TupleDesc	extended = CreateTemplateTupleDesc(desc->natts + 1);
+	TupleDesc	extended = CreateTemplateTupleDesc(desc->natts + 2);
 
 	for (int i = 1; i <= desc->natts; i++)
 		TupleDescCopyEntry(extended, i, desc, i);
 	TupleDescInitEntry(extended, desc->natts + 1, "ctid", TIDOID, -1, 0);
+	TupleDescInitEntry(extended, desc->natts + 2, "tableoid", OIDOID, -1, 0);
 	return extended;
 }
 
@@ -273,6 +274,12 @@ set_up_columns(RfScanState *state, TupleDesc desc, List *attrs)
 			state->has_ctid = true;
 			state->attnums[i] = desc->natts + 1;
 		}
+		else if (attno == TableOidAttributeNumber)
+		{
+			type = OIDOID;
+			state->has_table = true;
+			state->attnums[i] = desc->natts + 2;
+		}
 		else
 		{
 			Form_pg_attribute att;
@@ -289,8 +296,8 @@ set_up_columns(RfScanState *state, TupleDesc desc, List *attrs)
 		rf_column_wanted(type, typmod, state->fetch.trusted, &state->columns[i]);
 		i++;
 	}
-	state->values = palloc0(sizeof(Datum) * (desc->natts + 1));
-	state->isnull = palloc0(sizeof(bool) * (desc->natts + 1));
+	state->values = palloc0(sizeof(Datum) * (desc->natts + 2));
+	state->isnull = palloc0(sizeof(bool) * (desc->natts + 2));
 }
 
 static void
@@ -328,7 +335,7 @@ set_up_params(RfScanState *state, ForeignScanState *node, ForeignScan *plan)
 
 /* ---------- rows ---------- */
 
-/* A row whose last value is ctid */
+/* A row behind whose values are ctid and, maybe, tableoid */
 static TupleTableSlot *
 store_with_ctid(RfScanState *state, TupleTableSlot *slot, const Datum *values, const bool *isnull)
 {
@@ -337,6 +344,8 @@ store_with_ctid(RfScanState *state, TupleTableSlot *slot, const Datum *values, c
 	ExecStoreVirtualTuple(slot);
 	if (!isnull[state->natts])
 		slot->tts_tid = *(ItemPointer) DatumGetPointer(values[state->natts]);
+	if (state->has_table)
+		state->row_table = DatumGetObjectId(values[state->natts + 1]);
 	return slot;
 }
 
@@ -387,16 +396,24 @@ iterate(ForeignScanState *node, RfScanState *state)
 	return ExecStoreVirtualTuple(slot);
 }
 
-/* xmin and similar columns have no meaning for a remote row: they are 0, as in postgres_fdw. */
+/*
+ * xmin and similar columns have no meaning for a remote row: they are 0, as in postgres_fdw, unless they tell
+ * where the row is to be locked.
+ */
 static TupleTableSlot *
-with_system_columns(TupleTableSlot *slot, TupleTableSlot *row)
+with_system_columns(RfScanState *state, TupleTableSlot *slot, TupleTableSlot *row)
 {
+	HeapTupleHeader header;
+
 	if (TupIsNull(row))
 		return row;
 	if (row != slot)
 		row = ExecCopySlot(slot, row);
 	ExecMaterializeSlot(row);
-	rf_clear_system_columns(((HeapTupleTableSlot *) row)->tuple->t_data);
+	header = ((HeapTupleTableSlot *) row)->tuple->t_data;
+	rf_clear_system_columns(header);
+	if (state->has_table)
+		rf_set_row_place(header, state->row_table, rf_scan_current_part(state));
 	return row;
 }
 
@@ -416,7 +433,7 @@ rdmaIterateForeignScan(ForeignScanState *node)
 		return slot;
 
 	if (unlikely(state->has_system_columns))
-		return with_system_columns(slot, iterate(node, state));
+		return with_system_columns(state, slot, iterate(node, state));
 	return iterate(node, state);
 }
 

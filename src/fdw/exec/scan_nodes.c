@@ -456,6 +456,12 @@ rf_scan_merge_next(RfScanState *state)
 	return merge->given ? state->parts[DatumGetInt32(binaryheap_first(merge->heap))].slot : NULL;
 }
 
+int
+rf_scan_current_part(RfScanState *state)
+{
+	return state->merge ? DatumGetInt32(binaryheap_first(state->merge->heap)) : (int) (state->current - state->parts);
+}
+
 void
 rf_scan_merge_reset(RfScanState *state)
 {

@@ -103,10 +103,12 @@ typedef struct RfScanState
 	RfStreamColumn *columns;
 	int			natts;
 	bool		has_ctid;
+	bool		has_table;		/* and the remote tableoid behind it: rows are locked one by one */
+	Oid			row_table;		/* of the last row */
 	bool		has_system_columns; /* system columns other than ctid and tableoid are used */
 	bool		plain_slot;		/* rows go to a heap tuple slot, directly */
 	bool		by_value;		/* every column is passed by value: rows do not point into batches */
-	Datum	   *values;			/* natts (+ 1 for ctid) long: rows that are not stored directly */
+	Datum	   *values;			/* natts (+ 2 for ctid and tableoid) long: rows that are not stored directly */
 	bool	   *isnull;
 	RfDecoder  *decoder;
 
@@ -199,6 +201,10 @@ extern bool rf_scan_nodes_batch(RfScanState *state);
 /* The next row of a merge, in a slot of its part; NULL at the end. */
 extern TupleTableSlot *rf_scan_merge_next(RfScanState *state);
 extern void rf_scan_merge_reset(RfScanState *state);
+
+/* The number of the part that the row returned last came from, also where there is only one. */
+extern int	rf_scan_current_part(RfScanState *state);
+
 extern void rf_scan_merge_end(RfScanState *state);
 
 /*

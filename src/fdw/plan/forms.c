@@ -169,6 +169,7 @@ plan_statement(Query *query, const char *text, int options, ParamListInfo params
 	PlannedStmt *best;
 	PlannedStmt *plain;
 
+	rf_mark_late_locks(query);
 	if (rf_push_down != RF_PUSH_DOWN_ALL)
 		return plan_one(query, text, options, params);
 	if (!has_query(query, has_grouping_sets) || !rf_reads_nodes((Node *) query))

@@ -318,7 +318,8 @@ add_key_join(KeyJoin *join, JoinPathExtraData *extra)
 	if (driver == NULL || bms_overlap(PATH_REQ_OUTER(driver), join->joinrel->relids) ||
 		!find_equality(join, restrictlist))
 		return;
-	if ((info->retrieved_rows - join->rows) * join->costs.row < LEAST_GAIN * join->costs.round_trip)
+	if ((info->retrieved_rows - join->rows) * join->costs.row + rf_lock_cost(join->root, join->table) <
+		LEAST_GAIN * join->costs.round_trip)
 		return;
 	private = lappend(rf_path_private(info, 0), join->condition);
 	scan = IS_SIMPLE_REL(join->table) ?

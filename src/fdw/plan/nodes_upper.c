@@ -370,7 +370,10 @@ add_ordered_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ordered_
 	input_rel->fdw_private = input;
 }
 
-/* Each node gives as many rows as there may be, and the coordinator counts. */
+/*
+ * Each node gives as many rows as there may be, and the coordinator counts. It would lock as many, too: where rows
+ * are locked one node has to have them all.
+ */
 static void
 add_limit_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 				FinalPathExtraData *extra)
@@ -387,7 +390,7 @@ add_limit_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 		rel = input->ordered;
 		pathkeys = root->sort_pathkeys;
 	}
-	if (root->rowMarks != NIL || !rf_limit_is_shippable(root, rel, extra))
+	if (!rf_limit_is_shippable(root, rel, extra))
 		return;
 
 	before = (RfRelInfo *) rel->fdw_private;
@@ -400,7 +403,8 @@ add_limit_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *final_rel,
 		Path	   *path;
 
 		rel->fdw_private = info;
-		if (pathkeys != NIL && !can_merge(root, rel, pathkeys))
+		if ((pathkeys != NIL && !can_merge(root, rel, pathkeys)) ||
+			(root->rowMarks != NIL && !everywhere && rf_single_node_values(info->fragment) == NIL))
 			continue;
 		rf_estimate(root, rel, NIL, pathkeys, extra, &est);
 		target = rf_upper_target(root, UPPERREL_FINAL, rel, &est);

@@ -147,7 +147,7 @@ rf_add_sorted_paths(PlannerInfo *root, RelOptInfo *rel, Path *local_join, List *
 		}
 		else
 			path = rf_create_foreignscan_path(root, rel, NULL, est.rows, est.startup_cost,
-											  est.total_cost, pathkeys, rel->lateral_relids,
+											  est.total_cost + rf_lock_cost(root, rel), pathkeys, rel->lateral_relids,
 											  NULL, NIL);
 		rf_add_path(root, rel, (Path *) path);
 	}

@@ -43,6 +43,23 @@ extern bool rf_rows_may_be_rechecked(PlannerInfo *root);
  */
 extern bool rf_row_is_wanted(PlannerInfo *root, Index relid);
 
+/*
+ * Rows that are locked when they are returned (late_locks.c): finds the tables concerned, in all parts of a query
+ * that is not planned yet. rf_identify_locked_rows: LockRows gets (ctid, RF_ROW_TABLE, RF_ROW_PART) of the
+ * relation's rows, if it is such a table. Call it before its columns are looked at.
+ */
+extern void rf_mark_late_locks(Query *query);
+extern bool rf_is_locked_late(PlannerInfo *root, RelOptInfo *rel);
+extern void rf_identify_locked_rows(PlannerInfo *root, RelOptInfo *rel);
+
+/* UPDATE or DELETE writes the relation: they look for rows by ctid, so these must stay where they are. */
+extern bool rf_is_written(PlannerInfo *root, Index relid);
+
+/* What it costs others that a scan of the target of UPDATE or DELETE locks its rows; 0: of another relation. */
+extern Cost rf_lock_cost(PlannerInfo *root, RelOptInfo *rel);
+
+extern RowMarkType rdmaGetForeignRowMarkType(RangeTblEntry *rte, LockClauseStrength strength);
+
 /* For EXPLAIN: "schema.table alias" */
 extern char *rf_local_name(RangeTblEntry *rte);
 

@@ -8,6 +8,7 @@
 
 #include "postgres.h"
 
+#include "access/sysattr.h"
 #include "miscadmin.h"
 #include "nodes/plannodes.h"
 #include "nodes/value.h"
@@ -27,7 +28,8 @@ typedef enum RfScanPrivateIndex
 	RF_SCAN_SQL,
 	/*
 	 * IntList: for every remote output column, in order, the attribute number here that it fills
-	 * (ctid is SelfItemPointerAttributeNumber). Attributes not listed are NULL. An empty list means
+	 * (ctid is SelfItemPointerAttributeNumber; the remote tableoid is TableOidAttributeNumber, which fills
+	 * RF_ROW_TABLE). Attributes not listed are NULL. An empty list means
 	 * rows without columns: only their number matters.
 	 */
 	RF_SCAN_ATTRS,
@@ -68,6 +70,11 @@ typedef enum RfScanPrivateIndex
 	RF_SCAN_LOCAL,
 	/* List: NIL, or the statement for many values of the parameters (String), see lookahead_plan.c */
 	RF_SCAN_BATCH,
+	/*
+	 * String: how rows are locked one by one when they are returned, as in the query: "FOR UPDATE SKIP LOCKED", see
+	 * late_locks.c. Empty: they are not.
+	 */
+	RF_SCAN_LATE_LOCK,
 	RF_SCAN_NPRIVATE
 } RfScanPrivateIndex;
 
@@ -125,6 +132,13 @@ typedef enum RfScanComputeIndex
 	/* String: for nodes that store none: the statement without the queries of these exchanges */
 	RF_COMPUTE_JOIN_SQL
 } RfScanComputeIndex;
+
+/*
+ * Columns of a row that is locked when it is returned (late_locks.c), for which system columns without a meaning
+ * for remote rows are used: the OID of the table on the node, and the number of the scan's part that it came from.
+ */
+#define RF_ROW_TABLE	MaxTransactionIdAttributeNumber
+#define RF_ROW_PART		MinCommandIdAttributeNumber
 
 /* Readers of the list, so that only this file depends on its layout. */
 static inline const char *
@@ -263,6 +277,12 @@ rf_scan_batch_sql(ForeignScan *plan)
 	List	   *sql = (List *) list_nth(plan->fdw_private, RF_SCAN_BATCH);
 
 	return sql == NIL ? NULL : strVal(linitial(sql));
+}
+
+static inline const char *
+rf_scan_late_lock(ForeignScan *plan)
+{
+	return strVal(list_nth(plan->fdw_private, RF_SCAN_LATE_LOCK));
 }
 
 /* Servers any of which can run the statement; NIL: that is fixed, or the values of a key decide it. */

@@ -188,6 +188,7 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 						   &info->remote_conds, &info->local_conds);
 
 	pull_varattnos((Node *) baserel->reltarget->exprs, baserel->relid, &info->attrs_used);
+	info->finds_table = rf_is_locked_late(root, baserel);
 	if (info->nodes != NIL && !rf_row_is_wanted(root, baserel->relid))
 		info->attrs_used = bms_del_member(info->attrs_used, 0 - FirstLowInvalidHeapAttributeNumber);
 	foreach(lc, info->local_conds)

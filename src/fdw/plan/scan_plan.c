@@ -42,8 +42,10 @@ typedef struct EcMatchContext
 void
 rdmaGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 {
-	RfRelInfo  *info = rf_relinfo_build(root, baserel, foreigntableid);
+	RfRelInfo  *info;
 
+	rf_identify_locked_rows(root, baserel);
+	info = rf_relinfo_build(root, baserel, foreigntableid);
 	if (info->opts.use_remote_estimate)
 	{
 		rf_estimate_rel(root, baserel);
@@ -145,26 +147,6 @@ add_parameterized_paths(PlannerInfo *root, RelOptInfo *baserel)
 	}
 }
 
-void
-rdmaGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
-{
-	RfRelInfo  *info = (RfRelInfo *) baserel->fdw_private;
-
-	add_path(baserel, (Path *)
-			 rf_create_foreignscan_path(root, baserel, NULL, baserel->rows,
-										info->startup_cost, info->total_cost,
-										NIL, baserel->lateral_relids, NULL, NIL));
-	rf_add_sorted_paths(root, baserel, NULL, NIL);
-	rf_add_partial_path(root, baserel, baserel->relids, NULL, NIL);
-
-	/*
-	 * Nothing here says whether the remote table has an index that makes a look-up per outer row
-	 * cheap; only the data node knows.
-	 */
-	if (info->opts.use_remote_estimate)
-		add_parameterized_paths(root, baserel);
-}
-
 /*
  * SELECT ... FOR UPDATE and the like lock the remote rows, with the strength and the manner of
  * waiting that were asked for.  Rows that a condition evaluated here then drops are locked, too.
@@ -177,9 +159,7 @@ table_locking(PlannerInfo *root, Index relid, const char *table)
 	const char *strength = NULL;
 	const char *waiting = "";
 
-	/* Rows that an UPDATE or DELETE will look for by their ctid must stay where they are. */
-	if (bms_is_member(relid, root->all_result_relids) &&
-		(root->parse->commandType == CMD_UPDATE || root->parse->commandType == CMD_DELETE))
+	if (rf_is_written(root, relid))
 		return psprintf("FOR UPDATE%s", table);
 	if (mark == NULL)
 		return NULL;
@@ -214,6 +194,26 @@ table_locking(PlannerInfo *root, Index relid, const char *table)
 			break;
 	}
 	return psprintf("%s%s%s", strength, table, waiting);
+}
+
+void
+rdmaGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
+{
+	RfRelInfo  *info = (RfRelInfo *) baserel->fdw_private;
+
+	add_path(baserel, (Path *)
+			 rf_create_foreignscan_path(root, baserel, NULL, baserel->rows,
+										info->startup_cost, info->total_cost + rf_lock_cost(root, baserel),
+										NIL, baserel->lateral_relids, NULL, NIL));
+	rf_add_sorted_paths(root, baserel, NULL, NIL);
+	rf_add_partial_path(root, baserel, baserel->relids, NULL, NIL);
+
+	/*
+	 * Nothing here says whether the remote table has an index that makes a look-up per outer row
+	 * cheap; only the data node knows.
+	 */
+	if (info->opts.use_remote_estimate)
+		add_parameterized_paths(root, baserel);
 }
 
 /*
@@ -577,6 +577,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	List	   *local_exprs = NIL;
 	List	   *fdw_private = NIL;
 	const char *locking;
+	const char *late_lock = "";
 	List	   *slot = info->tlist;
 	List	   *states = NIL;
 	List	   *all_sql = NIL;
@@ -592,6 +593,12 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	if (info->alone == NULL && info->table != NULL && simple)
 		rel->serverid = info->server->serverid;
 	locking = locking_clause(root, rel);
+	/* without LockRows above it: the statement does it all */
+	if (locking != NULL && rf_is_locked_late(root, rel) && !limit)
+	{
+		late_lock = locking;
+		locking = NULL;
+	}
 	/* what may run instead of one with local rows can have plans for them: see local_rows_paths.c */
 	if (info->local_rels == NIL)
 		rf_subqueries_are_remote(info, NIL);
@@ -619,7 +626,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	foreach(lc, info->partial ? info->tlist : NIL)
 		states = lappend_oid(states, rf_state_deserialfn(lfirst_node(TargetEntry, lc)->expr));
 
-	nodes = scan_nodes(root, rel, best_path, slot, query, locking != NULL);
+	nodes = scan_nodes(root, rel, best_path, slot, query, locking != NULL || late_lock[0] != '\0');
 	if (keys == NULL && locking == NULL && local_params == NIL)
 		batch = batch_statement(root, rel, best_path, remote_exprs, query, nodes);
 
@@ -632,7 +639,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	fdw_private = lappend(fdw_private,
 						  makeFloat(psprintf("%.1f", limit || keys != NULL ? best_path->path.rows :
 											 info->retrieved_rows)));
-	fdw_private = lappend(fdw_private, makeBoolean(locking != NULL));
+	fdw_private = lappend(fdw_private, makeBoolean(locking != NULL || late_lock[0] != '\0'));
 	fdw_private = lappend(fdw_private, makeString(info->relation_name));
 	fdw_private = lappend(fdw_private, states);
 	fdw_private = lappend(fdw_private, makeString(simple ? "" : info->description));
@@ -643,6 +650,7 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	fdw_private = lappend(fdw_private, IS_UPPER_REL(rel) ? NIL : rf_joined_here(root, info));
 	fdw_private = lappend(fdw_private, local_params);
 	fdw_private = lappend(fdw_private, batch);
+	fdw_private = lappend(fdw_private, makeString(pstrdup(late_lock)));
 	Assert(list_length(fdw_private) == RF_SCAN_NPRIVATE);
 
 	/*

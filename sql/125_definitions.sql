@@ -117,7 +117,7 @@ SELECT rdma.undistribute_table('"def ""weird"" s"."T ""x"" y"');
 SELECT same();
 SELECT described() EXCEPT SELECT line FROM was_described;
 SELECT line FROM was_described EXCEPT SELECT described();
-INSERT INTO "def ""weird"" s"."T ""x"" y" ("K k") VALUES (1000) RETURNING "n""q", v, ts <= now() AS now, m, g;
+INSERT INTO "def ""weird"" s"."T ""x"" y" ("K k") VALUES (1000) RETURNING "n""q", v, ts < now() + interval '1 s' AS now, m, g;
 
 -- ---------- a node in wrong hands, and a role here ----------
 -- an index there whose function is the role's here

@@ -116,10 +116,15 @@ typedef struct RfOpenStatements
  * `nodes`): it reads them in one snapshot. Connects and begins remote transactions where several nodes
  * are used, and costs nothing otherwise; nodes that cannot be connected are left out. Raises an ERROR
  * where there is no common snapshot any more (40001), or while a transaction on one of them is in doubt
- * (55P03). Returns the number of the statement, for what it sends; 0 from REPEATABLE READ on, where the
- * transaction has the snapshot. open: others that go on, those that called this one or those of cursors.
+ * (55P03). Returns the number of the statement, for what it sends; never 0. open: others that go on, those that called this one or those of cursors.
  */
 extern uint64 rf_statement_begin(List *users, RfOpenStatements open);
+
+/*
+ * The transaction is about to write. What the statement sends to these nodes later sees them as they are now. A
+ * round trip where a node has kept no snapshot of it yet.
+ */
+extern void rf_statement_keep(List *users, uint64 statement);
 
 /* Does the transaction begin on all nodes of a server with `nodes` of which it uses one? */
 extern bool rf_statement_wants_all(void);

@@ -138,7 +138,7 @@ struct RfSession
 	bool		untouched;		/* nothing but the beginning was sent */
 	RfOthers	others;			/* zeros: not known */
 
-	/* In READ COMMITTED: those of statements, while depth > 0; see statement_snapshot.c. */
+	/* Those of statements, while depth > 0; see statement_snapshot.c. */
 	List	   *snapshots;		/* RfStatementSnapshot, in TopMemoryContext */
 	uint64		left_out;		/* the last statement that may need it, and began when it could not be connected; 0: none */
 
@@ -465,6 +465,9 @@ extern bool rf_statement_snapshot_join(RfSession *session, uint64 statement, RfS
 
 /* The statement has one snapshot on all of these sessions, which are connected. The same error. */
 extern void rf_statement_snapshot_together(RfSession *const *sessions, int count, uint64 statement);
+
+/* Each of these has kept a snapshot of the statement when this returns, and it is one where that is common. */
+extern void rf_statement_snapshot_keep(RfSession *const *sessions, int count, uint64 statement);
 
 /* A next statement begins; all others but these are over. */
 extern void rf_statement_snapshots_end(RfOpenStatements open);

@@ -1,7 +1,7 @@
 /*
  * statement.c - begins a statement on its nodes.
  *
- * In READ COMMITTED it gets a number, and one snapshot of its nodes (statement_snapshot.c).
+ * It gets a number, and in READ COMMITTED one snapshot of its nodes (statement_snapshot.c).
  *
  * From REPEATABLE READ on the transaction has one snapshot of all nodes (snapshot.c). As it cannot know
  * its later needs, it begins with what it names: a transaction block names whole servers. Nodes that an
@@ -106,21 +106,17 @@ connect_all(List *users, uint64 statement, int *count)
 	return sessions;
 }
 
-static uint64
-begin_statement(List *users, RfOpenStatements open)
+static void
+begin_statement(List *users, uint64 statement)
 {
-	static uint64 statements = 0;
-	uint64		statement = ++statements;
 	RfSession **sessions;
 	int			count;
 
-	rf_statement_snapshots_end(open);
 	if (!rf_snapshot_is_common() || list_length(users) < 2)
-		return statement;
+		return;
 	sessions = connect_all(users, statement, &count);
 	rf_statement_snapshot_together(sessions, count, statement);
 	pfree(sessions);
-	return statement;
 }
 
 static void
@@ -166,10 +162,25 @@ begin_transaction(List *users)
 uint64
 rf_statement_begin(List *users, RfOpenStatements open)
 {
-	if (!IsolationUsesXactSnapshot())
-		return begin_statement(users, open);
-	begin_transaction(users);
-	return 0;
+	static uint64 statements = 0;
+	uint64		statement = ++statements;
+
+	rf_statement_snapshots_end(open);
+	if (IsolationUsesXactSnapshot())
+		begin_transaction(users);
+	else
+		begin_statement(users, statement);
+	return statement;
+}
+
+void
+rf_statement_keep(List *users, uint64 statement)
+{
+	int			count;
+	RfSession **sessions = connect_all(users, IsolationUsesXactSnapshot() ? 0 : statement, &count);
+
+	rf_statement_snapshot_keep(sessions, count, statement);
+	pfree(sessions);
 }
 
 void

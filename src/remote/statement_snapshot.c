@@ -1,8 +1,12 @@
 /*
- * statement_snapshot.c - in READ COMMITTED, one snapshot for all that a statement does on nodes.
+ * statement_snapshot.c - one snapshot for all that a statement does on nodes.
  *
- * There each remote command takes a snapshot of its own. The first one that a statement sends to a node
- * has the node keep it for the others (serve/kept_snapshot.c). Where a statement uses several nodes, all
+ * The first command that a statement sends to a node has the node keep its snapshot for the others
+ * (serve/kept_snapshot.c). From REPEATABLE READ on it is always the transaction's, but without what the
+ * transaction writes afterwards. A statement that writes on nodes before all of its scans have begun has them
+ * keep it first.
+ *
+ * In READ COMMITTED each remote command takes a snapshot of its own. Where a statement uses several nodes, all
  * are told to keep one before it begins, together in the gate (gate.c). The transactions there need not
  * begin for that: they may have written, and other statements may go on with snapshots of before.
  *
@@ -420,6 +424,35 @@ rf_statement_snapshot_together(RfSession *const *sessions, int count, uint64 sta
 	list_free(all);
 }
 
+void
+rf_statement_snapshot_keep(RfSession *const *sessions, int count, uint64 statement)
+{
+	List	   *missing = NIL;
+	RfStreamSnapshot snapshot;
+	RfOthers   *others;
+	ListCell   *lc;
+
+	if (IsolationUsesXactSnapshot())
+		rf_snapshot_of_transaction(sessions, count);
+	else
+		rf_statement_snapshot_together(sessions, count, statement);
+	for (int i = 0; i < count; i++)
+	{
+		if (find(sessions[i], statement) == NULL)
+			missing = list_append_unique_ptr(missing, sessions[i]);
+	}
+	if (missing == NIL)
+		return;
+	foreach(lc, missing)
+		rf_session_settle(lfirst(lc));
+	name(statement, &snapshot);
+	others = run_on_all(missing, &snapshot);
+	foreach(lc, missing)
+		note(lfirst(lc), statement, rf_gate_count())->others = others[foreach_current_index(lc)];
+	pfree(others);
+	list_free(missing);
+}
+
 /* ---------- commands ---------- */
 
 static bool
@@ -437,10 +470,10 @@ rf_statement_snapshot_join(RfSession *session, uint64 statement, RfStreamSnapsho
 {
 	RfStatementSnapshot *entry;
 
-	if (statement == 0 || IsolationUsesXactSnapshot())
+	if (statement == 0)
 		return false;
 	entry = find(session, statement);
-	if (entry == NULL && others_have(session, statement))
+	if (entry == NULL && !IsolationUsesXactSnapshot() && others_have(session, statement))
 	{
 		rf_statement_snapshot_together(&session, 1, statement);
 		entry = find(session, statement);
@@ -457,7 +490,7 @@ rf_statement_snapshot(RfSession *session, uint64 statement, RfStreamSnapshot *sn
 {
 	if (rf_statement_snapshot_join(session, statement, snapshot))
 		return RF_SNAPSHOT_KEPT;
-	if (statement == 0 || IsolationUsesXactSnapshot())
+	if (statement == 0)
 		return RF_SNAPSHOT_OWN;
 	note(session, statement, rf_gate_count())->used = true;
 	name(statement, snapshot);

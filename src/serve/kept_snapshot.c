@@ -1,12 +1,14 @@
 /*
- * kept_snapshot.c - the snapshots that statements of a reader have here, in READ COMMITTED.
+ * kept_snapshot.c - the snapshots that statements of a reader have here.
  *
- * There each command of a session takes a snapshot of its own, but a statement of the reader may need
- * several commands, on several nodes, and wants one. So the first keeps its snapshot under the reader's
- * number of the statement, and the others run under that. Rows are then updated and locked as READ
- * COMMITTED does it: one that has changed since is looked at again.
+ * In READ COMMITTED each command of a session takes a snapshot of its own, and in every level it sees what the
+ * commands before it wrote. But a statement of the reader may need several commands, on several nodes, and wants
+ * one moment. So the first keeps its snapshot under the reader's number of the statement, and the others run
+ * under that. In READ COMMITTED rows are then updated and locked as usual: one that has changed since is looked
+ * at again.
  *
- * What the transaction wrote after the snapshot was taken is not visible to it, as in any statement.
+ * What the transaction wrote after the snapshot was taken is not visible to it, as in any statement. What parts of
+ * the statement write has the snapshot's command number, as if they were one command: a row is written once.
  *
  * Everything belongs to this backend, and ends with its transaction.
  */
@@ -52,6 +54,12 @@ find(uint64 statement)
 	return NULL;
 }
 
+void
+rf_kept_snapshot_writes(QueryDesc *query)
+{
+	query->estate->es_output_cid = query->snapshot->curcid;
+}
+
 /*
  * The portal's statement, not one of a function that the planner evaluates before it. The executor
  * wants the query's snapshot to be the active one.
@@ -74,7 +82,10 @@ executor_start(QueryDesc *query, int eflags)
 	else
 		standard_ExecutorStart(query, eflags);
 	if (mine)
+	{
+		rf_kept_snapshot_writes(query);
 		PopActiveSnapshot();
+	}
 }
 
 static bool

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "executor/execdesc.h"
 #include "utils/snapshot.h"
 
 #include "rdma_fdw/wire.h"
@@ -19,6 +20,9 @@ extern void rf_kept_snapshot_keep(const RfStreamSnapshot *request);
  * it. ERROR (40001): there is none.
  */
 extern Snapshot rf_kept_snapshot(const RfStreamSnapshot *request, uint64 *position);
+
+/* A query that was started under one writes and locks rows as a part of that statement. */
+extern void rf_kept_snapshot_writes(QueryDesc *query);
 
 /* The next statement that the client sends runs under it. The same error. */
 extern void rf_kept_snapshot_next(const RfStreamSnapshot *request);

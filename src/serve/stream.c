@@ -58,13 +58,15 @@ read_request(bytea *bytes, RfStreamColumn **columns, RfStreamSnapshot *snapshot)
 }
 
 static void
-run(PlannedStmt *stmt, const char *sql, ParamListInfo params, RfStreamDest *dest)
+run(PlannedStmt *stmt, const char *sql, ParamListInfo params, bool kept, RfStreamDest *dest)
 {
 	QueryDesc  *query = CreateQueryDesc(stmt, sql, GetActiveSnapshot(), InvalidSnapshot,
 										rf_stream_dest_receiver(dest), params, NULL, 0);
 
 	pgstat_report_query_id(stmt->queryId, true);
 	ExecutorStart(query, 0);
+	if (kept)
+		rf_kept_snapshot_writes(query);
 	if (!rf_run_bare_scan(query, dest))
 		rf_executor_run(query, ForwardScanDirection, 0);
 	ExecutorFinish(query);
@@ -123,7 +125,7 @@ rdma_stream(PG_FUNCTION_ARGS)
 	 * stays.
 	 */
 	dest = rf_stream_dest_create(request, columns);
-	run(linitial_node(PlannedStmt, plan->stmt_list), sql, params, dest);
+	run(linitial_node(PlannedStmt, plan->stmt_list), sql, params, (request->flags & RF_STREAM_KEPT) != 0, dest);
 	ReleaseCachedPlan(plan, CurrentResourceOwner);
 	if (request->flags & RF_STREAM_KEPT)
 		PopActiveSnapshot();

@@ -47,6 +47,12 @@ extern void rf_copy_line(RfCopyLines *lines, uint64 row);
 extern void rf_copy_failed(void *lines, uint64 row);
 extern void rf_copy_error_context(void *lines);
 
+/*
+ * The statement is about to write on nodes: scans that were not started yet, of cursors and statements around it as
+ * well, see what was there before. Other parts of it that write do so, too. (scan_start.c)
+ */
+extern void rf_scan_before_write(EState *estate);
+
 /* Statements whose scans have begun and not ended (scan_start.c). */
 extern RfOpenStatements rf_scan_open_statements(void);
 

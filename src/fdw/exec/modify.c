@@ -496,12 +496,23 @@ insert_everywhere(ModifyState *state, TupleTableSlot *slot)
 	return state->load_spec || inserted > 0 ? slot : NULL;
 }
 
+/* Before the first row */
+static inline void
+begin_writing(ModifyState *state, EState *estate)
+{
+	if (likely(state->writing))
+		return;
+	state->writing = true;
+	rf_scan_before_write(estate);
+}
+
 TupleTableSlot *
 rdmaExecForeignInsert(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot)
 {
 	ModifyState *state = result_rel->ri_FdwState;
 	ModifyTarget *target;
 
+	begin_writing(state, estate);
 	if (state->check_partition)
 		ExecPartitionCheck(result_rel, slot, estate, true);
 	if (state->distribution && state->distribution->placement == RF_PLACED_EVERYWHERE)
@@ -574,6 +585,7 @@ rdmaExecForeignUpdate(EState *estate, ResultRelInfo *result_rel, TupleTableSlot 
 {
 	ModifyState *state = result_rel->ri_FdwState;
 
+	begin_writing(state, estate);
 	if (state->check_partition)
 		ExecPartitionCheck(result_rel, slot, estate, true);
 	if (state->moves)
@@ -593,6 +605,7 @@ rdmaExecForeignUpdate(EState *estate, ResultRelInfo *result_rel, TupleTableSlot 
 TupleTableSlot *
 rdmaExecForeignDelete(EState *estate, ResultRelInfo *result_rel, TupleTableSlot *slot, TupleTableSlot *plan_slot)
 {
+	begin_writing(result_rel->ri_FdwState, estate);
 	return write_row(result_rel, slot, plan_slot, false);
 }
 

@@ -26,6 +26,7 @@
 
 typedef struct DirectState
 {
+	RfDirectWrite write;		/* in rf_open_writes */
 	Oid			serverid;		/* of the table */
 	Oid			userid;
 	List	   *nodes;			/* OIDs of servers */
@@ -61,6 +62,9 @@ clear_result(void *arg)
 {
 	DirectState *state = arg;
 
+	if (state->write.node.next != NULL)
+		dlist_delete(&state->write.node);
+	state->write.node.next = NULL;
 	for (int i = 0; i < state->node_count; i++)
 	{
 		PQclear(state->results[i]);
@@ -171,6 +175,10 @@ rdmaBeginDirectModify(ForeignScanState *node, int eflags)
 	if (state->exchanges != NIL)
 		resolve_buffers(state, rf_fetch_options((List *) list_nth(plan->fdw_private, RF_DIRECT_FETCH)));
 	state->set_processed = boolVal(list_nth(plan->fdw_private, RF_DIRECT_SET_PROCESSED));
+	state->write.estate = estate;
+	state->write.userid = state->userid;
+	state->write.servers = state->nodes;
+	dlist_push_tail(&rf_open_writes, &state->write.node);
 	state->gone.func = clear_result;
 	state->gone.arg = state;
 	MemoryContextRegisterResetCallback(estate->es_query_cxt, &state->gone);
@@ -300,6 +308,7 @@ execute(ForeignScanState *node, DirectState *state)
 	}
 	if (state->single != NULL)
 		only = rf_single_node(state->single, econtext, state->node_count);
+	rf_scan_before_write(node->ss.ps.state);
 	caller = MemoryContextSwitchTo(state->context);
 	all = rf_statement_wants_all();
 	for (int i = 0; i < state->node_count; i++)
@@ -307,7 +316,9 @@ execute(ForeignScanState *node, DirectState *state)
 		if (all || only < 0 || i == only)
 			users = lappend(users, user_of(state, i));
 	}
-	state->statement = rf_statement_begin(users, rf_scan_open_statements());
+	state->statement = state->write.statement;
+	if (state->statement == 0)
+		state->statement = rf_statement_begin(users, rf_scan_open_statements());
 	list_free(users);
 	values = rf_write_values(state->writer, state->values, state->isnull);
 	if (state->exchanges != NIL)

@@ -49,6 +49,7 @@ typedef struct ModifyState
 	const char *sql;
 	List	   *attrs;			/* attributes whose values are parameters */
 	int			param_count;
+	bool		writing;		/* rf_scan_before_write was called */
 	AttrNumber	ctid_attno;		/* in the plan's rows; updates and deletes */
 	RfValueWriter *writer;
 	Datum	   *values;

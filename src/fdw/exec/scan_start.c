@@ -25,6 +25,7 @@
 #include "scan_state.h"
 
 dlist_head	rf_open_scans = DLIST_STATIC_INIT(rf_open_scans);
+dlist_head	rf_open_writes = DLIST_STATIC_INIT(rf_open_writes);
 uint64		rf_scan_starts = 0;
 
 /*
@@ -35,7 +36,7 @@ static EState *whole_run = NULL;
 PlanState  *rf_early_start = NULL;
 static ExecutorRun_hook_type previous_executor_run = NULL;
 
-static void begin_together(RfScanState *state);
+static void begin_together(EState *estate, RfScanState *scan);
 static void prepare_nodes(RfScanState *state);
 static void start_part(RfScanPart *part, int neighbours);
 static bool rows_may_stay_in_place(RfScanState *state);
@@ -101,6 +102,14 @@ rf_scan_watch_executor(void)
 	watching = true;
 }
 
+static void
+add_open(RfOpenStatements *open, uint64 statement)
+{
+	if (statement != 0 && (open->oldest == 0 || statement < open->oldest))
+		open->oldest = statement;
+	open->newest = Max(open->newest, statement);
+}
+
 RfOpenStatements
 rf_scan_open_statements(void)
 {
@@ -108,13 +117,9 @@ rf_scan_open_statements(void)
 	dlist_iter	iter;
 
 	dlist_foreach(iter, &rf_open_scans)
-	{
-		RfScanState *state = dlist_container(RfScanState, node, iter.cur);
-
-		if (state->statement != 0 && (open.oldest == 0 || state->statement < open.oldest))
-			open.oldest = state->statement;
-		open.newest = Max(open.newest, state->statement);
-	}
+		add_open(&open, dlist_container(RfScanState, node, iter.cur)->statement);
+	dlist_foreach(iter, &rf_open_writes)
+		add_open(&open, dlist_container(RfDirectWrite, node, iter.cur)->statement);
 	return open;
 }
 
@@ -195,8 +200,8 @@ rf_scan_start(RfScanState *state)
 		params = evaluate_params(state, state->local_values);
 	if (state->part_count > 1 || state->exchanges != NIL)
 		prepare_nodes(state);
-	else
-		begin_together(state);
+	else if (!state->together)
+		begin_together(state->estate, state);
 	neighbours = count_neighbours(state);
 	for (int i = 0; i < state->part_count; i++)
 	{
@@ -473,52 +478,144 @@ add_users(List *users, RfScanState *state, bool only_current, bool all)
 	return users;
 }
 
-/*
- * The statement's scans begin with the first of them. A scan alone that was pruned does so with its
- * node; if it depends on other rows of the statement, it may read any.
- */
-static void
-begin_together(RfScanState *state)
+/* Several parts of the statement write. */
+static bool
+has_writing_parts(EState *estate)
 {
-	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
-	bool		all;
-	bool		alone = true;
-	MemoryContext caller;
-	List	   *users = NIL;
-	uint64		statement;
+	return estate->es_plannedstmt != NULL && estate->es_plannedstmt->hasModifyingCTE;
+}
+
+/* The nodes of all the statement's scans but this one; what any node can run comes last. */
+static List *
+add_scans(List *users, EState *estate, const RfScanState *except, bool all)
+{
 	dlist_iter	iter;
 
-	if (state->together)
-		return;
-	all = rf_statement_wants_all();
-	caller = MemoryContextSwitchTo(state->context);
 	for (int any = 0; any <= 1; any++)
 	{
 		dlist_foreach(iter, &rf_open_scans)
 		{
-			RfScanState *other = dlist_container(RfScanState, node, iter.cur);
+			RfScanState *scan = dlist_container(RfScanState, node, iter.cur);
 
-			if (other->estate != state->estate || (other->parts->any != NIL) != (any == 1))
-				continue;
-			other->together = true;
-			if (other == state)
-				continue;
-			alone = false;
-			users = add_users(users, other, false, all);
+			if (scan->estate == estate && scan != except && (scan->parts->any != NIL) == (any == 1))
+				users = add_users(users, scan, false, all);
 		}
 	}
-	users = add_users(users, state, alone && bms_is_empty(plan->scan.plan.extParam), all);
-	state->together = true;
-	statement = rf_statement_begin(users, rf_scan_open_statements());
+	return users;
+}
+
+static List *
+add_writes(List *users, EState *estate)
+{
+	dlist_iter	iter;
+	ListCell   *lc;
+
+	dlist_foreach(iter, &rf_open_writes)
+	{
+		RfDirectWrite *write = dlist_container(RfDirectWrite, node, iter.cur);
+
+		foreach(lc, write->estate == estate ? write->servers : NIL)
+			users = lappend(users, GetUserMapping(write->userid, lfirst_oid(lc)));
+	}
+	return users;
+}
+
+static void
+set_statement(EState *estate, uint64 statement)
+{
+	dlist_iter	iter;
+
 	dlist_foreach(iter, &rf_open_scans)
 	{
-		RfScanState *other = dlist_container(RfScanState, node, iter.cur);
+		RfScanState *scan = dlist_container(RfScanState, node, iter.cur);
 
-		if (other->estate == state->estate)
-			other->statement = statement;
+		if (scan->estate != estate)
+			continue;
+		scan->together = true;
+		scan->statement = statement;
 	}
+	dlist_foreach(iter, &rf_open_writes)
+	{
+		RfDirectWrite *write = dlist_container(RfDirectWrite, node, iter.cur);
+
+		if (write->estate == estate && has_writing_parts(estate))
+			write->statement = statement;
+	}
+}
+
+/*
+ * The statement's scans begin with the first of them. A scan alone that was pruned does so with its
+ * node; if it depends on other rows of the statement, it may read any. scan: the one that begins; NULL: the
+ * statement is about to write.
+ */
+static void
+begin_together(EState *estate, RfScanState *scan)
+{
+	MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
+	bool		all = rf_statement_wants_all();
+	bool		parts = has_writing_parts(estate);
+	List	   *users = add_scans(NIL, estate, scan, all);
+	bool		alone = users == NIL && !parts;
+	uint64		statement;
+
+	if (scan != NULL)
+		users = add_users(users, scan, alone && bms_is_empty(scan->scan->ss.ps.plan->extParam), all);
+	if (parts)
+		users = add_writes(users, estate);
+	statement = rf_statement_begin(users, rf_scan_open_statements());
+	set_statement(estate, statement);
+	if (parts)
+		rf_statement_keep(users, statement);
 	list_free(users);
 	MemoryContextSwitchTo(caller);
+}
+
+/* Do its parts have the same number already? Those that are begun later take it from the others. */
+static bool
+has_begun(EState *estate)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &rf_open_scans)
+	{
+		RfScanState *scan = dlist_container(RfScanState, node, iter.cur);
+
+		if (scan->estate == estate && scan->together)
+			return true;
+	}
+	dlist_foreach(iter, &rf_open_writes)
+	{
+		RfDirectWrite *write = dlist_container(RfDirectWrite, node, iter.cur);
+
+		if (write->estate == estate && write->statement != 0)
+			return true;
+	}
+	return false;
+}
+
+void
+rf_scan_before_write(EState *estate)
+{
+	dlist_iter	iter;
+
+	if (has_writing_parts(estate) && !has_begun(estate))
+		begin_together(estate, NULL);
+	dlist_foreach(iter, &rf_open_scans)
+	{
+		RfScanState *scan = dlist_container(RfScanState, node, iter.cur);
+		MemoryContext caller;
+		List	   *users;
+
+		if (scan->started || scan->estate->es_epq_active != NULL)
+			continue;
+		if (!scan->together)
+			begin_together(scan->estate, scan);
+		caller = MemoryContextSwitchTo(scan->context);
+		users = add_users(NIL, scan, false, false);
+		rf_statement_keep(users, scan->statement);
+		list_free(users);
+		MemoryContextSwitchTo(caller);
+	}
 }
 
 /*
@@ -538,7 +635,8 @@ prepare_nodes(RfScanState *state)
 		prune(state);
 	for (int i = 0; state->local_by_part && i < state->part_count; i++)
 		state->parts[i].ended = state->parts[i].local_values == NULL;
-	begin_together(state);
+	if (!state->together)
+		begin_together(state->estate, state);
 	for (int i = 0; i < state->part_count; i++)
 	{
 		if (state->parts[i].ended)

@@ -62,6 +62,16 @@ typedef struct RfExchangeStats
 	char	   *taken_rows;		/* the same of the rows that they sent; NULL: only the leader */
 } RfExchangeStats;
 
+/* A write of a statement that is one remote statement, for as long as the executor has it (modify_direct.c). */
+typedef struct RfDirectWrite
+{
+	dlist_node	node;
+	EState	   *estate;
+	Oid			userid;
+	List	   *servers;		/* OidList: where it may run */
+	uint64		statement;		/* of all parts of the statement, if there are several that write; 0: its own */
+} RfDirectWrite;
+
 /* How the rows of several sorted parts become one sequence (scan_nodes.c) */
 typedef struct RfScanMerge
 {
@@ -127,7 +137,7 @@ typedef struct RfScanState
 	MemoryContext param_context;
 
 	bool		together;		/* the statement has begun on the nodes of all its scans */
-	uint64		statement;		/* rf_statement_begin; 0: it has not begun, or the transaction has the snapshot */
+	uint64		statement;		/* rf_statement_begin; 0: it has not begun */
 	bool		started;
 	bool		ended;
 	bool		need_batch;		/* the decoder's rows, if any, precede a rescan */
@@ -150,6 +160,9 @@ typedef struct RfScanState
 
 /* The scans between Begin and End in this backend. scan_exec.c adds and removes them. */
 extern dlist_head rf_open_scans;
+
+/* Writes between Begin and End. modify_direct.c adds and removes them. */
+extern dlist_head rf_open_writes;
 
 /* The number of scans started in this backend. */
 extern uint64 rf_scan_starts;

@@ -7,7 +7,8 @@
 # unless it went through one of the functions of %clean before. Text for people is marked by RF_MESSAGE_TEXT(). Numbers count as
 # harmless. Also prints each use of PQsendQuery(), which runs several statements, outside of the files that are known to
 # put in numbers only; each place outside of src/base/as_role.c that switches users; and each background worker that keeps the
-# settings of its database. Exit status 1 when there is such a place.
+# settings of its database; and each function of the install scripts that is SECURITY DEFINER without a search_path of its own.
+# Exit status 1 when there is such a place.
 use strict;
 use warnings;
 
@@ -209,6 +210,19 @@ for my $file (sort grep { $_ ne 'src/base/sql_text.c' } split /\n/, `find src -n
 	next if $file =~ $few_statements || $text !~ /\bPQsendQuery\s*\(/;
 	print "$file: PQsendQuery() runs all statements of a text: use rf_session_send()\n";
 	$bad++;
+}
+foreach my $file (glob 'sql/rdma_fdw--*.sql')
+{
+	open(my $fh, '<', $file) or die "$file: $!\n";
+	local $/;
+	my $text = <$fh>;
+	close $fh;
+	while ($text =~ /^CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) (\S+?)\((?:(?!^CREATE|\bAS\b).)*?\bSECURITY DEFINER\b(.*?)\bAS\b/gms)
+	{
+		next if "$2" =~ /SET search_path = pg_catalog, pg_temp\b/;
+		print "$file: $1() is SECURITY DEFINER without SET search_path = pg_catalog, pg_temp\n";
+		$bad++;
+	}
 }
 do
 {

@@ -106,6 +106,15 @@ text_case 1 worker <<-'EOF2'
 		work();
 	}
 EOF2
+mkdir -p "$folder/definer/sql"
+cat >"$folder/definer/sql/rdma_fdw--2.0.sql" <<-'EOF2'
+	CREATE FUNCTION rdma.good() RETURNS int LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT 1 $$;
+	CREATE FUNCTION rdma.bad()
+	RETURNS int
+	LANGUAGE sql SECURITY DEFINER
+	AS $$ SELECT 1 $$;
+EOF2
+text_case 1 definer </dev/null
 text_case 0 harmless <<-'EOF2'
 	static void
 	take(StringInfo buf, RfSession *session, PGresult *result)

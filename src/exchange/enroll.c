@@ -15,8 +15,6 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
@@ -26,8 +24,6 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/inval.h"
-#include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 #include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"

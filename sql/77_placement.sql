@@ -127,6 +127,11 @@ SELECT pg_catalog.count(*) FROM rdma.disconnect_all();
 SELECT said('SELECT found()');
 SELECT rdma.replace_node('plc_many', 'plc1');
 SELECT found();
+-- the tables of the nodes say the same as the record
+SELECT buckets AS before FROM rdma.placement WHERE server = 'plc_many' \gset
+SELECT rdma.read_placement('plc_many');
+SELECT buckets = :'before'::smallint[], members IS NOT NULL FROM rdma.placement WHERE server = 'plc_many';
+SELECT found();
 -- and one that has missed a change of the placement
 SELECT (rdma.run_on('plc1', $$UPDATE rdma.membership SET version = 0 WHERE set_id::text = '$$ || (SELECT set_id FROM rdma.placement WHERE server = 'plc_many') || $$'$$)).*;
 SELECT pg_catalog.count(*) FROM rdma.disconnect_all();

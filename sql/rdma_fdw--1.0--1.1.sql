@@ -771,6 +771,68 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'rdma_replace_node' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION rdma.replace_node(name, name) IS 'the database that the server of a node leads to now has taken the node''s place, with all of its rows';
 
+-- The tables of each node have the map in their constraint rdma_placement. Its text is read as numbers, and never run.
+CREATE FUNCTION rdma.buckets_of_nodes(server name)
+RETURNS smallint[]
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+  part record;
+  tab record;
+  said text;
+  map smallint[];
+  own integer;
+  count integer;
+  claimed boolean;
+  buckets smallint[];
+BEGIN
+  FOR part IN SELECT n.name AS node, n.number - 1 AS number, cardinality(p.buckets) AS buckets FROM rdma.placement p, unnest(p.nodes) WITH ORDINALITY n(name, number) WHERE p.server = buckets_of_nodes.server ORDER BY n.number LOOP
+    claimed := false;
+    FOR tab IN
+      SELECT c.oid::regclass AS name, coalesce(max(option_value) FILTER (WHERE option_name = 'schema_name'), n.nspname) AS schema_name, coalesce(max(option_value) FILTER (WHERE option_name = 'table_name'), c.relname) AS table_name
+        FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace, pg_options_to_table(f.ftoptions)
+        WHERE s.srvname = server GROUP BY c.oid, n.nspname, c.relname HAVING bool_or(option_name = 'distributed_by') ORDER BY n.nspname, c.relname
+    LOOP
+      SELECT r.answer INTO said FROM rdma.run_on(part.node, format('SELECT (SELECT pg_catalog.pg_get_constraintdef(k.oid) FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE k.conname = ''rdma_placement'' AND k.contype = ''c'' AND n.nspname = %L AND c.relname = %L)', tab.schema_name, tab.table_name)) r;
+      CONTINUE WHEN said IS NULL;
+      -- ('{0,1,...}'::smallint[])[rdma.hash_node(840, id) + 1] = 1, or rdma.hash_node(2, id) = 1
+      own := (regexp_match(said, ' = ([0-9]{1,5})\)+(?: NOT VALID)?$'))[1]::integer;
+      count := (regexp_match(said, 'hash_node\(([0-9]{1,5}), '))[1]::integer;
+      map := ('{' || (regexp_match(said, '^CHECK \(+''\{([0-9]{1,5}(?:,[0-9]{1,5})*)\}''::smallint\[\]'))[1] || '}')::smallint[];
+      IF map IS NULL AND count > 0 AND part.buckets % count = 0 THEN
+        map := ARRAY(SELECT (b % count)::smallint FROM generate_series(0, part.buckets - 1) b);
+      END IF;
+      IF own IS DISTINCT FROM part.number OR map IS NULL THEN
+        RAISE EXCEPTION 'constraint "rdma_placement" of table % on server "%" does not say where rows lie', tab.name, part.node USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = format('It is %s', said);
+      END IF;
+      buckets := coalesce(buckets, array_fill(NULL::smallint, ARRAY[cardinality(map)]));
+      -- a node's constraints are as old as the last change of its own buckets, so each is asked for these
+      IF cardinality(map) <> cardinality(buckets) OR EXISTS (SELECT FROM unnest(map, buckets) b(here, known) WHERE CASE WHEN claimed THEN (here = own) <> (known IS NOT DISTINCT FROM own) ELSE here = own AND known IS NOT NULL END) THEN
+        RAISE EXCEPTION 'nodes of server "%" disagree about the buckets of server "%"', server, part.node USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = format('It follows from constraint "rdma_placement" of table %s.', tab.name);
+      END IF;
+      buckets := ARRAY(SELECT CASE WHEN here = own THEN here ELSE known END FROM unnest(map, buckets) WITH ORDINALITY b(here, known, place) ORDER BY place);
+      claimed := true;
+    END LOOP;
+    IF NOT claimed THEN
+      RAISE EXCEPTION 'server "%" does not say which buckets of server "%" it has', part.node, server USING ERRCODE = 'object_not_in_prerequisite_state',
+        DETAIL = 'Constraint "rdma_placement" of a distributed table says it, and no foreign table of the server stands for such a table.',
+        HINT = 'CREATE FOREIGN TABLE for one of them, with the option "distributed_by".';
+    END IF;
+  END LOOP;
+  IF array_position(buckets, NULL) IS NOT NULL THEN
+    RAISE EXCEPTION 'no node of server "%" has bucket %', server, array_position(buckets, NULL) - 1 USING ERRCODE = 'object_not_in_prerequisite_state',
+      HINT = 'Rows may lie on a node that is not on record here. Restore a backup that knows it.';
+  END IF;
+  RETURN buckets;
+END $function$;
+COMMENT ON FUNCTION rdma.buckets_of_nodes(name) IS 'internal: the number of the node that each bucket lies on, by the constraints of the nodes'' tables';
+
+CREATE FUNCTION rdma.read_placement(server name)
+RETURNS void
+AS 'MODULE_PATHNAME', 'rdma_read_placement' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION rdma.read_placement(name) IS 'reads from the nodes where the rows of a server lie, after the coordinator was restored from a backup that is older than a move of rows';
+
 -- A row's node is the one on which its bucket lies.
 
 CREATE FUNCTION rdma.placement_conditions(tab regclass, buckets smallint[] DEFAULT NULL,

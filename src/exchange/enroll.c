@@ -18,12 +18,17 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
+#include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/uuid.h"
 
 #include "rdma_fdw/as_role.h"
 #include "rdma_fdw/compat.h"
@@ -37,6 +42,7 @@ PG_FUNCTION_INFO_V1(rdma_placement_changed);
 PG_FUNCTION_INFO_V1(rdma_record_nodes);
 PG_FUNCTION_INFO_V1(rdma_enroll_nodes);
 PG_FUNCTION_INFO_V1(rdma_replace_node);
+PG_FUNCTION_INFO_V1(rdma_read_placement);
 
 /* The function that a node of 1.0 lacks. Such a node takes part without being known. */
 #define HAS_FUNCTION_SQL \
@@ -97,6 +103,28 @@ rf_node_too_old(const char *node)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the extension of server \"%s\" is too old to be a known node", node),
 			 errhint("Run ALTER EXTENSION rdma_fdw UPDATE in its database.")));
+}
+
+/* What the database that a node's server leads to says of its part (rdma.memberships). */
+static char *
+ask_membership(const RfPlacementRecord *record, int number)
+{
+	ForeignServer *server = GetForeignServerByName(record->nodes[number], false);
+	RfSession  *session = rf_session_get(GetUserMapping(GetUserId(), server->serverid), true);
+
+	if (strcmp(ask(session, HAS_FUNCTION_SQL, false), "t") != 0)
+		rf_node_too_old(record->nodes[number]);
+	return ask(session, psprintf("SELECT rdma.memberships('{%s}')", record->set_id), false);
+}
+
+/* The version that it has of the placement; 0: it is no node of this set. */
+static int64
+membership_version(const RfPlacementRecord *record, int number, const char *answer)
+{
+	RfPlacementPart part = {record, number};
+	const char *version = rf_placement_version(&part, answer);
+
+	return version != NULL ? strtoll(version, NULL, 10) : 0;
 }
 
 /* False: the node's extension is too old. */
@@ -233,6 +261,7 @@ rdma_replace_node(PG_FUNCTION_ARGS)
 	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
 	const char *node = NameStr(*PG_GETARG_NAME(1));
 	RfPlacementRecord *record;
+	int64		version;
 	int			number = 0;
 
 	if (!rf_server_ownercheck(server->serverid, GetUserId()))
@@ -247,7 +276,95 @@ rdma_replace_node(PG_FUNCTION_ARGS)
 				 errhint("rdma.nodes() lists them.")));
 	/* unknown first, or opening a session would fail */
 	write_record(SET_MEMBER_SQL, server, number, NULL);
+	version = membership_version(record, number, ask_membership(record, number));
+	if (version > strtoll(record->version, NULL, 10))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the database of server \"%s\" has a later placement than server \"%s\"", node, server->servername),
+				 errdetail("It has version " INT64_FORMAT ", version %s is on record here, which does not say where rows lie now.",
+						   version, record->version),
+				 errhint("Read it from the nodes: SELECT rdma.read_placement(%s)", quote_literal_cstr(server->servername))));
 	if (!enroll(server, record, number, true))
 		rf_node_too_old(node);
+	PG_RETURN_VOID();
+}
+
+#define WRITE_PLACEMENT_SQL \
+	"UPDATE rdma.placement SET buckets = $2, members = $3, versions = $4, version = $5 WHERE server OPERATOR(pg_catalog.=) $1"
+
+/* An array in the caller's memory. */
+static Datum
+buckets_of_nodes(ForeignServer *server)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext old;
+	Oid			types[1] = {NAMEOID};
+	Datum		name[1];
+	Datum		buckets;
+	bool		isnull;
+
+	name[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
+	if (SPI_connect() != SPI_OK_CONNECT ||
+		SPI_execute_with_args("SELECT rdma.buckets_of_nodes($1)", 1, types, name, NULL, false, 0) != SPI_OK_SELECT ||
+		SPI_processed != 1)
+		elog(ERROR, "could not ask the nodes of server \"%s\"", server->servername);
+	buckets = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+	if (isnull)
+		elog(ERROR, "the nodes of server \"%s\" have no buckets", server->servername);
+	old = MemoryContextSwitchTo(caller);
+	buckets = PointerGetDatum(DatumGetArrayTypePCopy(buckets));
+	MemoryContextSwitchTo(old);
+	SPI_finish();
+	return buckets;
+}
+
+/*
+ * rdma.read_placement(server): takes the placement over from the nodes, where a coordinator was
+ * restored from a backup that is older than a move of rows. Writes nothing on the nodes, so that
+ * another coordinator that has the same record remains right.
+ */
+Datum
+rdma_read_placement(PG_FUNCTION_ARGS)
+{
+	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
+	Oid			types[5] = {NAMEOID, INT2ARRAYOID, UUIDARRAYOID, INT8ARRAYOID, INT8OID};
+	Datum		values[5];
+	RfPlacementRecord *record;
+	int64		latest;
+	Datum	   *members;
+	Datum	   *versions;
+
+	if (!rf_server_ownercheck(server->serverid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_SERVER, server->servername);
+	record = rf_record_lock(server, true);
+	latest = strtoll(record->version, NULL, 10);
+	members = palloc_array(Datum, record->node_count);
+	versions = palloc_array(Datum, record->node_count);
+	for (int i = 0; i < record->node_count; i++)
+	{
+		if (record->members[i] == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("the database of server \"%s\" is not known", record->nodes[i]),
+					 errhint("rdma.enroll_nodes() makes the nodes known.")));
+		/* unknown for now, or opening a session would fail */
+		write_record(SET_MEMBER_SQL, server, i, NULL);
+	}
+	for (int i = 0; i < record->node_count; i++)
+	{
+		RfPlacementPart part = {record, i};
+		char	   *answer = ask_membership(record, i);
+
+		rf_placement_check(list_make1(&part), answer);
+		members[i] = DirectFunctionCall1(uuid_in, CStringGetDatum(record->members[i]));
+		versions[i] = Int64GetDatum(membership_version(record, i, answer));
+		latest = Max(latest, DatumGetInt64(versions[i]));
+	}
+	values[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
+	values[1] = buckets_of_nodes(server);
+	values[2] = PointerGetDatum(construct_array(members, record->node_count, UUIDOID, UUID_LEN, false, TYPALIGN_CHAR));
+	values[3] = PointerGetDatum(construct_array(versions, record->node_count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	values[4] = Int64GetDatum(latest);
+	rf_record_execute(WRITE_PLACEMENT_SQL, lengthof(types), types, values, NULL);
 	PG_RETURN_VOID();
 }

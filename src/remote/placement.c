@@ -345,8 +345,9 @@ rf_placement_question(List *parts)
 	return buf.data;
 }
 
+/* hint: NULL for the usual one, that another database may have taken the node's place */
 __attribute__((noreturn)) static void
-complain_of_node(const RfPlacementPart *part, char *detail)
+complain_of_node(const RfPlacementPart *part, const char *detail, const char *hint)
 {
 	const char *node = part->record->nodes[part->number];
 	const char *server = part->record->server;
@@ -355,6 +356,7 @@ complain_of_node(const RfPlacementPart *part, char *detail)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("server \"%s\" does not lead to the node of server \"%s\" that it stands for", node, server),
 			 errdetail_internal("%s", detail),
+			 hint != NULL ? errhint("%s", hint) :
 			 errhint("Correct the options of server \"%s\". If this database has taken the node's place, with all of its rows, "
 					 "let the owner of server \"%s\" run: SELECT rdma.replace_node(%s, %s)",
 					 node, server, quote_literal_cstr(server), quote_literal_cstr(node))));
@@ -403,18 +405,30 @@ rf_placement_check(List *parts, const char *answer)
 		const RfPlacementPart *part = lfirst(lc);
 		char	   *words[SAID_WORDS];
 		char	   *detail = NULL;
+		char	   *hint = NULL;
 
 		if (!find_part(part, answer, words))
 			detail = "The database there is no node of that server.";
 		else if (atoi(words[SAID_NUMBER]) != part->number)
+		{
 			detail = psprintf("The database there is node %s of that server, not node %d.", words[SAID_NUMBER], part->number);
+			hint = psprintf("Correct the options of server \"%s\".", part->record->nodes[part->number]);
+		}
 		else if (strcmp(words[SAID_MEMBER], part->record->members[part->number]) != 0)
 			detail = psprintf("The database there was node %d of that server before another one took its place.", part->number);
 		else if (strcmp(words[SAID_ORIGINAL], "t") != 0)
 			detail = psprintf("The database there is a copy of node %d: it was restored or cloned from it.", part->number);
 		if (detail != NULL)
-			complain_of_node(part, detail);
+			complain_of_node(part, detail, hint);
 	}
+}
+
+const char *
+rf_placement_version(const RfPlacementPart *part, const char *answer)
+{
+	char	   *words[SAID_WORDS];
+
+	return find_part(part, answer, words) ? words[SAID_VERSION] : NULL;
 }
 
 RfPlacementPart *
@@ -441,7 +455,19 @@ rf_placement_differs(List *parts, const char *answer, char **there)
 void
 rf_placement_complain(const RfPlacementPart *part, const char *there)
 {
+	const char *node = part->record->nodes[part->number];
+	const char *here = part->record->versions[part->number];
+	char	   *hint;
+
+	if (strtoll(there, NULL, 10) > strtoll(here, NULL, 10))
+		hint = psprintf("If this coordinator was restored from a backup, let the owner of server \"%s\" run: SELECT rdma.read_placement(%s)",
+						part->record->server, quote_literal_cstr(part->record->server));
+	else
+		hint = psprintf("Rows were moved since the backup of that database: recover it to a later time. If its rows lie where "
+						"rdma.buckets(%s) says, let the owner of server \"%s\" run: SELECT rdma.replace_node(%s, %s)",
+						quote_literal_cstr(part->record->server), part->record->server,
+						quote_literal_cstr(part->record->server), quote_literal_cstr(node));
 	complain_of_node(part,
 					 psprintf("The database there has version %s of the placement, version %s is on record here: one of both was restored from a backup.",
-							  there, part->record->versions[part->number]));
+							  there, here), hint);
 }

@@ -72,6 +72,9 @@ extern char *rf_placement_question(List *parts);
  */
 extern void rf_placement_check(List *parts, const char *answer);
 
+/* The version of the placement in the answer, as text; NULL: the database is no node of this set. */
+extern const char *rf_placement_version(const RfPlacementPart *part, const char *answer);
+
 /*
  * The part of which the answer has another version than the record, in `there`; NULL: there is none.
  * Whoever reads or writes rows then would do so where they were, or will be.

@@ -152,7 +152,7 @@ SELECT rolsuper FROM pg_roles WHERE rolname = 'regress_def_guest';
 \c regress_rdma_definitions postgres 127.0.0.1 :n2
 SET allow_system_table_mods = on;
 ALTER FUNCTION pg_catalog.format_type(oid, integer) RENAME TO true_format_type;
-CREATE FUNCTION pg_catalog.format_type(oid, integer) RETURNS text LANGUAGE sql AS $$ SELECT 'int) SERVER "def 3"; DROP FOREIGN TABLE IF EXISTS pg_temp.zz; CREATE ROLE regress_def_risen SUPERUSER; CREATE FOREIGN TABLE pg_temp.zz (a int' $$;
+CREATE FUNCTION pg_catalog.format_type(oid, integer) RETURNS text LANGUAGE sql AS $$ SELECT 'int) SERVER "def 3"; DROP FOREIGN TABLE IF EXISTS pg_temp.zz; DROP ROLE IF EXISTS regress_def_risen; CREATE ROLE regress_def_risen SUPERUSER; CREATE FOREIGN TABLE pg_temp.zz (a int' $$;
 \c contrib_regression postgres 127.0.0.1 :coord
 SET search_path = def;
 \set SHOW_CONTEXT never

@@ -64,6 +64,20 @@ extern AttrNumber rf_find_column(Relation relation, const char *remote_name);
  */
 extern int	rf_import_statistics(Relation relation, struct RfSession *session, const RfTableOptions *opts);
 
+/*
+ * Why the caller must not have this code run (trust.c); NULL: there is no reason. The texts are
+ * palloc'd and name function, type or operator class, with the owner.
+ *
+ * rf_owner_problem: a function that is run, whatever it does. rf_call_problem: a function that an
+ * expression calls, with arguments of these types (NIL: not known). rf_type_problem: values of a type,
+ * which have checks of domains and functions of base types and ranges run; enumerations and rows have
+ * no code of their own, unless casts of their owners count, too (all_owners).
+ */
+extern const char *rf_owner_problem(Oid funcid);
+extern const char *rf_call_problem(Oid funcid, List *types);
+extern const char *rf_type_problem(Oid typid, bool all_owners);
+extern const char *rf_opclass_problem(Oid opcid);
+
 /* DDL on foreign tables reaches the nodes (ddl.c). */
 extern void rf_ddl_install_hooks(void);
 

@@ -1,36 +1,24 @@
 /*
  * definition.c - runs a definition that another server describes, if it defines a part of one table
- * and has no code run that the caller does not trust.
+ * and has no code run that the caller does not trust (trust.c).
  *
- * Tables travel between servers with what belongs to them: columns, partitions, constraints, indexes,
- * statistics, comments. Names, options and values may be anything. Expressions may not: whoever makes
- * an index has its expressions evaluated with his rights. So a command from elsewhere is a text that
- * is parsed and never run as it is: the tree has to be one of the commands below, with no part that
- * they do not need, on the expected table or a partition of it.
+ * Tables travel between servers with what belongs to them: columns, partitions, constraints,
+ * indexes, statistics, comments. Names, options and values may be anything. Expressions may not:
+ * the role that makes an index has its expressions evaluated with its rights. So a command from
+ * elsewhere is a text that is parsed first: the tree has to be one of the commands below, with no
+ * part that they do not need, on the expected table or a partition of it.
  *
- * Its code is checked twice. First the names in it, since already the analysis of an expression
- * converts its constants: all functions and operators that a name may mean, all types, all columns.
- * Then the expressions as they were analyzed, with implicit casts and the functions that were chosen.
- *
- * Trusted code belongs to the caller or to a superuser and is declared as free of effects: built-in
- * functions are stable or immutable, all else is immutable. That is not enough for a few built-in
- * functions, which run what their arguments name (see runs_its_argument). Types, operator classes,
- * and what they call, belong to the caller or to a superuser, too.
+ * Its code is checked twice. First the names in it, since the analysis of an expression already
+ * converts its constants, and so evaluates checks of domains in arrays and rows: all functions and
+ * operators that a name may mean, all types, all columns. Then the expressions as they were
+ * analyzed, with implicit casts and the functions that were chosen.
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/partition.h"
-#include "catalog/pg_amop.h"
-#include "catalog/pg_amproc.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_language.h"
-#include "catalog/pg_opclass.h"
-#include "catalog/pg_operator.h"
-#include "catalog/pg_proc.h"
-#include "catalog/pg_range.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
@@ -43,15 +31,12 @@
 #include "parser/parse_type.h"
 #include "parser/parser.h"
 #include "utils/builtins.h"
-#include "utils/catcache.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/regproc.h"
-#include "utils/syscache.h"
-#include "utils/typcache.h"
 #include "utils/varlena.h"
 
 #include "rdma_fdw/compat.h"
+
+#include "catalog.h"
 
 /* A key of an index or of a partitioned table, whose operator class has code, too. */
 typedef struct Key
@@ -73,252 +58,6 @@ typedef struct Definition
 	const char *problem;		/* why it is not run; NULL: no reason */
 } Definition;
 
-/* ---------- whose code ---------- */
-
-static bool
-is_trusted(Oid owner)
-{
-	return owner == GetUserId() || superuser_arg(owner);
-}
-
-static const char *
-belongs_to(const char *kind, const char *name, Oid owner)
-{
-	return psprintf("%s %s belongs to role \"%s\"", kind, name, GetUserNameFromId(owner, true));
-}
-
-/* Built-in functions run nothing else, and belong to a superuser. */
-static const char *
-owner_problem(Oid funcid)
-{
-	HeapTuple	tuple;
-	Oid			owner;
-
-	if (funcid < FirstNormalObjectId)
-		return NULL;
-	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
-	if (!HeapTupleIsValid(tuple))
-		return psprintf("function %u does not exist", funcid);
-	owner = ((Form_pg_proc) GETSTRUCT(tuple))->proowner;
-	ReleaseSysCache(tuple);
-	return is_trusted(owner) ? NULL : belongs_to("function", format_procedure(funcid), owner);
-}
-
-static const char *type_problem(Oid typid, bool all_owners);
-
-static const char *
-composite_problem(Oid typid, bool all_owners)
-{
-	TupleDesc	columns = lookup_rowtype_tupdesc(typid, -1);
-	const char *problem = NULL;
-
-	for (int i = 0; i < columns->natts && problem == NULL; i++)
-	{
-		if (!TupleDescAttr(columns, i)->attisdropped)
-			problem = type_problem(TupleDescAttr(columns, i)->atttypid, all_owners);
-	}
-	ReleaseTupleDesc(columns);
-	return problem;
-}
-
-static const char *
-range_problem(Oid typid, bool all_owners)
-{
-	HeapTuple	tuple = SearchSysCache1(RANGETYPE, ObjectIdGetDatum(typid));
-	FormData_pg_range range;
-	const char *problem;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for range type %u", typid);
-	range = *(Form_pg_range) GETSTRUCT(tuple);
-	ReleaseSysCache(tuple);
-	problem = type_problem(range.rngsubtype, all_owners);
-	if (problem == NULL && OidIsValid(range.rngcanonical))
-		problem = owner_problem(range.rngcanonical);
-	if (problem == NULL && OidIsValid(range.rngsubdiff))
-		problem = owner_problem(range.rngsubdiff);
-	return problem;
-}
-
-static const char *
-base_problem(Form_pg_type type)
-{
-	Oid			functions[] = {type->typinput, type->typoutput, type->typreceive, type->typsend,
-	type->typmodin, type->typmodout, type->typanalyze, type->typsubscript};
-	const char *problem = NULL;
-
-	for (int i = 0; i < lengthof(functions) && problem == NULL; i++)
-	{
-		if (OidIsValid(functions[i]))
-			problem = owner_problem(functions[i]);
-	}
-	return problem;
-}
-
-/*
- * Why values of a type may have code run: the checks of domains, the functions of base types and
- * ranges. Enumerations and rows have no code of their own; all_owners: casts of their owners count,
- * too.
- */
-static const char *
-type_problem(Oid typid, bool all_owners)
-{
-	HeapTuple	tuple;
-	FormData_pg_type type;
-
-	check_stack_depth();
-	if (typid < FirstNormalObjectId)
-		return NULL;
-	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(typid));
-	if (!HeapTupleIsValid(tuple))
-		return psprintf("type %u does not exist", typid);
-	memcpy(&type, GETSTRUCT(tuple), sizeof(type));
-	ReleaseSysCache(tuple);
-
-	if ((all_owners || type.typtype == TYPTYPE_DOMAIN || (type.typtype == TYPTYPE_BASE && !IsTrueArrayType(&type))) &&
-		!is_trusted(type.typowner))
-		return belongs_to("type", format_type_be_qualified(typid), type.typowner);
-	switch (type.typtype)
-	{
-		case TYPTYPE_DOMAIN:
-			return type_problem(type.typbasetype, all_owners);
-		case TYPTYPE_COMPOSITE:
-			return composite_problem(typid, all_owners);
-		case TYPTYPE_RANGE:
-			return range_problem(typid, all_owners);
-		case TYPTYPE_MULTIRANGE:
-			return type_problem(get_multirange_range(typid), all_owners);
-		case TYPTYPE_BASE:
-			return IsTrueArrayType(&type) ? type_problem(type.typelem, all_owners) : base_problem(&type);
-		default:
-			return NULL;
-	}
-}
-
-/* ---------- which functions ---------- */
-
-/*
- * Built-in functions that are not volatile and yet run code that their arguments name, or read
- * tables with all that belongs to them.
- */
-static bool
-runs_its_argument(const char *name)
-{
-	static const char *const names[] = {
-		/* they read tables, views and schemas by name */
-		"table_to_xml", "table_to_xmlschema", "table_to_xml_and_xmlschema",
-		"schema_to_xml", "schema_to_xmlschema", "schema_to_xml_and_xmlschema",
-		"database_to_xml", "database_to_xmlschema", "database_to_xml_and_xmlschema",
-		/* they convert to a type that they are given the name of: a domain has checks */
-		"pg_input_is_valid", "pg_input_error_info",
-		/* it opens a partitioned table and uses its key */
-		"satisfies_hash_partition"
-	};
-
-	for (int i = 0; i < lengthof(names); i++)
-	{
-		if (strcmp(name, names[i]) == 0)
-			return true;
-	}
-	return false;
-}
-
-static bool
-takes_any_type(Oid argument)
-{
-	return argument == ANYOID || argument == RECORDOID || IsPolymorphicType(argument);
-}
-
-/*
- * Why a function may not be called with arguments of these types (NIL: not known): owner, volatility,
- * and what it does. Functions that take any type and either are written in SQL or make JSON look for
- * a cast of the argument's type, whose function may be anybody's.
- */
-static const char *
-call_problem(Oid funcid, List *types)
-{
-	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
-	Form_pg_proc function;
-	const char *name = format_procedure(funcid);
-	const char *problem = NULL;
-	bool		builtin = funcid < FirstNormalObjectId;
-	bool		any_type = false;
-
-	if (!HeapTupleIsValid(tuple))
-		return psprintf("function %u does not exist", funcid);
-	function = (Form_pg_proc) GETSTRUCT(tuple);
-	if (!is_trusted(function->proowner))
-		problem = belongs_to("function", name, function->proowner);
-	else if (function->provolatile == PROVOLATILE_VOLATILE)
-		problem = psprintf("function %s is volatile", name);
-	else if (!builtin && function->provolatile != PROVOLATILE_IMMUTABLE)
-		problem = psprintf("function %s is not immutable", name);
-	else if (builtin && runs_its_argument(NameStr(function->proname)))
-		problem = psprintf("function %s runs what its arguments name", name);
-	for (int i = 0; i < function->pronargs && problem == NULL; i++)
-	{
-		Oid			argument = function->proargtypes.values[i];
-
-		any_type = any_type || takes_any_type(argument);
-		if (argument == CSTRINGOID || argument == INTERNALOID)
-			problem = psprintf("function %s is not for expressions", name);
-		else
-			problem = type_problem(argument, false);
-	}
-	if (builtin && any_type &&
-		(function->prolang == SQLlanguageId || function->prorettype == JSONOID || function->prorettype == JSONBOID))
-	{
-		ListCell   *lc;
-
-		foreach(lc, types)
-		{
-			if (problem == NULL && (lfirst_oid(lc) == RECORDOID || lfirst_oid(lc) == RECORDARRAYOID))
-				problem = psprintf("function %s has a row without a type", name);
-			else if (problem == NULL)
-				problem = type_problem(lfirst_oid(lc), true);
-		}
-	}
-	ReleaseSysCache(tuple);
-	return problem;
-}
-
-static const char *
-opclass_procs_problem(Form_pg_opclass opclass)
-{
-	CatCList   *list = SearchSysCacheList1(AMPROCNUM, ObjectIdGetDatum(opclass->opcfamily));
-	const char *problem = NULL;
-
-	for (int i = 0; i < list->n_members && problem == NULL; i++)
-		problem = owner_problem(((Form_pg_amproc) GETSTRUCT(&list->members[i]->tuple))->amproc);
-	ReleaseSysCacheList(list);
-	if (problem != NULL)
-		return problem;
-	list = SearchSysCacheList1(AMOPSTRATEGY, ObjectIdGetDatum(opclass->opcfamily));
-	for (int i = 0; i < list->n_members && problem == NULL; i++)
-		problem = owner_problem(get_opcode(((Form_pg_amop) GETSTRUCT(&list->members[i]->tuple))->amopopr));
-	ReleaseSysCacheList(list);
-	return problem;
-}
-
-static const char *
-opclass_problem(Oid opcid)
-{
-	HeapTuple	tuple;
-	Form_pg_opclass opclass;
-	const char *problem;
-
-	if (opcid < FirstNormalObjectId)
-		return NULL;
-	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(opcid));
-	if (!HeapTupleIsValid(tuple))
-		return psprintf("operator class %u does not exist", opcid);
-	opclass = (Form_pg_opclass) GETSTRUCT(tuple);
-	problem = is_trusted(opclass->opcowner) ? opclass_procs_problem(opclass) :
-		belongs_to("operator class", NameStr(opclass->opcname), opclass->opcowner);
-	ReleaseSysCache(tuple);
-	return problem;
-}
-
 /* ---------- expressions: names ---------- */
 
 static const char *
@@ -332,7 +71,7 @@ candidates_problem(FuncCandidateList candidate, bool operators)
 		/* which of the built-in functions it is becomes known by analysis */
 		if (funcid < FirstNormalObjectId)
 			continue;
-		problem = call_problem(funcid, NIL);
+		problem = rf_call_problem(funcid, NIL);
 		if (problem != NULL)
 			return problem;
 	}
@@ -342,7 +81,9 @@ candidates_problem(FuncCandidateList candidate, bool operators)
 static const char *
 function_names_problem(List *names)
 {
-	return candidates_problem(FuncnameGetCandidates(names, -1, NIL, false, false, false, true), false);
+	FuncCandidateList candidates = FuncnameGetCandidates(names, -1, NIL, false, false, false, true);
+
+	return candidates_problem(candidates, false);
 }
 
 static const char *
@@ -350,7 +91,9 @@ operator_names_problem(List *names)
 {
 	const char *problem = candidates_problem(OpernameGetCandidates(names, 'b', true), true);
 
-	return problem != NULL ? problem : candidates_problem(OpernameGetCandidates(names, 'l', true), true);
+	if (problem == NULL)
+		problem = candidates_problem(OpernameGetCandidates(names, 'l', true), true);
+	return problem;
 }
 
 /* The types of the columns of an existing table that a name refers to; a whole row: of all. */
@@ -360,13 +103,15 @@ column_problem(Oid relid, ColumnRef *ref)
 	Node	   *last = llast(ref->fields);
 	AttrNumber	attnum = IsA(last, String) ? get_attnum(relid, strVal(last)) : InvalidAttrNumber;
 
-	return attnum != InvalidAttrNumber ? type_problem(get_atttype(relid, attnum), false) :
-		type_problem(get_rel_type_id(relid), false);
+	return attnum != InvalidAttrNumber ? rf_type_problem(get_atttype(relid, attnum), false) :
+		rf_type_problem(get_rel_type_id(relid), false);
 }
 
 static bool
 check_names(Node *node, Definition *definition)
 {
+	Oid			typid;
+
 	if (node == NULL || definition->problem != NULL)
 		return definition->problem != NULL;
 	switch (nodeTag(node))
@@ -385,7 +130,8 @@ check_names(Node *node, Definition *definition)
 			definition->problem = operator_names_problem(((A_Expr *) node)->name);
 			break;
 		case T_TypeName:
-			definition->problem = type_problem(LookupTypeNameOid(NULL, (TypeName *) node, false), false);
+			typid = LookupTypeNameOid(NULL, (TypeName *) node, false);
+			definition->problem = rf_type_problem(typid, false);
 			break;
 		case T_ColumnRef:
 			if (OidIsValid(definition->relid))
@@ -405,7 +151,7 @@ check_function(Oid funcid, void *context)
 	Definition *definition = context;
 
 	if (definition->problem == NULL)
-		definition->problem = owner_problem(funcid);
+		definition->problem = rf_owner_problem(funcid);
 	return definition->problem != NULL;
 }
 
@@ -429,18 +175,21 @@ node_problem(Node *node)
 	if (IsA(node, SubLink) || IsA(node, Aggref) || IsA(node, WindowFunc) || IsA(node, GroupingFunc))
 		return "it contains a query or an aggregate";
 	typid = exprType(node);
-	if (get_typtype(typid) == TYPTYPE_PSEUDO && typid != RECORDOID && typid != RECORDARRAYOID && typid != UNKNOWNOID)
+	if (get_typtype(typid) == TYPTYPE_PSEUDO && typid != RECORDOID && typid != RECORDARRAYOID &&
+		typid != UNKNOWNOID)
 		return psprintf("an expression has the type %s", format_type_be(typid));
 	switch (nodeTag(node))
 	{
 		case T_FuncExpr:
-			return call_problem(((FuncExpr *) node)->funcid, argument_types(((FuncExpr *) node)->args));
+			return rf_call_problem(((FuncExpr *) node)->funcid,
+								   argument_types(((FuncExpr *) node)->args));
 		case T_OpExpr:
 		case T_DistinctExpr:
 		case T_NullIfExpr:
-			return call_problem(get_opcode(((OpExpr *) node)->opno), argument_types(((OpExpr *) node)->args));
+			return rf_call_problem(get_opcode(((OpExpr *) node)->opno),
+								   argument_types(((OpExpr *) node)->args));
 		case T_ScalarArrayOpExpr:
-			return call_problem(get_opcode(((ScalarArrayOpExpr *) node)->opno), NIL);
+			return rf_call_problem(get_opcode(((ScalarArrayOpExpr *) node)->opno), NIL);
 #if PG_VERSION_NUM >= 160000
 		case T_JsonConstructorExpr:	/* looks for casts, as to_json does */
 			return "it makes JSON";
@@ -459,8 +208,9 @@ check_tree(Node *node, Definition *definition)
 	{
 		definition->problem = node_problem(node);
 		if (definition->problem == NULL)
-			definition->problem = type_problem(exprType(node), false);
-		if (definition->problem != NULL || check_functions_in_node(node, check_function, definition))
+			definition->problem = rf_type_problem(exprType(node), false);
+		if (definition->problem != NULL ||
+			check_functions_in_node(node, check_function, definition))
 			return true;
 	}
 	return expression_tree_walker(node, check_tree, definition);
@@ -469,10 +219,11 @@ check_tree(Node *node, Definition *definition)
 static const char *
 key_problem(Key *key, Query *query)
 {
-	Oid			typid = exprType((Node *) list_nth_node(TargetEntry, query->targetList, key->place)->expr);
+	TargetEntry *column = list_nth_node(TargetEntry, query->targetList, key->place);
+	Oid			typid = exprType((Node *) column->expr);
 	Oid			method = get_index_am_oid(key->method, false);
 
-	return opclass_problem(key->optional ? GetDefaultOpClass(typid, method) :
+	return rf_opclass_problem(key->optional ? GetDefaultOpClass(typid, method) :
 						   ResolveOpClass(key->opclass, typid, key->method, method));
 }
 
@@ -542,7 +293,8 @@ add_expr(Definition *definition, Node *expr)
 }
 
 static void
-add_key(Definition *definition, const char *name, Node *expr, List *opclass, const char *method, bool optional)
+add_key(Definition *definition, const char *name, Node *expr, List *opclass, const char *method,
+		bool optional)
 {
 	Key		   *key = palloc(sizeof(Key));
 
@@ -579,7 +331,8 @@ same_name(RangeVar *one, RangeVar *other)
 {
 	return one->catalogname == NULL && other->catalogname == NULL &&
 		one->schemaname != NULL && other->schemaname != NULL &&
-		strcmp(one->schemaname, other->schemaname) == 0 && strcmp(one->relname, other->relname) == 0;
+		strcmp(one->schemaname, other->schemaname) == 0 &&
+		strcmp(one->relname, other->relname) == 0;
 }
 
 /* Has the expressions belong to an existing table, the root or a partition of it. */
@@ -656,7 +409,8 @@ add_column(Definition *definition, ColumnDef *column)
 {
 	ListCell   *lc;
 
-	if (column->raw_default != NULL || column->identity != 0 || column->fdwoptions != NIL || column->typeName == NULL)
+	if (column->raw_default != NULL || column->identity != 0 || column->fdwoptions != NIL ||
+		column->typeName == NULL)
 		refuse(definition, "a column is more than name, type and collation");
 	foreach(lc, column->constraints)
 	{
@@ -717,7 +471,8 @@ add_partitioning(Definition *definition, PartitionSpec *spec)
 	{
 		PartitionElem *element = lfirst_node(PartitionElem, lc);
 
-		add_key(definition, element->name, element->expr, element->opclass, hashed ? "hash" : "btree", false);
+		add_key(definition, element->name, element->expr, element->opclass,
+				hashed ? "hash" : "btree", false);
 	}
 }
 
@@ -726,8 +481,9 @@ examine_create(Definition *definition, CreateStmt *statement)
 {
 	PartitionBoundSpec *bound = statement->partbound;
 
-	if (statement->ofTypename != NULL || statement->constraints != NIL || statement->oncommit != ONCOMMIT_NOOP ||
-		statement->tablespacename != NULL || statement->accessMethod != NULL || statement->if_not_exists ||
+	if (statement->ofTypename != NULL || statement->constraints != NIL ||
+		statement->oncommit != ONCOMMIT_NOOP || statement->tablespacename != NULL ||
+		statement->accessMethod != NULL || statement->if_not_exists ||
 		statement->relation->relpersistence == RELPERSISTENCE_TEMP)
 		refuse(definition, "it is more than a table with columns");
 	else if (bound != NULL)
@@ -736,7 +492,8 @@ examine_create(Definition *definition, CreateStmt *statement)
 			!are_constants(bound->listdatums) || !are_constants(bound->lowerdatums) ||
 			!are_constants(bound->upperdatums))
 			refuse(definition, "it is more than a partition with constant bounds");
-		else if (statement->relation->schemaname == NULL || statement->relation->catalogname != NULL)
+		else if (statement->relation->schemaname == NULL ||
+				 statement->relation->catalogname != NULL)
 			refuse(definition, "it names a table without its schema");
 		else
 			set_table(definition, linitial_node(RangeVar, statement->inhRelations));
@@ -765,7 +522,8 @@ add_exclusions(Definition *definition, Constraint *constraint)
 
 		add_index_elements(definition, list_make1(element),
 						   constraint->access_method != NULL ? constraint->access_method : "btree");
-		add_expr(definition, (Node *) makeA_Expr(AEXPR_OP, lsecond_node(List, pair), operand, operand, -1));
+		add_expr(definition, (Node *) makeA_Expr(AEXPR_OP, lsecond_node(List, pair),
+												 operand, operand, -1));
 	}
 }
 
@@ -823,7 +581,8 @@ examine_alter_index(Definition *definition, AlterTableStmt *statement, AlterTabl
 	if (part->subtype != AT_SetStatistics || !OidIsValid(table))
 		refuse(definition, "it changes more than the statistics of an index");
 	else
-		set_table(definition, makeRangeVar(get_namespace_name(get_rel_namespace(table)), get_rel_name(table), -1));
+		set_table(definition, makeRangeVar(get_namespace_name(get_rel_namespace(table)),
+										   get_rel_name(table), -1));
 }
 
 static void
@@ -905,6 +664,15 @@ examine_statistics(Definition *definition, CreateStatsStmt *statement)
 }
 
 static void
+examine_comment(Definition *definition, CommentStmt *statement)
+{
+	if (statement->objtype != OBJECT_TABLE)
+		refuse(definition, "it is not the comment of a table");
+	else
+		set_table(definition, makeRangeVarFromNameList(castNode(List, statement->object)));
+}
+
+static void
 examine(Definition *definition, Node *statement)
 {
 	switch (nodeTag(statement))
@@ -922,10 +690,7 @@ examine(Definition *definition, Node *statement)
 			examine_statistics(definition, (CreateStatsStmt *) statement);
 			break;
 		case T_CommentStmt:
-			if (((CommentStmt *) statement)->objtype == OBJECT_TABLE)
-				set_table(definition, makeRangeVarFromNameList((List *) ((CommentStmt *) statement)->object));
-			else
-				refuse(definition, "it is not the comment of a table");
+			examine_comment(definition, (CommentStmt *) statement);
 			break;
 		default:
 			refuse(definition, "it is a command of another kind");
@@ -966,34 +731,4 @@ rdma_define(PG_FUNCTION_ARGS)
 	if (PG_GETARG_BOOL(2))
 		run(definition.command);
 	PG_RETURN_NULL();
-}
-
-PG_FUNCTION_INFO_V1(rdma_known_type);
-
-/*
- * rdma.known_type(type): the type that another server names, in the words of this one; of a domain,
- * the type below it. An error if its values may have code run that the caller does not trust.
- */
-Datum
-rdma_known_type(PG_FUNCTION_ARGS)
-{
-	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	TypeName   *parsed = typeStringToTypeName(name
-#if PG_VERSION_NUM >= 160000
-											  ,NULL
-#endif
-		);
-	Oid			typid = LookupTypeNameOid(NULL, parsed, false);
-	int32		typmod;
-	const char *problem = type_problem(getBaseType(typid), false);
-
-	if (problem != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("values of type %s would have code of other roles run with your rights", name),
-				 errdetail_internal("%s.", problem)));
-	typenameTypeIdAndMod(NULL, parsed, &typid, &typmod);
-	typid = getBaseTypeAndTypmod(typid, &typmod);
-	PG_RETURN_TEXT_P(cstring_to_text(format_type_extended(typid, typmod,
-														  FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY)));
 }

@@ -148,11 +148,14 @@ SELECT said($$SELECT rdma.undistribute_table('seed')$$);
 ROLLBACK;
 SELECT rolsuper FROM pg_roles WHERE rolname = 'regress_def_guest';
 
+SELECT rdma.undistribute_table('seed');
+CREATE TABLE narrow AS SELECT i AS a FROM generate_series(1, 40) i;
+SELECT rdma.distribute_table('narrow', 'def', 'a');
 -- the node says of a column what would be a command here
 \c regress_rdma_definitions postgres 127.0.0.1 :n2
 SET allow_system_table_mods = on;
 ALTER FUNCTION pg_catalog.format_type(oid, integer) RENAME TO true_format_type;
-CREATE FUNCTION pg_catalog.format_type(oid, integer) RETURNS text LANGUAGE sql AS $$ SELECT 'int) SERVER "def 3"; DROP FOREIGN TABLE IF EXISTS pg_temp.zz; DROP ROLE IF EXISTS regress_def_risen; CREATE ROLE regress_def_risen SUPERUSER; CREATE FOREIGN TABLE pg_temp.zz (a int' $$;
+CREATE FUNCTION pg_catalog.format_type(oid, integer) RETURNS text LANGUAGE sql AS $$ SELECT 'int) SERVER "def 3" OPTIONS (schema_name ''def'', table_name ''narrow''); DROP FOREIGN TABLE IF EXISTS pg_temp.zz; DROP ROLE IF EXISTS regress_def_risen; CREATE ROLE regress_def_risen SUPERUSER; CREATE FOREIGN TABLE pg_temp.zz (a int' $$;
 \c contrib_regression postgres 127.0.0.1 :coord
 SET search_path = def;
 \set SHOW_CONTEXT never
@@ -184,7 +187,7 @@ CREATE OR REPLACE FUNCTION rdma.index_statements(tab regclass) RETURNS text[] LA
 \c contrib_regression postgres 127.0.0.1 :coord
 SET search_path = def;
 \set SHOW_CONTEXT never
-SELECT rdma.undistribute_table('seed');
+SELECT rdma.undistribute_table('narrow');
 CREATE SERVER wrong FOREIGN DATA WRAPPER rdma_fdw OPTIONS (nodes '"def 3"');
 SELECT rdma.distribute_table('seed', 'wrong', 'a');
 SELECT count(*) FROM rdma.run_on('def2', 'CREATE TABLE def.precious (a int)');

@@ -36,11 +36,13 @@ sub writer
 		DECLARE made int = 0; one int; other int;
 		BEGIN
 			WHILE NOT (SELECT stop FROM control) LOOP
-				one := 2 * (1 + floor(random() * $rows / 2 - 0.01)::int) - $client;
-				other := 2 * (1 + floor(random() * $rows / 2 - 0.01)::int) - $client;
+				one := 2 * (1 + floor(random() * $rows / 2)::int) - $client;
+				other := 2 * (1 + floor(random() * $rows / 2)::int) - $client;
 				COMMIT;
 				UPDATE t SET v = v + 1 WHERE id = one;
+				IF NOT FOUND THEN RAISE EXCEPTION 'no row %', one; END IF;
 				UPDATE t SET v = v - 1 WHERE id = other;
+				IF NOT FOUND THEN RAISE EXCEPTION 'no row %', other; END IF;
 				COMMIT;
 				made := made + 1;
 			END LOOP;

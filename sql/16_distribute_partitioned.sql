@@ -104,6 +104,17 @@ DELETE FROM "E t" WHERE id <> 77;
 UPDATE "E t" SET id = id + 10000 WHERE id = 77;
 SELECT id, tableoid::regclass FROM "E t";
 ROLLBACK;
+-- the partitioned table itself has no rows
+SELECT count(*) FROM ONLY "E t";
+SELECT count(*) FROM ONLY "E t" t JOIN kinds USING (kind);
+SELECT count(*) FROM kinds WHERE EXISTS (SELECT FROM ONLY "E t" t WHERE t.kind = kinds.kind);
+SELECT count(*) FROM (SELECT FROM ONLY "E t" UNION ALL SELECT FROM kinds) u;
+UPDATE ONLY "E t" SET amount = 13;
+UPDATE ONLY "E t" SET amount = 13 WHERE pg_backend_pid() <> 0;
+UPDATE ONLY "E t" SET id = id + 1;
+DELETE FROM ONLY "E t" WHERE pg_backend_pid() <> 0;
+DELETE FROM ONLY "E t";
+INSERT INTO kinds SELECT kind || 'x' FROM ONLY "E t";
 DELETE FROM "E t" USING kinds WHERE kinds.kind = "E t".kind AND amount = 12;
 DELETE FROM ptn_here."E t" WHERE amount = 12;
 SELECT differences();

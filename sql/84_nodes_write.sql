@@ -191,7 +191,37 @@ INSERT INTO h (k) VALUES (1);
 GRANT USAGE ON FOREIGN SERVER nw1, nw2 TO regress_rdma_owner;
 INSERT INTO h (k) VALUES (1);
 
+-- a ctid names a row of one node: it can be shown, and be there or not, but finds no rows
+RESET ROLE;
+CREATE TABLE l (k int, place tid);
+CREATE TABLE several (k int, v text) PARTITION BY LIST (k);
+ALTER TABLE several ATTACH PARTITION strewn DEFAULT;
+SELECT ctid > '(0,0)' FROM h WHERE k = 7;
 \set VERBOSITY terse
+SELECT ctid IS NULL AS away FROM h LIMIT 1;
+SELECT count(*) FROM h LEFT JOIN r ON h.k = r.id WHERE r.ctid IS NULL AND h.k < 10;
+PREPARE shown AS SELECT ctid AS place, k FROM h LIMIT $1;
+CREATE TABLE places AS EXECUTE shown(3);
+SELECT count(place) FROM places;
+UPDATE h SET v = 'by place' WHERE ctid = '(0,5)';
+UPDATE h SET v = 'by place' FROM places WHERE h.ctid = place;
+DELETE FROM h WHERE ctid = ANY (ARRAY(SELECT ctid FROM h WHERE k < 10 ORDER BY k LIMIT 5));
+DELETE FROM r WHERE ctid IN (SELECT ctid FROM r LIMIT 5);
+DELETE FROM strewn USING (SELECT ctid AS place FROM strewn LIMIT 5) s WHERE s.place IS NOT NULL;
+WITH gone AS (DELETE FROM h WHERE k < 10 RETURNING ctid) SELECT count(*) FROM gone;
+SELECT count(*) FROM h a JOIN h b ON a.ctid = b.ctid;
+SELECT DISTINCT ctid FROM h;
+SELECT ctid FROM h GROUP BY ctid;
+SELECT k FROM h ORDER BY ctid LIMIT 1;
+SELECT ctid FROM h UNION SELECT ctid FROM r;
+SELECT count(*) FROM l WHERE EXISTS (SELECT FROM (SELECT FROM h WHERE h.ctid = l.place) x);
+SELECT count(*) FROM several WHERE ctid = '(0,5)';
+CREATE VIEW with_place AS SELECT ctid AS place, k FROM h;
+SELECT count(*) FROM with_place WHERE place = '(0,5)';
+SELECT count(*) FROM h WHERE v = 'by place';
+-- of one node it names a row as with one server
+SELECT count(*) FROM nw1.h a JOIN nw1.h b ON a.ctid = b.ctid WHERE a.k <> b.k;
+
 SET client_min_messages = warning;
 DROP SERVER nw1, nw2, nw CASCADE;
 DROP SCHEMA nw, nw1, nw2 CASCADE;

@@ -192,7 +192,6 @@ append_table(StringInfo buf, BuildContext *cxt, RfRelInfo *info, bool closed, Li
 	else
 		item = psprintf("%s %s", info->relation_name, name);
 
-	/* ONLY is wrong here: a remote table with children is one table to us */
 	if (closed && own != NIL)
 	{
 		appendStringInfo(buf, "(SELECT * FROM %s", item);

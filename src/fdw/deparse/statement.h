@@ -69,7 +69,7 @@ typedef struct RfRelInfo
 	UserMapping *user;			/* only with use_remote_estimate, else NULL */
 	List	   *indexes;		/* base relations: RfIndex, found by ANALYZE on the data node */
 	RfTableOptions opts;
-	char	   *relation_name;	/* remote name, quoted; of other relations: all of their names */
+	char	   *relation_name;	/* remote name, quoted, after ONLY if wanted; of other relations: all of their names */
 	char	   *description;	/* for EXPLAIN: local names and how they are joined */
 	struct RfJoinNotes *notes;	/* for EXPLAIN: why it joins no more, see joined_here.c */
 

@@ -169,6 +169,7 @@ plan_statement(Query *query, const char *text, int options, ParamListInfo params
 	PlannedStmt *best;
 	PlannedStmt *plain;
 
+	rf_check_row_names(query);
 	rf_mark_late_locks(query);
 	if (rf_push_down != RF_PUSH_DOWN_ALL)
 		return plan_one(query, text, options, params);

@@ -45,7 +45,18 @@ extern Query *rf_decorrelated(const Query *statement, bool reduce, int *joined, 
 /* Groups in two steps where the statement has grouping sets, in place; returns how many queries do. */
 extern int	rf_group_in_steps(Query *statement);
 
+/* row_names.c */
+
+/*
+ * ERROR where a statement, as it comes to the planner, takes a ctid of a table on several nodes for a row's
+ * name. Notes where it says ONLY, for rf_says_only (plan.h).
+ */
+extern void rf_check_row_names(Query *query);
+
 /* query_parts.c */
+
+/* Is it a server of this wrapper with nodes? An option "nodes" of another wrapper means something else. */
+extern bool rf_has_nodes(Oid serverid);
 
 /* Is there a table of a server with nodes in it? */
 extern bool rf_reads_nodes(Node *node);

@@ -303,6 +303,9 @@ extern void rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 extern void rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 							  RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra);
 
+/* row_names.c: did the statement say ONLY of this foreign table, whose server has nodes? */
+extern bool rf_says_only(const RangeTblEntry *rte);
+
 /* Why a relation, by any of its statements, does not join others: see joined_here.c. */
 struct RfJoinNotes
 {

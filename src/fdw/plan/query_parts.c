@@ -16,9 +16,8 @@
 #include "forms.h"
 #include "plan.h"
 
-/* An option "nodes" of another wrapper's server means something else. */
-static bool
-has_nodes(Oid serverid)
+bool
+rf_has_nodes(Oid serverid)
 {
 	return GetFdwRoutineByServerId(serverid)->GetForeignRelSize == rdmaGetForeignRelSize &&
 		rf_server_nodes(GetForeignServer(serverid)) != NIL;
@@ -40,7 +39,7 @@ rf_reads_others(Node *node, Oid *server)
 			rte->tablesample != NULL || rte->securityQuals != NIL)
 			return true;
 		table = GetForeignTable(rte->relid);
-		if (!OidIsValid(*server) && has_nodes(table->serverid))
+		if (!OidIsValid(*server) && rf_has_nodes(table->serverid))
 			*server = table->serverid;
 		return table->serverid != *server;
 	}
@@ -59,7 +58,7 @@ reads_nodes_walker(Node *node, void *unused)
 		RangeTblEntry *rte = (RangeTblEntry *) node;
 
 		return rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_FOREIGN_TABLE &&
-			has_nodes(GetForeignTable(rte->relid)->serverid);
+			rf_has_nodes(GetForeignTable(rte->relid)->serverid);
 	}
 	if (IsA(node, Query))
 		return query_tree_walker((Query *) node, reads_nodes_walker, NULL, QTW_EXAMINE_RTES_BEFORE);

@@ -175,6 +175,8 @@ rf_relinfo_build(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	if (!info->opts.use_remote_estimate)
 		info->indexes = rf_remote_indexes(foreigntableid);
 	info->relation_name = rf_remote_relation_name(&info->opts);
+	if (info->nodes != NIL && rf_says_only(planner_rt_fetch(baserel->relid, root)))
+		info->relation_name = psprintf("ONLY %s", info->relation_name);
 	info->description = rf_local_name(planner_rt_fetch(baserel->relid, root));
 
 	/*

@@ -133,6 +133,46 @@ UPDATE local_t SET id = (SELECT id FROM t WHERE v = 'v5') WHERE v = 'v5';
 SELECT node FROM rdma.run_on('uk', 'DROP TABLE uk.child');
 SELECT same('UPDATE t SET id = id + 10000000');
 
+-- Types of keys keep their columns, here and on the nodes, however a key contains them: else rows would belong to other nodes
+-- than those that have them.
+CREATE TYPE place AS (street text, number text);
+CREATE TABLE rows_of (a int, b text);
+CREATE TYPE part AS (x int, y int);
+CREATE DOMAIN parts AS part[];
+CREATE TYPE whole AS (p parts, t text);
+CREATE TYPE unused AS (w int, p place);
+SELECT node FROM rdma.run_on('uk', 'CREATE TYPE uk.place AS (street text, number text)');
+SELECT node FROM rdma.run_on('uk', 'CREATE TABLE uk.rows_of (a int, b text)');
+SELECT node FROM rdma.run_on('uk', 'CREATE TYPE uk.part AS (x int, y int)');
+SELECT node FROM rdma.run_on('uk', 'CREATE DOMAIN uk.parts AS uk.part[]');
+SELECT node FROM rdma.run_on('uk', 'CREATE TYPE uk.whole AS (p uk.parts, t text)');
+CREATE TABLE parcel (at place, n int);
+INSERT INTO parcel SELECT row('Road ' || i, 'a')::place, i FROM generate_series(1, 30) i;
+CREATE TABLE others (n int, r rows_of, w whole);
+SELECT rdma.distribute_table('parcel', 'uk', 'at'), rdma.distribute_table('others', 'uk', 'r, w');
+ALTER TYPE place ADD ATTRIBUTE floor text;
+\set VERBOSITY terse
+ALTER TYPE place DROP ATTRIBUTE number;
+ALTER TYPE place ALTER ATTRIBUTE number TYPE int;
+ALTER TYPE place ALTER ATTRIBUTE number TYPE text COLLATE "C";
+ALTER TABLE rows_of ADD COLUMN c int;
+ALTER TABLE rows_of DROP COLUMN b;
+ALTER TYPE part ADD ATTRIBUTE z int;
+ALTER TYPE whole DROP ATTRIBUTE t;
+SET rdma_fdw.propagate_ddl = off;
+ALTER TYPE whole ADD ATTRIBUTE u int;
+RESET rdma_fdw.propagate_ddl;
+SELECT node FROM rdma.run_on('uk', 'ALTER TYPE uk.place ADD ATTRIBUTE floor text');
+SELECT node FROM rdma.run_on('uk', 'ALTER TABLE uk.rows_of ADD COLUMN c int');
+-- names may change, and types that no key contains
+ALTER TYPE place RENAME ATTRIBUTE number TO nr;
+ALTER TYPE unused ADD ATTRIBUTE q int;
+ALTER TABLE others ADD COLUMN m int;
+UPDATE parcel SET at.nr = 'b' WHERE n < 20;
+SELECT count(*), count(DISTINCT n), count(*) FILTER (WHERE (at).nr = 'b') FROM parcel;
+SELECT rdma.undistribute_table('parcel');
+ALTER TYPE place ADD ATTRIBUTE floor text;
+
 \c contrib_regression postgres 127.0.0.1 :coord
 SET client_min_messages = warning;
 DROP SCHEMA uk CASCADE;

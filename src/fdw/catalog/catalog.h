@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "catalog/objectaccess.h"
 #include "foreign/fdwapi.h"
 
 #include "fdw/deparse/statement.h"
@@ -77,6 +78,15 @@ extern const char *rf_owner_problem(Oid funcid);
 extern const char *rf_call_problem(Oid funcid, List *types);
 extern const char *rf_type_problem(Oid typid, bool all_owners);
 extern const char *rf_opclass_problem(Oid opcid);
+
+/* key_types.c: is it a foreign table of this wrapper? */
+extern bool rf_is_own_table(Oid relid);
+
+/*
+ * What the hook of object accesses saw: ERROR if it changes which columns of which types the row type of a
+ * relation has, and a distribution key has values of that type in it. attnum 0: the relation itself, no error.
+ */
+extern void rf_check_key_types(ObjectAccessType access, Oid relid, AttrNumber attnum);
 
 /* DDL on foreign tables reaches the nodes (ddl.c). */
 extern void rf_ddl_install_hooks(void);

@@ -83,20 +83,12 @@ static Command *current = NULL;
 static bool
 is_propagated(Oid relid)
 {
-	ForeignTable *table;
 	DefElem    *option;
-	Oid			handler;
-	const char *name;
 
 	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)
 		return false;
-	table = GetForeignTable(relid);
-	option = rf_option_find(table->options, "propagate_ddl");
-	if (option == NULL || !defGetBoolean(option))
-		return false;
-	handler = GetForeignDataWrapper(GetForeignServer(table->serverid)->fdwid)->fdwhandler;
-	name = OidIsValid(handler) ? get_func_name(handler) : NULL;
-	return name != NULL && strcmp(name, "rdma_fdw_handler") == 0;
+	option = rf_option_find(GetForeignTable(relid)->options, "propagate_ddl");
+	return option != NULL && defGetBoolean(option) && rf_is_own_table(relid);
 }
 
 static Form_pg_class
@@ -321,6 +313,8 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, 
 {
 	if (previous_object_access)
 		previous_object_access(access, class_id, object_id, sub_id, arg);
+	if (class_id == RelationRelationId)
+		rf_check_key_types(access, object_id, sub_id);
 	if (access != OAT_DROP || class_id != RelationRelationId || current == NULL ||
 		!is_propagated(object_id))
 		return;

@@ -303,8 +303,12 @@ extern void rdmaGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 extern void rf_key_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 							  RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra);
 
-/* row_names.c: did the statement say ONLY of this foreign table, whose server has nodes? */
-extern bool rf_says_only(const RangeTblEntry *rte);
+/* Did the statement say ONLY of this foreign table, whose server has nodes? row_names.c has noted it. */
+static inline bool
+rf_says_only(const RangeTblEntry *rte)
+{
+	return !rte->inFromCl;
+}
 
 /* Why a relation, by any of its statements, does not join others: see joined_here.c. */
 struct RfJoinNotes

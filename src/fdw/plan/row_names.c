@@ -141,9 +141,3 @@ rf_check_row_names(Query *query)
 {
 	(void) check_query(query, NIL);
 }
-
-bool
-rf_says_only(const RangeTblEntry *rte)
-{
-	return !rte->inFromCl;
-}

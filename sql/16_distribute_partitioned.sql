@@ -115,6 +115,7 @@ UPDATE ONLY "E t" SET id = id + 1;
 DELETE FROM ONLY "E t" WHERE pg_backend_pid() <> 0;
 DELETE FROM ONLY "E t";
 INSERT INTO kinds SELECT kind || 'x' FROM ONLY "E t";
+SELECT said($$TRUNCATE ONLY "E t"$$);
 DELETE FROM "E t" USING kinds WHERE kinds.kind = "E t".kind AND amount = 12;
 DELETE FROM ptn_here."E t" WHERE amount = 12;
 SELECT differences();

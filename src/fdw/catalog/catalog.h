@@ -92,6 +92,9 @@ extern void rf_check_key_types(ObjectAccessType access, Oid relid, AttrNumber at
 /* DDL on foreign tables reaches the nodes (ddl.c). */
 extern void rf_ddl_install_hooks(void);
 
+/* Does the TRUNCATE that runs say ONLY of this table? */
+extern bool rf_truncates_only(Oid relid);
+
 extern bool rdmaAnalyzeForeignTable(Relation relation, AcquireSampleRowsFunc *func,
 									BlockNumber *totalpages);
 

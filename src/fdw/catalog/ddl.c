@@ -411,15 +411,44 @@ says_cascade(Node *statement)
 		IsA(statement, DropOwnedStmt) ? ((DropOwnedStmt *) statement)->behavior == DROP_CASCADE : false;
 }
 
+/* The TRUNCATE that runs; NULL: none does. */
+static const TruncateStmt *truncating = NULL;
+
+bool
+rf_truncates_only(Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, truncating != NULL ? truncating->relations : NIL)
+	{
+		RangeVar   *name = lfirst_node(RangeVar, lc);
+
+		if (!name->inh && RangeVarGetRelid(name, NoLock, true) == relid)
+			return true;
+	}
+	return false;
+}
+
 /* Commands that run without this hook. */
 static void
 run_utility(PlannedStmt *planned, const char *query, bool read_only_tree, ProcessUtilityContext context,
 			ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
 {
-	if (previous_process_utility)
-		previous_process_utility(planned, query, read_only_tree, context, params, environment, dest, completion);
-	else
-		standard_ProcessUtility(planned, query, read_only_tree, context, params, environment, dest, completion);
+	const TruncateStmt *outer = truncating;
+
+	truncating = IsA(planned->utilityStmt, TruncateStmt) ? (TruncateStmt *) planned->utilityStmt : NULL;
+	PG_TRY();
+	{
+		if (previous_process_utility)
+			previous_process_utility(planned, query, read_only_tree, context, params, environment, dest, completion);
+		else
+			standard_ProcessUtility(planned, query, read_only_tree, context, params, environment, dest, completion);
+	}
+	PG_FINALLY();
+	{
+		truncating = outer;
+	}
+	PG_END_TRY();
 }
 
 static void

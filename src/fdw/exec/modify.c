@@ -35,6 +35,7 @@
 #include "rdma_fdw/guc.h"
 #include "rdma_fdw/remote.h"
 
+#include "fdw/catalog/catalog.h"
 #include "fdw/deparse/deparse.h"
 #include "fdw/plan/plan.h"
 #include "fdw/plan/plan_private.h"
@@ -719,7 +720,9 @@ rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("foreign table \"%s\" does not allow truncates", RelationGetRelationName(rel))));
-		appendStringInfo(&sql, "%s%s", lc == list_head(rels) ? "TRUNCATE " : ", ", rf_remote_relation_name(&opts));
+		appendStringInfo(&sql, "%s%s%s", lc == list_head(rels) ? "TRUNCATE " : ", ",
+						 rf_server_nodes(server) != NIL && rf_truncates_only(RelationGetRelid(rel)) ? "ONLY " : "",
+						 rf_remote_relation_name(&opts));
 	}
 	Assert(server != NULL);		/* core calls once per server */
 	appendStringInfo(&sql, " %s IDENTITY %s", restart_seqs ? "RESTART" : "CONTINUE",

@@ -69,10 +69,10 @@ extern List *rf_server_compute_nodes(ForeignServer *server);	/* OidList */
 struct RfSession;
 
 /*
- * rf_session_get for a statement on a server with nodes (or, without them, on that itself), in the
- * remote transaction. The ERROR of a node that cannot be reached says what it has, and what to do.
+ * rf_statement_session for a statement on a server with nodes (or, without them, on that itself). The
+ * ERROR of a node that cannot be reached says what it has, and what to do.
  */
-extern struct RfSession *rf_node_session(UserMapping *user, Oid serverid);
+extern struct RfSession *rf_node_session(uint64 statement, UserMapping *user, Oid serverid);
 
 /*
  * The caller's user mapping for a node, or one that is to become a node, of a server with nodes. ERROR if the

@@ -33,13 +33,20 @@ typedef struct RfStream RfStream;
 extern RfSession *rf_session_get(UserMapping *user, bool in_transaction);
 
 /*
- * The session of the user's mapping for one of these servers, all of which have the same rows, in the
- * remote transaction; *user: the mapping (NULL, or of the last time), in the current memory context. A
- * transaction stays with the server that it was given first. Otherwise it is one that the transaction
- * uses already, or that is connected, or that can be connected, in the order given. ERROR when none of
- * them can, or has a mapping.
+ * The same in the remote transaction, for a statement (rf_statement_begin; 0: for something else). If its
+ * node could not be connected when the statement began, raises the error of that attempt, however the node
+ * is now.
  */
-extern RfSession *rf_session_get_any(Oid userid, List *servers, UserMapping **user);
+extern RfSession *rf_statement_session(uint64 statement, UserMapping *user);
+
+/*
+ * The session of the user's mapping for one of these servers, all of which have the same rows, in the
+ * remote transaction; *user: set to the mapping, in the current memory context. A transaction stays with the
+ * server that it was given first. Otherwise it is one that the transaction uses already, or that is
+ * connected, or that can be connected, in the order given, but no server that could not be connected when
+ * the statement began (0: there is no statement). ERROR when no server is left, or none has a mapping.
+ */
+extern RfSession *rf_session_get_any(uint64 statement, Oid userid, List *servers, UserMapping **user);
 
 /* Changes whenever something is done in the session, but not when what was done is read. */
 extern uint32 rf_session_uses(RfSession *session);
@@ -111,14 +118,29 @@ typedef struct RfOpenStatements
 	uint64		newest;
 } RfOpenStatements;
 
+/* A statement uses one of several nodes, which have the same rows. */
+typedef struct RfNodeChoice
+{
+	Oid			userid;
+	List	   *servers;		/* OidList */
+	UserMapping **user;			/* set to the one that was chosen, in the current memory context */
+} RfNodeChoice;
+
 /*
- * A statement is about to read on these nodes, as these users (UserMapping, of servers without
- * `nodes`): it reads them in one snapshot. Connects and begins remote transactions where several nodes
- * are used, and costs nothing otherwise; nodes that cannot be connected are left out. Raises an ERROR
- * where there is no common snapshot any more (40001), or while a transaction on one of them is in doubt
- * (55P03). Returns the number of the statement, for what it sends; never 0. open: others that go on, those that called this one or those of cursors.
+ * A statement is about to use these nodes, as these users (UserMapping, of servers without `nodes`), and
+ * one node of each of the choices (RfNodeChoice). It sees all of them in one snapshot.
+ *
+ * Which nodes it can use is decided here, once: connects and begins remote transactions where several nodes
+ * are used, and costs nothing otherwise. A node that cannot be connected is down for this statement, which
+ * goes on if it does not need the node; rf_statement_session() raises the error if it does. Statements that
+ * begin later try again, those that this one calls included. A choice falls on a node that the statement
+ * uses anyway, if it can.
+ *
+ * Raises an ERROR where there is no common snapshot any more (40001), while a transaction on one of the nodes
+ * is in doubt (55P03), or where no node of a choice can be connected. Returns the number of the statement,
+ * for what it sends, never 0. open: others that go on, those that called this one or those of cursors.
  */
-extern uint64 rf_statement_begin(List *users, RfOpenStatements open);
+extern uint64 rf_statement_begin(List *users, List *choices, RfOpenStatements open);
 
 /*
  * The transaction is about to write. What the statement sends to these nodes later sees them as they are now. A
@@ -130,19 +152,20 @@ extern void rf_statement_keep(List *users, uint64 statement);
 extern bool rf_statement_wants_all(void);
 
 /*
- * The same again for sessions of a statement, of which some had to be aborted
- * (rf_session_abort_transaction).
+ * Ends the remote transactions of a statement's sessions, in which nothing of importance was done, and begins
+ * them again, in one snapshot (statement: 0 if it began none). What they held on their nodes is free then.
+ * Closes their streams and waits for running commands.
  */
-extern void rf_statement_begin_again(RfSession *const *sessions, int count, uint64 statement);
+extern void rf_statement_restart(RfSession *const *sessions, int count, uint64 statement);
 
 /* Is its database connection under TLS or GSSAPI encryption? */
 extern bool rf_session_encrypted(RfSession *session);
 
 /*
- * Abort the remote transaction, in which nothing of importance was done, so that another can begin.
- * Closes its streams and waits for running commands.
+ * The same command is about to be sent to all of these sessions: their remote transactions begin together,
+ * before any of them runs it. Nothing to do in READ COMMITTED.
  */
-extern void rf_session_abort_transaction(RfSession *session);
+extern void rf_sessions_begin(RfSession *const *sessions, int count);
 
 /*
  * Does a stream's query occupy the session? Another command would store the rest of that stream
@@ -278,7 +301,7 @@ extern void rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStre
 
 /*
  * Next batch, valid until the next call on this stream; false at the end, when all counts were
- * checked.
+ * checked. A node that finds no buffers is an error here, also of tied streams.
  */
 extern bool rf_stream_next(RfStream *stream, const void **batch, uint32 *length);
 

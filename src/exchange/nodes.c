@@ -249,16 +249,16 @@ describe_loss(ErrorData *error, Oid node, ForeignServer *server)
 }
 
 RfSession *
-rf_node_session(UserMapping *user, Oid serverid)
+rf_node_session(uint64 statement, UserMapping *user, Oid serverid)
 {
 	MemoryContext context = CurrentMemoryContext;
 	RfSession  *volatile session = NULL;
 
 	if (user->serverid == serverid)
-		return rf_session_get(user, true);
+		return rf_statement_session(statement, user);
 	PG_TRY();
 	{
-		session = rf_session_get(user, true);
+		session = rf_statement_session(statement, user);
 	}
 	PG_CATCH();
 	{

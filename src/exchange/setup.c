@@ -297,7 +297,6 @@ typedef struct Forming
 	int			spec_count;
 	uint64		statement;
 	bool		fresh;			/* the sessions' remote transactions have not been used yet */
-	bool		aborted;		/* they were aborted with a failed attempt */
 	int			not_connected;	/* attempts that ended so */
 	Round	   *failed;			/* of an attempt that was not DONE, */
 	int			culprit;		/* and the member whose result has the reason */
@@ -318,15 +317,10 @@ init_forming(Forming *forming, RfSession *const *sessions, int count)
 	}
 }
 
-/*
- * A failed attempt aborts the remote transactions. Those that began with it begin again; the others
- * have a savepoint.
- */
+/* A failed attempt ends the remote transactions that began with it; the others have a savepoint. */
 static void
 begin_attempt(const Forming *forming)
 {
-	if (forming->aborted)
-		rf_statement_begin_again(forming->sessions, forming->count, forming->statement);
 	if (!forming->fresh)
 		run_on_all(forming->sessions, forming->count, "SAVEPOINT rdma_fdw_exchange");
 }
@@ -350,11 +344,9 @@ undo_attempt(Forming *forming, Outcome outcome)
 	{
 		run_on_all(forming->sessions, forming->count, "ROLLBACK TO SAVEPOINT rdma_fdw_exchange");
 		run_on_all(forming->sessions, forming->count, "RELEASE SAVEPOINT rdma_fdw_exchange");
-		return;
 	}
-	for (int i = 0; i < forming->count; i++)
-		rf_session_abort_transaction(forming->sessions[i]);
-	forming->aborted = true;
+	else
+		rf_statement_restart(forming->sessions, forming->count, forming->statement);
 }
 
 /* ---------- connections ---------- */
@@ -494,6 +486,7 @@ rf_exchange_connect_nodes(RfSession *const *sessions, int count)
 	MemoryContext caller = MemoryContextSwitchTo(context);
 	Forming		forming;
 
+	rf_sessions_begin(sessions, count);
 	init_forming(&forming, sessions, count);
 	forget_connected();
 	for (;;)

@@ -113,7 +113,7 @@ is_connection_error(int code)
 }
 
 RfSession *
-rf_session_try(UserMapping *user, ErrorData **error)
+rf_session_try(UserMapping *user)
 {
 	MemoryContext context = CurrentMemoryContext;
 	RfSession  *volatile session = NULL;
@@ -129,32 +129,66 @@ rf_session_try(UserMapping *user, ErrorData **error)
 		/* the transaction's work there is lost */
 		if (lost->depth > 0 || !is_connection_error(geterrcode()))
 			PG_RE_THROW();
-		MemoryContextSwitchTo(context);
-		*error = CopyErrorData();
+		MemoryContextSwitchTo(TopMemoryContext);
+		if (lost->why != NULL)
+			FreeErrorData(lost->why);
+		lost->why = NULL;
+		lost->why = CopyErrorData();
 		FlushErrorState();
 		lost->lost_at = GetCurrentTimestamp();
+		MemoryContextSwitchTo(context);
 	}
 	PG_END_TRY();
 	return session;
 }
 
+static bool
+is_left_out(const RfSession *session, uint64 statement)
+{
+	return statement != 0 && session->left_out >= statement;
+}
+
 RfSession *
-rf_session_get_any(Oid userid, List *servers, UserMapping **user)
+rf_statement_session(uint64 statement, UserMapping *user)
+{
+	RfSession  *session = rf_session_find(user->umid);
+
+	if (is_left_out(session, statement))
+		ReThrowError(session->why);
+	return rf_session_get(user, true);
+}
+
+static void
+append_reason(StringInfo reasons, const ErrorData *error)
+{
+	appendStringInfo(reasons, "%s%s", reasons->len > 0 ? "\n" : "", error->message);
+	if (error->detail)
+		appendStringInfo(reasons, ": %s", error->detail);
+}
+
+RfSession *
+rf_session_get_any(uint64 statement, Oid userid, List *servers, UserMapping **user)
 {
 	int			count = list_length(servers);
 	bool	   *failed;
 	StringInfoData reasons;
 
-	if (*user != NULL && rf_session_find((*user)->umid)->reads_copies)
-		return rf_session_get(*user, true);
 	failed = palloc0_array(bool, count);
 	initStringInfo(&reasons);
+	for (int i = 0; i < count; i++)
+	{
+		Oid			umid = mapping_id(userid, list_nth_oid(servers, i));
+
+		failed[i] = OidIsValid(umid) && is_left_out(rf_session_find(umid), statement);
+		if (failed[i])
+			append_reason(&reasons, rf_session_find(umid)->why);
+	}
 	for (int tries = 0; tries < count; tries++)
 	{
 		Suitability suits = NO_MAPPING;
 		int			best = -1;
 		RfSession  *session;
-		ErrorData  *error = NULL;
+		ErrorData  *error;
 
 		for (int i = 0; i < count; i++)
 		{
@@ -169,7 +203,7 @@ rf_session_get_any(Oid userid, List *servers, UserMapping **user)
 		if (best < 0)
 			break;
 		*user = GetUserMapping(userid, list_nth_oid(servers, best));
-		session = rf_session_try(*user, &error);
+		session = rf_session_try(*user);
 		if (session != NULL)
 		{
 			session->reads_copies |= count > 1;
@@ -177,15 +211,14 @@ rf_session_get_any(Oid userid, List *servers, UserMapping **user)
 			return session;
 		}
 		failed[best] = true;
+		error = rf_session_find((*user)->umid)->why;
 		if (count == 1)
 			ReThrowError(error);
 		ereport(LOG,
 				(errmsg("%s", error->message),
 				 error->detail ? errdetail_internal("%s", error->detail) : 0,
 				 errhint("Rows of replicated tables are read from another node meanwhile.")));
-		appendStringInfo(&reasons, "%s%s", reasons.len > 0 ? "\n" : "", error->message);
-		if (error->detail)
-			appendStringInfo(&reasons, ": %s", error->detail);
+		append_reason(&reasons, error);
 	}
 	if (reasons.len == 0)
 		*user = GetUserMapping(userid, linitial_oid(servers));	/* raises the error */

@@ -86,7 +86,7 @@ take_result(RfSession *session)
 	return result;
 }
 
-/* Rows that parallel workers are reading cannot be put aside for a question. */
+/* Rows that parallel workers read, or are about to read, cannot be put aside for a question. */
 static void
 check_not_shared(RfSession *session)
 {
@@ -94,7 +94,9 @@ check_not_shared(RfSession *session)
 
 	dlist_foreach(iter, &session->streams)
 	{
-		if (dlist_container(RfStream, node, iter.cur)->reader != NULL)
+		RfStream   *stream = dlist_container(RfStream, node, iter.cur);
+
+		if (stream->shared && stream->state == RF_STREAM_RUNNING)
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("could not take one snapshot of several nodes"),
@@ -124,6 +126,8 @@ ask(List *sessions, const char *sql, bool (*take) (const PGresult *result, void 
 		/* one that begins for a command that is about to be sent has nothing else */
 		if (!session->untouched)
 			rf_session_settle(session);
+		if (PQtransactionStatus(session->conn) == PQTRANS_ACTIVE || PQpipelineStatus(session->conn) != PQ_PIPELINE_OFF)
+			elog(ERROR, "server \"%s\" was asked for its snapshot while a command ran there", session->server_name);
 		if (!rf_session_send(session, sql))
 			rf_session_lost(session);
 		rf_session_flush(session);

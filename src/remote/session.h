@@ -140,7 +140,10 @@ struct RfSession
 
 	/* Those of statements, while depth > 0; see statement_snapshot.c. */
 	List	   *snapshots;		/* RfStatementSnapshot, in TopMemoryContext */
-	uint64		left_out;		/* the last statement that may need it, and began when it could not be connected; 0: none */
+
+	/* Statements up to this one, of this transaction, cannot use it: it could not be connected when they began. 0: all can. */
+	uint64		left_out;
+	ErrorData  *why;			/* it could not be connected the last time, in TopMemoryContext; NULL: it was not tried in vain */
 
 	RfCommitPart part;			/* between the first step of the commit and the end of the transaction */
 	char		gid[RF_GID_SIZE];	/* its name, unless NONE */
@@ -233,6 +236,7 @@ struct RfStream
 	char	   *source;
 	bool		in_place;
 	bool		keep;
+	bool		shared;			/* workers read it, too, once rf_stream_share() was called: it can be put aside neither then nor before */
 	void		(*moved) (void *owner, const void *batch, uint32 length);
 	void	   *owner;
 	uint32		receive_buffers;
@@ -272,8 +276,14 @@ extern RfSession *rf_session_find(Oid umid);
 extern RfSession *rf_session_iterate(bool restart);
 extern bool rf_session_in_use(void);
 
-/* For rows; NULL, and why: the node cannot be connected, and the transaction has not used it yet. */
-extern RfSession *rf_session_try(UserMapping *user, ErrorData **error);
+/* For rows; NULL: the node cannot be connected, and the transaction has not used it yet; session->why tells why. */
+extern RfSession *rf_session_try(UserMapping *user);
+
+/*
+ * Abort the remote transaction, in which nothing of importance was done. Closes its streams and waits for
+ * running commands.
+ */
+extern void rf_session_abort_transaction(RfSession *session);
 
 /* Those with a remote transaction. */
 extern List *rf_session_list_open(void);
@@ -372,12 +382,6 @@ extern char *rf_transaction_begin_sql(RfSession *session, int level);
  */
 extern void rf_snapshot_begin(RfSession *session);
 
-/*
- * From REPEATABLE READ on: transactions of these sessions, which are connected, and of all that have one
- * begin with one snapshot. Raises an ERROR where there is none.
- */
-extern void rf_snapshot_of_transaction(RfSession *const *sessions, int count);
-
 /* Are the snapshots of several nodes to be one? */
 extern bool rf_snapshot_is_common(void);
 
@@ -455,8 +459,8 @@ typedef enum RfSnapshotUse
 
 /*
  * A stream of the statement (rf_statement_begin; 0: of none) is about to be sent to the session, which
- * is settled. Raises an ERROR where other nodes have a snapshot of it and this one can have none that
- * is one with theirs. *snapshot: unless OWN.
+ * is settled. Raises an ERROR where other nodes have a snapshot of it and this one has none. *snapshot:
+ * unless OWN.
  */
 extern RfSnapshotUse rf_statement_snapshot(RfSession *session, uint64 statement, RfStreamSnapshot *snapshot);
 

@@ -526,14 +526,16 @@ add_open(List *sessions)
 }
 
 void
-rf_snapshot_of_transaction(RfSession *const *sessions, int count)
+rf_sessions_begin(RfSession *const *sessions, int count)
 {
 	List	   *all = NIL;
 
-	if (!rf_snapshot_is_common())
+	if (!IsolationUsesXactSnapshot() || !rf_snapshot_is_common())
 		return;
 	for (int i = 0; i < count; i++)
 	{
+		if (!sessions[i]->transactional)
+			continue;
 		all = list_append_unique_ptr(all, sessions[i]);
 		if (sessions[i]->depth == 0)
 			rf_session_settle(sessions[i]);

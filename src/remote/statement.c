@@ -1,6 +1,10 @@
 /*
  * statement.c - begins a statement on its nodes.
  *
+ * Which nodes the statement can use is decided here, once. A node that joined later would need a snapshot that
+ * is one with those of the others, which read and write by then; so a node that cannot be connected now is down
+ * for this statement, also if it comes back a moment later.
+ *
  * It gets a number, and in READ COMMITTED one snapshot of its nodes (statement_snapshot.c).
  *
  * From REPEATABLE READ on the transaction has one snapshot of all nodes (snapshot.c). As it cannot know
@@ -80,74 +84,110 @@ add_remembered(List *users)
 }
 
 /*
- * Those of the users' sessions that can be connected; *count: how many. A node that cannot be may not be
- * needed; whoever needs it says why. statement: that leaves it out, 0: the transaction does.
+ * The users' sessions that can be connected; *count: how many. The others are left out of the statement, now
+ * or by an earlier call for it.
  */
 static RfSession **
 connect_all(List *users, uint64 statement, int *count)
 {
-	RfSession **sessions = palloc(sizeof(RfSession *) * list_length(users));
+	RfSession **sessions = palloc(sizeof(RfSession *) * Max(list_length(users), 1));
 	ListCell   *lc;
 
 	*count = 0;
 	foreach(lc, users)
 	{
-		ErrorData  *error = NULL;
+		UserMapping *user = lfirst(lc);
+		RfSession  *session = rf_session_find(user->umid);
 
-		sessions[*count] = rf_session_try(lfirst(lc), &error);
+		if (session->left_out == statement)
+			continue;
+		sessions[*count] = rf_session_try(user);
 		if (sessions[*count] != NULL)
 			(*count)++;
 		else
-		{
-			FreeErrorData(error);
-			rf_session_find(((UserMapping *) lfirst(lc))->umid)->left_out = statement;
-		}
+			session->left_out = statement;
 	}
 	return sessions;
 }
 
+/*
+ * One node of each choice: one that the statement uses anyway, or the one that suits best. Returns the users
+ * with those that were chosen.
+ */
+static List *
+choose(List *users, List *choices, uint64 statement)
+{
+	List	   *all = list_copy(users);
+	int			count;
+	RfSession **sessions = connect_all(users, statement, &count);
+	ListCell   *lc;
+
+	foreach(lc, choices)
+	{
+		RfNodeChoice *choice = lfirst(lc);
+		ListCell   *other;
+
+		*choice->user = NULL;
+		foreach(other, all)
+		{
+			UserMapping *user = lfirst(other);
+
+			if (user->userid == choice->userid && list_member_oid(choice->servers, user->serverid) &&
+				rf_session_find(user->umid)->left_out != statement)
+			{
+				*choice->user = user;
+				rf_session_find(user->umid)->reads_copies |= list_length(choice->servers) > 1;
+				break;
+			}
+		}
+		if (*choice->user == NULL)
+		{
+			(void) rf_session_get_any(statement, choice->userid, choice->servers, choice->user);
+			all = lappend(all, *choice->user);
+		}
+	}
+	pfree(sessions);
+	return all;
+}
+
+/* In READ COMMITTED. */
 static void
 begin_statement(List *users, uint64 statement)
 {
-	RfSession **sessions;
 	int			count;
+	RfSession **sessions = connect_all(users, statement, &count);
 
-	if (!rf_snapshot_is_common() || list_length(users) < 2)
-		return;
-	sessions = connect_all(users, statement, &count);
 	rf_statement_snapshot_together(sessions, count, statement);
 	pfree(sessions);
 }
 
 static void
-begin_together(List *users)
+begin_together(List *users, uint64 statement)
 {
 	int			count;
-	RfSession **sessions = connect_all(users, 0, &count);
+	RfSession **sessions = connect_all(users, statement, &count);
 
-	rf_snapshot_of_transaction(sessions, count);
+	rf_sessions_begin(sessions, count);
 	pfree(sessions);
 }
 
+/* From REPEATABLE READ on. */
 static void
-begin_transaction(List *users)
+begin_transaction(List *users, uint64 statement)
 {
-	List	   *volatile all;
+	List	   *volatile all = add_remembered(users);
 
-	if (!rf_snapshot_is_common())
-		return;
-	all = add_remembered(users);
 	if (list_length(all) == list_length(users))
 	{
 		if (list_length(users) > 1)
-			begin_together(users);
+			begin_together(users, statement);
 	}
 	else
 	{
 		/* a node that is gone must not make every later transaction fail */
 		PG_TRY();
 		{
-			begin_together(all);
+			begin_together(all, statement);
 		}
 		PG_CATCH();
 		{
@@ -160,16 +200,22 @@ begin_transaction(List *users)
 }
 
 uint64
-rf_statement_begin(List *users, RfOpenStatements open)
+rf_statement_begin(List *users, List *choices, RfOpenStatements open)
 {
 	static uint64 statements = 0;
 	uint64		statement = ++statements;
+	List	   *all = choices == NIL ? users : choose(users, choices, statement);
 
 	rf_statement_snapshots_end(open);
-	if (IsolationUsesXactSnapshot())
-		begin_transaction(users);
-	else
-		begin_statement(users, statement);
+	if (rf_snapshot_is_common())
+	{
+		if (IsolationUsesXactSnapshot())
+			begin_transaction(all, statement);
+		else if (list_length(all) > 1)
+			begin_statement(all, statement);
+	}
+	if (all != users)
+		list_free(all);
 	return statement;
 }
 
@@ -177,17 +223,19 @@ void
 rf_statement_keep(List *users, uint64 statement)
 {
 	int			count;
-	RfSession **sessions = connect_all(users, IsolationUsesXactSnapshot() ? 0 : statement, &count);
+	RfSession **sessions = connect_all(users, statement, &count);
 
 	rf_statement_snapshot_keep(sessions, count, statement);
 	pfree(sessions);
 }
 
 void
-rf_statement_begin_again(RfSession *const *sessions, int count, uint64 statement)
+rf_statement_restart(RfSession *const *sessions, int count, uint64 statement)
 {
+	for (int i = 0; i < count; i++)
+		rf_session_abort_transaction(sessions[i]);
 	if (IsolationUsesXactSnapshot())
-		rf_snapshot_of_transaction(sessions, count);
-	else
+		rf_sessions_begin(sessions, count);
+	else if (statement != 0)
 		rf_statement_snapshot_together(sessions, count, statement);
 }

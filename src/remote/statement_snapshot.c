@@ -10,10 +10,10 @@
  * are told to keep one before it begins, together in the gate (gate.c). The transactions there need not
  * begin for that: they may have written, and other statements may go on with snapshots of before.
  *
- * A node that is needed later, because it could not be connected or another one was lost, takes its
- * snapshot in the gate, too. It is one with the others' if nothing was committed since those were taken;
- * if something was, and nothing was done under those, all are taken again. Else it is an error. The
- * same goes for what other coordinators commit, which the gate does not hold back (other_coordinators.c).
+ * Some nodes may begin again, when their buffers did not suffice. Their new snapshots are one with those of the
+ * statement's other nodes if nothing was committed since those were taken; if something was, and nothing was done
+ * under those, all are taken again. Else it is an error. The same goes for what other coordinators commit, which
+ * the gate does not hold back (other_coordinators.c).
  *
  * Rows are written under the statement's snapshot where one statement of the node finds and writes them.
  * A row that is named by its place (ctid) was found before; it is written with the command's own
@@ -243,21 +243,8 @@ find_older(List *sessions, uint64 statement, uint64 count, bool *used)
 }
 
 __attribute__((noreturn)) static void
-raise_conflict(List *sessions, RfSession *older, uint64 statement)
+raise_conflict(RfSession *older)
 {
-	ListCell   *lc;
-
-	foreach(lc, sessions)
-	{
-		RfSession  *session = lfirst(lc);
-
-		if (session->left_out == statement)
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("could not take one snapshot of several nodes"),
-					 errdetail("Server \"%s\" could not be connected when the statement began.", session->server_name),
-					 errhint("Try the transaction again.")));
-	}
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("could not take one snapshot of several nodes"),
@@ -304,7 +291,7 @@ take(List *sessions, uint64 statement, const uint64 *nodes)
 	}
 	PG_END_TRY();
 	if (conflict)
-		raise_conflict(sessions, conflict, statement);
+		raise_conflict(conflict);
 	if (taken)
 		rf_gate_note_snapshots(again);
 	return taken;
@@ -433,7 +420,7 @@ rf_statement_snapshot_keep(RfSession *const *sessions, int count, uint64 stateme
 	ListCell   *lc;
 
 	if (IsolationUsesXactSnapshot())
-		rf_snapshot_of_transaction(sessions, count);
+		rf_sessions_begin(sessions, count);
 	else
 		rf_statement_snapshot_together(sessions, count, statement);
 	for (int i = 0; i < count; i++)
@@ -473,11 +460,13 @@ rf_statement_snapshot_join(RfSession *session, uint64 statement, RfStreamSnapsho
 	if (statement == 0)
 		return false;
 	entry = find(session, statement);
-	if (entry == NULL && !IsolationUsesXactSnapshot() && others_have(session, statement))
-	{
-		rf_statement_snapshot_together(&session, 1, statement);
-		entry = find(session, statement);
-	}
+	/* in place of a node that was lost */
+	if (entry == NULL && !IsolationUsesXactSnapshot() && rf_snapshot_is_common() && others_have(session, statement))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not take one snapshot of several nodes"),
+				 errdetail("The statement began without server \"%s\".", session->server_name),
+				 errhint("Try the transaction again.")));
 	if (entry == NULL)
 		return false;
 	entry->used = true;

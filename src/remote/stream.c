@@ -55,6 +55,7 @@ rf_stream_start(RfSession *session, const RfStreamSpec *spec, RfStream **owner_r
 	stream->moved = spec->moved;
 	stream->owner = spec->owner;
 	stream->keep = spec->keep;
+	stream->shared = spec->shared;
 	stream->receive_buffers = spec->receive_buffers;
 	stream->receive_buffer_size = spec->receive_buffer_size;
 	rf_reassembly_init(&stream->copy, context, stream->source, spec->receive_buffer_size);
@@ -312,7 +313,8 @@ fetch(RfStream *stream, bool wait, const void **batch, uint32 *length)
 			rf_session_lost(session);
 		if (rf_stream_collect(stream))
 		{
-			if (stream->set && PQresultStatus(stream->answer.result) != PGRES_TUPLES_OK && rf_stream_set_lacks_buffers(stream))
+			/* who waits for the next batch has no other stream to look at, and gets the node's error */
+			if (!wait && stream->set && PQresultStatus(stream->answer.result) != PGRES_TUPLES_OK && rf_stream_set_lacks_buffers(stream))
 				return RF_STREAM_NO_BUFFERS;
 			rf_stream_answered(stream);
 			break;
@@ -444,7 +446,7 @@ spool_coming(RfStream *stream, bool wait)
 
 	while ((got = fetch(stream, wait, &batch, &length)) == RF_STREAM_BATCH)
 	{
-		if (stream->reader)
+		if (stream->shared)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("server \"%s\" cannot be used while a parallel scan reads the rows of \"%s\" from it",

@@ -38,9 +38,12 @@ rf_stream_share(RfStream *stream, RfStreamAddress *address)
 	RfSession  *session = stream->session;
 	MemoryContext save;
 
-	Assert(!stream->in_place && !stream->keep && stream->reader == NULL);
+	Assert(stream->shared && !stream->in_place && !stream->keep && stream->reader == NULL);
 	address->shared = false;
-	while (stream->flow && !rf_flow_is_open(stream->flow))
+	/* what has been stored, or closed, is out of the workers' reach */
+	if (stream->flow == NULL)
+		elog(ERROR, "the rows of \"%s\" cannot be shared with parallel workers any more", stream->source);
+	while (!rf_flow_is_open(stream->flow))
 	{
 		int			got;
 

@@ -280,6 +280,9 @@ finish_all(bool commit)
 	for (session = rf_session_iterate(true); session; session = rf_session_iterate(false))
 	{
 		session->left_out = 0;
+		if (session->why != NULL)
+			FreeErrorData(session->why);
+		session->why = NULL;
 		if (session->conn == NULL)
 			continue;
 

@@ -96,11 +96,11 @@ open_sessions(Relation relation, RfTableOptions *opts)
 	if (nodes == NIL)
 		nodes = list_make1_oid(server->serverid);
 	else if (rf_table_distribution(RelationGetRelid(relation))->placement == RF_PLACED_EVERYWHERE)
-		return list_make1(rf_session_get_any(relation->rd_rel->relowner, nodes, &user));
+		return list_make1(rf_session_get_any(0, relation->rd_rel->relowner, nodes, &user));
 
 	/* With the rights of the table's owner: anyone may run ANALYZE, autovacuum included. */
 	foreach(lc, nodes)
-		sessions = lappend(sessions, rf_node_session(GetUserMapping(relation->rd_rel->relowner, lfirst_oid(lc)),
+		sessions = lappend(sessions, rf_node_session(0, GetUserMapping(relation->rd_rel->relowner, lfirst_oid(lc)),
 													 server->serverid));
 	return sessions;
 }

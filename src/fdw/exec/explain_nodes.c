@@ -42,7 +42,7 @@ explain_on_node(ForeignScanState *node, int part, ExplainState *es)
 	int			place = list_nth_int(rf_scan_nodes_member(plan, RF_NODES_PLACES), part);
 	Oid			serverid = list_nth_oid(rf_scan_nodes_member(plan, RF_NODES_SERVERS), place);
 	UserMapping *user = NULL;
-	RfSession  *session = rf_session_get_any(rf_scan_userid(plan), rf_scan_any(plan) != NIL ? rf_scan_any(plan) :
+	RfSession  *session = rf_session_get_any(0, rf_scan_userid(plan), rf_scan_any(plan) != NIL ? rf_scan_any(plan) :
 											 list_make1_oid(serverid), &user);
 	int			flags = FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY;
 	static uint32 count = 0;

@@ -734,7 +734,7 @@ rdmaExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 	sessions = palloc_array(RfSession *, list_length(nodes));
 	results = palloc_array(PGresult *, list_length(nodes));
 	foreach(lc, nodes)
-		sessions[foreach_current_index(lc)] = rf_node_session(GetUserMapping(GetUserId(), lfirst_oid(lc)), server->serverid);
+		sessions[foreach_current_index(lc)] = rf_node_session(0, GetUserMapping(GetUserId(), lfirst_oid(lc)), server->serverid);
 	rf_sessions_execute(sessions, list_length(nodes), sql.data, false, results);
 	for (int i = 0; i < list_length(nodes); i++)
 		PQclear(results[i]);

@@ -206,7 +206,7 @@ form_exchanges(DirectState *state)
 
 	for (int i = 0; i < state->node_count; i++)
 	{
-		sessions[i] = rf_node_session(user_of(state, i), state->serverid);
+		sessions[i] = rf_node_session(state->statement, user_of(state, i), state->serverid);
 		rf_session_settle(sessions[i]);
 	}
 	foreach(lc, state->exchanges)
@@ -227,8 +227,8 @@ form_exchanges(DirectState *state)
 static RfCommand *
 create_command(DirectState *state, int node)
 {
-	RfCommand  *command = rf_command_create(rf_node_session(user_of(state, node), state->serverid), state->sql,
-											list_length(state->params), true);
+	RfSession  *session = rf_node_session(state->statement, user_of(state, node), state->serverid);
+	RfCommand  *command = rf_command_create(session, state->sql, list_length(state->params), true);
 
 	rf_command_in_statement(command, state->statement);
 	return command;
@@ -274,8 +274,8 @@ execute_exchanging(DirectState *state, const char *const *values)
 }
 
 /*
- * Runs the statement on the nodes from `first` on, before `last`, at the same time. A connection that
- * has to be made is made before any of them starts.
+ * Runs the statement on the nodes from `first` on, before `last`, at the same time. A node that is down is
+ * an error before any of them starts.
  */
 static void
 execute_on(DirectState *state, int first, int last, const char *const *values)
@@ -318,7 +318,7 @@ execute(ForeignScanState *node, DirectState *state)
 	}
 	state->statement = state->write.statement;
 	if (state->statement == 0)
-		state->statement = rf_statement_begin(users, rf_scan_open_statements());
+		state->statement = rf_statement_begin(users, NIL, rf_scan_open_statements());
 	list_free(users);
 	values = rf_write_values(state->writer, state->values, state->isnull);
 	if (state->exchanges != NIL)

@@ -38,6 +38,7 @@ typedef struct ModifyState
 	ModifyTarget *targets;
 	int			target_count;
 	RfDistribution *distribution;	/* NULL: an ordinary server, one target */
+	uint64		statement;		/* rf_statement_begin; 0: no row has gone anywhere yet */
 	RfRoute    *route;
 	RfBuckets  *buckets;
 	Datum	   *key_values;

@@ -77,19 +77,21 @@ rf_modify_create_command(ModifyState *state, ModifyTarget *target)
 	MemoryContextSwitchTo(caller);
 }
 
-/* Transactions that must begin together with this node's. */
+/* With the first node that a row goes to, and those whose transactions must begin together with that one's. */
 static void
-begin_together(ModifyState *state, const ModifyTarget *target)
+begin_statement(ModifyState *state, const ModifyTarget *target)
 {
 	bool		all = rf_statement_wants_all();
 	List	   *users = NIL;
 
+	if (state->statement != 0)
+		return;
 	for (int i = 0; i < state->target_count; i++)
 	{
 		if (all || &state->targets[i] == target)
 			users = lappend(users, state->targets[i].user);
 	}
-	(void) rf_statement_begin(users, rf_scan_open_statements());
+	state->statement = rf_statement_begin(users, NIL, rf_scan_open_statements());
 	list_free(users);
 }
 
@@ -102,8 +104,9 @@ rf_modify_target(ModifyState *state, int i)
 	{
 		MemoryContext caller = MemoryContextSwitchTo(state->context);
 
-		begin_together(state, target);
-		target->session = rf_node_session(target->user, GetForeignTable(RelationGetRelid(state->rel))->serverid);
+		begin_statement(state, target);
+		target->session = rf_node_session(state->statement, target->user,
+										  GetForeignTable(RelationGetRelid(state->rel))->serverid);
 		if (state->load_spec)
 		{
 			RfLoadSpec	spec = *state->load_spec;

@@ -478,6 +478,7 @@ first_of_any(RfScanState *state, const void **batch, uint32 *length)
 				PG_RE_THROW();
 			MemoryContextSwitchTo(context);
 			FlushErrorState();
+			part->user = NULL;
 			state->losses++;
 		}
 		PG_END_TRY();

@@ -121,13 +121,10 @@ begin_again(RfScanState *state)
 	}
 	sessions = palloc(sizeof(RfSession *) * state->part_count);
 	for (int i = 0; i < state->part_count; i++)
-	{
-		sessions[i] = rf_session_get(rf_scan_part_user(&state->parts[i]), true);
-		rf_session_abort_transaction(sessions[i]);
-	}
-	rf_exchange_take_turn(state->attempts++);
-	rf_statement_begin_again(sessions, state->part_count, state->statement);
+		sessions[i] = rf_scan_part_session(&state->parts[i]);
+	rf_statement_restart(sessions, state->part_count, state->statement);
 	pfree(sessions);
+	rf_exchange_take_turn(state->attempts++);
 	rf_scan_start(state);
 }
 
@@ -148,7 +145,7 @@ rf_scan_nodes_collect(RfScanState *state)
 
 	for (int i = 0; i < state->part_count; i++)
 	{
-		commands[i] = rf_command_create(rf_session_get(rf_scan_part_user(&state->parts[i]), true),
+		commands[i] = rf_command_create(rf_scan_part_session(&state->parts[i]),
 										"SELECT number, rows_out, bytes_out, rows_in, bytes_in, "
 										"rows_kept_local, stalls, spilled_bytes, transport, "
 										/* not every node has been upgraded yet */
@@ -409,6 +406,8 @@ advance(RfScanPart *part)
 			part->ended = true;
 			return false;
 		}
+		if (got == RF_STREAM_NO_BUFFERS)
+			elog(ERROR, "a foreign scan cannot begin again");
 		rf_decoder_load(part->decoder, batch, length);
 		part->need_batch = false;
 	}

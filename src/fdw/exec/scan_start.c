@@ -141,13 +141,17 @@ rf_scan_part_user(RfScanPart *part)
 RfSession *
 rf_scan_part_session(RfScanPart *part)
 {
+	RfScanState *state = part->scan;
 	MemoryContext save;
 	RfSession  *session;
 
 	if (part->any == NIL)
-		return rf_node_session(rf_scan_part_user(part), ((ForeignScan *) part->scan->scan->ss.ps.plan)->fs_server);
-	save = MemoryContextSwitchTo(part->scan->context);
-	session = rf_session_get_any(part->scan->userid, part->any, &part->user);
+		return rf_node_session(state->statement, rf_scan_part_user(part),
+							   ((ForeignScan *) state->scan->ss.ps.plan)->fs_server);
+	if (part->user != NULL)
+		return rf_statement_session(state->statement, part->user);
+	save = MemoryContextSwitchTo(state->context);
+	session = rf_session_get_any(state->statement, state->userid, part->any, &part->user);
 	part->serverid = part->user->serverid;
 	MemoryContextSwitchTo(save);
 	return session;
@@ -200,7 +204,7 @@ rf_scan_start(RfScanState *state)
 		params = evaluate_params(state, state->local_values);
 	if (state->part_count > 1 || state->exchanges != NIL)
 		prepare_nodes(state);
-	else if (!state->together)
+	else if (state->statement == 0)
 		begin_together(state->estate, state);
 	neighbours = count_neighbours(state);
 	for (int i = 0; i < state->part_count; i++)
@@ -437,26 +441,12 @@ form_exchanges(RfScanState *state, RfSession *const *sessions, int count, const 
 	PG_END_TRY();
 }
 
-/* Is the part's node one of the users', or may it be? */
-static bool
-is_covered(const RfScanPart *part, List *users)
-{
-	ListCell   *lc;
-
-	foreach(lc, users)
-	{
-		if (list_member_oid(part->any, ((UserMapping *) lfirst(lc))->serverid))
-			return true;
-	}
-	return false;
-}
-
 /*
- * What of a scan's servers the statement may read. all: all of them, it does not matter which. A part
- * that any of several nodes can run takes one that is used anyway.
+ * What of a scan's servers the statement may read, and the RfNodeChoice of each part that any of several nodes
+ * can run. all: all of the servers, it does not matter which.
  */
-static List *
-add_users(List *users, RfScanState *state, bool only_current, bool all)
+static void
+add_nodes(RfScanState *state, bool only_current, bool all, List **users, List **choices)
 {
 	ForeignScan *plan = (ForeignScan *) state->scan->ss.ps.plan;
 	ListCell   *lc;
@@ -465,17 +455,24 @@ add_users(List *users, RfScanState *state, bool only_current, bool all)
 	{
 		RfScanPart *part = &state->parts[i];
 
-		if ((only_current && part->ended) || is_covered(part, users))
+		if (only_current && part->ended)
 			continue;
 		if (part->any != NIL)
-			(void) rf_scan_part_session(part);
-		users = lappend(users, rf_scan_part_user(part));
+		{
+			RfNodeChoice *choice = palloc(sizeof(RfNodeChoice));
+
+			choice->userid = state->userid;
+			choice->servers = part->any;
+			choice->user = &part->user;
+			*choices = lappend(*choices, choice);
+		}
+		else
+			*users = lappend(*users, rf_scan_part_user(part));
 	}
 	if (!all || rf_scan_nodes(plan) == NIL)
-		return users;
+		return;
 	foreach(lc, rf_scan_nodes_member(plan, RF_NODES_SERVERS))
-		users = lappend(users, GetUserMapping(state->userid, lfirst_oid(lc)));
-	return users;
+		*users = lappend(*users, GetUserMapping(state->userid, lfirst_oid(lc)));
 }
 
 /* Several parts of the statement write. */
@@ -485,23 +482,19 @@ has_writing_parts(EState *estate)
 	return estate->es_plannedstmt != NULL && estate->es_plannedstmt->hasModifyingCTE;
 }
 
-/* The nodes of all the statement's scans but this one; what any node can run comes last. */
-static List *
-add_scans(List *users, EState *estate, const RfScanState *except, bool all)
+/* The nodes of all the statement's scans but this one. */
+static void
+add_scans(EState *estate, const RfScanState *except, bool all, List **users, List **choices)
 {
 	dlist_iter	iter;
 
-	for (int any = 0; any <= 1; any++)
+	dlist_foreach(iter, &rf_open_scans)
 	{
-		dlist_foreach(iter, &rf_open_scans)
-		{
-			RfScanState *scan = dlist_container(RfScanState, node, iter.cur);
+		RfScanState *scan = dlist_container(RfScanState, node, iter.cur);
 
-			if (scan->estate == estate && scan != except && (scan->parts->any != NIL) == (any == 1))
-				users = add_users(users, scan, false, all);
-		}
+		if (scan->estate == estate && scan != except)
+			add_nodes(scan, false, all, users, choices);
 	}
-	return users;
 }
 
 static List *
@@ -531,8 +524,12 @@ set_statement(EState *estate, uint64 statement)
 
 		if (scan->estate != estate)
 			continue;
-		scan->together = true;
 		scan->statement = statement;
+		for (int i = 0; i < scan->part_count; i++)
+		{
+			if (scan->parts[i].any != NIL && scan->parts[i].user != NULL)
+				scan->parts[i].serverid = scan->parts[i].user->serverid;
+		}
 	}
 	dlist_foreach(iter, &rf_open_writes)
 	{
@@ -545,8 +542,8 @@ set_statement(EState *estate, uint64 statement)
 
 /*
  * The statement's scans begin with the first of them. A scan alone that was pruned does so with its
- * node; if it depends on other rows of the statement, it may read any. scan: the one that begins; NULL: the
- * statement is about to write.
+ * node; if it depends on other rows of the statement, or on values that it is given in portions,
+ * it may read any. scan: the one that begins; NULL: the statement is about to write.
  */
 static void
 begin_together(EState *estate, RfScanState *scan)
@@ -554,19 +551,27 @@ begin_together(EState *estate, RfScanState *scan)
 	MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
 	bool		all = rf_statement_wants_all();
 	bool		parts = has_writing_parts(estate);
-	List	   *users = add_scans(NIL, estate, scan, all);
-	bool		alone = users == NIL && !parts;
+	List	   *users = NIL;
+	List	   *choices = NIL;
 	uint64		statement;
+	bool		alone;
+	ListCell   *lc;
 
+	add_scans(estate, scan, all, &users, &choices);
+	alone = users == NIL && choices == NIL && !parts;
 	if (scan != NULL)
-		users = add_users(users, scan, alone && bms_is_empty(scan->scan->ss.ps.plan->extParam), all);
+		add_nodes(scan, alone && bms_is_empty(scan->scan->ss.ps.plan->extParam) && !scan->local_by_part, all,
+				  &users, &choices);
 	if (parts)
 		users = add_writes(users, estate);
-	statement = rf_statement_begin(users, rf_scan_open_statements());
+	statement = rf_statement_begin(users, choices, rf_scan_open_statements());
 	set_statement(estate, statement);
+	foreach(lc, parts ? choices : NIL)
+		users = lappend(users, *((RfNodeChoice *) lfirst(lc))->user);
 	if (parts)
 		rf_statement_keep(users, statement);
 	list_free(users);
+	list_free_deep(choices);
 	MemoryContextSwitchTo(caller);
 }
 
@@ -580,7 +585,7 @@ has_begun(EState *estate)
 	{
 		RfScanState *scan = dlist_container(RfScanState, node, iter.cur);
 
-		if (scan->estate == estate && scan->together)
+		if (scan->estate == estate && scan->statement != 0)
 			return true;
 	}
 	dlist_foreach(iter, &rf_open_writes)
@@ -604,14 +609,15 @@ rf_scan_before_write(EState *estate)
 	{
 		RfScanState *scan = dlist_container(RfScanState, node, iter.cur);
 		MemoryContext caller;
-		List	   *users;
+		List	   *users = NIL;
 
 		if (scan->started || scan->estate->es_epq_active != NULL)
 			continue;
-		if (!scan->together)
+		if (scan->statement == 0)
 			begin_together(scan->estate, scan);
 		caller = MemoryContextSwitchTo(scan->context);
-		users = add_users(NIL, scan, false, false);
+		for (int i = 0; i < scan->part_count; i++)
+			users = lappend(users, rf_scan_part_user(&scan->parts[i]));
 		rf_statement_keep(users, scan->statement);
 		list_free(users);
 		MemoryContextSwitchTo(caller);
@@ -635,7 +641,7 @@ prepare_nodes(RfScanState *state)
 		prune(state);
 	for (int i = 0; state->local_by_part && i < state->part_count; i++)
 		state->parts[i].ended = state->parts[i].local_values == NULL;
-	if (!state->together)
+	if (state->statement == 0)
 		begin_together(state->estate, state);
 	for (int i = 0; i < state->part_count; i++)
 	{
@@ -644,12 +650,6 @@ prepare_nodes(RfScanState *state)
 		sessions[count] = rf_scan_part_session(&state->parts[i]);
 		rf_session_settle(sessions[count++]);
 	}
-	/*
-	 * One that could not be connected when the statement began has no snapshot of it yet. When a part runs
-	 * it is too late: the others would be asked what theirs are, and they wait for the rows of this one.
-	 */
-	if (state->statement != 0)
-		rf_statement_begin_again(sessions, count, state->statement);
 	foreach(lc, state->exchanges)
 	{
 		RfExchangeSpec *spec = &specs[foreach_current_index(lc)];

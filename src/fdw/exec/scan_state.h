@@ -25,7 +25,7 @@ typedef struct RfScanPart
 	struct RfScanState *scan;
 	Oid			serverid;
 	List	   *any;			/* OidList: servers any of which will do, serverid is the last one used; or NIL */
-	UserMapping *user;			/* looked up at the first start */
+	UserMapping *user;			/* looked up at the first start; with `any`, of the server that was chosen, NULL: of none yet */
 	bool		fresh;			/* the session's remote transaction began with the stream */
 	uint32		uses;			/* rf_session_uses() then */
 	const char *sql;			/* its statement */
@@ -136,7 +136,6 @@ typedef struct RfScanState
 	int			param_depends;	/* RF_TEXT_*, of any parameter's text */
 	MemoryContext param_context;
 
-	bool		together;		/* the statement has begun on the nodes of all its scans */
 	uint64		statement;		/* rf_statement_begin; 0: it has not begun */
 	bool		started;
 	bool		ended;
@@ -182,7 +181,7 @@ extern bool rf_scan_whole_run(EState *estate);
 /* The user mapping of a part's server, looked up at the first call. */
 extern UserMapping *rf_scan_part_user(RfScanPart *part);
 
-/* The session for it; with `any`, that of the server which suits best now. */
+/* The session for it; with `any`, that of the server that was chosen, or else of the one that suits best now. */
 extern RfSession *rf_scan_part_session(RfScanPart *part);
 
 /*

@@ -167,7 +167,10 @@ ANALYZE r;
 SELECT relname, reltuples FROM pg_class WHERE oid IN ('nw.h'::regclass, 'nw.r'::regclass) ORDER BY 1;
 SELECT n_distinct FROM pg_stats WHERE schemaname = 'nw' AND tablename = 'h' AND attname = 'n';
 
+-- the transactions of all nodes begin before any of them truncates
+BEGIN ISOLATION LEVEL REPEATABLE READ;
 TRUNCATE h, r;
+COMMIT;
 SELECT (SELECT count(*) FROM nw1.h) + (SELECT count(*) FROM nw2.h) AS h, (SELECT count(*) FROM nw1.r) + (SELECT count(*) FROM nw2.r) AS r;
 
 -- wrong options are reported when they are used

@@ -211,6 +211,8 @@ rf_commands_execute(RfCommand **commands, int count, const char *const *values, 
 		sessions[i] = commands[i]->session;
 		rf_session_settle(sessions[i]);
 	}
+	if (count > 1)
+		rf_sessions_begin(sessions, count);
 	for (int i = 0; i < count; i++)
 		rf_command_send(commands[i], values);
 	failed = rf_sessions_await(sessions, count, take_answer, answer_is_error, commands);

@@ -175,6 +175,8 @@ run_queries(RfSession *const *sessions, int count, const char *sql, CommandKind 
 	RemoteQuery *queries = palloc0_array(RemoteQuery, count);
 	volatile int failed = -1;
 
+	if (count > 1 && kind != USER_COMMAND_BARE)
+		rf_sessions_begin(sessions, count);
 	PG_TRY();
 	{
 		for (int i = 0; i < count; i++)

@@ -540,6 +540,8 @@ rf_sessions_begin(RfSession *const *sessions, int count)
 		if (sessions[i]->depth == 0)
 			rf_session_settle(sessions[i]);
 	}
+	if (all == NIL)
+		return;
 	all = add_open(all);
 	if (list_length(all) > 1)
 		take_together(all);

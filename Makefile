@@ -17,6 +17,7 @@
 #   make check-differential [COUNT=...] [SEED=...]   random statements against local tables, see test/differential
 #   make check-history [COUNT=...] [SEED=...] [FAULTS=2]   concurrent transactions over two nodes, checked for anomalies: test/history
 #   make check-faults [COUNT=...] [SEED=...]   faults at every step of commits over several nodes: test/faults
+#   make check-refuse [ONLY=regex] [EVERY=n]   each connection and round trip struck under each kind of statement: test/refuse
 #   make check-chaos [SEED=7] [DURATION=600]    faults on purpose while clients check answers: test/chaos/README.md
 #   make demo [SCALE=0.1] a coordinator and two data nodes with data in them, and a tour; make demo-stop removes them
 #   make bench-scan [SF=1], make bench-fdw [SF=0.1], make bench-join [SF=1] [NODES=2]
@@ -88,7 +89,7 @@ endif
 $(OBJS): $(srcdir)/Makefile
 -include $(OBJS:.o=.d)
 
-export PG_CONFIG PROVIDER TESTS SCALE SF NODES COUNT SEED DURATION TOPOLOGY FROM SHRINK
+export PG_CONFIG PROVIDER TESTS SCALE SF NODES COUNT SEED DURATION TOPOLOGY FROM SHRINK ONLY EVERY
 # Those that take or wait longest first: several run side by side.
 groups = roce tap sql chaos unit tcp isolation
 # What check-full has besides, and what of it wants the whole machine, so that one runs at a time.
@@ -102,7 +103,7 @@ run_check = $(srcdir)/test/run_check.sh
 
 one_group = $(groups:%=check-%) $(rest_groups:%=check-%) $(alone_groups:%=check-%) $(extra_groups:%=check-%)
 
-.PHONY: $(filter-out check-%,$(own)) $(one_group) check-full check-rest check-differential check-history check-faults
+.PHONY: $(filter-out check-%,$(own)) $(one_group) check-full check-rest check-differential check-history check-faults check-refuse
 
 help:
 	@sed -n '/^[^#]/q; s/^#\( \|$$\)//p' $(srcdir)/Makefile
@@ -134,6 +135,9 @@ check-history: install-deps
 
 check-faults: install-deps
 	@$(srcdir)/test/faults/run.sh
+
+check-refuse: install-deps
+	@$(srcdir)/test/refuse/run.sh
 
 demo:
 	@$(srcdir)/test/install_deps.sh --build

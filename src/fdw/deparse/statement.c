@@ -26,6 +26,58 @@ rf_bare_clauses(List *clauses)
 	return result;
 }
 
+/* The statement whose names are also those of this one, which is no join; or the statement itself. */
+static const RfRelInfo *
+named_as(const RfRelInfo *info)
+{
+	if (info->fragment != NULL && info->fragment->moved != NULL)
+		return info->fragment->moved;
+	return info->scan != NULL ? info->scan : info;
+}
+
+char *
+rf_relation_names(const RfRelInfo *info)
+{
+	if (info->relation_name != NULL)
+		return info->relation_name;
+	if (named_as(info) != info)
+		return rf_relation_names(named_as(info));
+	return psprintf("%s, %s", rf_relation_names(info->outer), rf_relation_names(info->inner));
+}
+
+static const char *
+join_name(JoinType jointype)
+{
+	switch (jointype)
+	{
+		case JOIN_INNER:
+			return "INNER";
+		case JOIN_LEFT:
+			return "LEFT";
+		case JOIN_RIGHT:
+			return "RIGHT";
+		case JOIN_FULL:
+			return "FULL";
+		case JOIN_SEMI:
+			return "SEMI";
+		case JOIN_ANTI:
+			return "ANTI";
+		default:
+			elog(ERROR, "unsupported join type %d", (int) jointype);
+	}
+}
+
+char *
+rf_description(const RfRelInfo *info)
+{
+	if (info->description != NULL)
+		return info->description;
+	if (named_as(info) != info)
+		return rf_description(named_as(info));
+	return psprintf("(%s) %s JOIN (%s)", rf_description(info->outer), join_name(info->jointype),
+					rf_description(info->inner));
+}
+
 TargetEntry *
 rf_sortgroupref_tle(Index sortgroupref, List *tlist)
 {

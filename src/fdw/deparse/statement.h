@@ -24,6 +24,13 @@ typedef enum RfStates
 	RF_STATES_FOREIGN
 } RfStates;
 
+typedef enum RfAnswer
+{
+	RF_ANSWER_UNKNOWN,			/* not asked yet */
+	RF_ANSWER_NO,
+	RF_ANSWER_YES
+} RfAnswer;
+
 /*
  * A SELECT within a statement: of another query level, of one of an Append's relations, or a set
  * operation of two of those. (subquery.c)
@@ -69,6 +76,7 @@ typedef struct RfRelInfo
 	UserMapping *user;			/* only with use_remote_estimate, else NULL */
 	List	   *indexes;		/* base relations: RfIndex, found by ANALYZE on the data node */
 	RfTableOptions opts;
+	/* joins and moved rows have neither: see rf_relation_names() */
 	char	   *relation_name;	/* remote name, quoted, after ONLY if wanted; of other relations: all of their names */
 	char	   *description;	/* for EXPLAIN: local names and how they are joined */
 	struct RfJoinNotes *notes;	/* for EXPLAIN: why it joins no more, see joined_here.c */
@@ -136,6 +144,7 @@ typedef struct RfRelInfo
 	bool		local;
 	const char *apart;			/* local: why the nodes do not have its rows anyway, for EXPLAIN; NULL: nobody asks */
 	bool		has_path;		/* with local rows: its relation has a path for it, if that is worth it */
+	RfAnswer	movable;		/* rf_can_move() */
 
 	Selectivity local_conds_sel;
 	QualCost	local_conds_cost;
@@ -159,6 +168,13 @@ typedef struct RfRelInfo
 
 /* The column that a SortGroupClause refers to, or NULL. */
 extern TargetEntry *rf_sortgroupref_tle(Index sortgroupref, List *tlist);
+
+/*
+ * Names of all tables, for messages, and the description for EXPLAIN. Of the thousands of joins that are planned few
+ * are asked for them, so these are put together then.
+ */
+extern char *rf_relation_names(const RfRelInfo *info);
+extern char *rf_description(const RfRelInfo *info);
 
 /* RestrictInfos or bare expressions to bare expressions */
 extern List *rf_bare_clauses(List *clauses);

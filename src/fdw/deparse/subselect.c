@@ -273,5 +273,6 @@ void
 rf_remote_qual_cost(QualCost *cost, List *quals, PlannerInfo *root)
 {
 	cost_qual_eval(cost, quals, root);
-	rf_discount_subselects(cost, (Node *) rf_bare_clauses(quals));
+	if (root->glob->subplans != NIL)
+		rf_discount_subselects(cost, (Node *) rf_bare_clauses(quals));
 }

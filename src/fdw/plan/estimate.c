@@ -432,6 +432,23 @@ estimate_join(PlannerInfo *root, RelOptInfo *joinrel, RfEstimate *est)
 	est->total_cost = est->startup_cost + run_cost;
 }
 
+/* All moved rows are looked up in the filter, and those of the other side are noted in one that all nodes get. */
+static Cost
+filter_cost(const RfRelInfo *move, const RfRelInfo *filter)
+{
+	const RfRelInfo *moved = move->fragment->moved;
+	double		noted = filter->retrieved_rows * rf_node_share(filter);
+
+	return EXCHANGE_COST + moved->retrieved_rows * rf_node_share(moved) * FILTER_LOOK_COST + noted * FILTER_NOTE_COST +
+		noted * FILTER_BYTES * (rf_node_count(move) - 1) * move->opts.byte_cost;
+}
+
+bool
+rf_filter_may_pay(const RfRelInfo *move, const RfRelInfo *filter)
+{
+	return move->fragment->moved->rel_total_cost + EXCHANGE_COST + filter_cost(move, filter) < move->rel_total_cost;
+}
+
 /*
  * Of the rows that each node has, all but its own part cross to another one, as they come.  The
  * nodes send and receive at the same time, so what one does is what it costs.  A batch is encoded
@@ -459,11 +476,8 @@ rf_estimate_move(RfRelInfo *move)
 
 	if (filter != NULL)
 	{
-		double		noted = filter->retrieved_rows * rf_node_share(filter);
-
 		move->retrieved_rows = clamp_row_est(moved->retrieved_rows * survivors);
-		cost += EXCHANGE_COST + rows * FILTER_LOOK_COST + noted * FILTER_NOTE_COST +
-			noted * FILTER_BYTES * (nodes - 1) * move->opts.byte_cost;
+		cost += filter_cost(move, filter);
 	}
 
 	if (move->fragment->computed && !moved->fragment->computed)

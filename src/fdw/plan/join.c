@@ -265,9 +265,20 @@ rf_nodes_may_join(PlannerInfo *root)
 	return root->parse->commandType != CMD_MERGE && !rf_rows_may_be_rechecked(root);
 }
 
-/* Fills joinrel's info. Not NULL: why the data node cannot do this join, or "". */
+/* Does the join give what another pair of the same tables gave, whose columns were found to be possible? */
+static bool
+has_same_columns(PlannerInfo *root, const RfRelInfo *info, const RfRelInfo *known)
+{
+	return known != NULL && root->placeholder_list == NIL && bms_is_empty(info->hidden_relids) &&
+		bms_is_empty(known->hidden_relids) && info->local_conds == NIL && known->local_conds == NIL;
+}
+
+/*
+ * Fills joinrel's info. known: that of another pair of sides, or NULL. Not NULL: why the data node cannot do this join,
+ * or "".
+ */
 static const char *
-why_not_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
+why_not_sent(PlannerInfo *root, RelOptInfo *joinrel, const RfRelInfo *known, List *restrictlist)
 {
 	RfRelInfo  *info = (RfRelInfo *) joinrel->fdw_private;
 	RfRelInfo  *outer = info->outer;
@@ -307,6 +318,11 @@ why_not_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 	if (info->jointype == JOIN_FULL && fetches_ctid(joinrel->reltarget->exprs))
 		return "ctid is wanted of rows that may be NULL";
 
+	if (has_same_columns(root, info, known))
+	{
+		info->tlist = known->tlist;
+		return NULL;
+	}
 	columns = columns_for(root, info, (Node *) joinrel->reltarget->exprs);
 	local_columns = columns_for(root, info,
 								(Node *) extract_actual_clauses(info->local_conds, false));
@@ -327,26 +343,13 @@ why_not_sent(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
 	return NULL;
 }
 
-static const char *
-join_name(JoinType jointype)
+/* To the nodes right joins are left joins that are seen from the other side, and so are some others. */
+static bool
+is_seen_already(const RfRelInfo *known, JoinType jointype, const RelOptInfo *outerrel, const RelOptInfo *innerrel)
 {
-	switch (jointype)
-	{
-		case JOIN_INNER:
-			return "INNER";
-		case JOIN_LEFT:
-			return "LEFT";
-		case JOIN_RIGHT:
-			return "RIGHT";
-		case JOIN_FULL:
-			return "FULL";
-		case JOIN_SEMI:
-			return "SEMI";
-		case JOIN_ANTI:
-			return "ANTI";
-		default:
-			elog(ERROR, "unsupported join type %d", (int) jointype);
-	}
+	return jointype == JOIN_RIGHT ||
+		(known != NULL && known->fragment->choices->last_outer == innerrel &&
+		 known->fragment->choices->last_inner == outerrel);
 }
 
 void
@@ -363,7 +366,8 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	if (rf_push_down != RF_PUSH_DOWN_ALL)
 		return;
 	/* One statement is enough, whichever pair of relations it was found with; not for many nodes. */
-	if (joinrel->fdw_private != NULL && ((RfRelInfo *) joinrel->fdw_private)->fragment == NULL)
+	known = (RfRelInfo *) joinrel->fdw_private;
+	if (known != NULL && known->fragment == NULL)
 		return;
 
 	switch (jointype)
@@ -380,6 +384,8 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	}
 	/* A side that is not a single statement has no info. Local rows by themselves are joined here. */
 	if (outer == NULL || inner == NULL || (outer->local && inner->local))
+		return;
+	if (outer->nodes != NIL && is_seen_already(known, jointype, outerrel, innerrel))
 		return;
 	/* partitions on several servers have the first of these for theirs, as far as core knows */
 	if (!equal(outer->nodes, inner->nodes))
@@ -411,10 +417,9 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 	info->jointype = jointype;
 	info->local_rels = list_concat_copy(outer->local_rels, inner->local_rels);
 	rf_merge_options(info, outer->local ? inner : outer, outer->local ? outer : inner);
-	known = (RfRelInfo *) joinrel->fdw_private;
 	joinrel->fdw_private = info;
 	info->notes = known ? known->notes : rf_make_join_notes();
-	why = why_not_sent(root, joinrel, extra->restrictlist);
+	why = why_not_sent(root, joinrel, known, extra->restrictlist);
 	if (why != NULL)
 	{
 		joinrel->fdw_private = known;
@@ -423,9 +428,6 @@ rdmaGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *oute
 		return;
 	}
 
-	info->relation_name = psprintf("%s, %s", outer->relation_name, inner->relation_name);
-	info->description = psprintf("(%s) %s JOIN (%s)", outer->description,
-								 join_name(info->jointype), inner->description);
 	info->local_conds_sel = clauselist_selectivity(root, info->local_conds, 0, JOIN_INNER, NULL);
 	cost_qual_eval(&info->local_conds_cost, info->local_conds, root);
 	info->rel_total_cost = -1;

@@ -276,8 +276,8 @@ statement_there(PlannerInfo *root, RelOptInfo *rel, RfRelInfo *own, List *column
 	info->opts.use_remote_estimate = false;
 	/* what is known of all nodes */
 	info->opts.extensions = home->info->opts.extensions;
-	info->description = own->select == NULL || own->nodes != NIL ? own->description :
-		psprintf("(%s) %s", own->description, quote_identifier(planner_rt_fetch(rel->relid, root)->eref->aliasname));
+	info->description = own->select == NULL || own->nodes != NIL ? rf_description(own) :
+		psprintf("(%s) %s", rf_description(own), quote_identifier(planner_rt_fetch(rel->relid, root)->eref->aliasname));
 	info->relation_name = info->description;
 	info->select = select;
 	info->fragment = place_there(own, home);

@@ -28,13 +28,21 @@ rf_survivors(PlannerInfo *root, RelOptInfo *side, RelOptInfo *other, List *equal
 	return clauselist_selectivity(root, clauses, 0, JOIN_SEMI, &semi);
 }
 
+bool
+rf_can_filter(const RfRelInfo *move, const RfRelInfo *other)
+{
+	if (move->fragment->moved->fragment->placement == RF_PLACED_EVERYWHERE || move->fragment->moved->fragment->computed)
+		return false;
+	return rf_exchange_filters != RF_EXCHANGE_FILTERS_AUTO ||
+		(rf_filter_may_pay(move, other) &&
+		 other->retrieved_rows * rf_node_share(other) <= RF_FILTER_ROWS(rf_node_count(move)));
+}
+
 RfRelInfo *
 rf_filtered_move(RfRelInfo *move, RfRelInfo *other, double survivors)
 {
 	RfRelInfo  *result;
 
-	if (move->fragment->moved->fragment->placement == RF_PLACED_EVERYWHERE || move->fragment->moved->fragment->computed)
-		return NULL;
 	result = palloc(sizeof(RfRelInfo));
 	*result = *move;
 	result->fragment = palloc(sizeof(RfFragment));
@@ -42,11 +50,7 @@ rf_filtered_move(RfRelInfo *move, RfRelInfo *other, double survivors)
 	result->fragment->filter = other;
 	result->fragment->survivors = survivors;
 	rf_estimate_move(result);
-	if (rf_exchange_filters == RF_EXCHANGE_FILTERS_AUTO &&
-		(result->rel_total_cost >= move->rel_total_cost ||
-		 other->retrieved_rows * rf_node_share(other) > RF_FILTER_ROWS(rf_node_count(move))))
-		return NULL;
-	return result;
+	return rf_exchange_filters == RF_EXCHANGE_FILTERS_AUTO && result->rel_total_cost >= move->rel_total_cost ? NULL : result;
 }
 
 void
@@ -209,7 +213,7 @@ rf_filtered_select(PlannerInfo *root, RfRelInfo **outer, RfRelInfo *inner, List 
 	origin = find_origin(*outer, (*outer)->fragment->keys);
 	if (origin == NULL)
 		origin = noted = note_in_place(root, *outer, used);
-	if (origin == NULL || !equal(origin->nodes, move->nodes))
+	if (origin == NULL || !equal(origin->nodes, move->nodes) || !rf_can_filter(move, origin))
 		return NULL;
 	survivors = surviving_groups(root, inner, move, origin, used);
 	filtered = rf_filtered_move(move, origin, survivors);

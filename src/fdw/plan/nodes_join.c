@@ -215,7 +215,8 @@ needs_partners(JoinContext *cxt, bool outer)
 static RfRelInfo *
 filtered_side(JoinContext *cxt, RfRelInfo *side, RfRelInfo *other, List *equalities)
 {
-	return rf_filtered_move(side, other, rf_survivors(cxt->root, side->rel, other->rel, equalities));
+	return !rf_can_filter(side, other) ? NULL :
+		rf_filtered_move(side, other, rf_survivors(cxt->root, side->rel, other->rel, equalities));
 }
 
 /*
@@ -604,10 +605,6 @@ rf_join_choices(PlannerInfo *root, RelOptInfo *joinrel, RfRelInfo *joined, RfRel
 	ListCell   *lc;
 
 	joinrel->fdw_private = known;
-	/* right joins are left joins that we have seen from the other side, and so are some others */
-	if (joined->jointype == JOIN_RIGHT ||
-		(choices->last_outer == innerrel && choices->last_inner == outerrel))
-		return;
 	if (rf_exchange_strategy == RF_STRATEGY_PULL)
 	{
 		rf_note_join(outerrel, innerrel, "rdma_fdw.exchange_strategy is pull");

@@ -536,8 +536,8 @@ rf_single_node_values(RfFragment *fragment)
  * Columns are given their types by name, and their collations, so the nodes must have the same; and
  * a whole row is none.
  */
-bool
-rf_can_move(PlannerInfo *root, RfRelInfo *info)
+static bool
+have_columns_known_types(PlannerInfo *root, RfRelInfo *info)
 {
 	ListCell   *lc;
 
@@ -553,6 +553,14 @@ rf_can_move(PlannerInfo *root, RfRelInfo *info)
 			return false;
 	}
 	return true;
+}
+
+bool
+rf_can_move(PlannerInfo *root, RfRelInfo *info)
+{
+	if (info->movable == RF_ANSWER_UNKNOWN)
+		info->movable = have_columns_known_types(root, info) ? RF_ANSWER_YES : RF_ANSWER_NO;
+	return info->movable == RF_ANSWER_YES;
 }
 
 /*
@@ -709,6 +717,7 @@ rf_move(PlannerInfo *root, RfRelInfo *info, List *keys, bool computed)
 	move->partial = false;
 	move->windowed = false;
 	move->distinct = false;
+	move->movable = RF_ANSWER_UNKNOWN;
 	move->fragment = fragment;
 	fragment->moved = info;
 	fragment->exchanges = info->fragment->exchanges + 1;

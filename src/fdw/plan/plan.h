@@ -519,8 +519,17 @@ extern void rf_estimate_move(RfRelInfo *move);
 extern double rf_survivors(PlannerInfo *root, RelOptInfo *side, RelOptInfo *other, List *equalities);
 
 /*
- * The moved rows as they cost when only those move that have partners, this part of them, in `other`, which move,
- * too. NULL: that cannot be, or does not pay. Filters go the way of rows, so each node must have some.
+ * Can the moved rows be filtered by `other`, which move, too, and would that pay if none had partners there? Filters go
+ * the way of rows, so each node must have some.
+ */
+extern bool rf_can_filter(const RfRelInfo *move, const RfRelInfo *other);
+
+/* estimate.c: the second half of that */
+extern bool rf_filter_may_pay(const RfRelInfo *move, const RfRelInfo *filter);
+
+/*
+ * The moved rows, which can be filtered, as they cost when only those move that have partners, this part of them.
+ * NULL: it does not pay.
  */
 extern RfRelInfo *rf_filtered_move(RfRelInfo *move, RfRelInfo *other, double survivors);
 

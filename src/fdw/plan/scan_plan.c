@@ -640,9 +640,9 @@ rdmaGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 						  makeFloat(psprintf("%.1f", limit || keys != NULL ? best_path->path.rows :
 											 info->retrieved_rows)));
 	fdw_private = lappend(fdw_private, makeBoolean(locking != NULL || late_lock[0] != '\0'));
-	fdw_private = lappend(fdw_private, makeString(info->relation_name));
+	fdw_private = lappend(fdw_private, makeString(rf_relation_names(info)));
 	fdw_private = lappend(fdw_private, states);
-	fdw_private = lappend(fdw_private, makeString(simple ? "" : info->description));
+	fdw_private = lappend(fdw_private, makeString(simple ? "" : rf_description(info)));
 	fdw_private = lappend(fdw_private, nodes);
 	fdw_private = lappend(fdw_private, list_make1_oid(rel->userid));
 	fdw_private = lappend(fdw_private, makeBoolean(rf_is_set_operation(info)));

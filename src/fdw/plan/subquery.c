@@ -286,8 +286,8 @@ describe_select(RfRelInfo *info, RfSelect *select)
 
 	if (select->left == NULL)
 	{
-		info->relation_name = select->info->relation_name;
-		info->description = select->info->description;
+		info->relation_name = rf_relation_names(select->info);
+		info->description = rf_description(select->info);
 		info->server = select->info->server;
 		info->nodes = select->info->nodes;
 		info->members = select->info->members;

@@ -46,6 +46,7 @@ upper_info(RelOptInfo *input_rel)
 		info->fragment->moved = NULL;
 	}
 	info->tlist = NIL;
+	info->movable = RF_ANSWER_UNKNOWN;
 	info->rel_total_cost = -1;
 	return info;
 }
@@ -372,7 +373,7 @@ rf_build_upper(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel
 		return NULL;
 	}
 
-	info->description = psprintf("%s on (%s)", what, input->description);
+	info->description = psprintf("%s on (%s)", what, rf_description(input));
 	info->local_conds_sel = clauselist_selectivity(root, info->local_conds, 0, JOIN_INNER, NULL);
 	cost_qual_eval(&info->local_conds_cost, info->local_conds, root);
 	rf_estimate_rel(root, output_rel);

@@ -83,9 +83,8 @@ extern const char *rf_opclass_problem(Oid opcid);
 extern bool rf_is_own_table(Oid relid);
 
 /*
- * What the hook of object accesses saw: ERROR if a column comes to or goes from a relation whose row type is
- * part of a distribution key's type. Core refuses itself to change the type of such a column. attnum 0: the
- * relation itself, no error.
+ * What the hook of object accesses saw: ERROR if it changes which columns of which types the row type of a
+ * relation has, and a distribution key has values of that type in it. attnum 0: the relation itself, no error.
  */
 extern void rf_check_key_types(ObjectAccessType access, Oid relid, AttrNumber attnum);
 

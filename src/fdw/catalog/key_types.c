@@ -11,8 +11,10 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/objectaccess.h"
+#include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_depend.h"
@@ -22,6 +24,8 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "rdma_fdw/exchange.h"
 
@@ -105,14 +109,43 @@ check_uses(Oid type, Oid changed)
 	table_close(depend, AccessShareLock);
 }
 
+/* Has the command that runs given the column another type or collation? It has not been seen by the caches yet. */
+static bool
+has_new_type(Oid relid, AttrNumber attnum)
+{
+	Relation	attribute = table_open(AttributeRelationId, AccessShareLock);
+	HeapTuple	old = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relid), Int16GetDatum(attnum));
+	SysScanDesc scan;
+	ScanKeyData keys[2];
+	HeapTuple	tuple;
+	bool		changed = false;
+
+	ScanKeyInit(&keys[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	ScanKeyInit(&keys[1], Anum_pg_attribute_attnum, BTEqualStrategyNumber, F_INT2EQ, Int16GetDatum(attnum));
+	scan = systable_beginscan(attribute, AttributeRelidNumIndexId, true, SnapshotSelf, 2, keys);
+	while (HeapTupleIsValid(old) && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_attribute was = (Form_pg_attribute) GETSTRUCT(old);
+		Form_pg_attribute is = (Form_pg_attribute) GETSTRUCT(tuple);
+
+		changed |= was->atttypid != is->atttypid || was->attcollation != is->attcollation;
+	}
+	systable_endscan(scan);
+	if (HeapTupleIsValid(old))
+		ReleaseSysCache(old);
+	table_close(attribute, AccessShareLock);
+	return changed;
+}
+
 void
 rf_check_key_types(ObjectAccessType access, Oid relid, AttrNumber attnum)
 {
 	Oid			type;
 
-	if (attnum <= 0 || IsBinaryUpgrade || (access != OAT_POST_CREATE && access != OAT_DROP))
+	if (attnum <= 0 || IsBinaryUpgrade ||
+		(access != OAT_POST_CREATE && access != OAT_DROP && access != OAT_POST_ALTER))
 		return;
 	type = get_rel_type_id(relid);
-	if (OidIsValid(type))
+	if (OidIsValid(type) && (access != OAT_POST_ALTER || has_new_type(relid, attnum)))
 		check_uses(type, type);
 }

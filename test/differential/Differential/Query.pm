@@ -16,6 +16,8 @@ our @EXPORT_OK = qw(query split_query reset_aliases test_select from_item base_r
 
 # Which tables may be read
 our @tables = qw(t t u u w w x);
+# May a table that is read be read with ONLY, which means nothing for a table without children? Given its name
+our $only = sub { 0 };
 
 # Statements that take long would be most of a run. What most joins leave of all pairs is a guess.
 my $most_rows = 30000;
@@ -33,7 +35,8 @@ sub base_relation
 	my $a = next_alias('a');
 
 	$table //= pick(@tables);
-	return { text => "$table $a", scope => [ map { [ "$a.$_->[0]", $_->[1] ] } @{ $columns{$table} } ], key => ["$a.id"], rows => $rows{$table} };
+	my $only_it = @_ ? '' : $only->($table) ? 'ONLY ' : '';
+	return { text => "$only_it$table $a", scope => [ map { [ "$a.$_->[0]", $_->[1] ] } @{ $columns{$table} } ], key => ["$a.id"], rows => $rows{$table} };
 }
 
 my @exported = qw(int4 int4 int4 int8 num text text vc bool date mood uuid dm ia jb pair iv by);
@@ -286,7 +289,12 @@ sub order_by
 	return ' ORDER BY ' . join(', ', @by);
 }
 
-sub limit_clause { return ' LIMIT ' . pick(0, 1, 2, 5, 10, 20) . (chance(0.3) ? ' OFFSET ' . int(rand(6)) : ''); }
+# Also where LIMIT and OFFSET together are no bigint
+sub limit_clause
+{
+	return pick(' LIMIT 9223372036854775807 OFFSET ' . int(rand(6)), ' LIMIT ALL OFFSET 3', ' LIMIT 5 OFFSET 9223372036854775806') if chance(0.04);
+	return ' LIMIT ' . pick(0, 1, 2, 5, 10, 20) . (chance(0.3) ? ' OFFSET ' . int(rand(6)) : '');
+}
 
 # One SELECT without set operations; types of its columns are given.
 sub plain

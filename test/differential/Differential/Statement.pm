@@ -9,6 +9,7 @@ use Exporter 'import';
 use Differential::Expr qw(pick chance expr condition constant begin_statement budget parameters of_type);
 use Differential::Query qw(query split_query reset_aliases base_relation from_item test_select);
 use Differential::Schema qw(%columns @topologies place_of);
+use Differential::Traps qw(trap_case);
 
 our @EXPORT_OK = qw(case_of);
 
@@ -113,7 +114,7 @@ sub modifying_case
 {
 	my ($schema) = @_;
 	my $table = pick(qw(t u w w x x));
-	my @columns = grep { $_->[1] ne 'open' } @{ $columns{$table} };
+	my @columns = grep { !$_->[4] } @{ $columns{$table} };
 
 	# As with postgres_fdw, what reads the table while the statement writes rows of it one by one may see some of them.
 	local @Differential::Query::tables = grep { $_ ne $table } qw(t u u w x);
@@ -199,7 +200,9 @@ sub case_of
 	my $kind = rand();
 	reset_aliases();
 	begin_statement(parameters => $kind >= 0.70 && $kind < 0.78);
-	my $case = $kind < 0.70 ? plain_case() : $kind < 0.78 ? prepared_case() : $kind < 0.83 ? cursor_case() : $kind < 0.93 ? modifying_case($schema) : partitioning_case();
+	local $Differential::Query::only = sub { (place_of($schema, $_[0]))[0] ne 'parts' && chance(0.03) };
+	my $case = chance($ENV{TRAPS} // 0.1) ? trap_case($schema) : undef;
+	$case //= $kind < 0.70 ? plain_case() : $kind < 0.78 ? prepared_case() : $kind < 0.83 ? cursor_case() : $kind < 0.93 ? modifying_case($schema) : partitioning_case();
 	$case->{none} = 1 if $case->{kind} eq 'select' && chance(0.12);
 	$case->{number} = $number;
 	$case->{schema} = $schema;

@@ -11,6 +11,7 @@
 #   make check-static     warnings of gcc and clang, clang's analyzer and cppcheck; needs no server
 #   make check-versions   SQL and isolation tests on PostgreSQL 17 and 18, and with data nodes of those
 #   make check-memory     tests under ASan, UBSan and Valgrind, on a PostgreSQL with assertions: test/memory/check.sh
+#   make check-coverage   which lines and exported functions the tests execute, by room: test/coverage/check.sh
 #   make check-package    Debian packages for the PostgreSQL of three releases: built, checked by lintian, tried where nothing else is
 #   make installcheck     the SQL tests that need one server only, against the one that PGHOST and PGPORT name: rdma_fdw must be
 #                         in its shared_preload_libraries, and postgres must be a superuser that needs no password on 127.0.0.1
@@ -98,7 +99,7 @@ alone_groups = roce_sql roce_pair
 # Not in `make check`: what analyzers say of the sources; other majors of PostgreSQL, in folders of other Debian suites
 # (needs root and the network); the tests under ASan, UBSan and Valgrind, with a PostgreSQL built for them (fetches its
 # source package; needs more than an hour); the Debian packages (needs root and the network).
-extra_groups = static versions memory package
+extra_groups = static versions memory coverage package
 run_check = $(srcdir)/test/run_check.sh
 
 one_group = $(groups:%=check-%) $(rest_groups:%=check-%) $(alone_groups:%=check-%) $(extra_groups:%=check-%)

@@ -55,10 +55,10 @@ for part in Makefile rdma_fdw.control META.json LICENSE README.md CHANGELOG.md C
 done
 chmod -R a+rX "$RF_TREE"
 
-# the extension, where a group needs a server (memory and package build their own)
+# the extension, where a group needs a server (memory, coverage and package build their own)
 needs_server=
 for group in "$@"; do
-	[[ $group =~ ^(unit|sanitizers|static|memory|package)$ ]] || needs_server=yes
+	[[ $group =~ ^(unit|sanitizers|static|memory|coverage|package)$ ]] || needs_server=yes
 done
 if [ -n "$needs_server" ]; then
 	export RF_PREFIX=${RF_PREFIX:-$RF_WORK/pg}
@@ -100,7 +100,7 @@ run_group()
 		tap | tap_rest) "${run[@]}" "$tree/test/run_tap.sh" "$group" || status=$? ;;
 		tcp) PROVIDER=soft_tcp RF_GROUP=$group "${run[@]}" "$tree/test/run_sql.sh" || status=$? ;;
 		sql_tcp) PROVIDER=soft_tcp RF_GROUP=$group RF_JIT=on "${run[@]}" "$tree/test/run_sql.sh" || status=$? ;;
-		static | versions | memory | package) "${run[@]}" "$tree/test/$group/check.sh" || status=$? ;;
+		static | versions | memory | coverage | package) "${run[@]}" "$tree/test/$group/check.sh" || status=$? ;;
 		roce | roce_sql | roce_pair) "${run[@]}" "$tree/test/soft_roce/check.sh" "$group" || status=$? ;;
 		*) rf_result FAIL "$group" "no such group of tests" ;;
 	esac
